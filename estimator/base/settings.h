@@ -1,0 +1,80 @@
+// What a user asks for, as plain values with the defaults of the command line.
+// Every enumeration has one table of names, read by the parser and the reports.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace onnxfit {
+
+// Storage of parameters and activations.  The pure ones (`model.to(dtype)`) only;
+// autocast comes with its own rules.
+enum class Precision : uint8_t { kFp32, kBf16, kFp16, kFp64 };
+
+enum class Optimizer : uint8_t {
+  kNone, kSgd, kSgdMomentum, kAdam, kAdamW, kRmsprop, kAdagrad, kAdafactor, kLion, kAdamW8bit,
+};
+
+enum class Mode : uint8_t { kTrain, kEval };
+
+// causal-lm is Hugging Face's: logits shifted by one and taken in fp32.
+enum class Loss : uint8_t { kCrossEntropy, kCausalLm, kMse, kNone };
+
+// One spelling of an enumerator, as typed and as printed.
+template <typename Enum>
+struct Spelling {
+  std::string_view name;
+  Enum value;
+};
+
+inline constexpr Spelling<Precision> kPrecisions[] = {
+    {"fp32", Precision::kFp32},
+    {"bf16", Precision::kBf16},
+    {"fp16", Precision::kFp16},
+    {"fp64", Precision::kFp64},
+};
+
+inline constexpr Spelling<Optimizer> kOptimizers[] = {
+    {"none", Optimizer::kNone},           {"sgd", Optimizer::kSgd},
+    {"sgdm", Optimizer::kSgdMomentum},    {"adam", Optimizer::kAdam},
+    {"adamw", Optimizer::kAdamW},         {"rmsprop", Optimizer::kRmsprop},
+    {"adagrad", Optimizer::kAdagrad},     {"adafactor", Optimizer::kAdafactor},
+    {"lion", Optimizer::kLion},           {"adamw-8bit", Optimizer::kAdamW8bit},
+};
+
+inline constexpr Spelling<Mode> kModes[] = {{"train", Mode::kTrain}, {"eval", Mode::kEval}};
+
+inline constexpr Spelling<Loss> kLosses[] = {
+    {"cross-entropy", Loss::kCrossEntropy},
+    {"causal-lm", Loss::kCausalLm},
+    {"mse", Loss::kMse},
+    {"none", Loss::kNone},
+};
+
+// The name of `value` in its table.  REQUIRES: it has a row.
+template <typename Enum>
+constexpr std::string_view NameOf(std::span<const Spelling<Enum>> table, Enum value) {
+  for (const Spelling<Enum>& row : table) {
+    if (row.value == value) return row.name;
+  }
+  return "?";
+}
+
+constexpr std::string_view ToString(Precision v) { return NameOf<Precision>(kPrecisions, v); }
+constexpr std::string_view ToString(Optimizer v) { return NameOf<Optimizer>(kOptimizers, v); }
+constexpr std::string_view ToString(Mode v) { return NameOf<Mode>(kModes, v); }
+constexpr std::string_view ToString(Loss v) { return NameOf<Loss>(kLosses, v); }
+
+// One training (or inference) run to be estimated.
+struct TrainingSettings {
+  Precision precision = Precision::kFp32;
+  Optimizer optimizer = Optimizer::kAdamW;
+  Mode mode = Mode::kTrain;
+  Loss loss = Loss::kCrossEntropy;
+  std::string loss_output;  // which output the loss takes; "" is the first of floats
+  int steps = 3;            // peaks settle with the third step
+};
+
+}  // namespace onnxfit

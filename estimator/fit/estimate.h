@@ -1,0 +1,86 @@
+// The answer to "how much memory does a training step need, and why".
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "estimator/base/error.h"
+#include "estimator/base/settings.h"
+#include "estimator/base/tensor_type.h"
+#include "estimator/graph/graph.h"
+#include "estimator/graph/shapes.h"
+#include "estimator/memory/timeline.h"
+
+namespace onnxfit {
+
+// Where a number comes from.
+enum class Basis : uint8_t {
+  kExact,     // from the graph
+  kModelled,  // a rule of the framework or its allocator
+  kMeasured,  // seen on a card
+  kAssumed,   // a guess, which is said
+};
+std::string_view ToString(Basis basis);
+
+struct ModelSummary {
+  std::string path;
+  int64_t opset = 0;
+  int64_t nodes = 0;
+  int64_t parameters = 0;  // elements, tied ones once
+  int64_t parameter_bytes = 0;
+  int64_t buffer_bytes = 0;
+};
+
+struct BreakdownRow {
+  std::string kind;  // the JSON's word: "parameters", …, "rounding", "cached", "context"
+  int64_t bytes = 0;
+  Basis basis = Basis::kExact;
+  std::optional<int64_t> low;   // a range, where the number has one
+  std::optional<int64_t> high;
+};
+
+struct LargeTensor {
+  std::string name;
+  TensorType type;
+  int64_t bytes = 0;
+  Kind kind = Kind::kTemporary;
+  std::string born;  // operator, "" in setup
+  std::string dies;  // operator, "" where it stays
+};
+
+struct Estimate {
+  ModelSummary model;
+  TrainingSettings settings;
+  int64_t batch = 1;
+  std::map<std::string, int64_t> dims;
+  std::string framework = "pytorch-2.11";
+
+  Peak peak;
+  int64_t device_bytes = 0;  // peak.reserved_bytes + context
+  int32_t peak_step = 0;
+  std::string peak_phase;
+  std::string peak_node;
+
+  int64_t optimizer_state_bytes = 0;
+  std::vector<BreakdownRow> breakdown;  // adds up to device_bytes
+  std::vector<StepFigures> steps;
+  std::vector<LargeTensor> largest;     // alive at the peak, largest first, all of them
+  std::vector<std::string> assumptions;
+  Warnings warnings;
+  std::vector<std::string> notes;       // what loading and recovery did, for -v
+};
+
+// What is asked, beside the file.
+struct EstimateRequest {
+  DimBinding binding;
+  TrainingSettings settings;
+};
+
+// The whole pipeline on a loaded graph.  Throws Error for bad input and for sizes that
+// 64 bits do not hold.
+Estimate MakeEstimate(const Graph& graph, const EstimateRequest& request);
+
+}  // namespace onnxfit

@@ -1,0 +1,45 @@
+// Who hands out memory.  Callers name buffers and never see an address.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "estimator/memory/trace.h"
+
+namespace onnxfit {
+
+// What an allocator holds, in bytes, under the names of torch.cuda.memory_stats:
+// requested <= allocated (adds rounding) <= reserved (adds cached, free blocks).
+struct AllocatorStats {
+  int64_t requested_bytes = 0;
+  int64_t allocated_bytes = 0;
+  int64_t reserved_bytes = 0;
+
+  bool operator==(const AllocatorStats&) const = default;
+};
+
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+
+  // Gives `buffer` its memory.  Returns false when the device is full: that is an
+  // answer, not an error, and `buffer` then has no memory.  0 bytes need no memory.
+  // REQUIRES: bytes >= 0; `buffer` is not live.
+  [[nodiscard]] virtual bool Alloc(BufferId buffer, int64_t bytes) = 0;
+
+  // Takes the memory of `buffer` back.  REQUIRES: `buffer` is live.
+  virtual void Free(BufferId buffer) = 0;
+
+  virtual AllocatorStats stats() const = 0;
+};
+
+// Counts bytes and nothing more: no rounding, no cache, no fragmentation.  Its peak is
+// a lower bound on the peak of every other allocator.  Never full.
+std::unique_ptr<Allocator> NewExactAllocator();
+
+// PyTorch's policy on an endless card: 512-byte blocks cut from segments of 2 MiB,
+// 20 MiB or a multiple of 2 MiB (c10/cuda/CUDACachingAllocator.cpp, 2.6 to 2.11).  One
+// stream.  Alloc and Free are O(log n) in the number of free blocks.
+std::unique_ptr<Allocator> NewCachingAllocator();
+
+}  // namespace onnxfit

@@ -1,0 +1,56 @@
+// What PyTorch runs: ATen calls on named values, in order, loss included.  Built for one
+// binding of the dimensions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/base/error.h"
+#include "estimator/base/settings.h"
+#include "estimator/base/tensor_type.h"
+#include "estimator/graph/graph.h"
+#include "estimator/graph/shapes.h"
+#include "estimator/program/roles.h"
+
+namespace onnxfit {
+
+using NameId = int32_t;              // index into Program::values
+inline constexpr NameId kNoName = -1;  // an argument that is absent, a host number
+
+struct ProgramValue {
+  std::string name;
+  TensorType type;
+};
+
+struct Call {
+  std::string_view op;          // ATen's name, "convolution": a row of the operator table
+  std::string where;            // the node, as messages and reports name it
+  std::vector<NameId> inputs;   // kNoName where none
+  std::vector<NameId> outputs;
+  std::vector<int64_t> ints;    // integer arguments, where the row asks for them
+  std::vector<NameId> dies;     // names dropped once the call has returned
+};
+
+struct Program {
+  std::vector<ProgramValue> values;
+  std::vector<NameId> parameters;  // in the order in which the optimizer sees them
+  std::vector<NameId> buffers;
+  std::vector<NameId> inputs;      // a new batch each step, labels last
+  std::vector<Call> calls;         // forward, then the loss
+  NameId output = kNoName;         // what the loss takes, or the result in eval
+  NameId loss = kNoName;           // kNoName: nothing to train
+  std::vector<std::string> assumptions;
+  Warnings warnings;
+};
+
+// Lowers each node to the calls that PyTorch would run.  Host arithmetic is dropped.
+// Throws Error where settings.loss_output names no output.  O(nodes).
+Program BuildProgram(const Graph& graph, const Shapes& shapes, const Roles& roles,
+                     const TrainingSettings& settings);
+
+// One line a call, "%h = relu(%x)  # /layer1/relu", for tests and -v.
+std::string ToString(const Program& program);
+
+}  // namespace onnxfit

@@ -1,0 +1,42 @@
+// What each initializer of a file is to training: a parameter, a buffer, or a constant.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "estimator/base/error.h"
+#include "estimator/graph/graph.h"
+#include "estimator/graph/shapes.h"
+
+namespace onnxfit {
+
+enum class Role : uint8_t {
+  kConstant,   // serves shapes, scalars, masks: not on the device for training
+  kParameter,  // trained: has a gradient and optimizer state
+  kBuffer,     // lives on the device, untrained: batch-norm statistics, position ids
+};
+
+// One tensor of the module: what `model.named_parameters()` or `named_buffers()` lists.
+struct ModuleTensor {
+  std::string name;           // the module's own name where the file has it, else the value's
+  ValueId value = kNoValue;   // kNoValue: the file says that it exists, not its value
+  TensorType type;            // as in the file
+};
+
+struct Roles {
+  std::vector<Role> of_initializer;      // by index into Graph::initializers
+  std::vector<ModuleTensor> parameters;  // tied ones once, in the optimizer's order
+  std::vector<ModuleTensor> buffers;
+  Warnings warnings;
+
+  int64_t ParameterCount() const;  // elements
+  int64_t ParameterBytes() const;
+  int64_t BufferBytes() const;
+};
+
+// Signals, surest first: the exporter's graph_signature; the operator that reads the
+// value (statistics of a batch norm); its type and use.  O(nodes + initializers).
+Roles FindRoles(const Graph& graph, const Shapes& shapes);
+
+}  // namespace onnxfit
