@@ -1,0 +1,131 @@
+"""Times whole processes of onnxfit and prints a markdown table.
+
+    speed.py [--binary build/release/onnxfit] [--runs 20] [--update]
+
+Runs take turns, so that ratios within a table hold on a busy machine too.  Memory is the
+largest resident size that the kernel saw; a process starts with its parent's (a few MiB of
+Python), which the first row shows.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+sys.dont_write_bytecode = True
+from onnx_writer import write_sparse
+from transformer import write_transformer
+
+ROOT = Path(__file__).resolve().parent.parent
+MARK = "<!-- speed -->\n"
+LAYERS = (12, 24, 48, 96)
+
+
+class Case(NamedTuple):
+    what: str
+    command: list
+    goal: str = ""
+    nodes: int = 0
+
+
+class Run(NamedTuple):
+    milliseconds: float
+    resident_mib: float
+
+
+def run(command):
+    """One process from start to end.  Stops the benchmark where it fails."""
+    quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+    start = time.perf_counter()
+    process = os.posix_spawnp(command[0], command, os.environ, file_actions=quiet)
+    _, status, usage = os.wait4(process, 0)
+    seconds = time.perf_counter() - start
+    if status:
+        sys.exit(f"error: exit {os.waitstatus_to_exitcode(status)}: {' '.join(command)}")
+    return Run(seconds * 1000, usage.ru_maxrss / 1024)
+
+
+def make_cases(binary, folder):
+    def estimate(path, *flags):
+        return [binary, str(path), "-q", *flags]
+    cases = [
+        Case("an empty process (`true`)", ["true"]),
+        Case("`--version`", [binary, "--version"]),
+        Case("resnet50", estimate(ROOT / "models/resnet50.train.onnx", "-b", "32"), "< 10 ms"),
+        Case("gpt2", estimate(ROOT / "models/gpt2.dynamo.onnx", "-b", "8")),
+    ]
+    for count, what, goal in [(1, "a file of 2 GB", "< 20 ms, < 50 MiB"), (4, "a file of 8 GB", "")]:
+        path = Path(folder, f"sparse{count}.onnx")
+        write_sparse(path, 22500, 22500, count)
+        cases.append(Case(what, estimate(path), goal))
+    for layers in LAYERS:
+        path = Path(folder, f"transformer{layers}.onnx")
+        nodes = write_transformer(path, layers)
+        goal = "< 60 ms" if layers == 48 else ""
+        cases.append(Case(f"a transformer of {layers} layers, {nodes:,} nodes",
+                          estimate(path, "-b", "8"), goal, nodes))
+    return cases
+
+
+def measure(cases, runs):
+    """Per case, its runs; in turns, after one that is not counted."""
+    taken = [[] for _ in cases]
+    for turn in range(runs + 1):
+        for case, times in zip(cases, taken):
+            result = run(case.command)
+            if turn:
+                times.append(result)
+    return taken
+
+
+def median(runs):
+    return statistics.median(r.milliseconds for r in runs)
+
+
+def table(cases, taken):
+    lines = ["| estimate of | median | fastest | memory | goal |", "|---|---|---|---|---|"]
+    for case, runs in zip(cases, taken):
+        fastest = min(r.milliseconds for r in runs)
+        memory = max(r.resident_mib for r in runs)
+        lines.append(f"| {case.what} | {median(runs):.1f} ms | {fastest:.1f} ms | "
+                     f"{memory:.0f} MiB | {case.goal} |")
+    return lines
+
+
+def growth(cases, taken):
+    """What each further node costs between one transformer and the next larger one."""
+    points = [(case.nodes, median(runs)) for case, runs in zip(cases, taken) if case.nodes]
+    steps = [1000 * (t1 - t0) / (n1 - n0) for (n0, t0), (n1, t1) in zip(points, points[1:])]
+    names = [f"{step:.2f} µs from {a} to {b} layers"
+             for step, a, b in zip(steps, LAYERS, LAYERS[1:])]
+    return [f"Each further node costs {', '.join(names)}."]
+
+
+def size(binary):
+    return [f"The binary has {os.stat(binary).st_size / (1 << 20):.1f} MiB."]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", default=str(ROOT / "build/release/onnxfit"))
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--update", action="store_true", help="write the table into README.md here")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        cases = make_cases(args.binary, folder)
+        taken = measure(cases, args.runs)
+    lines = [*table(cases, taken), "", *growth(cases, taken), *size(args.binary)]
+    print("\n".join(lines))
+    if args.update:
+        readme = Path(__file__).parent / "README.md"
+        kept = readme.read_text(encoding="utf-8").split(MARK)[0]
+        readme.write_text(kept + MARK + "\n" + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

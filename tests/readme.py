@@ -1,0 +1,87 @@
+"""Runs the commands that the README files show, and holds what they show to what comes out.
+
+    readme.py --check  --binary build/release/onnxfit   # exit 1 where they differ
+    readme.py --update --binary build/release/onnxfit   # writes what comes out
+    readme.py --self-test
+
+A block that is run looks like this; its command begins with onnxfit, from the root of the
+repository, and what follows is the command's output, standard error included:
+
+    <!-- run -->
+    ```text
+    $ onnxfit models/linear.onnxtxt
+    …
+    ```
+"""
+
+import argparse
+import difflib
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"(?<=<!-- run -->\n)```text\n\$ (onnxfit\b.*)\n(?:.*\n)*?```$", re.MULTILINE)
+
+
+def run_binary(binary, command):
+    words = [binary, *shlex.split(command)[1:]]
+    result = subprocess.run(words, cwd=ROOT, stdin=subprocess.DEVNULL, text=True, timeout=60,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return result.stdout
+
+
+def renewed(text, run):
+    """`text` with the output of every block that is run, and how many there are."""
+    def block(found):
+        output = run(found[1]).rstrip("\n")
+        return f"```text\n$ {found[1]}\n{output}\n```"
+    return BLOCK.subn(block, text)
+
+
+def difference(name, old, new):
+    return "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True),
+                                        f"{name} (as it is)", f"{name} (as it comes out)"))
+
+
+def self_test():
+    text = "a\n<!-- run -->\n```text\n$ onnxfit x -b 2\nold\n\nlines\n```\n```text\n$ onnxfit y\n```\n"
+    expected = text.replace("old\n\nlines", "out of onnxfit x -b 2")
+    assert renewed(text, lambda command: f"out of {command}\n") == (expected, 1)
+    assert renewed(expected, lambda command: f"out of {command}\n") == (expected, 1)
+    assert "+out" in difference("README.md", text, expected)
+    print("readme self-test passed")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_mutually_exclusive_group(required=True)
+    for option in ("--check", "--update", "--self-test"):
+        what.add_argument(option, action="store_true")
+    parser.add_argument("--binary", default=str(ROOT / "build/release/onnxfit"))
+    args = parser.parse_args()
+    if args.self_test:
+        self_test()
+        return 0
+    binary, blocks, wrong = str(Path(args.binary).resolve()), 0, []
+    for file in [ROOT / "README.md", *sorted(ROOT.glob("*/README.md"))]:
+        old = file.read_text(encoding="utf-8")
+        new, count = renewed(old, lambda command: run_binary(binary, command))
+        blocks += count
+        if new == old:
+            continue
+        if args.update:
+            file.write_text(new, encoding="utf-8")
+        else:
+            wrong.append(difference(file.relative_to(ROOT), old, new))
+    print("\n".join([*wrong, f"readme: {blocks} commands run, {len(wrong)} files differ"]))
+    if wrong:
+        print("expected the files to show what comes out (try: tests/readme.py --update)")
+    return 1 if wrong or not blocks else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
