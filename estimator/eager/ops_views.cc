@@ -15,6 +15,7 @@ constexpr OpRule kRules[] = {
     {.name = "cat", .variadic = true, .gradients = {ViewOfGradient()}},
     {.name = "pad", .gradients = {Reads({})}},
     {.name = "upsample", .gradients = {Reads({})}},
+    {.name = "constant"},  // made from numbers: zeros, full, arange, rand
     {.name = "tile", .gradients = {Reads({})}},
     {.name = "index_select", .gradients = {Reads(In(1))}},
 };

@@ -38,8 +38,8 @@ struct BreakdownRow {
   std::string kind;  // the JSON's word: "parameters", …, "rounding", "cached", "context"
   int64_t bytes = 0;
   Basis basis = Basis::kExact;
-  std::optional<int64_t> low;   // a range, where the number has one
-  std::optional<int64_t> high;
+  std::optional<int64_t> low = {};   // a range, where the number has one
+  std::optional<int64_t> high = {};
 };
 
 struct LargeTensor {
@@ -75,8 +75,9 @@ struct Estimate {
 
 // What is asked, beside the file.
 struct EstimateRequest {
-  DimBinding binding;
-  TrainingSettings settings;
+  DimBinding binding = {};
+  TrainingSettings settings = {};
+  std::optional<int64_t> overhead_bytes = std::nullopt;  // context, instead of the card's
 };
 
 // The whole pipeline on a loaded graph.  Throws Error for bad input and for sizes that

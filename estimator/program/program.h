@@ -27,10 +27,10 @@ struct ProgramValue {
 struct Call {
   std::string_view op;          // ATen's name, "convolution": a row of the operator table
   std::string where;            // the node, as messages and reports name it
-  std::vector<NameId> inputs;   // kNoName where none
-  std::vector<NameId> outputs;
-  std::vector<int64_t> ints;    // integer arguments, where the row asks for them
-  std::vector<NameId> dies;     // names dropped once the call has returned
+  std::vector<NameId> inputs = {};   // kNoName where none
+  std::vector<NameId> outputs = {};
+  std::vector<int64_t> ints = {};    // integer arguments, where the row asks for them
+  std::vector<NameId> dies = {};     // names dropped once the call has returned
 };
 
 struct Program {
@@ -39,7 +39,7 @@ struct Program {
   std::vector<NameId> buffers;
   std::vector<NameId> inputs;      // a new batch each step, labels last
   std::vector<Call> calls;         // forward, then the loss
-  NameId output = kNoName;         // what the loss takes, or the result in eval
+  std::vector<NameId> outputs;     // of the model; in eval the loop holds them
   NameId loss = kNoName;           // kNoName: nothing to train
   std::vector<std::string> assumptions;
   Warnings warnings;

@@ -1,0 +1,27 @@
+// What we know of a card.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace onnxfit {
+
+// What CUDA takes for a process before any tensor exists, with the kernels that a
+// training run loads.  `bytes` was seen most, `low` and `high` are the extremes seen.
+struct ContextBytes {
+  int64_t bytes = 0;
+  int64_t low = 0;
+  int64_t high = 0;
+};
+
+struct DeviceProfile {
+  std::string_view name;
+  int compute_capability = 0;  // 80 is 8.0
+  int multiprocessors = 0;
+  ContextBytes context;
+};
+
+// The card that answers assume where none is named: an A100.
+const DeviceProfile& DefaultDevice();
+
+}  // namespace onnxfit

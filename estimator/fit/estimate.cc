@@ -1,0 +1,162 @@
+#include "estimator/fit/estimate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/device.h"
+#include "estimator/eager/optimizer_rule.h"
+#include "estimator/eager/training.h"
+#include "estimator/graph/control_flow.h"
+#include "estimator/program/program.h"
+#include "estimator/program/roles.h"
+
+namespace onnxfit {
+namespace {
+
+size_t Index(int32_t id) { return static_cast<size_t>(id); }
+
+void Append(Warnings& to, const Warnings& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+std::string LabelText(const Trace& trace, int32_t label) {
+  return label < 0 ? std::string() : trace.labels[Index(label)];
+}
+
+int64_t OpsetOf(const Graph& graph) {
+  for (const OpsetImport& opset : graph.opsets) {
+    if (opset.domain.empty() || opset.domain == "ai.onnx") return opset.version;
+  }
+  return 0;
+}
+
+ModelSummary Summarize(const Graph& graph, const Roles& roles) {
+  return {.path = graph.path,
+          .opset = OpsetOf(graph),
+          .nodes = static_cast<int64_t>(graph.nodes.size()),
+          .parameters = roles.ParameterCount(),
+          .parameter_bytes = roles.ParameterBytes(),
+          .buffer_bytes = roles.BufferBytes()};
+}
+
+// What is certain of each kind: module tensors and gradients follow from the graph, the
+// rest from rules of the framework.
+constexpr std::pair<Kind, Basis> kKindRows[] = {
+    {Kind::kParameter, Basis::kExact},        {Kind::kBuffer, Basis::kExact},
+    {Kind::kGradient, Basis::kExact},         {Kind::kOptimizerState, Basis::kExact},
+    {Kind::kInput, Basis::kExact},            {Kind::kActivation, Basis::kModelled},
+    {Kind::kTemporary, Basis::kModelled},     {Kind::kWorkspace, Basis::kModelled},
+};
+
+BreakdownRow ContextRow(const EstimateRequest& request) {
+  if (request.overhead_bytes.has_value()) {
+    return {.kind = "context", .bytes = *request.overhead_bytes, .basis = Basis::kAssumed};
+  }
+  const ContextBytes& context = DefaultDevice().context;
+  return {.kind = "context",
+          .bytes = context.bytes,
+          .basis = Basis::kMeasured,
+          .low = context.low,
+          .high = context.high};
+}
+
+// Kinds at the peak, then rounding, cached and context: they add up to device_bytes.
+std::vector<BreakdownRow> BreakDown(const Timeline& timeline, const EstimateRequest& request) {
+  std::vector<BreakdownRow> rows;
+  for (const auto& [kind, basis] : kKindRows) {
+    rows.push_back({.kind = std::string(ToString(kind)),
+                    .bytes = timeline.bytes_by_kind[static_cast<size_t>(kind)],
+                    .basis = basis});
+  }
+  rows.push_back({.kind = "rounding",
+                  .bytes = timeline.allocated_at_peak - timeline.exact_at_peak,
+                  .basis = Basis::kModelled});
+  rows.push_back({.kind = "cached",
+                  .bytes = timeline.peak.reserved_bytes - timeline.allocated_at_peak,
+                  .basis = Basis::kModelled});
+  rows.push_back(ContextRow(request));
+  return rows;
+}
+
+std::vector<LargeTensor> Largest(const Trace& trace, const Timeline& timeline) {
+  std::vector<LargeTensor> tensors;
+  for (const LiveBuffer& live : timeline.live_at_peak) {
+    const Buffer& buffer = trace.buffers[Index(live.buffer)];
+    tensors.push_back({.name = trace.labels[Index(buffer.label)],
+                       .type = {buffer.dtype, buffer.dims},
+                       .bytes = buffer.bytes,
+                       .kind = live.kind,
+                       .born = LabelText(trace, live.born),
+                       .dies = LabelText(trace, live.dies)});
+  }
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const LargeTensor& a, const LargeTensor& b) { return a.bytes > b.bytes; });
+  return tensors;
+}
+
+int64_t StateBytes(const Program& program, const TrainingSettings& settings) {
+  if (settings.mode == Mode::kEval || program.loss == kNoName) return 0;
+  std::vector<TensorType> types;
+  for (const NameId name : program.parameters) types.push_back(program.values[Index(name)].type);
+  return OptimizerStateBytes(FindOptimizerRule(settings.optimizer), types);
+}
+
+void SetPeak(Estimate& estimate, const Trace& trace, const Timeline& timeline,
+             const EstimateRequest& request) {
+  estimate.peak = timeline.peak;
+  estimate.peak_step = timeline.peak_step;
+  estimate.peak_phase = ToString(timeline.peak_phase);
+  estimate.peak_node = LabelText(trace, timeline.peak_at);
+  estimate.steps = timeline.steps;
+  estimate.breakdown = BreakDown(timeline, request);
+  for (const BreakdownRow& row : estimate.breakdown) {
+    estimate.device_bytes = CheckedAdd(estimate.device_bytes, row.bytes);
+  }
+  estimate.largest = Largest(trace, timeline);
+}
+
+std::vector<std::string> Assumptions(const EstimateRequest& request) {
+  std::vector<std::string> assumptions;
+  if (!request.overhead_bytes.has_value()) {
+    assumptions.push_back(fmt::format("the card is an {}: its CUDA context, and 2 cuBLAS handles",
+                                      DefaultDevice().name));
+  }
+  assumptions.emplace_back(
+      "convolutions ask cuDNN for no workspace, and operators do not work in place");
+  return assumptions;
+}
+
+}  // namespace
+
+std::string_view ToString(Basis basis) {
+  constexpr std::string_view kNames[] = {"exact", "modelled", "measured", "assumed"};
+  return kNames[static_cast<size_t>(basis)];
+}
+
+Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
+  Estimate estimate;
+  const Graph graph = InlineControlFlow(file, request.binding, estimate.warnings);
+  const Shapes shapes = BindShapes(graph, request.binding);
+  const Roles roles = FindRoles(graph, shapes);
+  const Program program = BuildProgram(graph, shapes, roles, request.settings);
+  const Trace trace = RunTraining(program, request.settings);
+  const Timeline timeline = Replay(trace);
+
+  estimate.model = Summarize(file, roles);
+  estimate.settings = request.settings;
+  estimate.batch = shapes.batch;
+  estimate.dims = request.binding.dims;
+  estimate.optimizer_state_bytes = StateBytes(program, request.settings);
+  SetPeak(estimate, trace, timeline, request);
+  estimate.assumptions = Assumptions(request);
+  estimate.assumptions.insert(estimate.assumptions.end(), program.assumptions.begin(),
+                              program.assumptions.end());
+  Append(estimate.warnings, shapes.warnings);
+  Append(estimate.warnings, roles.warnings);
+  Append(estimate.warnings, program.warnings);
+  estimate.notes = file.notes;
+  return estimate;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,17 @@
+// The loss of the training loop as calls.  Internal to the room program/.
+#pragma once
+
+#include "estimator/program/lowering.h"
+
+namespace onnxfit {
+
+// Which graph output the loss takes: settings.loss_output, else the first of floats.
+// Throws Error where settings.loss_output names no output; kNoValue where none is left.
+ValueId FindLossOutput(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings);
+
+// Appends the loss of `output` to the program, with its labels as one more input.  Cross
+// entropy takes [N, C] as it is, [N, S, V] as [N·S, V], [N, C, H, W …] with the classes
+// in dimension 1.
+void AppendLoss(Lowering& lowering, NameId output, Loss loss);
+
+}  // namespace onnxfit

@@ -1,0 +1,176 @@
+#include "estimator/program/lowering.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/warnings.h"
+
+namespace onnxfit {
+namespace {
+
+size_t Index(int32_t id) { return static_cast<size_t>(id); }
+
+DType DTypeOf(Precision precision) {
+  constexpr std::pair<Precision, DType> kDTypes[] = {
+      {Precision::kFp32, DType::kFloat32},
+      {Precision::kBf16, DType::kBFloat16},
+      {Precision::kFp16, DType::kFloat16},
+      {Precision::kFp64, DType::kFloat64},
+  };
+  for (const auto& [row, dtype] : kDTypes) {
+    if (row == precision) return dtype;
+  }
+  return DType::kFloat32;
+}
+
+}  // namespace
+
+Lowering::Lowering(const Graph& graph, const Shapes& shapes, const Roles& roles,
+                   const TrainingSettings& settings)
+    : graph_(graph),
+      shapes_(shapes),
+      settings_(settings),
+      names_(graph.values.size(), kNoName),
+      is_parameter_(graph.values.size()),
+      is_scalar_constant_(graph.values.size()) {
+  AddModuleTensors(roles);
+  AddInputs();
+}
+
+void Lowering::AddModuleTensors(const Roles& roles) {
+  const auto add = [&](const ModuleTensor& tensor) {
+    const NameId name = NewName(tensor.name, WithPrecision(tensor.type));
+    if (tensor.value != kNoValue) names_[Index(tensor.value)] = name;
+    return name;
+  };
+  for (const ModuleTensor& parameter : roles.parameters) {
+    program_.parameters.push_back(add(parameter));
+    is_parameter_[Index(parameter.value)] = true;
+  }
+  for (const ModuleTensor& buffer : roles.buffers) program_.buffers.push_back(add(buffer));
+  for (size_t i = 0; i < graph_.initializers.size(); ++i) {
+    const Initializer& initializer = graph_.initializers[i];
+    is_scalar_constant_[Index(initializer.value)] =
+        roles.of_initializer[i] == Role::kConstant && Numel(initializer.type.dims) <= 1;
+  }
+}
+
+void Lowering::AddInputs() {
+  for (const ValueId input : graph_.inputs) program_.inputs.push_back(NewResult(input));
+}
+
+void Lowering::LowerNodes() {
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    if (RunsOnHost(node)) continue;
+    SetPlace(DisplayName(graph_, static_cast<NodeId>(i)));
+    LowerNode(node);
+  }
+  WarnOfUnknown();
+}
+
+bool Lowering::RunsOnHost(const Node& node) const {
+  return std::all_of(node.outputs.begin(), node.outputs.end(),
+                     [&](ValueId value) { return value == kNoValue || Known(value) != nullptr; });
+}
+
+void Lowering::LowerNode(const Node& node) {
+  if (node.op_type == "Constant" && node.domain.empty()) {
+    const ValueId value = node.outputs[0];
+    is_scalar_constant_[Index(value)] = Numel(TypeOf(value).dims) <= 1;
+    return;
+  }
+  const LoweringRow* row = node.domain.empty() ? FindLowering(node.op_type) : nullptr;
+  if (row == nullptr) return LowerUnknown(node);
+  row->lower(*this, node, row->aten);
+}
+
+void Lowering::LowerUnknown(const Node& node) {
+  const std::string op = node.domain.empty() ? std::string(node.op_type)
+                                             : fmt::format("{}.{}", node.domain, node.op_type);
+  const auto row = unknown_.emplace(op, 0).first;
+  ++row->second;
+  std::vector<NameId> inputs;
+  for (const ValueId value : node.inputs) {
+    if (value != kNoValue && !IsHost(value)) inputs.push_back(TensorOf(value));
+  }
+  std::vector<NameId> outputs;
+  for (const ValueId value : node.outputs) {
+    if (value != kNoValue) outputs.push_back(NewResult(value));
+  }
+  Emit("?", std::move(inputs), std::move(outputs));
+}
+
+void Lowering::WarnOfUnknown() {
+  for (const auto& [op, nodes] : unknown_) {
+    program_.warnings.push_back(
+        {warning::kUnknownOperator,
+         fmt::format("no rule for {} ({} node{}): all its inputs and outputs are kept until "
+                     "backward, which may be too much",
+                     op, nodes, nodes == 1 ? "" : "s")});
+  }
+}
+
+const TensorType& Lowering::TypeOf(ValueId value) const {
+  return shapes_.types[Index(value)].tensor;
+}
+
+bool Lowering::IsHost(ValueId value) const {
+  if (value == kNoValue || names_[Index(value)] != kNoName) return false;
+  return Known(value) != nullptr || is_scalar_constant_[Index(value)];
+}
+
+bool Lowering::IsParameter(ValueId value) const {
+  return value != kNoValue && is_parameter_[Index(value)];
+}
+
+const KnownTensor* Lowering::Known(ValueId value) const {
+  if (value == kNoValue) return nullptr;
+  const auto& known = shapes_.known[Index(value)];
+  return known.has_value() ? &*known : nullptr;
+}
+
+NameId Lowering::TensorOf(ValueId value) {
+  if (value == kNoValue) return kNoName;
+  const NameId name = names_[Index(value)];
+  if (name != kNoName) return name;
+  const NameId made = NewResult(value);
+  Emit("constant", {}, {made});
+  return made;
+}
+
+NameId Lowering::NewResult(ValueId value) {
+  const NameId name = NewName(std::string(graph_.values[Index(value)].name),
+                              WithPrecision(TypeOf(value)));
+  names_[Index(value)] = name;
+  return name;
+}
+
+void Lowering::Alias(ValueId result, ValueId value) {
+  names_[Index(result)] = TensorOf(value);
+  is_parameter_[Index(result)] = is_parameter_[Index(value)];
+}
+
+NameId Lowering::NewName(std::string name, const TensorType& type) {
+  (void)BytesOf(type);  // refuses what 64 bits do not hold
+  program_.values.push_back({std::move(name), type});
+  return static_cast<NameId>(program_.values.size() - 1);
+}
+
+void Lowering::Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
+                    std::vector<int64_t> ints) {
+  program_.calls.push_back({.op = op,
+                            .where = place_,
+                            .inputs = std::move(inputs),
+                            .outputs = std::move(outputs),
+                            .ints = std::move(ints)});
+}
+
+TensorType Lowering::WithPrecision(TensorType type) const {
+  if (IsFloat(type.dtype) && BitsOf(type.dtype) >= 16) type.dtype = DTypeOf(settings_.precision);
+  return type;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,90 @@
+// From ONNX nodes to ATen calls, one row an operator.  Internal to the room program/.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "estimator/base/settings.h"
+#include "estimator/graph/graph.h"
+#include "estimator/graph/shapes.h"
+#include "estimator/program/program.h"
+#include "estimator/program/roles.h"
+
+namespace onnxfit {
+
+// A program that grows by one node after the other.
+class Lowering {
+ public:
+  Lowering(const Graph& graph, const Shapes& shapes, const Roles& roles,
+           const TrainingSettings& settings);
+
+  // Lowers every node that is not host arithmetic, by its row.
+  void LowerNodes();
+
+  // --- for the functions in the rows ---
+
+  const Graph& graph() const { return graph_; }
+  bool trains() const { return settings_.mode == Mode::kTrain; }
+  const TensorType& TypeOf(ValueId value) const;
+
+  // A number or a list of numbers that lives on the host: known from shapes and
+  // constants, or a scalar constant.
+  bool IsHost(ValueId value) const;
+  bool IsParameter(ValueId value) const;
+  // The integers of a host value, or null.
+  const KnownTensor* Known(ValueId value) const;
+
+  // The tensor that `value` is on the device.  A host value that is needed there is made
+  // by a call "constant" first.  kNoName for kNoValue.
+  NameId TensorOf(ValueId value);
+  // A name for a result of the running node.
+  NameId NewResult(ValueId value);
+  // `result` is another name of what `value` is: no call.
+  void Alias(ValueId result, ValueId value);
+  // A value of the program that the graph does not have.
+  NameId NewName(std::string name, const TensorType& type);
+
+  void Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
+            std::vector<int64_t> ints = {});
+
+  // --- for BuildProgram ---
+
+  // What messages call the calls that follow.
+  void SetPlace(std::string place) { place_ = std::move(place); }
+  TensorType WithPrecision(TensorType type) const;
+  Program TakeProgram() { return std::move(program_); }
+  Program& program() { return program_; }
+
+ private:
+  void AddModuleTensors(const Roles& roles);
+  void AddInputs();
+  bool RunsOnHost(const Node& node) const;
+  void LowerNode(const Node& node);
+  void LowerUnknown(const Node& node);
+  void WarnOfUnknown();
+
+  const Graph& graph_;
+  const Shapes& shapes_;
+  const TrainingSettings& settings_;
+  Program program_;
+  std::string place_;
+  std::vector<NameId> names_;            // by ValueId, kNoName until it has one
+  std::vector<bool> is_parameter_;       // by ValueId
+  std::vector<bool> is_scalar_constant_; // by ValueId: a float number
+  std::map<std::string, int, std::less<>> unknown_;  // operator -> nodes
+};
+
+struct LoweringRow {
+  std::string_view op_type;
+  std::string_view aten;
+  void (*lower)(Lowering&, const Node&, std::string_view aten);
+  std::string_view aten_of_scalar = {};  // where one operand is a number
+};
+
+// The row of an operator of ONNX's own domain, or null.  O(1).
+const LoweringRow* FindLowering(std::string_view op_type);
+
+}  // namespace onnxfit

@@ -1,0 +1,234 @@
+// Which ATen calls PyTorch runs for an ONNX operator.
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "estimator/program/lowering.h"
+
+namespace onnxfit {
+namespace {
+
+ValueId InputOf(const Node& node, size_t i) {
+  return i < node.inputs.size() ? node.inputs[i] : kNoValue;
+}
+
+// The first input is the tensor; what else the node has are settings.
+void LowerUnary(Lowering& lowering, const Node& node, std::string_view aten) {
+  const NameId input = lowering.TensorOf(InputOf(node, 0));
+  lowering.Emit(aten, {input}, {lowering.NewResult(node.outputs[0])});
+}
+
+// Every input is a tensor.
+void LowerAll(Lowering& lowering, const Node& node, std::string_view aten) {
+  std::vector<NameId> inputs;
+  for (const ValueId value : node.inputs) inputs.push_back(lowering.TensorOf(value));
+  lowering.Emit(aten, std::move(inputs), {lowering.NewResult(node.outputs[0])});
+}
+
+// Two tensors, or a tensor and a number, which then is an argument of the call.
+void LowerBinary(Lowering& lowering, const Node& node, std::string_view aten) {
+  const ValueId a = InputOf(node, 0);
+  const ValueId b = InputOf(node, 1);
+  const auto is_number = [&](ValueId value) {
+    return lowering.IsHost(value) && Numel(lowering.TypeOf(value).dims) <= 1;
+  };
+  if (is_number(a) == is_number(b)) return LowerAll(lowering, node, aten);
+  const NameId tensor = lowering.TensorOf(is_number(a) ? b : a);
+  const std::string_view scalar = FindLowering(node.op_type)->aten_of_scalar;
+  lowering.Emit(scalar.empty() ? aten : scalar, {tensor}, {lowering.NewResult(node.outputs[0])});
+}
+
+void LowerIdentity(Lowering& lowering, const Node& node, std::string_view) {
+  lowering.Alias(node.outputs[0], node.inputs[0]);
+}
+
+// A bias that is not a parameter is one that the exporter computed, a tensor of zeros.
+void LowerConvolution(Lowering& lowering, const Node& node, std::string_view aten) {
+  std::vector<NameId> inputs = {lowering.TensorOf(InputOf(node, 0)),
+                                lowering.TensorOf(InputOf(node, 1))};
+  const ValueId bias = InputOf(node, 2);
+  if (lowering.IsParameter(bias)) inputs.push_back(lowering.TensorOf(bias));
+  lowering.Emit(aten, std::move(inputs), {lowering.NewResult(node.outputs[0])});
+}
+
+// torch.nn.Linear.
+void LowerGemm(Lowering& lowering, const Node& node, std::string_view) {
+  std::vector<NameId> inputs = {lowering.TensorOf(InputOf(node, 0)),
+                                lowering.TensorOf(InputOf(node, 1))};
+  const ValueId bias = InputOf(node, 2);
+  const bool has_bias = bias != kNoValue && !lowering.IsHost(bias);
+  if (has_bias) inputs.push_back(lowering.TensorOf(bias));
+  lowering.Emit(has_bias ? "addmm" : "mm", std::move(inputs),
+                {lowering.NewResult(node.outputs[0])});
+}
+
+void LowerMatMul(Lowering& lowering, const Node& node, std::string_view) {
+  const bool batched = lowering.TypeOf(InputOf(node, 1)).dims.size() > 2;
+  LowerAll(lowering, node, batched ? "bmm" : "mm");
+}
+
+// In training PyTorch computes statistics, whatever mode the file was exported in.
+void LowerBatchNorm(Lowering& lowering, const Node& node, std::string_view) {
+  LowerAll(lowering, node, lowering.trains() ? "batch_norm" : "batch_norm_inference");
+}
+
+void LowerDropout(Lowering& lowering, const Node& node, std::string_view aten) {
+  if (!lowering.trains()) return LowerIdentity(lowering, node, aten);
+  LowerUnary(lowering, node, aten);
+}
+
+void LowerTranspose(Lowering& lowering, const Node& node, std::string_view aten) {
+  const Attribute* perm = FindAttribute(node, "perm");
+  std::vector<int64_t> permutation;
+  if (perm != nullptr) {
+    permutation = std::get<std::vector<int64_t>>(perm->value);
+  } else {
+    permutation.resize(lowering.TypeOf(InputOf(node, 0)).dims.size());
+    std::iota(permutation.rbegin(), permutation.rend(), int64_t{0});
+  }
+  const NameId input = lowering.TensorOf(InputOf(node, 0));
+  lowering.Emit(aten, {input}, {lowering.NewResult(node.outputs[0])}, std::move(permutation));
+}
+
+void LowerSplit(Lowering& lowering, const Node& node, std::string_view aten) {
+  const NameId input = lowering.TensorOf(InputOf(node, 0));
+  std::vector<NameId> outputs;
+  for (const ValueId value : node.outputs) {
+    if (value != kNoValue) outputs.push_back(lowering.NewResult(value));
+  }
+  lowering.Emit(aten, {input}, std::move(outputs));
+}
+
+// A table of parameters is an embedding; one known index is a selection, a view.
+void LowerGather(Lowering& lowering, const Node& node, std::string_view) {
+  const ValueId data = InputOf(node, 0);
+  const ValueId indices = InputOf(node, 1);
+  if (!lowering.IsParameter(data)) {
+    const KnownTensor* known = lowering.Known(indices);
+    if (known != nullptr && known->dims.empty()) return LowerUnary(lowering, node, "slice");
+  }
+  LowerAll(lowering, node, lowering.IsParameter(data) ? "embedding" : "index_select");
+}
+
+// Nothing happens between equal types.
+void LowerCast(Lowering& lowering, const Node& node, std::string_view aten) {
+  const TensorType from = lowering.WithPrecision(lowering.TypeOf(node.inputs[0]));
+  const TensorType to = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
+  from.dtype == to.dtype ? LowerIdentity(lowering, node, aten) : LowerUnary(lowering, node, aten);
+}
+
+// A tensor that is made from numbers alone.
+void LowerFill(Lowering& lowering, const Node& node, std::string_view aten) {
+  lowering.Emit(aten, {}, {lowering.NewResult(node.outputs[0])});
+}
+
+constexpr LoweringRow kRows[] = {
+    // Convolutions and products.
+    {"Conv", "convolution", LowerConvolution},
+    {"ConvTranspose", "convolution", LowerConvolution},
+    {"Gemm", "addmm", LowerGemm},
+    {"MatMul", "mm", LowerMatMul},
+
+    // Normalizations.
+    {"BatchNormalization", "batch_norm", LowerBatchNorm},
+    {"LayerNormalization", "layer_norm", LowerAll},
+    {"Softmax", "softmax", LowerUnary},
+    {"LogSoftmax", "log_softmax", LowerUnary},
+
+    // Activations.
+    {"Relu", "relu", LowerUnary},
+    {"LeakyRelu", "leaky_relu", LowerUnary},
+    {"PRelu", "prelu", LowerAll},
+    {"Elu", "elu", LowerUnary},
+    {"Celu", "elu", LowerUnary},
+    {"Selu", "elu", LowerUnary},
+    {"Softplus", "softplus", LowerUnary},
+    {"Clip", "hardtanh", LowerUnary},
+    {"HardSigmoid", "hardsigmoid", LowerUnary},
+    {"HardSwish", "hardswish", LowerUnary},
+    {"Mish", "mish", LowerUnary},
+    {"Gelu", "gelu", LowerUnary},
+    {"Sigmoid", "sigmoid", LowerUnary},
+    {"Tanh", "tanh", LowerUnary},
+    {"Dropout", "dropout", LowerDropout},
+
+    // Elementwise arithmetic.
+    {"Add", "add", LowerBinary, "add.Scalar"},
+    {"Sub", "sub", LowerBinary, "add.Scalar"},
+    {"Mul", "mul", LowerBinary, "mul.Scalar"},
+    {"Div", "div", LowerBinary, "mul.Scalar"},
+    {"Pow", "pow", LowerBinary, "pow"},
+    {"Min", "minimum", LowerBinary, "hardtanh"},
+    {"Max", "maximum", LowerBinary, "hardtanh"},
+    {"Neg", "neg", LowerUnary},
+    {"Exp", "exp", LowerUnary},
+    {"Log", "log", LowerUnary},
+    {"Sqrt", "sqrt", LowerUnary},
+    {"Reciprocal", "reciprocal", LowerUnary},
+    {"Erf", "erf", LowerUnary},
+    {"Abs", "abs", LowerUnary},
+    {"Where", "where", LowerAll},
+    {"Cast", "to", LowerCast},
+    {"CastLike", "to", LowerCast},
+
+    // Comparisons and logic.
+    {"Equal", "compare", LowerBinary},
+    {"Greater", "compare", LowerBinary},
+    {"GreaterOrEqual", "compare", LowerBinary},
+    {"Less", "compare", LowerBinary},
+    {"LessOrEqual", "compare", LowerBinary},
+    {"And", "compare", LowerBinary},
+    {"Or", "compare", LowerBinary},
+    {"Xor", "compare", LowerBinary},
+    {"Not", "compare", LowerUnary},
+    {"IsNaN", "compare", LowerUnary},
+    {"IsInf", "compare", LowerUnary},
+
+    // Pooling and reductions.
+    {"MaxPool", "max_pool2d", LowerUnary},
+    {"AveragePool", "avg_pool2d", LowerUnary},
+    {"GlobalAveragePool", "mean", LowerUnary},
+    {"ReduceMean", "mean", LowerUnary},
+    {"ReduceSum", "sum", LowerUnary},
+    {"ReduceMax", "amax", LowerUnary},
+    {"ReduceMin", "amax", LowerUnary},
+
+    // Views, copies and joins.
+    {"Identity", "", LowerIdentity},
+    {"Reshape", "view", LowerUnary},
+    {"Flatten", "view", LowerUnary},
+    {"Squeeze", "view", LowerUnary},
+    {"Unsqueeze", "view", LowerUnary},
+    {"Transpose", "permute", LowerTranspose},
+    {"Expand", "expand", LowerUnary},
+    {"Slice", "slice", LowerUnary},
+    {"Split", "split", LowerSplit},
+    {"Concat", "cat", LowerAll},
+    {"Pad", "pad", LowerUnary},
+    {"Tile", "tile", LowerUnary},
+    {"Resize", "upsample", LowerUnary},
+    {"Upsample", "upsample", LowerUnary},
+    {"Gather", "embedding", LowerGather},
+
+    // Tensors made from numbers.
+    {"ConstantOfShape", "constant", LowerFill},
+    {"Range", "constant", LowerFill},
+    {"RandomUniformLike", "constant", LowerFill},
+    {"RandomNormalLike", "constant", LowerFill},
+};
+
+}  // namespace
+
+const LoweringRow* FindLowering(std::string_view op_type) {
+  static const auto index = [] {
+    std::unordered_map<std::string_view, const LoweringRow*> rows;
+    for (const LoweringRow& row : kRows) rows.emplace(row.op_type, &row);
+    return rows;
+  }();
+  const auto found = index.find(op_type);
+  return found == index.end() ? nullptr : found->second;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,124 @@
+#include "estimator/program/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/warnings.h"
+#include "estimator/program/loss.h"
+#include "estimator/program/lowering.h"
+
+namespace onnxfit {
+namespace {
+
+size_t Index(int32_t id) { return static_cast<size_t>(id); }
+
+// Calls whose results nobody reads are the exporter's leftovers: PyTorch has none.
+void DropUnread(Program& program) {
+  std::vector<bool> read(program.values.size());
+  for (const NameId name : program.outputs) read[Index(name)] = true;
+  if (program.loss != kNoName) read[Index(program.loss)] = true;
+  std::vector<Call> kept;
+  for (size_t i = program.calls.size(); i-- > 0;) {
+    Call& call = program.calls[i];
+    const bool needed = std::any_of(call.outputs.begin(), call.outputs.end(), [&](NameId name) {
+      return name != kNoName && read[Index(name)];
+    });
+    if (!needed) continue;
+    for (const NameId name : call.inputs) {
+      if (name != kNoName) read[Index(name)] = true;
+    }
+    kept.push_back(std::move(call));
+  }
+  std::reverse(kept.begin(), kept.end());
+  program.calls = std::move(kept);
+}
+
+// Names that hold on beyond their last use: the module's, and what the loop keeps.
+std::vector<bool> HeldNames(const Program& program, Mode mode) {
+  std::vector<bool> held(program.values.size());
+  for (const NameId name : program.parameters) held[Index(name)] = true;
+  for (const NameId name : program.buffers) held[Index(name)] = true;
+  if (program.loss != kNoName) held[Index(program.loss)] = true;
+  if (mode == Mode::kTrain) return held;
+  for (const NameId name : program.outputs) held[Index(name)] = true;
+  return held;
+}
+
+// A name is dropped when the last call that mentions it has returned; the model's outputs,
+// being arguments of the loss function, when that returns.
+void PlaceDeaths(Program& program, Mode mode) {
+  std::vector<bool> done = HeldNames(program, mode);
+  for (const NameId name : program.outputs) {
+    if (done[Index(name)] || program.calls.empty()) continue;
+    done[Index(name)] = true;
+    program.calls.back().dies.push_back(name);
+  }
+  for (size_t i = program.calls.size(); i-- > 0;) {
+    Call& call = program.calls[i];
+    const auto note = [&](NameId name) {
+      if (name == kNoName || done[Index(name)]) return;
+      done[Index(name)] = true;
+      call.dies.push_back(name);
+    };
+    for (const NameId name : call.inputs) note(name);
+    for (const NameId name : call.outputs) note(name);
+  }
+}
+
+void WarnIfNotTrainable(Program& program, const TrainingSettings& settings) {
+  if (settings.mode == Mode::kEval) return;
+  if (program.loss == kNoName) {
+    program.warnings.push_back(
+        {warning::kNoLoss, "no output holds floats, so there is no loss: forward only"});
+  } else if (program.parameters.empty()) {
+    program.warnings.push_back({warning::kNotTrainable, "the model has no parameters to train"});
+  }
+}
+
+std::string NameText(const Program& program, NameId name) {
+  return name == kNoName ? "none" : "%" + program.values[Index(name)].name;
+}
+
+std::string NamesText(const Program& program, const std::vector<NameId>& names) {
+  std::vector<std::string> texts;
+  for (const NameId name : names) texts.push_back(NameText(program, name));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string CallText(const Program& program, const Call& call) {
+  std::string text = fmt::format("{} = {}({}", NamesText(program, call.outputs), call.op,
+                                 NamesText(program, call.inputs));
+  if (!call.ints.empty()) text += fmt::format("; {}", fmt::join(call.ints, ", "));
+  return text + ")  # " + call.where + "\n";
+}
+
+}  // namespace
+
+Program BuildProgram(const Graph& graph, const Shapes& shapes, const Roles& roles,
+                     const TrainingSettings& settings) {
+  const ValueId loss_output = FindLossOutput(graph, shapes, settings);
+  Lowering lowering(graph, shapes, roles, settings);
+  lowering.LowerNodes();
+  for (const ValueId output : graph.outputs) {
+    lowering.program().outputs.push_back(lowering.TensorOf(output));
+  }
+  if (loss_output != kNoValue && settings.mode == Mode::kTrain) {
+    AppendLoss(lowering, lowering.TensorOf(loss_output), settings.loss);
+  }
+  Program program = lowering.TakeProgram();
+  DropUnread(program);
+  PlaceDeaths(program, settings.mode);
+  WarnIfNotTrainable(program, settings);
+  return program;
+}
+
+std::string ToString(const Program& program) {
+  std::string text = "\n";
+  for (const Call& call : program.calls) text += CallText(program, call);
+  return text;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,142 @@
+// The laws of estimator/README.md on every model of the repository, and of the folder
+// that the environment variable ONNXFIT_MODELS names.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "estimator/fit/estimate.h"
+#include "estimator/graph/loader.h"
+#include "estimator/memory/timeline.h"
+#include "estimator/report/json.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+namespace fs = std::filesystem;
+
+void AddModels(const fs::path& folder, std::vector<std::string>& paths) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string extension = entry.path().extension();
+    if (extension == ".onnx" || extension == ".onnxtxt") paths.push_back(entry.path());
+  }
+}
+
+std::vector<std::string> AllModels() {
+  std::vector<std::string> paths;
+  AddModels(fs::path(ONNXFIT_SOURCE_DIR) / "models", paths);
+  if (const char* more = std::getenv("ONNXFIT_MODELS")) AddModels(more, paths);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+TEST_CASE("totals add up, whatever is asked") {
+  for (const std::string& path : AllModels()) {
+    CAPTURE(path);
+    const Graph graph = LoadGraph(path);
+    for (const auto& optimizer : kOptimizers) {
+      for (const auto& mode : kModes) {
+        CAPTURE(std::string(optimizer.name));
+        CAPTURE(std::string(mode.name));
+        const Estimate estimate =
+            MakeEstimate(graph, {.binding = {.batch = 2},
+                                 .settings = {.optimizer = optimizer.value, .mode = mode.value}});
+        int64_t sum = 0;
+        for (const BreakdownRow& row : estimate.breakdown) sum += row.bytes;
+        CHECK(sum == estimate.device_bytes);
+        CHECK(std::all_of(estimate.breakdown.begin(), estimate.breakdown.end(),
+                          [](const BreakdownRow& row) { return row.bytes >= 0; }));
+      }
+    }
+  }
+}
+
+// Plays `trace` event by event.  What is alive at its end, by buffer.
+std::vector<bool> CheckEveryEvent(const Trace& trace) {
+  const auto caching = NewCachingAllocator();
+  std::vector<bool> alive(trace.buffers.size());
+  for (const Event& event : trace.events) {
+    if (event.type == Event::Type::kAlloc) {
+      REQUIRE_FALSE(alive[static_cast<size_t>(event.id)]);
+      alive[static_cast<size_t>(event.id)] = true;
+      REQUIRE(caching->Alloc(event.id, trace.buffers[static_cast<size_t>(event.id)].bytes));
+    } else if (event.type == Event::Type::kFree) {
+      REQUIRE(alive[static_cast<size_t>(event.id)]);
+      alive[static_cast<size_t>(event.id)] = false;
+      caching->Free(event.id);
+    }
+    const AllocatorStats stats = caching->stats();
+    REQUIRE(stats.requested_bytes <= stats.allocated_bytes);
+    REQUIRE(stats.allocated_bytes <= stats.reserved_bytes);
+  }
+  return alive;
+}
+
+Kind LastKind(const Trace& trace, size_t buffer) {
+  Kind kind = Kind::kTemporary;
+  for (const Event& event : trace.events) {
+    const bool about_kind = event.type == Event::Type::kAlloc || event.type == Event::Type::kKind;
+    if (about_kind && static_cast<size_t>(event.id) == buffer) kind = event.kind;
+  }
+  return kind;
+}
+
+TEST_CASE("requested <= allocated <= reserved, and nothing leaks") {
+  for (const std::string& path : AllModels()) {
+    CAPTURE(path);
+    const TrainingSettings settings;
+    const Trace trace = RunTraining(Build(LoadGraph(path), settings).program, settings);
+    const std::vector<bool> alive = CheckEveryEvent(trace);
+    int activations = 0;
+    for (size_t i = 0; i < alive.size(); ++i) {
+      if (!alive[i]) continue;
+      const Kind kind = LastKind(trace, i);
+      CAPTURE(trace.labels[static_cast<size_t>(trace.buffers[i].label)]);
+      CHECK(kind != Kind::kTemporary);
+      activations += kind == Kind::kActivation ? 1 : 0;
+    }
+    CHECK(activations == 1);  // the loss, which the loop names
+  }
+}
+
+TEST_CASE("a larger batch never lowers the exact peak") {
+  for (const std::string& path : AllModels()) {
+    CAPTURE(path);
+    const Graph graph = LoadGraph(path);
+    int64_t before = 0;
+    for (const int64_t batch : {1, 2, 3, 8, 32}) {
+      CAPTURE(batch);
+      const Estimate estimate = MakeEstimate(graph, {.binding = {.batch = batch}});
+      CHECK(estimate.peak.exact_bytes >= before);
+      before = estimate.peak.exact_bytes;
+    }
+  }
+}
+
+TEST_CASE("the same input gives the same bytes") {
+  for (const std::string& path : AllModels()) {
+    CAPTURE(path);
+    const std::string first = ToJson(MakeEstimate(LoadGraph(path), {}), {});
+    CHECK(first == ToJson(MakeEstimate(LoadGraph(path), {}), {}));
+  }
+}
+
+TEST_CASE("the third step repeats the second") {
+  for (const std::string& path : AllModels()) {
+    CAPTURE(path);
+    const TrainingSettings settings = {.steps = 4};
+    const Trace trace = RunTraining(Build(LoadGraph(path), settings).program, settings);
+    const Timeline timeline = Replay(trace);
+    REQUIRE(timeline.steps.size() == 4);
+    CHECK(timeline.steps[2].peak.exact_bytes == timeline.steps[1].peak.exact_bytes);
+    CHECK(timeline.steps[3].peak.exact_bytes == timeline.steps[1].peak.exact_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace onnxfit

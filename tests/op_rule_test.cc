@@ -1,0 +1,128 @@
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+#include "estimator/eager/op_rule.h"
+
+namespace onnxfit {
+namespace {
+
+TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
+  struct Row {
+    const char* op;
+    Slots wanted;
+    Slots saved;
+  };
+  const Row rows[] = {
+      {"add", In(0) | In(1), {}},
+      {"add.Scalar", In(0), {}},
+      {"addmm", In(0) | In(1) | In(2), In(0) | In(1)},
+      {"addmm", In(1) | In(2), In(0)},  // x is data
+      {"abs", In(0), In(0)},
+      {"adaptive_avg_pool2d", In(0), In(0)},
+      {"amax", In(0), In(0) | Out(0)},
+      {"avg_pool2d", In(0), In(0)},
+      {"batch_norm", In(0) | In(1) | In(2), In(0) | In(1) | Aux(0) | Aux(1)},
+      {"batch_norm", In(2), {}},
+      {"batch_norm_inference", In(0), In(1)},
+      {"bmm", In(0) | In(1), In(0) | In(1)},
+      {"cat", In(0) | In(1), {}},
+      {"compare", {}, {}},
+      {"constant", {}, {}},
+      {"convolution", In(0) | In(1) | In(2), In(0) | In(1)},
+      {"convolution", In(1), In(0)},  // x is data
+      {"convolution", In(0), In(1)},  // w is frozen
+      {"div", In(0), In(1)},
+      {"div", In(0) | In(1), In(0) | In(1)},
+      {"dropout", In(0), Aux(0)},
+      {"elu", In(0), In(0)},
+      {"embedding", In(0), In(1)},
+      {"erf", In(0), In(0)},
+      {"exp", In(0), Out(0)},
+      {"expand", In(0), {}},
+      {"gelu", In(0), In(0)},
+      {"hardsigmoid", In(0), In(0)},
+      {"hardswish", In(0), In(0)},
+      {"hardtanh", In(0), In(0)},
+      {"index_select", In(0), In(1)},
+      {"layer_norm", In(0) | In(1) | In(2), In(0) | In(1) | Aux(0) | Aux(1)},
+      {"leaky_relu", In(0), In(0)},
+      {"log", In(0), In(0)},
+      {"log_softmax", In(0), Out(0)},
+      {"max_pool2d", In(0), In(0) | Aux(0)},
+      {"maximum", In(0), In(0) | In(1)},
+      {"mean", In(0), {}},
+      {"minimum", In(1), In(0) | In(1)},
+      {"mish", In(0), In(0)},
+      {"mm", In(0) | In(1), In(0) | In(1)},
+      {"mse_loss", In(0), In(0) | In(1)},
+      {"mul", In(0) | In(1), In(0) | In(1)},
+      {"mul", In(0), In(1)},
+      {"mul.Scalar", In(0), {}},
+      {"neg", In(0), {}},
+      {"nll_loss", In(0), In(0) | In(1) | Aux(0)},
+      {"nll_loss2d", In(0), In(0) | In(1) | Aux(0)},
+      {"pad", In(0), {}},
+      {"permute", In(0), {}},
+      {"pow", In(0), In(0)},
+      {"prelu", In(0) | In(1), In(0) | In(1)},
+      {"reciprocal", In(0), Out(0)},
+      {"relu", In(0), Out(0)},
+      {"rsqrt", In(0), Out(0)},
+      {"sigmoid", In(0), Out(0)},
+      {"silu", In(0), In(0)},
+      {"slice", In(0), {}},
+      {"softmax", In(0), Out(0)},
+      {"softplus", In(0), In(0)},
+      {"split", In(0), {}},
+      {"sqrt", In(0), Out(0)},
+      {"sub", In(0) | In(1), {}},
+      {"sum", In(0), {}},
+      {"tanh", In(0), Out(0)},
+      {"tile", In(0), {}},
+      {"to", In(0), {}},
+      {"upsample", In(0), {}},
+      {"view", In(0), {}},
+      {"where", In(1) | In(2), In(0)},
+  };
+  std::set<std::string_view> tested;
+  for (const Row& row : rows) {
+    CAPTURE(row.op);
+    REQUIRE(HasOpRule(row.op));
+    CHECK(SavedForBackward(FindOpRule(row.op), row.wanted) == row.saved);
+    tested.insert(row.op);
+  }
+  for (const auto family : AllOpRules()) {
+    for (const OpRule& rule : family) {
+      CAPTURE(std::string(rule.name));
+      CHECK_MESSAGE(tested.contains(rule.name), "a row of the table has no line here");
+    }
+  }
+}
+
+TEST_CASE("every row is well formed") {
+  std::set<std::string_view> names;
+  for (const auto family : AllOpRules()) {
+    for (const OpRule& rule : family) {
+      CAPTURE(std::string(rule.name));
+      CHECK_MESSAGE(names.insert(rule.name).second, "two rows of one name");
+      for (int i = 0; i < 5; ++i) {
+        const Slots reads = GradientOf(rule, i).reads;
+        for (int aux = 0; aux < kMaxAuxSlots; ++aux) {
+          if (!reads.Has(Aux(aux))) continue;
+          REQUIRE(static_cast<size_t>(aux) < rule.aux.size());
+          CHECK((rule.aux[static_cast<size_t>(aux)].type != nullptr));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("an operator without a row keeps everything") {
+  CHECK_FALSE(HasOpRule("fused_something"));
+  CHECK(FindOpRule("fused_something").keeps_everything);
+}
+
+}  // namespace
+}  // namespace onnxfit

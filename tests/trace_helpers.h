@@ -1,0 +1,44 @@
+// From ONNX text to what the machine asks of memory.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "estimator/eager/training.h"
+#include "estimator/graph/control_flow.h"
+#include "estimator/graph/loader.h"
+#include "estimator/graph/shapes.h"
+#include "estimator/program/program.h"
+#include "estimator/program/roles.h"
+
+namespace onnxfit {
+
+struct Built {
+  Graph graph;
+  Shapes shapes;
+  Roles roles;
+  Program program;
+};
+
+inline Built Build(const Graph& file, const TrainingSettings& settings,
+                   const DimBinding& binding = {}) {
+  Built built;
+  Warnings warnings;
+  built.graph = InlineControlFlow(file, binding, warnings);
+  built.shapes = BindShapes(built.graph, binding);
+  built.roles = FindRoles(built.graph, built.shapes);
+  built.program = BuildProgram(built.graph, built.shapes, built.roles, settings);
+  return built;
+}
+
+inline Built Build(std::string_view text, const TrainingSettings& settings,
+                   const DimBinding& binding = {}) {
+  return Build(ParseGraph(text), settings, binding);
+}
+
+// The trace of `text`, as text.
+inline std::string TraceText(std::string_view text, const TrainingSettings& settings) {
+  return ToString(RunTraining(Build(text, settings).program, settings));
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,105 @@
+#include "estimator/eager/training.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr char kMatMulRelu[] = R"(
+  net (float[16, 4] x) => (float[16, 2] y)
+  < float[4, 8] w1 = ["location": "none"], float[8, 2] w2 = ["location": "none"] > {
+    h = MatMul (x, w1)
+    a = Relu (h)
+    y = MatMul (a, w2)
+  })";
+
+TEST_CASE("a training step keeps an activation until the last gradient that reads it") {
+  CHECK(TraceText(kMatMulRelu, {.optimizer = Optimizer::kSgd, .steps = 1}) == R"(
+setup     +w1:128 +w2:64
+forward   +x:256 +labels:128 +h:512 +cuBLAS workspace:8519680 +a:512 -h +y:128 +log_probabilities:128 +loss:4 +loss.total_weight:4 -y
+backward  +loss.grad:4 +log_probabilities.grad:128 -loss.total_weight +y.grad:128 -log_probabilities.grad -log_probabilities +w2.grad:64 +cuBLAS workspace:8519680 +a.grad:512 -y.grad +h.grad:512 -a.grad -a +w1.grad:128 -h.grad -loss.grad
+optimizer
+)");
+}
+
+TEST_CASE("AdamW makes its state in the first step and a list of roots in each") {
+  const std::string text = TraceText(kMatMulRelu, {.optimizer = Optimizer::kAdamW, .steps = 2});
+  const std::string first = "optimizer +w1.exp_avg:128 +w1.exp_avg_sq:128 +w2.exp_avg:64 "
+                            "+w2.exp_avg_sq:64 +optimizer temporary:128 +optimizer temporary:64 "
+                            "-optimizer temporary -optimizer temporary\n";
+  const std::string second = "optimizer +optimizer temporary:128 +optimizer temporary:64 "
+                             "-optimizer temporary -optimizer temporary\n";
+  CHECK(text.find(first) != std::string::npos);
+  CHECK(text.ends_with(second));
+}
+
+TEST_CASE("the new batch is there before the old one goes, then the gradients go") {
+  const std::string text = TraceText(kMatMulRelu, {.optimizer = Optimizer::kSgd, .steps = 2});
+  CHECK(text.find("forward   +x:256 +labels:128 -x -labels -w1.grad -w2.grad +h:512") !=
+        std::string::npos);
+}
+
+TEST_CASE("the third step repeats the second") {
+  const std::string text = TraceText(kMatMulRelu, {.steps = 3});
+  const size_t second = text.find("\nforward", text.find("\nforward") + 1);
+  const size_t third = text.find("\nforward", second + 1);
+  REQUIRE(third != std::string::npos);
+  CHECK(text.substr(second, third - second) + "\n" == text.substr(third));
+}
+
+TEST_CASE("inference keeps nothing but the result") {
+  CHECK(TraceText(kMatMulRelu, {.mode = Mode::kEval, .steps = 2}) == R"(
+setup     +w1:128 +w2:64
+forward   +x:256 +h:512 +cuBLAS workspace:8519680 +a:512 -h +y:128 -a
+forward   +x:256 -x +h:512 +a:512 -h +y:128 -y -a
+)");
+}
+
+// What autograd adds up, and where.
+TEST_CASE("gradients that meet are added into the first one where nobody sees it") {
+  struct Row {
+    const char* name;
+    const char* text;
+    const char* expected;  // in the trace
+  };
+  const Row rows[] = {
+      {"two uses: the sum is in place",
+       R"(net (float[4, 8] x) => (float[4, 8] y) < float[8, 8] w = ["location": "none"] > {
+            h = MatMul (x, w)
+            a = Relu (h)
+            b = Sigmoid (h)
+            y = Mul (a, b)
+          })",
+       "+b.grad:128 +a.grad:128 -y.grad -a -b +h.grad:128 -b.grad +h.grad:128 -a.grad"},
+      {"a sum hands one gradient to both: the second use makes a new tensor",
+       R"(net (float[4, 8] x) => (float[4, 8] y) < float[8, 8] w = ["location": "none"] > {
+            h = MatMul (x, w)
+            y = Add (h, h)
+          })",
+       "+sum of gradients:128 -y.grad"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const std::string text = TraceText(row.text, {.optimizer = Optimizer::kSgd, .steps = 1});
+    CHECK_MESSAGE(text.find(row.expected) != std::string::npos, text);
+  }
+}
+
+TEST_CASE("a broadcast operand's gradient is summed up by the engine") {
+  const std::string text = TraceText(
+      R"(net (float[4, 8] x) => (float[4, 8] y)
+         < float[8, 8] w = ["location": "none"], float[8] b = ["location": "none"] > {
+           h = MatMul (x, w)
+           y = Add (h, b)
+         })",
+      {.optimizer = Optimizer::kSgd, .steps = 1});
+  // The sum for b, then the product's gradient of w reads the same incoming one.
+  CHECK_MESSAGE(text.find("+b.grad:32") != std::string::npos, text);
+}
+
+}  // namespace
+}  // namespace onnxfit
