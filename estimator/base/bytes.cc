@@ -56,7 +56,7 @@ int64_t RoundUp(int64_t bytes, int64_t step) {
 }
 
 std::string FormatBytes(int64_t bytes) {
-  if (bytes < 0) return "-" + FormatBytes(-bytes);
+  if (bytes < 0) return fmt::format("-{}", FormatBytes(-bytes));
   if (bytes < kKiB) return fmt::format("{} B", bytes);
   constexpr std::array<std::string_view, 6> kNames = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes) / 1024;

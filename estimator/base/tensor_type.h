@@ -62,7 +62,7 @@ std::string ToString(const Dims& dims);
 
 struct TensorType {
   DType dtype = DType::kUndefined;
-  Dims dims;
+  Dims dims = {};
 
   bool operator==(const TensorType&) const = default;
 };

@@ -35,7 +35,7 @@ struct Buffer {
   int64_t bytes = 0;   // as requested, before any rounding
   int32_t label = 0;   // index into Trace::labels: what it is called
   DType dtype = DType::kUndefined;
-  Dims dims;
+  Dims dims = {};
 };
 
 struct Event {

@@ -1,0 +1,177 @@
+#include "estimator/eager/autograd.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <unordered_map>
+#include <utility>
+
+namespace onnxfit {
+namespace {
+
+// A node that waits for its gradients.
+struct Pending {
+  int32_t missing = 0;              // edges that have not delivered yet
+  std::vector<TensorId> gradients;  // by output, kNoTensor until one comes
+};
+
+class Engine {
+ public:
+  Engine(Runner& runner, ParameterGradients& gradients)
+      : runner_(runner), machine_(runner.machine()), parameter_gradients_(gradients) {}
+
+  void Run(TensorId loss) {
+    const Edge root = machine_.tensor(loss).grad_fn;
+    CountDependencies(root.node);
+    const TensorType type = {machine_.tensor(loss).dtype, machine_.tensor(loss).dims};
+    // The first gradient is a local of backward(): it lives until all is done.
+    const TensorId ones = machine_.New(type, machine_.AddLabel("loss.grad"));
+    machine_.Retain(ones);
+    Deliver(root, ones);
+    while (!ready_.empty()) {
+      const GradNodeId node = ready_.top().second;
+      ready_.pop();
+      Evaluate(node);
+      machine_.ReleaseNode(node);
+    }
+    machine_.Release(ones);
+  }
+
+ private:
+  // Each node that the loss reaches, and how many gradients it will get.
+  void CountDependencies(GradNodeId root) {
+    std::vector<GradNodeId> stack = {root};
+    pending_[root].missing = 1;
+    while (!stack.empty()) {
+      const GradNodeId id = stack.back();
+      stack.pop_back();
+      machine_.RetainNode(id);
+      Pending& pending = pending_[id];
+      pending.gradients.assign(static_cast<size_t>(machine_.node(id).outputs), kNoTensor);
+      for (const Edge& edge : machine_.node(id).next) {
+        if (edge.node == kNoGradNode) continue;
+        if (++pending_[edge.node].missing == 1) stack.push_back(edge.node);
+      }
+    }
+  }
+
+  // Later calls first; parameters before all others.
+  int64_t Priority(GradNodeId node) const {
+    return machine_.node(node).call == GradNode::kLeaf ? std::numeric_limits<int64_t>::max()
+                                                       : machine_.node(node).sequence;
+  }
+
+  // One edge has delivered: `gradient` (taken over) or nothing.
+  void Deliver(Edge edge, TensorId gradient) {
+    Pending& pending = pending_.at(edge.node);
+    if (gradient != kNoTensor) Add(pending.gradients[static_cast<size_t>(edge.output)], gradient);
+    if (--pending.missing == 0) ready_.emplace(Priority(edge.node), edge.node);
+  }
+
+  // InputBuffer::add: into the first gradient in place where nobody else can see it.
+  void Add(TensorId& held, TensorId gradient) {
+    if (held == kNoTensor) {
+      held = gradient;
+      return;
+    }
+    const Tensor& first = machine_.tensor(held);
+    const bool in_place = !first.is_view && IsDense(first) && first.references == 1 &&
+                          machine_.StorageReferences(held) == 1;
+    if (!in_place) {
+      const TensorId sum = machine_.New({first.dtype, first.dims}, FanOutLabel());
+      machine_.Release(std::exchange(held, sum));
+    }
+    machine_.Release(gradient);
+  }
+
+  LabelId FanOutLabel() {
+    if (fan_out_label_ < 0) fan_out_label_ = machine_.AddLabel("sum of gradients");
+    return fan_out_label_;
+  }
+
+  void Evaluate(GradNodeId id) {
+    std::vector<TensorId> incoming = std::exchange(pending_.at(id).gradients, {});
+    if (machine_.node(id).call == GradNode::kLeaf) {
+      if (incoming[0] != kNoTensor) Accumulate(machine_.node(id).parameter, incoming[0]);
+      return;
+    }
+    const bool any = std::any_of(incoming.begin(), incoming.end(),
+                                 [](TensorId gradient) { return gradient != kNoTensor; });
+    std::vector<TensorId> gradients(machine_.node(id).next.size(), kNoTensor);
+    if (any) gradients = Apply(id, incoming);
+    for (const TensorId gradient : incoming) {
+      if (gradient != kNoTensor) machine_.Release(gradient);
+    }
+    machine_.ReleaseSaved(id);
+    const std::vector<Edge> next = machine_.node(id).next;
+    for (size_t i = 0; i < next.size(); ++i) {
+      if (next[i].node != kNoGradNode) Deliver(next[i], gradients[i]);
+    }
+  }
+
+  // The node's formulas, then validate_outputs: what was broadcast is summed up, what has
+  // another dtype is cast.
+  std::vector<TensorId> Apply(GradNodeId id, const std::vector<TensorId>& incoming) {
+    const int32_t call = machine_.node(id).call;
+    machine_.EnterOperator(runner_.OperatorLabel(call));
+    std::vector<TensorId> gradients = runner_.Gradients(id, incoming);
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (gradients[i] != kNoTensor) Validate(call, i, gradients[i]);
+    }
+    return gradients;
+  }
+
+  void Validate(int32_t call, size_t input, TensorId& gradient) {
+    const TensorType& wanted = runner_.InputType(call, input);
+    const NameId name = runner_.program().calls[static_cast<size_t>(call)].inputs[input];
+    if (machine_.tensor(gradient).dims != wanted.dims) {
+      const TensorType summed = {machine_.tensor(gradient).dtype, wanted.dims};
+      machine_.Release(
+          std::exchange(gradient, machine_.New(summed, runner_.GradientLabel(name))));
+    }
+    if (machine_.tensor(gradient).dtype != wanted.dtype) {
+      machine_.Release(
+          std::exchange(gradient, machine_.New(wanted, runner_.GradientLabel(name))));
+    }
+  }
+
+  // AccumulateGrad: the gradient is taken as it is where nobody else holds it and it lies
+  // in memory as the parameter does; otherwise copied; a second one is added in place.
+  void Accumulate(int32_t parameter, TensorId gradient) {
+    const auto index = static_cast<size_t>(parameter);
+    if (parameter_gradients_.Has(index)) {
+      machine_.Release(gradient);
+      return;
+    }
+    const Tensor& tensor = machine_.tensor(gradient);
+    if (tensor.references > 1 || !IsContiguous(tensor)) {
+      const NameId name = runner_.program().parameters[index];
+      const TensorType type = {tensor.dtype, tensor.dims};
+      const TensorId copy = machine_.New(type, runner_.GradientLabel(name));
+      machine_.Release(std::exchange(gradient, copy));
+    }
+    machine_.SetKind(gradient, Kind::kGradient);
+    parameter_gradients_.Set(index, gradient);
+  }
+
+  Runner& runner_;
+  Machine& machine_;
+  ParameterGradients& parameter_gradients_;
+  std::unordered_map<GradNodeId, Pending> pending_;
+  std::priority_queue<std::pair<int64_t, GradNodeId>> ready_;
+  LabelId fan_out_label_ = -1;
+};
+
+}  // namespace
+
+void ParameterGradients::Clear(Machine& machine) {
+  for (TensorId& tensor : tensors_) {
+    if (tensor != kNoTensor) machine.Release(std::exchange(tensor, kNoTensor));
+  }
+}
+
+void RunBackward(Runner& runner, TensorId loss, ParameterGradients& gradients) {
+  Engine(runner, gradients).Run(loss);
+}
+
+}  // namespace onnxfit

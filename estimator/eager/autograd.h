@@ -1,0 +1,35 @@
+// PyTorch's backward engine: which node runs when, what is added up where, what becomes a
+// parameter's gradient.  Source: pytorch v2.6.0, torch/csrc/autograd/{engine.cpp,
+// input_buffer.cpp,functions/accumulate_grad.h}.
+#pragma once
+
+#include <vector>
+
+#include "estimator/eager/machine.h"
+#include "estimator/eager/runner.h"
+
+namespace onnxfit {
+
+// The gradients of all parameters, by their index: `p.grad`, one reference each.
+class ParameterGradients {
+ public:
+  explicit ParameterGradients(size_t parameters) : tensors_(parameters, kNoTensor) {}
+
+  TensorId at(size_t parameter) const { return tensors_[parameter]; }
+  bool Has(size_t parameter) const { return tensors_[parameter] != kNoTensor; }
+  void Set(size_t parameter, TensorId tensor) { tensors_[parameter] = tensor; }
+  size_t size() const { return tensors_.size(); }
+
+  // zero_grad(set_to_none=True)
+  void Clear(Machine& machine);
+
+ private:
+  std::vector<TensorId> tensors_;
+};
+
+// loss.backward().  Nodes run in the reverse order of their calls; a parameter's
+// accumulation as soon as all of its gradients have come.  O(nodes × log nodes).
+// REQUIRES: `loss` has a history.
+void RunBackward(Runner& runner, TensorId loss, ParameterGradients& gradients);
+
+}  // namespace onnxfit

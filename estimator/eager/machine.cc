@@ -1,0 +1,231 @@
+#include "estimator/eager/machine.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace onnxfit {
+namespace {
+
+size_t Index(int32_t id) { return static_cast<size_t>(id); }
+
+}  // namespace
+
+LabelId Machine::AddLabel(std::string label) {
+  trace_.labels.push_back(std::move(label));
+  return static_cast<LabelId>(trace_.labels.size() - 1);
+}
+
+void Machine::EnterPhase(int32_t step, Phase phase) {
+  trace_.events.push_back({.type = Event::Type::kPhase, .phase = phase, .id = step});
+}
+
+void Machine::EnterOperator(LabelId label) {
+  trace_.events.push_back({.type = Event::Type::kAt, .id = label});
+}
+
+TensorId Machine::New(const TensorType& type, LabelId label, Kind kind) {
+  const auto storage = static_cast<BufferId>(trace_.buffers.size());
+  trace_.buffers.push_back(
+      {.bytes = BytesOf(type), .label = label, .dtype = type.dtype, .dims = type.dims});
+  trace_.events.push_back({.type = Event::Type::kAlloc, .kind = kind, .id = storage});
+  storage_references_.push_back(0);
+  kinds_.push_back(kind);
+  return AddTensor({.storage = storage,
+                    .dtype = type.dtype,
+                    .dims = type.dims,
+                    .strides = ContiguousStrides(type.dims)});
+}
+
+TensorId Machine::View(TensorId of, Dims dims, Dims strides) {
+  return AddTensor({.storage = At(of).storage,
+                    .dtype = At(of).dtype,
+                    .dims = std::move(dims),
+                    .strides = std::move(strides),
+                    .is_view = true});
+}
+
+TensorId Machine::Detach(TensorId of) {
+  Tensor copy = At(of);
+  copy.grad_fn = {};
+  return AddTensor(std::move(copy));
+}
+
+TensorId Machine::AddTensor(Tensor tensor) {
+  tensor.references = 1;
+  ++storage_references_[Index(tensor.storage)];
+  ++live_tensors_;
+  if (unused_tensors_.empty()) {
+    tensors_.push_back(std::move(tensor));
+    return static_cast<TensorId>(tensors_.size() - 1);
+  }
+  const TensorId id = unused_tensors_.back();
+  unused_tensors_.pop_back();
+  At(id) = std::move(tensor);
+  return id;
+}
+
+void Machine::Retain(TensorId tensor) { ++At(tensor).references; }
+
+void Machine::Release(TensorId tensor) {
+  DropTensor(tensor);
+  Sweep();
+}
+
+GradNodeId Machine::NewNode(GradNode node) {
+  node.sequence = next_sequence_++;
+  node.references = 0;
+  for (const Edge& edge : node.next) {
+    if (edge.node != kNoGradNode) RetainNode(edge.node);
+  }
+  ++live_nodes_;
+  if (unused_nodes_.empty()) {
+    nodes_.push_back(std::move(node));
+    return static_cast<GradNodeId>(nodes_.size() - 1);
+  }
+  const GradNodeId id = unused_nodes_.back();
+  unused_nodes_.pop_back();
+  NodeAt(id) = std::move(node);
+  return id;
+}
+
+void Machine::SetGradFn(TensorId tensor, Edge edge) {
+  assert(At(tensor).grad_fn.node == kNoGradNode);
+  RetainNode(edge.node);
+  At(tensor).grad_fn = edge;
+}
+
+void Machine::ReleaseSaved(GradNodeId node) {
+  const std::vector<TensorId> saved = std::exchange(NodeAt(node).saved, {});
+  for (const TensorId tensor : saved) Release(tensor);
+}
+
+void Machine::RetainNode(GradNodeId node) { ++NodeAt(node).references; }
+
+void Machine::ReleaseNode(GradNodeId node) {
+  DropNode(node);
+  Sweep();
+}
+
+Kind Machine::kind(TensorId tensor) const {
+  return kinds_[Index(this->tensor(tensor).storage)];
+}
+
+void Machine::SetKind(TensorId tensor, Kind kind) {
+  const BufferId storage = At(tensor).storage;
+  if (kinds_[Index(storage)] == kind) return;
+  kinds_[Index(storage)] = kind;
+  trace_.events.push_back({.type = Event::Type::kKind, .kind = kind, .id = storage});
+}
+
+int32_t Machine::StorageReferences(TensorId id) const {
+  return storage_references_[Index(tensor(id).storage)];
+}
+
+void Machine::DropTensor(TensorId id) {
+  assert(At(id).references > 0);
+  if (--At(id).references == 0) dead_tensors_.push_back(id);
+}
+
+void Machine::DropNode(GradNodeId id) {
+  assert(NodeAt(id).references > 0);
+  if (--NodeAt(id).references == 0) dead_nodes_.push_back(id);
+}
+
+void Machine::Sweep() {
+  while (!dead_tensors_.empty() || !dead_nodes_.empty()) {
+    if (dead_tensors_.empty()) {
+      SweepNode();
+    } else {
+      SweepTensor();
+    }
+  }
+}
+
+void Machine::SweepTensor() {
+  const TensorId id = dead_tensors_.back();
+  dead_tensors_.pop_back();
+  const Tensor tensor = std::exchange(At(id), {});
+  unused_tensors_.push_back(id);
+  --live_tensors_;
+  if (--storage_references_[Index(tensor.storage)] == 0) {
+    trace_.events.push_back({.type = Event::Type::kFree, .id = tensor.storage});
+  }
+  if (tensor.grad_fn.node != kNoGradNode) DropNode(tensor.grad_fn.node);
+}
+
+// What a node saved dies in the order in which it was saved.
+void Machine::SweepNode() {
+  const GradNodeId id = dead_nodes_.back();
+  dead_nodes_.pop_back();
+  const GradNode node = std::exchange(NodeAt(id), {});
+  unused_nodes_.push_back(id);
+  --live_nodes_;
+  for (size_t i = node.saved.size(); i-- > 0;) DropTensor(node.saved[i]);
+  for (const Edge& edge : node.next) {
+    if (edge.node != kNoGradNode) DropNode(edge.node);
+  }
+}
+
+Dims ContiguousStrides(const Dims& dims) {
+  Dims strides(dims.size());
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= std::max<int64_t>(dims[i], 1);
+  }
+  return strides;
+}
+
+bool IsContiguous(const Tensor& tensor) {
+  int64_t stride = 1;
+  for (size_t i = tensor.dims.size(); i-- > 0;) {
+    if (tensor.dims[i] == 1) continue;
+    if (tensor.strides[i] != stride) return false;
+    stride *= tensor.dims[i];
+  }
+  return true;
+}
+
+bool IsDense(const Tensor& tensor) {
+  std::vector<std::pair<int64_t, int64_t>> by_stride;
+  for (size_t i = 0; i < tensor.dims.size(); ++i) {
+    if (tensor.dims[i] != 1) by_stride.emplace_back(tensor.strides[i], tensor.dims[i]);
+  }
+  std::sort(by_stride.begin(), by_stride.end());
+  int64_t expected = 1;
+  for (const auto& [stride, dim] : by_stride) {
+    if (stride != expected) return false;
+    expected *= dim;
+  }
+  return true;
+}
+
+ViewStrides StridesOfView(const Tensor& tensor, const Dims& dims) {
+  if (Numel(tensor.dims) == 0 || tensor.dims.empty()) return {true, ContiguousStrides(dims)};
+  ViewStrides view = {.possible = false, .strides = Dims(dims.size())};
+  auto at = static_cast<int64_t>(dims.size()) - 1;  // the dimension of the view to fill next
+  int64_t chunk_stride = tensor.strides.back();
+  int64_t tensor_numel = 1;
+  int64_t view_numel = 1;
+  for (size_t i = tensor.dims.size(); i-- > 0;) {
+    tensor_numel *= tensor.dims[i];
+    const bool chunk_ends = i == 0 || (tensor.dims[i - 1] != 1 &&
+                                       tensor.strides[i - 1] != tensor_numel * chunk_stride);
+    if (!chunk_ends) continue;
+    while (at >= 0 && (view_numel < tensor_numel || dims[static_cast<size_t>(at)] == 1)) {
+      view.strides[static_cast<size_t>(at)] = view_numel * chunk_stride;
+      view_numel *= dims[static_cast<size_t>(at)];
+      --at;
+    }
+    if (view_numel != tensor_numel) return view;
+    if (i == 0) break;
+    chunk_stride = tensor.strides[i - 1];
+    tensor_numel = 1;
+    view_numel = 1;
+  }
+  view.possible = at == -1;
+  return view;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,133 @@
+// A machine that computes nothing and only counts: storages with reference counts,
+// tensors as views of them, autograd nodes that hold what they saved.  What it allocates
+// and frees goes into a Trace; lifetimes follow from who holds a reference.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "estimator/base/tensor_type.h"
+#include "estimator/eager/op_rule.h"
+#include "estimator/memory/trace.h"
+
+namespace onnxfit {
+
+using TensorId = int32_t;    // index into the machine's tensors; ids are used again
+using GradNodeId = int32_t;  // the same for its autograd nodes
+using LabelId = int32_t;     // index into Trace::labels
+inline constexpr TensorId kNoTensor = -1;
+inline constexpr GradNodeId kNoGradNode = -1;
+
+// Which output of which node a gradient flows to.
+struct Edge {
+  GradNodeId node = kNoGradNode;
+  int32_t output = 0;
+};
+
+struct Tensor {
+  BufferId storage = -1;
+  DType dtype = DType::kUndefined;
+  Dims dims = {};
+  Dims strides = {};     // in elements
+  bool is_view = false;  // autograd keeps its base: nobody may add into it
+  Edge grad_fn = {};     // kNoGradNode: needs no gradient
+  int32_t references = 0;
+};
+
+// What a call leaves for backward.
+struct GradNode {
+  static constexpr int32_t kLeaf = -1;
+
+  int32_t call = kLeaf;         // index of the call; kLeaf: accumulates into a parameter
+  int32_t parameter = -1;       // of a leaf
+  int64_t sequence = 0;         // later calls have larger ones
+  int32_t outputs = 1;
+  std::vector<Edge> next = {};       // by input; kNoGradNode where no gradient is wanted
+  std::vector<TensorId> saved = {};  // one reference each
+  int32_t references = 0;       // by tensors and by the nodes before it
+};
+
+class Machine {
+ public:
+  explicit Machine(Trace& trace) : trace_(trace) {}
+
+  LabelId AddLabel(std::string label);
+
+  // Marks in the trace: a step's phase begins; from now on the operator `label` runs.
+  void EnterPhase(int32_t step, Phase phase);
+  void EnterOperator(LabelId label);
+
+  // A new contiguous tensor with one reference, which the caller owns.
+  TensorId New(const TensorType& type, LabelId label, Kind kind = Kind::kTemporary);
+  // The same storage seen otherwise; one reference, which the caller owns.
+  TensorId View(TensorId of, Dims dims, Dims strides);
+  // The same tensor without its history: what autograd saves of an output.
+  TensorId Detach(TensorId of);
+
+  void Retain(TensorId tensor);
+  // Gives one reference back.  Frees what nobody holds any more, with a work list: long
+  // chains of nodes do not use the stack.
+  void Release(TensorId tensor);
+
+  // A node with no reference yet; `next` edges are retained.
+  GradNodeId NewNode(GradNode node);
+  void SetGradFn(TensorId tensor, Edge edge);
+  // Gives back what `node` saved, as the engine does once it has run.
+  void ReleaseSaved(GradNodeId node);
+  void RetainNode(GradNodeId node);
+  void ReleaseNode(GradNodeId node);
+
+  // What holds a tensor's storage, and what holds it from now on.
+  Kind kind(TensorId tensor) const;
+  void SetKind(TensorId tensor, Kind kind);
+
+  const Tensor& tensor(TensorId id) const { return tensors_[static_cast<size_t>(id)]; }
+  const GradNode& node(GradNodeId id) const { return nodes_[static_cast<size_t>(id)]; }
+  // Tensors that share the storage of `id`, itself included.
+  int32_t StorageReferences(TensorId id) const;
+
+  // For the law that nothing leaks.
+  int64_t live_tensors() const { return live_tensors_; }
+  int64_t live_nodes() const { return live_nodes_; }
+
+ private:
+  TensorId AddTensor(Tensor tensor);
+  Tensor& At(TensorId id) { return tensors_[static_cast<size_t>(id)]; }
+  GradNode& NodeAt(GradNodeId id) { return nodes_[static_cast<size_t>(id)]; }
+  void DropTensor(TensorId id);
+  void DropNode(GradNodeId id);
+  void Sweep();
+  void SweepTensor();
+  void SweepNode();
+
+  Trace& trace_;
+  std::vector<Tensor> tensors_;
+  std::vector<TensorId> unused_tensors_;
+  std::vector<GradNode> nodes_;
+  std::vector<GradNodeId> unused_nodes_;
+  std::vector<int32_t> storage_references_;  // by BufferId
+  std::vector<Kind> kinds_;                  // by BufferId
+  std::vector<TensorId> dead_tensors_;       // work lists of Sweep
+  std::vector<GradNodeId> dead_nodes_;
+  int64_t next_sequence_ = 0;
+  int64_t live_tensors_ = 0;
+  int64_t live_nodes_ = 0;
+};
+
+// Strides of a contiguous tensor.
+Dims ContiguousStrides(const Dims& dims);
+bool IsContiguous(const Tensor& tensor);
+// Contiguous in some order of its dimensions: no gaps, no overlap.
+bool IsDense(const Tensor& tensor);
+
+// Strides under which a tensor can be seen as `dims` without a copy; empty where it
+// cannot (and `dims` is not a scalar).  Source: computeStride, aten/src/ATen/TensorUtils.cpp,
+// pytorch v2.6.0.
+struct ViewStrides {
+  bool possible = false;
+  Dims strides = {};
+};
+ViewStrides StridesOfView(const Tensor& tensor, const Dims& dims);
+
+}  // namespace onnxfit

@@ -1,0 +1,21 @@
+// The families of the operator table, one file each.  A new operator is one row in the
+// file of its family and one line in tests/op_rule_test.cc.
+#pragma once
+
+#include <span>
+
+#include "estimator/eager/op_rule.h"
+
+namespace onnxfit {
+
+std::span<const OpRule> ConvolutionRules();    // ops_convolution.cc
+std::span<const OpRule> DropoutRules();        // ops_dropout.cc
+std::span<const OpRule> ElementwiseRules();    // ops_elementwise.cc
+std::span<const OpRule> EmbeddingRules();      // ops_embedding.cc
+std::span<const OpRule> LinearRules();         // ops_linear.cc
+std::span<const OpRule> LossRules();           // ops_loss.cc
+std::span<const OpRule> NormalizationRules();  // ops_normalization.cc
+std::span<const OpRule> PoolingRules();        // ops_pooling.cc
+std::span<const OpRule> ViewRules();           // ops_views.cc
+
+}  // namespace onnxfit

@@ -1,0 +1,47 @@
+#include "estimator/eager/op_rule.h"
+
+#include <unordered_map>
+#include <vector>
+
+#include "estimator/eager/op_families.h"
+
+namespace onnxfit {
+namespace {
+
+// Until we know better: all that goes in and comes out is kept, every gradient is new.
+constexpr OpRule kCautiousRule = {
+    .name = "?", .variadic = true, .keeps_everything = true, .gradients = {Reads({})}};
+
+using Index = std::unordered_map<std::string_view, const OpRule*>;
+
+Index MakeIndex() {
+  Index index;
+  for (const std::span<const OpRule> family : AllOpRules()) {
+    for (const OpRule& rule : family) index.emplace(rule.name, &rule);
+  }
+  return index;
+}
+
+const Index& RuleIndex() {
+  static const Index index = MakeIndex();
+  return index;
+}
+
+}  // namespace
+
+std::span<const std::span<const OpRule>> AllOpRules() {
+  static const std::vector<std::span<const OpRule>> families = {
+      ConvolutionRules(), DropoutRules(), ElementwiseRules(),   EmbeddingRules(), LinearRules(),
+      LossRules(),        ViewRules(),    NormalizationRules(), PoolingRules(),
+  };
+  return families;
+}
+
+const OpRule& FindOpRule(std::string_view name) {
+  const auto found = RuleIndex().find(name);
+  return found == RuleIndex().end() ? kCautiousRule : *found->second;
+}
+
+bool HasOpRule(std::string_view name) { return RuleIndex().contains(name); }
+
+}  // namespace onnxfit

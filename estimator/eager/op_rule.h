@@ -1,0 +1,141 @@
+// What one ATen operator does to memory, as a row of a table.  A row says what each
+// gradient *reads*; what must be saved for backward is derived from that, so frozen
+// weights and data inputs need no special case.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "estimator/base/tensor_type.h"
+
+namespace onnxfit {
+
+// A set of tensors of one call: inputs 0-11, outputs 12-19, auxiliary results 20-27.
+struct Slots {
+  uint32_t bits = 0;
+
+  constexpr bool Has(Slots other) const { return (bits & other.bits) == other.bits; }
+  constexpr bool empty() const { return bits == 0; }
+  friend constexpr Slots operator|(Slots a, Slots b) { return {a.bits | b.bits}; }
+  friend constexpr Slots operator&(Slots a, Slots b) { return {a.bits & b.bits}; }
+  bool operator==(const Slots&) const = default;
+};
+
+inline constexpr int kMaxInputSlots = 12;
+inline constexpr int kMaxOutputSlots = 8;
+inline constexpr int kMaxAuxSlots = 8;
+
+constexpr Slots In(int i) { return {uint32_t{1} << i}; }
+constexpr Slots Out(int i) { return {uint32_t{1} << (kMaxInputSlots + i)}; }
+constexpr Slots Aux(int i) { return {uint32_t{1} << (kMaxInputSlots + kMaxOutputSlots + i)}; }
+
+// How the gradient of one input comes to be.
+struct Gradient {
+  enum class Form : uint8_t {
+    kNone,         // not differentiable
+    kPassThrough,  // the incoming gradient itself
+    kView,         // the incoming gradient, seen in the input's shape
+    kNew,          // a new tensor in the input's shape
+    kNewLikeOut,   // a new tensor in the output's shape
+  };
+  Form form = Form::kNone;
+  Slots reads = {};  // what its formula needs beside the incoming gradient
+};
+
+inline constexpr Gradient kNoGradient;
+
+constexpr Gradient PassThrough() { return {Gradient::Form::kPassThrough, {}}; }
+constexpr Gradient ViewOfGradient() { return {Gradient::Form::kView, {}}; }
+// A gradient in the input's shape whose formula reads `slots`.
+constexpr Gradient Reads(Slots slots) { return {Gradient::Form::kNew, slots}; }
+// The same for elementwise operators: it has the output's shape, and where the input was
+// broadcast the engine sums it up into one more tensor.
+constexpr Gradient ReadsElementwise(Slots slots) { return {Gradient::Form::kNewLikeOut, slots}; }
+
+// Types of the tensors of one call, for rows that compute a size.  An absent tensor has
+// dtype kUndefined.
+struct CallTypes {
+  std::span<const TensorType> inputs;
+  std::span<const TensorType> outputs;
+};
+
+using TypeFunction = TensorType (*)(const CallTypes&);
+
+// A tensor that a call makes and the graph does not show: a mask, indices, statistics.
+struct AuxTensor {
+  std::string_view name = {};
+  TypeFunction type = nullptr;
+};
+
+enum class Workspace : uint8_t { kCublas, kCublasLt };
+
+// One allocation of a call.  The order of steps is the order in PyTorch's events.
+struct Step {
+  enum class Type : uint8_t {
+    kEnd,        // fills unused places of a row
+    kOut,        // output `index`
+    kAux,        // auxiliary result `index`
+    kGrad,       // gradient of input `index`, if it is wanted
+    kScratch,    // lives until the call returns
+    kWorkspace,  // of a library: allocated at first use by this thread, never freed
+  };
+  Type type = Type::kEnd;
+  int8_t index = 0;  // of kWorkspace: a Workspace
+  TypeFunction scratch = nullptr;
+};
+
+constexpr Step MakeOut(int i) { return {Step::Type::kOut, static_cast<int8_t>(i), nullptr}; }
+constexpr Step MakeAux(int i) { return {Step::Type::kAux, static_cast<int8_t>(i), nullptr}; }
+constexpr Step MakeGrad(int i) { return {Step::Type::kGrad, static_cast<int8_t>(i), nullptr}; }
+constexpr Step Scratch(TypeFunction type) { return {Step::Type::kScratch, 0, type}; }
+constexpr Step Uses(Workspace workspace) {
+  return {Step::Type::kWorkspace, static_cast<int8_t>(workspace), nullptr};
+}
+
+// How the output shares the storage of input 0.
+enum class Alias : uint8_t {
+  kNone,
+  kReshape,  // the same elements in the same order; a copy where strides forbid a view
+  kPermute,  // ints: the permutation
+  kExpand,   // broadcast, stride 0
+  kNarrow,   // a part, strides as they are (slice, select, split)
+};
+
+struct OpRule {
+  std::string_view name = {};
+  Alias alias = Alias::kNone;
+  bool variadic = false;  // every input is as input 0: its gradient, its reads
+  bool keeps_everything = false;  // saves all inputs and outputs: an operator we do not know
+  std::array<Gradient, 5> gradients = {};
+  std::array<AuxTensor, 3> aux = {};
+  std::array<Step, 6> forward = {};   // empty: outputs, then auxiliary results
+  std::array<Step, 6> backward = {};  // empty: gradients in the order of inputs
+};
+
+// The gradient of input `i` as `rule` says it.
+constexpr const Gradient& GradientOf(const OpRule& rule, int i) {
+  const auto slot = rule.variadic ? size_t{0} : static_cast<size_t>(i);
+  return slot < rule.gradients.size() ? rule.gradients[slot] : kNoGradient;
+}
+
+// What a call keeps until its backward when gradients of the inputs in `wanted` are
+// wanted.  Not for rules that keep everything.
+constexpr Slots SavedForBackward(const OpRule& rule, Slots wanted) {
+  Slots saved;
+  for (int i = 0; i < kMaxInputSlots; ++i) {
+    if (wanted.Has(In(i))) saved = saved | GradientOf(rule, i).reads;
+  }
+  return saved;
+}
+
+// The row called `name`, or the cautious one that keeps all inputs and outputs.
+// O(1).
+const OpRule& FindOpRule(std::string_view name);
+bool HasOpRule(std::string_view name);
+
+// Every row, by family: what the files ops_FAMILY.cc hold.
+std::span<const std::span<const OpRule>> AllOpRules();
+
+}  // namespace onnxfit

@@ -1,0 +1,67 @@
+// Elementwise operators.  Sources: pytorch v2.6.0 derivatives.yaml; order of gradients
+// from recorded events, torch 2.11 (mul and div make the second operand's first).
+#include "estimator/eager/op_families.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr OpRule kRules[] = {
+    // Sums keep nothing: the incoming gradient goes to both.
+    {.name = "add", .gradients = {PassThrough(), PassThrough()}},
+    {.name = "sub", .gradients = {PassThrough(), ReadsElementwise({})}},
+    {.name = "neg", .gradients = {ReadsElementwise({})}},
+    {.name = "mul",
+     .gradients = {ReadsElementwise(In(1)), ReadsElementwise(In(0))},
+     .backward = {MakeGrad(1), MakeGrad(0)}},
+    {.name = "div",
+     .gradients = {ReadsElementwise(In(1)), ReadsElementwise(In(0) | In(1))},
+     .backward = {MakeGrad(1), MakeGrad(0)}},
+    {.name = "pow", .gradients = {ReadsElementwise(In(0))}},
+    // By a number: only one side has a gradient, and nothing is kept.
+    {.name = "mul.Scalar", .gradients = {ReadsElementwise({})}},
+    {.name = "add.Scalar", .gradients = {PassThrough()}},
+
+    // Kept: the result.
+    {.name = "relu", .gradients = {Reads(Out(0))}},
+    {.name = "sigmoid", .gradients = {Reads(Out(0))}},
+    {.name = "tanh", .gradients = {Reads(Out(0))}},
+    {.name = "exp", .gradients = {Reads(Out(0))}},
+    {.name = "sqrt", .gradients = {Reads(Out(0))}},
+    {.name = "rsqrt", .gradients = {Reads(Out(0))}},
+    {.name = "reciprocal", .gradients = {Reads(Out(0))}},
+
+    // Kept: the input.
+    {.name = "leaky_relu", .gradients = {Reads(In(0))}},
+    {.name = "elu", .gradients = {Reads(In(0))}},
+    {.name = "softplus", .gradients = {Reads(In(0))}},
+    {.name = "hardtanh", .gradients = {Reads(In(0))}},
+    {.name = "hardswish", .gradients = {Reads(In(0))}},
+    {.name = "hardsigmoid", .gradients = {Reads(In(0))}},
+    {.name = "mish", .gradients = {Reads(In(0))}},
+    {.name = "gelu", .gradients = {Reads(In(0))}},
+    {.name = "silu", .gradients = {Reads(In(0))}},
+    {.name = "log", .gradients = {Reads(In(0))}},
+    {.name = "erf", .gradients = {Reads(In(0))}},
+    {.name = "abs", .gradients = {Reads(In(0))}},
+    {.name = "prelu", .gradients = {ReadsElementwise(In(0) | In(1)),
+                                    ReadsElementwise(In(0) | In(1))}},
+
+    {.name = "where",
+     .gradients = {kNoGradient, ReadsElementwise(In(0)), ReadsElementwise(In(0))}},
+    {.name = "minimum",
+     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))}},
+    {.name = "maximum",
+     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))}},
+
+    // A cast: its gradient is cast back.
+    {.name = "to", .gradients = {Reads({})}},
+
+    // Not differentiable: the output is all there is.
+    {.name = "compare"},
+};
+
+}  // namespace
+
+std::span<const OpRule> ElementwiseRules() { return kRules; }
+
+}  // namespace onnxfit

@@ -1,0 +1,27 @@
+// Losses.  Sources: pytorch v2.6.0 derivatives.yaml; torch 2.11 events (the flat nll_loss
+// allocates total_weight after the loss, the spatial one before it).
+#include "estimator/eager/op_families.h"
+
+namespace onnxfit {
+namespace {
+
+TensorType TotalWeight(const CallTypes& call) { return {call.inputs[0].dtype, {}}; }
+
+constexpr OpRule kRules[] = {
+    // log-probabilities, labels
+    {.name = "nll_loss",
+     .gradients = {Reads(In(0) | In(1) | Aux(0))},
+     .aux = {{{"total_weight", TotalWeight}}}},
+    {.name = "nll_loss2d",
+     .gradients = {Reads(In(0) | In(1) | Aux(0))},
+     .aux = {{{"total_weight", TotalWeight}}},
+     .forward = {MakeAux(0), MakeOut(0)}},
+    // prediction, target
+    {.name = "mse_loss", .gradients = {Reads(In(0) | In(1))}},
+};
+
+}  // namespace
+
+std::span<const OpRule> LossRules() { return kRules; }
+
+}  // namespace onnxfit

@@ -1,0 +1,47 @@
+// Normalizations and softmax: what they keep for backward.  Sources: pytorch v2.6.0
+// derivatives.yaml; order of allocations from recorded events, torch 2.11.
+#include "estimator/eager/op_families.h"
+
+namespace onnxfit {
+namespace {
+
+// Statistics are kept in fp32, also of 16-bit inputs (in fp64 of fp64).
+DType StatisticsType(DType input) {
+  return input == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+}
+
+// One number a channel: [C] of [N, C, ...].
+TensorType PerChannel(const CallTypes& call) {
+  const TensorType& x = call.inputs[0];
+  return {StatisticsType(x.dtype), {x.dims.size() > 1 ? x.dims[1] : 1}};
+}
+
+// One number a row of the weight's shape: the leading dimensions of x.
+TensorType PerRow(const CallTypes& call) {
+  const TensorType& x = call.inputs[0];
+  const int64_t normalized = Numel(call.inputs[1].dims);
+  return {StatisticsType(x.dtype), {normalized == 0 ? 0 : Numel(x.dims) / normalized}};
+}
+
+constexpr OpRule kRules[] = {
+    // x, weight, bias.  Running statistics exist already.
+    {.name = "batch_norm",
+     .gradients = {Reads(In(0) | In(1) | Aux(0) | Aux(1)), Reads(In(0) | Aux(0) | Aux(1)),
+                   Reads({})},
+     .aux = {{{"save_mean", PerChannel}, {"save_invstd", PerChannel}}}},
+    {.name = "layer_norm",
+     .gradients = {Reads(In(0) | In(1) | Aux(0) | Aux(1)), Reads(In(0) | Aux(0) | Aux(1)),
+                   Reads({})},
+     .aux = {{{"mean", PerRow}, {"rstd", PerRow}}}},
+    // With a fixed mean and variance nothing is computed, and nothing but the input kept.
+    {.name = "batch_norm_inference",
+     .gradients = {Reads(In(1)), Reads(In(0)), Reads({})}},
+    {.name = "softmax", .gradients = {Reads(Out(0))}},
+    {.name = "log_softmax", .gradients = {Reads(Out(0))}},
+};
+
+}  // namespace
+
+std::span<const OpRule> NormalizationRules() { return kRules; }
+
+}  // namespace onnxfit

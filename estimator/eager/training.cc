@@ -1,0 +1,166 @@
+#include "estimator/eager/training.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/eager/autograd.h"
+#include "estimator/eager/optimizer_rule.h"
+#include "estimator/eager/runner.h"
+
+namespace onnxfit {
+namespace {
+
+class Training {
+ public:
+  Training(const Program& program, const TrainingSettings& settings, Trace& trace)
+      : program_(program),
+        settings_(settings),
+        machine_(trace),
+        runner_(program, machine_),
+        optimizer_(FindOptimizerRule(settings.optimizer)),
+        gradients_(program.parameters.size()),
+        states_(program.parameters.size()) {}
+
+  void Run() {
+    machine_.EnterPhase(0, Phase::kSetup);
+    PlaceModel();
+    if (trains() && optimizer_.state_at_construction) MakeStates(/*with_gradient=*/false);
+    for (int32_t step = 1; step <= settings_.steps; ++step) {
+      machine_.EnterPhase(step, Phase::kForward);
+      trains() ? TrainingStep(step) : InferenceStep();
+    }
+  }
+
+ private:
+  bool trains() const { return settings_.mode == Mode::kTrain && program_.loss != kNoName; }
+
+  // model.to("cuda"): parameters, then buffers.
+  void PlaceModel() {
+    for (size_t i = 0; i < program_.parameters.size(); ++i) {
+      const TensorId tensor = NewNamed(program_.parameters[i], Kind::kParameter);
+      runner_.BindParameter(static_cast<int32_t>(i), tensor);
+    }
+    for (const NameId name : program_.buffers) runner_.Bind(name, NewNamed(name, Kind::kBuffer));
+  }
+
+  void TrainingStep(int32_t step) {
+    NewBatch();
+    gradients_.Clear(machine_);
+    RunCalls(/*grad=*/true);
+    const TensorId loss = runner_.Lookup(program_.loss);
+    machine_.EnterPhase(step, Phase::kBackward);
+    if (machine_.tensor(loss).grad_fn.node != kNoGradNode) {
+      RunBackward(runner_, loss, gradients_);
+    }
+    machine_.EnterPhase(step, Phase::kOptimizer);
+    OptimizerStep();
+  }
+
+  void InferenceStep() {
+    NewBatch();
+    RunCalls(/*grad=*/false);
+  }
+
+  // All of the new batch is there before the names of the old one are bound again.
+  void NewBatch() {
+    std::vector<TensorId> batch;
+    for (const NameId name : program_.inputs) batch.push_back(NewNamed(name, Kind::kInput));
+    for (size_t i = 0; i < batch.size(); ++i) {
+      machine_.Retain(batch[i]);
+      runner_.Bind(program_.inputs[i], batch[i]);
+    }
+    for (const TensorId old : std::exchange(batch_, batch)) machine_.Release(old);
+  }
+
+  void RunCalls(bool grad) {
+    for (size_t i = 0; i < program_.calls.size(); ++i) {
+      runner_.Run(static_cast<int32_t>(i), grad);
+    }
+  }
+
+  void OptimizerStep() {
+    MakeStates(/*with_gradient=*/true);
+    for (int list = 0; list < optimizer_.lists; ++list) {
+      for (size_t i = 0; i < gradients_.size(); ++i) {
+        if (gradients_.Has(i)) temporaries_.push_back(NewLikeParameter(i));
+      }
+    }
+    ReleaseTemporaries();
+    for (size_t i = 0; i < gradients_.size(); ++i) {
+      for (int k = 0; k < optimizer_.singles && gradients_.Has(i); ++k) {
+        temporaries_.push_back(NewLikeParameter(i));
+      }
+      ReleaseTemporaries();
+    }
+  }
+
+  void ReleaseTemporaries() {
+    for (const TensorId tensor : std::exchange(temporaries_, {})) machine_.Release(tensor);
+  }
+
+  TensorId NewLikeParameter(size_t parameter) {
+    if (temporary_label_ < 0) temporary_label_ = machine_.AddLabel("optimizer temporary");
+    return machine_.New(ParameterType(parameter), temporary_label_);
+  }
+
+  // State of each parameter that has none yet and, unless the optimizer makes it at
+  // construction, has a gradient.
+  void MakeStates(bool with_gradient) {
+    if (optimizer_.shared_bytes > 0 && !shared_made_) MakeShared();
+    for (size_t i = 0; i < states_.size(); ++i) {
+      if (!states_[i].empty() || (with_gradient && !gradients_.Has(i))) continue;
+      for (const StateTensor& state : optimizer_.states) MakeState(i, state);
+    }
+  }
+
+  void MakeShared() {
+    shared_made_ = true;
+    const LabelId label = machine_.AddLabel("quantization tables");
+    machine_.New({DType::kUint8, {optimizer_.shared_bytes}}, label, Kind::kOptimizerState);
+  }
+
+  void MakeState(size_t parameter, const StateTensor& state) {
+    if (state.type == nullptr) return;
+    const TensorType type = state.type(ParameterType(parameter));
+    if (type.dtype == DType::kUndefined) return;
+    const std::string& name = program_.values[ParameterName(parameter)].name;
+    const LabelId label = machine_.AddLabel(name + "." + std::string(state.name));
+    states_[parameter].push_back(machine_.New(type, label, Kind::kOptimizerState));
+  }
+
+  TensorId NewNamed(NameId name, Kind kind) {
+    return machine_.New(program_.values[static_cast<size_t>(name)].type, runner_.NameLabel(name),
+                        kind);
+  }
+
+  size_t ParameterName(size_t parameter) const {
+    return static_cast<size_t>(program_.parameters[parameter]);
+  }
+
+  const TensorType& ParameterType(size_t parameter) const {
+    return program_.values[ParameterName(parameter)].type;
+  }
+
+  const Program& program_;
+  const TrainingSettings& settings_;
+  Machine machine_;
+  Runner runner_;
+  const OptimizerRule& optimizer_;
+  ParameterGradients gradients_;
+  std::vector<std::vector<TensorId>> states_;  // by parameter
+  std::vector<TensorId> batch_;                // what the loop's x and y hold
+  std::vector<TensorId> temporaries_;
+  LabelId temporary_label_ = -1;
+  bool shared_made_ = false;
+};
+
+}  // namespace
+
+Trace RunTraining(const Program& program, const TrainingSettings& settings) {
+  Trace trace;
+  Training(program, settings, trace).Run();
+  return trace;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,158 @@
+#include "estimator/memory/timeline.h"
+
+#include <algorithm>
+
+namespace onnxfit {
+namespace {
+
+size_t Index(int32_t id) { return static_cast<size_t>(id); }
+
+void Raise(Peak& peak, const AllocatorStats& stats) {
+  peak.exact_bytes = std::max(peak.exact_bytes, stats.requested_bytes);
+  peak.allocated_bytes = std::max(peak.allocated_bytes, stats.allocated_bytes);
+  peak.reserved_bytes = std::max(peak.reserved_bytes, stats.reserved_bytes);
+}
+
+void Raise(Peak& peak, const Peak& other) {
+  peak.exact_bytes = std::max(peak.exact_bytes, other.exact_bytes);
+  peak.allocated_bytes = std::max(peak.allocated_bytes, other.allocated_bytes);
+  peak.reserved_bytes = std::max(peak.reserved_bytes, other.reserved_bytes);
+}
+
+// First pass: what is held after every event; where the peak is.
+class Measure {
+ public:
+  explicit Measure(const Trace& trace) : trace_(trace), allocator_(NewCachingAllocator()) {}
+
+  // Fills everything of `timeline` but what is alive at the peak.  Returns how many
+  // events lead up to the peak.
+  size_t Run(Timeline& timeline) {
+    for (size_t i = 0; i < trace_.events.size(); ++i) {
+      Apply(trace_.events[i], timeline);
+      if (allocator_->stats().allocated_bytes <= timeline.allocated_at_peak) continue;
+      NotePeak(timeline);
+      events_to_peak_ = i + 1;
+    }
+    Finish(timeline);
+    return events_to_peak_;
+  }
+
+ private:
+  void Apply(const Event& event, Timeline& timeline) {
+    switch (event.type) {
+      case Event::Type::kAlloc:
+        // An endless card: never false.
+        (void)allocator_->Alloc(event.id, trace_.buffers[Index(event.id)].bytes);
+        Raise(now_, allocator_->stats());
+        break;
+      case Event::Type::kFree:
+        allocator_->Free(event.id);
+        break;
+      case Event::Type::kPhase:
+        EnterPhase(event, timeline);
+        break;
+      case Event::Type::kAt:
+        at_ = event.id;
+        break;
+      case Event::Type::kKind:
+        break;
+    }
+  }
+
+  void EnterPhase(const Event& event, Timeline& timeline) {
+    ClosePhase(timeline);
+    if (event.id != step_) {
+      Raise(timeline.peak, now_);
+      now_ = {};
+      Raise(now_, allocator_->stats());
+    }
+    step_ = event.id;
+    phase_ = event.phase;
+    at_ = -1;
+  }
+
+  void ClosePhase(Timeline& timeline) {
+    if (step_ == 0) return;
+    if (timeline.steps.size() < Index(step_)) timeline.steps.resize(Index(step_));
+    StepFigures& step = timeline.steps[Index(step_) - 1];
+    step.peak = now_;
+    AllocatorStats& after = phase_ == Phase::kForward    ? step.after_forward
+                            : phase_ == Phase::kBackward ? step.after_backward
+                                                         : step.after_step;
+    after = allocator_->stats();
+  }
+
+  void NotePeak(Timeline& timeline) {
+    timeline.allocated_at_peak = allocator_->stats().allocated_bytes;
+    timeline.exact_at_peak = allocator_->stats().requested_bytes;
+    timeline.peak_step = step_;
+    timeline.peak_phase = phase_;
+    timeline.peak_at = at_;
+  }
+
+  void Finish(Timeline& timeline) {
+    ClosePhase(timeline);
+    Raise(timeline.peak, now_);
+  }
+
+  const Trace& trace_;
+  std::unique_ptr<Allocator> allocator_;
+  Peak now_;  // of the running step
+  int32_t step_ = 0;
+  Phase phase_ = Phase::kSetup;
+  int32_t at_ = -1;
+  size_t events_to_peak_ = 0;
+};
+
+// Second pass: what is alive after the first `count` events, in order of birth.
+std::vector<LiveBuffer> LiveAfter(const Trace& trace, size_t count) {
+  std::vector<LiveBuffer> all(trace.buffers.size());
+  std::vector<bool> alive(trace.buffers.size());
+  std::vector<BufferId> births;
+  int32_t at = -1;
+  for (size_t i = 0; i < count; ++i) {
+    const Event& event = trace.events[i];
+    if (event.type == Event::Type::kAt) at = event.id;
+    if (event.type == Event::Type::kPhase) at = -1;
+    if (event.type == Event::Type::kFree) alive[Index(event.id)] = false;
+    if (event.type == Event::Type::kKind) all[Index(event.id)].kind = event.kind;
+    if (event.type != Event::Type::kAlloc) continue;
+    all[Index(event.id)] = {.buffer = event.id, .kind = event.kind, .born = at};
+    alive[Index(event.id)] = true;
+    births.push_back(event.id);
+  }
+  std::vector<LiveBuffer> live;
+  for (const BufferId id : births) {
+    if (alive[Index(id)]) live.push_back(all[Index(id)]);
+  }
+  return live;
+}
+
+// Third pass: where those that are alive after `count` events die.
+void NoteDeaths(const Trace& trace, size_t count, std::vector<LiveBuffer>& live) {
+  std::vector<int32_t> dies(trace.buffers.size(), -1);
+  int32_t at = -1;
+  for (size_t i = 0; i < trace.events.size(); ++i) {
+    const Event& event = trace.events[i];
+    if (event.type == Event::Type::kAt) at = event.id;
+    if (event.type == Event::Type::kPhase) at = -1;
+    if (event.type == Event::Type::kFree && i >= count) dies[Index(event.id)] = at;
+  }
+  for (LiveBuffer& buffer : live) buffer.dies = dies[Index(buffer.buffer)];
+}
+
+}  // namespace
+
+Timeline Replay(const Trace& trace) {
+  Timeline timeline;
+  const size_t count = Measure(trace).Run(timeline);
+  timeline.live_at_peak = LiveAfter(trace, count);
+  NoteDeaths(trace, count, timeline.live_at_peak);
+  for (const LiveBuffer& live : timeline.live_at_peak) {
+    timeline.bytes_by_kind[static_cast<size_t>(live.kind)] +=
+        trace.buffers[Index(live.buffer)].bytes;
+  }
+  return timeline;
+}
+
+}  // namespace onnxfit
