@@ -35,6 +35,11 @@ bool AllDimsKnown(const onnx::TypeProto& type) {
          std::all_of(dims.begin(), dims.end(), [](const auto& dim) { return dim.has_dim_value(); });
 }
 
+bool HasNegative(const onnx::TypeProto& type) {
+  const auto& dims = type.tensor_type().shape().dim();
+  return std::any_of(dims.begin(), dims.end(), [](const auto& dim) { return dim.dim_value() < 0; });
+}
+
 // A dimension that is not known is -1; so is the only one of an unknown shape.
 TensorType TensorTypeFrom(const onnx::TypeProto& type) {
   TensorType tensor{static_cast<DType>(type.tensor_type().elem_type()), {}};
@@ -101,6 +106,14 @@ std::optional<int64_t> Product(const Dims& dims) {
   return product;
 }
 
+std::optional<int64_t> Product(const onnx::TypeProto& type) {
+  int64_t product = 1;
+  for (const auto& dim : type.tensor_type().shape().dim()) {
+    if (__builtin_mul_overflow(product, dim.dim_value(), &product)) return std::nullopt;
+  }
+  return product;
+}
+
 }  // namespace
 
 Inferrer::Inferrer(const Graph& graph, const DimBinding& binding)
@@ -110,13 +123,16 @@ Inferrer::Inferrer(const Graph& graph, const DimBinding& binding)
       known_(graph.values.size()),
       from_inputs_(graph.values.size()),
       make_scope_([this]() -> const OuterScope& { return Scope(); }) {
+  for (onnx::TypeProto*& type : types_) {
+    type = google::protobuf::Arena::CreateMessage<onnx::TypeProto>(&arena_);
+  }
   AddInputs();
   AddInitializers();
 }
 
 void Inferrer::AddInputs() {
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
-    types_[Place(graph_.inputs[i])] = inputs_.types[i];
+    TypeAt(graph_.inputs[i]) = inputs_.types[i];
     from_inputs_[Place(graph_.inputs[i])] = true;
   }
 }
@@ -124,7 +140,7 @@ void Inferrer::AddInputs() {
 void Inferrer::AddInitializers() {
   for (size_t i = 0; i < graph_.initializers.size(); ++i) {
     const Initializer& initializer = graph_.initializers[i];
-    types_[Place(initializer.value)] = ProtoFrom(initializer.type.dtype, initializer.type.dims);
+    TypeAt(initializer.value) = ProtoFrom(initializer.type.dtype, initializer.type.dims);
     const onnx::TensorProto* contents = graph_.model->ContentsOf(static_cast<int32_t>(i));
     if (contents != nullptr) known_[Place(initializer.value)] = FromProto(*contents, graph_.model);
   }
@@ -182,7 +198,7 @@ std::vector<NodeContext::Input> Inferrer::ContextInputs(const Node& node) const 
     if (value == kNoValue) {
       inputs.emplace_back();
     } else {
-      inputs.push_back({&types_[Place(value)], &known_[Place(value)]});
+      inputs.push_back({&TypeAt(value), &known_[Place(value)]});
     }
   }
   if (rebound_shape_.has_value()) inputs[1].known = &rebound_shape_;
@@ -196,7 +212,7 @@ void Inferrer::InferTypes(NodeId id, const Operator& op) {
   outputs.reserve(node.outputs.size());
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const ValueId value = node.outputs[i];
-    outputs.push_back(value == kNoValue ? &left_out_[i] : &types_[Place(value)]);
+    outputs.push_back(value == kNoValue ? &left_out_[i] : &TypeAt(value));
   }
   const onnx::NodeProto& proto = graph_.model->NodeOf(id);
   NodeContext context(proto, ContextInputs(node), std::move(outputs), make_scope_);
@@ -212,7 +228,7 @@ void Inferrer::InferTypes(NodeId id, const Operator& op) {
 }
 
 bool Inferrer::Resolved(ValueId value) const {
-  const onnx::TypeProto& type = types_[Place(value)];
+  const onnx::TypeProto& type = TypeAt(value);
   if (IsSequence(type)) return Innermost(type).has_tensor_type();
   return AllDimsKnown(Innermost(type));
 }
@@ -230,11 +246,11 @@ bool Inferrer::OutputsResolved(NodeId id) const {
 }
 
 TensorType Inferrer::TensorTypeOf(ValueId value) const {
-  return TensorTypeFrom(Innermost(types_[Place(value)]));
+  return TensorTypeFrom(Innermost(TypeAt(value)));
 }
 
 ValueType Inferrer::TypeOf(ValueId value) const {
-  const onnx::TypeProto& type = types_[Place(value)];
+  const onnx::TypeProto& type = TypeAt(value);
   ValueType found{TensorTypeOf(value), IsSequence(type)};
   if (!AllDimsKnown(Innermost(type))) found.tensor.dims.clear();  // a sequence of many shapes
   return found;
@@ -246,7 +262,7 @@ void Inferrer::RefuseUnresolved(NodeId id) const {
     Refuse(id,
            fmt::format("the shape of its output {} depends on data, {}",
                        Quote(graph_.values[Place(value)].name),
-                       UnresolvedText(types_[Place(value)])),
+                       UnresolvedText(TypeAt(value))),
            "onnxsim, or an export whose shapes follow from those of the inputs");
   }
   Refuse(id, "the shapes of its outputs depend on data", "");
@@ -254,15 +270,10 @@ void Inferrer::RefuseUnresolved(NodeId id) const {
 
 void Inferrer::CheckDims(NodeId id) const {
   for (const ValueId value : NodeAt(id).outputs) {
-    if (value == kNoValue || !Resolved(value)) continue;
-    const TensorType type = TensorTypeOf(value);
-    if (std::none_of(type.dims.begin(), type.dims.end(), [](int64_t dim) { return dim < 0; })) {
-      continue;
-    }
-    if (IsSequence(types_[Place(value)])) continue;
+    if (value == kNoValue || !HasNegative(Innermost(TypeAt(value)))) continue;
     Refuse(id,
            fmt::format("its output {} would have a negative dimension, {}",
-                       Quote(graph_.values[Place(value)].name), ToString(type)),
+                       Quote(graph_.values[Place(value)].name), ToString(TensorTypeOf(value))),
            HintOnSizes());
   }
 }
@@ -273,8 +284,8 @@ const OuterScope& Inferrer::Scope() {
     scope_->opsets[std::string(opset.domain)] = static_cast<int>(opset.version);
   }
   for (size_t i = 0; i < graph_.values.size(); ++i) {
-    if (types_[i].value_case() == onnx::TypeProto::VALUE_NOT_SET) continue;
-    scope_->types_by_name.emplace(graph_.values[i].name, &types_[i]);
+    if (types_[i]->value_case() == onnx::TypeProto::VALUE_NOT_SET) continue;
+    scope_->types_by_name.emplace(graph_.values[i].name, types_[i]);
   }
   return *scope_;
 }
@@ -315,7 +326,7 @@ void Inferrer::Evaluate(NodeId id, const Operator& op) {
 // The elements may say what the schema could not (NonZero); they never say otherwise.
 void Inferrer::Keep(NodeId id, ValueId value, HostTensor tensor) {
   const TensorType evaluated{tensor.dtype, tensor.dims};
-  if (!Resolved(value)) types_[Place(value)] = ProtoFrom(evaluated.dtype, evaluated.dims);
+  if (!Resolved(value)) TypeAt(value) = ProtoFrom(evaluated.dtype, evaluated.dims);
   if (TensorTypeOf(value) != evaluated) {
     Refuse(id,
            fmt::format("its output {} is {} by its elements, {} by its inputs",
@@ -349,11 +360,10 @@ void Inferrer::RebindReshape(NodeId id) {
 void Inferrer::CheckReshape(NodeId id) const {
   const Node& node = NodeAt(id);
   if (!Resolved(node.inputs[0]) || !Resolved(node.outputs[0])) return;
-  const TensorType in = TensorTypeOf(node.inputs[0]);
-  const TensorType out = TensorTypeOf(node.outputs[0]);
-  if (Product(in.dims) == Product(out.dims)) return;
+  if (Product(TypeAt(node.inputs[0])) == Product(TypeAt(node.outputs[0]))) return;
   Refuse(id,
-         fmt::format("{} cannot take the shape {}{}", ToString(in), ToString(out.dims),
+         fmt::format("{} cannot take the shape {}{}", ToString(TensorTypeOf(node.inputs[0])),
+                     ToString(TensorTypeOf(node.outputs[0]).dims),
                      inputs_.rebound.has_value() ? ", a Reshape with a fixed batch" : ""),
          HintOnSizes());
 }
@@ -367,7 +377,7 @@ void Inferrer::Believe(NodeId id) {
     if (value == kNoValue || BelieveStored(value)) continue;
     stored = false;
     if (node.inputs.empty() || node.inputs[0] == kNoValue) continue;
-    types_[Place(value)] = types_[Place(node.inputs[0])];
+    TypeAt(value) = TypeAt(node.inputs[0]);
   }
   doubts_[std::string(stored ? kFromFile : kFromInput)].push_back(id);
 }
@@ -383,7 +393,7 @@ bool Inferrer::BelieveStored(ValueId value) {
     if (!dim.has_dim_value() && symbol == inputs_.symbols.end()) return false;
     if (!dim.has_dim_value()) dim.set_dim_value(symbol->second);
   }
-  types_[Place(value)] = std::move(type);
+  TypeAt(value) = std::move(type);
   return true;
 }
 

@@ -2,6 +2,7 @@
 // room graph/: BindShapes wants every value, control flow what it takes to choose a branch.
 #pragma once
 
+#include <google/protobuf/arena.h>
 #include <onnx/onnx_pb.h>
 
 #include <map>
@@ -55,6 +56,7 @@ class Inferrer {
   using Doubts = std::map<std::string, std::vector<NodeId>, std::less<>>;
 
   static size_t Place(ValueId value) { return static_cast<size_t>(value); }
+  onnx::TypeProto& TypeAt(ValueId value) const { return *types_[Place(value)]; }
   const Node& NodeAt(NodeId id) const { return graph_.nodes[static_cast<size_t>(id)]; }
 
   void AddInputs();
@@ -85,7 +87,8 @@ class Inferrer {
 
   const Graph& graph_;
   BoundInputs inputs_;
-  std::vector<onnx::TypeProto> types_;            // by ValueId
+  google::protobuf::Arena arena_;                 // of types_, freed at once
+  std::vector<onnx::TypeProto*> types_;           // by ValueId
   std::vector<std::optional<HostTensor>> known_;  // by ValueId
   std::vector<bool> from_inputs_;                 // by ValueId: depends on a graph input
   std::vector<onnx::TypeProto> left_out_;         // of outputs that a node leaves out
