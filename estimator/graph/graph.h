@@ -53,7 +53,7 @@ struct Value {
 struct Initializer {
   ValueId value = kNoValue;
   TensorType type;
-  bool external = false;  // its bytes are in another file, which is never opened
+  bool external = false;  // its bytes are in another file and were not read
 };
 
 struct OpsetImport {

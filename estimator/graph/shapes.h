@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,18 +27,30 @@ struct ValueType {
   bool is_sequence = false;  // holds a list of tensors (SplitToSequence)
 };
 
-// An integer or bool tensor whose elements are known, in row-major order.
+class LazyElements;
+
+// An integer or bool tensor whose elements are known.
 struct KnownTensor {
   Dims dims;
-  std::vector<int64_t> elements;
+  // Each dimension as in `dims`, or 1 where the elements repeat (a mask expanded over the
+  // batch); always equal to `dims` in tensors of up to 4096 elements.
+  Dims stored;
+  std::shared_ptr<const LazyElements> lazy;
+
+  // Row-major over `stored`; 0 or 1 in bool tensors.  Masks and other big tensors are
+  // computed at the first call, so that they cost nothing where nobody asks.
+  const std::vector<int64_t>& elements() const;
 };
 
 struct Shapes {
   int64_t batch = 1;
   std::vector<ValueType> types;  // by ValueId
   // By ValueId: what a value is, where it follows from shapes and constants alone.
-  // Such values are arithmetic on the host, not tensors on the device.
+  // Such values are arithmetic on the host, not tensors on the device.  Which ones are
+  // known does not depend on the batch unless more than 2^20 elements do.
   std::vector<std::optional<KnownTensor>> known;
+  // By ValueId: what all elements of a small float tensor are (scales, epsilons).
+  std::vector<std::optional<double>> known_scalar;
   Warnings warnings;
 };
 

@@ -1,0 +1,251 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "estimator/base/error.h"
+#include "estimator/graph/attributes.h"
+#include "estimator/graph/captures.h"
+#include "estimator/graph/onnx_model.h"
+#include "estimator/graph/quote.h"
+#include "estimator/graph/topological.h"
+#include "estimator/graph/validate.h"
+
+namespace onnxfit {
+namespace {
+
+std::string_view NormalDomain(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
+
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(std::shared_ptr<OnnxModel> model)
+      : model_(std::move(model)), proto_(model_->proto.graph()) {}
+
+  Graph Build() {
+    CheckIsComplete(model_->proto);
+    CheckOpset(model_->proto);
+    Reserve();
+    AddOpsets();
+    AddInitializers();
+    AddInputs();
+    AddNodes();
+    ReadInputs();
+    SortNodes();
+    AddOutputs();
+    AppendMetadata(model_->proto.metadata_props(), graph_.metadata);
+    AppendMetadata(proto_.metadata_props(), graph_.metadata);
+    graph_.model = std::move(model_);
+    return std::move(graph_);
+  }
+
+ private:
+  void Reserve() {
+    const auto nodes = static_cast<size_t>(proto_.node_size());
+    const auto initializers = static_cast<size_t>(proto_.initializer_size());
+    const auto values = nodes + initializers + static_cast<size_t>(proto_.input_size());
+    graph_.nodes.reserve(nodes);
+    graph_.initializers.reserve(initializers);
+    graph_.values.reserve(values);
+    ids_.reserve(values);
+    reads_.resize(nodes);
+  }
+
+  void AddOpsets() {
+    for (const onnx::OperatorSetIdProto& opset : model_->proto.opset_import()) {
+      graph_.opsets.push_back({NormalDomain(opset.domain()), opset.version()});
+    }
+  }
+
+  // A new value, or the one that has this name already.
+  std::pair<ValueId, bool> AddValue(std::string_view name) {
+    const auto next = static_cast<ValueId>(graph_.values.size());
+    const auto [entry, is_new] = ids_.emplace(name, next);
+    if (is_new) graph_.values.push_back({.name = name});
+    return {entry->second, is_new};
+  }
+
+  Value& At(ValueId id) { return graph_.values[static_cast<size_t>(id)]; }
+  Node& At(NodeId id, std::vector<Node>& nodes) { return nodes[static_cast<size_t>(id)]; }
+
+  void AddInitializers() {
+    for (const onnx::TensorProto& tensor : proto_.initializer()) {
+      const bool external = tensor.data_location() == onnx::TensorProto::EXTERNAL;
+      AddInitializer(tensor.name(), TypeOfInitializer(tensor), external);
+      model_->contents.push_back(HasContents(tensor) ? &tensor : nullptr);
+    }
+    for (const onnx::SparseTensorProto& tensor : proto_.sparse_initializer()) {
+      AddInitializer(tensor.values().name(), TypeOfInitializer(tensor), false);
+      model_->contents.push_back(nullptr);
+    }
+  }
+
+  void AddInitializer(std::string_view name, TensorType type, bool external) {
+    const auto [value, is_new] = AddValue(name);
+    if (!is_new || name.empty()) FailOnName("initializer", name);
+    At(value).initializer = static_cast<int32_t>(graph_.initializers.size());
+    graph_.initializers.push_back({value, std::move(type), external});
+  }
+
+  [[noreturn]] static void FailOnName(std::string_view what, std::string_view name) {
+    throw Error({.where = fmt::format("{} {}", what, Quote(name)),
+                 .text = name.empty() ? "a name was expected, found none"
+                                      : "one of this name was expected, found two"});
+  }
+
+  // Below IR version 4 initializers are listed among the inputs; above it, an input with
+  // an initializer has a default.
+  void AddInputs() {
+    for (const onnx::ValueInfoProto& input : proto_.input()) {
+      CheckInput(input);
+      const auto [value, is_new] = AddValue(input.name());
+      if (input.name().empty() || At(value).is_input) FailOnName("input", input.name());
+      if (!is_new) continue;
+      At(value).is_input = true;
+      graph_.inputs.push_back(value);
+    }
+  }
+
+  void AddNodes() {
+    for (const onnx::NodeProto& proto : proto_.node()) {
+      const auto id = static_cast<NodeId>(graph_.nodes.size());
+      Node& node = graph_.nodes.emplace_back();
+      node.name = proto.name();
+      node.op_type = proto.op_type();
+      node.domain = NormalDomain(proto.domain());
+      model_->nodes.push_back(&proto);
+      if (proto.op_type().empty()) {
+        throw Error({.where = Where(id), .text = "an operator was expected, found none"});
+      }
+      AddParts(proto, node);
+      for (const std::string& output : proto.output()) AddNodeOutput(id, output);
+    }
+  }
+
+  static void AddParts(const onnx::NodeProto& proto, Node& node) {
+    node.attributes.reserve(static_cast<size_t>(proto.attribute_size()));
+    for (const onnx::AttributeProto& attribute : proto.attribute()) {
+      node.attributes.push_back(ToAttribute(attribute));
+    }
+    AppendMetadata(proto.metadata_props(), node.metadata);
+  }
+
+  void AddNodeOutput(NodeId id, std::string_view name) {
+    Node& node = At(id, graph_.nodes);
+    if (name.empty()) {
+      node.outputs.push_back(kNoValue);
+      return;
+    }
+    const auto [value, is_new] = AddValue(name);
+    if (!is_new) FailOnSecondProducer(id, value);
+    At(value).producer = id;
+    node.outputs.push_back(value);
+  }
+
+  [[noreturn]] void FailOnSecondProducer(NodeId id, ValueId value) {
+    const Value& taken = At(value);
+    const std::string other = taken.producer != kNoNode ? Where(taken.producer)
+                              : taken.is_input          ? "a graph input"
+                                                        : "an initializer";
+    throw Error({.where = Where(id),
+                 .text = fmt::format("output {} should have one producer, found {} too",
+                                     Quote(taken.name), other)});
+  }
+
+  void ReadInputs() {
+    for (NodeId id = 0; id < static_cast<NodeId>(graph_.nodes.size()); ++id) {
+      const onnx::NodeProto& proto = model_->NodeOf(id);
+      Node& node = At(id, graph_.nodes);
+      node.inputs.reserve(static_cast<size_t>(proto.input_size()));
+      for (const std::string& name : proto.input()) {
+        node.inputs.push_back(name.empty() ? kNoValue : Read(id, name, "input"));
+      }
+      for (const std::string_view name : CapturedNames(proto)) {
+        Read(id, name, "a sub-graph's input");
+      }
+    }
+  }
+
+  ValueId Read(NodeId reader, std::string_view name, std::string_view what) {
+    const auto found = ids_.find(name);
+    if (found == ids_.end()) throw DanglingName(Where(reader), what, name, graph_.values);
+    const NodeId producer = At(found->second).producer;
+    if (producer != kNoNode) reads_[static_cast<size_t>(reader)].push_back(producer);
+    return found->second;
+  }
+
+  void SortNodes() {
+    const Sorted sorted = SortByNeeds(reads_);
+    if (!sorted.cycle.empty()) FailOnCycle(sorted.cycle);
+    if (std::is_sorted(sorted.order.begin(), sorted.order.end())) return;
+    std::vector<Node> nodes;
+    std::vector<const onnx::NodeProto*> protos;
+    for (const NodeId old : sorted.order) {
+      const auto id = static_cast<NodeId>(nodes.size());
+      nodes.push_back(std::move(At(old, graph_.nodes)));
+      protos.push_back(&model_->NodeOf(old));
+      for (const ValueId output : nodes.back().outputs) {
+        if (output != kNoValue) At(output).producer = id;
+      }
+    }
+    graph_.nodes = std::move(nodes);
+    model_->nodes = std::move(protos);
+    graph_.notes.push_back("the file's nodes were not in topological order and were sorted");
+  }
+
+  // Against the direction of `needs`: from a node to one that reads it.
+  [[noreturn]] void FailOnCycle(const std::vector<int32_t>& needs) {
+    constexpr size_t kShown = 5;
+    std::string names = Quote(DisplayName(graph_, needs.front()));
+    for (size_t i = 1; i < needs.size(); ++i) {
+      if (i >= kShown) {
+        names = "… -> " + names;
+        break;
+      }
+      names = Quote(DisplayName(graph_, needs[i])) + " -> " + names;
+    }
+    const std::string first = Quote(DisplayName(graph_, needs.front()));
+    throw Error(
+        {.where = Where(needs.front()),
+         .text = fmt::format("a graph without cycles was expected, found {} -> {}", first, names)});
+  }
+
+  void AddOutputs() {
+    for (const onnx::ValueInfoProto& output : proto_.output()) {
+      const auto found = ids_.find(output.name());
+      if (found == ids_.end()) throw DanglingName("graph", "output", output.name(), graph_.values);
+      At(found->second).is_output = true;
+      graph_.outputs.push_back(found->second);
+    }
+  }
+
+  std::string Where(NodeId id) const {
+    return fmt::format("node {}", Quote(DisplayName(graph_, id)));
+  }
+
+  std::shared_ptr<OnnxModel> model_;
+  const onnx::GraphProto& proto_;
+  Graph graph_;
+  std::unordered_map<std::string_view, ValueId> ids_;
+  std::vector<std::vector<NodeId>> reads_;  // by reader: the nodes whose outputs it reads
+};
+
+}  // namespace
+
+Graph BuildGraph(onnx::ModelProto proto, std::string path, std::vector<std::string> notes) {
+  auto model = std::make_shared<OnnxModel>();
+  model->proto = std::move(proto);
+  try {
+    Graph graph = GraphBuilder(std::move(model)).Build();
+    graph.path = path;
+    graph.notes.insert(graph.notes.begin(), notes.begin(), notes.end());
+    return graph;
+  } catch (const Error& error) {
+    if (!error.parts().file.empty()) throw;
+    Error::Parts parts = error.parts();
+    parts.file = std::move(path);
+    throw Error(std::move(parts));
+  }
+}
+
+}  // namespace onnxfit

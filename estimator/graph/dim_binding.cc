@@ -1,0 +1,294 @@
+#include "estimator/graph/dim_binding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "estimator/base/suggest.h"
+#include "estimator/base/warnings.h"
+#include "estimator/graph/onnx_model.h"
+#include "estimator/graph/quote.h"
+
+namespace onnxfit {
+namespace {
+
+// One input as the file declares it; `dims` points into a copy of its type.
+struct DeclaredInput {
+  std::string name;
+  onnx::TypeProto* type = nullptr;
+  bool given_whole = false;  // by --shape
+};
+
+struct FreeDim {
+  std::string name;
+  std::string input;
+};
+
+// The tensor inside a sequence or an optional.
+onnx::TypeProto& Innermost(onnx::TypeProto& type) {
+  if (type.has_sequence_type()) return Innermost(*type.mutable_sequence_type()->mutable_elem_type());
+  if (type.has_optional_type()) return Innermost(*type.mutable_optional_type()->mutable_elem_type());
+  return type;
+}
+
+// A named dimension goes by its name, another free one by its place: "ids.1".
+std::string NameOf(const onnx::TensorShapeProto::Dimension& dim, std::string_view input, int axis) {
+  return dim.dim_param().empty() ? fmt::format("{}.{}", input, axis) : dim.dim_param();
+}
+
+std::string DeclaredShape(const onnx::TensorShapeProto& shape) {
+  std::vector<std::string> dims;
+  for (const auto& dim : shape.dim()) {
+    const std::string name = dim.dim_param().empty() ? "?" : dim.dim_param();
+    dims.push_back(dim.has_dim_value() ? std::to_string(dim.dim_value()) : name);
+  }
+  return fmt::format("[{}]", fmt::join(dims, ", "));
+}
+
+std::string TimesJoined(const Dims& dims) { return fmt::format("{}", fmt::join(dims, "x")); }
+
+class InputBinder {
+ public:
+  InputBinder(const Graph& graph, const DimBinding& binding) : graph_(graph), binding_(binding) {
+    bound_.types.reserve(graph.inputs.size());
+    for (const ValueId id : graph.inputs) Declare(graph.values[static_cast<size_t>(id)].name);
+    CollectFree();
+    if (const onnx::TensorShapeProto* first = FirstWithDims()) {
+      written_batch_ = first->dim(0).dim_value();
+    }
+  }
+
+  BoundInputs Bind() && {
+    CheckPositive();
+    BindWholeInputs();
+    BindNamedDims();
+    BindBatch();
+    RefuseFree();
+    WriteNumbers();
+    return std::move(bound_);
+  }
+
+ private:
+  [[noreturn]] void Refuse(std::string where, std::string text, std::string hint = {}) const {
+    throw Error({graph_.path, std::move(where), std::move(text), std::move(hint)});
+  }
+
+  onnx::TensorShapeProto& ShapeOf(const DeclaredInput& input) const {
+    return *input.type->mutable_tensor_type()->mutable_shape();
+  }
+
+  void Declare(std::string_view name) {
+    for (const onnx::ValueInfoProto& info : graph_.model->proto.graph().input()) {
+      if (info.name() != name) continue;
+      bound_.types.push_back(info.type());
+      inputs_.push_back({info.name(), &Innermost(bound_.types.back())});
+      return;
+    }
+  }
+
+  void CollectFree() {
+    for (const DeclaredInput& input : inputs_) {
+      if (!input.type->tensor_type().has_shape()) continue;
+      for (int axis = 0; axis < ShapeOf(input).dim_size(); ++axis) {
+        const auto& dim = ShapeOf(input).dim(axis);
+        if (dim.has_dim_value()) continue;
+        std::string name = NameOf(dim, input.name, axis);
+        const bool listed = std::any_of(free_.begin(), free_.end(),
+                                        [&](const FreeDim& free) { return free.name == name; });
+        if (!listed) free_.push_back({std::move(name), input.name});
+      }
+    }
+  }
+
+  void CheckPositive() const {
+    const auto check = [&](std::string where, int64_t size) {
+      if (size > 0) return;
+      Refuse(std::move(where), fmt::format("expected a positive number, found {}", size));
+    };
+    if (binding_.batch.has_value()) check("--batch", *binding_.batch);
+    for (const auto& [name, size] : binding_.dims) check("--dim " + name, size);
+    for (const auto& [name, dims] : binding_.inputs) {
+      for (const int64_t dim : dims) check("--shape " + name, dim);
+    }
+  }
+
+  void BindSymbol(const std::string& name, int64_t size, const std::string& flag) {
+    const auto [bound, is_new] = bound_.symbols.emplace(name, size);
+    if (is_new || bound->second == size) return;
+    Refuse(flag, fmt::format("dimension {} is {} already, found {}", Quote(name), bound->second,
+                             size));
+  }
+
+  // "did you mean", or else the first of those there are.
+  std::string NearestOrFirst(const std::string& typed, const std::vector<std::string>& names) const {
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    const std::string_view nearest = Nearest(typed, views);
+    return nearest.empty() ? names.front() : std::string(nearest);
+  }
+
+  std::string Listed(const std::vector<std::string>& names) const {
+    std::vector<std::string> quoted;
+    for (const std::string& name : names) quoted.push_back(Quote(name));
+    return fmt::format("{}", fmt::join(quoted, ", "));
+  }
+
+  void BindWholeInputs() {
+    for (const auto& [name, dims] : binding_.inputs) {
+      const auto found = std::find_if(inputs_.begin(), inputs_.end(),
+                                      [&](const DeclaredInput& i) { return i.name == name; });
+      if (found == inputs_.end()) RefuseInput(name, dims);
+      BindWhole(*found, dims);
+    }
+  }
+
+  [[noreturn]] void RefuseInput(const std::string& name, const Dims& dims) const {
+    std::vector<std::string> names;
+    for (const DeclaredInput& input : inputs_) names.push_back(input.name);
+    if (names.empty()) Refuse("--shape " + name, "the model has no inputs");
+    Refuse("--shape " + name, fmt::format("no input has this name, the model has {}", Listed(names)),
+           fmt::format("--shape {}={}", NearestOrFirst(name, names), TimesJoined(dims)));
+  }
+
+  void BindWhole(DeclaredInput& input, const Dims& dims) {
+    const std::string flag = fmt::format("--shape {}={}", input.name, TimesJoined(dims));
+    const auto rank = static_cast<int>(dims.size());
+    if (!input.type->has_tensor_type()) Refuse(flag, "the input is not a tensor");
+    const bool declared = input.type->tensor_type().has_shape();
+    onnx::TensorShapeProto& shape = ShapeOf(input);
+    if (declared && shape.dim_size() != rank) {
+      Refuse(flag, fmt::format("expected {} dimensions as in {}, found {}", shape.dim_size(),
+                               DeclaredShape(shape), rank));
+    }
+    for (int axis = 0; axis < rank; ++axis) {
+      auto& dim = declared ? *shape.mutable_dim(axis) : *shape.add_dim();
+      const int64_t size = dims[static_cast<size_t>(axis)];
+      if (declared && !dim.has_dim_value()) BindSymbol(NameOf(dim, input.name, axis), size, flag);
+      dim.set_dim_value(size);
+    }
+    input.given_whole = true;
+  }
+
+  void BindNamedDims() {
+    for (const auto& [name, size] : binding_.dims) {
+      const bool known = std::any_of(free_.begin(), free_.end(),
+                                     [&](const FreeDim& free) { return free.name == name; });
+      if (!known) RefuseDim(name, size);
+      BindSymbol(name, size, fmt::format("--dim {}={}", name, size));
+    }
+  }
+
+  [[noreturn]] void RefuseDim(const std::string& name, int64_t size) const {
+    std::vector<std::string> names;
+    for (const FreeDim& free : free_) names.push_back(free.name);
+    const std::string flag = fmt::format("--dim {}={}", name, size);
+    if (names.empty()) {
+      Refuse(flag, "the model leaves no dimension free", fmt::format("--batch {}", size));
+    }
+    Refuse(flag,
+           fmt::format("no free dimension has this name, the model has {}", Listed(names)),
+           fmt::format("--dim {}={}", NearestOrFirst(name, names), size));
+  }
+
+  void BindBatch() {
+    if (free_.empty()) {
+      BindFixedBatch();
+      return;
+    }
+    const std::string& name = free_.front().name;
+    if (binding_.batch.has_value()) {
+      BindSymbol(name, *binding_.batch, fmt::format("--batch {}", *binding_.batch));
+    }
+    bound_.batch = bound_.symbols.emplace(name, 1).first->second;
+  }
+
+  // Dimension 0 of the first input is the batch, and that of the others of its size.
+  void BindFixedBatch() {
+    const onnx::TensorShapeProto* first = FirstWithDims();
+    const int64_t asked = first == nullptr ? 1 : first->dim(0).dim_value();
+    bound_.batch = binding_.batch.value_or(asked);
+    if (first == nullptr || bound_.batch == written_batch_) return;
+    for (const DeclaredInput& input : inputs_) Rebind(input);
+    bound_.rebound = Rebound{written_batch_, bound_.batch};
+    bound_.warnings.push_back(
+        {warning::kReboundBatch,
+         fmt::format("the batch of {} that is written in the file was changed to {}",
+                     written_batch_, bound_.batch)});
+  }
+
+  const onnx::TensorShapeProto* FirstWithDims() const {
+    for (const DeclaredInput& input : inputs_) {
+      if (input.type->tensor_type().has_shape() && ShapeOf(input).dim_size() > 0) {
+        return &ShapeOf(input);
+      }
+    }
+    return nullptr;
+  }
+
+  void Rebind(const DeclaredInput& input) {
+    if (input.given_whole || !input.type->tensor_type().has_shape()) return;
+    onnx::TensorShapeProto& shape = ShapeOf(input);
+    if (shape.dim_size() == 0 || shape.dim(0).dim_value() != written_batch_) return;
+    shape.mutable_dim(0)->set_dim_value(bound_.batch);
+  }
+
+  void RefuseFree() const {
+    RefuseShapeless();
+    std::vector<const FreeDim*> left;
+    for (const FreeDim& free : free_) {
+      if (!bound_.symbols.contains(free.name)) left.push_back(&free);
+    }
+    if (left.empty()) return;
+    if (left.size() == 1) {
+      Refuse("input " + Quote(left[0]->input),
+             fmt::format("dimension {} is free", Quote(left[0]->name)), HintFor(left));
+    }
+    std::vector<std::string> places;
+    for (const FreeDim* free : left) {
+      places.push_back(fmt::format("{} of input {}", Quote(free->name), Quote(free->input)));
+    }
+    Refuse("", fmt::format("dimensions {} are free", fmt::join(places, ", ")), HintFor(left));
+  }
+
+  std::string HintFor(const std::vector<const FreeDim*>& left) const {
+    std::vector<std::string> flags;
+    for (const FreeDim* free : left) flags.push_back(fmt::format("--dim {}=512", free->name));
+    return fmt::format("{}", fmt::join(flags, " "));
+  }
+
+  void RefuseShapeless() const {
+    for (const DeclaredInput& input : inputs_) {
+      if (input.given_whole || !input.type->has_tensor_type()) continue;
+      if (input.type->tensor_type().has_shape()) continue;
+      Refuse("input " + Quote(input.name), "the file does not say how many dimensions it has",
+             fmt::format("--shape {}=1x3x224x224", input.name));
+    }
+  }
+
+  void WriteNumbers() {
+    for (const DeclaredInput& input : inputs_) {
+      if (!input.type->tensor_type().has_shape()) continue;
+      for (int axis = 0; axis < ShapeOf(input).dim_size(); ++axis) {
+        auto& dim = *ShapeOf(input).mutable_dim(axis);
+        if (dim.has_dim_value()) continue;
+        dim.set_dim_value(bound_.symbols.at(NameOf(dim, input.name, axis)));
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const DimBinding& binding_;
+  BoundInputs bound_;
+  std::vector<DeclaredInput> inputs_;
+  int64_t written_batch_ = 1;  // dimension 0 of the first input, in a file that fixes it
+  std::vector<FreeDim> free_;  // in the order of inputs and their dimensions
+};
+
+}  // namespace
+
+BoundInputs BindInputs(const Graph& graph, const DimBinding& binding) {
+  return InputBinder(graph, binding).Bind();
+}
+
+}  // namespace onnxfit

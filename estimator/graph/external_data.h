@@ -1,0 +1,21 @@
+// Tensors whose elements lie in files next to the model.
+// Source: onnx/docs/ExternalData.md.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <string>
+#include <vector>
+
+#include "estimator/graph/loader.h"
+
+namespace onnxfit {
+
+// Reads what shapes may be computed from, integer and bool tensors of at most
+// `options.keep_integer_bytes`, from the files next to `model_path` into the graph's
+// initializers.  Nothing else is opened; paths that lead elsewhere never are.  What is
+// missing is no error: `notes` say what was there and what was read.
+void ReadSmallExternalTensors(onnx::GraphProto& graph, const std::string& model_path,
+                              const LoadOptions& options, std::vector<std::string>& notes);
+
+}  // namespace onnxfit

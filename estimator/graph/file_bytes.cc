@@ -1,0 +1,114 @@
+#include "estimator/graph/file_bytes.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "estimator/base/error.h"
+#include "estimator/base/suggest.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr size_t kFirstBytes = 4096;
+constexpr size_t kChunkBytes = size_t{1} << 20;
+
+// A file next to `path` whose name is near it, or "".
+std::string NearFile(const std::string& path) {
+  namespace fs = std::filesystem;
+  fs::path wanted(path);
+  const fs::path folder = wanted.has_parent_path() ? wanted.parent_path() : fs::path(".");
+  std::error_code ignored;
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.is_regular_file(ignored)) names.push_back(entry.path().filename().string());
+  }
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const std::string typed = wanted.filename().string();
+  const std::string_view near = Nearest(typed, candidates);
+  return near.empty() ? "" : wanted.replace_filename(near).string();
+}
+
+[[noreturn]] void FailToOpen(const std::string& path, int error) {
+  if (error == ENOENT) {
+    throw Error(
+        {.text = "an ONNX file was expected, there is no such file", .hint = NearFile(path)});
+  }
+  throw Error({.text = fmt::format("cannot be opened: {}", std::strerror(error))});
+}
+
+// Closes a file that was opened here; standard input stays open.
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path)
+      : fd_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (fd_ < 0) FailToOpen(path, errno);
+  }
+  ~OpenFile() {
+    if (fd_ != STDIN_FILENO) close(fd_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+FileBytes::FileBytes(const std::string& path, void (*check)(std::string_view first)) {
+  const OpenFile file(path);
+  struct stat status;
+  if (fstat(file.fd(), &status) != 0) FailToOpen(path, errno);
+  if (S_ISDIR(status.st_mode)) {
+    throw Error({.text = "an ONNX file was expected, found a directory"});
+  }
+  if (S_ISREG(status.st_mode) && status.st_size > 0) {
+    Map(file.fd(), static_cast<size_t>(status.st_size));
+    check(bytes_.substr(0, kFirstBytes));
+  } else {
+    ReadAll(file.fd(), check);
+  }
+  if (bytes_.empty()) throw Error({.text = "an ONNX model was expected, the file is empty"});
+}
+
+void FileBytes::Unmap::operator()(void* map) const { munmap(map, size); }
+
+void FileBytes::Map(int file, size_t size) {
+  void* map = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  if (map == MAP_FAILED) {
+    throw Error({.text = fmt::format("cannot be mapped: {}", std::strerror(errno))});
+  }
+  map_ = {map, Unmap{size}};
+  bytes_ = {static_cast<const char*>(map), size};
+}
+
+void FileBytes::ReadAll(int file, void (*check)(std::string_view first)) {
+  size_t size = 0;
+  bool checked = false;
+  while (true) {
+    if (read_.size() - size < kChunkBytes) read_.resize(size * 2 + kChunkBytes);
+    const ssize_t got = read(file, read_.data() + size, read_.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw Error({.text = fmt::format("cannot be read: {}", std::strerror(errno))});
+    size += static_cast<size_t>(got);
+    if (!checked && (size >= kFirstBytes || got == 0)) {
+      check(std::string_view(read_).substr(0, std::min(size, kFirstBytes)));
+      checked = true;
+    }
+    if (got == 0) break;
+  }
+  bytes_ = std::string_view(read_).substr(0, size);
+}
+
+}  // namespace onnxfit

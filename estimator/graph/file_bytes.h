@@ -1,0 +1,37 @@
+// The bytes of a file, without reading them where that can be had.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace onnxfit {
+
+// Maps a regular file; pipes are read into memory.
+class FileBytes {
+ public:
+  // `path` "-" is standard input.  `check` sees the first bytes (up to 4 KiB) before
+  // anything else is read, and may throw.  Throws Error, without a file, for what
+  // cannot be read.
+  FileBytes(const std::string& path, void (*check)(std::string_view first));
+  FileBytes(const FileBytes&) = delete;
+  FileBytes& operator=(const FileBytes&) = delete;
+
+  std::string_view bytes() const { return bytes_; }
+
+ private:
+  struct Unmap {
+    size_t size;
+    void operator()(void* map) const;
+  };
+
+  void Map(int file, size_t size);
+  void ReadAll(int file, void (*check)(std::string_view first));
+
+  std::unique_ptr<void, Unmap> map_;
+  std::string read_;
+  std::string_view bytes_;  // of map_ or read_
+};
+
+}  // namespace onnxfit

@@ -1,0 +1,39 @@
+#include "estimator/graph/graph.h"
+
+#include <fmt/format.h>
+
+namespace onnxfit {
+
+const Attribute* FindAttribute(const Node& node, std::string_view name) {
+  for (const Attribute& attribute : node.attributes) {
+    if (attribute.name == name) return &attribute;
+  }
+  return nullptr;
+}
+
+int64_t IntAttribute(const Node& node, std::string_view name, int64_t absent) {
+  const Attribute* attribute = FindAttribute(node, name);
+  const auto* value = attribute == nullptr ? nullptr : std::get_if<int64_t>(&attribute->value);
+  return value == nullptr ? absent : *value;
+}
+
+double FloatAttribute(const Node& node, std::string_view name, double absent) {
+  const Attribute* attribute = FindAttribute(node, name);
+  const auto* value = attribute == nullptr ? nullptr : std::get_if<double>(&attribute->value);
+  return value == nullptr ? absent : *value;
+}
+
+std::string_view FindMetadata(const Metadata& metadata, std::string_view key) {
+  for (const auto& [entry, value] : metadata) {
+    if (entry == key) return value;
+  }
+  return {};
+}
+
+std::string DisplayName(const Graph& graph, NodeId node) {
+  const Node& found = graph.nodes[static_cast<size_t>(node)];
+  if (!found.name.empty()) return std::string(found.name);
+  return fmt::format("{} #{}", found.op_type, node);
+}
+
+}  // namespace onnxfit

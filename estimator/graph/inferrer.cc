@@ -1,0 +1,453 @@
+#include "estimator/graph/inferrer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "estimator/base/warnings.h"
+#include "estimator/graph/onnx_model.h"
+#include "estimator/graph/quote.h"
+#include "estimator/graph/schemas.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr std::string_view kFromFile = "the shapes that the file stores are believed";
+constexpr std::string_view kFromInput = "outputs are taken to be like the first input";
+
+const onnx::TypeProto& Innermost(const onnx::TypeProto& type) {
+  if (type.has_sequence_type()) return Innermost(type.sequence_type().elem_type());
+  if (type.has_optional_type()) return Innermost(type.optional_type().elem_type());
+  return type;
+}
+
+bool IsSequence(const onnx::TypeProto& type) {
+  return type.has_optional_type() ? IsSequence(type.optional_type().elem_type())
+                                  : type.has_sequence_type();
+}
+
+bool AllDimsKnown(const onnx::TypeProto& type) {
+  if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return false;
+  const auto& dims = type.tensor_type().shape().dim();
+  return type.tensor_type().elem_type() != onnx::TensorProto::UNDEFINED &&
+         std::all_of(dims.begin(), dims.end(), [](const auto& dim) { return dim.has_dim_value(); });
+}
+
+bool HasNegative(const onnx::TypeProto& type) {
+  const auto& dims = type.tensor_type().shape().dim();
+  return std::any_of(dims.begin(), dims.end(), [](const auto& dim) { return dim.dim_value() < 0; });
+}
+
+// A dimension that is not known is -1; so is the only one of an unknown shape.
+TensorType TensorTypeFrom(const onnx::TypeProto& type) {
+  TensorType tensor{static_cast<DType>(type.tensor_type().elem_type()), {}};
+  if (!type.tensor_type().has_shape()) tensor.dims.push_back(-1);
+  for (const auto& dim : type.tensor_type().shape().dim()) {
+    tensor.dims.push_back(dim.has_dim_value() ? dim.dim_value() : -1);
+  }
+  return tensor;
+}
+
+onnx::TypeProto ProtoFrom(DType dtype, const Dims& dims) {
+  onnx::TypeProto type;
+  type.mutable_tensor_type()->set_elem_type(static_cast<int32_t>(dtype));
+  auto* shape = type.mutable_tensor_type()->mutable_shape();
+  for (const int64_t dim : dims) shape->add_dim()->set_dim_value(dim);
+  return type;
+}
+
+// "int64[2, ?]".
+std::string UnresolvedText(const onnx::TypeProto& type) {
+  if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return "unknown";
+  std::vector<std::string> dims;
+  for (const auto& dim : type.tensor_type().shape().dim()) {
+    dims.push_back(dim.has_dim_value() ? std::to_string(dim.dim_value()) : "?");
+  }
+  return fmt::format("{}[{}]", Name(static_cast<DType>(type.tensor_type().elem_type())),
+                     fmt::join(dims, ", "));
+}
+
+// ONNX's reason without its label and without the context below it.
+std::string OneLine(std::string_view reason) {
+  if (reason.starts_with('[')) reason.remove_prefix(std::min(reason.find(']') + 2, reason.size()));
+  return std::string(reason.substr(0, reason.find('\n')));
+}
+
+// Inputs that an operator cannot do without.
+size_t RequiredInputs(const onnx::OpSchema& schema) {
+  size_t required = 0;
+  for (size_t i = 0; i < schema.inputs().size(); ++i) {
+    const auto& input = schema.inputs()[i];
+    if (input.GetOption() == onnx::OpSchema::Single) required = i + 1;
+    if (input.GetOption() == onnx::OpSchema::Variadic) {
+      required = i + static_cast<size_t>(std::max(input.GetMinArity(), 0));
+    }
+  }
+  return required;
+}
+
+bool IsOnnx(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
+
+int64_t OpsetOf(const Graph& graph, std::string_view domain) {
+  for (const OpsetImport& opset : graph.opsets) {
+    if (opset.domain == domain || (IsOnnx(opset.domain) && IsOnnx(domain))) return opset.version;
+  }
+  return 0;
+}
+
+// Product, or nothing where 64 bits do not hold it.
+std::optional<int64_t> Product(const Dims& dims) {
+  int64_t product = 1;
+  for (const int64_t dim : dims) {
+    if (__builtin_mul_overflow(product, dim, &product)) return std::nullopt;
+  }
+  return product;
+}
+
+std::optional<int64_t> Product(const onnx::TypeProto& type) {
+  int64_t product = 1;
+  for (const auto& dim : type.tensor_type().shape().dim()) {
+    if (__builtin_mul_overflow(product, dim.dim_value(), &product)) return std::nullopt;
+  }
+  return product;
+}
+
+}  // namespace
+
+Inferrer::Inferrer(const Graph& graph, const DimBinding& binding)
+    : graph_(graph),
+      inputs_(BindInputs(graph, binding)),
+      types_(graph.values.size()),
+      known_(graph.values.size()),
+      from_inputs_(graph.values.size()),
+      make_scope_([this]() -> const OuterScope& { return Scope(); }) {
+  for (onnx::TypeProto*& type : types_) {
+    type = google::protobuf::Arena::CreateMessage<onnx::TypeProto>(&arena_);
+  }
+  AddInputs();
+  AddInitializers();
+}
+
+void Inferrer::AddInputs() {
+  for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+    TypeAt(graph_.inputs[i]) = inputs_.types[i];
+    from_inputs_[Place(graph_.inputs[i])] = true;
+  }
+}
+
+void Inferrer::AddInitializers() {
+  for (size_t i = 0; i < graph_.initializers.size(); ++i) {
+    const Initializer& initializer = graph_.initializers[i];
+    TypeAt(initializer.value) = ProtoFrom(initializer.type.dtype, initializer.type.dims);
+    const onnx::TensorProto* contents = graph_.model->ContentsOf(static_cast<int32_t>(i));
+    if (contents != nullptr) known_[Place(initializer.value)] = FromProto(*contents, graph_.model);
+  }
+}
+
+void Inferrer::Infer(NodeId id) {
+  const Node& node = NodeAt(id);
+  const Operator& op = OperatorOf(node);
+  CheckArity(id, op);
+  const auto depends = [&](ValueId v) { return v != kNoValue && from_inputs_[Place(v)]; };
+  const bool from_inputs = std::any_of(node.inputs.begin(), node.inputs.end(), depends);
+  for (const ValueId output : node.outputs) {
+    if (output != kNoValue) from_inputs_[Place(output)] = from_inputs;
+  }
+  const bool is_reshape = op.schema != nullptr && node.op_type == "Reshape";
+  if (is_reshape && inputs_.rebound.has_value()) RebindReshape(id);
+  InferTypes(id, op);
+  rebound_shape_.reset();
+  if (is_reshape) CheckReshape(id);
+  CheckDims(id);
+  Evaluate(id, op);
+}
+
+const Inferrer::Operator& Inferrer::OperatorOf(const Node& node) {
+  const auto [found, is_new] = operators_.try_emplace({node.domain, node.op_type});
+  if (is_new) found->second = FindOperator(node);
+  return found->second;
+}
+
+Inferrer::Operator Inferrer::FindOperator(const Node& node) const {
+  Operator op;
+  op.opset = OpsetOf(graph_, node.domain);
+  op.schema = FindSchema(node.domain, node.op_type, op.opset);
+  if (op.schema == nullptr) return op;
+  op.evaluator = FindEvaluator(node.op_type);
+  op.required_inputs = RequiredInputs(*op.schema);
+  return op;
+}
+
+void Inferrer::CheckArity(NodeId id, const Operator& op) const {
+  const Node& node = NodeAt(id);
+  for (size_t i = 0; i < op.required_inputs; ++i) {
+    if (i < node.inputs.size() && node.inputs[i] != kNoValue) continue;
+    Refuse(id, fmt::format("expected {} inputs at least, input {} is missing", op.required_inputs, i),
+           "");
+  }
+}
+
+// --- Types ----------------------------------------------------------------------
+
+std::vector<NodeContext::Input> Inferrer::ContextInputs(const Node& node) const {
+  std::vector<NodeContext::Input> inputs;
+  inputs.reserve(node.inputs.size());
+  for (const ValueId value : node.inputs) {
+    if (value == kNoValue) {
+      inputs.emplace_back();
+    } else {
+      inputs.push_back({&TypeAt(value), &known_[Place(value)]});
+    }
+  }
+  if (rebound_shape_.has_value()) inputs[1].known = &rebound_shape_;
+  return inputs;
+}
+
+void Inferrer::InferTypes(NodeId id, const Operator& op) {
+  const Node& node = NodeAt(id);
+  left_out_.assign(node.outputs.size(), onnx::TypeProto());
+  std::vector<onnx::TypeProto*> outputs;
+  outputs.reserve(node.outputs.size());
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const ValueId value = node.outputs[i];
+    outputs.push_back(value == kNoValue ? &left_out_[i] : &TypeAt(value));
+  }
+  const onnx::NodeProto& proto = graph_.model->NodeOf(id);
+  NodeContext context(proto, ContextInputs(node), std::move(outputs), make_scope_);
+  try {
+    if (op.schema == nullptr || !InferOutputs(*op.schema, proto, op.opset, context)) Believe(id);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& reason) {
+    Refuse(id, OneLine(reason.what()), HintOnSizes());
+  }
+}
+
+bool Inferrer::Resolved(ValueId value) const {
+  const onnx::TypeProto& type = TypeAt(value);
+  if (IsSequence(type)) return Innermost(type).has_tensor_type();
+  return AllDimsKnown(Innermost(type));
+}
+
+bool Inferrer::InputsResolved(NodeId id) const {
+  const auto& inputs = NodeAt(id).inputs;
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [&](ValueId v) { return v == kNoValue || Resolved(v); });
+}
+
+bool Inferrer::OutputsResolved(NodeId id) const {
+  const auto& outputs = NodeAt(id).outputs;
+  return std::all_of(outputs.begin(), outputs.end(),
+                     [&](ValueId v) { return v == kNoValue || Resolved(v); });
+}
+
+TensorType Inferrer::TensorTypeOf(ValueId value) const {
+  return TensorTypeFrom(Innermost(TypeAt(value)));
+}
+
+ValueType Inferrer::TypeOf(ValueId value) const {
+  const onnx::TypeProto& type = TypeAt(value);
+  ValueType found{TensorTypeOf(value), IsSequence(type)};
+  if (!AllDimsKnown(Innermost(type))) found.tensor.dims.clear();  // a sequence of many shapes
+  return found;
+}
+
+void Inferrer::RefuseUnresolved(NodeId id) const {
+  for (const ValueId value : NodeAt(id).outputs) {
+    if (value == kNoValue || Resolved(value)) continue;
+    Refuse(id,
+           fmt::format("the shape of its output {} depends on data, {}",
+                       Quote(graph_.values[Place(value)].name),
+                       UnresolvedText(TypeAt(value))),
+           "onnxsim, or an export whose shapes follow from those of the inputs");
+  }
+  Refuse(id, "the shapes of its outputs depend on data", "");
+}
+
+void Inferrer::CheckDims(NodeId id) const {
+  for (const ValueId value : NodeAt(id).outputs) {
+    if (value == kNoValue || !HasNegative(Innermost(TypeAt(value)))) continue;
+    Refuse(id,
+           fmt::format("its output {} would have a negative dimension, {}",
+                       Quote(graph_.values[Place(value)].name), ToString(TensorTypeOf(value))),
+           HintOnSizes());
+  }
+}
+
+const OuterScope& Inferrer::Scope() {
+  scope_.emplace();
+  for (const OpsetImport& opset : graph_.opsets) {
+    scope_->opsets[std::string(opset.domain)] = static_cast<int>(opset.version);
+  }
+  for (size_t i = 0; i < graph_.values.size(); ++i) {
+    if (types_[i]->value_case() == onnx::TypeProto::VALUE_NOT_SET) continue;
+    scope_->types_by_name.emplace(graph_.values[i].name, types_[i]);
+  }
+  return *scope_;
+}
+
+// --- Elements -------------------------------------------------------------------
+
+bool Inferrer::HasWhatItNeeds(const Node& node, const EvaluatorRow& row) const {
+  if (!row.needs_values) return Resolved(node.inputs[0]);
+  return std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId v) { return v == kNoValue || known_[Place(v)].has_value(); });
+}
+
+Call Inferrer::CallOf(NodeId id, const Operator& op) const {
+  const Node& node = NodeAt(id);
+  Call call{&graph_.model->NodeOf(id), op.opset, {}, {}, {}, graph_.model};
+  for (const ValueId value : node.inputs) {
+    call.inputs.push_back(value == kNoValue ? std::nullopt : known_[Place(value)]);
+    call.input_types.push_back(value == kNoValue ? TensorType() : TensorTypeOf(value));
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const ValueId value = node.outputs[i];
+    call.output_types.push_back(value == kNoValue ? TensorTypeFrom(left_out_[i])
+                                                  : TensorTypeOf(value));
+  }
+  return call;
+}
+
+void Inferrer::Evaluate(NodeId id, const Operator& op) {
+  const Node& node = NodeAt(id);
+  if (op.evaluator == nullptr || node.outputs.empty()) return;
+  if (!HasWhatItNeeds(node, *op.evaluator)) return;
+  std::vector<HostTensor> outputs = onnxfit::Evaluate(*op.evaluator, CallOf(id, op));
+  for (size_t i = 0; i < outputs.size() && i < node.outputs.size(); ++i) {
+    if (node.outputs[i] != kNoValue) Keep(id, node.outputs[i], std::move(outputs[i]));
+  }
+}
+
+// The elements may say what the schema could not (NonZero); they never say otherwise.
+void Inferrer::Keep(NodeId id, ValueId value, HostTensor tensor) {
+  const TensorType evaluated{tensor.dtype, tensor.dims};
+  if (!Resolved(value)) TypeAt(value) = ProtoFrom(evaluated.dtype, evaluated.dims);
+  if (TensorTypeOf(value) != evaluated) {
+    Refuse(id,
+           fmt::format("its output {} is {} by its elements, {} by its inputs",
+                       Quote(graph_.values[Place(value)].name), ToString(evaluated),
+                       ToString(TensorTypeOf(value))),
+           "");
+  }
+  known_[Place(value)] = std::move(tensor);
+}
+
+// --- A batch written in the file ------------------------------------------------
+
+// Reshape to [1, 9216] where the batch was 1 and is 8 now: [8, 9216] is meant.
+void Inferrer::RebindReshape(NodeId id) {
+  const Node& node = NodeAt(id);
+  const std::optional<HostTensor>& shape = known_[Place(node.inputs[1])];
+  if (!from_inputs_[Place(node.inputs[0])] || from_inputs_[Place(node.inputs[1])]) return;
+  if (!shape.has_value() || shape->is_float() || !Resolved(node.inputs[0])) return;
+  const Dims in = TensorTypeOf(node.inputs[0]).dims;
+  const Integers written = InFull(*shape).integers();
+  if (written.empty() || written[0] != inputs_.rebound->from || in.empty()) return;
+  Integers rebound = written;
+  rebound[0] = inputs_.rebound->to;
+  const bool open = std::any_of(written.begin(), written.end(), [](int64_t d) { return d <= 0; });
+  const bool fits = Product(rebound) == Product(in) && Product(written) != Product(in);
+  if (open ? in[0] != inputs_.rebound->to : !fits) return;
+  rebound_shape_ = MakeIntegers(shape->dtype, shape->dims, std::move(rebound));
+  rebound_nodes_.push_back(id);
+}
+
+void Inferrer::CheckReshape(NodeId id) const {
+  const Node& node = NodeAt(id);
+  if (!Resolved(node.inputs[0]) || !Resolved(node.outputs[0])) return;
+  if (Product(TypeAt(node.inputs[0])) == Product(TypeAt(node.outputs[0]))) return;
+  Refuse(id,
+         fmt::format("{} cannot take the shape {}{}", ToString(TensorTypeOf(node.inputs[0])),
+                     ToString(TensorTypeOf(node.outputs[0]).dims),
+                     inputs_.rebound.has_value() ? ", a Reshape with a fixed batch" : ""),
+         HintOnSizes());
+}
+
+// --- Operators that ONNX does not know ------------------------------------------
+
+void Inferrer::Believe(NodeId id) {
+  const Node& node = NodeAt(id);
+  bool stored = true;
+  for (const ValueId value : node.outputs) {
+    if (value == kNoValue || BelieveStored(value)) continue;
+    stored = false;
+    if (node.inputs.empty() || node.inputs[0] == kNoValue) continue;
+    TypeAt(value) = TypeAt(node.inputs[0]);
+  }
+  doubts_[std::string(stored ? kFromFile : kFromInput)].push_back(id);
+}
+
+// Named dimensions of the type that the file stores are those of the inputs.
+bool Inferrer::BelieveStored(ValueId value) {
+  if (!stored_.has_value()) CollectStored();
+  const auto found = stored_->find(graph_.values[Place(value)].name);
+  if (found == stored_->end() || !found->second->has_tensor_type()) return false;
+  onnx::TypeProto type = *found->second;
+  for (auto& dim : *type.mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+    const auto symbol = inputs_.symbols.find(dim.dim_param());
+    if (!dim.has_dim_value() && symbol == inputs_.symbols.end()) return false;
+    if (!dim.has_dim_value()) dim.set_dim_value(symbol->second);
+  }
+  TypeAt(value) = std::move(type);
+  return true;
+}
+
+void Inferrer::CollectStored() {
+  stored_.emplace();
+  const onnx::GraphProto& graph = graph_.model->proto.graph();
+  for (const auto& info : graph.value_info()) stored_->emplace(info.name(), &info.type());
+  for (const auto& info : graph.output()) stored_->emplace(info.name(), &info.type());
+}
+
+// --- What is said ---------------------------------------------------------------
+
+std::string Inferrer::DoubtText(std::string_view kind, const std::vector<NodeId>& nodes) const {
+  const Node& first = NodeAt(nodes.front());
+  const std::string others =
+      nodes.size() == 1 ? "" : fmt::format(" and {} other nodes", nodes.size() - 1);
+  return fmt::format("ONNX has no schema for {} of node {}{}: {}", Quote(first.op_type),
+                     Quote(DisplayName(graph_, nodes.front())), others, kind);
+}
+
+Warnings Inferrer::CollectWarnings() const {
+  Warnings warnings = inputs_.warnings;
+  if (!rebound_nodes_.empty()) {
+    const std::string others = rebound_nodes_.size() == 1
+                                   ? ""
+                                   : fmt::format(" and {} others", rebound_nodes_.size() - 1);
+    warnings.push_back(
+        {warning::kReboundBatch,
+         fmt::format("the batch in the shape of the Reshape {}{} was changed from {} to {}",
+                     Quote(DisplayName(graph_, rebound_nodes_.front())), others,
+                     inputs_.rebound->from, inputs_.rebound->to)});
+  }
+  for (const auto& [kind, nodes] : doubts_) {
+    warnings.push_back({warning::kStoredShape, DoubtText(kind, nodes)});
+  }
+  return warnings;
+}
+
+std::string Inferrer::HintOnSizes() const {
+  if (inputs_.rebound.has_value()) return "an export whose batch is a free dimension";
+  std::vector<std::string> sizes;
+  for (const auto& [name, size] : inputs_.symbols) {
+    sizes.push_back(fmt::format("{} = {}", Quote(name), size));
+  }
+  if (sizes.empty()) return "";
+  return fmt::format("other sizes than {}", fmt::join(sizes, ", "));
+}
+
+void Inferrer::Refuse(NodeId id, std::string text, std::string hint) const {
+  const Node& node = NodeAt(id);
+  std::string where = node.name.empty()
+                          ? "node " + Quote(DisplayName(graph_, id))
+                          : fmt::format("node {} ({})", Quote(node.name), node.op_type);
+  throw Error({graph_.path, std::move(where), std::move(text), std::move(hint)});
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,104 @@
+// Types and known elements of all values of a graph, node after node.  Internal to the
+// room graph/: BindShapes wants every value, control flow what it takes to choose a branch.
+#pragma once
+
+#include <google/protobuf/arena.h>
+#include <onnx/onnx_pb.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "estimator/graph/constants.h"
+#include "estimator/graph/dim_binding.h"
+#include "estimator/graph/inference_context.h"
+#include "estimator/graph/shapes.h"
+
+namespace onnxfit {
+
+class Inferrer {
+ public:
+  // Inputs and initializers have their types afterwards.  `graph` outlives this.
+  // Throws Error as BindShapes does.
+  Inferrer(const Graph& graph, const DimBinding& binding);
+  Inferrer(const Inferrer&) = delete;  // holds pointers into itself
+
+  // Infers one node after those that it reads.  Throws Error where shapes contradict one
+  // another; types of outputs may stay unresolved.
+  void Infer(NodeId id);
+
+  bool Resolved(ValueId value) const;
+  bool InputsResolved(NodeId id) const;
+  bool OutputsResolved(NodeId id) const;
+  // REQUIRES: Resolved(value).
+  ValueType TypeOf(ValueId value) const;
+  const std::optional<HostTensor>& KnownOf(ValueId value) const { return known_[Place(value)]; }
+
+  // REQUIRES: not OutputsResolved(id).
+  [[noreturn]] void RefuseUnresolved(NodeId id) const;
+
+  int64_t batch() const { return inputs_.batch; }
+  // What was doubted so far: one warning for each kind of doubt and operator.
+  Warnings CollectWarnings() const;
+
+ private:
+  struct Operator {
+    const onnx::OpSchema* schema = nullptr;  // null: not ONNX's
+    const EvaluatorRow* evaluator = nullptr;
+    int64_t opset = 0;
+    size_t required_inputs = 0;
+  };
+  // Nodes in the order in which they were doubted.
+  using Doubts = std::map<std::string, std::vector<NodeId>, std::less<>>;
+
+  static size_t Place(ValueId value) { return static_cast<size_t>(value); }
+  onnx::TypeProto& TypeAt(ValueId value) const { return *types_[Place(value)]; }
+  const Node& NodeAt(NodeId id) const { return graph_.nodes[static_cast<size_t>(id)]; }
+
+  void AddInputs();
+  void AddInitializers();
+  Operator FindOperator(const Node& node) const;
+  const Operator& OperatorOf(const Node& node);
+  void CheckArity(NodeId id, const Operator& op) const;
+  void InferTypes(NodeId id, const Operator& op);
+  std::vector<NodeContext::Input> ContextInputs(const Node& node) const;
+  void Evaluate(NodeId id, const Operator& op);
+  bool HasWhatItNeeds(const Node& node, const EvaluatorRow& row) const;
+  Call CallOf(NodeId id, const Operator& op) const;
+  void Keep(NodeId id, ValueId value, HostTensor tensor);
+  TensorType TensorTypeOf(ValueId value) const;
+
+  void RebindReshape(NodeId id);
+  void CheckReshape(NodeId id) const;
+  void CheckDims(NodeId id) const;
+
+  void Believe(NodeId id);
+  bool BelieveStored(ValueId value);
+  void CollectStored();
+  const OuterScope& Scope();
+
+  std::string HintOnSizes() const;
+  std::string DoubtText(std::string_view kind, const std::vector<NodeId>& nodes) const;
+  [[noreturn]] void Refuse(NodeId id, std::string text, std::string hint) const;
+
+  const Graph& graph_;
+  BoundInputs inputs_;
+  google::protobuf::Arena arena_;                 // of types_, freed at once
+  std::vector<onnx::TypeProto*> types_;           // by ValueId
+  std::vector<std::optional<HostTensor>> known_;  // by ValueId
+  std::vector<bool> from_inputs_;                 // by ValueId: depends on a graph input
+  std::vector<onnx::TypeProto> left_out_;         // of outputs that a node leaves out
+  std::map<std::pair<std::string_view, std::string_view>, Operator> operators_;
+  std::optional<HostTensor> rebound_shape_;  // what the Reshape at hand reads instead
+  std::optional<std::unordered_map<std::string_view, const onnx::TypeProto*>> stored_;
+  std::optional<OuterScope> scope_;
+  ScopeMaker make_scope_;
+  Doubts doubts_;
+  std::vector<NodeId> rebound_nodes_;
+};
+
+}  // namespace onnxfit

@@ -1,0 +1,41 @@
+// What ONNX's own parser made of a file.  Internal to the room graph/: the other rooms
+// see Graph alone.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "estimator/graph/graph.h"
+
+namespace onnxfit {
+
+// Functions are inlined, big tensors have lost their contents.  Nodes keep the file's
+// order in here; a NodeId is a place in Graph::nodes, which may be sorted differently.
+struct OnnxModel {
+  onnx::ModelProto proto;
+  std::vector<const onnx::NodeProto*> nodes;       // by NodeId
+  std::vector<const onnx::TensorProto*> contents;  // by initializer; null: not kept
+
+  const onnx::NodeProto& NodeOf(NodeId node) const { return *nodes[static_cast<size_t>(node)]; }
+
+  // The tensor with its elements, or null where they were not kept: the weights are
+  // left out of the file, too big, in another file, or sparse.
+  const onnx::TensorProto* ContentsOf(int32_t initializer) const {
+    return contents[static_cast<size_t>(initializer)];
+  }
+};
+
+// True where all elements of `tensor` are in its raw_data or typed data, as many as its
+// dimensions say.  False for what was skipped, is external, or does not add up; so it is
+// to be asked before the elements of an attribute's tensor (Constant) are read.
+bool HasContents(const onnx::TensorProto& tensor);
+
+// Checks `proto` and turns it into a Graph.  For those who rewrite a model (control
+// flow): a copy of the proto, changed, goes in here again.  `proto` may not call
+// functions of its own.  Throws Error.  O(nodes).
+Graph BuildGraph(onnx::ModelProto proto, std::string path, std::vector<std::string> notes = {});
+
+}  // namespace onnxfit

@@ -1,0 +1,27 @@
+#include "estimator/graph/quote.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr size_t kPrinted = 40;
+
+// Where `name` may be cut so that no UTF-8 sequence is.
+size_t CutAt(std::string_view name) {
+  size_t at = kPrinted;
+  while (at > 0 && (static_cast<unsigned char>(name[at]) & 0xc0) == 0x80) --at;
+  return at;
+}
+
+}  // namespace
+
+std::string Quote(std::string_view name) {
+  const bool cut = name.size() > kPrinted;
+  std::string text = "'";
+  for (const char c : name.substr(0, cut ? CutAt(name) : name.size())) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += byte < 0x20 || byte == 0x7f ? '?' : c;
+  }
+  return text + (cut ? "…'" : "'");
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,12 @@
+// Names from a file, fit to be printed: they may hold anything and be of any length.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace onnxfit {
+
+// "'conv1'"; of long names the first 40 bytes and "…", control characters as "?".
+std::string Quote(std::string_view name);
+
+}  // namespace onnxfit

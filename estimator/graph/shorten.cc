@@ -1,0 +1,227 @@
+#include "estimator/graph/shorten.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
+#include "estimator/graph/onnx_fields.h"
+#include "estimator/graph/quote.h"
+#include "estimator/graph/wire.h"
+
+namespace onnxfit {
+namespace {
+
+// Real names have a hundred bytes; these keep hostile files from eating time and memory.
+constexpr uint64_t kMaxNameBytes = 64 * kKiB;
+constexpr uint64_t kMaxTextBytes = 16 * kMiB;
+constexpr uint64_t kMaxKeptBytes = 256 * kMiB;
+constexpr uint64_t kMaxKeptContents = 64 * kMiB;  // of tensors above LoadOptions::keep_bytes
+constexpr int64_t kMaxFields = 64 << 20;
+constexpr int64_t kMaxMessages = 2 << 20;
+constexpr int64_t kMaxStrings = 8 << 20;
+// What protobuf's parser takes (CodedInputStream, default recursion limit).
+constexpr int kMaxDepth = 100;
+
+constexpr std::string_view kExpected[] = {"anything", "a number", "numbers",  "a float",  "floats",
+                                          "a name",   "a text",   "contents", "a message"};
+
+bool Fits(FieldKind kind, WireType type) {
+  switch (kind) {
+    case FieldKind::kNumber:
+      return type == WireType::kVarint;
+    case FieldKind::kNumbers:
+      return type == WireType::kVarint || type == WireType::kLength;
+    case FieldKind::kFloat:
+      return type == WireType::kFixed32;
+    case FieldKind::kFloats:
+      return type == WireType::kFixed32 || type == WireType::kLength;
+    case FieldKind::kName:
+    case FieldKind::kText:
+    case FieldKind::kMessage:
+      return type == WireType::kLength;
+    case FieldKind::kUnknown:
+    case FieldKind::kContents:
+      return true;
+  }
+  return false;
+}
+
+std::string Found(const WireField& field) {
+  if (field.type == WireType::kVarint) return "a number";
+  if (field.type == WireType::kLength) return fmt::format("a string of {} bytes", field.size());
+  return fmt::format("a float of {} bytes", field.size());
+}
+
+// `file[begin, end)` is to be replaced by `bytes`.
+struct Edit {
+  uint64_t begin;
+  uint64_t end;
+  std::string bytes;
+};
+
+class Walker {
+ public:
+  Walker(std::string_view file, const LoadOptions& options) : file_(file), options_(options) {}
+
+  Shortened Run() {
+    const uint64_t cut = Walk(MessageKind::kModel, 0, file_.size(), true, 0);
+    const uint64_t kept = file_.size() - cut;
+    if (kept > kMaxKeptBytes) {
+      throw Error({.text = fmt::format("at most {} besides weights were expected, found {}",
+                                       FormatBytes(kMaxKeptBytes),
+                                       FormatBytes(static_cast<int64_t>(kept)))});
+    }
+    Shortened result;
+    result.cut_texts = cut_texts_;
+    if (!edits_.empty()) result.copy = Assemble(kept);
+    return result;
+  }
+
+ private:
+  // Returns by how much the message in [begin, end) becomes shorter.
+  uint64_t Walk(MessageKind message, uint64_t begin, uint64_t end, bool keep_contents, int depth) {
+    if (++messages_ > kMaxMessages) FailAtSize(begin, kMaxMessages, "messages");
+    WireReader reader(file_, begin, end, NameOf(message));
+    WireField field;
+    uint64_t cut = 0;
+    while (reader.Next(field)) {
+      if (++fields_ > kMaxFields) FailAtSize(field.tag, kMaxFields, "fields");
+      const FieldRow& row = FieldOf(message, field.number);
+      if (!Fits(row.kind, field.type)) FailAtField(message, row, field);
+      cut += Visit(message, row, field, keep_contents, depth);
+    }
+    return cut;
+  }
+
+  uint64_t Visit(MessageKind message, const FieldRow& row, const WireField& field,
+                 bool keep_contents, int depth) {
+    switch (row.kind) {
+      case FieldKind::kMessage:
+        return Descend(row, field, depth + 1);
+      case FieldKind::kContents:
+        return keep_contents ? 0 : Cut(field);
+      case FieldKind::kUnknown:
+        return Cut(field);
+      case FieldKind::kName:
+        CheckName(message, row, field);
+        return 0;
+      case FieldKind::kText:
+        if (++strings_ > kMaxStrings) FailAtSize(field.tag, kMaxStrings, "strings");
+        if (field.size() <= kMaxTextBytes) return 0;
+        ++cut_texts_;
+        return Cut(field);
+      default:
+        return 0;
+    }
+  }
+
+  uint64_t Cut(const WireField& field) {
+    edits_.push_back({field.tag, field.end, {}});
+    return field.end - field.tag;
+  }
+
+  uint64_t Descend(const FieldRow& row, const WireField& field, int depth) {
+    if (depth > kMaxDepth) {
+      throw Error({.where = fmt::format("byte {}", field.tag),
+                   .text = fmt::format("at most {} messages inside one another were expected, "
+                                       "found more",
+                                       kMaxDepth)});
+    }
+    const bool keep = row.message != MessageKind::kTensor || KeepsContents(field);
+    const size_t header = edits_.size();
+    edits_.push_back({field.tag, field.begin, {}});
+    const uint64_t cut = Walk(row.message, field.begin, field.end, keep, depth);
+    if (cut == 0) {
+      edits_.pop_back();
+      return 0;
+    }
+    std::string& bytes = edits_[header].bytes;
+    AppendVarint(bytes, uint64_t{field.number} << 3 | static_cast<uint64_t>(WireType::kLength));
+    AppendVarint(bytes, field.size() - cut);
+    return cut + (field.begin - field.tag) - bytes.size();
+  }
+
+  bool KeepsContents(const WireField& tensor) {
+    if (tensor.size() <= static_cast<uint64_t>(options_.keep_bytes)) return true;
+    WireReader reader(file_, tensor.begin, tensor.end, NameOf(MessageKind::kTensor));
+    WireField field;
+    uint64_t contents = 0;
+    uint64_t type = 0;
+    while (reader.Next(field)) {
+      if (++fields_ > kMaxFields) FailAtSize(field.tag, kMaxFields, "fields");
+      if (FieldOf(MessageKind::kTensor, field.number).kind == FieldKind::kContents) {
+        contents += field.size();
+      } else if (field.number == kTensorDataType && field.type == WireType::kVarint) {
+        type = reader.Varint(field);
+      }
+    }
+    return KeepsContents(contents, type);
+  }
+
+  bool KeepsContents(uint64_t contents, uint64_t type) {
+    if (contents <= static_cast<uint64_t>(options_.keep_bytes)) return true;
+    const auto dtype = static_cast<DType>(type < 256 ? type : 0);
+    const bool whole_numbers = IsInteger(dtype) || dtype == DType::kBool;
+    if (!whole_numbers || contents > static_cast<uint64_t>(options_.keep_integer_bytes)) {
+      return false;
+    }
+    kept_contents_ += contents;
+    return kept_contents_ <= kMaxKeptContents;
+  }
+
+  void CheckName(MessageKind message, const FieldRow& row, const WireField& field) {
+    if (++strings_ > kMaxStrings) FailAtSize(field.tag, kMaxStrings, "strings");
+    if (field.size() <= kMaxNameBytes) return;
+    throw Error({.where = fmt::format("byte {}", field.tag),
+                 .text = fmt::format("{}.{}: a name of at most {} bytes was expected, found one of "
+                                     "{}: {}",
+                                     NameOf(message), row.name, kMaxNameBytes, field.size(),
+                                     Quote(file_.substr(field.begin, 64)))});
+  }
+
+  [[noreturn]] static void FailAtField(MessageKind message, const FieldRow& row,
+                                       const WireField& field) {
+    throw Error({.where = fmt::format("byte {}", field.tag),
+                 .text = fmt::format("{}.{}: {} was expected, found {}", NameOf(message), row.name,
+                                     kExpected[static_cast<size_t>(row.kind)], Found(field)),
+                 .hint = "copy or export it again, it is damaged or no ONNX model"});
+  }
+
+  [[noreturn]] static void FailAtSize(uint64_t at, int64_t limit, std::string_view what) {
+    throw Error({.where = fmt::format("byte {}", at),
+                 .text = fmt::format("at most {} {} were expected, found more", limit, what)});
+  }
+
+  std::string Assemble(uint64_t size) const {
+    std::string out;
+    out.reserve(size);
+    uint64_t at = 0;
+    for (const Edit& edit : edits_) {
+      out += file_.substr(at, edit.begin - at);
+      out += edit.bytes;
+      at = edit.end;
+    }
+    out += file_.substr(at);
+    return out;
+  }
+
+  std::string_view file_;
+  const LoadOptions& options_;
+  std::vector<Edit> edits_;  // by place; that of a message before those inside it
+  uint64_t kept_contents_ = 0;
+  int64_t fields_ = 0;
+  int64_t messages_ = 0;
+  int64_t strings_ = 0;
+  int64_t cut_texts_ = 0;
+};
+
+}  // namespace
+
+Shortened ShortenModel(std::string_view file, const LoadOptions& options) {
+  return Walker(file, options).Run();
+}
+
+}  // namespace onnxfit

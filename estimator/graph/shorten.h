@@ -1,0 +1,26 @@
+// A model without its weights, so that ONNX's parser never sees them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "estimator/graph/loader.h"
+
+namespace onnxfit {
+
+struct Shortened {
+  std::optional<std::string> copy;  // of all that is left; absent where nothing was cut
+  int64_t cut_texts = 0;            // doc strings and the like, too long to be kept
+};
+
+// Cuts the contents of tensors larger than `options` keeps out of `file`, a ModelProto,
+// wherever they are: initializers, attributes, sub-graphs, functions.  Lengths of the
+// messages around them are written anew.  The bytes of a skipped tensor are not touched.
+// Fields that onnx.proto does not have are dropped, as protobuf ignores them.
+// Throws Error (without a file) for what is not a ModelProto, and for one that would
+// not fit in 1 GiB of memory even so.  O(fields).
+Shortened ShortenModel(std::string_view file, const LoadOptions& options);
+
+}  // namespace onnxfit
