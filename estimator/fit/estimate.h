@@ -77,6 +77,7 @@ struct Estimate {
 struct EstimateRequest {
   DimBinding binding;
   TrainingSettings settings;
+  std::optional<int64_t> overhead_bytes;  // context instead of the profile's
 };
 
 // The whole pipeline on a loaded graph.  Throws Error for bad input and for sizes that
