@@ -58,7 +58,8 @@ std::vector<Flag> RunFlags() {
   constexpr std::string_view kGroup = "The run";
   return {
       {"--batch", "-b", "N", kGroup, "size of the dimension left free first, or of dimension 0",
-       "1", [](const Typed& t, Options& o) { o.request.binding.batch = ParseWhole(t, 1); }},
+       "1, or the file's",
+       [](const Typed& t, Options& o) { o.request.binding.batch = ParseWhole(t, 1); }},
       {"--dim", "", "NAME=N", kGroup, "size of another free dimension; repeatable", "", SetDim,
        true},
       {"--shape", "", "IN=2x512", kGroup, "shape of one input; repeatable", "", SetShape, true},
