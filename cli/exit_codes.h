@@ -1,0 +1,9 @@
+// The exit codes of every command.
+#pragma once
+
+namespace onnxfit {
+
+inline constexpr int kExitDone = 0;      // an answer, and every target given holds
+inline constexpr int kExitNoAnswer = 2;  // bad flag, unreadable model, free dimension
+
+}  // namespace onnxfit

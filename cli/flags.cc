@@ -1,0 +1,135 @@
+#include "cli/flags.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
+
+namespace onnxfit {
+namespace {
+
+// Precisions that cli.md names and that have no model yet.
+constexpr std::string_view kAutocast[] = {"amp-fp16", "amp-bf16"};
+
+void RefuseTwice(const Typed& typed, const std::string& name) {
+  throw Error({.where = typed.place, .text = fmt::format("{} is given twice", Quoted(name))});
+}
+
+void SetDim(const Typed& typed, Options& options) {
+  const auto [name, size] = ParseDim(typed);
+  if (!options.request.binding.dims.try_emplace(name, size).second) RefuseTwice(typed, name);
+}
+
+void SetShape(const Typed& typed, Options& options) {
+  const auto [name, dims] = ParseShape(typed);
+  if (!options.request.binding.inputs.try_emplace(name, dims).second) RefuseTwice(typed, name);
+}
+
+void SetPrecision(const Typed& typed, Options& options) {
+  for (const std::string_view name : kAutocast) {
+    if (typed.text != name) continue;
+    throw Error({.where = typed.place,
+                 .text = fmt::format("expected {}, found '{}': autocast is not modelled yet",
+                                     OneOf(NamesOf<Precision>(kPrecisions)), name)});
+  }
+  options.request.settings.precision = ParseChoice(typed, kPrecisions);
+}
+
+void SetText(const Typed& typed, std::string_view expected, std::string& text) {
+  if (typed.text.empty()) Refuse(typed, expected);
+  text = typed.text;
+}
+
+// "a | b | c", the choices of a table.
+template <typename Enum, size_t size>
+std::string Choices(const Spelling<Enum> (&table)[size]) {
+  std::string text;
+  for (const Spelling<Enum>& row : table) {
+    text += fmt::format("{}{}", text.empty() ? "" : " | ", row.name);
+  }
+  return text;
+}
+
+std::vector<Flag> RunFlags() {
+  const Options standard;
+  const TrainingSettings& settings = standard.request.settings;
+  constexpr std::string_view kGroup = "The run";
+  return {
+      {"--batch", "-b", "N", kGroup, "size of the dimension left free first, or of dimension 0",
+       "1, or the file's",
+       [](const Typed& t, Options& o) { o.request.binding.batch = ParseWhole(t, 1); }},
+      {"--dim", "", "NAME=N", kGroup, "size of another free dimension; repeatable", "", SetDim,
+       true},
+      {"--shape", "", "IN=2x512", kGroup, "shape of one input; repeatable", "", SetShape, true},
+      {"--precision", "-p", "P", kGroup, Choices(kPrecisions), ToString(settings.precision),
+       SetPrecision},
+      {"--optimizer", "-o", "O", kGroup, Choices(kOptimizers), ToString(settings.optimizer),
+       [](const Typed& t, Options& o) {
+         o.request.settings.optimizer = ParseChoice(t, kOptimizers);
+       }},
+      {"--mode", "", "M", kGroup, Choices(kModes), ToString(settings.mode),
+       [](const Typed& t, Options& o) { o.request.settings.mode = ParseChoice(t, kModes); }},
+      {"--loss", "", "L", kGroup, Choices(kLosses), ToString(settings.loss),
+       [](const Typed& t, Options& o) { o.request.settings.loss = ParseChoice(t, kLosses); }},
+      {"--loss-output", "", "NAME", kGroup, "the output that the loss takes", "the first of floats",
+       [](const Typed& t, Options& o) {
+         SetText(t, "the name of an output", o.request.settings.loss_output);
+       }},
+      {"--overhead", "", "SIZE", kGroup, "CUDA context and kernels, such as 450MiB; 0 is allowed",
+       "the card's",
+       [](const Typed& t, Options& o) { o.request.overhead_bytes = ParseBytes(t.text, t.place); }},
+  };
+}
+
+std::vector<Flag> ReportFlags() {
+  constexpr std::string_view kGroup = "The report";
+  return {
+      {"--format", "-f", "F", kGroup, Choices(kFormats), "text",
+       [](const Typed& t, Options& o) { o.format = ParseChoice(t, kFormats); }},
+      {"--output", "", "FILE", kGroup, "write there", "standard output",
+       [](const Typed& t, Options& o) { SetText(t, "the path of a file", o.output); }},
+      {"--force", "", "", kGroup, "write there even if FILE exists", "",
+       [](const Typed& t, Options& o) { o.force = ParseSwitch(t); }},
+      {"", "-n", "N", kGroup, "how many of the largest tensors", "8",
+       [](const Typed& t, Options& o) { o.text.rows = static_cast<size_t>(ParseWhole(t, 0)); }},
+      {"", "-q", "", kGroup, "the first line alone", "",
+       [](const Typed& t, Options& o) { o.text.quiet = ParseSwitch(t); }},
+      {"", "-v", "", kGroup, "details, and notes on how the file was read", "",
+       [](const Typed& t, Options& o) { o.text.verbose = ParseSwitch(t); }},
+      {"--ascii", "", "", kGroup, "no letter beyond ASCII", "",
+       [](const Typed& t, Options& o) { o.text.ascii = ParseSwitch(t); }},
+      {"--color", "", "WHEN", kGroup, Choices(kColorModes), "auto",
+       [](const Typed& t, Options& o) { o.color = ParseChoice(t, kColorModes); }},
+      {"--exit-zero", "", "", kGroup, "exit 0 where a target does not hold", "",
+       [](const Typed& t, Options& o) { o.exit_zero = ParseSwitch(t); }},
+      {"--version", "", "", kGroup, "print the version", "",
+       [](const Typed&, Options& o) { o.action = Action::kVersion; }, false, true},
+      {"--help", "-h", "", kGroup, "print this", "",
+       [](const Typed&, Options& o) { o.action = Action::kHelp; }, false, true},
+  };
+}
+
+std::vector<Flag> AllFlags() {
+  std::vector<Flag> flags = RunFlags();
+  for (Flag& flag : ReportFlags()) flags.push_back(std::move(flag));
+  return flags;
+}
+
+}  // namespace
+
+const std::vector<Flag>& Flags() {
+  static const std::vector<Flag> flags = AllFlags();
+  return flags;
+}
+
+std::string EnvironmentName(const Flag& flag) {
+  std::string name = "ONNXFIT_";
+  for (const char c : flag.name.empty() ? flag.letter.substr(1) : flag.name.substr(2)) {
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+}  // namespace onnxfit

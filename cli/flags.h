@@ -1,0 +1,31 @@
+// The flags: one row each, read by the parser and by --help.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/options.h"
+#include "cli/values.h"
+
+namespace onnxfit {
+
+struct Flag {
+  std::string_view name;    // "--batch", "" where there is a letter alone
+  std::string_view letter;  // "-b", "" where there is none
+  std::string_view value;   // what follows, as help calls it; "" for a switch
+  std::string_view group;   // of the help
+  std::string help;
+  std::string_view standard;  // the default, as help shows it
+  void (*set)(const Typed& typed, Options& options);
+  bool repeatable = false;
+  bool about = false;  // asks about onnxfit itself: goes before all others
+};
+
+// All of them, in the order of the help.
+const std::vector<Flag>& Flags();
+
+// "ONNXFIT_LOSS_OUTPUT" for --loss-output, "ONNXFIT_N" for -n.
+std::string EnvironmentName(const Flag& flag);
+
+}  // namespace onnxfit

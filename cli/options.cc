@@ -1,0 +1,145 @@
+#include "cli/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/flags.h"
+#include "cli/values.h"
+#include "estimator/base/error.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr std::string_view kCommands[] = {"estimate"};
+
+std::string DisplayName(const Flag& flag) {
+  return std::string(flag.name.empty() ? flag.letter : flag.name);
+}
+
+// As CLI11 wants them: "--batch,-b".
+std::string NamesOf(const Flag& flag) {
+  if (flag.name.empty() || flag.letter.empty()) return DisplayName(flag);
+  return fmt::format("{},{}", flag.name, flag.letter);
+}
+
+// Every value may be left out and all are kept as text, so that CLI11 has nothing to
+// refuse: what is wrong is said here, in our words.
+CLI::Option* Declare(CLI::App& app, const Flag& flag) {
+  if (flag.value.empty()) return app.add_flag(NamesOf(flag));
+  const auto accept = [](const CLI::results_t&) { return true; };
+  CLI::Option* option = app.add_option(NamesOf(flag), accept)->expected(0, 1);
+  return option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void Parse(CLI::App& app, std::span<const std::string> args) {
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // it reads from the back
+  } catch (const CLI::Error&) {
+    throw Error({.text = "the command line could not be read", .hint = "onnxfit --help"});
+  }
+}
+
+// What was typed after `flag`, or else what the environment has.
+std::vector<Typed> ValuesOf(const Flag& flag, const CLI::Option& option) {
+  std::vector<Typed> values;
+  for (const std::string& text : option.results()) values.push_back({DisplayName(flag), text});
+  if (!values.empty() || flag.about) return values;
+  const std::string name = EnvironmentName(flag);
+  const char* text = std::getenv(name.c_str());
+  if (text != nullptr && *text != '\0') values.push_back({name, text});
+  return values;
+}
+
+void Apply(const Flag& flag, const std::vector<Typed>& values, Options& options) {
+  const bool once = !flag.repeatable && !flag.value.empty();
+  if (once && values.size() > 1) {
+    throw Error({.where = DisplayName(flag),
+                 .text = fmt::format("expected one value, found {} and {}", Quoted(values[0].text),
+                                     Quoted(values[1].text))});
+  }
+  for (const Typed& value : values) flag.set(value, options);
+}
+
+[[noreturn]] void RefuseFlag(const std::string& typed) {
+  const std::string name = typed.substr(0, typed.find('='));
+  std::vector<std::string_view> names;
+  for (const Flag& flag : Flags()) {
+    if (!flag.name.empty()) names.push_back(flag.name);
+  }
+  const std::string meant = name.starts_with("--") ? DidYouMean(name, names) : "";
+  throw Error({.text = fmt::format("unknown flag {}{}", Quoted(name), meant),
+               .hint = meant.empty() ? "onnxfit --help" : ""});
+}
+
+// What is no flag: commands and models.  After "--" nothing is a flag.
+std::vector<std::string> Positionals(const std::vector<std::string>& unclaimed) {
+  std::vector<std::string> words;
+  bool flags_end = false;
+  for (const std::string& word : unclaimed) {
+    if (flags_end || word.size() < 2 || word[0] != '-') {
+      words.push_back(word);
+    } else if (word == "--") {
+      flags_end = true;
+    } else {
+      RefuseFlag(word);
+    }
+  }
+  return words;
+}
+
+// Refuses what stands where a command may stand, if it is neither that nor a file: a
+// near miss of a command's name, or any plain word that a model follows.
+void CheckCommand(const std::vector<std::string>& words) {
+  std::error_code ignored;
+  if (words[0].find_first_of("./") != std::string::npos) return;
+  const std::string meant = DidYouMean(words[0], kCommands);
+  if (meant.empty() && words.size() == 1) return;
+  if (std::filesystem::exists(words[0], ignored)) return;
+  throw Error({.text = fmt::format("expected a command or a model file, found {}{}",
+                                   Quoted(words[0]), meant),
+               .hint = meant.empty() ? "onnxfit --help" : ""});
+}
+
+std::string ModelOf(std::vector<std::string> words) {
+  if (!words.empty() && std::ranges::find(kCommands, words[0]) != std::end(kCommands)) {
+    words.erase(words.begin());
+  } else if (!words.empty()) {
+    CheckCommand(words);
+  }
+  if (words.empty()) {
+    throw Error({.text = "expected a model file, found none", .hint = "onnxfit MODEL.onnx"});
+  }
+  if (words.size() == 1) return words[0];
+  throw Error({.text = fmt::format("expected one model file, found {} and {}", Quoted(words[0]),
+                                   Quoted(words[1]))});
+}
+
+}  // namespace
+
+Options ParseOptions(std::span<const std::string> args) {
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  std::vector<const CLI::Option*> declared;
+  for (const Flag& flag : Flags()) declared.push_back(Declare(app, flag));
+  Parse(app, args);
+
+  Options options;
+  for (size_t i = 0; i < declared.size(); ++i) {
+    if (!Flags()[i].about || declared[i]->count() == 0) continue;
+    Flags()[i].set({}, options);
+    return options;
+  }
+  const std::vector<std::string> words = Positionals(app.remaining());
+  for (size_t i = 0; i < declared.size(); ++i) {
+    Apply(Flags()[i], ValuesOf(Flags()[i], *declared[i]), options);
+  }
+  options.model = ModelOf(words);
+  return options;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,42 @@
+// What the command line and the environment ask for.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "estimator/base/settings.h"
+#include "estimator/fit/estimate.h"
+#include "estimator/report/text.h"
+
+namespace onnxfit {
+
+enum class Action : uint8_t { kEstimate, kHelp, kVersion };
+enum class Format : uint8_t { kText, kJson };
+enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
+
+inline constexpr Spelling<Format> kFormats[] = {{"text", Format::kText}, {"json", Format::kJson}};
+inline constexpr Spelling<ColorMode> kColorModes[] = {
+    {"auto", ColorMode::kAuto}, {"always", ColorMode::kAlways}, {"never", ColorMode::kNever}};
+
+struct Options {
+  Action action = Action::kEstimate;
+  std::string model;  // a path, "-" is standard input
+  EstimateRequest request;
+  Format format = Format::kText;
+  TextOptions text;  // but for its colour, which `color` and the terminal decide
+  ColorMode color = ColorMode::kAuto;
+  std::string output;      // a path, "" is standard output
+  bool force = false;      // `output` may exist
+  bool exit_zero = false;  // a target that does not hold gives 0; estimate has none yet
+};
+
+// Reads `args` (without the program's name); what they leave open comes from the
+// environment (ONNXFIT_BATCH for --batch), then from the defaults above.
+// Throws Error for anything that cannot be meant; tests/options_test.cc has the texts.
+Options ParseOptions(std::span<const std::string> args);
+
+// What --help prints: the flags in their groups, at most 80 columns wide.
+std::string HelpText();
+
+}  // namespace onnxfit

@@ -1,0 +1,57 @@
+#include "cli/run.h"
+
+#include <exception>
+#include <new>
+#include <ostream>
+
+#include "cli/estimate_command.h"
+#include "cli/exit_codes.h"
+#include "cli/options.h"
+#include "estimator/base/error.h"
+#include "estimator/report/layout.h"
+
+namespace onnxfit {
+namespace {
+
+int Fail(std::ostream& err, std::string_view message) {
+  err << "error: " << Clean(message, false) << std::endl;
+  return kExitNoAnswer;
+}
+
+Error WithFile(const Error& error, const std::string& file) {
+  Error::Parts parts = error.parts();
+  if (parts.file.empty()) parts.file = file;
+  return Error(parts);
+}
+
+int Perform(const Options& options, std::ostream& out) {
+  if (options.action == Action::kEstimate) return RunEstimate(options, out);
+  out << (options.action == Action::kHelp ? HelpText() : "onnxfit " ONNXFIT_VERSION "\n");
+  return kExitDone;
+}
+
+}  // namespace
+
+int CatchErrors(const std::function<int()>& command, const std::string& model, std::ostream& err) {
+  try {
+    return command();
+  } catch (const Error& error) {
+    return Fail(err, WithFile(error, model).what());
+  } catch (const std::bad_alloc&) {
+    return Fail(err, WithFile(Error({.text = "this machine has too little memory"}), model).what());
+  } catch (const std::exception& exception) {
+    return Fail(err, std::string("internal: ") + exception.what());
+  }
+}
+
+int Run(std::span<const std::string> args, std::ostream& out, std::ostream& err) {
+  std::string model;
+  const auto command = [&] {
+    const Options options = ParseOptions(args);
+    model = options.model == "-" ? "<stdin>" : options.model;
+    return Perform(options, out);
+  };
+  return CatchErrors(command, model, err);
+}
+
+}  // namespace onnxfit

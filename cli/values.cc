@@ -1,0 +1,112 @@
+#include "cli/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "estimator/base/error.h"
+#include "estimator/base/suggest.h"
+#include "estimator/report/layout.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr size_t kQuotedColumns = 40;
+
+bool IsDigits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+std::string Shown(std::string_view text) {
+  return CutMiddle(Clean(text, false), kQuotedColumns, kUnicodeGlyphs.ellipsis);
+}
+
+std::string ListHint(std::string_view text) {
+  return text.find(',') == std::string_view::npos ? "" : "one value at a time";
+}
+
+// NAME and what follows the last "=".
+std::pair<std::string, Typed> SplitAssignment(const Typed& typed, std::string_view expected) {
+  const size_t equals = typed.text.rfind('=');
+  if (equals == std::string::npos || equals == 0) Refuse(typed, expected);
+  const std::string name = typed.text.substr(0, equals);
+  return {name, {typed.place + " " + Shown(name), typed.text.substr(equals + 1)}};
+}
+
+}  // namespace
+
+std::string Quoted(std::string_view text) {
+  if (text.empty()) return "nothing";
+  return "'" + Shown(text) + "'";
+}
+
+std::string DidYouMean(std::string_view typed, std::span<const std::string_view> candidates) {
+  if (typed.find(',') != std::string_view::npos) return "";
+  const std::string_view nearest = Nearest(typed.substr(0, kQuotedColumns), candidates);
+  return nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest);
+}
+
+std::string OneOf(std::span<const std::string_view> names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+void Refuse(const Typed& typed, std::string_view expected) {
+  throw Error({.where = typed.place,
+               .text = fmt::format("expected {}, found {}", expected, Quoted(typed.text)),
+               .hint = ListHint(typed.text)});
+}
+
+int64_t ParseWhole(const Typed& typed, int64_t least) {
+  const std::string expected = fmt::format("a whole number from {}", least);
+  if (!IsDigits(typed.text)) Refuse(typed, expected);
+  int64_t number = 0;
+  const char* end = typed.text.data() + typed.text.size();
+  if (std::from_chars(typed.text.data(), end, number).ec != std::errc()) {
+    Refuse(typed, "a whole number below 2^63");
+  }
+  if (number < least) Refuse(typed, expected);
+  return number;
+}
+
+std::pair<std::string, int64_t> ParseDim(const Typed& typed) {
+  const auto [name, size] = SplitAssignment(typed, "NAME=N such as seq=512");
+  return {name, ParseWhole(size, 1)};
+}
+
+std::pair<std::string, Dims> ParseShape(const Typed& typed) {
+  const auto [name, sizes] = SplitAssignment(typed, "IN=SIZES such as input_ids=2x512");
+  Dims dims;
+  std::string_view rest = sizes.text;
+  while (true) {
+    const std::string_view size = rest.substr(0, rest.find('x'));
+    if (!IsDigits(size)) Refuse(sizes, "sizes such as 2x512");
+    dims.push_back(ParseWhole({sizes.place, std::string(size)}, 1));
+    if (size.size() == rest.size()) return {name, dims};
+    rest.remove_prefix(size.size() + 1);
+  }
+}
+
+bool ParseSwitch(const Typed& typed) {
+  constexpr std::string_view kOn[] = {"", "true", "yes", "on", "1"};
+  constexpr std::string_view kOff[] = {"false", "no", "off", "0"};
+  if (std::ranges::find(kOn, typed.text) != std::end(kOn)) return true;
+  if (std::ranges::find(kOff, typed.text) != std::end(kOff)) return false;
+  Refuse(typed, "yes or no");
+}
+
+size_t ParseName(const Typed& typed, std::span<const std::string_view> names) {
+  const auto found = std::find(names.begin(), names.end(), typed.text);
+  if (found != names.end()) return static_cast<size_t>(found - names.begin());
+  throw Error({.where = typed.place,
+               .text = fmt::format("expected {}, found {}{}", OneOf(names), Quoted(typed.text),
+                                   DidYouMean(typed.text, names)),
+               .hint = ListHint(typed.text)});
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,63 @@
+// One value of a flag, from text to what it means.  Everything here throws Error with the
+// value's place: what was expected, what was found.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/settings.h"
+#include "estimator/base/tensor_type.h"
+
+namespace onnxfit {
+
+// As written on the command line or in the environment.
+struct Typed {
+  std::string place;  // "--batch" or "ONNXFIT_BATCH": what errors call it
+  std::string text;
+};
+
+// Text that people typed, as messages quote it: "'x'", at most 40 columns of one line,
+// "nothing" where it is empty.
+std::string Quoted(std::string_view text);
+
+// " (did you mean 'NAME'?)" for the candidate nearest to `typed`; "" where none is near
+// and for lists.
+std::string DidYouMean(std::string_view typed, std::span<const std::string_view> candidates);
+
+// "a, b or c".
+std::string OneOf(std::span<const std::string_view> names);
+
+[[noreturn]] void Refuse(const Typed& typed, std::string_view expected);
+
+// A whole number from `least`, in decimal digits alone.
+int64_t ParseWhole(const Typed& typed, int64_t least);
+
+// NAME=N, N from 1; NAME may hold "=".
+std::pair<std::string, int64_t> ParseDim(const Typed& typed);
+
+// IN=2x512, sizes from 1.
+std::pair<std::string, Dims> ParseShape(const Typed& typed);
+
+// "true", "yes", "on", "1" or "" (a bare switch); "false", "no", "off", "0".
+bool ParseSwitch(const Typed& typed);
+
+// The index of `typed` among `names`.
+size_t ParseName(const Typed& typed, std::span<const std::string_view> names);
+
+template <typename Enum>
+std::vector<std::string_view> NamesOf(std::span<const Spelling<Enum>> table) {
+  std::vector<std::string_view> names;
+  for (const Spelling<Enum>& row : table) names.push_back(row.name);
+  return names;
+}
+
+template <typename Enum, size_t size>
+Enum ParseChoice(const Typed& typed, const Spelling<Enum> (&table)[size]) {
+  return table[ParseName(typed, NamesOf<Enum>(table))].value;
+}
+
+}  // namespace onnxfit

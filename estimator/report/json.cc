@@ -1,0 +1,117 @@
+#include "estimator/report/json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace onnxfit {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void PutIfKnown(Json& object, const char* key, std::string_view text) {
+  if (!text.empty()) object[key] = text;
+}
+
+Json ModelJson(const ModelSummary& model) {
+  return {{"path", model.path},
+          {"opset", model.opset},
+          {"nodes", model.nodes},
+          {"parameters", model.parameters},
+          {"parameter_bytes", model.parameter_bytes},
+          {"buffer_bytes", model.buffer_bytes}};
+}
+
+Json SettingsJson(const Estimate& estimate) {
+  const TrainingSettings& settings = estimate.settings;
+  return {{"batch", estimate.batch},
+          {"dims", Json(estimate.dims)},
+          {"precision", ToString(settings.precision)},
+          {"optimizer", ToString(settings.optimizer)},
+          {"mode", ToString(settings.mode)},
+          {"loss", ToString(settings.loss)},
+          {"framework", estimate.framework}};
+}
+
+Json PeakJson(const Estimate& estimate) {
+  Json peak = {{"exact_bytes", estimate.peak.exact_bytes},
+               {"allocated_bytes", estimate.peak.allocated_bytes},
+               {"reserved_bytes", estimate.peak.reserved_bytes},
+               {"device_bytes", estimate.device_bytes},
+               {"step", estimate.peak_step}};
+  PutIfKnown(peak, "phase", estimate.peak_phase);
+  PutIfKnown(peak, "node", estimate.peak_node);
+  return peak;
+}
+
+Json BreakdownJson(const std::vector<BreakdownRow>& breakdown) {
+  Json rows = Json::array();
+  for (const BreakdownRow& row : breakdown) {
+    Json object = {{"kind", row.kind}, {"bytes", row.bytes}};
+    if (row.low) object["low"] = *row.low;
+    if (row.high) object["high"] = *row.high;
+    object["basis"] = ToString(row.basis);
+    rows.push_back(std::move(object));
+  }
+  return rows;
+}
+
+// `after_*` are allocated bytes.  In eval nothing follows the forward pass.
+Json StepsJson(const Estimate& estimate) {
+  Json rows = Json::array();
+  for (const StepFigures& step : estimate.steps) {
+    Json row = Json::object();
+    if (estimate.settings.mode == Mode::kTrain) {
+      row["after_forward"] = step.after_forward.allocated_bytes;
+      row["after_backward"] = step.after_backward.allocated_bytes;
+      row["after_step"] = step.after_step.allocated_bytes;
+    }
+    row["peak_exact"] = step.peak.exact_bytes;
+    row["peak_allocated"] = step.peak.allocated_bytes;
+    row["peak_reserved"] = step.peak.reserved_bytes;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json LargestJson(const std::vector<LargeTensor>& largest, size_t count) {
+  Json rows = Json::array();
+  for (size_t i = 0; i < std::min(count, largest.size()); ++i) {
+    const LargeTensor& tensor = largest[i];
+    Json row = {{"name", tensor.name},
+                {"shape", Json(tensor.type.dims)},
+                {"dtype", Name(tensor.type.dtype)},
+                {"bytes", tensor.bytes}};
+    PutIfKnown(row, "born", tensor.born);
+    PutIfKnown(row, "dies", tensor.dies);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json WarningsJson(const Warnings& warnings) {
+  Json rows = Json::array();
+  for (const Warning& warning : warnings) {
+    rows.push_back({{"code", warning.code}, {"text", warning.text}});
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string ToJson(const Estimate& estimate, const JsonOptions& options) {
+  const Json report = {{"schema", 1},
+                       {"version", options.version},
+                       {"model", ModelJson(estimate.model)},
+                       {"settings", SettingsJson(estimate)},
+                       {"peak", PeakJson(estimate)},
+                       {"optimizer_state_bytes", estimate.optimizer_state_bytes},
+                       {"breakdown", BreakdownJson(estimate.breakdown)},
+                       {"steps", StepsJson(estimate)},
+                       {"largest", LargestJson(estimate.largest, options.rows)},
+                       {"assumptions", Json(estimate.assumptions)},
+                       {"warnings", WarningsJson(estimate.warnings)}};
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,21 @@
+// An estimate as JSON for programs, schema 1.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "estimator/fit/estimate.h"
+
+namespace onnxfit {
+
+struct JsonOptions {
+  std::string version;  // of onnxfit
+  size_t rows = 8;      // of the largest tensors
+};
+
+// One object, indented by two spaces, with a newline at its end.  Bytes are integers.
+// What is not known is absent: `born` of a tensor made in setup, `dies` of one that stays,
+// `node` of a peak outside of operators.  Bad UTF-8 in names becomes U+FFFD.
+std::string ToJson(const Estimate& estimate, const JsonOptions& options);
+
+}  // namespace onnxfit

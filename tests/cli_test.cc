@@ -1,0 +1,181 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <new>
+#include <sstream>
+#include <stdexcept>
+#include <vector>
+
+#include "cli/run.h"
+#include "estimator/base/error.h"
+
+namespace onnxfit {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Result {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+Result RunArgs(const std::vector<std::string>& args) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = Run(args, out, err);
+  return {code, out.str(), err.str()};
+}
+
+std::string ContentsOf(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A folder with a small model in it, gone at the end of the test.
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("onnxfit_cli_test_" + std::to_string(getpid()))) {
+    fs::create_directories(path_);
+    std::ofstream(model()) << R"(<ir_version: 8, opset_import: ["" : 17]>
+mlp (float[N, 4] x) => (float[N, 2] y)
+<float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> {
+  y = MatMul(x, w)
+})";
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string file(const char* name) const { return (path_ / name).string(); }
+  std::string model() const { return file("mlp.onnxtxt"); }
+
+ private:
+  fs::path path_;
+};
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+TEST_CASE("an estimate is printed, as text and as JSON, by both spellings") {
+  const Folder folder;
+  const Result text = RunArgs({folder.model(), "-b", "3"});
+  CHECK(text.code == 0);
+  CHECK(text.err == "");
+  CHECK(FirstLine(text.out).find("mlp.onnxtxt, batch 3, fp32, adamw: ") != std::string::npos);
+  CHECK(text.out.find("Where the bytes go") != std::string::npos);
+  CHECK(text.out.find('\033') == std::string::npos);  // no terminal, no colour
+  CHECK(RunArgs({"estimate", "-b", "3", folder.model()}).out == text.out);
+  CHECK(RunArgs({folder.model(), "-b", "3", "-q"}).out == FirstLine(text.out) + "\n");
+  CHECK(RunArgs({folder.model(), "--color", "always"}).out.find('\033') != std::string::npos);
+
+  const Result json = RunArgs({folder.model(), "-b", "3", "--format", "json", "-o", "sgd"});
+  CHECK(json.code == 0);
+  CHECK(json.out.find("{\n  \"schema\": 1,\n  \"version\": \"") == 0);
+  CHECK(json.out.find("\"batch\": 3,") != std::string::npos);
+  CHECK(json.out.find("\"optimizer\": \"sgd\",") != std::string::npos);
+}
+
+TEST_CASE("an overhead replaces the context") {
+  const Folder folder;
+  const Result result = RunArgs({folder.model(), "--overhead", "0"});
+  CHECK(result.code == 0);
+  CHECK(result.out.find("  context ") == std::string::npos);
+}
+
+TEST_CASE("a report goes to a file, which is kept unless --force says so") {
+  const Folder folder;
+  const std::string path = folder.file("report.txt");
+  const std::string expected = RunArgs({folder.model()}).out;
+  const Result first = RunArgs({folder.model(), "--output", path});
+  CHECK(first.code == 0);
+  CHECK(first.out == "");
+  CHECK(ContentsOf(path) == expected);
+
+  std::ofstream(path) << "mine";
+  const Result second = RunArgs({folder.model(), "--output", path});
+  CHECK(second.code == 2);
+  CHECK(second.err == "error: " + path + ": --output: the file exists (try: --force)\n");
+  CHECK(ContentsOf(path) == "mine");
+
+  CHECK(RunArgs({folder.model(), "--output", path, "--force"}).code == 0);
+  CHECK(ContentsOf(path) == expected);
+}
+
+TEST_CASE("a report goes neither over its model nor where nothing can be written") {
+  const Folder folder;
+  const std::string before = ContentsOf(folder.model());
+  struct Row {
+    std::string output;
+    const char* error;
+  };
+  const Row rows[] = {
+      {folder.model(), ": --output: expected another file than the model\n"},
+      {folder.file(""), ": --output: expected a file, found a directory\n"},
+      {folder.file("none/report.txt"), ": the report could not be written\n"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.output);
+    const Result result = RunArgs({folder.model(), "--output", row.output, "--force"});
+    CHECK(result.code == 2);
+    CHECK(result.err == "error: " + row.output + row.error);
+  }
+  CHECK(ContentsOf(folder.model()) == before);
+}
+
+TEST_CASE("an error is one line on the error stream and nothing else") {
+  const Folder folder;
+  struct Row {
+    std::vector<std::string> args;
+    std::string begin;
+  };
+  const Row rows[] = {
+      {{}, "error: expected a model file, found none (try: onnxfit MODEL.onnx)\n"},
+      {{folder.model(), "--batch", "0"},
+       "error: --batch: expected a whole number from 1, found '0'\n"},
+      {{folder.model(), "--precision", "fp23"}, "error: --precision: expected "},
+      {{folder.file("missing.onnx")}, "error: " + folder.file("missing.onnx") + ": "},
+      {{folder.model(), "--dim", "nope=3"}, "error: " + folder.model() + ": "},
+      {{"estimate", "two\nlines.onnx"}, "error: two?lines.onnx: "},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.begin);
+    const Result result = RunArgs(row.args);
+    CHECK(result.code == 2);
+    CHECK(result.out == "");
+    CHECK(result.err.find(row.begin) == 0);
+    CHECK(result.err.find('\n') == result.err.size() - 1);
+  }
+}
+
+TEST_CASE("whatever is thrown becomes a line and an exit code") {
+  const auto caught = [](const std::function<int()>& command, const std::string& model) {
+    std::ostringstream err;
+    CHECK(CatchErrors(command, model, err) == 2);
+    return err.str();
+  };
+  const auto throws = [](const Error& error) { return [error]() -> int { throw error; }; };
+  CHECK(caught(throws(Error({.text = "odd"})), "") == "error: odd\n");
+  CHECK(caught(throws(Error({.text = "odd"})), "m.onnx") == "error: m.onnx: odd\n");
+  CHECK(caught(throws(Error({.file = "w.bin", .text = "odd"})), "m.onnx") == "error: w.bin: odd\n");
+  CHECK(caught([]() -> int { throw std::bad_alloc(); }, "m.onnx") ==
+        "error: m.onnx: this machine has too little memory\n");
+  CHECK(caught([]() -> int { throw std::runtime_error("a\nb"); }, "m.onnx") ==
+        "error: internal: a?b\n");
+  std::ostringstream err;
+  CHECK(CatchErrors([] { return 1; }, "m.onnx", err) == 1);
+}
+
+TEST_CASE("help and version are answers") {
+  const Result help = RunArgs({"--help"});
+  CHECK(help.code == 0);
+  CHECK(help.out.find("usage: onnxfit [estimate] MODEL.onnx") != std::string::npos);
+  CHECK(help.err == "");
+  CHECK(RunArgs({"--version"}).out.find("onnxfit 0.") == 0);
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,251 @@
+#include "cli/options.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+#include "cli/flags.h"
+#include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
+#include "estimator/report/layout.h"
+
+namespace onnxfit {
+namespace {
+
+using Args = std::vector<std::string>;
+
+Options Parse(const Args& args) { return ParseOptions(args); }
+
+// What the error says, "" where there is none.
+std::string ErrorOf(const Args& args) {
+  try {
+    Parse(args);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// An environment variable for as long as it lives.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* text) : name_(name) { setenv(name, text, 1); }
+  ~ScopedVariable() { unsetenv(name_); }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+}  // namespace
+
+TEST_CASE("without flags there are the defaults") {
+  const Options options = Parse({"m.onnx"});
+  CHECK(options.action == Action::kEstimate);
+  CHECK(options.model == "m.onnx");
+  CHECK(!options.request.binding.batch);
+  CHECK(options.request.binding.dims.empty());
+  CHECK(options.request.settings.precision == Precision::kFp32);
+  CHECK(options.request.settings.optimizer == Optimizer::kAdamW);
+  CHECK(options.request.settings.mode == Mode::kTrain);
+  CHECK(options.request.settings.loss == Loss::kCrossEntropy);
+  CHECK(!options.request.overhead_bytes);
+  CHECK(options.format == Format::kText);
+  CHECK(options.text.rows == 8);
+  CHECK(options.color == ColorMode::kAuto);
+  CHECK(options.output.empty());
+}
+
+TEST_CASE("every flag reaches its place") {
+  const Options options = Parse({"estimate",    "-b",
+                                 "32",          "--dim",
+                                 "seq=512",     "--dim=past=3",
+                                 "--shape",     "ids=2x512",
+                                 "-pbf16",      "-o",
+                                 "sgd",         "--mode",
+                                 "eval",        "--loss",
+                                 "mse",         "--loss-output",
+                                 "logits",      "--overhead",
+                                 "450MiB",      "-f",
+                                 "json",        "--output",
+                                 "o.json",      "--force",
+                                 "-n",          "3",
+                                 "-q",          "-v",
+                                 "--ascii",     "--color=always",
+                                 "--exit-zero", "m.onnx"});
+  CHECK(options.model == "m.onnx");
+  CHECK(options.request.binding.batch == 32);
+  CHECK(options.request.binding.dims == std::map<std::string, int64_t>{{"past", 3}, {"seq", 512}});
+  CHECK(options.request.binding.inputs == std::map<std::string, Dims>{{"ids", {2, 512}}});
+  CHECK(options.request.settings.precision == Precision::kBf16);
+  CHECK(options.request.settings.optimizer == Optimizer::kSgd);
+  CHECK(options.request.settings.mode == Mode::kEval);
+  CHECK(options.request.settings.loss == Loss::kMse);
+  CHECK(options.request.settings.loss_output == "logits");
+  CHECK(options.request.overhead_bytes == 450 * kMiB);
+  CHECK(options.format == Format::kJson);
+  CHECK(options.output == "o.json");
+  CHECK(options.force);
+  CHECK(options.text.rows == 3);
+  CHECK(options.text.quiet);
+  CHECK(options.text.verbose);
+  CHECK(options.text.ascii);
+  CHECK(options.color == ColorMode::kAlways);
+  CHECK(options.exit_zero);
+}
+
+TEST_CASE("the model may stand anywhere") {
+  struct Row {
+    Args args;
+    const char* model;
+  };
+  const Row rows[] = {{{"estimate", "m.onnx", "-b", "8"}, "m.onnx"},
+                      {{"-b", "8", "estimate", "m.onnx"}, "m.onnx"},
+                      {{"-q", "m.onnx"}, "m.onnx"},
+                      {{"-"}, "-"},
+                      {{"estimate", "-", "-b", "8"}, "-"},
+                      {{"estimate", "estimate"}, "estimate"},
+                      {{"--", "-q.onnx"}, "-q.onnx"},
+                      {{"[a,b].onnx"}, "[a,b].onnx"}};
+  for (const Row& row : rows) {
+    CAPTURE(row.model);
+    CHECK(Parse(row.args).model == row.model);
+  }
+}
+
+TEST_CASE("what cannot be meant is refused in one sentence") {
+  struct Row {
+    Args args;
+    const char* error;
+  };
+  const std::string digits(100000, '9');
+  const Row rows[] = {
+      {{}, "expected a model file, found none (try: onnxfit MODEL.onnx)"},
+      {{"estimate"}, "expected a model file, found none (try: onnxfit MODEL.onnx)"},
+      {{"a.onnx", "b.onnx"}, "expected one model file, found 'a.onnx' and 'b.onnx'"},
+      {{"estimate", "a.onnx", "b.onnx"}, "expected one model file, found 'a.onnx' and 'b.onnx'"},
+      {{"estimat"},
+       "expected a command or a model file, found 'estimat' (did you mean 'estimate'?)"},
+      {{"estimat", "m.onnx"},
+       "expected a command or a model file, found 'estimat' (did you mean 'estimate'?)"},
+      {{"max-batch", "m.onnx"},
+       "expected a command or a model file, found 'max-batch' (try: onnxfit --help)"},
+
+      {{"m", "--batch", "0"}, "--batch: expected a whole number from 1, found '0'"},
+      {{"m", "--batch", "x"}, "--batch: expected a whole number from 1, found 'x'"},
+      {{"m", "-b", "-3"}, "--batch: expected a whole number from 1, found '-3'"},
+      {{"m", "-b", "+3"}, "--batch: expected a whole number from 1, found '+3'"},
+      {{"m", "-b", "8.0"}, "--batch: expected a whole number from 1, found '8.0'"},
+      {{"m", "-b", " 8"}, "--batch: expected a whole number from 1, found ' 8'"},
+      {{"m", "-b"}, "--batch: expected a whole number from 1, found nothing"},
+      {{"m", "-b", "--mode", "eval"}, "--batch: expected a whole number from 1, found nothing"},
+      {{"m", "-b", "1,8"},
+       "--batch: expected a whole number from 1, found '1,8' (try: one value at a time)"},
+      {{"m", "-b", "1", "-b", "8"}, "--batch: expected one value, found '1' and '8'"},
+      {{"m", "--batch", "99999999999999999999"},
+       "--batch: expected a whole number below 2^63, found '99999999999999999999'"},
+      {{"m", "-b", digits},
+       "--batch: expected a whole number below 2^63, found "
+       "'9999999999999999999…99999999999999999999'"},
+
+      {{"m", "--precision", "fp23"},
+       "--precision: expected fp32, bf16, fp16 or fp64, found 'fp23' (did you mean 'fp32'?)"},
+      {{"m", "-p", "quaternion"},
+       "--precision: expected fp32, bf16, fp16 or fp64, found 'quaternion'"},
+      {{"m", "-p", "fp32,bf16"},
+       "--precision: expected fp32, bf16, fp16 or fp64, found 'fp32,bf16' (try: one value at a "
+       "time)"},
+      {{"m", "-p", "amp-bf16"},
+       "--precision: expected fp32, bf16, fp16 or fp64, found 'amp-bf16': autocast is not "
+       "modelled yet"},
+      {{"m", "-p", "amp-fp16"},
+       "--precision: expected fp32, bf16, fp16 or fp64, found 'amp-fp16': autocast is not "
+       "modelled yet"},
+      {{"m", "-o", "adamv"},
+       "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, lion or "
+       "adamw-8bit, found 'adamv' (did you mean 'adam'?)"},
+      {{"m", "--mode", "training"}, "--mode: expected train or eval, found 'training'"},
+      {{"m", "-f", "markdown"}, "--format: expected text or json, found 'markdown'"},
+      {{"m", "--color", "aut"},
+       "--color: expected auto, always or never, found 'aut' (did you mean 'auto'?)"},
+
+      {{"m", "--optimiser", "sgd"}, "unknown flag '--optimiser' (did you mean '--optimizer'?)"},
+      {{"m", "--optimiser=sgd"}, "unknown flag '--optimiser' (did you mean '--optimizer'?)"},
+      {{"m", "--gpu", "t4"}, "unknown flag '--gpu' (try: onnxfit --help)"},
+      {{"m", "-x"}, "unknown flag '-x' (try: onnxfit --help)"},
+
+      {{"m", "--dim", "seq"}, "--dim: expected NAME=N such as seq=512, found 'seq'"},
+      {{"m", "--dim", "=5"}, "--dim: expected NAME=N such as seq=512, found '=5'"},
+      {{"m", "--dim"}, "--dim: expected NAME=N such as seq=512, found nothing"},
+      {{"m", "--dim", "seq=0"}, "--dim seq: expected a whole number from 1, found '0'"},
+      {{"m", "--dim", "seq="}, "--dim seq: expected a whole number from 1, found nothing"},
+      {{"m", "--dim", "seq=1:9:2"}, "--dim seq: expected a whole number from 1, found '1:9:2'"},
+      {{"m", "--dim", "seq=1", "--dim", "seq=2"}, "--dim: 'seq' is given twice"},
+      {{"m", "--shape", "x=2xq"}, "--shape x: expected sizes such as 2x512, found '2xq'"},
+      {{"m", "--shape", "x=2x"}, "--shape x: expected sizes such as 2x512, found '2x'"},
+      {{"m", "--shape", "x="}, "--shape x: expected sizes such as 2x512, found nothing"},
+      {{"m", "--shape", "x=2x0"}, "--shape x: expected a whole number from 1, found '0'"},
+      {{"m", "--shape", "2x3"}, "--shape: expected IN=SIZES such as input_ids=2x512, found '2x3'"},
+
+      {{"m", "-n", "few"}, "-n: expected a whole number from 0, found 'few'"},
+      {{"m", "--output", ""}, "--output: expected the path of a file, found nothing"},
+      {{"m", "--loss-output"}, "--loss-output: expected the name of an output, found nothing"},
+      {{"m", "--overhead", "big"},
+       "--overhead: expected a size, found 'big' (try: 8GiB or 512MiB)"},
+      {{"m", "--force=maybe"}, "--force: expected yes or no, found 'maybe'"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.error);
+    CHECK(ErrorOf(row.args) == row.error);
+  }
+}
+
+TEST_CASE("the environment gives defaults, which flags overrule") {
+  const ScopedVariable batch("ONNXFIT_BATCH", "16");
+  const ScopedVariable output("ONNXFIT_LOSS_OUTPUT", "logits");
+  const ScopedVariable rows("ONNXFIT_N", "2");
+  const ScopedVariable ascii("ONNXFIT_ASCII", "1");
+  const ScopedVariable empty("ONNXFIT_PRECISION", "");
+  const ScopedVariable version("ONNXFIT_VERSION", "0.0.1");
+  const Options options = Parse({"m.onnx"});
+  CHECK(options.action == Action::kEstimate);
+  CHECK(options.request.binding.batch == 16);
+  CHECK(options.request.settings.loss_output == "logits");
+  CHECK(options.text.rows == 2);
+  CHECK(options.text.ascii);
+  CHECK(Parse({"m.onnx", "-b", "4", "--ascii=no"}).request.binding.batch == 4);
+  CHECK(!Parse({"m.onnx", "--ascii=no"}).text.ascii);
+}
+
+TEST_CASE("an error says which variable it came from") {
+  const ScopedVariable batch("ONNXFIT_BATCH", "many");
+  CHECK(ErrorOf({"m.onnx"}) == "ONNXFIT_BATCH: expected a whole number from 1, found 'many'");
+}
+
+TEST_CASE("help and version go before all that is wrong") {
+  CHECK(Parse({"--help"}).action == Action::kHelp);
+  CHECK(Parse({"-h"}).action == Action::kHelp);
+  CHECK(Parse({"estimate", "--batch", "x", "--help"}).action == Action::kHelp);
+  CHECK(Parse({"--version"}).action == Action::kVersion);
+}
+
+TEST_CASE("help names every flag and its variable fits the name") {
+  const std::string help = HelpText();
+  for (const Flag& flag : Flags()) {
+    CAPTURE(flag.help);
+    CHECK(help.find(flag.name) != std::string::npos);
+    CHECK(help.find(flag.letter) != std::string::npos);
+    CHECK(EnvironmentName(flag).size() > std::string("ONNXFIT_").size());
+  }
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(Columns(line) <= 80);
+    CHECK(!line.ends_with(' '));
+  }
+}
+
+}  // namespace onnxfit

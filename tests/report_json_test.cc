@@ -1,0 +1,223 @@
+#include <doctest/doctest.h>
+
+#include "estimator/report/json.h"
+#include "tests/sample_estimate.h"
+
+namespace onnxfit {
+namespace {
+
+// Begins with a newline, so that expectations line up.
+std::string Report(const Estimate& estimate, size_t rows = 8) {
+  return "\n" + ToJson(estimate, {.version = "1.2.3", .rows = rows});
+}
+
+}  // namespace
+
+TEST_CASE("JSON has the fields of the contract in its order") {
+  CHECK(Report(SampleEstimate(), 2) == R"(
+{
+  "schema": 1,
+  "version": "1.2.3",
+  "model": {
+    "path": "models/lenet.onnx",
+    "opset": 17,
+    "nodes": 12,
+    "parameters": 61706,
+    "parameter_bytes": 246824,
+    "buffer_bytes": 0
+  },
+  "settings": {
+    "batch": 32,
+    "dims": {},
+    "precision": "fp32",
+    "optimizer": "adamw",
+    "mode": "train",
+    "loss": "cross-entropy",
+    "framework": "pytorch-2.11"
+  },
+  "peak": {
+    "exact_bytes": 5242880,
+    "allocated_bytes": 6291456,
+    "reserved_bytes": 25165824,
+    "device_bytes": 565182464,
+    "step": 2,
+    "phase": "backward",
+    "node": "/conv1/Conv"
+  },
+  "optimizer_state_bytes": 493648,
+  "breakdown": [
+    {
+      "kind": "parameters",
+      "bytes": 246824,
+      "basis": "exact"
+    },
+    {
+      "kind": "buffers",
+      "bytes": 0,
+      "basis": "exact"
+    },
+    {
+      "kind": "gradients",
+      "bytes": 246824,
+      "basis": "exact"
+    },
+    {
+      "kind": "optimizer_state",
+      "bytes": 493648,
+      "basis": "exact"
+    },
+    {
+      "kind": "activations",
+      "bytes": 4194304,
+      "basis": "modelled"
+    },
+    {
+      "kind": "rounding",
+      "bytes": 1109856,
+      "basis": "modelled"
+    },
+    {
+      "kind": "cached",
+      "bytes": 18874368,
+      "basis": "modelled"
+    },
+    {
+      "kind": "context",
+      "bytes": 540016640,
+      "low": 440401920,
+      "high": 650117120,
+      "basis": "measured"
+    }
+  ],
+  "steps": [
+    {
+      "after_forward": 5242880,
+      "after_backward": 1048576,
+      "after_step": 2097152,
+      "peak_exact": 4194304,
+      "peak_allocated": 5242880,
+      "peak_reserved": 23068672
+    },
+    {
+      "after_forward": 5242880,
+      "after_backward": 1048576,
+      "after_step": 2097152,
+      "peak_exact": 5242880,
+      "peak_allocated": 6291456,
+      "peak_reserved": 25165824
+    }
+  ],
+  "largest": [
+    {
+      "name": "/conv1/Conv",
+      "shape": [
+        32,
+        6,
+        28,
+        28
+      ],
+      "dtype": "float32",
+      "bytes": 602112,
+      "born": "/conv1/Conv",
+      "dies": "/relu"
+    },
+    {
+      "name": "fc1.weight",
+      "shape": [
+        120,
+        400
+      ],
+      "dtype": "float32",
+      "bytes": 192000
+    }
+  ],
+  "assumptions": [
+    "The loss is cross-entropy over the first output of floats: a file does not say what it was trained with."
+  ],
+  "warnings": [
+    {
+      "code": "OF102",
+      "text": "2 operators have no row (Frobnicate, Twist): all that they read and make is kept until the backward pass has gone by."
+    }
+  ]
+}
+)");
+}
+
+TEST_CASE("eval has peaks alone, and what is not known is absent") {
+  Estimate e;
+  e.model = {"<stdin>", 18, 2, 40, 160, 8};
+  e.settings.mode = Mode::kEval;
+  e.dims = {{"past", 3}, {"seq", 512}};
+  e.steps = {{}};
+  e.steps[0].peak = {1, 512, 2097152};
+  CHECK(Report(e) == R"(
+{
+  "schema": 1,
+  "version": "1.2.3",
+  "model": {
+    "path": "<stdin>",
+    "opset": 18,
+    "nodes": 2,
+    "parameters": 40,
+    "parameter_bytes": 160,
+    "buffer_bytes": 8
+  },
+  "settings": {
+    "batch": 1,
+    "dims": {
+      "past": 3,
+      "seq": 512
+    },
+    "precision": "fp32",
+    "optimizer": "adamw",
+    "mode": "eval",
+    "loss": "cross-entropy",
+    "framework": "pytorch-2.11"
+  },
+  "peak": {
+    "exact_bytes": 0,
+    "allocated_bytes": 0,
+    "reserved_bytes": 0,
+    "device_bytes": 0,
+    "step": 0
+  },
+  "optimizer_state_bytes": 0,
+  "breakdown": [],
+  "steps": [
+    {
+      "peak_exact": 1,
+      "peak_allocated": 512,
+      "peak_reserved": 2097152
+    }
+  ],
+  "largest": [],
+  "assumptions": [],
+  "warnings": []
+}
+)");
+}
+
+TEST_CASE("names are escaped, and bad UTF-8 in them replaced") {
+  struct Row {
+    std::string name;
+    const char* json;
+  };
+  const Row rows[] = {{"a\"b\\c", R"("node": "a\"b\\c")"},
+                      {"a\nb\x1b", R"("node": "a\nb\u001b")"},
+                      {"卷积", R"("node": "卷积")"},
+                      {"a\xff", "\"node\": \"a\xEF\xBF\xBD\""}};
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    Estimate e = SampleEstimate();
+    e.dims = {{row.name, 1}};
+    e.peak_node = row.name;
+    CHECK(Report(e).find(row.json) != std::string::npos);
+  }
+}
+
+TEST_CASE("the same estimate gives the same bytes") {
+  CHECK(Report(SampleEstimate()) == Report(SampleEstimate()));
+}
+
+}  // namespace onnxfit
