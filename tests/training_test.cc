@@ -74,7 +74,7 @@ TEST_CASE("gradients that meet are added into the first one where nobody sees it
             b = Sigmoid (h)
             y = Mul (a, b)
           })",
-       "+b.grad:128 +a.grad:128 -y.grad -a -b +h.grad:128 -b.grad +h.grad:128 -a.grad"},
+       "+b.grad:128 +a.grad:128 -y.grad +h.grad:128 -b.grad -b +h.grad:128 -a.grad -a -h.grad +w"},
       {"a sum hands one gradient to both: the second use makes a new tensor",
        R"(net (float[4, 8] x) => (float[4, 8] y) < float[8, 8] w = ["location": "none"] > {
             h = MatMul (x, w)

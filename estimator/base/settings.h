@@ -73,7 +73,7 @@ struct TrainingSettings {
   Optimizer optimizer = Optimizer::kAdamW;
   Mode mode = Mode::kTrain;
   Loss loss = Loss::kCrossEntropy;
-  std::string loss_output;  // which output the loss takes; "" is the first of floats
+  std::string loss_output = {};  // which output the loss takes; "" is the first of floats
   int steps = 3;            // peaks settle with the third step
 };
 

@@ -18,8 +18,8 @@ struct DimBinding {
   // The first free dimension in the order of inputs and their dimensions; in a graph
   // without one, dimension 0 of the inputs that share its size.
   std::optional<int64_t> batch;
-  std::map<std::string, int64_t> dims;  // --dim NAME=N
-  std::map<std::string, Dims> inputs;   // --shape IN=2x512, whole inputs
+  std::map<std::string, int64_t> dims = {};  // --dim NAME=N
+  std::map<std::string, Dims> inputs = {};   // --shape IN=2x512, whole inputs
 };
 
 struct ValueType {
