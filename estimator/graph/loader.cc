@@ -46,7 +46,8 @@ onnx::ModelProto ParseModel(std::string_view bytes) {
 onnx::ModelProto ReadModel(const std::string& path, const LoadOptions& options,
                            std::vector<std::string>& notes) {
   const FileBytes file(path, RefuseOtherFormats);
-  const Shortened shortened = ShortenModel(file.bytes(), options);
+  const Shortened shortened =
+      ShortenModel(file.bytes(), options, [&](std::string_view part) { file.Release(part); });
   if (shortened.cut_texts > 0) {
     notes.push_back(fmt::format("left out {} overlong texts", shortened.cut_texts));
   }
