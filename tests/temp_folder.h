@@ -25,6 +25,7 @@ class TempFolder {
   // Writes `bytes` to `name` in the folder; returns its path.
   std::string Write(std::string_view name, std::string_view bytes) const {
     const std::string path = Path(name);
+    std::filesystem::remove(path);  // ext4 syncs a file that is overwritten
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
   }

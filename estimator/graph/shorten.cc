@@ -9,6 +9,7 @@
 #include "estimator/base/error.h"
 #include "estimator/graph/onnx_fields.h"
 #include "estimator/graph/quote.h"
+#include "estimator/graph/utf8.h"
 #include "estimator/graph/wire.h"
 
 namespace onnxfit {
@@ -192,12 +193,15 @@ class Walker {
 
   void CheckName(MessageKind message, const FieldRow& row, const WireField& field) {
     if (++strings_ > kMaxStrings) FailAtSize(field.tag, kMaxStrings, "strings");
-    if (field.size() <= kMaxNameBytes) return;
+    const std::string_view name = file_.substr(field.begin, field.size());
+    if (name.size() <= kMaxNameBytes && IsUtf8(name)) return;
+    const std::string found =
+        name.size() <= kMaxNameBytes
+            ? "a name in UTF-8 was expected, found other bytes"
+            : fmt::format("a name of at most {} bytes was expected, found one of {}: {}",
+                          kMaxNameBytes, name.size(), Quote(name.substr(0, 64)));
     throw Error({.where = fmt::format("byte {}", field.tag),
-                 .text = fmt::format("{}.{}: a name of at most {} bytes was expected, found one of "
-                                     "{}: {}",
-                                     NameOf(message), row.name, kMaxNameBytes, field.size(),
-                                     Quote(file_.substr(field.begin, 64)))});
+                 .text = fmt::format("{}.{}: {}", NameOf(message), row.name, found)});
   }
 
   [[noreturn]] static void FailAtField(MessageKind message, const FieldRow& row,
