@@ -84,6 +84,14 @@ FileBytes::FileBytes(const std::string& path, void (*check)(std::string_view fir
 
 void FileBytes::Unmap::operator()(void* map) const { munmap(map, size); }
 
+void FileBytes::Release(std::string_view part) const {
+  if (map_ == nullptr || part.empty()) return;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<size_t>(part.data() - bytes_.data());
+  const size_t begin = offset / page * page;
+  madvise(static_cast<char*>(map_.get()) + begin, offset + part.size() - begin, MADV_DONTNEED);
+}
+
 void FileBytes::Map(int file, size_t size) {
   void* map = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
   if (map == MAP_FAILED) {

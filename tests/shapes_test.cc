@@ -1,0 +1,353 @@
+#include "estimator/graph/shapes.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "estimator/graph/loader.h"
+
+namespace onnxfit {
+namespace {
+
+// Each value that a node makes, a line each: "name type", with a newline at both ends.
+std::string TypesText(const Graph& graph, const Shapes& shapes) {
+  std::string text = "\n";
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    if (graph.values[i].producer == kNoNode) continue;
+    const ValueType& type = shapes.types[i];
+    text += fmt::format("{} {}{}\n", graph.values[i].name, type.is_sequence ? "sequence of " : "",
+                        ToString(type.tensor));
+  }
+  return text;
+}
+
+std::string TypesText(std::string_view model, const DimBinding& binding) {
+  const Graph graph = ParseGraph(model);
+  return TypesText(graph, BindShapes(graph, binding));
+}
+
+std::string ErrorText(std::string_view model, const DimBinding& binding) {
+  try {
+    BindShapes(ParseGraph(model), binding);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string WarningsText(std::string_view model, const DimBinding& binding) {
+  std::string text = "\n";
+  for (const Warning& warning : BindShapes(ParseGraph(model), binding).warnings) {
+    text += warning.code + " " + warning.text + "\n";
+  }
+  return text;
+}
+
+DimBinding Batch(int64_t batch) { return {.batch = batch, .dims = {}, .inputs = {}}; }
+
+constexpr std::string_view kMlp = R"(
+    g (float[N, 784] x) => (float[N, 10] y)
+    <float[784, 2000] w, float[2000, 10] v, float[10] b> {
+      h = MatMul(x, w)
+      a = Relu(h)
+      o = MatMul(a, v)
+      y = Add(o, b)
+    })";
+
+TEST_CASE("the batch is the dimension that is free first") {
+  CHECK(TypesText(kMlp, {}) == R"(
+h float32[1, 2000]
+a float32[1, 2000]
+o float32[1, 10]
+y float32[1, 10]
+)");
+  CHECK(TypesText(kMlp, Batch(32)) == R"(
+h float32[32, 2000]
+a float32[32, 2000]
+o float32[32, 10]
+y float32[32, 10]
+)");
+  CHECK(BindShapes(ParseGraph(kMlp), Batch(32)).batch == 32);
+  CHECK(BindShapes(ParseGraph(kMlp), {.batch = {}, .dims = {{"N", 3}}, .inputs = {}}).batch == 3);
+  CHECK(BindShapes(ParseGraph(kMlp), {.batch = {}, .dims = {}, .inputs = {{"x", {4, 784}}}}).batch ==
+        4);
+}
+
+TEST_CASE("a flattening that is computed from shapes resolves") {
+  CHECK(TypesText(R"(
+    g (float[N, 3, 8, 8] x) => (float[N, M] y) <int64 zero = {0}, int64[1] rest = {-1},
+                                                int64[1] axis = {0}> {
+      shape = Shape(x)
+      batch = Gather(shape, zero)
+      first = Unsqueeze(batch, axis)
+      target = Concat<axis = 0>(first, rest)
+      y = Reshape(x, target)
+    })",
+                  Batch(2)) == R"(
+shape int64[4]
+batch int64[]
+first int64[1]
+target int64[2]
+y float32[2, 192]
+)");
+}
+
+TEST_CASE("scales that are computed in floating point decide over a Resize") {
+  CHECK(TypesText(R"(
+    <ir_version: 8, opset_import: ["" : 18]>
+    g (float[N, 3, 7, 7] x) => (float[N, 3, A, B] y)
+    <float half = {0.5}, int64[1] from = {2}, int64[1] to = {4}, int64[1] head = {0}> {
+      shape = Shape(x)
+      sizes = Slice(shape, from, to)
+      floats = Cast<to = 1>(sizes)
+      halves = Mul(floats, half)
+      floors = Floor(halves)
+      ints = Cast<to = 7>(floors)
+      kept = Slice(shape, head, from)
+      target = Concat<axis = 0>(kept, ints)
+      y = Resize<mode = "nearest">(x, , , target)
+    })",
+                  Batch(4)) == R"(
+shape int64[4]
+sizes int64[2]
+floats float32[2]
+halves float32[2]
+floors float32[2]
+ints int64[2]
+kept int64[2]
+target int64[4]
+y float32[4, 3, 3, 3]
+)");
+}
+
+TEST_CASE("operators without an inference function are inferred by their bodies") {
+  CHECK(TypesText(R"(
+    <ir_version: 8, opset_import: ["" : 18]>
+    g (float[N, 4, 8, 8] x) => (float[N, 4, 8, 8] y) <float[2] s, float[2] b> {
+      y = GroupNormalization<num_groups = 2>(x, s, b)
+      z = MeanVarianceNormalization(x)
+    })",
+                  Batch(2)) == R"(
+y float32[2, 4, 8, 8]
+z float32[2, 4, 8, 8]
+)");
+  CHECK(TypesText(R"(
+    <ir_version: 8, opset_import: ["" : 12]>
+    g (float[N, 4] x) => (bool[N, 4] y) { y = GreaterOrEqual(x, x) })",
+                  Batch(2)) == "\ny bool[2, 4]\n");
+}
+
+TEST_CASE("lists of tensors") {
+  CHECK(TypesText(R"(
+    g (float[N, 6] x) => (float[N, 2] y) <int64 two = {2}, int64 zero = {0}> {
+      parts = SplitToSequence<axis = 1>(x, two)
+      y = SequenceAt(parts, zero)
+      pair = SequenceConstruct(y, y)
+      z = ConcatFromSequence<axis = 0>(pair)
+    })",
+                  Batch(5)) == R"(
+parts sequence of float32[5, 2]
+y float32[5, 2]
+pair sequence of float32[5, 2]
+z float32[10, 2]
+)");
+}
+
+TEST_CASE("a Scan is inferred with its body") {
+  CHECK(TypesText(R"(
+    g (float[N, 3, 4] x, float[4] start) => (float[4] last, float[M, 4] all) {
+      last, all = Scan<num_scan_inputs = 1, body = step (float[4] sum, float[4] row) =>
+                       (float[4] next, float[4] out) {
+                         next = Add(sum, row)
+                         out = Identity(next)
+                       }>(start, start2)
+      start2 = ReduceSum<keepdims = 0>(x, axis)
+    }
+    )",
+                  Batch(2)) == "");
+}
+
+TEST_CASE("free dimensions are listed with the flags that bind them") {
+  constexpr std::string_view kText = R"(
+    g (int64[N, seq] ids, int64[N, seq] mask, float[K, ?] past) => (int64[N, seq] y) {
+      y = Add(ids, mask)
+    })";
+  CHECK(ErrorText("g (int64[N, seq] ids) => (int64[N, seq] y) { y = Identity(ids) }", {}) ==
+        "<text>: input 'ids': dimension 'seq' is free (try: --dim seq=512)");
+  CHECK(ErrorText("g (int64[N, ?] ids) => (int64[N, M] y) { y = Identity(ids) }", {}) ==
+        "<text>: input 'ids': dimension 'ids.1' is free (try: --dim ids.1=512)");
+  CHECK(ErrorText(kText, {}) ==
+        "<text>: dimensions 'seq' of input 'ids', 'K' of input 'past', 'past.1' of input 'past' "
+        "are free (try: --dim seq=512 --dim K=512 --dim past.1=512)");
+  CHECK(TypesText(kText, {.batch = 2,
+                          .dims = {{"seq", 16}, {"past.1", 4}},
+                          .inputs = {{"past", {3, 4}}}}) == "\ny int64[2, 16]\n");
+}
+
+TEST_CASE("flags that fit nothing are refused") {
+  constexpr std::string_view kText =
+      "g (int64[N, seq] ids, int64[7] m) => (int64[N, seq] y) { y = Identity(ids) }";
+  constexpr std::string_view kFixed = "g (int64[2] x) => (int64[2] y) { y = Identity(x) }";
+  constexpr std::string_view kShapeless = "g (int64[] x) => (int64[] y) { y = Identity(x) }";
+  struct Row {
+    std::string_view model;
+    DimBinding binding;
+    std::string_view error;
+  };
+  const Row rows[] = {
+      {kText, Batch(0), "<text>: --batch: expected a positive number, found 0"},
+      {kText,
+       {.batch = {}, .dims = {{"seq", -3}}, .inputs = {}},
+       "<text>: --dim seq: expected a positive number, found -3"},
+      {kText,
+       {.batch = {}, .dims = {}, .inputs = {{"ids", {2, 0}}}},
+       "<text>: --shape ids: expected a positive number, found 0"},
+      {kText,
+       {.batch = {}, .dims = {{"sec", 8}}, .inputs = {}},
+       "<text>: --dim sec=8: no free dimension has this name, the model has 'N', 'seq' "
+       "(try: --dim seq=8)"},
+      {kFixed,
+       {.batch = {}, .dims = {{"seq", 8}}, .inputs = {}},
+       "<text>: --dim seq=8: the model leaves no dimension free (try: --batch 8)"},
+      {kText,
+       {.batch = {}, .dims = {}, .inputs = {{"id", {2, 8}}}},
+       "<text>: --shape id: no input has this name, the model has 'ids', 'm' "
+       "(try: --shape ids=2x8)"},
+      {kText,
+       {.batch = {}, .dims = {}, .inputs = {{"ids", {2, 8, 1}}}},
+       "<text>: --shape ids=2x8x1: expected 2 dimensions as in [N, seq], found 3"},
+      {kText,
+       {.batch = 4, .dims = {{"seq", 8}}, .inputs = {{"ids", {2, 8}}}},
+       "<text>: --batch 4: dimension 'N' is 2 already, found 4"},
+      {kText,
+       {.batch = {}, .dims = {{"seq", 9}}, .inputs = {{"ids", {2, 8}}}},
+       "<text>: --dim seq=9: dimension 'seq' is 8 already, found 9"},
+      {kShapeless,
+       {},
+       "<text>: input 'x': the file does not say how many dimensions it has "
+       "(try: --shape x=1x3x224x224)"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.error);
+    CHECK(ErrorText(row.model, row.binding) == row.error);
+  }
+}
+
+TEST_CASE("shapes that contradict one another are refused with ONNX's reason") {
+  struct Row {
+    std::string_view nodes;
+    std::string_view error;
+  };
+  const Row rows[] = {
+      {"[join] y = Add(x, w)",
+       "<text>: node 'join' (Add): Incompatible dimensions (try: other sizes than 'N' = 3)"},
+      {"y = MatMul(x, w)",
+       "<text>: node 'MatMul #0': Incompatible dimensions for matrix multiplication "
+       "(try: other sizes than 'N' = 3)"},
+      {"y = Reshape(x, s)",
+       "<text>: node 'Reshape #0': float32[3, 4] cannot take the shape [5, 5] "
+       "(try: other sizes than 'N' = 3)"},
+      {"y = MatMul(x)",
+       "<text>: node 'MatMul #0': expected 2 inputs at least, input 1 is missing"},
+      {"y = Gather( , s)",
+       "<text>: node 'Gather #0': expected 2 inputs at least, input 0 is missing"},
+      {"[nz] y = NonZero(x)",
+       "<text>: node 'nz' (NonZero): the shape of its output 'y' depends on data, int64[2, ?] "
+       "(try: onnxsim, or an export whose shapes follow from those of the inputs)"},
+      {"u = Unsqueeze(x, i) y = MaxPool<kernel_shape = [9]>(u)",
+       "<text>: node 'MaxPool #1': its output 'y' would have a negative dimension, "
+       "float32[1, 3, -4] (try: other sizes than 'N' = 3)"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.nodes);
+    const std::string model = fmt::format(
+        "g (float[N, 4] x) => (float y) <float[2, 7] w, int64[2] s = {{5, 5}}, "
+        "int64[1] i = {{0}}> {{ {} }}",
+        row.nodes);
+    CHECK(ErrorText(model, Batch(3)) == row.error);
+  }
+}
+
+TEST_CASE("sizes that 64 bits do not hold are refused") {
+  CHECK(ErrorText("g (float[N, 4] x) => (float y) { y = Flatten<axis = 2>(x) }",
+                  Batch(int64_t{1} << 62)) ==
+        "<text>: node 'Flatten #0': Integer overflow while multiplying dimension values "
+        "4611686018427387904 and 4 (try: other sizes than 'N' = 4611686018427387904)");
+  CHECK(TypesText("g (float[N, 4] x) => (float y) { y = Relu(x) }", Batch(int64_t{1} << 40)) ==
+        "\ny float32[1099511627776, 4]\n");
+}
+
+TEST_CASE("a batch that is written in the file is rebound") {
+  constexpr std::string_view kFixed = R"(
+    g (float[1, 4, 4] x, float[1, 16] bias, float[4] w) => (float[1, 16] y)
+    <int64[2] flat = {1, 16}, int64[2] open = {1, -1}, int64[2] rest = {-1, 16}> {
+      [a] r = Reshape(x, flat)
+      s = Add(r, bias)
+      [b] t = Reshape(x, open)
+      [c] u = Reshape(x, rest)
+      y = Mul(t, u)
+    })";
+  CHECK(TypesText(kFixed, Batch(8)) == R"(
+r float32[8, 16]
+s float32[8, 16]
+t float32[8, 16]
+u float32[8, 16]
+y float32[8, 16]
+)");
+  CHECK(WarningsText(kFixed, Batch(8)) == R"(
+OF104 the batch of 1 that is written in the file was changed to 8
+OF104 the batch in the shape of the Reshape 'a' and 1 others was changed from 1 to 8
+)");
+  CHECK(WarningsText(kFixed, Batch(1)) == "\n");
+  CHECK(WarningsText(kFixed, {}) == "\n");
+  CHECK(ErrorText("g (float[2, 6] x) => (float y) <int64[1] s = {12}> { y = Reshape(x, s) }",
+                  Batch(8)) ==
+        "<text>: node 'Reshape #0': float32[8, 6] cannot take the shape [12], a Reshape with a "
+        "fixed batch (try: an export whose batch is a free dimension)");
+}
+
+TEST_CASE("operators that ONNX does not know") {
+  constexpr std::string_view kText = R"(
+    <ir_version: 8, opset_import: ["" : 18, "com.microsoft" : 1]>
+    g (float[N, 4] x) => (float[N, 4] y) <float[N, 2] a, float[M, 2] b> {
+      [one] a = com.microsoft.Half(x)
+      [two] b = com.microsoft.Half(x)
+      [three] c = com.microsoft.Half(x)
+      y = Relu(c)
+    })";
+  CHECK(TypesText(kText, Batch(3)) == R"(
+a float32[3, 2]
+b float32[3, 4]
+c float32[3, 4]
+y float32[3, 4]
+)");
+  CHECK(WarningsText(kText, Batch(3)) == R"(
+OF105 ONNX has no schema for 'Half' of node 'two' and 1 other nodes: outputs are taken to be like the first input
+OF105 ONNX has no schema for 'Half' of node 'one': the shapes that the file stores are believed
+)");
+}
+
+TEST_CASE("what the file stores about its own operators is not believed") {
+  CHECK(TypesText("g (float[N, 4] x) => (float[9, 9] y) <float[7] h> { h = Relu(x) y = Relu(h) }",
+                  Batch(2)) == "\nh float32[2, 4]\ny float32[2, 4]\n");
+}
+
+TEST_CASE("a larger batch never changes a type without the batch") {
+  const Graph graph = ParseGraph(kMlp);
+  const Shapes small = BindShapes(graph, Batch(7));
+  for (const int64_t batch : {8, 32, 1024}) {
+    CAPTURE(batch);
+    const Shapes large = BindShapes(graph, Batch(batch));
+    for (size_t i = 0; i < graph.values.size(); ++i) {
+      CAPTURE(graph.values[i].name);
+      TensorType expected = small.types[i].tensor;
+      for (int64_t& dim : expected.dims) dim = dim == 7 ? batch : dim;
+      CHECK(large.types[i].tensor == expected);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace onnxfit
