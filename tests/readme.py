@@ -16,6 +16,7 @@ repository, and what follows is the command's output, standard error included:
 
 import argparse
 import difflib
+import os
 import re
 import shlex
 import subprocess
@@ -28,8 +29,9 @@ BLOCK = re.compile(r"(?<=<!-- run -->\n)```text\n\$ (onnxfit\b.*)\n(?:.*\n)*?```
 
 def run_binary(binary, command):
     words = [binary, *shlex.split(command)[1:]]
-    result = subprocess.run(words, cwd=ROOT, stdin=subprocess.DEVNULL, text=True, timeout=60,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("ONNXFIT_")}
+    result = subprocess.run(words, cwd=ROOT, env=plain, stdin=subprocess.DEVNULL, timeout=60,
+                            encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return result.stdout
 
 
