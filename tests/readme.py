@@ -16,6 +16,7 @@ repository, and what follows is the command's output, standard error included:
 
 import argparse
 import difflib
+import os
 import re
 import shlex
 import subprocess
@@ -28,8 +29,9 @@ BLOCK = re.compile(r"(?<=<!-- run -->\n)```text\n\$ (onnxfit\b.*)\n(?:.*\n)*?```
 
 def run_binary(binary, command):
     words = [binary, *shlex.split(command)[1:]]
-    result = subprocess.run(words, cwd=ROOT, stdin=subprocess.DEVNULL, text=True, timeout=60,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("ONNXFIT_")}
+    result = subprocess.run(words, cwd=ROOT, env=plain, stdin=subprocess.DEVNULL, timeout=60,
+                            encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return result.stdout
 
 
@@ -66,18 +68,20 @@ def main():
     if args.self_test:
         self_test()
         return 0
-    binary, blocks, wrong = str(Path(args.binary).resolve()), 0, []
+    binary, blocks, differ, wrong = str(Path(args.binary).resolve()), 0, 0, []
     for file in [ROOT / "README.md", *sorted(ROOT.glob("*/README.md"))]:
         old = file.read_text(encoding="utf-8")
         new, count = renewed(old, lambda command: run_binary(binary, command))
         blocks += count
         if new == old:
             continue
+        differ += 1
         if args.update:
             file.write_text(new, encoding="utf-8")
         else:
             wrong.append(difference(file.relative_to(ROOT), old, new))
-    print("\n".join([*wrong, f"readme: {blocks} commands run, {len(wrong)} files differ"]))
+    done = "brought up to date" if args.update else "differ"
+    print("\n".join([*wrong, f"readme: {blocks} commands run, {differ} files {done}"]))
     if wrong:
         print("expected the files to show what comes out (try: tests/readme.py --update)")
     return 1 if wrong or not blocks else 0

@@ -30,7 +30,12 @@ NodeContext::NodeContext(const onnx::NodeProto& node, std::vector<Input> inputs,
 NodeContext::~NodeContext() = default;
 
 const onnx::AttributeProto* NodeContext::getAttribute(const std::string& name) const {
-  return FindAttribute(node_, name);
+  const onnx::AttributeProto* written = FindAttribute(node_, name);
+  if (written != nullptr || defaults_ == nullptr) return written;
+  const auto found = defaults_->attributes().find(name);
+  if (found == defaults_->attributes().end()) return nullptr;
+  const onnx::AttributeProto& absent = found->second.default_value;
+  return absent.has_name() ? &absent : nullptr;
 }
 
 const onnx::TypeProto* NodeContext::getInputType(size_t index) const {
@@ -101,6 +106,7 @@ bool InferOutputs(const onnx::OpSchema& schema, const onnx::NodeProto& node, int
     return true;
   }
   const int version = static_cast<int>(opset);
+  context.UseDefaults(schema);
   if (schema.HasFunction()) {
     InferBody(*schema.GetFunction(version), context);
     return true;

@@ -160,6 +160,7 @@ void Inferrer::Infer(NodeId id) {
   InferTypes(id, op);
   rebound_shape_.reset();
   if (is_reshape) CheckReshape(id);
+  FollowLists(id, op);
   CheckDims(id);
   Evaluate(id, op);
 }
@@ -275,6 +276,20 @@ void Inferrer::CheckDims(NodeId id) const {
            fmt::format("its output {} would have a negative dimension, {}",
                        Quote(graph_.values[Place(value)].name), ToString(TensorTypeOf(value))),
            HintOnSizes());
+  }
+}
+
+void Inferrer::FollowLists(NodeId id, const Operator& op) {
+  const Node& node = NodeAt(id);
+  if (op.schema == nullptr || node.inputs.empty() || node.outputs.empty()) return;
+  const ValueId in = node.inputs[0];
+  const ValueId out = node.outputs[0];
+  if (in == kNoValue || out == kNoValue) return;
+  if (TypeAt(out).has_sequence_type()) {
+    if (auto list = ListOf(CallOf(id, op))) lists_.emplace(out, *std::move(list));
+  } else if (const auto list = lists_.find(in); list != lists_.end()) {
+    const auto dims = TakenFrom(CallOf(id, op), list->second);
+    if (dims.has_value()) TypeAt(out) = ProtoFrom(TensorTypeOf(in).dtype, *dims);
   }
 }
 

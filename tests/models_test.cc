@@ -1,0 +1,177 @@
+// The text models of models/ against the expectations in their comments: products that a
+// person can check (models/README.md has the grammar).
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/fit/estimate.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Expectations = std::map<std::string, int64_t, std::less<>>;
+
+constexpr int64_t kBatch = 16;  // of all expectations
+
+// sum := product ("+" product)*, product := atom ("*" atom)*, atom := number | key | "(" sum ")"
+class Expression {
+ public:
+  Expression(std::string_view text, const Expectations& keys) : rest_(text), keys_(keys) {}
+
+  int64_t Value() {
+    const int64_t value = Sum();
+    if (!rest_.empty()) throw std::invalid_argument("expected an end at " + std::string(rest_));
+    return value;
+  }
+
+ private:
+  int64_t Sum() {
+    int64_t value = Product();
+    while (Takes('+')) value += Product();
+    return value;
+  }
+
+  int64_t Product() {
+    int64_t value = Atom();
+    while (Takes('*')) value *= Atom();
+    return value;
+  }
+
+  int64_t Atom() {
+    if (Takes('(')) {
+      const int64_t value = Sum();
+      if (!Takes(')')) throw std::invalid_argument("expected ) at " + std::string(rest_));
+      return value;
+    }
+    const std::string word = Word();
+    if (word.empty()) throw std::invalid_argument("expected a value at " + std::string(rest_));
+    return std::isdigit(static_cast<unsigned char>(word[0])) != 0 ? std::stoll(word)
+                                                                  : keys_.at(word);
+  }
+
+  bool Takes(char letter) {
+    SkipSpace();
+    if (rest_.empty() || rest_[0] != letter) return false;
+    rest_.remove_prefix(1);
+    SkipSpace();
+    return true;
+  }
+
+  std::string Word() {
+    const auto is_letter = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+    const auto end = std::find_if_not(rest_.begin(), rest_.end(), is_letter);
+    std::string word(rest_.begin(), end);
+    rest_.remove_prefix(word.size());
+    SkipSpace();
+    return word;
+  }
+
+  void SkipSpace() { rest_.remove_prefix(std::min(rest_.find_first_not_of(' '), rest_.size())); }
+
+  std::string_view rest_;
+  const Expectations& keys_;
+};
+
+bool IsKey(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_';
+  });
+}
+
+// "# key: expression" of a model's comments; other comments are prose.
+Expectations ReadExpectations(const fs::path& path) {
+  Expectations keys;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line) && line.starts_with("# ");) {
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos || !IsKey(std::string_view(line).substr(2, colon - 2))) continue;
+    CAPTURE(line);
+    keys[line.substr(2, colon - 2)] = Expression(line.substr(colon + 2), keys).Value();
+  }
+  return keys;
+}
+
+// What is alive when backward first begins, apart from module, batch and libraries.
+int64_t SavedBytes(const Trace& trace) {
+  std::map<BufferId, Kind> live;
+  for (const Event& event : trace.events) {
+    using Type = Event::Type;
+    if (event.type == Type::kPhase && event.phase == Phase::kBackward) break;
+    if (event.type == Type::kAlloc || event.type == Type::kKind) live[event.id] = event.kind;
+    if (event.type == Type::kFree) live.erase(event.id);
+  }
+  int64_t bytes = 0;
+  for (const auto& [buffer, kind] : live) {
+    if (kind != Kind::kActivation && kind != Kind::kTemporary) continue;
+    bytes += trace.buffers[static_cast<size_t>(buffer)].bytes;
+  }
+  return bytes;
+}
+
+Expectations Found(const fs::path& path) {
+  const TrainingSettings settings = {.optimizer = Optimizer::kAdamW};
+  const DimBinding binding = {.batch = kBatch};
+  const Graph graph = LoadGraph(path);
+  const Estimate estimate = MakeEstimate(graph, {.binding = binding, .settings = settings});
+  const Trace trace = RunTraining(Build(graph, settings, binding).program, settings);
+  return {{"parameters", estimate.model.parameters},
+          {"parameter_bytes", estimate.model.parameter_bytes},
+          {"buffer_bytes", estimate.model.buffer_bytes},
+          {"adamw_state_bytes", estimate.optimizer_state_bytes},
+          {"saved_bytes", SavedBytes(trace)}};
+}
+
+std::vector<fs::path> TextModels() {
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(fs::path(ONNXFIT_SOURCE_DIR) / "models")) {
+    if (entry.path().extension() == ".onnxtxt") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+}  // namespace
+
+TEST_CASE("expressions are sums of products of numbers and keys") {
+  struct Row {
+    const char* text;
+    int64_t value;
+  };
+  const Row rows[] = {
+      {"7", 7}, {"2 + 3 * 4", 14}, {"(2 + 3) * 4", 20}, {"2 * (key + 1)", 22}, {"key", 10},
+  };
+  const Expectations keys = {{"key", 10}};
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    CHECK(Expression(row.text, keys).Value() == row.value);
+  }
+  CHECK_THROWS_AS(Expression("2 +", keys).Value(), std::invalid_argument);
+  CHECK_THROWS_AS(Expression("2 3", keys).Value(), std::invalid_argument);
+}
+
+TEST_CASE("text models give what their comments say") {
+  const std::vector<fs::path> paths = TextModels();
+  CHECK(paths.size() >= 12);
+  for (const fs::path& path : paths) {
+    CAPTURE(path.filename().string());
+    const Expectations expected = ReadExpectations(path);
+    for (const auto& [key, value] : Found(path)) {
+      CAPTURE(key);
+      REQUIRE(expected.contains(key));
+      CHECK(value == expected.at(key));
+    }
+  }
+}
+
+}  // namespace onnxfit
