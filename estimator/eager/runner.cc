@@ -71,7 +71,7 @@ Runner::Runner(const Program& program, Machine& machine)
   for (const ProgramValue& value : program.values) {
     name_labels_.push_back(machine.AddLabel(value.name));
   }
-  for (const Call& call : program.calls) {
+  for (const AtenCall& call : program.calls) {
     rules_.push_back(&FindOpRule(call.op));
     labels_.push_back({.at = machine.AddLabel(call.where)});
   }
@@ -97,7 +97,7 @@ void Runner::BindParameter(int32_t index, TensorId tensor) {
 }
 
 void Runner::Run(int32_t index, bool grad) {
-  const Call& call = program_.calls[Index(index)];
+  const AtenCall& call = program_.calls[Index(index)];
   machine_.EnterOperator(labels_[Index(index)].at);
   Frame frame;
   for (const NameId name : call.inputs) {
@@ -134,7 +134,7 @@ void Runner::Forward(int32_t index, Frame& frame) {
 
 void Runner::ForwardStep(int32_t index, const Step& step, Frame& frame) {
   const auto slot = static_cast<size_t>(step.index);
-  const Call& call = program_.calls[Index(index)];
+  const AtenCall& call = program_.calls[Index(index)];
   switch (step.type) {
     case Step::Type::kOut:
       frame.outputs[slot] = MakeOutput(index, slot, frame);
@@ -161,7 +161,7 @@ void Runner::ForwardStep(int32_t index, const Step& step, Frame& frame) {
 
 // An output that nobody names is made all the same, and dies with the call.
 TensorId Runner::MakeOutput(int32_t index, size_t output, const Frame& frame) {
-  const Call& call = program_.calls[Index(index)];
+  const AtenCall& call = program_.calls[Index(index)];
   const OpRule& rule = *rules_[Index(index)];
   const NameId name = call.outputs[output];
   if (name == kNoName) return kNoTensor;
@@ -172,7 +172,7 @@ TensorId Runner::MakeOutput(int32_t index, size_t output, const Frame& frame) {
   return machine_.New(type, name_labels_[Index(name)]);
 }
 
-TensorId Runner::MakeView(const Call& call, const OpRule& rule, const TensorType& type,
+TensorId Runner::MakeView(const AtenCall& call, const OpRule& rule, const TensorType& type,
                           TensorId input) {
   const Tensor& base = machine_.tensor(input);
   switch (rule.alias) {
@@ -192,7 +192,7 @@ TensorId Runner::MakeView(const Call& call, const OpRule& rule, const TensorType
 }
 
 void Runner::Record(int32_t index, const Frame& frame) {
-  const Call& call = program_.calls[Index(index)];
+  const AtenCall& call = program_.calls[Index(index)];
   const bool differentiable =
       std::any_of(call.outputs.begin(), call.outputs.end(), [&](NameId name) {
         return name != kNoName && IsFloat(TypeOf(name).dtype);
@@ -343,7 +343,7 @@ void Runner::TakeWorkspace(Workspace workspace) {
 }
 
 void Runner::TakeScratch(int32_t index, TypeFunction type) {
-  const Call& call = program_.calls[Index(index)];
+  const AtenCall& call = program_.calls[Index(index)];
   const auto inputs = TypesOf(call.inputs);
   const auto outputs = TypesOf(call.outputs);
   CallLabels& labels = labels_[Index(index)];
@@ -373,7 +373,7 @@ LabelId Runner::GradientLabel(NameId name) {
 
 LabelId Runner::AuxLabel(int32_t index, size_t aux) {
   LabelId& label = labels_[Index(index)].aux[aux];
-  const Call& call = program_.calls[Index(index)];
+  const AtenCall& call = program_.calls[Index(index)];
   if (label < 0) {
     const std::string& output = program_.values[Index(call.outputs[0])].name;
     label = machine_.AddLabel(output + "." + std::string(rules_[Index(index)]->aux[aux].name));

@@ -60,7 +60,7 @@ class Runner {
   void Forward(int32_t index, Frame& frame);
   void ForwardStep(int32_t index, const Step& step, Frame& frame);
   TensorId MakeOutput(int32_t index, size_t output, const Frame& frame);
-  TensorId MakeView(const Call& call, const OpRule& rule, const TensorType& type, TensorId input);
+  TensorId MakeView(const AtenCall& call, const OpRule& rule, const TensorType& type, TensorId input);
   void Record(int32_t index, const Frame& frame);
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame);
   std::vector<TensorId> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);

@@ -20,9 +20,9 @@ void DropUnread(Program& program) {
   std::vector<bool> read(program.values.size());
   for (const NameId name : program.outputs) read[Index(name)] = true;
   if (program.loss != kNoName) read[Index(program.loss)] = true;
-  std::vector<Call> kept;
+  std::vector<AtenCall> kept;
   for (size_t i = program.calls.size(); i-- > 0;) {
-    Call& call = program.calls[i];
+    AtenCall& call = program.calls[i];
     const bool needed = std::any_of(call.outputs.begin(), call.outputs.end(), [&](NameId name) {
       return name != kNoName && read[Index(name)];
     });
@@ -57,7 +57,7 @@ void PlaceDeaths(Program& program, Mode mode) {
     program.calls.back().dies.push_back(name);
   }
   for (size_t i = program.calls.size(); i-- > 0;) {
-    Call& call = program.calls[i];
+    AtenCall& call = program.calls[i];
     const auto note = [&](NameId name) {
       if (name == kNoName || done[Index(name)]) return;
       done[Index(name)] = true;
@@ -88,7 +88,7 @@ std::string NamesText(const Program& program, const std::vector<NameId>& names) 
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string CallText(const Program& program, const Call& call) {
+std::string CallText(const Program& program, const AtenCall& call) {
   std::string text = fmt::format("{} = {}({}", NamesText(program, call.outputs), call.op,
                                  NamesText(program, call.inputs));
   if (!call.ints.empty()) text += fmt::format("; {}", fmt::join(call.ints, ", "));
@@ -117,7 +117,7 @@ Program BuildProgram(const Graph& graph, const Shapes& shapes, const Roles& role
 
 std::string ToString(const Program& program) {
   std::string text = "\n";
-  for (const Call& call : program.calls) text += CallText(program, call);
+  for (const AtenCall& call : program.calls) text += CallText(program, call);
   return text;
 }
 

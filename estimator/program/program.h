@@ -24,7 +24,7 @@ struct ProgramValue {
   TensorType type;
 };
 
-struct Call {
+struct AtenCall {
   std::string_view op;          // ATen's name, "convolution": a row of the operator table
   std::string where;            // the node, as messages and reports name it
   std::vector<NameId> inputs = {};   // kNoName where none
@@ -38,7 +38,7 @@ struct Program {
   std::vector<NameId> parameters;  // in the order in which the optimizer sees them
   std::vector<NameId> buffers;
   std::vector<NameId> inputs;      // a new batch each step, labels last
-  std::vector<Call> calls;         // forward, then the loss
+  std::vector<AtenCall> calls;         // forward, then the loss
   std::vector<NameId> outputs;     // of the model; in eval the loop holds them
   NameId loss = kNoName;           // kNoName: nothing to train
   std::vector<std::string> assumptions;
