@@ -166,10 +166,10 @@ TEST_CASE("text models give what their comments say") {
   for (const fs::path& path : paths) {
     CAPTURE(path.filename().string());
     const Expectations expected = ReadExpectations(path);
-    for (const auto& [key, value] : Found(path)) {
-      CAPTURE(key);
-      REQUIRE(expected.contains(key));
-      CHECK(value == expected.at(key));
+    for (const auto& found : Found(path)) {
+      CAPTURE(found.first);
+      REQUIRE(expected.contains(found.first));
+      CHECK(found.second == expected.at(found.first));
     }
   }
 }

@@ -70,8 +70,9 @@ y float32[32, 10]
 )");
   CHECK(BindShapes(ParseGraph(kMlp), Batch(32)).batch == 32);
   CHECK(BindShapes(ParseGraph(kMlp), {.batch = {}, .dims = {{"N", 3}}, .inputs = {}}).batch == 3);
-  CHECK(BindShapes(ParseGraph(kMlp), {.batch = {}, .dims = {}, .inputs = {{"x", {4, 784}}}}).batch ==
-        4);
+  CHECK(
+      BindShapes(ParseGraph(kMlp), {.batch = {}, .dims = {}, .inputs = {{"x", {4, 784}}}}).batch ==
+      4);
 }
 
 TEST_CASE("a flattening that is computed from shapes resolves") {
@@ -276,8 +277,7 @@ TEST_CASE("shapes that contradict one another are refused with ONNX's reason") {
       {"y = Reshape(x, s)",
        "<text>: node 'Reshape #0': float32[3, 4] cannot take the shape [5, 5] "
        "(try: other sizes than 'N' = 3)"},
-      {"y = MatMul(x)",
-       "<text>: node 'MatMul #0': expected 2 inputs at least, input 1 is missing"},
+      {"y = MatMul(x)", "<text>: node 'MatMul #0': expected 2 inputs at least, input 1 is missing"},
       {"y = Gather( , s)",
        "<text>: node 'Gather #0': expected 2 inputs at least, input 0 is missing"},
       {"[nz] y = NonZero(x)",

@@ -109,7 +109,8 @@ std::vector<T> Ramp(const std::vector<T>& start, const std::vector<T>& limit,
                     const std::vector<T>& step, int64_t most) {
   const double exact = (static_cast<double>(limit.at(0)) - static_cast<double>(start.at(0))) /
                        static_cast<double>(step.at(0));
-  const double count = std::isnan(exact) ? 0 : std::clamp(std::ceil(exact), 0.0, static_cast<double>(most) + 1.0);
+  const double count =
+      std::isnan(exact) ? 0 : std::clamp(std::ceil(exact), 0.0, static_cast<double>(most) + 1.0);
   std::vector<T> ramp;
   for (int64_t i = 0; i < static_cast<int64_t>(count); ++i) {
     ramp.push_back(start[0] + static_cast<T>(i) * step[0]);
@@ -306,7 +307,9 @@ HostTensor Windowed(const HostTensor& in, const Window& window) {
                       [&](const auto& from) { return Gathered(from, stored, strides, start); });
 }
 
-std::vector<HostTensor> Slice(const Call& call) { return {Windowed(call.in(0), *SliceWindow(call))}; }
+std::vector<HostTensor> Slice(const Call& call) {
+  return {Windowed(call.in(0), *SliceWindow(call))};
+}
 
 // The sizes are inferred, so that attribute, input and num_outputs are alike.
 std::vector<HostTensor> Split(const Call& call) {
@@ -366,8 +369,7 @@ std::vector<HostTensor> Concat(const Call& call) {
       for (const HostTensor& part : parts) {
         const auto& from = std::get<Vector>(part.elements->Get());
         const auto length = static_cast<std::ptrdiff_t>(from.size()) / outer;
-        joined.insert(joined.end(), from.begin() + row * length,
-                      from.begin() + (row + 1) * length);
+        joined.insert(joined.end(), from.begin() + row * length, from.begin() + (row + 1) * length);
       }
     }
     return joined;
@@ -396,7 +398,8 @@ std::vector<HostTensor> Tile(const Call& call) {
 std::vector<HostTensor> Trilu(const Call& call) {
   const HostTensor in = InFull(call.in(0));
   if (in.dims.size() < 2) return {};
-  const int64_t k = call.has(1) ? call.in(1).integers().at(0) : 0;
+  if (call.has(1) && (call.in(1).is_float() || Numel(call.in(1).dims) != 1)) return {};
+  const int64_t k = call.has(1) ? call.in(1).integers()[0] : 0;
   const bool upper = IntAttribute(*call.node, "upper", 1) != 0;
   const int64_t rows = in.dims[in.dims.size() - 2];
   const int64_t columns = in.dims.back();

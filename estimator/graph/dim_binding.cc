@@ -28,8 +28,10 @@ struct FreeDim {
 
 // The tensor inside a sequence or an optional.
 onnx::TypeProto& Innermost(onnx::TypeProto& type) {
-  if (type.has_sequence_type()) return Innermost(*type.mutable_sequence_type()->mutable_elem_type());
-  if (type.has_optional_type()) return Innermost(*type.mutable_optional_type()->mutable_elem_type());
+  if (type.has_sequence_type())
+    return Innermost(*type.mutable_sequence_type()->mutable_elem_type());
+  if (type.has_optional_type())
+    return Innermost(*type.mutable_optional_type()->mutable_elem_type());
   return type;
 }
 
@@ -117,12 +119,13 @@ class InputBinder {
   void BindSymbol(const std::string& name, int64_t size, const std::string& flag) {
     const auto [bound, is_new] = bound_.symbols.emplace(name, size);
     if (is_new || bound->second == size) return;
-    Refuse(flag, fmt::format("dimension {} is {} already, found {}", Quote(name), bound->second,
-                             size));
+    Refuse(flag,
+           fmt::format("dimension {} is {} already, found {}", Quote(name), bound->second, size));
   }
 
   // "did you mean", or else the first of those there are.
-  std::string NearestOrFirst(const std::string& typed, const std::vector<std::string>& names) const {
+  std::string NearestOrFirst(const std::string& typed,
+                             const std::vector<std::string>& names) const {
     const std::vector<std::string_view> views(names.begin(), names.end());
     const std::string_view nearest = Nearest(typed, views);
     return nearest.empty() ? names.front() : std::string(nearest);
@@ -147,7 +150,8 @@ class InputBinder {
     std::vector<std::string> names;
     for (const DeclaredInput& input : inputs_) names.push_back(input.name);
     if (names.empty()) Refuse("--shape " + name, "the model has no inputs");
-    Refuse("--shape " + name, fmt::format("no input has this name, the model has {}", Listed(names)),
+    Refuse("--shape " + name,
+           fmt::format("no input has this name, the model has {}", Listed(names)),
            fmt::format("--shape {}={}", NearestOrFirst(name, names), TimesJoined(dims)));
   }
 
@@ -186,8 +190,7 @@ class InputBinder {
     if (names.empty()) {
       Refuse(flag, "the model leaves no dimension free", fmt::format("--batch {}", size));
     }
-    Refuse(flag,
-           fmt::format("no free dimension has this name, the model has {}", Listed(names)),
+    Refuse(flag, fmt::format("no free dimension has this name, the model has {}", Listed(names)),
            fmt::format("--dim {}={}", NearestOrFirst(name, names), size));
   }
 

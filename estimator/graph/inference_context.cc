@@ -10,6 +10,9 @@ namespace onnxfit {
 
 namespace inference = onnx::shape_inference;
 
+// Inference reads lists of dimensions, axes and lengths; nothing sensible has more.
+constexpr int64_t kMaxShapeElements = 1 << 16;
+
 // Inference writes types into the sub-graph, hence the copy.
 struct NodeContext::SubGraph {
   SubGraph(const onnx::GraphProto& body, const OuterScope& scope)
@@ -49,6 +52,7 @@ bool NodeContext::hasInput(size_t index) const {
 
 const onnx::TensorProto* NodeContext::getInputData(size_t index) const {
   if (!hasInput(index) || !inputs_[index].known->has_value()) return nullptr;
+  if (!HasUpTo(**inputs_[index].known, kMaxShapeElements)) return nullptr;
   if (data_.empty()) data_.resize(inputs_.size());
   if (data_[index] == nullptr) {
     data_[index] = std::make_unique<onnx::TensorProto>(ToProto(**inputs_[index].known));

@@ -32,7 +32,7 @@ using ScopeMaker = std::function<const OuterScope&()>;
 class NodeContext final : public onnx::InferenceContext {
  public:
   struct Input {
-    const onnx::TypeProto* type = nullptr;            // null: left out
+    const onnx::TypeProto* type = nullptr;             // null: left out
     const std::optional<HostTensor>* known = nullptr;  // null: left out
   };
 

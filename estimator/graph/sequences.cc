@@ -14,7 +14,9 @@ constexpr int64_t kMaxList = 1 << 16;
 // Lengths along the axis: given one by one, or a scalar that the last may fall short of.
 std::optional<std::vector<int64_t>> PartLengths(const Call& call, int64_t dim) {
   const bool given = call.input_types.size() > 1;
-  if (given && (!call.has(1) || call.in(1).is_float())) return std::nullopt;
+  if (given && (!call.has(1) || call.in(1).is_float() || !HasUpTo(call.in(1), kMaxList))) {
+    return std::nullopt;
+  }
   if (given && !call.in(1).dims.empty()) return InFull(call.in(1)).integers();
   const int64_t length = given ? call.in(1).integers()[0] : 1;
   if (length <= 0 || dim / length > kMaxList) return std::nullopt;
@@ -48,8 +50,8 @@ std::optional<ListDims> SequenceConstruct(const Call& call) {
 }
 
 std::optional<Dims> SequenceAt(const Call& call, const ListDims& list) {
-  if (!call.has(1) || call.in(1).is_float()) return std::nullopt;
-  const size_t position = AxisOf(call.in(1).integers().at(0), list.size());
+  if (!call.has(1) || call.in(1).is_float() || Numel(call.in(1).dims) != 1) return std::nullopt;
+  const size_t position = AxisOf(call.in(1).integers()[0], list.size());
   return position < list.size() ? std::optional(list[position]) : std::nullopt;
 }
 
