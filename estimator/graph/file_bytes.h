@@ -20,6 +20,10 @@ class FileBytes {
 
   std::string_view bytes() const { return bytes_; }
 
+  // `part` of bytes() is not needed for now: its pages leave memory.  They come back
+  // when touched.  Without effect on what was read from a pipe.
+  void Release(std::string_view part) const;
+
  private:
   struct Unmap {
     size_t size;

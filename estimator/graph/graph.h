@@ -90,4 +90,11 @@ std::string_view FindMetadata(const Metadata& metadata, std::string_view key);
 // How messages and reports call a node: its name, or "Conv #12" where it has none.
 std::string DisplayName(const Graph& graph, NodeId node);
 
+// A line for each input, initializer, node and output, in order, for tests and -v:
+//   input x
+//   initializer w float32[4, 8]
+//   y = Gemm(x, w) <alpha=0.5, transB=1>
+//   output y
+std::string ToString(const Graph& graph);
+
 }  // namespace onnxfit

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/stubs/logging.h>
 
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -35,6 +35,7 @@ onnx::ModelProto ParseModel(std::string_view bytes) {
   // ShortenModel lets no more than 256 MiB through.
   google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(bytes.data()),
                                                 static_cast<int>(bytes.size()));
+  const google::protobuf::LogSilencer silencer;  // what is wrong is said once, by us
   onnx::ModelProto model;
   if (!model.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
     throw Error({.text = "an ONNX model was expected, ONNX's own parser refuses this one",
@@ -46,7 +47,8 @@ onnx::ModelProto ParseModel(std::string_view bytes) {
 onnx::ModelProto ReadModel(const std::string& path, const LoadOptions& options,
                            std::vector<std::string>& notes) {
   const FileBytes file(path, RefuseOtherFormats);
-  const Shortened shortened = ShortenModel(file.bytes(), options);
+  const Shortened shortened =
+      ShortenModel(file.bytes(), options, [&](std::string_view part) { file.Release(part); });
   if (shortened.cut_texts > 0) {
     notes.push_back(fmt::format("left out {} overlong texts", shortened.cut_texts));
   }

@@ -9,6 +9,7 @@
 #include "estimator/base/error.h"
 #include "estimator/graph/onnx_fields.h"
 #include "estimator/graph/quote.h"
+#include "estimator/graph/utf8.h"
 #include "estimator/graph/wire.h"
 
 namespace onnxfit {
@@ -24,6 +25,9 @@ constexpr int64_t kMaxMessages = 2 << 20;
 constexpr int64_t kMaxStrings = 8 << 20;
 // What protobuf's parser takes (CodedInputStream, default recursion limit).
 constexpr int kMaxDepth = 100;
+// Every touch of a mapped file maps 16 pages around it (Linux, fault_around_bytes), 64 KiB
+// for each tensor; so they are given back from time to time.
+constexpr uint64_t kPassBytes = 16 * kMiB;
 
 constexpr std::string_view kExpected[] = {"anything", "a number", "numbers",  "a float",  "floats",
                                           "a name",   "a text",   "contents", "a message"};
@@ -62,9 +66,12 @@ struct Edit {
   std::string bytes;
 };
 
+using Passed = std::function<void(std::string_view)>;
+
 class Walker {
  public:
-  Walker(std::string_view file, const LoadOptions& options) : file_(file), options_(options) {}
+  Walker(std::string_view file, const LoadOptions& options, const Passed& passed)
+      : file_(file), options_(options), passed_(passed) {}
 
   Shortened Run() {
     const uint64_t cut = Walk(MessageKind::kModel, 0, file_.size(), true, 0);
@@ -102,7 +109,7 @@ class Walker {
       case FieldKind::kMessage:
         return Descend(row, field, depth + 1);
       case FieldKind::kContents:
-        return keep_contents ? 0 : Cut(field);
+        return keep_contents ? 0 : CutContents(field);
       case FieldKind::kUnknown:
         return Cut(field);
       case FieldKind::kName:
@@ -121,6 +128,18 @@ class Walker {
   uint64_t Cut(const WireField& field) {
     edits_.push_back({field.tag, field.end, {}});
     return field.end - field.tag;
+  }
+
+  uint64_t CutContents(const WireField& field) {
+    Pass(field.end);
+    return Cut(field);
+  }
+
+  // Nothing before `at` is looked at again in this round over the file.
+  void Pass(uint64_t at) {
+    if (at < passed_to_ + kPassBytes || !passed_) return;
+    passed_(file_.substr(passed_to_, at - passed_to_));
+    passed_to_ = at;
   }
 
   uint64_t Descend(const FieldRow& row, const WireField& field, int depth) {
@@ -174,12 +193,15 @@ class Walker {
 
   void CheckName(MessageKind message, const FieldRow& row, const WireField& field) {
     if (++strings_ > kMaxStrings) FailAtSize(field.tag, kMaxStrings, "strings");
-    if (field.size() <= kMaxNameBytes) return;
+    const std::string_view name = file_.substr(field.begin, field.size());
+    if (name.size() <= kMaxNameBytes && IsUtf8(name)) return;
+    const std::string found =
+        name.size() <= kMaxNameBytes
+            ? "a name in UTF-8 was expected, found other bytes"
+            : fmt::format("a name of at most {} bytes was expected, found one of {}: {}",
+                          kMaxNameBytes, name.size(), Quote(name.substr(0, 64)));
     throw Error({.where = fmt::format("byte {}", field.tag),
-                 .text = fmt::format("{}.{}: a name of at most {} bytes was expected, found one of "
-                                     "{}: {}",
-                                     NameOf(message), row.name, kMaxNameBytes, field.size(),
-                                     Quote(file_.substr(field.begin, 64)))});
+                 .text = fmt::format("{}.{}: {}", NameOf(message), row.name, found)});
   }
 
   [[noreturn]] static void FailAtField(MessageKind message, const FieldRow& row,
@@ -195,14 +217,16 @@ class Walker {
                  .text = fmt::format("at most {} {} were expected, found more", limit, what)});
   }
 
-  std::string Assemble(uint64_t size) const {
+  std::string Assemble(uint64_t size) {
     std::string out;
+    passed_to_ = 0;
     out.reserve(size);
     uint64_t at = 0;
     for (const Edit& edit : edits_) {
       out += file_.substr(at, edit.begin - at);
       out += edit.bytes;
       at = edit.end;
+      Pass(at);
     }
     out += file_.substr(at);
     return out;
@@ -210,6 +234,8 @@ class Walker {
 
   std::string_view file_;
   const LoadOptions& options_;
+  const Passed& passed_;
+  uint64_t passed_to_ = 0;
   std::vector<Edit> edits_;  // by place; that of a message before those inside it
   uint64_t kept_contents_ = 0;
   int64_t fields_ = 0;
@@ -220,8 +246,9 @@ class Walker {
 
 }  // namespace
 
-Shortened ShortenModel(std::string_view file, const LoadOptions& options) {
-  return Walker(file, options).Run();
+Shortened ShortenModel(std::string_view file, const LoadOptions& options,
+                       const std::function<void(std::string_view)>& passed) {
+  return Walker(file, options, passed).Run();
 }
 
 }  // namespace onnxfit

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,8 +20,10 @@ struct Shortened {
 // wherever they are: initializers, attributes, sub-graphs, functions.  Lengths of the
 // messages around them are written anew.  The bytes of a skipped tensor are not touched.
 // Fields that onnx.proto does not have are dropped, as protobuf ignores them.
-// Throws Error (without a file) for what is not a ModelProto, and for one that would
+// `passed`, where given, is told of parts that were looked at, each of some MiB: their
+// pages may go.  Throws Error (without a file) for what is not a ModelProto, and for one that would
 // not fit in 1 GiB of memory even so.  O(fields).
-Shortened ShortenModel(std::string_view file, const LoadOptions& options);
+Shortened ShortenModel(std::string_view file, const LoadOptions& options,
+                       const std::function<void(std::string_view)>& passed = {});
 
 }  // namespace onnxfit

@@ -4,7 +4,7 @@
 #include <onnx/defs/parser.h>
 
 #include <algorithm>
-#include <exception>
+#include <stdexcept>
 #include <string>
 
 #include "estimator/base/bytes.h"
@@ -121,8 +121,10 @@ onnx::ModelProto ParseOnnxText(std::string_view text) {
     model = ParseModel(parser, first == '<');
   } catch (const Error&) {
     throw;
-  } catch (const std::exception& error) {  // std::stoll, above all
-    throw Error({.text = fmt::format("a number of 64 bits was expected: {}", error.what())});
+  } catch (const std::out_of_range&) {  // std::stoll
+    throw Error({.text = "numbers of 64 bits were expected, found a larger one"});
+  } catch (const std::exception& error) {
+    throw Error({.text = fmt::format("ONNX text was expected: {}", error.what())});
   }
   if (!parser.EndOfInput()) throw Error({.text = "one model was expected, more text follows it"});
   return model;
