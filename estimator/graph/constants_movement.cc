@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "estimator/graph/constant_loops.h"
 #include "estimator/graph/constants.h"
@@ -218,10 +219,10 @@ std::vector<T> Permuted(const std::vector<T>& values, const std::vector<size_t>&
 
 std::optional<Dims> TransposeStored(const Call& call) {
   const std::vector<size_t> axes = Permutation(call);
-  const size_t rank = call.in(0).dims.size();
-  const bool valid = axes.size() == rank && std::all_of(axes.begin(), axes.end(),
-                                                        [&](size_t axis) { return axis < rank; });
-  return valid ? std::optional(Permuted(call.in(0).stored, axes)) : std::nullopt;
+  std::vector<size_t> each(call.in(0).dims.size());
+  std::iota(each.begin(), each.end(), size_t{0});
+  if (!std::is_permutation(axes.begin(), axes.end(), each.begin(), each.end())) return std::nullopt;
+  return Permuted(call.in(0).stored, axes);
 }
 
 std::vector<HostTensor> Transpose(const Call& call) {
