@@ -62,12 +62,13 @@ Dims NarrowedStrides(const Tensor& tensor, const Dims& dims) {
 
 }  // namespace
 
-Runner::Runner(const Program& program, Machine& machine)
+Runner::Runner(const Program& program, Machine& machine, InPlaceUse in_place)
     : program_(program),
       machine_(machine),
       gradient_labels_(program.values.size(), -1),
       names_(program.values.size(), kNoTensor),
-      leaves_(program.parameters.size(), kNoGradNode) {
+      leaves_(program.parameters.size(), kNoGradNode),
+      in_place_(in_place) {
   for (const ProgramValue& value : program.values) {
     name_labels_.push_back(machine.AddLabel(value.name));
   }
@@ -112,6 +113,7 @@ void Runner::Run(int32_t index, bool grad) {
   for (const TensorId aux : frame.aux) {
     if (aux != kNoTensor) machine_.Release(aux);
   }
+  if (frame.clone != kNoTensor) machine_.Release(frame.clone);
   for (const NameId name : call.dies) Unbind(name);
 }
 
@@ -160,7 +162,7 @@ void Runner::ForwardStep(int32_t index, const Step& step, Frame& frame) {
 }
 
 // An output that nobody names is made all the same, and dies with the call.
-TensorId Runner::MakeOutput(int32_t index, size_t output, const Frame& frame) {
+TensorId Runner::MakeOutput(int32_t index, size_t output, Frame& frame) {
   const AtenCall& call = program_.calls[Index(index)];
   const OpRule& rule = *rules_[Index(index)];
   const NameId name = call.outputs[output];
@@ -169,7 +171,31 @@ TensorId Runner::MakeOutput(int32_t index, size_t output, const Frame& frame) {
   if (rule.alias != Alias::kNone && frame.inputs[0] != kNoTensor) {
     return MakeView(call, rule, type, frame.inputs[0]);
   }
+  if (MayOverwrite(index, frame)) return Overwrite(index, frame);
   return machine_.New(type, name_labels_[Index(name)]);
+}
+
+// Nobody reads input 0 later, nobody saved it, and nobody else holds its storage.
+bool Runner::MayOverwrite(int32_t index, const Frame& frame) const {
+  const AtenCall& call = program_.calls[Index(index)];
+  if (in_place_ == InPlaceUse::kNever || rules_[Index(index)]->in_place == InPlace::kNever) {
+    return false;
+  }
+  const NameId name = call.inputs[0];
+  if (name == kNoName || TypeOf(name) != TypeOf(call.outputs[0])) return false;
+  const auto& last = call.last_reads;
+  return std::find(last.begin(), last.end(), name) != last.end() &&
+         machine_.tensor(frame.inputs[0]).references == 1 &&
+         machine_.StorageReferences(frame.inputs[0]) == 1;
+}
+
+TensorId Runner::Overwrite(int32_t index, Frame& frame) {
+  const AtenCall& call = program_.calls[Index(index)];
+  const bool tracked = machine_.tensor(frame.inputs[0]).grad_fn.node != kNoGradNode;
+  if (rules_[Index(index)]->in_place == InPlace::kClone && tracked) {
+    frame.clone = machine_.New(TypeOf(call.inputs[0]), name_labels_[Index(call.inputs[0])]);
+  }
+  return machine_.Detach(frame.inputs[0]);
 }
 
 TensorId Runner::MakeView(const AtenCall& call, const OpRule& rule, const TensorType& type,
@@ -241,8 +267,9 @@ std::vector<TensorId> Runner::Save(int32_t index, const std::vector<Edge>& next,
     const bool has_slot = i < kMaxInputSlots;
     if (frame.inputs[i] == kNoTensor) continue;
     if (!rule.keeps_everything && !(has_slot && keeps(In(static_cast<int>(i))))) continue;
-    machine_.Retain(frame.inputs[i]);
-    saved.push_back(frame.inputs[i]);
+    const TensorId kept = i == 0 && frame.clone != kNoTensor ? frame.clone : frame.inputs[i];
+    machine_.Retain(kept);
+    saved.push_back(kept);
   }
   for (size_t i = 0; i < frame.outputs.size() && i < kMaxOutputSlots; ++i) {
     if (frame.outputs[i] == kNoTensor || !keeps(Out(static_cast<int>(i)))) continue;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "estimator/base/warnings.h"
+#include "estimator/program/lifetimes.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/lowering.h"
 
@@ -34,38 +35,6 @@ void DropUnread(Program& program) {
   }
   std::reverse(kept.begin(), kept.end());
   program.calls = std::move(kept);
-}
-
-// Names that hold on beyond their last use: the module's, and what the loop keeps.
-std::vector<bool> HeldNames(const Program& program, Mode mode) {
-  std::vector<bool> held(program.values.size());
-  for (const NameId name : program.parameters) held[Index(name)] = true;
-  for (const NameId name : program.buffers) held[Index(name)] = true;
-  if (program.loss != kNoName) held[Index(program.loss)] = true;
-  if (mode == Mode::kTrain) return held;
-  for (const NameId name : program.outputs) held[Index(name)] = true;
-  return held;
-}
-
-// A name is dropped when the last call that mentions it has returned; the model's outputs,
-// being arguments of the loss function, when that returns.
-void PlaceDeaths(Program& program, Mode mode) {
-  std::vector<bool> done = HeldNames(program, mode);
-  for (const NameId name : program.outputs) {
-    if (done[Index(name)] || program.calls.empty()) continue;
-    done[Index(name)] = true;
-    program.calls.back().dies.push_back(name);
-  }
-  for (size_t i = program.calls.size(); i-- > 0;) {
-    AtenCall& call = program.calls[i];
-    const auto note = [&](NameId name) {
-      if (name == kNoName || done[Index(name)]) return;
-      done[Index(name)] = true;
-      call.dies.push_back(name);
-    };
-    for (const NameId name : call.inputs) note(name);
-    for (const NameId name : call.outputs) note(name);
-  }
 }
 
 void WarnIfNotTrainable(Program& program, const TrainingSettings& settings) {

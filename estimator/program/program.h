@@ -30,7 +30,9 @@ struct AtenCall {
   std::vector<NameId> inputs = {};   // kNoName where none
   std::vector<NameId> outputs = {};
   std::vector<int64_t> ints = {};    // integer arguments, where the row asks for them
-  std::vector<NameId> dies = {};     // names dropped once the call has returned
+  std::vector<std::string> scope = {};   // module calls around it, outermost first
+  std::vector<NameId> last_reads = {};   // names that no later call reads
+  std::vector<NameId> dies = {};         // names dropped once the call has returned
 };
 
 struct Program {
