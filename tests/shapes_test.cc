@@ -278,6 +278,8 @@ TEST_CASE("shapes that contradict one another are refused with ONNX's reason") {
        "<text>: node 'Reshape #0': float32[3, 4] cannot take the shape [5, 5] "
        "(try: other sizes than 'N' = 3)"},
       {"y = MatMul(x)", "<text>: node 'MatMul #0': expected 2 inputs at least, input 1 is missing"},
+      {"y, z = Split<num_outputs = 1099511627776>(x)",
+       "<text>: node 'Split #0': num_outputs is 1099511627776, the node has 2"},
       {"y = Gather( , s)",
        "<text>: node 'Gather #0': expected 2 inputs at least, input 0 is missing"},
       {"[nz] y = NonZero(x)",

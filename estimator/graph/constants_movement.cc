@@ -16,6 +16,8 @@ HostTensor WithShape(const HostTensor& tensor, Dims dims, Dims stored) {
   return {tensor.dtype, std::move(dims), std::move(stored), tensor.elements};
 }
 
+constexpr size_t kNoInput = SIZE_MAX;
+
 // A list of integers from input `input`, or else from the attribute `name` of older
 // opsets; empty where neither is there.
 std::vector<int64_t> IntsOf(const Call& call, size_t input, std::string_view name) {
@@ -205,7 +207,7 @@ std::vector<HostTensor> Reshape(const Call& call) {
 std::vector<size_t> Permutation(const Call& call) {
   const size_t rank = call.in(0).dims.size();
   std::vector<size_t> axes;
-  for (const int64_t axis : IntsOf(call, 1, "perm")) axes.push_back(AxisOf(axis, rank));
+  for (const int64_t axis : IntsOf(call, kNoInput, "perm")) axes.push_back(AxisOf(axis, rank));
   for (size_t i = rank; axes.size() < rank && i-- > 0;) axes.push_back(i);
   return axes;
 }

@@ -139,8 +139,9 @@ class InputBinder {
 
   void BindWholeInputs() {
     for (const auto& [name, dims] : binding_.inputs) {
-      const auto found = std::find_if(inputs_.begin(), inputs_.end(),
-                                      [&](const DeclaredInput& i) { return i.name == name; });
+      const auto found =
+          std::find_if(inputs_.begin(), inputs_.end(),
+                       [&wanted = name](const DeclaredInput& i) { return i.name == wanted; });
       if (found == inputs_.end()) RefuseInput(name, dims);
       BindWhole(*found, dims);
     }
@@ -176,8 +177,9 @@ class InputBinder {
 
   void BindNamedDims() {
     for (const auto& [name, size] : binding_.dims) {
-      const bool known = std::any_of(free_.begin(), free_.end(),
-                                     [&](const FreeDim& free) { return free.name == name; });
+      const bool known =
+          std::any_of(free_.begin(), free_.end(),
+                      [&wanted = name](const FreeDim& free) { return free.name == wanted; });
       if (!known) RefuseDim(name, size);
       BindSymbol(name, size, fmt::format("--dim {}={}", name, size));
     }
