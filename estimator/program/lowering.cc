@@ -62,13 +62,24 @@ void Lowering::AddInputs() {
   for (const ValueId input : graph_.inputs) program_.inputs.push_back(NewResult(input));
 }
 
+void Lowering::PlanRewrites() {
+  rewrites_ = FindRewrites(graph_);
+  rewrite_of_.assign(graph_.nodes.size(), -1);
+  consumed_.assign(graph_.nodes.size(), false);
+  for (size_t i = 0; i < rewrites_.size(); ++i) {
+    for (const NodeId node : rewrites_[i].nodes) consumed_[Index(node)] = true;
+    rewrite_of_[Index(rewrites_[i].last)] = static_cast<int32_t>(i);
+  }
+}
+
 void Lowering::LowerNodes() {
+  PlanRewrites();
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
-    if (RunsOnHost(node)) continue;
+    if (RunsOnHost(node) || (consumed_[i] && rewrite_of_[i] < 0)) continue;
     const auto id = static_cast<NodeId>(i);
     SetPlace(DisplayName(graph_, id), ScopeOf(graph_, id));
-    LowerNode(node);
+    rewrite_of_[i] < 0 ? LowerNode(node) : LowerRewritten(rewrites_[Index(rewrite_of_[i])]);
   }
   WarnOfUnknown();
 }
@@ -87,6 +98,13 @@ void Lowering::LowerNode(const Node& node) {
   const LoweringRow* row = node.domain.empty() ? FindLowering(node.op_type) : nullptr;
   if (row == nullptr) return LowerUnknown(node);
   row->lower(*this, node, row->aten);
+}
+
+void Lowering::LowerRewritten(const Rewritten& rewritten) {
+  std::vector<NameId> inputs;
+  for (const ValueId value : rewritten.inputs) inputs.push_back(TensorOf(value));
+  const ValueId output = graph_.nodes[Index(rewritten.last)].outputs[0];
+  Emit(rewritten.aten, std::move(inputs), {NewResult(output)});
 }
 
 void Lowering::LowerUnknown(const Node& node) {

@@ -11,6 +11,7 @@
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
 #include "estimator/program/program.h"
+#include "estimator/program/rewrites.h"
 #include "estimator/program/roles.h"
 
 namespace onnxfit {
@@ -62,7 +63,9 @@ class Lowering {
   void AddModuleTensors(const Roles& roles);
   void AddInputs();
   bool RunsOnHost(const Node& node) const;
+  void PlanRewrites();
   void LowerNode(const Node& node);
+  void LowerRewritten(const Rewritten& rewritten);
   void LowerUnknown(const Node& node);
   void WarnOfUnknown();
 
@@ -73,6 +76,9 @@ class Lowering {
   std::string place_;
   std::vector<std::string> scope_;
   std::vector<NameId> names_;            // by ValueId, kNoName until it has one
+  std::vector<Rewritten> rewrites_;
+  std::vector<int32_t> rewrite_of_;      // by NodeId: index of the rewrite that ends here
+  std::vector<bool> consumed_;           // by NodeId: inside of a rewrite
   std::vector<bool> is_parameter_;       // by ValueId
   std::vector<bool> is_scalar_constant_; // by ValueId: a float number
   std::map<std::string, int, std::less<>> unknown_;  // operator -> nodes

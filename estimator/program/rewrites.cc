@@ -1,0 +1,108 @@
+#include "estimator/program/rewrites.h"
+
+#include <optional>
+
+namespace onnxfit {
+namespace {
+
+size_t Index(int32_t id) { return static_cast<size_t>(id); }
+
+// Walks from a node to those that feed it.
+class Pattern {
+ public:
+  explicit Pattern(const Graph& graph) : graph_(graph), readers_(graph.values.size()) {
+    for (const Node& node : graph.nodes) {
+      for (const ValueId value : node.inputs) {
+        if (value != kNoValue) ++readers_[Index(value)];
+      }
+    }
+  }
+
+  const Node& At(NodeId node) const { return graph_.nodes[Index(node)]; }
+
+  // The node of type `op_type` whose only reader is the one asked for, or kNoNode.
+  NodeId Inner(ValueId value, std::string_view op_type) const {
+    if (value == kNoValue) return kNoNode;
+    const Value& made = graph_.values[Index(value)];
+    const bool private_result = readers_[Index(value)] == 1 && !made.is_output;
+    if (!private_result || made.producer == kNoNode) return kNoNode;
+    const Node& node = At(made.producer);
+    return node.op_type == op_type && node.domain.empty() ? made.producer : kNoNode;
+  }
+
+ private:
+  const Graph& graph_;
+  std::vector<int32_t> readers_;  // by value
+};
+
+// x * sigmoid(x), in either order; the same with hardsigmoid.
+std::optional<Rewritten> GatedBy(const Pattern& pattern, NodeId mul, std::string_view gate,
+                                 std::string_view aten) {
+  const Node& node = pattern.At(mul);
+  if (node.inputs.size() != 2) return std::nullopt;
+  for (const size_t side : {size_t{1}, size_t{0}}) {
+    const NodeId inner = pattern.Inner(node.inputs[side], gate);
+    const ValueId x = node.inputs[1 - side];
+    if (inner == kNoNode || pattern.At(inner).inputs[0] != x) continue;
+    return Rewritten{aten, aten, {x}, mul, {inner, mul}};
+  }
+  return std::nullopt;
+}
+
+std::optional<Rewritten> FindSilu(const Pattern& pattern, NodeId mul) {
+  return GatedBy(pattern, mul, "Sigmoid", "silu");
+}
+
+std::optional<Rewritten> FindHardSwish(const Pattern& pattern, NodeId mul) {
+  return GatedBy(pattern, mul, "HardSigmoid", "hardswish");
+}
+
+// bernoulli_(p).div_(p) of a new tensor, as torchvision's StochasticDepth makes its noise:
+// exported as a comparison of random numbers with p, cast and divided.
+std::optional<Rewritten> FindBernoulli(const Pattern& pattern, NodeId div) {
+  const NodeId cast = pattern.Inner(pattern.At(div).inputs[0], "Cast");
+  if (cast == kNoNode) return std::nullopt;
+  const NodeId less = pattern.Inner(pattern.At(cast).inputs[0], "Less");
+  if (less == kNoNode) return std::nullopt;
+  const NodeId random = pattern.Inner(pattern.At(less).inputs[0], "RandomUniformLike");
+  if (random == kNoNode) return std::nullopt;
+  return Rewritten{"bernoulli", "constant", {}, div, {random, less, cast, div}};
+}
+
+struct RewriteRow {
+  std::string_view last;  // operator of the last node
+  std::optional<Rewritten> (*find)(const Pattern&, NodeId last);
+};
+
+constexpr RewriteRow kRewrites[] = {
+    {"Mul", FindSilu},
+    {"Mul", FindHardSwish},
+    {"Div", FindBernoulli},
+};
+
+bool AnyTaken(const Rewritten& found, const std::vector<bool>& taken) {
+  for (const NodeId node : found.nodes) {
+    if (taken[Index(node)]) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Rewritten> FindRewrites(const Graph& graph) {
+  const Pattern pattern(graph);
+  std::vector<Rewritten> rewrites;
+  std::vector<bool> taken(graph.nodes.size());
+  for (const RewriteRow& row : kRewrites) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (graph.nodes[i].op_type != row.last || !graph.nodes[i].domain.empty()) continue;
+      const auto found = row.find(pattern, static_cast<NodeId>(i));
+      if (!found.has_value() || AnyTaken(*found, taken)) continue;
+      for (const NodeId node : found->nodes) taken[Index(node)] = true;
+      rewrites.push_back(*found);
+    }
+  }
+  return rewrites;
+}
+
+}  // namespace onnxfit

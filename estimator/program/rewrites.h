@@ -1,0 +1,26 @@
+// What exporters write as several nodes and PyTorch runs as one call, found in the graph.
+// Internal to the room program/.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "estimator/graph/graph.h"
+
+namespace onnxfit {
+
+// Nodes that become one call.
+struct Rewritten {
+  std::string_view rewrite;       // which one, for -v
+  std::string_view aten;
+  std::vector<ValueId> inputs;
+  NodeId last = kNoNode;          // the call takes this node's place and result
+  std::vector<NodeId> nodes;      // all of them, `last` included
+};
+
+// Every place where a rewrite matches completely: its inner results have no other reader
+// and are no output.  No node is in two of them; earlier rows win.  O(nodes × rewrites).
+std::vector<Rewritten> FindRewrites(const Graph& graph);
+
+}  // namespace onnxfit

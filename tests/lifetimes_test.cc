@@ -1,0 +1,66 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "estimator/program/lifetimes.h"
+
+namespace onnxfit {
+namespace {
+
+// A program of calls "0", "1", …, each reading the one before and living in `scopes[i]`,
+// of which call 2 also reads the result of call 0.
+Program Chain(const std::vector<std::vector<std::string>>& scopes) {
+  Program program;
+  program.values.resize(scopes.size() + 1);  // the input first
+  program.inputs = {0};
+  for (size_t i = 0; i < scopes.size(); ++i) {
+    AtenCall call;
+    call.inputs = {static_cast<NameId>(i)};
+    if (i == 2) call.inputs.push_back(1);
+    call.outputs = {static_cast<NameId>(i + 1)};
+    call.scope = scopes[i];
+    program.calls.push_back(call);
+  }
+  program.outputs = {static_cast<NameId>(scopes.size())};
+  return program;
+}
+
+// "name:call" for every name that dies, in order.
+std::string Deaths(Program program, Mode mode) {
+  PlaceDeaths(program, mode);
+  std::string text;
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    for (const NameId name : program.calls[i].dies) {
+      text += std::to_string(name) + ":" + std::to_string(i) + " ";
+    }
+  }
+  return text;
+}
+
+TEST_CASE("a name dies when what was given it has returned") {
+  struct Row {
+    const char* name;
+    std::vector<std::vector<std::string>> scopes;
+    const char* train;
+  };
+  const Row rows[] = {
+      {"without modules: after the last call that reads it", {{}, {}, {}, {}},
+       "0:0 1:2 2:2 3:3 4:3 "},
+      {"an argument lives until its module returns", {{"m"}, {"m", "b"}, {"m", "b"}, {"m"}},
+       "1:2 2:2 0:3 3:3 4:3 "},
+      {"one module after the other", {{"a"}, {"b"}, {"b"}, {"c"}}, "0:0 1:2 2:2 3:3 4:3 "},
+      {"a module inside: its own values die at once", {{"a"}, {"a"}, {"a"}, {"b"}},
+       "1:2 2:2 0:2 3:3 4:3 "},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(Deaths(Chain(row.scopes), Mode::kTrain) == row.train);
+  }
+}
+
+TEST_CASE("in eval the loop holds the result") {
+  CHECK(Deaths(Chain({{}, {}, {}}), Mode::kEval) == "0:0 1:2 2:2 ");
+}
+
+}  // namespace
+}  // namespace onnxfit

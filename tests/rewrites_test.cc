@@ -1,0 +1,44 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+std::string ProgramText(const std::string& body) {
+  return ToString(Build("net (float[2, 8] x) => (float[2, 8] y) { " + body + " }",
+                        {.mode = Mode::kEval})
+                      .program);
+}
+
+TEST_CASE("what exporters write as several nodes is one call") {
+  struct Row {
+    const char* name;
+    const char* body;
+    const char* program;
+  };
+  const Row rows[] = {
+      {"silu", "[s] a = Sigmoid (x) [m] y = Mul (x, a)", "\n%y = silu(%x)  # m\n"},
+      {"silu, other way round", "[s] a = Sigmoid (x) [m] y = Mul (a, x)",
+       "\n%y = silu(%x)  # m\n"},
+      {"hardswish", "[s] a = HardSigmoid (x) [m] y = Mul (x, a)", "\n%y = hardswish(%x)  # m\n"},
+      {"a gate of something else", "[n] n = Neg (x) [s] a = Sigmoid (n) [m] y = Mul (x, a)",
+       "\n%n = neg(%x)  # n\n%a = sigmoid(%n)  # s\n%y = mul(%x, %a)  # m\n"},
+      {"a sigmoid that is read twice",
+       "[s] a = Sigmoid (x) [m] b = Mul (x, a) [add] y = Add (a, b)",
+       "\n%a = sigmoid(%x)  # s\n%b = mul(%x, %a)  # m\n%y = add(%a, %b)  # add\n"},
+      {"bernoulli",
+       "p = Constant <value = float {0.8}> () [r] r = RandomUniformLike (x) "
+       "[l] l = Less (r, p) [c] c = Cast <to = 1> (l) [d] d = Div (c, p) [m] y = Mul (x, d)",
+       "\n%d = constant()  # d\n%y = mul(%x, %d)  # m\n"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(ProgramText(row.body) == row.program);
+  }
+}
+
+}  // namespace
+}  // namespace onnxfit
