@@ -4,10 +4,12 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace onnxfit {
 
