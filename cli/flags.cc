@@ -77,6 +77,11 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          SetText(t, "the name of an output", o.request.settings.loss_output);
        }},
+      {"--in-place", "", "I", kGroup, "activations and sums write over their input where legal, or never",
+       "auto",
+       [](const Typed& t, Options& o) {
+         o.request.settings.in_place = ParseChoice(t, kInPlaceUses);
+       }},
       {"--overhead", "", "SIZE", kGroup, "CUDA context and kernels, such as 450MiB; 0 is allowed",
        "the card's",
        [](const Typed& t, Options& o) { o.request.overhead_bytes = ParseBytes(t.text, t.place); }},

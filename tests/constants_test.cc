@@ -1,5 +1,3 @@
-#include "estimator/graph/shapes.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -7,6 +5,7 @@
 #include <string_view>
 
 #include "estimator/graph/loader.h"
+#include "estimator/graph/shapes.h"
 
 namespace onnxfit {
 namespace {
@@ -88,22 +87,20 @@ TEST_CASE("tensors are made, reshaped and moved") {
       {"int64 a = {3}, int64 b = {0}, int64 c = {-1}", "y = Range(a, b, c)", "int64[3] 3 2 1"},
       {"int64 a = {3}, int64 b = {0}, int64 c = {1}", "y = Range(a, b, c)", "int64[0]"},
       {"int16 a = {0}, int16 b = {2}, int16 c = {1}", "y = Range(a, b, c)", "int16[2] 0 1"},
-      {"float a = {0}, float b = {1}, float c = {0.4}",
-       "r = Range(a, b, c) y = Cast<to = 7>(r)", "int64[3] 0 0 0"},
+      {"float a = {0}, float b = {1}, float c = {0.4}", "r = Range(a, b, c) y = Cast<to = 7>(r)",
+       "int64[3] 0 0 0"},
 
       {"int64[2, 1] a = {1, 2}, int64[2] s = {2, 3}", "y = Expand(a, s)",
        "int64[2, 3] 1 1 1 2 2 2"},
       {"int64[2] a = {1, 2}, int64[2] s = {3, 1}", "y = Expand(a, s)", "int64[3, 2] 1 2 1 2 1 2"},
-      {"int64[2, 2] a = {1, 2, 3, 4}, int64[1] s = {-1}", "y = Reshape(a, s)",
-       "int64[4] 1 2 3 4"},
+      {"int64[2, 2] a = {1, 2, 3, 4}, int64[1] s = {-1}", "y = Reshape(a, s)", "int64[4] 1 2 3 4"},
       {"int64[2, 2] a = {1, 2, 3, 4}, int64[3] s = {0, 1, 2}", "y = Reshape(a, s)",
        "int64[2, 1, 2] 1 2 3 4"},
       {"int64[2, 1, 2] a = {1, 2, 3, 4}", "y = Flatten<axis = 2>(a)", "int64[2, 2] 1 2 3 4"},
       {"int64[1, 2, 1] a = {1, 2}, int64[1] i = {0}", "y = Squeeze(a, i)", "int64[2, 1] 1 2"},
       {"int64[1, 2, 1] a = {1, 2}", "y = Squeeze(a)", "int64[2] 1 2"},
       {"int64[1, 2, 1] a = {1, 2}", "y = Squeeze<axes = [2]>(a)", "int64[1, 2] 1 2", 11},
-      {"int64[2] a = {1, 2}, int64[2] i = {0, -1}", "y = Unsqueeze(a, i)",
-       "int64[1, 2, 1] 1 2"},
+      {"int64[2] a = {1, 2}, int64[2] i = {0, -1}", "y = Unsqueeze(a, i)", "int64[1, 2, 1] 1 2"},
       {"int64[2] a = {1, 2}", "y = Unsqueeze<axes = [0]>(a)", "int64[1, 2] 1 2", 11},
 
       {"int64[2, 3] a = {1, 2, 3, 4, 5, 6}", "y = Transpose(a)", "int64[3, 2] 1 4 2 5 3 6"},
@@ -120,8 +117,7 @@ TEST_CASE("tensors are made, reshaped and moved") {
        "int64[0]"},
       {"int64[2, 3] a = {1, 2, 3, 4, 5, 6}", "y = Slice<starts = [1], ends = [3], axes = [1]>(a)",
        "int64[2, 2] 2 3 5 6", 9},
-      {"int64[5] a = {1, 2, 3, 4, 5}, int64[2] n = {2, 3}", "b, y = Split(a, n)",
-       "int64[3] 3 4 5"},
+      {"int64[5] a = {1, 2, 3, 4, 5}, int64[2] n = {2, 3}", "b, y = Split(a, n)", "int64[3] 3 4 5"},
       {"int64[5] a = {1, 2, 3, 4, 5}", "b, y = Split<num_outputs = 2>(a)", "int64[2] 4 5"},
       {"int64[5] a = {1, 2, 3, 4, 5}", "y, b = Split<split = [1, 4]>(a)", "int64[1] 1", 11},
       {"int64[1, 2] a = {1, 2}, int64[1, 2] b = {3, 4}", "y = Concat<axis = 0>(a, b)",
@@ -149,8 +145,8 @@ TEST_CASE("elements are picked by index") {
        "int64[2] 2 3"},
       {"int64[2, 2] a = {1, 2, 3, 4}, int64[1, 1] i = {1}", "y = GatherND(a, i)",
        "int64[1, 2] 3 4"},
-      {"int64[2, 2] a = {1, 2, 3, 4}, int64[2, 1] i = {1, 0}",
-       "y = GatherND<batch_dims = 1>(a, i)", "int64[2] 2 3"},
+      {"int64[2, 2] a = {1, 2, 3, 4}, int64[2, 1] i = {1, 0}", "y = GatherND<batch_dims = 1>(a, i)",
+       "int64[2] 2 3"},
       {"int64[4] a = {1, 2, 3, 4}, int64[2, 1] i = {3, 0}, int64[2] u = {9, 8}",
        "y = ScatterND(a, i, u)", "int64[4] 8 2 3 9"},
       {"int64[4] a = {1, 2, 3, 4}, int64[2, 1] i = {3, 3}, int64[2] u = {9, 8}",
@@ -237,13 +233,12 @@ TEST_CASE("reductions and sums along an axis") {
       {"int64[2, 2] a = {1, 2, 3, 4}, int64[1] i = {1}", "y = ReduceSum(a, i)", "int64[2, 1] 3 7"},
       {"int64[2, 2] a = {1, 2, 3, 4}", "y = ReduceSum<keepdims = 0>(a)", "int64[] 10"},
       {"int64[2] a = {1, 2}", "y = ReduceSum<noop_with_empty_axes = 1>(a)", "int64[2] 1 2"},
-      {"int64[2, 2] a = {1, 2, 3, 4}", "y = ReduceSum<axes = [0], keepdims = 0>(a)",
-       "int64[2] 4 6", 11},
+      {"int64[2, 2] a = {1, 2, 3, 4}", "y = ReduceSum<axes = [0], keepdims = 0>(a)", "int64[2] 4 6",
+       11},
       {"int64[2, 2] a = {1, 2, 3, 4}", "y = ReduceProd<keepdims = 0>(a)", "int64[] 24"},
-      {"int64[2, 2] a = {1, 2, 3, 4}, int64[1] i = {-2}", "y = ReduceMax(a, i)",
-       "int64[1, 2] 3 4"},
-      {"int64[2, 2] a = {1, 2, 3, 4}", "y = ReduceMax<axes = [1], keepdims = 0>(a)",
-       "int64[2] 2 4", 13},
+      {"int64[2, 2] a = {1, 2, 3, 4}, int64[1] i = {-2}", "y = ReduceMax(a, i)", "int64[1, 2] 3 4"},
+      {"int64[2, 2] a = {1, 2, 3, 4}", "y = ReduceMax<axes = [1], keepdims = 0>(a)", "int64[2] 2 4",
+       13},
       {"int64[2, 2] a = {1, 2, 3, 4}", "y = ReduceMin<keepdims = 0>(a)", "int64[] 1"},
       {"int64[3] a = {1, 2, 6}", "y = ReduceMean<keepdims = 0>(a)", "int64[] 3"},
       {"int64[3] a = {1, 2, 6}, int64 i = {0}", "y = CumSum(a, i)", "int64[3] 1 3 9"},
@@ -317,8 +312,8 @@ TEST_CASE("what repeats is stored once, and the batch does not decide over what 
 }
 
 TEST_CASE("more elements than a mask has are not evaluated") {
-  CHECK(KnownText("int64 a = {0}, int64 b = {1048577}, int64 c = {1}",
-                  "y = Range(a, b, c)", 18) == "int64[1048577]");
+  CHECK(KnownText("int64 a = {0}, int64 b = {1048577}, int64 c = {1}", "y = Range(a, b, c)", 18) ==
+        "int64[1048577]");
 }
 
 }  // namespace

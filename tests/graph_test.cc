@@ -177,6 +177,12 @@ TEST_CASE("graphs that cannot be run are refused, with the place and the reason"
        "<text>: node 'if': a sub-graph's input 'nothing_like_it' should be made by a node, an "
        "input "
        "or an initializer, found none of that name"},
+      // What one branch makes is not there in the other.
+      {"g (bool c) => (float[4] y) { [if] y = If <"
+       "then_branch = t () => (float[4] inner) { inner = Relu(c) }, "
+       "else_branch = e () => (float[4] o) { o = Relu(inner) }> (c) }",
+       "<text>: node 'if': a sub-graph's input 'inner' should be made by a node, an input or an "
+       "initializer, found none of that name"},
       {"g (float[4] x) => (float[4] logits) { logit = Relu(x) }",
        "<text>: graph: output 'logits' should be made by a node, an input or an initializer, found "
        "none of that name (try: 'logit')"},

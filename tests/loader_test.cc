@@ -89,6 +89,7 @@ TEST_CASE("paths that cannot be read say why") {
   CHECK(ErrorOf(folder.Path("none/of.these")) ==
         "an ONNX file was expected, there is no such file");
   CHECK(ErrorOf(folder.Path("")) == "an ONNX file was expected, found a directory");
+  CHECK(ErrorOf("/dev/null") == "an ONNX file was expected, found a device");
   CHECK(ErrorOf(model + "/x") == "cannot be opened: Not a directory");
   if (geteuid() != 0) {
     std::filesystem::permissions(model, std::filesystem::perms::none);
@@ -126,6 +127,8 @@ TEST_CASE("bytes that are no model are refused with their place") {
       {"a number cut off", "\x08\xff", "byte 1: ModelProto ends in the middle of a number" + hint},
       {"beyond the end", bytes::Number(1, 8) + bytes::Head(7, 5000) + "\x0a",
        "byte 2: field 7 of ModelProto should have 5000 bytes, 1 are left" + hint},
+      {"one beyond the end", bytes::Head(7, 2) + "\x0a",
+       "byte 0: field 7 of ModelProto should have 2 bytes, 1 are left" + hint},
       {"2^63 bytes", bytes::Head(7, uint64_t{1} << 63) + "\x0a",
        "byte 0: field 7 of ModelProto should have 9223372036854775808 bytes, 1 are left" + hint},
       {"beyond the message", bytes::Model(bytes::Head(1, 99) + "\x0a"),

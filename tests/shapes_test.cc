@@ -48,8 +48,7 @@ std::string WarningsText(std::string_view model, const DimBinding& binding) {
 DimBinding Batch(int64_t batch) { return {.batch = batch, .dims = {}, .inputs = {}}; }
 
 constexpr std::string_view kMlp = R"(
-    g (float[N, 784] x) => (float[N, 10] y)
-    <float[784, 2000] w, float[2000, 10] v, float[10] b> {
+    g (float[N, 784] x, float[784, 2000] w, float[2000, 10] v, float[10] b) => (float[N, 10] y) {
       h = MatMul(x, w)
       a = Relu(h)
       o = MatMul(a, v)
@@ -71,8 +70,9 @@ y float32[32, 10]
 )");
   CHECK(BindShapes(ParseGraph(kMlp), Batch(32)).batch == 32);
   CHECK(BindShapes(ParseGraph(kMlp), {.batch = {}, .dims = {{"N", 3}}, .inputs = {}}).batch == 3);
-  CHECK(BindShapes(ParseGraph(kMlp), {.batch = {}, .dims = {}, .inputs = {{"x", {4, 784}}}}).batch ==
-        4);
+  CHECK(
+      BindShapes(ParseGraph(kMlp), {.batch = {}, .dims = {}, .inputs = {{"x", {4, 784}}}}).batch ==
+      4);
 }
 
 TEST_CASE("a flattening that is computed from shapes resolves") {
@@ -125,7 +125,7 @@ y float32[4, 3, 3, 3]
 TEST_CASE("operators without an inference function are inferred by their bodies") {
   CHECK(TypesText(R"(
     <ir_version: 8, opset_import: ["" : 18]>
-    g (float[N, 4, 8, 8] x) => (float[N, 4, 8, 8] y) <float[2] s, float[2] b> {
+    g (float[N, 4, 8, 8] x, float[2] s, float[2] b) => (float[N, 4, 8, 8] y) {
       y = GroupNormalization<num_groups = 2>(x, s, b)
       z = MeanVarianceNormalization(x)
     })",
@@ -155,18 +155,46 @@ z float32[10, 2]
 )");
 }
 
+TEST_CASE("lists of tensors of different shapes") {
+  CHECK(TypesText(R"(
+    g (float[N, 6] x) => (float[N, 2] y)
+    <int64[3] lengths = {3, 1, 2}, int64 four = {4}, int64 one = {1}, int64 last = {-1}> {
+      parts = SplitToSequence<axis = 1>(x, lengths)
+      y = SequenceAt(parts, one)
+      z = SequenceAt(parts, last)
+      all = ConcatFromSequence<axis = 1>(parts)
+      uneven = SplitToSequence<axis = 1>(x, four)
+      rest = SequenceAt(uneven, last)
+      rows = SplitToSequence<axis = 1, keepdims = 0>(x)
+      row = SequenceAt(rows, one)
+      stack = ConcatFromSequence<axis = 0, new_axis = 1>(rows)
+    })",
+                  Batch(5)) == R"(
+parts sequence of float32[]
+y float32[5, 1]
+z float32[5, 2]
+all float32[5, 6]
+uneven sequence of float32[]
+rest float32[5, 2]
+rows sequence of float32[5]
+row float32[5]
+stack float32[6, 5]
+)");
+}
+
 TEST_CASE("a Scan is inferred with its body") {
   CHECK(TypesText(R"(
-    g (float[N, 3, 4] x, float[4] start) => (float[4] last, float[M, 4] all) {
-      last, all = Scan<num_scan_inputs = 1, body = step (float[4] sum, float[4] row) =>
-                       (float[4] next, float[4] out) {
+    g (float[N, 4] x, float[4] start) => (float[4] last, float[M, 4] all) {
+      last, all = Scan<num_scan_inputs = 1, body = step (float[K] sum, float[K] row) =>
+                       (float[K] next, float[K] out) {
                          next = Add(sum, row)
-                         out = Identity(next)
-                       }>(start, start2)
-      start2 = ReduceSum<keepdims = 0>(x, axis)
-    }
-    )",
-                  Batch(2)) == "");
+                         out = Mul(next, start)
+                       }>(start, x)
+    })",
+                  Batch(6)) == R"(
+last float32[4]
+all float32[6, 4]
+)");
 }
 
 TEST_CASE("free dimensions are listed with the flags that bind them") {
@@ -249,8 +277,9 @@ TEST_CASE("shapes that contradict one another are refused with ONNX's reason") {
       {"y = Reshape(x, s)",
        "<text>: node 'Reshape #0': float32[3, 4] cannot take the shape [5, 5] "
        "(try: other sizes than 'N' = 3)"},
-      {"y = MatMul(x)",
-       "<text>: node 'MatMul #0': expected 2 inputs at least, input 1 is missing"},
+      {"y = MatMul(x)", "<text>: node 'MatMul #0': expected 2 inputs at least, input 1 is missing"},
+      {"y, z = Split<num_outputs = 1099511627776>(x)",
+       "<text>: node 'Split #0': num_outputs is 1099511627776, the node has 2"},
       {"y = Gather( , s)",
        "<text>: node 'Gather #0': expected 2 inputs at least, input 0 is missing"},
       {"[nz] y = NonZero(x)",
@@ -263,8 +292,8 @@ TEST_CASE("shapes that contradict one another are refused with ONNX's reason") {
   for (const Row& row : rows) {
     CAPTURE(row.nodes);
     const std::string model = fmt::format(
-        "g (float[N, 4] x) => (float y) <float[2, 7] w, int64[2] s = {{5, 5}}, "
-        "int64[1] i = {{0}}> {{ {} }}",
+        "g (float[N, 4] x, float[2, 7] w) => (float y) "
+        "<int64[2] s = {{5, 5}}, int64[1] i = {{0}}> {{ {} }}",
         row.nodes);
     CHECK(ErrorText(model, Batch(3)) == row.error);
   }

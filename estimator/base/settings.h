@@ -22,6 +22,10 @@ enum class Mode : uint8_t { kTrain, kEval };
 // causal-lm is Hugging Face's: logits shifted by one and taken in fp32.
 enum class Loss : uint8_t { kCrossEntropy, kCausalLm, kMse, kNone };
 
+// Activations and residual sums: written over their input wherever PyTorch allows it
+// (nn.ReLU(inplace=True), out += x), or never.  A file does not say.
+enum class InPlaceUse : uint8_t { kAuto, kNever };
+
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
 struct Spelling {
@@ -53,6 +57,9 @@ inline constexpr Spelling<Loss> kLosses[] = {
     {"none", Loss::kNone},
 };
 
+inline constexpr Spelling<InPlaceUse> kInPlaceUses[] = {{"auto", InPlaceUse::kAuto},
+                                                        {"never", InPlaceUse::kNever}};
+
 // The name of `value` in its table.  REQUIRES: it has a row.
 template <typename Enum>
 constexpr std::string_view NameOf(std::span<const Spelling<Enum>> table, Enum value) {
@@ -74,6 +81,7 @@ struct TrainingSettings {
   Mode mode = Mode::kTrain;
   Loss loss = Loss::kCrossEntropy;
   std::string loss_output = {};  // which output the loss takes; "" is the first of floats
+  InPlaceUse in_place = InPlaceUse::kAuto;
   int steps = 3;            // peaks settle with the third step
 };
 

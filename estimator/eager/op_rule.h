@@ -103,9 +103,17 @@ enum class Alias : uint8_t {
   kNarrow,   // a part, strides as they are (slice, select, split)
 };
 
+// What becomes of input 0 where the call may write over it.
+enum class InPlace : uint8_t {
+  kNever,
+  kResult,  // the result takes its storage
+  kClone,   // the same, and a clone of the input is saved for backward
+};
+
 struct OpRule {
   std::string_view name = {};
   Alias alias = Alias::kNone;
+  InPlace in_place = InPlace::kNever;
   bool variadic = false;  // every input is as input 0: its gradient, its reads
   bool keeps_everything = false;  // saves all inputs and outputs: an operator we do not know
   std::array<Gradient, 5> gradients = {};

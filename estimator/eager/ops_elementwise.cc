@@ -1,5 +1,7 @@
 // Elementwise operators.  Sources: pytorch v2.6.0 derivatives.yaml; order of gradients
-// from recorded events, torch 2.11 (mul and div make the second operand's first).
+// from recorded events, torch 2.11 (mul and div make the second operand's first).  Those
+// that modules run with inplace=True, and `out += x`, may work in place; what saves its
+// input then saves a clone (torch 2.11 events: relu6_, silu_, hardswish_, mish_).
 #include "estimator/eager/op_families.h"
 
 namespace onnxfit {
@@ -7,7 +9,7 @@ namespace {
 
 constexpr OpRule kRules[] = {
     // Sums keep nothing: the incoming gradient goes to both.
-    {.name = "add", .gradients = {PassThrough(), PassThrough()}},
+    {.name = "add", .in_place = InPlace::kResult, .gradients = {PassThrough(), PassThrough()}},
     {.name = "sub", .gradients = {PassThrough(), ReadsElementwise({})}},
     {.name = "neg", .gradients = {ReadsElementwise({})}},
     {.name = "mul",
@@ -22,7 +24,7 @@ constexpr OpRule kRules[] = {
     {.name = "add.Scalar", .gradients = {PassThrough()}},
 
     // Kept: the result.
-    {.name = "relu", .gradients = {Reads(Out(0))}},
+    {.name = "relu", .in_place = InPlace::kResult, .gradients = {Reads(Out(0))}},
     {.name = "sigmoid", .gradients = {Reads(Out(0))}},
     {.name = "tanh", .gradients = {Reads(Out(0))}},
     {.name = "exp", .gradients = {Reads(Out(0))}},
@@ -34,12 +36,12 @@ constexpr OpRule kRules[] = {
     {.name = "leaky_relu", .gradients = {Reads(In(0))}},
     {.name = "elu", .gradients = {Reads(In(0))}},
     {.name = "softplus", .gradients = {Reads(In(0))}},
-    {.name = "hardtanh", .gradients = {Reads(In(0))}},
-    {.name = "hardswish", .gradients = {Reads(In(0))}},
+    {.name = "hardtanh", .in_place = InPlace::kClone, .gradients = {Reads(In(0))}},
+    {.name = "hardswish", .in_place = InPlace::kClone, .gradients = {Reads(In(0))}},
     {.name = "hardsigmoid", .gradients = {Reads(In(0))}},
-    {.name = "mish", .gradients = {Reads(In(0))}},
+    {.name = "mish", .in_place = InPlace::kClone, .gradients = {Reads(In(0))}},
     {.name = "gelu", .gradients = {Reads(In(0))}},
-    {.name = "silu", .gradients = {Reads(In(0))}},
+    {.name = "silu", .in_place = InPlace::kClone, .gradients = {Reads(In(0))}},
     {.name = "log", .gradients = {Reads(In(0))}},
     {.name = "erf", .gradients = {Reads(In(0))}},
     {.name = "abs", .gradients = {Reads(In(0))}},

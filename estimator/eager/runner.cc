@@ -62,16 +62,17 @@ Dims NarrowedStrides(const Tensor& tensor, const Dims& dims) {
 
 }  // namespace
 
-Runner::Runner(const Program& program, Machine& machine)
+Runner::Runner(const Program& program, Machine& machine, InPlaceUse in_place)
     : program_(program),
       machine_(machine),
       gradient_labels_(program.values.size(), -1),
       names_(program.values.size(), kNoTensor),
-      leaves_(program.parameters.size(), kNoGradNode) {
+      leaves_(program.parameters.size(), kNoGradNode),
+      in_place_(in_place) {
   for (const ProgramValue& value : program.values) {
     name_labels_.push_back(machine.AddLabel(value.name));
   }
-  for (const Call& call : program.calls) {
+  for (const AtenCall& call : program.calls) {
     rules_.push_back(&FindOpRule(call.op));
     labels_.push_back({.at = machine.AddLabel(call.where)});
   }
@@ -97,7 +98,7 @@ void Runner::BindParameter(int32_t index, TensorId tensor) {
 }
 
 void Runner::Run(int32_t index, bool grad) {
-  const Call& call = program_.calls[Index(index)];
+  const AtenCall& call = program_.calls[Index(index)];
   machine_.EnterOperator(labels_[Index(index)].at);
   Frame frame;
   for (const NameId name : call.inputs) {
@@ -112,6 +113,7 @@ void Runner::Run(int32_t index, bool grad) {
   for (const TensorId aux : frame.aux) {
     if (aux != kNoTensor) machine_.Release(aux);
   }
+  if (frame.clone != kNoTensor) machine_.Release(frame.clone);
   for (const NameId name : call.dies) Unbind(name);
 }
 
@@ -134,7 +136,7 @@ void Runner::Forward(int32_t index, Frame& frame) {
 
 void Runner::ForwardStep(int32_t index, const Step& step, Frame& frame) {
   const auto slot = static_cast<size_t>(step.index);
-  const Call& call = program_.calls[Index(index)];
+  const AtenCall& call = program_.calls[Index(index)];
   switch (step.type) {
     case Step::Type::kOut:
       frame.outputs[slot] = MakeOutput(index, slot, frame);
@@ -160,8 +162,8 @@ void Runner::ForwardStep(int32_t index, const Step& step, Frame& frame) {
 }
 
 // An output that nobody names is made all the same, and dies with the call.
-TensorId Runner::MakeOutput(int32_t index, size_t output, const Frame& frame) {
-  const Call& call = program_.calls[Index(index)];
+TensorId Runner::MakeOutput(int32_t index, size_t output, Frame& frame) {
+  const AtenCall& call = program_.calls[Index(index)];
   const OpRule& rule = *rules_[Index(index)];
   const NameId name = call.outputs[output];
   if (name == kNoName) return kNoTensor;
@@ -169,10 +171,34 @@ TensorId Runner::MakeOutput(int32_t index, size_t output, const Frame& frame) {
   if (rule.alias != Alias::kNone && frame.inputs[0] != kNoTensor) {
     return MakeView(call, rule, type, frame.inputs[0]);
   }
+  if (MayOverwrite(index, frame)) return Overwrite(index, frame);
   return machine_.New(type, name_labels_[Index(name)]);
 }
 
-TensorId Runner::MakeView(const Call& call, const OpRule& rule, const TensorType& type,
+// Nobody reads input 0 later, nobody saved it, and nobody else holds its storage.
+bool Runner::MayOverwrite(int32_t index, const Frame& frame) const {
+  const AtenCall& call = program_.calls[Index(index)];
+  if (in_place_ == InPlaceUse::kNever || rules_[Index(index)]->in_place == InPlace::kNever) {
+    return false;
+  }
+  const NameId name = call.inputs[0];
+  if (name == kNoName || TypeOf(name) != TypeOf(call.outputs[0])) return false;
+  const auto& last = call.last_reads;
+  return std::find(last.begin(), last.end(), name) != last.end() &&
+         machine_.tensor(frame.inputs[0]).references == 1 &&
+         machine_.StorageReferences(frame.inputs[0]) == 1;
+}
+
+TensorId Runner::Overwrite(int32_t index, Frame& frame) {
+  const AtenCall& call = program_.calls[Index(index)];
+  const bool tracked = machine_.tensor(frame.inputs[0]).grad_fn.node != kNoGradNode;
+  if (rules_[Index(index)]->in_place == InPlace::kClone && tracked) {
+    frame.clone = machine_.New(TypeOf(call.inputs[0]), name_labels_[Index(call.inputs[0])]);
+  }
+  return machine_.Detach(frame.inputs[0]);
+}
+
+TensorId Runner::MakeView(const AtenCall& call, const OpRule& rule, const TensorType& type,
                           TensorId input) {
   const Tensor& base = machine_.tensor(input);
   switch (rule.alias) {
@@ -192,7 +218,7 @@ TensorId Runner::MakeView(const Call& call, const OpRule& rule, const TensorType
 }
 
 void Runner::Record(int32_t index, const Frame& frame) {
-  const Call& call = program_.calls[Index(index)];
+  const AtenCall& call = program_.calls[Index(index)];
   const bool differentiable =
       std::any_of(call.outputs.begin(), call.outputs.end(), [&](NameId name) {
         return name != kNoName && IsFloat(TypeOf(name).dtype);
@@ -241,8 +267,9 @@ std::vector<TensorId> Runner::Save(int32_t index, const std::vector<Edge>& next,
     const bool has_slot = i < kMaxInputSlots;
     if (frame.inputs[i] == kNoTensor) continue;
     if (!rule.keeps_everything && !(has_slot && keeps(In(static_cast<int>(i))))) continue;
-    machine_.Retain(frame.inputs[i]);
-    saved.push_back(frame.inputs[i]);
+    const TensorId kept = i == 0 && frame.clone != kNoTensor ? frame.clone : frame.inputs[i];
+    machine_.Retain(kept);
+    saved.push_back(kept);
   }
   for (size_t i = 0; i < frame.outputs.size() && i < kMaxOutputSlots; ++i) {
     if (frame.outputs[i] == kNoTensor || !keeps(Out(static_cast<int>(i)))) continue;
@@ -343,7 +370,7 @@ void Runner::TakeWorkspace(Workspace workspace) {
 }
 
 void Runner::TakeScratch(int32_t index, TypeFunction type) {
-  const Call& call = program_.calls[Index(index)];
+  const AtenCall& call = program_.calls[Index(index)];
   const auto inputs = TypesOf(call.inputs);
   const auto outputs = TypesOf(call.outputs);
   CallLabels& labels = labels_[Index(index)];
@@ -373,7 +400,7 @@ LabelId Runner::GradientLabel(NameId name) {
 
 LabelId Runner::AuxLabel(int32_t index, size_t aux) {
   LabelId& label = labels_[Index(index)].aux[aux];
-  const Call& call = program_.calls[Index(index)];
+  const AtenCall& call = program_.calls[Index(index)];
   if (label < 0) {
     const std::string& output = program_.values[Index(call.outputs[0])].name;
     label = machine_.AddLabel(output + "." + std::string(rules_[Index(index)]->aux[aux].name));

@@ -15,7 +15,7 @@ namespace onnxfit {
 class Runner {
  public:
   // `program` must outlive the runner.
-  Runner(const Program& program, Machine& machine);
+  Runner(const Program& program, Machine& machine, InPlaceUse in_place);
 
   // Binds `name` to `tensor` and takes over the caller's reference; what the name held
   // before is released afterwards, as in Python.
@@ -55,12 +55,15 @@ class Runner {
     std::vector<TensorId> inputs;  // borrowed from the names
     std::vector<TensorId> outputs;
     std::array<TensorId, 3> aux = {kNoTensor, kNoTensor, kNoTensor};
+    TensorId clone = kNoTensor;  // of input 0, saved in its stead
   };
 
   void Forward(int32_t index, Frame& frame);
   void ForwardStep(int32_t index, const Step& step, Frame& frame);
-  TensorId MakeOutput(int32_t index, size_t output, const Frame& frame);
-  TensorId MakeView(const Call& call, const OpRule& rule, const TensorType& type, TensorId input);
+  TensorId MakeOutput(int32_t index, size_t output, Frame& frame);
+  bool MayOverwrite(int32_t index, const Frame& frame) const;
+  TensorId Overwrite(int32_t index, Frame& frame);
+  TensorId MakeView(const AtenCall& call, const OpRule& rule, const TensorType& type, TensorId input);
   void Record(int32_t index, const Frame& frame);
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame);
   std::vector<TensorId> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
@@ -85,6 +88,7 @@ class Runner {
   std::vector<TensorId> names_;       // by NameId: what it holds, one reference
   std::vector<GradNodeId> leaves_;    // by parameter
   std::vector<TensorId> scratch_;     // of the call that is running
+  InPlaceUse in_place_;
   bool in_backward_ = false;
   // By thread (forward, backward) and library: allocated at first use, never freed.
   std::array<std::array<TensorId, 2>, 2> workspaces_ = {

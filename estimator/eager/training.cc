@@ -17,7 +17,7 @@ class Training {
       : program_(program),
         settings_(settings),
         machine_(trace),
-        runner_(program, machine_),
+        runner_(program, machine_, settings.in_place),
         optimizer_(FindOptimizerRule(settings.optimizer)),
         gradients_(program.parameters.size()),
         states_(program.parameters.size()) {}

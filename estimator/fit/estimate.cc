@@ -116,14 +116,21 @@ void SetPeak(Estimate& estimate, const Trace& trace, const Timeline& timeline,
   estimate.largest = Largest(trace, timeline);
 }
 
+std::string_view InPlaceText(InPlaceUse use) {
+  return use == InPlaceUse::kAuto
+             ? "activations and residual sums work in place wherever PyTorch allows it "
+               "(--in-place never, if yours do not)"
+             : "no activation or sum works in place";
+}
+
 std::vector<std::string> Assumptions(const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
     assumptions.push_back(fmt::format("the card is an {}: its CUDA context, and 2 cuBLAS handles",
                                       DefaultDevice().name));
   }
-  assumptions.emplace_back(
-      "convolutions ask cuDNN for no workspace, and operators do not work in place");
+  assumptions.emplace_back("convolutions ask cuDNN for no workspace");
+  assumptions.emplace_back(InPlaceText(request.settings.in_place));
   return assumptions;
 }
 

@@ -61,7 +61,8 @@ std::vector<T> Gathered(const std::vector<T>& from, const Dims& dims, const Stri
   const int64_t width = LastOf(dims, 1);
   const int64_t step = LastOf(strides, 1);
   ForEachRow<1>(dims, {&strides}, [&](const std::array<int64_t, 1>& at) {
-    for (int64_t i = 0; i < width; ++i) to.push_back(from[static_cast<size_t>(start + at[0] + i * step)]);
+    for (int64_t i = 0; i < width; ++i)
+      to.push_back(from[static_cast<size_t>(start + at[0] + i * step)]);
   });
   return to;
 }
@@ -69,8 +70,8 @@ std::vector<T> Gathered(const std::vector<T>& from, const Dims& dims, const Stri
 // `tensor` with other elements: `change` maps a vector of either kind to one of its own.
 template <typename Change>
 HostTensor WithElements(const HostTensor& tensor, Dims dims, Dims stored, Change change) {
-  Elements changed = std::visit([&](const auto& from) { return Elements(change(from)); },
-                                tensor.elements->Get());
+  Elements changed =
+      std::visit([&](const auto& from) { return Elements(change(from)); }, tensor.elements->Get());
   return {tensor.dtype, std::move(dims), std::move(stored),
           std::make_shared<const LazyElements>(std::move(changed))};
 }

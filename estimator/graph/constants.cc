@@ -99,12 +99,18 @@ struct Codec {
 // Without uint64: its upper half does not fit, and no shape is computed in it.
 // Where elements lie in a TensorProto: onnx.proto (ONNX 1.23.2), TensorProto.
 constexpr Codec kCodecs[] = {
-    {DType::kInt64, DecodeInt64},           {DType::kInt32, DecodeInt32<int32_t>},
-    {DType::kBool, DecodeInt32<uint8_t>},   {DType::kFloat32, DecodeFloat},
-    {DType::kFloat64, DecodeDouble},        {DType::kInt8, DecodeInt32<int8_t>},
-    {DType::kUint8, DecodeInt32<uint8_t>},  {DType::kInt16, DecodeInt32<int16_t>},
-    {DType::kUint16, DecodeInt32<uint16_t>}, {DType::kUint32, DecodeUint32},
-    {DType::kFloat16, DecodeHalf<10, 15>},  {DType::kBFloat16, DecodeHalf<7, 127>},
+    {DType::kInt64, DecodeInt64},
+    {DType::kInt32, DecodeInt32<int32_t>},
+    {DType::kBool, DecodeInt32<uint8_t>},
+    {DType::kFloat32, DecodeFloat},
+    {DType::kFloat64, DecodeDouble},
+    {DType::kInt8, DecodeInt32<int8_t>},
+    {DType::kUint8, DecodeInt32<uint8_t>},
+    {DType::kInt16, DecodeInt32<int16_t>},
+    {DType::kUint16, DecodeInt32<uint16_t>},
+    {DType::kUint32, DecodeUint32},
+    {DType::kFloat16, DecodeHalf<10, 15>},
+    {DType::kBFloat16, DecodeHalf<7, 127>},
 };
 
 const Codec* FindCodec(DType dtype) {
@@ -193,7 +199,7 @@ bool AllKnown(const Call& call) {
 // Both sides in full, since evaluators of this kind unfold what repeats.
 bool Fits(const Call& call) {
   for (const auto& input : call.inputs) {
-    if (input.has_value() && NumelOrHuge(input->dims) > LimitOf(input->dtype)) return false;
+    if (input.has_value() && !HasUpTo(*input, LimitOf(input->dtype))) return false;
   }
   for (const TensorType& type : call.output_types) {
     if (!FitsIn(type, LimitOf(type.dtype))) return false;
@@ -258,6 +264,8 @@ HostTensor MakeFloats(DType dtype, Dims dims, Floats elements) {
   return {dtype, std::move(dims), std::move(stored),
           std::make_shared<const LazyElements>(std::move(elements))};
 }
+
+bool HasUpTo(const HostTensor& tensor, int64_t limit) { return NumelOrHuge(tensor.dims) <= limit; }
 
 const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, std::string_view name) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {

@@ -70,8 +70,12 @@ struct HostTensor {
 HostTensor MakeIntegers(DType dtype, Dims dims, Integers elements);
 HostTensor MakeFloats(DType dtype, Dims dims, Floats elements);
 
-// `tensor` with stored == dims.  O(elements).
+// `tensor` with stored == dims.  O(elements): ask HasUpTo first where the file decides
+// over the dimensions.
 HostTensor InFull(const HostTensor& tensor);
+
+// True where the product of `dims` is not above `limit`.
+bool HasUpTo(const HostTensor& tensor, int64_t limit);
 
 // One node to evaluate.  Types are those that inference gave.
 struct Call {
@@ -79,8 +83,8 @@ struct Call {
   int64_t opset = 0;
   std::vector<std::optional<HostTensor>> inputs;  // nullopt: left out
   std::vector<TensorType> input_types;
-  std::vector<TensorType> output_types;     // a dimension that is not known yet is -1
-  std::shared_ptr<const void> owner;        // keeps `node`
+  std::vector<TensorType> output_types;  // a dimension that is not known yet is -1
+  std::shared_ptr<const void> owner;     // keeps `node`
 
   bool has(size_t input) const { return input < inputs.size() && inputs[input].has_value(); }
   const HostTensor& in(size_t input) const { return *inputs[input]; }

@@ -245,7 +245,9 @@ HostTensor Combined(const Call& call, const HostTensor& a, const HostTensor& b, 
 template <typename Op>
 std::vector<HostTensor> Binary(const Call& call) {
   HostTensor all = call.in(0);
-  for (size_t i = 1; i < call.inputs.size(); ++i) all = Combined(call, all, call.in(i), Op());
+  for (size_t i = 1; i < call.inputs.size(); ++i) {
+    if (call.has(i)) all = Combined(call, all, call.in(i), Op());
+  }
   return {all};
 }
 
@@ -394,7 +396,7 @@ std::vector<HostTensor> Clip(const Call& call) {
 
 // Axes as an attribute, or as input 1 (ReduceSum from opset 13 on, others from 18).
 std::vector<int64_t> ReducedAxes(const Call& call) {
-  if (call.has(1)) return call.in(1).integers();
+  if (call.has(1)) return InFull(call.in(1)).integers();
   const onnx::AttributeProto* axes = FindAttribute(*call.node, "axes");
   if (axes == nullptr) return {};
   return {axes->ints().begin(), axes->ints().end()};
@@ -432,6 +434,7 @@ std::vector<T> Reduced(const std::vector<T>& from, const Dims& dims, const Dims&
 
 template <typename Op>
 std::vector<HostTensor> Reduce(const Call& call) {
+  if (call.has(1) && call.in(1).is_float()) return {};
   const HostTensor in = InFull(call.in(0));
   const std::vector<int64_t> axes = ReducedAxes(call);
   if (axes.empty() && IntAttribute(*call.node, "noop_with_empty_axes", 0) != 0) return {in};
@@ -448,8 +451,7 @@ std::vector<HostTensor> ReduceMean(const Call& call) {
   std::vector<HostTensor> sum = Reduce<Add>(call);
   if (sum.empty()) return {};
   const int64_t count = Numel(call.in(0).dims) / Numel(sum[0].dims);
-  const HostTensor divisor =
-      Converted(MakeIntegers(DType::kInt64, {}, {count}), sum[0].dtype);
+  const HostTensor divisor = Converted(MakeIntegers(DType::kInt64, {}, {count}), sum[0].dtype);
   return {Combined(call, sum[0], divisor, Div())};
 }
 

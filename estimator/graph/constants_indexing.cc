@@ -187,7 +187,7 @@ struct ScatterRow {
   HostTensor (*scatter)(const HostTensor&, const HostTensor&, const Places&);
 };
 constexpr ScatterRow kScatterRows[] = {
-    {"none", Scattered<Replace>},  {"add", Scattered<AddTo>},     {"mul", Scattered<MultiplyBy>},
+    {"none", Scattered<Replace>},  {"add", Scattered<AddTo>},    {"mul", Scattered<MultiplyBy>},
     {"min", Scattered<SmallerOf>}, {"max", Scattered<LargerOf>},
 };
 
@@ -247,6 +247,7 @@ std::vector<HostTensor> NonZero(const Call& call) {
 
 // Elements (or slices along an axis) where the condition holds.
 std::vector<HostTensor> Compress(const Call& call) {
+  if (call.in(1).is_float()) return {};
   const HostTensor in = InFull(call.in(0));
   const Integers condition = InFull(call.in(1)).integers();
   const onnx::AttributeProto* given = FindAttribute(*call.node, "axis");
@@ -295,9 +296,9 @@ std::vector<HostTensor> ArgBest(const Call& call) {
   const size_t axis = AxisOf(IntAttribute(*call.node, "axis", 0), in.dims.size());
   if (axis >= in.dims.size() || Numel(in.dims) == 0) return {};
   const bool last = IntAttribute(*call.node, "select_last_index", 0) != 0;
-  Integers best = std::visit(
-      [&](const auto& from) { return BestAlong<Better>(from, in.dims, axis, last); },
-      in.elements->Get());
+  Integers best =
+      std::visit([&](const auto& from) { return BestAlong<Better>(from, in.dims, axis, last); },
+                 in.elements->Get());
   return {MakeIntegers(DType::kInt64, OutputType(call).dims, std::move(best))};
 }
 

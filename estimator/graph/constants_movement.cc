@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "estimator/graph/constant_loops.h"
 #include "estimator/graph/constants.h"
@@ -14,6 +15,8 @@ const TensorType& OutputType(const Call& call) { return call.output_types[0]; }
 HostTensor WithShape(const HostTensor& tensor, Dims dims, Dims stored) {
   return {tensor.dtype, std::move(dims), std::move(stored), tensor.elements};
 }
+
+constexpr size_t kNoInput = SIZE_MAX;
 
 // A list of integers from input `input`, or else from the attribute `name` of older
 // opsets; empty where neither is there.
@@ -109,7 +112,8 @@ std::vector<T> Ramp(const std::vector<T>& start, const std::vector<T>& limit,
                     const std::vector<T>& step, int64_t most) {
   const double exact = (static_cast<double>(limit.at(0)) - static_cast<double>(start.at(0))) /
                        static_cast<double>(step.at(0));
-  const double count = std::isnan(exact) ? 0 : std::clamp(std::ceil(exact), 0.0, static_cast<double>(most) + 1.0);
+  const double count =
+      std::isnan(exact) ? 0 : std::clamp(std::ceil(exact), 0.0, static_cast<double>(most) + 1.0);
   std::vector<T> ramp;
   for (int64_t i = 0; i < static_cast<int64_t>(count); ++i) {
     ramp.push_back(start[0] + static_cast<T>(i) * step[0]);
@@ -203,7 +207,7 @@ std::vector<HostTensor> Reshape(const Call& call) {
 std::vector<size_t> Permutation(const Call& call) {
   const size_t rank = call.in(0).dims.size();
   std::vector<size_t> axes;
-  for (const int64_t axis : IntsOf(call, 1, "perm")) axes.push_back(AxisOf(axis, rank));
+  for (const int64_t axis : IntsOf(call, kNoInput, "perm")) axes.push_back(AxisOf(axis, rank));
   for (size_t i = rank; axes.size() < rank && i-- > 0;) axes.push_back(i);
   return axes;
 }
@@ -217,10 +221,10 @@ std::vector<T> Permuted(const std::vector<T>& values, const std::vector<size_t>&
 
 std::optional<Dims> TransposeStored(const Call& call) {
   const std::vector<size_t> axes = Permutation(call);
-  const size_t rank = call.in(0).dims.size();
-  const bool valid = axes.size() == rank && std::all_of(axes.begin(), axes.end(),
-                                                        [&](size_t axis) { return axis < rank; });
-  return valid ? std::optional(Permuted(call.in(0).stored, axes)) : std::nullopt;
+  std::vector<size_t> each(call.in(0).dims.size());
+  std::iota(each.begin(), each.end(), size_t{0});
+  if (!std::is_permutation(axes.begin(), axes.end(), each.begin(), each.end())) return std::nullopt;
+  return Permuted(call.in(0).stored, axes);
 }
 
 std::vector<HostTensor> Transpose(const Call& call) {
@@ -306,7 +310,9 @@ HostTensor Windowed(const HostTensor& in, const Window& window) {
                       [&](const auto& from) { return Gathered(from, stored, strides, start); });
 }
 
-std::vector<HostTensor> Slice(const Call& call) { return {Windowed(call.in(0), *SliceWindow(call))}; }
+std::vector<HostTensor> Slice(const Call& call) {
+  return {Windowed(call.in(0), *SliceWindow(call))};
+}
 
 // The sizes are inferred, so that attribute, input and num_outputs are alike.
 std::vector<HostTensor> Split(const Call& call) {
@@ -366,8 +372,7 @@ std::vector<HostTensor> Concat(const Call& call) {
       for (const HostTensor& part : parts) {
         const auto& from = std::get<Vector>(part.elements->Get());
         const auto length = static_cast<std::ptrdiff_t>(from.size()) / outer;
-        joined.insert(joined.end(), from.begin() + row * length,
-                      from.begin() + (row + 1) * length);
+        joined.insert(joined.end(), from.begin() + row * length, from.begin() + (row + 1) * length);
       }
     }
     return joined;
@@ -396,7 +401,8 @@ std::vector<HostTensor> Tile(const Call& call) {
 std::vector<HostTensor> Trilu(const Call& call) {
   const HostTensor in = InFull(call.in(0));
   if (in.dims.size() < 2) return {};
-  const int64_t k = call.has(1) ? call.in(1).integers().at(0) : 0;
+  if (call.has(1) && (call.in(1).is_float() || Numel(call.in(1).dims) != 1)) return {};
+  const int64_t k = call.has(1) ? call.in(1).integers()[0] : 0;
   const bool upper = IntAttribute(*call.node, "upper", 1) != 0;
   const int64_t rows = in.dims[in.dims.size() - 2];
   const int64_t columns = in.dims.back();

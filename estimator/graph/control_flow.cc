@@ -128,7 +128,8 @@ class FlowInliner {
     const onnx::NodeProto& proto = graph.model->NodeOf(id);
     const Node& node = graph.nodes[static_cast<size_t>(id)];
     const bool loop = node.op_type == "Loop";
-    for (const std::string_view body : {loop ? "body" : "then_branch", loop ? "body" : "else_branch"}) {
+    for (const std::string_view body :
+         {loop ? "body" : "then_branch", loop ? "body" : "else_branch"}) {
       if (BodyOf(proto, body) == nullptr) Refuse(graph, id, body);
     }
     choices[&proto] = loop ? ChooseLoop(graph, id, inferrer) : ChooseBranch(graph, id, inferrer);
@@ -143,11 +144,11 @@ class FlowInliner {
     const Node& node = graph.nodes[static_cast<size_t>(id)];
     std::optional<int64_t> trips = KnownScalar(inferrer, node, 0);
     if (trips == INT64_MAX) trips.reset();  // how exporters write a while loop
-    const std::string often = trips.has_value() ? fmt::format("up to {} times", *trips)
-                                                : "an unknown number of times";
-    warnings_.push_back({warning::kUnknownBranch,
-                         fmt::format("the Loop {} runs {}: its body is counted once",
-                                     Quote(DisplayName(graph, id)), often)});
+    const std::string often =
+        trips.has_value() ? fmt::format("up to {} times", *trips) : "an unknown number of times";
+    warnings_.push_back(
+        {warning::kUnknownBranch, fmt::format("the Loop {} runs {}: its body is counted once",
+                                              Quote(DisplayName(graph, id)), often)});
     return {"body", trips};
   }
 
@@ -158,12 +159,11 @@ class FlowInliner {
     const int64_t then_bytes = OutputBytes(graph, id, "then_branch");
     const int64_t else_bytes = OutputBytes(graph, id, "else_branch");
     const std::string larger = else_bytes > then_bytes ? "else_branch" : "then_branch";
-    warnings_.push_back(
-        {warning::kUnknownBranch,
-         fmt::format("which branch of the If {} runs depends on data: {} is taken, "
-                     "whose outputs are {}",
-                     Quote(DisplayName(graph, id)), larger,
-                     FormatBytes(std::max(then_bytes, else_bytes)))});
+    warnings_.push_back({warning::kUnknownBranch,
+                         fmt::format("which branch of the If {} runs depends on data: {} is taken, "
+                                     "whose outputs are {}",
+                                     Quote(DisplayName(graph, id)), larger,
+                                     FormatBytes(std::max(then_bytes, else_bytes)))});
     return {larger, {}};
   }
 

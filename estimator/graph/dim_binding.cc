@@ -28,8 +28,10 @@ struct FreeDim {
 
 // The tensor inside a sequence or an optional.
 onnx::TypeProto& Innermost(onnx::TypeProto& type) {
-  if (type.has_sequence_type()) return Innermost(*type.mutable_sequence_type()->mutable_elem_type());
-  if (type.has_optional_type()) return Innermost(*type.mutable_optional_type()->mutable_elem_type());
+  if (type.has_sequence_type())
+    return Innermost(*type.mutable_sequence_type()->mutable_elem_type());
+  if (type.has_optional_type())
+    return Innermost(*type.mutable_optional_type()->mutable_elem_type());
   return type;
 }
 
@@ -117,12 +119,13 @@ class InputBinder {
   void BindSymbol(const std::string& name, int64_t size, const std::string& flag) {
     const auto [bound, is_new] = bound_.symbols.emplace(name, size);
     if (is_new || bound->second == size) return;
-    Refuse(flag, fmt::format("dimension {} is {} already, found {}", Quote(name), bound->second,
-                             size));
+    Refuse(flag,
+           fmt::format("dimension {} is {} already, found {}", Quote(name), bound->second, size));
   }
 
   // "did you mean", or else the first of those there are.
-  std::string NearestOrFirst(const std::string& typed, const std::vector<std::string>& names) const {
+  std::string NearestOrFirst(const std::string& typed,
+                             const std::vector<std::string>& names) const {
     const std::vector<std::string_view> views(names.begin(), names.end());
     const std::string_view nearest = Nearest(typed, views);
     return nearest.empty() ? names.front() : std::string(nearest);
@@ -136,8 +139,9 @@ class InputBinder {
 
   void BindWholeInputs() {
     for (const auto& [name, dims] : binding_.inputs) {
-      const auto found = std::find_if(inputs_.begin(), inputs_.end(),
-                                      [&](const DeclaredInput& i) { return i.name == name; });
+      const auto found =
+          std::find_if(inputs_.begin(), inputs_.end(),
+                       [&wanted = name](const DeclaredInput& i) { return i.name == wanted; });
       if (found == inputs_.end()) RefuseInput(name, dims);
       BindWhole(*found, dims);
     }
@@ -147,7 +151,8 @@ class InputBinder {
     std::vector<std::string> names;
     for (const DeclaredInput& input : inputs_) names.push_back(input.name);
     if (names.empty()) Refuse("--shape " + name, "the model has no inputs");
-    Refuse("--shape " + name, fmt::format("no input has this name, the model has {}", Listed(names)),
+    Refuse("--shape " + name,
+           fmt::format("no input has this name, the model has {}", Listed(names)),
            fmt::format("--shape {}={}", NearestOrFirst(name, names), TimesJoined(dims)));
   }
 
@@ -172,8 +177,9 @@ class InputBinder {
 
   void BindNamedDims() {
     for (const auto& [name, size] : binding_.dims) {
-      const bool known = std::any_of(free_.begin(), free_.end(),
-                                     [&](const FreeDim& free) { return free.name == name; });
+      const bool known =
+          std::any_of(free_.begin(), free_.end(),
+                      [&wanted = name](const FreeDim& free) { return free.name == wanted; });
       if (!known) RefuseDim(name, size);
       BindSymbol(name, size, fmt::format("--dim {}={}", name, size));
     }
@@ -186,8 +192,7 @@ class InputBinder {
     if (names.empty()) {
       Refuse(flag, "the model leaves no dimension free", fmt::format("--batch {}", size));
     }
-    Refuse(flag,
-           fmt::format("no free dimension has this name, the model has {}", Listed(names)),
+    Refuse(flag, fmt::format("no free dimension has this name, the model has {}", Listed(names)),
            fmt::format("--dim {}={}", NearestOrFirst(name, names), size));
   }
 

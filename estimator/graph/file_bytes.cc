@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/suggest.h"
 
@@ -20,6 +21,7 @@ namespace {
 
 constexpr size_t kFirstBytes = 4096;
 constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr int64_t kMaxPipeBytes = 8 * kGiB;  // a pipe may be endless
 
 // A file next to `path` whose name is near it, or "".
 std::string NearFile(const std::string& path) {
@@ -73,6 +75,9 @@ FileBytes::FileBytes(const std::string& path, void (*check)(std::string_view fir
   if (S_ISDIR(status.st_mode)) {
     throw Error({.text = "an ONNX file was expected, found a directory"});
   }
+  if (S_ISCHR(status.st_mode)) {  // a terminal, or endless like /dev/zero
+    throw Error({.text = "an ONNX file was expected, found a device"});
+  }
   if (S_ISREG(status.st_mode) && status.st_size > 0) {
     Map(file.fd(), static_cast<size_t>(status.st_size));
     check(bytes_.substr(0, kFirstBytes));
@@ -115,6 +120,11 @@ void FileBytes::ReadAll(int file, void (*check)(std::string_view first)) {
       checked = true;
     }
     if (got == 0) break;
+    if (static_cast<int64_t>(size) > kMaxPipeBytes) {
+      throw Error({.text = fmt::format("at most {} were expected from a pipe, found more",
+                                       FormatBytes(kMaxPipeBytes)),
+                   .hint = "a file"});
+    }
   }
   bytes_ = std::string_view(read_).substr(0, size);
 }

@@ -10,6 +10,9 @@ namespace onnxfit {
 
 namespace inference = onnx::shape_inference;
 
+// Inference reads lists of dimensions, axes and lengths; nothing sensible has more.
+constexpr int64_t kMaxShapeElements = 1 << 16;
+
 // Inference writes types into the sub-graph, hence the copy.
 struct NodeContext::SubGraph {
   SubGraph(const onnx::GraphProto& body, const OuterScope& scope)
@@ -30,7 +33,12 @@ NodeContext::NodeContext(const onnx::NodeProto& node, std::vector<Input> inputs,
 NodeContext::~NodeContext() = default;
 
 const onnx::AttributeProto* NodeContext::getAttribute(const std::string& name) const {
-  return FindAttribute(node_, name);
+  const onnx::AttributeProto* written = FindAttribute(node_, name);
+  if (written != nullptr || defaults_ == nullptr) return written;
+  const auto found = defaults_->attributes().find(name);
+  if (found == defaults_->attributes().end()) return nullptr;
+  const onnx::AttributeProto& absent = found->second.default_value;
+  return absent.has_name() ? &absent : nullptr;
 }
 
 const onnx::TypeProto* NodeContext::getInputType(size_t index) const {
@@ -44,6 +52,7 @@ bool NodeContext::hasInput(size_t index) const {
 
 const onnx::TensorProto* NodeContext::getInputData(size_t index) const {
   if (!hasInput(index) || !inputs_[index].known->has_value()) return nullptr;
+  if (!HasUpTo(**inputs_[index].known, kMaxShapeElements)) return nullptr;
   if (data_.empty()) data_.resize(inputs_.size());
   if (data_[index] == nullptr) {
     data_[index] = std::make_unique<onnx::TensorProto>(ToProto(**inputs_[index].known));
@@ -101,6 +110,7 @@ bool InferOutputs(const onnx::OpSchema& schema, const onnx::NodeProto& node, int
     return true;
   }
   const int version = static_cast<int>(opset);
+  context.UseDefaults(schema);
   if (schema.HasFunction()) {
     InferBody(*schema.GetFunction(version), context);
     return true;

@@ -32,7 +32,7 @@ using ScopeMaker = std::function<const OuterScope&()>;
 class NodeContext final : public onnx::InferenceContext {
  public:
   struct Input {
-    const onnx::TypeProto* type = nullptr;            // null: left out
+    const onnx::TypeProto* type = nullptr;             // null: left out
     const std::optional<HostTensor>* known = nullptr;  // null: left out
   };
 
@@ -40,6 +40,10 @@ class NodeContext final : public onnx::InferenceContext {
   NodeContext(const onnx::NodeProto& node, std::vector<Input> inputs,
               std::vector<onnx::TypeProto*> outputs, const ScopeMaker& scope);
   ~NodeContext() override;
+
+  // Attributes that the node leaves out then have the schema's values, as a function body
+  // reads them.
+  void UseDefaults(const onnx::OpSchema& schema) { defaults_ = &schema; }
 
   const onnx::AttributeProto* getAttribute(const std::string& name) const override;
   size_t getNumInputs() const override { return inputs_.size(); }
@@ -60,6 +64,7 @@ class NodeContext final : public onnx::InferenceContext {
   std::vector<Input> inputs_;
   std::vector<onnx::TypeProto*> outputs_;
   const ScopeMaker& scope_;
+  const onnx::OpSchema* defaults_ = nullptr;
   mutable std::vector<std::unique_ptr<onnx::TensorProto>> data_;  // by input, when asked for
   std::map<std::string, std::unique_ptr<SubGraph>> sub_graphs_;
 };

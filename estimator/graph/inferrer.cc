@@ -1,6 +1,7 @@
 #include "estimator/graph/inferrer.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
 #include <functional>
@@ -13,6 +14,9 @@
 
 namespace onnxfit {
 namespace {
+
+// As ONNX's own (onnx/defs/shape_inference.h 1.23.2, kMaxMaterializedRank).
+constexpr int64_t kMaxRank = 1024;
 
 constexpr std::string_view kFromFile = "the shapes that the file stores are believed";
 constexpr std::string_view kFromInput = "outputs are taken to be like the first input";
@@ -114,6 +118,13 @@ std::optional<int64_t> Product(const onnx::TypeProto& type) {
   return product;
 }
 
+// Where inference asks for a dimension that is not there, protobuf prints and throws; what
+// is thrown is told as an Error, so that nothing need be printed.
+void SilenceProtobuf() {
+  static google::protobuf::LogHandler* const silenced = google::protobuf::SetLogHandler(nullptr);
+  static_cast<void>(silenced);
+}
+
 }  // namespace
 
 Inferrer::Inferrer(const Graph& graph, const DimBinding& binding)
@@ -126,6 +137,7 @@ Inferrer::Inferrer(const Graph& graph, const DimBinding& binding)
   for (onnx::TypeProto*& type : types_) {
     type = google::protobuf::Arena::CreateMessage<onnx::TypeProto>(&arena_);
   }
+  SilenceProtobuf();
   AddInputs();
   AddInitializers();
 }
@@ -160,6 +172,7 @@ void Inferrer::Infer(NodeId id) {
   InferTypes(id, op);
   rebound_shape_.reset();
   if (is_reshape) CheckReshape(id);
+  FollowLists(id, op);
   CheckDims(id);
   Evaluate(id, op);
 }
@@ -184,8 +197,15 @@ void Inferrer::CheckArity(NodeId id, const Operator& op) const {
   const Node& node = NodeAt(id);
   for (size_t i = 0; i < op.required_inputs; ++i) {
     if (i < node.inputs.size() && node.inputs[i] != kNoValue) continue;
-    Refuse(id, fmt::format("expected {} inputs at least, input {} is missing", op.required_inputs, i),
+    Refuse(id,
+           fmt::format("expected {} inputs at least, input {} is missing", op.required_inputs, i),
            "");
+  }
+  // ONNX's inference makes a list this long.
+  const auto outputs = static_cast<int64_t>(node.outputs.size());
+  const int64_t parts = IntAttribute(node, "num_outputs", outputs);
+  if (op.schema != nullptr && parts != outputs) {
+    Refuse(id, fmt::format("num_outputs is {}, the node has {}", parts, outputs), "");
   }
 }
 
@@ -221,7 +241,9 @@ void Inferrer::InferTypes(NodeId id, const Operator& op) {
   } catch (const Error&) {
     throw;
   } catch (const std::bad_alloc&) {
-    throw;
+    Refuse(id, "its shapes need more memory than there is", "");
+  } catch (const google::protobuf::FatalException&) {
+    Refuse(id, "its attributes do not fit its inputs", "");  // an axis out of range
   } catch (const std::exception& reason) {
     Refuse(id, OneLine(reason.what()), HintOnSizes());
   }
@@ -261,8 +283,7 @@ void Inferrer::RefuseUnresolved(NodeId id) const {
     if (value == kNoValue || Resolved(value)) continue;
     Refuse(id,
            fmt::format("the shape of its output {} depends on data, {}",
-                       Quote(graph_.values[Place(value)].name),
-                       UnresolvedText(TypeAt(value))),
+                       Quote(graph_.values[Place(value)].name), UnresolvedText(TypeAt(value))),
            "onnxsim, or an export whose shapes follow from those of the inputs");
   }
   Refuse(id, "the shapes of its outputs depend on data", "");
@@ -275,6 +296,20 @@ void Inferrer::CheckDims(NodeId id) const {
            fmt::format("its output {} would have a negative dimension, {}",
                        Quote(graph_.values[Place(value)].name), ToString(TensorTypeOf(value))),
            HintOnSizes());
+  }
+}
+
+void Inferrer::FollowLists(NodeId id, const Operator& op) {
+  const Node& node = NodeAt(id);
+  if (op.schema == nullptr || node.inputs.empty() || node.outputs.empty()) return;
+  const ValueId in = node.inputs[0];
+  const ValueId out = node.outputs[0];
+  if (in == kNoValue || out == kNoValue) return;
+  if (TypeAt(out).has_sequence_type()) {
+    if (auto list = ListOf(CallOf(id, op))) lists_.emplace(out, *std::move(list));
+  } else if (const auto list = lists_.find(in); list != lists_.end()) {
+    const auto dims = TakenFrom(CallOf(id, op), list->second);
+    if (dims.has_value()) TypeAt(out) = ProtoFrom(TensorTypeOf(in).dtype, *dims);
   }
 }
 
@@ -345,6 +380,7 @@ void Inferrer::RebindReshape(NodeId id) {
   const std::optional<HostTensor>& shape = known_[Place(node.inputs[1])];
   if (!from_inputs_[Place(node.inputs[0])] || from_inputs_[Place(node.inputs[1])]) return;
   if (!shape.has_value() || shape->is_float() || !Resolved(node.inputs[0])) return;
+  if (!HasUpTo(*shape, kMaxRank)) return;
   const Dims in = TensorTypeOf(node.inputs[0]).dims;
   const Integers written = InFull(*shape).integers();
   if (written.empty() || written[0] != inputs_.rebound->from || in.empty()) return;
@@ -417,9 +453,8 @@ std::string Inferrer::DoubtText(std::string_view kind, const std::vector<NodeId>
 Warnings Inferrer::CollectWarnings() const {
   Warnings warnings = inputs_.warnings;
   if (!rebound_nodes_.empty()) {
-    const std::string others = rebound_nodes_.size() == 1
-                                   ? ""
-                                   : fmt::format(" and {} others", rebound_nodes_.size() - 1);
+    const std::string others =
+        rebound_nodes_.size() == 1 ? "" : fmt::format(" and {} others", rebound_nodes_.size() - 1);
     warnings.push_back(
         {warning::kReboundBatch,
          fmt::format("the batch in the shape of the Reshape {}{} was changed from {} to {}",

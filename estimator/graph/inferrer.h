@@ -16,6 +16,7 @@
 #include "estimator/graph/constants.h"
 #include "estimator/graph/dim_binding.h"
 #include "estimator/graph/inference_context.h"
+#include "estimator/graph/sequences.h"
 #include "estimator/graph/shapes.h"
 
 namespace onnxfit {
@@ -72,6 +73,8 @@ class Inferrer {
   void Keep(NodeId id, ValueId value, HostTensor tensor);
   TensorType TensorTypeOf(ValueId value) const;
 
+  void FollowLists(NodeId id, const Operator& op);
+
   void RebindReshape(NodeId id);
   void CheckReshape(NodeId id) const;
   void CheckDims(NodeId id) const;
@@ -90,6 +93,7 @@ class Inferrer {
   google::protobuf::Arena arena_;                 // of types_, freed at once
   std::vector<onnx::TypeProto*> types_;           // by ValueId
   std::vector<std::optional<HostTensor>> known_;  // by ValueId
+  std::unordered_map<ValueId, ListDims> lists_;   // sequences whose elements are told apart
   std::vector<bool> from_inputs_;                 // by ValueId: depends on a graph input
   std::vector<onnx::TypeProto> left_out_;         // of outputs that a node leaves out
   std::map<std::pair<std::string_view, std::string_view>, Operator> operators_;

@@ -115,8 +115,7 @@ void BodyInliner::AppendBody(const onnx::GraphProto& body, const std::string& pr
   }
 }
 
-void BodyInliner::AppendOutput(const std::string& from, const std::string& to,
-                               const Names& names) {
+void BodyInliner::AppendOutput(const std::string& from, const std::string& to, const Names& names) {
   if (to.empty() || Renamed(from, names) == to) return;
   onnx::NodeProto& identity = *graph_.add_node();
   identity.set_op_type("Identity");

@@ -20,8 +20,8 @@ struct SchemaRow {
 
 // One row for each operator and each opset that changed it, from ONNX's operator_sets.h
 // (written when the build is configured).
-#define ONNXFIT_SCHEMA_ROW(version, name)                                         \
-  SchemaRow{#name, version,                                                       \
+#define ONNXFIT_SCHEMA_ROW(version, name) \
+  SchemaRow{#name, version,               \
             &onnx::GetOpSchema<onnx::ONNX_OPERATOR_SET_SCHEMA_CLASS_NAME(Onnx, version, name)>},
 const SchemaRow kSchemaRows[] = {
 #include "onnx_schema_rows.inc"
@@ -67,8 +67,7 @@ class OnDemandRegistry final : public onnx::ISchemaRegistry {
 
 }  // namespace
 
-const onnx::OpSchema* FindSchema(std::string_view domain, std::string_view op_type,
-                                 int64_t opset) {
+const onnx::OpSchema* FindSchema(std::string_view domain, std::string_view op_type, int64_t opset) {
   if (!domain.empty() && domain != onnx::AI_ONNX_DOMAIN) return nullptr;
   const SchemaRow* row = FindRow(op_type, opset);
   if (row == nullptr) return nullptr;

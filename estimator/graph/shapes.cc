@@ -11,16 +11,8 @@ namespace {
 // KnownTensor promises full elements up to this many.
 constexpr int64_t kFullElements = 4096;
 
-bool IsSmall(const Dims& dims) {
-  int64_t numel = 1;
-  for (const int64_t dim : dims) {
-    if (__builtin_mul_overflow(numel, dim, &numel)) return false;
-  }
-  return numel <= kFullElements;
-}
-
 KnownTensor Exported(const HostTensor& tensor) {
-  HostTensor full = IsSmall(tensor.dims) ? InFull(tensor) : tensor;
+  HostTensor full = HasUpTo(tensor, kFullElements) ? InFull(tensor) : tensor;
   return {std::move(full.dims), std::move(full.stored), std::move(full.elements)};
 }
 

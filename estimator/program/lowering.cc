@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "estimator/base/warnings.h"
+#include "estimator/program/scopes.h"
 
 namespace onnxfit {
 namespace {
@@ -65,7 +66,8 @@ void Lowering::LowerNodes() {
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
     if (RunsOnHost(node)) continue;
-    SetPlace(DisplayName(graph_, static_cast<NodeId>(i)));
+    const auto id = static_cast<NodeId>(i);
+    SetPlace(DisplayName(graph_, id), ScopeOf(graph_, id));
     LowerNode(node);
   }
   WarnOfUnknown();
@@ -165,7 +167,13 @@ void Lowering::Emit(std::string_view op, std::vector<NameId> inputs, std::vector
                             .where = place_,
                             .inputs = std::move(inputs),
                             .outputs = std::move(outputs),
-                            .ints = std::move(ints)});
+                            .ints = std::move(ints),
+                            .scope = scope_});
+}
+
+void Lowering::SetPlace(std::string place, std::vector<std::string> scope) {
+  place_ = std::move(place);
+  scope_ = std::move(scope);
 }
 
 TensorType Lowering::WithPrecision(TensorType type) const {

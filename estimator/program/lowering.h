@@ -53,7 +53,7 @@ class Lowering {
   // --- for BuildProgram ---
 
   // What messages call the calls that follow.
-  void SetPlace(std::string place) { place_ = std::move(place); }
+  void SetPlace(std::string place, std::vector<std::string> scope = {});
   TensorType WithPrecision(TensorType type) const;
   Program TakeProgram() { return std::move(program_); }
   Program& program() { return program_; }
@@ -71,6 +71,7 @@ class Lowering {
   const TrainingSettings& settings_;
   Program program_;
   std::string place_;
+  std::vector<std::string> scope_;
   std::vector<NameId> names_;            // by ValueId, kNoName until it has one
   std::vector<bool> is_parameter_;       // by ValueId
   std::vector<bool> is_scalar_constant_; // by ValueId: a float number

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "estimator/base/warnings.h"
+#include "estimator/program/lifetimes.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/lowering.h"
 
@@ -20,9 +21,9 @@ void DropUnread(Program& program) {
   std::vector<bool> read(program.values.size());
   for (const NameId name : program.outputs) read[Index(name)] = true;
   if (program.loss != kNoName) read[Index(program.loss)] = true;
-  std::vector<Call> kept;
+  std::vector<AtenCall> kept;
   for (size_t i = program.calls.size(); i-- > 0;) {
-    Call& call = program.calls[i];
+    AtenCall& call = program.calls[i];
     const bool needed = std::any_of(call.outputs.begin(), call.outputs.end(), [&](NameId name) {
       return name != kNoName && read[Index(name)];
     });
@@ -34,38 +35,6 @@ void DropUnread(Program& program) {
   }
   std::reverse(kept.begin(), kept.end());
   program.calls = std::move(kept);
-}
-
-// Names that hold on beyond their last use: the module's, and what the loop keeps.
-std::vector<bool> HeldNames(const Program& program, Mode mode) {
-  std::vector<bool> held(program.values.size());
-  for (const NameId name : program.parameters) held[Index(name)] = true;
-  for (const NameId name : program.buffers) held[Index(name)] = true;
-  if (program.loss != kNoName) held[Index(program.loss)] = true;
-  if (mode == Mode::kTrain) return held;
-  for (const NameId name : program.outputs) held[Index(name)] = true;
-  return held;
-}
-
-// A name is dropped when the last call that mentions it has returned; the model's outputs,
-// being arguments of the loss function, when that returns.
-void PlaceDeaths(Program& program, Mode mode) {
-  std::vector<bool> done = HeldNames(program, mode);
-  for (const NameId name : program.outputs) {
-    if (done[Index(name)] || program.calls.empty()) continue;
-    done[Index(name)] = true;
-    program.calls.back().dies.push_back(name);
-  }
-  for (size_t i = program.calls.size(); i-- > 0;) {
-    Call& call = program.calls[i];
-    const auto note = [&](NameId name) {
-      if (name == kNoName || done[Index(name)]) return;
-      done[Index(name)] = true;
-      call.dies.push_back(name);
-    };
-    for (const NameId name : call.inputs) note(name);
-    for (const NameId name : call.outputs) note(name);
-  }
 }
 
 void WarnIfNotTrainable(Program& program, const TrainingSettings& settings) {
@@ -88,7 +57,7 @@ std::string NamesText(const Program& program, const std::vector<NameId>& names) 
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string CallText(const Program& program, const Call& call) {
+std::string CallText(const Program& program, const AtenCall& call) {
   std::string text = fmt::format("{} = {}({}", NamesText(program, call.outputs), call.op,
                                  NamesText(program, call.inputs));
   if (!call.ints.empty()) text += fmt::format("; {}", fmt::join(call.ints, ", "));
@@ -117,7 +86,7 @@ Program BuildProgram(const Graph& graph, const Shapes& shapes, const Roles& role
 
 std::string ToString(const Program& program) {
   std::string text = "\n";
-  for (const Call& call : program.calls) text += CallText(program, call);
+  for (const AtenCall& call : program.calls) text += CallText(program, call);
   return text;
 }
 

@@ -1,0 +1,209 @@
+"""Estimates beside what PyTorch really used: the yardstick.
+
+    accuracy.py                          # the table: model x kind x settings
+    accuracy.py --model resnet --kind train --optimizer adamw --batch 8
+    accuracy.py --summary                # one line a group, as in README.md
+    accuracy.py --check                  # fails where a committed figure got worse
+    accuracy.py --update                 # commits the figures of today: expected.csv
+
+Truths are PyTorch 2.11.0's own statistics (README.md here).  A run's figures are, for each
+of three steps, the peaks (exact, allocated, reserved) and what is allocated after forward,
+backward and step; of an inference, the peaks alone.
+"""
+
+import argparse
+import csv
+import json
+import lzma
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+EXPECTED = HERE / "expected.csv"
+PEAKS = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
+AFTER = ["after_forward", "after_backward", "after_step"]
+PRECISIONS = {"fp32", "bf16", "fp16", "fp64"}  # what the tool answers for
+KEY = ["model", "kind", "batch", "precision", "optimizer", "mode"]
+COLUMNS = KEY + ["exact", "allocated", "reserved", "figures_off"]
+LOSES_NOTHING = {"train", "dynamo-raw"}  # exports in training mode
+
+
+def truths():
+    """Every run that PyTorch made: settings and figures."""
+    with lzma.open(HERE / "data/truth.json.xz", "rt") as file:
+        return json.load(file)
+
+
+def unpack_models(folder):
+    """The exports, below `folder`.  Returns {(model, kind): path}."""
+    with tarfile.open(HERE / "data/models.tar.xz") as archive:
+        archive.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") \
+            else archive.extractall(folder)
+    paths = {}
+    for path in sorted(Path(folder).rglob("*.onnx")):
+        model, kind = path.name.split(".")[:2]
+        paths[model, kind] = path
+    return paths
+
+
+def estimate(binary, path, truth):
+    command = [binary, str(path), "-b", str(truth["batch"]), "-p", truth["precision"],
+               "-o", truth["optimizer"], "--mode", truth["mode"], "--format", "json", "-n", "0"]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                            timeout=120)
+    if result.returncode != 0:
+        sys.exit(f"{path.name}: exit {result.returncode}: {result.stderr}")
+    return json.loads(result.stdout)
+
+
+def figures(truth, report):
+    """Pairs (true, estimated) of all figures of a run."""
+    for true, found in zip(truth["steps"], report["steps"]):
+        for ours, theirs in PEAKS.items():
+            yield true["peak"][theirs], found[f"peak_{ours}"]
+        for name in AFTER:
+            if name in true:
+                yield true[name], found[name]
+
+
+def measure(binary, path, kind, truth):
+    """One row: bytes by which the run's peaks are off, and how many figures are."""
+    report = estimate(binary, path, truth)
+    row = {key: truth.get(key, kind) for key in KEY}
+    for ours, theirs in PEAKS.items():
+        true = max(step["peak"][theirs] for step in truth["steps"])
+        row[ours] = report["peak"][f"{ours}_bytes"] - true
+        row[f"{ours}_true"] = true
+    row["figures_off"] = sum(a != b for a, b in figures(truth, report))
+    row["figures"] = sum(1 for _ in figures(truth, report))
+    return row
+
+
+def matches(args, model, kind, truth):
+    return (truth["precision"] in PRECISIONS
+            and (not args.model or re.search(args.model, model))
+            and (not args.kind or args.kind == kind)
+            and (not args.batch or args.batch == truth["batch"])
+            and (not args.precision or args.precision == truth["precision"])
+            and (not args.optimizer or args.optimizer == truth["optimizer"])
+            and (not args.mode or args.mode == truth["mode"]))
+
+
+def measure_all(args):
+    with tempfile.TemporaryDirectory() as folder:
+        paths = unpack_models(folder)
+        jobs = [(path, kind, truth) for (model, kind), path in paths.items()
+                for truth in truths() if truth["model"] == model and matches(args, model, kind, truth)]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(lambda job: measure(args.binary, *job), jobs))
+
+
+def percent(row, name):
+    return 100 * row[name] / row[f"{name}_true"]
+
+
+def print_rows(rows):
+    print(f"{'model':16} {'kind':10} {'batch':>5} {'prec':5} {'optim':8} {'mode':5} "
+          f"{'true exact':>14} {'exact':>18} {'allocated':>18} {'reserved':>18}  off")
+    for row in rows:
+        cells = [f"{row[name]:+d} {percent(row, name):+.2f}%" for name in PEAKS]
+        print(f"{row['model']:16} {row['kind']:10} {row['batch']:5} {row['precision']:5} "
+              f"{row['optimizer']:8} {row['mode']:5} {row['exact_true']:14d} {cells[0]:>18} "
+              f"{cells[1]:>18} {cells[2]:>18}  {row['figures_off']}/{row['figures']}")
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def group_of(row):
+    if row["mode"] == "eval":
+        return "inference"
+    lost = "loses nothing" if row["kind"] in LOSES_NOTHING else "export for inference"
+    return f"training, {lost}"
+
+
+def print_summary(rows):
+    groups = {}
+    for row in rows:
+        groups.setdefault(group_of(row), []).append(row)
+    print("| | runs | figure | median | 95th percentile | worst | too low | to the byte |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in sorted(groups, reverse=True):
+        for figure in PEAKS:
+            errors = [percent(row, figure) for row in groups[name]]
+            sizes = [abs(error) for error in errors]
+            low = 100 * sum(error < 0 for error in errors) / len(errors)
+            right = 100 * sum(error == 0 for error in errors) / len(errors)
+            print(f"| {name} | {len(errors)} | {figure} | {statistics.median(sizes):.2f} % | "
+                  f"{percentile(sizes, 0.95):.2f} % | {max(sizes):.2f} % | {low:.0f} % | "
+                  f"{right:.0f} % |")
+
+
+def read_expected():
+    with EXPECTED.open(newline="") as file:
+        return {tuple(row[key] for key in KEY): row for row in csv.DictReader(file)}
+
+
+def write_expected(rows):
+    with EXPECTED.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def worse(row, before):
+    """The figures of `row` that are further off than the committed ones."""
+    return [name for name in ["exact", "allocated", "reserved", "figures_off"]
+            if abs(row[name]) > abs(int(before[name]))]
+
+
+def check(rows):
+    expected = read_expected()
+    problems = []
+    for row in rows:
+        key = tuple(str(row[name]) for name in KEY)
+        if key not in expected:
+            problems.append(f"{' '.join(key)}: not in expected.csv")
+            continue
+        problems += [f"{' '.join(key)}: {name} was {expected[key][name]} off, is {row[name]}"
+                     for name in worse(row, expected[key])]
+    for problem in problems[:20]:
+        print(problem)
+    print(f"{len(rows)} runs, {len(problems)} figures worse than committed")
+    return 1 if problems else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", default=str(ROOT / "build/release/onnxfit"))
+    parser.add_argument("--model", help="a regular expression")
+    parser.add_argument("--batch", type=int)
+    for name in ["kind", "precision", "optimizer", "mode"]:
+        parser.add_argument(f"--{name}")
+    for name in ["summary", "check", "update"]:
+        parser.add_argument(f"--{name}", action="store_true")
+    args = parser.parse_args()
+    rows = measure_all(args)
+    if args.check:
+        return check(rows)
+    if args.update:
+        write_expected(rows)
+    if not args.summary:
+        print_rows(rows)
+    print_summary(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

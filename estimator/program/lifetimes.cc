@@ -1,0 +1,129 @@
+#include "estimator/program/lifetimes.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace onnxfit {
+namespace {
+
+constexpr int64_t kBeforeAll = -1;
+
+size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+// How many modules two scopes have in common, from the outermost in.
+size_t Shared(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  size_t shared = 0;
+  while (shared < a.size() && shared < b.size() && a[shared] == b[shared]) ++shared;
+  return shared;
+}
+
+// ends[i][d]: the last call of the module call that is level d of the scope of call i.
+std::vector<std::vector<int64_t>> ModuleEnds(const std::vector<AtenCall>& calls) {
+  std::vector<std::vector<int64_t>> ends(calls.size());
+  for (size_t i = calls.size(); i-- > 0;) {
+    ends[i].assign(calls[i].scope.size(), static_cast<int64_t>(i));
+    if (i + 1 == calls.size()) continue;
+    const size_t shared = Shared(calls[i].scope, calls[i + 1].scope);
+    std::copy_n(ends[i + 1].begin(), shared, ends[i].begin());
+  }
+  return ends;
+}
+
+class Lifetimes {
+ public:
+  explicit Lifetimes(Program& program)
+      : program_(program),
+        ends_(ModuleEnds(program.calls)),
+        born_(program.values.size(), kBeforeAll),
+        last_(program.values.size(), kBeforeAll),
+        dies_(program.values.size(), kBeforeAll) {
+    for (size_t i = 0; i < program_.calls.size(); ++i) Follow(static_cast<int64_t>(i));
+  }
+
+  void Place(const std::vector<bool>& held) {
+    for (size_t name = 0; name < last_.size(); ++name) {
+      if (last_[name] == kBeforeAll) continue;
+      program_.calls[Index(last_[name])].last_reads.push_back(static_cast<NameId>(name));
+    }
+    // Names are dropped in the order in which the call mentions them first.
+    std::vector<bool> placed = held;
+    for (size_t i = 0; i < program_.calls.size(); ++i) {
+      for (const NameId name : Mentioned(program_.calls[i])) {
+        if (placed[Index(name)]) continue;
+        placed[Index(name)] = true;
+        program_.calls[Index(dies_[Index(name)])].dies.push_back(name);
+      }
+    }
+  }
+
+  void ExtendToEnd(NameId name) {
+    dies_[Index(name)] = static_cast<int64_t>(program_.calls.size()) - 1;
+  }
+
+ private:
+  static std::vector<NameId> Mentioned(const AtenCall& call) {
+    std::vector<NameId> names;
+    for (const NameId name : call.inputs) {
+      if (name != kNoName) names.push_back(name);
+    }
+    for (const NameId name : call.outputs) {
+      if (name != kNoName) names.push_back(name);
+    }
+    return names;
+  }
+
+  void Follow(int64_t i) {
+    const AtenCall& call = program_.calls[Index(i)];
+    for (const NameId name : call.inputs) {
+      if (name == kNoName) continue;
+      last_[Index(name)] = i;
+      Extend(name, EndOfModuleThatTook(name, i));
+    }
+    for (const NameId name : call.outputs) {
+      if (name == kNoName) continue;
+      born_[Index(name)] = i;
+      Extend(name, i);
+    }
+  }
+
+  void Extend(NameId name, int64_t to) { dies_[Index(name)] = std::max(dies_[Index(name)], to); }
+
+  // The outermost module call around call `i` that does not hold the birth of `name`.
+  int64_t EndOfModuleThatTook(NameId name, int64_t i) const {
+    static const std::vector<std::string> kOutside;
+    const int64_t born = born_[Index(name)];
+    const auto& birth = born == kBeforeAll ? kOutside : program_.calls[Index(born)].scope;
+    const size_t shared = Shared(birth, program_.calls[Index(i)].scope);
+    return shared < ends_[Index(i)].size() ? ends_[Index(i)][shared] : i;
+  }
+
+  Program& program_;
+  std::vector<std::vector<int64_t>> ends_;
+  std::vector<int64_t> born_;  // by name: the call that makes it
+  std::vector<int64_t> last_;  // by name: the last call that reads it
+  std::vector<int64_t> dies_;  // by name: the call after which it is dropped
+};
+
+// The module's own tensors and what the loop keeps.
+std::vector<bool> HeldNames(const Program& program, Mode mode) {
+  std::vector<bool> held(program.values.size());
+  const auto hold = [&](const std::vector<NameId>& names) {
+    for (const NameId name : names) held[Index(name)] = true;
+  };
+  hold(program.parameters);
+  hold(program.buffers);
+  if (mode == Mode::kEval) hold(program.outputs);
+  if (program.loss != kNoName) held[Index(program.loss)] = true;
+  return held;
+}
+
+}  // namespace
+
+void PlaceDeaths(Program& program, Mode mode) {
+  if (program.calls.empty()) return;
+  Lifetimes lifetimes(program);
+  for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
+  lifetimes.Place(HeldNames(program, mode));
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,16 @@
+// When Python's names let go of their values.  Internal to the room program/.
+#pragma once
+
+#include "estimator/base/settings.h"
+#include "estimator/program/program.h"
+
+namespace onnxfit {
+
+// Fills AtenCall::last_reads and AtenCall::dies.  A value lives until the last call that
+// reads it has returned and every module call that it was passed into has returned too:
+// the caller's frame holds the arguments.  The model's outputs, being arguments of the
+// loss function, live until that returns; in eval the loop holds them.
+// O(calls × depth of modules).
+void PlaceDeaths(Program& program, Mode mode);
+
+}  // namespace onnxfit

@@ -1,0 +1,18 @@
+// Which module call a node belongs to, as far as the file says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "estimator/graph/graph.h"
+
+namespace onnxfit {
+
+// Module paths from the outermost in, without the operator itself:
+//   node "/model/layer1/layer1.0/conv1/Conv"      -> model, layer1, layer1.0, conv1
+//   name_scopes "['layer1', 'layer1.0', 'conv2d']" -> layer1, layer1.0
+// The first is how TorchScript names nodes, the second what torch.export writes into
+// their metadata.  Empty where a node has neither.
+std::vector<std::string> ScopeOf(const Graph& graph, NodeId node);
+
+}  // namespace onnxfit

@@ -1,0 +1,202 @@
+#include "estimator/graph/control_flow.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "estimator/graph/loader.h"
+
+namespace onnxfit {
+namespace {
+
+std::string NameOf(const Graph& graph, ValueId value) {
+  return value == kNoValue ? "" : std::string(graph.values[static_cast<size_t>(value)].name);
+}
+
+std::string NamesOf(const Graph& graph, const std::vector<ValueId>& values) {
+  std::string names;
+  for (const ValueId value : values) names += (names.empty() ? "" : ", ") + NameOf(graph, value);
+  return names;
+}
+
+// A line for each node, "y = Add(x, w) float32[2, 4]", then one for each warning.
+std::string FlatText(std::string_view model, int64_t batch) {
+  const DimBinding binding{.batch = batch, .dims = {}, .inputs = {}};
+  Warnings warnings;
+  const Graph graph = InlineControlFlow(ParseGraph(model), binding, warnings);
+  const Shapes shapes = BindShapes(graph, binding);
+  std::string text = "\n";
+  for (const Node& node : graph.nodes) {
+    const auto first = static_cast<size_t>(node.outputs[0]);
+    text += fmt::format("{} = {}({}) {}\n", NamesOf(graph, node.outputs), node.op_type,
+                        NamesOf(graph, node.inputs), ToString(shapes.types[first].tensor));
+  }
+  for (const Warning& warning : warnings) text += warning.code + " " + warning.text + "\n";
+  return text;
+}
+
+TEST_CASE("a graph without control flow stays as it is") {
+  CHECK(FlatText("g (float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }", 2) ==
+        "\ny = Relu(x) float32[2, 4]\n");
+}
+
+// The condition holds for a batch of 1 alone.
+constexpr std::string_view kIf = R"(
+    g (float[N, 1, 4] x) => (float[A, B] y)
+    <int64[1] from = {0}, int64[1] to = {1}, int64[1] one = {1}> {
+      shape = Shape(x)
+      batch = Slice(shape, from, to)
+      equal = Equal(batch, one)
+      [choose] y = If<
+        then_branch = yes () => (float t) {
+          axes = Constant<value = int64[1] {0}>()
+          s = Squeeze(x, axes)
+          t = Relu(s)
+        },
+        else_branch = no () => (float e) {
+          axes = Constant<value = int64[1] {1}>()
+          e = Squeeze(x, axes)
+        }>(equal)
+      z = Neg(y)
+    })";
+
+TEST_CASE("an If becomes the branch that runs") {
+  CHECK(FlatText(kIf, 1) == R"(
+shape = Shape(x) int64[3]
+batch = Slice(shape, from, to) int64[1]
+equal = Equal(batch, one) bool[1]
+axes = Constant() int64[1]
+s = Squeeze(x, axes) float32[1, 4]
+y = Relu(s) float32[1, 4]
+z = Neg(y) float32[1, 4]
+)");
+  CHECK(FlatText(kIf, 3) == R"(
+shape = Shape(x) int64[3]
+batch = Slice(shape, from, to) int64[1]
+equal = Equal(batch, one) bool[1]
+axes = Constant() int64[1]
+y = Squeeze(x, axes) float32[3, 4]
+z = Neg(y) float32[3, 4]
+)");
+}
+
+TEST_CASE("an If whose condition depends on data becomes the larger branch") {
+  CHECK(FlatText(R"(
+    g (float[N, 4] x, bool[1] c) => (float[A, B] y) {
+      [choose] y = If<
+        then_branch = yes () => (float t) { t = Relu(x) },
+        else_branch = no () => (float e) { e = Concat<axis = 0>(x, x) }>(c)
+    })",
+                 2) == R"(
+y = Concat(x, x) float32[4, 4]
+OF103 which branch of the If 'choose' runs depends on data: else_branch is taken, whose outputs are 64 B
+)");
+}
+
+TEST_CASE("a branch may hand through what lies outside, or one value twice") {
+  CHECK(FlatText(R"(
+    g (float[N, 4] x) => (float[A, B] y, float[C, D] z, float[E, F] w)
+    <bool[1] yes = {1}> {
+      y, z, w = If<
+        then_branch = a () => (float x, float r, float r) { r = Relu(x) },
+        else_branch = b () => (float x, float x, float x) { }>(yes)
+    })",
+                 2) == R"(
+z = Relu(x) float32[2, 4]
+y = Identity(x) float32[2, 4]
+w = Identity(z) float32[2, 4]
+)");
+}
+
+TEST_CASE("branches inside branches, and names that are taken") {
+  CHECK(FlatText(R"(
+    g (float[N, 4] x) => (float[A, B] y) <bool[1] yes = {1}, bool[1] no = {0}> {
+      h = Neg(x)
+      [outer] y = If<
+        then_branch = a () => (float t) {
+          h2 = Relu(x)
+          [inner] t = If<
+            then_branch = c () => (float t2) { t2 = Abs(h2) },
+            else_branch = d () => (float t3) {
+              h3 = Exp(h2)
+              t3 = Add(h3, h)
+            }>(no)
+        },
+        else_branch = b () => (float e) { e = Identity(x) }>(yes)
+      [again] h3 = If<
+        then_branch = a () => (float t) { h2 = Log(x) t = Sqrt(h2) },
+        else_branch = b () => (float e) { e = Identity(x) }>(yes)
+    })",
+                 2) == R"(
+h = Neg(x) float32[2, 4]
+h2 = Relu(x) float32[2, 4]
+inner/h3 = Exp(h2) float32[2, 4]
+y = Add(inner/h3, h) float32[2, 4]
+again/h2 = Log(x) float32[2, 4]
+h3 = Sqrt(again/h2) float32[2, 4]
+)");
+}
+
+TEST_CASE("a Loop becomes its body, once") {
+  CHECK(FlatText(R"(
+    g (float[N, 4] x) => (float[A, B] last, float[C, D, E] all)
+    <int64 trips = {3}, bool go = {1}> {
+      [repeat] last, all = Loop<
+        body = step (int64 i, bool c, float v) => (bool c2, float v2, float item) {
+          c2 = Identity(c)
+          f = CastLike(i, v)
+          v2 = Add(v, f)
+          item = Relu(v2)
+        }>(trips, go, x)
+    })",
+                 2) == R"(
+i = Constant() int64[]
+c = Constant() bool[]
+c2 = Identity(c) bool[]
+f = CastLike(i, x) float32[]
+last = Add(x, f) float32[2, 4]
+item = Relu(last) float32[2, 4]
+all/each/axes = Constant() int64[1]
+all/each = Unsqueeze(item, all/each/axes) float32[1, 2, 4]
+all = Concat(all/each, all/each, all/each) float32[3, 2, 4]
+OF103 the Loop 'repeat' runs up to 3 times: its body is counted once
+)");
+}
+
+TEST_CASE("how often a while loop runs is not known") {
+  CHECK(FlatText(R"(
+    g (float[N, 4] x, bool go) => (float[A, B] last) {
+      last = Loop<
+        body = step (int64 i, bool c, float v) => (bool c, float v2) { v2 = Neg(v) }>( , go, x)
+    })",
+                 2) == R"(
+i = Constant() int64[]
+c = Constant() bool[]
+last = Neg(x) float32[2, 4]
+OF103 the Loop 'Loop #0' runs an unknown number of times: its body is counted once
+)");
+}
+
+TEST_CASE("an If without a branch is refused") {
+  try {
+    FlatText("g (float[N] x, bool c) => (float y) { y = If(c) }", 2);
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()) ==
+          "<text>: node 'If #0': a graph was expected in its attribute 'then_branch', found none");
+  }
+}
+
+TEST_CASE("a dimension that stays free is an error here too") {
+  Warnings warnings;
+  const Graph graph = ParseGraph(
+      "g (float[N, K] x, bool c) => (float y) { y = If<then_branch = a () => (float x) {}, "
+      "else_branch = b () => (float x) {}>(c) }");
+  CHECK_THROWS_WITH_AS(InlineControlFlow(graph, {}, warnings),
+                       "<text>: input 'x': dimension 'K' is free (try: --dim K=512)", Error);
+}
+
+}  // namespace
+}  // namespace onnxfit

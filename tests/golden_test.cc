@@ -1,0 +1,59 @@
+// Whole reports of the text models, compared with the files in tests/golden/.  After a
+// change that is meant: ONNXFIT_UPDATE_GOLDEN=1 build/dev/tests/golden_test, then read
+// the difference.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "estimator/fit/estimate.h"
+#include "estimator/graph/loader.h"
+#include "estimator/report/text.h"
+
+namespace onnxfit {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = ONNXFIT_SOURCE_DIR;
+
+std::string Read(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// The report of a model at batch 16, with the model called by its name alone.
+std::string Report(const fs::path& path) {
+  Graph graph = LoadGraph(path);
+  graph.path = path.filename().string();
+  return ToText(MakeEstimate(graph, {.binding = {.batch = 16}}), {.rows = 100});
+}
+
+std::vector<fs::path> TextModels() {
+  std::vector<fs::path> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kRoot / "models")) {
+    if (entry.path().extension() == ".onnxtxt") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+TEST_CASE("reports of the text models are as they were") {
+  const bool update = std::getenv("ONNXFIT_UPDATE_GOLDEN") != nullptr;
+  for (const fs::path& path : TextModels()) {
+    CAPTURE(path.filename().string());
+    const fs::path golden = kRoot / "tests/golden" / path.filename().replace_extension(".txt");
+    const std::string report = Report(path);
+    if (update) std::ofstream(golden) << report;
+    CHECK(report == Read(golden));
+  }
+}
+
+}  // namespace
+}  // namespace onnxfit
