@@ -50,7 +50,7 @@ TEST_CASE("a name dies when what was given it has returned") {
        "1:2 2:2 0:3 3:3 4:3 "},
       {"one module after the other", {{"a"}, {"b"}, {"b"}, {"c"}}, "0:0 1:2 2:2 3:3 4:3 "},
       {"a module inside: its own values die at once", {{"a"}, {"a"}, {"a"}, {"b"}},
-       "1:2 2:2 0:2 3:3 4:3 "},
+       "0:2 1:2 2:2 3:3 4:3 "},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);

@@ -13,9 +13,15 @@ const TensorType& TypeOf(Lowering& lowering, NameId name) {
   return lowering.program().values[static_cast<size_t>(name)].type;
 }
 
-NameId AddLabels(Lowering& lowering, const TensorType& type) {
-  const NameId labels = lowering.NewName("labels", type);
-  lowering.program().inputs.push_back(labels);
+
+// One class index for each row, or for each pixel.
+TensorType LabelType(const TensorType& logits) {
+  TensorType labels = {DType::kInt64, logits.dims};
+  if (labels.dims.size() > 3) {
+    labels.dims.erase(labels.dims.begin() + 1);
+  } else if (!labels.dims.empty()) {
+    labels.dims.pop_back();
+  }
   return labels;
 }
 
@@ -29,19 +35,7 @@ NameId FlattenTokens(Lowering& lowering, NameId logits) {
   return view;
 }
 
-// One class index for each row, or for each pixel.
-TensorType LabelType(const TensorType& logits) {
-  TensorType labels = {DType::kInt64, logits.dims};
-  if (labels.dims.size() > 3) {
-    labels.dims.erase(labels.dims.begin() + 1);
-  } else if (!labels.dims.empty()) {
-    labels.dims.pop_back();
-  }
-  return labels;
-}
-
-void AppendCrossEntropy(Lowering& lowering, NameId output) {
-  const NameId labels = AddLabels(lowering, LabelType(TypeOf(lowering, output)));
+void AppendCrossEntropy(Lowering& lowering, NameId output, NameId labels) {
   const NameId logits = FlattenTokens(lowering, output);
   const TensorType type = TypeOf(lowering, logits);
   const NameId log_probabilities = lowering.NewName("log_probabilities", type);
@@ -53,7 +47,7 @@ void AppendCrossEntropy(Lowering& lowering, NameId output) {
 }
 
 // Logits of 16 bits are taken in fp32 (transformers, loss/loss_utils.py: ForCausalLMLoss).
-void AppendCausalLm(Lowering& lowering, NameId output) {
+void AppendCausalLm(Lowering& lowering, NameId output, NameId labels) {
   TensorType type = TypeOf(lowering, output);
   NameId logits = output;
   if (BitsOf(type.dtype) == 16) {
@@ -61,12 +55,11 @@ void AppendCausalLm(Lowering& lowering, NameId output) {
     logits = lowering.NewName("logits.float", type);
     lowering.Emit("to", {output}, {logits});
   }
-  AppendCrossEntropy(lowering, logits);
+  AppendCrossEntropy(lowering, logits, labels);
 }
 
-void AppendMse(Lowering& lowering, NameId output) {
+void AppendMse(Lowering& lowering, NameId output, NameId target) {
   const TensorType type = TypeOf(lowering, output);
-  const NameId target = AddLabels(lowering, type);
   const NameId loss = lowering.NewName("loss", {type.dtype, {}});
   lowering.Emit("mse_loss", {output, target}, {loss});
   lowering.program().loss = loss;
@@ -92,15 +85,24 @@ ValueId FindLossOutput(const Graph& graph, const Shapes& shapes,
                .hint = std::string(near)});
 }
 
-void AppendLoss(Lowering& lowering, NameId output, Loss loss) {
+NameId AddLabels(Lowering& lowering, NameId output, Loss loss) {
+  if (loss == Loss::kNone) return kNoName;
+  const TensorType type = TypeOf(lowering, output);
+  const NameId labels =
+      lowering.NewName("labels", loss == Loss::kMse ? type : LabelType(type));
+  lowering.program().inputs.push_back(labels);
+  return labels;
+}
+
+void AppendLoss(Lowering& lowering, NameId output, NameId labels, Loss loss) {
   lowering.SetPlace("loss");
   switch (loss) {
     case Loss::kCrossEntropy:
-      return AppendCrossEntropy(lowering, output);
+      return AppendCrossEntropy(lowering, output, labels);
     case Loss::kCausalLm:
-      return AppendCausalLm(lowering, output);
+      return AppendCausalLm(lowering, output, labels);
     case Loss::kMse:
-      return AppendMse(lowering, output);
+      return AppendMse(lowering, output, labels);
     case Loss::kNone:  // the output is the loss itself
       lowering.program().loss = output;
   }

@@ -9,9 +9,12 @@ namespace onnxfit {
 // Throws Error where settings.loss_output names no output; kNoValue where none is left.
 ValueId FindLossOutput(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings);
 
-// Appends the loss of `output` to the program, with its labels as one more input.  Cross
-// entropy takes [N, C] as it is, [N, S, V] as [N·S, V], [N, C, H, W …] with the classes
-// in dimension 1.
-void AppendLoss(Lowering& lowering, NameId output, Loss loss);
+// The labels that the loss takes with `output`, as one more input of the program: a batch
+// has them in eval too.  kNoName where the loss takes none.
+NameId AddLabels(Lowering& lowering, NameId output, Loss loss);
+
+// Appends the loss of `output` to the program.  Cross entropy takes [N, C] as it is,
+// [N, S, V] as [N·S, V], [N, C, H, W …] with the classes in dimension 1.
+void AppendLoss(Lowering& lowering, NameId output, NameId labels, Loss loss);
 
 }  // namespace onnxfit

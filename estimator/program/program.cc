@@ -74,8 +74,10 @@ Program BuildProgram(const Graph& graph, const Shapes& shapes, const Roles& role
   for (const ValueId output : graph.outputs) {
     lowering.program().outputs.push_back(lowering.TensorOf(output));
   }
-  if (loss_output != kNoValue && settings.mode == Mode::kTrain) {
-    AppendLoss(lowering, lowering.TensorOf(loss_output), settings.loss);
+  if (loss_output != kNoValue) {
+    const NameId output = lowering.TensorOf(loss_output);
+    const NameId labels = AddLabels(lowering, output, settings.loss);
+    if (settings.mode == Mode::kTrain) AppendLoss(lowering, output, labels, settings.loss);
   }
   Program program = lowering.TakeProgram();
   DropUnread(program);
