@@ -77,8 +77,8 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          SetText(t, "the name of an output", o.request.settings.loss_output);
        }},
-      {"--in-place", "", "I", kGroup, "activations and sums write over their input where legal, or never",
-       "auto",
+      {"--in-place", "", "I", kGroup,
+       "activations and sums write over their input where legal, or never", "auto",
        [](const Typed& t, Options& o) {
          o.request.settings.in_place = ParseChoice(t, kInPlaceUses);
        }},

@@ -37,8 +37,10 @@ const Vector kVectors[] = {
      24 * kMiB,
      40 * kMiB},
     {"V7: 99.5 of 100 MiB", {100 * kMiB, kBigFree, 199 * kMiB / 2}, 100 * kMiB, 100 * kMiB},
-    {"V8: a hole that is too small", {100 * kMiB, kBigFree, 40 * kMiB, 61 * kMiB},
-     102 * kMiB, 162 * kMiB},
+    {"V8: a hole that is too small",
+     {100 * kMiB, kBigFree, 40 * kMiB, 61 * kMiB},
+     102 * kMiB,
+     162 * kMiB},
     {"nothing asked, nothing held", {0}, 0, 0},
 };
 

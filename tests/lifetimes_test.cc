@@ -1,8 +1,8 @@
+#include "estimator/program/lifetimes.h"
+
 #include <doctest/doctest.h>
 
 #include <string>
-
-#include "estimator/program/lifetimes.h"
 
 namespace onnxfit {
 namespace {
@@ -44,12 +44,15 @@ TEST_CASE("a name dies when what was given it has returned") {
     const char* train;
   };
   const Row rows[] = {
-      {"without modules: after the last call that reads it", {{}, {}, {}, {}},
+      {"without modules: after the last call that reads it",
+       {{}, {}, {}, {}},
        "0:0 1:2 2:2 3:3 4:3 "},
-      {"an argument lives until its module returns", {{"m"}, {"m", "b"}, {"m", "b"}, {"m"}},
+      {"an argument lives until its module returns",
+       {{"m"}, {"m", "b"}, {"m", "b"}, {"m"}},
        "1:2 2:2 0:3 3:3 4:3 "},
       {"one module after the other", {{"a"}, {"b"}, {"b"}, {"c"}}, "0:0 1:2 2:2 3:3 4:3 "},
-      {"a module inside: its own values die at once", {{"a"}, {"a"}, {"a"}, {"b"}},
+      {"a module inside: its own values die at once",
+       {{"a"}, {"a"}, {"a"}, {"b"}},
        "0:2 1:2 2:2 3:3 4:3 "},
   };
   for (const Row& row : rows) {

@@ -1,9 +1,9 @@
+#include "estimator/eager/op_rule.h"
+
 #include <doctest/doctest.h>
 
 #include <set>
 #include <string>
-
-#include "estimator/eager/op_rule.h"
 
 namespace onnxfit {
 namespace {

@@ -8,9 +8,9 @@ namespace onnxfit {
 namespace {
 
 std::string ProgramText(const std::string& body) {
-  return ToString(Build("net (float[2, 8] x) => (float[2, 8] y) { " + body + " }",
-                        {.mode = Mode::kEval})
-                      .program);
+  return ToString(
+      Build("net (float[2, 8] x) => (float[2, 8] y) { " + body + " }", {.mode = Mode::kEval})
+          .program);
 }
 
 TEST_CASE("what exporters write as several nodes is one call") {
@@ -21,8 +21,7 @@ TEST_CASE("what exporters write as several nodes is one call") {
   };
   const Row rows[] = {
       {"silu", "[s] a = Sigmoid (x) [m] y = Mul (x, a)", "\n%y = silu(%x)  # m\n"},
-      {"silu, other way round", "[s] a = Sigmoid (x) [m] y = Mul (a, x)",
-       "\n%y = silu(%x)  # m\n"},
+      {"silu, other way round", "[s] a = Sigmoid (x) [m] y = Mul (a, x)", "\n%y = silu(%x)  # m\n"},
       {"hardswish", "[s] a = HardSigmoid (x) [m] y = Mul (x, a)", "\n%y = hardswish(%x)  # m\n"},
       {"a gate of something else", "[n] n = Neg (x) [s] a = Sigmoid (n) [m] y = Mul (x, a)",
        "\n%n = neg(%x)  # n\n%a = sigmoid(%n)  # s\n%y = mul(%x, %a)  # m\n"},

@@ -1,10 +1,11 @@
+#include "estimator/memory/timeline.h"
+
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
-#include "estimator/memory/timeline.h"
 
 namespace onnxfit {
 namespace {

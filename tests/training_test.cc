@@ -30,11 +30,13 @@ optimizer
 
 TEST_CASE("AdamW makes its state in the first step and a list of roots in each") {
   const std::string text = TraceText(kMatMulRelu, {.optimizer = Optimizer::kAdamW, .steps = 2});
-  const std::string first = "optimizer +w1.exp_avg:128 +w1.exp_avg_sq:128 +w2.exp_avg:64 "
-                            "+w2.exp_avg_sq:64 +optimizer temporary:128 +optimizer temporary:64 "
-                            "-optimizer temporary -optimizer temporary\n";
-  const std::string second = "optimizer +optimizer temporary:128 +optimizer temporary:64 "
-                             "-optimizer temporary -optimizer temporary\n";
+  const std::string first =
+      "optimizer +w1.exp_avg:128 +w1.exp_avg_sq:128 +w2.exp_avg:64 "
+      "+w2.exp_avg_sq:64 +optimizer temporary:128 +optimizer temporary:64 "
+      "-optimizer temporary -optimizer temporary\n";
+  const std::string second =
+      "optimizer +optimizer temporary:128 +optimizer temporary:64 "
+      "-optimizer temporary -optimizer temporary\n";
   CHECK(text.find(first) != std::string::npos);
   CHECK(text.ends_with(second));
 }
@@ -90,11 +92,11 @@ TEST_CASE("a call writes over an input that nobody reads, saved or holds") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
-    const std::string text =
-        TraceText("net (float[4, 8] x, float[1, 8] v) => (float[4, 8] y) "
-                  "< float[8, 8] w = [\"location\": \"none\"] > { " +
-                      std::string(row.body) + " }",
-                  {.optimizer = Optimizer::kSgd, .mode = row.mode, .steps = 1});
+    const std::string text = TraceText(
+        "net (float[4, 8] x, float[1, 8] v) => (float[4, 8] y) "
+        "< float[8, 8] w = [\"location\": \"none\"] > { " +
+            std::string(row.body) + " }",
+        {.optimizer = Optimizer::kSgd, .mode = row.mode, .steps = 1});
     std::string forward = text.substr(text.find("+labels:"));
     forward = forward.substr(forward.find(' ') + 1);
     const std::string workspace = "+cuBLAS workspace:8519680 ";

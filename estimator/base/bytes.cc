@@ -14,8 +14,8 @@ namespace onnxfit {
 namespace {
 
 [[noreturn]] void RefuseOverflow() {
-  throw Error({.text = "sizes above 2^63 bytes cannot be counted",
-               .hint = "a smaller batch or dimension"});
+  throw Error(
+      {.text = "sizes above 2^63 bytes cannot be counted", .hint = "a smaller batch or dimension"});
 }
 
 struct Unit {
@@ -24,9 +24,9 @@ struct Unit {
 };
 
 constexpr Unit kUnits[] = {
-    {"", 1},      {"b", 1},     {"k", kKiB},   {"kib", kKiB}, {"kb", kKiB}, {"m", kMiB},
-    {"mib", kMiB}, {"mb", kMiB}, {"g", kGiB},   {"gib", kGiB}, {"gb", kGiB},
-    {"t", 1024 * kGiB}, {"tib", 1024 * kGiB}, {"tb", 1024 * kGiB},
+    {"", 1},      {"b", 1},           {"k", kKiB},          {"kib", kKiB},       {"kb", kKiB},
+    {"m", kMiB},  {"mib", kMiB},      {"mb", kMiB},         {"g", kGiB},         {"gib", kGiB},
+    {"gb", kGiB}, {"t", 1024 * kGiB}, {"tib", 1024 * kGiB}, {"tb", 1024 * kGiB},
 };
 
 std::string Lower(std::string_view text) {

@@ -14,7 +14,16 @@ namespace onnxfit {
 enum class Precision : uint8_t { kFp32, kBf16, kFp16, kFp64 };
 
 enum class Optimizer : uint8_t {
-  kNone, kSgd, kSgdMomentum, kAdam, kAdamW, kRmsprop, kAdagrad, kAdafactor, kLion, kAdamW8bit,
+  kNone,
+  kSgd,
+  kSgdMomentum,
+  kAdam,
+  kAdamW,
+  kRmsprop,
+  kAdagrad,
+  kAdafactor,
+  kLion,
+  kAdamW8bit,
 };
 
 enum class Mode : uint8_t { kTrain, kEval };
@@ -41,11 +50,11 @@ inline constexpr Spelling<Precision> kPrecisions[] = {
 };
 
 inline constexpr Spelling<Optimizer> kOptimizers[] = {
-    {"none", Optimizer::kNone},           {"sgd", Optimizer::kSgd},
-    {"sgdm", Optimizer::kSgdMomentum},    {"adam", Optimizer::kAdam},
-    {"adamw", Optimizer::kAdamW},         {"rmsprop", Optimizer::kRmsprop},
-    {"adagrad", Optimizer::kAdagrad},     {"adafactor", Optimizer::kAdafactor},
-    {"lion", Optimizer::kLion},           {"adamw-8bit", Optimizer::kAdamW8bit},
+    {"none", Optimizer::kNone},        {"sgd", Optimizer::kSgd},
+    {"sgdm", Optimizer::kSgdMomentum}, {"adam", Optimizer::kAdam},
+    {"adamw", Optimizer::kAdamW},      {"rmsprop", Optimizer::kRmsprop},
+    {"adagrad", Optimizer::kAdagrad},  {"adafactor", Optimizer::kAdafactor},
+    {"lion", Optimizer::kLion},        {"adamw-8bit", Optimizer::kAdamW8bit},
 };
 
 inline constexpr Spelling<Mode> kModes[] = {{"train", Mode::kTrain}, {"eval", Mode::kEval}};
@@ -82,7 +91,7 @@ struct TrainingSettings {
   Loss loss = Loss::kCrossEntropy;
   std::string loss_output = {};  // which output the loss takes; "" is the first of floats
   InPlaceUse in_place = InPlaceUse::kAuto;
-  int steps = 3;            // peaks settle with the third step
+  int steps = 3;  // peaks settle with the third step
 };
 
 }  // namespace onnxfit

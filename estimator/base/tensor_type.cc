@@ -18,20 +18,20 @@ struct DTypeRow {
 
 // By number; source: onnx.proto (ONNX 1.23.2), enum TensorProto.DataType.
 constexpr DTypeRow kDTypes[] = {
-    {"undefined", 0, Family::kOther},      {"float32", 32, Family::kFloat},
-    {"uint8", 8, Family::kInteger},        {"int8", 8, Family::kInteger},
-    {"uint16", 16, Family::kInteger},      {"int16", 16, Family::kInteger},
-    {"int32", 32, Family::kInteger},       {"int64", 64, Family::kInteger},
-    {"string", 0, Family::kOther},         {"bool", 8, Family::kOther},
-    {"float16", 16, Family::kFloat},       {"float64", 64, Family::kFloat},
-    {"uint32", 32, Family::kInteger},      {"uint64", 64, Family::kInteger},
-    {"complex64", 64, Family::kOther},     {"complex128", 128, Family::kOther},
-    {"bfloat16", 16, Family::kFloat},      {"float8_e4m3fn", 8, Family::kFloat},
+    {"undefined", 0, Family::kOther},       {"float32", 32, Family::kFloat},
+    {"uint8", 8, Family::kInteger},         {"int8", 8, Family::kInteger},
+    {"uint16", 16, Family::kInteger},       {"int16", 16, Family::kInteger},
+    {"int32", 32, Family::kInteger},        {"int64", 64, Family::kInteger},
+    {"string", 0, Family::kOther},          {"bool", 8, Family::kOther},
+    {"float16", 16, Family::kFloat},        {"float64", 64, Family::kFloat},
+    {"uint32", 32, Family::kInteger},       {"uint64", 64, Family::kInteger},
+    {"complex64", 64, Family::kOther},      {"complex128", 128, Family::kOther},
+    {"bfloat16", 16, Family::kFloat},       {"float8_e4m3fn", 8, Family::kFloat},
     {"float8_e4m3fnuz", 8, Family::kFloat}, {"float8_e5m2", 8, Family::kFloat},
     {"float8_e5m2fnuz", 8, Family::kFloat}, {"uint4", 4, Family::kInteger},
-    {"int4", 4, Family::kInteger},         {"float4_e2m1fn", 4, Family::kFloat},
-    {"float8_e8m0fnu", 8, Family::kFloat}, {"uint2", 2, Family::kInteger},
-    {"int2", 2, Family::kInteger},         {"float6_e2m3", 6, Family::kFloat},
+    {"int4", 4, Family::kInteger},          {"float4_e2m1fn", 4, Family::kFloat},
+    {"float8_e8m0fnu", 8, Family::kFloat},  {"uint2", 2, Family::kInteger},
+    {"int2", 2, Family::kInteger},          {"float6_e2m3", 6, Family::kFloat},
     {"float6_e3m2", 6, Family::kFloat},
 };
 

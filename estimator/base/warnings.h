@@ -4,12 +4,12 @@
 namespace onnxfit::warning {
 
 // 1xx: what the file says or lost.
-inline constexpr char kFoldedBatchNorm[] = "OF101";    // batch norms folded into convolutions
-inline constexpr char kUnknownOperator[] = "OF102";    // no row: inputs and outputs are kept
-inline constexpr char kUnknownBranch[] = "OF103";      // If or Loop: the larger one is taken
-inline constexpr char kReboundBatch[] = "OF104";       // a batch written in the file was changed
-inline constexpr char kStoredShape[] = "OF105";        // a shape was believed, not inferred
-inline constexpr char kNoLoss[] = "OF107";             // no output that a loss could take
-inline constexpr char kNotTrainable[] = "OF108";       // nothing to train on the way to the loss
+inline constexpr char kFoldedBatchNorm[] = "OF101";  // batch norms folded into convolutions
+inline constexpr char kUnknownOperator[] = "OF102";  // no row: inputs and outputs are kept
+inline constexpr char kUnknownBranch[] = "OF103";    // If or Loop: the larger one is taken
+inline constexpr char kReboundBatch[] = "OF104";     // a batch written in the file was changed
+inline constexpr char kStoredShape[] = "OF105";      // a shape was believed, not inferred
+inline constexpr char kNoLoss[] = "OF107";           // no output that a loss could take
+inline constexpr char kNotTrainable[] = "OF108";     // nothing to train on the way to the loss
 
 }  // namespace onnxfit::warning

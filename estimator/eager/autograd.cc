@@ -126,12 +126,10 @@ class Engine {
     const NameId name = runner_.program().calls[static_cast<size_t>(call)].inputs[input];
     if (machine_.tensor(gradient).dims != wanted.dims) {
       const TensorType summed = {machine_.tensor(gradient).dtype, wanted.dims};
-      machine_.Release(
-          std::exchange(gradient, machine_.New(summed, runner_.GradientLabel(name))));
+      machine_.Release(std::exchange(gradient, machine_.New(summed, runner_.GradientLabel(name))));
     }
     if (machine_.tensor(gradient).dtype != wanted.dtype) {
-      machine_.Release(
-          std::exchange(gradient, machine_.New(wanted, runner_.GradientLabel(name))));
+      machine_.Release(std::exchange(gradient, machine_.New(wanted, runner_.GradientLabel(name))));
     }
   }
 

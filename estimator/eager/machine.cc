@@ -107,9 +107,7 @@ void Machine::ReleaseNode(GradNodeId node) {
   Sweep();
 }
 
-Kind Machine::kind(TensorId tensor) const {
-  return kinds_[Index(this->tensor(tensor).storage)];
-}
+Kind Machine::kind(TensorId tensor) const { return kinds_[Index(this->tensor(tensor).storage)]; }
 
 void Machine::SetKind(TensorId tensor, Kind kind) {
   const BufferId storage = At(tensor).storage;
@@ -210,8 +208,8 @@ ViewStrides StridesOfView(const Tensor& tensor, const Dims& dims) {
   int64_t view_numel = 1;
   for (size_t i = tensor.dims.size(); i-- > 0;) {
     tensor_numel *= tensor.dims[i];
-    const bool chunk_ends = i == 0 || (tensor.dims[i - 1] != 1 &&
-                                       tensor.strides[i - 1] != tensor_numel * chunk_stride);
+    const bool chunk_ends =
+        i == 0 || (tensor.dims[i - 1] != 1 && tensor.strides[i - 1] != tensor_numel * chunk_stride);
     if (!chunk_ends) continue;
     while (at >= 0 && (view_numel < tensor_numel || dims[static_cast<size_t>(at)] == 1)) {
       view.strides[static_cast<size_t>(at)] = view_numel * chunk_stride;

@@ -39,13 +39,13 @@ struct Tensor {
 struct GradNode {
   static constexpr int32_t kLeaf = -1;
 
-  int32_t call = kLeaf;         // index of the call; kLeaf: accumulates into a parameter
-  int32_t parameter = -1;       // of a leaf
-  int64_t sequence = 0;         // later calls have larger ones
+  int32_t call = kLeaf;    // index of the call; kLeaf: accumulates into a parameter
+  int32_t parameter = -1;  // of a leaf
+  int64_t sequence = 0;    // later calls have larger ones
   int32_t outputs = 1;
   std::vector<Edge> next = {};       // by input; kNoGradNode where no gradient is wanted
   std::vector<TensorId> saved = {};  // one reference each
-  int32_t references = 0;       // by tensors and by the nodes before it
+  int32_t references = 0;            // by tensors and by the nodes before it
 };
 
 class Machine {

@@ -114,7 +114,7 @@ struct OpRule {
   std::string_view name = {};
   Alias alias = Alias::kNone;
   InPlace in_place = InPlace::kNever;
-  bool variadic = false;  // every input is as input 0: its gradient, its reads
+  bool variadic = false;          // every input is as input 0: its gradient, its reads
   bool keeps_everything = false;  // saves all inputs and outputs: an operator we do not know
   std::array<Gradient, 5> gradients = {};
   std::array<AuxTensor, 3> aux = {};

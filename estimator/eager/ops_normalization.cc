@@ -34,8 +34,7 @@ constexpr OpRule kRules[] = {
                    Reads({})},
      .aux = {{{"mean", PerRow}, {"rstd", PerRow}}}},
     // With a fixed mean and variance nothing is computed, and nothing but the input kept.
-    {.name = "batch_norm_inference",
-     .gradients = {Reads(In(1)), Reads(In(0)), Reads({})}},
+    {.name = "batch_norm_inference", .gradients = {Reads(In(1)), Reads(In(0)), Reads({})}},
     {.name = "softmax", .gradients = {Reads(Out(0))}},
     {.name = "log_softmax", .gradients = {Reads(Out(0))}},
 };

@@ -8,9 +8,7 @@ namespace {
 TensorType Indices(const CallTypes& call) { return {DType::kInt64, call.outputs[0].dims}; }
 
 constexpr OpRule kRules[] = {
-    {.name = "max_pool2d",
-     .gradients = {Reads(In(0) | Aux(0))},
-     .aux = {{{"indices", Indices}}}},
+    {.name = "max_pool2d", .gradients = {Reads(In(0) | Aux(0))}, .aux = {{{"indices", Indices}}}},
     {.name = "avg_pool2d", .gradients = {Reads(In(0))}},
     {.name = "adaptive_avg_pool2d", .gradients = {Reads(In(0))}},
     // Means keep nothing; their gradient has the input's full size.

@@ -220,9 +220,8 @@ TensorId Runner::MakeView(const AtenCall& call, const OpRule& rule, const Tensor
 void Runner::Record(int32_t index, const Frame& frame) {
   const AtenCall& call = program_.calls[Index(index)];
   const bool differentiable =
-      std::any_of(call.outputs.begin(), call.outputs.end(), [&](NameId name) {
-        return name != kNoName && IsFloat(TypeOf(name).dtype);
-      });
+      std::any_of(call.outputs.begin(), call.outputs.end(),
+                  [&](NameId name) { return name != kNoName && IsFloat(TypeOf(name).dtype); });
   if (!differentiable) return;
   std::vector<Edge> next = NextEdges(index, frame);
   const bool wanted = std::any_of(next.begin(), next.end(),
@@ -388,9 +387,7 @@ std::vector<TensorType> Runner::TypesOf(const std::vector<NameId>& names) const 
   return types;
 }
 
-const TensorType& Runner::TypeOf(NameId name) const {
-  return program_.values[Index(name)].type;
-}
+const TensorType& Runner::TypeOf(NameId name) const { return program_.values[Index(name)].type; }
 
 LabelId Runner::GradientLabel(NameId name) {
   LabelId& label = gradient_labels_[Index(name)];

@@ -63,7 +63,8 @@ class Runner {
   TensorId MakeOutput(int32_t index, size_t output, Frame& frame);
   bool MayOverwrite(int32_t index, const Frame& frame) const;
   TensorId Overwrite(int32_t index, Frame& frame);
-  TensorId MakeView(const AtenCall& call, const OpRule& rule, const TensorType& type, TensorId input);
+  TensorId MakeView(const AtenCall& call, const OpRule& rule, const TensorType& type,
+                    TensorId input);
   void Record(int32_t index, const Frame& frame);
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame);
   std::vector<TensorId> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
@@ -81,13 +82,13 @@ class Runner {
 
   const Program& program_;
   Machine& machine_;
-  std::vector<const OpRule*> rules_;  // by call
-  std::vector<CallLabels> labels_;    // by call
-  std::vector<LabelId> name_labels_;  // by NameId
+  std::vector<const OpRule*> rules_;      // by call
+  std::vector<CallLabels> labels_;        // by call
+  std::vector<LabelId> name_labels_;      // by NameId
   std::vector<LabelId> gradient_labels_;  // by NameId, made when first needed
-  std::vector<TensorId> names_;       // by NameId: what it holds, one reference
-  std::vector<GradNodeId> leaves_;    // by parameter
-  std::vector<TensorId> scratch_;     // of the call that is running
+  std::vector<TensorId> names_;           // by NameId: what it holds, one reference
+  std::vector<GradNodeId> leaves_;        // by parameter
+  std::vector<TensorId> scratch_;         // of the call that is running
   InPlaceUse in_place_;
   bool in_backward_ = false;
   // By thread (forward, backward) and library: allocated at first use, never freed.

@@ -43,10 +43,10 @@ ModelSummary Summarize(const Graph& graph, const Roles& roles) {
 // What is certain of each kind: module tensors and gradients follow from the graph, the
 // rest from rules of the framework.
 constexpr std::pair<Kind, Basis> kKindRows[] = {
-    {Kind::kParameter, Basis::kExact},        {Kind::kBuffer, Basis::kExact},
-    {Kind::kGradient, Basis::kExact},         {Kind::kOptimizerState, Basis::kExact},
-    {Kind::kInput, Basis::kExact},            {Kind::kActivation, Basis::kModelled},
-    {Kind::kTemporary, Basis::kModelled},     {Kind::kWorkspace, Basis::kModelled},
+    {Kind::kParameter, Basis::kExact},    {Kind::kBuffer, Basis::kExact},
+    {Kind::kGradient, Basis::kExact},     {Kind::kOptimizerState, Basis::kExact},
+    {Kind::kInput, Basis::kExact},        {Kind::kActivation, Basis::kModelled},
+    {Kind::kTemporary, Basis::kModelled}, {Kind::kWorkspace, Basis::kModelled},
 };
 
 BreakdownRow ContextRow(const EstimateRequest& request) {

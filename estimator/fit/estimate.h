@@ -38,7 +38,7 @@ struct BreakdownRow {
   std::string kind;  // the JSON's word: "parameters", …, "rounding", "cached", "context"
   int64_t bytes = 0;
   Basis basis = Basis::kExact;
-  std::optional<int64_t> low = {};   // a range, where the number has one
+  std::optional<int64_t> low = {};  // a range, where the number has one
   std::optional<int64_t> high = {};
 };
 
@@ -67,10 +67,10 @@ struct Estimate {
   int64_t optimizer_state_bytes = 0;
   std::vector<BreakdownRow> breakdown;  // adds up to device_bytes
   std::vector<StepFigures> steps;
-  std::vector<LargeTensor> largest;     // alive at the peak, largest first, all of them
+  std::vector<LargeTensor> largest;  // alive at the peak, largest first, all of them
   std::vector<std::string> assumptions;
   Warnings warnings;
-  std::vector<std::string> notes;       // what loading and recovery did, for -v
+  std::vector<std::string> notes;  // what loading and recovery did, for -v
 };
 
 // What is asked, beside the file.

@@ -14,8 +14,8 @@
 
 namespace onnxfit {
 
-using ValueId = int32_t;  // index into Graph::values
-using NodeId = int32_t;   // index into Graph::nodes
+using ValueId = int32_t;                 // index into Graph::values
+using NodeId = int32_t;                  // index into Graph::nodes
 inline constexpr ValueId kNoValue = -1;  // an optional input or output left out
 inline constexpr NodeId kNoNode = -1;
 
@@ -44,9 +44,9 @@ struct Node {
 
 struct Value {
   std::string_view name;
-  NodeId producer = kNoNode;     // kNoNode: a graph input or an initializer
-  int32_t initializer = -1;      // index into Graph::initializers
-  bool is_input = false;         // a graph input that has no initializer
+  NodeId producer = kNoNode;  // kNoNode: a graph input or an initializer
+  int32_t initializer = -1;   // index into Graph::initializers
+  bool is_input = false;      // a graph input that has no initializer
   bool is_output = false;
 };
 
@@ -71,7 +71,7 @@ struct Graph {
   std::vector<OpsetImport> opsets;
   std::vector<Value> values;
   std::vector<Node> nodes;
-  std::vector<ValueId> inputs;   // without initializers
+  std::vector<ValueId> inputs;  // without initializers
   std::vector<ValueId> outputs;
   std::vector<Initializer> initializers;  // in the file's order
   Metadata metadata;                      // model's, then graph's

@@ -12,12 +12,12 @@
 namespace onnxfit {
 namespace {
 
-constexpr int64_t kMinBlockBytes = 512;           // kMinBlockSize
-constexpr int64_t kSmallBytes = 1 * kMiB;         // kSmallSize: up to this, the small pool
-constexpr int64_t kSmallSegmentBytes = 2 * kMiB;  // kSmallBuffer
-constexpr int64_t kLargeSegmentBytes = 20 * kMiB; // kLargeBuffer
-constexpr int64_t kMinLargeBytes = 10 * kMiB;     // kMinLargeAlloc: from this, its own segment
-constexpr int64_t kRoundLargeBytes = 2 * kMiB;    // kRoundLarge
+constexpr int64_t kMinBlockBytes = 512;            // kMinBlockSize
+constexpr int64_t kSmallBytes = 1 * kMiB;          // kSmallSize: up to this, the small pool
+constexpr int64_t kSmallSegmentBytes = 2 * kMiB;   // kSmallBuffer
+constexpr int64_t kLargeSegmentBytes = 20 * kMiB;  // kLargeBuffer
+constexpr int64_t kMinLargeBytes = 10 * kMiB;      // kMinLargeAlloc: from this, its own segment
+constexpr int64_t kRoundLargeBytes = 2 * kMiB;     // kRoundLarge
 
 // round_size: what a request occupies at least.
 int64_t BlockBytes(int64_t bytes) {
@@ -135,8 +135,7 @@ class CachingAllocator : public Allocator {
   // of use; a large block then keeps up to 1 MiB more than was asked for.
   void Split(BlockId id, int64_t block_bytes) {
     const int64_t tail_bytes = At(id).bytes - block_bytes;
-    const bool worth_it =
-        At(id).is_small ? tail_bytes >= kMinBlockBytes : tail_bytes > kSmallBytes;
+    const bool worth_it = At(id).is_small ? tail_bytes >= kMinBlockBytes : tail_bytes > kSmallBytes;
     if (!worth_it) return;
     Block tail = At(id);
     tail.offset += block_bytes;

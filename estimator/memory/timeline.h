@@ -13,7 +13,7 @@ namespace onnxfit {
 
 // Largest values seen during one step, in bytes.
 struct Peak {
-  int64_t exact_bytes = 0;      // torch's requested_bytes
+  int64_t exact_bytes = 0;  // torch's requested_bytes
   int64_t allocated_bytes = 0;
   int64_t reserved_bytes = 0;
 
@@ -44,7 +44,7 @@ struct Timeline {
   int64_t exact_at_peak = 0;
   int32_t peak_step = 0;
   Phase peak_phase = Phase::kSetup;
-  int32_t peak_at = -1;  // label of the operator then running
+  int32_t peak_at = -1;                            // label of the operator then running
   std::vector<LiveBuffer> live_at_peak;            // in order of birth
   std::array<int64_t, kKinds> bytes_by_kind = {};  // adds up to exact_at_peak
 };

@@ -17,12 +17,12 @@ using BufferId = int32_t;  // index into Trace::buffers; each allocation has its
 enum class Kind : uint8_t {
   kParameter,
   kBuffer,
-  kGradient,        // of a parameter
+  kGradient,  // of a parameter
   kOptimizerState,
-  kInput,           // batch and labels
-  kActivation,      // saved for backward, or bound to a name
-  kTemporary,       // only the running operator or the engine
-  kWorkspace,       // a library's: cuBLAS, cublasLt
+  kInput,       // batch and labels
+  kActivation,  // saved for backward, or bound to a name
+  kTemporary,   // only the running operator or the engine
+  kWorkspace,   // a library's: cuBLAS, cublasLt
 };
 inline constexpr int kKinds = 8;
 
@@ -32,8 +32,8 @@ std::string_view ToString(Kind kind);    // "parameters", "optimizer_state": the
 std::string_view ToString(Phase phase);  // "setup", "forward", "backward", "optimizer"
 
 struct Buffer {
-  int64_t bytes = 0;   // as requested, before any rounding
-  int32_t label = 0;   // index into Trace::labels: what it is called
+  int64_t bytes = 0;  // as requested, before any rounding
+  int32_t label = 0;  // index into Trace::labels: what it is called
   DType dtype = DType::kUndefined;
   Dims dims = {};
 };

@@ -13,7 +13,6 @@ const TensorType& TypeOf(Lowering& lowering, NameId name) {
   return lowering.program().values[static_cast<size_t>(name)].type;
 }
 
-
 // One class index for each row, or for each pixel.
 TensorType LabelType(const TensorType& logits) {
   TensorType labels = {DType::kInt64, logits.dims};
@@ -67,8 +66,7 @@ void AppendMse(Lowering& lowering, NameId output, NameId target) {
 
 }  // namespace
 
-ValueId FindLossOutput(const Graph& graph, const Shapes& shapes,
-                       const TrainingSettings& settings) {
+ValueId FindLossOutput(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings) {
   std::vector<std::string_view> names;
   for (const ValueId output : graph.outputs) {
     const std::string_view name = graph.values[static_cast<size_t>(output)].name;
@@ -88,8 +86,7 @@ ValueId FindLossOutput(const Graph& graph, const Shapes& shapes,
 NameId AddLabels(Lowering& lowering, NameId output, Loss loss) {
   if (loss == Loss::kNone) return kNoName;
   const TensorType type = TypeOf(lowering, output);
-  const NameId labels =
-      lowering.NewName("labels", loss == Loss::kMse ? type : LabelType(type));
+  const NameId labels = lowering.NewName("labels", loss == Loss::kMse ? type : LabelType(type));
   lowering.program().inputs.push_back(labels);
   return labels;
 }

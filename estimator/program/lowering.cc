@@ -162,8 +162,8 @@ NameId Lowering::TensorOf(ValueId value) {
 }
 
 NameId Lowering::NewResult(ValueId value) {
-  const NameId name = NewName(std::string(graph_.values[Index(value)].name),
-                              WithPrecision(TypeOf(value)));
+  const NameId name =
+      NewName(std::string(graph_.values[Index(value)].name), WithPrecision(TypeOf(value)));
   names_[Index(value)] = name;
   return name;
 }

@@ -75,12 +75,12 @@ class Lowering {
   Program program_;
   std::string place_;
   std::vector<std::string> scope_;
-  std::vector<NameId> names_;            // by ValueId, kNoName until it has one
+  std::vector<NameId> names_;  // by ValueId, kNoName until it has one
   std::vector<Rewritten> rewrites_;
-  std::vector<int32_t> rewrite_of_;      // by NodeId: index of the rewrite that ends here
-  std::vector<bool> consumed_;           // by NodeId: inside of a rewrite
-  std::vector<bool> is_parameter_;       // by ValueId
-  std::vector<bool> is_scalar_constant_; // by ValueId: a float number
+  std::vector<int32_t> rewrite_of_;       // by NodeId: index of the rewrite that ends here
+  std::vector<bool> consumed_;            // by NodeId: inside of a rewrite
+  std::vector<bool> is_parameter_;        // by ValueId
+  std::vector<bool> is_scalar_constant_;  // by ValueId: a float number
   std::map<std::string, int, std::less<>> unknown_;  // operator -> nodes
 };
 

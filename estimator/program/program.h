@@ -16,7 +16,7 @@
 
 namespace onnxfit {
 
-using NameId = int32_t;              // index into Program::values
+using NameId = int32_t;                // index into Program::values
 inline constexpr NameId kNoName = -1;  // an argument that is absent, a host number
 
 struct ProgramValue {
@@ -25,24 +25,24 @@ struct ProgramValue {
 };
 
 struct AtenCall {
-  std::string_view op;          // ATen's name, "convolution": a row of the operator table
-  std::string where;            // the node, as messages and reports name it
-  std::vector<NameId> inputs = {};   // kNoName where none
+  std::string_view op;              // ATen's name, "convolution": a row of the operator table
+  std::string where;                // the node, as messages and reports name it
+  std::vector<NameId> inputs = {};  // kNoName where none
   std::vector<NameId> outputs = {};
-  std::vector<int64_t> ints = {};    // integer arguments, where the row asks for them
-  std::vector<std::string> scope = {};   // module calls around it, outermost first
-  std::vector<NameId> last_reads = {};   // names that no later call reads
-  std::vector<NameId> dies = {};         // names dropped once the call has returned
+  std::vector<int64_t> ints = {};       // integer arguments, where the row asks for them
+  std::vector<std::string> scope = {};  // module calls around it, outermost first
+  std::vector<NameId> last_reads = {};  // names that no later call reads
+  std::vector<NameId> dies = {};        // names dropped once the call has returned
 };
 
 struct Program {
   std::vector<ProgramValue> values;
   std::vector<NameId> parameters;  // in the order in which the optimizer sees them
   std::vector<NameId> buffers;
-  std::vector<NameId> inputs;      // a new batch each step, labels last
-  std::vector<AtenCall> calls;         // forward, then the loss
-  std::vector<NameId> outputs;     // of the model; in eval the loop holds them
-  NameId loss = kNoName;           // kNoName: nothing to train
+  std::vector<NameId> inputs;   // a new batch each step, labels last
+  std::vector<AtenCall> calls;  // forward, then the loss
+  std::vector<NameId> outputs;  // of the model; in eval the loop holds them
+  NameId loss = kNoName;        // kNoName: nothing to train
   std::vector<std::string> assumptions;
   Warnings warnings;
 };

@@ -12,11 +12,11 @@ namespace onnxfit {
 
 // Nodes that become one call.
 struct Rewritten {
-  std::string_view rewrite;       // which one, for -v
+  std::string_view rewrite;  // which one, for -v
   std::string_view aten;
   std::vector<ValueId> inputs;
-  NodeId last = kNoNode;          // the call takes this node's place and result
-  std::vector<NodeId> nodes;      // all of them, `last` included
+  NodeId last = kNoNode;      // the call takes this node's place and result
+  std::vector<NodeId> nodes;  // all of them, `last` included
 };
 
 // Every place where a rewrite matches completely: its inner results have no other reader

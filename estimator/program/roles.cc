@@ -21,12 +21,18 @@ struct ModuleSlot {
 };
 
 constexpr ModuleSlot kModuleSlots[] = {
-    {"BatchNormalization", 1, Role::kParameter}, {"BatchNormalization", 2, Role::kParameter},
-    {"BatchNormalization", 3, Role::kBuffer},    {"BatchNormalization", 4, Role::kBuffer},
-    {"Conv", 1, Role::kParameter},               {"Conv", 2, Role::kParameter},
-    {"ConvTranspose", 1, Role::kParameter},      {"ConvTranspose", 2, Role::kParameter},
-    {"Gemm", 1, Role::kParameter},               {"Gemm", 2, Role::kParameter},
-    {"LayerNormalization", 1, Role::kParameter}, {"LayerNormalization", 2, Role::kParameter},
+    {"BatchNormalization", 1, Role::kParameter},
+    {"BatchNormalization", 2, Role::kParameter},
+    {"BatchNormalization", 3, Role::kBuffer},
+    {"BatchNormalization", 4, Role::kBuffer},
+    {"Conv", 1, Role::kParameter},
+    {"Conv", 2, Role::kParameter},
+    {"ConvTranspose", 1, Role::kParameter},
+    {"ConvTranspose", 2, Role::kParameter},
+    {"Gemm", 1, Role::kParameter},
+    {"Gemm", 2, Role::kParameter},
+    {"LayerNormalization", 1, Role::kParameter},
+    {"LayerNormalization", 2, Role::kParameter},
     {"PRelu", 1, Role::kParameter},
 };
 
@@ -91,8 +97,7 @@ class RoleFinder {
       const bool is_number = Numel(initializer.type.dims) <= 1;
       return is_number && !in_module ? Role::kConstant : Role::kParameter;
     }
-    return in_module && device_reads_.contains(initializer.value) ? Role::kBuffer
-                                                                  : Role::kConstant;
+    return in_module && device_reads_.contains(initializer.value) ? Role::kBuffer : Role::kConstant;
   }
 
   // The signature's order where there is one, then the file's.
@@ -120,9 +125,8 @@ class RoleFinder {
   void AddBatchCounters() {
     std::unordered_set<ValueId> counted;
     const auto named = std::count_if(
-        roles_.buffers.begin(), roles_.buffers.end(), [](const ModuleTensor& buffer) {
-          return buffer.name.ends_with("num_batches_tracked");
-        });
+        roles_.buffers.begin(), roles_.buffers.end(),
+        [](const ModuleTensor& buffer) { return buffer.name.ends_with("num_batches_tracked"); });
     if (named > 0) return;
     for (const Node& node : graph_.nodes) {
       if (node.op_type != "BatchNormalization" || node.inputs.size() <= kMeanInput) continue;
@@ -156,10 +160,10 @@ class RoleFinder {
 
   // TorchScript names the weights that it computed "onnx::Conv_193".
   int64_t FoldedByName() const {
-    return std::count_if(
-        graph_.initializers.begin(), graph_.initializers.end(), [&](const Initializer& i) {
-          return NameOf(i).starts_with("onnx::Conv_") && i.type.dims.size() > 1;
-        });
+    return std::count_if(graph_.initializers.begin(), graph_.initializers.end(),
+                         [&](const Initializer& i) {
+                           return NameOf(i).starts_with("onnx::Conv_") && i.type.dims.size() > 1;
+                         });
   }
 
   const Graph& graph_;

@@ -19,9 +19,9 @@ enum class Role : uint8_t {
 
 // One tensor of the module: what `model.named_parameters()` or `named_buffers()` lists.
 struct ModuleTensor {
-  std::string name;           // the module's own name where the file has it, else the value's
-  ValueId value = kNoValue;   // kNoValue: the file says that it exists, not its value
-  TensorType type;            // as in the file
+  std::string name;          // the module's own name where the file has it, else the value's
+  ValueId value = kNoValue;  // kNoValue: the file says that it exists, not its value
+  TensorType type;           // as in the file
 };
 
 struct Roles {
