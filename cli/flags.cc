@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <cstdlib>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
@@ -35,6 +36,37 @@ void SetPrecision(const Typed& typed, Options& options) {
                                      OneOf(NamesOf<Precision>(kPrecisions)), name)});
   }
   options.request.settings.precision = ParseChoice(typed, kPrecisions);
+}
+
+// "auto", or a probability, of which only its being 0 matters to memory.
+void SetDropout(const Typed& typed, Options& options) {
+  if (typed.text == "auto") return;
+  char* end = nullptr;
+  const double p = std::strtod(typed.text.c_str(), &end);
+  const bool is_number = !typed.text.empty() && *end == '\0';
+  if (!is_number || !(p >= 0 && p < 1)) Refuse(typed, "auto or a probability below 1");
+  options.request.settings.put_dropout_back = p > 0;
+}
+
+struct AssumedRow {
+  std::string_view what;
+  bool Assumed::* member;
+};
+
+constexpr AssumedRow kAssumed[] = {
+    {"conv-bias", &Assumed::conv_bias},
+    {"in-place-dropout", &Assumed::in_place_dropout},
+};
+
+void SetAssumed(const Typed& typed, Options& options) {
+  for (const AssumedRow& row : kAssumed) {
+    for (const bool yes : {true, false}) {
+      if (typed.text != fmt::format("{}={}", row.what, yes ? "yes" : "no")) continue;
+      options.request.settings.assumed.*row.member = yes;
+      return;
+    }
+  }
+  Refuse(typed, "conv-bias=yes, in-place-dropout=yes, or the same with no");
 }
 
 void SetText(const Typed& typed, std::string_view expected, std::string& text) {
@@ -77,6 +109,14 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          SetText(t, "the name of an output", o.request.settings.loss_output);
        }},
+      {"--batch-norm", "", "B", kGroup,
+       "auto puts folded batch norms back, keep takes the graph as it is", "auto",
+       [](const Typed& t, Options& o) {
+         o.request.settings.batch_norm = ParseChoice(t, kBatchNormUses);
+       }},
+      {"--dropout", "", "P", kGroup, "puts lost dropout back; 0 for none", "auto", SetDropout},
+      {"--assume", "", "WHAT=yes", kGroup, "what a file has lost: conv-bias, in-place-dropout; repeatable",
+       "no", SetAssumed, true},
       {"--in-place", "", "I", kGroup,
        "activations and sums write over their input where legal, or never", "auto",
        [](const Typed& t, Options& o) {

@@ -36,6 +36,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"div", In(0), In(1)},
       {"div", In(0) | In(1), In(0) | In(1)},
       {"dropout", In(0), Aux(0)},
+      {"dropout_", In(0), Aux(0)},
       {"elu", In(0), In(0)},
       {"embedding", In(0), In(1)},
       {"erf", In(0), In(0)},

@@ -26,7 +26,7 @@ inline Built Build(const Graph& file, const TrainingSettings& settings,
   Warnings warnings;
   built.graph = InlineControlFlow(file, binding, warnings);
   built.shapes = BindShapes(built.graph, binding);
-  built.roles = FindRoles(built.graph, built.shapes);
+  built.roles = FindRoles(built.graph, built.shapes, settings);
   built.program = BuildProgram(built.graph, built.shapes, built.roles, settings);
   return built;
 }

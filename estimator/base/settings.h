@@ -35,6 +35,10 @@ enum class Loss : uint8_t { kCrossEntropy, kCausalLm, kMse, kNone };
 // (nn.ReLU(inplace=True), out += x), or never.  A file does not say.
 enum class InPlaceUse : uint8_t { kAuto, kNever };
 
+// Batch norms that an export for inference folded into convolutions: put back, or the
+// graph as it is.
+enum class BatchNormUse : uint8_t { kAuto, kKeep };
+
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
 struct Spelling {
@@ -69,6 +73,9 @@ inline constexpr Spelling<Loss> kLosses[] = {
 inline constexpr Spelling<InPlaceUse> kInPlaceUses[] = {{"auto", InPlaceUse::kAuto},
                                                         {"never", InPlaceUse::kNever}};
 
+inline constexpr Spelling<BatchNormUse> kBatchNormUses[] = {{"auto", BatchNormUse::kAuto},
+                                                            {"keep", BatchNormUse::kKeep}};
+
 // The name of `value` in its table.  REQUIRES: it has a row.
 template <typename Enum>
 constexpr std::string_view NameOf(std::span<const Spelling<Enum>> table, Enum value) {
@@ -83,6 +90,12 @@ constexpr std::string_view ToString(Optimizer v) { return NameOf<Optimizer>(kOpt
 constexpr std::string_view ToString(Mode v) { return NameOf<Mode>(kModes, v); }
 constexpr std::string_view ToString(Loss v) { return NameOf<Loss>(kLosses, v); }
 
+// What a file may have lost and only its owner knows (--assume).
+struct Assumed {
+  bool conv_bias = false;         // convolutions under folded batch norms had a bias
+  bool in_place_dropout = false;  // nn.Dropout(inplace=True)
+};
+
 // One training (or inference) run to be estimated.
 struct TrainingSettings {
   Precision precision = Precision::kFp32;
@@ -91,6 +104,9 @@ struct TrainingSettings {
   Loss loss = Loss::kCrossEntropy;
   std::string loss_output = {};  // which output the loss takes; "" is the first of floats
   InPlaceUse in_place = InPlaceUse::kAuto;
+  BatchNormUse batch_norm = BatchNormUse::kAuto;
+  bool put_dropout_back = true;  // --dropout: where a module had it and the file lost it
+  Assumed assumed = {};
   int steps = 3;  // peaks settle with the third step
 };
 

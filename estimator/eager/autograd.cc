@@ -111,7 +111,7 @@ class Engine {
 
   // The node's formulas, then validate_outputs: what was broadcast is summed up, what has
   // another dtype is cast.
-  std::vector<TensorId> Apply(GradNodeId id, const std::vector<TensorId>& incoming) {
+  std::vector<TensorId> Apply(GradNodeId id, std::vector<TensorId>& incoming) {
     const int32_t call = machine_.node(id).call;
     machine_.EnterOperator(runner_.OperatorLabel(call));
     std::vector<TensorId> gradients = runner_.Gradients(id, incoming);

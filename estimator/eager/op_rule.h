@@ -80,6 +80,7 @@ struct Step {
     kGrad,       // gradient of input `index`, if it is wanted
     kScratch,    // lives until the call returns
     kWorkspace,  // of a library: allocated at first use by this thread, never freed
+    kDropGradient,  // backward lets go of the incoming gradient before its end
   };
   Type type = Type::kEnd;
   int8_t index = 0;  // of kWorkspace: a Workspace
@@ -90,6 +91,7 @@ constexpr Step MakeOut(int i) { return {Step::Type::kOut, static_cast<int8_t>(i)
 constexpr Step MakeAux(int i) { return {Step::Type::kAux, static_cast<int8_t>(i), nullptr}; }
 constexpr Step MakeGrad(int i) { return {Step::Type::kGrad, static_cast<int8_t>(i), nullptr}; }
 constexpr Step Scratch(TypeFunction type) { return {Step::Type::kScratch, 0, type}; }
+constexpr Step DropGradient() { return {Step::Type::kDropGradient, 0, nullptr}; }
 constexpr Step Uses(Workspace workspace) {
   return {Step::Type::kWorkspace, static_cast<int8_t>(workspace), nullptr};
 }
@@ -108,6 +110,7 @@ enum class InPlace : uint8_t {
   kNever,
   kResult,  // the result takes its storage
   kClone,   // the same, and a clone of the input is saved for backward
+  kAlways,  // the operator's name ends in "_": in place whatever else is so
 };
 
 struct OpRule {

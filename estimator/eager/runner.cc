@@ -156,6 +156,7 @@ void Runner::ForwardStep(int32_t index, const Step& step, Frame& frame) {
       TakeWorkspace(static_cast<Workspace>(step.index));
       break;
     case Step::Type::kGrad:
+    case Step::Type::kDropGradient:
     case Step::Type::kEnd:
       break;
   }
@@ -178,6 +179,7 @@ TensorId Runner::MakeOutput(int32_t index, size_t output, Frame& frame) {
 // Nobody reads input 0 later, nobody saved it, and nobody else holds its storage.
 bool Runner::MayOverwrite(int32_t index, const Frame& frame) const {
   const AtenCall& call = program_.calls[Index(index)];
+  if (rules_[Index(index)]->in_place == InPlace::kAlways) return true;
   if (in_place_ == InPlaceUse::kNever || rules_[Index(index)]->in_place == InPlace::kNever) {
     return false;
   }
@@ -282,7 +284,7 @@ std::vector<TensorId> Runner::Save(int32_t index, const std::vector<Edge>& next,
   return saved;
 }
 
-std::vector<TensorId> Runner::Gradients(GradNodeId node, const std::vector<TensorId>& incoming) {
+std::vector<TensorId> Runner::Gradients(GradNodeId node, std::vector<TensorId>& incoming) {
   const OpRule& rule = *rules_[Index(machine_.node(node).call)];
   const size_t inputs = machine_.node(node).next.size();
   in_backward_ = true;
@@ -296,7 +298,7 @@ std::vector<TensorId> Runner::Gradients(GradNodeId node, const std::vector<Tenso
   return gradients;
 }
 
-void Runner::BackwardStep(GradNodeId node, const Step& step, const std::vector<TensorId>& incoming,
+void Runner::BackwardStep(GradNodeId node, const Step& step, std::vector<TensorId>& incoming,
                           std::vector<TensorId>& gradients) {
   const int32_t call = machine_.node(node).call;
   switch (step.type) {
@@ -308,6 +310,9 @@ void Runner::BackwardStep(GradNodeId node, const Step& step, const std::vector<T
       break;
     case Step::Type::kWorkspace:
       TakeWorkspace(static_cast<Workspace>(step.index));
+      break;
+    case Step::Type::kDropGradient:
+      machine_.Release(std::exchange(incoming[0], kNoTensor));
       break;
     case Step::Type::kOut:
     case Step::Type::kAux:

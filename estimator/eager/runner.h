@@ -31,8 +31,8 @@ class Runner {
 
   // The gradients of the inputs of `node`'s call, one reference each, kNoTensor where
   // none is wanted, in the order in which PyTorch allocates them.  `incoming` are the
-  // gradients of its outputs, kNoTensor where none arrived.
-  std::vector<TensorId> Gradients(GradNodeId node, const std::vector<TensorId>& incoming);
+  // gradients of its outputs, kNoTensor where none arrived, or once it has been let go.
+  std::vector<TensorId> Gradients(GradNodeId node, std::vector<TensorId>& incoming);
 
   // What the call's input `i` is, and how its gradient is called.
   const TensorType& InputType(int32_t call, size_t input) const;
@@ -68,7 +68,7 @@ class Runner {
   void Record(int32_t index, const Frame& frame);
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame);
   std::vector<TensorId> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
-  void BackwardStep(GradNodeId node, const Step& step, const std::vector<TensorId>& incoming,
+  void BackwardStep(GradNodeId node, const Step& step, std::vector<TensorId>& incoming,
                     std::vector<TensorId>& gradients);
   void MakeWantedGradient(GradNodeId node, size_t input, const std::vector<TensorId>& incoming,
                           std::vector<TensorId>& gradients);

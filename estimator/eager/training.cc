@@ -1,6 +1,7 @@
 #include "estimator/eager/training.h"
 
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -35,13 +36,20 @@ class Training {
  private:
   bool trains() const { return settings_.mode == Mode::kTrain && program_.loss != kNoName; }
 
-  // model.to("cuda"): parameters, then buffers.
+  // model.to("cuda").
   void PlaceModel() {
+    std::unordered_map<NameId, int32_t> parameters;
     for (size_t i = 0; i < program_.parameters.size(); ++i) {
-      const TensorId tensor = NewNamed(program_.parameters[i], Kind::kParameter);
-      runner_.BindParameter(static_cast<int32_t>(i), tensor);
+      parameters[program_.parameters[i]] = static_cast<int32_t>(i);
     }
-    for (const NameId name : program_.buffers) runner_.Bind(name, NewNamed(name, Kind::kBuffer));
+    for (const NameId name : program_.placement) {
+      const auto parameter = parameters.find(name);
+      if (parameter == parameters.end()) {
+        runner_.Bind(name, NewNamed(name, Kind::kBuffer));
+      } else {
+        runner_.BindParameter(parameter->second, NewNamed(name, Kind::kParameter));
+      }
+    }
   }
 
   void TrainingStep(int32_t step) {

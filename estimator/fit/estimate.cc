@@ -18,7 +18,10 @@ namespace {
 
 size_t Index(int32_t id) { return static_cast<size_t>(id); }
 
-void Append(Warnings& to, const Warnings& from) { to.insert(to.end(), from.begin(), from.end()); }
+template <typename Item>
+void Append(std::vector<Item>& to, const std::vector<Item>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
 
 std::string LabelText(const Trace& trace, int32_t label) {
   return label < 0 ? std::string() : trace.labels[Index(label)];
@@ -145,7 +148,7 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   Estimate estimate;
   const Graph graph = InlineControlFlow(file, request.binding, estimate.warnings);
   const Shapes shapes = BindShapes(graph, request.binding);
-  const Roles roles = FindRoles(graph, shapes);
+  const Roles roles = FindRoles(graph, shapes, request.settings);
   const Program program = BuildProgram(graph, shapes, roles, request.settings);
   const Trace trace = RunTraining(program, request.settings);
   const Timeline timeline = Replay(trace);
@@ -157,8 +160,8 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.optimizer_state_bytes = StateBytes(program, request.settings);
   SetPeak(estimate, trace, timeline, request);
   estimate.assumptions = Assumptions(request);
-  estimate.assumptions.insert(estimate.assumptions.end(), program.assumptions.begin(),
-                              program.assumptions.end());
+  Append(estimate.assumptions, roles.assumptions);
+  Append(estimate.assumptions, program.assumptions);
   Append(estimate.warnings, shapes.warnings);
   Append(estimate.warnings, roles.warnings);
   Append(estimate.warnings, program.warnings);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "estimator/base/warnings.h"
+#include "estimator/program/placement.h"
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {
@@ -38,17 +39,25 @@ Lowering::Lowering(const Graph& graph, const Shapes& shapes, const Roles& roles,
       is_scalar_constant_(graph.values.size()) {
   AddModuleTensors(roles);
   AddInputs();
+  PlanDropouts(roles);
 }
 
 void Lowering::AddModuleTensors(const Roles& roles) {
   const auto add = [&](const ModuleTensor& tensor) {
     const NameId name = NewName(tensor.name, WithPrecision(tensor.type));
-    if (tensor.value != kNoValue) names_[Index(tensor.value)] = name;
+    if (tensor.value == kNoValue) {
+      lost_[tensor.name] = name;
+    } else {
+      names_[Index(tensor.value)] = name;
+    }
     return name;
   };
   for (const ModuleTensor& parameter : roles.parameters) {
     program_.parameters.push_back(add(parameter));
-    is_parameter_[Index(parameter.value)] = true;
+    if (parameter.value != kNoValue) is_parameter_[Index(parameter.value)] = true;
+  }
+  for (const FoldedBatchNorm& folded : roles.folded) {
+    folded_[&graph_.nodes[Index(folded.convolution)]] = &folded;
   }
   for (const ModuleTensor& buffer : roles.buffers) program_.buffers.push_back(add(buffer));
   for (size_t i = 0; i < graph_.initializers.size(); ++i) {
@@ -56,6 +65,16 @@ void Lowering::AddModuleTensors(const Roles& roles) {
     is_scalar_constant_[Index(initializer.value)] =
         roles.of_initializer[i] == Role::kConstant && Numel(initializer.type.dims) <= 1;
   }
+  PlaceModule();
+}
+
+// A module lists its parameters before its buffers.
+void Lowering::PlaceModule() {
+  std::vector<NameId> tensors = program_.parameters;
+  tensors.insert(tensors.end(), program_.buffers.begin(), program_.buffers.end());
+  std::vector<std::string> names;
+  for (const NameId tensor : tensors) names.push_back(program_.values[Index(tensor)].name);
+  for (const size_t i : PlacementOrder(names)) program_.placement.push_back(tensors[i]);
 }
 
 void Lowering::AddInputs() {
@@ -72,6 +91,39 @@ void Lowering::PlanRewrites() {
   }
 }
 
+void Lowering::PlanDropouts(const Roles& roles) {
+  if (!trains() || !settings_.put_dropout_back) return;
+  const std::vector<LostDropout> lost = FindLostDropouts(graph_, roles.folded);
+  for (const LostDropout& dropout : lost) dropouts_.emplace(dropout.before, dropout);
+  if (lost.empty()) return;
+  program_.assumptions.push_back(
+      fmt::format("{} dropout{} that the export has lost {} put back (--dropout 0, if there is "
+                  "none)",
+                  lost.size(), lost.size() == 1 ? "" : "s", lost.size() == 1 ? "is" : "are"));
+}
+
+// Beside the module that reads it: the caller's frame runs both.
+void Lowering::PutDropoutsBack(NodeId node) {
+  const auto [begin, end] = dropouts_.equal_range(node);
+  for (auto row = begin; row != end; ++row) {
+    const LostDropout& lost = row->second;
+    const NameId input = TensorOf(lost.input);
+    const auto [made, is_new] = dropped_.emplace(lost.name, kNoName);
+    if (is_new) {
+      const std::vector<std::string> scope = scope_;
+      EnterSibling(lost.name);
+      made->second = NewName(lost.name, program_.values[Index(input)].type);
+      Emit(DropoutOp(), {input}, {made->second});
+      scope_ = scope;
+    }
+    hidden_.emplace_back(lost.input, std::exchange(names_[Index(lost.input)], made->second));
+  }
+}
+
+void Lowering::ShowHidden() {
+  for (const auto& [value, name] : std::exchange(hidden_, {})) names_[Index(value)] = name;
+}
+
 void Lowering::LowerNodes() {
   PlanRewrites();
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -79,7 +131,9 @@ void Lowering::LowerNodes() {
     if (RunsOnHost(node) || (consumed_[i] && rewrite_of_[i] < 0)) continue;
     const auto id = static_cast<NodeId>(i);
     SetPlace(DisplayName(graph_, id), ScopeOf(graph_, id));
+    PutDropoutsBack(id);
     rewrite_of_[i] < 0 ? LowerNode(node) : LowerRewritten(rewrites_[Index(rewrite_of_[i])]);
+    ShowHidden();
   }
   WarnOfUnknown();
 }
@@ -144,6 +198,19 @@ bool Lowering::IsHost(ValueId value) const {
 
 bool Lowering::IsParameter(ValueId value) const {
   return value != kNoValue && is_parameter_[Index(value)];
+}
+
+const FoldedBatchNorm* Lowering::FoldedInto(const Node& node) const {
+  const auto found = folded_.find(&node);
+  return found == folded_.end() ? nullptr : found->second;
+}
+
+void Lowering::EnterConvolutionOf(const FoldedBatchNorm& folded) {
+  if (!scope_.empty() && scope_.back() == folded.module) EnterSibling(folded.convolution_module);
+}
+
+void Lowering::EnterSibling(const std::string& name) {
+  if (!scope_.empty()) scope_.back() = name;
 }
 
 const KnownTensor* Lowering::Known(ValueId value) const {

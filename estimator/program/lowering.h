@@ -10,6 +10,7 @@
 #include "estimator/base/settings.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/program/lost_dropout.h"
 #include "estimator/program/program.h"
 #include "estimator/program/rewrites.h"
 #include "estimator/program/roles.h"
@@ -45,6 +46,16 @@ class Lowering {
   NameId NewResult(ValueId value);
   // `result` is another name of what `value` is: no call.
   void Alias(ValueId result, ValueId value);
+  // The batch norm that was folded into the convolution `node`, or null.
+  const FoldedBatchNorm* FoldedInto(const Node& node) const;
+  // A parameter or buffer that the file does not hold, by its name.
+  NameId LostTensor(const std::string& name) const { return lost_.at(name); }
+  // torch.export says of such a node that it is the batch norm: the call that follows is
+  // the convolution beside it.
+  void EnterConvolutionOf(const FoldedBatchNorm& folded);
+  // The calls that follow are those of module `name`, beside the running one.
+  void EnterSibling(const std::string& name);
+
   // A value of the program that the graph does not have.
   NameId NewName(std::string name, const TensorType& type);
 
@@ -52,6 +63,11 @@ class Lowering {
             std::vector<int64_t> ints = {});
 
   // --- for BuildProgram ---
+
+  // How this run drops out: in place, if it is told so.
+  std::string_view DropoutOp() const {
+    return settings_.assumed.in_place_dropout ? "dropout_" : "dropout";
+  }
 
   // What messages call the calls that follow.
   void SetPlace(std::string place, std::vector<std::string> scope = {});
@@ -61,9 +77,13 @@ class Lowering {
 
  private:
   void AddModuleTensors(const Roles& roles);
+  void PlaceModule();
   void AddInputs();
   bool RunsOnHost(const Node& node) const;
   void PlanRewrites();
+  void PlanDropouts(const Roles& roles);
+  void PutDropoutsBack(NodeId node);
+  void ShowHidden();
   void LowerNode(const Node& node);
   void LowerRewritten(const Rewritten& rewritten);
   void LowerUnknown(const Node& node);
@@ -73,11 +93,16 @@ class Lowering {
   const Shapes& shapes_;
   const TrainingSettings& settings_;
   Program program_;
+  std::map<std::string, NameId> lost_;
+  std::unordered_map<const Node*, const FoldedBatchNorm*> folded_;
   std::string place_;
   std::vector<std::string> scope_;
   std::vector<NameId> names_;  // by ValueId, kNoName until it has one
   std::vector<Rewritten> rewrites_;
   std::vector<int32_t> rewrite_of_;       // by NodeId: index of the rewrite that ends here
+  std::multimap<NodeId, LostDropout> dropouts_;     // by the node that reads them
+  std::map<std::string, NameId> dropped_;           // results of those put back
+  std::vector<std::pair<ValueId, NameId>> hidden_;  // what the running node does not see
   std::vector<bool> consumed_;            // by NodeId: inside of a rewrite
   std::vector<bool> is_parameter_;        // by ValueId
   std::vector<bool> is_scalar_constant_;  // by ValueId: a float number

@@ -44,13 +44,35 @@ void LowerIdentity(Lowering& lowering, const Node& node, std::string_view) {
   lowering.Alias(node.outputs[0], node.inputs[0]);
 }
 
-// A bias that is not a parameter is one that the exporter computed, a tensor of zeros.
-void LowerConvolution(Lowering& lowering, const Node& node, std::string_view aten) {
+// A bias that is not a parameter is one that the exporter computed: a tensor of zeros, or
+// what it folded a batch norm into.
+std::vector<NameId> ConvolutionInputs(Lowering& lowering, const Node& node) {
   std::vector<NameId> inputs = {lowering.TensorOf(InputOf(node, 0)),
                                 lowering.TensorOf(InputOf(node, 1))};
   const ValueId bias = InputOf(node, 2);
   if (lowering.IsParameter(bias)) inputs.push_back(lowering.TensorOf(bias));
-  lowering.Emit(aten, std::move(inputs), {lowering.NewResult(node.outputs[0])});
+  return inputs;
+}
+
+void LowerConvolution(Lowering& lowering, const Node& node, std::string_view aten) {
+  std::vector<NameId> inputs = ConvolutionInputs(lowering, node);
+  const FoldedBatchNorm* folded = lowering.FoldedInto(node);
+  if (folded == nullptr) {
+    lowering.Emit(aten, std::move(inputs), {lowering.NewResult(node.outputs[0])});
+    return;
+  }
+  const bool lost_bias = folded->convolution_has_bias && inputs.size() < 3;
+  if (lost_bias) inputs.push_back(lowering.LostTensor(folded->convolution_module + ".bias"));
+  const TensorType type = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
+  lowering.EnterConvolutionOf(*folded);
+  const NameId convolved = lowering.NewName(folded->module + ".input", type);
+  lowering.Emit(aten, std::move(inputs), {convolved});
+  lowering.EnterSibling(folded->module);
+  const auto tensor = [&](const char* name) { return lowering.LostTensor(folded->module + name); };
+  lowering.Emit(lowering.trains() ? "batch_norm" : "batch_norm_inference",
+                {convolved, tensor(".weight"), tensor(".bias"), tensor(".running_mean"),
+                 tensor(".running_var")},
+                {lowering.NewResult(node.outputs[0])});
 }
 
 // torch.nn.Linear.
@@ -76,7 +98,7 @@ void LowerBatchNorm(Lowering& lowering, const Node& node, std::string_view) {
 
 void LowerDropout(Lowering& lowering, const Node& node, std::string_view aten) {
   if (!lowering.trains()) return LowerIdentity(lowering, node, aten);
-  LowerUnary(lowering, node, aten);
+  LowerUnary(lowering, node, lowering.DropoutOp());
 }
 
 void LowerTranspose(Lowering& lowering, const Node& node, std::string_view aten) {

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/warnings.h"
@@ -38,36 +42,84 @@ constexpr ModuleSlot kModuleSlots[] = {
 
 constexpr size_t kMeanInput = 3;  // of BatchNormalization
 
+// A tensor of the module and its place in the order of parameters.
+struct Ranked {
+  int64_t rank = 0;
+  Role role = Role::kConstant;
+  ModuleTensor tensor;
+};
+
+// Places between two neighbours of one rank: what a file lost goes behind its convolution.
+constexpr int64_t kPlaces = 16;
+
 class RoleFinder {
  public:
-  RoleFinder(const Graph& graph, const Shapes& shapes) : graph_(graph), shapes_(shapes) {}
+  RoleFinder(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings)
+      : graph_(graph), shapes_(shapes), settings_(settings) {}
 
   Roles Find() {
     roles_.of_initializer.assign(graph_.initializers.size(), Role::kConstant);
+    FindFolded();
     IndexFile();
-    for (size_t i = 0; i < graph_.initializers.size(); ++i) {
-      roles_.of_initializer[i] = RoleOf(graph_.initializers[i]);
-    }
-    ListInOrder();
+    for (size_t i = 0; i < graph_.initializers.size(); ++i) AddInitializer(i);
     AddBatchCounters();
-    WarnOfFoldedBatchNorms();
+    for (const FoldedBatchNorm& folded : roles_.folded) AddFolded(folded);
+    std::stable_sort(tensors_.begin(), tensors_.end(),
+                     [](const Ranked& a, const Ranked& b) { return a.rank < b.rank; });
+    for (Ranked& ranked : tensors_) {
+      auto& list = ranked.role == Role::kParameter ? roles_.parameters : roles_.buffers;
+      list.push_back(std::move(ranked.tensor));
+    }
     return std::move(roles_);
   }
 
  private:
+  // Those that the file has lost, if they are to be put back; else a warning.
+  void FindFolded() {
+    roles_.folded = FindFoldedBatchNorms(graph_, shapes_, settings_.assumed.conv_bias);
+    const size_t count = roles_.folded.size();
+    if (count == 0) return;
+    const std::string were = fmt::format("{} batch norm{}", count, count == 1 ? "" : "s");
+    if (settings_.batch_norm == BatchNormUse::kAuto) {
+      roles_.assumptions.push_back(
+          were + " that the exporter folded into convolutions are put back "
+                 "(--batch-norm keep, to leave them folded)");
+      return;
+    }
+    roles_.folded.clear();
+    roles_.warnings.push_back(
+        {warning::kFoldedBatchNorm,
+         were + " folded into convolutions by the exporter: parameters and activations are "
+                "counted as in the file"});
+  }
+
   void IndexFile() {
     for (const SignatureEntry& entry : ReadSignature(graph_)) {
-      signature_.emplace(entry.target, signature_.size());
+      signature_.emplace(entry.target, kinds_.size());
       kinds_.push_back(entry.kind);
     }
-    for (const Node& node : graph_.nodes) {
-      for (const ModuleSlot& slot : kModuleSlots) {
-        if (node.op_type != slot.op_type || slot.input >= node.inputs.size()) continue;
-        if (node.inputs[slot.input] != kNoValue) slots_[node.inputs[slot.input]] = slot.role;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) IndexNode(static_cast<int64_t>(i));
+    for (const FoldedBatchNorm& folded : roles_.folded) {
+      const Node& node = graph_.nodes[static_cast<size_t>(folded.convolution)];
+      if (node.inputs.size() > 2 && !folded.convolution_has_bias) {
+        slots_[node.inputs[2]] = Role::kConstant;  // the folded one
       }
-      if (IsHost(node)) continue;
-      for (const ValueId value : node.inputs) device_reads_.insert(value);
+      modules_[node.inputs[1]] = folded.convolution_module;
+      if (node.inputs.size() > 2) modules_[node.inputs[2]] = folded.convolution_module;
     }
+  }
+
+  void IndexNode(int64_t index) {
+    const Node& node = graph_.nodes[static_cast<size_t>(index)];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      first_use_.try_emplace(node.inputs[i], index * kPlaces + static_cast<int64_t>(i));
+    }
+    for (const ModuleSlot& slot : kModuleSlots) {
+      if (node.op_type != slot.op_type || slot.input >= node.inputs.size()) continue;
+      if (node.inputs[slot.input] != kNoValue) slots_[node.inputs[slot.input]] = slot.role;
+    }
+    if (IsHost(node)) return;
+    for (const ValueId value : node.inputs) device_reads_.insert(value);
   }
 
   // All its results follow from shapes: it runs on the host.
@@ -77,12 +129,12 @@ class RoleFinder {
     });
   }
 
-  std::string_view NameOf(const Initializer& initializer) const {
-    return graph_.values[static_cast<size_t>(initializer.value)].name;
+  std::string_view NameOf(ValueId value) const {
+    return graph_.values[static_cast<size_t>(value)].name;
   }
 
   Role RoleOf(const Initializer& initializer) const {
-    const std::string_view name = NameOf(initializer);
+    const std::string_view name = NameOf(initializer.value);
     if (const auto entry = signature_.find(name); entry != signature_.end()) {
       const bool trained = kinds_[entry->second] == SignatureEntry::Kind::kParameter;
       return trained ? Role::kParameter : Role::kBuffer;
@@ -97,81 +149,95 @@ class RoleFinder {
       const bool is_number = Numel(initializer.type.dims) <= 1;
       return is_number && !in_module ? Role::kConstant : Role::kParameter;
     }
-    return in_module && device_reads_.contains(initializer.value) ? Role::kBuffer : Role::kConstant;
+    return in_module && device_reads_.contains(initializer.value) ? Role::kBuffer
+                                                                  : Role::kConstant;
   }
 
-  // The signature's order where there is one, then the file's.
-  void ListInOrder() {
-    std::vector<size_t> order(graph_.initializers.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return Rank(a) < Rank(b); });
-    for (const size_t i : order) {
-      const Initializer& initializer = graph_.initializers[i];
-      const ModuleTensor tensor = {std::string(NameOf(initializer)), initializer.value,
-                                   initializer.type};
-      if (roles_.of_initializer[i] == Role::kParameter) roles_.parameters.push_back(tensor);
-      if (roles_.of_initializer[i] == Role::kBuffer) roles_.buffers.push_back(tensor);
+  void AddInitializer(size_t index) {
+    const Initializer& initializer = graph_.initializers[index];
+    const Role role = RoleOf(initializer);
+    roles_.of_initializer[index] = role;
+    if (role == Role::kConstant) return;
+    const std::string name = ModuleName(initializer);
+    tensors_.push_back({RankOf(name, initializer.value, static_cast<int64_t>(index)), role,
+                        {name, initializer.value, initializer.type}});
+  }
+
+  // Its name in the module: the file's, but for weights that the exporter computed anew.
+  std::string ModuleName(const Initializer& initializer) const {
+    const auto module = modules_.find(initializer.value);
+    const std::string_view name = NameOf(initializer.value);
+    if (module == modules_.end() || name.find('.') != std::string_view::npos) {
+      return std::string(name);
     }
+    return module->second + (initializer.type.dims.size() > 1 ? ".weight" : ".bias");
   }
 
-  size_t Rank(size_t initializer) const {
-    const auto entry = signature_.find(NameOf(graph_.initializers[initializer]));
-    return entry == signature_.end() ? signature_.size() : entry->second;
+  // The signature's order where there is one; the order of use where the exporter has
+  // computed weights anew, which it lists last; else the file's.
+  int64_t RankOf(const std::string& name, ValueId value, int64_t index) const {
+    const auto entry = signature_.find(name);
+    if (entry != signature_.end()) return static_cast<int64_t>(entry->second) * kPlaces;
+    if (!signature_.empty()) return kLast;
+    if (roles_.folded.empty()) return index * kPlaces;
+    const auto use = first_use_.find(value);
+    return use == first_use_.end() ? kLast : use->second;
   }
 
   // num_batches_tracked of each batch norm (torch.nn.BatchNorm2d): exporters leave it out
   // where nothing reads it.
   void AddBatchCounters() {
+    const bool named = std::any_of(tensors_.begin(), tensors_.end(), [](const Ranked& ranked) {
+      return ranked.tensor.name.ends_with("num_batches_tracked");
+    });
+    if (named) return;
     std::unordered_set<ValueId> counted;
-    const auto named = std::count_if(
-        roles_.buffers.begin(), roles_.buffers.end(),
-        [](const ModuleTensor& buffer) { return buffer.name.ends_with("num_batches_tracked"); });
-    if (named > 0) return;
     for (const Node& node : graph_.nodes) {
       if (node.op_type != "BatchNormalization" || node.inputs.size() <= kMeanInput) continue;
       const ValueId mean = node.inputs[kMeanInput];
       if (!counted.insert(mean).second) continue;
-      std::string module(graph_.values[static_cast<size_t>(mean)].name);
+      std::string module(NameOf(mean));
       module.resize(std::min(module.rfind('.'), module.size()));
-      roles_.buffers.push_back({module + ".num_batches_tracked", kNoValue, {DType::kInt64, {}}});
+      AddLost(module + ".num_batches_tracked", kLast, Role::kBuffer, {DType::kInt64, {}});
     }
   }
 
-  void WarnOfFoldedBatchNorms() {
-    const int64_t folded = std::max(FoldedInSignature(), FoldedByName());
-    if (folded == 0) return;
-    roles_.warnings.push_back(
-        {warning::kFoldedBatchNorm,
-         fmt::format("{} batch norm{} folded into convolutions by the exporter: their "
-                     "parameters and activations are not counted; export in training mode "
-                     "to keep them",
-                     folded, folded == 1 ? " was" : "s were")});
+  // The convolution's own bias, then the five tensors of the batch norm.
+  void AddFolded(const FoldedBatchNorm& folded) {
+    const Node& node = graph_.nodes[static_cast<size_t>(folded.convolution)];
+    const Dims channels = {folded.channels};
+    const DType dtype = shapes_.types[static_cast<size_t>(node.outputs[0])].tensor.dtype;
+    const int64_t use = folded.convolution * kPlaces + kMeanInput;
+    const bool in_file = node.inputs.size() > 2 && node.inputs[2] != kNoValue;
+    if (folded.convolution_has_bias && !in_file) {
+      AddLost(folded.convolution_module + ".bias", use, Role::kParameter, {dtype, channels});
+    }
+    AddLost(folded.module + ".weight", use + 1, Role::kParameter, {dtype, channels});
+    AddLost(folded.module + ".bias", use + 2, Role::kParameter, {dtype, channels});
+    AddLost(folded.module + ".running_mean", use, Role::kBuffer, {dtype, channels});
+    AddLost(folded.module + ".running_var", use, Role::kBuffer, {dtype, channels});
+    AddLost(folded.module + ".num_batches_tracked", use, Role::kBuffer, {DType::kInt64, {}});
   }
 
-  // Statistics that the module has and the file has not.
-  int64_t FoldedInSignature() const {
-    std::unordered_set<std::string_view> names;
-    for (const Initializer& initializer : graph_.initializers) names.insert(NameOf(initializer));
-    return std::count_if(signature_.begin(), signature_.end(), [&](const auto& entry) {
-      return entry.first.ends_with("running_mean") && !names.contains(entry.first);
-    });
+  // A tensor of the module that the file does not hold.
+  void AddLost(const std::string& name, int64_t rank, Role role, const TensorType& type) {
+    const auto entry = signature_.find(name);
+    if (entry != signature_.end()) rank = static_cast<int64_t>(entry->second) * kPlaces;
+    tensors_.push_back({rank, role, {name, kNoValue, type}});
   }
 
-  // TorchScript names the weights that it computed "onnx::Conv_193".
-  int64_t FoldedByName() const {
-    return std::count_if(graph_.initializers.begin(), graph_.initializers.end(),
-                         [&](const Initializer& i) {
-                           return NameOf(i).starts_with("onnx::Conv_") && i.type.dims.size() > 1;
-                         });
-  }
+  static constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
 
   const Graph& graph_;
   const Shapes& shapes_;
+  const TrainingSettings& settings_;
   Roles roles_;
-  std::unordered_map<std::string_view, size_t> signature_;  // target -> place
-  std::vector<SignatureEntry::Kind> kinds_;                 // by place
+  std::vector<Ranked> tensors_;
+  std::map<std::string, size_t, std::less<>> signature_;  // target -> place
+  std::vector<SignatureEntry::Kind> kinds_;               // by place
   std::unordered_map<ValueId, Role> slots_;
+  std::unordered_map<ValueId, int64_t> first_use_;
+  std::unordered_map<ValueId, std::string> modules_;  // of convolutions with folded norms
   std::unordered_set<ValueId> device_reads_;
 };
 
@@ -192,8 +258,8 @@ int64_t Roles::ParameterCount() const {
 int64_t Roles::ParameterBytes() const { return SumBytes(parameters); }
 int64_t Roles::BufferBytes() const { return SumBytes(buffers); }
 
-Roles FindRoles(const Graph& graph, const Shapes& shapes) {
-  return RoleFinder(graph, shapes).Find();
+Roles FindRoles(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings) {
+  return RoleFinder(graph, shapes, settings).Find();
 }
 
 }  // namespace onnxfit

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "estimator/base/error.h"
+#include "estimator/base/settings.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/program/folded_batch_norm.h"
 
 namespace onnxfit {
 
@@ -24,10 +26,15 @@ struct ModuleTensor {
   TensorType type;           // as in the file
 };
 
+// Tensors that belong to a folded batch norm: their names in `parameters` and `buffers`
+// are its module's, with .weight, .bias, .running_mean, .running_var and
+// .num_batches_tracked.
 struct Roles {
   std::vector<Role> of_initializer;      // by index into Graph::initializers
   std::vector<ModuleTensor> parameters;  // tied ones once, in the optimizer's order
   std::vector<ModuleTensor> buffers;
+  std::vector<FoldedBatchNorm> folded;   // put back
+  std::vector<std::string> assumptions;
   Warnings warnings;
 
   int64_t ParameterCount() const;  // elements
@@ -36,7 +43,8 @@ struct Roles {
 };
 
 // Signals, surest first: the exporter's graph_signature; the operator that reads the
-// value (statistics of a batch norm); its type and use.  O(nodes + initializers).
-Roles FindRoles(const Graph& graph, const Shapes& shapes);
+// value (statistics of a batch norm); its type and use.
+// O((nodes + initializers) × log initializers).
+Roles FindRoles(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings);
 
 }  // namespace onnxfit

@@ -49,4 +49,16 @@ std::vector<std::string> ScopeOf(const Graph& graph, NodeId id) {
   return ScopeOfName(graph.values[static_cast<size_t>(node.outputs[0])].name);
 }
 
+std::string ModulePath(const std::vector<std::string>& scope) {
+  std::string path;
+  std::string_view parent;
+  for (const std::string& module : scope) {
+    const bool repeats = !parent.empty() && module.starts_with(std::string(parent) + ".");
+    if (!path.empty()) path += '.';
+    path += repeats ? module.substr(parent.size() + 1) : module;
+    parent = module;
+  }
+  return path;
+}
+
 }  // namespace onnxfit

@@ -15,4 +15,8 @@ namespace onnxfit {
 // their metadata.  Empty where a node has neither.
 std::vector<std::string> ScopeOf(const Graph& graph, NodeId node);
 
+// "model.layer1.0.conv1", the path of the innermost module of `scope`: a child of a
+// Sequential repeats its parent's name, any other child does not.
+std::string ModulePath(const std::vector<std::string>& scope);
+
 }  // namespace onnxfit

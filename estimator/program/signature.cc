@@ -24,14 +24,14 @@ std::string_view Target(std::string_view line) {
 }
 
 std::optional<SignatureEntry> ParseLine(std::string_view line) {
+  using Kind = SignatureEntry::Kind;
   const std::string_view target = Target(line);
-  if (target.empty()) return std::nullopt;
-  if (line.find(": PARAMETER ") != std::string_view::npos) {
-    return SignatureEntry{SignatureEntry::Kind::kParameter, target};
-  }
-  if (line.find(": BUFFER ") != std::string_view::npos) {
-    return SignatureEntry{SignatureEntry::Kind::kBuffer, target};
-  }
+  const size_t colon = line.find(": ");
+  if (target.empty() || colon == std::string_view::npos) return std::nullopt;
+  const std::string_view name = line.substr(0, colon);
+  const std::string_view kind = line.substr(colon + 2);
+  if (kind.starts_with("PARAMETER ")) return SignatureEntry{Kind::kParameter, name, target};
+  if (kind.starts_with("BUFFER ")) return SignatureEntry{Kind::kBuffer, name, target};
   return std::nullopt;
 }
 

@@ -12,6 +12,7 @@ namespace onnxfit {
 struct SignatureEntry {
   enum class Kind : uint8_t { kParameter, kBuffer };
   Kind kind = Kind::kParameter;
+  std::string_view name;    // "p_layer1_0_conv1_weight": how calls refer to it
   std::string_view target;  // "layer1.0.conv1.weight": also the initializer's name
 };
 

@@ -1,0 +1,140 @@
+#include "estimator/program/lost_dropout.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_set>
+
+#include "estimator/program/fx_node.h"
+#include "estimator/program/scopes.h"
+#include "estimator/program/signature.h"
+
+namespace onnxfit {
+namespace {
+
+size_t Index(int32_t id) { return static_cast<size_t>(id); }
+
+// Operators that only files exported in training mode have.
+bool IsTrainingExport(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    return node.op_type == "Dropout" || IntAttribute(node, "training_mode", 0) == 1;
+  });
+}
+
+// k where `child` is "PARENT.k".
+std::optional<int> PlaceIn(std::string_view parent, std::string_view child) {
+  if (child.size() < parent.size() + 2 || !child.starts_with(parent) ||
+      child[parent.size()] != '.') {
+    return std::nullopt;
+  }
+  const char* const begin = child.data() + parent.size() + 1;
+  const char* const end = child.data() + child.size();
+  int place = 0;
+  const auto [last, code] = std::from_chars(begin, end, place);
+  return code == std::errc() && last == end ? std::optional<int>(place) : std::nullopt;
+}
+
+class Finder {
+ public:
+  Finder(const Graph& graph, const std::vector<FoldedBatchNorm>& folded) : graph_(graph) {
+    for (const FoldedBatchNorm& norm : folded) folded_.insert(norm.convolution);
+    for (const Value& value : graph.values) known_.insert(value.name);
+    for (const SignatureEntry& entry : ReadSignature(graph)) known_.insert(entry.name);
+    for (const Node& node : graph.nodes) {
+      calls_.push_back(FxNodeOf(node));
+      if (calls_.back().has_value()) known_.insert(calls_.back()->name);
+    }
+  }
+
+  std::vector<LostDropout> Find() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const auto id = static_cast<NodeId>(i);
+      const bool clone = FindClone(id);
+      FindGap(id, clone);
+    }
+    return std::move(lost_);
+  }
+
+ private:
+  // An operand that is gone, of a call whose first node this is.
+  bool FindClone(NodeId id) {
+    const auto& call = calls_[Index(id)];
+    if (!call.has_value() || !seen_.insert(call->name).second) return false;
+    for (const std::string_view name : References(*call)) {
+      if (!name.starts_with("clone") || known_.contains(name)) continue;
+      return Add(id, *call, std::string(name));
+    }
+    return false;
+  }
+
+  bool Add(NodeId id, const FxNode& call, std::string name) {
+    const auto references = References(call);
+    for (const ValueId input : graph_.nodes[Index(id)].inputs) {
+      if (input == kNoValue || !IsActivation(input)) continue;
+      const std::string_view value = graph_.values[Index(input)].name;
+      if (std::find(references.begin(), references.end(), value) != references.end()) continue;
+      lost_.push_back({id, input, std::move(name)});
+      return true;
+    }
+    return false;
+  }
+
+  bool IsActivation(ValueId value) const {
+    return graph_.values[Index(value)].initializer < 0;
+  }
+
+  // Children of a Sequential that left no node before this one.
+  void FindGap(NodeId id, bool clone) {
+    const std::vector<std::string> scope = ScopeOf(graph_, id);
+    LeaveContainers(scope);
+    for (size_t depth = 1; depth < scope.size(); ++depth) {
+      const auto place = PlaceIn(scope[depth - 1], scope[depth]);
+      if (!place.has_value()) continue;
+      Container& container = open_[scope[depth - 1]];
+      const bool folds = folded_.contains(id) || container.last_folded;
+      const int missing = *place - container.last - 1 - (clone ? 1 : 0) - (folds ? 1 : 0);
+      if (missing > 0) AddBefore(id, scope[depth - 1] + "." + std::to_string(*place - 1));
+      container = {.last = std::max(*place, container.last), .last_folded = folded_.contains(id)};
+    }
+  }
+
+  // A module that is called again counts its children anew.
+  void LeaveContainers(const std::vector<std::string>& scope) {
+    std::erase_if(open_, [&](const auto& entry) {
+      return std::find(scope.begin(), scope.end(), entry.first) == scope.end();
+    });
+  }
+
+  void AddBefore(NodeId id, std::string name) {
+    for (const ValueId input : graph_.nodes[Index(id)].inputs) {
+      if (input == kNoValue || !IsActivation(input)) continue;
+      lost_.push_back({id, input, std::move(name)});
+      return;
+    }
+  }
+
+  struct Container {
+    int last = -1;             // the child seen last
+    bool last_folded = false;  // it had a batch norm behind it
+  };
+
+  const Graph& graph_;
+  std::vector<std::optional<FxNode>> calls_;  // by node
+  std::unordered_set<std::string_view> known_;
+  std::unordered_set<std::string_view> seen_;
+  std::unordered_set<NodeId> folded_;
+  std::map<std::string, Container> open_;
+  std::vector<LostDropout> lost_;
+};
+
+}  // namespace
+
+std::vector<LostDropout> FindLostDropouts(const Graph& graph,
+                                          const std::vector<FoldedBatchNorm>& folded) {
+  if (IsTrainingExport(graph)) return {};
+  return Finder(graph, folded).Find();
+}
+
+}  // namespace onnxfit

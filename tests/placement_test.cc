@@ -1,0 +1,26 @@
+#include "estimator/program/placement.h"
+
+#include <doctest/doctest.h>
+
+namespace onnxfit {
+namespace {
+
+TEST_CASE("children come before their parent, each with its own tensors in order") {
+  const std::vector<std::string> names = {"scale",         "conv.weight", "block.0.weight",
+                                          "block.0.bias",  "block.scale", "block.1.weight",
+                                          "conv.running_mean"};
+  std::string order;
+  for (const size_t i : PlacementOrder(names)) order += names[i] + " ";
+  CHECK(order ==
+        "conv.weight conv.running_mean block.0.weight block.0.bias block.1.weight block.scale "
+        "scale ");
+}
+
+TEST_CASE("a path of many parts does not need a deep stack") {
+  std::string deep;
+  for (int i = 0; i < 500; ++i) deep += "m.";
+  CHECK(PlacementOrder({deep + "weight"}) == std::vector<size_t>{0});
+}
+
+}  // namespace
+}  // namespace onnxfit
