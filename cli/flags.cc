@@ -50,7 +50,7 @@ void SetDropout(const Typed& typed, Options& options) {
 
 struct AssumedRow {
   std::string_view what;
-  bool Assumed::* member;
+  bool Assumed::*member;
 };
 
 constexpr AssumedRow kAssumed[] = {
@@ -115,8 +115,8 @@ std::vector<Flag> RunFlags() {
          o.request.settings.batch_norm = ParseChoice(t, kBatchNormUses);
        }},
       {"--dropout", "", "P", kGroup, "puts lost dropout back; 0 for none", "auto", SetDropout},
-      {"--assume", "", "WHAT=yes", kGroup, "what a file has lost: conv-bias, in-place-dropout; repeatable",
-       "no", SetAssumed, true},
+      {"--assume", "", "WHAT=yes", kGroup,
+       "what a file has lost: conv-bias, in-place-dropout; repeatable", "no", SetAssumed, true},
       {"--in-place", "", "I", kGroup,
        "activations and sums write over their input where legal, or never", "auto",
        [](const Typed& t, Options& o) {

@@ -6,9 +6,9 @@ namespace onnxfit {
 namespace {
 
 TEST_CASE("children come before their parent, each with its own tensors in order") {
-  const std::vector<std::string> names = {"scale",         "conv.weight", "block.0.weight",
-                                          "block.0.bias",  "block.scale", "block.1.weight",
-                                          "conv.running_mean"};
+  const std::vector<std::string> names = {
+      "scale",       "conv.weight",    "block.0.weight",   "block.0.bias",
+      "block.scale", "block.1.weight", "conv.running_mean"};
   std::string order;
   for (const size_t i : PlacementOrder(names)) order += names[i] + " ";
   CHECK(order ==

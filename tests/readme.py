@@ -12,6 +12,12 @@ repository, and what follows is the command's output, standard error included:
     $ onnxfit models/linear.onnxtxt
     …
     ```
+
+A table is what a script of the repository prints:
+
+    <!-- run python3 benchmarks/accuracy/accuracy.py --summary --committed -->
+    | … |
+    <!-- end -->
 """
 
 import argparse
@@ -26,6 +32,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(?<=<!-- run -->\n)```text\n\$ (onnxfit\b.*)\n(?:.*\n)*?```$", re.MULTILINE)
 
+TABLE = re.compile(r"(?<=<!-- run )python3 (.*) -->\n(?:.*\n)*?<!-- end -->$", re.MULTILINE)
+
+
+def run_script(command):
+    words = [sys.executable, "-B", *shlex.split(command)]
+    return subprocess.run(words, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=60, check=True,
+                          encoding="utf-8", stdout=subprocess.PIPE).stdout
+
 
 def run_binary(binary, command):
     words = [binary, *shlex.split(command)[1:]]
@@ -35,12 +49,17 @@ def run_binary(binary, command):
     return result.stdout
 
 
-def renewed(text, run):
+def renewed(text, run, run_table=run_script):
     """`text` with the output of every block that is run, and how many there are."""
     def block(found):
         output = run(found[1]).rstrip("\n")
         return f"```text\n$ {found[1]}\n{output}\n```"
-    return BLOCK.subn(block, text)
+
+    def table(found):
+        return f"python3 {found[1]} -->\n{run_table(found[1])}<!-- end -->"
+    text, blocks = BLOCK.subn(block, text)
+    text, tables = TABLE.subn(table, text)
+    return text, blocks + tables
 
 
 def difference(name, old, new):
@@ -53,6 +72,9 @@ def self_test():
     expected = text.replace("old\n\nlines", "out of onnxfit x -b 2")
     assert renewed(text, lambda command: f"out of {command}\n") == (expected, 1)
     assert renewed(expected, lambda command: f"out of {command}\n") == (expected, 1)
+    text = "a\n<!-- run python3 x.py -->\n| old |\n<!-- end -->\nb\n"
+    assert renewed(text, None, lambda command: f"| {command} |\n") == (
+        text.replace("old", "x.py"), 1)
     assert "+out" in difference("README.md", text, expected)
     print("readme self-test passed")
 

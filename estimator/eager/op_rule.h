@@ -74,12 +74,12 @@ enum class Workspace : uint8_t { kCublas, kCublasLt };
 // One allocation of a call.  The order of steps is the order in PyTorch's events.
 struct Step {
   enum class Type : uint8_t {
-    kEnd,        // fills unused places of a row
-    kOut,        // output `index`
-    kAux,        // auxiliary result `index`
-    kGrad,       // gradient of input `index`, if it is wanted
-    kScratch,    // lives until the call returns
-    kWorkspace,  // of a library: allocated at first use by this thread, never freed
+    kEnd,           // fills unused places of a row
+    kOut,           // output `index`
+    kAux,           // auxiliary result `index`
+    kGrad,          // gradient of input `index`, if it is wanted
+    kScratch,       // lives until the call returns
+    kWorkspace,     // of a library: allocated at first use by this thread, never freed
     kDropGradient,  // backward lets go of the incoming gradient before its end
   };
   Type type = Type::kEnd;

@@ -14,7 +14,7 @@ namespace onnxfit {
 struct FoldedBatchNorm {
   NodeId convolution = kNoNode;
   std::string convolution_module;  // "layer1.0.conv1"
-  std::string module;            // of the batch norm, "layer1.0.bn1": names its tensors
+  std::string module;              // of the batch norm, "layer1.0.bn1": names its tensors
   int64_t channels = 0;
   bool convolution_has_bias = false;  // one of its own: the file's is the folded one
 };

@@ -81,33 +81,40 @@ class Finder {
     return false;
   }
 
-  bool IsActivation(ValueId value) const {
-    return graph_.values[Index(value)].initializer < 0;
-  }
+  bool IsActivation(ValueId value) const { return graph_.values[Index(value)].initializer < 0; }
 
   // Children of a Sequential that left no node before this one.
   void FindGap(NodeId id, bool clone) {
     const std::vector<std::string> scope = ScopeOf(graph_, id);
-    LeaveContainers(scope);
+    std::vector<std::string> paths;  // of the modules around the node, outermost first
+    for (auto end = scope.begin(); end != scope.end();) {
+      paths.push_back(ModulePath({scope.begin(), ++end}));
+    }
+    LeaveContainers(paths);
     for (size_t depth = 1; depth < scope.size(); ++depth) {
       const auto place = PlaceIn(scope[depth - 1], scope[depth]);
-      if (!place.has_value()) continue;
-      Container& container = open_[scope[depth - 1]];
-      const bool folds = folded_.contains(id) || container.last_folded;
-      const int missing = *place - container.last - 1 - (clone ? 1 : 0) - (folds ? 1 : 0);
-      if (missing > 0) AddBefore(id, scope[depth - 1] + "." + std::to_string(*place - 1));
-      container = {.last = std::max(*place, container.last), .last_folded = folded_.contains(id)};
+      if (place.has_value()) FindGapIn(paths[depth - 1], *place, id, clone);
     }
   }
 
+  void FindGapIn(const std::string& path, int place, NodeId id, bool clone) {
+    Container& container = open_[path];
+    const bool folds = folded_.contains(id) || container.last_folded;
+    const int missing = place - container.last - 1 - (clone ? 1 : 0) - (folds ? 1 : 0);
+    if (missing > 0) AddBefore(id, path + "." + std::to_string(place - 1));
+    container = {.last = std::max(place, container.last), .last_folded = folded_.contains(id)};
+  }
+
   // A module that is called again counts its children anew.
-  void LeaveContainers(const std::vector<std::string>& scope) {
+  void LeaveContainers(const std::vector<std::string>& paths) {
     std::erase_if(open_, [&](const auto& entry) {
-      return std::find(scope.begin(), scope.end(), entry.first) == scope.end();
+      return std::find(paths.begin(), paths.end(), entry.first) == paths.end();
     });
   }
 
   void AddBefore(NodeId id, std::string name) {
+    const int call = calls_of_[name]++;  // a module may be called again
+    if (call > 0) name += "_" + std::to_string(call);
     for (const ValueId input : graph_.nodes[Index(id)].inputs) {
       if (input == kNoValue || !IsActivation(input)) continue;
       lost_.push_back({id, input, std::move(name)});
@@ -126,6 +133,7 @@ class Finder {
   std::unordered_set<std::string_view> seen_;
   std::unordered_set<NodeId> folded_;
   std::map<std::string, Container> open_;
+  std::map<std::string, int> calls_of_;  // by the name of a dropout
   std::vector<LostDropout> lost_;
 };
 

@@ -10,7 +10,7 @@
 namespace onnxfit {
 
 struct LostDropout {
-  NodeId before = kNoNode;  // the node that read its result
+  NodeId before = kNoNode;   // the node that read its result
   ValueId input = kNoValue;  // what the node reads now
   std::string name;          // one dropout may have several readers
 };

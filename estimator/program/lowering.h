@@ -99,13 +99,13 @@ class Lowering {
   std::vector<std::string> scope_;
   std::vector<NameId> names_;  // by ValueId, kNoName until it has one
   std::vector<Rewritten> rewrites_;
-  std::vector<int32_t> rewrite_of_;       // by NodeId: index of the rewrite that ends here
-  std::multimap<NodeId, LostDropout> dropouts_;     // by the node that reads them
-  std::map<std::string, NameId> dropped_;           // results of those put back
-  std::vector<std::pair<ValueId, NameId>> hidden_;  // what the running node does not see
-  std::vector<bool> consumed_;            // by NodeId: inside of a rewrite
-  std::vector<bool> is_parameter_;        // by ValueId
-  std::vector<bool> is_scalar_constant_;  // by ValueId: a float number
+  std::vector<int32_t> rewrite_of_;              // by NodeId: index of the rewrite that ends here
+  std::multimap<NodeId, LostDropout> dropouts_;  // by the node that reads them
+  std::map<std::string, NameId> dropped_;        // results of those put back
+  std::vector<std::pair<ValueId, NameId>> hidden_;   // what the running node does not see
+  std::vector<bool> consumed_;                       // by NodeId: inside of a rewrite
+  std::vector<bool> is_parameter_;                   // by ValueId
+  std::vector<bool> is_scalar_constant_;             // by ValueId: a float number
   std::map<std::string, int, std::less<>> unknown_;  // operator -> nodes
 };
 

@@ -40,10 +40,10 @@ struct Program {
   std::vector<NameId> parameters;  // in the order in which the optimizer sees them
   std::vector<NameId> buffers;
   std::vector<NameId> placement;  // both, in the order of model.to("cuda")
-  std::vector<NameId> inputs;   // a new batch each step, labels last
-  std::vector<AtenCall> calls;  // forward, then the loss
-  std::vector<NameId> outputs;  // of the model; in eval the loop holds them
-  NameId loss = kNoName;        // kNoName: nothing to train
+  std::vector<NameId> inputs;     // a new batch each step, labels last
+  std::vector<AtenCall> calls;    // forward, then the loss
+  std::vector<NameId> outputs;    // of the model; in eval the loop holds them
+  NameId loss = kNoName;          // kNoName: nothing to train
   std::vector<std::string> assumptions;
   Warnings warnings;
 };

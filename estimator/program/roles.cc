@@ -81,9 +81,9 @@ class RoleFinder {
     if (count == 0) return;
     const std::string were = fmt::format("{} batch norm{}", count, count == 1 ? "" : "s");
     if (settings_.batch_norm == BatchNormUse::kAuto) {
-      roles_.assumptions.push_back(
-          were + " that the exporter folded into convolutions are put back "
-                 "(--batch-norm keep, to leave them folded)");
+      roles_.assumptions.push_back(were +
+                                   " that the exporter folded into convolutions are put back "
+                                   "(--batch-norm keep, to leave them folded)");
       return;
     }
     roles_.folded.clear();
@@ -149,8 +149,7 @@ class RoleFinder {
       const bool is_number = Numel(initializer.type.dims) <= 1;
       return is_number && !in_module ? Role::kConstant : Role::kParameter;
     }
-    return in_module && device_reads_.contains(initializer.value) ? Role::kBuffer
-                                                                  : Role::kConstant;
+    return in_module && device_reads_.contains(initializer.value) ? Role::kBuffer : Role::kConstant;
   }
 
   void AddInitializer(size_t index) {
@@ -159,7 +158,8 @@ class RoleFinder {
     roles_.of_initializer[index] = role;
     if (role == Role::kConstant) return;
     const std::string name = ModuleName(initializer);
-    tensors_.push_back({RankOf(name, initializer.value, static_cast<int64_t>(index)), role,
+    tensors_.push_back({RankOf(name, initializer.value, static_cast<int64_t>(index)),
+                        role,
                         {name, initializer.value, initializer.type}});
   }
 

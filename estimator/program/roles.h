@@ -33,7 +33,7 @@ struct Roles {
   std::vector<Role> of_initializer;      // by index into Graph::initializers
   std::vector<ModuleTensor> parameters;  // tied ones once, in the optimizer's order
   std::vector<ModuleTensor> buffers;
-  std::vector<FoldedBatchNorm> folded;   // put back
+  std::vector<FoldedBatchNorm> folded;  // put back
   std::vector<std::string> assumptions;
   Warnings warnings;
 

@@ -1,0 +1,72 @@
+#include "estimator/program/lost_dropout.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+std::string Found(const Graph& graph) {
+  std::string text;
+  for (const LostDropout& lost : FindLostDropouts(graph, {})) {
+    text += lost.name + ">" + std::string(graph.nodes[static_cast<size_t>(lost.before)].name) + " ";
+  }
+  return text;
+}
+
+TEST_CASE("a gap in a Sequential is a dropout that the export has lost") {
+  struct Row {
+    const char* name;
+    const char* body;
+    const char* found;
+  };
+  const Row rows[] = {
+      {"nothing is missing", R"(["/net/head/head.0/Relu"] h = Relu (x)
+                                ["/net/head/head.1/Neg"] y = Neg (h))",
+       ""},
+      {"one in the middle", R"(["/net/head/head.0/Relu"] h = Relu (x)
+                               ["/net/head/head.2/Neg"] y = Neg (h))",
+       "net.head.1>/net/head/head.2/Neg "},
+      {"the first one", R"(["/net/Relu"] h = Relu (x) ["/net/head/head.1/Neg"] y = Neg (h))",
+       "net.head.0>/net/head/head.1/Neg "},
+      {"the same one in two layers", R"(["/net/a/mlp/mlp.1/Relu"] h = Relu (x)
+                                        ["/net/b/mlp/mlp.1/Neg"] y = Neg (h))",
+       "net.a.mlp.0>/net/a/mlp/mlp.1/Relu net.b.mlp.0>/net/b/mlp/mlp.1/Neg "},
+      {"a module that is called again", R"(["/net/mlp/mlp.1/Relu"] h = Relu (x)
+                                           ["/net/Exp"] e = Exp (h)
+                                           ["/net/mlp/mlp.1/Relu_1"] y = Relu (e))",
+       "net.mlp.0>/net/mlp/mlp.1/Relu net.mlp.0_1>/net/mlp/mlp.1/Relu_1 "},
+      {"several nodes of one child", R"(["/net/head/head.0/Relu"] h = Relu (x)
+                                        ["/net/head/head.0/Neg"] k = Neg (h)
+                                        ["/net/head/head.1/Neg"] y = Neg (k))",
+       ""},
+      {"a Sequential that runs twice", R"(["/net/head/head.0/Relu"] h = Relu (x)
+                                          ["/net/Neg"] k = Neg (h)
+                                          ["/net/head/head.0/Relu_1"] y = Relu (k))",
+       ""},
+      {"numbers of a ModuleList are no Sequential",
+       R"(["/net/blocks.3/Relu"] h = Relu (x) ["/net/blocks.7/Neg"] y = Neg (h))", ""},
+      {"a file exported in training mode has its dropouts",
+       R"(["/net/head/head.1/Relu"] h = Relu (x) ["/net/head/head.3/Dropout"] y = Dropout (h))",
+       ""},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const std::string text =
+        "net (float[2, 8] x) => (float[2, 8] y) { " + std::string(row.body) + " }";
+    CHECK(Found(ParseGraph(text)) == row.found);
+  }
+}
+
+TEST_CASE("in eval torch.export leaves a dropout's result as an operand that no node makes") {
+  const Graph graph = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx");
+  const std::string found = Found(graph);
+  CHECK(std::count(found.begin(), found.end(), '>') == 25);  // as many as the module runs
+}
+
+}  // namespace
+}  // namespace onnxfit

@@ -1,0 +1,129 @@
+#include "estimator/program/roles.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+std::string Names(const std::vector<ModuleTensor>& tensors) {
+  std::string text;
+  for (const ModuleTensor& tensor : tensors) text += tensor.name + " ";
+  return text;
+}
+
+std::string RolesText(std::string_view graph, const TrainingSettings& settings = {}) {
+  const Roles roles = Build(graph, settings).roles;
+  return "parameters " + Names(roles.parameters) + "buffers " + Names(roles.buffers);
+}
+
+TEST_CASE("what an initializer is to training") {
+  struct Row {
+    const char* name;
+    const char* graph;
+    const char* roles;
+  };
+  const Row rows[] = {
+      {"weights and biases are parameters",
+       R"(net (float[N, 4] x) => (float[N, 2] y)
+          < float[2, 4] "fc.weight" = ["location": "none"], float[2] "fc.bias" = ["location": "none"] > {
+            y = Gemm <transB = 1> (x, "fc.weight", "fc.bias")
+          })",
+       "parameters fc.weight fc.bias buffers "},
+      {"a weight that two layers share is one parameter",
+       R"(net (float[N, 4] x) => (float[N, 4] y) < float[4, 4] w = ["location": "none"] > {
+            h = MatMul (x, w)
+            y = MatMul (h, w)
+          })",
+       "parameters w buffers "},
+      {"numbers, shapes and axes are none",
+       R"(net (float[N, 4] x) => (float[N, 2, 2] y)
+          < float half = {0.5}, int64[3] shape = {-1, 2, 2} > {
+            h = Mul (x, half)
+            y = Reshape (h, shape)
+          })",
+       "parameters buffers "},
+      {"a number with a module's name is one",
+       R"(net (float[N, 4] x) => (float[N, 4] y) < float[1] "layer.scale" = {0.5} > {
+            y = Mul (x, "layer.scale")
+          })",
+       "parameters layer.scale buffers "},
+      {"statistics of a batch norm are buffers, its count is put back",
+       R"(net (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)
+          < float[2] "bn.weight" = {1, 1}, float[2] "bn.bias" = {0, 0},
+            float[2] "bn.running_mean" = {0, 0}, float[2] "bn.running_var" = {1, 1} > {
+            y = BatchNormalization (x, "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var")
+          })",
+       "parameters bn.weight bn.bias buffers bn.running_mean bn.running_var "
+       "bn.num_batches_tracked "},
+      {"a computed bias is no parameter",
+       R"(net (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)
+          < float[2, 2, 1, 1] "conv.weight" = ["location": "none"], float zero = {0},
+            int64[1] channels = {2} > {
+            bias = Expand (zero, channels)
+            y = Conv (x, "conv.weight", bias)
+          })",
+       "parameters conv.weight buffers "},
+      {"positions that the device reads are a buffer",
+       R"(net (int64[N, 4] x) => (float[N, 4, 2] y)
+          < float[8, 2] "wte.weight" = ["location": "none"], int64[4] "wpe.position_ids" = {0, 1, 2, 3} > {
+            ids = Add (x, "wpe.position_ids")
+            y = Gather ("wte.weight", ids)
+          })",
+       "parameters wte.weight buffers wpe.position_ids "},
+      {"a folded batch norm is put back, its convolution's bias is the folded one",
+       R"(net (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)
+          < float[2, 2, 1, 1] "onnx::Conv_7" = ["location": "none"], float[2] "onnx::Conv_8" = {0, 0} > {
+            ["/net/conv/Conv"] y = Conv (x, "onnx::Conv_7", "onnx::Conv_8")
+          })",
+       "parameters net.conv.weight net.conv_batch_norm.weight net.conv_batch_norm.bias buffers "
+       "net.conv_batch_norm.running_mean net.conv_batch_norm.running_var "
+       "net.conv_batch_norm.num_batches_tracked "},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(RolesText(row.graph) == row.roles);
+  }
+}
+
+constexpr char kFolded[] = R"(net (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)
+    < float[2, 2, 1, 1] "onnx::Conv_7" = ["location": "none"], float[2] "onnx::Conv_8" = {0, 0} > {
+      ["/net/conv/Conv"] h = Conv (x, "onnx::Conv_7", "onnx::Conv_8")
+      ["/net/relu/Relu"] y = Relu (h)
+    })";
+
+TEST_CASE("flags say what a file has lost") {
+  CHECK(RolesText(kFolded, {.assumed = {.conv_bias = true}}) ==
+        "parameters net.conv.weight net.conv.bias net.conv_batch_norm.weight "
+        "net.conv_batch_norm.bias buffers net.conv_batch_norm.running_mean "
+        "net.conv_batch_norm.running_var net.conv_batch_norm.num_batches_tracked ");
+  const Roles kept = Build(kFolded, {.batch_norm = BatchNormUse::kKeep}).roles;
+  CHECK(Names(kept.parameters) == "onnx::Conv_7 onnx::Conv_8 ");
+  REQUIRE(kept.warnings.size() == 1);
+  CHECK(kept.warnings[0].code == "OF101");
+}
+
+TEST_CASE("a folded batch norm runs behind its convolution") {
+  CHECK(ToString(Build(kFolded, {.mode = Mode::kEval}).program) == R"(
+%net.conv_batch_norm.input = convolution(%x, %net.conv.weight)  # /net/conv/Conv
+%h = batch_norm_inference(%net.conv_batch_norm.input, %net.conv_batch_norm.weight, %net.conv_batch_norm.bias, %net.conv_batch_norm.running_mean, %net.conv_batch_norm.running_var)  # /net/conv/Conv
+%y = relu(%h)  # /net/relu/Relu
+)");
+}
+
+// Exports of one network: what PyTorch's module has, whatever the file has lost.
+TEST_CASE("the signature of a real export names what was folded away") {
+  const std::string models = std::string(ONNXFIT_SOURCE_DIR) + "/models/";
+  const Roles dynamo = Build(LoadGraph(models + "resnet50.dynamo.onnx"), {}).roles;
+  const Roles train = Build(LoadGraph(models + "resnet50.train.onnx"), {}).roles;
+  CHECK(dynamo.ParameterCount() == 25557032);  // torchvision's resnet50
+  CHECK(dynamo.BufferBytes() == train.BufferBytes());
+  CHECK(Names(dynamo.parameters) == Names(train.parameters));
+}
+
+}  // namespace
+}  // namespace onnxfit
