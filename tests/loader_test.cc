@@ -235,7 +235,7 @@ TEST_CASE("contents are kept by size and type; all around them stays to the byte
     std::string left;  // of it
   };
   const auto packed = [](uint32_t field, int64_t size) { return bytes::Bytes(field, Zeros(size)); };
-  const auto row = [&](const char* name, uint64_t type, int64_t numel, std::string contents,
+  const auto row = [&](const char* name, uint64_t type, int64_t numel, const std::string& contents,
                        bool kept) {
     return Row{name, bytes::Tensor(type, {numel}, contents),
                bytes::Tensor(type, {numel}, kept ? contents : "")};

@@ -207,7 +207,7 @@ class RoleFinder {
     const Node& node = graph_.nodes[static_cast<size_t>(folded.convolution)];
     const Dims channels = {folded.channels};
     const DType dtype = shapes_.types[static_cast<size_t>(node.outputs[0])].tensor.dtype;
-    const int64_t use = folded.convolution * kPlaces + kMeanInput;
+    const int64_t use = folded.convolution * kPlaces + static_cast<int64_t>(kMeanInput);
     const bool in_file = node.inputs.size() > 2 && node.inputs[2] != kNoValue;
     if (folded.convolution_has_bias && !in_file) {
       AddLost(folded.convolution_module + ".bias", use, Role::kParameter, {dtype, channels});
