@@ -11,9 +11,6 @@
 namespace onnxfit {
 namespace {
 
-// Precisions that cli.md names and that have no model yet.
-constexpr std::string_view kAutocast[] = {"amp-fp16", "amp-bf16"};
-
 void RefuseTwice(const Typed& typed, const std::string& name) {
   throw Error({.where = typed.place, .text = fmt::format("{} is given twice", Quoted(name))});
 }
@@ -26,16 +23,6 @@ void SetDim(const Typed& typed, Options& options) {
 void SetShape(const Typed& typed, Options& options) {
   const auto [name, dims] = ParseShape(typed);
   if (!options.request.binding.inputs.try_emplace(name, dims).second) RefuseTwice(typed, name);
-}
-
-void SetPrecision(const Typed& typed, Options& options) {
-  for (const std::string_view name : kAutocast) {
-    if (typed.text != name) continue;
-    throw Error({.where = typed.place,
-                 .text = fmt::format("expected {}, found '{}': autocast is not modelled yet",
-                                     OneOf(NamesOf<Precision>(kPrecisions)), name)});
-  }
-  options.request.settings.precision = ParseChoice(typed, kPrecisions);
 }
 
 // "auto", or a probability, of which only its being 0 matters to memory.
@@ -96,7 +83,9 @@ std::vector<Flag> RunFlags() {
        true},
       {"--shape", "", "IN=2x512", kGroup, "shape of one input; repeatable", "", SetShape, true},
       {"--precision", "-p", "P", kGroup, Choices(kPrecisions), ToString(settings.precision),
-       SetPrecision},
+       [](const Typed& t, Options& o) {
+         o.request.settings.precision = ParseChoice(t, kPrecisions);
+       }},
       {"--optimizer", "-o", "O", kGroup, Choices(kOptimizers), ToString(settings.optimizer),
        [](const Typed& t, Options& o) {
          o.request.settings.optimizer = ParseChoice(t, kOptimizers);

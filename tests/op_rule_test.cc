@@ -19,20 +19,21 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"add.Scalar", In(0), {}},
       {"addmm", In(0) | In(1) | In(2), In(0) | In(1)},
       {"addmm", In(1) | In(2), In(0)},  // x is data
+      {"_log_softmax", In(0), Out(0)},
       {"abs", In(0), In(0)},
       {"adaptive_avg_pool2d", In(0), In(0)},
       {"amax", In(0), In(0) | Out(0)},
       {"avg_pool2d", In(0), In(0)},
       {"batch_norm", In(0) | In(1) | In(2), In(0) | In(1) | Aux(0) | Aux(1)},
-      {"batch_norm", In(2), {}},
+      {"batch_norm", In(2), In(0) | In(1) | Aux(0) | Aux(1)},
       {"batch_norm_inference", In(0), In(1)},
+      {"bernoulli", {}, {}},
       {"bmm", In(0) | In(1), In(0) | In(1)},
       {"cat", In(0) | In(1), {}},
       {"compare", {}, {}},
       {"constant", {}, {}},
       {"convolution", In(0) | In(1) | In(2), In(0) | In(1)},
-      {"convolution", In(1), In(0)},  // x is data
-      {"convolution", In(0), In(1)},  // w is frozen
+      {"convolution", In(1), In(0) | In(1)},  // x is data: one formula, so both
       {"div", In(0), In(1)},
       {"div", In(0) | In(1), In(0) | In(1)},
       {"dropout", In(0), Aux(0)},

@@ -7,11 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include "estimator/base/tensor_type.h"
+
 namespace onnxfit {
 
-// Storage of parameters and activations.  The pure ones (`model.to(dtype)`) only;
-// autocast comes with its own rules.
-enum class Precision : uint8_t { kFp32, kBf16, kFp16, kFp64 };
+// amp: torch.autocast over an fp32 model, with GradScaler for fp16.  The others are pure:
+// model.to(dtype).
+enum class Precision : uint8_t { kFp32, kAmpFp16, kAmpBf16, kBf16, kFp16, kFp64 };
 
 enum class Optimizer : uint8_t {
   kNone,
@@ -48,6 +50,8 @@ struct Spelling {
 
 inline constexpr Spelling<Precision> kPrecisions[] = {
     {"fp32", Precision::kFp32},
+    {"amp-fp16", Precision::kAmpFp16},
+    {"amp-bf16", Precision::kAmpBf16},
     {"bf16", Precision::kBf16},
     {"fp16", Precision::kFp16},
     {"fp64", Precision::kFp64},
@@ -95,6 +99,13 @@ struct Assumed {
   bool conv_bias = false;         // convolutions under folded batch norms had a bias
   bool in_place_dropout = false;  // nn.Dropout(inplace=True)
 };
+
+// The 16-bit type of autocast, kUndefined without it.
+constexpr DType AutocastType(Precision precision) {
+  return precision == Precision::kAmpFp16   ? DType::kFloat16
+         : precision == Precision::kAmpBf16 ? DType::kBFloat16
+                                            : DType::kUndefined;
+}
 
 // One training (or inference) run to be estimated.
 struct TrainingSettings {

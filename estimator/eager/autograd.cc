@@ -6,6 +6,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "estimator/eager/backward.h"
+#include "estimator/eager/strides.h"
+
 namespace onnxfit {
 namespace {
 
@@ -17,8 +20,8 @@ struct Pending {
 
 class Engine {
  public:
-  Engine(Runner& runner, ParameterGradients& gradients)
-      : runner_(runner), machine_(runner.machine()), parameter_gradients_(gradients) {}
+  Engine(CallTable& calls, ParameterGradients& gradients)
+      : calls_(calls), machine_(calls.machine()), parameter_gradients_(gradients) {}
 
   void Run(TensorId loss) {
     const Edge root = machine_.tensor(loss).grad_fn;
@@ -109,28 +112,10 @@ class Engine {
     }
   }
 
-  // The node's formulas, then validate_outputs: what was broadcast is summed up, what has
-  // another dtype is cast.
   std::vector<TensorId> Apply(GradNodeId id, std::vector<TensorId>& incoming) {
     const int32_t call = machine_.node(id).call;
-    machine_.EnterOperator(runner_.OperatorLabel(call));
-    std::vector<TensorId> gradients = runner_.Gradients(id, incoming);
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      if (gradients[i] != kNoTensor) Validate(call, i, gradients[i]);
-    }
-    return gradients;
-  }
-
-  void Validate(int32_t call, size_t input, TensorId& gradient) {
-    const TensorType& wanted = runner_.InputType(call, input);
-    const NameId name = runner_.program().calls[static_cast<size_t>(call)].inputs[input];
-    if (machine_.tensor(gradient).dims != wanted.dims) {
-      const TensorType summed = {machine_.tensor(gradient).dtype, wanted.dims};
-      machine_.Release(std::exchange(gradient, machine_.New(summed, runner_.GradientLabel(name))));
-    }
-    if (machine_.tensor(gradient).dtype != wanted.dtype) {
-      machine_.Release(std::exchange(gradient, machine_.New(wanted, runner_.GradientLabel(name))));
-    }
+    if (call >= 0) machine_.EnterOperator(calls_.OperatorLabel(call));
+    return Gradients(calls_, id, incoming);
   }
 
   // AccumulateGrad: the gradient is taken as it is where nobody else holds it and it lies
@@ -143,16 +128,16 @@ class Engine {
     }
     const Tensor& tensor = machine_.tensor(gradient);
     if (tensor.references > 1 || !IsContiguous(tensor)) {
-      const NameId name = runner_.program().parameters[index];
+      const NameId name = calls_.program().parameters[index];
       const TensorType type = {tensor.dtype, tensor.dims};
-      const TensorId copy = machine_.New(type, runner_.GradientLabel(name));
+      const TensorId copy = machine_.New(type, calls_.GradientLabel(name));
       machine_.Release(std::exchange(gradient, copy));
     }
     machine_.SetKind(gradient, Kind::kGradient);
     parameter_gradients_.Set(index, gradient);
   }
 
-  Runner& runner_;
+  CallTable& calls_;
   Machine& machine_;
   ParameterGradients& parameter_gradients_;
   std::unordered_map<GradNodeId, Pending> pending_;
@@ -168,8 +153,8 @@ void ParameterGradients::Clear(Machine& machine) {
   }
 }
 
-void RunBackward(Runner& runner, TensorId loss, ParameterGradients& gradients) {
-  Engine(runner, gradients).Run(loss);
+void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients) {
+  Engine(calls, gradients).Run(loss);
 }
 
 }  // namespace onnxfit

@@ -5,8 +5,7 @@
 
 #include <vector>
 
-#include "estimator/eager/machine.h"
-#include "estimator/eager/runner.h"
+#include "estimator/eager/call_table.h"
 
 namespace onnxfit {
 
@@ -30,6 +29,6 @@ class ParameterGradients {
 // loss.backward().  Nodes run in the reverse order of their calls; a parameter's
 // accumulation as soon as all of its gradients have come.  O(nodes × log nodes).
 // REQUIRES: `loss` has a history.
-void RunBackward(Runner& runner, TensorId loss, ParameterGradients& gradients);
+void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients);
 
 }  // namespace onnxfit

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "estimator/eager/strides.h"
+
 namespace onnxfit {
 namespace {
 
@@ -163,67 +165,6 @@ void Machine::SweepNode() {
   for (const Edge& edge : node.next) {
     if (edge.node != kNoGradNode) DropNode(edge.node);
   }
-}
-
-Dims ContiguousStrides(const Dims& dims) {
-  Dims strides(dims.size());
-  int64_t stride = 1;
-  for (size_t i = dims.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= std::max<int64_t>(dims[i], 1);
-  }
-  return strides;
-}
-
-bool IsContiguous(const Tensor& tensor) {
-  int64_t stride = 1;
-  for (size_t i = tensor.dims.size(); i-- > 0;) {
-    if (tensor.dims[i] == 1) continue;
-    if (tensor.strides[i] != stride) return false;
-    stride *= tensor.dims[i];
-  }
-  return true;
-}
-
-bool IsDense(const Tensor& tensor) {
-  std::vector<std::pair<int64_t, int64_t>> by_stride;
-  for (size_t i = 0; i < tensor.dims.size(); ++i) {
-    if (tensor.dims[i] != 1) by_stride.emplace_back(tensor.strides[i], tensor.dims[i]);
-  }
-  std::sort(by_stride.begin(), by_stride.end());
-  int64_t expected = 1;
-  for (const auto& [stride, dim] : by_stride) {
-    if (stride != expected) return false;
-    expected *= dim;
-  }
-  return true;
-}
-
-ViewStrides StridesOfView(const Tensor& tensor, const Dims& dims) {
-  if (Numel(tensor.dims) == 0 || tensor.dims.empty()) return {true, ContiguousStrides(dims)};
-  ViewStrides view = {.possible = false, .strides = Dims(dims.size())};
-  auto at = static_cast<int64_t>(dims.size()) - 1;  // the dimension of the view to fill next
-  int64_t chunk_stride = tensor.strides.back();
-  int64_t tensor_numel = 1;
-  int64_t view_numel = 1;
-  for (size_t i = tensor.dims.size(); i-- > 0;) {
-    tensor_numel *= tensor.dims[i];
-    const bool chunk_ends =
-        i == 0 || (tensor.dims[i - 1] != 1 && tensor.strides[i - 1] != tensor_numel * chunk_stride);
-    if (!chunk_ends) continue;
-    while (at >= 0 && (view_numel < tensor_numel || dims[static_cast<size_t>(at)] == 1)) {
-      view.strides[static_cast<size_t>(at)] = view_numel * chunk_stride;
-      view_numel *= dims[static_cast<size_t>(at)];
-      --at;
-    }
-    if (view_numel != tensor_numel) return view;
-    if (i == 0) break;
-    chunk_stride = tensor.strides[i - 1];
-    tensor_numel = 1;
-    view_numel = 1;
-  }
-  view.possible = at == -1;
-  return view;
 }
 
 }  // namespace onnxfit

@@ -37,15 +37,18 @@ struct Tensor {
 
 // What a call leaves for backward.
 struct GradNode {
-  static constexpr int32_t kLeaf = -1;
+  static constexpr int32_t kLeaf = -1;  // accumulates into a parameter
+  static constexpr int32_t kCast = -2;  // autocast's, before a call
 
-  int32_t call = kLeaf;    // index of the call; kLeaf: accumulates into a parameter
-  int32_t parameter = -1;  // of a leaf
+  int32_t call = kLeaf;    // index of the call, or one of the two above
+  int32_t parameter = -1;  // index, of a leaf; of a cast: the name that was cast
   int64_t sequence = 0;    // later calls have larger ones
   int32_t outputs = 1;
   std::vector<Edge> next = {};       // by input; kNoGradNode where no gradient is wanted
   std::vector<TensorId> saved = {};  // one reference each
-  int32_t references = 0;            // by tensors and by the nodes before it
+  std::vector<DType> input_dtypes = {};  // as the call saw them
+  DType output_dtype = DType::kUndefined;
+  int32_t references = 0;  // by tensors and by the nodes before it
 };
 
 class Machine {
@@ -114,20 +117,5 @@ class Machine {
   int64_t live_tensors_ = 0;
   int64_t live_nodes_ = 0;
 };
-
-// Strides of a contiguous tensor.
-Dims ContiguousStrides(const Dims& dims);
-bool IsContiguous(const Tensor& tensor);
-// Contiguous in some order of its dimensions: no gaps, no overlap.
-bool IsDense(const Tensor& tensor);
-
-// Strides under which a tensor can be seen as `dims` without a copy; empty where it
-// cannot (and `dims` is not a scalar).  Source: computeStride, aten/src/ATen/TensorUtils.cpp,
-// pytorch v2.6.0.
-struct ViewStrides {
-  bool possible = false;
-  Dims strides = {};
-};
-ViewStrides StridesOfView(const Tensor& tensor, const Dims& dims);
 
 }  // namespace onnxfit

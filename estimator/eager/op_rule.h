@@ -113,10 +113,19 @@ enum class InPlace : uint8_t {
   kAlways,  // the operator's name ends in "_": in place whatever else is so
 };
 
+// What torch.autocast does with a call's arguments.
+enum class AutocastPolicy : uint8_t {
+  kAsIs,   // runs in the type of its input
+  kLower,  // casts to the 16-bit type
+  kFp32,   // casts to fp32
+};
+
 struct OpRule {
   std::string_view name = {};
   Alias alias = Alias::kNone;
   InPlace in_place = InPlace::kNever;
+  AutocastPolicy autocast = AutocastPolicy::kAsIs;
+  bool promotes = false;  // the result has the widest type of its inputs, not the first's
   bool variadic = false;          // every input is as input 0: its gradient, its reads
   bool keeps_everything = false;  // saves all inputs and outputs: an operator we do not know
   std::array<Gradient, 5> gradients = {};

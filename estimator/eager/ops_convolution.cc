@@ -5,11 +5,16 @@
 namespace onnxfit {
 namespace {
 
+// One formula makes all three gradients, so it keeps input and weight whichever is wanted.
+constexpr Gradient kBackward = Reads(In(0) | In(1));
+
 constexpr OpRule kRules[] = {
-    {.name = "convolution", .gradients = {Reads(In(1)), Reads(In(0)), Reads({})}},
+    {.name = "convolution",
+     .autocast = AutocastPolicy::kLower,
+     .gradients = {kBackward, kBackward, kBackward}},
 };
 
-static_assert(SavedForBackward(kRules[0], In(1)) == In(0));  // x is data: w is not kept
+static_assert(SavedForBackward(kRules[0], In(1)) == (In(0) | In(1)));  // x is data
 
 }  // namespace
 

@@ -8,16 +8,20 @@ namespace {
 TensorType TotalWeight(const CallTypes& call) { return {call.inputs[0].dtype, {}}; }
 
 constexpr OpRule kRules[] = {
+    // Inside of cross_entropy autocast leaves it in 16 bits (torch 2.11 events).
+    {.name = "_log_softmax", .gradients = {Reads(Out(0))}},
     // log-probabilities, labels
     {.name = "nll_loss",
+     .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1) | Aux(0))},
      .aux = {{{"total_weight", TotalWeight}}}},
     {.name = "nll_loss2d",
+     .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1) | Aux(0))},
      .aux = {{{"total_weight", TotalWeight}}},
      .forward = {MakeAux(0), MakeOut(0)}},
     // prediction, target
-    {.name = "mse_loss", .gradients = {Reads(In(0) | In(1))}},
+    {.name = "mse_loss", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(In(0) | In(1))}},
 };
 
 }  // namespace

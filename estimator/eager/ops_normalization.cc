@@ -23,20 +23,22 @@ TensorType PerRow(const CallTypes& call) {
   return {StatisticsType(x.dtype), {normalized == 0 ? 0 : Numel(x.dims) / normalized}};
 }
 
+// One formula makes all three gradients, so it keeps the same whichever is wanted.
+constexpr Gradient kBackward = Reads(In(0) | In(1) | Aux(0) | Aux(1));
+
 constexpr OpRule kRules[] = {
     // x, weight, bias.  Running statistics exist already.
     {.name = "batch_norm",
-     .gradients = {Reads(In(0) | In(1) | Aux(0) | Aux(1)), Reads(In(0) | Aux(0) | Aux(1)),
-                   Reads({})},
+     .gradients = {kBackward, kBackward, kBackward},
      .aux = {{{"save_mean", PerChannel}, {"save_invstd", PerChannel}}}},
     {.name = "layer_norm",
-     .gradients = {Reads(In(0) | In(1) | Aux(0) | Aux(1)), Reads(In(0) | Aux(0) | Aux(1)),
-                   Reads({})},
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {kBackward, kBackward, kBackward},
      .aux = {{{"mean", PerRow}, {"rstd", PerRow}}}},
     // With a fixed mean and variance nothing is computed, and nothing but the input kept.
     {.name = "batch_norm_inference", .gradients = {Reads(In(1)), Reads(In(0)), Reads({})}},
-    {.name = "softmax", .gradients = {Reads(Out(0))}},
-    {.name = "log_softmax", .gradients = {Reads(Out(0))}},
+    {.name = "softmax", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
+    {.name = "log_softmax", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ constexpr OpRule kRules[] = {
     {.name = "adaptive_avg_pool2d", .gradients = {Reads(In(0))}},
     // Means keep nothing; their gradient has the input's full size.
     {.name = "mean", .gradients = {Reads({})}},
-    {.name = "sum", .gradients = {Reads({})}},
+    {.name = "sum", .autocast = AutocastPolicy::kFp32, .gradients = {Reads({})}},
     {.name = "amax", .gradients = {Reads(In(0) | Out(0))}},
 };
 

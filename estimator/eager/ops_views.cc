@@ -12,9 +12,10 @@ constexpr OpRule kRules[] = {
     {.name = "slice", .alias = Alias::kNarrow, .gradients = {Reads({})}},
     {.name = "split", .alias = Alias::kNarrow, .gradients = {Reads({})}},
     // Each part's gradient is a narrow view of the incoming one.
-    {.name = "cat", .variadic = true, .gradients = {ViewOfGradient()}},
+    {.name = "cat", .promotes = true, .variadic = true, .gradients = {ViewOfGradient()}},
     {.name = "pad", .gradients = {Reads({})}},
-    {.name = "upsample", .gradients = {Reads({})}},
+    {.name = "upsample", .autocast = AutocastPolicy::kFp32, .gradients = {Reads({})}},
+    {.name = "bernoulli"},  // empty(...).bernoulli_(p).div_(p), in the type of its first input
     {.name = "constant"},  // made from numbers: zeros, full, arange, rand
     {.name = "tile", .gradients = {Reads({})}},
     {.name = "index_select", .gradients = {Reads(In(1))}},

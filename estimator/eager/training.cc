@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "estimator/eager/autograd.h"
+#include "estimator/eager/call_table.h"
+#include "estimator/eager/forward.h"
 #include "estimator/eager/optimizer_rule.h"
-#include "estimator/eager/runner.h"
 
 namespace onnxfit {
 namespace {
@@ -18,7 +19,8 @@ class Training {
       : program_(program),
         settings_(settings),
         machine_(trace),
-        runner_(program, machine_, settings.in_place),
+        calls_(program, machine_),
+        forward_(calls_, settings),
         optimizer_(FindOptimizerRule(settings.optimizer)),
         gradients_(program.parameters.size()),
         states_(program.parameters.size()) {}
@@ -45,9 +47,9 @@ class Training {
     for (const NameId name : program_.placement) {
       const auto parameter = parameters.find(name);
       if (parameter == parameters.end()) {
-        runner_.Bind(name, NewNamed(name, Kind::kBuffer));
+        forward_.Bind(name, NewNamed(name, Kind::kBuffer));
       } else {
-        runner_.BindParameter(parameter->second, NewNamed(name, Kind::kParameter));
+        forward_.BindParameter(parameter->second, NewNamed(name, Kind::kParameter));
       }
     }
   }
@@ -55,19 +57,23 @@ class Training {
   void TrainingStep(int32_t step) {
     NewBatch();
     gradients_.Clear(machine_);
-    RunCalls(/*grad=*/true);
-    const TensorId loss = runner_.Lookup(program_.loss);
+    forward_.RunAll(/*grad=*/true);
+    const TensorId loss = forward_.Lookup(program_.loss);
     machine_.EnterPhase(step, Phase::kBackward);
+    const TensorId scaled = ScaleLoss();
     if (machine_.tensor(loss).grad_fn.node != kNoGradNode) {
-      RunBackward(runner_, loss, gradients_);
+      RunBackward(calls_, loss, gradients_);
     }
+    if (scaled != kNoTensor) machine_.Release(scaled);
     machine_.EnterPhase(step, Phase::kOptimizer);
+    const TensorId found_inf = scales() ? NewScalar("GradScaler.found_inf") : kNoTensor;
     OptimizerStep();
+    if (found_inf != kNoTensor) machine_.Release(found_inf);
   }
 
   void InferenceStep() {
     NewBatch();
-    RunCalls(/*grad=*/false);
+    forward_.RunAll(/*grad=*/false);
   }
 
   // All of the new batch is there before the names of the old one are bound again.
@@ -76,15 +82,26 @@ class Training {
     for (const NameId name : program_.inputs) batch.push_back(NewNamed(name, Kind::kInput));
     for (size_t i = 0; i < batch.size(); ++i) {
       machine_.Retain(batch[i]);
-      runner_.Bind(program_.inputs[i], batch[i]);
+      forward_.Bind(program_.inputs[i], batch[i]);
     }
     for (const TensorId old : std::exchange(batch_, batch)) machine_.Release(old);
   }
 
-  void RunCalls(bool grad) {
-    for (size_t i = 0; i < program_.calls.size(); ++i) {
-      runner_.Run(static_cast<int32_t>(i), grad);
+  bool scales() const { return settings_.precision == Precision::kAmpFp16; }
+
+  TensorId NewScalar(const char* name, Kind kind = Kind::kTemporary) {
+    return machine_.New({DType::kFloat32, {}}, machine_.AddLabel(name), kind);
+  }
+
+  // GradScaler.scale(loss): its two scalars are made at the first call.
+  TensorId ScaleLoss() {
+    if (!scales()) return kNoTensor;
+    if (!scaler_made_) {
+      NewScalar("GradScaler.scale", Kind::kOptimizerState);
+      NewScalar("GradScaler.growth_tracker", Kind::kOptimizerState);
+      scaler_made_ = true;
     }
+    return NewScalar("GradScaler.scaled_loss");
   }
 
   void OptimizerStep() {
@@ -138,7 +155,7 @@ class Training {
   }
 
   TensorId NewNamed(NameId name, Kind kind) {
-    return machine_.New(program_.values[static_cast<size_t>(name)].type, runner_.NameLabel(name),
+    return machine_.New(program_.values[static_cast<size_t>(name)].type, calls_.NameLabel(name),
                         kind);
   }
 
@@ -153,7 +170,8 @@ class Training {
   const Program& program_;
   const TrainingSettings& settings_;
   Machine machine_;
-  Runner runner_;
+  CallTable calls_;
+  Forward forward_;
   const OptimizerRule& optimizer_;
   ParameterGradients gradients_;
   std::vector<std::vector<TensorId>> states_;  // by parameter
@@ -161,6 +179,7 @@ class Training {
   std::vector<TensorId> temporaries_;
   LabelId temporary_label_ = -1;
   bool shared_made_ = false;
+  bool scaler_made_ = false;
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ void AppendCrossEntropy(Lowering& lowering, NameId output, NameId labels) {
   const NameId logits = FlattenTokens(lowering, output);
   const TensorType type = TypeOf(lowering, logits);
   const NameId log_probabilities = lowering.NewName("log_probabilities", type);
-  lowering.Emit("log_softmax", {logits}, {log_probabilities});
+  lowering.Emit("_log_softmax", {logits}, {log_probabilities});
   const NameId loss = lowering.NewName("loss", {type.dtype, {}});
   lowering.Emit(type.dims.size() > 2 ? "nll_loss2d" : "nll_loss", {log_probabilities, labels},
                 {loss});

@@ -10,12 +10,23 @@ size_t Index(int32_t id) { return static_cast<size_t>(id); }
 // Walks from a node to those that feed it.
 class Pattern {
  public:
-  explicit Pattern(const Graph& graph) : graph_(graph), readers_(graph.values.size()) {
-    for (const Node& node : graph.nodes) {
-      for (const ValueId value : node.inputs) {
-        if (value != kNoValue) ++readers_[Index(value)];
+  explicit Pattern(const Graph& graph)
+      : graph_(graph), readers_(graph.values.size()), last_reader_(graph.values.size(), kNoNode) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      for (const ValueId value : graph.nodes[i].inputs) {
+        if (value == kNoValue) continue;
+        ++readers_[Index(value)];
+        last_reader_[Index(value)] = static_cast<NodeId>(i);
       }
     }
+  }
+
+  // The other operand where a Mul is all that reads `value`, else kNoValue.
+  ValueId MultipliedBy(ValueId value) const {
+    if (readers_[Index(value)] != 1) return kNoValue;
+    const Node& mul = At(last_reader_[Index(value)]);
+    if (mul.op_type != "Mul" || mul.inputs.size() != 2) return kNoValue;
+    return mul.inputs[0] == value ? mul.inputs[1] : mul.inputs[0];
   }
 
   const Node& At(NodeId node) const { return graph_.nodes[Index(node)]; }
@@ -32,7 +43,8 @@ class Pattern {
 
  private:
   const Graph& graph_;
-  std::vector<int32_t> readers_;  // by value
+  std::vector<int32_t> readers_;     // by value
+  std::vector<NodeId> last_reader_;  // by value
 };
 
 // x * sigmoid(x), in either order; the same with hardsigmoid.
@@ -57,8 +69,9 @@ std::optional<Rewritten> FindHardSwish(const Pattern& pattern, NodeId mul) {
   return GatedBy(pattern, mul, "HardSigmoid", "hardswish");
 }
 
-// bernoulli_(p).div_(p) of a new tensor, as torchvision's StochasticDepth makes its noise:
-// exported as a comparison of random numbers with p, cast and divided.
+// bernoulli_(p).div_(p) of a new tensor, as torchvision's StochasticDepth makes the noise
+// that it multiplies with: exported as a comparison of random numbers with p, cast and
+// divided.  It has the type of what it is multiplied with.
 std::optional<Rewritten> FindBernoulli(const Pattern& pattern, NodeId div) {
   const NodeId cast = pattern.Inner(pattern.At(div).inputs[0], "Cast");
   if (cast == kNoNode) return std::nullopt;
@@ -66,7 +79,9 @@ std::optional<Rewritten> FindBernoulli(const Pattern& pattern, NodeId div) {
   if (less == kNoNode) return std::nullopt;
   const NodeId random = pattern.Inner(pattern.At(less).inputs[0], "RandomUniformLike");
   if (random == kNoNode) return std::nullopt;
-  return Rewritten{"bernoulli", "constant", {}, div, {random, less, cast, div}};
+  const ValueId x = pattern.MultipliedBy(pattern.At(div).outputs[0]);
+  if (x == kNoValue) return std::nullopt;
+  return Rewritten{"bernoulli", "bernoulli", {x}, div, {random, less, cast, div}};
 }
 
 struct RewriteRow {

@@ -1,0 +1,58 @@
+// The calls of a program, ready to run: their rows, what the trace calls their tensors,
+// and the libraries' workspaces.  What forward and backward share.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "estimator/eager/machine.h"
+#include "estimator/eager/op_rule.h"
+#include "estimator/program/program.h"
+
+namespace onnxfit {
+
+// Forward runs in Python's thread, backward in the engine's: each has its own handles.
+enum class Thread : uint8_t { kForward, kBackward };
+
+class CallTable {
+ public:
+  // Both must outlive the table.
+  CallTable(const Program& program, Machine& machine);
+
+  const Program& program() const { return program_; }
+  Machine& machine() { return machine_; }
+  const AtenCall& call(int32_t i) const { return program_.calls[static_cast<size_t>(i)]; }
+  const OpRule& rule(int32_t i) const { return *rules_[static_cast<size_t>(i)]; }
+  const TensorType& TypeOf(NameId name) const;
+
+  LabelId OperatorLabel(int32_t call) const { return labels_[static_cast<size_t>(call)].at; }
+  LabelId NameLabel(NameId name) const { return name_labels_[static_cast<size_t>(name)]; }
+  LabelId GradientLabel(NameId name);                // "w.grad"
+  LabelId CastLabel(NameId name);                    // "w.cast"
+  LabelId AuxLabel(int32_t call, size_t aux);        // "y.mask"
+  LabelId ScratchLabel(int32_t call);                // "/fc/Gemm.scratch"
+
+  // Allocated at the first use by a thread, never freed.
+  void TakeWorkspace(Workspace workspace, Thread thread);
+
+ private:
+  struct CallLabels {
+    LabelId at = -1;
+    std::array<LabelId, 3> aux = {-1, -1, -1};
+    LabelId scratch = -1;
+  };
+
+  LabelId Derived(std::vector<LabelId>& labels, NameId name, const char* suffix);
+
+  const Program& program_;
+  Machine& machine_;
+  std::vector<const OpRule*> rules_;  // by call
+  std::vector<CallLabels> labels_;    // by call
+  std::vector<LabelId> name_labels_;  // by name
+  std::vector<LabelId> gradient_labels_;  // by name, made when first needed
+  std::vector<LabelId> cast_labels_;      // the same
+  std::array<std::array<TensorId, 2>, 2> workspaces_;  // by thread and library
+};
+
+}  // namespace onnxfit

@@ -1,0 +1,269 @@
+#include "estimator/eager/forward.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/eager/strides.h"
+
+namespace onnxfit {
+namespace {
+
+size_t Index(int32_t id) { return static_cast<size_t>(id); }
+
+// The type that holds both, as PyTorch promotes: fp32 of two different 16-bit types.
+DType Promoted(DType a, DType b) {
+  if (!IsFloat(a)) return b;
+  if (!IsFloat(b) || a == b) return a;
+  if (BitsOf(a) == BitsOf(b)) return DType::kFloat32;
+  return BitsOf(a) > BitsOf(b) ? a : b;
+}
+
+}  // namespace
+
+Forward::Forward(CallTable& calls, const TrainingSettings& settings)
+    : calls_(calls),
+      machine_(calls.machine()),
+      autocast_(calls, settings.precision),
+      in_place_(settings.in_place),
+      names_(calls.program().values.size(), kNoTensor) {}
+
+void Forward::Bind(NameId name, TensorId tensor) {
+  const TensorId before = std::exchange(names_[Index(name)], tensor);
+  if (machine_.kind(tensor) == Kind::kTemporary) machine_.SetKind(tensor, Kind::kActivation);
+  if (before != kNoTensor) machine_.Release(before);
+}
+
+void Forward::Unbind(NameId name) {
+  const TensorId before = std::exchange(names_[Index(name)], kNoTensor);
+  if (before != kNoTensor) machine_.Release(before);
+}
+
+void Forward::BindParameter(int32_t index, TensorId tensor) {
+  const GradNodeId leaf =
+      machine_.NewNode({.call = GradNode::kLeaf, .parameter = index, .next = {}, .saved = {}});
+  machine_.SetGradFn(tensor, {leaf, 0});
+  names_[Index(calls_.program().parameters[Index(index)])] = tensor;
+}
+
+void Forward::RunAll(bool grad) {
+  for (size_t i = 0; i < calls_.program().calls.size(); ++i) Run(static_cast<int32_t>(i), grad);
+  autocast_.Exit();
+}
+
+void Forward::Run(int32_t index, bool grad) {
+  machine_.EnterOperator(calls_.OperatorLabel(index));
+  Frame frame = Enter(index, grad);
+  Allocate(index, frame);
+  if (grad) Record(index, frame);
+  Leave(index, frame);
+}
+
+Forward::Frame Forward::Enter(int32_t index, bool grad) {
+  const AtenCall& call = calls_.call(index);
+  Frame frame;
+  for (const NameId name : call.inputs) {
+    frame.inputs.push_back(name == kNoName ? kNoTensor : names_[Index(name)]);
+  }
+  frame.outputs.resize(call.outputs.size(), kNoTensor);
+  autocast_.CastArguments(index, grad, frame.inputs, frame.casts);
+  return frame;
+}
+
+// Results get their names; what only the call held dies, then what nobody reads any more.
+void Forward::Leave(int32_t index, Frame& frame) {
+  const AtenCall& call = calls_.call(index);
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    if (call.outputs[i] != kNoName) Bind(call.outputs[i], frame.outputs[i]);
+  }
+  for (const TensorId aux : frame.aux) {
+    if (aux != kNoTensor) machine_.Release(aux);
+  }
+  if (frame.clone != kNoTensor) machine_.Release(frame.clone);
+  for (const TensorId cast : frame.casts) machine_.Release(cast);
+  for (const NameId name : call.dies) Unbind(name);
+}
+
+void Forward::Allocate(int32_t index, Frame& frame) {
+  const OpRule& rule = calls_.rule(index);
+  const bool has_steps = rule.forward[0].type != Step::Type::kEnd;
+  for (const Step& step : rule.forward) Take(index, step, frame);
+  for (size_t i = 0; i < frame.outputs.size(); ++i) {
+    if (frame.outputs[i] == kNoTensor) frame.outputs[i] = MakeOutput(index, i, frame);
+  }
+  for (size_t i = 0; i < rule.aux.size() && !has_steps; ++i) MakeAux(index, i, frame);
+}
+
+void Forward::Take(int32_t index, const Step& step, Frame& frame) {
+  const auto slot = static_cast<size_t>(step.index);
+  switch (step.type) {
+    case Step::Type::kOut:
+      frame.outputs[slot] = MakeOutput(index, slot, frame);
+      return;
+    case Step::Type::kAux:
+      return MakeAux(index, slot, frame);
+    case Step::Type::kWorkspace:
+      return calls_.TakeWorkspace(static_cast<Workspace>(step.index), Thread::kForward);
+    case Step::Type::kScratch:
+    case Step::Type::kGrad:
+    case Step::Type::kDropGradient:
+    case Step::Type::kEnd:
+      return;
+  }
+}
+
+void Forward::MakeAux(int32_t index, size_t slot, Frame& frame) {
+  const AuxTensor& aux = calls_.rule(index).aux[slot];
+  if (aux.type == nullptr) return;
+  const AtenCall& call = calls_.call(index);
+  std::vector<TensorType> inputs;
+  for (const TensorId input : frame.inputs) {
+    inputs.push_back(input == kNoTensor ? TensorType()
+                                        : TensorType{machine_.tensor(input).dtype,
+                                                     machine_.tensor(input).dims});
+  }
+  std::vector<TensorType> outputs;
+  for (size_t i = 0; i < call.outputs.size(); ++i) outputs.push_back(OutputType(index, i, frame));
+  frame.aux[slot] = machine_.New(aux.type({inputs, outputs}), calls_.AuxLabel(index, slot));
+}
+
+// In the type of the first input, or the widest one: under autocast that is not what the
+// program says.
+TensorType Forward::OutputType(int32_t index, size_t output, const Frame& frame) const {
+  const AtenCall& call = calls_.call(index);
+  if (call.outputs[output] == kNoName) return {};
+  TensorType type = calls_.TypeOf(call.outputs[output]);
+  const bool follows_inputs = IsFloat(type.dtype) && call.op != "to";
+  if (!follows_inputs) return type;
+  DType dtype = DType::kUndefined;
+  for (const TensorId input : frame.inputs) {
+    if (input == kNoTensor) continue;
+    dtype = Promoted(dtype, machine_.tensor(input).dtype);
+    if (!calls_.rule(index).promotes) break;
+  }
+  if (IsFloat(dtype)) type.dtype = dtype;
+  return type;
+}
+
+// An output that nobody names is not made.
+TensorId Forward::MakeOutput(int32_t index, size_t output, Frame& frame) {
+  const NameId name = calls_.call(index).outputs[output];
+  if (name == kNoName) return kNoTensor;
+  const TensorType type = OutputType(index, output, frame);
+  if (calls_.rule(index).alias != Alias::kNone && frame.inputs[0] != kNoTensor) {
+    return MakeView(index, type, name, frame.inputs[0]);
+  }
+  if (MayOverwrite(index, frame)) return Overwrite(index, frame);
+  return machine_.New(type, calls_.NameLabel(name));
+}
+
+// Nobody reads input 0 later, nobody saved it, and nobody else holds its storage.
+bool Forward::MayOverwrite(int32_t index, const Frame& frame) const {
+  const AtenCall& call = calls_.call(index);
+  const InPlace in_place = calls_.rule(index).in_place;
+  if (in_place == InPlace::kAlways) return true;
+  if (in_place_ == InPlaceUse::kNever || in_place == InPlace::kNever) return false;
+  const NameId name = call.inputs[0];
+  if (name == kNoName || calls_.TypeOf(name) != calls_.TypeOf(call.outputs[0])) return false;
+  const auto& last = call.last_reads;
+  return std::find(last.begin(), last.end(), name) != last.end() &&
+         machine_.tensor(frame.inputs[0]).references == 1 &&
+         machine_.StorageReferences(frame.inputs[0]) == 1;
+}
+
+TensorId Forward::Overwrite(int32_t index, Frame& frame) {
+  const Tensor& input = machine_.tensor(frame.inputs[0]);
+  const bool tracked = input.grad_fn.node != kNoGradNode;
+  if (calls_.rule(index).in_place == InPlace::kClone && tracked) {
+    frame.clone = machine_.New({input.dtype, input.dims},
+                               calls_.NameLabel(calls_.call(index).inputs[0]));
+  }
+  return machine_.Detach(frame.inputs[0]);
+}
+
+TensorId Forward::MakeView(int32_t index, const TensorType& type, NameId name, TensorId input) {
+  const Tensor& base = machine_.tensor(input);
+  switch (calls_.rule(index).alias) {
+    case Alias::kPermute:
+      return machine_.View(input, type.dims, Permuted(base.strides, calls_.call(index).ints));
+    case Alias::kExpand:
+      return machine_.View(input, type.dims, ExpandedStrides(base, type.dims));
+    case Alias::kNarrow:
+      return machine_.View(input, type.dims, NarrowedStrides(base, type.dims));
+    case Alias::kReshape:
+    case Alias::kNone:
+      break;
+  }
+  ViewStrides view = StridesOfView(base, type.dims);
+  if (view.possible) return machine_.View(input, type.dims, std::move(view.strides));
+  return machine_.New(type, calls_.NameLabel(name));
+}
+
+void Forward::Record(int32_t index, const Frame& frame) {
+  std::vector<Edge> next = NextEdges(index, frame);
+  const bool wanted = std::any_of(next.begin(), next.end(),
+                                  [](const Edge& edge) { return edge.node != kNoGradNode; });
+  const auto output = std::find_if(frame.outputs.begin(), frame.outputs.end(), [&](TensorId id) {
+    return id != kNoTensor && IsFloat(machine_.tensor(id).dtype);
+  });
+  if (!wanted || output == frame.outputs.end()) return;
+  std::vector<TensorId> saved = Save(index, next, frame);
+  for (const TensorId tensor : saved) {
+    if (machine_.kind(tensor) == Kind::kTemporary) machine_.SetKind(tensor, Kind::kActivation);
+  }
+  std::vector<DType> dtypes;
+  for (const TensorId input : frame.inputs) {
+    dtypes.push_back(input == kNoTensor ? DType::kUndefined : machine_.tensor(input).dtype);
+  }
+  const GradNodeId node = machine_.NewNode({.call = index,
+                                            .outputs = static_cast<int32_t>(frame.outputs.size()),
+                                            .next = std::move(next),
+                                            .saved = std::move(saved),
+                                            .input_dtypes = std::move(dtypes),
+                                            .output_dtype = machine_.tensor(*output).dtype});
+  for (size_t i = 0; i < frame.outputs.size(); ++i) {
+    const TensorId result = frame.outputs[i];
+    if (result == kNoTensor || !IsFloat(machine_.tensor(result).dtype)) continue;
+    machine_.SetGradFn(result, {node, static_cast<int32_t>(i)});
+  }
+}
+
+std::vector<Edge> Forward::NextEdges(int32_t index, const Frame& frame) const {
+  std::vector<Edge> next(frame.inputs.size());
+  for (size_t i = 0; i < frame.inputs.size(); ++i) {
+    const Gradient& gradient = GradientOf(calls_.rule(index), static_cast<int>(i));
+    if (frame.inputs[i] == kNoTensor || gradient.form == Gradient::Form::kNone) continue;
+    next[i] = machine_.tensor(frame.inputs[i]).grad_fn;
+  }
+  return next;
+}
+
+std::vector<TensorId> Forward::Save(int32_t index, const std::vector<Edge>& next,
+                                    const Frame& frame) {
+  const OpRule& rule = calls_.rule(index);
+  Slots wanted;
+  for (size_t i = 0; i < next.size() && i < kMaxInputSlots; ++i) {
+    if (next[i].node != kNoGradNode) wanted = wanted | In(static_cast<int>(i));
+  }
+  const Slots slots = SavedForBackward(rule, wanted);
+  const auto keeps = [&](Slots slot) { return rule.keeps_everything || slots.Has(slot); };
+  std::vector<TensorId> saved;
+  const auto keep = [&](TensorId tensor) {
+    machine_.Retain(tensor);
+    saved.push_back(tensor);
+  };
+  for (size_t i = 0; i < frame.inputs.size(); ++i) {
+    const bool has_slot = i < kMaxInputSlots && keeps(In(static_cast<int>(i)));
+    if (frame.inputs[i] == kNoTensor || !(has_slot || rule.keeps_everything)) continue;
+    keep(i == 0 && frame.clone != kNoTensor ? frame.clone : frame.inputs[i]);
+  }
+  for (size_t i = 0; i < frame.outputs.size() && i < kMaxOutputSlots; ++i) {
+    if (frame.outputs[i] == kNoTensor || !keeps(Out(static_cast<int>(i)))) continue;
+    saved.push_back(machine_.Detach(frame.outputs[i]));
+  }
+  for (size_t i = 0; i < frame.aux.size(); ++i) {
+    if (frame.aux[i] != kNoTensor && keeps(Aux(static_cast<int>(i)))) keep(frame.aux[i]);
+  }
+  return saved;
+}
+
+}  // namespace onnxfit

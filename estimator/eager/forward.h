@@ -1,0 +1,63 @@
+// Runs the calls of a program on the machine, under autograd and autocast.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "estimator/base/settings.h"
+#include "estimator/eager/autocast.h"
+#include "estimator/eager/call_table.h"
+
+namespace onnxfit {
+
+class Forward {
+ public:
+  // `calls` must outlive it.
+  Forward(CallTable& calls, const TrainingSettings& settings);
+
+  // Binds `name` to `tensor` and takes over the caller's reference; what the name held
+  // before is released afterwards, as in Python.
+  void Bind(NameId name, TensorId tensor);
+  TensorId Lookup(NameId name) const { return names_[static_cast<size_t>(name)]; }
+
+  // The same for a parameter: a leaf that accumulates its gradient.
+  void BindParameter(int32_t index, TensorId tensor);
+
+  // Runs every call, in the order of the program.  With `grad`, a node is made where a
+  // gradient is wanted.  At the end autocast exits.
+  void RunAll(bool grad);
+
+ private:
+  // The tensors of a call that is running.
+  struct Frame {
+    std::vector<TensorId> inputs;  // borrowed from the names, or from `casts`
+    std::vector<TensorId> outputs;
+    std::array<TensorId, 3> aux = {kNoTensor, kNoTensor, kNoTensor};
+    TensorId clone = kNoTensor;     // of input 0, saved in its stead
+    std::vector<TensorId> casts;    // one reference each, until the call returns
+  };
+
+  void Run(int32_t index, bool grad);
+  void Unbind(NameId name);
+  Frame Enter(int32_t index, bool grad);
+  void Leave(int32_t index, Frame& frame);
+  void Allocate(int32_t index, Frame& frame);
+  void Take(int32_t index, const Step& step, Frame& frame);
+  void MakeAux(int32_t index, size_t slot, Frame& frame);
+  TensorId MakeOutput(int32_t index, size_t output, Frame& frame);
+  TensorType OutputType(int32_t index, size_t output, const Frame& frame) const;
+  bool MayOverwrite(int32_t index, const Frame& frame) const;
+  TensorId Overwrite(int32_t index, Frame& frame);
+  TensorId MakeView(int32_t index, const TensorType& type, NameId name, TensorId input);
+  void Record(int32_t index, const Frame& frame);
+  std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
+  std::vector<TensorId> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
+
+  CallTable& calls_;
+  Machine& machine_;
+  Autocast autocast_;
+  InPlaceUse in_place_;
+  std::vector<TensorId> names_;  // by name: what it holds, one reference
+};
+
+}  // namespace onnxfit
