@@ -32,6 +32,10 @@ TEST_CASE("what exporters write as several nodes is one call") {
        "p = Constant <value = float {0.8}> () [r] r = RandomUniformLike (x) "
        "[l] l = Less (r, p) [c] c = Cast <to = 1> (l) [d] d = Div (c, p) [m] y = Mul (x, d)",
        "\n%d = bernoulli(%x)  # d\n%y = mul(%x, %d)  # m\n"},
+      {"bernoulli, as torch.export writes it",
+       "p = Constant <value = float {0.8}> () [r] r = RandomUniformLike (x) "
+       "[l] l = Less (r, p) [c] c = CastLike (l, x) [d] d = Div (c, p) [m] y = Mul (x, d)",
+       "\n%d = bernoulli(%x)  # d\n%y = mul(%x, %d)  # m\n"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);

@@ -31,14 +31,19 @@ class Pattern {
 
   const Node& At(NodeId node) const { return graph_.nodes[Index(node)]; }
 
-  // The node of type `op_type` whose only reader is the one asked for, or kNoNode.
+  // The node of type `op_type` that makes `value`, or kNoNode.
+  NodeId Maker(ValueId value, std::string_view op_type) const {
+    if (value == kNoValue || graph_.values[Index(value)].producer == kNoNode) return kNoNode;
+    const NodeId producer = graph_.values[Index(value)].producer;
+    const bool found = At(producer).op_type == op_type && At(producer).domain.empty();
+    return found ? producer : kNoNode;
+  }
+
+  // The same where `value` has one reader and is no output.
   NodeId Inner(ValueId value, std::string_view op_type) const {
     if (value == kNoValue) return kNoNode;
-    const Value& made = graph_.values[Index(value)];
-    const bool private_result = readers_[Index(value)] == 1 && !made.is_output;
-    if (!private_result || made.producer == kNoNode) return kNoNode;
-    const Node& node = At(made.producer);
-    return node.op_type == op_type && node.domain.empty() ? made.producer : kNoNode;
+    const bool is_private = readers_[Index(value)] == 1 && !graph_.values[Index(value)].is_output;
+    return is_private ? Maker(value, op_type) : kNoNode;
   }
 
  private:
@@ -73,11 +78,13 @@ std::optional<Rewritten> FindHardSwish(const Pattern& pattern, NodeId mul) {
 // that it multiplies with: exported as a comparison of random numbers with p, cast and
 // divided.  It has the type of what it is multiplied with.
 std::optional<Rewritten> FindBernoulli(const Pattern& pattern, NodeId div) {
-  const NodeId cast = pattern.Inner(pattern.At(div).inputs[0], "Cast");
+  const ValueId sample = pattern.At(div).inputs[0];
+  const NodeId like = pattern.Inner(sample, "CastLike");  // torch.export's way
+  const NodeId cast = like == kNoNode ? pattern.Inner(sample, "Cast") : like;
   if (cast == kNoNode) return std::nullopt;
   const NodeId less = pattern.Inner(pattern.At(cast).inputs[0], "Less");
   if (less == kNoNode) return std::nullopt;
-  const NodeId random = pattern.Inner(pattern.At(less).inputs[0], "RandomUniformLike");
+  const NodeId random = pattern.Maker(pattern.At(less).inputs[0], "RandomUniformLike");
   if (random == kNoNode) return std::nullopt;
   const ValueId x = pattern.MultipliedBy(pattern.At(div).outputs[0]);
   if (x == kNoValue) return std::nullopt;
