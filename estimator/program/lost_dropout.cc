@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "estimator/program/exports.h"
 #include "estimator/program/fx_node.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/signature.h"
@@ -15,13 +16,6 @@ namespace onnxfit {
 namespace {
 
 size_t Index(int32_t id) { return static_cast<size_t>(id); }
-
-// Operators that only files exported in training mode have.
-bool IsTrainingExport(const Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
-    return node.op_type == "Dropout" || IntAttribute(node, "training_mode", 0) == 1;
-  });
-}
 
 // k where `child` is "PARENT.k".
 std::optional<int> PlaceIn(std::string_view parent, std::string_view child) {

@@ -95,6 +95,15 @@ void Lowering::PlanRewrites() {
 
 void Lowering::PlanDropouts(const Roles& roles) {
   if (!trains() || !settings_.put_dropout_back) return;
+  for (const auto& [sum, branch] : FindLostStochasticDepths(graph_)) {
+    stochastic_depths_.emplace(sum, branch);
+  }
+  if (!stochastic_depths_.empty()) {
+    program_.assumptions.push_back(
+        fmt::format("{} blocks of an EfficientNet have stochastic depth, which the export has lost "
+                    "(--dropout 0, if not)",
+                    stochastic_depths_.size()));
+  }
   const std::vector<LostDropout> lost = FindLostDropouts(graph_, roles.folded);
   for (const LostDropout& dropout : lost) dropouts_.emplace(dropout.before, dropout);
   if (lost.empty()) return;
@@ -118,8 +127,30 @@ void Lowering::PutDropoutsBack(NodeId node) {
       Emit(DropoutOp(), {input}, {made->second});
       scope_ = scope;
     }
-    hidden_.emplace_back(lost.input, std::exchange(names_[Index(lost.input)], made->second));
+    Hide(lost.input, made->second);
   }
+}
+
+// branch * noise, the noise one number a sample.
+void Lowering::PutStochasticDepthBack(NodeId node) {
+  const auto found = stochastic_depths_.find(node);
+  if (found == stochastic_depths_.end()) return;
+  const NameId branch = TensorOf(found->second);
+  const ProgramValue value = program_.values[Index(branch)];
+  Dims per_sample(value.type.dims.size(), 1);
+  if (!per_sample.empty()) per_sample[0] = value.type.dims[0];
+  const std::vector<std::string> scope = scope_;
+  scope_.push_back("stochastic_depth");
+  const NameId noise = NewName(value.name + ".noise", {value.type.dtype, per_sample});
+  Emit("bernoulli", {branch}, {noise});
+  const NameId product = NewName(value.name + ".stochastic_depth", value.type);
+  Emit("mul", {branch, noise}, {product});
+  scope_ = scope;
+  Hide(found->second, product);
+}
+
+void Lowering::Hide(ValueId value, NameId by) {
+  hidden_.emplace_back(value, std::exchange(names_[Index(value)], by));
 }
 
 void Lowering::ShowHidden() {
@@ -134,6 +165,7 @@ void Lowering::LowerNodes() {
     const auto id = static_cast<NodeId>(i);
     SetPlace(DisplayName(graph_, id), ScopeOf(graph_, id));
     PutDropoutsBack(id);
+    PutStochasticDepthBack(id);
     rewrite_of_[i] < 0 ? LowerNode(node) : LowerRewritten(rewrites_[Index(rewrite_of_[i])]);
     ShowHidden();
   }

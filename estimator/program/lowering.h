@@ -11,6 +11,7 @@
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
 #include "estimator/program/lost_dropout.h"
+#include "estimator/program/lost_stochastic_depth.h"
 #include "estimator/program/program.h"
 #include "estimator/program/rewrites.h"
 #include "estimator/program/roles.h"
@@ -83,6 +84,8 @@ class Lowering {
   void PlanRewrites();
   void PlanDropouts(const Roles& roles);
   void PutDropoutsBack(NodeId node);
+  void PutStochasticDepthBack(NodeId node);
+  void Hide(ValueId value, NameId by);
   void ShowHidden();
   void LowerNode(const Node& node);
   void LowerRewritten(const Rewritten& rewritten);
@@ -101,6 +104,7 @@ class Lowering {
   std::vector<Rewritten> rewrites_;
   std::vector<int32_t> rewrite_of_;              // by NodeId: index of the rewrite that ends here
   std::multimap<NodeId, LostDropout> dropouts_;  // by the node that reads them
+  std::map<NodeId, ValueId> stochastic_depths_;     // residual sum -> branch
   std::map<std::string, NameId> dropped_;        // results of those put back
   std::vector<std::pair<ValueId, NameId>> hidden_;   // what the running node does not see
   std::vector<bool> consumed_;                       // by NodeId: inside of a rewrite

@@ -1,0 +1,74 @@
+#include "estimator/program/lost_stochastic_depth.h"
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "estimator/program/exports.h"
+#include "estimator/program/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr std::string_view kClassKey = "pkg.torch.onnx.class_hierarchy";
+constexpr std::string_view kSourceKey = "pkg.torch.onnx.stack_trace";
+
+struct KnownModule {
+  std::string_view type;
+  std::string_view statement;  // the sum, in its forward
+};
+
+// torchvision 0.26, models/efficientnet.py.
+constexpr KnownModule kKnownModules[] = {
+    {"torchvision.models.efficientnet.MBConv", "result += input"},
+    {"torchvision.models.efficientnet.FusedMBConv", "result += input"},
+};
+
+bool SaysSo(const Node& node) {
+  const std::string_view classes = FindMetadata(node.metadata, kClassKey);
+  const std::string_view source = FindMetadata(node.metadata, kSourceKey);
+  for (const KnownModule& known : kKnownModules) {
+    const std::string quoted = "'" + std::string(known.type) + "'";
+    const bool is_known = classes.find(quoted) != std::string_view::npos;
+    if (is_known && source.find(known.statement) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+// Paths of modules that have a child "block", a Sequential whose child runs x * sigmoid(x).
+std::set<std::string> ModulesWithSiluBlock(const Graph& graph) {
+  std::set<std::string> modules;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].op_type != "Sigmoid") continue;
+    const std::vector<std::string> scope = ScopeOf(graph, static_cast<NodeId>(i));
+    for (size_t depth = 1; depth + 1 < scope.size(); ++depth) {
+      if (scope[depth] != "block" || !scope[depth + 1].starts_with("block.")) continue;
+      const auto end = scope.begin() + static_cast<std::ptrdiff_t>(depth);
+      modules.insert(ModulePath({scope.begin(), end}));
+    }
+  }
+  return modules;
+}
+
+bool IsNamedByTorchScript(const Node& node) { return node.name.starts_with('/'); }
+
+}  // namespace
+
+std::vector<LostStochasticDepth> FindLostStochasticDepths(const Graph& graph) {
+  if (IsTrainingExport(graph)) return {};
+  const std::set<std::string> modules = ModulesWithSiluBlock(graph);
+  std::vector<LostStochasticDepth> lost;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.op_type != "Add" || node.inputs[0] == kNoValue) continue;
+    const bool has_silu_block =
+        IsNamedByTorchScript(node) &&
+        modules.contains(ModulePath(ScopeOf(graph, static_cast<NodeId>(i))));
+    if (SaysSo(node) || has_silu_block) {
+      lost.push_back({static_cast<NodeId>(i), node.inputs[0]});
+    }
+  }
+  return lost;
+}
+
+}  // namespace onnxfit

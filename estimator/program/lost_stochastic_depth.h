@@ -1,0 +1,23 @@
+// Stochastic depth that an export for inference has left out without a trace.  Internal
+// to the room program/.
+#pragma once
+
+#include <vector>
+
+#include "estimator/graph/graph.h"
+
+namespace onnxfit {
+
+struct LostStochasticDepth {
+  NodeId sum = kNoNode;      // the residual sum
+  ValueId branch = kNoValue;  // its operand that was multiplied with noise
+};
+
+// What is known of libraries: in torchvision's MBConv (EfficientNet) the block's result
+// goes through StochasticDepth before "result += input".  The class is in files of
+// torch.export; in TorchScript's the structure shows it: a module that adds its input to
+// the result of its child "block", a Sequential with SiLU (MobileNetV3's has HardSwish, and
+// no stochastic depth).  Nothing in files exported in training mode.  O(nodes).
+std::vector<LostStochasticDepth> FindLostStochasticDepths(const Graph& graph);
+
+}  // namespace onnxfit
