@@ -21,6 +21,7 @@ struct Vector {
   int64_t reserved;
 };
 
+constexpr int64_t kEndless = int64_t{1} << 60;
 constexpr int64_t kBigFree = -1;  // frees the first buffer
 
 // PyTorch's rules, worked out by hand; V1 is a real memory snapshot.
@@ -45,7 +46,8 @@ const Vector kVectors[] = {
 };
 
 AllocatorStats Play(const std::vector<int64_t>& script) {
-  const auto allocator = NewCachingAllocator();
+  const auto source = NewCountingSource(kEndless);
+  const auto allocator = NewCachingAllocator(*source);
   BufferId next = 1;
   for (const int64_t step : script) {
     if (step < 0) {
@@ -157,7 +159,8 @@ TEST_CASE("the caching allocator agrees with a slow twin on random traces") {
   for (unsigned seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
-    const auto fast = NewCachingAllocator();
+    const auto source = NewCountingSource(kEndless);
+    const auto fast = NewCachingAllocator(*source);
     SlowAllocator slow;
     std::vector<int> live;
     for (int buffer = 0; buffer < 400; ++buffer) {
@@ -176,6 +179,41 @@ TEST_CASE("the caching allocator agrees with a slow twin on random traces") {
       REQUIRE(fast->stats().requested_bytes <= fast->stats().allocated_bytes);
       REQUIRE(fast->stats().allocated_bytes <= fast->stats().reserved_bytes);
     }
+  }
+}
+
+TEST_CASE("a full card takes back what is free as a whole, then fails") {
+  struct Row {
+    const char* name;
+    std::vector<int64_t> script;
+    bool last_fits;
+    int64_t reserved;
+    int64_t retries;
+  };
+  const Row rows[] = {
+      {"room is left", {40 * kMiB, 20 * kMiB}, true, 60 * kMiB, 0},
+      {"a free segment goes back", {40 * kMiB, -1, 60 * kMiB}, true, 60 * kMiB, 1},
+      {"a small one too", {40 * kMiB, 1000, -2, 60 * kMiB - 1}, false, 40 * kMiB, 1},
+      {"a segment in use stays", {30 * kMiB, 6 * kMiB, -1, 40 * kMiB}, true, 60 * kMiB, 1},
+      {"half a segment stays", {6 * kMiB, 6 * kMiB, -1, 41 * kMiB}, false, 20 * kMiB, 1},
+      {"never more than the card", {65 * kMiB}, false, 0, 1},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const auto source = NewCountingSource(60 * kMiB);
+    const auto allocator = NewCachingAllocator(*source);
+    bool fits = true;
+    BufferId next = 1;
+    for (const int64_t step : row.script) {
+      if (step < 0) {
+        allocator->Free(static_cast<BufferId>(-step));
+      } else {
+        fits = allocator->Alloc(next++, step);
+      }
+    }
+    CHECK(fits == row.last_fits);
+    CHECK(allocator->stats().reserved_bytes == row.reserved);
+    CHECK(allocator->stats().retries == row.retries);
   }
 }
 

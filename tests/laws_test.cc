@@ -58,7 +58,8 @@ TEST_CASE("totals add up, whatever is asked") {
 
 // Plays `trace` event by event.  What is alive at its end, by buffer.
 std::vector<bool> CheckEveryEvent(const Trace& trace) {
-  const auto caching = NewCachingAllocator();
+  const auto source = NewCountingSource(int64_t{1} << 60);
+  const auto caching = NewCachingAllocator(*source);
   std::vector<bool> alive(trace.buffers.size());
   for (const Event& event : trace.events) {
     if (event.type == Event::Type::kAlloc) {

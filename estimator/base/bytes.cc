@@ -13,11 +13,6 @@
 namespace onnxfit {
 namespace {
 
-[[noreturn]] void RefuseOverflow() {
-  throw Error(
-      {.text = "sizes above 2^63 bytes cannot be counted", .hint = "a smaller batch or dimension"});
-}
-
 struct Unit {
   std::string_view name;  // lower case
   int64_t bytes;
@@ -38,6 +33,11 @@ std::string Lower(std::string_view text) {
 }
 
 }  // namespace
+
+void RefuseOverflow() {
+  throw Error(
+      {.text = "sizes above 2^63 bytes cannot be counted", .hint = "a smaller batch or dimension"});
+}
 
 int64_t CheckedAdd(int64_t a, int64_t b) {
   int64_t sum = 0;

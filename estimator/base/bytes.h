@@ -15,6 +15,7 @@ inline constexpr int64_t kGiB = 1024 * kMiB;
 // 63 bits: such sizes are refused, never wrapped.
 int64_t CheckedAdd(int64_t a, int64_t b);
 int64_t CheckedMul(int64_t a, int64_t b);
+[[noreturn]] void RefuseOverflow();  // what they throw
 
 // `bytes` rounded up to a multiple of `step`.  REQUIRES: bytes >= 0, step > 0.
 int64_t RoundUp(int64_t bytes, int64_t step);

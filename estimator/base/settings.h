@@ -49,12 +49,9 @@ struct Spelling {
 };
 
 inline constexpr Spelling<Precision> kPrecisions[] = {
-    {"fp32", Precision::kFp32},
-    {"amp-fp16", Precision::kAmpFp16},
-    {"amp-bf16", Precision::kAmpBf16},
-    {"bf16", Precision::kBf16},
-    {"fp16", Precision::kFp16},
-    {"fp64", Precision::kFp64},
+    {"fp32", Precision::kFp32},        {"amp-fp16", Precision::kAmpFp16},
+    {"amp-bf16", Precision::kAmpBf16}, {"bf16", Precision::kBf16},
+    {"fp16", Precision::kFp16},        {"fp64", Precision::kFp64},
 };
 
 inline constexpr Spelling<Optimizer> kOptimizers[] = {

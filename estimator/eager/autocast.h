@@ -24,8 +24,7 @@ class Autocast {
 
  private:
   TensorId Cast(NameId name, TensorId tensor, DType to, bool grad);
-  TensorId CastOf(NameId name, TensorId tensor, DType to, bool grad,
-                  std::vector<TensorId>& casts);
+  TensorId CastOf(NameId name, TensorId tensor, DType to, bool grad, std::vector<TensorId>& casts);
 
   CallTable& calls_;
   Machine& machine_;

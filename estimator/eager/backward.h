@@ -12,7 +12,6 @@ namespace onnxfit {
 // broadcast is summed up, what has another dtype is cast.  `incoming` are the gradients
 // of its outputs, kNoTensor where none arrived, or once a formula has let go of it.
 // REQUIRES: `node` is no leaf.
-std::vector<TensorId> Gradients(CallTable& calls, GradNodeId node,
-                                std::vector<TensorId>& incoming);
+std::vector<TensorId> Gradients(CallTable& calls, GradNodeId node, std::vector<TensorId>& incoming);
 
 }  // namespace onnxfit

@@ -28,10 +28,10 @@ class CallTable {
 
   LabelId OperatorLabel(int32_t call) const { return labels_[static_cast<size_t>(call)].at; }
   LabelId NameLabel(NameId name) const { return name_labels_[static_cast<size_t>(name)]; }
-  LabelId GradientLabel(NameId name);                // "w.grad"
-  LabelId CastLabel(NameId name);                    // "w.cast"
-  LabelId AuxLabel(int32_t call, size_t aux);        // "y.mask"
-  LabelId ScratchLabel(int32_t call);                // "/fc/Gemm.scratch"
+  LabelId GradientLabel(NameId name);          // "w.grad"
+  LabelId CastLabel(NameId name);              // "w.cast"
+  LabelId AuxLabel(int32_t call, size_t aux);  // "y.mask"
+  LabelId ScratchLabel(int32_t call);          // "/fc/Gemm.scratch"
 
   // Allocated at the first use by a thread, never freed.
   void TakeWorkspace(Workspace workspace, Thread thread);
@@ -47,11 +47,11 @@ class CallTable {
 
   const Program& program_;
   Machine& machine_;
-  std::vector<const OpRule*> rules_;  // by call
-  std::vector<CallLabels> labels_;    // by call
-  std::vector<LabelId> name_labels_;  // by name
-  std::vector<LabelId> gradient_labels_;  // by name, made when first needed
-  std::vector<LabelId> cast_labels_;      // the same
+  std::vector<const OpRule*> rules_;                   // by call
+  std::vector<CallLabels> labels_;                     // by call
+  std::vector<LabelId> name_labels_;                   // by name
+  std::vector<LabelId> gradient_labels_;               // by name, made when first needed
+  std::vector<LabelId> cast_labels_;                   // the same
   std::array<std::array<TensorId, 2>, 2> workspaces_;  // by thread and library
 };
 

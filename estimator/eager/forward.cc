@@ -117,9 +117,9 @@ void Forward::MakeAux(int32_t index, size_t slot, Frame& frame) {
   const AtenCall& call = calls_.call(index);
   std::vector<TensorType> inputs;
   for (const TensorId input : frame.inputs) {
-    inputs.push_back(input == kNoTensor ? TensorType()
-                                        : TensorType{machine_.tensor(input).dtype,
-                                                     machine_.tensor(input).dims});
+    inputs.push_back(input == kNoTensor
+                         ? TensorType()
+                         : TensorType{machine_.tensor(input).dtype, machine_.tensor(input).dims});
   }
   std::vector<TensorType> outputs;
   for (size_t i = 0; i < call.outputs.size(); ++i) outputs.push_back(OutputType(index, i, frame));
@@ -174,8 +174,8 @@ TensorId Forward::Overwrite(int32_t index, Frame& frame) {
   const Tensor& input = machine_.tensor(frame.inputs[0]);
   const bool tracked = input.grad_fn.node != kNoGradNode;
   if (calls_.rule(index).in_place == InPlace::kClone && tracked) {
-    frame.clone = machine_.New({input.dtype, input.dims},
-                               calls_.NameLabel(calls_.call(index).inputs[0]));
+    frame.clone =
+        machine_.New({input.dtype, input.dims}, calls_.NameLabel(calls_.call(index).inputs[0]));
   }
   return machine_.Detach(frame.inputs[0]);
 }

@@ -33,8 +33,8 @@ class Forward {
     std::vector<TensorId> inputs;  // borrowed from the names, or from `casts`
     std::vector<TensorId> outputs;
     std::array<TensorId, 3> aux = {kNoTensor, kNoTensor, kNoTensor};
-    TensorId clone = kNoTensor;     // of input 0, saved in its stead
-    std::vector<TensorId> casts;    // one reference each, until the call returns
+    TensorId clone = kNoTensor;   // of input 0, saved in its stead
+    std::vector<TensorId> casts;  // one reference each, until the call returns
   };
 
   void Run(int32_t index, bool grad);

@@ -44,8 +44,8 @@ struct GradNode {
   int32_t parameter = -1;  // index, of a leaf; of a cast: the name that was cast
   int64_t sequence = 0;    // later calls have larger ones
   int32_t outputs = 1;
-  std::vector<Edge> next = {};       // by input; kNoGradNode where no gradient is wanted
-  std::vector<TensorId> saved = {};  // one reference each
+  std::vector<Edge> next = {};           // by input; kNoGradNode where no gradient is wanted
+  std::vector<TensorId> saved = {};      // one reference each
   std::vector<DType> input_dtypes = {};  // as the call saw them
   DType output_dtype = DType::kUndefined;
   int32_t references = 0;  // by tensors and by the nodes before it

@@ -125,7 +125,7 @@ struct OpRule {
   Alias alias = Alias::kNone;
   InPlace in_place = InPlace::kNever;
   AutocastPolicy autocast = AutocastPolicy::kAsIs;
-  bool promotes = false;  // the result has the widest type of its inputs, not the first's
+  bool promotes = false;          // the result has the widest type of its inputs, not the first's
   bool variadic = false;          // every input is as input 0: its gradient, its reads
   bool keeps_everything = false;  // saves all inputs and outputs: an operator we do not know
   std::array<Gradient, 5> gradients = {};

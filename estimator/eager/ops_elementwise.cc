@@ -10,13 +10,18 @@ namespace {
 
 constexpr OpRule kRules[] = {
     // Sums keep nothing: the incoming gradient goes to both.
-    {.name = "add", .in_place = InPlace::kResult, .promotes = true, .gradients = {PassThrough(), PassThrough()}},
-    {.name = "sub",  .promotes = true, .gradients = {PassThrough(), ReadsElementwise({})}},
+    {.name = "add",
+     .in_place = InPlace::kResult,
+     .promotes = true,
+     .gradients = {PassThrough(), PassThrough()}},
+    {.name = "sub", .promotes = true, .gradients = {PassThrough(), ReadsElementwise({})}},
     {.name = "neg", .gradients = {ReadsElementwise({})}},
-    {.name = "mul",  .promotes = true,
+    {.name = "mul",
+     .promotes = true,
      .gradients = {ReadsElementwise(In(1)), ReadsElementwise(In(0))},
      .backward = {MakeGrad(1), MakeGrad(0)}},
-    {.name = "div",  .promotes = true,
+    {.name = "div",
+     .promotes = true,
      .gradients = {ReadsElementwise(In(1)), ReadsElementwise(In(0) | In(1))},
      .backward = {MakeGrad(1), MakeGrad(0)}},
     {.name = "pow", .autocast = AutocastPolicy::kFp32, .gradients = {ReadsElementwise(In(0))}},
@@ -49,10 +54,14 @@ constexpr OpRule kRules[] = {
     {.name = "prelu",
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))}},
 
-    {.name = "where",  .promotes = true, .gradients = {kNoGradient, ReadsElementwise(In(0)), ReadsElementwise(In(0))}},
-    {.name = "minimum",  .promotes = true,
+    {.name = "where",
+     .promotes = true,
+     .gradients = {kNoGradient, ReadsElementwise(In(0)), ReadsElementwise(In(0))}},
+    {.name = "minimum",
+     .promotes = true,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))}},
-    {.name = "maximum",  .promotes = true,
+    {.name = "maximum",
+     .promotes = true,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))}},
 
     // A cast: its gradient is cast back.

@@ -16,7 +16,7 @@ constexpr OpRule kRules[] = {
     {.name = "pad", .gradients = {Reads({})}},
     {.name = "upsample", .autocast = AutocastPolicy::kFp32, .gradients = {Reads({})}},
     {.name = "bernoulli"},  // empty(...).bernoulli_(p).div_(p), in the type of its first input
-    {.name = "constant"},  // made from numbers: zeros, full, arange, rand
+    {.name = "constant"},   // made from numbers: zeros, full, arange, rand
     {.name = "tile", .gradients = {Reads({})}},
     {.name = "index_select", .gradients = {Reads(In(1))}},
 };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "estimator/memory/segment_source.h"
 #include "estimator/memory/trace.h"
 
 namespace onnxfit {
@@ -14,6 +15,7 @@ struct AllocatorStats {
   int64_t requested_bytes = 0;
   int64_t allocated_bytes = 0;
   int64_t reserved_bytes = 0;
+  int64_t retries = 0;  // num_alloc_retries: cached segments were given back first
 
   bool operator==(const AllocatorStats&) const = default;
 };
@@ -37,9 +39,10 @@ class Allocator {
 // a lower bound on the peak of every other allocator.  Never full.
 std::unique_ptr<Allocator> NewExactAllocator();
 
-// PyTorch's policy on an endless card: 512-byte blocks cut from segments of 2 MiB,
-// 20 MiB or a multiple of 2 MiB (c10/cuda/CUDACachingAllocator.cpp, 2.6 to 2.11).  One
-// stream.  Alloc and Free are O(log n) in the number of free blocks.
-std::unique_ptr<Allocator> NewCachingAllocator();
+// PyTorch's policy: 512-byte blocks cut from segments of 2 MiB, 20 MiB or a multiple of
+// 2 MiB (c10/cuda/CUDACachingAllocator.cpp, 2.6 to 2.11).  When `source` is full, segments
+// that are free as a whole go back to it, then it is asked once more.  One stream.  Alloc
+// and Free are O(log n) in the number of free blocks.  `source` must outlive it.
+std::unique_ptr<Allocator> NewCachingAllocator(SegmentSource& source);
 
 }  // namespace onnxfit

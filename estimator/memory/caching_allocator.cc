@@ -1,6 +1,6 @@
-// PyTorch's CUDACachingAllocator with its default configuration, on a card that never
-// fills: reference tree v2.6.0, c10/cuda/CUDACachingAllocator.cpp (function names below);
-// the same rules and constants up to 2.11.
+// PyTorch's CUDACachingAllocator with its default configuration: reference tree v2.6.0,
+// c10/cuda/CUDACachingAllocator.cpp (function names below); the same rules and constants up
+// to 2.11.
 #include <cassert>
 #include <set>
 #include <tuple>
@@ -47,6 +47,8 @@ struct Block {
 
 class CachingAllocator : public Allocator {
  public:
+  explicit CachingAllocator(SegmentSource& source) : source_(source) {}
+
   bool Alloc(BufferId buffer, int64_t bytes) override {
     Owned& owned = OwnedOf(buffer);
     assert(!owned.live);
@@ -55,6 +57,8 @@ class CachingAllocator : public Allocator {
     const int64_t block_bytes = BlockBytes(bytes);
     owned.block = TakeFree(block_bytes);
     if (owned.block == kNoBlock) owned.block = NewSegment(block_bytes);
+    owned.live = owned.block != kNoBlock;
+    if (!owned.live) return false;
     Split(owned.block, block_bytes);
     stats_.requested_bytes = CheckedAdd(stats_.requested_bytes, bytes);
     stats_.allocated_bytes = CheckedAdd(stats_.allocated_bytes, At(owned.block).bytes);
@@ -123,12 +127,35 @@ class CachingAllocator : public Allocator {
     return id;
   }
 
-  // alloc_block
+  // alloc_block, with release_cached_blocks before the second try.  kNoBlock: full.
   BlockId NewSegment(int64_t block_bytes) {
     const int64_t bytes = SegmentBytes(block_bytes);
+    if (!source_.Take(segments_, bytes)) {
+      ++stats_.retries;
+      ReleaseCached(large_);
+      ReleaseCached(small_);
+      if (!source_.Take(segments_, bytes)) return kNoBlock;
+    }
     stats_.reserved_bytes = CheckedAdd(stats_.reserved_bytes, bytes);
     return NewBlock(
         {.segment = segments_++, .bytes = bytes, .is_small = block_bytes <= kSmallBytes});
+  }
+
+  // Gives back the segments of `pool` that are one free block.
+  void ReleaseCached(Pool& pool) {
+    for (auto entry = pool.begin(); entry != pool.end();) {
+      const BlockId id = std::get<3>(*entry);
+      const Block& block = At(id);
+      const bool is_whole = block.previous == kNoBlock && block.next == kNoBlock;
+      if (!is_whole) {
+        ++entry;
+        continue;
+      }
+      source_.GiveBack(block.segment, block.bytes);
+      stats_.reserved_bytes -= block.bytes;
+      unused_.push_back(id);
+      entry = pool.erase(entry);
+    }
   }
 
   // should_split, alloc_found_block: gives the tail back, unless it is too small to be
@@ -172,6 +199,7 @@ class CachingAllocator : public Allocator {
     unused_.push_back(back);
   }
 
+  SegmentSource& source_;
   std::vector<Block> blocks_;
   std::vector<BlockId> unused_;  // ids of blocks that were merged away
   std::vector<Owned> owned_;     // by BufferId
@@ -183,6 +211,8 @@ class CachingAllocator : public Allocator {
 
 }  // namespace
 
-std::unique_ptr<Allocator> NewCachingAllocator() { return std::make_unique<CachingAllocator>(); }
+std::unique_ptr<Allocator> NewCachingAllocator(SegmentSource& source) {
+  return std::make_unique<CachingAllocator>(source);
+}
 
 }  // namespace onnxfit

@@ -25,7 +25,7 @@ class ExactAllocator : public Allocator {
     bytes = kNotLive;
   }
 
-  AllocatorStats stats() const override { return {live_bytes_, live_bytes_, live_bytes_}; }
+  AllocatorStats stats() const override { return {live_bytes_, live_bytes_, live_bytes_, 0}; }
 
  private:
   static constexpr int64_t kNotLive = -1;

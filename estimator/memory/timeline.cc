@@ -1,6 +1,9 @@
 #include "estimator/memory/timeline.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "estimator/base/bytes.h"
 
 namespace onnxfit {
 namespace {
@@ -22,7 +25,10 @@ void Raise(Peak& peak, const Peak& other) {
 // First pass: what is held after every event; where the peak is.
 class Measure {
  public:
-  explicit Measure(const Trace& trace) : trace_(trace), allocator_(NewCachingAllocator()) {}
+  explicit Measure(const Trace& trace)
+      : trace_(trace),
+        source_(NewCountingSource(kEndless)),
+        allocator_(NewCachingAllocator(*source_)) {}
 
   // Fills everything of `timeline` but what is alive at the peak.  Returns how many
   // events lead up to the peak.
@@ -41,8 +47,8 @@ class Measure {
   void Apply(const Event& event, Timeline& timeline) {
     switch (event.type) {
       case Event::Type::kAlloc:
-        // An endless card: never false.
-        (void)allocator_->Alloc(event.id, trace_.buffers[Index(event.id)].bytes);
+        // Never full: the sizes of a trace add up to less than 2^63, or it is refused.
+        if (!allocator_->Alloc(event.id, trace_.buffers[Index(event.id)].bytes)) RefuseOverflow();
         Raise(now_, allocator_->stats());
         break;
       case Event::Type::kFree:
@@ -95,7 +101,10 @@ class Measure {
     Raise(timeline.peak, now_);
   }
 
+  static constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+
   const Trace& trace_;
+  std::unique_ptr<SegmentSource> source_;
   std::unique_ptr<Allocator> allocator_;
   Peak now_;  // of the running step
   int32_t step_ = 0;

@@ -9,7 +9,7 @@
 namespace onnxfit {
 
 struct LostStochasticDepth {
-  NodeId sum = kNoNode;      // the residual sum
+  NodeId sum = kNoNode;       // the residual sum
   ValueId branch = kNoValue;  // its operand that was multiplied with noise
 };
 

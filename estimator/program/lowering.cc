@@ -16,12 +16,9 @@ size_t Index(int32_t id) { return static_cast<size_t>(id); }
 
 DType DTypeOf(Precision precision) {
   constexpr std::pair<Precision, DType> kDTypes[] = {
-      {Precision::kFp32, DType::kFloat32},
-      {Precision::kAmpFp16, DType::kFloat32},
-      {Precision::kAmpBf16, DType::kFloat32},
-      {Precision::kBf16, DType::kBFloat16},
-      {Precision::kFp16, DType::kFloat16},
-      {Precision::kFp64, DType::kFloat64},
+      {Precision::kFp32, DType::kFloat32},    {Precision::kAmpFp16, DType::kFloat32},
+      {Precision::kAmpBf16, DType::kFloat32}, {Precision::kBf16, DType::kBFloat16},
+      {Precision::kFp16, DType::kFloat16},    {Precision::kFp64, DType::kFloat64},
   };
   for (const auto& [row, dtype] : kDTypes) {
     if (row == precision) return dtype;

@@ -104,7 +104,7 @@ class Lowering {
   std::vector<Rewritten> rewrites_;
   std::vector<int32_t> rewrite_of_;              // by NodeId: index of the rewrite that ends here
   std::multimap<NodeId, LostDropout> dropouts_;  // by the node that reads them
-  std::map<NodeId, ValueId> stochastic_depths_;     // residual sum -> branch
+  std::map<NodeId, ValueId> stochastic_depths_;  // residual sum -> branch
   std::map<std::string, NameId> dropped_;        // results of those put back
   std::vector<std::pair<ValueId, NameId>> hidden_;   // what the running node does not see
   std::vector<bool> consumed_;                       // by NodeId: inside of a rewrite
