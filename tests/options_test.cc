@@ -152,18 +152,21 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "'9999999999999999999…99999999999999999999'"},
 
       {{"m", "--precision", "fp23"},
-       "--precision: expected fp32, bf16, fp16 or fp64, found 'fp23' (did you mean 'fp32'?)"},
+       "--precision: expected fp32, amp-fp16, amp-bf16, bf16, fp16 or fp64, found 'fp23' (did you "
+       "mean 'fp32'?)"},
       {{"m", "-p", "quaternion"},
-       "--precision: expected fp32, bf16, fp16 or fp64, found 'quaternion'"},
+       "--precision: expected fp32, amp-fp16, amp-bf16, bf16, fp16 or fp64, found 'quaternion'"},
       {{"m", "-p", "fp32,bf16"},
-       "--precision: expected fp32, bf16, fp16 or fp64, found 'fp32,bf16' (try: one value at a "
+       "--precision: expected fp32, amp-fp16, amp-bf16, bf16, fp16 or fp64, found 'fp32,bf16' "
+       "(try: one value at a "
        "time)"},
-      {{"m", "-p", "amp-bf16"},
-       "--precision: expected fp32, bf16, fp16 or fp64, found 'amp-bf16': autocast is not "
-       "modelled yet"},
-      {{"m", "-p", "amp-fp16"},
-       "--precision: expected fp32, bf16, fp16 or fp64, found 'amp-fp16': autocast is not "
-       "modelled yet"},
+      {{"m", "--dropout", "1.5"}, "--dropout: expected auto or a probability below 1, found '1.5'"},
+      {{"m", "--dropout", "x"}, "--dropout: expected auto or a probability below 1, found 'x'"},
+      {{"m", "--assume", "bias=yes"},
+       "--assume: expected conv-bias=yes, in-place-dropout=yes, or the same with no, found "
+       "'bias=yes'"},
+      {{"m", "--in-place", "maybe"}, "--in-place: expected auto or never, found 'maybe'"},
+      {{"m", "--batch-norm", "fold"}, "--batch-norm: expected auto or keep, found 'fold'"},
       {{"m", "-o", "adamv"},
        "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, lion or "
        "adamw-8bit, found 'adamv' (did you mean 'adam'?)"},

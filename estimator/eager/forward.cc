@@ -164,6 +164,7 @@ bool Forward::MayOverwrite(int32_t index, const Frame& frame) const {
   if (in_place_ == InPlaceUse::kNever || in_place == InPlace::kNever) return false;
   const NameId name = call.inputs[0];
   if (name == kNoName || calls_.TypeOf(name) != calls_.TypeOf(call.outputs[0])) return false;
+  if (OutputType(index, 0, frame).dtype != machine_.tensor(frame.inputs[0]).dtype) return false;
   const auto& last = call.last_reads;
   return std::find(last.begin(), last.end(), name) != last.end() &&
          machine_.tensor(frame.inputs[0]).references == 1 &&

@@ -1,0 +1,74 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr char kTwoLayers[] = R"(
+  net (float[16, 4] x) => (float[16, 2] y)
+  < float[4, 8] w1 = ["location": "none"], float[8, 2] w2 = ["location": "none"] > {
+    h = MatMul (x, w1)
+    a = Relu (h)
+    y = MatMul (a, w2)
+  })";
+
+std::string Phase(const std::string& text, const std::string& name) {
+  const size_t begin = text.find("\n" + name);
+  return text.substr(begin + 1, text.find('\n', begin + 1) - begin - 1);
+}
+
+TEST_CASE("autocast casts arguments from the last to the first, parameters once") {
+  const std::string text = TraceText(
+      kTwoLayers, {.precision = Precision::kAmpBf16, .optimizer = Optimizer::kSgd, .steps = 1});
+  // The cast input is saved with its layer; log-probabilities are cast for nll_loss; the
+  // cast of w1, which nothing saved since x is data, goes when autocast exits.
+  CHECK(Phase(text, "forward") ==
+        "forward   +x:256 +labels:128 +w1.cast:64 +x.cast:128 +h:256 "
+        "+cuBLAS workspace:8519680 +w2.cast:32 +y:64 +log_probabilities:64 "
+        "+log_probabilities.cast:128 +loss:4 +loss.total_weight:4 -y -w1.cast");
+  // The weight's gradient is made in 16 bits, then cast.
+  CHECK(Phase(text, "backward").find("+w2.grad:32 ") != std::string::npos);
+  CHECK(Phase(text, "backward").find("+w2.grad:64 -w2.grad ") != std::string::npos);
+}
+
+TEST_CASE("GradScaler keeps two numbers and makes two a step") {
+  const std::string text = TraceText(
+      kTwoLayers, {.precision = Precision::kAmpFp16, .optimizer = Optimizer::kSgd, .steps = 2});
+  CHECK(Phase(text, "backward")
+            .find("backward  +GradScaler.scale:4 +GradScaler.growth_tracker:4 "
+                  "+GradScaler.scaled_loss:4 +loss.grad:4") == 0);
+  CHECK(Phase(text, "optimizer") == "optimizer +GradScaler.found_inf:4 -GradScaler.found_inf");
+  CHECK(text.find("GradScaler.scale:", text.find("optimizer")) == std::string::npos);
+}
+
+TEST_CASE("what autocast leaves alone runs in the type of its input, or the widest") {
+  const std::string text =
+      TraceText(R"(net (float[16, 4] x) => (float[16, 8] y)
+                   < float[4, 8] w = ["location": "none"], float[8] b = ["location": "none"] > {
+                     h = MatMul (x, w)
+                     s = Sigmoid (h)
+                     y = Add (s, b)
+                   })",
+                {.precision = Precision::kAmpBf16, .mode = Mode::kEval, .steps = 1});
+  CHECK(text.find("+s:256 ") != std::string::npos);  // 16 * 8 * 2
+  CHECK(text.find("+y:512 ") != std::string::npos);  // 16 * 8 * 4: b is fp32
+}
+
+TEST_CASE("a pure 16-bit model has 16-bit gradients and state, statistics in fp32") {
+  const std::string text = TraceText(R"(net (float[4, 2, 3, 3] x) => (float[4, 2, 3, 3] y)
+                   < float[2] "bn.weight" = {1, 1}, float[2] "bn.bias" = {0, 0},
+                     float[2] "bn.running_mean" = {0, 0}, float[2] "bn.running_var" = {1, 1} > {
+                     y = BatchNormalization (x, "bn.weight", "bn.bias", "bn.running_mean",
+                                             "bn.running_var")
+                   })",
+                                     {.precision = Precision::kBf16, .steps = 1});
+  CHECK(text.find("+bn.weight:4 ") != std::string::npos);
+  CHECK(text.find("+y.save_mean:8 ") != std::string::npos);
+  CHECK(text.find("+bn.weight.exp_avg:4 ") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace onnxfit

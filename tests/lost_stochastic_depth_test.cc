@@ -1,0 +1,39 @@
+#include "estimator/program/lost_stochastic_depth.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+std::string Block(const std::string& activation) {
+  return R"(net (float[2, 3, 4, 4] x) => (float[2, 3, 4, 4] y) {
+    ["/net/features.1/block/block.0/Neg"] h = Neg (x)
+    ["/net/features.1/block/block.0/Gate"] s = )" +
+         activation + R"( (h)
+    ["/net/features.1/block/block.0/Mul"] b = Mul (h, s)
+    ["/net/features.1/Add"] y = Add (b, x)
+  })";
+}
+
+TEST_CASE("a residual sum around a block with SiLU has lost stochastic depth") {
+  CHECK(FindLostStochasticDepths(ParseGraph(Block("Sigmoid"))).size() == 1);
+  CHECK(FindLostStochasticDepths(ParseGraph(Block("HardSigmoid"))).empty());
+  const std::string program = ToString(Build(Block("Sigmoid"), {.loss = Loss::kNone}).program);
+  CHECK_MESSAGE(program.find("%b.noise = bernoulli(%b)") != std::string::npos, program);
+  CHECK(program.find("%b.stochastic_depth = mul(%b, %b.noise)") != std::string::npos);
+  CHECK(program.find("%y = add(%b.stochastic_depth, %x)") != std::string::npos);
+}
+
+TEST_CASE("--dropout 0 and inference put nothing back") {
+  const auto without = ToString(Build(Block("Sigmoid"), {.put_dropout_back = false}).program);
+  CHECK(without.find("bernoulli") == std::string::npos);
+  const auto eval = ToString(Build(Block("Sigmoid"), {.mode = Mode::kEval}).program);
+  CHECK(eval.find("bernoulli") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace onnxfit
