@@ -48,6 +48,10 @@ TEST_CASE("a gap in a Sequential is a dropout that the export has lost") {
                                           ["/net/Neg"] k = Neg (h)
                                           ["/net/head/head.0/Relu_1"] y = Relu (k))",
        ""},
+      {"a node without a place in between", R"(["/net/head/head.0/Relu"] h = Relu (x)
+                                               k = Neg (h)
+                                               ["/net/head/head.1/Neg"] y = Neg (k))",
+       ""},
       {"numbers of a ModuleList are no Sequential",
        R"(["/net/blocks.3/Relu"] h = Relu (x) ["/net/blocks.7/Neg"] y = Neg (h))", ""},
       {"a file exported in training mode has its dropouts",

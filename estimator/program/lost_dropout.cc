@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -58,21 +59,33 @@ class Finder {
     if (!call.has_value() || !seen_.insert(call->name).second) return false;
     for (const std::string_view name : References(*call)) {
       if (!name.starts_with("clone") || known_.contains(name)) continue;
-      return Add(id, *call, std::string(name));
+      const ValueId input = LostOperand(id, *call);
+      if (input == kNoValue || IsOwnView(input, id)) return false;
+      lost_.push_back({id, input, std::string(name)});
+      return true;
     }
     return false;
   }
 
-  bool Add(NodeId id, const FxNode& call, std::string name) {
+  // What the node reads in the place of an operand that is gone.
+  ValueId LostOperand(NodeId id, const FxNode& call) const {
     const auto references = References(call);
     for (const ValueId input : graph_.nodes[Index(id)].inputs) {
       if (input == kNoValue || !IsActivation(input)) continue;
       const std::string_view value = graph_.values[Index(input)].name;
-      if (std::find(references.begin(), references.end(), value) != references.end()) continue;
-      lost_.push_back({id, input, std::move(name)});
-      return true;
+      if (std::find(references.begin(), references.end(), value) == references.end()) return input;
     }
-    return false;
+    return kNoValue;
+  }
+
+  // A view that the same module made: its clone was contiguous(), not a dropout.
+  bool IsOwnView(ValueId value, NodeId reader) const {
+    constexpr std::string_view kViews[] = {"Transpose", "Squeeze", "Gather", "Expand"};
+    const NodeId producer = graph_.values[Index(value)].producer;
+    if (producer == kNoNode) return false;
+    const std::string_view op = graph_.nodes[Index(producer)].op_type;
+    return std::find(std::begin(kViews), std::end(kViews), op) != std::end(kViews) &&
+           ScopeOf(graph_, producer) == ScopeOf(graph_, reader);
   }
 
   bool IsActivation(ValueId value) const { return graph_.values[Index(value)].initializer < 0; }
@@ -80,6 +93,7 @@ class Finder {
   // Children of a Sequential that left no node before this one.
   void FindGap(NodeId id, bool clone) {
     const std::vector<std::string> scope = ScopeOf(graph_, id);
+    if (scope.empty()) return;  // a node of which the file says nothing
     std::vector<std::string> paths;  // of the modules around the node, outermost first
     for (auto end = scope.begin(); end != scope.end();) {
       paths.push_back(ModulePath({scope.begin(), ++end}));

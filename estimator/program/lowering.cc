@@ -36,6 +36,9 @@ Lowering::Lowering(const Graph& graph, const Shapes& shapes, const Roles& roles,
       names_(graph.values.size(), kNoName),
       is_parameter_(graph.values.size()),
       is_scalar_constant_(graph.values.size()) {
+  for (const Node& node : graph.nodes) {
+    for (const ValueId value : node.inputs) readers_.emplace(value, &node);
+  }
   AddModuleTensors(roles);
   AddInputs();
   PlanDropouts(roles);
@@ -248,6 +251,13 @@ const KnownTensor* Lowering::Known(ValueId value) const {
   if (value == kNoValue) return nullptr;
   const auto& known = shapes_.known[Index(value)];
   return known.has_value() ? &*known : nullptr;
+}
+
+std::vector<const Node*> Lowering::ReadersOf(ValueId value) const {
+  std::vector<const Node*> nodes;
+  const auto [begin, end] = readers_.equal_range(value);
+  for (auto reader = begin; reader != end; ++reader) nodes.push_back(reader->second);
+  return nodes;
 }
 
 NameId Lowering::TensorOf(ValueId value) {

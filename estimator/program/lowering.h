@@ -43,6 +43,8 @@ class Lowering {
   // The tensor that `value` is on the device.  A host value that is needed there is made
   // by a call "constant" first.  kNoName for kNoValue.
   NameId TensorOf(ValueId value);
+  // The nodes that read `value`, in the graph's order.
+  std::vector<const Node*> ReadersOf(ValueId value) const;
   // A name for a result of the running node.
   NameId NewResult(ValueId value);
   // `result` is another name of what `value` is: no call.
@@ -100,6 +102,7 @@ class Lowering {
   std::unordered_map<const Node*, const FoldedBatchNorm*> folded_;
   std::string place_;
   std::vector<std::string> scope_;
+  std::multimap<ValueId, const Node*> readers_;
   std::vector<NameId> names_;  // by ValueId, kNoName until it has one
   std::vector<Rewritten> rewrites_;
   std::vector<int32_t> rewrite_of_;              // by NodeId: index of the rewrite that ends here

@@ -123,6 +123,28 @@ void LowerSplit(Lowering& lowering, const Node& node, std::string_view aten) {
   lowering.Emit(aten, {input}, std::move(outputs));
 }
 
+// A list of parts: its items are what the SequenceAt nodes behind it take out.
+void LowerSplitToSequence(Lowering& lowering, const Node& node, std::string_view aten) {
+  const NameId input = lowering.TensorOf(InputOf(node, 0));
+  std::vector<std::pair<int64_t, ValueId>> items;
+  for (const Node* reader : lowering.ReadersOf(node.outputs[0])) {
+    const KnownTensor* at = lowering.Known(InputOf(*reader, 1));
+    if (reader->op_type == "SequenceAt" && at != nullptr && at->elements().size() == 1) {
+      items.emplace_back(at->elements()[0], reader->outputs[0]);
+    }
+  }
+  std::stable_sort(items.begin(), items.end());
+  std::vector<NameId> outputs;
+  for (const auto& [at, value] : items) outputs.push_back(lowering.NewResult(value));
+  lowering.Emit(aten, {input}, std::move(outputs));
+}
+
+// Has its name from the list, unless which item it takes is not known.
+void LowerSequenceAt(Lowering& lowering, const Node& node, std::string_view aten) {
+  const KnownTensor* at = lowering.Known(InputOf(node, 1));
+  if (at == nullptr || at->elements().size() != 1) LowerUnary(lowering, node, aten);
+}
+
 // A table of parameters is an embedding; one known index is a selection, a view.
 void LowerGather(Lowering& lowering, const Node& node, std::string_view) {
   const ValueId data = InputOf(node, 0);
@@ -227,6 +249,8 @@ constexpr LoweringRow kRows[] = {
     {"Expand", "expand", LowerUnary},
     {"Slice", "slice", LowerUnary},
     {"Split", "split", LowerSplit},
+    {"SplitToSequence", "split", LowerSplitToSequence},
+    {"SequenceAt", "slice", LowerSequenceAt},
     {"Concat", "cat", LowerAll},
     {"Pad", "pad", LowerUnary},
     {"Tile", "tile", LowerUnary},
