@@ -10,9 +10,7 @@ namespace {
 
 constexpr OpRule kRules[] = {
     // Sums keep nothing: the incoming gradient goes to both.
-    {.name = "add",
-     .in_place = InPlace::kResult,
-     .promotes = true,
+    {.name = "add", .in_place = InPlace::kResult, .source_shows_it = true, .promotes = true,
      .gradients = {PassThrough(), PassThrough()}},
     {.name = "sub", .promotes = true, .gradients = {PassThrough(), ReadsElementwise({})}},
     {.name = "neg", .gradients = {ReadsElementwise({})}},

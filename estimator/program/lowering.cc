@@ -7,6 +7,7 @@
 
 #include "estimator/base/warnings.h"
 #include "estimator/program/placement.h"
+#include "estimator/program/source_text.h"
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {
@@ -41,7 +42,7 @@ Lowering::Lowering(const Graph& graph, const Shapes& shapes, const Roles& roles,
   }
   AddModuleTensors(roles);
   AddInputs();
-  PlanDropouts(roles);
+  PlanLostCalls(roles);
 }
 
 void Lowering::AddModuleTensors(const Roles& roles) {
@@ -93,38 +94,47 @@ void Lowering::PlanRewrites() {
   }
 }
 
-void Lowering::PlanDropouts(const Roles& roles) {
-  if (!trains() || !settings_.put_dropout_back) return;
+void Lowering::PlanLostCalls(const Roles& roles) {
+  const bool drops = trains() && settings_.put_dropout_back;
+  size_t dropouts = 0;
+  for (const LostCall& lost : FindLostCalls(graph_, roles.folded)) {
+    const bool is_dropout = lost.op == "dropout";
+    if (is_dropout && !drops) continue;
+    lost_calls_.emplace(lost.before, lost);
+    dropouts += is_dropout ? 1 : 0;
+  }
+  if (dropouts > 0) {
+    program_.assumptions.push_back(
+        fmt::format("{} dropout{} that the export has lost {} put back (--dropout 0, if there is "
+                    "none)",
+                    dropouts, dropouts == 1 ? "" : "s", dropouts == 1 ? "is" : "are"));
+  }
+  if (drops) PlanStochasticDepths();
+}
+
+void Lowering::PlanStochasticDepths() {
   for (const auto& [sum, branch] : FindLostStochasticDepths(graph_)) {
     stochastic_depths_.emplace(sum, branch);
   }
-  if (!stochastic_depths_.empty()) {
-    program_.assumptions.push_back(
-        fmt::format("{} blocks of an EfficientNet have stochastic depth, which the export has lost "
-                    "(--dropout 0, if not)",
-                    stochastic_depths_.size()));
-  }
-  const std::vector<LostDropout> lost = FindLostDropouts(graph_, roles.folded);
-  for (const LostDropout& dropout : lost) dropouts_.emplace(dropout.before, dropout);
-  if (lost.empty()) return;
+  if (stochastic_depths_.empty()) return;
   program_.assumptions.push_back(
-      fmt::format("{} dropout{} that the export has lost {} put back (--dropout 0, if there is "
-                  "none)",
-                  lost.size(), lost.size() == 1 ? "" : "s", lost.size() == 1 ? "is" : "are"));
+      fmt::format("{} blocks of an EfficientNet have stochastic depth, which the export has lost "
+                  "(--dropout 0, if not)",
+                  stochastic_depths_.size()));
 }
 
 // Beside the module that reads it: the caller's frame runs both.
-void Lowering::PutDropoutsBack(NodeId node) {
-  const auto [begin, end] = dropouts_.equal_range(node);
+void Lowering::PutCallsBack(NodeId node) {
+  const auto [begin, end] = lost_calls_.equal_range(node);
   for (auto row = begin; row != end; ++row) {
-    const LostDropout& lost = row->second;
+    const LostCall& lost = row->second;
     const NameId input = TensorOf(lost.input);
-    const auto [made, is_new] = dropped_.emplace(lost.name, kNoName);
+    const auto [made, is_new] = put_back_.emplace(lost.name, kNoName);
     if (is_new) {
       const std::vector<std::string> scope = scope_;
       EnterSibling(lost.name);
       made->second = NewName(lost.name, program_.values[Index(input)].type);
-      Emit(DropoutOp(), {input}, {made->second});
+      Emit(lost.op == "dropout" ? DropoutOp() : lost.op, {input}, {made->second});
       scope_ = scope;
     }
     Hide(lost.input, made->second);
@@ -164,7 +174,8 @@ void Lowering::LowerNodes() {
     if (RunsOnHost(node) || (consumed_[i] && rewrite_of_[i] < 0)) continue;
     const auto id = static_cast<NodeId>(i);
     SetPlace(DisplayName(graph_, id), ScopeOf(graph_, id));
-    PutDropoutsBack(id);
+    written_in_place_ = WrittenInPlace(node);
+    PutCallsBack(id);
     PutStochasticDepthBack(id);
     rewrite_of_[i] < 0 ? LowerNode(node) : LowerRewritten(rewrites_[Index(rewrite_of_[i])]);
     ShowHidden();
@@ -294,7 +305,8 @@ void Lowering::Emit(std::string_view op, std::vector<NameId> inputs, std::vector
                             .inputs = std::move(inputs),
                             .outputs = std::move(outputs),
                             .ints = std::move(ints),
-                            .scope = scope_});
+                            .scope = scope_,
+                            .written_in_place = written_in_place_});
 }
 
 void Lowering::SetPlace(std::string place, std::vector<std::string> scope) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -10,7 +11,7 @@
 #include "estimator/base/settings.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
-#include "estimator/program/lost_dropout.h"
+#include "estimator/program/lost_calls.h"
 #include "estimator/program/lost_stochastic_depth.h"
 #include "estimator/program/program.h"
 #include "estimator/program/rewrites.h"
@@ -84,8 +85,9 @@ class Lowering {
   void AddInputs();
   bool RunsOnHost(const Node& node) const;
   void PlanRewrites();
-  void PlanDropouts(const Roles& roles);
-  void PutDropoutsBack(NodeId node);
+  void PlanLostCalls(const Roles& roles);
+  void PlanStochasticDepths();
+  void PutCallsBack(NodeId node);
   void PutStochasticDepthBack(NodeId node);
   void Hide(ValueId value, NameId by);
   void ShowHidden();
@@ -102,13 +104,14 @@ class Lowering {
   std::unordered_map<const Node*, const FoldedBatchNorm*> folded_;
   std::string place_;
   std::vector<std::string> scope_;
+  std::optional<bool> written_in_place_;
   std::multimap<ValueId, const Node*> readers_;
   std::vector<NameId> names_;  // by ValueId, kNoName until it has one
   std::vector<Rewritten> rewrites_;
   std::vector<int32_t> rewrite_of_;              // by NodeId: index of the rewrite that ends here
-  std::multimap<NodeId, LostDropout> dropouts_;  // by the node that reads them
+  std::multimap<NodeId, LostCall> lost_calls_;  // by the node that reads them
   std::map<NodeId, ValueId> stochastic_depths_;  // residual sum -> branch
-  std::map<std::string, NameId> dropped_;        // results of those put back
+  std::map<std::string, NameId> put_back_;        // results of those put back
   std::vector<std::pair<ValueId, NameId>> hidden_;   // what the running node does not see
   std::vector<bool> consumed_;                       // by NodeId: inside of a rewrite
   std::vector<bool> is_parameter_;                   // by ValueId

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,7 @@ struct AtenCall {
   std::vector<NameId> outputs = {};
   std::vector<int64_t> ints = {};       // integer arguments, where the row asks for them
   std::vector<std::string> scope = {};  // module calls around it, outermost first
+  std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
   std::vector<NameId> last_reads = {};  // names that no later call reads
   std::vector<NameId> dies = {};        // names dropped once the call has returned
 };

@@ -1,4 +1,4 @@
-#include "estimator/program/lost_dropout.h"
+#include "estimator/program/lost_calls.h"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 std::string Found(const Graph& graph) {
   std::string text;
-  for (const LostDropout& lost : FindLostDropouts(graph, {})) {
+  for (const LostCall& lost : FindLostCalls(graph, {})) {
     text += lost.name + ">" + std::string(graph.nodes[static_cast<size_t>(lost.before)].name) + " ";
   }
   return text;

@@ -1,4 +1,4 @@
-#include "estimator/program/lost_dropout.h"
+#include "estimator/program/lost_calls.h"
 
 #include <algorithm>
 #include <charconv>
@@ -33,7 +33,8 @@ std::optional<int> PlaceIn(std::string_view parent, std::string_view child) {
 
 class Finder {
  public:
-  Finder(const Graph& graph, const std::vector<FoldedBatchNorm>& folded) : graph_(graph) {
+  Finder(const Graph& graph, const std::vector<FoldedBatchNorm>& folded)
+      : graph_(graph), training_(IsTrainingExport(graph)) {
     for (const FoldedBatchNorm& norm : folded) folded_.insert(norm.convolution);
     for (const Value& value : graph.values) known_.insert(value.name);
     for (const SignatureEntry& entry : ReadSignature(graph)) known_.insert(entry.name);
@@ -43,26 +44,27 @@ class Finder {
     }
   }
 
-  std::vector<LostDropout> Find() {
+  std::vector<LostCall> Find() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto id = static_cast<NodeId>(i);
-      const bool clone = FindClone(id);
-      FindGap(id, clone);
+      const bool dropped = FindOperand(id);
+      if (!training_) FindGap(id, dropped);
     }
     return std::move(lost_);
   }
 
  private:
-  // An operand that is gone, of a call whose first node this is.
-  bool FindClone(NodeId id) {
+  // An operand that is gone, of a call whose first node this is.  True for a dropout.
+  bool FindOperand(NodeId id) {
     const auto& call = calls_[Index(id)];
     if (!call.has_value() || !seen_.insert(call->name).second) return false;
     for (const std::string_view name : References(*call)) {
-      if (!name.starts_with("clone") || known_.contains(name)) continue;
+      const bool is_clone = name.starts_with("clone");
+      if (known_.contains(name) || !(is_clone || name.starts_with("cat"))) continue;
       const ValueId input = LostOperand(id, *call);
-      if (input == kNoValue || IsOwnView(input, id)) return false;
-      lost_.push_back({id, input, std::string(name)});
-      return true;
+      if (input == kNoValue || (is_clone && (training_ || IsOwnView(input, id)))) return false;
+      lost_.push_back({id, input, std::string(name), is_clone ? "dropout" : "cat"});
+      return is_clone;
     }
     return false;
   }
@@ -91,7 +93,7 @@ class Finder {
   bool IsActivation(ValueId value) const { return graph_.values[Index(value)].initializer < 0; }
 
   // Children of a Sequential that left no node before this one.
-  void FindGap(NodeId id, bool clone) {
+  void FindGap(NodeId id, bool dropped) {
     const std::vector<std::string> scope = ScopeOf(graph_, id);
     if (scope.empty()) return;  // a node of which the file says nothing
     std::vector<std::string> paths;  // of the modules around the node, outermost first
@@ -101,14 +103,14 @@ class Finder {
     LeaveContainers(paths);
     for (size_t depth = 1; depth < scope.size(); ++depth) {
       const auto place = PlaceIn(scope[depth - 1], scope[depth]);
-      if (place.has_value()) FindGapIn(paths[depth - 1], *place, id, clone);
+      if (place.has_value()) FindGapIn(paths[depth - 1], *place, id, dropped);
     }
   }
 
-  void FindGapIn(const std::string& path, int place, NodeId id, bool clone) {
+  void FindGapIn(const std::string& path, int place, NodeId id, bool dropped) {
     Container& container = open_[path];
     const bool folds = folded_.contains(id) || container.last_folded;
-    const int missing = place - container.last - 1 - (clone ? 1 : 0) - (folds ? 1 : 0);
+    const int missing = place - container.last - 1 - (dropped ? 1 : 0) - (folds ? 1 : 0);
     if (missing > 0) AddBefore(id, path + "." + std::to_string(place - 1));
     container = {.last = std::max(place, container.last), .last_folded = folded_.contains(id)};
   }
@@ -125,7 +127,7 @@ class Finder {
     if (call > 0) name += "_" + std::to_string(call);
     for (const ValueId input : graph_.nodes[Index(id)].inputs) {
       if (input == kNoValue || !IsActivation(input)) continue;
-      lost_.push_back({id, input, std::move(name)});
+      lost_.push_back({id, input, std::move(name), "dropout"});
       return;
     }
   }
@@ -136,20 +138,20 @@ class Finder {
   };
 
   const Graph& graph_;
+  bool training_;  // exported in training mode: no dropout is lost
   std::vector<std::optional<FxNode>> calls_;  // by node
   std::unordered_set<std::string_view> known_;
   std::unordered_set<std::string_view> seen_;
   std::unordered_set<NodeId> folded_;
   std::map<std::string, Container> open_;
   std::map<std::string, int> calls_of_;  // by the name of a dropout
-  std::vector<LostDropout> lost_;
+  std::vector<LostCall> lost_;
 };
 
 }  // namespace
 
-std::vector<LostDropout> FindLostDropouts(const Graph& graph,
+std::vector<LostCall> FindLostCalls(const Graph& graph,
                                           const std::vector<FoldedBatchNorm>& folded) {
-  if (IsTrainingExport(graph)) return {};
   return Finder(graph, folded).Find();
 }
 

@@ -1,0 +1,30 @@
+// Calls that an export has left out.  Internal to the room program/.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/graph/graph.h"
+#include "estimator/program/folded_batch_norm.h"
+
+namespace onnxfit {
+
+struct LostCall {
+  NodeId before = kNoNode;   // the node that read its result
+  ValueId input = kNoValue;  // what the node reads now
+  std::string name;          // one call may have several readers
+  std::string_view op;       // "dropout" or "cat"
+};
+
+// Signals: an operand of the call that a node came from which no node makes: in eval mode
+// torch.export turns Dropout into "%clone_3" and removes it, as it does with "%cat_2", a
+// concatenation of one tensor, which is a copy; and, for dropouts of files exported for
+// inference, a gap in the indices of a Sequential: "classifier.0" missing before
+// "classifier.1", which neither such a clone nor a folded batch norm explains.  A dropout
+// at the end of a Sequential, or outside of one, is not seen.
+// In the order of nodes.  O(nodes).
+std::vector<LostCall> FindLostCalls(const Graph& graph,
+                                    const std::vector<FoldedBatchNorm>& folded);
+
+}  // namespace onnxfit
