@@ -49,6 +49,8 @@ TEST_CASE("totals add up, whatever is asked") {
         int64_t sum = 0;
         for (const BreakdownRow& row : estimate.breakdown) sum += row.bytes;
         CHECK(sum == estimate.device_bytes);
+        CHECK(estimate.breakdown[static_cast<size_t>(Kind::kOptimizerState)].bytes <=
+              estimate.optimizer_state_bytes);
         CHECK(std::all_of(estimate.breakdown.begin(), estimate.breakdown.end(),
                           [](const BreakdownRow& row) { return row.bytes >= 0; }));
       }
@@ -60,17 +62,22 @@ TEST_CASE("totals add up, whatever is asked") {
 std::vector<bool> CheckEveryEvent(const Trace& trace) {
   const auto source = NewCountingSource(int64_t{1} << 60);
   const auto caching = NewCachingAllocator(*source);
+  const auto exact = NewExactAllocator();
   std::vector<bool> alive(trace.buffers.size());
   for (const Event& event : trace.events) {
     if (event.type == Event::Type::kAlloc) {
       REQUIRE_FALSE(alive[static_cast<size_t>(event.id)]);
       alive[static_cast<size_t>(event.id)] = true;
-      REQUIRE(caching->Alloc(event.id, trace.buffers[static_cast<size_t>(event.id)].bytes));
+      const int64_t bytes = trace.buffers[static_cast<size_t>(event.id)].bytes;
+      REQUIRE(caching->Alloc(event.id, bytes));
+      REQUIRE(exact->Alloc(event.id, bytes));
     } else if (event.type == Event::Type::kFree) {
       REQUIRE(alive[static_cast<size_t>(event.id)]);
       alive[static_cast<size_t>(event.id)] = false;
       caching->Free(event.id);
+      exact->Free(event.id);
     }
+    REQUIRE(caching->stats().requested_bytes == exact->stats().requested_bytes);
     const AllocatorStats stats = caching->stats();
     REQUIRE(stats.requested_bytes <= stats.allocated_bytes);
     REQUIRE(stats.allocated_bytes <= stats.reserved_bytes);

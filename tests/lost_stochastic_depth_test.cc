@@ -22,6 +22,9 @@ std::string Block(const std::string& activation) {
 TEST_CASE("a residual sum around a block with SiLU has lost stochastic depth") {
   CHECK(FindLostStochasticDepths(ParseGraph(Block("Sigmoid"))).size() == 1);
   CHECK(FindLostStochasticDepths(ParseGraph(Block("HardSigmoid"))).empty());
+  std::string ungated = Block("Sigmoid");
+  ungated.replace(ungated.find("Mul (h, s)"), 10, "Neg (s)");
+  CHECK(FindLostStochasticDepths(ParseGraph(ungated)).empty());
   const std::string program = ToString(Build(Block("Sigmoid"), {.loss = Loss::kNone}).program);
   CHECK_MESSAGE(program.find("%b.noise = bernoulli(%b)") != std::string::npos, program);
   CHECK(program.find("%b.stochastic_depth = mul(%b, %b.noise)") != std::string::npos);

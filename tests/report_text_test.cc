@@ -176,8 +176,7 @@ TEST_CASE("the first line names what was asked") {
   e.settings.optimizer = Optimizer::kNone;
   CHECK(ToText(e, {.quiet = true}) == "m.onnx, batch 1, fp32, no optimizer: 0 B on the device\n");
   e.model.path = "/data/" + std::string(100, 'a') + "/m.onnx";
-  CHECK(ToText(e, {.quiet = true}) ==
-        "/data/aaaaaaaaa…aaaaaaaaa/m.onnx, batch 1, fp32, no optimizer: 0 B on the device\n");
+  CHECK(ToText(e, {.quiet = true}) == "m.onnx, batch 1, fp32, no optimizer: 0 B on the device\n");
 }
 
 TEST_CASE("what a breakdown leaves is a row of its own") {

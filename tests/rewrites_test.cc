@@ -22,7 +22,10 @@ TEST_CASE("what exporters write as several nodes is one call") {
   const Row rows[] = {
       {"silu", "[s] a = Sigmoid (x) [m] y = Mul (x, a)", "\n%y = silu(%x)  # m\n"},
       {"silu, other way round", "[s] a = Sigmoid (x) [m] y = Mul (a, x)", "\n%y = silu(%x)  # m\n"},
-      {"hardswish", "[s] a = HardSigmoid (x) [m] y = Mul (x, a)", "\n%y = hardswish(%x)  # m\n"},
+      {"hardswish", "[s] a = HardSigmoid <alpha = 0.16666667> (x) [m] y = Mul (x, a)",
+       "\n%y = hardswish(%x)  # m\n"},
+      {"another slope", "[s] a = HardSigmoid (x) [m] y = Mul (x, a)",
+       "\n%a = hardsigmoid(%x)  # s\n%y = mul(%x, %a)  # m\n"},
       {"a gate of something else", "[n] n = Neg (x) [s] a = Sigmoid (n) [m] y = Mul (x, a)",
        "\n%n = neg(%x)  # n\n%a = sigmoid(%n)  # s\n%y = mul(%x, %a)  # m\n"},
       {"a sigmoid that is read twice",

@@ -79,6 +79,8 @@ int64_t ParseBytes(std::string_view text, std::string_view flag) {
   for (const Unit& unit : kUnits) {
     if (!parsed || unit.name != unit_name) continue;
     const double bytes = value * static_cast<double>(unit.bytes);
+    const bool lacks_unit = unit_name.empty() && bytes > 0 && bytes < kMiB;
+    if (lacks_unit) break;  // 450 means MiB, and says bytes
     if (bytes < 9.2e18) return static_cast<int64_t>(std::llround(bytes));
   }
   throw Error({.where = std::string(flag),

@@ -7,11 +7,8 @@ namespace {
 
 // Context: process figure minus PyTorch's own figures in published out-of-memory
 // messages of A100 cards: 501, 503, 512 MiB; 414 MiB where no kernel had run.
-// Multiprocessors and compute capability: NVIDIA's data sheet of the A100.
 constexpr DeviceProfile kA100 = {
     .name = "A100",
-    .compute_capability = 80,
-    .multiprocessors = 108,
     .context = {.bytes = 503 * kMiB, .low = 414 * kMiB, .high = 512 * kMiB},
 };
 

@@ -16,8 +16,6 @@ struct ContextBytes {
 
 struct DeviceProfile {
   std::string_view name;
-  int compute_capability = 0;  // 80 is 8.0
-  int multiprocessors = 0;
   ContextBytes context;
 };
 

@@ -79,6 +79,7 @@ void Forward::Leave(int32_t index, Frame& frame) {
     if (aux != kNoTensor) machine_.Release(aux);
   }
   if (frame.clone != kNoTensor) machine_.Release(frame.clone);
+  for (const TensorId scratch : frame.scratch) machine_.Release(scratch);
   for (const TensorId cast : frame.casts) machine_.Release(cast);
   for (const NameId name : call.dies) Unbind(name);
 }
@@ -104,7 +105,9 @@ void Forward::Take(int32_t index, const Step& step, Frame& frame) {
     case Step::Type::kWorkspace:
       return calls_.TakeWorkspace(static_cast<Workspace>(step.index), Thread::kForward);
     case Step::Type::kScratch:
-    case Step::Type::kGrad:
+      frame.scratch.push_back(MakeOfType(index, step.scratch, calls_.ScratchLabel(index), frame));
+      return;
+    case Step::Type::kGrad:  // of backward alone, as tests/op_rule_test.cc checks
     case Step::Type::kDropGradient:
     case Step::Type::kEnd:
       return;
@@ -114,16 +117,20 @@ void Forward::Take(int32_t index, const Step& step, Frame& frame) {
 void Forward::MakeAux(int32_t index, size_t slot, Frame& frame) {
   const AuxTensor& aux = calls_.rule(index).aux[slot];
   if (aux.type == nullptr) return;
-  const AtenCall& call = calls_.call(index);
-  std::vector<TensorType> inputs;
-  for (const TensorId input : frame.inputs) {
-    inputs.push_back(input == kNoTensor
-                         ? TensorType()
-                         : TensorType{machine_.tensor(input).dtype, machine_.tensor(input).dims});
+  frame.aux[slot] = MakeOfType(index, aux.type, calls_.AuxLabel(index, slot), frame);
+}
+
+// A tensor whose type follows from those of the running call.
+TensorId Forward::MakeOfType(int32_t index, TypeFunction type, LabelId label, const Frame& frame) {
+  std::vector<TensorType> inputs(frame.inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (frame.inputs[i] == kNoTensor) continue;
+    const Tensor& tensor = machine_.tensor(frame.inputs[i]);
+    inputs[i] = {tensor.dtype, tensor.dims};
   }
   std::vector<TensorType> outputs;
-  for (size_t i = 0; i < call.outputs.size(); ++i) outputs.push_back(OutputType(index, i, frame));
-  frame.aux[slot] = machine_.New(aux.type({inputs, outputs}), calls_.AuxLabel(index, slot));
+  for (size_t i = 0; i < frame.outputs.size(); ++i) outputs.push_back(OutputType(index, i, frame));
+  return machine_.New(type({inputs, outputs}), label);
 }
 
 // In the type of the first input, or the widest one: under autocast that is not what the

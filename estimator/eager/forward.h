@@ -33,8 +33,9 @@ class Forward {
     std::vector<TensorId> inputs;  // borrowed from the names, or from `casts`
     std::vector<TensorId> outputs;
     std::array<TensorId, 3> aux = {kNoTensor, kNoTensor, kNoTensor};
-    TensorId clone = kNoTensor;   // of input 0, saved in its stead
-    std::vector<TensorId> casts;  // one reference each, until the call returns
+    TensorId clone = kNoTensor;     // of input 0, saved in its stead
+    std::vector<TensorId> casts;    // one reference each, until the call returns
+    std::vector<TensorId> scratch;  // the same
   };
 
   void Run(int32_t index, bool grad);
@@ -44,6 +45,7 @@ class Forward {
   void Allocate(int32_t index, Frame& frame);
   void Take(int32_t index, const Step& step, Frame& frame);
   void MakeAux(int32_t index, size_t slot, Frame& frame);
+  TensorId MakeOfType(int32_t index, TypeFunction type, LabelId label, const Frame& frame);
   TensorId MakeOutput(int32_t index, size_t output, Frame& frame);
   TensorType OutputType(int32_t index, size_t output, const Frame& frame) const;
   bool MayOverwrite(int32_t index, const Frame& frame) const;

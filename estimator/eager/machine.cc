@@ -56,7 +56,6 @@ TensorId Machine::Detach(TensorId of) {
 TensorId Machine::AddTensor(Tensor tensor) {
   tensor.references = 1;
   ++storage_references_[Index(tensor.storage)];
-  ++live_tensors_;
   if (unused_tensors_.empty()) {
     tensors_.push_back(std::move(tensor));
     return static_cast<TensorId>(tensors_.size() - 1);
@@ -80,7 +79,6 @@ GradNodeId Machine::NewNode(GradNode node) {
   for (const Edge& edge : node.next) {
     if (edge.node != kNoGradNode) RetainNode(edge.node);
   }
-  ++live_nodes_;
   if (unused_nodes_.empty()) {
     nodes_.push_back(std::move(node));
     return static_cast<GradNodeId>(nodes_.size() - 1);
@@ -147,7 +145,6 @@ void Machine::SweepTensor() {
   dead_tensors_.pop_back();
   const Tensor tensor = std::exchange(At(id), {});
   unused_tensors_.push_back(id);
-  --live_tensors_;
   if (--storage_references_[Index(tensor.storage)] == 0) {
     trace_.events.push_back({.type = Event::Type::kFree, .id = tensor.storage});
   }
@@ -160,7 +157,6 @@ void Machine::SweepNode() {
   dead_nodes_.pop_back();
   const GradNode node = std::exchange(NodeAt(id), {});
   unused_nodes_.push_back(id);
-  --live_nodes_;
   for (size_t i = node.saved.size(); i-- > 0;) DropTensor(node.saved[i]);
   for (const Edge& edge : node.next) {
     if (edge.node != kNoGradNode) DropNode(edge.node);

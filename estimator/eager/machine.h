@@ -90,10 +90,6 @@ class Machine {
   // Tensors that share the storage of `id`, itself included.
   int32_t StorageReferences(TensorId id) const;
 
-  // For the law that nothing leaks.
-  int64_t live_tensors() const { return live_tensors_; }
-  int64_t live_nodes() const { return live_nodes_; }
-
  private:
   TensorId AddTensor(Tensor tensor);
   Tensor& At(TensorId id) { return tensors_[static_cast<size_t>(id)]; }
@@ -114,8 +110,6 @@ class Machine {
   std::vector<TensorId> dead_tensors_;       // work lists of Sweep
   std::vector<GradNodeId> dead_nodes_;
   int64_t next_sequence_ = 0;
-  int64_t live_tensors_ = 0;
-  int64_t live_nodes_ = 0;
 };
 
 }  // namespace onnxfit

@@ -10,7 +10,10 @@ namespace {
 
 constexpr OpRule kRules[] = {
     // Sums keep nothing: the incoming gradient goes to both.
-    {.name = "add", .in_place = InPlace::kResult, .source_shows_it = true, .promotes = true,
+    {.name = "add",
+     .in_place = InPlace::kResult,
+     .source_shows_it = true,
+     .promotes = true,
      .gradients = {PassThrough(), PassThrough()}},
     {.name = "sub", .promotes = true, .gradients = {PassThrough(), ReadsElementwise({})}},
     {.name = "neg", .gradients = {ReadsElementwise({})}},
@@ -22,7 +25,12 @@ constexpr OpRule kRules[] = {
      .promotes = true,
      .gradients = {ReadsElementwise(In(1)), ReadsElementwise(In(0) | In(1))},
      .backward = {MakeGrad(1), MakeGrad(0)}},
-    {.name = "pow", .autocast = AutocastPolicy::kFp32, .gradients = {ReadsElementwise(In(0))}},
+    {.name = "pow",
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1) | Out(0))}},
+    {.name = "pow.Scalar",  // number ** x
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(Out(0))}},
     // By a number: only one side has a gradient, and nothing is kept.
     {.name = "mul.Scalar", .gradients = {ReadsElementwise({})}},
     {.name = "add.Scalar", .gradients = {PassThrough()}},
@@ -33,7 +41,6 @@ constexpr OpRule kRules[] = {
     {.name = "tanh", .gradients = {Reads(Out(0))}},
     {.name = "exp", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
     {.name = "sqrt", .gradients = {Reads(Out(0))}},
-    {.name = "rsqrt", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
     {.name = "reciprocal", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
 
     // Kept: the input.

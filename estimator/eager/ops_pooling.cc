@@ -10,7 +10,6 @@ TensorType Indices(const CallTypes& call) { return {DType::kInt64, call.outputs[
 constexpr OpRule kRules[] = {
     {.name = "max_pool2d", .gradients = {Reads(In(0) | Aux(0))}, .aux = {{{"indices", Indices}}}},
     {.name = "avg_pool2d", .gradients = {Reads(In(0))}},
-    {.name = "adaptive_avg_pool2d", .gradients = {Reads(In(0))}},
     // Means keep nothing; their gradient has the input's full size.
     {.name = "mean", .gradients = {Reads({})}},
     {.name = "sum", .autocast = AutocastPolicy::kFp32, .gradients = {Reads({})}},

@@ -86,14 +86,4 @@ const OptimizerRule& FindOptimizerRule(Optimizer optimizer) {
   return kRules[0];
 }
 
-int64_t OptimizerStateBytes(const OptimizerRule& rule, std::span<const TensorType> parameters) {
-  int64_t bytes = rule.shared_bytes;
-  for (const TensorType& parameter : parameters) {
-    for (const StateTensor& state : rule.states) {
-      if (state.type != nullptr) bytes = CheckedAdd(bytes, BytesOf(state.type(parameter)));
-    }
-  }
-  return bytes;
-}
-
 }  // namespace onnxfit

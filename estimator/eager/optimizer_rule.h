@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 #include "estimator/base/settings.h"
@@ -34,8 +33,5 @@ struct OptimizerRule {
 // The row of `optimizer`, in the implementation that PyTorch 2.11 takes by default
 // (foreach where there is one).  REQUIRES: it has a row; all have.
 const OptimizerRule& FindOptimizerRule(Optimizer optimizer);
-
-// Bytes of state once every parameter had a gradient: exact.
-int64_t OptimizerStateBytes(const OptimizerRule& rule, std::span<const TensorType> parameters);
 
 }  // namespace onnxfit

@@ -6,6 +6,7 @@
 namespace onnxfit {
 
 Dims ContiguousStrides(const Dims& dims) {
+  if (Numel(dims) == 0) return Dims(dims.size(), 0);  // the other dimensions may be huge
   Dims strides(dims.size());
   int64_t stride = 1;
   for (size_t i = dims.size(); i-- > 0;) {
@@ -16,6 +17,7 @@ Dims ContiguousStrides(const Dims& dims) {
 }
 
 bool IsContiguous(const Tensor& tensor) {
+  if (Numel(tensor.dims) == 0) return true;
   int64_t stride = 1;
   for (size_t i = tensor.dims.size(); i-- > 0;) {
     if (tensor.dims[i] == 1) continue;
@@ -26,6 +28,7 @@ bool IsContiguous(const Tensor& tensor) {
 }
 
 bool IsDense(const Tensor& tensor) {
+  if (Numel(tensor.dims) == 0) return true;
   std::vector<std::pair<int64_t, int64_t>> by_stride;
   for (size_t i = 0; i < tensor.dims.size(); ++i) {
     if (tensor.dims[i] != 1) by_stride.emplace_back(tensor.strides[i], tensor.dims[i]);

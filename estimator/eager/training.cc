@@ -28,15 +28,15 @@ class Training {
   void Run() {
     machine_.EnterPhase(0, Phase::kSetup);
     PlaceModel();
-    if (trains() && optimizer_.state_at_construction) MakeStates(/*with_gradient=*/false);
+    if (has_backward() && optimizer_.state_at_construction) MakeStates(/*with_gradient=*/false);
     for (int32_t step = 1; step <= settings_.steps; ++step) {
       machine_.EnterPhase(step, Phase::kForward);
-      trains() ? TrainingStep(step) : InferenceStep();
+      has_backward() ? TrainingStep(step) : InferenceStep();
     }
   }
 
  private:
-  bool trains() const { return settings_.mode == Mode::kTrain && program_.loss != kNoName; }
+  bool has_backward() const { return settings_.mode == Mode::kTrain && program_.loss != kNoName; }
 
   // model.to("cuda").
   void PlaceModel() {
@@ -97,8 +97,8 @@ class Training {
   TensorId ScaleLoss() {
     if (!scales()) return kNoTensor;
     if (!scaler_made_) {
-      NewScalar("GradScaler.scale", Kind::kOptimizerState);
-      NewScalar("GradScaler.growth_tracker", Kind::kOptimizerState);
+      NewScalar("GradScaler.scale", Kind::kBuffer);
+      NewScalar("GradScaler.growth_tracker", Kind::kBuffer);
       scaler_made_ = true;
     }
     return NewScalar("GradScaler.scaled_loss");

@@ -7,7 +7,6 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/device.h"
-#include "estimator/eager/optimizer_rule.h"
 #include "estimator/eager/training.h"
 #include "estimator/graph/control_flow.h"
 #include "estimator/program/program.h"
@@ -98,11 +97,14 @@ std::vector<LargeTensor> Largest(const Trace& trace, const Timeline& timeline) {
   return tensors;
 }
 
-int64_t StateBytes(const Program& program, const TrainingSettings& settings) {
-  if (settings.mode == Mode::kEval || program.loss == kNoName) return 0;
-  std::vector<TensorType> types;
-  for (const NameId name : program.parameters) types.push_back(program.values[Index(name)].type);
-  return OptimizerStateBytes(FindOptimizerRule(settings.optimizer), types);
+// All that the optimizer has made: it stays until the end.
+int64_t StateBytes(const Trace& trace) {
+  int64_t bytes = 0;
+  for (const Event& event : trace.events) {
+    const bool made = event.type == Event::Type::kAlloc && event.kind == Kind::kOptimizerState;
+    if (made) bytes = CheckedAdd(bytes, trace.buffers[Index(event.id)].bytes);
+  }
+  return bytes;
 }
 
 void SetPeak(Estimate& estimate, const Trace& trace, const Timeline& timeline,
@@ -134,6 +136,9 @@ std::vector<std::string> Assumptions(const EstimateRequest& request) {
   }
   assumptions.emplace_back("convolutions ask cuDNN for no workspace");
   assumptions.emplace_back(InPlaceText(request.settings.in_place));
+  if (request.settings.loss == Loss::kNone && request.settings.mode == Mode::kTrain) {
+    assumptions.emplace_back("the model's output is the loss itself (--loss none)");
+  }
   return assumptions;
 }
 
@@ -157,7 +162,7 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.settings = request.settings;
   estimate.batch = shapes.batch;
   estimate.dims = request.binding.dims;
-  estimate.optimizer_state_bytes = StateBytes(program, request.settings);
+  estimate.optimizer_state_bytes = StateBytes(trace);
   SetPeak(estimate, trace, timeline, request);
   estimate.assumptions = Assumptions(request);
   Append(estimate.assumptions, roles.assumptions);

@@ -10,32 +10,27 @@ CardRun RunOnCard(const Trace& trace, int64_t capacity_bytes) {
   const auto source = NewCountingSource(capacity_bytes);
   const auto allocator = NewCachingAllocator(*source);
   CardRun run = {.fits = true};
+  Event phase;
+  int32_t at = -1;
   for (const Event& event : trace.events) {
-    switch (event.type) {
-      case Event::Type::kAlloc:
-        run.asked_bytes = trace.buffers[static_cast<size_t>(event.id)].bytes;
-        run.fits = allocator->Alloc(event.id, run.asked_bytes);
-        break;
-      case Event::Type::kFree:
-        allocator->Free(event.id);
-        break;
-      case Event::Type::kPhase:
-        run.failed_step = event.id;
-        run.failed_phase = event.phase;
-        run.failed_at = -1;
-        break;
-      case Event::Type::kAt:
-        run.failed_at = event.id;
-        break;
-      case Event::Type::kKind:
-        break;
-    }
+    if (event.type == Event::Type::kPhase) phase = event;
+    if (event.type == Event::Type::kPhase) at = -1;
+    if (event.type == Event::Type::kAt) at = event.id;
+    if (event.type == Event::Type::kFree) allocator->Free(event.id);
+    if (event.type != Event::Type::kAlloc) continue;
+    const int64_t bytes = trace.buffers[static_cast<size_t>(event.id)].bytes;
+    run.fits = allocator->Alloc(event.id, bytes);
     const AllocatorStats stats = allocator->stats();
     run.retries = stats.retries;
     run.peak_reserved_bytes = std::max(run.peak_reserved_bytes, stats.reserved_bytes);
-    if (!run.fits) return run;
+    if (run.fits) continue;
+    run.failed_step = phase.id;
+    run.failed_phase = phase.phase;
+    run.failed_at = at;
+    run.asked_bytes = bytes;
+    return run;
   }
-  return {.fits = true, .retries = run.retries, .peak_reserved_bytes = run.peak_reserved_bytes};
+  return run;
 }
 
 }  // namespace onnxfit

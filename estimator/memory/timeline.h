@@ -49,7 +49,7 @@ struct Timeline {
   std::array<int64_t, kKinds> bytes_by_kind = {};  // adds up to exact_at_peak
 };
 
-// Replays `trace` through the caching allocator and the exact one.
+// Replays `trace` through the caching allocator on an endless card.
 // Throws Error where a sum needs more than 63 bits.  O(events × log).
 Timeline Replay(const Trace& trace);
 

@@ -5,8 +5,8 @@
 
 namespace onnxfit {
 
-// True where the file has operators that only an export in training mode writes: what is
-// not in it was not in the module.  O(nodes).
+// True where the file shows what an export for inference would have lost (dropouts, noise,
+// batch norms that compute statistics): what is not in it was not in the module.  O(nodes).
 bool IsTrainingExport(const Graph& graph);
 
 }  // namespace onnxfit

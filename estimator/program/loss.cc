@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/suggest.h"
 
 namespace onnxfit {
@@ -28,7 +29,7 @@ TensorType LabelType(const TensorType& logits) {
 NameId FlattenTokens(Lowering& lowering, NameId logits) {
   const TensorType type = TypeOf(lowering, logits);
   if (type.dims.size() != 3) return logits;
-  const TensorType flat = {type.dtype, {type.dims[0] * type.dims[1], type.dims[2]}};
+  const TensorType flat = {type.dtype, {CheckedMul(type.dims[0], type.dims[1]), type.dims[2]}};
   const NameId view = lowering.NewName("logits", flat);
   lowering.Emit("view", {logits}, {view});
   return view;
@@ -71,14 +72,17 @@ ValueId FindLossOutput(const Graph& graph, const Shapes& shapes, const TrainingS
   for (const ValueId output : graph.outputs) {
     const std::string_view name = graph.values[static_cast<size_t>(output)].name;
     const DType dtype = shapes.types[static_cast<size_t>(output)].tensor.dtype;
-    if (settings.loss_output.empty() ? IsFloat(dtype) : name == settings.loss_output) return output;
+    if (IsFloat(dtype) && (settings.loss_output.empty() || name == settings.loss_output)) {
+      return output;
+    }
+    if (!IsFloat(dtype)) continue;
     names.push_back(name);
   }
   if (settings.loss_output.empty()) return kNoValue;
   const std::string_view near = Nearest(settings.loss_output, names);
   throw Error({.file = graph.path,
                .where = "--loss-output",
-               .text = fmt::format("expected one of the model's outputs ({}), found '{}'",
+               .text = fmt::format("expected one of the model's outputs of floats ({}), found '{}'",
                                    fmt::join(names, ", "), settings.loss_output),
                .hint = std::string(near)});
 }

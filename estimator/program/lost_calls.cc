@@ -95,7 +95,7 @@ class Finder {
   // Children of a Sequential that left no node before this one.
   void FindGap(NodeId id, bool dropped) {
     const std::vector<std::string> scope = ScopeOf(graph_, id);
-    if (scope.empty()) return;  // a node of which the file says nothing
+    if (scope.empty()) return;       // a node of which the file says nothing
     std::vector<std::string> paths;  // of the modules around the node, outermost first
     for (auto end = scope.begin(); end != scope.end();) {
       paths.push_back(ModulePath({scope.begin(), ++end}));
@@ -138,7 +138,7 @@ class Finder {
   };
 
   const Graph& graph_;
-  bool training_;  // exported in training mode: no dropout is lost
+  bool training_;                             // exported in training mode: no dropout is lost
   std::vector<std::optional<FxNode>> calls_;  // by node
   std::unordered_set<std::string_view> known_;
   std::unordered_set<std::string_view> seen_;
@@ -151,7 +151,7 @@ class Finder {
 }  // namespace
 
 std::vector<LostCall> FindLostCalls(const Graph& graph,
-                                          const std::vector<FoldedBatchNorm>& folded) {
+                                    const std::vector<FoldedBatchNorm>& folded) {
   return Finder(graph, folded).Find();
 }
 

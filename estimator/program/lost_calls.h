@@ -24,7 +24,6 @@ struct LostCall {
 // "classifier.1", which neither such a clone nor a folded batch norm explains.  A dropout
 // at the end of a Sequential, or outside of one, is not seen.
 // In the order of nodes.  O(nodes).
-std::vector<LostCall> FindLostCalls(const Graph& graph,
-                                    const std::vector<FoldedBatchNorm>& folded);
+std::vector<LostCall> FindLostCalls(const Graph& graph, const std::vector<FoldedBatchNorm>& folded);
 
 }  // namespace onnxfit

@@ -1,10 +1,12 @@
 #include "estimator/program/lost_stochastic_depth.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "estimator/program/exports.h"
+#include "estimator/program/rewrites.h"
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {
@@ -38,9 +40,9 @@ bool SaysSo(const Node& node) {
 // Paths of modules that have a child "block", a Sequential whose child runs x * sigmoid(x).
 std::set<std::string> ModulesWithSiluBlock(const Graph& graph) {
   std::set<std::string> modules;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (graph.nodes[i].op_type != "Sigmoid") continue;
-    const std::vector<std::string> scope = ScopeOf(graph, static_cast<NodeId>(i));
+  for (const Rewritten& rewritten : FindRewrites(graph)) {
+    if (rewritten.aten != "silu") continue;
+    const std::vector<std::string> scope = ScopeOf(graph, rewritten.last);
     for (size_t depth = 1; depth + 1 < scope.size(); ++depth) {
       if (scope[depth] != "block" || !scope[depth + 1].starts_with("block.")) continue;
       const auto end = scope.begin() + static_cast<std::ptrdiff_t>(depth);
@@ -48,6 +50,13 @@ std::set<std::string> ModulesWithSiluBlock(const Graph& graph) {
     }
   }
   return modules;
+}
+
+bool IsMadeInBlock(const Graph& graph, ValueId value) {
+  const NodeId producer = graph.values[static_cast<size_t>(value)].producer;
+  if (producer == kNoNode) return false;
+  const std::vector<std::string> scope = ScopeOf(graph, producer);
+  return std::find(scope.begin(), scope.end(), "block") != scope.end();
 }
 
 bool IsNamedByTorchScript(const Node& node) { return node.name.starts_with('/'); }
@@ -64,8 +73,10 @@ std::vector<LostStochasticDepth> FindLostStochasticDepths(const Graph& graph) {
     const bool has_silu_block =
         IsNamedByTorchScript(node) &&
         modules.contains(ModulePath(ScopeOf(graph, static_cast<NodeId>(i))));
-    if (SaysSo(node) || has_silu_block) {
-      lost.push_back({static_cast<NodeId>(i), node.inputs[0]});
+    const ValueId branch = node.inputs[0];
+    const bool from_block = IsMadeInBlock(graph, branch);
+    if (SaysSo(node) || (has_silu_block && from_block)) {
+      lost.push_back({static_cast<NodeId>(i), branch});
     }
   }
   return lost;

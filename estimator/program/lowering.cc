@@ -7,8 +7,8 @@
 
 #include "estimator/base/warnings.h"
 #include "estimator/program/placement.h"
-#include "estimator/program/source_text.h"
 #include "estimator/program/scopes.h"
+#include "estimator/program/source_text.h"
 
 namespace onnxfit {
 namespace {
@@ -97,17 +97,19 @@ void Lowering::PlanRewrites() {
 void Lowering::PlanLostCalls(const Roles& roles) {
   const bool drops = trains() && settings_.put_dropout_back;
   size_t dropouts = 0;
+  NodeId first = kNoNode;
   for (const LostCall& lost : FindLostCalls(graph_, roles.folded)) {
     const bool is_dropout = lost.op == "dropout";
     if (is_dropout && !drops) continue;
     lost_calls_.emplace(lost.before, lost);
-    dropouts += is_dropout ? 1 : 0;
+    if (is_dropout && dropouts++ == 0) first = lost.before;
   }
   if (dropouts > 0) {
     program_.assumptions.push_back(
-        fmt::format("{} dropout{} that the export has lost {} put back (--dropout 0, if there is "
-                    "none)",
-                    dropouts, dropouts == 1 ? "" : "s", dropouts == 1 ? "is" : "are"));
+        fmt::format("{} dropout{} that the export has lost {} put back, the first before {} "
+                    "(--dropout 0, if there is none)",
+                    dropouts, dropouts == 1 ? "" : "s", dropouts == 1 ? "is" : "are",
+                    DisplayName(graph_, first)));
   }
   if (drops) PlanStochasticDepths();
 }
@@ -118,9 +120,10 @@ void Lowering::PlanStochasticDepths() {
   }
   if (stochastic_depths_.empty()) return;
   program_.assumptions.push_back(
-      fmt::format("{} blocks of an EfficientNet have stochastic depth, which the export has lost "
-                  "(--dropout 0, if not)",
-                  stochastic_depths_.size()));
+      fmt::format("stochastic depth, which the export has lost, is put back in {} residual block{} "
+                  "like torchvision's MBConv, the first at {} (--dropout 0, if there is none)",
+                  stochastic_depths_.size(), stochastic_depths_.size() == 1 ? "" : "s",
+                  DisplayName(graph_, stochastic_depths_.begin()->first)));
 }
 
 // Beside the module that reads it: the caller's frame runs both.
@@ -227,7 +230,7 @@ void Lowering::WarnOfUnknown() {
     program_.warnings.push_back(
         {warning::kUnknownOperator,
          fmt::format("no rule for {} ({} node{}): all its inputs and outputs are kept until "
-                     "backward, which may be too much",
+                     "backward, which may be too much or too little",
                      op, nodes, nodes == 1 ? "" : "s")});
   }
 }
@@ -264,6 +267,20 @@ const KnownTensor* Lowering::Known(ValueId value) const {
   return known.has_value() ? &*known : nullptr;
 }
 
+// A further result of an operator (a mask, indices), of which its row knows nothing.
+void Lowering::NoteIfComputed(ValueId value) {
+  const NodeId producer = graph_.values[Index(value)].producer;
+  if (IsHost(value) || producer == kNoNode) return;
+  const Node& node = graph_.nodes[Index(producer)];
+  if (node.op_type == "Constant" || !further_results_.insert(std::string(node.op_type)).second) {
+    return;
+  }
+  program_.warnings.push_back(
+      {warning::kUnknownOperator,
+       fmt::format("a further result of {} is read: it is taken as a tensor without a history",
+                   node.op_type)});
+}
+
 std::vector<const Node*> Lowering::ReadersOf(ValueId value) const {
   std::vector<const Node*> nodes;
   const auto [begin, end] = readers_.equal_range(value);
@@ -275,12 +292,14 @@ NameId Lowering::TensorOf(ValueId value) {
   if (value == kNoValue) return kNoName;
   const NameId name = names_[Index(value)];
   if (name != kNoName) return name;
+  NoteIfComputed(value);
   const NameId made = NewResult(value);
   Emit("constant", {}, {made});
   return made;
 }
 
 NameId Lowering::NewResult(ValueId value) {
+  if (value == kNoValue) return kNoName;
   const NameId name =
       NewName(std::string(graph_.values[Index(value)].name), WithPrecision(TypeOf(value)));
   names_[Index(value)] = name;
@@ -288,6 +307,7 @@ NameId Lowering::NewResult(ValueId value) {
 }
 
 void Lowering::Alias(ValueId result, ValueId value) {
+  if (result == kNoValue) return;
   names_[Index(result)] = TensorOf(value);
   is_parameter_[Index(result)] = is_parameter_[Index(value)];
 }

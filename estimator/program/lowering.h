@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -89,11 +90,13 @@ class Lowering {
   void PlanStochasticDepths();
   void PutCallsBack(NodeId node);
   void PutStochasticDepthBack(NodeId node);
+  // While one node is lowered, `value` is what a call that was put back made of it.
   void Hide(ValueId value, NameId by);
   void ShowHidden();
   void LowerNode(const Node& node);
   void LowerRewritten(const Rewritten& rewritten);
   void LowerUnknown(const Node& node);
+  void NoteIfComputed(ValueId value);
   void WarnOfUnknown();
 
   const Graph& graph_;
@@ -109,13 +112,14 @@ class Lowering {
   std::vector<NameId> names_;  // by ValueId, kNoName until it has one
   std::vector<Rewritten> rewrites_;
   std::vector<int32_t> rewrite_of_;              // by NodeId: index of the rewrite that ends here
-  std::multimap<NodeId, LostCall> lost_calls_;  // by the node that reads them
+  std::multimap<NodeId, LostCall> lost_calls_;   // by the node that reads them
   std::map<NodeId, ValueId> stochastic_depths_;  // residual sum -> branch
-  std::map<std::string, NameId> put_back_;        // results of those put back
+  std::map<std::string, NameId> put_back_;       // results of those put back
   std::vector<std::pair<ValueId, NameId>> hidden_;   // what the running node does not see
   std::vector<bool> consumed_;                       // by NodeId: inside of a rewrite
   std::vector<bool> is_parameter_;                   // by ValueId
   std::vector<bool> is_scalar_constant_;             // by ValueId: a float number
+  std::set<std::string> further_results_;            // operators that were warned of
   std::map<std::string, int, std::less<>> unknown_;  // operator -> nodes
 };
 
@@ -123,7 +127,8 @@ struct LoweringRow {
   std::string_view op_type;
   std::string_view aten;
   void (*lower)(Lowering&, const Node&, std::string_view aten);
-  std::string_view aten_of_scalar = {};  // where one operand is a number
+  std::string_view aten_of_scalar = {};        // where one operand is a number
+  std::string_view aten_of_first_scalar = {};  // where it is the first: 1 / x
 };
 
 // The row of an operator of ONNX's own domain, or null.  O(1).

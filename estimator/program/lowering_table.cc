@@ -35,8 +35,10 @@ void LowerBinary(Lowering& lowering, const Node& node, std::string_view aten) {
     return lowering.IsHost(value) && Numel(lowering.TypeOf(value).dims) <= 1;
   };
   if (is_number(a) == is_number(b)) return LowerAll(lowering, node, aten);
+  const LoweringRow& row = *FindLowering(node.op_type);
+  const bool number_first = is_number(a) && !row.aten_of_first_scalar.empty();
+  const std::string_view scalar = number_first ? row.aten_of_first_scalar : row.aten_of_scalar;
   const NameId tensor = lowering.TensorOf(is_number(a) ? b : a);
-  const std::string_view scalar = FindLowering(node.op_type)->aten_of_scalar;
   lowering.Emit(scalar.empty() ? aten : scalar, {tensor}, {lowering.NewResult(node.outputs[0])});
 }
 
@@ -104,8 +106,9 @@ void LowerDropout(Lowering& lowering, const Node& node, std::string_view aten) {
 void LowerTranspose(Lowering& lowering, const Node& node, std::string_view aten) {
   const Attribute* perm = FindAttribute(node, "perm");
   std::vector<int64_t> permutation;
-  if (perm != nullptr) {
-    permutation = std::get<std::vector<int64_t>>(perm->value);
+  const auto* order = perm == nullptr ? nullptr : std::get_if<std::vector<int64_t>>(&perm->value);
+  if (order != nullptr) {
+    permutation = *order;
   } else {
     permutation.resize(lowering.TypeOf(InputOf(node, 0)).dims.size());
     std::iota(permutation.rbegin(), permutation.rend(), int64_t{0});
@@ -200,10 +203,10 @@ constexpr LoweringRow kRows[] = {
 
     // Elementwise arithmetic.
     {"Add", "add", LowerBinary, "add.Scalar"},
-    {"Sub", "sub", LowerBinary, "add.Scalar"},
+    {"Sub", "sub", LowerBinary, "add.Scalar", "neg"},
     {"Mul", "mul", LowerBinary, "mul.Scalar"},
-    {"Div", "div", LowerBinary, "mul.Scalar"},
-    {"Pow", "pow", LowerBinary, "pow"},
+    {"Div", "div", LowerBinary, "mul.Scalar", "reciprocal"},
+    {"Pow", "pow", LowerBinary, "pow", "pow.Scalar"},
     {"Min", "minimum", LowerBinary, "hardtanh"},
     {"Max", "maximum", LowerBinary, "hardtanh"},
     {"Neg", "neg", LowerUnary},

@@ -30,11 +30,11 @@ struct AtenCall {
   std::string where;                // the node, as messages and reports name it
   std::vector<NameId> inputs = {};  // kNoName where none
   std::vector<NameId> outputs = {};
-  std::vector<int64_t> ints = {};       // integer arguments, where the row asks for them
-  std::vector<std::string> scope = {};  // module calls around it, outermost first
+  std::vector<int64_t> ints = {};             // integer arguments, where the row asks for them
+  std::vector<std::string> scope = {};        // module calls around it, outermost first
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
-  std::vector<NameId> last_reads = {};  // names that no later call reads
-  std::vector<NameId> dies = {};        // names dropped once the call has returned
+  std::vector<NameId> last_reads = {};        // names that no later call reads
+  std::vector<NameId> dies = {};              // names dropped once the call has returned
 };
 
 struct Program {

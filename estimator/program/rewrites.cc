@@ -1,5 +1,6 @@
 #include "estimator/program/rewrites.h"
 
+#include <cmath>
 #include <optional>
 
 namespace onnxfit {
@@ -23,7 +24,7 @@ class Pattern {
 
   // The other operand where a Mul is all that reads `value`, else kNoValue.
   ValueId MultipliedBy(ValueId value) const {
-    if (readers_[Index(value)] != 1) return kNoValue;
+    if (value == kNoValue || readers_[Index(value)] != 1) return kNoValue;
     const Node& mul = At(last_reader_[Index(value)]);
     if (mul.op_type != "Mul" || mul.inputs.size() != 2) return kNoValue;
     return mul.inputs[0] == value ? mul.inputs[1] : mul.inputs[0];
@@ -52,7 +53,7 @@ class Pattern {
   std::vector<NodeId> last_reader_;  // by value
 };
 
-// x * sigmoid(x), in either order; the same with hardsigmoid.
+// x * gate(x), in either order.
 std::optional<Rewritten> GatedBy(const Pattern& pattern, NodeId mul, std::string_view gate,
                                  std::string_view aten) {
   const Node& node = pattern.At(mul);
@@ -61,7 +62,7 @@ std::optional<Rewritten> GatedBy(const Pattern& pattern, NodeId mul, std::string
     const NodeId inner = pattern.Inner(node.inputs[side], gate);
     const ValueId x = node.inputs[1 - side];
     if (inner == kNoNode || pattern.At(inner).inputs[0] != x) continue;
-    return Rewritten{aten, aten, {x}, mul, {inner, mul}};
+    return Rewritten{aten, {x}, mul, {inner, mul}};
   }
   return std::nullopt;
 }
@@ -71,7 +72,12 @@ std::optional<Rewritten> FindSilu(const Pattern& pattern, NodeId mul) {
 }
 
 std::optional<Rewritten> FindHardSwish(const Pattern& pattern, NodeId mul) {
-  return GatedBy(pattern, mul, "HardSigmoid", "hardswish");
+  auto found = GatedBy(pattern, mul, "HardSigmoid", "hardswish");
+  if (!found.has_value()) return found;
+  const Node& gate = pattern.At(found->nodes[0]);
+  const bool is_hardswish = std::abs(FloatAttribute(gate, "alpha", 0.2) - 1.0 / 6) < 1e-4 &&
+                            FloatAttribute(gate, "beta", 0.5) == 0.5;
+  return is_hardswish ? found : std::nullopt;
 }
 
 // bernoulli_(p).div_(p) of a new tensor, as torchvision's StochasticDepth makes the noise
@@ -88,7 +94,7 @@ std::optional<Rewritten> FindBernoulli(const Pattern& pattern, NodeId div) {
   if (random == kNoNode) return std::nullopt;
   const ValueId x = pattern.MultipliedBy(pattern.At(div).outputs[0]);
   if (x == kNoValue) return std::nullopt;
-  return Rewritten{"bernoulli", "bernoulli", {x}, div, {random, less, cast, div}};
+  return Rewritten{"bernoulli", {x}, div, {random, less, cast, div}};
 }
 
 struct RewriteRow {

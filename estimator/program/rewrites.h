@@ -12,7 +12,6 @@ namespace onnxfit {
 
 // Nodes that become one call.
 struct Rewritten {
-  std::string_view rewrite;  // which one, for -v
   std::string_view aten;
   std::vector<ValueId> inputs;
   NodeId last = kNoNode;      // the call takes this node's place and result

@@ -1,10 +1,12 @@
 #include "estimator/program/scopes.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace onnxfit {
 namespace {
 
+constexpr size_t kMaxDepth = 64;  // deeper than any model: such names are no module paths
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
 
 // The parts of "/a/b/c", all but the last.
@@ -32,7 +34,8 @@ std::vector<std::string> PythonList(std::string_view text) {
 }
 
 std::vector<std::string> ScopeOfName(std::string_view name) {
-  return name.starts_with('/') ? PartsOf(name) : std::vector<std::string>();
+  const auto depth = static_cast<size_t>(std::count(name.begin(), name.end(), '/'));
+  return name.starts_with('/') && depth <= kMaxDepth ? PartsOf(name) : std::vector<std::string>();
 }
 
 }  // namespace
@@ -40,6 +43,7 @@ std::vector<std::string> ScopeOfName(std::string_view name) {
 std::vector<std::string> ScopeOf(const Graph& graph, NodeId id) {
   const Node& node = graph.nodes[static_cast<size_t>(id)];
   std::vector<std::string> scope = PythonList(FindMetadata(node.metadata, kScopesKey));
+  if (scope.size() > kMaxDepth) return {};
   if (!scope.empty()) {
     scope.pop_back();
     return scope;

@@ -12,7 +12,7 @@ namespace onnxfit {
 //   node "/model/layer1/layer1.0/conv1/Conv"      -> model, layer1, layer1.0, conv1
 //   name_scopes "['layer1', 'layer1.0', 'conv2d']" -> layer1, layer1.0
 // The first is how TorchScript names nodes, the second what torch.export writes into
-// their metadata.  Empty where a node has neither.
+// their metadata.  Empty where a node has neither, or one of more than 64 modules.
 std::vector<std::string> ScopeOf(const Graph& graph, NodeId node);
 
 // "model.layer1.0.conv1", the path of the innermost module of `scope`: a child of a

@@ -50,7 +50,9 @@ std::string Headline(const Page& page) {
       fmt::format(": {} on the device", FormatBytes(page.estimate.device_bytes));
   const std::string settings = page.Cut(SettingsText(page.estimate), kWidestSettings);
   const size_t room = kReportColumns - Columns(answer) - Columns(settings) - 2;
-  return page.Cut(page.estimate.model.path, room) + ", " + settings + answer + '\n';
+  std::string_view path = page.estimate.model.path;
+  if (Columns(page.Shown(path)) > room) path.remove_prefix(path.rfind('/') + 1);  // its name
+  return page.Cut(path, room) + ", " + settings + answer + '\n';
 }
 
 // --- Where the bytes go -----------------------------------------------------------------

@@ -1,0 +1,95 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "estimator/fit/estimate.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+Program Lowered(const std::string& text, const TrainingSettings& settings = {}) {
+  return Build(text, settings).program;
+}
+
+TEST_CASE("a number is an argument of the call, and which side it is on matters") {
+  struct Row {
+    const char* node;
+    const char* op;
+  };
+  const Row rows[] = {
+      {"Add (x, c)", "add.Scalar"}, {"Add (c, x)", "add.Scalar"}, {"Mul (c, x)", "mul.Scalar"},
+      {"Sub (x, c)", "add.Scalar"}, {"Sub (c, x)", "neg"},        {"Div (x, c)", "mul.Scalar"},
+      {"Div (c, x)", "reciprocal"}, {"Pow (x, c)", "pow"},        {"Pow (c, x)", "pow.Scalar"},
+      {"Max (x, c)", "hardtanh"},   {"Mul (x, x)", "mul"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.node);
+    const Program program = Lowered(
+        "net (float[2, 8] x) => (float[2, 8] y) { c = Constant <value = float {2.0}> () y = " +
+            std::string(row.node) + " }",
+        {.mode = Mode::kEval});
+    REQUIRE(program.calls.size() == 1);
+    CHECK(program.calls[0].op == row.op);
+  }
+}
+
+TEST_CASE("results that a node leaves out are no results") {
+  const char* graphs[] = {
+      R"(net (float[2, 3, 8, 8] x) => (int64[2, 3, 4, 4] i) {
+           "", i = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)
+         })",
+      R"(net (float[2, 8] x) => (bool[2, 8] m) { "", m = Dropout (x) })",
+  };
+  for (const char* graph : graphs) {
+    for (const auto& mode : kModes) {
+      CAPTURE(graph);
+      const Estimate estimate = MakeEstimate(ParseGraph(graph), {.settings = {.mode = mode.value}});
+      CHECK(estimate.device_bytes > 0);
+      CHECK_FALSE(estimate.warnings.empty());
+    }
+  }
+}
+
+TEST_CASE("what the loss does not reach is said, and has neither gradient nor state") {
+  const Program program = Lowered(
+      R"(net (float[N, 4] x) => (float[N, 2] y, float[N, 3] z)
+         < float[4, 2] a = ["location": "none"], float[4, 3] b = ["location": "none"] > {
+           y = MatMul (x, a)
+           z = MatMul (x, b)
+         })");
+  REQUIRE(program.warnings.size() == 1);
+  CHECK(program.warnings[0].code == "OF108");
+  CHECK(program.warnings[0].text.starts_with("1 of 2 parameters are not on the way"));
+  const std::string trace = ToString(RunTraining(program, {.steps = 1}));
+  CHECK(trace.find("a.exp_avg") != std::string::npos);
+  CHECK(trace.find("b.exp_avg") == std::string::npos);
+}
+
+TEST_CASE("an exponent that is a parameter is trained") {
+  const std::string trace = TraceText(
+      R"(net (float[4, 8] x) => (float[4, 8] y) < float[8] "p.exponent" = ["location": "none"] > {
+           y = Pow (x, "p.exponent")
+         })",
+      {.optimizer = Optimizer::kAdamW, .steps = 1});
+  CHECK(trace.find("+p.exponent.exp_avg:32") != std::string::npos);
+}
+
+TEST_CASE("sizes that are zero in one dimension and absurd in others do not overflow") {
+  const Estimate estimate =
+      MakeEstimate(ParseGraph(R"(net (float[N, 1099511627776, 1099511627776, 0] x)
+                    => (float[N, 1099511627776, 1099511627776, 0] y) { y = Relu (x) })"),
+                   {});
+  CHECK(estimate.device_bytes > 0);
+}
+
+TEST_CASE("names with thousands of parts are no module paths") {
+  std::string deep = "/";
+  for (int i = 0; i < 20000; ++i) deep += "a/";
+  const Program program =
+      Lowered("net (float[2, 8] x) => (float[2, 8] y) { [\"" + deep + "\"] y = Relu (x) }");
+  CHECK(program.calls[0].scope.empty());
+}
+
+}  // namespace
+}  // namespace onnxfit
