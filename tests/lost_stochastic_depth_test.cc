@@ -9,6 +9,11 @@
 namespace onnxfit {
 namespace {
 
+size_t CountLost(const std::string& text) {
+  const Graph graph = ParseGraph(text);
+  return FindLostStochasticDepths(graph, FindRewrites(graph, BindShapes(graph, {}))).size();
+}
+
 std::string Block(const std::string& activation) {
   return R"(net (float[2, 3, 4, 4] x) => (float[2, 3, 4, 4] y) {
     ["/net/features.1/block/block.0/Neg"] h = Neg (x)
@@ -20,11 +25,11 @@ std::string Block(const std::string& activation) {
 }
 
 TEST_CASE("a residual sum around a block with SiLU has lost stochastic depth") {
-  CHECK(FindLostStochasticDepths(ParseGraph(Block("Sigmoid"))).size() == 1);
-  CHECK(FindLostStochasticDepths(ParseGraph(Block("HardSigmoid"))).empty());
+  CHECK(CountLost(Block("Sigmoid")) == 1);
+  CHECK(CountLost(Block("HardSigmoid")) == 0);
   std::string ungated = Block("Sigmoid");
   ungated.replace(ungated.find("Mul (h, s)"), 10, "Neg (s)");
-  CHECK(FindLostStochasticDepths(ParseGraph(ungated)).empty());
+  CHECK(CountLost(ungated) == 0);
   const std::string program = ToString(Build(Block("Sigmoid"), {.loss = Loss::kNone}).program);
   CHECK_MESSAGE(program.find("%b.noise = bernoulli(%b)") != std::string::npos, program);
   CHECK(program.find("%b.stochastic_depth = mul(%b, %b.noise)") != std::string::npos);

@@ -36,7 +36,7 @@ class Formulas {
         return MakeIfWanted(static_cast<size_t>(step.index));
       case Step::Type::kScratch:
         scratch_.push_back(
-            machine_.New(step.scratch({Inputs(), Outputs()}), calls_.ScratchLabel(node_.call)));
+            machine_.New(step.scratch({Inputs(), Outputs(), call_.ints}), calls_.ScratchLabel(node_.call)));
         return;
       case Step::Type::kWorkspace:
         return calls_.TakeWorkspace(static_cast<Workspace>(step.index), Thread::kBackward);

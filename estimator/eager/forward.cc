@@ -130,7 +130,7 @@ TensorId Forward::MakeOfType(int32_t index, TypeFunction type, LabelId label, co
   }
   std::vector<TensorType> outputs;
   for (size_t i = 0; i < frame.outputs.size(); ++i) outputs.push_back(OutputType(index, i, frame));
-  return machine_.New(type({inputs, outputs}), label);
+  return machine_.New(type({inputs, outputs, calls_.call(index).ints}), label);
 }
 
 // In the type of the first input, or the widest one: under autocast that is not what the

@@ -54,11 +54,12 @@ constexpr Gradient Reads(Slots slots) { return {Gradient::Form::kNew, slots}; }
 // broadcast the engine sums it up into one more tensor.
 constexpr Gradient ReadsElementwise(Slots slots) { return {Gradient::Form::kNewLikeOut, slots}; }
 
-// Types of the tensors of one call, for rows that compute a size.  An absent tensor has
-// dtype kUndefined.
+// Types of the tensors of one call and its integer arguments, for rows that compute a size.
+// An absent tensor has dtype kUndefined.
 struct CallTypes {
   std::span<const TensorType> inputs;
   std::span<const TensorType> outputs;
+  std::span<const int64_t> ints;
 };
 
 using TypeFunction = TensorType (*)(const CallTypes&);
@@ -131,8 +132,8 @@ struct OpRule {
   bool keeps_everything = false;  // saves all inputs and outputs: an operator we do not know
   std::array<Gradient, 5> gradients = {};
   std::array<AuxTensor, 3> aux = {};
-  std::array<Step, 6> forward = {};   // empty: outputs, then auxiliary results
-  std::array<Step, 6> backward = {};  // empty: gradients in the order of inputs
+  std::array<Step, 8> forward = {};   // empty: outputs, then auxiliary results
+  std::array<Step, 8> backward = {};  // empty: gradients in the order of inputs
 };
 
 // The gradient of input `i` as `rule` says it.

@@ -23,6 +23,18 @@ TensorType PerRow(const CallTypes& call) {
   return {StatisticsType(x.dtype), {normalized == 0 ? 0 : Numel(x.dims) / normalized}};
 }
 
+// Of group_norm: one number a sample and group (ints: the groups), and a sample and channel.
+TensorType PerGroup(const CallTypes& call) {
+  const TensorType& x = call.inputs[0];
+  return {x.dtype, {x.dims.empty() ? 1 : x.dims[0], call.ints.empty() ? 1 : call.ints[0]}};
+}
+
+TensorType PerSampleChannel(const CallTypes& call) {
+  const TensorType& x = call.inputs[0];
+  if (x.dims.size() < 2) return PerChannel(call);
+  return {StatisticsType(x.dtype), {x.dims[0], x.dims[1]}};
+}
+
 // One formula makes all three gradients, so it keeps the same whichever is wanted.
 constexpr Gradient kBackward = Reads(In(0) | In(1) | Aux(0) | Aux(1));
 
@@ -35,6 +47,16 @@ constexpr OpRule kRules[] = {
      .autocast = AutocastPolicy::kFp32,
      .gradients = {kBackward, kBackward, kBackward},
      .aux = {{{"mean", PerRow}, {"rstd", PerRow}}}},
+    // aten/src/ATen/native/cuda/group_norm_kernel.cu, pytorch v2.6.0.
+    {.name = "group_norm",
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {kBackward, kBackward, kBackward},
+     .aux = {{{"mean", PerGroup}, {"rstd", PerGroup}}},
+     .forward = {MakeOut(0), MakeAux(0), MakeAux(1), Scratch(PerSampleChannel),
+                 Scratch(PerSampleChannel)},
+     .backward = {MakeGrad(0), MakeGrad(1), MakeGrad(2), Scratch(PerSampleChannel),
+                  Scratch(PerSampleChannel), Scratch(PerSampleChannel), Scratch(PerGroup),
+                  Scratch(PerGroup)}},
     // With a fixed mean and variance nothing is computed, and nothing but the input kept.
     {.name = "batch_norm_inference", .gradients = {Reads(In(1)), Reads(In(0)), Reads({})}},
     {.name = "softmax", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "estimator/program/exports.h"
-#include "estimator/program/rewrites.h"
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {
@@ -38,9 +37,10 @@ bool SaysSo(const Node& node) {
 }
 
 // Paths of modules that have a child "block", a Sequential whose child runs x * sigmoid(x).
-std::set<std::string> ModulesWithSiluBlock(const Graph& graph) {
+std::set<std::string> ModulesWithSiluBlock(const Graph& graph,
+                                           const std::vector<Rewritten>& rewrites) {
   std::set<std::string> modules;
-  for (const Rewritten& rewritten : FindRewrites(graph)) {
+  for (const Rewritten& rewritten : rewrites) {
     if (rewritten.aten != "silu") continue;
     const std::vector<std::string> scope = ScopeOf(graph, rewritten.last);
     for (size_t depth = 1; depth + 1 < scope.size(); ++depth) {
@@ -63,9 +63,10 @@ bool IsNamedByTorchScript(const Node& node) { return node.name.starts_with('/');
 
 }  // namespace
 
-std::vector<LostStochasticDepth> FindLostStochasticDepths(const Graph& graph) {
+std::vector<LostStochasticDepth> FindLostStochasticDepths(
+    const Graph& graph, const std::vector<Rewritten>& rewrites) {
   if (IsTrainingExport(graph)) return {};
-  const std::set<std::string> modules = ModulesWithSiluBlock(graph);
+  const std::set<std::string> modules = ModulesWithSiluBlock(graph, rewrites);
   std::vector<LostStochasticDepth> lost;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "estimator/graph/graph.h"
+#include "estimator/program/rewrites.h"
 
 namespace onnxfit {
 
@@ -18,6 +19,7 @@ struct LostStochasticDepth {
 // torch.export; in TorchScript's the structure shows it: a module that adds its input to
 // the result of its child "block", a Sequential with SiLU (MobileNetV3's has HardSwish, and
 // no stochastic depth).  Nothing in files exported in training mode.  O(nodes).
-std::vector<LostStochasticDepth> FindLostStochasticDepths(const Graph& graph);
+std::vector<LostStochasticDepth> FindLostStochasticDepths(
+    const Graph& graph, const std::vector<Rewritten>& rewrites);
 
 }  // namespace onnxfit

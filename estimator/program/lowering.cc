@@ -42,6 +42,7 @@ Lowering::Lowering(const Graph& graph, const Shapes& shapes, const Roles& roles,
   }
   AddModuleTensors(roles);
   AddInputs();
+  PlanRewrites();
   PlanLostCalls(roles);
 }
 
@@ -85,7 +86,7 @@ void Lowering::AddInputs() {
 }
 
 void Lowering::PlanRewrites() {
-  rewrites_ = FindRewrites(graph_);
+  rewrites_ = FindRewrites(graph_, shapes_);
   rewrite_of_.assign(graph_.nodes.size(), -1);
   consumed_.assign(graph_.nodes.size(), false);
   for (size_t i = 0; i < rewrites_.size(); ++i) {
@@ -115,7 +116,7 @@ void Lowering::PlanLostCalls(const Roles& roles) {
 }
 
 void Lowering::PlanStochasticDepths() {
-  for (const auto& [sum, branch] : FindLostStochasticDepths(graph_)) {
+  for (const auto& [sum, branch] : FindLostStochasticDepths(graph_, rewrites_)) {
     stochastic_depths_.emplace(sum, branch);
   }
   if (stochastic_depths_.empty()) return;
@@ -171,7 +172,6 @@ void Lowering::ShowHidden() {
 }
 
 void Lowering::LowerNodes() {
-  PlanRewrites();
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
     if (RunsOnHost(node) || (consumed_[i] && rewrite_of_[i] < 0)) continue;
@@ -206,7 +206,7 @@ void Lowering::LowerRewritten(const Rewritten& rewritten) {
   std::vector<NameId> inputs;
   for (const ValueId value : rewritten.inputs) inputs.push_back(TensorOf(value));
   const ValueId output = graph_.nodes[Index(rewritten.last)].outputs[0];
-  Emit(rewritten.aten, std::move(inputs), {NewResult(output)});
+  Emit(rewritten.aten, std::move(inputs), {NewResult(output)}, rewritten.ints);
 }
 
 void Lowering::LowerUnknown(const Node& node) {

@@ -11,8 +11,8 @@ size_t Index(int32_t id) { return static_cast<size_t>(id); }
 // Walks from a node to those that feed it.
 class Pattern {
  public:
-  explicit Pattern(const Graph& graph)
-      : graph_(graph), readers_(graph.values.size()), last_reader_(graph.values.size(), kNoNode) {
+  Pattern(const Graph& graph, const Shapes& shapes)
+      : graph_(graph), shapes_(shapes), readers_(graph.values.size()), last_reader_(graph.values.size(), kNoNode) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       for (const ValueId value : graph.nodes[i].inputs) {
         if (value == kNoValue) continue;
@@ -32,6 +32,9 @@ class Pattern {
 
   const Node& At(NodeId node) const { return graph_.nodes[Index(node)]; }
 
+  // REQUIRES: `value` is not kNoValue.
+  const Dims& DimsOf(ValueId value) const { return shapes_.types[Index(value)].tensor.dims; }
+
   // The node of type `op_type` that makes `value`, or kNoNode.
   NodeId Maker(ValueId value, std::string_view op_type) const {
     if (value == kNoValue || graph_.values[Index(value)].producer == kNoNode) return kNoNode;
@@ -49,6 +52,7 @@ class Pattern {
 
  private:
   const Graph& graph_;
+  const Shapes& shapes_;
   std::vector<int32_t> readers_;     // by value
   std::vector<NodeId> last_reader_;  // by value
 };
@@ -97,6 +101,24 @@ std::optional<Rewritten> FindBernoulli(const Pattern& pattern, NodeId div) {
   return Rewritten{"bernoulli", {x}, div, {random, less, cast, div}};
 }
 
+// torch.nn.GroupNorm: an instance norm over groups, then weight and bias, [C, 1, 1].
+std::optional<Rewritten> FindGroupNorm(const Pattern& pattern, NodeId add) {
+  const auto inner = [&](NodeId node, std::string_view op) {
+    return node == kNoNode ? kNoNode : pattern.Inner(pattern.At(node).inputs[0], op);
+  };
+  const NodeId mul = inner(add, "Mul");
+  const NodeId ungroup = inner(mul, "Reshape");
+  const NodeId norm = inner(ungroup, "InstanceNormalization");
+  const NodeId group = inner(norm, "Reshape");
+  if (group == kNoNode || pattern.At(norm).inputs.size() != 3) return std::nullopt;
+  const Dims groups = pattern.DimsOf(pattern.At(norm).inputs[1]);  // [G]
+  return Rewritten{"group_norm",
+                   {pattern.At(group).inputs[0], pattern.At(mul).inputs[1], pattern.At(add).inputs[1]},
+                   add,
+                   {group, norm, ungroup, mul, add},
+                   groups};
+}
+
 struct RewriteRow {
   std::string_view last;  // operator of the last node
   std::optional<Rewritten> (*find)(const Pattern&, NodeId last);
@@ -106,6 +128,7 @@ constexpr RewriteRow kRewrites[] = {
     {"Mul", FindSilu},
     {"Mul", FindHardSwish},
     {"Div", FindBernoulli},
+    {"Add", FindGroupNorm},
 };
 
 bool AnyTaken(const Rewritten& found, const std::vector<bool>& taken) {
@@ -117,8 +140,8 @@ bool AnyTaken(const Rewritten& found, const std::vector<bool>& taken) {
 
 }  // namespace
 
-std::vector<Rewritten> FindRewrites(const Graph& graph) {
-  const Pattern pattern(graph);
+std::vector<Rewritten> FindRewrites(const Graph& graph, const Shapes& shapes) {
+  const Pattern pattern(graph, shapes);
   std::vector<Rewritten> rewrites;
   std::vector<bool> taken(graph.nodes.size());
   for (const RewriteRow& row : kRewrites) {

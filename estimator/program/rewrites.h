@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "estimator/graph/graph.h"
+#include "estimator/graph/shapes.h"
 
 namespace onnxfit {
 
@@ -16,10 +17,11 @@ struct Rewritten {
   std::vector<ValueId> inputs;
   NodeId last = kNoNode;      // the call takes this node's place and result
   std::vector<NodeId> nodes;  // all of them, `last` included
+  std::vector<int64_t> ints = {};
 };
 
 // Every place where a rewrite matches completely: its inner results have no other reader
 // and are no output.  No node is in two of them; earlier rows win.  O(nodes × rewrites).
-std::vector<Rewritten> FindRewrites(const Graph& graph);
+std::vector<Rewritten> FindRewrites(const Graph& graph, const Shapes& shapes);
 
 }  // namespace onnxfit

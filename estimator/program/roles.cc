@@ -12,6 +12,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/warnings.h"
+#include "estimator/program/rewrites.h"
 #include "estimator/program/signature.h"
 
 namespace onnxfit {
@@ -99,6 +100,7 @@ class RoleFinder {
       kinds_.push_back(entry.kind);
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) IndexNode(static_cast<int64_t>(i));
+    for (const Rewritten& rewritten : FindRewrites(graph_, shapes_)) IndexRewritten(rewritten);
     for (const FoldedBatchNorm& folded : roles_.folded) {
       const Node& node = graph_.nodes[static_cast<size_t>(folded.convolution)];
       if (node.inputs.size() > 2 && !folded.convolution_has_bias) {
@@ -120,6 +122,17 @@ class RoleFinder {
     }
     if (IsHost(node)) return;
     for (const ValueId value : node.inputs) device_reads_.insert(value);
+  }
+
+  // What only the inner nodes of a rewrite read does not exist in PyTorch.
+  void IndexRewritten(const Rewritten& rewritten) {
+    for (const NodeId node : rewritten.nodes) {
+      for (const ValueId value : graph_.nodes[static_cast<size_t>(node)].inputs) {
+        const auto& kept = rewritten.inputs;
+        if (std::find(kept.begin(), kept.end(), value) != kept.end()) continue;
+        slots_.try_emplace(value, Role::kConstant);
+      }
+    }
   }
 
   // All its results follow from shapes: it runs on the host.
