@@ -35,8 +35,8 @@ class Formulas {
       case Step::Type::kGrad:
         return MakeIfWanted(static_cast<size_t>(step.index));
       case Step::Type::kScratch:
-        scratch_.push_back(
-            machine_.New(step.scratch({Inputs(), Outputs(), call_.ints}), calls_.ScratchLabel(node_.call)));
+        scratch_.push_back(machine_.New(step.scratch({Inputs(), Outputs(), call_.ints}),
+                                        calls_.ScratchLabel(node_.call)));
         return;
       case Step::Type::kWorkspace:
         return calls_.TakeWorkspace(static_cast<Workspace>(step.index), Thread::kBackward);

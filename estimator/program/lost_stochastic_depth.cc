@@ -63,8 +63,8 @@ bool IsNamedByTorchScript(const Node& node) { return node.name.starts_with('/');
 
 }  // namespace
 
-std::vector<LostStochasticDepth> FindLostStochasticDepths(
-    const Graph& graph, const std::vector<Rewritten>& rewrites) {
+std::vector<LostStochasticDepth> FindLostStochasticDepths(const Graph& graph,
+                                                          const std::vector<Rewritten>& rewrites) {
   if (IsTrainingExport(graph)) return {};
   const std::set<std::string> modules = ModulesWithSiluBlock(graph, rewrites);
   std::vector<LostStochasticDepth> lost;

@@ -12,12 +12,17 @@ size_t Index(int32_t id) { return static_cast<size_t>(id); }
 class Pattern {
  public:
   Pattern(const Graph& graph, const Shapes& shapes)
-      : graph_(graph), shapes_(shapes), readers_(graph.values.size()), last_reader_(graph.values.size(), kNoNode) {
+      : graph_(graph),
+        shapes_(shapes),
+        readers_(graph.values.size()),
+        last_reader_(graph.values.size(), kNoNode) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (const ValueId value : graph.nodes[i].inputs) {
-        if (value == kNoValue) continue;
-        ++readers_[Index(value)];
-        last_reader_[Index(value)] = static_cast<NodeId>(i);
+      const Node& node = graph.nodes[i];
+      const bool is_cast_like = node.op_type == "CastLike";  // of its second input only the type
+      for (size_t k = 0; k < (is_cast_like ? 1 : node.inputs.size()); ++k) {
+        if (node.inputs[k] == kNoValue) continue;
+        ++readers_[Index(node.inputs[k])];
+        last_reader_[Index(node.inputs[k])] = static_cast<NodeId>(i);
       }
     }
   }
@@ -35,19 +40,13 @@ class Pattern {
   // REQUIRES: `value` is not kNoValue.
   const Dims& DimsOf(ValueId value) const { return shapes_.types[Index(value)].tensor.dims; }
 
-  // The node of type `op_type` that makes `value`, or kNoNode.
-  NodeId Maker(ValueId value, std::string_view op_type) const {
-    if (value == kNoValue || graph_.values[Index(value)].producer == kNoNode) return kNoNode;
-    const NodeId producer = graph_.values[Index(value)].producer;
-    const bool found = At(producer).op_type == op_type && At(producer).domain.empty();
-    return found ? producer : kNoNode;
-  }
-
-  // The same where `value` has one reader and is no output.
+  // The node of type `op_type` whose result has the one reader that asks, or kNoNode.
   NodeId Inner(ValueId value, std::string_view op_type) const {
-    if (value == kNoValue) return kNoNode;
-    const bool is_private = readers_[Index(value)] == 1 && !graph_.values[Index(value)].is_output;
-    return is_private ? Maker(value, op_type) : kNoNode;
+    if (value == kNoValue || readers_[Index(value)] != 1) return kNoNode;
+    const Value& made = graph_.values[Index(value)];
+    if (made.is_output || made.producer == kNoNode) return kNoNode;
+    const Node& node = At(made.producer);
+    return node.op_type == op_type && node.domain.empty() ? made.producer : kNoNode;
   }
 
  private:
@@ -94,7 +93,7 @@ std::optional<Rewritten> FindBernoulli(const Pattern& pattern, NodeId div) {
   if (cast == kNoNode) return std::nullopt;
   const NodeId less = pattern.Inner(pattern.At(cast).inputs[0], "Less");
   if (less == kNoNode) return std::nullopt;
-  const NodeId random = pattern.Maker(pattern.At(less).inputs[0], "RandomUniformLike");
+  const NodeId random = pattern.Inner(pattern.At(less).inputs[0], "RandomUniformLike");
   if (random == kNoNode) return std::nullopt;
   const ValueId x = pattern.MultipliedBy(pattern.At(div).outputs[0]);
   if (x == kNoValue) return std::nullopt;
@@ -112,11 +111,12 @@ std::optional<Rewritten> FindGroupNorm(const Pattern& pattern, NodeId add) {
   const NodeId group = inner(norm, "Reshape");
   if (group == kNoNode || pattern.At(norm).inputs.size() != 3) return std::nullopt;
   const Dims groups = pattern.DimsOf(pattern.At(norm).inputs[1]);  // [G]
-  return Rewritten{"group_norm",
-                   {pattern.At(group).inputs[0], pattern.At(mul).inputs[1], pattern.At(add).inputs[1]},
-                   add,
-                   {group, norm, ungroup, mul, add},
-                   groups};
+  return Rewritten{
+      "group_norm",
+      {pattern.At(group).inputs[0], pattern.At(mul).inputs[1], pattern.At(add).inputs[1]},
+      add,
+      {group, norm, ungroup, mul, add},
+      groups};
 }
 
 struct RewriteRow {
