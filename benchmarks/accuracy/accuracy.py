@@ -38,6 +38,8 @@ GIVEN = [
     ("mlp_", "", ["--in-place", "never"]),  # nn.ReLU(), which does not work in place
     ("efficientnet_b0", "", ["--assume", "in-place-dropout=yes"]),
     ("unet", "script", ["--assume", "conv-bias=yes"]),
+    ("vgg11_bn", "script", ["--assume", "conv-bias=yes"]),
+    ("groupnorm_net", "", ["--in-place", "never"]),
 ]
 LOSES_NOTHING = {"train", "dynamo-raw"}  # exports in training mode
 
