@@ -38,7 +38,7 @@ std::pair<std::string, Typed> SplitAssignment(const Typed& typed, std::string_vi
 
 std::string Quoted(std::string_view text) {
   if (text.empty()) return "nothing";
-  return "'" + Shown(text) + "'";
+  return fmt::format("'{}'", Shown(text));
 }
 
 std::string DidYouMean(std::string_view typed, std::span<const std::string_view> candidates) {

@@ -1,5 +1,7 @@
 #include "estimator/program/lost_calls.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <iterator>
@@ -124,7 +126,7 @@ class Finder {
 
   void AddBefore(NodeId id, std::string name) {
     const int call = calls_of_[name]++;  // a module may be called again
-    if (call > 0) name += "_" + std::to_string(call);
+    if (call > 0) name += fmt::format("_{}", call);
     for (const ValueId input : graph_.nodes[Index(id)].inputs) {
       if (input == kNoValue || !IsActivation(input)) continue;
       lost_.push_back({id, input, std::move(name), "dropout"});

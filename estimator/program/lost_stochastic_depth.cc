@@ -1,5 +1,7 @@
 #include "estimator/program/lost_stochastic_depth.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <string>
@@ -29,7 +31,7 @@ bool SaysSo(const Node& node) {
   const std::string_view classes = FindMetadata(node.metadata, kClassKey);
   const std::string_view source = FindMetadata(node.metadata, kSourceKey);
   for (const KnownModule& known : kKnownModules) {
-    const std::string quoted = "'" + std::string(known.type) + "'";
+    const std::string quoted = fmt::format("'{}'", known.type);
     const bool is_known = classes.find(quoted) != std::string_view::npos;
     if (is_known && source.find(known.statement) != std::string_view::npos) return true;
   }
