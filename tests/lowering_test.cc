@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "estimator/fit/estimate.h"
@@ -89,6 +90,19 @@ TEST_CASE("names with thousands of parts are no module paths") {
   const Program program =
       Lowered("net (float[2, 8] x) => (float[2, 8] y) { [\"" + deep + "\"] y = Relu (x) }");
   CHECK(program.calls[0].scope.empty());
+}
+
+TEST_CASE("-v says what was taken as one call and what was put back") {
+  const std::string models = std::string(ONNXFIT_SOURCE_DIR) + "/models/";
+  const Estimate mobilenet = MakeEstimate(LoadGraph(models + "mobilenet_v2.script.onnx"), {});
+  const auto has = [](const Estimate& estimate, const std::string& note) {
+    return std::find(estimate.notes.begin(), estimate.notes.end(), note) != estimate.notes.end();
+  };
+  CHECK(has(mobilenet, "dropout is put back before /model/classifier/classifier.1/Gemm"));
+  CHECK(has(mobilenet, "batch norm model.features.0.0_batch_norm is put back"));
+  const Estimate silu = MakeEstimate(
+      ParseGraph("net (float[2, 8] x) => (float[2, 8] y) { a = Sigmoid (x) y = Mul (x, a) }"), {});
+  CHECK(has(silu, "2 nodes become 1 silu"));
 }
 
 }  // namespace

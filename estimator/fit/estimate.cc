@@ -171,6 +171,8 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   Append(estimate.warnings, roles.warnings);
   Append(estimate.warnings, program.warnings);
   estimate.notes = file.notes;
+  Append(estimate.notes, roles.notes);
+  Append(estimate.notes, program.notes);
   return estimate;
 }
 

@@ -93,6 +93,19 @@ void Lowering::PlanRewrites() {
     for (const NodeId node : rewrites_[i].nodes) consumed_[Index(node)] = true;
     rewrite_of_[Index(rewrites_[i].last)] = static_cast<int32_t>(i);
   }
+  NoteRewrites();
+}
+
+void Lowering::NoteRewrites() {
+  std::map<std::string_view, std::pair<int, size_t>> counts;  // calls, nodes
+  for (const Rewritten& rewritten : rewrites_) {
+    auto& [calls, nodes] = counts[rewritten.aten];
+    ++calls;
+    nodes += rewritten.nodes.size();
+  }
+  for (const auto& [aten, count] : counts) {
+    program_.notes.push_back(fmt::format("{} nodes become {} {}", count.second, count.first, aten));
+  }
 }
 
 void Lowering::PlanLostCalls(const Roles& roles) {
@@ -103,6 +116,8 @@ void Lowering::PlanLostCalls(const Roles& roles) {
     const bool is_dropout = lost.op == "dropout";
     if (is_dropout && !drops) continue;
     lost_calls_.emplace(lost.before, lost);
+    program_.notes.push_back(
+        fmt::format("{} is put back before {}", lost.op, DisplayName(graph_, lost.before)));
     if (is_dropout && dropouts++ == 0) first = lost.before;
   }
   if (dropouts > 0) {

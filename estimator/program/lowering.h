@@ -86,6 +86,7 @@ class Lowering {
   void AddInputs();
   bool RunsOnHost(const Node& node) const;
   void PlanRewrites();
+  void NoteRewrites();
   void PlanLostCalls(const Roles& roles);
   void PlanStochasticDepths();
   void PutCallsBack(NodeId node);

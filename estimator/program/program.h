@@ -47,6 +47,7 @@ struct Program {
   std::vector<NameId> outputs;    // of the model; in eval the loop holds them
   NameId loss = kNoName;          // kNoName: nothing to train
   std::vector<std::string> assumptions;
+  std::vector<std::string> notes;  // what recovery did, for -v
   Warnings warnings;
 };
 

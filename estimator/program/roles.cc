@@ -64,7 +64,10 @@ class RoleFinder {
     IndexFile();
     for (size_t i = 0; i < graph_.initializers.size(); ++i) AddInitializer(i);
     AddBatchCounters();
-    for (const FoldedBatchNorm& folded : roles_.folded) AddFolded(folded);
+    for (const FoldedBatchNorm& folded : roles_.folded) {
+      AddFolded(folded);
+      roles_.notes.push_back("batch norm " + folded.module + " is put back");
+    }
     std::stable_sort(tensors_.begin(), tensors_.end(),
                      [](const Ranked& a, const Ranked& b) { return a.rank < b.rank; });
     for (Ranked& ranked : tensors_) {

@@ -35,6 +35,7 @@ struct Roles {
   std::vector<ModuleTensor> buffers;
   std::vector<FoldedBatchNorm> folded;  // put back
   std::vector<std::string> assumptions;
+  std::vector<std::string> notes;  // for -v
   Warnings warnings;
 
   int64_t ParameterCount() const;  // elements
