@@ -47,7 +47,7 @@ TensorId Autocast::Cast(NameId name, TensorId tensor, DType to, bool grad) {
   if (!grad || source.node == kNoGradNode) return cast;
   const DType from = machine_.tensor(tensor).dtype;
   const GradNodeId node = machine_.NewNode({.call = GradNode::kCast,
-                                            .parameter = name,
+                                            .cast_name = name,
                                             .next = {source},
                                             .saved = {},
                                             .input_dtypes = {from}});

@@ -143,7 +143,7 @@ std::vector<TensorId> GradientOfCast(CallTable& calls, GradNodeId id,
   Machine& machine = calls.machine();
   const GradNode& node = machine.node(id);
   const TensorType type = {node.input_dtypes[0], machine.tensor(incoming[0]).dims};
-  return {machine.New(type, calls.GradientLabel(node.parameter))};
+  return {machine.New(type, calls.GradientLabel(node.cast_name))};
 }
 
 }  // namespace

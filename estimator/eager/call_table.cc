@@ -1,11 +1,10 @@
 #include "estimator/eager/call_table.h"
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
 
 namespace onnxfit {
 namespace {
-
-size_t Index(int32_t id) { return static_cast<size_t>(id); }
 
 struct WorkspaceRow {
   std::string_view label;

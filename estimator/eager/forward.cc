@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "estimator/base/index.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {
 namespace {
-
-size_t Index(int32_t id) { return static_cast<size_t>(id); }
 
 // The type that holds both, as PyTorch promotes: fp32 of two different 16-bit types.
 DType Promoted(DType a, DType b) {

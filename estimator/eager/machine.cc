@@ -4,15 +4,10 @@
 #include <cassert>
 #include <utility>
 
+#include "estimator/base/index.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {
-namespace {
-
-size_t Index(int32_t id) { return static_cast<size_t>(id); }
-
-}  // namespace
-
 LabelId Machine::AddLabel(std::string label) {
   trace_.labels.push_back(std::move(label));
   return static_cast<LabelId>(trace_.labels.size() - 1);

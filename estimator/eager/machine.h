@@ -41,7 +41,8 @@ struct GradNode {
   static constexpr int32_t kCast = -2;  // autocast's, before a call
 
   int32_t call = kLeaf;    // index of the call, or one of the two above
-  int32_t parameter = -1;  // index, of a leaf; of a cast: the name that was cast
+  int32_t parameter = -1;  // of a leaf: its index
+  int32_t cast_name = -1;  // of a cast: the name that was cast
   int64_t sequence = 0;    // later calls have larger ones
   int32_t outputs = 1;
   std::vector<Edge> next = {};           // by input; kNoGradNode where no gradient is wanted

@@ -7,6 +7,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/device.h"
+#include "estimator/base/index.h"
 #include "estimator/eager/training.h"
 #include "estimator/graph/control_flow.h"
 #include "estimator/program/program.h"
@@ -14,8 +15,6 @@
 
 namespace onnxfit {
 namespace {
-
-size_t Index(int32_t id) { return static_cast<size_t>(id); }
 
 template <typename Item>
 void Append(std::vector<Item>& to, const std::vector<Item>& from) {

@@ -4,11 +4,10 @@
 #include <limits>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
 
 namespace onnxfit {
 namespace {
-
-size_t Index(int32_t id) { return static_cast<size_t>(id); }
 
 void Raise(Peak& peak, const AllocatorStats& stats) {
   peak.exact_bytes = std::max(peak.exact_bytes, stats.requested_bytes);

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "estimator/base/index.h"
+
 namespace onnxfit {
 namespace {
 
 constexpr int64_t kBeforeAll = -1;
-
-size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
 // How many modules two scopes have in common, from the outermost in.
 size_t Shared(const std::vector<std::string>& a, const std::vector<std::string>& b) {

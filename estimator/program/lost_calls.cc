@@ -10,6 +10,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "estimator/base/index.h"
 #include "estimator/program/exports.h"
 #include "estimator/program/fx_node.h"
 #include "estimator/program/scopes.h"
@@ -17,8 +18,6 @@
 
 namespace onnxfit {
 namespace {
-
-size_t Index(int32_t id) { return static_cast<size_t>(id); }
 
 // k where `child` is "PARENT.k".
 std::optional<int> PlaceIn(std::string_view parent, std::string_view child) {

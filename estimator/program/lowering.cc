@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/program/placement.h"
 #include "estimator/program/scopes.h"
@@ -12,8 +13,6 @@
 
 namespace onnxfit {
 namespace {
-
-size_t Index(int32_t id) { return static_cast<size_t>(id); }
 
 DType DTypeOf(Precision precision) {
   constexpr std::pair<Precision, DType> kDTypes[] = {

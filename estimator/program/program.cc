@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/program/lifetimes.h"
 #include "estimator/program/loss.h"
@@ -13,8 +14,6 @@
 
 namespace onnxfit {
 namespace {
-
-size_t Index(int32_t id) { return static_cast<size_t>(id); }
 
 // Calls whose results nobody reads are the exporter's leftovers: PyTorch has none.
 void DropUnread(Program& program) {

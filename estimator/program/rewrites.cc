@@ -3,10 +3,10 @@
 #include <cmath>
 #include <optional>
 
+#include "estimator/base/index.h"
+
 namespace onnxfit {
 namespace {
-
-size_t Index(int32_t id) { return static_cast<size_t>(id); }
 
 // Walks from a node to those that feed it.
 class Pattern {
