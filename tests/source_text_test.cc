@@ -33,5 +33,38 @@ TEST_CASE("whether a line of source writes over an operand") {
   }
 }
 
+TEST_CASE("the two innermost frames, with their lines") {
+  Node node;
+  node.metadata = {{"pkg.torch.onnx.stack_trace",
+                    "File \"a.py\", line 3, in forward\n    x = f(x)\n"
+                    "File \"b.py\", line 40, in forward\n    y = g(x)\n"
+                    "File \"c.py\", line 500, in forward\nFile \"d.py\", line, in f\n  z\n"}};
+  const std::vector<SourceFrame> frames = SourceFrames(node);
+  REQUIRE(frames.size() == 2);
+  CHECK(frames[0].line == 500);
+  CHECK(frames[0].text.empty());
+  CHECK(frames[1].line == 0);
+  CHECK(frames[1].text == "z");
+}
+
+TEST_CASE("the name that a line passes to a module") {
+  struct Row {
+    const char* module;
+    const char* line;
+    const char* name;
+  };
+  const Row rows[] = {
+      {"layer1.0.bn1", "out = self.bn1(out)", "out"},
+      {"features.3", "input = module(input)", "input"},
+      {"layer1.0.bn1", "out = self.bn2(out)", ""},
+      {"bn1", "out = self.bn1(self.conv1(x))", ""},
+      {"bn1", "", ""},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.line);
+    CHECK(ArgumentTo(row.module, row.line) == row.name);
+  }
+}
+
 }  // namespace
 }  // namespace onnxfit

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/statements.h"
 
 namespace onnxfit {
 namespace {
@@ -56,6 +57,13 @@ class Lifetimes {
     }
   }
 
+  // What statements bind to names lives as long as the names hold it.
+  void FollowStatements() {
+    for (const ModuleCall& module : FindModuleCalls(program_.calls)) {
+      for (size_t i = 0; i < module.statements.size(); ++i) FollowStatement(module, i);
+    }
+  }
+
   void ExtendToEnd(NameId name) {
     dies_[Index(name)] = static_cast<int64_t>(program_.calls.size()) - 1;
   }
@@ -84,6 +92,32 @@ class Lifetimes {
       born_[Index(name)] = i;
       Extend(name, i);
     }
+  }
+
+  // The value of the statement, and all that it made and later ones read, is taken to be
+  // bound to its first target.
+  void FollowStatement(const ModuleCall& module, size_t index) {
+    const Statement& statement = module.statements[index];
+    if (statement.targets.empty()) return;
+    const int64_t until = BoundUntil(module, index);
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      for (const NameId name : program_.calls[Index(i)].outputs) {
+        if (name == kNoName) continue;
+        if (i == statement.last || last_[Index(name)] > statement.last) Extend(name, until);
+      }
+    }
+  }
+
+  // The end of the next statement that binds the same name or returns, or may, its line
+  // being unknown; or of the module call.
+  static int64_t BoundUntil(const ModuleCall& module, size_t index) {
+    const std::string& target = module.statements[index].targets[0];
+    for (size_t i = index + 1; i < module.statements.size(); ++i) {
+      const auto& [first, last, line, called, targets, returns] = module.statements[i];
+      const bool rebinds = std::find(targets.begin(), targets.end(), target) != targets.end();
+      if (rebinds || returns || line == 0) return last;
+    }
+    return module.last;
   }
 
   void Extend(NameId name, int64_t to) { dies_[Index(name)] = std::max(dies_[Index(name)], to); }
@@ -122,6 +156,7 @@ std::vector<bool> HeldNames(const Program& program, Mode mode) {
 void PlaceDeaths(Program& program, Mode mode) {
   if (program.calls.empty()) return;
   Lifetimes lifetimes(program);
+  lifetimes.FollowStatements();
   for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
   lifetimes.Place(HeldNames(program, mode));
 }

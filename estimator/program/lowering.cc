@@ -192,6 +192,8 @@ void Lowering::LowerNodes() {
     const auto id = static_cast<NodeId>(i);
     SetPlace(DisplayName(graph_, id), ScopeOf(graph_, id));
     written_in_place_ = WrittenInPlace(node);
+    node_frames_ = SourceFrames(node);
+    frames_ = node_frames_;
     PutCallsBack(id);
     PutStochasticDepthBack(id);
     rewrite_of_[i] < 0 ? LowerNode(node) : LowerRewritten(rewrites_[Index(rewrite_of_[i])]);
@@ -267,11 +269,19 @@ const FoldedBatchNorm* Lowering::FoldedInto(const Node& node) const {
   return found == folded_.end() ? nullptr : found->second;
 }
 
+// Its statement is lost: it bound the name that the batch norm's passes on.
 void Lowering::EnterConvolutionOf(const FoldedBatchNorm& folded) {
-  if (!scope_.empty() && scope_.back() == folded.module) EnterSibling(folded.convolution_module);
+  if (scope_.empty() || scope_.back() != folded.module) return;
+  EnterSibling(folded.convolution_module);
+  if (frames_.size() < 2) return;
+  SourceFrame& statement = frames_[frames_.size() - 2];
+  const std::string argument = ArgumentTo(folded.module, statement.text);
+  statement.line = -statement.line;  // a statement of its own, before the norm's
+  statement.text = argument.empty() ? "" : argument + " = convolution";
 }
 
 void Lowering::EnterSibling(const std::string& name) {
+  frames_ = node_frames_;
   if (!scope_.empty()) scope_.back() = name;
 }
 
@@ -340,12 +350,16 @@ void Lowering::Emit(std::string_view op, std::vector<NameId> inputs, std::vector
                             .outputs = std::move(outputs),
                             .ints = std::move(ints),
                             .scope = scope_,
-                            .written_in_place = written_in_place_});
+                            .written_in_place = written_in_place_,
+                            .frames = frames_});
 }
 
 void Lowering::SetPlace(std::string place, std::vector<std::string> scope) {
   place_ = std::move(place);
   scope_ = std::move(scope);
+  written_in_place_.reset();
+  node_frames_.clear();
+  frames_.clear();
 }
 
 TensorType Lowering::WithPrecision(TensorType type) const {

@@ -109,6 +109,8 @@ class Lowering {
   std::string place_;
   std::vector<std::string> scope_;
   std::optional<bool> written_in_place_;
+  std::vector<SourceFrame> node_frames_;  // of the running node
+  std::vector<SourceFrame> frames_;       // of the calls that follow
   std::multimap<ValueId, const Node*> readers_;
   std::vector<NameId> names_;  // by ValueId, kNoName until it has one
   std::vector<Rewritten> rewrites_;

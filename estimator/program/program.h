@@ -25,6 +25,12 @@ struct ProgramValue {
   TensorType type;
 };
 
+// A line of the model's source on the way to a call.
+struct SourceFrame {
+  int64_t line = 0;
+  std::string text;
+};
+
 struct AtenCall {
   std::string_view op;              // ATen's name, "convolution": a row of the operator table
   std::string where;                // the node, as messages and reports name it
@@ -33,6 +39,7 @@ struct AtenCall {
   std::vector<int64_t> ints = {};             // integer arguments, where the row asks for them
   std::vector<std::string> scope = {};        // module calls around it, outermost first
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
+  std::vector<SourceFrame> frames = {};       // innermost last, two at most
   std::vector<NameId> last_reads = {};        // names that no later call reads
   std::vector<NameId> dies = {};              // names dropped once the call has returned
 };

@@ -1,30 +1,70 @@
 #include "estimator/program/source_text.h"
 
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <utility>
+
 namespace onnxfit {
 namespace {
 
 constexpr std::string_view kSourceKey = "pkg.torch.onnx.stack_trace";
 constexpr std::string_view kInPlaceMarks[] = {"+=", "*=", ".add_(", ".mul_("};
 
+constexpr std::string_view kFrame = "File \"";
+constexpr std::string_view kLine = ", line ";
+
+// The first line of `text`, which goes on behind it.
+std::string_view TakeLine(std::string_view& text) {
+  const size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
 }  // namespace
 
 // Frames are two lines each: File "x.py", line 3, in forward; then the source.
-std::string_view SourceLine(const Node& node) {
-  std::string_view trace = FindMetadata(node.metadata, kSourceKey);
-  const size_t frame = trace.rfind("File \"");
-  if (frame == std::string_view::npos) return {};
-  trace.remove_prefix(frame);
-  const size_t line_end = trace.find('\n');
-  if (line_end == std::string_view::npos) return {};
-  trace.remove_prefix(line_end + 1);
-  const size_t begin = trace.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  trace.remove_prefix(begin);
-  return trace.substr(0, trace.find('\n'));
+std::vector<SourceFrame> SourceFrames(const Node& node) {
+  std::string_view rest = FindMetadata(node.metadata, kSourceKey);
+  std::vector<SourceFrame> frames;
+  for (size_t at = rest.find(kFrame); at != std::string_view::npos; at = rest.find(kFrame)) {
+    rest.remove_prefix(at + kFrame.size());
+    const std::string_view head = TakeLine(rest);
+    SourceFrame frame;
+    if (const size_t line = head.find(kLine); line != std::string_view::npos) {
+      const std::string_view number = head.substr(line + kLine.size());
+      std::from_chars(number.data(), number.data() + number.size(), frame.line);
+    }
+    const size_t text = std::min(rest.find_first_not_of(" \t"), rest.size());
+    rest.remove_prefix(text);
+    if (!rest.starts_with(kFrame)) frame.text = TakeLine(rest);
+    frames.push_back(std::move(frame));
+    if (frames.size() > 2) frames.erase(frames.begin());
+  }
+  return frames;
+}
+
+std::string ArgumentTo(std::string_view module, std::string_view line) {
+  std::string callee(module.substr(module.rfind('.') + 1));
+  if (std::isdigit(static_cast<unsigned char>(callee[0])) != 0) callee = "module";
+  callee += '(';
+  const size_t call = line.find(callee);
+  if (call == std::string_view::npos) return "";
+  const std::string_view rest = line.substr(call + callee.size());
+  const std::string_view name = rest.substr(0, rest.find_first_of(",)"));
+  const bool is_name = std::all_of(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  return is_name ? std::string(name) : "";
+}
+
+std::string SourceLine(const Node& node) {
+  const std::vector<SourceFrame> frames = SourceFrames(node);
+  return frames.empty() ? std::string() : frames.back().text;
 }
 
 std::optional<bool> WrittenInPlace(const Node& node) {
-  const std::string_view line = SourceLine(node);
+  const std::string line = SourceLine(node);
   if (line.empty()) return std::nullopt;
   for (const std::string_view mark : kInPlaceMarks) {
     if (line.find(mark) != std::string_view::npos) return true;

@@ -1,0 +1,38 @@
+// Python's statements, as far as torch.export writes them down: which calls each one made,
+// and which names it bound.  Internal to the room program/.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/program/program.h"
+
+namespace onnxfit {
+
+struct Statement {
+  int64_t first = 0;  // calls it made, and the modules that it called
+  int64_t last = 0;
+  int64_t line = 0;                  // 0: unknown
+  std::vector<std::string> called;   // modules, a numbered child by its container
+  std::vector<std::string> targets;  // "x" of "x = self.conv(x)"; none of "return x"
+  bool returns = false;              // the module's forward, or a helper of it, ends here
+};
+
+// One run of a module's forward.
+struct ModuleCall {
+  int64_t first = 0;
+  int64_t last = 0;
+  std::vector<Statement> statements;  // in order; what made no call is not seen
+};
+
+// Every module call, the outer one before what it calls.  Calls of one line are one statement;
+// two calls of one line to the same module, or to numbered children of one container, are two
+// turns of a loop.  O(calls × depth of modules).
+std::vector<ModuleCall> FindModuleCalls(const std::vector<AtenCall>& calls);
+
+// The names that a line of source assigns to: "a", "b" of "a, b = f(x)"; "x" of "x += y".
+std::vector<std::string> TargetsOf(std::string_view line);
+
+}  // namespace onnxfit

@@ -1,0 +1,135 @@
+#include "estimator/program/statements.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "estimator/program/lifetimes.h"
+
+namespace onnxfit {
+namespace {
+
+TEST_CASE("the names that a line of source assigns to") {
+  struct Row {
+    const char* line;
+    std::vector<std::string> names;
+  };
+  const Row rows[] = {
+      {"x = self.conv(x)", {"x"}},
+      {"a, b = f(x)", {"a", "b"}},
+      {"x += y", {"x"}},
+      {"x: Tensor = f(y)", {"x"}},
+      {"return x", {}},
+      {"return x == y", {}},
+      {"self.conv(x, bias=True)", {}},
+      {"out[name] = x", {}},
+      {"self.state = x", {}},
+      {"", {}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.line);
+    CHECK(TargetsOf(row.line) == row.names);
+  }
+}
+
+struct Line {
+  int64_t number;
+  const char* text;
+  const char* called;  // a module, "" for a call of the forward's own
+};
+
+// A module "m" with one call a line; call i makes name i + 1 from name i, name 0 being given.
+Program Forward(const std::vector<Line>& lines) {
+  Program program;
+  program.values.resize(lines.size() + 1);
+  program.inputs = {0};
+  for (size_t i = 0; i < lines.size(); ++i) {
+    AtenCall call;
+    call.inputs = {static_cast<NameId>(i)};
+    call.outputs = {static_cast<NameId>(i + 1)};
+    call.scope = {"m"};
+    if (lines[i].number != 0) call.frames = {{lines[i].number, lines[i].text}};
+    if (*lines[i].called != '\0') {
+      call.scope.emplace_back(lines[i].called);
+      if (lines[i].number != 0) call.frames.push_back({7, "return f(input)"});
+    }
+    program.calls.push_back(call);
+  }
+  program.outputs = {static_cast<NameId>(lines.size())};
+  return program;
+}
+
+// "line:first-last" for every statement of "m".
+std::string Statements(const std::vector<Line>& lines) {
+  const std::vector<ModuleCall> modules = FindModuleCalls(Forward(lines).calls);
+  REQUIRE(!modules.empty());
+  std::string text;
+  for (const Statement& statement : modules[0].statements) {
+    text += std::to_string(statement.line) + ":" + std::to_string(statement.first) + "-" +
+            std::to_string(statement.last) + " ";
+  }
+  return text;
+}
+
+TEST_CASE("calls of one line are one statement, turns of a loop are not") {
+  struct Row {
+    const char* name;
+    std::vector<Line> lines;
+    const char* statements;
+  };
+  const Row rows[] = {
+      {"one line each", {{1, "x = a(x)", "m.a"}, {2, "return b(x)", "m.b"}}, "1:0-0 2:1-1 "},
+      {"two modules on a line", {{1, "x = b(a(x))", "m.a"}, {1, "x = b(a(x))", "m.b"}}, "1:0-1 "},
+      {"one module twice", {{1, "x = a(x)", "m.a"}, {1, "x = a(x)", "m.a"}}, "1:0-1 "},
+      {"children of a list", {{1, "x = b(x)", "m.l.0"}, {1, "x = b(x)", "m.l.1"}}, "1:0-0 1:1-1 "},
+      {"unknown lines", {{0, "", "m.a"}, {0, "", "m.b"}}, "0:0-0 0:1-1 "},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(Statements(row.lines) == row.statements);
+  }
+}
+
+// The call after which name 1, which call 0 makes and call 1 reads, is dropped.
+int64_t DeathOfFirst(const std::vector<Line>& lines) {
+  Program program = Forward(lines);
+  PlaceDeaths(program, Mode::kEval);
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    for (const NameId name : program.calls[i].dies) {
+      if (name == 1) return static_cast<int64_t>(i);
+    }
+  }
+  return -1;
+}
+
+TEST_CASE("what a statement binds lives until its name is bound again") {
+  struct Row {
+    const char* name;
+    std::vector<Line> lines;
+    int64_t death;
+  };
+  const Row rows[] = {
+      {"bound again by the next",
+       {{1, "x = f(x)", ""}, {2, "x = g(x)", ""}, {3, "x = h(x)", ""}, {4, "return k(x)", ""}},
+       1},
+      {"another name: until the forward returns",
+       {{1, "y = f(x)", ""}, {2, "x = g(y)", ""}, {3, "x = h(x)", ""}, {4, "return k(x)", ""}},
+       3},
+      {"bound to no name",
+       {{1, "f(x)", ""}, {2, "x = g(y)", ""}, {3, "x = h(x)", ""}, {4, "return k(x)", ""}},
+       1},
+      {"a helper of the forward returns",
+       {{1, "y = f(x)", ""}, {2, "x = g(y)", ""}, {3, "return h(x)", ""}, {9, "x = k(x)", ""}},
+       2},
+      {"an unknown line may bind it again",
+       {{1, "y = f(x)", ""}, {2, "x = g(y)", ""}, {0, "", ""}, {4, "return k(x)", ""}},
+       2},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(DeathOfFirst(row.lines) == row.death);
+  }
+}
+
+}  // namespace
+}  // namespace onnxfit
