@@ -149,7 +149,7 @@ def group_of(row):
 
 
 def share_right(errors):
-    return f"{100 * sum(error == 0 for error in errors) / len(errors):.0f} %"
+    return f"{100 * sum(error == 0 for error in errors) / len(errors):.1f} %"
 
 
 def print_summary(rows):
@@ -165,7 +165,7 @@ def print_summary(rows):
             sizes = [abs(error) for error in guessed]
             low = 100 * sum(error < 0 for error in guessed) / len(guessed)
             print(f"| {name} | {len(guessed)} | {figure} | {statistics.median(sizes):.2f} % | "
-                  f"{percentile(sizes, 0.95):.2f} % | {max(sizes):.2f} % | {low:.0f} % | "
+                  f"{percentile(sizes, 0.95):.2f} % | {max(sizes):.2f} % | {low:.1f} % | "
                   f"{share_right(guessed)} | {share_right(given)} |")
 
 
