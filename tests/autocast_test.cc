@@ -7,14 +7,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr char kTwoLayers[] = R"(
-  net (float[16, 4] x) => (float[16, 2] y)
-  < float[4, 8] w1 = ["location": "none"], float[8, 2] w2 = ["location": "none"] > {
-    h = MatMul (x, w1)
-    a = Relu (h)
-    y = MatMul (a, w2)
-  })";
-
 std::string Phase(const std::string& text, const std::string& name) {
   const size_t begin = text.find("\n" + name);
   return text.substr(begin + 1, text.find('\n', begin + 1) - begin - 1);

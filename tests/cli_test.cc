@@ -1,8 +1,6 @@
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <new>
 #include <sstream>
@@ -11,11 +9,11 @@
 
 #include "cli/run.h"
 #include "estimator/base/error.h"
+#include "tests/files.h"
+#include "tests/temp_folder.h"
 
 namespace onnxfit {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Result {
   int code = -1;
@@ -30,31 +28,21 @@ Result RunArgs(const std::vector<std::string>& args) {
   return {code, out.str(), err.str()};
 }
 
-std::string ContentsOf(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// A folder with a small model in it, gone at the end of the test.
-class Folder {
+// A folder with a small model in it.
+class ModelFolder {
  public:
-  Folder() : path_(fs::temp_directory_path() / ("onnxfit_cli_test_" + std::to_string(getpid()))) {
-    fs::create_directories(path_);
-    std::ofstream(model()) << R"(<ir_version: 8, opset_import: ["" : 17]>
+  ModelFolder() {
+    folder_.Write("mlp.onnxtxt", R"(<ir_version: 8, opset_import: ["" : 17]>
 mlp (float[N, 4] x) => (float[N, 2] y)
 <float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> {
   y = MatMul(x, w)
-})";
+})");
   }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string file(const char* name) const { return (path_ / name).string(); }
+  std::string file(const char* name) const { return folder_.Path(name); }
   std::string model() const { return file("mlp.onnxtxt"); }
 
  private:
-  fs::path path_;
+  TempFolder folder_;
 };
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -62,7 +50,7 @@ std::string FirstLine(const std::string& text) { return text.substr(0, text.find
 }  // namespace
 
 TEST_CASE("an estimate is printed, as text and as JSON, by both spellings") {
-  const Folder folder;
+  const ModelFolder folder;
   const Result text = RunArgs({folder.model(), "-b", "3"});
   CHECK(text.code == 0);
   CHECK(text.err == "");
@@ -81,14 +69,14 @@ TEST_CASE("an estimate is printed, as text and as JSON, by both spellings") {
 }
 
 TEST_CASE("an overhead replaces the context") {
-  const Folder folder;
+  const ModelFolder folder;
   const Result result = RunArgs({folder.model(), "--overhead", "0"});
   CHECK(result.code == 0);
   CHECK(result.out.find("  context ") == std::string::npos);
 }
 
 TEST_CASE("a report goes to a file, which is kept unless --force says so") {
-  const Folder folder;
+  const ModelFolder folder;
   const std::string path = folder.file("report.txt");
   const std::string expected = RunArgs({folder.model()}).out;
   const Result first = RunArgs({folder.model(), "--output", path});
@@ -107,7 +95,7 @@ TEST_CASE("a report goes to a file, which is kept unless --force says so") {
 }
 
 TEST_CASE("a report goes neither over its model nor where nothing can be written") {
-  const Folder folder;
+  const ModelFolder folder;
   const std::string before = ContentsOf(folder.model());
   struct Row {
     std::string output;
@@ -128,7 +116,7 @@ TEST_CASE("a report goes neither over its model nor where nothing can be written
 }
 
 TEST_CASE("an error is one line on the error stream and nothing else") {
-  const Folder folder;
+  const ModelFolder folder;
   struct Row {
     std::vector<std::string> args;
     std::string begin;

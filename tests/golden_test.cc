@@ -3,17 +3,15 @@
 // the difference.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include "estimator/fit/estimate.h"
 #include "estimator/graph/loader.h"
 #include "estimator/report/text.h"
+#include "tests/files.h"
 
 namespace onnxfit {
 namespace {
@@ -22,26 +20,11 @@ namespace fs = std::filesystem;
 
 const fs::path kRoot = ONNXFIT_SOURCE_DIR;
 
-std::string Read(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 // The report of a model at batch 16, with the model called by its name alone.
 std::string Report(const fs::path& path) {
   Graph graph = LoadGraph(path);
   graph.path = path.filename().string();
   return ToText(MakeEstimate(graph, {.binding = {.batch = 16}}), {.rows = 100});
-}
-
-std::vector<fs::path> TextModels() {
-  std::vector<fs::path> paths;
-  for (const fs::directory_entry& entry : fs::directory_iterator(kRoot / "models")) {
-    if (entry.path().extension() == ".onnxtxt") paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
 }
 
 TEST_CASE("reports of the text models are as they were") {
@@ -51,7 +34,7 @@ TEST_CASE("reports of the text models are as they were") {
     const fs::path golden = kRoot / "tests/golden" / path.filename().replace_extension(".txt");
     const std::string report = Report(path);
     if (update) std::ofstream(golden) << report;
-    CHECK(report == Read(golden));
+    CHECK(report == ContentsOf(golden));
   }
 }
 

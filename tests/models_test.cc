@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "estimator/fit/estimate.h"
+#include "tests/files.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {
@@ -130,15 +131,6 @@ Expectations Found(const fs::path& path) {
           {"buffer_bytes", estimate.model.buffer_bytes},
           {"adamw_state_bytes", estimate.optimizer_state_bytes},
           {"saved_bytes", SavedBytes(trace)}};
-}
-
-std::vector<fs::path> TextModels() {
-  std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(fs::path(ONNXFIT_SOURCE_DIR) / "models")) {
-    if (entry.path().extension() == ".onnxtxt") paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
 }
 
 }  // namespace

@@ -13,6 +13,15 @@
 
 namespace onnxfit {
 
+// A batch of 16 through two layers: parameters of 128 and 64 bytes in fp32.
+inline constexpr char kTwoLayers[] = R"(
+  net (float[16, 4] x) => (float[16, 2] y)
+  < float[4, 8] w1 = ["location": "none"], float[8, 2] w2 = ["location": "none"] > {
+    h = MatMul (x, w1)
+    a = Relu (h)
+    y = MatMul (a, w2)
+  })";
+
 struct Built {
   Graph graph;
   Shapes shapes;

@@ -9,18 +9,10 @@
 namespace onnxfit {
 namespace {
 
-constexpr char kMatMulRelu[] = R"(
-  net (float[16, 4] x) => (float[16, 2] y)
-  < float[4, 8] w1 = ["location": "none"], float[8, 2] w2 = ["location": "none"] > {
-    h = MatMul (x, w1)
-    a = Relu (h)
-    y = MatMul (a, w2)
-  })";
-
 TEST_CASE("a training step keeps an activation until the last gradient that reads it") {
   const TrainingSettings settings = {
       .optimizer = Optimizer::kSgd, .in_place = InPlaceUse::kNever, .steps = 1};
-  CHECK(TraceText(kMatMulRelu, settings) == R"(
+  CHECK(TraceText(kTwoLayers, settings) == R"(
 setup     +w1:128 +w2:64
 forward   +x:256 +labels:128 +h:512 +cuBLAS workspace:8519680 +a:512 -h +y:128 +log_probabilities:128 +loss:4 +loss.total_weight:4 -y
 backward  +loss.grad:4 +log_probabilities.grad:128 -loss.total_weight +y.grad:128 -log_probabilities.grad -log_probabilities +w2.grad:64 +cuBLAS workspace:8519680 +a.grad:512 -y.grad +h.grad:512 -a.grad -a +w1.grad:128 -h.grad -loss.grad
@@ -29,7 +21,7 @@ optimizer
 }
 
 TEST_CASE("AdamW makes its state in the first step and a list of roots in each") {
-  const std::string text = TraceText(kMatMulRelu, {.optimizer = Optimizer::kAdamW, .steps = 2});
+  const std::string text = TraceText(kTwoLayers, {.optimizer = Optimizer::kAdamW, .steps = 2});
   const std::string first =
       "optimizer +w1.exp_avg:128 +w1.exp_avg_sq:128 +w2.exp_avg:64 "
       "+w2.exp_avg_sq:64 +optimizer temporary:128 +optimizer temporary:64 "
@@ -42,13 +34,13 @@ TEST_CASE("AdamW makes its state in the first step and a list of roots in each")
 }
 
 TEST_CASE("the new batch is there before the old one goes, then the gradients go") {
-  const std::string text = TraceText(kMatMulRelu, {.optimizer = Optimizer::kSgd, .steps = 2});
+  const std::string text = TraceText(kTwoLayers, {.optimizer = Optimizer::kSgd, .steps = 2});
   CHECK(text.find("forward   +x:256 +labels:128 -x -labels -w1.grad -w2.grad +h:512") !=
         std::string::npos);
 }
 
 TEST_CASE("the third step repeats the second") {
-  const std::string text = TraceText(kMatMulRelu, {.steps = 3});
+  const std::string text = TraceText(kTwoLayers, {.steps = 3});
   const size_t second = text.find("\nforward", text.find("\nforward") + 1);
   const size_t third = text.find("\nforward", second + 1);
   REQUIRE(third != std::string::npos);
@@ -58,7 +50,7 @@ TEST_CASE("the third step repeats the second") {
 TEST_CASE("inference keeps nothing but the result") {
   const TrainingSettings settings = {
       .mode = Mode::kEval, .in_place = InPlaceUse::kNever, .steps = 2};
-  CHECK(TraceText(kMatMulRelu, settings) == R"(
+  CHECK(TraceText(kTwoLayers, settings) == R"(
 setup     +w1:128 +w2:64
 forward   +x:256 +labels:128 +h:512 +cuBLAS workspace:8519680 +a:512 -h +y:128 -a
 forward   +x:256 +labels:128 -x -labels +h:512 +a:512 -h +y:128 -y -a
