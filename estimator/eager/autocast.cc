@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "estimator/base/index.h"
+
 namespace onnxfit {
 
 Autocast::Autocast(CallTable& calls, Precision precision)
@@ -32,7 +34,7 @@ TensorId Autocast::CastOf(NameId name, TensorId tensor, DType to, bool grad,
     casts.push_back(Cast(name, tensor, to, grad));
     return casts.back();
   }
-  TensorId& cached = cache_[static_cast<size_t>(name)];
+  TensorId& cached = cache_[Index(name)];
   if (cached == kNoTensor) {
     cached = Cast(name, tensor, to, grad);
     cached_.push_back(name);
@@ -57,7 +59,7 @@ TensorId Autocast::Cast(NameId name, TensorId tensor, DType to, bool grad) {
 
 void Autocast::Exit() {
   for (const NameId name : std::exchange(cached_, {})) {
-    machine_.Release(std::exchange(cache_[static_cast<size_t>(name)], kNoTensor));
+    machine_.Release(std::exchange(cache_[Index(name)], kNoTensor));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "estimator/base/index.h"
 #include "estimator/eager/backward.h"
 #include "estimator/eager/strides.h"
 
@@ -67,7 +68,7 @@ class Engine {
   // One edge has delivered: `gradient` (taken over) or nothing.
   void Deliver(Edge edge, TensorId gradient) {
     Pending& pending = pending_.at(edge.node);
-    if (gradient != kNoTensor) Add(pending.gradients[static_cast<size_t>(edge.output)], gradient);
+    if (gradient != kNoTensor) Add(pending.gradients[Index(edge.output)], gradient);
     if (--pending.missing == 0) ready_.emplace(Priority(edge.node), edge.node);
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/eager/machine.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/program/program.h"
@@ -22,12 +23,12 @@ class CallTable {
 
   const Program& program() const { return program_; }
   Machine& machine() { return machine_; }
-  const AtenCall& call(int32_t i) const { return program_.calls[static_cast<size_t>(i)]; }
-  const OpRule& rule(int32_t i) const { return *rules_[static_cast<size_t>(i)]; }
+  const AtenCall& call(int32_t i) const { return program_.calls[Index(i)]; }
+  const OpRule& rule(int32_t i) const { return *rules_[Index(i)]; }
   const TensorType& TypeOf(NameId name) const;
 
-  LabelId OperatorLabel(int32_t call) const { return labels_[static_cast<size_t>(call)].at; }
-  LabelId NameLabel(NameId name) const { return name_labels_[static_cast<size_t>(name)]; }
+  LabelId OperatorLabel(int32_t call) const { return labels_[Index(call)].at; }
+  LabelId NameLabel(NameId name) const { return name_labels_[Index(name)]; }
   LabelId GradientLabel(NameId name);          // "w.grad"
   LabelId CastLabel(NameId name);              // "w.cast"
   LabelId AuxLabel(int32_t call, size_t aux);  // "y.mask"

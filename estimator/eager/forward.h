@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/base/settings.h"
 #include "estimator/eager/autocast.h"
 #include "estimator/eager/call_table.h"
@@ -18,7 +19,7 @@ class Forward {
   // Binds `name` to `tensor` and takes over the caller's reference; what the name held
   // before is released afterwards, as in Python.
   void Bind(NameId name, TensorId tensor);
-  TensorId Lookup(NameId name) const { return names_[static_cast<size_t>(name)]; }
+  TensorId Lookup(NameId name) const { return names_[Index(name)]; }
 
   // The same for a parameter: a leaf that accumulates its gradient.
   void BindParameter(int32_t index, TensorId tensor);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/memory/trace.h"
@@ -86,15 +87,15 @@ class Machine {
   Kind kind(TensorId tensor) const;
   void SetKind(TensorId tensor, Kind kind);
 
-  const Tensor& tensor(TensorId id) const { return tensors_[static_cast<size_t>(id)]; }
-  const GradNode& node(GradNodeId id) const { return nodes_[static_cast<size_t>(id)]; }
+  const Tensor& tensor(TensorId id) const { return tensors_[Index(id)]; }
+  const GradNode& node(GradNodeId id) const { return nodes_[Index(id)]; }
   // Tensors that share the storage of `id`, itself included.
   int32_t StorageReferences(TensorId id) const;
 
  private:
   TensorId AddTensor(Tensor tensor);
-  Tensor& At(TensorId id) { return tensors_[static_cast<size_t>(id)]; }
-  GradNode& NodeAt(GradNodeId id) { return nodes_[static_cast<size_t>(id)]; }
+  Tensor& At(TensorId id) { return tensors_[Index(id)]; }
+  GradNode& NodeAt(GradNodeId id) { return nodes_[Index(id)]; }
   void DropTensor(TensorId id);
   void DropNode(GradNodeId id);
   void Sweep();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "estimator/base/index.h"
+
 namespace onnxfit {
 
 Dims ContiguousStrides(const Dims& dims) {
@@ -54,9 +56,9 @@ ViewStrides StridesOfView(const Tensor& tensor, const Dims& dims) {
     const bool chunk_ends =
         i == 0 || (tensor.dims[i - 1] != 1 && tensor.strides[i - 1] != tensor_numel * chunk_stride);
     if (!chunk_ends) continue;
-    while (at >= 0 && (view_numel < tensor_numel || dims[static_cast<size_t>(at)] == 1)) {
-      view.strides[static_cast<size_t>(at)] = view_numel * chunk_stride;
-      view_numel *= dims[static_cast<size_t>(at)];
+    while (at >= 0 && (view_numel < tensor_numel || dims[Index(at)] == 1)) {
+      view.strides[Index(at)] = view_numel * chunk_stride;
+      view_numel *= dims[Index(at)];
       --at;
     }
     if (view_numel != tensor_numel) return view;
@@ -71,14 +73,14 @@ ViewStrides StridesOfView(const Tensor& tensor, const Dims& dims) {
 
 Dims Permuted(const Dims& dims, const std::vector<int64_t>& permutation) {
   Dims result;
-  for (const int64_t axis : permutation) result.push_back(dims[static_cast<size_t>(axis)]);
+  for (const int64_t axis : permutation) result.push_back(dims[Index(axis)]);
   return result;
 }
 
 std::vector<int64_t> Inverse(const std::vector<int64_t>& permutation) {
   std::vector<int64_t> inverse(permutation.size());
   for (size_t i = 0; i < permutation.size(); ++i) {
-    inverse[static_cast<size_t>(permutation[i])] = static_cast<int64_t>(i);
+    inverse[Index(permutation[i])] = static_cast<int64_t>(i);
   }
   return inverse;
 }

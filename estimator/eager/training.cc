@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
 #include "estimator/eager/forward.h"
@@ -155,8 +156,7 @@ class Training {
   }
 
   TensorId NewNamed(NameId name, Kind kind) {
-    return machine_.New(program_.values[static_cast<size_t>(name)].type, calls_.NameLabel(name),
-                        kind);
+    return machine_.New(program_.values[Index(name)].type, calls_.NameLabel(name), kind);
   }
 
   size_t ParameterName(size_t parameter) const {

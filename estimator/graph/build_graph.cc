@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "estimator/base/error.h"
+#include "estimator/base/index.h"
 #include "estimator/graph/attributes.h"
 #include "estimator/graph/captures.h"
 #include "estimator/graph/onnx_model.h"
@@ -65,8 +66,8 @@ class GraphBuilder {
     return {entry->second, is_new};
   }
 
-  Value& At(ValueId id) { return graph_.values[static_cast<size_t>(id)]; }
-  Node& At(NodeId id, std::vector<Node>& nodes) { return nodes[static_cast<size_t>(id)]; }
+  Value& At(ValueId id) { return graph_.values[Index(id)]; }
+  Node& At(NodeId id, std::vector<Node>& nodes) { return nodes[Index(id)]; }
 
   void AddInitializers() {
     for (const onnx::TensorProto& tensor : proto_.initializer()) {
@@ -170,7 +171,7 @@ class GraphBuilder {
     const auto found = ids_.find(name);
     if (found == ids_.end()) throw DanglingName(Where(reader), what, name, graph_.values);
     const NodeId producer = At(found->second).producer;
-    if (producer != kNoNode) reads_[static_cast<size_t>(reader)].push_back(producer);
+    if (producer != kNoNode) reads_[Index(reader)].push_back(producer);
     return found->second;
   }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/graph/constants.h"
 
@@ -62,8 +63,7 @@ std::vector<T> Gathered(const std::vector<T>& from, const Dims& dims, const Stri
   const int64_t width = LastOf(dims, 1);
   const int64_t step = LastOf(strides, 1);
   ForEachRow<1>(dims, {&strides}, [&](const std::array<int64_t, 1>& at) {
-    for (int64_t i = 0; i < width; ++i)
-      to.push_back(from[static_cast<size_t>(start + at[0] + i * step)]);
+    for (int64_t i = 0; i < width; ++i) to.push_back(from[Index(start + at[0] + i * step)]);
   });
   return to;
 }

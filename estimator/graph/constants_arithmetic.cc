@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 
+#include "estimator/base/index.h"
 #include "estimator/graph/constant_loops.h"
 #include "estimator/graph/constants.h"
 
@@ -216,8 +217,7 @@ std::vector<Out> Zip(const Dims& loop, const HostTensor& a, const HostTensor& b,
   out.reserve(static_cast<size_t>(Numel(loop)));
   ForEachRow<2>(loop, {&left_strides, &right_strides}, [&](const std::array<int64_t, 2>& at) {
     for (int64_t i = 0; i < width; ++i) {
-      out.push_back(op(left[static_cast<size_t>(at[0] + i * left_step)],
-                       right[static_cast<size_t>(at[1] + i * right_step)]));
+      out.push_back(op(left[Index(at[0] + i * left_step)], right[Index(at[1] + i * right_step)]));
     }
   });
   return out;
@@ -423,7 +423,7 @@ std::vector<T> Reduced(const std::vector<T>& from, const Dims& dims, const Dims&
   std::vector<bool> begun(to.size());
   ForEachRow<2>(dims, {&in, &out}, [&](const std::array<int64_t, 2>& at) {
     for (int64_t i = 0; i < LastOf(dims, 1); ++i) {
-      const T x = from[static_cast<size_t>(at[0] + i)];
+      const T x = from[Index(at[0] + i)];
       const auto place = static_cast<size_t>(at[1] + i * LastOf(out, 0));
       to[place] = begun[place] ? Wrapped(dtype, Op()(to[place], x)) : x;
       begun[place] = true;
@@ -464,7 +464,7 @@ void Accumulate(std::vector<T>& elements, int64_t length, int64_t step, bool exc
     if (start % block >= step) continue;  // not the first along the axis
     T sum{};
     for (int64_t i = 0; i < length; ++i) {
-      T& x = elements[static_cast<size_t>(start + (reverse ? length - 1 - i : i) * step)];
+      T& x = elements[Index(start + (reverse ? length - 1 - i : i) * step)];
       const T next = Wrapped(dtype, Add()(sum, x));
       x = exclusive ? sum : next;
       sum = next;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/graph/inferrer.h"
 #include "estimator/graph/inline_body.h"
@@ -81,7 +82,7 @@ class PartialInferrer {
   PartialInferrer(const Graph& graph, const DimBinding& binding) : inferrer_(graph, binding) {}
 
   void Infer(const Graph& graph, NodeId id) {
-    if (IsFlow(graph.nodes[static_cast<size_t>(id)]) || !inferrer_.InputsResolved(id)) return;
+    if (IsFlow(graph.nodes[Index(id)]) || !inferrer_.InputsResolved(id)) return;
     try {
       inferrer_.Infer(id);
     } catch (const Error&) {
@@ -114,7 +115,7 @@ class FlowInliner {
     NodeId first = kNoNode;
     for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes.size()); ++id) {
       partial.Infer(graph, id);
-      if (!IsFlow(graph.nodes[static_cast<size_t>(id)])) continue;
+      if (!IsFlow(graph.nodes[Index(id)])) continue;
       if (first == kNoNode) first = id;
       if (partial.get().InputsResolved(id)) Choose(graph, id, partial.get(), choices);
     }
@@ -126,7 +127,7 @@ class FlowInliner {
  private:
   void Choose(const Graph& graph, NodeId id, const Inferrer& inferrer, Choices& choices) {
     const onnx::NodeProto& proto = graph.model->NodeOf(id);
-    const Node& node = graph.nodes[static_cast<size_t>(id)];
+    const Node& node = graph.nodes[Index(id)];
     const bool loop = node.op_type == "Loop";
     for (const std::string_view body :
          {loop ? "body" : "then_branch", loop ? "body" : "else_branch"}) {
@@ -141,7 +142,7 @@ class FlowInliner {
   }
 
   Choice ChooseLoop(const Graph& graph, NodeId id, const Inferrer& inferrer) {
-    const Node& node = graph.nodes[static_cast<size_t>(id)];
+    const Node& node = graph.nodes[Index(id)];
     std::optional<int64_t> trips = KnownScalar(inferrer, node, 0);
     if (trips == INT64_MAX) trips.reset();  // how exporters write a while loop
     const std::string often =
@@ -153,7 +154,7 @@ class FlowInliner {
   }
 
   Choice ChooseBranch(const Graph& graph, NodeId id, const Inferrer& inferrer) {
-    const Node& node = graph.nodes[static_cast<size_t>(id)];
+    const Node& node = graph.nodes[Index(id)];
     const std::optional<int64_t> condition = KnownScalar(inferrer, node, 0);
     if (condition.has_value()) return {*condition != 0 ? "then_branch" : "else_branch", {}};
     const int64_t then_bytes = OutputBytes(graph, id, "then_branch");
@@ -175,12 +176,12 @@ class FlowInliner {
       partial.Infer(trial, node);
     }
     std::unordered_set<std::string_view> outputs;
-    for (const ValueId value : graph.nodes[static_cast<size_t>(id)].outputs) {
-      if (value != kNoValue) outputs.insert(graph.values[static_cast<size_t>(value)].name);
+    for (const ValueId value : graph.nodes[Index(id)].outputs) {
+      if (value != kNoValue) outputs.insert(graph.values[Index(value)].name);
     }
     int64_t bytes = 0;
     for (ValueId value = 0; value < static_cast<ValueId>(trial.values.size()); ++value) {
-      if (!outputs.contains(trial.values[static_cast<size_t>(value)].name)) continue;
+      if (!outputs.contains(trial.values[Index(value)].name)) continue;
       if (!partial.get().Resolved(value)) continue;
       bytes = CheckedAdd(bytes, BytesOf(partial.get().TypeOf(value).tensor));
     }

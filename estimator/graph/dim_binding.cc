@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "estimator/base/index.h"
 #include "estimator/base/suggest.h"
 #include "estimator/base/warnings.h"
 #include "estimator/graph/onnx_model.h"
@@ -55,7 +56,7 @@ class InputBinder {
  public:
   InputBinder(const Graph& graph, const DimBinding& binding) : graph_(graph), binding_(binding) {
     bound_.types.reserve(graph.inputs.size());
-    for (const ValueId id : graph.inputs) Declare(graph.values[static_cast<size_t>(id)].name);
+    for (const ValueId id : graph.inputs) Declare(graph.values[Index(id)].name);
     CollectFree();
     if (const onnx::TensorShapeProto* first = FirstWithDims()) {
       written_batch_ = first->dim(0).dim_value();
@@ -168,7 +169,7 @@ class InputBinder {
     }
     for (int axis = 0; axis < rank; ++axis) {
       auto& dim = declared ? *shape.mutable_dim(axis) : *shape.add_dim();
-      const int64_t size = dims[static_cast<size_t>(axis)];
+      const int64_t size = dims[Index(axis)];
       if (declared && !dim.has_dim_value()) BindSymbol(NameOf(dim, input.name, axis), size, flag);
       dim.set_dim_value(size);
     }

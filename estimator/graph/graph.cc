@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "estimator/base/index.h"
+
 namespace onnxfit {
 
 const Attribute* FindAttribute(const Node& node, std::string_view name) {
@@ -31,7 +33,7 @@ std::string_view FindMetadata(const Metadata& metadata, std::string_view key) {
 }
 
 std::string DisplayName(const Graph& graph, NodeId node) {
-  const Node& found = graph.nodes[static_cast<size_t>(node)];
+  const Node& found = graph.nodes[Index(node)];
   if (!found.name.empty()) return std::string(found.name);
   return fmt::format("{} #{}", found.op_type, node);
 }

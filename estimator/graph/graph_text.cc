@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "estimator/base/index.h"
 #include "estimator/graph/graph.h"
 
 namespace onnxfit {
 namespace {
 
 std::string_view NameOf(const Graph& graph, ValueId value) {
-  return value == kNoValue ? std::string_view() : graph.values[static_cast<size_t>(value)].name;
+  return value == kNoValue ? std::string_view() : graph.values[Index(value)].name;
 }
 
 std::string Names(const Graph& graph, const std::vector<ValueId>& values) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/graph/constants.h"
 #include "estimator/graph/dim_binding.h"
 #include "estimator/graph/inference_context.h"
@@ -58,7 +59,7 @@ class Inferrer {
 
   static size_t Place(ValueId value) { return static_cast<size_t>(value); }
   onnx::TypeProto& TypeAt(ValueId value) const { return *types_[Place(value)]; }
-  const Node& NodeAt(NodeId id) const { return graph_.nodes[static_cast<size_t>(id)]; }
+  const Node& NodeAt(NodeId id) const { return graph_.nodes[Index(id)]; }
 
   void AddInputs();
   void AddInitializers();

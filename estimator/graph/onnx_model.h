@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/graph/graph.h"
 
 namespace onnxfit {
@@ -19,12 +20,12 @@ struct OnnxModel {
   std::vector<const onnx::NodeProto*> nodes;       // by NodeId
   std::vector<const onnx::TensorProto*> contents;  // by initializer; null: not kept
 
-  const onnx::NodeProto& NodeOf(NodeId node) const { return *nodes[static_cast<size_t>(node)]; }
+  const onnx::NodeProto& NodeOf(NodeId node) const { return *nodes[Index(node)]; }
 
   // The tensor with its elements, or null where they were not kept: the weights are
   // left out of the file, too big, in another file, or sparse.
   const onnx::TensorProto* ContentsOf(int32_t initializer) const {
-    return contents[static_cast<size_t>(initializer)];
+    return contents[Index(initializer)];
   }
 };
 

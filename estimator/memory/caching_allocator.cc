@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
 #include "estimator/memory/allocator.h"
 
 namespace onnxfit {
@@ -90,7 +91,7 @@ class CachingAllocator : public Allocator {
   using Key = std::tuple<int64_t, int32_t, int64_t, BlockId>;
   using Pool = std::set<Key>;
 
-  Block& At(BlockId id) { return blocks_[static_cast<size_t>(id)]; }
+  Block& At(BlockId id) { return blocks_[Index(id)]; }
 
   Owned& OwnedOf(BufferId buffer) {
     const auto index = static_cast<size_t>(buffer);

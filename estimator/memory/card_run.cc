@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "estimator/base/index.h"
 #include "estimator/memory/allocator.h"
 
 namespace onnxfit {
@@ -18,7 +19,7 @@ CardRun RunOnCard(const Trace& trace, int64_t capacity_bytes) {
     if (event.type == Event::Type::kAt) at = event.id;
     if (event.type == Event::Type::kFree) allocator->Free(event.id);
     if (event.type != Event::Type::kAlloc) continue;
-    const int64_t bytes = trace.buffers[static_cast<size_t>(event.id)].bytes;
+    const int64_t bytes = trace.buffers[Index(event.id)].bytes;
     run.fits = allocator->Alloc(event.id, bytes);
     const AllocatorStats stats = allocator->stats();
     run.retries = stats.retries;

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
 #include "estimator/memory/allocator.h"
 
 namespace onnxfit {
@@ -19,7 +20,7 @@ class ExactAllocator : public Allocator {
   }
 
   void Free(BufferId buffer) override {
-    int64_t& bytes = bytes_[static_cast<size_t>(buffer)];
+    int64_t& bytes = bytes_[Index(buffer)];
     assert(bytes != kNotLive);
     live_bytes_ -= bytes;
     bytes = kNotLive;

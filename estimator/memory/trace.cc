@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "estimator/base/index.h"
+
 namespace onnxfit {
 namespace {
 
@@ -15,8 +17,8 @@ constexpr std::string_view kPhaseNames[] = {"setup", "forward", "backward", "opt
 // One event as a word, "" for those that are not about memory.
 std::string Word(const Trace& trace, const Event& event) {
   if (event.type != Event::Type::kAlloc && event.type != Event::Type::kFree) return "";
-  const Buffer& buffer = trace.buffers[static_cast<size_t>(event.id)];
-  const std::string& label = trace.labels[static_cast<size_t>(buffer.label)];
+  const Buffer& buffer = trace.buffers[Index(event.id)];
+  const std::string& label = trace.labels[Index(buffer.label)];
   if (event.type == Event::Type::kFree) return " -" + label;
   return fmt::format(" +{}:{}", label, buffer.bytes);
 }

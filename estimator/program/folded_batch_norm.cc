@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "estimator/base/index.h"
 #include "estimator/program/fx_node.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/signature.h"
@@ -26,13 +27,13 @@ class Finder {
   }
 
   std::optional<FoldedBatchNorm> Find(NodeId id) const {
-    const Node& node = graph_.nodes[static_cast<size_t>(id)];
+    const Node& node = graph_.nodes[Index(id)];
     const bool convolves = node.op_type == "Conv" || node.op_type == "ConvTranspose";
     if (!convolves || node.inputs.size() < 2) return std::nullopt;
     const std::string convolution = ConvolutionModule(id);
     const std::optional<std::string> module = BatchNormModule(node, convolution);
     if (!module.has_value()) return std::nullopt;
-    const Dims& output = shapes_.types[static_cast<size_t>(node.outputs[0])].tensor.dims;
+    const Dims& output = shapes_.types[Index(node.outputs[0])].tensor.dims;
     return FoldedBatchNorm{.convolution = id,
                            .convolution_module = convolution,
                            .module = *module,
@@ -42,14 +43,14 @@ class Finder {
 
  private:
   std::string_view NameOf(ValueId value) const {
-    return value == kNoValue ? "" : graph_.values[static_cast<size_t>(value)].name;
+    return value == kNoValue ? "" : graph_.values[Index(value)].name;
   }
 
   static bool IsComputed(std::string_view weight) { return weight.starts_with("onnx::Conv"); }
 
   // By its weight's name; by its place where the exporter has computed the weight anew.
   std::string ConvolutionModule(NodeId id) const {
-    const std::string_view weight = NameOf(graph_.nodes[static_cast<size_t>(id)].inputs[1]);
+    const std::string_view weight = NameOf(graph_.nodes[Index(id)].inputs[1]);
     const std::string path = ModulePath(ScopeOf(graph_, id));
     return IsComputed(weight) && !path.empty() ? path : std::string(ModuleOf(weight));
   }

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
 #include "estimator/base/suggest.h"
 
 namespace onnxfit {
 namespace {
 
 const TensorType& TypeOf(Lowering& lowering, NameId name) {
-  return lowering.program().values[static_cast<size_t>(name)].type;
+  return lowering.program().values[Index(name)].type;
 }
 
 // One class index for each row, or for each pixel.
@@ -70,8 +71,8 @@ void AppendMse(Lowering& lowering, NameId output, NameId target) {
 ValueId FindLossOutput(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings) {
   std::vector<std::string_view> names;
   for (const ValueId output : graph.outputs) {
-    const std::string_view name = graph.values[static_cast<size_t>(output)].name;
-    const DType dtype = shapes.types[static_cast<size_t>(output)].tensor.dtype;
+    const std::string_view name = graph.values[Index(output)].name;
+    const DType dtype = shapes.types[Index(output)].tensor.dtype;
     if (IsFloat(dtype) && (settings.loss_output.empty() || name == settings.loss_output)) {
       return output;
     }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/program/rewrites.h"
 #include "estimator/program/signature.h"
@@ -105,7 +106,7 @@ class RoleFinder {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) IndexNode(static_cast<int64_t>(i));
     for (const Rewritten& rewritten : FindRewrites(graph_, shapes_)) IndexRewritten(rewritten);
     for (const FoldedBatchNorm& folded : roles_.folded) {
-      const Node& node = graph_.nodes[static_cast<size_t>(folded.convolution)];
+      const Node& node = graph_.nodes[Index(folded.convolution)];
       if (node.inputs.size() > 2 && !folded.convolution_has_bias) {
         slots_[node.inputs[2]] = Role::kConstant;  // the folded one
       }
@@ -115,7 +116,7 @@ class RoleFinder {
   }
 
   void IndexNode(int64_t index) {
-    const Node& node = graph_.nodes[static_cast<size_t>(index)];
+    const Node& node = graph_.nodes[Index(index)];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       first_use_.try_emplace(node.inputs[i], index * kPlaces + static_cast<int64_t>(i));
     }
@@ -130,7 +131,7 @@ class RoleFinder {
   // What only the inner nodes of a rewrite read does not exist in PyTorch.
   void IndexRewritten(const Rewritten& rewritten) {
     for (const NodeId node : rewritten.nodes) {
-      for (const ValueId value : graph_.nodes[static_cast<size_t>(node)].inputs) {
+      for (const ValueId value : graph_.nodes[Index(node)].inputs) {
         const auto& kept = rewritten.inputs;
         if (std::find(kept.begin(), kept.end(), value) != kept.end()) continue;
         slots_.try_emplace(value, Role::kConstant);
@@ -141,13 +142,11 @@ class RoleFinder {
   // All its results follow from shapes: it runs on the host.
   bool IsHost(const Node& node) const {
     return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId value) {
-      return value == kNoValue || shapes_.known[static_cast<size_t>(value)].has_value();
+      return value == kNoValue || shapes_.known[Index(value)].has_value();
     });
   }
 
-  std::string_view NameOf(ValueId value) const {
-    return graph_.values[static_cast<size_t>(value)].name;
-  }
+  std::string_view NameOf(ValueId value) const { return graph_.values[Index(value)].name; }
 
   Role RoleOf(const Initializer& initializer) const {
     const std::string_view name = NameOf(initializer.value);
@@ -220,9 +219,9 @@ class RoleFinder {
 
   // The convolution's own bias, then the five tensors of the batch norm.
   void AddFolded(const FoldedBatchNorm& folded) {
-    const Node& node = graph_.nodes[static_cast<size_t>(folded.convolution)];
+    const Node& node = graph_.nodes[Index(folded.convolution)];
     const Dims channels = {folded.channels};
-    const DType dtype = shapes_.types[static_cast<size_t>(node.outputs[0])].tensor.dtype;
+    const DType dtype = shapes_.types[Index(node.outputs[0])].tensor.dtype;
     const int64_t use = folded.convolution * kPlaces + static_cast<int64_t>(kMeanInput);
     const bool in_file = node.inputs.size() > 2 && node.inputs[2] != kNoValue;
     if (folded.convolution_has_bias && !in_file) {
