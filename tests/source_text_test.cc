@@ -28,8 +28,10 @@ TEST_CASE("whether a line of source writes over an operand") {
     CAPTURE(row.trace);
     Node node;
     node.metadata = {{"pkg.torch.onnx.stack_trace", row.trace}};
-    CHECK(SourceLine(node) == row.line);
-    CHECK((WrittenInPlace(node) == row.in_place));
+    const std::vector<SourceFrame> frames = SourceFrames(node);
+    const std::string_view line = InnermostLine(frames);
+    CHECK(line == row.line);
+    CHECK((WrittenInPlace(line) == row.in_place));
   }
 }
 
@@ -63,6 +65,29 @@ TEST_CASE("the name that a line passes to a module") {
   for (const Row& row : rows) {
     CAPTURE(row.line);
     CHECK(ArgumentTo(row.module, row.line) == row.name);
+  }
+}
+
+TEST_CASE("the names that a line of source assigns to") {
+  struct Row {
+    const char* line;
+    std::vector<std::string> names;
+  };
+  const Row rows[] = {
+      {"x = self.conv(x)", {"x"}},
+      {"a, b = f(x)", {"a", "b"}},
+      {"x += y", {"x"}},
+      {"x: Tensor = f(y)", {"x"}},
+      {"return x", {}},
+      {"return x == y", {}},
+      {"self.conv(x, bias=True)", {}},
+      {"out[name] = x", {}},
+      {"self.state = x", {}},
+      {"", {}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.line);
+    CHECK(TargetsOf(row.line) == row.names);
   }
 }
 

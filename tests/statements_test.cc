@@ -5,32 +5,10 @@
 #include <string>
 
 #include "estimator/program/lifetimes.h"
+#include "estimator/program/scopes.h"
 
 namespace onnxfit {
 namespace {
-
-TEST_CASE("the names that a line of source assigns to") {
-  struct Row {
-    const char* line;
-    std::vector<std::string> names;
-  };
-  const Row rows[] = {
-      {"x = self.conv(x)", {"x"}},
-      {"a, b = f(x)", {"a", "b"}},
-      {"x += y", {"x"}},
-      {"x: Tensor = f(y)", {"x"}},
-      {"return x", {}},
-      {"return x == y", {}},
-      {"self.conv(x, bias=True)", {}},
-      {"out[name] = x", {}},
-      {"self.state = x", {}},
-      {"", {}},
-  };
-  for (const Row& row : rows) {
-    CAPTURE(row.line);
-    CHECK(TargetsOf(row.line) == row.names);
-  }
-}
 
 struct Line {
   int64_t number;
@@ -61,7 +39,8 @@ Program Forward(const std::vector<Line>& lines) {
 
 // "line:first-last" for every statement of "m".
 std::string Statements(const std::vector<Line>& lines) {
-  const std::vector<ModuleCall> modules = FindModuleCalls(Forward(lines).calls);
+  const std::vector<AtenCall> calls = Forward(lines).calls;
+  const std::vector<ModuleCall> modules = FindModuleCalls(calls, ModuleEnds(calls));
   REQUIRE(!modules.empty());
   std::string text;
   for (const Statement& statement : modules[0].statements) {

@@ -4,31 +4,13 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/scopes.h"
 #include "estimator/program/statements.h"
 
 namespace onnxfit {
 namespace {
 
 constexpr int64_t kBeforeAll = -1;
-
-// How many modules two scopes have in common, from the outermost in.
-size_t Shared(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  size_t shared = 0;
-  while (shared < a.size() && shared < b.size() && a[shared] == b[shared]) ++shared;
-  return shared;
-}
-
-// ends[i][d]: the last call of the module call that is level d of the scope of call i.
-std::vector<std::vector<int64_t>> ModuleEnds(const std::vector<AtenCall>& calls) {
-  std::vector<std::vector<int64_t>> ends(calls.size());
-  for (size_t i = calls.size(); i-- > 0;) {
-    ends[i].assign(calls[i].scope.size(), static_cast<int64_t>(i));
-    if (i + 1 == calls.size()) continue;
-    const size_t shared = Shared(calls[i].scope, calls[i + 1].scope);
-    std::copy_n(ends[i + 1].begin(), shared, ends[i].begin());
-  }
-  return ends;
-}
 
 class Lifetimes {
  public:
@@ -59,7 +41,7 @@ class Lifetimes {
 
   // What statements bind to names lives as long as the names hold it.
   void FollowStatements() {
-    for (const ModuleCall& module : FindModuleCalls(program_.calls)) {
+    for (const ModuleCall& module : FindModuleCalls(program_.calls, ends_)) {
       for (size_t i = 0; i < module.statements.size(); ++i) FollowStatement(module, i);
     }
   }
@@ -113,9 +95,10 @@ class Lifetimes {
   static int64_t BoundUntil(const ModuleCall& module, size_t index) {
     const std::string& target = module.statements[index].targets[0];
     for (size_t i = index + 1; i < module.statements.size(); ++i) {
-      const auto& [first, last, line, called, targets, returns] = module.statements[i];
-      const bool rebinds = std::find(targets.begin(), targets.end(), target) != targets.end();
-      if (rebinds || returns || line == 0) return last;
+      const Statement& next = module.statements[i];
+      const bool rebinds =
+          std::find(next.targets.begin(), next.targets.end(), target) != next.targets.end();
+      if (rebinds || next.returns || next.line == 0) return next.last;
     }
     return module.last;
   }
@@ -127,7 +110,7 @@ class Lifetimes {
     static const std::vector<std::string> kOutside;
     const int64_t born = born_[Index(name)];
     const auto& birth = born == kBeforeAll ? kOutside : program_.calls[Index(born)].scope;
-    const size_t shared = Shared(birth, program_.calls[Index(i)].scope);
+    const size_t shared = SharedModules(birth, program_.calls[Index(i)].scope);
     return shared < ends_[Index(i)].size() ? ends_[Index(i)][shared] : i;
   }
 

@@ -7,14 +7,15 @@
 #include <string>
 #include <string_view>
 
+#include "estimator/base/index.h"
 #include "estimator/program/exports.h"
 #include "estimator/program/scopes.h"
+#include "estimator/program/source_text.h"
 
 namespace onnxfit {
 namespace {
 
 constexpr std::string_view kClassKey = "pkg.torch.onnx.class_hierarchy";
-constexpr std::string_view kSourceKey = "pkg.torch.onnx.stack_trace";
 
 struct KnownModule {
   std::string_view type;
@@ -55,7 +56,7 @@ std::set<std::string> ModulesWithSiluBlock(const Graph& graph,
 }
 
 bool IsMadeInBlock(const Graph& graph, ValueId value) {
-  const NodeId producer = graph.values[static_cast<size_t>(value)].producer;
+  const NodeId producer = graph.values[Index(value)].producer;
   if (producer == kNoNode) return false;
   const std::vector<std::string> scope = ScopeOf(graph, producer);
   return std::find(scope.begin(), scope.end(), "block") != scope.end();

@@ -191,9 +191,9 @@ void Lowering::LowerNodes() {
     if (RunsOnHost(node) || (consumed_[i] && rewrite_of_[i] < 0)) continue;
     const auto id = static_cast<NodeId>(i);
     SetPlace(DisplayName(graph_, id), ScopeOf(graph_, id));
-    written_in_place_ = WrittenInPlace(node);
     node_frames_ = SourceFrames(node);
     frames_ = node_frames_;
+    written_in_place_ = WrittenInPlace(InnermostLine(frames_));
     PutCallsBack(id);
     PutStochasticDepthBack(id);
     rewrite_of_[i] < 0 ? LowerNode(node) : LowerRewritten(rewrites_[Index(rewrite_of_[i])]);

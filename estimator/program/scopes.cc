@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "estimator/base/index.h"
+
 namespace onnxfit {
 namespace {
 
@@ -41,7 +43,7 @@ std::vector<std::string> ScopeOfName(std::string_view name) {
 }  // namespace
 
 std::vector<std::string> ScopeOf(const Graph& graph, NodeId id) {
-  const Node& node = graph.nodes[static_cast<size_t>(id)];
+  const Node& node = graph.nodes[Index(id)];
   std::vector<std::string> scope = PythonList(FindMetadata(node.metadata, kScopesKey));
   if (scope.size() > kMaxDepth) return {};
   if (!scope.empty()) {
@@ -50,7 +52,7 @@ std::vector<std::string> ScopeOf(const Graph& graph, NodeId id) {
   }
   scope = ScopeOfName(node.name);
   if (!scope.empty() || node.outputs.empty() || node.outputs[0] == kNoValue) return scope;
-  return ScopeOfName(graph.values[static_cast<size_t>(node.outputs[0])].name);
+  return ScopeOfName(graph.values[Index(node.outputs[0])].name);
 }
 
 std::string ModulePath(const std::vector<std::string>& scope) {
@@ -63,6 +65,23 @@ std::string ModulePath(const std::vector<std::string>& scope) {
     parent = module;
   }
   return path;
+}
+
+size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  size_t shared = 0;
+  while (shared < a.size() && shared < b.size() && a[shared] == b[shared]) ++shared;
+  return shared;
+}
+
+std::vector<std::vector<int64_t>> ModuleEnds(const std::vector<AtenCall>& calls) {
+  std::vector<std::vector<int64_t>> ends(calls.size());
+  for (size_t i = calls.size(); i-- > 0;) {
+    ends[i].assign(calls[i].scope.size(), static_cast<int64_t>(i));
+    if (i + 1 == calls.size()) continue;
+    const size_t shared = SharedModules(calls[i].scope, calls[i + 1].scope);
+    std::copy_n(ends[i + 1].begin(), shared, ends[i].begin());
+  }
+  return ends;
 }
 
 }  // namespace onnxfit

@@ -1,10 +1,12 @@
 // Which module call a node belongs to, as far as the file says.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "estimator/graph/graph.h"
+#include "estimator/program/program.h"
 
 namespace onnxfit {
 
@@ -18,5 +20,12 @@ std::vector<std::string> ScopeOf(const Graph& graph, NodeId node);
 // "model.layer1.0.conv1", the path of the innermost module of `scope`: a child of a
 // Sequential repeats its parent's name, any other child does not.
 std::string ModulePath(const std::vector<std::string>& scope);
+
+// How many modules two scopes have in common, from the outermost in.
+size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b);
+
+// ends[i][d]: the last call of the module call that is level d of the scope of call i.
+// O(calls × depth of modules).
+std::vector<std::vector<int64_t>> ModuleEnds(const std::vector<AtenCall>& calls);
 
 }  // namespace onnxfit

@@ -8,7 +8,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kSourceKey = "pkg.torch.onnx.stack_trace";
 constexpr std::string_view kInPlaceMarks[] = {"+=", "*=", ".add_(", ".mul_("};
 
 constexpr std::string_view kFrame = "File \"";
@@ -20,6 +19,31 @@ std::string_view TakeLine(std::string_view& text) {
   const std::string_view line = text.substr(0, end);
   text.remove_prefix(std::min(end + 1, text.size()));
   return line;
+}
+
+bool IsIdentifier(std::string_view text) {
+  return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
+         std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+// Where the first "=" is that assigns; npos where none does.
+size_t Assignment(std::string_view line) {
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '(' || line[i] == '[' || line[i] == '\'' || line[i] == '"') break;
+    if (line[i] != '=') continue;
+    const bool compares =
+        (i + 1 < line.size() && line[i + 1] == '=') ||
+        (i > 0 && std::string_view("=!<>").find(line[i - 1]) != std::string_view::npos);
+    return compares ? std::string_view::npos : i;
+  }
+  return std::string_view::npos;
 }
 
 }  // namespace
@@ -53,18 +77,33 @@ std::string ArgumentTo(std::string_view module, std::string_view line) {
   if (call == std::string_view::npos) return "";
   const std::string_view rest = line.substr(call + callee.size());
   const std::string_view name = rest.substr(0, rest.find_first_of(",)"));
-  const bool is_name = std::all_of(
-      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-  return is_name ? std::string(name) : "";
+  return IsIdentifier(name) ? std::string(name) : "";
 }
 
-std::string SourceLine(const Node& node) {
-  const std::vector<SourceFrame> frames = SourceFrames(node);
-  return frames.empty() ? std::string() : frames.back().text;
+std::vector<std::string> TargetsOf(std::string_view line) {
+  const size_t at = Assignment(line);
+  if (at == std::string_view::npos) return {};
+  std::string_view left = Trimmed(line.substr(0, at));
+  while (!left.empty() && std::string_view("+-*/@").find(left.back()) != std::string_view::npos) {
+    left.remove_suffix(1);
+  }
+  left = left.substr(0, left.find(':'));
+  std::vector<std::string> targets;
+  while (true) {
+    const size_t comma = left.find(',');
+    const std::string_view name = Trimmed(left.substr(0, comma));
+    if (!IsIdentifier(name)) return {};
+    targets.emplace_back(name);
+    if (comma == std::string_view::npos) return targets;
+    left.remove_prefix(comma + 1);
+  }
 }
 
-std::optional<bool> WrittenInPlace(const Node& node) {
-  const std::string line = SourceLine(node);
+std::string_view InnermostLine(const std::vector<SourceFrame>& frames) {
+  return frames.empty() ? std::string_view() : frames.back().text;
+}
+
+std::optional<bool> WrittenInPlace(std::string_view line) {
   if (line.empty()) return std::nullopt;
   for (const std::string_view mark : kInPlaceMarks) {
     if (line.find(mark) != std::string_view::npos) return true;

@@ -11,6 +11,9 @@
 
 namespace onnxfit {
 
+// Under this key are a node's frames, two lines each.
+inline constexpr std::string_view kSourceKey = "pkg.torch.onnx.stack_trace";
+
 // The frames of the node's call that the file shows, the innermost last, two at most.
 std::vector<SourceFrame> SourceFrames(const Node& node);
 
@@ -18,11 +21,13 @@ std::vector<SourceFrame> SourceFrames(const Node& node);
 // a child of a Sequential: the name that a line passes to the module, or "".
 std::string ArgumentTo(std::string_view module, std::string_view line);
 
-// The source line that the node's call was made in: the innermost frame's; "" if unknown.
-std::string SourceLine(const Node& node);
+// The names that a line assigns to: "a", "b" of "a, b = f(x)"; "x" of "x += y".
+std::vector<std::string> TargetsOf(std::string_view line);
 
-// Whether that line writes over an operand ("out += x", "out.add_(x)"), where the file
-// says so; a line that is unknown says nothing.
-std::optional<bool> WrittenInPlace(const Node& node);
+// The line that the call was made in; "" if unknown.  Points into `frames`.
+std::string_view InnermostLine(const std::vector<SourceFrame>& frames);
+
+// Whether a line writes over an operand ("out += x", "out.add_(x)"); an empty one says nothing.
+std::optional<bool> WrittenInPlace(std::string_view line);
 
 }  // namespace onnxfit

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "estimator/program/program.h"
@@ -15,7 +14,6 @@ struct Statement {
   int64_t first = 0;  // calls it made, and the modules that it called
   int64_t last = 0;
   int64_t line = 0;                  // 0: unknown
-  std::vector<std::string> called;   // modules, a numbered child by its container
   std::vector<std::string> targets;  // "x" of "x = self.conv(x)"; none of "return x"
   bool returns = false;              // the module's forward, or a helper of it, ends here
 };
@@ -30,9 +28,8 @@ struct ModuleCall {
 // Every module call, the outer one before what it calls.  Calls of one line are one statement;
 // two calls of one line to the same module, or to numbered children of one container, are two
 // turns of a loop.  O(calls × depth of modules).
-std::vector<ModuleCall> FindModuleCalls(const std::vector<AtenCall>& calls);
-
-// The names that a line of source assigns to: "a", "b" of "a, b = f(x)"; "x" of "x += y".
-std::vector<std::string> TargetsOf(std::string_view line);
+// `ends` are ModuleEnds(calls).
+std::vector<ModuleCall> FindModuleCalls(const std::vector<AtenCall>& calls,
+                                        const std::vector<std::vector<int64_t>>& ends);
 
 }  // namespace onnxfit
