@@ -35,18 +35,20 @@ TEST_CASE("whether a line of source writes over an operand") {
   }
 }
 
-TEST_CASE("the two innermost frames, with their lines") {
+TEST_CASE("frames with their lines, the innermost last") {
   Node node;
   node.metadata = {{"pkg.torch.onnx.stack_trace",
                     "File \"a.py\", line 3, in forward\n    x = f(x)\n"
                     "File \"b.py\", line 40, in forward\n    y = g(x)\n"
                     "File \"c.py\", line 500, in forward\nFile \"d.py\", line, in f\n  z\n"}};
   const std::vector<SourceFrame> frames = SourceFrames(node);
-  REQUIRE(frames.size() == 2);
-  CHECK(frames[0].line == 500);
-  CHECK(frames[0].text.empty());
-  CHECK(frames[1].line == 0);
-  CHECK(frames[1].text == "z");
+  REQUIRE(frames.size() == 4);
+  CHECK(frames[0].line == 3);
+  CHECK(frames[0].text == "x = f(x)");
+  CHECK(frames[2].line == 500);
+  CHECK(frames[2].text.empty());
+  CHECK(frames[3].line == 0);
+  CHECK(frames[3].text == "z");
 }
 
 TEST_CASE("the name that a line passes to a module") {
@@ -83,6 +85,12 @@ TEST_CASE("the names that a line of source assigns to") {
       {"self.conv(x, bias=True)", {}},
       {"out[name] = x", {}},
       {"self.state = x", {}},
+      {"for u, r in zip(self.u, self.r): x = r(u(x))", {"x"}},
+      {"if i < 3: s.append(x); x = pool(x[a:b], ';')", {"x"}},
+      {"x = f(x); g(x)", {"x"}},
+      {"for f in self.blocks:", {}},
+      {"if x: return f(x)", {}},
+      {"y = {1: x}[1]", {"y"}},
       {"", {}},
   };
   for (const Row& row : rows) {

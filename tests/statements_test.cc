@@ -69,6 +69,22 @@ TEST_CASE("calls of one line are one statement, turns of a loop are not") {
   }
 }
 
+TEST_CASE("all frames show the lines of every forward, fewer those of the innermost two") {
+  AtenCall call;
+  call.scope = {"", "blocks", "blocks.0", "blocks.0.conv"};
+  const std::vector<SourceFrame> all = {
+      {4, "x = self.blocks(x)"}, {3, "x = m(x)"}, {2, "x = self.conv(x)"}, {1, "return f(x)"}};
+  for (const size_t count : {size_t{4}, size_t{3}, size_t{2}}) {
+    CAPTURE(count);
+    call.frames.assign(all.end() - static_cast<std::ptrdiff_t>(count), all.end());
+    std::string lines;
+    for (const ModuleCall& module : FindModuleCalls({call}, ModuleEnds({call}))) {
+      lines += std::to_string(module.statements[0].line) + " ";
+    }
+    CHECK(lines == (count == 4 ? "4 3 2 1 " : "0 0 2 1 "));
+  }
+}
+
 // The call after which name 1, which call 0 makes and call 1 reads, is dropped.
 int64_t DeathOfFirst(const std::vector<Line>& lines) {
   Program program = Forward(lines);

@@ -282,7 +282,7 @@ void Lowering::EnterConvolutionOf(const FoldedBatchNorm& folded) {
 
 void Lowering::EnterSibling(const std::string& name) {
   frames_ = node_frames_;
-  if (!scope_.empty()) scope_.back() = name;
+  if (!scope_.empty() && !scope_.back().empty()) scope_.back() = name;
 }
 
 const KnownTensor* Lowering::Known(ValueId value) const {

@@ -37,9 +37,9 @@ struct AtenCall {
   std::vector<NameId> inputs = {};  // kNoName where none
   std::vector<NameId> outputs = {};
   std::vector<int64_t> ints = {};             // integer arguments, where the row asks for them
-  std::vector<std::string> scope = {};        // module calls around it, outermost first
+  std::vector<std::string> scope = {};        // module calls around it, the model's own first
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
-  std::vector<SourceFrame> frames = {};       // innermost last, two at most
+  std::vector<SourceFrame> frames = {};       // of forwards around it, innermost last
   std::vector<NameId> last_reads = {};        // names that no later call reads
   std::vector<NameId> dies = {};              // names dropped once the call has returned
 };

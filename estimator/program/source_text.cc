@@ -33,6 +33,34 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
+// Where `mark` first stands outside of brackets and quotes; npos where it does not.
+size_t FindOutside(std::string_view line, char mark) {
+  int depth = 0;
+  char quote = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == mark && depth == 0) {
+      return i;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else {
+      depth += (c == '(' || c == '[' || c == '{') ? 1 : (c == ')' || c == ']' || c == '}') ? -1 : 0;
+    }
+  }
+  return std::string_view::npos;
+}
+
+// "x = b(x)" of "for b in self.blocks: x = b(x)"; a line without such a head as it is.
+std::string_view BodyOf(std::string_view line) {
+  constexpr std::string_view kHeads[] = {"for ", "if ", "elif ", "else:", "while ", "with "};
+  const bool has_head = std::any_of(std::begin(kHeads), std::end(kHeads),
+                                    [&](std::string_view head) { return line.starts_with(head); });
+  const size_t colon = has_head ? FindOutside(line, ':') : std::string_view::npos;
+  return colon == std::string_view::npos ? line : Trimmed(line.substr(colon + 1));
+}
+
 // Where the first "=" is that assigns; npos where none does.
 size_t Assignment(std::string_view line) {
   for (size_t i = 0; i < line.size(); ++i) {
@@ -64,7 +92,6 @@ std::vector<SourceFrame> SourceFrames(const Node& node) {
     rest.remove_prefix(text);
     if (!rest.starts_with(kFrame)) frame.text = TakeLine(rest);
     frames.push_back(std::move(frame));
-    if (frames.size() > 2) frames.erase(frames.begin());
   }
   return frames;
 }
@@ -80,7 +107,10 @@ std::string ArgumentTo(std::string_view module, std::string_view line) {
   return IsIdentifier(name) ? std::string(name) : "";
 }
 
-std::vector<std::string> TargetsOf(std::string_view line) {
+namespace {
+
+// The names that one statement assigns to.
+std::vector<std::string> TargetsOfOne(std::string_view line) {
   const size_t at = Assignment(line);
   if (at == std::string_view::npos) return {};
   std::string_view left = Trimmed(line.substr(0, at));
@@ -97,6 +127,20 @@ std::vector<std::string> TargetsOf(std::string_view line) {
     if (comma == std::string_view::npos) return targets;
     left.remove_prefix(comma + 1);
   }
+}
+
+}  // namespace
+
+std::vector<std::string> TargetsOf(std::string_view line) {
+  std::vector<std::string> targets;
+  std::string_view rest = BodyOf(line);
+  while (!rest.empty()) {
+    const size_t end = std::min(FindOutside(rest, ';'), rest.size());
+    std::vector<std::string> found = TargetsOfOne(Trimmed(rest.substr(0, end)));
+    if (!found.empty()) targets = std::move(found);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return targets;
 }
 
 std::string_view InnermostLine(const std::vector<SourceFrame>& frames) {

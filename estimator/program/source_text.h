@@ -14,14 +14,15 @@ namespace onnxfit {
 // Under this key are a node's frames, two lines each.
 inline constexpr std::string_view kSourceKey = "pkg.torch.onnx.stack_trace";
 
-// The frames of the node's call that the file shows, the innermost last, two at most.
+// The frames of the node's call that the file shows, the innermost last.
 std::vector<SourceFrame> SourceFrames(const Node& node);
 
 // "out" of "y = self.bn1(out)" for module "layer1.0.bn1", and of "input = module(input)" for
 // a child of a Sequential: the name that a line passes to the module, or "".
 std::string ArgumentTo(std::string_view module, std::string_view line);
 
-// The names that a line assigns to: "a", "b" of "a, b = f(x)"; "x" of "x += y".
+// The names that a line assigns to: "a", "b" of "a, b = f(x)"; "x" of "x += y" and of
+// "for f in self.blocks: x = f(x)"; of several statements on one line, those of the last.
 std::vector<std::string> TargetsOf(std::string_view line);
 
 // The line that the call was made in; "" if unknown.  Points into `frames`.

@@ -60,7 +60,8 @@ class Finder {
     for (int64_t i = first; i <= last; ++i) {
       const AtenCall& call = calls_[Index(i)];
       const size_t below = call.scope.size() - (depth + 1);  // frames between
-      if (below > 1 || below >= call.frames.size()) continue;
+      const bool has_all = call.frames.size() == call.scope.size();
+      if ((below > 1 && !has_all) || below >= call.frames.size()) continue;
       return call.frames[call.frames.size() - 1 - below];
     }
     return {};
