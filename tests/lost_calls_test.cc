@@ -12,7 +12,7 @@ namespace {
 
 std::string Found(const Graph& graph) {
   std::string text;
-  for (const LostCall& lost : FindLostCalls(graph, {})) {
+  for (const LostCall& lost : FindLostCalls(graph, ReadExporterMetadata(graph), {})) {
     text += lost.name + ">" + std::string(graph.nodes[static_cast<size_t>(lost.before)].name) + " ";
   }
   return text;

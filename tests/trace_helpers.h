@@ -8,7 +8,9 @@
 #include "estimator/graph/control_flow.h"
 #include "estimator/graph/loader.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/program/exporter_metadata.h"
 #include "estimator/program/program.h"
+#include "estimator/program/restored_tensors.h"
 #include "estimator/program/roles.h"
 
 namespace onnxfit {
@@ -34,9 +36,11 @@ inline Built Build(const Graph& file, const TrainingSettings& settings,
   Built built;
   Warnings warnings;
   built.graph = InlineControlFlow(file, binding, warnings);
+  const ExporterMetadata metadata = ReadExporterMetadata(built.graph);
+  RestoreTensors(built.graph, metadata);
   built.shapes = BindShapes(built.graph, binding);
-  built.roles = FindRoles(built.graph, built.shapes, settings);
-  built.program = BuildProgram(built.graph, built.shapes, built.roles, settings);
+  built.roles = FindRoles(built.graph, metadata, built.shapes, settings);
+  built.program = BuildProgram(built.graph, metadata, built.shapes, built.roles, settings);
   return built;
 }
 

@@ -10,7 +10,9 @@
 #include "estimator/base/index.h"
 #include "estimator/eager/training.h"
 #include "estimator/graph/control_flow.h"
+#include "estimator/program/exporter_metadata.h"
 #include "estimator/program/program.h"
+#include "estimator/program/restored_tensors.h"
 #include "estimator/program/roles.h"
 
 namespace onnxfit {
@@ -150,10 +152,12 @@ std::string_view ToString(Basis basis) {
 
 Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   Estimate estimate;
-  const Graph graph = InlineControlFlow(file, request.binding, estimate.warnings);
+  Graph graph = InlineControlFlow(file, request.binding, estimate.warnings);
+  const ExporterMetadata metadata = ReadExporterMetadata(graph);
+  RestoreTensors(graph, metadata);
   const Shapes shapes = BindShapes(graph, request.binding);
-  const Roles roles = FindRoles(graph, shapes, request.settings);
-  const Program program = BuildProgram(graph, shapes, roles, request.settings);
+  const Roles roles = FindRoles(graph, metadata, shapes, request.settings);
+  const Program program = BuildProgram(graph, metadata, shapes, roles, request.settings);
   const Trace trace = RunTraining(program, request.settings);
   const Timeline timeline = Replay(trace);
 
@@ -169,7 +173,7 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   Append(estimate.warnings, shapes.warnings);
   Append(estimate.warnings, roles.warnings);
   Append(estimate.warnings, program.warnings);
-  estimate.notes = file.notes;
+  estimate.notes = graph.notes;
   Append(estimate.notes, roles.notes);
   Append(estimate.notes, program.notes);
   return estimate;

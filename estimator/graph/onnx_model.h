@@ -23,9 +23,9 @@ struct OnnxModel {
   const onnx::NodeProto& NodeOf(NodeId node) const { return *nodes[Index(node)]; }
 
   // The tensor with its elements, or null where they were not kept: the weights are
-  // left out of the file, too big, in another file, or sparse.
+  // left out of the file, too big, in another file, sparse, or the file never had it.
   const onnx::TensorProto* ContentsOf(int32_t initializer) const {
-    return contents[Index(initializer)];
+    return Index(initializer) < contents.size() ? contents[Index(initializer)] : nullptr;
   }
 };
 

@@ -6,9 +6,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/program/fx_node.h"
 #include "estimator/program/scopes.h"
-#include "estimator/program/signature.h"
 
 namespace onnxfit {
 namespace {
@@ -18,9 +16,10 @@ std::string_view ModuleOf(std::string_view tensor) { return tensor.substr(0, ten
 
 class Finder {
  public:
-  Finder(const Graph& graph, const Shapes& shapes, bool bias_if_unknown)
-      : graph_(graph), shapes_(shapes), bias_if_unknown_(bias_if_unknown) {
-    for (const SignatureEntry& entry : ReadSignature(graph)) {
+  Finder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
+         bool bias_if_unknown)
+      : graph_(graph), metadata_(metadata), shapes_(shapes), bias_if_unknown_(bias_if_unknown) {
+    for (const SignatureEntry& entry : metadata.signature) {
       targets_.emplace(entry.name, entry.target);
       names_.emplace(entry.target, entry.name);
     }
@@ -31,7 +30,7 @@ class Finder {
     const bool convolves = node.op_type == "Conv" || node.op_type == "ConvTranspose";
     if (!convolves || node.inputs.size() < 2) return std::nullopt;
     const std::string convolution = ConvolutionModule(id);
-    const std::optional<std::string> module = BatchNormModule(node, convolution);
+    const std::optional<std::string> module = BatchNormModule(id, convolution);
     if (!module.has_value()) return std::nullopt;
     const Dims& output = shapes_.types[Index(node.outputs[0])].tensor.dims;
     return FoldedBatchNorm{.convolution = id,
@@ -55,10 +54,10 @@ class Finder {
     return IsComputed(weight) && !path.empty() ? path : std::string(ModuleOf(weight));
   }
 
-  std::optional<std::string> BatchNormModule(const Node& node,
-                                             const std::string& convolution) const {
+  std::optional<std::string> BatchNormModule(NodeId id, const std::string& convolution) const {
+    const Node& node = graph_.nodes[Index(id)];
     const std::string fallback = convolution + "_batch_norm";
-    if (const auto call = FxNodeOf(node)) {
+    if (const FxNode* call = metadata_.CallOf(id)) {
       if (call->target.find("batch_norm") == std::string_view::npos) return std::nullopt;
       if (call->arguments.size() < 2) return fallback;
       const auto target = targets_.find(call->arguments[1].text);
@@ -77,6 +76,7 @@ class Finder {
   }
 
   const Graph& graph_;
+  const ExporterMetadata& metadata_;
   const Shapes& shapes_;
   bool bias_if_unknown_;
   std::unordered_map<std::string_view, std::string_view> targets_;  // name -> target
@@ -85,9 +85,10 @@ class Finder {
 
 }  // namespace
 
-std::vector<FoldedBatchNorm> FindFoldedBatchNorms(const Graph& graph, const Shapes& shapes,
-                                                  bool bias_if_unknown) {
-  const Finder finder(graph, shapes, bias_if_unknown);
+std::vector<FoldedBatchNorm> FindFoldedBatchNorms(const Graph& graph,
+                                                  const ExporterMetadata& metadata,
+                                                  const Shapes& shapes, bool bias_if_unknown) {
+  const Finder finder(graph, metadata, shapes, bias_if_unknown);
   std::vector<FoldedBatchNorm> folded;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (auto found = finder.Find(static_cast<NodeId>(i))) folded.push_back(std::move(*found));

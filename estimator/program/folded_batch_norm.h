@@ -8,6 +8,7 @@
 
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/program/exporter_metadata.h"
 
 namespace onnxfit {
 
@@ -24,7 +25,8 @@ struct FoldedBatchNorm {
 // module but "onnx::Conv_193" (TorchScript).  Whether the convolution had a bias is in
 // the signature or in the bias's name; where neither says so, `bias_if_unknown`.
 // O(nodes + signature).
-std::vector<FoldedBatchNorm> FindFoldedBatchNorms(const Graph& graph, const Shapes& shapes,
-                                                  bool bias_if_unknown);
+std::vector<FoldedBatchNorm> FindFoldedBatchNorms(const Graph& graph,
+                                                  const ExporterMetadata& metadata,
+                                                  const Shapes& shapes, bool bias_if_unknown);
 
 }  // namespace onnxfit

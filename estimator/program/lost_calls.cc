@@ -12,9 +12,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/exports.h"
-#include "estimator/program/fx_node.h"
 #include "estimator/program/scopes.h"
-#include "estimator/program/signature.h"
 
 namespace onnxfit {
 namespace {
@@ -34,15 +32,13 @@ std::optional<int> PlaceIn(std::string_view parent, std::string_view child) {
 
 class Finder {
  public:
-  Finder(const Graph& graph, const std::vector<FoldedBatchNorm>& folded)
-      : graph_(graph), training_(IsTrainingExport(graph)) {
+  Finder(const Graph& graph, const ExporterMetadata& metadata,
+         const std::vector<FoldedBatchNorm>& folded)
+      : graph_(graph), metadata_(metadata), training_(IsTrainingExport(graph)) {
     for (const FoldedBatchNorm& norm : folded) folded_.insert(norm.convolution);
     for (const Value& value : graph.values) known_.insert(value.name);
-    for (const SignatureEntry& entry : ReadSignature(graph)) known_.insert(entry.name);
-    for (const Node& node : graph.nodes) {
-      calls_.push_back(FxNodeOf(node));
-      if (calls_.back().has_value()) known_.insert(calls_.back()->name);
-    }
+    for (const SignatureEntry& entry : metadata.signature) known_.insert(entry.name);
+    for (const FxGroup& group : metadata.groups) known_.insert(group.call.name);
   }
 
   std::vector<LostCall> Find() {
@@ -57,8 +53,8 @@ class Finder {
  private:
   // An operand that is gone, of a call whose first node this is.  True for a dropout.
   bool FindOperand(NodeId id) {
-    const auto& call = calls_[Index(id)];
-    if (!call.has_value() || !seen_.insert(call->name).second) return false;
+    const FxNode* call = metadata_.CallOf(id);
+    if (call == nullptr || !seen_.insert(call->name).second) return false;
     for (const std::string_view name : References(*call)) {
       const bool is_clone = name.starts_with("clone");
       if (known_.contains(name) || !(is_clone || name.starts_with("cat"))) continue;
@@ -139,8 +135,8 @@ class Finder {
   };
 
   const Graph& graph_;
-  bool training_;                             // exported in training mode: no dropout is lost
-  std::vector<std::optional<FxNode>> calls_;  // by node
+  const ExporterMetadata& metadata_;
+  bool training_;  // exported in training mode: no dropout is lost
   std::unordered_set<std::string_view> known_;
   std::unordered_set<std::string_view> seen_;
   std::unordered_set<NodeId> folded_;
@@ -151,9 +147,9 @@ class Finder {
 
 }  // namespace
 
-std::vector<LostCall> FindLostCalls(const Graph& graph,
+std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
                                     const std::vector<FoldedBatchNorm>& folded) {
-  return Finder(graph, folded).Find();
+  return Finder(graph, metadata, folded).Find();
 }
 
 }  // namespace onnxfit

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "estimator/graph/graph.h"
+#include "estimator/program/exporter_metadata.h"
 #include "estimator/program/folded_batch_norm.h"
 
 namespace onnxfit {
@@ -24,6 +25,7 @@ struct LostCall {
 // "classifier.1", which neither such a clone nor a folded batch norm explains.  A dropout
 // at the end of a Sequential, or outside of one, is not seen.
 // In the order of nodes.  O(nodes).
-std::vector<LostCall> FindLostCalls(const Graph& graph, const std::vector<FoldedBatchNorm>& folded);
+std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
+                                    const std::vector<FoldedBatchNorm>& folded);
 
 }  // namespace onnxfit

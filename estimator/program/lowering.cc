@@ -28,9 +28,10 @@ DType DTypeOf(Precision precision) {
 
 }  // namespace
 
-Lowering::Lowering(const Graph& graph, const Shapes& shapes, const Roles& roles,
-                   const TrainingSettings& settings)
+Lowering::Lowering(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
+                   const Roles& roles, const TrainingSettings& settings)
     : graph_(graph),
+      metadata_(metadata),
       shapes_(shapes),
       settings_(settings),
       names_(graph.values.size(), kNoName),
@@ -111,7 +112,7 @@ void Lowering::PlanLostCalls(const Roles& roles) {
   const bool drops = trains() && settings_.put_dropout_back;
   size_t dropouts = 0;
   NodeId first = kNoNode;
-  for (const LostCall& lost : FindLostCalls(graph_, roles.folded)) {
+  for (const LostCall& lost : FindLostCalls(graph_, metadata_, roles.folded)) {
     const bool is_dropout = lost.op == "dropout";
     if (is_dropout && !drops) continue;
     lost_calls_.emplace(lost.before, lost);

@@ -23,8 +23,8 @@ namespace onnxfit {
 // A program that grows by one node after the other.
 class Lowering {
  public:
-  Lowering(const Graph& graph, const Shapes& shapes, const Roles& roles,
-           const TrainingSettings& settings);
+  Lowering(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
+           const Roles& roles, const TrainingSettings& settings);
 
   // Lowers every node that is not host arithmetic, by its row.
   void LowerNodes();
@@ -101,6 +101,7 @@ class Lowering {
   void WarnOfUnknown();
 
   const Graph& graph_;
+  const ExporterMetadata& metadata_;
   const Shapes& shapes_;
   const TrainingSettings& settings_;
   Program program_;

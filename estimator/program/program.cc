@@ -92,10 +92,10 @@ std::string CallText(const Program& program, const AtenCall& call) {
 
 }  // namespace
 
-Program BuildProgram(const Graph& graph, const Shapes& shapes, const Roles& roles,
-                     const TrainingSettings& settings) {
+Program BuildProgram(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
+                     const Roles& roles, const TrainingSettings& settings) {
   const ValueId loss_output = FindLossOutput(graph, shapes, settings);
-  Lowering lowering(graph, shapes, roles, settings);
+  Lowering lowering(graph, metadata, shapes, roles, settings);
   lowering.LowerNodes();
   for (const ValueId output : graph.outputs) {
     lowering.program().outputs.push_back(lowering.TensorOf(output));

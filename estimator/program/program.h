@@ -13,6 +13,7 @@
 #include "estimator/base/tensor_type.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/program/exporter_metadata.h"
 #include "estimator/program/roles.h"
 
 namespace onnxfit {
@@ -60,8 +61,8 @@ struct Program {
 
 // Lowers each node to the calls that PyTorch would run.  Host arithmetic is dropped.
 // Throws Error where settings.loss_output names no output.  O(nodes).
-Program BuildProgram(const Graph& graph, const Shapes& shapes, const Roles& roles,
-                     const TrainingSettings& settings);
+Program BuildProgram(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
+                     const Roles& roles, const TrainingSettings& settings);
 
 // One line a call, "%h = relu(%x)  # /layer1/relu", for tests and -v.
 std::string ToString(const Program& program);

@@ -14,7 +14,6 @@
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/program/rewrites.h"
-#include "estimator/program/signature.h"
 
 namespace onnxfit {
 namespace {
@@ -56,8 +55,9 @@ constexpr int64_t kPlaces = 16;
 
 class RoleFinder {
  public:
-  RoleFinder(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings)
-      : graph_(graph), shapes_(shapes), settings_(settings) {}
+  RoleFinder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
+             const TrainingSettings& settings)
+      : graph_(graph), metadata_(metadata), shapes_(shapes), settings_(settings) {}
 
   Roles Find() {
     roles_.of_initializer.assign(graph_.initializers.size(), Role::kConstant);
@@ -81,7 +81,7 @@ class RoleFinder {
  private:
   // Those that the file has lost, if they are to be put back; else a warning.
   void FindFolded() {
-    roles_.folded = FindFoldedBatchNorms(graph_, shapes_, settings_.assumed.conv_bias);
+    roles_.folded = FindFoldedBatchNorms(graph_, metadata_, shapes_, settings_.assumed.conv_bias);
     const size_t count = roles_.folded.size();
     if (count == 0) return;
     const std::string were = fmt::format("{} batch norm{}", count, count == 1 ? "" : "s");
@@ -99,7 +99,7 @@ class RoleFinder {
   }
 
   void IndexFile() {
-    for (const SignatureEntry& entry : ReadSignature(graph_)) {
+    for (const SignatureEntry& entry : metadata_.signature) {
       signature_.emplace(entry.target, kinds_.size());
       kinds_.push_back(entry.kind);
     }
@@ -244,6 +244,7 @@ class RoleFinder {
   static constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
 
   const Graph& graph_;
+  const ExporterMetadata& metadata_;
   const Shapes& shapes_;
   const TrainingSettings& settings_;
   Roles roles_;
@@ -273,8 +274,9 @@ int64_t Roles::ParameterCount() const {
 int64_t Roles::ParameterBytes() const { return SumBytes(parameters); }
 int64_t Roles::BufferBytes() const { return SumBytes(buffers); }
 
-Roles FindRoles(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings) {
-  return RoleFinder(graph, shapes, settings).Find();
+Roles FindRoles(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
+                const TrainingSettings& settings) {
+  return RoleFinder(graph, metadata, shapes, settings).Find();
 }
 
 }  // namespace onnxfit

@@ -9,6 +9,7 @@
 #include "estimator/base/settings.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/program/exporter_metadata.h"
 #include "estimator/program/folded_batch_norm.h"
 
 namespace onnxfit {
@@ -46,6 +47,7 @@ struct Roles {
 // Signals, surest first: the exporter's graph_signature; the operator that reads the
 // value (statistics of a batch norm); its type and use.
 // O((nodes + initializers) × log initializers).
-Roles FindRoles(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings);
+Roles FindRoles(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
+                const TrainingSettings& settings);
 
 }  // namespace onnxfit

@@ -1,0 +1,207 @@
+#include "estimator/program/restored_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
+
+namespace onnxfit {
+namespace {
+
+// An input of a node.
+struct Slot {
+  NodeId node = kNoNode;
+  size_t input = 0;
+};
+
+// Operators that a bias belongs to.
+struct BiasRow {
+  std::string_view op_type;
+  int64_t (*channels)(const Node&, const Dims& weight);
+  bool is_input;  // the node itself takes it; else an Add did, which is gone
+};
+
+int64_t FirstDim(const Node&, const Dims& weight) { return weight[0]; }
+int64_t SecondDim(const Node&, const Dims& weight) { return weight[1]; }
+
+int64_t TransposedChannels(const Node& node, const Dims& weight) {
+  return CheckedMul(weight[1], IntAttribute(node, "group", 1));
+}
+
+int64_t GemmColumns(const Node& node, const Dims& weight) {
+  return weight[IntAttribute(node, "transB", 0) == 0 ? 1 : 0];
+}
+
+constexpr BiasRow kBiases[] = {
+    {"Conv", FirstDim, true},
+    {"ConvTranspose", TransposedChannels, true},
+    {"Gemm", GemmColumns, true},
+    {"MatMul", SecondDim, false},
+};
+
+const BiasRow* FindBiasRow(std::string_view op_type) {
+  for (const BiasRow& row : kBiases) {
+    if (row.op_type == op_type) return &row;
+  }
+  return nullptr;
+}
+
+class Restorer {
+ public:
+  Restorer(Graph& graph, const ExporterMetadata& metadata) : graph_(graph), metadata_(metadata) {
+    for (const SignatureEntry& entry : metadata.signature) entries_.emplace(entry.name, &entry);
+    for (const SignatureEntry& entry : metadata.signature) targets_.emplace(entry.target, kNoValue);
+    for (const Initializer& initializer : graph.initializers) {
+      const auto found = targets_.find(NameOf(initializer.value));
+      if (found != targets_.end()) found->second = initializer.value;
+    }
+  }
+
+  void Restore() {
+    for (Node& node : graph_.nodes) SplitIdentity(node);
+    for (const FxGroup& group : metadata_.groups) RestoreOperands(group);
+    if (restored_ == 0) return;
+    graph_.notes.push_back(
+        fmt::format("{} tensor{} that the exporter merged with equal ones, or dropped as zeros, {} "
+                    "put back",
+                    restored_, restored_ == 1 ? "" : "s", restored_ == 1 ? "is" : "are"));
+  }
+
+ private:
+  std::string_view NameOf(ValueId value) const { return graph_.values[Index(value)].name; }
+
+  const Initializer* InitializerOf(ValueId value) const {
+    const int32_t index = value == kNoValue ? -1 : graph_.values[Index(value)].initializer;
+    return index < 0 ? nullptr : &graph_.initializers[Index(index)];
+  }
+
+  // `b = Identity (a)`: b becomes an initializer, the node is left without a result.
+  void SplitIdentity(Node& node) {
+    if (node.op_type != "Identity" || node.inputs.size() != 1 || node.outputs.size() != 1) return;
+    const Initializer* source = InitializerOf(node.inputs[0]);
+    const ValueId value = node.outputs[0];
+    if (source == nullptr || value == kNoValue || graph_.values[Index(value)].is_output) return;
+    if (!IsFloat(source->type.dtype)) return;
+    node.outputs[0] = kNoValue;
+    graph_.values[Index(value)].producer = kNoNode;
+    Store(value, TensorType(source->type));
+  }
+
+  void Store(ValueId value, TensorType type) {
+    graph_.values[Index(value)].initializer = static_cast<int32_t>(graph_.initializers.size());
+    graph_.initializers.push_back({.value = value, .type = std::move(type), .external = true});
+    ++restored_;
+  }
+
+  // What the group's call names and its nodes do not read: another tensor stands in its
+  // place, after the exporter's own constants; a bias in whose place nothing stands was zero.
+  void RestoreOperands(const FxGroup& group) {
+    std::vector<const SignatureEntry*> named = Named(group.call);
+    if (named.empty() || IsFolded(group)) return;
+    std::vector<Slot> slots = StoredSlots(group);
+    const size_t operands = named.size();
+    std::erase_if(named, [&](const SignatureEntry* entry) { return TakeSlot(*entry, slots); });
+    if (slots.empty() && named.size() == 1 && operands > 1) return RestoreBias(group, *named[0]);
+    if (slots.size() < named.size()) return;
+    slots.erase(slots.begin(), slots.end() - static_cast<std::ptrdiff_t>(named.size()));
+    for (size_t i = 0; i < named.size(); ++i) Give(*named[i], slots[i]);
+  }
+
+  // Takes the first of `slots` that reads `entry` under its name; false where none does.
+  bool TakeSlot(const SignatureEntry& entry, std::vector<Slot>& slots) {
+    const auto slot = std::find_if(slots.begin(), slots.end(),
+                                   [&](const Slot& s) { return NameOf(At(s)) == entry.target; });
+    if (slot == slots.end()) return false;
+    slots.erase(slot);
+    return true;
+  }
+
+  std::vector<const SignatureEntry*> Named(const FxNode& call) const {
+    std::vector<const SignatureEntry*> named;
+    for (const std::string_view name : References(call)) {
+      const auto entry = entries_.find(name);
+      if (entry != entries_.end()) named.push_back(entry->second);
+    }
+    return named;
+  }
+
+  // A batch norm in a convolution: its tensors are in no slot (folded_batch_norm.h).
+  bool IsFolded(const FxGroup& group) const {
+    if (group.call.target.find("batch_norm") == std::string_view::npos) return false;
+    return std::none_of(group.nodes.begin(), group.nodes.end(), [&](NodeId node) {
+      return graph_.nodes[Index(node)].op_type == "BatchNormalization";
+    });
+  }
+
+  // Inputs that are tensors of a module: no single numbers, no shapes.
+  std::vector<Slot> StoredSlots(const FxGroup& group) const {
+    std::vector<Slot> slots;
+    for (const NodeId id : group.nodes) {
+      const Node& node = graph_.nodes[Index(id)];
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const Initializer* stored = InitializerOf(node.inputs[i]);
+        if (stored == nullptr) continue;
+        const bool is_tensor = IsFloat(stored->type.dtype) && !stored->type.dims.empty();
+        if (is_tensor || targets_.contains(NameOf(node.inputs[i]))) slots.push_back({id, i});
+      }
+    }
+    return slots;
+  }
+
+  ValueId& At(const Slot& slot) { return graph_.nodes[Index(slot.node)].inputs[slot.input]; }
+
+  // The slot reads `entry`: what it reads now is either that, computed anew, or another
+  // tensor of equal values.
+  void Give(const SignatureEntry& entry, const Slot& slot) {
+    const ValueId stored = At(slot);
+    ValueId& own = targets_.at(entry.target);
+    if (own == kNoValue && !targets_.contains(NameOf(stored))) {
+      graph_.values[Index(stored)].name = entry.target;
+      own = stored;
+    }
+    if (own == kNoValue) own = NewValue(entry, InitializerOf(stored)->type);
+    At(slot) = own;
+  }
+
+  ValueId NewValue(const SignatureEntry& entry, TensorType type) {
+    graph_.values.push_back({.name = entry.target});
+    const auto value = static_cast<ValueId>(graph_.values.size() - 1);
+    Store(value, std::move(type));
+    return value;
+  }
+
+  void RestoreBias(const FxGroup& group, const SignatureEntry& entry) {
+    for (const NodeId id : group.nodes) {
+      Node& node = graph_.nodes[Index(id)];
+      const BiasRow* row = FindBiasRow(node.op_type);
+      const Initializer* weight = node.inputs.size() < 2 ? nullptr : InitializerOf(node.inputs[1]);
+      if (row == nullptr || weight == nullptr || weight->type.dims.size() < 2) continue;
+      const TensorType type = {weight->type.dtype, {row->channels(node, weight->type.dims)}};
+      const ValueId bias = NewValue(entry, type);
+      targets_.at(entry.target) = bias;
+      if (row->is_input) node.inputs.resize(2);
+      if (row->is_input) node.inputs.push_back(bias);
+      return;
+    }
+  }
+
+  Graph& graph_;
+  const ExporterMetadata& metadata_;
+  std::unordered_map<std::string_view, const SignatureEntry*> entries_;  // by name
+  std::unordered_map<std::string_view, ValueId> targets_;  // kNoValue: not in the file
+  size_t restored_ = 0;
+};
+
+}  // namespace
+
+void RestoreTensors(Graph& graph, const ExporterMetadata& metadata) {
+  Restorer(graph, metadata).Restore();
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,20 @@
+// Tensors of the module that an exporter has merged or dropped.  Internal to program/.
+#pragma once
+
+#include "estimator/graph/graph.h"
+#include "estimator/program/exporter_metadata.h"
+
+namespace onnxfit {
+
+// Gives every parameter and buffer that the file still names an initializer of its own, and
+// lets its node read that.  Exporters keep one of several tensors with equal values, and drop
+// biases of zeros, as every newly made model has them:
+//   TorchScript writes `b = Identity (a)`, `a` an initializer;
+//   torch.export names %p_b in the call that a node came from, and the node reads `a`, or
+//   nothing in the place of a bias.
+// What a call names and the exporter has computed anew (a transposed weight) gets the
+// module's name.  Tied parameters stay one: nothing names the second.
+// Adds values and initializers, no node; a note for -v.  O(nodes + signature).
+void RestoreTensors(Graph& graph, const ExporterMetadata& metadata);
+
+}  // namespace onnxfit

@@ -1,0 +1,141 @@
+#include "estimator/program/restored_tensors.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/graph/loader.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr char kFxKey[] = "pkg.torch.onnx.fx_node";
+
+// The graph after its tensors are restored; fx[i] is what torch.export says of node i.
+std::string Restored(std::string_view text, std::string_view signature,
+                     const std::vector<std::string>& fx) {
+  Graph graph = ParseGraph(text);
+  graph.metadata.emplace_back("pkg.torch.export.ExportedProgram.graph_signature", signature);
+  for (size_t i = 0; i < fx.size(); ++i) graph.nodes[i].metadata.emplace_back(kFxKey, fx[i]);
+  RestoreTensors(graph, ReadExporterMetadata(graph));
+  std::string tensors;
+  for (const Initializer& initializer : graph.initializers) {
+    tensors +=
+        std::string(graph.values[Index(initializer.value)].name) + ToString(initializer.type) + " ";
+  }
+  for (const Node& node : graph.nodes) {
+    tensors += "| ";
+    for (const ValueId input : node.inputs)
+      tensors += std::string(graph.values[Index(input)].name) + " ";
+  }
+  return tensors;
+}
+
+std::string Call(const std::string& target, const std::string& arguments) {
+  return "%y : [num_users=1] = call_function[target=torch.ops.aten." + target + "](args = (" +
+         arguments + "), kwargs = {})";
+}
+
+TEST_CASE("tensors that torch.export merged or dropped are put back") {
+  struct Row {
+    const char* name;
+    const char* graph;
+    const char* signature;
+    std::vector<std::string> fx;
+    const char* restored;
+  };
+  constexpr char kNorm[] = R"(n (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)
+      < float[2] "a.weight" = {1, 1}, float[2] "a.bias" = {0, 0} > {
+        h = BatchNormalization (x, "a.weight", "a.bias", "a.bias", "a.weight")
+        y = BatchNormalization (h, "a.weight", "a.bias", "a.bias", "a.weight")
+      })";
+  constexpr char kNormSignature[] =
+      "p_a_weight: PARAMETER target='a.weight'\np_a_bias: PARAMETER target='a.bias'\n"
+      "p_b_weight: PARAMETER target='b.weight'\np_b_bias: PARAMETER target='b.bias'\n"
+      "b_a_mean: BUFFER target='a.mean' persistent=True\n"
+      "b_a_var: BUFFER target='a.var' persistent=True\n";
+  constexpr char kLinear[] = R"(n (float[N, 3] x) => (float[N, 2] y)
+      < float[2, 3] "fc.weight" = ["location": "none"] > {
+        y = Gemm <transB = 1> (x, "fc.weight")
+      })";
+  constexpr char kLinearSignature[] =
+      "p_fc_weight: PARAMETER target='fc.weight'\np_fc_bias: PARAMETER target='fc.bias'\n";
+  const Row rows[] = {
+      {"norms that are ones and zeros",
+       kNorm,
+       kNormSignature,
+       {Call("batch_norm.default", "%x, %p_a_weight, %p_a_bias, %b_a_mean, %b_a_var, True"),
+        "%z" + Call("batch_norm.default", "%h, %p_b_weight, %p_b_bias, %b_a_mean, %b_a_var, True")
+                   .substr(2)},
+       "a.weightfloat32[2] a.biasfloat32[2] a.meanfloat32[2] a.varfloat32[2] b.weightfloat32[2] "
+       "b.biasfloat32[2] | x a.weight a.bias a.mean a.var | h b.weight b.bias a.mean a.var "},
+      {"a bias of zeros",
+       kLinear,
+       kLinearSignature,
+       {Call("linear.default", "%x, %p_fc_weight, %p_fc_bias")},
+       "fc.weightfloat32[2, 3] fc.biasfloat32[2] | x fc.weight fc.bias "},
+      {"no bias",
+       kLinear,
+       kLinearSignature,
+       {Call("linear.default", "%x, %p_fc_weight")},
+       "fc.weightfloat32[2, 3] | x fc.weight "},
+      {"a bias of zeros in a transposed convolution of two groups",
+       R"(n (float[N, 4, 2, 2] x) => (float[N, 6, 4, 4] y)
+          < float[4, 3, 2, 2] "up.weight" = ["location": "none"] > {
+            y = ConvTranspose <group = 2, strides = [2, 2]> (x, "up.weight")
+          })",
+       "p_w: PARAMETER target='up.weight'\np_b: PARAMETER target='up.bias'\n",
+       {Call("conv_transpose2d.input", "%x, %p_w, %p_b, [2, 2]")},
+       "up.weightfloat32[4, 3, 2, 2] up.biasfloat32[6] | x up.weight up.bias "},
+      {"a weight that the exporter transposed gets its name",
+       R"(n (float[N, 2, 3] x) => (float[N, 2, 4] y) < float[3, 4] val_7 = ["location": "none"] > {
+            y = MatMul (x, val_7)
+          })",
+       kLinearSignature,
+       {Call("linear.default", "%x, %p_fc_weight")},
+       "fc.weightfloat32[3, 4] | x fc.weight "},
+      {"two that were equal stay two",
+       R"(n (float[N, 2, 3] x) => (float[N, 2, 3] y) < float[3, 3] val_7 = ["location": "none"] > {
+            h = MatMul (x, val_7)
+            y = MatMul (h, val_7)
+          })",
+       "p_a: PARAMETER target='a.weight'\np_b: PARAMETER target='b.weight'\n",
+       {Call("linear.default", "%x, %p_a"), "%z" + Call("linear.default", "%h, %p_b").substr(2)},
+       "a.weightfloat32[3, 3] b.weightfloat32[3, 3] | x a.weight | h b.weight "},
+      {"a tied weight is named once",
+       R"(n (float[N, 3] x) => (float[N, 3] y) < float[3, 3] "a.weight" = ["location": "none"] > {
+            h = MatMul (x, "a.weight")
+            y = MatMul (h, "a.weight")
+          })",
+       "p_a: PARAMETER target='a.weight'\np_b: PARAMETER target='b.weight'\n",
+       {Call("linear.default", "%x, %p_a"), "%z" + Call("linear.default", "%h, %p_a").substr(2)},
+       "a.weightfloat32[3, 3] | x a.weight | h a.weight "},
+      {"a folded batch norm is left to its own rule",
+       R"(n (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)
+          < float[2, 2, 1, 1] "c.weight" = ["location": "none"], float[2] "a.weight_bias" = {1, 2} > {
+            y = Conv (x, "c.weight", "a.weight_bias")
+          })",
+       kNormSignature,
+       {Call("batch_norm.default", "%c, %p_a_weight, %p_a_bias, %b_a_mean, %b_a_var")},
+       "c.weightfloat32[2, 2, 1, 1] a.weight_biasfloat32[2] | x c.weight a.weight_bias "},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(Restored(row.graph, row.signature, row.fx) == row.restored);
+  }
+}
+
+TEST_CASE("tensors that the TorchScript exporter merged are put back") {
+  CHECK(Restored(R"(n (float[N, 3] x) => (float[N, 3] y) < float[3] "a.bias" = {0, 0, 0} > {
+                      "b.bias" = Identity ("a.bias")
+                      h = Add (x, "a.bias")
+                      y = Add (h, "b.bias")
+                    })",
+                 "", {}) == "a.biasfloat32[3] b.biasfloat32[3] | a.bias | x a.bias | h b.bias ");
+}
+
+}  // namespace
+}  // namespace onnxfit
