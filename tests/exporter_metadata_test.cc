@@ -1,6 +1,7 @@
 #include "estimator/program/exporter_metadata.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <string>
@@ -17,9 +18,10 @@ TEST_CASE("nodes of one call are one group, with or without others between") {
   const char* calls[] = {"silu", "neg", "silu", ""};
   std::vector<std::string> texts;
   for (const char* call : calls) {
-    texts.push_back("%" + std::string(call) +
-                    " : [num_users=1] = call_function[target=torch.ops.aten." + call +
-                    ".default](args = (%x,), kwargs = {})");
+    texts.push_back(fmt::format(
+        "%{0} : [num_users=1] = call_function[target=torch.ops.aten.{0}.default](args = (%x,), "
+        "kwargs = {{}})",
+        call));
   }
   for (size_t i = 0; i < 3; ++i) {
     graph.nodes[i].metadata.emplace_back("pkg.torch.onnx.fx_node", texts[i]);

@@ -11,7 +11,9 @@ namespace {
 
 size_t CountLost(const std::string& text) {
   const Graph graph = ParseGraph(text);
-  return FindLostStochasticDepths(graph, FindRewrites(graph, BindShapes(graph, {}))).size();
+  return FindLostStochasticDepths(
+             graph, FindRewrites(graph, ReadExporterMetadata(graph), BindShapes(graph, {})))
+      .size();
 }
 
 std::string Block(const std::string& activation) {

@@ -80,6 +80,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"softplus", In(0), In(0)},
       {"split", In(0), {}},
       {"sqrt", In(0), Out(0)},
+      {"rsqrt", In(0), Out(0)},
       {"sub", In(0) | In(1), {}},
       {"sum", In(0), {}},
       {"tanh", In(0), Out(0)},

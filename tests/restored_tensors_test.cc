@@ -1,6 +1,7 @@
 #include "estimator/program/restored_tensors.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <string_view>
@@ -34,9 +35,11 @@ std::string Restored(std::string_view text, std::string_view signature,
   return tensors;
 }
 
-std::string Call(const std::string& target, const std::string& arguments) {
-  return "%y : [num_users=1] = call_function[target=torch.ops.aten." + target + "](args = (" +
-         arguments + "), kwargs = {})";
+std::string Call(const std::string& target, const std::string& arguments,
+                 const std::string& name = "y") {
+  return fmt::format(
+      "%{} : [num_users=1] = call_function[target=torch.ops.aten.{}](args = ({}), kwargs = {{}})",
+      name, target, arguments);
 }
 
 TEST_CASE("tensors that torch.export merged or dropped are put back") {
@@ -68,8 +71,7 @@ TEST_CASE("tensors that torch.export merged or dropped are put back") {
        kNorm,
        kNormSignature,
        {Call("batch_norm.default", "%x, %p_a_weight, %p_a_bias, %b_a_mean, %b_a_var, True"),
-        "%z" + Call("batch_norm.default", "%h, %p_b_weight, %p_b_bias, %b_a_mean, %b_a_var, True")
-                   .substr(2)},
+        Call("batch_norm.default", "%h, %p_b_weight, %p_b_bias, %b_a_mean, %b_a_var, True", "z")},
        "a.weightfloat32[2] a.biasfloat32[2] a.meanfloat32[2] a.varfloat32[2] b.weightfloat32[2] "
        "b.biasfloat32[2] | x a.weight a.bias a.mean a.var | h b.weight b.bias a.mean a.var "},
       {"a bias of zeros",
@@ -103,7 +105,7 @@ TEST_CASE("tensors that torch.export merged or dropped are put back") {
             y = MatMul (h, val_7)
           })",
        "p_a: PARAMETER target='a.weight'\np_b: PARAMETER target='b.weight'\n",
-       {Call("linear.default", "%x, %p_a"), "%z" + Call("linear.default", "%h, %p_b").substr(2)},
+       {Call("linear.default", "%x, %p_a"), Call("linear.default", "%h, %p_b", "z")},
        "a.weightfloat32[3, 3] b.weightfloat32[3, 3] | x a.weight | h b.weight "},
       {"a tied weight is named once",
        R"(n (float[N, 3] x) => (float[N, 3] y) < float[3, 3] "a.weight" = ["location": "none"] > {
@@ -111,7 +113,7 @@ TEST_CASE("tensors that torch.export merged or dropped are put back") {
             y = MatMul (h, "a.weight")
           })",
        "p_a: PARAMETER target='a.weight'\np_b: PARAMETER target='b.weight'\n",
-       {Call("linear.default", "%x, %p_a"), "%z" + Call("linear.default", "%h, %p_a").substr(2)},
+       {Call("linear.default", "%x, %p_a"), Call("linear.default", "%h, %p_a", "z")},
        "a.weightfloat32[3, 3] | x a.weight | h a.weight "},
       {"a folded batch norm is left to its own rule",
        R"(n (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)

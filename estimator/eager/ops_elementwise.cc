@@ -41,6 +41,7 @@ constexpr OpRule kRules[] = {
     {.name = "tanh", .gradients = {Reads(Out(0))}},
     {.name = "exp", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
     {.name = "sqrt", .gradients = {Reads(Out(0))}},
+    {.name = "rsqrt", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
     {.name = "reciprocal", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
 
     // Kept: the input.

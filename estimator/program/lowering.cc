@@ -86,7 +86,7 @@ void Lowering::AddInputs() {
 }
 
 void Lowering::PlanRewrites() {
-  rewrites_ = FindRewrites(graph_, shapes_);
+  rewrites_ = FindRewrites(graph_, metadata_, shapes_);
   rewrite_of_.assign(graph_.nodes.size(), -1);
   consumed_.assign(graph_.nodes.size(), false);
   for (size_t i = 0; i < rewrites_.size(); ++i) {
@@ -195,9 +195,13 @@ void Lowering::LowerNodes() {
     node_frames_ = SourceFrames(node);
     frames_ = node_frames_;
     written_in_place_ = WrittenInPlace(InnermostLine(frames_));
-    PutCallsBack(id);
     PutStochasticDepthBack(id);
-    rewrite_of_[i] < 0 ? LowerNode(node) : LowerRewritten(rewrites_[Index(rewrite_of_[i])]);
+    if (rewrite_of_[i] < 0) {
+      PutCallsBack(id);
+      LowerNode(node);
+    } else {
+      LowerRewritten(rewrites_[Index(rewrite_of_[i])]);
+    }
     ShowHidden();
   }
   WarnOfUnknown();
@@ -220,6 +224,7 @@ void Lowering::LowerNode(const Node& node) {
 }
 
 void Lowering::LowerRewritten(const Rewritten& rewritten) {
+  for (const NodeId node : rewritten.nodes) PutCallsBack(node);
   std::vector<NameId> inputs;
   for (const ValueId value : rewritten.inputs) inputs.push_back(TensorOf(value));
   const ValueId output = graph_.nodes[Index(rewritten.last)].outputs[0];

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "estimator/base/index.h"
+#include "estimator/program/exported_calls.h"
 
 namespace onnxfit {
 namespace {
@@ -140,10 +141,14 @@ bool AnyTaken(const Rewritten& found, const std::vector<bool>& taken) {
 
 }  // namespace
 
-std::vector<Rewritten> FindRewrites(const Graph& graph, const Shapes& shapes) {
+std::vector<Rewritten> FindRewrites(const Graph& graph, const ExporterMetadata& metadata,
+                                    const Shapes& shapes) {
   const Pattern pattern(graph, shapes);
-  std::vector<Rewritten> rewrites;
+  std::vector<Rewritten> rewrites = FindExportedCalls(graph, metadata, shapes);
   std::vector<bool> taken(graph.nodes.size());
+  for (const Rewritten& call : rewrites) {
+    for (const NodeId node : call.nodes) taken[Index(node)] = true;
+  }
   for (const RewriteRow& row : kRewrites) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       if (graph.nodes[i].op_type != row.last || !graph.nodes[i].domain.empty()) continue;

@@ -8,6 +8,7 @@
 
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/program/exporter_metadata.h"
 
 namespace onnxfit {
 
@@ -20,8 +21,10 @@ struct Rewritten {
   std::vector<int64_t> ints = {};
 };
 
-// Every place where a rewrite matches completely: its inner results have no other reader
-// and are no output.  No node is in two of them; earlier rows win.  O(nodes × rewrites).
-std::vector<Rewritten> FindRewrites(const Graph& graph, const Shapes& shapes);
+// What the exporter says (exported_calls.h), then every place where a pattern matches
+// completely: its inner results have no other reader and are no output.  No node is in two of
+// them; earlier rows win.  O(nodes × rewrites).
+std::vector<Rewritten> FindRewrites(const Graph& graph, const ExporterMetadata& metadata,
+                                    const Shapes& shapes);
 
 }  // namespace onnxfit

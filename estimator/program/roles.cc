@@ -104,7 +104,8 @@ class RoleFinder {
       kinds_.push_back(entry.kind);
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) IndexNode(static_cast<int64_t>(i));
-    for (const Rewritten& rewritten : FindRewrites(graph_, shapes_)) IndexRewritten(rewritten);
+    for (const Rewritten& rewritten : FindRewrites(graph_, metadata_, shapes_))
+      IndexRewritten(rewritten);
     for (const FoldedBatchNorm& folded : roles_.folded) {
       const Node& node = graph_.nodes[Index(folded.convolution)];
       if (node.inputs.size() > 2 && !folded.convolution_has_bias) {

@@ -1,0 +1,167 @@
+#include "estimator/program/exported_calls.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "estimator/base/index.h"
+
+namespace onnxfit {
+namespace {
+
+// Operands stand first in a call, settings behind them.
+struct Row {
+  std::string_view target;
+  std::string_view aten;
+  size_t operands = 1;                  // at most
+  std::string_view aten_with_all = {};  // where all of them are there
+};
+
+constexpr Row kRows[] = {
+    {"aten.linear.default", "mm", 3, "addmm"},
+    {"aten.silu.default", "silu"},
+    {"aten.hardswish.default", "hardswish"},
+    {"aten.gelu.default", "gelu"},
+    {"aten.mish.default", "mish"},
+    {"aten.rsqrt.default", "rsqrt"},
+};
+
+const Row* FindRow(std::string_view target) {
+  for (const Row& row : kRows) {
+    if (row.target == target) return &row;
+  }
+  return nullptr;
+}
+
+class Finder {
+ public:
+  Finder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes)
+      : graph_(graph), metadata_(metadata), shapes_(shapes), readers_(graph.values.size()) {
+    for (const SignatureEntry& entry : metadata.signature) targets_[entry.name] = entry.target;
+    for (size_t i = 0; i < graph.values.size(); ++i) {
+      values_.emplace(graph.values[i].name, static_cast<ValueId>(i));
+    }
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      for (const ValueId value : graph.nodes[i].inputs) {
+        if (value != kNoValue) readers_[Index(value)].push_back(static_cast<NodeId>(i));
+      }
+    }
+  }
+
+  std::vector<Rewritten> Find() const {
+    std::vector<Rewritten> calls;
+    for (size_t i = 0; i < metadata_.groups.size(); ++i) {
+      const Row* row = FindRow(metadata_.groups[i].call.target);
+      auto call = row == nullptr ? std::nullopt : Read(*row, static_cast<int32_t>(i));
+      if (call.has_value()) calls.push_back(std::move(*call));
+    }
+    return calls;
+  }
+
+ private:
+  std::optional<Rewritten> Read(const Row& row, int32_t index) const {
+    const FxGroup& group = metadata_.groups[Index(index)];
+    Rewritten call;
+    call.aten = row.aten;
+    for (const NodeId node : group.nodes) {
+      if (!IsHost(node)) call.nodes.push_back(node);
+    }
+    call.last = ResultOf(index, call.nodes);
+    if (call.last == kNoNode || !FindOperands(row, index, call)) return std::nullopt;
+    const bool has_all = call.inputs.size() == row.operands;
+    if (has_all && !row.aten_with_all.empty()) call.aten = row.aten_with_all;
+    return call;
+  }
+
+  bool IsHost(NodeId id) const {
+    const Node& node = graph_.nodes[Index(id)];
+    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId value) {
+      return value == kNoValue || shapes_.known[Index(value)].has_value() ||
+             shapes_.known_scalar[Index(value)].has_value();
+    });
+  }
+
+  bool IsIn(NodeId node, int32_t index) const { return metadata_.group_of[Index(node)] == index; }
+
+  // The only node that others, or the model's caller, read of; kNoNode where there are more.
+  NodeId ResultOf(int32_t index, const std::vector<NodeId>& nodes) const {
+    NodeId result = kNoNode;
+    for (const NodeId node : nodes) {
+      const std::vector<ValueId>& outputs = graph_.nodes[Index(node)].outputs;
+      const auto leaves = std::count_if(outputs.begin(), outputs.end(),
+                                        [&](ValueId value) { return IsReadOutside(value, index); });
+      if (leaves == 0) continue;
+      if (leaves > 1 || result != kNoNode || !IsReadOutside(outputs[0], index)) return kNoNode;
+      result = node;
+    }
+    return result;
+  }
+
+  bool IsReadOutside(ValueId value, int32_t index) const {
+    if (value == kNoValue) return false;
+    const auto& readers = readers_[Index(value)];
+    return graph_.values[Index(value)].is_output ||
+           std::any_of(readers.begin(), readers.end(),
+                       [&](NodeId node) { return !IsIn(node, index); });
+  }
+
+  // Fills call.inputs; false where one is not found.
+  bool FindOperands(const Row& row, int32_t index, Rewritten& call) const {
+    const FxNode& fx = metadata_.groups[Index(index)].call;
+    std::vector<ValueId> rest = ReadFromOutside(index, call.nodes);
+    std::vector<size_t> missing;
+    for (size_t i = 0; i < std::min(row.operands, fx.arguments.size()); ++i) {
+      if (fx.arguments[i].kind != FxArgument::Kind::kReference) break;
+      const ValueId value = ValueOf(fx.arguments[i].text);
+      if (value == kNoValue) missing.push_back(i);
+      std::erase(rest, value);
+      call.inputs.push_back(value);
+    }
+    if (call.inputs.empty() || missing.size() != rest.size()) return false;
+    for (size_t i = 0; i < missing.size(); ++i) call.inputs[missing[i]] = rest[i];
+    return true;
+  }
+
+  // A value of the graph, or a tensor of the module under its name there.
+  ValueId ValueOf(std::string_view name) const {
+    const auto target = targets_.find(name);
+    const auto value = values_.find(target == targets_.end() ? name : target->second);
+    return value == values_.end() ? kNoValue : value->second;
+  }
+
+  // What the nodes read of others, once each; no numbers.
+  std::vector<ValueId> ReadFromOutside(int32_t index, const std::vector<NodeId>& nodes) const {
+    std::vector<ValueId> read;
+    for (const NodeId node : nodes) {
+      for (const ValueId value : graph_.nodes[Index(node)].inputs) {
+        if (value == kNoValue || shapes_.known[Index(value)].has_value() ||
+            shapes_.known_scalar[Index(value)].has_value()) {
+          continue;
+        }
+        const NodeId producer = graph_.values[Index(value)].producer;
+        if (producer != kNoNode && IsIn(producer, index)) continue;
+        if (std::find(read.begin(), read.end(), value) == read.end()) read.push_back(value);
+      }
+    }
+    return read;
+  }
+
+  const Graph& graph_;
+  const ExporterMetadata& metadata_;
+  const Shapes& shapes_;
+  std::vector<std::vector<NodeId>> readers_;                        // by value
+  std::unordered_map<std::string_view, std::string_view> targets_;  // of the signature, by name
+  std::unordered_map<std::string_view, ValueId> values_;
+};
+
+}  // namespace
+
+std::vector<Rewritten> FindExportedCalls(const Graph& graph, const ExporterMetadata& metadata,
+                                         const Shapes& shapes) {
+  return metadata.groups.empty() ? std::vector<Rewritten>()
+                                 : Finder(graph, metadata, shapes).Find();
+}
+
+}  // namespace onnxfit

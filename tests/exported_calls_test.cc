@@ -1,0 +1,96 @@
+#include "estimator/program/exported_calls.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/graph/loader.h"
+
+namespace onnxfit {
+namespace {
+
+// "aten(inputs)=result" of every call found; fx[i] is what torch.export says of node i.
+std::string Found(std::string_view text, const std::vector<std::string>& fx) {
+  Graph graph = ParseGraph(text);
+  std::vector<std::string> says;
+  for (const std::string& call : fx) {
+    const size_t space = call.find(' ');
+    says.push_back(
+        fmt::format("%{} : [num_users=1] = call_function[target=torch.ops.{}, kwargs = {{}})",
+                    call.substr(0, space), call.substr(space + 1)));
+  }
+  for (size_t i = 0; i < says.size(); ++i) {
+    graph.nodes[i].metadata.emplace_back("pkg.torch.onnx.fx_node", says[i]);
+  }
+  graph.metadata.emplace_back(
+      "graph_signature", "p_w: PARAMETER target='fc.weight'\np_b: PARAMETER target='fc.bias'\n");
+  std::string found;
+  for (const Rewritten& call :
+       FindExportedCalls(graph, ReadExporterMetadata(graph), BindShapes(graph, {}))) {
+    found += std::string(call.aten) + "(";
+    for (const ValueId input : call.inputs) {
+      found += std::string(graph.values[Index(input)].name) + " ";
+    }
+    const ValueId result = graph.nodes[Index(call.last)].outputs[0];
+    found += ")=" + std::string(graph.values[Index(result)].name) + " ";
+  }
+  return found;
+}
+
+TEST_CASE("groups of nodes become the call that the exporter names") {
+  constexpr char kLinear[] = R"(n (float[2, 3, 4] x) => (float[2, 3, 5] y)
+      < float[4, 5] "fc.weight" = ["location": "none"], float[5] "fc.bias" = ["location": "none"] > {
+        h = MatMul (x, "fc.weight")
+        y = Add ("fc.bias", h)
+      })";
+  constexpr char kSilu[] = R"(n (float[4] x) => (float[4] y) { s = Sigmoid (x) y = Mul (x, s) })";
+  struct Row {
+    const char* name;
+    const char* graph;
+    std::vector<std::string> fx;
+    const char* found;
+  };
+  const std::string linear = "y aten.linear.default](args = (%x, %p_w, %p_b)";
+  const std::string silu = "y aten.silu.default](args = (%x,)";
+  const Row rows[] = {
+      {"a linear of two nodes", kLinear, {linear, linear}, "addmm(x fc.weight fc.bias )=y "},
+      {"one without a bias",
+       R"(n (float[2, 4] x) => (float[2, 5] y) < float[5, 4] "fc.weight" = ["location": "none"] > {
+            t = Transpose <perm = [1, 0]> ("fc.weight")
+            y = MatMul (x, t)
+          })",
+       {"y aten.linear.default](args = (%x, %p_w)", "y aten.linear.default](args = (%x, %p_w)"},
+       "mm(x fc.weight )=y "},
+      {"an operand that the exporter has removed",
+       kLinear,
+       {"y aten.linear.default](args = (%clone, %p_w, %p_b)",
+        "y aten.linear.default](args = (%clone, %p_w, %p_b)"},
+       "addmm(x fc.weight fc.bias )=y "},
+      {"a gate", kSilu, {silu, silu}, "silu(x )=y "},
+      {"a call without a row",
+       kSilu,
+       {"y aten.glu.default](args = (%x,)", "y aten.glu.default](args = (%x,)"},
+       ""},
+      {"a result inside that others read",
+       R"(n (float[4] x) => (float[4] y, float[4] z) {
+            s = Sigmoid (x) y = Mul (x, s) z = Neg (s) })",
+       {silu, silu, "z aten.neg.default](args = (%sigmoid,)"},
+       ""},
+      {"an operand too few",
+       kSilu,
+       {"y aten.silu.default](args = ()", "y aten.silu.default](args = ()"},
+       ""},
+      {"nodes that say nothing", kSilu, {}, ""},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(Found(row.graph, row.fx) == row.found);
+  }
+}
+
+}  // namespace
+}  // namespace onnxfit
