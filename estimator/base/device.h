@@ -17,6 +17,8 @@ struct ContextBytes {
 struct DeviceProfile {
   std::string_view name;
   ContextBytes context;
+  int64_t multiprocessors = 0;
+  int64_t threads_per_multiprocessor = 0;
 };
 
 // The card that answers assume where none is named: an A100.

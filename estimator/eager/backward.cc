@@ -1,8 +1,11 @@
 #include "estimator/eager/backward.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "estimator/base/device.h"
 #include "estimator/eager/strides.h"
+#include "estimator/eager/sum_scratch.h"
 
 namespace onnxfit {
 namespace {
@@ -88,6 +91,8 @@ class Formulas {
         return incoming_[0];
       case Gradient::Form::kView:
         return MakeView(input, label);
+      case Gradient::Form::kChannelSum:
+        return Sum(incoming_[0], kChannels, InputType(input), label);
       case Gradient::Form::kNewLikeOut:
         return machine_.New(
             {machine_.tensor(incoming_[0]).dtype, machine_.tensor(incoming_[0]).dims}, label);
@@ -111,6 +116,34 @@ class Formulas {
     return machine_.New(type, label);
   }
 
+  static constexpr uint64_t kChannels = uint64_t{1} << 1;  // dimension 1
+
+  // `of` summed up over the dimensions that are not in `kept`.
+  TensorId Sum(TensorId of, uint64_t kept, const TensorType& type, LabelId label) {
+    const Tensor& tensor = machine_.tensor(of);
+    const SumShape shape = SumOver(tensor.dtype, tensor.dims, tensor.strides, kept);
+    const TensorId sum = machine_.New(type, label);
+    const SumScratch scratch = ScratchOf(shape, DefaultDevice());
+    if (scratch.partial_bytes == 0) return sum;
+    const LabelId scratch_label = calls_.ScratchLabel(node_.call);
+    const TensorId partial = machine_.New({DType::kUint8, {scratch.partial_bytes}}, scratch_label);
+    const TensorId semaphores =
+        machine_.New({DType::kUint8, {scratch.semaphore_bytes}}, scratch_label);
+    machine_.Release(semaphores);
+    machine_.Release(partial);
+    return sum;
+  }
+
+  // The dimensions of `from` that broadcasting to it left as they are in `to`.
+  static uint64_t Kept(const Dims& from, const Dims& to) {
+    uint64_t kept = 0;
+    const size_t added = from.size() - std::min(from.size(), to.size());
+    for (size_t i = added; i < std::min<size_t>(from.size(), 64); ++i) {
+      if (to[i - added] == from[i]) kept |= uint64_t{1} << i;
+    }
+    return kept;
+  }
+
   void Validate(size_t input) {
     TensorId& gradient = gradients_[input];
     if (gradient == kNoTensor) return;
@@ -118,7 +151,8 @@ class Formulas {
     const LabelId label = calls_.GradientLabel(call_.inputs[input]);
     if (machine_.tensor(gradient).dims != wanted.dims) {
       const TensorType summed = {machine_.tensor(gradient).dtype, wanted.dims};
-      machine_.Release(std::exchange(gradient, machine_.New(summed, label)));
+      const uint64_t kept = Kept(machine_.tensor(gradient).dims, wanted.dims);
+      machine_.Release(std::exchange(gradient, Sum(gradient, kept, summed, label)));
     }
     if (machine_.tensor(gradient).dtype != wanted.dtype) {
       machine_.Release(std::exchange(gradient, machine_.New(wanted, label)));

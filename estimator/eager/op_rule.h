@@ -39,6 +39,7 @@ struct Gradient {
     kView,         // the incoming gradient, seen in the input's shape
     kNew,          // a new tensor in the input's shape
     kNewLikeOut,   // a new tensor in the output's shape
+    kChannelSum,   // the incoming gradient, summed up over all dimensions but 1
   };
   Form form = Form::kNone;
   Slots reads = {};  // what its formula needs beside the incoming gradient
@@ -50,7 +51,9 @@ constexpr Gradient PassThrough() { return {Gradient::Form::kPassThrough, {}}; }
 constexpr Gradient ViewOfGradient() { return {Gradient::Form::kView, {}}; }
 // A gradient in the input's shape whose formula reads `slots`.
 constexpr Gradient Reads(Slots slots) { return {Gradient::Form::kNew, slots}; }
-// The same for elementwise operators: it has the output's shape, and where the input was
+// The bias of a convolution: [C] of [N, C, …].
+constexpr Gradient SumsToChannels(Slots slots) { return {Gradient::Form::kChannelSum, slots}; }
+// As Reads, for elementwise operators: it has the output's shape, and where the input was
 // broadcast the engine sums it up into one more tensor.
 constexpr Gradient ReadsElementwise(Slots slots) { return {Gradient::Form::kNewLikeOut, slots}; }
 
