@@ -35,6 +35,19 @@ TEST_CASE("a number is an argument of the call, and which side it is on matters"
   }
 }
 
+TEST_CASE("a dropout with p = 0 is none, nor is any in eval") {
+  const auto calls = [](const std::string& ratio, Mode mode) {
+    return Lowered(
+               "net (float[2, 8] x) => (float[2, 8] y) { p = Constant <value = float {" + ratio +
+                   "}> () t = Constant <value = bool {1}> () h = Neg (x) y = Dropout (h, p, t) }",
+               {.mode = mode, .loss = Loss::kNone})
+        .calls.size();
+  };
+  CHECK(calls("0.5", Mode::kTrain) == 2);
+  CHECK(calls("0.0", Mode::kTrain) == 1);
+  CHECK(calls("0.5", Mode::kEval) == 1);
+}
+
 TEST_CASE("results that a node leaves out are no results") {
   const char* graphs[] = {
       R"(net (float[2, 3, 8, 8] x) => (int64[2, 3, 4, 4] i) {

@@ -31,18 +31,33 @@ TEST_CASE("what exporters write as several nodes is one call") {
       {"a sigmoid that is read twice",
        "[s] a = Sigmoid (x) [m] b = Mul (x, a) [add] y = Add (a, b)",
        "\n%a = sigmoid(%x)  # s\n%b = mul(%x, %a)  # m\n%y = add(%a, %b)  # add\n"},
-      {"bernoulli",
-       "p = Constant <value = float {0.8}> () [r] r = RandomUniformLike (x) "
-       "[l] l = Less (r, p) [c] c = Cast <to = 1> (l) [d] d = Div (c, p) [m] y = Mul (x, d)",
-       "\n%d = bernoulli(%x)  # d\n%y = mul(%x, %d)  # m\n"},
-      {"bernoulli, as torch.export writes it",
-       "p = Constant <value = float {0.8}> () [r] r = RandomUniformLike (x) "
-       "[l] l = Less (r, p) [c] c = CastLike (l, x) [d] d = Div (c, p) [m] y = Mul (x, d)",
-       "\n%d = bernoulli(%x)  # d\n%y = mul(%x, %d)  # m\n"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
     CHECK(ProgramText(row.body) == row.program);
+  }
+}
+
+// Noise of the given shape, a number for each of its elements, times x.
+std::string Noisy(const std::string& shape, const std::string& cast, Mode mode) {
+  return ToString(Build("net (float[2, 8] x, float[" + shape + R"(] like) => (float[2, 8] y) {
+                           p = Constant <value = float {0.8}> () [r] r = RandomUniformLike (like)
+                           [l] l = Less (r, p) [c] c = )" +
+                            cast + R"( [d] d = Div (c, p) [m] m = Mul (x, d) [n] y = Neg (m) })",
+                        {.mode = mode, .loss = Loss::kNone})
+                      .program);
+}
+
+TEST_CASE("noise times a tensor is dropout in place, or stochastic depth; in eval it is not run") {
+  constexpr char kDropout[] = "\n%m = dropout_(%x)  # m\n%y = neg(%m)  # n\n";
+  constexpr char kDepth[] = "\n%d = bernoulli(%x)  # d\n%m = mul(%x, %d)  # m\n%y = neg(%m)  # n\n";
+  constexpr char kEval[] = "\n%y = neg(%x)  # n\n";
+  for (const char* cast : {"Cast <to = 1> (l)", "CastLike (l, like)"}) {  // script, torch.export
+    CAPTURE(cast);
+    CHECK(Noisy("2, 8", cast, Mode::kTrain) == kDropout);
+    CHECK(Noisy("2, 1", cast, Mode::kTrain) == kDepth);
+    CHECK(Noisy("2, 8", cast, Mode::kEval) == kEval);
+    CHECK(Noisy("2, 1", cast, Mode::kEval) == kEval);
   }
 }
 

@@ -225,9 +225,10 @@ void Lowering::LowerNode(const Node& node) {
 
 void Lowering::LowerRewritten(const Rewritten& rewritten) {
   for (const NodeId node : rewritten.nodes) PutCallsBack(node);
+  const ValueId output = graph_.nodes[Index(rewritten.last)].outputs[0];
+  if (rewritten.only_in_training && !trains()) return Alias(output, rewritten.inputs[0]);
   std::vector<NameId> inputs;
   for (const ValueId value : rewritten.inputs) inputs.push_back(TensorOf(value));
-  const ValueId output = graph_.nodes[Index(rewritten.last)].outputs[0];
   Emit(rewritten.aten, std::move(inputs), {NewResult(output)}, rewritten.ints);
 }
 
@@ -295,6 +296,10 @@ const KnownTensor* Lowering::Known(ValueId value) const {
   if (value == kNoValue) return nullptr;
   const auto& known = shapes_.known[Index(value)];
   return known.has_value() ? &*known : nullptr;
+}
+
+std::optional<double> Lowering::KnownNumber(ValueId value) const {
+  return value == kNoValue ? std::nullopt : shapes_.known_scalar[Index(value)];
 }
 
 // A further result of an operator (a mask, indices), of which its row knows nothing.

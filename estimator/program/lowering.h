@@ -41,6 +41,8 @@ class Lowering {
   bool IsParameter(ValueId value) const;
   // The integers of a host value, or null.
   const KnownTensor* Known(ValueId value) const;
+  // The float that `value` is known to be.
+  std::optional<double> KnownNumber(ValueId value) const;
 
   // The tensor that `value` is on the device.  A host value that is needed there is made
   // by a call "constant" first.  kNoName for kNoValue.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "estimator/base/index.h"
 #include "estimator/program/exported_calls.h"
@@ -84,21 +85,51 @@ std::optional<Rewritten> FindHardSwish(const Pattern& pattern, NodeId mul) {
   return is_hardswish ? found : std::nullopt;
 }
 
-// bernoulli_(p).div_(p) of a new tensor, as torchvision's StochasticDepth makes the noise
-// that it multiplies with: exported as a comparison of random numbers with p, cast and
-// divided.  It has the type of what it is multiplied with.
-std::optional<Rewritten> FindBernoulli(const Pattern& pattern, NodeId div) {
+// bernoulli_(p).div_(p) of a new tensor, as exported: a comparison of random numbers with p,
+// cast and divided.  Empty where `div` does not end it.
+std::vector<NodeId> NoiseNodes(const Pattern& pattern, NodeId div) {
   const ValueId sample = pattern.At(div).inputs[0];
   const NodeId like = pattern.Inner(sample, "CastLike");  // torch.export's way
   const NodeId cast = like == kNoNode ? pattern.Inner(sample, "Cast") : like;
-  if (cast == kNoNode) return std::nullopt;
+  if (cast == kNoNode) return {};
   const NodeId less = pattern.Inner(pattern.At(cast).inputs[0], "Less");
-  if (less == kNoNode) return std::nullopt;
+  if (less == kNoNode) return {};
   const NodeId random = pattern.Inner(pattern.At(less).inputs[0], "RandomUniformLike");
-  if (random == kNoNode) return std::nullopt;
-  const ValueId x = pattern.MultipliedBy(pattern.At(div).outputs[0]);
+  if (random == kNoNode) return {};
+  return {random, less, cast, div};
+}
+
+// x.mul_(noise), noise for every element: nn.Dropout(inplace=True), which torch.export
+// writes in its parts.
+std::optional<Rewritten> FindInPlaceDropout(const Pattern& pattern, NodeId mul) {
+  const Node& node = pattern.At(mul);
+  const NodeId div = node.inputs.size() == 2 ? pattern.Inner(node.inputs[1], "Div") : kNoNode;
+  std::vector<NodeId> nodes = div == kNoNode ? std::vector<NodeId>() : NoiseNodes(pattern, div);
+  if (nodes.empty() || pattern.DimsOf(node.inputs[0]) != pattern.DimsOf(node.inputs[1])) {
+    return std::nullopt;
+  }
+  nodes.push_back(mul);
+  return Rewritten{"dropout_", {node.inputs[0]}, mul, std::move(nodes), {}, true};
+}
+
+// torchvision's StochasticDepth: the noise that it multiplies with, a number a sample, in the
+// type of what it is multiplied with, and the product.
+std::optional<Rewritten> FindBernoulli(const Pattern& pattern, NodeId div) {
+  std::vector<NodeId> nodes = NoiseNodes(pattern, div);
+  const ValueId x = nodes.empty() ? kNoValue : pattern.MultipliedBy(pattern.At(div).outputs[0]);
   if (x == kNoValue) return std::nullopt;
-  return Rewritten{"bernoulli", {x}, div, {random, less, cast, div}};
+  return Rewritten{"bernoulli", {x}, div, std::move(nodes), {}, true};
+}
+
+std::optional<Rewritten> FindNoisy(const Pattern& pattern, NodeId mul) {
+  const Node& node = pattern.At(mul);
+  if (node.inputs.size() != 2) return std::nullopt;
+  for (const size_t side : {size_t{1}, size_t{0}}) {
+    const NodeId div = pattern.Inner(node.inputs[side], "Div");
+    if (div == kNoNode || NoiseNodes(pattern, div).empty()) continue;
+    return Rewritten{"mul", {node.inputs[1 - side], node.inputs[side]}, mul, {mul}, {}, true};
+  }
+  return std::nullopt;
 }
 
 // torch.nn.GroupNorm: an instance norm over groups, then weight and bias, [C, 1, 1].
@@ -126,9 +157,11 @@ struct RewriteRow {
 };
 
 constexpr RewriteRow kRewrites[] = {
-    {"Mul", FindSilu},
-    {"Mul", FindHardSwish},
-    {"Div", FindBernoulli},
+    {"Mul", FindSilu},            //
+    {"Mul", FindHardSwish},       //
+    {"Mul", FindInPlaceDropout},  //
+    {"Div", FindBernoulli},       //
+    {"Mul", FindNoisy},           //
     {"Add", FindGroupNorm},
 };
 

@@ -19,6 +19,7 @@ struct Rewritten {
   NodeId last = kNoNode;      // the call takes this node's place and result
   std::vector<NodeId> nodes;  // all of them, `last` included
   std::vector<int64_t> ints = {};
+  bool only_in_training = false;  // in eval it is its first input
 };
 
 // What the exporter says (exported_calls.h), then every place where a pattern matches
