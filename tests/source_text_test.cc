@@ -23,6 +23,14 @@ TEST_CASE("whether a line of source writes over an operand") {
        "    return a + b\n",
        "return a + b", false},
       {"File \"a.py\", line 3, in forward", "", std::nullopt},
+      {"File \"a.py\", line 3, in forward\n  x = F.relu(x)", "x = F.relu(x)", false},
+      {"File \"a.py\", line 3, in forward\n  x = F.relu_(x)", "x = F.relu_(x)", true},
+      {"File \"a.py\", line 3, in forward\n  x = F.relu(x, True)", "x = F.relu(x, True)",
+       std::nullopt},
+      {"File \"a.py\", line 3, in forward\n  x = F.relu(x, inplace=True)",
+       "x = F.relu(x, inplace=True)", true},
+      {"File \"a.py\", line 3, in forward\n  return F.relu(input, inplace=self.inplace)",
+       "return F.relu(input, inplace=self.inplace)", std::nullopt},
   };
   for (const Row& row : rows) {
     CAPTURE(row.trace);

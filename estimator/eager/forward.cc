@@ -168,7 +168,7 @@ bool Forward::MayOverwrite(int32_t index, const Frame& frame) const {
   const InPlace in_place = calls_.rule(index).in_place;
   if (in_place == InPlace::kAlways) return true;
   if (in_place_ == InPlaceUse::kNever || in_place == InPlace::kNever) return false;
-  if (calls_.rule(index).source_shows_it && call.written_in_place == false) return false;
+  if (call.written_in_place == false) return false;
   const NameId name = call.inputs[0];
   if (name == kNoName || calls_.TypeOf(name) != calls_.TypeOf(call.outputs[0])) return false;
   if (OutputType(index, 0, frame).dtype != machine_.tensor(frame.inputs[0]).dtype) return false;

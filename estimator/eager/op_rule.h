@@ -128,7 +128,6 @@ struct OpRule {
   std::string_view name = {};
   Alias alias = Alias::kNone;
   InPlace in_place = InPlace::kNever;
-  bool source_shows_it = false;  // "out += x" is a statement; a module's inplace=True is not
   AutocastPolicy autocast = AutocastPolicy::kAsIs;
   bool promotes = false;          // the result has the widest type of its inputs, not the first's
   bool variadic = false;          // every input is as input 0: its gradient, its reads

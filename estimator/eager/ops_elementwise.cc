@@ -12,7 +12,6 @@ constexpr OpRule kRules[] = {
     // Sums keep nothing: the incoming gradient goes to both.
     {.name = "add",
      .in_place = InPlace::kResult,
-     .source_shows_it = true,
      .promotes = true,
      .gradients = {PassThrough(), PassThrough()}},
     {.name = "sub", .promotes = true, .gradients = {PassThrough(), ReadsElementwise({})}},

@@ -8,7 +8,9 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kInPlaceMarks[] = {"+=", "*=", ".add_(", ".mul_("};
+constexpr std::string_view kInPlaceMarks[] = {"+=",      "*=",           ".add_(",    ".mul_(",
+                                              "relu_(",  "relu6_(",      "sigmoid_(", "tanh_(",
+                                              "clamp_(", "inplace=True", "silu_(",    "hardtanh_("};
 
 constexpr std::string_view kFrame = "File \"";
 constexpr std::string_view kLine = ", line ";
@@ -152,7 +154,9 @@ std::optional<bool> WrittenInPlace(std::string_view line) {
   for (const std::string_view mark : kInPlaceMarks) {
     if (line.find(mark) != std::string_view::npos) return true;
   }
-  return false;
+  const bool is_setting = line.find("self.inplace") != std::string_view::npos;
+  const bool may_be_argument = line.find(", True)") != std::string_view::npos;
+  return is_setting || may_be_argument ? std::nullopt : std::optional(false);
 }
 
 }  // namespace onnxfit

@@ -28,7 +28,8 @@ std::vector<std::string> TargetsOf(std::string_view line);
 // The line that the call was made in; "" if unknown.  Points into `frames`.
 std::string_view InnermostLine(const std::vector<SourceFrame>& frames);
 
-// Whether a line writes over an operand ("out += x", "out.add_(x)"); an empty one says nothing.
+// Whether a line writes over an operand: "out += x", "x.relu_()"; not "F.relu(x)".  An empty
+// one says nothing, nor does a module's "F.relu(input, inplace=self.inplace)".
 std::optional<bool> WrittenInPlace(std::string_view line);
 
 }  // namespace onnxfit
