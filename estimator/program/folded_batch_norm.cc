@@ -11,9 +11,6 @@
 namespace onnxfit {
 namespace {
 
-// "layer1.0.conv1" of "layer1.0.conv1.weight".
-std::string_view ModuleOf(std::string_view tensor) { return tensor.substr(0, tensor.rfind('.')); }
-
 class Finder {
  public:
   Finder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
@@ -51,7 +48,7 @@ class Finder {
   std::string ConvolutionModule(NodeId id) const {
     const std::string_view weight = NameOf(graph_.nodes[Index(id)].inputs[1]);
     const std::string path = ModulePath(ScopeOf(graph_, id));
-    return IsComputed(weight) && !path.empty() ? path : std::string(ModuleOf(weight));
+    return IsComputed(weight) && !path.empty() ? path : std::string(ParentOf(weight));
   }
 
   std::optional<std::string> BatchNormModule(NodeId id, const std::string& convolution) const {
@@ -61,7 +58,7 @@ class Finder {
       if (call->target.find("batch_norm") == std::string_view::npos) return std::nullopt;
       if (call->arguments.size() < 2) return fallback;
       const auto target = targets_.find(call->arguments[1].text);
-      return target == targets_.end() ? fallback : std::string(ModuleOf(target->second));
+      return target == targets_.end() ? fallback : std::string(ParentOf(target->second));
     }
     const bool named = NameOf(node.outputs[0]).starts_with("getitem");
     if (!named && !IsComputed(NameOf(node.inputs[1]))) return std::nullopt;

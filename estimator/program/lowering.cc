@@ -7,6 +7,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
+#include "estimator/program/habits.h"
 #include "estimator/program/placement.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/source_text.h"
@@ -187,6 +188,7 @@ void Lowering::ShowHidden() {
 }
 
 void Lowering::LowerNodes() {
+  const std::set<NodeId> out_of_place = FindOutOfPlaceActivations(graph_);
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
     if (RunsOnHost(node) || (consumed_[i] && rewrite_of_[i] < 0)) continue;
@@ -195,6 +197,7 @@ void Lowering::LowerNodes() {
     node_frames_ = SourceFrames(node);
     frames_ = node_frames_;
     written_in_place_ = WrittenInPlace(InnermostLine(frames_));
+    if (out_of_place.contains(id)) written_in_place_ = false;
     PutStochasticDepthBack(id);
     if (rewrite_of_[i] < 0) {
       PutCallsBack(id);

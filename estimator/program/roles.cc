@@ -14,6 +14,7 @@
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/program/rewrites.h"
+#include "estimator/program/scopes.h"
 
 namespace onnxfit {
 namespace {
@@ -212,9 +213,8 @@ class RoleFinder {
       if (node.op_type != "BatchNormalization" || node.inputs.size() <= kMeanInput) continue;
       const ValueId mean = node.inputs[kMeanInput];
       if (!counted.insert(mean).second) continue;
-      std::string module(NameOf(mean));
-      module.resize(std::min(module.rfind('.'), module.size()));
-      AddLost(module + ".num_batches_tracked", kLast, Role::kBuffer, {DType::kInt64, {}});
+      AddLost(std::string(ParentOf(NameOf(mean))) + ".num_batches_tracked", kLast, Role::kBuffer,
+              {DType::kInt64, {}});
     }
   }
 

@@ -67,6 +67,10 @@ std::string ModulePath(const std::vector<std::string>& scope) {
   return path;
 }
 
+std::string_view ParentOf(std::string_view path) { return path.substr(0, path.rfind('.')); }
+
+std::string_view ChildOf(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
 size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   size_t shared = 0;
   while (shared < a.size() && shared < b.size() && a[shared] == b[shared]) ++shared;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/graph/graph.h"
@@ -20,6 +21,11 @@ std::vector<std::string> ScopeOf(const Graph& graph, NodeId node);
 // "model.layer1.0.conv1", the path of the innermost module of `scope`: a child of a
 // Sequential repeats its parent's name, any other child does not.
 std::string ModulePath(const std::vector<std::string>& scope);
+
+// "layer1.0" and "conv1" of "layer1.0.conv1": a module and its child, or its tensor.  Both
+// are `path` itself where it has no dot.
+std::string_view ParentOf(std::string_view path);
+std::string_view ChildOf(std::string_view path);
 
 // How many modules two scopes have in common, from the outermost in.
 size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b);

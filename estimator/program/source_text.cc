@@ -5,6 +5,8 @@
 #include <charconv>
 #include <utility>
 
+#include "estimator/program/scopes.h"
+
 namespace onnxfit {
 namespace {
 
@@ -99,7 +101,7 @@ std::vector<SourceFrame> SourceFrames(const Node& node) {
 }
 
 std::string ArgumentTo(std::string_view module, std::string_view line) {
-  std::string callee(module.substr(module.rfind('.') + 1));
+  std::string callee(ChildOf(module));
   if (std::isdigit(static_cast<unsigned char>(callee[0])) != 0) callee = "module";
   callee += '(';
   const size_t call = line.find(callee);

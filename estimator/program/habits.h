@@ -1,0 +1,16 @@
+// What is known of libraries and no file says.  Internal to the room program/.
+#pragma once
+
+#include <set>
+
+#include "estimator/graph/graph.h"
+
+namespace onnxfit {
+
+// Activations that do not work in place, though they could: in torchvision's
+// SqueezeExcitation (0.26, ops/misc.py) `activation` is made by torch.nn.ReLU() without
+// arguments.  Its children are called avgpool, fc1, fc2, activation and scale_activation.
+// O(nodes).
+std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph);
+
+}  // namespace onnxfit

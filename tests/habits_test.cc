@@ -1,0 +1,43 @@
+#include "estimator/program/habits.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+size_t Found(const std::string& body) {
+  return FindOutOfPlaceActivations(ParseGraph("n (float[4] x) => (float[4] y) { " + body + " }"))
+      .size();
+}
+
+TEST_CASE("torchvision's SqueezeExcitation is known by its children") {
+  CHECK(Found(R"(["/m/se/fc1/Neg"] a = Neg (x) ["/m/se/activation/Relu"] b = Relu (a)
+                 ["/m/se/scale_activation/Sigmoid"] y = Sigmoid (b))") == 1);
+  CHECK(Found(R"(["/m/block.1/activation/Relu"] b = Relu (x)
+                 ["/m/block.1/scale_activation/Sigmoid"] y = Sigmoid (b))") == 1);
+  CHECK(Found(R"(["/m/a/activation/Relu"] b = Relu (x)
+                 ["/m/b/scale_activation/Sigmoid"] y = Sigmoid (b))") == 0);
+  CHECK(Found(R"(["/m/se/activation/Elu"] b = Elu (x)
+                 ["/m/se/scale_activation/Sigmoid"] y = Sigmoid (b))") == 0);
+  CHECK(Found(R"(["/m/activation/Relu"] y = Relu (x))") == 0);
+}
+
+// Its ReLU could write over its input, and does not.
+TEST_CASE("what is known not to work in place does not") {
+  const auto trace = [](const std::string& module) {
+    return TraceText(R"(n (float[8, 4] x) => (float[8, 4] y) {
+                          ["/se/fc/Neg"] a = Neg (x) ["/se/)" +
+                         module + R"("] b = Relu (a)
+                          ["/se/scale_activation/Sigmoid"] y = Sigmoid (b) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(trace("activation/Relu").find("+b:128") != std::string::npos);
+  CHECK(trace("other/Relu").find("+b:128") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace onnxfit
