@@ -83,6 +83,17 @@ TEST_CASE("what an initializer is to training") {
        "parameters net.conv.weight net.conv_batch_norm.weight net.conv_batch_norm.bias buffers "
        "net.conv_batch_norm.running_mean net.conv_batch_norm.running_var "
        "net.conv_batch_norm.num_batches_tracked "},
+      {"one of equal values that the exporter kept is not used first where it is copied",
+       R"(net (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)
+          < float[2, 2, 1, 1] "onnx::Conv_7" = ["location": "none"], float[2] "b.bias" = {0, 0},
+            float[2, 2, 1, 1] "b.weight" = ["location": "none"] > {
+            "onnx::Conv_8" = Identity ("b.bias")
+            ["/net/conv/Conv"] h = Conv (x, "onnx::Conv_7", "onnx::Conv_8")
+            ["/net/b/Conv"] y = Conv (h, "b.weight", "b.bias")
+          })",
+       "parameters net.conv.weight net.conv_batch_norm.weight net.conv_batch_norm.bias b.weight "
+       "b.bias buffers net.conv_batch_norm.running_mean net.conv_batch_norm.running_var "
+       "net.conv_batch_norm.num_batches_tracked "},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);

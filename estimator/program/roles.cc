@@ -119,6 +119,7 @@ class RoleFinder {
 
   void IndexNode(int64_t index) {
     const Node& node = graph_.nodes[Index(index)];
+    if (!HasResult(node)) return;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       first_use_.try_emplace(node.inputs[i], index * kPlaces + static_cast<int64_t>(i));
     }
@@ -128,6 +129,12 @@ class RoleFinder {
     }
     if (IsHost(node)) return;
     for (const ValueId value : node.inputs) device_reads_.insert(value);
+  }
+
+  // False for what RestoreTensors has put aside.
+  static bool HasResult(const Node& node) {
+    return std::any_of(node.outputs.begin(), node.outputs.end(),
+                       [](ValueId value) { return value != kNoValue; });
   }
 
   // What only the inner nodes of a rewrite read does not exist in PyTorch.
