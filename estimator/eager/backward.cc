@@ -42,6 +42,7 @@ class Formulas {
                                         calls_.ScratchLabel(node_.call)));
         return;
       case Step::Type::kWorkspace:
+        if (!HasMadeGradient()) return;
         return calls_.TakeWorkspace(static_cast<Workspace>(step.index), Thread::kBackward);
       case Step::Type::kDropGradient:
         return machine_.Release(std::exchange(incoming_[0], kNoTensor));
@@ -50,6 +51,12 @@ class Formulas {
       case Step::Type::kEnd:
         return;
     }
+  }
+
+  // No product that is wanted so far, no workspace.
+  bool HasMadeGradient() const {
+    return std::any_of(gradients_.begin(), gradients_.end(),
+                       [](TensorId gradient) { return gradient != kNoTensor; });
   }
 
   // The types that tensors had when the call ran, under autocast too.
@@ -171,7 +178,7 @@ class Formulas {
   std::vector<TensorType> outputs_;  // the same
 };
 
-// A cast's gradient is cast back.
+// A cast's gradient is cast back, that of a multiple multiplied: one more tensor.
 std::vector<TensorId> GradientOfCast(CallTable& calls, GradNodeId id,
                                      const std::vector<TensorId>& incoming) {
   Machine& machine = calls.machine();

@@ -83,7 +83,8 @@ struct Step {
     kAux,           // auxiliary result `index`
     kGrad,          // gradient of input `index`, if it is wanted
     kScratch,       // lives until the call returns
-    kWorkspace,     // of a library: allocated at first use by this thread, never freed
+    kWorkspace,     // of a library: allocated at first use by this thread, never freed; in
+                    // backward only behind a gradient that is wanted
     kDropGradient,  // backward lets go of the incoming gradient before its end
   };
   Type type = Type::kEnd;
