@@ -88,7 +88,7 @@ TEST_CASE("all frames show the lines of every forward, fewer those of the innerm
 // The call after which name 1, which call 0 makes and call 1 reads, is dropped.
 int64_t DeathOfFirst(const std::vector<Line>& lines) {
   Program program = Forward(lines);
-  PlaceDeaths(program, Mode::kEval);
+  PlaceDeaths(program, /*hold_outputs=*/true);
   for (size_t i = 0; i < program.calls.size(); ++i) {
     for (const NameId name : program.calls[i].dies) {
       if (name == 1) return static_cast<int64_t>(i);

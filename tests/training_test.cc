@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/trace_helpers.h"
 
@@ -53,7 +54,7 @@ TEST_CASE("inference keeps nothing but the result") {
   CHECK(TraceText(kTwoLayers, settings) == R"(
 setup     +w1:128 +w2:64
 forward   +x:256 +labels:128 +h:512 +cuBLAS workspace:8519680 +a:512 -h +y:128 -a
-forward   +x:256 +labels:128 -x -labels +h:512 +a:512 -h +y:128 -y -a
+forward   +x:256 +labels:128 -x -labels +h:512 +a:512 -h +y:128 -a -y
 )");
 }
 
@@ -96,6 +97,87 @@ TEST_CASE("a call writes over an input that nobody reads, saved or holds") {
       forward.erase(at, workspace.size());
     }
     CHECK_MESSAGE(forward.starts_with(row.forward), text);
+  }
+}
+
+TEST_CASE("the loop may be written otherwise") {
+  struct Row {
+    const char* name;
+    LoopSettings loop;
+    const char* expected;  // in the trace of two steps
+  };
+  const Row rows[] = {
+      {"gradients go between forward and backward",
+       {.zero_grad = ZeroGrad::kBeforeBackward},
+       "-y -loss\nbackward  -w1.grad -w2.grad +loss.grad:4"},
+      {"gradients stay, later ones are added in place",
+       {.zero_grad = ZeroGrad::kKeep},
+       "+w2.grad:64 +a.grad:512 -y.grad -w2.grad +h.grad:512"},
+      {"the old outputs live until the model has returned, the new ones longer",
+       {.hold_outputs = true},
+       "forward   +x:256 +labels:128 -x -labels -w1.grad -w2.grad +h:512 +a:512 -h +y:128 -y "
+       "+log_probabilities:128 +loss:4 +loss.total_weight:4 -loss\n"},
+      {"batches wait on the device",
+       {.prefetch = 2},
+       "setup     +w1:128 +w2:64 +x:256 +labels:128 +x:256 +labels:128\n"
+       "forward   +x:256 +labels:128 +h:512"},
+      {"micro-batches: the loss is divided when the loss function has returned",
+       {.accumulate = 2},
+       "+loss.total_weight:4 -y +loss / micro-batches:4 -loss -loss / micro-batches\n"
+       "backward  +loss.grad:4 +loss.grad:4 +log_probabilities.grad:128 -loss.grad"},
+      {"micro-batches: no step between them, the second gradients are added in place",
+       {.accumulate = 2},
+       "+w1.grad:128 -h.grad -loss.grad\nforward   +x:256 +labels:128 -x -labels +h:512"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const std::string text = TraceText(kTwoLayers, {.optimizer = Optimizer::kSgd,
+                                                    .in_place = InPlaceUse::kNever,
+                                                    .loop = row.loop,
+                                                    .steps = 2});
+    CHECK_MESSAGE(text.find(row.expected) != std::string::npos, text);
+  }
+}
+
+TEST_CASE("what is frozen has no gradient, and a frozen beginning keeps nothing") {
+  struct Row {
+    std::vector<std::string> freeze;
+    const char* expected;  // in the trace of one step
+  };
+  const Row rows[] = {
+      // The product that is wanted takes the workspace.
+      {{"w1"},
+       "+y.grad:128 -log_probabilities.grad -log_probabilities +w2.grad:64 "
+       "+cuBLAS workspace:8519680 -y.grad -a -loss.grad\n"},
+      {{"w2"},
+       "+a.grad:512 +cuBLAS workspace:8519680 -y.grad +h.grad:512 -a.grad -a "
+       "+w1.grad:128 -h.grad -loss.grad\n"},
+      {{"w?"},
+       "+h:512 +cuBLAS workspace:8519680 +a:512 -h +y:128 -a +log_probabilities:128 +loss:4 "
+       "+loss.total_weight:4 -loss.total_weight -y -log_probabilities\nbackward \noptimizer\n"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.expected);
+    const std::string text = TraceText(kTwoLayers, {.optimizer = Optimizer::kSgd,
+                                                    .in_place = InPlaceUse::kNever,
+                                                    .freeze = row.freeze,
+                                                    .steps = 1});
+    CHECK_MESSAGE(text.find(row.expected) != std::string::npos, text);
+  }
+}
+
+// h is saved by the product that makes k: only when w2 is frozen may the sum take it.
+TEST_CASE("freezing does not make an operator work in place") {
+  const char* text = R"(net (float[4, 8] x) => (float[4, 8] y)
+    < float[8, 8] w1 = ["location": "none"], float[8, 8] w2 = ["location": "none"] > {
+      h = MatMul (x, w1)
+      k = MatMul (h, w2)
+      y = Add (h, k)
+    })";
+  for (const std::vector<std::string>& freeze : {{}, std::vector<std::string>{"w2"}}) {
+    CAPTURE(freeze.size());
+    const std::string trace = TraceText(text, {.freeze = freeze, .steps = 1});
+    CHECK_MESSAGE(trace.find("+k:128 +y:128") != std::string::npos, trace);
   }
 }
 

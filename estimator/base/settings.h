@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "estimator/base/tensor_type.h"
 
@@ -40,6 +41,10 @@ enum class InPlaceUse : uint8_t { kAuto, kNever };
 // Batch norms that an export for inference folded into convolutions: put back, or the
 // graph as it is.
 enum class BatchNormUse : uint8_t { kAuto, kKeep };
+
+// When optimizer.zero_grad() runs, and what it does: drops the gradients before the forward
+// pass or between it and backward, or keeps them as zeros (set_to_none=False).
+enum class ZeroGrad : uint8_t { kBeforeForward, kBeforeBackward, kKeep };
 
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
@@ -77,6 +82,10 @@ inline constexpr Spelling<InPlaceUse> kInPlaceUses[] = {{"auto", InPlaceUse::kAu
 inline constexpr Spelling<BatchNormUse> kBatchNormUses[] = {{"auto", BatchNormUse::kAuto},
                                                             {"keep", BatchNormUse::kKeep}};
 
+inline constexpr Spelling<ZeroGrad> kZeroGrads[] = {{"before-forward", ZeroGrad::kBeforeForward},
+                                                    {"before-backward", ZeroGrad::kBeforeBackward},
+                                                    {"keep", ZeroGrad::kKeep}};
+
 // The name of `value` in its table.  REQUIRES: it has a row.
 template <typename Enum>
 constexpr std::string_view NameOf(std::span<const Spelling<Enum>> table, Enum value) {
@@ -90,11 +99,20 @@ constexpr std::string_view ToString(Precision v) { return NameOf<Precision>(kPre
 constexpr std::string_view ToString(Optimizer v) { return NameOf<Optimizer>(kOptimizers, v); }
 constexpr std::string_view ToString(Mode v) { return NameOf<Mode>(kModes, v); }
 constexpr std::string_view ToString(Loss v) { return NameOf<Loss>(kLosses, v); }
+constexpr std::string_view ToString(ZeroGrad v) { return NameOf<ZeroGrad>(kZeroGrads, v); }
 
 // What a file may have lost and only its owner knows (--assume).
 struct Assumed {
   bool conv_bias = false;         // convolutions under folded batch norms had a bias
   bool in_place_dropout = false;  // nn.Dropout(inplace=True)
+};
+
+// How the training loop is written; eager/training.h has it in Python.
+struct LoopSettings {
+  ZeroGrad zero_grad = ZeroGrad::kBeforeForward;
+  bool hold_outputs = false;  // out = model(x); loss = f(out, y), instead of f(model(x), y)
+  int64_t prefetch = 0;       // batches on the device beyond the current one
+  int64_t accumulate = 1;     // micro-batches of the batch's size for one optimizer step
 };
 
 // The 16-bit type of autocast, kUndefined without it.
@@ -115,7 +133,9 @@ struct TrainingSettings {
   BatchNormUse batch_norm = BatchNormUse::kAuto;
   bool put_dropout_back = true;  // --dropout: where a module had it and the file lost it
   Assumed assumed = {};
-  int steps = 3;  // peaks settle with the third step
+  LoopSettings loop = {};
+  std::vector<std::string> freeze = {};  // globs: parameters that need no gradient
+  int steps = 3;                         // peaks settle with the third step
 };
 
 }  // namespace onnxfit

@@ -1,6 +1,8 @@
 #include "estimator/eager/forward.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "estimator/base/index.h"
@@ -24,7 +26,8 @@ Forward::Forward(CallTable& calls, const TrainingSettings& settings)
       machine_(calls.machine()),
       autocast_(calls, settings.precision),
       in_place_(settings.in_place),
-      names_(calls.program().values.size(), kNoTensor) {}
+      names_(calls.program().values.size(), kNoTensor),
+      overwrote_(calls.program().calls.size()) {}
 
 void Forward::Bind(NameId name, TensorId tensor) {
   const TensorId before = std::exchange(names_[Index(name)], tensor);
@@ -44,9 +47,23 @@ void Forward::BindParameter(int32_t index, TensorId tensor) {
   names_[Index(calls_.program().parameters[Index(index)])] = tensor;
 }
 
-void Forward::RunAll(bool grad) {
-  for (size_t i = 0; i < calls_.program().calls.size(); ++i) Run(static_cast<int32_t>(i), grad);
-  autocast_.Exit();
+void Forward::PlaceModel() {
+  const Program& program = calls_.program();
+  std::unordered_map<NameId, int32_t> trained;
+  for (size_t i = 0; i < program.parameters.size(); ++i) {
+    trained[program.parameters[i]] = static_cast<int32_t>(i);
+  }
+  const std::unordered_set<NameId> buffers(program.buffers.begin(), program.buffers.end());
+  for (const NameId name : program.placement) {
+    const Kind kind = buffers.contains(name) ? Kind::kBuffer : Kind::kParameter;
+    const TensorId tensor = machine_.New(calls_.TypeOf(name), calls_.NameLabel(name), kind);
+    const auto parameter = trained.find(name);
+    parameter == trained.end() ? Bind(name, tensor) : BindParameter(parameter->second, tensor);
+  }
+}
+
+void Forward::Run(size_t first, size_t last, bool grad) {
+  for (size_t i = first; i < last; ++i) Run(static_cast<int32_t>(i), grad);
 }
 
 void Forward::Run(int32_t index, bool grad) {
@@ -158,7 +175,8 @@ TensorId Forward::MakeOutput(int32_t index, size_t output, Frame& frame) {
   if (calls_.rule(index).alias != Alias::kNone && frame.inputs[0] != kNoTensor) {
     return MakeView(index, type, name, frame.inputs[0]);
   }
-  if (MayOverwrite(index, frame)) return Overwrite(index, frame);
+  overwrote_[Index(index)] = MayOverwrite(index, frame);
+  if (overwrote_[Index(index)]) return Overwrite(index, frame);
   return machine_.New(type, calls_.NameLabel(name));
 }
 
@@ -168,6 +186,7 @@ bool Forward::MayOverwrite(int32_t index, const Frame& frame) const {
   const InPlace in_place = calls_.rule(index).in_place;
   if (in_place == InPlace::kAlways) return true;
   if (in_place_ == InPlaceUse::kNever || in_place == InPlace::kNever) return false;
+  if (!in_place_plan_.empty() && !in_place_plan_[Index(index)]) return false;
   if (call.written_in_place == false) return false;
   const NameId name = call.inputs[0];
   if (name == kNoName || calls_.TypeOf(name) != calls_.TypeOf(call.outputs[0])) return false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
@@ -20,13 +21,22 @@ class Forward {
   // before is released afterwards, as in Python.
   void Bind(NameId name, TensorId tensor);
   TensorId Lookup(NameId name) const { return names_[Index(name)]; }
+  // What `name` holds, with the reference to it: kNoTensor, from now on too.
+  TensorId Take(NameId name) { return std::exchange(names_[Index(name)], kNoTensor); }
 
-  // The same for a parameter: a leaf that accumulates its gradient.
-  void BindParameter(int32_t index, TensorId tensor);
+  // model.to("cuda").  Those parameters that are trained become leaves that accumulate
+  // their gradients.
+  void PlaceModel();
 
-  // Runs every call, in the order of the program.  With `grad`, a node is made where a
-  // gradient is wanted.  At the end autocast exits.
-  void RunAll(bool grad);
+  // Runs the calls from `first` to before `last`, in the order of the program.  With `grad`,
+  // a node is made where a gradient is wanted.
+  void Run(size_t first, size_t last, bool grad);
+  void ExitAutocast() { autocast_.Exit(); }
+
+  // By call: whether it wrote over its input when it ran last.
+  const std::vector<bool>& overwrote() const { return overwrote_; }
+  // From now on only the calls of `plan` write over their input, where they may.
+  void PlanInPlace(std::vector<bool> plan) { in_place_plan_ = std::move(plan); }
 
  private:
   // The tensors of a call that is running.
@@ -39,6 +49,7 @@ class Forward {
     std::vector<TensorId> scratch;  // the same
   };
 
+  void BindParameter(int32_t index, TensorId tensor);
   void Run(int32_t index, bool grad);
   void Unbind(NameId name);
   Frame Enter(int32_t index, bool grad);
@@ -60,7 +71,9 @@ class Forward {
   Machine& machine_;
   Autocast autocast_;
   InPlaceUse in_place_;
-  std::vector<TensorId> names_;  // by name: what it holds, one reference
+  std::vector<TensorId> names_;      // by name: what it holds, one reference
+  std::vector<bool> overwrote_;      // by call
+  std::vector<bool> in_place_plan_;  // by call; empty: all of them
 };
 
 }  // namespace onnxfit

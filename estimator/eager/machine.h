@@ -39,7 +39,7 @@ struct Tensor {
 // What a call leaves for backward.
 struct GradNode {
   static constexpr int32_t kLeaf = -1;  // accumulates into a parameter
-  static constexpr int32_t kCast = -2;  // autocast's, before a call
+  static constexpr int32_t kCast = -2;  // autocast's, before a call; the loop's loss * number
 
   int32_t call = kLeaf;    // index of the call, or one of the two above
   int32_t parameter = -1;  // of a leaf: its index

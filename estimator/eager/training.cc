@@ -1,6 +1,7 @@
 #include "estimator/eager/training.h"
 
-#include <unordered_map>
+#include <algorithm>
+#include <queue>
 #include <utility>
 #include <vector>
 
@@ -8,10 +9,13 @@
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
 #include "estimator/eager/forward.h"
+#include "estimator/eager/in_place.h"
 #include "estimator/eager/optimizer_step.h"
 
 namespace onnxfit {
 namespace {
+
+using Batch = std::vector<TensorId>;  // by index into Program::inputs
 
 class Training {
  public:
@@ -22,61 +26,63 @@ class Training {
         calls_(program, machine_),
         forward_(calls_, settings),
         gradients_(program.parameters.size()),
-        optimizer_(calls_, settings, gradients_) {}
+        optimizer_(calls_, settings, gradients_) {
+    FindOutputs();
+    if (program.frozen.empty() || settings.mode == Mode::kEval) return;
+    forward_.PlanInPlace(FindInPlaceCalls(program, settings));
+  }
 
   void Run() {
     machine_.EnterPhase(0, Phase::kSetup);
-    PlaceModel();
+    forward_.PlaceModel();
     if (has_backward()) optimizer_.Construct();
+    for (int64_t i = 0; i < settings_.loop.prefetch; ++i) ahead_.push(NewBatch());
     for (int32_t step = 1; step <= settings_.steps; ++step) {
-      machine_.EnterPhase(step, Phase::kForward);
-      has_backward() ? TrainingStep(step) : InferenceStep();
+      has_backward() ? TrainingStep(step) : InferenceStep(step);
     }
   }
 
  private:
   bool has_backward() const { return settings_.mode == Mode::kTrain && program_.loss != kNoName; }
 
-  // model.to("cuda").
-  void PlaceModel() {
-    std::unordered_map<NameId, int32_t> parameters;
-    for (size_t i = 0; i < program_.parameters.size(); ++i) {
-      parameters[program_.parameters[i]] = static_cast<int32_t>(i);
-    }
-    for (const NameId name : program_.placement) {
-      const auto parameter = parameters.find(name);
-      if (parameter == parameters.end()) {
-        forward_.Bind(name, NewNamed(name, Kind::kBuffer));
-      } else {
-        forward_.BindParameter(parameter->second, NewNamed(name, Kind::kParameter));
+  // Those of the model's outputs that a call makes, and where the model's calls end: no
+  // call that leads to none of them is in the program.
+  void FindOutputs() {
+    const std::vector<NameId>& outputs = program_.outputs;
+    for (size_t i = 0; i < program_.calls.size(); ++i) {
+      for (const NameId name : program_.calls[i].outputs) {
+        if (std::find(outputs.begin(), outputs.end(), name) == outputs.end()) continue;
+        outputs_.push_back(name);
+        model_end_ = i + 1;
       }
     }
   }
 
   void TrainingStep(int32_t step) {
-    NewBatch();
-    gradients_.Clear(machine_);
-    forward_.RunAll(/*grad=*/true);
-    const TensorId loss = forward_.Lookup(program_.loss);
-    machine_.EnterPhase(step, Phase::kBackward);
-    const TensorId scaled = optimizer_.ScaleLoss();
-    if (machine_.tensor(loss).grad_fn.node != kNoGradNode) {
-      RunBackward(calls_, loss, gradients_);
+    for (int64_t i = 0; i < settings_.loop.accumulate; ++i) {
+      machine_.EnterPhase(step, Phase::kForward);
+      NextBatch();
+      if (i == 0) ZeroGradIf(ZeroGrad::kBeforeForward);
+      RunForward(/*grad=*/true);
+      machine_.EnterPhase(step, Phase::kBackward);
+      if (i == 0) ZeroGradIf(ZeroGrad::kBeforeBackward);
+      RunBackward();
     }
-    if (scaled != kNoTensor) machine_.Release(scaled);
     machine_.EnterPhase(step, Phase::kOptimizer);
     optimizer_.Run();
   }
 
-  void InferenceStep() {
-    NewBatch();
-    forward_.RunAll(/*grad=*/false);
+  void InferenceStep(int32_t step) {
+    machine_.EnterPhase(step, Phase::kForward);
+    NextBatch();
+    RunForward(/*grad=*/false);
   }
 
   // All of the new batch is there before the names of the old one are bound again.
-  void NewBatch() {
-    std::vector<TensorId> batch;
-    for (const NameId name : program_.inputs) batch.push_back(NewNamed(name, Kind::kInput));
+  void NextBatch() {
+    ahead_.push(NewBatch());
+    const Batch batch = std::move(ahead_.front());
+    ahead_.pop();
     for (size_t i = 0; i < batch.size(); ++i) {
       machine_.Retain(batch[i]);
       forward_.Bind(program_.inputs[i], batch[i]);
@@ -84,8 +90,77 @@ class Training {
     for (const TensorId old : std::exchange(batch_, batch)) machine_.Release(old);
   }
 
-  TensorId NewNamed(NameId name, Kind kind) {
-    return machine_.New(program_.values[Index(name)].type, calls_.NameLabel(name), kind);
+  Batch NewBatch() {
+    Batch batch;
+    for (const NameId name : program_.inputs) {
+      batch.push_back(machine_.New(calls_.TypeOf(name), calls_.NameLabel(name), Kind::kInput));
+    }
+    return batch;
+  }
+
+  // With set_to_none=False the gradients stay, wherever the loop zeroes them.
+  void ZeroGradIf(ZeroGrad place) {
+    if (settings_.loop.zero_grad == place) gradients_.Clear(machine_);
+  }
+
+  // out = model(x); loss = loss_function(out, y).  What `out` held before lives until the
+  // model has returned.
+  void RunForward(bool grad) {
+    std::vector<TensorId> old;
+    for (const NameId name : outputs_) old.push_back(forward_.Take(name));
+    forward_.Run(0, model_end_, grad);
+    for (const TensorId tensor : old) {
+      if (tensor != kNoTensor) machine_.Release(tensor);
+    }
+    forward_.Run(model_end_, program_.calls.size(), grad);
+    if (grad) BindLoss();
+    forward_.ExitAutocast();
+  }
+
+  // loss = … [/ accumulate]
+  void BindLoss() {
+    TensorId loss = forward_.Lookup(program_.loss);
+    machine_.Retain(loss);
+    if (!IsHeldOutput(program_.loss)) machine_.Release(forward_.Take(program_.loss));
+    if (settings_.loop.accumulate > 1) {
+      const TensorId mean = NewScalar(machine_.tensor(loss).dtype, "loss / micro-batches");
+      FollowFrom(loss, mean);
+      machine_.Release(std::exchange(loss, mean));
+    }
+    const TensorId old = std::exchange(loss_, loss);
+    if (old != kNoTensor) machine_.Release(old);
+  }
+
+  bool IsHeldOutput(NameId name) const {
+    return settings_.loop.hold_outputs &&
+           std::find(outputs_.begin(), outputs_.end(), name) != outputs_.end();
+  }
+
+  TensorId NewScalar(DType dtype, const char* name) {
+    return machine_.New({dtype, {}}, machine_.AddLabel(name), Kind::kActivation);
+  }
+
+  // `multiple` is `tensor` times a number: its gradient becomes another scalar.
+  void FollowFrom(TensorId tensor, TensorId multiple) {
+    const Edge source = machine_.tensor(tensor).grad_fn;
+    if (source.node == kNoGradNode) return;
+    const GradNodeId node = machine_.NewNode({.call = GradNode::kCast,
+                                              .cast_name = program_.loss,
+                                              .next = {source},
+                                              .saved = {},
+                                              .input_dtypes = {machine_.tensor(tensor).dtype}});
+    machine_.SetGradFn(multiple, {node, 0});
+  }
+
+  // scaler.scale(loss).backward()
+  void RunBackward() {
+    const TensorId scaled = optimizer_.ScaleLoss();
+    if (scaled != kNoTensor) FollowFrom(loss_, scaled);
+    const TensorId root = scaled == kNoTensor ? loss_ : scaled;
+    if (machine_.tensor(root).grad_fn.node != kNoGradNode) {
+      onnxfit::RunBackward(calls_, root, gradients_);
+    }
+    if (scaled != kNoTensor) machine_.Release(scaled);
   }
 
   const Program& program_;
@@ -95,7 +170,11 @@ class Training {
   Forward forward_;
   ParameterGradients gradients_;
   OptimizerStep optimizer_;
-  std::vector<TensorId> batch_;  // what the loop's x and y hold
+  std::vector<NameId> outputs_;
+  size_t model_end_ = 0;       // the loss's calls begin here
+  std::queue<Batch> ahead_;    // on the device before the loop takes them
+  Batch batch_;                // what the loop's x and y hold
+  TensorId loss_ = kNoTensor;  // what its loss holds
 };
 
 }  // namespace

@@ -9,14 +9,27 @@ namespace onnxfit {
 
 // What settings.steps steps of this loop ask of memory:
 //   for step in range(steps):
-//       x, y = a new batch on the device         # the old one lives until rebound
-//       optimizer.zero_grad()                     # set_to_none
-//       loss = loss_function(model(x), y)         # nothing else keeps the logits
+//       x, y = a new batch on the device          # the old one lives until rebound
+//       optimizer.zero_grad()                      # set_to_none
+//       loss = loss_function(model(x), y)          # nothing else keeps the logits
 //       loss.backward()
 //       optimizer.step()
-// or, in eval, with no_grad(): x = a new batch; y = model(x), the old y alive until then.
+// or, in eval, with no_grad(): x = a new batch; out = model(x), the old out alive until then.
+// settings.loop changes it to:
+//   ahead = [prefetch batches on the device]       # with the current one, on one stream
+//   for step in range(steps):
+//       for i in range(accumulate):
+//           ahead.append(a new batch on the device); x, y = ahead.pop(0)
+//           if i == 0: optimizer.zero_grad()       # before-forward, or keep: in place
+//           out = model(x)                         # hold_outputs; else no name keeps it
+//           loss = loss_function(out, y) / accumulate
+//           if i == 0: optimizer.zero_grad()       # before-backward
+//           loss.backward()                        # gradients add up in place
+//       optimizer.step()
+// Division and names that the settings do not ask for are not there.  Figures "after
+// forward" and "after backward" are those of a step's last micro-batch.
 // At the end of the trace what a process still holds is live: parameters, buffers, the
-// last batch, gradients, optimizer state, the loss, workspaces.
+// last batches, gradients, optimizer state, the loss, held outputs, workspaces.
 // Throws Error where a size needs more than 63 bits.
 // O(steps × calls × log calls).
 Trace RunTraining(const Program& program, const TrainingSettings& settings);

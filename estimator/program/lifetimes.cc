@@ -122,26 +122,27 @@ class Lifetimes {
 };
 
 // The module's own tensors and what the loop keeps.
-std::vector<bool> HeldNames(const Program& program, Mode mode) {
+std::vector<bool> HeldNames(const Program& program, bool hold_outputs) {
   std::vector<bool> held(program.values.size());
   const auto hold = [&](const std::vector<NameId>& names) {
     for (const NameId name : names) held[Index(name)] = true;
   };
   hold(program.parameters);
+  hold(program.frozen);
   hold(program.buffers);
-  if (mode == Mode::kEval) hold(program.outputs);
+  if (hold_outputs) hold(program.outputs);
   if (program.loss != kNoName) held[Index(program.loss)] = true;
   return held;
 }
 
 }  // namespace
 
-void PlaceDeaths(Program& program, Mode mode) {
+void PlaceDeaths(Program& program, bool hold_outputs) {
   if (program.calls.empty()) return;
   Lifetimes lifetimes(program);
   lifetimes.FollowStatements();
   for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
-  lifetimes.Place(HeldNames(program, mode));
+  lifetimes.Place(HeldNames(program, hold_outputs));
 }
 
 }  // namespace onnxfit

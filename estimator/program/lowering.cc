@@ -7,6 +7,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
+#include "estimator/program/freeze.h"
 #include "estimator/program/habits.h"
 #include "estimator/program/placement.h"
 #include "estimator/program/scopes.h"
@@ -57,9 +58,16 @@ void Lowering::AddModuleTensors(const Roles& roles) {
     }
     return name;
   };
-  for (const ModuleTensor& parameter : roles.parameters) {
-    program_.parameters.push_back(add(parameter));
+  const std::vector<bool> frozen = FindFrozen(graph_, roles, settings_.freeze);
+  for (size_t i = 0; i < frozen.size(); ++i) {
+    const ModuleTensor& parameter = roles.parameters[i];
+    (frozen[i] ? program_.frozen : program_.parameters).push_back(add(parameter));
     if (parameter.value != kNoValue) is_parameter_[Index(parameter.value)] = true;
+  }
+  if (!program_.frozen.empty() && trains()) {
+    program_.assumptions.push_back(fmt::format(
+        "{} of {} parameters are frozen; batch norms among their layers still run in training mode",
+        program_.frozen.size(), frozen.size()));
   }
   for (const FoldedBatchNorm& folded : roles.folded) {
     folded_[&graph_.nodes[Index(folded.convolution)]] = &folded;
@@ -73,13 +81,13 @@ void Lowering::AddModuleTensors(const Roles& roles) {
   PlaceModule();
 }
 
-// A module lists its parameters before its buffers.
+// A module lists its parameters before its buffers, and there is no other value yet.
 void Lowering::PlaceModule() {
-  std::vector<NameId> tensors = program_.parameters;
-  tensors.insert(tensors.end(), program_.buffers.begin(), program_.buffers.end());
   std::vector<std::string> names;
-  for (const NameId tensor : tensors) names.push_back(program_.values[Index(tensor)].name);
-  for (const size_t i : PlacementOrder(names)) program_.placement.push_back(tensors[i]);
+  for (const ProgramValue& value : program_.values) names.push_back(value.name);
+  for (const size_t i : PlacementOrder(names)) {
+    program_.placement.push_back(static_cast<NameId>(i));
+  }
 }
 
 void Lowering::AddInputs() {

@@ -63,7 +63,9 @@ void WarnIfNotTrainable(Program& program, const TrainingSettings& settings) {
       program.parameters.begin(), program.parameters.end(),
       [reached = ReachedBy(program, program.loss)](NameId name) { return !reached[Index(name)]; }));
   if (program.parameters.empty()) {
-    program.warnings.push_back({warning::kNotTrainable, "the model has no parameters to train"});
+    program.warnings.push_back({warning::kNotTrainable, program.frozen.empty()
+                                                            ? "the model has no parameters to train"
+                                                            : "all parameters are frozen"});
   } else if (unreached > 0) {
     program.warnings.push_back(
         {warning::kNotTrainable,
@@ -107,7 +109,7 @@ Program BuildProgram(const Graph& graph, const ExporterMetadata& metadata, const
   }
   Program program = lowering.TakeProgram();
   DropUnread(program);
-  PlaceDeaths(program, settings.mode);
+  PlaceDeaths(program, settings.mode == Mode::kEval || settings.loop.hold_outputs);
   WarnIfNotTrainable(program, settings);
   return program;
 }

@@ -47,12 +47,13 @@ struct AtenCall {
 
 struct Program {
   std::vector<ProgramValue> values;
-  std::vector<NameId> parameters;  // in the order in which the optimizer sees them
+  std::vector<NameId> parameters;  // trained, in the order in which the optimizer sees them
+  std::vector<NameId> frozen;      // need no gradient (settings.freeze)
   std::vector<NameId> buffers;
-  std::vector<NameId> placement;  // both, in the order of model.to("cuda")
+  std::vector<NameId> placement;  // all three, in the order of model.to("cuda")
   std::vector<NameId> inputs;     // a new batch each step, labels last
   std::vector<AtenCall> calls;    // forward, then the loss
-  std::vector<NameId> outputs;    // of the model; in eval the loop holds them
+  std::vector<NameId> outputs;    // of the model; the loop may hold them
   NameId loss = kNoName;          // kNoName: nothing to train
   std::vector<std::string> assumptions;
   std::vector<std::string> notes;  // what recovery did, for -v
@@ -60,7 +61,8 @@ struct Program {
 };
 
 // Lowers each node to the calls that PyTorch would run.  Host arithmetic is dropped.
-// Throws Error where settings.loss_output names no output.  O(nodes).
+// Throws Error where settings.loss_output names no output or a glob of settings.freeze no
+// parameter.  O(nodes).
 Program BuildProgram(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
                      const Roles& roles, const TrainingSettings& settings);
 

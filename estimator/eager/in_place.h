@@ -1,0 +1,17 @@
+// Which calls write over their input.
+#pragma once
+
+#include <vector>
+
+#include "estimator/base/settings.h"
+#include "estimator/program/program.h"
+
+namespace onnxfit {
+
+// By call: whether it writes over its input in training when nothing is frozen.  Files do
+// not say what works in place, so it is taken to wherever it is legal; but a model's code
+// does not change when a part of it is frozen, and what then keeps nothing would make more
+// of it legal.  REQUIRES: settings.mode is kTrain.  O(calls).
+std::vector<bool> FindInPlaceCalls(const Program& program, const TrainingSettings& settings);
+
+}  // namespace onnxfit
