@@ -71,6 +71,9 @@ std::string Choices(const Spelling<Enum> (&table)[size]) {
   return text;
 }
 
+// Of one step: each one is run.
+constexpr int64_t kMostBatches = 1024;
+
 std::vector<Flag> RunFlags() {
   const Options standard;
   const TrainingSettings& settings = standard.request.settings;
@@ -111,6 +114,28 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.in_place = ParseChoice(t, kInPlaceUses);
        }},
+      {"--zero-grad", "", "Z", kGroup, Choices(kZeroGrads) + " (set_to_none=False)",
+       ToString(settings.loop.zero_grad),
+       [](const Typed& t, Options& o) {
+         o.request.settings.loop.zero_grad = ParseChoice(t, kZeroGrads);
+       }},
+      {"--hold-outputs", "", "", kGroup, "the loop keeps the model's outputs in a name", "",
+       [](const Typed& t, Options& o) { o.request.settings.loop.hold_outputs = ParseSwitch(t); }},
+      {"--prefetch", "", "N", kGroup, "batches on the device beyond the current one", "0",
+       [](const Typed& t, Options& o) {
+         o.request.settings.loop.prefetch = ParseWhole(t, 0, kMostBatches);
+       }},
+      {"--accumulate", "", "N", kGroup, "micro-batches of --batch for one optimizer step", "1",
+       [](const Typed& t, Options& o) {
+         o.request.settings.loop.accumulate = ParseWhole(t, 1, kMostBatches);
+       }},
+      {"--freeze", "", "GLOB", kGroup, "parameters without gradient, such as layer1.*; repeatable",
+       "",
+       [](const Typed& t, Options& o) {
+         SetText(t, "names of parameters such as layer1.*",
+                 o.request.settings.freeze.emplace_back());
+       },
+       true},
       {"--overhead", "", "SIZE", kGroup, "CUDA context and kernels, such as 450MiB; 0 is allowed",
        "the card's",
        [](const Typed& t, Options& o) { o.request.overhead_bytes = ParseBytes(t.text, t.place); }},

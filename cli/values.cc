@@ -62,15 +62,17 @@ void Refuse(const Typed& typed, std::string_view expected) {
                .hint = ListHint(typed.text)});
 }
 
-int64_t ParseWhole(const Typed& typed, int64_t least) {
-  const std::string expected = fmt::format("a whole number from {}", least);
+int64_t ParseWhole(const Typed& typed, int64_t least, int64_t most) {
+  const bool is_bounded = most < std::numeric_limits<int64_t>::max();
+  const std::string expected =
+      fmt::format("a whole number from {}{}", least, is_bounded ? fmt::format(" to {}", most) : "");
   if (!IsDigits(typed.text)) Refuse(typed, expected);
   int64_t number = 0;
   const char* end = typed.text.data() + typed.text.size();
   if (std::from_chars(typed.text.data(), end, number).ec != std::errc()) {
-    Refuse(typed, "a whole number below 2^63");
+    Refuse(typed, is_bounded ? expected : "a whole number below 2^63");
   }
-  if (number < least) Refuse(typed, expected);
+  if (number < least || number > most) Refuse(typed, expected);
   return number;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,8 +34,9 @@ std::string OneOf(std::span<const std::string_view> names);
 
 [[noreturn]] void Refuse(const Typed& typed, std::string_view expected);
 
-// A whole number from `least`, in decimal digits alone.
-int64_t ParseWhole(const Typed& typed, int64_t least);
+// A whole number from `least` to `most`, in decimal digits alone.
+int64_t ParseWhole(const Typed& typed, int64_t least,
+                   int64_t most = std::numeric_limits<int64_t>::max());
 
 // NAME=N, N from 1; NAME may hold "=".
 std::pair<std::string, int64_t> ParseDim(const Typed& typed);

@@ -60,22 +60,48 @@ TEST_CASE("without flags there are the defaults") {
 }
 
 TEST_CASE("every flag reaches its place") {
-  const Options options = Parse({"estimate",    "-b",
-                                 "32",          "--dim",
-                                 "seq=512",     "--dim=past=3",
-                                 "--shape",     "ids=2x512",
-                                 "-pbf16",      "-o",
-                                 "sgd",         "--mode",
-                                 "eval",        "--loss",
-                                 "mse",         "--loss-output",
-                                 "logits",      "--overhead",
-                                 "450MiB",      "-f",
-                                 "json",        "--output",
-                                 "o.json",      "--force",
-                                 "-n",          "3",
-                                 "-q",          "-v",
-                                 "--ascii",     "--color=always",
-                                 "--exit-zero", "m.onnx"});
+  const Options options = Parse({"estimate",
+                                 "-b",
+                                 "32",
+                                 "--dim",
+                                 "seq=512",
+                                 "--dim=past=3",
+                                 "--shape",
+                                 "ids=2x512",
+                                 "-pbf16",
+                                 "-o",
+                                 "sgd",
+                                 "--mode",
+                                 "eval",
+                                 "--loss",
+                                 "mse",
+                                 "--loss-output",
+                                 "logits",
+                                 "--overhead",
+                                 "450MiB",
+                                 "-f",
+                                 "json",
+                                 "--output",
+                                 "o.json",
+                                 "--force",
+                                 "-n",
+                                 "3",
+                                 "-q",
+                                 "-v",
+                                 "--ascii",
+                                 "--color=always",
+                                 "--exit-zero",
+                                 "--zero-grad",
+                                 "keep",
+                                 "--hold-outputs",
+                                 "--prefetch",
+                                 "2",
+                                 "--accumulate",
+                                 "4",
+                                 "--freeze",
+                                 "layer1.*",
+                                 "--freeze=*.bias",
+                                 "m.onnx"});
   CHECK(options.model == "m.onnx");
   CHECK(options.request.binding.batch == 32);
   CHECK(options.request.binding.dims == std::map<std::string, int64_t>{{"past", 3}, {"seq", 512}});
@@ -95,6 +121,11 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.text.ascii);
   CHECK(options.color == ColorMode::kAlways);
   CHECK(options.exit_zero);
+  CHECK(options.request.settings.loop.zero_grad == ZeroGrad::kKeep);
+  CHECK(options.request.settings.loop.hold_outputs);
+  CHECK(options.request.settings.loop.prefetch == 2);
+  CHECK(options.request.settings.loop.accumulate == 4);
+  CHECK(options.request.settings.freeze == std::vector<std::string>{"layer1.*", "*.bias"});
 }
 
 TEST_CASE("the model may stand anywhere") {
@@ -166,6 +197,17 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "--assume: expected conv-bias=yes, in-place-dropout=yes, or the same with no, found "
        "'bias=yes'"},
       {{"m", "--in-place", "maybe"}, "--in-place: expected auto or never, found 'maybe'"},
+      {{"m", "--zero-grad", "none"},
+       "--zero-grad: expected before-forward, before-backward or keep, found 'none'"},
+      {{"m", "--hold-outputs=maybe"}, "--hold-outputs: expected yes or no, found 'maybe'"},
+      {{"m", "--prefetch", "-1"}, "--prefetch: expected a whole number from 0 to 1024, found '-1'"},
+      {{"m", "--prefetch", "99999999999999999999"},
+       "--prefetch: expected a whole number from 0 to 1024, found '99999999999999999999'"},
+      {{"m", "--accumulate", "0"},
+       "--accumulate: expected a whole number from 1 to 1024, found '0'"},
+      {{"m", "--accumulate", "1025"},
+       "--accumulate: expected a whole number from 1 to 1024, found '1025'"},
+      {{"m", "--freeze"}, "--freeze: expected names of parameters such as layer1.*, found nothing"},
       {{"m", "--batch-norm", "fold"}, "--batch-norm: expected auto or keep, found 'fold'"},
       {{"m", "-o", "adamv"},
        "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, lion or "

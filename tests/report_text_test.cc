@@ -92,6 +92,18 @@ Warnings
 )");
 }
 
+TEST_CASE("what of the loop is not the default stands below the answer") {
+  Estimate estimate = SampleEstimate();
+  estimate.settings.loop = {
+      .zero_grad = ZeroGrad::kKeep, .hold_outputs = true, .prefetch = 2, .accumulate = 4};
+  estimate.settings.freeze = {"layer1.*", "*.bias"};
+  const std::vector<std::string> lines = Lines(ToText(estimate, {}));
+  CHECK(lines[1] ==
+        "with zero-grad keep, hold-outputs, prefetch 2, accumulate 4, freeze layer1.*,");
+  CHECK(lines[2] == "     freeze *.bias");
+  CHECK(lines[3].empty());
+}
+
 TEST_CASE("ASCII, colours and fewer rows") {
   Estimate e = SampleEstimate();
   e.model.path = "modèles/lenet.onnx";

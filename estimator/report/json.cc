@@ -22,15 +22,28 @@ Json ModelJson(const ModelSummary& model) {
           {"buffer_bytes", model.buffer_bytes}};
 }
 
+// What is not the default.
+void PutLoop(Json& object, const TrainingSettings& settings) {
+  const LoopSettings& loop = settings.loop;
+  const LoopSettings standard;
+  if (loop.zero_grad != standard.zero_grad) object["zero_grad"] = ToString(loop.zero_grad);
+  if (loop.hold_outputs) object["hold_outputs"] = true;
+  if (loop.prefetch != standard.prefetch) object["prefetch"] = loop.prefetch;
+  if (loop.accumulate != standard.accumulate) object["accumulate"] = loop.accumulate;
+  if (!settings.freeze.empty()) object["freeze"] = settings.freeze;
+}
+
 Json SettingsJson(const Estimate& estimate) {
   const TrainingSettings& settings = estimate.settings;
-  return {{"batch", estimate.batch},
-          {"dims", Json(estimate.dims)},
-          {"precision", ToString(settings.precision)},
-          {"optimizer", ToString(settings.optimizer)},
-          {"mode", ToString(settings.mode)},
-          {"loss", ToString(settings.loss)},
-          {"framework", estimate.framework}};
+  Json json = {{"batch", estimate.batch},
+               {"dims", Json(estimate.dims)},
+               {"precision", ToString(settings.precision)},
+               {"optimizer", ToString(settings.optimizer)},
+               {"mode", ToString(settings.mode)},
+               {"loss", ToString(settings.loss)},
+               {"framework", estimate.framework}};
+  PutLoop(json, settings);
+  return json;
 }
 
 Json PeakJson(const Estimate& estimate) {

@@ -55,6 +55,26 @@ std::string Headline(const Page& page) {
   return page.Cut(path, room) + ", " + settings + answer + '\n';
 }
 
+// What of the loop is not the default: "with accumulate 4, freeze layer1.*".
+std::string LoopLine(const Page& page) {
+  const TrainingSettings& settings = page.estimate.settings;
+  const LoopSettings& loop = settings.loop;
+  const LoopSettings standard;
+  std::vector<std::string> items;
+  if (loop.zero_grad != standard.zero_grad) {
+    items.push_back(fmt::format("zero-grad {}", ToString(loop.zero_grad)));
+  }
+  if (loop.hold_outputs) items.emplace_back("hold-outputs");
+  if (loop.prefetch != standard.prefetch)
+    items.push_back(fmt::format("prefetch {}", loop.prefetch));
+  if (loop.accumulate != standard.accumulate) {
+    items.push_back(fmt::format("accumulate {}", loop.accumulate));
+  }
+  for (const std::string& glob : settings.freeze) items.push_back(fmt::format("freeze {}", glob));
+  if (items.empty()) return "";
+  return Wrap("with ", page.Shown(fmt::format("{}", fmt::join(items, ", "))));
+}
+
 // --- Where the bytes go -----------------------------------------------------------------
 
 // The rows that are not empty, largest first, and whatever they leave of the total.
@@ -306,7 +326,7 @@ std::string ToText(const Estimate& estimate, const TextOptions& options) {
   const Page page = {estimate, options, options.ascii ? kAsciiGlyphs : kUnicodeGlyphs};
   std::string text = Headline(page);
   if (!options.quiet) {
-    text += Breakdown(page) + Totals(page) + Steps(page) + Largest(page) +
+    text += LoopLine(page) + Breakdown(page) + Totals(page) + Steps(page) + Largest(page) +
             Bullets(page, "Assumptions", estimate.assumptions) + WarningLines(page);
     if (options.verbose) text += Details(page);
   }
