@@ -14,10 +14,12 @@ backward and step; of an inference, the peaks alone.
 
 import argparse
 import csv
+import functools
 import json
 import lzma
 import os
 import re
+import shlex
 import statistics
 import subprocess
 import sys
@@ -31,7 +33,7 @@ ROOT = HERE.parent.parent
 EXPECTED = HERE / "expected.csv"
 PEAKS = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
 AFTER = ["after_forward", "after_backward", "after_step"]
-KEY = ["model", "kind", "batch", "precision", "optimizer", "mode", "given"]
+KEY = ["model", "kind", "batch", "precision", "optimizer", "mode", "flags", "given"]
 COLUMNS = KEY + ["exact", "allocated", "reserved", "figures_off"]
 # What these files have lost and only their owner knows: the flags that say it.
 GIVEN = [
@@ -44,10 +46,15 @@ GIVEN = [
 LOSES_NOTHING = {"train", "dynamo-raw"}  # exports in training mode
 
 
+@functools.cache
 def truths():
-    """Every run that PyTorch made: settings and figures."""
-    with lzma.open(HERE / "data/truth.json.xz", "rt") as file:
-        return json.load(file)
+    """Every run that PyTorch made: settings and figures.  `flags`, such as "--accumulate 2",
+    are those of onnxfit that ask for the loop that was run."""
+    runs = []
+    for path in sorted((HERE / "data").glob("truth*.json.xz")):
+        with lzma.open(path, "rt") as file:
+            runs += json.load(file)
+    return [{"flags": "", **run} for run in runs]
 
 
 def unpack_models(folder):
@@ -70,7 +77,7 @@ def given_flags(model, kind):
 def estimate(binary, path, truth, flags):
     command = [binary, str(path), "-b", str(truth["batch"]), "-p", truth["precision"],
                "-o", truth["optimizer"], "--mode", truth["mode"], "--format", "json", "-n", "0",
-               *flags]
+               *shlex.split(truth["flags"]), *flags]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                             timeout=120)
     if result.returncode != 0:
@@ -102,13 +109,19 @@ def measure(binary, path, kind, truth, given):
     return row
 
 
+def is_run(model, kind, truth):
+    """Exports for inference have lost names that --freeze asks for."""
+    return truth["model"] == model and (not truth["flags"] or kind in LOSES_NOTHING)
+
+
 def matches(args, model, kind, truth):
     return ((not args.model or re.search(args.model, model))
             and (not args.kind or args.kind == kind)
             and (not args.batch or args.batch == truth["batch"])
             and (not args.precision or args.precision == truth["precision"])
             and (not args.optimizer or args.optimizer == truth["optimizer"])
-            and (not args.mode or args.mode == truth["mode"]))
+            and (not args.mode or args.mode == truth["mode"])
+            and (not args.flags or re.search(args.flags, truth["flags"])))
 
 
 def measure_all(args):
@@ -116,7 +129,7 @@ def measure_all(args):
         paths = unpack_models(folder)
         jobs = [(path, kind, truth, given) for (model, kind), path in paths.items()
                 for truth in truths() for given in (False, True)
-                if truth["model"] == model and matches(args, model, kind, truth)]
+                if is_run(model, kind, truth) and matches(args, model, kind, truth)]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return list(pool.map(lambda job: measure(args.binary, *job), jobs))
 
@@ -134,7 +147,8 @@ def print_rows(rows):
         cells = [f"{row[name]:+d} {percent(row, name):+.2f}%" for name in PEAKS]
         print(f"{row['model']:16} {row['kind']:10} {row['batch']:5} {row['precision']:5} "
               f"{row['optimizer']:8} {row['mode']:5} {row['exact_true']:14d} {cells[0]:>18} "
-              f"{cells[1]:>18} {cells[2]:>18}  {row['figures_off']}/{row['figures']}")
+              f"{cells[1]:>18} {cells[2]:>18}  {row['figures_off']}/{row['figures']}"
+              f"  {row['flags']}")
 
 
 def percentile(values, share):
@@ -145,6 +159,8 @@ def percentile(values, share):
 def group_of(row):
     if row["mode"] == "eval":
         return "inference"
+    if row["flags"]:
+        return "training, other loops"
     return "training" if row["kind"] in LOSES_NOTHING else "training, export for inference"
 
 
@@ -223,6 +239,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=str(ROOT / "build/release/onnxfit"))
     parser.add_argument("--model", help="a regular expression")
+    parser.add_argument("--flags", help="the same, of the loop's")
     parser.add_argument("--batch", type=int)
     for name in ["kind", "precision", "optimizer", "mode"]:
         parser.add_argument(f"--{name}")

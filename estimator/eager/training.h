@@ -16,7 +16,7 @@ namespace onnxfit {
 //       optimizer.step()
 // or, in eval, with no_grad(): x = a new batch; out = model(x), the old out alive until then.
 // settings.loop changes it to:
-//   ahead = [prefetch batches on the device]       # with the current one, on one stream
+//   ahead = [prefetch batches on the device]       # copied on the loop's own stream
 //   for step in range(steps):
 //       for i in range(accumulate):
 //           ahead.append(a new batch on the device); x, y = ahead.pop(0)
