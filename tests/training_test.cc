@@ -166,6 +166,48 @@ TEST_CASE("what is frozen has no gradient, and a frozen beginning keeps nothing"
   }
 }
 
+// Steps of a batch norm's backward: the gradients of x, weight and bias, [2, 2, 4, 4] and [2].
+TEST_CASE("cuDNN's batch norm makes all gradients, and drops what nobody wants") {
+  struct Row {
+    std::vector<std::string> freeze;
+    Precision precision;
+    const char* expected;
+  };
+  const Row rows[] = {
+      {{"w"}, Precision::kFp32, "+h.grad:256 +g.grad:8 +b.grad:8 -h.grad -y.grad"},
+      {{"w", "g"}, Precision::kFp32, "+h.grad:256 +g.grad:8 +b.grad:8 -h.grad -g.grad -y.grad"},
+      {{"g", "b"}, Precision::kFp32, "+h.grad:256 +g.grad:8 +b.grad:8 -g.grad -b.grad -y.grad"},
+      {{"w", "g"}, Precision::kBf16, "+b.grad:4 -y.grad"},  // not cuDNN's
+      {{"w", "g"}, Precision::kFp16, "+b.grad:4 -y.grad"},  // nor with a weight of 16 bits
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.expected);
+    const std::string text = TraceText(
+        R"(net (float[2, 2, 4, 4] x) => (float[2, 2, 4, 4] y)
+           < float[2, 2, 1, 1] w = ["location": "none"], float[2] g = ["location": "none"],
+             float[2] b = ["location": "none"], float[2] m = {0, 0}, float[2] v = {1, 1} > {
+             h = Conv (x, w)
+             y = BatchNormalization (h, g, b, m, v)
+           })",
+        {.precision = row.precision,
+         .optimizer = Optimizer::kSgd,
+         .freeze = row.freeze,
+         .steps = 1});
+    CHECK_MESSAGE(text.find(row.expected) != std::string::npos, text);
+  }
+}
+
+TEST_CASE("prelu makes both gradients in the output's shape") {
+  const std::string text = TraceText(
+      R"(net (float[4, 8] x) => (float[4, 8] y)
+         < float[8, 8] w = ["location": "none"], float[8] s = ["location": "none"] > {
+           h = MatMul (x, w)
+           y = PRelu (h, s)
+         })",
+      {.optimizer = Optimizer::kSgd, .freeze = {"s"}, .steps = 1});
+  CHECK_MESSAGE(text.find("+h.grad:128 +s.grad:128 -s.grad -y.grad") != std::string::npos, text);
+}
+
 // h is saved by the product that makes k: only when w2 is frozen may the sum take it.
 TEST_CASE("freezing does not make an operator work in place") {
   const char* text = R"(net (float[4, 8] x) => (float[4, 8] y)

@@ -38,6 +38,7 @@ class Formulas {
       case Step::Type::kGrad:
         return MakeIfWanted(static_cast<size_t>(step.index));
       case Step::Type::kScratch:
+        if (step.index >= 0 && !IsWanted(static_cast<size_t>(step.index))) return;
         scratch_.push_back(machine_.New(step.scratch({Inputs(), Outputs(), call_.ints}),
                                         calls_.ScratchLabel(node_.call)));
         return;
@@ -82,9 +83,23 @@ class Formulas {
     return outputs_;
   }
 
+  bool IsWanted(size_t input) const {
+    return input < gradients_.size() && node_.next[input].node != kNoGradNode;
+  }
+
   void MakeIfWanted(size_t input) {
-    if (input >= gradients_.size() || node_.next[input].node == kNoGradNode) return;
-    gradients_[input] = Make(input);
+    if (IsWanted(input)) {
+      gradients_[input] = Make(input);
+    } else if (IsMadeAnyway(input)) {
+      scratch_.push_back(Make(input));
+    }
+  }
+
+  bool IsMadeAnyway(size_t input) {
+    return rule_.makes_all_gradients != nullptr && input < call_.inputs.size() &&
+           call_.inputs[input] != kNoName &&
+           GradientOf(rule_, static_cast<int>(input)).form != Gradient::Form::kNone &&
+           rule_.makes_all_gradients({Inputs(), Outputs(), call_.ints});
   }
 
   TensorId Make(size_t input) {

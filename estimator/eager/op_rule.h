@@ -66,6 +66,7 @@ struct CallTypes {
 };
 
 using TypeFunction = TensorType (*)(const CallTypes&);
+using TypePredicate = bool (*)(const CallTypes&);
 
 // A tensor that a call makes and the graph does not show: a mask, indices, statistics.
 struct AuxTensor {
@@ -82,7 +83,7 @@ struct Step {
     kOut,           // output `index`
     kAux,           // auxiliary result `index`
     kGrad,          // gradient of input `index`, if it is wanted
-    kScratch,       // lives until the call returns
+    kScratch,       // lives until the call returns; `index` as in ScratchWith
     kWorkspace,     // of a library: allocated at first use by this thread, never freed; in
                     // backward only behind a gradient that is wanted
     kDropGradient,  // backward lets go of the incoming gradient before its end
@@ -95,7 +96,11 @@ struct Step {
 constexpr Step MakeOut(int i) { return {Step::Type::kOut, static_cast<int8_t>(i), nullptr}; }
 constexpr Step MakeAux(int i) { return {Step::Type::kAux, static_cast<int8_t>(i), nullptr}; }
 constexpr Step MakeGrad(int i) { return {Step::Type::kGrad, static_cast<int8_t>(i), nullptr}; }
-constexpr Step Scratch(TypeFunction type) { return {Step::Type::kScratch, 0, type}; }
+constexpr Step Scratch(TypeFunction type) { return {Step::Type::kScratch, -1, type}; }
+// Only where the gradient of input `i` is wanted.
+constexpr Step ScratchWith(int i, TypeFunction type) {
+  return {Step::Type::kScratch, static_cast<int8_t>(i), type};
+}
 constexpr Step DropGradient() { return {Step::Type::kDropGradient, 0, nullptr}; }
 constexpr Step Uses(Workspace workspace) {
   return {Step::Type::kWorkspace, static_cast<int8_t>(workspace), nullptr};
@@ -134,6 +139,9 @@ struct OpRule {
   bool variadic = false;          // every input is as input 0: its gradient, its reads
   bool keeps_everything = false;  // saves all inputs and outputs: an operator we do not know
   std::array<Gradient, 5> gradients = {};
+  // Whether one kernel makes all gradients: those that nobody wants die when it has run.  Of
+  // calls with one output.
+  TypePredicate makes_all_gradients = nullptr;
   std::array<AuxTensor, 3> aux = {};
   std::array<Step, 8> forward = {};   // empty: outputs, then auxiliary results
   std::array<Step, 8> backward = {};  // empty: gradients in the order of inputs

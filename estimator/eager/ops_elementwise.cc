@@ -57,7 +57,8 @@ constexpr OpRule kRules[] = {
     {.name = "erf", .gradients = {Reads(In(0))}},
     {.name = "abs", .gradients = {Reads(In(0))}},
     {.name = "prelu",
-     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))}},
+     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
+     .makes_all_gradients = [](const CallTypes&) { return true; }},
 
     {.name = "where",
      .promotes = true,

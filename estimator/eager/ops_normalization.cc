@@ -29,10 +29,26 @@ TensorType PerGroup(const CallTypes& call) {
   return {x.dtype, {x.dims.empty() ? 1 : x.dims[0], call.ints.empty() ? 1 : call.ints[0]}};
 }
 
+TensorType PerGroupInFp32(const CallTypes& call) {
+  TensorType type = PerGroup(call);
+  type.dtype = StatisticsType(type.dtype);
+  return type;
+}
+
 TensorType PerSampleChannel(const CallTypes& call) {
   const TensorType& x = call.inputs[0];
   if (x.dims.size() < 2) return PerChannel(call);
   return {StatisticsType(x.dtype), {x.dims[0], x.dims[1]}};
+}
+
+// Whether cuDNN runs it, whose backward makes all three gradients.  Source: _select_batch_
+// norm_backend of aten/src/ATen/native/Normalization.cpp, pytorch v2.6.0; torch 2.11 events.
+bool RunsOnCudnn(const CallTypes& call) {
+  constexpr int64_t kMostSamples = 880801;
+  const TensorType& x = call.inputs[0];
+  const bool has_kernel = x.dtype == DType::kFloat16 ? call.inputs[1].dtype == DType::kFloat32
+                                                     : x.dtype != DType::kBFloat16;
+  return has_kernel && x.dims.size() > 2 && x.dims[0] <= kMostSamples;
 }
 
 // One formula makes all three gradients, so it keeps the same whichever is wanted.
@@ -42,6 +58,7 @@ constexpr OpRule kRules[] = {
     // x, weight, bias.  Running statistics exist already.
     {.name = "batch_norm",
      .gradients = {kBackward, kBackward, kBackward},
+     .makes_all_gradients = RunsOnCudnn,
      .aux = {{{"save_mean", PerChannel}, {"save_invstd", PerChannel}}}},
     {.name = "layer_norm",
      .autocast = AutocastPolicy::kFp32,
@@ -55,8 +72,8 @@ constexpr OpRule kRules[] = {
      .forward = {MakeOut(0), MakeAux(0), MakeAux(1), Scratch(PerSampleChannel),
                  Scratch(PerSampleChannel)},
      .backward = {MakeGrad(0), MakeGrad(1), MakeGrad(2), Scratch(PerSampleChannel),
-                  Scratch(PerSampleChannel), Scratch(PerSampleChannel), Scratch(PerGroup),
-                  Scratch(PerGroup)}},
+                  Scratch(PerSampleChannel), ScratchWith(0, PerGroupInFp32),
+                  ScratchWith(0, PerGroupInFp32), ScratchWith(0, PerSampleChannel)}},
     // With a fixed mean and variance nothing is computed, and nothing but the input kept.
     {.name = "batch_norm_inference", .gradients = {Reads(In(1)), Reads(In(0)), Reads({})}},
     {.name = "softmax", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
