@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "estimator/memory/allocator_conf.h"
 #include "estimator/memory/segment_source.h"
 #include "estimator/memory/trace.h"
 
@@ -40,9 +41,10 @@ class Allocator {
 std::unique_ptr<Allocator> NewExactAllocator();
 
 // PyTorch's policy: 512-byte blocks cut from segments of 2 MiB, 20 MiB or a multiple of
-// 2 MiB (c10/cuda/CUDACachingAllocator.cpp, 2.6 to 2.11).  When `source` is full, segments
-// that are free as a whole go back to it, then it is asked once more.  One stream.  Alloc
-// and Free are O(log n) in the number of free blocks.  `source` must outlive it.
-std::unique_ptr<Allocator> NewCachingAllocator(SegmentSource& source);
+// 2 MiB (c10/cuda/CUDACachingAllocator.cpp, 2.6 to 2.11), or as `conf` says.  When `source`
+// is full, what is free as a whole goes back to it, then it is asked once more.  One stream.
+// Alloc and Free are O(log n) in the number of free blocks.  `source` must outlive it.
+std::unique_ptr<Allocator> NewCachingAllocator(SegmentSource& source,
+                                               const AllocatorConf& conf = {});
 
 }  // namespace onnxfit

@@ -1,68 +1,61 @@
-// PyTorch's CUDACachingAllocator with its default configuration: reference tree v2.6.0,
-// c10/cuda/CUDACachingAllocator.cpp (function names below); the same rules and constants up
-// to 2.11.
+// PyTorch's CUDACachingAllocator: reference tree v2.6.0, c10/cuda/CUDACachingAllocator.cpp
+// (function names below); the same rules and constants up to 2.11.
+#include <algorithm>
+#include <bit>
 #include <cassert>
-#include <set>
-#include <tuple>
+#include <iterator>
+#include <memory>
 #include <vector>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/memory/allocator.h"
+#include "estimator/memory/block_list.h"
+#include "estimator/memory/segments.h"
 
 namespace onnxfit {
 namespace {
 
-constexpr int64_t kMinBlockBytes = 512;            // kMinBlockSize
-constexpr int64_t kSmallBytes = 1 * kMiB;          // kSmallSize: up to this, the small pool
-constexpr int64_t kSmallSegmentBytes = 2 * kMiB;   // kSmallBuffer
-constexpr int64_t kLargeSegmentBytes = 20 * kMiB;  // kLargeBuffer
-constexpr int64_t kMinLargeBytes = 10 * kMiB;      // kMinLargeAlloc: from this, its own segment
-constexpr int64_t kRoundLargeBytes = 2 * kMiB;     // kRoundLarge
+constexpr int64_t kMinBlockBytes = 512;  // kMinBlockSize
+
+// The steps between two powers of 2 that a request of `bytes` is rounded up to.
+int64_t DivisionsFor(int64_t bytes, const AllocatorConf& conf) {
+  const auto size_class = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(bytes / kMiB)));
+  const size_t index = size_class == 0 ? 0 : size_class - 1;
+  return conf.roundup_divisions[std::min(index, conf.roundup_divisions.size() - 1)];
+}
 
 // round_size: what a request occupies at least.
-int64_t BlockBytes(int64_t bytes) {
-  return bytes < kMinBlockBytes ? kMinBlockBytes : RoundUp(bytes, kMinBlockBytes);
+int64_t BlockBytes(int64_t bytes, const AllocatorConf& conf) {
+  if (bytes < kMinBlockBytes) return kMinBlockBytes;
+  const int64_t divisions = DivisionsFor(bytes, conf);
+  const bool in_steps = divisions > 1 && bytes / kMinBlockBytes >= divisions;
+  if (!in_steps) return RoundUp(bytes, kMinBlockBytes);
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes)));
+  return RoundUp(bytes, power / divisions);
 }
-
-// get_allocation_size: what is asked of the card when no free block fits.
-int64_t SegmentBytes(int64_t block_bytes) {
-  if (block_bytes <= kSmallBytes) return kSmallSegmentBytes;
-  if (block_bytes < kMinLargeBytes) return kLargeSegmentBytes;
-  return RoundUp(block_bytes, kRoundLargeBytes);
-}
-
-using BlockId = int32_t;
-constexpr BlockId kNoBlock = -1;
-
-// A piece of a segment.  Neighbours are linked in order of offset.
-struct Block {
-  int32_t segment = 0;  // segments are numbered as they are made
-  int64_t offset = 0;
-  int64_t bytes = 0;
-  BlockId previous = kNoBlock;
-  BlockId next = kNoBlock;
-  bool is_small = false;
-  bool is_free = false;
-};
 
 class CachingAllocator : public Allocator {
  public:
-  explicit CachingAllocator(SegmentSource& source) : source_(source) {}
+  CachingAllocator(SegmentSource& source, const AllocatorConf& conf)
+      : conf_(conf),
+        limit_bytes_(LimitOf(conf, source)),
+        segments_(conf.expandable_segments ? NewExpandableSegments(blocks_, source, conf_)
+                                           : NewFixedSegments(blocks_, source, conf_)) {}
 
   bool Alloc(BufferId buffer, int64_t bytes) override {
     Owned& owned = OwnedOf(buffer);
     assert(!owned.live);
     owned = {.block = kNoBlock, .requested_bytes = bytes, .live = true};
     if (bytes == 0) return true;
-    const int64_t block_bytes = BlockBytes(bytes);
+    const int64_t block_bytes = BlockBytes(bytes, conf_);
     owned.block = TakeFree(block_bytes);
-    if (owned.block == kNoBlock) owned.block = NewSegment(block_bytes);
+    if (owned.block == kNoBlock) owned.block = TakeNew(block_bytes);
     owned.live = owned.block != kNoBlock;
     if (!owned.live) return false;
     Split(owned.block, block_bytes);
     stats_.requested_bytes = CheckedAdd(stats_.requested_bytes, bytes);
-    stats_.allocated_bytes = CheckedAdd(stats_.allocated_bytes, At(owned.block).bytes);
+    stats_.allocated_bytes = CheckedAdd(stats_.allocated_bytes, blocks_.At(owned.block).bytes);
     return true;
   }
 
@@ -72,10 +65,8 @@ class CachingAllocator : public Allocator {
     owned.live = false;
     if (owned.block == kNoBlock) return;
     stats_.requested_bytes -= owned.requested_bytes;
-    stats_.allocated_bytes -= At(owned.block).bytes;
-    const BlockId merged = MergeWithNeighbours(owned.block);
-    At(merged).is_free = true;
-    PoolOf(merged).insert(KeyOf(merged));
+    stats_.allocated_bytes -= blocks_.At(owned.block).bytes;
+    blocks_.MakeFree(blocks_.Merge(owned.block));
   }
 
   AllocatorStats stats() const override { return stats_; }
@@ -87,11 +78,16 @@ class CachingAllocator : public Allocator {
     bool live = false;
   };
 
-  // Best fit: the smallest free block, then the oldest segment, then the lowest offset.
-  using Key = std::tuple<int64_t, int32_t, int64_t, BlockId>;
-  using Pool = std::set<Key>;
+  // setMemoryFraction: what may be reserved.
+  static int64_t LimitOf(const AllocatorConf& conf, const SegmentSource& source) {
+    if (conf.memory_fraction >= 1) return AllocatorConf::kUnlimited;
+    return ShareOf(conf.memory_fraction, source.total_bytes());
+  }
 
-  Block& At(BlockId id) { return blocks_[Index(id)]; }
+  // As PyTorch computes it, in doubles.
+  static int64_t ShareOf(double share, int64_t bytes) {
+    return static_cast<int64_t>(share * static_cast<double>(bytes));
+  }
 
   Owned& OwnedOf(BufferId buffer) {
     const auto index = static_cast<size_t>(buffer);
@@ -99,121 +95,91 @@ class CachingAllocator : public Allocator {
     return owned_[index];
   }
 
-  Pool& PoolOf(BlockId id) { return At(id).is_small ? small_ : large_; }
-
-  Key KeyOf(BlockId id) {
-    const Block& block = At(id);
-    return {block.bytes, block.segment, block.offset, id};
-  }
-
-  BlockId NewBlock(const Block& block) {
-    if (unused_.empty()) {
-      blocks_.push_back(block);
-      return static_cast<BlockId>(blocks_.size() - 1);
-    }
-    const BlockId id = unused_.back();
-    unused_.pop_back();
-    At(id) = block;
-    return id;
-  }
-
   // get_free_block: the best fit among free blocks, taken out of its pool.
   BlockId TakeFree(int64_t block_bytes) {
-    Pool& pool = block_bytes <= kSmallBytes ? small_ : large_;
-    const auto found = pool.lower_bound({block_bytes, -1, -1, kNoBlock});
-    if (found == pool.end()) return kNoBlock;
-    const BlockId id = std::get<3>(*found);
-    pool.erase(found);
-    At(id).is_free = false;
+    Pool& pool = blocks_.PoolFor(IsSmall(block_bytes));
+    ++pool.searches;
+    auto found = pool.cached.lower_bound({.bytes = block_bytes});
+    if (found == pool.cached.end()) return kNoBlock;
+    if (conf_.expandable_segments) found = LeastExpandable(pool, found);
+    const BlockId id = found->id;
+    if (IsRefused(block_bytes, blocks_.At(id).bytes)) return kNoBlock;
+    blocks_.Take(id);
     return id;
   }
 
-  // alloc_block, with release_cached_blocks before the second try.  kNoBlock: full.
-  BlockId NewSegment(int64_t block_bytes) {
-    const int64_t bytes = SegmentBytes(block_bytes);
-    if (!source_.Take(segments_, bytes)) {
+  // A block that can grow counts as large as it can become, so that holes are filled first.
+  Pool::Blocks::iterator LeastExpandable(Pool& pool, Pool::Blocks::iterator found) {
+    for (auto next = std::next(found); next != pool.cached.end(); found = next++) {
+      if (ExpandedBytes(next->id) >= ExpandedBytes(found->id)) break;
+    }
+    return found;
+  }
+
+  int64_t ExpandedBytes(BlockId id) {
+    const Block& block = blocks_.At(id);
+    const bool grows = block.next != kNoBlock && !blocks_.At(block.next).is_mapped;
+    return block.bytes + (grows ? blocks_.At(block.next).bytes : 0);
+  }
+
+  // Blocks that are never split are for requests of about their size.
+  bool IsRefused(int64_t block_bytes, int64_t found_bytes) const {
+    if (found_bytes < conf_.max_split_bytes) return false;
+    return block_bytes < conf_.max_split_bytes ||
+           found_bytes - block_bytes >= conf_.max_non_split_rounding_bytes;
+  }
+
+  // malloc, where no free block fits: new memory, with the ways to make room for it.
+  // kNoBlock: full.
+  BlockId TakeNew(int64_t block_bytes) {
+    if (CollectsGarbage()) {
+      segments_->CollectGarbage(ShareOf(conf_.garbage_collection_threshold, limit_bytes_));
+    }
+    BlockId id = New(block_bytes);
+    if (id == kNoBlock && segments_->ReleaseOversize(block_bytes)) id = New(block_bytes);
+    if (id == kNoBlock) {
       ++stats_.retries;
-      ReleaseCached(large_);
-      ReleaseCached(small_);
-      if (!source_.Take(segments_, bytes)) return kNoBlock;
+      segments_->ReleaseCached();
+      id = New(block_bytes);
     }
-    stats_.reserved_bytes = CheckedAdd(stats_.reserved_bytes, bytes);
-    return NewBlock(
-        {.segment = segments_++, .bytes = bytes, .is_small = block_bytes <= kSmallBytes});
-  }
-
-  // Gives back the segments of `pool` that are one free block.
-  void ReleaseCached(Pool& pool) {
-    for (auto entry = pool.begin(); entry != pool.end();) {
-      const BlockId id = std::get<3>(*entry);
-      const Block& block = At(id);
-      const bool is_whole = block.previous == kNoBlock && block.next == kNoBlock;
-      if (!is_whole) {
-        ++entry;
-        continue;
-      }
-      source_.GiveBack(block.segment, block.bytes);
-      stats_.reserved_bytes -= block.bytes;
-      unused_.push_back(id);
-      entry = pool.erase(entry);
-    }
-  }
-
-  // should_split, alloc_found_block: gives the tail back, unless it is too small to be
-  // of use; a large block then keeps up to 1 MiB more than was asked for.
-  void Split(BlockId id, int64_t block_bytes) {
-    const int64_t tail_bytes = At(id).bytes - block_bytes;
-    const bool worth_it = At(id).is_small ? tail_bytes >= kMinBlockBytes : tail_bytes > kSmallBytes;
-    if (!worth_it) return;
-    Block tail = At(id);
-    tail.offset += block_bytes;
-    tail.bytes = tail_bytes;
-    tail.previous = id;
-    tail.is_free = true;
-    const BlockId tail_id = NewBlock(tail);
-    if (tail.next != kNoBlock) At(tail.next).previous = tail_id;
-    At(id).next = tail_id;
-    At(id).bytes = block_bytes;
-    PoolOf(tail_id).insert(KeyOf(tail_id));
-  }
-
-  // try_merge_blocks with the block before, then with the one behind.
-  BlockId MergeWithNeighbours(BlockId id) {
-    const BlockId previous = At(id).previous;
-    if (previous != kNoBlock && At(previous).is_free) {
-      Absorb(previous, id);
-      id = previous;
-    }
-    const BlockId next = At(id).next;
-    if (next != kNoBlock && At(next).is_free) Absorb(id, next);
+    stats_.reserved_bytes = segments_->reserved_bytes();
     return id;
   }
 
-  // `front` grows by its neighbour `back`; a free one of the two leaves its pool.
-  void Absorb(BlockId front, BlockId back) {
-    if (At(front).is_free) PoolOf(front).erase(KeyOf(front));
-    if (At(back).is_free) PoolOf(back).erase(KeyOf(back));
-    At(front).is_free = false;
-    At(front).bytes += At(back).bytes;
-    At(front).next = At(back).next;
-    if (At(front).next != kNoBlock) At(At(front).next).previous = front;
-    unused_.push_back(back);
+  bool CollectsGarbage() const {
+    return conf_.garbage_collection_threshold > 0 && conf_.memory_fraction < 1;
   }
 
-  SegmentSource& source_;
-  std::vector<Block> blocks_;
-  std::vector<BlockId> unused_;  // ids of blocks that were merged away
-  std::vector<Owned> owned_;     // by BufferId
-  Pool small_;
-  Pool large_;
-  int32_t segments_ = 0;
+  // alloc_block: the limit counts a whole segment, also where only pages of one are taken.
+  BlockId New(int64_t block_bytes) {
+    const int64_t left_bytes = limit_bytes_ - segments_->reserved_bytes();
+    if (SegmentBytes(block_bytes, conf_) > left_bytes) return kNoBlock;
+    return segments_->New(block_bytes);
+  }
+
+  // should_split, alloc_found_block: gives the tail back, unless it is too small to be of
+  // use; a large block then keeps up to 1 MiB more than was asked for.
+  void Split(BlockId id, int64_t block_bytes) {
+    const Block& block = blocks_.At(id);
+    const int64_t tail_bytes = block.bytes - block_bytes;
+    const bool worth_it = block.is_small || conf_.expandable_segments
+                              ? tail_bytes >= kMinBlockBytes
+                              : block_bytes < conf_.max_split_bytes && tail_bytes > kSmallBytes;
+    if (worth_it) blocks_.MakeFree(blocks_.SplitTail(id, block_bytes));
+  }
+
+  const AllocatorConf conf_;
+  const int64_t limit_bytes_;
+  BlockList blocks_;
+  std::unique_ptr<Segments> segments_;
+  std::vector<Owned> owned_;  // by BufferId
   AllocatorStats stats_;
 };
 
 }  // namespace
 
-std::unique_ptr<Allocator> NewCachingAllocator(SegmentSource& source) {
-  return std::make_unique<CachingAllocator>(source);
+std::unique_ptr<Allocator> NewCachingAllocator(SegmentSource& source, const AllocatorConf& conf) {
+  return std::make_unique<CachingAllocator>(source, conf);
 }
 
 }  // namespace onnxfit

@@ -7,9 +7,10 @@
 
 namespace onnxfit {
 
-CardRun RunOnCard(const Trace& trace, int64_t capacity_bytes) {
-  const auto source = NewCountingSource(capacity_bytes);
-  const auto allocator = NewCachingAllocator(*source);
+CardRun RunOnCard(const Trace& trace, int64_t capacity_bytes, const AllocatorConf& conf,
+                  int64_t held_bytes) {
+  const auto source = NewCountingSource(capacity_bytes, held_bytes);
+  const auto allocator = NewCachingAllocator(*source, conf);
   CardRun run = {.fits = true};
   Event phase;
   int32_t at = -1;

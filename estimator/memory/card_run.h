@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "estimator/memory/allocator_conf.h"
 #include "estimator/memory/trace.h"
 
 namespace onnxfit {
@@ -20,7 +21,9 @@ struct CardRun {
 
 // Plays `trace` through PyTorch's caching allocator with `capacity_bytes` for segments,
 // until the first allocation that fails even after cached segments were given back.
-// O(events × log).
-CardRun RunOnCard(const Trace& trace, int64_t capacity_bytes);
+// `held_bytes` is what others hold of the card, the context above all: a memory fraction
+// is one of both together.  O(events × log).
+CardRun RunOnCard(const Trace& trace, int64_t capacity_bytes, const AllocatorConf& conf = {},
+                  int64_t held_bytes = 0);
 
 }  // namespace onnxfit

@@ -21,13 +21,19 @@ void Raise(Peak& peak, const Peak& other) {
   peak.reserved_bytes = std::max(peak.reserved_bytes, other.reserved_bytes);
 }
 
+// No share of an endless card is a limit.
+AllocatorConf WithoutLimit(AllocatorConf conf) {
+  conf.memory_fraction = 1;
+  return conf;
+}
+
 // First pass: what is held after every event; where the peak is.
 class Measure {
  public:
-  explicit Measure(const Trace& trace)
+  Measure(const Trace& trace, const AllocatorConf& conf)
       : trace_(trace),
         source_(NewCountingSource(kEndless)),
-        allocator_(NewCachingAllocator(*source_)) {}
+        allocator_(NewCachingAllocator(*source_, WithoutLimit(conf))) {}
 
   // Fills everything of `timeline` but what is alive at the peak.  Returns how many
   // events lead up to the peak.
@@ -151,9 +157,9 @@ void NoteDeaths(const Trace& trace, size_t count, std::vector<LiveBuffer>& live)
 
 }  // namespace
 
-Timeline Replay(const Trace& trace) {
+Timeline Replay(const Trace& trace, const AllocatorConf& conf) {
   Timeline timeline;
-  const size_t count = Measure(trace).Run(timeline);
+  const size_t count = Measure(trace, conf).Run(timeline);
   timeline.live_at_peak = LiveAfter(trace, count);
   NoteDeaths(trace, count, timeline.live_at_peak);
   for (const LiveBuffer& live : timeline.live_at_peak) {

@@ -49,8 +49,9 @@ struct Timeline {
   std::array<int64_t, kKinds> bytes_by_kind = {};  // adds up to exact_at_peak
 };
 
-// Replays `trace` through the caching allocator on an endless card.
+// Replays `trace` through the caching allocator on an endless card, where limits and
+// garbage collection have no effect.
 // Throws Error where a sum needs more than 63 bits.  O(events × log).
-Timeline Replay(const Trace& trace);
+Timeline Replay(const Trace& trace, const AllocatorConf& conf = {});
 
 }  // namespace onnxfit

@@ -1,0 +1,90 @@
+// The blocks of a caching allocator: pieces of segments, and which of them are free.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
+
+namespace onnxfit {
+
+using BlockId = int32_t;
+inline constexpr BlockId kNoBlock = -1;
+
+inline constexpr int64_t kSmallBytes = 1 * kMiB;  // kSmallSize
+
+// Whether a block of this size belongs to the small pool.
+constexpr bool IsSmall(int64_t block_bytes) { return block_bytes <= kSmallBytes; }
+
+// A piece of a segment.  Neighbours are linked in order of offset.
+struct Block {
+  int32_t segment = 0;  // segments are numbered as they are made
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  BlockId previous = kNoBlock;
+  BlockId next = kNoBlock;
+  bool is_small = false;  // its pool
+  bool is_free = false;   // in its pool, for anyone to take
+  bool is_mapped = true;  // has memory; else it is addresses alone (expandable segments)
+  int64_t freed_at = 0;   // how many searches its pool had seen when it became free
+};
+
+// The free blocks of small or of large requests.
+struct Pool {
+  // Best fit: the smallest block, then the oldest segment, then the lowest offset.
+  struct Key {
+    int64_t bytes = 0;
+    int32_t segment = -1;
+    int64_t offset = -1;
+    BlockId id = kNoBlock;
+
+    bool operator<(const Key& other) const {
+      return std::tie(bytes, segment, offset, id) <
+             std::tie(other.bytes, other.segment, other.offset, other.id);
+    }
+  };
+  using Blocks = std::set<Key>;
+
+  Blocks cached;         // with memory
+  Blocks unmapped;       // without, in order of address: the size in their key is 0
+  int64_t searches = 0;  // for a free block
+};
+
+class BlockList {
+ public:
+  Block& At(BlockId id) { return blocks_[Index(id)]; }
+
+  Pool& PoolFor(bool is_small) { return is_small ? small_ : large_; }
+
+  // A new block, in no pool.
+  BlockId Add(const Block& block);
+
+  // Forgets a block that is in no pool and has no neighbours.
+  void Drop(BlockId id) { unused_.push_back(id); }
+
+  // Puts a block into its pool, and takes it out.
+  void MakeFree(BlockId id);
+  void Take(BlockId id);
+
+  // Cuts a block that is in no pool after its first `bytes`.  Returns the rest, in no pool.
+  BlockId SplitTail(BlockId id, int64_t bytes);
+
+  // try_merge_blocks: joins a block that is in no pool with its free neighbours that have
+  // memory as it has, or have none as it has none.  Returns the whole, in no pool.
+  BlockId Merge(BlockId id);
+
+ private:
+  bool CanJoin(BlockId id, BlockId neighbour);
+  void Absorb(BlockId front, BlockId back);
+  Pool::Blocks& SetOf(const Block& block);
+
+  std::vector<Block> blocks_;
+  std::vector<BlockId> unused_;  // ids of blocks that are no more
+  Pool small_;
+  Pool large_;
+};
+
+}  // namespace onnxfit
