@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "cli/alloc_conf.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 
@@ -136,6 +137,9 @@ std::vector<Flag> RunFlags() {
                  o.request.settings.freeze.emplace_back());
        },
        true},
+      {"--alloc-conf", "", "CONF", kGroup,
+       "as PYTORCH_ALLOC_CONF, such as expandable_segments:True", "",
+       [](const Typed& t, Options& o) { o.request.alloc_conf = ParseAllocConf(t); }},
       {"--overhead", "", "SIZE", kGroup, "CUDA context and kernels, such as 450MiB; 0 is allowed",
        "the card's",
        [](const Typed& t, Options& o) { o.request.overhead_bytes = ParseBytes(t.text, t.place); }},

@@ -1,14 +1,14 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "cli/alloc_conf.h"
 #include "estimator/base/bytes.h"
 #include "estimator/memory/allocator.h"
+#include "tests/slow_allocator.h"
 
 namespace onnxfit {
 namespace {
@@ -45,9 +45,11 @@ const Vector kVectors[] = {
     {"nothing asked, nothing held", {0}, 0, 0},
 };
 
-AllocatorStats Play(const std::vector<int64_t>& script) {
+AllocatorConf Conf(const std::string& text) { return ParseAllocConf({"", text}).conf; }
+
+AllocatorStats Play(const std::vector<int64_t>& script, const AllocatorConf& conf = {}) {
   const auto source = NewCountingSource(kEndless);
-  const auto allocator = NewCachingAllocator(*source);
+  const auto allocator = NewCachingAllocator(*source, conf);
   BufferId next = 1;
   for (const int64_t step : script) {
     if (step < 0) {
@@ -68,117 +70,94 @@ TEST_CASE("the caching allocator rounds, splits and merges as PyTorch does") {
   }
 }
 
-// The same rules, written slowly: every segment is a list of pieces, every search looks
-// at all of them.
-class SlowAllocator {
- public:
-  void Alloc(int buffer, int64_t bytes) {
-    requested_ += bytes;
-    sizes_[buffer] = bytes;
-    if (bytes == 0) return;
-    const int64_t need = std::max<int64_t>(512, (bytes + 511) / 512 * 512);
-    const bool small = need <= kMiB;
-    Place best = {-1, -1, 0};
-    for (int s = 0; s < static_cast<int>(segments_.size()); ++s) {
-      if (segments_[static_cast<size_t>(s)].small != small) continue;
-      const auto& pieces = segments_[static_cast<size_t>(s)].pieces;
-      for (int p = 0; p < static_cast<int>(pieces.size()); ++p) {
-        const Piece& piece = pieces[static_cast<size_t>(p)];
-        if (piece.buffer != kFree || piece.bytes < need) continue;
-        if (best.segment < 0 || piece.bytes < best.bytes) best = {s, p, piece.bytes};
-      }
-    }
-    if (best.segment < 0) best = AddSegment(need, small);
-    auto& pieces = segments_[static_cast<size_t>(best.segment)].pieces;
-    const int64_t tail = best.bytes - need;
-    const bool split = small ? tail >= 512 : tail > kMiB;
-    pieces[static_cast<size_t>(best.piece)] = {buffer, split ? need : best.bytes};
-    if (split) pieces.insert(pieces.begin() + best.piece + 1, {kFree, tail});
-  }
-
-  void Free(int buffer) {
-    requested_ -= sizes_.at(buffer);
-    sizes_.erase(buffer);
-    for (Segment& segment : segments_) {
-      for (Piece& piece : segment.pieces) {
-        if (piece.buffer == buffer) piece.buffer = kFree;
-      }
-      std::vector<Piece> merged;
-      for (const Piece& piece : segment.pieces) {
-        if (!merged.empty() && merged.back().buffer == kFree && piece.buffer == kFree) {
-          merged.back().bytes += piece.bytes;
-        } else {
-          merged.push_back(piece);
-        }
-      }
-      segment.pieces = merged;
-    }
-  }
-
-  AllocatorStats stats() const {
-    AllocatorStats stats = {.requested_bytes = requested_};
-    for (const Segment& segment : segments_) {
-      for (const Piece& piece : segment.pieces) {
-        stats.reserved_bytes += piece.bytes;
-        if (piece.buffer != kFree) stats.allocated_bytes += piece.bytes;
-      }
-    }
-    return stats;
-  }
-
- private:
-  static constexpr int kFree = -1;
-  struct Piece {
-    int buffer;
-    int64_t bytes;
+TEST_CASE("options change what is rounded, split and taken") {
+  const Vector vectors[] = {
+      {"roundup_power2_divisions:4", {1200 * kKiB}, 1280 * kKiB, 20 * kMiB},
+      {"roundup_power2_divisions:4", {4 * kMiB}, 4 * kMiB, 20 * kMiB},
+      {"roundup_power2_divisions:4", {2000}, 2048, 2 * kMiB},  // too small for 4 steps
+      {"roundup_power2_divisions:[1:1,>:2]", {1900 * kKiB, 5 * kMiB}, 8044 * kKiB, 20 * kMiB},
+      {"large_segment_size_mb:64", {5 * kMiB}, 5 * kMiB, 64 * kMiB},
+      {"large_segment_size_mb:64", {10 * kMiB}, 10 * kMiB, 10 * kMiB},
+      // Blocks of 21 MiB and more are not for small requests, nor for much smaller ones.
+      {"max_split_size_mb:21", {22 * kMiB, -1, 5 * kMiB}, 5 * kMiB, 42 * kMiB},
+      {"max_split_size_mb:21", {58 * kMiB, -1, 40 * kMiB}, 58 * kMiB, 58 * kMiB},
+      {"max_split_size_mb:21", {60 * kMiB, -1, 40 * kMiB}, 40 * kMiB, 100 * kMiB},
+      {"max_split_size_mb:21,max_non_split_rounding_mb:21",
+       {60 * kMiB, -1, 40 * kMiB},
+       60 * kMiB,
+       60 * kMiB},
+      // One segment grows by pages of 20 MiB, and large blocks are split off to the byte.
+      {"expandable_segments:True", {23 * kMiB / 2}, 23 * kMiB / 2, 20 * kMiB},
+      {"expandable_segments:True", {15 * kMiB, 10 * kMiB}, 25 * kMiB, 40 * kMiB},
+      {"expandable_segments:True", {15 * kMiB, 45 * kMiB}, 60 * kMiB, 60 * kMiB},
+      {"expandable_segments:True", {1000, 2 * kMiB}, 1024 + 2 * kMiB, 22 * kMiB},
+      {"expandable_segments:True,large_segment_size_mb:12", {13 * kMiB}, 13 * kMiB, 24 * kMiB},
+      // The hole of 6 MiB is filled before the tail of 5 MiB, which can grow.
+      {"expandable_segments:True",
+       {6 * kMiB, 9 * kMiB, -1, 3 * kMiB, 5 * kMiB},
+       17 * kMiB,
+       20 * kMiB},
   };
-  struct Segment {
-    bool small;
-    std::vector<Piece> pieces;
-  };
-  struct Place {
-    int segment;
-    int piece;
-    int64_t bytes;
-  };
-
-  Place AddSegment(int64_t need, bool small) {
-    int64_t bytes = (need + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB);
-    if (need < 10 * kMiB) bytes = 20 * kMiB;
-    if (small) bytes = 2 * kMiB;
-    segments_.push_back({small, {{kFree, bytes}}});
-    return {static_cast<int>(segments_.size()) - 1, 0, bytes};
+  for (const Vector& vector : vectors) {
+    CAPTURE(std::string(vector.name));
+    CAPTURE(vector.script.back());
+    const AllocatorStats stats = Play(vector.script, Conf(vector.name));
+    CHECK(stats.allocated_bytes == vector.allocated);
+    CHECK(stats.reserved_bytes == vector.reserved);
   }
+}
 
-  std::vector<Segment> segments_;
-  std::map<int, int64_t> sizes_;
-  int64_t requested_ = 0;
-};
+// Plays as many random allocations and frees to both.  Returns the retries.
+int64_t CompareWithTwin(unsigned seed, int64_t card_bytes, const AllocatorConf& conf) {
+  std::mt19937 random(seed);
+  const auto source = NewCountingSource(card_bytes);
+  const auto fast = NewCachingAllocator(*source, conf);
+  SlowAllocator slow(card_bytes, conf);
+  std::vector<int> live;
+  for (int buffer = 0; buffer < 400; ++buffer) {
+    const auto log_bytes = static_cast<int>(random() % 27);
+    const auto bytes = static_cast<int64_t>(random() % (uint64_t{1} << log_bytes));
+    const bool fits = fast->Alloc(buffer, bytes);
+    REQUIRE(slow.Alloc(buffer, bytes) == fits);
+    if (fits) live.push_back(buffer);
+    while (!live.empty() && random() % 9 < 4) {
+      const size_t at = random() % live.size();
+      fast->Free(live[at]);
+      slow.Free(live[at]);
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    REQUIRE(fast->stats() == slow.stats());
+    REQUIRE(fast->stats().requested_bytes <= fast->stats().allocated_bytes);
+    REQUIRE(fast->stats().allocated_bytes <= fast->stats().reserved_bytes);
+  }
+  return fast->stats().retries;
+}
 
 TEST_CASE("the caching allocator agrees with a slow twin on random traces") {
-  for (unsigned seed = 0; seed < 20; ++seed) {
-    CAPTURE(seed);
-    std::mt19937 random(seed);
-    const auto source = NewCountingSource(kEndless);
-    const auto fast = NewCachingAllocator(*source);
-    SlowAllocator slow;
-    std::vector<int> live;
-    for (int buffer = 0; buffer < 400; ++buffer) {
-      const auto log_bytes = static_cast<int>(random() % 26);
-      const auto bytes = static_cast<int64_t>(random() % (uint64_t{1} << log_bytes));
-      REQUIRE(fast->Alloc(buffer, bytes));
-      slow.Alloc(buffer, bytes);
-      live.push_back(buffer);
-      while (!live.empty() && random() % 9 < 4) {
-        const size_t at = random() % live.size();
-        fast->Free(live[at]);
-        slow.Free(live[at]);
-        live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
-      }
-      REQUIRE(fast->stats() == slow.stats());
-      REQUIRE(fast->stats().requested_bytes <= fast->stats().allocated_bytes);
-      REQUIRE(fast->stats().allocated_bytes <= fast->stats().reserved_bytes);
+  const std::string confs[] = {
+      "backend:native",
+      "max_split_size_mb:21",
+      "max_split_size_mb:24,max_non_split_rounding_mb:22",
+      "roundup_power2_divisions:4",
+      "roundup_power2_divisions:[1:8,4:2,16:4,>:1]",
+      "large_segment_size_mb:32",
+      "per_process_memory_fraction:0.8",
+      "per_process_memory_fraction:0.9,garbage_collection_threshold:0.3",
+      "per_process_memory_fraction:0.9,garbage_collection_threshold:0.5,max_split_size_mb:21",
+      "expandable_segments:True",
+      "expandable_segments:True,large_segment_size_mb:12,roundup_power2_divisions:2",
+      "expandable_segments:True,max_split_size_mb:21",
+      "expandable_segments:True,per_process_memory_fraction:0.8,garbage_collection_threshold:0.3",
+  };
+  for (const std::string& text : confs) {
+    CAPTURE(text);
+    const AllocatorConf conf = Conf(text);
+    int64_t retries = 0;
+    for (unsigned seed = 0; seed < 20; ++seed) {
+      CAPTURE(seed);
+      retries += CompareWithTwin(seed, seed % 2 == 0 ? kEndless : 200 * kMiB, conf);
     }
+    CHECK(retries > 0);
   }
 }
 
@@ -189,6 +168,7 @@ TEST_CASE("a full card takes back what is free as a whole, then fails") {
     bool last_fits;
     int64_t reserved;
     int64_t retries;
+    const char* conf = "backend:native";
   };
   const Row rows[] = {
       {"room is left", {40 * kMiB, 20 * kMiB}, true, 60 * kMiB, 0},
@@ -197,11 +177,47 @@ TEST_CASE("a full card takes back what is free as a whole, then fails") {
       {"a segment in use stays", {30 * kMiB, 6 * kMiB, -1, 40 * kMiB}, true, 60 * kMiB, 1},
       {"half a segment stays", {6 * kMiB, 6 * kMiB, -1, 41 * kMiB}, false, 20 * kMiB, 1},
       {"never more than the card", {65 * kMiB}, false, 0, 1},
+      {"pages between blocks go back",
+       {18 * kMiB, 24 * kMiB, 10 * kMiB, -2, 28 * kMiB},
+       true,
+       60 * kMiB,
+       1,
+       "expandable_segments:True"},
+      {"the part of a page stays",
+       {18 * kMiB, 20 * kMiB, 10 * kMiB, -2, 28 * kMiB},
+       false,
+       60 * kMiB,
+       1,
+       "expandable_segments:True"},
+      {"a half of the card is the limit",
+       {20 * kMiB, 20 * kMiB},
+       false,
+       20 * kMiB,
+       1,
+       "per_process_memory_fraction:0.5"},
+      {"what is never split goes first",
+       {22 * kMiB, 24 * kMiB, 12 * kMiB, -1, -2, -3, 30 * kMiB},
+       true,
+       42 * kMiB,
+       0,
+       "max_split_size_mb:21"},
+      {"the old goes before the card is full",
+       {22 * kMiB, 12 * kMiB, -1, 30 * kMiB},
+       true,
+       42 * kMiB,
+       0,
+       "per_process_memory_fraction:0.9,garbage_collection_threshold:0.5"},
+      {"without garbage collection it goes when the card is full",
+       {22 * kMiB, 12 * kMiB, -1, 30 * kMiB},
+       true,
+       42 * kMiB,
+       1,
+       "per_process_memory_fraction:0.9"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
     const auto source = NewCountingSource(60 * kMiB);
-    const auto allocator = NewCachingAllocator(*source);
+    const auto allocator = NewCachingAllocator(*source, Conf(row.conf));
     bool fits = true;
     BufferId next = 1;
     for (const int64_t step : row.script) {

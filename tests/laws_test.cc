@@ -59,9 +59,9 @@ TEST_CASE("totals add up, whatever is asked") {
 }
 
 // Plays `trace` event by event.  What is alive at its end, by buffer.
-std::vector<bool> CheckEveryEvent(const Trace& trace) {
+std::vector<bool> CheckEveryEvent(const Trace& trace, const AllocatorConf& conf = {}) {
   const auto source = NewCountingSource(int64_t{1} << 60);
-  const auto caching = NewCachingAllocator(*source);
+  const auto caching = NewCachingAllocator(*source, conf);
   const auto exact = NewExactAllocator();
   std::vector<bool> alive(trace.buffers.size());
   for (const Event& event : trace.events) {
@@ -100,6 +100,7 @@ TEST_CASE("requested <= allocated <= reserved, and nothing leaks") {
     const TrainingSettings settings;
     const Trace trace = RunTraining(Build(LoadGraph(path), settings).program, settings);
     const std::vector<bool> alive = CheckEveryEvent(trace);
+    CHECK(CheckEveryEvent(trace, {.expandable_segments = true}) == alive);
     int activations = 0;
     for (size_t i = 0; i < alive.size(); ++i) {
       if (!alive[i]) continue;

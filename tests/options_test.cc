@@ -128,6 +128,13 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.freeze == std::vector<std::string>{"layer1.*", "*.bias"});
 }
 
+TEST_CASE("--alloc-conf keeps what was given and what it means") {
+  CHECK(Parse({"m.onnx"}).request.alloc_conf.conf == AllocatorConf());
+  const Options options = Parse({"m.onnx", "--alloc-conf", "expandable_segments:True"});
+  CHECK(options.request.alloc_conf.text == "expandable_segments:True");
+  CHECK(options.request.alloc_conf.conf.expandable_segments);
+}
+
 TEST_CASE("the model may stand anywhere") {
   struct Row {
     Args args;

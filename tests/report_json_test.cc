@@ -234,6 +234,15 @@ TEST_CASE("names are escaped, and bad UTF-8 in them replaced") {
   }
 }
 
+TEST_CASE("the options of the allocator are told where some were given") {
+  Estimate e = SampleEstimate();
+  CHECK(Report(e).find("alloc_conf") == std::string::npos);
+  e.alloc_conf = "max_split_size_mb:64";
+  CHECK(Report(e).find(R"("framework": "pytorch-2.11",
+    "alloc_conf": "max_split_size_mb:64"
+  },)") != std::string::npos);
+}
+
 TEST_CASE("the same estimate gives the same bytes") {
   CHECK(Report(SampleEstimate()) == Report(SampleEstimate()));
 }

@@ -129,6 +129,29 @@ std::string_view InPlaceText(InPlaceUse use) {
              : "no activation or sum works in place";
 }
 
+// A limit is met on a full card, and peaks are those of an endless one.
+std::vector<std::string> AllocConfAssumptions(const AllocConf& given) {
+  if (given.text.empty()) return {};
+  std::vector<std::string> assumptions = {
+      fmt::format("PyTorch runs with PYTORCH_ALLOC_CONF={}", given.text)};
+  if (given.conf.memory_fraction < 1) {
+    assumptions.emplace_back("the card is so large that its memory fraction is never reached");
+  }
+  return assumptions;
+}
+
+std::vector<std::string> AllocConfNotes(const AllocConf& given) {
+  std::vector<std::string> notes;
+  for (const std::string& option : given.idle_options) {
+    notes.push_back(fmt::format("{} changes no byte on the card", option));
+  }
+  const AllocatorConf& conf = given.conf;
+  if (conf.garbage_collection_threshold > 0 && conf.memory_fraction >= 1) {
+    notes.emplace_back("garbage_collection_threshold acts with per_process_memory_fraction alone");
+  }
+  return notes;
+}
+
 std::vector<std::string> Assumptions(const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
@@ -137,6 +160,7 @@ std::vector<std::string> Assumptions(const EstimateRequest& request) {
   }
   assumptions.emplace_back("convolutions ask cuDNN for no workspace");
   assumptions.emplace_back(InPlaceText(request.settings.in_place));
+  Append(assumptions, AllocConfAssumptions(request.alloc_conf));
   if (request.settings.loss == Loss::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.emplace_back("the model's output is the loss itself (--loss none)");
   }
@@ -159,10 +183,11 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   const Roles roles = FindRoles(graph, metadata, shapes, request.settings);
   const Program program = BuildProgram(graph, metadata, shapes, roles, request.settings);
   const Trace trace = RunTraining(program, request.settings);
-  const Timeline timeline = Replay(trace);
+  const Timeline timeline = Replay(trace, request.alloc_conf.conf);
 
   estimate.model = Summarize(file, roles);
   estimate.settings = request.settings;
+  estimate.alloc_conf = request.alloc_conf.text;
   estimate.batch = shapes.batch;
   estimate.dims = request.binding.dims;
   estimate.optimizer_state_bytes = StateBytes(trace);
@@ -176,6 +201,7 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.notes = graph.notes;
   Append(estimate.notes, roles.notes);
   Append(estimate.notes, program.notes);
+  Append(estimate.notes, AllocConfNotes(request.alloc_conf));
   return estimate;
 }
 

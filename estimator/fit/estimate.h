@@ -12,6 +12,7 @@
 #include "estimator/base/tensor_type.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/memory/allocator_conf.h"
 #include "estimator/memory/timeline.h"
 
 namespace onnxfit {
@@ -51,9 +52,17 @@ struct LargeTensor {
   std::string dies;  // operator, "" where it stays
 };
 
+// PYTORCH_ALLOC_CONF, as given and as understood.
+struct AllocConf {
+  std::string text = {};  // "" where none was given
+  AllocatorConf conf = {};
+  std::vector<std::string> idle_options = {};  // those given that change no byte on the card
+};
+
 struct Estimate {
   ModelSummary model;
   TrainingSettings settings;
+  std::string alloc_conf = {};  // as given, "" where none was
   int64_t batch = 1;
   std::map<std::string, int64_t> dims;
   std::string framework = "pytorch-2.11";
@@ -77,6 +86,7 @@ struct Estimate {
 struct EstimateRequest {
   DimBinding binding = {};
   TrainingSettings settings = {};
+  AllocConf alloc_conf = {};
   std::optional<int64_t> overhead_bytes = std::nullopt;  // context, instead of the card's
 };
 

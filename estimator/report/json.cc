@@ -43,6 +43,7 @@ Json SettingsJson(const Estimate& estimate) {
                {"loss", ToString(settings.loss)},
                {"framework", estimate.framework}};
   PutLoop(json, settings);
+  PutIfKnown(json, "alloc_conf", estimate.alloc_conf);
   return json;
 }
 
