@@ -265,5 +265,29 @@ TEST_CASE("a broadcast operand's gradient is summed up by the engine") {
   CHECK_MESSAGE(text.find("+b.grad:32") != std::string::npos, text);
 }
 
+// On a view autograd goes through CopySlices: more tensors of the gradient's size.
+TEST_CASE("dropout in place takes more on a view") {
+  const auto trace = [](const char* between) {
+    return TraceText(
+        std::string(R"(net (float[16, 4] x) => (float[16, 8] y)
+        < float[4, 8] w = ["location": "none"] > {
+          h = MatMul (x, w)
+          )") +
+            between + R"(
+          p = Constant <value = float {0.5}> () t = Constant <value = bool {1}> ()
+          y = Dropout (v, p, t)
+        })",
+        {.optimizer = Optimizer::kNone, .assumed = {.in_place_dropout = true}, .steps = 1});
+  };
+  const auto count = [](const std::string& text, const std::string& part) {
+    size_t found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++found;
+    return found;
+  };
+  CHECK(count(trace("v = Flatten (h)"), "+Dropout #4.scratch:512") == 3);
+  CHECK(count(trace("v = Neg (h)"), ".scratch") == 0);
+}
+
 }  // namespace
 }  // namespace onnxfit

@@ -39,6 +39,8 @@ COLUMNS = KEY + ["exact", "allocated", "reserved", "figures_off"]
 GIVEN = [
     ("mlp_", "", ["--in-place", "never"]),  # nn.ReLU(), which does not work in place
     ("efficientnet_b0", "", ["--assume", "in-place-dropout=yes"]),
+    ("mnasnet1_0", "", ["--assume", "in-place-dropout=yes"]),
+    ("mobilenet_v3_small", "", ["--assume", "in-place-dropout=yes"]),
     ("unet", "script", ["--assume", "conv-bias=yes"]),
     ("vgg11_bn", "script", ["--assume", "conv-bias=yes"]),
     ("groupnorm_net", "", ["--in-place", "never"]),

@@ -34,6 +34,7 @@ class Formulas {
 
  private:
   void Take(const Step& step) {
+    if (step.only_over_view && !node_.over_view) return;
     switch (step.type) {
       case Step::Type::kGrad:
         return MakeIfWanted(static_cast<size_t>(step.index));

@@ -197,6 +197,10 @@ bool Forward::MayOverwrite(int32_t index, const Frame& frame) const {
          machine_.StorageReferences(frame.inputs[0]) == 1;
 }
 
+bool Forward::WroteOverView(int32_t index, const Frame& frame) const {
+  return overwrote_[Index(index)] && machine_.tensor(frame.inputs[0]).is_view;
+}
+
 TensorId Forward::Overwrite(int32_t index, Frame& frame) {
   const Tensor& input = machine_.tensor(frame.inputs[0]);
   const bool tracked = input.grad_fn.node != kNoGradNode;
@@ -246,7 +250,8 @@ void Forward::Record(int32_t index, const Frame& frame) {
                                             .next = std::move(next),
                                             .saved = std::move(saved),
                                             .input_dtypes = std::move(dtypes),
-                                            .output_dtype = machine_.tensor(*output).dtype});
+                                            .output_dtype = machine_.tensor(*output).dtype,
+                                            .over_view = WroteOverView(index, frame)});
   for (size_t i = 0; i < frame.outputs.size(); ++i) {
     const TensorId result = frame.outputs[i];
     if (result == kNoTensor || !IsFloat(machine_.tensor(result).dtype)) continue;

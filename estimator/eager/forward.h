@@ -61,6 +61,7 @@ class Forward {
   TensorId MakeOutput(int32_t index, size_t output, Frame& frame);
   TensorType OutputType(int32_t index, size_t output, const Frame& frame) const;
   bool MayOverwrite(int32_t index, const Frame& frame) const;
+  bool WroteOverView(int32_t index, const Frame& frame) const;
   TensorId Overwrite(int32_t index, Frame& frame);
   TensorId MakeView(int32_t index, const TensorType& type, NameId name, TensorId input);
   void Record(int32_t index, const Frame& frame);

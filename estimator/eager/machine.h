@@ -50,6 +50,7 @@ struct GradNode {
   std::vector<TensorId> saved = {};      // one reference each
   std::vector<DType> input_dtypes = {};  // as the call saw them
   DType output_dtype = DType::kUndefined;
+  bool over_view = false;  // the call wrote over its first input, a view
   int32_t references = 0;  // by tensors and by the nodes before it
 };
 

@@ -91,6 +91,7 @@ struct Step {
   Type type = Type::kEnd;
   int8_t index = 0;  // of kWorkspace: a Workspace
   TypeFunction scratch = nullptr;
+  bool only_over_view = false;  // in backward of what wrote over a view (CopySlices)
 };
 
 constexpr Step MakeOut(int i) { return {Step::Type::kOut, static_cast<int8_t>(i), nullptr}; }
@@ -100,6 +101,10 @@ constexpr Step Scratch(TypeFunction type) { return {Step::Type::kScratch, -1, ty
 // Only where the gradient of input `i` is wanted.
 constexpr Step ScratchWith(int i, TypeFunction type) {
   return {Step::Type::kScratch, static_cast<int8_t>(i), type};
+}
+constexpr Step OverView(Step step) {
+  step.only_over_view = true;
+  return step;
 }
 constexpr Step DropGradient() { return {Step::Type::kDropGradient, 0, nullptr}; }
 constexpr Step Uses(Workspace workspace) {

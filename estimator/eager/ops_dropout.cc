@@ -20,7 +20,8 @@ constexpr OpRule kRules[] = {
      .gradients = {Reads(Aux(0))},
      .aux = {{{"noise", Same}}},
      .forward = {MakeAux(0), MakeOut(0)},
-     .backward = {Scratch(Same), DropGradient(), MakeGrad(0), Scratch(Same), Scratch(Same)}},
+     .backward = {OverView(Scratch(Same)), OverView(DropGradient()), MakeGrad(0),
+                  OverView(Scratch(Same)), OverView(Scratch(Same))}},
 };
 
 }  // namespace
