@@ -42,6 +42,11 @@ TEST_CASE("what sums take beside their result on an A100") {
       {{100, 3, 500}, 0, DType::kFloat32, 76, 4},
       {{127, 1024, 10, 32}, 10, DType::kFloat64, 234881024, 1024},
       {{10, 127, 256, 256}, 12, DType::kFloat64, 268435456, 2048},
+      {{5000, 784}, 2, DType::kBFloat16, 31711232, 28},
+      {{25088, 510}, 2, DType::kFloat32, 14100480, 32},
+      {{8, 40000, 102}, 5, DType::kFloat32, 13996032, 52},  // 102 results lie side by side
+      {{8, 131072, 5}, 5, DType::kBFloat16, 1105920, 8},
+      {{8, 40000, 6}, 5, DType::kFloat64, 1929216, 8},
       {{8, 512, 128, 128}, 2, DType::kFloat32, 0, 0},
       {{32, 1000}, 2, DType::kFloat32, 0, 0},
       {{512, 50257}, 1, DType::kFloat32, 0, 0},

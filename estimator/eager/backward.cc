@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "estimator/base/device.h"
 #include "estimator/eager/strides.h"
 #include "estimator/eager/sum_scratch.h"
 
@@ -146,14 +145,7 @@ class Formulas {
     const Tensor& tensor = machine_.tensor(of);
     const SumShape shape = SumOver(tensor.dtype, tensor.dims, tensor.strides, kept);
     const TensorId sum = machine_.New(type, label);
-    const SumScratch scratch = ScratchOf(shape, DefaultDevice());
-    if (scratch.partial_bytes == 0) return sum;
-    const LabelId scratch_label = calls_.ScratchLabel(node_.call);
-    const TensorId partial = machine_.New({DType::kUint8, {scratch.partial_bytes}}, scratch_label);
-    const TensorId semaphores =
-        machine_.New({DType::kUint8, {scratch.semaphore_bytes}}, scratch_label);
-    machine_.Release(semaphores);
-    machine_.Release(partial);
+    PassScratch(machine_, shape, calls_.ScratchLabel(node_.call));
     return sum;
   }
 

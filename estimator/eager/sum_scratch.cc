@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kThreads = 512;  // max_reduce_threads
 constexpr int64_t kWarp = 32;
-constexpr int64_t kInputVector = 4;       // input_vec_size
+constexpr int64_t kLoad = 4;              // vt0, elements
 constexpr int64_t kMinToVectorize = 128;  // elements, along the input
 constexpr int64_t kMinPerThread = 16;     // values, before a block splits its work
 constexpr int64_t kMaxPerThread = 256;    // values, before blocks share it
@@ -24,10 +24,24 @@ int64_t PowerOfTwo(int64_t n, int64_t limit) {
   return std::min(static_cast<int64_t>(floor), limit);
 }
 
-// get_output_vec_size: results that one thread makes side by side.
-int64_t ResultsPerThread(const SumShape& sum) {
-  if (sum.along_fastest) return 1;
-  return sum.results % 4 == 0 ? 4 : sum.results % 2 == 0 ? 2 : 1;
+// get_output_vec_size: results that one thread makes side by side, which is what one load
+// takes.  `kept` dimensions that lie in memory as one count as one.
+int64_t SideBySide(const Dims& dims, const Dims& strides, uint64_t kept) {
+  int64_t run = 1;
+  for (bool longer = true; longer;) {
+    longer = false;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (dims[i] < 2 || (kept >> i & 1) == 0 || strides[i] != run) continue;
+      run *= dims[i];
+      longer = true;
+    }
+  }
+  int64_t results = kLoad;
+  while (run % results != 0) results /= 2;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    while (dims[i] > 1 && strides[i] >= run && strides[i] % results != 0) results /= 2;
+  }
+  return results;
 }
 
 // How the kernel is laid out: threads in x and y, results and summands that they share.
@@ -39,10 +53,11 @@ struct Layout {
   bool splits_y = false;  // rows of the block share the summands
 };
 
-Layout LayOut(const SumShape& sum, int64_t per_thread) {
+Layout LayOut(const SumShape& sum) {
+  const int64_t per_thread = sum.side_by_side;
   int64_t fast = sum.along_fastest ? sum.summands : sum.results / per_thread;
   const int64_t slow = sum.along_fastest ? sum.results : sum.summands;
-  if (sum.along_fastest && sum.results == 1 && fast > kMinToVectorize) fast /= kInputVector;
+  if (sum.along_fastest && sum.results == 1 && fast > kMinToVectorize) fast /= kLoad;
   const int64_t limit = kThreads / per_thread;
   const int64_t width_limit = PowerOfTwo(fast, limit);
   const int64_t height = std::min(PowerOfTwo(slow, limit), limit / std::min(width_limit, kWarp));
@@ -70,13 +85,14 @@ SumShape SumOver(DType dtype, const Dims& dims, const Dims& strides, uint64_t ke
     if (dims[i] > 1) nearest = std::min(nearest, strides[i]);
   }
   sum.along_fastest = nearest_kept == kNone || nearest_summed < nearest_kept;
+  if (!sum.along_fastest) sum.side_by_side = SideBySide(dims, strides, kept);
   return sum;
 }
 
 SumScratch ScratchOf(const SumShape& sum, const DeviceProfile& device) {
   if (sum.results == 0 || sum.summands <= 1) return {};
-  const int64_t per_thread = ResultsPerThread(sum);
-  const Layout layout = LayOut(sum, per_thread);
+  const int64_t per_thread = sum.side_by_side;
+  const Layout layout = LayOut(sum);
   const int64_t grid = DivideUp(sum.results / per_thread, layout.step_results);
   const int64_t wanted_grid =
       device.multiprocessors * (device.threads_per_multiprocessor / layout.threads);
@@ -89,6 +105,14 @@ SumScratch ScratchOf(const SumShape& sum, const DeviceProfile& device) {
   int64_t partial = CheckedMul(CheckedMul(sum.accumulator_bytes, sum.results), blocks);
   if (!sum.along_fastest) partial = CheckedMul(partial, layout.width * per_thread);
   return {.partial_bytes = partial, .semaphore_bytes = 4 * grid};
+}
+
+void PassScratch(Machine& machine, const SumShape& sum, LabelId label) {
+  const SumScratch scratch = ScratchOf(sum, DefaultDevice());
+  if (scratch.partial_bytes == 0) return;
+  const TensorId partial = machine.New({DType::kUint8, {scratch.partial_bytes}}, label);
+  machine.Release(machine.New({DType::kUint8, {scratch.semaphore_bytes}}, label));
+  machine.Release(partial);
 }
 
 }  // namespace onnxfit

@@ -6,6 +6,7 @@
 
 #include "estimator/base/device.h"
 #include "estimator/base/tensor_type.h"
+#include "estimator/eager/machine.h"
 
 namespace onnxfit {
 
@@ -14,6 +15,7 @@ struct SumShape {
   int64_t results = 1;            // elements of the result
   int64_t summands = 1;           // of each
   bool along_fastest = false;     // summands lie closer together in memory than results do
+  int64_t side_by_side = 1;       // results that one thread makes, where they lie so: 1, 2 or 4
   int64_t accumulator_bytes = 4;  // fp32 for 16 and 32 bits, else 8
 };
 
@@ -30,5 +32,8 @@ struct SumScratch {
 // Source: setReduceConfig, global_memory_size and semaphore_size in
 // aten/src/ATen/native/cuda/Reduce.cuh, pytorch v2.6.0; torch 2.11 events.
 SumScratch ScratchOf(const SumShape& sum, const DeviceProfile& device);
+
+// Both, allocated and freed on the machine.
+void PassScratch(Machine& machine, const SumShape& sum, LabelId label);
 
 }  // namespace onnxfit
