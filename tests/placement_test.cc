@@ -16,6 +16,14 @@ TEST_CASE("children come before their parent, each with its own tensors in order
         "scale ");
 }
 
+TEST_CASE("a copy has a module's own tensors before those of its children") {
+  const std::vector<std::string> names = {"conv.weight", "block.0.weight", "block.scale", "scale",
+                                          "conv.running_mean"};
+  std::string order;
+  for (const size_t i : CopyOrder(names)) order += names[i] + " ";
+  CHECK(order == "scale conv.weight conv.running_mean block.scale block.0.weight ");
+}
+
 TEST_CASE("a path of many parts does not need a deep stack") {
   std::string deep;
   for (int i = 0; i < 500; ++i) deep += "m.";

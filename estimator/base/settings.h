@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,10 @@ enum class Optimizer : uint8_t {
   kLion,
   kAdamW8bit,
 };
+
+// How an optimizer of torch.optim runs: over lists of all parameters, one parameter after
+// the other, or in kernels that do all at once.
+enum class OptimizerImpl : uint8_t { kForeach, kForLoop, kFused };
 
 enum class Mode : uint8_t { kTrain, kEval };
 
@@ -67,6 +72,12 @@ inline constexpr Spelling<Optimizer> kOptimizers[] = {
     {"lion", Optimizer::kLion},        {"adamw-8bit", Optimizer::kAdamW8bit},
 };
 
+inline constexpr Spelling<OptimizerImpl> kOptimizerImpls[] = {
+    {"foreach", OptimizerImpl::kForeach},
+    {"for-loop", OptimizerImpl::kForLoop},
+    {"fused", OptimizerImpl::kFused},
+};
+
 inline constexpr Spelling<Mode> kModes[] = {{"train", Mode::kTrain}, {"eval", Mode::kEval}};
 
 inline constexpr Spelling<Loss> kLosses[] = {
@@ -97,6 +108,9 @@ constexpr std::string_view NameOf(std::span<const Spelling<Enum>> table, Enum va
 
 constexpr std::string_view ToString(Precision v) { return NameOf<Precision>(kPrecisions, v); }
 constexpr std::string_view ToString(Optimizer v) { return NameOf<Optimizer>(kOptimizers, v); }
+constexpr std::string_view ToString(OptimizerImpl v) {
+  return NameOf<OptimizerImpl>(kOptimizerImpls, v);
+}
 constexpr std::string_view ToString(Mode v) { return NameOf<Mode>(kModes, v); }
 constexpr std::string_view ToString(Loss v) { return NameOf<Loss>(kLosses, v); }
 constexpr std::string_view ToString(ZeroGrad v) { return NameOf<ZeroGrad>(kZeroGrads, v); }
@@ -126,6 +140,9 @@ constexpr DType AutocastType(Precision precision) {
 struct TrainingSettings {
   Precision precision = Precision::kFp32;
   Optimizer optimizer = Optimizer::kAdamW;
+  std::optional<OptimizerImpl> optimizer_impl = {};  // what PyTorch takes when it is not told
+  bool clip_grad = false;  // torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+  bool ema = false;        // an AveragedModel beside the model, updated after each step
   Mode mode = Mode::kTrain;
   Loss loss = Loss::kCrossEntropy;
   std::string loss_output = {};  // which output the loss takes; "" is the first of floats

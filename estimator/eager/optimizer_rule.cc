@@ -1,32 +1,47 @@
-// Sources: torch/optim/*.py, pytorch v2.6.0 (lists: recorded events, torch 2.11);
-// adamw-8bit: bitsandbytes 0.49, optim/optimizer.py (blockwise, min_8bit_size 4096);
-// lion: the authors' lion-pytorch.
+// Sources: torch/optim/*.py, pytorch v2.11.0, each row by recorded events; lion: the
+// authors' lion-pytorch 0.2.5, the same way; adamw-8bit: bitsandbytes 0.49,
+// optim/optimizer.py (blockwise, min_8bit_size 4096), its states alone.
 #include "estimator/eager/optimizer_rule.h"
 
+#include <fmt/format.h>
+
+#include <string>
+
 #include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
 
 namespace onnxfit {
 namespace {
 
 TensorType Same(const TensorType& parameter) { return parameter; }
+TensorType Scalar(const TensorType& parameter) { return {parameter.dtype, {}}; }
 
-// torch.optim.Adafactor: a row and a column instead of the matrix, in the gradient's dtype.
+// Fused kernels count steps on the device, in fp32.
+TensorType StepCount(const TensorType&) { return {DType::kFloat32, {}}; }
+
+TensorType Matrix(const TensorType& parameter) {
+  return parameter.dims.size() < 2 ? TensorType() : parameter;
+}
+
+TensorType Vector(const TensorType& parameter) {
+  return parameter.dims.size() < 2 ? parameter : TensorType();
+}
+
+// torch.optim.Adafactor: a row and a column instead of the matrix.
 TensorType RowVariance(const TensorType& parameter) {
-  if (parameter.dims.size() < 2) return {};
-  TensorType type = parameter;
-  type.dims.back() = 1;
+  TensorType type = Matrix(parameter);
+  if (!type.dims.empty()) type.dims.back() = 1;
   return type;
 }
 
 TensorType ColumnVariance(const TensorType& parameter) {
-  if (parameter.dims.size() < 2) return {};
-  TensorType type = parameter;
-  type.dims[type.dims.size() - 2] = 1;
+  TensorType type = Matrix(parameter);
+  if (!type.dims.empty()) type.dims[type.dims.size() - 2] = 1;
   return type;
 }
 
-TensorType VectorVariance(const TensorType& parameter) {
-  return parameter.dims.size() < 2 ? parameter : TensorType();
+TensorType MeanOfRows(const TensorType& parameter) {
+  return ColumnVariance(RowVariance(parameter));
 }
 
 // bitsandbytes: one byte an element and one fp32 scale for 256 of them; small tensors
@@ -48,28 +63,105 @@ TensorType BlockScales(const TensorType& parameter) {
 // Two quantization tables of 256 fp32 values.
 constexpr int kQuantizationTables = 2 * 256 * 4;
 
+using States = std::array<StateTensor, 5>;
+constexpr States kMomentum = {{{"momentum_buffer", Same}}};
+constexpr States kMoments = {{{"exp_avg", Same}, {"exp_avg_sq", Same}}};
+constexpr States kMomentsOnDevice = {
+    {{"step", StepCount}, {"exp_avg", Same}, {"exp_avg_sq", Same}}};
+constexpr States kSquareAverage = {{{"square_avg", Same}}};
+constexpr States kSum = {{{"sum", Same}}};
+constexpr States kFactored = {
+    {{"row_var", RowVariance}, {"col_var", ColumnVariance}, {"variance", Vector}}};
+
+// Adafactor's norms and means.
+constexpr Making kNorm = {.type = Scalar, .summed = Same};
+constexpr Making kRowNorm = {.type = RowVariance, .summed = Matrix, .dim = Reduced::kLast};
+constexpr Making kColumnNorm = {
+    .type = ColumnVariance, .summed = Matrix, .dim = Reduced::kLastButOne};
+constexpr Making kMeanOfRows = {
+    .type = MeanOfRows, .summed = RowVariance, .dim = Reduced::kLastButOne};
+constexpr Making kOuterProduct = {.type = Matrix, .product = true};
+
 constexpr OptimizerRule kRules[] = {
-    {.optimizer = Optimizer::kNone},
-    {.optimizer = Optimizer::kSgd},
-    {.optimizer = Optimizer::kSgdMomentum, .states = {{{"momentum_buffer", Same}}}},
+    {.optimizer = Optimizer::kNone, .impl = OptimizerImpl::kForeach},
+
+    {.optimizer = Optimizer::kSgd, .impl = OptimizerImpl::kForeach},
+    {.optimizer = Optimizer::kSgd, .impl = OptimizerImpl::kForLoop},
+    {.optimizer = Optimizer::kSgd, .impl = OptimizerImpl::kFused},
+
+    {.optimizer = Optimizer::kSgdMomentum, .impl = OptimizerImpl::kForeach, .states = kMomentum},
+    {.optimizer = Optimizer::kSgdMomentum, .impl = OptimizerImpl::kForLoop, .states = kMomentum},
+    {.optimizer = Optimizer::kSgdMomentum, .impl = OptimizerImpl::kFused, .states = kMomentum},
+
     {.optimizer = Optimizer::kAdam,
-     .states = {{{"exp_avg", Same}, {"exp_avg_sq", Same}}},
-     .lists = 1},
+     .impl = OptimizerImpl::kForeach,
+     .states = kMoments,
+     .steps = {Bind(Local::kDenominator, {Same})}},
+    {.optimizer = Optimizer::kAdam,
+     .impl = OptimizerImpl::kForLoop,
+     .states = kMoments,
+     .steps = {Bind(Local::kRoot, {Same}), Bind(Local::kDenominator, {Same}),
+               Delete(Local::kRoot)}},
+    {.optimizer = Optimizer::kAdam, .impl = OptimizerImpl::kFused, .states = kMomentsOnDevice},
+
     {.optimizer = Optimizer::kAdamW,
-     .states = {{{"exp_avg", Same}, {"exp_avg_sq", Same}}},
-     .lists = 1},
-    {.optimizer = Optimizer::kRmsprop, .states = {{{"square_avg", Same}}}, .lists = 1},
+     .impl = OptimizerImpl::kForeach,
+     .states = kMoments,
+     .steps = {Bind(Local::kDenominator, {Same})}},
+    {.optimizer = Optimizer::kAdamW,
+     .impl = OptimizerImpl::kForLoop,
+     .states = kMoments,
+     .steps = {Bind(Local::kRoot, {Same}), Bind(Local::kDenominator, {Same}),
+               Delete(Local::kRoot)}},
+    {.optimizer = Optimizer::kAdamW, .impl = OptimizerImpl::kFused, .states = kMomentsOnDevice},
+
+    {.optimizer = Optimizer::kRmsprop,
+     .impl = OptimizerImpl::kForeach,
+     .states = kSquareAverage,
+     .steps = {Bind(Local::kDenominator, {Same})}},
+    {.optimizer = Optimizer::kRmsprop,
+     .impl = OptimizerImpl::kForLoop,
+     .states = kSquareAverage,
+     .steps = {Bind(Local::kDenominator, {Same})}},
+
     {.optimizer = Optimizer::kAdagrad,
-     .states = {{{"sum", Same}}},
-     .state_at_construction = true,
-     .lists = 2},
+     .impl = OptimizerImpl::kForeach,
+     .states = kSum,
+     .states_made = StatesMade::kConstruction,
+     .steps = {Bind(Local::kDenominator, {Same}), Bind(Local::kNumerator, {Same})}},
+    {.optimizer = Optimizer::kAdagrad,
+     .impl = OptimizerImpl::kForLoop,
+     .states = kSum,
+     .states_made = StatesMade::kConstruction,
+     .steps = {Bind(Local::kDenominator, {Same})}},
+
     {.optimizer = Optimizer::kAdafactor,
-     .states = {{{"row_var", RowVariance},
-                 {"col_var", ColumnVariance},
-                 {"variance", VectorVariance}}},
-     .singles = 1},
-    {.optimizer = Optimizer::kLion, .states = {{{"exp_avg", Same}}}, .singles = 1},
+     .impl = OptimizerImpl::kForLoop,
+     .states = kFactored,
+     .steps = {Pass(kNorm), Bind(Local::kRowMean, kRowNorm), Bind(Local::kColumnMean, kColumnNorm),
+               Bind(Local::kEstimate, kOuterProduct), Pass(kMeanOfRows),
+               Bind(Local::kSquare, {Vector}), Bind(Local::kEstimate, {Vector}),
+               Alias(Local::kUpdate, Local::kEstimate), Pass(kNorm)}},
+    {.optimizer = Optimizer::kAdafactor,
+     .impl = OptimizerImpl::kForeach,
+     .states = kFactored,
+     .matrices_apart = true,
+     .steps = {Pass(kNorm), Bind(Local::kRowMean, kRowNorm), Delete(Local::kRowMean),
+               Bind(Local::kColumnMean, kColumnNorm), Delete(Local::kColumnMean),
+               Bind(Local::kEstimate, kOuterProduct), Bind(Local::kMean, kMeanOfRows),
+               Delete(Local::kMean), Bind(Local::kSquare, {Vector}), Delete(Local::kSquare),
+               Bind(Local::kEstimate, {Vector}), Alias(Local::kUpdate, Local::kEstimate),
+               Pass(kNorm)}},
+
+    {.optimizer = Optimizer::kLion,
+     .impl = OptimizerImpl::kForLoop,
+     .states = {{{"exp_avg", Same}}},
+     .states_made = StatesMade::kWithUpdate,
+     .steps = {Bind(Local::kEstimate, {Same}), Bind(Local::kUpdate, {Same}),
+               Delete(Local::kEstimate), Delete(Local::kUpdate)}},
+
     {.optimizer = Optimizer::kAdamW8bit,
+     .impl = OptimizerImpl::kForLoop,
      .states = {{{"state1", Quantized},
                  {"state2", Quantized},
                  {"absmax1", BlockScales},
@@ -77,13 +169,28 @@ constexpr OptimizerRule kRules[] = {
      .shared_bytes = kQuantizationTables},
 };
 
+// "foreach or for-loop".
+std::string ImplsOf(Optimizer optimizer) {
+  std::string text;
+  for (const OptimizerRule& rule : kRules) {
+    if (rule.optimizer != optimizer) continue;
+    text += fmt::format("{}{}", text.empty() ? "" : " or ", ToString(rule.impl));
+  }
+  return text;
+}
+
 }  // namespace
 
-const OptimizerRule& FindOptimizerRule(Optimizer optimizer) {
+std::span<const OptimizerRule> AllOptimizerRules() { return kRules; }
+
+const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl) {
   for (const OptimizerRule& rule : kRules) {
-    if (rule.optimizer == optimizer) return rule;
+    if (rule.optimizer == optimizer && rule.impl == impl.value_or(rule.impl)) return rule;
   }
-  return kRules[0];
+  throw Error({.where = "--optimizer-impl",
+               .text = fmt::format("expected {} for {}, found '{}'", ImplsOf(optimizer),
+                                   ToString(optimizer), ToString(*impl)),
+               .hint = "leave it out for PyTorch's own choice"});
 }
 
 }  // namespace onnxfit

@@ -1,9 +1,11 @@
 // What an optimizer keeps for each parameter, and what its step allocates meanwhile: one
-// row each.
+// row for each implementation.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string_view>
 
 #include "estimator/base/settings.h"
@@ -11,27 +13,92 @@
 
 namespace onnxfit {
 
-// The state tensor of one parameter; dtype kUndefined where it has none.
-using StateFunction = TensorType (*)(const TensorType& parameter);
+// The type of a tensor that belongs to one parameter; dtype kUndefined where it has none.
+using TypeForParameter = TensorType (*)(const TensorType& parameter);
 
 struct StateTensor {
   std::string_view name;  // as in optimizer.state[p]
-  StateFunction type = nullptr;
+  TypeForParameter type = nullptr;
 };
+
+// When the states come to be.
+enum class StatesMade : uint8_t {
+  kFirstStep,     // all, before the first update
+  kWithUpdate,    // each just before the first update of its parameter
+  kConstruction,  // with the optimizer, for all parameters
+};
+
+// What a norm or a mean is taken over: all elements, or one dimension, counted from the last.
+enum class Reduced : uint8_t { kAll, kLast, kLastButOne };
+
+// How a step makes a tensor.
+struct Making {
+  TypeForParameter type = nullptr;
+  TypeForParameter summed = nullptr;  // of a norm or a mean: what it is of
+  Reduced dim = Reduced::kAll;        // of a norm or a mean
+  bool product = false;               // of two matrices, by cuBLAS
+};
+
+// The local variables of the step functions: what they hold stays until they are bound
+// again, deleted, or the function returns.
+enum class Local : uint8_t {
+  kRoot,
+  kDenominator,
+  kNumerator,
+  kRowMean,
+  kColumnMean,
+  kMean,
+  kSquare,
+  kEstimate,
+  kUpdate,
+};
+inline constexpr int kLocals = 9;
+
+// One statement that allocates or frees.  Foreach runs it for a whole list of parameters,
+// and a local is a list; a loop runs all statements for one parameter after the other.
+struct UpdateStep {
+  enum class Type : uint8_t {
+    kEnd,     // fills unused places of a row
+    kBind,    // local = a new tensor; what it held goes after that
+    kAlias,   // local = what `from` holds
+    kDelete,  // del local
+    kPass,    // a tensor that one expression makes and drops
+  };
+  Type type = Type::kEnd;
+  Local local = Local::kRoot;
+  Local from = Local::kRoot;
+  Making making = {};
+};
+
+constexpr UpdateStep Bind(Local local, Making making) {
+  return {.type = UpdateStep::Type::kBind, .local = local, .making = making};
+}
+constexpr UpdateStep Alias(Local local, Local from) {
+  return {.type = UpdateStep::Type::kAlias, .local = local, .from = from};
+}
+constexpr UpdateStep Delete(Local local) {
+  return {.type = UpdateStep::Type::kDelete, .local = local};
+}
+constexpr UpdateStep Pass(Making making) {
+  return {.type = UpdateStep::Type::kPass, .making = making};
+}
 
 struct OptimizerRule {
   Optimizer optimizer = Optimizer::kNone;
+  OptimizerImpl impl = OptimizerImpl::kForeach;
   std::array<StateTensor, 5> states = {};
-  bool state_at_construction = false;  // else in the first step, parameter by parameter
-  int shared_bytes = 0;                // tables that all parameters share
-  // Tensors of the size of every parameter that one step holds: whole lists at once
-  // (foreach), or one parameter at a time (loops).
-  int lists = 0;
-  int singles = 0;
+  StatesMade states_made = StatesMade::kFirstStep;
+  int shared_bytes = 0;         // tables that all parameters share
+  bool matrices_apart = false;  // lists hold matrices alone, or vectors alone
+  std::array<UpdateStep, 13> steps = {};
 };
 
-// The row of `optimizer`, in the implementation that PyTorch 2.11 takes by default
-// (foreach where there is one).  REQUIRES: it has a row; all have.
-const OptimizerRule& FindOptimizerRule(Optimizer optimizer);
+// The row of `optimizer` in the implementation `impl`, or the one that PyTorch 2.11 takes
+// when it is not told.
+// Throws Error where the optimizer has no such implementation.
+const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl);
+
+// Every row; the first of an optimizer is the implementation taken by default.
+std::span<const OptimizerRule> AllOptimizerRules();
 
 }  // namespace onnxfit

@@ -1,11 +1,25 @@
 #include "estimator/eager/optimizer_step.h"
 
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/eager/clip_grad.h"
+#include "estimator/eager/strides.h"
+#include "estimator/eager/sum_scratch.h"
 
 namespace onnxfit {
+namespace {
+
+// A norm or a mean of a tensor of that type.
+SumShape SumOf(const TensorType& type, Reduced reduced) {
+  const size_t summed = type.dims.size() - (reduced == Reduced::kLast ? 1 : 2);
+  const uint64_t kept = reduced == Reduced::kAll ? 0 : ~(uint64_t{1} << summed);
+  return SumOver(type.dtype, type.dims, ContiguousStrides(type.dims), kept);
+}
+
+}  // namespace
 
 OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
                              const ParameterGradients& gradients)
@@ -13,90 +27,132 @@ OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
       machine_(calls.machine()),
       settings_(settings),
       gradients_(gradients),
-      rule_(FindOptimizerRule(settings.optimizer)),
-      states_(gradients.size()) {}
+      rule_(FindOptimizerRule(settings.optimizer, settings.optimizer_impl)),
+      scaler_(machine_, settings.precision == Precision::kAmpFp16),
+      averaged_(calls),
+      label_(machine_.AddLabel("optimizer temporary")),
+      has_states_(gradients.size()) {}
 
 void OptimizerStep::Construct() {
-  if (rule_.state_at_construction) MakeStates(/*with_gradient=*/false);
-}
-
-TensorId OptimizerStep::NewScalar(const char* name, Kind kind) {
-  return machine_.New({DType::kFloat32, {}}, machine_.AddLabel(name), kind);
-}
-
-// Its two scalars are made at the first call.
-TensorId OptimizerStep::ScaleLoss() {
-  if (!scales()) return kNoTensor;
-  if (!scaler_made_) {
-    NewScalar("GradScaler.scale", Kind::kBuffer);
-    NewScalar("GradScaler.growth_tracker", Kind::kBuffer);
-    scaler_made_ = true;
+  if (rule_.states_made == StatesMade::kConstruction) {
+    for (size_t i = 0; i < gradients_.size(); ++i) MakeStates(i);
   }
-  return NewScalar("GradScaler.scaled_loss");
+  if (settings_.ema) averaged_.Construct();
 }
 
 void OptimizerStep::Run() {
-  const TensorId found_inf = scales() ? NewScalar("GradScaler.found_inf") : kNoTensor;
+  if (settings_.clip_grad) {
+    scaler_.Unscale();
+    ClipGradNorm(calls_, gradients_);
+  }
+  scaler_.BeforeStep(rule_.impl == OptimizerImpl::kFused);
   Step();
-  if (found_inf != kNoTensor) machine_.Release(found_inf);
+  scaler_.AfterStep();
+  if (settings_.ema) averaged_.Update();
 }
 
 void OptimizerStep::Step() {
-  MakeStates(/*with_gradient=*/true);
-  for (int list = 0; list < rule_.lists; ++list) {
-    for (size_t i = 0; i < gradients_.size(); ++i) {
-      if (gradients_.Has(i)) temporaries_.push_back(NewLikeParameter(i));
-    }
+  if (rule_.states_made == StatesMade::kFirstStep) MakeAllStates();
+  for (const std::vector<size_t>& group : Groups()) {
+    if (rule_.states_made == StatesMade::kWithUpdate) MakeStates(group[0]);
+    for (const UpdateStep& step : rule_.steps) Take(step, group);
   }
-  ReleaseTemporaries();
+  for (size_t local = 0; local < kLocals; ++local) BindLocal(static_cast<Local>(local), {});
+}
+
+// The parameters that have a gradient, in those groups for which the statements of a step
+// run: all at once, matrices and vectors, or one at a time.
+std::vector<std::vector<size_t>> OptimizerStep::Groups() const {
+  std::vector<std::vector<size_t>> groups;
+  std::unordered_map<size_t, size_t> known;
   for (size_t i = 0; i < gradients_.size(); ++i) {
-    for (int k = 0; k < rule_.singles && gradients_.Has(i); ++k) {
-      temporaries_.push_back(NewLikeParameter(i));
-    }
-    ReleaseTemporaries();
+    if (!gradients_.Has(i)) continue;
+    const bool is_matrix = rule_.matrices_apart && TypeOf(i).dims.size() > 1;
+    const size_t key = rule_.impl == OptimizerImpl::kForLoop ? i : size_t{is_matrix};
+    const auto [group, is_new] = known.emplace(key, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[group->second].push_back(i);
   }
+  return groups;
 }
 
-void OptimizerStep::ReleaseTemporaries() {
-  for (const TensorId tensor : std::exchange(temporaries_, {})) machine_.Release(tensor);
-}
-
-TensorId OptimizerStep::NewLikeParameter(size_t parameter) {
-  if (temporary_label_ < 0) temporary_label_ = machine_.AddLabel("optimizer temporary");
-  return machine_.New(ParameterType(parameter), temporary_label_);
-}
-
-// State of each parameter that has none yet and, unless the optimizer makes it at
-// construction, has a gradient.
-void OptimizerStep::MakeStates(bool with_gradient) {
-  if (rule_.shared_bytes > 0 && !shared_made_) MakeShared();
-  for (size_t i = 0; i < states_.size(); ++i) {
-    if (!states_[i].empty() || (with_gradient && !gradients_.Has(i))) continue;
-    for (const StateTensor& state : rule_.states) MakeState(i, state);
+void OptimizerStep::MakeAllStates() {
+  if (rule_.shared_bytes > 0 && !std::exchange(shared_made_, true)) MakeShared();
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    if (gradients_.Has(i)) MakeStates(i);
   }
 }
 
 void OptimizerStep::MakeShared() {
-  shared_made_ = true;
   const LabelId label = machine_.AddLabel("quantization tables");
   machine_.New({DType::kUint8, {rule_.shared_bytes}}, label, Kind::kOptimizerState);
 }
 
+void OptimizerStep::MakeStates(size_t parameter) {
+  if (has_states_[parameter]) return;
+  has_states_[parameter] = true;
+  for (const StateTensor& state : rule_.states) MakeState(parameter, state);
+}
+
 void OptimizerStep::MakeState(size_t parameter, const StateTensor& state) {
   if (state.type == nullptr) return;
-  const TensorType type = state.type(ParameterType(parameter));
+  const TensorType type = state.type(TypeOf(parameter));
   if (type.dtype == DType::kUndefined) return;
-  const std::string& name = calls_.program().values[ParameterName(parameter)].name;
-  const LabelId label = machine_.AddLabel(name + "." + std::string(state.name));
-  states_[parameter].push_back(machine_.New(type, label, Kind::kOptimizerState));
+  const NameId name = calls_.program().parameters[parameter];
+  const std::string& text = calls_.program().values[Index(name)].name;
+  const LabelId label = machine_.AddLabel(text + "." + std::string(state.name));
+  machine_.New(type, label, Kind::kOptimizerState);
 }
 
-size_t OptimizerStep::ParameterName(size_t parameter) const {
-  return Index(calls_.program().parameters[parameter]);
+void OptimizerStep::Take(const UpdateStep& step, std::span<const size_t> group) {
+  switch (step.type) {
+    case UpdateStep::Type::kBind: {
+      std::vector<TensorId> made;
+      for (const size_t parameter : group) {
+        const TensorId tensor = Make(step.making, parameter);
+        if (tensor != kNoTensor) made.push_back(tensor);
+      }
+      if (!made.empty()) BindLocal(step.local, std::move(made));
+      return;
+    }
+    case UpdateStep::Type::kAlias: {
+      const std::vector<TensorId> same = locals_[static_cast<size_t>(step.from)];
+      for (const TensorId tensor : same) machine_.Retain(tensor);
+      return BindLocal(step.local, same);
+    }
+    case UpdateStep::Type::kDelete:
+      return BindLocal(step.local, {});
+    case UpdateStep::Type::kPass:
+      for (const size_t parameter : group) {
+        const TensorId tensor = Make(step.making, parameter);
+        if (tensor != kNoTensor) machine_.Release(tensor);
+      }
+      return;
+    case UpdateStep::Type::kEnd:
+      return;
+  }
 }
 
-const TensorType& OptimizerStep::ParameterType(size_t parameter) const {
-  return calls_.program().values[ParameterName(parameter)].type;
+// Python frees a list from its end.
+void OptimizerStep::BindLocal(Local local, std::vector<TensorId> tensors) {
+  auto& held = locals_[static_cast<size_t>(local)];
+  const std::vector<TensorId> old = std::exchange(held, std::move(tensors));
+  for (size_t i = old.size(); i-- > 0;) machine_.Release(old[i]);
+}
+
+TensorId OptimizerStep::Make(const Making& making, size_t parameter) {
+  const TensorType type = making.type(TypeOf(parameter));
+  if (type.dtype == DType::kUndefined) return kNoTensor;
+  const TensorId tensor = machine_.New(type, label_);
+  if (making.product) calls_.TakeWorkspace(Workspace::kCublas, Thread::kForward);
+  if (making.summed != nullptr) {
+    PassScratch(machine_, SumOf(making.summed(TypeOf(parameter)), making.dim), label_);
+  }
+  return tensor;
+}
+
+const TensorType& OptimizerStep::TypeOf(size_t parameter) const {
+  return calls_.program().values[Index(calls_.program().parameters[parameter])].type;
 }
 
 }  // namespace onnxfit

@@ -1,53 +1,63 @@
-// What happens to the parameters between backward and the next batch: optimizer.step(),
-// and GradScaler's part in it.
+// What happens to the parameters between backward and the next batch:
+//   scaler.unscale_(optimizer); clip_grad_norm_(model.parameters(), 1.0)   # clip_grad
+//   scaler.step(optimizer); scaler.update()     # optimizer.step() without a scaler
+//   ema.update_parameters(model)                # ema
+// Parameters are taken to be of one dtype, as model.to(dtype) leaves them: PyTorch makes
+// lists for each.
 #pragma once
 
+#include <array>
+#include <span>
 #include <vector>
 
 #include "estimator/base/settings.h"
 #include "estimator/eager/autograd.h"
+#include "estimator/eager/averaged_model.h"
 #include "estimator/eager/call_table.h"
+#include "estimator/eager/grad_scaler.h"
 #include "estimator/eager/optimizer_rule.h"
 
 namespace onnxfit {
 
 class OptimizerStep {
  public:
-  // All must outlive the object.
+  // All must outlive the object.  Throws Error where the optimizer has no implementation
+  // of that kind.
   OptimizerStep(CallTable& calls, const TrainingSettings& settings,
                 const ParameterGradients& gradients);
 
-  // The optimizer's constructor: what it makes before the first step.
+  // What is made before the first step: states of some optimizers, the averaged model.
   void Construct();
 
   // scaler.scale(loss), whose result the caller owns; kNoTensor without a scaler.
-  TensorId ScaleLoss();
+  TensorId ScaleLoss() { return scaler_.Scale(); }
 
-  // scaler.step(optimizer); scaler.update().
+  // All of the above, once.
   void Run();
 
  private:
-  bool scales() const { return settings_.precision == Precision::kAmpFp16; }
-  TensorId NewScalar(const char* name, Kind kind = Kind::kTemporary);
   void Step();
-  void ReleaseTemporaries();
-  TensorId NewLikeParameter(size_t parameter);
-  void MakeStates(bool with_gradient);
+  std::vector<std::vector<size_t>> Groups() const;
+  void MakeAllStates();
   void MakeShared();
+  void MakeStates(size_t parameter);
   void MakeState(size_t parameter, const StateTensor& state);
-  size_t ParameterName(size_t parameter) const;
-  const TensorType& ParameterType(size_t parameter) const;
+  void Take(const UpdateStep& step, std::span<const size_t> group);
+  void BindLocal(Local local, std::vector<TensorId> tensors);
+  TensorId Make(const Making& making, size_t parameter);
+  const TensorType& TypeOf(size_t parameter) const;
 
   CallTable& calls_;
   Machine& machine_;
   const TrainingSettings& settings_;
   const ParameterGradients& gradients_;
   const OptimizerRule& rule_;
-  std::vector<std::vector<TensorId>> states_;  // by parameter
-  std::vector<TensorId> temporaries_;
-  LabelId temporary_label_ = -1;
+  GradScaler scaler_;
+  AveragedModel averaged_;
+  LabelId label_;  // of temporaries
   bool shared_made_ = false;
-  bool scaler_made_ = false;
+  std::vector<bool> has_states_;  // by parameter
+  std::array<std::vector<TensorId>, kLocals> locals_;
 };
 
 }  // namespace onnxfit

@@ -88,6 +88,9 @@ void Lowering::PlaceModule() {
   for (const size_t i : PlacementOrder(names)) {
     program_.placement.push_back(static_cast<NameId>(i));
   }
+  for (const size_t i : CopyOrder(names)) {
+    program_.copy_order.push_back(static_cast<NameId>(i));
+  }
 }
 
 void Lowering::AddInputs() {

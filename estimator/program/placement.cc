@@ -1,5 +1,6 @@
 #include "estimator/program/placement.h"
 
+#include <cstdint>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -13,7 +14,10 @@ struct Entry {
   std::string_view path;
 };
 
-void Place(const std::vector<Entry>& entries, std::vector<size_t>& order) {
+enum class Own : uint8_t { kFirst, kLast };
+
+// `own_place`: where a module's own tensors stand, before or after those of its children.
+void Place(const std::vector<Entry>& entries, Own own_place, std::vector<size_t>& order) {
   std::vector<std::vector<Entry>> children;
   std::map<std::string_view, size_t> child_of;
   std::vector<size_t> own;
@@ -27,18 +31,27 @@ void Place(const std::vector<Entry>& entries, std::vector<size_t>& order) {
     if (is_new) children.emplace_back();
     children[child->second].push_back({entry.index, entry.path.substr(dot + 1)});
   }
-  for (const std::vector<Entry>& child : children) Place(child, order);
-  order.insert(order.end(), own.begin(), own.end());
+  if (own_place == Own::kFirst) order.insert(order.end(), own.begin(), own.end());
+  for (const std::vector<Entry>& child : children) Place(child, own_place, order);
+  if (own_place == Own::kLast) order.insert(order.end(), own.begin(), own.end());
+}
+
+std::vector<size_t> Ordered(const std::vector<std::string>& names, Own own_place) {
+  std::vector<Entry> entries;
+  for (size_t i = 0; i < names.size(); ++i) entries.push_back({i, names[i]});
+  std::vector<size_t> order;
+  Place(entries, own_place, order);
+  return order;
 }
 
 }  // namespace
 
 std::vector<size_t> PlacementOrder(const std::vector<std::string>& names) {
-  std::vector<Entry> entries;
-  for (size_t i = 0; i < names.size(); ++i) entries.push_back({i, names[i]});
-  std::vector<size_t> order;
-  Place(entries, order);
-  return order;
+  return Ordered(names, Own::kLast);
+}
+
+std::vector<size_t> CopyOrder(const std::vector<std::string>& names) {
+  return Ordered(names, Own::kFirst);
 }
 
 }  // namespace onnxfit

@@ -1,4 +1,5 @@
-// The order in which a module's tensors come to the device.  Internal to program/.
+// The orders in which a module's tensors come to the device, and are copied.  Internal to
+// program/.
 #pragma once
 
 #include <cstddef>
@@ -12,5 +13,10 @@ namespace onnxfit {
 // tensors as listed.  O(names × depth × log names).
 // Source: torch/nn/modules/module.py, Module._apply, pytorch v2.6.0.
 std::vector<size_t> PlacementOrder(const std::vector<std::string>& names);
+
+// The same in the order of copy.deepcopy(model): a module before its children.
+// Source: torch/nn/modules/module.py, Module.__init__, which makes its tables in that
+// order, pytorch v2.11.0.
+std::vector<size_t> CopyOrder(const std::vector<std::string>& names);
 
 }  // namespace onnxfit

@@ -50,11 +50,12 @@ struct Program {
   std::vector<NameId> parameters;  // trained, in the order in which the optimizer sees them
   std::vector<NameId> frozen;      // need no gradient (settings.freeze)
   std::vector<NameId> buffers;
-  std::vector<NameId> placement;  // all three, in the order of model.to("cuda")
-  std::vector<NameId> inputs;     // a new batch each step, labels last
-  std::vector<AtenCall> calls;    // forward, then the loss
-  std::vector<NameId> outputs;    // of the model; the loop may hold them
-  NameId loss = kNoName;          // kNoName: nothing to train
+  std::vector<NameId> placement;   // all three, in the order of model.to("cuda")
+  std::vector<NameId> copy_order;  // all three, in the order of copy.deepcopy(model)
+  std::vector<NameId> inputs;      // a new batch each step, labels last
+  std::vector<AtenCall> calls;     // forward, then the loss
+  std::vector<NameId> outputs;     // of the model; the loop may hold them
+  NameId loss = kNoName;           // kNoName: nothing to train
   std::vector<std::string> assumptions;
   std::vector<std::string> notes;  // what recovery did, for -v
   Warnings warnings;

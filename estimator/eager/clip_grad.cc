@@ -1,0 +1,81 @@
+#include "estimator/eager/clip_grad.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/bytes.h"
+#include "estimator/eager/sum_scratch.h"
+
+namespace onnxfit {
+namespace {
+
+// Elements that one block of a foreach kernel takes: kChunkSize,
+// aten/src/ATen/native/cuda/MultiTensorApply.cuh, pytorch v2.11.0.
+constexpr int64_t kChunk = 65536;
+
+class Clipping {
+ public:
+  Clipping(CallTable& calls, const ParameterGradients& gradients)
+      : machine_(calls.machine()), label_(machine_.AddLabel("clip_grad_norm")) {
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (!gradients.Has(i)) continue;
+      const Tensor& gradient = machine_.tensor(gradients.at(i));
+      dtype_ = gradient.dtype;
+      chunks_ = std::max(chunks_, RoundUp(Numel(gradient.dims), kChunk) / kChunk);
+      ++count_;
+    }
+  }
+
+  void Run() {
+    if (count_ == 0) return;
+    const TensorId total = TotalNorm();
+    // max_norm / (total + 1e-6), in reciprocal and product; then the clamp.
+    const TensorId sum = New(dtype_, {});
+    const TensorId reciprocal = New(dtype_, {});
+    const TensorId coefficient = New(dtype_, {});
+    machine_.Release(reciprocal);
+    machine_.Release(sum);
+    const TensorId clamped = New(dtype_, {});
+    for (const TensorId tensor : {coefficient, clamped, total}) machine_.Release(tensor);
+  }
+
+ private:
+  TensorId New(DType dtype, Dims dims) { return machine_.New({dtype, std::move(dims)}, label_); }
+
+  // The norm of all is the norm of the gradients' norms, stacked.
+  TensorId TotalNorm() {
+    const std::vector<TensorId> norms = Norms();
+    const TensorId stack = New(dtype_, {count_});
+    const TensorId total = New(dtype_, {});
+    PassScratch(machine_, SumOver(dtype_, {count_}, {1}, /*kept=*/0), label_);
+    machine_.Release(stack);
+    for (size_t i = norms.size(); i-- > 0;) machine_.Release(norms[i]);
+    return total;
+  }
+
+  // _foreach_norm: a partial sum for each chunk, where each gradient has as many as the
+  // largest.
+  std::vector<TensorId> Norms() {
+    const DType accumulator = dtype_ == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+    const TensorId partial = New(accumulator, {CheckedMul(count_, chunks_)});
+    std::vector<TensorId> norms;
+    for (int64_t i = 0; i < count_; ++i) norms.push_back(New(dtype_, {}));
+    machine_.Release(partial);
+    return norms;
+  }
+
+  Machine& machine_;
+  LabelId label_;
+  DType dtype_ = DType::kFloat32;
+  int64_t count_ = 0;   // gradients
+  int64_t chunks_ = 0;  // of the largest
+};
+
+}  // namespace
+
+void ClipGradNorm(CallTable& calls, const ParameterGradients& gradients) {
+  Clipping(calls, gradients).Run();
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,190 @@
+#include "estimator/eager/optimizer_step.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+
+#include "estimator/base/error.h"
+#include "estimator/base/index.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+// Two parameters, whose tensors tell themselves by their bytes: w of 192 (a row of it 48, a
+// column 32, the mean of its rows 8), b of 16, scalars of 4.
+constexpr char kMatrixAndVector[] = R"(
+  net (float[2, 3, 6] x) => (float[2, 3, 4] y)
+  < float[2, 6, 4] w = ["location": "none"], float[4] b = ["location": "none"] > {
+    h = MatMul (x, w)
+    y = Add (h, b)
+  })";
+
+// What `phase` of step `step` allocates and frees, by bytes: "+192 -192".
+std::string BytesOf(const TrainingSettings& settings, int32_t step, Phase phase) {
+  const Trace trace = RunTraining(Build(kMatrixAndVector, settings).program, settings);
+  std::string text;
+  bool inside = false;
+  for (const Event& event : trace.events) {
+    if (event.type == Event::Type::kPhase) inside = event.id == step && event.phase == phase;
+    const bool made = event.type == Event::Type::kAlloc;
+    if (!inside || (!made && event.type != Event::Type::kFree)) continue;
+    const int64_t bytes = trace.buffers[Index(event.id)].bytes;
+    text += fmt::format("{}{}{}", text.empty() ? "" : " ", made ? '+' : '-', bytes);
+  }
+  return text;
+}
+
+// All by recorded events: torch 2.11.0, lion-pytorch 0.2.5.
+TEST_CASE("each implementation holds its own temporaries") {
+  struct Row {
+    Optimizer optimizer;
+    OptimizerImpl impl;
+    std::string_view first;  // the states that the first step makes before all else
+    std::string_view every;  // what every step does
+  };
+  constexpr auto kForeach = OptimizerImpl::kForeach;
+  constexpr auto kForLoop = OptimizerImpl::kForLoop;
+  constexpr auto kFused = OptimizerImpl::kFused;
+  constexpr std::string_view kMoments = "+192 +192 +16 +16";
+  constexpr std::string_view kList = "+192 +16 -16 -192";
+  constexpr std::string_view kRootAndQuotient = "+192 +192 -192 +16 +16 -192 -16 -16";
+  constexpr std::string_view kOneByOne = "+192 +16 -192 -16";
+  const Row rows[] = {
+      {Optimizer::kSgd, kForeach, "", ""},
+      {Optimizer::kSgd, kForLoop, "", ""},
+      {Optimizer::kSgd, kFused, "", ""},
+      {Optimizer::kSgdMomentum, kForeach, "+192 +16", ""},
+      {Optimizer::kSgdMomentum, kForLoop, "+192 +16", ""},
+      {Optimizer::kSgdMomentum, kFused, "+192 +16", ""},
+      {Optimizer::kAdam, kForeach, kMoments, kList},
+      {Optimizer::kAdam, kForLoop, kMoments, kRootAndQuotient},
+      {Optimizer::kAdam, kFused, "+4 +192 +192 +4 +16 +16", ""},
+      {Optimizer::kAdamW, kForeach, kMoments, kList},
+      {Optimizer::kAdamW, kForLoop, kMoments, kRootAndQuotient},
+      {Optimizer::kAdamW, kFused, "+4 +192 +192 +4 +16 +16", ""},
+      {Optimizer::kRmsprop, kForeach, "+192 +16", kList},
+      {Optimizer::kRmsprop, kForLoop, "+192 +16", kOneByOne},
+      {Optimizer::kAdagrad, kForeach, "", "+192 +16 +192 +16 -16 -192 -16 -192"},
+      {Optimizer::kAdagrad, kForLoop, "", kOneByOne},
+      {Optimizer::kAdafactor, kForeach, "+48 +32 +16",
+       "+4 -4 +48 -48 +32 -32 +192 +8 -8 +4 -4 +4 -4 +16 -16 +16 -192 +4 -4 -16"},
+      {Optimizer::kAdafactor, kForLoop, "+48 +32 +16",
+       "+4 -4 +48 +32 +192 +8 -8 +4 -4 +4 -4 +16 +16 -192 +4 -4 -48 -32 -16 -16"},
+      {Optimizer::kAdamW8bit, kForLoop, "+2048 +192 +192 +16 +16", ""},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(ToString(row.optimizer));
+    CAPTURE(ToString(row.impl));
+    const TrainingSettings settings = {
+        .optimizer = row.optimizer, .optimizer_impl = row.impl, .loss = Loss::kMse, .steps = 2};
+    const std::string gap = row.first.empty() || row.every.empty() ? "" : " ";
+    CHECK(BytesOf(settings, 1, Phase::kOptimizer) ==
+          fmt::format("{}{}{}", row.first, gap, row.every));
+    CHECK(BytesOf(settings, 2, Phase::kOptimizer) == row.every);
+  }
+}
+
+TEST_CASE("Lion makes the state of a parameter just before it updates it") {
+  const TrainingSettings settings = {.optimizer = Optimizer::kLion, .loss = Loss::kMse};
+  CHECK(BytesOf(settings, 1, Phase::kOptimizer) == "+192 +192 +192 -192 -192 +16 +16 +16 -16 -16");
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer) == "+192 +192 -192 -192 +16 +16 -16 -16");
+}
+
+TEST_CASE("Adagrad's states are there before the first step, the averaged model after them") {
+  const TrainingSettings settings = {
+      .optimizer = Optimizer::kAdagrad, .ema = true, .loss = Loss::kMse, .steps = 2};
+  CHECK(BytesOf(settings, 0, Phase::kSetup) == "+192 +16 +192 +16 +192 +16");
+}
+
+TEST_CASE("the scaler's scalars") {
+  struct Row {
+    const char* name;
+    OptimizerImpl impl;
+    bool clip;
+    std::string_view expected;
+  };
+  // The norms of two gradients: a partial sum for the one chunk of each, two norms, their
+  // stack, its norm; then the coefficient.
+  constexpr std::string_view kClip = "+8 +4 +4 -8 +8 +4 -8 -4 -4 +4 +4 +4 -4 -4 +4 -4 -4 -4";
+  constexpr std::string_view kUnscale = "+8 +8 -8 +4 -8 +4 +4 +4 -4 -4 -4";
+  const Row rows[] = {
+      {"step() unscales", OptimizerImpl::kForeach, false, "{unscale} -4"},
+      {"clipping needs it before", OptimizerImpl::kForeach, true, "{unscale} {clip} -4"},
+      {"a fused kernel unscales itself", OptimizerImpl::kFused, false,
+       "+4 +4 +4 +4 -4 -4 -4 +4 +4 -4 -4 -4"},
+      {"unless clipping did", OptimizerImpl::kFused, true, "{unscale} {clip} +4 -4 -4"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const TrainingSettings settings = {.precision = Precision::kAmpFp16,
+                                       .optimizer = Optimizer::kSgd,
+                                       .optimizer_impl = row.impl,
+                                       .clip_grad = row.clip,
+                                       .loss = Loss::kMse};
+    CHECK(BytesOf(settings, 2, Phase::kOptimizer) == fmt::format(fmt::runtime(row.expected),
+                                                                 fmt::arg("unscale", kUnscale),
+                                                                 fmt::arg("clip", kClip)));
+  }
+}
+
+TEST_CASE("partial sums of the norms are as many as the largest gradient has chunks") {
+  constexpr char kLarge[] = R"(
+    net (float[1, 2] x) => (float[1, 65537] y)
+    < float[2, 65537] w = ["location": "none"], float[65537] b = ["location": "none"] > {
+      h = MatMul (x, w)
+      y = Add (h, b)
+    })";
+  const std::string text =
+      TraceText(kLarge, {.optimizer = Optimizer::kSgd, .clip_grad = true, .steps = 1});
+  // 131074 elements are 3 chunks of 65536: 2 gradients x 3 x 4 bytes.
+  CHECK(text.find("optimizer +clip_grad_norm:24 +clip_grad_norm:4 +clip_grad_norm:4 ") !=
+        std::string::npos);
+}
+
+TEST_CASE("an average of the model counts its updates on the device from the second on") {
+  const TrainingSettings settings = {
+      .optimizer = Optimizer::kSgd, .ema = true, .loss = Loss::kMse, .steps = 3};
+  CHECK(BytesOf(settings, 1, Phase::kOptimizer).empty());
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer) == "+8 -8");
+  CHECK(BytesOf(settings, 3, Phase::kOptimizer) == "+8 -8");
+}
+
+TEST_CASE("a buffer's copy has for a moment a tensor of one element") {
+  const std::string text = TraceText(
+      R"(net (float[2, 3, 4, 4] x) => (float[2, 3, 4, 4] y)
+         < float[3] scale = ["location": "none"], float[3] bias = ["location": "none"],
+           float[3] mean = ["location": "none"], float[3] variance = ["location": "none"] > {
+           y, m, v = BatchNormalization <training_mode = 1> (x, scale, bias, mean, variance)
+         })",
+      {.optimizer = Optimizer::kSgd, .ema = true, .steps = 1});
+  CHECK_MESSAGE(text.find("+scale.ema:12 +bias.ema:12 +mean.ema:12 +mean.ema:4 -mean.ema "
+                          "+variance.ema:12 +variance.ema:4 -variance.ema") != std::string::npos,
+                text);
+}
+
+TEST_CASE("PyTorch takes lists where it is not told, but for Adafactor") {
+  CHECK(FindOptimizerRule(Optimizer::kAdamW, {}).impl == OptimizerImpl::kForeach);
+  CHECK(FindOptimizerRule(Optimizer::kAdafactor, {}).impl == OptimizerImpl::kForLoop);
+}
+
+TEST_CASE("an implementation that an optimizer lacks is an error") {
+  const auto error_of = [](Optimizer optimizer, OptimizerImpl impl) {
+    try {
+      FindOptimizerRule(optimizer, impl);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  CHECK(error_of(Optimizer::kRmsprop, OptimizerImpl::kFused) ==
+        "--optimizer-impl: expected foreach or for-loop for rmsprop, found 'fused' (try: leave it "
+        "out for PyTorch's own choice)");
+  CHECK(error_of(Optimizer::kLion, OptimizerImpl::kForeach) ==
+        "--optimizer-impl: expected for-loop for lion, found 'foreach' (try: leave it out for "
+        "PyTorch's own choice)");
+}
+
+}  // namespace
+}  // namespace onnxfit
