@@ -94,6 +94,14 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.optimizer = ParseChoice(t, kOptimizers);
        }},
+      {"--optimizer-impl", "", "I", kGroup, Choices(kOptimizerImpls), "PyTorch's choice",
+       [](const Typed& t, Options& o) {
+         o.request.settings.optimizer_impl = ParseChoice(t, kOptimizerImpls);
+       }},
+      {"--clip-grad", "", "", kGroup, "clip_grad_norm_ before each optimizer step", "",
+       [](const Typed& t, Options& o) { o.request.settings.clip_grad = ParseSwitch(t); }},
+      {"--ema", "", "", kGroup, "keep an average of the model beside it (AveragedModel)", "",
+       [](const Typed& t, Options& o) { o.request.settings.ema = ParseSwitch(t); }},
       {"--mode", "", "M", kGroup, Choices(kModes), ToString(settings.mode),
        [](const Typed& t, Options& o) { o.request.settings.mode = ParseChoice(t, kModes); }},
       {"--loss", "", "L", kGroup, Choices(kLosses), ToString(settings.loss),

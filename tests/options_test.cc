@@ -50,6 +50,9 @@ TEST_CASE("without flags there are the defaults") {
   CHECK(options.request.binding.dims.empty());
   CHECK(options.request.settings.precision == Precision::kFp32);
   CHECK(options.request.settings.optimizer == Optimizer::kAdamW);
+  CHECK(!options.request.settings.optimizer_impl);
+  CHECK(!options.request.settings.clip_grad);
+  CHECK(!options.request.settings.ema);
   CHECK(options.request.settings.mode == Mode::kTrain);
   CHECK(options.request.settings.loss == Loss::kCrossEntropy);
   CHECK(!options.request.overhead_bytes);
@@ -101,6 +104,9 @@ TEST_CASE("every flag reaches its place") {
                                  "--freeze",
                                  "layer1.*",
                                  "--freeze=*.bias",
+                                 "--optimizer-impl=fused",
+                                 "--clip-grad",
+                                 "--ema",
                                  "m.onnx"});
   CHECK(options.model == "m.onnx");
   CHECK(options.request.binding.batch == 32);
@@ -108,6 +114,9 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.binding.inputs == std::map<std::string, Dims>{{"ids", {2, 512}}});
   CHECK(options.request.settings.precision == Precision::kBf16);
   CHECK(options.request.settings.optimizer == Optimizer::kSgd);
+  CHECK(options.request.settings.optimizer_impl == OptimizerImpl::kFused);
+  CHECK(options.request.settings.clip_grad);
+  CHECK(options.request.settings.ema);
   CHECK(options.request.settings.mode == Mode::kEval);
   CHECK(options.request.settings.loss == Loss::kMse);
   CHECK(options.request.settings.loss_output == "logits");
@@ -219,6 +228,9 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "-o", "adamv"},
        "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, lion or "
        "adamw-8bit, found 'adamv' (did you mean 'adam'?)"},
+      {{"m", "--optimizer-impl", "loop"},
+       "--optimizer-impl: expected foreach, for-loop or fused, found 'loop'"},
+      {{"m", "--clip-grad=1.0"}, "--clip-grad: expected yes or no, found '1.0'"},
       {{"m", "--mode", "training"}, "--mode: expected train or eval, found 'training'"},
       {{"m", "-f", "markdown"}, "--format: expected text or json, found 'markdown'"},
       {{"m", "--color", "aut"},

@@ -162,6 +162,19 @@ TEST_CASE("settings of the loop are there where they are not the default") {
   },)") != std::string::npos);
 }
 
+TEST_CASE("settings that few use are there only where they are used") {
+  Estimate e;
+  CHECK(Report(e).find("optimizer_impl") == std::string::npos);
+  e.settings.optimizer_impl = OptimizerImpl::kForLoop;
+  e.settings.clip_grad = true;
+  e.settings.ema = true;
+  CHECK(Report(e).find(R"("framework": "pytorch-2.11",
+    "optimizer_impl": "for-loop",
+    "clip_grad": true,
+    "ema": true
+  })") != std::string::npos);
+}
+
 TEST_CASE("eval has peaks alone, and what is not known is absent") {
   Estimate e;
   e.model = {"<stdin>", 18, 2, 40, 160, 8};

@@ -152,6 +152,24 @@ std::vector<std::string> AllocConfNotes(const AllocConf& given) {
   return notes;
 }
 
+// What is done to the parameters, where it is not what PyTorch does when it is not told.
+void AddUpdateTexts(const TrainingSettings& settings, std::vector<std::string>& assumptions) {
+  if (settings.mode != Mode::kTrain) return;
+  if (settings.optimizer_impl) {
+    assumptions.push_back(fmt::format("the optimizer's implementation is {} (--optimizer-impl)",
+                                      ToString(*settings.optimizer_impl)));
+  }
+  if (settings.clip_grad) {
+    assumptions.emplace_back(
+        "clip_grad_norm_(model.parameters(), 1.0) before each optimizer step (--clip-grad)");
+  }
+  if (settings.ema) {
+    assumptions.emplace_back(
+        "an AveragedModel made before the first step copies parameters and buffers, and is updated "
+        "after each step (--ema)");
+  }
+}
+
 std::vector<std::string> Assumptions(const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
@@ -164,6 +182,7 @@ std::vector<std::string> Assumptions(const EstimateRequest& request) {
   if (request.settings.loss == Loss::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.emplace_back("the model's output is the loss itself (--loss none)");
   }
+  AddUpdateTexts(request.settings, assumptions);
   return assumptions;
 }
 

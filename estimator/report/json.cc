@@ -44,6 +44,9 @@ Json SettingsJson(const Estimate& estimate) {
                {"framework", estimate.framework}};
   PutLoop(json, settings);
   PutIfKnown(json, "alloc_conf", estimate.alloc_conf);
+  if (settings.optimizer_impl) json["optimizer_impl"] = ToString(*settings.optimizer_impl);
+  if (settings.clip_grad) json["clip_grad"] = true;
+  if (settings.ema) json["ema"] = true;
   return json;
 }
 
