@@ -9,7 +9,7 @@
 
 Truths are PyTorch 2.11.0's own statistics (README.md here).  A run's figures are, for each
 of three steps, the peaks (exact, allocated, reserved) and what is allocated after forward,
-backward and step; of an inference, the peaks alone.
+backward and step, and the optimizer's state; of an inference, the peaks alone.
 """
 
 import argparse
@@ -95,6 +95,8 @@ def figures(truth, report):
         for name in AFTER:
             if name in true:
                 yield true[name], found[name]
+    if truth.get("opt_state_bytes") is not None:
+        yield truth["opt_state_bytes"], report["optimizer_state_bytes"]
 
 
 def measure(binary, path, kind, truth, given):
