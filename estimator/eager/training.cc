@@ -1,5 +1,6 @@
 #include "estimator/eager/training.h"
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -16,7 +17,7 @@ namespace {
 
 class Training {
  public:
-  Training(const Program& program, const TrainingSettings& settings, Trace& trace)
+  Training(const Program& program, const TrainingSettings& settings, Trace& trace, HolderLog* log)
       : program_(program),
         settings_(settings),
         machine_(trace),
@@ -24,7 +25,9 @@ class Training {
         forward_(calls_, settings),
         optimizer_(FindOptimizerRule(settings.optimizer)),
         gradients_(program.parameters.size()),
-        states_(program.parameters.size()) {}
+        states_(program.parameters.size()) {
+    if (log != nullptr) machine_.RecordInto(*log);
+  }
 
   void Run() {
     machine_.EnterPhase(0, Phase::kSetup);
@@ -184,9 +187,11 @@ class Training {
 
 }  // namespace
 
-Trace RunTraining(const Program& program, const TrainingSettings& settings) {
+Trace RunTraining(const Program& program, const TrainingSettings& settings, Holders* holders) {
   Trace trace;
-  Training(program, settings, trace).Run();
+  std::optional<HolderLog> log;
+  if (holders != nullptr) log.emplace(trace, *holders);
+  Training(program, settings, trace, log ? &*log : nullptr).Run();
   return trace;
 }
 

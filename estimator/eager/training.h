@@ -2,6 +2,7 @@
 #pragma once
 
 #include "estimator/base/settings.h"
+#include "estimator/eager/holders.h"
 #include "estimator/memory/trace.h"
 #include "estimator/program/program.h"
 
@@ -19,6 +20,8 @@ namespace onnxfit {
 // last batch, gradients, optimizer state, the loss, workspaces.
 // Throws Error where a size needs more than 63 bits.
 // O(steps × calls × log calls).
-Trace RunTraining(const Program& program, const TrainingSettings& settings);
+// Who holds what goes into `holders`, if it is not null.
+Trace RunTraining(const Program& program, const TrainingSettings& settings,
+                  Holders* holders = nullptr);
 
 }  // namespace onnxfit

@@ -78,6 +78,8 @@ struct EstimateRequest {
   DimBinding binding = {};
   TrainingSettings settings = {};
   std::optional<int64_t> overhead_bytes = std::nullopt;  // context, instead of the card's
+  std::string why = {};                                  // a tensor whose life is to be told
+  bool details = false;                                  // what only -v shows
 };
 
 // The whole pipeline on a loaded graph.  Throws Error for bad input and for sizes that
