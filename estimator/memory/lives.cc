@@ -55,6 +55,10 @@ class Reader {
     const int64_t allocated = allocator_->stats().allocated_bytes;
     lives_.of_buffer[Index(event.id)] = {
         .born = Place(), .block_bytes = allocated - before, .kind = event.kind};
+    if (allocated > lives_.peak_allocated_bytes) {
+      lives_.peak = Place();
+      lives_.peak_allocated_bytes = allocated;
+    }
     StepEvents* step = Step();
     if (step == nullptr) return;
     ++step->allocations;

@@ -41,6 +41,8 @@ struct Lives {
   std::vector<Life> of_buffer;
   std::vector<Moment> of_event;
   std::vector<StepEvents> steps;  // steps[0] is step 1
+  int64_t peak = 0;               // the event that reaches the largest, the first of equals
+  int64_t peak_allocated_bytes = 0;
 };
 
 // O(events × log), one replay on an endless card.
