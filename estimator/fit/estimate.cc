@@ -8,6 +8,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
+#include "estimator/fit/details.h"
 #include "estimator/fit/predict.h"
 
 namespace onnxfit {
@@ -164,6 +165,11 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.notes = prediction.graph.notes;
   Append(estimate.notes, prediction.roles.notes);
   Append(estimate.notes, prediction.program.notes);
+  if (request.details) {
+    Append(estimate.notes, RunNotes(prediction));
+    estimate.step_events = SummarizeSteps(prediction);
+  }
+  if (!request.why.empty()) estimate.why = ExplainTensor(prediction, request.why);
   return estimate;
 }
 

@@ -10,6 +10,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
+#include "estimator/fit/why.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
 #include "estimator/memory/timeline.h"
@@ -51,6 +52,16 @@ struct LargeTensor {
   std::string dies;  // operator, "" where it stays
 };
 
+// What one step asks of the allocator.
+struct StepSummary {
+  int64_t allocations = 0;
+  int64_t frees = 0;
+  std::string largest = {};  // the name of its largest allocation
+  int64_t largest_bytes = 0;
+  int64_t peak_allocated_bytes = 0;
+  Instant peak;
+};
+
 struct Estimate {
   ModelSummary model;
   TrainingSettings settings;
@@ -71,6 +82,9 @@ struct Estimate {
   std::vector<std::string> assumptions;
   Warnings warnings;
   std::vector<std::string> notes;  // what loading and recovery did, for -v
+
+  std::optional<WhyAnswer> why;          // where a tensor was asked for
+  std::vector<StepSummary> step_events;  // where details were: steps[0] is step 1
 };
 
 // What is asked, beside the file.
