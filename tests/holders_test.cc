@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "estimator/base/index.h"
+#include "estimator/memory/lives.h"
+#include "tests/files.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {
@@ -117,6 +119,26 @@ TEST_CASE("a run that is recorded is the run") {
   CHECK(ToString(RunTraining(program, settings, &holders)) ==
         ToString(RunTraining(program, settings)));
   for (const Holder& holder : holders) CHECK(holder.from != holder.until);
+}
+
+TEST_CASE("what somebody holds is alive") {
+  for (const auto& path : TextModels()) {
+    CAPTURE(path.filename().string());
+    const TrainingSettings settings = {.precision = Precision::kAmpBf16};
+    const Program program = Build(LoadGraph(path.string()), settings).program;
+    Holders holders;
+    const Trace trace = RunTraining(program, settings, &holders);
+    const Lives lives = ReadLives(trace);
+    REQUIRE(!holders.empty());
+    for (const Holder& holder : holders) {
+      const Life& life = lives.of_buffer[Index(holder.buffer)];
+      CAPTURE(trace.labels[Index(trace.buffers[Index(holder.buffer)].label)]);
+      CHECK(life.born < holder.from);
+      if (life.dies == kNever) continue;
+      CHECK(holder.until != Holder::kForGood);
+      CHECK(holder.until <= life.dies);
+    }
+  }
 }
 
 }  // namespace onnxfit

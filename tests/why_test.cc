@@ -10,6 +10,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/graph/loader.h"
 #include "estimator/report/text.h"
+#include "tests/files.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {
@@ -174,6 +175,28 @@ w1.exp_avg
 )");
 }
 
+TEST_CASE("who lets go last is told, without a name too") {
+  struct Row {
+    const char* name;
+    HeldBy::By by;
+  };
+  const Row rows[] = {
+      {"h", HeldBy::By::kSaved},
+      {"w1", HeldBy::By::kModule},
+      {"w1.grad", HeldBy::By::kGradient},
+      {"w1.exp_avg", HeldBy::By::kOptimizer},
+      {"x", HeldBy::By::kLoop},
+      {"loss", HeldBy::By::kName},
+      {"y.grad", HeldBy::By::kEngine},
+      {"cuBLAS workspace", HeldBy::By::kLibrary},
+      {"optimizer temporary", HeldBy::By::kOperator},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(Answer(kTwoLayers, row.name).tensors[0].held_by.back().by == row.by);
+  }
+}
+
 TEST_CASE("a node is its results") {
   CHECK(Answer(kTwoLayers, "MatMul #0").tensors[0].name == "h");
   CHECK(Answer(kTwoLayers, "MatMul #0").asked == "MatMul #0");
@@ -216,6 +239,23 @@ TEST_CASE("what is no tensor says why") {
         "the exporter made it when it folded batch norm model.features.0.0_batch_norm into "
         "/model/features/features.0/features.0.0/Conv: PyTorch has "
         "model.features.0.0_batch_norm.bias instead");
+}
+
+TEST_CASE("every tensor at the peak has a story, and it is alive there") {
+  for (const auto& path : TextModels()) {
+    CAPTURE(path.filename().string());
+    const Graph graph = LoadGraph(path.string());
+    for (const LargeTensor& tensor : MakeEstimate(graph, {}).largest) {
+      CAPTURE(tensor.name);
+      const WhyAnswer answer = *MakeEstimate(graph, {.why = tensor.name}).why;
+      REQUIRE(!answer.tensors.empty());
+      const TensorStory& story = answer.tensors[0];
+      CHECK(story.at_peak);
+      CHECK(story.bytes <= story.block_bytes);
+      CHECK(!story.held_by.empty());
+      CHECK(story.held_by.back().until == story.dies);
+    }
+  }
 }
 
 TEST_CASE("names that nobody has, and too many have") {

@@ -153,7 +153,8 @@ class Names {
                  .hint = near.empty() ? "a name of the largest tensors" : std::string(near)});
   }
 
-  // The name whose end, of as many parts as `asked` has, is nearest; else one that holds it.
+  // The nearest name; else the one whose end, of as many parts as `asked` has, is nearest;
+  // else one that holds it.
   std::string_view NearestTo(std::string_view asked) const {
     std::vector<std::string_view> names;
     std::vector<std::string_view> ends;
@@ -161,6 +162,8 @@ class Names {
       names.push_back(name);
       ends.push_back(EndOfParts(name, PartsOf(asked)));
     }
+    const std::string_view whole = Nearest(asked, names);
+    if (!whole.empty()) return whole;
     const std::string_view near = Nearest(asked, ends);
     for (size_t i = 0; i < ends.size() && !near.empty(); ++i) {
       if (ends[i].data() == near.data()) return names[i];

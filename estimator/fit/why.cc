@@ -187,7 +187,7 @@ class Stories {
 
   // --- Who holds it ---
 
-  // Those of the step that the story is about, and those who never let go.
+  // Those of the step that the story is about.
   std::vector<HeldBy> HoldersOf(BufferId buffer, const TensorStory& story) const {
     const int32_t step = story.at_peak ? At(lives_.peak).step : BirthStep(buffer);
     std::vector<std::pair<int64_t, HeldBy>> rows;  // by when they let go
@@ -195,27 +195,25 @@ class Stories {
     for (const Holder& holder : prediction_.holders) {
       if (holder.buffer != buffer) continue;
       const bool stays = holder.until == Holder::kForGood;
-      if (!stays && StepOf(holder) != step) continue;
-      rows.emplace_back(stays ? kEnd : holder.until, Row(holder, *first));
+      if (!stays && (StepBefore(holder.from) > step || StepBefore(holder.until) < step)) continue;
+      rows.emplace_back(stays ? kEnd : holder.until, Row(holder, first));
     }
-    AddHolderOfKind(buffer, story, rows);
+    AddUnnamedHolder(buffer, story, rows);
     std::ranges::stable_sort(rows, {}, &std::pair<int64_t, HeldBy>::first);
     std::vector<HeldBy> held;
     for (auto& [until, row] : rows) held.push_back(std::move(row));
     return held;
   }
 
-  int32_t StepOf(const Holder& holder) const {
-    return holder.from == 0 ? 0 : At(holder.from - 1).step;
-  }
+  int32_t StepBefore(int64_t event) const { return event == 0 ? 0 : At(event - 1).step; }
 
-  HeldBy Row(const Holder& holder, const Holder& first) const {
+  HeldBy Row(const Holder& holder, const Holder* first) const {
     HeldBy row;
     // What comes next may be of another operator: it was let go of before.
     if (holder.until != Holder::kForGood) row.until = InstantOf(holder.until - 1);
     switch (holder.type) {
       case Holder::Type::kName:
-        TellName(holder, first, row);
+        TellName(holder, *first, row);
         break;
       case Holder::Type::kSaved:
         row.by = By::kSaved;
@@ -270,23 +268,26 @@ class Stories {
     return path.empty() ? "the model" : path;
   }
 
-  void AddHolderOfKind(BufferId buffer, const TensorStory& story,
-                       std::vector<std::pair<int64_t, HeldBy>>& rows) const {
+  // Where nobody of `rows` let go last: the one who did, by the kind and the phase.
+  void AddUnnamedHolder(BufferId buffer, const TensorStory& story,
+                        std::vector<std::pair<int64_t, HeldBy>>& rows) const {
     const Life& life = LifeOf(buffer);
-    const int64_t until = life.dies == kNever ? kEnd : life.dies;
-    const bool stays = std::ranges::any_of(rows, [](const auto& row) { return row.first == kEnd; });
-    HeldBy row = {.until = story.dies};
+    const bool is_told = std::ranges::any_of(rows, [&](const auto& row) {
+      if (row.first == kEnd || life.dies == kNever) return row.first == kEnd;
+      return At(row.first - 1) == At(life.dies);
+    });
+    if (is_told) return;
+    HeldBy row = {.by = ByKind(life, story), .until = story.dies};
+    rows.emplace_back(life.dies == kNever ? kEnd : life.dies, row);
+  }
+
+  By ByKind(const Life& life, const TensorStory& story) const {
     for (const auto& [kind, by] : kHoldersOfKinds) {
-      if (life.kind != kind || stays) continue;
-      row.by = by;
-      rows.emplace_back(until, row);
-      return;
+      if (life.kind == kind) return by;
     }
-    if (!rows.empty()) return;
-    const bool one_operator = story.dies && At(life.born).operators == At(life.dies).operators;
-    const bool flows = story.born.phase == Phase::kBackward && !one_operator;
-    row.by = flows ? By::kEngine : By::kOperator;
-    rows.emplace_back(until, row);
+    if (!story.dies) return By::kLoop;
+    if (At(life.born).operators == At(life.dies).operators) return By::kOperator;
+    return story.dies->phase == Phase::kBackward ? By::kEngine : By::kLoop;
   }
 
   static constexpr int64_t kEnd = INT64_MAX;
