@@ -33,15 +33,14 @@ size_t CodePoints(const std::string& text) {
 WhyAnswer HostileAnswer(const std::string& name) {
   WhyAnswer why = {.asked = name};
   for (const HeldBy::By by : {HeldBy::By::kName, HeldBy::By::kInPlace, HeldBy::By::kSaved}) {
-    why.tensors.push_back({.name = name,
-                           .type = {DType::kFloat32, Dims(40, 1000)},
-                           .shares = Shares::kInPlace,
-                           .storage = name,
-                           .op = name,
-                           .node = name,
-                           .born = {1, Phase::kForward, name},
-                           .dies = Instant{2, Phase::kBackward, name},
-                           .held_by = {{by, name, name, name, name, Instant{1, {}, name}}}});
+    TensorStory story;
+    story.type = {DType::kFloat32, Dims(40, 1000)};
+    story.shares = Shares::kInPlace;
+    story.name = story.storage = story.op = story.node = name;
+    story.born = {1, Phase::kForward, name};
+    story.dies = Instant{2, Phase::kBackward, name};
+    story.held_by = {{by, name, name, name, name, Instant{1, {}, name}}};
+    why.tensors.push_back(story);
   }
   return why;
 }

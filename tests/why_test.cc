@@ -16,7 +16,7 @@
 namespace onnxfit {
 namespace {
 
-constexpr TrainingSettings kSgd = {.optimizer = Optimizer::kSgd};
+const TrainingSettings kSgd = {.optimizer = Optimizer::kSgd};
 
 // The report from where the peak is on.
 std::string Told(const Graph& graph, const TrainingSettings& settings, const std::string& name) {

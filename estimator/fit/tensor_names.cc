@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "estimator/base/index.h"
 #include "estimator/base/suggest.h"
@@ -136,9 +137,9 @@ class Names {
 
   [[noreturn]] void RefuseSeveral(std::string_view asked,
                                   const std::vector<std::string_view>& names) const {
-    const size_t shown = std::min(kListed, names.size());
-    std::string list = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
-    if (names.size() > shown) list += fmt::format(" and {} more", names.size() - shown);
+    const std::span shown = std::span(names).first(std::min(kListed, names.size()));
+    std::string list = fmt::format("{}", fmt::join(shown, ", "));
+    if (names.size() > kListed) list += fmt::format(" and {} more", names.size() - kListed);
     throw Error({.file = Graph().path,
                  .where = "--why",
                  .text = fmt::format("expected one tensor, found {} names that end in '{}': {}",

@@ -60,7 +60,8 @@ class Stories {
   std::vector<TensorStory> Of(const NamedTensor& tensor) const {
     std::vector<TensorStory> stories;
     for (const BufferId buffer : ChosenOf(tensor)) stories.push_back(Story(tensor, buffer));
-    std::ranges::stable_partition(stories, [](const TensorStory& s) { return s.at_peak; });
+    std::stable_partition(stories.begin(), stories.end(),
+                          [](const TensorStory& story) { return story.at_peak; });
     return stories;
   }
 
