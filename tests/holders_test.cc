@@ -121,6 +121,19 @@ TEST_CASE("a run that is recorded is the run") {
   for (const Holder& holder : holders) CHECK(holder.from != holder.until);
 }
 
+TEST_CASE("what has no backward lets go with its results") {
+  const std::string lines = HoldersText(R"(
+    net (float[16, 4] x) => (float[16, 2] y, float[16, 2] other)
+    < float[4, 2] w = ["location": "none"] > {
+      y = MatMul (x, w)
+      h = Sigmoid (y)
+      other = Exp (h)
+    })",
+                                        {.optimizer = Optimizer::kSgd});
+  CHECK(lines.find("\nh: sigmoid as output 0 until -h\n") != std::string::npos);
+  CHECK(lines.find("\nother: exp as output 0 until -other\n") != std::string::npos);
+}
+
 TEST_CASE("what somebody holds is alive") {
   for (const auto& path : TextModels()) {
     CAPTURE(path.filename().string());

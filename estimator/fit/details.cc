@@ -32,7 +32,7 @@ std::string NodesNote(const Prediction& prediction) {
       return value == kNoValue || prediction.shapes.known[Index(value)].has_value();
     });
   });
-  return fmt::format("{} nodes run as {} calls, loss included; {} are arithmetic on the host",
+  return fmt::format("{} nodes run as {} calls, the loss included; arithmetic on the host: {}",
                      graph.nodes.size(), prediction.program.calls.size(), on_host);
 }
 
