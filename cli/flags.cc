@@ -134,7 +134,7 @@ std::vector<Flag> ReportFlags() {
        }},
       {"", "-q", "", kGroup, "the first line alone", "",
        [](const Typed& t, Options& o) { o.text.quiet = ParseSwitch(t); }},
-      {"", "-v", "", kGroup, "details, and notes on how the file was read", "",
+      {"", "-v", "", kGroup, "details, events of each step, notes on how the file was read", "",
        [](const Typed& t, Options& o) {
          o.text.verbose = ParseSwitch(t);
          o.request.details = o.text.verbose;
