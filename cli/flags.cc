@@ -165,10 +165,17 @@ std::vector<Flag> ReportFlags() {
        [](const Typed& t, Options& o) { o.force = ParseSwitch(t); }},
       {"", "-n", "N", kGroup, "how many of the largest tensors", "8",
        [](const Typed& t, Options& o) { o.text.rows = static_cast<size_t>(ParseWhole(t, 0)); }},
+      {"--why", "", "NAME", kGroup, "the life of one tensor, or of a node's results", "",
+       [](const Typed& t, Options& o) {
+         SetText(t, "the name of a tensor or a node", o.request.why);
+       }},
       {"", "-q", "", kGroup, "the first line alone", "",
        [](const Typed& t, Options& o) { o.text.quiet = ParseSwitch(t); }},
-      {"", "-v", "", kGroup, "details, and notes on how the file was read", "",
-       [](const Typed& t, Options& o) { o.text.verbose = ParseSwitch(t); }},
+      {"", "-v", "", kGroup, "details, events of each step, notes on how the file was read", "",
+       [](const Typed& t, Options& o) {
+         o.text.verbose = ParseSwitch(t);
+         o.request.details = o.text.verbose;
+       }},
       {"--ascii", "", "", kGroup, "no letter beyond ASCII", "",
        [](const Typed& t, Options& o) { o.text.ascii = ParseSwitch(t); }},
       {"--color", "", "WHEN", kGroup, Choices(kColorModes), "auto",

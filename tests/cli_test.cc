@@ -75,6 +75,19 @@ TEST_CASE("an overhead replaces the context") {
   CHECK(result.out.find("  context ") == std::string::npos);
 }
 
+TEST_CASE("the life of a tensor is told, and an unknown one refused") {
+  const ModelFolder folder;
+  CHECK(RunArgs({folder.model(), "--why", "w.grad"}).out.find("\nw.grad\n  is ") !=
+        std::string::npos);
+  CHECK(RunArgs({folder.model(), "--why", "w", "-f", "json"}).out.find("\"why\": {") !=
+        std::string::npos);
+  const Result unknown = RunArgs({folder.model(), "--why", "wgrad"});
+  CHECK(unknown.code == 2);
+  CHECK(unknown.out == "");
+  CHECK(unknown.err == "error: " + folder.model() +
+                           ": --why: no tensor and no node is called 'wgrad' (try: w.grad)\n");
+}
+
 TEST_CASE("a report goes to a file, which is kept unless --force says so") {
   const ModelFolder folder;
   const std::string path = folder.file("report.txt");

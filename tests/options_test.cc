@@ -107,6 +107,8 @@ TEST_CASE("every flag reaches its place") {
                                  "--optimizer-impl=fused",
                                  "--clip-grad",
                                  "--ema",
+                                 "--why",
+                                 "h",
                                  "m.onnx"});
   CHECK(options.model == "m.onnx");
   CHECK(options.request.binding.batch == 32);
@@ -127,6 +129,8 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.text.rows == 3);
   CHECK(options.text.quiet);
   CHECK(options.text.verbose);
+  CHECK(options.request.details);
+  CHECK(options.request.why == "h");
   CHECK(options.text.ascii);
   CHECK(options.color == ColorMode::kAlways);
   CHECK(options.exit_zero);
@@ -256,6 +260,7 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
 
       {{"m", "-n", "few"}, "-n: expected a whole number from 0, found 'few'"},
       {{"m", "--output", ""}, "--output: expected the path of a file, found nothing"},
+      {{"m", "--why"}, "--why: expected the name of a tensor or a node, found nothing"},
       {{"m", "--loss-output"}, "--loss-output: expected the name of an output, found nothing"},
       {{"m", "--overhead", "big"},
        "--overhead: expected a size, found 'big' (try: 8GiB or 512MiB)"},

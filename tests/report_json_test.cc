@@ -229,6 +229,90 @@ TEST_CASE("eval has peaks alone, and what is not known is absent") {
 )");
 }
 
+TEST_CASE("a tensor that was asked for is beside the rest") {
+  Estimate e = SampleEstimate();
+  TensorStory story = {.name = "a",
+                       .type = {DType::kFloat32, {16, 8}},
+                       .kind = Kind::kActivation,
+                       .bytes = 512,
+                       .block_bytes = 1024,
+                       .shares = Shares::kInPlace,
+                       .storage = "h",
+                       .op = "relu",
+                       .node = "Relu #1",
+                       .born = {1, Phase::kForward, "MatMul #0"}};
+  story.dies = Instant{1, Phase::kBackward, ""};
+  story.held_by = {{.by = HeldBy::By::kSaved,
+                    .op = "mm",
+                    .node = "MatMul #2",
+                    .as = "input 0",
+                    .until = story.dies},
+                   {.by = HeldBy::By::kLoop}};
+  story.operators_from_peak = -3;
+  e.why = WhyAnswer{.asked = "end of a", .tensors = {story, story}, .allocated_at_peak = 4096};
+  const std::string report = Report(e, 1);
+  CHECK(report.substr(report.find("  \"why\"")) == R"(  "why": {
+    "name": "end of a",
+    "allocated_at_peak": 4096,
+    "tensors": [
+      {
+        "name": "a",
+        "shape": [
+          16,
+          8
+        ],
+        "dtype": "float32",
+        "bytes": 512,
+        "block_bytes": 1024,
+        "kind": "activations",
+        "storage": {
+          "how": "in_place",
+          "name": "h",
+          "op": "relu",
+          "node": "Relu #1"
+        },
+        "born": {
+          "step": 1,
+          "phase": "forward",
+          "node": "MatMul #0"
+        },
+        "dies": {
+          "step": 1,
+          "phase": "backward"
+        },
+        "held_by": [
+          {
+            "by": "saved",
+            "op": "mm",
+            "node": "MatMul #2",
+            "as": "input 0",
+            "until": {
+              "step": 1,
+              "phase": "backward"
+            }
+          },
+          {
+            "by": "loop"
+          }
+        ],
+        "at_peak": false,
+        "operators_from_peak": -3
+      }
+    ]
+  }
+}
+)");
+  e.why = WhyAnswer{.asked = "a", .absent = "folded"};
+  CHECK(Report(e).ends_with(R"(  "why": {
+    "name": "a",
+    "allocated_at_peak": 0,
+    "absent": "folded",
+    "tensors": []
+  }
+}
+)"));
+}
+
 TEST_CASE("names are escaped, and bad UTF-8 in them replaced") {
   struct Row {
     std::string name;

@@ -29,6 +29,22 @@ size_t CodePoints(const std::string& text) {
   return count;
 }
 
+// Every name of a story is `name`.
+WhyAnswer HostileAnswer(const std::string& name) {
+  WhyAnswer why = {.asked = name};
+  for (const HeldBy::By by : {HeldBy::By::kName, HeldBy::By::kInPlace, HeldBy::By::kSaved}) {
+    TensorStory story;
+    story.type = {DType::kFloat32, Dims(40, 1000)};
+    story.shares = Shares::kInPlace;
+    story.name = story.storage = story.op = story.node = name;
+    story.born = {1, Phase::kForward, name};
+    story.dies = Instant{2, Phase::kBackward, name};
+    story.held_by = {{by, name, name, name, name, Instant{1, {}, name}}};
+    why.tensors.push_back(story);
+  }
+  return why;
+}
+
 // Nothing in an estimate is trusted to be short, to be text or to be small.
 Estimate HostileEstimate(const std::string& name) {
   Estimate e = SampleEstimate();
@@ -45,6 +61,8 @@ Estimate HostileEstimate(const std::string& name) {
   e.assumptions = {name, "a " + name + " b"};
   e.warnings = {{name, name}};
   e.notes = {name};
+  e.step_events = {
+      {.allocations = 1, .frees = 1, .largest = name, .peak = {1, Phase::kBackward, name}}};
   return e;
 }
 
@@ -167,7 +185,17 @@ Step by step
 }
 
 TEST_CASE("-q is the first line, -v adds details and notes") {
-  const Estimate e = SampleEstimate();
+  Estimate e = SampleEstimate();
+  e.step_events = {{.allocations = 1,
+                    .frees = 0,
+                    .largest = "/conv1/Conv",
+                    .largest_bytes = 602112,
+                    .peak_allocated_bytes = 5 * kMiB,
+                    .peak = {1, Phase::kOptimizer, ""}},
+                   {.allocations = 0,
+                    .frees = 12,
+                    .peak_allocated_bytes = 6 * kMiB,
+                    .peak = {2, Phase::kBackward, "/conv1/Conv"}}};
   CHECK(ToText(e, {.quiet = true}) ==
         "models/lenet.onnx, batch 32, fp32, adamw: 539.0 MiB on the device\n");
   CHECK(ToText(e, {.verbose = true}) == ToText(e) + R"(
@@ -177,9 +205,35 @@ Details
   - peak in bytes: exact 5242880, allocated 6291456, reserved 25165824, device
     565182464
 
+Events
+  step 1: 1 allocations, 0 frees
+    largest: 588.0 KiB, /conv1/Conv
+    peak: 5.00 MiB allocated, optimizer
+  step 2: 0 allocations, 12 frees
+    peak: 6.00 MiB allocated, backward, at /conv1/Conv
+
 Notes
   - 4 external tensors were not read
 )");
+}
+
+TEST_CASE("where a tensor was asked for, its life takes the place of the tables") {
+  Estimate e = SampleEstimate();
+  e.why = WhyAnswer{.asked = "x", .absent = "a number on the host"};
+  CHECK(Report(e) == R"(
+models/lenet.onnx, batch 32, fp32, adamw: 539.0 MiB on the device
+
+nvidia-smi will show about 539 MiB.
+The peak is in step 2, backward, at /conv1/Conv.
+
+x
+  a number on the host.
+
+Warnings
+  OF102  2 operators have no row (Frobnicate, Twist): all that they read and
+         make is kept until the backward pass has gone by.
+)");
+  CHECK(ToText(e, {.quiet = true}) == ToText(SampleEstimate(), {.quiet = true}));
 }
 
 TEST_CASE("the first line names what was asked") {
@@ -232,7 +286,12 @@ TEST_CASE("no line is wider than 80 columns or ends in spaces") {
   for (const std::string& name : names) {
     for (const bool ascii : {false, true}) {
       CAPTURE(name);
-      const std::string text = ToText(HostileEstimate(name), {.ascii = ascii, .verbose = true});
+      Estimate e = HostileEstimate(name);
+      std::string text = ToText(e, {.ascii = ascii, .verbose = true});
+      e.why = HostileAnswer(name);
+      text += ToText(e, {.rows = 2, .ascii = ascii});
+      e.why = WhyAnswer{.asked = name, .absent = name};
+      text += ToText(e, {.ascii = ascii});
       for (const std::string& line : Lines(text)) {
         CAPTURE(line);
         CHECK(CodePoints(line) <= 80);

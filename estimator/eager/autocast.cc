@@ -37,6 +37,7 @@ TensorId Autocast::CastOf(NameId name, TensorId tensor, DType to, bool grad,
   TensorId& cached = cache_[Index(name)];
   if (cached == kNoTensor) {
     cached = Cast(name, tensor, to, grad);
+    machine_.NoteHolder(name, {.type = Holder::Type::kCache, .id = name}, cached);
     cached_.push_back(name);
   }
   return cached;
@@ -59,6 +60,7 @@ TensorId Autocast::Cast(NameId name, TensorId tensor, DType to, bool grad) {
 
 void Autocast::Exit() {
   for (const NameId name : std::exchange(cached_, {})) {
+    machine_.NoteRelease(Holder::Type::kCache, name);
     machine_.Release(std::exchange(cache_[Index(name)], kNoTensor));
   }
 }

@@ -123,18 +123,19 @@ class Engine {
   // in memory as the parameter does; otherwise copied; a second one is added in place.
   void Accumulate(int32_t parameter, TensorId gradient) {
     const auto index = static_cast<size_t>(parameter);
+    const NameId name = calls_.program().parameters[index];
     if (parameter_gradients_.Has(index)) {
       machine_.Release(gradient);
       return;
     }
     const Tensor& tensor = machine_.tensor(gradient);
     if (tensor.references > 1 || !IsContiguous(tensor)) {
-      const NameId name = calls_.program().parameters[index];
       const TensorType type = {tensor.dtype, tensor.dims};
       const TensorId copy = machine_.New(type, calls_.GradientLabel(name));
       machine_.Release(std::exchange(gradient, copy));
     }
     machine_.SetKind(gradient, Kind::kGradient);
+    machine_.NoteHolder(parameter, {.type = Holder::Type::kGradient, .id = name}, gradient);
     parameter_gradients_.Set(index, gradient);
   }
 
@@ -149,8 +150,10 @@ class Engine {
 }  // namespace
 
 void ParameterGradients::Clear(Machine& machine) {
-  for (TensorId& tensor : tensors_) {
-    if (tensor != kNoTensor) machine.Release(std::exchange(tensor, kNoTensor));
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i] == kNoTensor) continue;
+    machine.NoteRelease(Holder::Type::kGradient, static_cast<int32_t>(i));
+    machine.Release(std::exchange(tensors_[i], kNoTensor));
   }
 }
 

@@ -32,11 +32,14 @@ Forward::Forward(CallTable& calls, const TrainingSettings& settings)
 void Forward::Bind(NameId name, TensorId tensor) {
   const TensorId before = std::exchange(names_[Index(name)], tensor);
   if (machine_.kind(tensor) == Kind::kTemporary) machine_.SetKind(tensor, Kind::kActivation);
+  machine_.NoteRelease(Holder::Type::kName, name);
+  machine_.NoteHolder(name, {.type = Holder::Type::kName, .id = name}, tensor);
   if (before != kNoTensor) machine_.Release(before);
 }
 
 void Forward::Unbind(NameId name) {
   const TensorId before = std::exchange(names_[Index(name)], kNoTensor);
+  machine_.NoteRelease(Holder::Type::kName, name);
   if (before != kNoTensor) machine_.Release(before);
 }
 
@@ -44,7 +47,9 @@ void Forward::BindParameter(int32_t index, TensorId tensor) {
   const GradNodeId leaf =
       machine_.NewNode({.call = GradNode::kLeaf, .parameter = index, .next = {}, .saved = {}});
   machine_.SetGradFn(tensor, {leaf, 0});
-  names_[Index(calls_.program().parameters[Index(index)])] = tensor;
+  const NameId name = calls_.program().parameters[Index(index)];
+  machine_.NoteHolder(name, {.type = Holder::Type::kName, .id = name}, tensor);
+  names_[Index(name)] = tensor;
 }
 
 void Forward::PlaceModel() {
@@ -237,9 +242,11 @@ void Forward::Record(int32_t index, const Frame& frame) {
     return id != kNoTensor && IsFloat(machine_.tensor(id).dtype);
   });
   if (!wanted || output == frame.outputs.end()) return;
-  std::vector<TensorId> saved = Save(index, next, frame);
-  for (const TensorId tensor : saved) {
+  const std::vector<Saved> kept = Save(index, next, frame);
+  std::vector<TensorId> saved;
+  for (const auto& [tensor, slot] : kept) {
     if (machine_.kind(tensor) == Kind::kTemporary) machine_.SetKind(tensor, Kind::kActivation);
+    saved.push_back(tensor);
   }
   std::vector<DType> dtypes;
   for (const TensorId input : frame.inputs) {
@@ -252,6 +259,9 @@ void Forward::Record(int32_t index, const Frame& frame) {
                                             .input_dtypes = std::move(dtypes),
                                             .output_dtype = machine_.tensor(*output).dtype,
                                             .over_view = WroteOverView(index, frame)});
+  for (const auto& [tensor, slot] : kept) {
+    machine_.NoteHolder(node, {.type = Holder::Type::kSaved, .id = index, .slot = slot}, tensor);
+  }
   for (size_t i = 0; i < frame.outputs.size(); ++i) {
     const TensorId result = frame.outputs[i];
     if (result == kNoTensor || !IsFloat(machine_.tensor(result).dtype)) continue;
@@ -269,8 +279,8 @@ std::vector<Edge> Forward::NextEdges(int32_t index, const Frame& frame) const {
   return next;
 }
 
-std::vector<TensorId> Forward::Save(int32_t index, const std::vector<Edge>& next,
-                                    const Frame& frame) {
+std::vector<Forward::Saved> Forward::Save(int32_t index, const std::vector<Edge>& next,
+                                          const Frame& frame) {
   const OpRule& rule = calls_.rule(index);
   Slots wanted;
   for (size_t i = 0; i < next.size() && i < kMaxInputSlots; ++i) {
@@ -278,22 +288,24 @@ std::vector<TensorId> Forward::Save(int32_t index, const std::vector<Edge>& next
   }
   const Slots slots = SavedForBackward(rule, wanted);
   const auto keeps = [&](Slots slot) { return rule.keeps_everything || slots.Has(slot); };
-  std::vector<TensorId> saved;
-  const auto keep = [&](TensorId tensor) {
+  std::vector<Saved> saved;
+  const auto keep = [&](TensorId tensor, Slots slot) {
     machine_.Retain(tensor);
-    saved.push_back(tensor);
+    saved.push_back({tensor, slot});
   };
   for (size_t i = 0; i < frame.inputs.size(); ++i) {
-    const bool has_slot = i < kMaxInputSlots && keeps(In(static_cast<int>(i)));
-    if (frame.inputs[i] == kNoTensor || !(has_slot || rule.keeps_everything)) continue;
-    keep(i == 0 && frame.clone != kNoTensor ? frame.clone : frame.inputs[i]);
+    const Slots slot = i < kMaxInputSlots ? In(static_cast<int>(i)) : Slots{};
+    const bool is_kept = rule.keeps_everything || (!slot.empty() && keeps(slot));
+    if (frame.inputs[i] == kNoTensor || !is_kept) continue;
+    keep(i == 0 && frame.clone != kNoTensor ? frame.clone : frame.inputs[i], slot);
   }
   for (size_t i = 0; i < frame.outputs.size() && i < kMaxOutputSlots; ++i) {
     if (frame.outputs[i] == kNoTensor || !keeps(Out(static_cast<int>(i)))) continue;
-    saved.push_back(machine_.Detach(frame.outputs[i]));
+    saved.push_back({machine_.Detach(frame.outputs[i]), Out(static_cast<int>(i))});
   }
   for (size_t i = 0; i < frame.aux.size(); ++i) {
-    if (frame.aux[i] != kNoTensor && keeps(Aux(static_cast<int>(i)))) keep(frame.aux[i]);
+    const Slots slot = Aux(static_cast<int>(i));
+    if (frame.aux[i] != kNoTensor && keeps(slot)) keep(frame.aux[i], slot);
   }
   return saved;
 }

@@ -49,6 +49,12 @@ class Forward {
     std::vector<TensorId> scratch;  // the same
   };
 
+  // What a call keeps for backward: one reference, and which of its tensors it is.
+  struct Saved {
+    TensorId tensor = kNoTensor;
+    Slots slot = {};
+  };
+
   void BindParameter(int32_t index, TensorId tensor);
   void Run(int32_t index, bool grad);
   void Unbind(NameId name);
@@ -66,7 +72,7 @@ class Forward {
   TensorId MakeView(int32_t index, const TensorType& type, NameId name, TensorId input);
   void Record(int32_t index, const Frame& frame);
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
-  std::vector<TensorId> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
+  std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
 
   CallTable& calls_;
   Machine& machine_;

@@ -91,6 +91,7 @@ void Machine::SetGradFn(TensorId tensor, Edge edge) {
 }
 
 void Machine::ReleaseSaved(GradNodeId node) {
+  NoteRelease(Holder::Type::kSaved, node);
   const std::vector<TensorId> saved = std::exchange(NodeAt(node).saved, {});
   for (const TensorId tensor : saved) Release(tensor);
 }
@@ -100,6 +101,17 @@ void Machine::RetainNode(GradNodeId node) { ++NodeAt(node).references; }
 void Machine::ReleaseNode(GradNodeId node) {
   DropNode(node);
   Sweep();
+}
+
+void Machine::NoteHolder(int32_t key, Holder holder, TensorId tensor) {
+  if (log_ == nullptr) return;
+  holder.buffer = At(tensor).storage;
+  holder.is_view = At(tensor).is_view;
+  log_->Begin(key, holder);
+}
+
+void Machine::NoteRelease(Holder::Type type, int32_t key) {
+  if (log_ != nullptr) log_->End(type, key);
 }
 
 Kind Machine::kind(TensorId tensor) const { return kinds_[Index(this->tensor(tensor).storage)]; }
@@ -152,6 +164,7 @@ void Machine::SweepNode() {
   dead_nodes_.pop_back();
   const GradNode node = std::exchange(NodeAt(id), {});
   unused_nodes_.push_back(id);
+  NoteRelease(Holder::Type::kSaved, id);
   for (size_t i = node.saved.size(); i-- > 0;) DropTensor(node.saved[i]);
   for (const Edge& edge : node.next) {
     if (edge.node != kNoGradNode) DropNode(edge.node);

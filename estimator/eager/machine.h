@@ -9,6 +9,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/tensor_type.h"
+#include "estimator/eager/holders.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/memory/trace.h"
 
@@ -84,6 +85,13 @@ class Machine {
   void RetainNode(GradNodeId node);
   void ReleaseNode(GradNodeId node);
 
+  // Who holds what from now on goes into `log`, which must outlive the machine.
+  void RecordInto(HolderLog& log) { log_ = &log; }
+  // What goes there: `holder` (its type, id and slot) takes `tensor`, `key` lets go.  What
+  // nodes saved ends by itself, its key is the node.  Nothing where nobody records.
+  void NoteHolder(int32_t key, Holder holder, TensorId tensor);
+  void NoteRelease(Holder::Type type, int32_t key);
+
   // What holds a tensor's storage, and what holds it from now on.
   Kind kind(TensorId tensor) const;
   void SetKind(TensorId tensor, Kind kind);
@@ -104,6 +112,7 @@ class Machine {
   void SweepNode();
 
   Trace& trace_;
+  HolderLog* log_ = nullptr;
   std::vector<Tensor> tensors_;
   std::vector<TensorId> unused_tensors_;
   std::vector<GradNode> nodes_;

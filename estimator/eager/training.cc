@@ -1,6 +1,7 @@
 #include "estimator/eager/training.h"
 
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <utility>
 #include <vector>
@@ -19,7 +20,7 @@ using Batch = std::vector<TensorId>;  // by index into Program::inputs
 
 class Training {
  public:
-  Training(const Program& program, const TrainingSettings& settings, Trace& trace)
+  Training(const Program& program, const TrainingSettings& settings, Trace& trace, HolderLog* log)
       : program_(program),
         settings_(settings),
         machine_(trace),
@@ -27,6 +28,7 @@ class Training {
         forward_(calls_, settings),
         gradients_(program.parameters.size()),
         optimizer_(calls_, settings, gradients_) {
+    if (log != nullptr) machine_.RecordInto(*log);
     FindOutputs();
     if (program.frozen.empty() || settings.mode == Mode::kEval) return;
     forward_.PlanInPlace(FindInPlaceCalls(program, settings));
@@ -179,9 +181,11 @@ class Training {
 
 }  // namespace
 
-Trace RunTraining(const Program& program, const TrainingSettings& settings) {
+Trace RunTraining(const Program& program, const TrainingSettings& settings, Holders* holders) {
   Trace trace;
-  Training(program, settings, trace).Run();
+  std::optional<HolderLog> log;
+  if (holders != nullptr) log.emplace(trace, *holders);
+  Training(program, settings, trace, log ? &*log : nullptr).Run();
   return trace;
 }
 

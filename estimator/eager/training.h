@@ -2,6 +2,7 @@
 #pragma once
 
 #include "estimator/base/settings.h"
+#include "estimator/eager/holders.h"
 #include "estimator/memory/trace.h"
 #include "estimator/program/program.h"
 
@@ -32,6 +33,8 @@ namespace onnxfit {
 // last batches, gradients, optimizer state, the loss, held outputs, workspaces.
 // Throws Error where a size needs more than 63 bits.
 // O(steps × calls × log calls).
-Trace RunTraining(const Program& program, const TrainingSettings& settings);
+// Who holds what goes into `holders`, if it is not null.
+Trace RunTraining(const Program& program, const TrainingSettings& settings,
+                  Holders* holders = nullptr);
 
 }  // namespace onnxfit

@@ -8,12 +8,8 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/training.h"
-#include "estimator/graph/control_flow.h"
-#include "estimator/program/exporter_metadata.h"
-#include "estimator/program/program.h"
-#include "estimator/program/restored_tensors.h"
-#include "estimator/program/roles.h"
+#include "estimator/fit/details.h"
+#include "estimator/fit/predict.h"
 
 namespace onnxfit {
 namespace {
@@ -195,32 +191,30 @@ std::string_view ToString(Basis basis) {
 
 Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   Estimate estimate;
-  Graph graph = InlineControlFlow(file, request.binding, estimate.warnings);
-  const ExporterMetadata metadata = ReadExporterMetadata(graph);
-  RestoreTensors(graph, metadata);
-  const Shapes shapes = BindShapes(graph, request.binding);
-  const Roles roles = FindRoles(graph, metadata, shapes, request.settings);
-  const Program program = BuildProgram(graph, metadata, shapes, roles, request.settings);
-  const Trace trace = RunTraining(program, request.settings);
+  const Prediction prediction = Predict(file, request);
+  const Trace& trace = prediction.trace;
   const Timeline timeline = Replay(trace, request.alloc_conf.conf);
 
-  estimate.model = Summarize(file, roles);
+  estimate.model = Summarize(file, prediction.roles);
   estimate.settings = request.settings;
   estimate.alloc_conf = request.alloc_conf.text;
-  estimate.batch = shapes.batch;
+  estimate.batch = prediction.shapes.batch;
   estimate.dims = request.binding.dims;
   estimate.optimizer_state_bytes = StateBytes(trace);
   SetPeak(estimate, trace, timeline, request);
   estimate.assumptions = Assumptions(request);
-  Append(estimate.assumptions, roles.assumptions);
-  Append(estimate.assumptions, program.assumptions);
-  Append(estimate.warnings, shapes.warnings);
-  Append(estimate.warnings, roles.warnings);
-  Append(estimate.warnings, program.warnings);
-  estimate.notes = graph.notes;
-  Append(estimate.notes, roles.notes);
-  Append(estimate.notes, program.notes);
+  Append(estimate.assumptions, prediction.roles.assumptions);
+  Append(estimate.assumptions, prediction.program.assumptions);
+  estimate.warnings = prediction.warnings;
+  estimate.notes = prediction.graph.notes;
+  Append(estimate.notes, prediction.roles.notes);
+  Append(estimate.notes, prediction.program.notes);
   Append(estimate.notes, AllocConfNotes(request.alloc_conf));
+  if (request.details) {
+    Append(estimate.notes, RunNotes(prediction));
+    estimate.step_events = SummarizeSteps(prediction);
+  }
+  if (!request.why.empty()) estimate.why = ExplainTensor(prediction, request.why);
   return estimate;
 }
 

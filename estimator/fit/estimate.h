@@ -10,6 +10,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
+#include "estimator/fit/why.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
 #include "estimator/memory/allocator_conf.h"
@@ -59,6 +60,16 @@ struct AllocConf {
   std::vector<std::string> idle_options = {};  // those given that change no byte on the card
 };
 
+// What one step asks of the allocator.
+struct StepSummary {
+  int64_t allocations = 0;
+  int64_t frees = 0;
+  std::string largest = {};  // the name of its largest allocation
+  int64_t largest_bytes = 0;
+  int64_t peak_allocated_bytes = 0;
+  Instant peak;
+};
+
 struct Estimate {
   ModelSummary model;
   TrainingSettings settings;
@@ -80,6 +91,9 @@ struct Estimate {
   std::vector<std::string> assumptions;
   Warnings warnings;
   std::vector<std::string> notes;  // what loading and recovery did, for -v
+
+  std::optional<WhyAnswer> why;          // where a tensor was asked for
+  std::vector<StepSummary> step_events;  // where details were: steps[0] is step 1
 };
 
 // What is asked, beside the file.
@@ -88,6 +102,8 @@ struct EstimateRequest {
   TrainingSettings settings = {};
   AllocConf alloc_conf = {};
   std::optional<int64_t> overhead_bytes = std::nullopt;  // context, instead of the card's
+  std::string why = {};                                  // a tensor whose life is to be told
+  bool details = false;                                  // what only -v shows
 };
 
 // The whole pipeline on a loaded graph.  Throws Error for bad input and for sizes that

@@ -20,6 +20,7 @@ class Lifetimes {
         born_(program.values.size(), kBeforeAll),
         last_(program.values.size(), kBeforeAll),
         dies_(program.values.size(), kBeforeAll) {
+    program_.keepers.resize(program.values.size());
     for (size_t i = 0; i < program_.calls.size(); ++i) Follow(static_cast<int64_t>(i));
   }
 
@@ -47,7 +48,7 @@ class Lifetimes {
   }
 
   void ExtendToEnd(NameId name) {
-    dies_[Index(name)] = static_cast<int64_t>(program_.calls.size()) - 1;
+    Extend(name, static_cast<int64_t>(program_.calls.size()) - 1, {.by = NameKeeper::By::kOutput});
   }
 
  private:
@@ -67,12 +68,12 @@ class Lifetimes {
     for (const NameId name : call.inputs) {
       if (name == kNoName) continue;
       last_[Index(name)] = i;
-      Extend(name, EndOfModuleThatTook(name, i));
+      ExtendToModuleThatTook(name, i);
     }
     for (const NameId name : call.outputs) {
       if (name == kNoName) continue;
       born_[Index(name)] = i;
-      Extend(name, i);
+      Extend(name, i, {});
     }
   }
 
@@ -85,7 +86,8 @@ class Lifetimes {
     for (int64_t i = statement.first; i <= statement.last; ++i) {
       for (const NameId name : program_.calls[Index(i)].outputs) {
         if (name == kNoName) continue;
-        if (i == statement.last || last_[Index(name)] > statement.last) Extend(name, until);
+        if (i != statement.last && last_[Index(name)] <= statement.last) continue;
+        Extend(name, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
       }
     }
   }
@@ -103,15 +105,20 @@ class Lifetimes {
     return module.last;
   }
 
-  void Extend(NameId name, int64_t to) { dies_[Index(name)] = std::max(dies_[Index(name)], to); }
+  void Extend(NameId name, int64_t to, const NameKeeper& keeper) {
+    if (to <= dies_[Index(name)]) return;
+    dies_[Index(name)] = to;
+    program_.keepers[Index(name)] = keeper;
+  }
 
   // The outermost module call around call `i` that does not hold the birth of `name`.
-  int64_t EndOfModuleThatTook(NameId name, int64_t i) const {
+  void ExtendToModuleThatTook(NameId name, int64_t i) {
     static const std::vector<std::string> kOutside;
     const int64_t born = born_[Index(name)];
     const auto& birth = born == kBeforeAll ? kOutside : program_.calls[Index(born)].scope;
     const size_t shared = SharedModules(birth, program_.calls[Index(i)].scope);
-    return shared < ends_[Index(i)].size() ? ends_[Index(i)][shared] : i;
+    if (shared >= ends_[Index(i)].size()) return Extend(name, i, {});
+    Extend(name, ends_[Index(i)][shared], {.by = NameKeeper::By::kArgument, .level = shared});
   }
 
   Program& program_;

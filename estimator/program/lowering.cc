@@ -109,14 +109,16 @@ void Lowering::PlanRewrites() {
 }
 
 void Lowering::NoteRewrites() {
-  std::map<std::string_view, std::pair<int, size_t>> counts;  // calls, nodes
+  std::map<std::string, std::pair<int, NodeId>> places;  // how many, the first
   for (const Rewritten& rewritten : rewrites_) {
-    auto& [calls, nodes] = counts[rewritten.aten];
-    ++calls;
-    nodes += rewritten.nodes.size();
+    std::vector<std::string_view> ops;
+    for (const NodeId node : rewritten.nodes) ops.push_back(graph_.nodes[Index(node)].op_type);
+    const std::string what = fmt::format("{} run as {}", fmt::join(ops, " + "), rewritten.aten);
+    ++places.emplace(what, std::pair(0, rewritten.last)).first->second.first;
   }
-  for (const auto& [aten, count] : counts) {
-    program_.notes.push_back(fmt::format("{} nodes become {} {}", count.second, count.first, aten));
+  for (const auto& [what, place] : places) {
+    program_.notes.push_back(fmt::format("{} x {}, the first at {}", place.first, what,
+                                         DisplayName(graph_, place.second)));
   }
 }
 
@@ -377,6 +379,12 @@ void Lowering::Emit(std::string_view op, std::vector<NameId> inputs, std::vector
                             .scope = scope_,
                             .written_in_place = written_in_place_,
                             .frames = frames_});
+}
+
+Program Lowering::TakeProgram() {
+  program_.name_of = std::move(names_);
+  program_.rewrites = std::move(rewrites_);
+  return std::move(program_);
 }
 
 void Lowering::SetPlace(std::string place, std::vector<std::string> scope) {

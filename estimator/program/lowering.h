@@ -79,7 +79,7 @@ class Lowering {
   // What messages call the calls that follow.
   void SetPlace(std::string place, std::vector<std::string> scope = {});
   TensorType WithPrecision(TensorType type) const;
-  Program TakeProgram() { return std::move(program_); }
+  Program TakeProgram();
   Program& program() { return program_; }
 
  private:

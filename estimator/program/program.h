@@ -14,6 +14,7 @@
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
 #include "estimator/program/exporter_metadata.h"
+#include "estimator/program/rewrites.h"
 #include "estimator/program/roles.h"
 
 namespace onnxfit {
@@ -45,6 +46,19 @@ struct AtenCall {
   std::vector<NameId> dies = {};              // names dropped once the call has returned
 };
 
+// What binds a name for the longest time.
+struct NameKeeper {
+  enum class By : uint8_t {
+    kCall,       // the last call that mentions it
+    kArgument,   // a module call that took it as an argument
+    kStatement,  // a name of Python's
+    kOutput,     // the model's caller
+  };
+  By by = By::kCall;
+  size_t level = 0;         // of kArgument: which module of the scope of the call at which it dies
+  std::string target = {};  // of kStatement: Python's name
+};
+
 struct Program {
   std::vector<ProgramValue> values;
   std::vector<NameId> parameters;  // trained, in the order in which the optimizer sees them
@@ -59,6 +73,11 @@ struct Program {
   std::vector<std::string> assumptions;
   std::vector<std::string> notes;  // what recovery did, for -v
   Warnings warnings;
+
+  // How this came about, for those who ask why.
+  std::vector<NameId> name_of;      // by ValueId; kNoName: no tensor on the device
+  std::vector<Rewritten> rewrites;  // nodes that became one call
+  std::vector<NameKeeper> keepers;  // by NameId
 };
 
 // Lowers each node to the calls that PyTorch would run.  Host arithmetic is dropped.

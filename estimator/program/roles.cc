@@ -66,9 +66,12 @@ class RoleFinder {
     IndexFile();
     for (size_t i = 0; i < graph_.initializers.size(); ++i) AddInitializer(i);
     AddBatchCounters();
-    for (const FoldedBatchNorm& folded : roles_.folded) {
-      AddFolded(folded);
-      roles_.notes.push_back("batch norm " + folded.module + " is put back");
+    for (const FoldedBatchNorm& folded : roles_.folded) AddFolded(folded);
+    if (!roles_.folded.empty()) {
+      roles_.notes.push_back(
+          fmt::format("{} x Conv run as convolution + batch_norm, the first at {} with {}",
+                      roles_.folded.size(), DisplayName(graph_, roles_.folded[0].convolution),
+                      roles_.folded[0].module));
     }
     std::stable_sort(tensors_.begin(), tensors_.end(),
                      [](const Ranked& a, const Ranked& b) { return a.rank < b.rank; });

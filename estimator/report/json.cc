@@ -106,6 +106,53 @@ Json LargestJson(const std::vector<LargeTensor>& largest, size_t count) {
   return rows;
 }
 
+Json InstantJson(const Instant& instant) {
+  Json object = {{"step", instant.step}, {"phase", ToString(instant.phase)}};
+  PutIfKnown(object, "node", instant.node);
+  return object;
+}
+
+Json HeldByJson(const HeldBy& held) {
+  Json object = {{"by", ToString(held.by)}};
+  PutIfKnown(object, "name", held.name);
+  PutIfKnown(object, "op", held.op);
+  PutIfKnown(object, "node", held.node);
+  PutIfKnown(object, "as", held.as);
+  if (held.until) object["until"] = InstantJson(*held.until);
+  return object;
+}
+
+Json SharesJson(const TensorStory& story) {
+  Json object = {{"how", ToString(story.shares)}, {"name", story.storage}};
+  PutIfKnown(object, "op", story.op);
+  PutIfKnown(object, "node", story.node);
+  return object;
+}
+
+Json StoryJson(const TensorStory& story) {
+  Json object = {
+      {"name", story.name},   {"shape", Json(story.type.dims)},   {"dtype", Name(story.type.dtype)},
+      {"bytes", story.bytes}, {"block_bytes", story.block_bytes}, {"kind", ToString(story.kind)}};
+  if (story.shares != Shares::kNothing) object["storage"] = SharesJson(story);
+  object["born"] = InstantJson(story.born);
+  if (story.dies) object["dies"] = InstantJson(*story.dies);
+  object["held_by"] = Json::array();
+  for (const HeldBy& held : story.held_by) object["held_by"].push_back(HeldByJson(held));
+  object["at_peak"] = story.at_peak;
+  if (!story.at_peak) object["operators_from_peak"] = story.operators_from_peak;
+  return object;
+}
+
+Json WhyJson(const WhyAnswer& why, size_t count) {
+  Json object = {{"name", why.asked}, {"allocated_at_peak", why.allocated_at_peak}};
+  PutIfKnown(object, "absent", why.absent);
+  object["tensors"] = Json::array();
+  for (size_t i = 0; i < std::min(count, why.tensors.size()); ++i) {
+    object["tensors"].push_back(StoryJson(why.tensors[i]));
+  }
+  return object;
+}
+
 Json WarningsJson(const Warnings& warnings) {
   Json rows = Json::array();
   for (const Warning& warning : warnings) {
@@ -117,17 +164,18 @@ Json WarningsJson(const Warnings& warnings) {
 }  // namespace
 
 std::string ToJson(const Estimate& estimate, const JsonOptions& options) {
-  const Json report = {{"schema", 1},
-                       {"version", options.version},
-                       {"model", ModelJson(estimate.model)},
-                       {"settings", SettingsJson(estimate)},
-                       {"peak", PeakJson(estimate)},
-                       {"optimizer_state_bytes", estimate.optimizer_state_bytes},
-                       {"breakdown", BreakdownJson(estimate.breakdown)},
-                       {"steps", StepsJson(estimate)},
-                       {"largest", LargestJson(estimate.largest, options.rows)},
-                       {"assumptions", Json(estimate.assumptions)},
-                       {"warnings", WarningsJson(estimate.warnings)}};
+  Json report = {{"schema", 1},
+                 {"version", options.version},
+                 {"model", ModelJson(estimate.model)},
+                 {"settings", SettingsJson(estimate)},
+                 {"peak", PeakJson(estimate)},
+                 {"optimizer_state_bytes", estimate.optimizer_state_bytes},
+                 {"breakdown", BreakdownJson(estimate.breakdown)},
+                 {"steps", StepsJson(estimate)},
+                 {"largest", LargestJson(estimate.largest, options.rows)},
+                 {"assumptions", Json(estimate.assumptions)},
+                 {"warnings", WarningsJson(estimate.warnings)}};
+  if (estimate.why) report["why"] = WhyJson(*estimate.why, options.rows);
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

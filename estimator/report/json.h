@@ -10,12 +10,13 @@ namespace onnxfit {
 
 struct JsonOptions {
   std::string version;  // of onnxfit
-  size_t rows = 8;      // of the largest tensors
+  size_t rows = 8;      // of the largest tensors, and of those of --why
 };
 
 // One object, indented by two spaces, with a newline at its end.  Bytes are integers.
 // What is not known is absent: `born` of a tensor made in setup, `dies` of one that stays,
-// `node` of a peak outside of operators.  Bad UTF-8 in names becomes U+FFFD.
+// `node` of a peak outside of operators, `why` where no tensor was asked for.  Bad UTF-8 in names
+// becomes U+FFFD.
 std::string ToJson(const Estimate& estimate, const JsonOptions& options);
 
 }  // namespace onnxfit

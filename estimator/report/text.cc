@@ -10,6 +10,8 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/report/layout.h"
+#include "estimator/report/page.h"
+#include "estimator/report/why_text.h"
 
 namespace onnxfit {
 namespace {
@@ -20,19 +22,6 @@ constexpr size_t kWidestSettings = 40;
 constexpr size_t kWidestType = 30;
 
 using Rows = std::vector<std::vector<Cell>>;
-
-// An estimate and how it is to be shown.
-struct Page {
-  const Estimate& estimate;
-  const TextOptions& options;
-  const Glyphs& glyphs;
-
-  std::string Shown(std::string_view text) const { return Clean(text, options.ascii); }
-  std::string Cut(std::string_view text, size_t columns) const {
-    return CutMiddle(Shown(text), columns, glyphs.ellipsis);
-  }
-  std::string_view Paint(std::string_view color) const { return options.color ? color : ""; }
-};
 
 // "batch 8, seq=512, fp32, adamw".
 std::string SettingsText(const Estimate& estimate) {
@@ -113,12 +102,6 @@ std::vector<int> ShareTenths(const std::vector<BreakdownRow>& rows, int64_t tota
 }
 
 std::string Percent(int tenths) { return fmt::format("{}.{}%", tenths / 10, tenths % 10); }
-
-std::string WithSpaces(std::string_view kind) {
-  std::string text(kind);
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return text;
-}
 
 // "420.0–620.0 MiB", "412.0 MiB–1.20 GiB", "" where the row has no range.
 std::string RangeText(const Page& page, const BreakdownRow& row) {
@@ -304,6 +287,21 @@ std::string WarningLines(const Page& page) {
   return text.empty() ? "" : "\nWarnings\n" + text;
 }
 
+// Three lines a step.
+std::string StepEvents(const Page& page) {
+  std::string text;
+  for (const StepSummary& step : page.estimate.step_events) {
+    text += fmt::format("  step {}: {} allocations, {} frees\n", step.peak.step, step.allocations,
+                        step.frees);
+    const std::string size = FormatBytes(step.largest_bytes);
+    if (step.allocations > 0) text += Wrap("    largest: ", page.Shown(size + ", " + step.largest));
+    text += Wrap("    peak: ",
+                 page.Shown(fmt::format("{} allocated, {}", FormatBytes(step.peak_allocated_bytes),
+                                        PhaseText(step.peak))));
+  }
+  return text.empty() ? "" : "\nEvents\n" + text;
+}
+
 // What only -v shows.
 std::string Details(const Page& page) {
   const Estimate& estimate = page.estimate;
@@ -317,7 +315,8 @@ std::string Details(const Page& page) {
                   ToString(estimate.settings.loss), estimate.framework),
       fmt::format("peak in bytes: exact {}, allocated {}, reserved {}, device {}", peak.exact_bytes,
                   peak.allocated_bytes, peak.reserved_bytes, estimate.device_bytes)};
-  return Bullets(page, "Details", items) + Bullets(page, "Notes", estimate.notes);
+  return Bullets(page, "Details", items) + StepEvents(page) +
+         Bullets(page, "Notes", estimate.notes);
 }
 
 }  // namespace
@@ -325,11 +324,14 @@ std::string Details(const Page& page) {
 std::string ToText(const Estimate& estimate, const TextOptions& options) {
   const Page page = {estimate, options, options.ascii ? kAsciiGlyphs : kUnicodeGlyphs};
   std::string text = Headline(page);
-  if (!options.quiet) {
+  if (options.quiet) return TrimLines(text);
+  if (estimate.why) {
+    text += LoopLine(page) + Totals(page) + WhyText(page, *estimate.why) + WarningLines(page);
+  } else {
     text += LoopLine(page) + Breakdown(page) + Totals(page) + Steps(page) + Largest(page) +
             Bullets(page, "Assumptions", estimate.assumptions) + WarningLines(page);
-    if (options.verbose) text += Details(page);
   }
+  if (options.verbose) text += Details(page);
   return TrimLines(text);
 }
 

@@ -17,7 +17,8 @@ struct TextOptions {
 };
 
 // At most 80 columns wide, every line with its newline.  The shares of the breakdown add
-// up to 100.0 %; what it leaves of device_bytes gets a row of its own.
+// up to 100.0 %; what it leaves of device_bytes gets a row of its own.  Where a tensor was
+// asked for (--why), its life takes the place of the tables.
 std::string ToText(const Estimate& estimate, const TextOptions& options = {});
 
 }  // namespace onnxfit

@@ -1,0 +1,302 @@
+"""The first allocation or free where a prediction leaves what PyTorch did.
+
+    events.py MODEL RECORDING [flags of onnxfit]  # exit 1 where they differ
+    events.py resnet18.train tests/data/resnet18.b8.fp32.adamw.events
+    events.py --check                             # what tests/data holds, and altered
+
+MODEL is a file, or NAME.KIND of data/models.tar.xz.  RECORDING is one of
+  - torch.cuda.memory's own: [[action, size, address, [frame, …]], …] as JSON;
+  - {"truth": {settings}, "events": [["+", bytes, address, "frames"], ["-", bytes, address], …]};
+  - text: "+BYTES" asks, "-N BYTES" frees the N-th allocation (from 0), "s BYTES", "# …";
+each of them gzipped or not.  Batch, precision, optimizer and mode come from the recording or
+from its name, MODEL.bBATCH.PRECISION.OPTIMIZER…, unless flags say them.
+
+Events are compared by identity: not only how many bytes are freed, but which allocation.
+Allocations of 0 bytes take no memory and are left out.  With --any-order it does not matter
+in which order memory is freed between two allocations.
+"""
+
+import argparse
+import gzip
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import namedtuple
+from pathlib import Path
+
+from accuracy import ROOT, unpack_models
+
+# sign: "+" or "-"; number: of the allocation, from 0; where: what is known of the place.
+Event = namedtuple("Event", "sign number size where")
+BEFORE, AFTER = 6, 8  # events shown around a difference
+SETTINGS = {"batch": ("-b", "--batch"), "precision": ("-p", "--precision"),
+            "optimizer": ("-o", "--optimizer"), "mode": ("--mode", "--mode")}
+SIGNS = {"alloc": "+", "free_requested": "-", "+": "+", "-": "-"}
+# Model, recording, and how many events agree at least: in their order, and in any.
+CHECKED = [("resnet18.train", "tests/data/resnet18.b8.fp32.adamw.events", 672, 1834),
+           ("vgg16.train", "tests/data/vgg16.b8.fp32.sgdm.events", 328, 710)]
+
+
+# --- What PyTorch did ------------------------------------------------------------------------
+
+def read_text(lines):
+    sizes = []
+    for line in lines:
+        if line.startswith("+"):
+            sizes.append(int(line[1:]))
+            yield Event("+", len(sizes) - 1, sizes[-1], "")
+        elif line.startswith("-"):
+            number = int(line[1:].split()[0])
+            yield Event("-", number, sizes[number], "")
+
+
+def read_json(rows):
+    live, sizes = {}, []  # address -> number
+    for action, size, address, *frames in rows:
+        sign = SIGNS.get(action)
+        where = " < ".join(frames[0][:3]) if frames and isinstance(frames[0], list) else \
+            "".join(frames)
+        if sign == "+":
+            live[address] = len(sizes)
+            sizes.append(size)
+            yield Event("+", live[address], size, where)
+        elif sign == "-":
+            number = live.pop(address)
+            yield Event("-", number, sizes[number], where)
+
+
+def settings_of(path, truth):
+    named = re.search(r"\.b(\d+)\.([a-z0-9-]+)\.([a-z0-9-]+)\.", path.name)
+    found = dict(zip(SETTINGS, named.groups())) if named else {}
+    return {**found, **{key: str(truth[key]) for key in SETTINGS if key in truth}}
+
+
+def read_recording(path):
+    """The events of a recording, and the settings that it was made with."""
+    path = Path(path)
+    content = path.read_bytes()
+    text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode()
+    if text[:1] not in "[{":
+        return list(read_text(text.splitlines())), settings_of(path, {})
+    recorded = json.loads(text)
+    truth, rows = (recorded["truth"], recorded["events"]) if isinstance(recorded, dict) else \
+        ({}, recorded)
+    return list(read_json(rows)), settings_of(path, truth)
+
+
+# --- What is predicted -----------------------------------------------------------------------
+
+def read_prediction(lines):
+    numbers, sizes, place, at = {}, {}, "", ""  # id -> number of those that take memory
+    for line in lines:
+        word, _, rest = line.partition(" ")
+        if word == "phase":
+            step, phase = rest.split()
+            place, at = "setup" if step == "0" else f"step {step} {phase}", ""
+        elif word == "at":
+            at = f" at {rest}"
+        elif word == "+":
+            buffer, size, label = rest.split(" ", 2)
+            if size != "0":
+                numbers[buffer], sizes[buffer] = len(numbers), (int(size), label)
+                yield Event("+", numbers[buffer], int(size), f"{label}, {place}{at}")
+        elif rest in numbers:
+            size, label = sizes[rest]
+            yield Event("-", numbers[rest], size, f"{label}, {place}{at}")
+
+
+def predict(printer, model, flags):
+    result = subprocess.run([printer, str(model), *flags], stdin=subprocess.DEVNULL,
+                            capture_output=True, encoding="utf-8", timeout=120)
+    if result.returncode != 0:
+        sys.exit(f"{model}: exit {result.returncode}: {result.stderr}")
+    return list(read_prediction(result.stdout.splitlines()))
+
+
+def flags_for(settings, given):
+    """Flags of the recording's settings, but for those that are given."""
+    flags = list(given)
+    for name, value in settings.items():
+        if not any(flag.startswith(SETTINGS[name]) for flag in given):
+            flags += [SETTINGS[name][0], value]
+    return flags
+
+
+def in_any_order(events):
+    """`events` with the frees between two allocations sorted."""
+    frees, ordered = [], []
+    for event in [*events, None]:
+        if event and event.sign == "-":
+            frees.append(event)
+            continue
+        ordered += sorted(frees, key=lambda free: free.number)
+        frees = []
+        if event:
+            ordered.append(event)
+    return ordered
+
+
+# --- Both, side by side ----------------------------------------------------------------------
+
+def same(true, ours):
+    return true is not None and ours is not None and true[:3] == ours[:3]
+
+
+def first_difference(true, ours):
+    """The index of the first event that is not the same, None where there is none."""
+    for i in range(max(len(true), len(ours))):
+        if not same(event_at(true, i), event_at(ours, i)):
+            return i
+    return None
+
+
+def event_at(events, i):
+    return events[i] if 0 <= i < len(events) else None
+
+
+def what(event):
+    if event is None:
+        return "nothing more"
+    if event.sign == "+":
+        return f"allocates {event.size} bytes (#{event.number})"
+    return f"frees #{event.number}, {event.size} bytes"
+
+
+def context(true, ours, difference):
+    """Lines around a difference: one event each where both sides agree, else one a side."""
+    lines = []
+    for i in range(max(0, difference - BEFORE), difference + AFTER):
+        a, b = event_at(true, i), event_at(ours, i)
+        if same(a, b):
+            lines += [f"{i:7} both     {what(a)}", f"{'':17}true: {a.where or '?'}",
+                      f"{'':17}ours: {b.where}"]
+            continue
+        for side, event in (("true", a), ("ours", b)):
+            mark = ">" if i == difference else " "
+            lines += [f"{mark}{i:6} {side}     {what(event)}"]
+            if event and event.where:
+                lines += [f"{'':17}{event.where}"]
+    return lines
+
+
+def totals(name, events):
+    asked = sum(event.size for event in events if event.sign == "+")
+    frees = sum(event.sign == "-" for event in events)
+    return f"{name}: {len(events) - frees} allocations of {asked} bytes, {frees} frees"
+
+
+def origin(true, ours, difference):
+    """Where the allocations come from that the two sides free."""
+    for side, events in (("true", true), ("ours", ours)):
+        event = event_at(events, difference)
+        if event is None or event.sign != "-":
+            continue
+        for name, others in (("PyTorch", true), ("predicted", ours)):
+            made = next((e for e in others if e[:2] == ("+", event.number)), None)
+            if made and made.where:
+                yield f"        #{event.number}, freed by {side}, as {name}: {made.where}"
+
+
+def report(true, ours):
+    """What to print, line by line, and whether both sides are the same."""
+    difference = first_difference(true, ours)
+    sums = [totals("true", true), totals("ours", ours)]
+    if difference is None:
+        return [f"same: {len(true)} events", *sums], True
+    return [f"first difference at event {difference}: PyTorch "
+            f"{what(event_at(true, difference))}, predicted {what(event_at(ours, difference))}",
+            *context(true, ours, difference), *origin(true, ours, difference),
+            f"{difference} events agree until then", *sums], False
+
+
+# --- A test of itself ------------------------------------------------------------------------
+
+def freed_instead(events, until):
+    """`events` with two frees of equal sizes in a row exchanged, and the index of the first."""
+    for i in range(until // 2, until - 1):
+        a, b = events[i], events[i + 1]
+        if a.sign == b.sign == "-" and a.size == b.size:
+            return [*events[:i], b, a, *events[i + 2:]], i
+    raise AssertionError("no two frees of equal sizes in a row")
+
+
+def check_changes(true, ours, agree):
+    """Changes made on purpose are named, by place and identity."""
+    altered, place = freed_instead(true, agree)
+    assert report(altered, ours)[0][0] == (
+        f"first difference at event {place}: PyTorch frees #{true[place + 1].number}, "
+        f"{true[place].size} bytes, predicted frees #{true[place].number}, "
+        f"{true[place].size} bytes")
+    altered = [*true[:place], true[place]._replace(sign="+", size=7), *true[place + 1:]]
+    assert f"at event {place}: PyTorch allocates 7 bytes" in report(altered, ours)[0][0]
+    assert "PyTorch nothing more, predicted " in report(true[:place], ours)[0][0]
+
+
+def check_raw_form():
+    rows = [["segment_alloc", 2097152, 0, []], ["alloc", 512, 0, ["a.py:1:f", "b.py:2:g"]],
+            ["alloc", 512, 512, []], ["free_requested", 512, 0, []],
+            ["free_completed", 512, 0, []], ["alloc", 512, 0, []]]
+    assert list(read_json(rows)) == [
+        Event("+", 0, 512, "a.py:1:f < b.py:2:g"), Event("+", 1, 512, ""),
+        Event("-", 0, 512, ""), Event("+", 2, 512, "")]
+
+
+def check_any_order():
+    a, b, c = Event("-", 0, 512, ""), Event("-", 1, 512, ""), Event("+", 2, 512, "")
+    assert in_any_order([b, a, c, b]) == [a, b, c, b]
+
+
+def agreement(name, true, ours):
+    """How many events agree until the first difference; says so."""
+    lines, equal = report(true, ours)
+    agree = len(true) if equal else first_difference(true, ours)
+    print(f"{name}: {agree} of {len(true)} events agree; {lines[0]}")
+    return agree
+
+
+def check(printer, models):
+    """The committed recordings agree as far as they are known to."""
+    check_raw_form()
+    check_any_order()
+    worse = 0
+    for model, recording, in_order, known_in_any_order in CHECKED:
+        true, settings = read_recording(ROOT / recording)
+        ours = predict(printer, models[tuple(model.split("."))], flags_for(settings, []))
+        worse += agreement(model, true, ours) < in_order
+        check_changes(true, ours, in_order)
+        worse += agreement(f"{model}, frees in any order", in_any_order(true),
+                           in_any_order(ours)) < known_in_any_order
+    print(f"{worse} agree less than is known of them")
+    return 1 if worse else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--printer", default=str(ROOT / "build/release/benchmarks/print_trace"))
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--any-order", action="store_true")
+    parser.add_argument("model", nargs="?")
+    parser.add_argument("recording", nargs="?")
+    args, flags = parser.parse_known_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if args.check:
+            return check(args.printer, unpack_models(folder))
+        if not args.recording:
+            parser.error("expected a model and a recording")
+        model = args.model if Path(args.model).exists() else \
+            unpack_models(folder).get(tuple(args.model.split(".")))
+        if model is None:
+            sys.exit(f"{args.model}: neither a file nor a model of data/models.tar.xz")
+        true, settings = read_recording(args.recording)
+        ours = predict(args.printer, model, flags_for(settings, flags))
+        order = in_any_order if args.any_order else list
+        lines, equal = report(order(true), order(ours))
+    print("\n".join(lines))
+    return 0 if equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

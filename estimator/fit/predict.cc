@@ -1,0 +1,28 @@
+#include "estimator/fit/predict.h"
+
+#include "estimator/eager/training.h"
+#include "estimator/graph/control_flow.h"
+#include "estimator/program/restored_tensors.h"
+
+namespace onnxfit {
+
+Prediction Predict(const Graph& file, const EstimateRequest& request) {
+  Prediction p;
+  const auto add = [&](const Warnings& warnings) {
+    p.warnings.insert(p.warnings.end(), warnings.begin(), warnings.end());
+  };
+  p.graph = InlineControlFlow(file, request.binding, p.warnings);
+  p.metadata = ReadExporterMetadata(p.graph);
+  RestoreTensors(p.graph, p.metadata);
+  p.shapes = BindShapes(p.graph, request.binding);
+  p.roles = FindRoles(p.graph, p.metadata, p.shapes, request.settings);
+  p.program = BuildProgram(p.graph, p.metadata, p.shapes, p.roles, request.settings);
+  const bool records = request.details || !request.why.empty();
+  p.trace = RunTraining(p.program, request.settings, records ? &p.holders : nullptr);
+  add(p.shapes.warnings);
+  add(p.roles.warnings);
+  add(p.program.warnings);
+  return p;
+}
+
+}  // namespace onnxfit

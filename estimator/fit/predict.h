@@ -1,0 +1,31 @@
+// From a file to what a run of it asks of memory: what every answer is made of.
+#pragma once
+
+#include "estimator/base/error.h"
+#include "estimator/eager/holders.h"
+#include "estimator/fit/estimate.h"
+#include "estimator/graph/graph.h"
+#include "estimator/graph/shapes.h"
+#include "estimator/memory/trace.h"
+#include "estimator/program/exporter_metadata.h"
+#include "estimator/program/program.h"
+#include "estimator/program/roles.h"
+
+namespace onnxfit {
+
+struct Prediction {
+  Graph graph;  // the file's, its control flow inlined, lost tensors put back
+  ExporterMetadata metadata;
+  Shapes shapes;
+  Roles roles;
+  Program program;
+  Trace trace;
+  Holders holders;    // empty unless asked for
+  Warnings warnings;  // of all stages, in their order
+};
+
+// Throws Error for bad input and for sizes that 64 bits do not hold.  Who holds what is
+// recorded where `request` asks for it (details, why).
+Prediction Predict(const Graph& file, const EstimateRequest& request);
+
+}  // namespace onnxfit
