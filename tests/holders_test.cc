@@ -59,6 +59,22 @@ std::string HoldersText(std::string_view text, TrainingSettings settings) {
   return lines;
 }
 
+// Nobody holds what is not born yet, or dead.
+void CheckHoldersLive(const Program& program, const TrainingSettings& settings) {
+  Holders holders;
+  const Trace trace = RunTraining(program, settings, &holders);
+  const Lives lives = ReadLives(trace);
+  REQUIRE(!holders.empty());
+  for (const Holder& holder : holders) {
+    const Life& life = lives.of_buffer[Index(holder.buffer)];
+    CAPTURE(trace.labels[Index(trace.buffers[Index(holder.buffer)].label)]);
+    CHECK(life.born < holder.from);
+    if (life.dies == kNever) continue;
+    CHECK(holder.until != Holder::kForGood);
+    CHECK(holder.until <= life.dies);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("names hold until their scope ends, calls until their backward") {
@@ -79,7 +95,7 @@ log_probabilities: name log_probabilities until backward
 log_probabilities: nll_loss as input 0 until -loss.total_weight
 labels: nll_loss as input 1 until -loss.total_weight
 loss.total_weight: nll_loss as aux 0 until -loss.total_weight
-loss: name loss until the end
+loss: name loss until backward
 w2.grad: w2.grad until the end
 w1.grad: w1.grad until the end
 )");
@@ -106,7 +122,7 @@ log_probabilities: name log_probabilities until -w1.cast
 log_probabilities.cast: nll_loss as input 0 until -log_probabilities.cast
 labels: nll_loss as input 1 until -log_probabilities.cast
 loss.total_weight: nll_loss as aux 0 until -log_probabilities.cast
-loss: name loss until the end
+loss: name loss until -w1.cast
 w2.grad: w2.grad until the end
 w1.grad: w1.grad until the end
 )");
@@ -135,21 +151,15 @@ TEST_CASE("what has no backward lets go with its results") {
 }
 
 TEST_CASE("what somebody holds is alive") {
+  std::vector<TrainingSettings> runs(4, {.precision = Precision::kAmpBf16});
+  runs[1].loop = {.hold_outputs = true, .prefetch = 1, .accumulate = 2};
+  runs[2].loop = {.zero_grad = ZeroGrad::kKeep};
+  runs[3].mode = Mode::kEval;
   for (const auto& path : TextModels()) {
-    CAPTURE(path.filename().string());
-    const TrainingSettings settings = {.precision = Precision::kAmpBf16};
-    const Program program = Build(LoadGraph(path.string()), settings).program;
-    Holders holders;
-    const Trace trace = RunTraining(program, settings, &holders);
-    const Lives lives = ReadLives(trace);
-    REQUIRE(!holders.empty());
-    for (const Holder& holder : holders) {
-      const Life& life = lives.of_buffer[Index(holder.buffer)];
-      CAPTURE(trace.labels[Index(trace.buffers[Index(holder.buffer)].label)]);
-      CHECK(life.born < holder.from);
-      if (life.dies == kNever) continue;
-      CHECK(holder.until != Holder::kForGood);
-      CHECK(holder.until <= life.dies);
+    for (size_t i = 0; i < runs.size(); ++i) {
+      CAPTURE(path.filename().string());
+      CAPTURE(i);
+      CheckHoldersLive(Build(LoadGraph(path.string()), runs[i]).program, runs[i]);
     }
   }
 }

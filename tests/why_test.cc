@@ -186,7 +186,7 @@ TEST_CASE("who lets go last is told, without a name too") {
       {"w1.grad", HeldBy::By::kGradient},
       {"w1.exp_avg", HeldBy::By::kOptimizer},
       {"x", HeldBy::By::kLoop},
-      {"loss", HeldBy::By::kName},
+      {"loss", HeldBy::By::kLoop},
       {"y.grad", HeldBy::By::kEngine},
       {"cuBLAS workspace", HeldBy::By::kLibrary},
       {"optimizer temporary", HeldBy::By::kOperator},

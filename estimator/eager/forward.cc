@@ -37,9 +37,13 @@ void Forward::Bind(NameId name, TensorId tensor) {
   if (before != kNoTensor) machine_.Release(before);
 }
 
-void Forward::Unbind(NameId name) {
-  const TensorId before = std::exchange(names_[Index(name)], kNoTensor);
+TensorId Forward::Take(NameId name) {
   machine_.NoteRelease(Holder::Type::kName, name);
+  return std::exchange(names_[Index(name)], kNoTensor);
+}
+
+void Forward::Unbind(NameId name) {
+  const TensorId before = Take(name);
   if (before != kNoTensor) machine_.Release(before);
 }
 

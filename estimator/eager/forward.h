@@ -22,7 +22,7 @@ class Forward {
   void Bind(NameId name, TensorId tensor);
   TensorId Lookup(NameId name) const { return names_[Index(name)]; }
   // What `name` holds, with the reference to it: kNoTensor, from now on too.
-  TensorId Take(NameId name) { return std::exchange(names_[Index(name)], kNoTensor); }
+  TensorId Take(NameId name);
 
   // model.to("cuda").  Those parameters that are trained become leaves that accumulate
   // their gradients.
