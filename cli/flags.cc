@@ -123,6 +123,13 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.in_place = ParseChoice(t, kInPlaceUses);
        }},
+      {"--out-of-place", "", "GLOB", kGroup,
+       "nodes or modules that never do so, such as */Add; repeatable", "",
+       [](const Typed& t, Options& o) {
+         SetText(t, "names of nodes or modules such as */Add",
+                 o.request.settings.out_of_place.emplace_back());
+       },
+       true},
       {"--zero-grad", "", "Z", kGroup, Choices(kZeroGrads) + " (set_to_none=False)",
        ToString(settings.loop.zero_grad),
        [](const Typed& t, Options& o) {

@@ -48,6 +48,23 @@ TEST_CASE("a dropout with p = 0 is none, nor is any in eval") {
   CHECK(calls("0.5", Mode::kEval) == 1);
 }
 
+TEST_CASE("calls that do not work in place are picked by node or module") {
+  const auto trace = [](const std::vector<std::string>& globs) {
+    return TraceText(R"(net (float[2, 8] x) => (float[2, 8] y) {
+                          ["/net/f/Neg"] a = Neg (x) ["/net/act/Relu"] y = Relu (a)
+                        })",
+                     {.mode = Mode::kEval, .out_of_place = globs, .steps = 1});
+  };
+  CHECK(trace({}).find("+y:64") == std::string::npos);
+  CHECK(trace({"*/Relu"}).find("+y:64") != std::string::npos);
+  CHECK(trace({"net.act"}).find("+y:64") != std::string::npos);
+  CHECK(trace({"net.f"}).find("+y:64") == std::string::npos);
+  CHECK_THROWS_WITH_AS(trace({"*/Gelu"}),
+                       "<text>: --out-of-place: expected names of nodes or modules (/net/f/Neg, net.f, "
+                       "/net/act/Relu …), found '*/Gelu'",
+                       Error);
+}
+
 TEST_CASE("results that a node leaves out are no results") {
   const char* graphs[] = {
       R"(net (float[2, 3, 8, 8] x) => (int64[2, 3, 4, 4] i) {

@@ -101,6 +101,8 @@ TEST_CASE("every flag reaches its place") {
                                  "2",
                                  "--accumulate",
                                  "4",
+                                 "--out-of-place",
+                                 "*/Add",
                                  "--freeze",
                                  "layer1.*",
                                  "--freeze=*.bias",
@@ -119,6 +121,7 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.optimizer_impl == OptimizerImpl::kFused);
   CHECK(options.request.settings.clip_grad);
   CHECK(options.request.settings.ema);
+  CHECK(options.request.settings.out_of_place == std::vector<std::string>{"*/Add"});
   CHECK(options.request.settings.mode == Mode::kEval);
   CHECK(options.request.settings.loss == Loss::kMse);
   CHECK(options.request.settings.loss_output == "logits");

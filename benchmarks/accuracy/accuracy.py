@@ -40,6 +40,7 @@ GIVEN = [
     ("mlp_", "", ["--in-place", "never"]),  # nn.ReLU(), which does not work in place
     ("efficientnet_b0", "", ["--assume", "in-place-dropout=yes"]),
     ("mnasnet1_0", "", ["--assume", "in-place-dropout=yes"]),
+    ("mnasnet1_0", "script", ["--out-of-place", "*/Add"]),  # self.layers(input) + input
     ("mobilenet_v3_small", "", ["--assume", "in-place-dropout=yes"]),
     ("unet", "script", ["--assume", "conv-bias=yes"]),
     ("vgg11_bn", "script", ["--assume", "conv-bias=yes"]),

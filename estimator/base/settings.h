@@ -147,6 +147,7 @@ struct TrainingSettings {
   Loss loss = Loss::kCrossEntropy;
   std::string loss_output = {};  // which output the loss takes; "" is the first of floats
   InPlaceUse in_place = InPlaceUse::kAuto;
+  std::vector<std::string> out_of_place = {};  // globs: calls that never work in place
   BatchNormUse batch_norm = BatchNormUse::kAuto;
   bool put_dropout_back = true;  // --dropout: where a module had it and the file lost it
   Assumed assumed = {};

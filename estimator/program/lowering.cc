@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "estimator/base/glob.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
-#include "estimator/program/freeze.h"
 #include "estimator/program/habits.h"
 #include "estimator/program/placement.h"
 #include "estimator/program/scopes.h"
@@ -49,36 +49,43 @@ Lowering::Lowering(const Graph& graph, const ExporterMetadata& metadata, const S
 }
 
 void Lowering::AddModuleTensors(const Roles& roles) {
-  const auto add = [&](const ModuleTensor& tensor) {
-    const NameId name = NewName(tensor.name, WithPrecision(tensor.type));
-    if (tensor.value == kNoValue) {
-      lost_[tensor.name] = name;
-    } else {
-      names_[Index(tensor.value)] = name;
-    }
-    return name;
-  };
-  const std::vector<bool> frozen = FindFrozen(graph_, roles, settings_.freeze);
-  for (size_t i = 0; i < frozen.size(); ++i) {
-    const ModuleTensor& parameter = roles.parameters[i];
-    (frozen[i] ? program_.frozen : program_.parameters).push_back(add(parameter));
-    if (parameter.value != kNoValue) is_parameter_[Index(parameter.value)] = true;
-  }
-  if (!program_.frozen.empty() && trains()) {
-    program_.assumptions.push_back(fmt::format(
-        "{} of {} parameters are frozen; batch norms among their layers still run in training mode",
-        program_.frozen.size(), frozen.size()));
-  }
+  AddParameters(roles);
+  for (const ModuleTensor& buffer : roles.buffers) program_.buffers.push_back(AddTensor(buffer));
   for (const FoldedBatchNorm& folded : roles.folded) {
     folded_[&graph_.nodes[Index(folded.convolution)]] = &folded;
   }
-  for (const ModuleTensor& buffer : roles.buffers) program_.buffers.push_back(add(buffer));
   for (size_t i = 0; i < graph_.initializers.size(); ++i) {
     const Initializer& initializer = graph_.initializers[i];
     is_scalar_constant_[Index(initializer.value)] =
         roles.of_initializer[i] == Role::kConstant && Numel(initializer.type.dims) <= 1;
   }
   PlaceModule();
+}
+
+NameId Lowering::AddTensor(const ModuleTensor& tensor) {
+  const NameId name = NewName(tensor.name, WithPrecision(tensor.type));
+  if (tensor.value == kNoValue) {
+    lost_[tensor.name] = name;
+  } else {
+    names_[Index(tensor.value)] = name;
+  }
+  return name;
+}
+
+void Lowering::AddParameters(const Roles& roles) {
+  std::vector<std::string> names;
+  for (const ModuleTensor& parameter : roles.parameters) names.push_back(parameter.name);
+  const std::vector<bool> frozen =
+      PickNames(names, settings_.freeze, {"--freeze", "parameters", graph_.path});
+  for (size_t i = 0; i < frozen.size(); ++i) {
+    const ModuleTensor& parameter = roles.parameters[i];
+    (frozen[i] ? program_.frozen : program_.parameters).push_back(AddTensor(parameter));
+    if (parameter.value != kNoValue) is_parameter_[Index(parameter.value)] = true;
+  }
+  if (program_.frozen.empty() || !trains()) return;
+  program_.assumptions.push_back(fmt::format(
+      "{} of {} parameters are frozen; batch norms among their layers still run in training mode",
+      program_.frozen.size(), frozen.size()));
 }
 
 // A module lists its parameters before its buffers, and there is no other value yet.
@@ -200,8 +207,25 @@ void Lowering::ShowHidden() {
   for (const auto& [value, name] : std::exchange(hidden_, {})) names_[Index(value)] = name;
 }
 
+// Known from libraries, and said by flags: by a node's name or its module's.
+std::set<NodeId> Lowering::FindOutOfPlace() const {
+  std::set<NodeId> found = FindOutOfPlaceActivations(graph_);
+  if (settings_.out_of_place.empty()) return found;
+  std::vector<std::string> names;
+  for (NodeId id = 0; id < static_cast<NodeId>(graph_.nodes.size()); ++id) {
+    names.push_back(DisplayName(graph_, id));
+    names.push_back(ModulePath(ScopeOf(graph_, id)));
+  }
+  const std::vector<bool> picked =
+      PickNames(names, settings_.out_of_place, {"--out-of-place", "nodes or modules", graph_.path});
+  for (size_t i = 0; i < picked.size(); ++i) {
+    if (picked[i]) found.insert(static_cast<NodeId>(i / 2));
+  }
+  return found;
+}
+
 void Lowering::LowerNodes() {
-  const std::set<NodeId> out_of_place = FindOutOfPlaceActivations(graph_);
+  const std::set<NodeId> out_of_place = FindOutOfPlace();
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
     if (RunsOnHost(node) || (consumed_[i] && rewrite_of_[i] < 0)) continue;

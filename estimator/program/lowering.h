@@ -84,6 +84,9 @@ class Lowering {
 
  private:
   void AddModuleTensors(const Roles& roles);
+  NameId AddTensor(const ModuleTensor& tensor);
+  void AddParameters(const Roles& roles);
+  std::set<NodeId> FindOutOfPlace() const;
   void PlaceModule();
   void AddInputs();
   bool RunsOnHost(const Node& node) const;

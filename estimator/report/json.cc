@@ -31,6 +31,7 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
   if (loop.prefetch != standard.prefetch) object["prefetch"] = loop.prefetch;
   if (loop.accumulate != standard.accumulate) object["accumulate"] = loop.accumulate;
   if (!settings.freeze.empty()) object["freeze"] = settings.freeze;
+  if (!settings.out_of_place.empty()) object["out_of_place"] = settings.out_of_place;
 }
 
 Json SettingsJson(const Estimate& estimate) {
