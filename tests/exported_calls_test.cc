@@ -1,7 +1,6 @@
 #include "estimator/program/exported_calls.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/graph/loader.h"
+#include "tests/fx_text.h"
 
 namespace onnxfit {
 namespace {
@@ -16,16 +16,7 @@ namespace {
 // "aten(inputs)=result" of every call found; fx[i] is what torch.export says of node i.
 std::string Found(std::string_view text, const std::vector<std::string>& fx) {
   Graph graph = ParseGraph(text);
-  std::vector<std::string> says;
-  for (const std::string& call : fx) {
-    const size_t space = call.find(' ');
-    says.push_back(
-        fmt::format("%{} : [num_users=1] = call_function[target=torch.ops.{}, kwargs = {{}})",
-                    call.substr(0, space), call.substr(space + 1)));
-  }
-  for (size_t i = 0; i < says.size(); ++i) {
-    graph.nodes[i].metadata.emplace_back("pkg.torch.onnx.fx_node", says[i]);
-  }
+  for (size_t i = 0; i < fx.size(); ++i) Say(graph, static_cast<NodeId>(i), fx[i]);
   graph.metadata.emplace_back(
       "graph_signature", "p_w: PARAMETER target='fc.weight'\np_b: PARAMETER target='fc.bias'\n");
   std::string found;
@@ -54,8 +45,8 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
     std::vector<std::string> fx;
     const char* found;
   };
-  const std::string linear = "y aten.linear.default](args = (%x, %p_w, %p_b)";
-  const std::string silu = "y aten.silu.default](args = (%x,)";
+  const std::string linear = FxText("y", "linear.default", "%x, %p_w, %p_b");
+  const std::string silu = FxText("y", "silu.default", "%x,");
   const Row rows[] = {
       {"a linear of two nodes", kLinear, {linear, linear}, "addmm(x fc.weight fc.bias )=y "},
       {"one without a bias",
@@ -63,26 +54,26 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
             t = Transpose <perm = [1, 0]> ("fc.weight")
             y = MatMul (x, t)
           })",
-       {"y aten.linear.default](args = (%x, %p_w)", "y aten.linear.default](args = (%x, %p_w)"},
+       {FxText("y", "linear.default", "%x, %p_w"), FxText("y", "linear.default", "%x, %p_w")},
        "mm(x fc.weight )=y "},
       {"an operand that the exporter has removed",
        kLinear,
-       {"y aten.linear.default](args = (%clone, %p_w, %p_b)",
-        "y aten.linear.default](args = (%clone, %p_w, %p_b)"},
+       {FxText("y", "linear.default", "%clone, %p_w, %p_b"),
+        FxText("y", "linear.default", "%clone, %p_w, %p_b")},
        "addmm(x fc.weight fc.bias )=y "},
       {"a gate", kSilu, {silu, silu}, "silu(x )=y "},
       {"a call without a row",
        kSilu,
-       {"y aten.glu.default](args = (%x,)", "y aten.glu.default](args = (%x,)"},
+       {FxText("y", "glu.default", "%x,"), FxText("y", "glu.default", "%x,")},
        ""},
       {"a result inside that others read",
        R"(n (float[4] x) => (float[4] y, float[4] z) {
             s = Sigmoid (x) y = Mul (x, s) z = Neg (s) })",
-       {silu, silu, "z aten.neg.default](args = (%sigmoid,)"},
+       {silu, silu, FxText("z", "neg.default", "%sigmoid,")},
        ""},
       {"an operand too few",
        kSilu,
-       {"y aten.silu.default](args = ()", "y aten.silu.default](args = ()"},
+       {FxText("y", "silu.default", ""), FxText("y", "silu.default", "")},
        ""},
       {"nodes that say nothing", kSilu, {}, ""},
   };

@@ -1,12 +1,12 @@
 #include "estimator/program/exporter_metadata.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <filesystem>
 #include <string>
 
 #include "estimator/graph/loader.h"
+#include "tests/fx_text.h"
 
 namespace onnxfit {
 namespace {
@@ -17,15 +17,8 @@ TEST_CASE("nodes of one call are one group, with or without others between") {
     })");
   const char* calls[] = {"silu", "neg", "silu", ""};
   std::vector<std::string> texts;
-  for (const char* call : calls) {
-    texts.push_back(fmt::format(
-        "%{0} : [num_users=1] = call_function[target=torch.ops.aten.{0}.default](args = (%x,), "
-        "kwargs = {{}})",
-        call));
-  }
-  for (size_t i = 0; i < 3; ++i) {
-    graph.nodes[i].metadata.emplace_back("pkg.torch.onnx.fx_node", texts[i]);
-  }
+  for (const char* call : calls) texts.push_back(FxText(call, call, "%x,"));
+  for (NodeId node = 0; node < 3; ++node) Say(graph, node, texts[Index(node)]);
   const ExporterMetadata metadata = ReadExporterMetadata(graph);
   REQUIRE(metadata.groups.size() == 2);
   CHECK(metadata.groups[0].nodes == std::vector<NodeId>{0, 2});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {
@@ -64,6 +65,33 @@ TEST_CASE("a gap in a Sequential is a dropout that the export has lost") {
         "net (float[2, 8] x) => (float[2, 8] y) { " + std::string(row.body) + " }";
     CHECK(Found(ParseGraph(text)) == row.found);
   }
+}
+
+// torch.export keeps one of two equal calls; the other stays as an operand.
+TEST_CASE("a call equal to one that the file keeps runs again") {
+  Graph graph = ParseGraph(R"(net (float[2, 8] x) => (float[2, 8] y) {
+      [a] relu_1 = Relu (x) [b] neg = Neg (relu_1) [c] y = Add (neg, relu_1)
+    })");
+  const std::string says[] = {FxText("relu_1", "relu.default", "%x,"),
+                              FxText("neg", "neg.default", "%relu_1,"),
+                              FxText("y", "add.Tensor", "%neg, %relu_2")};
+  for (NodeId node = 0; node < 3; ++node) Say(graph, node, says[node]);
+  CHECK(Found(graph) == "relu_2>c ");
+  CHECK(ToString(Build(graph, {.mode = Mode::kEval}).program) == R"(
+%relu_1 = relu(%x)  # a
+%neg = neg(%relu_1)  # b
+%relu_2 = relu(%x)  # c
+%y = add(%neg, %relu_2)  # c
+)");
+}
+
+TEST_CASE("one value in two places is not told apart") {
+  Graph graph = ParseGraph(
+      R"(net (float[2, 8] x) => (float[2, 8] y) { relu = Relu (x) y = Add (relu, relu) })");
+  const std::string says[] = {FxText("relu", "relu.default", "%x,"),
+                              FxText("y", "add.Tensor", "%relu, %relu_1")};
+  for (NodeId node = 0; node < 2; ++node) Say(graph, node, says[node]);
+  CHECK(Found(graph).empty());
 }
 
 TEST_CASE("in eval torch.export leaves a dropout's result as an operand that no node makes") {

@@ -59,10 +59,11 @@ TEST_CASE("calls that do not work in place are picked by node or module") {
   CHECK(trace({"*/Relu"}).find("+y:64") != std::string::npos);
   CHECK(trace({"net.act"}).find("+y:64") != std::string::npos);
   CHECK(trace({"net.f"}).find("+y:64") == std::string::npos);
-  CHECK_THROWS_WITH_AS(trace({"*/Gelu"}),
-                       "<text>: --out-of-place: expected names of nodes or modules (/net/f/Neg, net.f, "
-                       "/net/act/Relu …), found '*/Gelu'",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      trace({"*/Gelu"}),
+      "<text>: --out-of-place: expected names of nodes or modules (/net/f/Neg, net.f, "
+      "/net/act/Relu …), found '*/Gelu'",
+      Error);
 }
 
 TEST_CASE("results that a node leaves out are no results") {

@@ -1,7 +1,6 @@
 #include "estimator/program/restored_tensors.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <string>
 #include <string_view>
@@ -9,18 +8,17 @@
 
 #include "estimator/base/index.h"
 #include "estimator/graph/loader.h"
+#include "tests/fx_text.h"
 
 namespace onnxfit {
 namespace {
-
-constexpr char kFxKey[] = "pkg.torch.onnx.fx_node";
 
 // The graph after its tensors are restored; fx[i] is what torch.export says of node i.
 std::string Restored(std::string_view text, std::string_view signature,
                      const std::vector<std::string>& fx) {
   Graph graph = ParseGraph(text);
   graph.metadata.emplace_back("pkg.torch.export.ExportedProgram.graph_signature", signature);
-  for (size_t i = 0; i < fx.size(); ++i) graph.nodes[i].metadata.emplace_back(kFxKey, fx[i]);
+  for (size_t i = 0; i < fx.size(); ++i) Say(graph, static_cast<NodeId>(i), fx[i]);
   RestoreTensors(graph, ReadExporterMetadata(graph));
   std::string tensors;
   for (const Initializer& initializer : graph.initializers) {
@@ -37,9 +35,7 @@ std::string Restored(std::string_view text, std::string_view signature,
 
 std::string Call(const std::string& target, const std::string& arguments,
                  const std::string& name = "y") {
-  return fmt::format(
-      "%{} : [num_users=1] = call_function[target=torch.ops.aten.{}](args = ({}), kwargs = {{}})",
-      name, target, arguments);
+  return FxText(name, target, arguments);
 }
 
 TEST_CASE("tensors that torch.export merged or dropped are put back") {

@@ -56,14 +56,38 @@ class Finder {
     const FxNode* call = metadata_.CallOf(id);
     if (call == nullptr || !seen_.insert(call->name).second) return false;
     for (const std::string_view name : References(*call)) {
+      if (known_.contains(name)) continue;
       const bool is_clone = name.starts_with("clone");
-      if (known_.contains(name) || !(is_clone || name.starts_with("cat"))) continue;
+      if (!is_clone && AddRepeated(id, *call, name)) continue;
+      if (!is_clone && !name.starts_with("cat")) continue;
       const ValueId input = LostOperand(id, *call);
       if (input == kNoValue || (is_clone && (training_ || IsOwnView(input, id)))) return false;
       lost_.push_back({id, input, std::string(name), is_clone ? "dropout" : "cat"});
       return is_clone;
     }
     return false;
+  }
+
+  // "relu_3" where the node reads what "relu_1" made.  Not where it reads that twice: an
+  // operand is hidden by its value.
+  bool AddRepeated(NodeId id, const FxNode& call, std::string_view name) {
+    const auto references = References(call);
+    for (const ValueId input : graph_.nodes[Index(id)].inputs) {
+      const NodeId producer = input == kNoValue ? kNoNode : graph_.values[Index(input)].producer;
+      const FxNode* kept = producer == kNoNode ? nullptr : metadata_.CallOf(producer);
+      if (kept == nullptr || Stem(kept->name) != Stem(name)) continue;
+      if (std::find(references.begin(), references.end(), kept->name) != references.end()) continue;
+      lost_.push_back({id, input, std::string(name), "", producer});
+      return true;
+    }
+    return false;
+  }
+
+  // "relu" of "relu_3".
+  static std::string_view Stem(std::string_view name) {
+    const size_t end = name.find_last_not_of("0123456789");
+    const bool is_numbered = end != std::string_view::npos && end + 1 < name.size();
+    return is_numbered && name[end] == '_' ? name.substr(0, end) : name;
   }
 
   // What the node reads in the place of an operand that is gone.

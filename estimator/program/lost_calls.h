@@ -15,12 +15,14 @@ struct LostCall {
   NodeId before = kNoNode;   // the node that read its result
   ValueId input = kNoValue;  // what the node reads now
   std::string name;          // one call may have several readers
-  std::string_view op;       // "dropout" or "cat"
+  std::string_view op;       // "dropout", "cat"; "" where it repeats another call
+  NodeId repeats = kNoNode;  // the node that made `input`, by an equal call
 };
 
 // Signals: an operand of the call that a node came from which no node makes: in eval mode
 // torch.export turns Dropout into "%clone_3" and removes it, as it does with "%cat_2", a
-// concatenation of one tensor, which is a copy; and, for dropouts of files exported for
+// concatenation of one tensor, which is a copy, and with "%relu_3", a call equal to one that
+// it keeps, whose result the node then reads; and, for dropouts of files exported for
 // inference, a gap in the indices of a Sequential: "classifier.0" missing before
 // "classifier.1", which neither such a clone nor a folded batch norm explains.  A dropout
 // at the end of a Sequential, or outside of one, is not seen.

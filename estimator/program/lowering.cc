@@ -137,8 +137,9 @@ void Lowering::PlanLostCalls(const Roles& roles) {
     const bool is_dropout = lost.op == "dropout";
     if (is_dropout && !drops) continue;
     lost_calls_.emplace(lost.before, lost);
-    program_.notes.push_back(
-        fmt::format("{} is put back before {}", lost.op, DisplayName(graph_, lost.before)));
+    program_.notes.push_back(fmt::format("{} is put back before {}",
+                                         lost.repeats == kNoNode ? lost.op : lost.name,
+                                         DisplayName(graph_, lost.before)));
     if (is_dropout && dropouts++ == 0) first = lost.before;
   }
   if (dropouts > 0) {
@@ -168,17 +169,32 @@ void Lowering::PutCallsBack(NodeId node) {
   const auto [begin, end] = lost_calls_.equal_range(node);
   for (auto row = begin; row != end; ++row) {
     const LostCall& lost = row->second;
-    const NameId input = TensorOf(lost.input);
     const auto [made, is_new] = put_back_.emplace(lost.name, kNoName);
-    if (is_new) {
-      const std::vector<std::string> scope = scope_;
-      EnterSibling(lost.name);
-      made->second = NewName(lost.name, program_.values[Index(input)].type);
-      Emit(lost.op == "dropout" ? DropoutOp() : lost.op, {input}, {made->second});
-      scope_ = scope;
-    }
+    if (is_new) made->second = lost.repeats == kNoNode ? PutBack(lost) : Repeat(lost);
     Hide(lost.input, made->second);
   }
+}
+
+NameId Lowering::PutBack(const LostCall& lost) {
+  const NameId input = TensorOf(lost.input);
+  const std::vector<std::string> scope = scope_;
+  EnterSibling(lost.name);
+  const NameId made = NewName(lost.name, program_.values[Index(input)].type);
+  Emit(lost.op == "dropout" ? DropoutOp() : lost.op, {input}, {made});
+  scope_ = scope;
+  return made;
+}
+
+// The kept call once more, with a result of its own.
+NameId Lowering::Repeat(const LostCall& lost) {
+  const NameId kept = TensorOf(lost.input);
+  const int32_t rewrite = rewrite_of_[Index(lost.repeats)];
+  rewrite < 0 ? LowerNode(graph_.nodes[Index(lost.repeats)])
+              : LowerRewritten(rewrites_[Index(rewrite)]);
+  const NameId made = names_[Index(lost.input)];
+  names_[Index(lost.input)] = kept;
+  program_.values[Index(made)].name = lost.name;
+  return made;
 }
 
 // branch * noise, the noise one number a sample.

@@ -95,6 +95,8 @@ class Lowering {
   void PlanLostCalls(const Roles& roles);
   void PlanStochasticDepths();
   void PutCallsBack(NodeId node);
+  NameId PutBack(const LostCall& lost);
+  NameId Repeat(const LostCall& lost);
   void PutStochasticDepthBack(NodeId node);
   // While one node is lowered, `value` is what a call that was put back made of it.
   void Hide(ValueId value, NameId by);
