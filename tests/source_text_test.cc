@@ -71,11 +71,23 @@ TEST_CASE("the name that a line passes to a module") {
       {"layer1.0.bn1", "out = self.bn2(out)", ""},
       {"bn1", "out = self.bn1(self.conv1(x))", ""},
       {"bn1", "", ""},
+      {"u.0", "for u, r in zip(self.u, self.r): x = r(torch.cat([u(x), s.pop()], 1))", "x"},
+      {"blocks.3", "x = block(x)", "x"},
+      {"blocks.3", "x = block(x) + scale(y)", ""},
+      {"blocks.3", "x = self.block(x, y)", ""},
   };
   for (const Row& row : rows) {
     CAPTURE(row.line);
     CHECK(ArgumentTo(row.module, row.line) == row.name);
   }
+}
+
+TEST_CASE("how many modules a line may call") {
+  CHECK(CountModuleCalls("x = self.conv(x)") == 1);
+  CHECK(CountModuleCalls("for u, r in zip(self.u, self.r): x = r(torch.cat([u(x), s.pop()], 1))") ==
+        2);
+  CHECK(CountModuleCalls("x = F.relu(self.bn(self.conv(x)))") == 2);
+  CHECK(CountModuleCalls("x = x + y") == 0);
 }
 
 TEST_CASE("the names that a line of source assigns to") {

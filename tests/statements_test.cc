@@ -62,6 +62,12 @@ TEST_CASE("calls of one line are one statement, turns of a loop are not") {
       {"one module twice", {{1, "x = a(x)", "m.a"}, {1, "x = a(x)", "m.a"}}, "1:0-1 "},
       {"children of a list", {{1, "x = b(x)", "m.l.0"}, {1, "x = b(x)", "m.l.1"}}, "1:0-0 1:1-1 "},
       {"unknown lines", {{0, "", "m.a"}, {0, "", "m.b"}}, "0:0-0 0:1-1 "},
+      {"the rest of a line is unknown",
+       {{1, "x = r(f(u(x)))", "m.u"}, {0, "", "m.r"}, {2, "x = self.a(x)", "m.a"}},
+       "1:0-1 2:2-2 "},
+      {"a complete line before an unknown one",
+       {{1, "x = u(x)", "m.u"}, {0, "", "m.r"}, {2, "x = self.a(x)", "m.a"}},
+       "1:0-0 0:1-1 2:2-2 "},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);

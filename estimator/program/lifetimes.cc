@@ -100,7 +100,8 @@ class Lifetimes {
       const Statement& next = module.statements[i];
       const bool rebinds =
           std::find(next.targets.begin(), next.targets.end(), target) != next.targets.end();
-      if (rebinds || next.returns || next.line == 0) return next.last;
+      const bool unknown = next.line == 0 && next.targets.empty();
+      if (rebinds || next.returns || unknown) return next.last;
     }
     return module.last;
   }

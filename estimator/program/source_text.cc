@@ -100,12 +100,35 @@ std::vector<SourceFrame> SourceFrames(const Node& node) {
   return frames;
 }
 
+namespace {
+
+// "x" of "y = r(cat([u(x), s.pop()]))": where one call of a plain name has a plain argument.
+std::string OnlyArgument(std::string_view line) {
+  std::string found;
+  for (size_t open = line.find('('); open != std::string_view::npos;
+       open = line.find('(', open + 1)) {
+    const size_t close = line.find_first_of("(),", open + 1);
+    if (close == std::string_view::npos || line[close] != ')') continue;
+    const std::string_view argument = line.substr(open + 1, close - open - 1);
+    const std::string_view before = line.substr(0, open);
+    const size_t start = before.find_last_of(" ([,=.") + 1;
+    const bool is_plain = start == 0 || before[start - 1] != '.';
+    if (!is_plain || !IsIdentifier(before.substr(start)) || !IsIdentifier(argument)) continue;
+    if (!found.empty()) return "";
+    found = argument;
+  }
+  return found;
+}
+
+}  // namespace
+
 std::string ArgumentTo(std::string_view module, std::string_view line) {
   std::string callee(ChildOf(module));
-  if (std::isdigit(static_cast<unsigned char>(callee[0])) != 0) callee = "module";
+  const bool is_numbered = std::isdigit(static_cast<unsigned char>(callee[0])) != 0;
+  if (is_numbered) callee = "module";
   callee += '(';
   const size_t call = line.find(callee);
-  if (call == std::string_view::npos) return "";
+  if (call == std::string_view::npos) return is_numbered ? OnlyArgument(line) : "";
   const std::string_view rest = line.substr(call + callee.size());
   const std::string_view name = rest.substr(0, rest.find_first_of(",)"));
   return IsIdentifier(name) ? std::string(name) : "";
@@ -134,6 +157,18 @@ std::vector<std::string> TargetsOfOne(std::string_view line) {
 }
 
 }  // namespace
+
+int64_t CountModuleCalls(std::string_view line) {
+  int64_t calls = 0;
+  const std::string_view body = BodyOf(line);
+  for (size_t open = body.find('('); open != std::string_view::npos;
+       open = body.find('(', open + 1)) {
+    const std::string_view before = body.substr(0, open);
+    const std::string_view callee = before.substr(before.find_last_of(" ([,=") + 1);
+    if (IsIdentifier(callee) || callee.starts_with("self.")) ++calls;
+  }
+  return calls;
+}
 
 std::vector<std::string> TargetsOf(std::string_view line) {
   std::vector<std::string> targets;

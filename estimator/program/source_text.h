@@ -1,6 +1,7 @@
 // What the model's own source says, where torch.export has written it down.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,8 +19,12 @@ inline constexpr std::string_view kSourceKey = "pkg.torch.onnx.stack_trace";
 std::vector<SourceFrame> SourceFrames(const Node& node);
 
 // "out" of "y = self.bn1(out)" for module "layer1.0.bn1", and of "input = module(input)" for
-// a child of a Sequential: the name that a line passes to the module, or "".
+// a child of a Sequential, "x" of "x = r(cat([u(x), s.pop()]))" for one of a list: the name
+// that a line passes to the module, or "".
 std::string ArgumentTo(std::string_view module, std::string_view line);
+
+// How many calls in a line may be those of modules: "r(…)", "self.conv(…)"; not "F.relu(…)".
+int64_t CountModuleCalls(std::string_view line);
 
 // The names that a line assigns to: "a", "b" of "a, b = f(x)"; "x" of "x += y" and of
 // "for f in self.blocks: x = f(x)"; of several statements on one line, those of the last.

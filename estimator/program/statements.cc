@@ -44,7 +44,60 @@ class Finder {
       }
       if (!key.empty()) called.push_back(key);
     }
+    for (Statement& statement : module.statements) {
+      if (statement.line == 0) statement.targets = NameOfResult(statement, module, depth);
+    }
+    JoinParts(module.statements, depth);
     return module;
+  }
+
+  // A module whose line is unknown, behind a line that calls more modules than were seen and
+  // binds the same name, is the rest of it: r of "x = r(cat([u(x), y]))".
+  void JoinParts(std::vector<Statement>& statements, size_t depth) const {
+    for (size_t i = 1; i < statements.size(); ++i) {
+      Statement& before = statements[i - 1];
+      const bool is_rest = before.line != 0 && statements[i].line == 0 && !before.targets.empty() &&
+                           statements[i].targets == before.targets &&
+                           CountModuleCalls(before.text) > ModulesIn(before, depth);
+      if (!is_rest) continue;
+      before.last = statements[i].last;
+      statements.erase(statements.begin() + static_cast<std::ptrdiff_t>(i--));
+    }
+  }
+
+  // How many modules `statement` of a forward at `depth` calls.
+  int64_t ModulesIn(const Statement& statement, size_t depth) const {
+    int64_t modules = 0;
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      const auto& ends = ends_[Index(i)];
+      if (depth + 1 >= ends.size()) continue;
+      ++modules;
+      i = ends[depth + 1];
+    }
+    return modules;
+  }
+
+  // "x" where the first that reads a result of `statement` is a module called with x.
+  std::vector<std::string> NameOfResult(const Statement& statement, const ModuleCall& module,
+                                        size_t depth) const {
+    const std::vector<NameId>& results = calls_[Index(statement.last)].outputs;
+    for (const Statement& later : module.statements) {
+      if (later.first <= statement.last || later.line == 0) continue;
+      for (int64_t i = later.first; i <= later.last; ++i) {
+        if (!Reads(calls_[Index(i)], results)) continue;
+        const auto& scope = calls_[Index(i)].scope;
+        if (depth + 1 >= scope.size()) return {};
+        const std::string name = ArgumentTo(scope[depth + 1], later.text);
+        return name.empty() ? std::vector<std::string>() : std::vector<std::string>{name};
+      }
+    }
+    return {};
+  }
+
+  static bool Reads(const AtenCall& call, const std::vector<NameId>& results) {
+    return std::any_of(call.inputs.begin(), call.inputs.end(), [&](NameId name) {
+      return name != kNoName && std::find(results.begin(), results.end(), name) != results.end();
+    });
   }
 
   // The statement that call `first` is the first of: a call of its own or of a module.
@@ -52,7 +105,12 @@ class Finder {
     const auto& ends = ends_[Index(first)];
     const int64_t last = depth + 1 < ends.size() ? ends[depth + 1] : first;
     const SourceFrame frame = FrameOf(first, last, depth);
-    return {first, last, frame.line, TargetsOf(frame.text), frame.text.starts_with("return ")};
+    return {first,
+            last,
+            frame.line,
+            frame.text,
+            TargetsOf(frame.text),
+            frame.text.starts_with("return ")};
   }
 
   // The line of the forward at `depth` that made the calls `first` to `last`.

@@ -14,7 +14,8 @@ struct Statement {
   int64_t first = 0;  // calls it made, and the modules that it called
   int64_t last = 0;
   int64_t line = 0;                  // 0: unknown
-  std::vector<std::string> targets;  // "x" of "x = self.conv(x)"; none of "return x"
+  std::string text;                  // "x = self.conv(x)"
+  std::vector<std::string> targets;  // "x"; none of "return x"
   bool returns = false;              // the module's forward, or a helper of it, ends here
 };
 
@@ -25,6 +26,8 @@ struct ModuleCall {
   std::vector<Statement> statements;  // in order; what made no call is not seen
 };
 
+// A statement whose line the file does not show is taken to bind the name under which its
+// result is passed to a module later.
 // Every module call, the outer one before what it calls.  Calls of one line are one statement;
 // two calls of one line to the same module, or to numbered children of one container, are two
 // turns of a loop.  O(calls × depth of modules).
