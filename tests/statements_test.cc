@@ -132,5 +132,16 @@ TEST_CASE("what a statement binds lives until its name is bound again") {
   }
 }
 
+// x = self.r(g(x)): the argument dies when r returns, the old x when x is bound again.
+TEST_CASE("an argument dies before what the result's name held") {
+  Program program = Forward({{1, "x = f(x)", ""},
+                             {2, "g(x)", ""},
+                             {2, "x = self.r(g(x))", "m.r"},
+                             {3, "return k(x)", ""}});
+  program.calls[1].frames[0].text = "x = self.r(g(x))";
+  PlaceDeaths(program, /*hold_outputs=*/true);
+  CHECK(program.calls[2].dies == std::vector<NameId>{2, 1});
+}
+
 }  // namespace
 }  // namespace onnxfit

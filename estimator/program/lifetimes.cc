@@ -29,7 +29,8 @@ class Lifetimes {
       if (last_[name] == kBeforeAll) continue;
       program_.calls[Index(last_[name])].last_reads.push_back(static_cast<NameId>(name));
     }
-    // Names are dropped in the order in which the call mentions them first.
+    // In the order in which calls mention them first, but what the call was passed before
+    // what a name held that its result is bound to.
     std::vector<bool> placed = held;
     for (size_t i = 0; i < program_.calls.size(); ++i) {
       for (const NameId name : Mentioned(program_.calls[i])) {
@@ -37,6 +38,9 @@ class Lifetimes {
         placed[Index(name)] = true;
         program_.calls[Index(dies_[Index(name)])].dies.push_back(name);
       }
+    }
+    for (AtenCall& call : program_.calls) {
+      std::ranges::stable_partition(call.dies, [&](NameId name) { return !IsBound(name); });
     }
   }
 
@@ -106,8 +110,14 @@ class Lifetimes {
     return module.last;
   }
 
+  bool IsBound(NameId name) const {
+    return program_.keepers[Index(name)].by == NameKeeper::By::kStatement;
+  }
+
   void Extend(NameId name, int64_t to, const NameKeeper& keeper) {
-    if (to <= dies_[Index(name)]) return;
+    const bool also_bound =
+        to == dies_[Index(name)] && keeper.by == NameKeeper::By::kStatement && !IsBound(name);
+    if (to <= dies_[Index(name)] && !also_bound) return;
     dies_[Index(name)] = to;
     program_.keepers[Index(name)] = keeper;
   }
