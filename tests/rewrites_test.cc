@@ -20,6 +20,19 @@ TEST_CASE("what exporters write as several nodes is one call") {
     const char* program;
   };
   const Row rows[] = {
+      {"gelu",
+       "r = Constant <value = float {1.4142135}> () o = Constant <value = float {1.0}> () "
+       "h = Constant <value = float {0.5}> () [d] d = Div (x, r) [e] e = Erf (d) [a] a = Add (e, "
+       "o) "
+       "[m] m = Mul (x, a) [y] y = Mul (m, h)",
+       "\n%y = gelu(%x)  # y\n"},
+      {"another half",
+       "r = Constant <value = float {1.4142135}> () o = Constant <value = float {1.0}> () "
+       "h = Constant <value = float {0.6}> () [d] d = Div (x, r) [e] e = Erf (d) [a] a = Add (e, "
+       "o) "
+       "[m] m = Mul (x, a) [y] y = Mul (m, h)",
+       "\n%d = mul.Scalar(%x)  # d\n%e = erf(%d)  # e\n%a = add.Scalar(%e)  # a\n"
+       "%m = mul(%x, %a)  # m\n%y = mul.Scalar(%m)  # y\n"},
       {"silu", "[s] a = Sigmoid (x) [m] y = Mul (x, a)", "\n%y = silu(%x)  # m\n"},
       {"silu, other way round", "[s] a = Sigmoid (x) [m] y = Mul (a, x)", "\n%y = silu(%x)  # m\n"},
       {"hardswish", "[s] a = HardSigmoid <alpha = 0.16666667> (x) [m] y = Mul (x, a)",
@@ -59,6 +72,26 @@ TEST_CASE("noise times a tensor is dropout in place, or stochastic depth; in eva
     CHECK(Noisy("2, 8", cast, Mode::kEval) == kEval);
     CHECK(Noisy("2, 1", cast, Mode::kEval) == kEval);
   }
+}
+
+TEST_CASE("a linear layer is a product and a sum") {
+  const auto program = [](const char* bias) {
+    return ToString(Build("net (float[2, 3, 8] x) => (float[2, 3, 4] y) < float[8, 4] w = "
+                          "[\"location\": \"none\"], float" +
+                              std::string(bias) +
+                              " b = [\"location\": \"none\"] > { [m] m = MatMul (x, w) "
+                              "[a] y = Add (b, m) }",
+                          {.mode = Mode::kEval})
+                        .program);
+  };
+  CHECK(program("[4]") == "\n%y = addmm(%x, %w, %b)  # a\n");
+  CHECK(ToString(Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 4] y)
+                          < float[4, 8] w = ["location": "none"], float[4] b = ["location": "none"] > {
+                            [t] t = Transpose <perm = [1, 0]> (w) [m] m = MatMul (x, t) [a] y = Add (m, b)
+                          })",
+                       {.mode = Mode::kEval})
+                     .program) == "\n%y = addmm(%x, %w, %b)  # a\n");
+  CHECK(program("[3, 4]") == "\n%m = mm(%x, %w)  # m\n%y = add(%b, %m)  # a\n");
 }
 
 TEST_CASE("a group norm, which exporters write as an instance norm over groups") {

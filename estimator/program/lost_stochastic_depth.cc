@@ -22,8 +22,9 @@ struct KnownModule {
   std::string_view statement;  // the sum, in its forward
 };
 
-// torchvision 0.26, models/efficientnet.py.
+// torchvision 0.26, models/efficientnet.py and convnext.py.
 constexpr KnownModule kKnownModules[] = {
+    {"torchvision.models.convnext.CNBlock", "result += input"},
     {"torchvision.models.efficientnet.MBConv", "result += input"},
     {"torchvision.models.efficientnet.FusedMBConv", "result += input"},
 };

@@ -39,6 +39,17 @@ class Pattern {
 
   const Node& At(NodeId node) const { return graph_.nodes[Index(node)]; }
 
+  // The float that `value` is known to be, else 0.
+  double NumberOf(ValueId value) const {
+    return value == kNoValue ? 0 : shapes_.known_scalar[Index(value)].value_or(0);
+  }
+
+  // A tensor of the file with so many dimensions.
+  bool IsStored(ValueId value, size_t rank) const {
+    return value != kNoValue && graph_.values[Index(value)].initializer >= 0 &&
+           DimsOf(value).size() == rank;
+  }
+
   // REQUIRES: `value` is not kNoValue.
   const Dims& DimsOf(ValueId value) const { return shapes_.types[Index(value)].tensor.dims; }
 
@@ -151,6 +162,52 @@ std::optional<Rewritten> FindGroupNorm(const Pattern& pattern, NodeId add) {
       groups};
 }
 
+// The side of a node's two inputs that an `op_type` makes for it alone; 2 for neither.
+size_t InnerSide(const Pattern& pattern, const Node& node, std::string_view op_type) {
+  for (size_t side = 0; side < 2 && node.inputs.size() == 2; ++side) {
+    if (pattern.Inner(node.inputs[side], op_type) != kNoNode) return side;
+  }
+  return 2;
+}
+
+// torch.nn.Linear on more than two dimensions: x · w + b.
+std::optional<Rewritten> FindLinear(const Pattern& pattern, NodeId add) {
+  const Node& node = pattern.At(add);
+  const size_t side = InnerSide(pattern, node, "MatMul");
+  if (side > 1 || !pattern.IsStored(node.inputs[1 - side], 1)) return std::nullopt;
+  const NodeId product = pattern.Inner(node.inputs[side], "MatMul");
+  const std::vector<ValueId>& factors = pattern.At(product).inputs;
+  Rewritten linear = {
+      "addmm", {factors[0], factors[1], node.inputs[1 - side]}, add, {product, add}};
+  const NodeId transpose = pattern.Inner(factors[1], "Transpose");
+  if (transpose != kNoNode) {
+    linear.inputs[1] = pattern.At(transpose).inputs[0];
+    linear.nodes.insert(linear.nodes.begin(), transpose);
+  }
+  if (!pattern.IsStored(linear.inputs[1], 2)) return std::nullopt;
+  return linear;
+}
+
+// torch.nn.GELU: x * (erf(x / √2) + 1) * 0.5, as TorchScript's exporter writes it.
+std::optional<Rewritten> FindGelu(const Pattern& pattern, NodeId halve) {
+  const Node& last = pattern.At(halve);
+  const size_t side = InnerSide(pattern, last, "Mul");
+  if (side > 1 || pattern.NumberOf(last.inputs[1 - side]) != 0.5) return std::nullopt;
+  const NodeId gate = pattern.Inner(last.inputs[side], "Mul");
+  const size_t add_side = InnerSide(pattern, pattern.At(gate), "Add");
+  if (add_side > 1) return std::nullopt;
+  const ValueId x = pattern.At(gate).inputs[1 - add_side];
+  const NodeId add = pattern.Inner(pattern.At(gate).inputs[add_side], "Add");
+  const size_t erf_side = InnerSide(pattern, pattern.At(add), "Erf");
+  if (erf_side > 1 || pattern.NumberOf(pattern.At(add).inputs[1 - erf_side]) != 1) {
+    return std::nullopt;
+  }
+  const NodeId erf = pattern.Inner(pattern.At(add).inputs[erf_side], "Erf");
+  const NodeId divide = pattern.Inner(pattern.At(erf).inputs[0], "Div");
+  if (divide == kNoNode || pattern.At(divide).inputs[0] != x) return std::nullopt;
+  return Rewritten{"gelu", {x}, halve, {divide, erf, add, gate, halve}};
+}
+
 struct RewriteRow {
   std::string_view last;  // operator of the last node
   std::optional<Rewritten> (*find)(const Pattern&, NodeId last);
@@ -162,6 +219,8 @@ constexpr RewriteRow kRewrites[] = {
     {"Mul", FindInPlaceDropout},  //
     {"Div", FindBernoulli},       //
     {"Mul", FindNoisy},           //
+    {"Mul", FindGelu},            //
+    {"Add", FindLinear},          //
     {"Add", FindGroupNorm},
 };
 

@@ -40,6 +40,10 @@ constexpr ModuleSlot kModuleSlots[] = {
     {"LayerNormalization", 1, Role::kParameter},
     {"LayerNormalization", 2, Role::kParameter},
     {"PRelu", 1, Role::kParameter},
+    {"Resize", 1, Role::kConstant},  // roi, scales, sizes
+    {"Resize", 2, Role::kConstant},
+    {"Resize", 3, Role::kConstant},
+    {"Upsample", 1, Role::kConstant},
 };
 
 constexpr size_t kMeanInput = 3;  // of BatchNormalization
