@@ -193,7 +193,7 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   Estimate estimate;
   const Prediction prediction = Predict(file, request);
   const Trace& trace = prediction.trace;
-  const Timeline timeline = Replay(trace, request.alloc_conf.conf);
+  const Timeline timeline = Replay(trace, prediction.alloc_conf);
 
   estimate.model = Summarize(file, prediction.roles);
   estimate.settings = request.settings;

@@ -43,7 +43,7 @@ class Stories {
       : prediction_(prediction),
         program_(prediction.program),
         trace_(prediction.trace),
-        lives_(ReadLives(prediction.trace)),
+        lives_(ReadLives(prediction.trace, prediction.alloc_conf)),
         maker_(program_.values.size(), -1),
         dies_at_(program_.values.size(), -1) {
     for (size_t i = 0; i < program_.calls.size(); ++i) {
