@@ -162,6 +162,8 @@ w1.grad
   dies     step 3, forward
   at peak  not born yet, 5 operators after it
 )");
+  const std::string kept = Told(kTwoLayers, {.loop = {.zero_grad = ZeroGrad::kKeep}}, "w1.grad");
+  CHECK(kept.find("  dies     never\n") != std::string::npos);
   CHECK(Told(kTwoLayers, {}, "w1.exp_avg") == R"(
 The peak is in step 2, forward, at loss.
 
@@ -235,6 +237,12 @@ TEST_CASE("what is no tensor says why") {
     CHECK(answer.tensors.empty());
     CHECK(answer.absent == row.absent);
   }
+  const auto absent = [](const TrainingSettings& settings) {
+    return MakeEstimate(ParseGraph(kTwoLayers), {.settings = settings, .why = "w1.grad"})
+        .why->absent;
+  };
+  CHECK(absent({.mode = Mode::kEval}) == "no backward runs, so there are no gradients");
+  CHECK(absent({.freeze = {"w1"}}) == "its parameter is frozen, so it gets no gradient");
   CHECK(MakeEstimate(FileOf("mobilenet_v2.script.onnx"), {.why = "onnx::Conv_539"}).why->absent ==
         "the exporter made it when it folded batch norm model.features.0.0_batch_norm into "
         "/model/features/features.0/features.0.0/Conv: PyTorch has "

@@ -225,7 +225,7 @@ class Stories {
         break;
       case Holder::Type::kGradient:
         row.by = By::kGradient;
-        row.name = program_.values[Index(holder.id)].name + ".grad";
+        row.name = program_.values[Index(holder.id)].name + std::string(kGradSuffix);
         break;
       case Holder::Type::kCache:
         row.by = By::kCache;

@@ -100,9 +100,10 @@ std::string PeakText(const TensorStory& story, int64_t allocated) {
 }
 
 // What would end the life of those that the last step leaves.
-std::string DeathText(const TensorStory& story) {
+std::string DeathText(const TensorStory& story, ZeroGrad zero_grad) {
   if (story.dies) return InstantText(*story.dies);
-  if (story.kind == Kind::kGradient) return "zero_grad of the step after the last";
+  const bool is_zeroed_away = story.kind == Kind::kGradient && zero_grad != ZeroGrad::kKeep;
+  if (is_zeroed_away) return "zero_grad of the step after the last";
   if (story.kind == Kind::kInput) return "the batch after the last takes its name";
   return "never";
 }
@@ -122,7 +123,7 @@ std::string StoryText(const Page& page, const TensorStory& story, int64_t alloca
   for (size_t i = 0; i < story.held_by.size(); ++i) {
     add(i == 0 ? "  held by  " : "           ", HeldText(story.held_by[i], story.born));
   }
-  add("  dies     ", DeathText(story));
+  add("  dies     ", DeathText(story, page.estimate.settings.loop.zero_grad));
   add("  at peak  ", PeakText(story, allocated));
   return text;
 }
