@@ -184,6 +184,12 @@ std::string ImplsOf(Optimizer optimizer) {
 std::span<const OptimizerRule> AllOptimizerRules() { return kRules; }
 
 const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl) {
+  if (optimizer == Optimizer::kNone && impl) {
+    throw Error({.where = "--optimizer-impl",
+                 .text = fmt::format("expected an optimizer, found none that could be '{}'",
+                                     ToString(*impl)),
+                 .hint = "--optimizer adamw"});
+  }
   for (const OptimizerRule& rule : kRules) {
     if (rule.optimizer == optimizer && rule.impl == impl.value_or(rule.impl)) return rule;
   }
