@@ -139,6 +139,7 @@ TEST_CASE("what PyTorch refuses is refused") {
       {"backend:cudaMallocAsync",
        "--alloc-conf backend: expected native (cudaMallocAsync is not modelled), found "
        "'cudaMallocAsync'"},
+      {",", "--alloc-conf: expected options such as expandable_segments:True, found ','"},
       {"pinned_use_cuda_host_register:1",
        "--alloc-conf pinned_use_cuda_host_register: expected True or False, found '1'"},
   };
