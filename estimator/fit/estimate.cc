@@ -125,17 +125,6 @@ std::string_view InPlaceText(InPlaceUse use) {
              : "no activation or sum works in place";
 }
 
-// A limit is met on a full card, and peaks are those of an endless one.
-std::vector<std::string> AllocConfAssumptions(const AllocConf& given) {
-  if (given.text.empty()) return {};
-  std::vector<std::string> assumptions = {
-      fmt::format("PyTorch runs with PYTORCH_ALLOC_CONF={}", given.text)};
-  if (given.conf.memory_fraction < 1) {
-    assumptions.emplace_back("the card is so large that its memory fraction is never reached");
-  }
-  return assumptions;
-}
-
 std::vector<std::string> AllocConfNotes(const AllocConf& given) {
   std::vector<std::string> notes;
   for (const std::string& option : given.idle_options) {
@@ -148,24 +137,6 @@ std::vector<std::string> AllocConfNotes(const AllocConf& given) {
   return notes;
 }
 
-// What is done to the parameters, where it is not what PyTorch does when it is not told.
-void AddUpdateTexts(const TrainingSettings& settings, std::vector<std::string>& assumptions) {
-  if (settings.mode != Mode::kTrain) return;
-  if (settings.optimizer_impl) {
-    assumptions.push_back(fmt::format("the optimizer's implementation is {} (--optimizer-impl)",
-                                      ToString(*settings.optimizer_impl)));
-  }
-  if (settings.clip_grad) {
-    assumptions.emplace_back(
-        "clip_grad_norm_(model.parameters(), 1.0) before each optimizer step (--clip-grad)");
-  }
-  if (settings.ema) {
-    assumptions.emplace_back(
-        "an AveragedModel made before the first step copies parameters and buffers, and is updated "
-        "after each step (--ema)");
-  }
-}
-
 std::vector<std::string> Assumptions(const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
@@ -174,11 +145,17 @@ std::vector<std::string> Assumptions(const EstimateRequest& request) {
   }
   assumptions.emplace_back("convolutions ask cuDNN for no workspace");
   assumptions.emplace_back(InPlaceText(request.settings.in_place));
-  Append(assumptions, AllocConfAssumptions(request.alloc_conf));
+  // A limit is met on a full card, and peaks are those of an endless one.
+  if (request.alloc_conf.conf.memory_fraction < 1) {
+    assumptions.emplace_back("the card is so large that its memory fraction is never reached");
+  }
   if (request.settings.loss == Loss::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.emplace_back("the model's output is the loss itself (--loss none)");
   }
-  AddUpdateTexts(request.settings, assumptions);
+  if (request.settings.ema && request.settings.mode == Mode::kTrain) {
+    assumptions.emplace_back(
+        "the average is made before the first step, of parameters and buffers (--ema)");
+  }
   return assumptions;
 }
 
