@@ -82,6 +82,7 @@ constexpr Making kMeanOfRows = {
     .type = MeanOfRows, .summed = RowVariance, .dim = Reduced::kLastButOne};
 constexpr Making kOuterProduct = {.type = Matrix, .product = true};
 
+// The first of an optimizer is the implementation taken by default.
 constexpr OptimizerRule kRules[] = {
     {.optimizer = Optimizer::kNone, .impl = OptimizerImpl::kForeach},
 
@@ -180,8 +181,6 @@ std::string ImplsOf(Optimizer optimizer) {
 }
 
 }  // namespace
-
-std::span<const OptimizerRule> AllOptimizerRules() { return kRules; }
 
 const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl) {
   if (optimizer == Optimizer::kNone && impl) {
