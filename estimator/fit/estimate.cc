@@ -137,7 +137,8 @@ std::vector<std::string> AllocConfNotes(const AllocConf& given) {
   return notes;
 }
 
-std::vector<std::string> Assumptions(const EstimateRequest& request) {
+// Of a run of any file.
+std::vector<std::string> RunAssumptions(const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
     assumptions.push_back(fmt::format("the card is an {}: its CUDA context, and 2 cuBLAS handles",
@@ -157,6 +158,22 @@ std::vector<std::string> Assumptions(const EstimateRequest& request) {
         "the average is made before the first step, of parameters and buffers (--ema)");
   }
   return assumptions;
+}
+
+std::vector<std::string> Assumptions(const Prediction& prediction, const EstimateRequest& request) {
+  std::vector<std::string> assumptions = RunAssumptions(request);
+  Append(assumptions, prediction.roles.assumptions);
+  Append(assumptions, prediction.program.assumptions);
+  return assumptions;
+}
+
+std::vector<std::string> Notes(const Prediction& prediction, const EstimateRequest& request) {
+  std::vector<std::string> notes = prediction.graph.notes;
+  Append(notes, prediction.roles.notes);
+  Append(notes, prediction.program.notes);
+  Append(notes, AllocConfNotes(request.alloc_conf));
+  if (request.details) Append(notes, RunNotes(prediction));
+  return notes;
 }
 
 }  // namespace
@@ -179,18 +196,10 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.dims = request.binding.dims;
   estimate.optimizer_state_bytes = StateBytes(trace);
   SetPeak(estimate, trace, timeline, request);
-  estimate.assumptions = Assumptions(request);
-  Append(estimate.assumptions, prediction.roles.assumptions);
-  Append(estimate.assumptions, prediction.program.assumptions);
+  estimate.assumptions = Assumptions(prediction, request);
   estimate.warnings = prediction.warnings;
-  estimate.notes = prediction.graph.notes;
-  Append(estimate.notes, prediction.roles.notes);
-  Append(estimate.notes, prediction.program.notes);
-  Append(estimate.notes, AllocConfNotes(request.alloc_conf));
-  if (request.details) {
-    Append(estimate.notes, RunNotes(prediction));
-    estimate.step_events = SummarizeSteps(prediction);
-  }
+  estimate.notes = Notes(prediction, request);
+  if (request.details) estimate.step_events = SummarizeSteps(prediction);
   if (!request.why.empty()) estimate.why = ExplainTensor(prediction, request.why);
   return estimate;
 }
