@@ -199,6 +199,12 @@ TEST_CASE("who lets go last is told, without a name too") {
   }
 }
 
+TEST_CASE("no operator runs in an optimizer's step") {
+  const std::string told = Told(kTwoLayers, {}, "optimizer temporary");
+  CHECK(told.find("  held by  the optimizer's step\n") != std::string::npos);
+  CHECK(told.find("operator alone") == std::string::npos);
+}
+
 TEST_CASE("a node is its results") {
   CHECK(Answer(kTwoLayers, "MatMul #0").tensors[0].name == "h");
   CHECK(Answer(kTwoLayers, "MatMul #0").asked == "MatMul #0");

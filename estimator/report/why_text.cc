@@ -62,6 +62,7 @@ bool SaysItself(const HeldBy& held) {
 }
 
 std::string HeldText(const HeldBy& held, const Instant& born) {
+  if (held.by == By::kOperator && born.phase == Phase::kOptimizer) return "the optimizer's step";
   if (SaysItself(held)) return WhoText(held);
   if (!held.until) return WhoText(held) + ": to the end of the run";
   return WhoText(held) + ": until " + UntilText(*held.until, born);
@@ -92,7 +93,7 @@ std::string PeakText(const TensorStory& story, int64_t allocated) {
   const int64_t distance = story.operators_from_peak;
   if (distance < 0) return fmt::format("dead, {} before it", Operators(-distance));
   if (distance > 0) return fmt::format("not born yet, {} after it", Operators(distance));
-  if (!story.at_peak) return "not alive, though in the same operator";
+  if (!story.at_peak) return "not alive, though no operator lies between";
   const double share = allocated == 0 ? 0
                                       : 100.0 * static_cast<double>(story.block_bytes) /
                                             static_cast<double>(allocated);
