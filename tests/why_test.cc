@@ -199,6 +199,12 @@ TEST_CASE("who lets go last is told, without a name too") {
   }
 }
 
+TEST_CASE("the gradient of the loss is held by the call of backward") {
+  CHECK(Told(kTwoLayers, {}, "loss.grad")
+            .find("  held by  the call of backward, until it returns\n") != std::string::npos);
+  CHECK(Told(kTwoLayers, {}, "y.grad").find("the call of backward") == std::string::npos);
+}
+
 TEST_CASE("no operator runs in an optimizer's step") {
   const std::string told = Told(kTwoLayers, {}, "optimizer temporary");
   CHECK(told.find("  held by  the optimizer's step\n") != std::string::npos);

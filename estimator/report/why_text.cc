@@ -63,6 +63,8 @@ bool SaysItself(const HeldBy& held) {
 
 std::string HeldText(const HeldBy& held, const Instant& born) {
   if (held.by == By::kOperator && born.phase == Phase::kOptimizer) return "the optimizer's step";
+  // Before any operator's backward: the gradient that the call itself makes for the loss.
+  if (held.by == By::kEngine && born.node.empty()) return "the call of backward, until it returns";
   if (SaysItself(held)) return WhoText(held);
   if (!held.until) return WhoText(held) + ": to the end of the run";
   return WhoText(held) + ": until " + UntilText(*held.until, born);
