@@ -23,6 +23,12 @@ struct Item {
 
 constexpr std::string_view kListExample = "a list such as [256:1,512:2,>:4]";
 
+// A comma is no list of values here, so there is no advice about one.
+[[noreturn]] void RefuseOption(const Typed& typed, std::string_view expected) {
+  throw Error({.where = typed.place,
+               .text = fmt::format("expected {}, found {}", expected, Quoted(typed.text))});
+}
+
 std::string WithoutSpaces(std::string_view text) {
   std::string rest(text);
   std::erase_if(rest, [](unsigned char c) { return std::isspace(c) != 0; });
@@ -54,7 +60,7 @@ Item SplitItem(const std::string& part, const std::string& place) {
 }
 
 bool ParsePythonBool(const Typed& typed) {
-  if (typed.text != "True" && typed.text != "False") Refuse(typed, "True or False");
+  if (typed.text != "True" && typed.text != "False") RefuseOption(typed, "True or False");
   return typed.text == "True";
 }
 
@@ -62,7 +68,7 @@ double ParseNumber(const Typed& typed, std::string_view expected) {
   double number = 0;
   const char* end = typed.text.data() + typed.text.size();
   const auto [last, code] = std::from_chars(typed.text.data(), end, number);
-  if (code != std::errc() || last != end) Refuse(typed, expected);
+  if (code != std::errc() || last != end) RefuseOption(typed, expected);
   return number;
 }
 
@@ -75,7 +81,7 @@ int64_t ParseMiB(const Typed& typed, int64_t least_bytes) {
 int64_t ParsePowerOf2(const Typed& typed, int64_t least) {
   const int64_t number = ParseWhole(typed, least);
   if (number != 0 && !std::has_single_bit(static_cast<uint64_t>(number))) {
-    Refuse(typed, "a power of 2");
+    RefuseOption(typed, "a power of 2");
   }
   return number;
 }
@@ -102,7 +108,7 @@ size_t SizeClass(const Typed& typed, size_t classes) {
 // SIZE:DIVISIONS,…, each for the class of its size; the first one for all smaller classes
 // too, and ">" for those above the last.
 void SetRoundupList(const Typed& value, AllocatorConf& conf) {
-  if (value.text.size() < 2 || !value.text.ends_with(']')) Refuse(value, kListExample);
+  if (value.text.size() < 2 || !value.text.ends_with(']')) RefuseOption(value, kListExample);
   auto& divisions = conf.roundup_divisions;
   size_t last = 0;
   bool is_first = true;
@@ -133,18 +139,18 @@ void SetExpandable(const Typed& value, AllocatorConf& conf) {
 void SetFraction(const Typed& value, AllocatorConf& conf) {
   constexpr std::string_view kExpected = "a number from 0 to 1";
   conf.memory_fraction = ParseNumber(value, kExpected);
-  if (!(conf.memory_fraction >= 0 && conf.memory_fraction <= 1)) Refuse(value, kExpected);
+  if (!(conf.memory_fraction >= 0 && conf.memory_fraction <= 1)) RefuseOption(value, kExpected);
 }
 
 void SetGarbageCollection(const Typed& value, AllocatorConf& conf) {
   constexpr std::string_view kExpected = "a number between 0 and 1";
   const double threshold = ParseNumber(value, kExpected);
-  if (!(threshold > 0 && threshold < 1)) Refuse(value, kExpected);
+  if (!(threshold > 0 && threshold < 1)) RefuseOption(value, kExpected);
   conf.garbage_collection_threshold = threshold;
 }
 
 void SetBackend(const Typed& value, AllocatorConf& /*conf*/) {
-  if (value.text != "native") Refuse(value, "native (cudaMallocAsync is not modelled)");
+  if (value.text != "native") RefuseOption(value, "native (cudaMallocAsync is not modelled)");
 }
 
 // A switch of PyTorch that changes no byte on the card, and a number of the same kind.
@@ -190,7 +196,7 @@ std::vector<Item> ReadItems(const Typed& typed) {
     }
     items.push_back(item);
   }
-  if (items.empty()) Refuse(typed, "options such as expandable_segments:True");
+  if (items.empty()) RefuseOption(typed, "options such as expandable_segments:True");
   return items;
 }
 

@@ -51,5 +51,16 @@ TEST_CASE("a summary names the largest allocation and the peak of each step") {
   CHECK(steps[1].peak == Instant{2, Phase::kForward, "loss"});
 }
 
+TEST_CASE("peaks and blocks are those of the allocator that is asked for") {
+  EstimateRequest request = {.why = "h", .details = true};
+  request.alloc_conf.conf.roundup_divisions.fill(2);
+  const Estimate estimate = MakeEstimate(ParseGraph(kTwoLayers), request);
+  REQUIRE(estimate.steps.size() == estimate.step_events.size());
+  for (size_t i = 0; i < estimate.steps.size(); ++i) {
+    CHECK(estimate.step_events[i].peak_allocated_bytes == estimate.steps[i].peak.allocated_bytes);
+  }
+  CHECK(estimate.why->allocated_at_peak == estimate.peak.allocated_bytes);
+}
+
 }  // namespace
 }  // namespace onnxfit

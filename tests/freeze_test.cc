@@ -28,6 +28,8 @@ TEST_CASE("with all parameters frozen there is nothing to train") {
   const Program program = Build(kTwoLayers, {.freeze = {"*"}}).program;
   REQUIRE(program.warnings.size() == 1);
   CHECK(program.warnings[0].text == "all parameters are frozen");
+  REQUIRE(program.assumptions.size() == 1);
+  CHECK(program.assumptions[0] == "2 of 2 parameters are frozen");  // no batch norm is there
 }
 
 }  // namespace

@@ -67,5 +67,10 @@ TEST_CASE("without names nothing can be picked") {
         "--freeze: expected names of parameters, of which there are none, found 'fc.*'");
 }
 
+TEST_CASE("a message names nothing twice, and nothing that has no name") {
+  CHECK(PickedText({"conv", "", "relu", "conv", ""}, {"fc.*"}) ==
+        "--freeze: expected names of parameters (conv, relu), found 'fc.*'");
+}
+
 }  // namespace
 }  // namespace onnxfit

@@ -35,6 +35,16 @@ std::vector<std::string> AllModels() {
   return paths;
 }
 
+void CheckTotals(const Estimate& estimate) {
+  int64_t sum = 0;
+  for (const BreakdownRow& row : estimate.breakdown) sum += row.bytes;
+  CHECK(sum == estimate.device_bytes);
+  CHECK(estimate.breakdown[static_cast<size_t>(Kind::kOptimizerState)].bytes <=
+        estimate.optimizer_state_bytes);
+  CHECK(std::all_of(estimate.breakdown.begin(), estimate.breakdown.end(),
+                    [](const BreakdownRow& row) { return row.bytes >= 0; }));
+}
+
 TEST_CASE("totals add up, whatever is asked") {
   for (const std::string& path : AllModels()) {
     CAPTURE(path);
@@ -43,17 +53,35 @@ TEST_CASE("totals add up, whatever is asked") {
       for (const auto& mode : kModes) {
         CAPTURE(std::string(optimizer.name));
         CAPTURE(std::string(mode.name));
-        const Estimate estimate =
+        CheckTotals(
             MakeEstimate(graph, {.binding = {.batch = 2},
-                                 .settings = {.optimizer = optimizer.value, .mode = mode.value}});
-        int64_t sum = 0;
-        for (const BreakdownRow& row : estimate.breakdown) sum += row.bytes;
-        CHECK(sum == estimate.device_bytes);
-        CHECK(estimate.breakdown[static_cast<size_t>(Kind::kOptimizerState)].bytes <=
-              estimate.optimizer_state_bytes);
-        CHECK(std::all_of(estimate.breakdown.begin(), estimate.breakdown.end(),
-                          [](const BreakdownRow& row) { return row.bytes >= 0; }));
+                                 .settings = {.optimizer = optimizer.value, .mode = mode.value}}));
       }
+    }
+  }
+}
+
+TEST_CASE("totals add up, whatever the loop and the allocator") {
+  EstimateRequest request = {
+      .binding = {.batch = 2},
+      .settings = {.precision = Precision::kAmpFp16,
+                   .optimizer_impl = OptimizerImpl::kFused,
+                   .clip_grad = true,
+                   .ema = true,
+                   .loop = {.zero_grad = ZeroGrad::kKeep,
+                            .hold_outputs = true,
+                            .prefetch = 2,
+                            .accumulate = 2}},
+      .alloc_conf = {.conf = {.expandable_segments = true}},
+      .details = true,
+  };
+  for (const std::string& path : AllModels()) {
+    CAPTURE(path);
+    const Estimate estimate = MakeEstimate(LoadGraph(path), request);
+    CheckTotals(estimate);
+    REQUIRE(estimate.step_events.size() == estimate.steps.size());
+    for (size_t i = 0; i < estimate.steps.size(); ++i) {
+      CHECK(estimate.step_events[i].peak_allocated_bytes == estimate.steps[i].peak.allocated_bytes);
     }
   }
 }

@@ -42,6 +42,14 @@ TEST_CASE("a block that leaves too little of its segment is larger than its roun
   CHECK(ReadLives(writer.trace()).of_buffer[1].block_bytes == 15 << 20);
 }
 
+TEST_CASE("blocks are those of the allocator that is asked for") {
+  TraceWriter writer;
+  writer.Enter(0, Phase::kSetup).Alloc("a", 5 << 19, Kind::kParameter);
+  AllocatorConf conf;
+  conf.roundup_divisions.fill(2);  // to 2, 3 and 4 MiB
+  CHECK(ReadLives(writer.trace(), conf).of_buffer[0].block_bytes == 3 << 20);
+}
+
 TEST_CASE("steps count their events and know their peak") {
   const Trace trace = TwoSteps();
   const Lives lives = ReadLives(trace);

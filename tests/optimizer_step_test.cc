@@ -184,6 +184,9 @@ TEST_CASE("an implementation that an optimizer lacks is an error") {
   CHECK(error_of(Optimizer::kLion, OptimizerImpl::kForeach) ==
         "--optimizer-impl: expected for-loop for lion, found 'foreach' (try: leave it out for "
         "PyTorch's own choice)");
+  CHECK(error_of(Optimizer::kNone, OptimizerImpl::kForeach) ==
+        "--optimizer-impl: expected an optimizer, found none that could be 'foreach' (try: "
+        "--optimizer adamw)");
 }
 
 }  // namespace

@@ -110,16 +110,23 @@ Warnings
 )");
 }
 
-TEST_CASE("what of the loop is not the default stands below the answer") {
+TEST_CASE("what is not the default stands below the answer") {
   Estimate estimate = SampleEstimate();
+  estimate.alloc_conf = "expandable_segments:True";
+  estimate.settings.optimizer_impl = OptimizerImpl::kFused;
+  estimate.settings.clip_grad = true;
+  estimate.settings.out_of_place = {"*/Add"};
   estimate.settings.loop = {
       .zero_grad = ZeroGrad::kKeep, .hold_outputs = true, .prefetch = 2, .accumulate = 4};
   estimate.settings.freeze = {"layer1.*", "*.bias"};
   const std::vector<std::string> lines = Lines(ToText(estimate, {}));
-  CHECK(lines[1] ==
-        "with zero-grad keep, hold-outputs, prefetch 2, accumulate 4, freeze layer1.*,");
-  CHECK(lines[2] == "     freeze *.bias");
-  CHECK(lines[3].empty());
+  CHECK(lines[1] == "with optimizer-impl fused, clip-grad, zero-grad keep, accumulate 4, freeze");
+  CHECK(lines[2] == "     layer1.*, freeze *.bias, hold-outputs, prefetch 2, out-of-place */Add,");
+  CHECK(lines[3] == "     alloc-conf expandable_segments:True");
+  CHECK(lines[4].empty());
+  estimate.settings.mode = Mode::kEval;  // what is not trained has no optimizer
+  CHECK(Lines(ToText(estimate, {}))[1] ==
+        "with hold-outputs, prefetch 2, out-of-place */Add, alloc-conf");
 }
 
 TEST_CASE("ASCII, colours and fewer rows") {

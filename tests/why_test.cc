@@ -162,6 +162,8 @@ w1.grad
   dies     step 3, forward
   at peak  not born yet, 5 operators after it
 )");
+  const std::string kept = Told(kTwoLayers, {.loop = {.zero_grad = ZeroGrad::kKeep}}, "w1.grad");
+  CHECK(kept.find("  dies     never\n") != std::string::npos);
   CHECK(Told(kTwoLayers, {}, "w1.exp_avg") == R"(
 The peak is in step 2, forward, at loss.
 
@@ -195,6 +197,18 @@ TEST_CASE("who lets go last is told, without a name too") {
     CAPTURE(row.name);
     CHECK(Answer(kTwoLayers, row.name).tensors[0].held_by.back().by == row.by);
   }
+}
+
+TEST_CASE("the gradient of the loss is held by the call of backward") {
+  CHECK(Told(kTwoLayers, {}, "loss.grad")
+            .find("  held by  the call of backward, until it returns\n") != std::string::npos);
+  CHECK(Told(kTwoLayers, {}, "y.grad").find("the call of backward") == std::string::npos);
+}
+
+TEST_CASE("no operator runs in an optimizer's step") {
+  const std::string told = Told(kTwoLayers, {}, "optimizer temporary");
+  CHECK(told.find("  held by  the optimizer's step\n") != std::string::npos);
+  CHECK(told.find("operator alone") == std::string::npos);
 }
 
 TEST_CASE("a node is its results") {
@@ -235,6 +249,12 @@ TEST_CASE("what is no tensor says why") {
     CHECK(answer.tensors.empty());
     CHECK(answer.absent == row.absent);
   }
+  const auto absent = [](const TrainingSettings& settings) {
+    return MakeEstimate(ParseGraph(kTwoLayers), {.settings = settings, .why = "w1.grad"})
+        .why->absent;
+  };
+  CHECK(absent({.mode = Mode::kEval}) == "no backward runs, so there are no gradients");
+  CHECK(absent({.freeze = {"w1"}}) == "its parameter is frozen, so it gets no gradient");
   CHECK(MakeEstimate(FileOf("mobilenet_v2.script.onnx"), {.why = "onnx::Conv_539"}).why->absent ==
         "the exporter made it when it folded batch norm model.features.0.0_batch_norm into "
         "/model/features/features.0/features.0.0/Conv: PyTorch has "

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "estimator/base/error.h"
 
@@ -26,9 +27,13 @@ size_t SharedLetters(std::string_view a, std::string_view b) {
   return static_cast<size_t>(ends.first - a.begin());
 }
 
-// " (a, b, c …)": those that begin most like `glob`, in their order.
+// " (a, b, c …)": those that begin most like `glob`, in their order, each once.
 std::string NearestNames(std::span<const std::string> all, std::string_view glob) {
-  std::vector<std::string_view> names(all.begin(), all.end());
+  std::vector<std::string_view> names;
+  std::set<std::string_view> seen = {""};
+  for (const std::string_view name : all) {
+    if (seen.insert(name).second) names.push_back(name);
+  }
   std::ranges::stable_sort(names, std::greater(), [&](std::string_view name) {
     return SharedLetters(Unwrapped(name), Unwrapped(glob));
   });

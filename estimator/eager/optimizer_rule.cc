@@ -82,6 +82,7 @@ constexpr Making kMeanOfRows = {
     .type = MeanOfRows, .summed = RowVariance, .dim = Reduced::kLastButOne};
 constexpr Making kOuterProduct = {.type = Matrix, .product = true};
 
+// The first of an optimizer is the implementation taken by default.
 constexpr OptimizerRule kRules[] = {
     {.optimizer = Optimizer::kNone, .impl = OptimizerImpl::kForeach},
 
@@ -181,9 +182,13 @@ std::string ImplsOf(Optimizer optimizer) {
 
 }  // namespace
 
-std::span<const OptimizerRule> AllOptimizerRules() { return kRules; }
-
 const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl) {
+  if (optimizer == Optimizer::kNone && impl) {
+    throw Error({.where = "--optimizer-impl",
+                 .text = fmt::format("expected an optimizer, found none that could be '{}'",
+                                     ToString(*impl)),
+                 .hint = "--optimizer adamw"});
+  }
   for (const OptimizerRule& rule : kRules) {
     if (rule.optimizer == optimizer && rule.impl == impl.value_or(rule.impl)) return rule;
   }

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
 
 #include "estimator/base/settings.h"
@@ -97,8 +96,5 @@ struct OptimizerRule {
 // when it is not told.
 // Throws Error where the optimizer has no such implementation.
 const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl);
-
-// Every row; the first of an optimizer is the implementation taken by default.
-std::span<const OptimizerRule> AllOptimizerRules();
 
 }  // namespace onnxfit

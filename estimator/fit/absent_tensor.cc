@@ -44,15 +44,27 @@ std::string AbsentValue(const Prediction& prediction, ValueId value) {
   return "no call of PyTorch makes it";
 }
 
+bool IsFrozen(const Program& program, std::string_view parameter) {
+  return std::ranges::any_of(
+      program.frozen, [&](NameId name) { return program.values[Index(name)].name == parameter; });
+}
+
+std::string AbsentGradient(const Program& program, std::string_view tensor) {
+  if (program.loss == kNoName) return "no backward runs, so there are no gradients";
+  if (IsFrozen(program, tensor)) return "its parameter is frozen, so it gets no gradient";
+  return "no memory of its own: it is the gradient that came in, or a view of it, or nobody "
+         "wants it";
+}
+
 }  // namespace
 
 std::string WhyAbsent(const Prediction& prediction, const NamedTensor& tensor) {
   if (tensor.value != kNoValue && tensor.names.empty()) {
     return AbsentValue(prediction, tensor.value);
   }
-  if (tensor.name.ends_with(".grad")) {
-    return "no memory of its own: it is the gradient that came in, or a view of it, or nobody "
-           "wants it";
+  const std::string_view name = tensor.name;
+  if (name.ends_with(kGradSuffix)) {
+    return AbsentGradient(prediction.program, name.substr(0, name.size() - kGradSuffix.size()));
   }
   return "nothing reads it, so PyTorch does not make it";
 }

@@ -63,7 +63,7 @@ std::vector<const AtenCall*> CallsInPlace(const Prediction& prediction) {
 
 std::vector<StepSummary> SummarizeSteps(const Prediction& prediction) {
   std::vector<StepSummary> summaries;
-  for (const StepEvents& step : ReadLives(prediction.trace).steps) {
+  for (const StepEvents& step : ReadLives(prediction.trace, prediction.alloc_conf).steps) {
     summaries.push_back(Summarize(prediction.trace, step));
   }
   return summaries;

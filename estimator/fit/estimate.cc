@@ -125,17 +125,6 @@ std::string_view InPlaceText(InPlaceUse use) {
              : "no activation or sum works in place";
 }
 
-// A limit is met on a full card, and peaks are those of an endless one.
-std::vector<std::string> AllocConfAssumptions(const AllocConf& given) {
-  if (given.text.empty()) return {};
-  std::vector<std::string> assumptions = {
-      fmt::format("PyTorch runs with PYTORCH_ALLOC_CONF={}", given.text)};
-  if (given.conf.memory_fraction < 1) {
-    assumptions.emplace_back("the card is so large that its memory fraction is never reached");
-  }
-  return assumptions;
-}
-
 std::vector<std::string> AllocConfNotes(const AllocConf& given) {
   std::vector<std::string> notes;
   for (const std::string& option : given.idle_options) {
@@ -148,25 +137,8 @@ std::vector<std::string> AllocConfNotes(const AllocConf& given) {
   return notes;
 }
 
-// What is done to the parameters, where it is not what PyTorch does when it is not told.
-void AddUpdateTexts(const TrainingSettings& settings, std::vector<std::string>& assumptions) {
-  if (settings.mode != Mode::kTrain) return;
-  if (settings.optimizer_impl) {
-    assumptions.push_back(fmt::format("the optimizer's implementation is {} (--optimizer-impl)",
-                                      ToString(*settings.optimizer_impl)));
-  }
-  if (settings.clip_grad) {
-    assumptions.emplace_back(
-        "clip_grad_norm_(model.parameters(), 1.0) before each optimizer step (--clip-grad)");
-  }
-  if (settings.ema) {
-    assumptions.emplace_back(
-        "an AveragedModel made before the first step copies parameters and buffers, and is updated "
-        "after each step (--ema)");
-  }
-}
-
-std::vector<std::string> Assumptions(const EstimateRequest& request) {
+// Of a run of any file.
+std::vector<std::string> RunAssumptions(const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
     assumptions.push_back(fmt::format("the card is an {}: its CUDA context, and 2 cuBLAS handles",
@@ -174,12 +146,34 @@ std::vector<std::string> Assumptions(const EstimateRequest& request) {
   }
   assumptions.emplace_back("convolutions ask cuDNN for no workspace");
   assumptions.emplace_back(InPlaceText(request.settings.in_place));
-  Append(assumptions, AllocConfAssumptions(request.alloc_conf));
+  // A limit is met on a full card, and peaks are those of an endless one.
+  if (request.alloc_conf.conf.memory_fraction < 1) {
+    assumptions.emplace_back("the card is so large that its memory fraction is never reached");
+  }
   if (request.settings.loss == Loss::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.emplace_back("the model's output is the loss itself (--loss none)");
   }
-  AddUpdateTexts(request.settings, assumptions);
+  if (request.settings.ema && request.settings.mode == Mode::kTrain) {
+    assumptions.emplace_back(
+        "the average is made before the first step, of parameters and buffers (--ema)");
+  }
   return assumptions;
+}
+
+std::vector<std::string> Assumptions(const Prediction& prediction, const EstimateRequest& request) {
+  std::vector<std::string> assumptions = RunAssumptions(request);
+  Append(assumptions, prediction.roles.assumptions);
+  Append(assumptions, prediction.program.assumptions);
+  return assumptions;
+}
+
+std::vector<std::string> Notes(const Prediction& prediction, const EstimateRequest& request) {
+  std::vector<std::string> notes = prediction.graph.notes;
+  Append(notes, prediction.roles.notes);
+  Append(notes, prediction.program.notes);
+  Append(notes, AllocConfNotes(request.alloc_conf));
+  if (request.details) Append(notes, RunNotes(prediction));
+  return notes;
 }
 
 }  // namespace
@@ -193,7 +187,7 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   Estimate estimate;
   const Prediction prediction = Predict(file, request);
   const Trace& trace = prediction.trace;
-  const Timeline timeline = Replay(trace, request.alloc_conf.conf);
+  const Timeline timeline = Replay(trace, prediction.alloc_conf);
 
   estimate.model = Summarize(file, prediction.roles);
   estimate.settings = request.settings;
@@ -202,18 +196,10 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.dims = request.binding.dims;
   estimate.optimizer_state_bytes = StateBytes(trace);
   SetPeak(estimate, trace, timeline, request);
-  estimate.assumptions = Assumptions(request);
-  Append(estimate.assumptions, prediction.roles.assumptions);
-  Append(estimate.assumptions, prediction.program.assumptions);
+  estimate.assumptions = Assumptions(prediction, request);
   estimate.warnings = prediction.warnings;
-  estimate.notes = prediction.graph.notes;
-  Append(estimate.notes, prediction.roles.notes);
-  Append(estimate.notes, prediction.program.notes);
-  Append(estimate.notes, AllocConfNotes(request.alloc_conf));
-  if (request.details) {
-    Append(estimate.notes, RunNotes(prediction));
-    estimate.step_events = SummarizeSteps(prediction);
-  }
+  estimate.notes = Notes(prediction, request);
+  if (request.details) estimate.step_events = SummarizeSteps(prediction);
   if (!request.why.empty()) estimate.why = ExplainTensor(prediction, request.why);
   return estimate;
 }

@@ -19,6 +19,7 @@ Prediction Predict(const Graph& file, const EstimateRequest& request) {
   p.program = BuildProgram(p.graph, p.metadata, p.shapes, p.roles, request.settings);
   const bool records = request.details || !request.why.empty();
   p.trace = RunTraining(p.program, request.settings, records ? &p.holders : nullptr);
+  p.alloc_conf = request.alloc_conf.conf;
   add(p.shapes.warnings);
   add(p.roles.warnings);
   add(p.program.warnings);

@@ -6,6 +6,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/memory/allocator_conf.h"
 #include "estimator/memory/trace.h"
 #include "estimator/program/exporter_metadata.h"
 #include "estimator/program/program.h"
@@ -20,8 +21,9 @@ struct Prediction {
   Roles roles;
   Program program;
   Trace trace;
-  Holders holders;    // empty unless asked for
-  Warnings warnings;  // of all stages, in their order
+  AllocatorConf alloc_conf;  // what the trace is replayed with
+  Holders holders;           // empty unless asked for
+  Warnings warnings;         // of all stages, in their order
 };
 
 // Throws Error for bad input and for sizes that 64 bits do not hold.  Who holds what is

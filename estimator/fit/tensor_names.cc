@@ -12,7 +12,6 @@ namespace onnxfit {
 namespace {
 
 constexpr size_t kListed = 5;  // names in an error
-constexpr std::string_view kGradSuffix = ".grad";
 
 bool IsSeparator(char letter) { return letter == '/' || letter == '.'; }
 

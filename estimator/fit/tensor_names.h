@@ -11,6 +11,8 @@
 
 namespace onnxfit {
 
+inline constexpr std::string_view kGradSuffix = ".grad";
+
 struct NamedTensor {
   std::string name;
   ValueId value = kNoValue;       // of the file; kNoValue: only the run knows it

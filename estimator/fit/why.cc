@@ -43,9 +43,13 @@ class Stories {
       : prediction_(prediction),
         program_(prediction.program),
         trace_(prediction.trace),
-        lives_(ReadLives(prediction.trace)),
+        lives_(ReadLives(prediction.trace, prediction.alloc_conf)),
         maker_(program_.values.size(), -1),
-        dies_at_(program_.values.size(), -1) {
+        dies_at_(program_.values.size(), -1),
+        holders_of_(trace_.buffers.size()) {
+    for (const Holder& holder : prediction.holders) {
+      holders_of_[Index(holder.buffer)].push_back(&holder);
+    }
     for (size_t i = 0; i < program_.calls.size(); ++i) {
       for (const NameId name : program_.calls[i].outputs) {
         if (name != kNoName) maker_[Index(name)] = static_cast<int32_t>(i);
@@ -143,10 +147,17 @@ class Stories {
 
   // The first name of a storage; null where it never had one.
   const Holder* FirstName(BufferId buffer) const {
-    const auto found = std::ranges::find_if(prediction_.holders, [&](const Holder& holder) {
-      return holder.buffer == buffer && holder.type == Holder::Type::kName;
-    });
-    return found == prediction_.holders.end() ? nullptr : &*found;
+    const auto found =
+        std::ranges::find(holders_of_[Index(buffer)], Holder::Type::kName, &Holder::type);
+    return found == holders_of_[Index(buffer)].end() ? nullptr : *found;
+  }
+
+  // The first of its names that is `tensor`'s; null where there is none.
+  const Holder* OwnName(const NamedTensor& tensor, BufferId buffer) const {
+    for (const Holder* holder : holders_of_[Index(buffer)]) {
+      if (holder->type == Holder::Type::kName && IsNameOf(tensor, holder->id)) return holder;
+    }
+    return nullptr;
   }
 
   void TellShares(const NamedTensor& tensor, BufferId buffer, TensorStory& story) const {
@@ -161,11 +172,8 @@ class Stories {
       story.storage = name;
       return;
     }
-    const auto own = std::ranges::find_if(prediction_.holders, [&](const Holder& holder) {
-      return holder.buffer == buffer && holder.type == Holder::Type::kName &&
-             IsNameOf(tensor, holder.id);
-    });
-    if (own == prediction_.holders.end()) return;
+    const Holder* own = OwnName(tensor, buffer);
+    if (own == nullptr) return;
     story.shares = own->is_view ? Shares::kView : Shares::kInPlace;
     story.storage = label;
     story.type.dims = program_.values[Index(own->id)].type.dims;
@@ -194,11 +202,10 @@ class Stories {
     const int32_t step = story.at_peak ? At(lives_.peak).step : BirthStep(buffer);
     std::vector<std::pair<int64_t, HeldBy>> rows;  // by when they let go
     const Holder* first = FirstName(buffer);
-    for (const Holder& holder : prediction_.holders) {
-      if (holder.buffer != buffer) continue;
-      const bool stays = holder.until == Holder::kForGood;
-      if (!stays && (StepBefore(holder.from) > step || StepBefore(holder.until) < step)) continue;
-      rows.emplace_back(stays ? kEnd : holder.until, Row(holder, first));
+    for (const Holder* holder : holders_of_[Index(buffer)]) {
+      const bool stays = holder->until == Holder::kForGood;
+      if (!stays && (StepBefore(holder->from) > step || StepBefore(holder->until) < step)) continue;
+      rows.emplace_back(stays ? kEnd : holder->until, Row(*holder, first));
     }
     AddUnnamedHolder(buffer, story, rows);
     std::ranges::stable_sort(rows, {}, &std::pair<int64_t, HeldBy>::first);
@@ -225,7 +232,7 @@ class Stories {
         break;
       case Holder::Type::kGradient:
         row.by = By::kGradient;
-        row.name = program_.values[Index(holder.id)].name + ".grad";
+        row.name = program_.values[Index(holder.id)].name + std::string(kGradSuffix);
         break;
       case Holder::Type::kCache:
         row.by = By::kCache;
@@ -300,6 +307,7 @@ class Stories {
   const Lives lives_;
   std::vector<int32_t> maker_;    // by NameId: the call that makes it, -1 where none does
   std::vector<int32_t> dies_at_;  // by NameId: the call after which it is dropped
+  std::vector<std::vector<const Holder*>> holders_of_;  // by BufferId, in their order
 };
 
 }  // namespace

@@ -1,20 +1,16 @@
 #include "estimator/memory/lives.h"
 
-#include <limits>
+#include <utility>
 
-#include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
-#include "estimator/memory/allocator.h"
+#include "estimator/memory/endless_card.h"
 
 namespace onnxfit {
 namespace {
 
 class Reader {
  public:
-  explicit Reader(const Trace& trace)
-      : trace_(trace),
-        source_(NewCountingSource(std::numeric_limits<int64_t>::max())),
-        allocator_(NewCachingAllocator(*source_)) {
+  Reader(const Trace& trace, const AllocatorConf& conf) : trace_(trace), card_(conf) {
     lives_.of_buffer.resize(trace.buffers.size());
     lives_.of_event.reserve(trace.events.size());
   }
@@ -50,9 +46,9 @@ class Reader {
   }
 
   void Alloc(const Event& event) {
-    const int64_t before = allocator_->stats().allocated_bytes;
-    if (!allocator_->Alloc(event.id, BytesOf(event.id))) RefuseOverflow();
-    const int64_t allocated = allocator_->stats().allocated_bytes;
+    const int64_t before = card_.stats().allocated_bytes;
+    card_.Alloc(event.id, BytesOf(event.id));
+    const int64_t allocated = card_.stats().allocated_bytes;
     lives_.of_buffer[Index(event.id)] = {
         .born = Place(), .block_bytes = allocated - before, .kind = event.kind};
     if (allocated > lives_.peak_allocated_bytes) {
@@ -69,7 +65,7 @@ class Reader {
   }
 
   void Free(const Event& event) {
-    allocator_->Free(event.id);
+    card_.Free(event.id);
     lives_.of_buffer[Index(event.id)].dies = Place();
     if (StepEvents* step = Step(); step != nullptr) ++step->frees;
   }
@@ -80,21 +76,22 @@ class Reader {
     now_.at = -1;
     if (lives_.steps.size() >= Index(event.id)) return;
     lives_.steps.resize(Index(event.id));
-    lives_.steps.back().peak_allocated_bytes = allocator_->stats().allocated_bytes;
+    lives_.steps.back().peak_allocated_bytes = card_.stats().allocated_bytes;
     lives_.steps.back().peak = now_;
   }
 
   int64_t BytesOf(BufferId buffer) const { return trace_.buffers[Index(buffer)].bytes; }
 
   const Trace& trace_;
-  std::unique_ptr<SegmentSource> source_;
-  std::unique_ptr<Allocator> allocator_;
+  EndlessCard card_;
   Lives lives_;
   Moment now_;
 };
 
 }  // namespace
 
-Lives ReadLives(const Trace& trace) { return Reader(trace).Read(); }
+Lives ReadLives(const Trace& trace, const AllocatorConf& conf) {
+  return Reader(trace, conf).Read();
+}
 
 }  // namespace onnxfit

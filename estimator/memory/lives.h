@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "estimator/memory/allocator_conf.h"
 #include "estimator/memory/trace.h"
 
 namespace onnxfit {
@@ -45,7 +46,7 @@ struct Lives {
   int64_t peak_allocated_bytes = 0;
 };
 
-// O(events × log), one replay on an endless card.
-Lives ReadLives(const Trace& trace);
+// One replay on an endless card, as Replay's (timeline.h).  O(events × log).
+Lives ReadLives(const Trace& trace, const AllocatorConf& conf = {});
 
 }  // namespace onnxfit

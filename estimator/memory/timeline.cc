@@ -1,10 +1,9 @@
 #include "estimator/memory/timeline.h"
 
 #include <algorithm>
-#include <limits>
 
-#include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/memory/endless_card.h"
 
 namespace onnxfit {
 namespace {
@@ -21,26 +20,17 @@ void Raise(Peak& peak, const Peak& other) {
   peak.reserved_bytes = std::max(peak.reserved_bytes, other.reserved_bytes);
 }
 
-// No share of an endless card is a limit.
-AllocatorConf WithoutLimit(AllocatorConf conf) {
-  conf.memory_fraction = 1;
-  return conf;
-}
-
 // First pass: what is held after every event; where the peak is.
 class Measure {
  public:
-  Measure(const Trace& trace, const AllocatorConf& conf)
-      : trace_(trace),
-        source_(NewCountingSource(kEndless)),
-        allocator_(NewCachingAllocator(*source_, WithoutLimit(conf))) {}
+  Measure(const Trace& trace, const AllocatorConf& conf) : trace_(trace), card_(conf) {}
 
   // Fills everything of `timeline` but what is alive at the peak.  Returns how many
   // events lead up to the peak.
   size_t Run(Timeline& timeline) {
     for (size_t i = 0; i < trace_.events.size(); ++i) {
       Apply(trace_.events[i], timeline);
-      if (allocator_->stats().allocated_bytes <= timeline.allocated_at_peak) continue;
+      if (card_.stats().allocated_bytes <= timeline.allocated_at_peak) continue;
       NotePeak(timeline);
       events_to_peak_ = i + 1;
     }
@@ -52,12 +42,11 @@ class Measure {
   void Apply(const Event& event, Timeline& timeline) {
     switch (event.type) {
       case Event::Type::kAlloc:
-        // Never full: the sizes of a trace add up to less than 2^63, or it is refused.
-        if (!allocator_->Alloc(event.id, trace_.buffers[Index(event.id)].bytes)) RefuseOverflow();
-        Raise(now_, allocator_->stats());
+        card_.Alloc(event.id, trace_.buffers[Index(event.id)].bytes);
+        Raise(now_, card_.stats());
         break;
       case Event::Type::kFree:
-        allocator_->Free(event.id);
+        card_.Free(event.id);
         break;
       case Event::Type::kPhase:
         EnterPhase(event, timeline);
@@ -75,7 +64,7 @@ class Measure {
     if (event.id != step_) {
       Raise(timeline.peak, now_);
       now_ = {};
-      Raise(now_, allocator_->stats());
+      Raise(now_, card_.stats());
     }
     step_ = event.id;
     phase_ = event.phase;
@@ -90,12 +79,12 @@ class Measure {
     AllocatorStats& after = phase_ == Phase::kForward    ? step.after_forward
                             : phase_ == Phase::kBackward ? step.after_backward
                                                          : step.after_step;
-    after = allocator_->stats();
+    after = card_.stats();
   }
 
   void NotePeak(Timeline& timeline) {
-    timeline.allocated_at_peak = allocator_->stats().allocated_bytes;
-    timeline.exact_at_peak = allocator_->stats().requested_bytes;
+    timeline.allocated_at_peak = card_.stats().allocated_bytes;
+    timeline.exact_at_peak = card_.stats().requested_bytes;
     timeline.peak_step = step_;
     timeline.peak_phase = phase_;
     timeline.peak_at = at_;
@@ -106,11 +95,8 @@ class Measure {
     Raise(timeline.peak, now_);
   }
 
-  static constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
-
   const Trace& trace_;
-  std::unique_ptr<SegmentSource> source_;
-  std::unique_ptr<Allocator> allocator_;
+  EndlessCard card_;
   Peak now_;  // of the running step
   int32_t step_ = 0;
   Phase phase_ = Phase::kSetup;

@@ -83,9 +83,13 @@ void Lowering::AddParameters(const Roles& roles) {
     if (parameter.value != kNoValue) is_parameter_[Index(parameter.value)] = true;
   }
   if (program_.frozen.empty() || !trains()) return;
+  const bool has_batch_norm =
+      !roles.folded.empty() || std::ranges::any_of(graph_.nodes, [](const Node& node) {
+        return node.op_type == "BatchNormalization";
+      });
   program_.assumptions.push_back(fmt::format(
-      "{} of {} parameters are frozen; batch norms among their layers still run in training mode",
-      program_.frozen.size(), frozen.size()));
+      "{} of {} parameters are frozen{}", program_.frozen.size(), frozen.size(),
+      has_batch_norm ? "; batch norms among their layers still run in training mode" : ""));
 }
 
 // A module lists its parameters before its buffers, and there is no other value yet.

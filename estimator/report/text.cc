@@ -11,6 +11,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/report/layout.h"
 #include "estimator/report/page.h"
+#include "estimator/report/settings_text.h"
 #include "estimator/report/why_text.h"
 
 namespace onnxfit {
@@ -23,17 +24,6 @@ constexpr size_t kWidestType = 30;
 
 using Rows = std::vector<std::vector<Cell>>;
 
-// "batch 8, seq=512, fp32, adamw".
-std::string SettingsText(const Estimate& estimate) {
-  const TrainingSettings& settings = estimate.settings;
-  std::string text = fmt::format("batch {}", estimate.batch);
-  for (const auto& [name, size] : estimate.dims) text += fmt::format(", {}={}", name, size);
-  text += fmt::format(", {}, ", ToString(settings.precision));
-  if (settings.mode == Mode::kEval) return text + "eval";
-  if (settings.optimizer == Optimizer::kNone) return text + "no optimizer";
-  return text + std::string(ToString(settings.optimizer));
-}
-
 std::string Headline(const Page& page) {
   const std::string answer =
       fmt::format(": {} on the device", FormatBytes(page.estimate.device_bytes));
@@ -44,24 +34,9 @@ std::string Headline(const Page& page) {
   return page.Cut(path, room) + ", " + settings + answer + '\n';
 }
 
-// What of the loop is not the default: "with accumulate 4, freeze layer1.*".
-std::string LoopLine(const Page& page) {
-  const TrainingSettings& settings = page.estimate.settings;
-  const LoopSettings& loop = settings.loop;
-  const LoopSettings standard;
-  std::vector<std::string> items;
-  if (loop.zero_grad != standard.zero_grad) {
-    items.push_back(fmt::format("zero-grad {}", ToString(loop.zero_grad)));
-  }
-  if (loop.hold_outputs) items.emplace_back("hold-outputs");
-  if (loop.prefetch != standard.prefetch)
-    items.push_back(fmt::format("prefetch {}", loop.prefetch));
-  if (loop.accumulate != standard.accumulate) {
-    items.push_back(fmt::format("accumulate {}", loop.accumulate));
-  }
-  for (const std::string& glob : settings.freeze) items.push_back(fmt::format("freeze {}", glob));
-  if (items.empty()) return "";
-  return Wrap("with ", page.Shown(fmt::format("{}", fmt::join(items, ", "))));
+std::string ChangesLine(const Page& page) {
+  const std::string text = ChangesText(page.estimate);
+  return text.empty() ? "" : Wrap("with ", page.Shown(text));
 }
 
 // --- Where the bytes go -----------------------------------------------------------------
@@ -326,9 +301,9 @@ std::string ToText(const Estimate& estimate, const TextOptions& options) {
   std::string text = Headline(page);
   if (options.quiet) return TrimLines(text);
   if (estimate.why) {
-    text += LoopLine(page) + Totals(page) + WhyText(page, *estimate.why) + WarningLines(page);
+    text += ChangesLine(page) + Totals(page) + WhyText(page, *estimate.why) + WarningLines(page);
   } else {
-    text += LoopLine(page) + Breakdown(page) + Totals(page) + Steps(page) + Largest(page) +
+    text += ChangesLine(page) + Breakdown(page) + Totals(page) + Steps(page) + Largest(page) +
             Bullets(page, "Assumptions", estimate.assumptions) + WarningLines(page);
   }
   if (options.verbose) text += Details(page);

@@ -62,6 +62,9 @@ bool SaysItself(const HeldBy& held) {
 }
 
 std::string HeldText(const HeldBy& held, const Instant& born) {
+  if (held.by == By::kOperator && born.phase == Phase::kOptimizer) return "the optimizer's step";
+  // Before any operator's backward: the gradient that the call itself makes for the loss.
+  if (held.by == By::kEngine && born.node.empty()) return "the call of backward, until it returns";
   if (SaysItself(held)) return WhoText(held);
   if (!held.until) return WhoText(held) + ": to the end of the run";
   return WhoText(held) + ": until " + UntilText(*held.until, born);
@@ -92,7 +95,7 @@ std::string PeakText(const TensorStory& story, int64_t allocated) {
   const int64_t distance = story.operators_from_peak;
   if (distance < 0) return fmt::format("dead, {} before it", Operators(-distance));
   if (distance > 0) return fmt::format("not born yet, {} after it", Operators(distance));
-  if (!story.at_peak) return "not alive, though in the same operator";
+  if (!story.at_peak) return "not alive, though no operator lies between";
   const double share = allocated == 0 ? 0
                                       : 100.0 * static_cast<double>(story.block_bytes) /
                                             static_cast<double>(allocated);
@@ -100,9 +103,10 @@ std::string PeakText(const TensorStory& story, int64_t allocated) {
 }
 
 // What would end the life of those that the last step leaves.
-std::string DeathText(const TensorStory& story) {
+std::string DeathText(const TensorStory& story, ZeroGrad zero_grad) {
   if (story.dies) return InstantText(*story.dies);
-  if (story.kind == Kind::kGradient) return "zero_grad of the step after the last";
+  const bool is_zeroed_away = story.kind == Kind::kGradient && zero_grad != ZeroGrad::kKeep;
+  if (is_zeroed_away) return "zero_grad of the step after the last";
   if (story.kind == Kind::kInput) return "the batch after the last takes its name";
   return "never";
 }
@@ -122,7 +126,7 @@ std::string StoryText(const Page& page, const TensorStory& story, int64_t alloca
   for (size_t i = 0; i < story.held_by.size(); ++i) {
     add(i == 0 ? "  held by  " : "           ", HeldText(story.held_by[i], story.born));
   }
-  add("  dies     ", DeathText(story));
+  add("  dies     ", DeathText(story, page.estimate.settings.loop.zero_grad));
   add("  at peak  ", PeakText(story, allocated));
   return text;
 }

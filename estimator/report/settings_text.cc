@@ -1,0 +1,61 @@
+#include "estimator/report/settings_text.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+namespace onnxfit {
+namespace {
+
+using Items = std::vector<std::string>;
+
+void AddAll(std::string_view flag, const std::vector<std::string>& values, Items& items) {
+  for (const std::string& value : values) items.push_back(fmt::format("{} {}", flag, value));
+}
+
+void AddUpdate(const TrainingSettings& settings, Items& items) {
+  if (settings.optimizer_impl) {
+    items.push_back(fmt::format("optimizer-impl {}", ToString(*settings.optimizer_impl)));
+  }
+  if (settings.clip_grad) items.emplace_back("clip-grad");
+  if (settings.ema) items.emplace_back("ema");
+}
+
+// What is there in training alone.
+void AddTraining(const TrainingSettings& settings, Items& items) {
+  const LoopSettings standard;
+  AddUpdate(settings, items);
+  if (settings.loop.zero_grad != standard.zero_grad) {
+    items.push_back(fmt::format("zero-grad {}", ToString(settings.loop.zero_grad)));
+  }
+  if (settings.loop.accumulate != standard.accumulate) {
+    items.push_back(fmt::format("accumulate {}", settings.loop.accumulate));
+  }
+  AddAll("freeze", settings.freeze, items);
+}
+
+}  // namespace
+
+std::string SettingsText(const Estimate& estimate) {
+  const TrainingSettings& settings = estimate.settings;
+  std::string text = fmt::format("batch {}", estimate.batch);
+  for (const auto& [name, size] : estimate.dims) text += fmt::format(", {}={}", name, size);
+  text += fmt::format(", {}, ", ToString(settings.precision));
+  if (settings.mode == Mode::kEval) return text + "eval";
+  if (settings.optimizer == Optimizer::kNone) return text + "no optimizer";
+  return text + std::string(ToString(settings.optimizer));
+}
+
+std::string ChangesText(const Estimate& estimate) {
+  const TrainingSettings& settings = estimate.settings;
+  Items items;
+  if (settings.mode == Mode::kTrain) AddTraining(settings, items);
+  if (settings.loop.hold_outputs) items.emplace_back("hold-outputs");
+  if (settings.loop.prefetch > 0)
+    items.push_back(fmt::format("prefetch {}", settings.loop.prefetch));
+  AddAll("out-of-place", settings.out_of_place, items);
+  if (!estimate.alloc_conf.empty()) items.push_back("alloc-conf " + estimate.alloc_conf);
+  return fmt::format("{}", fmt::join(items, ", "));
+}
+
+}  // namespace onnxfit
