@@ -82,6 +82,15 @@ TEST_CASE("the name that a line passes to a module") {
   }
 }
 
+TEST_CASE("the module or method that a line calls last") {
+  CHECK(OutermostOwnCall("y = self.features(x)") == "features");
+  CHECK(OutermostOwnCall("return self.head(self.norm(x))") == "head");
+  CHECK(OutermostOwnCall("x = F.relu(self.conv(x))").empty());
+  CHECK(OutermostOwnCall("x = self.a.b(x)").empty());
+  CHECK(OutermostOwnCall("x = self.scale").empty());
+  CHECK(OutermostOwnCall("").empty());
+}
+
 TEST_CASE("how many modules a line may call") {
   CHECK(CountModuleCalls("x = self.conv(x)") == 1);
   CHECK(CountModuleCalls("for u, r in zip(self.u, self.r): x = r(torch.cat([u(x), s.pop()], 1))") ==

@@ -90,7 +90,8 @@ class Lifetimes {
     for (int64_t i = statement.first; i <= statement.last; ++i) {
       for (const NameId name : program_.calls[Index(i)].outputs) {
         if (name == kNoName) continue;
-        if (i != statement.last && last_[Index(name)] <= statement.last) continue;
+        const bool is_local = statement.in_helper || last_[Index(name)] <= statement.last;
+        if (i != statement.last && is_local) continue;
         Extend(name, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
       }
     }

@@ -343,8 +343,9 @@ void Lowering::EnterConvolutionOf(const FoldedBatchNorm& folded) {
   if (frames_.size() < 2) return;
   SourceFrame& statement = frames_[frames_.size() - 2];
   const std::string argument = ArgumentTo(folded.module, statement.text);
+  if (argument.empty()) return;      // both are in one line
   statement.line = -statement.line;  // a statement of its own, before the norm's
-  statement.text = argument.empty() ? "" : argument + " = convolution";
+  statement.text = argument + " = convolution";
 }
 
 void Lowering::EnterSibling(const std::string& name) {

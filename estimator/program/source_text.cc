@@ -158,6 +158,20 @@ std::vector<std::string> TargetsOfOne(std::string_view line) {
 
 }  // namespace
 
+std::string_view OutermostOwnCall(std::string_view line) {
+  constexpr std::string_view kReturn = "return ";
+  constexpr std::string_view kSelf = "self.";
+  const size_t assigned = Assignment(line);
+  std::string_view value = line.starts_with(kReturn)            ? line.substr(kReturn.size())
+                           : assigned == std::string_view::npos ? std::string_view()
+                                                                : line.substr(assigned + 1);
+  value = Trimmed(value);
+  if (!value.starts_with(kSelf)) return {};
+  value.remove_prefix(kSelf.size());
+  const std::string_view name = value.substr(0, value.find('('));
+  return IsIdentifier(name) && name.size() < value.size() ? name : std::string_view();
+}
+
 int64_t CountModuleCalls(std::string_view line) {
   int64_t calls = 0;
   const std::string_view body = BodyOf(line);

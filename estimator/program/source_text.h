@@ -23,6 +23,9 @@ std::vector<SourceFrame> SourceFrames(const Node& node);
 // that a line passes to the module, or "".
 std::string ArgumentTo(std::string_view module, std::string_view line);
 
+// "features" of "y = self.features(x)" and of "return self.features(x)", else "".
+std::string_view OutermostOwnCall(std::string_view line);
+
 // How many calls in a line may be those of modules: "r(…)", "self.conv(…)"; not "F.relu(…)".
 int64_t CountModuleCalls(std::string_view line);
 

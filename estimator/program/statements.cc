@@ -34,11 +34,13 @@ class Finder {
     for (int64_t i = first; i <= last; i = module.statements.back().last + 1) {
       Statement statement = StatementOf(i, depth);
       const std::string key = LoopKey(i, depth);
-      const bool turns = std::find(called.begin(), called.end(), key) != called.end();
+      const bool in_helper = !module.statements.empty() && module.statements.back().in_helper;
+      const bool turns = !in_helper && std::find(called.begin(), called.end(), key) != called.end();
       if (!module.statements.empty() && !turns && statement.line != 0 &&
           statement.line == module.statements.back().line) {
         module.statements.back().last = statement.last;
       } else {
+        statement.in_helper = CallsMethod(statement, last, depth);
         module.statements.push_back(std::move(statement));
         called.clear();
       }
@@ -49,6 +51,18 @@ class Finder {
     }
     JoinParts(module.statements, depth);
     return module;
+  }
+
+  // "y = self.features(x)" in a forward at `depth` that ends with call `last`, and no module of
+  // that name is called in it.
+  bool CallsMethod(const Statement& statement, int64_t last, size_t depth) const {
+    const std::string_view name = OutermostOwnCall(statement.text);
+    for (int64_t i = statement.first; i <= last && !name.empty(); ++i) {
+      const auto& scope = calls_[Index(i)].scope;
+      if (depth + 1 >= scope.size()) continue;
+      if (ChildOf(scope[depth + 1]) == name || ChildOf(LoopKey(i, depth)) == name) return false;
+    }
+    return !name.empty();
   }
 
   // A module whose line is unknown, behind a line that calls more modules than were seen and

@@ -17,6 +17,7 @@ struct Statement {
   std::string text;                  // "x = self.conv(x)"
   std::vector<std::string> targets;  // "x"; none of "return x"
   bool returns = false;              // the module's forward, or a helper of it, ends here
+  bool in_helper = false;            // its calls are those of a method, whose lines are unknown
 };
 
 // One run of a module's forward.
@@ -28,6 +29,7 @@ struct ModuleCall {
 
 // A statement whose line the file does not show is taken to bind the name under which its
 // result is passed to a module later.
+// All calls of a line that calls a method of the model's own are one statement too.
 // Every module call, the outer one before what it calls.  Calls of one line are one statement;
 // two calls of one line to the same module, or to numbered children of one container, are two
 // turns of a loop.  O(calls × depth of modules).
