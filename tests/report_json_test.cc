@@ -162,6 +162,29 @@ TEST_CASE("settings of the loop are there where they are not the default") {
   },)") != std::string::npos);
 }
 
+TEST_CASE("how the file was read is there where it is not the default") {
+  Estimate estimate = SampleEstimate();
+  estimate.settings.loss_output = "aux";
+  estimate.settings.batch_norm = BatchNormUse::kKeep;
+  estimate.settings.put_dropout_back = false;
+  estimate.settings.in_place = InPlaceUse::kNever;
+  estimate.settings.out_of_place = {"*/Add"};
+  estimate.settings.assumed = {.conv_bias = true, .in_place_dropout = true};
+  CHECK(Report(estimate).find(R"(
+    "loss_output": "aux",
+    "batch_norm": "keep",
+    "dropout": 0,
+    "in_place": "never",
+    "out_of_place": [
+      "*/Add"
+    ],
+    "assume": [
+      "conv-bias",
+      "in-place-dropout"
+    ]
+  },)") != std::string::npos);
+}
+
 TEST_CASE("settings that few use are there only where they are used") {
   Estimate e;
   CHECK(Report(e).find("optimizer_impl") == std::string::npos);

@@ -129,6 +129,19 @@ TEST_CASE("what is not the default stands below the answer") {
         "with hold-outputs, prefetch 2, out-of-place */Add, alloc-conf");
 }
 
+TEST_CASE("how the file was read stands there, too") {
+  Estimate estimate = SampleEstimate();
+  estimate.settings.loss = Loss::kMse;
+  estimate.settings.loss_output = "aux";
+  estimate.settings.batch_norm = BatchNormUse::kKeep;
+  estimate.settings.put_dropout_back = false;
+  estimate.settings.in_place = InPlaceUse::kNever;
+  estimate.settings.assumed = {.conv_bias = true, .in_place_dropout = true};
+  const std::vector<std::string> lines = Lines(ToText(estimate, {}));
+  CHECK(lines[1] == "with loss mse, loss-output aux, dropout 0, batch-norm keep, in-place never,");
+  CHECK(lines[2] == "     assume conv-bias=yes, assume in-place-dropout=yes");
+}
+
 TEST_CASE("ASCII, colours and fewer rows") {
   Estimate e = SampleEstimate();
   e.model.path = "modèles/lenet.onnx";

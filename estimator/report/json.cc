@@ -31,7 +31,19 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
   if (loop.prefetch != standard.prefetch) object["prefetch"] = loop.prefetch;
   if (loop.accumulate != standard.accumulate) object["accumulate"] = loop.accumulate;
   if (!settings.freeze.empty()) object["freeze"] = settings.freeze;
+}
+
+// What of the way a file is read is not the default.
+void PutReading(Json& object, const TrainingSettings& settings) {
+  PutIfKnown(object, "loss_output", settings.loss_output);
+  if (settings.batch_norm != BatchNormUse::kAuto) object["batch_norm"] = "keep";
+  if (!settings.put_dropout_back) object["dropout"] = 0;
+  if (settings.in_place != InPlaceUse::kAuto) object["in_place"] = "never";
   if (!settings.out_of_place.empty()) object["out_of_place"] = settings.out_of_place;
+  Json assumed = Json::array();
+  if (settings.assumed.conv_bias) assumed.push_back("conv-bias");
+  if (settings.assumed.in_place_dropout) assumed.push_back("in-place-dropout");
+  if (!assumed.empty()) object["assume"] = assumed;
 }
 
 Json SettingsJson(const Estimate& estimate) {
@@ -44,6 +56,7 @@ Json SettingsJson(const Estimate& estimate) {
                {"loss", ToString(settings.loss)},
                {"framework", estimate.framework}};
   PutLoop(json, settings);
+  PutReading(json, settings);
   PutIfKnown(json, "alloc_conf", estimate.alloc_conf);
   if (settings.optimizer_impl) json["optimizer_impl"] = ToString(*settings.optimizer_impl);
   if (settings.clip_grad) json["clip_grad"] = true;

@@ -24,6 +24,7 @@ void AddUpdate(const TrainingSettings& settings, Items& items) {
 // What is there in training alone.
 void AddTraining(const TrainingSettings& settings, Items& items) {
   const LoopSettings standard;
+  const TrainingSettings standard_settings;
   AddUpdate(settings, items);
   if (settings.loop.zero_grad != standard.zero_grad) {
     items.push_back(fmt::format("zero-grad {}", ToString(settings.loop.zero_grad)));
@@ -32,6 +33,20 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
     items.push_back(fmt::format("accumulate {}", settings.loop.accumulate));
   }
   AddAll("freeze", settings.freeze, items);
+  if (settings.loss != standard_settings.loss) {
+    items.push_back(fmt::format("loss {}", ToString(settings.loss)));
+  }
+  if (!settings.loss_output.empty()) items.push_back("loss-output " + settings.loss_output);
+  if (!settings.put_dropout_back) items.emplace_back("dropout 0");
+}
+
+// How the file is read.
+void AddReading(const TrainingSettings& settings, Items& items) {
+  if (settings.batch_norm != BatchNormUse::kAuto) items.emplace_back("batch-norm keep");
+  if (settings.in_place != InPlaceUse::kAuto) items.emplace_back("in-place never");
+  AddAll("out-of-place", settings.out_of_place, items);
+  if (settings.assumed.conv_bias) items.emplace_back("assume conv-bias=yes");
+  if (settings.assumed.in_place_dropout) items.emplace_back("assume in-place-dropout=yes");
 }
 
 }  // namespace
@@ -53,7 +68,7 @@ std::string ChangesText(const Estimate& estimate) {
   if (settings.loop.hold_outputs) items.emplace_back("hold-outputs");
   if (settings.loop.prefetch > 0)
     items.push_back(fmt::format("prefetch {}", settings.loop.prefetch));
-  AddAll("out-of-place", settings.out_of_place, items);
+  AddReading(settings, items);
   if (!estimate.alloc_conf.empty()) items.push_back("alloc-conf " + estimate.alloc_conf);
   return fmt::format("{}", fmt::join(items, ", "));
 }

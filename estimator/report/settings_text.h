@@ -10,8 +10,8 @@ namespace onnxfit {
 // "batch 8, seq=512, fp32, adamw": for the first line.
 std::string SettingsText(const Estimate& estimate);
 
-// What of the loop, the optimizer and the allocator is not the default and has a say in the
-// mode: "accumulate 4, freeze layer1.*"; "" for nothing.
+// What else is not the default and has a say in the mode: "accumulate 4, freeze layer1.*"; "" for
+// nothing.
 std::string ChangesText(const Estimate& estimate);
 
 }  // namespace onnxfit
