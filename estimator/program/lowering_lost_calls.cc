@@ -1,0 +1,108 @@
+// What an export has lost, put back while nodes are lowered.
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/program/lowering.h"
+
+namespace onnxfit {
+
+void Lowering::PlanLostCalls(const Roles& roles) {
+  const bool drops = trains() && settings_.put_dropout_back;
+  size_t dropouts = 0;
+  NodeId first = kNoNode;
+  for (const LostCall& lost : FindLostCalls(graph_, metadata_, roles.folded)) {
+    const bool is_dropout = lost.op == "dropout";
+    if (is_dropout && !drops) continue;
+    lost_calls_.emplace(lost.before, lost);
+    program_.notes.push_back(fmt::format("{} is put back before {}",
+                                         lost.repeats == kNoNode ? lost.op : lost.name,
+                                         DisplayName(graph_, lost.before)));
+    if (is_dropout && dropouts++ == 0) first = lost.before;
+  }
+  if (dropouts > 0) {
+    program_.assumptions.push_back(
+        fmt::format("{} dropout{} that the export has lost {} put back, the first before {} "
+                    "(--dropout 0, if there is none)",
+                    dropouts, dropouts == 1 ? "" : "s", dropouts == 1 ? "is" : "are",
+                    DisplayName(graph_, first)));
+  }
+  if (drops) PlanStochasticDepths();
+}
+
+void Lowering::PlanStochasticDepths() {
+  for (const auto& [sum, branch] : FindLostStochasticDepths(graph_, rewrites_)) {
+    stochastic_depths_.emplace(sum, branch);
+  }
+  if (stochastic_depths_.empty()) return;
+  program_.assumptions.push_back(
+      fmt::format("stochastic depth, which the export has lost, is put back in {} residual block{} "
+                  "like torchvision's MBConv, the first at {} (--dropout 0, if there is none)",
+                  stochastic_depths_.size(), stochastic_depths_.size() == 1 ? "" : "s",
+                  DisplayName(graph_, stochastic_depths_.begin()->first)));
+}
+
+// Beside the module that reads it: the caller's frame runs both.
+void Lowering::PutCallsBack(NodeId node) {
+  const auto [begin, end] = lost_calls_.equal_range(node);
+  for (auto row = begin; row != end; ++row) {
+    const LostCall& lost = row->second;
+    const auto [made, is_new] = put_back_.emplace(lost.name, kNoName);
+    if (is_new) made->second = lost.repeats == kNoNode ? PutBack(lost) : Repeat(lost);
+    Hide(lost.input, made->second);
+  }
+}
+
+NameId Lowering::PutBack(const LostCall& lost) {
+  const NameId input = TensorOf(lost.input);
+  const std::vector<std::string> scope = scope_;
+  EnterSibling(lost.name);
+  const NameId made = NewName(lost.name, program_.values[Index(input)].type);
+  Emit(lost.op == "dropout" ? DropoutOp() : lost.op, {input}, {made});
+  scope_ = scope;
+  return made;
+}
+
+// The kept call once more, with a result of its own.
+NameId Lowering::Repeat(const LostCall& lost) {
+  const NameId kept = TensorOf(lost.input);
+  const int32_t rewrite = rewrite_of_[Index(lost.repeats)];
+  rewrite < 0 ? LowerNode(graph_.nodes[Index(lost.repeats)])
+              : LowerRewritten(rewrites_[Index(rewrite)]);
+  const NameId made = names_[Index(lost.input)];
+  names_[Index(lost.input)] = kept;
+  program_.values[Index(made)].name = lost.name;
+  return made;
+}
+
+// branch * noise, the noise one number a sample.
+void Lowering::PutStochasticDepthBack(NodeId node) {
+  const auto found = stochastic_depths_.find(node);
+  if (found == stochastic_depths_.end()) return;
+  const NameId branch = TensorOf(found->second);
+  const ProgramValue value = program_.values[Index(branch)];
+  Dims per_sample(value.type.dims.size(), 1);
+  if (!per_sample.empty()) per_sample[0] = value.type.dims[0];
+  const std::vector<std::string> scope = scope_;
+  scope_.push_back("stochastic_depth");
+  const NameId noise = NewName(value.name + ".noise", {value.type.dtype, per_sample});
+  Emit("bernoulli", {branch}, {noise});
+  const NameId product = NewName(value.name + ".stochastic_depth", value.type);
+  Emit("mul", {branch, noise}, {product});
+  scope_ = scope;
+  Hide(found->second, product);
+}
+
+void Lowering::Hide(ValueId value, NameId by) {
+  hidden_.emplace_back(value, std::exchange(names_[Index(value)], by));
+}
+
+void Lowering::ShowHidden() {
+  for (const auto& [value, name] : std::exchange(hidden_, {})) names_[Index(value)] = name;
+}
+
+}  // namespace onnxfit
