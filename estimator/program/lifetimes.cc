@@ -40,7 +40,8 @@ class Lifetimes {
       }
     }
     for (AtenCall& call : program_.calls) {
-      std::ranges::stable_partition(call.dies, [&](NameId name) { return !IsBound(name); });
+      std::stable_partition(call.dies.begin(), call.dies.end(),
+                            [&](NameId name) { return !IsBound(name); });
     }
   }
 
