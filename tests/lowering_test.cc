@@ -123,6 +123,22 @@ TEST_CASE("names with thousands of parts are no module paths") {
   CHECK(program.calls[0].scope.empty());
 }
 
+// 4 × 1280 numbers: a mask of a byte and the result of four, or of two under autocast.
+TEST_CASE("what is put back says how much it keeps") {
+  const std::string path = std::string(ONNXFIT_SOURCE_DIR) + "/models/";
+  const auto assumed = [&](const TrainingSettings& settings, std::string_view text) {
+    const Estimate estimate = MakeEstimate(LoadGraph(path + "mobilenet_v2.script.onnx"),
+                                           {.binding = {.batch = 4}, .settings = settings});
+    return std::ranges::any_of(estimate.assumptions, [&](const std::string& assumption) {
+      return assumption.find(text) != std::string::npos;
+    });
+  };
+  CHECK(assumed({}, "Gemm: 25.0 KiB more are kept for backward (--dropout 0"));
+  CHECK(assumed({.precision = Precision::kAmpBf16}, "15.0 KiB more are kept for backward"));
+  CHECK(assumed({}, "52 batch norms that the exporter folded into convolutions are put back: "));
+  CHECK_FALSE(assumed({.mode = Mode::kEval}, "kept for backward"));
+}
+
 TEST_CASE("-v says what was taken as one call and what was put back") {
   const std::string models = std::string(ONNXFIT_SOURCE_DIR) + "/models/";
   const Estimate mobilenet = MakeEstimate(LoadGraph(models + "mobilenet_v2.script.onnx"), {});

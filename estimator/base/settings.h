@@ -136,6 +136,15 @@ constexpr DType AutocastType(Precision precision) {
                                             : DType::kUndefined;
 }
 
+// The type in which convolutions and products run.
+constexpr DType ComputeType(Precision precision) {
+  return precision == Precision::kFp64   ? DType::kFloat64
+         : precision == Precision::kFp16 ? DType::kFloat16
+         : precision == Precision::kBf16 ? DType::kBFloat16
+         : precision == Precision::kFp32 ? DType::kFloat32
+                                         : AutocastType(precision);
+}
+
 // One training (or inference) run to be estimated.
 struct TrainingSettings {
   Precision precision = Precision::kFp32;

@@ -93,6 +93,8 @@ class Lowering {
   void PlanRewrites();
   void NoteRewrites();
   void PlanLostCalls(const Roles& roles);
+  int64_t KeptByDropout(const Dims& dims) const;
+  void AssumeDropouts(const std::map<std::string, int64_t>& dropouts, NodeId first);
   void PlanStochasticDepths();
   void PutCallsBack(NodeId node);
   NameId PutBack(const LostCall& lost);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/program/lowering.h"
 
@@ -13,7 +14,7 @@ namespace onnxfit {
 
 void Lowering::PlanLostCalls(const Roles& roles) {
   const bool drops = trains() && settings_.put_dropout_back;
-  size_t dropouts = 0;
+  std::map<std::string, int64_t> dropouts;  // by name: what it keeps for backward
   NodeId first = kNoNode;
   for (const LostCall& lost : FindLostCalls(graph_, metadata_, roles.folded)) {
     const bool is_dropout = lost.op == "dropout";
@@ -22,16 +23,29 @@ void Lowering::PlanLostCalls(const Roles& roles) {
     program_.notes.push_back(fmt::format("{} is put back before {}",
                                          lost.repeats == kNoNode ? lost.op : lost.name,
                                          DisplayName(graph_, lost.before)));
-    if (is_dropout && dropouts++ == 0) first = lost.before;
+    if (!is_dropout) continue;
+    if (dropouts.empty()) first = lost.before;
+    dropouts[lost.name] = KeptByDropout(TypeOf(lost.input).dims);
   }
-  if (dropouts > 0) {
-    program_.assumptions.push_back(
-        fmt::format("{} dropout{} that the export has lost {} put back, the first before {} "
-                    "(--dropout 0, if there is none)",
-                    dropouts, dropouts == 1 ? "" : "s", dropouts == 1 ? "is" : "are",
-                    DisplayName(graph_, first)));
-  }
+  if (!dropouts.empty()) AssumeDropouts(dropouts, first);
   if (drops) PlanStochasticDepths();
+}
+
+// Its mask, a byte an element, and its result; in place, noise in the result's type.
+int64_t Lowering::KeptByDropout(const Dims& dims) const {
+  const int64_t result = BytesOf({ComputeType(settings_.precision), dims});
+  return settings_.assumed.in_place_dropout ? result : CheckedAdd(result, Numel(dims));
+}
+
+void Lowering::AssumeDropouts(const std::map<std::string, int64_t>& dropouts, NodeId first) {
+  int64_t bytes = 0;
+  for (const auto& [name, kept] : dropouts) bytes = CheckedAdd(bytes, kept);
+  const bool is_one = dropouts.size() == 1;
+  program_.assumptions.push_back(
+      fmt::format("{} dropout{} that the export has lost {} put back, the first before {}: {} more "
+                  "are kept for backward (--dropout 0, if there is none)",
+                  dropouts.size(), is_one ? "" : "s", is_one ? "is" : "are",
+                  DisplayName(graph_, first), FormatBytes(bytes)));
 }
 
 void Lowering::PlanStochasticDepths() {
@@ -39,11 +53,18 @@ void Lowering::PlanStochasticDepths() {
     stochastic_depths_.emplace(sum, branch);
   }
   if (stochastic_depths_.empty()) return;
-  program_.assumptions.push_back(
-      fmt::format("stochastic depth, which the export has lost, is put back in {} residual block{} "
-                  "like torchvision's MBConv, the first at {} (--dropout 0, if there is none)",
-                  stochastic_depths_.size(), stochastic_depths_.size() == 1 ? "" : "s",
-                  DisplayName(graph_, stochastic_depths_.begin()->first)));
+  int64_t bytes = 0;  // of noise, a number a sample
+  for (const auto& [sum, branch] : stochastic_depths_) {
+    const Dims& dims = TypeOf(branch).dims;
+    const Dims per_sample = {dims.empty() ? 1 : dims[0]};
+    bytes = CheckedAdd(bytes, BytesOf({ComputeType(settings_.precision), per_sample}));
+  }
+  program_.assumptions.push_back(fmt::format(
+      "stochastic depth, which the export has lost, is put back in {} residual block{} like "
+      "torchvision's MBConv, the first at {}: {} more are kept for backward (--dropout 0, if there "
+      "is none)",
+      stochastic_depths_.size(), stochastic_depths_.size() == 1 ? "" : "s",
+      DisplayName(graph_, stochastic_depths_.begin()->first), FormatBytes(bytes)));
 }
 
 // Beside the module that reads it: the caller's frame runs both.

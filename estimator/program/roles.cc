@@ -94,9 +94,10 @@ class RoleFinder {
     if (count == 0) return;
     const std::string were = fmt::format("{} batch norm{}", count, count == 1 ? "" : "s");
     if (settings_.batch_norm == BatchNormUse::kAuto) {
-      roles_.assumptions.push_back(were +
-                                   " that the exporter folded into convolutions are put back "
-                                   "(--batch-norm keep, to leave them folded)");
+      roles_.assumptions.push_back(
+          fmt::format("{} that the exporter folded into convolutions {} put back{} "
+                      "(--batch-norm keep, to leave {} folded)",
+                      were, count == 1 ? "is" : "are", KeptByFolded(), count == 1 ? "it" : "them"));
       return;
     }
     roles_.folded.clear();
@@ -104,6 +105,19 @@ class RoleFinder {
         {warning::kFoldedBatchNorm,
          were + " folded into convolutions by the exporter: parameters and activations are "
                 "counted as in the file"});
+  }
+
+  // ": 1.2 GiB more are kept for backward", their results; nothing is in eval.
+  std::string KeptByFolded() const {
+    if (settings_.mode == Mode::kEval) return "";
+    int64_t bytes = 0;
+    for (const FoldedBatchNorm& folded : roles_.folded) {
+      const ValueId result = graph_.nodes[Index(folded.convolution)].outputs[0];
+      const TensorType type = {ComputeType(settings_.precision),
+                               shapes_.types[Index(result)].tensor.dims};
+      bytes = CheckedAdd(bytes, BytesOf(type));
+    }
+    return fmt::format(": {} more are kept for backward", FormatBytes(bytes));
   }
 
   void IndexFile() {
