@@ -136,13 +136,18 @@ constexpr DType AutocastType(Precision precision) {
                                             : DType::kUndefined;
 }
 
-// The type in which convolutions and products run.
-constexpr DType ComputeType(Precision precision) {
+// The type of parameters: fp32 under autocast.
+constexpr DType ParameterType(Precision precision) {
   return precision == Precision::kFp64   ? DType::kFloat64
          : precision == Precision::kFp16 ? DType::kFloat16
          : precision == Precision::kBf16 ? DType::kBFloat16
-         : precision == Precision::kFp32 ? DType::kFloat32
-                                         : AutocastType(precision);
+                                         : DType::kFloat32;
+}
+
+// The type in which convolutions and products run.
+constexpr DType ComputeType(Precision precision) {
+  const DType lower = AutocastType(precision);
+  return lower == DType::kUndefined ? ParameterType(precision) : lower;
 }
 
 // One training (or inference) run to be estimated.

@@ -14,21 +14,6 @@
 #include "estimator/program/source_text.h"
 
 namespace onnxfit {
-namespace {
-
-DType DTypeOf(Precision precision) {
-  constexpr std::pair<Precision, DType> kDTypes[] = {
-      {Precision::kFp32, DType::kFloat32},    {Precision::kAmpFp16, DType::kFloat32},
-      {Precision::kAmpBf16, DType::kFloat32}, {Precision::kBf16, DType::kBFloat16},
-      {Precision::kFp16, DType::kFloat16},    {Precision::kFp64, DType::kFloat64},
-  };
-  for (const auto& [row, dtype] : kDTypes) {
-    if (row == precision) return dtype;
-  }
-  return DType::kFloat32;
-}
-
-}  // namespace
 
 Lowering::Lowering(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
                    const Roles& roles, const TrainingSettings& settings)
@@ -44,7 +29,7 @@ Lowering::Lowering(const Graph& graph, const ExporterMetadata& metadata, const S
   }
   AddModuleTensors(roles);
   AddInputs();
-  PlanRewrites();
+  PlanRewrites(roles);
   PlanLostCalls(roles);
 }
 
@@ -108,8 +93,8 @@ void Lowering::AddInputs() {
   for (const ValueId input : graph_.inputs) program_.inputs.push_back(NewResult(input));
 }
 
-void Lowering::PlanRewrites() {
-  rewrites_ = FindRewrites(graph_, metadata_, shapes_);
+void Lowering::PlanRewrites(const Roles& roles) {
+  rewrites_ = roles.rewrites;
   rewrite_of_.assign(graph_.nodes.size(), -1);
   consumed_.assign(graph_.nodes.size(), false);
   for (size_t i = 0; i < rewrites_.size(); ++i) {
@@ -347,7 +332,8 @@ void Lowering::SetPlace(std::string place, std::vector<std::string> scope) {
 }
 
 TensorType Lowering::WithPrecision(TensorType type) const {
-  if (IsFloat(type.dtype) && BitsOf(type.dtype) >= 16) type.dtype = DTypeOf(settings_.precision);
+  if (IsFloat(type.dtype) && BitsOf(type.dtype) >= 16)
+    type.dtype = ParameterType(settings_.precision);
   return type;
 }
 

@@ -90,7 +90,7 @@ class Lowering {
   void PlaceModule();
   void AddInputs();
   bool RunsOnHost(const Node& node) const;
-  void PlanRewrites();
+  void PlanRewrites(const Roles& roles);
   void NoteRewrites();
   void PlanLostCalls(const Roles& roles);
   int64_t KeptByDropout(const Dims& dims) const;

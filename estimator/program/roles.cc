@@ -13,7 +13,6 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
-#include "estimator/program/rewrites.h"
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {
@@ -126,8 +125,8 @@ class RoleFinder {
       kinds_.push_back(entry.kind);
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) IndexNode(static_cast<int64_t>(i));
-    for (const Rewritten& rewritten : FindRewrites(graph_, metadata_, shapes_))
-      IndexRewritten(rewritten);
+    roles_.rewrites = FindRewrites(graph_, metadata_, shapes_);
+    for (const Rewritten& rewritten : roles_.rewrites) IndexRewritten(rewritten);
     for (const FoldedBatchNorm& folded : roles_.folded) {
       const Node& node = graph_.nodes[Index(folded.convolution)];
       if (node.inputs.size() > 2 && !folded.convolution_has_bias) {

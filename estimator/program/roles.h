@@ -11,6 +11,7 @@
 #include "estimator/graph/shapes.h"
 #include "estimator/program/exporter_metadata.h"
 #include "estimator/program/folded_batch_norm.h"
+#include "estimator/program/rewrites.h"
 
 namespace onnxfit {
 
@@ -35,6 +36,7 @@ struct Roles {
   std::vector<ModuleTensor> parameters;  // tied ones once, in the optimizer's order
   std::vector<ModuleTensor> buffers;
   std::vector<FoldedBatchNorm> folded;  // put back
+  std::vector<Rewritten> rewrites;      // what their inner nodes alone read is in no module
   std::vector<std::string> assumptions;
   std::vector<std::string> notes;  // for -v
   Warnings warnings;
