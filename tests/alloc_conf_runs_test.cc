@@ -25,7 +25,7 @@ const Graph& Model(const std::string& name) {
 }
 
 Trace Run(const std::string& model, int64_t batch, const TrainingSettings& settings) {
-  return RunTraining(Build(Model(model), settings, {.batch = batch}).program, settings);
+  return Train(Build(Model(model), settings, {.batch = batch}).program, settings);
 }
 
 AllocatorConf Conf(const std::string& text) { return ParseAllocConf({"", text}).conf; }

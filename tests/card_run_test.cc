@@ -35,7 +35,7 @@ TEST_CASE("a card of 8 GiB runs and dies where PyTorch did, with as many retries
     const std::string expected = line.substr(line.find(' ', model.size() + 1) + 1);
     if (!graphs.contains(model)) graphs[model] = LoadGraph(root + "/models/" + model + ".onnx");
     const Built built = Build(graphs.at(model), settings, {.batch = batch});
-    CHECK(Outcome(RunOnCard(RunTraining(built.program, settings), kCardBytes)) == expected);
+    CHECK(Outcome(RunOnCard(Train(built.program, settings), kCardBytes)) == expected);
     ++runs;
   }
   CHECK(runs == 110);
@@ -43,11 +43,11 @@ TEST_CASE("a card of 8 GiB runs and dies where PyTorch did, with as many retries
 
 TEST_CASE("where it fails is said") {
   const TrainingSettings settings = {.optimizer = Optimizer::kSgd, .steps = 1};
-  const Trace trace = RunTraining(Build(R"(net (float[1024, 1024] x) => (float[1024, 1024] y)
+  const Trace trace = Train(Build(R"(net (float[1024, 1024] x) => (float[1024, 1024] y)
                < float[1024, 1024] w = ["location": "none"] > { ["fc"] y = MatMul (x, w) })",
-                                        settings)
-                                      .program,
-                                  settings);
+                                  settings)
+                                .program,
+                            settings);
   const CardRun run = RunOnCard(trace, 10 << 20);  // less than one segment of 20 MiB
   CHECK_FALSE(run.fits);
   CHECK(run.failed_step == 0);

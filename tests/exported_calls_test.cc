@@ -48,19 +48,19 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
   const std::string linear = FxText("y", "linear.default", "%x, %p_w, %p_b");
   const std::string silu = FxText("y", "silu.default", "%x,");
   const Row rows[] = {
-      {"a linear of two nodes", kLinear, {linear, linear}, "addmm(x fc.weight fc.bias )=y "},
+      {"a linear of two nodes", kLinear, {linear, linear}, "linear(x fc.weight fc.bias )=y "},
       {"one without a bias",
        R"(n (float[2, 4] x) => (float[2, 5] y) < float[5, 4] "fc.weight" = ["location": "none"] > {
             t = Transpose <perm = [1, 0]> ("fc.weight")
             y = MatMul (x, t)
           })",
        {FxText("y", "linear.default", "%x, %p_w"), FxText("y", "linear.default", "%x, %p_w")},
-       "mm(x fc.weight )=y "},
+       "linear(x fc.weight )=y "},
       {"an operand that the exporter has removed",
        kLinear,
        {FxText("y", "linear.default", "%clone, %p_w, %p_b"),
         FxText("y", "linear.default", "%clone, %p_w, %p_b")},
-       "addmm(x fc.weight fc.bias )=y "},
+       "linear(x fc.weight fc.bias )=y "},
       {"a gate", kSilu, {silu, silu}, "silu(x )=y "},
       {"a call without a row",
        kSilu,

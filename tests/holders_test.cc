@@ -47,7 +47,7 @@ std::string HolderText(const Program& program, const Holder& holder) {
 // One line a holder: the storage, who holds it, and the first event after it has let go.
 std::string HoldersText(std::string_view text, TrainingSettings settings) {
   settings.steps = 1;
-  const Program program = Build(text, settings).program;
+  const Program program = Dispatch(Build(text, settings).program, settings);
   Holders holders;
   const Trace trace = RunTraining(program, settings, &holders);
   std::string lines = "\n";
@@ -108,17 +108,19 @@ w1: name w1 until the end
 w2: name w2 until the end
 x: name x until at Relu #1
 labels: name labels until -w1.cast
-w1.cast: cache of w1 until -w1.cast
+w1.cast: cache of w1.cast until -w1.cast
+x.cast: name x.cast until at Relu #1
 x.cast: mm as input 0 until -x.cast
 h: name h until at MatMul #2
 h: relu as output 0 until -h
 h: name a until at loss
-w2.cast: cache of w2 until backward
+w2.cast: cache of w2.cast until backward
 h: mm as input 0 until -w2.cast
 w2.cast: mm as input 1 until -w2.cast
 y: name y until -y
 log_probabilities: _log_softmax as output 0 until -log_probabilities
 log_probabilities: name log_probabilities until -w1.cast
+log_probabilities.cast: name log_probabilities.cast until -y
 log_probabilities.cast: nll_loss as input 0 until -log_probabilities.cast
 labels: nll_loss as input 1 until -log_probabilities.cast
 loss.total_weight: nll_loss as aux 0 until -log_probabilities.cast
@@ -130,7 +132,7 @@ w1.grad: w1.grad until the end
 
 TEST_CASE("a run that is recorded is the run") {
   const TrainingSettings settings = {.precision = Precision::kAmpFp16};
-  const Program program = Build(kTwoLayers, settings).program;
+  const Program program = Dispatch(Build(kTwoLayers, settings).program, settings);
   Holders holders;
   CHECK(ToString(RunTraining(program, settings, &holders)) ==
         ToString(RunTraining(program, settings)));
@@ -159,7 +161,8 @@ TEST_CASE("what somebody holds is alive") {
     for (size_t i = 0; i < runs.size(); ++i) {
       CAPTURE(path.filename().string());
       CAPTURE(i);
-      CheckHoldersLive(Build(LoadGraph(path.string()), runs[i]).program, runs[i]);
+      CheckHoldersLive(Dispatch(Build(LoadGraph(path.string()), runs[i]).program, runs[i]),
+                       runs[i]);
     }
   }
 }

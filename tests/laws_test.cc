@@ -126,7 +126,7 @@ TEST_CASE("requested <= allocated <= reserved, and nothing leaks") {
   for (const std::string& path : AllModels()) {
     CAPTURE(path);
     const TrainingSettings settings;
-    const Trace trace = RunTraining(Build(LoadGraph(path), settings).program, settings);
+    const Trace trace = Train(Build(LoadGraph(path), settings).program, settings);
     const std::vector<bool> alive = CheckEveryEvent(trace);
     CHECK(CheckEveryEvent(trace, {.expandable_segments = true}) == alive);
     int activations = 0;
@@ -167,7 +167,7 @@ TEST_CASE("the third step repeats the second") {
   for (const std::string& path : AllModels()) {
     CAPTURE(path);
     const TrainingSettings settings = {.steps = 4};
-    const Trace trace = RunTraining(Build(LoadGraph(path), settings).program, settings);
+    const Trace trace = Train(Build(LoadGraph(path), settings).program, settings);
     const Timeline timeline = Replay(trace);
     REQUIRE(timeline.steps.size() == 4);
     CHECK(timeline.steps[2].peak.exact_bytes == timeline.steps[1].peak.exact_bytes);

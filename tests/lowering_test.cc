@@ -93,7 +93,7 @@ TEST_CASE("what the loss does not reach is said, and has neither gradient nor st
   REQUIRE(program.warnings.size() == 1);
   CHECK(program.warnings[0].code == "OF108");
   CHECK(program.warnings[0].text.starts_with("1 of 2 parameters are not on the way"));
-  const std::string trace = ToString(RunTraining(program, {.steps = 1}));
+  const std::string trace = ToString(Train(program, {.steps = 1}));
   CHECK(trace.find("a.exp_avg") != std::string::npos);
   CHECK(trace.find("b.exp_avg") == std::string::npos);
 }

@@ -125,7 +125,7 @@ Expectations Found(const fs::path& path) {
   const DimBinding binding = {.batch = kBatch};
   const Graph graph = LoadGraph(path);
   const Estimate estimate = MakeEstimate(graph, {.binding = binding, .settings = settings});
-  const Trace trace = RunTraining(Build(graph, settings, binding).program, settings);
+  const Trace trace = Train(Build(graph, settings, binding).program, settings);
   return {{"parameters", estimate.model.parameters},
           {"parameter_bytes", estimate.model.parameter_bytes},
           {"buffer_bytes", estimate.model.buffer_bytes},

@@ -17,8 +17,19 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
   const Row rows[] = {
       {"add", In(0) | In(1), {}},
       {"add.Scalar", In(0), {}},
-      {"addmm", In(0) | In(1) | In(2), In(0) | In(1)},
-      {"addmm", In(1) | In(2), In(0)},  // x is data
+      {"_efficient_attention", In(0), In(0) | In(1) | In(2) | In(3) | Out(0) | Aux(0)},
+      {"_flash_attention", In(0), In(0) | In(1) | In(2) | Out(0) | Aux(0) | Aux(1) | Aux(2)},
+      {"_safe_softmax", In(0), Out(0)},
+      {"add_", In(0) | In(1), {}},
+      {"addmm", In(0) | In(1) | In(2), In(1) | In(2)},
+      {"addmm", In(0) | In(2), In(1)},  // x is data
+      {"clone", In(0), {}},
+      {"contiguous", {}, {}},  // taken apart, as the next three
+      {"linear", {}, {}},
+      {"matmul", {}, {}},
+      {"scaled_dot_product_attention", {}, {}},
+      {"select", In(0), {}},
+      {"tril", {}, {}},
       {"_log_softmax", In(0), Out(0)},
       {"abs", In(0), In(0)},
       {"amax", In(0), In(0) | Out(0)},

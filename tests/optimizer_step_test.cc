@@ -23,7 +23,7 @@ constexpr char kMatrixAndVector[] = R"(
 
 // What `phase` of step `step` allocates and frees, by bytes: "+192 -192".
 std::string BytesOf(const TrainingSettings& settings, int32_t step, Phase phase) {
-  const Trace trace = RunTraining(Build(kMatrixAndVector, settings).program, settings);
+  const Trace trace = Train(Build(kMatrixAndVector, settings).program, settings);
   std::string text;
   bool inside = false;
   for (const Event& event : trace.events) {

@@ -84,14 +84,14 @@ TEST_CASE("a linear layer is a product and a sum") {
                           {.mode = Mode::kEval})
                         .program);
   };
-  CHECK(program("[4]") == "\n%y = addmm(%x, %w, %b)  # a\n");
+  CHECK(program("[4]") == "\n%y = linear(%x, %w, %b)  # a\n");
   CHECK(ToString(Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 4] y)
                           < float[4, 8] w = ["location": "none"], float[4] b = ["location": "none"] > {
                             [t] t = Transpose <perm = [1, 0]> (w) [m] m = MatMul (x, t) [a] y = Add (m, b)
                           })",
                        {.mode = Mode::kEval})
-                     .program) == "\n%y = addmm(%x, %w, %b)  # a\n");
-  CHECK(program("[3, 4]") == "\n%m = mm(%x, %w)  # m\n%y = add(%b, %m)  # a\n");
+                     .program) == "\n%y = linear(%x, %w, %b)  # a\n");
+  CHECK(program("[3, 4]") == "\n%m = matmul(%x, %w)  # m\n%y = add(%b, %m)  # a\n");
 }
 
 TEST_CASE("a group norm, which exporters write as an instance norm over groups") {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
 #include "estimator/graph/control_flow.h"
 #include "estimator/graph/loader.h"
@@ -49,9 +50,14 @@ inline Built Build(std::string_view text, const TrainingSettings& settings,
   return Build(ParseGraph(text), settings, binding);
 }
 
+// What a lowered program asks of memory.
+inline Trace Train(const Program& program, const TrainingSettings& settings) {
+  return RunTraining(Dispatch(program, settings), settings);
+}
+
 // The trace of `text`, as text.
 inline std::string TraceText(std::string_view text, const TrainingSettings& settings) {
-  return ToString(RunTraining(Build(text, settings).program, settings));
+  return ToString(Train(Build(text, settings).program, settings));
 }
 
 }  // namespace onnxfit

@@ -67,6 +67,13 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
+// A tensor as it lies in memory: elements from one index of a dimension to the next.
+struct StridedType : TensorType {
+  Dims strides = {};
+
+  bool operator==(const StridedType&) const = default;
+};
+
 // Bytes of a dense tensor; whole bytes for types narrower than 8 bits.
 // Throws Error on overflow.
 int64_t BytesOf(const TensorType& type);

@@ -82,7 +82,8 @@ class Engine {
     const bool in_place = !first.is_view && IsDense(first) && first.references == 1 &&
                           machine_.StorageReferences(held) == 1;
     if (!in_place) {
-      const TensorId sum = machine_.New({first.dtype, first.dims}, FanOutLabel());
+      const StridedType type = {first, StridesLike(first)};
+      const TensorId sum = machine_.NewStrided(type, FanOutLabel());
       machine_.Release(std::exchange(held, sum));
     }
     machine_.Release(gradient);

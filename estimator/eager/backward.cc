@@ -9,7 +9,7 @@
 namespace onnxfit {
 namespace {
 
-class Formulas {
+class Formulas : public Kernel {
  public:
   Formulas(CallTable& calls, GradNodeId node, std::vector<TensorId>& incoming)
       : calls_(calls),
@@ -18,29 +18,74 @@ class Formulas {
         call_(calls.call(node_.call)),
         rule_(calls.rule(node_.call)),
         incoming_(incoming),
+        incoming_type_(TypeOf(incoming[0])),
+        types_(calls.program(), call_, &incoming_type_),
         gradients_(node_.next.size(), kNoTensor) {}
 
   std::vector<TensorId> Run() {
-    if (rule_.backward[0].type != Step::Type::kEnd) {
+    if (rule_.run_backward != nullptr) {
+      rule_.run_backward(*this);
+    } else if (rule_.backward[0].type != Step::Type::kEnd) {
       for (const Step& step : rule_.backward) Take(step);
     } else {
       for (size_t i = 0; i < gradients_.size(); ++i) MakeIfWanted(i);
     }
-    for (const TensorId scratch : scratch_) machine_.Release(scratch);
+    for (const TensorId scratch : scratch_) {
+      if (scratch != kNoTensor) machine_.Release(scratch);
+    }
     for (size_t i = 0; i < gradients_.size(); ++i) Validate(i);
     return std::move(gradients_);
   }
 
+  // --- for functions in rows ---
+
+  const CallTypes& types() const override { return types_; }
+
+  bool IsWanted(int input) const override {
+    const auto i = static_cast<size_t>(input);
+    return i < gradients_.size() && node_.next[i].node != kNoGradNode;
+  }
+
+  void MakeGrad(int input, Dims strides, const Dims& storage) override {
+    if (!IsWanted(input)) return;
+    const auto i = static_cast<size_t>(input);
+    const LabelId label = calls_.GradientLabel(call_.inputs[i]);
+    StridedType type = Contiguous(InputType(i));
+    if (!strides.empty()) type.strides = std::move(strides);
+    if (storage.empty()) {
+      gradients_[i] = machine_.NewStrided(type, label);
+      return;
+    }
+    const TensorId whole = machine_.New({type.dtype, storage}, label);
+    gradients_[i] = machine_.View(whole, type.dims, type.strides);
+    machine_.Release(whole);
+  }
+
+  int Take(const TensorType& type) override {
+    scratch_.push_back(type.dtype == DType::kUndefined
+                           ? kNoTensor
+                           : machine_.New(type, calls_.ScratchLabel(node_.call)));
+    return static_cast<int>(scratch_.size() - 1);
+  }
+
+  void Free(int taken) override {
+    TensorId& scratch = scratch_[static_cast<size_t>(taken)];
+    if (scratch != kNoTensor) machine_.Release(std::exchange(scratch, kNoTensor));
+  }
+
  private:
+  StridedType TypeOf(TensorId tensor) const {
+    if (tensor == kNoTensor) return {};
+    return machine_.tensor(tensor);
+  }
+
   void Take(const Step& step) {
     if (step.only_over_view && !node_.over_view) return;
     switch (step.type) {
       case Step::Type::kGrad:
         return MakeIfWanted(static_cast<size_t>(step.index));
       case Step::Type::kScratch:
-        if (step.index >= 0 && !IsWanted(static_cast<size_t>(step.index))) return;
-        scratch_.push_back(machine_.New(step.scratch({Inputs(), Outputs(), call_.ints}),
-                                        calls_.ScratchLabel(node_.call)));
+        if (step.index < 0 || IsWanted(step.index)) Take(step.scratch(types_));
         return;
       case Step::Type::kWorkspace:
         if (!HasMadeGradient()) return;
@@ -60,35 +105,13 @@ class Formulas {
                        [](TensorId gradient) { return gradient != kNoTensor; });
   }
 
-  // The types that tensors had when the call ran, under autocast too.
   TensorType InputType(size_t input) const {
     if (call_.inputs[input] == kNoName) return {};
-    return {node_.input_dtypes[input], calls_.TypeOf(call_.inputs[input]).dims};
-  }
-
-  std::span<const TensorType> Inputs() {
-    if (inputs_.empty()) {
-      for (size_t i = 0; i < call_.inputs.size(); ++i) inputs_.push_back(InputType(i));
-    }
-    return inputs_;
-  }
-
-  std::span<const TensorType> Outputs() {
-    if (outputs_.empty()) {
-      for (const NameId name : call_.outputs) {
-        outputs_.push_back(name == kNoName ? TensorType() : calls_.TypeOf(name));
-        if (IsFloat(outputs_.back().dtype)) outputs_.back().dtype = node_.output_dtype;
-      }
-    }
-    return outputs_;
-  }
-
-  bool IsWanted(size_t input) const {
-    return input < gradients_.size() && node_.next[input].node != kNoGradNode;
+    return calls_.TypeOf(call_.inputs[input]);
   }
 
   void MakeIfWanted(size_t input) {
-    if (IsWanted(input)) {
+    if (IsWanted(static_cast<int>(input))) {
       gradients_[input] = Make(input);
     } else if (IsMadeAnyway(input)) {
       scratch_.push_back(Make(input));
@@ -99,13 +122,14 @@ class Formulas {
     return rule_.makes_all_gradients != nullptr && input < call_.inputs.size() &&
            call_.inputs[input] != kNoName &&
            GradientOf(rule_, static_cast<int>(input)).form != Gradient::Form::kNone &&
-           rule_.makes_all_gradients({Inputs(), Outputs(), call_.ints});
+           rule_.makes_all_gradients(types_);
   }
 
   TensorId Make(size_t input) {
     const Gradient& gradient = GradientOf(rule_, static_cast<int>(input));
     const LabelId label = calls_.GradientLabel(call_.inputs[input]);
     if (gradient.form == Gradient::Form::kNew) return machine_.New(InputType(input), label);
+    if (gradient.form == Gradient::Form::kNewLikeIn) return MakeMatrix(input, label);
     if (incoming_[0] == kNoTensor) return kNoTensor;
     switch (gradient.form) {
       case Gradient::Form::kPassThrough:
@@ -116,13 +140,31 @@ class Formulas {
       case Gradient::Form::kChannelSum:
         return Sum(incoming_[0], kChannels, InputType(input), label);
       case Gradient::Form::kNewLikeOut:
-        return machine_.New(
-            {machine_.tensor(incoming_[0]).dtype, machine_.tensor(incoming_[0]).dims}, label);
+        return machine_.NewStrided(LikeIncoming(incoming_type_.dtype), label);
+      case Gradient::Form::kCastBack:
+        return machine_.NewStrided(LikeIncoming(InputType(input).dtype), label);
       case Gradient::Form::kNew:
+      case Gradient::Form::kNewLikeIn:
       case Gradient::Form::kNone:
         break;
     }
     return kNoTensor;
+  }
+
+  // The gradient of a transposed matrix is made as that of the matrix, then transposed.
+  TensorId MakeMatrix(size_t input, LabelId label) {
+    const StridedType& type = calls_.TypeOf(call_.inputs[input]);
+    if (IsContiguous(type) || type.dims.size() != 2 || !IsDense(type)) {
+      return machine_.New(type, label);
+    }
+    const TensorId made = machine_.New({type.dtype, {type.dims[1], type.dims[0]}}, label);
+    const TensorId transposed = machine_.View(made, type.dims, type.strides);
+    machine_.Release(made);
+    return transposed;
+  }
+
+  StridedType LikeIncoming(DType dtype) const {
+    return {{dtype, incoming_type_.dims}, StridesLike(incoming_type_)};
   }
 
   TensorId MakeView(size_t input, LabelId label) {
@@ -170,7 +212,9 @@ class Formulas {
       machine_.Release(std::exchange(gradient, Sum(gradient, kept, summed, label)));
     }
     if (machine_.tensor(gradient).dtype != wanted.dtype) {
-      machine_.Release(std::exchange(gradient, machine_.New(wanted, label)));
+      const StridedType& made = machine_.tensor(gradient);
+      const StridedType cast = {wanted, StridesLike(made)};
+      machine_.Release(std::exchange(gradient, machine_.NewStrided(cast, label)));
     }
   }
 
@@ -180,27 +224,24 @@ class Formulas {
   const AtenCall& call_;
   const OpRule& rule_;
   std::vector<TensorId>& incoming_;
+  const StridedType incoming_type_;  // of the first
+  const CallTypes types_;
   std::vector<TensorId> gradients_;
   std::vector<TensorId> scratch_;
-  std::vector<TensorType> inputs_;   // made when a row asks for them
-  std::vector<TensorType> outputs_;  // the same
 };
 
-// A cast's gradient is cast back, that of a multiple multiplied: one more tensor.
-std::vector<TensorId> GradientOfCast(CallTable& calls, GradNodeId id,
-                                     const std::vector<TensorId>& incoming) {
-  Machine& machine = calls.machine();
-  const GradNode& node = machine.node(id);
-  const TensorType type = {node.input_dtypes[0], machine.tensor(incoming[0]).dims};
-  return {machine.New(type, calls.GradientLabel(node.cast_name))};
+// The gradient of a multiple is multiplied: one more number.
+std::vector<TensorId> GradientOfMultiple(CallTable& calls, GradNodeId id) {
+  const TensorType type = {calls.machine().node(id).multiple_of, {}};
+  return {calls.machine().New(type, calls.GradientLabel(calls.program().loss))};
 }
 
 }  // namespace
 
 std::vector<TensorId> Gradients(CallTable& calls, GradNodeId node,
                                 std::vector<TensorId>& incoming) {
-  if (calls.machine().node(node).call == GradNode::kCast) {
-    return GradientOfCast(calls, node, incoming);
+  if (calls.machine().node(node).call == GradNode::kMultiple) {
+    return GradientOfMultiple(calls, node);
   }
   return Formulas(calls, node, incoming).Run();
 }

@@ -22,10 +22,7 @@ constexpr WorkspaceRow kWorkspaces[] = {
 }  // namespace
 
 CallTable::CallTable(const Program& program, Machine& machine)
-    : program_(program),
-      machine_(machine),
-      gradient_labels_(program.values.size(), -1),
-      cast_labels_(program.values.size(), -1) {
+    : program_(program), machine_(machine), gradient_labels_(program.values.size(), -1) {
   for (const ProgramValue& value : program.values) {
     name_labels_.push_back(machine.AddLabel(value.name));
   }
@@ -36,10 +33,11 @@ CallTable::CallTable(const Program& program, Machine& machine)
   for (auto& thread : workspaces_) thread.fill(kNoTensor);
 }
 
-const TensorType& CallTable::TypeOf(NameId name) const { return program_.values[Index(name)].type; }
+const StridedType& CallTable::TypeOf(NameId name) const {
+  return program_.values[Index(name)].type;
+}
 
 LabelId CallTable::GradientLabel(NameId name) { return Derived(gradient_labels_, name, ".grad"); }
-LabelId CallTable::CastLabel(NameId name) { return Derived(cast_labels_, name, ".cast"); }
 
 LabelId CallTable::Derived(std::vector<LabelId>& labels, NameId name, const char* suffix) {
   LabelId& label = labels[Index(name)];

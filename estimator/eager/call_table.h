@@ -25,12 +25,12 @@ class CallTable {
   Machine& machine() { return machine_; }
   const AtenCall& call(int32_t i) const { return program_.calls[Index(i)]; }
   const OpRule& rule(int32_t i) const { return *rules_[Index(i)]; }
-  const TensorType& TypeOf(NameId name) const;
+  const StridedType& TypeOf(NameId name) const;
+  CallTypes TypesOf(int32_t i) const { return {program_, call(i)}; }
 
   LabelId OperatorLabel(int32_t call) const { return labels_[Index(call)].at; }
   LabelId NameLabel(NameId name) const { return name_labels_[Index(name)]; }
   LabelId GradientLabel(NameId name);          // "w.grad"
-  LabelId CastLabel(NameId name);              // "w.cast"
   LabelId AuxLabel(int32_t call, size_t aux);  // "y.mask"
   LabelId ScratchLabel(int32_t call);          // "/fc/Gemm.scratch"
 
@@ -52,7 +52,6 @@ class CallTable {
   std::vector<CallLabels> labels_;                     // by call
   std::vector<LabelId> name_labels_;                   // by name
   std::vector<LabelId> gradient_labels_;               // by name, made when first needed
-  std::vector<LabelId> cast_labels_;                   // the same
   std::array<std::array<TensorId, 2>, 2> workspaces_;  // by thread and library
 };
 

@@ -11,34 +11,34 @@
 namespace onnxfit {
 namespace {
 
-// The type that holds both, as PyTorch promotes: fp32 of two different 16-bit types.
-DType Promoted(DType a, DType b) {
-  if (!IsFloat(a)) return b;
-  if (!IsFloat(b) || a == b) return a;
-  if (BitsOf(a) == BitsOf(b)) return DType::kFloat32;
-  return BitsOf(a) > BitsOf(b) ? a : b;
-}
+bool HaveSameType(const TensorType& a, const TensorType& b) { return a == b; }
 
 }  // namespace
 
 Forward::Forward(CallTable& calls, const TrainingSettings& settings)
     : calls_(calls),
       machine_(calls.machine()),
-      autocast_(calls, settings.precision),
       in_place_(settings.in_place),
       names_(calls.program().values.size(), kNoTensor),
-      overwrote_(calls.program().calls.size()) {}
+      is_cached_(calls.program().values.size()),
+      overwrote_(calls.program().calls.size()) {
+  for (const NameId name : calls.program().cached_casts) is_cached_[Index(name)] = true;
+}
 
 void Forward::Bind(NameId name, TensorId tensor) {
   const TensorId before = std::exchange(names_[Index(name)], tensor);
   if (machine_.kind(tensor) == Kind::kTemporary) machine_.SetKind(tensor, Kind::kActivation);
-  machine_.NoteRelease(Holder::Type::kName, name);
-  machine_.NoteHolder(name, {.type = Holder::Type::kName, .id = name}, tensor);
+  machine_.NoteRelease(HolderOf(name), name);
+  machine_.NoteHolder(name, {.type = HolderOf(name), .id = name}, tensor);
   if (before != kNoTensor) machine_.Release(before);
 }
 
+Holder::Type Forward::HolderOf(NameId name) const {
+  return is_cached_[Index(name)] ? Holder::Type::kCache : Holder::Type::kName;
+}
+
 TensorId Forward::Take(NameId name) {
-  machine_.NoteRelease(Holder::Type::kName, name);
+  machine_.NoteRelease(HolderOf(name), name);
   return std::exchange(names_[Index(name)], kNoTensor);
 }
 
@@ -77,20 +77,19 @@ void Forward::Run(size_t first, size_t last, bool grad) {
 
 void Forward::Run(int32_t index, bool grad) {
   machine_.EnterOperator(calls_.OperatorLabel(index));
-  Frame frame = Enter(index, grad);
+  Frame frame = Enter(index);
   Allocate(index, frame);
   if (grad) Record(index, frame);
   Leave(index, frame);
 }
 
-Forward::Frame Forward::Enter(int32_t index, bool grad) {
+Forward::Frame Forward::Enter(int32_t index) const {
   const AtenCall& call = calls_.call(index);
   Frame frame;
   for (const NameId name : call.inputs) {
     frame.inputs.push_back(name == kNoName ? kNoTensor : names_[Index(name)]);
   }
   frame.outputs.resize(call.outputs.size(), kNoTensor);
-  autocast_.CastArguments(index, grad, frame.inputs, frame.casts);
   return frame;
 }
 
@@ -105,7 +104,6 @@ void Forward::Leave(int32_t index, Frame& frame) {
   }
   if (frame.clone != kNoTensor) machine_.Release(frame.clone);
   for (const TensorId scratch : frame.scratch) machine_.Release(scratch);
-  for (const TensorId cast : frame.casts) machine_.Release(cast);
   for (const NameId name : call.dies) Unbind(name);
 }
 
@@ -130,8 +128,7 @@ void Forward::Take(int32_t index, const Step& step, Frame& frame) {
     case Step::Type::kWorkspace:
       return calls_.TakeWorkspace(static_cast<Workspace>(step.index), Thread::kForward);
     case Step::Type::kScratch:
-      frame.scratch.push_back(MakeOfType(index, step.scratch, calls_.ScratchLabel(index), frame));
-      return;
+      return MakeScratch(index, step.scratch, frame);
     case Step::Type::kGrad:  // of backward alone, as tests/op_rule_test.cc checks
     case Step::Type::kDropGradient:
     case Step::Type::kEnd:
@@ -142,51 +139,28 @@ void Forward::Take(int32_t index, const Step& step, Frame& frame) {
 void Forward::MakeAux(int32_t index, size_t slot, Frame& frame) {
   const AuxTensor& aux = calls_.rule(index).aux[slot];
   if (aux.type == nullptr) return;
-  frame.aux[slot] = MakeOfType(index, aux.type, calls_.AuxLabel(index, slot), frame);
+  const TensorType type = aux.type(calls_.TypesOf(index));
+  if (type.dtype == DType::kUndefined) return;
+  frame.aux[slot] = machine_.New(type, calls_.AuxLabel(index, slot));
 }
 
-// A tensor whose type follows from those of the running call.
-TensorId Forward::MakeOfType(int32_t index, TypeFunction type, LabelId label, const Frame& frame) {
-  std::vector<TensorType> inputs(frame.inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (frame.inputs[i] == kNoTensor) continue;
-    const Tensor& tensor = machine_.tensor(frame.inputs[i]);
-    inputs[i] = {tensor.dtype, tensor.dims};
-  }
-  std::vector<TensorType> outputs;
-  for (size_t i = 0; i < frame.outputs.size(); ++i) outputs.push_back(OutputType(index, i, frame));
-  return machine_.New(type({inputs, outputs, calls_.call(index).ints}), label);
-}
-
-// In the type of the first input, or the widest one: under autocast that is not what the
-// program says.
-TensorType Forward::OutputType(int32_t index, size_t output, const Frame& frame) const {
-  const AtenCall& call = calls_.call(index);
-  if (call.outputs[output] == kNoName) return {};
-  TensorType type = calls_.TypeOf(call.outputs[output]);
-  const bool follows_inputs = IsFloat(type.dtype) && call.op != "to";
-  if (!follows_inputs) return type;
-  DType dtype = DType::kUndefined;
-  for (const TensorId input : frame.inputs) {
-    if (input == kNoTensor) continue;
-    dtype = Promoted(dtype, machine_.tensor(input).dtype);
-    if (!calls_.rule(index).promotes) break;
-  }
-  if (IsFloat(dtype)) type.dtype = dtype;
-  return type;
+void Forward::MakeScratch(int32_t index, TypeFunction scratch, Frame& frame) {
+  const TensorType type = scratch(calls_.TypesOf(index));
+  if (type.dtype == DType::kUndefined) return;
+  frame.scratch.push_back(machine_.New(type, calls_.ScratchLabel(index)));
 }
 
 // An output that nobody names is not made.
 TensorId Forward::MakeOutput(int32_t index, size_t output, Frame& frame) {
   const NameId name = calls_.call(index).outputs[output];
   if (name == kNoName) return kNoTensor;
-  const TensorType type = OutputType(index, output, frame);
+  const StridedType& type = calls_.TypeOf(name);
   if (calls_.rule(index).alias != Alias::kNone && frame.inputs[0] != kNoTensor) {
-    return MakeView(index, type, name, frame.inputs[0]);
+    return machine_.View(frame.inputs[0], type.dims, type.strides);
   }
   overwrote_[Index(index)] = MayOverwrite(index, frame);
   if (overwrote_[Index(index)]) return Overwrite(index, frame);
-  return machine_.New(type, calls_.NameLabel(name));
+  return machine_.NewStrided(type, calls_.NameLabel(name));
 }
 
 // Nobody reads input 0 later, nobody saved it, and nobody else holds its storage.
@@ -198,8 +172,9 @@ bool Forward::MayOverwrite(int32_t index, const Frame& frame) const {
   if (!in_place_plan_.empty() && !in_place_plan_[Index(index)]) return false;
   if (call.written_in_place == false) return false;
   const NameId name = call.inputs[0];
-  if (name == kNoName || calls_.TypeOf(name) != calls_.TypeOf(call.outputs[0])) return false;
-  if (OutputType(index, 0, frame).dtype != machine_.tensor(frame.inputs[0]).dtype) return false;
+  if (name == kNoName || !HaveSameType(calls_.TypeOf(name), calls_.TypeOf(call.outputs[0]))) {
+    return false;
+  }
   const auto& last = call.last_reads;
   return std::find(last.begin(), last.end(), name) != last.end() &&
          machine_.tensor(frame.inputs[0]).references == 1 &&
@@ -220,24 +195,6 @@ TensorId Forward::Overwrite(int32_t index, Frame& frame) {
   return machine_.Detach(frame.inputs[0]);
 }
 
-TensorId Forward::MakeView(int32_t index, const TensorType& type, NameId name, TensorId input) {
-  const Tensor& base = machine_.tensor(input);
-  switch (calls_.rule(index).alias) {
-    case Alias::kPermute:
-      return machine_.View(input, type.dims, Permuted(base.strides, calls_.call(index).ints));
-    case Alias::kExpand:
-      return machine_.View(input, type.dims, ExpandedStrides(base, type.dims));
-    case Alias::kNarrow:
-      return machine_.View(input, type.dims, NarrowedStrides(base, type.dims));
-    case Alias::kReshape:
-    case Alias::kNone:
-      break;
-  }
-  ViewStrides view = StridesOfView(base, type.dims);
-  if (view.possible) return machine_.View(input, type.dims, std::move(view.strides));
-  return machine_.New(type, calls_.NameLabel(name));
-}
-
 void Forward::Record(int32_t index, const Frame& frame) {
   std::vector<Edge> next = NextEdges(index, frame);
   const bool wanted = std::any_of(next.begin(), next.end(),
@@ -252,16 +209,10 @@ void Forward::Record(int32_t index, const Frame& frame) {
     if (machine_.kind(tensor) == Kind::kTemporary) machine_.SetKind(tensor, Kind::kActivation);
     saved.push_back(tensor);
   }
-  std::vector<DType> dtypes;
-  for (const TensorId input : frame.inputs) {
-    dtypes.push_back(input == kNoTensor ? DType::kUndefined : machine_.tensor(input).dtype);
-  }
   const GradNodeId node = machine_.NewNode({.call = index,
                                             .outputs = static_cast<int32_t>(frame.outputs.size()),
                                             .next = std::move(next),
                                             .saved = std::move(saved),
-                                            .input_dtypes = std::move(dtypes),
-                                            .output_dtype = machine_.tensor(*output).dtype,
                                             .over_view = WroteOverView(index, frame)});
   for (const auto& [tensor, slot] : kept) {
     machine_.NoteHolder(node, {.type = Holder::Type::kSaved, .id = index, .slot = slot}, tensor);
@@ -312,6 +263,10 @@ std::vector<Forward::Saved> Forward::Save(int32_t index, const std::vector<Edge>
     if (frame.aux[i] != kNoTensor && keeps(slot)) keep(frame.aux[i], slot);
   }
   return saved;
+}
+
+void Forward::ExitAutocast() {
+  for (const NameId name : calls_.program().cached_casts) Unbind(name);
 }
 
 }  // namespace onnxfit

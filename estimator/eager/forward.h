@@ -1,4 +1,4 @@
-// Runs the calls of a program on the machine, under autograd and autocast.
+// Runs the calls of a program on the machine, under autograd.
 #pragma once
 
 #include <array>
@@ -7,7 +7,6 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/settings.h"
-#include "estimator/eager/autocast.h"
 #include "estimator/eager/call_table.h"
 
 namespace onnxfit {
@@ -31,7 +30,8 @@ class Forward {
   // Runs the calls from `first` to before `last`, in the order of the program.  With `grad`,
   // a node is made where a gradient is wanted.
   void Run(size_t first, size_t last, bool grad);
-  void ExitAutocast() { autocast_.Exit(); }
+  // Lets go of the casts that torch.autocast kept.
+  void ExitAutocast();
 
   // By call: whether it wrote over its input when it ran last.
   const std::vector<bool>& overwrote() const { return overwrote_; }
@@ -41,12 +41,11 @@ class Forward {
  private:
   // The tensors of a call that is running.
   struct Frame {
-    std::vector<TensorId> inputs;  // borrowed from the names, or from `casts`
+    std::vector<TensorId> inputs;  // borrowed from the names
     std::vector<TensorId> outputs;
     std::array<TensorId, 3> aux = {kNoTensor, kNoTensor, kNoTensor};
     TensorId clone = kNoTensor;     // of input 0, saved in its stead
-    std::vector<TensorId> casts;    // one reference each, until the call returns
-    std::vector<TensorId> scratch;  // the same
+    std::vector<TensorId> scratch;  // one reference each, until the call returns
   };
 
   // What a call keeps for backward: one reference, and which of its tensors it is.
@@ -55,30 +54,29 @@ class Forward {
     Slots slot = {};
   };
 
+  Holder::Type HolderOf(NameId name) const;
   void BindParameter(int32_t index, TensorId tensor);
   void Run(int32_t index, bool grad);
   void Unbind(NameId name);
-  Frame Enter(int32_t index, bool grad);
+  Frame Enter(int32_t index) const;
   void Leave(int32_t index, Frame& frame);
   void Allocate(int32_t index, Frame& frame);
   void Take(int32_t index, const Step& step, Frame& frame);
   void MakeAux(int32_t index, size_t slot, Frame& frame);
-  TensorId MakeOfType(int32_t index, TypeFunction type, LabelId label, const Frame& frame);
+  void MakeScratch(int32_t index, TypeFunction type, Frame& frame);
   TensorId MakeOutput(int32_t index, size_t output, Frame& frame);
-  TensorType OutputType(int32_t index, size_t output, const Frame& frame) const;
   bool MayOverwrite(int32_t index, const Frame& frame) const;
   bool WroteOverView(int32_t index, const Frame& frame) const;
   TensorId Overwrite(int32_t index, Frame& frame);
-  TensorId MakeView(int32_t index, const TensorType& type, NameId name, TensorId input);
   void Record(int32_t index, const Frame& frame);
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
   std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
 
   CallTable& calls_;
   Machine& machine_;
-  Autocast autocast_;
   InPlaceUse in_place_;
   std::vector<TensorId> names_;      // by name: what it holds, one reference
+  std::vector<bool> is_cached_;      // by name: a cast that autocast keeps
   std::vector<bool> overwrote_;      // by call
   std::vector<bool> in_place_plan_;  // by call; empty: all of them
 };

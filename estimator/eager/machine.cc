@@ -21,25 +21,28 @@ void Machine::EnterOperator(LabelId label) {
   trace_.events.push_back({.type = Event::Type::kAt, .id = label});
 }
 
-TensorId Machine::New(const TensorType& type, LabelId label, Kind kind) {
+TensorId Machine::NewStrided(const StridedType& type, LabelId label, Kind kind) {
   const auto storage = static_cast<BufferId>(trace_.buffers.size());
   trace_.buffers.push_back(
       {.bytes = BytesOf(type), .label = label, .dtype = type.dtype, .dims = type.dims});
   trace_.events.push_back({.type = Event::Type::kAlloc, .kind = kind, .id = storage});
   storage_references_.push_back(0);
   kinds_.push_back(kind);
-  return AddTensor({.storage = storage,
-                    .dtype = type.dtype,
-                    .dims = type.dims,
-                    .strides = ContiguousStrides(type.dims)});
+  return AddTensor({type, storage});
+}
+
+TensorId Machine::New(const TensorType& type, LabelId label, Kind kind) {
+  return NewStrided(Contiguous(type), label, kind);
 }
 
 TensorId Machine::View(TensorId of, Dims dims, Dims strides) {
-  return AddTensor({.storage = At(of).storage,
-                    .dtype = At(of).dtype,
-                    .dims = std::move(dims),
-                    .strides = std::move(strides),
-                    .is_view = true});
+  Tensor view;
+  view.dtype = At(of).dtype;
+  view.dims = std::move(dims);
+  view.strides = std::move(strides);
+  view.storage = At(of).storage;
+  view.is_view = true;
+  return AddTensor(std::move(view));
 }
 
 TensorId Machine::Detach(TensorId of) {

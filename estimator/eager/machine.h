@@ -27,11 +27,8 @@ struct Edge {
   int32_t output = 0;
 };
 
-struct Tensor {
+struct Tensor : StridedType {
   BufferId storage = -1;
-  DType dtype = DType::kUndefined;
-  Dims dims = {};
-  Dims strides = {};     // in elements
   bool is_view = false;  // autograd keeps its base: nobody may add into it
   Edge grad_fn = {};     // kNoGradNode: needs no gradient
   int32_t references = 0;
@@ -39,20 +36,18 @@ struct Tensor {
 
 // What a call leaves for backward.
 struct GradNode {
-  static constexpr int32_t kLeaf = -1;  // accumulates into a parameter
-  static constexpr int32_t kCast = -2;  // autocast's, before a call; the loop's loss * number
+  static constexpr int32_t kLeaf = -1;      // accumulates into a parameter
+  static constexpr int32_t kMultiple = -2;  // the loop's loss * number
 
   int32_t call = kLeaf;    // index of the call, or one of the two above
   int32_t parameter = -1;  // of a leaf: its index
-  int32_t cast_name = -1;  // of a cast: the name that was cast
   int64_t sequence = 0;    // later calls have larger ones
   int32_t outputs = 1;
-  std::vector<Edge> next = {};           // by input; kNoGradNode where no gradient is wanted
-  std::vector<TensorId> saved = {};      // one reference each
-  std::vector<DType> input_dtypes = {};  // as the call saw them
-  DType output_dtype = DType::kUndefined;
-  bool over_view = false;  // the call wrote over its first input, a view
-  int32_t references = 0;  // by tensors and by the nodes before it
+  std::vector<Edge> next = {};            // by input; kNoGradNode where no gradient is wanted
+  std::vector<TensorId> saved = {};       // one reference each
+  DType multiple_of = DType::kUndefined;  // of a multiple: the loss's type
+  bool over_view = false;                 // the call wrote over its first input, a view
+  int32_t references = 0;                 // by tensors and by the nodes before it
 };
 
 class Machine {
@@ -65,7 +60,8 @@ class Machine {
   void EnterPhase(int32_t step, Phase phase);
   void EnterOperator(LabelId label);
 
-  // A new contiguous tensor with one reference, which the caller owns.
+  // A new tensor with one reference, which the caller owns: as it lies, or contiguous.
+  TensorId NewStrided(const StridedType& type, LabelId label, Kind kind = Kind::kTemporary);
   TensorId New(const TensorType& type, LabelId label, Kind kind = Kind::kTemporary);
   // The same storage seen otherwise; one reference, which the caller owns.
   TensorId View(TensorId of, Dims dims, Dims strides);

@@ -8,6 +8,7 @@
 
 namespace onnxfit {
 
+std::span<const OpRule> AttentionRules();      // ops_attention.cc
 std::span<const OpRule> ConvolutionRules();    // ops_convolution.cc
 std::span<const OpRule> DropoutRules();        // ops_dropout.cc
 std::span<const OpRule> ElementwiseRules();    // ops_elementwise.cc
@@ -17,5 +18,8 @@ std::span<const OpRule> LossRules();           // ops_loss.cc
 std::span<const OpRule> NormalizationRules();  // ops_normalization.cc
 std::span<const OpRule> PoolingRules();        // ops_pooling.cc
 std::span<const OpRule> ViewRules();           // ops_views.cc
+
+// The strides of an elementwise kernel's result.
+Dims AsOperands(const CallTypes& call);  // ops_elementwise.cc
 
 }  // namespace onnxfit

@@ -31,8 +31,8 @@ const Index& RuleIndex() {
 
 std::span<const std::span<const OpRule>> AllOpRules() {
   static const std::vector<std::span<const OpRule>> families = {
-      ConvolutionRules(), DropoutRules(), ElementwiseRules(),   EmbeddingRules(), LinearRules(),
-      LossRules(),        ViewRules(),    NormalizationRules(), PoolingRules(),
+      AttentionRules(), ConvolutionRules(), DropoutRules(), ElementwiseRules(),   EmbeddingRules(),
+      LinearRules(),    LossRules(),        ViewRules(),    NormalizationRules(), PoolingRules(),
   };
   return families;
 }

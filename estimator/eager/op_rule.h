@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/base/tensor_type.h"
+#include "estimator/program/program.h"
 
 namespace onnxfit {
 
@@ -38,7 +41,9 @@ struct Gradient {
     kPassThrough,  // the incoming gradient itself
     kView,         // the incoming gradient, seen in the input's shape
     kNew,          // a new tensor in the input's shape
-    kNewLikeOut,   // a new tensor in the output's shape
+    kNewLikeIn,    // the same, in the input's order of dimensions
+    kNewLikeOut,   // a new tensor that lies as the incoming gradient does
+    kCastBack,     // the same in the input's type
     kChannelSum,   // the incoming gradient, summed up over all dimensions but 1
   };
   Form form = Form::kNone;
@@ -51,6 +56,9 @@ constexpr Gradient PassThrough() { return {Gradient::Form::kPassThrough, {}}; }
 constexpr Gradient ViewOfGradient() { return {Gradient::Form::kView, {}}; }
 // A gradient in the input's shape whose formula reads `slots`.
 constexpr Gradient Reads(Slots slots) { return {Gradient::Form::kNew, slots}; }
+// The same for a product of matrices, which writes a transposed operand's gradient transposed.
+constexpr Gradient ReadsForMatrix(Slots slots) { return {Gradient::Form::kNewLikeIn, slots}; }
+constexpr Gradient CastsBack() { return {Gradient::Form::kCastBack, {}}; }
 // The bias of a convolution: [C] of [N, C, …].
 constexpr Gradient SumsToChannels(Slots slots) { return {Gradient::Form::kChannelSum, slots}; }
 // As Reads, for elementwise operators: it has the output's shape, and where the input was
@@ -58,15 +66,51 @@ constexpr Gradient SumsToChannels(Slots slots) { return {Gradient::Form::kChanne
 constexpr Gradient ReadsElementwise(Slots slots) { return {Gradient::Form::kNewLikeOut, slots}; }
 
 // Types of the tensors of one call and its integer arguments, for rows that compute a size.
-// An absent tensor has dtype kUndefined.
-struct CallTypes {
-  std::span<const TensorType> inputs;
-  std::span<const TensorType> outputs;
-  std::span<const int64_t> ints;
+class CallTypes {
+ public:
+  // Both must outlive it.
+  CallTypes(const Program& program, const AtenCall& call,
+            const StridedType* incoming_gradient = nullptr)
+      : program_(program), call_(call), incoming_gradient_(incoming_gradient) {}
+
+  size_t input_count() const { return call_.inputs.size(); }
+  bool has_input(size_t i) const { return i < call_.inputs.size() && call_.inputs[i] != kNoName; }
+  // REQUIRES: the call has them.
+  const StridedType& in(size_t i) const { return TypeOf(call_.inputs[i]); }
+  const StridedType& out(size_t i) const { return TypeOf(call_.outputs[i]); }
+  const std::vector<int64_t>& ints() const { return call_.ints; }
+  // REQUIRES: in backward.
+  const StridedType& incoming_gradient() const { return *incoming_gradient_; }
+
+ private:
+  const StridedType& TypeOf(NameId name) const { return program_.values[Index(name)].type; }
+
+  const Program& program_;
+  const AtenCall& call_;
+  const StridedType* incoming_gradient_;
 };
 
+// Types of dtype kUndefined stand for a tensor that is not made.
 using TypeFunction = TensorType (*)(const CallTypes&);
 using TypePredicate = bool (*)(const CallTypes&);
+using StridesFunction = Dims (*)(const CallTypes&);  // of output 0, whose dims are known
+
+// What a formula does in backward where no list of steps can say it.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+
+  virtual const CallTypes& types() const = 0;
+  virtual bool IsWanted(int input) const = 0;
+  // The gradient of input `i`, if it is wanted; `strides` empty: contiguous.  `storage`: the
+  // dims of the tensor of which it is a part, if it is one.
+  virtual void MakeGrad(int i, Dims strides = {}, const Dims& storage = {}) = 0;
+  // A tensor that lives until it is freed, or until the call returns.
+  virtual int Take(const TensorType& type) = 0;
+  virtual void Free(int taken) = 0;
+};
+
+class Dispatcher;
 
 // A tensor that a call makes and the graph does not show: a mask, indices, statistics.
 struct AuxTensor {
@@ -114,10 +158,10 @@ constexpr Step Uses(Workspace workspace) {
 // How the output shares the storage of input 0.
 enum class Alias : uint8_t {
   kNone,
-  kReshape,  // the same elements in the same order; a copy where strides forbid a view
+  kReshape,  // the same elements in the same order, where strides allow a view
   kPermute,  // ints: the permutation
   kExpand,   // broadcast, stride 0
-  kNarrow,   // a part, strides as they are (slice, select, split)
+  kNarrow,   // a part (slice, select, split); ints: the axis and the step, where they matter
 };
 
 // What becomes of input 0 where the call may write over it.
@@ -137,6 +181,9 @@ enum class AutocastPolicy : uint8_t {
 
 struct OpRule {
   std::string_view name = {};
+  // A call that PyTorch takes apart, by the types and strides of its operands (dispatcher.h).
+  void (*take_apart)(Dispatcher&, const AtenCall&) = nullptr;
+  StridesFunction strides = nullptr;  // of the result where it is new; null: contiguous
   Alias alias = Alias::kNone;
   InPlace in_place = InPlace::kNever;
   AutocastPolicy autocast = AutocastPolicy::kAsIs;
@@ -148,8 +195,9 @@ struct OpRule {
   // calls with one output.
   TypePredicate makes_all_gradients = nullptr;
   std::array<AuxTensor, 3> aux = {};
-  std::array<Step, 8> forward = {};   // empty: outputs, then auxiliary results
-  std::array<Step, 8> backward = {};  // empty: gradients in the order of inputs
+  std::array<Step, 8> forward = {};         // empty: outputs, then auxiliary results
+  std::array<Step, 8> backward = {};        // empty: gradients in the order of inputs
+  void (*run_backward)(Kernel&) = nullptr;  // instead of both
 };
 
 // The gradient of input `i` as `rule` says it.

@@ -6,13 +6,14 @@
 namespace onnxfit {
 namespace {
 
-TensorType Mask(const CallTypes& call) { return {DType::kBool, call.outputs[0].dims}; }
+TensorType Mask(const CallTypes& call) { return {DType::kBool, call.out(0).dims}; }
 
-TensorType Same(const CallTypes& call) { return call.outputs[0]; }
+TensorType Same(const CallTypes& call) { return call.out(0); }
 
 constexpr OpRule kRules[] = {
     {.name = "dropout",
-     .gradients = {Reads(Aux(0))},
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(Aux(0))},
      .aux = {{{"mask", Mask}}},
      .forward = {MakeAux(0), MakeOut(0)}},
     {.name = "dropout_",

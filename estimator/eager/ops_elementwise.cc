@@ -4,6 +4,7 @@
 // input then saves a clone (torch 2.11 events: relu6_, silu_, hardswish_, mish_).
 // Autocast: the lists of aten/src/ATen/autocast_mode.h, pytorch v2.6.0.
 #include "estimator/eager/op_families.h"
+#include "estimator/eager/strides.h"
 
 namespace onnxfit {
 namespace {
@@ -11,73 +12,123 @@ namespace {
 constexpr OpRule kRules[] = {
     // Sums keep nothing: the incoming gradient goes to both.
     {.name = "add",
+     .strides = AsOperands,
      .in_place = InPlace::kResult,
      .promotes = true,
      .gradients = {PassThrough(), PassThrough()}},
-    {.name = "sub", .promotes = true, .gradients = {PassThrough(), ReadsElementwise({})}},
-    {.name = "neg", .gradients = {ReadsElementwise({})}},
+    {.name = "sub",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {PassThrough(), ReadsElementwise({})}},
+    {.name = "neg", .strides = AsOperands, .gradients = {ReadsElementwise({})}},
     {.name = "mul",
+     .strides = AsOperands,
      .promotes = true,
      .gradients = {ReadsElementwise(In(1)), ReadsElementwise(In(0))},
      .backward = {MakeGrad(1), MakeGrad(0)}},
     {.name = "div",
+     .strides = AsOperands,
      .promotes = true,
      .gradients = {ReadsElementwise(In(1)), ReadsElementwise(In(0) | In(1))},
      .backward = {MakeGrad(1), MakeGrad(0)}},
     {.name = "pow",
+     .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1) | Out(0))}},
-    {.name = "pow.Scalar",  // number ** x
+    {.name = "pow.Scalar",
+     .strides = AsOperands,  // number ** x
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(Out(0))}},
     // By a number: only one side has a gradient, and nothing is kept.
-    {.name = "mul.Scalar", .gradients = {ReadsElementwise({})}},
-    {.name = "add.Scalar", .gradients = {PassThrough()}},
+    {.name = "mul.Scalar", .strides = AsOperands, .gradients = {ReadsElementwise({})}},
+    {.name = "add.Scalar", .strides = AsOperands, .gradients = {PassThrough()}},
 
     // Kept: the result.
-    {.name = "relu", .in_place = InPlace::kResult, .gradients = {Reads(Out(0))}},
-    {.name = "sigmoid", .gradients = {Reads(Out(0))}},
-    {.name = "tanh", .gradients = {Reads(Out(0))}},
-    {.name = "exp", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
-    {.name = "sqrt", .gradients = {Reads(Out(0))}},
-    {.name = "rsqrt", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
-    {.name = "reciprocal", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
+    {.name = "relu",
+     .strides = AsOperands,
+     .in_place = InPlace::kResult,
+     .gradients = {ReadsElementwise(Out(0))}},
+    {.name = "sigmoid", .strides = AsOperands, .gradients = {ReadsElementwise(Out(0))}},
+    {.name = "tanh", .strides = AsOperands, .gradients = {ReadsElementwise(Out(0))}},
+    {.name = "exp",
+     .strides = AsOperands,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(Out(0))}},
+    {.name = "sqrt", .strides = AsOperands, .gradients = {ReadsElementwise(Out(0))}},
+    {.name = "rsqrt",
+     .strides = AsOperands,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(Out(0))}},
+    {.name = "reciprocal",
+     .strides = AsOperands,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(Out(0))}},
 
     // Kept: the input.
-    {.name = "leaky_relu", .gradients = {Reads(In(0))}},
-    {.name = "elu", .gradients = {Reads(In(0))}},
-    {.name = "softplus", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(In(0))}},
-    {.name = "hardtanh", .in_place = InPlace::kClone, .gradients = {Reads(In(0))}},
-    {.name = "hardswish", .in_place = InPlace::kClone, .gradients = {Reads(In(0))}},
-    {.name = "hardsigmoid", .gradients = {Reads(In(0))}},
-    {.name = "mish", .in_place = InPlace::kClone, .gradients = {Reads(In(0))}},
-    {.name = "gelu", .gradients = {Reads(In(0))}},
-    {.name = "silu", .in_place = InPlace::kClone, .gradients = {Reads(In(0))}},
-    {.name = "log", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(In(0))}},
-    {.name = "erf", .gradients = {Reads(In(0))}},
-    {.name = "abs", .gradients = {Reads(In(0))}},
+    {.name = "leaky_relu", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
+    {.name = "elu", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
+    {.name = "softplus",
+     .strides = AsOperands,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(In(0))}},
+    {.name = "hardtanh",
+     .strides = AsOperands,
+     .in_place = InPlace::kClone,
+     .gradients = {ReadsElementwise(In(0))}},
+    {.name = "hardswish",
+     .strides = AsOperands,
+     .in_place = InPlace::kClone,
+     .gradients = {ReadsElementwise(In(0))}},
+    {.name = "hardsigmoid", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
+    {.name = "mish",
+     .strides = AsOperands,
+     .in_place = InPlace::kClone,
+     .gradients = {ReadsElementwise(In(0))}},
+    {.name = "gelu", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
+    {.name = "silu",
+     .strides = AsOperands,
+     .in_place = InPlace::kClone,
+     .gradients = {ReadsElementwise(In(0))}},
+    {.name = "log",
+     .strides = AsOperands,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(In(0))}},
+    {.name = "erf", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
+    {.name = "abs", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
     {.name = "prelu",
+     .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
      .makes_all_gradients = [](const CallTypes&) { return true; }},
 
     {.name = "where",
+     .strides = AsOperands,
      .promotes = true,
      .gradients = {kNoGradient, ReadsElementwise(In(0)), ReadsElementwise(In(0))}},
     {.name = "minimum",
+     .strides = AsOperands,
      .promotes = true,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))}},
     {.name = "maximum",
+     .strides = AsOperands,
      .promotes = true,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))}},
 
     // A cast: its gradient is cast back.
-    {.name = "to", .gradients = {Reads({})}},
+    {.name = "to", .strides = AsOperands, .gradients = {CastsBack()}},
 
     // Not differentiable: the output is all there is.
-    {.name = "compare"},
+    {.name = "compare", .strides = AsOperands},
 };
 
 }  // namespace
+
+Dims AsOperands(const CallTypes& call) {
+  std::vector<const StridedType*> operands;
+  for (size_t i = 0; i < call.input_count(); ++i) {
+    if (call.has_input(i)) operands.push_back(&call.in(i));
+  }
+  return ElementwiseStrides(call.out(0).dims, operands);
+}
 
 std::span<const OpRule> ElementwiseRules() { return kRules; }
 

@@ -1,33 +1,147 @@
-// Matrix products.  Sources: pytorch v2.6.0 derivatives.yaml; order of gradients and of
-// workspaces from recorded events, torch 2.11.
+// Matrix products.  Sources: pytorch v2.6.0 derivatives.yaml, aten/src/ATen/native/Linear.cpp and
+// LinearAlgebra.cpp (_matmul_impl); order of gradients and of workspaces from recorded events,
+// torch 2.11.
+#include <algorithm>
+#include <utility>
+
+#include "estimator/eager/composites.h"
 #include "estimator/eager/op_families.h"
+#include "estimator/eager/strides.h"
 
 namespace onnxfit {
 namespace {
 
+// x.view({-1, x.size(-1)})
+NameId AsMatrix(Dispatcher& dispatcher, NameId name) {
+  const Dims& dims = dispatcher.TypeOf(name).dims;
+  const int64_t columns = dims.back();
+  return dispatcher.Reshape(name, {columns == 0 ? 0 : Numel(dims) / columns, columns});
+}
+
+// weight.t(); some exporters have transposed what they stored.
+NameId TransposedWeight(Dispatcher& dispatcher, NameId weight, int64_t inputs) {
+  const bool is_stored_so = dispatcher.TypeOf(weight).dims[1] != inputs;
+  return dispatcher.Permute(weight,
+                            is_stored_so ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0});
+}
+
+// torch.nn.functional.linear: x [..., K], weight [N, K], bias [N].
+void TakeLinearApart(Dispatcher& dispatcher, const AtenCall& call) {
+  const NameId x = call.inputs[0];
+  const NameId bias = call.inputs.size() > 2 ? call.inputs[2] : kNoName;
+  const StridedType type = dispatcher.TypeOf(x);
+  const auto weight = [&] {
+    return TransposedWeight(dispatcher, call.inputs[1], type.dims.back());
+  };
+  if (bias == kNoName) return (void)MatMul(dispatcher, x, weight(), Ends::kCall);
+  if (type.dims.size() == 2) return dispatcher.MakeResult("addmm", {bias, x, weight()});
+  if (IsContiguous(type)) {
+    const NameId rows = AsMatrix(dispatcher, x);
+    const NameId transposed = weight();
+    const Dims dims = {dispatcher.TypeOf(rows).dims[0], dispatcher.TypeOf(transposed).dims[1]};
+    const NameId product = dispatcher.Make("addmm", {bias, rows, transposed}, {type.dtype, dims});
+    return dispatcher.MakeResult("view", {product});
+  }
+  const NameId product = MatMul(dispatcher, x, weight(), Ends::kLocal);
+  dispatcher.MakeResult("add_", {product, bias});
+}
+
+void TakeMatMulApart(Dispatcher& dispatcher, const AtenCall& call) {
+  MatMul(dispatcher, call.inputs[0], call.inputs[1], Ends::kCall);
+}
+
+Dims BatchOf(const StridedType& type) { return {type.dims.begin(), type.dims.end() - 2}; }
+
+Dims Broadcast(Dims a, Dims b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  for (size_t i = 0; i < b.size(); ++i) {
+    int64_t& dim = a[a.size() - b.size() + i];
+    if (dim == 1) dim = b[i];
+  }
+  return a;
+}
+
+// name.expand(batch + matrix).reshape({-1} + matrix)
+NameId AsBatch(Dispatcher& dispatcher, NameId name, const Dims& batch) {
+  const StridedType type = dispatcher.TypeOf(name);
+  const Dims matrix = {type.dims.end()[-2], type.dims.end()[-1]};
+  Dims expanded = batch;
+  expanded.insert(expanded.end(), matrix.begin(), matrix.end());
+  if (expanded != type.dims) name = dispatcher.Make("expand", {name}, {type.dtype, expanded});
+  return dispatcher.Reshape(name, {Numel(batch), matrix[0], matrix[1]});
+}
+
+// should_fold: many rows of `a` against one matrix `b`.
+bool Folds(const Dispatcher& dispatcher, NameId a, NameId b) {
+  const StridedType& left = dispatcher.TypeOf(a);
+  if (left.dims.size() < 3 || dispatcher.TypeOf(b).dims.size() > 2) return false;
+  if (dispatcher.NeedsGrad(b)) return true;
+  for (size_t i = 0; i + 2 < left.dims.size(); ++i) {
+    if (left.strides[i] != left.strides[i + 1] * left.dims[i + 1]) return false;
+  }
+  return true;
+}
+
+// One formula for each operand; products without bias make the second one's first.
+constexpr std::array<Step, 8> kSecondFirst = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(0),
+                                              Uses(Workspace::kCublas)};
+
 constexpr OpRule kRules[] = {
-    // x [..., k], w [n, k], b [n].  A bias takes cublasLt's way in forward; its gradient
-    // is the incoming one, summed up by the engine.
+    {.name = "linear", .take_apart = TakeLinearApart, .autocast = AutocastPolicy::kLower},
+    {.name = "matmul", .take_apart = TakeMatMulApart, .autocast = AutocastPolicy::kLower},
+    // bias [n], x [m, k], w [k, n].  A bias takes cublasLt's way in forward; its gradient is
+    // the incoming one, summed up by the engine.
     {.name = "addmm",
      .autocast = AutocastPolicy::kLower,
-     .gradients = {Reads(In(1)), Reads(In(0)), PassThrough()},
+     .gradients = {PassThrough(), ReadsForMatrix(In(2)), ReadsForMatrix(In(1))},
      .forward = {MakeOut(0), Uses(Workspace::kCublas), Uses(Workspace::kCublasLt)},
-     .backward = {MakeGrad(0), Uses(Workspace::kCublas), MakeGrad(1), Uses(Workspace::kCublas),
-                  MakeGrad(2)}},
-    // Without bias, or batched: the second operand's gradient comes first.
+     .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
+                  MakeGrad(0)}},
     {.name = "mm",
      .autocast = AutocastPolicy::kLower,
-     .gradients = {Reads(In(1)), Reads(In(0))},
+     .gradients = {ReadsForMatrix(In(1)), ReadsForMatrix(In(0))},
      .forward = {MakeOut(0), Uses(Workspace::kCublas)},
-     .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(0), Uses(Workspace::kCublas)}},
+     .backward = kSecondFirst},
     {.name = "bmm",
      .autocast = AutocastPolicy::kLower,
      .gradients = {Reads(In(1)), Reads(In(0))},
      .forward = {MakeOut(0), Uses(Workspace::kCublas)},
-     .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(0), Uses(Workspace::kCublas)}},
+     .backward = kSecondFirst},
+    {.name = "add_", .in_place = InPlace::kAlways, .gradients = {PassThrough(), PassThrough()}},
 };
 
 }  // namespace
+
+NameId MatMul(Dispatcher& dispatcher, NameId a, NameId b, Ends ends) {
+  const auto finish = [&](std::string_view op, std::vector<NameId> inputs, const Dims& dims) {
+    if (ends == Ends::kLocal) {
+      return dispatcher.Make(op, std::move(inputs), {dispatcher.TypeOf(a).dtype, dims});
+    }
+    dispatcher.MakeResult(op, std::move(inputs));
+    return kNoName;
+  };
+  const StridedType left = dispatcher.TypeOf(a);
+  const StridedType right = dispatcher.TypeOf(b);
+  if (left.dims.size() < 2 || right.dims.size() < 2) return finish("mv", {a, b}, {});
+  const int64_t columns = right.dims.back();
+  if (left.dims.size() == 2 && right.dims.size() == 2) {
+    return finish("mm", {a, b}, {left.dims[0], columns});
+  }
+  Dims result = Broadcast(BatchOf(left), BatchOf(right));
+  if (Folds(dispatcher, a, b)) {
+    const NameId rows = AsMatrix(dispatcher, a);
+    const Dims dims = {dispatcher.TypeOf(rows).dims[0], columns};
+    const NameId product = dispatcher.Make("mm", {rows, b}, {left.dtype, dims});
+    result.insert(result.end(), {left.dims.end()[-2], columns});
+    return finish("view", {product}, result);
+  }
+  const NameId first = AsBatch(dispatcher, a, result);
+  const NameId second = AsBatch(dispatcher, b, result);
+  const Dims dims = {Numel(result), left.dims.end()[-2], columns};
+  const NameId product = dispatcher.Make("bmm", {first, second}, {left.dtype, dims});
+  result.insert(result.end(), {left.dims.end()[-2], columns});
+  return finish("view", {product}, result);
+}
 
 std::span<const OpRule> LinearRules() { return kRules; }
 

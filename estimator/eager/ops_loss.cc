@@ -5,7 +5,7 @@
 namespace onnxfit {
 namespace {
 
-TensorType TotalWeight(const CallTypes& call) { return {call.inputs[0].dtype, {}}; }
+TensorType TotalWeight(const CallTypes& call) { return {call.in(0).dtype, {}}; }
 
 constexpr OpRule kRules[] = {
     // Inside of cross_entropy autocast leaves it in 16 bits (torch 2.11 events).

@@ -12,21 +12,21 @@ DType StatisticsType(DType input) {
 
 // One number a channel: [C] of [N, C, ...].
 TensorType PerChannel(const CallTypes& call) {
-  const TensorType& x = call.inputs[0];
+  const TensorType& x = call.in(0);
   return {StatisticsType(x.dtype), {x.dims.size() > 1 ? x.dims[1] : 1}};
 }
 
 // One number a row of the weight's shape: the leading dimensions of x.
 TensorType PerRow(const CallTypes& call) {
-  const TensorType& x = call.inputs[0];
-  const int64_t normalized = Numel(call.inputs[1].dims);
+  const TensorType& x = call.in(0);
+  const int64_t normalized = Numel(call.in(1).dims);
   return {StatisticsType(x.dtype), {normalized == 0 ? 0 : Numel(x.dims) / normalized}};
 }
 
 // Of group_norm: one number a sample and group (ints: the groups), and a sample and channel.
 TensorType PerGroup(const CallTypes& call) {
-  const TensorType& x = call.inputs[0];
-  return {x.dtype, {x.dims.empty() ? 1 : x.dims[0], call.ints.empty() ? 1 : call.ints[0]}};
+  const TensorType& x = call.in(0);
+  return {x.dtype, {x.dims.empty() ? 1 : x.dims[0], call.ints().empty() ? 1 : call.ints()[0]}};
 }
 
 TensorType PerGroupInFp32(const CallTypes& call) {
@@ -36,7 +36,7 @@ TensorType PerGroupInFp32(const CallTypes& call) {
 }
 
 TensorType PerSampleChannel(const CallTypes& call) {
-  const TensorType& x = call.inputs[0];
+  const TensorType& x = call.in(0);
   if (x.dims.size() < 2) return PerChannel(call);
   return {StatisticsType(x.dtype), {x.dims[0], x.dims[1]}};
 }
@@ -45,8 +45,8 @@ TensorType PerSampleChannel(const CallTypes& call) {
 // norm_backend of aten/src/ATen/native/Normalization.cpp, pytorch v2.6.0; torch 2.11 events.
 bool RunsOnCudnn(const CallTypes& call) {
   constexpr int64_t kMostSamples = 880801;
-  const TensorType& x = call.inputs[0];
-  const bool has_kernel = x.dtype == DType::kFloat16 ? call.inputs[1].dtype == DType::kFloat32
+  const TensorType& x = call.in(0);
+  const bool has_kernel = x.dtype == DType::kFloat16 ? call.in(1).dtype == DType::kFloat32
                                                      : x.dtype != DType::kBFloat16;
   return has_kernel && x.dims.size() > 2 && x.dims[0] <= kMostSamples;
 }

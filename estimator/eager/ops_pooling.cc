@@ -5,7 +5,7 @@
 namespace onnxfit {
 namespace {
 
-TensorType Indices(const CallTypes& call) { return {DType::kInt64, call.outputs[0].dims}; }
+TensorType Indices(const CallTypes& call) { return {DType::kInt64, call.out(0).dims}; }
 
 constexpr OpRule kRules[] = {
     {.name = "max_pool2d", .gradients = {Reads(In(0) | Aux(0))}, .aux = {{{"indices", Indices}}}},

@@ -1,13 +1,28 @@
 // Views, copies and joins.  Sources: pytorch v2.6.0 derivatives.yaml; torch 2.11 events.
+#include "estimator/eager/dispatcher.h"
 #include "estimator/eager/op_families.h"
+#include "estimator/eager/strides.h"
 
 namespace onnxfit {
 namespace {
 
+void MakeContiguous(Dispatcher& dispatcher, const AtenCall& call) {
+  const NameId input = call.inputs[0];
+  if (IsContiguous(dispatcher.TypeOf(input))) return dispatcher.ReturnSame(input);
+  dispatcher.MakeResult("clone", {input});
+}
+
 constexpr OpRule kRules[] = {
-    {.name = "view", .alias = Alias::kReshape, .gradients = {ViewOfGradient()}},
+    // Exporters write reshape as view: where strides forbid one, it copies.
+    {.name = "view",
+     .take_apart = [](Dispatcher& d, const AtenCall& call) { d.ReshapeResult(call.inputs[0]); },
+     .alias = Alias::kReshape,
+     .gradients = {ViewOfGradient()}},
+    {.name = "contiguous", .take_apart = MakeContiguous},
+    {.name = "clone", .gradients = {PassThrough()}},
     {.name = "permute", .alias = Alias::kPermute, .gradients = {ViewOfGradient()}},
     {.name = "expand", .alias = Alias::kExpand, .gradients = {PassThrough()}},
+    {.name = "select", .alias = Alias::kNarrow, .gradients = {Reads({})}},
     // The gradient of a part is a tensor of the whole, zero elsewhere.
     {.name = "slice", .alias = Alias::kNarrow, .gradients = {Reads({})}},
     {.name = "split", .alias = Alias::kNarrow, .gradients = {Reads({})}},

@@ -1,6 +1,7 @@
 #include "estimator/eager/strides.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "estimator/base/index.h"
@@ -18,7 +19,12 @@ Dims ContiguousStrides(const Dims& dims) {
   return strides;
 }
 
-bool IsContiguous(const Tensor& tensor) {
+StridedType Contiguous(TensorType type) {
+  Dims strides = ContiguousStrides(type.dims);
+  return {std::move(type), std::move(strides)};
+}
+
+bool IsContiguous(const StridedType& tensor) {
   if (Numel(tensor.dims) == 0) return true;
   int64_t stride = 1;
   for (size_t i = tensor.dims.size(); i-- > 0;) {
@@ -29,7 +35,7 @@ bool IsContiguous(const Tensor& tensor) {
   return true;
 }
 
-bool IsDense(const Tensor& tensor) {
+bool IsDense(const StridedType& tensor) {
   if (Numel(tensor.dims) == 0) return true;
   std::vector<std::pair<int64_t, int64_t>> by_stride;
   for (size_t i = 0; i < tensor.dims.size(); ++i) {
@@ -44,7 +50,7 @@ bool IsDense(const Tensor& tensor) {
   return true;
 }
 
-ViewStrides StridesOfView(const Tensor& tensor, const Dims& dims) {
+ViewStrides StridesOfView(const StridedType& tensor, const Dims& dims) {
   if (Numel(tensor.dims) == 0 || tensor.dims.empty()) return {true, ContiguousStrides(dims)};
   ViewStrides view = {.possible = false, .strides = Dims(dims.size())};
   auto at = static_cast<int64_t>(dims.size()) - 1;  // the dimension of the view to fill next
@@ -85,7 +91,7 @@ std::vector<int64_t> Inverse(const std::vector<int64_t>& permutation) {
   return inverse;
 }
 
-Dims ExpandedStrides(const Tensor& tensor, const Dims& dims) {
+Dims ExpandedStrides(const StridedType& tensor, const Dims& dims) {
   const size_t added = dims.size() - tensor.dims.size();
   Dims strides(dims.size(), 0);
   for (size_t i = added; i < dims.size(); ++i) {
@@ -94,9 +100,84 @@ Dims ExpandedStrides(const Tensor& tensor, const Dims& dims) {
   return strides;
 }
 
-Dims NarrowedStrides(const Tensor& tensor, const Dims& dims) {
-  if (dims.size() == tensor.dims.size()) return tensor.strides;
-  return ContiguousStrides(dims);
+Dims NarrowedStrides(const StridedType& tensor, const Dims& dims,
+                     std::span<const int64_t> axis_and_step) {
+  Dims strides = tensor.strides;
+  if (axis_and_step.empty())
+    return dims.size() == strides.size() ? strides : ContiguousStrides(dims);
+  const size_t axis = Index(axis_and_step[0]);
+  if (dims.size() < strides.size()) {
+    strides.erase(strides.begin() + static_cast<std::ptrdiff_t>(axis));
+  } else if (axis_and_step.size() > 1) {
+    strides[axis] *= axis_and_step[1];
+  }
+  return strides;
+}
+
+namespace {
+
+// Strides of `operand` broadcast to so many dimensions.
+Dims BroadcastStrides(const StridedType& operand, const Dims& dims) {
+  Dims strides(dims.size(), 0);
+  const size_t added = dims.size() - operand.dims.size();
+  for (size_t i = added; i < dims.size(); ++i) {
+    const bool is_broadcast = operand.dims[i - added] == 1 && dims[i] != 1;
+    strides[i] = is_broadcast ? 0 : operand.strides[i - added];
+  }
+  return strides;
+}
+
+// should_swap: above 0 where dimension `a`, before `b`, has to come behind it; below 0 where
+// it stands rightly; 0 where no operand says.  The fastest dimension comes first.
+int CompareDims(size_t a, size_t b, const Dims& dims, const std::vector<Dims>& operands) {
+  for (const Dims& strides : operands) {
+    if (strides[a] == 0 || strides[b] == 0) continue;
+    if (strides[a] != strides[b]) return strides[a] < strides[b] ? -1 : 1;
+    if (dims[a] > dims[b]) return 1;
+  }
+  return 0;
+}
+
+void SortFastestFirst(std::vector<size_t>& order, const Dims& dims,
+                      const std::vector<Dims>& operands) {
+  for (size_t i = 1; i < order.size(); ++i) {
+    size_t place = i;
+    for (size_t before = i; before-- > 0;) {
+      const int comparison = CompareDims(order[before], order[place], dims, operands);
+      if (comparison < 0) break;
+      if (comparison == 0) continue;
+      std::swap(order[before], order[place]);
+      place = before;
+    }
+  }
+}
+
+}  // namespace
+
+Dims ElementwiseStrides(const Dims& dims, std::span<const StridedType* const> operands) {
+  if (std::all_of(operands.begin(), operands.end(), [&](const StridedType* operand) {
+        return operand->dims == dims && IsContiguous(*operand);
+      })) {
+    return ContiguousStrides(dims);
+  }
+  std::vector<Dims> strides;
+  for (const StridedType* operand : operands) strides.push_back(BroadcastStrides(*operand, dims));
+  std::vector<size_t> order(dims.size());
+  std::iota(order.rbegin(), order.rend(), size_t{0});
+  SortFastestFirst(order, dims, strides);
+  Dims result(dims.size());
+  int64_t stride = 1;
+  for (const size_t dim : order) {
+    result[dim] = stride;
+    stride *= std::max<int64_t>(dims[dim], 1);
+  }
+  return result;
+}
+
+Dims StridesLike(const StridedType& tensor) {
+  if (IsDense(tensor)) return tensor.strides;
+  const StridedType* const operands[] = {&tensor};
+  return ElementwiseStrides(tensor.dims, operands);
 }
 
 }  // namespace onnxfit

@@ -2,17 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "estimator/eager/machine.h"
+#include "estimator/base/tensor_type.h"
 
 namespace onnxfit {
 
 // Strides of a contiguous tensor.
 Dims ContiguousStrides(const Dims& dims);
-bool IsContiguous(const Tensor& tensor);
+StridedType Contiguous(TensorType type);
+bool IsContiguous(const StridedType& tensor);
 // Contiguous in some order of its dimensions: no gaps, no overlap.
-bool IsDense(const Tensor& tensor);
+bool IsDense(const StridedType& tensor);
 
 // Strides under which a tensor can be seen as `dims` without a copy; empty where it
 // cannot (and `dims` is not a scalar).  Source: computeStride, aten/src/ATen/TensorUtils.cpp,
@@ -21,17 +23,28 @@ struct ViewStrides {
   bool possible = false;
   Dims strides = {};
 };
-ViewStrides StridesOfView(const Tensor& tensor, const Dims& dims);
+ViewStrides StridesOfView(const StridedType& tensor, const Dims& dims);
 
 // `dims` in the order of `permutation`, and the permutation that undoes it.
 Dims Permuted(const Dims& dims, const std::vector<int64_t>& permutation);
 std::vector<int64_t> Inverse(const std::vector<int64_t>& permutation);
 
 // Strides of `tensor` seen as the larger `dims`: 0 where a dimension is new or was 1.
-Dims ExpandedStrides(const Tensor& tensor, const Dims& dims);
+Dims ExpandedStrides(const StridedType& tensor, const Dims& dims);
 
-// Strides of a part of `tensor`: its own, or those of a selection, which has fewer
-// dimensions.
-Dims NarrowedStrides(const Tensor& tensor, const Dims& dims);
+// Strides of a part of `tensor`: of a selection, which has fewer dimensions, those of the
+// dimensions beside the axis; of a slice with a step along the axis, a multiple there.
+// Empty `axis_and_step`: the tensor's own, or a selection that is contiguous.
+Dims NarrowedStrides(const StridedType& tensor, const Dims& dims,
+                     std::span<const int64_t> axis_and_step);
+
+// Strides of what an elementwise kernel makes of `operands`, whose dimensions broadcast to
+// `dims`: in the order in which the first of them lie in memory that say so, without gaps.
+// Source: TensorIterator::reorder_dimensions, aten/src/ATen/TensorIterator.cpp, pytorch v2.6.0.
+// O(operands × dims²).
+Dims ElementwiseStrides(const Dims& dims, std::span<const StridedType* const> operands);
+
+// empty_like(tensor), which keeps the order of dimensions.
+Dims StridesLike(const StridedType& tensor);
 
 }  // namespace onnxfit

@@ -146,11 +146,10 @@ class Training {
   void FollowFrom(TensorId tensor, TensorId multiple) {
     const Edge source = machine_.tensor(tensor).grad_fn;
     if (source.node == kNoGradNode) return;
-    const GradNodeId node = machine_.NewNode({.call = GradNode::kCast,
-                                              .cast_name = program_.loss,
+    const GradNodeId node = machine_.NewNode({.call = GradNode::kMultiple,
                                               .next = {source},
                                               .saved = {},
-                                              .input_dtypes = {machine_.tensor(tensor).dtype}});
+                                              .multiple_of = machine_.tensor(tensor).dtype});
     machine_.SetGradFn(multiple, {node, 0});
   }
 

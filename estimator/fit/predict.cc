@@ -1,5 +1,6 @@
 #include "estimator/fit/predict.h"
 
+#include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
 #include "estimator/graph/control_flow.h"
 #include "estimator/program/restored_tensors.h"
@@ -16,7 +17,8 @@ Prediction Predict(const Graph& file, const EstimateRequest& request) {
   RestoreTensors(p.graph, p.metadata);
   p.shapes = BindShapes(p.graph, request.binding);
   p.roles = FindRoles(p.graph, p.metadata, p.shapes, request.settings);
-  p.program = BuildProgram(p.graph, p.metadata, p.shapes, p.roles, request.settings);
+  p.program = Dispatch(BuildProgram(p.graph, p.metadata, p.shapes, p.roles, request.settings),
+                       request.settings);
   const bool records = request.details || !request.why.empty();
   p.trace = RunTraining(p.program, request.settings, records ? &p.holders : nullptr);
   p.alloc_conf = request.alloc_conf.conf;

@@ -15,17 +15,13 @@ namespace {
 struct Row {
   std::string_view target;
   std::string_view aten;
-  size_t operands = 1;                  // at most
-  std::string_view aten_with_all = {};  // where all of them are there
+  size_t operands = 1;  // at most
 };
 
 constexpr Row kRows[] = {
-    {"aten.linear.default", "mm", 3, "addmm"},
-    {"aten.silu.default", "silu"},
-    {"aten.hardswish.default", "hardswish"},
-    {"aten.gelu.default", "gelu"},
-    {"aten.mish.default", "mish"},
-    {"aten.rsqrt.default", "rsqrt"},
+    {"aten.linear.default", "linear", 3},    {"aten.silu.default", "silu"},
+    {"aten.hardswish.default", "hardswish"}, {"aten.gelu.default", "gelu"},
+    {"aten.mish.default", "mish"},           {"aten.rsqrt.default", "rsqrt"},
 };
 
 const Row* FindRow(std::string_view target) {
@@ -70,8 +66,6 @@ class Finder {
     }
     call.last = ResultOf(index, call.nodes);
     if (call.last == kNoNode || !FindOperands(row, index, call)) return std::nullopt;
-    const bool has_all = call.inputs.size() == row.operands;
-    if (has_all && !row.aten_with_all.empty()) call.aten = row.aten_with_all;
     return call;
   }
 

@@ -301,7 +301,7 @@ void Lowering::Alias(ValueId result, ValueId value) {
 
 NameId Lowering::NewName(std::string name, const TensorType& type) {
   (void)BytesOf(type);  // refuses what 64 bits do not hold
-  program_.values.push_back({std::move(name), type});
+  program_.values.push_back({std::move(name), {type, {}}});
   return static_cast<NameId>(program_.values.size() - 1);
 }
 

@@ -77,20 +77,22 @@ void LowerConvolution(Lowering& lowering, const Node& node, std::string_view ate
                 {lowering.NewResult(node.outputs[0])});
 }
 
-// torch.nn.Linear.
+// torch.nn.Linear, whose weight is transposed; else torch.addmm(bias, x, w).
 void LowerGemm(Lowering& lowering, const Node& node, std::string_view) {
-  std::vector<NameId> inputs = {lowering.TensorOf(InputOf(node, 0)),
-                                lowering.TensorOf(InputOf(node, 1))};
-  const ValueId bias = InputOf(node, 2);
-  const bool has_bias = bias != kNoValue && !lowering.IsHost(bias);
-  if (has_bias) inputs.push_back(lowering.TensorOf(bias));
-  lowering.Emit(has_bias ? "addmm" : "mm", std::move(inputs),
-                {lowering.NewResult(node.outputs[0])});
-}
-
-void LowerMatMul(Lowering& lowering, const Node& node, std::string_view) {
-  const bool batched = lowering.TypeOf(InputOf(node, 1)).dims.size() > 2;
-  LowerAll(lowering, node, batched ? "bmm" : "mm");
+  const NameId x = lowering.TensorOf(InputOf(node, 0));
+  const NameId weight = lowering.TensorOf(InputOf(node, 1));
+  const ValueId bias_value = InputOf(node, 2);
+  const bool has_bias = bias_value != kNoValue && !lowering.IsHost(bias_value);
+  const NameId bias = has_bias ? lowering.TensorOf(bias_value) : kNoName;
+  const NameId result = lowering.NewResult(node.outputs[0]);
+  if (IntAttribute(node, "transB", 0) != 0) {
+    lowering.Emit("linear", has_bias ? std::vector{x, weight, bias} : std::vector{x, weight},
+                  {result});
+  } else if (has_bias) {
+    lowering.Emit("addmm", {bias, x, weight}, {result});
+  } else {
+    lowering.Emit("mm", {x, weight}, {result});
+  }
 }
 
 // In training PyTorch computes statistics, whatever mode the file was exported in.
@@ -178,7 +180,7 @@ constexpr LoweringRow kRows[] = {
     {"Conv", "convolution", LowerConvolution},
     {"ConvTranspose", "convolution", LowerConvolution},
     {"Gemm", "addmm", LowerGemm},
-    {"MatMul", "mm", LowerMatMul},
+    {"MatMul", "matmul", LowerAll},
 
     // Normalizations.
     {"BatchNormalization", "batch_norm", LowerBatchNorm},

@@ -24,7 +24,7 @@ inline constexpr NameId kNoName = -1;  // an argument that is absent, a host num
 
 struct ProgramValue {
   std::string name;
-  TensorType type;
+  StridedType type;  // without strides before Dispatch (eager/dispatch.h)
 };
 
 // A line of the model's source on the way to a call.
@@ -64,12 +64,13 @@ struct Program {
   std::vector<NameId> parameters;  // trained, in the order in which the optimizer sees them
   std::vector<NameId> frozen;      // need no gradient (settings.freeze)
   std::vector<NameId> buffers;
-  std::vector<NameId> placement;   // all three, in the order of model.to("cuda")
-  std::vector<NameId> copy_order;  // all three, in the order of copy.deepcopy(model)
-  std::vector<NameId> inputs;      // a new batch each step, labels last
-  std::vector<AtenCall> calls;     // forward, then the loss
-  std::vector<NameId> outputs;     // of the model; the loop may hold them
-  NameId loss = kNoName;           // kNoName: nothing to train
+  std::vector<NameId> placement;     // all three, in the order of model.to("cuda")
+  std::vector<NameId> copy_order;    // all three, in the order of copy.deepcopy(model)
+  std::vector<NameId> inputs;        // a new batch each step, labels last
+  std::vector<AtenCall> calls;       // forward, then the loss
+  std::vector<NameId> outputs;       // of the model; the loop may hold them
+  NameId loss = kNoName;             // kNoName: nothing to train
+  std::vector<NameId> cached_casts;  // let go when autocast exits; Dispatch lists them
   std::vector<std::string> assumptions;
   std::vector<std::string> notes;  // what recovery did, for -v
   Warnings warnings;

@@ -178,7 +178,7 @@ std::optional<Rewritten> FindLinear(const Pattern& pattern, NodeId add) {
   const NodeId product = pattern.Inner(node.inputs[side], "MatMul");
   const std::vector<ValueId>& factors = pattern.At(product).inputs;
   Rewritten linear = {
-      "addmm", {factors[0], factors[1], node.inputs[1 - side]}, add, {product, add}};
+      "linear", {factors[0], factors[1], node.inputs[1 - side]}, add, {product, add}};
   const NodeId transpose = pattern.Inner(factors[1], "Transpose");
   if (transpose != kNoNode) {
     linear.inputs[1] = pattern.At(transpose).inputs[0];

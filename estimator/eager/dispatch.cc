@@ -1,0 +1,257 @@
+#include "estimator/eager/dispatch.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "estimator/eager/dispatcher.h"
+#include "estimator/eager/strides.h"
+
+namespace onnxfit {
+namespace {
+
+// The type that holds both, as PyTorch promotes: fp32 of two different 16-bit types.
+DType Promoted(DType a, DType b) {
+  if (!IsFloat(a)) return b;
+  if (!IsFloat(b) || a == b) return a;
+  if (BitsOf(a) == BitsOf(b)) return DType::kFloat32;
+  return BitsOf(a) > BitsOf(b) ? a : b;
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(Program program, const TrainingSettings& settings)
+    : program_(std::move(program)),
+      settings_(settings),
+      is_parameter_(program_.values.size()),
+      needs_grad_(program_.values.size()),
+      same_(program_.values.size()),
+      names_of_(program_.values.size(), 1) {
+  std::iota(same_.begin(), same_.end(), 0);
+  for (const NameId name : program_.parameters) {
+    is_parameter_[Index(name)] = true;
+    needs_grad_[Index(name)] = trains();
+  }
+  for (ProgramValue& value : program_.values) {
+    value.type.strides = ContiguousStrides(value.type.dims);
+  }
+}
+
+Program Dispatcher::Run() && {
+  std::vector<AtenCall> calls = std::exchange(program_.calls, {});
+  program_.calls.reserve(calls.size() * 2);
+  for (AtenCall& call : calls) Dispatch(std::move(call));
+  Rename(program_.outputs);
+  if (program_.loss != kNoName) program_.loss = Same(program_.loss);
+  program_.keepers.resize(program_.values.size());
+  return std::move(program_);
+}
+
+void Dispatcher::Dispatch(AtenCall call) {
+  Rename(call.inputs);
+  running_ = &call;
+  const OpRule& rule = FindOpRule(call.op);
+  CastArguments(call, rule);
+  if (rule.take_apart != nullptr) {
+    rule.take_apart(*this, call);
+  } else {
+    AtenCall whole = call;
+    Append(std::move(whole));
+  }
+  End(call);
+  running_ = nullptr;
+}
+
+// Arguments are cast from the last to the first.  Source: pytorch v2.6.0,
+// aten/src/ATen/autocast_mode.cpp; the order from recorded events, torch 2.11.
+void Dispatcher::CastArguments(AtenCall& call, const OpRule& rule) {
+  const DType lower = AutocastType(settings_.precision);
+  if (lower == DType::kUndefined || rule.autocast == AutocastPolicy::kAsIs) return;
+  const DType to = rule.autocast == AutocastPolicy::kLower ? lower : DType::kFloat32;
+  for (size_t i = call.inputs.size(); i-- > 0;) {
+    if (call.inputs[i] == kNoName) continue;
+    const DType from = TypeOf(call.inputs[i]).dtype;
+    if (from == to || !IsFloat(from) || from == DType::kFloat64) continue;
+    call.inputs[i] = CastOf(call.inputs[i], to);
+  }
+}
+
+// Parameters are cast once; what else is an argument each time.
+NameId Dispatcher::CastOf(NameId name, DType to) {
+  const bool is_cached = is_parameter_[Index(name)] && to != DType::kFloat32;
+  const auto cached = cached_casts_.find(name);
+  if (is_cached && cached != cached_casts_.end()) return cached->second;
+  const NameId cast = NewName(program_.values[Index(name)].name + ".cast", {to, TypeOf(name).dims});
+  Append(PartOfRunning("to", {name}, cast, {}));
+  if (is_cached) {
+    cached_casts_[name] = cast;
+    program_.cached_casts.push_back(cast);
+  } else {
+    casts_.push_back(cast);
+  }
+  return cast;
+}
+
+NameId Dispatcher::NewName(std::string name, const TensorType& type) {
+  const auto id = static_cast<NameId>(program_.values.size());
+  program_.values.push_back({std::move(name), Contiguous(type)});
+  is_parameter_.push_back(false);
+  needs_grad_.push_back(false);
+  same_.push_back(id);
+  names_of_.push_back(1);
+  return id;
+}
+
+// A call in the place of the running one.
+AtenCall Dispatcher::PartOfRunning(std::string_view op, std::vector<NameId> inputs, NameId output,
+                                   std::vector<int64_t> ints) const {
+  return {.op = op,
+          .where = running_->where,
+          .inputs = std::move(inputs),
+          .outputs = {output},
+          .ints = std::move(ints),
+          .scope = running_->scope,
+          .written_in_place = running_->written_in_place};
+}
+
+NameId Dispatcher::Make(std::string_view op, std::vector<NameId> inputs, const TensorType& type,
+                        std::vector<int64_t> ints) {
+  const std::string& result = program_.values[Index(running_->outputs[0])].name;
+  const NameId local = NewName(result + "." + std::string(op), type);
+  locals_.push_back(local);
+  Append(PartOfRunning(op, std::move(inputs), local, std::move(ints)));
+  return local;
+}
+
+void Dispatcher::MakeResult(std::string_view op, std::vector<NameId> inputs,
+                            std::vector<int64_t> ints) {
+  Append(PartOfRunning(op, std::move(inputs), running_->outputs[0], std::move(ints)));
+}
+
+void Dispatcher::ReturnSame(NameId name) {
+  same_[Index(running_->outputs[0])] = name;
+  ++names_of_[Index(name)];
+}
+
+void Dispatcher::Drop(NameId local) {
+  std::erase(locals_, local);
+  program_.calls.back().dies.push_back(local);
+}
+
+NameId Dispatcher::Reshape(NameId name, const Dims& dims) {
+  const StridedType& type = TypeOf(name);
+  if (StridesOfView(type, dims).possible) return Make("view", {name}, {type.dtype, dims});
+  const NameId copy = Make("clone", {name}, type);
+  return Make("view", {copy}, {TypeOf(copy).dtype, dims});
+}
+
+void Dispatcher::ReshapeResult(NameId name) {
+  if (!StridesOfView(TypeOf(name), TypeOf(running_->outputs[0]).dims).possible) {
+    name = Make("clone", {name}, TypeOf(name));
+  }
+  MakeResult("view", {name});
+}
+
+NameId Dispatcher::Permute(NameId name, const std::vector<int64_t>& order) {
+  const TensorType type = {TypeOf(name).dtype, Permuted(TypeOf(name).dims, order)};
+  const NameId permuted = Make("permute", {name}, type, order);
+  program_.values[Index(permuted)].name = program_.values[Index(name)].name;
+  return permuted;
+}
+
+void Dispatcher::Append(AtenCall call) {
+  const OpRule& rule = FindOpRule(call.op);
+  SetTypes(call, rule);
+  call.dies.clear();
+  call.last_reads.clear();
+  program_.calls.push_back(std::move(call));
+}
+
+void Dispatcher::SetTypes(const AtenCall& call, const OpRule& rule) {
+  const DType dtype = ResultType(call, rule);
+  const bool needs_grad = AnyNeedsGrad(call, rule);
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    if (call.outputs[i] == kNoName) continue;
+    StridedType& type = program_.values[Index(call.outputs[i])].type;
+    if (IsFloat(type.dtype) && IsFloat(dtype) && call.op != "to") type.dtype = dtype;
+    type.strides = StridesOf(call, rule, i);
+    needs_grad_[Index(call.outputs[i])] = needs_grad && IsFloat(type.dtype);
+  }
+}
+
+// That of the first input, or the widest one; numbers on the device do not widen tensors.
+DType Dispatcher::ResultType(const AtenCall& call, const OpRule& rule) const {
+  DType of_tensors = DType::kUndefined;
+  DType of_numbers = DType::kUndefined;
+  for (const NameId name : call.inputs) {
+    if (name == kNoName) continue;
+    const StridedType& type = TypeOf(name);
+    if (!rule.promotes) return type.dtype;
+    DType& widest = type.dims.empty() ? of_numbers : of_tensors;
+    widest = Promoted(widest, type.dtype);
+  }
+  return IsFloat(of_tensors) ? of_tensors : of_numbers;
+}
+
+bool Dispatcher::AnyNeedsGrad(const AtenCall& call, const OpRule& rule) const {
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (call.inputs[i] == kNoName || !needs_grad_[Index(call.inputs[i])]) continue;
+    const Gradient& gradient = GradientOf(rule, static_cast<int>(i));
+    if (rule.keeps_everything || gradient.form != Gradient::Form::kNone) return true;
+  }
+  return false;
+}
+
+Dims Dispatcher::StridesOf(const AtenCall& call, const OpRule& rule, size_t output) const {
+  const Dims& dims = TypeOf(call.outputs[output]).dims;
+  const bool has_input = !call.inputs.empty() && call.inputs[0] != kNoName;
+  if (rule.strides != nullptr && has_input) return rule.strides(CallTypes(program_, call));
+  if (rule.alias == Alias::kNone || !has_input) return ContiguousStrides(dims);
+  const StridedType& base = TypeOf(call.inputs[0]);
+  switch (rule.alias) {
+    case Alias::kPermute:
+      return Permuted(base.strides, call.ints);
+    case Alias::kExpand:
+      return ExpandedStrides(base, dims);
+    case Alias::kNarrow:
+      return NarrowedStrides(base, dims, call.ints);
+    case Alias::kReshape:
+    case Alias::kNone:
+      break;
+  }
+  return StridesOfView(base, dims).strides;
+}
+
+// Locals die when the call returns, then what autocast cast for it, then names.
+void Dispatcher::End(const AtenCall& call) {
+  if (program_.calls.empty()) return;
+  AtenCall& last = program_.calls.back();
+  for (std::vector<NameId>* names : {&locals_, &casts_}) {
+    last.dies.insert(last.dies.end(), names->begin(), names->end());
+    names->clear();
+  }
+  for (const NameId name : call.last_reads) {
+    if (names_of_[Index(Same(name))] == 1) last.last_reads.push_back(Same(name));
+  }
+  for (const NameId name : call.dies) {
+    if (--names_of_[Index(Same(name))] == 0) last.dies.push_back(Same(name));
+  }
+}
+
+NameId Dispatcher::Same(NameId name) const {
+  while (same_[Index(name)] != name) name = same_[Index(name)];
+  return name;
+}
+
+void Dispatcher::Rename(std::vector<NameId>& names) const {
+  for (NameId& name : names) {
+    if (name != kNoName) name = Same(name);
+  }
+}
+
+Program Dispatch(Program program, const TrainingSettings& settings) {
+  return Dispatcher(std::move(program), settings).Run();
+}
+
+}  // namespace onnxfit

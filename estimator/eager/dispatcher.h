@@ -1,0 +1,75 @@
+// What functions in rows use that take a call apart (OpRule::take_apart).  Internal to the
+// room eager/.
+#pragma once
+
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "estimator/base/device.h"
+#include "estimator/base/index.h"
+#include "estimator/base/settings.h"
+#include "estimator/eager/op_rule.h"
+#include "estimator/program/program.h"
+
+namespace onnxfit {
+
+class Dispatcher {
+ public:
+  // `settings` must outlive it.
+  Dispatcher(Program program, const TrainingSettings& settings);
+
+  Program Run() &&;
+
+  // --- for the functions in the rows ---
+
+  const StridedType& TypeOf(NameId name) const { return program_.values[Index(name)].type; }
+  bool NeedsGrad(NameId name) const { return needs_grad_[Index(name)]; }
+  bool trains() const { return settings_.mode == Mode::kTrain; }
+
+  // Runs `op`; the result is a local of the call that is taken apart, which lives until the
+  // call returns.  Of `type` the dtype counts only where it does not follow from the inputs.
+  NameId Make(std::string_view op, std::vector<NameId> inputs, const TensorType& type,
+              std::vector<int64_t> ints = {});
+  // Runs `op`; the result is that of the call that is taken apart.
+  void MakeResult(std::string_view op, std::vector<NameId> inputs, std::vector<int64_t> ints = {});
+  // The call returns `name` itself.
+  void ReturnSame(NameId name);
+  // A local is let go before the next call.
+  void Drop(NameId local);
+
+  // Views; Reshape copies where the strides of `name` forbid one.
+  NameId Reshape(NameId name, const Dims& dims);
+  void ReshapeResult(NameId name);
+  NameId Permute(NameId name, const std::vector<int64_t>& order);
+
+ private:
+  void Dispatch(AtenCall call);
+  void CastArguments(AtenCall& call, const OpRule& rule);
+  NameId CastOf(NameId name, DType to);
+  NameId NewName(std::string name, const TensorType& type);
+  AtenCall PartOfRunning(std::string_view op, std::vector<NameId> inputs, NameId output,
+                         std::vector<int64_t> ints) const;
+  void Append(AtenCall call);
+  void SetTypes(const AtenCall& call, const OpRule& rule);
+  DType ResultType(const AtenCall& call, const OpRule& rule) const;
+  bool AnyNeedsGrad(const AtenCall& call, const OpRule& rule) const;
+  Dims StridesOf(const AtenCall& call, const OpRule& rule, size_t output) const;
+  void End(const AtenCall& call);
+
+  NameId Same(NameId name) const;
+  void Rename(std::vector<NameId>& names) const;
+
+  Program program_;
+  const TrainingSettings& settings_;
+  const AtenCall* running_ = nullptr;
+  std::vector<NameId> locals_;                       // of the running call
+  std::vector<NameId> casts_;                        // that autocast made for the running call
+  std::unordered_map<NameId, NameId> cached_casts_;  // of parameters
+  std::vector<bool> is_parameter_;  // by NameId: trained, so that autocast keeps its cast
+  std::vector<bool> needs_grad_;    // by NameId
+  std::vector<NameId> same_;        // by NameId: what it is another name of, or itself
+  std::vector<int32_t> names_of_;   // by NameId: names of the same tensor that live
+};
+
+}  // namespace onnxfit
