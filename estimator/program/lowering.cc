@@ -176,11 +176,38 @@ void Lowering::LowerNode(const Node& node) {
 
 void Lowering::LowerRewritten(const Rewritten& rewritten) {
   for (const NodeId node : rewritten.nodes) PutCallsBack(node);
-  const ValueId output = graph_.nodes[Index(rewritten.last)].outputs[0];
+  const ValueId output = At(rewritten.last).outputs[0];
   if (rewritten.only_in_training && !trains()) return Alias(output, rewritten.inputs[0]);
   std::vector<NameId> inputs;
-  for (const ValueId value : rewritten.inputs) inputs.push_back(TensorOf(value));
-  Emit(rewritten.aten, std::move(inputs), {NewResult(output)}, rewritten.ints);
+  const std::vector<NameId> hidden = EmitHidden(rewritten);
+  for (size_t i = 0; i < rewritten.inputs.size(); ++i) {
+    const auto takes_place = [&](const HiddenCall& call) {
+      return call.takes_place_of == static_cast<int>(i);
+    };
+    const auto& before = rewritten.before;
+    const auto call = std::find_if(before.begin(), before.end(), takes_place);
+    inputs.push_back(call == before.end() ? TensorOf(rewritten.inputs[i])
+                                          : hidden[Index(call - before.begin())]);
+  }
+  std::vector<int64_t> ints = rewritten.ints;
+  if (rewritten.dropout != kNoNode) ints[0] = DropsOut(At(rewritten.dropout)) ? 1 : 0;
+  Emit(rewritten.aten, std::move(inputs), {NewResult(output)}, std::move(ints));
+}
+
+// The calls in front of a rewritten one; their results.
+std::vector<NameId> Lowering::EmitHidden(const Rewritten& rewritten) {
+  const std::string_view result = graph_.values[Index(At(rewritten.last).outputs[0])].name;
+  std::vector<NameId> results;
+  for (const HiddenCall& call : rewritten.before) {
+    std::vector<NameId> inputs;
+    for (const HiddenCall::Operand& operand : call.inputs) {
+      inputs.push_back(operand.hidden < 0 ? TensorOf(operand.value)
+                                          : results[Index(operand.hidden)]);
+    }
+    results.push_back(NewName(fmt::format("{}.{}", result, call.aten), WithPrecision(call.type)));
+    Emit(call.aten, std::move(inputs), {results.back()}, call.ints);
+  }
+  return results;
 }
 
 void Lowering::LowerUnknown(const Node& node) {
@@ -252,6 +279,11 @@ const KnownTensor* Lowering::Known(ValueId value) const {
 
 std::optional<double> Lowering::KnownNumber(ValueId value) const {
   return value == kNoValue ? std::nullopt : shapes_.known_scalar[Index(value)];
+}
+
+// With p = 0 it returns its input (aten/src/ATen/native/Dropout.cpp, pytorch v2.6.0).
+bool Lowering::DropsOut(const Node& node) const {
+  return trains() && (node.inputs.size() < 2 || KnownNumber(node.inputs[1]) != 0.0);
 }
 
 // A further result of an operator (a mask, indices), of which its row knows nothing.

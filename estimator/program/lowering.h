@@ -44,6 +44,9 @@ class Lowering {
   // The float that `value` is known to be.
   std::optional<double> KnownNumber(ValueId value) const;
 
+  // Whether a Dropout does anything: in training, with p above 0.
+  bool DropsOut(const Node& node) const;
+
   // The tensor that `value` is on the device.  A host value that is needed there is made
   // by a call "constant" first.  kNoName for kNoValue.
   NameId TensorOf(ValueId value);
@@ -105,9 +108,12 @@ class Lowering {
   void ShowHidden();
   void LowerNode(const Node& node);
   void LowerRewritten(const Rewritten& rewritten);
+  std::vector<NameId> EmitHidden(const Rewritten& rewritten);
   void LowerUnknown(const Node& node);
   void NoteIfComputed(ValueId value);
   void WarnOfUnknown();
+
+  const Node& At(NodeId node) const { return graph_.nodes[static_cast<size_t>(node)]; }
 
   const Graph& graph_;
   const ExporterMetadata& metadata_;

@@ -100,10 +100,8 @@ void LowerBatchNorm(Lowering& lowering, const Node& node, std::string_view) {
   LowerAll(lowering, node, lowering.trains() ? "batch_norm" : "batch_norm_inference");
 }
 
-// With p = 0 it returns its input (aten/src/ATen/native/Dropout.cpp, pytorch v2.6.0).
 void LowerDropout(Lowering& lowering, const Node& node, std::string_view aten) {
-  const bool drops = lowering.KnownNumber(InputOf(node, 1)) != 0.0;
-  if (!drops || !lowering.trains()) return LowerIdentity(lowering, node, aten);
+  if (!lowering.DropsOut(node)) return LowerIdentity(lowering, node, aten);
   LowerUnary(lowering, node, lowering.DropoutOp());
 }
 

@@ -5,69 +5,12 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/program/attention.h"
 #include "estimator/program/exported_calls.h"
+#include "estimator/program/pattern.h"
 
 namespace onnxfit {
 namespace {
-
-// Walks from a node to those that feed it.
-class Pattern {
- public:
-  Pattern(const Graph& graph, const Shapes& shapes)
-      : graph_(graph),
-        shapes_(shapes),
-        readers_(graph.values.size()),
-        last_reader_(graph.values.size(), kNoNode) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      const Node& node = graph.nodes[i];
-      const bool is_cast_like = node.op_type == "CastLike";  // of its second input only the type
-      for (size_t k = 0; k < (is_cast_like ? 1 : node.inputs.size()); ++k) {
-        if (node.inputs[k] == kNoValue) continue;
-        ++readers_[Index(node.inputs[k])];
-        last_reader_[Index(node.inputs[k])] = static_cast<NodeId>(i);
-      }
-    }
-  }
-
-  // The other operand where a Mul is all that reads `value`, else kNoValue.
-  ValueId MultipliedBy(ValueId value) const {
-    if (value == kNoValue || readers_[Index(value)] != 1) return kNoValue;
-    const Node& mul = At(last_reader_[Index(value)]);
-    if (mul.op_type != "Mul" || mul.inputs.size() != 2) return kNoValue;
-    return mul.inputs[0] == value ? mul.inputs[1] : mul.inputs[0];
-  }
-
-  const Node& At(NodeId node) const { return graph_.nodes[Index(node)]; }
-
-  // The float that `value` is known to be, else 0.
-  double NumberOf(ValueId value) const {
-    return value == kNoValue ? 0 : shapes_.known_scalar[Index(value)].value_or(0);
-  }
-
-  // A tensor of the file with so many dimensions.
-  bool IsStored(ValueId value, size_t rank) const {
-    return value != kNoValue && graph_.values[Index(value)].initializer >= 0 &&
-           DimsOf(value).size() == rank;
-  }
-
-  // REQUIRES: `value` is not kNoValue.
-  const Dims& DimsOf(ValueId value) const { return shapes_.types[Index(value)].tensor.dims; }
-
-  // The node of type `op_type` whose result has the one reader that asks, or kNoNode.
-  NodeId Inner(ValueId value, std::string_view op_type) const {
-    if (value == kNoValue || readers_[Index(value)] != 1) return kNoNode;
-    const Value& made = graph_.values[Index(value)];
-    if (made.is_output || made.producer == kNoNode) return kNoNode;
-    const Node& node = At(made.producer);
-    return node.op_type == op_type && node.domain.empty() ? made.producer : kNoNode;
-  }
-
- private:
-  const Graph& graph_;
-  const Shapes& shapes_;
-  std::vector<int32_t> readers_;     // by value
-  std::vector<NodeId> last_reader_;  // by value
-};
 
 // x * gate(x), in either order.
 std::optional<Rewritten> GatedBy(const Pattern& pattern, NodeId mul, std::string_view gate,
@@ -162,18 +105,10 @@ std::optional<Rewritten> FindGroupNorm(const Pattern& pattern, NodeId add) {
       groups};
 }
 
-// The side of a node's two inputs that an `op_type` makes for it alone; 2 for neither.
-size_t InnerSide(const Pattern& pattern, const Node& node, std::string_view op_type) {
-  for (size_t side = 0; side < 2 && node.inputs.size() == 2; ++side) {
-    if (pattern.Inner(node.inputs[side], op_type) != kNoNode) return side;
-  }
-  return 2;
-}
-
 // torch.nn.Linear on more than two dimensions: x · w + b.
 std::optional<Rewritten> FindLinear(const Pattern& pattern, NodeId add) {
   const Node& node = pattern.At(add);
-  const size_t side = InnerSide(pattern, node, "MatMul");
+  const size_t side = pattern.InnerSide(node, "MatMul");
   if (side > 1 || !pattern.IsStored(node.inputs[1 - side], 1)) return std::nullopt;
   const NodeId product = pattern.Inner(node.inputs[side], "MatMul");
   const std::vector<ValueId>& factors = pattern.At(product).inputs;
@@ -191,14 +126,14 @@ std::optional<Rewritten> FindLinear(const Pattern& pattern, NodeId add) {
 // torch.nn.GELU: x * (erf(x / √2) + 1) * 0.5, as TorchScript's exporter writes it.
 std::optional<Rewritten> FindGelu(const Pattern& pattern, NodeId halve) {
   const Node& last = pattern.At(halve);
-  const size_t side = InnerSide(pattern, last, "Mul");
+  const size_t side = pattern.InnerSide(last, "Mul");
   if (side > 1 || pattern.NumberOf(last.inputs[1 - side]) != 0.5) return std::nullopt;
   const NodeId gate = pattern.Inner(last.inputs[side], "Mul");
-  const size_t add_side = InnerSide(pattern, pattern.At(gate), "Add");
+  const size_t add_side = pattern.InnerSide(pattern.At(gate), "Add");
   if (add_side > 1) return std::nullopt;
   const ValueId x = pattern.At(gate).inputs[1 - add_side];
   const NodeId add = pattern.Inner(pattern.At(gate).inputs[add_side], "Add");
-  const size_t erf_side = InnerSide(pattern, pattern.At(add), "Erf");
+  const size_t erf_side = pattern.InnerSide(pattern.At(add), "Erf");
   if (erf_side > 1 || pattern.NumberOf(pattern.At(add).inputs[1 - erf_side]) != 1) {
     return std::nullopt;
   }
@@ -214,6 +149,7 @@ struct RewriteRow {
 };
 
 constexpr RewriteRow kRewrites[] = {
+    {"MatMul", FindAttention},    //
     {"Mul", FindSilu},            //
     {"Mul", FindHardSwish},       //
     {"Mul", FindInPlaceDropout},  //

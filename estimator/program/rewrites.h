@@ -12,6 +12,21 @@
 
 namespace onnxfit {
 
+// A call that no node stands for, in front of the one that nodes became: k's own transpose,
+// which an exporter merged with another one; the copy that contiguous() makes.
+struct HiddenCall {
+  // A value of the graph, or the result of an earlier hidden call.
+  struct Operand {
+    ValueId value = kNoValue;
+    int hidden = -1;  // index into Rewritten::before
+  };
+  std::string_view aten;
+  std::vector<Operand> inputs;
+  TensorType type;  // of its result, as the file would have it
+  std::vector<int64_t> ints = {};
+  int takes_place_of = -1;  // the input of the rewritten call that its result is
+};
+
 // Nodes that become one call.
 struct Rewritten {
   std::string_view aten;
@@ -19,7 +34,9 @@ struct Rewritten {
   NodeId last = kNoNode;      // the call takes this node's place and result
   std::vector<NodeId> nodes;  // all of them, `last` included
   std::vector<int64_t> ints = {};
-  bool only_in_training = false;  // in eval it is its first input
+  bool only_in_training = false;        // in eval it is its first input
+  std::vector<HiddenCall> before = {};  // in their order
+  NodeId dropout = kNoNode;             // where this drops out, ints[0] of the call is 1
 };
 
 // What the exporter says (exported_calls.h), then every place where a pattern matches

@@ -1,0 +1,190 @@
+#include "estimator/program/attention.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/program/masks.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr size_t kMaskInput = 3;
+constexpr size_t kKeyInput = 1;
+
+// What is gathered on the way from the product with v to q and k.
+struct Parts {
+  std::vector<NodeId> nodes;  // from the last to the first
+  NodeId dropout = kNoNode;
+  ValueId mask = kNoValue;
+  ValueId q = kNoValue;
+  ValueId key = kNoValue;         // what the exporter's transpose of k reads
+  std::vector<int64_t> key_perm;  // k as PyTorch has it, of `key`; empty: `key` itself
+};
+
+// Steps over `value`'s maker, if it is an inner `op_type`: what it reads first, else `value`.
+ValueId StepOver(const Pattern& pattern, ValueId value, std::string_view op_type, Parts& parts) {
+  const NodeId node = pattern.Inner(value, op_type);
+  if (node == kNoNode) return value;
+  parts.nodes.push_back(node);
+  if (op_type == "Dropout") parts.dropout = node;
+  return pattern.At(node).inputs[0];
+}
+
+// Where (IsNaN (s), 0, s), the rows in which a bool mask hides everything.
+ValueId StepOverGuard(const Pattern& pattern, ValueId value, Parts& parts) {
+  const NodeId where = pattern.Inner(value, "Where");
+  if (where == kNoNode) return value;
+  const std::vector<ValueId>& inputs = pattern.At(where).inputs;
+  const NodeId is_nan = pattern.Inner(inputs[0], "IsNaN");
+  if (is_nan == kNoNode || pattern.At(is_nan).inputs[0] != inputs[2]) return value;
+  parts.nodes.insert(parts.nodes.end(), {where, is_nan});
+  return inputs[2];
+}
+
+// A Softmax that only `parts` reads: its guard does so twice.
+NodeId InnerSoftmax(const Pattern& pattern, ValueId value, const Parts& parts) {
+  const NodeId softmax = pattern.Maker(value, "Softmax");
+  if (softmax == kNoNode) return kNoNode;
+  const size_t guard_reads = parts.nodes.empty() ? 0 : 1;
+  const bool is_inner = pattern.ReadersOf(value).size() <= 1 + guard_reads;
+  const int64_t last = static_cast<int64_t>(pattern.DimsOf(value).size()) - 1;
+  const int64_t axis = IntAttribute(pattern.At(softmax), "axis", -1);
+  return is_inner && (axis == -1 || axis == last) ? softmax : kNoNode;
+}
+
+// The product of q and k, a mask added or not.
+NodeId FindScores(const Pattern& pattern, ValueId scores, Parts& parts) {
+  const NodeId product = pattern.Inner(scores, "MatMul");
+  if (product != kNoNode) return product;
+  const NodeId add = pattern.Inner(scores, "Add");
+  const size_t side = add == kNoNode ? 2 : pattern.InnerSide(pattern.At(add), "MatMul");
+  if (side > 1) return kNoNode;
+  parts.nodes.push_back(add);
+  parts.mask = pattern.At(add).inputs[1 - side];
+  return pattern.Inner(pattern.At(add).inputs[side], "MatMul");
+}
+
+// What a Mul with a single number, on the right, scales; kNoValue where none does.
+ValueId Unscaled(const Pattern& pattern, ValueId value, Parts& parts) {
+  const NodeId mul = pattern.Inner(value, "Mul");
+  if (mul == kNoNode || !pattern.IsNumber(pattern.At(mul).inputs[1])) return kNoValue;
+  parts.nodes.push_back(mul);
+  return pattern.At(mul).inputs[0];
+}
+
+// kᵀ as TorchScript's exporter makes it: one Transpose, merged with k's own.
+bool FindTransposed(const Pattern& pattern, ValueId value, Parts& parts) {
+  const NodeId transpose = pattern.Inner(value, "Transpose");
+  if (transpose == kNoNode) return false;
+  std::vector<int64_t> perm = IntsAttribute(pattern.At(transpose), "perm");
+  if (perm.size() < 2) return false;
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  parts.nodes.push_back(transpose);
+  parts.key = pattern.At(transpose).inputs[0];
+  if (!std::ranges::is_sorted(perm)) parts.key_perm = std::move(perm);
+  return true;
+}
+
+// kᵀ as torch.export's exporter makes it: Reshape [-1, S, D], Transpose, Reshape.
+bool FindFlattened(const Pattern& pattern, ValueId value, Parts& parts) {
+  const NodeId unflatten = pattern.Inner(value, "Reshape");
+  if (unflatten == kNoNode) return false;
+  const NodeId transpose = pattern.Inner(pattern.At(unflatten).inputs[0], "Transpose");
+  if (transpose == kNoNode) return false;
+  const NodeId flatten = pattern.Inner(pattern.At(transpose).inputs[0], "Reshape");
+  const std::vector<int64_t> swapped = {0, 2, 1};
+  if (flatten == kNoNode || IntsAttribute(pattern.At(transpose), "perm") != swapped) return false;
+  const ValueId key = pattern.At(flatten).inputs[0];
+  Dims dims = pattern.DimsOf(key);
+  if (dims.size() < 2) return false;
+  std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+  if (dims != pattern.DimsOf(value)) return false;
+  parts.nodes.insert(parts.nodes.end(), {unflatten, transpose, flatten});
+  parts.key = key;
+  return true;
+}
+
+bool FindFactors(const Pattern& pattern, NodeId product, Parts& parts) {
+  const std::vector<ValueId>& factors = pattern.At(product).inputs;
+  parts.q = Unscaled(pattern, factors[0], parts);
+  const ValueId transposed = Unscaled(pattern, factors[1], parts);
+  if (parts.q == kNoValue || transposed == kNoValue) return false;
+  return FindTransposed(pattern, transposed, parts) || FindFlattened(pattern, transposed, parts);
+}
+
+// k's own transpose, which the exporter's swallowed.
+HiddenCall KeyTranspose(const Pattern& pattern, const Parts& parts) {
+  TensorType type = pattern.TypeOf(parts.key);
+  const Dims dims = type.dims;
+  for (size_t i = 0; i < dims.size(); ++i) type.dims[i] = dims[Index(parts.key_perm[i])];
+  return {.aten = "permute",
+          .inputs = {{.value = parts.key}},
+          .type = std::move(type),
+          .ints = parts.key_perm,
+          .takes_place_of = kKeyInput};
+}
+
+// [1, H, S, S] of a bias [1, H, 1, S]: what a mask of the scores' last two dimensions makes.
+Dims MaskedDims(Dims bias, const Dims& scores) {
+  const size_t rank = std::min(bias.size(), size_t{2});
+  for (size_t i = 1; i <= rank; ++i) bias[bias.size() - i] = scores[scores.size() - i];
+  return bias;
+}
+
+// torch.where (arange (S)[:, None] >= arange (S), bias, -3e38), made anew by each call, though
+// the file may share it.  Source: create_position_bias_mask of transformers 5.17,
+// integrations/sdpa_attention.py.
+void AddMaskedBias(const Pattern& pattern, ValueId bias, const Dims& scores, Rewritten& call) {
+  const int64_t rows = scores[scores.size() - 2];
+  const int64_t columns = scores.back();
+  const auto index = static_cast<int>(call.before.size());
+  TensorType masked = pattern.TypeOf(bias);
+  masked.dims = MaskedDims(masked.dims, scores);
+  call.before.push_back({"constant", {}, {DType::kInt64, {rows}}});
+  call.before.push_back({"constant", {}, {DType::kInt64, {columns}}});
+  call.before.push_back({"compare",
+                         {{.hidden = index}, {.hidden = index + 1}},
+                         {DType::kBool, {1, 1, rows, columns}}});
+  call.before.push_back(
+      {"where", {{.hidden = index + 2}, {.value = bias}, {}}, std::move(masked), {}, kMaskInput});
+}
+
+Rewritten MakeCall(const Pattern& pattern, NodeId last, const Dims& scores, Parts parts) {
+  const AttentionMask mask =
+      parts.mask == kNoValue ? AttentionMask() : ReadMask(pattern, parts.mask);
+  std::reverse(parts.nodes.begin(), parts.nodes.end());
+  parts.nodes.push_back(last);
+  Rewritten call = {.aten = "scaled_dot_product_attention",
+                    .inputs = {parts.q, parts.key, pattern.At(last).inputs[1], mask.tensor},
+                    .last = last,
+                    .nodes = parts.nodes,
+                    .ints = {0, mask.causal && mask.tensor == kNoValue ? 1 : 0},
+                    .dropout = parts.dropout};
+  if (!parts.key_perm.empty()) call.before.push_back(KeyTranspose(pattern, parts));
+  if (mask.causal && mask.tensor != kNoValue) AddMaskedBias(pattern, mask.tensor, scores, call);
+  return call;
+}
+
+}  // namespace
+
+std::optional<Rewritten> FindAttention(const Pattern& pattern, NodeId last) {
+  Parts parts;
+  const std::vector<ValueId>& inputs = pattern.At(last).inputs;
+  ValueId weights = StepOver(pattern, inputs[0], "Dropout", parts);
+  weights = StepOverGuard(pattern, weights, parts);
+  const NodeId softmax = InnerSoftmax(pattern, weights, parts);
+  if (softmax == kNoNode) return std::nullopt;
+  parts.nodes.push_back(softmax);
+  const ValueId scores = pattern.At(softmax).inputs[0];
+  const NodeId product = FindScores(pattern, scores, parts);
+  if (product == kNoNode) return std::nullopt;
+  parts.nodes.push_back(product);
+  if (!FindFactors(pattern, product, parts)) return std::nullopt;
+  return MakeCall(pattern, last, pattern.DimsOf(scores), std::move(parts));
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,21 @@
+// Scaled-dot-product attention, which exporters write in its parts.  Internal to the room
+// program/.
+#pragma once
+
+#include <optional>
+
+#include "estimator/program/pattern.h"
+#include "estimator/program/rewrites.h"
+
+namespace onnxfit {
+
+// F.scaled_dot_product_attention (q, k, v, mask), as exporters write it:
+//
+//   MatMul (q·c, kᵀ·c)  [Add mask]  Softmax  [Where IsNaN]  [Dropout]  MatMul v
+//
+// It is known by its scale, a number whose square root multiplies q and kᵀ each: attention
+// written by hand scales once, and runs in PyTorch as it is written.
+// ints: 1 where it drops out, 1 where it is causal.  `last` is the product with v.
+std::optional<Rewritten> FindAttention(const Pattern& pattern, NodeId last);
+
+}  // namespace onnxfit

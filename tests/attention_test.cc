@@ -1,0 +1,146 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+// Attention of two heads over three positions: q, v [1, 2, 3, 4], `key` before its transpose.
+std::string Attention(const std::string& body, Mode mode = Mode::kEval,
+                      const std::string& key = "1, 3, 2, 4") {
+  const std::string text = "net (float[1, 2, 3, 4] q, float[" + key + R"(] k, float[1, 2, 3, 4] v)
+                            => (float[1, 2, 3, 4] y) {
+      c = Constant <value = float {0.5}> ()
+      zero = Constant <value = float {0.0}> ()
+      hidden = Constant <value = float {-inf}> ()
+      p = Constant <value = float {0.1}> ()
+      )" + body + "}";
+  return ToString(Build(text, {.mode = mode, .loss = Loss::kNone}).program);
+}
+
+constexpr char kScores[] = R"(
+  qc = Mul (q, c)
+  t = Transpose <perm = [0, 2, 3, 1]> (k)
+  kc = Mul (t, c)
+  s = MatMul (qc, kc)
+)";
+
+constexpr char kPlain[] =
+    "\n%y.permute = permute(%k; 0, 2, 1, 3)  # sdpa\n"
+    "%y = scaled_dot_product_attention(%q, %y.permute, %v, none; 0, 0)  # sdpa\n";
+
+TEST_CASE("attention is known by the square root of its scale on both sides") {
+  struct Row {
+    std::string name;
+    std::string body;
+    const char* program;  // what is in it
+  };
+  const Row rows[] = {
+      {"k's own transpose merged with the exporter's",
+       kScores + std::string("w = Softmax (s) [sdpa] y = MatMul (w, v)"), kPlain},
+      {"a bool mask is guarded against rows of nothing", kScores + std::string(R"(
+         w = Softmax (s) n = IsNaN (w) g = Where (n, zero, w) [sdpa] y = MatMul (g, v))"),
+       kPlain},
+      {"written by hand: scaled once", R"(
+         [t] t = Transpose <perm = [0, 2, 3, 1]> (k)
+         [s] s = MatMul (q, t) [d] d = Div (s, c) [w] w = Softmax (d) [sdpa] y = MatMul (w, v))",
+       "\n%t = permute(%k; 0, 2, 3, 1)  # t\n%s = bmm(%q, %t)  # s\n%d = mul.Scalar(%s)  # d\n"
+       "%w = softmax(%d)  # w\n%y = bmm(%w, %v)  # sdpa\n"},
+      {"weights that are read elsewhere", kScores + std::string(R"(
+         w = Softmax (s) [other] o = MatMul (w, v) [sdpa] y = MatMul (w, o))"),
+       "mul.Scalar"},
+      {"another axis", kScores + std::string("w = Softmax <axis = 1> (s) y = MatMul (w, v)"),
+       "mul.Scalar"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const std::string program = Attention(row.body);
+    CHECK(program.find(row.program) != std::string::npos);
+  }
+}
+
+TEST_CASE("attention of a k that has its shape already, by either exporter") {
+  constexpr char kDirect[] =
+      "\n%y = scaled_dot_product_attention(%q, %k, %v, none; 0, 0)  # sdpa\n";
+  CHECK(Attention(R"(qc = Mul (q, c) t = Transpose <perm = [0, 1, 3, 2]> (k) kc = Mul (t, c)
+                     s = MatMul (qc, kc) w = Softmax (s) [sdpa] y = MatMul (w, v))",
+                  Mode::kEval, "1, 2, 3, 4") == kDirect);
+  CHECK(Attention(R"(flat = Constant <value = int64[3] {-1, 3, 4}> ()
+                     full = Constant <value = int64[4] {1, 2, 4, 3}> ()
+                     f = Reshape (k, flat) t = Transpose <perm = [0, 2, 1]> (f)
+                     u = Reshape (t, full) qc = Mul (q, c) kc = Mul (u, c)
+                     s = MatMul (qc, kc) w = Softmax (s) [sdpa] y = MatMul (w, v))",
+                  Mode::kEval, "1, 2, 3, 4") == kDirect);
+}
+
+TEST_CASE("attention drops out in training, where it has a dropout above 0") {
+  const auto with = [](const char* ratio, Mode mode) {
+    return Attention(kScores + std::string("w = Softmax (s) d = Dropout (w, ") + ratio +
+                         ") [sdpa] y = MatMul (d, v)",
+                     mode);
+  };
+  CHECK(with("p", Mode::kTrain).find("none; 1, 0)") != std::string::npos);
+  CHECK(with("zero", Mode::kTrain).find("none; 0, 0)") != std::string::npos);
+  CHECK(with("p", Mode::kEval).find("none; 0, 0)") != std::string::npos);
+}
+
+TEST_CASE("what a mask means") {
+  struct Row {
+    std::string name;
+    std::string mask;
+    const char* program;  // behind k's transpose
+  };
+  const std::string indices = R"(
+      n0 = Constant <value = int64 {0}> () n1 = Constant <value = int64 {1}> ()
+      n3 = Constant <value = int64 {3}> () one = Constant <value = int64[1] {1}> ()
+      columns = Range (n0, n3, n1) rows = Unsqueeze (columns, one) )";
+  const Row rows[] = {
+      {"hides nothing", indices + "keep = GreaterOrEqual (rows, n0) m = Where (keep, zero, hidden)",
+       "%y = scaled_dot_product_attention(%q, %y.permute, %v, none; 0, 0)  # sdpa\n"},
+      {"a triangle",
+       indices + "keep = GreaterOrEqual (rows, columns) m = Where (keep, zero, hidden)",
+       "%y = scaled_dot_product_attention(%q, %y.permute, %v, none; 0, 1)  # sdpa\n"},
+      {"a triangle turned round",
+       indices + "drop = Less (rows, columns) m = Where (drop, hidden, zero)",
+       "%y = scaled_dot_product_attention(%q, %y.permute, %v, none; 0, 1)  # sdpa\n"},
+      {"another triangle",
+       indices + "keep = LessOrEqual (rows, columns) m = Where (keep, zero, hidden)",
+       "%y = scaled_dot_product_attention(%q, %y.permute, %v, %keep; 0, 0)  # sdpa\n"},
+      {"TorchScript's is_causal", R"(
+         size = Constant <value = int64[2] {3, 3}> () f1 = Constant <value = float {1.0}> ()
+         ones = Expand (f1, size) low = Trilu <upper = 0> (ones) behind = Equal (low, zero)
+         m = Where (behind, hidden, zero))",
+       "%y = scaled_dot_product_attention(%q, %y.permute, %v, none; 0, 1)  # sdpa\n"},
+      {"a bias that is masked nowhere",
+       indices + "keep = GreaterOrEqual (rows, n0) bias = Neg (v4) m = Where (keep, bias, hidden)",
+       "%y = scaled_dot_product_attention(%q, %y.permute, %v, %bias; 0, 0)  # sdpa\n"},
+      {"a bias behind a triangle",
+       indices +
+           "keep = GreaterOrEqual (rows, columns) bias = Neg (v4) m = Where (keep, bias, hidden)",
+       "%y.constant = constant()  # sdpa\n%y.constant = constant()  # sdpa\n"
+       "%y.compare = compare(%y.constant, %y.constant)  # sdpa\n"
+       "%y.where = where(%y.compare, %bias, none)  # sdpa\n"
+       "%y = scaled_dot_product_attention(%q, %y.permute, %v, %y.where; 0, 0)  # sdpa\n"},
+      {"of a tensor", "m = Neg (v4)",
+       "%y = scaled_dot_product_attention(%q, %y.permute, %v, %m; 0, 0)  # sdpa\n"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const std::string bias = "[1, 2, 3, 3]";
+    const std::string program = ToString(
+        Build("net (float[1, 2, 3, 4] q, float[1, 3, 2, 4] k, float[1, 2, 3, 4] v, float" + bias +
+                  " v4) => (float[1, 2, 3, 4] y) { c = Constant <value = float {0.5}> () "
+                  "zero = Constant <value = float {0.0}> () "
+                  "hidden = Constant <value = float {-inf}> () " +
+                  row.mask + kScores + "a = Add (s, m) x = Softmax (a) [sdpa] y = MatMul (x, v) }",
+              {.mode = Mode::kEval, .loss = Loss::kNone})
+            .program);
+    CAPTURE(program);
+    CHECK(program.ends_with(row.program));
+  }
+}
+
+}  // namespace
+}  // namespace onnxfit
