@@ -44,6 +44,7 @@ struct AssumedRow {
 constexpr AssumedRow kAssumed[] = {
     {"conv-bias", &Assumed::conv_bias},
     {"in-place-dropout", &Assumed::in_place_dropout},
+    {"tied-head", &Assumed::tied_head},
 };
 
 void SetAssumed(const Typed& typed, Options& options) {
@@ -54,7 +55,7 @@ void SetAssumed(const Typed& typed, Options& options) {
       return;
     }
   }
-  Refuse(typed, "conv-bias=yes, in-place-dropout=yes, or the same with no");
+  Refuse(typed, "conv-bias=yes, in-place-dropout=yes, tied-head=yes, or the same with no");
 }
 
 void SetText(const Typed& typed, std::string_view expected, std::string& text) {
@@ -117,7 +118,7 @@ std::vector<Flag> RunFlags() {
        }},
       {"--dropout", "", "P", kGroup, "puts lost dropout back; 0 for none", "auto", SetDropout},
       {"--assume", "", "WHAT=yes", kGroup,
-       "what a file has lost: conv-bias, in-place-dropout; repeatable", "no", SetAssumed, true},
+       "what a file has lost: conv-bias, in-place-dropout, tied-head; repeatable", "no", SetAssumed, true},
       {"--in-place", "", "I", kGroup,
        "activations and sums write over their input where legal, or never", "auto",
        [](const Typed& t, Options& o) {

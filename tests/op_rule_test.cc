@@ -53,6 +53,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"erf", In(0), In(0)},
       {"exp", In(0), Out(0)},
       {"expand", In(0), {}},
+      {"gather", In(0), In(1)},
       {"gelu", In(0), In(0)},
       {"group_norm", In(0), In(0) | In(1) | Aux(0) | Aux(1)},
       {"hardsigmoid", In(0), In(0)},

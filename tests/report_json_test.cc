@@ -169,7 +169,8 @@ TEST_CASE("how the file was read is there where it is not the default") {
   estimate.settings.put_dropout_back = false;
   estimate.settings.in_place = InPlaceUse::kNever;
   estimate.settings.out_of_place = {"*/Add"};
-  estimate.settings.assumed = {.conv_bias = true, .in_place_dropout = true};
+  estimate.settings.assumed = {
+      .conv_bias = true, .in_place_dropout = true, .tied_head = false};
   CHECK(Report(estimate).find(R"(
     "loss_output": "aux",
     "batch_norm": "keep",
@@ -180,7 +181,8 @@ TEST_CASE("how the file was read is there where it is not the default") {
     ],
     "assume": [
       "conv-bias",
-      "in-place-dropout"
+      "in-place-dropout",
+      "tied-head=no"
     ]
   },)") != std::string::npos);
 }

@@ -119,6 +119,7 @@ constexpr std::string_view ToString(ZeroGrad v) { return NameOf<ZeroGrad>(kZeroG
 struct Assumed {
   bool conv_bias = false;         // convolutions under folded batch norms had a bias
   bool in_place_dropout = false;  // nn.Dropout(inplace=True)
+  bool tied_head = true;          // a head whose weight has the shape of an embedding is that
 };
 
 // How the training loop is written; eager/training.h has it in Python.

@@ -34,6 +34,7 @@ constexpr OpRule kRules[] = {
     {.name = "constant"},   // made from numbers: zeros, full, arange, rand
     {.name = "tile", .gradients = {Reads({})}},
     {.name = "index_select", .gradients = {Reads(In(1))}},
+    {.name = "gather", .gradients = {Reads(In(1))}},
 };
 
 }  // namespace

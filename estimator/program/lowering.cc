@@ -8,6 +8,7 @@
 #include "estimator/base/glob.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
+#include "estimator/program/device_integers.h"
 #include "estimator/program/habits.h"
 #include "estimator/program/placement.h"
 #include "estimator/program/scopes.h"
@@ -29,6 +30,7 @@ Lowering::Lowering(const Graph& graph, const ExporterMetadata& metadata, const S
   }
   AddModuleTensors(roles);
   AddInputs();
+  runs_on_device_ = FindDeviceIntegers(graph, shapes, roles);
   PlanRewrites(roles);
   PlanLostCalls(roles);
 }
@@ -38,6 +40,10 @@ void Lowering::AddModuleTensors(const Roles& roles) {
   for (const ModuleTensor& buffer : roles.buffers) program_.buffers.push_back(AddTensor(buffer));
   for (const FoldedBatchNorm& folded : roles.folded) {
     folded_[&graph_.nodes[Index(folded.convolution)]] = &folded;
+  }
+  for (const auto& [copy, tensor] : roles.ties) {
+    names_[Index(copy)] = names_[Index(tensor)];
+    is_parameter_[Index(copy)] = is_parameter_[Index(tensor)];
   }
   for (size_t i = 0; i < graph_.initializers.size(); ++i) {
     const Initializer& initializer = graph_.initializers[i];
@@ -139,7 +145,7 @@ void Lowering::LowerNodes() {
   const std::set<NodeId> out_of_place = FindOutOfPlace();
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
-    if (RunsOnHost(node) || (consumed_[i] && rewrite_of_[i] < 0)) continue;
+    if ((RunsOnHost(node) && !runs_on_device_[i]) || (consumed_[i] && rewrite_of_[i] < 0)) continue;
     const auto id = static_cast<NodeId>(i);
     SetPlace(DisplayName(graph_, id), ScopeOf(graph_, id));
     node_frames_ = SourceFrames(node);

@@ -135,6 +135,7 @@ class Lowering {
   std::map<NodeId, ValueId> stochastic_depths_;  // residual sum -> branch
   std::map<std::string, NameId> put_back_;       // results of those put back
   std::vector<std::pair<ValueId, NameId>> hidden_;   // what the running node does not see
+  std::vector<bool> runs_on_device_;                 // by NodeId: though its results are known
   std::vector<bool> consumed_;                       // by NodeId: inside of a rewrite
   std::vector<bool> is_parameter_;                   // by ValueId
   std::vector<bool> is_scalar_constant_;             // by ValueId: a float number

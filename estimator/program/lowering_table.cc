@@ -262,6 +262,7 @@ constexpr LoweringRow kRows[] = {
     {"Resize", "upsample", LowerUnary},
     {"Upsample", "upsample", LowerUnary},
     {"Gather", "embedding", LowerGather},
+    {"GatherElements", "gather", LowerAll},
 
     // Tensors made from numbers.
     {"ConstantOfShape", "constant", LowerFill},

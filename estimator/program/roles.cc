@@ -13,6 +13,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
+#include "estimator/program/folded_weights.h"
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {
@@ -67,7 +68,9 @@ class RoleFinder {
     roles_.of_initializer.assign(graph_.initializers.size(), Role::kConstant);
     FindFolded();
     IndexFile();
+    FindTransposed();
     for (size_t i = 0; i < graph_.initializers.size(); ++i) AddInitializer(i);
+    AddConstantBuffers();
     AddBatchCounters();
     for (const FoldedBatchNorm& folded : roles_.folded) AddFolded(folded);
     if (!roles_.folded.empty()) {
@@ -104,6 +107,25 @@ class RoleFinder {
         {warning::kFoldedBatchNorm,
          were + " folded into convolutions by the exporter: parameters and activations are "
                 "counted as in the file"});
+  }
+
+  // Weights that lost their names; a copy of an embedding is none.
+  void FindTransposed() {
+    if (!signature_.empty()) return;
+    for (FoldedWeight& weight : FindFoldedWeights(graph_)) {
+      const bool is_tied = weight.tied != kNoValue && settings_.assumed.tied_head;
+      if (is_tied) AddTie(weight);
+      transposed_.emplace(weight.value, std::move(weight));
+    }
+  }
+
+  void AddTie(const FoldedWeight& weight) {
+    roles_.ties.emplace_back(weight.value, weight.tied);
+    roles_.assumptions.push_back(fmt::format(
+        "{} is taken to be {}, tied: {} less are parameters (--assume tied-head=no, if it is not)",
+        weight.name, NameOf(weight.tied),
+        FormatBytes(BytesOf({ParameterType(settings_.precision),
+                             shapes_.types[Index(weight.value)].tensor.dims}))));
   }
 
   // ": 1.2 GiB more are kept for backward", their results; nothing is in eval.
@@ -186,6 +208,7 @@ class RoleFinder {
     if (const auto slot = slots_.find(initializer.value); slot != slots_.end()) {
       return slot->second;
     }
+    if (IsTied(initializer.value)) return Role::kConstant;
     // Exporters name what belongs to a module by its path, "encoder.scale"; numbers that
     // they fold have names of their own, "val_12", "/Constant_output_0".
     const bool in_module = name.find('.') != std::string_view::npos && name[0] != '/';
@@ -196,19 +219,27 @@ class RoleFinder {
     return in_module && device_reads_.contains(initializer.value) ? Role::kBuffer : Role::kConstant;
   }
 
+  bool IsTied(ValueId value) const {
+    return std::ranges::any_of(roles_.ties, [&](const auto& tie) { return tie.first == value; });
+  }
+
   void AddInitializer(size_t index) {
     const Initializer& initializer = graph_.initializers[index];
     const Role role = RoleOf(initializer);
     roles_.of_initializer[index] = role;
     if (role == Role::kConstant) return;
     const std::string name = ModuleName(initializer);
+    TensorType type = initializer.type;
+    if (transposed_.contains(initializer.value)) std::swap(type.dims[0], type.dims[1]);
     tensors_.push_back({RankOf(name, initializer.value, static_cast<int64_t>(index)),
                         role,
-                        {name, initializer.value, initializer.type}});
+                        {name, initializer.value, std::move(type)}});
   }
 
   // Its name in the module: the file's, but for weights that the exporter computed anew.
   std::string ModuleName(const Initializer& initializer) const {
+    const auto transposed = transposed_.find(initializer.value);
+    if (transposed != transposed_.end()) return transposed->second.name;
     const auto module = modules_.find(initializer.value);
     const std::string_view name = NameOf(initializer.value);
     if (module == modules_.end() || name.find('.') != std::string_view::npos) {
@@ -223,9 +254,41 @@ class RoleFinder {
     const auto entry = signature_.find(name);
     if (entry != signature_.end()) return static_cast<int64_t>(entry->second) * kPlaces;
     if (!signature_.empty()) return kLast;
+    const auto transposed = transposed_.find(value);
+    const bool is_moved = transposed != transposed_.end() && roles_.folded.empty();
+    if (is_moved) return RankBefore(transposed->second.before);
     if (roles_.folded.empty()) return index * kPlaces;
     const auto use = first_use_.find(value);
     return use == first_use_.end() ? kLast : use->second;
+  }
+
+  // Buffers that state_dict leaves out (position ids) are constants to TorchScript's exporter;
+  // so are the numbers and sizes that code spells, which are fewer.
+  void AddConstantBuffers() {
+    constexpr int64_t kMostSpelled = 16;
+    if (!signature_.empty()) return;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (node.op_type != "Constant" || !node.domain.empty() || !HasResult(node)) continue;
+      const ValueId value = node.outputs[0];
+      const TensorType& type = shapes_.types[Index(value)].tensor;
+      const auto use = first_use_.find(value);
+      if (Numel(type.dims) <= kMostSpelled || use == first_use_.end()) continue;
+      const auto reader = static_cast<NodeId>(use->second / kPlaces);
+      const std::string module = ModulePath(ScopeOf(graph_, reader));
+      AddConstantBuffer(value, module, type);
+    }
+  }
+
+  void AddConstantBuffer(ValueId value, const std::string& module, const TensorType& type) {
+    const std::string number = fmt::format("buffer_{}", constant_buffers_++);
+    const std::string name = module.empty() ? number : module + "." + number;
+    tensors_.push_back({kLast, Role::kBuffer, {name, value, type}});
+  }
+
+  int64_t RankBefore(ValueId value) const {
+    const int32_t index = value == kNoValue ? -1 : graph_.values[Index(value)].initializer;
+    return index < 0 ? kLast : index * kPlaces - 1;
   }
 
   // num_batches_tracked of each batch norm (torch.nn.BatchNorm2d): exporters leave it out
@@ -282,6 +345,8 @@ class RoleFinder {
   std::unordered_map<ValueId, Role> slots_;
   std::unordered_map<ValueId, int64_t> first_use_;
   std::unordered_map<ValueId, std::string> modules_;  // of convolutions with folded norms
+  std::unordered_map<ValueId, FoldedWeight> transposed_;
+  int constant_buffers_ = 0;
   std::unordered_set<ValueId> device_reads_;
 };
 

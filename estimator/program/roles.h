@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/error.h"
@@ -35,8 +36,9 @@ struct Roles {
   std::vector<Role> of_initializer;      // by index into Graph::initializers
   std::vector<ModuleTensor> parameters;  // tied ones once, in the optimizer's order
   std::vector<ModuleTensor> buffers;
-  std::vector<FoldedBatchNorm> folded;  // put back
-  std::vector<Rewritten> rewrites;      // what their inner nodes alone read is in no module
+  std::vector<FoldedBatchNorm> folded;            // put back
+  std::vector<std::pair<ValueId, ValueId>> ties;  // a copy, and the tensor that it is
+  std::vector<Rewritten> rewrites;  // what their inner nodes alone read is in no module
   std::vector<std::string> assumptions;
   std::vector<std::string> notes;  // for -v
   Warnings warnings;

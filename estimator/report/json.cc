@@ -43,6 +43,7 @@ void PutReading(Json& object, const TrainingSettings& settings) {
   Json assumed = Json::array();
   if (settings.assumed.conv_bias) assumed.push_back("conv-bias");
   if (settings.assumed.in_place_dropout) assumed.push_back("in-place-dropout");
+  if (!settings.assumed.tied_head) assumed.push_back("tied-head=no");
   if (!assumed.empty()) object["assume"] = assumed;
 }
 

@@ -47,6 +47,7 @@ void AddReading(const TrainingSettings& settings, Items& items) {
   AddAll("out-of-place", settings.out_of_place, items);
   if (settings.assumed.conv_bias) items.emplace_back("assume conv-bias=yes");
   if (settings.assumed.in_place_dropout) items.emplace_back("assume in-place-dropout=yes");
+  if (!settings.assumed.tied_head) items.emplace_back("assume tied-head=no");
 }
 
 }  // namespace

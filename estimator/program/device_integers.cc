@@ -1,0 +1,96 @@
+#include "estimator/program/device_integers.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <string_view>
+
+#include "estimator/base/index.h"
+
+namespace onnxfit {
+namespace {
+
+// How many inputs are tensors; those behind them are sizes, axes, positions.
+struct TensorInputs {
+  std::string_view op_type;
+  size_t count;
+};
+
+constexpr TensorInputs kTensorInputs[] = {
+    {"Slice", 1},   {"Reshape", 1}, {"Expand", 1},    {"Unsqueeze", 1},
+    {"Squeeze", 1}, {"Range", 0},   {"Constant", 0},  {"Tile", 1},
+    {"Trilu", 1},   {"CumSum", 1},  {"ReduceSum", 1},
+};
+
+size_t TensorInputsOf(const Node& node) {
+  const auto* const row = std::find_if(
+      std::begin(kTensorInputs), std::end(kTensorInputs),
+      [&](const TensorInputs& candidate) { return candidate.op_type == node.op_type; });
+  const size_t count = row == std::end(kTensorInputs) ? node.inputs.size() : row->count;
+  return std::min(count, node.inputs.size());
+}
+
+class Finder {
+ public:
+  Finder(const Graph& graph, const Shapes& shapes, const Roles& roles)
+      : graph_(graph),
+        shapes_(shapes),
+        from_device_(graph.values.size()),
+        runs_(graph.nodes.size()) {
+    for (const ModuleTensor& buffer : roles.buffers) {
+      if (buffer.value != kNoValue) from_device_[Index(buffer.value)] = true;
+    }
+    for (const Node& node : graph.nodes) FollowDown(node);
+  }
+
+  std::vector<bool> Find() {
+    for (const Node& node : graph_.nodes) {
+      const bool gathers = node.op_type == "Gather" && node.inputs.size() == 2;
+      if (gathers && IsFloat(TypeOf(node.inputs[0]).dtype)) needed_.push_back(node.inputs[1]);
+    }
+    while (!needed_.empty()) {
+      const ValueId value = needed_.back();
+      needed_.pop_back();
+      FollowUp(value);
+    }
+    return std::move(runs_);
+  }
+
+ private:
+  const TensorType& TypeOf(ValueId value) const { return shapes_.types[Index(value)].tensor; }
+
+  bool IsFromDevice(ValueId value) const { return value != kNoValue && from_device_[Index(value)]; }
+
+  // A size that is taken of a tensor (full_like) makes another one there.
+  void FollowDown(const Node& node) {
+    bool comes = node.op_type == "Range";
+    for (size_t i = 0; i < TensorInputsOf(node); ++i) comes |= IsFromDevice(node.inputs[i]);
+    for (const ValueId output : node.outputs) {
+      if (output != kNoValue && comes) from_device_[Index(output)] = true;
+    }
+  }
+
+  void FollowUp(ValueId value) {
+    if (!IsFromDevice(value)) return;
+    const NodeId producer = graph_.values[Index(value)].producer;
+    if (producer == kNoNode || runs_[Index(producer)]) return;
+    const Node& node = graph_.nodes[Index(producer)];
+    if (node.op_type == "Shape" || node.op_type == "Constant") return;
+    runs_[Index(producer)] = true;
+    for (size_t i = 0; i < TensorInputsOf(node); ++i) needed_.push_back(node.inputs[i]);
+  }
+
+  const Graph& graph_;
+  const Shapes& shapes_;
+  std::vector<bool> from_device_;  // by value
+  std::vector<bool> runs_;         // by node
+  std::vector<ValueId> needed_;
+};
+
+}  // namespace
+
+std::vector<bool> FindDeviceIntegers(const Graph& graph, const Shapes& shapes, const Roles& roles) {
+  return Finder(graph, shapes, roles).Find();
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,55 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+std::string Lowered(const std::string& body) {
+  const Built built = Build(R"(net (int64[B, 24] ids) => (float[B, 24, 4] y)
+      < float[32, 4] "m.wpe.weight" = ["location": "none"],
+        float[32, 4] "m.wte.weight" = ["location": "none"] > {
+      zero = Constant <value = int64 {0}> () one = Constant <value = int64 {1}> ()
+      e = Gather ("m.wte.weight", ids) s = Shape <start = 1, end = 2> (ids)
+      n = Squeeze (s) )" + body +
+                                " y = Add (e, p) }",
+                            {.mode = Mode::kEval}, {.batch = 2});
+  std::string text;
+  for (const ModuleTensor& buffer : built.roles.buffers) text += buffer.name + " ";
+  return text + ToString(built.program);
+}
+
+constexpr char kTokens[] = "\n%e = embedding(%m.wte.weight, %ids)  # Gather #2\n";
+constexpr char kSum[] = "%y = add(%e, %p)  # Add #";
+
+TEST_CASE("position ids are made on the device, sizes are not") {
+  CHECK(Lowered("r = Range (zero, n, one) [p] p = Gather (\"m.wpe.weight\", r)")
+            .starts_with(std::string(kTokens) +
+                         "%r = constant()  # Range #5\n"
+                         "%p = embedding(%m.wpe.weight, %r)  # p\n" +
+                         kSum));
+  CHECK(Lowered("r = Range (zero, n, one) t = Add (r, one) u = Unsqueeze (t, zero) "
+                "[p] p = Gather (\"m.wpe.weight\", u)")
+            .starts_with(std::string(kTokens) +
+                         "%r = constant()  # Range #5\n%t = add.Scalar(%r)  # Add #6\n"
+                         "%u = view(%t)  # Unsqueeze #7\n"
+                         "%p = embedding(%m.wpe.weight, %u)  # p\n" +
+                         kSum));
+}
+
+TEST_CASE("position ids that are a buffer are a constant to TorchScript's exporter") {
+  const std::string ids = "{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25}";
+  CHECK(Lowered("b = Constant <value = int64[1, 26] " + ids +
+                "> () s0 = Constant <value = int64[1] {0}> () "
+                "ax = Constant <value = int64[1] {1}> () [\"/m/Slice\"] c = Slice (b, s0, s, ax) "
+                "[p] p = Gather (\"m.wpe.weight\", c)")
+            .starts_with("m.buffer_0 " + std::string(kTokens) +
+                         "%c = slice(%m.buffer_0)  # /m/Slice\n"
+                         "%p = embedding(%m.wpe.weight, %c)  # p\n" +
+                         kSum));
+}
+
+}  // namespace
+}  // namespace onnxfit

@@ -1,0 +1,101 @@
+#include "estimator/program/folded_weights.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+std::string ParametersOf(const Built& built) {
+  std::string text;
+  for (const ModuleTensor& tensor : built.roles.parameters) text += tensor.name + " ";
+  return text;
+}
+
+constexpr char kAbsent[] = R"(= ["location": "none"])";
+
+std::string Weights(const std::string& declarations) {
+  std::string text = declarations;
+  for (size_t at = text.find(';'); at != std::string::npos; at = text.find(';', at)) {
+    text.replace(at, 1, std::string(kAbsent) + ",");
+  }
+  return text + " float[1] unused = {1}";
+}
+
+TEST_CASE("a weight that lost its name stands where the module has it") {
+  struct Row {
+    std::string name;
+    std::string weights;
+    const char* body;
+    const char* parameters;
+  };
+  const Row rows[] = {
+      {"in front of its bias",
+       R"(float[4] "m.fc.bias"; float[4] "m.out.bias"; float[4, 4] "onnx::MatMul_9"; )",
+       R"(["/m/fc/MatMul"] h = MatMul (x, "onnx::MatMul_9") ["/m/fc/Add"] g = Add ("m.fc.bias", h)
+          ["/m/out/Add"] y = Add (g, "m.out.bias"))",
+       "m.fc.weight m.fc.bias m.out.bias "},
+      {"MultiheadAttention's is called otherwise",
+       R"(float[4] "m.attn.in_proj_bias"; float[4, 4] "onnx::MatMul_9"; )",
+       R"(["/m/attn/MatMul"] h = MatMul (x, "onnx::MatMul_9")
+          ["/m/attn/Add"] y = Add ("m.attn.in_proj_bias", h))",
+       "m.attn.in_proj_weight m.attn.in_proj_bias "},
+      {"in front of a norm that transformers lists last",
+       R"(float[4] "m.layers.0.input_layernorm.weight"; float[4] "m.norm.weight";
+          float[4, 4] "onnx::MatMul_9"; )",
+       R"(["/m/layers.0/input_layernorm/Mul"] n = Mul (x, "m.layers.0.input_layernorm.weight")
+          ["/m/layers.0/mlp/up/MatMul"] h = MatMul (n, "onnx::MatMul_9")
+          ["/m/norm/Mul"] y = Mul (h, "m.norm.weight"))",
+       "m.layers.0.mlp.up.weight m.layers.0.input_layernorm.weight m.norm.weight "},
+      {"in front of what is used later",
+       R"(float[4] "m.h.0.ln_1.weight"; float[4] "m.h.0.ln_2.weight"; float[4, 4] "onnx::MatMul_9"; )",
+       R"(["/m/h.0/ln_1/Mul"] n = Mul (x, "m.h.0.ln_1.weight")
+          ["/m/h.0/attn/c/MatMul"] h = MatMul (n, "onnx::MatMul_9")
+          ["/m/h.0/ln_2/Mul"] y = Mul (h, "m.h.0.ln_2.weight"))",
+       "m.h.0.ln_1.weight m.h.0.attn.c.weight m.h.0.ln_2.weight "},
+      {"the head behind all",
+       R"(float[4] "m.layers.0.input_layernorm.weight"; float[4, 4] "onnx::MatMul_9"; )",
+       R"(["/m/layers.0/input_layernorm/Mul"] n = Mul (x, "m.layers.0.input_layernorm.weight")
+          ["/m/head/MatMul"] y = MatMul (n, "onnx::MatMul_9"))",
+       "m.layers.0.input_layernorm.weight m.head.weight "},
+      {"one that is read twice keeps its name", R"(float[4] "m.fc.bias"; float[4, 4] w; )",
+       R"(["/m/fc/MatMul"] h = MatMul (x, w) ["/m/fc/MatMul_1"] g = MatMul (h, w)
+          ["/m/fc/Add"] y = Add (g, "m.fc.bias"))",
+       "m.fc.bias w "},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const Built built = Build("net (float[2, 3, 4] x) => (float[2, 3, 4] y) < " +
+                                  Weights(row.weights) + " > {" + row.body + "}",
+                              {});
+    CHECK(ParametersOf(built) == row.parameters);
+  }
+}
+
+TEST_CASE("a weight has its shape in the module, and a head may be an embedding's copy") {
+  const auto built = [](const Assumed& assumed) {
+    return Build("net (int64[2, 3] ids) => (float[2, 3, 10] y) < " +
+                     Weights(R"(float[10, 4] "m.embed.weight"; float[4, 10] "onnx::MatMul_9"; )") +
+                     R"( > { ["/m/embed/Gather"] e = Gather ("m.embed.weight", ids)
+                             ["/m/head/MatMul"] y = MatMul (e, "onnx::MatMul_9") })",
+                 {.assumed = assumed});
+  };
+  const Built tied = built({});
+  CHECK(ParametersOf(tied) == "m.embed.weight ");
+  CHECK(ToString(tied.program).find("mm(%/m/embed/Gather_output_0") == std::string::npos);
+  CHECK(ToString(tied.program).find("%y = mm(%e, %m.embed.weight)") != std::string::npos);
+  REQUIRE(tied.roles.assumptions.size() == 1);
+  CHECK(tied.roles.assumptions[0] ==
+        "m.head.weight is taken to be m.embed.weight, tied: 160 B less are parameters (--assume "
+        "tied-head=no, if it is not)");
+  const Built apart = built({.tied_head = false});
+  CHECK(ParametersOf(apart) == "m.embed.weight m.head.weight ");
+  CHECK(apart.roles.parameters[1].type.dims == Dims{10, 4});
+  CHECK(apart.roles.assumptions.empty());
+}
+
+}  // namespace
+}  // namespace onnxfit
