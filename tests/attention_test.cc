@@ -142,5 +142,24 @@ TEST_CASE("what a mask means") {
   }
 }
 
+TEST_CASE("MultiheadAttention copies its projection before it takes q, k and v apart") {
+  const auto program = [](const char* reader) {
+    return ToString(Build(R"(net (float[5, 2, 12] p) => (float[5, 2, 4] y) {
+        shape = Constant <value = int64[4] {5, 2, 3, 4}> ()
+        first = Constant <value = int64[1] {0}> () last = Constant <value = int64[1] {-2}> ()
+        i0 = Constant <value = int64 {0}> () i1 = Constant <value = int64 {1}> ()
+        [r] r = Reshape (p, shape) [u] u = Unsqueeze (r, first)
+        [t] t = Transpose <perm = [3, 1, 2, 0, 4]> (u) [s] s = Squeeze (t, last)
+        [q] q = Gather <axis = 0> (s, i0) )" +
+                              std::string(reader) + " [y] y = Add (q, k) }",
+                          {.mode = Mode::kEval})
+                        .program);
+  };
+  CHECK(program("[k] k = Gather <axis = 0> (s, i1)")
+            .find("%s.view = view(%t)  # s\n%s = contiguous(%s.view)  # s\n") != std::string::npos);
+  CHECK(program("[k] k = ReduceSum <keepdims = 0> (s, first)").find("contiguous") ==
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace onnxfit

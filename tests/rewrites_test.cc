@@ -33,6 +33,12 @@ TEST_CASE("what exporters write as several nodes is one call") {
        "[m] m = Mul (x, a) [y] y = Mul (m, h)",
        "\n%d = mul.Scalar(%x)  # d\n%e = erf(%d)  # e\n%a = add.Scalar(%e)  # a\n"
        "%m = mul(%x, %a)  # m\n%y = mul.Scalar(%m)  # y\n"},
+      {"gelu with tanh",
+       "h = Constant <value = float {0.5}> () o = Constant <value = float {1.0}> () "
+       "b = Constant <value = float {0.7978846}> () k = Constant <value = float {0.044715}> () "
+       "s = Mul (x, x) c = Mul (x, s) kc = Mul (k, c) a = Add (x, kc) i = Mul (b, a) t = Tanh (i) "
+       "g = Add (o, t) m = Mul (x, g) [y] y = Mul (h, m)",
+       "\n%y = gelu(%x)  # y\n"},
       {"silu", "[s] a = Sigmoid (x) [m] y = Mul (x, a)", "\n%y = silu(%x)  # m\n"},
       {"silu, other way round", "[s] a = Sigmoid (x) [m] y = Mul (a, x)", "\n%y = silu(%x)  # m\n"},
       {"hardswish", "[s] a = HardSigmoid <alpha = 0.16666667> (x) [m] y = Mul (x, a)",
@@ -72,6 +78,16 @@ TEST_CASE("noise times a tensor is dropout in place, or stochastic depth; in eva
     CHECK(Noisy("2, 8", cast, Mode::kEval) == kEval);
     CHECK(Noisy("2, 1", cast, Mode::kEval) == kEval);
   }
+}
+
+TEST_CASE("what transformers calls gelu_new is written by hand, and stays so") {
+  CHECK(
+      ProgramText(
+          "h = Constant <value = float {0.5}> () o = Constant <value = float {1.0}> () "
+          "b = Constant <value = float {0.7978846}> () k = Constant <value = float {0.044715}> () "
+          "n = Constant <value = float {3.0}> () c = Pow (x, n) kc = Mul (c, k) a = Add (x, kc) "
+          "i = Mul (a, b) t = Tanh (i) g = Add (t, o) m = Mul (x, h) [y] y = Mul (m, g)")
+          .find("gelu") == std::string::npos);
 }
 
 TEST_CASE("a linear layer is a product and a sum") {

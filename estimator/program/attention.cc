@@ -169,7 +169,33 @@ Rewritten MakeCall(const Pattern& pattern, NodeId last, const Dims& scores, Part
   return call;
 }
 
+// proj[0], proj[1] and nothing else is read of `value`.
+bool IsTakenApart(const Pattern& pattern, ValueId value) {
+  const std::vector<NodeId>& readers = pattern.ReadersOf(value);
+  return readers.size() > 1 && std::ranges::all_of(readers, [&](NodeId reader) {
+           const Node& node = pattern.At(reader);
+           return node.op_type == "Gather" && node.inputs[0] == value &&
+                  IntAttribute(node, "axis", 0) == 0 && pattern.DimsOf(node.inputs[1]).empty();
+         });
+}
+
 }  // namespace
+
+std::optional<Rewritten> FindPackedProjection(const Pattern& pattern, NodeId last) {
+  const Node& squeeze = pattern.At(last);
+  const NodeId transpose = pattern.Inner(squeeze.inputs[0], "Transpose");
+  if (transpose == kNoNode || !IsTakenApart(pattern, squeeze.outputs[0])) return std::nullopt;
+  if (pattern.Inner(pattern.At(transpose).inputs[0], "Unsqueeze") == kNoNode) return std::nullopt;
+  const ValueId packed = squeeze.inputs[0];
+  return Rewritten{.aten = "contiguous",
+                   .inputs = {packed},
+                   .last = last,
+                   .nodes = {last},
+                   .before = {{.aten = "view",
+                               .inputs = {{.value = packed}},
+                               .type = pattern.TypeOf(squeeze.outputs[0]),
+                               .takes_place_of = 0}}};
+}
 
 std::optional<Rewritten> FindAttention(const Pattern& pattern, NodeId last) {
   Parts parts;

@@ -210,7 +210,12 @@ std::vector<NameId> Lowering::EmitHidden(const Rewritten& rewritten) {
       inputs.push_back(operand.hidden < 0 ? TensorOf(operand.value)
                                           : results[Index(operand.hidden)]);
     }
-    results.push_back(NewName(fmt::format("{}.{}", result, call.aten), WithPrecision(call.type)));
+    const TensorType type = call.as_written ? call.type : WithPrecision(call.type);
+    if (call.aten == "to" && program_.values[Index(inputs[0])].type == type) {
+      results.push_back(inputs[0]);
+      continue;
+    }
+    results.push_back(NewName(fmt::format("{}.{}", result, call.aten), type));
     Emit(call.aten, std::move(inputs), {results.back()}, call.ints);
   }
   return results;

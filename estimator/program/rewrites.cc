@@ -7,6 +7,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/attention.h"
 #include "estimator/program/exported_calls.h"
+#include "estimator/program/norms.h"
 #include "estimator/program/pattern.h"
 
 namespace onnxfit {
@@ -143,20 +144,67 @@ std::optional<Rewritten> FindGelu(const Pattern& pattern, NodeId halve) {
   return Rewritten{"gelu", {x}, halve, {divide, erf, add, gate, halve}};
 }
 
+// The operand of a commutative node beside the one that is known to be `number`, else
+// kNoValue.
+ValueId BesideNumber(const Pattern& pattern, NodeId node, double number) {
+  if (node == kNoNode) return kNoValue;
+  const std::vector<ValueId>& inputs = pattern.At(node).inputs;
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    if (std::abs(pattern.NumberOf(inputs[side]) - number) < 1e-5) return inputs[1 - side];
+  }
+  return kNoValue;
+}
+
+// x · (x · x), which Pow would be in code that is written by hand.
+std::vector<NodeId> CubeNodes(const Pattern& pattern, ValueId value, ValueId x) {
+  const NodeId cube = pattern.Inner(value, "Mul");
+  const size_t side = cube == kNoNode ? 2 : pattern.InnerSide(pattern.At(cube), "Mul");
+  if (side > 1 || pattern.At(cube).inputs[1 - side] != x) return {};
+  const NodeId square = pattern.Inner(pattern.At(cube).inputs[side], "Mul");
+  const bool squares = pattern.At(square).inputs == std::vector<ValueId>{x, x};
+  return squares ? std::vector<NodeId>{square, cube} : std::vector<NodeId>();
+}
+
+// torch.nn.GELU(approximate='tanh'): 0.5 · (x · (1 + tanh (√(2/π) · (x + 0.044715 · x³)))), as
+// TorchScript's exporter writes it.
+std::optional<Rewritten> FindGeluTanh(const Pattern& pattern, NodeId last) {
+  const NodeId gate = pattern.Inner(BesideNumber(pattern, last, 0.5), "Mul");
+  const size_t side = gate == kNoNode ? 2 : pattern.InnerSide(pattern.At(gate), "Add");
+  if (side > 1) return std::nullopt;
+  const ValueId x = pattern.At(gate).inputs[1 - side];
+  const NodeId add = pattern.Inner(pattern.At(gate).inputs[side], "Add");
+  const NodeId tanh = pattern.Inner(BesideNumber(pattern, add, 1), "Tanh");
+  const NodeId scale = tanh == kNoNode ? kNoNode : pattern.Inner(pattern.At(tanh).inputs[0], "Mul");
+  const NodeId sum = pattern.Inner(BesideNumber(pattern, scale, 0.7978846), "Add");
+  const size_t cubic = sum == kNoNode ? 2 : pattern.InnerSide(pattern.At(sum), "Mul");
+  if (cubic > 1 || pattern.At(sum).inputs[1 - cubic] != x) return std::nullopt;
+  const NodeId kappa = pattern.Inner(pattern.At(sum).inputs[cubic], "Mul");
+  std::vector<NodeId> nodes = CubeNodes(pattern, BesideNumber(pattern, kappa, 0.044715), x);
+  if (nodes.empty()) return std::nullopt;
+  nodes.insert(nodes.end(), {kappa, sum, scale, tanh, add, gate, last});
+  return Rewritten{"gelu", {x}, last, std::move(nodes)};
+}
+
 struct RewriteRow {
   std::string_view last;  // operator of the last node
   std::optional<Rewritten> (*find)(const Pattern&, NodeId last);
 };
 
 constexpr RewriteRow kRewrites[] = {
-    {"MatMul", FindAttention},    //
-    {"Mul", FindSilu},            //
-    {"Mul", FindHardSwish},       //
-    {"Mul", FindInPlaceDropout},  //
-    {"Div", FindBernoulli},       //
-    {"Mul", FindNoisy},           //
-    {"Mul", FindGelu},            //
-    {"Add", FindLinear},          //
+    {"MatMul", FindAttention},          //
+    {"Squeeze", FindPackedProjection},  //
+    {"Mul", FindSilu},                  //
+    {"Mul", FindHardSwish},             //
+    {"Mul", FindInPlaceDropout},        //
+    {"Div", FindBernoulli},             //
+    {"Mul", FindNoisy},                 //
+    {"Mul", FindGeluTanh},              //
+    {"Mul", FindRmsNorm},               //
+    {"Div", FindRsqrt},                 //
+    {"Reciprocal", FindRsqrt},          //
+    {"Add", FindLayerNorm},             //
+    {"Mul", FindGelu},                  //
+    {"Add", FindLinear},                //
     {"Add", FindGroupNorm},
 };
 

@@ -25,6 +25,7 @@ struct HiddenCall {
   TensorType type;  // of its result, as the file would have it
   std::vector<int64_t> ints = {};
   int takes_place_of = -1;  // the input of the rewritten call that its result is
+  bool as_written = false;  // in fp32 whatever the model's precision
 };
 
 // Nodes that become one call.
