@@ -107,6 +107,16 @@ TEST_CASE("a linear layer is a product and a sum") {
                           })",
                        {.mode = Mode::kEval})
                      .program) == "\n%y = linear(%x, %w, %b)  # a\n");
+  const auto product = [](const char* perm) {
+    return ToString(Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y)
+                             < float[8, 8] w = ["location": "none"] > {
+                               [t] t = Transpose <perm = )" +
+                              std::string(perm) + "> (w) [m] y = MatMul (x, t) }",
+                          {.mode = Mode::kEval})
+                        .program);
+  };
+  CHECK(product("[1, 0]") == "\n%y = linear(%x, %w)  # m\n");
+  CHECK(product("[0, 1]") == "\n%t = permute(%w; 0, 1)  # t\n%y = matmul(%x, %t)  # m\n");
   CHECK(program("[3, 4]") == "\n%m = matmul(%x, %w)  # m\n%y = add(%b, %m)  # a\n");
 }
 

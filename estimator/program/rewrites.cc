@@ -124,6 +124,18 @@ std::optional<Rewritten> FindLinear(const Pattern& pattern, NodeId add) {
   return linear;
 }
 
+// The same without a bias.
+std::optional<Rewritten> FindProduct(const Pattern& pattern, NodeId product) {
+  const std::vector<ValueId>& factors = pattern.At(product).inputs;
+  const NodeId transpose = pattern.Inner(factors[1], "Transpose");
+  if (transpose == kNoNode) return std::nullopt;
+  const ValueId weight = pattern.At(transpose).inputs[0];
+  const bool is_weight = pattern.IsStored(weight, 2) &&
+                         IntsAttribute(pattern.At(transpose), "perm") == std::vector<int64_t>{1, 0};
+  if (!is_weight) return std::nullopt;
+  return Rewritten{"mm", {factors[0], weight}, product, {transpose, product}};
+}
+
 // torch.nn.GELU: x * (erf(x / √2) + 1) * 0.5, as TorchScript's exporter writes it.
 std::optional<Rewritten> FindGelu(const Pattern& pattern, NodeId halve) {
   const Node& last = pattern.At(halve);
@@ -205,6 +217,7 @@ constexpr RewriteRow kRewrites[] = {
     {"Add", FindLayerNorm},             //
     {"Mul", FindGelu},                  //
     {"Add", FindLinear},                //
+    {"MatMul", FindProduct},            //
     {"Add", FindGroupNorm},
 };
 
