@@ -46,8 +46,8 @@ TEST_CASE("attention is known by the square root of its scale on both sides") {
       {"written by hand: scaled once", R"(
          [t] t = Transpose <perm = [0, 2, 3, 1]> (k)
          [s] s = MatMul (q, t) [d] d = Div (s, c) [w] w = Softmax (d) [sdpa] y = MatMul (w, v))",
-       "\n%t = permute(%k; 0, 2, 3, 1)  # t\n%s = bmm(%q, %t)  # s\n%d = mul.Scalar(%s)  # d\n"
-       "%w = softmax(%d)  # w\n%y = bmm(%w, %v)  # sdpa\n"},
+       "\n%t = permute(%k; 0, 2, 3, 1)  # t\n%s = matmul(%q, %t)  # s\n%d = mul.Scalar(%s)  # d\n"
+       "%w = softmax(%d)  # w\n%y = matmul(%w, %v)  # sdpa\n"},
       {"weights that are read elsewhere", kScores + std::string(R"(
          w = Softmax (s) [other] o = MatMul (w, v) [sdpa] y = MatMul (w, o))"),
        "mul.Scalar"},

@@ -86,7 +86,7 @@ TEST_CASE("a weight has its shape in the module, and a head may be an embedding'
   const Built tied = built({});
   CHECK(ParametersOf(tied) == "m.embed.weight ");
   CHECK(ToString(tied.program).find("mm(%/m/embed/Gather_output_0") == std::string::npos);
-  CHECK(ToString(tied.program).find("%y = mm(%e, %m.embed.weight)") != std::string::npos);
+  CHECK(ToString(tied.program).find("%y = linear(%e, %m.embed.weight)") != std::string::npos);
   REQUIRE(tied.roles.assumptions.size() == 1);
   CHECK(tied.roles.assumptions[0] ==
         "m.head.weight is taken to be m.embed.weight, tied: 160 B less are parameters (--assume "

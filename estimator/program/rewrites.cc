@@ -133,7 +133,7 @@ std::optional<Rewritten> FindProduct(const Pattern& pattern, NodeId product) {
   const bool is_weight = pattern.IsStored(weight, 2) &&
                          IntsAttribute(pattern.At(transpose), "perm") == std::vector<int64_t>{1, 0};
   if (!is_weight) return std::nullopt;
-  return Rewritten{"mm", {factors[0], weight}, product, {transpose, product}};
+  return Rewritten{"linear", {factors[0], weight}, product, {transpose, product}};
 }
 
 // torch.nn.GELU: x * (erf(x / √2) + 1) * 0.5, as TorchScript's exporter writes it.
