@@ -61,14 +61,18 @@ TEST_CASE("a weight that lost its name stands where the module has it") {
        R"(["/m/layers.0/input_layernorm/Mul"] n = Mul (x, "m.layers.0.input_layernorm.weight")
           ["/m/head/MatMul"] y = MatMul (n, "onnx::MatMul_9"))",
        "m.layers.0.input_layernorm.weight m.head.weight "},
-      {"one that is read twice keeps its name", R"(float[4] "m.fc.bias"; float[4, 4] w; )",
-       R"(["/m/fc/MatMul"] h = MatMul (x, w) ["/m/fc/MatMul_1"] g = MatMul (h, w)
+      {"of a layer that is called twice", R"(float[4] "m.fc.bias"; float[4, 4] w; )",
+       R"(["/m/fc/MatMul"] h = MatMul (x, w) ["/m/fc_1/MatMul"] g = MatMul (h, w)
+          ["/m/fc/Add"] y = Add (g, "m.fc.bias"))",
+       "m.fc.weight m.fc.bias "},
+      {"one that is read elsewhere keeps its name", R"(float[4] "m.fc.bias"; float[4, 4] w; )",
+       R"(["/m/fc/MatMul"] h = MatMul (x, w) ["/m/fc/Mul"] g = Mul (h, w)
           ["/m/fc/Add"] y = Add (g, "m.fc.bias"))",
        "m.fc.bias w "},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
-    const Built built = Build("net (float[2, 3, 4] x) => (float[2, 3, 4] y) < " +
+    const Built built = Build("net (float[3, 4, 4] x) => (float[3, 4, 4] y) < " +
                                   Weights(row.weights) + " > {" + row.body + "}",
                               {});
     CHECK(ParametersOf(built) == row.parameters);
@@ -91,6 +95,13 @@ TEST_CASE("a weight has its shape in the module, and a head may be an embedding'
   CHECK(tied.roles.assumptions[0] ==
         "m.head.weight is taken to be m.embed.weight, tied: 160 B less are parameters (--assume "
         "tied-head=no, if it is not)");
+  CHECK(ParametersOf(Build("net (int64[2, 3] ids) => (float[2, 3, 10] y) < " +
+                               Weights(R"(float[10, 4] "m.embed.weight"; float[10] "m.head.bias"; )"
+                                       R"(float[4, 10] "onnx::MatMul_9"; )") +
+                               R"( > { ["/m/embed/Gather"] e = Gather ("m.embed.weight", ids)
+                                       ["/m/head/MatMul"] h = MatMul (e, "onnx::MatMul_9")
+                                       ["/m/head/Add"] y = Add (h, "m.head.bias") })",
+                           {})) == "m.embed.weight m.head.weight m.head.bias ");
   const Built apart = built({.tied_head = false});
   CHECK(ParametersOf(apart) == "m.embed.weight m.head.weight ");
   CHECK(apart.roles.parameters[1].type.dims == Dims{10, 4});

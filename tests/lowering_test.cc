@@ -35,6 +35,20 @@ TEST_CASE("a number is an argument of the call, and which side it is on matters"
   }
 }
 
+TEST_CASE("a number in front of a tensor fills it where a mask says so") {
+  const auto op = [](const char* choice) {
+    return Lowered(std::string("net (float[2, 8] x, bool[2, 8] m) => (float[2, 8] y) { "
+                               "c = Constant <value = float {2.0}> () y = Where (m, ") +
+                       choice + ") }",
+                   {.mode = Mode::kEval})
+        .calls.back()
+        .op;
+  };
+  CHECK(op("c, x") == "masked_fill");
+  CHECK(op("x, c") == "where");
+  CHECK(op("x, x") == "where");
+}
+
 TEST_CASE("a dropout with p = 0 is none, nor is any in eval") {
   const auto calls = [](const std::string& ratio, Mode mode) {
     return Lowered(

@@ -217,7 +217,8 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "--dropout", "1.5"}, "--dropout: expected auto or a probability below 1, found '1.5'"},
       {{"m", "--dropout", "x"}, "--dropout: expected auto or a probability below 1, found 'x'"},
       {{"m", "--assume", "bias=yes"},
-       "--assume: expected conv-bias=yes, in-place-dropout=yes, tied-head=yes, or the same with no, "
+       "--assume: expected conv-bias=yes, in-place-dropout=yes, tied-head=yes, or the same with "
+       "no, "
        "found 'bias=yes'"},
       {{"m", "--in-place", "maybe"}, "--in-place: expected auto or never, found 'maybe'"},
       {{"m", "--zero-grad", "none"},

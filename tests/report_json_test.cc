@@ -169,8 +169,7 @@ TEST_CASE("how the file was read is there where it is not the default") {
   estimate.settings.put_dropout_back = false;
   estimate.settings.in_place = InPlaceUse::kNever;
   estimate.settings.out_of_place = {"*/Add"};
-  estimate.settings.assumed = {
-      .conv_bias = true, .in_place_dropout = true, .tied_head = false};
+  estimate.settings.assumed = {.conv_bias = true, .in_place_dropout = true, .tied_head = false};
   CHECK(Report(estimate).find(R"(
     "loss_output": "aux",
     "batch_norm": "keep",

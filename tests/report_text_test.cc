@@ -136,12 +136,10 @@ TEST_CASE("how the file was read stands there, too") {
   estimate.settings.batch_norm = BatchNormUse::kKeep;
   estimate.settings.put_dropout_back = false;
   estimate.settings.in_place = InPlaceUse::kNever;
-  estimate.settings.assumed = {
-      .conv_bias = true, .in_place_dropout = true, .tied_head = false};
+  estimate.settings.assumed = {.conv_bias = true, .in_place_dropout = true, .tied_head = false};
   const std::vector<std::string> lines = Lines(ToText(estimate, {}));
   CHECK(lines[1] == "with loss mse, loss-output aux, dropout 0, batch-norm keep, in-place never,");
-  CHECK(lines[2] ==
-        "     assume conv-bias=yes, assume in-place-dropout=yes, assume tied-head=no");
+  CHECK(lines[2] == "     assume conv-bias=yes, assume in-place-dropout=yes, assume tied-head=no");
 }
 
 TEST_CASE("ASCII, colours and fewer rows") {

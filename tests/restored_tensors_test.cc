@@ -38,6 +38,20 @@ std::string Call(const std::string& target, const std::string& arguments,
   return FxText(name, target, arguments);
 }
 
+TEST_CASE("weights that were computed twice of one parameter are one") {
+  const auto restored = [](const std::string& name) {
+    return Restored("n (float[2, 2] x) => (float[2, 2] y) < float[2, 2] \"" + name +
+                        R"(" = ["location": "none"] > {
+                          b = Identity (")" +
+                        name + R"(") h = Mul (x, ")" + name + R"(") y = Mul (h, b) })",
+                    "", {});
+  };
+  CHECK(restored("onnx::MatMul_9") ==
+        "onnx::MatMul_9float32[2, 2] | onnx::MatMul_9 | x onnx::MatMul_9 | h onnx::MatMul_9 ");
+  CHECK(restored("onnx::Mul_9") ==
+        "onnx::Mul_9float32[2, 2] bfloat32[2, 2] | onnx::Mul_9 | x onnx::Mul_9 | h b ");
+}
+
 TEST_CASE("tensors that torch.export merged or dropped are put back") {
   struct Row {
     const char* name;

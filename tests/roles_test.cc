@@ -52,6 +52,16 @@ TEST_CASE("what an initializer is to training") {
             y = Mul (x, "layer.scale")
           })",
        "parameters layer.scale buffers "},
+      {"what is only compared is a buffer, as is a tutorial's pe",
+       R"(net (float[N, 4] x) => (float[N, 4] y)
+          < float[4] "head.tril" = ["location": "none"], float[1, 4] "pos.pe" = ["location": "none"],
+            float[4] "fc.scale" = ["location": "none"], float zero = {0} > {
+            b = Equal ("head.tril", zero)
+            m = Where (b, zero, x)
+            p = Add (m, "pos.pe")
+            y = Mul (p, "fc.scale")
+          })",
+       "parameters fc.scale buffers head.tril pos.pe "},
       {"statistics of a batch norm are buffers, its count is put back",
        R"(net (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)
           < float[2] "bn.weight" = {1, 1}, float[2] "bn.bias" = {0, 0},

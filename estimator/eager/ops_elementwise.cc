@@ -95,6 +95,14 @@ constexpr OpRule kRules[] = {
      .gradients = {ReadsElementwise(In(0))}},
     {.name = "erf", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
     {.name = "abs", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
+    {.name = "sin", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
+    {.name = "cos", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
+    // And ceil, round, sign: the gradient is zeros.
+    {.name = "floor", .strides = AsOperands, .gradients = {ReadsElementwise({})}},
+    {.name = "tril", .gradients = {Reads({})}},
+    {.name = "cumsum", .autocast = AutocastPolicy::kFp32, .gradients = {Reads({})}},
+    // x, mask
+    {.name = "masked_fill", .strides = AsOperands, .gradients = {ReadsElementwise(In(1))}},
     {.name = "prelu",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},

@@ -76,6 +76,15 @@ ValueId Unscaled(const Pattern& pattern, ValueId value, Parts& parts) {
   return pattern.At(mul).inputs[0];
 }
 
+// What PyTorch's own transpose of `key` made, where the file still has it; else kNoValue.
+ValueId OwnTranspose(const Pattern& pattern, ValueId key, const std::vector<int64_t>& perm) {
+  for (const NodeId reader : pattern.ReadersOf(key)) {
+    const Node& node = pattern.At(reader);
+    if (node.op_type == "Transpose" && IntsAttribute(node, "perm") == perm) return node.outputs[0];
+  }
+  return kNoValue;
+}
+
 // kᵀ as TorchScript's exporter makes it: one Transpose, merged with k's own.
 bool FindTransposed(const Pattern& pattern, ValueId value, Parts& parts) {
   const NodeId transpose = pattern.Inner(value, "Transpose");
@@ -85,7 +94,13 @@ bool FindTransposed(const Pattern& pattern, ValueId value, Parts& parts) {
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
   parts.nodes.push_back(transpose);
   parts.key = pattern.At(transpose).inputs[0];
-  if (!std::ranges::is_sorted(perm)) parts.key_perm = std::move(perm);
+  if (std::ranges::is_sorted(perm)) return true;
+  const ValueId own = OwnTranspose(pattern, parts.key, perm);
+  if (own == kNoValue) {
+    parts.key_perm = std::move(perm);
+  } else {
+    parts.key = own;
+  }
   return true;
 }
 

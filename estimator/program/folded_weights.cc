@@ -4,6 +4,7 @@
 #include <cctype>
 #include <limits>
 #include <map>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -61,8 +62,8 @@ class Finder {
       if (module.empty()) continue;
       const std::string weight = WeightOf(module);
       if (values_.contains(weight)) continue;
-      found.push_back(
-          {initializer.value, weight, Anchor(module, product), TiedTo(initializer, product)});
+      found.push_back({initializer.value, weight, Anchor(module, product),
+                       TiedTo(initializer, product, module)});
     }
     return found;
   }
@@ -79,15 +80,20 @@ class Finder {
       if (IsNamed(NameOf(value))) values_.emplace(NameOf(value), value);
     }
     if (node.op_type == "MatMul" && node.inputs.size() == 2) products_.emplace(node.inputs[1], id);
+    if (node.op_type == "Add") added_.insert(node.inputs.begin(), node.inputs.end());
+    for (const ValueId value : node.outputs) {
+      if (value != kNoValue && graph_.values[Index(value)].is_output) ends_.insert(id);
+    }
     if (node.op_type == "Gather" && !node.inputs.empty()) gathered_.push_back(node.inputs[0]);
   }
 
-  // The only node that reads a nameless [k, n], as the second factor; else kNoNode.
+  // The first product with a nameless [k, n], which nothing else reads; else kNoNode.
   NodeId ProductWith(const Initializer& weight) const {
-    const auto product = products_.find(weight.value);
     const bool is_weight = IsFloat(weight.type.dtype) && weight.type.dims.size() == 2;
-    if (!is_weight || product == products_.end() || IsNamed(NameOf(weight.value))) return kNoNode;
-    return readers_.at(weight.value) == 1 ? product->second : kNoNode;
+    const size_t calls = products_.count(weight.value);
+    if (!is_weight || calls == 0 || IsNamed(NameOf(weight.value))) return kNoNode;
+    const bool is_read_elsewhere = calls != static_cast<size_t>(readers_.at(weight.value));
+    return is_read_elsewhere ? kNoNode : products_.lower_bound(weight.value)->second;
   }
 
   // torch.nn.MultiheadAttention calls its own otherwise.
@@ -132,9 +138,20 @@ class Finder {
     return use == first_use_.end() ? kNever : use->second;
   }
 
-  ValueId TiedTo(const Initializer& weight, NodeId product) const {
+  // The product is an output, or the sum that follows is; a layer with a bias of its own is
+  // not taken for one.
+  bool IsHead(NodeId product, const std::string& module) const {
+    if (values_.contains(module + ".bias")) return false;
     const ValueId result = graph_.nodes[Index(product)].outputs[0];
-    if (result == kNoValue || !graph_.values[Index(result)].is_output) return kNoValue;
+    const bool is_summed = added_.contains(result) && std::ranges::any_of(ends_, [&](NodeId end) {
+                             const std::vector<ValueId>& inputs = graph_.nodes[Index(end)].inputs;
+                             return std::ranges::find(inputs, result) != inputs.end();
+                           });
+    return ends_.contains(product) || is_summed;
+  }
+
+  ValueId TiedTo(const Initializer& weight, NodeId product, const std::string& module) const {
+    if (!IsHead(product, module)) return kNoValue;
     const Dims transposed = {weight.type.dims[1], weight.type.dims[0]};
     const auto table = std::ranges::find_if(gathered_, [&](ValueId value) {
       const int32_t stored = value == kNoValue ? -1 : graph_.values[Index(value)].initializer;
@@ -149,7 +166,9 @@ class Finder {
   std::map<std::string, ValueId, std::less<>> values_;
   std::unordered_map<ValueId, int> readers_;
   std::unordered_map<ValueId, NodeId> first_use_;
-  std::unordered_map<ValueId, NodeId> products_;  // by second factor
+  std::multimap<ValueId, NodeId> products_;  // by second factor
+  std::set<ValueId> added_;                  // operands of sums
+  std::set<NodeId> ends_;                    // nodes that make an output
   std::vector<ValueId> gathered_;
 };
 

@@ -22,7 +22,8 @@ struct FoldedWeight {
 // front of its bias; without one, in front of what its module holds beside it (the position
 // bias of T5's attention) and of a norm beside its module in a numbered layer, which
 // transformers lists last; else in front of what is used later.
-// A weight that makes an output, without bias, may be that of an embedding.
+// A weight that makes an output, or does so with a sum that is not of its module, may be that
+// of an embedding.
 // In the order of the file.  O(initializers² of nameless ones).
 std::vector<FoldedWeight> FindFoldedWeights(const Graph& graph);
 

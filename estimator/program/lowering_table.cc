@@ -42,6 +42,19 @@ void LowerBinary(Lowering& lowering, const Node& node, std::string_view aten) {
   lowering.Emit(scalar.empty() ? aten : scalar, {tensor}, {lowering.NewResult(node.outputs[0])});
 }
 
+// masked_fill is a choice between a number and a tensor, the number first; torch.where with a
+// number makes a tensor of it (torch/onnx, symbolic_opset9.py, pytorch v2.11.0).
+void LowerWhere(Lowering& lowering, const Node& node, std::string_view aten) {
+  const auto is_number = [&](ValueId value) {
+    return lowering.IsHost(value) && Numel(lowering.TypeOf(value).dims) <= 1;
+  };
+  const ValueId hidden = InputOf(node, 1);
+  if (!is_number(hidden) || is_number(InputOf(node, 2))) return LowerAll(lowering, node, aten);
+  const NameId x = lowering.TensorOf(InputOf(node, 2));
+  const NameId mask = lowering.TensorOf(InputOf(node, 0));
+  lowering.Emit("masked_fill", {x, mask}, {lowering.NewResult(node.outputs[0])});
+}
+
 void LowerIdentity(Lowering& lowering, const Node& node, std::string_view) {
   lowering.Alias(node.outputs[0], node.inputs[0]);
 }
@@ -218,7 +231,15 @@ constexpr LoweringRow kRows[] = {
     {"Reciprocal", "reciprocal", LowerUnary},
     {"Erf", "erf", LowerUnary},
     {"Abs", "abs", LowerUnary},
-    {"Where", "where", LowerAll},
+    {"Sin", "sin", LowerUnary},
+    {"Cos", "cos", LowerUnary},
+    {"Floor", "floor", LowerUnary},
+    {"Ceil", "floor", LowerUnary},
+    {"Round", "floor", LowerUnary},
+    {"Sign", "floor", LowerUnary},
+    {"Trilu", "tril", LowerUnary},
+    {"CumSum", "cumsum", LowerUnary},
+    {"Where", "where", LowerWhere},
     {"Cast", "to", LowerCast},
     {"CastLike", "to", LowerCast},
 

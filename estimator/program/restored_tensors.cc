@@ -14,6 +14,10 @@
 namespace onnxfit {
 namespace {
 
+// How TorchScript's exporter calls the transpose of a weight that it computed, of which no two
+// are equal by chance: "onnx::MatMul_123".
+constexpr std::string_view kFactor = "onnx::MatMul_";
+
 // An input of a node.
 struct Slot {
   NodeId node = kNoNode;
@@ -65,6 +69,7 @@ class Restorer {
 
   void Restore() {
     for (Node& node : graph_.nodes) SplitIdentity(node);
+    for (Node& node : graph_.nodes) ReadSources(node);
     for (const FxGroup& group : metadata_.groups) RestoreOperands(group);
     if (restored_ == 0) return;
     graph_.notes.push_back(
@@ -90,7 +95,19 @@ class Restorer {
     if (!IsFloat(source->type.dtype)) return;
     node.outputs[0] = kNoValue;
     graph_.values[Index(value)].producer = kNoNode;
-    Store(value, TensorType(source->type));
+    if (NameOf(node.inputs[0]).starts_with(kFactor)) {
+      sources_.emplace(value, node.inputs[0]);
+    } else {
+      Store(value, TensorType(source->type));
+    }
+  }
+
+  // What the exporter computed of a weight that is used twice, it computed twice.
+  void ReadSources(Node& node) {
+    for (ValueId& value : node.inputs) {
+      const auto source = sources_.find(value);
+      if (source != sources_.end()) value = source->second;
+    }
   }
 
   void Store(ValueId value, TensorType type) {
@@ -195,6 +212,7 @@ class Restorer {
   const ExporterMetadata& metadata_;
   std::unordered_map<std::string_view, const SignatureEntry*> entries_;  // by name
   std::unordered_map<std::string_view, ValueId> targets_;  // kNoValue: not in the file
+  std::unordered_map<ValueId, ValueId> sources_;           // of copies of nameless tensors
   size_t restored_ = 0;
 };
 

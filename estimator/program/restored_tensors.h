@@ -9,7 +9,8 @@ namespace onnxfit {
 // Gives every parameter and buffer that the file still names an initializer of its own, and
 // lets its node read that.  Exporters keep one of several tensors with equal values, and drop
 // biases of zeros, as every newly made model has them:
-//   TorchScript writes `b = Identity (a)`, `a` an initializer;
+//   TorchScript writes `b = Identity (a)`, `a` an initializer; where `a` is the transpose of
+//     a weight, both are that weight;
 //   torch.export names %p_b in the call that a node came from, and the node reads `a`, or
 //   nothing in the place of a bias.
 // What a call names and the exporter has computed anew (a transposed weight) gets the

@@ -13,6 +13,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
+#include "estimator/program/float_buffers.h"
 #include "estimator/program/folded_weights.h"
 #include "estimator/program/scopes.h"
 
@@ -68,7 +69,7 @@ class RoleFinder {
     roles_.of_initializer.assign(graph_.initializers.size(), Role::kConstant);
     FindFolded();
     IndexFile();
-    FindTransposed();
+    FindNameless();
     for (size_t i = 0; i < graph_.initializers.size(); ++i) AddInitializer(i);
     AddConstantBuffers();
     AddBatchCounters();
@@ -109,9 +110,10 @@ class RoleFinder {
                 "counted as in the file"});
   }
 
-  // Weights that lost their names; a copy of an embedding is none.
-  void FindTransposed() {
+  // Weights that lost their names, of which a copy of an embedding is none; buffers.
+  void FindNameless() {
     if (!signature_.empty()) return;
+    float_buffers_ = FindFloatBuffers(graph_);
     for (FoldedWeight& weight : FindFoldedWeights(graph_)) {
       const bool is_tied = weight.tied != kNoValue && settings_.assumed.tied_head;
       if (is_tied) AddTie(weight);
@@ -209,6 +211,7 @@ class RoleFinder {
       return slot->second;
     }
     if (IsTied(initializer.value)) return Role::kConstant;
+    if (float_buffers_.contains(initializer.value)) return Role::kBuffer;
     // Exporters name what belongs to a module by its path, "encoder.scale"; numbers that
     // they fold have names of their own, "val_12", "/Constant_output_0".
     const bool in_module = name.find('.') != std::string_view::npos && name[0] != '/';
@@ -275,8 +278,10 @@ class RoleFinder {
       const auto use = first_use_.find(value);
       if (Numel(type.dims) <= kMostSpelled || use == first_use_.end()) continue;
       const auto reader = static_cast<NodeId>(use->second / kPlaces);
-      const std::string module = ModulePath(ScopeOf(graph_, reader));
-      AddConstantBuffer(value, module, type);
+      std::vector<std::string> scope = ScopeOf(graph_, reader);
+      const Node& use_node = graph_.nodes[Index(reader)];
+      if (use_node.op_type == "Gather" && !scope.empty()) scope.pop_back();  // an argument
+      AddConstantBuffer(value, ModulePath(scope), type);
     }
   }
 
@@ -346,6 +351,7 @@ class RoleFinder {
   std::unordered_map<ValueId, int64_t> first_use_;
   std::unordered_map<ValueId, std::string> modules_;  // of convolutions with folded norms
   std::unordered_map<ValueId, FoldedWeight> transposed_;
+  std::unordered_set<ValueId> float_buffers_;
   int constant_buffers_ = 0;
   std::unordered_set<ValueId> device_reads_;
 };
