@@ -35,6 +35,8 @@ PEAKS = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
 AFTER = ["after_forward", "after_backward", "after_step"]
 KEY = ["model", "kind", "batch", "precision", "optimizer", "mode", "flags", "given"]
 COLUMNS = KEY + ["exact", "allocated", "reserved", "figures_off"]
+LOSES_NOTHING = {"train", "dynamo-raw"}  # exports in training mode
+FOR_INFERENCE = "for inference"  # all other kinds
 # What these files have lost and only their owner knows: the flags that say it.
 GIVEN = [
     ("mlp_", "", ["--in-place", "never"]),  # nn.ReLU(), which does not work in place
@@ -46,8 +48,15 @@ GIVEN = [
     ("unet", "script", ["--assume", "conv-bias=yes"]),
     ("vgg11_bn", "script", ["--assume", "conv-bias=yes"]),
     ("groupnorm_net", "", ["--in-place", "never"]),
+    ("gpt2", FOR_INFERENCE, ["--dropout", "0.1"]),
+    ("distilgpt2", FOR_INFERENCE, ["--dropout", "0.1"]),
+    ("bert_base", FOR_INFERENCE, ["--dropout", "0.1"]),
+    ("vit_b_16", FOR_INFERENCE, ["--dropout", "0"]),
+    ("t5_small", FOR_INFERENCE, ["--dropout", "0.1"]),
+    ("mt5_large", FOR_INFERENCE, ["--dropout", "0.1"]),
 ]
-LOSES_NOTHING = {"train", "dynamo-raw"}  # exports in training mode
+# Runs that make groups of their own.
+FAMILIES = {"truth_transformers.json.xz": "transformers, "}
 
 
 @functools.cache
@@ -57,15 +66,17 @@ def truths():
     runs = []
     for path in sorted((HERE / "data").glob("truth*.json.xz")):
         with lzma.open(path, "rt") as file:
-            runs += json.load(file)
-    return [{"flags": "", **run} for run in runs]
+            family = FAMILIES.get(path.name, "")
+            runs += [{"flags": "", "family": family, **run} for run in json.load(file)]
+    return runs
 
 
 def unpack_models(folder):
     """The exports, below `folder`.  Returns {(model, kind): path}."""
-    with tarfile.open(HERE / "data/models.tar.xz") as archive:
-        archive.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") \
-            else archive.extractall(folder)
+    for path in sorted((HERE / "data").glob("models*.tar.xz")):
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") \
+                else archive.extractall(folder)
     paths = {}
     for path in sorted(Path(folder).rglob("*.onnx")):
         model, kind = path.name.split(".")[:2]
@@ -74,7 +85,9 @@ def unpack_models(folder):
 
 
 def given_flags(model, kind):
-    return [flag for name, only, flags in GIVEN if model.startswith(name) and kind.startswith(only)
+    def is_of(only):
+        return kind not in LOSES_NOTHING if only == FOR_INFERENCE else kind.startswith(only)
+    return [flag for name, only, flags in GIVEN if model.startswith(name) and is_of(only)
             for flag in flags]
 
 
@@ -114,7 +127,7 @@ def measure(binary, path, kind, truth, flags):
     """One row: bytes by which the run's peaks are off, and how many figures are."""
     report = estimate(binary, path, truth, flags)
     row = {key: truth.get(key) for key in KEY}
-    row.update(kind=kind, given=0)
+    row.update(kind=kind, given=0, family=truth["family"])
     for ours, theirs in PEAKS.items():
         true = max(step["peak"][theirs] for step in truth["steps"])
         row[ours] = report["peak"][f"{ours}_bytes"] - true
@@ -175,10 +188,11 @@ def percentile(values, share):
 
 def group_of(row):
     if row["mode"] == "eval":
-        return "inference"
+        return row["family"] + "inference"
     if row["flags"]:
-        return "training, other flags"
-    return "training" if row["kind"] in LOSES_NOTHING else "training, export for inference"
+        return row["family"] + "training, other flags"
+    export = "training" if row["kind"] in LOSES_NOTHING else "training, export for inference"
+    return row["family"] + export
 
 
 def share_right(errors):
@@ -220,7 +234,7 @@ def committed_rows():
     rows = []
     for row in read_expected().values():
         truth = true[tuple(row[key] for key in KEY if key not in ("kind", "given"))]
-        row["given"] = int(row["given"])
+        row.update(given=int(row["given"]), family=truth["family"])
         for ours, theirs in PEAKS.items():
             row[ours] = int(row[ours])
             row[f"{ours}_true"] = max(step["peak"][theirs] for step in truth["steps"])
