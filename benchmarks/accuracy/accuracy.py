@@ -14,6 +14,7 @@ backward and step, and the optimizer's state; of an inference, the peaks alone.
 
 import argparse
 import csv
+import fnmatch
 import functools
 import json
 import lzma
@@ -39,7 +40,7 @@ LOSES_NOTHING = {"train", "dynamo-raw"}  # exports in training mode
 FOR_INFERENCE = "for inference"  # all other kinds
 # What these files have lost and only their owner knows: the flags that say it.
 GIVEN = [
-    ("mlp_", "", ["--in-place", "never"]),  # nn.ReLU(), which does not work in place
+    ("mlp_*", "", ["--in-place", "never"]),  # nn.ReLU(), which does not work in place
     ("efficientnet_b0", "", ["--assume", "in-place-dropout=yes"]),
     ("mnasnet1_0", "", ["--assume", "in-place-dropout=yes"]),
     ("mnasnet1_0", "script", ["--out-of-place", "*/Add"]),  # self.layers(input) + input
@@ -48,12 +49,12 @@ GIVEN = [
     ("unet", "script", ["--assume", "conv-bias=yes"]),
     ("vgg11_bn", "script", ["--assume", "conv-bias=yes"]),
     ("groupnorm_net", "", ["--in-place", "never"]),
-    ("gpt2", FOR_INFERENCE, ["--dropout", "0.1"]),
-    ("distilgpt2", FOR_INFERENCE, ["--dropout", "0.1"]),
-    ("bert_base", FOR_INFERENCE, ["--dropout", "0.1"]),
-    ("vit_b_16", FOR_INFERENCE, ["--dropout", "0"]),
-    ("t5_small", FOR_INFERENCE, ["--dropout", "0.1"]),
-    ("mt5_large", FOR_INFERENCE, ["--dropout", "0.1"]),
+    *[(name, FOR_INFERENCE, ["--dropout", "0.1"]) for name in [
+        "gpt2", "distilgpt2", "bert_base", "t5_*", "mt5_large", "albert", "bart", "deberta_v2",
+        "electra", "lesson_gpt", "nanogpt", "opt", "roberta", "torch_*"]],
+    *[(name, FOR_INFERENCE, ["--dropout", "0"]) for name in [
+        "vit_*", "clip_vision", "dense_moe", "gemma", "gpt_neox", "llama_gqa", "qwen3",
+        "unet_condition"]],
 ]
 # Runs that make groups of their own.
 FAMILIES = {"truth_transformers.json.xz": "transformers, "}
@@ -87,8 +88,8 @@ def unpack_models(folder):
 def given_flags(model, kind):
     def is_of(only):
         return kind not in LOSES_NOTHING if only == FOR_INFERENCE else kind.startswith(only)
-    return [flag for name, only, flags in GIVEN if model.startswith(name) and is_of(only)
-            for flag in flags]
+    return [flag for name, only, flags in GIVEN
+            if fnmatch.fnmatchcase(model, name) and is_of(only) for flag in flags]
 
 
 def estimate(binary, path, truth, flags):
@@ -137,9 +138,14 @@ def measure(binary, path, kind, truth, flags):
     return row
 
 
+def is_plain(run):
+    """The loop of README.md: no flags, or those that say which loss."""
+    return not run["flags"] or run["flags"].startswith("--loss")
+
+
 def is_run(model, kind, truth):
     """Exports for inference have lost names that --freeze asks for."""
-    return truth["model"] == model and (not truth["flags"] or kind in LOSES_NOTHING)
+    return truth["model"] == model and (is_plain(truth) or kind in LOSES_NOTHING)
 
 
 def matches(args, model, kind, truth):
@@ -189,7 +195,7 @@ def percentile(values, share):
 def group_of(row):
     if row["mode"] == "eval":
         return row["family"] + "inference"
-    if row["flags"]:
+    if not is_plain(row):
         return row["family"] + "training, other flags"
     export = "training" if row["kind"] in LOSES_NOTHING else "training, export for inference"
     return row["family"] + export
