@@ -14,6 +14,7 @@ backward and step, and the optimizer's state; of an inference, the peaks alone.
 
 import argparse
 import csv
+import fnmatch
 import functools
 import json
 import lzma
@@ -35,9 +36,11 @@ PEAKS = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
 AFTER = ["after_forward", "after_backward", "after_step"]
 KEY = ["model", "kind", "batch", "precision", "optimizer", "mode", "flags", "given"]
 COLUMNS = KEY + ["exact", "allocated", "reserved", "figures_off"]
+LOSES_NOTHING = {"train", "dynamo-raw"}  # exports in training mode
+FOR_INFERENCE = "for inference"  # all other kinds
 # What these files have lost and only their owner knows: the flags that say it.
 GIVEN = [
-    ("mlp_", "", ["--in-place", "never"]),  # nn.ReLU(), which does not work in place
+    ("mlp_*", "", ["--in-place", "never"]),  # nn.ReLU(), which does not work in place
     ("efficientnet_b0", "", ["--assume", "in-place-dropout=yes"]),
     ("mnasnet1_0", "", ["--assume", "in-place-dropout=yes"]),
     ("mnasnet1_0", "script", ["--out-of-place", "*/Add"]),  # self.layers(input) + input
@@ -46,8 +49,15 @@ GIVEN = [
     ("unet", "script", ["--assume", "conv-bias=yes"]),
     ("vgg11_bn", "script", ["--assume", "conv-bias=yes"]),
     ("groupnorm_net", "", ["--in-place", "never"]),
+    *[(name, FOR_INFERENCE, ["--dropout", "0.1"]) for name in [
+        "gpt2", "distilgpt2", "bert_base", "t5_*", "mt5_large", "albert", "bart", "deberta_v2",
+        "electra", "lesson_gpt", "nanogpt", "opt", "roberta", "torch_*"]],
+    *[(name, FOR_INFERENCE, ["--dropout", "0"]) for name in [
+        "vit_*", "clip_vision", "dense_moe", "gemma", "gpt_neox", "llama_gqa", "qwen3",
+        "unet_condition"]],
 ]
-LOSES_NOTHING = {"train", "dynamo-raw"}  # exports in training mode
+# Runs that make groups of their own.
+FAMILIES = {"truth_transformers.json.xz": "transformers, "}
 
 
 @functools.cache
@@ -57,15 +67,17 @@ def truths():
     runs = []
     for path in sorted((HERE / "data").glob("truth*.json.xz")):
         with lzma.open(path, "rt") as file:
-            runs += json.load(file)
-    return [{"flags": "", **run} for run in runs]
+            family = FAMILIES.get(path.name, "")
+            runs += [{"flags": "", "family": family, **run} for run in json.load(file)]
+    return runs
 
 
 def unpack_models(folder):
     """The exports, below `folder`.  Returns {(model, kind): path}."""
-    with tarfile.open(HERE / "data/models.tar.xz") as archive:
-        archive.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") \
-            else archive.extractall(folder)
+    for path in sorted((HERE / "data").glob("models*.tar.xz")):
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") \
+                else archive.extractall(folder)
     paths = {}
     for path in sorted(Path(folder).rglob("*.onnx")):
         model, kind = path.name.split(".")[:2]
@@ -74,8 +86,10 @@ def unpack_models(folder):
 
 
 def given_flags(model, kind):
-    return [flag for name, only, flags in GIVEN if model.startswith(name) and kind.startswith(only)
-            for flag in flags]
+    def is_of(only):
+        return kind not in LOSES_NOTHING if only == FOR_INFERENCE else kind.startswith(only)
+    return [flag for name, only, flags in GIVEN
+            if fnmatch.fnmatchcase(model, name) and is_of(only) for flag in flags]
 
 
 def estimate(binary, path, truth, flags):
@@ -114,7 +128,7 @@ def measure(binary, path, kind, truth, flags):
     """One row: bytes by which the run's peaks are off, and how many figures are."""
     report = estimate(binary, path, truth, flags)
     row = {key: truth.get(key) for key in KEY}
-    row.update(kind=kind, given=0)
+    row.update(kind=kind, given=0, family=truth["family"])
     for ours, theirs in PEAKS.items():
         true = max(step["peak"][theirs] for step in truth["steps"])
         row[ours] = report["peak"][f"{ours}_bytes"] - true
@@ -124,9 +138,14 @@ def measure(binary, path, kind, truth, flags):
     return row
 
 
+def is_plain(run):
+    """The loop of README.md: no flags, or those that say which loss."""
+    return not run["flags"] or run["flags"].startswith("--loss")
+
+
 def is_run(model, kind, truth):
     """Exports for inference have lost names that --freeze asks for."""
-    return truth["model"] == model and (not truth["flags"] or kind in LOSES_NOTHING)
+    return truth["model"] == model and (is_plain(truth) or kind in LOSES_NOTHING)
 
 
 def matches(args, model, kind, truth):
@@ -175,10 +194,11 @@ def percentile(values, share):
 
 def group_of(row):
     if row["mode"] == "eval":
-        return "inference"
-    if row["flags"]:
-        return "training, other flags"
-    return "training" if row["kind"] in LOSES_NOTHING else "training, export for inference"
+        return row["family"] + "inference"
+    if not is_plain(row):
+        return row["family"] + "training, other flags"
+    export = "training" if row["kind"] in LOSES_NOTHING else "training, export for inference"
+    return row["family"] + export
 
 
 def share_right(errors):
@@ -220,7 +240,7 @@ def committed_rows():
     rows = []
     for row in read_expected().values():
         truth = true[tuple(row[key] for key in KEY if key not in ("kind", "given"))]
-        row["given"] = int(row["given"])
+        row.update(given=int(row["given"]), family=truth["family"])
         for ours, theirs in PEAKS.items():
             row[ours] = int(row[ours])
             row[f"{ours}_true"] = max(step["peak"][theirs] for step in truth["steps"])

@@ -4,7 +4,7 @@
     events.py resnet18.train tests/data/resnet18.b8.fp32.adamw.events
     events.py --check                             # what tests/data holds, and altered
 
-MODEL is a file, or NAME.KIND of data/models.tar.xz.  RECORDING is one of
+MODEL is a file, or NAME.KIND of data/models*.tar.xz.  RECORDING is one of
   - torch.cuda.memory's own: [[action, size, address, [frame, …]], …] as JSON;
   - {"truth": {settings}, "events": [["+", bytes, address, "frames"], ["-", bytes, address], …]};
   - text: "+BYTES" asks, "-N BYTES" frees the N-th allocation (from 0), "s BYTES", "# …";

@@ -1,4 +1,4 @@
-"""Whether two builds predict the same events for every export of data/models.tar.xz.
+"""Whether two builds predict the same events for every export of data/models*.tar.xz.
 
     same_events.py build/release/benchmarks/print_trace build/tidy/benchmarks/print_trace
 
