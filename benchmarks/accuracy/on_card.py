@@ -188,17 +188,21 @@ def recording_name(run):
             f"{run.attention}.json.gz")
 
 
+def load_and_run(run, network, module, found):
+    module = module.to(WEIGHTS.get(run.precision, torch.float32)).to("cuda")
+    module.train(run.mode == "train")
+    found["after_model"] = torch.cuda.memory_allocated()
+    found["steps"] = steps_of(run, network, module, found)
+
+
 def measure(run, network, module, events):
     """The line of one run.  Starts CUDA."""
     torch.backends.cuda.enable_cudnn_sdp(run.attention == "default")
     found = {"first_tensor": first_tensor()}
     if events:
         recorder.start(stacks="python")
-    module = module.to(WEIGHTS.get(run.precision, torch.float32)).to("cuda")
-    module.train(run.mode == "train")
-    found["after_model"] = torch.cuda.memory_allocated()
     try:
-        found["steps"] = steps_of(run, network, module, found)
+        load_and_run(run, network, module, found)
     except torch.OutOfMemoryError as error:
         found["oom"] = str(error)
     found.update(smi=smi(), retries=torch.cuda.memory_stats().get("num_alloc_retries", 0))
@@ -322,6 +326,8 @@ def main():
     if not args.output:
         parser.error("expected a file to append to, such as card.jsonl")
     torch.set_num_threads(1)  # threads do not outlive a fork
+    # Nor does CUDA: nothing that is imported may start it by asking whether it is there.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     output = Output(Path(args.output))
     if ("card", None) not in output.done:
         output.add(require_card())
