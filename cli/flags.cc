@@ -118,7 +118,8 @@ std::vector<Flag> RunFlags() {
        }},
       {"--dropout", "", "P", kGroup, "puts lost dropout back; 0 for none", "auto", SetDropout},
       {"--assume", "", "WHAT=yes", kGroup,
-       "what a file has lost: conv-bias, in-place-dropout, tied-head; repeatable", "no", SetAssumed, true},
+       "what a file has lost: conv-bias, in-place-dropout, tied-head; repeatable", "no", SetAssumed,
+       true},
       {"--in-place", "", "I", kGroup,
        "activations and sums write over their input where legal, or never", "auto",
        [](const Typed& t, Options& o) {

@@ -86,6 +86,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"pow", In(0), In(0) | In(1)},
       {"pow", In(1), In(0) | In(1) | Out(0)},
       {"pow.Scalar", In(0), Out(0)},
+      {"pow.Tensor_Scalar", In(0), In(0)},
       {"prelu", In(0) | In(1), In(0) | In(1)},
       {"reciprocal", In(0), Out(0)},
       {"relu", In(0), Out(0)},

@@ -9,6 +9,8 @@
 namespace onnxfit {
 namespace {
 
+TensorType LikeInput(const CallTypes& call) { return call.in(0); }
+
 constexpr OpRule kRules[] = {
     // Sums keep nothing: the incoming gradient goes to both.
     {.name = "add",
@@ -35,6 +37,12 @@ constexpr OpRule kRules[] = {
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1) | Out(0))}},
+    // grad * (exponent * x ** (exponent - 1))
+    {.name = "pow.Tensor_Scalar",
+     .strides = AsOperands,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(In(0))},
+     .backward = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)}},
     {.name = "pow.Scalar",
      .strides = AsOperands,  // number ** x
      .autocast = AutocastPolicy::kFp32,
@@ -55,10 +63,12 @@ constexpr OpRule kRules[] = {
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(Out(0))}},
     {.name = "sqrt", .strides = AsOperands, .gradients = {ReadsElementwise(Out(0))}},
+    // -0.5 * grad * result ** 3
     {.name = "rsqrt",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
-     .gradients = {ReadsElementwise(Out(0))}},
+     .gradients = {ReadsElementwise(Out(0))},
+     .backward = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)}},
     {.name = "reciprocal",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,

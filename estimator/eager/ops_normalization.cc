@@ -1,6 +1,7 @@
 // Normalizations and softmax: what they keep for backward.  Sources: pytorch v2.6.0
 // derivatives.yaml; order of allocations from recorded events, torch 2.11.
 #include "estimator/eager/op_families.h"
+#include "estimator/eager/strides.h"
 
 namespace onnxfit {
 namespace {
@@ -41,6 +42,19 @@ TensorType PerSampleChannel(const CallTypes& call) {
   return {StatisticsType(x.dtype), {x.dims[0], x.dims[1]}};
 }
 
+TensorType InputCopy(const CallTypes& call) {
+  if (IsContiguous(call.in(0))) return {};
+  return call.in(0);
+}
+
+TensorType GradientCopy(const CallTypes& call) {
+  const StridedType& gradient = call.incoming_gradient();
+  if (IsContiguous(gradient)) return {};
+  return gradient;
+}
+
+TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
+
 // Whether cuDNN runs it, whose backward makes all three gradients.  Source: _select_batch_
 // norm_backend of aten/src/ATen/native/Normalization.cpp, pytorch v2.6.0; torch 2.11 events.
 bool RunsOnCudnn(const CallTypes& call) {
@@ -60,10 +74,14 @@ constexpr OpRule kRules[] = {
      .gradients = {kBackward, kBackward, kBackward},
      .makes_all_gradients = RunsOnCudnn,
      .aux = {{{"save_mean", PerChannel}, {"save_invstd", PerChannel}}}},
+    // What it saves is the input as it lies, not its contiguous copy.
     {.name = "layer_norm",
      .autocast = AutocastPolicy::kFp32,
      .gradients = {kBackward, kBackward, kBackward},
-     .aux = {{{"mean", PerRow}, {"rstd", PerRow}}}},
+     .aux = {{{"mean", PerRow}, {"rstd", PerRow}}},
+     .forward = {Scratch(InputCopy), MakeOut(0), MakeAux(0), MakeAux(1)},
+     .backward = {Scratch(InputCopy), MakeGrad(0), MakeGrad(1), MakeGrad(2),
+                  Scratch(GradientCopy)}},
     // aten/src/ATen/native/cuda/group_norm_kernel.cu, pytorch v2.6.0.
     {.name = "group_norm",
      .autocast = AutocastPolicy::kFp32,
@@ -76,7 +94,10 @@ constexpr OpRule kRules[] = {
                   ScratchWith(0, PerGroupInFp32), ScratchWith(0, PerSampleChannel)}},
     // With a fixed mean and variance nothing is computed, and nothing but the input kept.
     {.name = "batch_norm_inference", .gradients = {Reads(In(1)), Reads(In(0)), Reads({})}},
-    {.name = "softmax", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
+    {.name = "softmax",
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads(Out(0))},
+     .backward = {MakeGrad(0), Scratch(LikeOutput)}},
     {.name = "log_softmax", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
 };
 

@@ -12,6 +12,15 @@ void MakeContiguous(Dispatcher& dispatcher, const AtenCall& call) {
   dispatcher.MakeResult("clone", {input});
 }
 
+// Python's x[:, a:b] is x itself where that is all of it (torch/csrc/autograd/
+// python_variable_indexing.cpp, applySlicing).
+void TakeSliceApart(Dispatcher& dispatcher, const AtenCall& call) {
+  const NameId input = call.inputs[0];
+  const bool is_whole = dispatcher.TypeOf(input).dims == dispatcher.TypeOf(call.outputs[0]).dims;
+  if (is_whole && call.ints.empty()) return dispatcher.ReturnSame(input);
+  dispatcher.MakeResult("slice", {input}, call.ints);
+}
+
 constexpr OpRule kRules[] = {
     // Exporters write reshape as view: where strides forbid one, it copies.
     {.name = "view",
@@ -24,7 +33,10 @@ constexpr OpRule kRules[] = {
     {.name = "expand", .alias = Alias::kExpand, .gradients = {PassThrough()}},
     {.name = "select", .alias = Alias::kNarrow, .gradients = {Reads({})}},
     // The gradient of a part is a tensor of the whole, zero elsewhere.
-    {.name = "slice", .alias = Alias::kNarrow, .gradients = {Reads({})}},
+    {.name = "slice",
+     .take_apart = TakeSliceApart,
+     .alias = Alias::kNarrow,
+     .gradients = {Reads({})}},
     {.name = "split", .alias = Alias::kNarrow, .gradients = {Reads({})}},
     // Each part's gradient is a narrow view of the incoming one.
     {.name = "cat", .promotes = true, .variadic = true, .gradients = {ViewOfGradient()}},

@@ -141,6 +141,21 @@ void LowerSplit(Lowering& lowering, const Node& node, std::string_view aten) {
   lowering.Emit(aten, {input}, std::move(outputs));
 }
 
+// The axis and the step go along where the step is not 1; of several such axes the first.
+void LowerSlice(Lowering& lowering, const Node& node, std::string_view aten) {
+  const KnownTensor* axes = lowering.Known(InputOf(node, 3));
+  const KnownTensor* steps = lowering.Known(InputOf(node, 4));
+  std::vector<int64_t> axis_and_step;
+  for (size_t i = 0; steps != nullptr && i < steps->elements().size(); ++i) {
+    if (steps->elements()[i] == 1 || !axis_and_step.empty()) continue;
+    int64_t axis = axes == nullptr ? static_cast<int64_t>(i) : axes->elements()[i];
+    if (axis < 0) axis += static_cast<int64_t>(lowering.TypeOf(InputOf(node, 0)).dims.size());
+    axis_and_step = {axis, steps->elements()[i]};
+  }
+  const NameId input = lowering.TensorOf(InputOf(node, 0));
+  lowering.Emit(aten, {input}, {lowering.NewResult(node.outputs[0])}, std::move(axis_and_step));
+}
+
 // A list of parts: its items are what the SequenceAt nodes behind it take out.
 void LowerSplitToSequence(Lowering& lowering, const Node& node, std::string_view aten) {
   const NameId input = lowering.TensorOf(InputOf(node, 0));
@@ -169,7 +184,13 @@ void LowerGather(Lowering& lowering, const Node& node, std::string_view) {
   const ValueId indices = InputOf(node, 1);
   if (!lowering.IsParameter(data)) {
     const KnownTensor* known = lowering.Known(indices);
-    if (known != nullptr && known->dims.empty()) return LowerUnary(lowering, node, "slice");
+    if (known != nullptr && known->dims.empty()) {
+      const NameId input = lowering.TensorOf(data);
+      const auto rank = static_cast<int64_t>(lowering.TypeOf(data).dims.size());
+      const int64_t axis = IntAttribute(node, "axis", 0);
+      return lowering.Emit("select", {input}, {lowering.NewResult(node.outputs[0])},
+                           {axis < 0 ? axis + rank : axis});
+    }
   }
   LowerAll(lowering, node, lowering.IsParameter(data) ? "embedding" : "index_select");
 }
@@ -221,7 +242,7 @@ constexpr LoweringRow kRows[] = {
     {"Sub", "sub", LowerBinary, "add.Scalar", "neg"},
     {"Mul", "mul", LowerBinary, "mul.Scalar"},
     {"Div", "div", LowerBinary, "mul.Scalar", "reciprocal"},
-    {"Pow", "pow", LowerBinary, "pow", "pow.Scalar"},
+    {"Pow", "pow", LowerBinary, "pow.Tensor_Scalar", "pow.Scalar"},
     {"Min", "minimum", LowerBinary, "hardtanh"},
     {"Max", "maximum", LowerBinary, "hardtanh"},
     {"Neg", "neg", LowerUnary},
@@ -273,7 +294,7 @@ constexpr LoweringRow kRows[] = {
     {"Unsqueeze", "view", LowerUnary},
     {"Transpose", "permute", LowerTranspose},
     {"Expand", "expand", LowerUnary},
-    {"Slice", "slice", LowerUnary},
+    {"Slice", "slice", LowerSlice},
     {"Split", "split", LowerSplit},
     {"SplitToSequence", "split", LowerSplitToSequence},
     {"SequenceAt", "slice", LowerSequenceAt},

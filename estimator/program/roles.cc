@@ -16,6 +16,7 @@
 #include "estimator/program/float_buffers.h"
 #include "estimator/program/folded_weights.h"
 #include "estimator/program/scopes.h"
+#include "estimator/program/ties.h"
 
 namespace onnxfit {
 namespace {
@@ -144,6 +145,7 @@ class RoleFinder {
   }
 
   void IndexFile() {
+    first_names_ = FindFirstNames(graph_, metadata_);
     for (const SignatureEntry& entry : metadata_.signature) {
       signature_.emplace(entry.target, kinds_.size());
       kinds_.push_back(entry.kind);
@@ -245,6 +247,8 @@ class RoleFinder {
     if (transposed != transposed_.end()) return transposed->second.name;
     const auto module = modules_.find(initializer.value);
     const std::string_view name = NameOf(initializer.value);
+    const auto first = first_names_.find(name);
+    if (first != first_names_.end()) return std::string(first->second);
     if (module == modules_.end() || name.find('.') != std::string_view::npos) {
       return std::string(name);
     }
@@ -345,8 +349,9 @@ class RoleFinder {
   const TrainingSettings& settings_;
   Roles roles_;
   std::vector<Ranked> tensors_;
-  std::map<std::string, size_t, std::less<>> signature_;  // target -> place
-  std::vector<SignatureEntry::Kind> kinds_;               // by place
+  std::map<std::string, size_t, std::less<>> signature_;      // target -> place
+  std::map<std::string_view, std::string_view> first_names_;  // of tied ones
+  std::vector<SignatureEntry::Kind> kinds_;                   // by place
   std::unordered_map<ValueId, Role> slots_;
   std::unordered_map<ValueId, int64_t> first_use_;
   std::unordered_map<ValueId, std::string> modules_;  // of convolutions with folded norms

@@ -136,6 +136,15 @@ std::string ArgumentTo(std::string_view module, std::string_view line) {
 
 namespace {
 
+// What a line returns or assigns; "" where it does neither.
+std::string_view ValueOf(std::string_view line) {
+  constexpr std::string_view kReturn = "return ";
+  if (line.starts_with(kReturn)) return Trimmed(line.substr(kReturn.size()));
+  const size_t assigned = Assignment(line);
+  return assigned == std::string_view::npos ? std::string_view()
+                                            : Trimmed(line.substr(assigned + 1));
+}
+
 // The names that one statement assigns to.
 std::vector<std::string> TargetsOfOne(std::string_view line) {
   const size_t at = Assignment(line);
@@ -158,14 +167,35 @@ std::vector<std::string> TargetsOfOne(std::string_view line) {
 
 }  // namespace
 
+std::pair<std::string, std::string> OperandsOf(std::string_view line) {
+  std::pair<std::string, std::string> found;
+  for (size_t at = line.find_first_of("+*"); at != std::string_view::npos;
+       at = line.find_first_of("+*", at + 1)) {
+    if (at == 0 || line[at - 1] != ' ' || !line.substr(at + 1).starts_with(' ')) continue;
+    const std::string_view before = line.substr(0, at - 1);
+    const std::string_view left = before.substr(before.find_last_of(" (=") + 1);
+    const std::string_view after = line.substr(at + 2);
+    const std::string_view right = after.substr(0, after.find_first_of(" ),"));
+    if (!found.first.empty() || !IsIdentifier(left) || !IsIdentifier(right)) return {};
+    found = {std::string(left), std::string(right)};
+  }
+  return found;
+}
+
+std::string ReceiverOf(std::string_view line) {
+  constexpr std::string_view kNoTensors[] = {"self", "torch", "nn", "F", "math", "np"};
+  const std::string_view value = ValueOf(line);
+  const size_t dot = value.find('.');
+  if (dot == std::string_view::npos || value.find('(', dot) == std::string_view::npos) return "";
+  const std::string_view name = value.substr(0, dot);
+  const bool is_module =
+      std::find(std::begin(kNoTensors), std::end(kNoTensors), name) != std::end(kNoTensors);
+  return IsIdentifier(name) && !is_module ? std::string(name) : "";
+}
+
 std::string_view OutermostOwnCall(std::string_view line) {
-  constexpr std::string_view kReturn = "return ";
   constexpr std::string_view kSelf = "self.";
-  const size_t assigned = Assignment(line);
-  std::string_view value = line.starts_with(kReturn)            ? line.substr(kReturn.size())
-                           : assigned == std::string_view::npos ? std::string_view()
-                                                                : line.substr(assigned + 1);
-  value = Trimmed(value);
+  std::string_view value = ValueOf(line);
   if (!value.starts_with(kSelf)) return {};
   value.remove_prefix(kSelf.size());
   const std::string_view name = value.substr(0, value.find('('));

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "estimator/graph/graph.h"
@@ -22,6 +23,13 @@ std::vector<SourceFrame> SourceFrames(const Node& node);
 // a child of a Sequential, "x" of "x = r(cat([u(x), s.pop()]))" for one of a list: the name
 // that a line passes to the module, or "".
 std::string ArgumentTo(std::string_view module, std::string_view line);
+
+// "a" and "b" of "x = a + b", "return norm(a * b)"; both "" where a line has no such operation
+// of two plain names, or more than one.
+std::pair<std::string, std::string> OperandsOf(std::string_view line);
+
+// "x" of "y = x.view(shape)", of a call on a plain name that is no module of Python's; else "".
+std::string ReceiverOf(std::string_view line);
 
 // "features" of "y = self.features(x)" and of "return self.features(x)", else "".
 std::string_view OutermostOwnCall(std::string_view line);

@@ -91,7 +91,7 @@ class Finder {
     return modules;
   }
 
-  // "x" where the first that reads a result of `statement` is a module called with x.
+  // The name under which the first that reads a result of `statement` does so.
   std::vector<std::string> NameOfResult(const Statement& statement, const ModuleCall& module,
                                         size_t depth) const {
     const std::vector<NameId>& results = calls_[Index(statement.last)].outputs;
@@ -99,19 +99,32 @@ class Finder {
       if (later.first <= statement.last || later.line == 0) continue;
       for (int64_t i = later.first; i <= later.last; ++i) {
         if (!Reads(calls_[Index(i)], results)) continue;
-        const auto& scope = calls_[Index(i)].scope;
-        if (depth + 1 >= scope.size()) return {};
-        const std::string name = ArgumentTo(scope[depth + 1], later.text);
+        const std::string name = NameIn(later.text, calls_[Index(i)], results, depth);
         return name.empty() ? std::vector<std::string>() : std::vector<std::string>{name};
       }
     }
     return {};
   }
 
+  // "x" of "y = self.conv(x)", "y = x + z" or "y = x.view(shape)", where the forward at `depth`
+  // makes `call`, which reads one of `results`.
+  static std::string NameIn(std::string_view line, const AtenCall& call,
+                            const std::vector<NameId>& results, size_t depth) {
+    if (depth + 1 < call.scope.size()) return ArgumentTo(call.scope[depth + 1], line);
+    const auto [left, right] = OperandsOf(line);
+    if (!left.empty() && call.inputs.size() == 2) {
+      return IsAmong(call.inputs[0], results) ? left : right;
+    }
+    return ReceiverOf(line);
+  }
+
   static bool Reads(const AtenCall& call, const std::vector<NameId>& results) {
-    return std::any_of(call.inputs.begin(), call.inputs.end(), [&](NameId name) {
-      return name != kNoName && std::find(results.begin(), results.end(), name) != results.end();
-    });
+    return std::any_of(call.inputs.begin(), call.inputs.end(),
+                       [&](NameId name) { return IsAmong(name, results); });
+  }
+
+  static bool IsAmong(NameId name, const std::vector<NameId>& names) {
+    return name != kNoName && std::find(names.begin(), names.end(), name) != names.end();
   }
 
   // The statement that call `first` is the first of: a call of its own or of a module.
