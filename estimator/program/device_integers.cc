@@ -47,6 +47,8 @@ class Finder {
     for (const Node& node : graph_.nodes) {
       const bool gathers = node.op_type == "Gather" && node.inputs.size() == 2;
       if (gathers && IsFloat(TypeOf(node.inputs[0]).dtype)) needed_.push_back(node.inputs[1]);
+      const bool casts = node.op_type == "Cast" && !TypeOf(node.inputs[0]).dims.empty();
+      if (casts && IsFloat(TypeOf(node.outputs[0]).dtype)) needed_.push_back(node.inputs[0]);
     }
     while (!needed_.empty()) {
       const ValueId value = needed_.back();

@@ -98,16 +98,16 @@ class Lifetimes {
     }
   }
 
-  // The end of the next statement that binds the same name or returns, or may, its line
-  // being unknown; or of the module call.
+  // The end of the next statement that binds the same name or returns, or may, its line being
+  // hidden; or of the module call.
   static int64_t BoundUntil(const ModuleCall& module, size_t index) {
     const std::string& target = module.statements[index].targets[0];
     for (size_t i = index + 1; i < module.statements.size(); ++i) {
       const Statement& next = module.statements[i];
       const bool rebinds =
           std::find(next.targets.begin(), next.targets.end(), target) != next.targets.end();
-      const bool unknown = next.line == 0 && next.targets.empty();
-      if (rebinds || next.returns || unknown) return next.last;
+      const bool may_rebind = next.is_hidden && next.targets.empty();
+      if (rebinds || next.returns || may_rebind) return next.last;
     }
     return module.last;
   }

@@ -250,6 +250,8 @@ constexpr LoweringRow kRows[] = {
     {"Log", "log", LowerUnary},
     {"Sqrt", "sqrt", LowerUnary},
     {"Reciprocal", "reciprocal", LowerUnary},
+    {"Cos", "cos", LowerUnary},
+    {"Sin", "sin", LowerUnary},
     {"Erf", "erf", LowerUnary},
     {"Abs", "abs", LowerUnary},
     {"Sin", "sin", LowerUnary},

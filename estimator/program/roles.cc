@@ -73,6 +73,7 @@ class RoleFinder {
     FindNameless();
     for (size_t i = 0; i < graph_.initializers.size(); ++i) AddInitializer(i);
     AddConstantBuffers();
+    AddOriginals();
     AddBatchCounters();
     for (const FoldedBatchNorm& folded : roles_.folded) AddFolded(folded);
     if (!roles_.folded.empty()) {
@@ -298,6 +299,22 @@ class RoleFinder {
   int64_t RankBefore(ValueId value) const {
     const int32_t index = value == kNoValue ? -1 : graph_.values[Index(value)].initializer;
     return index < 0 ? kLast : index * kPlaces - 1;
+  }
+
+  // "rope.original_inv_freq", a clone of "rope.inv_freq" that no call reads and the file does
+  // not hold (transformers, modeling_rope_utils.py).
+  void AddOriginals() {
+    constexpr std::string_view kOriginal = "original_";
+    std::map<std::string, TensorType> found;
+    for (const Ranked& ranked : tensors_) found.emplace(ranked.tensor.name, ranked.tensor.type);
+    for (const SignatureEntry& entry : metadata_.signature) {
+      const std::string_view child = ChildOf(entry.target);
+      if (!child.starts_with(kOriginal) || found.contains(std::string(entry.target))) continue;
+      const auto clone_of = found.find(fmt::format("{}.{}", ParentOf(entry.target),
+                                                   child.substr(kOriginal.size())));
+      if (clone_of == found.end()) continue;
+      AddLost(std::string(entry.target), kLast, Role::kBuffer, clone_of->second);
+    }
   }
 
   // num_batches_tracked of each batch norm (torch.nn.BatchNorm2d): exporters leave it out

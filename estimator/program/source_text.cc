@@ -226,6 +226,10 @@ std::vector<std::string> TargetsOf(std::string_view line) {
   return targets;
 }
 
+bool IsGenerated(std::string_view line) {
+  return line.find(" = torch.ops.") != std::string_view::npos;
+}
+
 std::string_view InnermostLine(const std::vector<SourceFrame>& frames) {
   return frames.empty() ? std::string_view() : frames.back().text;
 }

@@ -41,6 +41,10 @@ int64_t CountModuleCalls(std::string_view line);
 // "for f in self.blocks: x = f(x)"; of several statements on one line, those of the last.
 std::vector<std::string> TargetsOf(std::string_view line);
 
+// Whether a line is not the model's, but of a graph that torch.export made of a part of it: the
+// body of a `with torch.autocast(…)`.
+bool IsGenerated(std::string_view line);
+
 // The line that the call was made in; "" if unknown.  Points into `frames`.
 std::string_view InnermostLine(const std::vector<SourceFrame>& frames);
 

@@ -48,6 +48,9 @@ class Finder {
     }
     for (Statement& statement : module.statements) {
       if (statement.line == 0) statement.targets = NameOfResult(statement, module, depth);
+      if (statement.line == 0 && statement.targets.empty()) {
+        statement.targets = NameOfOperand(statement, module, depth);
+      }
     }
     JoinParts(module.statements, depth);
     return module;
@@ -106,6 +109,21 @@ class Finder {
     return {};
   }
 
+  // A call of the forward's own on one tensor, of which nothing else is known, is taken to bind
+  // the name that its operand has: "x = x.unsqueeze(0)".
+  std::vector<std::string> NameOfOperand(const Statement& statement, const ModuleCall& module,
+                                         size_t depth) const {
+    const AtenCall& call = calls_[Index(statement.first)];
+    const bool is_own = statement.first == statement.last && call.scope.size() == depth + 1;
+    if (!is_own || statement.is_hidden || call.inputs.size() != 1) return {};
+    for (const Statement& earlier : module.statements) {
+      if (earlier.last >= statement.first) break;
+      const bool makes_it = IsAmong(call.inputs[0], calls_[Index(earlier.last)].outputs);
+      if (makes_it && !earlier.targets.empty()) return {earlier.targets[0]};
+    }
+    return {};
+  }
+
   // "x" of "y = self.conv(x)", "y = x + z" or "y = x.view(shape)", where the forward at `depth`
   // makes `call`, which reads one of `results`.
   static std::string NameIn(std::string_view line, const AtenCall& call,
@@ -115,7 +133,7 @@ class Finder {
     if (!left.empty() && call.inputs.size() == 2) {
       return IsAmong(call.inputs[0], results) ? left : right;
     }
-    return ReceiverOf(line);
+    return call.inputs.size() == 1 ? ReceiverOf(line) : "";
   }
 
   static bool Reads(const AtenCall& call, const std::vector<NameId>& results) {
@@ -137,7 +155,14 @@ class Finder {
             frame.line,
             frame.text,
             TargetsOf(frame.text),
+            frame.line == 0 && HasSource(first, last),
             frame.text.starts_with("return ")};
+  }
+
+  bool HasSource(int64_t first, int64_t last) const {
+    return std::any_of(calls_.begin() + first, calls_.begin() + last + 1, [](const AtenCall& call) {
+      return !call.frames.empty() && !IsGenerated(call.frames.back().text);
+    });
   }
 
   // The line of the forward at `depth` that made the calls `first` to `last`.

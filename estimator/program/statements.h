@@ -16,6 +16,7 @@ struct Statement {
   int64_t line = 0;                  // 0: unknown
   std::string text;                  // "x = self.conv(x)"
   std::vector<std::string> targets;  // "x"; none of "return x"
+  bool is_hidden = false;            // the file holds inner lines alone, not this one
   bool returns = false;              // the module's forward, or a helper of it, ends here
   bool in_helper = false;            // its calls are those of a method, whose lines are unknown
 };
