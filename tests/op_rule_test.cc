@@ -24,12 +24,12 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"addmm", In(0) | In(1) | In(2), In(1) | In(2)},
       {"addmm", In(0) | In(2), In(1)},  // x is data
       {"clone", In(0), {}},
-      {"contiguous", {}, {}},  // taken apart, as the next three
+      {"contiguous", {}, {}},  // taken apart, as the next four
       {"linear", {}, {}},
       {"matmul", {}, {}},
       {"scaled_dot_product_attention", {}, {}},
+      {"to", {}, {}},
       {"select", In(0), {}},
-      {"tril", {}, {}},
       {"_log_softmax", In(0), Out(0)},
       {"abs", In(0), In(0)},
       {"amax", In(0), In(0) | Out(0)},
@@ -105,7 +105,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"sum", In(0), {}},
       {"tanh", In(0), Out(0)},
       {"tile", In(0), {}},
-      {"to", In(0), {}},
+      {"_to_copy", In(0), {}},
       {"tril", In(0), {}},
       {"upsample", In(0), {}},
       {"view", In(0), {}},

@@ -83,7 +83,7 @@ NameId Dispatcher::CastOf(NameId name, DType to) {
   const auto cached = cached_casts_.find(name);
   if (is_cached && cached != cached_casts_.end()) return cached->second;
   const NameId cast = NewName(program_.values[Index(name)].name + ".cast", {to, TypeOf(name).dims});
-  Append(PartOfRunning("to", {name}, cast, {}));
+  Append(PartOfRunning("_to_copy", {name}, cast, {}));
   if (is_cached) {
     cached_casts_[name] = cast;
     program_.cached_casts.push_back(cast);
@@ -174,7 +174,7 @@ void Dispatcher::SetTypes(const AtenCall& call, const OpRule& rule) {
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i] == kNoName) continue;
     StridedType& type = program_.values[Index(call.outputs[i])].type;
-    if (IsFloat(type.dtype) && IsFloat(dtype) && call.op != "to") type.dtype = dtype;
+    if (IsFloat(type.dtype) && IsFloat(dtype) && call.op != "_to_copy") type.dtype = dtype;
     type.strides = StridesOf(call, rule, i);
     needs_grad_[Index(call.outputs[i])] = needs_grad && IsFloat(type.dtype);
   }

@@ -314,7 +314,7 @@ void RunEfficient(Dispatcher& d, const AtenCall& call, NameId mask, const Attent
 
 NameId Cast(Dispatcher& d, NameId name, DType to) {
   const TensorType type = d.TypeOf(name);
-  return type.dtype == to ? name : d.Make("to", {name}, {to, type.dims});
+  return type.dtype == to ? name : d.Make("_to_copy", {name}, {to, type.dims});
 }
 
 // torch.ones(S, Sk).tril()
@@ -368,7 +368,7 @@ void RunMath(Dispatcher& d, const AtenCall& call, NameId mask, const Attention& 
   if (dtype == a.q.dtype) return (void)MatMul(d, probabilities, v, Ends::kCall);
   Cast(d, probabilities, a.q.dtype);
   const NameId product = MatMul(d, probabilities, v, Ends::kLocal);
-  d.MakeResult("to", {product});
+  d.MakeResult("_to_copy", {product});
 }
 
 // torch.nn.functional.scaled_dot_product_attention
@@ -426,7 +426,6 @@ constexpr OpRule kRules[] = {
      .gradients = {Reads(Out(0))},
      .forward = {MakeOut(0), Scratch(MaskedElements), Scratch(MaskedRows), Scratch(Number)},
      .backward = {MakeGrad(0), Scratch(LikeOutput)}},
-    {.name = "tril"},
 };
 
 }  // namespace

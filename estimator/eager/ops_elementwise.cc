@@ -3,6 +3,7 @@
 // that modules run with inplace=True, and `out += x`, may work in place; what saves its
 // input then saves a clone (torch 2.11 events: relu6_, silu_, hardswish_, mish_).
 // Autocast: the lists of aten/src/ATen/autocast_mode.h, pytorch v2.6.0.
+#include "estimator/eager/composites.h"
 #include "estimator/eager/op_families.h"
 #include "estimator/eager/strides.h"
 
@@ -10,6 +11,15 @@ namespace onnxfit {
 namespace {
 
 TensorType LikeInput(const CallTypes& call) { return call.in(0); }
+
+// x.to (dtype) is x where it has that type.
+void CastUnlessThere(Dispatcher& dispatcher, const AtenCall& call) {
+  const DType dtype = dispatcher.TypeOf(call.outputs[0]).dtype;
+  if (dispatcher.TypeOf(call.inputs[0]).dtype == dtype) {
+    return dispatcher.ReturnSame(call.inputs[0]);
+  }
+  dispatcher.MakeResult("_to_copy", {call.inputs[0]});
+}
 
 constexpr OpRule kRules[] = {
     // Sums keep nothing: the incoming gradient goes to both.
@@ -134,7 +144,8 @@ constexpr OpRule kRules[] = {
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))}},
 
     // A cast: its gradient is cast back.
-    {.name = "to", .strides = AsOperands, .gradients = {CastsBack()}},
+    {.name = "to", .take_apart = CastUnlessThere},
+    {.name = "_to_copy", .strides = AsOperands, .gradients = {CastsBack()}},
 
     // Not differentiable: the output is all there is.
     {.name = "compare", .strides = AsOperands},

@@ -211,10 +211,6 @@ std::vector<NameId> Lowering::EmitHidden(const Rewritten& rewritten) {
                                           : results[Index(operand.hidden)]);
     }
     const TensorType type = call.as_written ? call.type : WithPrecision(call.type);
-    if (call.aten == "to" && program_.values[Index(inputs[0])].type == type) {
-      results.push_back(inputs[0]);
-      continue;
-    }
     results.push_back(NewName(fmt::format("{}.{}", result, call.aten), type));
     Emit(call.aten, std::move(inputs), {results.back()}, call.ints);
   }

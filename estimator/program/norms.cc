@@ -76,12 +76,13 @@ class RmsNormCalls {
   std::vector<HiddenCall> Make(const InverseRoot& root, NodeId product, bool casts_back) {
     const TensorType type = ResultOf(pattern_, product);
     const HiddenCall::Operand cast = Add("to", {x_}, type, /*as_written=*/true);
-    HiddenCall::Operand made = cast;
+    HiddenCall::Operand made = cast;  // in fp32 from here on
     for (size_t i = 0; i < root.nodes.size(); ++i) {
       constexpr std::string_view kCalls[] = {"pow", "mean", "add.Scalar", "", "rsqrt"};
-      if (!kCalls[i].empty()) made = Add(kCalls[i], {made}, ResultOf(pattern_, root.nodes[i]));
+      if (!kCalls[i].empty())
+        made = Add(kCalls[i], {made}, ResultOf(pattern_, root.nodes[i]), true);
     }
-    made = Add("mul", {casts_back ? cast : x_, made}, type);
+    made = Add("mul", {casts_back ? cast : x_, made}, type, true);
     Add("to", {made}, type);
     return std::move(calls_);
   }
