@@ -33,7 +33,7 @@ void SetDropout(const Typed& typed, Options& options) {
   const double p = std::strtod(typed.text.c_str(), &end);
   const bool is_number = !typed.text.empty() && *end == '\0';
   if (!is_number || !(p >= 0 && p < 1)) Refuse(typed, "auto or a probability below 1");
-  options.request.settings.put_dropout_back = p > 0;
+  options.request.settings.dropout = p;
 }
 
 struct AssumedRow {

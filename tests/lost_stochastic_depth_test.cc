@@ -39,7 +39,7 @@ TEST_CASE("a residual sum around a block with SiLU has lost stochastic depth") {
 }
 
 TEST_CASE("--dropout 0 and inference put nothing back") {
-  const auto without = ToString(Build(Block("Sigmoid"), {.put_dropout_back = false}).program);
+  const auto without = ToString(Build(Block("Sigmoid"), {.dropout = 0}).program);
   CHECK(without.find("bernoulli") == std::string::npos);
   const auto eval = ToString(Build(Block("Sigmoid"), {.mode = Mode::kEval}).program);
   CHECK(eval.find("bernoulli") == std::string::npos);

@@ -166,14 +166,14 @@ TEST_CASE("how the file was read is there where it is not the default") {
   Estimate estimate = SampleEstimate();
   estimate.settings.loss_output = "aux";
   estimate.settings.batch_norm = BatchNormUse::kKeep;
-  estimate.settings.put_dropout_back = false;
+  estimate.settings.dropout = 0.1;
   estimate.settings.in_place = InPlaceUse::kNever;
   estimate.settings.out_of_place = {"*/Add"};
   estimate.settings.assumed = {.conv_bias = true, .in_place_dropout = true, .tied_head = false};
   CHECK(Report(estimate).find(R"(
     "loss_output": "aux",
     "batch_norm": "keep",
-    "dropout": 0,
+    "dropout": 0.1,
     "in_place": "never",
     "out_of_place": [
       "*/Add"

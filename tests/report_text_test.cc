@@ -134,7 +134,7 @@ TEST_CASE("how the file was read stands there, too") {
   estimate.settings.loss = Loss::kMse;
   estimate.settings.loss_output = "aux";
   estimate.settings.batch_norm = BatchNormUse::kKeep;
-  estimate.settings.put_dropout_back = false;
+  estimate.settings.dropout = 0;
   estimate.settings.in_place = InPlaceUse::kNever;
   estimate.settings.assumed = {.conv_bias = true, .in_place_dropout = true, .tied_head = false};
   const std::vector<std::string> lines = Lines(ToText(estimate, {}));

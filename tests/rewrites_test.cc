@@ -115,6 +115,15 @@ TEST_CASE("a linear layer is a product and a sum") {
                           {.mode = Mode::kEval})
                         .program);
   };
+  const auto stored = [](const std::string& weight) {
+    return ToString(Build("net (float[2, 3, 8] x) => (float[2, 3, 4] y) < float[8, 4] \"" + weight +
+                              "\" = [\"location\": \"none\"] > { [m] y = MatMul (x, \"" + weight +
+                              "\") }",
+                          {.mode = Mode::kEval})
+                        .program);
+  };
+  CHECK(stored("onnx::MatMul_9") == "\n%y = linear(%x, %onnx::MatMul_9)  # m\n");
+  CHECK(stored("m.projection") == "\n%y = matmul(%x, %m.projection)  # m\n");
   CHECK(product("[1, 0]") == "\n%y = linear(%x, %w)  # m\n");
   CHECK(product("[0, 1]") == "\n%t = permute(%w; 0, 1)  # t\n%y = matmul(%x, %t)  # m\n");
   CHECK(program("[3, 4]") == "\n%m = matmul(%x, %w)  # m\n%y = add(%b, %m)  # a\n");

@@ -164,7 +164,9 @@ struct TrainingSettings {
   InPlaceUse in_place = InPlaceUse::kAuto;
   std::vector<std::string> out_of_place = {};  // globs: calls that never work in place
   BatchNormUse batch_norm = BatchNormUse::kAuto;
-  bool put_dropout_back = true;  // --dropout: where a module had it and the file lost it
+  // --dropout: the p of dropouts that the file lost; 0 puts none back, nullopt those that are
+  // likely.
+  std::optional<double> dropout = {};
   Assumed assumed = {};
   LoopSettings loop = {};
   std::vector<std::string> freeze = {};  // globs: parameters that need no gradient

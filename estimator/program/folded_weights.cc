@@ -18,7 +18,7 @@ constexpr NodeId kNever = std::numeric_limits<NodeId>::max();
 
 // A tensor that kept the name that it has in the module.
 bool IsNamed(std::string_view name) {
-  return name.find('.') != std::string_view::npos && name[0] != '/' && !name.starts_with("onnx::");
+  return name.find('.') != std::string_view::npos && !IsComputedName(name);
 }
 
 bool IsIn(std::string_view name, std::string_view module) {

@@ -12,11 +12,12 @@
 namespace onnxfit {
 
 struct LostCall {
-  NodeId before = kNoNode;   // the node that read its result
-  ValueId input = kNoValue;  // what the node reads now
-  std::string name;          // one call may have several readers
-  std::string_view op;       // "dropout", "cat"; "" where it repeats another call
-  NodeId repeats = kNoNode;  // the node that made `input`, by an equal call
+  NodeId before = kNoNode;              // the node that read its result
+  ValueId input = kNoValue;             // what the node reads now
+  std::string name;                     // one call may have several readers
+  std::string_view op;                  // "dropout", "cat"; "" where it repeats another call
+  NodeId repeats = kNoNode;             // the node that made `input`, by an equal call
+  std::vector<std::string> scope = {};  // module calls around it; empty: beside its reader's
 };
 
 // Signals: an operand of the call that a node came from which no node makes: in eval mode

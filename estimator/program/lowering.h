@@ -96,6 +96,7 @@ class Lowering {
   void PlanRewrites(const Roles& roles);
   void NoteRewrites();
   void PlanLostCalls(const Roles& roles);
+  std::vector<LostCall> LostCalls(const Roles& roles, bool drops);
   int64_t KeptByDropout(const Dims& dims) const;
   void AssumeDropouts(const std::map<std::string, int64_t>& dropouts, NodeId first);
   void PlanStochasticDepths();

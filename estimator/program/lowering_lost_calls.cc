@@ -8,15 +8,16 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/program/lost_dropouts.h"
 #include "estimator/program/lowering.h"
 
 namespace onnxfit {
 
 void Lowering::PlanLostCalls(const Roles& roles) {
-  const bool drops = trains() && settings_.put_dropout_back;
+  const bool drops = trains() && settings_.dropout != 0.0;
   std::map<std::string, int64_t> dropouts;  // by name: what it keeps for backward
   NodeId first = kNoNode;
-  for (const LostCall& lost : FindLostCalls(graph_, metadata_, roles.folded)) {
+  for (const LostCall& lost : LostCalls(roles, drops)) {
     const bool is_dropout = lost.op == "dropout";
     if (is_dropout && !drops) continue;
     lost_calls_.emplace(lost.before, lost);
@@ -29,6 +30,22 @@ void Lowering::PlanLostCalls(const Roles& roles) {
   }
   if (!dropouts.empty()) AssumeDropouts(dropouts, first);
   if (drops) PlanStochasticDepths();
+}
+
+// Those that leave a trace, and dropouts that transformers are likely to have had.
+std::vector<LostCall> Lowering::LostCalls(const Roles& roles, bool drops) {
+  std::vector<LostCall> calls = FindLostCalls(graph_, metadata_, roles.folded);
+  const bool is_told = settings_.dropout.has_value();
+  if (!drops || !(is_told || IsLikelyTrainedWithDropout(graph_, shapes_))) return calls;
+  LostDropouts lost = FindLostDropouts(graph_, shapes_, rewrites_);
+  for (const size_t rewrite : lost.attention) rewrites_[rewrite].ints[0] = 1;
+  for (LostCall& call : lost.calls) {
+    const bool is_there = std::ranges::any_of(calls, [&](const LostCall& other) {
+      return other.before == call.before && other.input == call.input;
+    });
+    if (!is_there) calls.push_back(std::move(call));
+  }
+  return calls;
 }
 
 // Its mask, a byte an element, and its result; in place, noise in the result's type.
@@ -81,7 +98,11 @@ void Lowering::PutCallsBack(NodeId node) {
 NameId Lowering::PutBack(const LostCall& lost) {
   const NameId input = TensorOf(lost.input);
   const std::vector<std::string> scope = scope_;
-  EnterSibling(lost.name);
+  if (lost.scope.empty()) {
+    EnterSibling(lost.name);
+  } else {
+    scope_ = lost.scope;
+  }
   const NameId made = NewName(lost.name, program_.values[Index(input)].type);
   Emit(lost.op == "dropout" ? DropoutOp() : lost.op, {input}, {made});
   scope_ = scope;

@@ -66,6 +66,8 @@ const KnownTensor* Pattern::Known(ValueId value) const {
   return known.has_value() ? &*known : nullptr;
 }
 
+std::string_view Pattern::NameOf(ValueId value) const { return graph_.values[Index(value)].name; }
+
 bool Pattern::IsStored(ValueId value, size_t rank) const {
   return value != kNoValue && graph_.values[Index(value)].initializer >= 0 &&
          DimsOf(value).size() == rank;

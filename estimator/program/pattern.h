@@ -36,6 +36,7 @@ class Pattern {
   bool IsNumber(ValueId value) const;
   // The integers or bools of `value` where they follow from shapes and constants, or null.
   const KnownTensor* Known(ValueId value) const;
+  std::string_view NameOf(ValueId value) const;
   // A tensor of the file with so many dimensions.
   bool IsStored(ValueId value, size_t rank) const;
   // REQUIRES: `value` is not kNoValue.

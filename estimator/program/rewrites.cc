@@ -9,6 +9,7 @@
 #include "estimator/program/exported_calls.h"
 #include "estimator/program/norms.h"
 #include "estimator/program/pattern.h"
+#include "estimator/program/scopes.h"
 
 namespace onnxfit {
 namespace {
@@ -124,9 +125,12 @@ std::optional<Rewritten> FindLinear(const Pattern& pattern, NodeId add) {
   return linear;
 }
 
-// The same without a bias.
+// The same without a bias; the weight's transpose may have been computed by the exporter.
 std::optional<Rewritten> FindProduct(const Pattern& pattern, NodeId product) {
   const std::vector<ValueId>& factors = pattern.At(product).inputs;
+  if (pattern.IsStored(factors[1], 2) && IsComputedName(pattern.NameOf(factors[1]))) {
+    return Rewritten{"linear", {factors[0], factors[1]}, product, {product}};
+  }
   const NodeId transpose = pattern.Inner(factors[1], "Transpose");
   if (transpose == kNoNode) return std::nullopt;
   const ValueId weight = pattern.At(transpose).inputs[0];

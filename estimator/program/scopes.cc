@@ -67,6 +67,10 @@ std::string ModulePath(const std::vector<std::string>& scope) {
   return path;
 }
 
+bool IsComputedName(std::string_view name) {
+  return name.starts_with("onnx::") || name.starts_with('/');
+}
+
 std::string_view ParentOf(std::string_view path) { return path.substr(0, path.rfind('.')); }
 
 std::string_view ChildOf(std::string_view path) { return path.substr(path.rfind('.') + 1); }

@@ -22,6 +22,10 @@ std::vector<std::string> ScopeOf(const Graph& graph, NodeId node);
 // Sequential repeats its parent's name, any other child does not.
 std::string ModulePath(const std::vector<std::string>& scope);
 
+// A name that TorchScript's exporter gives to what it computed, "onnx::MatMul_12" or
+// "/fc/Transpose_output_0", and not one of the module's.
+bool IsComputedName(std::string_view name);
+
 // "layer1.0" and "conv1" of "layer1.0.conv1": a module and its child, or its tensor.  Both
 // are `path` itself where it has no dot.
 std::string_view ParentOf(std::string_view path);

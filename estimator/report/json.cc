@@ -37,7 +37,7 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
 void PutReading(Json& object, const TrainingSettings& settings) {
   PutIfKnown(object, "loss_output", settings.loss_output);
   if (settings.batch_norm != BatchNormUse::kAuto) object["batch_norm"] = "keep";
-  if (!settings.put_dropout_back) object["dropout"] = 0;
+  if (settings.dropout.has_value()) object["dropout"] = *settings.dropout;
   if (settings.in_place != InPlaceUse::kAuto) object["in_place"] = "never";
   if (!settings.out_of_place.empty()) object["out_of_place"] = settings.out_of_place;
   Json assumed = Json::array();

@@ -37,7 +37,7 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
     items.push_back(fmt::format("loss {}", ToString(settings.loss)));
   }
   if (!settings.loss_output.empty()) items.push_back("loss-output " + settings.loss_output);
-  if (!settings.put_dropout_back) items.emplace_back("dropout 0");
+  if (settings.dropout.has_value()) items.push_back(fmt::format("dropout {}", *settings.dropout));
 }
 
 // How the file is read.

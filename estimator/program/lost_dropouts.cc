@@ -1,0 +1,256 @@
+#include "estimator/program/lost_dropouts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/program/exports.h"
+#include "estimator/program/pattern.h"
+#include "estimator/program/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+bool SaysMore(const Graph& graph) {
+  return IsTrainingExport(graph) ||
+         std::ranges::any_of(graph.nodes, [](const Node& node) { return !node.metadata.empty(); });
+}
+
+// A table of words: floats of the file, looked up by an input of the graph.
+bool LooksUpWords(const Pattern& pattern, const Node& node) {
+  if (node.op_type != "Gather" || node.inputs.size() != 2) return false;
+  const ValueId ids = node.inputs[1];
+  return pattern.IsStored(node.inputs[0], 2) && ids != kNoValue &&
+         IsFloat(pattern.TypeOf(node.inputs[0]).dtype) &&
+         pattern.graph().values[Index(ids)].is_input;
+}
+
+class Finder {
+ public:
+  Finder(const Graph& graph, const Shapes& shapes, const std::vector<Rewritten>& rewrites)
+      : graph_(graph),
+        pattern_(graph, shapes),
+        rewrites_(rewrites),
+        rewrite_of_(graph.nodes.size(), -1),
+        is_inner_(graph.nodes.size()),
+        is_words_(graph.values.size()) {
+    for (size_t i = 0; i < rewrites.size(); ++i) {
+      for (const NodeId node : rewrites[i].nodes) is_inner_[Index(node)] = true;
+      rewrite_of_[Index(rewrites[i].last)] = static_cast<int32_t>(i);
+      is_inner_[Index(rewrites[i].last)] = false;
+    }
+    for (const Node& node : graph.nodes) FollowWords(node);
+  }
+
+  LostDropouts Find() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (is_inner_[i]) continue;
+      const auto node = static_cast<NodeId>(i);
+      AddBranch(node);
+      AddWords(node);
+      AddWeights(node);
+      AddNamed(node);
+      AddAttention(node);
+    }
+    std::ranges::stable_sort(found_.calls, {}, &LostCall::before);
+    return std::move(found_);
+  }
+
+ private:
+  const Node& At(NodeId node) const { return graph_.nodes[Index(node)]; }
+
+  std::string_view CallOf(NodeId node) const {
+    const int32_t rewrite = rewrite_of_[Index(node)];
+    return rewrite < 0 ? std::string_view() : rewrites_[Index(rewrite)].aten;
+  }
+
+  bool IsLinear(NodeId node) const {
+    if (CallOf(node) == "linear" || At(node).op_type == "Gemm") return true;
+    return At(node).op_type == "MatMul" && pattern_.IsStored(At(node).inputs[1], 2);
+  }
+
+  bool IsLayerNorm(NodeId node) const {
+    return At(node).op_type == "LayerNormalization" || CallOf(node) == "layer_norm";
+  }
+
+  // The linear layer that alone makes `value`, but for views; kNoNode where there is none.
+  NodeId LinearBehind(ValueId value) const {
+    while (value != kNoValue && pattern_.ReadersOf(value).size() == 1) {
+      const NodeId node = graph_.values[Index(value)].producer;
+      if (node == kNoNode) return kNoNode;
+      if (IsLinear(node)) return node;
+      const std::string_view op = At(node).op_type;
+      if (op != "Reshape" && op != "Transpose") return kNoNode;
+      value = At(node).inputs[0];
+    }
+    return kNoNode;
+  }
+
+  // x + dropout (linear (…))
+  void AddBranch(NodeId node) {
+    const Node& add = At(node);
+    if (add.op_type != "Add" || rewrite_of_[Index(node)] >= 0) return;
+    const bool first = LinearBehind(add.inputs[0]) != kNoNode;
+    const bool second = LinearBehind(add.inputs[1]) != kNoNode;
+    if (first == second || pattern_.IsStored(add.inputs[first ? 1 : 0], 1)) return;
+    AddBefore(node, add.inputs[first ? 0 : 1], ScopeOf(graph_, node));
+  }
+
+  // What is made of words alone: their table's rows, scaled, positions added.
+  void FollowWords(const Node& node) {
+    if (node.outputs.empty() || node.outputs[0] == kNoValue) return;
+    const bool is_sum = node.op_type == "Add" || node.op_type == "Mul" || node.op_type == "Div";
+    const bool is_made = is_sum && std::ranges::any_of(node.inputs, [&](ValueId value) {
+                           return value != kNoValue && is_words_[Index(value)];
+                         });
+    const bool is_pure = is_sum && std::ranges::all_of(node.inputs, [&](ValueId value) {
+                           return IsMadeOfTables(value);
+                         });
+    is_words_[Index(node.outputs[0])] = LooksUpWords(pattern_, node) || (is_made && is_pure);
+  }
+
+  bool IsMadeOfTables(ValueId value) const {
+    if (value == kNoValue || is_words_[Index(value)]) return true;
+    const Value& made = graph_.values[Index(value)];
+    if (made.initializer >= 0 || pattern_.IsNumber(value)) return true;
+    if (made.producer == kNoNode) return false;
+    const Node& node = At(made.producer);
+    const bool is_table = node.op_type == "Gather" && pattern_.IsStored(node.inputs[0], 2);
+    const bool is_part = node.op_type == "Slice" || node.op_type == "Unsqueeze";
+    return is_table || (is_part && IsMadeOfTables(node.inputs[0]));
+  }
+
+  // The last of what is made of words, or the layer norm that alone reads it.
+  void AddWords(NodeId node) {
+    const Node& made = At(node);
+    if (made.outputs.empty() || made.outputs[0] == kNoValue || !is_words_[Index(made.outputs[0])]) {
+      return;
+    }
+    ValueId value = made.outputs[0];
+    const std::vector<NodeId>& readers = pattern_.ReadersOf(value);
+    const bool goes_on = std::ranges::any_of(
+        readers, [&](NodeId reader) { return is_words_[Index(At(reader).outputs[0])]; });
+    if (goes_on || readers.empty()) return;
+    const bool is_normed = readers.size() == 1 && IsLayerNorm(readers[0]);
+    if (is_normed) value = At(readers[0]).outputs[0];
+    const bool is_table = made.op_type == "Gather";
+    const NodeId maker = is_normed ? readers[0] : node;
+    AddBehind(value, is_normed || is_table ? CallerOf(maker) : ScopeOf(graph_, node));
+  }
+
+  // softmax (…) @ v, written by hand.
+  void AddWeights(NodeId node) {
+    const Node& product = At(node);
+    const NodeId softmax =
+        product.op_type == "MatMul" ? pattern_.Inner(product.inputs[0], "Softmax") : kNoNode;
+    if (softmax == kNoNode || is_inner_[Index(softmax)]) return;
+    AddBefore(node, product.inputs[0], ScopeOf(graph_, node));
+  }
+
+  // torch.nn.TransformerEncoderLayer, transformers' T5DenseActDense and T5Stack, and classifiers
+  // of both, transformers 5.17.
+  void AddNamed(NodeId node) {
+    const std::string path = ModulePath(ScopeOf(graph_, node));
+    const std::string_view child = ChildOf(path);
+    const std::string_view parent = ChildOf(ParentOf(path));
+    if (IsLinear(node) && !path.empty()) {
+      const bool ends_block = child == "linear2" || (child == "wo" && parent == "DenseReluDense");
+      if (ends_block || ClosesClassifier(node)) AddBefore(node, InputOf(node), CallerOf(node));
+    }
+    const bool is_final = child == "final_layer_norm" && CallOf(node) == "mul";
+    if (is_final && !IsNumber(parent)) AddBehind(At(node).outputs[0], CallerOf(node));
+  }
+
+  ValueId InputOf(NodeId node) const {
+    const int32_t rewrite = rewrite_of_[Index(node)];
+    return rewrite < 0 ? At(node).inputs[0] : rewrites_[Index(rewrite)].inputs[0];
+  }
+
+  // A linear layer of a matrix that makes an output, of what an activation made.
+  bool ClosesClassifier(NodeId node) const {
+    const ValueId x = InputOf(node);
+    const NodeId producer = graph_.values[Index(x)].producer;
+    const bool is_end = graph_.values[Index(At(node).outputs[0])].is_output;
+    if (!is_end || producer == kNoNode || pattern_.DimsOf(x).size() != 2) return false;
+    return At(producer).op_type == "Tanh" || CallOf(producer) == "gelu";
+  }
+
+  static bool IsNumber(std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  }
+
+  // Fairseq's layers, in transformers BART's and OPT's, drop nothing inside of attention.
+  void AddAttention(NodeId node) {
+    if (CallOf(node) != "scaled_dot_product_attention") return;
+    const std::string layer(ParentOf(ModulePath(ScopeOf(graph_, node))));
+    const bool is_fairseq =
+        std::ranges::any_of(graph_.initializers, [&](const Initializer& stored) {
+          return graph_.values[Index(stored.value)].name == layer + ".fc1.bias";
+        });
+    if (!is_fairseq) found_.attention.push_back(Index(rewrite_of_[Index(node)]));
+  }
+
+  // The module call around the one that `node` is in.
+  std::vector<std::string> CallerOf(NodeId node) const {
+    std::vector<std::string> scope = ScopeOf(graph_, node);
+    if (!scope.empty()) scope.pop_back();
+    return scope;
+  }
+
+  void AddBehind(ValueId value, const std::vector<std::string>& module) {
+    const std::string name = NextName(module);
+    for (const NodeId reader : pattern_.ReadersOf(value)) Add(reader, value, name, module);
+  }
+
+  void AddBefore(NodeId node, ValueId value, const std::vector<std::string>& module) {
+    Add(node, value, NextName(module), module);
+  }
+
+  std::string NextName(const std::vector<std::string>& module) {
+    const std::string path = ModulePath(module) + ".dropout";
+    const int before = calls_of_[path]++;
+    return before == 0 ? path : fmt::format("{}_{}", path, before);
+  }
+
+  void Add(NodeId before, ValueId input, const std::string& name, std::vector<std::string> scope) {
+    scope.emplace_back(ChildOf(name));
+    found_.calls.push_back({.before = before,
+                            .input = input,
+                            .name = name,
+                            .op = "dropout",
+                            .scope = std::move(scope)});
+  }
+
+  const Graph& graph_;
+  Pattern pattern_;
+  const std::vector<Rewritten>& rewrites_;
+  std::vector<int32_t> rewrite_of_;  // by node: the rewrite that ends here
+  std::vector<bool> is_inner_;       // by node: inside of a rewrite
+  std::vector<bool> is_words_;       // by value
+  std::unordered_map<std::string, int> calls_of_;
+  LostDropouts found_;
+};
+
+}  // namespace
+
+LostDropouts FindLostDropouts(const Graph& graph, const Shapes& shapes,
+                              const std::vector<Rewritten>& rewrites) {
+  return SaysMore(graph) ? LostDropouts() : Finder(graph, shapes, rewrites).Find();
+}
+
+bool IsLikelyTrainedWithDropout(const Graph& graph, const Shapes& shapes) {
+  const Pattern pattern(graph, shapes);
+  bool reads_words = false;
+  for (const Node& node : graph.nodes) {
+    if (node.op_type == "Cos") return false;
+    reads_words |= LooksUpWords(pattern, node);
+  }
+  return reads_words;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,34 @@
+// Dropouts of transformers that an export for inference has left out without a trace.
+// Internal to the room program/.
+#pragma once
+
+#include <vector>
+
+#include "estimator/graph/graph.h"
+#include "estimator/graph/shapes.h"
+#include "estimator/program/lost_calls.h"
+#include "estimator/program/rewrites.h"
+
+namespace onnxfit {
+
+struct LostDropouts {
+  std::vector<LostCall> calls;    // in the order of nodes
+  std::vector<size_t> attention;  // rewrites that are attention which drops out
+};
+
+// Where transformers have dropouts; nothing in files that say more (a training export, or one
+// with metadata).
+//   in front of a residual sum, behind the linear layer of its branch
+//   behind the sum of an embedding and positions, or its layer norm, if nothing else reads it
+//   behind a softmax that weighs values, and inside of fused attention
+//   in front of the last layer of a feed-forward block or a classifier, and behind T5's final
+//   norms, by the names that torch.nn and transformers give them
+// O(nodes).
+LostDropouts FindLostDropouts(const Graph& graph, const Shapes& shapes,
+                              const std::vector<Rewritten>& rewrites);
+
+// Whether the model was likely trained with dropout: it reads words, and has no rotary
+// embedding: what is that new was trained without.  O(nodes).
+bool IsLikelyTrainedWithDropout(const Graph& graph, const Shapes& shapes);
+
+}  // namespace onnxfit

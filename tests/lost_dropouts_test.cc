@@ -1,0 +1,82 @@
+#include "estimator/program/lost_dropouts.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+// What is dropped out, in the order of the program, and in which module.
+std::string Dropped(const std::string& body, const TrainingSettings& settings = {}) {
+  const std::string text = R"(net (int64[2, 3] ids) => (float[2, 3, 8] y)
+      < float[9, 8] "m.wte.weight" = ["location": "none"], float[3, 8] "m.wpe" = ["location": "none"],
+        float[8] b = ["location": "none"], float[8] s = ["location": "none"],
+        float[8, 8] "onnx::MatMul_1" = ["location": "none"],
+        float[8, 8] "onnx::MatMul_2" = ["location": "none"] > {
+      ["/m/wte/Gather"] e = Gather ("m.wte.weight", ids) )" +
+                           body + " }";
+  const Program program = Build(text, settings).program;
+  std::string found;
+  for (const AtenCall& call : program.calls) {
+    if (call.op != "dropout") continue;
+    found += program.values[Index(call.inputs[0])].name + " in ";
+    for (const std::string& module : call.scope) found += module + "/";
+    found += " ";
+  }
+  return found;
+}
+
+TEST_CASE("where transformers have dropouts") {
+  struct Row {
+    std::string name;
+    std::string body;
+    const char* dropped;
+  };
+  const std::string normed =
+      R"(["/m/Add"] x = Add (e, "m.wpe") ["/m/ln/LayerNormalization"] n = LayerNormalization (x, s, b) )";
+  const std::string branch =
+      R"(["/m/l/fc/MatMul"] f = MatMul (n, "onnx::MatMul_1") ["/m/l/fc/Add"] g = Add (f, b) )";
+  const Row rows[] = {
+      {"words, where a sum reads them beside their norm; a branch",
+       normed + branch + R"(["/m/l/Add"] y = Add (x, g))", "x in m/dropout/ g in m/l/dropout/ "},
+      {"their norm, where nothing else reads them",
+       normed + branch + R"(["/m/l/Add"] y = Add (n, g))", "n in m/dropout/ g in m/l/dropout/ "},
+      {"two branches are no residual sum",
+       normed + branch +
+           R"(["/m/l/v/MatMul"] v = MatMul (n, "onnx::MatMul_2") ["/m/l/Add"] y = Add (v, g))",
+       "n in m/dropout/ "},
+      {"the weights of attention that is written by hand",
+       normed + R"(["/m/a/Transpose"] t = Transpose <perm = [0, 2, 1]> (n)
+                   ["/m/a/MatMul"] q = MatMul (n, t) ["/m/a/Softmax"] w = Softmax (q)
+                   ["/m/a/MatMul_1"] y = MatMul (w, n))",
+       "n in m/dropout/ w in m/a/dropout/ "},
+      {"the last layer of torch.nn.TransformerEncoderLayer's feed-forward block",
+       normed + R"(["/m/l/Relu"] r = Relu (n)
+                   ["/m/l/linear2/MatMul"] y = MatMul (r, "onnx::MatMul_1"))",
+       "n in m/dropout/ r in m/l/dropout/ "},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(Dropped(row.body) == row.dropped);
+    CHECK(Dropped(row.body, {.dropout = 0}).empty());
+    CHECK(Dropped(row.body, {.mode = Mode::kEval}).empty());
+  }
+}
+
+TEST_CASE("what reads no words, or turns them, drops nothing out unless it is told to") {
+  const std::string branch =
+      R"(["/m/l/fc/MatMul"] f = MatMul (n, "onnx::MatMul_1") ["/m/l/Add"] y = Add (n, f))";
+  CHECK(Dropped("[\"/m/Mul\"] n = Mul (e, e) " + branch) == "n in m/dropout/ f in m/l/dropout/ ");
+  CHECK(Dropped("n = Cos (e) " + branch).empty());
+  CHECK(Dropped("n = Cos (e) " + branch, {.dropout = 0.1}) == "e in m/dropout/ f in m/l/dropout/ ");
+  CHECK(Dropped("p = Constant <value = float {0.1}> () d = Dropout (e, p) n = Neg (d) " + branch) ==
+        "e in  ");  // a training export: what is not there was not there
+}
+
+}  // namespace
+}  // namespace onnxfit
