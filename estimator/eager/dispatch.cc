@@ -139,6 +139,14 @@ void Dispatcher::Drop(NameId local) {
   program_.calls.back().dies.push_back(local);
 }
 
+void Dispatcher::DropBeyond(size_t count, NameId kept) {
+  const std::vector<NameId> locals(locals_.begin() + static_cast<std::ptrdiff_t>(count),
+                                   locals_.end());
+  for (const NameId local : locals) {
+    if (local != kept) Drop(local);
+  }
+}
+
 NameId Dispatcher::Reshape(NameId name, const Dims& dims) {
   const StridedType& type = TypeOf(name);
   if (StridesOfView(type, dims).possible) return Make("view", {name}, {type.dtype, dims});

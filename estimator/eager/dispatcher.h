@@ -37,6 +37,9 @@ class Dispatcher {
   void ReturnSame(NameId name);
   // A local is let go before the next call.
   void Drop(NameId local);
+  // How many locals there are, and: those beyond the first `count` are let go, but `kept`.
+  size_t local_count() const { return locals_.size(); }
+  void DropBeyond(size_t count, NameId kept);
 
   // Views; Reshape copies where the strides of `name` forbid one.
   NameId Reshape(NameId name, const Dims& dims);

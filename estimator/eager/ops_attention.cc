@@ -361,7 +361,10 @@ void RunMath(Dispatcher& d, const AtenCall& call, NameId mask, const Attention& 
   square.back() = a.keys();
   NameId scores = MatMul(d, scaled_q, scaled_k, Ends::kLocal);
   d.Drop(scaled_k);
-  if (mask != kNoName) scores = d.Make("add_", {scores, mask}, {dtype, square});
+  if (mask != kNoName) {
+    const NameId masked = d.Make("add_", {scores, mask}, {dtype, square});
+    d.Drop(std::exchange(scores, masked));
+  }
   NameId probabilities = d.Make("_safe_softmax", {scores}, {dtype, square});
   d.Drop(scores);
   if (a.drops) probabilities = d.Make("dropout", {probabilities}, {dtype, square});

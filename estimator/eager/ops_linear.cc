@@ -113,12 +113,15 @@ constexpr OpRule kRules[] = {
 }  // namespace
 
 NameId MatMul(Dispatcher& dispatcher, NameId a, NameId b, Ends ends) {
+  const size_t locals = dispatcher.local_count();
   const auto finish = [&](std::string_view op, std::vector<NameId> inputs, const Dims& dims) {
-    if (ends == Ends::kLocal) {
-      return dispatcher.Make(op, std::move(inputs), {dispatcher.TypeOf(a).dtype, dims});
+    if (ends == Ends::kCall) {
+      dispatcher.MakeResult(op, std::move(inputs));
+      return kNoName;
     }
-    dispatcher.MakeResult(op, std::move(inputs));
-    return kNoName;
+    const NameId made = dispatcher.Make(op, std::move(inputs), {dispatcher.TypeOf(a).dtype, dims});
+    dispatcher.DropBeyond(locals, made);
+    return made;
   };
   const StridedType left = dispatcher.TypeOf(a);
   const StridedType right = dispatcher.TypeOf(b);

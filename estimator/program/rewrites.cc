@@ -7,6 +7,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/attention.h"
 #include "estimator/program/exported_calls.h"
+#include "estimator/program/grouped_heads.h"
 #include "estimator/program/norms.h"
 #include "estimator/program/pattern.h"
 #include "estimator/program/scopes.h"
@@ -251,6 +252,7 @@ std::vector<Rewritten> FindRewrites(const Graph& graph, const ExporterMetadata& 
       rewrites.push_back(*found);
     }
   }
+  TakeBackRepeatedHeads(pattern, metadata, rewrites);
   return rewrites;
 }
 
