@@ -68,6 +68,7 @@ void Dispatcher::Dispatch(AtenCall call) {
 void Dispatcher::CastArguments(AtenCall& call, const OpRule& rule) {
   const DType lower = AutocastType(settings_.precision);
   if (lower == DType::kUndefined || rule.autocast == AutocastPolicy::kAsIs) return;
+  if (call.leaves_autocast) return;
   const DType to = rule.autocast == AutocastPolicy::kLower ? lower : DType::kFloat32;
   for (size_t i = call.inputs.size(); i-- > 0;) {
     if (call.inputs[i] == kNoName) continue;

@@ -141,7 +141,19 @@ std::set<NodeId> Lowering::FindOutOfPlace() const {
   return found;
 }
 
+// torch.export takes the body of `with torch.autocast(…)` apart from its module's forward; what
+// models do so for is torch.autocast(enabled=False), as rotary embeddings do.
+std::set<std::string> Lowering::FindOutsideAutocast() const {
+  std::set<std::string> modules;
+  for (NodeId id = 0; id < static_cast<NodeId>(graph_.nodes.size()); ++id) {
+    const std::string_view frames = FindMetadata(At(id).metadata, kSourceKey);
+    if (IsGenerated(frames)) modules.insert(ModulePath(ScopeOf(graph_, id)));
+  }
+  return modules;
+}
+
 void Lowering::LowerNodes() {
+  outside_autocast_ = FindOutsideAutocast();
   const std::set<NodeId> out_of_place = FindOutOfPlace();
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
@@ -353,6 +365,7 @@ void Lowering::Emit(std::string_view op, std::vector<NameId> inputs, std::vector
                             .ints = std::move(ints),
                             .scope = scope_,
                             .written_in_place = written_in_place_,
+                            .leaves_autocast = outside_autocast_.contains(ModulePath(scope_)),
                             .frames = frames_});
 }
 

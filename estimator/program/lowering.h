@@ -90,6 +90,7 @@ class Lowering {
   NameId AddTensor(const ModuleTensor& tensor);
   void AddParameters(const Roles& roles);
   std::set<NodeId> FindOutOfPlace() const;
+  std::set<std::string> FindOutsideAutocast() const;
   void PlaceModule();
   void AddInputs();
   bool RunsOnHost(const Node& node) const;
@@ -126,6 +127,7 @@ class Lowering {
   std::string place_;
   std::vector<std::string> scope_;
   std::optional<bool> written_in_place_;
+  std::set<std::string> outside_autocast_;  // modules that leave it
   std::vector<SourceFrame> node_frames_;  // of the running node
   std::vector<SourceFrame> frames_;       // of the calls that follow
   std::multimap<ValueId, const Node*> readers_;

@@ -41,6 +41,7 @@ struct AtenCall {
   std::vector<int64_t> ints = {};             // integer arguments, where the row asks for them
   std::vector<std::string> scope = {};        // module calls around it, the model's own first
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
+  bool leaves_autocast = false;               // runs under torch.autocast(enabled=False)
   std::vector<SourceFrame> frames = {};       // of forwards around it, innermost last
   std::vector<NameId> last_reads = {};        // names that no later call reads
   std::vector<NameId> dies = {};              // names dropped once the call has returned
