@@ -136,6 +136,25 @@ TEST_CASE("a folded batch norm runs behind its convolution") {
 )");
 }
 
+TEST_CASE("position ids that were folded away count the positions of their table") {
+  Graph graph = ParseGraph(R"(net (int64[N, 3] x) => (float[N, 3, 2] y)
+    < float[9, 2] "m.word_embeddings.weight" = ["location": "none"],
+      float[5, 2] "m.position_embeddings.weight" = ["location": "none"], int64[1, 3] slice_1 = {0, 1, 2} > {
+      w = Gather ("m.word_embeddings.weight", x)
+      p = Gather ("m.position_embeddings.weight", slice_1)
+      y = Add (w, p)
+    })");
+  graph.metadata.emplace_back("pkg.torch.export.ExportedProgram.graph_signature",
+                              "w: PARAMETER target='m.word_embeddings.weight'\n"
+                              "p: PARAMETER target='m.position_embeddings.weight'\n"
+                              "i: BUFFER target='m.position_ids' persistent=False\n"
+                              "t: BUFFER target='m.token_type_ids' persistent=False\n"
+                              "o: BUFFER target='other.position_ids' persistent=False\n");
+  const Roles roles = Build(graph, {}).roles;
+  CHECK(Names(roles.buffers) == "m.position_ids m.token_type_ids ");
+  CHECK(roles.BufferBytes() == 2 * 5 * 8);
+}
+
 // Exports of one network: what PyTorch's module has, whatever the file has lost.
 TEST_CASE("the signature of a real export names what was folded away") {
   const std::string models = std::string(ONNXFIT_SOURCE_DIR) + "/models/";

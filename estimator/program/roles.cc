@@ -74,6 +74,7 @@ class RoleFinder {
     for (size_t i = 0; i < graph_.initializers.size(); ++i) AddInitializer(i);
     AddConstantBuffers();
     AddOriginals();
+    AddPositionIds();
     AddBatchCounters();
     for (const FoldedBatchNorm& folded : roles_.folded) AddFolded(folded);
     if (!roles_.folded.empty()) {
@@ -314,6 +315,31 @@ class RoleFinder {
                                                    child.substr(kOriginal.size())));
       if (clone_of == found.end()) continue;
       AddLost(std::string(entry.target), kLast, Role::kBuffer, clone_of->second);
+    }
+  }
+
+  // "embeddings.position_ids", 0 to n - 1 of a table of n positions, and as many token types:
+  // exporters compute what is sliced of them (transformers 5.17, BertEmbeddings).
+  void AddPositionIds() {
+    std::unordered_set<std::string_view> in_file;
+    std::map<std::string_view, int64_t> tables;  // module -> positions
+    for (const auto& [rank, role, tensor] : tensors_) {
+      in_file.insert(tensor.name);
+      const std::string_view table = ParentOf(tensor.name);
+      if (ChildOf(table).starts_with("position_embedding") && tensor.type.dims.size() == 2) {
+        tables[ParentOf(table)] = tensor.type.dims[0];
+      }
+    }
+    std::vector<std::pair<std::string, int64_t>> lost;
+    for (const SignatureEntry& entry : metadata_.signature) {
+      const std::string_view child = ChildOf(entry.target);
+      const auto table = tables.find(ParentOf(entry.target));
+      const bool counts = child == "position_ids" || child == "token_type_ids";
+      if (!counts || table == tables.end() || in_file.contains(entry.target)) continue;
+      lost.emplace_back(entry.target, table->second);
+    }
+    for (const auto& [name, positions] : lost) {
+      AddLost(name, kLast, Role::kBuffer, {DType::kInt64, {1, positions}});
     }
   }
 
