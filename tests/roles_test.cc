@@ -150,9 +150,15 @@ TEST_CASE("position ids that were folded away count the positions of their table
                               "i: BUFFER target='m.position_ids' persistent=False\n"
                               "t: BUFFER target='m.token_type_ids' persistent=False\n"
                               "o: BUFFER target='other.position_ids' persistent=False\n");
-  const Roles roles = Build(graph, {}).roles;
-  CHECK(Names(roles.buffers) == "m.position_ids m.token_type_ids ");
-  CHECK(roles.BufferBytes() == 2 * 5 * 8);
+  const Built built = Build(graph, {.mode = Mode::kEval});
+  CHECK(Names(built.roles.buffers) == "m.position_ids m.token_type_ids ");
+  CHECK(built.roles.BufferBytes() == 2 * 5 * 8);
+  CHECK(ToString(built.program) == R"(
+%w = embedding(%m.word_embeddings.weight, %x)  # Gather #0
+%slice_1 = slice(%m.position_ids)  # Gather #1
+%p = embedding(%m.position_embeddings.weight, %slice_1)  # Gather #1
+%y = add(%w, %p)  # Add #2
+)");
 }
 
 // Exports of one network: what PyTorch's module has, whatever the file has lost.

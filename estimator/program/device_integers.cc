@@ -40,6 +40,7 @@ class Finder {
     for (const ModuleTensor& buffer : roles.buffers) {
       if (buffer.value != kNoValue) from_device_[Index(buffer.value)] = true;
     }
+    for (const auto& [value, buffer] : roles.views) from_device_[Index(value)] = true;
     for (const Node& node : graph.nodes) FollowDown(node);
   }
 

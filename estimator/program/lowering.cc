@@ -50,6 +50,7 @@ void Lowering::AddModuleTensors(const Roles& roles) {
     is_scalar_constant_[Index(initializer.value)] =
         roles.of_initializer[i] == Role::kConstant && Numel(initializer.type.dims) <= 1;
   }
+  for (const auto& [value, buffer] : roles.views) views_[value] = LostTensor(buffer);
   PlaceModule();
 }
 
@@ -332,7 +333,12 @@ NameId Lowering::TensorOf(ValueId value) {
   if (name != kNoName) return name;
   NoteIfComputed(value);
   const NameId made = NewResult(value);
-  Emit("constant", {}, {made});
+  const auto view = views_.find(value);
+  if (view == views_.end()) {
+    Emit("constant", {}, {made});
+  } else {
+    Emit("slice", {view->second}, {made});
+  }
   return made;
 }
 

@@ -123,6 +123,7 @@ class Lowering {
   const TrainingSettings& settings_;
   Program program_;
   std::map<std::string, NameId> lost_;
+  std::map<ValueId, NameId> views_;  // initializers that are views of lost buffers
   std::unordered_map<const Node*, const FoldedBatchNorm*> folded_;
   std::string place_;
   std::vector<std::string> scope_;

@@ -340,6 +340,24 @@ class RoleFinder {
     }
     for (const auto& [name, positions] : lost) {
       AddLost(name, kLast, Role::kBuffer, {DType::kInt64, {1, positions}});
+      AddViews(name);
+    }
+  }
+
+  // "slice_1", as torch.export calls the result of a slice: of position ids, or, being zeros, of
+  // token types.
+  void AddViews(const std::string& buffer) {
+    constexpr std::string_view kViews[] = {"slice", "expand", "view", "unsqueeze", "select"};
+    for (const Initializer& initializer : graph_.initializers) {
+      const std::string_view name = NameOf(initializer.value);
+      const std::string_view call = name.substr(0, name.find('_'));
+      const auto& known = shapes_.known[Index(initializer.value)];
+      const bool is_view = std::find(std::begin(kViews), std::end(kViews), call) != std::end(kViews);
+      if (!is_view || initializer.type.dtype != DType::kInt64 || !known.has_value()) continue;
+      const bool is_zeros = std::ranges::all_of(known->elements(), [](int64_t i) { return i == 0; });
+      if (is_zeros == (ChildOf(buffer) == "token_type_ids")) {
+        roles_.views.emplace_back(initializer.value, buffer);
+      }
     }
   }
 

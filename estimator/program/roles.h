@@ -38,6 +38,8 @@ struct Roles {
   std::vector<ModuleTensor> buffers;
   std::vector<FoldedBatchNorm> folded;            // put back
   std::vector<std::pair<ValueId, ValueId>> ties;  // a copy, and the tensor that it is
+  // An initializer, and the buffer of which it is a view that the exporter computed.
+  std::vector<std::pair<ValueId, std::string>> views;
   std::vector<Rewritten> rewrites;  // what their inner nodes alone read is in no module
   std::vector<std::string> assumptions;
   std::vector<std::string> notes;  // for -v
