@@ -35,6 +35,18 @@ TEST_CASE("a number is an argument of the call, and which side it is on matters"
   }
 }
 
+TEST_CASE("a number stays one when it is cast or passed on") {
+  const Program program = Lowered(R"(net (float[2, 8] x) => (float[2, 8] y) {
+      c = Constant <value = int64 {2}> ()
+      d = Cast <to = 1> (c)
+      e = Identity (d)
+      y = Div (x, e)
+    })",
+                                  {.mode = Mode::kEval});
+  REQUIRE(program.calls.size() == 1);
+  CHECK(program.calls[0].op == "mul.Scalar");
+}
+
 TEST_CASE("a number in front of a tensor fills it where a mask says so") {
   const auto op = [](const char* choice) {
     return Lowered(std::string("net (float[2, 8] x, bool[2, 8] m) => (float[2, 8] y) { "

@@ -352,6 +352,10 @@ NameId Lowering::NewResult(ValueId value) {
 
 void Lowering::Alias(ValueId result, ValueId value) {
   if (result == kNoValue) return;
+  if (IsHost(value) && Numel(TypeOf(value).dims) <= 1) {
+    is_scalar_constant_[Index(result)] = true;
+    return;
+  }
   names_[Index(result)] = TensorOf(value);
   is_parameter_[Index(result)] = is_parameter_[Index(value)];
 }

@@ -54,7 +54,7 @@ class Lowering {
   std::vector<const Node*> ReadersOf(ValueId value) const;
   // A name for a result of the running node.
   NameId NewResult(ValueId value);
-  // `result` is another name of what `value` is: no call.
+  // `result` is another name of what `value` is, a tensor or a number: no call.
   void Alias(ValueId result, ValueId value);
   // The batch norm that was folded into the convolution `node`, or null.
   const FoldedBatchNorm* FoldedInto(const Node& node) const;

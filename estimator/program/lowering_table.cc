@@ -195,8 +195,12 @@ void LowerGather(Lowering& lowering, const Node& node, std::string_view) {
   LowerAll(lowering, node, lowering.IsParameter(data) ? "embedding" : "index_select");
 }
 
-// Nothing happens between equal types.
+// Nothing happens between equal types, nor to a number of Python's.
 void LowerCast(Lowering& lowering, const Node& node, std::string_view aten) {
+  const ValueId number = node.inputs[0];
+  if (lowering.IsHost(number) && Numel(lowering.TypeOf(number).dims) <= 1) {
+    return LowerIdentity(lowering, node, aten);
+  }
   const TensorType from = lowering.WithPrecision(lowering.TypeOf(node.inputs[0]));
   const TensorType to = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
   from.dtype == to.dtype ? LowerIdentity(lowering, node, aten) : LowerUnary(lowering, node, aten);
