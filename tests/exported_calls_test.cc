@@ -39,6 +39,7 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
         y = Add ("fc.bias", h)
       })";
   constexpr char kSilu[] = R"(n (float[4] x) => (float[4] y) { s = Sigmoid (x) y = Mul (x, s) })";
+  constexpr char kIdentity[] = "n (float[4] x) => (float[4] y) { y = Identity (x) }";
   struct Row {
     const char* name;
     const char* graph;
@@ -47,6 +48,9 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
   };
   const std::string linear = FxText("y", "linear.default", "%x, %p_w, %p_b");
   const std::string silu = FxText("y", "silu.default", "%x,");
+  const std::string copy =
+      "%y : [num_users=1] = call_function[target=torch.ops.aten.clone.default]"
+      "(args = (%x,), kwargs = {memory_format: torch.contiguous_format})";
   const Row rows[] = {
       {"a linear of two nodes", kLinear, {linear, linear}, "linear(x fc.weight fc.bias )=y "},
       {"one without a bias",
@@ -76,6 +80,8 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
        {FxText("y", "silu.default", ""), FxText("y", "silu.default", "")},
        ""},
       {"nodes that say nothing", kSilu, {}, ""},
+      {"x.contiguous()", kIdentity, {copy}, "contiguous(x )=y "},
+      {"a dropout with p = 0", kIdentity, {FxText("y", "clone.default", "%x,")}, ""},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);

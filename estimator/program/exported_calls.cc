@@ -15,18 +15,29 @@ namespace {
 struct Row {
   std::string_view target;
   std::string_view aten;
-  size_t operands = 1;  // at most
+  size_t operands = 1;              // at most
+  std::string_view only_with = {};  // a named argument's word, without which it is another call
 };
 
 constexpr Row kRows[] = {
-    {"aten.linear.default", "linear", 3},    {"aten.silu.default", "silu"},
-    {"aten.hardswish.default", "hardswish"}, {"aten.gelu.default", "gelu"},
-    {"aten.mish.default", "mish"},           {"aten.rsqrt.default", "rsqrt"},
+    {"aten.linear.default", "linear", 3},
+    {"aten.silu.default", "silu"},
+    {"aten.hardswish.default", "hardswish"},
+    {"aten.gelu.default", "gelu"},
+    {"aten.mish.default", "mish"},
+    {"aten.rsqrt.default", "rsqrt"},
+    {"aten.clone.default", "contiguous", 1, "torch.contiguous_format"},
 };
 
-const Row* FindRow(std::string_view target) {
+bool HasWord(const FxNode& call, std::string_view word) {
+  return std::any_of(call.named.begin(), call.named.end(),
+                     [&](const auto& argument) { return argument.second.text == word; });
+}
+
+const Row* FindRow(const FxNode& call) {
   for (const Row& row : kRows) {
-    if (row.target == target) return &row;
+    if (row.target != call.target) continue;
+    return row.only_with.empty() || HasWord(call, row.only_with) ? &row : nullptr;
   }
   return nullptr;
 }
@@ -49,7 +60,7 @@ class Finder {
   std::vector<Rewritten> Find() const {
     std::vector<Rewritten> calls;
     for (size_t i = 0; i < metadata_.groups.size(); ++i) {
-      const Row* row = FindRow(metadata_.groups[i].call.target);
+      const Row* row = FindRow(metadata_.groups[i].call);
       auto call = row == nullptr ? std::nullopt : Read(*row, static_cast<int32_t>(i));
       if (call.has_value()) calls.push_back(std::move(*call));
     }
