@@ -265,6 +265,16 @@ TEST_CASE("a broadcast operand's gradient is summed up by the engine") {
   CHECK_MESSAGE(text.find("+b.grad:32") != std::string::npos, text);
 }
 
+// Its storage is that of the errors, of which it is the mean.
+TEST_CASE("a mean squared error is as large as the prediction") {
+  const std::string text =
+      TraceText(R"(net (float[4, 8] x) => (float[4, 8] y) < float[8, 8] w = ["location": "none"] > {
+                     y = MatMul (x, w)
+                   })",
+                {.optimizer = Optimizer::kSgd, .loss = Loss::kMse, .steps = 1});
+  CHECK_MESSAGE(text.find("+loss:128 +loss.scratch:128 -loss.scratch") != std::string::npos, text);
+}
+
 // On a view autograd goes through CopySlices: more tensors of the gradient's size.
 TEST_CASE("dropout in place takes more on a view") {
   const auto trace = [](const char* between) {

@@ -160,7 +160,17 @@ TensorId Forward::MakeOutput(int32_t index, size_t output, Frame& frame) {
   }
   overwrote_[Index(index)] = MayOverwrite(index, frame);
   if (overwrote_[Index(index)]) return Overwrite(index, frame);
+  if (calls_.rule(index).storage != nullptr) return MakePart(index, name);
   return machine_.NewStrided(type, calls_.NameLabel(name));
+}
+
+TensorId Forward::MakePart(int32_t index, NameId name) {
+  const StridedType& type = calls_.TypeOf(name);
+  const TensorType storage = calls_.rule(index).storage(calls_.TypesOf(index));
+  const TensorId whole = machine_.New(storage, calls_.NameLabel(name));
+  const TensorId part = machine_.View(whole, type.dims, type.strides);
+  machine_.Release(whole);
+  return part;
 }
 
 // Nobody reads input 0 later, nobody saved it, and nobody else holds its storage.

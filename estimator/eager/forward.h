@@ -65,6 +65,7 @@ class Forward {
   void MakeAux(int32_t index, size_t slot, Frame& frame);
   void MakeScratch(int32_t index, TypeFunction type, Frame& frame);
   TensorId MakeOutput(int32_t index, size_t output, Frame& frame);
+  TensorId MakePart(int32_t index, NameId name);
   bool MayOverwrite(int32_t index, const Frame& frame) const;
   bool WroteOverView(int32_t index, const Frame& frame) const;
   TensorId Overwrite(int32_t index, Frame& frame);

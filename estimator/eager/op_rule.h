@@ -184,6 +184,7 @@ struct OpRule {
   // A call that PyTorch takes apart, by the types and strides of its operands (dispatcher.h).
   void (*take_apart)(Dispatcher&, const AtenCall&) = nullptr;
   StridesFunction strides = nullptr;  // of the result where it is new; null: contiguous
+  TypeFunction storage = nullptr;     // of which the result is a part; null: none but itself
   Alias alias = Alias::kNone;
   InPlace in_place = InPlace::kNever;
   AutocastPolicy autocast = AutocastPolicy::kAsIs;
