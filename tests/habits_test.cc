@@ -1,6 +1,7 @@
 #include "estimator/program/habits.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 
@@ -24,6 +25,21 @@ TEST_CASE("torchvision's SqueezeExcitation is known by its children") {
   CHECK(Found(R"(["/m/se/activation/Elu"] b = Elu (x)
                  ["/m/se/scale_activation/Sigmoid"] y = Sigmoid (b))") == 0);
   CHECK(Found(R"(["/m/activation/Relu"] y = Relu (x))") == 0);
+}
+
+TEST_CASE("libraries are known that make activations without arguments") {
+  const auto found = [](const char* caller, const char* module) {
+    Graph graph = ParseGraph("n (float[4] x) => (float[4] y) { y = Relu (x) }");
+    const std::string classes =
+        fmt::format("['', '{}', '{}', 'aten.relu.default']", caller, module);
+    graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.class_hierarchy", classes);
+    return FindOutOfPlaceActivations(graph).size();
+  };
+  constexpr char kRelu[] = "torch.nn.modules.activation.ReLU";
+  CHECK(found("diffusers.models.resnet.ResnetBlock2D", kRelu) == 1);
+  CHECK(found("transformers.models.opt.modeling_opt.OPTDecoderLayer", kRelu) == 1);
+  CHECK(found("torchvision.models.resnet.BasicBlock", kRelu) == 0);
+  CHECK(found("diffusers.models.resnet.ResnetBlock2D", "mine.Activation") == 0);
 }
 
 // Its ReLU could write over its input, and does not.

@@ -1,5 +1,7 @@
 #include "estimator/program/habits.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,6 +11,24 @@
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {
+
+namespace {
+
+// Libraries that make their activations without arguments: diffusers 0.42.1, models/
+// activations.py, get_activation; transformers 5.17.0, activations.py, ACT2FN.
+constexpr std::string_view kOutOfPlace[] = {"diffusers.", "transformers."};
+
+bool IsOfLibrary(const Node& node) {
+  const std::vector<std::string> classes = ClassesOf(node);
+  if (classes.size() < 2 || !classes.back().starts_with("torch.nn.modules.activation.")) {
+    return false;
+  }
+  const std::string& caller = classes[classes.size() - 2];
+  return std::any_of(std::begin(kOutOfPlace), std::end(kOutOfPlace),
+                     [&](std::string_view library) { return caller.starts_with(library); });
+}
+
+}  // namespace
 
 std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph) {
   std::set<std::string> excitations;  // modules with a scale_activation
@@ -22,6 +42,9 @@ std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph) {
     if (child == "activation" && is_relu) activations.emplace_back(node, ParentOf(path));
   }
   std::set<NodeId> found;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (IsOfLibrary(graph.nodes[i])) found.insert(static_cast<NodeId>(i));
+  }
   for (const auto& [node, module] : activations) {
     if (excitations.contains(module)) found.insert(node);
   }

@@ -10,6 +10,8 @@ namespace onnxfit {
 // Activations that do not work in place, though they could: in torchvision's
 // SqueezeExcitation (0.26, ops/misc.py) `activation` is made by torch.nn.ReLU() without
 // arguments.  Its children are called avgpool, fc1, fc2, activation and scale_activation.
+// And torch.nn's activations in modules of diffusers and transformers, where torch.export
+// names their classes.
 // O(nodes).
 std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph);
 

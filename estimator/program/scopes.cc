@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kMaxDepth = 64;  // deeper than any model: such names are no module paths
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
+constexpr std::string_view kClassKey = "pkg.torch.onnx.class_hierarchy";
 
 // The parts of "/a/b/c", all but the last.
 std::vector<std::string> PartsOf(std::string_view path) {
@@ -53,6 +54,13 @@ std::vector<std::string> ScopeOf(const Graph& graph, NodeId id) {
   scope = ScopeOfName(node.name);
   if (!scope.empty() || node.outputs.empty() || node.outputs[0] == kNoValue) return scope;
   return ScopeOfName(graph.values[Index(node.outputs[0])].name);
+}
+
+// The last item is the operator.
+std::vector<std::string> ClassesOf(const Node& node) {
+  std::vector<std::string> classes = PythonList(FindMetadata(node.metadata, kClassKey));
+  if (!classes.empty()) classes.pop_back();
+  return classes;
 }
 
 std::string ModulePath(const std::vector<std::string>& scope) {

@@ -18,6 +18,9 @@ namespace onnxfit {
 // their metadata.  Empty where a node has neither, or one of more than 64 modules.
 std::vector<std::string> ScopeOf(const Graph& graph, NodeId node);
 
+// Classes of these modules, of which torch.export alone tells: "torch.nn.modules.linear.Linear".
+std::vector<std::string> ClassesOf(const Node& node);
+
 // "model.layer1.0.conv1", the path of the innermost module of `scope`: a child of a
 // Sequential repeats its parent's name, any other child does not.
 std::string ModulePath(const std::vector<std::string>& scope);
