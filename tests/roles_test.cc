@@ -161,6 +161,20 @@ TEST_CASE("position ids that were folded away count the positions of their table
 )");
 }
 
+TEST_CASE("what a signature does not name is computed, if no parameter is missing") {
+  const auto roles = [](const char* signature) {
+    Graph graph = ParseGraph(R"(net (float[N, 4] x) => (float[N, 4] y)
+        < float[4] "norm.weight" = ["location": "none"], float[1, 4] "embedding_1" = ["location":
+          "none"], float[1, 4] "unsqueeze" = ["location": "none"] > {
+          a = Mul (x, "norm.weight") b = Add (a, "embedding_1") y = Mul (b, "unsqueeze") })");
+    graph.metadata.emplace_back("graph_signature", signature);
+    return Names(Build(graph, {}).roles.parameters);
+  };
+  CHECK(roles("p_norm_weight: PARAMETER target='norm.weight'\n") == "norm.weight ");
+  CHECK(roles("p_norm_weight: PARAMETER target='norm.weight'\n"
+              "p_wpe_weight: PARAMETER target='wpe.weight'\n") == "norm.weight embedding_1 ");
+}
+
 // Exports of one network: what PyTorch's module has, whatever the file has lost.
 TEST_CASE("the signature of a real export names what was folded away") {
   const std::string models = std::string(ONNXFIT_SOURCE_DIR) + "/models/";

@@ -152,6 +152,11 @@ class RoleFinder {
       signature_.emplace(entry.target, kinds_.size());
       kinds_.push_back(entry.kind);
     }
+    std::unordered_set<std::string_view> stored;
+    for (const Initializer& tensor : graph_.initializers) stored.insert(NameOf(tensor.value));
+    misses_parameters_ = std::ranges::any_of(metadata_.signature, [&](const SignatureEntry& entry) {
+      return entry.kind == SignatureEntry::Kind::kParameter && !stored.contains(entry.target);
+    });
     for (size_t i = 0; i < graph_.nodes.size(); ++i) IndexNode(static_cast<int64_t>(i));
     roles_.rewrites = FindRewrites(graph_, metadata_, shapes_);
     for (const Rewritten& rewritten : roles_.rewrites) IndexRewritten(rewritten);
@@ -220,10 +225,19 @@ class RoleFinder {
     // they fold have names of their own, "val_12", "/Constant_output_0".
     const bool in_module = name.find('.') != std::string_view::npos && name[0] != '/';
     if (IsFloat(initializer.type.dtype)) {
-      const bool is_number = Numel(initializer.type.dims) <= 1;
-      return is_number && !in_module ? Role::kConstant : Role::kParameter;
+      return IsComputed(initializer) && !in_module ? Role::kConstant : Role::kParameter;
     }
     return in_module && device_reads_.contains(initializer.value) ? Role::kBuffer : Role::kConstant;
+  }
+
+  // A number; or, where a signature names all that belongs to the model, what is not in it: the
+  // exporter has run the model's arithmetic on numbers.  Where parameters are missing, two
+  // kinds of results stand for them: what a small table gave, and 1 + the weight of a norm.
+  bool IsComputed(const Initializer& initializer) const {
+    if (signature_.empty()) return Numel(initializer.type.dims) <= 1;
+    const std::string_view name = NameOf(initializer.value);
+    const bool may_be_parameter = name.starts_with("embedding") || name.starts_with("add");
+    return !misses_parameters_ || !may_be_parameter;
   }
 
   bool IsTied(ValueId value) const {
@@ -411,6 +425,7 @@ class RoleFinder {
   Roles roles_;
   std::vector<Ranked> tensors_;
   std::map<std::string, size_t, std::less<>> signature_;      // target -> place
+  bool misses_parameters_ = false;                            // of the signature's
   std::map<std::string_view, std::string_view> first_names_;  // of tied ones
   std::vector<SignatureEntry::Kind> kinds_;                   // by place
   std::unordered_map<ValueId, Role> slots_;
