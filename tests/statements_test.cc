@@ -125,9 +125,9 @@ TEST_CASE("what a statement binds lives until its name is bound again") {
       {"a helper of the forward returns",
        {{1, "y = f(x)", ""}, {2, "x = g(y)", ""}, {3, "return h(x)", ""}, {9, "x = k(x)", ""}},
        2},
-      {"an unknown line may bind it again",
+      {"a call without a line rebinds its operand's name",
        {{1, "y = f(x)", ""}, {2, "x = g(y)", ""}, {0, "", ""}, {4, "return k(x)", ""}},
-       2},
+       3},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);

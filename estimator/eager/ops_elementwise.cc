@@ -113,8 +113,6 @@ constexpr OpRule kRules[] = {
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(In(0))}},
-    {.name = "cos", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
-    {.name = "sin", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
     {.name = "erf", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
     {.name = "abs", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
     {.name = "sin", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},

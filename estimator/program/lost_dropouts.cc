@@ -16,9 +16,8 @@
 namespace onnxfit {
 namespace {
 
-bool SaysMore(const Graph& graph) {
-  return IsTrainingExport(graph) ||
-         std::ranges::any_of(graph.nodes, [](const Node& node) { return !node.metadata.empty(); });
+bool HasMetadata(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Node& node) { return !node.metadata.empty(); });
 }
 
 // A table of words: floats of the file, looked up by an input of the graph.
@@ -47,10 +46,14 @@ class Finder {
     for (const Node& node : graph.nodes) FollowWords(node);
   }
 
-  LostDropouts Find() {
+  LostDropouts Find(bool attention_alone) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (is_inner_[i]) continue;
       const auto node = static_cast<NodeId>(i);
+      if (attention_alone) {
+        AddAttention(node);
+        continue;
+      }
       AddBranch(node);
       AddWords(node);
       AddWeights(node);
@@ -240,17 +243,20 @@ class Finder {
 
 LostDropouts FindLostDropouts(const Graph& graph, const Shapes& shapes,
                               const std::vector<Rewritten>& rewrites) {
-  return SaysMore(graph) ? LostDropouts() : Finder(graph, shapes, rewrites).Find();
+  if (IsTrainingExport(graph)) return {};
+  return Finder(graph, shapes, rewrites).Find(HasMetadata(graph));
 }
 
 bool IsLikelyTrainedWithDropout(const Graph& graph, const Shapes& shapes) {
   const Pattern pattern(graph, shapes);
   bool reads_words = false;
+  bool attends = false;
   for (const Node& node : graph.nodes) {
     if (node.op_type == "Cos") return false;
+    attends |= node.op_type == "Softmax";
     reads_words |= LooksUpWords(pattern, node);
   }
-  return reads_words;
+  return reads_words && attends;
 }
 
 }  // namespace onnxfit

@@ -16,8 +16,8 @@ struct LostDropouts {
   std::vector<size_t> attention;  // rewrites that are attention which drops out
 };
 
-// Where transformers have dropouts; nothing in files that say more (a training export, or one
-// with metadata).
+// Where transformers have dropouts; of files with metadata, which tell of other dropouts,
+// attention alone; nothing of training exports.
 //   in front of a residual sum, behind the linear layer of its branch
 //   behind the sum of an embedding and positions, or its layer norm, if nothing else reads it
 //   behind a softmax that weighs values, and inside of fused attention

@@ -129,8 +129,8 @@ class Lowering {
   std::vector<std::string> scope_;
   std::optional<bool> written_in_place_;
   std::set<std::string> outside_autocast_;  // modules that leave it
-  std::vector<SourceFrame> node_frames_;  // of the running node
-  std::vector<SourceFrame> frames_;       // of the calls that follow
+  std::vector<SourceFrame> node_frames_;    // of the running node
+  std::vector<SourceFrame> frames_;         // of the calls that follow
   std::multimap<ValueId, const Node*> readers_;
   std::vector<NameId> names_;  // by ValueId, kNoName until it has one
   std::vector<Rewritten> rewrites_;

@@ -32,11 +32,19 @@ void Lowering::PlanLostCalls(const Roles& roles) {
   if (drops) PlanStochasticDepths();
 }
 
+namespace {
+
+bool IsDropout(const LostCall& call) { return call.op == "dropout"; }
+
+}  // namespace
+
 // Those that leave a trace, and dropouts that transformers are likely to have had.
 std::vector<LostCall> Lowering::LostCalls(const Roles& roles, bool drops) {
   std::vector<LostCall> calls = FindLostCalls(graph_, metadata_, roles.folded);
   const bool is_told = settings_.dropout.has_value();
-  if (!drops || !(is_told || IsLikelyTrainedWithDropout(graph_, shapes_))) return calls;
+  const bool is_traced = std::ranges::any_of(calls, &IsDropout);
+  const bool is_likely = metadata_.groups.empty() && IsLikelyTrainedWithDropout(graph_, shapes_);
+  if (!drops || !(is_told || is_traced || is_likely)) return calls;
   LostDropouts lost = FindLostDropouts(graph_, shapes_, rewrites_);
   for (const size_t rewrite : lost.attention) rewrites_[rewrite].ints[0] = 1;
   for (LostCall& call : lost.calls) {

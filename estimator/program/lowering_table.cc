@@ -254,8 +254,6 @@ constexpr LoweringRow kRows[] = {
     {"Log", "log", LowerUnary},
     {"Sqrt", "sqrt", LowerUnary},
     {"Reciprocal", "reciprocal", LowerUnary},
-    {"Cos", "cos", LowerUnary},
-    {"Sin", "sin", LowerUnary},
     {"Erf", "erf", LowerUnary},
     {"Abs", "abs", LowerUnary},
     {"Sin", "sin", LowerUnary},

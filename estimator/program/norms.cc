@@ -78,7 +78,8 @@ class RmsNormCalls {
     const HiddenCall::Operand cast = Add("to", {x_}, type, /*as_written=*/true);
     HiddenCall::Operand made = cast;  // in fp32 from here on
     for (size_t i = 0; i < root.nodes.size(); ++i) {
-      constexpr std::string_view kCalls[] = {"pow.Tensor_Scalar", "mean", "add.Scalar", "", "rsqrt"};
+      constexpr std::string_view kCalls[] = {"pow.Tensor_Scalar", "mean", "add.Scalar", "",
+                                             "rsqrt"};
       if (!kCalls[i].empty())
         made = Add(kCalls[i], {made}, ResultOf(pattern_, root.nodes[i]), true);
     }

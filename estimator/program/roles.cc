@@ -325,8 +325,8 @@ class RoleFinder {
     for (const SignatureEntry& entry : metadata_.signature) {
       const std::string_view child = ChildOf(entry.target);
       if (!child.starts_with(kOriginal) || found.contains(std::string(entry.target))) continue;
-      const auto clone_of = found.find(fmt::format("{}.{}", ParentOf(entry.target),
-                                                   child.substr(kOriginal.size())));
+      const auto clone_of =
+          found.find(fmt::format("{}.{}", ParentOf(entry.target), child.substr(kOriginal.size())));
       if (clone_of == found.end()) continue;
       AddLost(std::string(entry.target), kLast, Role::kBuffer, clone_of->second);
     }
@@ -366,9 +366,11 @@ class RoleFinder {
       const std::string_view name = NameOf(initializer.value);
       const std::string_view call = name.substr(0, name.find('_'));
       const auto& known = shapes_.known[Index(initializer.value)];
-      const bool is_view = std::find(std::begin(kViews), std::end(kViews), call) != std::end(kViews);
+      const bool is_view =
+          std::find(std::begin(kViews), std::end(kViews), call) != std::end(kViews);
       if (!is_view || initializer.type.dtype != DType::kInt64 || !known.has_value()) continue;
-      const bool is_zeros = std::ranges::all_of(known->elements(), [](int64_t i) { return i == 0; });
+      const bool is_zeros =
+          std::ranges::all_of(known->elements(), [](int64_t i) { return i == 0; });
       if (is_zeros == (ChildOf(buffer) == "token_type_ids")) {
         roles_.views.emplace_back(initializer.value, buffer);
       }
