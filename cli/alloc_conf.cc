@@ -153,6 +153,10 @@ void SetBackend(const Typed& value, AllocatorConf& /*conf*/) {
   if (value.text != "native") RefuseOption(value, "native (cudaMallocAsync is not modelled)");
 }
 
+void RefuseReserve(const Typed& value, AllocatorConf& /*conf*/) {
+  RefuseOption(value, "it left out (a bound of addresses is not modelled)");
+}
+
 // A switch of PyTorch that changes no byte on the card, and a number of the same kind.
 void SetIdleSwitch(const Typed& value, AllocatorConf& /*conf*/) { ParsePythonBool(value); }
 void SetIdleNumber(const Typed& value, AllocatorConf& /*conf*/) { ParseWhole(value, 1); }
@@ -181,18 +185,34 @@ constexpr OptionRow kOptions[] = {
     {"pinned_use_hip_host_register", SetIdleSwitch, true},
     {"pinned_num_register_threads", SetIdleNumber, true},
     {"pinned_reserve_segment_size_mb", SetIdleNumber, true},
+    {"pinned_max_round_threshold_mb", SetIdleNumber, true},
+    {"pinned_max_cached_size_mb", SetIdleNumber, true},
+    {"pinned_free_catch_all", SetIdleSwitch, true},
+    {"throw_on_cudamalloc_oom", SetIdleSwitch, true},
+    {"expandable_segments_reserve", RefuseReserve},
+    {"expandable_segments_reserve_by_class", RefuseReserve},
 };
 
-std::vector<Item> ReadItems(const Typed& typed) {
+std::vector<std::string_view> KeysOf(const FrameworkProfile& framework) {
+  const std::span<const std::string_view> missing = framework.missing_alloc_options;
   std::vector<std::string_view> keys;
-  for (const OptionRow& row : kOptions) keys.push_back(row.key);
+  for (const OptionRow& row : kOptions) {
+    if (std::find(missing.begin(), missing.end(), row.key) == missing.end())
+      keys.push_back(row.key);
+  }
+  return keys;
+}
+
+std::vector<Item> ReadItems(const Typed& typed, const FrameworkProfile& framework) {
+  const std::vector<std::string_view> keys = KeysOf(framework);
   std::vector<Item> items;
   for (const std::string& part : SplitAtCommas(WithoutSpaces(typed.text))) {
     const Item item = SplitItem(part, typed.place);
     if (std::ranges::find(keys, item.key) == keys.end()) {
-      throw Error({.where = typed.place,
-                   .text = fmt::format("expected an option of PYTORCH_ALLOC_CONF, found {}{}",
-                                       Quoted(item.key), DidYouMean(item.key, keys))});
+      throw Error(
+          {.where = typed.place,
+           .text = fmt::format("expected an option of PYTORCH_ALLOC_CONF in {}, found {}{}",
+                               framework.name, Quoted(item.key), DidYouMean(item.key, keys))});
     }
     items.push_back(item);
   }
@@ -202,9 +222,9 @@ std::vector<Item> ReadItems(const Typed& typed) {
 
 }  // namespace
 
-AllocConf ParseAllocConf(const Typed& typed) {
+AllocConf ParseAllocConf(const Typed& typed, const FrameworkProfile& framework) {
   AllocConf result = {.text = typed.text};
-  const std::vector<Item> items = ReadItems(typed);
+  const std::vector<Item> items = ReadItems(typed, framework);
   for (const OptionRow& row : kOptions) {
     for (const Item& item : items) {
       if (item.key != row.key) continue;

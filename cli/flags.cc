@@ -63,6 +63,16 @@ void SetText(const Typed& typed, std::string_view expected, std::string& text) {
   text = typed.text;
 }
 
+std::vector<std::string_view> FrameworkNames() {
+  std::vector<std::string_view> names;
+  for (const FrameworkProfile& framework : Frameworks()) names.push_back(framework.name);
+  return names;
+}
+
+void SetFramework(const Typed& typed, Options& options) {
+  options.request.settings.framework = Frameworks()[ParseName(typed, FrameworkNames())];
+}
+
 // "a | b | c", the choices of a table.
 template <typename Enum, size_t size>
 std::string Choices(const Spelling<Enum> (&table)[size]) {
@@ -154,9 +164,15 @@ std::vector<Flag> RunFlags() {
                  o.request.settings.freeze.emplace_back());
        },
        true},
+      // Before --alloc-conf, whose options it decides.
+      {"--framework", "", "F", kGroup,
+       fmt::format("whose allocator and workspaces: {}", fmt::join(FrameworkNames(), " | ")),
+       settings.framework.name, SetFramework},
       {"--alloc-conf", "", "CONF", kGroup,
        "as PYTORCH_ALLOC_CONF, such as expandable_segments:True", "",
-       [](const Typed& t, Options& o) { o.request.alloc_conf = ParseAllocConf(t); }},
+       [](const Typed& t, Options& o) {
+         o.request.alloc_conf = ParseAllocConf(t, o.request.settings.framework);
+       }},
       {"--overhead", "", "SIZE", kGroup, "CUDA context and kernels, such as 450MiB; 0 is allowed",
        "the card's",
        [](const Typed& t, Options& o) { o.request.overhead_bytes = ParseBytes(t.text, t.place); }},

@@ -97,14 +97,17 @@ TEST_CASE("what PyTorch refuses is refused") {
   const Row rows[] = {
       {"", "--alloc-conf: expected options such as expandable_segments:True, found nothing"},
       {"expandable_segment:True",
-       "--alloc-conf: expected an option of PYTORCH_ALLOC_CONF, found 'expandable_segment' (did "
+       "--alloc-conf: expected an option of PYTORCH_ALLOC_CONF in pytorch-2.11, found "
+       "'expandable_segment' (did "
        "you "
        "mean 'expandable_segments'?)"},
       {"max_split_size_mb=64",
-       "--alloc-conf: expected an option of PYTORCH_ALLOC_CONF, found 'max_split_size_mb=64' (did "
+       "--alloc-conf: expected an option of PYTORCH_ALLOC_CONF in pytorch-2.11, found "
+       "'max_split_size_mb=64' (did "
        "you mean 'max_split_size_mb'?)"},
       {"throw_on_cudamalloc_oom:True",
-       "--alloc-conf: expected an option of PYTORCH_ALLOC_CONF, found 'throw_on_cudamalloc_oom'"},
+       "--alloc-conf: expected an option of PYTORCH_ALLOC_CONF in pytorch-2.11, found "
+       "'throw_on_cudamalloc_oom'"},
       {"expandable_segments:true",
        "--alloc-conf expandable_segments: expected True or False, found 'true'"},
       {"expandable_segments",

@@ -141,6 +141,29 @@ TEST_CASE("partial sums of the norms are as many as the largest gradient has chu
   // 131074 elements are 3 chunks of 65536: 2 gradients x 3 x 4 bytes.
   CHECK(text.find("optimizer +clip_grad_norm:24 +clip_grad_norm:4 +clip_grad_norm:4 ") !=
         std::string::npos);
+  // 3 and 2 chunks, and where each gradient's begin: 3 x 8 bytes.
+  const std::string later = TraceText(kLarge, {.framework = Frameworks().back(),
+                                               .optimizer = Optimizer::kSgd,
+                                               .clip_grad = true,
+                                               .steps = 1});
+  CHECK(later.find("optimizer +clip_grad_norm:24 +clip_grad_norm:20 +clip_grad_norm:4 "
+                   "+clip_grad_norm:4 -clip_grad_norm -clip_grad_norm +clip_grad_norm:8 ") !=
+        std::string::npos);
+}
+
+TEST_CASE("a fused Adagrad counts its steps on the device, where PyTorch has it") {
+  TrainingSettings settings = {.framework = Frameworks().back(),
+                               .optimizer = Optimizer::kAdagrad,
+                               .optimizer_impl = OptimizerImpl::kFused,
+                               .loss = Loss::kMse,
+                               .steps = 2};
+  CHECK(BytesOf(settings, 0, Phase::kSetup) == "+192 +16 +4 +192 +4 +16");
+  CHECK(BytesOf(settings, 1, Phase::kOptimizer).empty());
+  settings.framework = DefaultFramework();
+  CHECK_THROWS_WITH_AS(BytesOf(settings, 0, Phase::kSetup),
+                       "--optimizer-impl: expected foreach or for-loop for adagrad of "
+                       "pytorch-2.11, found 'fused' (try: leave it out for PyTorch's own choice)",
+                       Error);
 }
 
 TEST_CASE("an average of the model counts its updates on the device from the second on") {
@@ -165,24 +188,28 @@ TEST_CASE("a buffer's copy has for a moment a tensor of one element") {
 }
 
 TEST_CASE("PyTorch takes lists where it is not told, but for Adafactor") {
-  CHECK(FindOptimizerRule(Optimizer::kAdamW, {}).impl == OptimizerImpl::kForeach);
-  CHECK(FindOptimizerRule(Optimizer::kAdafactor, {}).impl == OptimizerImpl::kForLoop);
+  CHECK(FindOptimizerRule(Optimizer::kAdamW, {}, DefaultFramework()).impl ==
+        OptimizerImpl::kForeach);
+  CHECK(FindOptimizerRule(Optimizer::kAdafactor, {}, DefaultFramework()).impl ==
+        OptimizerImpl::kForLoop);
 }
 
 TEST_CASE("an implementation that an optimizer lacks is an error") {
   const auto error_of = [](Optimizer optimizer, OptimizerImpl impl) {
     try {
-      FindOptimizerRule(optimizer, impl);
+      FindOptimizerRule(optimizer, impl, DefaultFramework());
     } catch (const Error& error) {
       return std::string(error.what());
     }
     return std::string("no error");
   };
   CHECK(error_of(Optimizer::kRmsprop, OptimizerImpl::kFused) ==
-        "--optimizer-impl: expected foreach or for-loop for rmsprop, found 'fused' (try: leave it "
+        "--optimizer-impl: expected foreach or for-loop for rmsprop of pytorch-2.11, found 'fused' "
+        "(try: leave it "
         "out for PyTorch's own choice)");
   CHECK(error_of(Optimizer::kLion, OptimizerImpl::kForeach) ==
-        "--optimizer-impl: expected for-loop for lion, found 'foreach' (try: leave it out for "
+        "--optimizer-impl: expected for-loop for lion of pytorch-2.11, found 'foreach' (try: leave "
+        "it out for "
         "PyTorch's own choice)");
   CHECK(error_of(Optimizer::kNone, OptimizerImpl::kForeach) ==
         "--optimizer-impl: expected an optimizer, found none that could be 'foreach' (try: "

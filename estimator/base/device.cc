@@ -10,6 +10,7 @@ namespace {
 constexpr DeviceProfile kA100 = {
     .name = "A100",
     .context = {.bytes = 503 * kMiB, .low = 414 * kMiB, .high = 512 * kMiB},
+    .compute_capability = 80,            // CUDA C++ Programming Guide
     .multiprocessors = 108,              // NVIDIA A100 Tensor Core GPU Architecture, 2020
     .threads_per_multiprocessor = 2048,  // CUDA C++ Programming Guide, compute capability 8.0
 };

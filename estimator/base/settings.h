@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/framework.h"
 #include "estimator/base/tensor_type.h"
 
 namespace onnxfit {
@@ -153,6 +154,7 @@ constexpr DType ComputeType(Precision precision) {
 
 // One training (or inference) run to be estimated.
 struct TrainingSettings {
+  FrameworkProfile framework = DefaultFramework();
   Precision precision = Precision::kFp32;
   Optimizer optimizer = Optimizer::kAdamW;
   std::optional<OptimizerImpl> optimizer_impl = {};  // what PyTorch takes when it is not told

@@ -12,4 +12,7 @@ inline constexpr char kStoredShape[] = "OF105";      // a shape was believed, no
 inline constexpr char kNoLoss[] = "OF107";           // no output that a loss could take
 inline constexpr char kNotTrainable[] = "OF108";     // nothing to train on the way to the loss
 
+// 2xx: what runs it.
+inline constexpr char kUnsupportedCard[] = "OF201";  // the framework has no kernels for it
+
 }  // namespace onnxfit::warning

@@ -88,8 +88,9 @@ class Formulas : public Kernel {
         if (step.index < 0 || IsWanted(step.index)) Take(step.scratch(types_));
         return;
       case Step::Type::kWorkspace:
-        if (!HasMadeGradient()) return;
-        return calls_.TakeWorkspace(static_cast<Workspace>(step.index), Thread::kBackward);
+        if (!made_last_) return;
+        return calls_.TakeWorkspace(node_.call, static_cast<Workspace>(step.index),
+                                    Thread::kBackward);
       case Step::Type::kDropGradient:
         return machine_.Release(std::exchange(incoming_[0], kNoTensor));
       case Step::Type::kOut:
@@ -99,19 +100,14 @@ class Formulas : public Kernel {
     }
   }
 
-  // No product that is wanted so far, no workspace.
-  bool HasMadeGradient() const {
-    return std::any_of(gradients_.begin(), gradients_.end(),
-                       [](TensorId gradient) { return gradient != kNoTensor; });
-  }
-
   TensorType InputType(size_t input) const {
     if (call_.inputs[input] == kNoName) return {};
     return calls_.TypeOf(call_.inputs[input]);
   }
 
   void MakeIfWanted(size_t input) {
-    if (IsWanted(static_cast<int>(input))) {
+    made_last_ = IsWanted(static_cast<int>(input));
+    if (made_last_) {
       gradients_[input] = Make(input);
     } else if (IsMadeAnyway(input)) {
       scratch_.push_back(Make(input));
@@ -228,6 +224,7 @@ class Formulas : public Kernel {
   const CallTypes types_;
   std::vector<TensorId> gradients_;
   std::vector<TensorId> scratch_;
+  bool made_last_ = false;  // a workspace is for the gradient before it
 };
 
 // The gradient of a multiple is multiplied: one more number.

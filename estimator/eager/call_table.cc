@@ -1,28 +1,22 @@
 #include "estimator/eager/call_table.h"
 
-#include "estimator/base/bytes.h"
+#include <utility>
+
+#include "estimator/base/device.h"
 #include "estimator/base/index.h"
 
 namespace onnxfit {
 namespace {
 
-struct WorkspaceRow {
-  std::string_view label;
-  int64_t bytes;
-};
-
-// Kept for the process, one a handle and thread.  Source: pytorch v2.6.0,
-// aten/src/ATen/cuda/CublasHandlePool.cpp: 2 × 4096 KiB + 8 × 16 KiB on every card but
-// Hopper; cublasLt 1 MiB, persistent from 2.8 to 2.11.
-constexpr WorkspaceRow kWorkspaces[] = {
-    {"cuBLAS workspace", 2 * 4096 * kKiB + 8 * 16 * kKiB},
-    {"cublasLt workspace", 1 * kMiB},
-};
+constexpr const char* kWorkspaceLabels[] = {"cuBLAS workspace", "cublasLt workspace"};
 
 }  // namespace
 
-CallTable::CallTable(const Program& program, Machine& machine)
-    : program_(program), machine_(machine), gradient_labels_(program.values.size(), -1) {
+CallTable::CallTable(const Program& program, Machine& machine, const FrameworkProfile& framework)
+    : program_(program),
+      machine_(machine),
+      framework_(framework),
+      gradient_labels_(program.values.size(), -1) {
   for (const ProgramValue& value : program.values) {
     name_labels_.push_back(machine.AddLabel(value.name));
   }
@@ -60,13 +54,45 @@ LabelId CallTable::ScratchLabel(int32_t index) {
   return label;
 }
 
-void CallTable::TakeWorkspace(Workspace workspace, Thread thread) {
+void CallTable::TakeWorkspace(int32_t call, Workspace workspace, Thread thread) {
+  if (workspace == Workspace::kCublasLt && IsForLt(call)) return TakeCublasLtWorkspace(thread);
+  TakeCublasWorkspace(thread);
+}
+
+// isInputCompliesAddmmCudaLt: aten/src/ATen/native/cuda/Blas.cpp, pytorch v2.6.0, and recorded
+// events of every version that framework.cc has.
+bool CallTable::IsForLt(int32_t index) const {
+  const int64_t summed = TypeOf(call(index).inputs[1]).dims.back();
+  const Dims& result = TypeOf(call(index).outputs[0]).dims;
+  if (summed <= 1 || result.back() <= 1) return false;
+  return Numel(result) / result.back() >= framework_.lt_min_rows;
+}
+
+void CallTable::TakeCublasLtWorkspace(Thread thread) {
+  if (framework_.cublas_in_lt == CublasInLt::kInstead) return TakeCublasWorkspace(thread);
+  if (framework_.cublas_in_lt == CublasInLt::kFirst) TakeCublasWorkspace(thread);
+  Hold(Workspace::kCublasLt, thread, kCublasLtWorkspaceBytes);
+  if (framework_.cublas_in_lt == CublasInLt::kSecond) TakeCublasWorkspace(thread);
+  if (framework_.cublaslt == WorkspaceLife::kPerCall) LetGo(Workspace::kCublasLt, thread);
+}
+
+void CallTable::TakeCublasWorkspace(Thread thread) {
+  Hold(Workspace::kCublas, thread, CublasWorkspaceBytes(framework_, DefaultDevice()));
+  if (framework_.cublas == WorkspaceLife::kPerCall) LetGo(Workspace::kCublas, thread);
+}
+
+void CallTable::Hold(Workspace workspace, Thread thread, int64_t bytes) {
   const auto library = static_cast<size_t>(workspace);
   TensorId& held = workspaces_[static_cast<size_t>(thread)][library];
   if (held != kNoTensor) return;
-  const WorkspaceRow& row = kWorkspaces[library];
-  held = machine_.New({DType::kUint8, {row.bytes}}, machine_.AddLabel(std::string(row.label)),
-                      Kind::kWorkspace);
+  LabelId& label = workspace_labels_[library];
+  if (label < 0) label = machine_.AddLabel(kWorkspaceLabels[library]);
+  held = machine_.New({DType::kUint8, {bytes}}, label, Kind::kWorkspace);
+}
+
+void CallTable::LetGo(Workspace workspace, Thread thread) {
+  auto& held = workspaces_[static_cast<size_t>(thread)];
+  machine_.Release(std::exchange(held[static_cast<size_t>(workspace)], kNoTensor));
 }
 
 }  // namespace onnxfit

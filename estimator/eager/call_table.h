@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/framework.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/machine.h"
 #include "estimator/eager/op_rule.h"
@@ -18,8 +19,8 @@ enum class Thread : uint8_t { kForward, kBackward };
 
 class CallTable {
  public:
-  // Both must outlive the table.
-  CallTable(const Program& program, Machine& machine);
+  // All must outlive the table.
+  CallTable(const Program& program, Machine& machine, const FrameworkProfile& framework);
 
   const Program& program() const { return program_; }
   Machine& machine() { return machine_; }
@@ -34,8 +35,13 @@ class CallTable {
   LabelId AuxLabel(int32_t call, size_t aux);  // "y.mask"
   LabelId ScratchLabel(int32_t call);          // "/fc/Gemm.scratch"
 
-  // Allocated at the first use by a thread, never freed.
-  void TakeWorkspace(Workspace workspace, Thread thread);
+  const FrameworkProfile& framework() const { return framework_; }
+
+  // What `call` needs of a library when it runs in `thread`: cuBLAS's instead of cublasLt's
+  // where that does not take its product.  It is there for the call, or from then on.
+  void TakeWorkspace(int32_t call, Workspace workspace, Thread thread);
+  // Of cuBLAS alone, for products that are no call.
+  void TakeCublasWorkspace(Thread thread);
 
  private:
   struct CallLabels {
@@ -44,15 +50,21 @@ class CallTable {
     LabelId scratch = -1;
   };
 
+  bool IsForLt(int32_t call) const;
+  void TakeCublasLtWorkspace(Thread thread);
+  void Hold(Workspace workspace, Thread thread, int64_t bytes);
+  void LetGo(Workspace workspace, Thread thread);
   LabelId Derived(std::vector<LabelId>& labels, NameId name, const char* suffix);
 
   const Program& program_;
   Machine& machine_;
-  std::vector<const OpRule*> rules_;                   // by call
-  std::vector<CallLabels> labels_;                     // by call
-  std::vector<LabelId> name_labels_;                   // by name
-  std::vector<LabelId> gradient_labels_;               // by name, made when first needed
-  std::array<std::array<TensorId, 2>, 2> workspaces_;  // by thread and library
+  const FrameworkProfile& framework_;
+  std::vector<const OpRule*> rules_;                    // by call
+  std::vector<CallLabels> labels_;                      // by call
+  std::vector<LabelId> name_labels_;                    // by name
+  std::vector<LabelId> gradient_labels_;                // by name, made when first needed
+  std::array<std::array<TensorId, 2>, 2> workspaces_;   // by thread and library: those held
+  std::array<LabelId, 2> workspace_labels_ = {-1, -1};  // by library, made when first needed
 };
 
 }  // namespace onnxfit

@@ -17,12 +17,16 @@ constexpr int64_t kChunk = 65536;
 class Clipping {
  public:
   Clipping(CallTable& calls, const ParameterGradients& gradients)
-      : machine_(calls.machine()), label_(machine_.AddLabel("clip_grad_norm")) {
+      : machine_(calls.machine()),
+        with_offsets_(calls.framework().norms_with_offsets),
+        label_(machine_.AddLabel("clip_grad_norm")) {
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients.Has(i)) continue;
       const Tensor& gradient = machine_.tensor(gradients.at(i));
       dtype_ = gradient.dtype;
-      chunks_ = std::max(chunks_, RoundUp(Numel(gradient.dims), kChunk) / kChunk);
+      const int64_t chunks = RoundUp(Numel(gradient.dims), kChunk) / kChunk;
+      most_chunks_ = std::max(most_chunks_, chunks);
+      all_chunks_ = CheckedAdd(all_chunks_, chunks);
       ++count_;
     }
   }
@@ -54,22 +58,27 @@ class Clipping {
     return total;
   }
 
-  // _foreach_norm: a partial sum for each chunk, where each gradient has as many as the
-  // largest.
+  // _foreach_norm: a partial sum for each chunk.  Each gradient has as many of them as the
+  // largest, or as it needs, where a table says which chunks are whose.
   std::vector<TensorId> Norms() {
     const DType accumulator = dtype_ == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-    const TensorId partial = New(accumulator, {CheckedMul(count_, chunks_)});
+    const TensorId offsets = with_offsets_ ? New(DType::kInt64, {count_ + 1}) : kNoTensor;
+    const int64_t chunks = with_offsets_ ? all_chunks_ : CheckedMul(count_, most_chunks_);
+    const TensorId partial = New(accumulator, {chunks});
     std::vector<TensorId> norms;
     for (int64_t i = 0; i < count_; ++i) norms.push_back(New(dtype_, {}));
     machine_.Release(partial);
+    if (offsets != kNoTensor) machine_.Release(offsets);
     return norms;
   }
 
   Machine& machine_;
+  bool with_offsets_;
   LabelId label_;
   DType dtype_ = DType::kFloat32;
-  int64_t count_ = 0;   // gradients
-  int64_t chunks_ = 0;  // of the largest
+  int64_t count_ = 0;        // gradients
+  int64_t most_chunks_ = 0;  // of one
+  int64_t all_chunks_ = 0;
 };
 
 }  // namespace

@@ -128,8 +128,8 @@ struct Step {
     kAux,           // auxiliary result `index`
     kGrad,          // gradient of input `index`, if it is wanted
     kScratch,       // lives until the call returns; `index` as in ScratchWith
-    kWorkspace,     // of a library: allocated at first use by this thread, never freed; in
-                    // backward only behind a gradient that is wanted
+    kWorkspace,     // of a library, as the framework holds them; in backward only behind a
+                    // gradient that is wanted
     kDropGradient,  // backward lets go of the incoming gradient before its end
   };
   Type type = Type::kEnd;

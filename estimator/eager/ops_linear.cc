@@ -89,12 +89,12 @@ constexpr std::array<Step, 8> kSecondFirst = {MakeGrad(1), Uses(Workspace::kCubl
 constexpr OpRule kRules[] = {
     {.name = "linear", .take_apart = TakeLinearApart, .autocast = AutocastPolicy::kLower},
     {.name = "matmul", .take_apart = TakeMatMulApart, .autocast = AutocastPolicy::kLower},
-    // bias [n], x [m, k], w [k, n].  A bias takes cublasLt's way in forward; its gradient is
-    // the incoming one, summed up by the engine.
+    // bias [n], x [m, k], w [k, n].  A bias takes cublasLt's way in forward, if that takes the
+    // product; its gradient is the incoming one, summed up by the engine.
     {.name = "addmm",
      .autocast = AutocastPolicy::kLower,
      .gradients = {PassThrough(), ReadsForMatrix(In(2)), ReadsForMatrix(In(1))},
-     .forward = {MakeOut(0), Uses(Workspace::kCublas), Uses(Workspace::kCublasLt)},
+     .forward = {MakeOut(0), Uses(Workspace::kCublasLt)},
      .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
                   MakeGrad(0)}},
     {.name = "mm",

@@ -1,4 +1,4 @@
-// Sources: torch/optim/*.py, pytorch v2.11.0, each row by recorded events; lion: the
+// Sources: torch/optim/*.py, pytorch v2.11.0 and v2.15.0, each row by recorded events; lion: the
 // authors' lion-pytorch 0.2.5, the same way; adamw-8bit: bitsandbytes 0.49,
 // optim/optimizer.py (blockwise, min_8bit_size 4096), its states alone.
 #include "estimator/eager/optimizer_rule.h"
@@ -70,6 +70,7 @@ constexpr States kMomentsOnDevice = {
     {{"step", StepCount}, {"exp_avg", Same}, {"exp_avg_sq", Same}}};
 constexpr States kSquareAverage = {{{"square_avg", Same}}};
 constexpr States kSum = {{{"sum", Same}}};
+constexpr States kSumOnDevice = {{{"step", StepCount}, {"sum", Same}}};
 constexpr States kFactored = {
     {{"row_var", RowVariance}, {"col_var", ColumnVariance}, {"variance", Vector}}};
 
@@ -135,6 +136,11 @@ constexpr OptimizerRule kRules[] = {
      .states = kSum,
      .states_made = StatesMade::kConstruction,
      .steps = {Bind(Local::kDenominator, {Same})}},
+    {.optimizer = Optimizer::kAdagrad,
+     .impl = OptimizerImpl::kFused,
+     .only_where = &FrameworkProfile::fused_adagrad,
+     .states = kSumOnDevice,
+     .states_made = StatesMade::kConstruction},
 
     {.optimizer = Optimizer::kAdafactor,
      .impl = OptimizerImpl::kForLoop,
@@ -170,11 +176,15 @@ constexpr OptimizerRule kRules[] = {
      .shared_bytes = kQuantizationTables},
 };
 
+bool IsIn(const FrameworkProfile& framework, const OptimizerRule& rule) {
+  return rule.only_where == nullptr || framework.*rule.only_where;
+}
+
 // "foreach or for-loop".
-std::string ImplsOf(Optimizer optimizer) {
+std::string ImplsOf(Optimizer optimizer, const FrameworkProfile& framework) {
   std::string text;
   for (const OptimizerRule& rule : kRules) {
-    if (rule.optimizer != optimizer) continue;
+    if (rule.optimizer != optimizer || !IsIn(framework, rule)) continue;
     text += fmt::format("{}{}", text.empty() ? "" : " or ", ToString(rule.impl));
   }
   return text;
@@ -182,7 +192,8 @@ std::string ImplsOf(Optimizer optimizer) {
 
 }  // namespace
 
-const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl) {
+const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl,
+                                       const FrameworkProfile& framework) {
   if (optimizer == Optimizer::kNone && impl) {
     throw Error({.where = "--optimizer-impl",
                  .text = fmt::format("expected an optimizer, found none that could be '{}'",
@@ -190,12 +201,14 @@ const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<Optimi
                  .hint = "--optimizer adamw"});
   }
   for (const OptimizerRule& rule : kRules) {
-    if (rule.optimizer == optimizer && rule.impl == impl.value_or(rule.impl)) return rule;
+    const bool fits = rule.optimizer == optimizer && rule.impl == impl.value_or(rule.impl);
+    if (fits && IsIn(framework, rule)) return rule;
   }
-  throw Error({.where = "--optimizer-impl",
-               .text = fmt::format("expected {} for {}, found '{}'", ImplsOf(optimizer),
-                                   ToString(optimizer), ToString(*impl)),
-               .hint = "leave it out for PyTorch's own choice"});
+  throw Error(
+      {.where = "--optimizer-impl",
+       .text = fmt::format("expected {} for {} of {}, found '{}'", ImplsOf(optimizer, framework),
+                           ToString(optimizer), framework.name, ToString(*impl)),
+       .hint = "leave it out for PyTorch's own choice"});
 }
 
 }  // namespace onnxfit

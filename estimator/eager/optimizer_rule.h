@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "estimator/base/framework.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
 
@@ -85,6 +86,7 @@ constexpr UpdateStep Pass(Making making) {
 struct OptimizerRule {
   Optimizer optimizer = Optimizer::kNone;
   OptimizerImpl impl = OptimizerImpl::kForeach;
+  bool FrameworkProfile::*only_where = nullptr;  // there in some versions alone
   std::array<StateTensor, 5> states = {};
   StatesMade states_made = StatesMade::kFirstStep;
   int shared_bytes = 0;         // tables that all parameters share
@@ -92,9 +94,10 @@ struct OptimizerRule {
   std::array<UpdateStep, 13> steps = {};
 };
 
-// The row of `optimizer` in the implementation `impl`, or the one that PyTorch 2.11 takes
-// when it is not told.
-// Throws Error where the optimizer has no such implementation.
-const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl);
+// The row of `optimizer` in the implementation `impl`, or the one that PyTorch takes when it
+// is not told.
+// Throws Error where the optimizer has no such implementation in `framework`.
+const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl,
+                                       const FrameworkProfile& framework);
 
 }  // namespace onnxfit

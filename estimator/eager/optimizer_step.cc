@@ -27,7 +27,7 @@ OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
       machine_(calls.machine()),
       settings_(settings),
       gradients_(gradients),
-      rule_(FindOptimizerRule(settings.optimizer, settings.optimizer_impl)),
+      rule_(FindOptimizerRule(settings.optimizer, settings.optimizer_impl, settings.framework)),
       scaler_(machine_, settings.precision == Precision::kAmpFp16),
       averaged_(calls),
       label_(machine_.AddLabel("optimizer temporary")),
@@ -144,7 +144,7 @@ TensorId OptimizerStep::Make(const Making& making, size_t parameter) {
   const TensorType type = making.type(TypeOf(parameter));
   if (type.dtype == DType::kUndefined) return kNoTensor;
   const TensorId tensor = machine_.New(type, label_);
-  if (making.product) calls_.TakeWorkspace(Workspace::kCublas, Thread::kForward);
+  if (making.product) calls_.TakeCublasWorkspace(Thread::kForward);
   if (making.summed != nullptr) {
     PassScratch(machine_, SumOf(making.summed(TypeOf(parameter)), making.dim), label_);
   }

@@ -137,12 +137,18 @@ std::vector<std::string> AllocConfNotes(const AllocConf& given) {
   return notes;
 }
 
+std::string_view WorkspaceText(const FrameworkProfile& framework) {
+  return framework.cublas == WorkspaceLife::kKept ? "2 cuBLAS handles"
+                                                  : "the size of cuBLAS workspaces";
+}
+
 // Of a run of any file.
 std::vector<std::string> RunAssumptions(const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
-    assumptions.push_back(fmt::format("the card is an {}: its CUDA context, and 2 cuBLAS handles",
-                                      DefaultDevice().name));
+    assumptions.push_back(fmt::format("the card is an {}: its CUDA context, and {}",
+                                      DefaultDevice().name,
+                                      WorkspaceText(request.settings.framework)));
   }
   assumptions.emplace_back("convolutions ask cuDNN for no workspace");
   assumptions.emplace_back(InPlaceText(request.settings.in_place));

@@ -76,7 +76,6 @@ struct Estimate {
   std::string alloc_conf = {};  // as given, "" where none was
   int64_t batch = 1;
   std::map<std::string, int64_t> dims;
-  std::string framework = "pytorch-2.11";
 
   Peak peak;
   int64_t device_bytes = 0;  // peak.reserved_bytes + context

@@ -1,11 +1,24 @@
 #include "estimator/fit/predict.h"
 
+#include "estimator/base/device.h"
+#include "estimator/base/framework.h"
+#include "estimator/base/warnings.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
 #include "estimator/graph/control_flow.h"
 #include "estimator/program/restored_tensors.h"
 
 namespace onnxfit {
+
+namespace {
+
+Warnings CardWarnings(const FrameworkProfile& framework) {
+  const std::string why = WhyUnsupported(framework, DefaultDevice());
+  if (why.empty()) return {};
+  return {{warning::kUnsupportedCard, why}};
+}
+
+}  // namespace
 
 Prediction Predict(const Graph& file, const EstimateRequest& request) {
   Prediction p;
@@ -22,6 +35,7 @@ Prediction Predict(const Graph& file, const EstimateRequest& request) {
   const bool records = request.details || !request.why.empty();
   p.trace = RunTraining(p.program, request.settings, records ? &p.holders : nullptr);
   p.alloc_conf = request.alloc_conf.conf;
+  add(CardWarnings(request.settings.framework));
   add(p.shapes.warnings);
   add(p.roles.warnings);
   add(p.program.warnings);

@@ -55,7 +55,7 @@ Json SettingsJson(const Estimate& estimate) {
                {"optimizer", ToString(settings.optimizer)},
                {"mode", ToString(settings.mode)},
                {"loss", ToString(settings.loss)},
-               {"framework", estimate.framework}};
+               {"framework", estimate.settings.framework.name}};
   PutLoop(json, settings);
   PutReading(json, settings);
   PutIfKnown(json, "alloc_conf", estimate.alloc_conf);

@@ -70,6 +70,9 @@ std::string ChangesText(const Estimate& estimate) {
   if (settings.loop.prefetch > 0)
     items.push_back(fmt::format("prefetch {}", settings.loop.prefetch));
   AddReading(settings, items);
+  if (settings.framework.name != DefaultFramework().name) {
+    items.push_back(fmt::format("framework {}", settings.framework.name));
+  }
   if (!estimate.alloc_conf.empty()) items.push_back("alloc-conf " + estimate.alloc_conf);
   return fmt::format("{}", fmt::join(items, ", "));
 }

@@ -287,7 +287,7 @@ std::string Details(const Page& page) {
                   model.nodes, model.parameters, FormatBytes(model.parameter_bytes),
                   FormatBytes(model.buffer_bytes)),
       fmt::format("run: {}, loss {}, {}", ToString(estimate.settings.mode),
-                  ToString(estimate.settings.loss), estimate.framework),
+                  ToString(estimate.settings.loss), estimate.settings.framework.name),
       fmt::format("peak in bytes: exact {}, allocated {}, reserved {}, device {}", peak.exact_bytes,
                   peak.allocated_bytes, peak.reserved_bytes, estimate.device_bytes)};
   return Bullets(page, "Details", items) + StepEvents(page) +

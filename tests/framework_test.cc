@@ -1,0 +1,227 @@
+#include "estimator/base/framework.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <set>
+
+#include "cli/options.h"
+#include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
+#include "estimator/base/index.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+const FrameworkProfile& Framework(std::string_view name) {
+  for (const FrameworkProfile& framework : Frameworks()) {
+    if (framework.name == name) return framework;
+  }
+  FAIL("no profile ", name);
+  return DefaultFramework();
+}
+
+// What the phases of two steps do to workspaces: C is cuBLAS's 8519680 bytes, L cublasLt's 1 MiB.
+std::string Workspaces(std::string_view text, std::string_view framework) {
+  const TrainingSettings settings = {
+      .framework = Framework(framework), .optimizer = Optimizer::kSgd, .steps = 2};
+  const Trace trace = RunTraining(Build(text, settings).program, settings);
+  std::string found;
+  for (const Event& event : trace.events) {
+    if (event.type == Event::Type::kPhase && event.phase == Phase::kForward && event.id > 1) {
+      found += " |";
+    }
+    if (event.type == Event::Type::kPhase && event.phase == Phase::kBackward) found += " /";
+    const bool made = event.type == Event::Type::kAlloc;
+    if (!made && event.type != Event::Type::kFree) continue;
+    const Buffer& buffer = trace.buffers[Index(event.id)];
+    if (trace.labels[Index(buffer.label)].find("workspace") == std::string::npos) continue;
+    const int64_t lt_bytes = 1 * kMiB;
+    CHECK((buffer.bytes == 8519680 || buffer.bytes == lt_bytes));
+    found += fmt::format(" {}{}", made ? '+' : '-', buffer.bytes == lt_bytes ? 'L' : 'C');
+  }
+  return found.substr(found.find_first_not_of(' '));
+}
+
+// [rows, summed] times [summed, columns], and a bias.
+std::string Linear(int rows, int summed, int columns) {
+  return fmt::format(R"(
+    net (float[{0}, {1}] x) => (float[{0}, {2}] y)
+    < float[{2}, {1}] w = ["location": "none"], float[{2}] b = ["location": "none"] > {{
+      y = Gemm <transB = 1> (x, w, b)
+    }})",
+                     rows, summed, columns);
+}
+
+std::string ErrorOf(const std::vector<std::string>& args) {
+  try {
+    ParseOptions(args);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+// Events of nn.Linear(64, 48), forward and backward, recorded with each version.
+TEST_CASE("each version holds the workspaces of its libraries in its own way") {
+  constexpr std::pair<std::string_view, std::string_view> kRows[] = {
+      {"pytorch-2.6", "+L +C -L / +C | +L -L /"},
+      {"pytorch-2.8", "+L +C -L / +C | +L -L /"},
+      {"pytorch-2.10", "+C +L / +C | /"},
+      {"pytorch-2.11", "+C +L / +C | /"},
+      {"pytorch-2.12", "+C / +C | /"},
+      {"pytorch-2.13", "+C / +C | /"},
+      {"pytorch-2.14", "+C / +C | /"},
+      {"pytorch-2.15", "+L -L / +C -C | +L -L / +C -C"},
+  };
+  REQUIRE(std::size(kRows) == Frameworks().size());
+  for (const auto& [framework, expected] : kRows) {
+    CAPTURE(framework);
+    CHECK(Workspaces(Linear(16, 64, 48), framework) == expected);
+  }
+}
+
+TEST_CASE("a workspace of a call comes after its result and goes before the next allocation") {
+  const TrainingSettings settings = {.framework = Framework("pytorch-2.15"), .steps = 1};
+  const std::string text = TraceText(kTwoLayers, settings);
+  CHECK_MESSAGE(
+      text.find("+h:512 +cuBLAS workspace:8519680 -cuBLAS workspace +y:128 +cuBLAS "
+                "workspace:8519680 -cuBLAS workspace +log_probabilities:128") != std::string::npos,
+      text);
+  CHECK_MESSAGE(text.find("+w2.grad:64 +cuBLAS workspace:8519680 -cuBLAS workspace +a.grad:512 "
+                          "+cuBLAS workspace:8519680 -cuBLAS workspace") != std::string::npos,
+                text);
+}
+
+// Recorded the same way: F.linear of 1, 2, 3 and 64 rows, summands and columns.
+TEST_CASE("cublasLt takes no product of a single row of weights or column") {
+  struct Row {
+    std::string_view framework;
+    int rows, summed, columns;
+    std::string_view expected;
+  };
+  const Row rows[] = {
+      {"pytorch-2.11", 16, 1, 48, "+C / +C | /"},
+      {"pytorch-2.11", 16, 64, 1, "+C / +C | /"},
+      {"pytorch-2.11", 1, 64, 48, "+C +L / +C | /"},
+      {"pytorch-2.10", 1, 64, 48, "+C / +C | /"},  // nor of one row of data
+      {"pytorch-2.10", 2, 2, 2, "+C +L / +C | /"},
+      {"pytorch-2.15", 16, 64, 1, "+C -C / +C -C | +C -C / +C -C"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.framework);
+    CAPTURE(row.rows);
+    CHECK(Workspaces(Linear(row.rows, row.summed, row.columns), row.framework) == row.expected);
+  }
+}
+
+// Where a weight is frozen, the gradient before it must not pay for it.
+TEST_CASE("only a gradient that is made takes a workspace") {
+  constexpr char kFrozen[] = R"(
+    net (float[4, 8] x) => (float[4, 6] y)
+    < float[8, 8] w1 = ["location": "none"], float[6, 8] w2 = ["location": "none"],
+      float[6] b2 = ["location": "none"] > {
+      h = MatMul (x, w1)
+      y = Gemm <transB = 1> (h, w2, b2)
+    })";
+  const TrainingSettings settings = {
+      .framework = Framework("pytorch-2.15"), .freeze = {"w2"}, .steps = 1};
+  const std::string text = TraceText(kFrozen, settings);
+  CHECK_MESSAGE(text.find("+h.grad:128 +cuBLAS workspace:8519680 -cuBLAS workspace +b2.grad:24 ") !=
+                    std::string::npos,
+                text);
+}
+
+TEST_CASE("cuBLAS's workspace has 32 MiB on some cards") {
+  struct Row {
+    std::string_view framework;
+    std::string_view large;  // compute capabilities, times ten
+  };
+  constexpr Row kRows[] = {
+      {"pytorch-2.6", "90 "},
+      {"pytorch-2.11", "90 "},
+      {"pytorch-2.12", "90 100 103 120 121 "},
+      {"pytorch-2.13", "90 100 103 120 121 "},
+      {"pytorch-2.14", "90 100 103 110 120 121 "},
+      {"pytorch-2.15", "90 100 103 110 120 121 "},
+  };
+  for (const Row& row : kRows) {
+    CAPTURE(row.framework);
+    std::string large;
+    for (const int capability : {75, 80, 86, 89, 90, 100, 103, 110, 120, 121}) {
+      const DeviceProfile device = {
+          .name = "card", .context = {}, .compute_capability = capability};
+      const int64_t bytes = CublasWorkspaceBytes(Framework(row.framework), device);
+      CHECK((bytes == 8519680 || bytes == 32 * kMiB));
+      if (bytes == 32 * kMiB) large += fmt::format("{} ", capability);
+    }
+    CHECK(large == row.large);
+  }
+}
+
+TEST_CASE("a card without kernels is told apart") {
+  const DeviceProfile p100 = {.name = "P100", .context = {}, .compute_capability = 60};
+  CHECK(WhyUnsupported(Framework("pytorch-2.6"), p100).empty());
+  CHECK(WhyUnsupported(Framework("pytorch-2.11"), p100) ==
+        "pytorch-2.11 runs on cards of compute capability 7.5 or more, P100 has 6.0");
+  for (const FrameworkProfile& framework : Frameworks()) {
+    CHECK(WhyUnsupported(framework, DefaultDevice()).empty());
+  }
+}
+
+TEST_CASE("names are known, and the default is one of them") {
+  std::set<std::string_view> names;
+  for (const FrameworkProfile& framework : Frameworks()) {
+    CAPTURE(framework.name);
+    CHECK(names.insert(framework.name).second);
+    const Options options = ParseOptions(
+        std::vector<std::string>{"m.onnx", "--framework", std::string(framework.name)});
+    CHECK(options.request.settings.framework.name == framework.name);
+  }
+  CHECK(DefaultFramework().name == "pytorch-2.11");
+  CHECK(ErrorOf({"m.onnx", "--framework", "pytorch-2.51"})
+            .starts_with("--framework: expected pytorch-2.6, pytorch-2."));
+  CHECK(ErrorOf({"m.onnx", "--framework", "pytorch-2.51"})
+            .ends_with("found 'pytorch-2.51' (did you mean 'pytorch-2.11'?)"));
+}
+
+// What setting the option answers in each version.
+TEST_CASE("an option that a version does not have is refused") {
+  struct Row {
+    const char* option;
+    std::string_view first;  // the version that has it, oldest first
+  };
+  constexpr Row kRows[] = {
+      {"max_split_size_mb:64", "pytorch-2.6"},
+      {"per_process_memory_fraction:0.5", "pytorch-2.10"},
+      {"graph_capture_record_stream_reuse:True", "pytorch-2.10"},
+      {"pinned_reserve_segment_size_mb:2", "pytorch-2.10"},
+      {"large_segment_size_mb:32", "pytorch-2.11"},
+      {"throw_on_cudamalloc_oom:True", "pytorch-2.12"},
+      {"pinned_free_catch_all:True", "pytorch-2.12"},
+      {"pinned_max_cached_size_mb:2", "pytorch-2.13"},
+  };
+  for (const Row& row : kRows) {
+    CAPTURE(row.option);
+    bool known = false;
+    for (const FrameworkProfile& framework : Frameworks()) {
+      CAPTURE(framework.name);
+      known = known || framework.name == row.first;
+      const std::string error = ErrorOf(
+          {"m.onnx", "--alloc-conf", row.option, "--framework", std::string(framework.name)});
+      CHECK(error.empty() == known);
+    }
+  }
+  CHECK(ErrorOf({"m.onnx", "--alloc-conf=large_segment_size_mb:32", "--framework=pytorch-2.10"}) ==
+        "--alloc-conf: expected an option of PYTORCH_ALLOC_CONF in pytorch-2.10, found "
+        "'large_segment_size_mb'");
+  CHECK(ErrorOf(
+            {"m.onnx", "--alloc-conf=expandable_segments_reserve:1", "--framework=pytorch-2.15"}) ==
+        "--alloc-conf expandable_segments_reserve: expected it left out (a bound of addresses is "
+        "not modelled), found '1'");
+}
+
+}  // namespace onnxfit
