@@ -26,6 +26,19 @@ TEST_CASE("autocast casts arguments from the last to the first, parameters once"
   CHECK(Phase(text, "backward").find("+w2.grad:64 -w2.cast.grad ") != std::string::npos);
 }
 
+// nn.Conv2d with frozen parameters: each call casts them anew (recorded events).
+TEST_CASE("casts of one call go from the last to the first") {
+  const std::string text = TraceText(
+      R"(net (float[2, 3, 8, 8] x) => (float[2, 4, 8, 8] y)
+         < float[4, 3, 1, 1] w = ["location": "none"], float[4] b = ["location": "none"] > {
+           y = Conv (x, w, b)
+         })",
+      {.precision = Precision::kAmpBf16, .loss = Loss::kNone, .freeze = {"w", "b"}, .steps = 1});
+  CHECK_MESSAGE(text.find("+b.cast:8 +w.cast:24 +x.cast:768 +y:1024 -x.cast -w.cast -b.cast") !=
+                    std::string::npos,
+                text);
+}
+
 TEST_CASE("GradScaler keeps two numbers") {
   const std::string text = TraceText(
       kTwoLayers, {.precision = Precision::kAmpFp16, .optimizer = Optimizer::kSgd, .steps = 2});
