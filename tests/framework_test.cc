@@ -70,6 +70,7 @@ TEST_CASE("each version holds the workspaces of its libraries in its own way") {
   constexpr std::pair<std::string_view, std::string_view> kRows[] = {
       {"pytorch-2.6", "+L +C -L / +C | +L -L /"},
       {"pytorch-2.8", "+L +C -L / +C | +L -L /"},
+      {"pytorch-2.9", "+C +L / +C | /"},
       {"pytorch-2.10", "+C +L / +C | /"},
       {"pytorch-2.11", "+C +L / +C | /"},
       {"pytorch-2.12", "+C / +C | /"},
@@ -107,6 +108,7 @@ TEST_CASE("cublasLt takes no product of a single row of weights or column") {
       {"pytorch-2.11", 16, 1, 48, "+C / +C | /"},
       {"pytorch-2.11", 16, 64, 1, "+C / +C | /"},
       {"pytorch-2.11", 1, 64, 48, "+C +L / +C | /"},
+      {"pytorch-2.9", 1, 64, 48, "+C +L / +C | /"},
       {"pytorch-2.10", 1, 64, 48, "+C / +C | /"},  // nor of one row of data
       {"pytorch-2.10", 2, 2, 2, "+C +L / +C | /"},
       {"pytorch-2.15", 16, 64, 1, "+C -C / +C -C | +C -C / +C -C"},
@@ -197,7 +199,7 @@ TEST_CASE("an option that a version does not have is refused") {
   constexpr Row kRows[] = {
       {"max_split_size_mb:64", "pytorch-2.6"},
       {"per_process_memory_fraction:0.5", "pytorch-2.10"},
-      {"graph_capture_record_stream_reuse:True", "pytorch-2.10"},
+      {"graph_capture_record_stream_reuse:True", "pytorch-2.9"},
       {"pinned_reserve_segment_size_mb:2", "pytorch-2.10"},
       {"large_segment_size_mb:32", "pytorch-2.11"},
       {"throw_on_cudamalloc_oom:True", "pytorch-2.12"},

@@ -162,6 +162,13 @@ TEST_CASE("settings of the loop are there where they are not the default") {
   },)") != std::string::npos);
 }
 
+TEST_CASE("the framework is always there") {
+  Estimate estimate = SampleEstimate();
+  estimate.settings.framework = Frameworks().back();
+  CHECK(Report(estimate).find(R"("framework": "pytorch-2.15"
+  })") != std::string::npos);
+}
+
 TEST_CASE("how the file was read is there where it is not the default") {
   Estimate estimate = SampleEstimate();
   estimate.settings.loss_output = "aux";

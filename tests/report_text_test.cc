@@ -256,6 +256,14 @@ Warnings
   CHECK(ToText(e, {.quiet = true}) == ToText(SampleEstimate(), {.quiet = true}));
 }
 
+TEST_CASE("the framework is told where it is not the default") {
+  Estimate e = SampleEstimate();
+  CHECK(ToText(e).find("framework") == std::string::npos);
+  e.settings.framework = Frameworks().back();
+  CHECK(ToText(e).find("\nwith framework pytorch-2.15\n") != std::string::npos);
+  CHECK(ToText(e, {.verbose = true}).find("cross-entropy, pytorch-2.15\n") != std::string::npos);
+}
+
 TEST_CASE("the first line names what was asked") {
   Estimate e;
   e.model.path = "m.onnx";

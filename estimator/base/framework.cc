@@ -30,8 +30,8 @@ constexpr std::string_view kYoungOptions[] = {
     "pinned_free_catch_all",
     "large_segment_size_mb",
     "per_process_memory_fraction",
-    "graph_capture_record_stream_reuse",
     "pinned_reserve_segment_size_mb",
+    "graph_capture_record_stream_reuse",
 };
 
 constexpr std::span<const std::string_view> Youngest(size_t count) {
@@ -50,6 +50,11 @@ constexpr FrameworkProfile kFrameworks[] = {
      .cublas_in_lt = CublasInLt::kSecond,
      .large_workspaces = kHopper,
      .missing_alloc_options = Youngest(10),
+     .min_compute_capability = 70},
+    {.name = "pytorch-2.9",
+     .cublas_in_lt = CublasInLt::kFirst,
+     .large_workspaces = kHopper,
+     .missing_alloc_options = Youngest(9),
      .min_compute_capability = 70},
     {.name = "pytorch-2.10",
      .cublas_in_lt = CublasInLt::kFirst,
@@ -89,7 +94,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .fused_adagrad = true,
      .min_compute_capability = 75},
 };
-constexpr const FrameworkProfile& kDefault = kFrameworks[3];
+constexpr const FrameworkProfile& kDefault = kFrameworks[4];
 static_assert(kDefault.name == "pytorch-2.11");
 
 constexpr int64_t kCublasBytes = 2 * 4096 * kKiB + 8 * 16 * kKiB;  // ":4096:2:16:8"
