@@ -69,6 +69,7 @@ std::string ErrorOf(const std::vector<std::string>& args) {
 TEST_CASE("each version holds the workspaces of its libraries in its own way") {
   constexpr std::pair<std::string_view, std::string_view> kRows[] = {
       {"pytorch-2.6", "+L +C -L / +C | +L -L /"},
+      {"pytorch-2.7", "+L +C -L / +C | +L -L /"},
       {"pytorch-2.8", "+L +C -L / +C | +L -L /"},
       {"pytorch-2.9", "+C +L / +C | /"},
       {"pytorch-2.10", "+C +L / +C | /"},

@@ -7,9 +7,10 @@
     accuracy.py --check                  # fails where a figure is not the committed one
     accuracy.py --update                 # commits the figures of today: expected.csv
 
-Truths are PyTorch 2.11.0's own statistics (README.md here).  A run's figures are, for each
-of three steps, the peaks (exact, allocated, reserved) and what is allocated after forward,
-backward and step, and the optimizer's state; of an inference, the peaks alone.
+Truths are PyTorch's own statistics, 2.11.0's unless flags say otherwise (README.md here).  A
+run's figures are, for each of three steps, the peaks (exact, allocated, reserved) and what is
+allocated after forward, backward and step, and the optimizer's state; of an inference, the
+peaks alone.
 """
 
 import argparse

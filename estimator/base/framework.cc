@@ -1,10 +1,11 @@
-// Basis of every cell: the wheel of that version as PyPI has it (the last of its patches), run
-// on cards that only count.  Workspaces and norms: events of torch.cuda.memory; large
-// workspaces: the same on cards of compute capability 7.5, 8.0, 8.6, 8.9, 9.0, 10.0, 10.3, 11.0,
-// 12.0 and 12.1; options: what setting them answers; the lowest compute capability:
-// torch.cuda.get_arch_list().  tests/framework_test.cc has the events.
-// Names in the sources: aten/src/ATen/cuda/CublasHandlePool.cpp and CUDABlas.cpp (workspaces),
-// aten/src/ATen/native/cuda/ForeachReduceOp.cu (norms), torch/optim/adagrad.py.
+// Basis of every cell: measured.  The wheel of that version that PyPI has (2.6.0, 2.7.1, 2.8.0,
+// 2.9.1, 2.10.0, 2.11.0, 2.12.1, 2.13.0, 2.14.1, 2.15.0), unchanged, on a CUDA runtime that only
+// counts.  Workspaces, norms and Adagrad: events of torch.cuda.memory, forward and backward;
+// large workspaces: the same on cards of compute capability 9.0, 10.0, 11.0, 12.0 and (2.6, 2.8,
+// 2.10 to 2.13) 7.5, 8.6, 8.9, 10.3 and 12.1; options: what setting each one answers; the lowest
+// compute capability: torch.cuda.get_arch_list().
+// Of the rest of the allocator nothing differs in what these versions were run with, but that
+// 2.12 takes another one of free blocks of equal size: its reserved bytes can be off by a segment.
 #include "estimator/base/framework.h"
 
 #include <fmt/format.h>
@@ -22,16 +23,11 @@ constexpr int kHopperAndLater[] = {9, 10, 11, 12};
 
 // Options of the allocator by age, youngest first: what a version lacks is a head of it.
 constexpr std::string_view kYoungOptions[] = {
-    "expandable_segments_reserve",
-    "expandable_segments_reserve_by_class",
-    "pinned_max_round_threshold_mb",
-    "pinned_max_cached_size_mb",
-    "throw_on_cudamalloc_oom",
-    "pinned_free_catch_all",
-    "large_segment_size_mb",
-    "per_process_memory_fraction",
-    "pinned_reserve_segment_size_mb",
-    "graph_capture_record_stream_reuse",
+    "expandable_segments_reserve",    "expandable_segments_reserve_by_class",
+    "pinned_max_round_threshold_mb",  "pinned_max_cached_size_mb",
+    "throw_on_cudamalloc_oom",        "pinned_free_catch_all",
+    "large_segment_size_mb",          "per_process_memory_fraction",
+    "pinned_reserve_segment_size_mb", "graph_capture_record_stream_reuse",
 };
 
 constexpr std::span<const std::string_view> Youngest(size_t count) {
@@ -40,6 +36,12 @@ constexpr std::span<const std::string_view> Youngest(size_t count) {
 
 constexpr FrameworkProfile kFrameworks[] = {
     {.name = "pytorch-2.6",
+     .cublaslt = WorkspaceLife::kPerCall,
+     .cublas_in_lt = CublasInLt::kSecond,
+     .large_workspaces = kHopper,
+     .missing_alloc_options = Youngest(10),
+     .min_compute_capability = 50},
+    {.name = "pytorch-2.7",
      .cublaslt = WorkspaceLife::kPerCall,
      .cublas_in_lt = CublasInLt::kSecond,
      .large_workspaces = kHopper,
@@ -94,7 +96,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .fused_adagrad = true,
      .min_compute_capability = 75},
 };
-constexpr const FrameworkProfile& kDefault = kFrameworks[4];
+constexpr const FrameworkProfile& kDefault = kFrameworks[5];
 static_assert(kDefault.name == "pytorch-2.11");
 
 constexpr int64_t kCublasBytes = 2 * 4096 * kKiB + 8 * 16 * kKiB;  // ":4096:2:16:8"
