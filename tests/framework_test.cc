@@ -26,7 +26,7 @@ const FrameworkProfile& Framework(std::string_view name) {
 std::string Workspaces(std::string_view text, std::string_view framework) {
   const TrainingSettings settings = {
       .framework = Framework(framework), .optimizer = Optimizer::kSgd, .steps = 2};
-  const Trace trace = RunTraining(Build(text, settings).program, settings);
+  const Trace trace = Train(Build(text, settings).program, settings);
   std::string found;
   for (const Event& event : trace.events) {
     if (event.type == Event::Type::kPhase && event.phase == Phase::kForward && event.id > 1) {
@@ -162,6 +162,45 @@ TEST_CASE("cuBLAS's workspace has 32 MiB on some cards") {
       if (bytes == 32 * kMiB) large += fmt::format("{} ", capability);
     }
     CHECK(large == row.large);
+  }
+}
+
+// F.scaled_dot_product_attention without dropout: memory-efficient in fp32, flash in 16 bits.
+TEST_CASE("attention has its seeds on the device in some versions") {
+  constexpr char kAttention[] = R"(
+    net (float[1, 2, 3, 8] q, float[1, 3, 2, 8] k, float[1, 2, 3, 8] v) => (float[1, 2, 3, 8] y) {
+      c = Constant <value = float {0.5}> ()
+      qc = Mul (q, c)
+      t = Transpose <perm = [0, 2, 3, 1]> (k)
+      kc = Mul (t, c)
+      s = MatMul (qc, kc)
+      w = Softmax (s)
+      y = MatMul (w, v)
+    })";
+  struct Row {
+    std::string_view framework;
+    Precision precision;
+    std::string_view expected;
+  };
+  constexpr Row kRows[] = {
+      {"pytorch-2.6", Precision::kFp32, ""},       {"pytorch-2.6", Precision::kBf16, ""},
+      {"pytorch-2.7", Precision::kFp32, ""},       {"pytorch-2.7", Precision::kBf16, "16 8 "},
+      {"pytorch-2.13", Precision::kFp32, ""},      {"pytorch-2.14", Precision::kFp32, "8 8 "},
+      {"pytorch-2.15", Precision::kBf16, "16 8 "},
+  };
+  for (const Row& row : kRows) {
+    CAPTURE(row.framework);
+    const TrainingSettings settings = {.framework = Framework(row.framework),
+                                       .precision = row.precision,
+                                       .mode = Mode::kEval,
+                                       .steps = 1};
+    const Trace trace = Train(Build(kAttention, settings).program, settings);
+    std::string seeds;
+    for (const Buffer& buffer : trace.buffers) {
+      const bool is_seed = trace.labels[Index(buffer.label)].find(".rng") != std::string::npos;
+      if (is_seed) seeds += fmt::format("{} ", buffer.bytes);
+    }
+    CHECK(seeds == row.expected);
   }
 }
 

@@ -1,6 +1,6 @@
 // Basis of every cell: measured.  The wheel of that version that PyPI has (2.6.0, 2.7.1, 2.8.0,
 // 2.9.1, 2.10.0, 2.11.0, 2.12.1, 2.13.0, 2.14.1, 2.15.0), unchanged, on a CUDA runtime that only
-// counts.  Workspaces, norms and Adagrad: events of torch.cuda.memory, forward and backward;
+// counts.  Workspaces, seeds, norms and Adagrad: events of torch.cuda.memory, forward and backward;
 // large workspaces: the same on cards of compute capability 9.0, 10.0, 11.0, 12.0 and (2.6, 2.8,
 // 2.10 to 2.13) 7.5, 8.6, 8.9, 10.3 and 12.1; options: what setting each one answers; the lowest
 // compute capability: torch.cuda.get_arch_list().
@@ -39,6 +39,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .cublaslt = WorkspaceLife::kPerCall,
      .cublas_in_lt = CublasInLt::kSecond,
      .large_workspaces = kHopper,
+     .flash_seeds = false,
      .missing_alloc_options = Youngest(10),
      .min_compute_capability = 50},
     {.name = "pytorch-2.7",
@@ -84,6 +85,7 @@ constexpr FrameworkProfile kFrameworks[] = {
     {.name = "pytorch-2.14",
      .cublas_in_lt = CublasInLt::kInstead,
      .large_workspaces = kHopperAndLater,
+     .seeds_without_dropout = true,
      .fused_adagrad = true,
      .missing_alloc_options = Youngest(2),
      .min_compute_capability = 75},
@@ -92,6 +94,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .cublaslt = WorkspaceLife::kPerCall,
      .cublas_in_lt = CublasInLt::kNever,
      .large_workspaces = kHopperAndLater,
+     .seeds_without_dropout = true,
      .norms_with_offsets = true,
      .fused_adagrad = true,
      .min_compute_capability = 75},

@@ -30,6 +30,11 @@ struct FrameworkProfile {
   int64_t lt_min_rows = 1;  // a product with a bias is cublasLt's from so many rows on
   std::span<const int> large_workspaces = {};  // major compute capabilities: cuBLAS's has 32 MiB
 
+  // Where attention holds the seed and offset of its dropout on the device: flash attention, and
+  // the memory-efficient one where it drops nothing.
+  bool flash_seeds = true;
+  bool seeds_without_dropout = false;
+
   bool norms_with_offsets = false;  // _foreach_norm keeps where each tensor's chunks begin
   bool fused_adagrad = false;       // torch.optim.Adagrad(fused=True) runs on CUDA
   std::span<const std::string_view> missing_alloc_options = {};  // of PYTORCH_ALLOC_CONF

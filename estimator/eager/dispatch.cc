@@ -232,14 +232,15 @@ Dims Dispatcher::StridesOf(const AtenCall& call, const OpRule& rule, size_t outp
   return StridesOfView(base, dims).strides;
 }
 
-// Locals die when the call returns, then what autocast cast for it, then names.
+// Locals die when the call returns, then what autocast cast for it, from the last to the first,
+// then names.
 void Dispatcher::End(const AtenCall& call) {
   if (program_.calls.empty()) return;
   AtenCall& last = program_.calls.back();
-  for (std::vector<NameId>* names : {&locals_, &casts_}) {
-    last.dies.insert(last.dies.end(), names->begin(), names->end());
-    names->clear();
-  }
+  last.dies.insert(last.dies.end(), locals_.begin(), locals_.end());
+  last.dies.insert(last.dies.end(), casts_.rbegin(), casts_.rend());
+  locals_.clear();
+  casts_.clear();
   for (const NameId name : call.last_reads) {
     if (names_of_[Index(Same(name))] == 1) last.last_reads.push_back(Same(name));
   }

@@ -26,6 +26,7 @@ class Dispatcher {
   const StridedType& TypeOf(NameId name) const { return program_.values[Index(name)].type; }
   bool NeedsGrad(NameId name) const { return needs_grad_[Index(name)]; }
   bool trains() const { return settings_.mode == Mode::kTrain; }
+  const FrameworkProfile& framework() const { return settings_.framework; }
 
   // Runs `op`; the result is a local of the call that is taken apart, which lives until the
   // call returns.  Of `type` the dtype counts only where it does not follow from the inputs.

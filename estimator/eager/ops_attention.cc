@@ -2,7 +2,8 @@
 // Sources: pytorch v2.6.0, aten/src/ATen/native/transformers/attention.cpp (masks, padding, the
 // math path), cuda/sdp_utils.cpp (the choice), cuda/flash_attn/flash_api.cpp,
 // cuda/attention_backward.cu and cuda/mem_eff_attention/kernel_backward.h; torch 2.11 events of
-// head sizes from 4 to 256, with and without masks, dropout and grouped heads.
+// head sizes from 4 to 256, with and without masks, dropout and grouped heads; 2.6 to 2.15 events
+// of seeds.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -25,7 +26,8 @@ int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t RoundUp(int64_t a, int64_t to) { return DivideUp(a, to) * to; }
 
 // The arguments of a call, q [B, H, S, D], k and v [B, Hk, Sk, D or Dv], with ints: whether it
-// drops out, whether it is causal (of kernels: whether it keeps its log-sum-exp).
+// drops out, whether it is causal (of the memory-efficient kernel: whether it keeps its
+// log-sum-exp); of kernels, whether seed and offset are on the device.
 struct Attention {
   StridedType q;
   StridedType k;
@@ -98,12 +100,15 @@ TensorType SplitOutput(const CallTypes& call) {
 }
 
 // Seed and offset of the random numbers, bytes; without dropout in the other order, and unread.
-TensorType RngBytes(int64_t bytes) { return {DType::kUint8, {bytes}}; }
-TensorType RngScratch(const CallTypes& call) {
-  return Read(call).drops ? RngBytes(16) : kNoTensorType;
+// Where they are on the host there is neither.
+TensorType RngBytes(const CallTypes& call, int64_t bytes) {
+  return call.ints()[2] == 0 ? kNoTensorType : TensorType{DType::kUint8, {bytes}};
 }
-TensorType RngFirst(const CallTypes& call) { return RngBytes(Read(call).drops ? 8 : 16); }
-TensorType RngSecond(const CallTypes& call) { return RngBytes(Read(call).drops ? 16 : 8); }
+TensorType RngScratch(const CallTypes& call) {
+  return Read(call).drops ? RngBytes(call, 16) : kNoTensorType;
+}
+TensorType RngFirst(const CallTypes& call) { return RngBytes(call, Read(call).drops ? 8 : 16); }
+TensorType RngSecond(const CallTypes& call) { return RngBytes(call, Read(call).drops ? 16 : 8); }
 
 // [B, H, S, D] of a tensor that lies as [B, S, H, D] does.
 Dims SwapHeadsAndRows(const Dims& of) { return {of[0], of[2], of[1], of[3]}; }
@@ -150,6 +155,10 @@ TensorType EfficientLogSumExp(const CallTypes& call) {
   const Attention a = Read(call);
   if (call.ints()[1] == 0) return kNoTensorType;
   return {DType::kFloat32, {a.batch(), a.heads(), RoundUp(a.rows(), 32)}};
+}
+
+TensorType EfficientSeed(const CallTypes& call) {
+  return call.ints()[2] == 0 ? kNoTensorType : TensorType{DType::kInt64, {}};
 }
 
 constexpr int64_t kLargestInRegisters = 128;  // head size
@@ -298,10 +307,16 @@ NameId PadHead(Dispatcher& d, NameId name) {
 void RunFlash(Dispatcher& d, const AtenCall& call) {
   std::vector<NameId> inputs;
   for (size_t i = 0; i < 3; ++i) inputs.push_back(PadHead(d, call.inputs[i]));
-  if (inputs[0] == call.inputs[0]) return d.MakeResult("_flash_attention", inputs, call.ints);
+  const std::vector<int64_t> ints = {call.ints[0], call.ints[1], d.framework().flash_seeds ? 1 : 0};
+  if (inputs[0] == call.inputs[0]) return d.MakeResult("_flash_attention", inputs, ints);
   const TensorType type = d.TypeOf(inputs[0]);
-  const NameId padded = d.Make("_flash_attention", inputs, type, call.ints);
+  const NameId padded = d.Make("_flash_attention", inputs, type, ints);
   d.MakeResult("slice", {padded});
+}
+
+// Random numbers that nobody draws have a seed on the device, those of a dropout on the host.
+bool HasSeeds(const Dispatcher& d, const Attention& a) {
+  return !a.drops && d.framework().seeds_without_dropout;
 }
 
 void RunEfficient(Dispatcher& d, const AtenCall& call, NameId mask, const Attention& a) {
@@ -309,7 +324,7 @@ void RunEfficient(Dispatcher& d, const AtenCall& call, NameId mask, const Attent
       d.NeedsGrad(call.inputs[0]) || d.NeedsGrad(call.inputs[1]) || d.NeedsGrad(call.inputs[2]);
   if (mask != kNoName) mask = MaskForKernel(d, mask, a);
   d.MakeResult("_efficient_attention", {call.inputs[0], call.inputs[1], call.inputs[2], mask},
-               {a.drops ? 1 : 0, keeps ? 1 : 0});
+               {a.drops ? 1 : 0, keeps ? 1 : 0, HasSeeds(d, a) ? 1 : 0});
 }
 
 NameId Cast(Dispatcher& d, NameId name, DType to) {
@@ -405,6 +420,7 @@ TensorType Number(const CallTypes& call) { return {call.out(0).dtype, {}}; }
 TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
 
 constexpr Slots kQkv = In(0) | In(1) | In(2);
+constexpr Slots kEfficientSaved = kQkv | In(3) | Out(0) | Aux(0) | Aux(1) | Aux(2);
 
 constexpr OpRule kRules[] = {
     {.name = "scaled_dot_product_attention",
@@ -420,10 +436,12 @@ constexpr OpRule kRules[] = {
     // q, k, v, additive mask
     {.name = "_efficient_attention",
      .strides = OutputRowsFirst,
-     .gradients = {Reads(kQkv | In(3) | Out(0) | Aux(0)), Reads(kQkv | In(3) | Out(0) | Aux(0)),
-                   Reads(kQkv | In(3) | Out(0) | Aux(0)), Reads(kQkv | In(3) | Out(0) | Aux(0))},
-     .aux = {{{"logsumexp", EfficientLogSumExp}}},
-     .forward = {MakeOut(0), MakeAux(0), Scratch(OutputAccumulator)},
+     .gradients = {Reads(kEfficientSaved), Reads(kEfficientSaved), Reads(kEfficientSaved),
+                   Reads(kEfficientSaved)},
+     .aux = {{{"logsumexp", EfficientLogSumExp},
+              {"rng offset", EfficientSeed},
+              {"rng seed", EfficientSeed}}},
+     .forward = {MakeAux(2), MakeAux(1), MakeOut(0), MakeAux(0), Scratch(OutputAccumulator)},
      .run_backward = EfficientBackward},
     {.name = "_safe_softmax",
      .gradients = {Reads(Out(0))},
