@@ -21,6 +21,12 @@ void CastUnlessThere(Dispatcher& dispatcher, const AtenCall& call) {
   dispatcher.MakeResult("_to_copy", {call.inputs[0]});
 }
 
+// Of integers, which are summed up in 64 bits.
+TensorType CastInput(const CallTypes& call) {
+  if (call.in(0).dtype == call.out(0).dtype) return {};
+  return {call.out(0).dtype, call.in(0).dims};
+}
+
 constexpr OpRule kRules[] = {
     // Sums keep nothing: the incoming gradient goes to both.
     {.name = "add",
@@ -120,7 +126,10 @@ constexpr OpRule kRules[] = {
     // And ceil, round, sign: the gradient is zeros.
     {.name = "floor", .strides = AsOperands, .gradients = {ReadsElementwise({})}},
     {.name = "tril", .gradients = {Reads({})}},
-    {.name = "cumsum", .autocast = AutocastPolicy::kFp32, .gradients = {Reads({})}},
+    {.name = "cumsum",
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads({})},
+     .forward = {MakeOut(0), Scratch(CastInput)}},
     // x, mask
     {.name = "masked_fill", .strides = AsOperands, .gradients = {ReadsElementwise(In(1))}},
     {.name = "prelu",

@@ -27,6 +27,8 @@ constexpr Row kRows[] = {
     {"aten.mish.default", "mish"},
     {"aten.rsqrt.default", "rsqrt"},
     {"aten.clone.default", "contiguous", 1, "torch.contiguous_format"},
+    {"aten.ne.Scalar", "compare"},
+    {"aten.ne.Tensor", "compare", 2},
 };
 
 bool HasWord(const FxNode& call, std::string_view word) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "estimator/base/index.h"
 #include "estimator/program/exports.h"
@@ -44,28 +45,92 @@ class Finder {
   std::vector<LostCall> Find() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto id = static_cast<NodeId>(i);
-      const bool dropped = FindOperand(id);
+      const bool dropped = FindOperands(id);
       if (!training_) FindGap(id, dropped);
     }
     return std::move(lost_);
   }
 
  private:
-  // An operand that is gone, of a call whose first node this is.  True for a dropout.
-  bool FindOperand(NodeId id) {
+  // Operands that are gone, of a call whose first node this is.  True for a dropout.
+  bool FindOperands(NodeId id) {
     const FxNode* call = metadata_.CallOf(id);
     if (call == nullptr || !seen_.insert(call->name).second) return false;
+    std::vector<std::string_view> gone;
     for (const std::string_view name : References(*call)) {
-      if (known_.contains(name)) continue;
-      const bool is_clone = name.starts_with("clone");
-      if (!is_clone && AddRepeated(id, *call, name)) continue;
-      if (!is_clone && !name.starts_with("cat")) continue;
-      const ValueId input = LostOperand(id, *call);
-      if (input == kNoValue || (is_clone && (training_ || IsOwnView(input, id)))) return false;
-      lost_.push_back({id, input, std::string(name), is_clone ? "dropout" : "cat"});
-      return is_clone;
+      if (!known_.contains(name)) gone.push_back(name);
     }
-    return false;
+    std::vector<ValueId> open = gone.empty() ? std::vector<ValueId>() : OpenInputs(id, *call);
+    std::stable_partition(gone.begin(), gone.end(),
+                          [&](std::string_view name) { return operands_.contains(name); });
+    bool dropped = false;
+    for (const std::string_view name : gone) dropped |= FindOperand(id, *call, name, open);
+    return dropped;
+  }
+
+  bool FindOperand(NodeId id, const FxNode& call, std::string_view name,
+                   std::vector<ValueId>& open) {
+    const bool is_clone = Stem(name) == "clone";
+    if (!is_clone && AddRepeated(id, call, name)) return false;
+    const std::string_view aten = is_clone ? "dropout" : RemovedCall(Stem(name));
+    if (aten.empty() || open.empty()) return false;
+    const auto known = operands_.find(name);
+    const auto read =
+        known == operands_.end() ? open.begin() : std::ranges::find(open, known->second);
+    if (read == open.end()) return false;
+    const ValueId input = *read;
+    open.erase(read);
+    operands_.emplace(name, input);
+    const bool drops = is_clone && !training_ && !IsOwnView(input, id);
+    Add(id, input, name, is_clone && !drops ? "contiguous" : aten);
+    return drops;
+  }
+
+  void Add(NodeId id, ValueId input, std::string_view name, std::string_view aten) {
+    std::vector<std::string> scope =
+        aten == "dropout" ? ModuleOfDropout(input, id) : SharedScope(input, id);
+    if (aten == "dropout" && !scope.empty()) scope.emplace_back(name);
+    lost_.push_back({.before = id,
+                     .input = input,
+                     .name = std::string(name),
+                     .op = aten,
+                     .scope = std::move(scope)});
+  }
+
+  // What the exporter removes where it changes no number: x + 0, x * 1, a cat of one tensor.
+  static std::string_view RemovedCall(std::string_view stem) {
+    constexpr std::pair<std::string_view, std::string_view> kRows[] = {
+        {"add", "add.Scalar"}, {"sub", "add.Scalar"}, {"mul", "mul.Scalar"},
+        {"div", "mul.Scalar"}, {"cat", "cat"},
+    };
+    for (const auto& [name, aten] : kRows) {
+      if (name == stem) return aten;
+    }
+    return {};
+  }
+
+  // The modules that hold both the call that made `input` and the one that reads it.
+  std::vector<std::string> SharedScope(ValueId input, NodeId reader) const {
+    std::vector<std::string> scope = ScopeOf(graph_, reader);
+    const NodeId producer = graph_.values[Index(input)].producer;
+    if (producer != kNoNode) scope.resize(SharedModules(ScopeOf(graph_, producer), scope));
+    return scope;
+  }
+
+  // The module whose child a dropout was that stood between `input` and `reader`: the one around
+  // the module that made `input`, but that of the reader's where it calls the reader's module.
+  // Embeddings of transformers end with a dropout of their own.
+  std::vector<std::string> ModuleOfDropout(ValueId input, NodeId reader) const {
+    const NodeId producer = graph_.values[Index(input)].producer;
+    if (producer == kNoNode) return {};
+    std::vector<std::string> made_in = ScopeOf(graph_, producer);
+    std::vector<std::string> shared = SharedScope(input, reader);
+    const bool is_embedding = made_in.size() > shared.size() + 1 &&
+                              ChildOf(made_in[made_in.size() - 2]) == "embeddings";
+    const bool is_beside = ScopeOf(graph_, reader).size() == shared.size() + 1;
+    if (made_in.size() == shared.size() || (is_beside && !is_embedding)) return shared;
+    made_in.pop_back();
+    return made_in;
   }
 
   // "relu_3" where the node reads what "relu_1" made.  Not where it reads that twice: an
@@ -90,15 +155,17 @@ class Finder {
     return is_numbered && name[end] == '_' ? name.substr(0, end) : name;
   }
 
-  // What the node reads in the place of an operand that is gone.
-  ValueId LostOperand(NodeId id, const FxNode& call) const {
+  // What the node reads in the places of operands that are gone.
+  std::vector<ValueId> OpenInputs(NodeId id, const FxNode& call) const {
     const auto references = References(call);
+    std::vector<ValueId> open;
     for (const ValueId input : graph_.nodes[Index(id)].inputs) {
       if (input == kNoValue || !IsActivation(input)) continue;
       const std::string_view value = graph_.values[Index(input)].name;
-      if (std::find(references.begin(), references.end(), value) == references.end()) return input;
+      const bool is_named = std::ranges::find(references, value) != references.end();
+      if (!is_named && std::ranges::find(open, input) == open.end()) open.push_back(input);
     }
-    return kNoValue;
+    return open;
   }
 
   // A view that the same module made: its clone was contiguous(), not a dropout.
@@ -163,6 +230,7 @@ class Finder {
   bool training_;  // exported in training mode: no dropout is lost
   std::unordered_set<std::string_view> known_;
   std::unordered_set<std::string_view> seen_;
+  std::map<std::string_view, ValueId> operands_;  // that are gone: what is read in their place
   std::unordered_set<NodeId> folded_;
   std::map<std::string, Container> open_;
   std::map<std::string, int> calls_of_;  // by the name of a dropout

@@ -15,15 +15,16 @@ struct LostCall {
   NodeId before = kNoNode;              // the node that read its result
   ValueId input = kNoValue;             // what the node reads now
   std::string name;                     // one call may have several readers
-  std::string_view op;                  // "dropout", "cat"; "" where it repeats another call
+  std::string_view op;                  // "dropout", "cat", …; "" where it repeats another call
   NodeId repeats = kNoNode;             // the node that made `input`, by an equal call
   std::vector<std::string> scope = {};  // module calls around it; empty: beside its reader's
 };
 
 // Signals: an operand of the call that a node came from which no node makes: in eval mode
-// torch.export turns Dropout into "%clone_3" and removes it, as it does with "%cat_2", a
-// concatenation of one tensor, which is a copy, and with "%relu_3", a call equal to one that
-// it keeps, whose result the node then reads; and, for dropouts of files exported for
+// torch.export turns Dropout into "%clone_3" and removes it, as it does with contiguous(), which
+// differs from it by what it copies: a view that the same module made; with "%cat_2", a
+// concatenation of one tensor, which is a copy; with "%add_4", x + 0, or x * 1; and with
+// "%relu_3", a call equal to one that it keeps, whose result the node then reads; and, for dropouts of files exported for
 // inference, a gap in the indices of a Sequential: "classifier.0" missing before
 // "classifier.1", which neither such a clone nor a folded batch norm explains.  A dropout
 // at the end of a Sequential, or outside of one, is not seen.

@@ -320,6 +320,11 @@ void Lowering::NoteIfComputed(ValueId value) {
                    node.op_type)});
 }
 
+std::string_view Lowering::TargetOf(const Node& node) const {
+  const FxNode* call = metadata_.CallOf(static_cast<NodeId>(&node - graph_.nodes.data()));
+  return call == nullptr ? std::string_view() : call->target;
+}
+
 std::vector<const Node*> Lowering::ReadersOf(ValueId value) const {
   std::vector<const Node*> nodes;
   const auto [begin, end] = readers_.equal_range(value);

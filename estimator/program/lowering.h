@@ -50,6 +50,8 @@ class Lowering {
   // The tensor that `value` is on the device.  A host value that is needed there is made
   // by a call "constant" first.  kNoName for kNoValue.
   NameId TensorOf(ValueId value);
+  // The call that `node` came from, as torch.export names it: "aten.clone.default", or "".
+  std::string_view TargetOf(const Node& node) const;
   // The nodes that read `value`, in the graph's order.
   std::vector<const Node*> ReadersOf(ValueId value) const;
   // A name for a result of the running node.
@@ -103,6 +105,7 @@ class Lowering {
   void PlanStochasticDepths();
   void PutCallsBack(NodeId node);
   NameId PutBack(const LostCall& lost);
+  void EnterLost(const LostCall& lost);
   NameId Repeat(const LostCall& lost);
   void PutStochasticDepthBack(NodeId node);
   // While one node is lowered, `value` is what a call that was put back made of it.

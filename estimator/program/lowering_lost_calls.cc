@@ -1,6 +1,7 @@
 // What an export has lost, put back while nodes are lowered.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -109,12 +110,27 @@ NameId Lowering::PutBack(const LostCall& lost) {
   if (lost.scope.empty()) {
     EnterSibling(lost.name);
   } else {
-    scope_ = lost.scope;
+    EnterLost(lost);
   }
   const NameId made = NewName(lost.name, program_.values[Index(input)].type);
   Emit(lost.op == "dropout" ? DropoutOp() : lost.op, {input}, {made});
   scope_ = scope;
+  frames_ = node_frames_;
   return made;
+}
+
+// Its statement is that of its reader, where that names a dropout, or both are calls of one
+// forward; else it is lost.
+void Lowering::EnterLost(const LostCall& lost) {
+  const size_t below = scope_.size() + 1 - std::min(scope_.size() + 1, lost.scope.size());
+  const bool is_own = lost.op != "dropout";
+  if (is_own && lost.scope == scope_) return;
+  frames_.clear();
+  if (!is_own && below < node_frames_.size() && lost.scope.size() <= scope_.size() + 1) {
+    const SourceFrame& line = node_frames_[node_frames_.size() - 1 - below];
+    if (line.text.find("drop") != std::string::npos) frames_ = {line, {}};
+  }
+  scope_ = lost.scope;
 }
 
 // The kept call once more, with a result of its own.

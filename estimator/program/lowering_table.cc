@@ -195,7 +195,8 @@ void LowerGather(Lowering& lowering, const Node& node, std::string_view) {
   LowerAll(lowering, node, lowering.IsParameter(data) ? "embedding" : "index_select");
 }
 
-// Nothing happens between equal types, nor to a number of Python's.
+// Nothing happens between equal types, to a number of Python's, nor where the exporter alone
+// casts: PyTorch's kernels promote what they read.
 void LowerCast(Lowering& lowering, const Node& node, std::string_view aten) {
   const ValueId number = node.inputs[0];
   if (lowering.IsHost(number) && Numel(lowering.TypeOf(number).dims) <= 1) {
@@ -203,7 +204,11 @@ void LowerCast(Lowering& lowering, const Node& node, std::string_view aten) {
   }
   const TensorType from = lowering.WithPrecision(lowering.TypeOf(node.inputs[0]));
   const TensorType to = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
-  from.dtype == to.dtype ? LowerIdentity(lowering, node, aten) : LowerUnary(lowering, node, aten);
+  const bool is_exporters = lowering.TargetOf(node) == "prims.convert_element_type.default";
+  if (from.dtype == to.dtype || is_exporters) {
+    return lowering.Alias(node.outputs[0], node.inputs[0]);
+  }
+  LowerUnary(lowering, node, aten);
 }
 
 // A tensor that is made from numbers alone.

@@ -110,11 +110,12 @@ class Finder {
   }
 
   // A call of the forward's own on one tensor, of which nothing else is known, is taken to bind
-  // the name that its operand has: "x = x.unsqueeze(0)".
+  // the name that its operand has: "x = x.unsqueeze(0)", "x = self.dropout(x)".
   std::vector<std::string> NameOfOperand(const Statement& statement, const ModuleCall& module,
                                          size_t depth) const {
     const AtenCall& call = calls_[Index(statement.first)];
-    const bool is_own = statement.first == statement.last && call.scope.size() == depth + 1;
+    const bool is_own = statement.first == statement.last &&
+                        (call.scope.size() == depth + 1 || call.op.starts_with("dropout"));
     if (!is_own || statement.is_hidden || call.inputs.size() != 1) return {};
     for (const Statement& earlier : module.statements) {
       if (earlier.last >= statement.first) break;
