@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {
@@ -134,6 +135,25 @@ TEST_CASE("a folded batch norm runs behind its convolution") {
 %h = batch_norm_inference(%net.conv_batch_norm.input, %net.conv_batch_norm.weight, %net.conv_batch_norm.bias, %net.conv_batch_norm.running_mean, %net.conv_batch_norm.running_var)  # /net/conv/Conv
 %y = relu(%h)  # /net/relu/Relu
 )");
+}
+
+TEST_CASE("a parameter has the place of the first of its names") {
+  Graph graph = ParseGraph(R"(net (float[N, 3] x) => (float[N, 5] y)
+    < float[3, 3] "head.fc.weight" = ["location": "none"],
+      float[3, 5] "head.decoder.weight" = ["location": "none"],
+      float[5] "head.decoder.bias" = ["location": "none"] > {
+        ["/head/fc/N"] h = MatMul (x, "head.fc.weight")
+        ["/head/decoder/N"] y = Gemm (h, "head.decoder.weight", "head.decoder.bias")
+    })");
+  graph.metadata.emplace_back("graph_signature",
+                              "b: PARAMETER target='head.bias'\n"
+                              "w: PARAMETER target='head.fc.weight'\n"
+                              "v: PARAMETER target='head.decoder.weight'\n"
+                              "c: PARAMETER target='head.decoder.bias'\n");
+  const std::string says[] = {FxText("h", "linear.default", "%x, %w"),
+                              FxText("y", "linear.default", "%h, %v, %c")};
+  for (NodeId node = 0; node < 2; ++node) Say(graph, node, says[node]);
+  CHECK(Names(Build(graph, {}).roles.parameters) == "head.bias head.fc.weight head.decoder.weight ");
 }
 
 TEST_CASE("position ids that were folded away count the positions of their table") {

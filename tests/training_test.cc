@@ -245,6 +245,22 @@ TEST_CASE("gradients that meet are added into the first one where nobody sees it
             y = Add (h, h)
           })",
        "+sum of gradients:128 -y.grad"},
+      {"what the engine has summed up is a view: a new tensor, too",
+       R"(net (float[4, 8] x) => (float[4, 8] y)
+          < float[8, 8] w = ["location": "none"], float[8] b = ["location": "none"] > {
+            h = MatMul (x, w)
+            k = Add (h, b)
+            y = Add (k, b)
+          })",
+       "+b.grad:32 -y.grad +sum of gradients:32 -b.grad -b.grad"},
+      {"but not what keeps its dimensions",
+       R"(net (float[4, 8] x) => (float[4, 8] y)
+          < float[8, 8] w = ["location": "none"], float[1, 8] b = ["location": "none"] > {
+            h = MatMul (x, w)
+            k = Add (h, b)
+            y = Add (k, b)
+          })",
+       "+b.grad:32 +b.grad:32 -b.grad +w.grad"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);

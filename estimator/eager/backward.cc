@@ -187,6 +187,18 @@ class Formulas : public Kernel {
     return sum;
   }
 
+  // at::sum_to: where dimensions go that broadcasting put in front, the sum is seen without them
+  // (ATen/ExpandUtils.h, pytorch v2.6.0).
+  TensorId SumTo(TensorId of, const Dims& dims, LabelId label) {
+    const Tensor& tensor = machine_.tensor(of);
+    const bool loses_dims = tensor.dims.size() > dims.size();
+    const TensorId sum = Sum(of, Kept(tensor.dims, dims), {tensor.dtype, dims}, label);
+    if (!loses_dims) return sum;
+    const TensorId view = machine_.View(sum, dims, ContiguousStrides(dims));
+    machine_.Release(sum);
+    return view;
+  }
+
   // The dimensions of `from` that broadcasting to it left as they are in `to`.
   static uint64_t Kept(const Dims& from, const Dims& to) {
     uint64_t kept = 0;
@@ -203,9 +215,7 @@ class Formulas : public Kernel {
     const TensorType wanted = InputType(input);
     const LabelId label = calls_.GradientLabel(call_.inputs[input]);
     if (machine_.tensor(gradient).dims != wanted.dims) {
-      const TensorType summed = {machine_.tensor(gradient).dtype, wanted.dims};
-      const uint64_t kept = Kept(machine_.tensor(gradient).dims, wanted.dims);
-      machine_.Release(std::exchange(gradient, Sum(gradient, kept, summed, label)));
+      machine_.Release(std::exchange(gradient, SumTo(gradient, wanted.dims, label)));
     }
     if (machine_.tensor(gradient).dtype != wanted.dtype) {
       const StridedType& made = machine_.tensor(gradient);

@@ -53,9 +53,16 @@ class Finder {
   }
 
  private:
-  // What the calls of the entry's module read in its stead.
+  // What the calls of the entry's module read in its stead, or of its child `decoder`: heads of
+  // transformers 5.17 have `self.decoder.bias = self.bias`.
   const SignatureEntry* KeptFor(const SignatureEntry& entry) const {
-    const auto [begin, end] = groups_of_.equal_range(std::string(ParentOf(entry.target)));
+    const std::string module(ParentOf(entry.target));
+    const SignatureEntry* kept = KeptIn(module, entry);
+    return kept != nullptr ? kept : KeptIn(module + ".decoder", entry);
+  }
+
+  const SignatureEntry* KeptIn(const std::string& module, const SignatureEntry& entry) const {
+    const auto [begin, end] = groups_of_.equal_range(module);
     for (auto group = begin; group != end; ++group) {
       for (const std::string_view name : References(metadata_.groups[group->second].call)) {
         const auto found = parameters_.find(name);
