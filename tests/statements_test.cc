@@ -5,6 +5,7 @@
 #include <string>
 
 #include "estimator/program/lifetimes.h"
+#include "estimator/program/recalls.h"
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {
@@ -48,6 +49,29 @@ std::string Statements(const std::vector<Line>& lines) {
             std::to_string(statement.last) + " ";
   }
   return text;
+}
+
+// Calls of one layer with two lines, `caller` being how the model calls it.
+std::string Scopes(const char* caller, const std::vector<int64_t>& lines) {
+  std::vector<AtenCall> calls;
+  for (const int64_t line : lines) {
+    AtenCall call;
+    call.scope = {"", "m", "m.layers.0", line == 7 ? "m.layers.0.a" : "m.layers.0.b"};
+    call.frames = {{1, "return self.m(x)"}, {3, caller}, {line, "x = self.a(x)"}, {9, "return x"}};
+    calls.push_back(call);
+  }
+  MarkRecalls(calls);
+  std::string text;
+  for (const AtenCall& call : calls) text += call.scope[1] + "/" + call.scope[2] + " ";
+  return text;
+}
+
+TEST_CASE("a module whose forward begins again is called again") {
+  CHECK(Scopes("x = self.layers[i](x)", {7, 8, 7, 8, 7}) ==
+        "m/m.layers.0 m/m.layers.0 m/m.layers.0@1 m/m.layers.0@1 m/m.layers.0@2 ");
+  CHECK(Scopes("x = layer(x)", {7, 8, 7}) == "m/m.layers.0 m/m.layers.0 m@1/m.layers.0 ");
+  CHECK(Scopes("x = self.layers[i](x)", {7, 7, 8}) == "m/m.layers.0 m/m.layers.0 m/m.layers.0 ");
+  CHECK(Scopes("x = self.layers[i](x)", {8, 7, 8}) == "m/m.layers.0 m/m.layers.0 m/m.layers.0 ");
 }
 
 TEST_CASE("calls of one line are one statement, turns of a loop are not") {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/recalls.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/statements.h"
 
@@ -159,6 +160,7 @@ std::vector<bool> HeldNames(const Program& program, bool hold_outputs) {
 
 void PlaceDeaths(Program& program, bool hold_outputs) {
   if (program.calls.empty()) return;
+  MarkRecalls(program.calls);
   Lifetimes lifetimes(program);
   lifetimes.FollowStatements();
   for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);

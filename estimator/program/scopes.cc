@@ -81,7 +81,10 @@ bool IsComputedName(std::string_view name) {
 
 std::string_view ParentOf(std::string_view path) { return path.substr(0, path.rfind('.')); }
 
-std::string_view ChildOf(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+std::string_view ChildOf(std::string_view path) {
+  const std::string_view child = path.substr(path.rfind('.') + 1);
+  return child.substr(0, child.find('@'));
+}
 
 size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   size_t shared = 0;

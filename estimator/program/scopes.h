@@ -30,7 +30,8 @@ std::string ModulePath(const std::vector<std::string>& scope);
 bool IsComputedName(std::string_view name);
 
 // "layer1.0" and "conv1" of "layer1.0.conv1": a module and its child, or its tensor.  Both
-// are `path` itself where it has no dot.
+// are `path` itself where it has no dot.  The child of a module's second call, "conv1@1", has
+// the same name.
 std::string_view ParentOf(std::string_view path);
 std::string_view ChildOf(std::string_view path);
 

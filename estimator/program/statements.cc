@@ -183,7 +183,7 @@ class Finder {
   std::string LoopKey(int64_t i, size_t depth) const {
     const auto& scope = calls_[Index(i)].scope;
     if (depth + 1 == scope.size()) return "";
-    const std::string& module = scope[depth + 1];
+    const std::string module = scope[depth + 1].substr(0, scope[depth + 1].find('@'));
     const size_t dot = module.find_last_not_of("0123456789");
     const bool is_numbered = dot != std::string::npos && module[dot] == '.';
     return is_numbered ? module.substr(0, dot) : module;
