@@ -141,6 +141,21 @@ TEST_CASE("two operands that are gone are told apart") {
 )") == 0);
 }
 
+TEST_CASE("a product with 1 runs at once, not before its reader") {
+  Graph graph = ParseGraph(R"(net (float[2, 8] x) => (float[2, 8] y) {
+      [a] h = Relu (x) [b] k = Neg (x) [c] y = Add (h, k)
+    })");
+  const std::string says[] = {FxText("h", "relu.default", "%x,"), FxText("k", "neg.default", "%x,"),
+                              FxText("y", "add.Tensor", "%mul_3, %k")};
+  for (NodeId node = 0; node < 3; ++node) Say(graph, node, says[node]);
+  CHECK(ToString(Build(graph, {.mode = Mode::kEval}).program) == R"(
+%h = relu(%x)  # a
+%mul_3 = mul.Scalar(%h)  # a
+%k = neg(%x)  # b
+%y = add(%mul_3, %k)  # c
+)");
+}
+
 TEST_CASE("a cast of the exporter's does not run") {
   Graph graph = ParseGraph(R"(net (float[2, 8] x) => (double[8, 2] y) {
       [a] t = Transpose (x) [b] y = Cast <to = 11> (t)

@@ -90,10 +90,12 @@ class Finder {
     std::vector<std::string> scope =
         aten == "dropout" ? ModuleOfDropout(input, id) : SharedScope(input, id);
     if (aten == "dropout" && !scope.empty()) scope.emplace_back(name);
+    const bool runs_at_once = aten.ends_with(".Scalar");  // "return f(x) * self.scale"
     lost_.push_back({.before = id,
                      .input = input,
                      .name = std::string(name),
                      .op = aten,
+                     .behind = runs_at_once ? graph_.values[Index(input)].producer : kNoNode,
                      .scope = std::move(scope)});
   }
 

@@ -17,6 +17,7 @@ struct LostCall {
   std::string name;                     // one call may have several readers
   std::string_view op;                  // "dropout", "cat", …; "" where it repeats another call
   NodeId repeats = kNoNode;             // the node that made `input`, by an equal call
+  NodeId behind = kNoNode;              // the node behind which it runs; kNoNode: before its reader
   std::vector<std::string> scope = {};  // module calls around it; empty: beside its reader's
 };
 

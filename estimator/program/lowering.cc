@@ -173,6 +173,7 @@ void Lowering::LowerNodes() {
       LowerRewritten(rewrites_[Index(rewrite_of_[i])]);
     }
     ShowHidden();
+    PutCallsBehind(id);
   }
   WarnOfUnknown();
 }

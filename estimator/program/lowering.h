@@ -104,6 +104,7 @@ class Lowering {
   void AssumeDropouts(const std::map<std::string, int64_t>& dropouts, NodeId first);
   void PlanStochasticDepths();
   void PutCallsBack(NodeId node);
+  void PutCallsBehind(NodeId node);
   NameId PutBack(const LostCall& lost);
   void EnterLost(const LostCall& lost);
   NameId Repeat(const LostCall& lost);
@@ -139,6 +140,7 @@ class Lowering {
   std::vector<Rewritten> rewrites_;
   std::vector<int32_t> rewrite_of_;              // by NodeId: index of the rewrite that ends here
   std::multimap<NodeId, LostCall> lost_calls_;   // by the node that reads them
+  std::multimap<NodeId, LostCall> lost_behind_;  // by the node behind which they run
   std::map<NodeId, ValueId> stochastic_depths_;  // residual sum -> branch
   std::map<std::string, NameId> put_back_;       // results of those put back
   std::vector<std::pair<ValueId, NameId>> hidden_;   // what the running node does not see

@@ -22,6 +22,7 @@ void Lowering::PlanLostCalls(const Roles& roles) {
     const bool is_dropout = lost.op == "dropout";
     if (is_dropout && !drops) continue;
     lost_calls_.emplace(lost.before, lost);
+    if (lost.behind != kNoNode) lost_behind_.emplace(lost.behind, lost);
     program_.notes.push_back(fmt::format("{} is put back before {}",
                                          lost.repeats == kNoNode ? lost.op : lost.name,
                                          DisplayName(graph_, lost.before)));
@@ -101,6 +102,14 @@ void Lowering::PutCallsBack(NodeId node) {
     const auto [made, is_new] = put_back_.emplace(lost.name, kNoName);
     if (is_new) made->second = lost.repeats == kNoNode ? PutBack(lost) : Repeat(lost);
     Hide(lost.input, made->second);
+  }
+}
+
+void Lowering::PutCallsBehind(NodeId node) {
+  const auto [begin, end] = lost_behind_.equal_range(node);
+  for (auto row = begin; row != end; ++row) {
+    const auto [made, is_new] = put_back_.emplace(row->second.name, kNoName);
+    if (is_new) made->second = PutBack(row->second);
   }
 }
 
