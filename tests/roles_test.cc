@@ -1,6 +1,7 @@
 #include "estimator/program/roles.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <string>
@@ -193,6 +194,27 @@ TEST_CASE("what a signature does not name is computed, if no parameter is missin
   CHECK(roles("p_norm_weight: PARAMETER target='norm.weight'\n") == "norm.weight ");
   CHECK(roles("p_norm_weight: PARAMETER target='norm.weight'\n"
               "p_wpe_weight: PARAMETER target='wpe.weight'\n") == "norm.weight embedding_1 ");
+}
+
+TEST_CASE("a norm that forward does not run is as wide as one beside it") {
+  const auto roles = [](const char* lost) {
+    Graph graph = ParseGraph(R"(net (float[N, 4] x) => (float[N, 4] y)
+        < float[4] "m.pre_layrnorm.weight" = ["location": "none"] > {
+          y = Mul (x, "m.pre_layrnorm.weight") })");
+    const std::string signature = "p: PARAMETER target='m.pre_layrnorm.weight'\n" +
+                                  fmt::format("q: PARAMETER target='{}'\n", lost);
+    graph.metadata.emplace_back("graph_signature", signature);
+    return Build(graph, {}).roles;
+  };
+  const Roles counted = roles("m.post_layernorm.weight");
+  CHECK(counted.ParameterCount() == 2 * 4);
+  REQUIRE(counted.assumptions.size() == 1);
+  CHECK(counted.assumptions[0] ==
+        "m.post_layernorm.weight, which the model does not run, is as large as "
+        "m.pre_layrnorm.weight");
+  CHECK(roles("m.post_layernorm.bias").ParameterCount() == 4);
+  CHECK(roles("m.layers.norm.weight").ParameterCount() == 4);
+  CHECK(roles("m.pooler.weight").ParameterCount() == 4);
 }
 
 // Exports of one network: what PyTorch's module has, whatever the file has lost.

@@ -77,6 +77,7 @@ class RoleFinder {
     AddPositionIds();
     AddBatchCounters();
     for (const FoldedBatchNorm& folded : roles_.folded) AddFolded(folded);
+    AddUnusedNorms();
     if (!roles_.folded.empty()) {
       roles_.notes.push_back(
           fmt::format("{} x Conv run as convolution + batch_norm, the first at {} with {}",
@@ -375,6 +376,42 @@ class RoleFinder {
         roles_.views.emplace_back(initializer.value, buffer);
       }
     }
+  }
+
+  // A norm that forward does not run: its name alone is in the file (transformers 5.17,
+  // post_layernorm of CLIPVisionTransformer).  Taken to be as wide as one beside it.
+  void AddUnusedNorms() {
+    std::map<std::string_view, const Ranked*> in_file;
+    for (const Ranked& ranked : tensors_) in_file.emplace(ranked.tensor.name, &ranked);
+    const bool has_computed = std::ranges::any_of(
+        in_file, [](const auto& entry) { return entry.first.starts_with("add"); });
+    std::vector<std::pair<std::string, TensorType>> lost;
+    for (const SignatureEntry& entry : metadata_.signature) {
+      const bool is_lost = entry.kind == SignatureEntry::Kind::kParameter &&
+                           !in_file.contains(entry.target) && IsOfNorm(entry.target);
+      if (!is_lost || has_computed) continue;
+      const auto sibling = std::ranges::find_if(
+          in_file, [&](const auto& other) { return AreSiblings(entry.target, other.first); });
+      if (sibling == in_file.end()) continue;
+      lost.emplace_back(entry.target, sibling->second->tensor.type);
+      AssumeWidth(lost.back().first, sibling->first);
+    }
+    for (const auto& [name, type] : lost) AddLost(name, kLast, Role::kParameter, type);
+  }
+
+  void AssumeWidth(const std::string& name, std::string_view sibling) {
+    roles_.assumptions.push_back(
+        fmt::format("{}, which the model does not run, is as large as {}", name, sibling));
+  }
+
+  static bool IsOfNorm(std::string_view tensor) {
+    return ChildOf(ParentOf(tensor)).find("norm") != std::string_view::npos;
+  }
+
+  // "m.post_layernorm.weight" and "m.pre_layernorm.weight".
+  static bool AreSiblings(std::string_view a, std::string_view b) {
+    return IsOfNorm(b) && ChildOf(a) == ChildOf(b) &&
+           ParentOf(ParentOf(a)) == ParentOf(ParentOf(b));
   }
 
   // num_batches_tracked of each batch norm (torch.nn.BatchNorm2d): exporters leave it out
