@@ -55,5 +55,16 @@ TEST_CASE("what is known not to work in place does not") {
   CHECK(trace("other/Relu").find("+b:128") == std::string::npos);
 }
 
+TEST_CASE("models with attention write over nothing") {
+  const auto trace = [](const std::string& weighs) {
+    return TraceText(R"(n (float[8, 4, 4] x) => (float[8, 4, 4] y) {
+                          w = Softmax (x) v = )" +
+                         weighs + R"( a = Neg (v) [sum] y = Add (a, x) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(trace("MatMul (w, x)").find("+y:512") != std::string::npos);
+  CHECK(trace("Neg (w)").find("+y:512") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace onnxfit

@@ -51,4 +51,21 @@ std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph) {
   return found;
 }
 
+bool HasAttention(const Graph& graph, const std::vector<Rewritten>& rewrites) {
+  const auto is_call = [](const Rewritten& call) {
+    return call.aten == "scaled_dot_product_attention";
+  };
+  if (std::ranges::any_of(rewrites, is_call)) return true;
+  std::vector<bool> is_weights(graph.values.size());  // made by a softmax
+  for (const Node& node : graph.nodes) {
+    const ValueId first = node.inputs.empty() ? kNoValue : node.inputs[0];
+    const bool reads = first != kNoValue && is_weights[Index(first)];
+    if (reads && node.op_type == "MatMul") return true;
+    const bool passes_on = reads && (node.op_type == "Dropout" || node.op_type == "Cast");
+    if (node.outputs.empty() || node.outputs[0] == kNoValue) continue;
+    if (passes_on || node.op_type == "Softmax") is_weights[Index(node.outputs[0])] = true;
+  }
+  return false;
+}
+
 }  // namespace onnxfit

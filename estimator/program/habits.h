@@ -2,8 +2,10 @@
 #pragma once
 
 #include <set>
+#include <vector>
 
 #include "estimator/graph/graph.h"
+#include "estimator/program/rewrites.h"
 
 namespace onnxfit {
 
@@ -14,5 +16,9 @@ namespace onnxfit {
 // names their classes.
 // O(nodes).
 std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph);
+
+// Whether the model has attention.  Those of torch.nn, transformers and torchvision that do
+// write x + y and relu(x), never over an operand.  O(nodes).
+bool HasAttention(const Graph& graph, const std::vector<Rewritten>& rewrites);
 
 }  // namespace onnxfit

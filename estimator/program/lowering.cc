@@ -156,6 +156,7 @@ std::set<std::string> Lowering::FindOutsideAutocast() const {
 void Lowering::LowerNodes() {
   outside_autocast_ = FindOutsideAutocast();
   const std::set<NodeId> out_of_place = FindOutOfPlace();
+  const bool has_attention = HasAttention(graph_, rewrites_);
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
     if ((RunsOnHost(node) && !runs_on_device_[i]) || (consumed_[i] && rewrite_of_[i] < 0)) continue;
@@ -164,7 +165,8 @@ void Lowering::LowerNodes() {
     node_frames_ = SourceFrames(node);
     frames_ = node_frames_;
     written_in_place_ = WrittenInPlace(InnermostLine(frames_));
-    if (out_of_place.contains(id)) written_in_place_ = false;
+    const bool is_known = written_in_place_.has_value() || !IsFloat(TypeOfResult(node));
+    if (out_of_place.contains(id) || (has_attention && !is_known)) written_in_place_ = false;
     PutStochasticDepthBack(id);
     if (rewrite_of_[i] < 0) {
       PutCallsBack(id);
@@ -255,6 +257,11 @@ void Lowering::WarnOfUnknown() {
                      "backward, which may be too much or too little",
                      op, nodes, nodes == 1 ? "" : "s")});
   }
+}
+
+DType Lowering::TypeOfResult(const Node& node) const {
+  const ValueId result = node.outputs.empty() ? kNoValue : node.outputs[0];
+  return result == kNoValue ? DType::kUndefined : TypeOf(result).dtype;
 }
 
 const TensorType& Lowering::TypeOf(ValueId value) const {

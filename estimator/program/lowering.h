@@ -112,6 +112,7 @@ class Lowering {
   // While one node is lowered, `value` is what a call that was put back made of it.
   void Hide(ValueId value, NameId by);
   void ShowHidden();
+  DType TypeOfResult(const Node& node) const;
   void LowerNode(const Node& node);
   void LowerRewritten(const Rewritten& rewritten);
   std::vector<NameId> EmitHidden(const Rewritten& rewritten);
