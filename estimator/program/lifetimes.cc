@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/known_names.h"
 #include "estimator/program/recalls.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/statements.h"
@@ -50,6 +51,13 @@ class Lifetimes {
   void FollowStatements() {
     for (const ModuleCall& module : FindModuleCalls(program_.calls, ends_)) {
       for (size_t i = 0; i < module.statements.size(); ++i) FollowStatement(module, i);
+    }
+  }
+
+  // What is known to be bound though no line says so.
+  void FollowKnownNames() {
+    for (const KnownName& known : FindKnownNames(program_.calls, ends_)) {
+      Extend(known.value, known.until, {.by = NameKeeper::By::kStatement, .target = known.name});
     }
   }
 
@@ -163,6 +171,7 @@ void PlaceDeaths(Program& program, bool hold_outputs) {
   MarkRecalls(program.calls);
   Lifetimes lifetimes(program);
   lifetimes.FollowStatements();
+  lifetimes.FollowKnownNames();
   for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
   lifetimes.Place(HeldNames(program, hold_outputs));
 }

@@ -1,0 +1,216 @@
+#include "estimator/program/known_names.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/program/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+// What a forward binds to a name, told by the children of its module.
+struct Row {
+  std::string_view children[3];
+  std::string_view made_by;     // one of its children, or an operator of its own
+  std::string_view name;        // Python's
+  std::string_view until = {};  // the child that makes what is bound next; "": the forward's end
+};
+
+constexpr Row kRows[] = {
+    // transformers 5.17: BertSelfOutput, BertOutput (also of ELECTRA, RoBERTa).
+    {{"dense", "dropout", "LayerNorm"}, "dropout", "hidden_states", "LayerNorm"},
+    // BertModel, and those that are built like it.
+    {{"embeddings", "encoder"}, "embeddings", "embedding_output"},
+    {{"embeddings", "encoder"}, "encoder", "encoder_outputs"},
+    // T5LayerSelfAttention, T5LayerCrossAttention, T5LayerFF, T5DenseGatedActDense.
+    {{"SelfAttention", "layer_norm"}, "layer_norm", "normed_hidden_states"},
+    {{"SelfAttention", "layer_norm"}, "SelfAttention", "attention_output"},
+    {{"EncDecAttention", "layer_norm"}, "layer_norm", "normed_hidden_states"},
+    {{"EncDecAttention", "layer_norm"}, "EncDecAttention", "attention_output"},
+    {{"DenseReluDense", "layer_norm"}, "DenseReluDense", "forwarded_states"},
+    {{"wi_0", "wi_1", "wo"}, "act", "hidden_gelu"},
+    {{"wi_0", "wi_1", "wo"}, "wi_1", "hidden_linear"},
+    // T5ForConditionalGeneration, BartModel.
+    {{"encoder", "decoder"}, "encoder", "encoder_outputs"},
+    {{"encoder", "decoder"}, "decoder", "decoder_outputs"},
+};
+
+// One run of a module's forward, at `depth` of the scopes of its calls.
+struct Forward {
+  int64_t first = 0;
+  int64_t last = 0;
+  size_t depth = 0;
+};
+
+// A call of the forward's own, or a run of one of its children.
+struct Step {
+  std::string_view key;  // the operator, or the child
+  int64_t first = 0;
+  int64_t last = 0;
+  bool is_child = false;
+};
+
+class Finder {
+ public:
+  Finder(const std::vector<AtenCall>& calls, const std::vector<std::vector<int64_t>>& ends)
+      : calls_(calls), ends_(ends) {}
+
+  std::vector<KnownName> Find() {
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      if (!calls_[i].frames.empty()) return {};
+      const auto& scope = calls_[i].scope;
+      const size_t open = i == 0 ? 0 : SharedModules(calls_[i - 1].scope, scope);
+      for (size_t depth = open; depth < scope.size(); ++depth) {
+        Read({static_cast<int64_t>(i), ends_[i][depth], depth});
+      }
+    }
+    return std::move(names_);
+  }
+
+ private:
+  const AtenCall& At(int64_t call) const { return calls_[Index(call)]; }
+
+  void Read(const Forward& forward) {
+    const std::vector<Step> steps = StepsOf(forward);
+    FindByRows(forward, steps);
+    FindEmbedded(forward, steps);
+    FindShared(forward, steps);
+    for (const Step& step : steps) {
+      if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
+    }
+    FindVariance(forward, steps);
+  }
+
+  std::vector<Step> StepsOf(const Forward& forward) const {
+    std::vector<Step> steps;
+    for (int64_t i = forward.first; i <= forward.last; i = steps.back().last + 1) {
+      const auto& scope = At(i).scope;
+      const bool is_child = forward.depth + 1 < scope.size();
+      const int64_t last = is_child ? ends_[Index(i)][forward.depth + 1] : i;
+      steps.push_back(
+          {is_child ? std::string_view(scope[forward.depth + 1]) : At(i).op, i, last, is_child});
+    }
+    return steps;
+  }
+
+  void Bind(const Step& step, int64_t until, std::string_view name) {
+    for (const NameId value : At(step.last).outputs) {
+      if (value != kNoName) names_.push_back({value, until, std::string(name)});
+    }
+  }
+
+  void FindByRows(const Forward& forward, const std::vector<Step>& steps) {
+    for (const Row& row : kRows) {
+      if (!HasChildren(row, steps)) continue;
+      for (size_t i = 0; i < steps.size(); ++i) {
+        if (steps[i].key != row.made_by) continue;
+        const auto next =
+            std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(),
+                         [&](const Step& step) { return step.key == row.until; });
+        Bind(steps[i], next == steps.end() ? forward.last : next->last, row.name);
+      }
+    }
+  }
+
+  static bool HasChildren(const Row& row, const std::vector<Step>& steps) {
+    return std::ranges::all_of(row.children, [&](std::string_view child) {
+      return child.empty() || std::ranges::any_of(steps, [&](const Step& step) {
+               return step.is_child && step.key == child;
+             });
+    });
+  }
+
+  // embeds = self.embed(ids)
+  void FindEmbedded(const Forward& forward, const std::vector<Step>& steps) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const AtenCall& last = At(steps[i].last);
+      if (!steps[i].is_child || last.scope.size() != forward.depth + 2) continue;
+      const bool embeds = last.op == "embedding" || (At(steps[i].first).op == "embedding");
+      if (!embeds || IsScaled(last, i + 1 < steps.size() ? &steps[i + 1] : nullptr)) continue;
+      Bind(steps[i], forward.last, steps[i].key);
+      BindPositions(forward, steps, steps[i]);
+    }
+  }
+
+  bool IsScaled(const AtenCall& made, const Step* next) const {
+    if (next == nullptr || next->key != "mul.Scalar") return false;
+    return At(next->first).inputs[0] == made.outputs[0];
+  }
+
+  // pos = torch.arange(n)
+  void BindPositions(const Forward& forward, const std::vector<Step>& steps,
+                     const Step& embedding) {
+    const std::vector<NameId>& read = At(embedding.first).inputs;
+    for (const Step& step : steps) {
+      const bool is_made_here = !step.is_child && step.first < embedding.first;
+      if (!is_made_here || At(step.first).op != "constant") continue;
+      const NameId made = At(step.first).outputs[0];
+      if (std::ranges::find(read, made) != read.end()) Bind(step, forward.last, "positions");
+    }
+  }
+
+  void BindQuery(const Step& step, const Forward& forward) {
+    constexpr std::string_view kNames[] = {"query", "key", "value"};
+    for (size_t i = 0; i < std::size(kNames); ++i) {
+      const NameId value = At(step.first).inputs[i];
+      if (value != kNoName) names_.push_back({value, forward.last, std::string(kNames[i])});
+    }
+  }
+
+  // What several turns of a loop over layers read and one of them, or the forward, has made.
+  void FindShared(const Forward& forward, const std::vector<Step>& steps) {
+    std::map<NameId, std::set<std::string_view>>
+        readers;  // layers that read what they did not make
+    std::set<NameId> made;
+    for (const Step& step : steps) {
+      std::set<NameId> own;
+      for (int64_t i = step.first; i <= step.last; ++i) {
+        const bool is_layer = step.is_child && IsNumbered(step.key);
+        for (const NameId value : At(i).inputs) {
+          if (is_layer && made.contains(value) && !own.contains(value)) {
+            readers[value].insert(step.key);
+          }
+        }
+        own.insert(At(i).outputs.begin(), At(i).outputs.end());
+      }
+      made.insert(own.begin(), own.end());
+    }
+    for (const auto& [value, layers] : readers) {
+      if (layers.size() > 1) names_.push_back({value, forward.last, "what the layers share"});
+    }
+  }
+
+  static bool IsNumbered(std::string_view child) {
+    const size_t dot = child.rfind('.');
+    return dot != std::string_view::npos &&
+           child.find_first_not_of("0123456789", dot + 1) == std::string_view::npos;
+  }
+
+  // variance = hidden_states.pow(2).mean(-1, keepdim=True), of an RMS norm.
+  void FindVariance(const Forward& forward, const std::vector<Step>& steps) {
+    const auto is = [](std::string_view op) {
+      return [=](const Step& step) { return !step.is_child && step.key == op; };
+    };
+    if (std::ranges::none_of(steps, is("rsqrt"))) return;
+    const auto mean = std::ranges::find_if(steps, is("mean"));
+    if (mean != steps.end()) Bind(*mean, forward.last, "variance");
+  }
+
+  const std::vector<AtenCall>& calls_;
+  const std::vector<std::vector<int64_t>>& ends_;
+  std::vector<KnownName> names_;
+};
+
+}  // namespace
+
+std::vector<KnownName> FindKnownNames(const std::vector<AtenCall>& calls,
+                                      const std::vector<std::vector<int64_t>>& ends) {
+  return Finder(calls, ends).Find();
+}
+
+}  // namespace onnxfit

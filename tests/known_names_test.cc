@@ -1,0 +1,72 @@
+#include "estimator/program/known_names.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "estimator/base/index.h"
+#include "estimator/program/scopes.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+// "e until Add as wte": which value is held until which call has returned, and by which name.
+std::string Known(const std::string& body, const char* x = "float[2, 3, 8] x") {
+  const Program program = Build("net (" + std::string(x) + R"() => (float[2, 3, 8] y)
+             < float[9, 8] table = ["location": "none"], int64[2] ids = {1, 2} > { )" +
+                                    body + " }",
+                                {.mode = Mode::kEval})
+                              .program;
+  std::string found;
+  for (const KnownName& known : FindKnownNames(program.calls, ModuleEnds(program.calls))) {
+    found += program.values[Index(known.value)].name + " until " +
+             program.calls[Index(known.until)].where + " as " + known.name + "; ";
+  }
+  return found;
+}
+
+TEST_CASE("what an embedding returns is a local of its caller, unless it is scaled at once") {
+  constexpr char kWords[] = "int64[2, 3] x";
+  CHECK(Known(R"(["/m/wte/Gather"] e = Gather (table, x) ["/m/n/Neg"] n = Neg (e)
+                 ["/m/Abs"] y = Abs (n))",
+              kWords) == "e until /m/Abs as wte; ");
+  CHECK(Known(R"(two = Constant <value = float {2.0}> ()
+                 ["/m/wte/Gather"] e = Gather (table, x) ["/m/Mul"] n = Mul (e, two)
+                 ["/m/Abs"] y = Abs (n))",
+              kWords)
+            .empty());
+}
+
+TEST_CASE("layers of a loop share a local, one after the other does not") {
+  CHECK(Known(R"(["/m/block.0/Neg"] a = Neg (x) ["/m/block.1/Add"] b = Add (a, x)
+                 ["/m/block.2/Add"] c = Add (b, a) ["/m/Abs"] y = Abs (c))") ==
+        "a until /m/Abs as what the layers share; ");
+  CHECK(Known(R"(["/m/block.0/Neg"] a = Neg (x) ["/m/block.1/Add"] b = Add (a, x)
+                 ["/m/block.2/Neg"] c = Neg (b) ["/m/Abs"] y = Abs (c))")
+            .empty());
+}
+
+TEST_CASE("modules of libraries are known by their children") {
+  const std::string after = R"(["/m/wi_1/Abs"] b = Abs (x) ["/m/Mul"] c = Mul (a, b)
+                               ["/m/wo/Neg"] y = Neg (c))";
+  CHECK(Known(R"(["/m/wi_0/Neg"] g = Neg (x) ["/m/act/Tanh"] a = Tanh (g))" + after) ==
+        "a until /m/wo/Neg as hidden_gelu; b until /m/wo/Neg as hidden_linear; ");
+  CHECK(Known(R"(["/m/other/Neg"] g = Neg (x) ["/m/act/Tanh"] a = Tanh (g))" + after).empty());
+  CHECK(
+      Known(R"(["/o/dense/Neg"] a = Neg (x) ["/o/dropout/Abs"] d = Abs (a) ["/o/Add"] s = Add (d, x)
+                 ["/o/LayerNorm/Neg"] n = Neg (s) ["/Abs"] y = Abs (n))") ==
+      "d until /o/LayerNorm/Neg as hidden_states; ");
+}
+
+TEST_CASE("the variance of an RMS norm is a local of it") {
+  const std::string norm = R"(one = Constant <value = float {1.0}> ()
+      last = Constant <value = int64[1] {-1}> ()
+      ["/n/ReduceMean"] m = ReduceMean (x, last) ["/n/Sqrt"] s = Sqrt (m) )";
+  CHECK(Known(norm + R"(["/n/Div"] r = Div (one, s) ["/n/Mul"] y = Mul (x, r))") ==
+        "m until /n/Mul as variance; ");
+  CHECK(Known(norm + R"(["/n/Mul"] y = Mul (x, s))").empty());
+}
+
+}  // namespace
+}  // namespace onnxfit
