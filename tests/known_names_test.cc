@@ -18,8 +18,9 @@ std::string Known(const std::string& body, const char* x = "float[2, 3, 8] x") {
                                     body + " }",
                                 {.mode = Mode::kEval})
                               .program;
+  const auto last = static_cast<int64_t>(program.calls.size()) - 1;
   std::string found;
-  for (const KnownName& known : FindKnownNames(program.calls, ModuleEnds(program.calls))) {
+  for (const KnownName& known : FindKnownNames(program.calls, ModuleEnds(program.calls), last)) {
     found += program.values[Index(known.value)].name + " until " +
              program.calls[Index(known.until)].where + " as " + known.name + "; ";
   }
@@ -31,6 +32,10 @@ TEST_CASE("what an embedding returns is a local of its caller, unless it is scal
   CHECK(Known(R"(["/m/wte/Gather"] e = Gather (table, x) ["/m/n/Neg"] n = Neg (e)
                  ["/m/Abs"] y = Abs (n))",
               kWords) == "e until /m/Abs as wte; ");
+  CHECK(Known(R"(["/wte/Gather"] e = Gather (table, x) ["/n/Neg"] n = Neg (e)
+                 ["/Abs"] y = Abs (n))",
+              kWords)
+            .empty());
   CHECK(Known(R"(two = Constant <value = float {2.0}> ()
                  ["/m/wte/Gather"] e = Gather (table, x) ["/m/Mul"] n = Mul (e, two)
                  ["/m/Abs"] y = Abs (n))",

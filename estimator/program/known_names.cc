@@ -40,11 +40,11 @@ constexpr Row kRows[] = {
     {{"encoder", "decoder"}, "decoder", "decoder_outputs"},
 };
 
-// One run of a module's forward, at `depth` of the scopes of its calls.
+// One run of a module's forward; `level` modules are around its own calls.
 struct Forward {
   int64_t first = 0;
   int64_t last = 0;
-  size_t depth = 0;
+  size_t level = 0;
 };
 
 // A call of the forward's own, or a run of one of its children.
@@ -60,13 +60,15 @@ class Finder {
   Finder(const std::vector<AtenCall>& calls, const std::vector<std::vector<int64_t>>& ends)
       : calls_(calls), ends_(ends) {}
 
-  std::vector<KnownName> Find() {
-    for (size_t i = 0; i < calls_.size(); ++i) {
-      if (!calls_[i].frames.empty()) return {};
-      const auto& scope = calls_[i].scope;
-      const size_t open = i == 0 ? 0 : SharedModules(calls_[i - 1].scope, scope);
-      for (size_t depth = open; depth < scope.size(); ++depth) {
-        Read({static_cast<int64_t>(i), ends_[i][depth], depth});
+  std::vector<KnownName> Find(int64_t last) {
+    const auto shows_lines = [](const AtenCall& call) { return !call.frames.empty(); };
+    if (last < 0 || std::ranges::any_of(calls_, shows_lines)) return {};
+    Read({0, last, 0});
+    for (int64_t i = 0; i <= last; ++i) {
+      const auto& scope = At(i).scope;
+      const size_t open = i == 0 ? 0 : SharedModules(At(i - 1).scope, scope);
+      for (size_t level = open; level < scope.size(); ++level) {
+        Read({i, ends_[Index(i)][level], level + 1});
       }
     }
     return std::move(names_);
@@ -90,10 +92,10 @@ class Finder {
     std::vector<Step> steps;
     for (int64_t i = forward.first; i <= forward.last; i = steps.back().last + 1) {
       const auto& scope = At(i).scope;
-      const bool is_child = forward.depth + 1 < scope.size();
-      const int64_t last = is_child ? ends_[Index(i)][forward.depth + 1] : i;
+      const bool is_child = forward.level < scope.size();
+      const int64_t last = is_child ? ends_[Index(i)][forward.level] : i;
       steps.push_back(
-          {is_child ? std::string_view(scope[forward.depth + 1]) : At(i).op, i, last, is_child});
+          {is_child ? std::string_view(scope[forward.level]) : At(i).op, i, last, is_child});
     }
     return steps;
   }
@@ -129,10 +131,12 @@ class Finder {
   void FindEmbedded(const Forward& forward, const std::vector<Step>& steps) {
     for (size_t i = 0; i < steps.size(); ++i) {
       const AtenCall& last = At(steps[i].last);
-      if (!steps[i].is_child || last.scope.size() != forward.depth + 2) continue;
+      const size_t depth = forward.level + 1;
+      const bool is_leaf = At(steps[i].first).scope.size() == depth && last.scope.size() == depth;
+      if (!steps[i].is_child || !is_leaf) continue;
       const bool embeds = last.op == "embedding" || (At(steps[i].first).op == "embedding");
       if (!embeds || IsScaled(last, i + 1 < steps.size() ? &steps[i + 1] : nullptr)) continue;
-      Bind(steps[i], forward.last, steps[i].key);
+      if (forward.level > 0) Bind(steps[i], forward.last, steps[i].key);
       BindPositions(forward, steps, steps[i]);
     }
   }
@@ -209,8 +213,8 @@ class Finder {
 }  // namespace
 
 std::vector<KnownName> FindKnownNames(const std::vector<AtenCall>& calls,
-                                      const std::vector<std::vector<int64_t>>& ends) {
-  return Finder(calls, ends).Find();
+                                      const std::vector<std::vector<int64_t>>& ends, int64_t last) {
+  return Finder(calls, ends).Find(last);
 }
 
 }  // namespace onnxfit

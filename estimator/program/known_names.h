@@ -18,13 +18,14 @@ struct KnownName {
 };
 
 // Known of nearly all code:
-//   what an embedding returns, and the positions that it is given, are locals of the caller
-//   (but for `embed(x) * scale`), as are q, k and v of attention and what the layers of a
-//   loop share;
+//   what an embedding returns is a local of the caller (but for `embed(x) * scale`, and in the
+//   outermost forward, which is somebody's own and may write one line), and so are the
+//   positions that it is given, q, k and v of attention and what the layers of a loop share;
 // known of a library by the children of its modules: the rows of a table.
-// Nothing of calls whose source lines the file shows.  `ends` are ModuleEnds(calls).
+// Nothing where the file shows source lines.  `ends` are ModuleEnds(calls), `last` is the
+// model's last call.
 // O(calls × depth of modules × rows).
 std::vector<KnownName> FindKnownNames(const std::vector<AtenCall>& calls,
-                                      const std::vector<std::vector<int64_t>>& ends);
+                                      const std::vector<std::vector<int64_t>>& ends, int64_t last);
 
 }  // namespace onnxfit

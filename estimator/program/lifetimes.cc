@@ -56,7 +56,9 @@ class Lifetimes {
 
   // What is known to be bound though no line says so.
   void FollowKnownNames() {
-    for (const KnownName& known : FindKnownNames(program_.calls, ends_)) {
+    int64_t last = kBeforeAll;  // the model's; the loss is behind it
+    for (const NameId output : program_.outputs) last = std::max(last, born_[Index(output)]);
+    for (const KnownName& known : FindKnownNames(program_.calls, ends_, last)) {
       Extend(known.value, known.until, {.by = NameKeeper::By::kStatement, .target = known.name});
     }
   }
