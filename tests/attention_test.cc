@@ -142,6 +142,26 @@ TEST_CASE("what a mask means") {
   }
 }
 
+TEST_CASE("zeros in the place of a bias have the type of the query") {
+  const auto type = [](const std::string& reader) {
+    const Program program =
+        Build(
+            R"(net (float[1, 2, 3, 4] q, float[1, 3, 2, 4] k, float[1, 2, 3, 4] v) => (float[1, 2, 3, 4] y)
+            { c = Constant <value = float {0.5}> () hidden = Constant <value = float {-inf}> ()
+              size = Constant <value = int64[4] {1, 2, 3, 3}> () yes = Constant <value = bool {1}> ()
+              z = ConstantOfShape (size) m = Where (yes, z, hidden))" +
+                std::string(kScores) + reader + " x = Softmax (a) y = MatMul (x, v) }",
+            {.precision = Precision::kAmpBf16, .mode = Mode::kEval})
+            .program;
+    for (const ProgramValue& value : program.values) {
+      if (value.name == "z") return Name(value.type.dtype);
+    }
+    return std::string_view();
+  };
+  CHECK(type("a = Add (s, m)") == "bfloat16");
+  CHECK(type("n = Neg (m) a = Add (s, n)") == "float32");
+}
+
 TEST_CASE("MultiheadAttention copies its projection before it takes q, k and v apart") {
   const auto program = [](const char* reader) {
     return ToString(Build(R"(net (float[5, 2, 12] p) => (float[5, 2, 4] y) {

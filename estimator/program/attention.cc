@@ -196,6 +196,23 @@ bool IsTakenApart(const Pattern& pattern, ValueId value) {
 
 }  // namespace
 
+std::optional<Rewritten> FindZeroBias(const Pattern& pattern, NodeId last) {
+  const ValueId zeros = pattern.At(last).outputs[0];
+  const bool is_bias = IsFloat(pattern.TypeOf(zeros).dtype) && pattern.DimsOf(zeros).size() == 4;
+  if (!is_bias || pattern.NumberOf(zeros) != 0 || pattern.ReadersOf(zeros).empty()) {
+    return std::nullopt;
+  }
+  for (const NodeId reader : pattern.ReadersOf(zeros)) {
+    const ValueId masked = pattern.At(reader).outputs[0];
+    if (ReadMask(pattern, masked).tensor != zeros) return std::nullopt;
+    for (const NodeId add : pattern.ReadersOf(masked)) {
+      if (pattern.InnerSide(pattern.At(add), "MatMul") > 1) return std::nullopt;
+    }
+  }
+  return Rewritten{
+      .aten = "constant", .inputs = {}, .last = last, .nodes = {last}, .in_compute_type = true};
+}
+
 std::optional<Rewritten> FindPackedProjection(const Pattern& pattern, NodeId last) {
   const Node& squeeze = pattern.At(last);
   const NodeId transpose = pattern.Inner(squeeze.inputs[0], "Transpose");

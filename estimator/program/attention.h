@@ -18,6 +18,10 @@ namespace onnxfit {
 // ints: 1 where it drops out, 1 where it is causal.  `last` is the product with v.
 std::optional<Rewritten> FindAttention(const Pattern& pattern, NodeId last);
 
+// torch.zeros (…, dtype=query.dtype) in the place of a bias that an attention does not have:
+// T5's between decoder and encoder.  `last` makes it.
+std::optional<Rewritten> FindZeroBias(const Pattern& pattern, NodeId last);
+
 // proj.unflatten(-1, (3, E)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous(), of which
 // q, k and v are proj[0], proj[1], proj[2]: torch.nn.MultiheadAttention's projection of all
 // three.  The copy leaves no node; `last` is the Squeeze.

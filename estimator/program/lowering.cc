@@ -213,7 +213,11 @@ void Lowering::LowerRewritten(const Rewritten& rewritten) {
   }
   std::vector<int64_t> ints = rewritten.ints;
   if (rewritten.dropout != kNoNode) ints[0] = DropsOut(At(rewritten.dropout)) ? 1 : 0;
-  Emit(rewritten.aten, std::move(inputs), {NewResult(output)}, std::move(ints));
+  const NameId result = NewResult(output);
+  if (rewritten.in_compute_type) {
+    program_.values[Index(result)].type.dtype = ComputeType(settings_.precision);
+  }
+  Emit(rewritten.aten, std::move(inputs), {result}, std::move(ints));
 }
 
 // The calls in front of a rewritten one; their results.

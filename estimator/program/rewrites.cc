@@ -208,7 +208,8 @@ struct RewriteRow {
 };
 
 constexpr RewriteRow kRewrites[] = {
-    {"MatMul", FindAttention},          //
+    {"MatMul", FindAttention},  //
+    {"ConstantOfShape", FindZeroBias},
     {"Squeeze", FindPackedProjection},  //
     {"Mul", FindSilu},                  //
     {"Mul", FindHardSwish},             //

@@ -38,6 +38,7 @@ struct Rewritten {
   bool only_in_training = false;        // in eval it is its first input
   std::vector<HiddenCall> before = {};  // in their order
   NodeId dropout = kNoNode;             // where this drops out, ints[0] of the call is 1
+  bool in_compute_type = false;         // under autocast its result has the lower type
 };
 
 // What the exporter says (exported_calls.h), then every place where a pattern matches
