@@ -58,10 +58,16 @@ TEST_CASE("modules of libraries are known by their children") {
   CHECK(Known(R"(["/m/wi_0/Neg"] g = Neg (x) ["/m/act/Tanh"] a = Tanh (g))" + after) ==
         "a until /m/wo/Neg as hidden_gelu; b until /m/wo/Neg as hidden_linear; ");
   CHECK(Known(R"(["/m/other/Neg"] g = Neg (x) ["/m/act/Tanh"] a = Tanh (g))" + after).empty());
+  CHECK(Known(R"(["/m/o/dense/Neg"] a = Neg (x) ["/m/o/Add"] s = Add (a, x)
+                 ["/m/o/LayerNorm/Neg"] n = Neg (s) ["/m/Abs"] y = Abs (n))") ==
+        "a until /m/o/LayerNorm/Neg as hidden_states; ");
+  CHECK(Known(R"(["/m/b/embeddings/Neg"] e = Neg (x) ["/m/b/encoder/Abs"] h = Abs (e)
+                 ["/m/b/Tanh"] p = Tanh (h) ["/m/Abs"] y = Abs (p))") ==
+        "e until /m/b/Tanh as embedding_output; h until /m/Abs as encoder_outputs; ");
   CHECK(
       Known(R"(["/o/dense/Neg"] a = Neg (x) ["/o/dropout/Abs"] d = Abs (a) ["/o/Add"] s = Add (d, x)
                  ["/o/LayerNorm/Neg"] n = Neg (s) ["/Abs"] y = Abs (n))") ==
-      "d until /o/LayerNorm/Neg as hidden_states; ");
+      "a until /o/dropout/Abs as hidden_states; d until /o/LayerNorm/Neg as hidden_states; ");
 }
 
 TEST_CASE("the variance of an RMS norm is a local of it") {

@@ -15,18 +15,22 @@ namespace {
 
 // What a forward binds to a name, told by the children of its module.
 struct Row {
-  std::string_view children[3];
-  std::string_view made_by;     // one of its children, or an operator of its own
-  std::string_view name;        // Python's
-  std::string_view until = {};  // the child that makes what is bound next; "": the forward's end
+  std::string_view children[3];  // those that it has, and, with "!", has not
+  std::string_view made_by;      // one of them
+  std::string_view name;         // Python's
+  // The children that make what is bound next, whichever comes first; "": the forward's end.
+  std::string_view until[2] = {};
+  bool is_returned = false;  // among others, and held until the caller's forward returns
 };
 
 constexpr Row kRows[] = {
     // transformers 5.17: BertSelfOutput, BertOutput (also of ELECTRA, RoBERTa).
-    {{"dense", "dropout", "LayerNorm"}, "dropout", "hidden_states", "LayerNorm"},
-    // BertModel, and those that are built like it.
-    {{"embeddings", "encoder"}, "embeddings", "embedding_output"},
-    {{"embeddings", "encoder"}, "encoder", "encoder_outputs"},
+    {{"dense", "LayerNorm"}, "dense", "hidden_states", {"dropout", "LayerNorm"}},
+    {{"dense", "dropout", "LayerNorm"}, "dropout", "hidden_states", {"LayerNorm"}},
+    // BertModel, ViTModel, and those that are built like them.
+    {{"embeddings", "!embeddings_project"}, "embeddings", "embedding_output"},
+    {{"embeddings", "encoder"}, "encoder", "encoder_outputs", {}, true},
+    {{"embeddings", "layernorm"}, "layernorm", "sequence_output", {}, true},
     // T5LayerSelfAttention, T5LayerCrossAttention, T5LayerFF, T5DenseGatedActDense.
     {{"SelfAttention", "layer_norm"}, "layer_norm", "normed_hidden_states"},
     {{"SelfAttention", "layer_norm"}, "SelfAttention", "attention_output"},
@@ -36,8 +40,8 @@ constexpr Row kRows[] = {
     {{"wi_0", "wi_1", "wo"}, "act", "hidden_gelu"},
     {{"wi_0", "wi_1", "wo"}, "wi_1", "hidden_linear"},
     // T5ForConditionalGeneration, BartModel.
-    {{"encoder", "decoder"}, "encoder", "encoder_outputs"},
-    {{"encoder", "decoder"}, "decoder", "decoder_outputs"},
+    {{"encoder", "decoder"}, "encoder", "encoder_outputs", {}, true},
+    {{"encoder", "decoder"}, "decoder", "decoder_outputs", {}, true},
 };
 
 // One run of a module's forward; `level` modules are around its own calls.
@@ -63,6 +67,7 @@ class Finder {
   std::vector<KnownName> Find(int64_t last) {
     const auto shows_lines = [](const AtenCall& call) { return !call.frames.empty(); };
     if (last < 0 || std::ranges::any_of(calls_, shows_lines)) return {};
+    last_ = last;
     Read({0, last, 0});
     for (int64_t i = 0; i <= last; ++i) {
       const auto& scope = At(i).scope;
@@ -110,18 +115,29 @@ class Finder {
     for (const Row& row : kRows) {
       if (!HasChildren(row, steps)) continue;
       for (size_t i = 0; i < steps.size(); ++i) {
-        if (steps[i].key != row.made_by) continue;
-        const auto next =
-            std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(),
-                         [&](const Step& step) { return step.key == row.until; });
-        Bind(steps[i], next == steps.end() ? forward.last : next->last, row.name);
+        if (steps[i].key == row.made_by) Bind(steps[i], EndOf(row, forward, steps, i), row.name);
       }
     }
   }
 
+  // Until when a name of `row` that step `i` binds holds its value.
+  int64_t EndOf(const Row& row, const Forward& forward, const std::vector<Step>& steps,
+                size_t i) const {
+    const auto binds_anew = [&](const Step& step) {
+      return !row.until[0].empty() && (step.key == row.until[0] || step.key == row.until[1]);
+    };
+    const auto next = std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(),
+                                   binds_anew);
+    if (next != steps.end()) return next->last;
+    if (!row.is_returned) return forward.last;
+    return forward.level < 2 ? last_ : ends_[Index(forward.first)][forward.level - 2];
+  }
+
   static bool HasChildren(const Row& row, const std::vector<Step>& steps) {
     return std::ranges::all_of(row.children, [&](std::string_view child) {
-      return child.empty() || std::ranges::any_of(steps, [&](const Step& step) {
+      const bool is_barred = child.starts_with('!');
+      if (is_barred) child.remove_prefix(1);
+      return child.empty() || is_barred != std::ranges::any_of(steps, [&](const Step& step) {
                return step.is_child && step.key == child;
              });
     });
@@ -207,6 +223,7 @@ class Finder {
 
   const std::vector<AtenCall>& calls_;
   const std::vector<std::vector<int64_t>>& ends_;
+  int64_t last_ = 0;  // the model's last call
   std::vector<KnownName> names_;
 };
 

@@ -156,13 +156,14 @@ class Finder {
   }
 
   // torch.nn.TransformerEncoderLayer, transformers' T5DenseActDense and T5Stack, and classifiers
-  // of both, transformers 5.17.
+  // of both (RobertaClassificationHead drops out twice), transformers 5.17.
   void AddNamed(NodeId node) {
     const std::string path = ModulePath(ScopeOf(graph_, node));
     const std::string_view child = ChildOf(path);
     const std::string_view parent = ChildOf(ParentOf(path));
     if (IsLinear(node) && !path.empty()) {
-      const bool ends_block = child == "linear2" || (child == "wo" && parent == "DenseReluDense");
+      const bool ends_block = child == "linear2" || (child == "wo" && parent == "DenseReluDense") ||
+                              (child == "dense" && parent == "classifier");
       if (ends_block || ClosesClassifier(node)) AddBefore(node, InputOf(node), CallerOf(node));
     }
     const bool is_final = child == "final_layer_norm" && CallOf(node) == "mul";

@@ -182,7 +182,13 @@ void Lowering::LowerNodes() {
 
 bool Lowering::RunsOnHost(const Node& node) const {
   return std::all_of(node.outputs.begin(), node.outputs.end(),
-                     [&](ValueId value) { return value == kNoValue || Known(value) != nullptr; });
+                     [&](ValueId value) { return value == kNoValue || IsKnown(value); });
+}
+
+// Its elements, or the one float that it is, follow from shapes and constants.
+bool Lowering::IsKnown(ValueId value) const {
+  if (Known(value) != nullptr) return true;
+  return KnownNumber(value).has_value() && Numel(TypeOf(value).dims) <= 1;
 }
 
 void Lowering::LowerNode(const Node& node) {
@@ -274,7 +280,7 @@ const TensorType& Lowering::TypeOf(ValueId value) const {
 
 bool Lowering::IsHost(ValueId value) const {
   if (value == kNoValue || names_[Index(value)] != kNoName) return false;
-  return Known(value) != nullptr || is_scalar_constant_[Index(value)];
+  return IsKnown(value) || is_scalar_constant_[Index(value)];
 }
 
 bool Lowering::IsParameter(ValueId value) const {

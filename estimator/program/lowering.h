@@ -113,6 +113,7 @@ class Lowering {
   void Hide(ValueId value, NameId by);
   void ShowHidden();
   DType TypeOfResult(const Node& node) const;
+  bool IsKnown(ValueId value) const;
   void LowerNode(const Node& node);
   void LowerRewritten(const Rewritten& rewritten);
   std::vector<NameId> EmitHidden(const Rewritten& rewritten);
