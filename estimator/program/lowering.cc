@@ -153,6 +153,19 @@ std::set<std::string> Lowering::FindOutsideAutocast() const {
   return modules;
 }
 
+// Of a node of which torch.export says nothing (a Split): that of the first that reads it.
+std::vector<std::string> Lowering::ScopeFor(NodeId id) const {
+  std::vector<std::string> scope = ScopeOf(graph_, id);
+  if (!scope.empty() || metadata_.groups.empty()) return scope;
+  for (const ValueId output : At(id).outputs) {
+    for (const Node* reader : ReadersOf(output)) {
+      scope = ScopeOf(graph_, static_cast<NodeId>(reader - graph_.nodes.data()));
+      if (!scope.empty()) return scope;
+    }
+  }
+  return scope;
+}
+
 void Lowering::LowerNodes() {
   outside_autocast_ = FindOutsideAutocast();
   const std::set<NodeId> out_of_place = FindOutOfPlace();
@@ -161,7 +174,7 @@ void Lowering::LowerNodes() {
     const Node& node = graph_.nodes[i];
     if ((RunsOnHost(node) && !runs_on_device_[i]) || (consumed_[i] && rewrite_of_[i] < 0)) continue;
     const auto id = static_cast<NodeId>(i);
-    SetPlace(DisplayName(graph_, id), ScopeOf(graph_, id));
+    SetPlace(DisplayName(graph_, id), ScopeFor(id));
     node_frames_ = SourceFrames(node);
     frames_ = node_frames_;
     written_in_place_ = WrittenInPlace(InnermostLine(frames_));
@@ -357,12 +370,29 @@ NameId Lowering::TensorOf(ValueId value) {
   NoteIfComputed(value);
   const NameId made = NewResult(value);
   const auto view = views_.find(value);
-  if (view == views_.end()) {
-    Emit("constant", {}, {made});
-  } else {
+  if (view != views_.end()) {
     Emit("slice", {view->second}, {made});
+  } else if (IsFoldedOffsetRange(value)) {
+    const NameId range = NewName(program_.values[Index(made)].name + ".arange", TypeOf(value));
+    Emit("constant", {}, {range});
+    Emit("add.Scalar", {range}, {made});
+  } else {
+    Emit("constant", {}, {made});
   }
   return made;
+}
+
+// Positions, 0 to n - 1, that torch.export has folded under the name of what was made of them:
+// (torch.arange(n) + past).unsqueeze(0), as transformers' decoders count them (5.17).
+bool Lowering::IsFoldedOffsetRange(ValueId value) const {
+  const Value& stored = graph_.values[Index(value)];
+  const KnownTensor* known = Known(value);
+  if (stored.initializer < 0 || known == nullptr || !stored.name.starts_with("unsqueeze")) {
+    return false;
+  }
+  int64_t next = 0;
+  return known->elements().size() > 1 &&
+         std::ranges::all_of(known->elements(), [&](int64_t at) { return at == next++; });
 }
 
 NameId Lowering::NewResult(ValueId value) {

@@ -92,6 +92,7 @@ class Lowering {
   NameId AddTensor(const ModuleTensor& tensor);
   void AddParameters(const Roles& roles);
   std::set<NodeId> FindOutOfPlace() const;
+  std::vector<std::string> ScopeFor(NodeId id) const;
   std::set<std::string> FindOutsideAutocast() const;
   void PlaceModule();
   void AddInputs();
@@ -119,6 +120,7 @@ class Lowering {
   std::vector<NameId> EmitHidden(const Rewritten& rewritten);
   void LowerUnknown(const Node& node);
   void NoteIfComputed(ValueId value);
+  bool IsFoldedOffsetRange(ValueId value) const;
   void WarnOfUnknown();
 
   const Node& At(NodeId node) const { return graph_.nodes[static_cast<size_t>(node)]; }
