@@ -29,6 +29,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"linear", {}, {}},
       {"matmul", {}, {}},
       {"scaled_dot_product_attention", {}, {}},
+      {"type_as", {}, {}},  // taken apart
       {"to", {}, {}},
       {"select", In(0), {}},
       {"_log_softmax", In(0), Out(0)},

@@ -130,6 +130,10 @@ void Dispatcher::MakeResult(std::string_view op, std::vector<NameId> inputs,
   Append(PartOfRunning(op, std::move(inputs), running_->outputs[0], std::move(ints)));
 }
 
+void Dispatcher::SetResultType(DType dtype) {
+  program_.values[Index(running_->outputs[0])].type.dtype = dtype;
+}
+
 void Dispatcher::ReturnSame(NameId name) {
   same_[Index(running_->outputs[0])] = name;
   ++names_of_[Index(name)];

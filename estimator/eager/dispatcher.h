@@ -34,6 +34,8 @@ class Dispatcher {
               std::vector<int64_t> ints = {});
   // Runs `op`; the result is that of the call that is taken apart.
   void MakeResult(std::string_view op, std::vector<NameId> inputs, std::vector<int64_t> ints = {});
+  // The result that MakeResult makes next is of another type than the program says.
+  void SetResultType(DType dtype);
   // The call returns `name` itself.
   void ReturnSame(NameId name);
   // A local is let go before the next call.

@@ -21,6 +21,12 @@ void CastUnlessThere(Dispatcher& dispatcher, const AtenCall& call) {
   dispatcher.MakeResult("_to_copy", {call.inputs[0]});
 }
 
+// x.type_as(other)
+void CastToTypeOfSecond(Dispatcher& dispatcher, const AtenCall& call) {
+  dispatcher.SetResultType(dispatcher.TypeOf(call.inputs[1]).dtype);
+  CastUnlessThere(dispatcher, call);
+}
+
 // Of integers, which are summed up in 64 bits.
 TensorType CastInput(const CallTypes& call) {
   if (call.in(0).dtype == call.out(0).dtype) return {};
@@ -152,6 +158,7 @@ constexpr OpRule kRules[] = {
 
     // A cast: its gradient is cast back.
     {.name = "to", .take_apart = CastUnlessThere},
+    {.name = "type_as", .take_apart = CastToTypeOfSecond},
     {.name = "_to_copy", .strides = AsOperands, .gradients = {CastsBack()}},
 
     // Not differentiable: the output is all there is.

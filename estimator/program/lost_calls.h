@@ -19,6 +19,7 @@ struct LostCall {
   NodeId repeats = kNoNode;             // the node that made `input`, by an equal call
   NodeId behind = kNoNode;              // the node behind which it runs; kNoNode: before its reader
   std::vector<std::string> scope = {};  // module calls around it; empty: beside its reader's
+  ValueId like = kNoValue;              // its second operand, if it has one
 };
 
 // Signals: an operand of the call that a node came from which no node makes: in eval mode

@@ -107,6 +107,7 @@ class Lowering {
   void PutCallsBack(NodeId node);
   void PutCallsBehind(NodeId node);
   NameId PutBack(const LostCall& lost);
+  void EnterCast();
   void EnterLost(const LostCall& lost);
   NameId Repeat(const LostCall& lost);
   void PutStochasticDepthBack(NodeId node);

@@ -9,8 +9,10 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/program/lost_casts.h"
 #include "estimator/program/lost_dropouts.h"
 #include "estimator/program/lowering.h"
+#include "estimator/program/source_text.h"
 
 namespace onnxfit {
 
@@ -43,6 +45,7 @@ bool IsDropout(const LostCall& call) { return call.op == "dropout"; }
 // Those that leave a trace, and dropouts that transformers are likely to have had.
 std::vector<LostCall> Lowering::LostCalls(const Roles& roles, bool drops) {
   std::vector<LostCall> calls = FindLostCalls(graph_, metadata_, roles.folded);
+  for (LostCall& cast : FindLostCasts(graph_, shapes_)) calls.push_back(std::move(cast));
   const bool is_told = settings_.dropout.has_value();
   const bool is_traced = std::ranges::any_of(calls, &IsDropout);
   const bool is_likely = metadata_.groups.empty() && IsLikelyTrainedWithDropout(graph_, shapes_);
@@ -113,16 +116,34 @@ void Lowering::PutCallsBehind(NodeId node) {
   }
 }
 
+// A statement of its own, before its reader's: "x = x.to(torch.float32)".
+void Lowering::EnterCast() {
+  frames_ = node_frames_;
+  if (frames_.empty()) return;
+  SourceFrame& statement = frames_.back();
+  const std::string name = ReceiverOf(statement.text);
+  statement.line = -statement.line;
+  statement.text = name.empty() ? "" : name + " = cast";
+}
+
 NameId Lowering::PutBack(const LostCall& lost) {
   const NameId input = TensorOf(lost.input);
   const std::vector<std::string> scope = scope_;
-  if (lost.scope.empty()) {
+  if (lost.op == "to") {
+    EnterCast();
+  } else if (lost.op == "type_as") {
+    frames_ = node_frames_;  // a part of its reader's statement
+  } else if (lost.scope.empty()) {
     EnterSibling(lost.name);
   } else {
     EnterLost(lost);
   }
-  const NameId made = NewName(lost.name, program_.values[Index(input)].type);
-  Emit(lost.op == "dropout" ? DropoutOp() : lost.op, {input}, {made});
+  TensorType type = program_.values[Index(input)].type;
+  if (lost.op == "to" && BitsOf(type.dtype) < 32) type.dtype = DType::kFloat32;
+  const NameId made = NewName(lost.name, type);
+  std::vector<NameId> inputs = {input};
+  if (lost.like != kNoValue) inputs.push_back(TensorOf(lost.like));
+  Emit(lost.op == "dropout" ? DropoutOp() : lost.op, std::move(inputs), {made});
   scope_ = scope;
   frames_ = node_frames_;
   return made;
