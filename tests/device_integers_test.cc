@@ -39,6 +39,22 @@ TEST_CASE("position ids are made on the device, sizes are not") {
                          kSum));
 }
 
+TEST_CASE("position ids that torch.export has computed are made on the device") {
+  const auto lowered = [](const std::string& name) {
+    const Built built = Build(R"(net (int64[B, 2] ids) => (float[B, 2, 4] y)
+        < float[32, 4] "m.wpe.weight" = ["location": "none"], int64[2] )" + name +
+                                  R"( = {0, 1}, int64 two = {2} > {
+        t = Add ()" + name + R"(, two) p = Gather ("m.wpe.weight", t) y = Relu (p) })",
+                              {.mode = Mode::kEval}, {.batch = 2});
+    return ToString(built.program);
+  };
+  CHECK(lowered("arange_1") == "\n%arange_1 = constant()  # Add #0\n"
+                               "%t = add.Scalar(%arange_1)  # Add #0\n"
+                               "%p = embedding(%m.wpe.weight, %t)  # Gather #1\n"
+                               "%y = relu(%p)  # Relu #2\n");
+  CHECK(lowered("val_1").starts_with("\n%t = constant()  # Gather #1\n"));
+}
+
 TEST_CASE("position ids that are a buffer are a constant to TorchScript's exporter") {
   const std::string ids = "{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25}";
   CHECK(Lowered("b = Constant <value = int64[1, 26] " + ids +

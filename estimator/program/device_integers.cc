@@ -41,6 +41,12 @@ class Finder {
       if (buffer.value != kNoValue) from_device_[Index(buffer.value)] = true;
     }
     for (const auto& [value, buffer] : roles.views) from_device_[Index(value)] = true;
+    for (const Initializer& initializer : graph.initializers) {
+      const bool is_made = IsMadeByCall(graph.values[Index(initializer.value)].name);
+      if (is_made && !TypeOf(initializer.value).dims.empty() && !IsFloat(initializer.type.dtype)) {
+        from_device_[Index(initializer.value)] = true;
+      }
+    }
     for (const Node& node : graph.nodes) FollowDown(node);
   }
 
@@ -60,6 +66,13 @@ class Finder {
   }
 
  private:
+  // "arange_1": what torch.export's optimizer computed of calls has the name of the last one.
+  static bool IsMadeByCall(std::string_view name) {
+    constexpr std::string_view kCalls[] = {"arange", "add", "unsqueeze"};
+    const std::string_view call = name.substr(0, name.find('_'));
+    return std::find(std::begin(kCalls), std::end(kCalls), call) != std::end(kCalls);
+  }
+
   const TensorType& TypeOf(ValueId value) const { return shapes_.types[Index(value)].tensor; }
 
   bool IsFromDevice(ValueId value) const { return value != kNoValue && from_device_[Index(value)]; }
