@@ -81,6 +81,7 @@ class Finder {
     const ValueId input = *read;
     open.erase(read);
     operands_.emplace(name, input);
+    if (is_clone && IsBeforeFc2(id)) return false;
     const bool drops = is_clone && !training_ && !IsOwnView(input, id);
     Add(id, input, name, is_clone && !drops ? "contiguous" : aten);
     return drops;
@@ -168,6 +169,15 @@ class Finder {
       if (!is_named && std::ranges::find(open, input) == open.end()) open.push_back(input);
     }
     return open;
+  }
+
+  // fc2 of a numbered layer, as fairseq's and those that transformers took over from it (BART,
+  // OPT) are made: their activation_dropout is 0 (transformers 5.17, configuration_bart.py).
+  bool IsBeforeFc2(NodeId reader) const {
+    const std::string path = ModulePath(ScopeOf(graph_, reader));
+    const std::string_view layer = ChildOf(ParentOf(path));
+    return ChildOf(path) == "fc2" && !layer.empty() &&
+           layer.find_first_not_of("0123456789") == std::string_view::npos;
   }
 
   // A view that the same module made: its clone was contiguous(), not a dropout.
