@@ -103,10 +103,25 @@ class Lifetimes {
       for (const NameId name : program_.calls[Index(i)].outputs) {
         if (name == kNoName) continue;
         const bool is_local = statement.in_helper || last_[Index(name)] <= statement.last;
-        if (i != statement.last && is_local) continue;
+        if (i != statement.last && is_local) {
+          if (statement.in_helper && ReadsOf(name, statement) > 1) {
+            Extend(name, statement.last, {.by = NameKeeper::By::kStatement});
+          }
+          continue;
+        }
         Extend(name, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
       }
     }
+  }
+
+  // How many calls of the statement read `name`: more than one, and a helper has bound it.
+  int64_t ReadsOf(NameId name, const Statement& statement) const {
+    int64_t reads = 0;
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      const std::vector<NameId>& inputs = program_.calls[Index(i)].inputs;
+      if (std::find(inputs.begin(), inputs.end(), name) != inputs.end()) ++reads;
+    }
+    return reads;
   }
 
   // The end of the next statement that binds the same name or returns, or may, its line being
