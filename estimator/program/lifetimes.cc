@@ -1,12 +1,15 @@
 #include "estimator/program/lifetimes.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/program/known_names.h"
 #include "estimator/program/recalls.h"
 #include "estimator/program/scopes.h"
+#include "estimator/program/source_text.h"
 #include "estimator/program/statements.h"
 
 namespace onnxfit {
@@ -51,6 +54,7 @@ class Lifetimes {
   void FollowStatements() {
     for (const ModuleCall& module : FindModuleCalls(program_.calls, ends_)) {
       for (size_t i = 0; i < module.statements.size(); ++i) FollowStatement(module, i);
+      FollowAliases(module);
     }
   }
 
@@ -104,7 +108,7 @@ class Lifetimes {
         if (name == kNoName) continue;
         const bool is_local = statement.in_helper || last_[Index(name)] <= statement.last;
         if (i != statement.last && is_local) {
-          if (statement.in_helper && ReadsOf(name, statement) > 1) {
+          if (statement.in_helper && IsNamedInHelper(statement, i, name)) {
             Extend(name, statement.last, {.by = NameKeeper::By::kStatement});
           }
           continue;
@@ -112,9 +116,71 @@ class Lifetimes {
         Extend(name, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
       }
     }
+    const NameId other = OtherResult(statement);
+    if (other == kNoName) return;
+    Extend(other, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
   }
 
-  // How many calls of the statement read `name`: more than one, and a helper has bound it.
+  // A model of transformers returns its last hidden state beside what it pooled, the row that it
+  // selected of it: "outputs = self.bert(x)".
+  NameId OtherResult(const Statement& statement) const {
+    if (!statement.targets[0].ends_with("outputs")) return kNoName;
+    for (int64_t i = statement.last; i >= statement.first; --i) {
+      const AtenCall& call = program_.calls[Index(i)];
+      if (call.op != "select") continue;
+      return born_[Index(call.inputs[0])] >= statement.first ? call.inputs[0] : kNoName;
+    }
+    return kNoName;
+  }
+
+  // "residual" of "x = residual + x", where another name was bound to what it reads: there is
+  // no call in "residual = x".  It holds the value until what is read by that name next has
+  // been made, or forward returns.
+  void FollowAliases(const ModuleCall& module) {
+    std::map<std::string, NameId> bound;
+    for (const Statement& statement : module.statements) {
+      const AtenCall& call = program_.calls[Index(statement.last)];
+      const auto [left, right] = OperandsOf(statement.text);
+      if (statement.first != statement.last || call.inputs.size() != 2 || left.empty()) continue;
+      FollowAlias(module, left, call.inputs[0], bound);
+      FollowAlias(module, right, call.inputs[1], bound);
+    }
+    for (const auto& [target, name] : bound) {
+      Extend(name, module.last, {.by = NameKeeper::By::kStatement, .target = target});
+    }
+  }
+
+  void FollowAlias(const ModuleCall& module, const std::string& target, NameId name,
+                   std::map<std::string, NameId>& bound) {
+    const Statement* maker = MakerOf(module, name);
+    if (maker == nullptr || maker->targets.empty()) return;
+    const auto before = bound.find(target);
+    if (before != bound.end() && before->second != name) {
+      Extend(before->second, maker->last,
+             {.by = NameKeeper::By::kStatement, .target = target});
+      bound.erase(before);
+    }
+    if (std::ranges::find(maker->targets, target) == maker->targets.end()) bound[target] = name;
+  }
+
+  const Statement* MakerOf(const ModuleCall& module, NameId name) const {
+    const int64_t born = name == kNoName ? kBeforeAll : born_[Index(name)];
+    for (const Statement& statement : module.statements) {
+      if (statement.first <= born && born <= statement.last) return &statement;
+    }
+    return nullptr;
+  }
+
+  // A helper has named what several of its calls read, and what is known of libraries: the
+  // product of transformers' positions (5.17, modeling_roberta.py).
+  bool IsNamedInHelper(const Statement& statement, int64_t call, NameId name) const {
+    const bool counts_positions =
+        statement.text.find("create_position_ids_from_input_ids") != std::string::npos;
+    return ReadsOf(name, statement) > 1 ||
+           (counts_positions && program_.calls[Index(call)].op == "mul");
+  }
+
+  // How many calls of the statement read `name`.
   int64_t ReadsOf(NameId name, const Statement& statement) const {
     int64_t reads = 0;
     for (int64_t i = statement.first; i <= statement.last; ++i) {
