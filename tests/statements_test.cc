@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "estimator/program/lifetimes.h"
@@ -152,11 +153,60 @@ TEST_CASE("what a statement binds lives until its name is bound again") {
       {"a call without a line rebinds its operand's name",
        {{1, "y = f(x)", ""}, {2, "x = g(y)", ""}, {0, "", ""}, {4, "return k(x)", ""}},
        3},
+      {"the end of a line that began earlier",
+       {{1, ").view(n)", ""}, {2, "x = g(y)", ""}, {3, "x = h(x)", ""}, {4, "return k(x)", ""}},
+       3},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
     CHECK(DeathOfFirst(row.lines) == row.death);
   }
+}
+
+// After which call `name` is dropped.
+size_t DeathOf(Program program, NameId name) {
+  PlaceDeaths(program, /*hold_outputs=*/true);
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    if (std::ranges::count(program.calls[i].dies, name) != 0) return i;
+  }
+  return program.calls.size();
+}
+
+// residual = h; h = g(h), where the first line makes no call.
+TEST_CASE("a name that a sum reads holds what it read") {
+  Program program = Forward({{1, "h = f(x)", ""},
+                             {2, "h = g(h)", ""},
+                             {3, "h = h + residual", ""},
+                             {4, "h = k(h)", ""},
+                             {5, "return k(h)", ""}});
+  program.calls[2].inputs = {2, 1};
+  CHECK(DeathOf(program, 1) == 4);
+  program.calls[2].frames[0].text = "h = h + f(residual)";
+  CHECK(DeathOf(program, 1) == 2);
+}
+
+// outputs = self.b(x) holds what b returns and what it selected that from.
+TEST_CASE("outputs are more than one result") {
+  Program program = Forward({{1, "outputs = self.b(x)", "m.b"},
+                             {1, "outputs = self.b(x)", "m.b"},
+                             {1, "outputs = self.b(x)", "m.b"},
+                             {2, "y = g(outputs[1])", ""},
+                             {3, "return k(y)", ""}});
+  program.calls[1].op = "select";
+  CHECK(DeathOf(program, 1) == 4);
+  program.calls[1].op = "view";
+  CHECK(DeathOf(program, 1) == 1);
+}
+
+TEST_CASE("a helper's names hold what several of its calls read") {
+  Program program = Forward({{1, "p = self.count(x)", ""},
+                             {1, "p = self.count(x)", ""},
+                             {1, "p = self.count(x)", ""},
+                             {1, "p = self.count(x)", ""},
+                             {2, "return k(p)", ""}});
+  CHECK(DeathOf(program, 1) == 1);
+  program.calls[2].inputs = {2, 1};
+  CHECK(DeathOf(program, 1) == 3);
 }
 
 // x = self.r(g(x)): the argument dies when r returns, the old x when x is bound again.

@@ -155,9 +155,14 @@ class Finder {
             last,
             frame.line,
             frame.text,
-            TargetsOf(frame.text),
+            Targets(frame.text),
             frame.line == 0 && HasSource(first, last),
             frame.text.starts_with("return ")};
+  }
+
+  // ").view(n)" ends a statement whose first line is unknown: a name that no other has.
+  static std::vector<std::string> Targets(std::string_view text) {
+    return text.starts_with(')') ? std::vector<std::string>{")"} : TargetsOf(text);
   }
 
   bool HasSource(int64_t first, int64_t last) const {
