@@ -52,6 +52,9 @@ TEST_CASE("position ids that torch.export has computed are made on the device") 
                                "%t = add.Scalar(%arange_1)  # Add #0\n"
                                "%p = embedding(%m.wpe.weight, %t)  # Gather #1\n"
                                "%y = relu(%p)  # Relu #2\n");
+  CHECK(lowered("add_1").starts_with("\n%add_1.arange = constant()  # Add #0\n"
+                                      "%add_1.position_ids = add.Scalar(%add_1.arange)  # Add #0\n"
+                                      "%add_1 = add.Scalar(%add_1.position_ids)  # Add #0\n"));
   CHECK(lowered("val_1").starts_with("\n%t = constant()  # Gather #1\n"));
 }
 

@@ -88,6 +88,8 @@ class Lowering {
   Program& program() { return program_; }
 
  private:
+  bool IsFolded(ValueId value, std::string_view call) const;
+  NameId CountPositions(ValueId value);
   void AddModuleTensors(const Roles& roles);
   NameId AddTensor(const ModuleTensor& tensor);
   void AddParameters(const Roles& roles);
