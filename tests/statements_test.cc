@@ -75,6 +75,13 @@ TEST_CASE("a module whose forward begins again is called again") {
   CHECK(Scopes("x = self.layers[i](x)", {8, 7, 8}) == "m/m.layers.0 m/m.layers.0 m/m.layers.0 ");
 }
 
+TEST_CASE("super().forward is a frame more") {
+  Program program = Forward({{1, "x = self.e(x)", "m.e"}, {2, "return f(x)", ""}});
+  std::vector<AtenCall>& calls = program.calls;
+  calls[0].frames.push_back({3, "return F.embedding(x)"});
+  CHECK(FindModuleCalls(calls, ModuleEnds(calls))[0].statements[0].line == 1);
+}
+
 TEST_CASE("calls of one line are one statement, turns of a loop are not") {
   struct Row {
     const char* name;

@@ -38,7 +38,7 @@ class Marker {
   };
 
   static bool HasLines(const AtenCall& call) {
-    return !call.scope.empty() && call.frames.size() == call.scope.size();
+    return !call.scope.empty() && call.frames.size() >= call.scope.size();
   }
 
   static std::string ChildAt(const AtenCall& call, size_t level) {

@@ -171,14 +171,17 @@ class Finder {
     });
   }
 
-  // The line of the forward at `depth` that made the calls `first` to `last`.
+  // The line of the forward at `depth` that made the calls `first` to `last`.  A module whose
+  // forward calls super().forward has a frame more.
   SourceFrame FrameOf(int64_t first, int64_t last, size_t depth) const {
     for (int64_t i = first; i <= last; ++i) {
       const AtenCall& call = calls_[Index(i)];
       const size_t below = call.scope.size() - (depth + 1);  // frames between
-      const bool has_all = call.frames.size() == call.scope.size();
-      if ((below > 1 && !has_all) || below >= call.frames.size()) continue;
-      return call.frames[call.frames.size() - 1 - below];
+      const bool has_all = call.frames.size() >= call.scope.size();
+      if (has_all) return call.frames[depth];
+      if (below <= 1 && below < call.frames.size()) {
+        return call.frames[call.frames.size() - 1 - below];
+      }
     }
     return {};
   }
