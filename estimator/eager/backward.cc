@@ -126,6 +126,10 @@ class Formulas : public Kernel {
     const LabelId label = calls_.GradientLabel(call_.inputs[input]);
     if (gradient.form == Gradient::Form::kNew) return machine_.New(InputType(input), label);
     if (gradient.form == Gradient::Form::kNewLikeIn) return MakeMatrix(input, label);
+    if (gradient.form == Gradient::Form::kNewAsIn) {
+      const StridedType& type = calls_.TypeOf(call_.inputs[input]);
+      return machine_.NewStrided({type, StridesLike(type)}, label);
+    }
     if (incoming_[0] == kNoTensor) return kNoTensor;
     switch (gradient.form) {
       case Gradient::Form::kPassThrough:
@@ -141,6 +145,7 @@ class Formulas : public Kernel {
         return machine_.NewStrided(LikeIncoming(InputType(input).dtype), label);
       case Gradient::Form::kNew:
       case Gradient::Form::kNewLikeIn:
+      case Gradient::Form::kNewAsIn:
       case Gradient::Form::kNone:
         break;
     }

@@ -42,6 +42,7 @@ struct Gradient {
     kView,         // the incoming gradient, seen in the input's shape
     kNew,          // a new tensor in the input's shape
     kNewLikeIn,    // the same, in the input's order of dimensions
+    kNewAsIn,      // the same, as empty_like(input)
     kNewLikeOut,   // a new tensor that lies as the incoming gradient does
     kCastBack,     // the same in the input's type
     kChannelSum,   // the incoming gradient, summed up over all dimensions but 1
@@ -58,6 +59,8 @@ constexpr Gradient ViewOfGradient() { return {Gradient::Form::kView, {}}; }
 constexpr Gradient Reads(Slots slots) { return {Gradient::Form::kNew, slots}; }
 // The same for a product of matrices, which writes a transposed operand's gradient transposed.
 constexpr Gradient ReadsForMatrix(Slots slots) { return {Gradient::Form::kNewLikeIn, slots}; }
+// The same for what keeps the input's memory format.
+constexpr Gradient ReadsAsInput(Slots slots) { return {Gradient::Form::kNewAsIn, slots}; }
 constexpr Gradient CastsBack() { return {Gradient::Form::kCastBack, {}}; }
 // The bias of a convolution: [C] of [N, C, …].
 constexpr Gradient SumsToChannels(Slots slots) { return {Gradient::Form::kChannelSum, slots}; }

@@ -11,7 +11,7 @@ constexpr Gradient kBackward = Reads(In(0) | In(1));
 constexpr OpRule kRules[] = {
     {.name = "convolution",
      .autocast = AutocastPolicy::kLower,
-     .gradients = {kBackward, kBackward, SumsToChannels(kBackward.reads)}},
+     .gradients = {ReadsAsInput(kBackward.reads), kBackward, SumsToChannels(kBackward.reads)}},
 };
 
 static_assert(SavedForBackward(kRules[0], In(1)) == (In(0) | In(1)));  // x is data

@@ -1,5 +1,7 @@
 // Normalizations and softmax: what they keep for backward.  Sources: pytorch v2.6.0
 // derivatives.yaml; order of allocations from recorded events, torch 2.11.
+#include <algorithm>
+
 #include "estimator/eager/op_families.h"
 #include "estimator/eager/strides.h"
 
@@ -17,10 +19,20 @@ TensorType PerChannel(const CallTypes& call) {
   return {StatisticsType(x.dtype), {x.dims.size() > 1 ? x.dims[1] : 1}};
 }
 
-// One number a row of the weight's shape: the leading dimensions of x.
+// Elements of the dimensions that layer_norm normalizes: those of the weight, or so many (ints)
+// of the last ones.
+int64_t NormalizedNumel(const CallTypes& call) {
+  if (call.has_input(1)) return Numel(call.in(1).dims);
+  const Dims& dims = call.in(0).dims;
+  const size_t count = call.ints().empty() ? 1 : Index(call.ints()[0]);
+  const auto skipped = static_cast<std::ptrdiff_t>(dims.size() - std::min(count, dims.size()));
+  return Numel(Dims(dims.begin() + skipped, dims.end()));
+}
+
+// One number a row of what is normalized: the leading dimensions of x.
 TensorType PerRow(const CallTypes& call) {
   const TensorType& x = call.in(0);
-  const int64_t normalized = Numel(call.in(1).dims);
+  const int64_t normalized = NormalizedNumel(call);
   return {StatisticsType(x.dtype), {normalized == 0 ? 0 : Numel(x.dims) / normalized}};
 }
 

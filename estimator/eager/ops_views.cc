@@ -1,4 +1,6 @@
 // Views, copies and joins.  Sources: pytorch v2.6.0 derivatives.yaml; torch 2.11 events.
+#include <algorithm>
+
 #include "estimator/eager/dispatcher.h"
 #include "estimator/eager/op_families.h"
 #include "estimator/eager/strides.h"
@@ -21,12 +23,41 @@ void TakeSliceApart(Dispatcher& dispatcher, const AtenCall& call) {
   dispatcher.MakeResult("slice", {input}, call.ints);
 }
 
+// x[a:b] = y writes into x.  Where a gradient would flow, torch.export's own call is left.
+void WriteInto(Dispatcher& dispatcher, const AtenCall& call) {
+  const auto needs_grad = [&](NameId name) {
+    return name != kNoName && dispatcher.NeedsGrad(name);
+  };
+  const bool is_tracked = std::ranges::any_of(call.inputs, needs_grad);
+  if (!is_tracked) return dispatcher.ReturnSame(call.inputs[0]);
+  dispatcher.MakeResult("_slice_scatter", call.inputs);
+}
+
+TensorType LikeInput(const CallTypes& call) { return call.in(0); }
+// One dimension after the other.
+TensorType RolledOnce(const CallTypes& call) {
+  return call.ints().empty() || call.ints()[0] < 2 ? TensorType() : LikeInput(call);
+}
+
 constexpr OpRule kRules[] = {
     // Exporters write reshape as view: where strides forbid one, it copies.
     {.name = "view",
      .take_apart = [](Dispatcher& d, const AtenCall& call) { d.ReshapeResult(call.inputs[0]); },
      .alias = Alias::kReshape,
      .gradients = {ViewOfGradient()}},
+    // Of torch.export's adaptive_avg_pool2d, whose result gets the input's order of dimensions:
+    // all but two of them are 1.
+    {.name = "as_strided", .alias = Alias::kReshape, .gradients = {Reads({})}},
+    {.name = "slice_scatter", .take_apart = WriteInto},
+    {.name = "_slice_scatter", .gradients = {Reads({}), Reads({})}},
+    {.name = "fill_", .take_apart = WriteInto},
+    // ints: how many dimensions.
+    {.name = "roll",
+     .gradients = {Reads({})},
+     .forward = {Scratch(RolledOnce), MakeOut(0)},
+     .backward = {Scratch(RolledOnce), MakeGrad(0)}},
+    {.name = "unbind", .alias = Alias::kNarrow, .gradients = {Reads({})}},
+    {.name = "index", .gradients = {Reads(In(1))}},
     {.name = "contiguous", .take_apart = MakeContiguous},
     {.name = "clone", .gradients = {PassThrough()}},
     {.name = "permute", .alias = Alias::kPermute, .gradients = {ViewOfGradient()}},

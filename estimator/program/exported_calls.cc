@@ -1,6 +1,9 @@
 #include "estimator/program/exported_calls.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -11,24 +14,36 @@
 namespace onnxfit {
 namespace {
 
-// Operands stand first in a call, settings behind them.
+using Places = std::array<int8_t, 3>;  // of operands among a call's arguments; -1: no more
+constexpr Places kFirst = {0, -1, -1};
+
 struct Row {
   std::string_view target;
   std::string_view aten;
-  size_t operands = 1;              // at most
+  Places operands = kFirst;
   std::string_view only_with = {};  // a named argument's word, without which it is another call
+  int8_t counted = -1;              // an argument whose length goes along: a list of sizes
+  int8_t dimension = -1;            // an argument that names one of the first operand's; else 0
+  bool has_parts = false;           // several results
 };
 
 constexpr Row kRows[] = {
-    {"aten.linear.default", "linear", 3},
+    {"aten.linear.default", "linear", {0, 1, 2}},
+    {"aten.layer_norm.default", "layer_norm", {0, 2, 3}, "", 1},
     {"aten.silu.default", "silu"},
     {"aten.hardswish.default", "hardswish"},
     {"aten.gelu.default", "gelu"},
     {"aten.mish.default", "mish"},
     {"aten.rsqrt.default", "rsqrt"},
-    {"aten.clone.default", "contiguous", 1, "torch.contiguous_format"},
+    {"aten.as_strided.default", "as_strided"},
+    {"aten.clone.default", "contiguous", kFirst, "torch.contiguous_format"},
+    {.target = "aten.unbind.int", .aten = "unbind", .dimension = 1, .has_parts = true},
+    {"aten.index.Tensor", "index", {0, 1, -1}},
+    {"aten.roll.default", "roll", kFirst, "", 2},
+    {"aten.slice_scatter.default", "slice_scatter", {0, 1, -1}},
+    {"aten.ne.Tensor", "compare", {0, 1, -1}},
     {"aten.ne.Scalar", "compare"},
-    {"aten.ne.Tensor", "compare", 2},
+    {"aten.fill.Tensor", "fill_", {0, 1, -1}},
 };
 
 bool HasWord(const FxNode& call, std::string_view word) {
@@ -77,9 +92,38 @@ class Finder {
     for (const NodeId node : group.nodes) {
       if (!IsHost(node)) call.nodes.push_back(node);
     }
-    call.last = ResultOf(index, call.nodes);
+    call.ints = Ints(row, group.call);
+    if (row.has_parts) call.results = ResultsOf(index, call.nodes);
+    call.last = row.has_parts ? LastOf(call.nodes) : ResultOf(index, call.nodes);
     if (call.last == kNoNode || !FindOperands(row, index, call)) return std::nullopt;
     return call;
+  }
+
+  std::vector<int64_t> Ints(const Row& row, const FxNode& fx) const {
+    const auto argument = [&](int8_t place) {
+      return Index(place) < fx.arguments.size() ? fx.arguments[Index(place)] : FxArgument();
+    };
+    if (row.counted >= 0) return {static_cast<int64_t>(argument(row.counted).items.size())};
+    if (row.dimension < 0) return {};
+    const int64_t dimension = argument(row.dimension).number;
+    const ValueId first = ValueOf(argument(0).text);
+    if (dimension >= 0 || first == kNoValue) return {dimension};
+    return {dimension + static_cast<int64_t>(shapes_.types[Index(first)].tensor.dims.size())};
+  }
+
+  static NodeId LastOf(const std::vector<NodeId>& nodes) {
+    return nodes.empty() ? kNoNode : nodes.back();
+  }
+
+  // What others read of `nodes`, in their order.
+  std::vector<ValueId> ResultsOf(int32_t index, const std::vector<NodeId>& nodes) const {
+    std::vector<ValueId> results;
+    for (const NodeId node : nodes) {
+      for (const ValueId value : graph_.nodes[Index(node)].outputs) {
+        if (IsReadOutside(value, index)) results.push_back(value);
+      }
+    }
+    return results;
   }
 
   bool IsHost(NodeId id) const {
@@ -119,16 +163,39 @@ class Finder {
     const FxNode& fx = metadata_.groups[Index(index)].call;
     std::vector<ValueId> rest = ReadFromOutside(index, call.nodes);
     std::vector<size_t> missing;
-    for (size_t i = 0; i < std::min(row.operands, fx.arguments.size()); ++i) {
-      if (fx.arguments[i].kind != FxArgument::Kind::kReference) break;
-      const ValueId value = ValueOf(fx.arguments[i].text);
-      if (value == kNoValue) missing.push_back(i);
+    for (const FxArgument& argument : Operands(row, fx)) {
+      if (argument.kind != FxArgument::Kind::kReference) {
+        if (missing.empty()) DropStored(rest);
+        break;
+      }
+      const ValueId value = ValueOf(argument.text);
+      if (value == kNoValue) missing.push_back(call.inputs.size());
       std::erase(rest, value);
       call.inputs.push_back(value);
     }
     if (call.inputs.empty() || missing.size() != rest.size()) return false;
     for (size_t i = 0; i < missing.size(); ++i) call.inputs[missing[i]] = rest[i];
     return true;
+  }
+
+  // Those at the row's places, a list's items one by one: table[:, index] of a call of index.
+  static std::vector<FxArgument> Operands(const Row& row, const FxNode& fx) {
+    std::vector<FxArgument> operands;
+    for (const int8_t place : row.operands) {
+      if (place < 0 || Index(place) >= fx.arguments.size()) break;
+      const FxArgument& argument = fx.arguments[Index(place)];
+      if (argument.kind != FxArgument::Kind::kList) operands.push_back(argument);
+      std::copy_if(
+          argument.items.begin(), argument.items.end(), std::back_inserter(operands),
+          [](const FxArgument& item) { return item.kind == FxArgument::Kind::kReference; });
+    }
+    return operands;
+  }
+
+  // Exporters write ones or zeros for an operand that is None.
+  void DropStored(std::vector<ValueId>& values) const {
+    std::erase_if(values,
+                  [&](ValueId value) { return graph_.values[Index(value)].initializer >= 0; });
   }
 
   // A value of the graph, or a tensor of the module under its name there.

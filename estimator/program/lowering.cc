@@ -227,16 +227,24 @@ void Lowering::LowerRewritten(const Rewritten& rewritten) {
     };
     const auto& before = rewritten.before;
     const auto call = std::find_if(before.begin(), before.end(), takes_place);
-    inputs.push_back(call == before.end() ? TensorOf(rewritten.inputs[i])
+    inputs.push_back(call == before.end() ? OperandOf(rewritten.inputs[i])
                                           : hidden[Index(call - before.begin())]);
   }
   std::vector<int64_t> ints = rewritten.ints;
   if (rewritten.dropout != kNoNode) ints[0] = DropsOut(At(rewritten.dropout)) ? 1 : 0;
-  const NameId result = NewResult(output);
+  std::vector<NameId> results;
+  for (const ValueId result : rewritten.results) results.push_back(NewResult(result));
+  if (results.empty()) results.push_back(NewResult(output));
   if (rewritten.in_compute_type) {
-    program_.values[Index(result)].type.dtype = ComputeType(settings_.precision);
+    program_.values[Index(results[0])].type.dtype = ComputeType(settings_.precision);
   }
-  Emit(rewritten.aten, std::move(inputs), {result}, std::move(ints));
+  Emit(rewritten.aten, std::move(inputs), std::move(results), std::move(ints));
+}
+
+// A number is no tensor: x[a:b] = 2.
+NameId Lowering::OperandOf(ValueId value) {
+  const bool is_number = IsHost(value) && Numel(TypeOf(value).dims) <= 1;
+  return is_number ? kNoName : TensorOf(value);
 }
 
 // The calls in front of a rewritten one; their results.
@@ -298,6 +306,13 @@ bool Lowering::IsHost(ValueId value) const {
 
 bool Lowering::IsParameter(ValueId value) const {
   return value != kNoValue && is_parameter_[Index(value)];
+}
+
+bool Lowering::IsMadeOfNumbers(ValueId value) const {
+  if (names_[Index(value)] != kNoName) return false;
+  const Value& stored = graph_.values[Index(value)];
+  return stored.initializer >= 0 ||
+         (stored.producer != kNoNode && At(stored.producer).op_type == "Constant");
 }
 
 const FoldedBatchNorm* Lowering::FoldedInto(const Node& node) const {

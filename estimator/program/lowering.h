@@ -39,6 +39,8 @@ class Lowering {
   // constants, or a scalar constant.
   bool IsHost(ValueId value) const;
   bool IsParameter(ValueId value) const;
+  // A tensor that the file holds and that is none of the module's.
+  bool IsMadeOfNumbers(ValueId value) const;
   // The integers of a host value, or null.
   const KnownTensor* Known(ValueId value) const;
   // The float that `value` is known to be.
@@ -67,6 +69,9 @@ class Lowering {
   void EnterConvolutionOf(const FoldedBatchNorm& folded);
   // The calls that follow are those of module `name`, beside the running one.
   void EnterSibling(const std::string& name);
+
+  // A call of an operator without a row.
+  void LowerUnknown(const Node& node);
 
   // A value of the program that the graph does not have.
   NameId NewName(std::string name, const TensorType& type);
@@ -120,8 +125,8 @@ class Lowering {
   bool IsKnown(ValueId value) const;
   void LowerNode(const Node& node);
   void LowerRewritten(const Rewritten& rewritten);
+  NameId OperandOf(ValueId value);
   std::vector<NameId> EmitHidden(const Rewritten& rewritten);
-  void LowerUnknown(const Node& node);
   void NoteIfComputed(ValueId value);
   bool IsFoldedOffsetRange(ValueId value) const;
   void WarnOfUnknown();

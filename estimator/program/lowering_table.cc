@@ -113,6 +113,36 @@ void LowerBatchNorm(Lowering& lowering, const Node& node, std::string_view) {
   LowerAll(lowering, node, lowering.trains() ? "batch_norm" : "batch_norm_inference");
 }
 
+// Where `equation` reorders the dimensions of one operand, "nhwc->nchw": their new order.
+std::vector<int64_t> OrderOf(std::string_view equation) {
+  const size_t arrow = std::min(equation.find("->"), equation.size());
+  const std::string_view from = equation.substr(0, arrow);
+  const std::string_view to = equation.substr(std::min(arrow + 2, equation.size()));
+  if (from.size() != to.size() || !std::is_permutation(from.begin(), from.end(), to.begin()))
+    return {};
+  std::vector<int64_t> order;
+  for (const char letter : to) order.push_back(static_cast<int64_t>(from.find(letter)));
+  return order;
+}
+
+void LowerEinsum(Lowering& lowering, const Node& node, std::string_view aten) {
+  const Attribute* equation = FindAttribute(node, "equation");
+  const auto* text =
+      equation == nullptr ? nullptr : std::get_if<std::string_view>(&equation->value);
+  std::vector<int64_t> order = text == nullptr ? std::vector<int64_t>() : OrderOf(*text);
+  if (node.inputs.size() != 1 || order.empty()) return lowering.LowerUnknown(node);
+  const NameId input = lowering.TensorOf(node.inputs[0]);
+  lowering.Emit(aten, {input}, {lowering.NewResult(node.outputs[0])}, std::move(order));
+}
+
+// Without a weight of the module: exporters write ones.
+void LowerLayerNorm(Lowering& lowering, const Node& node, std::string_view aten) {
+  const ValueId weight = InputOf(node, 1);
+  if (weight != kNoValue && lowering.IsMadeOfNumbers(weight))
+    return LowerUnary(lowering, node, aten);
+  LowerAll(lowering, node, aten);
+}
+
 void LowerDropout(Lowering& lowering, const Node& node, std::string_view aten) {
   if (!lowering.DropsOut(node)) return LowerIdentity(lowering, node, aten);
   LowerUnary(lowering, node, lowering.DropoutOp());
@@ -225,7 +255,7 @@ constexpr LoweringRow kRows[] = {
 
     // Normalizations.
     {"BatchNormalization", "batch_norm", LowerBatchNorm},
-    {"LayerNormalization", "layer_norm", LowerAll},
+    {"LayerNormalization", "layer_norm", LowerLayerNorm},
     {"Softmax", "softmax", LowerUnary},
     {"LogSoftmax", "log_softmax", LowerUnary},
 
@@ -302,6 +332,7 @@ constexpr LoweringRow kRows[] = {
     {"Squeeze", "view", LowerUnary},
     {"Unsqueeze", "view", LowerUnary},
     {"Transpose", "permute", LowerTranspose},
+    {"Einsum", "permute", LowerEinsum},
     {"Expand", "expand", LowerUnary},
     {"Slice", "slice", LowerSlice},
     {"Split", "split", LowerSplit},

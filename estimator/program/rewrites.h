@@ -39,6 +39,7 @@ struct Rewritten {
   std::vector<HiddenCall> before = {};  // in their order
   NodeId dropout = kNoNode;             // where this drops out, ints[0] of the call is 1
   bool in_compute_type = false;         // under autocast its result has the lower type
+  std::vector<ValueId> results = {};    // where there are several; empty: that of `last`
 };
 
 // What the exporter says (exported_calls.h), then every place where a pattern matches

@@ -217,8 +217,10 @@ class RoleFinder {
       const bool trained = kinds_[entry->second] == SignatureEntry::Kind::kParameter;
       return trained ? Role::kParameter : Role::kBuffer;
     }
+    if (ChildOf(name).starts_with("lifted_tensor_")) return Role::kConstant;  // torch.tensor(2.0)
     if (const auto slot = slots_.find(initializer.value); slot != slots_.end()) {
-      return slot->second;
+      const bool is_ones = !signature_.empty() && !misses_parameters_;
+      return is_ones ? Role::kConstant : slot->second;
     }
     if (IsTied(initializer.value)) return Role::kConstant;
     if (float_buffers_.contains(initializer.value)) return Role::kBuffer;
