@@ -211,6 +211,7 @@ void Lowering::LowerNode(const Node& node) {
     return;
   }
   const LoweringRow* row = node.domain.empty() ? FindLowering(node.op_type) : nullptr;
+  if (row == nullptr) row = FindFusedLowering(node.domain, node.op_type);
   if (row == nullptr) return LowerUnknown(node);
   row->lower(*this, node, row->aten);
 }
@@ -438,6 +439,10 @@ NameId Lowering::NewResult(ValueId value) {
       NewName(std::string(graph_.values[Index(value)].name), WithPrecision(TypeOf(value)));
   names_[Index(value)] = name;
   return name;
+}
+
+void Lowering::Bind(ValueId value, NameId name) {
+  if (value != kNoValue) names_[Index(value)] = name;
 }
 
 void Lowering::Alias(ValueId result, ValueId value) {

@@ -58,6 +58,8 @@ class Lowering {
   std::vector<const Node*> ReadersOf(ValueId value) const;
   // A name for a result of the running node.
   NameId NewResult(ValueId value);
+  // `value` is what a call has made as `name`.
+  void Bind(ValueId value, NameId name);
   // `result` is another name of what `value` is, a tensor or a number: no call.
   void Alias(ValueId result, ValueId value);
   // The batch norm that was folded into the convolution `node`, or null.
@@ -174,5 +176,8 @@ struct LoweringRow {
 
 // The row of an operator of ONNX's own domain, or null.  O(1).
 const LoweringRow* FindLowering(std::string_view op_type);
+
+// The row of an operator that is several calls (lowering_fused.cc), or null.  O(rows).
+const LoweringRow* FindFusedLowering(std::string_view domain, std::string_view op_type);
 
 }  // namespace onnxfit

@@ -1,0 +1,216 @@
+// Operators that optimizers of files, and opset 23, make of what PyTorch runs as several
+// calls: ONNX Runtime's (com.microsoft) and ONNX's own.  Their parts are those of the modules
+// that such files come from; a projection of q, k and v that an optimizer has packed stays one.
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/program/lowering.h"
+
+namespace onnxfit {
+namespace {
+
+// The calls that one node becomes.
+class Parts {
+ public:
+  Parts(Lowering& lowering, const Node& node) : lowering_(lowering), node_(node) {
+    result_ = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
+  }
+
+  bool Has(size_t input) const {
+    return input < node_.inputs.size() && node_.inputs[input] != kNoValue &&
+           !lowering_.IsHost(node_.inputs[input]);
+  }
+  NameId In(size_t input) { return lowering_.TensorOf(node_.inputs[input]); }
+  const Dims& DimsIn(size_t input) const { return lowering_.TypeOf(node_.inputs[input]).dims; }
+  const Dims& result() const { return result_.dims; }
+
+  NameId Make(std::string_view op, std::vector<NameId> inputs, const Dims& dims,
+              std::vector<int64_t> ints = {}) {
+    const std::string name =
+        std::string(lowering_.graph().values[Index(node_.outputs[0])].name) + "." + std::string(op);
+    const NameId made = lowering_.NewName(name, {result_.dtype, dims});
+    lowering_.Emit(op, std::move(inputs), {made}, std::move(ints));
+    return made;
+  }
+  void Finish(std::string_view op, std::vector<NameId> inputs, std::vector<int64_t> ints = {}) {
+    lowering_.Emit(op, std::move(inputs), {lowering_.NewResult(node_.outputs[0])}, std::move(ints));
+  }
+
+ private:
+  Lowering& lowering_;
+  const Node& node_;
+  TensorType result_;
+};
+
+// gelu (x + bias), the bias being there or not.
+void LowerBiasGelu(Lowering& lowering, const Node& node, std::string_view aten) {
+  Parts parts(lowering, node);
+  NameId x = parts.In(0);
+  if (parts.Has(1)) x = parts.Make("add", {x, parts.In(1)}, parts.result());
+  parts.Finish(aten, {x});
+}
+
+// weight * (x * rsqrt (mean (x ** 2) + ε)), which PyTorch's models write so.
+void LowerRmsNorm(Parts& parts, NameId x, NameId weight, const Dims& dims) {
+  Dims rows = dims;
+  if (!rows.empty()) rows.back() = 1;
+  const NameId square = parts.Make("pow.Tensor_Scalar", {x}, dims);
+  const NameId mean = parts.Make("mean", {square}, rows);
+  const NameId shifted = parts.Make("add.Scalar", {mean}, rows);
+  const NameId root = parts.Make("rsqrt", {shifted}, rows);
+  const NameId normed = parts.Make("mul", {x, root}, dims);
+  parts.Finish("mul", {weight, normed});
+}
+
+void LowerRmsNormalization(Lowering& lowering, const Node& node, std::string_view) {
+  Parts parts(lowering, node);
+  LowerRmsNorm(parts, parts.In(0), parts.In(1), parts.result());
+}
+
+// x + skip (+ bias), which a later node may read, too (output 3), and its norm.
+NameId SumOf(Lowering& lowering, const Node& node, Parts& parts, size_t bias) {
+  NameId sum = parts.Make("add", {parts.In(0), parts.In(1)}, parts.result());
+  if (parts.Has(bias)) sum = parts.Make("add", {sum, parts.In(bias)}, parts.result());
+  if (node.outputs.size() > 3) lowering.Bind(node.outputs[3], sum);
+  return sum;
+}
+
+void LowerSkipLayerNorm(Lowering& lowering, const Node& node, std::string_view aten) {
+  Parts parts(lowering, node);
+  const NameId sum = SumOf(lowering, node, parts, 4);
+  std::vector<NameId> inputs = {sum, parts.In(2)};
+  if (parts.Has(3)) inputs.push_back(parts.In(3));
+  parts.Finish(aten, std::move(inputs));
+}
+
+void LowerSkipRmsNorm(Lowering& lowering, const Node& node, std::string_view) {
+  Parts parts(lowering, node);
+  const NameId sum = SumOf(lowering, node, parts, 3);
+  LowerRmsNorm(parts, sum, parts.In(2), parts.result());
+}
+
+// x * cos + rotate_half (x) * sin.
+void LowerRotary(Lowering& lowering, const Node& node, std::string_view) {
+  Parts parts(lowering, node);
+  const Dims& dims = parts.result();
+  Dims half = dims;
+  if (!half.empty()) half.back() /= 2;
+  const NameId x = parts.In(0);
+  const NameId straight = parts.Make("mul.Scalar", {x}, dims);
+  const NameId left = parts.Make("slice", {x}, half);
+  const NameId right = parts.Make("slice", {x}, half);
+  const NameId negated = parts.Make("neg", {right}, half);
+  const NameId turned = parts.Make("cat", {negated, left}, dims);
+  const NameId scaled = parts.Make("mul.Scalar", {turned}, dims);
+  parts.Finish("add", {straight, scaled});
+}
+
+// [B, S, H·D] as [B, H, S, D]; what has four dimensions is so already.
+NameId AsHeads(Parts& parts, NameId x, const Dims& dims, int64_t heads) {
+  if (dims.size() != 3 || heads <= 0) return x;
+  const Dims apart = {dims[0], dims[1], heads, dims[2] / heads};
+  const NameId viewed = parts.Make("view", {x}, apart);
+  return parts.Make("permute", {viewed}, {dims[0], heads, dims[1], apart[3]}, {0, 2, 1, 3});
+}
+
+struct Heads {
+  NameId x = kNoName;
+  Dims dims;
+  int64_t count = 0;
+};
+
+// Attention of q, k and v, its result as [B, S, H·D] where they are that.
+void Attend(Parts& parts, const Heads& q, const Heads& k, const Heads& v, NameId mask,
+            bool is_causal) {
+  const std::vector<int64_t> ints = {0, is_causal ? 1 : 0};
+  const std::vector<NameId> inputs = {AsHeads(parts, q.x, q.dims, q.count),
+                                      AsHeads(parts, k.x, k.dims, k.count),
+                                      AsHeads(parts, v.x, v.dims, v.count), mask};
+  if (q.dims.size() != 3 || q.count <= 0) {
+    return parts.Finish("scaled_dot_product_attention", inputs, ints);
+  }
+  const Dims& r = parts.result();
+  const Dims apart = {r[0], q.count, r[1], r[2] / q.count};
+  const NameId made = parts.Make("scaled_dot_product_attention", inputs, apart, ints);
+  const NameId turned =
+      parts.Make("permute", {made}, {apart[0], apart[2], apart[1], apart[3]}, {0, 2, 1, 3});
+  parts.Finish("view", {turned});
+}
+
+// ONNX's, opset 23: q, k, v, mask.
+void LowerAttention(Lowering& lowering, const Node& node, std::string_view) {
+  Parts parts(lowering, node);
+  const int64_t q_heads = IntAttribute(node, "q_num_heads", 0);
+  const int64_t kv_heads = IntAttribute(node, "kv_num_heads", 0);
+  Attend(parts, {parts.In(0), parts.DimsIn(0), q_heads}, {parts.In(1), parts.DimsIn(1), kv_heads},
+         {parts.In(2), parts.DimsIn(2), kv_heads}, parts.Has(3) ? parts.In(3) : kNoName,
+         IntAttribute(node, "is_causal", 0) == 1);
+}
+
+// com.microsoft: query, key, value, each [B, S, H·D]; packed in the first, where it is alone.
+void LowerMultiHeadAttention(Lowering& lowering, const Node& node, std::string_view) {
+  Parts parts(lowering, node);
+  const int64_t heads = IntAttribute(node, "num_heads", 0);
+  if (!parts.Has(1) || !parts.Has(2)) {
+    const Heads packed = {parts.In(0), parts.DimsIn(0), 0};
+    return Attend(parts, packed, packed, packed, kNoName, false);
+  }
+  Attend(parts, {parts.In(0), parts.DimsIn(0), heads}, {parts.In(1), parts.DimsIn(1), heads},
+         {parts.In(2), parts.DimsIn(2), heads}, kNoName,
+         IntAttribute(node, "unidirectional", 0) == 1);
+}
+
+// com.microsoft: x [B, S, D], the packed weight [D, 3·D] and its bias.
+void LowerPackedAttention(Lowering& lowering, const Node& node, std::string_view) {
+  Parts parts(lowering, node);
+  const int64_t heads = IntAttribute(node, "num_heads", 0);
+  Dims packed = parts.DimsIn(0);
+  const Dims part = packed;
+  packed.back() = parts.DimsIn(1).back();
+  std::vector<NameId> inputs = {parts.In(0), parts.In(1)};
+  if (parts.Has(2)) inputs.push_back(parts.In(2));
+  const NameId projected = parts.Make("linear", std::move(inputs), packed);
+  std::vector<Heads> heads_of;
+  for (int i = 0; i < 3; ++i) {
+    heads_of.push_back({parts.Make("slice", {projected}, part), part, heads});
+  }
+  Attend(parts, heads_of[0], heads_of[1], heads_of[2], kNoName,
+         IntAttribute(node, "unidirectional", 0) == 1);
+}
+
+struct FusedRow {
+  std::string_view domain;
+  LoweringRow row;
+};
+
+constexpr FusedRow kRows[] = {
+    {"com.microsoft", {"Gelu", "gelu", LowerBiasGelu}},
+    {"com.microsoft", {"FastGelu", "gelu", LowerBiasGelu}},
+    {"com.microsoft", {"BiasGelu", "gelu", LowerBiasGelu}},
+    {"com.microsoft", {"QuickGelu", "silu", LowerBiasGelu}},
+    {"com.microsoft", {"SkipLayerNormalization", "layer_norm", LowerSkipLayerNorm}},
+    {"com.microsoft", {"SkipSimplifiedLayerNormalization", "", LowerSkipRmsNorm}},
+    {"com.microsoft", {"RotaryEmbedding", "", LowerRotary}},
+    {"com.microsoft", {"MultiHeadAttention", "", LowerMultiHeadAttention}},
+    {"com.microsoft", {"Attention", "", LowerPackedAttention}},
+    {"", {"SimplifiedLayerNormalization", "", LowerRmsNormalization}},
+    {"", {"RMSNormalization", "", LowerRmsNormalization}},
+    {"", {"RotaryEmbedding", "", LowerRotary}},
+    {"", {"Attention", "", LowerAttention}},
+};
+
+}  // namespace
+
+const LoweringRow* FindFusedLowering(std::string_view domain, std::string_view op_type) {
+  const auto* const found =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const FusedRow& candidate) {
+        return candidate.domain == domain && candidate.row.op_type == op_type;
+      });
+  return found == std::end(kRows) ? nullptr : &found->row;
+}
+
+}  // namespace onnxfit
