@@ -70,5 +70,26 @@ TEST_CASE("position ids that are a buffer are a constant to TorchScript's export
                          kSum));
 }
 
+TEST_CASE("where transformers' embeddings show one buffer of ids there is another") {
+  const auto buffers = [](const std::string& table) {
+    const std::string ids = "{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23}";
+    const Built built = Build(R"(net (float[24, 4] x) => (float[24, 4] y)
+        < float[24, 4] "m.position_embeddings.weight" = ["location": "none"],
+          float[24, 4] "m.)" + table +
+                                  R"(.weight" = ["location": "none"], int64[1] shape = {-1} > {
+        b = Constant <value = int64[1, 24] )" +
+                                  ids + R"(> () ["/m/Reshape"] r = Reshape (b, shape)
+        ["/m/a/Gather"] p = Gather ("m.position_embeddings.weight", r)
+        ["/m/b/Gather"] t = Gather ("m.)" +
+                                  table + R"(.weight", r) s = Add (p, t) y = Add (s, x) })",
+                              {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+    return names;
+  };
+  CHECK(buffers("token_type_embeddings") == "m.buffer_0 m.position_ids ");
+  CHECK(buffers("other") == "m.buffer_0 ");
+}
+
 }  // namespace
 }  // namespace onnxfit

@@ -50,6 +50,10 @@ TEST_CASE("where transformers have dropouts") {
        normed + branch +
            R"(["/m/l/v/MatMul"] v = MatMul (n, "onnx::MatMul_2") ["/m/l/Add"] y = Add (v, g))",
        "n in m/dropout/ "},
+      {"a stored sum is no residual one",
+       normed +
+           R"(["/m/head/MatMul"] f = MatMul (n, "onnx::MatMul_1") ["/m/Add"] y = Add (f, "m.wpe"))",
+       "n in m/dropout/ "},
       {"the weights of attention that is written by hand",
        normed + R"(["/m/a/Transpose"] t = Transpose <perm = [0, 2, 1]> (n)
                    ["/m/a/MatMul"] q = MatMul (n, t) ["/m/a/Softmax"] w = Softmax (q)

@@ -64,6 +64,13 @@ TEST_CASE("what an initializer is to training") {
             y = Mul (p, "fc.scale")
           })",
        "parameters fc.scale buffers head.tril pos.pe "},
+      {"what BART adds to its logits is a buffer",
+       R"(net (float[N, 4] x) => (float[N, 4] y)
+          < float[1, 4] "onnx::Add_9" = ["location": "none"], float[1, 4] "m.row" = ["location": "none"] > {
+            h = Add (x, "m.row")
+            y = Add (h, "onnx::Add_9")
+          })",
+       "parameters m.row buffers onnx::Add_9 "},
       {"statistics of a batch norm are buffers, its count is put back",
        R"(net (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)
           < float[2] "bn.weight" = {1, 1}, float[2] "bn.bias" = {0, 0},
@@ -154,7 +161,8 @@ TEST_CASE("a parameter has the place of the first of its names") {
   const std::string says[] = {FxText("h", "linear.default", "%x, %w"),
                               FxText("y", "linear.default", "%h, %v, %c")};
   for (NodeId node = 0; node < 2; ++node) Say(graph, node, says[node]);
-  CHECK(Names(Build(graph, {}).roles.parameters) == "head.bias head.fc.weight head.decoder.weight ");
+  CHECK(Names(Build(graph, {}).roles.parameters) ==
+        "head.bias head.fc.weight head.decoder.weight ");
 }
 
 TEST_CASE("position ids that were folded away count the positions of their table") {

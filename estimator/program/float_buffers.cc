@@ -62,6 +62,16 @@ bool IsOnlyCompared(const Graph& graph, const Readers& readers, ValueId value) {
   return is_compared;
 }
 
+// final_logits_bias of transformers' BART, [1, n] without a name, which is added to the logits.
+bool IsAddedToLogits(const Graph& graph, const Readers& readers, const Initializer& stored) {
+  const bool is_row = stored.type.dims.size() == 2 && stored.type.dims[0] == 1 &&
+                      IsComputedName(graph.values[Index(stored.value)].name);
+  const auto found = readers.find(stored.value);
+  if (!is_row || found == readers.end() || found->second.size() != 1) return false;
+  const Node& add = graph.nodes[Index(found->second[0])];
+  return add.op_type == "Add" && graph.values[Index(add.outputs[0])].is_output;
+}
+
 }  // namespace
 
 std::unordered_set<ValueId> FindFloatBuffers(const Graph& graph) {
@@ -76,8 +86,9 @@ std::unordered_set<ValueId> FindFloatBuffers(const Graph& graph) {
   for (const Initializer& initializer : graph.initializers) {
     if (!IsFloat(initializer.type.dtype) || Numel(initializer.type.dims) <= 1) continue;
     const std::string_view name = ChildOf(graph.values[Index(initializer.value)].name);
-    const bool is_buffer =
-        IsOneOf(kBufferNames, name) || IsOnlyCompared(graph, readers, initializer.value);
+    const bool is_buffer = IsOneOf(kBufferNames, name) ||
+                           IsOnlyCompared(graph, readers, initializer.value) ||
+                           IsAddedToLogits(graph, readers, initializer);
     if (is_buffer) buffers.insert(initializer.value);
   }
   return buffers;

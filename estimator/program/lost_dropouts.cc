@@ -23,7 +23,11 @@ bool HasMetadata(const Graph& graph) {
 // A table of words: floats of the file, looked up by an input of the graph.
 bool LooksUpWords(const Pattern& pattern, const Node& node) {
   if (node.op_type != "Gather" || node.inputs.size() != 2) return false;
-  const ValueId ids = node.inputs[1];
+  ValueId ids = node.inputs[1];
+  for (const char* view : {"Cast", "Unsqueeze", "Reshape"}) {
+    const NodeId maker = pattern.Maker(ids, view);
+    if (maker != kNoNode) ids = pattern.At(maker).inputs[0];
+  }
   return pattern.IsStored(node.inputs[0], 2) && ids != kNoValue &&
          IsFloat(pattern.TypeOf(node.inputs[0]).dtype) &&
          pattern.graph().values[Index(ids)].is_input;
@@ -100,7 +104,8 @@ class Finder {
     if (add.op_type != "Add" || rewrite_of_[Index(node)] >= 0) return;
     const bool first = LinearBehind(add.inputs[0]) != kNoNode;
     const bool second = LinearBehind(add.inputs[1]) != kNoNode;
-    if (first == second || pattern_.IsStored(add.inputs[first ? 1 : 0], 1)) return;
+    const ValueId other = add.inputs[first ? 1 : 0];
+    if (first == second || graph_.values[Index(other)].initializer >= 0) return;
     AddBefore(node, add.inputs[first ? 0 : 1], ScopeOf(graph_, node));
   }
 
@@ -124,7 +129,8 @@ class Finder {
     if (made.producer == kNoNode) return false;
     const Node& node = At(made.producer);
     const bool is_table = node.op_type == "Gather" && pattern_.IsStored(node.inputs[0], 2);
-    const bool is_part = node.op_type == "Slice" || node.op_type == "Unsqueeze";
+    const bool is_part =
+        node.op_type == "Slice" || node.op_type == "Unsqueeze" || node.op_type == "Cast";
     return is_table || (is_part && IsMadeOfTables(node.inputs[0]));
   }
 
@@ -135,7 +141,7 @@ class Finder {
       return;
     }
     ValueId value = made.outputs[0];
-    const std::vector<NodeId>& readers = pattern_.ReadersOf(value);
+    const std::vector<NodeId> readers = ReadersOf(value);
     const bool goes_on = std::ranges::any_of(
         readers, [&](NodeId reader) { return is_words_[Index(At(reader).outputs[0])]; });
     if (goes_on || readers.empty()) return;
@@ -182,6 +188,16 @@ class Finder {
     const bool is_end = graph_.values[Index(At(node).outputs[0])].is_output;
     if (!is_end || producer == kNoNode || pattern_.DimsOf(x).size() != 2) return false;
     return At(producer).op_type == "Tanh" || CallOf(producer) == "gelu";
+  }
+
+  // Not those that take a part for its shape alone.
+  std::vector<NodeId> ReadersOf(ValueId value) const {
+    std::vector<NodeId> readers = pattern_.ReadersOf(value);
+    std::erase_if(readers, [&](NodeId reader) {
+      const ValueId made = At(reader).outputs[0];
+      return pattern_.ReadersOf(made).empty() && !graph_.values[Index(made)].is_output;
+    });
+    return readers;
   }
 
   static bool IsNumber(std::string_view text) {

@@ -57,6 +57,9 @@ struct Ranked {
   ModuleTensor tensor;
 };
 
+// Buffers that are constants to the exporter have no names: these are ours.
+constexpr std::string_view kConstantBuffer = "buffer_";
+
 // Places between two neighbours of one rank: what a file lost goes behind its convolution.
 constexpr int64_t kPlaces = 16;
 
@@ -306,10 +309,32 @@ class RoleFinder {
       if (use_node.op_type == "Gather" && !scope.empty()) scope.pop_back();  // an argument
       AddConstantBuffer(value, ModulePath(scope), type);
     }
+    AddUnreadIds();
+  }
+
+  // transformers' embeddings have position_ids and token_type_ids; where a file shows one of
+  // them, forward does not read the other (RobertaEmbeddings, transformers 5.17).
+  void AddUnreadIds() {
+    std::map<std::string, std::vector<const Ranked*>> shown;  // by module
+    std::unordered_set<std::string_view> in_file;
+    for (const Ranked& ranked : tensors_) {
+      in_file.insert(ranked.tensor.name);
+      const bool is_ids = ranked.role == Role::kBuffer && ranked.tensor.type.dims.size() == 2 &&
+                          ChildOf(ranked.tensor.name).starts_with(kConstantBuffer);
+      if (is_ids) shown[std::string(ParentOf(ranked.tensor.name))].push_back(&ranked);
+    }
+    std::vector<std::pair<std::string, TensorType>> lost;
+    for (const auto& [module, buffers] : shown) {
+      const bool has_tables = in_file.contains(module + ".token_type_embeddings.weight") &&
+                              in_file.contains(module + ".position_embeddings.weight");
+      if (!has_tables || buffers.size() != 1) continue;
+      lost.emplace_back(module + ".position_ids", buffers[0]->tensor.type);
+    }
+    for (const auto& [name, type] : lost) AddLost(name, kLast, Role::kBuffer, type);
   }
 
   void AddConstantBuffer(ValueId value, const std::string& module, const TensorType& type) {
-    const std::string number = fmt::format("buffer_{}", constant_buffers_++);
+    const std::string number = fmt::format("{}{}", kConstantBuffer, constant_buffers_++);
     const std::string name = module.empty() ? number : module + "." + number;
     tensors_.push_back({kLast, Role::kBuffer, {name, value, type}});
   }
