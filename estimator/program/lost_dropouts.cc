@@ -144,7 +144,7 @@ class Finder {
     const std::vector<NodeId> readers = ReadersOf(value);
     const bool goes_on = std::ranges::any_of(
         readers, [&](NodeId reader) { return is_words_[Index(At(reader).outputs[0])]; });
-    if (goes_on || readers.empty()) return;
+    if (goes_on || readers.empty() || IsLoneDecoder(ScopeOf(graph_, node))) return;
     const bool is_normed = readers.size() == 1 && IsLayerNorm(readers[0]);
     if (is_normed) value = At(readers[0]).outputs[0];
     const bool is_table = made.op_type == "Gather";
@@ -188,6 +188,17 @@ class Finder {
     const bool is_end = graph_.values[Index(At(node).outputs[0])].is_output;
     if (!is_end || producer == kNoNode || pattern_.DimsOf(x).size() != 2) return false;
     return At(producer).op_type == "Tanh" || CallOf(producer) == "gelu";
+  }
+
+  // OPTDecoder of transformers 5.17, "decoder" without an "encoder": it drops no words out.
+  bool IsLoneDecoder(const std::vector<std::string>& scope) const {
+    if (scope.empty() || scope.back() != "decoder") return false;
+    std::vector<std::string> encoder = scope;
+    encoder.back() = "encoder";
+    const std::string path = ModulePath(encoder) + ".";
+    return std::ranges::none_of(graph_.initializers, [&](const Initializer& stored) {
+      return graph_.values[Index(stored.value)].name.starts_with(path);
+    });
   }
 
   // Not those that take a part for its shape alone.
