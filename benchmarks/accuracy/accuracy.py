@@ -50,6 +50,8 @@ GIVEN = [
     ("unet", "script", ["--assume", "conv-bias=yes"]),
     ("vgg11_bn", "script", ["--assume", "conv-bias=yes"]),
     ("groupnorm_net", "", ["--in-place", "never"]),
+    ("t5_small", "", ["--labels", "decoder_input_ids"]),  # one tensor in the loop that was run
+    ("mt5_large", "", ["--labels", "decoder_input_ids"]),
     *[(name, FOR_INFERENCE, ["--dropout", "0.1"]) for name in [
         "gpt2", "distilgpt2", "bert_base", "t5_*", "mt5_large", "albert", "bart", "deberta_v2",
         "electra", "lesson_gpt", "nanogpt", "opt", "roberta", "torch_*"]],

@@ -163,6 +163,7 @@ struct TrainingSettings {
   Mode mode = Mode::kTrain;
   Loss loss = Loss::kCrossEntropy;
   std::string loss_output = {};  // which output the loss takes; "" is the first of floats
+  std::string labels = {};       // the input that serves as labels; "" is none: they are apart
   InPlaceUse in_place = InPlaceUse::kAuto;
   std::vector<std::string> out_of_place = {};  // globs: calls that never work in place
   BatchNormUse batch_norm = BatchNormUse::kAuto;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/base/bytes.h"
@@ -66,6 +68,20 @@ void AppendMse(Lowering& lowering, NameId output, NameId target) {
   lowering.program().loss = loss;
 }
 
+// The input called `name`.
+NameId FindInput(Lowering& lowering, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const NameId input : lowering.program().inputs) {
+    names.push_back(lowering.program().values[Index(input)].name);
+    if (names.back() == name) return input;
+  }
+  throw Error({.file = lowering.graph().path,
+               .where = "--labels",
+               .text = fmt::format("expected one of the model's inputs ({}), found '{}'",
+                                   fmt::join(names, ", "), name),
+               .hint = std::string(Nearest(name, names))});
+}
+
 }  // namespace
 
 ValueId FindLossOutput(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings) {
@@ -88,9 +104,10 @@ ValueId FindLossOutput(const Graph& graph, const Shapes& shapes, const TrainingS
                .hint = std::string(near)});
 }
 
-NameId AddLabels(Lowering& lowering, NameId output, Loss loss) {
+NameId AddLabels(Lowering& lowering, NameId output, Loss loss, std::string_view given) {
   if (loss == Loss::kNone) return kNoName;
   const TensorType type = TypeOf(lowering, output);
+  if (!given.empty()) return FindInput(lowering, given);
   const NameId labels = lowering.NewName("labels", loss == Loss::kMse ? type : LabelType(type));
   lowering.program().inputs.push_back(labels);
   return labels;

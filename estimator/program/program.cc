@@ -104,7 +104,7 @@ Program BuildProgram(const Graph& graph, const ExporterMetadata& metadata, const
   }
   if (loss_output != kNoValue) {
     const NameId output = lowering.TensorOf(loss_output);
-    const NameId labels = AddLabels(lowering, output, settings.loss);
+    const NameId labels = AddLabels(lowering, output, settings.loss, settings.labels);
     if (settings.mode == Mode::kTrain) AppendLoss(lowering, output, labels, settings.loss);
   }
   Program program = lowering.TakeProgram();

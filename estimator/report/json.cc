@@ -36,6 +36,7 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
 // What of the way a file is read is not the default.
 void PutReading(Json& object, const TrainingSettings& settings) {
   PutIfKnown(object, "loss_output", settings.loss_output);
+  PutIfKnown(object, "labels", settings.labels);
   if (settings.batch_norm != BatchNormUse::kAuto) object["batch_norm"] = "keep";
   if (settings.dropout.has_value()) object["dropout"] = *settings.dropout;
   if (settings.in_place != InPlaceUse::kAuto) object["in_place"] = "never";

@@ -37,6 +37,7 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
     items.push_back(fmt::format("loss {}", ToString(settings.loss)));
   }
   if (!settings.loss_output.empty()) items.push_back("loss-output " + settings.loss_output);
+  if (!settings.labels.empty()) items.push_back("labels " + settings.labels);
   if (settings.dropout.has_value()) items.push_back(fmt::format("dropout {}", *settings.dropout));
 }
 
