@@ -235,7 +235,8 @@ class Finder {
 
   void AddBehind(ValueId value, const std::vector<std::string>& module) {
     const std::string name = NextName(module);
-    for (const NodeId reader : pattern_.ReadersOf(value)) Add(reader, value, name, module);
+    const NodeId maker = graph_.values[Index(value)].producer;
+    for (const NodeId reader : pattern_.ReadersOf(value)) Add(reader, value, name, module, maker);
   }
 
   void AddBefore(NodeId node, ValueId value, const std::vector<std::string>& module) {
@@ -248,12 +249,14 @@ class Finder {
     return before == 0 ? path : fmt::format("{}_{}", path, before);
   }
 
-  void Add(NodeId before, ValueId input, const std::string& name, std::vector<std::string> scope) {
+  void Add(NodeId before, ValueId input, const std::string& name, std::vector<std::string> scope,
+           NodeId behind = kNoNode) {
     scope.emplace_back(ChildOf(name));
     found_.calls.push_back({.before = before,
                             .input = input,
                             .name = name,
                             .op = "dropout",
+                            .behind = behind,
                             .scope = std::move(scope)});
   }
 
