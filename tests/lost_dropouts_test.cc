@@ -50,6 +50,10 @@ TEST_CASE("where transformers have dropouts") {
        normed + branch +
            R"(["/m/l/v/MatMul"] v = MatMul (n, "onnx::MatMul_2") ["/m/l/Add"] y = Add (v, g))",
        "n in m/dropout/ "},
+      {"the branch of GPT-2's blocks",
+       normed + R"(["/m/l/attn/c_proj/MatMul"] f = MatMul (n, "onnx::MatMul_1")
+                   ["/m/l/Add"] y = Add (x, f))",
+       "x in m/dropout/ f in m/l/attn/dropout/ "},
       {"a decoder without an encoder is OPT's, which drops no words out",
        R"(["/m/decoder/Add"] x = Add (e, "m.wpe") ["/m/decoder/Neg"] n = Neg (x)
           ["/m/decoder/Add_1"] y = Add (x, n))",

@@ -98,15 +98,20 @@ class Finder {
     return kNoNode;
   }
 
-  // x + dropout (linear (…))
+  // x + dropout (linear (…)).  The module that sums has it, but in GPT-2's blocks the one that
+  // has c_proj (also nanoGPT's).
   void AddBranch(NodeId node) {
     const Node& add = At(node);
     if (add.op_type != "Add" || rewrite_of_[Index(node)] >= 0) return;
-    const bool first = LinearBehind(add.inputs[0]) != kNoNode;
-    const bool second = LinearBehind(add.inputs[1]) != kNoNode;
-    const ValueId other = add.inputs[first ? 1 : 0];
-    if (first == second || graph_.values[Index(other)].initializer >= 0) return;
-    AddBefore(node, add.inputs[first ? 0 : 1], ScopeOf(graph_, node));
+    const NodeId first = LinearBehind(add.inputs[0]);
+    const NodeId second = LinearBehind(add.inputs[1]);
+    const size_t side = first == kNoNode ? 1 : 0;
+    const ValueId other = add.inputs[1 - side];
+    const bool is_one = (first == kNoNode) != (second == kNoNode);
+    if (!is_one || graph_.values[Index(other)].initializer >= 0) return;
+    const NodeId linear = side == 0 ? first : second;
+    const bool is_inside = ChildOf(ModulePath(ScopeOf(graph_, linear))) == "c_proj";
+    AddBefore(node, add.inputs[side], is_inside ? CallerOf(linear) : ScopeOf(graph_, node));
   }
 
   // What is made of words alone: their table's rows, scaled, positions added.
