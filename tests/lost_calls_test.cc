@@ -145,6 +145,29 @@ TEST_CASE("two operands that are gone are told apart") {
 )") == 0);
 }
 
+// x = norm(x + self.ff(x)), where ff ends with a dropout.
+TEST_CASE("a dropout in the middle of a line is a part of it") {
+  const auto line_of_dropout = [](const std::string& maker) {
+    Graph graph = ParseGraph(R"(net (float[2, 8] x) => (float[2, 8] y) {
+        ["/m/fc/N"] h = Relu (x) ["/m/A"] y = Add (x, h)
+      })");
+    const std::string says[] = {FxText("h", "relu.default", "%x,"),
+                                FxText("y", "add.Tensor", "%x, %clone")};
+    const std::string lines[] = {maker + "File \"linear.py\", line 3, in forward\n  return x\n",
+                                 "File \"a.py\", line 7, in forward\n  x = norm(x + ff(x))\n"};
+    for (NodeId node = 0; node < 2; ++node) {
+      Say(graph, node, says[node]);
+      graph.nodes[Index(node)].metadata.emplace_back("pkg.torch.onnx.stack_trace", lines[node]);
+    }
+    const Built built = Build(graph, {.loss_output = "y"});
+    const AtenCall& call = built.program.calls[1];
+    CHECK(call.op == "dropout");
+    return call.frames.empty() ? 0 : call.frames[0].line;
+  };
+  CHECK(line_of_dropout("File \"a.py\", line 7, in forward\n  x = norm(x + ff(x))\n") == 7);
+  CHECK(line_of_dropout("File \"a.py\", line 6, in forward\n  x = f(x)\n") == 0);
+}
+
 TEST_CASE("a product with 1 runs at once, not before its reader") {
   Graph graph = ParseGraph(R"(net (float[2, 8] x) => (float[2, 8] y) {
       [a] h = Relu (x) [b] k = Neg (x) [c] y = Add (h, k)

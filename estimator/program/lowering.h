@@ -118,6 +118,7 @@ class Lowering {
   NameId PutBack(const LostCall& lost);
   void EnterCast();
   void EnterLost(const LostCall& lost);
+  int64_t LineOfMaker(ValueId value, size_t level) const;
   NameId Repeat(const LostCall& lost);
   void PutStochasticDepthBack(NodeId node);
   // While one node is lowered, `value` is what a call that was put back made of it.

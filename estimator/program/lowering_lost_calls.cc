@@ -12,6 +12,7 @@
 #include "estimator/program/lost_casts.h"
 #include "estimator/program/lost_dropouts.h"
 #include "estimator/program/lowering.h"
+#include "estimator/program/scopes.h"
 #include "estimator/program/source_text.h"
 
 namespace onnxfit {
@@ -149,16 +150,39 @@ NameId Lowering::PutBack(const LostCall& lost) {
   return made;
 }
 
-// Its statement is that of its reader, where that names a dropout, or both are calls of one
-// forward; else it is lost.
+namespace {
+
+// The line of the forward at `level` of a call in `modules` modules, or null.
+const SourceFrame* FrameAt(const std::vector<SourceFrame>& frames, size_t modules, size_t level) {
+  if (level >= modules) return nullptr;
+  if (frames.size() >= modules) return &frames[level];
+  const size_t below = modules - (level + 1);
+  return below <= 1 && below < frames.size() ? &frames[frames.size() - 1 - below] : nullptr;
+}
+
+}  // namespace
+
+// Where the forward at `level` made `value`; 0 where that is unknown.
+int64_t Lowering::LineOfMaker(ValueId value, size_t level) const {
+  const NodeId producer = graph_.values[Index(value)].producer;
+  if (producer == kNoNode) return 0;
+  const std::vector<SourceFrame> frames = SourceFrames(At(producer));
+  const SourceFrame* line = FrameAt(frames, ScopeFor(producer).size(), level);
+  return line == nullptr ? 0 : line->line;
+}
+
+// Its statement is that of its reader, where that names a dropout, or makes what it drops, too,
+// or both are calls of one forward; else it is lost.
 void Lowering::EnterLost(const LostCall& lost) {
-  const size_t below = scope_.size() + 1 - std::min(scope_.size() + 1, lost.scope.size());
-  const bool is_own = lost.op != "dropout";
-  if (is_own && lost.scope == scope_) return;
+  const bool is_dropout = lost.op == "dropout";
+  if (!is_dropout && lost.scope == scope_) return;
   frames_.clear();
-  if (!is_own && below < node_frames_.size() && lost.scope.size() <= scope_.size() + 1) {
-    const SourceFrame& line = node_frames_[node_frames_.size() - 1 - below];
-    if (line.text.find("drop") != std::string::npos) frames_ = {line, {}};
+  const size_t shared = SharedModules(scope_, lost.scope);
+  if (is_dropout && shared + 1 >= lost.scope.size() && shared > 0) {
+    const SourceFrame* line = FrameAt(node_frames_, scope_.size(), shared - 1);
+    const bool is_there = line != nullptr && (line->text.find("drop") != std::string::npos ||
+                                              line->line == LineOfMaker(lost.input, shared - 1));
+    if (is_there) frames_ = {*line, {}};
   }
   scope_ = lost.scope;
 }
