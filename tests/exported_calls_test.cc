@@ -65,6 +65,14 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
        {FxText("y", "linear.default", "%clone, %p_w, %p_b"),
         FxText("y", "linear.default", "%clone, %p_w, %p_b")},
        "linear(x fc.weight fc.bias )=y "},
+      {"two that it has renamed, the second transposed first",
+       R"(n (float[2, 4] x, float[5, 4] w) => (float[2, 5] y) {
+            t = Transpose <perm = [1, 0]> (w)
+            y = MatMul (x, t)
+          })",
+       {FxText("y", "linear.default", "%view_3, %getitem_7"),
+        FxText("y", "linear.default", "%view_3, %getitem_7")},
+       "linear(x w )=y "},
       {"a gate", kSilu, {silu, silu}, "silu(x )=y "},
       {"a call without a row",
        kSilu,

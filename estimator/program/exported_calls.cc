@@ -161,7 +161,7 @@ class Finder {
   // Fills call.inputs; false where one is not found.
   bool FindOperands(const Row& row, int32_t index, Rewritten& call) const {
     const FxNode& fx = metadata_.groups[Index(index)].call;
-    std::vector<ValueId> rest = ReadFromOutside(index, call.nodes);
+    std::vector<ValueId> rest = ReadFromOutside(index, call.last);
     std::vector<size_t> missing;
     for (const FxArgument& argument : Operands(row, fx)) {
       if (argument.kind != FxArgument::Kind::kReference) {
@@ -205,18 +205,24 @@ class Finder {
     return value == values_.end() ? kNoValue : value->second;
   }
 
-  // What the nodes read of others, once each; no numbers.
-  std::vector<ValueId> ReadFromOutside(int32_t index, const std::vector<NodeId>& nodes) const {
+  // What the nodes that lead to `last` read of others, once each, the first operand's first:
+  // x of x @ (transpose of w).  No numbers.
+  std::vector<ValueId> ReadFromOutside(int32_t index, NodeId last) const {
     std::vector<ValueId> read;
-    for (const NodeId node : nodes) {
-      for (const ValueId value : graph_.nodes[Index(node)].inputs) {
-        if (value == kNoValue || shapes_.known[Index(value)].has_value() ||
-            shapes_.known_scalar[Index(value)].has_value()) {
-          continue;
-        }
-        const NodeId producer = graph_.values[Index(value)].producer;
-        if (producer != kNoNode && IsIn(producer, index)) continue;
-        if (std::find(read.begin(), read.end(), value) == read.end()) read.push_back(value);
+    std::vector<ValueId> open = {graph_.nodes[Index(last)].outputs[0]};
+    while (!open.empty()) {
+      const ValueId value = open.back();
+      open.pop_back();
+      if (value == kNoValue || shapes_.known[Index(value)].has_value() ||
+          shapes_.known_scalar[Index(value)].has_value()) {
+        continue;
+      }
+      const NodeId producer = graph_.values[Index(value)].producer;
+      if (producer != kNoNode && IsIn(producer, index)) {
+        const std::vector<ValueId>& inputs = graph_.nodes[Index(producer)].inputs;
+        open.insert(open.end(), inputs.rbegin(), inputs.rend());
+      } else if (std::find(read.begin(), read.end(), value) == read.end()) {
+        read.push_back(value);
       }
     }
     return read;
