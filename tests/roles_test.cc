@@ -145,6 +145,26 @@ TEST_CASE("a folded batch norm runs behind its convolution") {
 )");
 }
 
+TEST_CASE("a buffer of which a slice is left is as large as that") {
+  Graph graph = ParseGraph(R"(net (float[N, 3, 2] x) => (float[N, 3, 2] y)
+    < float[1, 3, 2] slice_1 = ["location": "none"], float[2] "fc.weight" = ["location": "none"],
+      float "m.lifted_tensor_0" = {3} > {
+        p = Add (x, slice_1)
+        h = Mul (p, "fc.weight")
+        y = Div (h, "m.lifted_tensor_0")
+    })");
+  graph.metadata.emplace_back("graph_signature",
+                              "w: PARAMETER target='fc.weight'\n"
+                              "b: BUFFER target='pe' persistent=True\n"
+                              "c: CONSTANT_TENSOR target='m.lifted_tensor_0'\n");
+  const Built built = Build(graph, {.mode = Mode::kEval});
+  CHECK(Names(built.roles.parameters) == "fc.weight ");
+  CHECK(Names(built.roles.buffers) == "pe ");
+  CHECK(built.roles.BufferBytes() == 3 * 2 * 4);
+  CHECK(built.roles.assumptions.size() == 1);
+  CHECK(ToString(built.program).starts_with("\n%slice_1 = slice(%pe)"));
+}
+
 TEST_CASE("a parameter has the place of the first of its names") {
   Graph graph = ParseGraph(R"(net (float[N, 3] x) => (float[N, 5] y)
     < float[3, 3] "head.fc.weight" = ["location": "none"],

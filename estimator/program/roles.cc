@@ -78,6 +78,7 @@ class RoleFinder {
     AddConstantBuffers();
     AddOriginals();
     AddPositionIds();
+    AddSlicedBuffer();
     AddBatchCounters();
     for (const FoldedBatchNorm& folded : roles_.folded) AddFolded(folded);
     AddUnusedNorms();
@@ -226,6 +227,8 @@ class RoleFinder {
       return is_ones ? Role::kConstant : slot->second;
     }
     if (IsTied(initializer.value)) return Role::kConstant;
+    // torch.tensor(3.0) in a forward, to torch.export: no tensor of the module's.
+    if (ChildOf(name).starts_with("lifted_tensor_")) return Role::kConstant;
     if (float_buffers_.contains(initializer.value)) return Role::kBuffer;
     // Exporters name what belongs to a module by its path, "encoder.scale"; numbers that
     // they fold have names of their own, "val_12", "/Constant_output_0".
@@ -439,6 +442,31 @@ class RoleFinder {
   static bool AreSiblings(std::string_view a, std::string_view b) {
     return IsOfNorm(b) && ChildOf(a) == ChildOf(b) &&
            ParentOf(ParentOf(a)) == ParentOf(ParentOf(b));
+  }
+
+  // A buffer of floats of which the file holds what torch.export's optimizer sliced of it alone
+  // ("pe", "slice_1"): nothing says how large it is, but as large as that.
+  void AddSlicedBuffer() {
+    std::unordered_set<std::string_view> in_file;
+    for (const Ranked& ranked : tensors_) in_file.insert(ranked.tensor.name);
+    std::vector<std::string_view> lost;
+    for (const SignatureEntry& entry : metadata_.signature) {
+      const bool is_buffer = entry.kind == SignatureEntry::Kind::kBuffer;
+      if (is_buffer && !in_file.contains(entry.target)) lost.push_back(entry.target);
+    }
+    if (lost.size() != 1) return;
+    const std::string buffer(lost[0]);
+    for (const Initializer& initializer : graph_.initializers) {
+      const bool is_slice = NameOf(initializer.value).starts_with("slice_");
+      if (!is_slice || !IsFloat(initializer.type.dtype)) continue;
+      AddLost(buffer, kLast, Role::kBuffer, initializer.type);
+      roles_.views.emplace_back(initializer.value, buffer);
+      roles_.assumptions.push_back(fmt::format(
+          "{} is taken to be no larger than the part of it that the model reads, {}: the export "
+          "has lost the rest",
+          buffer, FormatBytes(BytesOf(initializer.type))));
+      return;
+    }
   }
 
   // num_batches_tracked of each batch norm (torch.nn.BatchNorm2d): exporters leave it out
