@@ -42,19 +42,22 @@ TEST_CASE("position ids are made on the device, sizes are not") {
 TEST_CASE("position ids that torch.export has computed are made on the device") {
   const auto lowered = [](const std::string& name) {
     const Built built = Build(R"(net (int64[B, 2] ids) => (float[B, 2, 4] y)
-        < float[32, 4] "m.wpe.weight" = ["location": "none"], int64[2] )" + name +
+        < float[32, 4] "m.wpe.weight" = ["location": "none"], int64[2] )" +
+                                  name +
                                   R"( = {0, 1}, int64 two = {2} > {
         t = Add ()" + name + R"(, two) p = Gather ("m.wpe.weight", t) y = Relu (p) })",
                               {.mode = Mode::kEval}, {.batch = 2});
     return ToString(built.program);
   };
-  CHECK(lowered("arange_1") == "\n%arange_1 = constant()  # Add #0\n"
-                               "%t = add.Scalar(%arange_1)  # Add #0\n"
-                               "%p = embedding(%m.wpe.weight, %t)  # Gather #1\n"
-                               "%y = relu(%p)  # Relu #2\n");
-  CHECK(lowered("add_1").starts_with("\n%add_1.arange = constant()  # Add #0\n"
-                                      "%add_1.position_ids = add.Scalar(%add_1.arange)  # Add #0\n"
-                                      "%add_1 = add.Scalar(%add_1.position_ids)  # Add #0\n"));
+  CHECK(lowered("arange_1") ==
+        "\n%arange_1 = constant()  # Add #0\n"
+        "%t = add.Scalar(%arange_1)  # Add #0\n"
+        "%p = embedding(%m.wpe.weight, %t)  # Gather #1\n"
+        "%y = relu(%p)  # Relu #2\n");
+  CHECK(
+      lowered("add_1").starts_with("\n%add_1.arange = constant()  # Add #0\n"
+                                   "%add_1.position_ids = add.Scalar(%add_1.arange)  # Add #0\n"
+                                   "%add_1 = add.Scalar(%add_1.position_ids)  # Add #0\n"));
   CHECK(lowered("val_1").starts_with("\n%t = constant()  # Gather #1\n"));
 }
 

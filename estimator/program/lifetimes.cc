@@ -156,8 +156,7 @@ class Lifetimes {
     if (maker == nullptr || maker->targets.empty()) return;
     const auto before = bound.find(target);
     if (before != bound.end() && before->second != name) {
-      Extend(before->second, maker->last,
-             {.by = NameKeeper::By::kStatement, .target = target});
+      Extend(before->second, maker->last, {.by = NameKeeper::By::kStatement, .target = target});
       bound.erase(before);
     }
     if (std::ranges::find(maker->targets, target) == maker->targets.end()) bound[target] = name;

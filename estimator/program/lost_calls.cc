@@ -128,8 +128,8 @@ class Finder {
     if (producer == kNoNode) return {};
     std::vector<std::string> made_in = ScopeOf(graph_, producer);
     std::vector<std::string> shared = SharedScope(input, reader);
-    const bool is_embedding = made_in.size() > shared.size() + 1 &&
-                              ChildOf(made_in[made_in.size() - 2]) == "embeddings";
+    const bool is_embedding =
+        made_in.size() > shared.size() + 1 && ChildOf(made_in[made_in.size() - 2]) == "embeddings";
     const bool is_beside = ScopeOf(graph_, reader).size() == shared.size() + 1;
     if (made_in.size() == shared.size() || (is_beside && !is_embedding)) return shared;
     made_in.pop_back();

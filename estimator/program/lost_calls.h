@@ -26,11 +26,10 @@ struct LostCall {
 // torch.export turns Dropout into "%clone_3" and removes it, as it does with contiguous(), which
 // differs from it by what it copies: a view that the same module made; with "%cat_2", a
 // concatenation of one tensor, which is a copy; with "%add_4", x + 0, or x * 1; and with
-// "%relu_3", a call equal to one that it keeps, whose result the node then reads; and, for dropouts of files exported for
-// inference, a gap in the indices of a Sequential: "classifier.0" missing before
-// "classifier.1", which neither such a clone nor a folded batch norm explains.  A dropout
-// at the end of a Sequential, or outside of one, is not seen.
-// In the order of nodes.  O(nodes).
+// "%relu_3", a call equal to one that it keeps, whose result the node then reads; and, for dropouts
+// of files exported for inference, a gap in the indices of a Sequential: "classifier.0" missing
+// before "classifier.1", which neither such a clone nor a folded batch norm explains.  A dropout at
+// the end of a Sequential, or outside of one, is not seen. In the order of nodes.  O(nodes).
 std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
                                     const std::vector<FoldedBatchNorm>& folded);
 
