@@ -27,7 +27,11 @@ std::string Found(std::string_view text, const std::vector<std::string>& fx) {
       found += std::string(graph.values[Index(input)].name) + " ";
     }
     const ValueId result = graph.nodes[Index(call.last)].outputs[0];
-    found += ")=" + std::string(graph.values[Index(result)].name) + " ";
+    for (const int64_t number : call.ints) found += std::to_string(number) + " ";
+    found += ")=";
+    for (const ValueId part : call.results)
+      found += std::string(graph.values[Index(part)].name) + "+";
+    found += std::string(graph.values[Index(result)].name) + " ";
   }
   return found;
 }
@@ -40,6 +44,13 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
       })";
   constexpr char kSilu[] = R"(n (float[4] x) => (float[4] y) { s = Sigmoid (x) y = Mul (x, s) })";
   constexpr char kIdentity[] = "n (float[4] x) => (float[4] y) { y = Identity (x) }";
+  constexpr char kNorm[] = R"(n (float[2, 3, 4] x) => (float[2, 3, 4] y)
+      < float[4] "fc.weight" = ["location": "none"] > {
+        y = LayerNormalization (x, "fc.weight")
+      })";
+  constexpr char kParts[] = R"(n (float[2, 3, 2] x) => (float[2, 3] y, float[2, 3] z) {
+      i = Constant <value = int64 {0}> () y = Gather <axis = 2> (x, i)
+      j = Constant <value = int64 {1}> () z = Gather <axis = 2> (x, j) })";
   struct Row {
     const char* name;
     const char* graph;
@@ -47,6 +58,7 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
     const char* found;
   };
   const std::string linear = FxText("y", "linear.default", "%x, %p_w, %p_b");
+  const std::string parts = FxText("unbind", "unbind.int", "%x, -1");
   const std::string silu = FxText("y", "silu.default", "%x,");
   const std::string copy =
       "%y : [num_users=1] = call_function[target=torch.ops.aten.clone.default]"
@@ -89,6 +101,23 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
        ""},
       {"nodes that say nothing", kSilu, {}, ""},
       {"x.contiguous()", kIdentity, {copy}, "contiguous(x )=y "},
+      {"a norm with a weight",
+       kNorm,
+       {FxText("y", "layer_norm.default", "%x, [4], %p_w, None")},
+       "layer_norm(x fc.weight 1 )=y "},
+      {"one without, for which exporters write ones",
+       kNorm,
+       {FxText("y", "layer_norm.default", "%x, [3, 4], None, None")},
+       "layer_norm(x 2 )=y "},
+      {"parts", kParts, {"", parts, "", parts}, "unbind(x 2 )=y+z+z "},
+      {"a table's rows",
+       kIdentity,
+       {FxText("y", "index.Tensor", "%x, [None, %x]")},
+       "index(x x )=y "},
+      {"dimensions that are rolled",
+       kIdentity,
+       {FxText("y", "roll.default", "%x, [1, 2], [0, 1]")},
+       "roll(x 2 )=y "},
       {"a dropout with p = 0", kIdentity, {FxText("y", "clone.default", "%x,")}, ""},
   };
   for (const Row& row : rows) {

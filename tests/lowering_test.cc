@@ -49,6 +49,20 @@ TEST_CASE("a number stays one when it is cast or passed on") {
   CHECK(program.calls[0].op == "mul.Scalar");
 }
 
+TEST_CASE("a norm's ones are not the module's, and an einsum may be a permutation") {
+  const auto program = [](const char* node) {
+    return ToString(
+        Lowered("net (float[2, 3, 4] x) => (float[A, B, C] y) "
+                "{ w = Constant <value = float[4] {1, 1, 1, 1}> () y = " +
+                    std::string(node) + " }",
+                {.mode = Mode::kEval, .loss = Loss::kNone}));
+  };
+  CHECK(program("LayerNormalization (x, w)") == "\n%y = layer_norm(%x)  # LayerNormalization #1\n");
+  CHECK(program("Einsum <equation = \"abc->cab\"> (x)") ==
+        "\n%y = permute(%x; 2, 0, 1)  # Einsum #1\n");
+  CHECK(program("Einsum <equation = \"abc->ab\"> (x)") == "\n%y = ?(%x)  # Einsum #1\n");
+}
+
 TEST_CASE("a number in front of a tensor fills it where a mask says so") {
   const auto op = [](const char* choice) {
     return Lowered(std::string("net (float[2, 8] x, bool[2, 8] m) => (float[2, 8] y) { "

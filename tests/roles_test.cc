@@ -224,6 +224,19 @@ TEST_CASE("what a signature does not name is computed, if no parameter is missin
               "p_wpe_weight: PARAMETER target='wpe.weight'\n") == "norm.weight embedding_1 ");
 }
 
+TEST_CASE("what a model makes in its forward is not its own") {
+  const auto roles = [](const char* signature) {
+    Graph graph = ParseGraph(R"(net (float[N, 4] x) => (float[N, 4] y)
+        < float[4] "val_3" = ["location": "none"], float[4] "m.w" = ["location": "none"],
+          float "m.lifted_tensor_0" = {2} > {
+          h = LayerNormalization (x, "val_3") g = Mul (h, "m.w") y = Mul (g, "m.lifted_tensor_0") })");
+    graph.metadata.emplace_back("graph_signature", signature);
+    return Names(Build(graph, {}).roles.parameters);
+  };
+  CHECK(roles("p_w: PARAMETER target='m.w'\n") == "m.w ");
+  CHECK(roles("") == "val_3 m.w ");
+}
+
 TEST_CASE("a norm that forward does not run is as wide as one beside it") {
   const auto roles = [](const char* lost) {
     Graph graph = ParseGraph(R"(net (float[N, 4] x) => (float[N, 4] y)

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {
@@ -289,6 +290,43 @@ TEST_CASE("a mean squared error is as large as the prediction") {
                    })",
                 {.optimizer = Optimizer::kSgd, .loss = Loss::kMse, .steps = 1});
   CHECK_MESSAGE(text.find("+loss:128 +loss.scratch:128 -loss.scratch") != std::string::npos, text);
+}
+
+// Of the input's order of dimensions: seen the other way round the gradient needs no copy.
+TEST_CASE("a convolution's gradient lies as its input does") {
+  const std::string text =
+      TraceText(R"(net (float[2, 4, 4, 3] x) => (float[2, 4, 4, 5] y)
+      < float[3, 3] m = ["location": "none"], float[5, 3, 1, 1] w = ["location": "none"] > {
+        h = MatMul (x, m)
+        t = Transpose <perm = [0, 3, 1, 2]> (h)
+        y = Conv (t, w)
+      })",
+                {.optimizer = Optimizer::kNone, .loss = Loss::kMse, .steps = 1});
+  CHECK_MESSAGE(text.find("+t.grad:384 +w.grad:60 -y.grad -h.mm +m.grad:36") != std::string::npos,
+                text);
+}
+
+// Indices are sorted by their bits: one pass for rows that 8 bits number, none for few indices.
+TEST_CASE("the gradient of table[index] sorts") {
+  const auto trace = [](const std::string& rows, const std::string& indices) {
+    Graph graph =
+        ParseGraph("net (int64[" + indices + "] i) => (float[" + indices + ", 2] y) < float[" +
+                   rows + R"(, 2] t = ["location": "none"] > { y = Gather (t, i) })");
+    const std::string fx = FxText("y", "index.Tensor", "%t, [%i]");
+    Say(graph, 0, fx);
+    const TrainingSettings settings = {
+        .optimizer = Optimizer::kNone, .loss = Loss::kMse, .steps = 1};
+    const std::string text = ToString(Train(Build(graph, settings).program, settings));
+    return text.substr(text.find("+t.grad"));
+  };
+  const auto sorts = [&](const char* rows, const char* indices, const char* bytes) {
+    const std::string text = trace(rows, indices);
+    CHECK_MESSAGE(text.find(".scratch:" + std::string(bytes) + " ") != std::string::npos, text);
+  };
+  sorts("256", "2304", "1");
+  sorts("256", "4096", "4607");
+  sorts("257", "4096", "72191");
+  CHECK(trace("5", "10").starts_with("+t.grad:40 +Gather #0.scratch:80 +Gather #0.scratch:80 -"));
 }
 
 // On a view autograd goes through CopySlices: more tensors of the gradient's size.

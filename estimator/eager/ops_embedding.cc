@@ -22,10 +22,13 @@ TensorType IndexCopy(const CallTypes& call) {
 TensorType Indices(int64_t count) { return {DType::kInt64, {count}}; }
 TensorType Bytes(int64_t count) { return {DType::kUint8, {count}}; }
 
-// Keys and values once more, histograms, and what blocks of 3840 keys tell one another.
-int64_t SortBytes(int64_t count) {
-  const int64_t sorted = (8 * count + 255) / 256 * 256;
-  return 2 * sorted + 16895 + 1024 * ((count + 3839) / 3840);
+constexpr int64_t kAllPasses = 8;  // of 8 bits each, over 64-bit keys
+
+// Keys and values once more where there are several passes, a histogram for each, and what
+// blocks of 3840 keys tell one another.
+int64_t SortBytes(int64_t count, int64_t passes) {
+  const int64_t copies = passes > 1 ? 2 * ((8 * count + 255) / 256 * 256) : 0;
+  return copies + 511 + 2048 * passes + 1024 * ((count + 3839) / 3840);
 }
 
 // Sums of up to 10 indices each, then sums of those.
@@ -49,7 +52,7 @@ void SortAndSum(Kernel& kernel, int64_t count) {
   kernel.Take(Indices(count));
   kernel.Take(Indices(count));
   const int range = kernel.Take(Indices(count));
-  kernel.Free(kernel.Take(Bytes(SortBytes(count))));
+  kernel.Free(kernel.Take(Bytes(SortBytes(count, kAllPasses))));
   kernel.Free(range);
   kernel.MakeGrad(0);
   const StridedType& weight = kernel.types().in(0);
@@ -74,12 +77,38 @@ void EmbeddingBackward(Kernel& kernel) {
   count > kMostUnsorted ? SortAndSum(kernel, count) : kernel.MakeGrad(0);
 }
 
+// Passes that the largest row number takes.  Fewer keys than a tile's are sorted at once.
+int64_t IndexSortBytes(int64_t count, int64_t rows) {
+  constexpr int64_t kTile = 2304;
+  if (count <= kTile) return 1;
+  int64_t passes = 1;
+  for (int64_t largest = rows - 1; largest > 255; largest /= 256) ++passes;
+  return SortBytes(count, passes);
+}
+
+// index_put_with_sort_kernel of aten/src/ATen/native/cuda/Indexing.cu, pytorch v2.6.0; sizes from
+// torch 2.11 events, 256 to 20,000 indices.
+void IndexBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  const int64_t count = Numel(types.in(1).dims);
+  const StridedType& gradient = types.incoming_gradient();
+  kernel.MakeGrad(0);
+  const int remainders = kernel.Take(Indices(count));
+  kernel.Take(Indices(count));
+  kernel.Free(remainders);
+  if (!IsContiguous(gradient)) kernel.Take(gradient);
+  for (int i = 0; i < 3; ++i) kernel.Take(Indices(count));
+  kernel.Take(Bytes(IndexSortBytes(count, types.in(0).dims[0])));
+}
+
 constexpr OpRule kRules[] = {
     // weight [V, D], indices: the gradient has the whole table's size.
     {.name = "embedding",
      .gradients = {Reads(In(1))},
      .forward = {Scratch(IndexCopy), MakeOut(0)},
      .run_backward = EmbeddingBackward},
+    // x[indices], along its first dimension
+    {.name = "index", .gradients = {Reads(In(1))}, .run_backward = IndexBackward},
 };
 
 }  // namespace

@@ -57,7 +57,6 @@ constexpr OpRule kRules[] = {
      .forward = {Scratch(RolledOnce), MakeOut(0)},
      .backward = {Scratch(RolledOnce), MakeGrad(0)}},
     {.name = "unbind", .alias = Alias::kNarrow, .gradients = {Reads({})}},
-    {.name = "index", .gradients = {Reads(In(1))}},
     {.name = "contiguous", .take_apart = MakeContiguous},
     {.name = "clone", .gradients = {PassThrough()}},
     {.name = "permute", .alias = Alias::kPermute, .gradients = {ViewOfGradient()}},

@@ -126,8 +126,8 @@ class Finder {
     const auto binds_anew = [&](const Step& step) {
       return !row.until[0].empty() && (step.key == row.until[0] || step.key == row.until[1]);
     };
-    const auto next = std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(),
-                                   binds_anew);
+    const auto next =
+        std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(), binds_anew);
     if (next != steps.end()) return next->last;
     if (!row.is_returned) return forward.last;
     return forward.level < 2 ? last_ : ends_[Index(forward.first)][forward.level - 2];
@@ -138,8 +138,8 @@ class Finder {
       const bool is_barred = child.starts_with('!');
       if (is_barred) child.remove_prefix(1);
       return child.empty() || is_barred != std::ranges::any_of(steps, [&](const Step& step) {
-               return step.is_child && step.key == child;
-             });
+                                return step.is_child && step.key == child;
+                              });
     });
   }
 
