@@ -1,9 +1,11 @@
 #include "estimator/program/lost_stochastic_depth.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 
+#include "estimator/base/index.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {
@@ -36,6 +38,30 @@ TEST_CASE("a residual sum around a block with SiLU has lost stochastic depth") {
   CHECK_MESSAGE(program.find("%b.noise = bernoulli(%b)") != std::string::npos, program);
   CHECK(program.find("%b.stochastic_depth = mul(%b, %b.noise)") != std::string::npos);
   CHECK(program.find("%y = add(%b.stochastic_depth, %x)") != std::string::npos);
+}
+
+TEST_CASE("torch.export names the block, whose first one drops nothing") {
+  const auto lost = [](const char* block, const char* type, const char* line) {
+    Graph graph = ParseGraph(
+        "net (float[2, 3] x, float[2, 3] b) => (float[2, 3] y) "
+        "{ y = Add (x, b) }");
+    const std::string scopes = fmt::format("['', '{}', 'add']", block);
+    const std::string classes = fmt::format("['', 'torchvision.models.{}', 'aten.add']", type);
+    const std::string source = fmt::format("File \"a.py\", line 3, in forward\n    {}", line);
+    Metadata& metadata = graph.nodes[0].metadata;
+    metadata.emplace_back("pkg.torch.onnx.name_scopes", scopes);
+    metadata.emplace_back("pkg.torch.onnx.class_hierarchy", classes);
+    metadata.emplace_back("pkg.torch.onnx.stack_trace", source);
+    const auto found = FindLostStochasticDepths(graph, {});
+    return found.empty() ? "" : std::string(graph.values[Index(found[0].branch)].name);
+  };
+  constexpr char kSwin[] = "swin_transformer.SwinTransformerBlock";
+  constexpr char kSum[] = "x = x + self.stochastic_depth(self.mlp(self.norm2(x)))";
+  CHECK(lost("features.1.1", kSwin, kSum) == "b");
+  CHECK(lost("features.1.0", kSwin, kSum) == "");
+  CHECK(lost("features.1.1", kSwin, "x = x + y") == "");
+  CHECK(lost("features.1.1.attn", "swin_transformer.ShiftedWindowAttention", kSum) == "");
+  CHECK(lost("features.3.1", "convnext.CNBlock", "result += input") == "x");
 }
 
 TEST_CASE("--dropout 0 and inference put nothing back") {

@@ -15,29 +15,36 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kClassKey = "pkg.torch.onnx.class_hierarchy";
-
 struct KnownModule {
   std::string_view type;
   std::string_view statement;  // the sum, in its forward
+  size_t branch = 0;           // which operand of the sum was multiplied
 };
 
-// torchvision 0.26, models/efficientnet.py and convnext.py.
+// torchvision 0.26, models/efficientnet.py, convnext.py and swin_transformer.py.
 constexpr KnownModule kKnownModules[] = {
     {"torchvision.models.convnext.CNBlock", "result += input"},
     {"torchvision.models.efficientnet.MBConv", "result += input"},
     {"torchvision.models.efficientnet.FusedMBConv", "result += input"},
+    {"torchvision.models.swin_transformer.SwinTransformerBlock", "x = x + self.stochastic_depth(",
+     1},
+    {"torchvision.models.swin_transformer.SwinTransformerBlockV2", "x = x + self.stochastic_depth(",
+     1},
 };
 
-bool SaysSo(const Node& node) {
-  const std::string_view classes = FindMetadata(node.metadata, kClassKey);
-  const std::string_view source = FindMetadata(node.metadata, kSourceKey);
+// Their rates grow with depth, from 0 in the first block.
+constexpr std::string_view kFirstBlock = "features.1.0";
+
+const KnownModule* KnownModuleOf(const Graph& graph, NodeId id) {
+  const Node& node = graph.nodes[Index(id)];
+  const std::vector<std::string> classes = ClassesOf(node);
+  const std::vector<SourceFrame> frames = SourceFrames(node);
+  if (classes.empty() || ModulePath(ScopeOf(graph, id)).ends_with(kFirstBlock)) return nullptr;
   for (const KnownModule& known : kKnownModules) {
-    const std::string quoted = fmt::format("'{}'", known.type);
-    const bool is_known = classes.find(quoted) != std::string_view::npos;
-    if (is_known && source.find(known.statement) != std::string_view::npos) return true;
+    const bool says_so = InnermostLine(frames).find(known.statement) != std::string_view::npos;
+    if (classes.back() == known.type && says_so) return &known;
   }
-  return false;
+  return nullptr;
 }
 
 // Paths of modules that have a child "block", a Sequential whose child runs x * sigmoid(x).
@@ -78,9 +85,10 @@ std::vector<LostStochasticDepth> FindLostStochasticDepths(const Graph& graph,
     const bool has_silu_block =
         IsNamedByTorchScript(node) &&
         modules.contains(ModulePath(ScopeOf(graph, static_cast<NodeId>(i))));
-    const ValueId branch = node.inputs[0];
+    const KnownModule* known = KnownModuleOf(graph, static_cast<NodeId>(i));
+    const ValueId branch = node.inputs[known == nullptr ? 0 : known->branch];
     const bool from_block = IsMadeInBlock(graph, branch);
-    if (SaysSo(node) || (has_silu_block && from_block)) {
+    if (known != nullptr || (has_silu_block && from_block)) {
       lost.push_back({static_cast<NodeId>(i), branch});
     }
   }

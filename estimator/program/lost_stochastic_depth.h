@@ -14,8 +14,9 @@ struct LostStochasticDepth {
   ValueId branch = kNoValue;  // its operand that was multiplied with noise
 };
 
-// What is known of libraries: in torchvision's MBConv (EfficientNet) the block's result
-// goes through StochasticDepth before "result += input".  The class is in files of
+// What is known of libraries: in torchvision's MBConv (EfficientNet), CNBlock and Swin's blocks
+// the block's result goes through StochasticDepth before the sum, but in the model's first block,
+// whose rate is 0.  The class is in files of
 // torch.export; in TorchScript's the structure shows it: a module that adds its input to
 // the result of its child "block", a Sequential with SiLU (MobileNetV3's has HardSwish, and
 // no stochastic depth).  Nothing in files exported in training mode.  O(nodes).
