@@ -237,7 +237,7 @@ TEST_CASE("what a model makes in its forward is not its own") {
   CHECK(roles("") == "val_3 m.w ");
 }
 
-TEST_CASE("a norm that forward does not run is as wide as one beside it") {
+TEST_CASE("a norm whose result is not used is as wide as one beside it") {
   const auto roles = [](const char* lost) {
     Graph graph = ParseGraph(R"(net (float[N, 4] x) => (float[N, 4] y)
         < float[4] "m.pre_layrnorm.weight" = ["location": "none"] > {
@@ -251,7 +251,7 @@ TEST_CASE("a norm that forward does not run is as wide as one beside it") {
   CHECK(counted.ParameterCount() == 2 * 4);
   REQUIRE(counted.assumptions.size() == 1);
   CHECK(counted.assumptions[0] ==
-        "m.post_layernorm.weight, which the model does not run, is as large as "
+        "m.post_layernorm.weight, of which the file has only the name, is as large as "
         "m.pre_layrnorm.weight");
   CHECK(roles("m.post_layernorm.bias").ParameterCount() == 4);
   CHECK(roles("m.layers.norm.weight").ParameterCount() == 4);

@@ -306,6 +306,26 @@ TEST_CASE("a convolution's gradient lies as its input does") {
                 text);
 }
 
+// Heads of more than 64 are summed up in tiles of 128 rows, 64 columns and 4 numbers.
+TEST_CASE("the gradient of attention has a workspace by tiles") {
+  const std::string text =
+      TraceText(R"(net (float[1, 2, 37, 96] x) => (float[1, 2, 37, 96] y)
+      < float[96, 96] w = ["location": "none"] > {
+        c = Constant <value = float {0.5}> ()
+        q = MatMul (x, w)
+        qc = Mul (q, c)
+        t = Transpose <perm = [0, 1, 3, 2]> (q)
+        kc = Mul (t, c)
+        s = MatMul (qc, kc)
+        p = Softmax <axis = -1> (s)
+        y = MatMul (p, q)
+      })",
+                {.optimizer = Optimizer::kNone, .loss = Loss::kMse, .steps = 1});
+  const int64_t workspace = 4 * 2 * 1 * 2 * (128 * 64 + 4);  // bytes, heads, tiles
+  CHECK_MESSAGE(text.find(".scratch:" + std::to_string(workspace) + " ") != std::string::npos,
+                text);
+}
+
 // Indices are sorted by their bits: one pass for rows that 8 bits number, none for few indices.
 TEST_CASE("the gradient of table[index] sorts") {
   const auto trace = [](const std::string& rows, const std::string& indices) {

@@ -181,8 +181,7 @@ struct Tile {
 Tile TileOf(const Attention& a) {
   const int64_t size = std::max(a.head_size(), a.value_size());
   if (size <= 64) return {64, 64, 4};
-  if (!a.is_16_bit()) return {64, 64, 2};
-  return size <= kLargestInRegisters ? Tile{128, 128, 4} : Tile{128, 64, 4};
+  return a.is_16_bit() && size <= kLargestInRegisters ? Tile{128, 128, 4} : Tile{128, 64, 4};
 }
 
 // workspace_size(): fp32 elements.

@@ -408,7 +408,7 @@ class RoleFinder {
     }
   }
 
-  // A norm that forward does not run: its name alone is in the file (transformers 5.17,
+  // A norm whose result is not used: its name alone is in the file (transformers 5.17,
   // post_layernorm of CLIPVisionTransformer).  Taken to be as wide as one beside it.
   void AddUnusedNorms() {
     std::map<std::string_view, const Ranked*> in_file;
@@ -431,7 +431,7 @@ class RoleFinder {
 
   void AssumeWidth(const std::string& name, std::string_view sibling) {
     roles_.assumptions.push_back(
-        fmt::format("{}, which the model does not run, is as large as {}", name, sibling));
+        fmt::format("{}, of which the file has only the name, is as large as {}", name, sibling));
   }
 
   static bool IsOfNorm(std::string_view tensor) {
