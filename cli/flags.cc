@@ -121,8 +121,8 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          SetText(t, "the name of an output", o.request.settings.loss_output);
        }},
-      {"--labels", "", "NAME", kGroup,
-       "the input that serves as labels, such as decoder_input_ids", "a tensor of their own",
+      {"--labels", "", "NAME", kGroup, "the input that serves as labels, such as decoder_input_ids",
+       "a tensor of their own",
        [](const Typed& t, Options& o) {
          SetText(t, "the name of an input", o.request.settings.labels);
        }},

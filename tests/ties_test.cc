@@ -2,52 +2,39 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {
 namespace {
 
-// An embedding and a head of one table, of which the file keeps `kept`.
-Graph Tied(const char* kept) {
-  Graph graph = ParseGraph("net (int64[N] ids) => (float[N, 9] y) < float[9, 4] \"" +
-                           std::string(kept) + R"(" = ["location": "none"] > {
-      [e] e = Gather (")" + kept + R"(", ids)
-      [t] t = Transpose <perm = [1, 0]> (")" + kept + R"(") [h] y = MatMul (e, t) })");
-  graph.metadata.emplace_back("pkg.torch.export.ExportedProgram.graph_signature",
+// An embedding and a head of one table, which the file keeps as `kept` and calls name `operand`.
+std::string FirstNames(const std::string& kept, const std::string& operand) {
+  Graph graph = ParseGraph("net (int64[N] ids) => (float[N, 9] y) < float[9, 4] \"" + kept +
+                           R"(" = ["location": "none"] > { e = Gather (")" + kept +
+                           R"(", ids) t = Transpose <perm = [1, 0]> (")" + kept +
+                           R"(") y = MatMul (e, t) })");
+  graph.metadata.emplace_back("graph_signature",
                               "p_wte_weight: PARAMETER target='wte.weight'\n"
                               "p_head_weight: PARAMETER target='head.weight'\n");
-  return graph;
-}
-
-void Say(Graph& graph, size_t node, const char* fx, const char* scopes) {
-  graph.nodes[node].metadata.emplace_back("pkg.torch.onnx.fx_node", fx);
-  graph.nodes[node].metadata.emplace_back("pkg.torch.onnx.name_scopes", scopes);
+  const std::string embedding = FxText("e", "embedding.default", operand + ", %ids");
+  const std::string linear = FxText("y", "linear.default", "%e, " + operand);
+  Say(graph, 0, embedding);
+  Say(graph, 2, linear);
+  graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.name_scopes", "['', 'wte', 'e']");
+  graph.nodes[2].metadata.emplace_back("pkg.torch.onnx.name_scopes", "['', 'head', 'y']");
+  std::string names;
+  for (const auto& [stored, first] : FindFirstNames(graph, ReadExporterMetadata(graph))) {
+    names += std::string(stored) + " is " + std::string(first);
+  }
+  return names;
 }
 
 TEST_CASE("a tied parameter goes by the name that is listed first") {
-  Graph graph = Tied("head.weight");
-  Say(graph, 0,
-      "%e : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args = "
-      "(%p_head_weight, %ids), kwargs = {})",
-      "['', 'wte', 'e']");
-  Say(graph, 2,
-      "%y : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%e, "
-      "%p_head_weight), kwargs = {})",
-      "['', 'head', 'y']");
-  const auto names = FindFirstNames(graph, ReadExporterMetadata(graph));
-  REQUIRE(names.size() == 1);
-  CHECK(names.begin()->first == "head.weight");
-  CHECK(names.begin()->second == "wte.weight");
-}
-
-TEST_CASE("what a module's own calls read is no other parameter") {
-  Graph graph = Tied("wte.weight");
-  Say(graph, 0,
-      "%e : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args = "
-      "(%p_wte_weight, %ids), kwargs = {})",
-      "['', 'wte', 'e']");
-  CHECK(FindFirstNames(graph, ReadExporterMetadata(graph)).empty());
+  CHECK(FirstNames("head.weight", "%p_head_weight") == "head.weight is wte.weight");
+  CHECK(FirstNames("wte.weight", "%p_wte_weight").empty());
 }
 
 }  // namespace

@@ -1,0 +1,135 @@
+// What torch 2.11 allocates for F.scaled_dot_product_attention, on a card of compute capability
+// 8.0 with 108 multiprocessors, beside q, k and v: forward, then backward, in bytes and in order.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/eager/strides.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+struct Case {
+  const char* name;
+  DType dtype;
+  int64_t heads, key_heads, rows, head_size;
+  bool drops, is_causal;
+  DType mask;  // kUndefined: none
+  const char* forward;
+  const char* backward;
+};
+
+// q, k and v as [2, H, S, D] that lie as [2, S, H, D], of parameters of that shape.
+NameId AddOperand(Program& program, const char* name, const Case& row, int64_t heads) {
+  const Dims dims = {2, row.rows, heads, row.head_size};
+  program.values.push_back({name, {{row.dtype, dims}, {}}});
+  const auto parameter = static_cast<NameId>(program.values.size() - 1);
+  program.parameters.push_back(parameter);
+  program.placement.push_back(parameter);
+  program.values.push_back({name, {{row.dtype, {2, heads, row.rows, row.head_size}}, {}}});
+  program.calls.push_back({.op = "permute",
+                           .where = "view",
+                           .inputs = {parameter},
+                           .outputs = {parameter + 1},
+                           .ints = {0, 2, 1, 3}});
+  return parameter + 1;
+}
+
+// The loss as the kernels lay y out, so that the gradient of y lies as y does.
+void SeeAsLaidOut(Program& program, const Case& row) {
+  const bool heads_first = std::string_view(row.name).starts_with("the math path");
+  const std::vector<int64_t> order =
+      heads_first ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{0, 2, 1, 3};
+  StridedType type = program.values[Index(program.loss)].type;
+  type.dims = Permuted(type.dims, order);
+  program.values.push_back({"z", type});
+  program.calls.push_back({.op = "permute",
+                           .where = "view",
+                           .inputs = {program.loss},
+                           .outputs = {program.loss + 1},
+                           .ints = order});
+  ++program.loss;
+}
+
+Program AttentionProgram(const Case& row) {
+  Program program;
+  std::vector<NameId> inputs = {AddOperand(program, "q", row, row.heads),
+                                AddOperand(program, "k", row, row.key_heads),
+                                AddOperand(program, "v", row, row.key_heads), kNoName};
+  if (row.mask != DType::kUndefined) {
+    program.values.push_back({"mask", {{row.mask, {2, 1, row.rows, row.rows}}, {}}});
+    inputs[3] = static_cast<NameId>(program.values.size() - 1);
+    program.inputs.push_back(inputs[3]);
+  }
+  program.values.push_back({"y", {{row.dtype, {2, row.heads, row.rows, row.head_size}}, {}}});
+  program.loss = static_cast<NameId>(program.values.size() - 1);
+  program.calls.push_back({.op = "scaled_dot_product_attention",
+                           .where = "sdpa",
+                           .inputs = inputs,
+                           .outputs = {program.loss},
+                           .ints = {row.drops ? 1 : 0, row.is_causal ? 1 : 0}});
+  SeeAsLaidOut(program, row);
+  return program;
+}
+
+// Sizes of what is allocated in `phase` at the attention, the gradient of y and workspaces aside.
+std::string Sizes(const Trace& trace, Phase phase) {
+  std::string text;
+  Phase now = Phase::kSetup;
+  bool is_attention = false;
+  for (const Event& event : trace.events) {
+    if (event.type == Event::Type::kPhase) now = event.phase;
+    if (event.type == Event::Type::kAt) is_attention = trace.labels[Index(event.id)] == "sdpa";
+    if (event.type != Event::Type::kAlloc || now != phase || !is_attention) continue;
+    if (event.kind == Kind::kWorkspace || event.kind == Kind::kInput) continue;
+    text += fmt::format("{} ", trace.buffers[Index(event.id)].bytes);
+  }
+  return text;
+}
+
+constexpr DType kNone = DType::kUndefined;
+constexpr DType kFp32 = DType::kFloat32;
+constexpr DType kBf16 = DType::kBFloat16;
+
+TEST_CASE("what attention allocates beside its operands") {
+  const Case rows[] = {
+      {"memory-efficient", kFp32, 4, 4, 197, 64, false, false, kNone, "403456 7168 ",
+       "403456 403456 403456 403456 6304 6304 524800 "},
+      {"memory-efficient, head size 80", kFp32, 4, 4, 197, 80, false, false, kNone, "504320 7168 ",
+       "504320 504320 504320 504320 6304 6304 1049088 "},
+      {"flash", kBf16, 4, 4, 197, 64, false, false, kNone, "201728 6304 16 8 ",
+       "201728 201728 201728 8192 524288 "},
+      {"flash that splits keys", kBf16, 4, 4, 197, 72, false, false, kNone,
+       "226944 6304 12608 1210368 16 8 ", "226944 226944 226944 8192 786432 "},
+      {"flash with dropout", kBf16, 4, 4, 128, 64, true, false, kNone, "131072 4096 16 8 16 ",
+       "131072 131072 131072 4096 262144 "},
+      {"flash of grouped heads", kBf16, 8, 2, 128, 64, false, true, kNone, "262144 8192 16 8 ",
+       "262144 65536 65536 8192 524288 262144 262144 "},
+      {"a mask of bools", kFp32, 4, 4, 128, 64, false, false, DType::kBool,
+       "4 4 131072 262144 4096 ", "262144 262144 262144 262144 4096 4096 262400 "},
+      {"a mask whose rows are padded", kBf16, 4, 4, 197, 64, false, false, DType::kBool,
+       "2 2 155236 157600 201728 7168 ", "201728 201728 201728 6304 524800 "},
+      {"16 bits beyond registers", kBf16, 4, 4, 197, 160, false, false, kBf16,
+       "157600 504320 7168 1008640 ", "504320 504320 504320 6304 5767936 "},
+      {"the math path, a head size of 30", kFp32, 4, 4, 128, 30, false, false, kNone,
+       "122880 122880 122880 122880 524288 524288 131072 1024 4 122880 122880 ",
+       "122880 524288 524288 524288 122880 122880 122880 122880 "},
+      {"the math path of grouped heads", kFp32, 8, 2, 128, 64, false, false, kNone,
+       "524288 524288 524288 524288 524288 1048576 1048576 262144 2048 4 524288 ",
+       "524288 1048576 1048576 1048576 524288 524288 524288 131072 131072 524288 "},
+  };
+  for (const Case& row : rows) {
+    CAPTURE(row.name);
+    const TrainingSettings settings = {.optimizer = Optimizer::kNone, .steps = 1};
+    const Trace trace = RunTraining(Dispatch(AttentionProgram(row), settings), settings);
+    CHECK(Sizes(trace, Phase::kForward) == row.forward);
+    CHECK(Sizes(trace, Phase::kBackward) == row.backward);
+  }
+}
+
+}  // namespace
+}  // namespace onnxfit

@@ -1,0 +1,72 @@
+#include "estimator/program/lost_casts.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+
+#include "estimator/program/source_text.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr char kNorm[] = R"(net (float[2, 4] x) => (float[2, 4] y)
+    < float[4] w = ["location": "none"] > {
+      two = Constant <value = float {2.0}> () eps = Constant <value = float {0.00001}> ()
+      p = Pow (x, two) m = ReduceMean <axes = [-1]> (p) a = Add (m, eps)
+      s = Sqrt (a) r = Reciprocal (s) n = Mul (x, r) v = Mul (w, n) y = Neg (v)
+    })";
+
+std::string Frame(const std::string& line) {
+  return fmt::format("File \"norm.py\", line 7, in forward\n  {}\n", line);
+}
+
+// What is put back, where the lines of the square and of the product with the weight are these.
+std::string LostCasts(const std::string& squaring, const std::string& scaling) {
+  Graph graph = ParseGraph(kNorm);
+  const std::string first = Frame(squaring);
+  const std::string last = Frame(scaling);
+  for (Node& node : graph.nodes) {
+    if (node.op_type == "Pow") node.metadata.emplace_back(kSourceKey, first);
+    if (node.op_type == "Mul") node.metadata.emplace_back(kSourceKey, last);
+  }
+  const Shapes shapes = BindShapes(graph, {});
+  std::string text;
+  for (const LostCall& call : FindLostCasts(graph, shapes)) {
+    const auto name = [&](ValueId value) { return graph.values[Index(value)].name; };
+    text += fmt::format("{} {}", call.op, name(call.input));
+    if (call.like != kNoValue) text += fmt::format(" {}", name(call.like));
+    text += fmt::format(" before {}; ", name(graph.nodes[Index(call.before)].outputs[0]));
+  }
+  return text;
+}
+
+TEST_CASE("source lines tell of an RMS norm's casts") {
+  struct Row {
+    const char* squaring;
+    const char* scaling;
+    const char* casts;
+  };
+  const Row rows[] = {
+      {"variance = x.pow(2).mean(-1, keepdim=True)", "return self.weight * x.to(input_dtype)",
+       "to x before p; to x before n; type_as n x before v; "},
+      {"variance = x.to(torch.float32).pow(2).mean(-1)", "return self.weight * x",
+       "to x before p; type_as n w before v; "},
+      {"return self._norm(x.float())", "output = output * self.weight",
+       "to x before p; to x before n; type_as v x before y; "},
+      {"variance = x.pow(2).mean(-1, keepdim=True)", "return self.weight * x", ""},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.squaring);
+    CHECK(LostCasts(row.squaring, row.scaling) == row.casts);
+  }
+}
+
+TEST_CASE("a cast to the type that there is already is no call") {
+  const Graph graph = ParseGraph(kNorm);
+  CHECK(FindLostCasts(graph, BindShapes(graph, {})).empty());  // no source line, no cast
+}
+
+}  // namespace
+}  // namespace onnxfit
