@@ -50,13 +50,14 @@ GIVEN = [
     ("unet", "script", ["--assume", "conv-bias=yes"]),
     ("vgg11_bn", "script", ["--assume", "conv-bias=yes"]),
     ("groupnorm_net", "", ["--in-place", "never"]),
+    ("t5_untied", FOR_INFERENCE, ["--assume", "tied-head=no"]),
     ("t5_small", "", ["--labels", "decoder_input_ids"]),  # one tensor in the loop that was run
     ("mt5_large", "", ["--labels", "decoder_input_ids"]),
     *[(name, FOR_INFERENCE, ["--dropout", "0.1"]) for name in [
-        "gpt2", "distilgpt2", "bert_base", "t5_*", "mt5_large", "albert", "bart", "deberta_v2",
+        "gpt2", "distilgpt2", "bert_base", "t5_*", "mt5_large", "bart", "deberta_v2",
         "electra", "lesson_gpt", "nanogpt", "opt", "roberta", "torch_*"]],
     *[(name, FOR_INFERENCE, ["--dropout", "0"]) for name in [
-        "vit_*", "clip_vision", "dense_moe", "gemma", "gpt_neox", "llama_gqa", "qwen3",
+        "vit_*", "albert", "clip_vision", "dense_moe", "gemma", "gpt_neox", "llama_gqa", "qwen3",
         "unet_condition"]],
 ]
 # Runs that make groups of their own.
