@@ -80,9 +80,10 @@ TEST_CASE("each version holds the workspaces of its libraries in its own way") {
       {"pytorch-2.15", "+L -L / +C -C | +L -L / +C -C"},
   };
   REQUIRE(std::size(kRows) == Frameworks().size());
-  for (const auto& [framework, expected] : kRows) {
+  for (const auto& row : kRows) {
+    const std::string_view framework = row.first;
     CAPTURE(framework);
-    CHECK(Workspaces(Linear(16, 64, 48), framework) == expected);
+    CHECK(Workspaces(Linear(16, 64, 48), framework) == row.second);
   }
 }
 

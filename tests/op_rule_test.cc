@@ -99,6 +99,8 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"prelu", In(0) | In(1), In(0) | In(1)},
       {"reciprocal", In(0), Out(0)},
       {"relu", In(0), Out(0)},
+      {"rms_norm", {}, {}},  // taken apart
+      {"_fused_rms_norm", In(0), In(0) | In(1) | Aux(0)},
       {"sigmoid", In(0), Out(0)},
       {"silu", In(0), In(0)},
       {"sin", In(0), In(0)},

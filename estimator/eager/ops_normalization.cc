@@ -2,6 +2,7 @@
 // derivatives.yaml; order of allocations from recorded events, torch 2.11.
 #include <algorithm>
 
+#include "estimator/eager/dispatcher.h"
 #include "estimator/eager/op_families.h"
 #include "estimator/eager/strides.h"
 
@@ -80,6 +81,28 @@ bool RunsOnCudnn(const CallTypes& call) {
 // One formula makes all three gradients, so it keeps the same whichever is wanted.
 constexpr Gradient kBackward = Reads(In(0) | In(1) | Aux(0) | Aux(1));
 
+// aten/src/ATen/native/layer_norm.cpp (rms_norm), torch 2.11 events: in fp32 and in parts where
+// autocast has made x of another type than the weight.
+void TakeRmsNormApart(Dispatcher& d, const AtenCall& call) {
+  const StridedType x = d.TypeOf(call.inputs[0]);
+  if (x.dtype == d.TypeOf(call.inputs[1]).dtype) {
+    return d.MakeResult("_fused_rms_norm", call.inputs);
+  }
+  const TensorType wide = {DType::kFloat32, x.dims};
+  TensorType narrow = wide;
+  narrow.dims.back() = 1;
+  const NameId cast = d.Make("_to_copy", {call.inputs[0]}, wide);
+  const NameId square = d.Make("pow.Tensor_Scalar", {cast}, wide);
+  const NameId mean = d.Make("mean", {square}, narrow);
+  const NameId root = d.Make("rsqrt", {mean}, narrow);
+  d.Drop(mean);
+  d.Drop(square);
+  const NameId normed = d.Make("mul", {cast, root}, wide);
+  const NameId scaled = d.Make("mul", {normed, call.inputs[1]}, wide);
+  d.SetResultType(x.dtype);
+  d.MakeResult("_to_copy", {scaled});
+}
+
 constexpr OpRule kRules[] = {
     // x, weight, bias.  Running statistics exist already.
     {.name = "batch_norm",
@@ -94,6 +117,11 @@ constexpr OpRule kRules[] = {
      .forward = {Scratch(InputCopy), MakeOut(0), MakeAux(0), MakeAux(1)},
      .backward = {Scratch(InputCopy), MakeGrad(0), MakeGrad(1), MakeGrad(2),
                   Scratch(GradientCopy)}},
+    // x, weight: one kernel, but for types that differ.
+    {.name = "rms_norm", .take_apart = TakeRmsNormApart},
+    {.name = "_fused_rms_norm",
+     .gradients = {Reads(In(0) | In(1) | Aux(0)), Reads(In(0) | In(1) | Aux(0))},
+     .aux = {{{"rstd", PerRow}}}},
     // aten/src/ATen/native/cuda/group_norm_kernel.cu, pytorch v2.6.0.
     {.name = "group_norm",
      .autocast = AutocastPolicy::kFp32,

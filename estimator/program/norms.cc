@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/source_text.h"
 
 namespace onnxfit {
 namespace {
@@ -129,6 +130,23 @@ std::optional<Rewritten> FindRmsNorm(const Pattern& pattern, NodeId last) {
   call.before = RmsNormCalls(pattern, normed[0]).Make(*root, product, back != kNoNode);
   call.before.back().takes_place_of = static_cast<int>(1 - weight);
   return call;
+}
+
+std::optional<Rewritten> FindFusedRmsNorm(const Pattern& pattern, NodeId last) {
+  const std::vector<SourceFrame> frames = SourceFrames(pattern.At(last));
+  if (InnermostLine(frames).find("rms_norm(") == std::string_view::npos) return std::nullopt;
+  const std::vector<ValueId>& factors = pattern.At(last).inputs;
+  const size_t weight = pattern.IsStored(factors[0], 1) ? 0 : 1;
+  const NodeId product = pattern.Inner(factors[1 - weight], "Mul");
+  if (product == kNoNode || !pattern.IsStored(factors[weight], 1)) return std::nullopt;
+  const std::vector<ValueId>& normed = pattern.At(product).inputs;
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    auto root = FindInverseRoot(pattern, normed[1 - side]);
+    if (!root.has_value() || root->squared != normed[side]) continue;
+    root->nodes.insert(root->nodes.end(), {product, last});
+    return Rewritten{"rms_norm", {normed[side], factors[weight]}, last, root->nodes};
+  }
+  return std::nullopt;
 }
 
 std::optional<Rewritten> FindLayerNorm(const Pattern& pattern, NodeId last) {

@@ -207,6 +207,11 @@ struct RewriteRow {
   std::optional<Rewritten> (*find)(const Pattern&, NodeId last);
 };
 
+// Known by the source line: before what the exporter says of parts of them.
+constexpr RewriteRow kByLine[] = {
+    {"Mul", FindFusedRmsNorm},
+};
+
 constexpr RewriteRow kRewrites[] = {
     {"MatMul", FindAttention},  //
     {"ConstantOfShape", FindZeroBias},
@@ -236,23 +241,48 @@ bool AnyTaken(const Rewritten& found, const std::vector<bool>& taken) {
 
 }  // namespace
 
+namespace {
+
+class Search {
+ public:
+  Search(const Graph& graph, const Pattern& pattern)
+      : graph_(graph), pattern_(pattern), taken_(graph.nodes.size()) {}
+
+  void Take(Rewritten found) {
+    if (AnyTaken(found, taken_)) return;
+    for (const NodeId node : found.nodes) taken_[Index(node)] = true;
+    rewrites_.push_back(std::move(found));
+  }
+
+  void TakeAll(std::span<const RewriteRow> rows) {
+    for (const RewriteRow& row : rows) {
+      for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+        if (graph_.nodes[i].op_type != row.last || !graph_.nodes[i].domain.empty()) continue;
+        auto found = row.find(pattern_, static_cast<NodeId>(i));
+        if (found.has_value()) Take(std::move(*found));
+      }
+    }
+  }
+
+  std::vector<Rewritten> Rewrites() && { return std::move(rewrites_); }
+
+ private:
+  const Graph& graph_;
+  const Pattern& pattern_;
+  std::vector<bool> taken_;  // by node
+  std::vector<Rewritten> rewrites_;
+};
+
+}  // namespace
+
 std::vector<Rewritten> FindRewrites(const Graph& graph, const ExporterMetadata& metadata,
                                     const Shapes& shapes) {
   const Pattern pattern(graph, shapes);
-  std::vector<Rewritten> rewrites = FindExportedCalls(graph, metadata, shapes);
-  std::vector<bool> taken(graph.nodes.size());
-  for (const Rewritten& call : rewrites) {
-    for (const NodeId node : call.nodes) taken[Index(node)] = true;
-  }
-  for (const RewriteRow& row : kRewrites) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      if (graph.nodes[i].op_type != row.last || !graph.nodes[i].domain.empty()) continue;
-      const auto found = row.find(pattern, static_cast<NodeId>(i));
-      if (!found.has_value() || AnyTaken(*found, taken)) continue;
-      for (const NodeId node : found->nodes) taken[Index(node)] = true;
-      rewrites.push_back(*found);
-    }
-  }
+  Search search(graph, pattern);
+  search.TakeAll(kByLine);
+  for (Rewritten& call : FindExportedCalls(graph, metadata, shapes)) search.Take(std::move(call));
+  search.TakeAll(kRewrites);
+  std::vector<Rewritten> rewrites = std::move(search).Rewrites();
   TakeBackRepeatedHeads(pattern, metadata, rewrites);
   return rewrites;
 }
