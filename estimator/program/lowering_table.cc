@@ -246,6 +246,16 @@ void LowerFill(Lowering& lowering, const Node& node, std::string_view aten) {
   lowering.Emit(aten, {}, {lowering.NewResult(node.outputs[0])});
 }
 
+// torch.export writes torch.zeros and its like as a number that is expanded.
+void LowerExpand(Lowering& lowering, const Node& node, std::string_view aten) {
+  constexpr std::string_view kFills[] = {"aten.zeros",     "aten.ones",     "aten.full",
+                                         "aten.new_zeros", "aten.new_ones", "aten.new_full"};
+  const std::string_view target = lowering.TargetOf(node);
+  const bool fills = std::any_of(std::begin(kFills), std::end(kFills),
+                                 [&](std::string_view fill) { return target.starts_with(fill); });
+  fills ? LowerFill(lowering, node, "constant") : LowerUnary(lowering, node, aten);
+}
+
 constexpr LoweringRow kRows[] = {
     // Convolutions and products.
     {"Conv", "convolution", LowerConvolution},
@@ -333,7 +343,7 @@ constexpr LoweringRow kRows[] = {
     {"Unsqueeze", "view", LowerUnary},
     {"Transpose", "permute", LowerTranspose},
     {"Einsum", "permute", LowerEinsum},
-    {"Expand", "expand", LowerUnary},
+    {"Expand", "expand", LowerExpand},
     {"Slice", "slice", LowerSlice},
     {"Split", "split", LowerSplit},
     {"SplitToSequence", "split", LowerSplitToSequence},
