@@ -49,6 +49,8 @@ Program Dispatcher::Run() && {
 }
 
 void Dispatcher::Dispatch(AtenCall call) {
+  const std::vector<NameId> last_reads = std::exchange(call.last_reads, {});
+  const std::vector<NameId> dies = std::exchange(call.dies, {});
   Rename(call.inputs);
   running_ = &call;
   const OpRule& rule = FindOpRule(call.op);
@@ -56,10 +58,9 @@ void Dispatcher::Dispatch(AtenCall call) {
   if (rule.take_apart != nullptr) {
     rule.take_apart(*this, call);
   } else {
-    AtenCall whole = call;
-    Append(std::move(whole));
+    Append(std::move(call));
   }
-  End(call);
+  End(last_reads, dies);
   running_ = nullptr;
 }
 
@@ -176,8 +177,6 @@ NameId Dispatcher::Permute(NameId name, const std::vector<int64_t>& order) {
 void Dispatcher::Append(AtenCall call) {
   const OpRule& rule = FindOpRule(call.op);
   SetTypes(call, rule);
-  call.dies.clear();
-  call.last_reads.clear();
   program_.calls.push_back(std::move(call));
 }
 
@@ -238,17 +237,17 @@ Dims Dispatcher::StridesOf(const AtenCall& call, const OpRule& rule, size_t outp
 
 // Locals die when the call returns, then what autocast cast for it, from the last to the first,
 // then names.
-void Dispatcher::End(const AtenCall& call) {
+void Dispatcher::End(const std::vector<NameId>& last_reads, const std::vector<NameId>& dies) {
   if (program_.calls.empty()) return;
   AtenCall& last = program_.calls.back();
   last.dies.insert(last.dies.end(), locals_.begin(), locals_.end());
   last.dies.insert(last.dies.end(), casts_.rbegin(), casts_.rend());
   locals_.clear();
   casts_.clear();
-  for (const NameId name : call.last_reads) {
+  for (const NameId name : last_reads) {
     if (names_of_[Index(Same(name))] == 1) last.last_reads.push_back(Same(name));
   }
-  for (const NameId name : call.dies) {
+  for (const NameId name : dies) {
     if (--names_of_[Index(Same(name))] == 0) last.dies.push_back(Same(name));
   }
 }

@@ -61,7 +61,7 @@ class Dispatcher {
   DType ResultType(const AtenCall& call, const OpRule& rule) const;
   bool AnyNeedsGrad(const AtenCall& call, const OpRule& rule) const;
   Dims StridesOf(const AtenCall& call, const OpRule& rule, size_t output) const;
-  void End(const AtenCall& call);
+  void End(const std::vector<NameId>& last_reads, const std::vector<NameId>& dies);
 
   NameId Same(NameId name) const;
   void Rename(std::vector<NameId>& names) const;
