@@ -118,7 +118,8 @@ TEST_CASE("results that a node leaves out are no results") {
   for (const char* graph : graphs) {
     for (const auto& mode : kModes) {
       CAPTURE(graph);
-      const Estimate estimate = MakeEstimate(ParseGraph(graph), {.settings = {.mode = mode.value}});
+      const Estimate estimate =
+          MakeEstimate(ParseGraph(graph), {.settings = {.mode = mode.value, .loss = Loss::kNone}});
       CHECK(estimate.device_bytes > 0);
       CHECK_FALSE(estimate.warnings.empty());
     }
@@ -153,7 +154,7 @@ TEST_CASE("sizes that are zero in one dimension and absurd in others do not over
   const Estimate estimate =
       MakeEstimate(ParseGraph(R"(net (float[N, 1099511627776, 1099511627776, 0] x)
                     => (float[N, 1099511627776, 1099511627776, 0] y) { y = Relu (x) })"),
-                   {});
+                   {.settings = {.mode = Mode::kEval}});
   CHECK(estimate.device_bytes > 0);
 }
 
@@ -192,7 +193,8 @@ TEST_CASE("-v says what was taken as one call and what was put back") {
             "52 x Conv run as convolution + batch_norm, the first at "
             "/model/features/features.0/features.0.0/Conv with model.features.0.0_batch_norm"));
   const Estimate silu = MakeEstimate(
-      ParseGraph("net (float[2, 8] x) => (float[2, 8] y) { a = Sigmoid (x) y = Mul (x, a) }"), {});
+      ParseGraph("net (float[2, 8] x) => (float[2, 8] y) { a = Sigmoid (x) y = Mul (x, a) }"),
+      {.settings = {.mode = Mode::kEval}});
   CHECK(has(silu, "1 x Sigmoid + Mul run as silu, the first at Mul #1"));
 }
 

@@ -1,4 +1,5 @@
 // The codes of our warnings: one row each, never renumbered (scripts match them).
+// OF107 was "no output that a loss could take", an error now.
 #pragma once
 
 namespace onnxfit::warning {
@@ -9,8 +10,7 @@ inline constexpr char kUnknownOperator[] = "OF102";  // no row: inputs and outpu
 inline constexpr char kUnknownBranch[] = "OF103";    // If or Loop: the larger one is taken
 inline constexpr char kReboundBatch[] = "OF104";     // a batch written in the file was changed
 inline constexpr char kStoredShape[] = "OF105";      // a shape was believed, not inferred
-inline constexpr char kNoLoss[] = "OF107";           // no output that a loss could take
-inline constexpr char kNotTrainable[] = "OF108";     // nothing to train on the way to the loss
+inline constexpr char kNotTrainable[] = "OF108";     // parameters that no gradient reaches
 
 // 2xx: what runs it.
 inline constexpr char kUnsupportedCard[] = "OF201";  // the framework has no kernels for it

@@ -1,5 +1,7 @@
 #include "estimator/fit/predict.h"
 
+#include <utility>
+
 #include "estimator/base/device.h"
 #include "estimator/base/framework.h"
 #include "estimator/base/warnings.h"
@@ -7,6 +9,7 @@
 #include "estimator/eager/training.h"
 #include "estimator/graph/control_flow.h"
 #include "estimator/program/restored_tensors.h"
+#include "estimator/program/trainable.h"
 
 namespace onnxfit {
 
@@ -30,8 +33,9 @@ Prediction Predict(const Graph& file, const EstimateRequest& request) {
   RestoreTensors(p.graph, p.metadata);
   p.shapes = BindShapes(p.graph, request.binding);
   p.roles = FindRoles(p.graph, p.metadata, p.shapes, request.settings);
-  p.program = Dispatch(BuildProgram(p.graph, p.metadata, p.shapes, p.roles, request.settings),
-                       request.settings);
+  Program program = BuildProgram(p.graph, p.metadata, p.shapes, p.roles, request.settings);
+  CheckTrainable(p.graph, program, request.settings);
+  p.program = Dispatch(std::move(program), request.settings);
   const bool records = request.details || !request.why.empty();
   p.trace = RunTraining(p.program, request.settings, records ? &p.holders : nullptr);
   p.alloc_conf = request.alloc_conf.conf;

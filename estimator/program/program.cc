@@ -11,6 +11,7 @@
 #include "estimator/program/lifetimes.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/lowering.h"
+#include "estimator/program/trainable.h"
 
 namespace onnxfit {
 namespace {
@@ -36,43 +37,15 @@ void DropUnread(Program& program) {
   program.calls = std::move(kept);
 }
 
-// Which names the calls that lead to `name` read.
-std::vector<bool> ReachedBy(const Program& program, NameId name) {
-  std::vector<bool> reached(program.values.size());
-  reached[Index(name)] = true;
-  for (size_t i = program.calls.size(); i-- > 0;) {
-    const AtenCall& call = program.calls[i];
-    const bool leads = std::any_of(call.outputs.begin(), call.outputs.end(), [&](NameId output) {
-      return output != kNoName && reached[Index(output)];
-    });
-    for (const NameId input : call.inputs) {
-      if (leads && input != kNoName) reached[Index(input)] = true;
-    }
-  }
-  return reached;
-}
-
-void WarnIfNotTrainable(Program& program, const TrainingSettings& settings) {
-  if (settings.mode == Mode::kEval) return;
-  if (program.loss == kNoName) {
-    program.warnings.push_back(
-        {warning::kNoLoss, "no output holds floats, so there is no loss: forward only"});
-    return;
-  }
-  const auto unreached = static_cast<size_t>(std::count_if(
-      program.parameters.begin(), program.parameters.end(),
-      [reached = ReachedBy(program, program.loss)](NameId name) { return !reached[Index(name)]; }));
-  if (program.parameters.empty()) {
-    program.warnings.push_back({warning::kNotTrainable, program.frozen.empty()
-                                                            ? "the model has no parameters to train"
-                                                            : "all parameters are frozen"});
-  } else if (unreached > 0) {
-    program.warnings.push_back(
-        {warning::kNotTrainable,
-         fmt::format("{} of {} parameters are not on the way to the loss: they get no gradient and "
-                     "no optimizer state (--loss-output names another output)",
-                     unreached, program.parameters.size())});
-  }
+void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
+  if (settings.mode == Mode::kEval || program.loss == kNoName) return;
+  const size_t unreached = UnreachedParameters(program).size();
+  if (unreached == 0) return;
+  program.warnings.push_back(
+      {warning::kNotTrainable,
+       fmt::format("{} of {} parameters are not on the way to the loss: they get no gradient and "
+                   "no optimizer state (--loss-output names another output)",
+                   unreached, program.parameters.size())});
 }
 
 std::string NameText(const Program& program, NameId name) {
@@ -110,7 +83,7 @@ Program BuildProgram(const Graph& graph, const ExporterMetadata& metadata, const
   Program program = lowering.TakeProgram();
   DropUnread(program);
   PlaceDeaths(program, settings.mode == Mode::kEval || settings.loop.hold_outputs);
-  WarnIfNotTrainable(program, settings);
+  WarnOfUnreached(program, settings);
   return program;
 }
 

@@ -15,6 +15,7 @@
 #include "estimator/base/warnings.h"
 #include "estimator/program/float_buffers.h"
 #include "estimator/program/folded_weights.h"
+#include "estimator/program/quantized.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/ties.h"
 
@@ -185,8 +186,18 @@ class RoleFinder {
       if (node.op_type != slot.op_type || slot.input >= node.inputs.size()) continue;
       if (node.inputs[slot.input] != kNoValue) slots_[node.inputs[slot.input]] = slot.role;
     }
+    if (IsQuantizing(node)) IndexQuantizing(node);
     if (IsHost(node)) return;
     for (const ValueId value : node.inputs) device_reads_.insert(value);
+  }
+
+  // Weights of integers, scales and zero points of channels.  Those of a tensor are numbers.
+  void IndexQuantizing(const Node& node) {
+    for (const ValueId value : node.inputs) {
+      if (value == kNoValue) continue;
+      const bool is_number = Numel(shapes_.types[Index(value)].tensor.dims) <= 1;
+      slots_[value] = is_number ? Role::kConstant : Role::kBuffer;
+    }
   }
 
   // False for what RestoreTensors has put aside.
