@@ -135,6 +135,13 @@ std::vector<Flag> RunFlags() {
       {"--assume", "", "WHAT=yes", kGroup,
        "what a file has lost: conv-bias, in-place-dropout, tied-head; repeatable", "no", SetAssumed,
        true},
+      {"--attention", "", "A", kGroup,
+       "kernels of scaled_dot_product_attention, or written out as transformers' eager attention: "
+       "sdpa | eager",
+       "sdpa",
+       [](const Typed& t, Options& o) {
+         o.request.settings.attention = ParseChoice(t, kAttentionUses);
+       }},
       {"--in-place", "", "I", kGroup,
        "activations and sums write over their input where legal, or never", "auto",
        [](const Typed& t, Options& o) {

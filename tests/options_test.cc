@@ -101,6 +101,8 @@ TEST_CASE("every flag reaches its place") {
                                  "2",
                                  "--accumulate",
                                  "4",
+                                 "--attention",
+                                 "eager",
                                  "--out-of-place",
                                  "*/Add",
                                  "--freeze",
@@ -122,6 +124,7 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.clip_grad);
   CHECK(options.request.settings.ema);
   CHECK(options.request.settings.out_of_place == std::vector<std::string>{"*/Add"});
+  CHECK(options.request.settings.attention == AttentionUse::kEager);
   CHECK(options.request.settings.mode == Mode::kEval);
   CHECK(options.request.settings.loss == Loss::kMse);
   CHECK(options.request.settings.loss_output == "logits");

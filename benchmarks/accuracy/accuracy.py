@@ -61,7 +61,7 @@ GIVEN = [
         "unet_condition"]],
 ]
 # Runs that make groups of their own.
-FAMILIES = {"truth_transformers.json.xz": "transformers, "}
+FAMILIES = {f"truth_{name}.json.xz": "transformers, " for name in ["attention", "transformers"]}
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
     measure_transformers.py OUT.jsonl [MODEL...]           # every setting, a line each
     measure_transformers.py --events FOLDER [MODEL...]     # recordings for events.py, batch 2
+    measure_transformers.py --attention eager OUT.jsonl [MODEL...]    # data/truth_attention.json.xz
 
 Runs on "cuda", where each run is a process of its own.  The truths here are of the runtime that
 README.md tells of, whose convolutions have no workspace.  Where a program waits for a value that
@@ -17,7 +18,7 @@ import traceback
 import torch
 from transformers import masking_utils as masking
 
-from zoo_transformers import MODELS
+import zoo_transformers as zoo
 
 SETTINGS = [(1, "fp32", "adamw", "train"), (5, "fp32", "adamw", "train"),
             (8, "fp32", "adamw", "train"), (8, "amp-bf16", "adamw", "train"),
@@ -102,13 +103,18 @@ def train(spec, model, make_batch, autocast, optimizer, scaler):
         yield {**step, "after_step": torch.cuda.memory_allocated(), "peak": peak()}
 
 
+def flags_of(spec):
+    """Those of onnxfit that ask for the model that was run."""
+    return spec.flags if zoo.attention is None else f"--attention {zoo.attention} {spec.flags}".strip()
+
+
 def run(name, batch_size, precision, optimizer_name, mode):
     """One run, as data/truth_transformers.json.xz has it."""
-    spec = MODELS[name]
+    spec = zoo.MODELS[name]
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     model = spec.build().to(dtype).to("cuda").train(mode == "train")
     truth = {"model": name, "batch": batch_size, "precision": precision,
-             "optimizer": optimizer_name, "mode": mode, "flags": spec.flags,
+             "optimizer": optimizer_name, "mode": mode, "flags": flags_of(spec),
              "params": sum(p.numel() for p in model.parameters()),
              "buffer_bytes": sum(b.numel() * b.element_size() for b in model.buffers())}
 
@@ -171,10 +177,12 @@ def main():
     parser.add_argument("out")
     parser.add_argument("models", nargs="*")
     parser.add_argument("--events", action="store_true")
+    parser.add_argument("--attention", choices=["eager"], help="instead of sdpa")
     args = parser.parse_args()
+    zoo.attention = args.attention
     torch.set_num_threads(1)  # threads do not outlive a fork
     compute_nothing()
-    for name in args.models or MODELS:
+    for name in args.models or zoo.MODELS:
         for setting in RECORDED if args.events else SETTINGS:
             work = record if args.events else append
             if not in_own_process(lambda: work(args.out, name, setting)):

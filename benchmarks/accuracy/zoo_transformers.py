@@ -54,6 +54,9 @@ def ids(*shape, device):
     return torch.zeros(*shape, dtype=torch.long, device=device)
 
 
+attention = None  # transformers' own choice, sdpa
+
+
 def hugging_face(auto_class, config, wrapper=Logits):
     """Builds config(transformers) with its library's own code, caches off."""
     def build():
@@ -61,7 +64,8 @@ def hugging_face(auto_class, config, wrapper=Logits):
         made = config(transformers)
         if hasattr(made, "use_cache"):
             made.use_cache = False
-        return wrapper(getattr(transformers, auto_class).from_config(made))
+        return wrapper(getattr(transformers, auto_class).from_config(
+            made, attn_implementation=attention))
     return build
 
 

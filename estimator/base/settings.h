@@ -52,6 +52,10 @@ enum class BatchNormUse : uint8_t { kAuto, kKeep };
 // pass or between it and backward, or keeps them as zeros (set_to_none=False).
 enum class ZeroGrad : uint8_t { kBeforeForward, kBeforeBackward, kKeep };
 
+// scaled_dot_product_attention by the kernels that PyTorch chooses, or written out in Python
+// (transformers' attn_implementation="eager").
+enum class AttentionUse : uint8_t { kSdpa, kEager };
+
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
 struct Spelling {
@@ -97,6 +101,9 @@ inline constexpr Spelling<BatchNormUse> kBatchNormUses[] = {{"auto", BatchNormUs
 inline constexpr Spelling<ZeroGrad> kZeroGrads[] = {{"before-forward", ZeroGrad::kBeforeForward},
                                                     {"before-backward", ZeroGrad::kBeforeBackward},
                                                     {"keep", ZeroGrad::kKeep}};
+
+inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUse::kSdpa},
+                                                            {"eager", AttentionUse::kEager}};
 
 // The name of `value` in its table.  REQUIRES: it has a row.
 template <typename Enum>
@@ -171,6 +178,7 @@ struct TrainingSettings {
   // likely.
   std::optional<double> dropout = {};
   Assumed assumed = {};
+  AttentionUse attention = AttentionUse::kSdpa;
   LoopSettings loop = {};
   std::vector<std::string> freeze = {};  // globs: parameters that need no gradient
   int steps = 3;                         // peaks settle with the third step

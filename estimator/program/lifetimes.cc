@@ -65,6 +65,13 @@ class Lifetimes {
     for (const KnownName& known : FindKnownNames(program_.calls, ends_, last)) {
       Extend(known.value, known.until, {.by = NameKeeper::By::kStatement, .target = known.name});
     }
+    for (size_t i = 0; i < program_.calls.size(); ++i) {
+      for (const HeldValue& held : program_.calls[i].held) {
+        const bool is_call = held.level >= ends_[i].size();
+        Extend(held.value, is_call ? static_cast<int64_t>(i) : ends_[i][held.level],
+               {.by = NameKeeper::By::kStatement});
+      }
+    }
   }
 
   void ExtendToEnd(NameId name) {

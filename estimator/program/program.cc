@@ -8,6 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
+#include "estimator/program/eager_attention.h"
 #include "estimator/program/lifetimes.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/lowering.h"
@@ -81,6 +82,7 @@ Program BuildProgram(const Graph& graph, const ExporterMetadata& metadata, const
     if (settings.mode == Mode::kTrain) AppendLoss(lowering, output, labels, settings.loss);
   }
   Program program = lowering.TakeProgram();
+  WriteAttentionOut(program, settings);
   DropUnread(program);
   PlaceDeaths(program, settings.mode == Mode::kEval || settings.loop.hold_outputs);
   WarnOfUnreached(program, settings);

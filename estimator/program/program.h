@@ -33,6 +33,13 @@ struct SourceFrame {
   std::string text;
 };
 
+// A value that a forward's name holds until the module call of this level has returned: an index
+// into the call's scope, its size for the call itself.
+struct HeldValue {
+  NameId value = kNoName;
+  size_t level = 0;
+};
+
 struct AtenCall {
   std::string_view op;              // ATen's name, "convolution": a row of the operator table
   std::string where;                // the node, as messages and reports name it
@@ -43,6 +50,7 @@ struct AtenCall {
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
   bool leaves_autocast = false;               // runs under torch.autocast(enabled=False)
   std::vector<SourceFrame> frames = {};       // of forwards around it, innermost last
+  std::vector<HeldValue> held = {};           // by names that no line of the file shows
   std::vector<NameId> last_reads = {};        // names that no later call reads
   std::vector<NameId> dies = {};              // names dropped once the call has returned
 };

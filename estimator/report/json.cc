@@ -39,6 +39,7 @@ void PutReading(Json& object, const TrainingSettings& settings) {
   PutIfKnown(object, "labels", settings.labels);
   if (settings.batch_norm != BatchNormUse::kAuto) object["batch_norm"] = "keep";
   if (settings.dropout.has_value()) object["dropout"] = *settings.dropout;
+  if (settings.attention != AttentionUse::kSdpa) object["attention"] = "eager";
   if (settings.in_place != InPlaceUse::kAuto) object["in_place"] = "never";
   if (!settings.out_of_place.empty()) object["out_of_place"] = settings.out_of_place;
   Json assumed = Json::array();

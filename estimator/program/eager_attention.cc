@@ -1,0 +1,205 @@
+#include "estimator/program/eager_attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/program/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr std::string_view kAttention = "scaled_dot_product_attention";
+
+class EagerAttention {
+ public:
+  EagerAttention(Program& program, const TrainingSettings& settings)
+      : program_(program), settings_(settings) {}
+
+  // How many were written out.
+  int Run() {
+    has_cross_attention_ = std::ranges::any_of(program_.calls, [](const AtenCall& call) {
+      return !call.scope.empty() && ChildOf(call.scope.back()) == "encoder_attn";
+    });
+    int count = 0;
+    std::vector<AtenCall> calls = std::exchange(program_.calls, {});
+    for (AtenCall& call : calls) {
+      if (call.op == kAttention) {
+        WriteOut(call);
+        ++count;
+      } else {
+        program_.calls.push_back(std::move(call));
+      }
+    }
+    return count;
+  }
+
+ private:
+  const TensorType& TypeOf(NameId name) const { return program_.values[Index(name)].type; }
+
+  NameId NewName(const std::string& name, const TensorType& type) {
+    program_.values.push_back({name, {type, {}}});
+    return static_cast<NameId>(program_.values.size()) - 1;
+  }
+
+  void Emit(const AtenCall& at, std::string_view op, std::vector<NameId> inputs, NameId output,
+            std::vector<int64_t> ints = {}) {
+    AtenCall call = at;
+    call.op = op;
+    call.inputs = std::move(inputs);
+    call.outputs = {output};
+    call.ints = std::move(ints);
+    program_.calls.push_back(std::move(call));
+  }
+
+  NameId Make(const AtenCall& at, std::string_view op, std::vector<NameId> inputs,
+              const TensorType& type, std::vector<int64_t> ints = {}) {
+    const std::string& result = program_.values[Index(at.outputs[0])].name;
+    const NameId made = NewName(fmt::format("{}.{}", result, op), type);
+    Emit(at, op, std::move(inputs), made, std::move(ints));
+    return made;
+  }
+
+  void WriteOut(const AtenCall& at) {
+    const TensorType q = TypeOf(at.inputs[0]);
+    const NameId k = RepeatHeads(at, at.inputs[1], q);
+    const NameId v = RepeatHeads(at, at.inputs[2], q);
+    TensorType transposed = TypeOf(k);
+    std::swap(transposed.dims.end()[-1], transposed.dims.end()[-2]);
+    const NameId kt = Make(at, "permute", {k}, transposed, SwapLastTwo(transposed.dims.size()));
+    TensorType square = q;
+    square.dims.back() = transposed.dims.back();
+    NameId weights = Make(at, "matmul", {at.inputs[0], kt}, square);
+    weights = Make(at, "mul.Scalar", {weights}, square);
+    const NameId mask = MaskOf(at, square);
+    if (mask != kNoName) weights = Make(at, "add", {weights, mask}, square);
+    weights = Softmax(at, weights, square);
+    if (at.ints[0] != 0) weights = Make(at, "dropout", {weights}, square);
+    Emit(at, "matmul", {weights, v}, at.outputs[0]);
+    Hold(program_.calls.back(), {at.inputs[0], at.inputs[1], at.inputs[2]}, weights);
+  }
+
+  // The attention's forward has names for q, k and v; the weights it returns to its layer, which
+  // calls them "_".
+  static void Hold(AtenCall& call, const std::vector<NameId>& qkv, NameId weights) {
+    if (call.scope.empty()) return;
+    for (const NameId name : qkv) call.held.push_back({name, call.scope.size() - 1});
+    call.held.push_back({weights, LayerOf(call.scope)});
+  }
+
+  // The level of the innermost module that is a number in a list, else that of the outermost.
+  static size_t LayerOf(const std::vector<std::string>& scope) {
+    const auto is_numbered = [](const std::string& module) {
+      return module.find_last_not_of("0123456789") != module.size() - 1;
+    };
+    const auto layer = std::find_if(scope.rbegin(), scope.rend(), is_numbered);
+    return layer == scope.rend() ? 0 : static_cast<size_t>(scope.rend() - layer) - 1;
+  }
+
+  NameId Softmax(const AtenCall& at, NameId weights, const TensorType& type) {
+    if (LeavesSoftmaxToAutocast(at)) return Make(at, "softmax", {weights}, type);
+    TensorType in_fp32 = type;
+    in_fp32.dtype = BitsOf(type.dtype) < 32 ? DType::kFloat32 : type.dtype;
+    const NameId cast = Make(at, "to", {weights}, in_fp32);
+    const NameId softmax = Make(at, "softmax", {cast}, in_fp32);
+    const NameId result = Make(at, "type_as", {softmax, at.inputs[0]}, type);
+    program_.calls.back().held.push_back({weights, at.scope.size()});  // one statement
+    return result;
+  }
+
+  // As BERT and BART do, and what was made after them: 60 of the 80 models with a module "self"
+  // or "encoder_attn".
+  bool LeavesSoftmaxToAutocast(const AtenCall& at) const {
+    return has_cross_attention_ || (!at.scope.empty() && ChildOf(at.scope.back()) == "self");
+  }
+
+  static std::vector<int64_t> SwapLastTwo(size_t rank) {
+    std::vector<int64_t> order;
+    for (size_t i = 0; i < rank; ++i) order.push_back(static_cast<int64_t>(i));
+    std::swap(order.end()[-1], order.end()[-2]);
+    return order;
+  }
+
+  // repeat_kv: x[:, :, None].expand(…).reshape(…).
+  NameId RepeatHeads(const AtenCall& at, NameId name, const TensorType& q) {
+    TensorType type = TypeOf(name);
+    if (type.dims.size() != 4 || type.dims[1] == q.dims[1]) return name;
+    const TensorType whole = {type.dtype, {type.dims[0], q.dims[1], type.dims[2], type.dims[3]}};
+    type.dims.insert(type.dims.begin() + 2, 1);
+    const NameId apart = Make(at, "view", {name}, type);
+    type.dims[2] = q.dims[1] / type.dims[1];
+    const NameId expanded = Make(at, "expand", {apart}, type);
+    return Make(at, "view", {expanded}, whole);  // a reshape: it copies
+  }
+
+  // What is added to `scores`, kNoName for nothing.
+  NameId MaskOf(const AtenCall& at, const TensorType& scores) {
+    constexpr size_t kMaskInput = 3;
+    const NameId given = at.inputs.size() > kMaskInput ? at.inputs[kMaskInput] : kNoName;
+    if (given != kNoName && IsFloat(TypeOf(given).dtype)) return given;
+    const bool is_causal = at.ints[1] != 0;
+    if (given == kNoName && !is_causal) return kNoName;
+    const TensorType type = {ParameterType(settings_.precision),
+                             {scores.dims[0], 1, scores.dims.end()[-2], scores.dims.back()}};
+    const auto [mask, is_new] = masks_.emplace(std::pair(given, type.dims), kNoName);
+    if (is_new) mask->second = MakeMask(at, given, type);
+    return mask->second;
+  }
+
+  // torch.where(mask, 0.0, lowest), made by the model's forward before its layers, and before
+  // the rotary embedding that all of them share.
+  NameId MakeMask(const AtenCall& at, NameId given, const TensorType& type) {
+    std::vector<AtenCall> layers = TakeCallsFrom(at);
+    AtenCall forward = at;
+    forward.frames.clear();
+    if (!at.scope.empty()) forward.scope.resize(LayerOf(at.scope));
+    const Dims rows = {type.dims.end()[-2], type.dims.back()};
+    if (given == kNoName) given = Make(forward, "constant", {}, {DType::kBool, rows});
+    const NameId zero = Make(forward, "constant", {}, {type.dtype, {}});
+    const NameId lowest = Make(forward, "constant", {}, {type.dtype, {}});
+    const NameId mask = Make(forward, "where", {given, zero, lowest}, type);
+    std::ranges::move(layers, std::back_inserter(program_.calls));
+    return mask;
+  }
+
+  // The calls, already written, of the layer of `at` and of the rotary embedding before it.
+  std::vector<AtenCall> TakeCallsFrom(const AtenCall& at) {
+    if (at.scope.empty()) return {};
+    const size_t level = LayerOf(at.scope);
+    const auto is_behind = [&](const AtenCall& call) {
+      if (call.scope.size() <= level || SharedModules(call.scope, at.scope) < level) return false;
+      const std::string& module = call.scope[level];
+      return module == at.scope[level] || module.find("rotary") != std::string::npos;
+    };
+    auto& calls = program_.calls;
+    const auto first = std::find_if(calls.begin(), calls.end(), is_behind);
+    std::vector<AtenCall> taken(std::make_move_iterator(first),
+                                std::make_move_iterator(calls.end()));
+    calls.erase(first, calls.end());
+    return taken;
+  }
+
+  Program& program_;
+  const TrainingSettings& settings_;
+  bool has_cross_attention_ = false;
+  std::map<std::pair<NameId, Dims>, NameId> masks_;  // by what was given and their size
+};
+
+}  // namespace
+
+void WriteAttentionOut(Program& program, const TrainingSettings& settings) {
+  if (settings.attention == AttentionUse::kSdpa) return;
+  const int count = EagerAttention(program, settings).Run();
+  program.assumptions.push_back(
+      count == 0 ? "the file holds no scaled_dot_product_attention to be written out"
+                 : fmt::format("{} attention{} run as transformers' eager attention does", count,
+                               count == 1 ? "" : "s"));
+}
+
+}  // namespace onnxfit
