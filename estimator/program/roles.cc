@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <unordered_map>
@@ -16,6 +17,7 @@
 #include "estimator/program/float_buffers.h"
 #include "estimator/program/folded_weights.h"
 #include "estimator/program/quantized.h"
+#include "estimator/program/lost_tensors.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/ties.h"
 
@@ -77,12 +79,9 @@ class RoleFinder {
     FindNameless();
     for (size_t i = 0; i < graph_.initializers.size(); ++i) AddInitializer(i);
     AddConstantBuffers();
-    AddOriginals();
-    AddPositionIds();
-    AddSlicedBuffer();
     AddBatchCounters();
     for (const FoldedBatchNorm& folded : roles_.folded) AddFolded(folded);
-    AddUnusedNorms();
+    AddLostTensors();
     if (!roles_.folded.empty()) {
       roles_.notes.push_back(
           fmt::format("{} x Conv run as convolution + batch_norm, the first at {} with {}",
@@ -358,126 +357,14 @@ class RoleFinder {
     return index < 0 ? kLast : index * kPlaces - 1;
   }
 
-  // "rope.original_inv_freq", a clone of "rope.inv_freq" that no call reads and the file does
-  // not hold (transformers, modeling_rope_utils.py).
-  void AddOriginals() {
-    constexpr std::string_view kOriginal = "original_";
-    std::map<std::string, TensorType> found;
-    for (const Ranked& ranked : tensors_) found.emplace(ranked.tensor.name, ranked.tensor.type);
-    for (const SignatureEntry& entry : metadata_.signature) {
-      const std::string_view child = ChildOf(entry.target);
-      if (!child.starts_with(kOriginal) || found.contains(std::string(entry.target))) continue;
-      const auto clone_of =
-          found.find(fmt::format("{}.{}", ParentOf(entry.target), child.substr(kOriginal.size())));
-      if (clone_of == found.end()) continue;
-      AddLost(std::string(entry.target), kLast, Role::kBuffer, clone_of->second);
-    }
-  }
-
-  // "embeddings.position_ids", 0 to n - 1 of a table of n positions, and as many token types:
-  // exporters compute what is sliced of them (transformers 5.17, BertEmbeddings).
-  void AddPositionIds() {
-    std::unordered_set<std::string_view> in_file;
-    std::map<std::string_view, int64_t> tables;  // module -> positions
-    for (const auto& [rank, role, tensor] : tensors_) {
-      in_file.insert(tensor.name);
-      const std::string_view table = ParentOf(tensor.name);
-      if (ChildOf(table).starts_with("position_embedding") && tensor.type.dims.size() == 2) {
-        tables[ParentOf(table)] = tensor.type.dims[0];
-      }
-    }
-    std::vector<std::pair<std::string, int64_t>> lost;
-    for (const SignatureEntry& entry : metadata_.signature) {
-      const std::string_view child = ChildOf(entry.target);
-      const auto table = tables.find(ParentOf(entry.target));
-      const bool counts = child == "position_ids" || child == "token_type_ids";
-      if (!counts || table == tables.end() || in_file.contains(entry.target)) continue;
-      lost.emplace_back(entry.target, table->second);
-    }
-    for (const auto& [name, positions] : lost) {
-      AddLost(name, kLast, Role::kBuffer, {DType::kInt64, {1, positions}});
-      AddViews(name);
-    }
-  }
-
-  // "slice_1", as torch.export calls the result of a slice: of position ids, or, being zeros, of
-  // token types.
-  void AddViews(const std::string& buffer) {
-    constexpr std::string_view kViews[] = {"slice", "expand", "view", "unsqueeze", "select"};
-    for (const Initializer& initializer : graph_.initializers) {
-      const std::string_view name = NameOf(initializer.value);
-      const std::string_view call = name.substr(0, name.find('_'));
-      const auto& known = shapes_.known[Index(initializer.value)];
-      const bool is_view =
-          std::find(std::begin(kViews), std::end(kViews), call) != std::end(kViews);
-      if (!is_view || initializer.type.dtype != DType::kInt64 || !known.has_value()) continue;
-      const bool is_zeros =
-          std::ranges::all_of(known->elements(), [](int64_t i) { return i == 0; });
-      if (is_zeros == (ChildOf(buffer) == "token_type_ids")) {
-        roles_.views.emplace_back(initializer.value, buffer);
-      }
-    }
-  }
-
-  // A norm whose result is not used: its name alone is in the file (transformers 5.17,
-  // post_layernorm of CLIPVisionTransformer).  Taken to be as wide as one beside it.
-  void AddUnusedNorms() {
-    std::map<std::string_view, const Ranked*> in_file;
-    for (const Ranked& ranked : tensors_) in_file.emplace(ranked.tensor.name, &ranked);
-    const bool has_computed = std::ranges::any_of(
-        in_file, [](const auto& entry) { return entry.first.starts_with("add"); });
-    std::vector<std::pair<std::string, TensorType>> lost;
-    for (const SignatureEntry& entry : metadata_.signature) {
-      const bool is_lost = entry.kind == SignatureEntry::Kind::kParameter &&
-                           !in_file.contains(entry.target) && IsOfNorm(entry.target);
-      if (!is_lost || has_computed) continue;
-      const auto sibling = std::ranges::find_if(
-          in_file, [&](const auto& other) { return AreSiblings(entry.target, other.first); });
-      if (sibling == in_file.end()) continue;
-      lost.emplace_back(entry.target, sibling->second->tensor.type);
-      AssumeWidth(lost.back().first, sibling->first);
-    }
-    for (const auto& [name, type] : lost) AddLost(name, kLast, Role::kParameter, type);
-  }
-
-  void AssumeWidth(const std::string& name, std::string_view sibling) {
-    roles_.assumptions.push_back(
-        fmt::format("{}, of which the file has only the name, is as large as {}", name, sibling));
-  }
-
-  static bool IsOfNorm(std::string_view tensor) {
-    return ChildOf(ParentOf(tensor)).find("norm") != std::string_view::npos;
-  }
-
-  // "m.post_layernorm.weight" and "m.pre_layernorm.weight".
-  static bool AreSiblings(std::string_view a, std::string_view b) {
-    return IsOfNorm(b) && ChildOf(a) == ChildOf(b) &&
-           ParentOf(ParentOf(a)) == ParentOf(ParentOf(b));
-  }
-
-  // A buffer of floats of which the file holds what torch.export's optimizer sliced of it alone
-  // ("pe", "slice_1"): nothing says how large it is, but as large as that.
-  void AddSlicedBuffer() {
-    std::unordered_set<std::string_view> in_file;
-    for (const Ranked& ranked : tensors_) in_file.insert(ranked.tensor.name);
-    std::vector<std::string_view> lost;
-    for (const SignatureEntry& entry : metadata_.signature) {
-      const bool is_buffer = entry.kind == SignatureEntry::Kind::kBuffer;
-      if (is_buffer && !in_file.contains(entry.target)) lost.push_back(entry.target);
-    }
-    if (lost.size() != 1) return;
-    const std::string buffer(lost[0]);
-    for (const Initializer& initializer : graph_.initializers) {
-      const bool is_slice = NameOf(initializer.value).starts_with("slice_");
-      if (!is_slice || !IsFloat(initializer.type.dtype)) continue;
-      AddLost(buffer, kLast, Role::kBuffer, initializer.type);
-      roles_.views.emplace_back(initializer.value, buffer);
-      roles_.assumptions.push_back(fmt::format(
-          "{} is taken to be no larger than the part of it that the model reads, {}: the export "
-          "has lost the rest",
-          buffer, FormatBytes(BytesOf(initializer.type))));
-      return;
-    }
+  // Those of which the file holds a name, or what the exporter computed of them.
+  void AddLostTensors() {
+    std::vector<ModuleTensor> in_file;
+    for (const Ranked& ranked : tensors_) in_file.push_back(ranked.tensor);
+    LostTensors lost = FindLostTensors(graph_, metadata_, shapes_, in_file);
+    for (const auto& [role, name, type] : lost.tensors) AddLost(name, kLast, role, type);
+    roles_.views = std::move(lost.views);
+    std::ranges::move(lost.assumptions, std::back_inserter(roles_.assumptions));
   }
 
   // num_batches_tracked of each batch norm (torch.nn.BatchNorm2d): exporters leave it out

@@ -1,0 +1,35 @@
+// Parameters and buffers that a file does not hold, though something in it tells of them.
+// Internal to the room program/.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/graph/graph.h"
+#include "estimator/graph/shapes.h"
+#include "estimator/program/exporter_metadata.h"
+#include "estimator/program/roles.h"
+
+namespace onnxfit {
+
+struct LostTensor {
+  Role role = Role::kBuffer;
+  std::string name;
+  TensorType type;  // as the file would have it
+};
+
+struct LostTensors {
+  std::vector<LostTensor> tensors;
+  // An initializer, and the lost buffer of which it is a view that the exporter computed.
+  std::vector<std::pair<ValueId, std::string>> views;
+  std::vector<std::string> assumptions;
+};
+
+// What graph_signature names and is not `in_file`, where the file tells its type: copies that no
+// call reads, position ids as long as their table, a buffer that was sliced, norms whose result
+// is not used.  Empty where there is no signature.  O((signature + initializers) × log).
+LostTensors FindLostTensors(const Graph& graph, const ExporterMetadata& metadata,
+                            const Shapes& shapes, std::vector<ModuleTensor> in_file);
+
+}  // namespace onnxfit
