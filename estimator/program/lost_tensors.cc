@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/program/lost_rotary.h"
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {
@@ -23,6 +25,7 @@ class Finder {
       : graph_(graph), metadata_(metadata), shapes_(shapes), tensors_(std::move(in_file)) {}
 
   LostTensors Find() {
+    AddFrequencies();
     AddOriginals();
     AddPositionIds();
     AddSlicedBuffer();
@@ -32,6 +35,13 @@ class Finder {
 
  private:
   std::string_view NameOf(ValueId value) const { return graph_.values[Index(value)].name; }
+
+  // Of what a rotary embedding computes, the file holds results alone.
+  void AddFrequencies() {
+    const std::optional<LostRotary> rotary = FindLostRotary(graph_, metadata_);
+    if (!rotary.has_value()) return;
+    AddLost(rotary->module + ".inv_freq", Role::kBuffer, {DType::kFloat32, {rotary->frequencies}});
+  }
 
   // "rope.original_inv_freq", a clone of "rope.inv_freq" that no call reads and the file does
   // not hold (transformers, modeling_rope_utils.py).

@@ -32,6 +32,7 @@ Lowering::Lowering(const Graph& graph, const ExporterMetadata& metadata, const S
   AddInputs();
   runs_on_device_ = FindDeviceIntegers(graph, shapes, roles);
   PlanRewrites(roles);
+  PlanLostRotary();
   PlanLostCalls(roles);
 }
 
@@ -150,6 +151,7 @@ std::set<std::string> Lowering::FindOutsideAutocast() const {
     const std::string_view frames = FindMetadata(At(id).metadata, kSourceKey);
     if (IsGenerated(frames)) modules.insert(ModulePath(ScopeOf(graph_, id)));
   }
+  if (rotary_.has_value()) modules.insert(ModulePath(rotary_->scope));
   return modules;
 }
 
@@ -172,6 +174,7 @@ void Lowering::LowerNodes() {
   const bool has_attention = HasAttention(graph_, rewrites_);
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
+    PutRotaryBack(static_cast<NodeId>(i));
     if ((RunsOnHost(node) && !runs_on_device_[i]) || (consumed_[i] && rewrite_of_[i] < 0)) continue;
     const auto id = static_cast<NodeId>(i);
     SetPlace(DisplayName(graph_, id), ScopeFor(id));
@@ -388,7 +391,9 @@ NameId Lowering::TensorOf(ValueId value) {
   const NameId made = NewResult(value);
   const auto view = views_.find(value);
   if (view != views_.end()) {
-    Emit("slice", {view->second}, {made});
+    const TensorType& whole = program_.values[Index(view->second)].type;
+    const bool has_all = Numel(whole.dims) == Numel(TypeOf(value).dims);
+    Emit(has_all ? "view" : "slice", {view->second}, {made});
   } else if (IsFoldedOffsetRange(value)) {
     const NameId range = NewName(program_.values[Index(made)].name + ".arange", TypeOf(value));
     Emit("constant", {}, {range});

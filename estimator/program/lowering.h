@@ -13,6 +13,7 @@
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
 #include "estimator/program/lost_calls.h"
+#include "estimator/program/lost_rotary.h"
 #include "estimator/program/lost_stochastic_depth.h"
 #include "estimator/program/program.h"
 #include "estimator/program/rewrites.h"
@@ -121,6 +122,17 @@ class Lowering {
   int64_t LineOfMaker(ValueId value, size_t level) const;
   NameId Repeat(const LostCall& lost);
   void PutStochasticDepthBack(NodeId node);
+  void PlanLostRotary();
+  void PutRotaryBack(NodeId node);
+  bool IsOfRotary(const LostCall& lost) const;
+  NameId MakePositionIds();
+  NameId MakeRotaryAngles(NameId position_ids);
+  NameId MakeRotaryTable(std::string_view function, NameId angles);
+  void BindRotary(const std::vector<ValueId>& values, NameId table);
+  NameId MakeStep(std::string_view op, std::vector<NameId> inputs, const TensorType& type,
+                  std::vector<int64_t> ints = {});
+  void EnterRotary(int64_t line, std::string text);
+  void EnterRotaryCaller(int64_t line, std::string text);
   // While one node is lowered, `value` is what a call that was put back made of it.
   void Hide(ValueId value, NameId by);
   void ShowHidden();
@@ -158,6 +170,7 @@ class Lowering {
   std::multimap<NodeId, LostCall> lost_behind_;  // by the node behind which they run
   std::map<NodeId, ValueId> stochastic_depths_;  // residual sum -> branch
   std::map<std::string, NameId> put_back_;       // results of those put back
+  std::optional<LostRotary> rotary_;
   std::vector<std::pair<ValueId, NameId>> hidden_;   // what the running node does not see
   std::vector<bool> runs_on_device_;                 // by NodeId: though its results are known
   std::vector<bool> consumed_;                       // by NodeId: inside of a rewrite

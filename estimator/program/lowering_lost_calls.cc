@@ -23,7 +23,7 @@ void Lowering::PlanLostCalls(const Roles& roles) {
   NodeId first = kNoNode;
   for (const LostCall& lost : LostCalls(roles, drops)) {
     const bool is_dropout = lost.op == "dropout";
-    if (is_dropout && !drops) continue;
+    if ((is_dropout && !drops) || IsOfRotary(lost)) continue;
     lost_calls_.emplace(lost.before, lost);
     if (lost.behind != kNoNode) lost_behind_.emplace(lost.behind, lost);
     program_.notes.push_back(fmt::format("{} is put back before {}",
@@ -190,6 +190,7 @@ void Lowering::EnterLost(const LostCall& lost) {
 // The kept call once more, with a result of its own.
 NameId Lowering::Repeat(const LostCall& lost) {
   const NameId kept = TensorOf(lost.input);
+  PutCallsBack(lost.repeats);
   const int32_t rewrite = rewrite_of_[Index(lost.repeats)];
   rewrite < 0 ? LowerNode(graph_.nodes[Index(lost.repeats)])
               : LowerRewritten(rewrites_[Index(rewrite)]);
@@ -222,7 +223,10 @@ void Lowering::Hide(ValueId value, NameId by) {
 }
 
 void Lowering::ShowHidden() {
-  for (const auto& [value, name] : std::exchange(hidden_, {})) names_[Index(value)] = name;
+  for (auto row = hidden_.rbegin(); row != hidden_.rend(); ++row) {
+    names_[Index(row->first)] = row->second;
+  }
+  hidden_.clear();
 }
 
 }  // namespace onnxfit
