@@ -85,6 +85,51 @@ TEST_CASE("a call equal to one that the file keeps runs again") {
 )");
 }
 
+TEST_CASE("a call that runs again reads what was put back for the first") {
+  Graph graph = ParseGraph(R"(net (float[2, 8] x) => (float[2, 8] y) {
+      [a] h = Relu (x) [b] relu = Relu (h) [c] neg = Neg (relu) [d] y = Add (neg, relu)
+    })");
+  const std::string says[] = {
+      FxText("h", "relu.default", "%x,"), FxText("relu", "relu.default", "%mul_1,"),
+      FxText("neg", "neg.default", "%relu,"), FxText("y", "add.Tensor", "%neg, %relu_1")};
+  for (NodeId node = 0; node < 4; ++node) Say(graph, node, says[node]);
+  CHECK(ToString(Build(graph, {.mode = Mode::kEval}).program) == R"(
+%h = relu(%x)  # a
+%mul_1 = mul.Scalar(%h)  # a
+%relu = relu(%mul_1)  # b
+%neg = neg(%relu)  # c
+%relu_1 = relu(%mul_1)  # d
+%y = add(%neg, %relu_1)  # d
+)");
+}
+
+// GPT-NeoX runs two norms on one input; new ones have equal weights.
+TEST_CASE("a norm that was merged with one beside it has its own weights") {
+  Graph graph = ParseGraph(R"(net (float[2, 8] x) => (float[2, 8] y)
+      < float[8] "m.norm_1.weight" = ["location": "none"] > {
+      ["/m/m.norm_1/N"] layer_norm = LayerNormalization (x, "m.norm_1.weight")
+      ["/m/m.fc/N"] neg = Neg (layer_norm) ["/m/m.mlp/N"] relu = Relu (layer_norm)
+      ["/m/A"] y = Add (neg, relu)
+    })");
+  graph.metadata.emplace_back("graph_signature",
+                              "p_a: PARAMETER target='m.norm_1.weight'\n"
+                              "p_b: PARAMETER target='m.norm_2.weight'\n");
+  const std::string says[] = {FxText("layer_norm", "layer_norm.default", "%x, [8], %p_a"),
+                              FxText("neg", "neg.default", "%layer_norm,"),
+                              FxText("relu", "relu.default", "%layer_norm_1,"),
+                              FxText("y", "add.Tensor", "%neg, %relu")};
+  for (NodeId node = 0; node < 4; ++node) Say(graph, node, says[node]);
+  const Program program = Build(graph, {.mode = Mode::kEval}).program;
+  CHECK(ToString(program) == R"(
+%layer_norm = layer_norm(%x, %m.norm_1.weight; 1)  # /m/m.norm_1/N
+%neg = neg(%layer_norm)  # /m/m.fc/N
+%layer_norm_1 = layer_norm(%x, %m.norm_2.weight; 1)  # /m/m.mlp/N
+%relu = relu(%layer_norm_1)  # /m/m.mlp/N
+%y = add(%neg, %relu)  # /m/A
+)");
+  CHECK(program.calls[2].scope == std::vector<std::string>{"m", "m.norm_2"});
+}
+
 // What is put back for an operand "%NAME" of `reader` that no node makes, and where.
 TEST_CASE("operands that no node makes tell which call is gone") {
   struct Row {

@@ -38,8 +38,14 @@ class Finder {
       : graph_(graph), metadata_(metadata), training_(IsTrainingExport(graph)) {
     for (const FoldedBatchNorm& norm : folded) folded_.insert(norm.convolution);
     for (const Value& value : graph.values) known_.insert(value.name);
-    for (const SignatureEntry& entry : metadata.signature) known_.insert(entry.name);
-    for (const FxGroup& group : metadata.groups) known_.insert(group.call.name);
+    for (const SignatureEntry& entry : metadata.signature) {
+      known_.insert(entry.name);
+      targets_.emplace(entry.name, entry.target);
+    }
+    for (const FxGroup& group : metadata.groups) {
+      known_.insert(group.call.name);
+      for (const std::string_view name : References(group.call)) read_.insert(name);
+    }
   }
 
   std::vector<LostCall> Find() {
@@ -146,9 +152,33 @@ class Finder {
       if (kept == nullptr || Stem(kept->name) != Stem(name)) continue;
       if (std::find(references.begin(), references.end(), kept->name) != references.end()) continue;
       lost_.push_back({id, input, std::string(name), "", producer});
+      lost_.back().module = UnreadSibling(*kept);
+      if (!lost_.back().module.empty()) {
+        lost_.back().scope = ScopeOf(graph_, producer);
+        lost_.back().scope.back() = lost_.back().module;
+      }
       return true;
     }
     return false;
+  }
+
+  // "layers.0.norm2", of whose tensors no call reads any, where `kept` is a call of
+  // "layers.0.norm1" and its exporter has merged equal tensors; else "".
+  std::string UnreadSibling(const FxNode& kept) {
+    for (const std::string_view name : References(kept)) {
+      const auto own = targets_.find(name);
+      if (own == targets_.end()) continue;
+      for (const SignatureEntry& entry : metadata_.signature) {
+        const std::string_view module = ParentOf(entry.target);
+        const bool is_beside = ChildOf(entry.target) == ChildOf(own->second) &&
+                               ParentOf(module) == ParentOf(ParentOf(own->second));
+        if (is_beside && !read_.contains(entry.name) && read_again_.insert(module).second) {
+          return std::string(module);
+        }
+      }
+      return "";
+    }
+    return "";
   }
 
   // "relu" of "relu_3".
@@ -241,6 +271,9 @@ class Finder {
   const ExporterMetadata& metadata_;
   bool training_;  // exported in training mode: no dropout is lost
   std::unordered_set<std::string_view> known_;
+  std::map<std::string_view, std::string_view> targets_;  // of the signature, by name
+  std::unordered_set<std::string_view> read_;             // what calls refer to
+  std::unordered_set<std::string_view> read_again_;       // modules of calls that were merged
   std::unordered_set<std::string_view> seen_;
   std::map<std::string_view, ValueId> operands_;  // that are gone: what is read in their place
   std::unordered_set<NodeId> folded_;

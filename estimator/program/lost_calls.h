@@ -20,13 +20,15 @@ struct LostCall {
   NodeId behind = kNoNode;              // the node behind which it runs; kNoNode: before its reader
   std::vector<std::string> scope = {};  // module calls around it; empty: beside its reader's
   ValueId like = kNoValue;              // its second operand, if it has one
+  std::string module = {};              // whose tensors a repeated call reads, if not the same
 };
 
 // Signals: an operand of the call that a node came from which no node makes: in eval mode
 // torch.export turns Dropout into "%clone_3" and removes it, as it does with contiguous(), which
 // differs from it by what it copies: a view that the same module made; with "%cat_2", a
 // concatenation of one tensor, which is a copy; with "%add_4", x + 0, or x * 1; and with
-// "%relu_3", a call equal to one that it keeps, whose result the node then reads; and, for dropouts
+// "%relu_3", a call equal to one that it keeps, whose result the node then reads, or that of a norm
+// with equal weights, whose own no call reads; and, for dropouts
 // of files exported for inference, a gap in the indices of a Sequential: "classifier.0" missing
 // before "classifier.1", which neither such a clone nor a folded batch norm explains.  A dropout at
 // the end of a Sequential, or outside of one, is not seen. In the order of nodes.  O(nodes).

@@ -121,6 +121,7 @@ class Lowering {
   void EnterLost(const LostCall& lost);
   int64_t LineOfMaker(ValueId value, size_t level) const;
   NameId Repeat(const LostCall& lost);
+  void ReadTensorsOf(const std::string& module, AtenCall& call);
   void PutStochasticDepthBack(NodeId node);
   void PlanLostRotary();
   void PutRotaryBack(NodeId node);

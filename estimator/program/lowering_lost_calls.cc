@@ -171,16 +171,17 @@ int64_t Lowering::LineOfMaker(ValueId value, size_t level) const {
   return line == nullptr ? 0 : line->line;
 }
 
-// Its statement is that of its reader, where that names a dropout, or makes what it drops, too,
-// or both are calls of one forward; else it is lost.
+// Its statement is that of its reader, where that names a dropout, or it, or makes what it drops,
+// too, or both are calls of one forward; else it is lost.
 void Lowering::EnterLost(const LostCall& lost) {
-  const bool is_dropout = lost.op == "dropout";
-  if (!is_dropout && lost.scope == scope_) return;
+  const bool is_module = lost.op == "dropout" || !lost.module.empty();
+  if (!is_module && lost.scope == scope_) return;
   frames_.clear();
   const size_t shared = SharedModules(scope_, lost.scope);
-  if (is_dropout && shared + 1 >= lost.scope.size() && shared > 0) {
+  if (is_module && shared + 1 >= lost.scope.size() && shared > 0) {
     const SourceFrame* line = FrameAt(node_frames_, scope_.size(), shared - 1);
-    const bool is_there = line != nullptr && (line->text.find("drop") != std::string::npos ||
+    const std::string_view called = lost.module.empty() ? "drop" : ChildOf(lost.module);
+    const bool is_there = line != nullptr && (line->text.find(called) != std::string::npos ||
                                               line->line == LineOfMaker(lost.input, shared - 1));
     if (is_there) frames_ = {*line, {}};
   }
@@ -190,14 +191,29 @@ void Lowering::EnterLost(const LostCall& lost) {
 // The kept call once more, with a result of its own.
 NameId Lowering::Repeat(const LostCall& lost) {
   const NameId kept = TensorOf(lost.input);
+  const std::vector<std::string> scope = scope_;
+  if (!lost.scope.empty()) EnterLost(lost);
   PutCallsBack(lost.repeats);
   const int32_t rewrite = rewrite_of_[Index(lost.repeats)];
   rewrite < 0 ? LowerNode(graph_.nodes[Index(lost.repeats)])
               : LowerRewritten(rewrites_[Index(rewrite)]);
+  if (!lost.module.empty()) ReadTensorsOf(lost.module, program_.calls.back());
+  scope_ = scope;
+  frames_ = node_frames_;
   const NameId made = names_[Index(lost.input)];
   names_[Index(lost.input)] = kept;
   program_.values[Index(made)].name = lost.name;
   return made;
+}
+
+// `call` reads what `module` has under the names of the tensors that it reads.
+void Lowering::ReadTensorsOf(const std::string& module, AtenCall& call) {
+  for (NameId& name : call.inputs) {
+    if (name == kNoName) continue;
+    const std::string_view tensor = program_.values[Index(name)].name;
+    const auto own = lost_.find(fmt::format("{}.{}", module, ChildOf(tensor)));
+    if (own != lost_.end()) name = own->second;
+  }
 }
 
 // branch * noise, the noise one number a sample.
