@@ -23,8 +23,9 @@ std::string Frame(const std::string& line) {
 }
 
 // What is put back, where the lines of the square and of the product with the weight are these.
-std::string LostCasts(const std::string& squaring, const std::string& scaling) {
-  Graph graph = ParseGraph(kNorm);
+std::string LostCasts(const std::string& squaring, const std::string& scaling,
+                      const char* norm = kNorm) {
+  Graph graph = ParseGraph(norm);
   const std::string first = Frame(squaring);
   const std::string last = Frame(scaling);
   for (Node& node : graph.nodes) {
@@ -37,7 +38,11 @@ std::string LostCasts(const std::string& squaring, const std::string& scaling) {
     const auto name = [&](ValueId value) { return graph.values[Index(value)].name; };
     text += fmt::format("{} {}", call.op, name(call.input));
     if (call.like != kNoValue) text += fmt::format(" {}", name(call.like));
-    text += fmt::format(" before {}; ", name(graph.nodes[Index(call.before)].outputs[0]));
+    text += fmt::format(" before {}", name(graph.nodes[Index(call.before)].outputs[0]));
+    if (call.behind != kNoNode) {
+      text += fmt::format(" behind {}", name(graph.nodes[Index(call.behind)].outputs[0]));
+    }
+    text += "; ";
   }
   return text;
 }
@@ -54,13 +59,30 @@ TEST_CASE("source lines tell of an RMS norm's casts") {
       {"variance = x.to(torch.float32).pow(2).mean(-1)", "return self.weight * x",
        "to x before p; type_as n w before v; "},
       {"return self._norm(x.float())", "output = output * self.weight",
-       "to x before p; to x before n; type_as v x before y; "},
+       "to x before p; to x before n; type_as v x before y behind v; "},
       {"variance = x.pow(2).mean(-1, keepdim=True)", "return self.weight * x", ""},
   };
   for (const Row& row : rows) {
     CAPTURE(row.squaring);
     CHECK(LostCasts(row.squaring, row.scaling) == row.casts);
   }
+}
+
+// Gemma's norms multiply with 1 + weight, which an exporter may have computed.
+TEST_CASE("a norm's weight is cast, too, where its line says so") {
+  const char* const squaring = "return self._norm(x.float())";
+  const char* const scaling = "output = output * (1.0 + self.weight.float())";
+  CHECK(LostCasts(squaring, scaling) ==
+        "to x before p; to x before n; to w before v; type_as v x before y behind v; ");
+  const char* const with_sum = R"(net (float[2, 4] x) => (float[2, 4] y)
+    < float[4] w = ["location": "none"] > {
+      one = Constant <value = float {1.0}> () f = Add (w, one)
+      two = Constant <value = float {2.0}> () eps = Constant <value = float {0.00001}> ()
+      p = Pow (x, two) m = ReduceMean <axes = [-1]> (p) a = Add (m, eps)
+      s = Sqrt (a) r = Reciprocal (s) n = Mul (x, r) v = Mul (f, n) y = Neg (v)
+    })";
+  CHECK(LostCasts(squaring, scaling, with_sum) ==
+        "to x before p; to x before n; to w before f; type_as v x before y behind v; ");
 }
 
 TEST_CASE("a cast to the type that there is already is no call") {

@@ -9,6 +9,7 @@
 #include "estimator/base/index.h"
 #include "estimator/graph/loader.h"
 #include "tests/fx_text.h"
+#include "tests/trace_helpers.h"
 
 namespace onnxfit {
 namespace {
@@ -147,6 +148,25 @@ TEST_CASE("tensors that the TorchScript exporter merged are put back") {
                       y = Add (h, "b.bias")
                     })",
                  "", {}) == "a.biasfloat32[3] b.biasfloat32[3] | a.bias | x a.bias | h b.bias ");
+}
+
+// x * (1.0 + self.weight), Gemma's norm.
+TEST_CASE("a weight of which the file holds 1 + itself is put back, and the sum") {
+  Graph graph = ParseGraph(R"(net (float[2, 8] x) => (float[2, 8] y)
+      < float[8] add_9 = ["location": "none"] > { h = Relu (x) y = Mul (h, add_9) })");
+  graph.metadata.emplace_back("graph_signature", "p_w: PARAMETER target='m.norm.weight'\n");
+  const std::string says[] = {FxText("h", "relu.default", "%x,"),
+                              FxText("y", "mul.Tensor", "%h, %add_9")};
+  for (NodeId node = 0; node < 2; ++node) {
+    Say(graph, node, says[node]);
+    graph.nodes[Index(node)].metadata.emplace_back("pkg.torch.onnx.name_scopes",
+                                                   "['', 'm', 'm.norm', 'op']");
+  }
+  CHECK(ToString(Build(graph, {.mode = Mode::kEval}).program) == R"(
+%h = relu(%x)  # Relu #0
+%add_9 = add.Scalar(%m.norm.weight)  # Mul #1
+%y = mul(%h, %add_9)  # Mul #1
+)");
 }
 
 }  // namespace

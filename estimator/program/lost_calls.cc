@@ -41,6 +41,7 @@ class Finder {
     for (const SignatureEntry& entry : metadata.signature) {
       known_.insert(entry.name);
       targets_.emplace(entry.name, entry.target);
+      names_.emplace(entry.target, entry.name);
     }
     for (const FxGroup& group : metadata.groups) {
       known_.insert(group.call.name);
@@ -193,12 +194,21 @@ class Finder {
     const auto references = References(call);
     std::vector<ValueId> open;
     for (const ValueId input : graph_.nodes[Index(id)].inputs) {
-      if (input == kNoValue || !IsActivation(input)) continue;
-      const std::string_view value = graph_.values[Index(input)].name;
+      if (input == kNoValue) continue;
+      const std::string_view value = CallsNameOf(input);
+      if (value.empty()) continue;
       const bool is_named = std::ranges::find(references, value) != references.end();
       if (!is_named && std::ranges::find(open, input) == open.end()) open.push_back(input);
     }
     return open;
+  }
+
+  // How calls refer to an activation or a tensor of the signature; "" for other constants.
+  std::string_view CallsNameOf(ValueId value) const {
+    const std::string_view name = graph_.values[Index(value)].name;
+    if (IsActivation(value)) return name;
+    const auto entry = names_.find(name);
+    return entry == names_.end() ? std::string_view() : entry->second;
   }
 
   // fc2 of a numbered layer, as fairseq's and those that transformers took over from it (BART,
@@ -272,6 +282,7 @@ class Finder {
   bool training_;  // exported in training mode: no dropout is lost
   std::unordered_set<std::string_view> known_;
   std::map<std::string_view, std::string_view> targets_;  // of the signature, by name
+  std::map<std::string_view, std::string_view> names_;    // by target
   std::unordered_set<std::string_view> read_;             // what calls refer to
   std::unordered_set<std::string_view> read_again_;       // modules of calls that were merged
   std::unordered_set<std::string_view> seen_;

@@ -74,6 +74,7 @@ class Finder {
     const ValueId x = pattern_.At(norm.pow).inputs[0];
     AddToFloat(norm.pow, x);
     if (!squares_cast) AddToFloat(norm.product, x);
+    if (Has(scaling, "self.weight.float()")) AddWeightToFloat(norm);
     const ValueId product = ResultOf(norm.product);
     if (squares_cast) {
       AddBack(norm.scaled, product, WeightOf(norm));
@@ -82,6 +83,7 @@ class Finder {
     } else {
       for (const NodeId reader : pattern_.ReadersOf(ResultOf(norm.scaled))) {
         AddBack(reader, ResultOf(norm.scaled), x);
+        calls_.back().behind = norm.scaled;
       }
     }
   }
@@ -104,6 +106,21 @@ class Finder {
       name_ = NameOf(ResultOf(before), ".float");
     }
     calls_.push_back({.before = before, .input = x, .name = name_, .op = "to"});
+  }
+
+  // Before 1 + weight, where the file has that sum, else before the product: the sum is lost, too.
+  void AddWeightToFloat(const Norm& norm) {
+    const ValueId factor = WeightOf(norm);
+    const NodeId sum = pattern_.Inner(factor, "Add");
+    NodeId before = norm.scaled;
+    ValueId weight = factor;
+    if (sum != kNoNode) {
+      const std::vector<ValueId>& terms = pattern_.At(sum).inputs;
+      before = sum;
+      weight = terms[pattern_.IsStored(terms[0], 1) ? 0 : 1];
+    }
+    calls_.push_back(
+        {.before = before, .input = weight, .name = NameOf(factor, ".float"), .op = "to"});
   }
 
   void AddBack(NodeId before, ValueId value, ValueId like) {

@@ -15,6 +15,7 @@ namespace onnxfit {
 //   variance = x.to(torch.float32).pow(2).mean(-1)     x itself stays as it is      (T5)
 //   return self.weight * x.to(input_dtype)             back before the weight       (Llama)
 //   output = self._norm(x.float())                     back behind it               (Gemma)
+//   output = output * (1.0 + self.weight.float())      the weight, too              (Gemma)
 // "to" casts to fp32, "type_as" to the type of `like`, which is no call where it is that already.
 // Sources: transformers 5.17.  O(nodes).
 std::vector<LostCall> FindLostCasts(const Graph& graph, const Shapes& shapes);

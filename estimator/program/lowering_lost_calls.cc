@@ -47,6 +47,10 @@ bool IsDropout(const LostCall& call) { return call.op == "dropout"; }
 std::vector<LostCall> Lowering::LostCalls(const Roles& roles, bool drops) {
   std::vector<LostCall> calls = FindLostCalls(graph_, metadata_, roles.folded);
   for (LostCall& cast : FindLostCasts(graph_, shapes_)) calls.push_back(std::move(cast));
+  // 1 + weight.float(): what is made of a weight comes behind its cast.
+  std::stable_partition(calls.begin(), calls.end(), [&](const LostCall& call) {
+    return call.op == "to" && IsParameter(call.input);
+  });
   const bool is_told = settings_.dropout.has_value();
   const bool is_traced = std::ranges::any_of(calls, &IsDropout);
   const bool is_likely = metadata_.groups.empty() && IsLikelyTrainedWithDropout(graph_, shapes_);
@@ -134,6 +138,9 @@ NameId Lowering::PutBack(const LostCall& lost) {
     EnterCast();
   } else if (lost.op == "type_as") {
     frames_ = node_frames_;  // a part of its reader's statement
+    if (lost.behind != kNoNode && !frames_.empty()) {
+      frames_.back() = {-frames_.back().line, "return x.type_as(y)"};
+    }
   } else if (lost.scope.empty()) {
     EnterSibling(lost.name);
   } else {

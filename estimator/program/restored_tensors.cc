@@ -10,6 +10,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/program/scopes.h"
 
 namespace onnxfit {
 namespace {
@@ -71,6 +72,7 @@ class Restorer {
     for (Node& node : graph_.nodes) SplitIdentity(node);
     for (Node& node : graph_.nodes) ReadSources(node);
     for (const FxGroup& group : metadata_.groups) RestoreOperands(group);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) RestoreSummand(static_cast<NodeId>(i));
     if (restored_ == 0) return;
     graph_.notes.push_back(
         fmt::format("{} tensor{} that the exporter merged with equal ones, or dropped as zeros, {} "
@@ -128,6 +130,19 @@ class Restorer {
     if (slots.size() < named.size()) return;
     slots.erase(slots.begin(), slots.end() - static_cast<std::ptrdiff_t>(named.size()));
     for (size_t i = 0; i < named.size(); ++i) Give(*named[i], slots[i]);
+  }
+
+  // "add_94", 1 + the weight of the norm that reads it (Gemma's): the weight itself, of which the
+  // file has no other trace.
+  void RestoreSummand(NodeId id) {
+    for (const ValueId value : graph_.nodes[Index(id)].inputs) {
+      if (InitializerOf(value) == nullptr || !NameOf(value).starts_with("add")) continue;
+      const auto own = targets_.find(ModulePath(ScopeOf(graph_, id)) + ".weight");
+      if (own == targets_.end() || own->second != kNoValue) continue;
+      graph_.values[Index(value)].name = own->first;
+      own->second = value;
+      ++restored_;
+    }
   }
 
   // Takes the first of `slots` that reads `entry` under its name; false where none does.
