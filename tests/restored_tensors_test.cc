@@ -150,22 +150,25 @@ TEST_CASE("tensors that the TorchScript exporter merged are put back") {
                  "", {}) == "a.biasfloat32[3] b.biasfloat32[3] | a.bias | x a.bias | h b.bias ");
 }
 
-// x * (1.0 + self.weight), Gemma's norm.
-TEST_CASE("a weight of which the file holds 1 + itself is put back, and the sum") {
+// x * (1.0 + self.weight), Gemma's norm; the weights of two are equal.
+TEST_CASE("weights of which the file holds 1 + themselves are put back, and the sums") {
   Graph graph = ParseGraph(R"(net (float[2, 8] x) => (float[2, 8] y)
-      < float[8] add_9 = ["location": "none"] > { h = Relu (x) y = Mul (h, add_9) })");
-  graph.metadata.emplace_back("graph_signature", "p_w: PARAMETER target='m.norm.weight'\n");
-  const std::string says[] = {FxText("h", "relu.default", "%x,"),
-                              FxText("y", "mul.Tensor", "%h, %add_9")};
+      < float[8] add_9 = ["location": "none"] > { h = Mul (x, add_9) y = Mul (h, add_9) })");
+  graph.metadata.emplace_back("graph_signature",
+                              "p_w: PARAMETER target='m.0.weight'\n"
+                              "p_v: PARAMETER target='m.1.weight'\n");
+  const std::string says[] = {FxText("h", "mul.Tensor", "%x, %add_9"),
+                              FxText("y", "mul.Tensor", "%h, %add_12")};
+  const std::string scopes[] = {"['', 'm', 'm.0', 'op']", "['', 'm', 'm.1', 'op']"};
   for (NodeId node = 0; node < 2; ++node) {
     Say(graph, node, says[node]);
-    graph.nodes[Index(node)].metadata.emplace_back("pkg.torch.onnx.name_scopes",
-                                                   "['', 'm', 'm.norm', 'op']");
+    graph.nodes[Index(node)].metadata.emplace_back("pkg.torch.onnx.name_scopes", scopes[node]);
   }
   CHECK(ToString(Build(graph, {.mode = Mode::kEval}).program) == R"(
-%h = relu(%x)  # Relu #0
-%add_9 = add.Scalar(%m.norm.weight)  # Mul #1
-%y = mul(%h, %add_9)  # Mul #1
+%add_9 = add.Scalar(%m.0.weight)  # Mul #0
+%h = mul(%x, %add_9)  # Mul #0
+%add_12 = add.Scalar(%m.1.weight)  # Mul #1
+%y = mul(%h, %add_12)  # Mul #1
 )");
 }
 

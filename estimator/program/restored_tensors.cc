@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -133,15 +134,22 @@ class Restorer {
   }
 
   // "add_94", 1 + the weight of the norm that reads it (Gemma's): the weight itself, of which the
-  // file has no other trace.
+  // file has no other trace.  One stands for those of equal weights.
   void RestoreSummand(NodeId id) {
-    for (const ValueId value : graph_.nodes[Index(id)].inputs) {
-      if (InitializerOf(value) == nullptr || !NameOf(value).starts_with("add")) continue;
+    for (ValueId& value : graph_.nodes[Index(id)].inputs) {
+      const Initializer* stored = InitializerOf(value);
+      const bool is_first = stored != nullptr && NameOf(value).starts_with("add");
+      if (!is_first && !summands_.contains(value)) continue;
       const auto own = targets_.find(ModulePath(ScopeOf(graph_, id)) + ".weight");
       if (own == targets_.end() || own->second != kNoValue) continue;
-      graph_.values[Index(value)].name = own->first;
+      if (is_first) {
+        graph_.values[Index(value)].name = own->first;
+        ++restored_;
+      } else {
+        value = NewValue(own->first, stored->type);
+      }
       own->second = value;
-      ++restored_;
+      summands_.insert(value);
     }
   }
 
@@ -197,12 +205,12 @@ class Restorer {
       graph_.values[Index(stored)].name = entry.target;
       own = stored;
     }
-    if (own == kNoValue) own = NewValue(entry, InitializerOf(stored)->type);
+    if (own == kNoValue) own = NewValue(entry.target, InitializerOf(stored)->type);
     At(slot) = own;
   }
 
-  ValueId NewValue(const SignatureEntry& entry, TensorType type) {
-    graph_.values.push_back({.name = entry.target});
+  ValueId NewValue(std::string_view name, TensorType type) {
+    graph_.values.push_back({.name = name});
     const auto value = static_cast<ValueId>(graph_.values.size() - 1);
     Store(value, std::move(type));
     return value;
@@ -215,7 +223,7 @@ class Restorer {
       const Initializer* weight = node.inputs.size() < 2 ? nullptr : InitializerOf(node.inputs[1]);
       if (row == nullptr || weight == nullptr || weight->type.dims.size() < 2) continue;
       const TensorType type = {weight->type.dtype, {row->channels(node, weight->type.dims)}};
-      const ValueId bias = NewValue(entry, type);
+      const ValueId bias = NewValue(entry.target, type);
       targets_.at(entry.target) = bias;
       if (row->is_input) node.inputs.resize(2);
       if (row->is_input) node.inputs.push_back(bias);
@@ -228,6 +236,7 @@ class Restorer {
   std::unordered_map<std::string_view, const SignatureEntry*> entries_;  // by name
   std::unordered_map<std::string_view, ValueId> targets_;  // kNoValue: not in the file
   std::unordered_map<ValueId, ValueId> sources_;           // of copies of nameless tensors
+  std::unordered_set<ValueId> summands_;                   // weights, stored as 1 + themselves
   size_t restored_ = 0;
 };
 
