@@ -60,6 +60,8 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"expand", In(0), {}},
       {"floor", In(0), {}},
       {"gather", In(0), In(1)},
+      {"scatter", In(0) | In(2), In(1)},
+      {"topk", In(0), Out(1)},
       {"gelu", In(0), In(0)},
       {"group_norm", In(0), In(0) | In(1) | Aux(0) | Aux(1)},
       {"hardsigmoid", In(0), In(0)},

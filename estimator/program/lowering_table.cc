@@ -355,6 +355,8 @@ constexpr LoweringRow kRows[] = {
     {"Upsample", "upsample", LowerUnary},
     {"Gather", "embedding", LowerGather},
     {"GatherElements", "gather", LowerAll},
+    {"ScatterElements", "scatter", LowerAll},
+    {"TopK", "topk", LowerSplit},
 
     // Tensors made from numbers.
     {"ConstantOfShape", "constant", LowerFill},
