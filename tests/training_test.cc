@@ -282,6 +282,20 @@ TEST_CASE("a broadcast operand's gradient is summed up by the engine") {
   CHECK_MESSAGE(text.find("+b.grad:32") != std::string::npos, text);
 }
 
+// The gradient of a sum overlaps itself; each product copies it.
+TEST_CASE("a matrix that no product can read is copied for each") {
+  const std::string text =
+      TraceText(R"(net (float[4, 8] x) => (float[4] y)
+      < float[8, 8] w = ["location": "none"], float[8, 6] v = ["location": "none"] > {
+        axes = Constant <value = int64[1] {1}> ()
+        h = MatMul (x, w) k = MatMul (h, v) y = ReduceSum <keepdims = 0> (k, axes)
+      })",
+                {.optimizer = Optimizer::kNone, .loss = Loss::kMse, .steps = 1});
+  const std::string copied = "+MatMul #2.scratch:96 -MatMul #2.scratch ";
+  CHECK_MESSAGE(text.find("+v.grad:192 " + copied) != std::string::npos, text);
+  CHECK_MESSAGE(text.find("+h.grad:128 " + copied) != std::string::npos, text);
+}
+
 // Its storage is that of the errors, of which it is the mean.
 TEST_CASE("a mean squared error is as large as the prediction") {
   const std::string text =

@@ -85,7 +85,7 @@ class Formulas : public Kernel {
       case Step::Type::kGrad:
         return MakeIfWanted(static_cast<size_t>(step.index));
       case Step::Type::kScratch:
-        if (step.index < 0 || IsWanted(step.index)) Take(step.scratch(types_));
+        if (step.index < 0 || IsWanted(step.index)) TakeScratch(step);
         return;
       case Step::Type::kWorkspace:
         if (!made_last_) return;
@@ -98,6 +98,11 @@ class Formulas : public Kernel {
       case Step::Type::kEnd:
         return;
     }
+  }
+
+  void TakeScratch(const Step& step) {
+    const int taken = Take(step.scratch(types_));
+    if (step.passes) Free(taken);
   }
 
   TensorType InputType(size_t input) const {
@@ -137,6 +142,9 @@ class Formulas : public Kernel {
         return incoming_[0];
       case Gradient::Form::kView:
         return MakeView(input, label);
+      case Gradient::Form::kExpanded:
+        return machine_.View(incoming_[0], InputType(input).dims,
+                             StridesOfSum(incoming_type_, InputType(input).dims));
       case Gradient::Form::kChannelSum:
         return Sum(incoming_[0], kChannels, InputType(input), label);
       case Gradient::Form::kNewLikeOut:

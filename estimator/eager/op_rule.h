@@ -40,6 +40,7 @@ struct Gradient {
     kNone,         // not differentiable
     kPassThrough,  // the incoming gradient itself
     kView,         // the incoming gradient, seen in the input's shape
+    kExpanded,     // the incoming gradient of a sum, seen in the input's shape
     kNew,          // a new tensor in the input's shape
     kNewLikeIn,    // the same, in the input's order of dimensions
     kNewAsIn,      // the same, as empty_like(input)
@@ -55,6 +56,7 @@ inline constexpr Gradient kNoGradient;
 
 constexpr Gradient PassThrough() { return {Gradient::Form::kPassThrough, {}}; }
 constexpr Gradient ViewOfGradient() { return {Gradient::Form::kView, {}}; }
+constexpr Gradient Expands() { return {Gradient::Form::kExpanded, {}}; }
 // A gradient in the input's shape whose formula reads `slots`.
 constexpr Gradient Reads(Slots slots) { return {Gradient::Form::kNew, slots}; }
 // The same for a product of matrices, which writes a transposed operand's gradient transposed.
@@ -139,6 +141,7 @@ struct Step {
   int8_t index = 0;  // of kWorkspace: a Workspace
   TypeFunction scratch = nullptr;
   bool only_over_view = false;  // in backward of what wrote over a view (CopySlices)
+  bool passes = false;          // a scratch of backward that is freed at once
 };
 
 constexpr Step MakeOut(int i) { return {Step::Type::kOut, static_cast<int8_t>(i), nullptr}; }
@@ -148,6 +151,12 @@ constexpr Step Scratch(TypeFunction type) { return {Step::Type::kScratch, -1, ty
 // Only where the gradient of input `i` is wanted.
 constexpr Step ScratchWith(int i, TypeFunction type) {
   return {Step::Type::kScratch, static_cast<int8_t>(i), type};
+}
+// The same, freed before the next step.
+constexpr Step PassingWith(int i, TypeFunction type) {
+  Step step = ScratchWith(i, type);
+  step.passes = true;
+  return step;
 }
 constexpr Step OverView(Step step) {
   step.only_over_view = true;

@@ -82,7 +82,22 @@ bool Folds(const Dispatcher& dispatcher, NameId a, NameId b) {
   return true;
 }
 
+// A matrix whose rows and columns both have gaps, or overlap, is copied for each product
+// (prepare_matrix_for_cublas, aten/src/ATen/native/cuda/Blas.cpp, pytorch v2.6.0).
+TensorType CopyOfGradient(const CallTypes& call) {
+  const StridedType& gradient = call.incoming_gradient();
+  const Dims& strides = gradient.strides;
+  if (strides.size() != 2) return {};
+  const bool is_by_rows = strides[1] == 1 && strides[0] >= gradient.dims[1];
+  const bool is_by_columns = strides[0] == 1 && strides[1] >= gradient.dims[0];
+  if (is_by_rows || is_by_columns) return {};
+  return gradient;
+}
+
 // One formula for each operand; products without bias make the second one's first.
+constexpr std::array<Step, 8> kMatrixSecondFirst = {
+    MakeGrad(1), PassingWith(1, CopyOfGradient), Uses(Workspace::kCublas),
+    MakeGrad(0), PassingWith(0, CopyOfGradient), Uses(Workspace::kCublas)};
 constexpr std::array<Step, 8> kSecondFirst = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(0),
                                               Uses(Workspace::kCublas)};
 
@@ -95,13 +110,14 @@ constexpr OpRule kRules[] = {
      .autocast = AutocastPolicy::kLower,
      .gradients = {PassThrough(), ReadsForMatrix(In(2)), ReadsForMatrix(In(1))},
      .forward = {MakeOut(0), Uses(Workspace::kCublasLt)},
-     .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
+     .backward = {MakeGrad(1), PassingWith(1, CopyOfGradient), Uses(Workspace::kCublas),
+                  MakeGrad(2), PassingWith(2, CopyOfGradient), Uses(Workspace::kCublas),
                   MakeGrad(0)}},
     {.name = "mm",
      .autocast = AutocastPolicy::kLower,
      .gradients = {ReadsForMatrix(In(1)), ReadsForMatrix(In(0))},
      .forward = {MakeOut(0), Uses(Workspace::kCublas)},
-     .backward = kSecondFirst},
+     .backward = kMatrixSecondFirst},
     {.name = "bmm",
      .autocast = AutocastPolicy::kLower,
      .gradients = {Reads(In(1)), Reads(In(0))},

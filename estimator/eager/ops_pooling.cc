@@ -12,7 +12,7 @@ constexpr OpRule kRules[] = {
     {.name = "avg_pool2d", .gradients = {Reads(In(0))}},
     // Means keep nothing; their gradient has the input's full size.
     {.name = "mean", .gradients = {Reads({})}},
-    {.name = "sum", .autocast = AutocastPolicy::kFp32, .gradients = {Reads({})}},
+    {.name = "sum", .autocast = AutocastPolicy::kFp32, .gradients = {Expands()}},
     {.name = "amax", .gradients = {Reads(In(0) | Out(0))}},
 };
 

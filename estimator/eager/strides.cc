@@ -100,6 +100,20 @@ Dims ExpandedStrides(const StridedType& tensor, const Dims& dims) {
   return strides;
 }
 
+Dims StridesOfSum(const StridedType& sum, const Dims& dims) {
+  Dims strides(dims.size(), 0);
+  const bool keeps_dims = sum.dims.size() == dims.size();
+  size_t next = 0;  // of the sum's
+  for (size_t i = 0; i < dims.size() && next < sum.dims.size(); ++i) {
+    if (sum.dims[next] == dims[i]) {
+      strides[i] = sum.strides[next++];
+    } else if (keeps_dims) {
+      ++next;
+    }
+  }
+  return strides;
+}
+
 Dims NarrowedStrides(const StridedType& tensor, const Dims& dims,
                      std::span<const int64_t> axis_and_step) {
   Dims strides = tensor.strides;

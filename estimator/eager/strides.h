@@ -32,6 +32,10 @@ std::vector<int64_t> Inverse(const std::vector<int64_t>& permutation);
 // Strides of `tensor` seen as the larger `dims`: 0 where a dimension is new or was 1.
 Dims ExpandedStrides(const StridedType& tensor, const Dims& dims);
 
+// Strides of a sum over some dimensions of `dims`, kept as 1 or dropped, seen as all of `dims`:
+// 0 along those.
+Dims StridesOfSum(const StridedType& sum, const Dims& dims);
+
 // Strides of a part of `tensor`: of a selection, which has fewer dimensions, those of the
 // dimensions beside the axis; of a slice with a step along the axis, a multiple there.
 // Empty `axis_and_step`: the tensor's own, or a selection that is contiguous.
