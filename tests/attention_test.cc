@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {
@@ -179,6 +180,24 @@ TEST_CASE("MultiheadAttention copies its projection before it takes q, k and v a
             .find("%s.view = view(%t)  # s\n%s = contiguous(%s.view)  # s\n") != std::string::npos);
   CHECK(program("[k] k = ReduceSum <keepdims = 0> (s, first)").find("contiguous") ==
         std::string::npos);
+}
+
+// torch.export leaves out products with 1, but says what its nodes came from.
+TEST_CASE("attention that does not scale is known by its call") {
+  const auto program = [](std::string_view target) {
+    Graph graph = ParseGraph(R"(
+        net (float[1, 2, 3, 4] q, float[1, 3, 2, 4] k, float[1, 2, 3, 4] v)
+        => (float[1, 2, 3, 4] y) {
+        t = Transpose <perm = [0, 2, 3, 1]> (k) s = MatMul (q, t) w = Softmax (s)
+        y = MatMul (w, v) })");
+    const std::string says = FxText("y", target, "%q, %k, %v");
+    for (NodeId node = 0; node < 4; ++node) Say(graph, node, says);
+    return ToString(Build(graph, {.mode = Mode::kEval}).program);
+  };
+  CHECK(program("scaled_dot_product_attention.default") ==
+        "\n%y.permute = permute(%k; 0, 2, 1, 3)  # MatMul #3\n"
+        "%y = scaled_dot_product_attention(%q, %y.permute, %v, none; 0, 0)  # MatMul #3\n");
+  CHECK(program("einsum.default").find("%w = softmax(%s)") != std::string::npos);
 }
 
 }  // namespace

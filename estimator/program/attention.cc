@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/fx_node.h"
 #include "estimator/program/masks.h"
 
 namespace onnxfit {
@@ -68,10 +69,26 @@ NodeId FindScores(const Pattern& pattern, ValueId scores, Parts& parts) {
   return pattern.Inner(pattern.At(add).inputs[side], "MatMul");
 }
 
-// What a Mul with a single number, on the right, scales; kNoValue where none does.
-ValueId Unscaled(const Pattern& pattern, ValueId value, Parts& parts) {
+// The call that torch.export says `node` came from; "" where it says none.
+std::string_view CallOf(const Pattern& pattern, NodeId node) {
+  const auto call = FxNodeOf(pattern.At(node));
+  return call.has_value() ? call->name : std::string_view();
+}
+
+bool IsSaidToBeAttention(const Pattern& pattern, NodeId node) {
+  const auto call = FxNodeOf(pattern.At(node));
+  return call.has_value() && call->target.starts_with("aten.scaled_dot_product_attention");
+}
+
+// What a Mul with a single number, on the right, scales in the call of `product`; kNoValue where
+// none does, but a scale of 1 that the exporter has left out.
+ValueId Unscaled(const Pattern& pattern, NodeId product, ValueId value, Parts& parts) {
   const NodeId mul = pattern.Inner(value, "Mul");
-  if (mul == kNoNode || !pattern.IsNumber(pattern.At(mul).inputs[1])) return kNoValue;
+  const bool is_said = IsSaidToBeAttention(pattern, product);
+  if (mul == kNoNode || !pattern.IsNumber(pattern.At(mul).inputs[1]) ||
+      (is_said && CallOf(pattern, mul) != CallOf(pattern, product))) {
+    return is_said ? value : kNoValue;
+  }
   parts.nodes.push_back(mul);
   return pattern.At(mul).inputs[0];
 }
@@ -125,8 +142,8 @@ bool FindFlattened(const Pattern& pattern, ValueId value, Parts& parts) {
 
 bool FindFactors(const Pattern& pattern, NodeId product, Parts& parts) {
   const std::vector<ValueId>& factors = pattern.At(product).inputs;
-  parts.q = Unscaled(pattern, factors[0], parts);
-  const ValueId transposed = Unscaled(pattern, factors[1], parts);
+  parts.q = Unscaled(pattern, product, factors[0], parts);
+  const ValueId transposed = Unscaled(pattern, product, factors[1], parts);
   if (parts.q == kNoValue || transposed == kNoValue) return false;
   return FindTransposed(pattern, transposed, parts) || FindFlattened(pattern, transposed, parts);
 }
