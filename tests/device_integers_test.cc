@@ -39,6 +39,18 @@ TEST_CASE("position ids are made on the device, sizes are not") {
                          kSum));
 }
 
+// torch.cumsum(torch.ones(n), 0).long() - 1 of OPT.
+TEST_CASE("position ids that are summed up are made on the device") {
+  CHECK(Lowered("s1 = Unsqueeze (n, zero) o = ConstantOfShape <value = float[1] {1.0}> (s1) "
+                "c = CumSum (o, zero) t = Cast <to = 7> (c) [p] p = Gather (\"m.wpe.weight\", t)")
+            .starts_with(std::string(kTokens) +
+                         "%o = constant()  # ConstantOfShape #6\n"
+                         "%c = cumsum(%o)  # CumSum #7\n"
+                         "%t = to(%c)  # Cast #8\n"
+                         "%p = embedding(%m.wpe.weight, %t)  # p\n" +
+                         kSum));
+}
+
 TEST_CASE("position ids that torch.export has computed are made on the device") {
   const auto lowered = [](const std::string& name) {
     const Built built = Build(R"(net (int64[B, 2] ids) => (float[B, 2, 4] y)

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string_view>
 
 #include "estimator/base/index.h"
+#include "estimator/program/fx_node.h"
 
 namespace onnxfit {
 namespace {
@@ -73,13 +75,20 @@ class Finder {
     return std::find(std::begin(kCalls), std::end(kCalls), call) != std::end(kCalls);
   }
 
+  // torch.ones(…), which decoders sum up to positions.
+  static bool IsFill(const Node& node) {
+    if (node.op_type == "ConstantOfShape") return true;
+    const auto call = node.op_type == "Expand" ? FxNodeOf(node) : std::nullopt;
+    return call.has_value() && FillsTensor(call->target);
+  }
+
   const TensorType& TypeOf(ValueId value) const { return shapes_.types[Index(value)].tensor; }
 
   bool IsFromDevice(ValueId value) const { return value != kNoValue && from_device_[Index(value)]; }
 
   // A size that is taken of a tensor (full_like) makes another one there.
   void FollowDown(const Node& node) {
-    bool comes = node.op_type == "Range";
+    bool comes = node.op_type == "Range" || IsFill(node);
     for (size_t i = 0; i < TensorInputsOf(node); ++i) comes |= IsFromDevice(node.inputs[i]);
     for (const ValueId output : node.outputs) {
       if (output != kNoValue && comes) from_device_[Index(output)] = true;

@@ -1,6 +1,8 @@
 #include "estimator/program/fx_node.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 namespace onnxfit {
 namespace {
@@ -145,6 +147,13 @@ std::optional<FxNode> ParseFxNode(std::string_view text) {
 
 std::optional<FxNode> FxNodeOf(const Node& node) {
   return ParseFxNode(FindMetadata(node.metadata, kFxNodeKey));
+}
+
+bool FillsTensor(std::string_view target) {
+  constexpr std::string_view kFills[] = {"aten.zeros",     "aten.ones",     "aten.full",
+                                         "aten.new_zeros", "aten.new_ones", "aten.new_full"};
+  return std::any_of(std::begin(kFills), std::end(kFills),
+                     [&](std::string_view fill) { return target.starts_with(fill); });
 }
 
 std::vector<std::string_view> References(const FxNode& node) {

@@ -41,6 +41,9 @@ std::optional<FxNode> ParseFxNode(std::string_view text);
 // The call that `node` came from, where the file says it.
 std::optional<FxNode> FxNodeOf(const Node& node);
 
+// Whether a call makes a tensor of one number: torch.zeros, ones, full and their like.
+bool FillsTensor(std::string_view target);
+
 // The names that a call refers to, in order, those in lists included.
 std::vector<std::string_view> References(const FxNode& node);
 

@@ -248,11 +248,7 @@ void LowerFill(Lowering& lowering, const Node& node, std::string_view aten) {
 
 // torch.export writes torch.zeros and its like as a number that is expanded.
 void LowerExpand(Lowering& lowering, const Node& node, std::string_view aten) {
-  constexpr std::string_view kFills[] = {"aten.zeros",     "aten.ones",     "aten.full",
-                                         "aten.new_zeros", "aten.new_ones", "aten.new_full"};
-  const std::string_view target = lowering.TargetOf(node);
-  const bool fills = std::any_of(std::begin(kFills), std::end(kFills),
-                                 [&](std::string_view fill) { return target.starts_with(fill); });
+  const bool fills = FillsTensor(lowering.TargetOf(node));
   fills ? LowerFill(lowering, node, "constant") : LowerUnary(lowering, node, aten);
 }
 
