@@ -38,6 +38,11 @@ TEST_CASE("a weight that lost its name stands where the module has it") {
        R"(["/m/fc/MatMul"] h = MatMul (x, "onnx::MatMul_9") ["/m/fc/Add"] g = Add ("m.fc.bias", h)
           ["/m/out/Add"] y = Add (g, "m.out.bias"))",
        "m.fc.weight m.fc.bias m.out.bias "},
+      {"beside its bias, where the scope leaves out a module",
+       R"(float[4] "m.n.fc.bias"; float[4] "m.n.out.bias"; float[4, 4] "onnx::MatMul_9"; )",
+       R"(["/m/fc/MatMul"] h = MatMul (x, "onnx::MatMul_9")
+          ["/m/fc/Add"] g = Add ("m.n.fc.bias", h) ["/m/Add"] y = Add (g, "m.n.out.bias"))",
+       "m.n.fc.weight m.n.fc.bias m.n.out.bias "},
       {"MultiheadAttention's is called otherwise",
        R"(float[4] "m.attn.in_proj_bias"; float[4, 4] "onnx::MatMul_9"; )",
        R"(["/m/attn/MatMul"] h = MatMul (x, "onnx::MatMul_9")

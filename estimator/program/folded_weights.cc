@@ -57,8 +57,7 @@ class Finder {
     std::vector<FoldedWeight> found;
     for (const Initializer& initializer : graph_.initializers) {
       const NodeId product = ProductWith(initializer);
-      const std::string module =
-          product == kNoNode ? std::string() : ModulePath(ScopeOf(graph_, product));
+      const std::string module = product == kNoNode ? std::string() : ModuleOf(product);
       if (module.empty()) continue;
       const std::string weight = WeightOf(module);
       if (values_.contains(weight)) continue;
@@ -80,7 +79,9 @@ class Finder {
       if (IsNamed(NameOf(value))) values_.emplace(NameOf(value), value);
     }
     if (node.op_type == "MatMul" && node.inputs.size() == 2) products_.emplace(node.inputs[1], id);
-    if (node.op_type == "Add") added_.insert(node.inputs.begin(), node.inputs.end());
+    if (node.op_type == "Add" && node.inputs.size() == 2) {
+      for (const ValueId value : node.inputs) sums_.emplace(value, id);
+    }
     for (const ValueId value : node.outputs) {
       if (value != kNoValue && graph_.values[Index(value)].is_output) ends_.insert(id);
     }
@@ -94,6 +95,21 @@ class Finder {
     if (!is_weight || calls == 0 || IsNamed(NameOf(weight.value))) return kNoNode;
     const bool is_read_elsewhere = calls != static_cast<size_t>(readers_.at(weight.value));
     return is_read_elsewhere ? kNoNode : products_.lower_bound(weight.value)->second;
+  }
+
+  // By its scope, which leaves out modules whose forward is not called ("self.model.decoder(x)"),
+  // or that of the bias which is added.
+  std::string ModuleOf(NodeId product) const {
+    const std::string by_scope = ModulePath(ScopeOf(graph_, product));
+    const auto [begin, end] = sums_.equal_range(graph_.nodes[Index(product)].outputs[0]);
+    for (auto sum = begin; sum != end; ++sum) {
+      for (const ValueId term : graph_.nodes[Index(sum->second)].inputs) {
+        const std::string_view owner = ParentOf(NameOf(term));
+        const bool is_bias = ChildOf(NameOf(term)) == "bias" && values_.contains(NameOf(term));
+        if (is_bias && ChildOf(owner) == ChildOf(by_scope)) return std::string(owner);
+      }
+    }
+    return by_scope;
   }
 
   // torch.nn.MultiheadAttention calls its own otherwise.
@@ -143,7 +159,7 @@ class Finder {
   bool IsHead(NodeId product, const std::string& module) const {
     if (values_.contains(module + ".bias")) return false;
     const ValueId result = graph_.nodes[Index(product)].outputs[0];
-    const bool is_summed = added_.contains(result) && std::ranges::any_of(ends_, [&](NodeId end) {
+    const bool is_summed = sums_.contains(result) && std::ranges::any_of(ends_, [&](NodeId end) {
                              const std::vector<ValueId>& inputs = graph_.nodes[Index(end)].inputs;
                              return std::ranges::find(inputs, result) != inputs.end();
                            });
@@ -167,7 +183,7 @@ class Finder {
   std::unordered_map<ValueId, int> readers_;
   std::unordered_map<ValueId, NodeId> first_use_;
   std::multimap<ValueId, NodeId> products_;  // by second factor
-  std::set<ValueId> added_;                  // operands of sums
+  std::multimap<ValueId, NodeId> sums_;      // by operand
   std::set<NodeId> ends_;                    // nodes that make an output
   std::vector<ValueId> gathered_;
 };
