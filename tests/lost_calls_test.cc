@@ -147,6 +147,9 @@ TEST_CASE("operands that no node makes tell which call is gone") {
        "clone", "dropout /m/clone"},
       {"one of embeddings", R"(["/m/embeddings/norm/N"] h = Relu (x) ["/m/fc/A"] y = Neg (h))",
        "clone", "dropout /m/embeddings/clone"},
+      {"one of fairseq's layers",
+       R"(["/m/m.0/self_attn/out_proj/N"] h = Relu (x) ["/m/m.0/A"] y = Neg (h))", "clone",
+       "dropout /m/m.0/clone"},
       {"none before fc2 of a layer", R"(["/m/m.0/N"] h = Relu (x) ["/m/m.0/fc2/A"] y = Neg (h))",
        "clone", ""},
       {"one in a block of two", R"(["/m/mlp/N"] h = Relu (x) ["/m/mlp/fc2/A"] y = Neg (h))",
@@ -161,7 +164,7 @@ TEST_CASE("operands that no node makes tell which call is gone") {
     Graph graph =
         ParseGraph("net (float[2, 2] x) => (float[2, 2] y) { " + std::string(row.body) + " }");
     const std::string first = FxText("h", "relu.default", "%x,");
-    const std::string reader = FxText("y", "neg.default", "%" + std::string(row.operand));
+    const std::string reader = FxText("y", "neg.default", std::string("%").append(row.operand));
     Say(graph, 0, first);
     Say(graph, 1, reader);
     std::string found;

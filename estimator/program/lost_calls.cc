@@ -139,8 +139,17 @@ class Finder {
         made_in.size() > shared.size() + 1 && ChildOf(made_in[made_in.size() - 2]) == "embeddings";
     const bool is_beside = ScopeOf(graph_, reader).size() == shared.size() + 1;
     if (made_in.size() == shared.size() || (is_beside && !is_embedding)) return shared;
+    if (IsOfFairseqLayer(made_in)) return shared;
     made_in.pop_back();
     return made_in;
+  }
+
+  // self_attn.out_proj of fairseq's layers, whose own forward drops out what their attention
+  // returns; GPT-2's attention does so itself.
+  static bool IsOfFairseqLayer(const std::vector<std::string>& scope) {
+    if (scope.size() < 2 || ChildOf(scope.back()) != "out_proj") return false;
+    const std::string_view attention = ChildOf(scope[scope.size() - 2]);
+    return attention == "self_attn" || attention == "encoder_attn";
   }
 
   // "relu_3" where the node reads what "relu_1" made.  Not where it reads that twice: an
