@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <optional>
 
 #include "cli/alloc_conf.h"
 #include "estimator/base/bytes.h"
@@ -26,14 +27,30 @@ void SetShape(const Typed& typed, Options& options) {
   if (!options.request.binding.inputs.try_emplace(name, dims).second) RefuseTwice(typed, name);
 }
 
-// "auto", or a probability, of which only its being 0 matters to memory.
-void SetDropout(const Typed& typed, Options& options) {
-  if (typed.text == "auto") return;
+// A probability below 1, of which only its being 0 matters to memory.
+std::optional<double> ProbabilityIn(const std::string& text) {
   char* end = nullptr;
-  const double p = std::strtod(typed.text.c_str(), &end);
-  const bool is_number = !typed.text.empty() && *end == '\0';
-  if (!is_number || !(p >= 0 && p < 1)) Refuse(typed, "auto or a probability below 1");
-  options.request.settings.dropout = p;
+  const double p = std::strtod(text.c_str(), &end);
+  const bool is_number = !text.empty() && *end == '\0';
+  return is_number && p >= 0 && p < 1 ? std::optional(p) : std::nullopt;
+}
+
+// "auto", "P" or "GLOB=P".  Later ones win: P speaks for all places.
+void SetDropout(const Typed& typed, Options& options) {
+  TrainingSettings& settings = options.request.settings;
+  const size_t equals = typed.text.rfind('=');
+  const bool is_placed = equals != std::string::npos && equals > 0;
+  const std::string text = is_placed ? typed.text.substr(equals + 1) : typed.text;
+  const std::optional<double> p = ProbabilityIn(text);
+  if (!p.has_value() && (is_placed || text != "auto")) {
+    Refuse(typed, "auto, a probability below 1, or one for a place, such as classifier=0.1");
+  }
+  if (is_placed) {
+    settings.placed_dropouts.push_back({typed.text.substr(0, equals), *p});
+    return;
+  }
+  settings.dropout = p;
+  settings.placed_dropouts.clear();
 }
 
 struct AssumedRow {
@@ -131,7 +148,9 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.batch_norm = ParseChoice(t, kBatchNormUses);
        }},
-      {"--dropout", "", "P", kGroup, "puts lost dropout back; 0 for none", "auto", SetDropout},
+      {"--dropout", "", "P", kGroup,
+       "puts lost dropout back; 0 for none; GLOB=P at nodes or modules; repeatable", "auto",
+       SetDropout, true},
       {"--assume", "", "WHAT=yes", kGroup,
        "what a file has lost: conv-bias, in-place-dropout, tied-head; repeatable", "no", SetAssumed,
        true},

@@ -80,6 +80,25 @@ TEST_CASE("where transformers have dropouts") {
   }
 }
 
+TEST_CASE("dropouts of places, by the names of nodes, modules and their own") {
+  const std::string body =
+      R"(["/m/a/MatMul"] q = MatMul (e, "onnx::MatMul_1") ["/m/a/Softmax"] w = Softmax (q)
+         ["/m/l/fc/MatMul"] f = MatMul (w, "onnx::MatMul_2") ["/m/l/Add"] y = Add (w, f))";
+  const auto dropped = [&](std::optional<double> everywhere, std::vector<PlacedDropout> placed) {
+    return Dropped(body, {.dropout = everywhere, .placed_dropouts = std::move(placed)});
+  };
+  CHECK(dropped(std::nullopt, {}) == "e in m/dropout/ f in m/l/dropout/ ");
+  CHECK(dropped(std::nullopt, {{"m.l", 0}}) == "e in m/dropout/ ");
+  CHECK(dropped(0, {{"/m/l/Add", 0.1}}) == "f in m/l/dropout/ ");
+  CHECK(dropped(0, {{"m.dropout", 0.1}}) == "e in m/dropout/ ");
+  CHECK(dropped(0.1, {{"*", 0}, {"m.l", 0.1}}) == "f in m/l/dropout/ ");
+  CHECK_THROWS_WITH_AS(dropped(0, {{"head", 0.1}}),
+                       "<text>: --dropout: expected names of lost dropouts, their nodes or "
+                       "modules (/m/a/MatMul, m.a, m.dropout …), found 'head'",
+                       Error);
+  CHECK(Dropped(body, {.mode = Mode::kEval, .placed_dropouts = {{"head", 0.1}}}).empty());
+}
+
 TEST_CASE("without attention to words nothing drops out unless it is told to") {
   const std::string branch =
       R"(["/m/l/fc/MatMul"] f = MatMul (n, "onnx::MatMul_1") ["/m/l/Add"] y = Add (n, f))";

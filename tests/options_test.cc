@@ -147,6 +147,31 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.freeze == std::vector<std::string>{"layer1.*", "*.bias"});
 }
 
+TEST_CASE("--dropout takes places, the later ones win") {
+  using Placed = std::vector<PlacedDropout>;
+  struct Row {
+    std::vector<std::string> given;
+    std::optional<double> everywhere;
+    Placed placed;
+  };
+  const Row rows[] = {
+      {{}, std::nullopt, {}},
+      {{"auto"}, std::nullopt, {}},
+      {{"0.1"}, 0.1, {}},
+      {{"0", "classifier=0.1", "*/attn=0"}, 0, {{"classifier", 0.1}, {"*/attn", 0}}},
+      {{"a=b=0.2"}, std::nullopt, {{"a=b", 0.2}}},
+      {{"classifier=0.1", "0.2"}, 0.2, {}},
+      {{"0.2", "auto"}, std::nullopt, {}},
+  };
+  for (const Row& row : rows) {
+    std::vector<std::string> words = {"m.onnx"};
+    for (const std::string& given : row.given) words.insert(words.end(), {"--dropout", given});
+    const Options options = Parse(words);
+    CHECK(options.request.settings.dropout == row.everywhere);
+    CHECK(options.request.settings.placed_dropouts == row.placed);
+  }
+}
+
 TEST_CASE("--alloc-conf keeps what was given and what it means") {
   CHECK(Parse({"m.onnx"}).request.alloc_conf.conf == AllocatorConf());
   const Options options = Parse({"m.onnx", "--alloc-conf", "expandable_segments:True"});
@@ -217,8 +242,12 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "--precision: expected fp32, amp-fp16, amp-bf16, bf16, fp16 or fp64, found 'fp32,bf16' "
        "(try: one value at a "
        "time)"},
-      {{"m", "--dropout", "1.5"}, "--dropout: expected auto or a probability below 1, found '1.5'"},
-      {{"m", "--dropout", "x"}, "--dropout: expected auto or a probability below 1, found 'x'"},
+      {{"m", "--dropout", "1.5"},
+       "--dropout: expected auto, a probability below 1, or one for a place, such as "
+       "classifier=0.1, found '1.5'"},
+      {{"m", "--dropout", "fc=x"},
+       "--dropout: expected auto, a probability below 1, or one for a place, such as "
+       "classifier=0.1, found 'fc=x'"},
       {{"m", "--assume", "bias=yes"},
        "--assume: expected conv-bias=yes, in-place-dropout=yes, tied-head=yes, or the same with "
        "no, "

@@ -174,6 +174,7 @@ TEST_CASE("how the file was read is there where it is not the default") {
   estimate.settings.loss_output = "aux";
   estimate.settings.batch_norm = BatchNormUse::kKeep;
   estimate.settings.dropout = 0.1;
+  estimate.settings.placed_dropouts = {{"classifier", 0.2}};
   estimate.settings.in_place = InPlaceUse::kNever;
   estimate.settings.out_of_place = {"*/Add"};
   estimate.settings.assumed = {.conv_bias = true, .in_place_dropout = true, .tied_head = false};
@@ -181,6 +182,12 @@ TEST_CASE("how the file was read is there where it is not the default") {
     "loss_output": "aux",
     "batch_norm": "keep",
     "dropout": 0.1,
+    "dropout_at": [
+      {
+        "glob": "classifier",
+        "p": 0.2
+      }
+    ],
     "in_place": "never",
     "out_of_place": [
       "*/Add"

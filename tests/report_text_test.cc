@@ -135,11 +135,14 @@ TEST_CASE("how the file was read stands there, too") {
   estimate.settings.loss_output = "aux";
   estimate.settings.batch_norm = BatchNormUse::kKeep;
   estimate.settings.dropout = 0;
+  estimate.settings.placed_dropouts = {{"fc", 0.2}};
   estimate.settings.in_place = InPlaceUse::kNever;
   estimate.settings.assumed = {.conv_bias = true, .in_place_dropout = true, .tied_head = false};
   const std::vector<std::string> lines = Lines(ToText(estimate, {}));
-  CHECK(lines[1] == "with loss mse, loss-output aux, dropout 0, batch-norm keep, in-place never,");
-  CHECK(lines[2] == "     assume conv-bias=yes, assume in-place-dropout=yes, assume tied-head=no");
+  CHECK(lines[1] == "with loss mse, loss-output aux, dropout 0, dropout fc=0.2, batch-norm keep,");
+  CHECK(lines[2] ==
+        "     in-place never, assume conv-bias=yes, assume in-place-dropout=yes, assume");
+  CHECK(lines[3] == "     tied-head=no");
 }
 
 TEST_CASE("ASCII, colours and fewer rows") {

@@ -130,6 +130,13 @@ struct Assumed {
   bool tied_head = true;          // a head whose weight has the shape of an embedding is that
 };
 
+// --dropout GLOB=P: the p of lost dropouts in the modules, or before the nodes, of such names.
+struct PlacedDropout {
+  std::string glob;
+  double p = 0;
+  bool operator==(const PlacedDropout&) const = default;
+};
+
 // How the training loop is written; eager/training.h has it in Python.
 struct LoopSettings {
   ZeroGrad zero_grad = ZeroGrad::kBeforeForward;
@@ -177,6 +184,7 @@ struct TrainingSettings {
   // --dropout: the p of dropouts that the file lost; 0 puts none back, nullopt those that are
   // likely.
   std::optional<double> dropout = {};
+  std::vector<PlacedDropout> placed_dropouts = {};  // the last that matches decides
   Assumed assumed = {};
   AttentionUse attention = AttentionUse::kSdpa;
   LoopSettings loop = {};

@@ -110,7 +110,12 @@ class Lowering {
   void PlanRewrites(const Roles& roles);
   void NoteRewrites();
   void PlanLostCalls(const Roles& roles);
-  std::vector<LostCall> LostCalls(const Roles& roles, bool drops);
+  std::vector<LostCall> LostCalls(const Roles& roles);
+  bool DropsOutElsewhere(bool is_traced) const;
+  void DecideDropouts(bool elsewhere, std::vector<LostCall>& calls,
+                      const std::vector<size_t>& attention);
+  std::vector<bool> DropsOutAt(const std::vector<std::vector<std::string>>& places,
+                               bool elsewhere) const;
   int64_t KeptByDropout(const Dims& dims) const;
   void AssumeDropouts(const std::map<std::string, int64_t>& dropouts, NodeId first);
   void PlanStochasticDepths();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/glob.h"
 #include "estimator/base/index.h"
 #include "estimator/program/lost_casts.h"
 #include "estimator/program/lost_dropouts.h"
@@ -18,52 +19,101 @@
 namespace onnxfit {
 
 void Lowering::PlanLostCalls(const Roles& roles) {
-  const bool drops = trains() && settings_.dropout != 0.0;
   std::map<std::string, int64_t> dropouts;  // by name: what it keeps for backward
   NodeId first = kNoNode;
-  for (const LostCall& lost : LostCalls(roles, drops)) {
-    const bool is_dropout = lost.op == "dropout";
-    if ((is_dropout && !drops) || IsOfRotary(lost)) continue;
+  for (const LostCall& lost : LostCalls(roles)) {
+    if (IsOfRotary(lost)) continue;
     lost_calls_.emplace(lost.before, lost);
     if (lost.behind != kNoNode) lost_behind_.emplace(lost.behind, lost);
     program_.notes.push_back(fmt::format("{} is put back before {}",
                                          lost.repeats == kNoNode ? lost.op : lost.name,
                                          DisplayName(graph_, lost.before)));
-    if (!is_dropout) continue;
+    if (lost.op != "dropout") continue;
     if (dropouts.empty()) first = lost.before;
     dropouts[lost.name] = KeptByDropout(TypeOf(lost.input).dims);
   }
   if (!dropouts.empty()) AssumeDropouts(dropouts, first);
-  if (drops) PlanStochasticDepths();
+  if (trains() && settings_.dropout != 0.0) PlanStochasticDepths();
 }
 
 namespace {
 
 bool IsDropout(const LostCall& call) { return call.op == "dropout"; }
 
+// What a glob may call a dropout in front of `node`: its name, the node's and their modules'.
+std::vector<std::string> NamesOfDropout(const Graph& graph, NodeId node, const LostCall* call) {
+  std::vector<std::string> names = {DisplayName(graph, node), ModulePath(ScopeOf(graph, node))};
+  if (call != nullptr) names.insert(names.end(), {call->name, ModulePath(call->scope)});
+  return names;
+}
+
 }  // namespace
 
-// Those that leave a trace, and dropouts that transformers are likely to have had.
-std::vector<LostCall> Lowering::LostCalls(const Roles& roles, bool drops) {
+// Those that leave a trace, and dropouts that transformers have, where they are likely or told.
+std::vector<LostCall> Lowering::LostCalls(const Roles& roles) {
   std::vector<LostCall> calls = FindLostCalls(graph_, metadata_, roles.folded);
   for (LostCall& cast : FindLostCasts(graph_, shapes_)) calls.push_back(std::move(cast));
   // 1 + weight.float(): what is made of a weight comes behind its cast.
   std::stable_partition(calls.begin(), calls.end(), [&](const LostCall& call) {
     return call.op == "to" && IsParameter(call.input);
   });
-  const bool is_told = settings_.dropout.has_value();
-  const bool is_traced = std::ranges::any_of(calls, &IsDropout);
-  const bool is_likely = metadata_.groups.empty() && IsLikelyTrainedWithDropout(graph_, shapes_);
-  if (!drops || !(is_told || is_traced || is_likely)) return calls;
-  LostDropouts lost = FindLostDropouts(graph_, shapes_, rewrites_);
-  for (const size_t rewrite : lost.attention) rewrites_[rewrite].ints[0] = 1;
-  for (LostCall& call : lost.calls) {
+  LostDropouts found;
+  if (trains()) found = FindLostDropouts(graph_, shapes_, rewrites_);
+  const bool drops = DropsOutElsewhere(std::ranges::any_of(calls, &IsDropout));
+  for (LostCall& call : found.calls) {
     const bool is_there = std::ranges::any_of(calls, [&](const LostCall& other) {
       return other.before == call.before && other.input == call.input;
     });
     if (!is_there) calls.push_back(std::move(call));
   }
+  DecideDropouts(drops, calls, found.attention);
   return calls;
+}
+
+// Where no place is told: everywhere, where the file shows a dropout or is likely to have had one.
+bool Lowering::DropsOutElsewhere(bool is_traced) const {
+  if (!trains()) return false;
+  if (settings_.dropout.has_value()) return *settings_.dropout != 0;
+  return is_traced || (metadata_.groups.empty() && IsLikelyTrainedWithDropout(graph_, shapes_));
+}
+
+// Takes dropouts with p = 0 out of `calls`; `attention` (rewrites) drops out where p is above 0.
+void Lowering::DecideDropouts(bool elsewhere, std::vector<LostCall>& calls,
+                              const std::vector<size_t>& attention) {
+  std::vector<std::vector<std::string>> places;
+  for (const LostCall& call : calls) {
+    if (IsDropout(call)) places.push_back(NamesOfDropout(graph_, call.before, &call));
+  }
+  for (const size_t rewrite : attention) {
+    places.push_back(NamesOfDropout(graph_, rewrites_[rewrite].last, nullptr));
+  }
+  const std::vector<bool> drops = DropsOutAt(places, elsewhere);
+  for (size_t i = 0; i < attention.size(); ++i) {
+    rewrites_[attention[i]].ints[0] = drops[drops.size() - attention.size() + i] ? 1 : 0;
+  }
+  size_t place = 0;
+  std::erase_if(calls, [&](const LostCall& call) { return IsDropout(call) && !drops[place++]; });
+}
+
+// By place, which has several names: whether p is above 0 there.
+std::vector<bool> Lowering::DropsOutAt(const std::vector<std::vector<std::string>>& places,
+                                       bool elsewhere) const {
+  std::vector<bool> drops(places.size(), elsewhere);
+  if (!trains()) return drops;
+  std::vector<std::string> names;
+  std::vector<size_t> place_of;
+  for (size_t i = 0; i < places.size(); ++i) {
+    names.insert(names.end(), places[i].begin(), places[i].end());
+    place_of.resize(names.size(), i);
+  }
+  for (const auto& [glob, p] : settings_.placed_dropouts) {
+    const std::vector<bool> picked = PickNames(
+        names, {&glob, 1}, {"--dropout", "lost dropouts, their nodes or modules", graph_.path});
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (picked[i]) drops[place_of[i]] = p > 0;
+    }
+  }
+  return drops;
 }
 
 // Its mask, a byte an element, and its result; in place, noise in the result's type.

@@ -40,6 +40,9 @@ void PutReading(Json& object, const TrainingSettings& settings) {
   if (settings.batch_norm != BatchNormUse::kAuto) object["batch_norm"] = "keep";
   if (settings.dropout.has_value()) object["dropout"] = *settings.dropout;
   if (settings.attention != AttentionUse::kSdpa) object["attention"] = "eager";
+  for (const PlacedDropout& placed : settings.placed_dropouts) {
+    object["dropout_at"].push_back({{"glob", placed.glob}, {"p", placed.p}});
+  }
   if (settings.in_place != InPlaceUse::kAuto) object["in_place"] = "never";
   if (!settings.out_of_place.empty()) object["out_of_place"] = settings.out_of_place;
   Json assumed = Json::array();

@@ -39,6 +39,9 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
   if (!settings.loss_output.empty()) items.push_back("loss-output " + settings.loss_output);
   if (!settings.labels.empty()) items.push_back("labels " + settings.labels);
   if (settings.dropout.has_value()) items.push_back(fmt::format("dropout {}", *settings.dropout));
+  for (const auto& [glob, p] : settings.placed_dropouts) {
+    items.push_back(fmt::format("dropout {}={}", glob, p));
+  }
 }
 
 // How the file is read.
