@@ -72,6 +72,15 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
           })",
        {FxText("y", "linear.default", "%x, %p_w"), FxText("y", "linear.default", "%x, %p_w")},
        "linear(x fc.weight )=y "},
+      {"two that share a weight, whose transpose is the first's",
+       R"(n (float[2, 4] x) => (float[2, 4] y) < float[4, 4] "fc.weight" = ["location": "none"] > {
+            t = Transpose <perm = [1, 0]> ("fc.weight")
+            h = MatMul (x, t)
+            y = MatMul (h, t)
+          })",
+       {FxText("h", "linear.default", "%x, %p_w"), FxText("h", "linear.default", "%x, %p_w"),
+        FxText("y", "linear.default", "%h, %p_w")},
+       "linear(x fc.weight )=h linear(h fc.weight )=y "},
       {"an operand that the exporter has removed",
        kLinear,
        {FxText("y", "linear.default", "%clone, %p_w, %p_b"),

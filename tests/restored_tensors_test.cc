@@ -118,6 +118,20 @@ TEST_CASE("tensors that torch.export merged or dropped are put back") {
        "p_a: PARAMETER target='a.weight'\np_b: PARAMETER target='b.weight'\n",
        {Call("linear.default", "%x, %p_a"), Call("linear.default", "%h, %p_b", "z")},
        "a.weightfloat32[3, 3] b.weightfloat32[3, 3] | x a.weight | h b.weight "},
+      {"a merged bias of calls that share a transposed weight",
+       R"(n (float[N, 2, 3] x) => (float[N, 2, 3] y)
+          < float[3, 3] "a.weight" = ["location": "none"], float[3] "c.bias" = {0, 0, 0} > {
+            t = Transpose <perm = [1, 0]> ("a.weight")
+            h = MatMul (x, t) i = Add (h, "c.bias") j = MatMul (i, t) y = Add (j, "c.bias")
+          })",
+       "p_a: PARAMETER target='a.weight'\np_b: PARAMETER target='a.bias'\n"
+       "p_c: PARAMETER target='c.bias'\n",
+       {Call("linear.default", "%x, %p_a, %p_b", "i"),
+        Call("linear.default", "%x, %p_a, %p_b", "i"),
+        Call("linear.default", "%x, %p_a, %p_b", "i"), Call("linear.default", "%i, %p_a, %p_b"),
+        Call("linear.default", "%i, %p_a, %p_b")},
+       "a.weightfloat32[3, 3] c.biasfloat32[3] a.biasfloat32[3] | a.weight | x t | h a.bias "
+       "| i t | j a.bias "},
       {"a tied weight is named once",
        R"(n (float[N, 3] x) => (float[N, 3] y) < float[3, 3] "a.weight" = ["location": "none"] > {
             h = MatMul (x, "a.weight")

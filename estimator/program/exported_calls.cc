@@ -90,7 +90,7 @@ class Finder {
     Rewritten call;
     call.aten = row.aten;
     for (const NodeId node : group.nodes) {
-      if (!IsHost(node)) call.nodes.push_back(node);
+      if (!IsHost(node) && !IsSharedWeight(node)) call.nodes.push_back(node);
     }
     call.ints = Ints(row, group.call);
     if (row.has_parts) call.results = ResultsOf(index, call.nodes);
@@ -132,6 +132,14 @@ class Finder {
       return value == kNoValue || shapes_.known[Index(value)].has_value() ||
              shapes_.known_scalar[Index(value)].has_value();
     });
+  }
+
+  // The transpose of a weight that calls of one module share: the exporter writes it once
+  // (onnxscript's CommonSubexpressionEliminationPass), under the name of the first.
+  bool IsSharedWeight(NodeId id) const {
+    const Node& node = graph_.nodes[Index(id)];
+    return node.op_type == "Transpose" && graph_.values[Index(node.inputs[0])].initializer >= 0 &&
+           IsReadOutside(node.outputs[0], metadata_.group_of[Index(id)]);
   }
 
   bool IsIn(NodeId node, int32_t index) const { return metadata_.group_of[Index(node)] == index; }
@@ -218,7 +226,7 @@ class Finder {
         continue;
       }
       const NodeId producer = graph_.values[Index(value)].producer;
-      if (producer != kNoNode && IsIn(producer, index)) {
+      if (producer != kNoNode && (IsIn(producer, index) || IsSharedWeight(producer))) {
         const std::vector<ValueId>& inputs = graph_.nodes[Index(producer)].inputs;
         open.insert(open.end(), inputs.rbegin(), inputs.rend());
       } else if (std::find(read.begin(), read.end(), value) == read.end()) {

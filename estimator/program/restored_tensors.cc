@@ -180,18 +180,31 @@ class Restorer {
   }
 
   // Inputs that are tensors of a module: no single numbers, no shapes.
-  std::vector<Slot> StoredSlots(const FxGroup& group) const {
+  std::vector<Slot> StoredSlots(const FxGroup& group) {
     std::vector<Slot> slots;
     for (const NodeId id : group.nodes) {
       const Node& node = graph_.nodes[Index(id)];
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        const Initializer* stored = InitializerOf(node.inputs[i]);
+        Slot slot = SlotBehind({id, i});
+        const Initializer* stored = InitializerOf(At(slot));
         if (stored == nullptr) continue;
         const bool is_tensor = IsFloat(stored->type.dtype) && !stored->type.dims.empty();
-        if (is_tensor || targets_.contains(NameOf(node.inputs[i]))) slots.push_back({id, i});
+        if (is_tensor || targets_.contains(NameOf(At(slot)))) slots.push_back(slot);
       }
     }
     return slots;
+  }
+
+  // Where the weight is read that `slot` reads transposed by another call's node: calls of one
+  // module share that.
+  Slot SlotBehind(const Slot& slot) {
+    const ValueId value = At(slot);
+    const NodeId maker = value == kNoValue ? kNoNode : graph_.values[Index(value)].producer;
+    const bool is_view = maker != kNoNode && graph_.nodes[Index(maker)].op_type == "Transpose" &&
+                         metadata_.group_of[Index(maker)] != metadata_.group_of[Index(slot.node)];
+    return is_view && InitializerOf(graph_.nodes[Index(maker)].inputs[0]) != nullptr
+               ? Slot{maker, 0}
+               : slot;
   }
 
   ValueId& At(const Slot& slot) { return graph_.nodes[Index(slot.node)].inputs[slot.input]; }
