@@ -43,6 +43,14 @@ TEST_CASE("a weight that lost its name stands where the module has it") {
        R"(["/m/fc/MatMul"] h = MatMul (x, "onnx::MatMul_9")
           ["/m/fc/Add"] g = Add ("m.n.fc.bias", h) ["/m/Add"] y = Add (g, "m.n.out.bias"))",
        "m.n.fc.weight m.n.fc.bias m.n.out.bias "},
+      {"one of a module that is called twice",
+       R"(float[4] "m.fc.bias"; float[4] "m.out.bias"; float[4, 4] "onnx::MatMul_9"; )",
+       R"("onnx::MatMul_10" = Identity ("onnx::MatMul_9")
+          ["/m/fc/MatMul"] h = MatMul (x, "onnx::MatMul_9") ["/m/fc/Add"] g = Add ("m.fc.bias", h)
+          ["/m/out/Add"] i = Add (g, "m.out.bias")
+          ["/m/fc_1/MatMul"] j = MatMul (i, "onnx::MatMul_10")
+          ["/m/fc_1/Add"] y = Add ("m.fc.bias", j))",
+       "m.fc.weight m.fc.bias m.out.bias "},
       {"MultiheadAttention's is called otherwise",
        R"(float[4] "m.attn.in_proj_bias"; float[4, 4] "onnx::MatMul_9"; )",
        R"(["/m/attn/MatMul"] h = MatMul (x, "onnx::MatMul_9")
