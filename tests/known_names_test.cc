@@ -53,6 +53,10 @@ TEST_CASE("layers of a loop share a local, one after the other does not") {
 }
 
 TEST_CASE("modules of libraries are known by their children") {
+  CHECK(Known(R"(["/m/attention/Neg"] a = Neg (x) ["/m/ffn_output/Abs"] f = Abs (a)
+                 ["/m/Add"] s = Add (f, a) ["/m/full_layer_layer_norm/Neg"] y = Neg (s))") ==
+        "a until /m/full_layer_layer_norm/Neg as attention_output; "
+        "f until /m/full_layer_layer_norm/Neg as ffn_output; ");
   const std::string after = R"(["/m/wi_1/Abs"] b = Abs (x) ["/m/Mul"] c = Mul (a, b)
                                ["/m/wo/Neg"] y = Neg (c))";
   CHECK(Known(R"(["/m/wi_0/Neg"] g = Neg (x) ["/m/act/Tanh"] a = Tanh (g))" + after) ==

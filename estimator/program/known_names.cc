@@ -27,6 +27,11 @@ constexpr Row kRows[] = {
     // transformers 5.17: BertSelfOutput, BertOutput (also of ELECTRA, RoBERTa).
     {{"dense", "LayerNorm"}, "dense", "hidden_states", {"dropout", "LayerNorm"}},
     {{"dense", "dropout", "LayerNorm"}, "dropout", "hidden_states", {"LayerNorm"}},
+    // BertEmbeddings, also copied by others: the types of tokens, of a buffer.
+    {{"token_type_embeddings"}, "gather", "buffered_token_type_ids"},
+    // AlbertLayer, whose ff_chunk returns what ffn_output made.
+    {{"attention", "ffn_output", "full_layer_layer_norm"}, "attention", "attention_output"},
+    {{"attention", "ffn_output", "full_layer_layer_norm"}, "ffn_output", "ffn_output"},
     // BertModel, ViTModel, and those that are built like them.
     {{"embeddings", "!embeddings_project"}, "embeddings", "embedding_output"},
     {{"embeddings", "encoder"}, "encoder", "encoder_outputs", {}, true},
@@ -190,7 +195,7 @@ class Finder {
     for (const Step& step : steps) {
       std::set<NameId> own;
       for (int64_t i = step.first; i <= step.last; ++i) {
-        const bool is_layer = step.is_child && IsNumbered(step.key);
+        const bool is_layer = step.is_child && IsListed(step.key);
         for (const NameId value : At(i).inputs) {
           if (is_layer && made.contains(value) && !own.contains(value)) {
             readers[value].insert(step.key);
@@ -203,12 +208,6 @@ class Finder {
     for (const auto& [value, layers] : readers) {
       if (layers.size() > 1) names_.push_back({value, forward.last, "what the layers share"});
     }
-  }
-
-  static bool IsNumbered(std::string_view child) {
-    const size_t dot = child.rfind('.');
-    return dot != std::string_view::npos &&
-           child.find_first_not_of("0123456789", dot + 1) == std::string_view::npos;
   }
 
   // variance = hidden_states.pow(2).mean(-1, keepdim=True), of an RMS norm.

@@ -7,6 +7,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/known_names.h"
+#include "estimator/program/numbered_recalls.h"
 #include "estimator/program/recalls.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/source_text.h"
@@ -258,6 +259,7 @@ std::vector<bool> HeldNames(const Program& program, bool hold_outputs) {
 void PlaceDeaths(Program& program, bool hold_outputs) {
   if (program.calls.empty()) return;
   MarkRecalls(program.calls);
+  MarkNumberedRecalls(program);
   Lifetimes lifetimes(program);
   lifetimes.FollowStatements();
   lifetimes.FollowKnownNames();

@@ -86,6 +86,12 @@ std::string_view ChildOf(std::string_view path) {
   return child.substr(0, child.find('@'));
 }
 
+bool IsListed(std::string_view module) {
+  const size_t dot = module.rfind('.');
+  return dot != std::string_view::npos &&
+         module.find_first_not_of("0123456789", dot + 1) == std::string_view::npos;
+}
+
 size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   size_t shared = 0;
   while (shared < a.size() && shared < b.size() && a[shared] == b[shared]) ++shared;

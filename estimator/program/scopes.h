@@ -35,6 +35,9 @@ bool IsComputedName(std::string_view name);
 std::string_view ParentOf(std::string_view path);
 std::string_view ChildOf(std::string_view path);
 
+// Whether a module of a scope is a child of a ModuleList or a Sequential: "layers.3".
+bool IsListed(std::string_view module);
+
 // How many modules two scopes have in common, from the outermost in.
 size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b);
 

@@ -1,0 +1,131 @@
+#include "estimator/program/numbered_recalls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/program/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+using Scope = std::vector<std::string>;
+
+// k of "layer_k"; 0 without a number.
+int64_t NumberOf(std::string_view module) {
+  const size_t end = module.rfind('_');
+  if (end == std::string_view::npos) return 0;
+  int64_t number = 0;
+  const char* const last = module.data() + module.size();
+  const auto [stop, error] = std::from_chars(module.data() + end + 1, last, number);
+  return error == std::errc() && stop == last ? number : 0;
+}
+
+class Marker {
+ public:
+  explicit Marker(Program& program) : program_(program) {
+    for (const auto* names : {&program.parameters, &program.frozen, &program.buffers}) {
+      for (const NameId name : *names) AddModules(program.values[Index(name)].name);
+    }
+  }
+
+  void Mark() {
+    for (const AtenCall& call : program_.calls) Count(call.scope);
+    for (auto module = parents_.rbegin(); module != parents_.rend(); ++module) CountLoop(*module);
+    for (AtenCall& call : program_.calls) Mark(call.scope);
+  }
+
+ private:
+  // "m", "m.fc" of "m.fc.weight".
+  void AddModules(std::string_view path) {
+    for (size_t end = path.find('.'); end != std::string_view::npos;
+         end = path.find('.', end + 1)) {
+      modules_.emplace(path.substr(0, end));
+    }
+  }
+
+  // `scope` without the number of its innermost module, if that is one: m.fc_1 may be a module.
+  Scope WithoutNumber(const Scope& scope) const {
+    if (scope.empty() || NumberOf(scope.back()) == 0) return scope;
+    if (modules_.contains(ModulePath(scope))) return scope;
+    Scope first = scope;
+    first.back().resize(first.back().rfind('_'));
+    return runs_.contains(first) ? first : scope;
+  }
+
+  void Count(const Scope& scope) {
+    if (scope.empty()) return;
+    const Scope first = WithoutNumber(scope);
+    const int64_t run = first == scope ? 0 : NumberOf(scope.back());
+    int64_t& runs = runs_[first];
+    runs = std::max(runs, run + 1);
+    for (size_t level = 1; level < scope.size(); ++level) {
+      parents_.emplace(scope.begin(), scope.begin() + static_cast<std::ptrdiff_t>(level));
+    }
+  }
+
+  // A module without nodes of its own that loops over others, "layers.0", …, calls each once.
+  void CountLoop(const Scope& module) {
+    if (runs_.contains(module)) return;
+    int64_t fewest = std::numeric_limits<int64_t>::max();
+    for (auto row = runs_.upper_bound(module); row != runs_.end(); ++row) {
+      const Scope& inner = row->first;
+      if (SharedModules(module, inner) < module.size()) break;
+      if (inner.size() != module.size() + 1) continue;
+      if (!IsListed(inner.back())) return;
+      fewest = std::min(fewest, row->second);
+    }
+    if (fewest != std::numeric_limits<int64_t>::max()) runs_[module] = fewest;
+  }
+
+  // By level: how often its module runs.
+  std::vector<int64_t> RunsOf(const Scope& scope) const {
+    std::vector<int64_t> runs;
+    Scope module;
+    for (const std::string& name : scope) {
+      module.push_back(name);
+      const auto found = runs_.find(module);
+      runs.push_back(found == runs_.end() ? (runs.empty() ? 1 : runs.back()) : found->second);
+    }
+    return runs;
+  }
+
+  // Names of modules without children stay as they are: they are told apart.
+  void Mark(Scope& scope) const {
+    if (scope.size() < 2) return;
+    const Scope first = WithoutNumber(scope);
+    const std::vector<int64_t> runs = RunsOf(first);
+    int64_t run = first == scope ? 0 : NumberOf(scope.back());
+    Scope marked = first;
+    bool has_run = false;  // a module with children
+    for (size_t level = marked.size(); level-- > 0 && run > 0;) {
+      const int64_t around = level == 0 ? 1 : runs[level - 1];
+      if (runs[level] % around != 0) return;
+      const int64_t turns = runs[level] / around;  // in one run of the module around it
+      const int64_t turn = run % turns;
+      if (turn > 0) marked[level] += fmt::format("@{}", turn);
+      has_run |= turn > 0 && (level + 1 < marked.size() || parents_.contains(first));
+      run /= turns;
+    }
+    if (has_run) scope = std::move(marked);
+  }
+
+  Program& program_;
+  std::set<std::string, std::less<>> modules_;  // paths of those with parameters
+  std::set<Scope> parents_;                     // modules that have children
+  std::map<Scope, int64_t> runs_;               // of modules that have calls of their own
+};
+
+}  // namespace
+
+void MarkNumberedRecalls(Program& program) { Marker(program).Mark(); }
+
+}  // namespace onnxfit
