@@ -51,6 +51,22 @@ TEST_CASE("position ids that are summed up are made on the device") {
                          kSum));
 }
 
+TEST_CASE("a mask that was floats is made on the device") {
+  const Built built = Build(R"(net (float[B, 4] x) => (float[B, 4] y) {
+      one = Constant <value = float {1}> () four = Constant <value = int64[1] {4}> ()
+      low = Constant <value = float {-9}> ()
+      b = Shape <start = 0, end = 1> (x) s = Concat <axis = 0> (b, four)
+      ones = Expand (one, s) shown = Cast <to = 9> (ones) hidden = Not (shown)
+      y = Where (hidden, low, x) })",
+                            {.mode = Mode::kEval}, {.batch = 2});
+  CHECK(ToString(built.program) ==
+        "\n%one = constant()  # Expand #5\n"
+        "%ones = expand(%one)  # Expand #5\n"
+        "%shown = to(%ones)  # Cast #6\n"
+        "%hidden = compare(%shown)  # Not #7\n"
+        "%y = masked_fill(%x, %hidden)  # Where #8\n");
+}
+
 TEST_CASE("position ids that torch.export has computed are made on the device") {
   const auto lowered = [](const std::string& name) {
     const Built built = Build(R"(net (int64[B, 2] ids) => (float[B, 2, 4] y)

@@ -55,6 +55,20 @@ TEST_CASE("what is known not to work in place does not") {
   CHECK(trace("other/Relu").find("+b:128") == std::string::npos);
 }
 
+TEST_CASE("a sum of what two gathers picked is written in place") {
+  const auto summed = [](const std::string& body) {
+    return FindInPlaceSums(ParseGraph(R"(n (float[2, 2] x, int64[2, 2] i) => (float[2, 2] y) {
+        two = Constant <value = float {2}> ()
+        g = GatherElements (x, i) h = GatherElements (x, i) )" +
+                                      body + " }"));
+  };
+  CHECK(summed("a = Div (g, two) t = Transpose (h) b = Div (t, two) y = Add (a, b)") ==
+        std::set<NodeId>{6});
+  CHECK(summed("y = Add (g, x)").empty());
+  CHECK(summed("y = Mul (g, h)").empty());
+  CHECK(summed("r = Relu (h) y = Add (g, r)").empty());
+}
+
 TEST_CASE("models with attention write over nothing") {
   const auto trace = [](const std::string& weighs) {
     return TraceText(R"(n (float[8, 4, 4] x) => (float[8, 4, 4] y) {

@@ -59,7 +59,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"exp", In(0), Out(0)},
       {"expand", In(0), {}},
       {"floor", In(0), {}},
-      {"gather", In(0), In(1)},
+      {"gather", In(0), In(0) | In(1)},
       {"scatter", In(0) | In(2), In(1)},
       {"topk", In(0), Out(1)},
       {"gelu", In(0), In(0)},

@@ -216,6 +216,17 @@ TEST_CASE("a helper's names hold what several of its calls read") {
   CHECK(DeathOf(program, 1) == 3);
 }
 
+TEST_CASE("what helpers of libraries name is known") {
+  constexpr char kBias[] = "p = self.disentangled_attention_bias(";
+  Program program =
+      Forward({{1, kBias, ""}, {1, kBias, ""}, {1, kBias, ""}, {2, "return k(p)", ""}});
+  CHECK(DeathOf(program, 1) == 1);
+  program.calls[0].op = "gather";
+  CHECK(DeathOf(program, 1) == 2);
+  for (AtenCall& call : program.calls) call.frames[0].text = "p = self.other_bias(";
+  CHECK(DeathOf(program, 1) == 1);
+}
+
 // x = self.r(g(x)): the argument dies when r returns, the old x when x is bound again.
 TEST_CASE("an argument dies before what the result's name held") {
   Program program = Forward({{1, "x = f(x)", ""},

@@ -76,7 +76,7 @@ constexpr OpRule kRules[] = {
     {.name = "constant"},   // made from numbers: zeros, full, arange, rand
     {.name = "tile", .gradients = {Reads({})}},
     {.name = "index_select", .gradients = {Reads(In(1))}},
-    {.name = "gather", .gradients = {Reads(In(1))}},
+    {.name = "gather", .gradients = {Reads(In(0) | In(1))}},
     // x, indices, values: the gradient of x is that of the result but zero at the indices.
     {.name = "scatter", .gradients = {Reads(In(1)), kNoGradient, Reads(In(1))}},
     {.name = "topk", .gradients = {Reads(Out(1))}},  // values, indices

@@ -56,6 +56,7 @@ class Finder {
     for (const Node& node : graph_.nodes) {
       const bool gathers = node.op_type == "Gather" && node.inputs.size() == 2;
       if (gathers && IsFloat(TypeOf(node.inputs[0]).dtype)) needed_.push_back(node.inputs[1]);
+      if (node.op_type == "Where") needed_.push_back(node.inputs[0]);
       const bool casts = node.op_type == "Cast" && !TypeOf(node.inputs[0]).dims.empty();
       if (casts && IsFloat(TypeOf(node.outputs[0]).dtype)) needed_.push_back(node.inputs[0]);
     }
@@ -86,9 +87,17 @@ class Finder {
 
   bool IsFromDevice(ValueId value) const { return value != kNoValue && from_device_[Index(value)]; }
 
+  // mask.bool(): sizes are never floats.
+  bool TestsFloats(const Node& node) const {
+    if (node.op_type != "Cast") return false;
+    const TensorType& tested = TypeOf(node.inputs[0]);
+    return IsFloat(tested.dtype) && !tested.dims.empty() &&
+           TypeOf(node.outputs[0]).dtype == DType::kBool;
+  }
+
   // A size that is taken of a tensor (full_like) makes another one there.
   void FollowDown(const Node& node) {
-    bool comes = node.op_type == "Range" || IsFill(node);
+    bool comes = node.op_type == "Range" || IsFill(node) || TestsFloats(node);
     for (size_t i = 0; i < TensorInputsOf(node); ++i) comes |= IsFromDevice(node.inputs[i]);
     for (const ValueId output : node.outputs) {
       if (output != kNoValue && comes) from_device_[Index(output)] = true;

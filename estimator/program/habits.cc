@@ -28,7 +28,33 @@ bool IsOfLibrary(const Node& node) {
                      [&](std::string_view library) { return caller.starts_with(library); });
 }
 
+// Whether a gather picked the numbers of `value`, but for a scale, an addend or a view.
+bool IsPicked(const Graph& graph, ValueId value) {
+  constexpr std::string_view kPassing[] = {"Div", "Mul", "Add", "Transpose", "Cast", "Identity"};
+  constexpr int kMostSteps = 6;
+  for (int step = 0; step < kMostSteps && value != kNoValue; ++step) {
+    const NodeId producer = graph.values[Index(value)].producer;
+    if (producer == kNoNode) return false;
+    const Node& node = graph.nodes[Index(producer)];
+    if (node.op_type == "GatherElements") return true;
+    if (std::ranges::find(kPassing, node.op_type) == std::end(kPassing)) return false;
+    value = node.inputs[0];
+  }
+  return false;
+}
+
 }  // namespace
+
+std::set<NodeId> FindInPlaceSums(const Graph& graph) {
+  std::set<NodeId> found;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const bool sums =
+        node.op_type == "Add" && IsPicked(graph, node.inputs[0]) && IsPicked(graph, node.inputs[1]);
+    if (sums) found.insert(static_cast<NodeId>(i));
+  }
+  return found;
+}
 
 std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph) {
   std::set<std::string> excitations;  // modules with a scale_activation

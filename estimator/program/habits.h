@@ -17,6 +17,11 @@ namespace onnxfit {
 // O(nodes).
 std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph);
 
+// Sums that are written over their first operand, though the model has attention: "score +=
+// p2c_att / scale" of transformers' DeBERTa (5.17, modeling_deberta_v2.py), of what two gathers
+// picked.  O(nodes).
+std::set<NodeId> FindInPlaceSums(const Graph& graph);
+
 // Whether the model has attention.  Those of torch.nn, transformers and torchvision that do
 // write x + y and relu(x), never over an operand.  O(nodes).
 bool HasAttention(const Graph& graph, const std::vector<Rewritten>& rewrites);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/base/index.h"
@@ -17,6 +18,21 @@ namespace onnxfit {
 namespace {
 
 constexpr int64_t kBeforeAll = -1;
+
+// What a helper of transformers 5.17 binds to a name: a method, and the call that makes it.
+struct HelperLocal {
+  std::string_view helper;
+  std::string_view op;
+};
+
+constexpr HelperLocal kHelperLocals[] = {
+    // modeling_roberta.py: the positions without padding's.
+    {"create_position_ids_from_input_ids", "mul"},
+    // modeling_deberta_v2.py: pos_key_layer, c2p_pos, c2p_att, and the same of p2c.
+    {"disentangled_attention_bias", "tile"},
+    {"disentangled_attention_bias", "hardtanh"},
+    {"disentangled_attention_bias", "gather"},
+};
 
 class Lifetimes {
  public:
@@ -178,13 +194,13 @@ class Lifetimes {
     return nullptr;
   }
 
-  // A helper has named what several of its calls read, and what is known of libraries: the
-  // product of transformers' positions (5.17, modeling_roberta.py).
+  // A helper has named what several of its calls read, and what is known of libraries.
   bool IsNamedInHelper(const Statement& statement, int64_t call, NameId name) const {
-    const bool counts_positions =
-        statement.text.find("create_position_ids_from_input_ids") != std::string::npos;
     return ReadsOf(name, statement) > 1 ||
-           (counts_positions && program_.calls[Index(call)].op == "mul");
+           std::ranges::any_of(kHelperLocals, [&](const HelperLocal& local) {
+             return local.op == program_.calls[Index(call)].op &&
+                    statement.text.find(local.helper) != std::string::npos;
+           });
   }
 
   // How many calls of the statement read `name`.

@@ -171,6 +171,7 @@ std::vector<std::string> Lowering::ScopeFor(NodeId id) const {
 void Lowering::LowerNodes() {
   outside_autocast_ = FindOutsideAutocast();
   const std::set<NodeId> out_of_place = FindOutOfPlace();
+  const std::set<NodeId> in_place = FindInPlaceSums(graph_);
   const bool has_attention = HasAttention(graph_, rewrites_);
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
@@ -183,6 +184,7 @@ void Lowering::LowerNodes() {
     written_in_place_ = WrittenInPlace(InnermostLine(frames_));
     const bool is_known = written_in_place_.has_value() || !IsFloat(TypeOfResult(node));
     if (out_of_place.contains(id) || (has_attention && !is_known)) written_in_place_ = false;
+    if (in_place.contains(id)) written_in_place_ = true;
     PutStochasticDepthBack(id);
     if (rewrite_of_[i] < 0) {
       PutCallsBack(id);
