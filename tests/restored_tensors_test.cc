@@ -53,6 +53,12 @@ TEST_CASE("weights that were computed twice of one parameter are one") {
         "onnx::Mul_9float32[2, 2] bfloat32[2, 2] | onnx::Mul_9 | x onnx::Mul_9 | h b ");
 }
 
+TEST_CASE("a number that the model's code copies stays one") {
+  CHECK(Restored("n (float[2] x) => (float[2] y) < float \"m.lifted_tensor_2\" = {32} > {"
+                 " b = Identity (\"m.lifted_tensor_2\") y = Mul (x, b) }",
+                 "", {}) == "m.lifted_tensor_2float32[] | m.lifted_tensor_2 | x b ");
+}
+
 TEST_CASE("tensors that torch.export merged or dropped are put back") {
   struct Row {
     const char* name;

@@ -95,7 +95,7 @@ class Restorer {
     const Initializer* source = InitializerOf(node.inputs[0]);
     const ValueId value = node.outputs[0];
     if (source == nullptr || value == kNoValue || graph_.values[Index(value)].is_output) return;
-    if (!IsFloat(source->type.dtype)) return;
+    if (!IsFloat(source->type.dtype) || IsLifted(NameOf(node.inputs[0]))) return;
     node.outputs[0] = kNoValue;
     graph_.values[Index(value)].producer = kNoNode;
     if (NameOf(node.inputs[0]).starts_with(kFactor)) {

@@ -231,14 +231,12 @@ class RoleFinder {
       const bool trained = kinds_[entry->second] == SignatureEntry::Kind::kParameter;
       return trained ? Role::kParameter : Role::kBuffer;
     }
-    if (ChildOf(name).starts_with("lifted_tensor_")) return Role::kConstant;  // torch.tensor(2.0)
+    if (IsLifted(name)) return Role::kConstant;  // torch.tensor(2.0)
     if (const auto slot = slots_.find(initializer.value); slot != slots_.end()) {
       const bool is_ones = !signature_.empty() && !misses_parameters_;
       return is_ones ? Role::kConstant : slot->second;
     }
     if (IsTied(initializer.value)) return Role::kConstant;
-    // torch.tensor(3.0) in a forward, to torch.export: no tensor of the module's.
-    if (ChildOf(name).starts_with("lifted_tensor_")) return Role::kConstant;
     if (float_buffers_.contains(initializer.value)) return Role::kBuffer;
     // Exporters name what belongs to a module by its path, "encoder.scale"; numbers that
     // they fold have names of their own, "val_12", "/Constant_output_0".

@@ -79,6 +79,8 @@ bool IsComputedName(std::string_view name) {
   return name.starts_with("onnx::") || name.starts_with('/');
 }
 
+bool IsLifted(std::string_view name) { return ChildOf(name).starts_with("lifted_tensor_"); }
+
 std::string_view ParentOf(std::string_view path) { return path.substr(0, path.rfind('.')); }
 
 std::string_view ChildOf(std::string_view path) {

@@ -29,6 +29,9 @@ std::string ModulePath(const std::vector<std::string>& scope);
 // "/fc/Transpose_output_0", and not one of the module's.
 bool IsComputedName(std::string_view name);
 
+// The name that torch.export gives to a number that the model's code makes: torch.tensor(2.0).
+bool IsLifted(std::string_view name);
+
 // "layer1.0" and "conv1" of "layer1.0.conv1": a module and its child, or its tensor.  Both
 // are `path` itself where it has no dot.  The child of a module's second call, "conv1@1", has
 // the same name.
