@@ -169,6 +169,7 @@ constexpr DType ComputeType(Precision precision) {
 // One training (or inference) run to be estimated.
 struct TrainingSettings {
   FrameworkProfile framework = DefaultFramework();
+  DeviceProfile device = DefaultDevice();
   Precision precision = Precision::kFp32;
   Optimizer optimizer = Optimizer::kAdamW;
   std::optional<OptimizerImpl> optimizer_impl = {};  // what PyTorch takes when it is not told

@@ -19,7 +19,7 @@ class Formulas : public Kernel {
         rule_(calls.rule(node_.call)),
         incoming_(incoming),
         incoming_type_(TypeOf(incoming[0])),
-        types_(calls.program(), call_, &incoming_type_),
+        types_(calls.program(), call_, calls.settings(), &incoming_type_),
         gradients_(node_.next.size(), kNoTensor) {}
 
   std::vector<TensorId> Run() {
@@ -196,7 +196,7 @@ class Formulas : public Kernel {
     const Tensor& tensor = machine_.tensor(of);
     const SumShape shape = SumOver(tensor.dtype, tensor.dims, tensor.strides, kept);
     const TensorId sum = machine_.New(type, label);
-    PassScratch(machine_, shape, calls_.ScratchLabel(node_.call));
+    PassScratch(machine_, shape, types_.device(), calls_.ScratchLabel(node_.call));
     return sum;
   }
 

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "estimator/base/device.h"
 #include "estimator/base/index.h"
 
 namespace onnxfit {
@@ -12,10 +11,10 @@ constexpr const char* kWorkspaceLabels[] = {"cuBLAS workspace", "cublasLt worksp
 
 }  // namespace
 
-CallTable::CallTable(const Program& program, Machine& machine, const FrameworkProfile& framework)
+CallTable::CallTable(const Program& program, Machine& machine, const TrainingSettings& settings)
     : program_(program),
       machine_(machine),
-      framework_(framework),
+      settings_(settings),
       gradient_labels_(program.values.size(), -1) {
   for (const ProgramValue& value : program.values) {
     name_labels_.push_back(machine.AddLabel(value.name));
@@ -65,20 +64,21 @@ bool CallTable::IsForLt(int32_t index) const {
   const int64_t summed = TypeOf(call(index).inputs[1]).dims.back();
   const Dims& result = TypeOf(call(index).outputs[0]).dims;
   if (summed <= 1 || result.back() <= 1) return false;
-  return Numel(result) / result.back() >= framework_.lt_min_rows;
+  return Numel(result) / result.back() >= settings_.framework.lt_min_rows;
 }
 
 void CallTable::TakeCublasLtWorkspace(Thread thread) {
-  if (framework_.cublas_in_lt == CublasInLt::kInstead) return TakeCublasWorkspace(thread);
-  if (framework_.cublas_in_lt == CublasInLt::kFirst) TakeCublasWorkspace(thread);
+  const FrameworkProfile& framework = settings_.framework;
+  if (framework.cublas_in_lt == CublasInLt::kInstead) return TakeCublasWorkspace(thread);
+  if (framework.cublas_in_lt == CublasInLt::kFirst) TakeCublasWorkspace(thread);
   Hold(Workspace::kCublasLt, thread, kCublasLtWorkspaceBytes);
-  if (framework_.cublas_in_lt == CublasInLt::kSecond) TakeCublasWorkspace(thread);
-  if (framework_.cublaslt == WorkspaceLife::kPerCall) LetGo(Workspace::kCublasLt, thread);
+  if (framework.cublas_in_lt == CublasInLt::kSecond) TakeCublasWorkspace(thread);
+  if (framework.cublaslt == WorkspaceLife::kPerCall) LetGo(Workspace::kCublasLt, thread);
 }
 
 void CallTable::TakeCublasWorkspace(Thread thread) {
-  Hold(Workspace::kCublas, thread, CublasWorkspaceBytes(framework_, DefaultDevice()));
-  if (framework_.cublas == WorkspaceLife::kPerCall) LetGo(Workspace::kCublas, thread);
+  Hold(Workspace::kCublas, thread, CublasWorkspaceBytes(settings_.framework, settings_.device));
+  if (settings_.framework.cublas == WorkspaceLife::kPerCall) LetGo(Workspace::kCublas, thread);
 }
 
 void CallTable::Hold(Workspace workspace, Thread thread, int64_t bytes) {

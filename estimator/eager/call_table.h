@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "estimator/base/framework.h"
 #include "estimator/base/index.h"
+#include "estimator/base/settings.h"
 #include "estimator/eager/machine.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/program/program.h"
@@ -20,14 +20,14 @@ enum class Thread : uint8_t { kForward, kBackward };
 class CallTable {
  public:
   // All must outlive the table.
-  CallTable(const Program& program, Machine& machine, const FrameworkProfile& framework);
+  CallTable(const Program& program, Machine& machine, const TrainingSettings& settings);
 
   const Program& program() const { return program_; }
   Machine& machine() { return machine_; }
   const AtenCall& call(int32_t i) const { return program_.calls[Index(i)]; }
   const OpRule& rule(int32_t i) const { return *rules_[Index(i)]; }
   const StridedType& TypeOf(NameId name) const;
-  CallTypes TypesOf(int32_t i) const { return {program_, call(i)}; }
+  CallTypes TypesOf(int32_t i) const { return {program_, call(i), settings_}; }
 
   LabelId OperatorLabel(int32_t call) const { return labels_[Index(call)].at; }
   LabelId NameLabel(NameId name) const { return name_labels_[Index(name)]; }
@@ -35,7 +35,7 @@ class CallTable {
   LabelId AuxLabel(int32_t call, size_t aux);  // "y.mask"
   LabelId ScratchLabel(int32_t call);          // "/fc/Gemm.scratch"
 
-  const FrameworkProfile& framework() const { return framework_; }
+  const TrainingSettings& settings() const { return settings_; }
 
   // What `call` needs of a library when it runs in `thread`: cuBLAS's instead of cublasLt's
   // where that does not take its product.  It is there for the call, or from then on.
@@ -58,7 +58,7 @@ class CallTable {
 
   const Program& program_;
   Machine& machine_;
-  const FrameworkProfile& framework_;
+  const TrainingSettings& settings_;
   std::vector<const OpRule*> rules_;                    // by call
   std::vector<CallLabels> labels_;                      // by call
   std::vector<LabelId> name_labels_;                    // by name

@@ -18,7 +18,8 @@ class Clipping {
  public:
   Clipping(CallTable& calls, const ParameterGradients& gradients)
       : machine_(calls.machine()),
-        with_offsets_(calls.framework().norms_with_offsets),
+        with_offsets_(calls.settings().framework.norms_with_offsets),
+        device_(calls.settings().device),
         label_(machine_.AddLabel("clip_grad_norm")) {
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients.Has(i)) continue;
@@ -52,7 +53,7 @@ class Clipping {
     const std::vector<TensorId> norms = Norms();
     const TensorId stack = New(dtype_, {count_});
     const TensorId total = New(dtype_, {});
-    PassScratch(machine_, SumOver(dtype_, {count_}, {1}, /*kept=*/0), label_);
+    PassScratch(machine_, SumOver(dtype_, {count_}, {1}, /*kept=*/0), device_, label_);
     machine_.Release(stack);
     for (size_t i = norms.size(); i-- > 0;) machine_.Release(norms[i]);
     return total;
@@ -74,6 +75,7 @@ class Clipping {
 
   Machine& machine_;
   bool with_offsets_;
+  const DeviceProfile& device_;
   LabelId label_;
   DType dtype_ = DType::kFloat32;
   int64_t count_ = 0;        // gradients

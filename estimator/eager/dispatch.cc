@@ -140,6 +140,11 @@ void Dispatcher::ReturnSame(NameId name) {
   ++names_of_[Index(name)];
 }
 
+void Dispatcher::Assume(std::string_view assumption) {
+  std::vector<std::string>& told = program_.assumptions;
+  if (std::find(told.begin(), told.end(), assumption) == told.end()) told.emplace_back(assumption);
+}
+
 void Dispatcher::Drop(NameId local) {
   std::erase(locals_, local);
   program_.calls.back().dies.push_back(local);
@@ -218,7 +223,8 @@ bool Dispatcher::AnyNeedsGrad(const AtenCall& call, const OpRule& rule) const {
 Dims Dispatcher::StridesOf(const AtenCall& call, const OpRule& rule, size_t output) const {
   const Dims& dims = TypeOf(call.outputs[output]).dims;
   const bool has_input = !call.inputs.empty() && call.inputs[0] != kNoName;
-  if (rule.strides != nullptr && has_input) return rule.strides(CallTypes(program_, call));
+  if (rule.strides != nullptr && has_input)
+    return rule.strides(CallTypes(program_, call, settings_));
   if (rule.alias == Alias::kNone || !has_input) return ContiguousStrides(dims);
   const StridedType& base = TypeOf(call.inputs[0]);
   switch (rule.alias) {

@@ -27,6 +27,9 @@ class Dispatcher {
   bool NeedsGrad(NameId name) const { return needs_grad_[Index(name)]; }
   bool trains() const { return settings_.mode == Mode::kTrain; }
   const FrameworkProfile& framework() const { return settings_.framework; }
+  const DeviceProfile& device() const { return settings_.device; }
+  // What the answer rests on, told once.
+  void Assume(std::string_view assumption);
 
   // Runs `op`; the result is a local of the call that is taken apart, which lives until the
   // call returns.  Of `type` the dtype counts only where it does not follow from the inputs.

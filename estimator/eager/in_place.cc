@@ -11,7 +11,7 @@ std::vector<bool> FindInPlaceCalls(const Program& program, const TrainingSetting
   trained.parameters.insert(trained.parameters.end(), program.frozen.begin(), program.frozen.end());
   Trace unread;
   Machine machine(unread);
-  CallTable calls(trained, machine, settings.framework);
+  CallTable calls(trained, machine, settings);
   Forward forward(calls, settings);
   forward.PlaceModel();
   for (const NameId name : trained.inputs) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/program/program.h"
 
@@ -70,13 +71,17 @@ constexpr Gradient SumsToChannels(Slots slots) { return {Gradient::Form::kChanne
 // broadcast the engine sums it up into one more tensor.
 constexpr Gradient ReadsElementwise(Slots slots) { return {Gradient::Form::kNewLikeOut, slots}; }
 
-// Types of the tensors of one call and its integer arguments, for rows that compute a size.
+// Types of the tensors of one call and its integer arguments, and what runs it, for rows that
+// compute a size.
 class CallTypes {
  public:
-  // Both must outlive it.
-  CallTypes(const Program& program, const AtenCall& call,
+  // All must outlive it.
+  CallTypes(const Program& program, const AtenCall& call, const TrainingSettings& settings,
             const StridedType* incoming_gradient = nullptr)
-      : program_(program), call_(call), incoming_gradient_(incoming_gradient) {}
+      : program_(program),
+        call_(call),
+        settings_(settings),
+        incoming_gradient_(incoming_gradient) {}
 
   size_t input_count() const { return call_.inputs.size(); }
   bool has_input(size_t i) const { return i < call_.inputs.size() && call_.inputs[i] != kNoName; }
@@ -86,12 +91,15 @@ class CallTypes {
   const std::vector<int64_t>& ints() const { return call_.ints; }
   // REQUIRES: in backward.
   const StridedType& incoming_gradient() const { return *incoming_gradient_; }
+  const FrameworkProfile& framework() const { return settings_.framework; }
+  const DeviceProfile& device() const { return settings_.device; }
 
  private:
   const StridedType& TypeOf(NameId name) const { return program_.values[Index(name)].type; }
 
   const Program& program_;
   const AtenCall& call_;
+  const TrainingSettings& settings_;
   const StridedType* incoming_gradient_;
 };
 

@@ -146,7 +146,8 @@ TensorId OptimizerStep::Make(const Making& making, size_t parameter) {
   const TensorId tensor = machine_.New(type, label_);
   if (making.product) calls_.TakeCublasWorkspace(Thread::kForward);
   if (making.summed != nullptr) {
-    PassScratch(machine_, SumOf(making.summed(TypeOf(parameter)), making.dim), label_);
+    const SumShape sum = SumOf(making.summed(TypeOf(parameter)), making.dim);
+    PassScratch(machine_, sum, settings_.device, label_);
   }
   return tensor;
 }

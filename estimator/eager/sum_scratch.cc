@@ -107,8 +107,9 @@ SumScratch ScratchOf(const SumShape& sum, const DeviceProfile& device) {
   return {.partial_bytes = partial, .semaphore_bytes = 4 * grid};
 }
 
-void PassScratch(Machine& machine, const SumShape& sum, LabelId label) {
-  const SumScratch scratch = ScratchOf(sum, DefaultDevice());
+void PassScratch(Machine& machine, const SumShape& sum, const DeviceProfile& device,
+                 LabelId label) {
+  const SumScratch scratch = ScratchOf(sum, device);
   if (scratch.partial_bytes == 0) return;
   const TensorId partial = machine.New({DType::kUint8, {scratch.partial_bytes}}, label);
   machine.Release(machine.New({DType::kUint8, {scratch.semaphore_bytes}}, label));

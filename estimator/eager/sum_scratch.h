@@ -34,6 +34,6 @@ struct SumScratch {
 SumScratch ScratchOf(const SumShape& sum, const DeviceProfile& device);
 
 // Both, allocated and freed on the machine.
-void PassScratch(Machine& machine, const SumShape& sum, LabelId label);
+void PassScratch(Machine& machine, const SumShape& sum, const DeviceProfile& device, LabelId label);
 
 }  // namespace onnxfit

@@ -24,7 +24,7 @@ class Training {
       : program_(program),
         settings_(settings),
         machine_(trace),
-        calls_(program, machine_, settings.framework),
+        calls_(program, machine_, settings),
         forward_(calls_, settings),
         gradients_(program.parameters.size()),
         optimizer_(calls_, settings, gradients_) {

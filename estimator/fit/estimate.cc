@@ -52,7 +52,7 @@ BreakdownRow ContextRow(const EstimateRequest& request) {
   if (request.overhead_bytes.has_value()) {
     return {.kind = "context", .bytes = *request.overhead_bytes, .basis = Basis::kAssumed};
   }
-  const ContextBytes& context = DefaultDevice().context;
+  const ContextBytes& context = request.settings.device.context;
   return {.kind = "context",
           .bytes = context.bytes,
           .basis = Basis::kMeasured,
@@ -147,7 +147,7 @@ std::vector<std::string> RunAssumptions(const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
     assumptions.push_back(fmt::format("the card is an {}: its CUDA context, and {}",
-                                      DefaultDevice().name,
+                                      request.settings.device.name,
                                       WorkspaceText(request.settings.framework)));
   }
   assumptions.emplace_back("convolutions ask cuDNN for no workspace");

@@ -15,8 +15,8 @@ namespace onnxfit {
 
 namespace {
 
-Warnings CardWarnings(const FrameworkProfile& framework) {
-  const std::string why = WhyUnsupported(framework, DefaultDevice());
+Warnings CardWarnings(const TrainingSettings& settings) {
+  const std::string why = WhyUnsupported(settings.framework, settings.device);
   if (why.empty()) return {};
   return {{warning::kUnsupportedCard, why}};
 }
@@ -39,7 +39,7 @@ Prediction Predict(const Graph& file, const EstimateRequest& request) {
   const bool records = request.details || !request.why.empty();
   p.trace = RunTraining(p.program, request.settings, records ? &p.holders : nullptr);
   p.alloc_conf = request.alloc_conf.conf;
-  add(CardWarnings(request.settings.framework));
+  add(CardWarnings(request.settings));
   add(p.shapes.warnings);
   add(p.roles.warnings);
   add(p.program.warnings);
