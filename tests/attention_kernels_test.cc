@@ -91,6 +91,12 @@ std::string Sizes(const Trace& trace, Phase phase) {
   return text;
 }
 
+void Check(const Case& row, const TrainingSettings& settings) {
+  const Trace trace = RunTraining(Dispatch(AttentionProgram(row), settings), settings);
+  CHECK(Sizes(trace, Phase::kForward) == row.forward);
+  CHECK(Sizes(trace, Phase::kBackward) == row.backward);
+}
+
 constexpr DType kNone = DType::kUndefined;
 constexpr DType kFp32 = DType::kFloat32;
 constexpr DType kBf16 = DType::kBFloat16;
@@ -124,10 +130,41 @@ TEST_CASE("what attention allocates beside its operands") {
   };
   for (const Case& row : rows) {
     CAPTURE(row.name);
-    const TrainingSettings settings = {.optimizer = Optimizer::kNone, .steps = 1};
-    const Trace trace = RunTraining(Dispatch(AttentionProgram(row), settings), settings);
-    CHECK(Sizes(trace, Phase::kForward) == row.forward);
-    CHECK(Sizes(trace, Phase::kBackward) == row.backward);
+    Check(row, {.optimizer = Optimizer::kNone, .steps = 1});
+  }
+}
+
+TEST_CASE("what the memory-efficient kernel allocates for grouped heads in torch 2.15") {
+  const Case rows[] = {
+      {"grouped", kFp32, 8, 2, 128, 64, false, false, kNone, "8 8 524288 8192 ",
+       "524288 131072 131072 524288 524288 524288 8192 8192 524800 "},
+      {"grouped with dropout", kFp32, 8, 2, 128, 64, true, false, kNone, "524288 8192 ",
+       "524288 131072 131072 524288 524288 524288 8192 8192 524800 "},
+      {"grouped with a mask", kBf16, 8, 2, 128, 64, false, false, DType::kBool,
+       "2 2 65536 8 8 262144 8192 ", "262144 65536 65536 262144 262144 8192 524800 "},
+  };
+  for (const Case& row : rows) {
+    CAPTURE(row.name);
+    Check(row, {.framework = Frameworks().back(), .optimizer = Optimizer::kNone, .steps = 1});
+  }
+}
+
+// Closed forms: seed, offset, the output as q, the log-sum-exp of each row; gradients as q, k
+// and v.
+TEST_CASE("what cuDNN's attention allocates on a card of compute capability 9.0") {
+  DeviceProfile card = DefaultDevice();
+  card.compute_capability = 90;
+  const Case rows[] = {
+      {"cuDNN's", kBf16, 4, 4, 197, 64, false, false, kNone, "8 8 201728 6304 ",
+       "201728 201728 201728 "},
+      {"grouped", kBf16, 8, 2, 128, 64, false, true, kNone, "8 8 262144 8192 ",
+       "262144 65536 65536 "},
+      {"a mask of bools", kBf16, 4, 4, 197, 64, false, false, DType::kBool,
+       "2 2 155236 8 8 201728 6304 ", "201728 201728 201728 "},
+  };
+  for (const Case& row : rows) {
+    CAPTURE(row.name);
+    Check(row, {.device = card, .optimizer = Optimizer::kNone, .steps = 1});
   }
 }
 

@@ -17,6 +17,8 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
   const Row rows[] = {
       {"add", In(0) | In(1), {}},
       {"add.Scalar", In(0), {}},
+      {"_cudnn_attention", In(0),
+       In(0) | In(1) | In(2) | In(3) | Out(0) | Aux(0) | Aux(1) | Aux(2)},
       {"_efficient_attention", In(0),
        In(0) | In(1) | In(2) | In(3) | Out(0) | Aux(0) | Aux(1) | Aux(2)},
       {"_flash_attention", In(0), In(0) | In(1) | In(2) | Out(0) | Aux(0) | Aux(1) | Aux(2)},

@@ -21,6 +21,17 @@ enum class WorkspaceLife : uint8_t {
 // or after it, or it has none of its own.
 enum class CublasInLt : uint8_t { kNever, kFirst, kSecond, kInstead };
 
+// Whether cuDNN's attention comes first on cards of compute capability 9.x and 10.x, and which
+// heads of more than 128 it takes beside those of 192 with values of 128.
+enum class CudnnHeads : uint8_t {
+  kNone,         // it does not come first: its cuDNN is older than 9.15.1
+  k256OnHopper,  // up to 256 on 9.x
+  k256,          // of 256; up to 256 where nothing is trained
+};
+
+// The release of CUDA whose CUB it is built with.
+enum class Cub : uint8_t { k12_8, k13_0, k13_2 };
+
 struct FrameworkProfile {
   std::string_view name;  // as --framework spells it
 
@@ -34,6 +45,13 @@ struct FrameworkProfile {
   // the memory-efficient one where it drops nothing.
   bool flash_seeds = true;
   bool seeds_without_dropout = false;
+
+  CudnnHeads cudnn_attention = CudnnHeads::kNone;
+  bool cudnn_drops_all = false;   // cuDNN's takes every dropout, not p = n/16 alone
+  bool efficient_groups = false;  // the memory-efficient kernel takes grouped heads
+
+  bool sorts_by_rows = false;  // embedding's backward sorts only the bits that row numbers have
+  Cub cub = Cub::k12_8;
 
   bool norms_with_offsets = false;  // _foreach_norm keeps where each tensor's chunks begin
   bool fused_adagrad = false;       // torch.optim.Adagrad(fused=True) runs on CUDA

@@ -1,0 +1,45 @@
+// Which kernel PyTorch takes for scaled-dot-product attention: by card, version, types and shapes.
+#pragma once
+
+#include <optional>
+
+#include "estimator/base/device.h"
+#include "estimator/base/framework.h"
+#include "estimator/eager/strides.h"
+
+namespace onnxfit {
+
+// The operands of a call, q [B, H, S, D], k and v [B, Hk, Sk, D or Dv].
+struct Attention {
+  StridedType q;
+  StridedType k;
+  StridedType v;
+  bool drops = false;
+
+  int64_t batch() const { return q.dims[0]; }
+  int64_t heads() const { return q.dims.end()[-3]; }
+  int64_t rows() const { return q.dims.end()[-2]; }
+  int64_t keys() const { return k.dims.end()[-2]; }
+  int64_t head_size() const { return q.dims.back(); }
+  int64_t value_size() const { return v.dims.back(); }
+  bool is_grouped() const { return k.dims.end()[-3] != heads(); }
+  bool is_16_bit() const { return BitsOf(q.dtype) == 16; }
+};
+
+// What else the choice asks.
+struct AttentionTerms {
+  std::optional<StridedType> mask = {};
+  bool is_causal = false;
+  bool needs_grad = false;       // of q, k or v
+  bool mask_needs_grad = false;  // of the mask
+};
+
+enum class AttentionKernel : uint8_t { kCudnn, kFlash, kEfficient, kMath };
+
+// Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, pytorch v2.6.0 and of 2026; what
+// torch._fused_sdp_choice answers in 2.6 to 2.15 on cards of compute capability 7.5 to 12.0.
+// Dropouts count as such that cuDNN does not take from 2.12 on: their p is no multiple of 1/16.
+AttentionKernel ChooseAttention(const Attention& attention, const AttentionTerms& terms,
+                                const FrameworkProfile& framework, const DeviceProfile& device);
+
+}  // namespace onnxfit
