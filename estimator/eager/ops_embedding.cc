@@ -1,9 +1,10 @@
 // Embedding.  Sources: pytorch v2.6.0 derivatives.yaml (embedding_dense_backward) and
-// aten/src/ATen/native/cuda/{Embedding,EmbeddingBackwardKernel}.cu; sizes of what the sort takes
-// from torch 2.11 events, 3,073 to 200,000 indices, on a card with 108 multiprocessors.
+// aten/src/ATen/native/cuda/{Embedding,EmbeddingBackwardKernel}.cu; torch 2.11 events of 3,073 to
+// 500,000 indices.
 #include <algorithm>
 
 #include "estimator/eager/op_families.h"
+#include "estimator/eager/sort_scratch.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {
@@ -11,8 +12,6 @@ namespace {
 
 // More indices are sorted, so that those of one row are summed up together.
 constexpr int64_t kMostUnsorted = 3072;
-
-constexpr int64_t kScanBytes = 1279;  // of thrust's scans and copies
 
 TensorType IndexCopy(const CallTypes& call) {
   if (IsContiguous(call.in(1))) return {};
@@ -22,13 +21,10 @@ TensorType IndexCopy(const CallTypes& call) {
 TensorType Indices(int64_t count) { return {DType::kInt64, {count}}; }
 TensorType Bytes(int64_t count) { return {DType::kUint8, {count}}; }
 
-constexpr int64_t kAllPasses = 8;  // of 8 bits each, over 64-bit keys
-
-// Keys and values once more where there are several passes, a histogram for each, and what
-// blocks of 3840 keys tell one another.
-int64_t SortBytes(int64_t count, int64_t passes) {
-  const int64_t copies = passes > 1 ? 2 * ((8 * count + 255) / 256 * 256) : 0;
-  return copies + 511 + 2048 * passes + 1024 * ((count + 3839) / 3840);
+// Of keys: those that the number of rows has, or all.
+int64_t SortedBits(const CallTypes& call) {
+  constexpr int64_t kAll = 64;
+  return call.framework().sorts_by_rows ? BitsOfIndices(call.in(0).dims[0] + 1) : kAll;
 }
 
 // Sums of up to 10 indices each, then sums of those.
@@ -49,22 +45,23 @@ void SumSegments(Kernel& kernel, int64_t count, const StridedType& weight) {
 }
 
 void SortAndSum(Kernel& kernel, int64_t count) {
+  const CallTypes& call = kernel.types();
   kernel.Take(Indices(count));
   kernel.Take(Indices(count));
   const int range = kernel.Take(Indices(count));
-  kernel.Free(kernel.Take(Bytes(SortBytes(count, kAllPasses))));
+  kernel.Free(kernel.Take(Bytes(SortBytes(count, SortedBits(call), call.device()))));
   kernel.Free(range);
   kernel.MakeGrad(0);
-  const StridedType& weight = kernel.types().in(0);
+  const StridedType& weight = call.in(0);
   kernel.Take(Indices(count));
   kernel.Take(Indices(1));
   const int dummy = kernel.Take(Indices(count));
-  kernel.Free(kernel.Take(Bytes(kScanBytes)));
+  kernel.Free(kernel.Take(Bytes(UniqueBytes(count, call.framework().cub, call.device()))));
   kernel.Free(dummy);
   const int64_t offsets = std::min(count, weight.dims[0]);
   kernel.Take(Indices(offsets));
   kernel.Take(Indices(offsets));
-  kernel.Free(kernel.Take(Bytes(kScanBytes)));
+  kernel.Free(kernel.Take(Bytes(ScanBytes(offsets, call.framework().cub))));
   SumSegments(kernel, count, weight);
 }
 
@@ -75,15 +72,6 @@ void EmbeddingBackward(Kernel& kernel) {
   const StridedType& gradient = types.incoming_gradient();
   if (!IsContiguous(gradient)) kernel.Take(gradient);
   count > kMostUnsorted ? SortAndSum(kernel, count) : kernel.MakeGrad(0);
-}
-
-// Passes that the largest row number takes.  Fewer keys than a tile's are sorted at once.
-int64_t IndexSortBytes(int64_t count, int64_t rows) {
-  constexpr int64_t kTile = 2304;
-  if (count <= kTile) return 1;
-  int64_t passes = 1;
-  for (int64_t largest = rows - 1; largest > 255; largest /= 256) ++passes;
-  return SortBytes(count, passes);
 }
 
 // index_put_with_sort_kernel of aten/src/ATen/native/cuda/Indexing.cu, pytorch v2.6.0; sizes from
@@ -98,7 +86,8 @@ void IndexBackward(Kernel& kernel) {
   kernel.Free(remainders);
   if (!IsContiguous(gradient)) kernel.Take(gradient);
   for (int i = 0; i < 3; ++i) kernel.Take(Indices(count));
-  kernel.Take(Bytes(IndexSortBytes(count, types.in(0).dims[0])));
+  const int64_t bits = BitsOfIndices(types.in(0).dims[0]);
+  kernel.Take(Bytes(SortBytes(count, bits, types.device())));
 }
 
 constexpr OpRule kRules[] = {

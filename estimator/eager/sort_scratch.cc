@@ -1,0 +1,71 @@
+#include "estimator/eager/sort_scratch.h"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+
+namespace onnxfit {
+namespace {
+
+// Items that a block takes on cards from a compute capability on.
+struct Tile {
+  int least_capability;
+  int64_t items;
+};
+
+constexpr Tile kSortTiles[] = {{0, 256 * 11}, {80, 384 * 10}, {90, 384 * 12}};
+constexpr Tile kUniqueTiles12_8[] = {{0, 320}, {80, 1792}, {86, 320}, {90, 4480}};
+constexpr Tile kUniqueTiles13_0[] = {{0, 320}, {80, 1792}, {86, 320}, {90, 4480}, {100, 3840}};
+constexpr Tile kUniqueTiles13_2[] = {{0, 320}, {80, 1344}, {86, 320}, {90, 4928}};
+constexpr int64_t kScanTile = 896;
+
+int64_t TileOf(std::span<const Tile> tiles, const DeviceProfile& device) {
+  int64_t items = tiles.front().items;
+  for (const Tile& tile : tiles) {
+    if (device.compute_capability >= tile.least_capability) items = tile.items;
+  }
+  return items;
+}
+
+int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t Aligned(int64_t bytes) { return DivideUp(bytes, 256) * 256; }
+
+constexpr int64_t kAlignment = 511;        // to find an aligned address, twice
+constexpr int64_t kPassBits = 8;           // of a key
+constexpr int64_t kHistogramBytes = 2048;  // of a pass
+constexpr int64_t kLookBackBytes = 1024;   // of a block
+
+std::span<const Tile> UniqueTiles(Cub cub) {
+  if (cub == Cub::k12_8) return kUniqueTiles12_8;
+  return cub == Cub::k13_0 ? std::span<const Tile>(kUniqueTiles13_0) : kUniqueTiles13_2;
+}
+
+// The states of so many blocks, and of those that a warp sees before the first.
+int64_t StateBytes(int64_t blocks, Cub cub) {
+  const int64_t before = cub == Cub::k12_8 ? 16 : 32;
+  return kAlignment + Aligned(16 * (blocks + before));
+}
+
+}  // namespace
+
+// Fewer keys than a tile's are sorted at once; several passes go to and fro between copies.
+int64_t SortBytes(int64_t count, int64_t bits, const DeviceProfile& device) {
+  constexpr int64_t kSingleTile = 256 * 9;
+  if (count <= kSingleTile) return 1;
+  const int64_t passes = DivideUp(bits, kPassBits);
+  const int64_t copies = passes > 1 ? 2 * Aligned(8 * count) : 0;
+  return copies + kAlignment + kHistogramBytes * passes +
+         kLookBackBytes * DivideUp(count, TileOf(kSortTiles, device));
+}
+
+int64_t UniqueBytes(int64_t count, Cub cub, const DeviceProfile& device) {
+  return StateBytes(DivideUp(count, TileOf(UniqueTiles(cub), device)), cub);
+}
+
+int64_t ScanBytes(int64_t count, Cub cub) { return StateBytes(DivideUp(count, kScanTile), cub); }
+
+int64_t BitsOfIndices(int64_t count) {
+  return std::bit_width(static_cast<uint64_t>(std::max<int64_t>(count - 1, 1)));
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,78 @@
+#include "estimator/eager/sort_scratch.h"
+
+#include <doctest/doctest.h>
+
+namespace onnxfit {
+namespace {
+
+DeviceProfile Card(int capability) {
+  DeviceProfile card = DefaultDevice();
+  card.compute_capability = capability;
+  return card;
+}
+
+struct Sort {
+  int capability;
+  int64_t count;
+  int64_t bits;
+  int64_t bytes;
+};
+
+// What torch allocated for the sort in the backward of an embedding (64 bits in 2.11, those of
+// 30,522 rows in 2.15) and of x[indices].
+TEST_CASE("what sorting keys and values takes") {
+  const Sort rows[] = {
+      {80, 3073, 64, 67583},     {80, 4096, 64, 84479},      {80, 65536, 64, 1083903},
+      {80, 500000, 64, 8151039}, {75, 3073, 64, 68607},      {75, 500000, 64, 8199167},
+      {86, 65536, 64, 1083903},  {90, 4096, 64, 83455},      {90, 4097, 64, 83967},
+      {90, 65536, 64, 1080831},  {100, 500000, 64, 8128511}, {120, 40000, 64, 666111},
+      {80, 3073, 15, 55295},     {80, 500000, 15, 8138751},  {90, 4096, 15, 71167},
+      {80, 2304, 8, 1},          {80, 2305, 8, 3583},        {80, 20000, 8, 8703},
+      {80, 2305, 12, 43007},     {80, 20000, 12, 330751},    {80, 20000, 17, 332799},
+      {75, 20000, 17, 334847},   {90, 20000, 17, 331775},
+  };
+  for (const Sort& row : rows) {
+    CAPTURE(row.capability);
+    CAPTURE(row.count);
+    CHECK(SortBytes(row.count, row.bits, Card(row.capability)) == row.bytes);
+  }
+}
+
+TEST_CASE("bits of indices") {
+  CHECK(BitsOfIndices(1) == 1);
+  CHECK(BitsOfIndices(256) == 8);
+  CHECK(BitsOfIndices(257) == 9);
+  CHECK(BitsOfIndices(30523) == 15);
+}
+
+struct Scan {
+  Cub cub;
+  int capability;
+  int64_t count;
+  int64_t bytes;
+};
+
+TEST_CASE("what finding unique rows takes") {
+  const Scan rows[] = {
+      {Cub::k13_0, 80, 28672, 1279},   {Cub::k13_0, 80, 28673, 1535},
+      {Cub::k13_0, 80, 65536, 1791},   {Cub::k13_0, 80, 500000, 5631},
+      {Cub::k13_0, 75, 500000, 26111}, {Cub::k13_0, 86, 65536, 4351},
+      {Cub::k13_0, 90, 500000, 2815},  {Cub::k13_0, 100, 500000, 3327},
+      {Cub::k13_0, 120, 200000, 2047}, {Cub::k13_2, 80, 500000, 7167},
+      {Cub::k13_2, 90, 200000, 1791},  {Cub::k13_2, 100, 78848, 1279},
+      {Cub::k13_2, 100, 78849, 1535},  {Cub::k12_8, 80, 4000, 1023},
+      {Cub::k12_8, 80, 57344, 1279},   {Cub::k12_8, 80, 57345, 1535},
+  };
+  for (const Scan& row : rows) {
+    CAPTURE(row.capability);
+    CAPTURE(row.count);
+    CHECK(UniqueBytes(row.count, row.cub, Card(row.capability)) == row.bytes);
+  }
+  CHECK(ScanBytes(14336, Cub::k13_0) == 1279);
+  CHECK(ScanBytes(14337, Cub::k13_0) == 1535);
+  CHECK(ScanBytes(28672, Cub::k12_8) == 1279);
+  CHECK(ScanBytes(28673, Cub::k12_8) == 1535);
+}
+
+}  // namespace
+}  // namespace onnxfit
