@@ -55,20 +55,20 @@ void SetDropout(const Typed& typed, Options& options) {
 
 struct AssumedRow {
   std::string_view what;
-  bool Assumed::*member;
+  void (*set)(Assumed&, bool);
 };
 
 constexpr AssumedRow kAssumed[] = {
-    {"conv-bias", &Assumed::conv_bias},
-    {"in-place-dropout", &Assumed::in_place_dropout},
-    {"tied-head", &Assumed::tied_head},
+    {"conv-bias", [](Assumed& assumed, bool yes) { assumed.conv_bias = yes; }},
+    {"in-place-dropout", [](Assumed& assumed, bool yes) { assumed.in_place_dropout = yes; }},
+    {"tied-head", [](Assumed& assumed, bool yes) { assumed.tied_head = yes; }},
 };
 
 void SetAssumed(const Typed& typed, Options& options) {
   for (const AssumedRow& row : kAssumed) {
     for (const bool yes : {true, false}) {
       if (typed.text != fmt::format("{}={}", row.what, yes ? "yes" : "no")) continue;
-      options.request.settings.assumed.*row.member = yes;
+      row.set(options.request.settings.assumed, yes);
       return;
     }
   }

@@ -267,6 +267,24 @@ TEST_CASE("eval has peaks alone, and what is not known is absent") {
 )");
 }
 
+TEST_CASE("a range has the flags of both ends") {
+  Estimate e = SampleEstimate();
+  e.range = {{1000, "--dropout 0"}, {2000, "--dropout 0.1"}};
+  const std::string json = ToJson(e, {});
+  const std::string expected = R"(
+  "range": {
+    "low": {
+      "device_bytes": 1000,
+      "flags": "--dropout 0"
+    },
+    "high": {
+      "device_bytes": 2000,
+      "flags": "--dropout 0.1"
+    }
+  })";
+  CHECK(json.find(expected) != std::string::npos);
+}
+
 TEST_CASE("a tensor that was asked for is beside the rest") {
   Estimate e = SampleEstimate();
   TensorStory story = {.name = "a",

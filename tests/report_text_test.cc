@@ -68,6 +68,13 @@ Estimate HostileEstimate(const std::string& name) {
 
 }  // namespace
 
+TEST_CASE("what the file has lost gives a range beside the answer") {
+  Estimate e = SampleEstimate();
+  e.range = {{1 * kGiB, "--dropout 0"}, {2 * kGiB + 1, "--dropout 0.1"}};
+  CHECK(Report(e).find("nvidia-smi will show about 539 MiB, 1024 to 2049 by what the file has "
+                       "lost.\n") != std::string::npos);
+}
+
 TEST_CASE("a report begins with the answer and then says why") {
   CHECK(Report(SampleEstimate()) == R"(
 models/lenet.onnx, batch 32, fp32, adamw: 539.0 MiB on the device

@@ -127,7 +127,8 @@ constexpr std::string_view ToString(ZeroGrad v) { return NameOf<ZeroGrad>(kZeroG
 struct Assumed {
   bool conv_bias = false;         // convolutions under folded batch norms had a bias
   bool in_place_dropout = false;  // nn.Dropout(inplace=True)
-  bool tied_head = true;          // a head whose weight has the shape of an embedding is that
+  // A head whose weight has the shape of an embedding is that; so it is where nobody says.
+  std::optional<bool> tied_head = {};
 };
 
 // --dropout GLOB=P: the p of lost dropouts in the modules, or before the nodes, of such names.

@@ -9,6 +9,7 @@
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/details.h"
+#include "estimator/fit/doubts.h"
 #include "estimator/fit/predict.h"
 
 namespace onnxfit {
@@ -173,6 +174,12 @@ std::vector<std::string> Assumptions(const Prediction& prediction, const Estimat
   return assumptions;
 }
 
+std::vector<Doubt> DoubtsOf(const Prediction& prediction) {
+  std::vector<Doubt> doubts = prediction.roles.doubts;
+  Append(doubts, prediction.program.doubts);
+  return doubts;
+}
+
 std::vector<std::string> Notes(const Prediction& prediction, const EstimateRequest& request) {
   std::vector<std::string> notes = prediction.graph.notes;
   Append(notes, prediction.roles.notes);
@@ -189,6 +196,8 @@ std::string_view ToString(Basis basis) {
   return kNames[static_cast<size_t>(basis)];
 }
 
+int64_t ContextBytesOf(const EstimateRequest& request) { return ContextRow(request).bytes; }
+
 Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   Estimate estimate;
   const Prediction prediction = Predict(file, request);
@@ -204,6 +213,8 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   SetPeak(estimate, trace, timeline, request);
   estimate.assumptions = Assumptions(prediction, request);
   estimate.warnings = prediction.warnings;
+  estimate.range = FindRange(file, request, DoubtsOf(prediction));
+  if (estimate.range.has_value()) estimate.warnings.push_back(RangeWarning(*estimate.range));
   estimate.notes = Notes(prediction, request);
   if (request.details) estimate.step_events = SummarizeSteps(prediction);
   if (!request.why.empty()) estimate.why = ExplainTensor(prediction, request.why);

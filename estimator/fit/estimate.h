@@ -60,6 +60,16 @@ struct AllocConf {
   std::vector<std::string> idle_options = {};  // those given that change no byte on the card
 };
 
+// Between which bytes the answer lies, by what the file has lost.
+struct DeviceRange {
+  struct End {
+    int64_t device_bytes = 0;
+    std::string flags = {};  // that say so: "--dropout 0"
+  };
+  End low;
+  End high;
+};
+
 // What one step asks of the allocator.
 struct StepSummary {
   int64_t allocations = 0;
@@ -78,7 +88,8 @@ struct Estimate {
   std::map<std::string, int64_t> dims;
 
   Peak peak;
-  int64_t device_bytes = 0;  // peak.reserved_bytes + context
+  int64_t device_bytes = 0;               // peak.reserved_bytes + context
+  std::optional<DeviceRange> range = {};  // where the file leaves open what decides
   int32_t peak_step = 0;
   std::string peak_phase;
   std::string peak_node;
@@ -104,6 +115,9 @@ struct EstimateRequest {
   std::string why = {};                                  // a tensor whose life is to be told
   bool details = false;                                  // what only -v shows
 };
+
+// What CUDA takes for the process.
+int64_t ContextBytesOf(const EstimateRequest& request);
 
 // The whole pipeline on a loaded graph.  Throws Error for bad input and for sizes that
 // 64 bits do not hold.

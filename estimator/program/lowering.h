@@ -112,6 +112,7 @@ class Lowering {
   void PlanLostCalls(const Roles& roles);
   std::vector<LostCall> LostCalls(const Roles& roles);
   bool DropsOutElsewhere(bool is_traced) const;
+  void DoubtDropouts(const std::vector<LostCall>& calls, const std::vector<size_t>& attention);
   void DecideDropouts(bool elsewhere, std::vector<LostCall>& calls,
                       const std::vector<size_t>& attention);
   std::vector<bool> DropsOutAt(const std::vector<std::vector<std::string>>& places,

@@ -66,6 +66,7 @@ std::vector<LostCall> Lowering::LostCalls(const Roles& roles) {
     });
     if (!is_there) calls.push_back(std::move(call));
   }
+  DoubtDropouts(calls, found.attention);
   DecideDropouts(drops, calls, found.attention);
   return calls;
 }
@@ -75,6 +76,13 @@ bool Lowering::DropsOutElsewhere(bool is_traced) const {
   if (!trains()) return false;
   if (settings_.dropout.has_value()) return *settings_.dropout != 0;
   return is_traced || (metadata_.groups.empty() && IsLikelyTrainedWithDropout(graph_, shapes_));
+}
+
+void Lowering::DoubtDropouts(const std::vector<LostCall>& calls,
+                             const std::vector<size_t>& attention) {
+  if (!trains() || settings_.dropout.has_value()) return;
+  const bool may_drop = !attention.empty() || std::ranges::any_of(calls, &IsDropout);
+  if (may_drop) program_.doubts.push_back(Doubt::kDropout);
 }
 
 // Takes dropouts with p = 0 out of `calls`; `attention` (rewrites) drops out where p is above 0.

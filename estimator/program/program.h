@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/doubt.h"
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
@@ -81,6 +82,7 @@ struct Program {
   NameId loss = kNoName;             // kNoName: nothing to train
   std::vector<NameId> cached_casts;  // let go when autocast exits; Dispatch lists them
   std::vector<std::string> assumptions;
+  std::vector<Doubt> doubts;       // what lowering guessed and no flag said
   std::vector<std::string> notes;  // what recovery did, for -v
   Warnings warnings;
 

@@ -16,8 +16,8 @@
 #include "estimator/base/warnings.h"
 #include "estimator/program/float_buffers.h"
 #include "estimator/program/folded_weights.h"
-#include "estimator/program/quantized.h"
 #include "estimator/program/lost_tensors.h"
+#include "estimator/program/quantized.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/ties.h"
 
@@ -123,10 +123,16 @@ class RoleFinder {
     if (!signature_.empty()) return;
     float_buffers_ = FindFloatBuffers(graph_);
     for (FoldedWeight& weight : FindFoldedWeights(graph_)) {
-      const bool is_tied = weight.tied != kNoValue && settings_.assumed.tied_head;
+      if (weight.tied != kNoValue) DoubtTie();
+      const bool is_tied = weight.tied != kNoValue && settings_.assumed.tied_head.value_or(true);
       if (is_tied) AddTie(weight);
       transposed_.emplace(weight.value, std::move(weight));
     }
+  }
+
+  void DoubtTie() {
+    const bool is_told = settings_.assumed.tied_head.has_value();
+    if (!is_told && roles_.doubts.empty()) roles_.doubts.push_back(Doubt::kTiedHead);
   }
 
   void AddTie(const FoldedWeight& weight) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/doubt.h"
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/graph/graph.h"
@@ -42,6 +43,7 @@ struct Roles {
   std::vector<std::pair<ValueId, std::string>> views;
   std::vector<Rewritten> rewrites;  // what their inner nodes alone read is in no module
   std::vector<std::string> assumptions;
+  std::vector<Doubt> doubts;       // what was guessed and no flag said
   std::vector<std::string> notes;  // for -v
   Warnings warnings;
 

@@ -48,7 +48,7 @@ void PutReading(Json& object, const TrainingSettings& settings) {
   Json assumed = Json::array();
   if (settings.assumed.conv_bias) assumed.push_back("conv-bias");
   if (settings.assumed.in_place_dropout) assumed.push_back("in-place-dropout");
-  if (!settings.assumed.tied_head) assumed.push_back("tied-head=no");
+  if (!settings.assumed.tied_head.value_or(true)) assumed.push_back("tied-head=no");
   if (!assumed.empty()) object["assume"] = assumed;
 }
 
@@ -79,6 +79,10 @@ Json PeakJson(const Estimate& estimate) {
   PutIfKnown(peak, "phase", estimate.peak_phase);
   PutIfKnown(peak, "node", estimate.peak_node);
   return peak;
+}
+
+Json EndJson(const DeviceRange::End& end) {
+  return {{"device_bytes", end.device_bytes}, {"flags", end.flags}};
 }
 
 Json BreakdownJson(const std::vector<BreakdownRow>& breakdown) {
@@ -195,6 +199,10 @@ std::string ToJson(const Estimate& estimate, const JsonOptions& options) {
                  {"largest", LargestJson(estimate.largest, options.rows)},
                  {"assumptions", Json(estimate.assumptions)},
                  {"warnings", WarningsJson(estimate.warnings)}};
+  if (estimate.range) {
+    report["range"] = {{"low", EndJson(estimate.range->low)},
+                       {"high", EndJson(estimate.range->high)}};
+  }
   if (estimate.why) report["why"] = WhyJson(*estimate.why, options.rows);
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }

@@ -47,11 +47,12 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
 // How the file is read.
 void AddReading(const TrainingSettings& settings, Items& items) {
   if (settings.batch_norm != BatchNormUse::kAuto) items.emplace_back("batch-norm keep");
+  if (settings.attention != AttentionUse::kSdpa) items.emplace_back("attention eager");
   if (settings.in_place != InPlaceUse::kAuto) items.emplace_back("in-place never");
   AddAll("out-of-place", settings.out_of_place, items);
   if (settings.assumed.conv_bias) items.emplace_back("assume conv-bias=yes");
   if (settings.assumed.in_place_dropout) items.emplace_back("assume in-place-dropout=yes");
-  if (!settings.assumed.tied_head) items.emplace_back("assume tied-head=no");
+  if (!settings.assumed.tied_head.value_or(true)) items.emplace_back("assume tied-head=no");
 }
 
 }  // namespace

@@ -142,10 +142,18 @@ std::string PeakText(const Page& page) {
   return text + page.Cut(estimate.peak_node, kReportColumns - Columns(text) - 1) + ".\n";
 }
 
+int64_t WholeMebibytes(int64_t bytes) { return bytes / kMiB + (bytes % kMiB != 0 ? 1 : 0); }
+
 std::string Totals(const Page& page) {
-  const int64_t bytes = page.estimate.device_bytes;
-  const int64_t mebibytes = bytes / kMiB + (bytes % kMiB != 0 ? 1 : 0);
-  return fmt::format("\nnvidia-smi will show about {} MiB.\n", mebibytes) + PeakText(page);
+  const Estimate& estimate = page.estimate;
+  std::string text =
+      fmt::format("\nnvidia-smi will show about {} MiB", WholeMebibytes(estimate.device_bytes));
+  if (estimate.range) {
+    text += fmt::format(", {} to {} by what the file has lost",
+                        WholeMebibytes(estimate.range->low.device_bytes),
+                        WholeMebibytes(estimate.range->high.device_bytes));
+  }
+  return text + ".\n" + PeakText(page);
 }
 
 std::vector<int64_t> StepColumns(const StepFigures& step, Mode mode) {

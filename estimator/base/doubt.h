@@ -1,0 +1,13 @@
+// What a file leaves open, so that recovery guesses; a flag each says how it is.
+#pragma once
+
+#include <cstdint>
+
+namespace onnxfit {
+
+enum class Doubt : uint8_t {
+  kDropout,   // whether the p of dropouts was above 0 (--dropout)
+  kTiedHead,  // whether a head's weight is that of the embedding (--assume tied-head)
+};
+
+}  // namespace onnxfit
