@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 
@@ -120,6 +121,26 @@ TEST_CASE("where transformers' embeddings show one buffer of ids there is anothe
   };
   CHECK(buffers("token_type_embeddings") == "m.buffer_0 m.position_ids ");
   CHECK(buffers("other") == "m.buffer_0 ");
+}
+
+// pos = torch.arange(n) is a line of the caller's, who may have passed the call itself.
+TEST_CASE("what the caller passed is made in its forward") {
+  const auto maker = [](const std::string& line) {
+    Graph graph = ParseGraph(R"(net (float[N, 4] x) => (float[2, 4] p)
+      < float[32, 4] "m.wpe.weight" = ["location": "none"], int64[2] arange = {0, 1} > {
+        p = Gather ("m.wpe.weight", arange) })");
+    const std::string frames =
+        "File \"net.py\", line 7, in forward\n  " + line +
+        "\nFile \"sparse.py\", line 9, in forward\n  return F.embedding(input)\n";
+    graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.stack_trace", frames);
+    graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.name_scopes", "['', 'm.wpe', 'gather']");
+    const Built built = Build(graph, {.mode = Mode::kEval});
+    const AtenCall& call = built.program.calls[0];
+    return fmt::format("{} in {} modules: {}", call.op, call.scope.size(), call.frames.back().text);
+  };
+  CHECK(maker("x = e + self.wpe(pos)") == "constant in 1 modules: pos = torch.arange(n)");
+  CHECK(maker("x = e + self.wpe(torch.arange(n))") ==
+        "constant in 2 modules: return F.embedding(input)");
 }
 
 }  // namespace

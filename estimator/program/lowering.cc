@@ -389,54 +389,12 @@ NameId Lowering::TensorOf(ValueId value) {
   const NameId name = names_[Index(value)];
   if (name != kNoName) return name;
   NoteIfComputed(value);
-  if (IsFolded(value, "add_")) return CountPositions(value);
-  const NameId made = NewResult(value);
   const auto view = views_.find(value);
-  if (view != views_.end()) {
-    const TensorType& whole = program_.values[Index(view->second)].type;
-    const bool has_all = Numel(whole.dims) == Numel(TypeOf(value).dims);
-    Emit(has_all ? "view" : "slice", {view->second}, {made});
-  } else if (IsFoldedOffsetRange(value)) {
-    const NameId range = NewName(program_.values[Index(made)].name + ".arange", TypeOf(value));
-    Emit("constant", {}, {range});
-    Emit("add.Scalar", {range}, {made});
-  } else {
-    Emit("constant", {}, {made});
-  }
-  return made;
-}
-
-// Positions, 0 to n - 1, that torch.export has folded under the name of what was made of them:
-// (torch.arange(n) + past).unsqueeze(0), as transformers' decoders count them (5.17).
-bool Lowering::IsFoldedOffsetRange(ValueId value) const {
-  return IsFolded(value, "unsqueeze") && Known(value)->elements()[0] == 0;
-}
-
-// A range of integers, named for the call that made it last.
-bool Lowering::IsFolded(ValueId value, std::string_view call) const {
-  const Value& stored = graph_.values[Index(value)];
-  const KnownTensor* known = Known(value);
-  if (stored.initializer < 0 || known == nullptr || !stored.name.starts_with(call)) return false;
-  if (known->elements().size() < 2) return false;
-  int64_t next = known->elements()[0];
-  return std::ranges::all_of(known->elements(), [&](int64_t at) { return at == next++; });
-}
-
-// position_ids = torch.arange(n) + past, a line of the caller's, then position_ids + offset
-// (transformers 5.17, BartLearnedPositionalEmbedding).
-NameId Lowering::CountPositions(ValueId value) {
-  const std::vector<std::string> scope = scope_;
-  if (!scope_.empty()) scope_.pop_back();
-  frames_ = {{-1, "position_ids = torch.arange(n) + past_key_values_length"}};
-  const std::string name(graph_.values[Index(value)].name);
-  const NameId range = NewName(name + ".arange", TypeOf(value));
-  Emit("constant", {}, {range});
-  const NameId ids = NewName(name + ".position_ids", TypeOf(value));
-  Emit("add.Scalar", {range}, {ids});
-  scope_ = scope;
-  frames_ = node_frames_;
+  if (view == views_.end()) return MakeConstant(value);
   const NameId made = NewResult(value);
-  Emit("add.Scalar", {ids}, {made});
+  const TensorType& whole = program_.values[Index(view->second)].type;
+  const bool has_all = Numel(whole.dims) == Numel(TypeOf(value).dims);
+  Emit(has_all ? "view" : "slice", {view->second}, {made});
   return made;
 }
 

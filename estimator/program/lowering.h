@@ -97,6 +97,8 @@ class Lowering {
 
  private:
   bool IsFolded(ValueId value, std::string_view call) const;
+  NameId MakeConstant(ValueId value);
+  void EnterCallerOf(const std::string& expression);
   NameId CountPositions(ValueId value);
   void AddModuleTensors(const Roles& roles);
   NameId AddTensor(const ModuleTensor& tensor);
@@ -150,7 +152,6 @@ class Lowering {
   NameId OperandOf(ValueId value);
   std::vector<NameId> EmitHidden(const Rewritten& rewritten);
   void NoteIfComputed(ValueId value);
-  bool IsFoldedOffsetRange(ValueId value) const;
   void WarnOfUnknown();
 
   const Node& At(NodeId node) const { return graph_.nodes[static_cast<size_t>(node)]; }

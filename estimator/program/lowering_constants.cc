@@ -1,0 +1,71 @@
+// Tensors that the file holds as numbers and PyTorch makes on the device.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/program/lowering.h"
+#include "estimator/program/source_text.h"
+
+namespace onnxfit {
+
+// A range of integers, named for the call that made it last.
+bool Lowering::IsFolded(ValueId value, std::string_view call) const {
+  const Value& stored = graph_.values[Index(value)];
+  const KnownTensor* known = Known(value);
+  if (stored.initializer < 0 || known == nullptr || !stored.name.starts_with(call)) return false;
+  if (known->elements().size() < 2) return false;
+  int64_t next = known->elements()[0];
+  return std::ranges::all_of(known->elements(), [&](int64_t at) { return at == next++; });
+}
+
+NameId Lowering::MakeConstant(ValueId value) {
+  if (IsFolded(value, "add_")) return CountPositions(value);
+  const std::vector<std::string> scope = scope_;
+  const NameId made = NewResult(value);
+  if (IsFolded(value, "unsqueeze") && Known(value)->elements()[0] == 0) {
+    // (torch.arange(n) + past).unsqueeze(0), as transformers' decoders count (5.17)
+    EnterCallerOf("torch.arange(n) + past_seen_tokens");
+    const NameId range = NewName(program_.values[Index(made)].name + ".arange", TypeOf(value));
+    Emit("constant", {}, {range});
+    Emit("add.Scalar", {range}, {made});
+  } else {
+    if (IsFolded(value, "arange")) EnterCallerOf("torch.arange(n)");
+    Emit("constant", {}, {made});
+  }
+  scope_ = scope;
+  frames_ = node_frames_;
+  return made;
+}
+
+// What follows made the argument that its line passes to the running module call, "pos" of
+// "x = self.wpe(pos)": an earlier line of that forward.  No line where it passes an expression.
+void Lowering::EnterCallerOf(const std::string& expression) {
+  if (scope_.size() < 2 || node_frames_.size() < scope_.size()) return;
+  const size_t caller = scope_.size() - 2;
+  const std::string argument = ArgumentTo(scope_.back(), node_frames_[caller].text);
+  if (argument.empty()) return;
+  scope_.pop_back();
+  frames_ = {node_frames_.begin(), node_frames_.begin() + static_cast<std::ptrdiff_t>(caller)};
+  frames_.push_back({-1, argument + " = " + expression});
+}
+
+// position_ids = torch.arange(n) + past, a line of the caller's, then position_ids + offset
+// (transformers 5.17, BartLearnedPositionalEmbedding).
+NameId Lowering::CountPositions(ValueId value) {
+  const std::vector<std::string> scope = scope_;
+  if (!scope_.empty()) scope_.pop_back();
+  frames_ = {{-1, "position_ids = torch.arange(n) + past_key_values_length"}};
+  const std::string name(graph_.values[Index(value)].name);
+  const NameId range = NewName(name + ".arange", TypeOf(value));
+  Emit("constant", {}, {range});
+  const NameId ids = NewName(name + ".position_ids", TypeOf(value));
+  Emit("add.Scalar", {range}, {ids});
+  scope_ = scope;
+  frames_ = node_frames_;
+  const NameId made = NewResult(value);
+  Emit("add.Scalar", {ids}, {made});
+  return made;
+}
+
+}  // namespace onnxfit
