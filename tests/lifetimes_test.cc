@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace onnxfit {
 namespace {
@@ -59,6 +61,33 @@ TEST_CASE("a name dies when what was given it has returned") {
     CAPTURE(row.name);
     CHECK(Deaths(Chain(row.scopes), /*hold_outputs=*/false) == row.train);
   }
+}
+
+// q, k = rotate(q, k) makes names 1 and 2, q = f(q) name 3 and k = g(k) name 4.
+TEST_CASE("of several results each is bound to its own name") {
+  const auto deaths = [](const char* pair) {
+    Program program;
+    program.values.resize(6);
+    program.inputs = {0};
+    const std::vector<std::pair<std::vector<NameId>, SourceFrame>> lines = {
+        {{0}, {7, pair}},
+        {{0}, {7, pair}},
+        {{2}, {8, "k = g(k)"}},
+        {{1}, {9, "q = f(q)"}},
+        {{3, 4}, {10, "return q + k"}}};
+    for (size_t i = 0; i < lines.size(); ++i) {
+      program.calls.push_back({.op = "relu",
+                               .where = "",
+                               .inputs = lines[i].first,
+                               .outputs = {static_cast<NameId>(i + 1)},
+                               .scope = {"m"},
+                               .frames = {lines[i].second}});
+    }
+    program.outputs = {5};
+    return Deaths(program, /*hold_outputs=*/false);
+  };
+  CHECK(deaths("q, k = rotate(q, k)").starts_with("2:2 1:3 "));
+  CHECK(deaths("x = rotate(q, k)").find("2:2") == std::string::npos);
 }
 
 TEST_CASE("the loop may hold the result") {

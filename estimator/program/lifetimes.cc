@@ -122,11 +122,12 @@ class Lifetimes {
   }
 
   // The value of the statement, and all that it made and later ones read, is taken to be
-  // bound to its first target.
+  // bound to its first target; of "q, k = rotate(q, k)" the second to the second.
   void FollowStatement(const ModuleCall& module, size_t index) {
     const Statement& statement = module.statements[index];
     if (statement.targets.empty()) return;
-    const int64_t until = BoundUntil(module, index);
+    if (FollowPairs(module, index)) return;
+    const int64_t until = BoundUntil(module, index, 0);
     for (int64_t i = statement.first; i <= statement.last; ++i) {
       for (const NameId name : program_.calls[Index(i)].outputs) {
         if (name == kNoName) continue;
@@ -143,6 +144,24 @@ class Lifetimes {
     const NameId other = OtherResult(statement);
     if (other == kNoName) return;
     Extend(other, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
+  }
+
+  // Where as many values leave a statement as it has targets, each is bound to its own.
+  bool FollowPairs(const ModuleCall& module, size_t index) {
+    const Statement& statement = module.statements[index];
+    if (statement.targets.size() < 2) return false;
+    std::vector<NameId> leaving;
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      for (const NameId name : program_.calls[Index(i)].outputs) {
+        if (name != kNoName && last_[Index(name)] > statement.last) leaving.push_back(name);
+      }
+    }
+    if (leaving.size() != statement.targets.size()) return false;
+    for (size_t i = 0; i < leaving.size(); ++i) {
+      Extend(leaving[i], BoundUntil(module, index, i),
+             {.by = NameKeeper::By::kStatement, .target = statement.targets[i]});
+    }
+    return true;
   }
 
   // A model of transformers returns its last hidden state beside what it pooled, the row that it
@@ -213,10 +232,10 @@ class Lifetimes {
     return reads;
   }
 
-  // The end of the next statement that binds the same name or returns, or may, its line being
-  // hidden; or of the module call.
-  static int64_t BoundUntil(const ModuleCall& module, size_t index) {
-    const std::string& target = module.statements[index].targets[0];
+  // The end of the next statement that binds the same one of its names or returns, or may, its line
+  // being hidden; or of the module call.
+  static int64_t BoundUntil(const ModuleCall& module, size_t index, size_t which) {
+    const std::string& target = module.statements[index].targets[which];
     for (size_t i = index + 1; i < module.statements.size(); ++i) {
       const Statement& next = module.statements[i];
       const bool rebinds =
