@@ -123,6 +123,16 @@ TEST_CASE("where transformers' embeddings show one buffer of ids there is anothe
   CHECK(buffers("other") == "m.buffer_0 ");
 }
 
+// One token is decoded: its position is a number, and still on the device.
+TEST_CASE("a single position is made on the device") {
+  const Built built = Build(R"(net (float[N, 4] x) => (float[N, 4] y) {
+      zero = Constant <value = int64 {0}> () one = Constant <value = int64 {1}> ()
+      r = Range (zero, one, one) [to] f = Cast <to = 1> (r) y = Mul (x, f) })",
+                            {.mode = Mode::kEval});
+  CHECK(ToString(built.program) ==
+        "\n%r = constant()  # Range #2\n%f = to(%r)  # to\n%y = mul(%x, %f)  # Mul #4\n");
+}
+
 // pos = torch.arange(n) is a line of the caller's, who may have passed the call itself.
 TEST_CASE("what the caller passed is made in its forward") {
   const auto maker = [](const std::string& line) {

@@ -53,12 +53,15 @@ class Finder {
   }
 
   std::vector<bool> Find() {
-    for (const Node& node : graph_.nodes) {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
       const bool gathers = node.op_type == "Gather" && node.inputs.size() == 2;
       if (gathers && IsFloat(TypeOf(node.inputs[0]).dtype)) needed_.push_back(node.inputs[1]);
       if (node.op_type == "Where") needed_.push_back(node.inputs[0]);
       const bool casts = node.op_type == "Cast" && !TypeOf(node.inputs[0]).dims.empty();
-      if (casts && IsFloat(TypeOf(node.outputs[0]).dtype)) needed_.push_back(node.inputs[0]);
+      if (!casts || !IsFloat(TypeOf(node.outputs[0]).dtype)) continue;
+      needed_.push_back(node.inputs[0]);
+      if (IsFromDevice(node.inputs[0])) runs_[i] = true;  // one number is known as a float, too
     }
     while (!needed_.empty()) {
       const ValueId value = needed_.back();

@@ -14,7 +14,7 @@ bool Lowering::IsFolded(ValueId value, std::string_view call) const {
   const Value& stored = graph_.values[Index(value)];
   const KnownTensor* known = Known(value);
   if (stored.initializer < 0 || known == nullptr || !stored.name.starts_with(call)) return false;
-  if (known->elements().size() < 2) return false;
+  if (known->elements().empty() || TypeOf(value).dims.empty()) return false;
   int64_t next = known->elements()[0];
   return std::ranges::all_of(known->elements(), [&](int64_t at) { return at == next++; });
 }
@@ -23,7 +23,7 @@ NameId Lowering::MakeConstant(ValueId value) {
   if (IsFolded(value, "add_")) return CountPositions(value);
   const std::vector<std::string> scope = scope_;
   const NameId made = NewResult(value);
-  if (IsFolded(value, "unsqueeze") && Known(value)->elements()[0] == 0) {
+  if (IsFolded(value, "unsqueeze")) {
     // (torch.arange(n) + past).unsqueeze(0), as transformers' decoders count (5.17)
     EnterCallerOf("torch.arange(n) + past_seen_tokens");
     const NameId range = NewName(program_.values[Index(made)].name + ".arange", TypeOf(value));
