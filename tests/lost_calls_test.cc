@@ -231,6 +231,30 @@ TEST_CASE("a product with 1 runs at once, not before its reader") {
 )");
 }
 
+// keys = torch.cat([empty, past]), with which transformers' caches begin.
+TEST_CASE("a cache begins with copies of what it is given") {
+  Graph graph = ParseGraph(R"(net (float[2, 3, 8] x, float[2, 5, 8] past) => (float[2, 8, 8] y) {
+      [a] h = Relu (x) [b] y = Concat <axis = 1> (past, h)
+    })");
+  const std::string says[] = {FxText("h", "relu.default", "%x,"),
+                              FxText("cat_4", "cat.default", "[%cat, %h], 1")};
+  for (NodeId node = 0; node < 2; ++node) Say(graph, node, says[node]);
+  CHECK(ToString(Build(graph, {.mode = Mode::kEval}).program) == R"(
+%cat = cat(%past)  # b
+%h = relu(%x)  # a
+%y = cat(%cat, %h)  # b
+)");
+  Graph kept = ParseGraph(R"(net (float[2, 5, 8] past) => (float[2, 5, 8] y) {
+      [a] c = Identity (past) [b] y = Relu (c)
+    })");
+  const std::string cat = FxText("c", "cat.default", "[%clone, %past], 1");
+  Say(kept, 0, cat);
+  CHECK(ToString(Build(kept, {.mode = Mode::kEval}).program) == R"(
+%c = cat(%past)  # a
+%y = relu(%c)  # b
+)");
+}
+
 TEST_CASE("a cast of the exporter's does not run") {
   Graph graph = ParseGraph(R"(net (float[2, 8] x) => (double[8, 2] y) {
       [a] t = Transpose (x) [b] y = Cast <to = 11> (t)

@@ -173,6 +173,7 @@ void Lowering::LowerNodes() {
   const std::set<NodeId> out_of_place = FindOutOfPlace();
   const std::set<NodeId> in_place = FindInPlaceSums(graph_);
   const bool has_attention = HasAttention(graph_, rewrites_);
+  PutCopiesOfInputs();
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
     PutRotaryBack(static_cast<NodeId>(i));
@@ -341,6 +342,13 @@ void Lowering::EnterConvolutionOf(const FoldedBatchNorm& folded) {
 void Lowering::EnterSibling(const std::string& name) {
   frames_ = node_frames_;
   if (!scope_.empty() && !scope_.back().empty()) scope_.back() = name;
+}
+
+void Lowering::EnterReaderOf(ValueId value) {
+  const std::vector<const Node*> readers = ReadersOf(value);
+  if (readers.empty()) return;
+  scope_ = ScopeFor(static_cast<NodeId>(readers[0] - graph_.nodes.data()));
+  frames_.clear();
 }
 
 const KnownTensor* Lowering::Known(ValueId value) const {

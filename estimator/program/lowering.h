@@ -73,6 +73,9 @@ class Lowering {
   // The calls that follow are those of module `name`, beside the running one.
   void EnterSibling(const std::string& name);
 
+  // The call that follows is held as long as its first reader needs it.
+  void EnterReaderOf(ValueId value);
+
   // A call of an operator without a row.
   void LowerUnknown(const Node& node);
 
@@ -123,6 +126,7 @@ class Lowering {
   void AssumeDropouts(const std::map<std::string, int64_t>& dropouts, NodeId first);
   void PlanStochasticDepths();
   void PutCallsBack(NodeId node);
+  void PutCopiesOfInputs();
   void PutCallsBehind(NodeId node);
   NameId PutBack(const LostCall& lost);
   void EnterCast();

@@ -171,6 +171,17 @@ void Lowering::PutCallsBack(NodeId node) {
   }
 }
 
+// Copies of the model's inputs, which a cache begins with.
+void Lowering::PutCopiesOfInputs() {
+  for (const auto& [node, lost] : lost_calls_) {
+    const bool is_input = std::ranges::find(graph_.inputs, lost.input) != graph_.inputs.end();
+    if (lost.op != "cat" || !is_input) continue;
+    SetPlace(DisplayName(graph_, node), lost.scope);
+    const auto [made, is_new] = put_back_.emplace(lost.name, kNoName);
+    if (is_new) made->second = PutBack(lost);
+  }
+}
+
 void Lowering::PutCallsBehind(NodeId node) {
   const auto [begin, end] = lost_behind_.equal_range(node);
   for (auto row = begin; row != end; ++row) {
