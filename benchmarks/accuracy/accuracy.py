@@ -50,6 +50,8 @@ GIVEN = [
     ("unet", "script", ["--assume", "conv-bias=yes"]),
     ("vgg11_bn", "script", ["--assume", "conv-bias=yes"]),
     ("groupnorm_net", "", ["--in-place", "never"]),
+    ("past_gpt", FOR_INFERENCE, ["--assume", "tied-head=no"]),
+    ("past_llama", FOR_INFERENCE, ["--assume", "tied-head=no"]),
     ("t5_small", "", ["--labels", "decoder_input_ids"]),  # one tensor in the loop that was run
     ("mt5_large", "", ["--labels", "decoder_input_ids"]),
     *[(name, FOR_INFERENCE, ["--dropout", "0.1"]) for name in [

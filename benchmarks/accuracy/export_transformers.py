@@ -35,7 +35,7 @@ def make_module(spec, kind):
         with torch.no_grad():
             for parameter in module.parameters():
                 parameter.uniform_(0.01, 0.02)
-    return module.train(kind in ("train", "dynamo-raw"))
+    return module.train(kind in ("train", "dynamo-raw") and not spec.only_infers)
 
 
 def export(spec, kind, path):

@@ -25,6 +25,9 @@ SETTINGS = [(1, "fp32", "adamw", "train"), (5, "fp32", "adamw", "train"),
             (8, "bf16", "adamw", "train"), (8, "amp-fp16", "adamw", "train"),
             (8, "fp32", "sgdm", "train"), (8, "fp32", "adamw", "eval")]
 RECORDED = [(2, "fp32", "adamw", "train"), (2, "amp-bf16", "adamw", "train")]
+INFERRING = [(1, "fp32", "adamw", "eval"), (8, "fp32", "adamw", "eval"),
+             (8, "amp-bf16", "adamw", "eval"), (8, "bf16", "adamw", "eval")]
+RECORDED_INFERRING = [(2, "fp32", "adamw", "eval"), (2, "amp-bf16", "adamw", "eval")]
 AUTOCAST = {"amp-fp16": torch.float16, "amp-bf16": torch.bfloat16}
 LIBRARY = torch.library.Library("aten", "IMPL")  # what it registers goes when it goes
 STEPS = 3
@@ -163,6 +166,12 @@ def in_own_process(work):
     os._exit(code)
 
 
+def settings_of(name, recorded):
+    if MODELS[name].only_infers:
+        return RECORDED_INFERRING if recorded else INFERRING
+    return RECORDED if recorded else SETTINGS
+
+
 def append(path, name, setting):
     truth = run(name, *setting)
     if torch.cuda.memory_stats()["num_alloc_retries"]:
@@ -183,7 +192,7 @@ def main():
     torch.set_num_threads(1)  # threads do not outlive a fork
     compute_nothing()
     for name in args.models or zoo.MODELS:
-        for setting in RECORDED if args.events else SETTINGS:
+        for setting in settings_of(name, args.events):
             work = record if args.events else append
             if not in_own_process(lambda: work(args.out, name, setting)):
                 print("failed:", name, *setting, flush=True)

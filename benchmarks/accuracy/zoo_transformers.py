@@ -22,6 +22,7 @@ class Spec:
     inputs: Callable   # (batch, device, dtype) -> {name: tensor}; the target is "y", the last
     loss: Callable     # (output, target) -> scalar
     flags: str = ""    # of onnxfit, that ask for this loss
+    only_infers: bool = False  # has no target: decoding with what earlier tokens left
 
     def forward(self, model, batch):
         return model(*[tensor for name, tensor in batch.items() if name != "y"])
@@ -301,6 +302,83 @@ causal("phi", lambda t: t.PhiConfig(
 causal("gemma", lambda t: t.GemmaConfig(
     vocab_size=6000, hidden_size=256, intermediate_size=1024, num_hidden_layers=3,
     num_attention_heads=4, num_key_value_heads=1, head_dim=96), 64)
+
+
+# --- Decoders that are given what earlier tokens left ------------------------------------------
+
+class PastLogits(nn.Module):
+    """One step of generation: keys and values of earlier tokens in, those of all tokens out."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, key_0, value_0, key_1, value_1):
+        from transformers import DynamicCache
+        cache = DynamicCache()
+        cache.update(key_0, value_0, 0)
+        cache.update(key_1, value_1, 1)
+        out = self.model(input_ids, past_key_values=cache, use_cache=True)
+        present = [t for layer in out.past_key_values.layers for t in (layer.keys, layer.values)]
+        return out.logits, *present
+
+
+class PastBlock(nn.Module):
+    """Written by hand: cat, then PyTorch's fused attention without a mask."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.norm2 = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(),
+                                 nn.Linear(4 * width, width))
+
+    def forward(self, x, past_key, past_value):
+        B, T, C = x.shape
+        q, k, v = self.qkv(self.norm1(x)).split(C, dim=2)
+        q, k, v = (t.view(B, T, self.heads, C // self.heads).transpose(1, 2) for t in (q, k, v))
+        k = torch.cat([past_key, k], dim=2)
+        v = torch.cat([past_value, v], dim=2)
+        y = F.scaled_dot_product_attention(q, k, v)
+        x = x + self.out(y.transpose(1, 2).reshape(B, T, C))
+        return x + self.mlp(self.norm2(x)), k, v
+
+
+class PastGpt(nn.Module):
+    def __init__(self, vocabulary=3000, width=192, heads=6):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.blocks = nn.ModuleList([PastBlock(width, heads) for _ in range(2)])
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, input_ids, key_0, value_0, key_1, value_1):
+        x = self.embed(input_ids)
+        x, new_key_0, new_value_0 = self.blocks[0](x, key_0, value_0)
+        x, new_key_1, new_value_1 = self.blocks[1](x, key_1, value_1)
+        return self.head(self.norm(x)), new_key_0, new_value_0, new_key_1, new_value_1
+
+
+def add_past(name, build, heads, past, width, new=1):
+    """`new` tokens of a model of two layers, behind `past` ones."""
+    def inputs(batch, device, dtype):
+        def kept():
+            return torch.zeros(batch, heads, past, width, device=device, dtype=dtype)
+        return {"input_ids": ids(batch, new, device=device),
+                **{f"{kind}_{layer}": kept() for layer in (0, 1) for kind in ("key", "value")}}
+    MODELS[name] = Spec(build, inputs, None, flags="--loss none", only_infers=True)
+
+
+add_past("past_gpt", PastGpt, heads=6, past=75, width=32)
+add_past("past_gpt2", hugging_face("AutoModelForCausalLM", lambda t: t.GPT2Config(
+    vocab_size=3000, n_positions=256, n_embd=256, n_layer=2, n_head=4), PastLogits),
+    heads=4, past=100, width=64)
+add_past("past_llama", hugging_face("AutoModelForCausalLM", lambda t: t.LlamaConfig(
+    vocab_size=2500, hidden_size=384, intermediate_size=1024, num_hidden_layers=2,
+    num_attention_heads=6, num_key_value_heads=2), PastLogits), heads=2, past=120, width=64)
 
 
 # --- Encoders --------------------------------------------------------------------------------
