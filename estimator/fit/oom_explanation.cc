@@ -1,0 +1,278 @@
+#include "estimator/fit/oom_explanation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/fit/likely_shapes.h"
+#include "estimator/fit/oom_formats.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr std::string_view kPartNames[] = {
+    "tensors", "cached", "this process", "context", "others", "others and context", "free"};
+
+std::string Text(const Amount& amount) { return FormatBytes(amount.rounded()); }
+
+// --- The three lines ------------------------------------------------------------------------
+
+// "8.74 GiB asked, 6.32 GiB free: 2.42 GiB short", as far as it is known.
+std::string AskedAndFree(const OomFacts& facts) {
+  std::string text = Text(*facts.tried) + " asked";
+  const auto room = facts.Room();
+  const auto lack = facts.Short();
+  if (!room) return text;
+  text += fmt::format(", {} {}", Text(*room), facts.limited ? "left of the limit" : "free");
+  return lack->bytes > 0 ? text + fmt::format(": {} short", Text(*lack)) : text;
+}
+
+std::string NoNumbers(const OomMessage& message) {
+  const OomFormat& format = *message.format;
+  if (format.family == OomFamily::kJetson) return "an assertion in place of an out-of-memory error";
+  if (format.rank == OomRank::kDisguise) return "probably out of memory, in disguise";
+  return fmt::format("{} ran out of memory, without numbers", ToString(format.family));
+}
+
+std::string Headline(const OomExplanation& e, const std::vector<std::string>& contradictions) {
+  const OomFacts& f = e.facts;
+  switch (e.judgement.verdict) {
+    case OomVerdict::kImpossible:
+      return fmt::format("{} asked of {}", Text(*f.tried),
+                         f.total ? "a card of " + Text(*f.total) : "one card: no card has that");
+    case OomVerdict::kSpilled:
+      return fmt::format("{} of tensors on a card of {}", Text(*f.allocated), Text(*f.total));
+    case OomVerdict::kOtherProcess:
+      return fmt::format("others hold {}; {} asked, {} free", Text(*f.others), Text(*f.tried),
+                         Text(*f.free));
+    case OomVerdict::kContradictory:
+      return contradictions[0];
+    case OomVerdict::kFragmented:
+      return fmt::format("{} asked, {} cached{} in pieces", Text(*f.tried), Text(*f.cached),
+                         e.judgement.partly ? fmt::format(" and {} free", Text(*f.free)) : "");
+    case OomVerdict::kCapacity:
+      return AskedAndFree(f);
+    default:
+      return NoNumbers(e.message);
+  }
+}
+
+// What others hold is told without this process' context.
+bool OthersAlone(const OomExplanation& e) {
+  return e.facts.context || e.message.format->family == OomFamily::kMps;
+}
+
+// Who holds what.
+std::string Holders(const OomExplanation& e) {
+  const OomFacts& f = e.facts;
+  std::string text;
+  if (f.allocated) text = "This process: tensors " + Text(*f.allocated);
+  if (f.allocated && f.cached && f.cached->bytes >= 0) text += ", cache " + Text(*f.cached);
+  if (f.others && f.others->bytes >= 0) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ". ",
+                        OthersAlone(e) ? "Others" : "Others and context", Text(*f.others));
+  }
+  if (!text.empty()) return text + ".";
+  if (!f.total || !f.free) return "The message does not say who holds what.";
+  return fmt::format("{} of {} were in use.", Text(*f.total - *f.free), Text(*f.total));
+}
+
+// What it means, by verdict; those of the card being full look closer.
+constexpr std::string_view kMeanings[] = {
+    "a wrong shape, a broadcast or attention's scores: look at this tensor alone",
+    "the driver moved the rest into the host's memory: slow, and now full, too",
+    "end them, or take another card: nvidia-smi shows them",
+    "free memory is read after the failure, and others may have come and gone",
+    "memory is there, but no piece is large enough",
+    "the card is full: less has to be kept on it",
+    "the numbers have to come from elsewhere: see below",
+};
+
+std::string CapacityMeaning(const OomFacts& f, const OomFormat& format) {
+  if (f.limited && format.family == OomFamily::kTensorFlow) {
+    return "TensorFlow's share of the card is full";
+  }
+  if (f.limited) return "a limit on this process is in the way, not the card";
+  if (format.family == OomFamily::kHost) return "the machine's RAM is full, not a card";
+  if (format.rank == OomRank::kWarning) return "a warning: the program went on, with less";
+  const bool is_small = f.tried->bytes <= 20.0 * static_cast<double>(kMiB);
+  if (is_small && format.family == OomFamily::kPyTorch) {
+    return "a small request was the last straw: look at all that stays, not at this one";
+  }
+  if (f.cached && f.cached->bytes >= f.tried->bytes) {
+    return "the cache is in pieces, but it is small: the card is full";
+  }
+  if (f.cached && f.cached->bytes >= 0) {
+    return "the cache is too small to matter: nothing is fragmented, the card is full";
+  }
+  return std::string(kMeanings[static_cast<size_t>(OomVerdict::kCapacity)]);
+}
+
+std::string DisguiseMeaning(const OomFormat& format) {
+  if (format.family == OomFamily::kJetson) {
+    return "PyTorch asked NVML for numbers that a Jetson or a MIG slice does not have";
+  }
+  if (format.rank == OomRank::kDisguise) {
+    return "a library found no memory for its handle; an index out of range looks the same";
+  }
+  return std::string(kMeanings[static_cast<size_t>(OomVerdict::kUnknown)]);
+}
+
+std::string Meaning(const OomExplanation& e, const std::vector<std::string>& contradictions) {
+  const OomVerdict verdict = e.judgement.verdict;
+  if (verdict == OomVerdict::kCapacity) return CapacityMeaning(e.facts, *e.message.format);
+  if (verdict == OomVerdict::kUnknown) return DisguiseMeaning(*e.message.format);
+  if (verdict == OomVerdict::kContradictory && contradictions.size() > 1) return contradictions[1];
+  if (verdict == OomVerdict::kOtherProcess && e.message.format->family == OomFamily::kMps) {
+    return "on a Mac all programs share this memory: close what is not needed";
+  }
+  return std::string(kMeanings[static_cast<size_t>(verdict)]);
+}
+
+std::string Capitalized(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') {
+    text[0] = static_cast<char>(text[0] - 32);
+  }
+  return text;
+}
+
+void Summarize(OomExplanation& e) {
+  const auto contradictions = Contradictions(e.message, e.facts);
+  e.summary = {fmt::format("{}: {}", ToString(e.judgement.verdict), Headline(e, contradictions)),
+               Holders(e), Capitalized(Meaning(e, contradictions)) + "."};
+}
+
+// --- Notes ----------------------------------------------------------------------------------
+
+void AddNotes(OomExplanation& e) {
+  for (const OomVerdict other : e.judgement.may_be) {
+    e.notes.push_back(fmt::format("The sizes are rounded: with what rounds to them it may be {}.",
+                                  ToString(other)));
+  }
+  const OomFacts& f = e.facts;
+  const bool may_be_pieces = e.judgement.verdict == OomVerdict::kContradictory && f.cached &&
+                             f.tried && f.cached->bytes >= f.tried->bytes;
+  if (may_be_pieces) {
+    e.notes.push_back(fmt::format(
+        "If {} really are cached and not in use, {} would fit into them: then it is FRAGMENTED.",
+        Text(*f.cached), Text(*f.tried)));
+  }
+  if (e.message.cut) {
+    e.notes.push_back("The message is cut off: what it does not say any more is left out here.");
+  }
+}
+
+// --- The card -------------------------------------------------------------------------------
+
+void AddPart(OomExplanation& e, OomPart::What what, const std::optional<Amount>& amount) {
+  if (!amount || amount->bytes < 0) return;
+  e.card.push_back({what, amount->rounded(), static_cast<int64_t>(amount->error)});
+}
+
+void DivideCard(OomExplanation& e) {
+  using What = OomPart::What;
+  const OomFacts& f = e.facts;
+  if (!f.total) return;
+  e.card_bytes = f.total->rounded();
+  AddPart(e, What::kTensors, f.allocated);
+  AddPart(e, What::kCached, f.cached);
+  AddPart(e, What::kContext, f.context);
+  const bool is_theano = !f.allocated && f.free;
+  if (is_theano) AddPart(e, What::kHeld, *f.total - *f.free);
+  AddPart(e, OthersAlone(e) ? What::kOthers : What::kOthersAndContext, f.others);
+  AddPart(e, What::kFree, f.free);
+}
+
+// --- The request ----------------------------------------------------------------------------
+
+bool HasSegments(OomFamily family) { return family == OomFamily::kPyTorch; }
+
+bool Prints(const PrintedBytes& tried, int64_t bytes) {
+  return std::abs(tried.bytes - bytes) <= tried.error && tried.error < kMiB;
+}
+
+// What a tensor asks for is what PyTorch asks the card for, but for small ones and rounding.
+void ReadSegment(const PrintedBytes& tried, OomRequest& request) {
+  const int64_t small = 2 * kMiB;
+  if (Prints(tried, small)) {
+    request.low_bytes = 1;
+    request.high_bytes = kMiB;
+    request.notes.push_back(
+        "2.00 MiB is what PyTorch asks for when a tensor of at most 1 MiB finds no place: such "
+        "tensors share segments of 2 MiB.");
+  } else if (Prints(tried, 20 * kMiB)) {
+    request.low_bytes = kMiB + 1;
+    request.high_bytes = 20 * kMiB;
+    request.notes.push_back(
+        "20.00 MiB is what PyTorch asks for when a tensor above 1 and below 10 MiB finds no "
+        "place: such tensors share segments of 20 MiB. (One of 18 to 20 MiB asks for as much.)");
+  } else {
+    const bool is_multiple = RoundUp(tried.bytes - std::min(tried.bytes, tried.error), small) <=
+                             tried.bytes + tried.error;
+    request.low_bytes = tried.bytes - tried.error - (is_multiple ? small - 1 : 0);
+    request.high_bytes = tried.bytes + tried.error;
+  }
+}
+
+std::string Count(double number) {
+  if (number >= 1e9) return fmt::format("{:.2f} billion", number / 1e9);
+  if (number >= 1e6) return fmt::format("{:.2f} million", number / 1e6);
+  return fmt::format("{:.0f}", number);
+}
+
+// "[N, 2000] with N = 1173063, [S, S] with S = 48437 …": what a formula has to give.
+std::string Solved(int64_t bytes) {
+  return fmt::format(
+      "As float32 it has {} elements: [N, 1024] with N = {}, [N, 2000] with N = {}, [S, S] with S "
+      "= {}, [8, 16, S, S] with S = {}.",
+      Count(static_cast<double>(bytes) / 4), RootOf(bytes, 4 * 1024, 1), RootOf(bytes, 4 * 2000, 1),
+      RootOf(bytes, 4, 2), RootOf(bytes, 4 * 8 * 16, 2));
+}
+
+constexpr size_t kShapes = 4;
+constexpr int64_t kWorthSolving = 64 * kMiB;
+
+}  // namespace
+
+std::string_view ToString(OomPart::What what) { return kPartNames[static_cast<size_t>(what)]; }
+
+OomRequest RequestOf(const OomMessage& message) {
+  OomRequest request;
+  const PrintedBytes tried = message.Size(OomField::kTried).value_or(PrintedBytes{});
+  if (HasSegments(message.format->family)) {
+    ReadSegment(tried, request);
+  } else {
+    request.low_bytes = tried.bytes - tried.error;
+    request.high_bytes = tried.bytes + tried.error;
+  }
+  if (!request.notes.empty()) return request;
+  if (message.tensor.dtype != DType::kUndefined) {
+    request.notes.push_back(fmt::format("{}{}", ToString(message.tensor),
+                                        message.node.empty() ? "" : ", made by " + message.node));
+    return request;
+  }
+  if (!message.node.empty()) request.notes.push_back("Asked for by " + message.node + ".");
+  if (tried.error == 0) request.factors = FactorText(tried.bytes);
+  request.shapes = LikelyShapes(request.low_bytes, request.high_bytes, kShapes);
+  if (tried.bytes >= kWorthSolving) request.notes.push_back(Solved(tried.bytes));
+  return request;
+}
+
+OomExplanation ExplainOom(const ProcessOom& process) {
+  OomExplanation e = {.message = process.message,
+                      .more = process.more,
+                      .facts = FactsOf(process.message),
+                      .judgement = {}};
+  e.judgement = Judge(e.message, e.facts);
+  Summarize(e);
+  AddNotes(e);
+  DivideCard(e);
+  if (e.facts.tried) e.request = RequestOf(e.message);
+  e.remedies = RemediesFor(e.message, e.facts, e.judgement);
+  e.commands = CommandsFor(e.message, e.judgement);
+  return e;
+}
+
+}  // namespace onnxfit

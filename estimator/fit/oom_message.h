@@ -1,0 +1,85 @@
+// One out-of-memory message, from its text to plain values.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/base/tensor_type.h"
+
+namespace onnxfit {
+
+struct Letters;
+struct OomFormat;
+
+// A size as a message prints it: the true one lies within `error` of it, half a unit of the last
+// digit.  0 where a message counts bytes.
+struct PrintedBytes {
+  int64_t bytes = 0;
+  int64_t error = 0;
+
+  bool operator==(const PrintedBytes&) const = default;
+};
+
+// "8.74 GiB", "4770354232 bytes", "2.59GiB", "0B" at the beginning of `text`.  Units are of 1024:
+// also MB and GB, which is what those who print them divide by.  Without a unit: bytes.
+struct ReadSizeResult {
+  PrintedBytes size;
+  size_t letters = 0;  // that were read
+  bool has_unit = false;
+};
+std::optional<ReadSizeResult> ReadSize(std::string_view text);
+
+// What a message can say.
+enum class OomField : uint8_t {
+  kTried,         // asked of the card: what did not fit
+  kTotal,         // the card
+  kFree,          // on the card, read after the failure
+  kAllowed,       // what this process may take, where less than the card
+  kAllocated,     // by tensors of this process
+  kReserved,      // by this process' allocator: allocated, and cached
+  kCached,        // reserved, and not allocated
+  kPrivatePools,  // of what is allocated: pools of CUDA graphs
+  kProcess,       // this process in all, its context included
+  kOther,         // others, as Apple's driver counts them
+  kParameters,    // XLA's plan
+  kTemporaries,
+  kPlan,
+};
+inline constexpr size_t kOomFields = 13;
+std::string_view ToString(OomField field);  // the JSON's words: "tried", "private_pools" …
+
+struct OtherProcess {
+  int64_t pid = 0;
+  PrintedBytes bytes;
+
+  bool operator==(const OtherProcess&) const = default;
+};
+
+struct OomMessage {
+  const OomFormat* format = nullptr;  // a row of OomFormats()
+  std::string process = {};           // "rank0", "" where the log does not say
+  int64_t line = 0;                   // of the log, from 1
+  std::string text = {};              // as read, at most some lines of it
+  std::optional<int64_t> gpu = {};
+  std::array<std::optional<PrintedBytes>, kOomFields> sizes = {};
+  std::vector<OtherProcess> others = {};  // processes that the message lists
+  TensorType tensor = {};                 // that was to be made; kUndefined where nothing says
+  std::string node = {};                  // that made it
+  bool cut = false;                       // the text ends before the message does
+
+  const std::optional<PrintedBytes>& Size(OomField field) const {
+    return sizes[static_cast<size_t>(field)];
+  }
+  std::optional<PrintedBytes>& Size(OomField field) { return sizes[static_cast<size_t>(field)]; }
+};
+
+// The message around letters.place, which one of OomHeads() ends at; nullopt where those letters
+// say something else.  `end` becomes the place in the log behind it.  O(letters × phrases).
+std::optional<OomMessage> ReadOomMessage(const Letters& letters, size_t& end);
+
+}  // namespace onnxfit

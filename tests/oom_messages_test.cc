@@ -1,0 +1,100 @@
+// Every message of tests/data/oom_messages.txt, as it is read and judged.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "estimator/base/bytes.h"
+#include "estimator/fit/oom_explanation.h"
+#include "estimator/fit/oom_formats.h"
+#include "tests/files.h"
+
+namespace onnxfit {
+namespace {
+
+struct Example {
+  std::string expected = {};  // "FORMAT | VERDICT | what is read"
+  std::string text = {};
+};
+
+std::vector<Example> Examples() {
+  const auto path = std::filesystem::path(ONNXFIT_SOURCE_DIR) / "tests/data/oom_messages.txt";
+  std::istringstream lines(ContentsOf(path));
+  std::vector<Example> examples;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("=== ")) {
+      examples.push_back({.expected = line.substr(4)});
+    } else if (!line.starts_with('#') && !examples.empty()) {
+      examples.back().text += line + "\n";
+    }
+  }
+  return examples;
+}
+
+std::string FieldsText(const OomMessage& message) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? " " : ", ") + part; };
+  if (message.gpu) add(fmt::format("gpu {}", *message.gpu));
+  for (size_t i = 0; i < kOomFields; ++i) {
+    if (!message.sizes[i]) continue;
+    add(fmt::format("{} {}", ToString(static_cast<OomField>(i)),
+                    FormatBytes(message.sizes[i]->bytes)));
+  }
+  for (const OtherProcess& other : message.others) {
+    add(fmt::format("{}: {}", other.pid, FormatBytes(other.bytes.bytes)));
+  }
+  if (message.tensor.dtype != DType::kUndefined) add(ToString(message.tensor));
+  if (!message.node.empty()) add("at " + message.node);
+  return text;
+}
+
+std::string Told(std::string_view log) {
+  const OomLog read = ReadOomLog(log);
+  if (read.processes.size() != 1) return fmt::format("{} processes", read.processes.size());
+  const OomExplanation e = ExplainOom(read.processes[0]);
+  return fmt::format("{} | {} |{}", e.message.format->name, ToString(e.judgement.verdict),
+                     FieldsText(e.message));
+}
+
+TEST_CASE("every format is read and judged") {
+  std::set<std::string> seen;
+  for (const Example& example : Examples()) {
+    CAPTURE(example.text);
+    CHECK(Told(example.text) == example.expected);
+    seen.insert(example.expected.substr(0, example.expected.find(' ')));
+  }
+  for (const OomFormat& format : OomFormats()) {
+    CAPTURE(format.name);
+    const bool is_shown = seen.contains(std::string(format.name));
+    CHECK((is_shown || format.rank == OomRank::kNumbers));
+  }
+}
+
+// As a terminal of `columns` breaks lines; each one behind `prefix`.
+std::string Broken(const std::string& text, size_t columns, const std::string& prefix) {
+  std::string broken;
+  for (size_t at = 0; at < text.size(); at += columns) {
+    broken += prefix + text.substr(at, columns) + "\n";
+  }
+  return broken;
+}
+
+TEST_CASE("prefixes, colours and line breaks change nothing") {
+  for (const Example& example : Examples()) {
+    if (example.text.find('\n') + 2 < example.text.size()) continue;  // of several lines already
+    CAPTURE(example.text);
+    CHECK(Told("[rank3]: " + example.text) == example.expected);
+    CHECK(Told("Traceback:\n\033[31;1m" + example.text + "\033[0m\n") == example.expected);
+    for (const size_t columns : {37, 80}) {
+      CHECK(Told(Broken(example.text, columns, "")) == example.expected);
+    }
+    CHECK(Told("> ```\r\n> " + example.text + ">\r\n") == example.expected);
+  }
+}
+
+}  // namespace
+}  // namespace onnxfit
