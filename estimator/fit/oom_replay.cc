@@ -1,0 +1,197 @@
+#include "estimator/fit/oom_replay.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/device.h"
+#include "estimator/base/index.h"
+#include "estimator/fit/oom_formats.h"
+#include "estimator/fit/predict.h"
+#include "estimator/memory/card_run.h"
+#include "estimator/memory/endless_card.h"
+#include "estimator/memory/segments.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int kSteps = 10;  // a card that runs one step may still fail in the fourth
+constexpr int64_t kMostBatch = int64_t{1} << 30;
+
+// A card as far as PyTorch's allocator sees it.
+struct Card {
+  int64_t bytes = 0;
+  int64_t error = 0;
+  int64_t held_bytes = 0;  // by others and contexts
+  bool assumes_context = false;
+};
+
+std::string LabelText(const Trace& trace, int32_t label) {
+  return label < 0 ? std::string() : trace.labels[Index(label)];
+}
+
+// What was free and what this process had reserved is what it could have had in all.
+std::optional<Card> CardOf(const OomFacts& facts, const EstimateRequest& request) {
+  Card card;
+  if (facts.reserved && facts.free) {
+    const Amount usable = *facts.reserved + *facts.free;
+    card = {usable.rounded(), static_cast<int64_t>(usable.error)};
+  } else if (facts.total) {
+    const int64_t context = request.overhead_bytes.value_or(DefaultDevice().context.bytes);
+    card = {facts.total->rounded() - context, static_cast<int64_t>(facts.total->error)};
+    card.assumes_context = true;
+  } else {
+    return std::nullopt;
+  }
+  if (facts.limited) {
+    card.bytes = std::min(card.bytes, facts.allowed->rounded());
+    card.error = static_cast<int64_t>(facts.allowed->error);
+  }
+  if (facts.total) card.held_bytes = std::max<int64_t>(0, facts.total->rounded() - card.bytes);
+  if (card.bytes <= card.error) return std::nullopt;
+  return card;
+}
+
+// Runs the loop of `request` at one batch.
+class Replayer {
+ public:
+  Replayer(const Graph& file, EstimateRequest request) : file_(file), request_(std::move(request)) {
+    request_.settings.steps = kSteps;
+    request_.details = false;
+    request_.why.clear();
+  }
+
+  // Without a batch: the one that the file or the default says.
+  Prediction At(std::optional<int64_t> batch) {
+    request_.binding.batch = batch;
+    return Predict(file_, request_);
+  }
+
+  bool Fits(int64_t batch, const Card& card, int64_t bytes) {
+    const Prediction p = At(batch);
+    return RunOnCard(p.trace, bytes, p.alloc_conf, card.held_bytes).fits;
+  }
+
+  // A batch that fits, where the next one does not; `from` is where to look first.  O(log) runs.
+  int64_t Largest(int64_t from, const Card& card, int64_t bytes) {
+    int64_t fits = 0;
+    int64_t fails = from;
+    while (fails < kMostBatch && Fits(fails, card, bytes)) {
+      fits = fails;
+      fails *= 2;
+    }
+    while (fails - fits > 1) {
+      const int64_t middle = fits + (fails - fits) / 2;
+      (Fits(middle, card, bytes) ? fits : fails) = middle;
+    }
+    return fits;
+  }
+
+ private:
+  const Graph& file_;
+  EstimateRequest request_;
+};
+
+// Whether a tensor of `bytes` asks for what the message says was tried.
+bool AsksFor(int64_t bytes, const OomMessage& message, const AllocatorConf& conf) {
+  const PrintedBytes tried = *message.Size(OomField::kTried);
+  if (message.format->family == OomFamily::kPyTorch) {
+    bytes = SegmentBytes(RoundUp(std::max<int64_t>(bytes, 1), 512), conf);
+  }
+  return bytes >= tried.bytes - tried.error && bytes <= tried.bytes + tried.error;
+}
+
+// What is allocated on a full card differs by the ends of blocks that are not split off.
+bool HoldsAsMuch(int64_t allocated, const OomMessage& message) {
+  constexpr int64_t kTolerance = 200;  // half a percent
+  const auto& said = message.Size(OomField::kAllocated);
+  return said && std::abs(allocated - said->bytes) <= said->error + said->bytes / kTolerance;
+}
+
+class CandidateList {
+ public:
+  CandidateList(const Trace& trace, const OomMessage& message) : trace_(trace), message_(message) {}
+
+  void Add(const Buffer& buffer, const Instant& when, int64_t allocated) {
+    const bool matches = HoldsAsMuch(allocated, message_);
+    const auto [at, added] =
+        index_.try_emplace({buffer.label, buffer.bytes, when.phase}, found_.size());
+    if (added) {
+      found_.push_back({.tensor = LabelText(trace_, buffer.label),
+                        .type = {buffer.dtype, buffer.dims},
+                        .bytes = buffer.bytes,
+                        .when = when,
+                        .times = 0});
+    }
+    Asked& asked = found_[at->second];
+    ++asked.times;
+    if (matches && !asked.matches) asked.when = when;
+    asked.matches = asked.matches || matches;
+  }
+
+  std::vector<Asked> Take() {
+    std::stable_partition(found_.begin(), found_.end(),
+                          [](const Asked& asked) { return asked.matches; });
+    return std::move(found_);
+  }
+
+ private:
+  const Trace& trace_;
+  const OomMessage& message_;
+  std::vector<Asked> found_;
+  std::map<std::tuple<int32_t, int64_t, Phase>, size_t> index_;
+};
+
+std::vector<Asked> Candidates(const Prediction& p, const OomMessage& message) {
+  CandidateList candidates(p.trace, message);
+  EndlessCard card(p.alloc_conf);
+  Instant now;
+  for (const Event& event : p.trace.events) {
+    if (event.type == Event::Type::kPhase) now = {.step = event.id, .phase = event.phase};
+    if (event.type == Event::Type::kAt) now.node = LabelText(p.trace, event.id);
+    if (event.type == Event::Type::kFree) card.Free(event.id);
+    if (event.type != Event::Type::kAlloc) continue;
+    const Buffer& buffer = p.trace.buffers[Index(event.id)];
+    if (AsksFor(buffer.bytes, message, p.alloc_conf)) {
+      candidates.Add(buffer, now, card.stats().allocated_bytes);
+    }
+    card.Alloc(event.id, buffer.bytes);
+  }
+  return candidates.Take();
+}
+
+// The first allocation that a card refuses.
+std::optional<Asked> FailureOn(const Prediction& p, const Card& card) {
+  const CardRun run = RunOnCard(p.trace, card.bytes, p.alloc_conf, card.held_bytes);
+  if (run.fits) return std::nullopt;
+  Asked asked;
+  asked.bytes = run.asked_bytes;
+  asked.when = {run.failed_step, run.failed_phase, LabelText(p.trace, run.failed_at)};
+  return asked;
+}
+
+}  // namespace
+
+OomReplay ReplayOom(const Graph& file, const EstimateRequest& request, const OomExplanation& oom) {
+  Replayer replayer(file, request);
+  const Prediction p = replayer.At(request.binding.batch);
+  OomReplay replay = {.model = file.path, .batch = p.shapes.batch, .warnings = p.warnings};
+  if (oom.facts.tried) replay.candidates = Candidates(p, oom.message);
+  const auto card = CardOf(oom.facts, request);
+  if (!card) return replay;
+  replay.card_bytes = card->bytes;
+  replay.assumes_context = card->assumes_context;
+  replay.fails_at = FailureOn(p, *card);
+  const int64_t least = card->bytes - card->error;
+  const int64_t most = card->bytes + card->error;
+  LargestBatch largest = {.batch = replayer.Largest(p.shapes.batch, *card, least)};
+  if (replayer.Fits(largest.batch + 1, *card, most)) {
+    largest.at_most = replayer.Largest(largest.batch + 1, *card, most);
+  }
+  replay.largest = largest;
+  return replay;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,52 @@
+// What a model says to an out-of-memory message: who asked, and which batch would have fitted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "estimator/base/settings.h"
+#include "estimator/base/tensor_type.h"
+#include "estimator/fit/estimate.h"
+#include "estimator/fit/oom_explanation.h"
+#include "estimator/fit/why.h"
+#include "estimator/graph/graph.h"
+
+namespace onnxfit {
+
+// An allocation of the run, with all others of its name and size in its phase.
+struct Asked {
+  std::string tensor = {};
+  TensorType type = {};
+  int64_t bytes = 0;
+  Instant when = {};     // the first of them that matches, else the first of all
+  int64_t times = 1;     // in all steps
+  bool matches = false;  // as much is allocated before it as the message says
+};
+
+// A batch that runs on the card, where the next one does not.  (Memory does not grow evenly:
+// luckier ones may lie above it.)
+struct LargestBatch {
+  int64_t batch = 0;  // 0: not even one sample
+  // For the card as large as the rounding of the message allows, where that is another batch.
+  std::optional<int64_t> at_most = {};
+};
+
+struct OomReplay {
+  std::string model = {};
+  int64_t batch = 1;
+  std::vector<Asked> candidates = {};  // of the size that the message tells; matching ones first
+  int64_t card_bytes = 0;              // for this process' tensors and cache
+  bool assumes_context = false;        // the message does not say what others hold: the card's
+  std::optional<Asked> fails_at = {};  // where the replay on that card fails; absent: it runs
+  std::optional<LargestBatch> largest = {};  // absent where the card's size is not known
+  Warnings warnings = {};
+};
+
+// Replays ten steps of `file` on an endless card for the candidates, and on a card of the
+// message's size for the rest: what others held is taken off, a limit on the process is kept.
+// Throws Error as Predict does.  O(steps × calls × log), once for each of some 20 batches.
+OomReplay ReplayOom(const Graph& file, const EstimateRequest& request, const OomExplanation& oom);
+
+}  // namespace onnxfit
