@@ -106,7 +106,7 @@ constexpr int64_t kMostBatches = 1024;
 std::vector<Flag> RunFlags() {
   const Options standard;
   const TrainingSettings& settings = standard.request.settings;
-  constexpr std::string_view kGroup = "The run";
+  constexpr std::string_view kGroup = kRunGroup;
   return {
       {"--batch", "-b", "N", kGroup, "size of the dimension left free first, or of dimension 0",
        "1, or the file's",
@@ -210,6 +210,14 @@ std::vector<Flag> RunFlags() {
   };
 }
 
+std::vector<Flag> MessageFlags() {
+  return {{"--model", "", "MODEL", "The model",
+           "the model that was trained: names the tensor that asked, and the largest batch that "
+           "fits; \"The run\" is about it",
+           "", [](const Typed& t, Options& o) { SetText(t, "the path of a model", o.model); },
+           false, false, FlagOf::kExplainOom}};
+}
+
 std::vector<Flag> ReportFlags() {
   constexpr std::string_view kGroup = "The report";
   return {
@@ -220,11 +228,13 @@ std::vector<Flag> ReportFlags() {
       {"--force", "", "", kGroup, "write there even if FILE exists", "",
        [](const Typed& t, Options& o) { o.force = ParseSwitch(t); }},
       {"", "-n", "N", kGroup, "how many of the largest tensors", "8",
-       [](const Typed& t, Options& o) { o.text.rows = static_cast<size_t>(ParseWhole(t, 0)); }},
+       [](const Typed& t, Options& o) { o.text.rows = static_cast<size_t>(ParseWhole(t, 0)); },
+       false, false, FlagOf::kEstimate},
       {"--why", "", "NAME", kGroup, "the life of one tensor, or of a node's results", "",
        [](const Typed& t, Options& o) {
          SetText(t, "the name of a tensor or a node", o.request.why);
-       }},
+       },
+       false, false, FlagOf::kEstimate},
       {"", "-q", "", kGroup, "the first line alone", "",
        [](const Typed& t, Options& o) { o.text.quiet = ParseSwitch(t); }},
       {"", "-v", "", kGroup, "details, events of each step, notes on how the file was read", "",
@@ -237,7 +247,8 @@ std::vector<Flag> ReportFlags() {
       {"--color", "", "WHEN", kGroup, Choices(kColorModes), "auto",
        [](const Typed& t, Options& o) { o.color = ParseChoice(t, kColorModes); }},
       {"--exit-zero", "", "", kGroup, "exit 0 where a target does not hold", "",
-       [](const Typed& t, Options& o) { o.exit_zero = ParseSwitch(t); }},
+       [](const Typed& t, Options& o) { o.exit_zero = ParseSwitch(t); }, false, false,
+       FlagOf::kEstimate},
       {"--version", "", "", kGroup, "print the version", "",
        [](const Typed&, Options& o) { o.action = Action::kVersion; }, false, true},
       {"--help", "-h", "", kGroup, "print this", "",
@@ -246,7 +257,8 @@ std::vector<Flag> ReportFlags() {
 }
 
 std::vector<Flag> AllFlags() {
-  std::vector<Flag> flags = RunFlags();
+  std::vector<Flag> flags = MessageFlags();
+  for (Flag& flag : RunFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : ReportFlags()) flags.push_back(std::move(flag));
   return flags;
 }
@@ -256,6 +268,11 @@ std::vector<Flag> AllFlags() {
 const std::vector<Flag>& Flags() {
   static const std::vector<Flag> flags = AllFlags();
   return flags;
+}
+
+bool IsOf(const Flag& flag, Command command) {
+  if (flag.of == FlagOf::kAll) return true;
+  return (flag.of == FlagOf::kExplainOom) == (command == Command::kExplainOom);
 }
 
 std::string EnvironmentName(const Flag& flag) {

@@ -10,6 +10,9 @@
 
 namespace onnxfit {
 
+// Which commands have a flag.
+enum class FlagOf : uint8_t { kAll, kEstimate, kExplainOom };
+
 struct Flag {
   std::string_view name;    // "--batch", "" where there is a letter alone
   std::string_view letter;  // "-b", "" where there is none
@@ -20,7 +23,13 @@ struct Flag {
   void (*set)(const Typed& typed, Options& options);
   bool repeatable = false;
   bool about = false;  // asks about onnxfit itself: goes before all others
+  FlagOf of = FlagOf::kAll;
 };
+
+// The group of flags that say what is trained.
+inline constexpr std::string_view kRunGroup = "The run";
+
+bool IsOf(const Flag& flag, Command command);
 
 // All of them, in the order of the help.
 const std::vector<Flag>& Flags();

@@ -9,20 +9,40 @@ namespace {
 
 constexpr size_t kHelpColumn = 26;
 
-constexpr std::string_view kUsage =
-    R"(onnxfit: how much GPU memory a PyTorch training step needs, and why
+// What help says around the flags.
+struct Frame {
+  std::string_view usage;
+  std::string_view examples;
+};
+
+constexpr Frame kFrames[] = {
+    {R"(onnxfit: how much GPU memory a PyTorch training step needs, and why
 
 usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
-)";
-
-constexpr std::string_view kExamples = R"(
+       onnxfit explain-oom [LOG] [flags]            (what an error means)
+)",
+     R"(
 examples
   onnxfit resnet50.onnx -b 32 -p bf16
   onnxfit gpt2.onnx -b 8 --dim seq=1024 --loss causal-lm --format json
+  onnxfit explain-oom train.log                     (its flags: add --help)
 
 Flags are also read from the environment: ONNXFIT_BATCH=32 is --batch 32.
 exit: 0 done, 1 a target does not hold, 2 no answer (bad flag, unreadable model)
-)";
+)"},
+    {R"(onnxfit explain-oom: what an out-of-memory message means, and what to change
+
+usage: onnxfit explain-oom [LOG] [flags]    (standard input without LOG, or "-")
+)",
+     R"(
+examples
+  onnxfit explain-oom train.log
+  python3 train.py 2>&1 | onnxfit explain-oom -q
+  onnxfit explain-oom train.log --model resnet50.onnx -b 64 -p amp-bf16
+
+Flags are also read from the environment: ONNXFIT_ASCII=1 is --ascii.
+exit: 0 explained, 2 no answer (bad flag, no message in the log)
+)"}};
 
 // "  -b, --batch N", "      --mode M", "  -q".
 std::string LeadOf(const Flag& flag) {
@@ -38,15 +58,17 @@ std::string TextOf(const Flag& flag) {
 
 }  // namespace
 
-std::string HelpText() {
-  std::string text(kUsage);
+std::string HelpText(Command command) {
+  const Frame& frame = kFrames[static_cast<size_t>(command)];
+  std::string text(frame.usage);
   std::string_view group;
   for (const Flag& flag : Flags()) {
+    if (!IsOf(flag, command)) continue;
     if (flag.group != group) text += fmt::format("\n{}\n", flag.group);
     group = flag.group;
     text += Wrap(LeadOf(flag), TextOf(flag));
   }
-  return TrimLines(text) + std::string(kExamples);
+  return TrimLines(text) + std::string(frame.examples);
 }
 
 }  // namespace onnxfit

@@ -14,8 +14,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kCommands[] = {"estimate"};
-
 std::string DisplayName(const Flag& flag) {
   return std::string(flag.name.empty() ? flag.letter : flag.name);
 }
@@ -96,7 +94,7 @@ std::vector<std::string> Positionals(const std::vector<std::string>& unclaimed) 
 void CheckCommand(const std::vector<std::string>& words) {
   std::error_code ignored;
   if (words[0].find_first_of("./") != std::string::npos) return;
-  const std::string meant = DidYouMean(words[0], kCommands);
+  const std::string meant = DidYouMean(words[0], NamesOf<Command>(kCommands));
   if (meant.empty() && words.size() == 1) return;
   if (std::filesystem::exists(words[0], ignored)) return;
   throw Error({.text = fmt::format("expected a command or a model file, found {}{}",
@@ -104,18 +102,71 @@ void CheckCommand(const std::vector<std::string>& words) {
                .hint = meant.empty() ? "onnxfit --help" : ""});
 }
 
-std::string ModelOf(std::vector<std::string> words) {
-  if (!words.empty() && std::ranges::find(kCommands, words[0]) != std::end(kCommands)) {
+// Takes the command off `words`, if it is there.
+Command TakeCommand(std::vector<std::string>& words) {
+  if (words.empty()) return Command::kEstimate;
+  for (const Spelling<Command>& row : kCommands) {
+    if (row.name != words[0]) continue;
     words.erase(words.begin());
-  } else if (!words.empty()) {
-    CheckCommand(words);
+    return row.value;
   }
+  CheckCommand(words);
+  return Command::kEstimate;
+}
+
+std::string LogOf(const std::vector<std::string>& words) {
+  if (words.empty()) return "-";
+  if (words.size() == 1) return words[0];
+  throw Error(
+      {.text = fmt::format("expected one log, found {} and {}", Quoted(words[0]), Quoted(words[1])),
+       .hint = "a model goes to --model"});
+}
+
+std::string ModelOf(const std::vector<std::string>& words) {
   if (words.empty()) {
     throw Error({.text = "expected a model file, found none", .hint = "onnxfit MODEL.onnx"});
   }
   if (words.size() == 1) return words[0];
   throw Error({.text = fmt::format("expected one model file, found {} and {}", Quoted(words[0]),
                                    Quoted(words[1]))});
+}
+
+// A flag of another command, or one that is about a model where there is none.
+void CheckFlag(const Flag& flag, const Options& options, bool has_model) {
+  if (!IsOf(flag, options.command)) {
+    const bool is_estimate = options.command == Command::kEstimate;
+    throw Error(
+        {.where = DisplayName(flag),
+         .text = fmt::format("expected with {} alone, found with {}",
+                             is_estimate ? "explain-oom" : "estimate", ToString(options.command))});
+  }
+  if (options.command == Command::kExplainOom && flag.group == kRunGroup && !has_model) {
+    throw Error({.where = DisplayName(flag), .text = "expected beside --model, which is missing"});
+  }
+}
+
+// What the command line and the environment say of each flag.
+void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options) {
+  const auto is_given = [&](std::string_view name) {
+    for (size_t i = 0; i < declared.size(); ++i) {
+      if (Flags()[i].name == name) return !ValuesOf(Flags()[i], *declared[i]).empty();
+    }
+    return false;
+  };
+  const bool has_model = is_given("--model");
+  for (size_t i = 0; i < declared.size(); ++i) {
+    const Flag& flag = Flags()[i];
+    if (declared[i]->count() > 0) CheckFlag(flag, options, has_model);
+    if (IsOf(flag, options.command)) Apply(flag, ValuesOf(flag, *declared[i]), options);
+  }
+}
+
+// The command of a line that asks for help: nothing else in it has to be right.
+Command CommandOf(const std::vector<std::string>& unclaimed) {
+  for (const Spelling<Command>& row : kCommands) {
+    if (!unclaimed.empty() && unclaimed[0] == row.name) return row.value;
+  }
+  return Command::kEstimate;
 }
 
 }  // namespace
@@ -132,13 +183,14 @@ Options ParseOptions(std::span<const std::string> args) {
   for (size_t i = 0; i < declared.size(); ++i) {
     if (!Flags()[i].about || declared[i]->count() == 0) continue;
     Flags()[i].set({}, options);
+    options.command = CommandOf(app.remaining());
     return options;
   }
-  const std::vector<std::string> words = Positionals(app.remaining());
-  for (size_t i = 0; i < declared.size(); ++i) {
-    Apply(Flags()[i], ValuesOf(Flags()[i], *declared[i]), options);
-  }
-  options.model = ModelOf(words);
+  std::vector<std::string> words = Positionals(app.remaining());
+  options.command = TakeCommand(words);
+  (options.command == Command::kExplainOom ? options.log : options.model) =
+      options.command == Command::kExplainOom ? LogOf(words) : ModelOf(words);
+  ApplyAll(declared, options);
   return options;
 }
 

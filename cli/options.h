@@ -11,17 +11,24 @@
 
 namespace onnxfit {
 
-enum class Action : uint8_t { kEstimate, kHelp, kVersion };
+enum class Command : uint8_t { kEstimate, kExplainOom };
+enum class Action : uint8_t { kRun, kHelp, kVersion };
 enum class Format : uint8_t { kText, kJson };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
+
+inline constexpr Spelling<Command> kCommands[] = {{"estimate", Command::kEstimate},
+                                                  {"explain-oom", Command::kExplainOom}};
+constexpr std::string_view ToString(Command v) { return NameOf<Command>(kCommands, v); }
 
 inline constexpr Spelling<Format> kFormats[] = {{"text", Format::kText}, {"json", Format::kJson}};
 inline constexpr Spelling<ColorMode> kColorModes[] = {
     {"auto", ColorMode::kAuto}, {"always", ColorMode::kAlways}, {"never", ColorMode::kNever}};
 
 struct Options {
-  Action action = Action::kEstimate;
-  std::string model;  // a path, "-" is standard input
+  Command command = Command::kEstimate;
+  Action action = Action::kRun;
+  std::string model;  // a path, "-" is standard input; "" where explain-oom has none
+  std::string log;    // of explain-oom: a path, "-" is standard input
   EstimateRequest request;
   Format format = Format::kText;
   TextOptions text;  // but for its colour, which `color` and the terminal decide
@@ -36,7 +43,7 @@ struct Options {
 // Throws Error for anything that cannot be meant; tests/options_test.cc has the texts.
 Options ParseOptions(std::span<const std::string> args);
 
-// What --help prints: the flags in their groups, at most 80 columns wide.
-std::string HelpText();
+// What --help prints: the flags of a command in their groups, at most 80 columns wide.
+std::string HelpText(Command command);
 
 }  // namespace onnxfit

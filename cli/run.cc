@@ -6,6 +6,7 @@
 
 #include "cli/estimate_command.h"
 #include "cli/exit_codes.h"
+#include "cli/explain_oom_command.h"
 #include "cli/options.h"
 #include "estimator/base/error.h"
 #include "estimator/report/layout.h"
@@ -24,10 +25,14 @@ Error WithFile(const Error& error, const std::string& file) {
   return Error(parts);
 }
 
-int Perform(const Options& options, std::ostream& out) {
-  if (options.action == Action::kEstimate) return RunEstimate(options, out);
-  out << (options.action == Action::kHelp ? HelpText() : "onnxfit " ONNXFIT_VERSION "\n");
-  return kExitDone;
+int Perform(const Options& options, std::ostream& out, std::string& reading) {
+  if (options.action == Action::kHelp || options.action == Action::kVersion) {
+    out << (options.action == Action::kHelp ? HelpText(options.command)
+                                            : "onnxfit " ONNXFIT_VERSION "\n");
+    return kExitDone;
+  }
+  if (options.command == Command::kExplainOom) return RunExplainOom(options, out, reading);
+  return RunEstimate(options, out);
 }
 
 }  // namespace
@@ -49,7 +54,7 @@ int Run(std::span<const std::string> args, std::ostream& out, std::ostream& err)
   const auto command = [&] {
     const Options options = ParseOptions(args);
     model = options.model == "-" ? "<stdin>" : options.model;
-    return Perform(options, out);
+    return Perform(options, out, model);
   };
   return CatchErrors(command, model, err);
 }

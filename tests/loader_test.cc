@@ -49,7 +49,7 @@ TEST_CASE("files that are no models are named for what they are") {
   };
   const char* kExport = " (try: export it: torch.onnx.export(model, args, 'model.onnx'))";
   const Row rows[] = {
-      {"empty", "", "an ONNX model was expected, the file is empty"},
+      {"empty", "", "an ONNX file was expected, the file is empty"},
       {"text", "hello, world\n",
        "an ONNX model was expected, found text (try: an .onnx file; ONNX's text form needs the "
        "ending .onnxtxt)"},

@@ -44,7 +44,7 @@ class ScopedVariable {
 
 TEST_CASE("without flags there are the defaults") {
   const Options options = Parse({"m.onnx"});
-  CHECK(options.action == Action::kEstimate);
+  CHECK(options.action == Action::kRun);
   CHECK(options.model == "m.onnx");
   CHECK(!options.request.binding.batch);
   CHECK(options.request.binding.dims.empty());
@@ -316,7 +316,7 @@ TEST_CASE("the environment gives defaults, which flags overrule") {
   const ScopedVariable empty("ONNXFIT_PRECISION", "");
   const ScopedVariable version("ONNXFIT_VERSION", "0.0.1");
   const Options options = Parse({"m.onnx"});
-  CHECK(options.action == Action::kEstimate);
+  CHECK(options.action == Action::kRun);
   CHECK(options.request.binding.batch == 16);
   CHECK(options.request.settings.loss_output == "logits");
   CHECK(options.text.rows == 2);
@@ -338,9 +338,13 @@ TEST_CASE("help and version go before all that is wrong") {
 }
 
 TEST_CASE("help names every flag and its variable fits the name") {
-  const std::string help = HelpText();
+  const std::string help = HelpText(Command::kEstimate);
+  const std::string other = HelpText(Command::kExplainOom);
   for (const Flag& flag : Flags()) {
     CAPTURE(flag.help);
+    CHECK((help.find(flag.name) != std::string::npos) == IsOf(flag, Command::kEstimate));
+    CHECK((other.find(flag.name) != std::string::npos || !IsOf(flag, Command::kExplainOom)));
+    if (!IsOf(flag, Command::kEstimate)) continue;
     CHECK(help.find(flag.name) != std::string::npos);
     CHECK(help.find(flag.letter) != std::string::npos);
     CHECK(EnvironmentName(flag).size() > std::string("ONNXFIT_").size());

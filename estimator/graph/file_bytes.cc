@@ -39,10 +39,10 @@ std::string NearFile(const std::string& path) {
   return near.empty() ? "" : wanted.replace_filename(near).string();
 }
 
-[[noreturn]] void FailToOpen(const std::string& path, int error) {
+[[noreturn]] void FailToOpen(const std::string& path, std::string_view what, int error) {
   if (error == ENOENT) {
-    throw Error(
-        {.text = "an ONNX file was expected, there is no such file", .hint = NearFile(path)});
+    throw Error({.text = fmt::format("{} was expected, there is no such file", what),
+                 .hint = NearFile(path)});
   }
   throw Error({.text = fmt::format("cannot be opened: {}", std::strerror(error))});
 }
@@ -50,9 +50,9 @@ std::string NearFile(const std::string& path) {
 // Closes a file that was opened here; standard input stays open.
 class OpenFile {
  public:
-  explicit OpenFile(const std::string& path)
+  OpenFile(const std::string& path, std::string_view what)
       : fd_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0) FailToOpen(path, errno);
+    if (fd_ < 0) FailToOpen(path, what, errno);
   }
   ~OpenFile() {
     if (fd_ != STDIN_FILENO) close(fd_);
@@ -68,15 +68,20 @@ class OpenFile {
 
 }  // namespace
 
-FileBytes::FileBytes(const std::string& path, void (*check)(std::string_view first)) {
-  const OpenFile file(path);
+FileBytes::FileBytes(const std::string& path, void (*check)(std::string_view first))
+    : FileBytes(path, check, Expected()) {}
+
+FileBytes::FileBytes(const std::string& path, void (*check)(std::string_view first),
+                     const Expected& expected) {
+  const OpenFile file(path, expected.what);
   struct stat status;
-  if (fstat(file.fd(), &status) != 0) FailToOpen(path, errno);
+  if (fstat(file.fd(), &status) != 0) FailToOpen(path, expected.what, errno);
   if (S_ISDIR(status.st_mode)) {
-    throw Error({.text = "an ONNX file was expected, found a directory"});
+    throw Error({.text = fmt::format("{} was expected, found a directory", expected.what)});
   }
-  if (S_ISCHR(status.st_mode)) {  // a terminal, or endless like /dev/zero
-    throw Error({.text = "an ONNX file was expected, found a device"});
+  const bool is_terminal = expected.terminal && isatty(file.fd()) == 1;
+  if (S_ISCHR(status.st_mode) && !is_terminal) {  // it may be endless, like /dev/zero
+    throw Error({.text = fmt::format("{} was expected, found a device", expected.what)});
   }
   if (S_ISREG(status.st_mode) && status.st_size > 0) {
     Map(file.fd(), static_cast<size_t>(status.st_size));
@@ -84,7 +89,9 @@ FileBytes::FileBytes(const std::string& path, void (*check)(std::string_view fir
   } else {
     ReadAll(file.fd(), check);
   }
-  if (bytes_.empty()) throw Error({.text = "an ONNX model was expected, the file is empty"});
+  if (bytes_.empty()) {
+    throw Error({.text = fmt::format("{} was expected, the file is empty", expected.what)});
+  }
 }
 
 void FileBytes::Unmap::operator()(void* map) const { munmap(map, size); }

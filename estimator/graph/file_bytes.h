@@ -11,10 +11,17 @@ namespace onnxfit {
 // Maps a regular file; pipes are read into memory.
 class FileBytes {
  public:
+  struct Expected {
+    std::string_view what = "an ONNX file";  // in errors
+    bool terminal = false;                   // people may paste it
+  };
+
   // `path` "-" is standard input.  `check` sees the first bytes (up to 4 KiB) before
   // anything else is read, and may throw.  Throws Error, without a file, for what
   // cannot be read.
   FileBytes(const std::string& path, void (*check)(std::string_view first));
+  FileBytes(const std::string& path, void (*check)(std::string_view first),
+            const Expected& expected);
   FileBytes(const FileBytes&) = delete;
   FileBytes& operator=(const FileBytes&) = delete;
 

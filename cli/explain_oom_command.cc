@@ -1,0 +1,69 @@
+#include "cli/explain_oom_command.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cli/exit_codes.h"
+#include "cli/output.h"
+#include "estimator/base/error.h"
+#include "estimator/fit/oom_explanation.h"
+#include "estimator/fit/oom_replay.h"
+#include "estimator/graph/file_bytes.h"
+#include "estimator/graph/loader.h"
+#include "estimator/report/oom_json.h"
+#include "estimator/report/oom_text.h"
+
+namespace onnxfit {
+namespace {
+
+// What is no text: compressed logs, models, core dumps.
+void RefuseBinary(std::string_view first) {
+  const bool is_utf16 = first.starts_with("\xFF\xFE") || first.starts_with("\xFE\xFF");
+  if (first.starts_with("\x1F\x8B")) {
+    throw Error({.text = "a log was expected, found a gzip file",
+                 .hint = "zcat FILE | onnxfit explain-oom"});
+  }
+  if (!is_utf16 && first.find('\0') != std::string_view::npos) {
+    throw Error(
+        {.text = "a log was expected, found a binary file", .hint = "a model goes to --model"});
+  }
+}
+
+OomLog ReadLog(const std::string& path) {
+  const FileBytes file(path, RefuseBinary, {.what = "a log", .terminal = true});
+  const std::string converted = FromUtf16(file.bytes());
+  const OomLog log = ReadOomLog(converted.empty() ? file.bytes() : converted);
+  if (!log.processes.empty()) return log;
+  throw Error(
+      {.text = fmt::format("an out-of-memory message was expected, found none in {} line{}; "
+                           "looked for those of {}",
+                           log.lines, log.lines == 1 ? "" : "s", OomFrameworks())});
+}
+
+}  // namespace
+
+int RunExplainOom(const Options& options, std::ostream& out, std::string& reading) {
+  CheckOutput(options, options.log, "the log");
+  reading = options.log == "-" ? "<stdin>" : options.log;
+  std::vector<OomExplanation> processes;
+  for (const ProcessOom& process : ReadLog(options.log).processes) {
+    processes.push_back(ExplainOom(process));
+  }
+  std::optional<OomReplay> replay;
+  if (!options.model.empty()) {
+    CheckOutput(options, options.model, "the model");
+    const std::string log_name = std::exchange(reading, options.model);
+    replay = ReplayOom(LoadGraph(options.model), options.request, processes[0]);
+    reading = log_name;
+  }
+  const std::string report = options.format == Format::kJson
+                                 ? ToJson(reading, processes, replay, {.version = ONNXFIT_VERSION})
+                                 : ToText(processes, replay, WithColor(options, out));
+  WriteReport(report, options, out);
+  return kExitDone;
+}
+
+}  // namespace onnxfit
