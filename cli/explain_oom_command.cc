@@ -37,10 +37,11 @@ OomLog ReadLog(const std::string& path) {
   const std::string converted = FromUtf16(file.bytes());
   const OomLog log = ReadOomLog(converted.empty() ? file.bytes() : converted);
   if (!log.processes.empty()) return log;
-  throw Error(
-      {.text = fmt::format("an out-of-memory message was expected, found none in {} line{}; "
-                           "looked for those of {}",
-                           log.lines, log.lines == 1 ? "" : "s", OomFrameworks())});
+  throw Error({.text = fmt::format(
+                   "an out-of-memory message was expected, found none in {} line{}{}; "
+                   "looked for those of {}",
+                   log.lines, log.lines == 1 ? "" : "s",
+                   log.is_whole ? "" : ", of which the last were not read", OomFrameworks())});
 }
 
 }  // namespace

@@ -156,6 +156,8 @@ TEST_CASE("logs full of messages are read in passing") {
   }
   CHECK(ReadOomLog(ranks).processes.size() <= 1024);
   CHECK(ReadOomLog(one_line).processes.empty());
+  CHECK(!ReadOomLog(one_line).is_whole);
+  CHECK(ReadOomLog(Message("2.00")).is_whole);
 }
 
 }  // namespace

@@ -167,7 +167,7 @@ def in_own_process(work):
 
 
 def settings_of(name, recorded):
-    if MODELS[name].only_infers:
+    if zoo.MODELS[name].only_infers:
         return RECORDED_INFERRING if recorded else INFERRING
     return RECORDED if recorded else SETTINGS
 

@@ -35,6 +35,8 @@ class LogReader {
  public:
   explicit LogReader(std::string_view log) : log_(log) {}
 
+  bool is_whole() const { return places_ <= kMostPlaces; }
+
   // By prefix, in its order.
   std::map<std::string, Found> Read() {
     static const std::vector<std::string_view> heads = OomHeads();
@@ -151,7 +153,10 @@ std::optional<ProcessOom> FirstOf(const Messages& messages, int64_t unread) {
 OomLog ReadOomLog(std::string_view log) {
   OomLog read = {.lines = std::count(log.begin(), log.end(), '\n')};
   if (!log.empty() && log.back() != '\n') ++read.lines;
-  for (const auto& [process, found] : LogReader(log).Read()) {
+  LogReader reader(log);
+  const std::map<std::string, Found> by_prefix = reader.Read();
+  read.is_whole = reader.is_whole();
+  for (const auto& [process, found] : by_prefix) {
     int64_t unread = found.unread;
     for (const Messages& messages : SplitByCard(found.messages)) {
       auto first = FirstOf(messages, unread);

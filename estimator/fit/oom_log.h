@@ -20,6 +20,7 @@ struct ProcessOom {
 struct OomLog {
   std::vector<ProcessOom> processes = {};  // in order of their messages
   int64_t lines = 0;
+  bool is_whole = true;  // false: thousands of places looked like a message, the rest was not read
 };
 
 // One pass over `log`, about 2 ns a byte, and some µs for each of the first messages of a process.
