@@ -5,6 +5,7 @@
     accuracy.py --summary                # one line a group, as in README.md
     accuracy.py --summary --committed    # the same from expected.csv, without running
     accuracy.py --check                  # fails where a figure is not the committed one
+    accuracy.py --check --every 12       # the same of one run of twelve
     accuracy.py --update                 # commits the figures of today: expected.csv
 
 Truths are PyTorch's own statistics, 2.11.0's unless flags say otherwise (README.md here).  A
@@ -170,7 +171,7 @@ def measure_all(args):
         all_truths = truths()
         jobs = [(path, kind, truth) for (model, kind), path in paths.items()
                 for truth in all_truths
-                if is_run(model, kind, truth) and matches(args, model, kind, truth)]
+                if is_run(model, kind, truth) and matches(args, model, kind, truth)][::args.every]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             rows = pool.map(lambda job: measure_both(args.binary, *job), jobs)
             return [row for both in rows for row in both]
@@ -284,6 +285,7 @@ def main():
     parser.add_argument("--model", help="a regular expression")
     parser.add_argument("--flags", help="the same, of the loop's")
     parser.add_argument("--batch", type=int)
+    parser.add_argument("--every", type=int, default=1, help="one run of so many")
     for name in ["kind", "precision", "optimizer", "mode"]:
         parser.add_argument(f"--{name}")
     for name in ["summary", "committed", "check", "update"]:
