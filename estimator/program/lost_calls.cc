@@ -243,17 +243,22 @@ class Finder {
 
   // Children of a Sequential that left no node before this one.
   void FindGap(NodeId id, bool dropped) {
-    const std::vector<std::string> scope = ScopeOf(graph_, id);
-    if (scope.empty()) return;       // a node of which the file says nothing
-    std::vector<std::string> paths;  // of the modules around the node, outermost first
-    for (auto end = scope.begin(); end != scope.end();) {
-      paths.push_back(ModulePath({scope.begin(), ++end}));
+    std::vector<std::string> scope = ScopeOf(graph_, id);
+    if (scope.empty()) return;  // a node of which the file says nothing
+    if (scope != scope_) Enter(std::move(scope));
+    for (size_t depth = 1; depth < scope_.size(); ++depth) {
+      const auto place = PlaceIn(scope_[depth - 1], scope_[depth]);
+      if (place.has_value()) FindGapIn(paths_[depth - 1], *place, id, dropped);
     }
-    LeaveContainers(paths);
-    for (size_t depth = 1; depth < scope.size(); ++depth) {
-      const auto place = PlaceIn(scope[depth - 1], scope[depth]);
-      if (place.has_value()) FindGapIn(paths[depth - 1], *place, id, dropped);
+  }
+
+  void Enter(std::vector<std::string> scope) {
+    scope_ = std::move(scope);
+    paths_.clear();
+    for (auto end = scope_.begin(); end != scope_.end();) {
+      paths_.push_back(ModulePath({scope_.begin(), ++end}));
     }
+    LeaveContainers();
   }
 
   void FindGapIn(const std::string& path, int place, NodeId id, bool dropped) {
@@ -265,9 +270,9 @@ class Finder {
   }
 
   // A module that is called again counts its children anew.
-  void LeaveContainers(const std::vector<std::string>& paths) {
+  void LeaveContainers() {
     std::erase_if(open_, [&](const auto& entry) {
-      return std::find(paths.begin(), paths.end(), entry.first) == paths.end();
+      return std::find(paths_.begin(), paths_.end(), entry.first) == paths_.end();
     });
   }
 
@@ -296,6 +301,8 @@ class Finder {
   std::unordered_set<std::string_view> read_again_;       // modules of calls that were merged
   std::unordered_set<std::string_view> seen_;
   std::map<std::string_view, ValueId> operands_;  // that are gone: what is read in their place
+  std::vector<std::string> scope_;  // of the last node that has one
+  std::vector<std::string> paths_;  // of the modules around it, outermost first
   std::unordered_set<NodeId> folded_;
   std::map<std::string, Container> open_;
   std::map<std::string, int> calls_of_;  // by the name of a dropout

@@ -38,9 +38,13 @@ class Marker {
   }
 
   void Mark() {
-    for (const AtenCall& call : program_.calls) Count(call.scope);
+    const Scope* last = nullptr;
+    for (const AtenCall& call : program_.calls) {
+      if (last == nullptr || *last != call.scope) Count(call.scope);
+      last = &call.scope;
+    }
     for (auto module = parents_.rbegin(); module != parents_.rend(); ++module) CountLoop(*module);
-    for (AtenCall& call : program_.calls) Mark(call.scope);
+    MarkAll();
   }
 
  private:
@@ -96,6 +100,20 @@ class Marker {
       runs.push_back(found == runs_.end() ? (runs.empty() ? 1 : runs.back()) : found->second);
     }
     return runs;
+  }
+
+  // Calls in a row are mostly those of one module.
+  void MarkAll() const {
+    Scope last;
+    Scope marked;
+    for (AtenCall& call : program_.calls) {
+      if (call.scope != last) {
+        last = call.scope;
+        marked = last;
+        Mark(marked);
+      }
+      if (marked != last) call.scope = marked;
+    }
   }
 
   // Names of modules without children stay as they are: they are told apart.

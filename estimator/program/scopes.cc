@@ -66,8 +66,9 @@ std::vector<std::string> ClassesOf(const Node& node) {
 std::string ModulePath(const std::vector<std::string>& scope) {
   std::string path;
   std::string_view parent;
-  for (const std::string& module : scope) {
-    const bool repeats = !parent.empty() && module.starts_with(std::string(parent) + ".");
+  for (const std::string_view module : scope) {
+    const bool repeats = !parent.empty() && module.starts_with(parent) &&
+                         module.substr(parent.size()).starts_with('.');
     if (!path.empty()) path += '.';
     path += repeats ? module.substr(parent.size() + 1) : module;
     parent = module;
