@@ -216,6 +216,23 @@ TEST_CASE("a dropout in the middle of a line is a part of it") {
   CHECK(line_of_dropout("File \"a.py\", line 6, in forward\n  x = f(x)\n") == 0);
 }
 
+// w = softmax(s), w = drop(w), v = value(x), w @ v.
+TEST_CASE("a dropout beside its maker runs on the line behind") {
+  Graph graph = ParseGraph(R"(net (float[8, 8] x) => (float[8, 8] y) {
+      ["/m/S"] w = Softmax (x) ["/m/N"] v = Neg (x) ["/m/M"] y = MatMul (w, v)
+    })");
+  const std::string says[] = {FxText("w", "softmax.int", "%x, -1"),
+                              FxText("v", "neg.default", "%x,"),
+                              FxText("y", "matmul.default", "%clone, %v")};
+  for (NodeId node = 0; node < 3; ++node) Say(graph, node, says[node]);
+  graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.stack_trace",
+                                       "File \"a.py\", line 7, in forward\n  w = softmax(s)\n");
+  const Program program = Build(graph, {.loss_output = "y"}).program;
+  REQUIRE(program.calls[1].op == "dropout");
+  CHECK(program.calls[1].frames[0].text == "w = dropout");
+  CHECK(program.calls[2].op == "neg");
+}
+
 TEST_CASE("a product with 1 runs at once, not before its reader") {
   Graph graph = ParseGraph(R"(net (float[2, 8] x) => (float[2, 8] y) {
       [a] h = Relu (x) [b] k = Neg (x) [c] y = Add (h, k)

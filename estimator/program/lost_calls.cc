@@ -98,13 +98,20 @@ class Finder {
     std::vector<std::string> scope =
         aten == "dropout" ? ModuleOfDropout(input, id) : SharedScope(input, id);
     if (aten == "dropout" && !scope.empty()) scope.emplace_back(name);
-    const bool runs_at_once = aten.ends_with(".Scalar");  // "return f(x) * self.scale"
+    const NodeId maker = graph_.values[Index(input)].producer;
     lost_.push_back({.before = id,
                      .input = input,
                      .name = std::string(name),
                      .op = aten,
-                     .behind = runs_at_once ? graph_.values[Index(input)].producer : kNoNode,
+                     .behind = RunsAtOnce(aten, maker, id) ? maker : kNoNode,
                      .scope = std::move(scope)});
+  }
+
+  // "return f(x) * self.scale"; "w = drop(softmax(w))", where its reader is in the same forward.
+  bool RunsAtOnce(std::string_view aten, NodeId maker, NodeId reader) const {
+    if (aten != "dropout" || maker == kNoNode) return aten.ends_with(".Scalar");
+    const std::vector<std::string> scope = ScopeOf(graph_, reader);
+    return !scope.empty() && ScopeOf(graph_, maker) == scope;
   }
 
   // What the exporter removes where it changes no number: x + 0, x * 1, a cat of one tensor.

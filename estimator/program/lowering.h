@@ -131,6 +131,7 @@ class Lowering {
   NameId PutBack(const LostCall& lost);
   void EnterCast();
   void EnterLost(const LostCall& lost);
+  void EnterDropoutBehind(const LostCall& lost);
   int64_t LineOfMaker(ValueId value, size_t level) const;
   NameId Repeat(const LostCall& lost);
   void ReadTensorsOf(const std::string& module, AtenCall& call);

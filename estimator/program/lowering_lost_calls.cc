@@ -200,6 +200,19 @@ void Lowering::EnterCast() {
   statement.text = name.empty() ? "" : name + " = cast";
 }
 
+// "w = self.dropout(w)", the line behind "w = softmax(s)", if that does not drop out itself.
+void Lowering::EnterDropoutBehind(const LostCall& lost) {
+  frames_ = node_frames_;
+  scope_ = lost.scope;
+  if (frames_.empty()) return;
+  SourceFrame& statement = frames_.back();
+  const std::vector<std::string> targets = TargetsOf(statement.text);
+  if (statement.text.find("drop") == std::string::npos && !targets.empty()) {
+    statement = {-statement.line, targets[0] + " = dropout"};
+  }
+  frames_.emplace_back();
+}
+
 NameId Lowering::PutBack(const LostCall& lost) {
   const NameId input = TensorOf(lost.input);
   const std::vector<std::string> scope = scope_;
@@ -212,6 +225,8 @@ NameId Lowering::PutBack(const LostCall& lost) {
     }
   } else if (lost.scope.empty()) {
     EnterSibling(lost.name);
+  } else if (lost.op == "dropout" && lost.behind != kNoNode) {
+    EnterDropoutBehind(lost);
   } else {
     EnterLost(lost);
   }
