@@ -221,7 +221,31 @@ TEST_CASE("what a signature does not name is computed, if no parameter is missin
   };
   CHECK(roles("p_norm_weight: PARAMETER target='norm.weight'\n") == "norm.weight ");
   CHECK(roles("p_norm_weight: PARAMETER target='norm.weight'\n"
-              "p_wpe_weight: PARAMETER target='wpe.weight'\n") == "norm.weight embedding_1 ");
+              "p_wpe_weight: PARAMETER target='wpe.weight'\n") == "norm.weight wpe.weight ");
+}
+
+// pos_emb = self.wpe(torch.arange(3)), of a table as long as the triangle of the mask.
+TEST_CASE("a table of which the export holds rows is put back, and its call") {
+  Graph graph = ParseGraph(R"(net (float[N, 3, 4] x) => (float[N, 3, 4] y)
+      < float[3, 4] embedding_1 = ["location": "none"], float[8, 8] "m.tril" = ["location": "none"] > {
+        y = Add (x, embedding_1) })");
+  graph.metadata.emplace_back("graph_signature",
+                              "p_w: PARAMETER target='wpe.weight'\n"
+                              "b_t: BUFFER target='m.tril' persistent=True\n");
+  graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.name_scopes", "['', 'add']");
+  graph.nodes[0].metadata.emplace_back(
+      "pkg.torch.onnx.stack_trace", "File \"a.py\", line 3, in forward\n  x = tok_emb + pos_emb\n");
+  const Built built = Build(graph, {.mode = Mode::kEval});
+  CHECK(built.roles.ParameterCount() == 8 * 4);
+  REQUIRE(built.roles.assumptions.size() == 1);
+  CHECK(built.roles.assumptions[0] ==
+        "wpe.weight is taken to have 8 rows, of which the export has kept 3");
+  CHECK(ToString(built.program) == R"(
+%wpe.weight.arange = constant()  # Add #0
+%embedding_1 = embedding(%wpe.weight, %wpe.weight.arange)  # Add #0
+%y = add(%x, %embedding_1)  # Add #0
+)");
+  CHECK(built.program.calls[1].frames[0].text == "pos_emb = self.wpe(torch.arange(n))");
 }
 
 TEST_CASE("what a model makes in its forward is not its own") {

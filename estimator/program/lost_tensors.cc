@@ -177,7 +177,60 @@ class Finder {
   LostTensors lost_;
 };
 
+// The one parameter that the file does not hold and no call refers to, else null.
+const SignatureEntry* UnreadParameter(const Graph& graph, const ExporterMetadata& metadata) {
+  std::unordered_set<std::string_view> stored;
+  for (const Initializer& initializer : graph.initializers) {
+    stored.insert(graph.values[Index(initializer.value)].name);
+  }
+  std::unordered_set<std::string_view> read;
+  for (const FxGroup& group : metadata.groups) {
+    for (const std::string_view name : References(group.call)) read.insert(name);
+  }
+  const SignatureEntry* unread = nullptr;
+  for (const SignatureEntry& entry : metadata.signature) {
+    const bool is_lost = entry.kind == SignatureEntry::Kind::kParameter &&
+                         !stored.contains(entry.target) && !read.contains(entry.name);
+    if (!is_lost) continue;
+    if (unread != nullptr) return nullptr;
+    unread = &entry;
+  }
+  return unread;
+}
+
+// n of a buffer [n, n] of the module.
+int64_t PositionsMasked(const Graph& graph, const ExporterMetadata& metadata) {
+  std::unordered_set<std::string_view> buffers;
+  for (const SignatureEntry& entry : metadata.signature) {
+    if (entry.kind == SignatureEntry::Kind::kBuffer) buffers.insert(entry.target);
+  }
+  int64_t positions = 0;
+  for (const Initializer& initializer : graph.initializers) {
+    const Dims& dims = initializer.type.dims;
+    if (!buffers.contains(graph.values[Index(initializer.value)].name)) continue;
+    if (dims.size() < 2 || dims.back() != dims[dims.size() - 2]) continue;
+    positions = std::max(positions, dims.back());
+  }
+  return positions;
+}
+
 }  // namespace
+
+std::optional<FoldedTable> FindFoldedTable(const Graph& graph, const ExporterMetadata& metadata) {
+  const SignatureEntry* lost = UnreadParameter(graph, metadata);
+  if (lost == nullptr) return std::nullopt;
+  std::optional<FoldedTable> found;
+  for (const Initializer& initializer : graph.initializers) {
+    const std::string_view name = graph.values[Index(initializer.value)].name;
+    const bool is_rows = IsFloat(initializer.type.dtype) && initializer.type.dims.size() == 2;
+    if (!is_rows || !name.starts_with("embedding")) continue;
+    if (found.has_value()) return std::nullopt;
+    TensorType type = initializer.type;
+    type.dims[0] = std::max(type.dims[0], PositionsMasked(graph, metadata));
+    found = {initializer.value, {Role::kParameter, std::string(lost->target), std::move(type)}};
+  }
+  return found;
+}
 
 LostTensors FindLostTensors(const Graph& graph, const ExporterMetadata& metadata,
                             const Shapes& shapes, std::vector<ModuleTensor> in_file) {

@@ -2,6 +2,7 @@
 // Internal to the room program/.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,5 +32,16 @@ struct LostTensors {
 // is not used.  Empty where there is no signature.  O((signature + initializers) × log).
 LostTensors FindLostTensors(const Graph& graph, const ExporterMetadata& metadata,
                             const Shapes& shapes, std::vector<ModuleTensor> in_file);
+
+// A table of which the file holds the rows that a model took, as a table of positions is read.
+struct FoldedTable {
+  ValueId rows = kNoValue;  // [n, width]
+  LostTensor table;
+};
+
+// Signals: the one parameter that neither the file nor a call names, and the one constant that is
+// called for a call of embedding.  The table has as many rows as the largest of the module's
+// triangles, which mask positions, else those that were taken.  O(initializers + calls).
+std::optional<FoldedTable> FindFoldedTable(const Graph& graph, const ExporterMetadata& metadata);
 
 }  // namespace onnxfit

@@ -52,6 +52,7 @@ void Lowering::AddModuleTensors(const Roles& roles) {
         roles.of_initializer[i] == Role::kConstant && Numel(initializer.type.dims) <= 1;
   }
   for (const auto& [value, buffer] : roles.views) views_[value] = LostTensor(buffer);
+  table_rows_ = roles.table_rows;
   PlaceModule();
 }
 
@@ -401,8 +402,8 @@ NameId Lowering::TensorOf(ValueId value) {
   if (view == views_.end()) return MakeConstant(value);
   const NameId made = NewResult(value);
   const TensorType& whole = program_.values[Index(view->second)].type;
-  const bool has_all = Numel(whole.dims) == Numel(TypeOf(value).dims);
-  Emit(has_all ? "view" : "slice", {view->second}, {made});
+  const bool is_part = whole.dims.size() == TypeOf(value).dims.size();
+  Emit(is_part ? "slice" : "view", {view->second}, {made});
   return made;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/settings.h"
@@ -103,6 +104,8 @@ class Lowering {
   NameId MakeConstant(ValueId value);
   void EnterCallerOf(const std::string& expression);
   NameId CountPositions(ValueId value);
+  NameId EmbedPositions(ValueId value, const std::string& table);
+  std::string NameInLine(ValueId value) const;
   void AddModuleTensors(const Roles& roles);
   NameId AddTensor(const ModuleTensor& tensor);
   void AddParameters(const Roles& roles);
@@ -168,6 +171,7 @@ class Lowering {
   Program program_;
   std::map<std::string, NameId> lost_;
   std::map<ValueId, NameId> views_;  // initializers that are views of lost buffers
+  std::optional<std::pair<ValueId, std::string>> table_rows_;
   std::unordered_map<const Node*, const FoldedBatchNorm*> folded_;
   std::string place_;
   std::vector<std::string> scope_;

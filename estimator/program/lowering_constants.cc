@@ -1,10 +1,13 @@
 // Tensors that the file holds as numbers and PyTorch makes on the device.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/program/lowering.h"
+#include "estimator/program/scopes.h"
 #include "estimator/program/source_text.h"
 
 namespace onnxfit {
@@ -21,6 +24,9 @@ bool Lowering::IsFolded(ValueId value, std::string_view call) const {
 
 NameId Lowering::MakeConstant(ValueId value) {
   if (IsFolded(value, "add_")) return CountPositions(value);
+  if (table_rows_.has_value() && table_rows_->first == value) {
+    return EmbedPositions(value, table_rows_->second);
+  }
   const std::vector<std::string> scope = scope_;
   const NameId made = NewResult(value);
   if (IsFolded(value, "unsqueeze")) {
@@ -48,6 +54,34 @@ void Lowering::EnterCallerOf(const std::string& expression) {
   scope_.pop_back();
   frames_ = {node_frames_.begin(), node_frames_.begin() + static_cast<std::ptrdiff_t>(caller)};
   frames_.push_back({-1, argument + " = " + expression});
+}
+
+// pos_emb = self.table(torch.arange(n)), a line before the one that reads pos_emb.
+NameId Lowering::EmbedPositions(ValueId value, const std::string& table) {
+  const std::vector<std::string> scope = scope_;
+  const std::string name = NameInLine(value);
+  const std::string_view module = ParentOf(table);
+  if (!name.empty()) {
+    frames_.back() = {-1, fmt::format("{} = self.{}(torch.arange(n))", name, ChildOf(module))};
+  }
+  const NameId rows = NewName(table + ".arange", {DType::kInt64, {TypeOf(value).dims[0]}});
+  Emit("constant", {}, {rows});
+  scope_.emplace_back(module);
+  if (!name.empty()) frames_.push_back({1, "return F.embedding("});
+  const NameId made = NewResult(value);
+  Emit("embedding", {LostTensor(table), rows}, {made});
+  scope_ = scope;
+  frames_ = node_frames_;
+  return made;
+}
+
+// What the running line, "x = tok_emb + pos_emb", calls `value`; "" where that is not known.
+std::string Lowering::NameInLine(ValueId value) const {
+  if (frames_.empty() || frames_.size() != scope_.size()) return "";
+  const auto [left, right] = OperandsOf(frames_.back().text);
+  const std::vector<const Node*> readers = ReadersOf(value);
+  if (readers.empty() || readers[0]->inputs.size() != 2) return "";
+  return readers[0]->inputs[0] == value ? left : right;
 }
 
 // position_ids = torch.arange(n) + past, a line of the caller's, then position_ids + offset

@@ -77,6 +77,7 @@ class RoleFinder {
     FindFolded();
     IndexFile();
     FindNameless();
+    FindTable();
     for (size_t i = 0; i < graph_.initializers.size(); ++i) AddInitializer(i);
     AddConstantBuffers();
     AddBatchCounters();
@@ -133,6 +134,17 @@ class RoleFinder {
   void DoubtTie() {
     const bool is_told = settings_.assumed.tied_head.has_value();
     if (!is_told && roles_.doubts.empty()) roles_.doubts.push_back(Doubt::kTiedHead);
+  }
+
+  void FindTable() {
+    std::optional<FoldedTable> found = FindFoldedTable(graph_, metadata_);
+    if (!found.has_value()) return;
+    LostTensor& table = found->table;
+    roles_.table_rows = {found->rows, table.name};
+    roles_.assumptions.push_back(
+        fmt::format("{} is taken to have {} rows, of which the export has kept {}", table.name,
+                    table.type.dims[0], shapes_.types[Index(found->rows)].tensor.dims[0]));
+    AddLost(table.name, kLast, table.role, table.type);
   }
 
   void AddTie(const FoldedWeight& weight) {
@@ -238,6 +250,9 @@ class RoleFinder {
       return trained ? Role::kParameter : Role::kBuffer;
     }
     if (IsLifted(name)) return Role::kConstant;  // torch.tensor(2.0)
+    const bool is_rows =
+        roles_.table_rows.has_value() && roles_.table_rows->first == initializer.value;
+    if (is_rows) return Role::kConstant;
     if (const auto slot = slots_.find(initializer.value); slot != slots_.end()) {
       const bool is_ones = !signature_.empty() && !misses_parameters_;
       return is_ones ? Role::kConstant : slot->second;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,8 @@ struct Roles {
   std::vector<std::pair<ValueId, ValueId>> ties;  // a copy, and the tensor that it is
   // An initializer, and the buffer of which it is a view that the exporter computed.
   std::vector<std::pair<ValueId, std::string>> views;
+  // An initializer, and the table of which it is the first rows.
+  std::optional<std::pair<ValueId, std::string>> table_rows;
   std::vector<Rewritten> rewrites;  // what their inner nodes alone read is in no module
   std::vector<std::string> assumptions;
   std::vector<Doubt> doubts;       // what was guessed and no flag said
