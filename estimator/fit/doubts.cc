@@ -49,23 +49,29 @@ DeviceRange::End AnswerAll(const Graph& file, const EstimateRequest& request,
   return end;
 }
 
+std::string EndText(const DeviceRange::End& end) {
+  return fmt::format("{} MiB ({})", DivideUp(end.device_bytes, kMiB),
+                     end.flags.empty() ? "as guessed" : end.flags);
+}
+
 }  // namespace
 
 std::optional<DeviceRange> FindRange(const Graph& file, const EstimateRequest& request,
-                                     std::span<const Doubt> doubts) {
+                                     std::span<const Doubt> doubts, int64_t guessed_bytes) {
   if (doubts.empty()) return std::nullopt;
-  DeviceRange range = {AnswerAll(file, request, doubts, false),
-                       AnswerAll(file, request, doubts, true)};
-  if (range.low.device_bytes == range.high.device_bytes) return std::nullopt;
-  if (range.low.device_bytes > range.high.device_bytes) std::swap(range.low, range.high);
-  return range;
+  const DeviceRange::End ends[] = {AnswerAll(file, request, doubts, false),
+                                   AnswerAll(file, request, doubts, true),
+                                   {guessed_bytes, ""}};
+  const auto [low, high] = std::minmax_element(
+      std::begin(ends), std::end(ends),
+      [](const auto& a, const auto& b) { return a.device_bytes < b.device_bytes; });
+  if (low->device_bytes == high->device_bytes) return std::nullopt;
+  return DeviceRange{*low, *high};
 }
 
 Warning RangeWarning(const DeviceRange& range) {
-  return {warning::kLostAnswers,
-          fmt::format("the file has lost what decides between {} MiB ({}) and {} MiB ({})",
-                      DivideUp(range.low.device_bytes, kMiB), range.low.flags,
-                      DivideUp(range.high.device_bytes, kMiB), range.high.flags)};
+  return {warning::kLostAnswers, fmt::format("the file has lost what decides between {} and {}",
+                                             EndText(range.low), EndText(range.high))};
 }
 
 }  // namespace onnxfit

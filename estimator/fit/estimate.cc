@@ -213,7 +213,7 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   SetPeak(estimate, trace, timeline, request);
   estimate.assumptions = Assumptions(prediction, request);
   estimate.warnings = prediction.warnings;
-  estimate.range = FindRange(file, request, DoubtsOf(prediction));
+  estimate.range = FindRange(file, request, DoubtsOf(prediction), estimate.device_bytes);
   if (estimate.range.has_value()) estimate.warnings.push_back(RangeWarning(*estimate.range));
   estimate.notes = Notes(prediction, request);
   if (request.details) estimate.step_events = SummarizeSteps(prediction);

@@ -64,7 +64,7 @@ struct AllocConf {
 struct DeviceRange {
   struct End {
     int64_t device_bytes = 0;
-    std::string flags = {};  // that say so: "--dropout 0"
+    std::string flags = {};  // that say so: "--dropout 0"; "" for the answer itself
   };
   End low;
   End high;

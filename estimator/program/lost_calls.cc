@@ -308,8 +308,8 @@ class Finder {
   std::unordered_set<std::string_view> read_again_;       // modules of calls that were merged
   std::unordered_set<std::string_view> seen_;
   std::map<std::string_view, ValueId> operands_;  // that are gone: what is read in their place
-  std::vector<std::string> scope_;  // of the last node that has one
-  std::vector<std::string> paths_;  // of the modules around it, outermost first
+  std::vector<std::string> scope_;                // of the last node that has one
+  std::vector<std::string> paths_;                // of the modules around it, outermost first
   std::unordered_set<NodeId> folded_;
   std::map<std::string, Container> open_;
   std::map<std::string, int> calls_of_;  // by the name of a dropout
