@@ -47,6 +47,10 @@ OomLog ReadLog(const std::string& path) {
 }  // namespace
 
 int RunExplainOom(const Options& options, std::ostream& out, std::string& reading) {
+  reading.clear();
+  if (options.log == "-" && options.model == "-") {
+    throw Error({.where = "--model", .text = "expected a file: standard input is the log"});
+  }
   CheckOutput(options, options.log, "the log");
   reading = options.log == "-" ? "<stdin>" : options.log;
   std::vector<OomExplanation> processes;

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "cli/flags.h"
 #include "cli/values.h"
@@ -102,16 +102,23 @@ void CheckCommand(const std::vector<std::string>& words) {
                .hint = meant.empty() ? "onnxfit --help" : ""});
 }
 
-// Takes the command off `words`, if it is there.
-Command TakeCommand(std::vector<std::string>& words) {
-  if (words.empty()) return Command::kEstimate;
+// The command that `words` begin with, if they do.
+std::optional<Command> FindCommand(const std::vector<std::string>& words) {
   for (const Spelling<Command>& row : kCommands) {
-    if (row.name != words[0]) continue;
-    words.erase(words.begin());
-    return row.value;
+    if (!words.empty() && row.name == words[0]) return row.value;
   }
-  CheckCommand(words);
-  return Command::kEstimate;
+  return std::nullopt;
+}
+
+// The same, taken off; without one it is estimate.
+Command TakeCommand(std::vector<std::string>& words) {
+  const auto command = FindCommand(words);
+  if (command) {
+    words.erase(words.begin());
+  } else if (!words.empty()) {
+    CheckCommand(words);
+  }
+  return command.value_or(Command::kEstimate);
 }
 
 std::string LogOf(const std::vector<std::string>& words) {
@@ -161,14 +168,6 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   }
 }
 
-// The command of a line that asks for help: nothing else in it has to be right.
-Command CommandOf(const std::vector<std::string>& unclaimed) {
-  for (const Spelling<Command>& row : kCommands) {
-    if (!unclaimed.empty() && unclaimed[0] == row.name) return row.value;
-  }
-  return Command::kEstimate;
-}
-
 }  // namespace
 
 Options ParseOptions(std::span<const std::string> args) {
@@ -183,13 +182,13 @@ Options ParseOptions(std::span<const std::string> args) {
   for (size_t i = 0; i < declared.size(); ++i) {
     if (!Flags()[i].about || declared[i]->count() == 0) continue;
     Flags()[i].set({}, options);
-    options.command = CommandOf(app.remaining());
+    options.command = FindCommand(app.remaining()).value_or(Command::kEstimate);
     return options;
   }
   std::vector<std::string> words = Positionals(app.remaining());
   options.command = TakeCommand(words);
-  (options.command == Command::kExplainOom ? options.log : options.model) =
-      options.command == Command::kExplainOom ? LogOf(words) : ModelOf(words);
+  if (options.command == Command::kExplainOom) options.log = LogOf(words);
+  if (options.command == Command::kEstimate) options.model = ModelOf(words);
   ApplyAll(declared, options);
   return options;
 }

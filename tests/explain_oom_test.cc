@@ -203,6 +203,17 @@ TEST_CASE("a page is 80 columns wide, and ASCII if asked") {
   CHECK(out.find("\xE2\x80\xAE") == std::string::npos);
 }
 
+TEST_CASE("what a message leaves of a card is counted, too") {
+  const TempFolder folder;
+  const std::string xpu = folder.Write(
+      "x.log",
+      "XPU out of memory. Tried to allocate 1.17 GiB. GPU 0 has a total capacity of 15.56 GiB. Of "
+      "the allocated memory 14.81 GiB is allocated by PyTorch, and 254.38 MiB is reserved by "
+      "PyTorch "
+      "but unallocated.");
+  CHECK(RunArgs({xpu}).out.find("  ?  not told  513.6 MiB\n") != std::string::npos);
+}
+
 TEST_CASE("JSON holds the same, with the range of each size") {
   const TempFolder folder;
   const std::string path = folder.Write("train.log", kP100);
@@ -261,6 +272,7 @@ TEST_CASE("what cannot be explained is said in one line") {
            ")\n"},
       {{folder.Path("")}, folder.Path("") + ": a log was expected, found a directory\n"},
       {{log, quiet}, "expected one log, found"},
+      {{"--model", "-"}, "--model: expected a file: standard input is the log\n"},
       {{log, "-b", "8"}, "--batch: expected beside --model, which is missing\n"},
       {{log, "--why", "x"}, "--why: expected with estimate alone, found with explain-oom\n"},
       {{log, "--model", folder.Path("no.onnx")},

@@ -330,6 +330,25 @@ TEST_CASE("an error says which variable it came from") {
   CHECK(ErrorOf({"m.onnx"}) == "ONNXFIT_BATCH: expected a whole number from 1, found 'many'");
 }
 
+TEST_CASE("explain-oom has a log, and a model where one is named") {
+  CHECK(Parse({"explain-oom"}).command == Command::kExplainOom);
+  CHECK(Parse({"explain-oom"}).log == "-");
+  CHECK(Parse({"explain-oom", "train.log"}).log == "train.log");
+  CHECK(Parse({"explain-oom", "train.log"}).model.empty());
+  const Options options = Parse({"explain-oom", "x.log", "--model", "m.onnx", "-b", "8"});
+  CHECK(options.log == "x.log");
+  CHECK(options.model == "m.onnx");
+  CHECK(options.request.binding.batch == 8);
+  CHECK(ErrorOf({"m.onnx", "--model", "n.onnx"}) ==
+        "--model: expected with explain-oom alone, found with estimate");
+  CHECK(ErrorOf({"explain-oom", "-n", "3"}) ==
+        "-n: expected with estimate alone, found with explain-oom");
+  // What the environment says of models is not about a log without one.
+  const ScopedVariable batch("ONNXFIT_BATCH", "16");
+  CHECK(Parse({"explain-oom", "x.log"}).log == "x.log");
+  CHECK(Parse({"explain-oom", "--help"}).command == Command::kExplainOom);
+}
+
 TEST_CASE("help and version go before all that is wrong") {
   CHECK(Parse({"--help"}).action == Action::kHelp);
   CHECK(Parse({"-h"}).action == Action::kHelp);

@@ -13,7 +13,7 @@ namespace onnxfit {
 namespace {
 
 constexpr std::string_view kPartNames[] = {
-    "tensors", "cached", "this process", "context", "others", "others and context", "free"};
+    "tensors", "cached", "in use", "context", "others", "others and context", "free", "not told"};
 
 std::string Text(const Amount& amount) { return FormatBytes(amount.rounded()); }
 
@@ -36,28 +36,40 @@ std::string NoNumbers(const OomMessage& message) {
   return fmt::format("{} ran out of memory, without numbers", ToString(format.family));
 }
 
-std::string Headline(const OomExplanation& e, const std::vector<std::string>& contradictions) {
-  const OomFacts& f = e.facts;
-  switch (e.judgement.verdict) {
-    case OomVerdict::kImpossible:
-      return fmt::format("{} asked of {}", Text(*f.tried),
-                         f.total ? "a card of " + Text(*f.total) : "one card: no card has that");
-    case OomVerdict::kSpilled:
-      return fmt::format("{} of tensors on a card of {}", Text(*f.allocated), Text(*f.total));
-    case OomVerdict::kOtherProcess:
-      return fmt::format("others hold {}; {} asked, {} free", Text(*f.others), Text(*f.tried),
-                         Text(*f.free));
-    case OomVerdict::kContradictory:
-      return contradictions[0];
-    case OomVerdict::kFragmented:
-      return fmt::format("{} asked, {} cached{} in pieces", Text(*f.tried), Text(*f.cached),
-                         e.judgement.partly ? fmt::format(" and {} free", Text(*f.free)) : "");
-    case OomVerdict::kCapacity:
-      return AskedAndFree(f);
-    default:
-      return NoNumbers(e.message);
-  }
+std::string ImpossibleLine(const OomExplanation& e) {
+  const auto& total = e.facts.total;
+  return fmt::format("{} asked of {}", Text(*e.facts.tried),
+                     total ? "a card of " + Text(*total) : "one card: no card has that");
 }
+
+std::string SpilledLine(const OomExplanation& e) {
+  return fmt::format("{} of tensors on a card of {}", Text(*e.facts.allocated),
+                     Text(*e.facts.total));
+}
+
+std::string OthersLine(const OomExplanation& e) {
+  return fmt::format("others hold {}; {} asked, {} free", Text(*e.facts.others),
+                     Text(*e.facts.tried), Text(*e.facts.free));
+}
+
+std::string ContradictionLine(const OomExplanation& e) {
+  return Contradictions(e.message, e.facts)[0];
+}
+
+std::string PiecesLine(const OomExplanation& e) {
+  const std::string free =
+      e.judgement.partly ? fmt::format(" and {} free", Text(*e.facts.free)) : "";
+  return fmt::format("{} asked, {} cached{} in pieces", Text(*e.facts.tried), Text(*e.facts.cached),
+                     free);
+}
+
+std::string CapacityLine(const OomExplanation& e) { return AskedAndFree(e.facts); }
+std::string UnknownLine(const OomExplanation& e) { return NoNumbers(e.message); }
+
+// By verdict: what was asked, and what stood in its way.
+constexpr std::string (*kHeadlines[])(const OomExplanation& e) = {
+    ImpossibleLine, SpilledLine,  OthersLine, ContradictionLine,
+    PiecesLine,     CapacityLine, UnknownLine};
 
 // What others hold is told without this process' context.
 bool OthersAlone(const OomExplanation& e) {
@@ -120,8 +132,9 @@ std::string DisguiseMeaning(const OomFormat& format) {
   return std::string(kMeanings[static_cast<size_t>(OomVerdict::kUnknown)]);
 }
 
-std::string Meaning(const OomExplanation& e, const std::vector<std::string>& contradictions) {
+std::string Meaning(const OomExplanation& e) {
   const OomVerdict verdict = e.judgement.verdict;
+  const auto contradictions = Contradictions(e.message, e.facts);
   if (verdict == OomVerdict::kCapacity) return CapacityMeaning(e.facts, *e.message.format);
   if (verdict == OomVerdict::kUnknown) return DisguiseMeaning(*e.message.format);
   if (verdict == OomVerdict::kContradictory && contradictions.size() > 1) return contradictions[1];
@@ -139,9 +152,10 @@ std::string Capitalized(std::string text) {
 }
 
 void Summarize(OomExplanation& e) {
-  const auto contradictions = Contradictions(e.message, e.facts);
-  e.summary = {fmt::format("{}: {}", ToString(e.judgement.verdict), Headline(e, contradictions)),
-               Holders(e), Capitalized(Meaning(e, contradictions)) + "."};
+  const OomVerdict verdict = e.judgement.verdict;
+  const std::string headline = kHeadlines[static_cast<size_t>(verdict)](e);
+  e.summary = {fmt::format("{}: {}", ToString(verdict), headline), Holders(e),
+               Capitalized(Meaning(e)) + "."};
 }
 
 // --- Notes ----------------------------------------------------------------------------------
@@ -158,6 +172,10 @@ void AddNotes(OomExplanation& e) {
     e.notes.push_back(fmt::format(
         "If {} really are cached and not in use, {} would fit into them: then it is FRAGMENTED.",
         Text(*f.cached), Text(*f.tried)));
+  }
+  if (e.judgement.verdict == OomVerdict::kFragmented && !e.commands.empty()) {
+    e.notes.push_back(
+        "PyTorch prints its hint also where the option is on: if it is, read this as CAPACITY.");
   }
   if (e.message.cut) {
     e.notes.push_back("The message is cut off: what it does not say any more is left out here.");
@@ -183,6 +201,10 @@ void DivideCard(OomExplanation& e) {
   if (is_theano) AddPart(e, What::kHeld, *f.total - *f.free);
   AddPart(e, OthersAlone(e) ? What::kOthers : What::kOthersAndContext, f.others);
   AddPart(e, What::kFree, f.free);
+  int64_t rest = e.card_bytes;
+  for (const OomPart& part : e.card) rest -= part.bytes;
+  const bool is_told = f.free && (f.reserved || is_theano);
+  if (!is_told && rest > 0) e.card.push_back({What::kUntold, rest, 0});
 }
 
 // --- The request ----------------------------------------------------------------------------
@@ -267,11 +289,11 @@ OomExplanation ExplainOom(const ProcessOom& process) {
                       .judgement = {}};
   e.judgement = Judge(e.message, e.facts);
   Summarize(e);
-  AddNotes(e);
   DivideCard(e);
   if (e.facts.tried) e.request = RequestOf(e.message);
   e.remedies = RemediesFor(e.message, e.facts, e.judgement);
   e.commands = CommandsFor(e.message, e.judgement);
+  AddNotes(e);
   return e;
 }
 

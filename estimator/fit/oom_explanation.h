@@ -19,11 +19,12 @@ struct OomPart {
   enum class What : uint8_t {
     kTensors,
     kCached,
-    kHeld,
+    kHeld,  // by anybody
     kContext,
     kOthers,
     kOthersAndContext,
-    kFree
+    kFree,
+    kUntold,  // what the message leaves
   };
   What what = What::kTensors;
   int64_t bytes = 0;

@@ -51,34 +51,35 @@ std::string_view OptionOf(const OomMessage& message) {
 
 // --- What each remedy does ----------------------------------------------------------------
 
-std::optional<Answer> SmallerBatch(const Case& c) {
+Answer BatchOfAbsurdSize(const Case& c) {
+  if (!c.facts.total) return {Help::kNo, "no card has that much: look at the shape"};
+  const auto times = static_cast<int64_t>(c.facts.tried->bytes / c.facts.total->bytes) + 1;
+  return {Help::kMaybe, fmt::format("only if this tensor grows with it: the batch would have to be "
+                                    "{} times smaller for it alone",
+                                    times)};
+}
+
+Answer BatchOnFullCard(const Case& c) {
   const auto lack = c.facts.Short();
-  switch (c.judgement.verdict) {
-    case OomVerdict::kImpossible:
-      if (!c.facts.total) return Answer{Help::kNo, "no card has that much: look at the shape"};
-      return Answer{
-          Help::kMaybe,
-          fmt::format("only if this tensor grows with it: the batch would "
-                      "have to be {} times smaller for it alone",
-                      static_cast<int64_t>(c.facts.tried->bytes / c.facts.total->bytes) + 1)};
-    case OomVerdict::kOtherProcess:
-      return Answer{Help::kMaybe, fmt::format("others keep their {} whatever this process does",
-                                              Text(c.facts.others))};
-    case OomVerdict::kFragmented:
-      return Answer{Help::kMaybe, "it asks for less, but the holes between its tensors stay"};
-    case OomVerdict::kContradictory:
-    case OomVerdict::kUnknown:
-      return Answer{Help::kMaybe, "if it is this process that fills the card"};
-    default:
-      break;
-  }
   if (!lack || lack->bytes <= 0) {
-    return Answer{Help::kYes, "activations and what was asked for shrink with it"};
+    return {Help::kYes, "activations and what was asked for shrink with it"};
   }
-  return Answer{Help::kYes,
-                fmt::format("{} are missing here; activations shrink with it, parameters, "
-                            "gradients and optimizer state do not",
-                            Text(lack))};
+  return {Help::kYes, fmt::format("{} are missing here; activations shrink with it, parameters, "
+                                  "gradients and optimizer state do not",
+                                  Text(lack))};
+}
+
+std::optional<Answer> SmallerBatch(const Case& c) {
+  if (c.Is(OomVerdict::kImpossible)) return BatchOfAbsurdSize(c);
+  if (c.Is(OomVerdict::kCapacity) || c.Is(OomVerdict::kSpilled)) return BatchOnFullCard(c);
+  if (c.Is(OomVerdict::kFragmented)) {
+    return Answer{Help::kMaybe, "it asks for less, but the holes between its tensors stay"};
+  }
+  if (c.Is(OomVerdict::kOtherProcess)) {
+    return Answer{Help::kMaybe, fmt::format("others keep their {} whatever this process does",
+                                            Text(c.facts.others))};
+  }
+  return Answer{Help::kMaybe, "if it is this process that fills the card"};
 }
 
 Answer AgainstPieces(const Case& c) {

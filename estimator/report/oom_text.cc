@@ -34,7 +34,7 @@ struct Mark {
 
 // By OomPart::What: what of the card is whose, at a glance.
 constexpr Mark kMarks[] = {{"█", "#"}, {"▒", "+"}, {"█", "#"}, {"▞", "%"},
-                           {"▚", "x"}, {"▚", "x"}, {"·", "."}};
+                           {"▚", "x"}, {"▚", "x"}, {"·", "."}, {"?", "?"}};
 
 std::string_view MarkOf(const OomPage& page, OomPart::What what) {
   const Mark& mark = kMarks[static_cast<size_t>(what)];
