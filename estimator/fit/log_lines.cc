@@ -9,7 +9,7 @@ namespace onnxfit {
 namespace {
 
 constexpr size_t kLettersBefore = 600;  // ONNX Runtime names the node so far before the size
-constexpr size_t kLongestLine = 2048;   // of those before: a progress bar may be a long one
+constexpr size_t kLongestLine = 1024;   // of those before: a progress bar may be a long one
 constexpr size_t kBytesAround = 64 * 1024;
 
 // "#" is a number, "*" a word, " " one or more blanks, what is in braces the process.
