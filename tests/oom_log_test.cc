@@ -91,19 +91,23 @@ TEST_CASE("a message that is cut off says so") {
   }
 }
 
+constexpr char kListing[] =
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB. GPU 1 has a total "
+    "capacity of 79.15 GiB of which 58.69 MiB is free. Process 4711 has 49.10 GiB memory in use. "
+    "Including non-PyTorch memory, this process has 21.98 GiB memory in use. Of the allocated "
+    "memory 21.30 GiB is allocated by PyTorch, and 112.93 MiB is reserved by PyTorch but "
+    "unallocated.";
+constexpr char kShape[] =
+    "OOM when allocating tensor with shape[32,1024,64,64] and type float on /job:localhost";
+constexpr char kMps[] =
+    "MPS backend out of memory (MPS allocated: 20.14 GiB, other allocations: 384.00 KiB, max "
+    "allowed: 20.13 GiB). Tried to allocate 6.00 KiB on private pool.";
+
 // Whatever happens to a log, it is read, and what is told of it adds up.
 TEST_CASE("broken logs are read without a fault") {
   std::mt19937 random(7);  // NOLINT: the same bytes in every run
-  const std::string logs[] = {
-      Message("2.00") + "\n[rank1]: " + Message("4.00"), kWarning,
-      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB. GPU 1 has a total "
-      "capacity of 79.15 GiB of which 58.69 MiB is free. Process 4711 has 49.10 GiB memory in use. "
-      "Including non-PyTorch memory, this process has 21.98 GiB memory in use. Of the allocated "
-      "memory 21.30 GiB is allocated by PyTorch, and 112.93 MiB is reserved by PyTorch but "
-      "unallocated.",
-      "OOM when allocating tensor with shape[32,1024,64,64] and type float on /job:localhost",
-      "MPS backend out of memory (MPS allocated: 20.14 GiB, other allocations: 384.00 KiB, max "
-      "allowed: 20.13 GiB). Tried to allocate 6.00 KiB on private pool."};
+  const std::string logs[] = {Message("2.00") + "\n[rank1]: " + Message("4.00"), kWarning, kListing,
+                              kShape, kMps};
   for (int round = 0; round < 600; ++round) {
     std::string log = logs[random() % std::size(logs)];
     const size_t changes = random() % 8;

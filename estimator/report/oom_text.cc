@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "estimator/base/bytes.h"
 #include "estimator/fit/oom_formats.h"
@@ -82,7 +83,7 @@ std::string Card(const OomExplanation& e, const OomPage& page) {
   Rows rows;
   for (const OomPart& part : e.card) {
     reached += static_cast<double>(part.bytes);
-    auto end = static_cast<size_t>(reached / scale * kBarColumns + 0.5);
+    auto end = static_cast<size_t>(std::lround(reached / scale * kBarColumns));
     end = std::min(end, kBarColumns);
     const std::string_view mark = MarkOf(page, part.what);
     bar += Repeat(mark, end - std::min(drawn, end));
