@@ -214,6 +214,15 @@ TEST_CASE("what a message leaves of a card is counted, too") {
   CHECK(RunArgs({xpu}).out.find("  ?  not told  513.6 MiB\n") != std::string::npos);
 }
 
+TEST_CASE("colours are there where they are asked for") {
+  const TempFolder folder;
+  const std::string path = folder.Write("train.log", kP100);
+  const std::string out = RunArgs({path, "--color", "always"}).out;
+  CHECK(out.starts_with("\033[33mCAPACITY\033[0m: 8.74 GiB asked"));
+  CHECK(out.find("\n  \033[36m█") != std::string::npos);
+  CHECK(RunArgs({path}).out.find('\033') == std::string::npos);
+}
+
 TEST_CASE("JSON holds the same, with the range of each size") {
   const TempFolder folder;
   const std::string path = folder.Write("train.log", kP100);

@@ -23,6 +23,7 @@ struct OomPage {
   const Glyphs& glyphs;
 
   std::string Shown(std::string_view text) const { return Clean(text, options.ascii); }
+  std::string_view Paint(std::string_view color) const { return options.color ? color : ""; }
   std::string Cut(std::string_view text, size_t columns) const {
     return CutMiddle(Shown(text), columns, glyphs.ellipsis);
   }
@@ -93,7 +94,8 @@ std::string Card(const OomExplanation& e, const OomPage& page) {
                     {FormatBytes(part.bytes)},
                     {ErrorText(part, page)}});
   }
-  return fmt::format("\nThe card: {}\n  {}\n", FormatBytes(e.card_bytes), bar) +
+  return fmt::format("\nThe card: {}\n  {}\n", FormatBytes(e.card_bytes),
+                     Painted({bar, page.Paint(kCyan)})) +
          Table(rows, "llrl", kIndent);
 }
 
@@ -141,9 +143,18 @@ std::string Commands(const OomExplanation& e, const OomPage& page) {
   return text;
 }
 
+// "CAPACITY: …", the verdict painted after the line is wrapped: colours have no columns.
+std::string FirstLine(const OomExplanation& e, const OomPage& page, const std::string& who = "") {
+  const std::string verdict(ToString(e.judgement.verdict));
+  std::string line = Wrap("", who + page.Shown(e.summary[0]));
+  const size_t place = line.find(verdict + ':');
+  if (place == std::string::npos) return line;
+  return line.replace(place, verdict.size(), Painted({verdict, page.Paint(kYellow)}));
+}
+
 std::string Full(const OomExplanation& e, const OomPage& page) {
-  std::string text;
-  for (const std::string& line : e.summary) text += Wrap("", page.Shown(line));
+  std::string text = FirstLine(e, page);
+  for (size_t i = 1; i < e.summary.size(); ++i) text += Wrap("", page.Shown(e.summary[i]));
   for (const std::string& note : e.notes) text += Wrap("Note: ", page.Shown(note));
   return text + Card(e, page) + Request(e, page) + Remedies(e, page) + Commands(e, page) +
          Quote(e, page);
@@ -229,7 +240,7 @@ std::string ShortLine(const OomExplanation& e, const OomPage& page) {
   std::string who = m.process;
   if (who.empty()) who = m.gpu ? fmt::format("GPU {}", *m.gpu) : "";
   if (!who.empty()) who = page.Cut(who, 30) + ": ";
-  return Wrap("", who + page.Shown(e.summary[0]));
+  return FirstLine(e, page, who);
 }
 
 }  // namespace
@@ -241,7 +252,7 @@ std::string ToText(const std::vector<OomExplanation>& processes,
   std::string text;
   if (options.quiet) {
     for (const OomExplanation& e : processes) {
-      text += has_one ? Wrap("", page.Shown(e.summary[0])) : ShortLine(e, page);
+      text += has_one ? FirstLine(e, page) : ShortLine(e, page);
     }
     return TrimLines(text);
   }
