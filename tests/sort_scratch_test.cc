@@ -54,24 +54,24 @@ struct Scan {
 
 TEST_CASE("what finding unique rows takes") {
   const Scan rows[] = {
-      {Cub::k13_0, 80, 28672, 1279},   {Cub::k13_0, 80, 28673, 1535},
-      {Cub::k13_0, 80, 65536, 1791},   {Cub::k13_0, 80, 500000, 5631},
-      {Cub::k13_0, 75, 500000, 26111}, {Cub::k13_0, 86, 65536, 4351},
-      {Cub::k13_0, 90, 500000, 2815},  {Cub::k13_0, 100, 500000, 3327},
-      {Cub::k13_0, 120, 200000, 2047}, {Cub::k13_2, 80, 500000, 7167},
-      {Cub::k13_2, 90, 200000, 1791},  {Cub::k13_2, 100, 78848, 1279},
-      {Cub::k13_2, 100, 78849, 1535},  {Cub::k12_8, 80, 4000, 1023},
-      {Cub::k12_8, 80, 57344, 1279},   {Cub::k12_8, 80, 57345, 1535},
+      {Cub::kFrom211, 80, 28672, 1279},   {Cub::kFrom211, 80, 28673, 1535},
+      {Cub::kFrom211, 80, 65536, 1791},   {Cub::kFrom211, 80, 500000, 5631},
+      {Cub::kFrom211, 75, 500000, 26111}, {Cub::kFrom211, 86, 65536, 4351},
+      {Cub::kFrom211, 90, 500000, 2815},  {Cub::kFrom211, 100, 500000, 3327},
+      {Cub::kFrom211, 120, 200000, 2047}, {Cub::kFrom213, 80, 500000, 7167},
+      {Cub::kFrom213, 90, 200000, 1791},  {Cub::kFrom213, 100, 78848, 1279},
+      {Cub::kFrom213, 100, 78849, 1535},  {Cub::kTo210, 80, 4000, 1023},
+      {Cub::kTo210, 80, 57344, 1279},     {Cub::kTo210, 80, 57345, 1535},
   };
   for (const Scan& row : rows) {
     CAPTURE(row.capability);
     CAPTURE(row.count);
     CHECK(UniqueBytes(row.count, row.cub, Card(row.capability)) == row.bytes);
   }
-  CHECK(ScanBytes(14336, Cub::k13_0) == 1279);
-  CHECK(ScanBytes(14337, Cub::k13_0) == 1535);
-  CHECK(ScanBytes(28672, Cub::k12_8) == 1279);
-  CHECK(ScanBytes(28673, Cub::k12_8) == 1535);
+  CHECK(ScanBytes(14336, Cub::kFrom211) == 1279);
+  CHECK(ScanBytes(14337, Cub::kFrom211) == 1535);
+  CHECK(ScanBytes(28672, Cub::kTo210) == 1279);
+  CHECK(ScanBytes(28673, Cub::kTo210) == 1535);
 }
 
 }  // namespace

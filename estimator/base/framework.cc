@@ -3,9 +3,9 @@
 // counts.  Workspaces, seeds, norms and Adagrad: events of torch.cuda.memory, forward and backward;
 // large workspaces: the same on cards of compute capability 9.0, 10.0, 11.0, 12.0 and (2.6, 2.8,
 // 2.10 to 2.13) 7.5, 8.6, 8.9, 10.3 and 12.1; options: what setting each one answers; the lowest
-// compute capability: torch.cuda.get_arch_list(); attention: what torch._fused_sdp_choice answers
-// with the cuDNN that the wheel brings (2.9 to 2.13, 2.15) on cards of 8.0, 9.0, 10.0 and 12.0;
-// sorts: events of the same versions and cards.  2.6 to 2.8 and 2.14 are as their neighbours there.
+// compute capability: torch.cuda.get_arch_list(); attention: what torch._fused_sdp_choice
+// answers with the cuDNN that the wheel brings, on cards of 8.0, 9.0, 10.0 and 12.0; sorts: events
+// on the same cards (both 2.9 to 2.15; 2.6 to 2.8 are taken to be as 2.9).
 // Of the rest of the allocator nothing differs in what these versions were run with, but that
 // 2.12 takes another one of free blocks of equal size: its reserved bytes can be off by a segment.
 #include "estimator/base/framework.h"
@@ -72,14 +72,14 @@ constexpr FrameworkProfile kFrameworks[] = {
      .large_workspaces = kHopper,
      .cudnn_attention = CudnnHeads::k256OnHopper,
      .cudnn_drops_all = true,
-     .cub = Cub::k13_0,
+     .cub = Cub::kFrom211,
      .missing_alloc_options = Youngest(6),
      .min_compute_capability = 75},
     {.name = "pytorch-2.12",
      .cublas_in_lt = CublasInLt::kInstead,
      .large_workspaces = kHopperAndBlackwell,
      .cudnn_attention = CudnnHeads::k256OnHopper,
-     .cub = Cub::k13_0,
+     .cub = Cub::kFrom211,
      .fused_adagrad = true,
      .missing_alloc_options = Youngest(4),
      .min_compute_capability = 75},
@@ -88,7 +88,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .large_workspaces = kHopperAndBlackwell,
      .cudnn_attention = CudnnHeads::k256OnHopper,
      .sorts_by_rows = true,
-     .cub = Cub::k13_0,
+     .cub = Cub::kFrom213,
      .fused_adagrad = true,
      .missing_alloc_options = Youngest(2),
      .min_compute_capability = 75},
@@ -97,8 +97,9 @@ constexpr FrameworkProfile kFrameworks[] = {
      .large_workspaces = kHopperAndLater,
      .seeds_without_dropout = true,
      .cudnn_attention = CudnnHeads::k256,
+     .efficient_groups = true,
      .sorts_by_rows = true,
-     .cub = Cub::k13_2,
+     .cub = Cub::kFrom213,
      .fused_adagrad = true,
      .missing_alloc_options = Youngest(2),
      .min_compute_capability = 75},
@@ -111,7 +112,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .cudnn_attention = CudnnHeads::k256,
      .efficient_groups = true,
      .sorts_by_rows = true,
-     .cub = Cub::k13_2,
+     .cub = Cub::kFrom213,
      .norms_with_offsets = true,
      .fused_adagrad = true,
      .min_compute_capability = 75},

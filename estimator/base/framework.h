@@ -29,8 +29,8 @@ enum class CudnnHeads : uint8_t {
   k256,          // of 256; up to 256 where nothing is trained
 };
 
-// The release of CUDA whose CUB it is built with.
-enum class Cub : uint8_t { k12_8, k13_0, k13_2 };
+// Whose blocks' sizes its CUB and Thrust have, by versions of PyTorch.
+enum class Cub : uint8_t { kTo210, kFrom211, kFrom213 };
 
 struct FrameworkProfile {
   std::string_view name;  // as --framework spells it
@@ -51,7 +51,7 @@ struct FrameworkProfile {
   bool efficient_groups = false;  // the memory-efficient kernel takes grouped heads
 
   bool sorts_by_rows = false;  // embedding's backward sorts only the bits that row numbers have
-  Cub cub = Cub::k12_8;
+  Cub cub = Cub::kTo210;
 
   bool norms_with_offsets = false;  // _foreach_norm keeps where each tensor's chunks begin
   bool fused_adagrad = false;       // torch.optim.Adagrad(fused=True) runs on CUDA

@@ -14,9 +14,9 @@ struct Tile {
 };
 
 constexpr Tile kSortTiles[] = {{0, 256 * 11}, {80, 384 * 10}, {90, 384 * 12}};
-constexpr Tile kUniqueTiles12_8[] = {{0, 320}, {80, 1792}, {86, 320}, {90, 4480}};
-constexpr Tile kUniqueTiles13_0[] = {{0, 320}, {80, 1792}, {86, 320}, {90, 4480}, {100, 3840}};
-constexpr Tile kUniqueTiles13_2[] = {{0, 320}, {80, 1344}, {86, 320}, {90, 4928}};
+constexpr Tile kUniqueTilesTo210[] = {{0, 320}, {80, 1792}, {86, 320}, {90, 4480}};
+constexpr Tile kUniqueTilesFrom211[] = {{0, 320}, {80, 1792}, {86, 320}, {90, 4480}, {100, 3840}};
+constexpr Tile kUniqueTilesFrom213[] = {{0, 320}, {80, 1344}, {86, 320}, {90, 4928}};
 constexpr int64_t kScanTile = 896;
 
 int64_t TileOf(std::span<const Tile> tiles, const DeviceProfile& device) {
@@ -36,13 +36,13 @@ constexpr int64_t kHistogramBytes = 2048;  // of a pass
 constexpr int64_t kLookBackBytes = 1024;   // of a block
 
 std::span<const Tile> UniqueTiles(Cub cub) {
-  if (cub == Cub::k12_8) return kUniqueTiles12_8;
-  return cub == Cub::k13_0 ? std::span<const Tile>(kUniqueTiles13_0) : kUniqueTiles13_2;
+  if (cub == Cub::kTo210) return kUniqueTilesTo210;
+  return cub == Cub::kFrom211 ? std::span<const Tile>(kUniqueTilesFrom211) : kUniqueTilesFrom213;
 }
 
 // The states of so many blocks, and of those that a warp sees before the first.
 int64_t StateBytes(int64_t blocks, Cub cub) {
-  const int64_t before = cub == Cub::k12_8 ? 16 : 32;
+  const int64_t before = cub == Cub::kTo210 ? 16 : 32;
   return kAlignment + Aligned(16 * (blocks + before));
 }
 
