@@ -16,6 +16,22 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
   };
   const Row rows[] = {
       {"add", In(0) | In(1), {}},
+      {"argmax", {}, {}},
+      {"atan", In(0), In(0)},
+      {"clamp", In(0), In(0)},
+      {"clamp_min", In(0), In(0)},
+      {"expm1", In(0), Out(0)},
+      {"glu", In(0), In(0)},
+      {"instance_norm", {}, {}},  // taken apart
+      {"log1p", In(0), In(0)},
+      {"log_sigmoid", In(0), In(0)},
+      {"logsumexp", In(0), In(0) | Out(0)},
+      {"max.dim", In(0), Aux(0)},
+      {"norm", In(0), In(0) | Out(0)},
+      {"pad.copies", In(0), In(0)},
+      {"pixel_shuffle", In(0), {}},
+      {"scatter_add", In(0), {}},
+      {"tan", In(0), Out(0)},
       {"add.Scalar", In(0), {}},
       {"_cudnn_attention", In(0),
        In(0) | In(1) | In(2) | In(3) | Out(0) | Aux(0) | Aux(1) | Aux(2)},

@@ -30,9 +30,7 @@ class Formulas : public Kernel {
     } else {
       for (size_t i = 0; i < gradients_.size(); ++i) MakeIfWanted(i);
     }
-    for (const TensorId scratch : scratch_) {
-      if (scratch != kNoTensor) machine_.Release(scratch);
-    }
+    DropScratch();
     for (size_t i = 0; i < gradients_.size(); ++i) Validate(i);
     return std::move(gradients_);
   }
@@ -93,6 +91,8 @@ class Formulas : public Kernel {
                                     Thread::kBackward);
       case Step::Type::kDropGradient:
         return machine_.Release(std::exchange(incoming_[0], kNoTensor));
+      case Step::Type::kDropScratch:
+        return DropScratch();
       case Step::Type::kOut:
       case Step::Type::kAux:
       case Step::Type::kEnd:
@@ -103,6 +103,12 @@ class Formulas : public Kernel {
   void TakeScratch(const Step& step) {
     const int taken = Take(step.scratch(types_));
     if (step.passes) Free(taken);
+  }
+
+  void DropScratch() {
+    for (TensorId& scratch : scratch_) {
+      if (scratch != kNoTensor) machine_.Release(std::exchange(scratch, kNoTensor));
+    }
   }
 
   TensorType InputType(size_t input) const {
@@ -135,6 +141,9 @@ class Formulas : public Kernel {
       const StridedType& type = calls_.TypeOf(call_.inputs[input]);
       return machine_.NewStrided({type, StridesLike(type)}, label);
     }
+    if (gradient.form == Gradient::Form::kNewLikeOut) {
+      return machine_.NewStrided(LikeIncoming(incoming_type_.dtype), label);
+    }
     if (incoming_[0] == kNoTensor) return kNoTensor;
     switch (gradient.form) {
       case Gradient::Form::kPassThrough:
@@ -147,13 +156,12 @@ class Formulas : public Kernel {
                              StridesOfSum(incoming_type_, InputType(input).dims));
       case Gradient::Form::kChannelSum:
         return Sum(incoming_[0], kChannels, InputType(input), label);
-      case Gradient::Form::kNewLikeOut:
-        return machine_.NewStrided(LikeIncoming(incoming_type_.dtype), label);
       case Gradient::Form::kCastBack:
         return machine_.NewStrided(LikeIncoming(InputType(input).dtype), label);
       case Gradient::Form::kNew:
       case Gradient::Form::kNewLikeIn:
       case Gradient::Form::kNewAsIn:
+      case Gradient::Form::kNewLikeOut:
       case Gradient::Form::kNone:
         break;
     }

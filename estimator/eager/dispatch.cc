@@ -19,6 +19,16 @@ DType Promoted(DType a, DType b) {
   return BitsOf(a) > BitsOf(b) ? a : b;
 }
 
+// Whether a kernel reads `lower` and makes fp32 of it.
+bool MakesFp32(AutocastPolicy policy, DType lower) {
+  return policy == AutocastPolicy::kFp32Result ||
+         (policy == AutocastPolicy::kFp32FromHalf && lower == DType::kFloat16);
+}
+
+bool Casts(AutocastPolicy policy, DType lower) {
+  return policy != AutocastPolicy::kAsIs && !MakesFp32(policy, lower);
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(Program program, const TrainingSettings& settings)
@@ -68,7 +78,7 @@ void Dispatcher::Dispatch(AtenCall call) {
 // aten/src/ATen/autocast_mode.cpp; the order from recorded events, torch 2.11.
 void Dispatcher::CastArguments(AtenCall& call, const OpRule& rule) {
   const DType lower = AutocastType(settings_.precision);
-  if (lower == DType::kUndefined || rule.autocast == AutocastPolicy::kAsIs) return;
+  if (lower == DType::kUndefined || !Casts(rule.autocast, lower)) return;
   if (call.leaves_autocast) return;
   const DType to = rule.autocast == AutocastPolicy::kLower ? lower : DType::kFloat32;
   for (size_t i = call.inputs.size(); i-- > 0;) {
@@ -186,7 +196,11 @@ void Dispatcher::Append(AtenCall call) {
 }
 
 void Dispatcher::SetTypes(const AtenCall& call, const OpRule& rule) {
-  const DType dtype = ResultType(call, rule);
+  const DType lower = AutocastType(settings_.precision);
+  const bool makes_fp32 =
+      lower != DType::kUndefined && !call.leaves_autocast && MakesFp32(rule.autocast, lower);
+  DType dtype = ResultType(call, rule);
+  if (makes_fp32 && BitsOf(dtype) == 16) dtype = DType::kFloat32;
   const bool needs_grad = AnyNeedsGrad(call, rule);
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i] == kNoName) continue;

@@ -131,6 +131,7 @@ void Forward::Take(int32_t index, const Step& step, Frame& frame) {
       return MakeScratch(index, step.scratch, frame);
     case Step::Type::kGrad:  // of backward alone, as tests/op_rule_test.cc checks
     case Step::Type::kDropGradient:
+    case Step::Type::kDropScratch:
     case Step::Type::kEnd:
       return;
   }
@@ -185,6 +186,8 @@ bool Forward::MayOverwrite(int32_t index, const Frame& frame) const {
   if (name == kNoName || !HaveSameType(calls_.TypeOf(name), calls_.TypeOf(call.outputs[0]))) {
     return false;
   }
+  // Modules do over what a linear layer of three dimensions returns, a view, if they are told to.
+  if (machine_.tensor(frame.inputs[0]).is_view && call.written_in_place != true) return false;
   const auto& last = call.last_reads;
   return std::find(last.begin(), last.end(), name) != last.end() &&
          machine_.tensor(frame.inputs[0]).references == 1 &&

@@ -144,6 +144,7 @@ struct Step {
     kWorkspace,     // of a library, as the framework holds them; in backward only behind a
                     // gradient that is wanted
     kDropGradient,  // backward lets go of the incoming gradient before its end
+    kDropScratch,   // the same of all scratch so far
   };
   Type type = Type::kEnd;
   int8_t index = 0;  // of kWorkspace: a Workspace
@@ -171,6 +172,7 @@ constexpr Step OverView(Step step) {
   return step;
 }
 constexpr Step DropGradient() { return {Step::Type::kDropGradient, 0, nullptr}; }
+constexpr Step DropScratch() { return {Step::Type::kDropScratch, 0, nullptr}; }
 constexpr Step Uses(Workspace workspace) {
   return {Step::Type::kWorkspace, static_cast<int8_t>(workspace), nullptr};
 }
@@ -194,9 +196,11 @@ enum class InPlace : uint8_t {
 
 // What torch.autocast does with a call's arguments.
 enum class AutocastPolicy : uint8_t {
-  kAsIs,   // runs in the type of its input
-  kLower,  // casts to the 16-bit type
-  kFp32,   // casts to fp32
+  kAsIs,          // runs in the type of its input
+  kLower,         // casts to the 16-bit type
+  kFp32,          // casts to fp32
+  kFp32Result,    // makes a result of fp32, of what its kernel reads as it is
+  kFp32FromHalf,  // the same of fp16, whose kernel reads it; casts bf16
 };
 
 struct OpRule {

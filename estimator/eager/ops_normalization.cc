@@ -135,6 +135,7 @@ TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
 bool RunsOnCudnn(const CallTypes& call) {
   constexpr int64_t kMostSamples = 880801;
   const TensorType& x = call.in(0);
+  if (!call.has_input(1)) return false;
   const bool has_kernel = x.dtype == DType::kFloat16 ? call.in(1).dtype == DType::kFloat32
                                                      : x.dtype != DType::kBFloat16;
   return has_kernel && x.dims.size() > 2 && x.dims[0] <= kMostSamples;
@@ -147,7 +148,7 @@ constexpr Gradient kBackward = Reads(In(0) | In(1) | Aux(0) | Aux(1));
 // autocast has made x of another type than the weight.
 void TakeRmsNormApart(Dispatcher& d, const AtenCall& call) {
   const StridedType x = d.TypeOf(call.inputs[0]);
-  if (x.dtype == d.TypeOf(call.inputs[1]).dtype) {
+  if (call.inputs.size() < 2 || x.dtype == d.TypeOf(call.inputs[1]).dtype) {
     return d.MakeResult("_fused_rms_norm", call.inputs);
   }
   const TensorType wide = {DType::kFloat32, x.dims};
@@ -165,7 +166,26 @@ void TakeRmsNormApart(Dispatcher& d, const AtenCall& call) {
   d.MakeResult("_to_copy", {scaled});
 }
 
+// at::instance_norm of aten/src/ATen/native/Normalization.cpp, pytorch v2.6.0: the batch norm of
+// one sample of N * C channels.
+void TakeInstanceNormApart(Dispatcher& d, const AtenCall& call) {
+  const StridedType x = d.TypeOf(call.inputs[0]);
+  const int64_t channels = x.dims[0] * x.dims[1];
+  Dims dims = x.dims;
+  dims[0] = 1;
+  dims[1] = channels;
+  std::vector<NameId> inputs(1);
+  for (size_t i = 1; i < call.inputs.size(); ++i) {
+    inputs.push_back(
+        d.Make("tile", {call.inputs[i]}, {d.TypeOf(call.inputs[i]).dtype, {channels}}));
+  }
+  inputs[0] = d.Reshape(call.inputs[0], dims);
+  const NameId normed = d.Make("batch_norm", inputs, {x.dtype, dims});
+  d.MakeResult("view", {normed});
+}
+
 constexpr OpRule kRules[] = {
+    {.name = "instance_norm", .take_apart = TakeInstanceNormApart},
     // x, weight, bias.  Running statistics exist already.
     {.name = "batch_norm",
      .gradients = {kBackward, kBackward, kBackward},
@@ -197,11 +217,14 @@ constexpr OpRule kRules[] = {
                   ScratchWith(0, PerGroupInFp32), ScratchWith(0, PerSampleChannel)}},
     // With a fixed mean and variance nothing is computed, and nothing but the input kept.
     {.name = "batch_norm_inference", .gradients = {Reads(In(1)), Reads(In(0)), Reads({})}},
+    // half_to_float, aten/src/ATen/native/SoftMax.cpp, pytorch v2.6.0
     {.name = "softmax",
-     .autocast = AutocastPolicy::kFp32,
+     .autocast = AutocastPolicy::kFp32FromHalf,
      .gradients = {Reads(Out(0))},
      .backward = {MakeGrad(0), Scratch(LikeOutput)}},
-    {.name = "log_softmax", .autocast = AutocastPolicy::kFp32, .gradients = {Reads(Out(0))}},
+    {.name = "log_softmax",
+     .autocast = AutocastPolicy::kFp32FromHalf,
+     .gradients = {Reads(Out(0))}},
 };
 
 }  // namespace

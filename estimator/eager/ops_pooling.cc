@@ -7,13 +7,32 @@ namespace {
 
 TensorType Indices(const CallTypes& call) { return {DType::kInt64, call.out(0).dims}; }
 
+TensorType LikeInput(const CallTypes& call) { return call.in(0); }
+TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
+TensorType InputAsOutput(const CallTypes& call) { return {call.out(0).dtype, call.in(0).dims}; }
+TensorType BoolsOfOutput(const CallTypes& call) { return {DType::kBool, call.out(0).dims}; }
+
 constexpr OpRule kRules[] = {
     {.name = "max_pool2d", .gradients = {Reads(In(0) | Aux(0))}, .aux = {{{"indices", Indices}}}},
     {.name = "avg_pool2d", .gradients = {Reads(In(0))}},
     // Means keep nothing; their gradient has the input's full size.
     {.name = "mean", .gradients = {Reads({})}},
-    {.name = "sum", .autocast = AutocastPolicy::kFp32, .gradients = {Expands()}},
+    {.name = "sum", .autocast = AutocastPolicy::kFp32Result, .gradients = {Expands()}},
+    // Beside the value the place where it was found, which its gradient is scattered to.
+    {.name = "max.dim", .gradients = {Reads(Aux(0))}, .aux = {{{"indices", Indices}}}},
     {.name = "amax", .gradients = {Reads(In(0) | Out(0))}},
+    // x * (grad / norm), 0 where the norm is, in the norm's type
+    {.name = "norm",
+     .autocast = AutocastPolicy::kFp32Result,
+     .gradients = {Reads(In(0) | Out(0))},
+     .backward = {Scratch(InputAsOutput), Scratch(BoolsOfOutput), Scratch(InputAsOutput),
+                  DropScratch(), MakeGrad(0)}},
+    // x.amax, as zeros where it is infinite; exp (x - that), its sum
+    {.name = "logsumexp",
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads(In(0) | Out(0))},
+     .forward = {Scratch(LikeOutput), Scratch(LikeInput), MakeOut(0), Scratch(LikeOutput)},
+     .backward = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)}},
 };
 
 }  // namespace

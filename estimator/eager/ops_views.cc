@@ -71,6 +71,8 @@ constexpr OpRule kRules[] = {
     // Each part's gradient is a narrow view of the incoming one.
     {.name = "cat", .promotes = true, .variadic = true, .gradients = {ViewOfGradient()}},
     {.name = "pad", .gradients = {Reads({})}},
+    {.name = "pad.copies", .gradients = {Reads(In(0))}},  // reflects or repeats what is there
+    {.name = "pixel_shuffle", .gradients = {Reads({})}},
     {.name = "upsample", .autocast = AutocastPolicy::kFp32, .gradients = {Reads({})}},
     {.name = "bernoulli"},  // empty(...).bernoulli_(p).div_(p), in the type of its first input
     {.name = "constant"},   // made from numbers: zeros, full, arange, rand
@@ -80,6 +82,7 @@ constexpr OpRule kRules[] = {
     // x, indices, values: the gradient of x is that of the result but zero at the indices.
     {.name = "scatter", .gradients = {Reads(In(1)), kNoGradient, Reads(In(1))}},
     {.name = "topk", .gradients = {Reads(Out(1))}},  // values, indices
+    {.name = "scatter_add", .gradients = {PassThrough(), kNoGradient, Reads(In(1))}},
 };
 
 }  // namespace
