@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 
 #include "tests/trace_helpers.h"
 
@@ -59,6 +60,25 @@ TEST_CASE("what autocast leaves alone runs in the type of its input, or the wide
                 {.precision = Precision::kAmpBf16, .mode = Mode::kEval, .steps = 1});
   CHECK(text.find("+s:256 ") != std::string::npos);  // 16 * 8 * 2
   CHECK(text.find("+y:512 ") != std::string::npos);  // 16 * 8 * 4: b is fp32
+}
+
+// torch 2.11 events: a softmax's kernel reads fp16, but of bf16 makes a copy; a sum's reads both.
+TEST_CASE("some kernels read 16 bits and make fp32 of them") {
+  const auto forward = [](const char* node, Precision precision) {
+    return TraceText(
+        std::string("net (float[16, 4] x) => (float[16, A] y) "
+                    "< float[4, 8] w = [\"location\": \"none\"] > "
+                    "{ h = MatMul (x, w) a = Constant <value = int64[1] {1}> () y = ") +
+            node + " }",
+        {.precision = precision, .mode = Mode::kEval, .loss = Loss::kNone, .steps = 1});
+  };
+  constexpr std::string_view kCast = "+h.cast:512 ";  // 16 * 8 * 4
+  CHECK(forward("Softmax (h)", Precision::kAmpBf16).find(kCast) != std::string::npos);
+  CHECK(forward("Softmax (h)", Precision::kAmpFp16).find(kCast) == std::string::npos);
+  CHECK(forward("Softmax (h)", Precision::kAmpFp16).find("+y:512 ") != std::string::npos);
+  CHECK(forward("ReduceSum (h, a)", Precision::kAmpBf16).find(kCast) == std::string::npos);
+  CHECK(forward("ReduceSum (h, a)", Precision::kAmpBf16).find("+y:64 ") != std::string::npos);
+  CHECK(forward("ReduceL2 (h, a)", Precision::kAmpFp16).find("+y:64 ") != std::string::npos);
 }
 
 TEST_CASE("a pure 16-bit model has 16-bit gradients and state, statistics in fp32") {

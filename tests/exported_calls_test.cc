@@ -97,7 +97,7 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
       {"a gate", kSilu, {silu, silu}, "silu(x )=y "},
       {"a call without a row",
        kSilu,
-       {FxText("y", "glu.default", "%x,"), FxText("y", "glu.default", "%x,")},
+       {FxText("y", "threshold.default", "%x,"), FxText("y", "threshold.default", "%x,")},
        ""},
       {"a result inside that others read",
        R"(n (float[4] x) => (float[4] y, float[4] z) {

@@ -19,11 +19,15 @@ TEST_CASE("a number is an argument of the call, and which side it is on matters"
     const char* op;
   };
   const Row rows[] = {
-      {"Add (x, c)", "add.Scalar"}, {"Add (c, x)", "add.Scalar"},
-      {"Mul (c, x)", "mul.Scalar"}, {"Sub (x, c)", "add.Scalar"},
-      {"Sub (c, x)", "neg"},        {"Div (x, c)", "mul.Scalar"},
-      {"Div (c, x)", "reciprocal"}, {"Pow (x, c)", "pow.Tensor_Scalar"},
-      {"Pow (c, x)", "pow.Scalar"}, {"Max (x, c)", "hardtanh"},
+      {"Add (x, c)", "add.Scalar"},
+      {"Add (c, x)", "add.Scalar"},
+      {"Mul (c, x)", "mul.Scalar"},
+      {"Sub (x, c)", "add.Scalar"},
+      {"Sub (c, x)", "neg"},
+      {"Div (x, c)", "mul.Scalar"},
+      {"Pow (x, c)", "pow.Tensor_Scalar"},
+      {"Pow (c, x)", "pow.Scalar"},
+      {"Max (x, c)", "hardtanh"},
       {"Mul (x, x)", "mul"},
   };
   for (const Row& row : rows) {
@@ -35,6 +39,66 @@ TEST_CASE("a number is an argument of the call, and which side it is on matters"
     REQUIRE(program.calls.size() == 1);
     CHECK(program.calls[0].op == row.op);
   }
+}
+
+TEST_CASE("what an ONNX operator is in PyTorch may depend on its inputs and attributes") {
+  struct Row {
+    const char* node;
+    const char* calls;
+  };
+  const Row rows[] = {
+      {"y = Div (c, x)", "reciprocal(x) mul.Scalar(reciprocal) "},
+      {"y = Clip (x, c, c)", "hardtanh(x) "},
+      {"y = Clip (x, c)", "clamp_min(x) "},
+      {"y = Clip (x, , c)", "clamp_min(x) "},
+      {"y = Pad (x, p)", "pad(x) "},
+      {"y = Pad <mode = \"reflect\"> (x, p)", "pad.copies(x) "},
+      {"y = ReduceMax <keepdims = 0> (x, a)", "max.dim(x) "},
+      {"y = ReduceL2 (x, a)", "norm(x) "},
+      {"y, i = TopK (x, k)", "topk(x) "},
+      {"i = ArgMax (x) y = GatherElements (x, i)", "argmax(x) gather(x i) "},
+      {"i = ArgMax (x) y = ScatterElements (x, i, x)", "argmax(x) scatter(x i x) "},
+      {"i = ArgMax (x) y = ScatterElements <reduction = \"add\"> (x, i, x)",
+       "argmax(x) scatter_add(x i x) "},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.node);
+    const Program program = Lowered(
+        "net (float[2, 8] x) => (float[A, B] y) { c = Constant <value = float {2.0}> () "
+        "p = Constant <value = int64[4] {0, 1, 0, 1}> () a = Constant <value = int64[1] {1}> () "
+        "k = Constant <value = int64[1] {3}> () " +
+            std::string(row.node) + " }",
+        {.mode = Mode::kEval, .loss = Loss::kNone});
+    std::string calls;
+    for (const AtenCall& call : program.calls) {
+      calls += std::string(call.op) + "(";
+      for (const NameId name : call.inputs) {
+        if (calls.back() != '(') calls += " ";
+        calls += program.values[Index(name)].name;
+      }
+      calls += ") ";
+    }
+    CHECK(calls == row.calls);
+  }
+}
+
+// Its value is in the file; training changes it.
+TEST_CASE("what a parameter of one element feeds is computed") {
+  const Program program = Lowered(R"(
+    net (float[2, 8] x) => (float[2, 8] y)
+    <float[1] "act.weight" = {0.25}, float "head.scale" = {2.0}, float[8, 8] w = ["location": "none"]> {
+      a = MatMul (x, w)
+      one = Constant <value = int64[1] {0}> ()
+      s = Unsqueeze ("act.weight", one)
+      p = PRelu (a, s)
+      e = Exp ("head.scale")
+      y = Mul (p, e)
+    })",
+                                  {.loss = Loss::kNone});
+  std::string ops;
+  for (const AtenCall& call : program.calls) ops += std::string(call.op) + " ";
+  CHECK(ops == "matmul view prelu exp mul ");
+  CHECK(program.parameters.size() == 3);
 }
 
 TEST_CASE("a number stays one when it is cast or passed on") {

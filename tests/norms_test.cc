@@ -23,7 +23,8 @@ TEST_CASE("one over a square root is rsqrt") {
   CHECK(Lowered("s = Sqrt (x) [r] y = Div (one, s)") == "\n%y = rsqrt(%x)  # r\n");
   CHECK(Lowered("s = Sqrt (x) [r] y = Reciprocal (s)") == "\n%y = rsqrt(%x)  # r\n");
   CHECK(Lowered("[s] s = Sqrt (x) [r] y = Div (two, s)") ==
-        "\n%s = sqrt(%x)  # s\n%y = reciprocal(%s)  # r\n");
+        "\n%s = sqrt(%x)  # s\n%reciprocal = reciprocal(%s)  # r\n%y = mul.Scalar(%reciprocal)  # "
+        "r\n");
 }
 
 constexpr char kInverse[] = R"(

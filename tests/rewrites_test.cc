@@ -43,6 +43,10 @@ TEST_CASE("what exporters write as several nodes is one call") {
       {"silu, other way round", "[s] a = Sigmoid (x) [m] y = Mul (a, x)", "\n%y = silu(%x)  # m\n"},
       {"hardswish", "[s] a = HardSigmoid <alpha = 0.16666667> (x) [m] y = Mul (x, a)",
        "\n%y = hardswish(%x)  # m\n"},
+      {"mish", "[s] a = Softplus (x) b = Tanh (a) [m] y = Mul (x, b)", "\n%y = mish(%x)  # m\n"},
+      {"mish of something else", "n = Neg (x) a = Softplus (n) b = Tanh (a) y = Mul (x, b)",
+       "\n%n = neg(%x)  # Neg #0\n%a = softplus(%n)  # Softplus #1\n"
+       "%b = tanh(%a)  # Tanh #2\n%y = mul(%x, %b)  # Mul #3\n"},
       {"another slope", "[s] a = HardSigmoid (x) [m] y = Mul (x, a)",
        "\n%a = hardsigmoid(%x)  # s\n%y = mul(%x, %a)  # m\n"},
       {"a gate of something else", "[n] n = Neg (x) [s] a = Sigmoid (n) [m] y = Mul (x, a)",

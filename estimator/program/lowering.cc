@@ -10,6 +10,7 @@
 #include "estimator/base/warnings.h"
 #include "estimator/program/device_integers.h"
 #include "estimator/program/habits.h"
+#include "estimator/program/parameter_floats.h"
 #include "estimator/program/placement.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/source_text.h"
@@ -24,11 +25,13 @@ Lowering::Lowering(const Graph& graph, const ExporterMetadata& metadata, const S
       settings_(settings),
       names_(graph.values.size(), kNoName),
       is_parameter_(graph.values.size()),
+      follows_parameter_(graph.values.size()),
       is_scalar_constant_(graph.values.size()) {
   for (const Node& node : graph.nodes) {
     for (const ValueId value : node.inputs) readers_.emplace(value, &node);
   }
   AddModuleTensors(roles);
+  follows_parameter_ = FloatsFedBy(graph, shapes, is_parameter_);
   AddInputs();
   runs_on_device_ = FindDeviceIntegers(graph, shapes, roles);
   PlanRewrites(roles);
@@ -208,7 +211,8 @@ bool Lowering::RunsOnHost(const Node& node) const {
 // Its elements, or the one float that it is, follow from shapes and constants.
 bool Lowering::IsKnown(ValueId value) const {
   if (Known(value) != nullptr) return true;
-  return KnownNumber(value).has_value() && Numel(TypeOf(value).dims) <= 1;
+  return KnownNumber(value).has_value() && Numel(TypeOf(value).dims) <= 1 &&
+         !follows_parameter_[Index(value)];
 }
 
 void Lowering::LowerNode(const Node& node) {

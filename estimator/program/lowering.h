@@ -192,6 +192,7 @@ class Lowering {
   std::vector<bool> runs_on_device_;                 // by NodeId: though its results are known
   std::vector<bool> consumed_;                       // by NodeId: inside of a rewrite
   std::vector<bool> is_parameter_;                   // by ValueId
+  std::vector<bool> follows_parameter_;              // by value: a float that one feeds
   std::vector<bool> is_scalar_constant_;             // by ValueId: a float number
   std::set<std::string> further_results_;            // operators that were warned of
   std::map<std::string, int, std::less<>> unknown_;  // operator -> nodes

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "estimator/program/lowering.h"
+#include "estimator/program/lowering_indexing.h"
 
 namespace onnxfit {
 namespace {
@@ -149,6 +150,12 @@ void LowerLayerNorm(Lowering& lowering, const Node& node, std::string_view aten)
   LowerAll(lowering, node, aten);
 }
 
+// Without weight and bias of the module: exporters write ones and zeros.
+void LowerInstanceNorm(Lowering& lowering, const Node& node, std::string_view aten) {
+  if (lowering.IsParameter(InputOf(node, 1))) return LowerAll(lowering, node, aten);
+  LowerUnary(lowering, node, aten);
+}
+
 void LowerDropout(Lowering& lowering, const Node& node, std::string_view aten) {
   if (!lowering.DropsOut(node)) return LowerIdentity(lowering, node, aten);
   LowerUnary(lowering, node, lowering.DropoutOp());
@@ -168,67 +175,32 @@ void LowerTranspose(Lowering& lowering, const Node& node, std::string_view aten)
   lowering.Emit(aten, {input}, {lowering.NewResult(node.outputs[0])}, std::move(permutation));
 }
 
-void LowerSplit(Lowering& lowering, const Node& node, std::string_view aten) {
-  const NameId input = lowering.TensorOf(InputOf(node, 0));
-  std::vector<NameId> outputs;
-  for (const ValueId value : node.outputs) {
-    if (value != kNoValue) outputs.push_back(lowering.NewResult(value));
-  }
-  lowering.Emit(aten, {input}, std::move(outputs));
+// A bound on one side is torch.clamp's, both may be an activation's.
+void LowerClip(Lowering& lowering, const Node& node, std::string_view aten) {
+  const bool is_clamp = lowering.TargetOf(node).starts_with("aten.clamp");
+  const bool has_both = InputOf(node, 1) != kNoValue && InputOf(node, 2) != kNoValue;
+  const bool is_old = node.inputs.size() < 2;  // the bounds are attributes
+  if (!has_both && !is_old) aten = "clamp_min";
+  LowerUnary(lowering, node, has_both && is_clamp ? "clamp" : aten);
 }
 
-// The axis and the step go along where the step is not 1; of several such axes the first.
-void LowerSlice(Lowering& lowering, const Node& node, std::string_view aten) {
-  const KnownTensor* axes = lowering.Known(InputOf(node, 3));
-  const KnownTensor* steps = lowering.Known(InputOf(node, 4));
-  std::vector<int64_t> axis_and_step;
-  for (size_t i = 0; steps != nullptr && i < steps->elements().size(); ++i) {
-    if (steps->elements()[i] == 1 || !axis_and_step.empty()) continue;
-    int64_t axis = axes == nullptr ? static_cast<int64_t>(i) : axes->elements()[i];
-    if (axis < 0) axis += static_cast<int64_t>(lowering.TypeOf(InputOf(node, 0)).dims.size());
-    axis_and_step = {axis, steps->elements()[i]};
-  }
-  const NameId input = lowering.TensorOf(InputOf(node, 0));
-  lowering.Emit(aten, {input}, {lowering.NewResult(node.outputs[0])}, std::move(axis_and_step));
+// 1 / x is x.reciprocal() * 1 (torch/_tensor.py, __rtruediv__, pytorch v2.11.0); torch.export
+// writes both.
+void LowerDiv(Lowering& lowering, const Node& node, std::string_view aten) {
+  const bool is_inverse = lowering.IsHost(node.inputs[0]) && !lowering.IsHost(node.inputs[1]) &&
+                          Numel(lowering.TypeOf(node.inputs[0]).dims) <= 1;
+  if (!is_inverse || !lowering.TargetOf(node).empty()) return LowerBinary(lowering, node, aten);
+  const NameId x = lowering.TensorOf(node.inputs[1]);
+  const NameId result = lowering.NewResult(node.outputs[0]);
+  const TensorType type = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
+  const NameId inverse = lowering.NewName("reciprocal", type);
+  lowering.Emit("reciprocal", {x}, {inverse});
+  lowering.Emit("mul.Scalar", {inverse}, {result});
 }
 
-// A list of parts: its items are what the SequenceAt nodes behind it take out.
-void LowerSplitToSequence(Lowering& lowering, const Node& node, std::string_view aten) {
-  const NameId input = lowering.TensorOf(InputOf(node, 0));
-  std::vector<std::pair<int64_t, ValueId>> items;
-  for (const Node* reader : lowering.ReadersOf(node.outputs[0])) {
-    const KnownTensor* at = lowering.Known(InputOf(*reader, 1));
-    if (reader->op_type == "SequenceAt" && at != nullptr && at->elements().size() == 1) {
-      items.emplace_back(at->elements()[0], reader->outputs[0]);
-    }
-  }
-  std::stable_sort(items.begin(), items.end());
-  std::vector<NameId> outputs;
-  for (const auto& [at, value] : items) outputs.push_back(lowering.NewResult(value));
-  lowering.Emit(aten, {input}, std::move(outputs));
-}
-
-// Has its name from the list, unless which item it takes is not known.
-void LowerSequenceAt(Lowering& lowering, const Node& node, std::string_view aten) {
-  const KnownTensor* at = lowering.Known(InputOf(node, 1));
-  if (at == nullptr || at->elements().size() != 1) LowerUnary(lowering, node, aten);
-}
-
-// A table of parameters is an embedding; one known index is a selection, a view.
-void LowerGather(Lowering& lowering, const Node& node, std::string_view) {
-  const ValueId data = InputOf(node, 0);
-  const ValueId indices = InputOf(node, 1);
-  if (!lowering.IsParameter(data)) {
-    const KnownTensor* known = lowering.Known(indices);
-    if (known != nullptr && known->dims.empty()) {
-      const NameId input = lowering.TensorOf(data);
-      const auto rank = static_cast<int64_t>(lowering.TypeOf(data).dims.size());
-      const int64_t axis = IntAttribute(node, "axis", 0);
-      return lowering.Emit("select", {input}, {lowering.NewResult(node.outputs[0])},
-                           {axis < 0 ? axis + rank : axis});
-    }
-  }
-  LowerAll(lowering, node, lowering.IsParameter(data) ? "embedding" : "index_select");
+// x.max(dim) or x.amax(dim): TorchScript writes both alike.
+void LowerReduceMax(Lowering& lowering, const Node& node, std::string_view aten) {
+  LowerUnary(lowering, node, lowering.TargetOf(node).starts_with("aten.am") ? "amax" : aten);
 }
 
 // Nothing happens between equal types, to a number of Python's, nor where the exporter alone
@@ -245,6 +217,13 @@ void LowerCast(Lowering& lowering, const Node& node, std::string_view aten) {
     return lowering.Alias(node.outputs[0], node.inputs[0]);
   }
   LowerUnary(lowering, node, aten);
+}
+
+void LowerPad(Lowering& lowering, const Node& node, std::string_view aten) {
+  const Attribute* mode = FindAttribute(node, "mode");
+  const auto* how = mode == nullptr ? nullptr : std::get_if<std::string_view>(&mode->value);
+  const bool copies = how != nullptr && *how != "constant";
+  LowerUnary(lowering, node, copies ? "pad.copies" : aten);
 }
 
 // A tensor that is made from numbers alone.
@@ -268,6 +247,7 @@ constexpr LoweringRow kRows[] = {
     // Normalizations.
     {"BatchNormalization", "batch_norm", LowerBatchNorm},
     {"LayerNormalization", "layer_norm", LowerLayerNorm},
+    {"InstanceNormalization", "instance_norm", LowerInstanceNorm},
     {"Softmax", "softmax", LowerUnary},
     {"LogSoftmax", "log_softmax", LowerUnary},
 
@@ -279,7 +259,7 @@ constexpr LoweringRow kRows[] = {
     {"Celu", "elu", LowerUnary},
     {"Selu", "elu", LowerUnary},
     {"Softplus", "softplus", LowerUnary},
-    {"Clip", "hardtanh", LowerUnary},
+    {"Clip", "hardtanh", LowerClip},
     {"HardSigmoid", "hardsigmoid", LowerUnary},
     {"HardSwish", "hardswish", LowerUnary},
     {"Mish", "mish", LowerUnary},
@@ -292,7 +272,7 @@ constexpr LoweringRow kRows[] = {
     {"Add", "add", LowerBinary, "add.Scalar"},
     {"Sub", "sub", LowerBinary, "add.Scalar", "neg"},
     {"Mul", "mul", LowerBinary, "mul.Scalar"},
-    {"Div", "div", LowerBinary, "mul.Scalar", "reciprocal"},
+    {"Div", "div", LowerDiv, "mul.Scalar", "reciprocal"},
     {"Pow", "pow", LowerBinary, "pow.Tensor_Scalar", "pow.Scalar"},
     {"Min", "minimum", LowerBinary, "hardtanh"},
     {"Max", "maximum", LowerBinary, "hardtanh"},
@@ -304,6 +284,8 @@ constexpr LoweringRow kRows[] = {
     {"Erf", "erf", LowerUnary},
     {"Abs", "abs", LowerUnary},
     {"Sin", "sin", LowerUnary},
+    {"Tan", "tan", LowerUnary},
+    {"Atan", "atan", LowerUnary},
     {"Cos", "cos", LowerUnary},
     {"Floor", "floor", LowerUnary},
     {"Ceil", "floor", LowerUnary},
@@ -334,8 +316,13 @@ constexpr LoweringRow kRows[] = {
     {"GlobalAveragePool", "mean", LowerUnary},
     {"ReduceMean", "mean", LowerUnary},
     {"ReduceSum", "sum", LowerUnary},
-    {"ReduceMax", "amax", LowerUnary},
-    {"ReduceMin", "amax", LowerUnary},
+    {"ReduceMax", "max.dim", LowerReduceMax},
+    {"ReduceMin", "max.dim", LowerReduceMax},
+    {"ReduceL2", "norm", LowerUnary},
+    {"ReduceLogSumExp", "logsumexp", LowerUnary},
+    {"TopK", "topk", LowerTopK},
+    {"ArgMax", "argmax", LowerUnary},
+    {"ArgMin", "argmax", LowerUnary},
 
     // Views, copies and joins.
     {"Identity", "", LowerIdentity},
@@ -351,14 +338,14 @@ constexpr LoweringRow kRows[] = {
     {"SplitToSequence", "split", LowerSplitToSequence},
     {"SequenceAt", "slice", LowerSequenceAt},
     {"Concat", "cat", LowerAll},
-    {"Pad", "pad", LowerUnary},
+    {"Pad", "pad", LowerPad},
+    {"DepthToSpace", "pixel_shuffle", LowerUnary},
     {"Tile", "tile", LowerUnary},
     {"Resize", "upsample", LowerUnary},
     {"Upsample", "upsample", LowerUnary},
     {"Gather", "embedding", LowerGather},
     {"GatherElements", "gather", LowerAll},
-    {"ScatterElements", "scatter", LowerAll},
-    {"TopK", "topk", LowerSplit},
+    {"ScatterElements", "scatter", LowerScatter},
 
     // Tensors made from numbers.
     {"ConstantOfShape", "constant", LowerFill},

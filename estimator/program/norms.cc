@@ -149,6 +149,19 @@ std::optional<Rewritten> FindFusedRmsNorm(const Pattern& pattern, NodeId last) {
   return std::nullopt;
 }
 
+std::optional<Rewritten> FindPlainRmsNorm(const Pattern& pattern, NodeId last) {
+  const std::vector<SourceFrame> frames = SourceFrames(pattern.At(last));
+  if (InnermostLine(frames).find("rms_norm(") == std::string_view::npos) return std::nullopt;
+  const std::vector<ValueId>& normed = pattern.At(last).inputs;
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    auto root = FindInverseRoot(pattern, normed[1 - side]);
+    if (!root.has_value() || root->squared != normed[side]) continue;
+    root->nodes.push_back(last);
+    return Rewritten{"rms_norm", {normed[side]}, last, root->nodes};
+  }
+  return std::nullopt;
+}
+
 std::optional<Rewritten> FindLayerNorm(const Pattern& pattern, NodeId last) {
   const std::vector<ValueId>& sum = pattern.At(last).inputs;
   const size_t bias = pattern.IsStored(sum[1], 1) ? 1 : 0;

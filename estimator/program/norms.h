@@ -23,6 +23,8 @@ std::optional<Rewritten> FindRmsNorm(const Pattern& pattern, NodeId last);
 // torch.nn.functional.rms_norm, which torch.export takes apart and PyTorch 2.9 and later does not:
 // the source line calls it.  `last` is the product with the weight.
 std::optional<Rewritten> FindFusedRmsNorm(const Pattern& pattern, NodeId last);
+// The same without a weight.
+std::optional<Rewritten> FindPlainRmsNorm(const Pattern& pattern, NodeId last);
 
 // torch.nn.LayerNorm before opset 17; `last` adds the bias.
 std::optional<Rewritten> FindLayerNorm(const Pattern& pattern, NodeId last);

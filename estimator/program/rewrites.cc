@@ -42,6 +42,32 @@ std::optional<Rewritten> FindHardSwish(const Pattern& pattern, NodeId mul) {
   return is_hardswish ? found : std::nullopt;
 }
 
+// x * tanh (softplus (x)), as TorchScript's exporter writes torch.nn.Mish.
+std::optional<Rewritten> FindMish(const Pattern& pattern, NodeId mul) {
+  const Node& node = pattern.At(mul);
+  const size_t side = pattern.InnerSide(node, "Tanh");
+  if (side > 1) return std::nullopt;
+  const NodeId tanh = pattern.Inner(node.inputs[side], "Tanh");
+  const NodeId softplus = pattern.Inner(pattern.At(tanh).inputs[0], "Softplus");
+  const ValueId x = node.inputs[1 - side];
+  if (softplus == kNoNode || pattern.At(softplus).inputs[0] != x) return std::nullopt;
+  return Rewritten{"mish", {x}, mul, {softplus, tanh, mul}};
+}
+
+// a * sigmoid (b) of the halves a, b of x, as TorchScript's exporter writes torch.nn.GLU.
+std::optional<Rewritten> FindGlu(const Pattern& pattern, NodeId mul) {
+  const Node& node = pattern.At(mul);
+  const NodeId gate = node.inputs.size() == 2 ? pattern.Inner(node.inputs[1], "Sigmoid") : kNoNode;
+  const NodeId split = gate == kNoNode ? kNoNode : pattern.Inner(node.inputs[0], "Split");
+  if (split == kNoNode || pattern.At(split).outputs.size() != 2) return std::nullopt;
+  const std::vector<ValueId>& halves = pattern.At(split).outputs;
+  const bool is_glu = halves[0] == node.inputs[0] && halves[1] == pattern.At(gate).inputs[0] &&
+                      pattern.ReadersOf(halves[1]).size() == 1 &&
+                      pattern.DimsOf(halves[0]) == pattern.DimsOf(halves[1]);
+  if (!is_glu) return std::nullopt;
+  return Rewritten{"glu", {pattern.At(split).inputs[0]}, mul, {split, gate, mul}};
+}
+
 // bernoulli_(p).div_(p) of a new tensor, as exported: a comparison of random numbers with p,
 // cast and divided.  Empty where `div` does not end it.
 std::vector<NodeId> NoiseNodes(const Pattern& pattern, NodeId div) {
@@ -210,6 +236,7 @@ struct RewriteRow {
 // Known by the source line: before what the exporter says of parts of them.
 constexpr RewriteRow kByLine[] = {
     {"Mul", FindFusedRmsNorm},
+    {"Mul", FindPlainRmsNorm},
 };
 
 constexpr RewriteRow kRewrites[] = {
@@ -218,6 +245,8 @@ constexpr RewriteRow kRewrites[] = {
     {"Squeeze", FindPackedProjection},  //
     {"Mul", FindSilu},                  //
     {"Mul", FindHardSwish},             //
+    {"Mul", FindMish},                  //
+    {"Mul", FindGlu},                   //
     {"Mul", FindInPlaceDropout},        //
     {"Div", FindBernoulli},             //
     {"Mul", FindNoisy},                 //
