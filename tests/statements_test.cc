@@ -192,6 +192,20 @@ TEST_CASE("a name that a sum reads holds what it read") {
   CHECK(DeathOf(program, 1) == 2);
 }
 
+// x, bias = b(x, bias), where the first turn makes the bias.
+TEST_CASE("what a loop passes on lives as long as the forward") {
+  Program program = Forward({{1, "x, bias = b(x, bias)", "m.l.0"},
+                             {1, "x, bias = b(x, bias)", "m.l.0"},
+                             {1, "x, bias = b(x, bias)", "m.l.1"},
+                             {2, "x = g(x)", ""},
+                             {3, "return k(x)", ""}});
+  program.calls[2].inputs = {2, 1};
+  CHECK(DeathOf(program, 1) == 4);
+  CHECK(DeathOf(program, 2) == 2);
+  for (AtenCall& call : program.calls) call.frames[0].text = "x = b(x, bias)";
+  CHECK(DeathOf(program, 1) == 2);
+}
+
 // outputs = self.b(x) holds what b returns and what it selected that from.
 TEST_CASE("outputs are more than one result") {
   Program program = Forward({{1, "outputs = self.b(x)", "m.b"},

@@ -147,6 +147,7 @@ void RunMath(Dispatcher& d, const AtenCall& call, NameId mask, const Attention& 
   if (dtype == a.q.dtype) return (void)MatMul(d, probabilities, v, Ends::kCall);
   Cast(d, probabilities, a.q.dtype);
   const NameId product = MatMul(d, probabilities, v, Ends::kLocal);
+  d.SetResultType(a.q.dtype);
   d.MakeResult("_to_copy", {product});
 }
 

@@ -181,8 +181,12 @@ void AddMaskedBias(const Pattern& pattern, ValueId bias, const Dims& scores, Rew
   call.before.push_back({"compare",
                          {{.hidden = index}, {.hidden = index + 1}},
                          {DType::kBool, {1, 1, rows, columns}}});
-  call.before.push_back(
-      {"where", {{.hidden = index + 2}, {.value = bias}, {}}, std::move(masked), {}, kMaskInput});
+  call.before.push_back({"constant", {}, {masked.dtype, {}}});  // the number, on the device
+  call.before.push_back({"where",
+                         {{.hidden = index + 2}, {.value = bias}, {.hidden = index + 3}},
+                         std::move(masked),
+                         {},
+                         kMaskInput});
 }
 
 Rewritten MakeCall(const Pattern& pattern, NodeId last, const Dims& scores, Parts parts) {

@@ -43,15 +43,29 @@ bool IsPicked(const Graph& graph, ValueId value) {
   return false;
 }
 
+// T5's buckets of relative positions: those of the direction, and where (is near, …) of both.
+bool AddsBuckets(const Graph& graph, const Node& add) {
+  const auto maker = [&](ValueId value) {
+    const NodeId producer = value == kNoValue ? kNoNode : graph.values[Index(value)].producer;
+    return producer == kNoNode ? nullptr : &graph.nodes[Index(producer)];
+  };
+  const Node* direction = maker(add.inputs[0]);
+  const Node* distance = maker(add.inputs[1]);
+  if (direction == nullptr || distance == nullptr || distance->op_type != "Where") return false;
+  const Node* is_near = maker(distance->inputs[0]);
+  return (direction->op_type == "Add" || direction->op_type == "Mul") && is_near != nullptr &&
+         is_near->op_type == "Less";
+}
+
 }  // namespace
 
 std::set<NodeId> FindInPlaceSums(const Graph& graph) {
   std::set<NodeId> found;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    const bool sums =
-        node.op_type == "Add" && IsPicked(graph, node.inputs[0]) && IsPicked(graph, node.inputs[1]);
-    if (sums) found.insert(static_cast<NodeId>(i));
+    if (node.op_type != "Add") continue;
+    const bool are_picked = IsPicked(graph, node.inputs[0]) && IsPicked(graph, node.inputs[1]);
+    if (are_picked || AddsBuckets(graph, node)) found.insert(static_cast<NodeId>(i));
   }
   return found;
 }

@@ -19,7 +19,7 @@ std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph);
 
 // Sums that are written over their first operand, though the model has attention: "score +=
 // p2c_att / scale" of transformers' DeBERTa (5.17, modeling_deberta_v2.py), of what two gathers
-// picked.  O(nodes).
+// picked, and "relative_buckets += torch.where(…)" of its T5.  O(nodes).
 std::set<NodeId> FindInPlaceSums(const Graph& graph);
 
 // Whether the model has attention.  Those of torch.nn, transformers and torchvision that do

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/helper_locals.h"
 #include "estimator/program/known_names.h"
 #include "estimator/program/numbered_recalls.h"
 #include "estimator/program/recalls.h"
@@ -18,21 +18,6 @@ namespace onnxfit {
 namespace {
 
 constexpr int64_t kBeforeAll = -1;
-
-// What a helper of transformers 5.17 binds to a name: a method, and the call that makes it.
-struct HelperLocal {
-  std::string_view helper;
-  std::string_view op;
-};
-
-constexpr HelperLocal kHelperLocals[] = {
-    // modeling_roberta.py: the positions without padding's.
-    {"create_position_ids_from_input_ids", "mul"},
-    // modeling_deberta_v2.py: pos_key_layer, c2p_pos, c2p_att, and the same of p2c.
-    {"disentangled_attention_bias", "tile"},
-    {"disentangled_attention_bias", "hardtanh"},
-    {"disentangled_attention_bias", "gather"},
-};
 
 class Lifetimes {
  public:
@@ -121,29 +106,42 @@ class Lifetimes {
     }
   }
 
-  // The value of the statement, and all that it made and later ones read, is taken to be
-  // bound to its first target; of "q, k = rotate(q, k)" the second to the second.
+  // The value of the statement is taken to be bound to its first target, and all else that it
+  // made and later ones read to the second, if there is one; of "q, k = rotate(q, k)", which calls
+  // no module, the second to the second.
   void FollowStatement(const ModuleCall& module, size_t index) {
     const Statement& statement = module.statements[index];
     if (statement.targets.empty()) return;
-    if (FollowPairs(module, index)) return;
+    if (!CallsModule(module, statement) && FollowPairs(module, index)) return;
     const int64_t until = BoundUntil(module, index, 0);
     for (int64_t i = statement.first; i <= statement.last; ++i) {
       for (const NameId name : program_.calls[Index(i)].outputs) {
         if (name == kNoName) continue;
         const bool is_local = statement.in_helper || last_[Index(name)] <= statement.last;
         if (i != statement.last && is_local) {
-          if (statement.in_helper && IsNamedInHelper(statement, i, name)) {
-            Extend(name, statement.last, {.by = NameKeeper::By::kStatement});
-          }
+          const int64_t held = HeldInHelper(program_.calls, statement, i, name);
+          if (held > i) Extend(name, held, {.by = NameKeeper::By::kStatement});
           continue;
         }
-        Extend(name, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
+        const bool is_further = i != statement.last && statement.targets.size() > 1;
+        const size_t target = is_further ? 1 : 0;
+        Extend(name, is_further ? BoundUntil(module, index, target) : until,
+               {.by = NameKeeper::By::kStatement, .target = statement.targets[target]});
       }
     }
     const NameId other = OtherResult(statement);
     if (other == kNoName) return;
     Extend(other, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
+  }
+
+  bool CallsModule(const ModuleCall& module, const Statement& statement) const {
+    const auto depth = [&](int64_t i) { return program_.calls[Index(i)].scope.size(); };
+    size_t own = depth(module.first);
+    for (int64_t i = module.first; i <= module.last; ++i) own = std::min(own, depth(i));
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      if (depth(i) > own) return true;
+    }
+    return false;
   }
 
   // Where as many values leave a statement as it has targets, each is bound to its own.
@@ -213,31 +211,15 @@ class Lifetimes {
     return nullptr;
   }
 
-  // A helper has named what several of its calls read, and what is known of libraries.
-  bool IsNamedInHelper(const Statement& statement, int64_t call, NameId name) const {
-    return ReadsOf(name, statement) > 1 ||
-           std::ranges::any_of(kHelperLocals, [&](const HelperLocal& local) {
-             return local.op == program_.calls[Index(call)].op &&
-                    statement.text.find(local.helper) != std::string::npos;
-           });
-  }
-
-  // How many calls of the statement read `name`.
-  int64_t ReadsOf(NameId name, const Statement& statement) const {
-    int64_t reads = 0;
-    for (int64_t i = statement.first; i <= statement.last; ++i) {
-      const std::vector<NameId>& inputs = program_.calls[Index(i)].inputs;
-      if (std::find(inputs.begin(), inputs.end(), name) != inputs.end()) ++reads;
-    }
-    return reads;
-  }
-
   // The end of the next statement that binds the same one of its names or returns, or may, its line
-  // being hidden; or of the module call.
-  static int64_t BoundUntil(const ModuleCall& module, size_t index, size_t which) {
-    const std::string& target = module.statements[index].targets[which];
+  // being hidden; or of the module call.  A further turn of a loop passes on what a further name
+  // holds: "x, bias = layer(x, bias)".
+  static int64_t BoundUntil(const ModuleCall& module, size_t index, size_t place) {
+    const Statement& statement = module.statements[index];
+    const std::string& target = statement.targets[place];
     for (size_t i = index + 1; i < module.statements.size(); ++i) {
       const Statement& next = module.statements[i];
+      if (place > 0 && next.line == statement.line) continue;
       const bool rebinds =
           std::find(next.targets.begin(), next.targets.end(), target) != next.targets.end();
       const bool may_rebind = next.is_hidden && next.targets.empty();

@@ -240,8 +240,9 @@ constexpr RewriteRow kByLine[] = {
 };
 
 constexpr RewriteRow kRewrites[] = {
-    {"MatMul", FindAttention},  //
-    {"ConstantOfShape", FindZeroBias},
+    {"MatMul", FindAttention},          //
+    {"ConstantOfShape", FindZeroBias},  //
+    {"Expand", FindZeroBias},           // as torch.export writes torch.zeros
     {"Squeeze", FindPackedProjection},  //
     {"Mul", FindSilu},                  //
     {"Mul", FindHardSwish},             //

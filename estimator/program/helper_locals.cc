@@ -1,0 +1,81 @@
+#include "estimator/program/helper_locals.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "estimator/base/index.h"
+
+namespace onnxfit {
+namespace {
+
+// What a helper of transformers 5.17 binds to names: a method, and a call that makes it or reads
+// it.
+struct Local {
+  std::string_view helper;
+  std::string_view op;
+  bool is_result = true;
+  bool are_operands = false;
+  std::string_view before = {};  // that call: by then an inner helper has returned, which names it
+};
+
+constexpr Local kLocals[] = {
+    // modeling_roberta.py: the positions without padding's.
+    {"create_position_ids_from_input_ids", "mul"},
+    // modeling_deberta_v2.py: pos_key_layer, c2p_pos, c2p_att, and the same of p2c.
+    {"disentangled_attention_bias", "tile"},
+    {"disentangled_attention_bias", "hardtanh"},
+    {"disentangled_attention_bias", "gather"},
+    // modeling_t5.py: relative_position = memory_position - context_position; is_small,
+    // relative_position and relative_position_if_large in _relative_position_bucket.
+    {"compute_bias", "sub", true, true},
+    {"compute_bias", "where", false, true, "embedding"},
+    // integrations/sdpa_attention.py: the mask of create_position_bias_mask.
+    {"attention_interface", "where"},
+};
+
+bool Calls(const Statement& statement, std::string_view helper) {
+  return statement.text.find(helper) != std::string::npos;
+}
+
+// How many calls of the statement read `name`; of operator `op` alone, if it is given.
+int64_t ReadsOf(const std::vector<AtenCall>& calls, const Statement& statement, NameId name,
+                std::string_view op = {}) {
+  int64_t reads = 0;
+  for (int64_t i = statement.first; i <= statement.last; ++i) {
+    const AtenCall& call = calls[Index(i)];
+    const bool counts = op.empty() || call.op == op;
+    if (counts && std::ranges::find(call.inputs, name) != call.inputs.end()) ++reads;
+  }
+  return reads;
+}
+
+bool Names(const Local& local, const std::vector<AtenCall>& calls, const Statement& statement,
+           int64_t maker, NameId name) {
+  if (!Calls(statement, local.helper)) return false;
+  return (local.is_result && local.op == calls[Index(maker)].op) ||
+         (local.are_operands && ReadsOf(calls, statement, name, local.op) > 0);
+}
+
+// The last call of the helper that binds `local`.
+int64_t EndOf(const Local& local, const std::vector<AtenCall>& calls, const Statement& statement,
+              int64_t maker) {
+  for (int64_t i = maker + 1; i <= statement.last && !local.before.empty(); ++i) {
+    if (calls[Index(i)].op == local.before) return i - 1;
+  }
+  return statement.last;
+}
+
+}  // namespace
+
+int64_t HeldInHelper(const std::vector<AtenCall>& calls, const Statement& statement, int64_t maker,
+                     NameId name) {
+  for (const Local& local : kLocals) {
+    if (!Names(local, calls, statement, maker, name)) continue;
+    return EndOf(local, calls, statement, maker);
+  }
+  const bool is_read_again = statement.in_helper && ReadsOf(calls, statement, name) > 1;
+  return is_read_again ? statement.last : maker;
+}
+
+}  // namespace onnxfit

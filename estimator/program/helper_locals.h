@@ -1,0 +1,19 @@
+// Names that methods and functions bind whose lines the file does not show.  Internal to the
+// room program/.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "estimator/program/program.h"
+#include "estimator/program/statements.h"
+
+namespace onnxfit {
+
+// Until which call of `statement` the names of a method or function that it calls hold `name`,
+// which call `maker` has made: what several calls of a method read, and what is known of libraries.
+// `maker` where nothing is known to hold it.  O(calls of the statement).
+int64_t HeldInHelper(const std::vector<AtenCall>& calls, const Statement& statement, int64_t maker,
+                     NameId name);
+
+}  // namespace onnxfit
