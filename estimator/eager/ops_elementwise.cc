@@ -34,6 +34,8 @@ TensorType CastInput(const CallTypes& call) {
 }
 
 TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
+// The 0 of where (condition, grad, 0), on the device: at::where of a number (pytorch v2.11.0,
+// aten/src/ATen/native/TensorCompare.cpp).
 TensorType Number(const CallTypes& call) { return {call.out(0).dtype, {}}; }
 TensorType Bools(const CallTypes& call) { return {DType::kBool, call.out(0).dims}; }
 
