@@ -230,6 +230,18 @@ TEST_CASE("a helper's names hold what several of its calls read") {
   CHECK(DeathOf(program, 1) == 3);
 }
 
+TEST_CASE("a hidden line rebinds only what it reads") {
+  Program program = Forward({{1, "e = self.embed(x)", "m.embed"},
+                             {2, "h = g(e)", ""},
+                             {3, "h = b(h)", "m.b"},
+                             {4, "return k(h)", ""}});
+  program.calls[2].scope = {"m", "m.b", "m.b.0"};
+  program.calls[2].frames = {{9, "return f(input)"}};  // the innermost forward's alone
+  CHECK(DeathOf(program, 1) == 3);
+  program.calls[2].inputs = {2, 1};
+  CHECK(DeathOf(program, 1) == 2);
+}
+
 TEST_CASE("what helpers of libraries name is known") {
   constexpr char kBias[] = "p = self.disentangled_attention_bias(";
   Program program =

@@ -211,10 +211,26 @@ class Lifetimes {
     return nullptr;
   }
 
-  // The end of the next statement that binds the same one of its names or returns, or may, its line
-  // being hidden; or of the module call.  A further turn of a loop passes on what a further name
-  // holds: "x, bias = layer(x, bias)".
-  static int64_t BoundUntil(const ModuleCall& module, size_t index, size_t place) {
+  // Whether a call of `later` reads the value of `statement`.
+  bool Reads(const Statement& later, const Statement& statement) const {
+    const std::vector<NameId>& values = program_.calls[Index(statement.last)].outputs;
+    return std::ranges::any_of(values, [&](NameId value) {
+      return value != kNoName && last_[Index(value)] >= later.first && ReadsOf(value, later);
+    });
+  }
+
+  bool ReadsOf(NameId value, const Statement& statement) const {
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      const std::vector<NameId>& inputs = program_.calls[Index(i)].inputs;
+      if (std::ranges::find(inputs, value) != inputs.end()) return true;
+    }
+    return false;
+  }
+
+  // The end of the next statement that binds the same name or returns, or may, its line being
+  // hidden and the value read there; or of the module call.  A further turn of a loop passes on
+  // what a further name holds: "x, bias = layer(x, bias)".
+  int64_t BoundUntil(const ModuleCall& module, size_t index, size_t place) const {
     const Statement& statement = module.statements[index];
     const std::string& target = statement.targets[place];
     for (size_t i = index + 1; i < module.statements.size(); ++i) {
@@ -222,7 +238,7 @@ class Lifetimes {
       if (place > 0 && next.line == statement.line) continue;
       const bool rebinds =
           std::find(next.targets.begin(), next.targets.end(), target) != next.targets.end();
-      const bool may_rebind = next.is_hidden && next.targets.empty();
+      const bool may_rebind = next.is_hidden && next.targets.empty() && Reads(next, statement);
       if (rebinds || next.returns || may_rebind) return next.last;
     }
     return module.last;
