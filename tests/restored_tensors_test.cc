@@ -138,6 +138,22 @@ TEST_CASE("tensors that torch.export merged or dropped are put back") {
         Call("linear.default", "%i, %p_a, %p_b")},
        "a.weightfloat32[3, 3] c.biasfloat32[3] a.biasfloat32[3] | a.weight | x t | h a.bias "
        "| i t | j a.bias "},
+      {"views of a table that the file does not hold",
+       R"(n (float[1, 2, 3] x) => (float[1, 2, 3] y)
+          < float[1, 2, 3] "unsqueeze_8" = ["location": "none"],
+            float[1, 2, 3] "unsqueeze_10" = ["location": "none"], float[1, 2, 3] "val_1" = ["location": "none"] > {
+            h = Add (x, "unsqueeze_8") g = Add (h, "val_1") y = Add (g, "unsqueeze_10")
+          })",
+       "p_t: PARAMETER target='t.weight'\n",
+       {},
+       "t.weightfloat32[1, 2, 3] unsqueeze_10float32[1, 2, 3] val_1float32[1, 2, 3] "
+       "| x t.weight | h val_1 | g t.weight "},
+      {"nothing where two tables are lost",
+       R"(n (float[1, 2, 3] x) => (float[1, 2, 3] y)
+          < float[1, 2, 3] "unsqueeze_8" = ["location": "none"] > { y = Add (x, "unsqueeze_8") })",
+       "p_t: PARAMETER target='t.weight'\np_u: PARAMETER target='u.weight'\n",
+       {},
+       "unsqueeze_8float32[1, 2, 3] | x unsqueeze_8 "},
       {"a tied weight is named once",
        R"(n (float[N, 3] x) => (float[N, 3] y) < float[3, 3] "a.weight" = ["location": "none"] > {
             h = MatMul (x, "a.weight")

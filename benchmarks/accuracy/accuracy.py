@@ -56,8 +56,10 @@ GIVEN = [
     ("t5_small", "", ["--labels", "decoder_input_ids"]),  # one tensor in the loop that was run
     ("mt5_large", "", ["--labels", "decoder_input_ids"]),
     *[(name, FOR_INFERENCE, ["--dropout", "0.1"]) for name in [
-        "gpt2", "distilgpt2", "bert_base", "t5_*", "mt5_large", "bart", "deberta_v2",
+        "gpt2", "distilgpt2", "bert_base", "t5_*", "mt5_large", "bart",
         "electra", "lesson_gpt", "nanogpt", "opt", "roberta", "torch_*"]],
+    ("deberta_v2", "dynamo", ["--dropout", "0.1", "--dropout", "*pooler*=0"]),
+    ("deberta_v2", "script", ["--dropout", "0.1"]),
     ("albert", FOR_INFERENCE, ["--dropout", "0", "--dropout", "classifier=0.1"]),
     *[(name, FOR_INFERENCE, ["--dropout", "0"]) for name in [
         "vit_*", "clip_vision", "dense_moe", "gemma", "gpt_neox", "llama_gqa", "qwen3",
@@ -94,7 +96,9 @@ def unpack_models(folder):
 
 def given_flags(model, kind):
     def is_of(only):
-        return kind not in LOSES_NOTHING if only == FOR_INFERENCE else kind.startswith(only)
+        if only == FOR_INFERENCE:
+            return kind not in LOSES_NOTHING
+        return not only or kind in (only, f"{only}-new")
     return [flag for name, only, flags in GIVEN
             if fnmatch.fnmatchcase(model, name) and is_of(only) for flag in flags]
 

@@ -57,6 +57,7 @@ class Finder {
       const Node& node = graph_.nodes[i];
       const bool gathers = node.op_type == "Gather" && node.inputs.size() == 2;
       if (gathers && IsFloat(TypeOf(node.inputs[0]).dtype)) needed_.push_back(node.inputs[1]);
+      if (node.op_type == "GatherElements") needed_.push_back(node.inputs[1]);
       if (node.op_type == "Where") needed_.push_back(node.inputs[0]);
       const bool casts = node.op_type == "Cast" && !TypeOf(node.inputs[0]).dims.empty();
       if (!casts || !IsFloat(TypeOf(node.outputs[0]).dtype)) continue;
@@ -74,7 +75,7 @@ class Finder {
  private:
   // "arange_1": what torch.export's optimizer computed of calls has the name of the last one.
   static bool IsMadeByCall(std::string_view name) {
-    constexpr std::string_view kCalls[] = {"arange", "add", "unsqueeze"};
+    constexpr std::string_view kCalls[] = {"arange", "add", "unsqueeze", "squeeze"};
     const std::string_view call = name.substr(0, name.find('_'));
     return std::find(std::begin(kCalls), std::end(kCalls), call) != std::end(kCalls);
   }

@@ -74,6 +74,7 @@ class Restorer {
     for (Node& node : graph_.nodes) ReadSources(node);
     for (const FxGroup& group : metadata_.groups) RestoreOperands(group);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) RestoreSummand(static_cast<NodeId>(i));
+    NameViews();
     if (restored_ == 0) return;
     graph_.notes.push_back(
         fmt::format("{} tensor{} that the exporter merged with equal ones, or dropped as zeros, {} "
@@ -193,6 +194,41 @@ class Restorer {
       }
     }
     return slots;
+  }
+
+  // One parameter that the file does not hold is what torch.export's optimizer made views of:
+  // "unsqueeze_8" of the table of DeBERTa's relative positions, for each layer one.
+  void NameViews() {
+    const SignatureEntry* lost = OnlyLostParameter();
+    if (lost == nullptr) return;
+    ValueId& own = targets_.at(lost->target);
+    for (const Initializer& stored : graph_.initializers) {
+      if (!IsView(stored) || (own != kNoValue && stored.type != InitializerOf(own)->type)) continue;
+      if (own == kNoValue) {
+        own = stored.value;
+        graph_.values[Index(own)].name = lost->target;
+        ++restored_;
+      } else {
+        sources_[stored.value] = own;
+      }
+    }
+    for (Node& node : graph_.nodes) ReadSources(node);
+  }
+
+  bool IsView(const Initializer& stored) const {
+    return IsFloat(stored.type.dtype) && stored.type.dims.size() > 2 &&
+           NameOf(stored.value).starts_with("unsqueeze");
+  }
+
+  const SignatureEntry* OnlyLostParameter() const {
+    const SignatureEntry* lost = nullptr;
+    for (const SignatureEntry& entry : metadata_.signature) {
+      const bool is_lost =
+          entry.kind == SignatureEntry::Kind::kParameter && targets_.at(entry.target) == kNoValue;
+      if (is_lost && lost != nullptr) return nullptr;
+      if (is_lost) lost = &entry;
+    }
+    return lost;
   }
 
   // Where the weight is read that `slot` reads transposed by another call's node: calls of one
