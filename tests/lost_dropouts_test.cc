@@ -67,6 +67,22 @@ TEST_CASE("where transformers have dropouts") {
                    ["/m/a/MatMul"] q = MatMul (n, t) ["/m/a/Softmax"] w = Softmax (q)
                    ["/m/a/MatMul_1"] y = MatMul (w, n))",
        "n in m/dropout/ w in m/a/dropout/ "},
+      {"the same behind a view", normed + R"(["/m/a/Transpose"] t = Transpose <perm = [0, 2, 1]> (n)
+                   ["/m/a/MatMul"] q = MatMul (n, t) ["/m/a/Softmax"] w = Softmax (q)
+                   v = Shape (w) ["/m/a/Reshape"] u = Reshape (w, v)
+                   ["/m/a/MatMul_1"] y = MatMul (u, n))",
+       "n in m/dropout/ w in m/a/dropout/ "},
+      {"words that a mask is multiplied with",
+       normed +
+           R"(one = Constant <value = float {1}> () d = Constant <value = int64[3] {2, 3, 1}> ()
+                   ones = Expand (one, d) ["/m/Mul"] o = Mul (n, ones)
+                   ["/m/l/Relu"] y = Relu (o))",
+       "o in m/dropout/ "},
+      {"the table of DeBERTa's relative positions",
+       normed + R"(["/m/a/pos_key_proj/MatMul"] k = MatMul ("m.wpe", "onnx::MatMul_1")
+                   ["/m/a/pos_query_proj/MatMul"] q = MatMul ("m.wpe", "onnx::MatMul_2")
+                   ["/m/a/Mul"] p = Mul (k, q) ["/m/a/Mul_1"] y = Mul (n, p))",
+       "n in m/dropout/ m.wpe in m/a/pos_dropout/ "},
       {"the last layer of torch.nn.TransformerEncoderLayer's feed-forward block",
        normed + R"(["/m/l/Relu"] r = Relu (n)
                    ["/m/l/linear2/MatMul"] y = MatMul (r, "onnx::MatMul_1"))",
@@ -107,7 +123,7 @@ TEST_CASE("without attention to words nothing drops out unless it is told to") {
   CHECK(Dropped("w = Softmax (e) n = Cos (w) " + branch).empty());
   CHECK(Dropped("n = Cos (e) " + branch, {.dropout = 0.1}) == "e in m/dropout/ f in m/l/dropout/ ");
   CHECK(Dropped("p = Constant <value = float {0.1}> () d = Dropout (e, p) n = Neg (d) " + branch) ==
-        "e in  ");  // a training export: what is not there was not there
+        "e in m/ ");  // a training export: what is not there was not there
 }
 
 }  // namespace

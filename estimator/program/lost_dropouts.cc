@@ -54,6 +54,7 @@ class Finder {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (is_inner_[i]) continue;
       const auto node = static_cast<NodeId>(i);
+      AddPositions(node);
       if (attention_alone) {
         AddAttention(node);
         continue;
@@ -152,18 +153,34 @@ class Finder {
     if (goes_on || readers.empty() || IsLoneDecoder(ScopeOf(graph_, node))) return;
     const bool is_normed = readers.size() == 1 && IsLayerNorm(readers[0]);
     if (is_normed) value = At(readers[0]).outputs[0];
+    const NodeId mask = is_normed ? MaskOf(value) : kNoNode;
+    if (mask != kNoNode) return AddBehind(At(mask).outputs[0], ScopeOf(graph_, mask));
     const bool is_table = made.op_type == "Gather";
     const NodeId maker = is_normed ? readers[0] : node;
     AddBehind(value, is_normed || is_table ? CallerOf(maker) : ScopeOf(graph_, node));
   }
 
-  // softmax (…) @ v, written by hand.
+  // The product of `value` with a mask that the model makes, [N, S, 1], if that alone reads it:
+  // DeBERTa's embeddings.
+  NodeId MaskOf(ValueId value) const {
+    const std::vector<NodeId> readers = ReadersOf(value);
+    if (readers.size() != 1 || At(readers[0]).op_type != "Mul") return kNoNode;
+    const Node& product = At(readers[0]);
+    const ValueId mask = product.inputs[product.inputs[0] == value ? 1 : 0];
+    const Dims& dims = pattern_.DimsOf(mask);
+    return dims.size() > 1 && dims.back() == 1 && !pattern_.IsStored(mask, dims.size()) ? readers[0]
+                                                                                        : kNoNode;
+  }
+
+  // softmax (…) @ v, written by hand, or softmax (…).view (…) @ v.
   void AddWeights(NodeId node) {
     const Node& product = At(node);
-    const NodeId softmax =
-        product.op_type == "MatMul" ? pattern_.Inner(product.inputs[0], "Softmax") : kNoNode;
+    if (product.op_type != "MatMul") return;
+    const NodeId view = pattern_.Inner(product.inputs[0], "Reshape");
+    const ValueId weights = view == kNoNode ? product.inputs[0] : At(view).inputs[0];
+    const NodeId softmax = pattern_.Inner(weights, "Softmax");
     if (softmax == kNoNode || is_inner_[Index(softmax)]) return;
-    AddBefore(node, product.inputs[0], ScopeOf(graph_, node));
+    AddBefore(view == kNoNode ? node : view, weights, ScopeOf(graph_, node));
   }
 
   // torch.nn.TransformerEncoderLayer, transformers' T5DenseActDense and T5Stack, and classifiers
@@ -179,6 +196,17 @@ class Finder {
     }
     const bool is_final = child == "final_layer_norm" && CallOf(node) == "mul";
     if (is_final && !IsNumber(parent)) AddBehind(At(node).outputs[0], CallerOf(node));
+  }
+
+  // What both projections of positions read of DeBERTa's DisentangledSelfAttention (transformers
+  // 5.17): its table's views leave no trace of pos_dropout.
+  void AddPositions(NodeId node) {
+    const std::string path = ModulePath(ScopeOf(graph_, node));
+    const std::string_view child = ChildOf(path);
+    if (child != "pos_key_proj" && child != "pos_query_proj") return;
+    if (!IsLinear(node)) return;
+    const std::vector<std::string> module = CallerOf(node);
+    Add(node, InputOf(node), ModulePath(module) + ".pos_dropout", module);
   }
 
   ValueId InputOf(NodeId node) const {

@@ -130,48 +130,6 @@ void Lowering::NoteRewrites() {
   }
 }
 
-// Known from libraries, and said by flags: by a node's name or its module's.
-std::set<NodeId> Lowering::FindOutOfPlace() const {
-  std::set<NodeId> found = FindOutOfPlaceActivations(graph_);
-  if (settings_.out_of_place.empty()) return found;
-  std::vector<std::string> names;
-  for (NodeId id = 0; id < static_cast<NodeId>(graph_.nodes.size()); ++id) {
-    names.push_back(DisplayName(graph_, id));
-    names.push_back(ModulePath(ScopeOf(graph_, id)));
-  }
-  const std::vector<bool> picked =
-      PickNames(names, settings_.out_of_place, {"--out-of-place", "nodes or modules", graph_.path});
-  for (size_t i = 0; i < picked.size(); ++i) {
-    if (picked[i]) found.insert(static_cast<NodeId>(i / 2));
-  }
-  return found;
-}
-
-// torch.export takes the body of `with torch.autocast(…)` apart from its module's forward; what
-// models do so for is torch.autocast(enabled=False), as rotary embeddings do.
-std::set<std::string> Lowering::FindOutsideAutocast() const {
-  std::set<std::string> modules;
-  for (NodeId id = 0; id < static_cast<NodeId>(graph_.nodes.size()); ++id) {
-    const std::string_view frames = FindMetadata(At(id).metadata, kSourceKey);
-    if (IsGenerated(frames)) modules.insert(ModulePath(ScopeOf(graph_, id)));
-  }
-  if (rotary_.has_value()) modules.insert(ModulePath(rotary_->scope));
-  return modules;
-}
-
-// Of a node of which torch.export says nothing (a Split): that of the first that reads it.
-std::vector<std::string> Lowering::ScopeFor(NodeId id) const {
-  std::vector<std::string> scope = ScopeOf(graph_, id);
-  if (!scope.empty() || metadata_.groups.empty()) return scope;
-  for (const ValueId output : At(id).outputs) {
-    for (const Node* reader : ReadersOf(output)) {
-      scope = ScopeOf(graph_, static_cast<NodeId>(reader - graph_.nodes.data()));
-      if (!scope.empty()) return scope;
-    }
-  }
-  return scope;
-}
-
 void Lowering::LowerNodes() {
   outside_autocast_ = FindOutsideAutocast();
   const std::set<NodeId> out_of_place = FindOutOfPlace();
@@ -193,6 +151,7 @@ void Lowering::LowerNodes() {
     PutStochasticDepthBack(id);
     if (rewrite_of_[i] < 0) {
       PutCallsBack(id);
+      RepeatShared(id);
       LowerNode(node);
     } else {
       LowerRewritten(rewrites_[Index(rewrite_of_[i])]);

@@ -110,7 +110,8 @@ class Lowering {
   NameId AddTensor(const ModuleTensor& tensor);
   void AddParameters(const Roles& roles);
   std::set<NodeId> FindOutOfPlace() const;
-  std::vector<std::string> ScopeFor(NodeId id) const;
+  std::vector<std::string> ScopeFor(NodeId id);
+  std::vector<std::string> ScopeAround(NodeId id);
   std::set<std::string> FindOutsideAutocast() const;
   void PlaceModule();
   void AddInputs();
@@ -135,9 +136,11 @@ class Lowering {
   void EnterCast();
   void EnterLost(const LostCall& lost);
   void EnterDropoutBehind(const LostCall& lost);
-  int64_t LineOfMaker(ValueId value, size_t level) const;
+  int64_t LineOfMaker(ValueId value, size_t level);
   NameId Repeat(const LostCall& lost);
   void ReadTensorsOf(const std::string& module, AtenCall& call);
+  void RepeatShared(NodeId node);
+  NameId RepeatIn(ValueId value, const std::vector<std::string>& twin);
   void PutStochasticDepthBack(NodeId node);
   void PlanLostRotary();
   void PutRotaryBack(NodeId node);
@@ -175,6 +178,8 @@ class Lowering {
   std::unordered_map<const Node*, const FoldedBatchNorm*> folded_;
   std::string place_;
   std::vector<std::string> scope_;
+  std::vector<std::string> last_scope_;  // of the nodes before, the last that has one
+  NodeId next_scoped_ = 0;               // the first behind that has one
   std::optional<bool> written_in_place_;
   std::set<std::string> outside_autocast_;  // modules that leave it
   std::vector<SourceFrame> node_frames_;    // of the running node
@@ -188,6 +193,7 @@ class Lowering {
   std::map<NodeId, ValueId> stochastic_depths_;  // residual sum -> branch
   std::map<std::string, NameId> put_back_;       // results of those put back
   std::optional<LostRotary> rotary_;
+  std::map<std::pair<ValueId, std::vector<std::string>>, NameId> shared_;  // by reader's scope
   std::vector<std::pair<ValueId, NameId>> hidden_;   // what the running node does not see
   std::vector<bool> runs_on_device_;                 // by NodeId: though its results are known
   std::vector<bool> consumed_;                       // by NodeId: inside of a rewrite

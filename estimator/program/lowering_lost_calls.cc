@@ -254,7 +254,7 @@ const SourceFrame* FrameAt(const std::vector<SourceFrame>& frames, size_t module
 }  // namespace
 
 // Where the forward at `level` made `value`; 0 where that is unknown.
-int64_t Lowering::LineOfMaker(ValueId value, size_t level) const {
+int64_t Lowering::LineOfMaker(ValueId value, size_t level) {
   const NodeId producer = graph_.values[Index(value)].producer;
   if (producer == kNoNode) return 0;
   const std::vector<SourceFrame> frames = SourceFrames(At(producer));

@@ -1,0 +1,42 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+std::string Lowered(const std::string& body) {
+  return ToString(Build("n (float[2, 3] x) => (float[2, 3] y) { zero = Constant <value = float {0}>"
+                        " () [\"/m/Relu\"] r = Relu (x) " +
+                            body + " }",
+                        {.mode = Mode::kEval})
+                      .program);
+}
+
+TEST_CASE("a mask that two layers share is made by each of them") {
+  const std::string first =
+      R"(["/m/l.0/Greater"] g = Greater (r, zero) ["/m/l.0/Not"] n = Not (g)
+         ["/m/l.0/Where"] a = Where (n, zero, r) )";
+  CHECK(Lowered(first + R"(["/m/l.1/Where"] b = Where (n, zero, a)
+                           ["/m/l.1/Where_1"] y = Where (n, zero, b))")
+            .ends_with("%a = masked_fill(%r, %n)  # /m/l.0/Where\n"
+                       "%g = compare(%r)  # /m/l.1/Where\n"
+                       "%n = compare(%g)  # /m/l.1/Where\n"
+                       "%b = masked_fill(%a, %n)  # /m/l.1/Where\n"
+                       "%y = masked_fill(%b, %n)  # /m/l.1/Where_1\n"));
+  CHECK(Lowered(first + R"(["/m/head/Where"] y = Where (n, zero, a))")
+            .ends_with("# /m/l.0/Where\n%y = masked_fill(%a, %n)  # /m/head/Where\n"));
+}
+
+TEST_CASE("a function that was scripted runs in the module that calls it") {
+  const Built built = Build(R"(n (float[2, 3] x) => (float[2, 3] y) {
+      ["/m/e/Relu"] r = Relu (x) [Abs_7] a = Abs (r) ["/m/e/Neg"] n = Neg (a)
+      ["/m/f/Neg"] y = Neg (n) })",
+                            {.mode = Mode::kEval});
+  CHECK(built.program.calls[1].scope == std::vector<std::string>{"m", "e"});
+}
+
+}  // namespace
+}  // namespace onnxfit
