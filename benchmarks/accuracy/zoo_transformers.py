@@ -417,6 +417,9 @@ add_text_classifier("torch_encoder", EncoderClassifier, 50)
 add_tokens("roberta", hugging_face("AutoModelForMaskedLM", lambda t: t.RobertaConfig(
     vocab_size=3000, hidden_size=192, intermediate_size=768, num_hidden_layers=3,
     num_attention_heads=6, max_position_embeddings=140, type_vocab_size=1)), 128)
+add_tokens("mpnet", hugging_face("AutoModelForMaskedLM", lambda t: t.MPNetConfig(
+    vocab_size=2600, hidden_size=160, intermediate_size=640, num_hidden_layers=3,
+    num_attention_heads=5, max_position_embeddings=130)), 90)
 classifier("distilbert", lambda t: t.DistilBertConfig(
     vocab_size=4000, dim=256, hidden_dim=1024, n_layers=3, n_heads=4, num_labels=3), 100)
 classifier("albert", lambda t: t.AlbertConfig(
@@ -464,6 +467,10 @@ seq2seq("bart", lambda t: t.BartConfig(
     vocab_size=3000, d_model=256, encoder_ffn_dim=1024, decoder_ffn_dim=1024, encoder_layers=2,
     decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
     max_position_embeddings=128), (96, 64))
+seq2seq("mbart", lambda t: t.MBartConfig(
+    vocab_size=2400, d_model=192, encoder_ffn_dim=768, decoder_ffn_dim=768, encoder_layers=2,
+    decoder_layers=2, encoder_attention_heads=6, decoder_attention_heads=6,
+    max_position_embeddings=128), (70, 56))
 seq2seq("marian", lambda t: t.MarianConfig(
     vocab_size=2000, d_model=128, encoder_ffn_dim=512, decoder_ffn_dim=512, encoder_layers=2,
     decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, pad_token_id=1999,
