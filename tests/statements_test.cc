@@ -219,6 +219,19 @@ TEST_CASE("outputs are more than one result") {
   CHECK(DeathOf(program, 1) == 1);
 }
 
+TEST_CASE("outputs hold what an encoder made for its decoder") {
+  Program program = Forward({{1, "outputs = self.b(x)", "m.b"},
+                             {1, "outputs = self.b(x)", "m.b"},
+                             {1, "outputs = self.b(x)", "m.b"},
+                             {2, "y = g(outputs[0])", ""},
+                             {3, "return k(y)", ""}});
+  program.calls[0].scope.emplace_back("m.b.encoder");
+  program.calls[1].scope.emplace_back("m.b.decoder");
+  CHECK(DeathOf(program, 1) == 4);
+  program.calls[0].scope.back() = "m.b.stem";
+  CHECK(DeathOf(program, 1) == 1);
+}
+
 TEST_CASE("a helper's names hold what several of its calls read") {
   Program program = Forward({{1, "p = self.count(x)", ""},
                              {1, "p = self.count(x)", ""},

@@ -163,13 +163,28 @@ class Lifetimes {
   }
 
   // A model of transformers returns its last hidden state beside what it pooled, the row that it
-  // selected of it: "outputs = self.bert(x)".
+  // selected of it, "outputs = self.bert(x)"; or the encoder's beside the decoder's.
   NameId OtherResult(const Statement& statement) const {
     if (!statement.targets[0].ends_with("outputs")) return kNoName;
     for (int64_t i = statement.last; i >= statement.first; --i) {
       const AtenCall& call = program_.calls[Index(i)];
       if (call.op != "select") continue;
       return born_[Index(call.inputs[0])] >= statement.first ? call.inputs[0] : kNoName;
+    }
+    return LastOfEncoder(statement);
+  }
+
+  // What a module "encoder" has made beside a "decoder" that runs behind it, both in the one that
+  // the statement calls; kNoName without them.
+  NameId LastOfEncoder(const Statement& statement) const {
+    for (int64_t i = statement.last; i > statement.first; --i) {
+      const auto& scope = program_.calls[Index(i)].scope;
+      const auto& before = program_.calls[Index(i - 1)].scope;
+      const size_t shared = SharedModules(scope, before);
+      const bool goes_on = shared < scope.size() && shared < before.size() &&
+                           ChildOf(scope[shared]) == "decoder" &&
+                           ChildOf(before[shared]) == "encoder";
+      if (goes_on) return program_.calls[Index(i - 1)].outputs[0];
     }
     return kNoName;
   }
