@@ -51,6 +51,12 @@ TEST_CASE("a weight that lost its name stands where the module has it") {
           ["/m/fc_1/MatMul"] j = MatMul (i, "onnx::MatMul_10")
           ["/m/fc_1/Add"] y = Add ("m.fc.bias", j))",
        "m.fc.weight m.fc.bias m.out.bias "},
+      {"in its module, though what was merged comes last",
+       R"(float[4] "m.a.bias"; float[4] "m.head.bias"; )",
+       R"("m.a.norm.bias" = Identity ("m.a.bias") ["/m/a/Add"] h = Add (x, "m.a.bias")
+          ["/m/a/norm/Add"] g = Add (h, "m.a.norm.bias")
+          ["/m/head/Add"] y = Add (g, "m.head.bias"))",
+       "m.a.bias m.a.norm.bias m.head.bias "},
       {"MultiheadAttention's is called otherwise",
        R"(float[4] "m.attn.in_proj_bias"; float[4, 4] "onnx::MatMul_9"; )",
        R"(["/m/attn/MatMul"] h = MatMul (x, "onnx::MatMul_9")
@@ -81,7 +87,7 @@ TEST_CASE("a weight that lost its name stands where the module has it") {
       {"one that is read elsewhere keeps its name", R"(float[4] "m.fc.bias"; float[4, 4] w; )",
        R"(["/m/fc/MatMul"] h = MatMul (x, w) ["/m/fc/Mul"] g = Mul (h, w)
           ["/m/fc/Add"] y = Add (g, "m.fc.bias"))",
-       "m.fc.bias w "},
+       "w m.fc.bias "},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);

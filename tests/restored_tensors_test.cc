@@ -53,6 +53,15 @@ TEST_CASE("weights that were computed twice of one parameter are one") {
         "onnx::Mul_9float32[2, 2] bfloat32[2, 2] | onnx::Mul_9 | x onnx::Mul_9 | h b ");
 }
 
+TEST_CASE("copies come back in the module's order, from the last to the first") {
+  CHECK(Restored(R"(n (float[2] x) => (float[2] y) < float[2] "m.a.bias" = {0, 0} > {
+                      "m.c.bias" = Identity ("m.a.bias") "m.b.bias" = Identity ("m.a.bias")
+                      h = Add (x, "m.b.bias") y = Add (h, "m.c.bias") })",
+                 "", {}) ==
+        "m.a.biasfloat32[2] m.b.biasfloat32[2] m.c.biasfloat32[2] "
+        "| m.a.bias | m.a.bias | x m.b.bias | h m.c.bias ");
+}
+
 TEST_CASE("a number that the model's code copies stays one") {
   CHECK(Restored("n (float[2] x) => (float[2] y) < float \"m.lifted_tensor_2\" = {32} > {"
                  " b = Identity (\"m.lifted_tensor_2\") y = Mul (x, b) }",

@@ -70,7 +70,10 @@ class Restorer {
   }
 
   void Restore() {
-    for (Node& node : graph_.nodes) SplitIdentity(node);
+    // The exporter writes each copy in front of those before, from the module's last tensor on.
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      SplitIdentity(*node);
+    }
     for (Node& node : graph_.nodes) ReadSources(node);
     for (const FxGroup& group : metadata_.groups) RestoreOperands(group);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) RestoreSummand(static_cast<NodeId>(i));

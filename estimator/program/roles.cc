@@ -17,6 +17,7 @@
 #include "estimator/program/float_buffers.h"
 #include "estimator/program/folded_weights.h"
 #include "estimator/program/lost_tensors.h"
+#include "estimator/program/placement.h"
 #include "estimator/program/quantized.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/ties.h"
@@ -91,6 +92,7 @@ class RoleFinder {
     }
     std::stable_sort(tensors_.begin(), tensors_.end(),
                      [](const Ranked& a, const Ranked& b) { return a.rank < b.rank; });
+    if (signature_.empty() && roles_.folded.empty()) GroupByModules();
     for (Ranked& ranked : tensors_) {
       auto& list = ranked.role == Role::kParameter ? roles_.parameters : roles_.buffers;
       list.push_back(std::move(ranked.tensor));
@@ -99,6 +101,15 @@ class RoleFinder {
   }
 
  private:
+  // parameters() goes from module to module; what an exporter merged comes back behind the rest.
+  void GroupByModules() {
+    std::vector<std::string> names;
+    for (const Ranked& ranked : tensors_) names.push_back(ranked.tensor.name);
+    std::vector<Ranked> grouped;
+    for (const size_t i : CopyOrder(names)) grouped.push_back(std::move(tensors_[i]));
+    tensors_ = std::move(grouped);
+  }
+
   // Those that the file has lost, if they are to be put back; else a warning.
   void FindFolded() {
     roles_.folded = FindFoldedBatchNorms(graph_, metadata_, shapes_, settings_.assumed.conv_bias);
