@@ -20,8 +20,9 @@ struct Local {
 };
 
 constexpr Local kLocals[] = {
-    // modeling_roberta.py: the positions without padding's.
+    // modeling_roberta.py, modeling_mpnet.py: the positions without padding's, the mask.
     {"create_position_ids_from_input_ids", "mul"},
+    {"create_position_ids_from_input_ids", "cumsum", false, true},
     // modeling_deberta_v2.py: pos_key_layer, c2p_pos, c2p_att, and the same of p2c.
     {"disentangled_attention_bias", "tile"},
     {"disentangled_attention_bias", "hardtanh"},

@@ -29,6 +29,12 @@ constexpr Row kRows[] = {
     {{"dense", "dropout", "LayerNorm"}, "dropout", "hidden_states", {"LayerNorm"}},
     // BertEmbeddings, also copied by others: the types of tokens, of a buffer.
     {{"token_type_embeddings"}, "gather", "buffered_token_type_ids"},
+    // RobertaEmbeddings: mask and incremental_indices of its positions.
+    {{"word_embeddings", "position_embeddings", "token_type_embeddings"},
+     "mul",
+     "indices",
+     {"expand"}},
+    {{"word_embeddings", "position_embeddings", "token_type_embeddings"}, "to", "mask", {"expand"}},
     // AlbertLayer, whose ff_chunk returns what ffn_output made.
     {{"attention", "ffn_output", "full_layer_layer_norm"}, "attention", "attention_output"},
     {{"attention", "ffn_output", "full_layer_layer_norm"}, "ffn_output", "ffn_output"},

@@ -11,6 +11,7 @@
 #include "estimator/program/norms.h"
 #include "estimator/program/pattern.h"
 #include "estimator/program/scopes.h"
+#include "estimator/program/token_positions.h"
 
 namespace onnxfit {
 namespace {
@@ -244,6 +245,8 @@ constexpr RewriteRow kRewrites[] = {
     {"ConstantOfShape", FindZeroBias},  //
     {"Expand", FindZeroBias},           // as torch.export writes torch.zeros
     {"Squeeze", FindPackedProjection},  //
+    {"Not", FindNotEqual},
+    {"Mul", FindTokenPositions},
     {"Mul", FindSilu},                  //
     {"Mul", FindHardSwish},             //
     {"Mul", FindMish},                  //
