@@ -165,6 +165,32 @@ TEST_CASE("a buffer of which a slice is left is as large as that") {
   CHECK(ToString(built.program).starts_with("\n%slice_1 = slice(%pe)"));
 }
 
+TEST_CASE("embeddings that count positions themselves have a buffer of them") {
+  const auto buffers = [](const std::string& others) {
+    const Built built = Build(R"(n (int64[2, 3] ids) => (float[2, 3, 4] y)
+        < float[9, 4] "m.embeddings.word_embeddings.weight" = ["location": "none"],
+          float[7, 4] "m.embeddings.position_embeddings.weight" = ["location": "none"] )" +
+                                  others +
+                                  R"( > {
+          one = Constant <value = int64 {1}> ()
+          ["/m/embeddings/word_embeddings/Gather"]
+          e = Gather ("m.embeddings.word_embeddings.weight", ids)
+          ["/m/embeddings/CumSum"] s = CumSum (ids, one)
+          ["/m/embeddings/position_embeddings/Gather"]
+          p = Gather ("m.embeddings.position_embeddings.weight", s)
+          ["/m/embeddings/Add"] y = Add (e, p) })",
+                              {.mode = Mode::kEval});
+    std::string text;
+    for (const ModuleTensor& buffer : built.roles.buffers) {
+      text += buffer.name + ToString(buffer.type) + " ";
+    }
+    return text;
+  };
+  CHECK(buffers("") == "m.embeddings.position_idsint64[1, 7] ");
+  CHECK(buffers(R"(, float[1, 4] "m.embeddings.token_type_embeddings.weight" = {0, 0, 0, 0})")
+            .empty());
+}
+
 TEST_CASE("a parameter has the place of the first of its names") {
   Graph graph = ParseGraph(R"(net (float[N, 3] x) => (float[N, 5] y)
     < float[3, 3] "head.fc.weight" = ["location": "none"],

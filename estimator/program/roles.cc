@@ -374,6 +374,32 @@ class RoleFinder {
       lost.emplace_back(module + ".position_ids", buffers[0]->tensor.type);
     }
     for (const auto& [name, type] : lost) AddLost(name, kLast, Role::kBuffer, type);
+    AddUncountedIds();
+  }
+
+  // Nor does a forward that counts positions itself (CumSum) read the position_ids of embeddings
+  // without token types (MPNetEmbeddings, transformers 5.17).
+  void AddUncountedIds() {
+    std::map<std::string, int64_t> tables;  // module -> positions
+    for (const Ranked& ranked : tensors_) {
+      const std::string_view table = ParentOf(ranked.tensor.name);
+      if (ChildOf(table) == "position_embeddings" && ranked.tensor.type.dims.size() == 2) {
+        tables.emplace(ParentOf(table), ranked.tensor.type.dims[0]);
+      }
+    }
+    for (const Ranked& ranked : tensors_) {
+      if (ranked.tensor.name.ends_with(".token_type_embeddings.weight")) {
+        tables.erase(std::string(ParentOf(ParentOf(ranked.tensor.name))));
+      }
+    }
+    for (size_t i = 0; i < graph_.nodes.size() && !tables.empty(); ++i) {
+      if (graph_.nodes[i].op_type != "CumSum") continue;
+      const auto table = tables.find(ModulePath(ScopeOf(graph_, static_cast<NodeId>(i))));
+      if (table == tables.end()) continue;
+      const TensorType type = {DType::kInt64, {1, table->second}};
+      AddLost(table->first + ".position_ids", kLast, Role::kBuffer, type);
+      tables.erase(table);
+    }
   }
 
   void AddConstantBuffer(ValueId value, const std::string& module, const TensorType& type) {
