@@ -68,6 +68,27 @@ TEST_CASE("a number that the model's code copies stays one") {
                  "", {}) == "m.lifted_tensor_2float32[] | m.lifted_tensor_2 | x b ");
 }
 
+TEST_CASE("equal weights of numbered layers are each layer's own") {
+  const auto restored = [](const std::string& second_layer) {
+    return Restored(R"(n (float[N, 3, 2] x) => (float[N, 3, 2] y)
+                       < float[2, 2] "onnx::MatMul_9" = ["location": "none"],
+                         float[2] "l.0.fc.bias" = {0, 0} > {
+                         "onnx::MatMul_8" = Identity ("onnx::MatMul_9")
+                         ")" +
+                        second_layer + R"(.fc.bias" = Identity ("l.0.fc.bias")
+                         ["/l.0/fc/MatMul"] a = MatMul (x, "onnx::MatMul_9")
+                         ["/l.1/fc/MatMul"] y = MatMul (a, "onnx::MatMul_8") })",
+                    "", {});
+  };
+  CHECK(restored("l.1") ==
+        "onnx::MatMul_9float32[2, 2] l.0.fc.biasfloat32[2] l.1.fc.biasfloat32[2] "
+        "onnx::MatMul_8float32[2, 2] | onnx::MatMul_9 | l.0.fc.bias | x onnx::MatMul_9 "
+        "| a onnx::MatMul_8 ");
+  CHECK(restored("head") ==
+        "onnx::MatMul_9float32[2, 2] l.0.fc.biasfloat32[2] head.fc.biasfloat32[2] "
+        "| onnx::MatMul_9 | l.0.fc.bias | x onnx::MatMul_9 | a onnx::MatMul_9 ");
+}
+
 TEST_CASE("tensors that torch.export merged or dropped are put back") {
   struct Row {
     const char* name;

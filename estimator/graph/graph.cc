@@ -2,9 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "estimator/base/index.h"
 
 namespace onnxfit {
+
+bool HasResult(const Node& node) {
+  return std::ranges::any_of(node.outputs, [](ValueId value) { return value != kNoValue; });
+}
 
 const Attribute* FindAttribute(const Node& node, std::string_view name) {
   for (const Attribute& attribute : node.attributes) {

@@ -79,6 +79,9 @@ struct Graph {
   std::shared_ptr<const OnnxModel> model;
 };
 
+// False for a node that was put aside: all its results are left out.
+bool HasResult(const Node& node);
+
 // The attribute called `name`, or null.  O(attributes).
 const Attribute* FindAttribute(const Node& node, std::string_view name);
 int64_t IntAttribute(const Node& node, std::string_view name, int64_t absent);

@@ -32,12 +32,6 @@ bool IsOneOf(const std::string_view (&names)[N], std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// False for what RestoreTensors has put aside.
-bool HasResult(const Node& node) {
-  return std::any_of(node.outputs.begin(), node.outputs.end(),
-                     [](ValueId value) { return value != kNoValue; });
-}
-
 using Readers = std::unordered_map<ValueId, std::vector<NodeId>>;
 
 // Every way from `value` ends in a comparison.

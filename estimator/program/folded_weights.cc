@@ -72,8 +72,7 @@ class Finder {
 
   void IndexNode(NodeId id) {
     const Node& node = graph_.nodes[Index(id)];
-    const bool is_copy = node.op_type == "Identity" && node.outputs[0] == kNoValue;
-    if (is_copy) return;  // of a weight that is used twice (restored_tensors.cc)
+    if (!HasResult(node)) return;
     for (const ValueId value : node.inputs) {
       if (value == kNoValue) continue;
       ++readers_[value];

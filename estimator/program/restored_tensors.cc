@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -11,13 +14,13 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/program/merged_order.h"
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {
 namespace {
 
-// How TorchScript's exporter calls the transpose of a weight that it computed, of which no two
-// are equal by chance: "onnx::MatMul_123".
+// How TorchScript's exporter calls the transpose of a weight that it computed: "onnx::MatMul_123".
 constexpr std::string_view kFactor = "onnx::MatMul_";
 
 // An input of a node.
@@ -70,11 +73,9 @@ class Restorer {
   }
 
   void Restore() {
-    // The exporter writes each copy in front of those before, from the module's last tensor on.
-    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
-      SplitIdentity(*node);
-    }
-    for (Node& node : graph_.nodes) ReadSources(node);
+    SplitIdentities();
+    if (!sources_.empty()) FindLayers();
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) ReadSources(static_cast<NodeId>(i));
     for (const FxGroup& group : metadata_.groups) RestoreOperands(group);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) RestoreSummand(static_cast<NodeId>(i));
     NameViews();
@@ -93,6 +94,15 @@ class Restorer {
     return index < 0 ? nullptr : &graph_.initializers[Index(index)];
   }
 
+  // The exporter writes them in reverse.
+  void SplitIdentities() {
+    const size_t kept = graph_.initializers.size();
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      SplitIdentity(*node);
+    }
+    if (graph_.initializers.size() > kept) PlaceMerged(graph_, kept);
+  }
+
   // `b = Identity (a)`: b becomes an initializer, the node is left without a result.
   void SplitIdentity(Node& node) {
     if (node.op_type != "Identity" || node.inputs.size() != 1 || node.outputs.size() != 1) return;
@@ -109,11 +119,28 @@ class Restorer {
     }
   }
 
-  // What the exporter computed of a weight that is used twice, it computed twice.
-  void ReadSources(Node& node) {
-    for (ValueId& value : node.inputs) {
-      const auto source = sources_.find(value);
-      if (source != sources_.end()) value = source->second;
+  void FindLayers() {
+    for (const Initializer& initializer : graph_.initializers) {
+      const std::string_view layer = NumberedLayer(NameOf(initializer.value));
+      if (!layer.empty()) layers_.emplace(layer);
+    }
+  }
+
+  // What the exporter computed of a weight that is used twice, it computed twice.  But a layer
+  // with tensors of its own has weights of its own, equal where it is a copy of another layer
+  // (torch.nn.TransformerEncoder makes its layers so).
+  void ReadSources(NodeId id) {
+    for (ValueId& value : graph_.nodes[Index(id)].inputs) {
+      const auto copied = sources_.find(value);
+      const ValueId source = copied == sources_.end() ? value : copied->second;
+      if (value == kNoValue || !NameOf(source).starts_with(kFactor)) continue;
+      const std::string layer(NumberedLayer(ModulePath(ScopeOf(graph_, id)) + "."));
+      const auto [kept, is_first] = kept_in_.try_emplace({source, layer}, source);
+      if (is_first && value != source && layers_.contains(layer)) {
+        kept->second = value;
+        Store(value, TensorType(InitializerOf(source)->type));
+      }
+      value = kept->second;
     }
   }
 
@@ -205,6 +232,7 @@ class Restorer {
     const SignatureEntry* lost = OnlyLostParameter();
     if (lost == nullptr) return;
     ValueId& own = targets_.at(lost->target);
+    std::unordered_set<ValueId> others;
     for (const Initializer& stored : graph_.initializers) {
       if (!IsView(stored) || (own != kNoValue && stored.type != InitializerOf(own)->type)) continue;
       if (own == kNoValue) {
@@ -212,10 +240,14 @@ class Restorer {
         graph_.values[Index(own)].name = lost->target;
         ++restored_;
       } else {
-        sources_[stored.value] = own;
+        others.insert(stored.value);
       }
     }
-    for (Node& node : graph_.nodes) ReadSources(node);
+    for (Node& node : graph_.nodes) {
+      for (ValueId& value : node.inputs) {
+        if (others.contains(value)) value = own;
+      }
+    }
   }
 
   bool IsView(const Initializer& stored) const {
@@ -286,9 +318,11 @@ class Restorer {
   Graph& graph_;
   const ExporterMetadata& metadata_;
   std::unordered_map<std::string_view, const SignatureEntry*> entries_;  // by name
-  std::unordered_map<std::string_view, ValueId> targets_;  // kNoValue: not in the file
-  std::unordered_map<ValueId, ValueId> sources_;           // of copies of nameless tensors
-  std::unordered_set<ValueId> summands_;                   // weights, stored as 1 + themselves
+  std::unordered_map<std::string_view, ValueId> targets_;       // kNoValue: not in the file
+  std::unordered_map<ValueId, ValueId> sources_;                // of copies of nameless tensors
+  std::set<std::string, std::less<>> layers_;                   // numbered ones that hold tensors
+  std::map<std::pair<ValueId, std::string>, ValueId> kept_in_;  // source, layer -> what it reads
+  std::unordered_set<ValueId> summands_;                        // weights, stored as 1 + themselves
   size_t restored_ = 0;
 };
 

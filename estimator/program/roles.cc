@@ -228,12 +228,6 @@ class RoleFinder {
     }
   }
 
-  // False for what RestoreTensors has put aside.
-  static bool HasResult(const Node& node) {
-    return std::any_of(node.outputs.begin(), node.outputs.end(),
-                       [](ValueId value) { return value != kNoValue; });
-  }
-
   // What only the inner nodes of a rewrite read does not exist in PyTorch.
   void IndexRewritten(const Rewritten& rewritten) {
     for (const NodeId node : rewritten.nodes) {

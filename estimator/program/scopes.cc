@@ -95,6 +95,17 @@ bool IsListed(std::string_view module) {
          module.find_first_not_of("0123456789", dot + 1) == std::string_view::npos;
 }
 
+std::string_view NumberedLayer(std::string_view path) {
+  for (size_t end = path.rfind('.'); end != std::string_view::npos && end > 0;) {
+    const size_t dot = path.rfind('.', end - 1);
+    const size_t start = dot == std::string_view::npos ? 0 : dot + 1;
+    const std::string_view part = path.substr(start, end - start);
+    if (part.find_first_not_of("0123456789") == std::string_view::npos) return path.substr(0, end);
+    end = dot;
+  }
+  return "";
+}
+
 size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   size_t shared = 0;
   while (shared < a.size() && shared < b.size() && a[shared] == b[shared]) ++shared;

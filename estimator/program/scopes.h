@@ -41,6 +41,9 @@ std::string_view ChildOf(std::string_view path);
 // Whether a module of a scope is a child of a ModuleList or a Sequential: "layers.3".
 bool IsListed(std::string_view module);
 
+// "encoder.layers.3" of "encoder.layers.3.linear1.bias": up to the last number; else "".
+std::string_view NumberedLayer(std::string_view path);
+
 // How many modules two scopes have in common, from the outermost in.
 size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b);
 
