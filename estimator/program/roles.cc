@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "estimator/program/quantized.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/ties.h"
+#include "estimator/program/unread_tensors.h"
 
 namespace onnxfit {
 namespace {
@@ -84,6 +86,7 @@ class RoleFinder {
     AddBatchCounters();
     for (const FoldedBatchNorm& folded : roles_.folded) AddFolded(folded);
     AddLostTensors();
+    AddUnreadTensors();
     if (!roles_.folded.empty()) {
       roles_.notes.push_back(
           fmt::format("{} x Conv run as convolution + batch_norm, the first at {} with {}",
@@ -415,6 +418,27 @@ class RoleFinder {
     for (const auto& [role, name, type] : lost.tensors) AddLost(name, kLast, role, type);
     roles_.views = std::move(lost.views);
     std::ranges::move(lost.assumptions, std::back_inserter(roles_.assumptions));
+  }
+
+  // A signature names them.
+  void AddUnreadTensors() {
+    if (!signature_.empty()) return;
+    std::map<std::string, const Ranked*> in_file;
+    std::set<std::string_view> names;
+    for (const Ranked& ranked : tensors_) {
+      names.insert(in_file.emplace(ranked.tensor.name, &ranked).first->first);
+    }
+    std::vector<Ranked> unread;
+    for (const UnreadTensor& tensor : FindUnreadTensors(names)) {
+      int64_t rank = 0;
+      for (const auto& [name, ranked] : in_file) {
+        const bool is_in = name.starts_with(std::string(tensor.module) + ".");
+        if (is_in && ranked->rank < kLast) rank = std::max(rank, ranked->rank);
+      }
+      const TensorType& type = in_file.at(std::string(tensor.like))->tensor.type;
+      unread.push_back({rank + 1, Role::kParameter, {tensor.name, kNoValue, type}});
+    }
+    tensors_.insert(tensors_.end(), unread.begin(), unread.end());
   }
 
   // num_batches_tracked of each batch norm (torch.nn.BatchNorm2d): exporters leave it out

@@ -1,0 +1,34 @@
+#include "estimator/program/unread_tensors.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace onnxfit {
+namespace {
+
+std::string Found(const std::set<std::string_view>& names) {
+  std::string text;
+  for (const UnreadTensor& tensor : FindUnreadTensors(names)) {
+    text += tensor.name + " of " + std::string(tensor.module) + " as " + std::string(tensor.like) +
+            "\n";
+  }
+  return text;
+}
+
+TEST_CASE("the norm of CLIP's pooled output, weight first") {
+  CHECK(Found({"v.pre_layrnorm.weight", "v.pre_layrnorm.bias", "head.weight"}) ==
+        "v.post_layernorm.weight of v as v.pre_layrnorm.weight\n"
+        "v.post_layernorm.bias of v as v.pre_layrnorm.bias\n");
+}
+
+TEST_CASE("what the file has is not lost") {
+  CHECK(Found({"v.pre_layrnorm.weight", "v.pre_layrnorm.bias", "v.post_layernorm.weight",
+               "v.post_layernorm.bias"}) == "");
+  CHECK(Found({"v.norm.weight", "v.norm.bias"}) == "");
+}
+
+}  // namespace
+}  // namespace onnxfit
