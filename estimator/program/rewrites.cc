@@ -6,6 +6,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/attention.h"
+#include "estimator/program/chunks.h"
 #include "estimator/program/exported_calls.h"
 #include "estimator/program/grouped_heads.h"
 #include "estimator/program/norms.h"
@@ -247,6 +248,7 @@ constexpr RewriteRow kRewrites[] = {
     {"Squeeze", FindPackedProjection},  //
     {"Not", FindNotEqual},
     {"Mul", FindTokenPositions},
+    {"Slice", FindChunk},               //
     {"Mul", FindSilu},                  //
     {"Mul", FindHardSwish},             //
     {"Mul", FindMish},                  //
