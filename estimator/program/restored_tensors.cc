@@ -251,7 +251,8 @@ class Restorer {
   }
 
   bool IsView(const Initializer& stored) const {
-    return IsFloat(stored.type.dtype) && stored.type.dims.size() > 2 &&
+    const Dims& dims = stored.type.dims;
+    return IsFloat(stored.type.dtype) && dims.size() == 3 && dims[0] == 1 &&
            NameOf(stored.value).starts_with("unsqueeze");
   }
 
