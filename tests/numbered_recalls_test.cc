@@ -27,7 +27,9 @@ std::vector<std::string> Parts(std::string_view path) {
 std::string Marked(const std::vector<std::string>& scopes,
                    const std::vector<std::string>& parameters = {}) {
   Program program;
-  for (const std::string& scope : scopes) program.calls.push_back({.scope = Parts(scope)});
+  for (const std::string& scope : scopes) {
+    program.calls.push_back({.op = "relu", .where = scope, .scope = Parts(scope)});
+  }
   for (const std::string& name : parameters) {
     program.parameters.push_back(static_cast<NameId>(program.values.size()));
     program.values.push_back({name, {}});

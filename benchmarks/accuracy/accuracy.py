@@ -57,7 +57,7 @@ GIVEN = [
     ("mt5_large", "", ["--labels", "decoder_input_ids"]),
     *[(name, FOR_INFERENCE, ["--dropout", "0.1"]) for name in [
         "gpt2", "distilgpt2", "bert_base", "t5_*", "mt5_large", "bart",
-        "electra", "lesson_gpt", "nanogpt", "opt", "roberta", "torch_*"]],
+        "electra", "lesson_gpt", "mbart", "mpnet", "nanogpt", "opt", "roberta", "torch_*"]],
     ("deberta_v2", "dynamo", ["--dropout", "0.1", "--dropout", "*pooler*=0"]),
     ("deberta_v2", "script", ["--dropout", "0.1"]),
     ("albert", FOR_INFERENCE, ["--dropout", "0", "--dropout", "classifier=0.1"]),

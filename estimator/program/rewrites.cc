@@ -248,22 +248,22 @@ constexpr RewriteRow kRewrites[] = {
     {"Squeeze", FindPackedProjection},  //
     {"Not", FindNotEqual},
     {"Mul", FindTokenPositions},
-    {"Slice", FindChunk},               //
-    {"Mul", FindSilu},                  //
-    {"Mul", FindHardSwish},             //
-    {"Mul", FindMish},                  //
-    {"Mul", FindGlu},                   //
-    {"Mul", FindInPlaceDropout},        //
-    {"Div", FindBernoulli},             //
-    {"Mul", FindNoisy},                 //
-    {"Mul", FindGeluTanh},              //
-    {"Mul", FindRmsNorm},               //
-    {"Div", FindRsqrt},                 //
-    {"Reciprocal", FindRsqrt},          //
-    {"Add", FindLayerNorm},             //
-    {"Mul", FindGelu},                  //
-    {"Add", FindLinear},                //
-    {"MatMul", FindProduct},            //
+    {"Slice", FindChunk},         //
+    {"Mul", FindSilu},            //
+    {"Mul", FindHardSwish},       //
+    {"Mul", FindMish},            //
+    {"Mul", FindGlu},             //
+    {"Mul", FindInPlaceDropout},  //
+    {"Div", FindBernoulli},       //
+    {"Mul", FindNoisy},           //
+    {"Mul", FindGeluTanh},        //
+    {"Mul", FindRmsNorm},         //
+    {"Div", FindRsqrt},           //
+    {"Reciprocal", FindRsqrt},    //
+    {"Add", FindLayerNorm},       //
+    {"Mul", FindGelu},            //
+    {"Add", FindLinear},          //
+    {"MatMul", FindProduct},      //
     {"Add", FindGroupNorm},
 };
 
