@@ -56,6 +56,8 @@ TEST_CASE("source lines tell of an RMS norm's casts") {
   const Row rows[] = {
       {"variance = x.pow(2).mean(-1, keepdim=True)", "return self.weight * x.to(input_dtype)",
        "to x before p; to x before n; type_as n x before v; "},
+      {"variance = x.pow(2).mean(-1, keepdim=True)", "return (self.weight * x).to(input_dtype)",
+       "to x before p; to x before n; type_as v x before y behind v; "},
       {"variance = x.to(torch.float32).pow(2).mean(-1)", "return self.weight * x",
        "to x before p; type_as n w before v; "},
       {"return self._norm(x.float())", "output = output * self.weight",

@@ -126,5 +126,26 @@ TEST_CASE("without attention to words nothing drops out unless it is told to") {
         "e in m/ ");  // a training export: what is not there was not there
 }
 
+// Attention written by hand over `x`, with what stands in front of it.
+std::optional<bool> Likely(const std::string& inputs, const std::string& before) {
+  const Built built = Build("net (" + inputs + R"() => (float[2, 3, 8] y)
+      < float[9, 8] "m.wte.weight" = ["location": "none"],
+        float[3, 8] "m.wpe" = ["location": "none"] > {)" +
+                                before + R"( t = Transpose <perm = [0, 2, 1]> (x)
+          s = MatMul (x, t) w = Softmax (s) y = MatMul (w, x) })",
+                            {});
+  return LikelyDropsOut(built.graph, ReadExporterMetadata(built.graph), built.shapes,
+                        built.roles.rewrites);
+}
+
+TEST_CASE("which models with attention likely drop out") {
+  const std::string words = R"(e = Gather ("m.wte.weight", ids) )";
+  CHECK(Likely("int64[2, 3] ids", words + R"(x = Add (e, "m.wpe"))") == true);
+  CHECK(Likely("int64[2, 3] ids", words + R"(c = Cos ("m.wpe") x = Mul (e, c))") == false);
+  CHECK(Likely("float[2, 3, 8] pixels", "x = Relu (pixels)") == false);
+  const Built mlp = Build(kTwoLayers, {});
+  CHECK(LikelyDropsOut(mlp.graph, {}, mlp.shapes, {}) == std::nullopt);
+}
+
 }  // namespace
 }  // namespace onnxfit

@@ -89,7 +89,7 @@ TEST_CASE("prefixes, colours and line breaks change nothing") {
     CAPTURE(example.text);
     CHECK(Told("[rank3]: " + example.text) == example.expected);
     CHECK(Told("Traceback:\n\033[31;1m" + example.text + "\033[0m\n") == example.expected);
-    for (const size_t columns : {37, 80}) {
+    for (const size_t columns : {size_t{37}, size_t{80}}) {
       CHECK(Told(Broken(example.text, columns, "")) == example.expected);
     }
     CHECK(Told("> ```\r\n> " + example.text + ">\r\n") == example.expected);

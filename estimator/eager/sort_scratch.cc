@@ -65,7 +65,8 @@ int64_t UniqueBytes(int64_t count, Cub cub, const DeviceProfile& device) {
 int64_t ScanBytes(int64_t count, Cub cub) { return StateBytes(DivideUp(count, kScanTile), cub); }
 
 int64_t BitsOfIndices(int64_t count) {
-  return std::bit_width(static_cast<uint64_t>(std::max<int64_t>(count - 1, 1)));
+  return static_cast<int64_t>(
+      std::bit_width(static_cast<uint64_t>(std::max<int64_t>(count - 1, 1))));
 }
 
 }  // namespace onnxfit

@@ -50,6 +50,14 @@ bool Has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+// "(self.weight * x).to(dtype)", not "self.weight * x.to(dtype)".
+bool CastsProduct(std::string_view line) {
+  const size_t cast = line.find(").to(");
+  if (cast == std::string_view::npos) return false;
+  const size_t open = line.substr(0, cast).rfind('(');
+  return open != std::string_view::npos && Has(line.substr(open, cast - open), "*");
+}
+
 // Lines of the node's own forward, of helpers too.
 std::string_view FramesOf(const Pattern& pattern, NodeId node) {
   return FindMetadata(pattern.At(node).metadata, kSourceKey);
@@ -69,6 +77,7 @@ class Finder {
     const std::string scaling = LineOf(pattern_, norm.scaled);
     const bool squares_cast = Has(squaring, ".to(torch.float32)");
     const bool takes_float = Has(FramesOf(pattern_, norm.pow), ".float()");
+    const bool casts_result = CastsProduct(scaling);
     const bool returns_cast = Has(scaling, ".to(") || Has(FramesOf(pattern_, norm.pow), "type_as");
     if (!squares_cast && !takes_float && !returns_cast) return;
     const ValueId x = pattern_.At(norm.pow).inputs[0];
@@ -78,7 +87,7 @@ class Finder {
     const ValueId product = ResultOf(norm.product);
     if (squares_cast) {
       AddBack(norm.scaled, product, WeightOf(norm));
-    } else if (returns_cast) {
+    } else if (returns_cast && !casts_result) {
       AddBack(norm.scaled, product, x);
     } else {
       for (const NodeId reader : pattern_.ReadersOf(ResultOf(norm.scaled))) {

@@ -10,6 +10,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/exports.h"
+#include "estimator/program/habits.h"
 #include "estimator/program/pattern.h"
 #include "estimator/program/scopes.h"
 
@@ -311,16 +312,21 @@ LostDropouts FindLostDropouts(const Graph& graph, const Shapes& shapes,
   return Finder(graph, shapes, rewrites).Find(HasMetadata(graph));
 }
 
-bool IsLikelyTrainedWithDropout(const Graph& graph, const Shapes& shapes) {
+std::optional<bool> LikelyDropsOut(const Graph& graph, const ExporterMetadata& metadata,
+                                   const Shapes& shapes, const std::vector<Rewritten>& rewrites) {
   const Pattern pattern(graph, shapes);
-  bool reads_words = false;
-  bool attends = false;
-  for (const Node& node : graph.nodes) {
-    if (node.op_type == "Cos") return false;
-    attends |= node.op_type == "Softmax";
-    reads_words |= LooksUpWords(pattern, node);
-  }
-  return reads_words && attends;
+  const bool reads_words = std::ranges::any_of(
+      graph.nodes, [&](const Node& node) { return LooksUpWords(pattern, node); });
+  const bool has_softmax =
+      std::ranges::any_of(graph.nodes, [](const Node& node) { return node.op_type == "Softmax"; });
+  const bool attends = (reads_words && has_softmax) || HasAttention(graph, rewrites);
+  if (!attends) return std::nullopt;
+  const bool has_rotary =
+      std::ranges::any_of(
+          metadata.signature,
+          [](const SignatureEntry& entry) { return entry.target.ends_with("inv_freq"); }) ||
+      std::ranges::any_of(graph.nodes, [](const Node& node) { return node.op_type == "Cos"; });
+  return reads_words && !has_rotary;
 }
 
 }  // namespace onnxfit

@@ -2,10 +2,12 @@
 // Internal to the room program/.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/program/exporter_metadata.h"
 #include "estimator/program/lost_calls.h"
 #include "estimator/program/rewrites.h"
 
@@ -27,8 +29,11 @@ struct LostDropouts {
 LostDropouts FindLostDropouts(const Graph& graph, const Shapes& shapes,
                               const std::vector<Rewritten>& rewrites);
 
-// Whether the model was likely trained with dropout: it reads words, and has no rotary
-// embedding: what is that new was trained without.  O(nodes).
-bool IsLikelyTrainedWithDropout(const Graph& graph, const Shapes& shapes);
+// Whether a model with attention likely has a p above 0: where it reads words and has no rotary
+// embedding.  Configurations of transformers 5.17 and models of timm 1.0 that read images or
+// sounds, or that have rotary embeddings, have a p of 0 unless they are told another.  nullopt for
+// models without attention.  O(nodes).
+std::optional<bool> LikelyDropsOut(const Graph& graph, const ExporterMetadata& metadata,
+                                   const Shapes& shapes, const std::vector<Rewritten>& rewrites);
 
 }  // namespace onnxfit

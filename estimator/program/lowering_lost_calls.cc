@@ -71,11 +71,14 @@ std::vector<LostCall> Lowering::LostCalls(const Roles& roles) {
   return calls;
 }
 
-// Where no place is told: everywhere, where the file shows a dropout or is likely to have had one.
+// Where no place is told: everywhere, where such models have it, and the file shows a dropout or,
+// being TorchScript's, shows none.
 bool Lowering::DropsOutElsewhere(bool is_traced) const {
   if (!trains()) return false;
   if (settings_.dropout.has_value()) return *settings_.dropout != 0;
-  return is_traced || (metadata_.groups.empty() && IsLikelyTrainedWithDropout(graph_, shapes_));
+  const std::optional<bool> likely = LikelyDropsOut(graph_, metadata_, shapes_, rewrites_);
+  if (is_traced) return likely.value_or(true);
+  return metadata_.groups.empty() && likely.value_or(false);
 }
 
 void Lowering::DoubtDropouts(const std::vector<LostCall>& calls,
