@@ -14,7 +14,7 @@ std::optional<Rewritten> FindTokenPositions(const Pattern& pattern, NodeId last)
   if (side > 1) return std::nullopt;
   const NodeId sum = pattern.Inner(product.inputs[side], "CumSum");
   const ValueId mask = pattern.At(sum).inputs[0];
-  const TensorType type = pattern.TypeOf(mask);
+  const TensorType& type = pattern.TypeOf(mask);
   if (product.inputs[1 - side] != mask || type.dtype != DType::kInt32) return std::nullopt;
   Rewritten call = {"mul", {mask, mask}, last, {sum, last}};
   call.before.push_back({"cumsum", {{.value = mask}}, {DType::kInt64, type.dims}});
