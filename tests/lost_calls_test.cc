@@ -227,7 +227,7 @@ TEST_CASE("a dropout beside its maker runs on the line behind") {
   for (NodeId node = 0; node < 3; ++node) Say(graph, node, says[node]);
   graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.stack_trace",
                                        "File \"a.py\", line 7, in forward\n  w = softmax(s)\n");
-  const Program program = Build(graph, {.loss_output = "y"}).program;
+  const Program program = Build(graph, {.loss_output = "y", .dropout = 0.1}).program;
   REQUIRE(program.calls[1].op == "dropout");
   CHECK(program.calls[1].frames[0].text == "w = dropout");
   CHECK(program.calls[2].op == "neg");
