@@ -212,6 +212,13 @@ struct LoweringRow {
   std::string_view aten_of_first_scalar = {};  // where it is the first: 1 / x
 };
 
+// What many rows do.  The first input is the tensor, and what else the node has are settings:
+void LowerUnary(Lowering& lowering, const Node& node, std::string_view aten);
+// every input is a tensor.
+void LowerAll(Lowering& lowering, const Node& node, std::string_view aten);
+// kNoValue where the node has fewer inputs.
+ValueId InputOf(const Node& node, size_t i);
+
 // The row of an operator of ONNX's own domain, or null.  O(1).
 const LoweringRow* FindLowering(std::string_view op_type);
 

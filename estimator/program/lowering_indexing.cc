@@ -5,24 +5,6 @@
 #include <vector>
 
 namespace onnxfit {
-namespace {
-
-ValueId InputOf(const Node& node, size_t i) {
-  return i < node.inputs.size() ? node.inputs[i] : kNoValue;
-}
-
-void LowerFirst(Lowering& lowering, const Node& node, std::string_view aten) {
-  const NameId input = lowering.TensorOf(InputOf(node, 0));
-  lowering.Emit(aten, {input}, {lowering.NewResult(node.outputs[0])});
-}
-
-void LowerAllInputs(Lowering& lowering, const Node& node, std::string_view aten) {
-  std::vector<NameId> inputs;
-  for (const ValueId value : node.inputs) inputs.push_back(lowering.TensorOf(value));
-  lowering.Emit(aten, std::move(inputs), {lowering.NewResult(node.outputs[0])});
-}
-
-}  // namespace
 
 void LowerSplit(Lowering& lowering, const Node& node, std::string_view aten) {
   const NameId input = lowering.TensorOf(InputOf(node, 0));
@@ -67,7 +49,7 @@ void LowerSplitToSequence(Lowering& lowering, const Node& node, std::string_view
 // Has its name from the list, unless which item it takes is not known.
 void LowerSequenceAt(Lowering& lowering, const Node& node, std::string_view aten) {
   const KnownTensor* at = lowering.Known(InputOf(node, 1));
-  if (at == nullptr || at->elements().size() != 1) LowerFirst(lowering, node, aten);
+  if (at == nullptr || at->elements().size() != 1) LowerUnary(lowering, node, aten);
 }
 
 // A table of parameters is an embedding; one known index is a selection, a view.
@@ -84,7 +66,7 @@ void LowerGather(Lowering& lowering, const Node& node, std::string_view) {
                            {axis < 0 ? axis + rank : axis});
     }
   }
-  LowerAllInputs(lowering, node, lowering.IsParameter(data) ? "embedding" : "index_select");
+  LowerAll(lowering, node, lowering.IsParameter(data) ? "embedding" : "index_select");
 }
 
 // Values and the places where they were found.

@@ -9,24 +9,23 @@
 #include "estimator/program/lowering_indexing.h"
 
 namespace onnxfit {
-namespace {
 
 ValueId InputOf(const Node& node, size_t i) {
   return i < node.inputs.size() ? node.inputs[i] : kNoValue;
 }
 
-// The first input is the tensor; what else the node has are settings.
 void LowerUnary(Lowering& lowering, const Node& node, std::string_view aten) {
   const NameId input = lowering.TensorOf(InputOf(node, 0));
   lowering.Emit(aten, {input}, {lowering.NewResult(node.outputs[0])});
 }
 
-// Every input is a tensor.
 void LowerAll(Lowering& lowering, const Node& node, std::string_view aten) {
   std::vector<NameId> inputs;
   for (const ValueId value : node.inputs) inputs.push_back(lowering.TensorOf(value));
   lowering.Emit(aten, std::move(inputs), {lowering.NewResult(node.outputs[0])});
 }
+
+namespace {
 
 // Two tensors, or a tensor and a number, which then is an argument of the call.
 void LowerBinary(Lowering& lowering, const Node& node, std::string_view aten) {
