@@ -4,14 +4,20 @@
 #include <cstdint>
 #include <string_view>
 
+#include "estimator/base/basis.h"
+
 namespace onnxfit {
 
 // What CUDA takes for a process before any tensor exists, with the kernels that a
-// training run loads.  `bytes` was seen most, `low` and `high` are the extremes seen.
+// training run loads.  `bytes` was seen most, `low` and `high` are the extremes seen; or all
+// three are assumed.
 struct ContextBytes {
   int64_t bytes = 0;
   int64_t low = 0;
   int64_t high = 0;
+  Basis basis = Basis::kMeasured;
+
+  bool operator==(const ContextBytes&) const = default;
 };
 
 struct DeviceProfile {

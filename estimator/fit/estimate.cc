@@ -56,7 +56,7 @@ BreakdownRow ContextRow(const EstimateRequest& request) {
   const ContextBytes& context = request.settings.device.context;
   return {.kind = "context",
           .bytes = context.bytes,
-          .basis = Basis::kMeasured,
+          .basis = context.basis,
           .low = context.low,
           .high = context.high};
 }
@@ -190,11 +190,6 @@ std::vector<std::string> Notes(const Prediction& prediction, const EstimateReque
 }
 
 }  // namespace
-
-std::string_view ToString(Basis basis) {
-  constexpr std::string_view kNames[] = {"exact", "modelled", "measured", "assumed"};
-  return kNames[static_cast<size_t>(basis)];
-}
 
 int64_t ContextBytesOf(const EstimateRequest& request) { return ContextRow(request).bytes; }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/basis.h"
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
@@ -17,15 +18,6 @@
 #include "estimator/memory/timeline.h"
 
 namespace onnxfit {
-
-// Where a number comes from.
-enum class Basis : uint8_t {
-  kExact,     // from the graph
-  kModelled,  // a rule of the framework or its allocator
-  kMeasured,  // seen on a card
-  kAssumed,   // a guess, which is said
-};
-std::string_view ToString(Basis basis);
 
 struct ModelSummary {
   std::string path;

@@ -1,0 +1,44 @@
+// The cards that we know: one row each in cards.cc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/base/device.h"
+
+namespace onnxfit {
+
+// How the size of a card came about.
+enum class TotalSource : uint8_t {
+  kSeen,         // CUDA was seen to show it
+  kSeenWindows,  // the same, on Windows alone: Linux shows less
+  kNvidiaSmi,    // derived from what nvidia-smi shows, which is more
+  kName,         // derived from what it is sold with
+};
+
+struct Card {
+  std::string_view alias;  // as --gpu spells it: "t4"
+  std::string_view
+      family;  // "consumer", "laptop", "workstation", "datacenter", "cloud", "jetson", "edge"
+  std::string_view memory_type;  // "GDDR6"
+  int64_t total_bytes = 0;       // the smallest that CUDA shows (cudaMemGetInfo)
+  TotalSource total_source = TotalSource::kSeen;
+  bool shares_memory = false;  // with the CPU: the operating system's share comes off first
+  DeviceProfile device;        // device.name is the card's: "Tesla T4"
+};
+
+// Every card, in the order of the table: by family and generation.
+std::span<const Card> Cards();
+
+// The card of that alias or name, whatever its case, spaces, dashes and maker ("RTX 3060",
+// "nvidia rtx-3060", "3060"); null where there is none, or more than one.
+const Card* FindCard(std::string_view typed);
+
+// The aliases that come nearest to what was typed, best first, at most `most`: those that
+// contain it, else those that differ least.
+std::vector<std::string_view> SuggestCards(std::string_view typed, size_t most = 3);
+
+}  // namespace onnxfit

@@ -1,0 +1,51 @@
+// The card that an answer is about, and what of it a process can have.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "estimator/base/basis.h"
+#include "estimator/base/cards.h"
+#include "estimator/base/device.h"
+#include "estimator/base/error.h"
+
+namespace onnxfit {
+
+// What is asked: a card of the table, a size, or a card of another size.
+struct TargetRequest {
+  const Card* card = nullptr;                  // --gpu
+  std::optional<int64_t> memory_bytes = {};    // --memory
+  std::optional<int64_t> overhead_bytes = {};  // --overhead: the context
+  int64_t reserved_for_others = 0;             // --reserve
+};
+
+// What comes off a card's memory before a process has any of it.
+struct Share {
+  std::string what = {};  // "operating system and desktop"
+  int64_t bytes = 0;
+  int64_t low = 0;
+  int64_t high = 0;
+  Basis basis = Basis::kAssumed;
+};
+
+struct Target {
+  std::string name = {};  // "t4", "8 GiB"
+  DeviceProfile device;   // whose kernels run
+  int64_t total_bytes = 0;
+  std::vector<Share> shares = {};  // of others: --reserve, the operating system, the runtime
+  ContextBytes context;
+  Warnings warnings = {};  // about the card itself
+
+  // What is left for this process, context included; and for its tensors and cache, where the
+  // context and the shares take what was seen most, or the most that was seen.
+  int64_t usable_bytes() const;
+  int64_t capacity_bytes() const;
+  int64_t least_capacity_bytes() const;
+};
+
+// Throws Error where the context and the shares leave nothing: what there is, what is needed.
+Target MakeTarget(const TargetRequest& request);
+
+}  // namespace onnxfit

@@ -1,0 +1,47 @@
+// Does a run fit a card?  What PyTorch's allocator does on a full one decides, not a sum.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "estimator/fit/target.h"
+#include "estimator/memory/allocator_conf.h"
+#include "estimator/memory/trace.h"
+
+namespace onnxfit {
+
+inline constexpr int kVerdictSteps = 10;  // a card that runs one step may still fail in the fourth
+
+enum class Verdict : uint8_t {
+  kFits,   // runs without a retry, on cards a few MiB smaller and larger too, whatever is uncertain
+  kTight,  // runs on the card's own size, but something of that does not hold
+  kOom,    // fails
+};
+std::string_view ToString(Verdict verdict);  // "fits", "tight", "oom": the JSON's words
+
+// Where a run fails: the first allocation for which there is no room.
+struct Failure {
+  int32_t step = 0;  // from 1, 0 for setup
+  Phase phase = Phase::kSetup;
+  std::string node = {};  // the operator that asked, "" between operators
+  int64_t asked_bytes = 0;
+};
+
+struct Judgement {
+  Verdict verdict = Verdict::kFits;
+  int64_t usable_bytes = 0;  // of the card for this process, its context included
+  int64_t used_bytes = 0;    // context and what was reserved on this card; oom: what an endless
+                             // card would be asked for
+  int64_t low_bytes = 0;     // the same with the ends of what is uncertain
+  int64_t high_bytes = 0;
+  int64_t retries = 0;                    // how often cached memory went back to the card first
+  std::vector<std::string> reasons = {};  // tight: what does not hold, a sentence each
+  std::optional<Failure> fails_at = {};   // oom
+  std::optional<int64_t> processes = {};  // eval: how many of them fit side by side
+
+  double share() const;  // used of usable
+};
+
+}  // namespace onnxfit
