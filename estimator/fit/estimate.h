@@ -11,6 +11,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
+#include "estimator/fit/target.h"
+#include "estimator/fit/verdict.h"
 #include "estimator/fit/why.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
@@ -94,6 +96,8 @@ struct Estimate {
   Warnings warnings;
   std::vector<std::string> notes;  // what loading and recovery did, for -v
 
+  std::vector<JudgedTarget> targets;  // in the order of the request's
+
   std::optional<WhyAnswer> why;          // where a tensor was asked for
   std::vector<StepSummary> step_events;  // where details were: steps[0] is step 1
 };
@@ -104,6 +108,7 @@ struct EstimateRequest {
   TrainingSettings settings = {};
   AllocConf alloc_conf = {};
   std::optional<int64_t> overhead_bytes = std::nullopt;  // context, instead of the card's
+  std::vector<Target> targets = {};                      // cards to be judged
   std::string why = {};                                  // a tensor whose life is to be told
   bool details = false;                                  // what only -v shows
 };

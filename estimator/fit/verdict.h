@@ -44,4 +44,9 @@ struct Judgement {
   double share() const;  // used of usable
 };
 
+struct JudgedTarget {
+  Target target;
+  Judgement judgement;
+};
+
 }  // namespace onnxfit
