@@ -1,12 +1,15 @@
 #include "estimator/memory/card_run.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
 
+#include "estimator/base/bytes.h"
+#include "estimator/memory/timeline.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {
@@ -18,10 +21,15 @@ std::string Outcome(const CardRun& run) {
   return run.fits ? std::to_string(run.retries) : "oom " + std::to_string(run.failed_step);
 }
 
+std::string AllOf(const CardRun& run) {
+  return fmt::format("{} {} {} {} {}", run.fits, run.retries, run.peak_reserved_bytes,
+                     run.failed_step, run.asked_bytes);
+}
+
 // Ten steps of PyTorch on a card of 8 GiB, at batches around the largest that trained.
 TEST_CASE("a card of 8 GiB runs and dies where PyTorch did, with as many retries") {
   const std::string root = ONNXFIT_SOURCE_DIR;
-  const TrainingSettings settings = {.steps = 10};
+  const TrainingSettings settings = {.steps = 3};
   std::ifstream file(root + "/tests/data/card_of_8_gib.txt");
   std::map<std::string, Graph> graphs;
   int runs = 0;
@@ -35,10 +43,41 @@ TEST_CASE("a card of 8 GiB runs and dies where PyTorch did, with as many retries
     const std::string expected = line.substr(line.find(' ', model.size() + 1) + 1);
     if (!graphs.contains(model)) graphs[model] = LoadGraph(root + "/models/" + model + ".onnx");
     const Built built = Build(graphs.at(model), settings, {.batch = batch});
-    CHECK(Outcome(RunOnCard(Train(built.program, settings), kCardBytes)) == expected);
+    const Trace trace = Train(built.program, settings);
+    const CardRun run = RunOnCard(ReadLoop(trace), BytesOf(trace), 10, {kCardBytes});
+    CHECK(Outcome(run) == expected);
     ++runs;
   }
   CHECK(runs == 110);
+}
+
+// What a repeated step does is what traced ones would do: on cards around those that are too
+// small, with loops that carry more than one batch from step to step.
+TEST_CASE("three traced steps stand for ten") {
+  const std::string root = ONNXFIT_SOURCE_DIR;
+  const LoopSettings loops[] = {{},
+                                {.hold_outputs = true},
+                                {.accumulate = 3},
+                                {.zero_grad = ZeroGrad::kKeep},
+                                {.prefetch = 2}};
+  for (const char* model : {"lenet.onnxtxt", "vgg_small.onnxtxt", "resnet18.train.onnx"}) {
+    const Graph graph = LoadGraph(root + "/models/" + model);
+    for (const LoopSettings& loop : loops) {
+      TrainingSettings settings = {.loop = loop, .steps = 3};
+      const Built built = Build(graph, settings, {.batch = 24});
+      const Trace three = Train(built.program, settings);
+      settings.steps = 10;
+      const Trace ten = Train(built.program, settings);
+      const Loop repeated = ReadLoop(three);
+      CHECK(repeated.repeats() == (loop.prefetch < 2));
+      if (!repeated.repeats()) continue;
+      const int64_t most = Replay(ten).peak.reserved_bytes;
+      for (int64_t bytes = most / 2; bytes < most + 4 * kMiB; bytes += most / 32) {
+        const CardRun run = RunOnCard(repeated, BytesOf(three), 10, {bytes});
+        CHECK(AllOf(run) == AllOf(RunOnCard(ten, bytes)));
+      }
+    }
+  }
 }
 
 TEST_CASE("where it fails is said") {
@@ -51,12 +90,13 @@ TEST_CASE("where it fails is said") {
   const CardRun run = RunOnCard(trace, 10 << 20);  // less than one segment of 20 MiB
   CHECK_FALSE(run.fits);
   CHECK(run.failed_step == 0);
-  CHECK(run.failed_phase == Phase::kSetup);
+  CHECK(PlaceOf(trace, run.failed_event).phase == Phase::kSetup);
   CHECK(run.asked_bytes == 1024 * 1024 * 4);
   const CardRun later = RunOnCard(trace, 24 << 20);
   CHECK_FALSE(later.fits);
   CHECK(later.failed_step == 1);
-  CHECK(trace.labels[static_cast<size_t>(later.failed_at)] == "fc");
+  const TracePlace place = PlaceOf(trace, later.failed_event);
+  CHECK(trace.labels[static_cast<size_t>(place.at)] == "fc");
   CHECK(RunOnCard(trace, 64 << 20).fits);
 }
 

@@ -9,6 +9,7 @@
 #include "estimator/graph/control_flow.h"
 #include "estimator/graph/loader.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/memory/card_run.h"
 #include "estimator/program/exporter_metadata.h"
 #include "estimator/program/program.h"
 #include "estimator/program/restored_tensors.h"
@@ -53,6 +54,13 @@ inline Built Build(std::string_view text, const TrainingSettings& settings,
 // What a lowered program asks of memory.
 inline Trace Train(const Program& program, const TrainingSettings& settings) {
   return RunTraining(Dispatch(program, settings), settings);
+}
+
+// All steps of a trace on a card.
+inline CardRun RunOnCard(const Trace& trace, int64_t capacity_bytes, const AllocatorConf& conf = {},
+                         int64_t held_bytes = 0) {
+  const Loop loop = ReadLoop(trace);
+  return RunOnCard(loop, BytesOf(trace), loop.traced_steps(), {capacity_bytes, held_bytes}, conf);
 }
 
 // The trace of `text`, as text.

@@ -54,6 +54,10 @@ std::optional<Card> CardOf(const OomFacts& facts, const EstimateRequest& request
   return card;
 }
 
+CardRun PlayOn(const Prediction& p, const CardRoom& room) {
+  return RunOnCard(ReadLoop(p.trace), BytesOf(p.trace), kSteps, room, p.alloc_conf);
+}
+
 // Runs the loop of `request` at one batch.
 class Replayer {
  public:
@@ -71,7 +75,7 @@ class Replayer {
 
   bool Fits(int64_t batch, const Card& card, int64_t bytes) {
     const Prediction p = At(batch);
-    return RunOnCard(p.trace, bytes, p.alloc_conf, card.held_bytes).fits;
+    return PlayOn(p, {bytes, card.held_bytes}).fits;
   }
 
   // A batch that fits, where the next one does not; `from` is where to look first.  O(log) runs.
@@ -164,11 +168,12 @@ std::vector<Asked> Candidates(const Prediction& p, const OomMessage& message) {
 
 // The first allocation that a card refuses.
 std::optional<Asked> FailureOn(const Prediction& p, const Card& card) {
-  const CardRun run = RunOnCard(p.trace, card.bytes, p.alloc_conf, card.held_bytes);
+  const CardRun run = PlayOn(p, {card.bytes, card.held_bytes});
   if (run.fits) return std::nullopt;
   Asked asked;
   asked.bytes = run.asked_bytes;
-  asked.when = {run.failed_step, run.failed_phase, LabelText(p.trace, run.failed_at)};
+  const TracePlace place = PlaceOf(p.trace, run.failed_event);
+  asked.when = {run.failed_step, place.phase, LabelText(p.trace, place.at)};
   return asked;
 }
 

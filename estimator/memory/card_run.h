@@ -1,12 +1,21 @@
-// Does a trace run on a card of a given size?
+// Does a loop run on a card of a given size?
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "estimator/memory/allocator_conf.h"
+#include "estimator/memory/loop.h"
 #include "estimator/memory/trace.h"
 
 namespace onnxfit {
+
+// What of a card an allocator can have, and what others hold of it, the context above all: a
+// memory fraction is one of both together.
+struct CardRoom {
+  int64_t capacity_bytes = 0;
+  int64_t held_bytes = 0;
+};
 
 struct CardRun {
   bool fits = false;
@@ -14,16 +23,22 @@ struct CardRun {
   int64_t peak_reserved_bytes = 0;
   // Where it failed, if it does not fit.
   int32_t failed_step = 0;
-  Phase failed_phase = Phase::kSetup;
-  int32_t failed_at = -1;  // label of the operator that asked
+  size_t failed_event = 0;  // index into Trace::events; that of the last traced step in later ones
   int64_t asked_bytes = 0;
 };
 
-// Plays `trace` through PyTorch's caching allocator with `capacity_bytes` for segments,
-// until the first allocation that fails even after cached segments were given back.
-// `held_bytes` is what others hold of the card, the context above all: a memory fraction
-// is one of both together.  O(events × log).
-CardRun RunOnCard(const Trace& trace, int64_t capacity_bytes, const AllocatorConf& conf = {},
-                  int64_t held_bytes = 0);
+// Plays `steps` steps of `loop`, whose buffers ask for `bytes`, through PyTorch's caching
+// allocator, until the first allocation that fails even after cached segments were given back.
+// REQUIRES: steps <= loop.traced_steps(), or loop.repeats().  O(calls × log) a step, until two
+// steps leave the card alike.
+CardRun RunOnCard(const Loop& loop, std::span<const int64_t> bytes, int steps, const CardRoom& room,
+                  const AllocatorConf& conf = {});
+
+// Which operator asked, and in which phase.
+struct TracePlace {
+  Phase phase = Phase::kSetup;
+  int32_t at = -1;  // label of the operator, -1 between operators
+};
+TracePlace PlaceOf(const Trace& trace, size_t event);
 
 }  // namespace onnxfit

@@ -1,0 +1,42 @@
+// A training loop as an allocator sees it, whatever its sizes: what is asked for and given
+// back, in order.  Its last step repeats, so that a few traced steps stand for any number.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "estimator/memory/trace.h"
+
+namespace onnxfit {
+
+struct Loop {
+  struct Call {
+    BufferId buffer = 0;
+    bool frees = false;
+    int32_t event = 0;  // index into Trace::events
+
+    bool operator==(const Call&) const = default;
+  };
+  std::vector<Call> calls;
+  std::vector<size_t> steps;  // where each begins in `calls`; steps[0] is setup
+
+  // Where the last step repeats: for each buffer that is born in it, its twin of the step
+  // before, and the other way round; for all others, themselves.  With its buffers' names
+  // exchanged so, it is the next step.  Empty where it does not repeat.
+  std::vector<BufferId> twins;
+
+  bool repeats() const { return !twins.empty(); }
+  int traced_steps() const { return static_cast<int>(steps.size()) - 1; }
+  std::span<const Call> CallsOf(size_t step) const;  // of setup (0) or a traced step
+};
+
+// The last step repeats if the one before asks for the same sizes in the same order, gives the
+// same ones of its own back, and it gives all back that the one before it left.
+// O(events × log).
+Loop ReadLoop(const Trace& trace);
+
+// What each buffer asks for, by BufferId.
+std::vector<int64_t> BytesOf(const Trace& trace);
+
+}  // namespace onnxfit
