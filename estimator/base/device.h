@@ -28,6 +28,12 @@ struct DeviceProfile {
   int64_t threads_per_multiprocessor = 0;
 };
 
+// Whether the same kernels run on both, with the same workspaces and scratch.
+constexpr bool SameKernels(const DeviceProfile& a, const DeviceProfile& b) {
+  return a.compute_capability == b.compute_capability && a.multiprocessors == b.multiprocessors &&
+         a.threads_per_multiprocessor == b.threads_per_multiprocessor;
+}
+
 // The card that answers assume where none is named: an A100.
 const DeviceProfile& DefaultDevice();
 

@@ -15,5 +15,7 @@ inline constexpr char kNotTrainable[] = "OF108";     // parameters that no gradi
 
 // 2xx: what runs it.
 inline constexpr char kUnsupportedCard[] = "OF201";  // the framework has no kernels for it
+inline constexpr char kUnseenTotal[] = "OF202";      // the card's size was not seen on Linux
+inline constexpr char kSharedMemory[] = "OF203";     // the CPU has a share of the card's memory
 
 }  // namespace onnxfit::warning

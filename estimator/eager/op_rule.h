@@ -214,6 +214,7 @@ struct OpRule {
   AutocastPolicy autocast = AutocastPolicy::kAsIs;
   bool promotes = false;          // the result has the widest type of its inputs, not the first's
   bool variadic = false;          // every input is as input 0: its gradient, its reads
+  bool asks_cudnn = false;        // for a workspace that is in no trace: its size is not published
   bool keeps_everything = false;  // saves all inputs and outputs: an operator we do not know
   std::array<Gradient, 5> gradients = {};
   // Whether one kernel makes all gradients: those that nobody wants die when it has run.  Of

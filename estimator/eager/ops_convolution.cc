@@ -11,6 +11,7 @@ constexpr Gradient kBackward = Reads(In(0) | In(1));
 constexpr OpRule kRules[] = {
     {.name = "convolution",
      .autocast = AutocastPolicy::kLower,
+     .asks_cudnn = true,
      .gradients = {ReadsAsInput(kBackward.reads), kBackward, SumsToChannels(kBackward.reads)}},
 };
 

@@ -10,6 +10,7 @@
 #include "estimator/base/index.h"
 #include "estimator/fit/details.h"
 #include "estimator/fit/doubts.h"
+#include "estimator/fit/judge_targets.h"
 #include "estimator/fit/predict.h"
 
 namespace onnxfit {
@@ -211,6 +212,10 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.range = FindRange(file, request, DoubtsOf(prediction), estimate.device_bytes);
   if (estimate.range.has_value()) estimate.warnings.push_back(RangeWarning(*estimate.range));
   estimate.notes = Notes(prediction, request);
+  estimate.targets = JudgeTargets(file, request);
+  for (const JudgedTarget& judged : estimate.targets) {
+    Append(estimate.warnings, judged.target.warnings);
+  }
   if (request.details) estimate.step_events = SummarizeSteps(prediction);
   if (!request.why.empty()) estimate.why = ExplainTensor(prediction, request.why);
   return estimate;

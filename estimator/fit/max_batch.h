@@ -27,18 +27,22 @@ struct BatchOutcome {
 
 struct MaxBatch {
   Target target;
-  // The largest N for which every batch from N - N/50 to N + N/50 runs; 0: not even one sample.
+  // The largest N for which every batch from N - N/50 to N + N/50 runs, so that a little more or
+  // less of anything does no harm; 0: not even one sample.
   int64_t batch = 0;
-  bool at_limit = false;                  // --max, not the card, ends it
-  Judgement judgement;                    // of that batch; of batch 1 where it is 0
-  std::vector<int64_t> luckier = {};      // larger ones that run, though one near them does not
-  std::optional<BatchOutcome> next = {};  // why not one more: the first above it that fails
-  int64_t fixed_bytes = 0;       // tensors grow by about per_sample_bytes a sample above this:
-  int64_t per_sample_bytes = 0;  // the line through what batch 1 and the answer allocate
+  bool is_limited = false;                // larger ones run, too: --max ends it
+  Judgement judgement;                    // of that batch; of one sample where it is 0
+  std::optional<BatchOutcome> next = {};  // the first above it that fails
+  std::vector<int64_t> luckier = {};      // those above `next` that run, though one below does not
+  // What tensors take at the peak: about fixed_bytes + batch × per_sample_bytes, the line through
+  // this batch and half of it.
+  int64_t fixed_bytes = 0;
+  int64_t per_sample_bytes = 0;
 };
 
-// One answer a target, in their order.  Throws Error as Predict does, and where the batch of the
-// file cannot be changed.
+// One answer a target, in their order; those of one kind of card share their predictions, kinds
+// run in threads of their own.  Throws Error as Predict does, and where the batch of the file
+// cannot be changed.  Some 20 predictions and N/25 plays of ten steps a target.
 std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& request,
                                      std::span<const Target> targets,
                                      const BatchLimits& limits = {});

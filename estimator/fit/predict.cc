@@ -38,6 +38,7 @@ Prediction Predict(const Graph& file, const EstimateRequest& request) {
   p.program = Dispatch(std::move(program), request.settings);
   const bool records = request.details || !request.why.empty();
   p.trace = RunTraining(p.program, request.settings, records ? &p.holders : nullptr);
+  p.is_inference = request.settings.mode == Mode::kEval;
   p.alloc_conf = request.alloc_conf.conf;
   add(CardWarnings(request.settings));
   add(p.shapes.warnings);

@@ -21,6 +21,7 @@ struct Prediction {
   Roles roles;
   Program program;
   Trace trace;
+  bool is_inference = false;
   AllocatorConf alloc_conf;  // what the trace is replayed with
   Holders holders;           // empty unless asked for
   Warnings warnings;         // of all stages, in their order

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/base/basis.h"
@@ -23,7 +24,7 @@ struct TargetRequest {
 
 // What comes off a card's memory before a process has any of it.
 struct Share {
-  std::string what = {};  // "operating system and desktop"
+  std::string_view what = {};  // "operating system and desktop"
   int64_t bytes = 0;
   int64_t low = 0;
   int64_t high = 0;
@@ -32,20 +33,19 @@ struct Share {
 
 struct Target {
   std::string name = {};  // "t4", "8 GiB"
-  DeviceProfile device;   // whose kernels run
+  DeviceProfile device;   // whose kernels run, and what a context takes there
   int64_t total_bytes = 0;
-  std::vector<Share> shares = {};  // of others: --reserve, the operating system, the runtime
-  ContextBytes context;
-  Warnings warnings = {};  // about the card itself
+  std::vector<Share> shares = {};  // of others: --reserve, the operating system
+  Warnings warnings = {};          // about the card itself
 
-  // What is left for this process, context included; and for its tensors and cache, where the
-  // context and the shares take what was seen most, or the most that was seen.
-  int64_t usable_bytes() const;
-  int64_t capacity_bytes() const;
-  int64_t least_capacity_bytes() const;
+  int64_t usable_bytes() const;          // for this process, its context included
+  int64_t capacity_bytes() const;        // for its tensors and cache: what is likely
+  int64_t least_capacity_bytes() const;  // the same at the high end of context and shares
 };
 
-// Throws Error where the context and the shares leave nothing: what there is, what is needed.
+// The table's card or size.  On boards whose memory the CPU shares, the context is the runtime's
+// share: libraries and kernels in the host's memory.  Throws Error where nothing is left for
+// tensors: what there is, what is needed.
 Target MakeTarget(const TargetRequest& request);
 
 }  // namespace onnxfit

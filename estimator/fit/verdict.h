@@ -8,6 +8,7 @@
 
 #include "estimator/fit/target.h"
 #include "estimator/memory/allocator_conf.h"
+#include "estimator/memory/loop.h"
 #include "estimator/memory/trace.h"
 
 namespace onnxfit {
@@ -27,6 +28,7 @@ struct Failure {
   Phase phase = Phase::kSetup;
   std::string node = {};  // the operator that asked, "" between operators
   int64_t asked_bytes = 0;
+  int64_t short_bytes = 0;  // of it: what was neither cached nor left on the card
 };
 
 struct Judgement {
@@ -39,10 +41,28 @@ struct Judgement {
   int64_t retries = 0;                    // how often cached memory went back to the card first
   std::vector<std::string> reasons = {};  // tight: what does not hold, a sentence each
   std::optional<Failure> fails_at = {};   // oom
-  std::optional<int64_t> processes = {};  // eval: how many of them fit side by side
+  std::optional<int64_t> processes = {};  // inference: how many fit side by side, a context each
+  std::optional<int64_t> copies = {};     // inference: of the model, in one process, in turns
 
   double share() const;  // used of usable
 };
+
+// A run, ready to be played on cards.  What it points to must outlive it.
+struct PlayableRun {
+  const Trace* trace = nullptr;  // of ReadLoop's steps
+  const Loop* loop = nullptr;
+  std::vector<int64_t> bytes = {};  // by BufferId
+  AllocatorConf conf = {};
+  int64_t unmodelled_bytes = 0;  // what libraries may ask for beyond the trace, at most
+  bool is_inference = false;
+};
+
+// Plays the run on the card's own size, and on sizes of 2, 4 and 8 MiB more and less where the
+// first needs no retry.  O(steps × calls × log), up to seven times.
+Judgement Judge(const PlayableRun& run, const Target& target);
+
+// The same on the card's own size alone: whether it runs at all.
+bool RunsOn(const PlayableRun& run, const Target& target);
 
 struct JudgedTarget {
   Target target;

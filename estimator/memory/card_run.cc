@@ -49,6 +49,7 @@ class LoopPlayer {
     run_.failed_step = step;
     run_.failed_event = static_cast<size_t>(call.event);
     run_.asked_bytes = asked_bytes;
+    run_.reserved_bytes = allocator_->stats().reserved_bytes;
   }
 
   const Loop& loop_;

@@ -25,6 +25,7 @@ struct CardRun {
   int32_t failed_step = 0;
   size_t failed_event = 0;  // index into Trace::events; that of the last traced step in later ones
   int64_t asked_bytes = 0;
+  int64_t reserved_bytes = 0;  // then, all that could be given back
 };
 
 // Plays `steps` steps of `loop`, whose buffers ask for `bytes`, through PyTorch's caching

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 
 namespace onnxfit {
@@ -11,6 +12,7 @@ namespace {
 using Calls = std::span<const Loop::Call>;
 
 constexpr BufferId kNobody = -1;
+constexpr int64_t kBlockStep = 512;  // kMinBlockSize of PyTorch's allocator
 
 // What a step allocates, in order, and what of that it leaves to the next one.
 struct Step {
@@ -114,6 +116,17 @@ Loop ReadLoop(const Trace& trace) {
   }
   loop.twins = FindTwins(trace, loop);
   return loop;
+}
+
+int64_t PeakBlockBytes(const Loop& loop, std::span<const int64_t> bytes) {
+  int64_t held = 0;
+  int64_t peak = 0;
+  for (const Loop::Call& call : loop.calls) {
+    const int64_t block = RoundUp(bytes[Index(call.buffer)], kBlockStep);
+    held = call.frees ? held - block : CheckedAdd(held, block);
+    peak = std::max(peak, held);
+  }
+  return peak;
 }
 
 std::vector<int64_t> BytesOf(const Trace& trace) {

@@ -36,6 +36,10 @@ struct Loop {
 // O(events × log).
 Loop ReadLoop(const Trace& trace);
 
+// The most that is held at once in `loop`, in blocks of 512 bytes: no caching allocator can do
+// with less.  Throws Error where it needs more than 63 bits.  O(calls).
+int64_t PeakBlockBytes(const Loop& loop, std::span<const int64_t> bytes);
+
 // What each buffer asks for, by BufferId.
 std::vector<int64_t> BytesOf(const Trace& trace);
 

@@ -1,0 +1,71 @@
+#include "estimator/fit/batch_search.h"
+
+#include <algorithm>
+
+#include "estimator/base/error.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int64_t kMostBatch = int64_t{1} << 40;  // beyond, sizes overflow first
+
+// The largest batch that stands for none from `failing` on.
+int64_t LargestBelow(int64_t failing) {
+  int64_t batch = failing - 1 - ReachOf(failing);
+  while (batch + 1 + ReachOf(batch + 1) < failing) ++batch;
+  return batch;
+}
+
+int64_t RoundDown(int64_t batch, int64_t step) { return batch / step * step; }
+
+}  // namespace
+
+bool BatchSearch::IsTooLarge(int64_t batch) {
+  const PlayableRun run = loops_.At(batch);
+  return PeakBlockBytes(*run.loop, run.bytes) > target_.capacity_bytes();
+}
+
+// The exact peak never falls with the batch (law 3), so halving finds it.
+int64_t BatchSearch::FirstTooLarge() {
+  if (first_too_large_) return *first_too_large_;
+  int64_t runs = 0;
+  int64_t fails = 1;
+  while (fails < kMostBatch && !IsTooLarge(fails)) {
+    runs = fails;
+    fails *= 2;
+  }
+  while (fails - runs > 1) {
+    const int64_t middle = runs + (fails - runs) / 2;
+    (IsTooLarge(middle) ? fails : runs) = middle;
+  }
+  first_too_large_ = fails;
+  return fails;
+}
+
+bool BatchSearch::Runs(int64_t batch) {
+  const auto [at, added] = runs_.try_emplace(batch, false);
+  if (added) at->second = batch < FirstTooLarge() && RunsOn(loops_.At(batch), target_);
+  return at->second;
+}
+
+// From below: where many fail, the lowest one rules out most.
+std::optional<int64_t> BatchSearch::FirstFailureAround(int64_t batch) {
+  const int64_t reach = ReachOf(batch);
+  for (int64_t near = batch - reach; near <= batch + reach; ++near) {
+    if (!Runs(near)) return near;
+  }
+  return std::nullopt;
+}
+
+int64_t BatchSearch::Largest(const BatchLimits& limits) {
+  int64_t batch = LargestBelow(FirstTooLarge());
+  batch = RoundDown(std::min(batch, limits.most.value_or(batch)), limits.multiple_of);
+  while (batch > 0) {
+    const auto failing = FirstFailureAround(batch);
+    if (!failing) return batch;
+    batch = RoundDown(std::min(batch - 1, LargestBelow(*failing)), limits.multiple_of);
+  }
+  return 0;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,42 @@
+// The largest safe batch on one card.  Internal to the room fit/.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "estimator/fit/batch_loops.h"
+#include "estimator/fit/max_batch.h"
+#include "estimator/fit/target.h"
+
+namespace onnxfit {
+
+// A batch N stands for all from N - reach to N + reach.
+constexpr int64_t ReachOf(int64_t batch) { return batch / 50; }
+
+class BatchSearch {
+ public:
+  // Both must outlive it.
+  BatchSearch(BatchLoops& loops, const Target& target) : loops_(loops), target_(target) {}
+
+  // The largest N up to `limits` for which all that it stands for run; 0 where there is none.
+  int64_t Largest(const BatchLimits& limits);
+
+  // Whether ten steps run.  Played once a batch.
+  bool Runs(int64_t batch);
+
+  // The first batch that cannot run whatever the allocator does: its tensors alone are too much.
+  int64_t FirstTooLarge();
+
+ private:
+  bool IsTooLarge(int64_t batch);
+  std::optional<int64_t> FirstFailureAround(int64_t batch);
+
+  BatchLoops& loops_;
+  const Target& target_;
+  std::map<int64_t, bool> runs_;
+  std::optional<int64_t> first_too_large_;
+};
+
+}  // namespace onnxfit

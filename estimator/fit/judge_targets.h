@@ -1,0 +1,30 @@
+// From a prediction to verdicts.  Internal to the room fit/.
+#pragma once
+
+#include <vector>
+
+#include "estimator/fit/estimate.h"
+#include "estimator/fit/predict.h"
+#include "estimator/fit/verdict.h"
+#include "estimator/graph/graph.h"
+#include "estimator/memory/loop.h"
+
+namespace onnxfit {
+
+// A prediction whose loop can be played for as many steps as a verdict takes.
+struct LoopedPrediction {
+  Prediction prediction;
+  Loop loop;
+  int64_t unmodelled_bytes = 0;
+
+  PlayableRun playable() const;
+};
+
+// Predicts all steps of a verdict where a few do not repeat.  Throws Error as Predict does.
+LoopedPrediction PredictLoop(const Graph& file, const EstimateRequest& request);
+
+// Judges request.targets; cards whose kernels are not those of the one before get a prediction
+// of their own.
+std::vector<JudgedTarget> JudgeTargets(const Graph& file, const EstimateRequest& request);
+
+}  // namespace onnxfit

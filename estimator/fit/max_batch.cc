@@ -1,0 +1,84 @@
+#include "estimator/fit/max_batch.h"
+
+#include <algorithm>
+#include <exception>
+#include <future>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/fit/batch_loops.h"
+#include "estimator/fit/batch_search.h"
+
+namespace onnxfit {
+namespace {
+
+// The first failing batch above the answer, and those beyond that run all the same.
+void FindNeighbours(BatchSearch& search, BatchLoops& loops, MaxBatch& answer) {
+  const int64_t end = search.FirstTooLarge();
+  int64_t failing = answer.batch + 1;
+  while (failing < end && search.Runs(failing)) ++failing;
+  answer.next = {failing, Judge(loops.Predicted(failing), answer.target)};
+  for (int64_t batch = failing + 1; batch < end; ++batch) {
+    if (search.Runs(batch)) answer.luckier.push_back(batch);
+  }
+}
+
+void FindLine(BatchLoops& loops, MaxBatch& answer) {
+  const int64_t high = std::max<int64_t>(answer.batch, 2);
+  const int64_t low = high / 2;
+  const PlayableRun at_high = loops.Predicted(high);
+  const PlayableRun at_low = loops.Predicted(low);
+  const int64_t high_bytes = PeakBlockBytes(*at_high.loop, at_high.bytes);
+  const int64_t low_bytes = PeakBlockBytes(*at_low.loop, at_low.bytes);
+  answer.per_sample_bytes = (high_bytes - low_bytes) / (high - low);
+  answer.fixed_bytes = high_bytes - answer.per_sample_bytes * high;
+}
+
+MaxBatch FindMaxBatch(BatchLoops& loops, const Target& target, const BatchLimits& limits,
+                      bool is_brief) {
+  MaxBatch answer = {.target = target};
+  BatchSearch search(loops, target);
+  answer.batch = search.Largest(limits);
+  answer.is_limited =
+      limits.most && answer.batch > 0 && answer.batch + limits.multiple_of > *limits.most;
+  answer.judgement = Judge(loops.Predicted(std::max<int64_t>(answer.batch, 1)), target);
+  if (is_brief) return answer;
+  if (!answer.is_limited) FindNeighbours(search, loops, answer);
+  FindLine(loops, answer);
+  return answer;
+}
+
+// Targets on which the same kernels run, as indices into the list.
+std::vector<std::vector<size_t>> Kinds(std::span<const Target> targets) {
+  std::vector<std::vector<size_t>> kinds;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& members) {
+      return SameKernels(targets[members[0]].device, targets[i].device);
+    });
+    if (kind == kinds.end()) {
+      kinds.push_back({i});
+    } else {
+      kind->push_back(i);
+    }
+  }
+  return kinds;
+}
+
+}  // namespace
+
+std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& request,
+                                     std::span<const Target> targets, const BatchLimits& limits) {
+  std::vector<MaxBatch> answers(targets.size());
+  const auto answer_kind = [&](const std::vector<size_t>& members) {
+    EstimateRequest own = request;
+    own.settings.device = targets[members[0]].device;
+    BatchLoops loops(file, own);
+    for (const size_t i : members) {
+      answers[i] = FindMaxBatch(loops, targets[i], limits, targets.size() > 1);
+    }
+  };
+  for (const std::vector<size_t>& members : Kinds(targets)) answer_kind(members);
+  return answers;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,137 @@
+#include "estimator/fit/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
+#include "estimator/fit/copies.h"
+#include "estimator/memory/card_run.h"
+
+namespace onnxfit {
+namespace {
+
+// How far off a card's size may be: totals of one card differ by a few MiB between drivers.
+constexpr int64_t kNearby[] = {-2 * kMiB, 2 * kMiB, -4 * kMiB, 4 * kMiB, -8 * kMiB, 8 * kMiB};
+
+CardRun PlayOn(const PlayableRun& run, const Target& target, int64_t capacity_bytes) {
+  const CardRoom room = {std::max<int64_t>(0, capacity_bytes),
+                         target.total_bytes - target.capacity_bytes()};
+  return RunOnCard(*run.loop, run.bytes, kVerdictSteps, room, run.conf);
+}
+
+int64_t EndlessReservedBytes(const PlayableRun& run) {
+  AllocatorConf conf = run.conf;
+  conf.memory_fraction = 1;  // of an endless card, no share is a limit
+  constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+  return RunOnCard(*run.loop, run.bytes, kVerdictSteps, {kEndless}, conf).peak_reserved_bytes;
+}
+
+Failure FailureOf(const PlayableRun& run, const Target& target, const CardRun& played) {
+  const TracePlace place = PlaceOf(*run.trace, played.failed_event);
+  return {.step = played.failed_step,
+          .phase = place.phase,
+          .node = place.at < 0 ? "" : run.trace->labels[Index(place.at)],
+          .asked_bytes = played.asked_bytes,
+          .short_bytes = played.asked_bytes + played.reserved_bytes - target.capacity_bytes()};
+}
+
+std::string Times(int64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
+
+std::string RetryReason(int64_t retries) {
+  return fmt::format(
+      "the card is full {} in {} steps: cached memory goes back first, which takes "
+      "time",
+      Times(retries), kVerdictSteps);
+}
+
+// The first size nearby on which the run is not as smooth, in words; "" where there is none.
+std::string NearbyReason(const PlayableRun& run, const Target& target, int64_t reserved) {
+  const bool is_limited = run.conf.memory_fraction < 1;
+  if (!is_limited && reserved + 8 * kMiB <= target.capacity_bytes()) return "";  // never full
+  for (const int64_t change : kNearby) {
+    const CardRun played = PlayOn(run, target, target.capacity_bytes() + change);
+    if (played.fits && played.retries == 0) continue;
+    return fmt::format(
+        "with {} MiB {} it {}", std::abs(change) / kMiB, change < 0 ? "less" : "more",
+        played.fits ? "needs retries" : fmt::format("fails in step {}", played.failed_step));
+  }
+  return "";
+}
+
+// What may come on top, and what that leaves short.
+std::string UncertaintyReason(const PlayableRun& run, const Target& target, int64_t reserved) {
+  const int64_t more = target.capacity_bytes() - target.least_capacity_bytes();
+  const int64_t workspaces = run.unmodelled_bytes;
+  const int64_t missing = reserved + workspaces - target.least_capacity_bytes();
+  if (missing <= 0) return "";
+  std::string causes;
+  if (more > 0) causes = fmt::format("context and others may take {} more", FormatBytes(more));
+  if (workspaces > 0) {
+    causes += fmt::format("{}cuDNN may ask for up to {}", causes.empty() ? "" : ", ",
+                          FormatBytes(workspaces));
+  }
+  return fmt::format("{}: then {} are missing", causes, FormatBytes(missing));
+}
+
+void SetUsed(const PlayableRun& run, const Target& target, int64_t reserved, Judgement& j) {
+  const ContextBytes& context = target.device.context;
+  j.usable_bytes = target.usable_bytes();
+  j.used_bytes = CheckedAdd(reserved, context.bytes);
+  j.low_bytes = CheckedAdd(reserved, context.low);
+  j.high_bytes = CheckedAdd(CheckedAdd(reserved, context.high), run.unmodelled_bytes);
+}
+
+std::vector<std::string> TightReasons(const PlayableRun& run, const Target& target,
+                                      const CardRun& played) {
+  std::vector<std::string> reasons;
+  const auto add = [&](std::string reason) {
+    if (!reason.empty()) reasons.push_back(std::move(reason));
+  };
+  if (played.retries > 0) add(RetryReason(played.retries));
+  if (played.retries == 0) add(NearbyReason(run, target, played.peak_reserved_bytes));
+  add(UncertaintyReason(run, target, played.peak_reserved_bytes));
+  return reasons;
+}
+
+void SetInference(const PlayableRun& run, const Target& target, int64_t reserved, Judgement& j) {
+  const int64_t each = CheckedAdd(reserved, target.device.context.high);
+  j.processes = std::max<int64_t>(target.usable_bytes() / each, j.verdict == Verdict::kOom ? 0 : 1);
+  j.copies = j.verdict == Verdict::kOom ? 0 : MostCopies(run, target);
+}
+
+}  // namespace
+
+std::string_view ToString(Verdict verdict) {
+  constexpr std::string_view kNames[] = {"fits", "tight", "oom"};
+  return kNames[static_cast<size_t>(verdict)];
+}
+
+double Judgement::share() const {
+  return static_cast<double>(used_bytes) / static_cast<double>(usable_bytes);
+}
+
+bool RunsOn(const PlayableRun& run, const Target& target) {
+  return PlayOn(run, target, target.capacity_bytes()).fits;
+}
+
+Judgement Judge(const PlayableRun& run, const Target& target) {
+  Judgement j;
+  const CardRun played = PlayOn(run, target, target.capacity_bytes());
+  j.retries = played.retries;
+  const int64_t reserved = played.fits ? played.peak_reserved_bytes : EndlessReservedBytes(run);
+  SetUsed(run, target, reserved, j);
+  if (played.fits) {
+    j.reasons = TightReasons(run, target, played);
+    j.verdict = j.reasons.empty() ? Verdict::kFits : Verdict::kTight;
+  } else {
+    j.verdict = Verdict::kOom;
+    j.fails_at = FailureOf(run, target, played);
+  }
+  if (run.is_inference) SetInference(run, target, reserved, j);
+  return j;
+}
+
+}  // namespace onnxfit
