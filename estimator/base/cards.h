@@ -19,11 +19,17 @@ enum class TotalSource : uint8_t {
   kName,         // derived from what it is sold with
 };
 
+constexpr std::string_view ToString(TotalSource source) {
+  constexpr std::string_view kNames[] = {"seen", "seen_on_windows", "nvidia_smi", "sold_size"};
+  return kNames[static_cast<size_t>(source)];
+}
+
 struct Card {
-  std::string_view alias;  // as --gpu spells it: "t4"
-  std::string_view
-      family;  // "consumer", "laptop", "workstation", "datacenter", "cloud", "jetson", "edge"
+  std::string_view alias;   // as --gpu spells it: "t4"
+  std::string_view family;  // "consumer", "laptop", "workstation", "datacenter", "cloud", "jetson"
+                            // or "edge"
   std::string_view memory_type;  // "GDDR6"
+  int64_t sold_bytes = 0;        // as makers count it: 16 GiB of a "16 GB" card
   int64_t total_bytes = 0;       // the smallest that CUDA shows (cudaMemGetInfo)
   TotalSource total_source = TotalSource::kSeen;
   bool shares_memory = false;  // with the CPU: the operating system's share comes off first
@@ -33,12 +39,13 @@ struct Card {
 // Every card, in the order of the table: by family and generation.
 std::span<const Card> Cards();
 
-// The card of that alias or name, whatever its case, spaces, dashes and maker ("RTX 3060",
-// "nvidia rtx-3060", "3060"); null where there is none, or more than one.
+// The card of that alias or name, or of what torch.cuda.get_device_name() says, whatever its
+// case, spaces, dashes and maker ("RTX 3060", "nvidia rtx-3060", "3060"); with the size that it is
+// sold with or without.  Null where there is none, or more than one.
 const Card* FindCard(std::string_view typed);
 
 // The aliases that come nearest to what was typed, best first, at most `most`: those that
-// contain it, else those that differ least.
+// contain it, else those that differ least; none where all differ much.
 std::vector<std::string_view> SuggestCards(std::string_view typed, size_t most = 3);
 
 }  // namespace onnxfit

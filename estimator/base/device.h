@@ -23,8 +23,8 @@ struct ContextBytes {
 struct DeviceProfile {
   std::string_view name;
   ContextBytes context;
-  int compute_capability = 0;  // times ten: 80 for 8.0
-  int64_t multiprocessors = 0;
+  int compute_capability = 0;   // times ten: 80 for 8.0; 0 where it is not NVIDIA's
+  int64_t multiprocessors = 0;  // of AMD's: compute units
   int64_t threads_per_multiprocessor = 0;
 };
 

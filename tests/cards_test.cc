@@ -1,0 +1,293 @@
+#include "estimator/base/cards.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/card_contexts.h"
+#include "estimator/base/device.h"
+
+namespace onnxfit {
+namespace {
+
+const Card& Get(std::string_view alias) {
+  for (const Card& card : Cards()) {
+    if (card.alias == alias) return card;
+  }
+  REQUIRE_MESSAGE(false, "no card ", alias);
+  return Cards()[0];
+}
+
+// The alias of the card that is found, "" where there is none.
+std::string Found(std::string_view typed) {
+  const Card* card = FindCard(typed);
+  return card == nullptr ? "" : std::string(card->alias);
+}
+
+std::string Suggested(std::string_view typed, size_t most = 3) {
+  std::string text;
+  for (const std::string_view alias : SuggestCards(typed, most)) {
+    text += text.empty() ? "" : " ";
+    text += alias;
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("every card has what an answer needs") {
+  CHECK(Cards().size() == 101);
+  std::set<std::string_view> aliases;
+  std::set<std::string_view> names;
+  for (const Card& card : Cards()) {
+    CAPTURE(card.alias);
+    CHECK(aliases.insert(card.alias).second);
+    CHECK(names.insert(card.device.name).second);
+    CHECK(card.total_bytes > 0);
+    CHECK(card.total_bytes <= card.sold_bytes);
+    CHECK(card.total_bytes > card.sold_bytes * 85 / 100);
+    CHECK(card.device.multiprocessors > 0);
+    CHECK(card.device.context.low > 0);
+    CHECK(card.device.context.low <= card.device.context.bytes);
+    CHECK(card.device.context.bytes <= card.device.context.high);
+    const bool is_amd = card.device.name.starts_with("AMD");
+    CHECK((card.device.compute_capability >= 30) == !is_amd);
+    CHECK((card.device.compute_capability == 0) == is_amd);
+  }
+}
+
+TEST_CASE("families and memory are those of the table") {
+  const std::set<std::string_view> known = {"consumer", "laptop", "workstation", "datacenter",
+                                            "cloud",    "jetson", "edge"};
+  for (const Card& card : Cards()) {
+    CAPTURE(card.alias);
+    CHECK(known.count(card.family) == 1);
+    CHECK(card.shares_memory == (card.family == "jetson" || card.family == "edge"));
+  }
+}
+
+TEST_CASE("a total is the smallest that CUDA showed") {
+  CHECK(Get("t4").total_bytes == 14918 * kMiB);
+  CHECK(Get("rtx3090").total_bytes == 24122 * kMiB);
+  CHECK(Get("p100").total_bytes == 16280 * kMiB);
+  CHECK(Get("quadro-rtx4000").total_bytes == 7987 * kMiB);
+  CHECK(Get("jetson-nano-2gb").total_bytes == 1972 * kMiB);
+  CHECK(Get("jetson-nano").total_bytes == 3956 * kMiB);
+  CHECK(Get("k520").total_bytes == 4294770688);  // of 4096 MiB, rounded
+  CHECK(Get("a10").total_bytes == 23609475072);
+  CHECK(Get("t4").total_source == TotalSource::kSeen);
+  CHECK(Get("k520").total_source == TotalSource::kSeen);
+}
+
+TEST_CASE("a total that nobody saw on Linux says how it came about") {
+  struct Case {
+    const char* alias;
+    int64_t mib;
+    TotalSource source;
+  };
+  constexpr Case kCases[] = {
+      {"rtx3060ti", 8192, TotalSource::kSeenWindows},
+      {"rtx5070", 12227, TotalSource::kSeenWindows},
+      {"a6000", 49140 * 11909 / 12288, TotalSource::kNvidiaSmi},  // a GeForce RTX 3060's ratio
+      {"a30", 24576 * 11909 / 12288, TotalSource::kNvidiaSmi},
+      {"gb200", 183627, TotalSource::kNvidiaSmi},
+      {"p4", 8192 * 14918 / 16384, TotalSource::kName},  // a Tesla T4's
+      {"gtx1660ti", 6144 * 14918 / 16384, TotalSource::kName},
+  };
+  for (const Case& c : kCases) {
+    CAPTURE(c.alias);
+    CHECK(Get(c.alias).total_bytes == c.mib * kMiB);
+    CHECK(Get(c.alias).total_source == c.source);
+  }
+}
+
+TEST_CASE("no card was seen with less of its size than the derived ones are given") {
+  const auto share = [](const Card& card) {
+    return static_cast<double>(card.total_bytes) / static_cast<double>(card.sold_bytes);
+  };
+  for (const Card& card : Cards()) {
+    if (card.total_source != TotalSource::kSeen || card.shares_memory) continue;
+    CAPTURE(card.alias);
+    CHECK(share(card) >= share(Get("p4")) - 1e-6);
+  }
+}
+
+TEST_CASE("multiprocessors are those of public specifications") {
+  struct Case {
+    const char* alias;
+    int64_t multiprocessors;
+    int64_t threads;
+  };
+  constexpr Case kCases[] = {
+      {"t4", 40, 1024},
+      {"rtx3060", 28, 1536},
+      {"rtx4090", 128, 1536},
+      {"rtx5090", 170, 1536},
+      {"a100-80gb", 108, 2048},
+      {"h100", 132, 2048},
+      {"h100-pcie", 114, 2048},
+      {"b200", 148, 2048},
+      {"b300", 148, 2048},
+      {"gb10", 48, 1536},
+      {"jetson-orin-nano", 8, 1536},
+      {"jetson-thor", 20, 1536},
+      {"jetson-nano", 1, 2048},
+      {"k80", 13, 2048},
+      {"mi300x", 304, 2048},
+  };
+  for (const Case& c : kCases) {
+    CAPTURE(c.alias);
+    CHECK(Get(c.alias).device.multiprocessors == c.multiprocessors);
+    CHECK(Get(c.alias).device.threads_per_multiprocessor == c.threads);
+  }
+}
+
+TEST_CASE("the default device is an A100 of the table") {
+  const DeviceProfile& device = DefaultDevice();
+  CHECK(device.name == "A100");
+  CHECK(device.context == ContextBytes{503 * kMiB, 414 * kMiB, 512 * kMiB, Basis::kMeasured});
+  CHECK(device.compute_capability == 80);
+  CHECK(device.multiprocessors == 108);
+  CHECK(device.threads_per_multiprocessor == 2048);
+  CHECK(Get("a100-80gb").device.context == device.context);
+}
+
+TEST_CASE("contexts that were seen are measured, and within the rule") {
+  for (const SeenContext& seen : SeenContexts()) {
+    CAPTURE(seen.alias);
+    const Card& card = Get(seen.alias);
+    const ContextBytes& context = card.device.context;
+    CHECK(context.basis == Basis::kMeasured);
+    CHECK(context.bytes == seen.mib * kMiB);
+    CHECK(seen.evidence.find('#') != std::string_view::npos);
+    const ContextBytes rule = ContextByRule(card.device.multiprocessors);
+    CHECK(rule.low <= context.low);
+    CHECK(context.high <= rule.high);
+  }
+  CHECK(Get("t4").device.context ==
+        ContextBytes{135 * kMiB, 99 * kMiB, 141 * kMiB, Basis::kMeasured});
+}
+
+TEST_CASE("other contexts are assumed, by the rule") {
+  CHECK(ContextByRule(100) == ContextBytes{380 * kMiB, 270 * kMiB, 510 * kMiB, Basis::kAssumed});
+  CHECK(ContextByRule(1) == ContextByRule(20));
+  CHECK(ContextByRule(304) == ContextByRule(170));
+  CHECK(Get("h200").device.context == ContextByRule(132));
+  CHECK(Get("mi300x").device.context == ContextByRule(304));
+  for (const Card& card : Cards()) {
+    if (card.shares_memory) CHECK(card.device.context == SharedRuntime());
+  }
+}
+
+TEST_CASE("a card is found by its names") {
+  struct Case {
+    const char* typed;
+    const char* alias;
+  };
+  constexpr Case kCases[] = {
+      {"t4", "t4"},
+      {"T4", "t4"},
+      {"Tesla T4", "t4"},
+      {"tesla-t4", "t4"},
+      {"T4 16GB", "t4"},
+      {"3060", "rtx3060"},
+      {"rtx 3060", "rtx3060"},
+      {"RTX3060", "rtx3060"},
+      {"RTX_3060", "rtx3060"},
+      {"nvidia rtx-3060", "rtx3060"},
+      {"NVIDIA GeForce RTX 3060", "rtx3060"},
+      {"RTX 3060 12GB", "rtx3060"},
+      {"RTX 3060 12 GiB", "rtx3060"},
+      {"NVIDIA GeForce RTX 3060 Ti", "rtx3060ti"},
+      {"NVIDIA GeForce RTX 3060 Laptop GPU", "rtx3060-laptop"},
+      {"rtx 3060 mobile", "rtx3060-laptop"},
+      {"NVIDIA GeForce RTX 3080", "rtx3080"},
+      {"3080 10gb", "rtx3080"},
+      {"3080-12GB", "rtx3080-12gb"},
+      {"NVIDIA GeForce RTX 3080 Laptop GPU", "rtx3080-laptop"},
+      {"GeForce GTX 1080 Ti", "gtx1080ti"},
+      {"GTX 1060", "gtx1060"},
+      {"GTX 1060 3GB", "gtx1060-3gb"},
+      {"GeForce GTX 1660 SUPER", "gtx1660s"},
+      {"2070 super", "rtx2070s"},
+      {"NVIDIA TITAN RTX", "titanrtx"},
+      {"NVIDIA TITAN Xp", "titanxp"},
+      {"GeForce GTX TITAN X", "titanx"},
+      {"GRID K520", "k520"},
+      {"NVIDIA GeForce RTX 4090", "rtx4090"},
+      {"rtx4090 24gb", "rtx4090"},
+      {"NVIDIA RTX A4000", "a4000"},
+      {"NVIDIA RTX 6000 Ada Generation", "rtx6000-ada"},
+      {"RTX 6000 Ada", "rtx6000-ada"},
+      {"Quadro RTX 6000", "quadro-rtx6000"},
+      {"RTX 8000", "quadro-rtx8000"},
+      {"NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "rtxpro6000"},
+      {"RTX PRO 6000", "rtxpro6000"},
+      {"Tesla P100-PCIE-16GB", "p100"},
+      {"P100", "p100"},
+      {"Tesla V100-SXM2-16GB", "v100-16gb"},
+      {"V100 32GB", "v100-32gb"},
+      {"NVIDIA A10G", "a10g"},
+      {"NVIDIA L4", "l4"},
+      {"NVIDIA L40S", "l40s"},
+      {"A100-SXM4-80GB", "a100-80gb"},
+      {"NVIDIA A100-SXM4-40GB", "a100-40gb"},
+      {"NVIDIA A100-PCIE-40GB", "a100-40gb"},
+      {"A100 40GB", "a100-40gb"},
+      {"NVIDIA A100 80GB PCIe", "a100-80gb-pcie"},
+      {"NVIDIA H100 80GB HBM3", "h100"},
+      {"H100 80GB", "h100"},
+      {"NVIDIA H100 PCIe", "h100-pcie"},
+      {"NVIDIA H200", "h200"},
+      {"NVIDIA GB10", "gb10"},
+      {"AMD Instinct MI250X", "mi250x"},
+      {"mi300x", "mi300x"},
+      {"Orin Nano", "jetson-orin-nano"},
+      {"Jetson Nano", "jetson-nano"},
+      {"Jetson Nano 2GB", "jetson-nano-2gb"},
+      {"Jetson AGX Orin", "jetson-agx-orin"},
+      {"NVIDIA Thor", "jetson-thor"},
+      {"a100", ""},      // 40 or 80 GB
+      {"V100", ""},      // 16 or 32 GB
+      {"RTX 6000", ""},  // Quadro or Ada
+      {"RTX 3060 8GB", ""},
+      {"RTX 4090 Laptop", ""},
+      {"NVIDIA TITAN X (Pascal)", ""},
+      {"GeForce RTX", ""},
+      {"NVIDIA", ""},
+      {"", ""},
+      {"t", ""},
+      {"\xC3\xA9", ""},
+  };
+  for (const Case& c : kCases) {
+    CAPTURE(c.typed);
+    CHECK(Found(c.typed) == c.alias);
+  }
+}
+
+TEST_CASE("every card is found by its alias and its name") {
+  for (const Card& card : Cards()) {
+    CHECK(Found(card.alias) == card.alias);
+    CHECK(Found(card.device.name) == card.alias);
+  }
+}
+
+TEST_CASE("what is no card gets its neighbours") {
+  CHECK(Suggested("a100") == "a100-40gb a100-80gb a100-80gb-pcie");
+  CHECK(Suggested("A100", 1) == "a100-40gb");
+  CHECK(Suggested("v100") == "v100-16gb v100-32gb");
+  CHECK(Suggested("RTX 6000") == "rtx6000-ada quadro-rtx6000");
+  CHECK(Suggested("GeForce RTX 4060") == "rtx4060ti rtx4060-laptop");
+  CHECK(Suggested("rtx309") == "rtx3090");
+  CHECK(Suggested("rtx3909") == "rtx3090");
+  CHECK(Suggested("RTX 4090 D", 1) == "rtx4090");
+  CHECK(Suggested("Orin", 9).find("jetson-orin-nano") != std::string::npos);
+  CHECK(Suggested("") == "");
+  CHECK(Suggested("toaster oven") == "");
+  CHECK(Suggested("\xC3\xA9") == "");
+}
+
+}  // namespace onnxfit
