@@ -210,6 +210,10 @@ TEST_CASE("a card without kernels is told apart") {
   CHECK(WhyUnsupported(Framework("pytorch-2.6"), p100).empty());
   CHECK(WhyUnsupported(Framework("pytorch-2.11"), p100) ==
         "pytorch-2.11 runs on cards of compute capability 7.5 or more, P100 has 6.0");
+  const DeviceProfile mi300x = {.name = "MI300X", .context = {}};
+  CHECK(WhyUnsupported(Framework("pytorch-2.11"), mi300x) ==
+        "MI300X has no compute capability: it runs pytorch-2.11's build for ROCm, and the figures "
+        "are of CUDA's kernels and workspaces");
   for (const FrameworkProfile& framework : Frameworks()) {
     CHECK(WhyUnsupported(framework, DefaultDevice()).empty());
   }

@@ -139,6 +139,12 @@ std::string WhyUnsupported(const FrameworkProfile& framework, const DeviceProfil
   const int found = device.compute_capability;
   const int least = framework.min_compute_capability;
   if (found >= least) return "";
+  if (found == 0) {
+    return fmt::format(
+        "{} has no compute capability: it runs {}'s build for ROCm, and the figures "
+        "are of CUDA's kernels and workspaces",
+        device.name, framework.name);
+  }
   return fmt::format("{} runs on cards of compute capability {}.{} or more, {} has {}.{}",
                      framework.name, least / 10, least % 10, device.name, found / 10, found % 10);
 }

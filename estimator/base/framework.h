@@ -70,7 +70,7 @@ const FrameworkProfile& DefaultFramework();
 int64_t CublasWorkspaceBytes(const FrameworkProfile& framework, const DeviceProfile& device);
 inline constexpr int64_t kCublasLtWorkspaceBytes = int64_t{1} << 20;  // in every version
 
-// Why `framework` has no kernels for that card, "" where it has.
+// Why `framework` has no kernels of CUDA for that card, "" where it has.
 std::string WhyUnsupported(const FrameworkProfile& framework, const DeviceProfile& device);
 
 }  // namespace onnxfit
