@@ -1,0 +1,122 @@
+#include "estimator/base/card_filter.h"
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/card_names.h"
+
+namespace onnxfit {
+namespace {
+
+using Matches = std::function<bool(const Card&)>;
+
+constexpr std::string_view kFlag = "FILTER";
+constexpr std::string_view kDigits = "0123456789.";
+
+struct Limit {
+  std::string_view sign;
+  bool (*holds)(int64_t sold, int64_t limit);
+};
+
+// Those of two letters first.
+constexpr Limit kLimits[] = {
+    {">=", [](int64_t sold, int64_t limit) { return sold >= limit; }},
+    {"<=", [](int64_t sold, int64_t limit) { return sold <= limit; }},
+    {">", [](int64_t sold, int64_t limit) { return sold > limit; }},
+    {"<", [](int64_t sold, int64_t limit) { return sold < limit; }},
+    {"=", [](int64_t sold, int64_t limit) { return sold == limit; }},
+};
+
+std::string Lower(std::string_view text) {
+  std::string lower;
+  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+// Makers write GB where they mean GiB.
+int64_t SoldSize(std::string_view text) {
+  std::string size = Lower(text);
+  const bool is_gb = size.ends_with("gb");
+  if (is_gb) size.back() = 'i';
+  if (is_gb) size += 'b';
+  return ParseBytes(size, kFlag);
+}
+
+// "GiB" of "12GiB": the unit that the other end of a range may leave out.
+std::string_view UnitOf(std::string_view size) {
+  const size_t at = size.find_first_not_of(kDigits);
+  return at == std::string_view::npos ? "" : size.substr(at);
+}
+
+std::optional<Matches> RangeFilter(std::string_view text) {
+  const size_t dots = text.find("..");
+  if (dots == std::string_view::npos) return std::nullopt;
+  const std::string_view last = text.substr(dots + 2);
+  std::string first(text.substr(0, dots));
+  if (UnitOf(first).empty()) first += UnitOf(last);
+  const int64_t low = SoldSize(first);
+  const int64_t high = SoldSize(last);
+  return [=](const Card& card) { return low <= card.sold_bytes && card.sold_bytes <= high; };
+}
+
+std::optional<Matches> LimitFilter(std::string_view text) {
+  for (const Limit& limit : kLimits) {
+    if (!text.starts_with(limit.sign)) continue;
+    const int64_t bytes = SoldSize(text.substr(limit.sign.size()));
+    return [holds = limit.holds, bytes](const Card& card) { return holds(card.sold_bytes, bytes); };
+  }
+  return std::nullopt;
+}
+
+// "24GiB" and "512 MiB", not "3060", "3060ti" or "2080s".
+bool IsSize(std::string_view text) {
+  constexpr std::string_view kUnits[] = {"g", "gb", "gib", "m", "mb", "mib", "t", "tb", "tib"};
+  std::string unit = Lower(UnitOf(text));
+  unit.erase(0, unit.find_first_not_of(' '));
+  const bool has_number = !text.empty() && kDigits.find(text[0]) != std::string_view::npos;
+  return has_number && std::find(std::begin(kUnits), std::end(kUnits), unit) != std::end(kUnits);
+}
+
+std::optional<Matches> SizeFilter(std::string_view text) {
+  if (!IsSize(text)) return std::nullopt;
+  const int64_t bytes = SoldSize(text);
+  return [=](const Card& card) { return card.total_bytes <= bytes && bytes <= card.sold_bytes; };
+}
+
+Matches NameFilter(std::string_view text) {
+  return [squeezed = Squeezed(text), key = CardKey(text)](const Card& card) {
+    const auto holds = [&](const std::string& part, std::string (*form)(std::string_view)) {
+      if (part.empty()) return false;
+      return form(card.alias).find(part) != std::string::npos ||
+             form(card.device.name).find(part) != std::string::npos;
+    };
+    if (!squeezed.empty() && card.family.find(squeezed) != std::string_view::npos) return true;
+    return holds(squeezed, Squeezed) || holds(key, CardKey);
+  };
+}
+
+Matches FilterOf(std::string_view text) {
+  if (auto range = RangeFilter(text)) return *range;
+  if (auto limit = LimitFilter(text)) return *limit;
+  if (auto size = SizeFilter(text)) return *size;
+  return NameFilter(text);
+}
+
+}  // namespace
+
+std::vector<const Card*> FilterCards(std::span<const std::string> filters) {
+  std::vector<Matches> matches;
+  for (const std::string& filter : filters) matches.push_back(FilterOf(filter));
+  std::vector<const Card*> found;
+  for (const Card& card : Cards()) {
+    const auto holds = [&](const Matches& one) { return one(card); };
+    if (std::all_of(matches.begin(), matches.end(), holds)) found.push_back(&card);
+  }
+  return found;
+}
+
+}  // namespace onnxfit
