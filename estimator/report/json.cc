@@ -1,17 +1,11 @@
 #include "estimator/report/json.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <string_view>
+
+#include "estimator/report/json_parts.h"
 
 namespace onnxfit {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-void PutIfKnown(Json& object, const char* key, std::string_view text) {
-  if (!text.empty()) object[key] = text;
-}
 
 Json ModelJson(const ModelSummary& model) {
   return {{"path", model.path},
@@ -52,18 +46,20 @@ void PutReading(Json& object, const TrainingSettings& settings) {
   if (!assumed.empty()) object["assume"] = assumed;
 }
 
-Json SettingsJson(const Estimate& estimate) {
-  const TrainingSettings& settings = estimate.settings;
-  Json json = {{"batch", estimate.batch},
-               {"dims", Json(estimate.dims)},
-               {"precision", ToString(settings.precision)},
-               {"optimizer", ToString(settings.optimizer)},
-               {"mode", ToString(settings.mode)},
-               {"loss", ToString(settings.loss)},
-               {"framework", estimate.settings.framework.name}};
+// `batch` is absent where nobody has said it.
+Json SettingsJson(const TrainingSettings& settings, std::optional<int64_t> batch,
+                  const std::map<std::string, int64_t>& dims, const std::string& alloc_conf) {
+  Json json = Json::object();
+  if (batch) json["batch"] = *batch;
+  json["dims"] = Json(dims);
+  json["precision"] = ToString(settings.precision);
+  json["optimizer"] = ToString(settings.optimizer);
+  json["mode"] = ToString(settings.mode);
+  json["loss"] = ToString(settings.loss);
+  json["framework"] = settings.framework.name;
   PutLoop(json, settings);
   PutReading(json, settings);
-  PutIfKnown(json, "alloc_conf", estimate.alloc_conf);
+  PutIfKnown(json, "alloc_conf", alloc_conf);
   if (settings.optimizer_impl) json["optimizer_impl"] = ToString(*settings.optimizer_impl);
   if (settings.clip_grad) json["clip_grad"] = true;
   if (settings.ema) json["ema"] = true;
@@ -130,12 +126,6 @@ Json LargestJson(const std::vector<LargeTensor>& largest, size_t count) {
   return rows;
 }
 
-Json InstantJson(const Instant& instant) {
-  Json object = {{"step", instant.step}, {"phase", ToString(instant.phase)}};
-  PutIfKnown(object, "node", instant.node);
-  return object;
-}
-
 Json HeldByJson(const HeldBy& held) {
   Json object = {{"by", ToString(held.by)}};
   PutIfKnown(object, "name", held.name);
@@ -177,6 +167,29 @@ Json WhyJson(const WhyAnswer& why, size_t count) {
   return object;
 }
 
+// A combination without an answer: what was asked, and why there is none.
+Json RefusedJson(const SweepAnswer& answer, const SweepRow& row, const JsonOptions& options) {
+  const EstimateRequest& request = row.request;
+  return {{"schema", 1},
+          {"version", options.version},
+          {"model", {{"path", answer.model}}},
+          {"settings", SettingsJson(request.settings, request.binding.batch, request.binding.dims,
+                                    request.alloc_conf.text)},
+          {"error", row.error}};
+}
+
+}  // namespace
+
+void PutIfKnown(Json& object, const char* key, std::string_view text) {
+  if (!text.empty()) object[key] = text;
+}
+
+Json InstantJson(const Instant& instant) {
+  Json object = {{"step", instant.step}, {"phase", ToString(instant.phase)}};
+  PutIfKnown(object, "node", instant.node);
+  return object;
+}
+
 Json WarningsJson(const Warnings& warnings) {
   Json rows = Json::array();
   for (const Warning& warning : warnings) {
@@ -185,13 +198,16 @@ Json WarningsJson(const Warnings& warnings) {
   return rows;
 }
 
-}  // namespace
+std::string Dumped(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
 
-std::string ToJson(const Estimate& estimate, const JsonOptions& options) {
+Json EstimateJson(const Estimate& estimate, const JsonOptions& options) {
   Json report = {{"schema", 1},
                  {"version", options.version},
                  {"model", ModelJson(estimate.model)},
-                 {"settings", SettingsJson(estimate)},
+                 {"settings", SettingsJson(estimate.settings, estimate.batch, estimate.dims,
+                                           estimate.alloc_conf)},
                  {"peak", PeakJson(estimate)},
                  {"optimizer_state_bytes", estimate.optimizer_state_bytes},
                  {"breakdown", BreakdownJson(estimate.breakdown)},
@@ -204,7 +220,22 @@ std::string ToJson(const Estimate& estimate, const JsonOptions& options) {
                        {"high", EndJson(estimate.range->high)}};
   }
   if (estimate.why) report["why"] = WhyJson(*estimate.why, options.rows);
-  return report.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return report;
+}
+
+std::string ToJson(const Estimate& estimate, const JsonOptions& options) {
+  return Dumped(EstimateJson(estimate, options)) + '\n';
+}
+
+// Row by row: of thousands, the whole as one value would be many times its text.
+std::string ToJson(const SweepAnswer& answer, const JsonOptions& options) {
+  std::string text = "[";
+  for (const SweepRow& row : answer.rows) {
+    text += text.size() == 1 ? "\n" : ",\n";
+    text += Dumped(row.estimate ? EstimateJson(*row.estimate, options)
+                                : RefusedJson(answer, row, options));
+  }
+  return text + "\n]\n";
 }
 
 }  // namespace onnxfit

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "estimator/fit/estimate.h"
+#include "estimator/fit/sweep.h"
 
 namespace onnxfit {
 
@@ -18,5 +19,9 @@ struct JsonOptions {
 // `node` of a peak outside of operators, `why` where no tensor was asked for.  Bad UTF-8 in names
 // becomes U+FFFD.
 std::string ToJson(const Estimate& estimate, const JsonOptions& options);
+
+// An array of them, in the order of the rows.  A combination without an answer has schema,
+// version, the model's path, settings, and `error`.
+std::string ToJson(const SweepAnswer& answer, const JsonOptions& options);
 
 }  // namespace onnxfit

@@ -2,19 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "estimator/fit/oom_formats.h"
+#include "estimator/report/json_parts.h"
 
 namespace onnxfit {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-void PutIfKnown(Json& object, const char* key, std::string_view text) {
-  if (!text.empty()) object[key] = text;
-}
 
 // "other process" of "OTHER PROCESS".
 std::string VerdictName(OomVerdict verdict) {
@@ -99,12 +92,6 @@ Json ExplanationJson(const OomExplanation& e) {
   return json;
 }
 
-Json InstantJson(const Instant& instant) {
-  Json json = {{"step", instant.step}, {"phase", ToString(instant.phase)}};
-  PutIfKnown(json, "node", instant.node);
-  return json;
-}
-
 Json AskedJson(const Asked& asked) {
   Json json = {{"name", asked.tensor}, {"bytes", asked.bytes}};
   json.update(TypeJson(asked.type));
@@ -128,10 +115,7 @@ Json ReplayJson(const OomReplay& replay) {
     json["max_batch"] = replay.largest->batch;
     if (replay.largest->at_most) json["max_batch_at_most"] = *replay.largest->at_most;
   }
-  json["warnings"] = Json::array();
-  for (const Warning& warning : replay.warnings) {
-    json["warnings"].push_back({{"code", warning.code}, {"text", warning.text}});
-  }
+  json["warnings"] = WarningsJson(replay.warnings);
   return json;
 }
 
@@ -143,7 +127,7 @@ std::string ToJson(const std::string& log, const std::vector<OomExplanation>& pr
   report["processes"] = Json::array();
   for (const OomExplanation& e : processes) report["processes"].push_back(ExplanationJson(e));
   if (replay) report["model"] = ReplayJson(*replay);
-  return report.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return Dumped(report) + '\n';
 }
 
 }  // namespace onnxfit

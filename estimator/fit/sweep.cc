@@ -1,0 +1,98 @@
+#include "estimator/fit/sweep.h"
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <limits>
+#include <thread>
+
+#include "estimator/base/error.h"
+
+namespace onnxfit {
+namespace {
+
+// Each of `requests` once for each of `values`, which change fastest.
+template <typename Value, typename Set>
+std::vector<EstimateRequest> Vary(const std::vector<EstimateRequest>& requests,
+                                  const std::vector<Value>& values, Set set) {
+  if (values.empty()) return requests;
+  std::vector<EstimateRequest> varied;
+  varied.reserve(requests.size() * values.size());
+  for (const EstimateRequest& request : requests) {
+    for (const Value& value : values) set(varied.emplace_back(request), value);
+  }
+  return varied;
+}
+
+SweepRow Answer(const Graph& graph, const EstimateRequest& request, size_t largest) {
+  SweepRow row = {.request = request};
+  try {
+    row.estimate = MakeEstimate(graph, request);
+    if (row.estimate->largest.size() > largest) row.estimate->largest.resize(largest);
+    row.estimate->largest.shrink_to_fit();
+  } catch (const Error& error) {
+    row.error = error.what();
+  }
+  return row;
+}
+
+// `work` for each index below `count`, on as many threads as there are processors.  What one
+// throws ends its thread and is thrown here.
+template <typename Work>
+void ForEachIndex(size_t count, const Work& work) {
+  std::atomic<size_t> next = 0;
+  const auto run = [&] {
+    for (size_t i = next++; i < count; i = next++) work(i);
+  };
+  const size_t processors = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::future<void>> threads;
+  // Where the system gives no thread, get() does its work.
+  for (size_t i = 0; i < std::min(count, processors); ++i) threads.push_back(std::async(run));
+  for (std::future<void>& thread : threads) thread.get();
+}
+
+}  // namespace
+
+std::optional<int64_t> CountCombinations(const Sweep& sweep) {
+  std::vector<size_t> sizes = {sweep.batches.size(), sweep.precisions.size(),
+                               sweep.optimizers.size()};
+  for (const SweptDim& dim : sweep.dims) sizes.push_back(dim.sizes.size());
+  int64_t count = 1;
+  for (const size_t size : sizes) {
+    const auto values = std::max<int64_t>(1, static_cast<int64_t>(size));
+    if (count > std::numeric_limits<int64_t>::max() / values) return std::nullopt;
+    count *= values;
+  }
+  return count;
+}
+
+std::vector<EstimateRequest> Combinations(const EstimateRequest& request, const Sweep& sweep) {
+  std::vector<EstimateRequest> all = {request};
+  all[0].details = false;
+  all[0].why.clear();
+  all =
+      Vary(all, sweep.batches, [](EstimateRequest& r, int64_t batch) { r.binding.batch = batch; });
+  for (const SweptDim& dim : sweep.dims) {
+    all = Vary(all, dim.sizes,
+               [&dim](EstimateRequest& r, int64_t size) { r.binding.dims[dim.name] = size; });
+  }
+  all = Vary(all, sweep.precisions,
+             [](EstimateRequest& r, Precision p) { r.settings.precision = p; });
+  return Vary(all, sweep.optimizers,
+              [](EstimateRequest& r, Optimizer o) { r.settings.optimizer = o; });
+}
+
+SweepAnswer RunSweep(const Graph& graph, const EstimateRequest& request, const Sweep& sweep,
+                     size_t largest) {
+  const std::vector<EstimateRequest> requests = Combinations(request, sweep);
+  SweepAnswer answer = {.model = graph.path, .sweep = sweep, .rows = {}};
+  answer.rows.resize(requests.size());
+  ForEachIndex(requests.size(),
+               [&](size_t i) { answer.rows[i] = Answer(graph, requests[i], largest); });
+  const bool has_answer = std::any_of(answer.rows.begin(), answer.rows.end(),
+                                      [](const SweepRow& row) { return row.estimate.has_value(); });
+  if (!has_answer) MakeEstimate(graph, requests[0]);  // throws what it threw before
+  return answer;
+}
+
+}  // namespace onnxfit
