@@ -18,10 +18,23 @@ struct Unit {
   int64_t bytes;
 };
 
+// As cards are sold and tools print: "8 GB" counts in thousands, "8 GiB" and a bare "8G" (as
+// docker and Slurm have it) in 1024.
 constexpr Unit kUnits[] = {
-    {"", 1},      {"b", 1},           {"k", kKiB},          {"kib", kKiB},       {"kb", kKiB},
-    {"m", kMiB},  {"mib", kMiB},      {"mb", kMiB},         {"g", kGiB},         {"gib", kGiB},
-    {"gb", kGiB}, {"t", 1024 * kGiB}, {"tib", 1024 * kGiB}, {"tb", 1024 * kGiB},
+    {"", 1},
+    {"b", 1},
+    {"k", kKiB},
+    {"kib", kKiB},
+    {"kb", 1'000},
+    {"m", kMiB},
+    {"mib", kMiB},
+    {"mb", 1'000'000},
+    {"g", kGiB},
+    {"gib", kGiB},
+    {"gb", 1'000'000'000},
+    {"t", 1024 * kGiB},
+    {"tib", 1024 * kGiB},
+    {"tb", 1'000'000'000'000},
 };
 
 std::string Lower(std::string_view text) {

@@ -23,9 +23,9 @@ int64_t RoundUp(int64_t bytes, int64_t step);
 // "0 B", "512 B", "3.4 KiB", "97.5 MiB", "11.2 GiB": three or four digits, units of 1024.
 std::string FormatBytes(int64_t bytes);
 
-// "8GiB", "512 MiB", "16G", "1073741824", "1.5GiB" (units of 1024; case is free).  A number without
-// a unit is bytes, and refused from 1 to 2^20, where MiB must have been meant.
-// Throws Error with `flag` as its place.
+// "8GiB", "512 MiB", "16G", "1073741824", "1.5GiB" (units of 1024), "8GB", "512MB" (of 1000); case
+// is free.  A number without a unit is bytes, and refused from 1 to 2^20, where MiB must have been
+// meant. Throws Error with `flag` as its place.
 int64_t ParseBytes(std::string_view text, std::string_view flag);
 
 }  // namespace onnxfit

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "estimator/base/error.h"
-
 namespace onnxfit {
 namespace {
 
@@ -44,8 +42,13 @@ int64_t BatchSearch::FirstTooLarge() {
 
 bool BatchSearch::Runs(int64_t batch) {
   const auto [at, added] = runs_.try_emplace(batch, false);
-  if (added) at->second = batch < FirstTooLarge() && RunsOn(loops_.At(batch), target_);
+  if (added) at->second = batch < FirstTooLarge() && Play(batch);
   return at->second;
+}
+
+bool BatchSearch::Play(int64_t batch) {
+  const PlayableRun run = loops_.At(batch);
+  return is_strict_ ? Judge(run, target_).verdict == Verdict::kFits : RunsOn(run, target_);
 }
 
 // From below: where many fail, the lowest one rules out most.

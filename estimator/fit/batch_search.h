@@ -17,8 +17,9 @@ constexpr int64_t ReachOf(int64_t batch) { return batch / 50; }
 
 class BatchSearch {
  public:
-  // Both must outlive it.
-  BatchSearch(BatchLoops& loops, const Target& target) : loops_(loops), target_(target) {}
+  // Both must outlive it.  `is_strict`: what is TIGHT does not run.
+  BatchSearch(BatchLoops& loops, const Target& target, bool is_strict = false)
+      : loops_(loops), target_(target), is_strict_(is_strict) {}
 
   // The largest N up to `limits` for which all that it stands for run; 0 where there is none.
   int64_t Largest(const BatchLimits& limits);
@@ -31,10 +32,12 @@ class BatchSearch {
 
  private:
   bool IsTooLarge(int64_t batch);
+  bool Play(int64_t batch);
   std::optional<int64_t> FirstFailureAround(int64_t batch);
 
   BatchLoops& loops_;
   const Target& target_;
+  const bool is_strict_;
   std::map<int64_t, bool> runs_;
   std::optional<int64_t> first_too_large_;
 };

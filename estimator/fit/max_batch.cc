@@ -34,15 +34,14 @@ void FindLine(BatchLoops& loops, MaxBatch& answer) {
   answer.fixed_bytes = high_bytes - answer.per_sample_bytes * high;
 }
 
-MaxBatch FindMaxBatch(BatchLoops& loops, const Target& target, const BatchLimits& limits,
-                      bool is_brief) {
+MaxBatch FindMaxBatch(BatchLoops& loops, const Target& target, const BatchLimits& limits) {
   MaxBatch answer = {.target = target};
-  BatchSearch search(loops, target);
+  BatchSearch search(loops, target, limits.is_strict);
   answer.batch = search.Largest(limits);
   answer.is_limited =
       limits.most && answer.batch > 0 && answer.batch + limits.multiple_of > *limits.most;
   answer.judgement = Judge(loops.Predicted(std::max<int64_t>(answer.batch, 1)), target);
-  if (is_brief) return answer;
+  if (limits.is_brief) return answer;
   if (!answer.is_limited) FindNeighbours(search, loops, answer);
   FindLine(loops, answer);
   return answer;
@@ -74,11 +73,29 @@ std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& r
     own.settings.device = targets[members[0]].device;
     BatchLoops loops(file, own);
     for (const size_t i : members) {
-      answers[i] = FindMaxBatch(loops, targets[i], limits, targets.size() > 1);
+      answers[i] = FindMaxBatch(loops, targets[i], limits);
     }
   };
   for (const std::vector<size_t>& members : Kinds(targets)) answer_kind(members);
   return answers;
+}
+
+MaxBatchAnswer AnswerMaxBatch(const Graph& file, const EstimateRequest& request,
+                              const BatchLimits& limits) {
+  MaxBatchAnswer answer = {.model = file.path,
+                           .settings = request.settings,
+                           .dims = request.binding.dims,
+                           .alloc_conf = request.alloc_conf.text};
+  BatchLimits own = limits;
+  own.is_brief = limits.is_brief || request.targets.size() > 1;
+  answer.targets = FindMaxBatches(file, request, request.targets, own);
+  if (own.is_brief) return answer;
+  EstimateRequest at_batch = request;
+  for (MaxBatch& target : answer.targets) {
+    at_batch.binding.batch = std::max<int64_t>(target.batch, 1);
+    target.estimate = MakeEstimate(file, at_batch);
+  }
+  return answer;
 }
 
 }  // namespace onnxfit

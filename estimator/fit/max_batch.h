@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,8 @@ namespace onnxfit {
 struct BatchLimits {
   int64_t multiple_of = 1;
   std::optional<int64_t> most = {};  // --max
+  bool is_strict = false;            // batches that are TIGHT do not count
+  bool is_brief = false;             // the batch and its verdict alone
 };
 
 // A batch near the answer, judged.
@@ -38,6 +41,16 @@ struct MaxBatch {
   // this batch and half of it.
   int64_t fixed_bytes = 0;
   int64_t per_sample_bytes = 0;
+  std::optional<Estimate> estimate = {};  // at that batch
+};
+
+// What a report needs beside the batches.
+struct MaxBatchAnswer {
+  std::string model;  // its path
+  TrainingSettings settings;
+  std::map<std::string, int64_t> dims = {};
+  std::string alloc_conf = {};
+  std::vector<MaxBatch> targets = {};
 };
 
 // One answer a target, in their order; those of one kind of card share their predictions, kinds
@@ -46,5 +59,9 @@ struct MaxBatch {
 std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& request,
                                      std::span<const Target> targets,
                                      const BatchLimits& limits = {});
+
+// The same for request.targets, with what a report says of them; of several targets it is brief.
+MaxBatchAnswer AnswerMaxBatch(const Graph& file, const EstimateRequest& request,
+                              const BatchLimits& limits = {});
 
 }  // namespace onnxfit

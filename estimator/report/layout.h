@@ -58,6 +58,8 @@ struct Cell {
 
 inline constexpr std::string_view kCyan = "\033[36m";
 inline constexpr std::string_view kYellow = "\033[33m";
+inline constexpr std::string_view kGreen = "\033[32m";
+inline constexpr std::string_view kRed = "\033[31m";
 
 // `cell` with its colour.
 std::string Painted(const Cell& cell);

@@ -58,17 +58,23 @@ void AddReading(const TrainingSettings& settings, Items& items) {
 }  // namespace
 
 std::string SettingsText(const Estimate& estimate) {
-  const TrainingSettings& settings = estimate.settings;
-  std::string text = fmt::format("batch {}", estimate.batch);
-  for (const auto& [name, size] : estimate.dims) text += fmt::format(", {}={}", name, size);
-  text += fmt::format(", {}, ", ToString(settings.precision));
+  return fmt::format("batch {}, {}", estimate.batch, RunText(estimate.settings, estimate.dims));
+}
+
+std::string RunText(const TrainingSettings& settings, const std::map<std::string, int64_t>& dims) {
+  std::string text;
+  for (const auto& [name, size] : dims) text += fmt::format("{}={}, ", name, size);
+  text += fmt::format("{}, ", ToString(settings.precision));
   if (settings.mode == Mode::kEval) return text + "eval";
   if (settings.optimizer == Optimizer::kNone) return text + "no optimizer";
   return text + std::string(ToString(settings.optimizer));
 }
 
 std::string ChangesText(const Estimate& estimate) {
-  const TrainingSettings& settings = estimate.settings;
+  return ChangesText(estimate.settings, estimate.alloc_conf);
+}
+
+std::string ChangesText(const TrainingSettings& settings, const std::string& alloc_conf) {
   Items items;
   if (settings.mode == Mode::kTrain) AddTraining(settings, items);
   if (settings.loop.hold_outputs) items.emplace_back("hold-outputs");
@@ -78,7 +84,7 @@ std::string ChangesText(const Estimate& estimate) {
   if (settings.framework.name != DefaultFramework().name) {
     items.push_back(fmt::format("framework {}", settings.framework.name));
   }
-  if (!estimate.alloc_conf.empty()) items.push_back("alloc-conf " + estimate.alloc_conf);
+  if (!alloc_conf.empty()) items.push_back("alloc-conf " + alloc_conf);
   return fmt::format("{}", fmt::join(items, ", "));
 }
 

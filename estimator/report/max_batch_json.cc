@@ -1,0 +1,44 @@
+#include "estimator/report/max_batch_json.h"
+
+#include "estimator/report/json_parts.h"
+#include "estimator/report/verdict_json.h"
+
+namespace onnxfit {
+namespace {
+
+Json NextJson(const BatchOutcome& next) {
+  Json object = {{"batch", next.batch}, {"verdict", ToString(next.judgement.verdict)}};
+  if (!next.judgement.fails_at) return object;
+  object["short_bytes"] = next.judgement.fails_at->short_bytes;
+  object["fails_at"] = FailureJson(*next.judgement.fails_at);
+  return object;
+}
+
+Json AnswerJson(const MaxBatch& answer, const JsonOptions& options) {
+  Json object = {{"gpu", answer.target.name},
+                 {"memory_bytes", answer.target.total_bytes},
+                 {"max_batch", answer.batch},
+                 {"target", TargetJson({answer.target, answer.judgement})}};
+  if (answer.is_limited) object["limited"] = true;
+  if (!answer.luckier.empty()) object["luckier"] = answer.luckier;
+  if (answer.per_sample_bytes > 0) {
+    object["fixed_bytes"] = answer.fixed_bytes;
+    object["per_sample_bytes"] = answer.per_sample_bytes;
+  }
+  if (answer.estimate) object["estimate"] = EstimateJson(*answer.estimate, options);
+  if (answer.next) object["next"] = NextJson(*answer.next);
+  return object;
+}
+
+}  // namespace
+
+std::string ToJson(const MaxBatchAnswer& answer, const JsonOptions& options) {
+  Json report = {{"schema", 1}, {"version", options.version}, {"model", {{"path", answer.model}}}};
+  report["targets"] = Json::array();
+  for (const MaxBatch& target : answer.targets) {
+    report["targets"].push_back(AnswerJson(target, options));
+  }
+  return Dumped(report) + '\n';
+}
+
+}  // namespace onnxfit

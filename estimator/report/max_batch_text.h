@@ -1,0 +1,19 @@
+// The largest batch of one or more cards as a page for people.
+#pragma once
+
+#include <string>
+
+#include "estimator/fit/max_batch.h"
+#include "estimator/report/text.h"
+
+namespace onnxfit {
+
+// One card: the batch and its verdict, what is around it, what would raise it.  Several: a line
+// each.  At most 80 columns wide, every line with its newline.
+std::string ToText(const MaxBatchAnswer& answer, const TextOptions& options = {});
+
+// A table to be pasted, and one for programs: a row a card.
+std::string ToMarkdown(const MaxBatchAnswer& answer);
+std::string ToCsv(const MaxBatchAnswer& answer);
+
+}  // namespace onnxfit

@@ -1,0 +1,39 @@
+#include "estimator/report/verdict_json.h"
+
+#include <cmath>
+
+namespace onnxfit {
+
+Json FailureJson(const Failure& failure) {
+  Json object = {{"step", failure.step}, {"phase", ToString(failure.phase)}};
+  PutIfKnown(object, "node", failure.node);
+  object["asked_bytes"] = failure.asked_bytes;
+  if (failure.short_bytes > 0) object["short_bytes"] = failure.short_bytes;
+  return object;
+}
+
+Json TargetJson(const JudgedTarget& judged) {
+  const Judgement& judgement = judged.judgement;
+  Json object = {{"gpu", judged.target.name},
+                 {"capacity_bytes", judgement.usable_bytes},
+                 {"used_bytes", judgement.used_bytes},
+                 {"low", judgement.low_bytes},
+                 {"high", judgement.high_bytes},
+                 {"verdict", ToString(judgement.verdict)},
+                 {"share", std::round(judgement.share() * 1e4) / 1e4},
+                 {"retries", judgement.retries}};
+  if (!judgement.reasons.empty()) object["reasons"] = judgement.reasons;
+  if (judgement.fails_at) object["fails_at"] = FailureJson(*judgement.fails_at);
+  if (judgement.processes) object["processes"] = *judgement.processes;
+  if (judgement.copies) object["copies"] = *judgement.copies;
+  for (const Share& share : judged.target.shares) {
+    object["shares"].push_back({{"what", share.what},
+                                {"bytes", share.bytes},
+                                {"low", share.low},
+                                {"high", share.high},
+                                {"basis", ToString(share.basis)}});
+  }
+  return object;
+}
+
+}  // namespace onnxfit

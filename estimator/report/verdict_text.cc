@@ -1,0 +1,95 @@
+#include "estimator/report/verdict_text.h"
+
+#include <fmt/format.h>
+
+#include "estimator/base/bytes.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr size_t kWidestName = 30;
+
+const Glyphs& GlyphsOf(const TextOptions& options) {
+  return options.ascii ? kAsciiGlyphs : kUnicodeGlyphs;
+}
+
+std::string RangeText(int64_t low_bytes, int64_t high_bytes, const Glyphs& glyphs) {
+  if (low_bytes == high_bytes) return "";
+  std::string low = FormatBytes(low_bytes);
+  const std::string high = FormatBytes(high_bytes);
+  const std::string unit = high.substr(high.find(' '));
+  if (low.ends_with(unit)) low.resize(low.size() - unit.size());
+  return fmt::format(" ({}{}{})", low, glyphs.dash, high);
+}
+
+std::string Bullet(std::string_view text, const TextOptions& options) {
+  return Wrap("  - ", Clean(text, options.ascii));
+}
+
+std::string ShareText(const Share& share) {
+  return fmt::format("{} of the card go to the {} first ({})", FormatBytes(share.bytes), share.what,
+                     ToString(share.basis));
+}
+
+std::string SideBySideText(const Judgement& judgement) {
+  const int64_t processes = *judgement.processes;
+  const int64_t copies = judgement.copies.value_or(0);
+  return fmt::format(
+      "{} process{} of this fit{} side by side, a context each; or {} cop{} of the model in one "
+      "process that asks them in turn",
+      processes, processes == 1 ? "" : "es", processes == 1 ? "s" : "", copies,
+      copies == 1 ? "y" : "ies");
+}
+
+}  // namespace
+
+std::string VerdictWord(Verdict verdict) {
+  constexpr std::string_view kWords[] = {"FITS", "TIGHT", "OOM"};
+  return std::string(kWords[static_cast<size_t>(verdict)]);
+}
+
+std::string_view VerdictPaint(Verdict verdict) {
+  constexpr std::string_view kPaints[] = {kGreen, kYellow, kRed};
+  return kPaints[static_cast<size_t>(verdict)];
+}
+
+std::string UsedText(const Judgement& judgement, const Glyphs& glyphs) {
+  return fmt::format("{} of {}, {:.1f}%{}", FormatBytes(judgement.used_bytes),
+                     FormatBytes(judgement.usable_bytes), 100 * judgement.share(),
+                     RangeText(judgement.low_bytes, judgement.high_bytes, glyphs));
+}
+
+std::string FailureText(const Failure& failure) {
+  std::string text = failure.step == 0 ? "fails before the first step"
+                                       : fmt::format("fails in step {}, {}", failure.step,
+                                                     ToString(failure.phase));
+  if (!failure.node.empty()) text += ", at " + failure.node;
+  text += fmt::format(": {} asked", FormatBytes(failure.asked_bytes));
+  return failure.short_bytes > 0
+             ? text + fmt::format(", {} short", FormatBytes(failure.short_bytes))
+             : text;
+}
+
+std::string VerdictLine(const JudgedTarget& judged, const TextOptions& options) {
+  const Glyphs& glyphs = GlyphsOf(options);
+  const Verdict verdict = judged.judgement.verdict;
+  const std::string_view paint = options.color ? VerdictPaint(verdict) : "";
+  const std::string name =
+      CutMiddle(Clean(judged.target.name, options.ascii), kWidestName, glyphs.ellipsis);
+  return fmt::format("{} on {}: {}\n", Painted({VerdictWord(verdict), paint}), name,
+                     UsedText(judged.judgement, glyphs));
+}
+
+std::string VerdictDetails(const JudgedTarget& judged, const TextOptions& options) {
+  const Judgement& judgement = judged.judgement;
+  std::string text;
+  if (judgement.fails_at) text += Bullet(FailureText(*judgement.fails_at), options);
+  for (const std::string& reason : judgement.reasons) text += Bullet(reason, options);
+  for (const Share& share : judged.target.shares) text += Bullet(ShareText(share), options);
+  if (judgement.processes && judgement.verdict != Verdict::kOom) {
+    text += Bullet(SideBySideText(judgement), options);
+  }
+  return text;
+}
+
+}  // namespace onnxfit
