@@ -241,7 +241,8 @@ std::vector<Flag> ReportFlags() {
        [](const Typed& t, Options& o) {
          o.text.verbose = ParseSwitch(t);
          o.request.details = o.text.verbose;
-       }},
+       },
+       false, false, FlagOf::kModel},
       {"--ascii", "", "", kGroup, "no letter beyond ASCII", "",
        [](const Typed& t, Options& o) { o.text.ascii = ParseSwitch(t); }},
       {"--color", "", "WHEN", kGroup, Choices(kColorModes), "auto",
@@ -258,7 +259,10 @@ std::vector<Flag> ReportFlags() {
 
 std::vector<Flag> AllFlags() {
   std::vector<Flag> flags = MessageFlags();
-  for (Flag& flag : RunFlags()) flags.push_back(std::move(flag));
+  for (Flag& flag : RunFlags()) {
+    flag.of = FlagOf::kModel;
+    flags.push_back(std::move(flag));
+  }
   for (Flag& flag : ReportFlags()) flags.push_back(std::move(flag));
   return flags;
 }
@@ -271,8 +275,17 @@ const std::vector<Flag>& Flags() {
 }
 
 bool IsOf(const Flag& flag, Command command) {
-  if (flag.of == FlagOf::kAll) return true;
-  return (flag.of == FlagOf::kExplainOom) == (command == Command::kExplainOom);
+  switch (flag.of) {
+    case FlagOf::kAll:
+      return true;
+    case FlagOf::kModel:
+      return command != Command::kGpus;
+    case FlagOf::kEstimate:
+      return command == Command::kEstimate;
+    case FlagOf::kExplainOom:
+      return command == Command::kExplainOom;
+  }
+  return false;
 }
 
 std::string EnvironmentName(const Flag& flag) {

@@ -11,7 +11,7 @@
 namespace onnxfit {
 
 // Which commands have a flag.
-enum class FlagOf : uint8_t { kAll, kEstimate, kExplainOom };
+enum class FlagOf : uint8_t { kAll, kModel, kEstimate, kExplainOom };  // kModel: all but gpus
 
 struct Flag {
   std::string_view name;    // "--batch", "" where there is a letter alone

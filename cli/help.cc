@@ -20,6 +20,7 @@ constexpr Frame kFrames[] = {
 
 usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
        onnxfit explain-oom [LOG] [flags]            (what an error means)
+       onnxfit gpus [FILTER] [flags]                (the cards that it knows)
 )",
      R"(
 examples
@@ -42,6 +43,20 @@ examples
 
 Flags are also read from the environment: ONNXFIT_ASCII=1 is --ascii.
 exit: 0 explained, 2 no answer (bad flag, no message in the log)
+)"},
+    {R"(onnxfit gpus: the cards that it knows, and what CUDA shows of their memory
+
+usage: onnxfit gpus [FILTER] [flags]    (a part of a name, a family, or a size)
+)",
+     R"(
+examples
+  onnxfit gpus "rtx 30"
+  onnxfit gpus 24GiB                    (also '>=16GiB', '<8GiB', 8..12GiB)
+  onnxfit gpus laptop 8GiB              (what matches both)
+  onnxfit gpus jetson --format csv
+
+Flags are also read from the environment: ONNXFIT_ASCII=1 is --ascii.
+exit: 0 done, 2 no answer (bad flag, no such card)
 )"}};
 
 // "  -b, --batch N", "      --mode M", "  -q".

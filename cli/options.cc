@@ -138,14 +138,21 @@ std::string ModelOf(const std::vector<std::string>& words) {
                                    Quoted(words[1]))});
 }
 
+// "explain-oom alone", "estimate or explain-oom".
+std::string CommandsOf(const Flag& flag) {
+  std::vector<std::string_view> names;
+  for (const Spelling<Command>& row : kCommands) {
+    if (IsOf(flag, row.value)) names.push_back(row.name);
+  }
+  return names.size() == 1 ? fmt::format("{} alone", names[0]) : OneOf(names);
+}
+
 // A flag of another command, or one that is about a model where there is none.
 void CheckFlag(const Flag& flag, const Options& options, bool has_model) {
   if (!IsOf(flag, options.command)) {
-    const bool is_estimate = options.command == Command::kEstimate;
-    throw Error(
-        {.where = DisplayName(flag),
-         .text = fmt::format("expected with {} alone, found with {}",
-                             is_estimate ? "explain-oom" : "estimate", ToString(options.command))});
+    throw Error({.where = DisplayName(flag),
+                 .text = fmt::format("expected with {}, found with {}", CommandsOf(flag),
+                                     ToString(options.command))});
   }
   if (options.command == Command::kExplainOom && flag.group == kRunGroup && !has_model) {
     throw Error({.where = DisplayName(flag), .text = "expected beside --model, which is missing"});
@@ -189,6 +196,7 @@ Options ParseOptions(std::span<const std::string> args) {
   options.command = TakeCommand(words);
   if (options.command == Command::kExplainOom) options.log = LogOf(words);
   if (options.command == Command::kEstimate) options.model = ModelOf(words);
+  if (options.command == Command::kGpus) options.filters = words;
   ApplyAll(declared, options);
   return options;
 }

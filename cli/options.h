@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "estimator/base/settings.h"
 #include "estimator/fit/estimate.h"
@@ -11,24 +12,29 @@
 
 namespace onnxfit {
 
-enum class Command : uint8_t { kEstimate, kExplainOom };
+enum class Command : uint8_t { kEstimate, kExplainOom, kGpus };
 enum class Action : uint8_t { kRun, kHelp, kVersion };
-enum class Format : uint8_t { kText, kJson };
+enum class Format : uint8_t { kText, kJson, kMarkdown, kCsv };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
 
 inline constexpr Spelling<Command> kCommands[] = {{"estimate", Command::kEstimate},
-                                                  {"explain-oom", Command::kExplainOom}};
+                                                  {"explain-oom", Command::kExplainOom},
+                                                  {"gpus", Command::kGpus}};
 constexpr std::string_view ToString(Command v) { return NameOf<Command>(kCommands, v); }
 
-inline constexpr Spelling<Format> kFormats[] = {{"text", Format::kText}, {"json", Format::kJson}};
+inline constexpr Spelling<Format> kFormats[] = {{"text", Format::kText},
+                                                {"json", Format::kJson},
+                                                {"markdown", Format::kMarkdown},
+                                                {"csv", Format::kCsv}};
 inline constexpr Spelling<ColorMode> kColorModes[] = {
     {"auto", ColorMode::kAuto}, {"always", ColorMode::kAlways}, {"never", ColorMode::kNever}};
 
 struct Options {
   Command command = Command::kEstimate;
   Action action = Action::kRun;
-  std::string model;  // a path, "-" is standard input; "" where explain-oom has none
-  std::string log;    // of explain-oom: a path, "-" is standard input
+  std::string model;                 // a path, "-" is standard input; "" where explain-oom has none
+  std::string log;                   // of explain-oom: a path, "-" is standard input
+  std::vector<std::string> filters;  // of gpus
   EstimateRequest request;
   Format format = Format::kText;
   TextOptions text;  // but for its colour, which `color` and the terminal decide

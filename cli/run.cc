@@ -7,6 +7,7 @@
 #include "cli/estimate_command.h"
 #include "cli/exit_codes.h"
 #include "cli/explain_oom_command.h"
+#include "cli/gpus_command.h"
 #include "cli/options.h"
 #include "estimator/base/error.h"
 #include "estimator/report/layout.h"
@@ -32,6 +33,7 @@ int Perform(const Options& options, std::ostream& out, std::string& reading) {
     return kExitDone;
   }
   if (options.command == Command::kExplainOom) return RunExplainOom(options, out, reading);
+  if (options.command == Command::kGpus) return RunGpus(options, out);
   return RunEstimate(options, out);
 }
 

@@ -272,7 +272,7 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "--optimizer-impl: expected foreach, for-loop or fused, found 'loop'"},
       {{"m", "--clip-grad=1.0"}, "--clip-grad: expected yes or no, found '1.0'"},
       {{"m", "--mode", "training"}, "--mode: expected train or eval, found 'training'"},
-      {{"m", "-f", "markdown"}, "--format: expected text or json, found 'markdown'"},
+      {{"m", "-f", "html"}, "--format: expected text, json, markdown or csv, found 'html'"},
       {{"m", "--color", "aut"},
        "--color: expected auto, always or never, found 'aut' (did you mean 'auto'?)"},
 
@@ -347,6 +347,23 @@ TEST_CASE("explain-oom has a log, and a model where one is named") {
   const ScopedVariable batch("ONNXFIT_BATCH", "16");
   CHECK(Parse({"explain-oom", "x.log"}).log == "x.log");
   CHECK(Parse({"explain-oom", "--help"}).command == Command::kExplainOom);
+}
+
+TEST_CASE("gpus takes filters, and flags of the report alone") {
+  CHECK(Parse({"gpus"}).command == Command::kGpus);
+  CHECK(Parse({"gpus"}).filters.empty());
+  CHECK(Parse({"gpus", "rtx 30", ">=8GiB"}).filters == Args{"rtx 30", ">=8GiB"});
+  CHECK(Parse({"gpus", "-f", "csv", "t4", "--ascii"}).format == Format::kCsv);
+  CHECK(Parse({"gpus", "-f", "markdown"}).format == Format::kMarkdown);
+  CHECK(Parse({"gpus", "-q"}).text.quiet);
+  CHECK(ErrorOf({"gpus", "-b", "3"}) ==
+        "--batch: expected with estimate or explain-oom, found with gpus");
+  CHECK(ErrorOf({"gpus", "-v"}) == "-v: expected with estimate or explain-oom, found with gpus");
+  CHECK(ErrorOf({"gpus", "-n", "3"}) == "-n: expected with estimate alone, found with gpus");
+  const ScopedVariable batch("ONNXFIT_BATCH", "many");
+  CHECK(Parse({"gpus", "t4"}).filters == Args{"t4"});
+  CHECK(ErrorOf({"gpu"}) ==
+        "expected a command or a model file, found 'gpu' (did you mean 'gpus'?)");
 }
 
 TEST_CASE("help and version go before all that is wrong") {

@@ -56,12 +56,17 @@ ContextBytes ContextByRule(int64_t multiprocessors) {
 // kernels; another text has 1.4 GiB for a small network, and blames cuDNN for the first 600 MB.
 ContextBytes SharedRuntime() { return {1434 * kMiB, 600 * kMiB, 1585 * kMiB, Basis::kAssumed}; }
 
-ContextBytes ContextOf(std::string_view alias, int64_t multiprocessors) {
+const SeenContext* FindSeenContext(std::string_view alias) {
   for (const SeenContext& seen : kSeen) {
-    if (seen.alias != alias) continue;
-    return {seen.mib * kMiB, seen.low_mib * kMiB, seen.high_mib * kMiB, Basis::kMeasured};
+    if (seen.alias == alias) return &seen;
   }
-  return ContextByRule(multiprocessors);
+  return nullptr;
+}
+
+ContextBytes ContextOf(std::string_view alias, int64_t multiprocessors) {
+  const SeenContext* seen = FindSeenContext(alias);
+  if (seen == nullptr) return ContextByRule(multiprocessors);
+  return {seen->mib * kMiB, seen->low_mib * kMiB, seen->high_mib * kMiB, Basis::kMeasured};
 }
 
 }  // namespace onnxfit

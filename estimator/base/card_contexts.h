@@ -1,4 +1,4 @@
-// What CUDA takes on each card for a process.  Internal to the card table (cards.cc).
+// What CUDA takes on each card for a process.  Answers take it from cards.h.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,9 @@ struct SeenContext {
 };
 
 std::span<const SeenContext> SeenContexts();
+
+// Null where none was seen on the card of that alias.
+const SeenContext* FindSeenContext(std::string_view alias);
 
 // What was seen on the card of that alias (measured), else the rule (assumed).
 ContextBytes ContextOf(std::string_view alias, int64_t multiprocessors);

@@ -108,6 +108,12 @@ Matches FilterOf(std::string_view text) {
 
 }  // namespace
 
+bool IsAboutSize(std::string_view filter) {
+  const auto begins = [&](const Limit& limit) { return filter.starts_with(limit.sign); };
+  return filter.find("..") != std::string_view::npos || IsSize(filter) ||
+         std::any_of(std::begin(kLimits), std::end(kLimits), begins);
+}
+
 std::vector<const Card*> FilterCards(std::span<const std::string> filters) {
   std::vector<Matches> matches;
   for (const std::string& filter : filters) matches.push_back(FilterOf(filter));

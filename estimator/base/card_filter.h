@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/base/cards.h"
@@ -16,5 +17,8 @@ namespace onnxfit {
 // Case, spaces and dashes are free in names; GB is what makers write, which is GiB.
 // Throws Error where what begins as a limit or a range has no size.
 std::vector<const Card*> FilterCards(std::span<const std::string> filters);
+
+// Whether that filter is a size, a limit or a range.
+bool IsAboutSize(std::string_view filter);
 
 }  // namespace onnxfit

@@ -121,12 +121,16 @@ std::vector<Candidate> Containing(const std::string& part, std::string (*form)(s
   return candidates;
 }
 
-std::vector<Candidate> Near(const std::string& key) {
+// Those that differ least, if that is not much.
+std::vector<Candidate> Nearest(const std::string& key) {
   std::vector<Candidate> candidates;
-  const size_t limit = std::max<size_t>(2, key.size() / 3);  // as Nearest has it
+  size_t limit = std::max<size_t>(2, key.size() / 3);  // as for other words: suggest.h
   for (const Card& card : Cards()) {
     const size_t distance = EditDistance(key, CardKey(card.alias));
-    if (distance <= limit && distance < key.size()) candidates.push_back({distance, card.alias});
+    if (distance > limit || distance >= key.size()) continue;
+    if (distance < limit) candidates.clear();
+    limit = distance;
+    candidates.push_back({distance, card.alias});
   }
   return candidates;
 }
@@ -160,7 +164,7 @@ const Card* FindCard(std::string_view typed) {
 std::vector<std::string_view> SuggestCards(std::string_view typed, size_t most) {
   std::vector<Candidate> candidates = Containing(Squeezed(typed), Squeezed);
   if (candidates.empty()) candidates = Containing(CardKey(typed), CardKey);
-  if (candidates.empty()) candidates = Near(CardKey(typed));
+  if (candidates.empty()) candidates = Nearest(CardKey(typed));
   return Best(std::move(candidates), most);
 }
 

@@ -13,7 +13,7 @@ namespace {
 // 0 is not seen.
 struct Row {
   std::string_view alias;
-  std::string_view name;  // without "NVIDIA"
+  std::string_view name;  // without "NVIDIA"; of boards with several GPUs, one of these
   std::string_view family;
   std::string_view memory_type;
   int64_t sold_gib;
@@ -117,13 +117,12 @@ constexpr Row kRows[] = {
     {"b300", "B300 SXM6", "datacenter", "HBM3e", 288, 103, 148, 274104},
     {"gb200", "GB200 (per GPU)", "datacenter", "HBM3e", 186, 100, 152, 0, 0, 189471},
     {"gb10", "GB10 (DGX Spark)", "edge", "LPDDR5X", 128, 121, 48, 124549},
-    {"mi250x", "AMD Instinct MI250X (per GCD)", "datacenter", "HBM2e", 64, 0, 110, 65520},
+    {"mi250x", "AMD Instinct MI250X GCD", "datacenter", "HBM2e", 64, 0, 110, 65520},
     {"mi300x", "AMD Instinct MI300X", "datacenter", "HBM3", 192, 0, 304, 196592},
-    {"jetson-nano", "Jetson Nano 4GB (Tegra X1)", "jetson", "LPDDR4", 4, 53, 1, 3956},
-    {"jetson-nano-2gb", "Jetson Nano 2GB (Tegra X1)", "jetson", "LPDDR4", 2, 53, 1, 1972},
-    {"jetson-tx2", "Jetson TX2 8GB (Tegra X2)", "jetson", "LPDDR4", 8, 62, 2, 7842},
-    {"jetson-tx2-4gb", "Jetson TX2 4GB (Tegra X2)", "jetson", "LPDDR4", 4, 62, 2, 3829, 0, 0,
-     4014751744},
+    {"jetson-nano", "Jetson Nano 4GB", "jetson", "LPDDR4", 4, 53, 1, 3956},
+    {"jetson-nano-2gb", "Jetson Nano 2GB", "jetson", "LPDDR4", 2, 53, 1, 1972},
+    {"jetson-tx2", "Jetson TX2 8GB", "jetson", "LPDDR4", 8, 62, 2, 7842},
+    {"jetson-tx2-4gb", "Jetson TX2 4GB", "jetson", "LPDDR4", 4, 62, 2, 3829, 0, 0, 4014751744},
     {"jetson-xavier-nx", "Jetson Xavier NX 8GB", "jetson", "LPDDR4x", 8, 72, 6, 7764, 0, 0,
      8140709888},
     {"jetson-agx-xavier", "Jetson AGX Xavier 16GB", "jetson", "LPDDR4x", 16, 72, 8, 15692},

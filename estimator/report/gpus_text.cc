@@ -1,0 +1,132 @@
+#include "estimator/report/gpus_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "estimator/base/bytes.h"
+#include "estimator/report/layout.h"
+
+namespace onnxfit {
+namespace {
+
+using Rows = std::vector<std::vector<Cell>>;
+
+constexpr std::string_view kAlign = "llrrrr";
+constexpr size_t kName = 1;  // its column: cut where a line would be too wide
+
+constexpr std::string_view kDerived = "~";
+constexpr std::string_view kWindows = "*";
+
+std::string_view MarkOf(TotalSource source) {
+  if (source == TotalSource::kSeen) return "";
+  return source == TotalSource::kSeenWindows ? kWindows : kDerived;
+}
+
+bool IsMarked(const std::string& cell) {
+  return cell.starts_with(kDerived) || cell.starts_with(kWindows);
+}
+
+std::string ContextText(const ContextBytes& context) {
+  const std::string_view mark = context.basis == Basis::kMeasured ? "" : kDerived;
+  return fmt::format("{}{} MiB", mark, context.bytes / kMiB);
+}
+
+std::vector<Cell> PaintedCells(const std::vector<std::string>& cells, const TextOptions& options) {
+  std::vector<Cell> row;
+  for (const std::string& cell : cells) {
+    row.push_back({cell, options.color && IsMarked(cell) ? kYellow : ""});
+  }
+  return row;
+}
+
+// Its number says as much.
+std::string_view WithoutGeForce(std::string_view name) {
+  constexpr std::string_view kSeries = "GeForce ";
+  return name.starts_with(kSeries) ? name.substr(kSeries.size()) : name;
+}
+
+void CutNames(Rows& rows, const TextOptions& options) {
+  const Glyphs& glyphs = options.ascii ? kAsciiGlyphs : kUnicodeGlyphs;
+  const std::vector<size_t> widths = ColumnWidths(rows, kAlign.size());
+  size_t others = 2 * (kAlign.size() - 1);
+  for (size_t i = 0; i < widths.size(); ++i) others += i == kName ? 0 : widths[i];
+  const size_t room = kReportColumns - others;
+  for (std::vector<Cell>& row : rows) {
+    std::string& name = row[kName].text;
+    if (Columns(name) > room) name = CutMiddle(WithoutGeForce(name), room, glyphs.ellipsis);
+  }
+}
+
+bool HasTotal(const std::vector<const Card*>& cards, std::string_view mark) {
+  return std::any_of(cards.begin(), cards.end(),
+                     [&](const Card* card) { return MarkOf(card->total_source) == mark; });
+}
+
+std::string MemoryNote(const std::vector<const Card*>& cards) {
+  std::string text = "the least that CUDA was seen to show as total";
+  if (HasTotal(cards, kWindows)) text += "; * seen on Windows alone, Linux shows less";
+  if (HasTotal(cards, kDerived)) {
+    text += "; ~ not seen: derived from what nvidia-smi shows or what it is sold with";
+  }
+  return text;
+}
+
+std::string ContextNote(const std::vector<const Card*>& cards) {
+  const auto is_assumed = [](const Card* card) {
+    return card->device.context.basis != Basis::kMeasured;
+  };
+  std::string text = "what each process takes of it before any tensor";
+  if (std::any_of(cards.begin(), cards.end(), is_assumed)) text += "; ~ assumed, not measured";
+  return text;
+}
+
+}  // namespace
+
+std::string CapabilityText(const Card& card) {
+  const int capability = card.device.compute_capability;
+  return capability == 0 ? "" : fmt::format("{}.{}", capability / 10, capability % 10);
+}
+
+const std::vector<std::string>& CardColumns() {
+  static const std::vector<std::string> columns = {"card", "name", "memory",
+                                                   "CC",   "SMs",  "context"};
+  return columns;
+}
+
+std::vector<std::string> CardCells(const Card& card) {
+  return {std::string(card.alias),
+          std::string(card.device.name),
+          fmt::format("{}{}", MarkOf(card.total_source), FormatBytes(card.total_bytes)),
+          CapabilityText(card),
+          fmt::format("{}", card.device.multiprocessors),
+          ContextText(card.device.context)};
+}
+
+std::vector<CardNote> CardNotes(const std::vector<const Card*>& cards) {
+  std::vector<CardNote> notes = {{"memory", MemoryNote(cards)},
+                                 {"CC, SMs", "compute capability, multiprocessors"},
+                                 {"context", ContextNote(cards)}};
+  const auto shares = [](const Card* card) { return card->shares_memory; };
+  if (std::any_of(cards.begin(), cards.end(), shares)) {
+    notes.push_back({"Jetson, GB10",
+                     "the CPU has a share of that memory; the context is the runtime's libraries "
+                     "and kernels, which lie there, too"});
+  }
+  return notes;
+}
+
+std::string ToText(const std::vector<const Card*>& cards, const TextOptions& options) {
+  const size_t known = Cards().size();
+  std::string text = cards.size() == known ? fmt::format("{} cards\n", known)
+                                           : fmt::format("{} of {} cards\n", cards.size(), known);
+  if (options.quiet) return text;
+  Rows rows = {PaintedCells(CardColumns(), options)};
+  for (const Card* card : cards) rows.push_back(PaintedCells(CardCells(*card), options));
+  CutNames(rows, options);
+  text += '\n' + Table(rows, kAlign, "") + '\n';
+  for (const CardNote& note : CardNotes(cards)) text += Wrap(note.about + ": ", note.text);
+  return TrimLines(text);
+}
+
+}  // namespace onnxfit

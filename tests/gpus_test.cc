@@ -1,0 +1,188 @@
+// `onnxfit gpus`: what is printed, for filters that find cards and for others.
+#include <doctest/doctest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/run.h"
+#include "estimator/report/layout.h"
+#include "tests/temp_folder.h"
+
+namespace onnxfit {
+namespace {
+
+struct Result {
+  int code = -1;
+  std::string out = {};
+  std::string err = {};
+};
+
+Result RunArgs(std::vector<std::string> args) {
+  args.insert(args.begin(), "gpus");
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = Run(args, out, err);
+  return {code, out.str(), err.str()};
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+bool Holds(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("cards are listed with what was seen of them and what was not") {
+  const Result result = RunArgs({"8GiB"});
+  CHECK(result.code == 0);
+  CHECK(result.err == "");
+  const Result few = RunArgs({"rtx 30", "8GiB"});
+  CHECK(few.out ==
+        "3 of 101 cards\n"
+        "\n"
+        "card       name                    memory   CC  SMs   context\n"
+        "rtx3060ti  GeForce RTX 3060 Ti  *8.00 GiB  8.6   38  ~194 MiB\n"
+        "rtx3070    GeForce RTX 3070      7.57 GiB  8.6   46   196 MiB\n"
+        "rtx3070ti  GeForce RTX 3070 Ti  *8.00 GiB  8.6   48  ~224 MiB\n"
+        "\n"
+        "memory: the least that CUDA was seen to show as total; * seen on Windows alone,\n"
+        "        Linux shows less\n"
+        "CC, SMs: compute capability, multiprocessors\n"
+        "context: what each process takes of it before any tensor; ~ assumed, not\n"
+        "         measured\n");
+}
+
+TEST_CASE("notes are those of the cards that are listed") {
+  CHECK(!Holds(RunArgs({"t4"}).out, "~"));
+  CHECK(!Holds(RunArgs({"t4"}).out, "*"));
+  CHECK(Holds(RunArgs({"a6000"}).out, "~ not seen: derived"));
+  CHECK(!Holds(RunArgs({"a6000"}).out, "~ assumed"));
+  CHECK(Holds(RunArgs({"orin"}).out, "the CPU has a share of that memory"));
+  CHECK(!Holds(RunArgs({"t4"}).out, "the CPU has a share of that memory"));
+}
+
+TEST_CASE("all cards fit 80 columns") {
+  const Result result = RunArgs({});
+  CHECK(result.code == 0);
+  const std::vector<std::string> lines = Lines(result.out);
+  CHECK(lines[0] == "101 cards");
+  CHECK(lines[2].starts_with("card "));
+  CHECK(lines[3].starts_with("k520 "));
+  CHECK(lines[103].starts_with("jetson-thor "));
+  CHECK(lines[104] == "");
+  for (const std::string& line : lines) CHECK(Columns(line) <= 80);
+  for (const char c : RunArgs({"--ascii"}).out) CHECK(static_cast<unsigned char>(c) < 128);
+  CHECK(!Holds(result.out, "\xE2\x80\xA6"));  // no name is cut
+}
+
+TEST_CASE("colours and quiet are as elsewhere") {
+  CHECK(RunArgs({"laptop", "-q"}).out == "10 of 101 cards\n");
+  CHECK(!Holds(RunArgs({"a6000"}).out, "\033"));
+  CHECK(Holds(RunArgs({"a6000", "--color", "always"}).out, "\033[33m~46.5 GiB\033[0m"));
+}
+
+TEST_CASE("JSON is an array of objects") {
+  const std::string json = RunArgs({"tesla t4", "--format", "json"}).out;
+  CHECK(json ==
+        "[\n"
+        "  {\n"
+        "    \"alias\": \"t4\",\n"
+        "    \"name\": \"Tesla T4\",\n"
+        "    \"family\": \"datacenter\",\n"
+        "    \"memory_type\": \"GDDR6\",\n"
+        "    \"sold_bytes\": 17179869184,\n"
+        "    \"total_bytes\": 15642656768,\n"
+        "    \"total_source\": \"seen\",\n"
+        "    \"shares_memory\": false,\n"
+        "    \"compute_capability\": \"7.5\",\n"
+        "    \"multiprocessors\": 40,\n"
+        "    \"context\": {\n"
+        "      \"bytes\": 141557760,\n"
+        "      \"low\": 103809024,\n"
+        "      \"high\": 147849216,\n"
+        "      \"basis\": \"measured\",\n"
+        "      \"evidence\": \"hpcaitech/Open-Sora#697, GenerateU#10, Finetune-LLAVA-NEXT#2, "
+        "CatVTON#133, leetgpu#52\"\n"
+        "    }\n"
+        "  }\n"
+        "]\n");
+  const std::string amd = RunArgs({"mi300x", "-f", "json"}).out;
+  CHECK(!Holds(amd, "compute_capability"));
+  CHECK(!Holds(amd, "evidence"));
+  CHECK(Holds(amd, "\"basis\": \"assumed\""));
+}
+
+TEST_CASE("CSV has a header and a row a card") {
+  CHECK(RunArgs({"k520", "-f", "csv"}).out ==
+        "alias,name,family,memory_type,sold_bytes,total_bytes,total_source,shares_memory,"
+        "compute_capability,multiprocessors,context_bytes,context_low,context_high,"
+        "context_basis\n"
+        "k520,GRID K520 (per GPU),cloud,GDDR5,4294967296,4294770688,seen,false,3.0,8,146800640,"
+        "31457280,283115520,assumed\n");
+  CHECK(Lines(RunArgs({"--format=csv"}).out).size() == 102);
+}
+
+TEST_CASE("Markdown is a table with its notes") {
+  CHECK(RunArgs({"a30", "-f", "markdown"}).out ==
+        "| card | name | memory | CC | SMs | context |\n"
+        "| --- | --- | ---: | ---: | ---: | ---: |\n"
+        "| a30 | A30 | \\~23.3 GiB | 8.0 | 56 | \\~248 MiB |\n"
+        "\n"
+        "- memory: the least that CUDA was seen to show as total; \\~ not seen: derived from what "
+        "nvidia-smi shows or what it is sold with\n"
+        "- CC, SMs: compute capability, multiprocessors\n"
+        "- context: what each process takes of it before any tensor; \\~ assumed, not measured\n");
+}
+
+TEST_CASE("a list goes to a file, but not over one") {
+  const TempFolder folder;
+  const std::string file = folder.Path("cards.csv");
+  CHECK(RunArgs({"t4", "-f", "csv", "--output", file}).out == "");
+  const Result again = RunArgs({"t4", "--output", file});
+  CHECK(again.code == 2);
+  CHECK(again.err == "error: " + file + ": --output: the file exists (try: --force)\n");
+  CHECK(RunArgs({"t4", "--output", file, "--force"}).code == 0);
+}
+
+TEST_CASE("what finds no card is an error with what may have been meant") {
+  struct Case {
+    std::vector<std::string> filters;
+    const char* error;
+  };
+  const Case cases[] = {
+      {{"rtx3909"}, "no card matches 'rtx3909' (did you mean 'rtx3090'?)"},
+      {{"t4", "rtx4099"}, "no card matches 'rtx4099' (did you mean 'rtx4090'?)"},
+      {{"toaster"}, "no card matches 'toaster' (try: onnxfit gpus)"},
+      {{""}, "no card matches nothing (try: onnxfit gpus)"},
+      {{"5GiB"}, "no card matches '5GiB' (try: onnxfit gpus)"},
+      {{">500GiB"}, "no card matches '>500GiB' (try: onnxfit gpus)"},
+      {{"12..8GiB"}, "no card matches '12..8GiB' (try: onnxfit gpus)"},
+      {{"laptop", "80GiB"}, "no card matches 'laptop' and '80GiB' at once (try: onnxfit gpus)"},
+      {{">=16"}, "FILTER: expected a size, found '16' (try: 8GiB or 512MiB)"},
+  };
+  for (const Case& c : cases) {
+    const Result result = RunArgs(c.filters);
+    CAPTURE(c.error);
+    CHECK(result.code == 2);
+    CHECK(result.out == "");
+    CHECK(result.err == "error: " + std::string(c.error) + "\n");
+  }
+}
+
+TEST_CASE("help shows the flags that gpus has") {
+  const std::string help = RunArgs({"--help"}).out;
+  CHECK(help.starts_with("onnxfit gpus: "));
+  CHECK(Holds(help, "--format"));
+  CHECK(!Holds(help, "--batch"));
+  CHECK(!Holds(help, "The run"));
+  for (const std::string& line : Lines(help)) CHECK(Columns(line) <= 80);
+}
+
+}  // namespace onnxfit
