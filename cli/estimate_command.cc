@@ -1,7 +1,7 @@
 #include "cli/estimate_command.h"
 
-#include "cli/exit_codes.h"
 #include "cli/output.h"
+#include "cli/targets.h"
 #include "estimator/graph/loader.h"
 #include "estimator/report/json.h"
 #include "estimator/report/text.h"
@@ -21,8 +21,11 @@ std::string ReportOf(const Estimate& estimate, const Options& options, const std
 int RunEstimate(const Options& options, std::ostream& out) {
   CheckOutput(options, options.model, "the model");
   const Graph graph = LoadGraph(options.model);
-  WriteReport(ReportOf(MakeEstimate(graph, options.request), options, out), options, out);
-  return kExitDone;
+  const Estimate estimate = MakeEstimate(graph, options.request);
+  WriteReport(ReportOf(estimate, options, out), options, out);
+  std::vector<Judgement> judgements;
+  for (const JudgedTarget& judged : estimate.targets) judgements.push_back(judged.judgement);
+  return ExitCodeOf(judgements, options);
 }
 
 }  // namespace onnxfit

@@ -3,7 +3,8 @@
 
 namespace onnxfit {
 
-inline constexpr int kExitDone = 0;      // an answer, and every target given holds
-inline constexpr int kExitNoAnswer = 2;  // bad flag, unreadable model, free dimension
+inline constexpr int kExitDone = 0;         // an answer, and every target given holds
+inline constexpr int kExitTargetFails = 1;  // an answer, and a target does not hold
+inline constexpr int kExitNoAnswer = 2;     // bad flag, unreadable model, free dimension
 
 }  // namespace onnxfit

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <optional>
 
 #include "cli/alloc_conf.h"
 #include "estimator/base/bytes.h"
+#include "estimator/base/cards.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit {
@@ -103,6 +105,42 @@ std::string Choices(const Spelling<Enum> (&table)[size]) {
 // Of one step: each one is run.
 constexpr int64_t kMostBatches = 1024;
 
+constexpr int64_t kMostMultiple = int64_t{1} << 20;
+
+void SetCard(const Typed& typed, Options& options) {
+  if (typed.text == "auto") {
+    Refuse(typed, "a card's name (the card at hand cannot be asked yet)");
+  }
+  if (const Card* card = FindCard(typed.text)) {
+    options.targets.cards.push_back(card);
+    return;
+  }
+  const std::vector<std::string_view> near = SuggestCards(typed.text);
+  throw Error(
+      {.where = typed.place,
+       .text = fmt::format("expected a card, found {}{}", Quoted(typed.text),
+                           near.empty() ? "" : fmt::format(" (did you mean {}?)", OneOf(near))),
+       .hint = "onnxfit gpus"});
+}
+
+// From the smallest to the largest: a table that is read down.
+void SetAllCards(const Typed& typed, Options& options) {
+  if (!ParseSwitch(typed)) return;
+  for (const Card& card : Cards()) options.targets.cards.push_back(&card);
+  std::stable_sort(options.targets.cards.begin(), options.targets.cards.end(),
+                   [](const Card* a, const Card* b) { return a->total_bytes < b->total_bytes; });
+}
+
+void SetMemory(const Typed& typed, Options& options) {
+  const int64_t bytes = ParseBytes(typed.text, typed.place);
+  if (bytes == 0) Refuse(typed, "a size above 0, such as 8GiB");
+  options.targets.sizes.push_back(bytes);
+}
+
+void SetReserve(const Typed& typed, Options& options) {
+  options.targets.reserved_bytes = ParseBytes(typed.text, typed.place);
+}
+
 std::vector<Flag> RunFlags() {
   const Options standard;
   const TrainingSettings& settings = standard.request.settings;
@@ -110,7 +148,8 @@ std::vector<Flag> RunFlags() {
   return {
       {"--batch", "-b", "N", kGroup, "size of the dimension left free first, or of dimension 0",
        "1, or the file's",
-       [](const Typed& t, Options& o) { o.request.binding.batch = ParseWhole(t, 1); }},
+       [](const Typed& t, Options& o) { o.request.binding.batch = ParseWhole(t, 1); }, false, false,
+       Only(Command::kEstimate) | Only(Command::kExplainOom)},
       {"--dim", "", "NAME=N", kGroup, "size of another free dimension; repeatable", "", SetDim,
        true},
       {"--shape", "", "IN=2x512", kGroup, "shape of one input; repeatable", "", SetShape, true},
@@ -210,12 +249,36 @@ std::vector<Flag> RunFlags() {
   };
 }
 
+// The cards that the answer is for.
+std::vector<Flag> TargetFlags() {
+  constexpr std::string_view kGroup = "The card";
+  return {
+      {"--gpu", "-g", "NAME", kGroup, "does it fit this card (onnxfit gpus lists them); repeatable",
+       "", SetCard, true, false, kOfAnswers},
+      {"--all-gpus", "", "", kGroup, "all cards of the table, smallest first", "", SetAllCards,
+       false, false, Only(Command::kMaxBatch)},
+      {"--memory", "", "SIZE", kGroup,
+       "a card of this size, such as 8GiB (8GB counts in thousands); repeatable", "", SetMemory,
+       true, false, kOfAnswers},
+      {"--reserve", "", "SIZE", kGroup, "left free for others, such as a desktop", "0", SetReserve,
+       false, false, kOfAnswers},
+      {"--strict", "", "", kGroup, "TIGHT counts as not fitting", "",
+       [](const Typed& t, Options& o) { o.is_strict = ParseSwitch(t); }, false, false, kOfAnswers},
+      {"--multiple-of", "", "N", kGroup, "only batches that N divides", "1",
+       [](const Typed& t, Options& o) { o.limits.multiple_of = ParseWhole(t, 1, kMostMultiple); },
+       false, false, Only(Command::kMaxBatch)},
+      {"--max", "", "N", kGroup, "no larger batch", "",
+       [](const Typed& t, Options& o) { o.limits.most = ParseWhole(t, 1); }, false, false,
+       Only(Command::kMaxBatch)},
+  };
+}
+
 std::vector<Flag> MessageFlags() {
   return {{"--model", "", "MODEL", "The model",
            "the model that was trained: names the tensor that asked, and the largest batch that "
            "fits; \"The run\" is about it",
            "", [](const Typed& t, Options& o) { SetText(t, "the path of a model", o.model); },
-           false, false, FlagOf::kExplainOom}};
+           false, false, Only(Command::kExplainOom)}};
 }
 
 std::vector<Flag> ReportFlags() {
@@ -229,12 +292,12 @@ std::vector<Flag> ReportFlags() {
        [](const Typed& t, Options& o) { o.force = ParseSwitch(t); }},
       {"", "-n", "N", kGroup, "how many of the largest tensors", "8",
        [](const Typed& t, Options& o) { o.text.rows = static_cast<size_t>(ParseWhole(t, 0)); },
-       false, false, FlagOf::kEstimate},
+       false, false, kOfAnswers},
       {"--why", "", "NAME", kGroup, "the life of one tensor, or of a node's results", "",
        [](const Typed& t, Options& o) {
          SetText(t, "the name of a tensor or a node", o.request.why);
        },
-       false, false, FlagOf::kEstimate},
+       false, false, Only(Command::kEstimate)},
       {"", "-q", "", kGroup, "the first line alone", "",
        [](const Typed& t, Options& o) { o.text.quiet = ParseSwitch(t); }},
       {"", "-v", "", kGroup, "details, events of each step, notes on how the file was read", "",
@@ -242,14 +305,13 @@ std::vector<Flag> ReportFlags() {
          o.text.verbose = ParseSwitch(t);
          o.request.details = o.text.verbose;
        },
-       false, false, FlagOf::kModel},
+       false, false, kOfRuns},
       {"--ascii", "", "", kGroup, "no letter beyond ASCII", "",
        [](const Typed& t, Options& o) { o.text.ascii = ParseSwitch(t); }},
       {"--color", "", "WHEN", kGroup, Choices(kColorModes), "auto",
        [](const Typed& t, Options& o) { o.color = ParseChoice(t, kColorModes); }},
       {"--exit-zero", "", "", kGroup, "exit 0 where a target does not hold", "",
-       [](const Typed& t, Options& o) { o.exit_zero = ParseSwitch(t); }, false, false,
-       FlagOf::kEstimate},
+       [](const Typed& t, Options& o) { o.exit_zero = ParseSwitch(t); }, false, false, kOfAnswers},
       {"--version", "", "", kGroup, "print the version", "",
        [](const Typed&, Options& o) { o.action = Action::kVersion; }, false, true},
       {"--help", "-h", "", kGroup, "print this", "",
@@ -260,9 +322,10 @@ std::vector<Flag> ReportFlags() {
 std::vector<Flag> AllFlags() {
   std::vector<Flag> flags = MessageFlags();
   for (Flag& flag : RunFlags()) {
-    flag.of = FlagOf::kModel;
+    if (flag.of == kAllCommands) flag.of = kOfRuns;
     flags.push_back(std::move(flag));
   }
+  for (Flag& flag : TargetFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : ReportFlags()) flags.push_back(std::move(flag));
   return flags;
 }
@@ -274,19 +337,7 @@ const std::vector<Flag>& Flags() {
   return flags;
 }
 
-bool IsOf(const Flag& flag, Command command) {
-  switch (flag.of) {
-    case FlagOf::kAll:
-      return true;
-    case FlagOf::kModel:
-      return command != Command::kGpus;
-    case FlagOf::kEstimate:
-      return command == Command::kEstimate;
-    case FlagOf::kExplainOom:
-      return command == Command::kExplainOom;
-  }
-  return false;
-}
+bool IsOf(const Flag& flag, Command command) { return (flag.of & Only(command)) != 0; }
 
 std::string EnvironmentName(const Flag& flag) {
   std::string name = "ONNXFIT_";

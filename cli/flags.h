@@ -10,8 +10,13 @@
 
 namespace onnxfit {
 
-// Which commands have a flag.
-enum class FlagOf : uint8_t { kAll, kModel, kEstimate, kExplainOom };  // kModel: all but gpus
+// Which commands have a flag: a set of them.
+using Commands = unsigned;
+constexpr Commands Only(Command command) { return 1u << static_cast<unsigned>(command); }
+inline constexpr Commands kAllCommands = ~0u;
+inline constexpr Commands kOfRuns =
+    Only(Command::kEstimate) | Only(Command::kMaxBatch) | Only(Command::kExplainOom);
+inline constexpr Commands kOfAnswers = Only(Command::kEstimate) | Only(Command::kMaxBatch);
 
 struct Flag {
   std::string_view name;    // "--batch", "" where there is a letter alone
@@ -23,7 +28,7 @@ struct Flag {
   void (*set)(const Typed& typed, Options& options);
   bool repeatable = false;
   bool about = false;  // asks about onnxfit itself: goes before all others
-  FlagOf of = FlagOf::kAll;
+  Commands of = kAllCommands;
 };
 
 // The group of flags that say what is trained.

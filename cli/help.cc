@@ -19,6 +19,7 @@ constexpr Frame kFrames[] = {
     {R"(onnxfit: how much GPU memory a PyTorch training step needs, and why
 
 usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
+       onnxfit max-batch MODEL.onnx [flags]         (what fits a card)
        onnxfit explain-oom [LOG] [flags]            (what an error means)
        onnxfit gpus [FILTER] [flags]                (the cards that it knows)
 )",
@@ -26,10 +27,27 @@ usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
 examples
   onnxfit resnet50.onnx -b 32 -p bf16
   onnxfit gpt2.onnx -b 8 --dim seq=1024 --loss causal-lm --format json
-  onnxfit explain-oom train.log                     (its flags: add --help)
+  onnxfit resnet50.onnx -b 64 --gpu rtx3060         (does it fit?)
+  onnxfit max-batch resnet50.onnx --gpu t4          (its flags: add --help)
+  onnxfit explain-oom train.log
 
 Flags are also read from the environment: ONNXFIT_BATCH=32 is --batch 32.
 exit: 0 done, 1 a target does not hold, 2 no answer (bad flag, unreadable model)
+)"},
+    {R"(onnxfit max-batch: the largest batch that a card trains
+
+usage: onnxfit max-batch MODEL.onnx --gpu NAME [flags]
+)",
+     R"(
+examples
+  onnxfit max-batch resnet50.onnx --gpu rtx3060
+  onnxfit max-batch resnet50.onnx --gpu t4 --multiple-of 8 -p amp-fp16
+  onnxfit max-batch resnet50.onnx --memory 8GiB --overhead 0
+  onnxfit max-batch resnet50.onnx --all-gpus --format csv
+  onnxfit max-batch bert.onnx --gpu l4 --mode eval  (requests side by side)
+
+Flags are also read from the environment: ONNXFIT_PRECISION=bf16 is -p bf16.
+exit: 0 done, 1 not even one sample fits, 2 no answer (bad flag, no such card)
 )"},
     {R"(onnxfit explain-oom: what an out-of-memory message means, and what to change
 

@@ -195,7 +195,8 @@ Options ParseOptions(std::span<const std::string> args) {
   std::vector<std::string> words = Positionals(app.remaining());
   options.command = TakeCommand(words);
   if (options.command == Command::kExplainOom) options.log = LogOf(words);
-  if (options.command == Command::kEstimate) options.model = ModelOf(words);
+  const bool has_model = (kOfAnswers & Only(options.command)) != 0;
+  if (has_model) options.model = ModelOf(words);
   if (options.command == Command::kGpus) options.filters = words;
   ApplyAll(declared, options);
   return options;

@@ -6,18 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/cards.h"
 #include "estimator/base/settings.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/fit/max_batch.h"
 #include "estimator/report/text.h"
 
 namespace onnxfit {
 
-enum class Command : uint8_t { kEstimate, kExplainOom, kGpus };
+enum class Command : uint8_t { kEstimate, kMaxBatch, kExplainOom, kGpus };
 enum class Action : uint8_t { kRun, kHelp, kVersion };
 enum class Format : uint8_t { kText, kJson, kMarkdown, kCsv };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
 
 inline constexpr Spelling<Command> kCommands[] = {{"estimate", Command::kEstimate},
+                                                  {"max-batch", Command::kMaxBatch},
                                                   {"explain-oom", Command::kExplainOom},
                                                   {"gpus", Command::kGpus}};
 constexpr std::string_view ToString(Command v) { return NameOf<Command>(kCommands, v); }
@@ -29,19 +32,29 @@ inline constexpr Spelling<Format> kFormats[] = {{"text", Format::kText},
 inline constexpr Spelling<ColorMode> kColorModes[] = {
     {"auto", ColorMode::kAuto}, {"always", ColorMode::kAlways}, {"never", ColorMode::kNever}};
 
+// The cards that an answer is for: each of them at each of the sizes.
+struct TargetOptions {
+  std::vector<const Card*> cards = {};  // --gpu, or all
+  std::vector<int64_t> sizes = {};      // --memory
+  int64_t reserved_bytes = 0;           // --reserve
+};
+
 struct Options {
   Command command = Command::kEstimate;
   Action action = Action::kRun;
   std::string model;                 // a path, "-" is standard input; "" where explain-oom has none
   std::string log;                   // of explain-oom: a path, "-" is standard input
   std::vector<std::string> filters;  // of gpus
-  EstimateRequest request;
+  EstimateRequest request;           // its targets are made of `targets`
+  TargetOptions targets;
+  BatchLimits limits;      // of max-batch
+  bool is_strict = false;  // TIGHT counts as not fitting
   Format format = Format::kText;
   TextOptions text;  // but for its colour, which `color` and the terminal decide
   ColorMode color = ColorMode::kAuto;
   std::string output;      // a path, "" is standard output
   bool force = false;      // `output` may exist
-  bool exit_zero = false;  // a target that does not hold gives 0; estimate has none yet
+  bool exit_zero = false;  // a target that does not hold gives 0
 };
 
 // Reads `args` (without the program's name); what they leave open comes from the

@@ -8,7 +8,9 @@
 #include "cli/exit_codes.h"
 #include "cli/explain_oom_command.h"
 #include "cli/gpus_command.h"
+#include "cli/max_batch_command.h"
 #include "cli/options.h"
+#include "cli/targets.h"
 #include "estimator/base/error.h"
 #include "estimator/report/layout.h"
 
@@ -34,6 +36,7 @@ int Perform(const Options& options, std::ostream& out, std::string& reading) {
   }
   if (options.command == Command::kExplainOom) return RunExplainOom(options, out, reading);
   if (options.command == Command::kGpus) return RunGpus(options, out);
+  if (options.command == Command::kMaxBatch) return RunMaxBatch(options, out);
   return RunEstimate(options, out);
 }
 
@@ -54,7 +57,8 @@ int CatchErrors(const std::function<int()>& command, const std::string& model, s
 int Run(std::span<const std::string> args, std::ostream& out, std::ostream& err) {
   std::string model;
   const auto command = [&] {
-    const Options options = ParseOptions(args);
+    Options options = ParseOptions(args);
+    SetTargets(options);
     model = options.model == "-" ? "<stdin>" : options.model;
     return Perform(options, out, model);
   };

@@ -80,21 +80,20 @@ std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& r
   return answers;
 }
 
-MaxBatchAnswer AnswerMaxBatch(const Graph& file, const EstimateRequest& request,
+MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest> requests,
                               const BatchLimits& limits) {
-  MaxBatchAnswer answer = {.model = file.path,
-                           .settings = request.settings,
-                           .dims = request.binding.dims,
-                           .alloc_conf = request.alloc_conf.text};
+  MaxBatchAnswer answer = {.model = file.path, .alloc_conf = requests[0].alloc_conf.text};
   BatchLimits own = limits;
-  own.is_brief = limits.is_brief || request.targets.size() > 1;
-  answer.targets = FindMaxBatches(file, request, request.targets, own);
-  if (own.is_brief) return answer;
-  EstimateRequest at_batch = request;
-  for (MaxBatch& target : answer.targets) {
-    at_batch.binding.batch = std::max<int64_t>(target.batch, 1);
-    target.estimate = MakeEstimate(file, at_batch);
+  own.is_brief = limits.is_brief || requests.size() > 1 || requests[0].targets.size() > 1;
+  for (const EstimateRequest& request : requests) {
+    for (MaxBatch& found : FindMaxBatches(file, request, request.targets, own)) {
+      answer.rows.push_back({request.settings, request.binding.dims, std::move(found)});
+    }
   }
+  if (answer.rows.size() > 1) return answer;
+  EstimateRequest at_batch = requests[0];
+  at_batch.binding.batch = std::max<int64_t>(answer.rows[0].found.batch, 1);
+  answer.rows[0].estimate = MakeEstimate(file, at_batch);
   return answer;
 }
 

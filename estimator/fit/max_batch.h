@@ -41,16 +41,6 @@ struct MaxBatch {
   // this batch and half of it.
   int64_t fixed_bytes = 0;
   int64_t per_sample_bytes = 0;
-  std::optional<Estimate> estimate = {};  // at that batch
-};
-
-// What a report needs beside the batches.
-struct MaxBatchAnswer {
-  std::string model;  // its path
-  TrainingSettings settings;
-  std::map<std::string, int64_t> dims = {};
-  std::string alloc_conf = {};
-  std::vector<MaxBatch> targets = {};
 };
 
 // One answer a target, in their order; those of one kind of card share their predictions, kinds
@@ -60,8 +50,23 @@ std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& r
                                      std::span<const Target> targets,
                                      const BatchLimits& limits = {});
 
-// The same for request.targets, with what a report says of them; of several targets it is brief.
-MaxBatchAnswer AnswerMaxBatch(const Graph& file, const EstimateRequest& request,
+// A card and a run, and the batch that they go with.
+struct MaxBatchRow {
+  TrainingSettings settings;
+  std::map<std::string, int64_t> dims = {};
+  MaxBatch found;
+  std::optional<Estimate> estimate = {};  // at that batch (at 1 where it is 0); of one row alone
+};
+
+struct MaxBatchAnswer {
+  std::string model;  // its path
+  std::string alloc_conf = {};
+  std::vector<MaxBatchRow> rows = {};  // for each request its targets, in their order
+};
+
+// FindMaxBatches for each of `requests` and its targets.  Of several rows each is brief.
+// REQUIRES: there is a row.
+MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest> requests,
                               const BatchLimits& limits = {});
 
 }  // namespace onnxfit

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "estimator/report/json_parts.h"
+#include "estimator/report/verdict_json.h"
 
 namespace onnxfit {
 namespace {
@@ -218,6 +219,9 @@ Json EstimateJson(const Estimate& estimate, const JsonOptions& options) {
   if (estimate.range) {
     report["range"] = {{"low", EndJson(estimate.range->low)},
                        {"high", EndJson(estimate.range->high)}};
+  }
+  for (const JudgedTarget& judged : estimate.targets) {
+    report["targets"].push_back(TargetJson(judged));
   }
   if (estimate.why) report["why"] = WhyJson(*estimate.why, options.rows);
   return report;

@@ -14,10 +14,20 @@ Json NextJson(const BatchOutcome& next) {
   return object;
 }
 
-Json AnswerJson(const MaxBatch& answer, const JsonOptions& options) {
+// Of several rows, what tells them apart.
+Json SettingsJson(const MaxBatchRow& row) {
+  return {{"dims", Json(row.dims)},
+          {"precision", ToString(row.settings.precision)},
+          {"optimizer", ToString(row.settings.optimizer)},
+          {"mode", ToString(row.settings.mode)}};
+}
+
+Json RowJson(const MaxBatchRow& row, const JsonOptions& options) {
+  const MaxBatch& answer = row.found;
   Json object = {{"gpu", answer.target.name},
                  {"memory_bytes", answer.target.total_bytes},
                  {"max_batch", answer.batch},
+                 {"settings", SettingsJson(row)},
                  {"target", TargetJson({answer.target, answer.judgement})}};
   if (answer.is_limited) object["limited"] = true;
   if (!answer.luckier.empty()) object["luckier"] = answer.luckier;
@@ -25,7 +35,7 @@ Json AnswerJson(const MaxBatch& answer, const JsonOptions& options) {
     object["fixed_bytes"] = answer.fixed_bytes;
     object["per_sample_bytes"] = answer.per_sample_bytes;
   }
-  if (answer.estimate) object["estimate"] = EstimateJson(*answer.estimate, options);
+  if (row.estimate) object["estimate"] = EstimateJson(*row.estimate, options);
   if (answer.next) object["next"] = NextJson(*answer.next);
   return object;
 }
@@ -35,9 +45,7 @@ Json AnswerJson(const MaxBatch& answer, const JsonOptions& options) {
 std::string ToJson(const MaxBatchAnswer& answer, const JsonOptions& options) {
   Json report = {{"schema", 1}, {"version", options.version}, {"model", {{"path", answer.model}}}};
   report["targets"] = Json::array();
-  for (const MaxBatch& target : answer.targets) {
-    report["targets"].push_back(AnswerJson(target, options));
-  }
+  for (const MaxBatchRow& row : answer.rows) report["targets"].push_back(RowJson(row, options));
   return Dumped(report) + '\n';
 }
 

@@ -14,15 +14,23 @@ namespace onnxfit {
 namespace {
 
 constexpr size_t kWidestName = 30;
+constexpr size_t kWidestCell = 26;
 constexpr size_t kShownLuckier = 8;
 
 const Glyphs& GlyphsOf(const TextOptions& options) {
   return options.ascii ? kAsciiGlyphs : kUnicodeGlyphs;
 }
 
+std::string RunOf(const MaxBatchRow& row) { return RunText(row.settings, row.dims); }
+
+bool AreRunsAlike(const MaxBatchAnswer& answer) {
+  return std::all_of(answer.rows.begin(), answer.rows.end(),
+                     [&](const MaxBatchRow& row) { return RunOf(row) == RunOf(answer.rows[0]); });
+}
+
 std::string RunLine(const MaxBatchAnswer& answer, const TextOptions& options) {
-  const std::string run = ", " + RunText(answer.settings, answer.dims);
-  const std::string changes = ChangesText(answer.settings, answer.alloc_conf);
+  const std::string run = AreRunsAlike(answer) ? ", " + RunOf(answer.rows[0]) : "";
+  const std::string changes = ChangesText(answer.rows[0].settings, answer.alloc_conf);
   const std::string model =
       CutMiddle(Clean(answer.model, options.ascii),
                 kReportColumns - std::min<size_t>(Columns(run), 40), GlyphsOf(options).ellipsis);
@@ -92,89 +100,109 @@ std::string AroundText(const MaxBatch& answer, const TextOptions& options) {
   return text;
 }
 
-std::string WarningLines(const MaxBatch& answer, const TextOptions& options) {
-  if (!answer.estimate) return "";
+std::string WarningLines(const MaxBatchRow& row, const TextOptions& options) {
+  if (!row.estimate) return "";
   std::string text;
-  for (const Warning& warning : answer.estimate->warnings) {
+  for (const Warning& warning : row.estimate->warnings) {
     text += Wrap(fmt::format("  {}  ", warning.code), Clean(warning.text, options.ascii));
   }
   return text.empty() ? "" : "\nWarnings\n" + text;
 }
 
 std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
-  const MaxBatch& target = answer.targets[0];
-  std::string text = Headline(target, options);
+  const MaxBatch& found = answer.rows[0].found;
+  std::string text = Headline(found, options);
   if (options.quiet) return text;
-  text += RunLine(answer, options) + VerdictDetails({target.target, target.judgement}, options);
-  return text + AroundText(target, options) + WarningLines(target, options);
+  text += RunLine(answer, options) + VerdictDetails({found.target, found.judgement}, options);
+  return text + AroundText(found, options) + WarningLines(answer.rows[0], options);
 }
 
 // --- Several ----------------------------------------------------------------------------
 
-std::vector<std::string> RowOf(const MaxBatch& answer) {
-  return {answer.target.name,
-          FormatBytes(answer.judgement.usable_bytes),
-          std::to_string(answer.batch),
-          FormatBytes(answer.judgement.used_bytes),
-          fmt::format("{:.1f}%", 100 * answer.judgement.share()),
-          VerdictWord(answer.judgement.verdict)};
+const std::vector<std::string> kHeader = {"card", "run",   "usable", "batch",
+                                          "used", "share", "verdict"};
+constexpr std::string_view kAlign = "llrrrrl";
+constexpr size_t kRunColumn = 1;
+
+std::vector<std::string> CellsOf(const MaxBatchRow& row) {
+  const Judgement& judgement = row.found.judgement;
+  return {row.found.target.name,
+          RunOf(row),
+          FormatBytes(judgement.usable_bytes),
+          std::to_string(row.found.batch),
+          FormatBytes(judgement.used_bytes),
+          fmt::format("{:.1f}%", 100 * judgement.share()),
+          VerdictWord(judgement.verdict)};
 }
 
-const std::vector<std::string> kHeader = {"card", "usable", "batch", "used", "share", "verdict"};
-constexpr std::string_view kAlign = "lrrrrl";
+// The table's header and rows; the run has a column where it varies.
+std::vector<std::vector<std::string>> TableOf(const MaxBatchAnswer& answer) {
+  std::vector<std::vector<std::string>> table = {kHeader};
+  for (const MaxBatchRow& row : answer.rows) table.push_back(CellsOf(row));
+  if (!AreRunsAlike(answer)) return table;
+  for (std::vector<std::string>& row : table) row.erase(row.begin() + kRunColumn);
+  return table;
+}
+
+std::string_view AlignOf(const MaxBatchAnswer& answer) {
+  return AreRunsAlike(answer) ? kAlign.substr(1) : kAlign;  // two columns to the left, or one
+}
 
 std::string SeveralHeadline(const MaxBatchAnswer& answer) {
-  const auto [least, most] =
-      std::minmax_element(answer.targets.begin(), answer.targets.end(),
-                          [](const MaxBatch& a, const MaxBatch& b) { return a.batch < b.batch; });
-  return fmt::format("batch {} to {} on {} cards\n", least->batch, most->batch,
-                     answer.targets.size());
+  const auto [least, most] = std::minmax_element(
+      answer.rows.begin(), answer.rows.end(),
+      [](const MaxBatchRow& a, const MaxBatchRow& b) { return a.found.batch < b.found.batch; });
+  return fmt::format(
+      "batch {}, by {}\n", RangeOfBatches(least->found.batch, most->found.batch),
+      AreRunsAlike(answer) ? fmt::format("card ({} of them)", answer.rows.size()) : "run and card");
 }
 
-std::string SeveralCards(const MaxBatchAnswer& answer, const TextOptions& options) {
+std::string SeveralRows(const MaxBatchAnswer& answer, const TextOptions& options) {
   std::string text = SeveralHeadline(answer);
   if (options.quiet) return text;
-  std::vector<std::vector<Cell>> cells(1);
-  for (const std::string& title : kHeader) cells[0].push_back({title});
-  for (const MaxBatch& target : answer.targets) {
-    std::vector<Cell>& row = cells.emplace_back();
-    for (const std::string& cell : RowOf(target)) {
-      row.push_back(
-          {CutMiddle(Clean(cell, options.ascii), kWidestName, GlyphsOf(options).ellipsis)});
+  std::vector<std::vector<Cell>> cells;
+  for (const std::vector<std::string>& row : TableOf(answer)) {
+    std::vector<Cell>& line = cells.emplace_back();
+    for (const std::string& cell : row) {
+      line.push_back(
+          {CutMiddle(Clean(cell, options.ascii), kWidestCell, GlyphsOf(options).ellipsis)});
     }
-    if (options.color) row.back().paint = VerdictPaint(target.judgement.verdict);
   }
-  return text + RunLine(answer, options) + "\n" + TrimLines(Table(cells, kAlign, "  "));
+  for (size_t i = 0; i < answer.rows.size() && options.color; ++i) {
+    cells[i + 1].back().paint = VerdictPaint(answer.rows[i].found.judgement.verdict);
+  }
+  return text + RunLine(answer, options) + "\n" + TrimLines(Table(cells, AlignOf(answer), "  "));
 }
 
 }  // namespace
 
 std::string ToText(const MaxBatchAnswer& answer, const TextOptions& options) {
-  return answer.targets.size() == 1 ? OneCard(answer, options) : SeveralCards(answer, options);
+  return answer.rows.size() == 1 ? OneCard(answer, options) : SeveralRows(answer, options);
 }
 
 std::string ToMarkdown(const MaxBatchAnswer& answer) {
-  std::vector<std::vector<std::string>> rows;
-  for (const MaxBatch& target : answer.targets) {
-    std::vector<std::string> row = RowOf(target);
-    row[0] = MarkdownText(row[0]);
-    rows.push_back(std::move(row));
+  std::vector<std::vector<std::string>> rows = TableOf(answer);
+  const std::vector<std::string> header = rows[0];
+  rows.erase(rows.begin());
+  for (std::vector<std::string>& row : rows) {
+    for (std::string& cell : row) cell = MarkdownText(cell);
   }
-  const std::string run = RunText(answer.settings, answer.dims);
-  return fmt::format("Largest batch of {}, {}\n\n{}", MarkdownCode(answer.model), MarkdownText(run),
-                     MarkdownTable(kHeader, kAlign, rows));
+  const std::string run = AreRunsAlike(answer) ? ", " + RunOf(answer.rows[0]) : "";
+  return fmt::format("Largest batch of {}{}\n\n{}", MarkdownCode(answer.model), MarkdownText(run),
+                     MarkdownTable(header, AlignOf(answer), rows));
 }
 
 std::string ToCsv(const MaxBatchAnswer& answer) {
-  std::string text = CsvLine({"model", "precision", "optimizer", "mode", "gpu", "memory_bytes",
-                              "max_batch", "used_bytes", "verdict"});
-  for (const MaxBatch& target : answer.targets) {
-    text += CsvLine({answer.model, std::string(ToString(answer.settings.precision)),
-                     std::string(ToString(answer.settings.optimizer)),
-                     std::string(ToString(answer.settings.mode)), target.target.name,
-                     std::to_string(target.judgement.usable_bytes), std::to_string(target.batch),
-                     std::to_string(target.judgement.used_bytes),
-                     std::string(ToString(target.judgement.verdict))});
+  std::string text = CsvLine({"model", "run", "precision", "optimizer", "mode", "gpu",
+                              "memory_bytes", "max_batch", "used_bytes", "verdict"});
+  for (const MaxBatchRow& row : answer.rows) {
+    const TrainingSettings& settings = row.settings;
+    text +=
+        CsvLine({answer.model, RunOf(row), std::string(ToString(settings.precision)),
+                 std::string(ToString(settings.optimizer)), std::string(ToString(settings.mode)),
+                 row.found.target.name, std::to_string(row.found.judgement.usable_bytes),
+                 std::to_string(row.found.batch), std::to_string(row.found.judgement.used_bytes),
+                 std::string(ToString(row.found.judgement.verdict))});
   }
   return text;
 }

@@ -12,6 +12,7 @@
 #include "estimator/report/layout.h"
 #include "estimator/report/page.h"
 #include "estimator/report/settings_text.h"
+#include "estimator/report/verdict_text.h"
 #include "estimator/report/why_text.h"
 
 namespace onnxfit {
@@ -32,6 +33,16 @@ std::string Headline(const Page& page) {
   std::string_view path = page.estimate.model.path;
   if (Columns(page.Shown(path)) > room) path.remove_prefix(path.rfind('/') + 1);  // its name
   return page.Cut(path, room) + ", " + settings + answer + '\n';
+}
+
+// The answer to "does it fit?", where a card was named.
+std::string Verdicts(const Page& page) {
+  std::string text;
+  for (const JudgedTarget& judged : page.estimate.targets) {
+    text += VerdictLine(judged, page.options);
+    if (!page.options.quiet) text += VerdictDetails(judged, page.options);
+  }
+  return text;
 }
 
 std::string ChangesLine(const Page& page) {
@@ -306,7 +317,8 @@ std::string Details(const Page& page) {
 
 std::string ToText(const Estimate& estimate, const TextOptions& options) {
   const Page page = {estimate, options, options.ascii ? kAsciiGlyphs : kUnicodeGlyphs};
-  std::string text = Headline(page);
+  std::string text = Verdicts(page);
+  if (text.empty() || !options.quiet) text += Headline(page);
   if (options.quiet) return TrimLines(text);
   if (estimate.why) {
     text += ChangesLine(page) + Totals(page) + WhyText(page, *estimate.why) + WarningLines(page);

@@ -1,0 +1,50 @@
+#include "cli/max_batch_command.h"
+
+#include <vector>
+
+#include "cli/output.h"
+#include "cli/targets.h"
+#include "estimator/base/error.h"
+#include "estimator/fit/max_batch.h"
+#include "estimator/graph/loader.h"
+#include "estimator/report/max_batch_json.h"
+#include "estimator/report/max_batch_text.h"
+
+namespace onnxfit {
+namespace {
+
+std::string ReportOf(const MaxBatchAnswer& answer, const Options& options,
+                     const std::ostream& out) {
+  switch (options.format) {
+    case Format::kText:
+      return ToText(answer, WithColor(options, out));
+    case Format::kJson:
+      return ToJson(answer, {.version = ONNXFIT_VERSION, .rows = options.text.rows});
+    case Format::kMarkdown:
+      return ToMarkdown(answer);
+    case Format::kCsv:
+      return ToCsv(answer);
+  }
+  return "";
+}
+
+}  // namespace
+
+int RunMaxBatch(const Options& options, std::ostream& out) {
+  CheckOutput(options, options.model, "the model");
+  if (options.request.targets.empty()) {
+    throw Error({.where = "--gpu",
+                 .text = "expected a card, found none",
+                 .hint = "--gpu t4, --memory 8GiB or --all-gpus"});
+  }
+  BatchLimits limits = options.limits;
+  limits.is_strict = options.is_strict;
+  const MaxBatchAnswer answer =
+      AnswerMaxBatch(LoadGraph(options.model), {&options.request, 1}, limits);
+  WriteReport(ReportOf(answer, options, out), options, out);
+  std::vector<Judgement> judgements;
+  for (const MaxBatchRow& row : answer.rows) judgements.push_back(row.found.judgement);
+  return ExitCodeOf(judgements, options);
+}
+
+}  // namespace onnxfit

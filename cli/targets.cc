@@ -1,0 +1,33 @@
+#include "cli/targets.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "cli/exit_codes.h"
+
+namespace onnxfit {
+
+void SetTargets(Options& options) {
+  const TargetOptions& asked = options.targets;
+  std::vector<const Card*> cards = asked.cards;
+  std::vector<std::optional<int64_t>> sizes(asked.sizes.begin(), asked.sizes.end());
+  if (cards.empty() && !sizes.empty()) cards.push_back(nullptr);
+  if (sizes.empty()) sizes.emplace_back();
+  EstimateRequest& request = options.request;
+  for (const Card* card : cards) {
+    for (const std::optional<int64_t>& size : sizes) {
+      request.targets.push_back(
+          MakeTarget({card, size, request.overhead_bytes, asked.reserved_bytes}));
+    }
+  }
+  if (!request.targets.empty()) request.settings.device = request.targets[0].device;
+}
+
+int ExitCodeOf(const std::vector<Judgement>& judgements, const Options& options) {
+  const bool holds = std::all_of(judgements.begin(), judgements.end(), [&](const Judgement& j) {
+    return j.verdict == Verdict::kFits || (j.verdict == Verdict::kTight && !options.is_strict);
+  });
+  return holds || options.exit_zero ? kExitDone : kExitTargetFails;
+}
+
+}  // namespace onnxfit
