@@ -27,8 +27,8 @@ struct OtherName {
   std::string_view name;
 };
 
-// Other forms of the same card, what torch.cuda.get_device_name() says of them, and what clouds
-// call them.
+// Each of one card alone.  Other forms of the same card, what torch.cuda.get_device_name() says of
+// them, and what clouds call them.
 constexpr OtherName kOtherNames[] = {
     {"jetson-agx-xavier", "AGX Xavier 16GB"},
     {"jetson-thor", "Jetson AGX Thor"},
@@ -77,16 +77,12 @@ bool IsNamed(const Card& card, const std::string& key) {
   });
 }
 
-// The only card that `matches`, null where there is none or more than one.
+// The first card that `matches`, null where there is none.  No two have a name in common.
 template <typename Matches>
-const Card* OnlyCard(const Matches& matches) {
-  const Card* found = nullptr;
-  for (const Card& card : Cards()) {
-    if (!matches(card)) continue;
-    if (found != nullptr) return nullptr;
-    found = &card;
-  }
-  return found;
+const Card* FirstCard(const Matches& matches) {
+  const std::span<const Card> cards = Cards();
+  const auto found = std::find_if(cards.begin(), cards.end(), matches);
+  return found == cards.end() ? nullptr : &*found;
 }
 
 // "t416gb": the alias and the size that it is sold with.
@@ -157,8 +153,8 @@ const Card* FindCard(std::string_view typed) {
   const std::string key = CardKey(typed);
   const auto is_named = [&](const Card& card) { return IsNamed(card, key); };
   const auto is_sized = [&](const Card& card) { return IsAliasWithSize(card, key); };
-  if (const Card* card = OnlyCard(is_named)) return card;
-  return OnlyCard(is_sized);
+  if (const Card* card = FirstCard(is_named)) return card;
+  return FirstCard(is_sized);
 }
 
 std::vector<std::string_view> SuggestCards(std::string_view typed, size_t most) {

@@ -41,7 +41,7 @@ std::span<const Card> Cards();
 
 // The card of that alias or name, or of what torch.cuda.get_device_name() says, whatever its
 // case, spaces, dashes and maker ("RTX 3060", "nvidia rtx-3060", "3060"); with the size that it is
-// sold with or without.  Null where there is none, or more than one.
+// sold with or without.  Null where there is none, or where several may be meant ("a100").
 const Card* FindCard(std::string_view typed);
 
 // The aliases that come nearest to what was typed, best first, at most `most`: those that
