@@ -16,11 +16,6 @@ constexpr Share kOperatingSystem = {.what = "operating system and desktop",
                                     .high = 900'000'000,
                                     .basis = Basis::kAssumed};
 
-// The same board: net.to(device) adds 1585 MiB of resident libraries and kernels; another text
-// has 1.4 GiB for a small network, and blames cuDNN for the first 600 MB.
-constexpr ContextBytes kSharedRuntime = {
-    .bytes = 1434 * kMiB, .low = 600 * kMiB, .high = 1585 * kMiB, .basis = Basis::kAssumed};
-
 std::string NameOf(const TargetRequest& request) {
   if (!request.memory_bytes) return std::string(request.card->alias);
   const std::string size = FormatBytes(*request.memory_bytes);
@@ -87,7 +82,6 @@ Target MakeTarget(const TargetRequest& request) {
   if (card != nullptr) target.device = card->device;
   target.total_bytes = request.memory_bytes.value_or(card ? card->total_bytes : 0);
   if (card != nullptr && !request.memory_bytes) target.warnings = TotalWarnings(*card);
-  if (card != nullptr && card->shares_memory) target.device.context = kSharedRuntime;
   if (const auto given = request.overhead_bytes) {
     target.device.context = {*given, *given, *given, Basis::kAssumed};
   }

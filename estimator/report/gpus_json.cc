@@ -1,14 +1,11 @@
 #include "estimator/report/gpus_json.h"
 
-#include <nlohmann/json.hpp>
-
 #include "estimator/base/card_contexts.h"
 #include "estimator/report/gpus_text.h"
+#include "estimator/report/json_parts.h"
 
 namespace onnxfit {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json ContextJson(const Card& card) {
   const ContextBytes& context = card.device.context;
@@ -29,8 +26,7 @@ Json CardJson(const Card& card) {
                {"total_bytes", card.total_bytes},
                {"total_source", ToString(card.total_source)},
                {"shares_memory", card.shares_memory}};
-  const std::string capability = CapabilityText(card);
-  if (!capability.empty()) json["compute_capability"] = capability;
+  PutIfKnown(json, "compute_capability", CapabilityText(card));
   json["multiprocessors"] = card.device.multiprocessors;
   json["context"] = ContextJson(card);
   return json;
@@ -41,7 +37,7 @@ Json CardJson(const Card& card) {
 std::string ToJson(const std::vector<const Card*>& cards) {
   Json rows = Json::array();
   for (const Card* card : cards) rows.push_back(CardJson(*card));
-  return rows.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return Dumped(rows) + '\n';
 }
 
 }  // namespace onnxfit
