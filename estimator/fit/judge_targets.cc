@@ -9,7 +9,8 @@ namespace onnxfit {
 namespace {
 
 LoopedPrediction WithLoop(Prediction prediction) {
-  LoopedPrediction looped = {.prediction = std::move(prediction)};
+  LoopedPrediction looped;
+  looped.prediction = std::move(prediction);
   looped.loop = ReadLoop(looped.prediction.trace);
   looped.unmodelled_bytes = MostCudnnWorkspaceBytes(looped.prediction.program);
   return looped;

@@ -35,7 +35,8 @@ void FindLine(BatchLoops& loops, MaxBatch& answer) {
 }
 
 MaxBatch FindMaxBatch(BatchLoops& loops, const Target& target, const BatchLimits& limits) {
-  MaxBatch answer = {.target = target};
+  MaxBatch answer;
+  answer.target = target;
   BatchSearch search(loops, target, limits.is_strict);
   answer.batch = search.Largest(limits);
   answer.is_limited =
@@ -82,7 +83,9 @@ std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& r
 
 MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest> requests,
                               const BatchLimits& limits) {
-  MaxBatchAnswer answer = {.model = file.path, .alloc_conf = requests[0].alloc_conf.text};
+  MaxBatchAnswer answer;
+  answer.model = file.path;
+  answer.alloc_conf = requests[0].alloc_conf.text;
   BatchLimits own = limits;
   own.is_brief = limits.is_brief || requests.size() > 1 || requests[0].targets.size() > 1;
   for (const EstimateRequest& request : requests) {

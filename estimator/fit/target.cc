@@ -49,15 +49,16 @@ void ShareWithCpu(Target& target) {
                    FormatBytes(target.device.context.bytes))});
 }
 
+// Of a size that somebody typed: a card of the table that is too small is an answer.
 void CheckRoom(const Target& target) {
   if (target.capacity_bytes() > 0) return;
   const int64_t needed = target.total_bytes - target.capacity_bytes();
-  throw Error(
-      {.where = target.name,
-       .text = fmt::format("expected more than the {} that context{} take, found {}",
-                           FormatBytes(needed), target.shares.empty() ? "" : " and other programs",
-                           FormatBytes(target.total_bytes)),
-       .hint = "--overhead SIZE"});
+  throw Error({.where = target.name,
+               .text = fmt::format("expected more than the {} that context{} take, found {}",
+                                   FormatBytes(needed),
+                                   target.shares.empty() ? "" : " and others",
+                                   FormatBytes(target.total_bytes)),
+               .hint = "--overhead SIZE"});
 }
 
 }  // namespace
@@ -90,7 +91,9 @@ Target MakeTarget(const TargetRequest& request) {
     target.shares.push_back(
         {"other programs (--reserve)", others, others, others, Basis::kAssumed});
   }
-  CheckRoom(target);
+  if (request.memory_bytes || request.overhead_bytes || request.reserved_for_others > 0) {
+    CheckRoom(target);
+  }
   return target;
 }
 

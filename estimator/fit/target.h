@@ -44,8 +44,8 @@ struct Target {
 };
 
 // The table's card or size.  On boards whose memory the CPU shares, the context is the runtime's
-// share: libraries and kernels in the host's memory.  Throws Error where nothing is left for
-// tensors: what there is, what is needed.
+// share: libraries and kernels in the host's memory.  Throws Error where a size that was typed
+// leaves nothing for tensors: what there is, what is needed.
 Target MakeTarget(const TargetRequest& request);
 
 }  // namespace onnxfit

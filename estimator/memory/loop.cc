@@ -23,7 +23,8 @@ struct Step {
 
 // Fills `place`: for each buffer born here, its index into `born`.
 Step ReadStep(Calls calls, std::vector<int64_t>& place) {
-  Step step = {.calls = calls};
+  Step step;
+  step.calls = calls;
   std::vector<bool> freed;
   for (const Loop::Call& call : calls) {
     if (!call.frees) {
@@ -104,7 +105,8 @@ std::span<const Loop::Call> Loop::CallsOf(size_t step) const {
 }
 
 Loop ReadLoop(const Trace& trace) {
-  Loop loop = {.steps = {0}};
+  Loop loop;
+  loop.steps = {0};
   for (size_t i = 0; i < trace.events.size(); ++i) {
     const Event& event = trace.events[i];
     if (event.type == Event::Type::kPhase && event.id == static_cast<int32_t>(loop.steps.size())) {
