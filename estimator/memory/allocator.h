@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "estimator/memory/allocator_conf.h"
 #include "estimator/memory/segment_source.h"
@@ -21,6 +23,22 @@ struct AllocatorStats {
   bool operator==(const AllocatorStats&) const = default;
 };
 
+// Where everything lies.  Two allocators of one kind whose layouts are equal do the same from
+// there on, if they are asked the same.
+struct Layout {
+  struct Place {
+    int32_t segment = -1;  // index into `segments`; -1: the buffer is not live, or has no bytes
+    int64_t offset = 0;
+    int64_t bytes = 0;  // of its block
+
+    bool operator==(const Place&) const = default;
+  };
+  std::vector<int64_t> segments = {};  // their sizes, oldest first
+  std::vector<Place> places = {};      // by BufferId
+
+  bool operator==(const Layout&) const = default;
+};
+
 class Allocator {
  public:
   virtual ~Allocator() = default;
@@ -34,6 +52,9 @@ class Allocator {
   virtual void Free(BufferId buffer) = 0;
 
   virtual AllocatorStats stats() const = 0;
+
+  // nullopt where what is live does not decide what comes.  O(buffers + blocks).
+  virtual std::optional<Layout> layout() const { return std::nullopt; }
 };
 
 // Counts bytes and nothing more: no rounding, no cache, no fragmentation.  Its peak is
@@ -43,7 +64,7 @@ std::unique_ptr<Allocator> NewExactAllocator();
 // PyTorch's policy: 512-byte blocks cut from segments of 2 MiB, 20 MiB or a multiple of
 // 2 MiB (c10/cuda/CUDACachingAllocator.cpp, 2.6 to 2.11), or as `conf` says.  When `source`
 // is full, what is free as a whole goes back to it, then it is asked once more.  One stream.
-// Alloc and Free are O(log n) in the number of free blocks.  `source` must outlive it.
+// Alloc and Free move as many free blocks of 24 bytes, at most.  `source` must outlive it.
 std::unique_ptr<Allocator> NewCachingAllocator(SegmentSource& source,
                                                const AllocatorConf& conf = {});
 

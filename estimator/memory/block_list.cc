@@ -9,6 +9,16 @@ Pool::Key KeyOf(const Block& block, BlockId id) {
 
 }  // namespace
 
+std::vector<BlockId> BlockList::LastOfSegments() const {
+  std::vector<bool> is_unused(blocks_.size());
+  for (const BlockId id : unused_) is_unused[Index(id)] = true;
+  std::vector<BlockId> last;
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (!is_unused[i] && blocks_[i].next == kNoBlock) last.push_back(static_cast<BlockId>(i));
+  }
+  return last;
+}
+
 BlockId BlockList::Add(const Block& block) {
   if (unused_.empty()) {
     blocks_.push_back(block);

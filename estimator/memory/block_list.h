@@ -1,8 +1,8 @@
 // The blocks of a caching allocator: pieces of segments, and which of them are free.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <set>
 #include <tuple>
 #include <vector>
 
@@ -46,7 +46,25 @@ struct Pool {
              std::tie(other.bytes, other.segment, other.offset, other.id);
     }
   };
-  using Blocks = std::set<Key>;
+
+  // In order, side by side: there are few at a time, and moving them costs less than a tree does.
+  class Blocks {
+   public:
+    using iterator = std::vector<Key>::const_iterator;
+
+    iterator begin() const { return keys_.begin(); }
+    iterator end() const { return keys_.end(); }
+    bool empty() const { return keys_.empty(); }
+    const Key& largest() const { return keys_.back(); }
+    iterator lower_bound(const Key& key) const {
+      return std::lower_bound(keys_.begin(), keys_.end(), key);
+    }
+    void insert(const Key& key) { keys_.insert(lower_bound(key), key); }
+    void erase(const Key& key) { keys_.erase(lower_bound(key)); }  // REQUIRES: it is there
+
+   private:
+    std::vector<Key> keys_;
+  };
 
   Blocks cached;         // with memory
   Blocks unmapped;       // without, in order of address: the size in their key is 0
@@ -56,6 +74,10 @@ struct Pool {
 class BlockList {
  public:
   Block& At(BlockId id) { return blocks_[Index(id)]; }
+  const Block& At(BlockId id) const { return blocks_[Index(id)]; }
+
+  // Those that end a segment, in no order.
+  std::vector<BlockId> LastOfSegments() const;
 
   Pool& PoolFor(bool is_small) { return is_small ? small_ : large_; }
 

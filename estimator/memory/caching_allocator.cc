@@ -5,6 +5,7 @@
 #include <cassert>
 #include <iterator>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/bytes.h"
@@ -71,12 +72,43 @@ class CachingAllocator : public Allocator {
 
   AllocatorStats stats() const override { return stats_; }
 
+  // Of pages, it would have to say which have memory; of garbage, how old it is.
+  std::optional<Layout> layout() const override {
+    if (conf_.expandable_segments || CollectsGarbage()) return std::nullopt;
+    Layout layout;
+    const std::vector<int32_t> numbers = ListSegments(layout);
+    layout.places.resize(owned_.size());
+    for (size_t i = 0; i < owned_.size(); ++i) {
+      if (!owned_[i].live || owned_[i].block == kNoBlock) continue;
+      const Block& block = blocks_.At(owned_[i].block);
+      const auto at = std::lower_bound(numbers.begin(), numbers.end(), block.segment);
+      layout.places[i] = {static_cast<int32_t>(at - numbers.begin()), block.offset, block.bytes};
+    }
+    return layout;
+  }
+
  private:
   struct Owned {
     BlockId block = kNoBlock;
     int64_t requested_bytes = 0;
     bool live = false;
   };
+
+  // Their sizes into `layout`; returns their numbers, both in order of age.
+  std::vector<int32_t> ListSegments(Layout& layout) const {
+    std::vector<std::pair<int32_t, int64_t>> segments;
+    for (const BlockId id : blocks_.LastOfSegments()) {
+      const Block& block = blocks_.At(id);
+      segments.emplace_back(block.segment, block.offset + block.bytes);
+    }
+    std::sort(segments.begin(), segments.end());
+    std::vector<int32_t> numbers;
+    for (const auto& [number, bytes] : segments) {
+      numbers.push_back(number);
+      layout.segments.push_back(bytes);
+    }
+    return numbers;
+  }
 
   // setMemoryFraction: what may be reserved.
   static int64_t LimitOf(const AllocatorConf& conf, const SegmentSource& source) {

@@ -37,7 +37,7 @@ class FixedSegments : public Segments {
     if (one != cached.end()) return Release(one->id) > 0;
     int64_t released = 0;
     while (released < wanted && !cached.empty()) {
-      const BlockId largest = cached.rbegin()->id;
+      const BlockId largest = cached.largest().id;
       if (blocks_.At(largest).bytes < conf_.max_split_bytes) break;
       released += Release(largest);
     }
