@@ -40,7 +40,8 @@ std::string Cell(std::string_view text) {
 std::string TableLine(const std::vector<std::string>& cells, size_t columns) {
   std::string line = "|";
   for (size_t i = 0; i < columns; ++i) {
-    line += ' ' + (i < cells.size() ? Cell(cells[i]) : "") + " |";
+    const std::string cell = i < cells.size() ? Cell(cells[i]) : "";
+    line += cell.empty() ? " |" : ' ' + cell + " |";
   }
   return line + '\n';
 }

@@ -1,0 +1,142 @@
+#include "estimator/report/estimate_markdown.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "estimator/base/bytes.h"
+#include "estimator/report/estimate_rows.h"
+#include "estimator/report/layout.h"
+#include "estimator/report/markdown.h"
+#include "estimator/report/page.h"
+#include "estimator/report/settings_text.h"
+#include "estimator/report/why_text.h"
+
+namespace onnxfit {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string Escaped(const Page& page, std::string_view text) {
+  return MarkdownText(page.Shown(text));
+}
+
+std::string Code(const Page& page, std::string_view name) { return MarkdownCode(page.Shown(name)); }
+
+std::string Section(std::string_view title, const std::string& body) {
+  return body.empty() ? "" : fmt::format("\n### {}\n\n{}", title, body);
+}
+
+std::string Headline(const Page& page) {
+  const Estimate& estimate = page.estimate;
+  return fmt::format("**{} on the device**: {}, {}\n", FormatBytes(estimate.device_bytes),
+                     Code(page, estimate.model.path), Escaped(page, SettingsText(estimate)));
+}
+
+std::string ChangesLine(const Page& page) {
+  const std::string text = ChangesText(page.estimate);
+  return text.empty() ? "" : fmt::format("\nwith {}\n", Escaped(page, text));
+}
+
+std::string Breakdown(const Page& page) {
+  const std::vector<BreakdownRow> rows = ShownBreakdown(page.estimate);
+  if (rows.empty()) return "";
+  const std::vector<std::string> shares = SharesOf(rows, page.estimate.device_bytes);
+  Rows cells;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    cells.push_back({Escaped(page, WithSpaces(rows[i].kind)), FormatBytes(rows[i].bytes), shares[i],
+                     std::string(ToString(rows[i].basis)), RangeText(rows[i], page.glyphs.dash)});
+  }
+  cells.push_back(
+      {"**total**", fmt::format("**{}**", FormatBytes(page.estimate.device_bytes)), "100.0%"});
+  return Section("Where the bytes go",
+                 MarkdownTable({"kind", "bytes", "share", "basis", "range"}, "lrrll", cells));
+}
+
+std::string Totals(const Page& page) {
+  const Estimate& estimate = page.estimate;
+  std::string text = '\n' + NvidiaSmiText(estimate);
+  if (estimate.peak_step == 0) return text + '\n';
+  text += fmt::format(" The peak is in step {}, {}", estimate.peak_step,
+                      Escaped(page, estimate.peak_phase));
+  if (!estimate.peak_node.empty()) text += ", at " + Code(page, estimate.peak_node);
+  return text + ".\n";
+}
+
+std::string Steps(const Page& page) {
+  if (page.estimate.steps.empty()) return "";
+  Rows rows = StepRows(page.estimate);
+  const std::vector<std::string> header = rows[0];
+  rows.erase(rows.begin());
+  return Section("Step by step", MarkdownTable(header, std::string(header.size(), 'r'), rows));
+}
+
+std::string Largest(const Page& page) {
+  Rows cells;
+  for (const TensorGroup& group : Groups(page.estimate.largest, page.options.rows)) {
+    const LargeTensor& tensor = *group.tensor;
+    cells.push_back({SizeText(group, page.glyphs.times), Code(page, ToString(tensor.type)),
+                     Code(page, tensor.name), WithSpaces(ToString(tensor.kind)),
+                     tensor.born.empty() ? "setup" : Code(page, tensor.born),
+                     tensor.dies.empty() ? "end" : Code(page, tensor.dies)});
+  }
+  if (cells.empty()) return "";
+  return Section("Largest tensors at the peak",
+                 MarkdownTable({"bytes", "type", "name", "kind", "from", "to"}, "rlllll", cells));
+}
+
+std::string Bullets(const Page& page, std::string_view title,
+                    const std::vector<std::string>& texts) {
+  std::vector<std::string> items;
+  for (const std::string& text : texts) items.push_back(Escaped(page, text));
+  return Section(title, MarkdownList(items));
+}
+
+std::string WarningItems(const Page& page) {
+  std::vector<std::string> items;
+  for (const Warning& warning : page.estimate.warnings) {
+    items.push_back(
+        fmt::format("**{}** {}", Escaped(page, warning.code), Escaped(page, warning.text)));
+  }
+  return Section("Warnings", MarkdownList(items));
+}
+
+std::string StepEvents(const Page& page) {
+  std::vector<std::string> items;
+  for (const StepSummary& step : page.estimate.step_events) {
+    items.push_back(fmt::format("step {}: {} allocations, {} frees, the largest {}, {}",
+                                step.peak.step, step.allocations, step.frees,
+                                FormatBytes(step.largest_bytes), Code(page, step.largest)));
+  }
+  return Section("Events", MarkdownList(items));
+}
+
+std::string Why(const Page& page) {
+  const std::string told = TrimLines(WhyText(page, *page.estimate.why));
+  return '\n' + MarkdownBlock(told.substr(std::min(told.find_first_not_of('\n'), told.size())));
+}
+
+}  // namespace
+
+std::string ToMarkdown(const Estimate& estimate, const TextOptions& options) {
+  TextOptions plain = options;
+  plain.color = false;
+  const Page page = {estimate, plain, options.ascii ? kAsciiGlyphs : kUnicodeGlyphs};
+  std::string text = Headline(page);
+  if (options.quiet) return text;
+  text += ChangesLine(page);
+  if (estimate.why) {
+    text += Totals(page) + Why(page);
+  } else {
+    text += Breakdown(page) + Totals(page) + Steps(page) + Largest(page) +
+            Bullets(page, "Assumptions", estimate.assumptions);
+  }
+  text += WarningItems(page);
+  if (options.verbose) {
+    text += Bullets(page, "Details", DetailLines(estimate)) + StepEvents(page) +
+            Bullets(page, "Notes", estimate.notes);
+  }
+  return text;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,48 @@
+// What the tables of an estimate say, whatever they are made of.  Internal to the room report/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/fit/estimate.h"
+
+namespace onnxfit {
+
+// The rows that are not empty, largest first, and whatever they leave of the total.
+std::vector<BreakdownRow> ShownBreakdown(const Estimate& estimate);
+
+// Of `total`, 0 to 1.
+double ShareOf(int64_t bytes, int64_t total);
+
+// "68.0%" for each row: they add up to 100.0%.
+std::vector<std::string> SharesOf(const std::vector<BreakdownRow>& rows, int64_t total);
+
+// "420.0–620.0 MiB", "412.0 MiB–1.20 GiB", "" where the row has no range.
+std::string RangeText(const BreakdownRow& row, std::string_view dash);
+std::string RangeText(int64_t low, int64_t high, std::string_view dash);
+
+// Whole MiB, rounded up, as nvidia-smi counts; a sentence.
+std::string NvidiaSmiText(const Estimate& estimate);
+
+// The header and a row for each step.  In eval nothing follows the forward pass.
+std::vector<std::vector<std::string>> StepRows(const Estimate& estimate);
+
+struct TensorGroup {
+  const LargeTensor* tensor = nullptr;
+  int64_t count = 0;
+};
+
+// The first `rows` groups of tensors that a report could not tell apart, in the order of
+// their first members.
+std::vector<TensorGroup> Groups(const std::vector<LargeTensor>& tensors, size_t rows);
+
+// "2 × 187.5 KiB".
+std::string SizeText(const TensorGroup& group, std::string_view times);
+
+// What only -v shows of an estimate as a whole, a line each.
+std::vector<std::string> DetailLines(const Estimate& estimate);
+
+}  // namespace onnxfit
