@@ -1,20 +1,13 @@
 #include "estimator/report/oom_json.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "estimator/fit/oom_formats.h"
 #include "estimator/report/json_parts.h"
+#include "estimator/report/oom_sentences.h"
 
 namespace onnxfit {
 namespace {
-
-// "other process" of "OTHER PROCESS".
-std::string VerdictName(OomVerdict verdict) {
-  std::string name(ToString(verdict));
-  for (char& c : name) c = c == ' ' ? '_' : static_cast<char>(std::tolower(c));
-  return name;
-}
 
 Json RangeJson(int64_t bytes, int64_t error) {
   Json range = {{"bytes", bytes}};

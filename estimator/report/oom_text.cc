@@ -8,13 +8,13 @@
 #include "estimator/base/bytes.h"
 #include "estimator/fit/oom_formats.h"
 #include "estimator/report/layout.h"
+#include "estimator/report/oom_sentences.h"
 
 namespace onnxfit {
 namespace {
 
 constexpr std::string_view kIndent = "  ";
 constexpr size_t kBarColumns = 60;
-constexpr size_t kCandidates = 6;
 
 using Rows = std::vector<std::vector<Cell>>;
 
@@ -49,27 +49,17 @@ std::string Repeat(std::string_view mark, size_t count) {
   return text;
 }
 
-// "rank0, line 12, PyTorch 1.4 to 1.9"
-std::string WhereText(const OomExplanation& e, const OomPage& page) {
-  const OomMessage& m = e.message;
-  std::string text = m.process.empty() ? "" : page.Cut(m.process, 30) + ", ";
-  text += fmt::format("line {}, {}", m.line, ToString(m.format->family));
-  if (!m.format->versions.empty()) text += fmt::format(" {}", m.format->versions);
-  if (m.gpu) text += fmt::format(", GPU {}", *m.gpu);
-  if (e.more > 0) text += fmt::format("; {} more of this process", e.more);
+// --- Sections -------------------------------------------------------------------------------
+
+std::string Sentences(const std::vector<std::string>& sentences, const OomPage& page) {
+  std::string text;
+  for (const std::string& sentence : sentences) text += Wrap(kIndent, page.Shown(sentence));
   return text;
 }
 
-// --- Sections -------------------------------------------------------------------------------
-
 std::string Quote(const OomExplanation& e, const OomPage& page) {
-  return fmt::format("\nThe message ({})\n", WhereText(e, page)) +
+  return fmt::format("\nThe message ({})\n", page.Cut(WhereText(e), kReportColumns - 14)) +
          Wrap("  ", page.Shown(e.message.text));
-}
-
-std::string ErrorText(const OomPart& part, const OomPage& page) {
-  if (part.error == 0) return "";
-  return (page.options.ascii ? "+-" : "±") + FormatBytes(part.error);
 }
 
 // One bar for the card, and a row for each part of it.
@@ -92,34 +82,15 @@ std::string Card(const OomExplanation& e, const OomPage& page) {
     rows.push_back({{std::string(mark)},
                     {std::string(ToString(part.what))},
                     {FormatBytes(part.bytes)},
-                    {ErrorText(part, page)}});
+                    {ErrorText(part, page.options.ascii)}});
   }
   return fmt::format("\nThe card: {}\n  {}\n", FormatBytes(e.card_bytes),
                      Painted({bar, page.Paint(kCyan)})) +
          Table(rows, "llrl", kIndent);
 }
 
-std::string SizeRange(const OomRequest& request) {
-  const std::string low = FormatBytes(request.low_bytes);
-  const std::string high = FormatBytes(request.high_bytes);
-  return low == high ? high : low + " to " + high;
-}
-
 std::string Request(const OomExplanation& e, const OomPage& page) {
-  if (!e.request) return "";
-  const OomRequest& request = *e.request;
-  std::string text = "\nWhat asked\n";
-  text += Wrap("  ", fmt::format("A tensor of {}.", SizeRange(request)));
-  for (const std::string& note : request.notes) text += Wrap("  ", page.Shown(note));
-  if (!request.factors.empty()) {
-    text += Wrap("  ", fmt::format("{} = {} bytes.", request.high_bytes, request.factors));
-  }
-  std::string shapes;
-  for (const TensorType& shape : request.shapes) {
-    shapes += (shapes.empty() ? "" : ", ") + ToString(shape);
-  }
-  if (!shapes.empty()) text += Wrap("  ", "Shapes of that size (a guess): " + shapes + ".");
-  return text;
+  return e.request ? "\nWhat asked\n" + Sentences(RequestSentences(*e.request), page) : "";
 }
 
 std::string Remedies(const OomExplanation& e, const OomPage& page) {
@@ -162,72 +133,13 @@ std::string Full(const OomExplanation& e, const OomPage& page) {
 
 // --- The model ------------------------------------------------------------------------------
 
-std::string InstantText(const Instant& instant, const OomPage& page) {
-  std::string text = instant.step == 0
-                         ? std::string(ToString(instant.phase))
-                         : fmt::format("step {}, {}", instant.step, ToString(instant.phase));
-  if (!instant.node.empty()) text += ", at " + page.Shown(instant.node);
-  return text;
-}
-
-std::string CandidateLines(const OomReplay& replay, const OomPage& page) {
-  if (replay.candidates.empty()) {
-    return Wrap("  ",
-                "No allocation of this model asks for that many bytes: another batch, other "
-                "flags, or another model.");
-  }
-  // Where some match, the others are not who asked.
-  const auto matching =
-      static_cast<size_t>(std::count_if(replay.candidates.begin(), replay.candidates.end(),
-                                        [](const Asked& asked) { return asked.matches; }));
-  const size_t count = matching > 0 ? matching : replay.candidates.size();
-  std::string text = matching > 0 ? "  Who asks for that size, with as much allocated:\n"
-                                  : "  Who asks for that size:\n";
-  for (size_t i = 0; i < std::min(kCandidates, count); ++i) {
-    const Asked& asked = replay.candidates[i];
-    text +=
-        Wrap("    ", fmt::format("{}, {}, {}", page.Shown(asked.tensor),
-                                 page.Shown(ToString(asked.type)), InstantText(asked.when, page)));
-  }
-  if (count > kCandidates) text += fmt::format("    and {} more\n", count - kCandidates);
-  return text;
-}
-
-std::string OnCard(const OomReplay& replay, const OomPage& page) {
-  if (replay.card_bytes == 0) {
-    return Wrap("  ",
-                "The message does not say how large the card is: estimate says what the "
-                "model needs.");
-  }
-  const std::string card =
-      fmt::format("On {} for its tensors and cache{}, batch {} ", FormatBytes(replay.card_bytes),
-                  replay.assumes_context ? " (an A100's context taken off)" : "", replay.batch);
-  if (!replay.fails_at) {
-    return Wrap("  ", card +
-                          "runs ten steps here: your run differs in batch, precision, "
-                          "optimizer or another flag.");
-  }
-  return Wrap("  ", card + fmt::format("fails in {}, asking for {}.",
-                                       InstantText(replay.fails_at->when, page),
-                                       FormatBytes(replay.fails_at->bytes)));
-}
-
-std::string Largest(const OomReplay& replay) {
-  if (!replay.largest) return "";
-  const LargestBatch& largest = *replay.largest;
-  if (largest.batch == 0 && !largest.at_most) {
-    return Wrap("  ", "Not even a batch of 1 fits.");
-  }
-  const std::string more =
-      largest.at_most ? fmt::format(" ({} if the message rounded in your favour)", *largest.at_most)
-                      : "";
-  return Wrap("  ", fmt::format("The largest batch that fits: {}{}.", largest.batch, more));
-}
-
 std::string Model(const OomReplay& replay, const OomPage& page) {
   std::string text =
       Wrap("", fmt::format("The model: {}, batch {}", page.Cut(replay.model, 50), replay.batch));
-  text += CandidateLines(replay, page) + OnCard(replay, page) + Largest(replay);
+  const ReplaySentences said = SentencesOf(replay);
+  text += Sentences({said.asked}, page);
+  for (const std::string& candidate : said.candidates) text += Wrap("    ", page.Shown(candidate));
+  text += Sentences(said.on_card, page);
   for (const Warning& warning : replay.warnings) {
     text += Wrap(fmt::format("  {}  ", page.Cut(warning.code, 8)), page.Shown(warning.text));
   }
