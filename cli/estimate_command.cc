@@ -1,19 +1,54 @@
 #include "cli/estimate_command.h"
 
+#include <vector>
+
 #include "cli/output.h"
 #include "cli/targets.h"
+#include "estimator/fit/sweep.h"
 #include "estimator/graph/loader.h"
+#include "estimator/report/estimate_csv.h"
+#include "estimator/report/estimate_markdown.h"
 #include "estimator/report/json.h"
+#include "estimator/report/sweep_markdown.h"
+#include "estimator/report/sweep_text.h"
 #include "estimator/report/text.h"
 
 namespace onnxfit {
 namespace {
 
-std::string ReportOf(const Estimate& estimate, const Options& options, const std::ostream& out) {
+// Of an Estimate or a SweepAnswer.
+template <typename Answer>
+std::string ReportOf(const Answer& answer, const Options& options, const std::ostream& out) {
+  const TextOptions text = WithColor(options, out);
   if (options.format == Format::kJson) {
-    return ToJson(estimate, {.version = ONNXFIT_VERSION, .rows = options.text.rows});
+    return ToJson(answer, {.version = ONNXFIT_VERSION, .rows = text.rows});
   }
-  return ToText(estimate, WithColor(options, out));
+  if (options.format == Format::kCsv) {
+    return ToCsv(answer, {.ascii = text.ascii, .rows = text.rows});
+  }
+  return options.format == Format::kMarkdown ? ToMarkdown(answer, text) : ToText(answer, text);
+}
+
+// JSON alone shows the tensors of a table's rows.
+SweepAnswer TableOf(const Graph& graph, const Options& options) {
+  const size_t largest = options.format == Format::kJson ? options.text.rows : 0;
+  return RunSweep(graph, options.request, options.sweep, largest);
+}
+
+std::vector<Judgement> JudgementsOf(const Estimate& estimate) {
+  std::vector<Judgement> judgements;
+  for (const JudgedTarget& judged : estimate.targets) judgements.push_back(judged.judgement);
+  return judgements;
+}
+
+// Of all rows that have an answer.
+std::vector<Judgement> JudgementsOf(const SweepAnswer& answer) {
+  std::vector<Judgement> judgements;
+  for (const SweepRow& row : answer.rows) {
+    if (!row.estimate) continue;
+    for (const Judgement& judgement : JudgementsOf(*row.estimate)) judgements.push_back(judgement);
+  }
+  return judgements;
 }
 
 }  // namespace
@@ -21,11 +56,14 @@ std::string ReportOf(const Estimate& estimate, const Options& options, const std
 int RunEstimate(const Options& options, std::ostream& out) {
   CheckOutput(options, options.model, "the model");
   const Graph graph = LoadGraph(options.model);
+  if (!options.sweep.empty()) {
+    const SweepAnswer answer = TableOf(graph, options);
+    WriteReport(ReportOf(answer, options, out), options, out);
+    return ExitCodeOf(JudgementsOf(answer), options);
+  }
   const Estimate estimate = MakeEstimate(graph, options.request);
   WriteReport(ReportOf(estimate, options, out), options, out);
-  std::vector<Judgement> judgements;
-  for (const JudgedTarget& judged : estimate.targets) judgements.push_back(judged.judgement);
-  return ExitCodeOf(judgements, options);
+  return ExitCodeOf(JudgementsOf(estimate), options);
 }
 
 }  // namespace onnxfit

@@ -13,7 +13,9 @@
 #include "estimator/fit/oom_replay.h"
 #include "estimator/graph/file_bytes.h"
 #include "estimator/graph/loader.h"
+#include "estimator/report/oom_csv.h"
 #include "estimator/report/oom_json.h"
+#include "estimator/report/oom_markdown.h"
 #include "estimator/report/oom_text.h"
 
 namespace onnxfit {
@@ -44,6 +46,23 @@ OomLog ReadLog(const std::string& path) {
                    log.is_whole ? "" : ", of which the last were not read", OomFrameworks())});
 }
 
+std::string ReportOf(const std::string& log, const std::vector<OomExplanation>& processes,
+                     const std::optional<OomReplay>& replay, const Options& options,
+                     const std::ostream& out) {
+  const TextOptions text = WithColor(options, out);
+  switch (options.format) {
+    case Format::kJson:
+      return ToJson(log, processes, replay, {.version = ONNXFIT_VERSION});
+    case Format::kCsv:
+      return ToCsv(log, processes, replay, text.ascii);
+    case Format::kMarkdown:
+      return ToMarkdown(processes, replay, text);
+    case Format::kText:
+      break;
+  }
+  return ToText(processes, replay, text);
+}
+
 }  // namespace
 
 int RunExplainOom(const Options& options, std::ostream& out, std::string& reading) {
@@ -64,9 +83,7 @@ int RunExplainOom(const Options& options, std::ostream& out, std::string& readin
     replay = ReplayOom(LoadGraph(options.model), options.request, processes[0]);
     reading = log_name;
   }
-  const std::string report = options.format == Format::kJson
-                                 ? ToJson(reading, processes, replay, {.version = ONNXFIT_VERSION})
-                                 : ToText(processes, replay, WithColor(options, out));
+  const std::string report = ReportOf(reading, processes, replay, options, out);
   WriteReport(report, options, out);
   return kExitDone;
 }

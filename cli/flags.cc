@@ -15,13 +15,41 @@
 namespace onnxfit {
 namespace {
 
-void RefuseTwice(const Typed& typed, const std::string& name) {
-  throw Error({.where = typed.place, .text = fmt::format("{} is given twice", Quoted(name))});
+// One value is the request's; several are an axis of a table.
+template <typename Value, typename Single>
+void SetAxis(const std::vector<Value>& values, Single& single, std::vector<Value>& axis) {
+  if (values.size() == 1) {
+    single = values[0];
+  } else {
+    axis = values;
+  }
+}
+
+void SetBatch(const Typed& typed, Options& options) {
+  SetAxis(ParseWholes(typed), options.request.binding.batch, options.sweep.batches);
+}
+
+void SetPrecision(const Typed& typed, Options& options) {
+  SetAxis(ParseChoices(typed, kPrecisions), options.request.settings.precision,
+          options.sweep.precisions);
+}
+
+void SetOptimizer(const Typed& typed, Options& options) {
+  SetAxis(ParseChoices(typed, kOptimizers), options.request.settings.optimizer,
+          options.sweep.optimizers);
 }
 
 void SetDim(const Typed& typed, Options& options) {
-  const auto [name, size] = ParseDim(typed);
-  if (!options.request.binding.dims.try_emplace(name, size).second) RefuseTwice(typed, name);
+  const auto [name, sizes] = ParseDim(typed);
+  for (const SweptDim& swept : options.sweep.dims) {
+    if (swept.name == name) RefuseTwice(typed, name);
+  }
+  if (options.request.binding.dims.contains(name)) RefuseTwice(typed, name);
+  if (sizes.size() == 1) {
+    options.request.binding.dims[name] = sizes[0];
+  } else {
+    options.sweep.dims.push_back({name, sizes});
+  }
 }
 
 void SetShape(const Typed& typed, Options& options) {
@@ -146,21 +174,18 @@ std::vector<Flag> RunFlags() {
   const TrainingSettings& settings = standard.request.settings;
   constexpr std::string_view kGroup = kRunGroup;
   return {
-      {"--batch", "-b", "N", kGroup, "size of the dimension left free first, or of dimension 0",
-       "1, or the file's",
-       [](const Typed& t, Options& o) { o.request.binding.batch = ParseWhole(t, 1); }, false, false,
+      {"--batch", "-b", "N", kGroup,
+       "size of the dimension left free first, or of dimension 0; a list (8,16) or a range "
+       "(8:64:8, first:last:step) makes a table",
+       "1, or the file's", SetBatch, false, false,
        Only(Command::kEstimate) | Only(Command::kExplainOom)},
-      {"--dim", "", "NAME=N", kGroup, "size of another free dimension; repeatable", "", SetDim,
-       true},
+      {"--dim", "", "NAME=N", kGroup,
+       "size of another free dimension, or a list or range of them; repeatable", "", SetDim, true},
       {"--shape", "", "IN=2x512", kGroup, "shape of one input; repeatable", "", SetShape, true},
-      {"--precision", "-p", "P", kGroup, Choices(kPrecisions), ToString(settings.precision),
-       [](const Typed& t, Options& o) {
-         o.request.settings.precision = ParseChoice(t, kPrecisions);
-       }},
-      {"--optimizer", "-o", "O", kGroup, Choices(kOptimizers), ToString(settings.optimizer),
-       [](const Typed& t, Options& o) {
-         o.request.settings.optimizer = ParseChoice(t, kOptimizers);
-       }},
+      {"--precision", "-p", "P", kGroup, Choices(kPrecisions) + ", or a list of them",
+       ToString(settings.precision), SetPrecision},
+      {"--optimizer", "-o", "O", kGroup, Choices(kOptimizers) + ", or a list of them",
+       ToString(settings.optimizer), SetOptimizer},
       {"--optimizer-impl", "", "I", kGroup, Choices(kOptimizerImpls), "PyTorch's choice",
        [](const Typed& t, Options& o) {
          o.request.settings.optimizer_impl = ParseChoice(t, kOptimizerImpls);
@@ -284,7 +309,8 @@ std::vector<Flag> MessageFlags() {
 std::vector<Flag> ReportFlags() {
   constexpr std::string_view kGroup = "The report";
   return {
-      {"--format", "-f", "F", kGroup, Choices(kFormats), "text",
+      {"--format", "-f", "F", kGroup,
+       Choices(kFormats) + "; csv has a header and one row a run, in exact bytes", "text",
        [](const Typed& t, Options& o) { o.format = ParseChoice(t, kFormats); }},
       {"--output", "", "FILE", kGroup, "write there", "standard output",
        [](const Typed& t, Options& o) { SetText(t, "the path of a file", o.output); }},

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "cli/flags.h"
+#include "cli/sweep_check.h"
 #include "cli/values.h"
 #include "estimator/base/error.h"
 
@@ -199,6 +200,7 @@ Options ParseOptions(std::span<const std::string> args) {
   if (has_model) options.model = ModelOf(words);
   if (options.command == Command::kGpus) options.filters = words;
   ApplyAll(declared, options);
+  CheckSweep(options);
   return options;
 }
 

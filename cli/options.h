@@ -10,6 +10,7 @@
 #include "estimator/base/settings.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/max_batch.h"
+#include "estimator/fit/sweep.h"
 #include "estimator/report/text.h"
 
 namespace onnxfit {
@@ -46,6 +47,7 @@ struct Options {
   std::string log;                   // of explain-oom: a path, "-" is standard input
   std::vector<std::string> filters;  // of gpus
   EstimateRequest request;           // its targets are made of `targets`
+  Sweep sweep;  // what of the request varies; empty for one answer
   TargetOptions targets;
   BatchLimits limits;      // of max-batch
   bool is_strict = false;  // TIGHT counts as not fitting

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "estimator/base/error.h"
 #include "estimator/base/suggest.h"
+#include "estimator/fit/sweep.h"
 #include "estimator/report/layout.h"
 
 namespace onnxfit {
@@ -32,6 +34,41 @@ std::pair<std::string, Typed> SplitAssignment(const Typed& typed, std::string_vi
   if (equals == std::string::npos || equals == 0) Refuse(typed, expected);
   const std::string name = typed.text.substr(0, equals);
   return {name, {typed.place + " " + Shown(name), typed.text.substr(equals + 1)}};
+}
+
+// The parts of `text` between `separator`s, at least one.
+std::vector<std::string> Split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t end = text.find(separator); end != std::string_view::npos;) {
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(end + 1);
+    end = text.find(separator);
+  }
+  parts.emplace_back(text);
+  return parts;
+}
+
+constexpr int64_t kMostOfRange = kMostCombinations;
+
+// "8:64:8".
+std::vector<int64_t> ParseRange(const Typed& typed) {
+  const std::vector<std::string> parts = Split(typed.text, ':');
+  if (parts.size() != 3) Refuse(typed, "first:last:step such as 8:64:8");
+  const int64_t first = ParseWhole({typed.place, parts[0]}, 1);
+  const int64_t last = ParseWhole({typed.place, parts[1]}, 1);
+  const int64_t step = ParseWhole({typed.place, parts[2]}, 0);
+  if (step == 0) Refuse(typed, "a range with a step from 1");
+  if (last < first) Refuse(typed, fmt::format("a range that ends at {} or later", first));
+  const int64_t steps = (last - first) / step;
+  if (steps >= kMostOfRange) {
+    throw Error({.where = typed.place,
+                 .text = fmt::format("expected at most {} values, found {} in {}", kMostOfRange,
+                                     static_cast<uint64_t>(steps) + 1, Quoted(typed.text)),
+                 .hint = "a larger step"});
+  }
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i <= steps; ++i) values.push_back(first + i * step);
+  return values;
 }
 
 }  // namespace
@@ -62,6 +99,10 @@ void Refuse(const Typed& typed, std::string_view expected) {
                .hint = ListHint(typed.text)});
 }
 
+void RefuseTwice(const Typed& typed, std::string_view name) {
+  throw Error({.where = typed.place, .text = fmt::format("{} is given twice", Quoted(name))});
+}
+
 int64_t ParseWhole(const Typed& typed, int64_t least, int64_t most) {
   const bool is_bounded = most < std::numeric_limits<int64_t>::max();
   const std::string expected =
@@ -76,9 +117,35 @@ int64_t ParseWhole(const Typed& typed, int64_t least, int64_t most) {
   return number;
 }
 
-std::pair<std::string, int64_t> ParseDim(const Typed& typed) {
-  const auto [name, size] = SplitAssignment(typed, "NAME=N such as seq=512");
-  return {name, ParseWhole(size, 1)};
+std::vector<Typed> SplitList(const Typed& typed) {
+  std::vector<Typed> items;
+  for (const std::string& part : Split(typed.text, ',')) {
+    if (part.empty() && !typed.text.empty()) {
+      throw Error({.where = typed.place,
+                   .text = fmt::format("expected a value at both sides of each comma, found {}",
+                                       Quoted(typed.text))});
+    }
+    items.push_back({typed.place, part});
+  }
+  return items;
+}
+
+std::vector<int64_t> ParseWholes(const Typed& typed) {
+  std::vector<int64_t> all;
+  std::set<int64_t> seen;
+  for (const Typed& item : SplitList(typed)) {
+    const bool is_range = item.text.find(':') != std::string::npos;
+    for (const int64_t value : is_range ? ParseRange(item) : std::vector{ParseWhole(item, 1)}) {
+      if (!seen.insert(value).second) RefuseTwice(typed, std::to_string(value));
+      all.push_back(value);
+    }
+  }
+  return all;
+}
+
+std::pair<std::string, std::vector<int64_t>> ParseDim(const Typed& typed) {
+  const auto [name, sizes] = SplitAssignment(typed, "NAME=N such as seq=512");
+  return {name, ParseWholes(sizes)};
 }
 
 std::pair<std::string, Dims> ParseShape(const Typed& typed) {

@@ -2,6 +2,7 @@
 // value's place: what was expected, what was found.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -33,13 +34,21 @@ std::string DidYouMean(std::string_view typed, std::span<const std::string_view>
 std::string OneOf(std::span<const std::string_view> names);
 
 [[noreturn]] void Refuse(const Typed& typed, std::string_view expected);
+[[noreturn]] void RefuseTwice(const Typed& typed, std::string_view name);
 
 // A whole number from `least` to `most`, in decimal digits alone.
 int64_t ParseWhole(const Typed& typed, int64_t least,
                    int64_t most = std::numeric_limits<int64_t>::max());
 
-// NAME=N, N from 1; NAME may hold "=".
-std::pair<std::string, int64_t> ParseDim(const Typed& typed);
+// "8,16" as its items.  Throws Error where one of several is empty.
+std::vector<Typed> SplitList(const Typed& typed);
+
+// "8", "8,16", "8:64:8" (first:last:step, the last one included where a step hits it) or a list
+// of such: whole numbers from 1 as typed, all different.  A range has at most 10,000.
+std::vector<int64_t> ParseWholes(const Typed& typed);
+
+// NAME=N or NAME=LIST as above; NAME may hold "=".
+std::pair<std::string, std::vector<int64_t>> ParseDim(const Typed& typed);
 
 // IN=2x512, sizes from 1.
 std::pair<std::string, Dims> ParseShape(const Typed& typed);
@@ -60,6 +69,20 @@ std::vector<std::string_view> NamesOf(std::span<const Spelling<Enum>> table) {
 template <typename Enum, size_t size>
 Enum ParseChoice(const Typed& typed, const Spelling<Enum> (&table)[size]) {
   return table[ParseName(typed, NamesOf<Enum>(table))].value;
+}
+
+// A list of names, all different.
+template <typename Enum, size_t size>
+std::vector<Enum> ParseChoices(const Typed& typed, const Spelling<Enum> (&table)[size]) {
+  std::vector<Enum> choices;
+  for (const Typed& item : SplitList(typed)) {
+    const Enum choice = ParseChoice(item, table);
+    if (std::find(choices.begin(), choices.end(), choice) != choices.end()) {
+      RefuseTwice(typed, item.text);
+    }
+    choices.push_back(choice);
+  }
+  return choices;
 }
 
 }  // namespace onnxfit

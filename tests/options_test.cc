@@ -147,6 +147,30 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.freeze == std::vector<std::string>{"layer1.*", "*.bias"});
 }
 
+TEST_CASE("lists and ranges are axes of a table, a single value is none") {
+  const Options options = Parse({"m", "-b", "64,8:24:8", "--dim", "seq=128:512:256", "--dim",
+                                 "past=3", "-p", "fp32,amp-bf16", "-o", "sgd,adamw"});
+  CHECK(options.sweep.batches == std::vector<int64_t>{64, 8, 16, 24});
+  CHECK(options.sweep.dims == std::vector<SweptDim>{{"seq", {128, 384}}});
+  CHECK(options.sweep.precisions == std::vector<Precision>{Precision::kFp32, Precision::kAmpBf16});
+  CHECK(options.sweep.optimizers == std::vector<Optimizer>{Optimizer::kSgd, Optimizer::kAdamW});
+  CHECK(options.request.binding.dims == std::map<std::string, int64_t>{{"past", 3}});
+  CHECK(!options.request.binding.batch);
+
+  const Options single = Parse({"m", "-b", "8:8:8", "--dim", "a=b=2:3:4", "-p", "bf16"});
+  CHECK(single.sweep.empty());
+  CHECK(single.request.binding.batch == 8);
+  CHECK(single.request.binding.dims == std::map<std::string, int64_t>{{"a=b", 2}});
+  CHECK(Parse({"m", "-b", "1:10000:1"}).sweep.batches.size() == 10000);
+}
+
+TEST_CASE("a list may come from the environment, where a log without a model ignores it") {
+  const ScopedVariable batch("ONNXFIT_BATCH", "8,16");
+  CHECK(Parse({"m"}).sweep.batches == std::vector<int64_t>{8, 16});
+  CHECK(Parse({"m", "-b", "4"}).sweep.empty());
+  CHECK(Parse({"explain-oom", "train.log"}).log == "train.log");
+}
+
 TEST_CASE("--dropout takes places, the later ones win") {
   using Placed = std::vector<PlacedDropout>;
   struct Row {
@@ -224,8 +248,34 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "-b", " 8"}, "--batch: expected a whole number from 1, found ' 8'"},
       {{"m", "-b"}, "--batch: expected a whole number from 1, found nothing"},
       {{"m", "-b", "--mode", "eval"}, "--batch: expected a whole number from 1, found nothing"},
-      {{"m", "-b", "1,8"},
-       "--batch: expected a whole number from 1, found '1,8' (try: one value at a time)"},
+      {{"m", "-b", "1,x"}, "--batch: expected a whole number from 1, found 'x'"},
+      {{"m", "-b", "1,,8"}, "--batch: expected a value at both sides of each comma, found '1,,8'"},
+      {{"m", "-b", "8,"}, "--batch: expected a value at both sides of each comma, found '8,'"},
+      {{"m", "-b", "8,16,8"}, "--batch: '8' is given twice"},
+      {{"m", "-b", "8:16:4,12"}, "--batch: '12' is given twice"},
+      {{"m", "-b", "8:64"}, "--batch: expected first:last:step such as 8:64:8, found '8:64'"},
+      {{"m", "-b", "8:64:8:8"},
+       "--batch: expected first:last:step such as 8:64:8, found '8:64:8:8'"},
+      {{"m", "-b", "8:64:0"}, "--batch: expected a range with a step from 1, found '8:64:0'"},
+      {{"m", "-b", "8:4:1"}, "--batch: expected a range that ends at 8 or later, found '8:4:1'"},
+      {{"m", "-b", "0:4:1"}, "--batch: expected a whole number from 1, found '0'"},
+      {{"m", "-b", "8::1"}, "--batch: expected a whole number from 1, found nothing"},
+      {{"m", "-b", "1:10001:1"},
+       "--batch: expected at most 10000 values, found 10001 in '1:10001:1' (try: a larger step)"},
+      {{"m", "-b", "1:9223372036854775807:1"},
+       "--batch: expected at most 10000 values, found 9223372036854775807 in "
+       "'1:9223372036854775807:1' (try: a larger step)"},
+      {{"m", "-b", "1:101:1", "--dim", "seq=1:100:1", "-p", "fp32"},
+       "expected at most 10000 combinations, found 10100 (101 of --batch, 100 of --dim 'seq')"},
+      {{"m", "-b", "1:9999:1", "--dim", "a=1:9999:1", "--dim", "b=1:9999:1", "--dim", "c=1:9999:1",
+        "--dim", "d=1:9999:1"},
+       "expected at most 10000 combinations, found more than 2^63 (9999 of --batch, 9999 of --dim "
+       "'a', 9999 of --dim 'b', 9999 of --dim 'c', 9999 of --dim 'd')"},
+      {{"m", "-b", "8,16", "-p", "fp32,bf16", "--why", "x"},
+       "--why: expected one run, found a table of 4 (2 of --batch, 2 of --precision) (try: one "
+       "value for --batch)"},
+      {{"explain-oom", "--model", "m", "-b", "8,16"},
+       "--batch: expected one value with explain-oom, found 2"},
       {{"m", "-b", "1", "-b", "8"}, "--batch: expected one value, found '1' and '8'"},
       {{"m", "--batch", "99999999999999999999"},
        "--batch: expected a whole number below 2^63, found '99999999999999999999'"},
@@ -238,10 +288,14 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "mean 'fp32'?)"},
       {{"m", "-p", "quaternion"},
        "--precision: expected fp32, amp-fp16, amp-bf16, bf16, fp16 or fp64, found 'quaternion'"},
-      {{"m", "-p", "fp32,bf16"},
-       "--precision: expected fp32, amp-fp16, amp-bf16, bf16, fp16 or fp64, found 'fp32,bf16' "
-       "(try: one value at a "
-       "time)"},
+      {{"m", "-p", "fp32,bf61"},
+       "--precision: expected fp32, amp-fp16, amp-bf16, bf16, fp16 or fp64, found 'bf61' (did you "
+       "mean 'bf16'?)"},
+      {{"m", "-p", "fp32,bf16,fp32"}, "--precision: 'fp32' is given twice"},
+      {{"m", "-o", "sgd,"},
+       "--optimizer: expected a value at both sides of each comma, found 'sgd,'"},
+      {{"m", "--mode", "train,eval"},
+       "--mode: expected train or eval, found 'train,eval' (try: one value at a time)"},
       {{"m", "--dropout", "1.5"},
        "--dropout: expected auto, a probability below 1, or one for a place, such as "
        "classifier=0.1, found '1.5'"},
@@ -286,8 +340,12 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "--dim"}, "--dim: expected NAME=N such as seq=512, found nothing"},
       {{"m", "--dim", "seq=0"}, "--dim seq: expected a whole number from 1, found '0'"},
       {{"m", "--dim", "seq="}, "--dim seq: expected a whole number from 1, found nothing"},
-      {{"m", "--dim", "seq=1:9:2"}, "--dim seq: expected a whole number from 1, found '1:9:2'"},
+      {{"m", "--dim", "seq=9:1:2"},
+       "--dim seq: expected a range that ends at 9 or later, found '9:1:2'"},
+      {{"m", "--dim", "seq=1,1"}, "--dim seq: '1' is given twice"},
       {{"m", "--dim", "seq=1", "--dim", "seq=2"}, "--dim: 'seq' is given twice"},
+      {{"m", "--dim", "seq=1,2", "--dim", "seq=3"}, "--dim: 'seq' is given twice"},
+      {{"m", "--dim", "seq=3", "--dim", "seq=1,2"}, "--dim: 'seq' is given twice"},
       {{"m", "--shape", "x=2xq"}, "--shape x: expected sizes such as 2x512, found '2xq'"},
       {{"m", "--shape", "x=2x"}, "--shape x: expected sizes such as 2x512, found '2x'"},
       {{"m", "--shape", "x="}, "--shape x: expected sizes such as 2x512, found nothing"},

@@ -95,4 +95,19 @@ SweepAnswer RunSweep(const Graph& graph, const EstimateRequest& request, const S
   return answer;
 }
 
+SweepSummary Summarize(const SweepAnswer& answer) {
+  SweepSummary summary;
+  for (const SweepRow& row : answer.rows) {
+    if (!row.estimate) continue;
+    const int64_t bytes = row.estimate->device_bytes;
+    const bool is_first = summary.answered++ == 0;
+    summary.low_bytes = is_first ? bytes : std::min(summary.low_bytes, bytes);
+    summary.high_bytes = std::max(summary.high_bytes, bytes);
+    for (const JudgedTarget& judged : row.estimate->targets) {
+      ++summary.verdicts[static_cast<size_t>(judged.judgement.verdict)];
+    }
+  }
+  return summary;
+}
+
 }  // namespace onnxfit

@@ -1,6 +1,7 @@
 // Tables: an answer for each combination of batches, dimensions, precisions and optimizers.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -60,5 +61,14 @@ struct SweepAnswer {
 // processors; what it gives does not depend on how many there are.
 SweepAnswer RunSweep(const Graph& graph, const EstimateRequest& request, const Sweep& sweep,
                      size_t largest);
+
+// A table in a line.
+struct SweepSummary {
+  size_t answered = 0;                  // rows with an estimate
+  int64_t low_bytes = 0;                // the smallest device_bytes of them
+  int64_t high_bytes = 0;               // the largest
+  std::array<size_t, 3> verdicts = {};  // by Verdict, over all rows and their targets
+};
+SweepSummary Summarize(const SweepAnswer& answer);
 
 }  // namespace onnxfit

@@ -1,0 +1,64 @@
+// What tables over combinations say, whatever they are made of.  Internal to the room report/.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/fit/sweep.h"
+
+namespace onnxfit {
+
+// What varies, in the order of the columns: "batch", "seq", "precision".
+std::vector<std::string> AxisNames(const Sweep& sweep);
+
+// Their values in one row.
+std::vector<std::string> AxisValues(const Sweep& sweep, const SweepRow& row);
+
+// 'r' for sizes, 'l' for names.
+std::string AxisAlign(const Sweep& sweep);
+
+// "2 batches × 3 precisions".
+std::string SweptText(const Sweep& sweep, std::string_view times);
+
+// What does not vary, and what else is not the default: "batch 8, adamw, accumulate 4".
+std::string FixedText(const SweepAnswer& answer);
+
+// "OOM", "TIGHT", "FITS".
+std::string VerdictWord(Verdict verdict);
+
+// "2 OOM, 1 TIGHT, 3 FITS", "FITS in all 6", "" without targets.
+std::string VerdictsText(const SweepSummary& summary);
+
+// " 71.3%" of what a target lets a process have.
+std::string TargetShare(const Judgement& judgement);
+
+// "device 2.01 to 6.93 GiB".
+std::string DeviceText(const SweepSummary& summary);
+
+// A sentence that some estimates share.
+struct Remark {
+  std::string code;  // of a warning, "" for other sentences
+  std::string text;
+  std::string where;  // "batch 8, 16; bf16": the rows that it is about, "" for all
+};
+
+// Each sentence once: those of all rows first, then those of some, `most` at most; `left_out`
+// becomes how many more there are.
+struct Remarks {
+  std::vector<Remark> shown;
+  size_t left_out = 0;
+};
+using SentencesOf = std::vector<Warning> (*)(const Estimate& estimate);
+Remarks RemarksOf(const SweepAnswer& answer, SentencesOf sentences_of, size_t most);
+
+// The sentences of an estimate; without a code they are assumptions and notes.
+std::vector<Warning> AssumptionsOf(const Estimate& estimate);
+std::vector<Warning> WarningsOf(const Estimate& estimate);
+std::vector<Warning> NotesOf(const Estimate& estimate);
+
+// The targets of a table: those of its first answer.
+const std::vector<JudgedTarget>& TargetsOf(const SweepAnswer& answer);
+
+}  // namespace onnxfit
