@@ -202,7 +202,7 @@ std::string VerdictsText(const SweepSummary& summary) {
 }
 
 std::string TargetShare(const Judgement& judgement) {
-  return fmt::format("{:5.1f}%", 100 * judgement.share());
+  return fmt::format("{:.1f}%", 100 * judgement.share());
 }
 
 std::string DeviceText(const SweepSummary& summary) {

@@ -31,7 +31,7 @@ std::string VerdictWord(Verdict verdict);
 // "2 OOM, 1 TIGHT, 3 FITS", "FITS in all 6", "" without targets.
 std::string VerdictsText(const SweepSummary& summary);
 
-// " 71.3%" of what a target lets a process have.
+// "71.3%" of what a target lets a process have.
 std::string TargetShare(const Judgement& judgement);
 
 // "device 2.01 to 6.93 GiB".

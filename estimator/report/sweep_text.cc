@@ -67,7 +67,7 @@ enum class Layout : uint8_t {
 
 Cell VerdictCell(const TablePage& page, const JudgedTarget& judged) {
   const Verdict verdict = judged.judgement.verdict;
-  return {fmt::format("{:<5} {}", VerdictWord(verdict), TargetShare(judged.judgement)),
+  return {fmt::format("{:<5} {:>6}", VerdictWord(verdict), TargetShare(judged.judgement)),
           page.Paint(verdict)};
 }
 
