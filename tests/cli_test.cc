@@ -68,6 +68,43 @@ TEST_CASE("an estimate is printed, as text and as JSON, by both spellings") {
   CHECK(json.out.find("\"optimizer\": \"sgd\",") != std::string::npos);
 }
 
+TEST_CASE("lists print a table, in every format") {
+  const ModelFolder folder;
+  const std::vector<std::string> args = {folder.model(), "-b", "3,5", "-p", "fp32,bf16"};
+  const auto run = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), args.begin(), args.end());
+    return RunArgs(more);
+  };
+  const Result text = run({});
+  CHECK(text.code == 0);
+  CHECK(text.err == "");
+  CHECK(FirstLine(text.out).find("mlp.onnxtxt, 2 batches × 2 precisions: device ") !=
+        std::string::npos);
+  CHECK(text.out.find("\n      5  bf16 ") != std::string::npos);
+  CHECK(run({"-q"}).out == FirstLine(text.out) + "\n");
+  CHECK(run({"-f", "markdown"}).out.find("\n| 5 | bf16 | ") != std::string::npos);
+  CHECK(run({"-f", "csv"}).out.find("model,batch,precision,optimizer,mode,") == 0);
+  CHECK(run({"-f", "json"}).out.find("[\n{\n  \"schema\": 1,") == 0);
+  CHECK(run({"-f", "json", "-n", "0"}).out.find("\"largest\": []") != std::string::npos);
+  CHECK(run({"-f", "json", "-n", "1"}).out.find("\"largest\": []") == std::string::npos);
+  CHECK(RunArgs({folder.model(), "-b", "3:3:3"}).out == RunArgs({folder.model(), "-b", "3"}).out);
+  // With nothing answered it is the first one's error.
+  const Result none = RunArgs({folder.model(), "--dim", "nope=3,4"});
+  CHECK(none.code == 2);
+  CHECK(none.out == "");
+  CHECK(none.err.find("error: " + folder.model() + ": --dim nope=3: ") == 0);
+}
+
+TEST_CASE("one estimate is printed as Markdown and as CSV") {
+  const ModelFolder folder;
+  const Result markdown = RunArgs({folder.model(), "-b", "3", "-f", "markdown"});
+  CHECK(markdown.code == 0);
+  CHECK(markdown.out.find("**") == 0);
+  CHECK(markdown.out.find("\n| kind | bytes | share |") != std::string::npos);
+  const Result csv = RunArgs({folder.model(), "-b", "3", "-f", "csv"});
+  CHECK(csv.out.find("mlp.onnxtxt,3,fp32,adamw,train,") != std::string::npos);
+}
+
 TEST_CASE("an overhead replaces the context") {
   const ModelFolder folder;
   const Result result = RunArgs({folder.model(), "--overhead", "0"});

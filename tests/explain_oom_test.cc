@@ -1,6 +1,7 @@
 // `onnxfit explain-oom`: what is printed, for good and for bad logs.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -47,6 +48,8 @@ std::string Unwrapped(const std::string& text) {
   for (std::string word; words >> word;) line.append(word).append(" ");
   return line;
 }
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n') + 1); }
 
 size_t WidestLine(const std::string& text) {
   std::istringstream lines(text);
@@ -235,6 +238,40 @@ TEST_CASE("JSON holds the same, with the range of each size") {
     CAPTURE(part);
     CHECK(json.find(part) != std::string::npos);
   }
+}
+
+TEST_CASE("Markdown holds the same, with the message as code") {
+  const TempFolder folder;
+  const std::string path = folder.Write("train.log", kP100);
+  const std::string markdown = RunArgs({path, "-f", "markdown"}).out;
+  CHECK(markdown.find("**CAPACITY**: 8.74 GiB asked, 6.32 GiB free: 2.42 GiB short\n") == 0);
+  CHECK(markdown.find("\n| tensors | 8.84 GiB | ±5.12 MiB |\n") != std::string::npos);
+  CHECK(markdown.find("\n| a smaller batch | yes | 2.42 GiB are missing here; ") !=
+        std::string::npos);
+  CHECK(markdown.find("\n```text\nRuntimeError: CUDA out of memory. Tried ") != std::string::npos);
+  CHECK(RunArgs({path, "-f", "markdown", "-q"}).out == FirstLine(markdown));
+  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt";
+  CHECK(RunArgs({path, "-f", "markdown", "--model", model}).out.find("\n### The model: `") !=
+        std::string::npos);
+}
+
+TEST_CASE("CSV has a record for each process") {
+  const TempFolder folder;
+  const std::string path =
+      folder.Write("ranks.log", std::string("[rank0]: ") + kP100 + "\n[rank1]: " + kP100 + "\n");
+  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt";
+  const std::string csv = RunArgs({path, "-f", "csv", "--model", model, "-b", "2"}).out;
+  CHECK(FirstLine(csv) ==
+        "log,process,line,framework,format,gpu,verdict,tried_bytes,total_bytes,free_bytes,"
+        "allowed_bytes,allocated_bytes,reserved_bytes,cached_bytes,private_pools_bytes,"
+        "process_bytes,other_bytes,parameters_bytes,temporaries_bytes,plan_bytes,card_bytes,"
+        "short_bytes,request_low_bytes,request_high_bytes,more_messages,model,batch,model_fails,"
+        "max_batch,summary\n");
+  CHECK(csv.find(",rank0,") != std::string::npos);
+  CHECK(csv.find(",rank1,") != std::string::npos);
+  CHECK(csv.find("mlp_2000.onnxtxt,2,no,") != std::string::npos);
+  CHECK(csv.find(",,,,\"CAPACITY: 8.74 GiB asked, ") != std::string::npos);  // rank1's model
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 3);
 }
 
 TEST_CASE("a model names who asked, and the largest batch") {

@@ -161,17 +161,43 @@ TEST_CASE("what all rows share is said once, the rest with its rows") {
   CHECK(text.substr(text.find("\nWarnings")) == R"(
 Warnings
   OF102  all
-  OF102  batch 8; fp32 and 1 more: diagonal
-  OF102  batch 8; fp32 and 2 more: all but one
+  OF102  batch 8; fp32 and 1 more row: diagonal
+  OF102  batch 8; fp32 and 2 more rows: all but one
   OF102  amp-bf16: lower
   OF102  batch 16: large
   OF102  batch 16; fp32: single
 )");
-  for (int i = 0; i < 9; ++i) warn(0, "more " + std::to_string(i));
+  for (const char letter : std::string("abcdefghi")) warn(0, std::string("more ") + letter);
   CHECK(Text(answer).find("\n  - 8 more of some rows (-v shows all)\n") != std::string::npos);
   const std::string verbose = Text(answer, {.verbose = true});
-  CHECK(verbose.find("more 8\n") != std::string::npos);
+  CHECK(verbose.find("more i\n") != std::string::npos);
   CHECK(verbose.find("-v shows") == std::string::npos);
+}
+
+TEST_CASE("sentences that differ in their numbers alone are told as one") {
+  SweepAnswer answer = Sample();
+  const auto assume = [&](size_t row, const std::string& text) {
+    answer.rows[row].estimate->assumptions.push_back(text);
+  };
+  assume(0, "4 dropouts before fc1: 900.0 KiB more (--dropout 0, if there is none)");
+  assume(1, "4 dropouts before fc1: 1.20 MiB more (--dropout 0, if there is none)");
+  assume(2, "4 dropouts before fc1: 20.0 MiB more (--dropout 0, if there is none)");
+  assume(0, "changed to 9");
+  assume(1, "changed to 10");
+  assume(2, "fc2 alone");
+  assume(2, "twice 1");
+  assume(2, "twice 2");
+  const std::string text = Text(answer);
+  CHECK(text.substr(text.find("\nAssumptions")) == R"(
+Assumptions
+  - the card is an A100
+  - 4 dropouts before fc1: 900.0 KiB–20.0 MiB more (--dropout 0, if there is
+    none)
+  - batch 8: changed to 9–10
+  - batch 16; fp32: fc2 alone
+  - batch 16; fp32: twice 1
+  - batch 16; fp32: twice 2
+)");
 }
 
 TEST_CASE("a table trusts no name, and has an ASCII form") {

@@ -81,8 +81,8 @@ std::string Body(const TablePage& page) {
 std::string Section(const TablePage& page, std::string_view title, SentencesOf sentences_of) {
   constexpr size_t kMostOfSome = 6;
   constexpr size_t kAll = std::numeric_limits<size_t>::max();
-  const Remarks remarks =
-      RemarksOf(page.answer, sentences_of, page.options.verbose ? kAll : kMostOfSome);
+  const Remarks remarks = RemarksOf(page.answer, sentences_of,
+                                    page.options.verbose ? kAll : kMostOfSome, page.glyphs.dash);
   if (remarks.shown.empty()) return "";
   Cells items;
   for (const Remark& remark : remarks.shown) {

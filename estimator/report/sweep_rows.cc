@@ -6,9 +6,11 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/report/numbered_text.h"
 #include "estimator/report/settings_text.h"
 
 namespace onnxfit {
@@ -107,7 +109,8 @@ class RowDescriber {
       text +=
           (axis > 0 ? "; " : "") + ValuesText(names_[axis], align_[axis], {values_[rows[0]][axis]});
     }
-    return rows.size() == 1 ? text : fmt::format("{} and {} more", text, rows.size() - 1);
+    if (rows.size() == 1) return text;
+    return fmt::format("{} and {} more row{}", text, rows.size() - 1, rows.size() == 2 ? "" : "s");
   }
 
   Cells names_;
@@ -116,6 +119,41 @@ class RowDescriber {
   std::vector<size_t> answered_;
   std::vector<Cells> all_;
 };
+
+// Sentences that differ in their numbers alone, one of each row.
+struct Group {
+  std::string code;
+  std::string words;
+  std::vector<std::string> low;
+  std::vector<std::string> high;
+  std::vector<size_t> rows = {};
+};
+
+void AddTo(Group& group, const std::vector<std::string>& numbers, size_t row) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (IsLess(numbers[i], group.low[i])) group.low[i] = numbers[i];
+    if (IsLess(group.high[i], numbers[i])) group.high[i] = numbers[i];
+  }
+  group.rows.push_back(row);
+}
+
+// In the order in which they are first said.
+std::vector<Group> GroupsOf(const SweepAnswer& answer, SentencesOf sentences_of) {
+  std::vector<Group> groups;
+  std::map<std::tuple<std::string, std::string, size_t>, size_t> index;
+  for (size_t row = 0; row < answer.rows.size(); ++row) {
+    if (!answer.rows[row].estimate) continue;
+    std::map<std::pair<std::string, std::string>, size_t> said;  // how often, in this row
+    for (const Warning& sentence : sentences_of(*answer.rows[row].estimate)) {
+      const NumberedText apart = TakeApart(sentence.text);
+      const size_t nth = said[{sentence.code, apart.words}]++;
+      const auto [at, added] = index.try_emplace({sentence.code, apart.words, nth}, groups.size());
+      if (added) groups.push_back({sentence.code, apart.words, apart.numbers, apart.numbers});
+      AddTo(groups[at->second], apart.numbers, row);
+    }
+  }
+  return groups;
+}
 
 }  // namespace
 
@@ -214,23 +252,14 @@ std::string DeviceText(const SweepSummary& summary) {
   return fmt::format("device {} to {}", low, high);
 }
 
-Remarks RemarksOf(const SweepAnswer& answer, SentencesOf sentences_of, size_t most) {
-  std::vector<std::pair<Warning, std::vector<size_t>>> sentences;
-  std::map<std::pair<std::string, std::string>, size_t> index;
-  for (size_t row = 0; row < answer.rows.size(); ++row) {
-    if (!answer.rows[row].estimate) continue;
-    for (const Warning& sentence : sentences_of(*answer.rows[row].estimate)) {
-      const auto [at, added] = index.try_emplace({sentence.code, sentence.text}, sentences.size());
-      if (added) sentences.push_back({sentence, {}});
-      std::vector<size_t>& rows = sentences[at->second].second;
-      if (rows.empty() || rows.back() != row) rows.push_back(row);
-    }
-  }
+Remarks RemarksOf(const SweepAnswer& answer, SentencesOf sentences_of, size_t most,
+                  std::string_view dash) {
   const RowDescriber describer(answer);
   Remarks remarks;
   std::vector<Remark> of_some;
-  for (const auto& [sentence, rows] : sentences) {
-    Remark remark = {sentence.code, sentence.text, describer.Describe(rows)};
+  for (const Group& group : GroupsOf(answer, sentences_of)) {
+    Remark remark = {group.code, PutTogether(group.words, group.low, group.high, dash),
+                     describer.Describe(group.rows)};
     (remark.where.empty() ? remarks.shown : of_some).push_back(std::move(remark));
   }
   const size_t shown = std::min(most, of_some.size());

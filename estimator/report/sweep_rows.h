@@ -44,14 +44,15 @@ struct Remark {
   std::string where;  // "batch 8, 16; bf16": the rows that it is about, "" for all
 };
 
-// Each sentence once: those of all rows first, then those of some, `most` at most; `left_out`
-// becomes how many more there are.
+// Each sentence once, with ranges where rows differ in its numbers alone: those of all rows first,
+// then those of some, `most` at most; `left_out` is how many more there are.
 struct Remarks {
   std::vector<Remark> shown;
   size_t left_out = 0;
 };
 using SentencesOf = std::vector<Warning> (*)(const Estimate& estimate);
-Remarks RemarksOf(const SweepAnswer& answer, SentencesOf sentences_of, size_t most);
+Remarks RemarksOf(const SweepAnswer& answer, SentencesOf sentences_of, size_t most,
+                  std::string_view dash);
 
 // The sentences of an estimate; without a code they are assumptions and notes.
 std::vector<Warning> AssumptionsOf(const Estimate& estimate);

@@ -218,8 +218,8 @@ std::string RemarkLines(const TablePage& page, const Remark& remark) {
 
 std::string Section(const TablePage& page, std::string_view title, SentencesOf sentences_of) {
   constexpr size_t kAll = std::numeric_limits<size_t>::max();
-  const Remarks remarks =
-      RemarksOf(page.answer, sentences_of, page.options.verbose ? kAll : kMostOfSome);
+  const Remarks remarks = RemarksOf(page.answer, sentences_of,
+                                    page.options.verbose ? kAll : kMostOfSome, page.glyphs.dash);
   if (remarks.shown.empty()) return "";
   std::string text = fmt::format("\n{}\n", title);
   for (const Remark& remark : remarks.shown) text += RemarkLines(page, remark);
