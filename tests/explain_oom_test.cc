@@ -257,8 +257,8 @@ TEST_CASE("Markdown holds the same, with the message as code") {
 
 TEST_CASE("CSV has a record for each process") {
   const TempFolder folder;
-  const std::string path =
-      folder.Write("ranks.log", std::string("[rank0]: ") + kP100 + "\n[rank1]: " + kP100 + "\n");
+  const std::string path = folder.Write(
+      "ranks.log", std::string("[rank0]: ") + kMessage + "\n[rank1]: " + kMessage + "\n");
   const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt";
   const std::string csv = RunArgs({path, "-f", "csv", "--model", model, "-b", "2"}).out;
   CHECK(FirstLine(csv) ==

@@ -151,11 +151,11 @@ TEST_CASE("what all rows share is said once, the rest with its rows") {
   const auto warn = [&](size_t row, const std::string& text) {
     answer.rows[row].estimate->warnings.push_back({"OF102", text});
   };
-  for (const size_t row : {0, 1, 2, 3}) warn(row, "all");
-  for (const size_t row : {1, 3}) warn(row, "lower");
-  for (const size_t row : {2, 3}) warn(row, "large");
-  for (const size_t row : {0, 3}) warn(row, "diagonal");
-  for (const size_t row : {0, 1, 2}) warn(row, "all but one");
+  for (const size_t row : {0U, 1U, 2U, 3U}) warn(row, "all");
+  for (const size_t row : {1U, 3U}) warn(row, "lower");
+  for (const size_t row : {2U, 3U}) warn(row, "large");
+  for (const size_t row : {0U, 3U}) warn(row, "diagonal");
+  for (const size_t row : {0U, 1U, 2U}) warn(row, "all but one");
   warn(2, "single");
   const std::string text = Text(answer);
   CHECK(text.substr(text.find("\nWarnings")) == R"(
