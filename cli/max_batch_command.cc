@@ -6,6 +6,7 @@
 #include "cli/targets.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/max_batch.h"
+#include "estimator/fit/sweep.h"
 #include "estimator/graph/loader.h"
 #include "estimator/report/max_batch_json.h"
 #include "estimator/report/max_batch_text.h"
@@ -39,8 +40,8 @@ int RunMaxBatch(const Options& options, std::ostream& out) {
   }
   BatchLimits limits = options.limits;
   limits.is_strict = options.is_strict;
-  const MaxBatchAnswer answer =
-      AnswerMaxBatch(LoadGraph(options.model), {&options.request, 1}, limits);
+  const MaxBatchAnswer answer = AnswerMaxBatch(
+      LoadGraph(options.model), Combinations(options.request, options.sweep), limits);
   WriteReport(ReportOf(answer, options, out), options, out);
   std::vector<Judgement> judgements;
   for (const MaxBatchRow& row : answer.rows) judgements.push_back(row.found.judgement);

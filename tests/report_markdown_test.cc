@@ -55,6 +55,37 @@ nvidia-smi will show about 539 MiB. The peak is in step 2, backward, at `/conv1/
             .find("\n### Notes\n\n- 4 external tensors were not read\n") != std::string::npos);
 }
 
+TEST_CASE("the verdict goes before all, with what does not hold") {
+  Estimate e = SampleEstimate();
+  JudgedTarget oom;
+  oom.target.name = "t4";
+  oom.judgement = {.verdict = Verdict::kOom,
+                   .usable_bytes = 500 * kMiB,
+                   .used_bytes = 600 * kMiB,
+                   .low_bytes = 600 * kMiB,
+                   .high_bytes = 600 * kMiB,
+                   .fails_at = Failure{4, Phase::kBackward, "/fc1", 2 * kMiB, kMiB}};
+  JudgedTarget tight = oom;
+  tight.target.name = "8 GiB";
+  tight.judgement.verdict = Verdict::kTight;
+  tight.judgement.fails_at.reset();
+  tight.judgement.reasons = {"with 2 MiB less it fails in step 3"};
+  e.targets = {oom, tight};
+  const std::string text = ToMarkdown(e);
+  CHECK("\n" + text.substr(0, text.find("\n### ")) == R"(
+**OOM** on `t4`: 600.0 MiB of 500.0 MiB, 120.0%
+
+- fails in step 4, backward, at /fc1: 2.00 MiB asked, 1.00 MiB short
+
+**TIGHT** on `8 GiB`: 600.0 MiB of 500.0 MiB, 120.0%
+
+- with 2 MiB less it fails in step 3
+
+**539.0 MiB on the device**: `models/lenet.onnx`, batch 32, fp32, adamw
+)");
+  CHECK(ToMarkdown(e, {.quiet = true}).find("the device") == std::string::npos);
+}
+
 TEST_CASE("Markdown trusts no name and knows no colour") {
   Estimate e = SampleEstimate();
   e.model.path = "a|b`<img>\n# x";

@@ -10,6 +10,7 @@
 #include "estimator/report/markdown.h"
 #include "estimator/report/page.h"
 #include "estimator/report/settings_text.h"
+#include "estimator/report/verdict_text.h"
 #include "estimator/report/why_text.h"
 
 namespace onnxfit {
@@ -31,6 +32,23 @@ std::string Headline(const Page& page) {
   const Estimate& estimate = page.estimate;
   return fmt::format("**{} on the device**: {}, {}\n", FormatBytes(estimate.device_bytes),
                      Code(page, estimate.model.path), Escaped(page, SettingsText(estimate)));
+}
+
+// The answer to "does it fit?", where a card was named.
+std::string Verdicts(const Page& page) {
+  std::string text;
+  for (const auto& [target, judgement] : page.estimate.targets) {
+    text += fmt::format("**{}** on {}: {}\n\n", VerdictWord(judgement.verdict),
+                        Code(page, target.name), UsedText(judgement, page.glyphs));
+    std::vector<std::string> reasons;
+    if (judgement.fails_at) {
+      reasons.push_back(Escaped(page, FailureText(*judgement.fails_at)));
+    }
+    for (const std::string& reason : judgement.reasons) reasons.push_back(Escaped(page, reason));
+    if (page.options.quiet || reasons.empty()) continue;
+    text += MarkdownList(reasons) + '\n';
+  }
+  return text;
 }
 
 std::string ChangesLine(const Page& page) {
@@ -122,7 +140,9 @@ std::string ToMarkdown(const Estimate& estimate, const TextOptions& options) {
   TextOptions plain = options;
   plain.color = false;
   const Page page = {estimate, plain, options.ascii ? kAsciiGlyphs : kUnicodeGlyphs};
-  std::string text = Headline(page);
+  const std::string verdicts = Verdicts(page);
+  if (options.quiet && !verdicts.empty()) return verdicts;
+  std::string text = verdicts + Headline(page);
   if (options.quiet) return text;
   text += ChangesLine(page);
   if (estimate.why) {

@@ -8,6 +8,7 @@
 #include "estimator/report/layout.h"
 #include "estimator/report/markdown.h"
 #include "estimator/report/sweep_rows.h"
+#include "estimator/report/verdict_text.h"
 
 namespace onnxfit {
 namespace {

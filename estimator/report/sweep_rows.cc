@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 #include <tuple>
@@ -12,6 +11,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/report/numbered_text.h"
 #include "estimator/report/settings_text.h"
+#include "estimator/report/verdict_text.h"
 
 namespace onnxfit {
 namespace {
@@ -218,12 +218,6 @@ std::string FixedText(const SweepAnswer& answer) {
   const std::string changes = ChangesText(estimate);
   if (!changes.empty()) items.push_back(changes);
   return fmt::format("{}", fmt::join(items, ", "));
-}
-
-std::string VerdictWord(Verdict verdict) {
-  std::string word(ToString(verdict));
-  for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return word;
 }
 
 std::string VerdictsText(const SweepSummary& summary) {

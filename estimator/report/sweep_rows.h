@@ -25,9 +25,6 @@ std::string SweptText(const Sweep& sweep, std::string_view times);
 // What does not vary, and what else is not the default: "batch 8, adamw, accumulate 4".
 std::string FixedText(const SweepAnswer& answer);
 
-// "OOM", "TIGHT", "FITS".
-std::string VerdictWord(Verdict verdict);
-
 // "2 OOM, 1 TIGHT, 3 FITS", "FITS in all 6", "" without targets.
 std::string VerdictsText(const SweepSummary& summary);
 

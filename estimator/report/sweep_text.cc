@@ -9,6 +9,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/report/layout.h"
 #include "estimator/report/sweep_rows.h"
+#include "estimator/report/verdict_text.h"
 
 namespace onnxfit {
 namespace {
@@ -32,7 +33,7 @@ struct TablePage {
     return CutMiddle(Shown(text), columns, glyphs.ellipsis);
   }
   std::string_view Paint(Verdict verdict) const {
-    return options.color && verdict != Verdict::kFits ? kYellow : "";
+    return options.color ? VerdictPaint(verdict) : "";
   }
 };
 
