@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <new>
@@ -93,6 +94,23 @@ TEST_CASE("lists print a table, in every format") {
   CHECK(none.code == 2);
   CHECK(none.out == "");
   CHECK(none.err.find("error: " + folder.model() + ": --dim nope=3: ") == 0);
+}
+
+TEST_CASE("a table holds where every row does") {
+  const ModelFolder folder;
+  const auto code = [&](const std::string& memory, const std::string& more = "--strict=no") {
+    return RunArgs({folder.model(), "-b", "1,4000000", "--overhead", "0", "--memory", memory, more})
+        .code;
+  };
+  CHECK(code("64GiB") == 0);
+  CHECK(code("30MiB") == 1);  // the large batch does not fit
+  CHECK(code("30MiB", "--exit-zero") == 0);
+  const Result table =
+      RunArgs({folder.model(), "-b", "1,4000000", "--overhead", "0", "--memory", "30MiB", "-q"});
+  CHECK(table.out.find("1 OOM, 1 FITS: ") == 0);
+  const Result search = RunArgs({"max-batch", folder.model(), "-p", "fp32,bf16", "--memory", "8GiB",
+                                 "-f", "csv", "--max", "64"});
+  CHECK(std::count(search.out.begin(), search.out.end(), '\n') == 3);
 }
 
 TEST_CASE("one estimate is printed as Markdown and as CSV") {

@@ -164,6 +164,11 @@ TEST_CASE("lists and ranges are axes of a table, a single value is none") {
   CHECK(Parse({"m", "-b", "1:10000:1"}).sweep.batches.size() == 10000);
 }
 
+TEST_CASE("max-batch takes lists of all but the batch") {
+  const Options options = Parse({"max-batch", "m", "-p", "fp32,bf16", "--dim", "seq=1,2"});
+  CHECK(CountCombinations(options.sweep) == 4);
+}
+
 TEST_CASE("a list may come from the environment, where a log without a model ignores it") {
   const ScopedVariable batch("ONNXFIT_BATCH", "8,16");
   CHECK(Parse({"m"}).sweep.batches == std::vector<int64_t>{8, 16});
@@ -237,8 +242,10 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "expected a command or a model file, found 'estimat' (did you mean 'estimate'?)"},
       {{"estimat", "m.onnx"},
        "expected a command or a model file, found 'estimat' (did you mean 'estimate'?)"},
-      {{"max-batch", "m.onnx"},
-       "expected a command or a model file, found 'max-batch' (try: onnxfit --help)"},
+      {{"min-batch", "m.onnx"},
+       "expected a command or a model file, found 'min-batch' (did you mean 'max-batch'?)"},
+      {{"max-batch", "m.onnx", "-b", "8"},
+       "--batch: expected with estimate or explain-oom, found with max-batch"},
 
       {{"m", "--batch", "0"}, "--batch: expected a whole number from 1, found '0'"},
       {{"m", "--batch", "x"}, "--batch: expected a whole number from 1, found 'x'"},
@@ -332,7 +339,6 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
 
       {{"m", "--optimiser", "sgd"}, "unknown flag '--optimiser' (did you mean '--optimizer'?)"},
       {{"m", "--optimiser=sgd"}, "unknown flag '--optimiser' (did you mean '--optimizer'?)"},
-      {{"m", "--gpu", "t4"}, "unknown flag '--gpu' (try: onnxfit --help)"},
       {{"m", "-x"}, "unknown flag '-x' (try: onnxfit --help)"},
 
       {{"m", "--dim", "seq"}, "--dim: expected NAME=N such as seq=512, found 'seq'"},
@@ -400,7 +406,7 @@ TEST_CASE("explain-oom has a log, and a model where one is named") {
   CHECK(ErrorOf({"m.onnx", "--model", "n.onnx"}) ==
         "--model: expected with explain-oom alone, found with estimate");
   CHECK(ErrorOf({"explain-oom", "-n", "3"}) ==
-        "-n: expected with estimate alone, found with explain-oom");
+        "-n: expected with estimate or max-batch, found with explain-oom");
   // What the environment says of models is not about a log without one.
   const ScopedVariable batch("ONNXFIT_BATCH", "16");
   CHECK(Parse({"explain-oom", "x.log"}).log == "x.log");
@@ -416,8 +422,9 @@ TEST_CASE("gpus takes filters, and flags of the report alone") {
   CHECK(Parse({"gpus", "-q"}).text.quiet);
   CHECK(ErrorOf({"gpus", "-b", "3"}) ==
         "--batch: expected with estimate or explain-oom, found with gpus");
-  CHECK(ErrorOf({"gpus", "-v"}) == "-v: expected with estimate or explain-oom, found with gpus");
-  CHECK(ErrorOf({"gpus", "-n", "3"}) == "-n: expected with estimate alone, found with gpus");
+  CHECK(ErrorOf({"gpus", "-v"}) ==
+        "-v: expected with estimate, max-batch or explain-oom, found with gpus");
+  CHECK(ErrorOf({"gpus", "-n", "3"}) == "-n: expected with estimate or max-batch, found with gpus");
   const ScopedVariable batch("ONNXFIT_BATCH", "many");
   CHECK(Parse({"gpus", "t4"}).filters == Args{"t4"});
   CHECK(ErrorOf({"gpu"}) ==
