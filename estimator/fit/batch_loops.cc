@@ -37,12 +37,20 @@ const LoopedPrediction& BatchLoops::Anchor(int64_t batch) {
   return *anchor;
 }
 
-PlayableRun BatchLoops::Predicted(int64_t batch) { return Anchor(batch).playable(); }
+PlayableRun BatchLoops::Predicted(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  return Anchor(batch).playable();
+}
 
 PlayableRun BatchLoops::At(int64_t batch) {
-  if (anchors_.contains(batch)) return Predicted(batch);
+  const std::lock_guard lock(mutex_);
+  return ReadOff(batch);
+}
+
+PlayableRun BatchLoops::ReadOff(int64_t batch) {
+  if (anchors_.contains(batch)) return Anchor(batch).playable();
   while (FindSpan(batch) == nullptr) {
-    if (!TrySpan(batch)) return Predicted(batch);
+    if (!TrySpan(batch)) return Anchor(batch).playable();
   }
   return Between(*FindSpan(batch), batch);
 }

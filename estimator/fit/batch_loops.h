@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "estimator/fit/estimate.h"
@@ -22,6 +23,7 @@ class BatchLoops {
   // `file` must outlive it.
   BatchLoops(const Graph& file, const EstimateRequest& request);
 
+  // All of these may be called from several threads.
   // Ready to be played, as long as this lives.  REQUIRES: batch >= 1.  O(buffers) where it can be
   // read off, else a prediction.  Throws Error as Predict does.
   PlayableRun At(int64_t batch);
@@ -30,6 +32,8 @@ class BatchLoops {
   PlayableRun Predicted(int64_t batch);
 
  private:
+  PlayableRun ReadOff(int64_t batch);
+
   struct Span {
     int64_t first = 0;
     int64_t last = 0;
@@ -41,6 +45,7 @@ class BatchLoops {
   bool IsEven(const Span& span);
   PlayableRun Between(const Span& span, int64_t batch);
 
+  std::mutex mutex_;  // of all that follows
   const Graph& file_;
   EstimateRequest request_;
   std::map<int64_t, std::unique_ptr<LoopedPrediction>> anchors_;

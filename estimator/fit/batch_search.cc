@@ -7,6 +7,9 @@ namespace {
 
 constexpr int64_t kMostBatch = int64_t{1} << 40;  // beyond, sizes overflow first
 
+// Few batches are predicted on the way up; those between two of them can mostly be read off.
+constexpr int64_t kStride = 8;
+
 // The largest batch that stands for none from `failing` on.
 int64_t LargestBelow(int64_t failing) {
   int64_t batch = failing - 1 - ReachOf(failing);
@@ -30,7 +33,7 @@ int64_t BatchSearch::FirstTooLarge() {
   int64_t fails = 1;
   while (fails < kMostBatch && !IsTooLarge(fails)) {
     runs = fails;
-    fails *= 2;
+    fails *= kStride;
   }
   while (fails - runs > 1) {
     const int64_t middle = runs + (fails - runs) / 2;

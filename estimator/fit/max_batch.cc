@@ -1,13 +1,13 @@
 #include "estimator/fit/max_batch.h"
 
 #include <algorithm>
-#include <exception>
-#include <future>
+#include <memory>
 #include <utility>
 
-#include "estimator/base/index.h"
+#include "estimator/base/parallel.h"
 #include "estimator/fit/batch_loops.h"
 #include "estimator/fit/batch_search.h"
+#include "estimator/fit/card_kinds.h"
 
 namespace onnxfit {
 namespace {
@@ -17,7 +17,7 @@ void FindNeighbours(BatchSearch& search, BatchLoops& loops, MaxBatch& answer) {
   const int64_t end = search.FirstTooLarge();
   int64_t failing = answer.batch + 1;
   while (failing < end && search.Runs(failing)) ++failing;
-  answer.next = {failing, Judge(loops.Predicted(failing), answer.target)};
+  answer.next = {failing, Judge(loops.At(failing), answer.target)};
   for (int64_t batch = failing + 1; batch < end; ++batch) {
     if (search.Runs(batch)) answer.luckier.push_back(batch);
   }
@@ -26,8 +26,8 @@ void FindNeighbours(BatchSearch& search, BatchLoops& loops, MaxBatch& answer) {
 void FindLine(BatchLoops& loops, MaxBatch& answer) {
   const int64_t high = std::max<int64_t>(answer.batch, 2);
   const int64_t low = high / 2;
-  const PlayableRun at_high = loops.Predicted(high);
-  const PlayableRun at_low = loops.Predicted(low);
+  const PlayableRun at_high = loops.At(high);
+  const PlayableRun at_low = loops.At(low);
   const int64_t high_bytes = PeakBlockBytes(*at_high.loop, at_high.bytes);
   const int64_t low_bytes = PeakBlockBytes(*at_low.loop, at_low.bytes);
   answer.per_sample_bytes = (high_bytes - low_bytes) / (high - low);
@@ -41,27 +41,11 @@ MaxBatch FindMaxBatch(BatchLoops& loops, const Target& target, const BatchLimits
   answer.batch = search.Largest(limits);
   answer.is_limited =
       limits.most && answer.batch > 0 && answer.batch + limits.multiple_of > *limits.most;
-  answer.judgement = Judge(loops.Predicted(std::max<int64_t>(answer.batch, 1)), target);
+  answer.judgement = Judge(loops.At(std::max<int64_t>(answer.batch, 1)), target);
   if (limits.is_brief) return answer;
   if (!answer.is_limited) FindNeighbours(search, loops, answer);
   FindLine(loops, answer);
   return answer;
-}
-
-// Targets on which the same kernels run, as indices into the list.
-std::vector<std::vector<size_t>> Kinds(std::span<const Target> targets) {
-  std::vector<std::vector<size_t>> kinds;
-  for (size_t i = 0; i < targets.size(); ++i) {
-    const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& members) {
-      return SameKernels(targets[members[0]].device, targets[i].device);
-    });
-    if (kind == kinds.end()) {
-      kinds.push_back({i});
-    } else {
-      kind->push_back(i);
-    }
-  }
-  return kinds;
 }
 
 }  // namespace
@@ -69,15 +53,16 @@ std::vector<std::vector<size_t>> Kinds(std::span<const Target> targets) {
 std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& request,
                                      std::span<const Target> targets, const BatchLimits& limits) {
   std::vector<MaxBatch> answers(targets.size());
-  const auto answer_kind = [&](const std::vector<size_t>& members) {
+  std::vector<std::unique_ptr<BatchLoops>> loops;
+  std::vector<BatchLoops*> loops_of(targets.size());
+  for (const std::vector<size_t>& group : GroupTargets(file, request, targets)) {
     EstimateRequest own = request;
-    own.settings.device = targets[members[0]].device;
-    BatchLoops loops(file, own);
-    for (const size_t i : members) {
-      answers[i] = FindMaxBatch(loops, targets[i], limits);
-    }
-  };
-  for (const std::vector<size_t>& members : Kinds(targets)) answer_kind(members);
+    own.settings.device = targets[group[0]].device;
+    loops.push_back(std::make_unique<BatchLoops>(file, own));
+    for (const size_t i : group) loops_of[i] = loops.back().get();
+  }
+  ForEachIndex(targets.size(),
+               [&](size_t i) { answers[i] = FindMaxBatch(*loops_of[i], targets[i], limits); });
   return answers;
 }
 

@@ -23,27 +23,34 @@ Warnings CardWarnings(const TrainingSettings& settings) {
 
 }  // namespace
 
+PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
+  PreparedRun run;
+  run.graph = InlineControlFlow(file, request.binding, run.warnings);
+  run.metadata = ReadExporterMetadata(run.graph);
+  RestoreTensors(run.graph, run.metadata);
+  run.shapes = BindShapes(run.graph, request.binding);
+  run.roles = FindRoles(run.graph, run.metadata, run.shapes, request.settings);
+  run.program = BuildProgram(run.graph, run.metadata, run.shapes, run.roles, request.settings);
+  CheckTrainable(run.graph, run.program, request.settings);
+  return run;
+}
+
 Prediction Predict(const Graph& file, const EstimateRequest& request) {
+  PreparedRun run = PrepareRun(file, request);
   Prediction p;
-  const auto add = [&](const Warnings& warnings) {
-    p.warnings.insert(p.warnings.end(), warnings.begin(), warnings.end());
-  };
-  p.graph = InlineControlFlow(file, request.binding, p.warnings);
-  p.metadata = ReadExporterMetadata(p.graph);
-  RestoreTensors(p.graph, p.metadata);
-  p.shapes = BindShapes(p.graph, request.binding);
-  p.roles = FindRoles(p.graph, p.metadata, p.shapes, request.settings);
-  Program program = BuildProgram(p.graph, p.metadata, p.shapes, p.roles, request.settings);
-  CheckTrainable(p.graph, program, request.settings);
-  p.program = Dispatch(std::move(program), request.settings);
+  p.graph = std::move(run.graph);
+  p.metadata = std::move(run.metadata);
+  p.shapes = std::move(run.shapes);
+  p.roles = std::move(run.roles);
+  p.program = Dispatch(std::move(run.program), request.settings);
   const bool records = request.details || !request.why.empty();
   p.trace = RunTraining(p.program, request.settings, records ? &p.holders : nullptr);
   p.is_inference = request.settings.mode == Mode::kEval;
   p.alloc_conf = request.alloc_conf.conf;
-  add(CardWarnings(request.settings));
-  add(p.shapes.warnings);
-  add(p.roles.warnings);
-  add(p.program.warnings);
+  for (const Warnings& warnings : {run.warnings, CardWarnings(request.settings), p.shapes.warnings,
+                                   p.roles.warnings, p.program.warnings}) {
+    p.warnings.insert(p.warnings.end(), warnings.begin(), warnings.end());
+  }
   return p;
 }
 

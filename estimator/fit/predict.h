@@ -27,8 +27,19 @@ struct Prediction {
   Warnings warnings;         // of all stages, in their order
 };
 
-// Throws Error for bad input and for sizes that 64 bits do not hold.  Who holds what is
+// The part of it that no card has a say in.
+struct PreparedRun {
+  Graph graph;
+  ExporterMetadata metadata;
+  Shapes shapes;
+  Roles roles;
+  Program program;    // before Dispatch
+  Warnings warnings;  // of loading
+};
+
+// Throw Error for bad input and for sizes that 64 bits do not hold.  Who holds what is
 // recorded where `request` asks for it (details, why).
 Prediction Predict(const Graph& file, const EstimateRequest& request);
+PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request);
 
 }  // namespace onnxfit

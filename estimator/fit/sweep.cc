@@ -1,12 +1,10 @@
 #include "estimator/fit/sweep.h"
 
 #include <algorithm>
-#include <atomic>
-#include <future>
 #include <limits>
-#include <thread>
 
 #include "estimator/base/error.h"
+#include "estimator/base/parallel.h"
 
 namespace onnxfit {
 namespace {
@@ -34,21 +32,6 @@ SweepRow Answer(const Graph& graph, const EstimateRequest& request, size_t large
     row.error = error.what();
   }
   return row;
-}
-
-// `work` for each index below `count`, on as many threads as there are processors.  What one
-// throws ends its thread and is thrown here.
-template <typename Work>
-void ForEachIndex(size_t count, const Work& work) {
-  std::atomic<size_t> next = 0;
-  const auto run = [&] {
-    for (size_t i = next++; i < count; i = next++) work(i);
-  };
-  const size_t processors = std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::future<void>> threads;
-  // Where the system gives no thread, get() does its work.
-  for (size_t i = 0; i < std::min(count, processors); ++i) threads.push_back(std::async(run));
-  for (std::future<void>& thread : threads) thread.get();
 }
 
 }  // namespace

@@ -55,8 +55,7 @@ void CheckRoom(const Target& target) {
   const int64_t needed = target.total_bytes - target.capacity_bytes();
   throw Error({.where = target.name,
                .text = fmt::format("expected more than the {} that context{} take, found {}",
-                                   FormatBytes(needed),
-                                   target.shares.empty() ? "" : " and others",
+                                   FormatBytes(needed), target.shares.empty() ? "" : " and others",
                                    FormatBytes(target.total_bytes)),
                .hint = "--overhead SIZE"});
 }

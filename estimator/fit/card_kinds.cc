@@ -1,0 +1,76 @@
+#include "estimator/fit/card_kinds.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "estimator/base/parallel.h"
+#include "estimator/eager/dispatch.h"
+#include "estimator/eager/training.h"
+#include "estimator/fit/predict.h"
+#include "estimator/memory/loop.h"
+
+namespace onnxfit {
+namespace {
+
+using Group = std::vector<size_t>;
+
+constexpr int64_t kProbes[] = {3, 1000};  // batches
+
+// What a run asks for: which buffer when, and how much.
+struct Asked {
+  std::vector<Loop::Call> calls;
+  std::vector<int64_t> bytes;
+
+  bool operator==(const Asked&) const = default;
+};
+
+template <typename Same>
+std::vector<Group> GroupBy(size_t count, const Same& same) {
+  std::vector<Group> groups;
+  for (size_t i = 0; i < count; ++i) {
+    const auto group = std::find_if(groups.begin(), groups.end(),
+                                    [&](const Group& members) { return same(members[0], i); });
+    if (group == groups.end()) {
+      groups.push_back({i});
+    } else {
+      group->push_back(i);
+    }
+  }
+  return groups;
+}
+
+Asked RunOn(const DeviceProfile& device, const PreparedRun& prepared, TrainingSettings settings) {
+  settings.device = device;
+  const Trace trace = RunTraining(Dispatch(prepared.program, settings), settings);
+  return {ReadLoop(trace).calls, BytesOf(trace)};
+}
+
+}  // namespace
+
+std::vector<Group> GroupTargets(const Graph& file, const EstimateRequest& request,
+                                std::span<const Target> targets) {
+  const std::vector<Group> kinds = GroupBy(targets.size(), [&](size_t a, size_t b) {
+    return SameKernels(targets[a].device, targets[b].device);
+  });
+  if (kinds.size() == 1) return kinds;
+  std::vector<std::vector<Asked>> asked(kinds.size());
+  for (const int64_t batch : kProbes) {
+    EstimateRequest probe = request;
+    probe.binding.batch = batch;
+    const PreparedRun prepared = PrepareRun(file, probe);
+    ForEachIndex(kinds.size(), [&](size_t i) {
+      asked[i].push_back(RunOn(targets[kinds[i][0]].device, prepared, request.settings));
+    });
+  }
+  std::vector<Group> groups;
+  for (const Group& alike :
+       GroupBy(kinds.size(), [&](size_t a, size_t b) { return asked[a] == asked[b]; })) {
+    Group& group = groups.emplace_back();
+    for (const size_t kind : alike)
+      group.insert(group.end(), kinds[kind].begin(), kinds[kind].end());
+  }
+  return groups;
+}
+
+}  // namespace onnxfit
