@@ -9,7 +9,7 @@ namespace onnxfit {
 namespace {
 
 constexpr int64_t kShortSpan = 8;  // predicting all of it costs less than checking it
-constexpr int kMostFailures = 3;   // then nothing is read off any more
+constexpr int kMostFailures = 12;  // in a row; then nothing is read off any more
 
 bool SameCalls(const Loop& a, const Loop& b) {
   return a.calls == b.calls && a.steps == b.steps && a.twins == b.twins;
@@ -70,6 +70,7 @@ bool BatchLoops::TrySpan(int64_t batch) {
   if (failures_ >= kMostFailures || span.last - span.first <= kShortSpan) return false;
   if (IsEven(span)) {
     spans_.push_back(span);
+    failures_ = 0;
   } else {
     ++failures_;
   }

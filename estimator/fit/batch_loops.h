@@ -50,7 +50,7 @@ class BatchLoops {
   EstimateRequest request_;
   std::map<int64_t, std::unique_ptr<LoopedPrediction>> anchors_;
   std::vector<Span> spans_;  // in which batches can be read off
-  int failures_ = 0;         // of attempts to find one
+  int failures_ = 0;         // of attempts to find one, since the last success
 };
 
 }  // namespace onnxfit
