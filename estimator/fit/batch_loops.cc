@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
-#include "estimator/base/index.h"
+#include "estimator/eager/cudnn_workspace.h"
+#include "estimator/eager/dispatch.h"
+#include "estimator/eager/training.h"
 
 namespace onnxfit {
 namespace {
@@ -22,24 +25,35 @@ int64_t Interpolate(int64_t first_bytes, int64_t last_bytes, int64_t width, int6
 
 }  // namespace
 
-BatchLoops::BatchLoops(const Graph& file, const EstimateRequest& request)
-    : file_(file), request_(request) {
-  request_.details = false;
-  request_.why.clear();
-}
+BatchLoops::BatchLoops(BatchPrograms& programs, const EstimateRequest& request)
+    : programs_(programs), request_(request) {}
 
-const LoopedPrediction& BatchLoops::Anchor(int64_t batch) {
-  std::unique_ptr<LoopedPrediction>& anchor = anchors_[batch];
-  if (!anchor) {
-    request_.binding.batch = batch;
-    anchor = std::make_unique<LoopedPrediction>(PredictLoop(file_, request_));
+const BatchLoops::Anchor& BatchLoops::Run(int64_t batch) {
+  std::unique_ptr<Anchor>& anchor = anchors_[batch];
+  if (anchor) return *anchor;
+  auto made = std::make_unique<Anchor>();
+  const Program program = Dispatch(programs_.At(batch), request_.settings);
+  made->trace = RunTraining(program, request_.settings);
+  made->loop = ReadLoop(made->trace);
+  if (!made->loop.repeats()) {
+    TrainingSettings longer = request_.settings;
+    longer.steps = kVerdictSteps;
+    made->trace = RunTraining(program, longer);
+    made->loop = ReadLoop(made->trace);
   }
+  made->bytes = BytesOf(made->trace);
+  made->unmodelled_bytes = MostCudnnWorkspaceBytes(program);
+  anchor = std::move(made);
   return *anchor;
 }
 
-PlayableRun BatchLoops::Predicted(int64_t batch) {
-  const std::lock_guard lock(mutex_);
-  return Anchor(batch).playable();
+PlayableRun BatchLoops::Playable(const Anchor& anchor) const {
+  return {.trace = &anchor.trace,
+          .loop = &anchor.loop,
+          .bytes = anchor.bytes,
+          .conf = request_.alloc_conf.conf,
+          .unmodelled_bytes = anchor.unmodelled_bytes,
+          .is_inference = request_.settings.mode == Mode::kEval};
 }
 
 PlayableRun BatchLoops::At(int64_t batch) {
@@ -48,9 +62,9 @@ PlayableRun BatchLoops::At(int64_t batch) {
 }
 
 PlayableRun BatchLoops::ReadOff(int64_t batch) {
-  if (anchors_.contains(batch)) return Anchor(batch).playable();
+  if (anchors_.contains(batch)) return Playable(Run(batch));
   while (FindSpan(batch) == nullptr) {
-    if (!TrySpan(batch)) return Anchor(batch).playable();
+    if (!TrySpan(batch)) return Playable(Run(batch));
   }
   return Between(*FindSpan(batch), batch);
 }
@@ -80,31 +94,31 @@ bool BatchLoops::TrySpan(int64_t batch) {
 bool BatchLoops::IsEven(const Span& span) {
   const int64_t width = span.last - span.first;
   const int64_t inside = span.first + width * 5 / 13;
-  const LoopedPrediction& first = Anchor(span.first);
-  const LoopedPrediction& last = Anchor(span.last);
+  const Anchor& first = Run(span.first);
+  const Anchor& last = Run(span.last);
   if (!SameCalls(first.loop, last.loop)) return false;
-  const std::vector<int64_t> low = BytesOf(first.prediction.trace);
-  const std::vector<int64_t> high = BytesOf(last.prediction.trace);
-  for (size_t i = 0; i < low.size(); ++i) {
-    if ((high[i] - low[i]) % width != 0) return false;
+  for (size_t i = 0; i < first.bytes.size(); ++i) {
+    if ((last.bytes[i] - first.bytes[i]) % width != 0) return false;
   }
   for (const int64_t batch : {inside, inside + 1}) {
-    const LoopedPrediction& anchor = Anchor(batch);
+    const Anchor& anchor = Run(batch);
     if (!SameCalls(first.loop, anchor.loop)) return false;
-    const std::vector<int64_t> bytes = BytesOf(anchor.prediction.trace);
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      if (bytes[i] != Interpolate(low[i], high[i], width, batch - span.first)) return false;
+    for (size_t i = 0; i < anchor.bytes.size(); ++i) {
+      if (anchor.bytes[i] !=
+          Interpolate(first.bytes[i], last.bytes[i], width, batch - span.first)) {
+        return false;
+      }
     }
   }
   return true;
 }
 
 PlayableRun BatchLoops::Between(const Span& span, int64_t batch) {
-  const LoopedPrediction& last = Anchor(span.last);
-  const std::vector<int64_t> low = BytesOf(Anchor(span.first).prediction.trace);
-  PlayableRun run = last.playable();
-  for (size_t i = 0; i < low.size(); ++i) {
-    run.bytes[i] = Interpolate(low[i], run.bytes[i], span.last - span.first, batch - span.first);
+  const Anchor& first = Run(span.first);
+  PlayableRun run = Playable(Run(span.last));
+  for (size_t i = 0; i < run.bytes.size(); ++i) {
+    run.bytes[i] =
+        Interpolate(first.bytes[i], run.bytes[i], span.last - span.first, batch - span.first);
   }
   return run;
 }

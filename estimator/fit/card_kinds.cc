@@ -7,7 +7,6 @@
 #include "estimator/base/parallel.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
-#include "estimator/fit/predict.h"
 #include "estimator/memory/loop.h"
 
 namespace onnxfit {
@@ -40,15 +39,15 @@ std::vector<Group> GroupBy(size_t count, const Same& same) {
   return groups;
 }
 
-Asked RunOn(const DeviceProfile& device, const PreparedRun& prepared, TrainingSettings settings) {
+Asked RunOn(const DeviceProfile& device, const Program& program, TrainingSettings settings) {
   settings.device = device;
-  const Trace trace = RunTraining(Dispatch(prepared.program, settings), settings);
+  const Trace trace = RunTraining(Dispatch(program, settings), settings);
   return {ReadLoop(trace).calls, BytesOf(trace)};
 }
 
 }  // namespace
 
-std::vector<Group> GroupTargets(const Graph& file, const EstimateRequest& request,
+std::vector<Group> GroupTargets(BatchPrograms& programs, const TrainingSettings& settings,
                                 std::span<const Target> targets) {
   const std::vector<Group> kinds = GroupBy(targets.size(), [&](size_t a, size_t b) {
     return SameKernels(targets[a].device, targets[b].device);
@@ -56,11 +55,9 @@ std::vector<Group> GroupTargets(const Graph& file, const EstimateRequest& reques
   if (kinds.size() == 1) return kinds;
   std::vector<std::vector<Asked>> asked(kinds.size());
   for (const int64_t batch : kProbes) {
-    EstimateRequest probe = request;
-    probe.binding.batch = batch;
-    const PreparedRun prepared = PrepareRun(file, probe);
+    const Program program = programs.At(batch);
     ForEachIndex(kinds.size(), [&](size_t i) {
-      asked[i].push_back(RunOn(targets[kinds[i][0]].device, prepared, request.settings));
+      asked[i].push_back(RunOn(targets[kinds[i][0]].device, program, settings));
     });
   }
   std::vector<Group> groups;

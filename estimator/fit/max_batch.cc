@@ -55,10 +55,11 @@ std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& r
   std::vector<MaxBatch> answers(targets.size());
   std::vector<std::unique_ptr<BatchLoops>> loops;
   std::vector<BatchLoops*> loops_of(targets.size());
-  for (const std::vector<size_t>& group : GroupTargets(file, request, targets)) {
+  BatchPrograms programs(file, request);
+  for (const std::vector<size_t>& group : GroupTargets(programs, request.settings, targets)) {
     EstimateRequest own = request;
     own.settings.device = targets[group[0]].device;
-    loops.push_back(std::make_unique<BatchLoops>(file, own));
+    loops.push_back(std::make_unique<BatchLoops>(programs, own));
     for (const size_t i : group) loops_of[i] = loops.back().get();
   }
   ForEachIndex(targets.size(),

@@ -1,0 +1,72 @@
+#include "estimator/fit/batch_programs.h"
+
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "estimator/fit/predict.h"
+#include "estimator/program/between_batches.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int kMostFailures = 4;  // then every batch is recovered
+
+}  // namespace
+
+BatchPrograms::BatchPrograms(const Graph& file, const EstimateRequest& request)
+    : file_(file), request_(request) {
+  request_.details = false;
+  request_.why.clear();
+}
+
+Program BatchPrograms::At(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  if (recovered_.contains(batch)) return recovered_.at(batch);
+  const Span* span = FindSpan(batch);
+  if (span == nullptr) span = TrySpan(batch);
+  if (span == nullptr) return Recovered(batch);
+  return *BetweenBatches({&recovered_.at(span->first), span->first},
+                         {&recovered_.at(span->last), span->last}, batch);
+}
+
+const Program& BatchPrograms::Recovered(int64_t batch) {
+  const auto [at, added] = recovered_.try_emplace(batch);
+  if (added) {
+    request_.binding.batch = batch;
+    try {
+      at->second = PrepareRun(file_, request_).program;
+    } catch (...) {
+      recovered_.erase(at);
+      throw;
+    }
+  }
+  return at->second;
+}
+
+const BatchPrograms::Span* BatchPrograms::FindSpan(int64_t batch) const {
+  for (const Span& span : spans_) {
+    if (span.first <= batch && batch <= span.last) return &span;
+  }
+  return nullptr;
+}
+
+// Between the nearest recovered ones around `batch`, which is recovered to confirm it.
+const BatchPrograms::Span* BatchPrograms::TrySpan(int64_t batch) {
+  const auto above = recovered_.upper_bound(batch);
+  if (above == recovered_.end() || above == recovered_.begin() || failures_ >= kMostFailures) {
+    return nullptr;
+  }
+  const auto below = std::prev(above);
+  const Span span = {below->first, above->first};
+  const std::optional<Program> read =
+      BetweenBatches({&below->second, span.first}, {&above->second, span.last}, batch);
+  if (!read || !SameProgram(*read, Recovered(batch))) {
+    ++failures_;
+    return nullptr;
+  }
+  spans_.push_back(span);
+  return &spans_.back();
+}
+
+}  // namespace onnxfit
