@@ -18,6 +18,14 @@ bool SameCalls(const Loop& a, const Loop& b) {
   return a.calls == b.calls && a.steps == b.steps && a.twins == b.twins;
 }
 
+// The number between both (last - 1 is not) that most powers of 2 divide: where a size is
+// rounded, it is one that ends a step.
+int64_t RoundestBetween(int64_t first, int64_t last) {
+  int64_t power = 1;
+  while ((last - 2) / (2 * power) * (2 * power) > first) power *= 2;
+  return (last - 2) / power * power;
+}
+
 // What grows from `first_bytes` at `span.first` to `last_bytes` at `span.last`, at `batch`.
 int64_t Interpolate(int64_t first_bytes, int64_t last_bytes, int64_t width, int64_t samples) {
   return first_bytes + (last_bytes - first_bytes) / width * samples;
@@ -91,23 +99,28 @@ bool BatchLoops::TrySpan(int64_t batch) {
   return !anchors_.contains(batch);
 }
 
+// Runs two batches inside of `span`: where it is not even, shorter ones end there.
 bool BatchLoops::IsEven(const Span& span) {
-  const int64_t width = span.last - span.first;
-  const int64_t inside = span.first + width * 5 / 13;
+  const int64_t inside = RoundestBetween(span.first, span.last);
   const Anchor& first = Run(span.first);
   const Anchor& last = Run(span.last);
-  if (!SameCalls(first.loop, last.loop)) return false;
-  for (size_t i = 0; i < first.bytes.size(); ++i) {
-    if ((last.bytes[i] - first.bytes[i]) % width != 0) return false;
-  }
-  for (const int64_t batch : {inside, inside + 1}) {
-    const Anchor& anchor = Run(batch);
-    if (!SameCalls(first.loop, anchor.loop)) return false;
-    for (size_t i = 0; i < anchor.bytes.size(); ++i) {
-      if (anchor.bytes[i] !=
-          Interpolate(first.bytes[i], last.bytes[i], width, batch - span.first)) {
-        return false;
-      }
+  for (const int64_t batch : {inside, inside + 1}) Run(batch);
+  return AreOnLine({span.first, first}, {span.last, last}, {inside, Run(inside)}) &&
+         AreOnLine({span.first, first}, {span.last, last}, {inside + 1, Run(inside + 1)});
+}
+
+// Whether all three make the same calls, and every buffer grows evenly from the first to the
+// last, by way of `middle`.
+bool BatchLoops::AreOnLine(const AnchorAt& first, const AnchorAt& last, const AnchorAt& middle) {
+  if (!SameCalls(first.anchor.loop, last.anchor.loop)) return false;
+  if (!SameCalls(first.anchor.loop, middle.anchor.loop)) return false;
+  const int64_t width = last.batch - first.batch;
+  for (size_t i = 0; i < first.anchor.bytes.size(); ++i) {
+    const int64_t low = first.anchor.bytes[i];
+    const int64_t high = last.anchor.bytes[i];
+    if ((high - low) % width != 0) return false;
+    if (middle.anchor.bytes[i] != Interpolate(low, high, width, middle.batch - first.batch)) {
+      return false;
     }
   }
   return true;

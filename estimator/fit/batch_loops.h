@@ -17,8 +17,9 @@ namespace onnxfit {
 
 // Runs a few batches and reads those between them off: where the calls are the same at both
 // ends and every buffer grows by the same whole number of bytes a sample, as two neighbours in
-// between confirm.  (A rounded size would give itself away at one of two neighbours, a kernel
-// chosen by size at the other end.)  Elsewhere every batch is predicted.
+// between confirm.  (The neighbours are the roundest number and the next: there a rounded size
+// gives itself away; a kernel chosen by size does at the other end.)  Elsewhere every batch is
+// predicted.
 class BatchLoops {
  public:
   // `programs` must outlive it, and be of the same request but for the device.
@@ -43,7 +44,13 @@ class BatchLoops {
     int64_t unmodelled_bytes = 0;
   };
 
+  struct AnchorAt {
+    int64_t batch = 0;
+    const Anchor& anchor;
+  };
+
   const Anchor& Run(int64_t batch);
+  static bool AreOnLine(const AnchorAt& first, const AnchorAt& last, const AnchorAt& middle);
   PlayableRun Playable(const Anchor& anchor) const;
   const Span* FindSpan(int64_t batch) const;
   bool TrySpan(int64_t batch);

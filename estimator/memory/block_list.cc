@@ -4,7 +4,10 @@ namespace onnxfit {
 namespace {
 
 Pool::Key KeyOf(const Block& block, BlockId id) {
-  return {block.is_mapped ? block.bytes : 0, block.segment, block.offset, id};
+  return {.bytes = block.is_mapped ? block.bytes : 0,
+          .segment = block.segment,
+          .id = id,
+          .offset = block.offset};
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "estimator/base/bytes.h"
@@ -38,12 +37,13 @@ struct Pool {
   struct Key {
     int64_t bytes = 0;
     int32_t segment = -1;
-    int64_t offset = -1;
     BlockId id = kNoBlock;
+    int64_t offset = -1;
 
     bool operator<(const Key& other) const {
-      return std::tie(bytes, segment, offset, id) <
-             std::tie(other.bytes, other.segment, other.offset, other.id);
+      if (bytes != other.bytes) return bytes < other.bytes;
+      if (segment != other.segment) return segment < other.segment;
+      return offset < other.offset;
     }
   };
 
