@@ -46,6 +46,13 @@ void BlockList::Take(BlockId id) {
   block.is_free = false;
 }
 
+BlockId BlockList::TakeAt(Pool::Blocks& blocks, Pool::Blocks::iterator at) {
+  const BlockId id = at->id;
+  blocks.erase(at);
+  At(id).is_free = false;
+  return id;
+}
+
 BlockId BlockList::SplitTail(BlockId id, int64_t bytes) {
   Block tail = At(id);
   tail.offset += bytes;

@@ -61,6 +61,7 @@ struct Pool {
     }
     void insert(const Key& key) { keys_.insert(lower_bound(key), key); }
     void erase(const Key& key) { keys_.erase(lower_bound(key)); }  // REQUIRES: it is there
+    void erase(iterator at) { keys_.erase(at); }
 
    private:
     std::vector<Key> keys_;
@@ -90,6 +91,7 @@ class BlockList {
   // Puts a block into its pool, and takes it out.
   void MakeFree(BlockId id);
   void Take(BlockId id);
+  BlockId TakeAt(Pool::Blocks& blocks, Pool::Blocks::iterator at);  // where it was found
 
   // Cuts a block that is in no pool after its first `bytes`.  Returns the rest, in no pool.
   BlockId SplitTail(BlockId id, int64_t bytes);

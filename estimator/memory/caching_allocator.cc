@@ -134,10 +134,8 @@ class CachingAllocator : public Allocator {
     auto found = pool.cached.lower_bound({.bytes = block_bytes});
     if (found == pool.cached.end()) return kNoBlock;
     if (conf_.expandable_segments) found = LeastExpandable(pool, found);
-    const BlockId id = found->id;
-    if (IsRefused(block_bytes, blocks_.At(id).bytes)) return kNoBlock;
-    blocks_.Take(id);
-    return id;
+    if (IsRefused(block_bytes, blocks_.At(found->id).bytes)) return kNoBlock;
+    return blocks_.TakeAt(pool.cached, found);
   }
 
   // A block that can grow counts as large as it can become, so that holes are filled first.

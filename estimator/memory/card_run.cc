@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
@@ -47,11 +48,10 @@ class LoopPlayer {
   // Whether the card is as it was two steps before, where the same buffers were live: then all
   // that is left comes as it came since.  (Batches often take turns in two places.)
   bool HasTurnedRound(int step) {
-    if (!loop_.repeats() || step < loop_.traced_steps()) return false;
-    layouts_.push_back(allocator_->layout());
-    if (layouts_.size() < 3) return false;
-    const auto& before = layouts_[layouts_.size() - 3];
-    return before.has_value() && before == layouts_.back();
+    const int repeated = step - loop_.traced_steps();
+    if (!loop_.repeats() || repeated < 0 || repeated % 2 == 1) return false;
+    const std::optional<Layout> before = std::exchange(layout_, allocator_->layout());
+    return before.has_value() && before == layout_;
   }
 
   // Of the steps that are left, where two take turns for good.
@@ -81,8 +81,8 @@ class LoopPlayer {
   const std::span<const int64_t> bytes_;
   const std::unique_ptr<SegmentSource> source_;
   const std::unique_ptr<Allocator> allocator_;
-  std::vector<int64_t> retries_;                // until the end of each step
-  std::vector<std::optional<Layout>> layouts_;  // after the last traced step and each later one
+  std::vector<int64_t> retries_;  // until the end of each step
+  std::optional<Layout> layout_;  // after the last traced step, and every second one from there
   CardRun run_ = {.fits = true};
 };
 
