@@ -57,10 +57,33 @@ bool BatchSearch::Play(int64_t batch) {
 // From below: where many fail, the lowest one rules out most.
 std::optional<int64_t> BatchSearch::FirstFailureAround(int64_t batch) {
   const int64_t reach = ReachOf(batch);
-  for (int64_t near = batch - reach; near <= batch + reach; ++near) {
+  const int64_t stride = StrideOver(2 * reach + 1);
+  for (int64_t near = batch - reach; near < batch + reach; near += stride) {
     if (!Runs(near)) return near;
   }
-  return std::nullopt;
+  return Runs(batch + reach) ? std::nullopt : std::optional(batch + reach);
+}
+
+int64_t BatchSearch::FirstFailureAbove(int64_t batch) {
+  const int64_t stride = StrideOver(2 * ReachOf(batch) + 1);
+  int64_t fails = batch + 1;
+  while (fails < FirstTooLarge() && Runs(fails)) fails += stride;
+  fails = std::min(fails, FirstTooLarge());
+  int64_t runs = std::max(batch, fails - stride);
+  while (fails - runs > 1) {
+    const int64_t middle = runs + (fails - runs) / 2;
+    (Runs(middle) ? runs : fails) = middle;
+  }
+  return fails;
+}
+
+std::vector<int64_t> BatchSearch::RunningAbove(int64_t failing) {
+  const int64_t end = FirstTooLarge();
+  std::vector<int64_t> running;
+  for (int64_t batch = failing + 1; batch < end; batch += StrideOver(end - failing)) {
+    if (Runs(batch)) running.push_back(batch);
+  }
+  return running;
 }
 
 int64_t BatchSearch::Largest(const BatchLimits& limits) {

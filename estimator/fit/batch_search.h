@@ -15,6 +15,9 @@ namespace onnxfit {
 // A batch N stands for all from N - reach to N + reach.
 constexpr int64_t ReachOf(int64_t batch) { return batch / 50; }
 
+// Of more than about 128 batches in a row, as many that lie evenly are looked at.
+constexpr int64_t StrideOver(int64_t batches) { return batches > 128 ? batches / 128 : 1; }
+
 class BatchSearch {
  public:
   // Both must outlive it.  `is_strict`: what is TIGHT does not run.
@@ -23,6 +26,10 @@ class BatchSearch {
 
   // The largest N up to `limits` for which all that it stands for run; 0 where there is none.
   int64_t Largest(const BatchLimits& limits);
+
+  // The first batch above a running one that fails, and those beyond it that run.
+  int64_t FirstFailureAbove(int64_t batch);
+  std::vector<int64_t> RunningAbove(int64_t failing);
 
   // Whether ten steps run.  Played once a batch.
   bool Runs(int64_t batch);

@@ -148,8 +148,9 @@ std::string_view WorkspaceText(const FrameworkProfile& framework) {
 std::vector<std::string> RunAssumptions(const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
-    assumptions.push_back(fmt::format("the card is an {}: its CUDA context, and {}",
-                                      request.settings.device.name,
+    const bool is_named = !request.targets.empty();
+    assumptions.push_back(fmt::format("the card is {}{}: its CUDA context, and {}",
+                                      is_named ? "" : "an ", request.settings.device.name,
                                       WorkspaceText(request.settings.framework)));
   }
   assumptions.emplace_back("convolutions ask cuDNN for no workspace");

@@ -14,13 +14,9 @@ namespace {
 
 // The first failing batch above the answer, and those beyond that run all the same.
 void FindNeighbours(BatchSearch& search, BatchLoops& loops, MaxBatch& answer) {
-  const int64_t end = search.FirstTooLarge();
-  int64_t failing = answer.batch + 1;
-  while (failing < end && search.Runs(failing)) ++failing;
+  const int64_t failing = search.FirstFailureAbove(answer.batch);
   answer.next = {failing, Judge(loops.At(failing), answer.target)};
-  for (int64_t batch = failing + 1; batch < end; ++batch) {
-    if (search.Runs(batch)) answer.luckier.push_back(batch);
-  }
+  answer.luckier = search.RunningAbove(failing);
 }
 
 void FindLine(BatchLoops& loops, MaxBatch& answer) {

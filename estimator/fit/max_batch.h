@@ -31,7 +31,7 @@ struct BatchOutcome {
 struct MaxBatch {
   Target target;
   // The largest N for which every batch from N - N/50 to N + N/50 runs, so that a little more or
-  // less of anything does no harm; 0: not even one sample.
+  // less of anything does no harm (of many, 128 that lie evenly); 0: not even one sample.
   int64_t batch = 0;
   bool is_limited = false;                // larger ones run, too: --max ends it
   Judgement judgement;                    // of that batch; of one sample where it is 0
