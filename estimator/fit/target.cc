@@ -54,8 +54,9 @@ void CheckRoom(const Target& target) {
   if (target.capacity_bytes() > 0) return;
   const int64_t needed = target.total_bytes - target.capacity_bytes();
   throw Error({.where = target.name,
-               .text = fmt::format("expected more than the {} that context{} take, found {}",
-                                   FormatBytes(needed), target.shares.empty() ? "" : " and others",
+               .text = fmt::format("expected more than the {} that the context{}, found {}",
+                                   FormatBytes(needed),
+                                   target.shares.empty() ? " takes" : " and others take",
                                    FormatBytes(target.total_bytes)),
                .hint = "--overhead SIZE"});
 }
