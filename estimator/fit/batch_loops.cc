@@ -50,18 +50,25 @@ const BatchLoops::Anchor& BatchLoops::Run(int64_t batch) {
     made->loop = ReadLoop(made->trace);
   }
   made->bytes = BytesOf(made->trace);
-  made->unmodelled_bytes = MostCudnnWorkspaceBytes(program);
+  made->bytes.push_back(MostCudnnWorkspaceBytes(program));
   anchor = std::move(made);
   return *anchor;
 }
 
-PlayableRun BatchLoops::Playable(const Anchor& anchor) const {
+PlayableRun BatchLoops::Playable(const Anchor& anchor, std::vector<int64_t> bytes) const {
+  const int64_t unmodelled_bytes = bytes.back();
+  bytes.pop_back();
   return {.trace = &anchor.trace,
           .loop = &anchor.loop,
-          .bytes = anchor.bytes,
+          .bytes = std::move(bytes),
           .conf = request_.alloc_conf.conf,
-          .unmodelled_bytes = anchor.unmodelled_bytes,
+          .unmodelled_bytes = unmodelled_bytes,
           .is_inference = request_.settings.mode == Mode::kEval};
+}
+
+PlayableRun BatchLoops::Whole(int64_t batch) {
+  const Anchor& anchor = Run(batch);
+  return Playable(anchor, anchor.bytes);
 }
 
 PlayableRun BatchLoops::At(int64_t batch) {
@@ -70,9 +77,9 @@ PlayableRun BatchLoops::At(int64_t batch) {
 }
 
 PlayableRun BatchLoops::ReadOff(int64_t batch) {
-  if (anchors_.contains(batch)) return Playable(Run(batch));
+  if (anchors_.contains(batch)) return Whole(batch);
   while (FindSpan(batch) == nullptr) {
-    if (!TrySpan(batch)) return Playable(Run(batch));
+    if (!TrySpan(batch)) return Whole(batch);
   }
   return Between(*FindSpan(batch), batch);
 }
@@ -127,13 +134,12 @@ bool BatchLoops::AreOnLine(const AnchorAt& first, const AnchorAt& last, const An
 }
 
 PlayableRun BatchLoops::Between(const Span& span, int64_t batch) {
-  const Anchor& first = Run(span.first);
-  PlayableRun run = Playable(Run(span.last));
-  for (size_t i = 0; i < run.bytes.size(); ++i) {
-    run.bytes[i] =
-        Interpolate(first.bytes[i], run.bytes[i], span.last - span.first, batch - span.first);
+  const Anchor& last = Run(span.last);
+  std::vector<int64_t> bytes = Run(span.first).bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = Interpolate(bytes[i], last.bytes[i], span.last - span.first, batch - span.first);
   }
-  return run;
+  return Playable(last, std::move(bytes));
 }
 
 }  // namespace onnxfit

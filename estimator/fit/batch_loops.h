@@ -40,8 +40,7 @@ class BatchLoops {
   struct Anchor {
     Trace trace;
     Loop loop;
-    std::vector<int64_t> bytes;
-    int64_t unmodelled_bytes = 0;
+    std::vector<int64_t> bytes;  // of each buffer, and at the end what libraries may ask for
   };
 
   struct AnchorAt {
@@ -51,7 +50,8 @@ class BatchLoops {
 
   const Anchor& Run(int64_t batch);
   static bool AreOnLine(const AnchorAt& first, const AnchorAt& last, const AnchorAt& middle);
-  PlayableRun Playable(const Anchor& anchor) const;
+  PlayableRun Playable(const Anchor& anchor, std::vector<int64_t> bytes) const;
+  PlayableRun Whole(int64_t batch);
   const Span* FindSpan(int64_t batch) const;
   bool TrySpan(int64_t batch);
   bool IsEven(const Span& span);

@@ -1,0 +1,99 @@
+#include "estimator/fit/batch_loops.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+#include "estimator/fit/judge_targets.h"
+#include "estimator/graph/loader.h"
+
+namespace onnxfit {
+namespace {
+
+Graph Model(const std::string& name) {
+  return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name);
+}
+
+void CheckSame(const PlayableRun& run, const PlayableRun& predicted) {
+  CHECK(run.bytes == predicted.bytes);
+  CHECK(run.loop->calls == predicted.loop->calls);
+  CHECK(run.loop->steps == predicted.loop->steps);
+  CHECK(run.loop->twins == predicted.loop->twins);
+  CHECK(run.unmodelled_bytes == predicted.unmodelled_bytes);
+  CHECK(run.conf == predicted.conf);
+  CHECK(run.is_inference == predicted.is_inference);
+}
+
+// How many batches between `first` and `last` are read off, once both ends are known; each is
+// what a prediction of its own says.
+int64_t CountReadOff(const Graph& graph, EstimateRequest request, int64_t first, int64_t last) {
+  BatchPrograms programs(graph, request);
+  BatchLoops loops(programs, request);
+  loops.At(first);
+  loops.At(last);
+  std::set<const Trace*> traces;  // one for each batch that was run
+  for (int64_t batch = first; batch <= last; ++batch) {
+    CAPTURE(batch);
+    const PlayableRun run = loops.At(batch);
+    traces.insert(run.trace);
+    request.binding.batch = batch;
+    const LoopedPrediction predicted = PredictLoop(graph, request);
+    CheckSame(run, predicted.playable());
+  }
+  return last - first + 1 - static_cast<int64_t>(traces.size());
+}
+
+}  // namespace
+
+TEST_CASE("what is read off is what is predicted, at every batch") {
+  struct Row {
+    const char* model;
+    int64_t first;
+    int64_t last;
+    int64_t least_read_off;
+  };
+  const Row rows[] = {
+      {"resnet18.train.onnx", 40, 80, 30}, {"mobilenet_v2.script.onnx", 20, 60, 30},
+      {"vgg_small.onnxtxt", 1, 100, 90},   {"embedding_mean.onnxtxt", 1, 64, 50},
+      {"lenet.onnxtxt", 1, 300, 0},    // scratch of sums comes in steps
+      {"gpt2.dynamo.onnx", 1, 16, 0},  // that of sorts is rounded
+  };
+  for (const Row& row : rows) {
+    const std::string model = row.model;
+    CAPTURE(model);
+    CHECK(CountReadOff(Model(model), {}, row.first, row.last) >= row.least_read_off);
+  }
+}
+
+TEST_CASE("so it is with other settings") {
+  const Graph graph = Model("lenet.onnxtxt");
+  EstimateRequest request;
+  CHECK(CountReadOff(graph, {.settings = {.mode = Mode::kEval}}, 1, 100) >= 90);
+  CHECK(CountReadOff(graph, {.settings = {.precision = Precision::kAmpFp16}}, 1, 100) >= 90);
+  request.settings.loop.prefetch = 2;  // does not repeat: ten steps are traced
+  CHECK(CountReadOff(graph, request, 1, 100) >= 90);
+  request.alloc_conf.conf.memory_fraction = 0.5;
+  CHECK(CountReadOff(graph, request, 50, 60) >= 0);
+}
+
+// As a search goes: up in strides, by halving, then one by one.
+TEST_CASE("whatever batches were asked for before, a batch is the same") {
+  for (const char* name : {"resnet18.train.onnx", "lenet.onnxtxt"}) {
+    const std::string model = name;
+    CAPTURE(model);
+    const Graph graph = Model(model);
+    EstimateRequest request;
+    BatchPrograms programs(graph, request);
+    BatchLoops loops(programs, request);
+    for (const int64_t batch :
+         {1, 8, 64, 512, 288, 176, 120, 148, 134, 141, 137, 136, 133, 140, 63, 65, 500, 3, 9}) {
+      CAPTURE(batch);
+      request.binding.batch = batch;
+      const LoopedPrediction predicted = PredictLoop(graph, request);
+      CheckSame(loops.At(batch), predicted.playable());
+    }
+  }
+}
+
+}  // namespace onnxfit
