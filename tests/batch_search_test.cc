@@ -1,0 +1,225 @@
+#include "estimator/fit/batch_search.h"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "estimator/base/bytes.h"
+#include "estimator/fit/judge_targets.h"
+#include "estimator/fit/max_batch.h"
+#include "estimator/graph/loader.h"
+#include "tests/temp_folder.h"
+
+namespace onnxfit {
+namespace {
+
+Graph Model(const std::string& name) {
+  return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name);
+}
+
+Target CardOf(int64_t bytes) {
+  Target target = {.name = "card", .device = DefaultDevice(), .total_bytes = bytes};
+  target.device.context = {};
+  return target;
+}
+
+constexpr int64_t kMost = 170;  // no card here holds so many
+
+// The definition to the letter: every batch is predicted and judged.
+class SlowSearch {
+ public:
+  explicit SlowSearch(const Graph& graph) {
+    EstimateRequest request;
+    for (int64_t batch = 1; batch <= kMost; ++batch) {
+      request.binding.batch = batch;
+      runs_.push_back(std::make_unique<LoopedPrediction>(PredictLoop(graph, request)));
+    }
+  }
+
+  PlayableRun At(int64_t batch) const { return runs_[static_cast<size_t>(batch) - 1]->playable(); }
+
+  int64_t PeakBytes(int64_t batch) const {
+    const PlayableRun run = At(batch);
+    return PeakBlockBytes(*run.loop, run.bytes);
+  }
+
+  // By batch; there is none of 0.
+  std::vector<Verdict> Verdicts(const Target& target) const {
+    std::vector<Verdict> verdicts = {Verdict::kOom};
+    for (int64_t batch = 1; batch <= kMost; ++batch) {
+      verdicts.push_back(Judge(At(batch), target).verdict);
+    }
+    return verdicts;
+  }
+
+ private:
+  std::vector<std::unique_ptr<LoopedPrediction>> runs_;
+};
+
+std::vector<bool> Runs(const std::vector<Verdict>& verdicts, bool is_strict) {
+  std::vector<bool> runs;
+  for (const Verdict verdict : verdicts) {
+    runs.push_back(verdict == Verdict::kFits || (verdict == Verdict::kTight && !is_strict));
+  }
+  return runs;
+}
+
+bool AllRun(const std::vector<bool>& runs, int64_t first, int64_t last) {
+  for (int64_t batch = first; batch <= last; ++batch) {
+    if (batch > kMost || !runs[static_cast<size_t>(batch)]) return false;
+  }
+  return true;
+}
+
+int64_t LargestOf(const std::vector<bool>& runs, const BatchLimits& limits) {
+  for (int64_t batch = std::min(kMost, limits.most.value_or(kMost)); batch > 0; --batch) {
+    if (batch % limits.multiple_of != 0) continue;
+    if (AllRun(runs, batch - batch / 50, batch + batch / 50)) return batch;
+  }
+  return 0;
+}
+
+const BatchLimits kLimits[] = {{},           {.multiple_of = 8}, {.multiple_of = 7, .most = 100},
+                               {.most = 64}, {.most = 1},        {.multiple_of = 1000}};
+
+std::string ErrorOf(const Graph& graph, const Target& target) {
+  try {
+    FindMaxBatches(graph, {}, {&target, 1});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("the largest batch is the one that the definition names") {
+  int answers = 0;
+  for (const char* name : {"lenet.onnxtxt", "vgg_small.onnxtxt", "residual_block.onnxtxt",
+                           "depthwise_separable.onnxtxt", "mlp_2000.onnxtxt"}) {
+    const std::string model = name;
+    CAPTURE(model);
+    const Graph graph = Model(model);
+    const SlowSearch slow(graph);
+    const EstimateRequest request;
+    BatchPrograms programs(graph, request);
+    BatchLoops loops(programs, request);
+    // Around what a batch asks for, and around whole segments.
+    std::vector<int64_t> sizes = {1 * kMiB, 42 * kMiB, slow.PeakBytes(1), slow.PeakBytes(99)};
+    for (const int64_t batch : {20, 55, 120, 150})
+      sizes.push_back(slow.PeakBytes(batch) + 5 * kMiB);
+    for (const int64_t size : sizes) {
+      if (slow.PeakBytes(kMost) <= size) continue;
+      const Target target = CardOf(size);
+      const std::vector<Verdict> verdicts = slow.Verdicts(target);
+      for (const bool is_strict : {false, true}) {
+        const std::vector<bool> runs = Runs(verdicts, is_strict);
+        for (const BatchLimits& limits : kLimits) {
+          CAPTURE(size);
+          CAPTURE(is_strict);
+          CAPTURE(limits.multiple_of);
+          BatchSearch search(loops, target, is_strict);
+          const int64_t expected = LargestOf(runs, limits);
+          CHECK(search.Largest(limits) == expected);
+          answers += expected > 0 ? 1 : 0;
+        }
+      }
+    }
+  }
+  CHECK(answers > 100);
+}
+
+TEST_CASE("what is around the answer: the first failure, and luckier ones beyond") {
+  const Graph graph = Model("vgg_small.onnxtxt");
+  const SlowSearch slow(graph);
+  int with_luck = 0;
+  for (int64_t batch = 60; batch <= 150; batch += 10) {
+    const Target target = CardOf(slow.PeakBytes(batch) + 4 * kMiB);
+    CAPTURE(batch);
+    const std::vector<bool> runs = Runs(slow.Verdicts(target), false);
+    const MaxBatch found = FindMaxBatches(graph, {}, {&target, 1})[0];
+    CHECK(found.batch == LargestOf(runs, {}));
+    REQUIRE(found.next.has_value());
+    const int64_t next = found.next->batch;
+    CHECK(AllRun(runs, found.batch, next - 1));
+    CHECK(!AllRun(runs, next, next));
+    CHECK(found.next->judgement.verdict == Verdict::kOom);
+    std::vector<int64_t> luckier;
+    for (int64_t more = next + 1; more <= kMost; ++more) {
+      if (AllRun(runs, more, more)) luckier.push_back(more);
+    }
+    CHECK(found.luckier == luckier);
+    CHECK(!found.is_limited);
+    with_luck += luckier.empty() ? 0 : 1;
+  }
+  CHECK(with_luck > 0);
+}
+
+TEST_CASE("what tensors take at the peak is a line in the batch") {
+  const Graph graph = Model("vgg_small.onnxtxt");
+  const Target target = CardOf(600 * kMiB);
+  const MaxBatch found = FindMaxBatches(graph, {}, {&target, 1})[0];
+  REQUIRE(found.batch > 1);
+  for (const int64_t batch : {found.batch, found.batch / 2}) {
+    EstimateRequest request;
+    request.binding.batch = batch;
+    const LoopedPrediction looped = PredictLoop(graph, request);
+    const int64_t peak = PeakBlockBytes(looped.loop, looped.playable().bytes);
+    CHECK(std::abs(found.fixed_bytes + batch * found.per_sample_bytes - peak) <= batch);
+  }
+}
+
+TEST_CASE("--max ends the search and says so, a card for nothing is an answer") {
+  const Graph graph = Model("lenet.onnxtxt");
+  const Target large = CardOf(8 * kGiB);
+  const MaxBatch limited = FindMaxBatches(graph, {}, {&large, 1}, {.most = 100})[0];
+  CHECK(limited.batch == 100);
+  CHECK(limited.is_limited);
+  CHECK(!limited.next.has_value());
+  CHECK(limited.judgement.verdict == Verdict::kFits);
+  const Target none = CardOf(1 * kMiB);
+  const MaxBatch nothing = FindMaxBatches(graph, {}, {&none, 1})[0];
+  CHECK(nothing.batch == 0);
+  CHECK(!nothing.is_limited);
+  CHECK(nothing.judgement.verdict == Verdict::kOom);
+  REQUIRE(nothing.next.has_value());
+  CHECK(nothing.next->batch == 1);
+}
+
+TEST_CASE("cards of one kind and of several get the answers that each gets alone") {
+  const Graph graph = Model("mobilenet_v2.script.onnx");
+  std::vector<Target> targets;
+  for (const char* alias : {"t4", "p100", "jetson-nano-2gb", "rtx3060"}) {
+    targets.push_back(MakeTarget({.card = FindCard(alias)}));
+  }
+  targets.push_back(MakeTarget({.memory_bytes = 4 * kGiB}));
+  targets.push_back(MakeTarget({.card = FindCard("t4"), .memory_bytes = 2 * kGiB}));
+  const BatchLimits brief = {.is_brief = true};
+  const std::vector<MaxBatch> together = FindMaxBatches(graph, {}, targets, brief);
+  REQUIRE(together.size() == targets.size());
+  for (size_t i = 0; i < targets.size(); ++i) {
+    CAPTURE(targets[i].name);
+    const MaxBatch alone = FindMaxBatches(graph, {}, {&targets[i], 1}, brief)[0];
+    CHECK(together[i].target.name == targets[i].name);
+    CHECK(together[i].batch == alone.batch);
+    CHECK(together[i].judgement.used_bytes == alone.judgement.used_bytes);
+    CHECK((together[i].batch > 0) == (targets[i].name != "jetson-nano-2gb"));
+  }
+}
+
+TEST_CASE("a batch that a Reshape has fixed cannot be searched, which is said") {
+  const TempFolder folder;
+  const Graph graph =
+      LoadGraph(folder.Write("fixed.onnxtxt", R"(<ir_version: 8, opset_import: ["" : 17]>
+fixed (float[4, 6] x) => (float[4, 2] y)
+<float[6, 2] w = ["location": "none"], int64[1] flat = {24}, int64[2] shape = {4, 6}> {
+  f = Reshape(x, flat)
+  r = Reshape(f, shape)
+  y = MatMul(r, w)
+})"));
+  CHECK(ErrorOf(graph, CardOf(kGiB)).find("a Reshape with a fixed batch") != std::string::npos);
+}
+
+}  // namespace onnxfit
