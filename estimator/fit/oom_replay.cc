@@ -8,6 +8,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
+#include "estimator/fit/max_batch.h"
 #include "estimator/fit/oom_formats.h"
 #include "estimator/fit/predict.h"
 #include "estimator/memory/card_run.h"
@@ -18,7 +19,6 @@ namespace onnxfit {
 namespace {
 
 constexpr int kSteps = 10;  // a card that runs one step may still fail in the fourth
-constexpr int64_t kMostBatch = int64_t{1} << 30;
 
 // A card as far as PyTorch's allocator sees it.
 struct Card {
@@ -54,49 +54,25 @@ std::optional<Card> CardOf(const OomFacts& facts, const EstimateRequest& request
   return card;
 }
 
-CardRun PlayOn(const Prediction& p, const CardRoom& room) {
-  return RunOnCard(ReadLoop(p.trace), BytesOf(p.trace), kSteps, room, p.alloc_conf);
+// The card as a target: what others hold is the context.
+Target TargetOf(const Card& card, int64_t bytes, const DeviceProfile& device) {
+  Target target = {.name = "the message's card", .device = device};
+  target.total_bytes = bytes + card.held_bytes;
+  target.device.context = {card.held_bytes, card.held_bytes, card.held_bytes, Basis::kAssumed};
+  return target;
 }
 
-// Runs the loop of `request` at one batch.
-class Replayer {
- public:
-  Replayer(const Graph& file, EstimateRequest request) : file_(file), request_(std::move(request)) {
-    request_.settings.steps = kSteps;
-    request_.details = false;
-    request_.why.clear();
-  }
+int64_t Largest(const Graph& file, const EstimateRequest& request, const Target& target) {
+  return FindMaxBatches(file, request, {&target, 1}, {.is_brief = true})[0].batch;
+}
 
-  // Without a batch: the one that the file or the default says.
-  Prediction At(std::optional<int64_t> batch) {
-    request_.binding.batch = batch;
-    return Predict(file_, request_);
-  }
-
-  bool Fits(int64_t batch, const Card& card, int64_t bytes) {
-    const Prediction p = At(batch);
-    return PlayOn(p, {bytes, card.held_bytes}).fits;
-  }
-
-  // A batch that fits, where the next one does not; `from` is where to look first.  O(log) runs.
-  int64_t Largest(int64_t from, const Card& card, int64_t bytes) {
-    int64_t fits = 0;
-    int64_t fails = from;
-    while (fails < kMostBatch && Fits(fails, card, bytes)) {
-      fits = fails;
-      fails *= 2;
-    }
-    while (fails - fits > 1) {
-      const int64_t middle = fits + (fails - fits) / 2;
-      (Fits(middle, card, bytes) ? fits : fails) = middle;
-    }
-    return fits;
-  }
-
- private:
-  const Graph& file_;
-  EstimateRequest request_;
-};
+// The run of `request` for as many steps as the card is played.
+Prediction PredictSteps(const Graph& file, EstimateRequest request) {
+  request.settings.steps = kSteps;
+  request.details = false;
+  request.why.clear();
+  return Predict(file, request);
+}
 
 // Whether a tensor of `bytes` asks for what the message says was tried.
 bool AsksFor(int64_t bytes, const OomMessage& message, const AllocatorConf& conf) {
@@ -168,7 +144,8 @@ std::vector<Asked> Candidates(const Prediction& p, const OomMessage& message) {
 
 // The first allocation that a card refuses.
 std::optional<Asked> FailureOn(const Prediction& p, const Card& card) {
-  const CardRun run = PlayOn(p, {card.bytes, card.held_bytes});
+  const CardRun run = RunOnCard(ReadLoop(p.trace), BytesOf(p.trace), kSteps,
+                                {card.bytes, card.held_bytes}, p.alloc_conf);
   if (run.fits) return std::nullopt;
   Asked asked;
   asked.bytes = run.asked_bytes;
@@ -180,8 +157,7 @@ std::optional<Asked> FailureOn(const Prediction& p, const Card& card) {
 }  // namespace
 
 OomReplay ReplayOom(const Graph& file, const EstimateRequest& request, const OomExplanation& oom) {
-  Replayer replayer(file, request);
-  const Prediction p = replayer.At(request.binding.batch);
+  const Prediction p = PredictSteps(file, request);
   OomReplay replay = {.model = file.path, .batch = p.shapes.batch, .warnings = p.warnings};
   if (oom.facts.tried) replay.candidates = Candidates(p, oom.message);
   const auto card = CardOf(oom.facts, request);
@@ -189,12 +165,12 @@ OomReplay ReplayOom(const Graph& file, const EstimateRequest& request, const Oom
   replay.card_bytes = card->bytes;
   replay.assumes_context = card->assumes_context;
   replay.fails_at = FailureOn(p, *card);
-  const int64_t least = card->bytes - card->error;
-  const int64_t most = card->bytes + card->error;
-  LargestBatch largest = {.batch = replayer.Largest(p.shapes.batch, *card, least)};
-  if (replayer.Fits(largest.batch + 1, *card, most)) {
-    largest.at_most = replayer.Largest(largest.batch + 1, *card, most);
-  }
+  const auto largest_on = [&](int64_t bytes) {
+    return Largest(file, request, TargetOf(*card, bytes, request.settings.device));
+  };
+  LargestBatch largest = {.batch = largest_on(card->bytes - card->error)};
+  const int64_t at_most = largest_on(card->bytes + card->error);
+  if (at_most > largest.batch) largest.at_most = at_most;
   replay.largest = largest;
   return replay;
 }

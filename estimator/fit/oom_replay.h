@@ -25,8 +25,7 @@ struct Asked {
   bool matches = false;  // as much is allocated before it as the message says
 };
 
-// A batch that runs on the card, where the next one does not.  (Memory does not grow evenly:
-// luckier ones may lie above it.)
+// What max-batch answers for the card.
 struct LargestBatch {
   int64_t batch = 0;  // 0: not even one sample
   // For the card as large as the rounding of the message allows, where that is another batch.
@@ -46,7 +45,7 @@ struct OomReplay {
 
 // Replays ten steps of `file` on an endless card for the candidates, and on a card of the
 // message's size for the rest: what others held is taken off, a limit on the process is kept.
-// Throws Error as Predict does.  O(steps × calls × log), once for each of some 20 batches.
+// Throws Error as Predict does.  Takes as long as two answers of max-batch.
 OomReplay ReplayOom(const Graph& file, const EstimateRequest& request, const OomExplanation& oom);
 
 }  // namespace onnxfit
