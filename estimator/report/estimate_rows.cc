@@ -34,6 +34,13 @@ std::vector<int> ShareTenths(const std::vector<BreakdownRow>& rows, int64_t tota
 
 int64_t WholeMebibytes(int64_t bytes) { return bytes / kMiB + (bytes % kMiB != 0 ? 1 : 0); }
 
+// On one card that is short of memory PyTorch gives back what it has cached.
+int64_t ShownBytes(const Estimate& estimate) {
+  if (estimate.targets.size() != 1) return estimate.device_bytes;
+  const Judgement& judgement = estimate.targets[0].judgement;
+  return judgement.verdict == Verdict::kOom ? estimate.device_bytes : judgement.used_bytes;
+}
+
 std::vector<int64_t> StepColumns(const StepFigures& step, Mode mode) {
   const Peak& peak = step.peak;
   if (mode == Mode::kEval) {
@@ -88,7 +95,7 @@ std::string RangeText(const BreakdownRow& row, std::string_view dash) {
 
 std::string NvidiaSmiText(const Estimate& estimate) {
   std::string text =
-      fmt::format("nvidia-smi will show about {} MiB", WholeMebibytes(estimate.device_bytes));
+      fmt::format("nvidia-smi will show about {} MiB", WholeMebibytes(ShownBytes(estimate)));
   if (estimate.range) {
     text += fmt::format(", {} to {} by what the file has lost",
                         WholeMebibytes(estimate.range->low.device_bytes),
