@@ -9,7 +9,10 @@ namespace onnxfit {
 
 void SetTargets(Options& options) {
   const TargetOptions& asked = options.targets;
-  std::vector<const Card*> cards = asked.cards;
+  std::vector<const Card*> cards;
+  for (const Card* card : asked.cards) {
+    if (std::find(cards.begin(), cards.end(), card) == cards.end()) cards.push_back(card);
+  }
   std::vector<std::optional<int64_t>> sizes(asked.sizes.begin(), asked.sizes.end());
   if (cards.empty() && !sizes.empty()) cards.push_back(nullptr);
   if (sizes.empty()) sizes.emplace_back();

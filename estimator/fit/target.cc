@@ -58,7 +58,7 @@ void CheckRoom(const Target& target) {
                                    FormatBytes(needed),
                                    target.shares.empty() ? " takes" : " and others take",
                                    FormatBytes(target.total_bytes)),
-               .hint = "--overhead SIZE"});
+               .hint = target.shares.empty() ? "--overhead SIZE" : "a smaller --reserve"});
 }
 
 }  // namespace

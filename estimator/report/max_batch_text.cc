@@ -67,12 +67,9 @@ std::string RangeOfBatches(int64_t first, int64_t last) {
 
 std::string NextText(const MaxBatch& answer) {
   const BatchOutcome& next = *answer.next;
-  std::string text;
-  if (answer.batch > 0) {
-    const int64_t first = answer.batch - answer.batch / 50;
-    text = fmt::format("{} run{}; ", RangeOfBatches(first, next.batch - 1),
-                       first == next.batch - 1 ? "s" : "");
-  }
+  const int64_t first = answer.batch - answer.batch / 50;
+  std::string text = fmt::format("{} run{}; ", RangeOfBatches(first, next.batch - 1),
+                                 first == next.batch - 1 ? "s" : "");
   text += std::to_string(next.batch) + " ";
   if (next.judgement.fails_at) return text + FailureText(*next.judgement.fails_at);
   return text +
@@ -93,7 +90,7 @@ std::string AroundText(const MaxBatch& answer, const TextOptions& options) {
   std::string text = "\nAround it\n";
   const auto add = [&](std::string_view line) { text += Wrap("  - ", Clean(line, options.ascii)); };
   if (answer.is_limited) add("larger ones run, too: --max ends it");
-  if (answer.next) add(NextText(answer));
+  if (answer.next && answer.batch > 0) add(NextText(answer));
   if (!answer.luckier.empty()) add(LuckierText(answer));
   add(fmt::format("tensors take about {} + {} a sample", FormatBytes(answer.fixed_bytes),
                   FormatBytes(answer.per_sample_bytes)));
