@@ -172,7 +172,7 @@ TEST_CASE("contexts that were seen are measured, and within the rule") {
 }
 
 TEST_CASE("other contexts are assumed, by the rule") {
-  CHECK(ContextByRule(100) == ContextBytes{380 * kMiB, 270 * kMiB, 510 * kMiB, Basis::kAssumed});
+  CHECK(ContextByRule(100) == ContextBytes{380 * kMiB, 270 * kMiB, 520 * kMiB, Basis::kAssumed});
   CHECK(ContextByRule(1) == ContextByRule(20));
   CHECK(ContextByRule(304) == ContextByRule(170));
   CHECK(Get("h200").device.context == ContextByRule(132));

@@ -41,7 +41,10 @@ constexpr int64_t kMibEach = 3;
 constexpr int64_t kFewest = 20;
 constexpr int64_t kMost = 170;
 constexpr int64_t kMibBelow = 110;
-constexpr int64_t kMibAbove = 130;
+constexpr int64_t kMibAbove = 140;
+
+// One report's figures are rounded to 0.01 GiB.
+constexpr int64_t kMibRounded = 10;
 
 }  // namespace
 
@@ -66,7 +69,9 @@ const SeenContext* FindSeenContext(std::string_view alias) {
 ContextBytes ContextOf(std::string_view alias, int64_t multiprocessors) {
   const SeenContext* seen = FindSeenContext(alias);
   if (seen == nullptr) return ContextByRule(multiprocessors);
-  return {seen->mib * kMiB, seen->low_mib * kMiB, seen->high_mib * kMiB, Basis::kMeasured};
+  const int64_t rounded = seen->low_mib == seen->high_mib ? kMibRounded : 0;
+  return {seen->mib * kMiB, (seen->low_mib - rounded) * kMiB, (seen->high_mib + rounded) * kMiB,
+          Basis::kMeasured};
 }
 
 }  // namespace onnxfit
