@@ -58,6 +58,12 @@ def make_cases(binary, folder):
         Case("resnet50", estimate(ROOT / "models/resnet50.train.onnx", "-b", "32"), "< 10 ms"),
         Case("gpt2", estimate(ROOT / "models/gpt2.dynamo.onnx", "-b", "8")),
     ]
+    search = [binary, "max-batch", str(ROOT / "models/resnet50.train.onnx"), "-q", "--exit-zero"]
+    cases += [
+        Case("the largest batch of resnet50 on 8 GiB", [*search, "--memory", "8GiB"], "< 100 ms"),
+        Case("the same on an A100 of 80 GB", [*search, "--gpu", "a100-80gb"]),
+        Case("the same on each of 101 cards", [*search, "--all-gpus"], "< 1 s"),
+    ]
     for count, what, goal in [(1, "a file of 2 GB", "< 20 ms, < 50 MiB"), (4, "a file of 8 GB", "")]:
         path = Path(folder, f"sparse{count}.onnx")
         write_sparse(path, 22500, 22500, count)
