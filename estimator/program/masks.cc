@@ -19,11 +19,15 @@ bool IsTriangle(const KnownTensor& mask, bool shown) {
   if (rank < 2 || mask.stored[rank - 1] != mask.stored[rank - 2]) return false;
   const int64_t size = mask.stored[rank - 1];
   if (size < 2) return false;
-  int64_t at = 0;
+  int64_t row = 0;
+  int64_t column = 0;
   return std::ranges::all_of(mask.elements(), [&](int64_t element) {
-    const int64_t row = at / size % size;
-    const int64_t column = at++ % size;
-    return ((element != 0) == shown) == (column <= row);
+    const bool is_right = ((element != 0) == shown) == (column <= row);
+    if (++column == size) {
+      column = 0;
+      row = row + 1 == size ? 0 : row + 1;
+    }
+    return is_right;
   });
 }
 
