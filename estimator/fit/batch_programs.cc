@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "estimator/base/index.h"
 #include "estimator/fit/predict.h"
 #include "estimator/program/between_batches.h"
 
@@ -14,10 +15,30 @@ constexpr int kMostFailures = 4;  // then every batch is recovered
 
 }  // namespace
 
+void SetBatch(const Graph& file, int64_t from, int64_t to, EstimateRequest& request) {
+  request.binding.batch = to;
+  for (auto& [name, dims] : request.binding.inputs) {
+    if (dims.empty() || dims[0] != from) continue;
+    const bool is_first = !file.inputs.empty() && file.values[Index(file.inputs[0])].name == name;
+    if (from != 1 || is_first) dims[0] = to;
+  }
+}
+
 BatchPrograms::BatchPrograms(const Graph& file, const EstimateRequest& request)
     : file_(file), request_(request) {
   request_.details = false;
   request_.why.clear();
+  const DimBinding& binding = request_.binding;
+  asked_batch_ = binding.batch.value_or(1);
+  if (!binding.batch && !binding.inputs.empty()) {  // the only ones who care
+    asked_batch_ = PrepareRun(file_, request_).shapes.batch;
+  }
+}
+
+EstimateRequest BatchPrograms::RequestAt(int64_t batch) const {
+  EstimateRequest request = request_;
+  SetBatch(file_, asked_batch_, batch, request);
+  return request;
 }
 
 Program BatchPrograms::At(int64_t batch) {
@@ -33,9 +54,8 @@ Program BatchPrograms::At(int64_t batch) {
 const Program& BatchPrograms::Recovered(int64_t batch) {
   const auto [at, added] = recovered_.try_emplace(batch);
   if (added) {
-    request_.binding.batch = batch;
     try {
-      at->second = PrepareRun(file_, request_).program;
+      at->second = PrepareRun(file_, RequestAt(batch)).program;
     } catch (...) {
       recovered_.erase(at);
       throw;

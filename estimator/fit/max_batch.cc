@@ -76,8 +76,10 @@ MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest
     }
   }
   if (answer.rows.size() > 1) return answer;
-  EstimateRequest at_batch = requests[0];
-  at_batch.binding.batch = std::max<int64_t>(answer.rows[0].found.batch, 1);
+  const int64_t batch = std::max<int64_t>(answer.rows[0].found.batch, 1);
+  EstimateRequest at_batch = BatchPrograms(file, requests[0]).RequestAt(batch);
+  at_batch.details = requests[0].details;
+  at_batch.why = requests[0].why;
   answer.rows[0].estimate = MakeEstimate(file, at_batch);
   return answer;
 }
