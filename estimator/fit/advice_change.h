@@ -1,0 +1,81 @@
+// Changes of a run that need less memory.  Internal to the room fit/.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/fit/advice.h"
+#include "estimator/fit/batch_programs.h"
+#include "estimator/fit/estimate.h"
+#include "estimator/fit/judge_targets.h"
+#include "estimator/fit/target.h"
+#include "estimator/graph/graph.h"
+
+namespace onnxfit {
+
+// What is changed: two changes of one part exclude each other.
+enum class ChangedPart : uint8_t {
+  kAllocator,
+  kOptimizerImpl,
+  kZeroGrad,
+  kAttention,
+  kInPlace,
+  kHeldOutputs,
+  kPrefetch,
+  kAverage,
+  kBatch,
+  kOptimizer,
+  kPrecision,
+  kTrained,
+  kSize,
+};
+
+// Whether PyTorch runs the same program all the same.
+constexpr bool KeepsProgram(ChangedPart part) {
+  return part == ChangedPart::kAllocator || part == ChangedPart::kOptimizerImpl ||
+         part == ChangedPart::kZeroGrad || part == ChangedPart::kPrefetch ||
+         part == ChangedPart::kAverage || part == ChangedPart::kBatch ||
+         part == ChangedPart::kOptimizer;
+}
+
+// A run that needs too much, and the card.
+struct AdviceCase {
+  const Graph& file;
+  const EstimateRequest& request;  // settings.device is the target's
+  const Target& target;
+  const LoopedPrediction& asked;  // of `request`
+  BatchPrograms& programs;        // the same
+
+  int64_t batch() const { return asked.prediction.shapes.batch; }
+  bool is_training() const { return request.settings.mode == Mode::kTrain; }
+};
+
+// Stands for the batch in `flags`.
+inline constexpr std::string_view kBatchMark = "{batch}";
+
+struct Change {
+  ChangedPart part = ChangedPart::kAllocator;
+  CostClass cost_class = CostClass::kFree;
+  std::string what = {};
+  std::string flags = {};
+  std::string cost = {};
+  std::function<void(EstimateRequest&)> apply = {};
+};
+
+// Those that apply, cheapest first.  A smaller batch is not among them: whoever knows the batch
+// makes it.
+std::vector<Change> ChangesFor(const AdviceCase& c);
+
+// Of more, the third stands for all that follow: like the second, it finds gradients there.
+inline constexpr int64_t kTracedMicroBatches = 3;
+
+// The asked batch in smaller ones: `micro_batch` divides it.
+Change SmallerBatch(const AdviceCase& c, int64_t micro_batch);
+
+// `flags` with the batch in its place.
+std::string FlagsAt(const Change& change, int64_t batch);
+
+}  // namespace onnxfit

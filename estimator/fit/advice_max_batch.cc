@@ -1,0 +1,169 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/error.h"
+#include "estimator/base/parallel.h"
+#include "estimator/fit/advice.h"
+#include "estimator/fit/advice_cards.h"
+#include "estimator/fit/advice_change.h"
+#include "estimator/fit/advice_combinations.h"
+#include "estimator/fit/advice_lines.h"
+#include "estimator/fit/advice_trial.h"
+#include "estimator/fit/batch_loops.h"
+#include "estimator/fit/batch_search.h"
+
+namespace onnxfit {
+namespace {
+
+// Whose largest batch is to be raised.
+struct Question {
+  const AdviceCase& c;  // at that batch, or the least that is of use
+  const MaxBatch& answer;
+  const BatchLimits& limits;
+
+  // What costs something is to give so much.
+  int64_t WorthBatches() const { return std::max<int64_t>(1, answer.batch / 20); }
+};
+
+int64_t PeakBytes(const PlayableRun& run) { return PeakBlockBytes(*run.loop, run.bytes); }
+
+int64_t LargestBatch(const Question& q, BatchLoops& loops, const Target& target) {
+  return BatchSearch(loops, target, q.limits.is_strict).Largest(q.limits);
+}
+
+// Whether at the asked batch as many bytes are saved as some more samples take.
+bool MayRaise(const Question& q, const Change& change, BatchLoops& changed) {
+  if (change.part == ChangedPart::kAllocator) return true;  // it saves no tensor's bytes
+  const int64_t saved = PeakBytes(q.c.asked.playable()) - PeakBytes(changed.At(q.c.batch()));
+  const bool is_free = change.cost_class == CostClass::kFree;
+  return saved > (is_free ? 0 : q.answer.per_sample_bytes * q.WorthBatches());
+}
+
+// --- Changes of the run -------------------------------------------------------------------
+
+struct Raise {
+  std::vector<Change> changes;
+  int64_t batch = 0;
+};
+
+// 0 where it does not apply, or gains too little.
+Raise RaiseBy(const Question& q, const Change& change) {
+  Raise raise = {{change}};
+  try {
+    ChangedLoops changed(q.c, raise.changes);
+    if (!MayRaise(q, change, changed.loops())) return raise;
+    raise.batch = LargestBatch(q, changed.loops(), q.c.target);
+  } catch (const Error&) {
+    raise.batch = 0;
+  }
+  return raise;
+}
+
+std::vector<Raise> RaiseByEach(const Question& q, const std::vector<Change>& changes) {
+  std::vector<Raise> raises(changes.size());
+  ForEachIndex(changes.size(), [&](size_t i) { raises[i] = RaiseBy(q, changes[i]); });
+  return raises;
+}
+
+bool IsWorthALine(const Question& q, const Raise& raise) {
+  const bool is_free = raise.changes[0].cost_class == CostClass::kFree;
+  return raise.batch >= q.answer.batch + (is_free ? 1 : q.WorthBatches());
+}
+
+Advice AdviceOfRaise(const Question& q, const Raise& raise) {
+  EstimateRequest at_batch = q.c.request;
+  SetBatch(q.c.file, q.c.batch(), raise.batch, at_batch);
+  const AdviceCase c = {q.c.file, at_batch, q.c.target, q.c.asked, q.c.programs};
+  Advice advice = AdviceOf(c, raise.changes);
+  advice.max_batch = raise.batch;
+  return advice;
+}
+
+void AddRaises(const Question& q, const std::vector<Raise>& raises, std::vector<Advice>& all) {
+  for (const Raise& raise : raises) {
+    if (IsWorthALine(q, raise)) {
+      all.push_back(AdviceOfRaise(q, raise));
+    } else if (IsMixedPrecision(raise.changes[0])) {
+      Advice advice = AdviceOfRaise(q, {raise.changes, q.answer.batch});
+      const EstimateRequest request = Changed(q.c.request, raise.changes);
+      SayWhyMixedFails(q.c, ToString(request.settings.precision), advice);
+      if (advice.effect == Effect::kNone) all.push_back(std::move(advice));
+    }
+  }
+}
+
+// Not even the least batch runs, whatever is changed alone.
+void AddCombinedRaise(const Question& q, const std::vector<Change>& changes,
+                      std::vector<Advice>& all) {
+  const Judgement before = JudgeOne(q.c.asked.playable(), q.c.target);
+  const auto found = FindCombination(q.c, before, TryEach(q.c, before, changes));
+  if (!found) return;
+  ChangedLoops changed(q.c, found->changes);
+  const Raise raise = {found->changes, LargestBatch(q, changed.loops(), q.c.target)};
+  if (raise.batch > 0) all.push_back(AdviceOfRaise(q, raise));
+}
+
+// --- What is no change of it --------------------------------------------------------------
+
+// Several batches a step: as many samples as one likes.
+void AddAccumulation(const Question& q, std::vector<Advice>& all) {
+  if (!q.c.is_training()) return;
+  EstimateRequest request = q.c.request;
+  request.settings.loop.accumulate = kTracedMicroBatches;
+  BatchLoops loops(q.c.programs, request);
+  const int64_t batch = LargestBatch(q, loops, q.c.target);
+  if (batch == 0) return;
+  const int64_t count = 2 * q.c.request.settings.loop.accumulate;
+  all.push_back({.change = "gradient accumulation",
+                 .flags = fmt::format("-b {} --accumulate {}", batch, count),
+                 .cost = "as many samples a step as you like, in passes of this size",
+                 .cost_class = CostClass::kTime,
+                 .max_batch = batch,
+                 .accumulate = count});
+}
+
+// A card for a little more would be no advice.
+constexpr int64_t kWorthAnother = 150;  // per cent of this one's memory
+
+void AddCard(const Question& q, std::vector<Advice>& all) {
+  const int64_t bytes = q.c.target.total_bytes;
+  const Judgement oom = {.verdict = Verdict::kOom};
+  const auto card =
+      FindLargerCard(q.c, oom, q.answer.batch > 0 ? bytes / 100 * kWorthAnother : bytes + 1);
+  if (!card) {
+    if (q.answer.batch == 0) all.push_back(ManyCards(q.c));
+    return;
+  }
+  Advice advice = AdviceOf(*card);
+  EstimateRequest request = q.c.request;
+  request.settings.device = card->target.device;
+  BatchLoops loops(q.c.programs, request);
+  advice.max_batch = LargestBatch(q, loops, card->target);
+  advice.judgement.reset();
+  if (*advice.max_batch > q.answer.batch) all.push_back(std::move(advice));
+}
+
+}  // namespace
+
+std::vector<Advice> AdviseMaxBatch(const Graph& file, const EstimateRequest& request,
+                                   const MaxBatch& answer, const BatchLimits& limits) {
+  if (answer.is_limited) return {};
+  BatchPrograms programs(file, PlainRequest(request, answer.target));
+  const int64_t least = std::max<int64_t>(1, limits.multiple_of);
+  const EstimateRequest own = programs.RequestAt(std::max(answer.batch, least));
+  const LoopedPrediction asked = PredictLoop(file, own);
+  const AdviceCase c = {file, own, answer.target, asked, programs};
+  const Question q = {c, answer, limits};
+  const std::vector<Change> changes = ChangesFor(c);
+  std::vector<Advice> all;
+  AddRaises(q, RaiseByEach(q, changes), all);
+  if (answer.batch > 0) AddAccumulation(q, all);
+  if (answer.batch == 0 && !AnyIsEnough(all)) AddCombinedRaise(q, changes, all);
+  AddCard(q, all);
+  Rank(all);
+  return all;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,374 @@
+// What would make a run fit its card.
+#include "estimator/fit/advice.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/advice_helpers.h"
+
+namespace onnxfit {
+namespace {
+
+// A card that holds the changed run and not the one that was asked for.
+Target Between(const Graph& file, const EstimateRequest& asked, const EstimateRequest& changed) {
+  const int64_t large = Needs(file, asked);
+  const int64_t small = Needs(file, changed);
+  REQUIRE(small + 8 * kMiB < large);  // or there is nothing between
+  return Memory(small + (large - small) / 2);
+}
+
+// Logits of [N, 30000].
+constexpr char kWide[] = R"(
+  net (float[N, 16] x) => (float[N, 30000] y)
+  < float[16, 30000] head = ["location": "none"] > { y = MatMul (x, head) })";
+
+constexpr char kWideRelu[] = R"(
+  net (float[N, 16] x) => (float[N, 10] y)
+  < float[16, 30000] wide = ["location": "none"], float[30000, 10] head = ["location": "none"] > {
+    a = MatMul (x, wide)
+    b = Relu (a)
+    y = MatMul (b, head)
+  })";
+
+struct Row {
+  std::string model;    // a text, or a file's name
+  std::string asked;    // flags with which it does not fit
+  std::string advised;  // flags of the advice that makes it fit
+  std::string without;  // flags with which there is no such advice
+};
+
+Graph GraphOf(const std::string& model) {
+  return model.find('{') == std::string::npos ? FileOf(model) : ParseGraph(model);
+}
+
+// "without --ema" takes a flag away.
+EstimateRequest Following(const std::string& asked, const std::string& advised) {
+  constexpr std::string_view kWithout = "without ";
+  if (!advised.starts_with(kWithout)) return Asked(asked, advised);
+  std::string left = asked;
+  const std::string flag = advised.substr(kWithout.size());
+  return Asked(left.erase(left.find(flag), flag.size()));
+}
+
+const Row kRows[] = {
+    {kHeavy, "-b 8", "--optimizer-impl fused", "-b 8 --optimizer-impl fused"},
+    {kHeavy, "-b 8 -o rmsprop", "--optimizer-impl for-loop", "-b 8 -o adamw"},
+    {kHeavy, "-b 8 --optimizer-impl fused --zero-grad keep", "--zero-grad before-forward",
+     "-b 8 --optimizer-impl fused"},
+    {"gpt2.dynamo.onnx", "-b 8 --attention eager", "--attention sdpa", "-b 8"},
+    {kWideRelu, "-b 4096 --mode eval --in-place never", "--in-place auto", "-b 4096 --mode eval"},
+    {kLong, "-b 16 --dim S=512 --prefetch 40", "--prefetch 0", "-b 16 --dim S=512"},
+    {kWide, "-b 4096 --hold-outputs", "without --hold-outputs", "-b 4096"},
+    {kHeavy, "-b 8 --ema", "without --ema", "-b 8"},
+    {kHeavy, "-b 8", "-o adamw-8bit", "-b 8 -o adamw-8bit"},
+    {kHeavy, "-b 8", "-o adafactor", "-b 8 -o sgd"},
+    {kHeavy, "-b 8", "-o sgdm", "-b 8 -o sgdm"},
+    {kHeavy, "-b 8", "-o sgd", "-b 8 --mode eval"},
+    {kLong, "-b 16 --dim S=512 -p fp64", "-p fp32", "-b 16 --dim S=512"},
+    {kLong, "-b 16 --dim S=512", "-p amp-bf16", "-b 16 --dim S=512 -p amp-fp16"},
+    {kLong, "-b 16 --dim S=512", "-p bf16", "-b 16 --dim S=512 -p bf16"},
+    {kHeavy, "-b 8", "--freeze 'first*' --freeze 'middle*' --freeze 'second*'",
+     "-b 8 --freeze first"},
+    {kLong, "-b 16 --dim S=512", "--dim S=256", "-b 16 --dim S=1"},
+    {"resnet18.train.onnx", "-b 64", "--shape x=64x3x112x112", "-b 64 --shape x=64x3x12x12"},
+    {"resnet18.train.onnx", "-b 64 --shape x=64x3x96x96", "--shape x=64x3x72x72", "-b 64"},
+    {"resnet18.train.onnx", "-b 64 --mode eval", "-p bf16", "-b 64 --mode eval -p fp16"},
+};
+
+TEST_CASE("each change is advised where it helps, and not where it does not apply") {
+  for (const Row& row : kRows) {
+    CAPTURE(row.asked);
+    CAPTURE(row.advised);
+    const Graph file = GraphOf(row.model);
+    const EstimateRequest asked = Asked(row.asked);
+    const EstimateRequest followed = Following(row.asked, row.advised);
+    const Target card = Between(file, asked, followed);
+    const std::vector<Advice> all = AtBatch(file, asked, card);
+    const Advice* advice = FindAdvice(all, row.advised);
+    REQUIRE(advice != nullptr);
+    CHECK(advice->effect == Effect::kEnough);
+    CHECK(advice->saved_bytes > 0);
+    CHECK(!advice->cost.empty());
+    const Judgement typed = Judged(file, followed, card).judgement;
+    REQUIRE(advice->judgement);
+    CHECK(advice->judgement->verdict == typed.verdict);
+    CHECK(advice->judgement->used_bytes == typed.used_bytes);
+    const EstimateRequest without = Asked(row.without);
+    const auto others = AtBatch(file, without, Memory(Needs(file, without) / 10 * 9));
+    CHECK(!others.empty());
+    CHECK(FindAdvice(others, row.advised) == nullptr);
+  }
+}
+
+TEST_CASE("a run that fits needs no advice, one that is tight is to fit") {
+  const Graph file = ParseGraph(kHeavy);
+  const EstimateRequest request = Asked("-b 8");
+  const int64_t needed = Needs(file, request);
+  CHECK(AtBatch(file, request, Memory(needed + 16 * kMiB)).empty());
+  REQUIRE(Judged(file, request, Memory(needed)).judgement.verdict == Verdict::kTight);
+  const auto all = AtBatch(file, request, Memory(needed));
+  REQUIRE(FindAdvice(all, "--optimizer-impl fused") != nullptr);
+  CHECK(FindAdvice(all, "--optimizer-impl fused")->judgement->verdict == Verdict::kFits);
+  for (const Advice& advice : all) {
+    if (advice.effect != Effect::kEnough) continue;
+    CHECK(advice.judgement->verdict == Verdict::kFits);
+  }
+}
+
+// --- The batch ----------------------------------------------------------------------------
+
+TEST_CASE("the asked samples are taken in the largest parts that run") {
+  const Graph file = ParseGraph(kLong);
+  const EstimateRequest asked = Asked("-b 48 --dim S=512");
+  const EstimateRequest parts = Asked("-b 12 --dim S=512 --accumulate 4");
+  const Target card = Memory(Needs(file, parts) + 10 * kMiB);
+  const auto all = AtBatch(file, asked, card);
+  const Advice* advice = FindAdvice(all, "-b 12 --accumulate 4");
+  REQUIRE(advice != nullptr);
+  CHECK(advice->effect == Effect::kEnough);
+  CHECK(advice->judgement->used_bytes == Judged(file, parts, card).judgement.used_bytes);
+  CHECK(advice->cost == "the same samples a step, in smaller passes");
+  // 16 of them are the next part, and too many.
+  const EstimateRequest larger = Asked("-b 16 --dim S=512 --accumulate 3");
+  CHECK(Judged(file, larger, card).judgement.verdict == Verdict::kOom);
+}
+
+TEST_CASE("further micro-batches need no more than three") {
+  for (const char* name : {"resnet18.train.onnx", "t5_small.script.onnx", "unet.train.onnx"}) {
+    CAPTURE(name);
+    const Graph file = FileOf(name);
+    EstimateRequest request = Asked("-b 4 --accumulate 3");
+    const int64_t of_three = Needs(file, request);
+    request.settings.loop.accumulate = 9;
+    CHECK(Needs(file, request) == of_three);
+  }
+}
+
+TEST_CASE("what accumulates already, does so in smaller parts") {
+  const Graph file = FileOf("resnet18.train.onnx");
+  const EstimateRequest asked = Asked("-b 64 --accumulate 2");
+  const Target card = Between(file, asked, Asked("-b 32 --accumulate 4"));
+  const auto all = AtBatch(file, asked, card);
+  const Advice* advice = FindAdvice(all, "-b 32 --accumulate 4");
+  REQUIRE(advice != nullptr);
+  CHECK(advice->cost == "the same samples a step, in smaller passes; batch norms see 32 of them");
+}
+
+TEST_CASE("inference takes smaller batches, and nothing of training") {
+  const Graph file = FileOf("resnet18.train.onnx");
+  const EstimateRequest asked = Asked("-b 64 --mode eval");
+  const auto all = AtBatch(file, asked, Between(file, asked, Asked("-b 32 --mode eval")));
+  const Advice* advice = FindAdvice(all, "-b 32");
+  REQUIRE(advice != nullptr);
+  CHECK(advice->cost == "2 calls instead of one");
+  for (const Advice& a : all) {
+    CAPTURE(a.flags);
+    CHECK(a.flags.find("-o ") == std::string::npos);
+    CHECK(a.flags.find("--freeze") == std::string::npos);
+    CHECK(a.flags.find("--accumulate") == std::string::npos);
+  }
+}
+
+TEST_CASE("a dimension that is the batch is no size") {
+  const Graph file = ParseGraph(kHeavy);
+  const auto all = AtBatch(file, Asked("--dim N=4096"), Memory(900 * kMiB));
+  CHECK(FindAdvice(all, "--dim N=2048") == nullptr);
+  CHECK(FindAdvice(all, "-b 1024 --accumulate 4") == nullptr);
+}
+
+// --- The allocator ------------------------------------------------------------------------
+
+TEST_CASE("growing segments help where the pieces are the reason") {
+  const Graph file = FileOf("resnet50.train.onnx");
+  constexpr std::string_view kFlags = "--alloc-conf expandable_segments:True";
+  const EstimateRequest request = Asked("-b 45");
+  const Target card = Memory(4 * kGiB);
+  REQUIRE(Judged(file, request, card).judgement.verdict == Verdict::kOom);
+  const auto all = AtBatch(file, request, card);
+  REQUIRE(FindAdvice(all, kFlags) != nullptr);
+  CHECK(FindAdvice(all, kFlags)->effect == Effect::kEnough);
+  CHECK(all[0].flags == kFlags);                                              // free
+  CHECK(FindAdvice(AtBatch(file, Asked("-b 64"), card), kFlags) == nullptr);  // tensors are
+  const auto grown = AtBatch(file, Asked("-b 45 --alloc-conf expandable_segments:True"), card);
+  CHECK(FindAdvice(grown, kFlags) == nullptr);
+  const auto other = AtBatch(file, Asked("-b 45 --alloc-conf max_split_size_mb:512"), card);
+  CHECK(FindAdvice(other, "--alloc-conf max_split_size_mb:512,expandable_segments:True") !=
+        nullptr);
+}
+
+// --- Precision ----------------------------------------------------------------------------
+
+TEST_CASE("cards before 8.0 have no bf16") {
+  const Graph file = FileOf("resnet50.train.onnx");
+  const EstimateRequest request = Asked("-b 256");
+  const auto old = AtBatch(file, request, CardCalled("t4"));
+  CHECK(FindAdvice(old, "-p amp-fp16") != nullptr);
+  CHECK(FindAdvice(old, "-p amp-bf16") == nullptr);
+  CHECK(FindAdvice(old, "-p bf16") == nullptr);
+  CHECK(FindAdvice(old, "-p fp16") == nullptr);  // no way to train
+  const auto young = AtBatch(file, request, CardCalled("rtx3060"));
+  CHECK(FindAdvice(young, "-p amp-bf16") != nullptr);
+  CHECK(FindAdvice(young, "-p amp-fp16") == nullptr);
+  const auto eval = AtBatch(file, Asked("-b 4096 --mode eval"), CardCalled("t4"));
+  CHECK(FindAdvice(eval, "-p fp16") != nullptr);
+}
+
+TEST_CASE("where state dominates, mixed precision does not help, and why is said") {
+  const Graph file = ParseGraph(kHeavy);
+  const auto all = AtBatch(file, Asked("-b 8"), Memory(500 * kMiB));
+  const Advice* advice = FindAdvice(all, "-p amp-bf16");
+  REQUIRE(advice != nullptr);
+  CHECK(advice->effect == Effect::kNone);
+  // 4 bytes of 41 844 736 parameters four times, a fifth time while foreach updates.
+  CHECK(advice->why ==
+        "amp-bf16 does not help: 638.5 MiB of 814.4 MiB are parameters, gradients and optimizer "
+        "state, which stay fp32");
+  CHECK(&all.back() == advice);  // after what helps
+}
+
+TEST_CASE("where activations dominate, it does") {
+  const auto all = AtBatch(ParseGraph(kLong), Asked("-b 16 --dim S=512"), Memory(200 * kMiB));
+  const Advice* advice = FindAdvice(all, "-p amp-bf16");
+  REQUIRE(advice != nullptr);
+  CHECK(advice->why.empty());
+}
+
+// --- Several, and other cards -------------------------------------------------------------
+
+bool IsPair(const Advice& advice) {
+  return advice.effect == Effect::kEnough && advice.change.find(" and ") != std::string::npos;
+}
+
+TEST_CASE("two changes together where none is enough") {
+  const Graph file = ParseGraph(kHeavy);
+  const EstimateRequest request = Asked("-b 8");
+  const Target card = Memory(Needs(file, Asked("-b 8 -o sgd -p bf16")) + 16 * kMiB);
+  const auto all = AtBatch(file, request, card);
+  REQUIRE(IsPair(all[0]));
+  CHECK(all[0].flags == "-o sgd -p bf16");
+  CHECK(all[0].cost_class == CostClass::kPrecision);
+  const auto typed = Judged(file, Asked("-b 8", all[0].flags), card).judgement;
+  CHECK(typed.verdict != Verdict::kOom);
+  CHECK(all[0].judgement->used_bytes == typed.used_bytes);
+  for (size_t i = 1; i < all.size(); ++i) CHECK(!IsPair(all[i]));
+  // Where one is enough, there are no pairs.
+  for (const Advice& a : AtBatch(file, request, Memory(700 * kMiB))) CHECK(!IsPair(a));
+}
+
+TEST_CASE("three where two are not enough") {
+  const Graph file = ParseGraph(kHeavy);
+  const std::string three =
+      "-o sgd -p bf16 --freeze 'first*' --freeze 'middle*' --freeze 'second*'";
+  const EstimateRequest least = Asked("-b 8", three);
+  const auto all = AtBatch(file, Asked("-b 8"), Memory(Needs(file, least) + 10 * kMiB));
+  REQUIRE(all[0].effect == Effect::kEnough);
+  CHECK(all[0].flags == three);
+}
+
+TEST_CASE("nothing of it where nothing is enough: a larger card") {
+  const auto all = AtBatch(ParseGraph(kHeavy), Asked("-b 8"), Memory(64 * kMiB));
+  REQUIRE(all[0].effect == Effect::kEnough);
+  CHECK(all[0].cost_class == CostClass::kMoney);
+  CHECK(all[0].flags == "--gpu gtx1650");
+  CHECK(all[0].cost == "GeForce GTX 1650, 3.81 GiB of memory");
+}
+
+TEST_CASE("the larger card is the smallest that runs it, and can") {
+  const Graph file = FileOf("resnet50.train.onnx");
+  const EstimateRequest request = Asked("-b 160");
+  const auto all = AtBatch(file, request, CardCalled("rtx3060"));
+  const Advice* card = nullptr;
+  for (const Advice& advice : all) {
+    if (advice.cost_class == CostClass::kMoney) card = &advice;
+  }
+  REQUIRE(card != nullptr);
+  const Card& found = *FindCard(card->flags.substr(std::string("--gpu ").size()));
+  CHECK(Judged(file, request, CardCalled(found.alias)).judgement.verdict != Verdict::kOom);
+  for (const Card& other : Cards()) {
+    const bool is_between = other.total_bytes > FindCard("rtx3060")->total_bytes &&
+                            other.total_bytes < found.total_bytes;
+    if (!is_between || other.family == "laptop" || other.shares_memory) continue;
+    if (other.device.compute_capability < DefaultFramework().min_compute_capability) continue;
+    CAPTURE(other.alias);
+    CHECK(Judged(file, request, CardCalled(other.alias)).judgement.verdict == Verdict::kOom);
+  }
+}
+
+// 96 layers of three matrices of 12288 x 49152: GPT-3's size.
+std::string GptText() {
+  std::string weights;
+  std::string nodes;
+  std::string last = "x";
+  for (int i = 0; i < 96; ++i) {
+    const std::string l = std::to_string(i);
+    weights += fmt::format(
+        "{}float[12288, 49152] up{} = [\"location\": \"none\"],"
+        "float[49152, 12288] down{} = [\"location\": \"none\"],"
+        "float[12288, 49152] gate{} = [\"location\": \"none\"]",
+        i == 0 ? "" : ", ", l, l, l);
+    nodes +=
+        fmt::format("u{} = MatMul ({}, up{}) g{} = MatMul ({}, gate{}) ", l, last, l, l, last, l);
+    nodes += fmt::format("m{} = Mul (u{}, g{}) d{} = MatMul (m{}, down{}) ", l, l, l, l, l, l);
+    last = "d" + l;
+  }
+  return fmt::format("net (float[N, 12288] x) => (float[N, 12288] y) < {} > {{ {} y = Relu ({}) }}",
+                     weights, nodes, last);
+}
+
+// AdamW: 16 bytes a parameter and 4 more while foreach updates, shared by N; each card also puts
+// a layer's largest tensor together.
+TEST_CASE("what no single card holds, many do") {
+  const Graph file = ParseGraph(GptText());
+  constexpr int64_t kParameters = int64_t{96} * 3 * 12288 * 49152;
+  const auto all = AtBatch(file, Asked("-b 1 --loss mse"), CardCalled("a100-80gb"));
+  REQUIRE(!all.empty());
+  const Advice& many = all.back();
+  CHECK(many.effect == Effect::kNone);
+  CHECK(many.change == "several cards");
+  const auto count = [&](const char* card) {
+    const int64_t each = CardCalled(card).capacity_bytes() - int64_t{12288} * 49152 * 4;
+    return (kParameters * 20 + each - 1) / each;
+  };
+  CHECK(kParameters / 1'000'000'000 == 173);
+  CHECK(many.why == fmt::format("no single card holds this: {} of b300, or {} of a100-80gb, would",
+                                count("b300"), count("a100-80gb")));
+  CHECK(many.cost ==
+        "assumed: parameters, gradients and optimizer state shared evenly (ZeRO-3, FSDP), one "
+        "sample on each");
+}
+
+TEST_CASE("a batch too large for every card is no model too large for one") {
+  const auto all = AtBatch(ParseGraph(kLong), Asked("-b 1000000 --dim S=512"), CardCalled("t4"));
+  CHECK(all.back().why == "no card that we know holds batch 1000000 at once");
+}
+
+// --- Order --------------------------------------------------------------------------------
+
+TEST_CASE("what is enough comes first, the cheapest first, then what saves most") {
+  for (const int64_t mebibytes : {120, 400, 600, 700, 800}) {
+    CAPTURE(mebibytes);
+    const auto all = AtBatch(ParseGraph(kHeavy), Asked("-b 8"), Memory(mebibytes * kMiB));
+    for (size_t i = 1; i < all.size(); ++i) {
+      const Advice& a = all[i - 1];
+      const Advice& b = all[i];
+      CAPTURE(b.flags);
+      CHECK(a.effect <= b.effect);
+      if (a.effect != b.effect) continue;
+      CHECK(a.cost_class <= b.cost_class);
+      if (a.cost_class == b.cost_class) CHECK(a.saved_bytes >= b.saved_bytes);
+    }
+  }
+}
+
+TEST_CASE("it is the same each time") {
+  const Graph file = ParseGraph(kHeavy);
+  const std::string first = Listed(AtBatch(file, Asked("-b 8"), Memory(400 * kMiB)));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(Listed(AtBatch(file, Asked("-b 8"), Memory(400 * kMiB))) == first);
+  }
+}
+
+}  // namespace
+}  // namespace onnxfit
