@@ -61,7 +61,9 @@ int RunEstimate(const Options& options, std::ostream& out) {
     WriteReport(ReportOf(answer, options, out), options, out);
     return ExitCodeOf(JudgementsOf(answer), options);
   }
-  const Estimate estimate = MakeEstimate(graph, options.request);
+  EstimateRequest request = options.request;
+  request.wants_advice = !options.text.quiet && request.why.empty();
+  const Estimate estimate = MakeEstimate(graph, request);
   WriteReport(ReportOf(estimate, options, out), options, out);
   return ExitCodeOf(JudgementsOf(estimate), options);
 }

@@ -40,6 +40,7 @@ int RunMaxBatch(const Options& options, std::ostream& out) {
   }
   BatchLimits limits = options.limits;
   limits.is_strict = options.is_strict;
+  limits.wants_advice = !options.text.quiet;
   const MaxBatchAnswer answer = AnswerMaxBatch(
       LoadGraph(options.model), Combinations(options.request, options.sweep), limits);
   WriteReport(ReportOf(answer, options, out), options, out);

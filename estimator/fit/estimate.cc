@@ -8,6 +8,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
+#include "estimator/fit/advice.h"
 #include "estimator/fit/details.h"
 #include "estimator/fit/doubts.h"
 #include "estimator/fit/judge_targets.h"
@@ -214,6 +215,9 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   if (estimate.range.has_value()) estimate.warnings.push_back(RangeWarning(*estimate.range));
   estimate.notes = Notes(prediction, request);
   estimate.targets = JudgeTargets(file, request);
+  if (request.wants_advice && estimate.targets.size() == 1) {
+    estimate.targets[0].advice = AdviseAtBatch(file, request, estimate.targets[0]);
+  }
   for (const JudgedTarget& judged : estimate.targets) {
     Append(estimate.warnings, judged.target.warnings);
   }

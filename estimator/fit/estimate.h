@@ -11,8 +11,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
+#include "estimator/fit/judged_target.h"
 #include "estimator/fit/target.h"
-#include "estimator/fit/verdict.h"
 #include "estimator/fit/why.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
@@ -109,6 +109,7 @@ struct EstimateRequest {
   AllocConf alloc_conf = {};
   std::optional<int64_t> overhead_bytes = std::nullopt;  // context, instead of the card's
   std::vector<Target> targets = {};                      // cards to be judged
+  bool wants_advice = false;                             // what would make the run fit one card
   std::string why = {};                                  // a tensor whose life is to be told
   bool details = false;                                  // what only -v shows
 };

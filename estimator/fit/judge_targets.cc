@@ -46,7 +46,7 @@ std::vector<JudgedTarget> JudgeTargets(const Graph& file, const EstimateRequest&
       own.settings.device = target.device;
       run = PredictLoop(file, own);
     }
-    judged.push_back({target, Judge(run->playable(), target)});
+    judged.push_back({.target = target, .judgement = Judge(run->playable(), target)});
   }
   return judged;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "estimator/base/parallel.h"
+#include "estimator/fit/advice.h"
 #include "estimator/fit/batch_loops.h"
 #include "estimator/fit/batch_search.h"
 #include "estimator/fit/card_kinds.h"
@@ -81,6 +82,10 @@ MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest
   at_batch.details = requests[0].details;
   at_batch.why = requests[0].why;
   answer.rows[0].estimate = MakeEstimate(file, at_batch);
+  answer.rows[0].why_not_largest = WhyNotLargest(answer.rows[0].found.target);
+  if (limits.wants_advice) {
+    answer.rows[0].advice = AdviseMaxBatch(file, requests[0], answer.rows[0].found, limits);
+  }
   return answer;
 }
 

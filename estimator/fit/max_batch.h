@@ -20,6 +20,7 @@ struct BatchLimits {
   std::optional<int64_t> most = {};  // --max
   bool is_strict = false;            // batches that are TIGHT do not count
   bool is_brief = false;             // the batch and its verdict alone
+  bool wants_advice = false;         // what would raise it, of one row
 };
 
 // A batch near the answer, judged.
@@ -56,6 +57,8 @@ struct MaxBatchRow {
   std::map<std::string, int64_t> dims = {};
   MaxBatch found;
   std::optional<Estimate> estimate = {};  // at that batch (at 1 where it is 0); of one row alone
+  std::vector<Advice> advice = {};        // what would raise it, where that was asked for
+  std::string why_not_largest = {};       // why less may be better, "" for many rows
 };
 
 struct MaxBatchAnswer {

@@ -64,9 +64,4 @@ Judgement Judge(const PlayableRun& run, const Target& target);
 // The same on the card's own size alone: whether it runs at all.
 bool RunsOn(const PlayableRun& run, const Target& target);
 
-struct JudgedTarget {
-  Target target;
-  Judgement judgement;
-};
-
 }  // namespace onnxfit

@@ -34,19 +34,35 @@ std::string Headline(const Page& page) {
                      Code(page, estimate.model.path), Escaped(page, SettingsText(estimate)));
 }
 
+std::vector<std::string> VerdictItems(const Page& page, const JudgedTarget& judged) {
+  std::vector<std::string> items;
+  const Judgement& judgement = judged.judgement;
+  if (judgement.fails_at) items.push_back(Escaped(page, FailureText(*judgement.fails_at)));
+  for (const std::string& reason : judgement.reasons) items.push_back(Escaped(page, reason));
+  return items;
+}
+
+// What would make it fit, as code that can be typed.
+std::vector<std::string> AdviceItems(const Page& page, const JudgedTarget& judged) {
+  std::vector<std::string> items;
+  for (const Advice& advice : judged.advice) {
+    if (advice.effect != Effect::kEnough) continue;
+    items.push_back(fmt::format("{}: {}", Code(page, advice.flags), Escaped(page, advice.cost)));
+  }
+  return items;
+}
+
 // The answer to "does it fit?", where a card was named.
 std::string Verdicts(const Page& page) {
   std::string text;
-  for (const auto& [target, judgement] : page.estimate.targets) {
-    text += fmt::format("**{}** on {}: {}\n\n", VerdictWord(judgement.verdict),
-                        Code(page, target.name), UsedText(judgement, page.glyphs));
-    std::vector<std::string> reasons;
-    if (judgement.fails_at) {
-      reasons.push_back(Escaped(page, FailureText(*judgement.fails_at)));
-    }
-    for (const std::string& reason : judgement.reasons) reasons.push_back(Escaped(page, reason));
-    if (page.options.quiet || reasons.empty()) continue;
-    text += MarkdownList(reasons) + '\n';
+  for (const JudgedTarget& judged : page.estimate.targets) {
+    text += fmt::format("**{}** on {}: {}\n\n", VerdictWord(judged.judgement.verdict),
+                        Code(page, judged.target.name), UsedText(judged.judgement, page.glyphs));
+    if (page.options.quiet) continue;
+    const std::vector<std::string> items = VerdictItems(page, judged);
+    if (!items.empty()) text += MarkdownList(items) + '\n';
+    const std::vector<std::string> advice = AdviceItems(page, judged);
+    if (!advice.empty()) text += "It would fit with\n\n" + MarkdownList(advice) + '\n';
   }
   return text;
 }

@@ -1,5 +1,6 @@
 #include "estimator/report/max_batch_json.h"
 
+#include "estimator/report/advice_json.h"
 #include "estimator/report/json_parts.h"
 #include "estimator/report/verdict_json.h"
 
@@ -28,7 +29,7 @@ Json RowJson(const MaxBatchRow& row, const JsonOptions& options) {
                  {"memory_bytes", answer.target.total_bytes},
                  {"max_batch", answer.batch},
                  {"settings", SettingsJson(row)},
-                 {"target", TargetJson({answer.target, answer.judgement})}};
+                 {"target", TargetJson({.target = answer.target, .judgement = answer.judgement})}};
   if (answer.is_limited) object["limited"] = true;
   if (!answer.luckier.empty()) object["luckier"] = answer.luckier;
   if (answer.per_sample_bytes > 0) {
@@ -36,6 +37,7 @@ Json RowJson(const MaxBatchRow& row, const JsonOptions& options) {
     object["per_sample_bytes"] = answer.per_sample_bytes;
   }
   if (row.estimate) object["estimate"] = EstimateJson(*row.estimate, options);
+  if (!row.advice.empty()) object["advice"] = AdviceJson(row.advice);
   if (answer.next) object["next"] = NextJson(*answer.next);
   return object;
 }

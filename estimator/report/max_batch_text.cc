@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "estimator/base/bytes.h"
+#include "estimator/report/advice_text.h"
 #include "estimator/report/csv.h"
 #include "estimator/report/markdown.h"
 #include "estimator/report/settings_text.h"
@@ -106,12 +107,20 @@ std::string WarningLines(const MaxBatchRow& row, const TextOptions& options) {
   return text.empty() ? "" : "\nWarnings\n" + text;
 }
 
+std::string WhyNotText(const MaxBatchRow& row, const TextOptions& options) {
+  if (row.why_not_largest.empty()) return "";
+  return "\nWhy not take the largest\n" + Wrap("  ", Clean(row.why_not_largest, options.ascii));
+}
+
 std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
   const MaxBatch& found = answer.rows[0].found;
   std::string text = Headline(found, options);
   if (options.quiet) return text;
-  text += RunLine(answer, options) + VerdictDetails({found.target, found.judgement}, options);
-  return text + AroundText(found, options) + WarningLines(answer.rows[0], options);
+  text += RunLine(answer, options) +
+          VerdictDetails({.target = found.target, .judgement = found.judgement}, options);
+  text += AroundText(found, options) + AdviceText(answer.rows[0].advice, options);
+  if (found.batch > 0) text += WhyNotText(answer.rows[0], options);
+  return text + WarningLines(answer.rows[0], options);
 }
 
 // --- Several ----------------------------------------------------------------------------

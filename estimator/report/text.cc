@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "estimator/base/bytes.h"
+#include "estimator/report/advice_text.h"
 #include "estimator/report/estimate_rows.h"
 #include "estimator/report/layout.h"
 #include "estimator/report/page.h"
@@ -38,6 +39,14 @@ std::string Verdicts(const Page& page) {
   for (const JudgedTarget& judged : page.estimate.targets) {
     text += VerdictLine(judged, page.options);
     if (!page.options.quiet) text += VerdictDetails(judged, page.options);
+  }
+  return text;
+}
+
+std::string AdviceLines(const Page& page) {
+  std::string text;
+  for (const JudgedTarget& judged : page.estimate.targets) {
+    text += AdviceText(judged.advice, page.options);
   }
   return text;
 }
@@ -203,8 +212,8 @@ std::string ToText(const Estimate& estimate, const TextOptions& options) {
   if (estimate.why) {
     text += ChangesLine(page) + Totals(page) + WhyText(page, *estimate.why) + WarningLines(page);
   } else {
-    text += ChangesLine(page) + Breakdown(page) + Totals(page) + Steps(page) + Largest(page) +
-            Bullets(page, "Assumptions", estimate.assumptions) + WarningLines(page);
+    text += ChangesLine(page) + AdviceLines(page) + Breakdown(page) + Totals(page) + Steps(page) +
+            Largest(page) + Bullets(page, "Assumptions", estimate.assumptions) + WarningLines(page);
   }
   if (options.verbose) text += Details(page);
   return TrimLines(text);

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "estimator/report/advice_json.h"
+
 namespace onnxfit {
 
 Json FailureJson(const Failure& failure) {
@@ -26,6 +28,7 @@ Json TargetJson(const JudgedTarget& judged) {
   if (judgement.fails_at) object["fails_at"] = FailureJson(*judgement.fails_at);
   if (judgement.processes) object["processes"] = *judgement.processes;
   if (judgement.copies) object["copies"] = *judgement.copies;
+  if (!judged.advice.empty()) object["advice"] = AdviceJson(judged.advice);
   for (const Share& share : judged.target.shares) {
     object["shares"].push_back({{"what", share.what},
                                 {"bytes", share.bytes},

@@ -1,7 +1,7 @@
 // Verdicts in JSON.  Internal to the room report/.
 #pragma once
 
-#include "estimator/fit/verdict.h"
+#include "estimator/fit/judged_target.h"
 #include "estimator/report/json_parts.h"
 
 namespace onnxfit {

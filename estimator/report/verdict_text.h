@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "estimator/fit/verdict.h"
+#include "estimator/fit/judged_target.h"
 #include "estimator/report/layout.h"
 #include "estimator/report/text.h"
 
