@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "estimator/base/bytes.h"
 #include "estimator/report/advice_text.h"
@@ -14,8 +15,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr size_t kWidestName = 30;
-constexpr size_t kWidestCell = 26;
 constexpr size_t kShownLuckier = 8;
 
 const Glyphs& GlyphsOf(const TextOptions& options) {
@@ -42,24 +41,18 @@ std::string RunLine(const MaxBatchAnswer& answer, const TextOptions& options) {
 
 // --- One card ---------------------------------------------------------------------------
 
-std::string BatchText(const MaxBatch& answer) {
-  return answer.batch == 0 ? "no batch fits" : fmt::format("batch {}", answer.batch);
-}
-
 std::string Headline(const MaxBatch& answer, const TextOptions& options) {
-  const Verdict verdict = answer.judgement.verdict;
-  const std::string name =
-      CutMiddle(Clean(answer.target.name, options.ascii), kWidestName, GlyphsOf(options).ellipsis);
-  if (answer.batch == 0) {
-    return fmt::format(
-        "{} on {}, not even batch 1: {} of {}\n", Painted({"OOM", options.color ? kRed : ""}), name,
-        FormatBytes(answer.judgement.used_bytes), FormatBytes(answer.judgement.usable_bytes));
-  }
-  const std::string_view paint = options.color ? VerdictPaint(verdict) : "";
-  return fmt::format("{} on {}: {}, {} of {}, {:.1f}%\n", BatchText(answer), name,
-                     Painted({VerdictWord(verdict), paint}),
-                     FormatBytes(answer.judgement.used_bytes),
-                     FormatBytes(answer.judgement.usable_bytes), 100 * answer.judgement.share());
+  const Judgement& judgement = answer.judgement;
+  const std::string used = fmt::format("{} of {}", FormatBytes(judgement.used_bytes),
+                                       FormatBytes(judgement.usable_bytes));
+  const auto line = [&](std::string_view word, std::string_view name) {
+    if (answer.batch == 0) return fmt::format("{} on {}, not even batch 1: {}", word, name, used);
+    return fmt::format("batch {} on {}: {}, {}, {:.1f}%", answer.batch, name, word, used,
+                       100 * judgement.share());
+  };
+  const std::string word = VerdictWord(judgement.verdict);
+  const std::string name = NameBeside(line(word, ""), answer.target.name, options);
+  return line(Painted({word, options.color ? VerdictPaint(judgement.verdict) : ""}), name) + "\n";
 }
 
 std::string RangeOfBatches(int64_t first, int64_t last) {
@@ -120,7 +113,7 @@ std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
           VerdictDetails({.target = found.target, .judgement = found.judgement}, options);
   text += AroundText(found, options) + AdviceText(answer.rows[0].advice, options);
   if (found.batch > 0) text += WhyNotText(answer.rows[0], options);
-  return text + WarningLines(answer.rows[0], options);
+  return TrimLines(text + WarningLines(answer.rows[0], options));
 }
 
 // --- Several ----------------------------------------------------------------------------
@@ -163,6 +156,20 @@ std::string SeveralHeadline(const MaxBatchAnswer& answer) {
       AreRunsAlike(answer) ? fmt::format("card ({} of them)", answer.rows.size()) : "run and card");
 }
 
+// Cuts the first `names` columns (1 or 2) to what the others leave of a line.
+void CutNames(std::vector<std::vector<Cell>>& rows, size_t names, const Glyphs& glyphs) {
+  const std::vector<size_t> widths = ColumnWidths(rows, rows[0].size());
+  size_t others = 0;
+  for (size_t i = names; i < widths.size(); ++i) others += widths[i] + 2;
+  const size_t room = kReportColumns - std::min(others + 2 * names, kReportColumns - 2 * names);
+  const size_t first = names == 1 ? room : std::max(room / 2, room - std::min(room, widths[1]));
+  const std::array<size_t, 2> rooms = {first, room - std::min(first, widths[0])};
+  for (std::vector<Cell>& row : rows) {
+    for (size_t i = 0; i < names; ++i)
+      row[i].text = CutMiddle(row[i].text, rooms[i], glyphs.ellipsis);
+  }
+}
+
 std::string SeveralRows(const MaxBatchAnswer& answer, const TextOptions& options) {
   std::string text = SeveralHeadline(answer);
   if (options.quiet) return text;
@@ -170,14 +177,15 @@ std::string SeveralRows(const MaxBatchAnswer& answer, const TextOptions& options
   for (const std::vector<std::string>& row : TableOf(answer)) {
     std::vector<Cell>& line = cells.emplace_back();
     for (const std::string& cell : row) {
-      line.push_back(
-          {CutMiddle(Clean(cell, options.ascii), kWidestCell, GlyphsOf(options).ellipsis)});
+      line.push_back({Clean(cell, options.ascii)});
     }
   }
+  CutNames(cells, AreRunsAlike(answer) ? 1 : 2, GlyphsOf(options));
   for (size_t i = 0; i < answer.rows.size() && options.color; ++i) {
     cells[i + 1].back().paint = VerdictPaint(answer.rows[i].found.judgement.verdict);
   }
-  return text + RunLine(answer, options) + "\n" + TrimLines(Table(cells, AlignOf(answer), "  "));
+  text += RunLine(answer, options) + "\n" + Table(cells, AlignOf(answer), "  ");
+  return TrimLines(text);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "estimator/base/bytes.h"
 
 namespace onnxfit {
@@ -14,9 +16,9 @@ const Glyphs& GlyphsOf(const TextOptions& options) {
 }
 
 std::string RangeText(int64_t low_bytes, int64_t high_bytes, const Glyphs& glyphs) {
-  if (low_bytes == high_bytes) return "";
   std::string low = FormatBytes(low_bytes);
   const std::string high = FormatBytes(high_bytes);
+  if (low == high) return "";
   const std::string unit = high.substr(high.find(' '));
   if (low.ends_with(unit)) low.resize(low.size() - unit.size());
   return fmt::format(" ({}{}{})", low, glyphs.dash, high);
@@ -53,6 +55,13 @@ std::string_view VerdictPaint(Verdict verdict) {
   return kPaints[static_cast<size_t>(verdict)];
 }
 
+std::string NameBeside(std::string_view line, std::string_view name, const TextOptions& options) {
+  const std::string_view ellipsis = GlyphsOf(options).ellipsis;
+  const size_t taken = std::min(Columns(line), kReportColumns - Columns(ellipsis));
+  return CutMiddle(Clean(name, options.ascii), std::min(kReportColumns - taken, kWidestName),
+                   ellipsis);
+}
+
 std::string UsedText(const Judgement& judgement, const Glyphs& glyphs) {
   return fmt::format("{} of {}, {:.1f}%{}", FormatBytes(judgement.used_bytes),
                      FormatBytes(judgement.usable_bytes), 100 * judgement.share(),
@@ -71,13 +80,14 @@ std::string FailureText(const Failure& failure) {
 }
 
 std::string VerdictLine(const JudgedTarget& judged, const TextOptions& options) {
-  const Glyphs& glyphs = GlyphsOf(options);
   const Verdict verdict = judged.judgement.verdict;
-  const std::string_view paint = options.color ? VerdictPaint(verdict) : "";
-  const std::string name =
-      CutMiddle(Clean(judged.target.name, options.ascii), kWidestName, glyphs.ellipsis);
-  return fmt::format("{} on {}: {}\n", Painted({VerdictWord(verdict), paint}), name,
-                     UsedText(judged.judgement, glyphs));
+  const std::string used = UsedText(judged.judgement, GlyphsOf(options));
+  const auto line = [&](std::string_view word, std::string_view name) {
+    return fmt::format("{} on {}: {}", word, name, used);
+  };
+  const std::string word = VerdictWord(verdict);
+  const std::string name = NameBeside(line(word, ""), judged.target.name, options);
+  return line(Painted({word, options.color ? VerdictPaint(verdict) : ""}), name) + "\n";
 }
 
 std::string VerdictDetails(const JudgedTarget& judged, const TextOptions& options) {

@@ -15,6 +15,9 @@ std::string VerdictWord(Verdict verdict);
 // The colour of that word.
 std::string_view VerdictPaint(Verdict verdict);
 
+// A card's name in what `line`, without it, leaves of 80 columns.
+std::string NameBeside(std::string_view line, std::string_view name, const TextOptions& options);
+
 // "12.3 GiB of 14.6 GiB, 84.5% (12.2–12.4 GiB)": used of usable, and its range where it has one.
 std::string UsedText(const Judgement& judgement, const Glyphs& glyphs);
 

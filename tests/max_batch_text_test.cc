@@ -1,0 +1,413 @@
+#include "estimator/report/max_batch_text.h"
+
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include "estimator/base/bytes.h"
+#include "estimator/report/json.h"
+#include "estimator/report/layout.h"
+#include "estimator/report/max_batch_json.h"
+#include "estimator/report/text.h"
+#include "tests/sample_estimate.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr char kFullTwice[] =
+    "the card is full twice in 10 steps: cached memory goes back first, which takes time";
+
+Target SampleTarget() {
+  Target target = {.name = "t4", .device = DefaultDevice(), .total_bytes = 16 * kGiB};
+  target.device.context = {kGiB, kGiB, kGiB, Basis::kMeasured};
+  return target;
+}
+
+Judgement TightJudgement() {
+  Judgement j;
+  j.verdict = Verdict::kTight;
+  j.usable_bytes = 16 * kGiB;
+  j.used_bytes = 15 * kGiB;
+  j.low_bytes = 14 * kGiB;
+  j.high_bytes = 17 * kGiB;
+  j.retries = 2;
+  j.reasons = {kFullTwice};
+  return j;
+}
+
+Judgement OomJudgement() {
+  Judgement j = TightJudgement();
+  j.verdict = Verdict::kOom;
+  j.used_bytes = j.low_bytes = j.high_bytes = 20 * kGiB;
+  j.reasons = {};
+  j.fails_at = Failure{3, Phase::kBackward, "/conv1/Conv", 300 * kMiB, 12 * kMiB};
+  return j;
+}
+
+MaxBatchRow SampleRow() {
+  MaxBatchRow row;
+  row.found.target = SampleTarget();
+  row.found.batch = 100;
+  row.found.judgement = TightJudgement();
+  row.found.next = BatchOutcome{104, OomJudgement()};
+  row.found.luckier = {106, 109};
+  row.found.fixed_bytes = 300 * kMiB;
+  row.found.per_sample_bytes = 150 * kMiB;
+  return row;
+}
+
+MaxBatchAnswer SampleAnswer() { return {.model = "lenet.onnx", .rows = {SampleRow()}}; }
+
+// Two cards, and a run of each.
+MaxBatchAnswer SampleTable() {
+  MaxBatchAnswer answer = SampleAnswer();
+  answer.rows.push_back(SampleRow());
+  MaxBatchRow& row = answer.rows.back();
+  row.found.target.name = "k520";
+  row.found.batch = 0;
+  row.found.judgement = OomJudgement();
+  return answer;
+}
+
+std::string Report(const MaxBatchAnswer& answer, const TextOptions& options = {}) {
+  return "\n" + ToText(answer, options);
+}
+
+std::string Json(const MaxBatchAnswer& answer) {
+  return "\n" + ToJson(answer, {.version = "1.2.3", .rows = 0});
+}
+
+// The estimate's report up to where the bytes go.
+std::string Head(Estimate estimate, const TextOptions& options = {}) {
+  const std::string text = "\n" + ToText(estimate, options);
+  return text.substr(0, text.find("\nWhere the bytes go"));
+}
+
+Estimate EstimateOn(const Judgement& judgement) {
+  Estimate estimate = SampleEstimate();
+  estimate.targets = {{SampleTarget(), judgement}};
+  return estimate;
+}
+
+void CheckWidth(const std::string& text, bool is_ascii) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(Columns(line) <= 80);
+    CHECK(!line.ends_with(' '));
+    if (!is_ascii) continue;
+    for (const char c : line) CHECK(static_cast<unsigned char>(c) < 0x80);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the largest batch of one card: its verdict first, then what is around it") {
+  CHECK(Report(SampleAnswer()) == R"(
+batch 100 on t4: TIGHT, 15.0 GiB of 16.0 GiB, 93.8%
+lenet.onnx, fp32, adamw
+  - the card is full twice in 10 steps: cached memory goes back first, which
+    takes time
+
+Around it
+  - 98 to 103 run; 104 fails in step 3, backward, at /conv1/Conv: 300.0 MiB
+    asked, 12.0 MiB short
+  - 106, 109 run by luck: 104 does not
+  - tensors take about 300.0 MiB + 150.0 MiB a sample
+)");
+  CHECK(ToText(SampleAnswer(), {.quiet = true}) ==
+        "batch 100 on t4: TIGHT, 15.0 GiB of 16.0 GiB, 93.8%\n");
+  const std::string color = ToText(SampleAnswer(), {.color = true});
+  CHECK(color.find("batch 100 on t4: \033[33mTIGHT\033[0m, 15.0 GiB") == 0);
+}
+
+TEST_CASE("no batch, one more and --max have words of their own") {
+  MaxBatchAnswer answer = SampleAnswer();
+  MaxBatch& found = answer.rows[0].found;
+  found.luckier.resize(1);
+  CHECK(Report(answer).find("  - 106 runs by luck: 104 does not\n") != std::string::npos);
+  found.luckier = {106, 107, 108, 109, 110, 111, 112, 113, 114, 115};
+  CHECK(Report(answer).find("113 and 2 more run by luck: 104 does") != std::string::npos);
+  found.batch = 30;
+  found.next->batch = 31;
+  CHECK(Report(answer).find("  - 30 runs; 31 fails in step 3") != std::string::npos);
+  found.is_limited = true;
+  found.next = {};
+  found.luckier = {};
+  CHECK(Report(answer).find("Around it\n  - larger ones run, too: --max ends it\n  - tensors") !=
+        std::string::npos);
+  answer = SampleAnswer();
+  answer.rows[0].found.batch = 0;
+  answer.rows[0].found.judgement = OomJudgement();
+  answer.rows[0].found.luckier = {};
+  answer.rows[0].found.next->batch = 1;
+  CHECK(Report(answer) == R"(
+OOM on t4, not even batch 1: 20.0 GiB of 16.0 GiB
+lenet.onnx, fp32, adamw
+  - fails in step 3, backward, at /conv1/Conv: 300.0 MiB asked, 12.0 MiB short
+
+Around it
+  - 1 fails in step 3, backward, at /conv1/Conv: 300.0 MiB asked, 12.0 MiB short
+  - tensors take about 300.0 MiB + 150.0 MiB a sample
+)");
+}
+
+TEST_CASE("several cards are a table, the run beside them where it varies") {
+  CHECK(Report(SampleTable()) == R"(
+batch 0 to 100, by card (2 of them)
+lenet.onnx, fp32, adamw
+
+  card    usable  batch      used   share  verdict
+  t4    16.0 GiB    100  15.0 GiB   93.8%  TIGHT
+  k520  16.0 GiB      0  20.0 GiB  125.0%  OOM
+)");
+  MaxBatchAnswer runs = SampleTable();
+  runs.rows[1].settings.precision = Precision::kBf16;
+  runs.rows[1].dims = {{"seq", 512}};
+  CHECK(Report(runs) == R"(
+batch 0 to 100, by run and card
+lenet.onnx
+
+  card  run                     usable  batch      used   share  verdict
+  t4    fp32, adamw           16.0 GiB    100  15.0 GiB   93.8%  TIGHT
+  k520  seq=512, bf16, adamw  16.0 GiB      0  20.0 GiB  125.0%  OOM
+)");
+  CHECK(ToText(SampleTable(), {.quiet = true}) == "batch 0 to 100, by card (2 of them)\n");
+}
+
+TEST_CASE("the same as Markdown and CSV") {
+  CHECK("\n" + ToMarkdown(SampleTable()) == R"(
+Largest batch of `lenet.onnx`, fp32, adamw
+
+| card | usable | batch | used | share | verdict |
+| --- | ---: | ---: | ---: | ---: | --- |
+| t4 | 16.0 GiB | 100 | 15.0 GiB | 93.8% | TIGHT |
+| k520 | 16.0 GiB | 0 | 20.0 GiB | 125.0% | OOM |
+)");
+  CHECK("\n" + ToCsv(SampleTable()) == R"(
+model,run,precision,optimizer,mode,gpu,memory_bytes,max_batch,used_bytes,verdict
+lenet.onnx,"fp32, adamw",fp32,adamw,train,t4,17179869184,100,16106127360,tight
+lenet.onnx,"fp32, adamw",fp32,adamw,train,k520,17179869184,0,21474836480,oom
+)");
+}
+
+TEST_CASE("JSON has the fields of the contract") {
+  CHECK(Json(SampleAnswer()) == R"(
+{
+  "schema": 1,
+  "version": "1.2.3",
+  "model": {
+    "path": "lenet.onnx"
+  },
+  "targets": [
+    {
+      "gpu": "t4",
+      "memory_bytes": 17179869184,
+      "max_batch": 100,
+      "settings": {
+        "dims": {},
+        "precision": "fp32",
+        "optimizer": "adamw",
+        "mode": "train"
+      },
+      "target": {
+        "gpu": "t4",
+        "capacity_bytes": 17179869184,
+        "used_bytes": 16106127360,
+        "low": 15032385536,
+        "high": 18253611008,
+        "verdict": "tight",
+        "share": 0.9375,
+        "retries": 2,
+        "reasons": [
+          "the card is full twice in 10 steps: cached memory goes back first, which takes time"
+        ]
+      },
+      "luckier": [
+        106,
+        109
+      ],
+      "fixed_bytes": 314572800,
+      "per_sample_bytes": 157286400,
+      "next": {
+        "batch": 104,
+        "verdict": "oom",
+        "short_bytes": 12582912,
+        "fails_at": {
+          "step": 3,
+          "phase": "backward",
+          "node": "/conv1/Conv",
+          "asked_bytes": 314572800,
+          "short_bytes": 12582912
+        }
+      }
+    }
+  ]
+}
+)");
+  MaxBatchAnswer answer = SampleAnswer();
+  answer.rows[0].found.is_limited = true;
+  answer.rows[0].estimate = SampleEstimate();
+  CHECK(Json(answer).find("\"limited\": true") != std::string::npos);
+  CHECK(Json(answer).find("\"estimate\": {") != std::string::npos);
+}
+
+TEST_CASE("an estimate with a card begins with the verdict") {
+  CHECK(Head(EstimateOn(TightJudgement())) == R"(
+TIGHT on t4: 15.0 GiB of 16.0 GiB, 93.8% (14.0–17.0 GiB)
+  - the card is full twice in 10 steps: cached memory goes back first, which
+    takes time
+models/lenet.onnx, batch 32, fp32, adamw: 539.0 MiB on the device
+)");
+  Judgement fits = TightJudgement();
+  fits.verdict = Verdict::kFits;
+  fits.reasons = {};
+  fits.low_bytes = fits.high_bytes = fits.used_bytes;
+  fits.processes = 1;
+  fits.copies = 1;
+  Estimate estimate = EstimateOn(fits);
+  estimate.targets[0].target.shares = {{"operating system", kGiB, kGiB / 2, kGiB, Basis::kAssumed}};
+  CHECK(Head(estimate) == R"(
+FITS on t4: 15.0 GiB of 16.0 GiB, 93.8%
+  - 1.00 GiB of the card go to the operating system first (assumed)
+  - 1 process of this fits side by side, a context each; or 1 copy of the model
+    in one process that asks them in turn
+models/lenet.onnx, batch 32, fp32, adamw: 539.0 MiB on the device
+)");
+  Judgement oom = OomJudgement();
+  oom.processes = 0;
+  CHECK(Head(EstimateOn(oom)) == R"(
+OOM on t4: 20.0 GiB of 16.0 GiB, 125.0%
+  - fails in step 3, backward, at /conv1/Conv: 300.0 MiB asked, 12.0 MiB short
+models/lenet.onnx, batch 32, fp32, adamw: 539.0 MiB on the device
+)");
+  oom.fails_at = Failure{0, Phase::kSetup, "", 300 * kMiB, 0};
+  CHECK(Head(EstimateOn(oom)).find("\n  - fails before the first step: 300.0 MiB asked\n") !=
+        std::string::npos);
+  CHECK(ToText(EstimateOn(fits), {.quiet = true}) == "FITS on t4: 15.0 GiB of 16.0 GiB, 93.8%\n");
+}
+
+TEST_CASE("a range whose ends read alike is none") {
+  Judgement judgement = TightJudgement();
+  judgement.low_bytes = judgement.used_bytes;
+  judgement.high_bytes = judgement.used_bytes + 1;
+  CHECK(ToText(EstimateOn(judgement), {.quiet = true}) ==
+        "TIGHT on t4: 15.0 GiB of 16.0 GiB, 93.8%\n");
+}
+
+TEST_CASE("each verdict has its colour, the ASCII report no dash") {
+  struct Row {
+    Verdict verdict;
+    const char* expected;
+  };
+  const Row rows[] = {{Verdict::kFits, "\033[32mFITS\033[0m on t4: "},
+                      {Verdict::kTight, "\033[33mTIGHT\033[0m on t4: "},
+                      {Verdict::kOom, "\033[31mOOM\033[0m on t4: "}};
+  for (const Row& row : rows) {
+    Judgement judgement = TightJudgement();
+    judgement.verdict = row.verdict;
+    CHECK(ToText(EstimateOn(judgement), {.color = true}).find(row.expected) == 0);
+  }
+  CHECK(Head(EstimateOn(TightJudgement()), {.ascii = true}).find("93.8% (14.0-17.0 GiB)\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("JSON of an estimate has a target for each card") {
+  Judgement judgement = OomJudgement();
+  judgement.processes = 0;
+  judgement.copies = 0;
+  Estimate estimate = EstimateOn(judgement);
+  estimate.targets[0].target.shares = {{"others", 7, 5, 9, Basis::kAssumed}};
+  const std::string json = ToJson(estimate, {.version = "1.2.3", .rows = 0});
+  const size_t begin = json.find("  \"targets\": [");
+  REQUIRE(begin != std::string::npos);
+  const std::string expected = R"(  "targets": [
+    {
+      "gpu": "t4",
+      "capacity_bytes": 17179869184,
+      "used_bytes": 21474836480,
+      "low": 21474836480,
+      "high": 21474836480,
+      "verdict": "oom",
+      "share": 1.25,
+      "retries": 2,
+      "fails_at": {
+        "step": 3,
+        "phase": "backward",
+        "node": "/conv1/Conv",
+        "asked_bytes": 314572800,
+        "short_bytes": 12582912
+      },
+      "processes": 0,
+      "copies": 0,
+      "shares": [
+        {
+          "what": "others",
+          "bytes": 7,
+          "low": 5,
+          "high": 9,
+          "basis": "assumed"
+        }
+      ]
+    }
+  ])";
+  CHECK(json.substr(begin, expected.size()) == expected);
+}
+
+TEST_CASE("long names of cards and runs share what a line leaves them") {
+  MaxBatchAnswer answer = SampleTable();
+  for (MaxBatchRow& row : answer.rows) {
+    row.found.target.name = "jetson-agx-orin-32gb with 24.0 GiB";
+    row.settings.precision = Precision::kAmpBf16;
+    row.dims = {{"sequence_length", 512}};
+  }
+  answer.rows[1].settings.precision = Precision::kFp32;
+  CHECK(Report(answer) == R"(
+batch 0 to 100, by run and card
+lenet.onnx
+
+  card              run                 usable  batch      used   share  verdict
+  jetson-…24.0 GiB  sequenc…6, adamw  16.0 GiB    100  15.0 GiB   93.8%  TIGHT
+  jetson-…24.0 GiB  sequenc…2, adamw  16.0 GiB      0  20.0 GiB  125.0%  OOM
+)");
+  answer.rows.resize(1);
+  answer.rows[0].found.batch = 472887;
+  CHECK(ToText(answer, {.quiet = true}) ==
+        "batch 472887 on jetson-agx-or… with 24.0 GiB: TIGHT, 15.0 GiB of 16.0 GiB, 93.8%\n");
+  Estimate estimate = EstimateOn(TightJudgement());
+  estimate.targets[0].target.name = "jetson-agx-orin-32gb with 24.0 GiB";
+  CHECK(ToText(estimate, {.quiet = true}) ==
+        "TIGHT on jetson-agx-o…with 24.0 GiB: 15.0 GiB of 16.0 GiB, 93.8% (14.0–17.0 GiB)\n");
+}
+
+TEST_CASE("no report of a card is wider than 80 columns, ASCII has no other letter") {
+  const std::string names[] = {"", std::string(300, 'n'), "größe", "\033[2J\n",
+                               std::string(100, ' ')};
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    MaxBatchAnswer answer = SampleAnswer();
+    answer.model = name;
+    MaxBatchRow& row = answer.rows[0];
+    row.dims = {{name, 1}};
+    row.found.target.name = name;
+    row.found.batch = int64_t{1} << 40;
+    row.found.target.shares = {{"of others", int64_t{1} << 62, 0, int64_t{1} << 62, {}}};
+    row.found.next->judgement.fails_at->node = name;
+    row.found.judgement.reasons = {name};
+    row.estimate = SampleEstimate();
+    row.estimate->warnings = {{"OF203", name}};
+    MaxBatchAnswer table = answer;
+    table.rows.push_back(row);
+    table.rows.back().settings.precision = Precision::kAmpBf16;
+    Estimate estimate = EstimateOn(row.found.judgement);
+    estimate.targets[0].target = row.found.target;
+    for (const bool is_ascii : {false, true}) {
+      const TextOptions options = {.ascii = is_ascii};
+      CheckWidth(ToText(answer, options), is_ascii);
+      CheckWidth(ToText(table, options), is_ascii);
+      CheckWidth(ToText(estimate, options), is_ascii);
+    }
+  }
+}
+
+}  // namespace onnxfit
