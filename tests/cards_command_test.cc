@@ -1,0 +1,215 @@
+#include <doctest/doctest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/run.h"
+#include "tests/temp_folder.h"
+
+namespace onnxfit {
+namespace {
+
+using Args = std::vector<std::string>;
+
+struct Result {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+Result RunArgs(const Args& args) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = Run(args, out, err);
+  return {code, out.str(), err.str()};
+}
+
+std::string Model(const std::string& name) {
+  return std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name;
+}
+
+// LeNet on a card without context; it reserves 24 MiB at batch 1.
+Result Lenet(Args more) {
+  Args args = {Model("lenet.onnxtxt"), "--overhead", "0"};
+  args.insert(args.end(), more.begin(), more.end());
+  return RunArgs(args);
+}
+
+Result Largest(Args more) {
+  Args args = {"max-batch", Model("lenet.onnxtxt"), "--overhead", "0"};
+  args.insert(args.end(), more.begin(), more.end());
+  return RunArgs(args);
+}
+
+// A fully connected net of `hidden` layers of 5000 for MNIST.
+std::string DeepNet(int hidden) {
+  std::string weights;
+  std::string nodes;
+  std::string at = "x";
+  for (int i = 0; i <= hidden; ++i) {
+    const std::string n = std::to_string(i);
+    const std::string rows = i == hidden ? "10" : "5000";
+    const std::string columns = i == 0 ? "784" : "5000";
+    weights += (i == 0 ? "float[" : ", float[") + rows + ", " + columns + "] w" + n +
+               R"( = ["location": "none"], float[)" + rows + "] b" + n +
+               R"( = ["location": "none"])";
+    const std::string made = i == hidden ? "y" : "h" + n;
+    nodes += made + " = Gemm <transB = 1> (" + at + ", w" + n + ", b" + n + ")\n";
+    if (i < hidden) nodes += "a" + n + " = Relu (h" + n + ")\n";
+    at = "a" + n;
+  }
+  return R"(<ir_version: 8, opset_import: ["" : 17]> net (float[N, 784] x) => (float[N, 10] y) <)" +
+         weights + "> {\n" + nodes + "}\n";
+}
+
+}  // namespace
+
+TEST_CASE("the exit code is that of the verdict") {
+  struct Row {
+    const char* memory;
+    const char* verdict;
+    int code;
+    int strict_code;
+  };
+  const Row rows[] = {
+      {"25165823", "OOM on ", 1, 1},    // a byte less than is reserved
+      {"24MiB", "TIGHT on ", 0, 1},     // as much
+      {"33554431", "TIGHT on ", 0, 1},  // 8 MiB more but a byte
+      {"32MiB", "FITS on ", 0, 0},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.memory);
+    const Result result = Lenet({"--memory", row.memory});
+    CHECK(result.code == row.code);
+    CHECK(result.err == "");
+    CHECK(result.out.find(row.verdict) == 0);
+    CHECK(Lenet({"--memory", row.memory, "--strict"}).code == row.strict_code);
+    CHECK(Lenet({"--memory", row.memory, "--strict", "--exit-zero"}).code == 0);
+    CHECK(Lenet({"--memory", row.memory, "-q"}).out ==
+          result.out.substr(0, result.out.find('\n') + 1));
+  }
+  CHECK(Lenet({"--memory", "1GiB", "--memory", "8MiB"}).code == 1);  // one of them does not hold
+  CHECK(Lenet({"--memory", "1GiB", "--memory", "2GiB"}).code == 0);
+}
+
+TEST_CASE("what cannot be answered is exit code 2, --exit-zero or not") {
+  struct Row {
+    Args args;
+    const char* error;
+  };
+  const std::string model = Model("lenet.onnxtxt");
+  const Row rows[] = {
+      {{model, "-g", "t44"}, "error: --gpu: expected a card, found 't44' (did you mean t4?)"},
+      {{model, "-g", "rtx3009"}, "error: --gpu: expected a card, found 'rtx3009' (did you mean "},
+      {{model, "--memory", "0"},
+       "error: --memory: expected a size above 0, such as 8GiB, found '0'\n"},
+      {{model, "--memory", "8GQ"},
+       "error: --memory: expected a size, found '8GQ' (try: 8GiB or 512MiB)\n"},
+      {{model, "--memory", "-1"}, "error: --memory: expected a size, found '-1'"},
+      {{model, "--memory", "99999999999GiB"}, "error: --memory: expected a size, found "},
+      {{model, "--memory", "8GiB", "--overhead", "8GiB"},
+       "error: 8.00 GiB: expected more than the 8.00 GiB that the context takes, found 8.00 GiB"},
+      {{model, "--memory", "8GiB", "--reserve", "9GiB"}, "error: 8.00 GiB: expected more than "},
+      {{"max-batch", model, "-b", "4", "--memory", "8GiB"},
+       "error: --batch: expected with estimate or explain-oom, found with max-batch\n"},
+      {{"max-batch", model, "--memory", "8GiB", "--max", "0"}, "error: --max: expected "},
+      {{"max-batch", model, "--memory", "8GiB", "--multiple-of", "0"},
+       "error: --multiple-of: expected a whole number from 1 "},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.error);
+    for (const bool exits_zero : {false, true}) {
+      Args args = row.args;
+      if (exits_zero) args.emplace_back("--exit-zero");
+      const Result result = RunArgs(args);
+      CHECK(result.code == 2);
+      CHECK(result.out == "");
+      CHECK(result.err.find(row.error) == 0);
+    }
+  }
+  CHECK(RunArgs({"max-batch", model})
+            .err.find("--gpu: expected a card, found none (try: --gpu t4, "
+                      "--memory 8GiB or --all-gpus)\n") != std::string::npos);
+}
+
+TEST_CASE("8GB counts by 1000, 8GiB by 1024") {
+  const auto capacity = [](const char* size) {
+    const std::string json = Lenet({"--memory", size, "-f", "json", "-n", "0"}).out;
+    const size_t at = json.find("\"capacity_bytes\": ");
+    REQUIRE(at != std::string::npos);
+    return json.substr(at + 18, json.find(',', at) - at - 18);
+  };
+  CHECK(capacity("8GB") == "8000000000");
+  CHECK(capacity("8GiB") == "8589934592");
+  CHECK(capacity("8gib") == "8589934592");
+  CHECK(capacity("8192MiB") == "8589934592");
+  CHECK(capacity("8589934592") == "8589934592");
+}
+
+TEST_CASE("max-batch: the batch and its verdict first, limits hold, codes as elsewhere") {
+  const Result result = Largest({"--memory", "64MiB"});
+  CHECK(result.code == 0);
+  CHECK(result.out.find("batch ") == 0);
+  CHECK(result.out.find("\nAround it\n") != std::string::npos);
+  CHECK(Largest({"--memory", "64MiB", "--multiple-of", "64", "--max", "300", "-q"})
+            .out.find("batch 256 on 64.0 MiB: ") == 0);
+  CHECK(Largest({"--memory", "64MiB", "--max", "5"}).out.find("larger ones run, too") !=
+        std::string::npos);
+  const Result none = Largest({"--memory", "20MiB", "-q"});
+  CHECK(none.code == 1);
+  CHECK(none.out == "OOM on 20.0 MiB, not even batch 1: 24.0 MiB of 20.0 MiB\n");
+  CHECK(Largest({"--memory", "20MiB", "--exit-zero"}).code == 0);
+  CHECK(Largest({"--memory", "64MiB", "--strict", "-q"}).out.find(": FITS, ") != std::string::npos);
+  CHECK(Largest({"--memory", "64MiB", "-f", "json"}).out.find("{\n  \"schema\": 1,") == 0);
+}
+
+// Every figure and warning that an article's reader would look for; those of runs without a
+// context are in tests/data/card_runs.txt.
+TEST_CASE("five hidden layers of 5000, and how many more, on a P100") {
+  const TempFolder folder;
+  const auto verdict = [&](int hidden, Args more) {
+    Args args = {folder.Write("net.onnxtxt", DeepNet(hidden)),
+                 "-b",
+                 "32",
+                 "-o",
+                 "adam",
+                 "-q",
+                 "--in-place",
+                 "never"};
+    args.insert(args.end(), more.begin(), more.end());
+    const std::string out = RunArgs(args).out;
+    return out.substr(0, out.find(' '));
+  };
+  CHECK(verdict(5, {"-g", "p100"}) == "FITS");
+  CHECK(verdict(34, {"-g", "p100"}) == "TIGHT");  // its context leaves no room to spare
+  CHECK(verdict(35, {"-g", "p100"}) == "OOM");
+  CHECK(verdict(5, {"--memory", "2076352512", "--overhead", "0"}) == "OOM");
+}
+
+TEST_CASE("LeNet on a Jetson Nano: who has a share, and what swap does not do") {
+  const Result result = RunArgs({Model("lenet.onnxtxt"), "-b", "128", "-g", "jetson-nano"});
+  CHECK(result.code == 0);
+  CHECK(result.out.find("FITS on jetson-nano: ") == 0);
+  CHECK(result.out.find("go to the operating system and desktop first (assumed)") !=
+        std::string::npos);
+  CHECK(result.out.find("  OF203  ") != std::string::npos);
+  CHECK(result.out.find("swap") != std::string::npos);
+}
+
+TEST_CASE("a card that PyTorch has no kernels for gets an answer and a warning") {
+  const Result result = RunArgs({Model("vgg16.script.onnx"), "-b", "12", "-g", "k520"});
+  CHECK(result.out.find(" on k520: ") != std::string::npos);
+  CHECK(result.out.find("  OF201  ") != std::string::npos);
+}
+
+TEST_CASE("inference: how many processes fit, a context each") {
+  const Result result = RunArgs({Model("lenet.onnxtxt"), "--mode", "eval", "--memory", "8GiB",
+                                 "--overhead", "978MiB", "-f", "json", "-n", "0"});
+  // 22 MiB are reserved: 1000 MiB each.
+  CHECK(result.out.find("\"processes\": 8,") != std::string::npos);
+  CHECK(RunArgs({Model("lenet.onnxtxt"), "--memory", "8GiB", "-f", "json", "-n", "0"})
+            .out.find("\"processes\"") == std::string::npos);
+}
+
+}  // namespace onnxfit
