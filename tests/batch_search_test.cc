@@ -131,6 +131,25 @@ TEST_CASE("the largest batch is the one that the definition names") {
   CHECK(answers > 100);
 }
 
+TEST_CASE("a batch below that fails rules out those that stand for it") {
+  const Graph graph = Model("resnet18.train.onnx");
+  const SlowSearch slow(graph);
+  const EstimateRequest request;
+  BatchPrograms programs(graph, request);
+  BatchLoops loops(programs, request);
+  for (const int64_t batch : {78, 85}) {
+    CAPTURE(batch);
+    const Target target = CardOf(slow.PeakBytes(batch) * 110 / 100);
+    std::vector<bool> runs;
+    for (int64_t tried = 0; tried <= kMost; ++tried) {
+      runs.push_back(tried > 0 && RunsOn(slow.At(tried), target));
+    }
+    CHECK(LargestOf(runs, {}) == batch);
+    CHECK(AllRun(runs, batch + 3, batch + 4));  // whose window holds one that fails
+    CHECK(BatchSearch(loops, target).Largest({}) == batch);
+  }
+}
+
 TEST_CASE("what is around the answer: the first failure, and luckier ones beyond") {
   const Graph graph = Model("vgg_small.onnxtxt");
   const SlowSearch slow(graph);

@@ -236,6 +236,13 @@ TEST_CASE("a memory fraction is one of the whole card, its context included") {
   }
 }
 
+TEST_CASE("a fraction of nothing is out of memory, by what an endless card would be asked for") {
+  const Played played(OneBuffer);
+  const Judgement judgement = Judge(played.run({.memory_fraction = 0}), CardOf(80 * kGiB));
+  CHECK(judgement.verdict == Verdict::kOom);
+  CHECK(judgement.used_bytes == kOneBuffer);
+}
+
 TEST_CASE("processes fit side by side with the high end of a context each") {
   const ContextBytes context = {100 * kMiB, 90 * kMiB, 108 * kMiB, Basis::kMeasured};
   constexpr int64_t kEach = 160 * kMiB;
