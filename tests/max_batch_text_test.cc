@@ -131,6 +131,9 @@ TEST_CASE("no batch, one more and --max have words of their own") {
   found.batch = 30;
   found.next->batch = 31;
   CHECK(Report(answer).find("  - 30 runs; 31 fails in step 3") != std::string::npos);
+  found.batch = 200;
+  found.next->batch = 205;
+  CHECK(Report(answer).find("  - 196 to 204 run; 205 fails in step 3") != std::string::npos);
   found.is_limited = true;
   found.next = {};
   found.luckier = {};
