@@ -150,7 +150,6 @@ lenet.onnx, fp32, adamw
   - fails in step 3, backward, at /conv1/Conv: 300.0 MiB asked, 12.0 MiB short
 
 Around it
-  - 1 fails in step 3, backward, at /conv1/Conv: 300.0 MiB asked, 12.0 MiB short
   - tensors take about 300.0 MiB + 150.0 MiB a sample
 )");
 }

@@ -141,7 +141,7 @@ TEST_CASE("a size that leaves nothing is refused: what there is and what is need
                  .overhead_bytes = 60 * kMiB,
                  .reserved_for_others = 50 * kMiB}) ==
         "100.0 MiB: expected more than the 110.0 MiB that the context and others take, found "
-        "100.0 MiB (try: --overhead SIZE)");
+        "100.0 MiB (try: a smaller --reserve)");
   CHECK(ErrorOf({.card = Get("t4"), .memory_bytes = 64 * kMiB}).find("t4 with 64.0 MiB: ") == 0);
   CHECK(ErrorOf({.card = Get("t4"), .reserved_for_others = 16 * kGiB}).find("t4: ") == 0);
   CHECK(!ErrorOf({.card = Get("t4"), .overhead_bytes = 16 * kGiB}).empty());
