@@ -141,7 +141,7 @@ def call(args, command, path, kind, run, more):
     flags = [] if args.guess else given_flags(run.model, kind)
     result = subprocess.run(
         [args.binary, command, path, "-p", run.precision, "-o", run.optimizer, "--mode", run.mode,
-         "--memory", str(run.memory), "--overhead", "0", "--exit-zero", "--format", "json", "-n",
+         "--memory", str(run.memory), "--overhead", "0", "--exit-zero", "--format", "json", "-q", "-n",
          "0", *flags, *more],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
     if result.returncode != 0:
