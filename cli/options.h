@@ -47,7 +47,7 @@ struct Options {
   std::string log;                   // of explain-oom: a path, "-" is standard input
   std::vector<std::string> filters;  // of gpus
   EstimateRequest request;           // its targets are made of `targets`
-  Sweep sweep;  // what of the request varies; empty for one answer
+  Sweep sweep;                       // what of the request varies; empty for one answer
   TargetOptions targets;
   BatchLimits limits;      // of max-batch
   bool is_strict = false;  // TIGHT counts as not fitting

@@ -12,9 +12,6 @@
 
 namespace onnxfit {
 
-// A batch N stands for all from N - reach to N + reach.
-constexpr int64_t ReachOf(int64_t batch) { return batch / 50; }
-
 // Of more than about 128 batches in a row, as many that lie evenly are looked at.
 constexpr int64_t StrideOver(int64_t batches) { return batches > 128 ? batches / 128 : 1; }
 

@@ -15,6 +15,9 @@
 
 namespace onnxfit {
 
+// A safe batch N stands for all from N - reach to N + reach.
+constexpr int64_t ReachOf(int64_t batch) { return batch / 50; }
+
 struct BatchLimits {
   int64_t multiple_of = 1;
   std::optional<int64_t> most = {};  // --max

@@ -61,7 +61,7 @@ std::string RangeOfBatches(int64_t first, int64_t last) {
 
 std::string NextText(const MaxBatch& answer) {
   const BatchOutcome& next = *answer.next;
-  const int64_t first = answer.batch - answer.batch / 50;
+  const int64_t first = answer.batch - ReachOf(answer.batch);
   std::string text = fmt::format("{} run{}; ", RangeOfBatches(first, next.batch - 1),
                                  first == next.batch - 1 ? "s" : "");
   text += std::to_string(next.batch) + " ";
