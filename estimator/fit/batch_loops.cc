@@ -12,6 +12,10 @@ namespace onnxfit {
 namespace {
 
 constexpr int64_t kShortSpan = 8;  // predicting all of it costs less than checking it
+// What is kept of what was run: beyond, a batch is run each time that it is asked for.
+constexpr size_t kMostAnchors = 512;
+constexpr size_t kMostEvents = 4'000'000;
+
 constexpr int kMostFailures = 12;  // in a row; then nothing is read off any more
 
 bool SameCalls(const Loop& a, const Loop& b) {
@@ -36,10 +40,22 @@ int64_t Interpolate(int64_t first_bytes, int64_t last_bytes, int64_t width, int6
 BatchLoops::BatchLoops(BatchPrograms& programs, const EstimateRequest& request)
     : programs_(programs), request_(request) {}
 
-const BatchLoops::Anchor& BatchLoops::Run(int64_t batch) {
-  std::unique_ptr<Anchor>& anchor = anchors_[batch];
-  if (anchor) return *anchor;
-  auto made = std::make_unique<Anchor>();
+BatchLoops::SharedAnchor BatchLoops::Run(int64_t batch) {
+  if (const auto found = anchors_.find(batch); found != anchors_.end()) return found->second;
+  SharedAnchor anchor = RunNow(batch);
+  if (!IsFull()) {
+    anchors_.emplace(batch, anchor);
+    kept_events_ += anchor->trace.events.size();
+  }
+  return anchor;
+}
+
+bool BatchLoops::IsFull() const {
+  return anchors_.size() >= kMostAnchors || kept_events_ >= kMostEvents;
+}
+
+std::shared_ptr<BatchLoops::Anchor> BatchLoops::RunNow(int64_t batch) {
+  auto made = std::make_shared<Anchor>();
   const Program program = Dispatch(programs_.At(batch), request_.settings);
   made->trace = RunTraining(program, request_.settings);
   made->loop = ReadLoop(made->trace);
@@ -51,24 +67,24 @@ const BatchLoops::Anchor& BatchLoops::Run(int64_t batch) {
   }
   made->bytes = BytesOf(made->trace);
   made->bytes.push_back(MostCudnnWorkspaceBytes(program));
-  anchor = std::move(made);
-  return *anchor;
+  return made;
 }
 
-PlayableRun BatchLoops::Playable(const Anchor& anchor, std::vector<int64_t> bytes) const {
+PlayableRun BatchLoops::Playable(const SharedAnchor& anchor, std::vector<int64_t> bytes) const {
   const int64_t unmodelled_bytes = bytes.back();
   bytes.pop_back();
-  return {.trace = &anchor.trace,
-          .loop = &anchor.loop,
+  return {.trace = &anchor->trace,
+          .loop = &anchor->loop,
           .bytes = std::move(bytes),
           .conf = request_.alloc_conf.conf,
           .unmodelled_bytes = unmodelled_bytes,
-          .is_inference = request_.settings.mode == Mode::kEval};
+          .is_inference = request_.settings.mode == Mode::kEval,
+          .owner = anchor};
 }
 
 PlayableRun BatchLoops::Whole(int64_t batch) {
-  const Anchor& anchor = Run(batch);
-  return Playable(anchor, anchor.bytes);
+  const SharedAnchor anchor = Run(batch);
+  return Playable(anchor, anchor->bytes);
 }
 
 PlayableRun BatchLoops::At(int64_t batch) {
@@ -96,7 +112,7 @@ bool BatchLoops::TrySpan(int64_t batch) {
   const auto above = anchors_.upper_bound(batch);
   if (above == anchors_.end() || above == anchors_.begin()) return false;
   const Span span = {std::prev(above)->first, above->first};
-  if (failures_ >= kMostFailures || span.last - span.first <= kShortSpan) return false;
+  if (IsFull() || failures_ >= kMostFailures || span.last - span.first <= kShortSpan) return false;
   if (IsEven(span)) {
     spans_.push_back(span);
     failures_ = 0;
@@ -109,11 +125,12 @@ bool BatchLoops::TrySpan(int64_t batch) {
 // Runs two batches inside of `span`: where it is not even, shorter ones end there.
 bool BatchLoops::IsEven(const Span& span) {
   const int64_t inside = RoundestBetween(span.first, span.last);
-  const Anchor& first = Run(span.first);
-  const Anchor& last = Run(span.last);
-  for (const int64_t batch : {inside, inside + 1}) Run(batch);
-  return AreOnLine({span.first, first}, {span.last, last}, {inside, Run(inside)}) &&
-         AreOnLine({span.first, first}, {span.last, last}, {inside + 1, Run(inside + 1)});
+  const SharedAnchor first = Run(span.first);
+  const SharedAnchor last = Run(span.last);
+  const SharedAnchor middle = Run(inside);
+  const SharedAnchor next = Run(inside + 1);
+  return AreOnLine({span.first, *first}, {span.last, *last}, {inside, *middle}) &&
+         AreOnLine({span.first, *first}, {span.last, *last}, {inside + 1, *next});
 }
 
 // Whether all three make the same calls, and every buffer grows evenly from the first to the
@@ -134,10 +151,10 @@ bool BatchLoops::AreOnLine(const AnchorAt& first, const AnchorAt& last, const An
 }
 
 PlayableRun BatchLoops::Between(const Span& span, int64_t batch) {
-  const Anchor& last = Run(span.last);
-  std::vector<int64_t> bytes = Run(span.first).bytes;
+  const SharedAnchor last = Run(span.last);
+  std::vector<int64_t> bytes = Run(span.first)->bytes;
   for (size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = Interpolate(bytes[i], last.bytes[i], span.last - span.first, batch - span.first);
+    bytes[i] = Interpolate(bytes[i], last->bytes[i], span.last - span.first, batch - span.first);
   }
   return Playable(last, std::move(bytes));
 }

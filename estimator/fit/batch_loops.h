@@ -25,9 +25,8 @@ class BatchLoops {
   // `programs` must outlive it, and be of the same request but for the device.
   BatchLoops(BatchPrograms& programs, const EstimateRequest& request);
 
-  // All of these may be called from several threads.
-  // Ready to be played, as long as this lives.  REQUIRES: batch >= 1.  O(buffers) where it can be
-  // read off, else a run.  Throws Error as Predict does.
+  // Ready to be played.  May be called from several threads.  REQUIRES: batch >= 1.  O(buffers)
+  // where it can be read off, else a run.  Throws Error as Predict does.
   PlayableRun At(int64_t batch);
 
  private:
@@ -43,14 +42,18 @@ class BatchLoops {
     std::vector<int64_t> bytes;  // of each buffer, and at the end what libraries may ask for
   };
 
+  using SharedAnchor = std::shared_ptr<const Anchor>;
+
   struct AnchorAt {
     int64_t batch = 0;
     const Anchor& anchor;
   };
 
-  const Anchor& Run(int64_t batch);
+  SharedAnchor Run(int64_t batch);
+  bool IsFull() const;  // no further anchor is kept
+  std::shared_ptr<Anchor> RunNow(int64_t batch);
   static bool AreOnLine(const AnchorAt& first, const AnchorAt& last, const AnchorAt& middle);
-  PlayableRun Playable(const Anchor& anchor, std::vector<int64_t> bytes) const;
+  PlayableRun Playable(const SharedAnchor& anchor, std::vector<int64_t> bytes) const;
   PlayableRun Whole(int64_t batch);
   const Span* FindSpan(int64_t batch) const;
   bool TrySpan(int64_t batch);
@@ -61,7 +64,8 @@ class BatchLoops {
   std::mutex mutex_;  // of all that follows
   BatchPrograms& programs_;
   EstimateRequest request_;
-  std::map<int64_t, std::unique_ptr<Anchor>> anchors_;
+  std::map<int64_t, SharedAnchor> anchors_;
+  size_t kept_events_ = 0;   // of all anchors
   std::vector<Span> spans_;  // in which batches can be read off
   int failures_ = 0;         // of attempts to find one, since the last success
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,7 +48,7 @@ struct Judgement {
   double share() const;  // used of usable
 };
 
-// A run, ready to be played on cards.  What it points to must outlive it.
+// A run, ready to be played on cards.  Without an owner, what it points to must outlive it.
 struct PlayableRun {
   const Trace* trace = nullptr;  // of ReadLoop's steps
   const Loop* loop = nullptr;
@@ -55,6 +56,7 @@ struct PlayableRun {
   AllocatorConf conf = {};
   int64_t unmodelled_bytes = 0;  // what libraries may ask for beyond the trace, at most
   bool is_inference = false;
+  std::shared_ptr<const void> owner = {};  // of trace and loop, where nobody else keeps them
 };
 
 // Plays the run on the card's own size, and on sizes of 2, 4 and 8 MiB more and less where the
