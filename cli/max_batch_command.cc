@@ -1,5 +1,7 @@
 #include "cli/max_batch_command.h"
 
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "cli/output.h"
@@ -39,6 +41,12 @@ int RunMaxBatch(const Options& options, std::ostream& out) {
                  .hint = "--gpu t4, --memory 8GiB or --all-gpus"});
   }
   BatchLimits limits = options.limits;
+  if (limits.most.value_or(limits.multiple_of) < limits.multiple_of) {
+    throw Error({.where = "--max",
+                 .text = fmt::format("expected at least {}, the least batch of --multiple-of, "
+                                     "found {}",
+                                     limits.multiple_of, *limits.most)});
+  }
   limits.is_strict = options.is_strict;
   limits.wants_advice = !options.text.quiet;
   const MaxBatchAnswer answer = AnswerMaxBatch(

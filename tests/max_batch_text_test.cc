@@ -78,7 +78,7 @@ std::string Json(const MaxBatchAnswer& answer) {
 }
 
 // The estimate's report up to where the bytes go.
-std::string Head(Estimate estimate, const TextOptions& options = {}) {
+std::string Head(const Estimate& estimate, const TextOptions& options = {}) {
   const std::string text = "\n" + ToText(estimate, options);
   return text.substr(0, text.find("\nWhere the bytes go"));
 }

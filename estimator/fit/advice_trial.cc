@@ -8,6 +8,8 @@
 namespace onnxfit {
 namespace {
 
+constexpr int64_t kMostAccumulated = 1024;  // as many as --accumulate takes
+
 // Those below `batch`, largest first.
 std::vector<int64_t> Divisors(int64_t batch) {
   std::vector<int64_t> divisors;
@@ -34,7 +36,7 @@ int64_t LargestPart(const AdviceCase& c, const Judgement& before, std::span<cons
   ChangedLoops changed(c, InParts(c, changes, 1));
   BatchSearch search(changed.loops(), c.target, before.verdict == Verdict::kTight);
   for (const int64_t part : Divisors(c.batch())) {
-    if (search.Runs(part)) return part;
+    if (c.batch() / part <= kMostAccumulated && search.Runs(part)) return part;
   }
   return 1;
 }

@@ -50,7 +50,8 @@ bool BatchSearch::Runs(int64_t batch) {
 }
 
 bool BatchSearch::Play(int64_t batch) {
-  const PlayableRun run = loops_.At(batch);
+  PlayableRun run = loops_.At(batch);
+  run.is_inference = false;  // how many fit side by side is not asked
   return is_strict_ ? Judge(run, target_).verdict == Verdict::kFits : RunsOn(run, target_);
 }
 
@@ -59,9 +60,19 @@ std::optional<int64_t> BatchSearch::FirstFailureAround(int64_t batch) {
   const int64_t reach = ReachOf(batch);
   const int64_t stride = StrideOver(2 * reach + 1);
   for (int64_t near = batch - reach; near < batch + reach; near += stride) {
-    if (!Runs(near)) return near;
+    if (!Runs(near)) return FirstFailureBetween(std::max(batch - reach, near - stride), near);
   }
-  return Runs(batch + reach) ? std::nullopt : std::optional(batch + reach);
+  if (Runs(batch + reach)) return std::nullopt;
+  return FirstFailureBetween(std::max(batch - reach, batch + reach - stride), batch + reach);
+}
+
+// Where one runs and the other fails, or they are the same; halves what lies between.
+int64_t BatchSearch::FirstFailureBetween(int64_t runs, int64_t fails) {
+  while (fails - runs > 1) {
+    const int64_t middle = runs + (fails - runs) / 2;
+    (Runs(middle) ? runs : fails) = middle;
+  }
+  return fails;
 }
 
 int64_t BatchSearch::FirstFailureAbove(int64_t batch) {
@@ -69,12 +80,7 @@ int64_t BatchSearch::FirstFailureAbove(int64_t batch) {
   int64_t fails = batch + 1;
   while (fails < FirstTooLarge() && Runs(fails)) fails += stride;
   fails = std::min(fails, FirstTooLarge());
-  int64_t runs = std::max(batch, fails - stride);
-  while (fails - runs > 1) {
-    const int64_t middle = runs + (fails - runs) / 2;
-    (Runs(middle) ? runs : fails) = middle;
-  }
-  return fails;
+  return FirstFailureBetween(std::max(batch, fails - stride), fails);
 }
 
 std::vector<int64_t> BatchSearch::RunningAbove(int64_t failing) {

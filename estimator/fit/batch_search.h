@@ -12,9 +12,6 @@
 
 namespace onnxfit {
 
-// Of more than about 128 batches in a row, as many that lie evenly are looked at.
-constexpr int64_t StrideOver(int64_t batches) { return batches > 128 ? batches / 128 : 1; }
-
 class BatchSearch {
  public:
   // Both must outlive it.  `is_strict`: what is TIGHT does not run.
@@ -28,6 +25,9 @@ class BatchSearch {
   int64_t FirstFailureAbove(int64_t batch);
   std::vector<int64_t> RunningAbove(int64_t failing);
 
+  // The first that fails of those that a batch stands for; nullopt: it is safe.
+  std::optional<int64_t> FirstFailureAround(int64_t batch);
+
   // Whether ten steps run.  Played once a batch.
   bool Runs(int64_t batch);
 
@@ -37,7 +37,7 @@ class BatchSearch {
  private:
   bool IsTooLarge(int64_t batch);
   bool Play(int64_t batch);
-  std::optional<int64_t> FirstFailureAround(int64_t batch);
+  int64_t FirstFailureBetween(int64_t runs, int64_t fails);
 
   BatchLoops& loops_;
   const Target& target_;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "estimator/base/error.h"
 #include "estimator/base/parallel.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
@@ -54,11 +55,15 @@ std::vector<Group> GroupTargets(BatchPrograms& programs, const TrainingSettings&
   });
   if (kinds.size() == 1) return kinds;
   std::vector<std::vector<Asked>> asked(kinds.size());
-  for (const int64_t batch : kProbes) {
-    const Program program = programs.At(batch);
-    ForEachIndex(kinds.size(), [&](size_t i) {
-      asked[i].push_back(RunOn(targets[kinds[i][0]].device, program, settings));
-    });
+  try {
+    for (const int64_t batch : kProbes) {
+      const Program program = programs.At(batch);
+      ForEachIndex(kinds.size(), [&](size_t i) {
+        asked[i].push_back(RunOn(targets[kinds[i][0]].device, program, settings));
+      });
+    }
+  } catch (const Error&) {
+    return kinds;  // of batches that nobody asked for
   }
   std::vector<Group> groups;
   for (const Group& alike :

@@ -7,7 +7,7 @@
 namespace onnxfit {
 namespace {
 
-constexpr int64_t kMostCopies = 10'000;  // an answer beyond this is of no use to anyone
+constexpr int64_t kMostCopies = 1000;  // an answer beyond this is of no use to anyone
 
 // What the model puts on the card: all that setup allocates.
 std::vector<BufferId> PlacedBuffers(const Loop& loop) {

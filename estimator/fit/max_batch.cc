@@ -31,14 +31,23 @@ void FindLine(BatchLoops& loops, MaxBatch& answer) {
   answer.fixed_bytes = high_bytes - answer.per_sample_bytes * high;
 }
 
+constexpr double kNearlyFull = 0.9;  // of a card
+
+std::string WhyNotTake(const MaxBatch& found) {
+  if (found.is_limited || found.judgement.share() < kNearlyFull) return "";
+  return WhyNotLargest(found.target);
+}
+
 MaxBatch FindMaxBatch(BatchLoops& loops, const Target& target, const BatchLimits& limits) {
   MaxBatch answer;
   answer.target = target;
   BatchSearch search(loops, target, limits.is_strict);
   answer.batch = search.Largest(limits);
-  answer.is_limited =
-      limits.most && answer.batch > 0 && answer.batch + limits.multiple_of > *limits.most;
-  answer.judgement = Judge(loops.At(std::max<int64_t>(answer.batch, 1)), target);
+  const int64_t larger = answer.batch + limits.multiple_of;
+  answer.is_limited = limits.most && answer.batch > 0 && larger > *limits.most &&
+                      !search.FirstFailureAround(larger);
+  answer.judged_batch = answer.batch > 0 ? answer.batch : *search.FirstFailureAround(larger);
+  answer.judgement = Judge(loops.At(answer.judged_batch), target);
   if (limits.is_brief) return answer;
   if (!answer.is_limited) FindNeighbours(search, loops, answer);
   FindLine(loops, answer);
@@ -82,7 +91,7 @@ MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest
   at_batch.details = requests[0].details;
   at_batch.why = requests[0].why;
   answer.rows[0].estimate = MakeEstimate(file, at_batch);
-  answer.rows[0].why_not_largest = WhyNotLargest(answer.rows[0].found.target);
+  answer.rows[0].why_not_largest = WhyNotTake(answer.rows[0].found);
   if (limits.wants_advice) {
     answer.rows[0].advice = AdviseMaxBatch(file, requests[0], answer.rows[0].found, limits);
   }

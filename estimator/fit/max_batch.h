@@ -18,6 +18,9 @@ namespace onnxfit {
 // A safe batch N stands for all from N - reach to N + reach.
 constexpr int64_t ReachOf(int64_t batch) { return batch / 50; }
 
+// Of more than about 128 batches in a row, as many that lie evenly are looked at.
+constexpr int64_t StrideOver(int64_t batches) { return batches > 128 ? batches / 128 : 1; }
+
 struct BatchLimits {
   int64_t multiple_of = 1;
   std::optional<int64_t> most = {};  // --max
@@ -38,7 +41,8 @@ struct MaxBatch {
   // less of anything does no harm (of many, 128 that lie evenly); 0: not even one sample.
   int64_t batch = 0;
   bool is_limited = false;                // larger ones run, too: --max ends it
-  Judgement judgement;                    // of that batch; of one sample where it is 0
+  int64_t judged_batch = 0;               // that batch; where it is 0, the least that fails
+  Judgement judgement;                    // of judged_batch
   std::optional<BatchOutcome> next = {};  // the first above it that fails
   std::vector<int64_t> luckier = {};      // those above `next` that run, though one below does not
   // What tensors take at the peak: about fixed_bytes + batch × per_sample_bytes, the line through

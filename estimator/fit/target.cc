@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "estimator/base/bytes.h"
 #include "estimator/base/warnings.h"
 
@@ -52,7 +54,8 @@ void ShareWithCpu(Target& target) {
 // Of a size that somebody typed: a card of the table that is too small is an answer.
 void CheckRoom(const Target& target) {
   if (target.capacity_bytes() > 0) return;
-  const int64_t needed = target.total_bytes - target.capacity_bytes();
+  int64_t needed = target.device.context.bytes;
+  for (const Share& share : target.shares) needed = CheckedAdd(needed, share.bytes);
   throw Error({.where = target.name,
                .text = fmt::format("expected more than the {} that the context{}, found {}",
                                    FormatBytes(needed),
@@ -64,17 +67,17 @@ void CheckRoom(const Target& target) {
 }  // namespace
 
 int64_t Target::usable_bytes() const {
-  int64_t bytes = total_bytes;
-  for (const Share& share : shares) bytes -= share.bytes;
-  return bytes;
+  int64_t others = 0;
+  for (const Share& share : shares) others = CheckedAdd(others, share.bytes);
+  return std::max<int64_t>(0, total_bytes - others);
 }
 
 int64_t Target::capacity_bytes() const { return usable_bytes() - device.context.bytes; }
 
 int64_t Target::least_capacity_bytes() const {
-  int64_t bytes = total_bytes - device.context.high;
-  for (const Share& share : shares) bytes -= share.high;
-  return bytes;
+  int64_t taken = device.context.high;
+  for (const Share& share : shares) taken = CheckedAdd(taken, share.high);
+  return total_bytes - taken;
 }
 
 Target MakeTarget(const TargetRequest& request) {
@@ -91,9 +94,9 @@ Target MakeTarget(const TargetRequest& request) {
     target.shares.push_back(
         {"other programs (--reserve)", others, others, others, Basis::kAssumed});
   }
-  if (request.memory_bytes || request.overhead_bytes || request.reserved_for_others > 0) {
-    CheckRoom(target);
-  }
+  const bool is_typed =
+      request.memory_bytes || request.overhead_bytes || request.reserved_for_others > 0;
+  if (is_typed && !request.is_one_of_many) CheckRoom(target);
   return target;
 }
 

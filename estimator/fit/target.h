@@ -20,6 +20,7 @@ struct TargetRequest {
   std::optional<int64_t> memory_bytes = {};    // --memory
   std::optional<int64_t> overhead_bytes = {};  // --overhead: the context
   int64_t reserved_for_others = 0;             // --reserve
+  bool is_one_of_many = false;                 // too small a card is an answer, whatever was typed
 };
 
 // What comes off a card's memory before a process has any of it.

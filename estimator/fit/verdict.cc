@@ -9,6 +9,7 @@
 #include "estimator/base/index.h"
 #include "estimator/fit/copies.h"
 #include "estimator/memory/card_run.h"
+#include "estimator/memory/segments.h"
 
 namespace onnxfit {
 namespace {
@@ -29,13 +30,21 @@ int64_t EndlessReservedBytes(const PlayableRun& run) {
   return RunOnCard(*run.loop, run.bytes, kVerdictSteps, {kEndless}, conf).peak_reserved_bytes;
 }
 
+// per_process_memory_fraction: of the whole card, whoever holds it.
+int64_t LimitBytes(const AllocatorConf& conf, const Target& target) {
+  if (conf.memory_fraction >= 1) return target.total_bytes;
+  return static_cast<int64_t>(conf.memory_fraction * static_cast<double>(target.total_bytes));
+}
+
 Failure FailureOf(const PlayableRun& run, const Target& target, const CardRun& played) {
   const TracePlace place = PlaceOf(*run.trace, played.failed_event);
+  const int64_t segment = SegmentBytes(RoundUp(played.asked_bytes, 512), run.conf);
+  const int64_t room = std::min(target.capacity_bytes(), LimitBytes(run.conf, target));
   return {.step = played.failed_step,
           .phase = place.phase,
           .node = place.at < 0 ? "" : run.trace->labels[Index(place.at)],
           .asked_bytes = played.asked_bytes,
-          .short_bytes = played.asked_bytes + played.reserved_bytes - target.capacity_bytes()};
+          .short_bytes = std::max<int64_t>(0, segment + played.reserved_bytes - room)};
 }
 
 std::string Times(int64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
@@ -78,7 +87,8 @@ std::string UncertaintyReason(const PlayableRun& run, const Target& target, int6
 
 void SetUsed(const PlayableRun& run, const Target& target, int64_t reserved, Judgement& j) {
   const ContextBytes& context = target.device.context;
-  j.usable_bytes = target.usable_bytes();
+  const int64_t limit = LimitBytes(run.conf, target);  // of tensors and cache
+  j.usable_bytes = std::min(target.usable_bytes(), CheckedAdd(limit, context.bytes));
   j.used_bytes = CheckedAdd(reserved, context.bytes);
   j.low_bytes = CheckedAdd(reserved, context.low);
   j.high_bytes = CheckedAdd(CheckedAdd(reserved, context.high), run.unmodelled_bytes);
@@ -110,7 +120,8 @@ std::string_view ToString(Verdict verdict) {
 }
 
 double Judgement::share() const {
-  return static_cast<double>(used_bytes) / static_cast<double>(usable_bytes);
+  const auto usable = static_cast<double>(std::max<int64_t>(usable_bytes, 1));
+  return static_cast<double>(used_bytes) / usable;
 }
 
 bool RunsOn(const PlayableRun& run, const Target& target) {

@@ -94,8 +94,11 @@ std::string RangeText(const BreakdownRow& row, std::string_view dash) {
 }
 
 std::string NvidiaSmiText(const Estimate& estimate) {
-  std::string text =
-      fmt::format("nvidia-smi will show about {} MiB", WholeMebibytes(ShownBytes(estimate)));
+  const bool fails =
+      estimate.targets.size() == 1 && estimate.targets[0].judgement.verdict == Verdict::kOom;
+  std::string text = fmt::format(
+      "{} about {} MiB", fails ? "With room for it, nvidia-smi would show" : "nvidia-smi will show",
+      WholeMebibytes(ShownBytes(estimate)));
   if (estimate.range) {
     text += fmt::format(", {} to {} by what the file has lost",
                         WholeMebibytes(estimate.range->low.device_bytes),

@@ -46,7 +46,9 @@ std::string Headline(const MaxBatch& answer, const TextOptions& options) {
   const std::string used = fmt::format("{} of {}", FormatBytes(judgement.used_bytes),
                                        FormatBytes(judgement.usable_bytes));
   const auto line = [&](std::string_view word, std::string_view name) {
-    if (answer.batch == 0) return fmt::format("{} on {}, not even batch 1: {}", word, name, used);
+    if (answer.batch == 0) {
+      return fmt::format("{} on {}, not even batch {}: {}", word, name, answer.judged_batch, used);
+    }
     return fmt::format("batch {} on {}: {}, {}, {:.1f}%", answer.batch, name, word, used,
                        100 * judgement.share());
   };
@@ -62,8 +64,10 @@ std::string RangeOfBatches(int64_t first, int64_t last) {
 std::string NextText(const MaxBatch& answer) {
   const BatchOutcome& next = *answer.next;
   const int64_t first = answer.batch - ReachOf(answer.batch);
-  std::string text = fmt::format("{} run{}; ", RangeOfBatches(first, next.batch - 1),
-                                 first == next.batch - 1 ? "s" : "");
+  const bool is_sampled = StrideOver(2 * ReachOf(answer.batch) + 1) > 1;
+  std::string text =
+      fmt::format("{}{} run{}; ", is_sampled ? "128 of " : "",
+                  RangeOfBatches(first, next.batch - 1), first == next.batch - 1 ? "s" : "");
   text += std::to_string(next.batch) + " ";
   if (next.judgement.fails_at) return text + FailureText(*next.judgement.fails_at);
   return text +

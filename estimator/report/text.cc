@@ -113,7 +113,7 @@ std::string PeakText(const Page& page) {
 }
 
 std::string Totals(const Page& page) {
-  return '\n' + NvidiaSmiText(page.estimate) + '\n' + PeakText(page);
+  return '\n' + Wrap("", NvidiaSmiText(page.estimate)) + PeakText(page);
 }
 
 std::string Steps(const Page& page) {

@@ -36,11 +36,11 @@ std::string ShareText(const Share& share) {
 std::string SideBySideText(const Judgement& judgement) {
   const int64_t processes = *judgement.processes;
   const int64_t copies = judgement.copies.value_or(0);
-  return fmt::format(
-      "{} process{} of this fit{} side by side, a context each; or {} cop{} of the model in one "
-      "process that asks them in turn",
-      processes, processes == 1 ? "" : "es", processes == 1 ? "s" : "", copies,
-      copies == 1 ? "y" : "ies");
+  const std::string of_processes =
+      processes == 1 ? "one process of this fits"
+                     : fmt::format("{} processes of this fit side by side", processes);
+  return fmt::format("{}, a context each; or {} of the model in one process, asked in turn",
+                     of_processes, copies == 1 ? "one copy" : fmt::format("{} copies", copies));
 }
 
 }  // namespace
