@@ -43,8 +43,9 @@ SweepAnswer Sample() {
   answer.model = "models/net.onnx";
   answer.sweep = {.batches = {8, 16}, .precisions = {Precision::kFp32, Precision::kAmpBf16}};
   int64_t device = 100;
-  for (const EstimateRequest& request :
-       Combinations({.binding = {.dims = {{"seq", 128}}}}, answer.sweep)) {
+  EstimateRequest base;
+  base.binding.dims["seq"] = 128;
+  for (const EstimateRequest& request : Combinations(base, answer.sweep)) {
     answer.rows.push_back({request, Answered(request, device), ""});
     device += 100;
   }
