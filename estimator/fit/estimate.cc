@@ -8,6 +8,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
+#include "estimator/base/warnings.h"
 #include "estimator/fit/advice.h"
 #include "estimator/fit/details.h"
 #include "estimator/fit/doubts.h"
@@ -220,6 +221,10 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   }
   for (const JudgedTarget& judged : estimate.targets) {
     Append(estimate.warnings, judged.target.warnings);
+    const DeviceProfile& device = judged.target.device;
+    if (SameKernels(device, request.settings.device)) continue;  // it has been said
+    const std::string why = WhyUnsupported(request.settings.framework, device);
+    if (!why.empty()) estimate.warnings.push_back({warning::kUnsupportedCard, why});
   }
   if (request.details) estimate.step_events = SummarizeSteps(prediction);
   if (!request.why.empty()) estimate.why = ExplainTensor(prediction, request.why);

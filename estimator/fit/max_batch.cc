@@ -1,10 +1,14 @@
 #include "estimator/fit/max_batch.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "estimator/base/parallel.h"
+#include "estimator/base/warnings.h"
 #include "estimator/fit/advice.h"
 #include "estimator/fit/batch_loops.h"
 #include "estimator/fit/batch_search.h"
@@ -54,6 +58,33 @@ MaxBatch FindMaxBatch(BatchLoops& loops, const Target& target, const BatchLimits
   return answer;
 }
 
+// One sentence for all cards of which the same is to be said.
+void WarnOf(const char* code, std::string_view what, const std::vector<std::string>& names,
+            Warnings& warnings) {
+  if (names.empty()) return;
+  warnings.push_back({code, fmt::format("{}: {}", what, fmt::join(names, ", "))});
+}
+
+Warnings CardWarnings(const std::vector<MaxBatchRow>& rows, const FrameworkProfile& framework) {
+  std::vector<std::string> unsupported;
+  std::vector<std::string> unseen;
+  std::vector<std::string> shared;
+  for (const MaxBatchRow& row : rows) {
+    const Target& target = row.found.target;
+    if (!WhyUnsupported(framework, target.device).empty()) unsupported.push_back(target.name);
+    for (const Warning& warning : target.warnings) {
+      if (warning.code == warning::kUnseenTotal) unseen.push_back(target.name);
+      if (warning.code == warning::kSharedMemory) shared.push_back(target.name);
+    }
+  }
+  Warnings warnings;
+  WarnOf(warning::kUnsupportedCard, fmt::format("{} has no kernels for", framework.name),
+         unsupported, warnings);
+  WarnOf(warning::kUnseenTotal, "their size under Linux was not seen", unseen, warnings);
+  WarnOf(warning::kSharedMemory, "they share their memory with the CPU", shared, warnings);
+  return warnings;
+}
+
 }  // namespace
 
 std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& request,
@@ -85,7 +116,10 @@ MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest
       answer.rows.push_back({request.settings, request.binding.dims, std::move(found)});
     }
   }
-  if (answer.rows.size() > 1) return answer;
+  if (answer.rows.size() > 1) {
+    answer.warnings = CardWarnings(answer.rows, requests[0].settings.framework);
+    return answer;
+  }
   const int64_t batch = std::max<int64_t>(answer.rows[0].found.batch, 1);
   EstimateRequest at_batch = BatchPrograms(file, requests[0]).RequestAt(batch);
   at_batch.details = requests[0].details;

@@ -72,6 +72,7 @@ struct MaxBatchAnswer {
   std::string model;  // its path
   std::string alloc_conf = {};
   std::vector<MaxBatchRow> rows = {};  // for each request its targets, in their order
+  Warnings warnings = {};              // about the cards of several rows, a sentence for all
 };
 
 // FindMaxBatches for each of `requests` and its targets.  Of several rows each is brief.

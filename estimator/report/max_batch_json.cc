@@ -48,6 +48,7 @@ std::string ToJson(const MaxBatchAnswer& answer, const JsonOptions& options) {
   Json report = {{"schema", 1}, {"version", options.version}, {"model", {{"path", answer.model}}}};
   report["targets"] = Json::array();
   for (const MaxBatchRow& row : answer.rows) report["targets"].push_back(RowJson(row, options));
+  if (!answer.warnings.empty()) report["warnings"] = WarningsJson(answer.warnings);
   return Dumped(report) + '\n';
 }
 

@@ -95,10 +95,9 @@ std::string AroundText(const MaxBatch& answer, const TextOptions& options) {
   return text;
 }
 
-std::string WarningLines(const MaxBatchRow& row, const TextOptions& options) {
-  if (!row.estimate) return "";
+std::string WarningLines(const Warnings& warnings, const TextOptions& options) {
   std::string text;
-  for (const Warning& warning : row.estimate->warnings) {
+  for (const Warning& warning : warnings) {
     text += Wrap(fmt::format("  {}  ", warning.code), Clean(warning.text, options.ascii));
   }
   return text.empty() ? "" : "\nWarnings\n" + text;
@@ -117,7 +116,9 @@ std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
           VerdictDetails({.target = found.target, .judgement = found.judgement}, options);
   text += AroundText(found, options) + AdviceText(answer.rows[0].advice, options);
   if (found.batch > 0) text += WhyNotText(answer.rows[0], options);
-  return TrimLines(text + WarningLines(answer.rows[0], options));
+  return TrimLines(
+      text + WarningLines(answer.rows[0].estimate ? answer.rows[0].estimate->warnings : Warnings(),
+                          options));
 }
 
 // --- Several ----------------------------------------------------------------------------
@@ -189,7 +190,7 @@ std::string SeveralRows(const MaxBatchAnswer& answer, const TextOptions& options
     cells[i + 1].back().paint = VerdictPaint(answer.rows[i].found.judgement.verdict);
   }
   text += RunLine(answer, options) + "\n" + Table(cells, AlignOf(answer), "  ");
-  return TrimLines(text);
+  return TrimLines(text + WarningLines(answer.warnings, options));
 }
 
 }  // namespace
