@@ -141,6 +141,7 @@ TEST_CASE("no batch, one more and --max have words of their own") {
         std::string::npos);
   answer = SampleAnswer();
   answer.rows[0].found.batch = 0;
+  answer.rows[0].found.judged_batch = 1;
   answer.rows[0].found.judgement = OomJudgement();
   answer.rows[0].found.luckier = {};
   answer.rows[0].found.next->batch = 1;
@@ -272,8 +273,8 @@ models/lenet.onnx, batch 32, fp32, adamw: 539.0 MiB on the device
   CHECK(Head(estimate) == R"(
 FITS on t4: 15.0 GiB of 16.0 GiB, 93.8%
   - 1.00 GiB of the card go to the operating system first (assumed)
-  - 1 process of this fits side by side, a context each; or 1 copy of the model
-    in one process that asks them in turn
+  - one process of this fits, a context each; or one copy of the model in one
+    process, asked in turn
 models/lenet.onnx, batch 32, fp32, adamw: 539.0 MiB on the device
 )");
   Judgement oom = OomJudgement();
