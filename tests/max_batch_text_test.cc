@@ -187,6 +187,17 @@ Largest batch of `lenet.onnx`, fp32, adamw
 | t4 | 16.0 GiB | 100 | 15.0 GiB | 93.8% | TIGHT |
 | k520 | 16.0 GiB | 0 | 20.0 GiB | 125.0% | OOM |
 )");
+  const std::string page = ToMarkdown(SampleAnswer());
+  CHECK(page.starts_with("Largest batch of `lenet.onnx`, fp32, adamw\n\n| card |"));
+  CHECK(page.find("\n\n- the card is full twice in 10 steps") != std::string::npos);
+  CHECK(page.find("\n- tensors take about 300.0 MiB + 150.0 MiB a sample\n") != std::string::npos);
+  MaxBatchAnswer advised = SampleAnswer();
+  Advice advice;
+  advice.flags = "-p bf16";
+  advice.cost = "all in bf16";
+  advice.max_batch = 199;
+  advised.rows[0].advice = {advice};
+  CHECK(ToMarkdown(advised).ends_with("\n- `-p bf16`: batch 199; all in bf16\n"));
   CHECK("\n" + ToCsv(SampleTable()) == R"(
 model,run,precision,optimizer,mode,gpu,memory_bytes,max_batch,used_bytes,verdict
 lenet.onnx,"fp32, adamw",fp32,adamw,train,t4,17179869184,100,16106127360,tight

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "estimator/base/bytes.h"
 #include "estimator/report/advice_text.h"
@@ -84,14 +85,23 @@ std::string LuckierText(const MaxBatch& answer) {
                             answer.next->batch);
 }
 
+// Why not one more, what runs all the same, how memory grows.
+std::vector<std::string> AroundItems(const MaxBatch& answer) {
+  std::vector<std::string> items;
+  if (answer.is_limited) items.emplace_back("larger ones run, too: --max ends it");
+  if (answer.next && answer.batch > 0) items.push_back(NextText(answer));
+  if (!answer.luckier.empty()) items.push_back(LuckierText(answer));
+  items.push_back(fmt::format("tensors take about {} + {} a sample",
+                              FormatBytes(answer.fixed_bytes),
+                              FormatBytes(answer.per_sample_bytes)));
+  return items;
+}
+
 std::string AroundText(const MaxBatch& answer, const TextOptions& options) {
   std::string text = "\nAround it\n";
-  const auto add = [&](std::string_view line) { text += Wrap("  - ", Clean(line, options.ascii)); };
-  if (answer.is_limited) add("larger ones run, too: --max ends it");
-  if (answer.next && answer.batch > 0) add(NextText(answer));
-  if (!answer.luckier.empty()) add(LuckierText(answer));
-  add(fmt::format("tensors take about {} + {} a sample", FormatBytes(answer.fixed_bytes),
-                  FormatBytes(answer.per_sample_bytes)));
+  for (const std::string& item : AroundItems(answer)) {
+    text += Wrap("  - ", Clean(item, options.ascii));
+  }
   return text;
 }
 
@@ -193,6 +203,20 @@ std::string SeveralRows(const MaxBatchAnswer& answer, const TextOptions& options
   return TrimLines(text + WarningLines(answer.warnings, options));
 }
 
+// What a page says of one card beyond its row.
+std::string MarkdownItems(const MaxBatchRow& row) {
+  std::vector<std::string> items;
+  for (const std::string& reason : row.found.judgement.reasons) items.push_back(reason);
+  for (std::string& item : AroundItems(row.found)) items.push_back(std::move(item));
+  for (std::string& item : items) item = MarkdownText(item);
+  for (const Advice& advice : row.advice) {
+    if (!advice.max_batch) continue;
+    items.push_back(fmt::format("{}: batch {}; {}", MarkdownCode(advice.flags), *advice.max_batch,
+                                MarkdownText(advice.cost)));
+  }
+  return "\n" + MarkdownList(items);
+}
+
 }  // namespace
 
 std::string ToText(const MaxBatchAnswer& answer, const TextOptions& options) {
@@ -207,8 +231,9 @@ std::string ToMarkdown(const MaxBatchAnswer& answer) {
     for (std::string& cell : row) cell = MarkdownText(cell);
   }
   const std::string run = AreRunsAlike(answer) ? ", " + RunOf(answer.rows[0]) : "";
-  return fmt::format("Largest batch of {}{}\n\n{}", MarkdownCode(answer.model), MarkdownText(run),
-                     MarkdownTable(header, AlignOf(answer), rows));
+  const std::string table = MarkdownTable(header, AlignOf(answer), rows);
+  return fmt::format("Largest batch of {}{}\n\n{}{}", MarkdownCode(answer.model), MarkdownText(run),
+                     table, answer.rows.size() == 1 ? MarkdownItems(answer.rows[0]) : "");
 }
 
 std::string ToCsv(const MaxBatchAnswer& answer) {
@@ -219,7 +244,7 @@ std::string ToCsv(const MaxBatchAnswer& answer) {
     text +=
         CsvLine({answer.model, RunOf(row), std::string(ToString(settings.precision)),
                  std::string(ToString(settings.optimizer)), std::string(ToString(settings.mode)),
-                 row.found.target.name, std::to_string(row.found.judgement.usable_bytes),
+                 row.found.target.name, std::to_string(row.found.target.total_bytes),
                  std::to_string(row.found.batch), std::to_string(row.found.judgement.used_bytes),
                  std::string(ToString(row.found.judgement.verdict))});
   }

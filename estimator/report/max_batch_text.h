@@ -12,7 +12,8 @@ namespace onnxfit {
 // each.  At most 80 columns wide, every line with its newline.
 std::string ToText(const MaxBatchAnswer& answer, const TextOptions& options = {});
 
-// A table to be pasted, and one for programs: a row a card.
+// A table to be pasted, with a list of what else there is to say of a single card; and a table for
+// programs: a row a card.
 std::string ToMarkdown(const MaxBatchAnswer& answer);
 std::string ToCsv(const MaxBatchAnswer& answer);
 
