@@ -56,8 +56,6 @@ EstimateRequest RequestOn(const DeviceProfile& device, const AdviceCase& c) {
   return own;
 }
 
-int64_t PeakBytes(const PlayableRun& run) { return PeakBlockBytes(*run.loop, run.bytes); }
-
 // --- Many cards ---------------------------------------------------------------------------
 
 // At one event: what is shared among cards, and what each has.

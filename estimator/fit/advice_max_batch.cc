@@ -27,8 +27,6 @@ struct Question {
   int64_t WorthBatches() const { return std::max<int64_t>(1, answer.batch / 20); }
 };
 
-int64_t PeakBytes(const PlayableRun& run) { return PeakBlockBytes(*run.loop, run.bytes); }
-
 int64_t LargestBatch(const Question& q, BatchLoops& loops, const Target& target) {
   return BatchSearch(loops, target, q.limits.is_strict).Largest(q.limits);
 }

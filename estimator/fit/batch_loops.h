@@ -70,4 +70,7 @@ class BatchLoops {
   int failures_ = 0;         // of attempts to find one, since the last success
 };
 
+// The least that any allocator needs for it, as PeakBlockBytes says.
+inline int64_t PeakBytes(const PlayableRun& run) { return PeakBlockBytes(*run.loop, run.bytes); }
+
 }  // namespace onnxfit

@@ -22,8 +22,7 @@ int64_t RoundDown(int64_t batch, int64_t step) { return batch / step * step; }
 }  // namespace
 
 bool BatchSearch::IsTooLarge(int64_t batch) {
-  const PlayableRun run = loops_.At(batch);
-  return PeakBlockBytes(*run.loop, run.bytes) > target_.capacity_bytes();
+  return PeakBytes(loops_.At(batch)) > target_.capacity_bytes();
 }
 
 // The exact peak never falls with the batch (law 3), so halving finds it.

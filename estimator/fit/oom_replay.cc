@@ -18,8 +18,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr int kSteps = 10;  // a card that runs one step may still fail in the fourth
-
 // A card as far as PyTorch's allocator sees it.
 struct Card {
   int64_t bytes = 0;
@@ -68,7 +66,7 @@ int64_t Largest(const Graph& file, const EstimateRequest& request, const Target&
 
 // The run of `request` for as many steps as the card is played.
 Prediction PredictSteps(const Graph& file, EstimateRequest request) {
-  request.settings.steps = kSteps;
+  request.settings.steps = kVerdictSteps;
   request.details = false;
   request.why.clear();
   return Predict(file, request);
@@ -144,7 +142,7 @@ std::vector<Asked> Candidates(const Prediction& p, const OomMessage& message) {
 
 // The first allocation that a card refuses.
 std::optional<Asked> FailureOn(const Prediction& p, const Card& card) {
-  const CardRun run = RunOnCard(ReadLoop(p.trace), BytesOf(p.trace), kSteps,
+  const CardRun run = RunOnCard(ReadLoop(p.trace), BytesOf(p.trace), kVerdictSteps,
                                 {card.bytes, card.held_bytes}, p.alloc_conf);
   if (run.fits) return std::nullopt;
   Asked asked;

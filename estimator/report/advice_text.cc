@@ -6,6 +6,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/report/layout.h"
+#include "estimator/report/page.h"
 #include "estimator/report/verdict_text.h"
 
 namespace onnxfit {
@@ -13,10 +14,6 @@ namespace {
 
 constexpr std::string_view kIndent = "  ";
 constexpr size_t kWidestFlags = 40;  // wider ones get a line of their own
-
-const Glyphs& GlyphsOf(const TextOptions& options) {
-  return options.ascii ? kAsciiGlyphs : kUnicodeGlyphs;
-}
 
 std::string BatchText(const Advice& advice, const Glyphs& glyphs) {
   if (advice.accumulate == 1) return fmt::format("batch {}", *advice.max_batch);

@@ -155,7 +155,7 @@ std::string Why(const Page& page) {
 std::string ToMarkdown(const Estimate& estimate, const TextOptions& options) {
   TextOptions plain = options;
   plain.color = false;
-  const Page page = {estimate, plain, options.ascii ? kAsciiGlyphs : kUnicodeGlyphs};
+  const Page page = {estimate, plain, GlyphsOf(options)};
   const std::string verdicts = Verdicts(page);
   if (options.quiet && !verdicts.empty()) return verdicts;
   std::string text = verdicts + Headline(page);

@@ -10,6 +10,7 @@
 #include "estimator/report/advice_text.h"
 #include "estimator/report/csv.h"
 #include "estimator/report/markdown.h"
+#include "estimator/report/page.h"
 #include "estimator/report/settings_text.h"
 #include "estimator/report/verdict_text.h"
 
@@ -17,10 +18,6 @@ namespace onnxfit {
 namespace {
 
 constexpr size_t kShownLuckier = 8;
-
-const Glyphs& GlyphsOf(const TextOptions& options) {
-  return options.ascii ? kAsciiGlyphs : kUnicodeGlyphs;
-}
 
 std::string RunOf(const MaxBatchRow& row) { return RunText(row.settings, row.dims); }
 

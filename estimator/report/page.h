@@ -23,6 +23,11 @@ struct Page {
   std::string_view Paint(std::string_view color) const { return options.color ? color : ""; }
 };
 
+// The marks that `options` ask for.
+inline const Glyphs& GlyphsOf(const TextOptions& options) {
+  return options.ascii ? kAsciiGlyphs : kUnicodeGlyphs;
+}
+
 // "optimizer state" of "optimizer_state".
 inline std::string WithSpaces(std::string_view kind) {
   std::string text(kind);

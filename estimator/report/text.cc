@@ -205,7 +205,7 @@ std::string Details(const Page& page) {
 }  // namespace
 
 std::string ToText(const Estimate& estimate, const TextOptions& options) {
-  const Page page = {estimate, options, options.ascii ? kAsciiGlyphs : kUnicodeGlyphs};
+  const Page page = {estimate, options, GlyphsOf(options)};
   std::string text = Verdicts(page);
   if (text.empty() || !options.quiet) text += Headline(page);
   if (options.quiet) return TrimLines(text);

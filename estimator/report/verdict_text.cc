@@ -5,23 +5,18 @@
 #include <algorithm>
 
 #include "estimator/base/bytes.h"
+#include "estimator/report/estimate_rows.h"
+#include "estimator/report/page.h"
 
 namespace onnxfit {
 namespace {
 
 constexpr size_t kWidestName = 30;
 
-const Glyphs& GlyphsOf(const TextOptions& options) {
-  return options.ascii ? kAsciiGlyphs : kUnicodeGlyphs;
-}
-
-std::string RangeText(int64_t low_bytes, int64_t high_bytes, const Glyphs& glyphs) {
-  std::string low = FormatBytes(low_bytes);
-  const std::string high = FormatBytes(high_bytes);
-  if (low == high) return "";
-  const std::string unit = high.substr(high.find(' '));
-  if (low.ends_with(unit)) low.resize(low.size() - unit.size());
-  return fmt::format(" ({}{}{})", low, glyphs.dash, high);
+// Where both ends do not read alike.
+std::string InBrackets(int64_t low_bytes, int64_t high_bytes, const Glyphs& glyphs) {
+  if (FormatBytes(low_bytes) == FormatBytes(high_bytes)) return "";
+  return fmt::format(" ({})", RangeText(low_bytes, high_bytes, glyphs.dash));
 }
 
 std::string Bullet(std::string_view text, const TextOptions& options) {
@@ -65,7 +60,7 @@ std::string NameBeside(std::string_view line, std::string_view name, const TextO
 std::string UsedText(const Judgement& judgement, const Glyphs& glyphs) {
   return fmt::format("{} of {}, {:.1f}%{}", FormatBytes(judgement.used_bytes),
                      FormatBytes(judgement.usable_bytes), 100 * judgement.share(),
-                     RangeText(judgement.low_bytes, judgement.high_bytes, glyphs));
+                     InBrackets(judgement.low_bytes, judgement.high_bytes, glyphs));
 }
 
 std::string FailureText(const Failure& failure) {
