@@ -1,0 +1,60 @@
+// Two answers side by side: what grew, by kind and by node.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/fit/snapshot.h"
+
+namespace onnxfit {
+
+enum class Change : uint8_t { kGrew, kShrank, kAdded, kRemoved, kRenamed };
+std::string_view ToString(Change change);  // "grew", "shrank", "added", "removed", "renamed"
+
+// Places of the same kind to which the same happened.
+struct ChangedPlaces {
+  Change change = Change::kGrew;
+  std::string name;           // of all, "*" for what differs: "/layer.*/attention/Softmax"
+  std::string old_name = {};  // the same before, where it was another; "" else
+  std::string op = {};
+  std::vector<std::string> names = {};  // of each; the old ones of what was removed
+  int64_t old_bytes = 0;                // of all together
+  int64_t new_bytes = 0;
+
+  int64_t increase() const { return new_bytes - old_bytes; }
+};
+
+struct ChangedKind {
+  std::string kind;
+  int64_t old_bytes = 0;
+  int64_t new_bytes = 0;
+};
+
+struct ChangedSetting {
+  std::string name;
+  std::string old_value = {};  // "" where it was not there
+  std::string new_value = {};
+};
+
+struct Comparison {
+  Snapshot before;  // without its places
+  Snapshot after;
+  std::vector<ChangedKind> kinds = {};  // all, in the order of the breakdown
+  // What is not the same: the largest growth first, the largest shrinkage last, renamed ones of
+  // the same size after all.  With `kinds`' rounding, cached and context they add up to increase().
+  std::vector<ChangedPlaces> places = {};
+  bool has_places = true;  // false where one of the two has none
+  std::vector<ChangedSetting> settings = {};
+  bool peak_moved = false;  // to another node or phase
+
+  int64_t increase() const { return after.device_bytes - before.device_bytes; }
+};
+
+// Nodes are matched by name and structure (match_places.h).  O(places × log), and the square of
+// those that share a name but for a number where they do not agree.
+Comparison Compare(const Snapshot& before, const Snapshot& after);
+
+}  // namespace onnxfit

@@ -1,0 +1,157 @@
+#include "estimator/report/check_sentences.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "estimator/base/bytes.h"
+#include "estimator/report/verdict_text.h"
+
+namespace onnxfit {
+namespace {
+
+std::string InBrackets(const std::string& text) {
+  return text.empty() ? text : fmt::format(" ({})", text);
+}
+
+// "grew by 392.0 MiB (+24.1%)", "shrank by …"
+std::string IncreaseText(const Comparison& comparison) {
+  const int64_t increase = comparison.increase();
+  return fmt::format("{} by {}{}", increase > 0 ? "grew" : "shrank",
+                     FormatBytes(std::abs(increase)),
+                     InBrackets(SignedShare(increase, comparison.before.device_bytes)));
+}
+
+bool Grew(const ChangedPlaces& places) { return places.increase() > 0; }
+
+// ", most at layer1.*/relu (3)"
+std::string MostText(const Comparison& comparison) {
+  const bool has_growth = !comparison.places.empty() && Grew(comparison.places[0]);
+  return has_growth ? ", most at " + NameOf(comparison.places[0]) : "";
+}
+
+std::string GrowthText(const CheckRow& row) {
+  return fmt::format("{}, {} allowed{}", IncreaseText(*row.comparison),
+                     FormatBytes(row.allowed_bytes), MostText(*row.comparison));
+}
+
+std::string CardText(const BudgetResult& budget) {
+  const Judgement& judgement = *budget.judgement;
+  if (judgement.verdict == Verdict::kOom) {
+    const std::string why = judgement.fails_at ? ", " + FailureText(*judgement.fails_at) : "";
+    return fmt::format("OOM on {}{}", budget.text, why);
+  }
+  if (budget.used_bytes <= budget.limit_bytes) {
+    const std::string why = judgement.reasons.empty() ? "" : ": " + judgement.reasons[0];
+    return fmt::format("TIGHT on {}{}", budget.text, why);
+  }
+  return fmt::format("{} of {}, {} allowed", FormatBytes(budget.used_bytes), budget.text,
+                     FormatBytes(budget.limit_bytes));
+}
+
+std::string BudgetText(const BudgetResult& budget) {
+  if (budget.judgement) return CardText(budget);
+  return fmt::format("{} is over the budget of {}", FormatBytes(budget.used_bytes), budget.text);
+}
+
+// Why a row is not PASS, the worst first.
+std::vector<std::string> ReasonsOf(const CheckRow& row) {
+  std::vector<std::string> reasons;
+  if (!row.error.empty()) reasons.push_back(row.error);
+  for (const BudgetResult& budget : row.budgets) {
+    if (!budget.holds) reasons.push_back(BudgetText(budget));
+  }
+  if (row.grew_too_much) reasons.push_back(GrowthText(row));
+  return reasons;
+}
+
+std::string QuietText(const CheckRow& row) {
+  if (row.status == CheckStatus::kGone) return "in the lock, and no check has it";
+  if (row.status == CheckStatus::kOff) return "its level is off";
+  std::string text = FormatBytes(row.now->device_bytes);
+  if (row.status == CheckStatus::kNew) return text + ", nothing to compare with";
+  if (!row.comparison) return text;
+  if (row.comparison->increase() == 0) return text + ", as before";
+  return fmt::format("{}, {}", text, IncreaseText(*row.comparison));
+}
+
+std::string SettingText(const ChangedSetting& setting) {
+  const auto shown = [](const std::string& value) { return value.empty() ? "nothing" : value; };
+  return fmt::format("{} was {} and is {}", setting.name, shown(setting.old_value),
+                     shown(setting.new_value));
+}
+
+void AddPlaces(const Comparison& comparison, size_t most, std::vector<std::string>& lines) {
+  size_t shown = 0;
+  size_t left = 0;
+  for (const ChangedPlaces& places : comparison.places) {
+    if (!Grew(places)) continue;
+    if (shown < most) {
+      lines.push_back(fmt::format("{} {}", SignedBytes(places.increase()), NameOf(places)));
+      ++shown;
+    } else {
+      ++left;
+    }
+  }
+  if (left > 0) lines.push_back(fmt::format("and {} more that grew", left));
+}
+
+}  // namespace
+
+std::string_view StatusWord(CheckStatus status) {
+  constexpr std::string_view kWords[kCheckStatuses] = {"PASS", "OFF",  "GONE", "NEW",
+                                                       "WARN", "FAIL", "ERROR"};
+  return kWords[static_cast<size_t>(status)];
+}
+
+std::string SummaryLine(const CheckAnswer& answer) {
+  const auto counts = answer.counts();
+  std::string text;
+  std::string_view worst = StatusWord(CheckStatus::kPass);
+  for (size_t i = kCheckStatuses; i-- > 0;) {
+    if (counts[i] == 0) continue;
+    const auto status = static_cast<CheckStatus>(i);
+    if (text.empty() && status >= CheckStatus::kWarn) worst = StatusWord(status);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", counts[i], ToString(status));
+  }
+  return fmt::format("{}: {} {}: {}", worst, answer.rows.size(),
+                     answer.rows.size() == 1 ? "check" : "checks",
+                     text.empty() ? "nothing to do" : text);
+}
+
+std::string Headline(const CheckRow& row) {
+  const std::vector<std::string> reasons = ReasonsOf(row);
+  return reasons.empty() ? QuietText(row) : reasons[0];
+}
+
+std::vector<std::string> Details(const CheckRow& row, size_t most) {
+  std::vector<std::string> lines = ReasonsOf(row);
+  if (lines.empty()) lines.push_back(QuietText(row));
+  if (row.comparison && row.comparison->increase() != 0) {
+    AddPlaces(*row.comparison, most, lines);
+    for (const ChangedSetting& setting : row.comparison->settings) {
+      lines.push_back(SettingText(setting));
+    }
+  }
+  const bool failed = row.status >= CheckStatus::kWarn;
+  if (failed && !row.message.empty()) lines.push_back(row.message);
+  return lines;
+}
+
+std::string SignedBytes(int64_t bytes) {
+  return fmt::format("{}{}", bytes < 0 ? "-" : "+", FormatBytes(std::abs(bytes)));
+}
+
+std::string SignedShare(int64_t increase, int64_t old_bytes) {
+  if (old_bytes == 0) return "";
+  return fmt::format("{:+.1f}%",
+                     100 * static_cast<double>(increase) / static_cast<double>(old_bytes));
+}
+
+std::string NameOf(const ChangedPlaces& places) {
+  std::string name = places.name;
+  if (!places.old_name.empty()) name = fmt::format("{} -> {}", places.old_name, name);
+  return places.names.size() > 1 ? fmt::format("{} ({})", name, places.names.size()) : name;
+}
+
+}  // namespace onnxfit
