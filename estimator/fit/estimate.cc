@@ -36,6 +36,7 @@ int64_t OpsetOf(const Graph& graph) {
 
 ModelSummary Summarize(const Graph& graph, const Roles& roles) {
   return {.path = graph.path,
+          .digest = graph.digest,
           .opset = OpsetOf(graph),
           .nodes = static_cast<int64_t>(graph.nodes.size()),
           .parameters = roles.ParameterCount(),
@@ -210,9 +211,12 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.dims = request.binding.dims;
   estimate.optimizer_state_bytes = StateBytes(trace);
   SetPeak(estimate, trace, timeline, request);
+  estimate.places = PlacesAtPeak(prediction, timeline);
   estimate.assumptions = Assumptions(prediction, request);
   estimate.warnings = prediction.warnings;
-  estimate.range = FindRange(file, request, DoubtsOf(prediction), estimate.device_bytes);
+  if (request.wants_range) {
+    estimate.range = FindRange(file, request, DoubtsOf(prediction), estimate.device_bytes);
+  }
   if (estimate.range.has_value()) estimate.warnings.push_back(RangeWarning(*estimate.range));
   estimate.notes = Notes(prediction, request);
   estimate.targets = JudgeTargets(file, request);

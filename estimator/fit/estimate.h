@@ -12,6 +12,7 @@
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/fit/judged_target.h"
+#include "estimator/fit/places.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/why.h"
 #include "estimator/graph/graph.h"
@@ -23,6 +24,7 @@ namespace onnxfit {
 
 struct ModelSummary {
   std::string path;
+  std::string digest = {};  // of all of the file but large weights
   int64_t opset = 0;
   int64_t nodes = 0;
   int64_t parameters = 0;  // elements, tied ones once
@@ -92,6 +94,7 @@ struct Estimate {
   std::vector<BreakdownRow> breakdown;  // adds up to device_bytes
   std::vector<StepFigures> steps;
   std::vector<LargeTensor> largest;  // alive at the peak, largest first, all of them
+  std::vector<Place> places;         // what each node and parameter has there
   std::vector<std::string> assumptions;
   Warnings warnings;
   std::vector<std::string> notes;  // what loading and recovery did, for -v
@@ -110,6 +113,7 @@ struct EstimateRequest {
   std::optional<int64_t> overhead_bytes = std::nullopt;  // context, instead of the card's
   std::vector<Target> targets = {};                      // cards to be judged
   bool wants_advice = false;                             // what would make the run fit one card
+  bool wants_range = true;                               // what the file leaves open, both ways
   std::string why = {};                                  // a tensor whose life is to be told
   bool details = false;                                  // what only -v shows
 };

@@ -67,7 +67,8 @@ struct OnnxModel;
 // A graph in topological order: a node comes after all that it reads.  If and Loop
 // bodies stay with their node.  Movable; the views stay valid as long as `model` lives.
 struct Graph {
-  std::string path;  // as typed; "<stdin>" for standard input, "<text>" for tests
+  std::string path;    // as typed; "<stdin>" for standard input, "<text>" for tests
+  std::string digest;  // of the file's bytes without large weights (base/digest.h)
   std::vector<OpsetImport> opsets;
   std::vector<Value> values;
   std::vector<Node> nodes;

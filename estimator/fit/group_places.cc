@@ -1,0 +1,112 @@
+#include "estimator/fit/group_places.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace onnxfit {
+namespace {
+
+constexpr std::string_view kDigits = "0123456789";
+
+// A name as text and number in turn, text first: "layer", "1", ".", "0", ".conv".
+std::vector<std::string_view> PartsOf(std::string_view name) {
+  std::vector<std::string_view> parts;
+  while (!name.empty()) {
+    const bool is_number = parts.size() % 2 == 1;
+    const size_t end = std::min(
+        name.size(), is_number ? name.find_first_not_of(kDigits) : name.find_first_of(kDigits));
+    parts.push_back(name.substr(0, end));
+    name.remove_prefix(end);
+  }
+  return parts;
+}
+
+// The same for all names that differ in numbers alone.
+std::string PatternOf(std::string_view name) {
+  std::string pattern;
+  const std::vector<std::string_view> parts = PartsOf(name);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    pattern += i % 2 == 1 ? std::string_view("0") : parts[i];
+  }
+  return pattern;
+}
+
+std::optional<Change> ChangeOf(const PlacePair& pair) {
+  if (pair.before == nullptr) return Change::kAdded;
+  if (pair.after == nullptr) return Change::kRemoved;
+  if (pair.after->bytes > pair.before->bytes) return Change::kGrew;
+  if (pair.after->bytes < pair.before->bytes) return Change::kShrank;
+  if (pair.after->name != pair.before->name) return Change::kRenamed;
+  return std::nullopt;
+}
+
+using GroupKey = std::tuple<Change, std::string, std::string, std::string>;
+
+struct Group {
+  ChangedPlaces places;
+  std::vector<std::string> old_names;  // of those that had another
+};
+
+void Add(const PlacePair& pair, Change change, Group& group) {
+  const Place& shown = pair.after != nullptr ? *pair.after : *pair.before;
+  group.places.change = change;
+  group.places.op = shown.op;
+  group.places.names.push_back(shown.name);
+  group.places.old_bytes += pair.before != nullptr ? pair.before->bytes : 0;
+  group.places.new_bytes += pair.after != nullptr ? pair.after->bytes : 0;
+  if (pair.before != nullptr && pair.before->name != shown.name) {
+    group.old_names.push_back(pair.before->name);
+  }
+}
+
+GroupKey KeyOf(const PlacePair& pair, Change change) {
+  const Place& shown = pair.after != nullptr ? *pair.after : *pair.before;
+  const bool is_renamed = pair.before != nullptr && pair.before->name != shown.name;
+  return {change, PatternOf(shown.name), is_renamed ? PatternOf(pair.before->name) : "", shown.op};
+}
+
+ChangedPlaces Finished(Group group) {
+  group.places.name = CommonName(group.places.names);
+  if (!group.old_names.empty()) group.places.old_name = CommonName(group.old_names);
+  return std::move(group.places);
+}
+
+// Renamed ones last, then by growth, then by name.
+bool ComesBefore(const ChangedPlaces& a, const ChangedPlaces& b) {
+  const auto rank = [](const ChangedPlaces& p) {
+    return std::tuple(p.change == Change::kRenamed, -p.increase(), std::string_view(p.name));
+  };
+  return rank(a) < rank(b);
+}
+
+}  // namespace
+
+std::vector<ChangedPlaces> GroupChanges(const std::vector<PlacePair>& pairs) {
+  std::map<GroupKey, Group> groups;
+  for (const PlacePair& pair : pairs) {
+    const std::optional<Change> change = ChangeOf(pair);
+    if (change) Add(pair, *change, groups[KeyOf(pair, *change)]);
+  }
+  std::vector<ChangedPlaces> changes;
+  for (auto& [key, group] : groups) changes.push_back(Finished(std::move(group)));
+  std::stable_sort(changes.begin(), changes.end(), ComesBefore);
+  return changes;
+}
+
+std::string CommonName(std::span<const std::string> names) {
+  std::vector<std::string_view> common = PartsOf(names[0]);
+  for (const std::string& name : names) {
+    const std::vector<std::string_view> parts = PartsOf(name);
+    for (size_t i = 0; i < common.size(); ++i) {
+      if (parts[i] != common[i]) common[i] = "*";
+    }
+  }
+  std::string text;
+  for (const std::string_view part : common) text += part;
+  return text;
+}
+
+}  // namespace onnxfit

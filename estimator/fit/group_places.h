@@ -1,0 +1,21 @@
+// Changed places that are alike, told together.  Internal to the room fit/.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "estimator/fit/compare.h"
+#include "estimator/fit/match_places.h"
+
+namespace onnxfit {
+
+// What is not the same, in the order of Comparison::places.  Those go together to which the same
+// happened, whose names differ in numbers alone, and whose operator is the same.
+std::vector<ChangedPlaces> GroupChanges(const std::vector<PlacePair>& pairs);
+
+// What all have in common: "*" stands for numbers that differ, "layer.*/attention/Softmax".
+// REQUIRES: they differ in numbers alone; at least one.
+std::string CommonName(std::span<const std::string> names);
+
+}  // namespace onnxfit

@@ -1,0 +1,28 @@
+// Which place of one answer is which of another.  Internal to the room fit/.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/fit/places.h"
+
+namespace onnxfit {
+
+// The same place in both; one of the two is null where it is in the other alone.
+struct PlacePair {
+  const Place* before = nullptr;
+  const Place* after = nullptr;
+};
+
+// By name; names that end in a number of the exporter's ("Conv_12") by their order among those
+// that differ in it alone, where sizes decide what was put in between (align_sizes.h); what is
+// left by its name but for an outermost module, then by operator and size.
+// The pairs of `after` in its order, then what is in `before` alone, in its order.
+std::vector<PlacePair> MatchPlaces(const std::vector<Place>& before,
+                                   const std::vector<Place>& after);
+
+// "/layer1/relu" of "/layer1/relu_1", whose number an exporter gave it; "" where it has none.
+std::string_view StemOf(std::string_view name);
+
+}  // namespace onnxfit
