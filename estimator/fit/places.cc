@@ -1,5 +1,7 @@
 #include "estimator/fit/places.h"
 
+#include <fmt/format.h>
+
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -28,9 +30,9 @@ std::unordered_map<std::string_view, Owner> OwnersOf(const Program& program) {
     if (owners.contains(call.where)) continue;
     std::string name = call.where;
     if (name.find('/') == std::string::npos && !call.scope.empty()) {
-      name = ModulePath(call.scope) + "/" + std::string(call.op);
+      name = fmt::format("{}/{}", ModulePath(call.scope), call.op);
       const int before = seen[name]++;
-      if (before > 0) name += "_" + std::to_string(before);
+      if (before > 0) name += fmt::format("_{}", before);
     }
     owners.emplace(call.where, Owner{std::move(name), call.op});
   }

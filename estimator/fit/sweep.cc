@@ -28,6 +28,7 @@ SweepRow Answer(const Graph& graph, const EstimateRequest& request, size_t large
     row.estimate = MakeEstimate(graph, request);
     if (row.estimate->largest.size() > largest) row.estimate->largest.resize(largest);
     row.estimate->largest.shrink_to_fit();
+    row.estimate->places = {};
   } catch (const Error& error) {
     row.error = error.what();
   }

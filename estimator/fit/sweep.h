@@ -55,10 +55,10 @@ struct SweepAnswer {
   std::vector<SweepRow> rows;  // in the order of Combinations()
 };
 
-// Answers all combinations, with `largest` of the largest tensors each: a table of thousands
-// would hold gigabytes of them.  A combination that cannot be answered is a row that says why.
-// Throws the first row's Error where none can.  Takes as long as each answer alone, on all
-// processors; what it gives does not depend on how many there are.
+// Answers all combinations, with `largest` of the largest tensors each and without places: a
+// table of thousands would hold gigabytes of them.  A combination that cannot be answered is a row
+// that says why. Throws the first row's Error where none can.  Takes as long as each answer alone,
+// on all processors; what it gives does not depend on how many there are.
 SweepAnswer RunSweep(const Graph& graph, const EstimateRequest& request, const Sweep& sweep,
                      size_t largest);
 

@@ -4,9 +4,11 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/stubs/logging.h>
 
+#include <functional>
 #include <utility>
 #include <vector>
 
+#include "estimator/base/digest.h"
 #include "estimator/base/error.h"
 #include "estimator/graph/external_data.h"
 #include "estimator/graph/file_bytes.h"
@@ -18,6 +20,8 @@
 
 namespace onnxfit {
 namespace {
+
+constexpr size_t kFirstBytes = 4096;  // tell formats apart
 
 // Calls `load`; an Error that does not know its file gets `path`.
 template <typename Load>
@@ -44,45 +48,68 @@ onnx::ModelProto ParseModel(std::string_view bytes) {
   return model;
 }
 
-onnx::ModelProto ReadModel(const std::string& path, const LoadOptions& options,
-                           std::vector<std::string>& notes) {
-  const FileBytes file(path, RefuseOtherFormats);
-  const Shortened shortened =
-      ShortenModel(file.bytes(), options, [&](std::string_view part) { file.Release(part); });
+// A file, read and not yet understood.
+struct ReadFile {
+  onnx::ModelProto model;
+  std::string digest;
+  std::vector<std::string> notes = {};
+};
+
+ReadFile ReadModel(std::string_view bytes, const LoadOptions& options,
+                   const std::function<void(std::string_view)>& passed) {
+  const Shortened shortened = ShortenModel(bytes, options, passed);
+  const std::string_view kept = shortened.copy ? std::string_view(*shortened.copy) : bytes;
+  ReadFile read = {.model = ParseModel(kept), .digest = Digest(kept)};
   if (shortened.cut_texts > 0) {
-    notes.push_back(fmt::format("left out {} overlong texts", shortened.cut_texts));
+    read.notes.push_back(fmt::format("left out {} overlong texts", shortened.cut_texts));
   }
-  return ParseModel(shortened.copy ? std::string_view(*shortened.copy) : file.bytes());
+  return read;
 }
 
-onnx::ModelProto ReadText(const std::string& path) {
-  const FileBytes file(path, [](std::string_view) {});
-  return ParseOnnxText(file.bytes());
+ReadFile ReadText(std::string_view text) {
+  return {.model = ParseOnnxText(text), .digest = Digest(text)};
 }
 
-Graph Finish(onnx::ModelProto model, const std::string& path, const std::string& name,
-             const LoadOptions& options, std::vector<std::string> notes) {
-  if (model.has_graph()) {
-    InlineFunctions(model, notes);
-    ReadSmallExternalTensors(*model.mutable_graph(), path, options, notes);
+bool IsText(const std::string& path) { return path.ends_with(".onnxtxt"); }
+
+ReadFile ReadPath(const std::string& path, const LoadOptions& options) {
+  if (IsText(path)) return ReadText(FileBytes(path, [](std::string_view) {}).bytes());
+  const FileBytes file(path, RefuseOtherFormats);
+  return ReadModel(file.bytes(), options, [&](std::string_view part) { file.Release(part); });
+}
+
+ReadFile ReadBytes(std::string_view bytes, const std::string& path, const LoadOptions& options) {
+  if (IsText(path)) return ReadText(bytes);
+  RefuseOtherFormats(bytes.substr(0, kFirstBytes));
+  return ReadModel(bytes, options, {});
+}
+
+Graph Finish(ReadFile read, const std::string& path, const std::string& name,
+             const LoadOptions& options) {
+  if (read.model.has_graph()) {
+    InlineFunctions(read.model, read.notes);
+    ReadSmallExternalTensors(*read.model.mutable_graph(), path, options, read.notes);
   }
-  return BuildGraph(std::move(model), name, std::move(notes));
+  Graph graph = BuildGraph(std::move(read.model), name, std::move(read.notes));
+  graph.digest = std::move(read.digest);
+  return graph;
 }
 
 }  // namespace
 
 Graph LoadGraph(const std::string& path, const LoadOptions& options) {
   const std::string name = path == "-" ? "<stdin>" : path;
-  return WithFile(name, [&] {
-    std::vector<std::string> notes;
-    onnx::ModelProto model =
-        path.ends_with(".onnxtxt") ? ReadText(path) : ReadModel(path, options, notes);
-    return Finish(std::move(model), path, name, options, std::move(notes));
-  });
+  return WithFile(name, [&] { return Finish(ReadPath(path, options), path, name, options); });
+}
+
+Graph LoadGraphFrom(std::string_view bytes, const std::string& path, const std::string& name,
+                    const LoadOptions& options) {
+  return WithFile(name,
+                  [&] { return Finish(ReadBytes(bytes, path, options), path, name, options); });
 }
 
 Graph ParseGraph(std::string_view text, std::string path) {
-  return WithFile(path, [&] { return Finish(ParseOnnxText(text), path, path, {}, {}); });
+  return WithFile(path, [&] { return Finish(ReadText(text), path, path, {}); });
 }
 
 }  // namespace onnxfit

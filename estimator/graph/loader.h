@@ -23,6 +23,11 @@ struct LoadOptions {
 // the list with its texts.  O(bytes outside of weights).
 Graph LoadGraph(const std::string& path, const LoadOptions& options = {});
 
+// The same for the bytes of a file that was at `path` (external data is looked for beside it), and
+// that messages and reports call `name`.
+Graph LoadGraphFrom(std::string_view bytes, const std::string& path, const std::string& name,
+                    const LoadOptions& options = {});
+
 // The same for ONNX's text form (OnnxParser): a model, as in models/*.onnxtxt, or, for
 // tests, a bare graph "name (float[N, 4] x) => (float[N, 2] y) { ... }", which gets
 // opset 17.

@@ -3,18 +3,21 @@
 #include <algorithm>
 
 #include "estimator/report/json_parts.h"
+#include "estimator/report/places_json.h"
 #include "estimator/report/verdict_json.h"
 
 namespace onnxfit {
 namespace {
 
 Json ModelJson(const ModelSummary& model) {
-  return {{"path", model.path},
-          {"opset", model.opset},
-          {"nodes", model.nodes},
-          {"parameters", model.parameters},
-          {"parameter_bytes", model.parameter_bytes},
-          {"buffer_bytes", model.buffer_bytes}};
+  Json object = {{"path", model.path},
+                 {"opset", model.opset},
+                 {"nodes", model.nodes},
+                 {"parameters", model.parameters},
+                 {"parameter_bytes", model.parameter_bytes},
+                 {"buffer_bytes", model.buffer_bytes}};
+  PutIfKnown(object, "digest", model.digest);
+  return object;
 }
 
 // What is not the default.
@@ -61,6 +64,7 @@ Json SettingsJson(const TrainingSettings& settings, std::optional<int64_t> batch
   PutLoop(json, settings);
   PutReading(json, settings);
   PutIfKnown(json, "alloc_conf", alloc_conf);
+  if (settings.device.name != DefaultDevice().name) json["gpu"] = settings.device.name;
   if (settings.optimizer_impl) json["optimizer_impl"] = ToString(*settings.optimizer_impl);
   if (settings.clip_grad) json["clip_grad"] = true;
   if (settings.ema) json["ema"] = true;
@@ -213,9 +217,10 @@ Json EstimateJson(const Estimate& estimate, const JsonOptions& options) {
                  {"optimizer_state_bytes", estimate.optimizer_state_bytes},
                  {"breakdown", BreakdownJson(estimate.breakdown)},
                  {"steps", StepsJson(estimate)},
-                 {"largest", LargestJson(estimate.largest, options.rows)},
-                 {"assumptions", Json(estimate.assumptions)},
-                 {"warnings", WarningsJson(estimate.warnings)}};
+                 {"largest", LargestJson(estimate.largest, options.rows)}};
+  if (!estimate.places.empty()) report["places"] = PlacesJson(estimate.places);
+  report["assumptions"] = Json(estimate.assumptions);
+  report["warnings"] = WarningsJson(estimate.warnings);
   if (estimate.range) {
     report["range"] = {{"low", EndJson(estimate.range->low)},
                        {"high", EndJson(estimate.range->high)}};

@@ -1,0 +1,161 @@
+#include "estimator/report/snapshot_json.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "estimator/base/digest.h"
+#include "estimator/report/places_json.h"
+#include "estimator/report/read_json.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int64_t kLockSchema = 1;
+
+std::string ValueText(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// Of an estimate's report, or of a check in a lock, which has the same fields.
+Snapshot ReadSnapshot(const Json& report) {
+  const Json& model = ReadObject(report, "model");
+  const Json& peak = ReadObject(report, "peak");
+  Snapshot snapshot = {.version = ReadTextIfKnown(report, "version"),
+                       .model = ReadText(model, "path"),
+                       .digest = ReadTextIfKnown(model, "digest"),
+                       .peak = {.exact_bytes = ReadBytes(peak, "exact_bytes"),
+                                .allocated_bytes = ReadBytes(peak, "allocated_bytes"),
+                                .reserved_bytes = ReadBytes(peak, "reserved_bytes")},
+                       .device_bytes = ReadBytes(peak, "device_bytes"),
+                       .phase = ReadTextIfKnown(peak, "phase"),
+                       .node = ReadTextIfKnown(peak, "node")};
+  for (const auto& [name, value] : ReadObject(report, "settings").items()) {
+    snapshot.settings.emplace_back(name, ValueText(value));
+  }
+  for (const Json& row : ReadArray(report, "breakdown")) {
+    snapshot.kinds.push_back({ReadText(row, "kind"), ReadBytes(row, "bytes")});
+  }
+  if (report.contains("places")) snapshot.places = ReadPlaces(ReadArray(report, "places"));
+  return snapshot;
+}
+
+// Of the graph and of the settings, in one.
+std::string DigestOf(const Snapshot& snapshot) {
+  std::string text = snapshot.digest;
+  for (const auto& [name, value] : snapshot.settings) text += fmt::format("\n{}={}", name, value);
+  return Digest(text);
+}
+
+Json PeakJson(const Snapshot& snapshot) {
+  Json peak = {{"exact_bytes", snapshot.peak.exact_bytes},
+               {"allocated_bytes", snapshot.peak.allocated_bytes},
+               {"reserved_bytes", snapshot.peak.reserved_bytes},
+               {"device_bytes", snapshot.device_bytes}};
+  PutIfKnown(peak, "phase", snapshot.phase);
+  PutIfKnown(peak, "node", snapshot.node);
+  return peak;
+}
+
+Json LockedJson(const Snapshot& snapshot) {
+  Json check = {{"digest", DigestOf(snapshot)}, {"model", {{"path", snapshot.model}}},
+                {"settings", Json::object()},   {"peak", PeakJson(snapshot)},
+                {"breakdown", Json::array()},   {"places", PlacesJson(snapshot.places)}};
+  PutIfKnown(check["model"], "digest", snapshot.digest);
+  for (const auto& [name, value] : snapshot.settings) check["settings"][name] = value;
+  for (const KindBytes& row : snapshot.kinds) {
+    check["breakdown"].push_back({{"kind", row.kind}, {"bytes", row.bytes}});
+  }
+  return check;
+}
+
+bool IsFlat(const Json& json) {
+  for (const Json& item : json) {
+    if (item.is_structured()) return false;
+  }
+  return true;
+}
+
+// What holds no other object or list stands on one line, so that a change of one place is one
+// line of a diff.
+void Write(const Json& json, const std::string& indent, std::string& text) {
+  if (!json.is_structured() || IsFlat(json)) {
+    text += json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return;
+  }
+  const bool is_object = json.is_object();
+  const std::string inner = indent + "  ";
+  text += is_object ? '{' : '[';
+  bool is_first = true;
+  for (const auto& item : json.items()) {
+    text += fmt::format("{}\n{}", std::exchange(is_first, false) ? "" : ",", inner);
+    if (is_object) text += Dumped(item.key()) + ": ";
+    Write(item.value(), inner, text);
+  }
+  text += fmt::format("\n{}{}", indent, is_object ? '}' : ']');
+}
+
+[[noreturn]] void RefuseLock(const Error& error, const std::string& check) {
+  Error::Parts parts = error.parts();
+  if (!check.empty()) parts.where = fmt::format("check '{}': {}", check, parts.where);
+  if (parts.hint.empty()) parts.hint = "onnxfit check --update writes it anew";
+  throw Error(parts);
+}
+
+Lock ReadChecks(const Json& json) {
+  Lock lock = {.version = ReadText(json, "version")};
+  for (const auto& [name, check] : ReadObject(json, "checks").items()) {
+    try {
+      lock.checks[name] = ReadSnapshot(check);
+      lock.checks[name].version = lock.version;
+    } catch (const Error& error) {
+      RefuseLock(error, name);
+    }
+  }
+  return lock;
+}
+
+}  // namespace
+
+Snapshot SnapshotOf(const Estimate& estimate, const std::string& version) {
+  return ReadSnapshot(EstimateJson(estimate, {.version = version, .rows = 0}));
+}
+
+std::vector<Snapshot> ReadReports(std::string_view text) {
+  const Json json = ParseJson(text);
+  std::vector<Snapshot> snapshots;
+  if (!json.is_array()) return {ReadSnapshot(json)};
+  for (const Json& report : json) {
+    if (!report.contains("error")) snapshots.push_back(ReadSnapshot(report));
+  }
+  return snapshots;
+}
+
+std::string ToJson(const Lock& lock) {
+  Json json = {{"lock", kLockSchema}, {"version", lock.version}, {"checks", Json::object()}};
+  for (const auto& [name, snapshot] : lock.checks) json["checks"][name] = LockedJson(snapshot);
+  std::string text;
+  Write(json, "", text);
+  return text + "\n";
+}
+
+bool IsLock(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && json.contains("lock");
+}
+
+Lock ReadLock(std::string_view text) {
+  try {
+    const Json json = ParseJson(text);
+    if (ReadBytes(json, "lock") != kLockSchema) {
+      throw Error(
+          {.where = "\"lock\"",
+           .text = fmt::format("expected {}, found the lock of another onnxfit", kLockSchema)});
+    }
+    return ReadChecks(json);
+  } catch (const Error& error) {
+    RefuseLock(error, "");
+  }
+}
+
+}  // namespace onnxfit
