@@ -88,8 +88,7 @@ CheckRow JudgeCheck(const Check& check, const Estimate& estimate, const Snapshot
   row.budgets = JudgeBudgets(check, estimate);
   if (baseline.compares && baseline.snapshot) {
     row.comparison = Compare(*baseline.snapshot, now);
-    row.allowed_bytes = std::max(check.max_increase.bytes, ShareOf(baseline.snapshot->device_bytes,
-                                                                   check.max_increase.share));
+    row.allowed_bytes = check.max_increase.BytesOf(baseline.snapshot->device_bytes);
     row.grew_too_much = row.comparison->increase() > row.allowed_bytes;
   }
   row.status = StatusOf(row, check, baseline);

@@ -44,13 +44,6 @@ struct Budget {
   double share = 1;                   // of the card: this much of it may be used
 };
 
-// How much more than before a run may take: the larger of the two.
-struct Allowance {
-  std::string text = "0";  // as written: "64MiB", "2%"
-  int64_t bytes = 0;
-  double share = 0;  // of what it took before
-};
-
 // One run to be checked.
 struct Check {
   std::string name;   // of all checks only this one's: "resnet50", "zoo[models/lenet.onnx, bf16]"

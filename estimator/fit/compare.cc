@@ -1,6 +1,7 @@
 #include "estimator/fit/compare.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "estimator/fit/group_places.h"
@@ -65,6 +66,10 @@ Snapshot WithoutPlaces(Snapshot snapshot) {
 }
 
 }  // namespace
+
+int64_t Allowance::BytesOf(int64_t old_bytes) const {
+  return std::max(bytes, static_cast<int64_t>(std::floor(static_cast<double>(old_bytes) * share)));
+}
 
 std::string_view ToString(Change change) {
   constexpr std::string_view kWords[] = {"grew", "shrank", "added", "removed", "renamed"};

@@ -53,6 +53,15 @@ struct Comparison {
   int64_t increase() const { return after.device_bytes - before.device_bytes; }
 };
 
+// How much more than before a run may take: the larger of the two.
+struct Allowance {
+  std::string text = "0";  // as written: "64MiB", "2%"
+  int64_t bytes = 0;
+  double share = 0;  // of what it took before
+
+  int64_t BytesOf(int64_t old_bytes) const;
+};
+
 // Nodes are matched by name and structure (match_places.h).  O(places × log), and the square of
 // those that share a name but for a number where they do not agree.
 Comparison Compare(const Snapshot& before, const Snapshot& after);

@@ -27,7 +27,7 @@ bool Grew(const ChangedPlaces& places) { return places.increase() > 0; }
 // ", most at layer1.*/relu (3)"
 std::string MostText(const Comparison& comparison) {
   const bool has_growth = !comparison.places.empty() && Grew(comparison.places[0]);
-  return has_growth ? ", most at " + NameOf(comparison.places[0]) : "";
+  return has_growth ? fmt::format(", most at {}", NameOf(comparison.places[0])) : "";
 }
 
 std::string GrowthText(const CheckRow& row) {
@@ -38,12 +38,12 @@ std::string GrowthText(const CheckRow& row) {
 std::string CardText(const BudgetResult& budget) {
   const Judgement& judgement = *budget.judgement;
   if (judgement.verdict == Verdict::kOom) {
-    const std::string why = judgement.fails_at ? ", " + FailureText(*judgement.fails_at) : "";
-    return fmt::format("OOM on {}{}", budget.text, why);
+    if (!judgement.fails_at) return fmt::format("OOM on {}", budget.text);
+    return fmt::format("OOM on {}, {}", budget.text, FailureText(*judgement.fails_at));
   }
   if (budget.used_bytes <= budget.limit_bytes) {
-    const std::string why = judgement.reasons.empty() ? "" : ": " + judgement.reasons[0];
-    return fmt::format("TIGHT on {}{}", budget.text, why);
+    if (judgement.reasons.empty()) return fmt::format("TIGHT on {}", budget.text);
+    return fmt::format("TIGHT on {}: {}", budget.text, judgement.reasons[0]);
   }
   return fmt::format("{} of {}, {} allowed", FormatBytes(budget.used_bytes), budget.text,
                      FormatBytes(budget.limit_bytes));
@@ -73,12 +73,6 @@ std::string QuietText(const CheckRow& row) {
   if (!row.comparison) return text;
   if (row.comparison->increase() == 0) return text + ", as before";
   return fmt::format("{}, {}", text, IncreaseText(*row.comparison));
-}
-
-std::string SettingText(const ChangedSetting& setting) {
-  const auto shown = [](const std::string& value) { return value.empty() ? "nothing" : value; };
-  return fmt::format("{} was {} and is {}", setting.name, shown(setting.old_value),
-                     shown(setting.new_value));
 }
 
 void AddPlaces(const Comparison& comparison, size_t most, std::vector<std::string>& lines) {
@@ -146,6 +140,12 @@ std::string SignedShare(int64_t increase, int64_t old_bytes) {
   if (old_bytes == 0) return "";
   return fmt::format("{:+.1f}%",
                      100 * static_cast<double>(increase) / static_cast<double>(old_bytes));
+}
+
+std::string SettingText(const ChangedSetting& setting) {
+  const auto shown = [](const std::string& value) { return value.empty() ? "nothing" : value; };
+  return fmt::format("{} was {} and is {}", setting.name, shown(setting.old_value),
+                     shown(setting.new_value));
 }
 
 std::string NameOf(const ChangedPlaces& places) {

@@ -30,6 +30,9 @@ std::string SignedBytes(int64_t bytes);
 // "+24.1%" of `old_bytes`, "" where they are 0.
 std::string SignedShare(int64_t increase, int64_t old_bytes);
 
+// "batch was 8 and is 16".
+std::string SettingText(const ChangedSetting& setting);
+
 // "layer1.*/relu (3)", "old -> new" where it was renamed.
 std::string NameOf(const ChangedPlaces& places);
 

@@ -1,0 +1,87 @@
+#include "cli/compared.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cli/git.h"
+#include "estimator/base/error.h"
+#include "estimator/graph/file_bytes.h"
+#include "estimator/graph/loader.h"
+#include "estimator/report/snapshot_json.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr std::string_view kGit = "git:";
+constexpr std::string_view kStandardInput = "<stdin>";
+
+[[noreturn]] void Rename(const Error& error, const std::string& name) {
+  Error::Parts parts = error.parts();
+  if (parts.file.empty()) parts.file = name;
+  throw Error(parts);
+}
+
+Side ReadReport(std::string_view text, const std::string& name) {
+  try {
+    std::vector<Snapshot> reports = ReadReports(text);
+    if (reports.size() != 1) {
+      throw Error({.text = fmt::format("expected one report, found {}", reports.size()),
+                   .hint = "onnxfit estimate --format json of one batch and precision"});
+    }
+    return {.snapshot = std::move(reports[0])};
+  } catch (const Error& error) {
+    Rename(error, name);
+  }
+}
+
+Side ReadBytes(std::string_view bytes, const std::string& path, const std::string& name,
+               const EstimateRequest& request) {
+  if (LooksLikeJson(bytes)) return ReadReport(bytes, name);
+  return SideOf(LoadGraphFrom(bytes, path, name), request);
+}
+
+// "git:REF:PATH", of which a ref has no colon.
+Side ReadFromGit(const std::string& text, const EstimateRequest& request) {
+  const std::string rest = text.substr(kGit.size());
+  const size_t colon = rest.find(':');
+  if (colon == std::string::npos || colon + 1 == rest.size()) {
+    throw Error({.where = text, .text = "expected git:REF:PATH", .hint = "git:main:model.onnx"});
+  }
+  const std::string path = rest.substr(colon + 1);
+  const GitRef ref(rest.substr(0, colon), ".");
+  const std::optional<std::string> bytes = ref.Read(path);
+  if (!bytes) {
+    throw Error({.where = text, .text = "expected a file, the ref has none of this name"});
+  }
+  return ReadBytes(*bytes, path, text, request);
+}
+
+}  // namespace
+
+Side SideOf(const Graph& graph, const EstimateRequest& request) {
+  Estimate estimate = MakeEstimate(graph, request);
+  Snapshot snapshot = SnapshotOf(estimate, ONNXFIT_VERSION);
+  return {.snapshot = std::move(snapshot), .estimate = std::move(estimate)};
+}
+
+bool LooksLikeJson(std::string_view bytes) {
+  const size_t first = bytes.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && (bytes[first] == '{' || bytes[first] == '[');
+}
+
+Side ReadSide(const std::string& text, const EstimateRequest& request) {
+  if (text.starts_with(kGit)) return ReadFromGit(text, request);
+  const std::string name = text == "-" ? std::string(kStandardInput) : text;
+  try {
+    const FileBytes file(text, [](std::string_view) {}, {.what = "a model or a report"});
+    const bool is_model = text != "-" && !LooksLikeJson(file.bytes().substr(0, 4096));
+    // Of a large file the loader lets go of what it has read.
+    if (is_model) return SideOf(LoadGraph(text), request);
+    return ReadBytes(file.bytes(), text, name, request);
+  } catch (const Error& error) {
+    Rename(error, name);
+  }
+}
+
+}  // namespace onnxfit

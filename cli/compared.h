@@ -1,0 +1,28 @@
+// One side of a comparison, whatever it is read from.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "estimator/fit/estimate.h"
+#include "estimator/fit/snapshot.h"
+
+namespace onnxfit {
+
+struct Side {
+  Snapshot snapshot;
+  std::optional<Estimate> estimate = {};  // of a model; a report is read as it is
+};
+
+// `text`: the path of a model or of a report (onnxfit estimate --format json), "-" for standard
+// input, or git:REF:PATH, a model or report as a git repository has it.  A model is answered for
+// `request`.  Throws Error.
+Side ReadSide(const std::string& text, const EstimateRequest& request);
+
+// Of a graph that is here already.
+Side SideOf(const Graph& graph, const EstimateRequest& request);
+
+// Whether `bytes` begin as JSON does, and no model.
+bool LooksLikeJson(std::string_view bytes);
+
+}  // namespace onnxfit

@@ -1,0 +1,25 @@
+// The answer to "what grew": one run of two models, or two runs of one.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "estimator/fit/compare.h"
+#include "estimator/fit/judged_target.h"
+
+namespace onnxfit {
+
+struct Diff {
+  Comparison comparison;
+  std::vector<JudgedTarget> before = {};  // the request's cards, where both sides are models
+  std::vector<JudgedTarget> after = {};
+  std::optional<Allowance> fail_above = {};
+
+  // More than fail_above allows.
+  bool grew_too_much() const {
+    return fail_above &&
+           comparison.increase() > fail_above->BytesOf(comparison.before.device_bytes);
+  }
+};
+
+}  // namespace onnxfit
