@@ -1,0 +1,265 @@
+#include "cli/check_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "cli/check_keys.h"
+#include "cli/check_settings.h"
+#include "cli/config_file.h"
+#include "cli/model_globs.h"
+#include "cli/values.h"
+#include "estimator/base/error.h"
+#include "estimator/report/layout.h"
+
+namespace onnxfit {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What `model` names, relative to the config's folder.
+struct Models {
+  std::vector<std::string> paths;
+  bool is_one = false;  // one path, whatever files there are
+};
+
+// The check's own keys, then those of [defaults] that it does not have.
+TomlNode WithDefaults(const TomlNode& written, const TomlNode& defaults) {
+  TomlNode all = written;
+  for (const TomlNode& node : defaults.children) {
+    if (written.Find(node.key) == nullptr) all.children.push_back(node);
+  }
+  return all;
+}
+
+// "resnet50" of "models/resnet50.onnx".
+std::string StemOf(const std::string& model) {
+  const fs::path file = fs::path(model).filename();
+  const bool is_onnx = file.extension() == ".onnx" || file.extension() == ".onnxtxt";
+  return is_onnx ? file.stem().string() : file.string();
+}
+
+std::string InFolder(const fs::path& folder, const std::string& path) {
+  return folder == "." ? path : (folder / path).string();
+}
+
+// What differs between the combinations of `sweep`, of one of them.
+std::vector<std::string> VariedParts(const EstimateRequest& request, const Sweep& sweep) {
+  std::vector<std::string> parts;
+  if (!sweep.batches.empty()) parts.push_back(fmt::format("batch {}", *request.binding.batch));
+  for (const SweptDim& dim : sweep.dims) {
+    parts.push_back(fmt::format("{}={}", dim.name, request.binding.dims.at(dim.name)));
+  }
+  if (!sweep.precisions.empty()) parts.emplace_back(ToString(request.settings.precision));
+  if (!sweep.optimizers.empty()) parts.emplace_back(ToString(request.settings.optimizer));
+  return parts;
+}
+
+// One [[check]] of the file.
+class CheckReader {
+ public:
+  CheckReader(const TomlNode& written, const ConfigFile& config)
+      : written_(written),
+        all_(WithDefaults(written, config.defaults)),
+        folder_(fs::path(config.path).parent_path()),
+        line_(written.line) {}
+
+  // Throws Error; its line then is line().
+  std::vector<Check> Read() {
+    RefuseUnknownKeys(written_, line_);
+    const Models models = ReadModels();
+    name_ = ReadName(models);
+    const CheckSettings settings = ReadCheckSettings(all_, line_);
+    line_ = written_.line;
+    RefuseMany(models, settings.sweep);
+    std::vector<Check> checks;
+    for (const std::string& path : models.paths) AddChecks(models, path, settings, checks);
+    return checks;
+  }
+
+  // What stands for a check that cannot be read.
+  Check Unread(const std::string& error) const {
+    Check check;
+    check.name = BestName();
+    const TomlNode* model = written_.Find("model");
+    const bool is_path = model != nullptr && model->kind == TomlKind::kString;
+    if (is_path) check.model = InFolder(folder_, model->text);
+    check.line = line_;
+    check.error = fmt::format("line {}: {}", line_, error);
+    return check;
+  }
+
+  // Says where its name is: that was taken before.
+  void GoToName() {
+    const TomlNode* node = written_.Find("name");
+    line_ = node == nullptr ? written_.line : node->line;
+  }
+
+  const std::string& name() const { return name_; }  // "" until it is read
+  int64_t line() const { return line_; }
+
+ private:
+  Models ReadModels() {
+    const TomlNode* node = written_.Find("model");
+    line_ = written_.line;
+    if (node == nullptr) {
+      throw Error({.where = "model", .text = "expected the path of a model, found no such key"});
+    }
+    line_ = node->line;
+    Models models;
+    models.is_one = !node->is_list() && !IsPattern(node->text);
+    for (const Typed& pattern : ModelPatterns(*node)) AddPaths(pattern, models.paths);
+    return models;
+  }
+
+  static std::vector<Typed> ModelPatterns(const TomlNode& node) {
+    constexpr std::string_view kExpected = "the path of a model, a glob or a list of them";
+    const auto refuse_kind = [&](const TomlNode& item) {
+      if (item.kind != TomlKind::kString) RefuseKind(item, "model", kExpected);
+      if (item.text.empty()) Refuse({"model", ""}, kExpected);
+    };
+    if (!node.is_list()) refuse_kind(node);
+    for (const TomlNode& item : node.children) refuse_kind(item);
+    if (node.is_list() && node.children.empty()) {
+      throw Error(
+          {.where = "model", .text = fmt::format("expected {}, found an empty list", kExpected)});
+    }
+    return ItemsOf(node, "model", kExpected);
+  }
+
+  // A file's own name may have the letters of a pattern.
+  bool IsPattern(const std::string& text) const {
+    std::error_code ignored;
+    return IsGlob(text) && !fs::exists(folder_ / text, ignored);
+  }
+
+  void AddPaths(const Typed& pattern, std::vector<std::string>& paths) const {
+    std::vector<std::string> found = {pattern.text};
+    if (IsPattern(pattern.text)) found = ExpandGlob(folder_.string(), pattern.text);
+    if (found.empty()) {
+      throw Error(
+          {.where = pattern.place,
+           .text = fmt::format("expected files, found none that match {}", Quoted(pattern.text))});
+    }
+    for (const std::string& path : found) {
+      if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
+    }
+  }
+
+  std::string ReadName(const Models& models) {
+    const TomlNode* node = written_.Find("name");
+    if (node == nullptr && models.is_one) return StemOf(models.paths[0]);
+    if (node == nullptr) {
+      throw Error({.where = "name",
+                   .text = "expected beside a model that is a glob or a list, found no such key"});
+    }
+    line_ = node->line;
+    if (node->kind != TomlKind::kString) RefuseKind(*node, "name", "a string");
+    const bool is_plain = !node->text.empty() && Clean(node->text, false) == node->text;
+    if (!is_plain) Refuse({"name", node->text}, "a name of one line");
+    return node->text;
+  }
+
+  static void RefuseMany(const Models& models, const Sweep& sweep) {
+    const std::optional<int64_t> count = CountCombinations(sweep);
+    const auto paths = static_cast<int64_t>(models.paths.size());
+    if (count && *count <= kMostCombinations / paths) return;
+    throw Error({.text = fmt::format("expected at most {} models and combinations, found more",
+                                     kMostCombinations),
+                 .hint = "shorter lists"});
+  }
+
+  void AddChecks(const Models& models, const std::string& path, const CheckSettings& settings,
+                 std::vector<Check>& checks) const {
+    for (EstimateRequest& request : Combinations(settings.request, settings.sweep)) {
+      std::vector<std::string> parts = VariedParts(request, settings.sweep);
+      if (!models.is_one) parts.insert(parts.begin(), path);
+      checks.push_back(
+          {.name = parts.empty() ? name_ : fmt::format("{}[{}]", name_, fmt::join(parts, ", ")),
+           .model = InFolder(folder_, path),
+           .request = std::move(request),
+           .budgets = settings.budgets,
+           .max_increase = settings.max_increase,
+           .level = settings.level,
+           .is_strict = settings.is_strict,
+           .message = settings.message,
+           .line = written_.line});
+    }
+  }
+
+  // Its name as far as there is one.
+  std::string BestName() const {
+    if (!name_.empty()) return name_;
+    const TomlNode* name = written_.Find("name");
+    if (name != nullptr && !name->text.empty()) return name->text;
+    const TomlNode* model = written_.Find("model");
+    if (model != nullptr && !model->text.empty()) return StemOf(model->text);
+    return "check";
+  }
+
+  const TomlNode& written_;
+  const TomlNode all_;
+  const fs::path folder_;
+  std::string name_;
+  int64_t line_ = 1;  // of what is being read
+};
+
+// Where each name was taken first.
+using TakenNames = std::map<std::string, int64_t>;
+
+// Throws Error where one of the names is another check's.
+void TakeNames(const std::vector<Check>& checks, const std::string& name, int64_t line,
+               TakenNames& taken) {
+  std::set<std::string> names = {name};
+  for (const Check& check : checks) names.insert(check.name);
+  for (const std::string& wanted : names) {
+    const auto [first, is_new] = taken.emplace(wanted, line);
+    if (is_new) continue;
+    throw Error({.where = "name",
+                 .text = fmt::format("expected one that no other check has, found {} as at line {}",
+                                     Quoted(wanted), first->second)});
+  }
+}
+
+// `check` under a name that no other has.
+Check Renamed(Check check, TakenNames& taken) {
+  const std::string name = check.name;
+  if (taken.contains(name)) check.name = fmt::format("{} (line {})", name, check.line);
+  for (int again = 2; !taken.emplace(check.name, check.line).second; ++again) {
+    check.name = fmt::format("{} (line {}, {})", name, check.line, again);
+  }
+  return check;
+}
+
+std::vector<Check> ReadOne(const TomlNode& written, const ConfigFile& config, TakenNames& taken) {
+  CheckReader reader(written, config);
+  try {
+    std::vector<Check> checks = reader.Read();
+    reader.GoToName();
+    TakeNames(checks, reader.name(), written.line, taken);
+    return checks;
+  } catch (const Error& error) {
+    return {Renamed(reader.Unread(error.what()), taken)};
+  }
+}
+
+}  // namespace
+
+CheckConfig ReadCheckConfig(const std::string& path) {
+  const ConfigFile file = ReadConfigFile(path);
+  if (file.checks.empty()) {
+    throw Error({.file = path, .text = "expected a [[check]], found none", .hint = "onnxfit init"});
+  }
+  CheckConfig config = {.path = path, .checks = {}};
+  TakenNames taken;
+  for (const TomlNode& written : file.checks) {
+    for (Check& check : ReadOne(written, file, taken)) config.checks.push_back(std::move(check));
+  }
+  return config;
+}
+
+}  // namespace onnxfit
