@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "cli/alloc_conf.h"
+#include "cli/budgets.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
 #include "estimator/base/error.h"
@@ -177,8 +178,7 @@ std::vector<Flag> RunFlags() {
       {"--batch", "-b", "N", kGroup,
        "size of the dimension left free first, or of dimension 0; a list (8,16) or a range "
        "(8:64:8, first:last:step) makes a table",
-       "1, or the file's", SetBatch, false, false,
-       Only(Command::kEstimate) | Only(Command::kExplainOom)},
+       "1, or the file's", SetBatch, false, false, kOfRuns & ~Only(Command::kMaxBatch)},
       {"--dim", "", "NAME=N", kGroup,
        "size of another free dimension, or a list or range of them; repeatable", "", SetDim, true},
       {"--shape", "", "IN=2x512", kGroup, "shape of one input; repeatable", "", SetShape, true},
@@ -306,19 +306,62 @@ std::vector<Flag> MessageFlags() {
            false, false, Only(Command::kExplainOom)}};
 }
 
+// "junit=out.xml", or a format alone for standard output, which takes one.
+void AddOutput(const Typed& typed, Options& options) {
+  const size_t equals = std::min(typed.text.size(), typed.text.find('='));
+  FormattedOutput output = {
+      .format = ParseChoice({typed.place, typed.text.substr(0, equals)}, kCheckFormats)};
+  if (equals < typed.text.size()) {
+    SetText({typed.place, typed.text.substr(equals + 1)}, "the path of a file", output.file);
+  }
+  for (const FormattedOutput& other : options.check.outputs) {
+    if (other.file != output.file) continue;
+    RefuseTwice(typed, output.file.empty() ? "standard output" : output.file);
+  }
+  options.check.outputs.push_back(output);
+}
+
+std::vector<Flag> ComparisonFlags() {
+  constexpr std::string_view kGroup = "The comparison";
+  return {
+      {"--update", "", "", kGroup, "write the lock: what each check takes now", "",
+       [](const Typed& t, Options& o) { o.check.update = ParseSwitch(t); }, false, false,
+       Only(Command::kCheck)},
+      {"--against", "", "REF", kGroup, "compare with git:REF, a report, a model or another lock",
+       "the lock",
+       [](const Typed& t, Options& o) {
+         SetText(t, "git:main, a report, a model or a lock", o.check.against);
+       },
+       false, false, Only(Command::kCheck)},
+      {"--only", "", "GLOB", kGroup, "only checks of such names; repeatable", "all",
+       [](const Typed& t, Options& o) {
+         SetText(t, "names of checks such as resnet*", o.check.only.emplace_back());
+       },
+       true, false, Only(Command::kCheck)},
+      {"--fail-above", "", "SIZE|PERCENT", kGroup, "exit 1 where it grew by more: 64MiB, 2%", "",
+       [](const Typed& t, Options& o) { o.fail_above = ParseAllowance(t); }, false, false,
+       Only(Command::kDiff)},
+  };
+}
+
 std::vector<Flag> ReportFlags() {
   constexpr std::string_view kGroup = "The report";
+  constexpr Commands kOneFormat = kAllCommands & ~Only(Command::kCheck);
   return {
       {"--format", "-f", "F", kGroup,
        Choices(kFormats) + "; csv has a header and one row a run, in exact bytes", "text",
-       [](const Typed& t, Options& o) { o.format = ParseChoice(t, kFormats); }},
+       [](const Typed& t, Options& o) { o.format = ParseChoice(t, kFormats); }, false, false,
+       kOneFormat},
+      {"--format", "-f", "F[=FILE]", kGroup, Choices(kCheckFormats) + "; repeatable", "text",
+       AddOutput, true, false, Only(Command::kCheck)},
       {"--output", "", "FILE", kGroup, "write there", "standard output",
-       [](const Typed& t, Options& o) { SetText(t, "the path of a file", o.output); }},
+       [](const Typed& t, Options& o) { SetText(t, "the path of a file", o.output); }, false, false,
+       kOneFormat},
       {"--force", "", "", kGroup, "write there even if FILE exists", "",
-       [](const Typed& t, Options& o) { o.force = ParseSwitch(t); }},
-      {"", "-n", "N", kGroup, "how many of the largest tensors", "8",
+       [](const Typed& t, Options& o) { o.force = ParseSwitch(t); }, false, false, kOneFormat},
+      {"", "-n", "N", kGroup, "how many of the largest tensors, or nodes that grew", "8",
        [](const Typed& t, Options& o) { o.text.rows = static_cast<size_t>(ParseWhole(t, 0)); },
-       false, false, kOfAnswers},
+       false, false, kOfGates},
       {"--why", "", "NAME", kGroup, "the life of one tensor, or of a node's results", "",
        [](const Typed& t, Options& o) {
          SetText(t, "the name of a tensor or a node", o.request.why);
@@ -336,8 +379,8 @@ std::vector<Flag> ReportFlags() {
        [](const Typed& t, Options& o) { o.text.ascii = ParseSwitch(t); }},
       {"--color", "", "WHEN", kGroup, Choices(kColorModes), "auto",
        [](const Typed& t, Options& o) { o.color = ParseChoice(t, kColorModes); }},
-      {"--exit-zero", "", "", kGroup, "exit 0 where a target does not hold", "",
-       [](const Typed& t, Options& o) { o.exit_zero = ParseSwitch(t); }, false, false, kOfAnswers},
+      {"--exit-zero", "", "", kGroup, "exit 0 where a target or budget does not hold", "",
+       [](const Typed& t, Options& o) { o.exit_zero = ParseSwitch(t); }, false, false, kOfGates},
       {"--version", "", "", kGroup, "print the version", "",
        [](const Typed&, Options& o) { o.action = Action::kVersion; }, false, true},
       {"--help", "-h", "", kGroup, "print this", "",
@@ -352,6 +395,7 @@ std::vector<Flag> AllFlags() {
     flags.push_back(std::move(flag));
   }
   for (Flag& flag : TargetFlags()) flags.push_back(std::move(flag));
+  for (Flag& flag : ComparisonFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : ReportFlags()) flags.push_back(std::move(flag));
   return flags;
 }

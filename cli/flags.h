@@ -14,10 +14,12 @@ namespace onnxfit {
 using Commands = unsigned;
 constexpr Commands Only(Command command) { return 1u << static_cast<unsigned>(command); }
 inline constexpr Commands kAllCommands = ~0u;
-inline constexpr Commands kOfRuns =
-    Only(Command::kEstimate) | Only(Command::kMaxBatch) | Only(Command::kExplainOom);
-inline constexpr Commands kOfAnswers = Only(Command::kEstimate) | Only(Command::kMaxBatch);
+inline constexpr Commands kOfAnswers =
+    Only(Command::kEstimate) | Only(Command::kMaxBatch) | Only(Command::kDiff);
+inline constexpr Commands kOfRuns = kOfAnswers | Only(Command::kExplainOom);
+inline constexpr Commands kOfGates = kOfAnswers | Only(Command::kCheck);  // that may exit with 1
 
+// Several rows may have one name where each is of other commands.
 struct Flag {
   std::string_view name;    // "--batch", "" where there is a letter alone
   std::string_view letter;  // "-b", "" where there is none

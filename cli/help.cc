@@ -20,6 +20,8 @@ constexpr Frame kFrames[] = {
 
 usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
        onnxfit max-batch MODEL.onnx [flags]         (what fits a card)
+       onnxfit check [CONFIG] [flags]               (memory regressions, in CI)
+       onnxfit diff OLD NEW [flags]                 (what grew)
        onnxfit explain-oom [LOG] [flags]            (what an error means)
        onnxfit gpus [FILTER] [flags]                (the cards that it knows)
 )",
@@ -48,6 +50,32 @@ examples
 
 Flags are also read from the environment: ONNXFIT_PRECISION=bf16 is -p bf16.
 exit: 0 done, 1 not even one sample fits, 2 no answer (bad flag, no such card)
+)"},
+    {R"(onnxfit check: does any model of a config take more than it may, or than before?
+
+usage: onnxfit check [CONFIG] [flags]        (onnxfit.toml; onnxfit init writes it)
+)",
+     R"(
+examples
+  onnxfit check --update                     (writes onnxfit.lock.json: commit it)
+  onnxfit check
+  onnxfit check --against git:main --only 'resnet*'
+  onnxfit check --format github --format junit=memory.xml
+
+PASS, WARN, FAIL, NEW (not in the lock), GONE (only there), ERROR: a line a check.
+exit: 0 all hold, 1 a budget or the lock does not, 2 a check has no answer
+)"},
+    {R"(onnxfit diff: what grew, by kind and by node
+
+usage: onnxfit diff OLD NEW [flags]    (models, reports of --format json, git:REF:PATH)
+)",
+     R"(
+examples
+  onnxfit diff old.onnx new.onnx -b 32
+  onnxfit diff git:main:model.onnx model.onnx -b 32 -p amp-bf16 --fail-above 2%
+  onnxfit diff before.json after.json --format markdown
+
+exit: 0 done, 1 it grew by more than --fail-above, or a card does not hold, 2 no answer
 )"},
     {R"(onnxfit explain-oom: what an out-of-memory message means, and what to change
 

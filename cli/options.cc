@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -28,6 +29,7 @@ std::string NamesOf(const Flag& flag) {
 // Every value may be left out and all are kept as text, so that CLI11 has nothing to
 // refuse: what is wrong is said here, in our words.
 CLI::Option* Declare(CLI::App& app, const Flag& flag) {
+  if (CLI::Option* known = app.get_option_no_throw(DisplayName(flag))) return known;
   if (flag.value.empty()) return app.add_flag(NamesOf(flag));
   const auto accept = [](const CLI::results_t&) { return true; };
   CLI::Option* option = app.add_option(NamesOf(flag), accept)->expected(0, 1);
@@ -130,6 +132,24 @@ std::string LogOf(const std::vector<std::string>& words) {
        .hint = "a model goes to --model"});
 }
 
+void SetSides(const std::vector<std::string>& words, Options& options) {
+  if (words.size() != 2) {
+    throw Error(
+        {.text = fmt::format("expected two files, the old one first, found {}", words.size()),
+         .hint = "onnxfit diff OLD NEW"});
+  }
+  options.old_model = words[0];
+  options.model = words[1];
+}
+
+std::string ConfigOf(const std::vector<std::string>& words) {
+  if (words.empty()) return CheckOptions().config;
+  if (words.size() == 1) return words[0];
+  throw Error({.text = fmt::format("expected one config, found {} and {}", Quoted(words[0]),
+                                   Quoted(words[1])),
+               .hint = "models stand in it"});
+}
+
 std::string ModelOf(const std::vector<std::string>& words) {
   if (words.empty()) {
     throw Error({.text = "expected a model file, found none", .hint = "onnxfit MODEL.onnx"});
@@ -148,9 +168,18 @@ std::string CommandsOf(const Flag& flag) {
   return names.size() == 1 ? fmt::format("{} alone", names[0]) : OneOf(names);
 }
 
+// Whether another row of the same name is of the command.
+bool IsElsewhere(const Flag& flag, Command command) {
+  const auto& flags = Flags();
+  return std::any_of(flags.begin(), flags.end(), [&](const Flag& other) {
+    return !flag.name.empty() && other.name == flag.name && IsOf(other, command);
+  });
+}
+
 // A flag of another command, or one that is about a model where there is none.
 void CheckFlag(const Flag& flag, const Options& options, bool has_model) {
   if (!IsOf(flag, options.command)) {
+    if (IsElsewhere(flag, options.command)) return;
     throw Error({.where = DisplayName(flag),
                  .text = fmt::format("expected with {}, found with {}", CommandsOf(flag),
                                      ToString(options.command))});
@@ -176,6 +205,28 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   }
 }
 
+// What the words mean to the command.
+void TakeWords(const std::vector<std::string>& words, Options& options) {
+  switch (options.command) {
+    case Command::kEstimate:
+    case Command::kMaxBatch:
+      options.model = ModelOf(words);
+      break;
+    case Command::kCheck:
+      options.check.config = ConfigOf(words);
+      break;
+    case Command::kDiff:
+      SetSides(words, options);
+      break;
+    case Command::kExplainOom:
+      options.log = LogOf(words);
+      break;
+    case Command::kGpus:
+      options.filters = words;
+      break;
+  }
+}
+
 }  // namespace
 
 Options ParseOptions(std::span<const std::string> args) {
@@ -195,10 +246,7 @@ Options ParseOptions(std::span<const std::string> args) {
   }
   std::vector<std::string> words = Positionals(app.remaining());
   options.command = TakeCommand(words);
-  if (options.command == Command::kExplainOom) options.log = LogOf(words);
-  const bool has_model = (kOfAnswers & Only(options.command)) != 0;
-  if (has_model) options.model = ModelOf(words);
-  if (options.command == Command::kGpus) options.filters = words;
+  TakeWords(words, options);
   ApplyAll(declared, options);
   CheckSweep(options);
   return options;

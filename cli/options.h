@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "estimator/base/cards.h"
 #include "estimator/base/settings.h"
+#include "estimator/fit/compare.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/sweep.h"
@@ -15,13 +17,15 @@
 
 namespace onnxfit {
 
-enum class Command : uint8_t { kEstimate, kMaxBatch, kExplainOom, kGpus };
+enum class Command : uint8_t { kEstimate, kMaxBatch, kCheck, kDiff, kExplainOom, kGpus };
 enum class Action : uint8_t { kRun, kHelp, kVersion };
 enum class Format : uint8_t { kText, kJson, kMarkdown, kCsv };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
 
 inline constexpr Spelling<Command> kCommands[] = {{"estimate", Command::kEstimate},
                                                   {"max-batch", Command::kMaxBatch},
+                                                  {"check", Command::kCheck},
+                                                  {"diff", Command::kDiff},
                                                   {"explain-oom", Command::kExplainOom},
                                                   {"gpus", Command::kGpus}};
 constexpr std::string_view ToString(Command v) { return NameOf<Command>(kCommands, v); }
@@ -30,6 +34,28 @@ inline constexpr Spelling<Format> kFormats[] = {{"text", Format::kText},
                                                 {"json", Format::kJson},
                                                 {"markdown", Format::kMarkdown},
                                                 {"csv", Format::kCsv}};
+// Of check, which may write several at once.
+enum class CheckFormat : uint8_t {
+  kText,
+  kJson,
+  kMarkdown,
+  kJunit,
+  kSarif,
+  kGithub,
+  kGitlab,
+  kBench,
+};
+inline constexpr Spelling<CheckFormat> kCheckFormats[] = {
+    {"text", CheckFormat::kText},         {"json", CheckFormat::kJson},
+    {"markdown", CheckFormat::kMarkdown}, {"junit", CheckFormat::kJunit},
+    {"sarif", CheckFormat::kSarif},       {"github", CheckFormat::kGithub},
+    {"gitlab", CheckFormat::kGitlab},     {"bench", CheckFormat::kBench}};
+
+struct FormattedOutput {
+  CheckFormat format = CheckFormat::kText;
+  std::string file = {};  // "" is standard output
+};
+
 inline constexpr Spelling<ColorMode> kColorModes[] = {
     {"auto", ColorMode::kAuto}, {"always", ColorMode::kAlways}, {"never", ColorMode::kNever}};
 
@@ -40,14 +66,26 @@ struct TargetOptions {
   int64_t reserved_bytes = 0;           // --reserve
 };
 
+// What check is to do.
+struct CheckOptions {
+  std::string config = "onnxfit.toml";
+  bool update = false;                        // write the lock
+  std::string against = {};                   // compare with this instead of the lock
+  std::vector<std::string> only = {};         // globs of names; empty for all
+  std::vector<FormattedOutput> outputs = {};  // empty for text
+};
+
 struct Options {
   Command command = Command::kEstimate;
   Action action = Action::kRun;
   std::string model;                 // a path, "-" is standard input; "" where explain-oom has none
   std::string log;                   // of explain-oom: a path, "-" is standard input
   std::vector<std::string> filters;  // of gpus
-  EstimateRequest request;           // its targets are made of `targets`
-  Sweep sweep;                       // what of the request varies; empty for one answer
+  CheckOptions check;
+  std::string old_model;                // of diff, whose other side is `model`
+  std::optional<Allowance> fail_above;  // of diff
+  EstimateRequest request;              // its targets are made of `targets`
+  Sweep sweep;                          // what of the request varies; empty for one answer
   TargetOptions targets;
   BatchLimits limits;      // of max-batch
   bool is_strict = false;  // TIGHT counts as not fitting

@@ -4,6 +4,8 @@
 #include <new>
 #include <ostream>
 
+#include "cli/check_command.h"
+#include "cli/diff_command.h"
 #include "cli/estimate_command.h"
 #include "cli/exit_codes.h"
 #include "cli/explain_oom_command.h"
@@ -37,6 +39,8 @@ int Perform(const Options& options, std::ostream& out, std::string& reading) {
   if (options.command == Command::kExplainOom) return RunExplainOom(options, out, reading);
   if (options.command == Command::kGpus) return RunGpus(options, out);
   if (options.command == Command::kMaxBatch) return RunMaxBatch(options, out);
+  if (options.command == Command::kDiff) return RunDiff(options, out, reading);
+  if (options.command == Command::kCheck) return RunCheck(options, out);
   return RunEstimate(options, out);
 }
 
