@@ -35,6 +35,12 @@ std::string GrowthText(const CheckRow& row) {
                      FormatBytes(row.allowed_bytes), MostText(*row.comparison));
 }
 
+// "1.80 GiB is 307.2 MiB over the budget of 1.5GiB"
+std::string OverText(const BudgetResult& budget) {
+  return fmt::format("{} is {} over the budget of {}", FormatBytes(budget.used_bytes),
+                     FormatBytes(budget.used_bytes - budget.limit_bytes), budget.text);
+}
+
 std::string CardText(const BudgetResult& budget) {
   const Judgement& judgement = *budget.judgement;
   if (judgement.verdict == Verdict::kOom) {
@@ -45,13 +51,11 @@ std::string CardText(const BudgetResult& budget) {
     if (judgement.reasons.empty()) return fmt::format("TIGHT on {}", budget.text);
     return fmt::format("TIGHT on {}: {}", budget.text, judgement.reasons[0]);
   }
-  return fmt::format("{} of {}, {} allowed", FormatBytes(budget.used_bytes), budget.text,
-                     FormatBytes(budget.limit_bytes));
+  return OverText(budget);
 }
 
 std::string BudgetText(const BudgetResult& budget) {
-  if (budget.judgement) return CardText(budget);
-  return fmt::format("{} is over the budget of {}", FormatBytes(budget.used_bytes), budget.text);
+  return budget.judgement ? CardText(budget) : OverText(budget);
 }
 
 // Why a row is not PASS, the worst first.
