@@ -73,7 +73,7 @@ struct CheckRow {
   int64_t line = 0;  // of the config; 0 where it is gone
   CheckStatus status = CheckStatus::kPass;
   std::string message = {};                // the config's, for who reads of a failure
-  std::string error = {};                  // why there is no answer
+  std::string error = {};                  // why there is no answer, or no comparison
   std::vector<BudgetResult> budgets = {};  // in the order of the check's
   std::optional<Snapshot> now = {};
   std::optional<Comparison> comparison = {};  // where there is something to compare with
@@ -87,7 +87,7 @@ struct CheckAnswer {
   std::string config;        // its path
   std::string against = {};  // what it was compared with, as sentences have it: "the lock", "main"
   bool is_update = false;    // the lock was written
-  std::vector<CheckRow> rows;           // in the order of the config; those that are gone last
+  std::vector<CheckRow> rows = {};      // in the order of the config; those that are gone last
   std::vector<std::string> notes = {};  // about all of them, a sentence each
 
   std::array<size_t, kCheckStatuses> counts() const;  // by CheckStatus

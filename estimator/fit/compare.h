@@ -43,8 +43,8 @@ struct Comparison {
   Snapshot before;  // without its places
   Snapshot after;
   std::vector<ChangedKind> kinds = {};  // all, in the order of the breakdown
-  // What is not the same: the largest growth first, the largest shrinkage last, renamed ones of
-  // the same size after all.  With `kinds`' rounding, cached and context they add up to increase().
+  // What is not the same, what counts most first (group_places.h).  With `kinds`' rounding, cached
+  // and context they add up to increase().
   std::vector<ChangedPlaces> places = {};
   bool has_places = true;  // false where one of the two has none
   std::vector<ChangedSetting> settings = {};

@@ -74,12 +74,15 @@ ChangedPlaces Finished(Group group) {
   return std::move(group.places);
 }
 
-// Renamed ones last, then by growth, then by name.
-bool ComesBefore(const ChangedPlaces& a, const ChangedPlaces& b) {
-  const auto rank = [](const ChangedPlaces& p) {
-    return std::tuple(p.change == Change::kRenamed, -p.increase(), std::string_view(p.name));
+void Sort(std::vector<ChangedPlaces>& changes) {
+  int64_t increase = 0;
+  for (const ChangedPlaces& places : changes) increase += places.increase();
+  const int64_t sign = increase < 0 ? 1 : -1;
+  const auto rank = [&](const ChangedPlaces& p) {
+    return std::tuple(p.change == Change::kRenamed, sign * p.increase(), std::string_view(p.name));
   };
-  return rank(a) < rank(b);
+  std::stable_sort(changes.begin(), changes.end(),
+                   [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
 }
 
 }  // namespace
@@ -92,7 +95,7 @@ std::vector<ChangedPlaces> GroupChanges(const std::vector<PlacePair>& pairs) {
   }
   std::vector<ChangedPlaces> changes;
   for (auto& [key, group] : groups) changes.push_back(Finished(std::move(group)));
-  std::stable_sort(changes.begin(), changes.end(), ComesBefore);
+  Sort(changes);
   return changes;
 }
 

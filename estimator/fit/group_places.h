@@ -10,8 +10,9 @@
 
 namespace onnxfit {
 
-// What is not the same, in the order of Comparison::places.  Those go together to which the same
-// happened, whose names differ in numbers alone, and whose operator is the same.
+// What is not the same: the largest growth first, the largest shrinkage last, renamed ones of the
+// same size after all; where all together shrank, the largest shrinkage first.  Those go together
+// to which the same happened, whose names differ in numbers alone, and whose operator is the same.
 std::vector<ChangedPlaces> GroupChanges(const std::vector<PlacePair>& pairs);
 
 // What all have in common: "*" stands for numbers that differ, "layer.*/attention/Softmax".

@@ -28,10 +28,11 @@ void AddLines(std::string_view text, std::vector<std::string>& lines) {
 }  // namespace
 
 Finding FindingOf(const CheckRow& row) {
-  if (row.status == CheckStatus::kError) return Finding::kNoAnswer;
+  if (!row.error.empty()) return Finding::kNoAnswer;
+  if (row.grew_too_much) return Finding::kMemoryGrew;
   const auto broken = std::find_if(row.budgets.begin(), row.budgets.end(),
                                    [](const BudgetResult& budget) { return !budget.holds; });
-  return broken == row.budgets.end() ? Finding::kMemoryGrew : FindingOf(*broken);
+  return broken == row.budgets.end() ? Finding::kNoAnswer : FindingOf(*broken);
 }
 
 const FindingRule& RuleOf(const CheckRow& row) {

@@ -24,15 +24,15 @@ std::string IncreaseText(const Comparison& comparison) {
 
 bool Grew(const ChangedPlaces& places) { return places.increase() > 0; }
 
-// ", most at layer1.*/relu (3)"
+// " at layer1.*/relu (3)", where it grew most.
 std::string MostText(const Comparison& comparison) {
   const bool has_growth = !comparison.places.empty() && Grew(comparison.places[0]);
-  return has_growth ? fmt::format(", most at {}", NameOf(comparison.places[0])) : "";
+  return has_growth ? fmt::format(" at {}", NameOf(comparison.places[0])) : "";
 }
 
 std::string GrowthText(const CheckRow& row) {
-  return fmt::format("{}, {} allowed{}", IncreaseText(*row.comparison),
-                     FormatBytes(row.allowed_bytes), MostText(*row.comparison));
+  return fmt::format("{}{}, {} allowed", IncreaseText(*row.comparison), MostText(*row.comparison),
+                     FormatBytes(row.allowed_bytes));
 }
 
 // "1.80 GiB is 307.2 MiB over the budget of 1.5GiB"
@@ -62,10 +62,10 @@ std::string BudgetText(const BudgetResult& budget) {
 std::vector<std::string> ReasonsOf(const CheckRow& row) {
   std::vector<std::string> reasons;
   if (!row.error.empty()) reasons.push_back(row.error);
+  if (row.grew_too_much) reasons.push_back(GrowthText(row));
   for (const BudgetResult& budget : row.budgets) {
     if (!budget.holds) reasons.push_back(BudgetText(budget));
   }
-  if (row.grew_too_much) reasons.push_back(GrowthText(row));
   return reasons;
 }
 
@@ -125,7 +125,7 @@ std::string Headline(const CheckRow& row) {
 std::vector<std::string> Details(const CheckRow& row, size_t most) {
   std::vector<std::string> lines = ReasonsOf(row);
   if (lines.empty()) lines.push_back(QuietText(row));
-  if (row.comparison && row.comparison->increase() != 0) {
+  if (row.comparison && row.comparison->increase() > 0) {
     AddPlaces(*row.comparison, most, lines);
     for (const ChangedSetting& setting : row.comparison->settings) {
       lines.push_back(SettingText(setting));

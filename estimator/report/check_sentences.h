@@ -16,7 +16,7 @@ std::string_view StatusWord(CheckStatus status);
 // "FAIL: 6 checks: 1 fail, 1 new, 4 pass": all of a run in a line; PASS, WARN, FAIL or ERROR.
 std::string SummaryLine(const CheckAnswer& answer);
 
-// "grew by 392.0 MiB (+24.1%), 0 B allowed, most at layer1.*/relu (3)": one row's reason in a
+// "grew by 392.0 MiB (+24.1%) at layer1.*/relu (3), 0 B allowed": one row's reason in a
 // line, without its name; for a row that passes "1.6 GiB, as before".  Plain text.
 std::string Headline(const CheckRow& row);
 

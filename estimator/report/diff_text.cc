@@ -44,17 +44,12 @@ std::string Head(const DiffPage& page) {
   return Painted({word, page.Paint(kRed)}) + text + '\n';
 }
 
-// What grew most, or shrank most where nothing grew.
+// What grew most, or shrank most where all together shrank.
 std::string MostLine(const DiffPage& page) {
   const std::vector<ChangedPlaces>& places = page.comparison().places;
-  const auto most = std::max_element(places.begin(), places.end(),
-                                     [](const ChangedPlaces& a, const ChangedPlaces& b) {
-                                       return std::abs(a.increase()) < std::abs(b.increase());
-                                     });
-  if (most == places.end() || most->increase() == 0) return "";
-  const ChangedPlaces& shown = places[0].increase() > 0 ? places[0] : *most;
-  return Wrap(
-      "", fmt::format("most at {}: {}", page.Shown(NameOf(shown)), SignedBytes(shown.increase())));
+  if (page.comparison().increase() == 0 || places.empty() || places[0].increase() == 0) return "";
+  return Wrap("", fmt::format("most at {}: {}", page.Shown(NameOf(places[0])),
+                              SignedBytes(places[0].increase())));
 }
 
 std::string Sides(const DiffPage& page) {

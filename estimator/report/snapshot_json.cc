@@ -31,7 +31,9 @@ Snapshot ReadSnapshot(const Json& report) {
                        .phase = ReadTextIfKnown(peak, "phase"),
                        .node = ReadTextIfKnown(peak, "node")};
   for (const auto& [name, value] : ReadObject(report, "settings").items()) {
-    snapshot.settings.emplace_back(name, ValueText(value));
+    if (!value.is_structured() || !value.empty()) {
+      snapshot.settings.emplace_back(name, ValueText(value));
+    }
   }
   for (const Json& row : ReadArray(report, "breakdown")) {
     snapshot.kinds.push_back({ReadText(row, "kind"), ReadBytes(row, "bytes")});

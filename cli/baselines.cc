@@ -1,0 +1,132 @@
+#include "cli/baselines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "cli/compared.h"
+#include "cli/git.h"
+#include "cli/loaded_models.h"
+#include "estimator/base/error.h"
+#include "estimator/graph/file_bytes.h"
+#include "estimator/graph/loader.h"
+#include "estimator/report/snapshot_json.h"
+
+namespace onnxfit {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kGit = "git:";
+
+Baseline Answered(const Graph* graph, const Check& check) {
+  if (graph == nullptr) return {};
+  return {.snapshot = SideOf(*graph, check.request).snapshot};
+}
+
+std::vector<std::string> ModelsOf(const std::vector<Check>& checks) {
+  std::vector<std::string> models;
+  for (const Check& check : checks) {
+    if (check.error.empty() && check.level != Level::kOff) models.push_back(check.model);
+  }
+  return models;
+}
+
+Baselines FromGit(const std::string& against, const std::vector<Check>& checks) {
+  const std::string name = against.substr(kGit.size());
+  const std::vector<std::string> paths = ModelsOf(checks);
+  const GitRef ref(name, paths.empty() ? "." : fs::path(paths[0]).parent_path().string());
+  const auto load = [&](const std::string& path) -> std::optional<Graph> {
+    const std::optional<std::string> bytes = ref.Read(path);
+    if (!bytes) return std::nullopt;
+    return LoadGraphFrom(*bytes, path, fmt::format("{}:{}", against, path));
+  };
+  const auto models = std::make_shared<LoadedModels>(paths, load);
+  return {.name = against, .of = [models](const Check& check) {
+            return Answered(models->Find(check.model), check);
+          }};
+}
+
+Baselines FromModel(const std::string& path) {
+  const auto graph = std::make_shared<Graph>(LoadGraph(path));
+  return {.name = path, .of = [graph](const Check& check) { return Answered(graph.get(), check); }};
+}
+
+std::string FileNameOf(const std::string& path) { return fs::path(path).filename().string(); }
+
+// Reports of one model, by its path or else by its file's name.
+std::vector<Snapshot> ReportsOf(const std::vector<Snapshot>& reports, const std::string& model) {
+  std::vector<Snapshot> found;
+  for (const auto& part : {+[](const std::string& path) { return path; }, +FileNameOf}) {
+    std::copy_if(reports.begin(), reports.end(), std::back_inserter(found),
+                 [&](const Snapshot& report) { return part(report.model) == part(model); });
+    if (!found.empty()) break;
+  }
+  return found;
+}
+
+// The only one there is, or the one of the same settings.
+std::optional<Snapshot> Choose(const std::vector<Snapshot>& reports, const Check& check) {
+  if (reports.empty()) return std::nullopt;
+  if (reports.size() == 1) return reports[0];
+  Estimate asked;
+  asked.model.path = check.model;
+  asked.settings = check.request.settings;
+  asked.batch = check.request.binding.batch.value_or(1);
+  asked.dims = check.request.binding.dims;
+  asked.alloc_conf = check.request.alloc_conf.text;
+  const auto settings = SnapshotOf(asked, "").settings;
+  const auto same = std::find_if(reports.begin(), reports.end(),
+                                 [&](const Snapshot& r) { return r.settings == settings; });
+  return same == reports.end() ? std::nullopt : std::optional(*same);
+}
+
+Baselines FromReports(const std::string& path, std::string_view text) {
+  auto reports = std::make_shared<std::vector<Snapshot>>(ReadReports(text));
+  const auto of = [reports](const Check& check) {
+    const bool is_only = reports->size() == 1;
+    return Baseline{.snapshot =
+                        Choose(is_only ? *reports : ReportsOf(*reports, check.model), check)};
+  };
+  return {.name = path, .of = of};
+}
+
+}  // namespace
+
+Baselines NoBaselines() {
+  return {.name = "nothing", .compares = false, .of = [](const Check&) {
+            return Baseline{.compares = false};
+          }};
+}
+
+Baselines OfLock(const Lock& lock, const std::string& name) {
+  if (lock.version != ONNXFIT_VERSION) {
+    Baselines none = NoBaselines();
+    none.name = name;
+    none.warning = fmt::format(
+        "written by onnxfit {}, this is {}: budgets are checked, nothing is compared "
+        "(try: onnxfit check --update)",
+        lock.version, ONNXFIT_VERSION);
+    return none;
+  }
+  const auto shared = std::make_shared<Lock>(lock);
+  return {.name = name, .of = [shared](const Check& check) {
+            const auto found = shared->checks.find(check.name);
+            if (found == shared->checks.end()) return Baseline{};
+            return Baseline{.snapshot = found->second};
+          }};
+}
+
+Baselines OpenBaselines(const std::string& against, const std::vector<Check>& checks) {
+  if (against.starts_with(kGit)) return FromGit(against, checks);
+  const FileBytes file(against, [](std::string_view) {},
+                       {.what = "a lock, a report, a model or git:REF"});
+  if (!LooksLikeJson(file.bytes().substr(0, 4096))) return FromModel(against);
+  if (IsLock(file.bytes())) return OfLock(ReadLock(file.bytes()), against);
+  return FromReports(against, file.bytes());
+}
+
+}  // namespace onnxfit

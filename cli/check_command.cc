@@ -1,0 +1,212 @@
+#include "cli/check_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <ostream>
+#include <utility>
+
+#include "cli/baselines.h"
+#include "cli/check_config.h"
+#include "cli/check_outputs.h"
+#include "cli/compared.h"
+#include "cli/exit_codes.h"
+#include "cli/loaded_models.h"
+#include "cli/lock_file.h"
+#include "cli/output.h"
+#include "estimator/base/error.h"
+#include "estimator/base/glob.h"
+#include "estimator/base/parallel.h"
+#include "estimator/graph/loader.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr const char* kTheLock = "the lock";
+
+// What the command works on.
+struct Gate {
+  const CheckOptions& options;
+  std::string lock_path;
+  std::vector<Check> all;     // of the config
+  std::vector<Check> checks;  // of these, what --only leaves
+  std::optional<Lock> lock = {};
+  Baselines baselines = {};
+  std::vector<CheckRow> trouble = {};  // with what is not a check
+
+  bool Takes(const std::string& name) const {
+    return options.only.empty() ||
+           std::any_of(options.only.begin(), options.only.end(),
+                       [&](const std::string& glob) { return MatchesGlob(name, glob); });
+  }
+};
+
+CheckRow TroubleRow(const std::string& name, CheckStatus status, const std::string& text) {
+  return {.name = name, .model = name, .status = status, .error = text};
+}
+
+std::vector<Check> Chosen(const Gate& gate) {
+  std::vector<Check> checks;
+  std::copy_if(gate.all.begin(), gate.all.end(), std::back_inserter(checks),
+               [&](const Check& check) { return gate.Takes(check.name); });
+  if (!checks.empty()) return checks;
+  std::string names;
+  for (size_t i = 0; i < std::min<size_t>(gate.all.size(), 5); ++i) {
+    names += fmt::format("{}{}", i == 0 ? "" : ", ", gate.all[i].name);
+  }
+  throw Error({.where = "--only",
+               .text = fmt::format("expected a check of the config, found none of this name; "
+                                   "it has {}{}",
+                                   names, gate.all.size() > 5 ? ", ..." : "")});
+}
+
+void OpenLock(Gate& gate) {
+  gate.baselines = NoBaselines();
+  gate.lock = ReadLockFile(gate.lock_path);
+  gate.baselines.name = kTheLock;
+  if (gate.lock) {
+    gate.baselines = OfLock(*gate.lock, kTheLock);
+  } else {
+    gate.baselines.compares = true;
+    gate.baselines.of = [](const Check&) { return Baseline{}; };
+  }
+}
+
+// What cannot be read compares nothing, and is told beside the checks.
+void OpenBaseline(Gate& gate) {
+  const std::string& against = gate.options.against;
+  try {
+    if (against.empty()) {
+      OpenLock(gate);
+    } else {
+      gate.baselines = OpenBaselines(against, gate.checks);
+    }
+  } catch (const Error& error) {
+    gate.baselines = NoBaselines();
+    if (gate.options.update) return;  // it is written anew
+    const std::string name = against.empty() ? gate.lock_path : against;
+    gate.trouble.push_back(TroubleRow(name, CheckStatus::kError, error.what()));
+  }
+  if (gate.baselines.warning.empty() || gate.options.update) return;
+  gate.trouble.push_back(TroubleRow(gate.lock_path, CheckStatus::kWarn, gate.baselines.warning));
+}
+
+// --- Answers ---------------------------------------------------------------------------------
+
+CheckRow Answer(const Check& check, const LoadedModels& models, const Baselines& baselines) {
+  if (!check.error.empty()) return UnansweredCheck(check, check.error);
+  if (check.level == Level::kOff) return UnansweredCheck(check, "");
+  try {
+    const Side side = SideOf(*models.Find(check.model), check.request);
+    return JudgeCheck(check, *side.estimate, side.snapshot, baselines.of(check));
+  } catch (const Error& error) {
+    return UnansweredCheck(check, error.what());
+  }
+}
+
+std::vector<std::string> PathsOf(const std::vector<Check>& checks) {
+  std::vector<std::string> paths;
+  for (const Check& check : checks) paths.push_back(check.model);
+  return paths;
+}
+
+std::vector<CheckRow> AnswerAll(const Gate& gate) {
+  const LoadedModels models(PathsOf(gate.checks), [](const std::string& path) {
+    return std::optional<Graph>(LoadGraph(path));
+  });
+  std::vector<CheckRow> rows(gate.checks.size());
+  ForEachIndex(rows.size(), [&](size_t i) {
+    Check check = gate.checks[i];
+    check.request.wants_range = false;
+    // What the lock will have is no regression.
+    if (gate.options.update) check.max_increase.bytes = std::numeric_limits<int64_t>::max();
+    rows[i] = Answer(check, models, gate.baselines);
+  });
+  return rows;
+}
+
+// --- The lock --------------------------------------------------------------------------------
+
+// Whether the config has the check; of a check that cannot be read all that it may stand for.
+bool HasCheck(const std::vector<Check>& checks, const std::string& name) {
+  return std::any_of(checks.begin(), checks.end(), [&](const Check& check) {
+    const bool is_unread = !check.error.empty() && name.starts_with(check.name + "[");
+    return check.name == name || is_unread;
+  });
+}
+
+std::vector<CheckRow> GoneRows(const Gate& gate) {
+  std::vector<CheckRow> rows;
+  if (!gate.lock || !gate.options.against.empty()) return rows;
+  for (const auto& [name, snapshot] : gate.lock->checks) {
+    if (gate.Takes(name) && !HasCheck(gate.all, name)) rows.push_back(GoneCheck(name, snapshot));
+  }
+  return rows;
+}
+
+// The new lock: what was answered now, and of the old one what was not asked or has no answer.
+Lock Renewed(const Gate& gate, const std::vector<CheckRow>& rows) {
+  Lock lock = {.version = ONNXFIT_VERSION};
+  if (gate.lock && gate.lock->version == lock.version) {
+    for (const auto& [name, snapshot] : gate.lock->checks) {
+      if (HasCheck(gate.all, name) || !gate.Takes(name)) lock.checks[name] = snapshot;
+    }
+  }
+  for (const CheckRow& row : rows) {
+    if (row.now) lock.checks[row.name] = *row.now;
+  }
+  return lock;
+}
+
+void Update(const Gate& gate, CheckAnswer& answer) {
+  try {
+    WriteLockFile(gate.lock_path, Renewed(gate, answer.rows));
+    answer.is_update = true;
+    answer.notes.push_back(fmt::format("{} is written: commit it", gate.lock_path));
+  } catch (const Error& error) {
+    answer.rows.push_back(TroubleRow(gate.lock_path, CheckStatus::kError, error.what()));
+  }
+}
+
+int ExitCodeOf(const CheckAnswer& answer, const Options& options) {
+  const auto counts = answer.counts();
+  if (counts[static_cast<size_t>(CheckStatus::kError)] > 0) return kExitNoAnswer;
+  const bool fails = counts[static_cast<size_t>(CheckStatus::kFail)] > 0;
+  return fails && !options.exit_zero ? kExitTargetFails : kExitDone;
+}
+
+Gate OpenGate(const CheckOptions& options) {
+  if (options.update && !options.against.empty()) {
+    throw Error({.where = "--update", .text = "expected without --against, which has no lock"});
+  }
+  Gate gate = {.options = options,
+               .lock_path = LockPathOf(options.config),
+               .all = ReadCheckConfig(options.config).checks,
+               .checks = {}};
+  gate.checks = Chosen(gate);
+  OpenBaseline(gate);
+  return gate;
+}
+
+}  // namespace
+
+int RunCheck(const Options& options, std::ostream& out) {
+  Gate gate = OpenGate(options.check);
+  CheckAnswer answer = {.config = options.check.config, .against = gate.baselines.name};
+  answer.rows = AnswerAll(gate);
+  for (CheckRow& row : GoneRows(gate)) answer.rows.push_back(std::move(row));
+  for (CheckRow& row : gate.trouble) answer.rows.push_back(std::move(row));
+  const bool is_first = options.check.against.empty() && !gate.lock && gate.trouble.empty();
+  if (options.check.update) {
+    Update(gate, answer);
+  } else if (is_first) {
+    answer.notes.push_back(
+        fmt::format("there is no {} yet: onnxfit check --update writes it", gate.lock_path));
+  }
+  WriteOutputs(answer, options, out);
+  return ExitCodeOf(answer, options);
+}
+
+}  // namespace onnxfit

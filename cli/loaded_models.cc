@@ -1,0 +1,27 @@
+#include "cli/loaded_models.h"
+
+#include "estimator/base/parallel.h"
+
+namespace onnxfit {
+
+LoadedModels::LoadedModels(const std::vector<std::string>& paths,
+                           const std::function<std::optional<Graph>(const std::string&)>& load) {
+  for (const std::string& path : paths) models_[path];
+  std::vector<std::pair<const std::string, Loaded>*> rows;
+  for (auto& row : models_) rows.push_back(&row);
+  ForEachIndex(rows.size(), [&](size_t i) {
+    try {
+      rows[i]->second.graph = load(rows[i]->first);
+    } catch (const Error& error) {
+      rows[i]->second.error = error;
+    }
+  });
+}
+
+const Graph* LoadedModels::Find(const std::string& path) const {
+  const Loaded& loaded = models_.at(path);
+  if (loaded.error) throw Error(*loaded.error);
+  return loaded.graph ? &*loaded.graph : nullptr;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,33 @@
+// Models that several runs share, each read once.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "estimator/base/error.h"
+#include "estimator/graph/graph.h"
+
+namespace onnxfit {
+
+class LoadedModels {
+ public:
+  // Reads all of `paths` by `load`, on all processors.  nullopt is a model that is not there.
+  LoadedModels(const std::vector<std::string>& paths,
+               const std::function<std::optional<Graph>(const std::string&)>& load);
+
+  // Null where it is not there.  Throws what reading it threw.  REQUIRES: one of the paths.
+  const Graph* Find(const std::string& path) const;
+
+ private:
+  struct Loaded {
+    std::optional<Graph> graph = {};
+    std::optional<Error> error = {};
+  };
+
+  std::map<std::string, Loaded> models_;
+};
+
+}  // namespace onnxfit

@@ -1,0 +1,85 @@
+#include "cli/lock_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "estimator/base/error.h"
+#include "estimator/graph/file_bytes.h"
+
+namespace onnxfit {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kToml = ".toml";
+
+[[noreturn]] void FailToWrite(const std::string& path, int error) {
+  throw Error({.file = path,
+               .text = fmt::format("the lock could not be written: {}", std::strerror(error)),
+               .hint = "a folder that can be written; the old lock is as it was"});
+}
+
+// A file that is gone unless it was kept.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path)
+      : path_(path), fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {}
+  ~NewFile() {
+    if (fd_ >= 0) close(fd_);
+    if (!path_.empty()) unlink(path_.c_str());
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  // On the disk when it returns.
+  bool Write(std::string_view text) {
+    while (fd_ >= 0 && !text.empty()) {
+      const ssize_t count = write(fd_, text.data(), text.size());
+      if (count < 0 && errno != EINTR) return false;
+      if (count > 0) text.remove_prefix(static_cast<size_t>(count));
+    }
+    return fd_ >= 0 && fsync(fd_) == 0;
+  }
+
+  bool RenameTo(const std::string& path) {
+    if (std::rename(path_.c_str(), path.c_str()) != 0) return false;
+    path_.clear();
+    return true;
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+}  // namespace
+
+std::string LockPathOf(const std::string& config) {
+  const bool is_toml = config.ends_with(kToml);
+  return config.substr(0, config.size() - (is_toml ? kToml.size() : 0)) + ".lock.json";
+}
+
+std::optional<Lock> ReadLockFile(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  try {
+    return ReadLock(FileBytes(path, [](std::string_view) {}, {.what = "a lock"}).bytes());
+  } catch (const Error& error) {
+    Error::Parts parts = error.parts();
+    parts.file = path;
+    throw Error(parts);
+  }
+}
+
+void WriteLockFile(const std::string& path, const Lock& lock) {
+  NewFile file(fmt::format("{}.{}.new", path, getpid()));
+  if (!file.Write(ToJson(lock)) || !file.RenameTo(path)) FailToWrite(path, errno);
+}
+
+}  // namespace onnxfit
