@@ -9,9 +9,9 @@
 #include <set>
 
 #include "cli/check_keys.h"
+#include "cli/check_models.h"
 #include "cli/check_settings.h"
 #include "cli/config_file.h"
-#include "cli/model_globs.h"
 #include "cli/values.h"
 #include "estimator/base/error.h"
 #include "estimator/report/layout.h"
@@ -20,12 +20,6 @@ namespace onnxfit {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What `model` names, relative to the config's folder.
-struct Models {
-  std::vector<std::string> paths;
-  bool is_one = false;  // one path, whatever files there are
-};
 
 // The check's own keys, then those of [defaults] that it does not have.
 TomlNode WithDefaults(const TomlNode& written, const TomlNode& defaults) {
@@ -105,49 +99,11 @@ class CheckReader {
  private:
   Models ReadModels() {
     const TomlNode* node = written_.Find("model");
-    line_ = written_.line;
+    line_ = node == nullptr ? written_.line : node->line;
     if (node == nullptr) {
       throw Error({.where = "model", .text = "expected the path of a model, found no such key"});
     }
-    line_ = node->line;
-    Models models;
-    models.is_one = !node->is_list() && !IsPattern(node->text);
-    for (const Typed& pattern : ModelPatterns(*node)) AddPaths(pattern, models.paths);
-    return models;
-  }
-
-  static std::vector<Typed> ModelPatterns(const TomlNode& node) {
-    constexpr std::string_view kExpected = "the path of a model, a glob or a list of them";
-    const auto refuse_kind = [&](const TomlNode& item) {
-      if (item.kind != TomlKind::kString) RefuseKind(item, "model", kExpected);
-      if (item.text.empty()) Refuse({"model", ""}, kExpected);
-    };
-    if (!node.is_list()) refuse_kind(node);
-    for (const TomlNode& item : node.children) refuse_kind(item);
-    if (node.is_list() && node.children.empty()) {
-      throw Error(
-          {.where = "model", .text = fmt::format("expected {}, found an empty list", kExpected)});
-    }
-    return ItemsOf(node, "model", kExpected);
-  }
-
-  // A file's own name may have the letters of a pattern.
-  bool IsPattern(const std::string& text) const {
-    std::error_code ignored;
-    return IsGlob(text) && !fs::exists(folder_ / text, ignored);
-  }
-
-  void AddPaths(const Typed& pattern, std::vector<std::string>& paths) const {
-    std::vector<std::string> found = {pattern.text};
-    if (IsPattern(pattern.text)) found = ExpandGlob(folder_.string(), pattern.text);
-    if (found.empty()) {
-      throw Error(
-          {.where = pattern.place,
-           .text = fmt::format("expected files, found none that match {}", Quoted(pattern.text))});
-    }
-    for (const std::string& path : found) {
-      if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
-    }
+    return ModelsOf(*node, folder_.string());
   }
 
   std::string ReadName(const Models& models) {
@@ -220,16 +176,16 @@ void TakeNames(const std::vector<Check>& checks, const std::string& name, int64_
     const auto [first, is_new] = taken.emplace(wanted, line);
     if (is_new) continue;
     throw Error({.where = "name",
-                 .text = fmt::format("expected one that no other check has, found {} as at line {}",
-                                     Quoted(wanted), first->second)});
+                 .text = fmt::format("{} is given twice, first at line {}", Quoted(wanted),
+                                     first->second)});
   }
 }
 
-// `check` under a name that no other has.
-Check Renamed(Check check, TakenNames& taken) {
+// `check`, written at `line`, under a name that no other has.
+Check Renamed(Check check, int64_t line, TakenNames& taken) {
   const std::string name = check.name;
   if (taken.contains(name)) check.name = fmt::format("{} (line {})", name, check.line);
-  for (int again = 2; !taken.emplace(check.name, check.line).second; ++again) {
+  for (int again = 2; !taken.emplace(check.name, line).second; ++again) {
     check.name = fmt::format("{} (line {}, {})", name, check.line, again);
   }
   return check;
@@ -243,7 +199,7 @@ std::vector<Check> ReadOne(const TomlNode& written, const ConfigFile& config, Ta
     TakeNames(checks, reader.name(), written.line, taken);
     return checks;
   } catch (const Error& error) {
-    return {Renamed(reader.Unread(error.what()), taken)};
+    return {Renamed(reader.Unread(error.what()), written.line, taken)};
   }
 }
 

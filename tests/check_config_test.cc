@@ -434,14 +434,11 @@ model = "b.onnx"
 [[check]]
 model = "c.onnx"
 )") == std::vector<std::string>{
-           "a",
-           "a (line 4): line 4: name: expected one that no other check has, found 'a' as at line 1",
+           "a", "a (line 4): line 4: name: 'a' is given twice, first at line 1",
            "check: line 6: model: expected the path of a model, found no such key",
            "check (line 8): line 8: model: expected the path of a model, found no such key",
            "b: line 13: batch: expected a whole number from 1, found '0'",
-           "b (line 14): line 14: name: expected one that no other check has, found 'b' as at line "
-           "13",
-           "c"});
+           "b (line 14): line 14: name: 'b' is given twice, first at line 10", "c"});
 }
 
 TEST_CASE("what is wrong with the file is an error of the file") {
