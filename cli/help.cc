@@ -34,6 +34,7 @@ examples
   onnxfit explain-oom train.log
 
 Flags are also read from the environment: ONNXFIT_BATCH=32 is --batch 32.
+What is left open comes from [defaults] of ./onnxfit.toml: batch = 32.
 exit: 0 done, 1 a target does not hold, 2 no answer (bad flag, unreadable model)
 )"},
     {R"(onnxfit max-batch: the largest batch that a card trains

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "cli/config_file.h"
 #include "cli/flags.h"
 #include "cli/sweep_check.h"
 #include "cli/values.h"
@@ -45,7 +46,7 @@ void Parse(CLI::App& app, std::span<const std::string> args) {
 }
 
 // What was typed after `flag`, or else what the environment has.
-std::vector<Typed> ValuesOf(const Flag& flag, const CLI::Option& option) {
+std::vector<Typed> GivenOf(const Flag& flag, const CLI::Option& option) {
   std::vector<Typed> values;
   for (const std::string& text : option.results()) values.push_back({DisplayName(flag), text});
   if (!values.empty() || flag.about) return values;
@@ -53,6 +54,20 @@ std::vector<Typed> ValuesOf(const Flag& flag, const CLI::Option& option) {
   const char* text = std::getenv(name.c_str());
   if (text != nullptr && *text != '\0') values.push_back({name, text});
   return values;
+}
+
+// The same, or else what the config of the current folder has.
+std::vector<Typed> ValuesOf(const Flag& flag, const CLI::Option& option, const ConfigFile& config) {
+  std::vector<Typed> values = GivenOf(flag, option);
+  return values.empty() ? DefaultsOf(config, flag) : values;
+}
+
+// Empty for commands that run nothing, and where there is no file.
+ConfigFile ConfigFor(const Options& options) {
+  std::error_code ignored;
+  const bool runs = (kOfRuns & Only(options.command)) != 0;
+  if (!runs || !std::filesystem::is_regular_file(kConfigName, ignored)) return {};
+  return ReadConfigFile(kConfigName);
 }
 
 void Apply(const Flag& flag, const std::vector<Typed>& values, Options& options) {
@@ -189,19 +204,20 @@ void CheckFlag(const Flag& flag, const Options& options, bool has_model) {
   }
 }
 
-// What the command line and the environment say of each flag.
+// What the command line, the environment and the config say of each flag.
 void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options) {
   const auto is_given = [&](std::string_view name) {
     for (size_t i = 0; i < declared.size(); ++i) {
-      if (Flags()[i].name == name) return !ValuesOf(Flags()[i], *declared[i]).empty();
+      if (Flags()[i].name == name) return !GivenOf(Flags()[i], *declared[i]).empty();
     }
     return false;
   };
   const bool has_model = is_given("--model");
+  const ConfigFile config = ConfigFor(options);
   for (size_t i = 0; i < declared.size(); ++i) {
     const Flag& flag = Flags()[i];
     if (declared[i]->count() > 0) CheckFlag(flag, options, has_model);
-    if (IsOf(flag, options.command)) Apply(flag, ValuesOf(flag, *declared[i]), options);
+    if (IsOf(flag, options.command)) Apply(flag, ValuesOf(flag, *declared[i], config), options);
   }
 }
 

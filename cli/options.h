@@ -98,7 +98,8 @@ struct Options {
 };
 
 // Reads `args` (without the program's name); what they leave open comes from the
-// environment (ONNXFIT_BATCH for --batch), then from the defaults above.
+// environment (ONNXFIT_BATCH for --batch), then, for runs, from [defaults] of ./onnxfit.toml,
+// then from the defaults above.
 // Throws Error for anything that cannot be meant; tests/options_test.cc has the texts.
 Options ParseOptions(std::span<const std::string> args);
 
