@@ -346,7 +346,7 @@ std::vector<Flag> ComparisonFlags() {
 
 std::vector<Flag> ReportFlags() {
   constexpr std::string_view kGroup = "The report";
-  constexpr Commands kOneFormat = kAllCommands & ~Only(Command::kCheck);
+  constexpr Commands kOneFormat = kOfReports & ~Only(Command::kCheck);
   return {
       {"--format", "-f", "F", kGroup,
        Choices(kFormats) + "; csv has a header and one row a run, in exact bytes", "text",
@@ -358,7 +358,8 @@ std::vector<Flag> ReportFlags() {
        [](const Typed& t, Options& o) { SetText(t, "the path of a file", o.output); }, false, false,
        kOneFormat},
       {"--force", "", "", kGroup, "write there even if FILE exists", "",
-       [](const Typed& t, Options& o) { o.force = ParseSwitch(t); }, false, false, kOneFormat},
+       [](const Typed& t, Options& o) { o.force = ParseSwitch(t); }, false, false,
+       kOneFormat | Only(Command::kInit)},
       {"", "-n", "N", kGroup, "how many of the largest tensors, or nodes that grew", "8",
        [](const Typed& t, Options& o) { o.text.rows = static_cast<size_t>(ParseWhole(t, 0)); },
        false, false, kOfGates},
@@ -378,7 +379,8 @@ std::vector<Flag> ReportFlags() {
       {"--ascii", "", "", kGroup, "no letter beyond ASCII", "",
        [](const Typed& t, Options& o) { o.text.ascii = ParseSwitch(t); }},
       {"--color", "", "WHEN", kGroup, Choices(kColorModes), "auto",
-       [](const Typed& t, Options& o) { o.color = ParseChoice(t, kColorModes); }},
+       [](const Typed& t, Options& o) { o.color = ParseChoice(t, kColorModes); }, false, false,
+       kOfReports},
       {"--exit-zero", "", "", kGroup, "exit 0 where a target or budget does not hold", "",
        [](const Typed& t, Options& o) { o.exit_zero = ParseSwitch(t); }, false, false, kOfGates},
       {"--version", "", "", kGroup, "print the version", "",

@@ -17,6 +17,7 @@ inline constexpr Commands kAllCommands = ~0u;
 inline constexpr Commands kOfAnswers =
     Only(Command::kEstimate) | Only(Command::kMaxBatch) | Only(Command::kDiff);
 inline constexpr Commands kOfRuns = kOfAnswers | Only(Command::kExplainOom);
+inline constexpr Commands kOfReports = ~Only(Command::kInit);
 inline constexpr Commands kOfGates = kOfAnswers | Only(Command::kCheck);  // that may exit with 1
 
 // Several rows may have one name where each is of other commands.

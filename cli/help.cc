@@ -24,6 +24,7 @@ usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
        onnxfit diff OLD NEW [flags]                 (what grew)
        onnxfit explain-oom [LOG] [flags]            (what an error means)
        onnxfit gpus [FILTER] [flags]                (the cards that it knows)
+       onnxfit init [FOLDER]                        (a config of checks)
 )",
      R"(
 examples
@@ -104,6 +105,19 @@ examples
 
 Flags are also read from the environment: ONNXFIT_ASCII=1 is --ascii.
 exit: 0 done, 2 no answer (bad flag, no such card)
+)"},
+    {R"(onnxfit init: writes onnxfit.toml, with a check for each model
+
+usage: onnxfit init [FOLDER] [flags]    (.onnx files below FOLDER, or below here)
+)",
+     R"(
+examples
+  onnxfit init
+  onnxfit init training --force         (writes training/onnxfit.toml again)
+
+Each model gets its batch, and a size for other dimensions that it leaves free;
+one that cannot be trained becomes a comment that says why.
+exit: 0 written, 2 not (there is one already, no models)
 )"}};
 
 // "  -b, --batch N", "      --mode M", "  -q".

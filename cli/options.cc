@@ -165,6 +165,12 @@ std::string ConfigOf(const std::vector<std::string>& words) {
                .hint = "models stand in it"});
 }
 
+std::string FolderOf(const std::vector<std::string>& words) {
+  if (words.size() < 2) return words.empty() ? "" : words[0];
+  throw Error({.text = fmt::format("expected one folder, found {} and {}", Quoted(words[0]),
+                                   Quoted(words[1]))});
+}
+
 std::string ModelOf(const std::vector<std::string>& words) {
   if (words.empty()) {
     throw Error({.text = "expected a model file, found none", .hint = "onnxfit MODEL.onnx"});
@@ -239,6 +245,9 @@ void TakeWords(const std::vector<std::string>& words, Options& options) {
       break;
     case Command::kGpus:
       options.filters = words;
+      break;
+    case Command::kInit:
+      options.folder = FolderOf(words);
       break;
   }
 }

@@ -17,7 +17,7 @@
 
 namespace onnxfit {
 
-enum class Command : uint8_t { kEstimate, kMaxBatch, kCheck, kDiff, kExplainOom, kGpus };
+enum class Command : uint8_t { kEstimate, kMaxBatch, kCheck, kDiff, kExplainOom, kGpus, kInit };
 enum class Action : uint8_t { kRun, kHelp, kVersion };
 enum class Format : uint8_t { kText, kJson, kMarkdown, kCsv };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
@@ -27,7 +27,8 @@ inline constexpr Spelling<Command> kCommands[] = {{"estimate", Command::kEstimat
                                                   {"check", Command::kCheck},
                                                   {"diff", Command::kDiff},
                                                   {"explain-oom", Command::kExplainOom},
-                                                  {"gpus", Command::kGpus}};
+                                                  {"gpus", Command::kGpus},
+                                                  {"init", Command::kInit}};
 constexpr std::string_view ToString(Command v) { return NameOf<Command>(kCommands, v); }
 
 inline constexpr Spelling<Format> kFormats[] = {{"text", Format::kText},
@@ -82,6 +83,7 @@ struct Options {
   std::string log;                   // of explain-oom: a path, "-" is standard input
   std::vector<std::string> filters;  // of gpus
   CheckOptions check;
+  std::string folder;                   // of init: a path, "" is the current one
   std::string old_model;                // of diff, whose other side is `model`
   std::optional<Allowance> fail_above;  // of diff
   EstimateRequest request;              // its targets are made of `targets`

@@ -10,6 +10,7 @@
 #include "cli/exit_codes.h"
 #include "cli/explain_oom_command.h"
 #include "cli/gpus_command.h"
+#include "cli/init_command.h"
 #include "cli/max_batch_command.h"
 #include "cli/options.h"
 #include "cli/targets.h"
@@ -38,6 +39,7 @@ int Perform(const Options& options, std::ostream& out, std::string& reading) {
   }
   if (options.command == Command::kExplainOom) return RunExplainOom(options, out, reading);
   if (options.command == Command::kGpus) return RunGpus(options, out);
+  if (options.command == Command::kInit) return RunInit(options, out);
   if (options.command == Command::kMaxBatch) return RunMaxBatch(options, out);
   if (options.command == Command::kDiff) return RunDiff(options, out, reading);
   if (options.command == Command::kCheck) return RunCheck(options, out);

@@ -63,6 +63,12 @@ class InputBinder {
     }
   }
 
+  std::vector<std::string> FreeNames() const {
+    std::vector<std::string> names;
+    for (const FreeDim& free : free_) names.push_back(free.name);
+    return names;
+  }
+
   BoundInputs Bind() && {
     CheckPositive();
     BindWholeInputs();
@@ -187,8 +193,7 @@ class InputBinder {
   }
 
   [[noreturn]] void RefuseDim(const std::string& name, int64_t size) const {
-    std::vector<std::string> names;
-    for (const FreeDim& free : free_) names.push_back(free.name);
+    const std::vector<std::string> names = FreeNames();
     const std::string flag = fmt::format("--dim {}={}", name, size);
     if (names.empty()) {
       Refuse(flag, "the model leaves no dimension free", fmt::format("--batch {}", size));
@@ -296,5 +301,7 @@ class InputBinder {
 BoundInputs BindInputs(const Graph& graph, const DimBinding& binding) {
   return InputBinder(graph, binding).Bind();
 }
+
+std::vector<std::string> FreeDims(const Graph& graph) { return InputBinder(graph, {}).FreeNames(); }
 
 }  // namespace onnxfit

@@ -61,4 +61,8 @@ struct Shapes {
 // another.  O(nodes + kept elements).
 Shapes BindShapes(const Graph& graph, const DimBinding& binding);
 
+// The names of the dimensions that the file leaves free, as --dim takes them, in the order of
+// inputs: the first is the batch.  O(inputs × dimensions).
+std::vector<std::string> FreeDims(const Graph& graph);
+
 }  // namespace onnxfit

@@ -1,0 +1,24 @@
+// Models on disk, and a run of each that can be answered.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace onnxfit {
+
+struct FoundModel {
+  std::string name;                     // of its check: unlike all others
+  std::string path;                     // relative to the folder
+  int64_t batch = 1;                    // the file's, or 1 where it leaves that free
+  std::map<std::string, int64_t> dims;  // what else it leaves free, with a size that works
+  std::string error;                    // why there is no run, "" where there is
+};
+
+// All .onnx files below `folder` ("" is the current one), sorted by path.  Each is read, and run
+// as `onnxfit estimate` does by default, with free dimensions of 128, or else of the first of
+// 224, 512, 64, 32 and 16 that has an answer.  Takes as long as those runs, on all processors.
+std::vector<FoundModel> FindModels(const std::string& folder);
+
+}  // namespace onnxfit
