@@ -14,6 +14,8 @@
 namespace onnxfit {
 namespace {
 
+constexpr double kMostIncrease = 10;  // of what it took before; 63 bits hold that of any run
+
 bool BeginsWithDigit(std::string_view text) {
   return !text.empty() && text[0] >= '0' && text[0] <= '9';
 }
@@ -77,7 +79,7 @@ Allowance ParseAllowance(const Typed& typed) {
     return {.text = typed.text, .bytes = ParseBytes(text, typed.place)};
   }
   const std::optional<double> share = ShareIn(text.substr(0, text.size() - 1));
-  if (!share) Refuse(typed, "a share such as 2%");
+  if (!share || *share > kMostIncrease) Refuse(typed, "a share up to 1000%, such as 2%");
   return {.text = typed.text, .share = *share};
 }
 

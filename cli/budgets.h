@@ -11,7 +11,7 @@ namespace onnxfit {
 // target is `common` with that card.  Throws Error.
 Budget ParseBudget(const Typed& typed, const TargetRequest& common);
 
-// "64MiB", "2%" or "0".  Throws Error; also for negative ones.
+// "64MiB", "2%" (up to 1000%) or "0".  Throws Error; also for negative ones.
 Allowance ParseAllowance(const Typed& typed);
 
 }  // namespace onnxfit

@@ -216,6 +216,9 @@ TEST_CASE("names say what can vary") {
       {WithLines("batch = \"8:24:8\""), {"lenet[batch 8]", "lenet[batch 16]", "lenet[batch 24]"}},
       {WithLines("batch = 8\ndims = { seq = [128, 512], past = 4 }"),
        {"lenet[seq=128]", "lenet[seq=512]"}},
+      {WithLines("dims = { seq = [128, 512], past = \"4,8\" }"),
+       {"lenet[seq=128, past=4]", "lenet[seq=128, past=8]", "lenet[seq=512, past=4]",
+        "lenet[seq=512, past=8]"}},
       {WithLines("precision = [\"fp32\", \"bf16\"]\noptimizer = [\"sgd\", \"adamw\"]"),
        {"lenet[fp32, sgd]", "lenet[fp32, adamw]", "lenet[bf16, sgd]", "lenet[bf16, adamw]"}},
       {"[[check]]\nname = \"zoo\"\nmodel = \"models/[lv]*.onnx\"\nbatch = [1, 2]",
@@ -292,6 +295,7 @@ TEST_CASE("what is wrong in one check says where, what was expected and what was
     const char* error;
   };
   const Row rows[] = {
+      {"zzz = 3\nalpha = 4", "line 3: unknown key 'zzz' (try: onnxfit --help)"},
       {"bach = 3", "line 3: unknown key 'bach' (did you mean 'batch'?)"},
       {"batch_size = 3", "line 3: unknown key 'batch_size' (try: onnxfit --help)"},
       {"optimizer_impl = \"fused\"",
@@ -360,7 +364,10 @@ TEST_CASE("what is wrong in one check says where, what was expected and what was
        "line 3: max-increase: expected 0, a size such as 64MiB or a share such as 2%, found '-1'"},
       {"max-increase = \"-2%\"",
        "line 3: max-increase: expected 0, a size such as 64MiB or a share such as 2%, found '-2%'"},
-      {"max-increase = \"2x%\"", "line 3: max-increase: expected a share such as 2%, found '2x%'"},
+      {"max-increase = \"2x%\"",
+       "line 3: max-increase: expected a share up to 1000%, such as 2%, found '2x%'"},
+      {"max-increase = \"1e300%\"",
+       "line 3: max-increase: expected a share up to 1000%, such as 2%, found '1e300%'"},
       {"max-increase = 5",
        "line 3: max-increase: expected a size, found '5' (try: 8GiB or 512MiB)"},
       {"max-increase = []", "line 3: max-increase: expected a size or a share, found a list"},
@@ -455,6 +462,9 @@ TEST_CASE("what is wrong with the file is an error of the file") {
        "are explicitly prohibited"},
       {"[[check]]\nmax-increase = 2%\n",
        "line 2, column 17: parsing decimal integer: expected digit, saw '%'"},
+      {"[{a = 1}]\n",
+       "line 1, column 2: parsing key: expected bare key starting character or string delimiter, "
+       "saw '{'"},
       {"\xff = 1", "line 1, column 1: Encountered invalid utf-8 sequence"},
       {"[[checks]]\nmodel = \"a.onnx\"",
        "line 1: expected [[check]] or [defaults], found 'checks' (did you mean 'check'?)"},
