@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
 #include <limits>
 #include <ostream>
 #include <utility>
@@ -47,6 +47,14 @@ CheckRow TroubleRow(const std::string& name, CheckStatus status, const std::stri
   return {.name = name, .model = name, .status = status, .error = text};
 }
 
+// The row's name is not said again.
+CheckRow TroubleRow(const std::string& name, const Error& error) {
+  Error::Parts parts = error.parts();
+  if (parts.file == name) parts.file.clear();
+  if (parts.where == name) parts.where.clear();
+  return TroubleRow(name, CheckStatus::kError, Error(parts).what());
+}
+
 std::vector<Check> Chosen(const Gate& gate) {
   std::vector<Check> checks;
   std::copy_if(gate.all.begin(), gate.all.end(), std::back_inserter(checks),
@@ -87,7 +95,7 @@ void OpenBaseline(Gate& gate) {
     gate.baselines = NoBaselines();
     if (gate.options.update) return;  // it is written anew
     const std::string name = against.empty() ? gate.lock_path : against;
-    gate.trouble.push_back(TroubleRow(name, CheckStatus::kError, error.what()));
+    gate.trouble.push_back(TroubleRow(name, error));
   }
   if (gate.baselines.warning.empty() || gate.options.update) return;
   gate.trouble.push_back(TroubleRow(gate.lock_path, CheckStatus::kWarn, gate.baselines.warning));
@@ -166,7 +174,7 @@ void Update(const Gate& gate, CheckAnswer& answer) {
     answer.is_update = true;
     answer.notes.push_back(fmt::format("{} is written: commit it", gate.lock_path));
   } catch (const Error& error) {
-    answer.rows.push_back(TroubleRow(gate.lock_path, CheckStatus::kError, error.what()));
+    answer.rows.push_back(TroubleRow(gate.lock_path, error));
   }
 }
 
@@ -180,6 +188,13 @@ int ExitCodeOf(const CheckAnswer& answer, const Options& options) {
 Gate OpenGate(const CheckOptions& options) {
   if (options.update && !options.against.empty()) {
     throw Error({.where = "--update", .text = "expected without --against, which has no lock"});
+  }
+  std::error_code ignored;
+  if (options.config == CheckOptions().config &&
+      !std::filesystem::exists(options.config, ignored)) {
+    throw Error({.file = options.config,
+                 .text = "expected a config of checks, there is none here",
+                 .hint = "onnxfit init writes one"});
   }
   Gate gate = {.options = options,
                .lock_path = LockPathOf(options.config),

@@ -22,7 +22,7 @@ TEST_CASE("a finding is what the headline says") {
       {WarningRow(), "over-budget", "12.0 GiB is 1.00 GiB over the budget of 80% of t4"},
       {ManyChecks(0, 1).rows[0], "over-budget", "2.00 GiB is 1.00 GiB over the budget of 1GiB"},
       {GrownRow(), "memory-grew",
-       "grew by 400.0 MiB (+25.0%), 64.0 MiB allowed, most at layer1.*/relu (3)"},
+       "grew by 400.0 MiB (+25.0%) at layer1.*/relu (3), 64.0 MiB allowed"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.rule);
@@ -80,6 +80,7 @@ TEST_CASE("a fingerprint is of a name and a rule, not of numbers") {
   renamed.name = "other";
   CHECK(FingerprintOf(renamed) != FingerprintOf(row));
   CheckRow over = row;
+  over.grew_too_much = false;
   over.budgets = {SizeResult("1GiB", 2 * kGiB, kGiB)};
   CHECK(FingerprintOf(over) != FingerprintOf(row));
 }

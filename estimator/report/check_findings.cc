@@ -44,7 +44,8 @@ std::string AdviceFor(const CheckAnswer& answer, const CheckRow& row) {
   if (row.status == CheckStatus::kNew || row.status == CheckStatus::kGone) {
     return has_lock && !answer.is_update ? "Run `onnxfit check --update` and commit the lock." : "";
   }
-  if (row.status < CheckStatus::kWarn) return "";
+  const bool says_what = row.status == CheckStatus::kWarn && !row.error.empty();
+  if (row.status < CheckStatus::kWarn || says_what) return "";
   if (FindingOf(row) == Finding::kMemoryGrew && has_lock) {
     return answer.is_update ? "If this is meant, commit the lock."
                             : "If this is meant, run `onnxfit check --update` and commit the lock.";

@@ -112,9 +112,7 @@ std::string SummaryLine(const CheckAnswer& answer) {
     if (text.empty() && status >= CheckStatus::kWarn) worst = StatusWord(status);
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", counts[i], ToString(status));
   }
-  return fmt::format("{}: {} {}: {}", worst, answer.rows.size(),
-                     answer.rows.size() == 1 ? "check" : "checks",
-                     text.empty() ? "nothing to do" : text);
+  return fmt::format("{}: {}", worst, text.empty() ? "no checks" : text);
 }
 
 std::string Headline(const CheckRow& row) {

@@ -13,7 +13,7 @@ namespace onnxfit {
 // "PASS", "WARN", "FAIL", "NEW", "GONE", "OFF", "ERROR": logs are searched for them.
 std::string_view StatusWord(CheckStatus status);
 
-// "FAIL: 6 checks: 1 fail, 1 new, 4 pass": all of a run in a line; PASS, WARN, FAIL or ERROR.
+// "FAIL: 1 fail, 1 new, 4 pass": all of a run in a line; PASS, WARN, FAIL or ERROR.
 std::string SummaryLine(const CheckAnswer& answer);
 
 // "grew by 392.0 MiB (+24.1%) at layer1.*/relu (3), 0 B allowed": one row's reason in a

@@ -30,6 +30,7 @@ std::string RowText(const CheckRow& row, const TextOptions& options) {
 
 std::string WhatToDo(const CheckAnswer& answer) {
   for (const CheckRow* row : answer.worst_first()) {
+    if (!row->error.empty()) continue;  // it says what to do
     const std::string advice = AdviceFor(answer, *row);
     if (!advice.empty()) return Wrap("", advice);
   }

@@ -19,7 +19,7 @@ std::string PlaceOf(std::string_view text, size_t offset) {
 // A line that a merge wrote.
 void RefuseConflict(std::string_view text) {
   for (const std::string_view mark : {"<<<<<<< ", "=======", ">>>>>>> "}) {
-    const size_t at = text.starts_with(mark) ? 0 : text.find("\n" + std::string(mark));
+    const size_t at = text.starts_with(mark) ? 0 : text.find(fmt::format("\n{}", mark));
     if (at == std::string_view::npos) continue;
     throw Error({.where = PlaceOf(text, at == 0 ? 0 : at + 1),
                  .text = "expected JSON, found the marks of a merge that was not finished"});
