@@ -73,6 +73,7 @@ std::optional<Lock> ReadLockFile(const std::string& path) {
   } catch (const Error& error) {
     Error::Parts parts = error.parts();
     parts.file = path;
+    if (parts.hint.empty()) parts.hint = "onnxfit check --update writes it anew";
     throw Error(parts);
   }
 }

@@ -1,0 +1,342 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/files.h"
+#include "tests/run_command.h"
+#include "tests/working_folder.h"
+
+namespace onnxfit {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Args = std::vector<std::string>;
+
+constexpr const char* kLock = "onnxfit.lock.json";
+
+// A check of one layer of `width`, whose steps take 12 x 128 bytes a unit.
+constexpr const char* kConfig = R"([[check]]
+name = "net"
+model = "net.onnxtxt"
+)";
+
+CommandResult Check(const Args& more = {}) {
+  Args args = {"check"};
+  args.insert(args.end(), more.begin(), more.end());
+  return RunCommand(args);
+}
+
+// The lines of `text` that begin with `word`.
+size_t Lines(const std::string& text, const std::string& word) {
+  size_t count = text.starts_with(word + " ") ? 1 : 0;
+  for (size_t at = text.find("\n" + word + " "); at != std::string::npos;
+       at = text.find("\n" + word + " ", at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+// Without the ends of lines that go on below.
+std::string Unwrapped(std::string text) {
+  const std::string end = "\n      ";
+  for (size_t at = text.find(end); at != std::string::npos; at = text.find(end)) {
+    text.erase(at, end.size() - 1);
+  }
+  return text;
+}
+
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// A folder with a model, a config and its lock.
+class GatedFolder : public WorkingFolder {
+ public:
+  explicit GatedFolder(const std::string& config = kConfig) {
+    Write("net.onnxtxt", Layer(20'000));
+    Write("onnxfit.toml", config);
+    REQUIRE(Check({"--update"}).code == 0);
+  }
+  void Grow() const { Write("net.onnxtxt", Layer(40'000)); }
+};
+
+}  // namespace
+
+TEST_CASE("a check without a lock is NEW, then passes, then fails where it grew") {
+  const WorkingFolder folder;
+  folder.Write("net.onnxtxt", Layer(20'000));
+  folder.Write("onnxfit.toml", kConfig);
+  const CommandResult first = Check();
+  CHECK(first.code == 0);
+  CHECK(Lines(first.out, "NEW") == 1);
+  CHECK(Has(first.out, "there is no onnxfit.lock.json yet: onnxfit check --update writes it"));
+  CHECK(!fs::exists(kLock));
+
+  const CommandResult update = Check({"--update"});
+  CHECK(update.code == 0);
+  CHECK(Has(update.out, "onnxfit.lock.json is written"));
+  const std::string lock = ContentsOf(kLock);
+  CHECK(Check({"--update"}).code == 0);
+  CHECK(ContentsOf(kLock) == lock);
+  CHECK(Lines(Check().out, "PASS") == 1);
+
+  folder.Write("net.onnxtxt", Layer(40'000));
+  const CommandResult grown = Check();
+  CHECK(grown.code == 1);
+  CHECK(grown.out.starts_with("FAIL: 1 fail\nFAIL  net: grew by "));
+  // The grown node is in the first three lines.
+  const size_t third = grown.out.find('\n', grown.out.find('\n', grown.out.find('\n') + 1) + 1);
+  CHECK(grown.out.find("fc_weight") < third);
+  CHECK(Check({"--exit-zero"}).code == 0);
+  CHECK(ContentsOf(kLock) == lock);
+
+  CHECK(Check({"--update"}).code == 0);
+  CHECK(Lines(Check().out, "PASS") == 1);
+}
+
+TEST_CASE("what shrank passes") {
+  const GatedFolder folder;
+  folder.Write("net.onnxtxt", Layer(10'000));
+  const CommandResult result = Check();
+  CHECK(result.code == 0);
+  CHECK(Has(result.out, "shrank by "));
+}
+
+TEST_CASE("a check that is gone is told, and --update forgets it") {
+  const GatedFolder folder;
+  folder.Write("onnxfit.toml", "[[check]]\nname = \"other\"\nmodel = \"net.onnxtxt\"\n");
+  const CommandResult result = Check();
+  CHECK(result.code == 0);
+  CHECK(Lines(result.out, "GONE") == 1);
+  CHECK(Lines(result.out, "NEW") == 1);
+  CHECK(Lines(Check({"--only", "o*"}).out, "GONE") == 0);
+  Check({"--update"});
+  CHECK(Lines(Check().out, "GONE") == 0);
+}
+
+TEST_CASE("--only updates what it names and leaves the rest") {
+  const GatedFolder folder(std::string(kConfig) +
+                           "[[check]]\nname = \"two\"\nmodel = \"net.onnxtxt\"\n");
+  folder.Grow();
+  CHECK(Check({"--update", "--only", "two"}).code == 0);
+  const CommandResult result = Check();
+  CHECK(result.code == 1);
+  CHECK(Lines(result.out, "FAIL") == 1);
+  CHECK(Has(result.out, "FAIL  net: "));
+}
+
+TEST_CASE("a check that has no answer keeps its place in the lock") {
+  const GatedFolder folder("[[check]]\nname = \"zoo\"\nmodel = \"*.onnxtxt\"\n");
+  const std::string lock = ContentsOf(kLock);
+  folder.Write("onnxfit.toml", "[[check]]\nname = \"zoo\"\nmodel = \"none/*.onnxtxt\"\n");
+  const CommandResult result = Check({"--update"});
+  CHECK(result.code == 2);
+  CHECK(Lines(result.out, "ERROR") == 1);
+  CHECK(Lines(result.out, "GONE") == 0);
+  folder.Write("onnxfit.toml", "[[check]]\nname = \"zoo\"\nmodel = \"*.onnxtxt\"\nbatch = 0\n");
+  CHECK(Check({"--update"}).code == 2);
+  CHECK(ContentsOf(kLock) == lock);
+}
+
+TEST_CASE("levels and budgets decide the exit code") {
+  struct Row {
+    const char* keys;
+    const char* word;
+    int code;
+  };
+  const Row rows[] = {
+      {"budget = \"8GiB\"", "PASS", 0},
+      {"budget = \"100MiB\"", "FAIL", 1},
+      {"budget = [\"8GiB\", \"100MiB\"]", "FAIL", 1},
+      {"budget = \"100MiB\"\nlevel = \"warn\"", "WARN", 0},
+      {"budget = \"100MiB\"\nlevel = \"off\"", "OFF", 0},
+      {"budget = \"t4\"", "PASS", 0},
+      {"budget = \"1% of t4\"", "FAIL", 1},
+      {"batch = 100000000\nmax-increase = \"100GiB\"\nbudget = \"t4\"", "FAIL", 1},
+      {"max-increase = \"1GiB\"\nbatch = 1000", "PASS", 0},
+      {"max-increase = \"1KiB\"\nbatch = 1000", "FAIL", 1},
+      {"bugdet = \"t4\"", "ERROR", 2},
+  };
+  const GatedFolder folder;
+  for (const Row& row : rows) {
+    CAPTURE(row.keys);
+    folder.Write("onnxfit.toml", std::string(kConfig) + row.keys + "\n");
+    const CommandResult result = Check();
+    CHECK(Lines(result.out, row.word) == 1);
+    CHECK(result.code == row.code);
+  }
+}
+
+TEST_CASE("trouble with one is told and the others are answered") {
+  const GatedFolder folder;
+  folder.Write("onnxfit.toml", std::string(kConfig) + R"([[check]]
+name = "missing"
+model = "none.onnxtxt"
+[[check]]
+name = "glob"
+model = "none/*.onnx"
+[[check]]
+name = "nothing"
+[[check]]
+name = "net"
+model = "net.onnxtxt"
+)");
+  const CommandResult result = Check();
+  CHECK(result.code == 2);
+  CHECK(result.out.starts_with("ERROR: 4 error, 1 pass\n"));
+  CHECK(
+      Has(result.out, "ERROR missing: none.onnxtxt: an ONNX file was expected, there is no such"));
+  CHECK(Has(result.out, "ERROR glob: line 9: model: expected files, found none that match"));
+  CHECK(Has(result.out, "ERROR nothing: line 10: model: expected the path of a model"));
+  CHECK(Has(result.out, "'net' is given twice, first at line 1"));
+  CHECK(Has(result.out, "PASS  net: "));
+}
+
+TEST_CASE("a lock that cannot be read is an error, and budgets still hold") {
+  struct Row {
+    const char* lock;
+    const char* error;
+  };
+  const Row rows[] = {
+      {"", "a lock was expected, the file is empty"},
+      {"x", "line 1, column 1: expected JSON"},
+      {"{\"lock\": 1,\n<<<<<<< HEAD\n",
+       "line 2, column 1: expected JSON, found the marks of a merge"},
+      {"{\"lock\": 2}", "\"lock\": expected 1, found the lock of another onnxfit"},
+      {"{\"lock\": 1, \"version\": \"0.1.0\", \"checks\": {\"net\": {}}}",
+       "check 'net': \"model\": expected this field"},
+  };
+  const GatedFolder folder;
+  for (const Row& row : rows) {
+    CAPTURE(row.lock);
+    folder.Write(kLock, row.lock);
+    const std::string flat = Unwrapped(Check().out);
+    CHECK(Check().code == 2);
+    CHECK(Has(flat, row.error));
+    CHECK(Has(flat, "onnxfit check --update"));
+    CHECK(Has(flat, "PASS  net: "));
+  }
+  CHECK(Check({"--update"}).code == 0);
+  CHECK(Lines(Check().out, "PASS") == 1);
+}
+
+TEST_CASE("a lock of another version is one warning") {
+  const GatedFolder folder;
+  std::string lock = ContentsOf(kLock);
+  const std::string version = RunCommand({"--version"}).out.substr(8, 5);
+  const size_t at = lock.find(version);
+  REQUIRE(at != std::string::npos);
+  folder.Write(kLock, lock.replace(at, version.size(), "0.0.1"));
+  folder.Grow();
+  const CommandResult result = Check();
+  CHECK(result.code == 0);
+  CHECK(Lines(result.out, "WARN") == 1);
+  CHECK(Lines(result.out, "PASS") == 1);
+  CHECK(Has(result.out, "written by onnxfit 0.0.1"));
+  CHECK(Check({"--update"}).code == 0);
+  CHECK(Lines(Check().out, "WARN") == 0);
+}
+
+TEST_CASE("a lock that cannot be written leaves the old one") {
+  const GatedFolder folder;
+  const std::string lock = ContentsOf(kLock);
+  folder.Grow();
+  fs::remove(kLock);
+  fs::create_directory(kLock);  // root may write where others may not
+  const CommandResult result = Check({"--update"});
+  CHECK(result.code == 2);
+  CHECK(Has(result.out, "the lock could not be written"));
+  CHECK(fs::is_directory(kLock));
+  for (const auto& entry : fs::directory_iterator(".")) {
+    CHECK(!entry.path().string().ends_with(".new"));
+  }
+}
+
+TEST_CASE("git, a report, a model and another lock are compared with") {
+  const GatedFolder folder;
+  folder.MakeRepository();
+  folder.Commit("one");
+  folder.Write("old.json", RunCommand({"net.onnxtxt", "-f", "json"}).out);
+  folder.Write("table.json", RunCommand({"net.onnxtxt", "-b", "1,2", "-f", "json"}).out);
+  folder.Write("old.onnxtxt", Layer(20'000));
+  fs::copy(kLock, "old.lock.json");
+  fs::remove(kLock);
+  folder.Grow();
+  std::string headline;
+  for (const char* against :
+       {"git:main", "old.json", "table.json", "old.onnxtxt", "old.lock.json"}) {
+    CAPTURE(against);
+    const CommandResult result = Check({"--against", against});
+    CHECK(result.code == 1);
+    const std::string line = result.out.substr(0, result.out.find('('));
+    CHECK(line.starts_with("FAIL: 1 fail\nFAIL  net: grew by "));
+    if (headline.empty()) headline = line;
+    CHECK(line == headline);
+  }
+  const CommandResult missing = Check({"--against", "git:none"});
+  CHECK(missing.code == 2);
+  CHECK(Has(missing.out, "ERROR git:none: expected a branch, a tag or a commit"));
+  CHECK(Lines(missing.out, "PASS") == 1);
+  CHECK(Check({"--against", "git:main", "--update"}).code == 2);
+}
+
+TEST_CASE("a model that a ref does not have is new") {
+  const GatedFolder folder;
+  folder.MakeRepository();
+  folder.Commit("one");
+  folder.Write("second.onnxtxt", Layer(10));
+  folder.Write("onnxfit.toml", std::string(kConfig) + "[[check]]\nmodel = \"second.onnxtxt\"\n");
+  const CommandResult result = Check({"--against", "git:main"});
+  CHECK(result.code == 0);
+  CHECK(Has(result.out, "NEW   second: "));
+  CHECK(Has(result.out, "PASS  net: "));
+}
+
+TEST_CASE("several formats are written at once") {
+  const GatedFolder folder;
+  const CommandResult result =
+      Check({"--format", "junit=out/a.xml", "--format=sarif=out/b.sarif", "-f", "json", "-f",
+             "markdown=out/c.md", "-f", "gitlab=out/d.json", "-f", "bench=out/e.json", "-f",
+             "github=out/f.txt", "-f", "text=out/g.txt"});
+  CHECK(result.code == 0);
+  CHECK(result.out.starts_with("{\n  \"schema\": 1,"));
+  for (const char* name : {"a.xml", "b.sarif", "c.md", "d.json", "e.json", "f.txt", "g.txt"}) {
+    CAPTURE(name);
+    CHECK(!ContentsOf(fs::path("out") / name).empty());
+  }
+  CHECK(Has(Check({"-f", "junit=out/a.xml"}).out, "PASS  net: "));
+  CHECK(Check({"-f", "json", "-f", "text"}).code == 2);
+  CHECK(Check({"-f", "xml"}).code == 2);
+  fs::create_directory("folder");
+  const CommandResult refused = Check({"-f", "junit=folder", "-f", "sarif=out/late.sarif"});
+  CHECK(refused.code == 2);
+  CHECK(fs::exists("out/late.sarif"));
+}
+
+TEST_CASE("a config elsewhere has its lock beside it and its models below it") {
+  const WorkingFolder folder;
+  folder.Write("ci/models/net.onnxtxt", Layer(10));
+  folder.Write("ci/memory.toml", "[[check]]\nmodel = \"models/*.onnxtxt\"\nname = \"all\"\n");
+  CHECK(Check({"ci/memory.toml", "--update"}).code == 0);
+  CHECK(fs::exists("ci/memory.lock.json"));
+  CHECK(Has(Check({"ci/memory.toml"}).out, "PASS  all[models/net.onnxtxt]: "));
+}
+
+TEST_CASE("what is about all of the config ends the command") {
+  const WorkingFolder folder;
+  CHECK(Has(Check().err,
+            "onnxfit.toml: expected a config of checks, there is none here (try: "
+            "onnxfit init writes one)"));
+  folder.Write("onnxfit.toml", "[[check\n");
+  const CommandResult broken = Check();
+  CHECK(broken.code == 2);
+  CHECK(Has(broken.err, "onnxfit.toml: line 1, column 8: "));
+  folder.Write("onnxfit.toml", kConfig);
+  CHECK(Has(Check({"--only", "x*"}).err, "--only: expected a check of the config"));
+  CHECK(Check({"a.toml", "b.toml"}).code == 2);
+}
+
+}  // namespace onnxfit

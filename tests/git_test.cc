@@ -1,0 +1,112 @@
+#include "cli/git.h"
+
+#include <doctest/doctest.h>
+
+#include "estimator/base/error.h"
+#include "tests/working_folder.h"
+
+namespace onnxfit {
+namespace {
+
+// What the error says, "" where there is none.
+template <typename Work>
+std::string ErrorOf(Work work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string RefError(const std::string& ref) {
+  return ErrorOf([&] { GitRef(ref, "."); });
+}
+
+}  // namespace
+
+TEST_CASE("a ref has its own bytes of a file, whatever is there now") {
+  const WorkingFolder folder;
+  folder.MakeRepository();
+  const std::string bytes("old\0\r\n\xFF", 7);
+  folder.Write("a b/model.onnx", bytes);
+  folder.Commit("one");
+  folder.Git({"tag", "v1"});
+  folder.Write("a b/model.onnx", "new");
+  folder.Write("other.onnx", "x");
+  folder.Commit("two");
+  CHECK(*GitRef("v1", ".").Read("a b/model.onnx") == bytes);
+  CHECK(*GitRef("main~1", "a b").Read("a b/model.onnx") == bytes);
+  CHECK(*GitRef("main", ".").Read("a b/model.onnx") == "new");
+  CHECK(*GitRef("main", ".").Read("./a b/../other.onnx") == "x");
+  CHECK(!GitRef("v1", ".").Read("other.onnx"));
+  CHECK(!GitRef("v1", ".").Read("gone/other.onnx"));
+}
+
+TEST_CASE("a file of a folder that is gone is read") {
+  const WorkingFolder folder;
+  folder.MakeRepository();
+  folder.Write("models/deep/a.onnx", "a");
+  folder.Commit("one");
+  std::filesystem::remove_all("models");
+  CHECK(*GitRef("main", "models/deep").Read("models/deep/a.onnx") == "a");
+}
+
+TEST_CASE("a ref that is not there is told") {
+  const WorkingFolder folder;
+  CHECK(
+      RefError("main").starts_with("git:main: expected a git repository, git says: fatal: not a "
+                                   "git repository"));
+  folder.MakeRepository();
+  folder.Write("a", "a");
+  folder.Commit("one");
+  CHECK(RefError("mian") ==
+        "git:mian: expected a branch, a tag or a commit, found none of this name (try: git fetch "
+        "origin mian)");
+  for (const char* ref : {"", "--help", "-C", "main:a", "$(touch x)"}) {
+    CAPTURE(ref);
+    CHECK(RefError(ref).find("found none of this name") != std::string::npos);
+  }
+}
+
+TEST_CASE("a shallow clone says that it is one") {
+  const WorkingFolder folder;
+  folder.MakeRepository();
+  folder.Write("a", "a");
+  folder.Commit("one");
+  folder.Git({"tag", "v1"});
+  folder.Write("a", "b");
+  folder.Commit("two");
+  const std::string from = "file://" + std::filesystem::current_path().string();
+  folder.Git({"clone", "--quiet", "--depth=1", "--no-tags", from, "clone"});
+  std::filesystem::current_path("clone");
+  CHECK(RefError("v1") ==
+        "git:v1: expected a ref, found none of this name: this clone is shallow (try: git fetch "
+        "--depth=1 origin v1:v1, or fetch-depth: 0 of actions/checkout)");
+  CHECK(*GitRef("HEAD", ".").Read("a") == "b");
+  std::filesystem::current_path("..");
+}
+
+TEST_CASE("a Git LFS pointer is told from a model") {
+  const WorkingFolder folder;
+  folder.MakeRepository();
+  folder.Write("model.onnx", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n");
+  folder.Commit("one");
+  const GitRef ref("main", ".");
+  CHECK(ErrorOf([&] { ref.Read("model.onnx"); }) ==
+        "git:main:model.onnx: expected a model, found a Git LFS pointer: the model itself is not "
+        "here (try: git lfs fetch origin main)");
+}
+
+// What Git LFS sets up is a filter; so a filter stands for it.
+TEST_CASE("what a filter stores elsewhere is read through it") {
+  const WorkingFolder folder;
+  folder.MakeRepository();
+  folder.Write("model.onnx", "version https://git-lfs.github.com/spec/v1\n");
+  folder.Write(".gitattributes", "*.onnx filter=store\n");
+  folder.Commit("one");
+  folder.Git({"config", "filter.store.smudge", "sed 's/^version.*/the model/'"});
+  CHECK(*GitRef("main", ".").Read("model.onnx") == "the model\n");
+}
+
+}  // namespace onnxfit
