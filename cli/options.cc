@@ -180,27 +180,25 @@ std::string ModelOf(const std::vector<std::string>& words) {
                                    Quoted(words[1]))});
 }
 
+// Whether a row of this name is of the command.
+bool IsOfAnyRow(const Flag& flag, Command command) {
+  return std::any_of(Flags().begin(), Flags().end(), [&](const Flag& other) {
+    return DisplayName(other) == DisplayName(flag) && IsOf(other, command);
+  });
+}
+
 // "explain-oom alone", "estimate or explain-oom".
 std::string CommandsOf(const Flag& flag) {
   std::vector<std::string_view> names;
   for (const Spelling<Command>& row : kCommands) {
-    if (IsOf(flag, row.value)) names.push_back(row.name);
+    if (IsOfAnyRow(flag, row.value)) names.push_back(row.name);
   }
   return names.size() == 1 ? fmt::format("{} alone", names[0]) : OneOf(names);
 }
 
-// Whether another row of the same name is of the command.
-bool IsElsewhere(const Flag& flag, Command command) {
-  const auto& flags = Flags();
-  return std::any_of(flags.begin(), flags.end(), [&](const Flag& other) {
-    return !flag.name.empty() && other.name == flag.name && IsOf(other, command);
-  });
-}
-
 // A flag of another command, or one that is about a model where there is none.
 void CheckFlag(const Flag& flag, const Options& options, bool has_model) {
-  if (!IsOf(flag, options.command)) {
-    if (IsElsewhere(flag, options.command)) return;
+  if (!IsOfAnyRow(flag, options.command)) {
     throw Error({.where = DisplayName(flag),
                  .text = fmt::format("expected with {}, found with {}", CommandsOf(flag),
                                      ToString(options.command))});

@@ -195,9 +195,11 @@ TEST_CASE("what init refuses") {
        folder.Path("") + ": expected .onnx files here or below, found none"},
       {{"init", file}, file + ": expected a folder, found none"},
       {{"init", "a", "b"}, "expected one folder, found 'a' and 'b'"},
-      {{"init", "-b", "3"}, "--batch: expected with estimate or explain-oom, found with init"},
+      {{"init", "-b", "3"},
+       "--batch: expected with estimate, diff or explain-oom, found with init"},
       {{"init", "-f", "json"},
-       "--format: expected with estimate, max-batch, explain-oom or gpus, found with init"},
+       "--format: expected with estimate, max-batch, check, diff, explain-oom or gpus, found with "
+       "init"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.error);

@@ -36,12 +36,12 @@ int64_t OpsetOf(const Graph& graph) {
 
 ModelSummary Summarize(const Graph& graph, const Roles& roles) {
   return {.path = graph.path,
-          .digest = graph.digest,
           .opset = OpsetOf(graph),
           .nodes = static_cast<int64_t>(graph.nodes.size()),
           .parameters = roles.ParameterCount(),
           .parameter_bytes = roles.ParameterBytes(),
-          .buffer_bytes = roles.BufferBytes()};
+          .buffer_bytes = roles.BufferBytes(),
+          .digest = graph.digest};
 }
 
 // What is certain of each kind: module tensors and gradients follow from the graph, the

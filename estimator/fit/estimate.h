@@ -24,12 +24,12 @@ namespace onnxfit {
 
 struct ModelSummary {
   std::string path;
-  std::string digest = {};  // of all of the file but large weights
   int64_t opset = 0;
   int64_t nodes = 0;
   int64_t parameters = 0;  // elements, tied ones once
   int64_t parameter_bytes = 0;
   int64_t buffer_bytes = 0;
+  std::string digest = {};  // of all of the file but large weights
 };
 
 struct BreakdownRow {
