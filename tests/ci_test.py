@@ -148,6 +148,7 @@ class Workplace(unittest.TestCase):
     def pull_request(self, model, branch="feature"):
         """A shallow clone of a branch that changes the model, and where it comes from."""
         origin = self.repository(name="origin", lock=False)
+        self.commit(origin)
         self.git(origin, "checkout", "-q", "-b", branch)
         self.write(origin, {"models/lenet.onnxtxt": model})
         self.commit(origin)
@@ -280,6 +281,7 @@ class BaseBranch(Workplace):
                 self.assertEqual(run.code, code, run.out + run.err)
                 self.assertEqual("grew by 20.0 MiB" in run.out, code == 1)
                 self.assertEqual(self.git(clone, "rev-parse", "--is-shallow-repository"), "true")
+                self.assertEqual(self.git(clone, "rev-list", "--count", "--all"), "2")
 
     def test_what_an_earlier_run_fetched_is_not_taken_again(self):
         clone, origin = self.pull_request(GROWN)
@@ -287,6 +289,19 @@ class BaseBranch(Workplace):
         self.write(origin, {"models/lenet.onnxtxt": GROWN})
         self.commit(origin)
         self.assertEqual(self.against_base(clone).code, 0)
+
+    def test_a_tag_of_its_name_is_not_the_base(self):
+        clone, origin = self.pull_request(GROWN)
+        self.git(origin, "tag", "main", "feature")
+        self.assertEqual(self.against_base(clone).code, 1)
+
+    @unittest.skipUnless(os.geteuid() == 0, "gives a folder to another user")
+    def test_a_clone_of_another_user(self):
+        clone, _ = self.pull_request(GROWN)
+        for path in [clone, *clone.rglob("*")]:
+            os.chown(path, 1234, 1234)
+        run = self.against_base(clone)
+        self.assertEqual(run.code, 1, run.out + run.err)
 
     def test_a_base_that_is_there_needs_no_remote(self):
         _, origin = self.pull_request(GROWN)
@@ -307,6 +322,15 @@ class BaseBranch(Workplace):
         self.assertIn("::error title=onnxfit check::error: the base branch 'gone' could not be "
                       "fetched (try: fetch-depth: 0 of actions/checkout), git says: ",
                       run.commands[0])
+
+    def test_several_lines_of_git_are_one_annotation(self):
+        clone, _ = self.pull_request(LENET)
+        self.git(clone, "remote", "set-url", "origin", "/no/such/100%0A")
+        run = self.against_base(clone)
+        self.assertEqual((run.code, run.err, run.out.count("\n")), (2, "", 1), run.out)
+        self.assertIn("git says: fatal: '/no/such/100%250A' does not appear", run.out)
+        self.assertIn("a git repository%0Afatal: ", run.out)
+        self.assertIn("\n    fatal: ", run.summary)
 
     def test_outside_of_pull_requests_it_is_the_lock(self):
         folder = self.repository()
