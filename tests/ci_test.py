@@ -385,6 +385,15 @@ class Malice(Workplace):
                     self.assertEqual(len(run.commands), 1)
                     self.assert_nothing_ran()
 
+    def test_warnings_are_no_commands(self):
+        fake = self.home / "onnxfit"
+        fake.write_text("#!/bin/sh\necho '::warning::x' >&2\necho 'a ##[error]x' >&2\n")
+        fake.chmod(0o755)
+        run = self.act(self.repository(lock=False), binary=str(fake))
+        self.assertEqual((run.code, run.commands, run.outputs),
+                         (0, [], {"status": "pass", "exit-code": "0"}))
+        self.assertEqual(run.err, "onnxfit: ::warning::x\nonnxfit: a # #[error]x\n")
+
     def test_lines_are_no_commands_and_no_outputs(self):
         folder = self.repository()
         run = self.act(folder, config="x\n::warning::pwned")
