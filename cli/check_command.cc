@@ -185,13 +185,11 @@ int ExitCodeOf(const CheckAnswer& answer, const Options& options) {
   return fails && !options.exit_zero ? kExitTargetFails : kExitDone;
 }
 
+// Throws Error where there is nothing to check.
 Gate OpenGate(const CheckOptions& options) {
-  if (options.update && !options.against.empty()) {
-    throw Error({.where = "--update", .text = "expected without --against, which has no lock"});
-  }
   std::error_code ignored;
-  if (options.config == CheckOptions().config &&
-      !std::filesystem::exists(options.config, ignored)) {
+  const bool is_standard = options.config == CheckOptions().config;
+  if (is_standard && !std::filesystem::exists(options.config, ignored)) {
     throw Error({.file = options.config,
                  .text = "expected a config of checks, there is none here",
                  .hint = "onnxfit init writes one"});
@@ -205,21 +203,44 @@ Gate OpenGate(const CheckOptions& options) {
   return gate;
 }
 
-}  // namespace
-
-int RunCheck(const Options& options, std::ostream& out) {
-  Gate gate = OpenGate(options.check);
-  CheckAnswer answer = {.config = options.check.config, .against = gate.baselines.name};
+CheckAnswer AnswerOf(Gate& gate) {
+  const CheckOptions& options = gate.options;
+  CheckAnswer answer = {.config = options.config, .against = gate.baselines.name};
   answer.rows = AnswerAll(gate);
   for (CheckRow& row : GoneRows(gate)) answer.rows.push_back(std::move(row));
   for (CheckRow& row : gate.trouble) answer.rows.push_back(std::move(row));
-  const bool is_first = options.check.against.empty() && !gate.lock && gate.trouble.empty();
-  if (options.check.update) {
+  if (options.update) {
     Update(gate, answer);
-  } else if (is_first) {
+  } else if (options.against.empty() && !gate.lock && gate.trouble.empty()) {
     answer.notes.push_back(
         fmt::format("there is no {} yet: onnxfit check --update writes it", gate.lock_path));
   }
+  return answer;
+}
+
+// A service that shows the answer shows this, too, and not that of the run before.
+CheckAnswer Refusal(const Error& error, const CheckOptions& options) {
+  CheckAnswer answer = {.config = options.config};
+  answer.rows.push_back(TroubleRow(options.config, error));
+  return answer;
+}
+
+CheckAnswer AnswerOf(const CheckOptions& options) {
+  try {
+    Gate gate = OpenGate(options);
+    return AnswerOf(gate);
+  } catch (const Error& error) {
+    return Refusal(error, options);
+  }
+}
+
+}  // namespace
+
+int RunCheck(const Options& options, std::ostream& out) {
+  if (options.check.update && !options.check.against.empty()) {
+    throw Error({.where = "--update", .text = "expected without --against, which has no lock"});
+  }
+  const CheckAnswer answer = AnswerOf(options.check);
   WriteOutputs(answer, options, out);
   return ExitCodeOf(answer, options);
 }

@@ -328,11 +328,8 @@ std::vector<Flag> ComparisonFlags() {
        [](const Typed& t, Options& o) { o.check.update = ParseSwitch(t); }, false, false,
        Only(Command::kCheck)},
       {"--against", "", "REF", kGroup, "compare with git:REF, a report, a model or another lock",
-       "the lock",
-       [](const Typed& t, Options& o) {
-         SetText(t, "git:main, a report, a model or a lock", o.check.against);
-       },
-       false, false, Only(Command::kCheck)},
+       "the lock", [](const Typed& t, Options& o) { o.check.against = t.text; }, false, false,
+       Only(Command::kCheck)},
       {"--only", "", "GLOB", kGroup, "only checks of such names; repeatable", "all",
        [](const Typed& t, Options& o) {
          SetText(t, "names of checks such as resnet*", o.check.only.emplace_back());

@@ -30,22 +30,29 @@ ProcessResult Git(const std::string& folder, const std::vector<std::string>& wor
   return RunProcess(all);
 }
 
-std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+// All that git says, in a line: what mends it often stands last.
+std::string InALine(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    const bool is_space = c == '\n' || c == '\t' || c == ' ';
+    if (!is_space) line += c;
+    if (is_space && !line.empty() && line.back() != ' ') line += ' ';
+  }
+  return line.substr(0, line.find_last_not_of(' ') + 1);
+}
 
 [[noreturn]] void RefuseRef(const std::string& ref, const std::string& folder) {
   const Error::Parts parts = {.where = "git:" + ref};
   const ProcessResult repository = Git(folder, {"rev-parse", "--is-shallow-repository"});
   if (repository.exit_code != 0) {
-    throw Error({.where = parts.where,
-                 .text = fmt::format("expected a git repository, git says: {}",
-                                     FirstLine(repository.err))});
+    throw Error(
+        {.where = parts.where,
+         .text = fmt::format("expected a git repository, git says: {}", InALine(repository.err))});
   }
   if (repository.out.starts_with("true")) {
     throw Error({.where = parts.where,
                  .text = "expected a ref, found none of this name: this clone is shallow",
-                 .hint = fmt::format("git fetch --depth=1 origin {0}:{0}, or fetch-depth: 0 of "
-                                     "actions/checkout",
-                                     ref)});
+                 .hint = "git fetch --unshallow, or fetch-depth: 0 of actions/checkout"});
   }
   throw Error({.where = parts.where,
                .text = "expected a branch, a tag or a commit, found none of this name",

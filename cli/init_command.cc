@@ -108,8 +108,8 @@ std::string Summary(const std::vector<FoundModel>& models, const std::string& pa
   std::string text = fmt::format("{}: {}", path, Count(models.size() - left_out, "check"));
   if (left_out > 0) text += fmt::format(", {} left out (it says why)", Count(left_out, "model"));
   if (quiet) return text + "\n";
-  return fmt::format("{}\nnext: write there what you train with, then onnxfit check{}\n", text,
-                     path == kConfigName ? "" : " " + path);
+  return fmt::format("{}\nnext: write there what you train with, then onnxfit check{} --update\n",
+                     text, path == kConfigName ? "" : " " + path);
 }
 
 }  // namespace

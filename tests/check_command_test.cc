@@ -325,18 +325,30 @@ TEST_CASE("a config elsewhere has its lock beside it and its models below it") {
   CHECK(Has(Check({"ci/memory.toml"}).out, "PASS  all[models/net.onnxtxt]: "));
 }
 
-TEST_CASE("what is about all of the config ends the command") {
+TEST_CASE("trouble with all of the config is the one row of every format") {
   const WorkingFolder folder;
-  CHECK(Has(Check().err,
-            "onnxfit.toml: expected a config of checks, there is none here (try: "
-            "onnxfit init writes one)"));
+  const CommandResult none = Check({"-f", "junit=a.xml", "-f", "text"});
+  CHECK(none.code == 2);
+  CHECK(Unwrapped(none.out) ==
+        "ERROR: 1 error\nERROR onnxfit.toml: expected a config of checks, there is none here (try: "
+        "onnxfit init writes one)\n");
+  CHECK(Has(ContentsOf("a.xml"), "expected a config of checks"));
   folder.Write("onnxfit.toml", "[[check\n");
-  const CommandResult broken = Check();
+  const CommandResult broken = Check({"-f", "github"});
   CHECK(broken.code == 2);
-  CHECK(Has(broken.err, "onnxfit.toml: line 1, column 8: "));
+  CHECK(broken.out.starts_with("::error file=onnxfit.toml,title=onnxfit%3A onnxfit.toml::line 1"));
   folder.Write("onnxfit.toml", kConfig);
-  CHECK(Has(Check({"--only", "x*"}).err, "--only: expected a check of the config"));
+  CHECK(Has(Check({"--only", "x*"}).out, "--only: expected a check of the config"));
   CHECK(Check({"a.toml", "b.toml"}).code == 2);
+}
+
+TEST_CASE("an empty --against is the lock, any other is named") {
+  const GatedFolder folder;
+  folder.Write("old.onnxtxt", Layer(20'000));
+  CHECK(Check({"--against", ""}).out.starts_with("PASS: 1 pass\n"));
+  CHECK(Check({"--against="}).out.starts_with("PASS: 1 pass\n"));
+  CHECK(Check({"--against=old.onnxtxt"})
+            .out.starts_with("PASS: 1 pass, compared with old.onnxtxt\n"));
 }
 
 }  // namespace onnxfit

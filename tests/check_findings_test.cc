@@ -95,7 +95,7 @@ TEST_CASE("lines have no line ends and no control characters") {
   CHECK(PlainDetails(row) == std::vector<std::string>{"one", "two", "three", "ask"});
 }
 
-TEST_CASE("a config's path has no detours") {
+TEST_CASE("a row is of the config, but for trouble with the lock; paths have no detours") {
   struct Row {
     const char* config;
     const char* path;
@@ -108,7 +108,12 @@ TEST_CASE("a config's path has no detours") {
   for (const Row& row : rows) {
     CheckAnswer answer;
     answer.config = row.config;
-    CHECK(ConfigPath(answer) == row.path);
+    CHECK(FileOf(answer, PassingRow("a")) == row.path);
+    CheckRow lock = PassingRow("a");
+    lock.model = "ci/../onnxfit.lock.json";
+    CHECK(FileOf(answer, lock) == row.path);
+    lock.line = 0;
+    CHECK(FileOf(answer, lock) == "onnxfit.lock.json");
   }
 }
 

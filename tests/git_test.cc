@@ -82,7 +82,7 @@ TEST_CASE("a shallow clone says that it is one") {
   std::filesystem::current_path("clone");
   CHECK(RefError("v1") ==
         "git:v1: expected a ref, found none of this name: this clone is shallow (try: git fetch "
-        "--depth=1 origin v1:v1, or fetch-depth: 0 of actions/checkout)");
+        "--unshallow, or fetch-depth: 0 of actions/checkout)");
   CHECK(*GitRef("HEAD", ".").Read("a") == "b");
   std::filesystem::current_path("..");
 }

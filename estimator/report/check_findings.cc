@@ -71,8 +71,10 @@ std::string FingerprintOf(const CheckRow& row) {
   return Digest(row.name + '\n' + std::string(RuleOf(row).id));
 }
 
-std::string ConfigPath(const CheckAnswer& answer) {
-  return std::filesystem::path(answer.config).lexically_normal().generic_string();
+std::string FileOf(const CheckAnswer& answer, const CheckRow& row) {
+  const bool is_lock = row.line == 0 && row.model.ends_with(".lock.json");
+  const std::filesystem::path path(is_lock ? row.model : answer.config);
+  return path.lexically_normal().generic_string();
 }
 
 }  // namespace onnxfit

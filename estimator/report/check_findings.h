@@ -57,7 +57,8 @@ std::vector<std::string> PlainDetails(const CheckRow& row);
 // REQUIRES: row.status >= CheckStatus::kWarn.
 std::string FingerprintOf(const CheckRow& row);
 
-// The config's path without "./" and "a/../".
-std::string ConfigPath(const CheckAnswer& answer);
+// The file that `row` is about, without "./" and "a/../": the config, or the lock where that is the
+// trouble.
+std::string FileOf(const CheckAnswer& answer, const CheckRow& row);
 
 }  // namespace onnxfit

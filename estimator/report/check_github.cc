@@ -31,7 +31,7 @@ std::string Escaped(std::string_view text, std::string_view special) {
 std::string Property(std::string_view text) { return Escaped(PlainLine(text), "%\r\n:,"); }
 
 std::string Place(const CheckAnswer& answer, const CheckRow& row) {
-  const std::string file = "file=" + Property(ConfigPath(answer));
+  const std::string file = "file=" + Property(FileOf(answer, row));
   return row.line > 0 ? fmt::format("{},line={}", file, row.line) : file;
 }
 

@@ -18,7 +18,7 @@ std::string_view SeverityOf(const CheckRow& row) {
 
 // A line is required: the first stands for the whole file.
 Json LocationJson(const CheckAnswer& answer, const CheckRow& row) {
-  return {{"path", ConfigPath(answer)}, {"lines", {{"begin", std::max<int64_t>(1, row.line)}}}};
+  return {{"path", FileOf(answer, row)}, {"lines", {{"begin", std::max<int64_t>(1, row.line)}}}};
 }
 
 Json IssueJson(const CheckAnswer& answer, const CheckRow& row) {

@@ -29,7 +29,7 @@ std::string BodyOf(const CheckAnswer& answer, const CheckRow& row) {
   const std::string advice = AdviceFor(answer, row);
   if (!advice.empty()) body += advice + '\n';
   if (!row.model.empty()) body += "model: " + PlainLine(row.model) + '\n';
-  if (row.line > 0) body += fmt::format("{}:{}\n", PlainLine(ConfigPath(answer)), row.line);
+  if (row.line > 0) body += fmt::format("{}:{}\n", PlainLine(FileOf(answer, row)), row.line);
   return body;
 }
 

@@ -68,7 +68,7 @@ Json NodesJson(const CheckRow& row) {
 
 // GitHub refuses a file with a location that has no place in a file.
 Json LocationJson(const CheckAnswer& answer, const CheckRow& row) {
-  Json place = {{"artifactLocation", {{"uri", UriOf(ConfigPath(answer))}}}};
+  Json place = {{"artifactLocation", {{"uri", UriOf(FileOf(answer, row))}}}};
   if (row.line > 0) place["region"] = {{"startLine", row.line}};
   Json location = {{"physicalLocation", place}};
   const Json nodes = NodesJson(row);

@@ -94,6 +94,17 @@ void AddPlaces(const Comparison& comparison, size_t most, std::vector<std::strin
   if (left > 0) lines.push_back(fmt::format("and {} more that grew", left));
 }
 
+// What grew and is of no node: totals add up.
+void AddRest(const Comparison& comparison, std::vector<std::string>& lines) {
+  for (const ChangedKind& kind : comparison.kinds) {
+    const bool is_rest = kind.kind == "rounding" || kind.kind == "cached" || kind.kind == "context";
+    const int64_t increase = kind.new_bytes - kind.old_bytes;
+    if (is_rest && increase > 0) {
+      lines.push_back(fmt::format("{} {}", SignedBytes(increase), kind.kind));
+    }
+  }
+}
+
 }  // namespace
 
 std::string_view StatusWord(CheckStatus status) {
@@ -112,7 +123,9 @@ std::string SummaryLine(const CheckAnswer& answer) {
     if (text.empty() && status >= CheckStatus::kWarn) worst = StatusWord(status);
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", counts[i], ToString(status));
   }
-  return fmt::format("{}: {}", worst, text.empty() ? "no checks" : text);
+  const bool is_other = !answer.against.empty() && answer.against != "the lock";
+  return fmt::format("{}: {}{}", worst, text.empty() ? "no checks" : text,
+                     is_other ? fmt::format(", compared with {}", answer.against) : "");
 }
 
 std::string Headline(const CheckRow& row) {
@@ -125,6 +138,7 @@ std::vector<std::string> Details(const CheckRow& row, size_t most) {
   if (lines.empty()) lines.push_back(QuietText(row));
   if (row.comparison && row.comparison->increase() > 0) {
     AddPlaces(*row.comparison, most, lines);
+    AddRest(*row.comparison, lines);
     for (const ChangedSetting& setting : row.comparison->settings) {
       lines.push_back(SettingText(setting));
     }
