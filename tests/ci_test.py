@@ -217,11 +217,13 @@ class Action(Workplace):
         (folder / "onnxfit.toml").write_text("[[check]\n", encoding="utf-8")
         run = self.act(folder)
         self.assertEqual(run.code, 2)
-        self.assertEqual(run.outputs, {"status": "error", "exit-code": "2"})
+        self.assertEqual((run.outputs["status"], run.outputs["exit-code"]), ("error", "2"))
         self.assertEqual(len(run.commands), 1)
-        self.assertIn("::error title=onnxfit check::error: onnxfit.toml: line 1", run.commands[0])
-        self.assertIn("\n    error: onnxfit.toml: line 1", run.summary)
-        self.assertEqual([name for name in FILES.values() if (folder / name).exists()], [])
+        self.assertIn("::error file=onnxfit.toml,title=onnxfit%3A onnxfit.toml::line 1",
+                      run.commands[0])
+        self.assertIn("**ERROR: 1 error**", run.summary)
+        for name in FILES.values():
+            self.assertNotIn("lenet", (folder / name).read_text(encoding="utf-8"))
 
     def test_no_binary(self):
         run = self.act(self.repository(), binary="/no/such/onnxfit")
@@ -265,7 +267,7 @@ class Action(Workplace):
     def test_a_config_in_a_folder(self):
         folder = self.repository(name="work/inner").parent
         run = self.act(folder, config="inner/onnxfit.toml", against="git:HEAD")
-        self.assertEqual((run.code, run.out), (0, "PASS: 1 pass\n"))
+        self.assertEqual((run.code, run.out), (0, "PASS: 1 pass, compared with git:HEAD\n"))
 
 
 class BaseBranch(Workplace):
