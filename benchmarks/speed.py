@@ -49,6 +49,17 @@ def run(command):
     return Run(seconds * 1000, usage.ru_maxrss / 1024)
 
 
+def write_checks(folder):
+    """A config of 100 checks: 20 models of the repository at five batches.  Returns its path."""
+    models = sorted(p for p in (ROOT / "models").iterdir() if ".onnx" in p.suffix)[:20]
+    assert len(models) == 20, "models/ has become smaller"
+    names = ", ".join(f'"{model}"' for model in models)
+    path = Path(folder, "checks.toml")
+    path.write_text(f'[[check]]\nname = "all"\nmodel = [{names}]\nbatch = "4:20:4"\n'
+                    'budget = "t4"\nlevel = "warn"\n', encoding="utf-8")
+    return path
+
+
 def make_cases(binary, folder):
     def estimate(path, *flags):
         return [binary, str(path), "-q", *flags]
@@ -64,6 +75,8 @@ def make_cases(binary, folder):
         Case("the same on an A100 of 80 GB", [*search, "--gpu", "a100-80gb"]),
         Case("the same on each of 101 cards", [*search, "--all-gpus"], "< 1 s"),
     ]
+    cases.append(Case("100 checks of 20 models, on a T4",
+                      [binary, "check", str(write_checks(folder)), "-q"], "< 2 s"))
     for count, what, goal in [(1, "a file of 2 GB", "< 20 ms, < 50 MiB"), (4, "a file of 8 GB", "")]:
         path = Path(folder, f"sparse{count}.onnx")
         write_sparse(path, 22500, 22500, count)

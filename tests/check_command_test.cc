@@ -240,6 +240,17 @@ TEST_CASE("a lock of another version is one warning") {
   CHECK(Lines(Check().out, "WARN") == 0);
 }
 
+TEST_CASE("figures that were changed by hand are told") {
+  const GatedFolder folder;
+  std::string lock = ContentsOf(kLock);
+  const std::string field = "\"device_bytes\":";
+  const size_t at = lock.find(field) + field.size();
+  folder.Write(kLock, lock.substr(0, at) + "1" + lock.substr(lock.find(',', at)));
+  const CommandResult result = Check();
+  CHECK(result.code == 1);
+  CHECK(Has(Unwrapped(result.out), "the old figures were changed by hand"));
+}
+
 TEST_CASE("a lock that cannot be written leaves the old one") {
   const GatedFolder folder;
   const std::string lock = ContentsOf(kLock);

@@ -51,6 +51,11 @@ struct Comparison {
   bool peak_moved = false;  // to another node or phase
 
   int64_t increase() const { return after.device_bytes - before.device_bytes; }
+
+  // The graph and what is asked of it are the same.
+  bool has_same_question() const {
+    return !before.digest.empty() && before.digest == after.digest && settings.empty();
+  }
 };
 
 // How much more than before a run may take: the larger of the two.

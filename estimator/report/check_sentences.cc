@@ -143,6 +143,11 @@ std::vector<std::string> Details(const CheckRow& row, size_t most) {
       lines.push_back(SettingText(setting));
     }
   }
+  if (row.comparison && row.comparison->increase() != 0 && row.comparison->has_same_question()) {
+    lines.emplace_back(
+        "graph and settings are the same as before: the old figures were changed by hand, or are "
+        "of another build");
+  }
   const bool failed = row.status >= CheckStatus::kWarn;
   if (failed && !row.message.empty()) lines.push_back(row.message);
   return lines;
