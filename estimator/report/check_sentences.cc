@@ -159,8 +159,8 @@ std::string SignedBytes(int64_t bytes) {
 
 std::string SignedShare(int64_t increase, int64_t old_bytes) {
   if (old_bytes == 0) return "";
-  return fmt::format("{:+.1f}%",
-                     100 * static_cast<double>(increase) / static_cast<double>(old_bytes));
+  const double percent = 100 * static_cast<double>(increase) / static_cast<double>(old_bytes);
+  return percent > 1000 ? ">1000%" : fmt::format("{:+.1f}%", percent);
 }
 
 std::string SettingText(const ChangedSetting& setting) {

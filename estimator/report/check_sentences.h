@@ -27,7 +27,7 @@ std::vector<std::string> Details(const CheckRow& row, size_t most = 10);
 // "+196.0 MiB", "-12.0 KiB", "+0 B".
 std::string SignedBytes(int64_t bytes);
 
-// "+24.1%" of `old_bytes`, "" where they are 0.
+// "+24.1%" of `old_bytes`, ">1000%", "" where they are 0.
 std::string SignedShare(int64_t increase, int64_t old_bytes);
 
 // "batch was 8 and is 16".
