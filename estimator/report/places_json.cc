@@ -14,8 +14,7 @@ namespace onnxfit {
 namespace {
 
 constexpr std::string_view kDigits = "0123456789";
-constexpr int64_t kMostNumber = 1'000'000;  // of a name's number: larger ones are no counts
-constexpr int64_t kMostCount = 1'000'000;   // of places in a row
+constexpr int64_t kMostNumber = 999'999;  // of a name's number: larger ones are no counts
 
 // A name around one of its numbers.
 struct Numbered {
@@ -30,8 +29,8 @@ std::optional<int64_t> NumberIn(std::string_view digits) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const bool is_whole = error == std::errc() && end == digits.data() + digits.size();
-  const bool is_plain = digits.size() == 1 || (!digits.empty() && digits[0] != '0');
-  return is_whole && is_plain && number < kMostNumber ? std::optional(number) : std::nullopt;
+  const bool is_plain = digits.size() == 1 || (!digits.empty() && digits[0] > '0');
+  return is_whole && is_plain && number <= kMostNumber ? std::optional(number) : std::nullopt;
 }
 
 // Around each number that reads the same when written anew.  None in a name with braces, which
@@ -66,13 +65,14 @@ class Folder {
   // Which places follow this one by number, itself the first.
   std::vector<size_t> RunOf(size_t first, const Numbered& name) const {
     std::vector<size_t> run = {first};
-    for (int64_t number = name.number + 1;; ++number) {
+    for (int64_t number = name.number + 1; number <= kMostNumber; ++number) {
       const auto found = index_of_.find(name.With(number));
       if (found == index_of_.end() || taken_[found->second]) return run;
       const Place& place = places_[found->second];
       if (place.op != places_[first].op || place.bytes != places_[first].bytes) return run;
       run.push_back(found->second);
     }
+    return run;
   }
 
   Json Row(size_t first) {
@@ -122,7 +122,7 @@ void Unfold(const Json& row, std::vector<Place>& places) {
     return;
   }
   const int64_t count = ReadBytes(row, "count");
-  const auto name = count > 1 && count < kMostCount ? Unbraced(all.name, count) : std::nullopt;
+  const auto name = count > 1 ? Unbraced(all.name, count) : std::nullopt;
   if (!name || all.bytes % count != 0) {
     throw Error({.where = fmt::format("\"name\": \"{}\"", all.name),
                  .text = fmt::format("expected {} places of one size", count)});
