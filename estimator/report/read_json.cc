@@ -27,7 +27,7 @@ void RefuseConflict(std::string_view text) {
 }
 
 std::string TypeOf(const Json& json) {
-  if (json.is_number_integer()) return json.dump();
+  if (json.is_number()) return json.dump();
   return json.is_null() ? "null" : fmt::format("a value of type {}", json.type_name());
 }
 
@@ -43,8 +43,13 @@ Json ParseJson(std::string_view text) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     RefuseConflict(text);
-    throw Error({.where = PlaceOf(text, error.byte == 0 ? 0 : error.byte - 1),
-                 .text = "expected JSON, found something else"});
+    const size_t offset = error.byte == 0 ? 0 : error.byte - 1;
+    const bool is_cut = offset >= text.size();
+    throw Error({.where = PlaceOf(text, offset),
+                 .text = fmt::format("expected JSON, found {}",
+                                     is_cut ? "the end of the file" : "something else")});
+  } catch (const Json::out_of_range&) {
+    throw Error({.text = "expected JSON, found a number too large for it"});
   }
 }
 
