@@ -6,10 +6,10 @@ namespace onnxfit {
 namespace {
 
 // "grew layer.*/relu (2) relu 8 16", with "old -> " before a name that was another.
-std::vector<std::string> Grouped(const std::vector<Place>& before,
-                                 const std::vector<Place>& after) {
+std::vector<std::string> Grouped(const std::vector<Place>& before, const std::vector<Place>& after,
+                                 int64_t increase = 1) {
   std::vector<std::string> lines;
-  for (const ChangedPlaces& places : GroupChanges(MatchPlaces(before, after))) {
+  for (const ChangedPlaces& places : GroupChanges(MatchPlaces(before, after), increase)) {
     const std::string old = places.old_name.empty() ? "" : places.old_name + " -> ";
     lines.push_back(std::string(ToString(places.change)) + " " + old + places.name + " (" +
                     std::to_string(places.names.size()) + ") " + places.op + " " +
@@ -64,8 +64,12 @@ TEST_CASE("what counts most comes first") {
   const std::vector<Place> large = {{"a", "x", 15}, {"b", "x", 40}, {"c", "x", 7}, {"d", "x", 9}};
   CHECK(Grouped(small, large) == Lines{"grew b (1) x 10 40", "grew a (1) x 10 15",
                                        "shrank d (1) x 10 9", "shrank c (1) x 10 7"});
-  CHECK(Grouped(large, small) == Lines{"shrank b (1) x 40 10", "shrank a (1) x 15 10",
-                                       "grew d (1) x 9 10", "grew c (1) x 7 10"});
+  CHECK(Grouped(large, small, -1) == Lines{"shrank b (1) x 40 10", "shrank a (1) x 15 10",
+                                           "grew d (1) x 9 10", "grew c (1) x 7 10"});
+  // The whole decides, not the sum of places.
+  CHECK(Grouped(small, large, -1) == Lines{"shrank c (1) x 10 7", "shrank d (1) x 10 9",
+                                           "grew a (1) x 10 15", "grew b (1) x 10 40"});
+  CHECK(Grouped(small, large, 0) == Grouped(small, large));
   // Equal ones by name.
   CHECK(Grouped({{"b", "x", 1}, {"a", "x", 1}}, {{"b", "x", 2}, {"a", "x", 2}}) ==
         Lines{"grew a (1) x 1 2", "grew b (1) x 1 2"});

@@ -85,7 +85,8 @@ Comparison Compare(const Snapshot& before, const Snapshot& after) {
   comparison.peak_moved = before.phase != after.phase || !IsSameNode(before.node, after.node);
   comparison.has_places = !before.places.empty() && !after.places.empty();
   if (comparison.has_places) {
-    comparison.places = GroupChanges(MatchPlaces(before.places, after.places));
+    comparison.places =
+        GroupChanges(MatchPlaces(before.places, after.places), comparison.increase());
   }
   return comparison;
 }

@@ -74,9 +74,7 @@ ChangedPlaces Finished(Group group) {
   return std::move(group.places);
 }
 
-void Sort(std::vector<ChangedPlaces>& changes) {
-  int64_t increase = 0;
-  for (const ChangedPlaces& places : changes) increase += places.increase();
+void Sort(std::vector<ChangedPlaces>& changes, int64_t increase) {
   const int64_t sign = increase < 0 ? 1 : -1;
   const auto rank = [&](const ChangedPlaces& p) {
     return std::tuple(p.change == Change::kRenamed, sign * p.increase(), std::string_view(p.name));
@@ -87,7 +85,7 @@ void Sort(std::vector<ChangedPlaces>& changes) {
 
 }  // namespace
 
-std::vector<ChangedPlaces> GroupChanges(const std::vector<PlacePair>& pairs) {
+std::vector<ChangedPlaces> GroupChanges(const std::vector<PlacePair>& pairs, int64_t increase) {
   std::map<GroupKey, Group> groups;
   for (const PlacePair& pair : pairs) {
     const std::optional<Change> change = ChangeOf(pair);
@@ -95,7 +93,7 @@ std::vector<ChangedPlaces> GroupChanges(const std::vector<PlacePair>& pairs) {
   }
   std::vector<ChangedPlaces> changes;
   for (auto& [key, group] : groups) changes.push_back(Finished(std::move(group)));
-  Sort(changes);
+  Sort(changes, increase);
   return changes;
 }
 

@@ -11,9 +11,10 @@
 namespace onnxfit {
 
 // What is not the same: the largest growth first, the largest shrinkage last, renamed ones of the
-// same size after all; where all together shrank, the largest shrinkage first.  Those go together
-// to which the same happened, whose names differ in numbers alone, and whose operator is the same.
-std::vector<ChangedPlaces> GroupChanges(const std::vector<PlacePair>& pairs);
+// same size after all; where the whole shrank (`increase` below 0), the largest shrinkage first.
+// Those go together to which the same happened, whose names differ in numbers alone, and whose
+// operator is the same.
+std::vector<ChangedPlaces> GroupChanges(const std::vector<PlacePair>& pairs, int64_t increase);
 
 // What all have in common: "*" stands for numbers that differ, "layer.*/attention/Softmax".
 // REQUIRES: they differ in numbers alone; at least one.
