@@ -7,6 +7,14 @@
 namespace onnxfit {
 namespace {
 
+constexpr int kMostLevels = 64;  // reports have ten; what has very many overflows the stack
+
+bool RefuseDepth(int depth, Json::parse_event_t /*event*/, const Json& /*json*/) {
+  if (depth < kMostLevels) return true;
+  throw Error(
+      {.text = fmt::format("expected JSON of at most {} levels, found more", kMostLevels)});
+}
+
 // Where byte `offset` of `text` is, as editors count: "line 3, column 7".
 std::string PlaceOf(std::string_view text, size_t offset) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
@@ -40,7 +48,7 @@ std::string TypeOf(const Json& json) {
 
 Json ParseJson(std::string_view text) {
   try {
-    return Json::parse(text);
+    return Json::parse(text, RefuseDepth);
   } catch (const Json::parse_error& error) {
     RefuseConflict(text);
     const size_t offset = error.byte == 0 ? 0 : error.byte - 1;

@@ -10,7 +10,8 @@
 namespace onnxfit {
 
 // The value of `text`.  Throws Error, without a file, with line and column for what is no JSON;
-// marks that a merge left ("<<<<<<< HEAD") are told as such.
+// marks that a merge left ("<<<<<<< HEAD") are told as such, as are numbers and depths beyond any
+// report's.
 Json ParseJson(std::string_view text);
 
 // A field of `object`.  Throw Error that names it where it is missing or of another type: bytes and

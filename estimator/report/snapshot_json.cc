@@ -120,7 +120,8 @@ Lock ReadChecks(const Json& json) {
 }  // namespace
 
 Snapshot SnapshotOf(const Estimate& estimate, const std::string& version) {
-  return ReadSnapshot(EstimateJson(estimate, {.version = version, .rows = 0}));
+  // By way of text, in which bad letters become others.
+  return ReadSnapshot(ParseJson(Dumped(EstimateJson(estimate, {.version = version, .rows = 0}))));
 }
 
 std::vector<Snapshot> ReadReports(std::string_view text) {
