@@ -61,9 +61,9 @@ std::string PlainLine(std::string_view text) {
   return Clean(line, false);
 }
 
-std::vector<std::string> PlainDetails(const CheckRow& row) {
+std::vector<std::string> PlainDetails(const CheckRow& row, size_t most) {
   std::vector<std::string> lines;
-  for (const std::string& detail : Details(row)) AddLines(detail, lines);
+  for (const std::string& detail : Details(row, most)) AddLines(detail, lines);
   return lines;
 }
 

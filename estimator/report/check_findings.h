@@ -51,7 +51,7 @@ std::string AdviceFor(const CheckAnswer& answer, const CheckRow& row);
 std::string PlainLine(std::string_view text);
 
 // All of Details as such lines; one of several lines is several.
-std::vector<std::string> PlainDetails(const CheckRow& row);
+std::vector<std::string> PlainDetails(const CheckRow& row, size_t most = 10);
 
 // The same in every run that finds this of the check of this name, whatever its numbers.
 // REQUIRES: row.status >= CheckStatus::kWarn.

@@ -17,7 +17,7 @@ constexpr std::string_view kPaints[kCheckStatuses] = {kGreen,  "",   kYellow, kY
 std::string RowText(const CheckRow& row, const TextOptions& options) {
   const std::string_view paint = options.color ? kPaints[static_cast<size_t>(row.status)] : "";
   const std::string word(StatusWord(row.status));
-  const auto lines = Details(row, options.rows);
+  const std::vector<std::string> lines = PlainDetails(row, options.rows);
   // The colour goes on after the lines are cut: it takes no column.
   const std::string head =
       Wrap(PadRight(word, 6), Clean(fmt::format("{}: {}", row.name, lines[0]), options.ascii));
@@ -44,7 +44,7 @@ std::string ToText(const CheckAnswer& answer, const TextOptions& options) {
   if (options.quiet) return text;
   for (const CheckRow* row : answer.worst_first()) text += RowText(*row, options);
   for (const std::string& note : answer.notes) {
-    text += Wrap("note: ", Clean(note, options.ascii));
+    text += Wrap("note: ", Clean(PlainLine(note), options.ascii));
   }
   return TrimLines(text + WhatToDo(answer));
 }
