@@ -20,11 +20,12 @@ using Rows = std::vector<std::vector<std::string>>;
 
 std::string ChangeCell(int64_t increase) { return increase == 0 ? "" : SignedBytes(increase); }
 
-std::string Kinds(const Comparison& comparison) {
+std::string Kinds(const Comparison& comparison, const TextOptions& options) {
   Rows rows;
   for (const ChangedKind& kind : comparison.kinds) {
     if (kind.old_bytes == 0 && kind.new_bytes == 0) continue;
-    rows.push_back({WithSpaces(kind.kind), FormatBytes(kind.old_bytes), FormatBytes(kind.new_bytes),
+    rows.push_back({MarkdownText(Clean(WithSpaces(kind.kind), options.ascii)),
+                    FormatBytes(kind.old_bytes), FormatBytes(kind.new_bytes),
                     ChangeCell(kind.new_bytes - kind.old_bytes)});
   }
   return MarkdownTable({"by kind", "before", "after", "change"}, "lrrr", rows);
@@ -68,12 +69,13 @@ std::string Verdicts(const Diff& diff) {
 
 std::string ToMarkdown(const Diff& diff, const TextOptions& options) {
   const Comparison& comparison = diff.comparison;
-  std::string text = fmt::format("**{}{}**: {} to {}\n\n", diff.grew_too_much() ? "FAIL: " : "",
-                                 ChangeText(comparison),
-                                 MarkdownCode(Clean(comparison.before.model, options.ascii)),
-                                 MarkdownCode(Clean(comparison.after.model, options.ascii)));
+  const std::string before = MarkdownCode(Clean(comparison.before.model, options.ascii));
+  const std::string after = MarkdownCode(Clean(comparison.after.model, options.ascii));
+  std::string text =
+      fmt::format("**{}{}**: {}\n", diff.grew_too_much() ? "FAIL: " : "", ChangeText(comparison),
+                  before == after ? after : fmt::format("{} to {}", before, after));
   if (options.quiet) return text;
-  return text + Verdicts(diff) + Kinds(comparison) + Places(comparison, options) +
+  return text + '\n' + Verdicts(diff) + Kinds(comparison, options) + Places(comparison, options) +
          Notes(comparison, options);
 }
 

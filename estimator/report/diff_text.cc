@@ -14,6 +14,7 @@ namespace onnxfit {
 namespace {
 
 constexpr size_t kNameColumns = 48;
+constexpr size_t kKindColumns = 24;  // a report may have any
 
 using Rows = std::vector<std::vector<Cell>>;
 
@@ -41,21 +42,25 @@ std::string Head(const DiffPage& page) {
   const std::string word = page.diff.grew_too_much() ? "FAIL: " : "";
   std::string text = ChangeText(page.comparison());
   if (page.diff.grew_too_much()) text += fmt::format(", {} allowed", page.diff.fail_above->text);
-  return Painted({word, page.Paint(kRed)}) + text + '\n';
+  const std::string lines = page.options.quiet ? word + text + '\n' : Wrap(word, text);
+  return Painted({word, page.Paint(kRed)}) + lines.substr(word.size());
 }
+
+bool IsSameWay(int64_t a, int64_t b) { return (a > 0 && b > 0) || (a < 0 && b < 0); }
 
 // What grew most, or shrank most where all together shrank.
 std::string MostLine(const DiffPage& page) {
   const std::vector<ChangedPlaces>& places = page.comparison().places;
-  if (page.comparison().increase() == 0 || places.empty() || places[0].increase() == 0) return "";
+  if (places.empty() || !IsSameWay(places[0].increase(), page.comparison().increase())) return "";
   return Wrap("", fmt::format("most at {}: {}", page.Shown(NameOf(places[0])),
                               SignedBytes(places[0].increase())));
 }
 
 std::string Sides(const DiffPage& page) {
-  const Comparison& comparison = page.comparison();
-  return Wrap("", fmt::format("{} {} {}", page.Shown(comparison.before.model), page.glyphs.arrow,
-                              page.Shown(comparison.after.model)));
+  const std::string before = page.Shown(page.comparison().before.model);
+  const std::string after = page.Shown(page.comparison().after.model);
+  if (before == after) return Wrap("", after);
+  return Wrap("", fmt::format("{} {} {}", before, page.glyphs.arrow, after));
 }
 
 std::string Verdicts(const DiffPage& page) {
@@ -73,7 +78,7 @@ std::string Verdicts(const DiffPage& page) {
 std::vector<Cell> KindRow(const DiffPage& page, const std::string& name, int64_t old_bytes,
                           int64_t new_bytes) {
   const int64_t increase = new_bytes - old_bytes;
-  return {{WithSpaces(name)},
+  return {{CutMiddle(page.Shown(WithSpaces(name)), kKindColumns, page.glyphs.ellipsis)},
           {FormatBytes(old_bytes)},
           {FormatBytes(new_bytes)},
           {increase == 0 ? "same" : SignedBytes(increase), page.Paint(ColorOf(increase))}};
@@ -119,9 +124,9 @@ std::string Notes(const DiffPage& page) {
     text += Wrap("", page.Shown(SettingText(setting)));
   }
   if (page.comparison().before.version != page.comparison().after.version) {
-    text +=
-        Wrap("", fmt::format("the two are answers of onnxfit {} and {}",
-                             page.comparison().before.version, page.comparison().after.version));
+    text += Wrap("", page.Shown(fmt::format("the two are answers of onnxfit {} and {}",
+                                            page.comparison().before.version,
+                                            page.comparison().after.version)));
   }
   return text.empty() ? "" : '\n' + text;
 }
