@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,31 @@ std::vector<std::string> AllModels() {
   return paths;
 }
 
+// Kinds but for what the allocator and CUDA take: what places add up to.
+int64_t ExactAtPeak(const Estimate& estimate) {
+  int64_t sum = estimate.device_bytes;
+  for (const BreakdownRow& row : estimate.breakdown) {
+    const bool is_exact = row.kind != "rounding" && row.kind != "cached" && row.kind != "context";
+    if (!is_exact) sum -= row.bytes;
+  }
+  return sum;
+}
+
+void CheckPlaces(const Estimate& estimate) {
+  int64_t sum = 0;
+  std::set<std::string> names;
+  for (const Place& place : estimate.places) {
+    CAPTURE(place.name);
+    sum += place.bytes;
+    CHECK(names.insert(place.name).second);
+    CHECK_FALSE(place.name.empty());
+    CHECK_FALSE(place.op.empty());
+  }
+  CHECK(sum == ExactAtPeak(estimate));
+}
+
 void CheckTotals(const Estimate& estimate) {
+  CheckPlaces(estimate);
   int64_t sum = 0;
   for (const BreakdownRow& row : estimate.breakdown) sum += row.bytes;
   CHECK(sum == estimate.device_bytes);

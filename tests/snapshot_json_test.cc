@@ -180,7 +180,7 @@ TEST_CASE("a lock that is broken says where, and what to do") {
       {"<<<<<<< HEAD\n" + whole, "line 1, column 1: " + merge},
       {With(whole, "    \"net\"", "<<<<<<< HEAD\n    \"net\""), "line 5, column 1: " + merge},
       {whole.substr(0, whole.size() - 3),
-       "line 22, column 4: expected JSON, found the end of the file"},
+       "line 21, column 4: expected JSON, found the end of the file"},
       {With(whole, "\"lock\": 1", "\"lock\": 2"),
        "\"lock\": expected 1, found the lock of another onnxfit"},
       {With(whole, "\"lock\": 1", "\"lock\": \"1\""),
