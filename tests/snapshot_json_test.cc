@@ -132,11 +132,11 @@ TEST_CASE("rows of a table without an answer are left out") {
 
 TEST_CASE("what was not said of a run is no setting") {
   const Snapshot snapshot = SnapshotOf(SampleEstimate(), "0.1.0");
-  for (const auto& [name, value] : snapshot.settings) {
-    CAPTURE(name);
-    CHECK(value != "{}");
-    CHECK(value != "[]");
-    CHECK_FALSE(value.empty());
+  for (const auto& setting : snapshot.settings) {
+    CAPTURE(setting.first);
+    CHECK(setting.second != "{}");
+    CHECK(setting.second != "[]");
+    CHECK_FALSE(setting.second.empty());
   }
 }
 
