@@ -133,6 +133,17 @@ TEST_CASE("a name without what an exporter numbered") {
   }
 }
 
+TEST_CASE("names that differ in such a number are one") {
+  CHECK(IsSameName("a", "a"));
+  CHECK(IsSameName("", ""));
+  CHECK(IsSameName("relu_4", "relu_15"));
+  CHECK_FALSE(IsSameName("relu", "relu_1"));
+  CHECK_FALSE(IsSameName("relu_1", "relu"));
+  CHECK_FALSE(IsSameName("relu_1", "gelu_1"));
+  CHECK_FALSE(IsSameName("layer.1", "layer.2"));
+  CHECK_FALSE(IsSameName("1", "2"));
+}
+
 TEST_CASE("leading zeros, and names of digits alone") {
   CheckRows({
       {"digits are names",

@@ -54,12 +54,6 @@ std::vector<ChangedSetting> CompareSettings(const std::vector<Setting>& before,
   return changed;
 }
 
-// A file's numbers change with every node before: "node_relu_40" may be "node_relu_41" now.
-bool IsSameNode(const std::string& before, const std::string& after) {
-  const std::string_view stem = StemOf(after);
-  return before == after || (!stem.empty() && stem == StemOf(before));
-}
-
 Snapshot WithoutPlaces(Snapshot snapshot) {
   snapshot.places.clear();
   return snapshot;
@@ -82,7 +76,7 @@ Comparison Compare(const Snapshot& before, const Snapshot& after) {
   comparison.after = WithoutPlaces(after);
   comparison.kinds = CompareKinds(before.kinds, after.kinds);
   comparison.settings = CompareSettings(before.settings, after.settings);
-  comparison.peak_moved = before.phase != after.phase || !IsSameNode(before.node, after.node);
+  comparison.peak_moved = before.phase != after.phase || !IsSameName(before.node, after.node);
   comparison.has_places = !before.places.empty() && !after.places.empty();
   if (comparison.has_places) {
     comparison.places =

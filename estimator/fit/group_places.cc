@@ -39,7 +39,7 @@ std::optional<Change> ChangeOf(const PlacePair& pair) {
   if (pair.after == nullptr) return Change::kRemoved;
   if (pair.after->bytes > pair.before->bytes) return Change::kGrew;
   if (pair.after->bytes < pair.before->bytes) return Change::kShrank;
-  if (pair.after->name != pair.before->name) return Change::kRenamed;
+  if (!IsSameName(pair.before->name, pair.after->name)) return Change::kRenamed;
   return std::nullopt;
 }
 

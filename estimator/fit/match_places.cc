@@ -113,6 +113,11 @@ std::string_view StemOf(std::string_view name) {
   return is_numbered && last > 0 && name[last] == '_' ? name.substr(0, last) : std::string_view();
 }
 
+bool IsSameName(std::string_view before, std::string_view after) {
+  const std::string_view stem = StemOf(after);
+  return before == after || (!stem.empty() && stem == StemOf(before));
+}
+
 std::vector<PlacePair> MatchPlaces(const std::vector<Place>& before,
                                    const std::vector<Place>& after) {
   Matcher matcher(before, after);

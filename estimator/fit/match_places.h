@@ -25,4 +25,7 @@ std::vector<PlacePair> MatchPlaces(const std::vector<Place>& before,
 // "/layer1/relu" of "/layer1/relu_1", whose number an exporter gave it; "" where it has none.
 std::string_view StemOf(std::string_view name);
 
+// Whether they differ at most in such a number: it changes with every node before.
+bool IsSameName(std::string_view before, std::string_view after);
+
 }  // namespace onnxfit
