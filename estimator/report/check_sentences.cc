@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "estimator/base/bytes.h"
+#include "estimator/report/page.h"
 #include "estimator/report/verdict_text.h"
 
 namespace onnxfit {
@@ -24,15 +26,24 @@ std::string IncreaseText(const Comparison& comparison) {
 
 bool Grew(const ChangedPlaces& places) { return places.increase() > 0; }
 
-// " at layer1.*/relu (3)", where it grew most.
-std::string MostText(const Comparison& comparison) {
-  const bool has_growth = !comparison.places.empty() && Grew(comparison.places[0]);
-  return has_growth ? fmt::format(" at {}", NameOf(comparison.places[0])) : "";
+std::string GrowthText(const CheckRow& row) {
+  const std::string where = MostChangedOf(*row.comparison).where;
+  return fmt::format("{}{}{}, {} allowed", IncreaseText(*row.comparison), where.empty() ? "" : " ",
+                     where, FormatBytes(row.allowed_bytes));
 }
 
-std::string GrowthText(const CheckRow& row) {
-  return fmt::format("{}{}, {} allowed", IncreaseText(*row.comparison), MostText(*row.comparison),
-                     FormatBytes(row.allowed_bytes));
+bool IsSameWay(int64_t a, int64_t b) { return (a > 0 && b > 0) || (a < 0 && b < 0); }
+
+// The kind that went the same way as `increase` by most.
+MostChanged MostChangedKind(const std::vector<ChangedKind>& kinds, int64_t increase) {
+  MostChanged most;
+  for (const ChangedKind& kind : kinds) {
+    const int64_t here = kind.new_bytes - kind.old_bytes;
+    if (!IsSameWay(here, increase) || std::abs(here) <= std::abs(most.increase)) continue;
+    most = {fmt::format("in {}{}", WithSpaces(kind.kind), kind.kind == "cached" ? " memory" : ""),
+            here};
+  }
+  return most;
 }
 
 // "1.80 GiB is 307.2 MiB over the budget of 1.5GiB"
@@ -161,6 +172,15 @@ std::string SignedShare(int64_t increase, int64_t old_bytes) {
   if (old_bytes == 0) return "";
   const double percent = 100 * static_cast<double>(increase) / static_cast<double>(old_bytes);
   return percent > 1000 ? ">1000%" : fmt::format("{:+.1f}%", percent);
+}
+
+MostChanged MostChangedOf(const Comparison& comparison) {
+  const std::vector<ChangedPlaces>& places = comparison.places;
+  const int64_t increase = comparison.increase();
+  if (!places.empty() && IsSameWay(places[0].increase(), increase)) {
+    return {fmt::format("at {}", NameOf(places[0])), places[0].increase()};
+  }
+  return MostChangedKind(comparison.kinds, increase);
 }
 
 std::string SettingText(const ChangedSetting& setting) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,14 @@ std::string SignedBytes(int64_t bytes);
 
 // "+24.1%" of `old_bytes`, ">1000%", "" where they are 0.
 std::string SignedShare(int64_t increase, int64_t old_bytes);
+
+// Where most of a change is: "at layer1.*/relu (3)", or, where no node changed that way, "in cached
+// memory"; "" where nothing is known of it.
+struct MostChanged {
+  std::string where = {};
+  int64_t increase = 0;
+};
+MostChanged MostChangedOf(const Comparison& comparison);
 
 // "batch was 8 and is 16".
 std::string SettingText(const ChangedSetting& setting);

@@ -49,7 +49,7 @@ std::string Places(const Comparison& comparison, const TextOptions& options) {
 std::string Notes(const Comparison& comparison, const TextOptions& options) {
   std::vector<std::string> items;
   const std::string moved = MovedText(comparison);
-  if (!moved.empty()) items.push_back(fmt::format("the peak moved {}", moved));
+  if (!moved.empty()) items.push_back(moved);
   for (const ChangedSetting& setting : comparison.settings) items.push_back(SettingText(setting));
   for (std::string& item : items) item = MarkdownText(Clean(item, options.ascii));
   return items.empty() ? "" : '\n' + MarkdownList(items);

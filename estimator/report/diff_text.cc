@@ -46,14 +46,11 @@ std::string Head(const DiffPage& page) {
   return Painted({word, page.Paint(kRed)}) + lines.substr(word.size());
 }
 
-bool IsSameWay(int64_t a, int64_t b) { return (a > 0 && b > 0) || (a < 0 && b < 0); }
-
 // What grew most, or shrank most where all together shrank.
 std::string MostLine(const DiffPage& page) {
-  const std::vector<ChangedPlaces>& places = page.comparison().places;
-  if (places.empty() || !IsSameWay(places[0].increase(), page.comparison().increase())) return "";
-  return Wrap("", fmt::format("most at {}: {}", page.Shown(NameOf(places[0])),
-                              SignedBytes(places[0].increase())));
+  const MostChanged most = MostChangedOf(page.comparison());
+  if (most.where.empty()) return "";
+  return Wrap("", page.Shown(fmt::format("most {}: {}", most.where, SignedBytes(most.increase))));
 }
 
 std::string Sides(const DiffPage& page) {
@@ -119,7 +116,7 @@ std::string Places(const DiffPage& page) {
 std::string Notes(const DiffPage& page) {
   std::string text;
   const std::string moved = MovedText(page.comparison());
-  if (!moved.empty()) text += Wrap("", page.Shown("the peak moved " + moved));
+  if (!moved.empty()) text += Wrap("", page.Shown(moved));
   for (const ChangedSetting& setting : page.comparison().settings) {
     text += Wrap("", page.Shown(SettingText(setting)));
   }
@@ -156,7 +153,13 @@ std::string ChangeText(const Comparison& comparison) {
 
 std::string MovedText(const Comparison& comparison) {
   if (!comparison.peak_moved) return "";
-  return fmt::format("from {} to {}", PeakText(comparison.before), PeakText(comparison.after));
+  const bool has_other = std::any_of(
+      comparison.places.begin(), comparison.places.end(), [](const ChangedPlaces& places) {
+        return places.change == Change::kAdded || places.change == Change::kRemoved;
+      });
+  return fmt::format("the peak moved from {} to {}{}", PeakText(comparison.before),
+                     PeakText(comparison.after),
+                     has_other ? "; what is added or removed is alive at one of them alone" : "");
 }
 
 }  // namespace onnxfit

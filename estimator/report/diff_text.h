@@ -15,7 +15,8 @@ std::string ToText(const Diff& diff, const TextOptions& options = {});
 // "grew by 392.0 MiB (+24.1%), from 1.6 GiB to 2.0 GiB", "takes 1.6 GiB, as before".
 std::string ChangeText(const Comparison& comparison);
 
-// "from backward at /conv1 to forward at /fc": where the peak was and is, "" where it did not move.
+// "the peak moved from backward at /conv1 to forward at /fc", and what that means for nodes that
+// are at one of the two alone; "" where it did not move.
 std::string MovedText(const Comparison& comparison);
 
 }  // namespace onnxfit
