@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -19,7 +20,9 @@ struct Key {
   std::string_view op = {};
   int64_t bytes = 0;
 
-  auto operator<=>(const Key&) const = default;
+  bool operator<(const Key& other) const {
+    return std::tie(text, op, bytes) < std::tie(other.text, other.op, other.bytes);
+  }
 };
 
 struct Family {
