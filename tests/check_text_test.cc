@@ -101,12 +101,21 @@ TEST_CASE("what grew most is in the first three lines") {
   CHECK((lines[0] + lines[1] + lines[2]).find("layer1.*/relu") != std::string::npos);
 }
 
+TEST_CASE("what it was compared with") {
+  CheckAnswer answer = Only(PassingRow("a"));
+  answer.against = "git:\033[2J" + std::string(90, 'm');
+  CheckPage(ToText(answer));
+  const std::string line = "PASS: 1 pass, compared with git:?[2J" + std::string(90, 'm') + "\n";
+  CHECK(ToText(answer, {.quiet = true}) == line);
+}
+
 TEST_CASE("what grew that no node has") {
   CheckRow row = GrownRow();
   row.comparison->places.clear();
   CHECK(Headline(row) == "grew by 400.0 MiB (+25.0%) in activations, 64.0 MiB allowed");
   row.comparison->kinds = {{"cached", 0, 2}, {"optimizer_state", 1, 2}};
   CHECK(Headline(row) == "grew by 400.0 MiB (+25.0%) in cached memory, 64.0 MiB allowed");
+  CHECK(Details(row)[1] == "+2 B cached");
   row.comparison->kinds.clear();
   CHECK(Headline(row) == "grew by 400.0 MiB (+25.0%), 64.0 MiB allowed");
 }

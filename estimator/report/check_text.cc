@@ -40,8 +40,9 @@ std::string WhatToDo(const CheckAnswer& answer) {
 }  // namespace
 
 std::string ToText(const CheckAnswer& answer, const TextOptions& options) {
-  std::string text = Wrap("", SummaryLine(answer));
-  if (options.quiet) return text;
+  const std::string summary = Clean(SummaryLine(answer), options.ascii);
+  if (options.quiet) return summary + '\n';
+  std::string text = Wrap("", summary);
   for (const CheckRow* row : answer.worst_first()) text += RowText(*row, options);
   for (const std::string& note : answer.notes) {
     text += Wrap("note: ", Clean(PlainLine(note), options.ascii));
