@@ -11,8 +11,7 @@ constexpr int kMostLevels = 64;  // reports have ten; what has very many overflo
 
 bool RefuseDepth(int depth, Json::parse_event_t /*event*/, const Json& /*json*/) {
   if (depth < kMostLevels) return true;
-  throw Error(
-      {.text = fmt::format("expected JSON of at most {} levels, found more", kMostLevels)});
+  throw Error({.text = fmt::format("expected JSON of at most {} levels, found more", kMostLevels)});
 }
 
 // Where byte `offset` of `text` is, as editors count: "line 3, column 7".
