@@ -38,7 +38,7 @@ TEST_CASE("Markdown") {
 
 and 1 more
 
-- the peak moved from forward to backward at /layer1/conv1/Conv; what is added or removed is alive at one of them alone
+- the peak moved from forward to backward at /layer1/conv1/Conv; what is added or removed may be alive at one of them alone
 - batch was 8 and is 16
 )");
   CHECK(ToMarkdown(SameDiff()) == R"(**takes 1.56 GiB, as before**: `models/lenet.onnx`

@@ -32,7 +32,7 @@ pool                     removed   -10.0 MiB
 /layer1/gelu             added     +5.00 MiB
 
 the peak moved from forward to backward at /layer1/conv1/Conv; what is added or
-removed is alive at one of them alone
+removed may be alive at one of them alone
 batch was 8 and is 16
 )");
 }

@@ -159,7 +159,7 @@ std::string MovedText(const Comparison& comparison) {
       });
   return fmt::format("the peak moved from {} to {}{}", PeakText(comparison.before),
                      PeakText(comparison.after),
-                     has_other ? "; what is added or removed is alive at one of them alone" : "");
+                     has_other ? "; what is added or removed may be alive at one of them alone" : "");
 }
 
 }  // namespace onnxfit
