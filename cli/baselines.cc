@@ -50,12 +50,23 @@ Baselines FromGit(const std::string& against, const std::vector<Check>& checks) 
           }};
 }
 
-Baselines FromModel(const std::string& path) {
-  const auto graph = std::make_shared<Graph>(LoadGraph(path));
-  return {.name = path, .of = [graph](const Check& check) { return Answered(graph.get(), check); }};
+std::string FileNameOf(const std::string& path) { return fs::path(path).filename().string(); }
+
+// Whether all checks are of one model, which then is compared whatever the other is called.
+bool AreOfOneModel(const std::vector<Check>& checks) {
+  const std::vector<std::string> models = ModelsOf(checks);
+  return std::all_of(models.begin(), models.end(),
+                     [&](const std::string& model) { return model == models[0]; });
 }
 
-std::string FileNameOf(const std::string& path) { return fs::path(path).filename().string(); }
+Baselines FromModel(const std::string& path, bool is_any) {
+  const auto graph = std::make_shared<Graph>(LoadGraph(path));
+  const auto of = [graph, is_any](const Check& check) {
+    const bool is_same = FileNameOf(check.model) == FileNameOf(graph->path);
+    return Answered(is_any || is_same ? graph.get() : nullptr, check);
+  };
+  return {.name = path, .of = of};
+}
 
 // Reports of one model, by its path or else by its file's name.
 std::vector<Snapshot> ReportsOf(const std::vector<Snapshot>& reports, const std::string& model) {
@@ -84,10 +95,10 @@ std::optional<Snapshot> Choose(const std::vector<Snapshot>& reports, const Check
   return same == reports.end() ? std::nullopt : std::optional(*same);
 }
 
-Baselines FromReports(const std::string& path, std::string_view text) {
+Baselines FromReports(const std::string& path, std::string_view text, bool is_any) {
   auto reports = std::make_shared<std::vector<Snapshot>>(ReadReports(text));
-  const auto of = [reports](const Check& check) {
-    const bool is_only = reports->size() == 1;
+  const auto of = [reports, is_any](const Check& check) {
+    const bool is_only = is_any && reports->size() == 1;
     return Baseline{.snapshot =
                         Choose(is_only ? *reports : ReportsOf(*reports, check.model), check)};
   };
@@ -124,9 +135,10 @@ Baselines OpenBaselines(const std::string& against, const std::vector<Check>& ch
   if (against.starts_with(kGit)) return FromGit(against, checks);
   const FileBytes file(against, [](std::string_view) {},
                        {.what = "a lock, a report, a model or git:REF"});
-  if (!LooksLikeJson(file.bytes().substr(0, 4096))) return FromModel(against);
+  if (!LooksLikeJson(file.bytes().substr(0, 4096)))
+    return FromModel(against, AreOfOneModel(checks));
   if (IsLock(file.bytes())) return OfLock(ReadLock(file.bytes()), against);
-  return FromReports(against, file.bytes());
+  return FromReports(against, file.bytes(), AreOfOneModel(checks));
 }
 
 }  // namespace onnxfit

@@ -25,7 +25,8 @@ Baselines NoBaselines();
 Baselines OfLock(const Lock& lock, const std::string& name);
 
 // `against` is "git:REF" (each model as it was there, answered anew), a report or a table of them
-// (one with the check's settings), another lock, or a model, which all are compared with.
+// (one with the check's settings), another lock, or a model.  A model or report of another name
+// serves where all checks are of one model.
 // Throws Error where that cannot be read.  Models are those of `checks`; paths as typed.
 Baselines OpenBaselines(const std::string& against, const std::vector<Check>& checks);
 

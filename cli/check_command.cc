@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <ostream>
 #include <utility>
 
@@ -33,6 +32,7 @@ struct Gate {
   std::vector<Check> all;     // of the config
   std::vector<Check> checks;  // of these, what --only leaves
   std::optional<Lock> lock = {};
+  bool has_lock = true;  // or none is there yet: false where it cannot be read
   Baselines baselines = {};
   std::vector<CheckRow> trouble = {};  // with what is not a check
 
@@ -93,6 +93,8 @@ void OpenBaseline(Gate& gate) {
     }
   } catch (const Error& error) {
     gate.baselines = NoBaselines();
+    gate.baselines.name = against.empty() ? kTheLock : against;
+    gate.has_lock = false;
     if (gate.options.update) return;  // it is written anew
     const std::string name = against.empty() ? gate.lock_path : against;
     gate.trouble.push_back(TroubleRow(name, error));
@@ -103,12 +105,14 @@ void OpenBaseline(Gate& gate) {
 
 // --- Answers ---------------------------------------------------------------------------------
 
-CheckRow Answer(const Check& check, const LoadedModels& models, const Baselines& baselines) {
+CheckRow Answer(const Check& check, const LoadedModels& models, const Gate& gate) {
   if (!check.error.empty()) return UnansweredCheck(check, check.error);
   if (check.level == Level::kOff) return UnansweredCheck(check, "");
   try {
     const Side side = SideOf(*models.Find(check.model), check.request);
-    return JudgeCheck(check, *side.estimate, side.snapshot, baselines.of(check));
+    Baseline baseline = gate.baselines.of(check);
+    baseline.gates = !gate.options.update;  // what the lock will have is no regression
+    return JudgeCheck(check, *side.estimate, side.snapshot, baseline);
   } catch (const Error& error) {
     return UnansweredCheck(check, error.what());
   }
@@ -128,9 +132,7 @@ std::vector<CheckRow> AnswerAll(const Gate& gate) {
   ForEachIndex(rows.size(), [&](size_t i) {
     Check check = gate.checks[i];
     check.request.wants_range = false;
-    // What the lock will have is no regression.
-    if (gate.options.update) check.max_increase.bytes = std::numeric_limits<int64_t>::max();
-    rows[i] = Answer(check, models, gate.baselines);
+    rows[i] = Answer(check, models, gate);
   });
   return rows;
 }
@@ -154,6 +156,21 @@ std::vector<CheckRow> GoneRows(const Gate& gate) {
   return rows;
 }
 
+// A part of a lock is renewed where the rest of it can be read.
+void CheckRest(const Gate& gate) {
+  if (gate.options.only.empty() || (gate.has_lock && gate.baselines.warning.empty())) return;
+  throw Error({.where = "--only",
+               .text = "expected a lock of this version that can be read, for the other checks",
+               .hint = "onnxfit check --update without --only"});
+}
+
+// Paths are the config's, from wherever it was asked.
+Snapshot Located(Snapshot snapshot, const std::string& config) {
+  const std::filesystem::path folder = std::filesystem::path(config).parent_path();
+  snapshot.model = std::filesystem::path(snapshot.model).lexically_relative(folder).string();
+  return snapshot;
+}
+
 // The new lock: what was answered now, and of the old one what was not asked or has no answer.
 Lock Renewed(const Gate& gate, const std::vector<CheckRow>& rows) {
   Lock lock = {.version = ONNXFIT_VERSION};
@@ -163,13 +180,14 @@ Lock Renewed(const Gate& gate, const std::vector<CheckRow>& rows) {
     }
   }
   for (const CheckRow& row : rows) {
-    if (row.now) lock.checks[row.name] = *row.now;
+    if (row.now) lock.checks[row.name] = Located(*row.now, gate.options.config);
   }
   return lock;
 }
 
 void Update(const Gate& gate, CheckAnswer& answer) {
   try {
+    CheckRest(gate);
     WriteLockFile(gate.lock_path, Renewed(gate, answer.rows));
     answer.is_update = true;
     answer.notes.push_back(fmt::format("{} is written: commit it", gate.lock_path));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <ostream>
 
+#include "cli/lock_file.h"
 #include "cli/output.h"
 #include "estimator/base/error.h"
 #include "estimator/report/check_bench.h"
@@ -53,10 +54,24 @@ void WriteFile(const std::string& path, const std::string& report) {
   }
 }
 
+// A report never takes the place of what it is about.
+void RefuseInput(const std::string& file, const CheckAnswer& answer) {
+  std::error_code ignored;
+  std::vector<std::string> inputs = {answer.config, LockPathOf(answer.config)};
+  for (const CheckRow& row : answer.rows) inputs.push_back(row.model);
+  for (const std::string& input : inputs) {
+    if (file.empty() || !std::filesystem::equivalent(file, input, ignored)) continue;
+    throw Error({.file = file,
+                 .where = "--format",
+                 .text = "expected another file than the config, the lock and the models"});
+  }
+}
+
 }  // namespace
 
 void WriteOutputs(const CheckAnswer& answer, const Options& options, std::ostream& out) {
   std::vector<FormattedOutput> outputs = options.check.outputs;
+  for (const FormattedOutput& output : outputs) RefuseInput(output.file, answer);
   const bool has_standard = std::any_of(outputs.begin(), outputs.end(),
                                         [](const FormattedOutput& o) { return o.file.empty(); });
   if (!has_standard) outputs.push_back({});

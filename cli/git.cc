@@ -66,26 +66,52 @@ std::pair<std::string, std::string> SplitPath(const std::string& path) {
   return {folder, "./" + whole.lexically_relative(folder).string()};
 }
 
+// Whether git printed the id of an object: 40 or 64 hexadecimal digits and a line's end.
+bool IsObjectId(const std::string& text) {
+  const size_t digits = text.find_first_not_of("0123456789abcdef");
+  return (digits == 40 || digits == 64) && text.substr(digits) == "\n";
+}
+
+[[noreturn]] void RefuseFile(const std::string& name, const std::string& text,
+                             const std::string& hint = "") {
+  throw Error({.where = name, .text = text, .hint = hint});
+}
+
+// What Git LFS or another filter stores elsewhere.
+std::string ReadFiltered(const std::string& folder, const std::string& object,
+                         const std::string& name) {
+  ProcessResult blob = Git(folder, {"cat-file", "--filters", object});
+  if (blob.exit_code != 0 || blob.out.starts_with(kLfsPointer)) {
+    RefuseFile(name, "expected a model, found a Git LFS pointer: the model itself is not here",
+               "git lfs fetch");
+  }
+  return std::move(blob.out);
+}
+
 }  // namespace
 
 GitRef::GitRef(std::string ref, const std::string& folder) : ref_(std::move(ref)) {
   const bool is_flag = ref_.empty() || ref_[0] == '-';
   const std::vector<std::string> words = {"rev-parse", "--verify", "--quiet", ref_ + "^{commit}"};
-  if (is_flag || Git(folder, words).exit_code != 0) RefuseRef(ref_, folder);
+  const ProcessResult commit = is_flag ? ProcessResult{} : Git(folder, words);
+  if (commit.exit_code != 0 || !IsObjectId(commit.out)) RefuseRef(ref_, folder);
+  commit_ = commit.out.substr(0, commit.out.size() - 1);
 }
 
+// Nothing is taken for missing but what git has looked for and not found.
 std::optional<std::string> GitRef::Read(const std::string& path) const {
-  const auto [folder, name] = SplitPath(path);
-  const std::string object = fmt::format("{}:{}", ref_, name);
-  if (Git(folder, {"cat-file", "-e", object}).exit_code != 0) return std::nullopt;
-  ProcessResult blob = Git(folder, {"show", object});
-  // Where Git LFS is set up, git's filters give what the pointer stands for.
-  if (blob.out.starts_with(kLfsPointer)) blob = Git(folder, {"cat-file", "--filters", object});
-  if (blob.exit_code != 0 || blob.out.starts_with(kLfsPointer)) {
-    throw Error({.where = fmt::format("git:{}:{}", ref_, path),
-                 .text = "expected a model, found a Git LFS pointer: the model itself is not here",
-                 .hint = fmt::format("git lfs fetch origin {}", ref_)});
+  const std::string name = fmt::format("git:{}:{}", ref_, path);
+  const auto [folder, file] = SplitPath(path);
+  const ProcessResult listed = Git(folder, {"ls-tree", "-z", commit_, "--", file});
+  if (listed.exit_code != 0) RefuseFile(name, "git says: " + InALine(listed.err));
+  if (listed.out.empty()) return std::nullopt;
+  if (!listed.out.starts_with("100")) {
+    RefuseFile(name, "expected a file, found a link, a folder or a submodule");
   }
+  const std::string object = fmt::format("{}:{}", commit_, file);
+  ProcessResult blob = Git(folder, {"show", object});
+  if (blob.exit_code != 0) RefuseFile(name, "git says: " + InALine(blob.err));
+  if (blob.out.starts_with(kLfsPointer)) return ReadFiltered(folder, object, name);
   return std::move(blob.out);
 }
 

@@ -14,12 +14,13 @@ class GitRef {
   GitRef(std::string ref, const std::string& folder);
 
   // The bytes of `path` there, which is relative to the working directory; nullopt where the ref
-  // does not have it.  What Git LFS stores is asked of it; throws Error where it is not here.
-  // Two or three processes.
+  // does not have it.  What Git LFS stores is asked of it.  Throws Error where git cannot say, as
+  // of another repository, or what it has is not here.  Two or three processes.
   std::optional<std::string> Read(const std::string& path) const;
 
  private:
   std::string ref_;
+  std::string commit_;  // its id
 };
 
 }  // namespace onnxfit

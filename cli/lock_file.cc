@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -47,6 +48,8 @@ class NewFile {
     return fd_ >= 0 && fsync(fd_) == 0;
   }
 
+  void SetMode(fs::perms mode) { fchmod(fd_, static_cast<mode_t>(mode) & 0777); }
+
   bool RenameTo(const std::string& path) {
     if (std::rename(path_.c_str(), path.c_str()) != 0) return false;
     path_.clear();
@@ -68,6 +71,9 @@ std::string LockPathOf(const std::string& config) {
 std::optional<Lock> ReadLockFile(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return std::nullopt;
+  if (!fs::is_regular_file(path, ignored)) {
+    throw Error({.file = path, .text = "expected a lock, found no file"});
+  }
   try {
     return ReadLock(FileBytes(path, [](std::string_view) {}, {.what = "a lock"}).bytes());
   } catch (const Error& error) {
@@ -79,8 +85,14 @@ std::optional<Lock> ReadLockFile(const std::string& path) {
 }
 
 void WriteLockFile(const std::string& path, const Lock& lock) {
-  NewFile file(fmt::format("{}.{}.new", path, getpid()));
-  if (!file.Write(ToJson(lock)) || !file.RenameTo(path)) FailToWrite(path, errno);
+  std::error_code ignored;
+  const bool is_link = fs::is_symlink(path, ignored);
+  const std::string target = is_link ? fs::weakly_canonical(path, ignored).string() : path;
+  const fs::file_status old = fs::status(target, ignored);
+  NewFile file(fmt::format("{}.{}.new", target, getpid()));
+  if (!file.Write(ToJson(lock))) FailToWrite(path, errno);
+  if (fs::is_regular_file(old)) file.SetMode(old.permissions());
+  if (!file.RenameTo(target)) FailToWrite(path, errno);
 }
 
 }  // namespace onnxfit

@@ -92,6 +92,23 @@ std::string TextOf(const toml::parse_error& error) {
   return std::string(text.starts_with(kStart) ? text.substr(kStart.size()) : text);
 }
 
+constexpr std::ptrdiff_t kMostDots = 1000;
+
+// Each dot of a key is a table in a table; toml++ 3.3 ends in its own stack at ten thousands.
+void RefuseDeepKeys(std::string_view text, const std::string& path) {
+  int64_t number = 1;
+  for (size_t begin = 0; begin < text.size(); ++number) {
+    const size_t end = std::min(text.size(), text.find('\n', begin));
+    const std::string_view line = text.substr(begin, end - begin);
+    if (std::count(line.begin(), line.end(), '.') > kMostDots) {
+      throw Error({.file = path,
+                   .where = fmt::format("line {}", number),
+                   .text = fmt::format("expected at most {} dots, found more", kMostDots)});
+    }
+    begin = end + 1;
+  }
+}
+
 bool IsBare(std::string_view key) {
   constexpr std::string_view kBare =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
@@ -127,6 +144,7 @@ std::string TomlKey(std::string_view key) {
 }
 
 TomlNode ParseToml(std::string_view text, const std::string& path) {
+  RefuseDeepKeys(text, path);
   try {
     return NodeOf(toml::parse(text));
   } catch (const toml::parse_error& error) {

@@ -87,7 +87,7 @@ inline EstimateRequest Asked(const std::string& typed, const std::string& more =
 
 inline JudgedTarget Judged(const Graph& file, EstimateRequest request, const Target& target) {
   request.targets = {target};
-  return JudgeTargets(file, request)[0];
+  return JudgeTargets(file, request, Predict(file, request))[0];
 }
 
 inline std::vector<Advice> AtBatch(const Graph& file, const EstimateRequest& request,

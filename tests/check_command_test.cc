@@ -251,6 +251,72 @@ TEST_CASE("figures that were changed by hand are told") {
   CHECK(Has(Unwrapped(result.out), "the old figures were changed by hand"));
 }
 
+TEST_CASE("a part of a lock is renewed where the rest can be read") {
+  const GatedFolder folder(std::string(kConfig) +
+                           "[[check]]\nname = \"two\"\nmodel = \"net.onnxtxt\"\n");
+  const std::string lock = ContentsOf(kLock);
+  std::string other = lock;
+  other.replace(other.find(": \"0."), 7, ": \"9.9.9");
+  for (const std::string& damaged : {"<<<<<<< HEAD\n" + lock, other}) {
+    folder.Write(kLock, damaged);
+    const CommandResult result = Check({"--update", "--only", "two"});
+    CHECK(result.code == 2);
+    CHECK(Has(Unwrapped(result.out), "onnxfit check --update without --only"));
+    CHECK(ContentsOf(kLock) == damaged);
+  }
+  CHECK(Check({"--update"}).code == 0);
+  CHECK(ContentsOf(kLock) == lock);
+}
+
+TEST_CASE("a lock has the config's paths, wherever it was written from") {
+  const GatedFolder folder;
+  const std::string lock = ContentsOf(kLock);
+  const fs::path here = fs::current_path();
+  fs::current_path("/");
+  CHECK(Check({(here / "onnxfit.toml").string(), "--update"}).code == 0);
+  fs::current_path(here);
+  CHECK(ContentsOf(kLock) == lock);
+  CHECK(!Has(lock, here.string()));
+}
+
+TEST_CASE("a lock that is a link stays one, and keeps its mode") {
+  const GatedFolder folder;
+  fs::create_directory("real");
+  fs::rename(kLock, "real/lock.json");
+  fs::permissions("real/lock.json", fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("real/lock.json", kLock);
+  folder.Grow();
+  CHECK(Check({"--update"}).code == 0);
+  CHECK(fs::is_symlink(kLock));
+  CHECK(fs::status("real/lock.json").permissions() ==
+        (fs::perms::owner_read | fs::perms::owner_write));
+  CHECK(Lines(Check().out, "PASS") == 1);
+}
+
+TEST_CASE("a model of another name serves where all checks are of one") {
+  const GatedFolder folder;
+  folder.Write("old.onnxtxt", Layer(20'000));
+  folder.Write("old.json", RunCommand({"old.onnxtxt", "-f", "json"}).out);
+  folder.Write("onnxfit.toml", std::string(kConfig) + "[[check]]\nmodel = \"second.onnxtxt\"\n");
+  folder.Write("second.onnxtxt", Layer(40'000));
+  for (const char* against : {"old.onnxtxt", "old.json"}) {
+    CAPTURE(against);
+    CHECK(Lines(Check({"--against", against}).out, "NEW") == 2);
+    CHECK(Lines(Check({"--against", against, "--only", "second"}).out, "FAIL") == 1);
+  }
+  CHECK(Lines(Check({"--against", "second.onnxtxt"}).out, "PASS") == 1);
+}
+
+TEST_CASE("a report takes the place of no input") {
+  const GatedFolder folder;
+  for (const char* file : {"onnxfit.toml", kLock, "net.onnxtxt", "./net.onnxtxt"}) {
+    CAPTURE(file);
+    const std::string before = ContentsOf(file);
+    CHECK(Check({"--format", std::string("json=") + file}).code == 2);
+    CHECK(ContentsOf(file) == before);
+  }
+}
+
 TEST_CASE("a lock that cannot be written leaves the old one") {
   const GatedFolder folder;
   const std::string lock = ContentsOf(kLock);

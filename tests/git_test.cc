@@ -43,6 +43,29 @@ TEST_CASE("a ref has its own bytes of a file, whatever is there now") {
   CHECK(!GitRef("v1", ".").Read("gone/other.onnx"));
 }
 
+TEST_CASE("what git cannot say is no missing file") {
+  const WorkingFolder folder;
+  folder.MakeRepository();
+  folder.Write("a.onnx", "a");
+  folder.Write("b/c.onnx", "c");
+  std::filesystem::create_symlink("a.onnx", "link.onnx");
+  folder.Commit("one");
+  const GitRef ref("main", ".");
+  CHECK(ErrorOf([&] { ref.Read("link.onnx"); }) ==
+        "git:main:link.onnx: expected a file, found a link, a folder or a submodule");
+  CHECK(ErrorOf([&] { ref.Read("b"); }) ==
+        "git:main:b: expected a file, found a link, a folder or a submodule");
+  CHECK(ErrorOf([&] { ref.Read("../a.onnx"); }).starts_with("git:main:../a.onnx: git says: "));
+  // Another repository does not have the commit.
+  folder.Write("other/a.onnx", "a");
+  folder.Git({"-C", "other", "init", "--quiet"});
+  CHECK(ErrorOf([&] { ref.Read("other/a.onnx"); }).starts_with("git:main:other/a.onnx: git says"));
+  // An object that is listed and not there, as in a partial clone.
+  const std::string id = RunProcess({"git", "rev-parse", "main:a.onnx"}).out.substr(0, 40);
+  std::filesystem::remove(".git/objects/" + id.substr(0, 2) + "/" + id.substr(2));
+  CHECK(ErrorOf([&] { ref.Read("a.onnx"); }).starts_with("git:main:a.onnx: git says: "));
+}
+
 TEST_CASE("a file of a folder that is gone is read") {
   const WorkingFolder folder;
   folder.MakeRepository();
@@ -63,7 +86,7 @@ TEST_CASE("a ref that is not there is told") {
   CHECK(RefError("mian") ==
         "git:mian: expected a branch, a tag or a commit, found none of this name (try: git fetch "
         "origin mian)");
-  for (const char* ref : {"", "--help", "-C", "main:a", "$(touch x)"}) {
+  for (const char* ref : {"", "--help", "-C", "main:a", "$(touch x)", "^main", "main..main"}) {
     CAPTURE(ref);
     CHECK(RefError(ref).find("found none of this name") != std::string::npos);
   }
@@ -95,7 +118,7 @@ TEST_CASE("a Git LFS pointer is told from a model") {
   const GitRef ref("main", ".");
   CHECK(ErrorOf([&] { ref.Read("model.onnx"); }) ==
         "git:main:model.onnx: expected a model, found a Git LFS pointer: the model itself is not "
-        "here (try: git lfs fetch origin main)");
+        "here (try: git lfs fetch)");
 }
 
 // What Git LFS sets up is a filter; so a filter stands for it.

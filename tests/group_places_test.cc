@@ -76,6 +76,22 @@ TEST_CASE("what counts most comes first") {
         Lines{"grew a (1) x 1 2", "grew b (1) x 1 2"});
 }
 
+// More than twice what they changed by on average.
+TEST_CASE("one that changed by far the most is named") {
+  std::vector<Place> before;
+  std::vector<Place> after;
+  for (const char* name : {"l.0", "l.1", "l.2", "l.3"}) {
+    before.push_back({name, "mm", 10});
+    after.push_back({name, "mm", 20});
+  }
+  const auto most = [&] { return GroupChanges(MatchPlaces(before, after), 1)[0].most_name; };
+  CHECK(most().empty());
+  after[2].bytes = 39;  // by 29 of 59
+  CHECK(most().empty());
+  after[2].bytes = 50;  // by 40 of 70
+  CHECK(most() == "l.2");
+}
+
 TEST_CASE("the name of all") {
   struct Row {
     std::vector<std::string> names;

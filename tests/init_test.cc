@@ -99,7 +99,7 @@ TEST_CASE("what init writes") {
   CHECK(outcome.out == folder.Path("onnxfit.toml") +
                            ": 3 checks, 2 models left out (it says why)\nnext: write there what "
                            "you train with, then onnxfit check " +
-                           folder.Path("onnxfit.toml") + "\n");
+                           folder.Path("onnxfit.toml") + " --update\n");
   CHECK(ChecksIn(folder.Path("")) == R"(
 [[check]]
 name = "bert"
@@ -179,7 +179,8 @@ TEST_CASE("init without a folder is about the current one") {
   const CheckConfig config = ReadCheckConfig("onnxfit.toml");
   fs::current_path(before);
   CHECK(outcome.out ==
-        "onnxfit.toml: 1 check\nnext: write there what you train with, then onnxfit check\n");
+        "onnxfit.toml: 1 check\nnext: write there what you train with, then onnxfit check "
+        "--update\n");
   CHECK(config.checks.at(0).model == "a.onnx");
 }
 

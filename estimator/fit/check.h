@@ -97,6 +97,7 @@ struct CheckAnswer {
 // What runs are compared with.
 struct Baseline {
   bool compares = true;                   // false: nothing is compared, and nothing is new
+  bool gates = true;                      // false: growth is told and is no failure
   std::optional<Snapshot> snapshot = {};  // absent where it does not have the run
 };
 

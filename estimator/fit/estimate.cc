@@ -219,7 +219,7 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   }
   if (estimate.range.has_value()) estimate.warnings.push_back(RangeWarning(*estimate.range));
   estimate.notes = Notes(prediction, request);
-  estimate.targets = JudgeTargets(file, request);
+  estimate.targets = JudgeTargets(file, request, prediction);
   if (request.wants_advice && estimate.targets.size() == 1) {
     estimate.targets[0].advice = AdviseAtBatch(file, request, estimate.targets[0]);
   }

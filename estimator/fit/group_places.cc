@@ -48,6 +48,8 @@ using GroupKey = std::tuple<Change, std::string, std::string, std::string>;
 struct Group {
   ChangedPlaces places;
   std::vector<std::string> old_names;  // of those that had another
+  int64_t most_bytes = 0;              // by which one of them changed
+  std::string most_name;
 };
 
 void Add(const PlacePair& pair, Change change, Group& group) {
@@ -60,6 +62,11 @@ void Add(const PlacePair& pair, Change change, Group& group) {
   if (pair.before != nullptr && pair.before->name != shown.name) {
     group.old_names.push_back(pair.before->name);
   }
+  const int64_t bytes = std::abs((pair.after != nullptr ? pair.after->bytes : 0) -
+                                 (pair.before != nullptr ? pair.before->bytes : 0));
+  if (bytes <= group.most_bytes) return;
+  group.most_bytes = bytes;
+  group.most_name = shown.name;
 }
 
 GroupKey KeyOf(const PlacePair& pair, Change change) {
@@ -71,6 +78,9 @@ GroupKey KeyOf(const PlacePair& pair, Change change) {
 ChangedPlaces Finished(Group group) {
   group.places.name = CommonName(group.places.names);
   if (!group.old_names.empty()) group.places.old_name = CommonName(group.old_names);
+  const auto count = static_cast<int64_t>(group.places.names.size());
+  const bool is_alone = group.most_bytes > 2 * std::abs(group.places.increase()) / count;
+  if (count > 1 && is_alone) group.places.most_name = group.most_name;
   return std::move(group.places);
 }
 

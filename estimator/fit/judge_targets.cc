@@ -8,6 +8,15 @@
 namespace onnxfit {
 namespace {
 
+PlayableRun RunOf(const Prediction& prediction, const Loop& loop, int64_t unmodelled_bytes) {
+  return {.trace = &prediction.trace,
+          .loop = &loop,
+          .bytes = BytesOf(prediction.trace),
+          .conf = prediction.alloc_conf,
+          .unmodelled_bytes = unmodelled_bytes,
+          .is_inference = prediction.is_inference};
+}
+
 LoopedPrediction WithLoop(Prediction prediction) {
   LoopedPrediction looped;
   looped.prediction = std::move(prediction);
@@ -18,14 +27,7 @@ LoopedPrediction WithLoop(Prediction prediction) {
 
 }  // namespace
 
-PlayableRun LoopedPrediction::playable() const {
-  return {.trace = &prediction.trace,
-          .loop = &loop,
-          .bytes = BytesOf(prediction.trace),
-          .conf = prediction.alloc_conf,
-          .unmodelled_bytes = unmodelled_bytes,
-          .is_inference = prediction.is_inference};
-}
+PlayableRun LoopedPrediction::playable() const { return RunOf(prediction, loop, unmodelled_bytes); }
 
 LoopedPrediction PredictLoop(const Graph& file, const EstimateRequest& request) {
   LoopedPrediction looped = WithLoop(Predict(file, request));
@@ -35,18 +37,25 @@ LoopedPrediction PredictLoop(const Graph& file, const EstimateRequest& request) 
   return WithLoop(Predict(file, longer));
 }
 
-std::vector<JudgedTarget> JudgeTargets(const Graph& file, const EstimateRequest& request) {
+std::vector<JudgedTarget> JudgeTargets(const Graph& file, const EstimateRequest& request,
+                                       const Prediction& first) {
   std::vector<JudgedTarget> judged;
+  if (request.targets.empty()) return judged;
   EstimateRequest own = request;
   own.details = false;
   own.why.clear();
-  std::optional<LoopedPrediction> run;
+  const Loop loop = ReadLoop(first.trace);
+  std::optional<LoopedPrediction> later;  // of own.settings.device, where `first` does not serve
+  PlayableRun run = RunOf(first, loop, MostCudnnWorkspaceBytes(first.program));
+  bool serves = loop.repeats();
   for (const Target& target : request.targets) {
-    if (!run || !SameKernels(own.settings.device, target.device)) {
+    if (!serves || !SameKernels(own.settings.device, target.device)) {
       own.settings.device = target.device;
-      run = PredictLoop(file, own);
+      later = PredictLoop(file, own);
+      run = later->playable();
+      serves = true;
     }
-    judged.push_back({.target = target, .judgement = Judge(run->playable(), target)});
+    judged.push_back({.target = target, .judgement = Judge(run, target)});
   }
   return judged;
 }

@@ -24,7 +24,8 @@ struct LoopedPrediction {
 LoopedPrediction PredictLoop(const Graph& file, const EstimateRequest& request);
 
 // Judges request.targets; cards whose kernels are not those of the one before get a prediction
-// of their own.
-std::vector<JudgedTarget> JudgeTargets(const Graph& file, const EstimateRequest& request);
+// of their own.  REQUIRES: `first` is of `request`.
+std::vector<JudgedTarget> JudgeTargets(const Graph& file, const EstimateRequest& request,
+                                       const Prediction& first);
 
 }  // namespace onnxfit

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "estimator/base/bytes.h"
+#include "estimator/report/diff_text.h"
 #include "estimator/report/page.h"
 #include "estimator/report/verdict_text.h"
 
@@ -90,30 +91,36 @@ std::string QuietText(const CheckRow& row) {
   return fmt::format("{}, {}", text, IncreaseText(*row.comparison));
 }
 
-void AddPlaces(const Comparison& comparison, size_t most, std::vector<std::string>& lines) {
+// Returns their bytes.
+int64_t AddPlaces(const Comparison& comparison, size_t most, std::vector<std::string>& lines) {
   size_t shown = 0;
   size_t left = 0;
+  int64_t bytes = 0;
   for (const ChangedPlaces& places : comparison.places) {
     if (!Grew(places)) continue;
     if (shown < most) {
       lines.push_back(fmt::format("{} {}", SignedBytes(places.increase()), NameOf(places)));
+      bytes += places.increase();
       ++shown;
     } else {
       ++left;
     }
   }
   if (left > 0) lines.push_back(fmt::format("and {} more that grew", left));
+  return bytes;
 }
 
-// What grew and is of no node: totals add up.
-void AddRest(const Comparison& comparison, std::vector<std::string>& lines) {
+// What is of no node, and what is left: the lines add up to the whole.
+void AddRest(const Comparison& comparison, int64_t shown, std::vector<std::string>& lines) {
   for (const ChangedKind& kind : comparison.kinds) {
     const bool is_rest = kind.kind == "rounding" || kind.kind == "cached" || kind.kind == "context";
     const int64_t increase = kind.new_bytes - kind.old_bytes;
-    if (is_rest && increase > 0) {
-      lines.push_back(fmt::format("{} {}", SignedBytes(increase), kind.kind));
-    }
+    if (!is_rest || increase <= 0) continue;
+    lines.push_back(fmt::format("{} {}", SignedBytes(increase), kind.kind));
+    shown += increase;
   }
+  const int64_t left = comparison.increase() - shown;
+  if (left != 0) lines.push_back(fmt::format("{} elsewhere", SignedBytes(left)));
 }
 
 }  // namespace
@@ -148,11 +155,13 @@ std::vector<std::string> Details(const CheckRow& row, size_t most) {
   std::vector<std::string> lines = ReasonsOf(row);
   if (lines.empty()) lines.push_back(QuietText(row));
   if (row.comparison && row.comparison->increase() > 0) {
-    AddPlaces(*row.comparison, most, lines);
-    AddRest(*row.comparison, lines);
     for (const ChangedSetting& setting : row.comparison->settings) {
       lines.push_back(SettingText(setting));
     }
+    const int64_t shown = AddPlaces(*row.comparison, most, lines);
+    AddRest(*row.comparison, shown, lines);
+    const std::string moved = MovedText(*row.comparison);
+    if (!moved.empty()) lines.push_back(moved);
   }
   if (row.comparison && row.comparison->increase() != 0 && row.comparison->has_same_question()) {
     lines.emplace_back(
@@ -192,7 +201,10 @@ std::string SettingText(const ChangedSetting& setting) {
 std::string NameOf(const ChangedPlaces& places) {
   std::string name = places.name;
   if (!places.old_name.empty()) name = fmt::format("{} -> {}", places.old_name, name);
-  return places.names.size() > 1 ? fmt::format("{} ({})", name, places.names.size()) : name;
+  if (places.names.size() < 2) return name;
+  const std::string most =
+      places.most_name.empty() ? "" : fmt::format(", most at {}", places.most_name);
+  return fmt::format("{} ({}{})", name, places.names.size(), most);
 }
 
 }  // namespace onnxfit
