@@ -21,7 +21,7 @@ struct ChangedPlaces {
   std::string old_name = {};  // the same before, where it was another; "" else
   std::string op = {};
   std::vector<std::string> names = {};  // of each; the old ones of what was removed
-  std::string most_name = {};           // of the one that changed by far the most, if one did
+  std::string most_name = {};           // of the one with more than half of it, if there are many
   int64_t old_bytes = 0;                // of all together
   int64_t new_bytes = 0;
 

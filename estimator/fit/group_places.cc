@@ -1,6 +1,9 @@
 #include "estimator/fit/group_places.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -10,6 +13,7 @@ namespace onnxfit {
 namespace {
 
 constexpr std::string_view kDigits = "0123456789";
+constexpr size_t kMostNamed = 3;  // whose numbers are all written
 
 // A name as text and number in turn, text first: "layer", "1", ".", "0", ".conv".
 std::vector<std::string_view> PartsOf(std::string_view name) {
@@ -78,9 +82,8 @@ GroupKey KeyOf(const PlacePair& pair, Change change) {
 ChangedPlaces Finished(Group group) {
   group.places.name = CommonName(group.places.names);
   if (!group.old_names.empty()) group.places.old_name = CommonName(group.old_names);
-  const auto count = static_cast<int64_t>(group.places.names.size());
-  const bool is_alone = group.most_bytes > 2 * std::abs(group.places.increase()) / count;
-  if (count > 1 && is_alone) group.places.most_name = group.most_name;
+  const bool is_alone = group.most_bytes > std::abs(group.places.increase()) / 2;
+  if (group.places.names.size() > kMostNamed && is_alone) group.places.most_name = group.most_name;
   return std::move(group.places);
 }
 
@@ -108,16 +111,20 @@ std::vector<ChangedPlaces> GroupChanges(const std::vector<PlacePair>& pairs, int
 }
 
 std::string CommonName(std::span<const std::string> names) {
-  std::vector<std::string_view> common = PartsOf(names[0]);
-  for (const std::string& name : names) {
-    const std::vector<std::string_view> parts = PartsOf(name);
-    for (size_t i = 0; i < common.size(); ++i) {
-      if (parts[i] != common[i]) common[i] = "*";
-    }
+  const std::vector<std::string_view> first = PartsOf(names[0]);
+  std::vector<std::string> common(first.begin(), first.end());
+  std::string few;  // the numbers at the last place where names differ
+  std::vector<size_t> places;
+  for (size_t i = 0; i < first.size(); ++i) {
+    std::vector<std::string_view> numbers;
+    for (const std::string& name : names) numbers.push_back(PartsOf(name)[i]);
+    if (std::count(numbers.begin(), numbers.end(), first[i]) == std::ssize(numbers)) continue;
+    places.push_back(i);
+    few = fmt::format("{{{}}}", fmt::join(numbers, ","));
   }
-  std::string text;
-  for (const std::string_view part : common) text += part;
-  return text;
+  const bool are_few = places.size() == 1 && names.size() <= kMostNamed;
+  for (const size_t place : places) common[place] = are_few ? few : "*";
+  return fmt::format("{}", fmt::join(common, ""));
 }
 
 }  // namespace onnxfit

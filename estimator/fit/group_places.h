@@ -16,7 +16,8 @@ namespace onnxfit {
 // happened, whose names differ in numbers alone, and whose operator is the same.
 std::vector<ChangedPlaces> GroupChanges(const std::vector<PlacePair>& pairs, int64_t increase);
 
-// What all have in common: "*" stands for numbers that differ, "layer.*/attention/Softmax".
+// What all have in common: "*" stands for numbers that differ, "layer.*/attention/Softmax"; up to
+// three that differ in one place have theirs, "layer.{3,4}/attention/Softmax".
 // REQUIRES: they differ in numbers alone; at least one.
 std::string CommonName(std::span<const std::string> names);
 

@@ -187,7 +187,9 @@ MostChanged MostChangedOf(const Comparison& comparison) {
   const std::vector<ChangedPlaces>& places = comparison.places;
   const int64_t increase = comparison.increase();
   if (!places.empty() && IsSameWay(places[0].increase(), increase)) {
-    return {fmt::format("at {}", NameOf(places[0])), places[0].increase()};
+    const std::string& most = places[0].most_name;
+    return {fmt::format("at {}{}{}", NameOf(places[0]), most.empty() ? "" : ", there ", most),
+            places[0].increase()};
   }
   return MostChangedKind(comparison.kinds, increase);
 }
@@ -201,10 +203,7 @@ std::string SettingText(const ChangedSetting& setting) {
 std::string NameOf(const ChangedPlaces& places) {
   std::string name = places.name;
   if (!places.old_name.empty()) name = fmt::format("{} -> {}", places.old_name, name);
-  if (places.names.size() < 2) return name;
-  const std::string most =
-      places.most_name.empty() ? "" : fmt::format(", most at {}", places.most_name);
-  return fmt::format("{} ({}{})", name, places.names.size(), most);
+  return places.names.size() > 1 ? fmt::format("{} ({})", name, places.names.size()) : name;
 }
 
 }  // namespace onnxfit
