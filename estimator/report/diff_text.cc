@@ -157,9 +157,9 @@ std::string MovedText(const Comparison& comparison) {
       comparison.places.begin(), comparison.places.end(), [](const ChangedPlaces& places) {
         return places.change == Change::kAdded || places.change == Change::kRemoved;
       });
-  return fmt::format("the peak moved from {} to {}{}", PeakText(comparison.before),
-                     PeakText(comparison.after),
-                     has_other ? "; what is added or removed may be alive at one of them alone" : "");
+  return fmt::format(
+      "the peak moved from {} to {}{}", PeakText(comparison.before), PeakText(comparison.after),
+      has_other ? "; what is added or removed may be alive at one of them alone" : "");
 }
 
 }  // namespace onnxfit
