@@ -20,19 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kGit = "git:";
-
 Baseline Answered(const Graph* graph, const Check& check) {
   if (graph == nullptr) return {};
   return {.snapshot = SideOf(*graph, check.request).snapshot};
-}
-
-std::vector<std::string> ModelsOf(const std::vector<Check>& checks) {
-  std::vector<std::string> models;
-  for (const Check& check : checks) {
-    if (check.error.empty() && check.level != Level::kOff) models.push_back(check.model);
-  }
-  return models;
 }
 
 Baselines FromGit(const std::string& against, const std::vector<Check>& checks) {
@@ -108,9 +98,7 @@ Baselines FromReports(const std::string& path, std::string_view text, bool is_an
 }  // namespace
 
 Baselines NoBaselines() {
-  return {.name = "nothing", .compares = false, .of = [](const Check&) {
-            return Baseline{.compares = false};
-          }};
+  return {.name = "nothing", .of = [](const Check&) { return Baseline{.compares = false}; }};
 }
 
 Baselines OfLock(const Lock& lock, const std::string& name) {

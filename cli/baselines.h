@@ -12,8 +12,7 @@ namespace onnxfit {
 
 struct Baselines {
   std::string name;          // as sentences have it: "the lock", "git:main"
-  bool compares = true;      // false: nothing is compared
-  std::string warning = {};  // why not, where that is no error
+  std::string warning = {};  // why nothing is compared, where that is no error
   // What a check is compared with.  Throws Error.  Several threads may call it.
   std::function<Baseline(const Check&)> of;
 };

@@ -70,16 +70,10 @@ std::vector<Check> Chosen(const Gate& gate) {
                                    names, gate.all.size() > 5 ? ", ..." : "")});
 }
 
+// None yet is an empty one.
 void OpenLock(Gate& gate) {
-  gate.baselines = NoBaselines();
   gate.lock = ReadLockFile(gate.lock_path);
-  gate.baselines.name = kTheLock;
-  if (gate.lock) {
-    gate.baselines = OfLock(*gate.lock, kTheLock);
-  } else {
-    gate.baselines.compares = true;
-    gate.baselines.of = [](const Check&) { return Baseline{}; };
-  }
+  gate.baselines = OfLock(gate.lock.value_or(Lock{.version = ONNXFIT_VERSION}), kTheLock);
 }
 
 // What cannot be read compares nothing, and is told beside the checks.
@@ -118,14 +112,8 @@ CheckRow Answer(const Check& check, const LoadedModels& models, const Gate& gate
   }
 }
 
-std::vector<std::string> PathsOf(const std::vector<Check>& checks) {
-  std::vector<std::string> paths;
-  for (const Check& check : checks) paths.push_back(check.model);
-  return paths;
-}
-
 std::vector<CheckRow> AnswerAll(const Gate& gate) {
-  const LoadedModels models(PathsOf(gate.checks), [](const std::string& path) {
+  const LoadedModels models(ModelsOf(gate.checks), [](const std::string& path) {
     return std::optional<Graph>(LoadGraph(path));
   });
   std::vector<CheckRow> rows(gate.checks.size());

@@ -13,7 +13,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kGit = "git:";
 constexpr std::string_view kStandardInput = "<stdin>";
 
 [[noreturn]] void Rename(const Error& error, const std::string& name) {

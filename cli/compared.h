@@ -3,11 +3,14 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/snapshot.h"
 
 namespace onnxfit {
+
+inline constexpr std::string_view kGit = "git:";  // before a ref
 
 struct Side {
   Snapshot snapshot;

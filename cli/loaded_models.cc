@@ -4,6 +4,14 @@
 
 namespace onnxfit {
 
+std::vector<std::string> ModelsOf(const std::vector<Check>& checks) {
+  std::vector<std::string> models;
+  for (const Check& check : checks) {
+    if (check.error.empty() && check.level != Level::kOff) models.push_back(check.model);
+  }
+  return models;
+}
+
 LoadedModels::LoadedModels(const std::vector<std::string>& paths,
                            const std::function<std::optional<Graph>(const std::string&)>& load) {
   for (const std::string& path : paths) models_[path];

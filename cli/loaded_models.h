@@ -8,9 +8,13 @@
 #include <vector>
 
 #include "estimator/base/error.h"
+#include "estimator/fit/check.h"
 #include "estimator/graph/graph.h"
 
 namespace onnxfit {
+
+// The models of those that are to be run.
+std::vector<std::string> ModelsOf(const std::vector<Check>& checks);
 
 class LoadedModels {
  public:

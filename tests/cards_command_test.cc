@@ -1,10 +1,9 @@
 #include <doctest/doctest.h>
 
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "cli/run.h"
+#include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit {
@@ -12,34 +11,21 @@ namespace {
 
 using Args = std::vector<std::string>;
 
-struct Result {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
-Result RunArgs(const Args& args) {
-  std::ostringstream out;
-  std::ostringstream err;
-  const int code = Run(args, out, err);
-  return {code, out.str(), err.str()};
-}
-
 std::string Model(const std::string& name) {
   return std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name;
 }
 
 // LeNet on a card without context; it reserves 24 MiB at batch 1.
-Result Lenet(Args more) {
+CommandResult Lenet(Args more) {
   Args args = {Model("lenet.onnxtxt"), "--overhead", "0"};
   args.insert(args.end(), more.begin(), more.end());
-  return RunArgs(args);
+  return RunCommand(args);
 }
 
-Result Largest(Args more) {
+CommandResult Largest(Args more) {
   Args args = {"max-batch", Model("lenet.onnxtxt"), "--overhead", "0"};
   args.insert(args.end(), more.begin(), more.end());
-  return RunArgs(args);
+  return RunCommand(args);
 }
 
 // A fully connected net of `hidden` layers of 5000 for MNIST.
@@ -80,7 +66,7 @@ TEST_CASE("the exit code is that of the verdict") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.memory);
-    const Result result = Lenet({"--memory", row.memory});
+    const CommandResult result = Lenet({"--memory", row.memory});
     CHECK(result.code == row.code);
     CHECK(result.err == "");
     CHECK(result.out.find(row.verdict) == 0);
@@ -122,13 +108,13 @@ TEST_CASE("what cannot be answered is exit code 2, --exit-zero or not") {
     for (const bool exits_zero : {false, true}) {
       Args args = row.args;
       if (exits_zero) args.emplace_back("--exit-zero");
-      const Result result = RunArgs(args);
+      const CommandResult result = RunCommand(args);
       CHECK(result.code == 2);
       CHECK(result.out == "");
       CHECK(result.err.find(row.error) == 0);
     }
   }
-  CHECK(RunArgs({"max-batch", model})
+  CHECK(RunCommand({"max-batch", model})
             .err.find("--gpu: expected a card, found none (try: --gpu t4, "
                       "--memory 8GiB or --all-gpus)\n") != std::string::npos);
 }
@@ -148,7 +134,7 @@ TEST_CASE("8GB counts by 1000, 8GiB by 1024") {
 }
 
 TEST_CASE("max-batch: the batch and its verdict first, limits hold, codes as elsewhere") {
-  const Result result = Largest({"--memory", "64MiB"});
+  const CommandResult result = Largest({"--memory", "64MiB"});
   CHECK(result.code == 0);
   CHECK(result.out.find("batch ") == 0);
   CHECK(result.out.find("\nAround it\n") != std::string::npos);
@@ -156,7 +142,7 @@ TEST_CASE("max-batch: the batch and its verdict first, limits hold, codes as els
             .out.find("batch 256 on 64.0 MiB: ") == 0);
   CHECK(Largest({"--memory", "64MiB", "--max", "5"}).out.find("larger ones run, too") !=
         std::string::npos);
-  const Result none = Largest({"--memory", "20MiB", "-q"});
+  const CommandResult none = Largest({"--memory", "20MiB", "-q"});
   CHECK(none.code == 1);
   CHECK(none.out == "OOM on 20.0 MiB, not even batch 1: 24.0 MiB of 20.0 MiB\n");
   CHECK(Largest({"--memory", "20MiB", "--exit-zero"}).code == 0);
@@ -178,7 +164,7 @@ TEST_CASE("five hidden layers of 5000, and how many more, on a P100") {
                  "--in-place",
                  "never"};
     args.insert(args.end(), more.begin(), more.end());
-    const std::string out = RunArgs(args).out;
+    const std::string out = RunCommand(args).out;
     return out.substr(0, out.find(' '));
   };
   CHECK(verdict(5, {"-g", "p100"}) == "FITS");
@@ -188,7 +174,8 @@ TEST_CASE("five hidden layers of 5000, and how many more, on a P100") {
 }
 
 TEST_CASE("LeNet on a Jetson Nano: who has a share, and what swap does not do") {
-  const Result result = RunArgs({Model("lenet.onnxtxt"), "-b", "128", "-g", "jetson-nano"});
+  const CommandResult result =
+      RunCommand({Model("lenet.onnxtxt"), "-b", "128", "-g", "jetson-nano"});
   CHECK(result.code == 0);
   CHECK(result.out.find("FITS on jetson-nano: ") == 0);
   CHECK(result.out.find("go to the operating system and desktop first (assumed)") !=
@@ -198,17 +185,18 @@ TEST_CASE("LeNet on a Jetson Nano: who has a share, and what swap does not do") 
 }
 
 TEST_CASE("a card that PyTorch has no kernels for gets an answer and a warning") {
-  const Result result = RunArgs({Model("vgg16.script.onnx"), "-b", "12", "-g", "k520"});
+  const CommandResult result = RunCommand({Model("vgg16.script.onnx"), "-b", "12", "-g", "k520"});
   CHECK(result.out.find(" on k520: ") != std::string::npos);
   CHECK(result.out.find("  OF201  ") != std::string::npos);
 }
 
 TEST_CASE("inference: how many processes fit, a context each") {
-  const Result result = RunArgs({Model("lenet.onnxtxt"), "--mode", "eval", "--memory", "8GiB",
-                                 "--overhead", "978MiB", "-f", "json", "-n", "0"});
+  const CommandResult result =
+      RunCommand({Model("lenet.onnxtxt"), "--mode", "eval", "--memory", "8GiB", "--overhead",
+                  "978MiB", "-f", "json", "-n", "0"});
   // 22 MiB are reserved: 1000 MiB each.
   CHECK(result.out.find("\"processes\": 8,") != std::string::npos);
-  CHECK(RunArgs({Model("lenet.onnxtxt"), "--memory", "8GiB", "-f", "json", "-n", "0"})
+  CHECK(RunCommand({Model("lenet.onnxtxt"), "--memory", "8GiB", "-f", "json", "-n", "0"})
             .out.find("\"processes\"") == std::string::npos);
 }
 

@@ -8,26 +8,13 @@
 #include <stdexcept>
 #include <vector>
 
-#include "cli/run.h"
 #include "estimator/base/error.h"
 #include "tests/files.h"
+#include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit {
 namespace {
-
-struct Result {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
-Result RunArgs(const std::vector<std::string>& args) {
-  std::ostringstream out;
-  std::ostringstream err;
-  const int code = Run(args, out, err);
-  return {code, out.str(), err.str()};
-}
 
 // A folder with a small model in it.
 class ModelFolder {
@@ -52,17 +39,18 @@ std::string FirstLine(const std::string& text) { return text.substr(0, text.find
 
 TEST_CASE("an estimate is printed, as text and as JSON, by both spellings") {
   const ModelFolder folder;
-  const Result text = RunArgs({folder.model(), "-b", "3"});
+  const CommandResult text = RunCommand({folder.model(), "-b", "3"});
   CHECK(text.code == 0);
   CHECK(text.err == "");
   CHECK(FirstLine(text.out).find("mlp.onnxtxt, batch 3, fp32, adamw: ") != std::string::npos);
   CHECK(text.out.find("Where the bytes go") != std::string::npos);
   CHECK(text.out.find('\033') == std::string::npos);  // no terminal, no colour
-  CHECK(RunArgs({"estimate", "-b", "3", folder.model()}).out == text.out);
-  CHECK(RunArgs({folder.model(), "-b", "3", "-q"}).out == FirstLine(text.out) + "\n");
-  CHECK(RunArgs({folder.model(), "--color", "always"}).out.find('\033') != std::string::npos);
+  CHECK(RunCommand({"estimate", "-b", "3", folder.model()}).out == text.out);
+  CHECK(RunCommand({folder.model(), "-b", "3", "-q"}).out == FirstLine(text.out) + "\n");
+  CHECK(RunCommand({folder.model(), "--color", "always"}).out.find('\033') != std::string::npos);
 
-  const Result json = RunArgs({folder.model(), "-b", "3", "--format", "json", "-o", "sgd"});
+  const CommandResult json =
+      RunCommand({folder.model(), "-b", "3", "--format", "json", "-o", "sgd"});
   CHECK(json.code == 0);
   CHECK(json.out.find("{\n  \"schema\": 1,\n  \"version\": \"") == 0);
   CHECK(json.out.find("\"batch\": 3,") != std::string::npos);
@@ -74,9 +62,9 @@ TEST_CASE("lists print a table, in every format") {
   const std::vector<std::string> args = {folder.model(), "-b", "3,5", "-p", "fp32,bf16"};
   const auto run = [&](std::vector<std::string> more) {
     more.insert(more.begin(), args.begin(), args.end());
-    return RunArgs(more);
+    return RunCommand(more);
   };
-  const Result text = run({});
+  const CommandResult text = run({});
   CHECK(text.code == 0);
   CHECK(text.err == "");
   CHECK(FirstLine(text.out).find("mlp.onnxtxt, 2 batches × 2 precisions: device ") !=
@@ -88,9 +76,10 @@ TEST_CASE("lists print a table, in every format") {
   CHECK(run({"-f", "json"}).out.find("[\n{\n  \"schema\": 1,") == 0);
   CHECK(run({"-f", "json", "-n", "0"}).out.find("\"largest\": []") != std::string::npos);
   CHECK(run({"-f", "json", "-n", "1"}).out.find("\"largest\": []") == std::string::npos);
-  CHECK(RunArgs({folder.model(), "-b", "3:3:3"}).out == RunArgs({folder.model(), "-b", "3"}).out);
+  CHECK(RunCommand({folder.model(), "-b", "3:3:3"}).out ==
+        RunCommand({folder.model(), "-b", "3"}).out);
   // With nothing answered it is the first one's error.
-  const Result none = RunArgs({folder.model(), "--dim", "nope=3,4"});
+  const CommandResult none = RunCommand({folder.model(), "--dim", "nope=3,4"});
   CHECK(none.code == 2);
   CHECK(none.out == "");
   CHECK(none.err.find("error: " + folder.model() + ": --dim nope=3: ") == 0);
@@ -99,44 +88,45 @@ TEST_CASE("lists print a table, in every format") {
 TEST_CASE("a table holds where every row does") {
   const ModelFolder folder;
   const auto code = [&](const std::string& memory, const std::string& more = "--strict=no") {
-    return RunArgs({folder.model(), "-b", "1,4000000", "--overhead", "0", "--memory", memory, more})
+    return RunCommand(
+               {folder.model(), "-b", "1,4000000", "--overhead", "0", "--memory", memory, more})
         .code;
   };
   CHECK(code("64GiB") == 0);
   CHECK(code("30MiB") == 1);  // the large batch does not fit
   CHECK(code("30MiB", "--exit-zero") == 0);
-  const Result table =
-      RunArgs({folder.model(), "-b", "1,4000000", "--overhead", "0", "--memory", "30MiB", "-q"});
+  const CommandResult table =
+      RunCommand({folder.model(), "-b", "1,4000000", "--overhead", "0", "--memory", "30MiB", "-q"});
   CHECK(table.out.find("1 OOM, 1 FITS: ") == 0);
-  const Result search = RunArgs({"max-batch", folder.model(), "-p", "fp32,bf16", "--memory", "8GiB",
-                                 "-f", "csv", "--max", "64"});
+  const CommandResult search = RunCommand({"max-batch", folder.model(), "-p", "fp32,bf16",
+                                           "--memory", "8GiB", "-f", "csv", "--max", "64"});
   CHECK(std::count(search.out.begin(), search.out.end(), '\n') == 3);
 }
 
 TEST_CASE("one estimate is printed as Markdown and as CSV") {
   const ModelFolder folder;
-  const Result markdown = RunArgs({folder.model(), "-b", "3", "-f", "markdown"});
+  const CommandResult markdown = RunCommand({folder.model(), "-b", "3", "-f", "markdown"});
   CHECK(markdown.code == 0);
   CHECK(markdown.out.find("**") == 0);
   CHECK(markdown.out.find("\n| kind | bytes | share |") != std::string::npos);
-  const Result csv = RunArgs({folder.model(), "-b", "3", "-f", "csv"});
+  const CommandResult csv = RunCommand({folder.model(), "-b", "3", "-f", "csv"});
   CHECK(csv.out.find("mlp.onnxtxt,3,fp32,adamw,train,") != std::string::npos);
 }
 
 TEST_CASE("an overhead replaces the context") {
   const ModelFolder folder;
-  const Result result = RunArgs({folder.model(), "--overhead", "0"});
+  const CommandResult result = RunCommand({folder.model(), "--overhead", "0"});
   CHECK(result.code == 0);
   CHECK(result.out.find("  context ") == std::string::npos);
 }
 
 TEST_CASE("the life of a tensor is told, and an unknown one refused") {
   const ModelFolder folder;
-  CHECK(RunArgs({folder.model(), "--why", "w.grad"}).out.find("\nw.grad\n  is ") !=
+  CHECK(RunCommand({folder.model(), "--why", "w.grad"}).out.find("\nw.grad\n  is ") !=
         std::string::npos);
-  CHECK(RunArgs({folder.model(), "--why", "w", "-f", "json"}).out.find("\"why\": {") !=
+  CHECK(RunCommand({folder.model(), "--why", "w", "-f", "json"}).out.find("\"why\": {") !=
         std::string::npos);
-  const Result unknown = RunArgs({folder.model(), "--why", "wgrad"});
+  const CommandResult unknown = RunCommand({folder.model(), "--why", "wgrad"});
   CHECK(unknown.code == 2);
   CHECK(unknown.out == "");
   CHECK(unknown.err == "error: " + folder.model() +
@@ -146,19 +136,19 @@ TEST_CASE("the life of a tensor is told, and an unknown one refused") {
 TEST_CASE("a report goes to a file, which is kept unless --force says so") {
   const ModelFolder folder;
   const std::string path = folder.file("report.txt");
-  const std::string expected = RunArgs({folder.model()}).out;
-  const Result first = RunArgs({folder.model(), "--output", path});
+  const std::string expected = RunCommand({folder.model()}).out;
+  const CommandResult first = RunCommand({folder.model(), "--output", path});
   CHECK(first.code == 0);
   CHECK(first.out == "");
   CHECK(ContentsOf(path) == expected);
 
   std::ofstream(path) << "mine";
-  const Result second = RunArgs({folder.model(), "--output", path});
+  const CommandResult second = RunCommand({folder.model(), "--output", path});
   CHECK(second.code == 2);
   CHECK(second.err == "error: " + path + ": --output: the file exists (try: --force)\n");
   CHECK(ContentsOf(path) == "mine");
 
-  CHECK(RunArgs({folder.model(), "--output", path, "--force"}).code == 0);
+  CHECK(RunCommand({folder.model(), "--output", path, "--force"}).code == 0);
   CHECK(ContentsOf(path) == expected);
 }
 
@@ -176,7 +166,7 @@ TEST_CASE("a report goes neither over its model nor where nothing can be written
   };
   for (const Row& row : rows) {
     CAPTURE(row.output);
-    const Result result = RunArgs({folder.model(), "--output", row.output, "--force"});
+    const CommandResult result = RunCommand({folder.model(), "--output", row.output, "--force"});
     CHECK(result.code == 2);
     CHECK(result.err == "error: " + row.output + row.error);
   }
@@ -200,7 +190,7 @@ TEST_CASE("an error is one line on the error stream and nothing else") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.begin);
-    const Result result = RunArgs(row.args);
+    const CommandResult result = RunCommand(row.args);
     CHECK(result.code == 2);
     CHECK(result.out == "");
     CHECK(result.err.find(row.begin) == 0);
@@ -227,11 +217,11 @@ TEST_CASE("whatever is thrown becomes a line and an exit code") {
 }
 
 TEST_CASE("help and version are answers") {
-  const Result help = RunArgs({"--help"});
+  const CommandResult help = RunCommand({"--help"});
   CHECK(help.code == 0);
   CHECK(help.out.find("usage: onnxfit [estimate] MODEL.onnx") != std::string::npos);
   CHECK(help.err == "");
-  CHECK(RunArgs({"--version"}).out.find("onnxfit 0.") == 0);
+  CHECK(RunCommand({"--version"}).out.find("onnxfit 0.") == 0);
 }
 
 }  // namespace onnxfit

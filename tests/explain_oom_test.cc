@@ -6,26 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "cli/run.h"
 #include "estimator/report/layout.h"
 #include "tests/files.h"
+#include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit {
 namespace {
 
-struct Result {
-  int code = -1;
-  std::string out = {};
-  std::string err = {};
-};
-
-Result RunArgs(std::vector<std::string> args) {
+CommandResult RunArgs(std::vector<std::string> args) {
   args.insert(args.begin(), "explain-oom");
-  std::ostringstream out;
-  std::ostringstream err;
-  const int code = Run(args, out, err);
-  return {code, out.str(), err.str()};
+  return RunCommand(args);
 }
 
 // An article's message: a P100.
@@ -60,7 +51,7 @@ size_t WidestLine(const std::string& text) {
 
 TEST_CASE("a message is explained") {
   const TempFolder folder;
-  const Result result = RunArgs({folder.Write("train.log", kP100)});
+  const CommandResult result = RunArgs({folder.Write("train.log", kP100)});
   CHECK(result.code == 0);
   CHECK(result.err == "");
   CHECK(result.out == R"(CAPACITY: 8.74 GiB asked, 6.32 GiB free: 2.42 GiB short
@@ -327,7 +318,7 @@ TEST_CASE("what cannot be explained is said in one line") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.error);
-    const Result result = RunArgs(row.args);
+    const CommandResult result = RunArgs(row.args);
     CHECK(result.code == 2);
     CHECK(result.out == "");
     CHECK(result.err.starts_with("error: " + row.error));

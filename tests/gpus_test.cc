@@ -5,25 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "cli/run.h"
 #include "estimator/report/layout.h"
+#include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit {
 namespace {
 
-struct Result {
-  int code = -1;
-  std::string out = {};
-  std::string err = {};
-};
-
-Result RunArgs(std::vector<std::string> args) {
+CommandResult RunArgs(std::vector<std::string> args) {
   args.insert(args.begin(), "gpus");
-  std::ostringstream out;
-  std::ostringstream err;
-  const int code = Run(args, out, err);
-  return {code, out.str(), err.str()};
+  return RunCommand(args);
 }
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -40,10 +31,10 @@ bool Holds(const std::string& text, std::string_view part) {
 }  // namespace
 
 TEST_CASE("cards are listed with what was seen of them and what was not") {
-  const Result result = RunArgs({"8GiB"});
+  const CommandResult result = RunArgs({"8GiB"});
   CHECK(result.code == 0);
   CHECK(result.err == "");
-  const Result few = RunArgs({"rtx 30", "8GiB"});
+  const CommandResult few = RunArgs({"rtx 30", "8GiB"});
   CHECK(few.out ==
         "3 of 101 cards\n"
         "\n"
@@ -69,7 +60,7 @@ TEST_CASE("notes are those of the cards that are listed") {
 }
 
 TEST_CASE("all cards fit 80 columns") {
-  const Result result = RunArgs({});
+  const CommandResult result = RunArgs({});
   CHECK(result.code == 0);
   const std::vector<std::string> lines = Lines(result.out);
   CHECK(lines[0] == "101 cards");
@@ -145,7 +136,7 @@ TEST_CASE("a list goes to a file, but not over one") {
   const TempFolder folder;
   const std::string file = folder.Path("cards.csv");
   CHECK(RunArgs({"t4", "-f", "csv", "--output", file}).out == "");
-  const Result again = RunArgs({"t4", "--output", file});
+  const CommandResult again = RunArgs({"t4", "--output", file});
   CHECK(again.code == 2);
   CHECK(again.err == "error: " + file + ": --output: the file exists (try: --force)\n");
   CHECK(RunArgs({"t4", "--output", file, "--force"}).code == 0);
@@ -168,7 +159,7 @@ TEST_CASE("what finds no card is an error with what may have been meant") {
       {{">=16"}, "FILTER: expected a size, found '16' (try: 8GiB or 512MiB)"},
   };
   for (const Case& c : cases) {
-    const Result result = RunArgs(c.filters);
+    const CommandResult result = RunArgs(c.filters);
     CAPTURE(c.error);
     CHECK(result.code == 2);
     CHECK(result.out == "");

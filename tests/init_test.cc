@@ -1,36 +1,23 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <sstream>
 
 #include "cli/check_config.h"
 #include "cli/init_command.h"
 #include "cli/init_models.h"
-#include "cli/run.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/loader.h"
 #include "estimator/graph/shapes.h"
 #include "tests/files.h"
 #include "tests/onnx_bytes.h"
+#include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Outcome {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Outcome RunArgs(const std::vector<std::string>& args) {
-  std::ostringstream out, err;
-  const int code = Run(args, out, err);
-  return {code, out.str(), err.str()};
-}
 
 // A float32 input [batch, tokens, 4], whose first two dimensions have those names.
 std::string FreeInput(std::string_view batch, std::string_view tokens) {
@@ -66,7 +53,7 @@ std::string ChecksIn(const std::string& folder) {
 TEST_CASE("every check that init writes for the models here has an answer") {
   const TempFolder folder;
   fs::copy(ONNXFIT_SOURCE_DIR "/models", folder.Path("models"));
-  const Outcome outcome = RunArgs({"init", folder.Path("")});
+  const CommandResult outcome = RunCommand({"init", folder.Path("")});
   CHECK(outcome.code == 0);
   CHECK(outcome.err.empty());
   size_t models = 0;
@@ -94,7 +81,7 @@ TEST_CASE("what init writes") {
   folder.Write("b/say \"x\".onnx",
                bytes::Model(bytes::Node("MatMul", {"x", "w"}, {"y"}) + bytes::Input("x", {8, 4}) +
                             bytes::Output("y") + bytes::Initializer("w", Floats({4, 2}, 8))));
-  const Outcome outcome = RunArgs({"init", folder.Path("")});
+  const CommandResult outcome = RunCommand({"init", folder.Path("")});
   CHECK(outcome.code == 0);
   CHECK(outcome.out == folder.Path("onnxfit.toml") +
                            ": 3 checks, 2 models left out (it says why)\nnext: write there what "
@@ -145,7 +132,7 @@ batch = 8
 TEST_CASE("a name that TOML cannot have is left out") {
   const TempFolder folder;
   folder.Write("\xff.onnx", Network("seq", 1));
-  CHECK(RunArgs({"init", folder.Path("")}).code == 0);
+  CHECK(RunCommand({"init", folder.Path("")}).code == 0);
   CHECK(ChecksIn(folder.Path("")) == R"(
 # Left out: its path is not UTF-8, as TOML is (try: another name)
 # [[check]]
@@ -158,15 +145,15 @@ TEST_CASE("init writes over nothing unless it is told to") {
   const TempFolder folder;
   folder.Write("a.onnx", Network("seq", 1));
   const std::string path = folder.Write("onnxfit.toml", "mine");
-  const Outcome refused = RunArgs({"init", folder.Path("")});
+  const CommandResult refused = RunCommand({"init", folder.Path("")});
   CHECK(refused.code == 2);
   CHECK(refused.out.empty());
   CHECK(refused.err == "error: " + path + ": the file exists (try: --force)\n");
   CHECK(ContentsOf(path) == "mine");
-  CHECK(RunArgs({"init", folder.Path(""), "--force"}).code == 0);
+  CHECK(RunCommand({"init", folder.Path(""), "--force"}).code == 0);
   const std::string once = ContentsOf(path);
   CHECK(ReadCheckConfig(path).checks.size() == 1);
-  CHECK(RunArgs({"init", folder.Path(""), "--force", "-q"}).out == path + ": 1 check\n");
+  CHECK(RunCommand({"init", folder.Path(""), "--force", "-q"}).out == path + ": 1 check\n");
   CHECK(ContentsOf(path) == once);
 }
 
@@ -175,7 +162,7 @@ TEST_CASE("init without a folder is about the current one") {
   folder.Write("a.onnx", Network("seq", 1));
   const fs::path before = fs::current_path();
   fs::current_path(folder.Path(""));
-  const Outcome outcome = RunArgs({"init"});
+  const CommandResult outcome = RunCommand({"init"});
   const CheckConfig config = ReadCheckConfig("onnxfit.toml");
   fs::current_path(before);
   CHECK(outcome.out ==
@@ -204,7 +191,7 @@ TEST_CASE("what init refuses") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.error);
-    const Outcome outcome = RunArgs(row.args);
+    const CommandResult outcome = RunCommand(row.args);
     CHECK(outcome.code == 2);
     CHECK(outcome.err == "error: " + row.error + "\n");
   }
