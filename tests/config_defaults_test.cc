@@ -6,25 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/options.h"
-#include "estimator/base/error.h"
+#include "tests/parsed_options.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit {
 namespace {
-
-using Args = std::vector<std::string>;
-
-Options Parse(const Args& args) { return ParseOptions(args); }
-
-std::string ErrorOf(const Args& args) {
-  try {
-    Parse(args);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // A current folder with this onnxfit.toml, for as long as it lives.
 class ScopedConfig {

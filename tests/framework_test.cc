@@ -5,10 +5,9 @@
 
 #include <set>
 
-#include "cli/options.h"
 #include "estimator/base/bytes.h"
-#include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "tests/parsed_options.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {
@@ -52,15 +51,6 @@ std::string Linear(int rows, int summed, int columns) {
       y = Gemm <transB = 1> (x, w, b)
     }})",
                      rows, summed, columns);
-}
-
-std::string ErrorOf(const std::vector<std::string>& args) {
-  try {
-    ParseOptions(args);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace

@@ -9,25 +9,11 @@
 
 #include "cli/flags.h"
 #include "estimator/base/bytes.h"
-#include "estimator/base/error.h"
 #include "estimator/report/layout.h"
+#include "tests/parsed_options.h"
 
 namespace onnxfit {
 namespace {
-
-using Args = std::vector<std::string>;
-
-Options Parse(const Args& args) { return ParseOptions(args); }
-
-// What the error says, "" where there is none.
-std::string ErrorOf(const Args& args) {
-  try {
-    Parse(args);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // An environment variable for as long as it lives.
 class ScopedVariable {
