@@ -19,9 +19,10 @@ ROOMS = {
     "eager": ["program", "memory", "graph", "base"],
     "fit": ["eager", "program", "memory", "graph", "base"],
     "report": ["fit", "memory", "graph", "base"],
-    "cli": ["report", "fit", "eager", "program", "memory", "graph", "base"],
+    "cuda": ["memory", "base"],
+    "cli": ["cuda", "report", "fit", "eager", "program", "memory", "graph", "base"],
     "benchmarks": ["cli", "report", "fit", "eager", "program", "memory", "graph", "base"],
-    "tests": ["cli", "report", "fit", "eager", "program", "memory", "graph", "base"],
+    "tests": ["cli", "cuda", "report", "fit", "eager", "program", "memory", "graph", "base"],
 }
 
 # A library's headers, by how they begin, and the only folder that may include them.
@@ -48,10 +49,13 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
 def room_of(path):
-    """'graph' of 'estimator/graph/loader.h', 'cli' of 'cli/main.cc', '' of anything else."""
+    """'graph' of 'estimator/graph/loader.h', 'cuda' of 'benchmarks/cuda/stamps.cu', 'cli' of
+    'cli/main.cc', '' of anything else."""
     parts = path.split("/")
     if parts[0] == "estimator" and len(parts) > 2:
         return parts[1]
+    if parts[:2] == ["benchmarks", "cuda"] and len(parts) > 2:
+        return "cuda"
     return parts[0] if parts[0] in ("cli", "benchmarks", "tests") and len(parts) > 1 else ""
 
 
@@ -141,6 +145,11 @@ CASES = [
     ("estimator/memory/a.cc", "#include <cuda_runtime.h>",
      "estimator/memory/a.cc:1: only benchmarks/cuda/ may include <cuda_runtime.h>"),
     ("benchmarks/cuda/a.cu", "#include <cuda_runtime.h>", ""),
+    ("cli/a.cc", '#include "benchmarks/cuda/a.h"', ""),
+    ("estimator/fit/a.cc", '#include "benchmarks/cuda/a.h"',
+     "estimator/fit/a.cc:1: room 'fit' may not include room 'cuda'"),
+    ("benchmarks/cuda/a.cc", '#include "estimator/fit/a.h"',
+     "benchmarks/cuda/a.cc:1: room 'cuda' may not include room 'fit'"),
     ("estimator/eager/a.cc", '#include "onnx_schema_rows.inc"',
      "estimator/eager/a.cc:1: only estimator/graph/ may include <onnx_schema_rows.inc>"),
     ("estimator/graph/a.cc", '#include "../base/bytes.h"',

@@ -1,0 +1,118 @@
+#include "benchmarks/cuda/open_gpu.h"
+
+#include "benchmarks/cuda/cuda_call.h"
+#include "benchmarks/cuda/segment_memory.h"
+#include "benchmarks/cuda/stamps.h"
+
+namespace onnxfit {
+namespace {
+
+int64_t TotalBytes() {
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  MustSucceed(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+  return static_cast<int64_t>(total_bytes);
+}
+
+// One number on the device.
+class DeviceCounter {
+ public:
+  DeviceCounter() {
+    void* counter = nullptr;
+    MustSucceed(cudaMalloc(&counter, sizeof(*counter_)), "cudaMalloc");
+    counter_ = static_cast<unsigned long long*>(counter);
+    if (const cudaError_t status = cudaMemset(counter_, 0, sizeof(*counter_))) {
+      cudaFree(counter_);
+      MustSucceed(status, "cudaMemset");
+    }
+  }
+  ~DeviceCounter() { cudaFree(counter_); }
+  DeviceCounter(const DeviceCounter&) = delete;
+  DeviceCounter& operator=(const DeviceCounter&) = delete;
+
+  unsigned long long* get() const { return counter_; }
+
+  int64_t Read() const {
+    unsigned long long value = 0;
+    MustSucceed(cudaMemcpy(&value, counter_, sizeof(value), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    return static_cast<int64_t>(value);
+  }
+
+ private:
+  unsigned long long* counter_ = nullptr;
+};
+
+// All on CUDA's default stream, in order, as PyTorch does.
+class CudaGpu : public Gpu {
+ public:
+  CudaGpu(int index, SegmentMemory memory)
+      : total_bytes_(TotalBytes()),
+        segments_(memory == SegmentMemory::kPages ? NewPagedSegments(index, total_bytes_)
+                                                  : NewWholeSegments()) {
+    LoadKernels();
+  }
+
+  bool Take(int32_t segment, int64_t offset, int64_t bytes) override {
+    return segments_->Take(segment, offset, bytes);
+  }
+
+  void GiveBack(int32_t segment, int64_t offset, int64_t bytes) override {
+    Wait();  // cudaFree does by itself, unmapping does not
+    segments_->GiveBack(segment, offset, bytes);
+  }
+
+  int64_t total_bytes() const override { return total_bytes_; }
+
+  void Write(int32_t segment, int64_t offset, int64_t bytes, uint8_t stamp) override {
+    MustSucceed(cudaMemsetAsync(segments_->Begin(segment) + offset, stamp,
+                                static_cast<size_t>(bytes), nullptr),
+                "cudaMemsetAsync");
+  }
+
+  void Check(int32_t segment, int64_t offset, int64_t bytes, uint8_t stamp) override {
+    MustSucceed(
+        CountWrongBytes(segments_->Begin(segment) + offset, bytes, stamp, wrong_.get(), nullptr),
+        "checking a block");
+  }
+
+  int64_t WrongBytes() override {
+    Wait();
+    return wrong_.Read();
+  }
+
+  MemoryReading Read() override {
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    MustSucceed(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+    return {.total_bytes = static_cast<int64_t>(total_bytes),
+            .free_bytes = static_cast<int64_t>(free_bytes)};
+  }
+
+ private:
+  // Kernels are loaded by their first call (CUDA_MODULE_LOADING=LAZY).
+  void LoadKernels() {
+    constexpr int64_t kLittle = 512;
+    void* block = nullptr;
+    MustSucceed(cudaMalloc(&block, kLittle), "cudaMalloc");
+    cudaError_t status = cudaMemsetAsync(block, 1, kLittle, nullptr);
+    if (status == cudaSuccess) status = CountWrongBytes(block, kLittle, 1, wrong_.get(), nullptr);
+    if (status == cudaSuccess) status = cudaDeviceSynchronize();
+    cudaFree(block);
+    MustSucceed(status, "a first kernel");
+  }
+
+  static void Wait() { MustSucceed(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+
+  int64_t total_bytes_;
+  DeviceCounter wrong_;
+  std::unique_ptr<CudaSegments> segments_;
+};
+
+}  // namespace
+
+std::unique_ptr<Gpu> OpenGpu(int index, SegmentMemory memory) {
+  MustSucceed(cudaSetDevice(index), "cudaSetDevice");
+  return std::make_unique<CudaGpu>(index, memory);
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,36 @@
+// The card itself, as far as a replay needs one: a source of segments whose blocks can be
+// written, and whose memory can be read off.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "estimator/memory/segment_source.h"
+
+namespace onnxfit {
+
+// What the card says about its memory at an instant.
+struct MemoryReading {
+  int64_t total_bytes = 0;
+  int64_t free_bytes = 0;                     // for anyone
+  std::optional<int64_t> process_bytes = {};  // of this process, where the driver tells (NVML)
+
+  bool operator==(const MemoryReading&) const = default;
+};
+
+class Gpu : public SegmentSource {
+ public:
+  // Fills a part of a segment with `stamp`, byte by byte, so that its pages really exist.
+  // Does not wait.  REQUIRES: the part is taken.
+  virtual void Write(int32_t segment, int64_t offset, int64_t bytes, uint8_t stamp) = 0;
+
+  // Counts those bytes of a part that no longer hold `stamp`.  Does not wait.
+  virtual void Check(int32_t segment, int64_t offset, int64_t bytes, uint8_t stamp) = 0;
+
+  // How many bytes all checks found wrong until now.  Waits for them.
+  virtual int64_t WrongBytes() = 0;
+
+  virtual MemoryReading Read() = 0;
+};
+
+}  // namespace onnxfit
