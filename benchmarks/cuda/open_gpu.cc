@@ -80,6 +80,8 @@ class CudaGpu : public Gpu {
     return wrong_.Read();
   }
 
+  int64_t free_bytes() override { return Read().free_bytes; }
+
   MemoryReading Read() override {
     size_t free_bytes = 0;
     size_t total_bytes = 0;

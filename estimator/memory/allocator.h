@@ -53,6 +53,13 @@ class Allocator {
 
   virtual AllocatorStats stats() const = 0;
 
+  // Gives back to the card what is free as a whole (torch.cuda.empty_cache).
+  virtual void EmptyCache() {}
+
+  // Where `buffer` lies, its segment as the SegmentSource numbers it; nullopt where it has no
+  // bytes, or where there are no segments.  REQUIRES: `buffer` is live.
+  virtual std::optional<Layout::Place> PlaceOf(BufferId /*buffer*/) const { return std::nullopt; }
+
   // nullopt where what is live does not decide what comes.  O(buffers + blocks).
   virtual std::optional<Layout> layout() const { return std::nullopt; }
 };

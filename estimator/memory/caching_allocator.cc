@@ -72,6 +72,19 @@ class CachingAllocator : public Allocator {
 
   AllocatorStats stats() const override { return stats_; }
 
+  void EmptyCache() override {
+    segments_->ReleaseCached();
+    stats_.reserved_bytes = segments_->reserved_bytes();
+  }
+
+  std::optional<Layout::Place> PlaceOf(BufferId buffer) const override {
+    const Owned& owned = owned_[Index(buffer)];
+    assert(owned.live);
+    if (owned.block == kNoBlock) return std::nullopt;
+    const Block& block = blocks_.At(owned.block);
+    return Layout::Place{block.segment, block.offset, block.bytes};
+  }
+
   // Of pages, it would have to say which have memory; of garbage, how old it is.
   std::optional<Layout> layout() const override {
     if (conf_.expandable_segments || CollectsGarbage()) return std::nullopt;

@@ -33,10 +33,8 @@ class LoopPlayer {
 
  private:
   void Play(int step) {
-    const int traced = std::min(step, loop_.traced_steps());
-    const bool exchanged = (step - traced) % 2 == 1;
-    for (const Loop::Call& call : loop_.CallsOf(static_cast<size_t>(traced))) {
-      const BufferId buffer = exchanged ? loop_.twins[Index(call.buffer)] : call.buffer;
+    for (const Loop::Call& call : loop_.CallsOf(Index(loop_.TracedStepOf(step)))) {
+      const BufferId buffer = loop_.BufferIn(step, call);
       if (call.frees) {
         allocator_->Free(buffer);
       } else if (!Alloc(buffer)) {

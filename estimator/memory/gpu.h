@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "estimator/memory/segment_source.h"
@@ -27,10 +28,16 @@ class Gpu : public SegmentSource {
   // Counts those bytes of a part that no longer hold `stamp`.  Does not wait.
   virtual void Check(int32_t segment, int64_t offset, int64_t bytes, uint8_t stamp) = 0;
 
-  // How many bytes all checks found wrong until now.  Waits for them.
+  // How many bytes all checks found wrong until now.  Waits for all that was asked.
   virtual int64_t WrongBytes() = 0;
+
+  // What is free at this moment, for anyone: the quick part of a reading.
+  virtual int64_t free_bytes() = 0;
 
   virtual MemoryReading Read() = 0;
 };
+
+// Counts, as a card would of which `free_bytes` are free: what a replay is compared with.
+std::unique_ptr<Gpu> NewCountingGpu(int64_t free_bytes, int64_t total_bytes);
 
 }  // namespace onnxfit

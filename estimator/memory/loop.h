@@ -2,10 +2,12 @@
 // back, in order.  Its last step repeats, so that a few traced steps stand for any number.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/memory/trace.h"
 
 namespace onnxfit {
@@ -29,6 +31,14 @@ struct Loop {
   bool repeats() const { return !twins.empty(); }
   int traced_steps() const { return static_cast<int>(steps.size()) - 1; }
   std::span<const Call> CallsOf(size_t step) const;  // of setup (0) or a traced step
+
+  // A step of any number: that of the trace which it repeats, and which buffer a call of that
+  // one is about then.  REQUIRES: step <= traced_steps(), or repeats().
+  int TracedStepOf(int step) const { return std::min(step, traced_steps()); }
+  BufferId BufferIn(int step, const Call& call) const {
+    const bool exchanged = (step - TracedStepOf(step)) % 2 == 1;
+    return exchanged ? twins[Index(call.buffer)] : call.buffer;
+  }
 };
 
 // The last step repeats if the one before asks for the same sizes in the same order, gives the

@@ -6,19 +6,20 @@
 #include "estimator/memory/endless_card.h"
 
 namespace onnxfit {
+
+void Peak::Raise(const AllocatorStats& stats) {
+  exact_bytes = std::max(exact_bytes, stats.requested_bytes);
+  allocated_bytes = std::max(allocated_bytes, stats.allocated_bytes);
+  reserved_bytes = std::max(reserved_bytes, stats.reserved_bytes);
+}
+
+void Peak::Raise(const Peak& other) {
+  exact_bytes = std::max(exact_bytes, other.exact_bytes);
+  allocated_bytes = std::max(allocated_bytes, other.allocated_bytes);
+  reserved_bytes = std::max(reserved_bytes, other.reserved_bytes);
+}
+
 namespace {
-
-void Raise(Peak& peak, const AllocatorStats& stats) {
-  peak.exact_bytes = std::max(peak.exact_bytes, stats.requested_bytes);
-  peak.allocated_bytes = std::max(peak.allocated_bytes, stats.allocated_bytes);
-  peak.reserved_bytes = std::max(peak.reserved_bytes, stats.reserved_bytes);
-}
-
-void Raise(Peak& peak, const Peak& other) {
-  peak.exact_bytes = std::max(peak.exact_bytes, other.exact_bytes);
-  peak.allocated_bytes = std::max(peak.allocated_bytes, other.allocated_bytes);
-  peak.reserved_bytes = std::max(peak.reserved_bytes, other.reserved_bytes);
-}
 
 // First pass: what is held after every event; where the peak is.
 class Measure {
@@ -43,7 +44,7 @@ class Measure {
     switch (event.type) {
       case Event::Type::kAlloc:
         card_.Alloc(event.id, trace_.buffers[Index(event.id)].bytes);
-        Raise(now_, card_.stats());
+        now_.Raise(card_.stats());
         break;
       case Event::Type::kFree:
         card_.Free(event.id);
@@ -62,9 +63,9 @@ class Measure {
   void EnterPhase(const Event& event, Timeline& timeline) {
     ClosePhase(timeline);
     if (event.id != step_) {
-      Raise(timeline.peak, now_);
+      timeline.peak.Raise(now_);
       now_ = {};
-      Raise(now_, card_.stats());
+      now_.Raise(card_.stats());
     }
     step_ = event.id;
     phase_ = event.phase;
@@ -92,7 +93,7 @@ class Measure {
 
   void Finish(Timeline& timeline) {
     ClosePhase(timeline);
-    Raise(timeline.peak, now_);
+    timeline.peak.Raise(now_);
   }
 
   const Trace& trace_;

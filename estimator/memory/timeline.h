@@ -17,6 +17,9 @@ struct Peak {
   int64_t allocated_bytes = 0;
   int64_t reserved_bytes = 0;
 
+  void Raise(const AllocatorStats& stats);
+  void Raise(const Peak& other);
+
   bool operator==(const Peak&) const = default;
 };
 

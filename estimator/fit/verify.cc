@@ -1,0 +1,187 @@
+#include "estimator/fit/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
+#include "estimator/fit/predict.h"
+#include "estimator/memory/card_run.h"
+#include "estimator/memory/segments.h"
+
+namespace onnxfit {
+namespace {
+
+// The largest figures of one step.
+struct StepPeak {
+  int32_t step = 0;
+  int64_t reserved_bytes = 0;
+  int64_t device_bytes = 0;
+};
+
+std::vector<StepPeak> StepPeaks(const GpuReplay& replay) {
+  std::vector<StepPeak> peaks;
+  for (const PhaseFigures& phase : replay.phases) {
+    if (phase.step == 0) continue;
+    if (peaks.empty() || peaks.back().step != phase.step) peaks.push_back({.step = phase.step});
+    StepPeak& peak = peaks.back();
+    peak.reserved_bytes = std::max(peak.reserved_bytes, phase.peak.reserved_bytes);
+    peak.device_bytes = std::max(peak.device_bytes, phase.peak_device_bytes);
+  }
+  return peaks;
+}
+
+bool IsWithin(int64_t predicted, int64_t measured, double tolerance) {
+  const auto difference = static_cast<double>(std::abs(measured - predicted));
+  return difference <= tolerance * static_cast<double>(predicted);
+}
+
+ProofRow RowOf(std::string what, int64_t predicted, int64_t measured, double tolerance) {
+  return {std::move(what), predicted, measured, IsWithin(predicted, measured, tolerance)};
+}
+
+std::string StepsText(int32_t first, int32_t last) {
+  return first == last ? fmt::format("peak of step {}", first)
+                       : fmt::format("peak of steps {}-{}", first, last);
+}
+
+void AddStepRows(const GpuReplay& predicted, const GpuReplay& measured, double tolerance,
+                 std::vector<ProofRow>& rows) {
+  const std::vector<StepPeak> expected = StepPeaks(predicted);
+  const std::vector<StepPeak> found = StepPeaks(measured);
+  const size_t steps = std::min(expected.size(), found.size());
+  for (size_t first = 0; first < steps;) {
+    size_t end = first + 1;
+    const auto is_alike = [&](size_t i) {
+      return expected[i].reserved_bytes == expected[first].reserved_bytes &&
+             found[i].device_bytes == found[first].device_bytes;
+    };
+    while (end < steps && is_alike(end)) ++end;
+    rows.push_back(RowOf(StepsText(expected[first].step, expected[end - 1].step),
+                         expected[first].reserved_bytes, found[first].device_bytes, tolerance));
+    first = end;
+  }
+}
+
+int64_t PeakAllocatedBytes(const GpuReplay& replay) {
+  int64_t most = 0;
+  for (const PhaseFigures& phase : replay.phases) {
+    most = std::max(most, phase.peak.allocated_bytes);
+  }
+  return most;
+}
+
+// Reserved minus allocated, at their peaks.  Its tolerance is of all that is reserved: a share
+// of what little is cached says nothing.
+ProofRow CachedRow(const GpuReplay& predicted, const GpuReplay& measured, double tolerance) {
+  int64_t reserved = 0;
+  int64_t lost = 0;
+  for (const StepPeak& peak : StepPeaks(predicted)) {
+    reserved = std::max(reserved, peak.reserved_bytes);
+  }
+  for (const StepPeak& peak : StepPeaks(measured)) lost = std::max(lost, peak.device_bytes);
+  return {"reserved - allocated", reserved - PeakAllocatedBytes(predicted),
+          lost - PeakAllocatedBytes(measured), IsWithin(reserved, lost, tolerance)};
+}
+
+bool IsComplete(const GpuReplay& replay) { return !replay.failure && !replay.was_stopped; }
+
+ProofFailure FailureOf(const Trace& trace, const GpuFailure& failure, const GpuReplay& predicted,
+                       const AllocatorConf& conf) {
+  const TracePlace place = PlaceOf(trace, failure.event);
+  const int64_t segment_bytes = SegmentBytes(RoundUp(failure.asked_bytes, 512), conf);
+  ProofFailure found;
+  found.failure = {.step = failure.step,
+                   .phase = place.phase,
+                   .node = place.at < 0 ? "" : trace.labels[Index(place.at)],
+                   .asked_bytes = failure.asked_bytes,
+                   .short_bytes = std::max<int64_t>(0, segment_bytes - failure.free_bytes)};
+  found.free_bytes = failure.free_bytes;
+  found.was_predicted = predicted.failure && predicted.failure->step == failure.step &&
+                        predicted.failure->event == failure.event;
+  return found;
+}
+
+Proof ProofOf(const Verification& verification) {
+  const GpuReplay& measured = verification.measured;
+  if (measured.was_stopped) return Proof::kStopped;
+  const auto holds = [](const ProofRow& row) { return row.holds; };
+  const bool is_as_predicted =
+      std::all_of(verification.rows.begin(), verification.rows.end(), holds);
+  if (!is_as_predicted || measured.wrong_bytes > 0) return Proof::kFail;
+  if (measured.failure) return verification.fails_at->was_predicted ? Proof::kOom : Proof::kFail;
+  return verification.predicted.failure ? Proof::kFail : Proof::kPass;
+}
+
+Prediction PredictSteps(const Graph& file, const EstimateRequest& request, int steps) {
+  Prediction prediction = Predict(file, request);
+  const Loop loop = ReadLoop(prediction.trace);
+  if (steps <= loop.traced_steps() || loop.repeats()) return prediction;
+  EstimateRequest longer = request;
+  longer.settings.steps = steps;
+  return Predict(file, longer);
+}
+
+}  // namespace
+
+std::string_view ToString(Proof proof) {
+  constexpr std::string_view kNames[] = {"pass", "fail", "oom", "stopped"};
+  return kNames[static_cast<size_t>(proof)];
+}
+
+int64_t Verification::exact_phases() const {
+  int64_t exact = 0;
+  const size_t phases = std::min(predicted.phases.size(), measured.phases.size());
+  for (size_t i = 0; i < phases; ++i) {
+    if (predicted.phases[i].stats.reserved_bytes == measured.phases[i].device_bytes) ++exact;
+  }
+  return exact;
+}
+
+std::vector<ProofRow> CompareReplays(const GpuReplay& predicted, const GpuReplay& measured,
+                                     double tolerance) {
+  std::vector<ProofRow> rows;
+  if (predicted.phases.empty() || measured.phases.empty()) return rows;
+  rows.push_back(RowOf("after setup", predicted.phases[0].stats.reserved_bytes,
+                       measured.phases[0].device_bytes, tolerance));
+  AddStepRows(predicted, measured, tolerance, rows);
+  const bool has_peak = IsComplete(predicted) && IsComplete(measured);
+  if (has_peak) rows.push_back(CachedRow(predicted, measured, tolerance));
+  return rows;
+}
+
+Verification Verify(const Graph& file, const EstimateRequest& request, const DetectedGpu& gpu,
+                    Gpu& card, const VerifyLimits& limits, const ReplayWatch& watch) {
+  EstimateRequest own = request;
+  own.targets.clear();
+  own.wants_range = false;
+  Verification verification;
+  verification.gpu = gpu;
+  verification.limits = limits;
+  verification.estimate = MakeEstimate(file, own);
+
+  const Prediction prediction = PredictSteps(file, own, limits.steps);
+  const Loop loop = ReadLoop(prediction.trace);
+  const std::vector<int64_t> bytes = BytesOf(prediction.trace);
+  const auto replay_on = [&](Gpu& on, const ReplayWatch& watched) {
+    return ReplayOnGpu(prediction.trace, loop, bytes, limits.steps, on, prediction.alloc_conf,
+                       watched);
+  };
+  const MemoryReading before = card.Read();
+  const auto counting = NewCountingGpu(before.free_bytes, before.total_bytes);
+  verification.predicted = replay_on(*counting, {});
+  verification.measured = replay_on(card, watch);
+  verification.rows =
+      CompareReplays(verification.predicted, verification.measured, limits.tolerance);
+  if (verification.measured.failure) {
+    verification.fails_at = FailureOf(prediction.trace, *verification.measured.failure,
+                                      verification.predicted, prediction.alloc_conf);
+  }
+  verification.context_bytes = before.process_bytes;
+  verification.proof = ProofOf(verification);
+  return verification;
+}
+
+}  // namespace onnxfit
