@@ -8,6 +8,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/predict.h"
+#include "estimator/fit/verify_failure.h"
 #include "estimator/memory/card_run.h"
 #include "estimator/memory/segments.h"
 
@@ -88,20 +89,9 @@ ProofRow CachedRow(const GpuReplay& predicted, const GpuReplay& measured, double
 
 bool IsComplete(const GpuReplay& replay) { return !replay.failure && !replay.was_stopped; }
 
-ProofFailure FailureOf(const Trace& trace, const GpuFailure& failure, const GpuReplay& predicted,
-                       const AllocatorConf& conf) {
-  const TracePlace place = PlaceOf(trace, failure.event);
-  const int64_t segment_bytes = SegmentBytes(RoundUp(failure.asked_bytes, 512), conf);
-  ProofFailure found;
-  found.failure = {.step = failure.step,
-                   .phase = place.phase,
-                   .node = place.at < 0 ? "" : trace.labels[Index(place.at)],
-                   .asked_bytes = failure.asked_bytes,
-                   .short_bytes = std::max<int64_t>(0, segment_bytes - failure.free_bytes)};
-  found.free_bytes = failure.free_bytes;
-  found.was_predicted = predicted.failure && predicted.failure->step == failure.step &&
-                        predicted.failure->event == failure.event;
-  return found;
+bool IsForeseen(const GpuFailure& failure, const GpuReplay& predicted) {
+  return predicted.failure && predicted.failure->step == failure.step &&
+         predicted.failure->event == failure.event;
 }
 
 Proof ProofOf(const Verification& verification) {
@@ -125,6 +115,17 @@ Prediction PredictSteps(const Graph& file, const EstimateRequest& request, int s
 }
 
 }  // namespace
+
+ProofFailure FailureOf(const Trace& trace, const GpuFailure& failure, const AllocatorConf& conf) {
+  const TracePlace place = PlaceOf(trace, failure.event);
+  const int64_t segment_bytes = SegmentBytes(RoundUp(failure.asked_bytes, 512), conf);
+  return {.failure = {.step = failure.step,
+                      .phase = place.phase,
+                      .node = place.at < 0 ? "" : trace.labels[Index(place.at)],
+                      .asked_bytes = failure.asked_bytes,
+                      .short_bytes = std::max<int64_t>(0, segment_bytes - failure.free_bytes)},
+          .free_bytes = failure.free_bytes};
+}
 
 std::string_view ToString(Proof proof) {
   constexpr std::string_view kNames[] = {"pass", "fail", "oom", "stopped"};
@@ -176,8 +177,9 @@ Verification Verify(const Graph& file, const EstimateRequest& request, const Det
   verification.rows =
       CompareReplays(verification.predicted, verification.measured, limits.tolerance);
   if (verification.measured.failure) {
-    verification.fails_at = FailureOf(prediction.trace, *verification.measured.failure,
-                                      verification.predicted, prediction.alloc_conf);
+    const GpuFailure& failure = *verification.measured.failure;
+    verification.fails_at = FailureOf(prediction.trace, failure, prediction.alloc_conf);
+    verification.fails_at->was_predicted = IsForeseen(failure, verification.predicted);
   }
   verification.context_bytes = before.process_bytes;
   verification.proof = ProofOf(verification);

@@ -45,7 +45,7 @@ struct ProofRow {
 struct ProofFailure {
   Failure failure;
   int64_t free_bytes = 0;      // of the card then
-  bool was_predicted = false;  // for a card of which as much is free
+  bool was_predicted = false;  // for a card that counts, with as much free
 };
 
 struct Verification {
