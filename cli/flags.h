@@ -16,9 +16,11 @@ constexpr Commands Only(Command command) { return 1u << static_cast<unsigned>(co
 inline constexpr Commands kAllCommands = ~0u;
 inline constexpr Commands kOfAnswers =
     Only(Command::kEstimate) | Only(Command::kMaxBatch) | Only(Command::kDiff);
-inline constexpr Commands kOfRuns = kOfAnswers | Only(Command::kExplainOom);
+inline constexpr Commands kOfRuns =
+    kOfAnswers | Only(Command::kVerify) | Only(Command::kExplainOom);
 inline constexpr Commands kOfReports = ~Only(Command::kInit);
-inline constexpr Commands kOfGates = kOfAnswers | Only(Command::kCheck);  // that may exit with 1
+// That may exit with 1.
+inline constexpr Commands kOfGates = kOfAnswers | Only(Command::kVerify) | Only(Command::kCheck);
 
 // Several rows may have one name where each is of other commands.
 struct Flag {

@@ -20,6 +20,7 @@ constexpr Frame kFrames[] = {
 
 usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
        onnxfit max-batch MODEL.onnx [flags]         (what fits a card)
+       onnxfit verify MODEL.onnx [flags]            (carry it out on this GPU)
        onnxfit check [CONFIG] [flags]               (memory regressions, in CI)
        onnxfit diff OLD NEW [flags]                 (what grew)
        onnxfit explain-oom [LOG] [flags]            (what an error means)
@@ -52,6 +53,20 @@ examples
 
 Flags are also read from the environment: ONNXFIT_PRECISION=bf16 is -p bf16.
 exit: 0 done, 1 not even one sample fits, 2 no answer (bad flag, no such card)
+)"},
+    {R"(onnxfit verify: the estimate, carried out on the GPU at hand and compared
+
+usage: onnxfit verify MODEL.onnx [flags]
+)",
+     R"(
+examples
+  onnxfit verify resnet50.onnx -b 32
+  onnxfit verify gpt2.onnx -b 8 --loss causal-lm -p amp-bf16 --device 1
+  onnxfit verify resnet50.onnx --max-batch           (what the card takes now)
+  onnxfit verify resnet50.onnx -b 32 --format json --output proof.json
+
+PASS, FAIL, OOM (the card was full: where, and how much was free).
+exit: 0 pass, 1 fail or full, 2 no answer (bad flag, unreadable model), 3 no GPU
 )"},
     {R"(onnxfit check: does any model of a config take more than it may, or than before?
 

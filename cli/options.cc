@@ -230,6 +230,7 @@ void TakeWords(const std::vector<std::string>& words, Options& options) {
   switch (options.command) {
     case Command::kEstimate:
     case Command::kMaxBatch:
+    case Command::kVerify:
       options.model = ModelOf(words);
       break;
     case Command::kCheck:

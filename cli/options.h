@@ -13,22 +13,30 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/sweep.h"
+#include "estimator/fit/verify.h"
 #include "estimator/report/text.h"
 
 namespace onnxfit {
 
-enum class Command : uint8_t { kEstimate, kMaxBatch, kCheck, kDiff, kExplainOom, kGpus, kInit };
+enum class Command : uint8_t {
+  kEstimate,
+  kMaxBatch,
+  kVerify,
+  kCheck,
+  kDiff,
+  kExplainOom,
+  kGpus,
+  kInit,
+};
 enum class Action : uint8_t { kRun, kHelp, kVersion };
 enum class Format : uint8_t { kText, kJson, kMarkdown, kCsv };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
 
-inline constexpr Spelling<Command> kCommands[] = {{"estimate", Command::kEstimate},
-                                                  {"max-batch", Command::kMaxBatch},
-                                                  {"check", Command::kCheck},
-                                                  {"diff", Command::kDiff},
-                                                  {"explain-oom", Command::kExplainOom},
-                                                  {"gpus", Command::kGpus},
-                                                  {"init", Command::kInit}};
+inline constexpr Spelling<Command> kCommands[] = {
+    {"estimate", Command::kEstimate}, {"max-batch", Command::kMaxBatch},
+    {"verify", Command::kVerify},     {"check", Command::kCheck},
+    {"diff", Command::kDiff},         {"explain-oom", Command::kExplainOom},
+    {"gpus", Command::kGpus},         {"init", Command::kInit}};
 constexpr std::string_view ToString(Command v) { return NameOf<Command>(kCommands, v); }
 
 inline constexpr Spelling<Format> kFormats[] = {{"text", Format::kText},
@@ -67,6 +75,13 @@ struct TargetOptions {
   int64_t reserved_bytes = 0;           // --reserve
 };
 
+// What verify is to do.
+struct VerifyOptions {
+  int device = 0;  // CUDA's number
+  VerifyLimits limits;
+  bool wants_max_batch = false;
+};
+
 // What check is to do.
 struct CheckOptions {
   std::string config = "onnxfit.toml";
@@ -82,6 +97,7 @@ struct Options {
   std::string model;                 // a path, "-" is standard input; "" where explain-oom has none
   std::string log;                   // of explain-oom: a path, "-" is standard input
   std::vector<std::string> filters;  // of gpus
+  VerifyOptions verify;
   CheckOptions check;
   std::string folder;                   // of init: a path, "" is the current one
   std::string old_model;                // of diff, whose other side is `model`

@@ -14,6 +14,8 @@
 #include "cli/max_batch_command.h"
 #include "cli/options.h"
 #include "cli/targets.h"
+#include "cli/verify_command.h"
+#include "estimator/base/detected_gpu.h"
 #include "estimator/base/error.h"
 #include "estimator/report/layout.h"
 
@@ -31,7 +33,7 @@ Error WithFile(const Error& error, const std::string& file) {
   return Error(parts);
 }
 
-int Perform(const Options& options, std::ostream& out, std::string& reading) {
+int Perform(const Options& options, std::ostream& out, std::ostream& err, std::string& reading) {
   if (options.action == Action::kHelp || options.action == Action::kVersion) {
     out << (options.action == Action::kHelp ? HelpText(options.command)
                                             : "onnxfit " ONNXFIT_VERSION "\n");
@@ -41,6 +43,7 @@ int Perform(const Options& options, std::ostream& out, std::string& reading) {
   if (options.command == Command::kGpus) return RunGpus(options, out);
   if (options.command == Command::kInit) return RunInit(options, out);
   if (options.command == Command::kMaxBatch) return RunMaxBatch(options, out);
+  if (options.command == Command::kVerify) return RunVerify(options, out, err);
   if (options.command == Command::kDiff) return RunDiff(options, out, reading);
   if (options.command == Command::kCheck) return RunCheck(options, out);
   return RunEstimate(options, out);
@@ -51,6 +54,9 @@ int Perform(const Options& options, std::ostream& out, std::string& reading) {
 int CatchErrors(const std::function<int()>& command, const std::string& model, std::ostream& err) {
   try {
     return command();
+  } catch (const NoGpuError& error) {
+    Fail(err, error.what());
+    return kExitNoGpu;
   } catch (const Error& error) {
     return Fail(err, WithFile(error, model).what());
   } catch (const std::bad_alloc&) {
@@ -66,7 +72,7 @@ int Run(std::span<const std::string> args, std::ostream& out, std::ostream& err)
     Options options = ParseOptions(args);
     SetTargets(options);
     model = options.model == "-" ? "<stdin>" : options.model;
-    return Perform(options, out, model);
+    return Perform(options, out, err, model);
   };
   return CatchErrors(command, model, err);
 }

@@ -42,7 +42,8 @@ std::string ListedText(const std::vector<ListedFlag>& flags) {
 void CheckSweep(const Options& options) {
   const std::vector<ListedFlag> flags = ListedFlags(options.sweep);
   if (flags.empty()) return;
-  if (options.command == Command::kExplainOom || options.command == Command::kDiff) {
+  if (options.command == Command::kExplainOom || options.command == Command::kDiff ||
+      options.command == Command::kVerify) {
     if (options.model.empty()) return;  // what the environment says of models
     throw Error({.where = flags[0].name,
                  .text = fmt::format("expected one value with {}, found {}",

@@ -1,6 +1,7 @@
 #include "estimator/memory/gpu_replay.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 
 #include "estimator/base/index.h"
@@ -36,11 +37,14 @@ class Replayer {
         is_live_(bytes.size()) {}
 
   GpuReplay Run(int steps) {
+    const auto begin = std::chrono::steady_clock::now();
     replay_.before = gpu_.Read();
     for (int step = 0; step <= steps && IsRunning(); ++step) Play(step);
     GiveAllBack();
     replay_.wrong_bytes = gpu_.WrongBytes();
     replay_.after = gpu_.Read();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    replay_.seconds = taken.count();
     return std::move(replay_);
   }
 

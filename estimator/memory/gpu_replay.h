@@ -52,6 +52,7 @@ struct GpuReplay {
   int64_t blocks = 0;   // that were written,
   int64_t written_bytes = 0;
   int64_t wrong_bytes = 0;  // and did not hold what was written until they were freed
+  double seconds = 0;       // that all took, on a clock
 };
 
 // How a replay is followed and stopped.  Either may be empty.

@@ -87,6 +87,7 @@ std::string ToJson(const Verification& verification, const JsonOptions& options)
   report["written_bytes"] = measured.written_bytes;
   report["wrong_bytes"] = measured.wrong_bytes;
   report["retries"] = measured.retries;
+  report["seconds"] = measured.seconds;
   report["context"] = ContextJson(verification);
   report["estimate"] = EstimateJson(verification.estimate, options);
   return Dumped(report) + '\n';

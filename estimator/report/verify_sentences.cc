@@ -117,8 +117,8 @@ std::string ExactText(const Verification& verification) {
 }
 
 std::string WrittenText(const GpuReplay& measured) {
-  return fmt::format("{} blocks were written and read back, {} in all: {}", measured.blocks,
-                     FormatBytes(measured.written_bytes),
+  return fmt::format("{} blocks were written and read back, {} in {:.2f} s: {}", measured.blocks,
+                     FormatBytes(measured.written_bytes), measured.seconds,
                      measured.wrong_bytes == 0 ? "none changed"
                                                : fmt::format("{} B changed", measured.wrong_bytes));
 }

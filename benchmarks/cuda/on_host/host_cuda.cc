@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -239,7 +240,9 @@ cudaError_t cudaMemset(void* block, int value, size_t bytes) {
 cudaError_t cudaMemsetAsync(void* block, int value, size_t bytes, cudaStream_t) {
   onnxfit::HostCuda& card = TheHostCuda();
   std::memset(block, value, bytes);
-  if (card.writes++ == card.scribbles_at) std::memset(block, value + 1, 5);
+  if (card.writes == card.scribbles_at) std::memset(block, value + 1, 5);
+  if (card.writes == card.interrupts_at) std::raise(SIGINT);
+  ++card.writes;
   return cudaSuccess;
 }
 

@@ -19,6 +19,8 @@ struct HostCuda {
   int64_t fails_at = -1;              // the cudaMalloc, from 0, that says the card is full
   int64_t scribbles_at = -1;          // the cudaMemsetAsync, from 0, that writes something else
 
+  int64_t interrupts_at = -1;  // the cudaMemsetAsync, from 0, during which Ctrl-C comes
+
   int64_t held_bytes = 0;  // by this process, without the context
   int64_t mallocs = 0;     // until now
   int64_t writes = 0;

@@ -1,0 +1,29 @@
+#include "cli/interrupt.h"
+
+#include <csignal>
+
+namespace onnxfit {
+namespace {
+
+volatile std::sig_atomic_t is_asked = 0;
+
+void Ask(int signal) {
+  is_asked = 1;
+  std::signal(signal, SIG_DFL);
+}
+
+}  // namespace
+
+Interrupt::Interrupt()
+    : before_int_(std::signal(SIGINT, Ask)), before_term_(std::signal(SIGTERM, Ask)) {
+  is_asked = 0;
+}
+
+Interrupt::~Interrupt() {
+  std::signal(SIGINT, before_int_);
+  std::signal(SIGTERM, before_term_);
+}
+
+bool Interrupt::IsAsked() { return is_asked != 0; }
+
+}  // namespace onnxfit

@@ -1,0 +1,115 @@
+#include "cli/verify_command.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "benchmarks/cuda/find_gpus.h"
+#include "benchmarks/cuda/open_gpu.h"
+#include "cli/exit_codes.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "estimator/base/detected_gpu.h"
+#include "estimator/base/error.h"
+#include "estimator/fit/target.h"
+#include "estimator/fit/verify.h"
+#include "estimator/fit/verify_max_batch.h"
+#include "estimator/graph/loader.h"
+#include "estimator/report/verify_json.h"
+#include "estimator/report/verify_tables.h"
+#include "estimator/report/verify_text.h"
+
+namespace onnxfit {
+namespace {
+
+void CheckRun(const Options& options) {
+  if (options.verify.wants_max_batch && options.request.binding.batch) {
+    throw Error({.where = "--max-batch", .text = "looks for the batch: expected no --batch"});
+  }
+}
+
+DetectedGpu ChooseGpu(int device) {
+  GpuSearch search = FindGpus();
+  if (search.gpus.empty()) throw NoGpuError(search.why_none);
+  if (device >= static_cast<int>(search.gpus.size())) {
+    throw NoGpuError(fmt::format("--device: expected a card from 0 to {}, found {}",
+                                 search.gpus.size() - 1, device));
+  }
+  DetectedGpu gpu = std::move(search.gpus[static_cast<size_t>(device)]);
+  if (!gpu.why_unusable.empty()) throw NoGpuError(gpu.why_unusable);
+  return gpu;
+}
+
+std::unique_ptr<Gpu> Open(const DetectedGpu& gpu, const EstimateRequest& request) {
+  const bool grows = request.alloc_conf.conf.expandable_segments;
+  return OpenGpu(gpu.index, grows ? SegmentMemory::kPages : SegmentMemory::kWhole);
+}
+
+// The card's kernels, and its context as answers without it take it.
+EstimateRequest RequestFor(const Options& options, const DetectedGpu& gpu) {
+  EstimateRequest request = options.request;
+  const Target target = MakeTarget({.detected = &gpu, .overhead_bytes = request.overhead_bytes});
+  request.settings.device = target.device;
+  return request;
+}
+
+ReplayWatch WatchOf(Progress& progress, int steps) {
+  return {.begins =
+              [&progress, steps](int32_t step, Phase phase) {
+                progress.Show(step == 0
+                                  ? "setup"
+                                  : fmt::format("step {} of {}, {}", step, steps, ToString(phase)));
+              },
+          .is_stopped = Interrupt::IsAsked};
+}
+
+// Of a Verification or a VerifiedMaxBatch.
+template <typename Answer>
+std::string ReportOf(const Answer& answer, const Options& options, const std::ostream& out) {
+  const TextOptions text = WithColor(options, out);
+  switch (options.format) {
+    case Format::kText:
+      return ToText(answer, text);
+    case Format::kJson:
+      return ToJson(answer, {.version = ONNXFIT_VERSION, .rows = text.rows});
+    case Format::kMarkdown:
+      return ToMarkdown(answer, text);
+    case Format::kCsv:
+      return ToCsv(answer);
+  }
+  return "";
+}
+
+int ExitCodeOf(bool was_stopped, bool holds, const Options& options) {
+  if (was_stopped) return kExitStopped;
+  return holds || options.exit_zero ? kExitDone : kExitTargetFails;
+}
+
+}  // namespace
+
+int RunVerify(const Options& options, std::ostream& out, std::ostream& err) {
+  CheckOutput(options, options.model, "the model");
+  CheckRun(options);
+  const Graph graph = LoadGraph(options.model);
+  const DetectedGpu gpu = ChooseGpu(options.verify.device);
+  const EstimateRequest request = RequestFor(options, gpu);
+  const VerifyLimits& limits = options.verify.limits;
+  const Interrupt interrupt;
+  const std::unique_ptr<Gpu> card = Open(gpu, request);
+  auto progress = std::make_unique<Progress>(err);
+  const ReplayWatch watch = WatchOf(*progress, limits.steps);
+  if (options.verify.wants_max_batch) {
+    const VerifiedMaxBatch answer = FindMaxBatchOn(graph, request, gpu, *card, limits.steps, watch);
+    progress.reset();
+    WriteReport(ReportOf(answer, options, out), options, out);
+    return ExitCodeOf(answer.was_stopped, answer.batch > 0 && answer.wrong_bytes == 0, options);
+  }
+  const Verification answer = Verify(graph, request, gpu, *card, limits, watch);
+  progress.reset();
+  WriteReport(ReportOf(answer, options, out), options, out);
+  return ExitCodeOf(answer.proof == Proof::kStopped, answer.proof == Proof::kPass, options);
+}
+
+}  // namespace onnxfit
