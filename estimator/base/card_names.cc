@@ -157,6 +157,11 @@ const Card* FindCard(std::string_view typed) {
   return FirstCard(is_sized);
 }
 
+std::string_view WithoutMaker(std::string_view name) {
+  constexpr std::string_view kMaker = "NVIDIA ";
+  return name.starts_with(kMaker) ? name.substr(kMaker.size()) : name;
+}
+
 std::vector<std::string_view> SuggestCards(std::string_view typed, size_t most) {
   std::vector<Candidate> candidates = Containing(Squeezed(typed), Squeezed);
   if (candidates.empty()) candidates = Containing(CardKey(typed), CardKey);

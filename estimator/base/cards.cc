@@ -193,7 +193,7 @@ Card CardOf(const Row& row) {
           .total_bytes = total.bytes,
           .total_source = total.source,
           .shares_memory = SharesMemory(row),
-          .device = {.name = row.name,
+          .device = {.name = std::string(row.name),
                      .context = SharesMemory(row) ? SharedRuntime()
                                                   : ContextOf(row.alias, row.multiprocessors),
                      .compute_capability = row.compute_capability,

@@ -44,6 +44,9 @@ std::span<const Card> Cards();
 // sold with or without.  Null where there is none, or where several may be meant ("a100").
 const Card* FindCard(std::string_view typed);
 
+// A card's name as the table spells it: "A100-SXM4-40GB" of "NVIDIA A100-SXM4-40GB".
+std::string_view WithoutMaker(std::string_view name);
+
 // The aliases that come nearest to what was typed, best first, at most `most`: those that
 // contain it, else those that differ least; none where all differ much.
 std::vector<std::string_view> SuggestCards(std::string_view typed, size_t most = 3);

@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "estimator/base/error.h"
 
 namespace onnxfit {
 
@@ -25,18 +28,27 @@ struct DetectedGpu {
   int64_t threads_per_multiprocessor = 0;
   int64_t total_bytes = 0;                // cudaMemGetInfo's
   int64_t free_bytes = 0;                 // the same, once this process has its context
+  std::string why_unusable = {};          // a sentence where it gives this process no context
   std::optional<int64_t> smi_bytes = {};  // nvidia-smi's total, where there is NVML
   bool shares_memory = false;             // with the CPU
   std::string driver = {};                // "580.65.06", "" where nobody tells
   int cuda_driver = 0;                    // the newest CUDA that the driver runs: 13000 for 13.0
   int cuda_runtime = 0;                   // the one that is built in
-  std::vector<GpuProcess> others = {};    // but for this process
+  std::optional<int64_t> process_bytes = {};  // of this process; nullopt where nobody tells
+  std::vector<GpuProcess> others = {};        // those that the driver shows, largest first
 };
 
 // What a search found.
 struct GpuSearch {
   std::vector<DetectedGpu> gpus = {};
-  std::string why_none = {};  // a sentence where there is none
+  std::string why_none = {};  // a sentence where there is none: "no usable GPU: …"
+};
+
+// Thrown where a card is needed and none can be used.  Nothing is wrong with what was typed, so
+// that it has an exit code of its own.
+class NoGpuError : public Error {
+ public:
+  explicit NoGpuError(std::string why) : Error({.text = std::move(why)}) {}
 };
 
 }  // namespace onnxfit

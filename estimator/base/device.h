@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <string>
 
 #include "estimator/base/basis.h"
 
@@ -21,15 +21,15 @@ struct ContextBytes {
 };
 
 struct DeviceProfile {
-  std::string_view name;
-  ContextBytes context;
+  std::string name = {};  // of a card that was found, and of no row, its own
+  ContextBytes context = {};
   int compute_capability = 0;   // times ten: 80 for 8.0; 0 where it is not NVIDIA's
   int64_t multiprocessors = 0;  // of AMD's: compute units
   int64_t threads_per_multiprocessor = 0;
 };
 
 // Whether the same kernels run on both, with the same workspaces and scratch.
-constexpr bool SameKernels(const DeviceProfile& a, const DeviceProfile& b) {
+inline bool SameKernels(const DeviceProfile& a, const DeviceProfile& b) {
   return a.compute_capability == b.compute_capability && a.multiprocessors == b.multiprocessors &&
          a.threads_per_multiprocessor == b.threads_per_multiprocessor;
 }

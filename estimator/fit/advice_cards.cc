@@ -45,7 +45,7 @@ std::vector<const Card*> CardsFrom(int64_t least_bytes, const TrainingSettings& 
 Target TargetOf(const Card& card, const Target& asked) {
   TargetRequest request = {.card = &card};
   for (const Share& share : asked.shares) {
-    if (share.low == share.high) request.reserved_for_others = share.bytes;  // said, not guessed
+    if (share.low == share.high) request.reserved_for_others += share.bytes;  // not guessed
   }
   return MakeTarget(request);
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "estimator/base/cards.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/batch_programs.h"
 #include "estimator/fit/optimizer_choice.h"
@@ -18,12 +17,7 @@ using Changes = std::vector<Change>;
 // --- The allocator ------------------------------------------------------------------------
 
 // A Jetson has no virtual memory for CUDA (cuMemCreate is not supported on Tegra).
-bool CanExpand(const Target& target) {
-  const auto cards = Cards();
-  return std::none_of(cards.begin(), cards.end(), [&](const Card& card) {
-    return card.shares_memory && card.device.name == target.device.name;
-  });
-}
+bool CanExpand(const Target& target) { return !target.shares_memory; }
 
 // Tensors alone would fit: it is the pieces between them that do not.
 bool IsFragmented(const AdviceCase& c) {

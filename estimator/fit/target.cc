@@ -1,10 +1,13 @@
 #include "estimator/fit/target.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/card_contexts.h"
 #include "estimator/base/warnings.h"
 
 namespace onnxfit {
@@ -12,16 +15,12 @@ namespace {
 
 // An article of 2022 on training LeNet on a Jetson Nano with a desktop: 900 MB in use before
 // the program starts.  Without one about half of that, which nobody measured.
-constexpr Share kOperatingSystem = {.what = "operating system and desktop",
-                                    .bytes = 900'000'000,
-                                    .low = 450'000'000,
-                                    .high = 900'000'000,
-                                    .basis = Basis::kAssumed};
-
-std::string NameOf(const TargetRequest& request) {
-  if (!request.memory_bytes) return std::string(request.card->alias);
-  const std::string size = FormatBytes(*request.memory_bytes);
-  return request.card ? fmt::format("{} with {}", request.card->alias, size) : size;
+Share OperatingSystem() {
+  return {.what = "operating system and desktop",
+          .bytes = 900'000'000,
+          .low = 450'000'000,
+          .high = 900'000'000,
+          .basis = Basis::kAssumed};
 }
 
 Warnings TotalWarnings(const Card& card) {
@@ -42,13 +41,94 @@ Warnings TotalWarnings(const Card& card) {
 }
 
 void ShareWithCpu(Target& target) {
-  target.shares.push_back(kOperatingSystem);
+  const Share system = OperatingSystem();
+  target.shares.push_back(system);
   target.warnings.push_back(
       {warning::kSharedMemory,
        fmt::format("{} shares its memory with the CPU: the operating system is taken as {}, the "
                    "runtime (libraries, kernels) as {}; swap holds no GPU memory",
-                   target.device.name, FormatBytes(kOperatingSystem.bytes),
+                   target.device.name, FormatBytes(system.bytes),
                    FormatBytes(target.device.context.bytes))});
+}
+
+Target TargetOf(const Card& card) {
+  return {.name = std::string(card.alias),
+          .device = card.device,
+          .total_bytes = card.total_bytes,
+          .shares_memory = card.shares_memory,
+          .warnings = TotalWarnings(card)};
+}
+
+// What the card says of itself; from its row, if it has one, the names and the context.
+Target TargetOf(const DetectedGpu& gpu) {
+  const std::string own(WithoutMaker(gpu.name));
+  Target target = {.name = own,
+                   .device = {.name = own,
+                              .context = gpu.shares_memory ? SharedRuntime()
+                                                           : ContextByRule(gpu.multiprocessors),
+                              .compute_capability = gpu.compute_capability,
+                              .multiprocessors = gpu.multiprocessors,
+                              .threads_per_multiprocessor = gpu.threads_per_multiprocessor},
+                   .total_bytes = gpu.total_bytes,
+                   .shares_memory = gpu.shares_memory};
+  if (const Card* row = FindCard(gpu.name)) {
+    target.name = row->alias;
+    target.device.name = row->device.name;
+    target.device.context = row->device.context;
+  }
+  return target;
+}
+
+Target StartOf(const TargetRequest& request) {
+  if (request.detected != nullptr) return TargetOf(*request.detected);
+  if (request.card != nullptr) return TargetOf(*request.card);
+  return {.device = DefaultDevice()};
+}
+
+// The same card with another memory, of which nobody has any yet.
+void Resize(Target& target, int64_t bytes) {
+  const std::string size = FormatBytes(bytes);
+  target.name = target.name.empty() ? size : fmt::format("{} with {}", target.name, size);
+  target.total_bytes = bytes;
+  target.warnings.clear();
+}
+
+// "other processes (python, Xorg)", each name once; "other processes or the driver" where nobody
+// tells any.
+std::string OthersText(const std::vector<GpuProcess>& others) {
+  std::vector<std::string> names;
+  for (const GpuProcess& process : others) {
+    const bool is_new = std::find(names.begin(), names.end(), process.name) == names.end();
+    if (is_new && !process.name.empty()) names.push_back(process.name);
+  }
+  if (others.empty()) return "other processes or the driver";
+  if (names.empty()) return "other processes";
+  return fmt::format("other processes ({})", fmt::join(names, ", "));
+}
+
+int64_t ToldBytes(const std::vector<GpuProcess>& others) {
+  int64_t bytes = 0;
+  for (const GpuProcess& process : others) bytes += process.bytes.value_or(0);
+  return bytes;
+}
+
+// What is neither free nor this process'.  Where nobody tells what this process has, what is more
+// than a context can be; where the CPU has a share, what others are told to hold: the rest is the
+// operating system's.
+Share OthersOn(const DetectedGpu& gpu, const ContextBytes& context) {
+  const int64_t used = gpu.total_bytes - gpu.free_bytes;
+  const int64_t told = ToldBytes(gpu.others);
+  const auto share = [&](int64_t bytes, int64_t low, int64_t high, Basis basis) -> Share {
+    return {OthersText(gpu.others), std::max(told, bytes), std::max(told, low),
+            std::max(told, high), basis};
+  };
+  if (gpu.shares_memory) return share(told, told, told, Basis::kMeasured);
+  if (gpu.process_bytes) {
+    const int64_t rest = used - *gpu.process_bytes;
+    return share(rest, rest, rest, Basis::kMeasured);
+  }
+  if (used <= context.high) return share(told, told, told, Basis::kMeasured);
+  return share(used - context.bytes, used - context.high, used - context.low, context.basis);
 }
 
 // Of a size that somebody typed: a card of the table that is too small is an answer.
@@ -81,18 +161,19 @@ int64_t Target::least_capacity_bytes() const {
 }
 
 Target MakeTarget(const TargetRequest& request) {
-  Target target = {.name = NameOf(request), .device = DefaultDevice()};
-  const Card* card = request.card;
-  if (card != nullptr) target.device = card->device;
-  target.total_bytes = request.memory_bytes.value_or(card ? card->total_bytes : 0);
-  if (card != nullptr && !request.memory_bytes) target.warnings = TotalWarnings(*card);
+  Target target = StartOf(request);
+  if (request.memory_bytes) Resize(target, *request.memory_bytes);
+  std::optional<Share> others;
+  if (request.detected != nullptr && !request.memory_bytes) {
+    others = OthersOn(*request.detected, target.device.context);
+  }
   if (const auto given = request.overhead_bytes) {
     target.device.context = {*given, *given, *given, Basis::kAssumed};
   }
-  if (card != nullptr && card->shares_memory) ShareWithCpu(target);
-  if (const int64_t others = request.reserved_for_others; others > 0) {
-    target.shares.push_back(
-        {"other programs (--reserve)", others, others, others, Basis::kAssumed});
+  if (target.shares_memory) ShareWithCpu(target);
+  if (others && others->bytes > 0) target.shares.push_back(*std::move(others));
+  if (const int64_t bytes = request.reserved_for_others; bytes > 0) {
+    target.shares.push_back({"other programs (--reserve)", bytes, bytes, bytes, Basis::kAssumed});
   }
   const bool is_typed =
       request.memory_bytes || request.overhead_bytes || request.reserved_for_others > 0;

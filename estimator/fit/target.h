@@ -4,19 +4,20 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "estimator/base/basis.h"
 #include "estimator/base/cards.h"
+#include "estimator/base/detected_gpu.h"
 #include "estimator/base/device.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit {
 
-// What is asked: a card of the table, a size, or a card of another size.
+// What is asked: a card of the table, the card at hand, a size, or a card of another size.
 struct TargetRequest {
   const Card* card = nullptr;                  // --gpu
+  const DetectedGpu* detected = nullptr;       // --gpu auto, in the place of `card`
   std::optional<int64_t> memory_bytes = {};    // --memory
   std::optional<int64_t> overhead_bytes = {};  // --overhead: the context
   int64_t reserved_for_others = 0;             // --reserve
@@ -25,7 +26,7 @@ struct TargetRequest {
 
 // What comes off a card's memory before a process has any of it.
 struct Share {
-  std::string_view what = {};  // "operating system and desktop"
+  std::string what = {};  // "operating system and desktop"
   int64_t bytes = 0;
   int64_t low = 0;
   int64_t high = 0;
@@ -33,10 +34,11 @@ struct Share {
 };
 
 struct Target {
-  std::string name = {};  // "t4", "8 GiB"
+  std::string name = {};  // "t4", "8 GiB"; of a card at hand that has no row, CUDA's
   DeviceProfile device;   // whose kernels run, and what a context takes there
   int64_t total_bytes = 0;
-  std::vector<Share> shares = {};  // of others: --reserve, the operating system
+  std::vector<Share> shares = {};  // of others: --reserve, processes, the operating system
+  bool shares_memory = false;      // with the CPU
   Warnings warnings = {};          // about the card itself
 
   int64_t usable_bytes() const;          // for this process, its context included
@@ -44,9 +46,10 @@ struct Target {
   int64_t least_capacity_bytes() const;  // the same at the high end of context and shares
 };
 
-// The table's card or size.  On boards whose memory the CPU shares, the context is the runtime's
-// share: libraries and kernels in the host's memory.  Throws Error where a size that was typed
-// leaves nothing for tensors: what there is, what is needed.
+// The table's card, or the card at hand with what it says of itself (its context is of its row, by
+// name, or of the rule) and what others hold of it now, or a size.  On boards whose memory the CPU
+// shares, the context is the runtime's share: libraries and kernels in the host's memory.  Throws
+// Error where a size that was typed leaves nothing for tensors: what there is, what is needed.
 Target MakeTarget(const TargetRequest& request);
 
 }  // namespace onnxfit
