@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "estimator/base/error.h"
 
 namespace onnxfit {
@@ -13,5 +15,14 @@ void MustSucceed(cudaError_t status, const char* call) {
 }
 
 const char* CudaText(cudaError_t status) { return cudaGetErrorString(status); }
+
+std::string PciBusId(int device) {
+  std::array<char, 32> id = {};
+  if (cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), device) == cudaSuccess) {
+    return id.data();
+  }
+  cudaGetLastError();
+  return "";
+}
 
 }  // namespace onnxfit

@@ -1,7 +1,9 @@
-// Calls of the CUDA runtime that must succeed.
+// What calls of the CUDA runtime share.  Internal to benchmarks/cuda/.
 #pragma once
 
 #include <cuda_runtime_api.h>
+
+#include <string>
 
 namespace onnxfit {
 
@@ -11,5 +13,8 @@ void MustSucceed(cudaError_t status, const char* call);
 
 // "no CUDA-capable device is detected"
 const char* CudaText(cudaError_t status);
+
+// Where a device is plugged in, as NVML names it: "0000:65:00.0"; "" where CUDA does not say.
+std::string PciBusId(int device);
 
 }  // namespace onnxfit

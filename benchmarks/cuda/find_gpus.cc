@@ -2,52 +2,105 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "benchmarks/cuda/cuda_call.h"
+#include "benchmarks/cuda/nvml.h"
 
 namespace onnxfit {
 namespace {
 
-int Attribute(cudaDeviceAttr attribute, int device) {
-  int value = 0;
-  MustSucceed(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
-  return value;
+std::string VersionText(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-void ReadMemory(DetectedGpu& gpu) {
-  MustSucceed(cudaSetDevice(gpu.index), "cudaSetDevice");
-  size_t free_bytes = 0;
-  size_t total_bytes = 0;
-  MustSucceed(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  gpu.free_bytes = static_cast<int64_t>(free_bytes);
-  gpu.total_bytes = static_cast<int64_t>(total_bytes);
+// The runtime says the same of no driver and of an old one.
+std::string WhyNone(cudaError_t status) {
+  int driver = 0;
+  int runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  cudaGetLastError();
+  if (driver == 0) return "no usable GPU: no driver of NVIDIA's is installed here (libcuda.so.1)";
+  if (status == cudaErrorInsufficientDriver) {
+    return fmt::format(
+        "no usable GPU: expected a driver for CUDA {} or later, found one for CUDA {}",
+        VersionText(runtime), VersionText(driver));
+  }
+  return fmt::format("no usable GPU: {}", CudaText(status));
 }
 
-DetectedGpu Describe(int device) {
+// Starts nothing on the card.
+cudaError_t ReadProperties(DetectedGpu& gpu) {
   cudaDeviceProp properties = {};
-  MustSucceed(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  DetectedGpu gpu = {.index = device, .name = properties.name};
+  if (const cudaError_t status = cudaGetDeviceProperties(&properties, gpu.index)) return status;
+  gpu.name = properties.name;
   gpu.compute_capability = properties.major * 10 + properties.minor;
   gpu.multiprocessors = properties.multiProcessorCount;
   gpu.threads_per_multiprocessor = properties.maxThreadsPerMultiProcessor;
-  gpu.shares_memory = Attribute(cudaDevAttrIntegrated, device) != 0;
-  MustSucceed(cudaDriverGetVersion(&gpu.cuda_driver), "cudaDriverGetVersion");
-  MustSucceed(cudaRuntimeGetVersion(&gpu.cuda_runtime), "cudaRuntimeGetVersion");
-  ReadMemory(gpu);
+  gpu.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  gpu.shares_memory = properties.integrated != 0;
+  if (const cudaError_t status = cudaDriverGetVersion(&gpu.cuda_driver)) return status;
+  return cudaRuntimeGetVersion(&gpu.cuda_runtime);
+}
+
+// The first call that needs a context.
+cudaError_t ReadMemory(DetectedGpu& gpu) {
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  if (const cudaError_t status = cudaSetDevice(gpu.index)) return status;
+  if (const cudaError_t status = cudaMemGetInfo(&free_bytes, &total_bytes)) return status;
+  gpu.free_bytes = static_cast<int64_t>(free_bytes);
+  gpu.total_bytes = static_cast<int64_t>(total_bytes);
+  return cudaSuccess;
+}
+
+// A slice of a card (MIG) has less than the card; a whole one shows at least 0.969 of what
+// nvidia-smi does (cards.cc).
+bool IsWhole(const DetectedGpu& gpu, int64_t smi_bytes) {
+  return gpu.total_bytes > smi_bytes / 10 * 9;
+}
+
+void ReadNvml(DetectedGpu& gpu, const Nvml& nvml) {
+  const std::string bus_id = PciBusId(gpu.index);
+  gpu.driver = nvml.DriverVersion();
+  gpu.smi_bytes = nvml.TotalBytes(bus_id);
+  if (gpu.smi_bytes && !IsWhole(gpu, *gpu.smi_bytes)) gpu.smi_bytes.reset();
+  NvmlProcesses processes = nvml.Processes(bus_id);
+  gpu.process_bytes = processes.own_bytes;
+  // Without a context it is in no list.
+  const bool is_ours = processes.has_this_process || !gpu.why_unusable.empty();
+  if (is_ours) gpu.others = std::move(processes.others);
+}
+
+DetectedGpu Describe(int device, const Nvml& nvml) {
+  DetectedGpu gpu = {.index = device};
+  cudaError_t status = ReadProperties(gpu);
+  if (status == cudaSuccess) status = ReadMemory(gpu);
+  if (status != cudaSuccess) {
+    gpu.why_unusable = fmt::format("CUDA gives this process no context: {}", CudaText(status));
+    cudaGetLastError();
+  }
+  ReadNvml(gpu, nvml);
   return gpu;
 }
 
 }  // namespace
 
-GpuSearch FindGpus() {
-  GpuSearch search;
+GpuSearch FindGpus(std::optional<int> only) {
   int count = 0;
-  if (const cudaError_t status = cudaGetDeviceCount(&count)) {
-    cudaGetLastError();
-    search.why_none = fmt::format("no usable GPU: {}", CudaText(status));
-    return search;
+  if (const cudaError_t status = cudaGetDeviceCount(&count)) return {.why_none = WhyNone(status)};
+  GpuSearch search;
+  const Nvml nvml;
+  for (int device = 0; device < count; ++device) {
+    if (device == only.value_or(device)) search.gpus.push_back(Describe(device, nvml));
   }
-  for (int device = 0; device < count; ++device) search.gpus.push_back(Describe(device));
-  if (search.gpus.empty()) search.why_none = "no usable GPU: CUDA shows none";
+  if (search.gpus.empty()) {
+    search.why_none =
+        count == 0
+            ? "no usable GPU: CUDA shows none"
+            : fmt::format("no usable GPU: expected an index below {}, found {}", count, *only);
+  }
   return search;
 }
 

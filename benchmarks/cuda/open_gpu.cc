@@ -1,6 +1,7 @@
 #include "benchmarks/cuda/open_gpu.h"
 
 #include "benchmarks/cuda/cuda_call.h"
+#include "benchmarks/cuda/nvml.h"
 #include "benchmarks/cuda/segment_memory.h"
 #include "benchmarks/cuda/stamps.h"
 
@@ -46,7 +47,8 @@ class DeviceCounter {
 class CudaGpu : public Gpu {
  public:
   CudaGpu(int index, SegmentMemory memory)
-      : total_bytes_(TotalBytes()),
+      : bus_id_(PciBusId(index)),
+        total_bytes_(TotalBytes()),
         segments_(memory == SegmentMemory::kPages ? NewPagedSegments(index, total_bytes_)
                                                   : NewWholeSegments()) {
     LoadKernels();
@@ -87,7 +89,8 @@ class CudaGpu : public Gpu {
     size_t total_bytes = 0;
     MustSucceed(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
     return {.total_bytes = static_cast<int64_t>(total_bytes),
-            .free_bytes = static_cast<int64_t>(free_bytes)};
+            .free_bytes = static_cast<int64_t>(free_bytes),
+            .process_bytes = nvml_.OwnBytes(bus_id_)};
   }
 
  private:
@@ -105,6 +108,8 @@ class CudaGpu : public Gpu {
 
   static void Wait() { MustSucceed(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
 
+  const Nvml nvml_;
+  const std::string bus_id_;
   int64_t total_bytes_;
   DeviceCounter wrong_;
   std::unique_ptr<CudaSegments> segments_;
