@@ -31,15 +31,10 @@ void CheckRun(const Options& options) {
 }
 
 DetectedGpu ChooseGpu(int device) {
-  GpuSearch search = FindGpus();
+  GpuSearch search = FindGpus(device);
   if (search.gpus.empty()) throw NoGpuError(search.why_none);
-  if (device >= static_cast<int>(search.gpus.size())) {
-    throw NoGpuError(fmt::format("--device: expected a card from 0 to {}, found {}",
-                                 search.gpus.size() - 1, device));
-  }
-  DetectedGpu gpu = std::move(search.gpus[static_cast<size_t>(device)]);
-  if (!gpu.why_unusable.empty()) throw NoGpuError(gpu.why_unusable);
-  return gpu;
+  if (!search.gpus[0].why_unusable.empty()) throw NoGpuError(search.gpus[0].why_unusable);
+  return std::move(search.gpus[0]);
 }
 
 std::unique_ptr<Gpu> Open(const DetectedGpu& gpu, const EstimateRequest& request) {

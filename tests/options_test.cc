@@ -232,7 +232,7 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"min-batch", "m.onnx"},
        "expected a command or a model file, found 'min-batch' (did you mean 'max-batch'?)"},
       {{"max-batch", "m.onnx", "-b", "8"},
-       "--batch: expected with estimate, diff or explain-oom, found with max-batch"},
+       "--batch: expected with estimate, verify, diff or explain-oom, found with max-batch"},
 
       {{"m", "--batch", "0"}, "--batch: expected a whole number from 1, found '0'"},
       {{"m", "--batch", "x"}, "--batch: expected a whole number from 1, found 'x'"},
@@ -393,7 +393,7 @@ TEST_CASE("explain-oom has a log, and a model where one is named") {
   CHECK(ErrorOf({"m.onnx", "--model", "n.onnx"}) ==
         "--model: expected with explain-oom alone, found with estimate");
   CHECK(ErrorOf({"explain-oom", "-n", "3"}) ==
-        "-n: expected with estimate, max-batch, check or diff, found with explain-oom");
+        "-n: expected with estimate, max-batch, verify, check or diff, found with explain-oom");
   // What the environment says of models is not about a log without one.
   const ScopedVariable batch("ONNXFIT_BATCH", "16");
   CHECK(Parse({"explain-oom", "x.log"}).log == "x.log");
@@ -408,11 +408,11 @@ TEST_CASE("gpus takes filters, and flags of the report alone") {
   CHECK(Parse({"gpus", "-f", "markdown"}).format == Format::kMarkdown);
   CHECK(Parse({"gpus", "-q"}).text.quiet);
   CHECK(ErrorOf({"gpus", "-b", "3"}) ==
-        "--batch: expected with estimate, diff or explain-oom, found with gpus");
+        "--batch: expected with estimate, verify, diff or explain-oom, found with gpus");
   CHECK(ErrorOf({"gpus", "-v"}) ==
-        "-v: expected with estimate, max-batch, diff or explain-oom, found with gpus");
+        "-v: expected with estimate, max-batch, verify, diff or explain-oom, found with gpus");
   CHECK(ErrorOf({"gpus", "-n", "3"}) ==
-        "-n: expected with estimate, max-batch, check or diff, found with gpus");
+        "-n: expected with estimate, max-batch, verify, check or diff, found with gpus");
   const ScopedVariable batch("ONNXFIT_BATCH", "many");
   CHECK(Parse({"gpus", "t4"}).filters == Args{"t4"});
   CHECK(ErrorOf({"gpu"}) ==

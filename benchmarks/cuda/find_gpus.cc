@@ -74,7 +74,8 @@ void ReadNvml(DetectedGpu& gpu, const Nvml& nvml) {
 }
 
 DetectedGpu Describe(int device, const Nvml& nvml) {
-  DetectedGpu gpu = {.index = device};
+  DetectedGpu gpu;
+  gpu.index = device;
   cudaError_t status = ReadProperties(gpu);
   if (status == cudaSuccess) status = ReadMemory(gpu);
   if (status != cudaSuccess) {

@@ -8,11 +8,13 @@
 namespace onnxfit {
 namespace {
 
-int64_t TotalBytes() {
+// Without what NVML tells, which takes longer.
+MemoryReading ReadCuda() {
   size_t free_bytes = 0;
   size_t total_bytes = 0;
   MustSucceed(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  return static_cast<int64_t>(total_bytes);
+  return {.total_bytes = static_cast<int64_t>(total_bytes),
+          .free_bytes = static_cast<int64_t>(free_bytes)};
 }
 
 // One number on the device.
@@ -48,7 +50,7 @@ class CudaGpu : public Gpu {
  public:
   CudaGpu(int index, SegmentMemory memory)
       : bus_id_(PciBusId(index)),
-        total_bytes_(TotalBytes()),
+        total_bytes_(ReadCuda().total_bytes),
         segments_(memory == SegmentMemory::kPages ? NewPagedSegments(index, total_bytes_)
                                                   : NewWholeSegments()) {
     LoadKernels();
@@ -82,15 +84,12 @@ class CudaGpu : public Gpu {
     return wrong_.Read();
   }
 
-  int64_t free_bytes() override { return Read().free_bytes; }
+  int64_t free_bytes() override { return ReadCuda().free_bytes; }
 
   MemoryReading Read() override {
-    size_t free_bytes = 0;
-    size_t total_bytes = 0;
-    MustSucceed(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-    return {.total_bytes = static_cast<int64_t>(total_bytes),
-            .free_bytes = static_cast<int64_t>(free_bytes),
-            .process_bytes = nvml_.OwnBytes(bus_id_)};
+    MemoryReading reading = ReadCuda();
+    reading.process_bytes = nvml_.OwnBytes(bus_id_);
+    return reading;
   }
 
  private:
