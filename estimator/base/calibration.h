@@ -2,10 +2,16 @@
 // later estimates for that card.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "estimator/base/device.h"
 #include "estimator/base/tensor_type.h"
 
 namespace onnxfit {
@@ -27,6 +33,7 @@ struct Convolution {
   bool is_transposed = false;  // `input` and `output` are then those of the transposed one
 
   bool operator==(const Convolution&) const = default;
+  auto operator<=>(const Convolution&) const = default;
 };
 
 struct ConvolutionWorkspace {
@@ -54,8 +61,36 @@ struct Calibration {
   std::string cudnn = {};                // "9.19.0"
   std::vector<LoadedBytes> loaded = {};  // adds up to what a process takes beside its tensors
   std::vector<ConvolutionWorkspace> convolutions = {};
+  std::string file = {};  // that it was read from, "" where it was measured just now
 
   bool operator==(const Calibration&) const = default;
 };
+
+using SharedCalibration = std::shared_ptr<const Calibration>;
+
+// "driver 580.65.06, CUDA 13.0, cuBLAS 13.1.0, cuDNN 9.19.0", as far as it says them.
+std::string VersionsText(const Calibration& calibration);
+
+// Puts `calibration` in the place of the one of the same card, driver and libraries, or beside
+// those that are there.  All are then sorted by card, then from the oldest driver and libraries to
+// the newest; the convolutions of the new one as they compare, which FindWorkspace relies on.
+void PutCalibration(Calibration calibration, std::vector<Calibration>& calibrations);
+
+// Whether both are measured on the same card with the same driver and libraries.
+bool HaveSameKey(const Calibration& a, const Calibration& b);
+
+// What was measured on the card called `name`, by that name or by another that means the same row
+// of the card table; the last where there are several, null where there is none.
+SharedCalibration FindCalibration(std::span<const SharedCalibration> calibrations,
+                                  std::string_view name);
+
+// The workspace of that call, nullopt where it was not measured.
+// REQUIRES: `calibration` went through PutCalibration.  O(log convolutions).
+std::optional<int64_t> FindWorkspace(const Calibration& calibration,
+                                     const Convolution& convolution);
+
+// `device` with what was measured on it: what its libraries ask for, and, where that was measured,
+// what its context takes.
+DeviceProfile Calibrated(DeviceProfile device, SharedCalibration calibration);
 
 }  // namespace onnxfit

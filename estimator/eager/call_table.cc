@@ -3,11 +3,14 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/eager/cudnn_workspace.h"
 
 namespace onnxfit {
 namespace {
 
-constexpr const char* kWorkspaceLabels[] = {"cuBLAS workspace", "cublasLt workspace"};
+constexpr const char* kWorkspaceLabels[] = {"cuBLAS workspace", "cublasLt workspace",
+                                            "cuDNN workspace"};
+constexpr size_t kCudnn = 2;  // its index there
 
 }  // namespace
 
@@ -54,8 +57,25 @@ LabelId CallTable::ScratchLabel(int32_t index) {
 }
 
 void CallTable::TakeWorkspace(int32_t call, Workspace workspace, Thread thread) {
-  if (workspace == Workspace::kCublasLt && IsForLt(call)) return TakeCublasLtWorkspace(thread);
-  TakeCublasWorkspace(thread);
+  switch (workspace) {
+    case Workspace::kCublas:
+      return TakeCublasWorkspace(thread);
+    case Workspace::kCublasLt:
+      return IsForLt(call) ? TakeCublasLtWorkspace(thread) : TakeCublasWorkspace(thread);
+    case Workspace::kCudnnForward:
+      return PassCudnnWorkspace(call, ConvolutionPass::kForward);
+    case Workspace::kCudnnDataGradient:
+      return PassCudnnWorkspace(call, ConvolutionPass::kDataGradient);
+    case Workspace::kCudnnWeightGradient:
+      return PassCudnnWorkspace(call, ConvolutionPass::kWeightGradient);
+  }
+}
+
+void CallTable::PassCudnnWorkspace(int32_t index, ConvolutionPass pass) {
+  const int64_t bytes = MeasuredWorkspaceBytes(program_, call(index), pass, settings_.device);
+  if (bytes == 0) return;
+  machine_.Release(
+      machine_.New({DType::kUint8, {bytes}}, WorkspaceLabel(kCudnn), Kind::kWorkspace));
 }
 
 // isInputCompliesAddmmCudaLt: aten/src/ATen/native/cuda/Blas.cpp, pytorch v2.6.0, and recorded
@@ -85,9 +105,13 @@ void CallTable::Hold(Workspace workspace, Thread thread, int64_t bytes) {
   const auto library = static_cast<size_t>(workspace);
   TensorId& held = workspaces_[static_cast<size_t>(thread)][library];
   if (held != kNoTensor) return;
+  held = machine_.New({DType::kUint8, {bytes}}, WorkspaceLabel(library), Kind::kWorkspace);
+}
+
+LabelId CallTable::WorkspaceLabel(size_t library) {
   LabelId& label = workspace_labels_[library];
   if (label < 0) label = machine_.AddLabel(kWorkspaceLabels[library]);
-  held = machine_.New({DType::kUint8, {bytes}}, label, Kind::kWorkspace);
+  return label;
 }
 
 void CallTable::LetGo(Workspace workspace, Thread thread) {

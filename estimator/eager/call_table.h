@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/calibration.h"
 #include "estimator/base/index.h"
 #include "estimator/base/settings.h"
 #include "estimator/eager/machine.h"
@@ -38,7 +39,8 @@ class CallTable {
   const TrainingSettings& settings() const { return settings_; }
 
   // What `call` needs of a library when it runs in `thread`: cuBLAS's instead of cublasLt's
-  // where that does not take its product.  It is there for the call, or from then on.
+  // where that does not take its product.  It is there for the call, or from then on; cuDNN's is
+  // gone at once.
   void TakeWorkspace(int32_t call, Workspace workspace, Thread thread);
   // Of cuBLAS alone, for products that are no call.
   void TakeCublasWorkspace(Thread thread);
@@ -51,7 +53,9 @@ class CallTable {
   };
 
   bool IsForLt(int32_t call) const;
+  void PassCudnnWorkspace(int32_t call, ConvolutionPass pass);
   void TakeCublasLtWorkspace(Thread thread);
+  LabelId WorkspaceLabel(size_t library);
   void Hold(Workspace workspace, Thread thread, int64_t bytes);
   void LetGo(Workspace workspace, Thread thread);
   LabelId Derived(std::vector<LabelId>& labels, NameId name, const char* suffix);
@@ -59,12 +63,12 @@ class CallTable {
   const Program& program_;
   Machine& machine_;
   const TrainingSettings& settings_;
-  std::vector<const OpRule*> rules_;                    // by call
-  std::vector<CallLabels> labels_;                      // by call
-  std::vector<LabelId> name_labels_;                    // by name
-  std::vector<LabelId> gradient_labels_;                // by name, made when first needed
-  std::array<std::array<TensorId, 2>, 2> workspaces_;   // by thread and library: those held
-  std::array<LabelId, 2> workspace_labels_ = {-1, -1};  // by library, made when first needed
+  std::vector<const OpRule*> rules_;                        // by call
+  std::vector<CallLabels> labels_;                          // by call
+  std::vector<LabelId> name_labels_;                        // by name
+  std::vector<LabelId> gradient_labels_;                    // by name, made when first needed
+  std::array<std::array<TensorId, 2>, 2> workspaces_;       // by thread and library: those held
+  std::array<LabelId, 3> workspace_labels_ = {-1, -1, -1};  // by library, made when first needed
 };
 
 }  // namespace onnxfit

@@ -1,10 +1,11 @@
 #include "estimator/eager/cudnn_workspace.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/op_rule.h"
+#include "estimator/eager/cudnn_convolutions.h"
 
 namespace onnxfit {
 namespace {
@@ -19,14 +20,42 @@ int64_t CopiedBytes(const Program& program, const AtenCall& call) {
   return CheckedAdd(read, BytesOfValue(program, call.outputs[0]));
 }
 
+std::optional<int64_t> FindMeasured(const Program& program, const AtenCall& call,
+                                    ConvolutionPass pass, const DeviceProfile& device) {
+  if (device.calibration == nullptr) return std::nullopt;
+  const std::optional<Convolution> convolution = ConvolutionOf(program, call, pass);
+  return convolution ? FindWorkspace(*device.calibration, *convolution) : std::nullopt;
+}
+
 }  // namespace
 
-int64_t MostCudnnWorkspaceBytes(const Program& program) {
+int64_t MeasuredWorkspaceBytes(const Program& program, const AtenCall& call, ConvolutionPass pass,
+                               const DeviceProfile& device) {
+  return FindMeasured(program, call, pass, device).value_or(0);
+}
+
+int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& device) {
   int64_t most = 0;
-  for (const AtenCall& call : program.calls) {
-    if (FindOpRule(call.op).asks_cudnn) most = std::max(most, CopiedBytes(program, call));
+  const std::vector<std::vector<ConvolutionPass>> passes = PassesOf(program);
+  for (size_t i = 0; i < passes.size(); ++i) {
+    const AtenCall& call = program.calls[i];
+    const bool is_unknown = std::ranges::any_of(passes[i], [&](ConvolutionPass pass) {
+      return !FindMeasured(program, call, pass, device);
+    });
+    if (is_unknown) most = std::max(most, CopiedBytes(program, call));
   }
   return most;
+}
+
+MeasuredConvolutions CountMeasured(const Program& program, const DeviceProfile& device) {
+  MeasuredConvolutions count;
+  for (const Convolution& convolution : ConvolutionsOf(program)) {
+    ++count.all;
+    const bool is_measured = device.calibration != nullptr &&
+                             FindWorkspace(*device.calibration, convolution).has_value();
+    count.measured += is_measured ? 1 : 0;
+  }
+  return count;
 }
 
 }  // namespace onnxfit

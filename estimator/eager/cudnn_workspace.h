@@ -1,16 +1,31 @@
-// What cuDNN may ask for beyond a trace.
+// What cuDNN asks for: as far as it was measured, in a trace; what it may ask for beyond.
 #pragma once
 
 #include <cstdint>
 
+#include "estimator/base/calibration.h"
+#include "estimator/base/device.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {
 
-// An upper guess at the largest workspace of one call: copies of input, weight and output in the
-// layout of cuDNN's kernels (NHWC ones run on NCHW tensors through such copies; what heuristics
-// choose is not published).  0 where no call asks cuDNN.
-// REQUIRES: `program` as Dispatch leaves it.  Throws Error where that needs more than 63 bits.
-int64_t MostCudnnWorkspaceBytes(const Program& program);
+// The workspace of that call on `device`: 0 where it was not measured there.
+// REQUIRES, as below: `program` as Dispatch leaves it.
+int64_t MeasuredWorkspaceBytes(const Program& program, const AtenCall& call, ConvolutionPass pass,
+                               const DeviceProfile& device);
+
+// An upper guess at the largest workspace of one call that was not measured on `device`: copies of
+// input, weight and output in the layout of cuDNN's kernels (NHWC ones run on NCHW tensors through
+// such copies; what heuristics choose is not published).  0 where no call asks cuDNN, or all are
+// measured.  Throws Error where that needs more than 63 bits.
+int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& device);
+
+// How many of a program's convolutions were measured on `device`, each pass by itself and equal
+// ones once.
+struct MeasuredConvolutions {
+  int64_t measured = 0;
+  int64_t all = 0;
+};
+MeasuredConvolutions CountMeasured(const Program& program, const DeviceProfile& device);
 
 }  // namespace onnxfit

@@ -131,7 +131,13 @@ struct AuxTensor {
   TypeFunction type = nullptr;
 };
 
-enum class Workspace : uint8_t { kCublas, kCublasLt };
+enum class Workspace : uint8_t {
+  kCublas,
+  kCublasLt,
+  kCudnnForward,  // these three: of a convolution's pass, where it was measured
+  kCudnnDataGradient,
+  kCudnnWeightGradient,
+};
 
 // One allocation of a call.  The order of steps is the order in PyTorch's events.
 struct Step {
@@ -214,7 +220,7 @@ struct OpRule {
   AutocastPolicy autocast = AutocastPolicy::kAsIs;
   bool promotes = false;          // the result has the widest type of its inputs, not the first's
   bool variadic = false;          // every input is as input 0: its gradient, its reads
-  bool asks_cudnn = false;        // for a workspace that is in no trace: its size is not published
+  bool asks_cudnn = false;        // for a workspace whose size is known where it was measured
   bool keeps_everything = false;  // saves all inputs and outputs: an operator we do not know
   std::array<Gradient, 5> gradients = {};
   // Whether one kernel makes all gradients: those that nobody wants die when it has run.  Of

@@ -1,5 +1,6 @@
 // Convolutions.  Sources: pytorch v2.6.0 tools/autograd/derivatives.yaml; orders from
-// recorded events, torch 2.11.  cuDNN's workspaces are not in the trace.
+// recorded events, torch 2.11; where cuDNN's workspaces are, where they were measured: aten/src/
+// ATen/native/cudnn/Conv_v8.cpp, pytorch v2.6.0.
 #include "estimator/eager/op_families.h"
 
 namespace onnxfit {
@@ -12,7 +13,10 @@ constexpr OpRule kRules[] = {
     {.name = "convolution",
      .autocast = AutocastPolicy::kLower,
      .asks_cudnn = true,
-     .gradients = {ReadsAsInput(kBackward.reads), kBackward, SumsToChannels(kBackward.reads)}},
+     .gradients = {ReadsAsInput(kBackward.reads), kBackward, SumsToChannels(kBackward.reads)},
+     .forward = {MakeOut(0), Uses(Workspace::kCudnnForward)},
+     .backward = {MakeGrad(0), Uses(Workspace::kCudnnDataGradient), MakeGrad(1),
+                  Uses(Workspace::kCudnnWeightGradient), MakeGrad(2)}},
 };
 
 static_assert(SavedForBackward(kRules[0], In(1)) == (In(0) | In(1)));  // x is data

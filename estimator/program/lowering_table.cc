@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/program/convolution_arguments.h"
 #include "estimator/program/lowering.h"
 #include "estimator/program/lowering_indexing.h"
 
@@ -75,11 +76,18 @@ std::vector<NameId> ConvolutionInputs(Lowering& lowering, const Node& node) {
   return inputs;
 }
 
+std::vector<int64_t> ConvolutionInts(const Lowering& lowering, const Node& node) {
+  return ToInts(ReadArguments(
+      node, {lowering.TypeOf(node.inputs[0]).dims, lowering.TypeOf(node.inputs[1]).dims,
+             lowering.TypeOf(node.outputs[0]).dims}));
+}
+
 void LowerConvolution(Lowering& lowering, const Node& node, std::string_view aten) {
   std::vector<NameId> inputs = ConvolutionInputs(lowering, node);
+  std::vector<int64_t> ints = ConvolutionInts(lowering, node);
   const FoldedBatchNorm* folded = lowering.FoldedInto(node);
   if (folded == nullptr) {
-    lowering.Emit(aten, std::move(inputs), {lowering.NewResult(node.outputs[0])});
+    lowering.Emit(aten, std::move(inputs), {lowering.NewResult(node.outputs[0])}, std::move(ints));
     return;
   }
   const bool lost_bias = folded->convolution_has_bias && inputs.size() < 3;
@@ -87,7 +95,7 @@ void LowerConvolution(Lowering& lowering, const Node& node, std::string_view ate
   const TensorType type = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
   lowering.EnterConvolutionOf(*folded);
   const NameId convolved = lowering.NewName(folded->module + ".input", type);
-  lowering.Emit(aten, std::move(inputs), {convolved});
+  lowering.Emit(aten, std::move(inputs), {convolved}, std::move(ints));
   lowering.EnterSibling(folded->module);
   const auto tensor = [&](const char* name) { return lowering.LostTensor(folded->module + name); };
   lowering.Emit(lowering.trains() ? "batch_norm" : "batch_norm_inference",
