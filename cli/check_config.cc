@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/calibration_file.h"
 #include "cli/check_keys.h"
 #include "cli/check_models.h"
 #include "cli/check_settings.h"
@@ -67,7 +68,10 @@ class CheckReader {
     RefuseUnknownKeys(written_, line_);
     const Models models = ReadModels();
     name_ = ReadName(models);
-    const CheckSettings settings = ReadCheckSettings(all_, line_);
+    const auto load = [&](const std::string& path) {
+      return ReadCalibrationFile(InFolder(folder_, path));
+    };
+    const CheckSettings settings = ReadCheckSettings(all_, load, line_);
     line_ = written_.line;
     RefuseMany(models, settings.sweep);
     std::vector<Check> checks;

@@ -3,23 +3,30 @@
 #include <algorithm>
 
 #include "cli/budgets.h"
+#include "cli/calibration_file.h"
 #include "cli/check_keys.h"
 #include "cli/flags.h"
 #include "cli/values.h"
+#include "estimator/base/error.h"
 
 namespace onnxfit {
 namespace {
 
+using Calibrations = std::span<const SharedCalibration>;
+
 // What a check has beside its model's run.
 struct OwnKey {
   std::string_view key;
-  void (*set)(const TomlNode& node, const Options& options, CheckSettings& settings);
+  void (*set)(const TomlNode& node, const Options& options, Calibrations calibrations,
+              CheckSettings& settings);
 };
 
-void SetBudgets(const TomlNode& node, const Options& options, CheckSettings& settings) {
+void SetBudgets(const TomlNode& node, const Options& options, Calibrations calibrations,
+                CheckSettings& settings) {
   const std::vector<Typed> items = ItemsOf(node, node.key, "a size, a card or a list of them");
   const TargetRequest common = {.overhead_bytes = options.request.overhead_bytes,
                                 .reserved_for_others = options.targets.reserved_bytes,
+                                .calibrations = calibrations,
                                 .is_one_of_many = items.size() > 1};
   for (const Typed& typed : items) {
     const auto is_same = [&](const Budget& other) { return other.text == typed.text; };
@@ -35,15 +42,15 @@ constexpr OwnKey kOwnKeys[] = {
     {"model", nullptr},
     {"budget", SetBudgets},
     {"max-increase",
-     [](const TomlNode& node, const Options&, CheckSettings& settings) {
+     [](const TomlNode& node, const Options&, Calibrations, CheckSettings& settings) {
        settings.max_increase = ParseAllowance(ValueOf(node, node.key, "a size or a share"));
      }},
     {"level",
-     [](const TomlNode& node, const Options&, CheckSettings& settings) {
+     [](const TomlNode& node, const Options&, Calibrations, CheckSettings& settings) {
        settings.level = ParseChoice(ValueOf(node, node.key, "one value"), kLevels);
      }},
     {"message",
-     [](const TomlNode& node, const Options&, CheckSettings& settings) {
+     [](const TomlNode& node, const Options&, Calibrations, CheckSettings& settings) {
        settings.message = ValueOf(node, node.key, "a string").text;
      }},
 };
@@ -57,6 +64,18 @@ Options ReadRun(const TomlNode& table, int64_t& line) {
     for (const Typed& typed : ValuesOf(flag, *node, node->key)) flag.set(typed, options);
   }
   return options;
+}
+
+std::vector<SharedCalibration> ReadCalibrations(const TomlNode& table, const Options& options,
+                                                const LoadCalibrations& load, int64_t& line) {
+  const TomlNode* node = table.Find("calibration");
+  if (node == nullptr || options.calibration == kNoCalibration) return {};
+  line = node->line;
+  try {
+    return load(options.calibration);
+  } catch (const Error& error) {
+    throw Error({.where = "calibration", .text = error.what()});
+  }
 }
 
 void SetTargets(CheckSettings& settings) {
@@ -78,9 +97,11 @@ std::vector<std::string_view> CheckKeys() {
   return keys;
 }
 
-CheckSettings ReadCheckSettings(const TomlNode& table, int64_t& line) {
+CheckSettings ReadCheckSettings(const TomlNode& table, const LoadCalibrations& load,
+                                int64_t& line) {
   CheckSettings settings;
   const Options options = ReadRun(table, line);
+  const std::vector<SharedCalibration> calibrations = ReadCalibrations(table, options, load, line);
   settings.request = options.request;
   settings.sweep = options.sweep;
   settings.is_strict = options.is_strict;
@@ -88,7 +109,7 @@ CheckSettings ReadCheckSettings(const TomlNode& table, int64_t& line) {
     const TomlNode* node = own.set == nullptr ? nullptr : table.Find(own.key);
     if (node == nullptr) continue;
     line = node->line;
-    own.set(*node, options, settings);
+    own.set(*node, options, calibrations, settings);
   }
   SetTargets(settings);
   return settings;

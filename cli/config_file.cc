@@ -64,7 +64,8 @@ TomlNode ReadDefaults(const TomlNode& file, int64_t& line) {
   if (!defaults->is_table()) RefuseKind(*defaults, "defaults", "a table");
   RefuseUnknownKeys(*defaults, line);
   RefuseOwnKeys(*defaults, line);
-  ReadCheckSettings(*defaults, line);
+  const auto load_none = [](const std::string&) { return std::vector<SharedCalibration>(); };
+  ReadCheckSettings(*defaults, load_none, line);
   return *defaults;
 }
 

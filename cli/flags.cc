@@ -272,6 +272,12 @@ std::vector<Flag> RunFlags() {
       {"--overhead", "", "SIZE", kGroup, "CUDA context and kernels, such as 450MiB; 0 is allowed",
        "the card's",
        [](const Typed& t, Options& o) { o.request.overhead_bytes = ParseBytes(t.text, t.place); }},
+      {"--calibration", "", "FILE", kGroup,
+       "what was measured on the card: its context, cuDNN's workspaces; none for nothing",
+       "onnxfit.calibration.json of the current folder, of estimate and max-batch",
+       [](const Typed& t, Options& o) {
+         SetText(t, "the path of a file, or none", o.calibration);
+       }},
   };
 }
 

@@ -105,8 +105,9 @@ struct Options {
   EstimateRequest request;              // its targets are made of `targets`
   Sweep sweep;                          // what of the request varies; empty for one answer
   TargetOptions targets;
-  BatchLimits limits;      // of max-batch
-  bool is_strict = false;  // TIGHT counts as not fitting
+  std::string calibration;  // a path or "none", "" where nobody says
+  BatchLimits limits;       // of max-batch
+  bool is_strict = false;   // TIGHT counts as not fitting
   Format format = Format::kText;
   TextOptions text;  // but for its colour, which `color` and the terminal decide
   ColorMode color = ColorMode::kAuto;

@@ -1,11 +1,58 @@
 #include "cli/targets.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
+#include "cli/calibration_file.h"
 #include "cli/exit_codes.h"
 
 namespace onnxfit {
+namespace {
+
+// Of the table, the card of all of `calibrations`; null where they are of several.
+const Card* OnlyCardOf(const std::vector<SharedCalibration>& calibrations) {
+  const Card* only = nullptr;
+  for (const SharedCalibration& calibration : calibrations) {
+    const Card* card = FindCard(calibration->card);
+    if (card == nullptr || (only != nullptr && card != only)) return nullptr;
+    only = card;
+  }
+  return only;
+}
+
+void SetDevice(const std::vector<SharedCalibration>& calibrations, Options& options) {
+  EstimateRequest& request = options.request;
+  DeviceProfile& device = request.settings.device;
+  if (!request.targets.empty()) {
+    device = request.targets[0].device;
+    return;
+  }
+  const bool can_name = options.command != Command::kExplainOom;  // it has no --gpu
+  const Card* measured = can_name ? nullptr : OnlyCardOf(calibrations);
+  if (measured != nullptr) device = measured->device;
+  const SharedCalibration calibration = FindCalibration(calibrations, device.name);
+  if (calibration != nullptr) device = Calibrated(device, calibration);
+}
+
+// Of cards that nobody asks about.
+void NoteUnused(const std::vector<SharedCalibration>& calibrations, EstimateRequest& request) {
+  std::vector<const DeviceProfile*> devices = {&request.settings.device};
+  for (const Target& target : request.targets) devices.push_back(&target.device);
+  for (size_t i = 0; i < calibrations.size(); ++i) {
+    const Calibration& known = *calibrations[i];
+    const bool is_newest = i + 1 == calibrations.size() || calibrations[i + 1]->card != known.card;
+    const bool is_used = std::ranges::any_of(devices, [&](const DeviceProfile* device) {
+      return device->calibration != nullptr && device->calibration->card == known.card;
+    });
+    if (is_used || !is_newest) continue;
+    request.notes.push_back(fmt::format("{} has measurements of {}, which is no card of this run",
+                                        known.file, known.card));
+  }
+}
+
+}  // namespace
 
 void SetTargets(Options& options) {
   const TargetOptions& asked = options.targets;
@@ -19,6 +66,7 @@ void SetTargets(Options& options) {
   }
   if (cards.empty() && !sizes.empty()) cards.push_back(nullptr);
   if (sizes.empty()) sizes.emplace_back();
+  const std::vector<SharedCalibration> calibrations = CalibrationsFor(options);
   EstimateRequest& request = options.request;
   for (const Card* card : cards) {
     for (const std::optional<int64_t>& size : sizes) {
@@ -26,10 +74,12 @@ void SetTargets(Options& options) {
                                             .memory_bytes = size,
                                             .overhead_bytes = request.overhead_bytes,
                                             .reserved_for_others = asked.reserved_bytes,
+                                            .calibrations = calibrations,
                                             .is_one_of_many = cards.size() * sizes.size() > 1}));
     }
   }
-  if (!request.targets.empty()) request.settings.device = request.targets[0].device;
+  SetDevice(calibrations, options);
+  NoteUnused(calibrations, request);
 }
 
 int ExitCodeOf(const std::vector<Judgement>& judgements, const Options& options) {

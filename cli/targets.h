@@ -7,8 +7,9 @@
 
 namespace onnxfit {
 
-// Fills request.targets, and the device that the run's kernels are for: the first target's.
-// Throws Error as MakeTarget does.
+// Fills request.targets, and the device that the run's kernels are for: the first target's, in
+// explain-oom the one that was measured; with what was measured on them.  Throws Error as
+// MakeTarget and CalibrationsFor do.
 void SetTargets(Options& options);
 
 // The exit code of cli.md for what was found of the targets.

@@ -47,7 +47,7 @@ TEST_CASE("a model says who asked, when, and which batch fits") {
   // Where as much is allocated is where it failed.
   CHECK(replay.candidates[0].matches);
   CHECK(replay.candidates[0].when.node == replay.fails_at->when.node);
-  CHECK(!replay.assumes_context);
+  CHECK(replay.context_of.empty());
 }
 
 TEST_CASE("not even one sample may fit") {
@@ -96,7 +96,7 @@ TEST_CASE("a run that fits says so, a message without the card's size less") {
   CHECK(!unknown.candidates.empty());
   const OomReplay total =
       ReplayOom(file, Request(16), Explain("2.00 MiB (GPU 0; 1.00 GiB total capacity;"));
-  CHECK(total.assumes_context);
+  CHECK(total.context_of == "A100");
   CHECK(total.card_bytes == (1024 - 503) << 20);
 }
 

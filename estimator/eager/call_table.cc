@@ -8,8 +8,8 @@
 namespace onnxfit {
 namespace {
 
-constexpr const char* kWorkspaceLabels[] = {"cuBLAS workspace", "cublasLt workspace",
-                                            "cuDNN workspace"};
+constexpr std::string_view kWorkspaceLabels[] = {"cuBLAS workspace", "cublasLt workspace",
+                                                 kCudnnWorkspace};
 constexpr size_t kCudnn = 2;  // its index there
 
 }  // namespace
@@ -110,7 +110,7 @@ void CallTable::Hold(Workspace workspace, Thread thread, int64_t bytes) {
 
 LabelId CallTable::WorkspaceLabel(size_t library) {
   LabelId& label = workspace_labels_[library];
-  if (label < 0) label = machine_.AddLabel(kWorkspaceLabels[library]);
+  if (label < 0) label = machine_.AddLabel(std::string(kWorkspaceLabels[library]));
   return label;
 }
 

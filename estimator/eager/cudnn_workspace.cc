@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <vector>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
@@ -49,11 +51,16 @@ int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& dev
 
 MeasuredConvolutions CountMeasured(const Program& program, const DeviceProfile& device) {
   MeasuredConvolutions count;
-  for (const Convolution& convolution : ConvolutionsOf(program)) {
-    ++count.all;
-    const bool is_measured = device.calibration != nullptr &&
-                             FindWorkspace(*device.calibration, convolution).has_value();
-    count.measured += is_measured ? 1 : 0;
+  std::set<Convolution> seen;
+  const std::vector<std::vector<ConvolutionPass>> passes = PassesOf(program);
+  for (size_t i = 0; i < passes.size(); ++i) {
+    for (const ConvolutionPass pass : passes[i]) {
+      const AtenCall& call = program.calls[i];
+      const auto convolution = ConvolutionOf(program, call, pass);
+      if (convolution && !seen.insert(*convolution).second) continue;
+      ++count.all;
+      if (FindMeasured(program, call, pass, device)) ++count.measured;
+    }
   }
   return count;
 }

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "estimator/base/calibration.h"
 #include "estimator/base/device.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {
+
+inline constexpr std::string_view kCudnnWorkspace = "cuDNN workspace";  // as a trace calls it
 
 // The workspace of that call on `device`: 0 where it was not measured there.
 // REQUIRES, as below: `program` as Dispatch leaves it.
@@ -20,8 +23,8 @@ int64_t MeasuredWorkspaceBytes(const Program& program, const AtenCall& call, Con
 // measured.  Throws Error where that needs more than 63 bits.
 int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& device);
 
-// How many of a program's convolutions were measured on `device`, each pass by itself and equal
-// ones once.
+// How many of a program's convolutions were measured on `device`, each pass by itself; equal
+// ones count once, those that cannot be told each time.
 struct MeasuredConvolutions {
   int64_t measured = 0;
   int64_t all = 0;

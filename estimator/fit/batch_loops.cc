@@ -38,11 +38,13 @@ int64_t Interpolate(int64_t first_bytes, int64_t last_bytes, int64_t width, int6
 }  // namespace
 
 BatchLoops::BatchLoops(BatchPrograms& programs, const EstimateRequest& request)
-    : programs_(programs), request_(request) {}
+    : programs_(programs), request_(request), calibration_(request.settings.device.calibration) {
+  request_.settings.device.calibration = nullptr;
+}
 
 BatchLoops::SharedAnchor BatchLoops::Run(int64_t batch) {
   if (const auto found = anchors_.find(batch); found != anchors_.end()) return found->second;
-  SharedAnchor anchor = RunNow(batch);
+  SharedAnchor anchor = RunNow(Dispatch(programs_.At(batch), request_.settings), request_.settings);
   if (!IsFull()) {
     anchors_.emplace(batch, anchor);
     kept_events_ += anchor->trace.events.size();
@@ -54,19 +56,35 @@ bool BatchLoops::IsFull() const {
   return anchors_.size() >= kMostAnchors || kept_events_ >= kMostEvents;
 }
 
-std::shared_ptr<BatchLoops::Anchor> BatchLoops::RunNow(int64_t batch) {
+// Null where nothing of that batch was measured.
+BatchLoops::SharedAnchor BatchLoops::RunMeasured(int64_t batch) {
+  if (calibration_ == nullptr) return nullptr;
+  if (const auto found = measured_.find(batch); found != measured_.end()) return found->second;
+  TrainingSettings settings = request_.settings;
+  settings.device.calibration = calibration_;
+  const Program program = Dispatch(programs_.At(batch), settings);
+  SharedAnchor run;
+  if (CountMeasured(program, settings.device).measured > 0) run = RunNow(program, settings);
+  if (!IsFull()) {
+    measured_.emplace(batch, run);
+    if (run) kept_events_ += run->trace.events.size();
+  }
+  return run;
+}
+
+std::shared_ptr<BatchLoops::Anchor> BatchLoops::RunNow(const Program& program,
+                                                       const TrainingSettings& settings) const {
   auto made = std::make_shared<Anchor>();
-  const Program program = Dispatch(programs_.At(batch), request_.settings);
-  made->trace = RunTraining(program, request_.settings);
+  made->trace = RunTraining(program, settings);
   made->loop = ReadLoop(made->trace);
   if (!made->loop.repeats()) {
-    TrainingSettings longer = request_.settings;
+    TrainingSettings longer = settings;
     longer.steps = kVerdictSteps;
     made->trace = RunTraining(program, longer);
     made->loop = ReadLoop(made->trace);
   }
   made->bytes = BytesOf(made->trace);
-  made->bytes.push_back(MostCudnnWorkspaceBytes(program));
+  made->bytes.push_back(MostCudnnWorkspaceBytes(program, settings.device));
   return made;
 }
 
@@ -88,6 +106,12 @@ PlayableRun BatchLoops::Whole(int64_t batch) {
 }
 
 PlayableRun BatchLoops::At(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  const SharedAnchor measured = RunMeasured(batch);
+  return measured ? Playable(measured, measured->bytes) : ReadOff(batch);
+}
+
+PlayableRun BatchLoops::Unmeasured(int64_t batch) {
   const std::lock_guard lock(mutex_);
   return ReadOff(batch);
 }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "estimator/base/calibration.h"
 #include "estimator/fit/batch_programs.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/verdict.h"
@@ -19,7 +20,7 @@ namespace onnxfit {
 // ends and every buffer grows by the same whole number of bytes a sample, as two neighbours in
 // between confirm.  (The neighbours are the roundest number and the next: there a rounded size
 // gives itself away; a kernel chosen by size does at the other end.)  Elsewhere every batch is
-// predicted.
+// predicted, as is one of which cuDNN's workspaces were measured: no line leads to these.
 class BatchLoops {
  public:
   // `programs` must outlive it, and be of the same request but for the device.
@@ -28,6 +29,9 @@ class BatchLoops {
   // Ready to be played.  May be called from several threads.  REQUIRES: batch >= 1.  O(buffers)
   // where it can be read off, else a run.  Throws Error as Predict does.
   PlayableRun At(int64_t batch);
+
+  // The same as if no workspace had been measured, whose peak grows with the batch.
+  PlayableRun Unmeasured(int64_t batch);
 
  private:
   struct Span {
@@ -51,7 +55,8 @@ class BatchLoops {
 
   SharedAnchor Run(int64_t batch);
   bool IsFull() const;  // no further anchor is kept
-  std::shared_ptr<Anchor> RunNow(int64_t batch);
+  std::shared_ptr<Anchor> RunNow(const Program& program, const TrainingSettings& settings) const;
+  SharedAnchor RunMeasured(int64_t batch);
   static bool AreOnLine(const AnchorAt& first, const AnchorAt& last, const AnchorAt& middle);
   PlayableRun Playable(const SharedAnchor& anchor, std::vector<int64_t> bytes) const;
   PlayableRun Whole(int64_t batch);
@@ -63,11 +68,13 @@ class BatchLoops {
 
   std::mutex mutex_;  // of all that follows
   BatchPrograms& programs_;
-  EstimateRequest request_;
+  EstimateRequest request_;        // without what was measured
+  SharedCalibration calibration_;  // that, or null
   std::map<int64_t, SharedAnchor> anchors_;
-  size_t kept_events_ = 0;   // of all anchors
-  std::vector<Span> spans_;  // in which batches can be read off
-  int failures_ = 0;         // of attempts to find one, since the last success
+  std::map<int64_t, SharedAnchor> measured_;  // null at batches of which nothing was measured
+  size_t kept_events_ = 0;                    // of all anchors
+  std::vector<Span> spans_;                   // in which batches can be read off
+  int failures_ = 0;                          // of attempts to find one, since the last success
 };
 
 // The least that any allocator needs for it, as PeakBlockBytes says.

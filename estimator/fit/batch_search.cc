@@ -22,10 +22,11 @@ int64_t RoundDown(int64_t batch, int64_t step) { return batch / step * step; }
 }  // namespace
 
 bool BatchSearch::IsTooLarge(int64_t batch) {
-  return PeakBytes(loops_.At(batch)) > target_.capacity_bytes();
+  return PeakBytes(loops_.Unmeasured(batch)) > target_.capacity_bytes();
 }
 
-// The exact peak never falls with the batch (law 3), so halving finds it.
+// The exact peak never falls with the batch (law 3), so halving finds it.  (With the workspaces of
+// those batches that were measured it would.)
 int64_t BatchSearch::FirstTooLarge() {
   if (first_too_large_) return *first_too_large_;
   int64_t runs = 0;

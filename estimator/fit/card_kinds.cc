@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "estimator/base/calibration.h"
 #include "estimator/base/error.h"
 #include "estimator/base/parallel.h"
 #include "estimator/eager/dispatch.h"
@@ -65,9 +66,15 @@ std::vector<Group> GroupTargets(BatchPrograms& programs, const TrainingSettings&
   } catch (const Error&) {
     return kinds;  // of batches that nobody asked for
   }
+  // What was measured is of few batches, and hardly of those.
+  const auto calibration_of = [&](size_t kind) -> const SharedCalibration& {
+    return targets[kinds[kind][0]].device.calibration;
+  };
+  const auto are_alike = [&](size_t a, size_t b) {
+    return calibration_of(a) == calibration_of(b) && asked[a] == asked[b];
+  };
   std::vector<Group> groups;
-  for (const Group& alike :
-       GroupBy(kinds.size(), [&](size_t a, size_t b) { return asked[a] == asked[b]; })) {
+  for (const Group& alike : GroupBy(kinds.size(), are_alike)) {
     Group& group = groups.emplace_back();
     for (const size_t kind : alike)
       group.insert(group.end(), kinds[kind].begin(), kinds[kind].end());

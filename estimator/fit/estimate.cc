@@ -1,14 +1,17 @@
 #include "estimator/fit/estimate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/calibration.h"
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
+#include "estimator/eager/cudnn_workspace.h"
 #include "estimator/fit/advice.h"
 #include "estimator/fit/details.h"
 #include "estimator/fit/doubts.h"
@@ -65,13 +68,22 @@ BreakdownRow ContextRow(const EstimateRequest& request) {
           .high = context.high};
 }
 
+bool IsCudnnWorkspaceAtPeak(const Trace& trace, const Timeline& timeline) {
+  return std::ranges::any_of(timeline.live_at_peak, [&](const LiveBuffer& live) {
+    return live.kind == Kind::kWorkspace &&
+           LabelText(trace, trace.buffers[Index(live.buffer)].label) == kCudnnWorkspace;
+  });
+}
+
 // Kinds at the peak, then rounding, cached and context: they add up to device_bytes.
-std::vector<BreakdownRow> BreakDown(const Timeline& timeline, const EstimateRequest& request) {
+std::vector<BreakdownRow> BreakDown(const Trace& trace, const Timeline& timeline,
+                                    const EstimateRequest& request) {
   std::vector<BreakdownRow> rows;
+  const bool is_measured = IsCudnnWorkspaceAtPeak(trace, timeline);
   for (const auto& [kind, basis] : kKindRows) {
     rows.push_back({.kind = std::string(ToString(kind)),
                     .bytes = timeline.bytes_by_kind[static_cast<size_t>(kind)],
-                    .basis = basis});
+                    .basis = kind == Kind::kWorkspace && is_measured ? Basis::kMeasured : basis});
   }
   rows.push_back({.kind = "rounding",
                   .bytes = timeline.allocated_at_peak - timeline.exact_at_peak,
@@ -116,7 +128,7 @@ void SetPeak(Estimate& estimate, const Trace& trace, const Timeline& timeline,
   estimate.peak_phase = ToString(timeline.peak_phase);
   estimate.peak_node = LabelText(trace, timeline.peak_at);
   estimate.steps = timeline.steps;
-  estimate.breakdown = BreakDown(timeline, request);
+  estimate.breakdown = BreakDown(trace, timeline, request);
   for (const BreakdownRow& row : estimate.breakdown) {
     estimate.device_bytes = CheckedAdd(estimate.device_bytes, row.bytes);
   }
@@ -147,8 +159,34 @@ std::string_view WorkspaceText(const FrameworkProfile& framework) {
                                                   : "the size of cuBLAS workspaces";
 }
 
+// "its CUDA context, cuDNN's workspaces in 60 of 62 passes of convolutions, none in the others".
+std::string MeasuredText(const MeasuredConvolutions& convolutions, const EstimateRequest& request) {
+  std::vector<std::string> parts;
+  const DeviceProfile& device = request.settings.device;
+  const bool has_context = !request.overhead_bytes && !device.calibration->loaded.empty();
+  if (has_context) parts.emplace_back("its CUDA context");
+  if (convolutions.all == 0) return fmt::format("{}", fmt::join(parts, ", "));
+  parts.push_back(fmt::format("cuDNN's workspaces in {} of {} passes of convolutions",
+                              convolutions.measured, convolutions.all));
+  if (convolutions.measured < convolutions.all) parts.emplace_back("none in the others");
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string WorkspaceAssumption(const Prediction& prediction, const EstimateRequest& request) {
+  const SharedCalibration& calibration = request.settings.device.calibration;
+  const std::string measured =
+      calibration == nullptr
+          ? ""
+          : MeasuredText(CountMeasured(prediction.program, request.settings.device), request);
+  if (measured.empty()) return "convolutions ask cuDNN for no workspace";
+  return fmt::format("as measured on {} ({}{}{}): {}", calibration->card,
+                     VersionsText(*calibration), calibration->file.empty() ? "" : "; ",
+                     calibration->file, measured);
+}
+
 // Of a run of any file.
-std::vector<std::string> RunAssumptions(const EstimateRequest& request) {
+std::vector<std::string> RunAssumptions(const Prediction& prediction,
+                                        const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
     const bool is_named = !request.targets.empty();
@@ -156,7 +194,7 @@ std::vector<std::string> RunAssumptions(const EstimateRequest& request) {
                                       is_named ? "" : "an ", request.settings.device.name,
                                       WorkspaceText(request.settings.framework)));
   }
-  assumptions.emplace_back("convolutions ask cuDNN for no workspace");
+  assumptions.push_back(WorkspaceAssumption(prediction, request));
   assumptions.emplace_back(InPlaceText(request.settings.in_place));
   // A limit is met on a full card, and peaks are those of an endless one.
   if (request.alloc_conf.conf.memory_fraction < 1) {
@@ -173,7 +211,7 @@ std::vector<std::string> RunAssumptions(const EstimateRequest& request) {
 }
 
 std::vector<std::string> Assumptions(const Prediction& prediction, const EstimateRequest& request) {
-  std::vector<std::string> assumptions = RunAssumptions(request);
+  std::vector<std::string> assumptions = RunAssumptions(prediction, request);
   Append(assumptions, prediction.roles.assumptions);
   Append(assumptions, prediction.program.assumptions);
   return assumptions;
@@ -190,6 +228,7 @@ std::vector<std::string> Notes(const Prediction& prediction, const EstimateReque
   Append(notes, prediction.roles.notes);
   Append(notes, prediction.program.notes);
   Append(notes, AllocConfNotes(request.alloc_conf));
+  Append(notes, request.notes);
   if (request.details) Append(notes, RunNotes(prediction));
   return notes;
 }

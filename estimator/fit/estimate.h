@@ -116,6 +116,7 @@ struct EstimateRequest {
   bool wants_range = true;                               // what the file leaves open, both ways
   std::string why = {};                                  // a tensor whose life is to be told
   bool details = false;                                  // what only -v shows
+  std::vector<std::string> notes = {};                   // of the flags, for -v
 };
 
 // What CUDA takes for the process.

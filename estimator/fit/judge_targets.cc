@@ -17,11 +17,11 @@ PlayableRun RunOf(const Prediction& prediction, const Loop& loop, int64_t unmode
           .is_inference = prediction.is_inference};
 }
 
-LoopedPrediction WithLoop(Prediction prediction) {
+LoopedPrediction WithLoop(Prediction prediction, const DeviceProfile& device) {
   LoopedPrediction looped;
   looped.prediction = std::move(prediction);
   looped.loop = ReadLoop(looped.prediction.trace);
-  looped.unmodelled_bytes = MostCudnnWorkspaceBytes(looped.prediction.program);
+  looped.unmodelled_bytes = MostCudnnWorkspaceBytes(looped.prediction.program, device);
   return looped;
 }
 
@@ -30,11 +30,11 @@ LoopedPrediction WithLoop(Prediction prediction) {
 PlayableRun LoopedPrediction::playable() const { return RunOf(prediction, loop, unmodelled_bytes); }
 
 LoopedPrediction PredictLoop(const Graph& file, const EstimateRequest& request) {
-  LoopedPrediction looped = WithLoop(Predict(file, request));
+  LoopedPrediction looped = WithLoop(Predict(file, request), request.settings.device);
   if (looped.loop.repeats()) return looped;
   EstimateRequest longer = request;
   longer.settings.steps = kVerdictSteps;
-  return WithLoop(Predict(file, longer));
+  return WithLoop(Predict(file, longer), longer.settings.device);
 }
 
 std::vector<JudgedTarget> JudgeTargets(const Graph& file, const EstimateRequest& request,
@@ -46,7 +46,8 @@ std::vector<JudgedTarget> JudgeTargets(const Graph& file, const EstimateRequest&
   own.why.clear();
   const Loop loop = ReadLoop(first.trace);
   std::optional<LoopedPrediction> later;  // of own.settings.device, where `first` does not serve
-  PlayableRun run = RunOf(first, loop, MostCudnnWorkspaceBytes(first.program));
+  PlayableRun run =
+      RunOf(first, loop, MostCudnnWorkspaceBytes(first.program, request.settings.device));
   bool serves = loop.repeats();
   for (const Target& target : request.targets) {
     if (!serves || !SameKernels(own.settings.device, target.device)) {

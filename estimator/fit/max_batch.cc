@@ -27,8 +27,8 @@ void FindNeighbours(BatchSearch& search, BatchLoops& loops, MaxBatch& answer) {
 void FindLine(BatchLoops& loops, MaxBatch& answer) {
   const int64_t high = std::max<int64_t>(answer.batch, 2);
   const int64_t low = high / 2;
-  const int64_t high_bytes = PeakBytes(loops.At(high));
-  const int64_t low_bytes = PeakBytes(loops.At(low));
+  const int64_t high_bytes = PeakBytes(loops.Unmeasured(high));
+  const int64_t low_bytes = PeakBytes(loops.Unmeasured(low));
   answer.per_sample_bytes = (high_bytes - low_bytes) / (high - low);
   answer.fixed_bytes = high_bytes - answer.per_sample_bytes * high;
 }

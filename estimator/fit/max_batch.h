@@ -45,8 +45,8 @@ struct MaxBatch {
   Judgement judgement;                    // of judged_batch
   std::optional<BatchOutcome> next = {};  // the first above it that fails
   std::vector<int64_t> luckier = {};      // those above `next` that run, though one below does not
-  // What tensors take at the peak: about fixed_bytes + batch × per_sample_bytes, the line through
-  // this batch and half of it.
+  // What tensors take at the peak, cuDNN's workspaces aside: about fixed_bytes + batch ×
+  // per_sample_bytes, the line through this batch and half of it.
   int64_t fixed_bytes = 0;
   int64_t per_sample_bytes = 0;
 };

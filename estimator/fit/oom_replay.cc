@@ -37,7 +37,7 @@ std::optional<Card> CardOf(const OomFacts& facts, const EstimateRequest& request
     const Amount usable = *facts.reserved + *facts.free;
     card = {usable.rounded(), static_cast<int64_t>(usable.error)};
   } else if (facts.total) {
-    const int64_t context = request.overhead_bytes.value_or(DefaultDevice().context.bytes);
+    const int64_t context = ContextBytesOf(request);
     card = {facts.total->rounded() - context, static_cast<int64_t>(facts.total->error)};
     card.assumes_context = true;
   } else {
@@ -161,7 +161,7 @@ OomReplay ReplayOom(const Graph& file, const EstimateRequest& request, const Oom
   const auto card = CardOf(oom.facts, request);
   if (!card) return replay;
   replay.card_bytes = card->bytes;
-  replay.assumes_context = card->assumes_context;
+  if (card->assumes_context) replay.context_of = request.settings.device.name;
   replay.fails_at = FailureOn(p, *card);
   const auto largest_on = [&](int64_t bytes) {
     return Largest(file, request, TargetOf(*card, bytes, request.settings.device));

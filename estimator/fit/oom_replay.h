@@ -37,7 +37,8 @@ struct OomReplay {
   int64_t batch = 1;
   std::vector<Asked> candidates = {};  // of the size that the message tells; matching ones first
   int64_t card_bytes = 0;              // for this process' tensors and cache
-  bool assumes_context = false;        // the message does not say what others hold: the card's
+  std::string context_of = {};         // whose is taken off, where the message does not say what
+                                       // others hold: "A100"
   std::optional<Asked> fails_at = {};  // where the replay on that card fails; absent: it runs
   std::optional<LargestBatch> largest = {};  // absent where the card's size is not known
   Warnings warnings = {};

@@ -162,6 +162,9 @@ int64_t Target::least_capacity_bytes() const {
 
 Target MakeTarget(const TargetRequest& request) {
   Target target = StartOf(request);
+  if (SharedCalibration measured = FindCalibration(request.calibrations, target.device.name)) {
+    target.device = Calibrated(std::move(target.device), std::move(measured));
+  }
   if (request.memory_bytes) Resize(target, *request.memory_bytes);
   std::optional<Share> others;
   if (request.detected != nullptr && !request.memory_bytes) {

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "estimator/base/basis.h"
+#include "estimator/base/calibration.h"
 #include "estimator/base/cards.h"
 #include "estimator/base/detected_gpu.h"
 #include "estimator/base/device.h"
@@ -16,12 +18,13 @@ namespace onnxfit {
 
 // What is asked: a card of the table, the card at hand, a size, or a card of another size.
 struct TargetRequest {
-  const Card* card = nullptr;                  // --gpu
-  const DetectedGpu* detected = nullptr;       // --gpu auto, in the place of `card`
-  std::optional<int64_t> memory_bytes = {};    // --memory
-  std::optional<int64_t> overhead_bytes = {};  // --overhead: the context
-  int64_t reserved_for_others = 0;             // --reserve
-  bool is_one_of_many = false;                 // too small a card is an answer, whatever was typed
+  const Card* card = nullptr;                            // --gpu
+  const DetectedGpu* detected = nullptr;                 // --gpu auto, in the place of `card`
+  std::optional<int64_t> memory_bytes = {};              // --memory
+  std::optional<int64_t> overhead_bytes = {};            // --overhead: the context
+  int64_t reserved_for_others = 0;                       // --reserve
+  std::span<const SharedCalibration> calibrations = {};  // that of this card has a say
+  bool is_one_of_many = false;  // too small a card is an answer, whatever was typed
 };
 
 // What comes off a card's memory before a process has any of it.
@@ -47,9 +50,10 @@ struct Target {
 };
 
 // The table's card, or the card at hand with what it says of itself (its context is of its row, by
-// name, or of the rule) and what others hold of it now, or a size.  On boards whose memory the CPU
-// shares, the context is the runtime's share: libraries and kernels in the host's memory.  Throws
-// Error where a size that was typed leaves nothing for tensors: what there is, what is needed.
+// name, or of the rule) and what others hold of it now, or a size.  What was measured goes before
+// the table, what was asked before both.  On boards whose memory the CPU shares, the context is
+// the runtime's share: libraries and kernels in the host's memory.  Throws Error where a size that
+// was typed leaves nothing for tensors: what there is, what is needed.
 Target MakeTarget(const TargetRequest& request);
 
 }  // namespace onnxfit

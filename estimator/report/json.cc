@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "estimator/base/calibration.h"
 #include "estimator/report/json_parts.h"
 #include "estimator/report/places_json.h"
 #include "estimator/report/verdict_json.h"
@@ -50,6 +51,18 @@ void PutReading(Json& object, const TrainingSettings& settings) {
   if (!assumed.empty()) object["assume"] = assumed;
 }
 
+// Where figures come from that were measured.
+void PutCalibration(Json& object, const SharedCalibration& calibration) {
+  if (calibration == nullptr) return;
+  Json& json = object["calibration"];
+  PutIfKnown(json, "file", calibration->file);
+  PutIfKnown(json, "card", calibration->card);
+  PutIfKnown(json, "driver", calibration->driver);
+  PutIfKnown(json, "cuda", calibration->cuda);
+  PutIfKnown(json, "cublas", calibration->cublas);
+  PutIfKnown(json, "cudnn", calibration->cudnn);
+}
+
 // `batch` is absent where nobody has said it.
 Json SettingsJson(const TrainingSettings& settings, std::optional<int64_t> batch,
                   const std::map<std::string, int64_t>& dims, const std::string& alloc_conf) {
@@ -65,6 +78,7 @@ Json SettingsJson(const TrainingSettings& settings, std::optional<int64_t> batch
   PutReading(json, settings);
   PutIfKnown(json, "alloc_conf", alloc_conf);
   if (settings.device.name != DefaultDevice().name) json["gpu"] = settings.device.name;
+  PutCalibration(json, settings.device.calibration);
   if (settings.optimizer_impl) json["optimizer_impl"] = ToString(*settings.optimizer_impl);
   if (settings.clip_grad) json["clip_grad"] = true;
   if (settings.ema) json["ema"] = true;

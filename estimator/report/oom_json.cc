@@ -99,7 +99,7 @@ Json ReplayJson(const OomReplay& replay) {
   json["asked"] = Json::array();
   for (const Asked& asked : replay.candidates) json["asked"].push_back(AskedJson(asked));
   if (replay.card_bytes > 0) json["usable_bytes"] = replay.card_bytes;
-  if (replay.assumes_context) json["assumes_context"] = true;
+  if (!replay.context_of.empty()) json["assumes_context"] = true;
   if (replay.fails_at) {
     json["fails_at"] = InstantJson(replay.fails_at->when);
     json["fails_at"]["asked_bytes"] = replay.fails_at->bytes;

@@ -43,13 +43,19 @@ void AddCandidates(const OomReplay& replay, ReplaySentences& said) {
     said.candidates.push_back(fmt::format("and {} more", count - kCandidates));
 }
 
+std::string ContextText(const OomReplay& replay) {
+  if (replay.context_of.empty()) return "";
+  const bool is_assumed = replay.context_of == DefaultDevice().name;
+  return fmt::format(" ({} {}'s context taken off)", is_assumed ? "an" : "the", replay.context_of);
+}
+
 std::string OnCard(const OomReplay& replay) {
   if (replay.card_bytes == 0) {
     return "The message does not say how large the card is: estimate says what the model needs.";
   }
   const std::string card =
       fmt::format("On {} for its tensors and cache{}, batch {} ", FormatBytes(replay.card_bytes),
-                  replay.assumes_context ? " (an A100's context taken off)" : "", replay.batch);
+                  ContextText(replay), replay.batch);
   if (!replay.fails_at) {
     return card +
            "runs ten steps here: your run differs in batch, precision, optimizer or another flag.";

@@ -93,6 +93,12 @@ int64_t ReadBytes(const Json& object, std::string_view name) {
   return field.get<int64_t>();
 }
 
+bool ReadSwitch(const Json& object, std::string_view name) {
+  const Json& field = ReadField(object, name);
+  if (!field.is_boolean()) Refuse(name, "true or false", field);
+  return field.get<bool>();
+}
+
 std::string ReadTextIfKnown(const Json& object, std::string_view name) {
   return object.is_object() && object.contains(std::string(name)) ? ReadText(object, name) : "";
 }

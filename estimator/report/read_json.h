@@ -21,6 +21,7 @@ const Json& ReadObject(const Json& object, std::string_view name);
 const Json& ReadArray(const Json& object, std::string_view name);
 std::string ReadText(const Json& object, std::string_view name);
 int64_t ReadBytes(const Json& object, std::string_view name);
+bool ReadSwitch(const Json& object, std::string_view name);
 
 // "" where there is none.
 std::string ReadTextIfKnown(const Json& object, std::string_view name);

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "estimator/base/calibration.h"
+
 namespace onnxfit {
 namespace {
 
@@ -83,6 +85,10 @@ std::string ChangesText(const TrainingSettings& settings, const std::string& all
   AddReading(settings, items);
   if (settings.framework.name != DefaultFramework().name) {
     items.push_back(fmt::format("framework {}", settings.framework.name));
+  }
+  if (const SharedCalibration& calibration = settings.device.calibration;
+      calibration != nullptr && !calibration->file.empty()) {
+    items.push_back("calibration " + calibration->file);
   }
   if (!alloc_conf.empty()) items.push_back("alloc-conf " + alloc_conf);
   return fmt::format("{}", fmt::join(items, ", "));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "estimator/base/digest.h"
+#include "estimator/report/json_lines.h"
 #include "estimator/report/places_json.h"
 #include "estimator/report/read_json.h"
 
@@ -71,32 +72,6 @@ Json LockedJson(const Snapshot& snapshot) {
   return check;
 }
 
-bool IsFlat(const Json& json) {
-  for (const Json& item : json) {
-    if (item.is_structured()) return false;
-  }
-  return true;
-}
-
-// What holds no other object or list stands on one line, so that a change of one place is one
-// line of a diff.
-void Write(const Json& json, const std::string& indent, std::string& text) {
-  if (!json.is_structured() || IsFlat(json)) {
-    text += json.dump(-1, ' ', false, Json::error_handler_t::replace);
-    return;
-  }
-  const bool is_object = json.is_object();
-  const std::string inner = indent + "  ";
-  text += is_object ? '{' : '[';
-  bool is_first = true;
-  for (const auto& item : json.items()) {
-    text += fmt::format("{}\n{}", std::exchange(is_first, false) ? "" : ",", inner);
-    if (is_object) text += Dumped(item.key()) + ": ";
-    Write(item.value(), inner, text);
-  }
-  text += fmt::format("\n{}{}", indent, is_object ? '}' : ']');
-}
-
 [[noreturn]] void RefuseLock(const Error& error, const std::string& check) {
   Error::Parts parts = error.parts();
   if (!check.empty()) parts.where = fmt::format("check '{}': {}", check, parts.where);
@@ -137,9 +112,7 @@ std::vector<Snapshot> ReadReports(std::string_view text) {
 std::string ToJson(const Lock& lock) {
   Json json = {{"lock", kLockSchema}, {"version", lock.version}, {"checks", Json::object()}};
   for (const auto& [name, snapshot] : lock.checks) json["checks"][name] = LockedJson(snapshot);
-  std::string text;
-  Write(json, "", text);
-  return text + "\n";
+  return InLines(json) + "\n";
 }
 
 bool IsLock(std::string_view text) {
