@@ -10,10 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "estimator/eager/cudnn_workspace.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/fit/predict.h"
 #include "estimator/graph/loader.h"
 #include "estimator/memory/timeline.h"
 #include "estimator/report/json.h"
+#include "tests/measured_card.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {
@@ -163,6 +166,30 @@ TEST_CASE("requested <= allocated <= reserved, and nothing leaks") {
       activations += kind == Kind::kActivation ? 1 : 0;
     }
     CHECK(activations == 1);  // the loss, which the loop names
+  }
+}
+
+TEST_CASE("so it is where cuDNN's workspaces were measured") {
+  for (const std::string& path : AllModels()) {
+    CAPTURE(path);
+    const Graph graph = LoadGraph(path);
+    EstimateRequest request = {.binding = {.batch = 2}};
+    const std::vector<Convolution> convolutions = ConvolutionsIn(graph, request);
+    request.settings.device =
+        MeasuredDevice(Shared(CalibrationOf(Workspaces(convolutions, /*bytes=*/100'001))));
+    CheckTotals(MakeEstimate(graph, request));
+    const Trace trace = Predict(graph, request).trace;
+    const std::vector<bool> alive = CheckEveryEvent(trace);
+    const auto workspaces =
+        std::count_if(trace.buffers.begin(), trace.buffers.end(), [&](const Buffer& buffer) {
+          return trace.labels[static_cast<size_t>(buffer.label)] == kCudnnWorkspace;
+        });
+    CHECK(workspaces >= 3 * static_cast<int64_t>(convolutions.size()));  // of three steps
+    for (size_t i = 0; i < alive.size(); ++i) {
+      const auto label = static_cast<size_t>(trace.buffers[i].label);
+      CHECK_FALSE((alive[i] && trace.labels[label] == kCudnnWorkspace));
+    }
+    CHECK(ReadLoop(trace).repeats());
   }
 }
 

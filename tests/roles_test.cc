@@ -139,7 +139,7 @@ TEST_CASE("flags say what a file has lost") {
 
 TEST_CASE("a folded batch norm runs behind its convolution") {
   CHECK(ToString(Build(kFolded, {.mode = Mode::kEval}).program) == R"(
-%net.conv_batch_norm.input = convolution(%x, %net.conv.weight)  # /net/conv/Conv
+%net.conv_batch_norm.input = convolution(%x, %net.conv.weight; 1, 0, 1, 1, 0, 0, 1, 1)  # /net/conv/Conv
 %h = batch_norm_inference(%net.conv_batch_norm.input, %net.conv_batch_norm.weight, %net.conv_batch_norm.bias, %net.conv_batch_norm.running_mean, %net.conv_batch_norm.running_var)  # /net/conv/Conv
 %y = relu(%h)  # /net/relu/Relu
 )");

@@ -172,20 +172,20 @@ std::string MeasuredText(const MeasuredConvolutions& convolutions, const Estimat
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string WorkspaceAssumption(const Prediction& prediction, const EstimateRequest& request) {
+// "" where nothing was measured on the card.
+std::string MeasuredAssumption(const Prediction& prediction, const EstimateRequest& request) {
   const SharedCalibration& calibration = request.settings.device.calibration;
+  if (calibration == nullptr) return "";
   const std::string measured =
-      calibration == nullptr
-          ? ""
-          : MeasuredText(CountMeasured(prediction.program, request.settings.device), request);
-  if (measured.empty()) return "convolutions ask cuDNN for no workspace";
-  return fmt::format("as measured on {} ({}{}{}): {}", calibration->card,
-                     VersionsText(*calibration), calibration->file.empty() ? "" : "; ",
-                     calibration->file, measured);
+      MeasuredText(CountMeasured(prediction.program, request.settings.device), request);
+  if (measured.empty()) return "";
+  const std::string file = calibration->file.empty() ? "" : "; " + calibration->file;
+  return fmt::format("as measured on {} ({}{}): {}", calibration->card, VersionsText(*calibration),
+                     file, measured);
 }
 
 // Of a run of any file.
-std::vector<std::string> RunAssumptions(const Prediction& prediction,
+std::vector<std::string> RunAssumptions(const std::string& measured,
                                         const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
@@ -194,7 +194,7 @@ std::vector<std::string> RunAssumptions(const Prediction& prediction,
                                       is_named ? "" : "an ", request.settings.device.name,
                                       WorkspaceText(request.settings.framework)));
   }
-  assumptions.push_back(WorkspaceAssumption(prediction, request));
+  assumptions.push_back(measured.empty() ? "convolutions ask cuDNN for no workspace" : measured);
   assumptions.emplace_back(InPlaceText(request.settings.in_place));
   // A limit is met on a full card, and peaks are those of an endless one.
   if (request.alloc_conf.conf.memory_fraction < 1) {
@@ -210,8 +210,9 @@ std::vector<std::string> RunAssumptions(const Prediction& prediction,
   return assumptions;
 }
 
-std::vector<std::string> Assumptions(const Prediction& prediction, const EstimateRequest& request) {
-  std::vector<std::string> assumptions = RunAssumptions(prediction, request);
+std::vector<std::string> Assumptions(const Prediction& prediction, const std::string& measured,
+                                     const EstimateRequest& request) {
+  std::vector<std::string> assumptions = RunAssumptions(measured, request);
   Append(assumptions, prediction.roles.assumptions);
   Append(assumptions, prediction.program.assumptions);
   return assumptions;
@@ -251,7 +252,8 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.optimizer_state_bytes = StateBytes(trace);
   SetPeak(estimate, trace, timeline, request);
   estimate.places = PlacesAtPeak(prediction, timeline);
-  estimate.assumptions = Assumptions(prediction, request);
+  estimate.measured = MeasuredAssumption(prediction, request);
+  estimate.assumptions = Assumptions(prediction, estimate.measured, request);
   estimate.warnings = prediction.warnings;
   if (request.wants_range) {
     estimate.range = FindRange(file, request, DoubtsOf(prediction), estimate.device_bytes);

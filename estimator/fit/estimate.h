@@ -96,6 +96,7 @@ struct Estimate {
   std::vector<LargeTensor> largest;  // alive at the peak, largest first, all of them
   std::vector<Place> places;         // what each node and parameter has there
   std::vector<std::string> assumptions;
+  std::string measured;  // one of these: what of it was measured and where, "" for nothing
   Warnings warnings;
   std::vector<std::string> notes;  // what loading and recovery did, for -v
 

@@ -90,7 +90,8 @@ std::string RangeText(int64_t low_bytes, int64_t high_bytes, std::string_view da
 }
 
 std::string RangeText(const BreakdownRow& row, std::string_view dash) {
-  return row.low && row.high ? RangeText(*row.low, *row.high, dash) : "";
+  const bool has_range = row.low && row.high && *row.low != *row.high;
+  return has_range ? RangeText(*row.low, *row.high, dash) : "";
 }
 
 std::string NvidiaSmiText(const Estimate& estimate) {

@@ -83,7 +83,8 @@ std::string LuckierText(const MaxBatch& answer) {
 }
 
 // Why not one more, what runs all the same, how memory grows.
-std::vector<std::string> AroundItems(const MaxBatch& answer) {
+std::vector<std::string> AroundItems(const MaxBatchRow& row) {
+  const MaxBatch& answer = row.found;
   std::vector<std::string> items;
   if (answer.is_limited) items.emplace_back("larger ones run, too: --max ends it");
   if (answer.next && answer.batch > 0) items.push_back(NextText(answer));
@@ -91,12 +92,13 @@ std::vector<std::string> AroundItems(const MaxBatch& answer) {
   items.push_back(fmt::format("tensors take about {} + {} a sample",
                               FormatBytes(answer.fixed_bytes),
                               FormatBytes(answer.per_sample_bytes)));
+  if (row.estimate && !row.estimate->measured.empty()) items.push_back(row.estimate->measured);
   return items;
 }
 
-std::string AroundText(const MaxBatch& answer, const TextOptions& options) {
+std::string AroundText(const MaxBatchRow& row, const TextOptions& options) {
   std::string text = "\nAround it\n";
-  for (const std::string& item : AroundItems(answer)) {
+  for (const std::string& item : AroundItems(row)) {
     text += Wrap("  - ", Clean(item, options.ascii));
   }
   return text;
@@ -121,7 +123,7 @@ std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
   if (options.quiet) return text;
   text += RunLine(answer, options) +
           VerdictDetails({.target = found.target, .judgement = found.judgement}, options);
-  text += AroundText(found, options) + AdviceText(answer.rows[0].advice, options);
+  text += AroundText(answer.rows[0], options) + AdviceText(answer.rows[0].advice, options);
   if (found.batch > 0) text += WhyNotText(answer.rows[0], options);
   return TrimLines(
       text + WarningLines(answer.rows[0].estimate ? answer.rows[0].estimate->warnings : Warnings(),
@@ -204,7 +206,7 @@ std::string SeveralRows(const MaxBatchAnswer& answer, const TextOptions& options
 std::string MarkdownItems(const MaxBatchRow& row) {
   std::vector<std::string> items;
   for (const std::string& reason : row.found.judgement.reasons) items.push_back(reason);
-  for (std::string& item : AroundItems(row.found)) items.push_back(std::move(item));
+  for (std::string& item : AroundItems(row)) items.push_back(std::move(item));
   for (std::string& item : items) item = MarkdownText(item);
   for (const Advice& advice : row.advice) {
     if (!advice.max_batch) continue;
