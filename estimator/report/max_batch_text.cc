@@ -213,7 +213,7 @@ std::string MarkdownItems(const MaxBatchRow& row) {
     items.push_back(fmt::format("{}: batch {}; {}", MarkdownCode(advice.flags), *advice.max_batch,
                                 MarkdownText(advice.cost)));
   }
-  return "\n" + MarkdownList(items);
+  return fmt::format("\n{}", MarkdownList(items));
 }
 
 }  // namespace
