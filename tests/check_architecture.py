@@ -34,7 +34,7 @@ LIBRARIES = {
     "toml++/": "cli/",
     "doctest/": "tests/",
     "cuda": "benchmarks/cuda/",
-    "cub/": "benchmarks/cuda/",
+    "cub": "benchmarks/cuda/",
     "nv": "benchmarks/cuda/",
 }
 

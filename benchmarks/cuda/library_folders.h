@@ -1,0 +1,24 @@
+// Where NVIDIA's libraries are looked for.  No CUDA in this header.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace onnxfit {
+
+struct LibraryPlaces {
+  std::string given = {};         // a folder of people's choice, "" for none
+  std::string virtual_env = {};   // $VIRTUAL_ENV
+  std::string conda_prefix = {};  // $CONDA_PREFIX
+  std::string toolkit = "/usr/local/cuda/lib64";
+};
+
+// As the environment says.
+LibraryPlaces PlacesOfEnvironment(std::string given = {});
+
+// First to last: the folder given, the loader's own path (""), where the wheels that PyTorch
+// depends on put them (lib/python3.*/site-packages/nvidia/*/lib of both environments; by name),
+// the toolkit's.
+std::vector<std::string> LibraryFolders(const LibraryPlaces& places);
+
+}  // namespace onnxfit
