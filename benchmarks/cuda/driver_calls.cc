@@ -42,4 +42,12 @@ DriverCalls LoadDriverCalls() {
   return calls;
 }
 
+ContextCalls LoadContextCalls() {
+  ContextCalls calls;
+  Load("cuCtxCreate", calls.create);
+  Load("cuCtxPopCurrent", calls.pop);
+  Load("cuCtxDestroy", calls.destroy);
+  return calls;
+}
+
 }  // namespace onnxfit

@@ -1,8 +1,9 @@
-// The calls of CUDA's driver that mapped pages take.  libcuda is opened by the runtime, so that
-// the program starts without it.  Internal to benchmarks/cuda/.
+// The calls of CUDA's driver that mapped pages and second contexts take.  libcuda is opened by the
+// runtime, so that the program starts without it.  Internal to benchmarks/cuda/.
 #pragma once
 
 #include <cuda.h>
+#include <cudaTypedefs.h>
 
 namespace onnxfit {
 
@@ -18,7 +19,14 @@ struct DriverCalls {
   decltype(&cuGetErrorString) error_string = nullptr;
 };
 
-// Throws Error where the driver lacks one of them.
+struct ContextCalls {
+  PFN_cuCtxCreate_v3020 create = nullptr;
+  PFN_cuCtxPopCurrent_v4000 pop = nullptr;
+  PFN_cuCtxDestroy_v4000 destroy = nullptr;
+};
+
+// Throw Error where the driver lacks one of them.
 DriverCalls LoadDriverCalls();
+ContextCalls LoadContextCalls();
 
 }  // namespace onnxfit

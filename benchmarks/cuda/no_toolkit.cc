@@ -1,17 +1,22 @@
 // What a build without the CUDA toolkit answers.
 #include "benchmarks/cuda/find_gpus.h"
+#include "benchmarks/cuda/libraries.h"
 #include "benchmarks/cuda/open_gpu.h"
 
 namespace onnxfit {
 namespace {
 
 constexpr char kNoToolkit[] =
-    "no usable GPU: this onnxfit was built without the CUDA toolkit (try: install nvcc of CUDA 12 "
-    "or later, then ./project build)";
+    "no usable GPU: this onnxfit was built without the CUDA toolkit (try: install nvcc and cuBLAS "
+    "of CUDA 12 or later, then ./project build)";
 
 }  // namespace
 
 GpuSearch FindGpus(std::optional<int> /*only*/) { return {.why_none = kNoToolkit}; }
+
+std::unique_ptr<Libraries> OpenLibraries(const LibraryPlaces& /*places*/) {
+  throw NoGpuError(kNoToolkit);
+}
 
 std::unique_ptr<Gpu> OpenGpu(int /*index*/, SegmentMemory /*memory*/) {
   throw NoGpuError(kNoToolkit);

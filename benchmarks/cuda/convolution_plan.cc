@@ -1,0 +1,240 @@
+#include "benchmarks/cuda/convolution_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/error.h"
+
+namespace onnxfit {
+namespace {
+
+// PyTorch's blocks begin at multiples of 512 bytes, of which it tells cuDNN 32 (getAlignment).
+constexpr int64_t kAlignment = 32;
+
+// How cuDNN names the tensors of a plan: any numbers that differ.
+constexpr int64_t kX = 'x';
+constexpr int64_t kW = 'w';
+constexpr int64_t kY = 'y';
+
+// How cuDNN names what a call consists of.
+struct OperationNames {
+  cudnnBackendDescriptorType_t type;
+  cudnnBackendAttributeName_t x, w, y, window, alpha, beta;
+};
+
+OperationNames NamesOf(ConvolutionPass pass) {
+  switch (pass) {
+    case ConvolutionPass::kForward:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+    case ConvolutionPass::kDataGradient:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    case ConvolutionPass::kWeightGradient:
+      break;
+  }
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+}
+
+cudnnDataType_t CudnnType(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return CUDNN_DATA_FLOAT;
+    case DType::kFloat16:
+      return CUDNN_DATA_HALF;
+    case DType::kBFloat16:
+      return CUDNN_DATA_BFLOAT16;
+    case DType::kFloat64:
+      return CUDNN_DATA_DOUBLE;
+    default:
+      break;
+  }
+  throw Error({.where = "cuDNN",
+               .text = fmt::format("expected a convolution of float16, bfloat16, float32 or "
+                                   "float64, found {}",
+                                   Name(dtype))});
+}
+
+std::vector<int64_t> ContiguousStrides(const Dims& dims) {
+  std::vector<int64_t> strides(dims.size(), 1);
+  for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * dims[i];
+  return strides;
+}
+
+CudnnDescriptor Tensor(const CudnnCalls& calls, int64_t name, DType dtype, const Dims& dims) {
+  CudnnDescriptor tensor(calls, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, name);
+  tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CudnnType(dtype));
+  tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims);
+  tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, ContiguousStrides(dims));
+  tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment);
+  tensor.Finalize("a convolution's tensor");
+  return tensor;
+}
+
+// Sums are of float32 for 16 bits, too.
+CudnnDescriptor Window(const CudnnCalls& calls, const Convolution& convolution) {
+  const bool is_double = convolution.dtype == DType::kFloat64;
+  CudnnDescriptor window(calls, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  window.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, is_double ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT);
+  window.Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION);
+  window.Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, static_cast<int64_t>(convolution.stride.size()));
+  window.Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, convolution.stride);
+  window.Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, convolution.dilation);
+  window.Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, convolution.padding);
+  window.Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, convolution.padding);
+  window.Finalize("a convolution's window");
+  return window;
+}
+
+template <typename Scalar>
+void Scale(CudnnDescriptor& operation, const OperationNames& names) {
+  operation.Set(names.alpha, Scalar{1});
+  operation.Set(names.beta, Scalar{0});
+}
+
+CudnnDescriptor Operation(const CudnnCalls& calls, const Convolution& convolution,
+                          const CudnnDescriptor& x, const CudnnDescriptor& w,
+                          const CudnnDescriptor& y, const CudnnDescriptor& window) {
+  const OperationNames names = NamesOf(convolution.pass);
+  CudnnDescriptor operation(calls, names.type);
+  operation.Set(names.x, x);
+  operation.Set(names.w, w);
+  operation.Set(names.y, y);
+  operation.Set(names.window, window);
+  if (convolution.dtype == DType::kFloat64) {
+    Scale<double>(operation, names);
+  } else {
+    Scale<float>(operation, names);
+  }
+  operation.Finalize("a convolution");
+  return operation;
+}
+
+CudnnDescriptor Graph(const CudnnDevice& device, const CudnnDescriptor& operation) {
+  CudnnDescriptor graph(device.calls(), CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+  device.OwnGraph(graph);
+  graph.Finalize("a graph of one convolution");
+  return graph;
+}
+
+// PyTorch takes none that rounds its inputs to fewer bits (filterEngineConfigs).
+bool RoundsInputs(const CudnnDescriptor& engine_config) {
+  const std::vector<CudnnDescriptor> engine =
+      engine_config.GetDescriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  const std::vector<cudnnBackendNumericalNote_t> notes =
+      engine.at(0).Get<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                                    CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  return std::count(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) > 0;
+}
+
+std::vector<CudnnDescriptor> Engines(const CudnnDevice& device, const CudnnDescriptor& graph,
+                                     cudnnBackendHeurMode_t mode) {
+  CudnnDescriptor heuristics(device.calls(), CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+  heuristics.Set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  device.OwnHeuristics(heuristics);
+  if (!heuristics.TryFinalize()) return {};
+  return heuristics.GetDescriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                   CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+}
+
+struct EnginePlan {
+  CudnnDescriptor engine;
+  CudnnDescriptor plan;
+};
+
+std::optional<EnginePlan> FirstPlan(const CudnnDevice& device, const CudnnDescriptor& graph) {
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_INSTANT, CUDNN_HEUR_MODE_FALLBACK}) {
+    for (CudnnDescriptor& engine : Engines(device, graph, mode)) {
+      if (RoundsInputs(engine)) continue;
+      CudnnDescriptor plan(device.calls(), CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+      plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine);
+      device.OwnPlan(plan);
+      if (plan.TryFinalize()) return EnginePlan{std::move(engine), std::move(plan)};
+    }
+  }
+  return std::nullopt;
+}
+
+Convolution WithHeight(Convolution convolution) {
+  for (Dims* dims : {&convolution.input, &convolution.weight, &convolution.output}) {
+    dims->insert(dims->begin() + 2, 1);
+  }
+  convolution.stride.insert(convolution.stride.begin(), 1);
+  convolution.padding.insert(convolution.padding.begin(), 0);
+  convolution.dilation.insert(convolution.dilation.begin(), 1);
+  return convolution;
+}
+
+}  // namespace
+
+Convolution AsCudnnSees(Convolution convolution) {
+  if (convolution.is_transposed) {
+    std::swap(convolution.input, convolution.output);
+    if (convolution.pass == ConvolutionPass::kForward) {
+      convolution.pass = ConvolutionPass::kDataGradient;
+    } else if (convolution.pass == ConvolutionPass::kDataGradient) {
+      convolution.pass = ConvolutionPass::kForward;
+    }
+    convolution.is_transposed = false;
+  }
+  return convolution.stride.size() == 1 ? WithHeight(std::move(convolution)) : convolution;
+}
+
+std::optional<ConvolutionPlan> PlanConvolution(const CudnnDevice& device,
+                                               const Convolution& convolution) {
+  const CudnnCalls& calls = device.calls();
+  const Convolution call = AsCudnnSees(convolution);
+  CudnnDescriptor x = Tensor(calls, kX, call.dtype, call.input);
+  CudnnDescriptor w = Tensor(calls, kW, call.dtype, call.weight);
+  CudnnDescriptor y = Tensor(calls, kY, call.dtype, call.output);
+  CudnnDescriptor window = Window(calls, call);
+  CudnnDescriptor operation = Operation(calls, call, x, w, y, window);
+  CudnnDescriptor graph = Graph(device, operation);
+  std::optional<EnginePlan> chosen = FirstPlan(device, graph);
+  if (!chosen) return std::nullopt;
+  return ConvolutionPlan{.x = std::move(x),
+                         .w = std::move(w),
+                         .y = std::move(y),
+                         .window = std::move(window),
+                         .operation = std::move(operation),
+                         .graph = std::move(graph),
+                         .engine = std::move(chosen->engine),
+                         .plan = std::move(chosen->plan)};
+}
+
+int64_t WorkspaceBytes(const ConvolutionPlan& plan) {
+  return plan.plan.GetNumber(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+}
+
+void Run(const ConvolutionPlan& plan, const CudnnDevice& device, void* x, void* w, void* y,
+         void* workspace) {
+  CudnnDescriptor pointers(device.calls(), CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pointers.Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::vector<int64_t>{kX, kW, kY});
+  pointers.Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, std::vector<void*>{x, w, y});
+  pointers.Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace);
+  pointers.Finalize("a convolution's pointers");
+  plan.plan.Execute(device.handle(), pointers);
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,105 @@
+#include <cublasLt.h>
+#include <cublas_v2.h>
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "benchmarks/cuda/loaded_bytes.h"
+#include "estimator/base/error.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int kRows = 256;  // of a square matrix
+constexpr int64_t kMatrixBytes = int64_t{kRows} * kRows * 4;
+constexpr int64_t kWorkspaceBytes = 32 << 20;  // PyTorch's on Hopper, the largest of its defaults
+
+struct Precision {
+  const char* name;
+  cudaDataType_t type;
+};
+constexpr Precision kPrecisions[] = {
+    {.name = "fp32", .type = CUDA_R_32F},
+    {.name = "fp16", .type = CUDA_R_16F},
+    {.name = "bf16", .type = CUDA_R_16BF},
+};
+
+// cublasGemmEx, which the header overloads.
+using GemmEx = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
+                              const void*, const void*, cudaDataType, int, const void*,
+                              cudaDataType, int, const void*, void*, cudaDataType, int,
+                              cublasComputeType_t, cublasGemmAlgo_t);
+
+struct CublasCalls {
+  decltype(&cublasCreate_v2) create = nullptr;
+  decltype(&cublasDestroy_v2) destroy = nullptr;
+  decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
+  GemmEx* multiply = nullptr;
+  decltype(&cublasGetStatusString) text = nullptr;
+
+  void MustSucceed(cublasStatus_t status, const char* call) const {
+    if (status == CUBLAS_STATUS_SUCCESS) return;
+    throw Error({.where = "cuBLAS", .text = fmt::format("{}: {}", call, text(status))});
+  }
+};
+
+CublasCalls LoadCublasCalls(const SharedLibrary& cublas) {
+  CublasCalls calls;
+  cublas.Load("cublasCreate_v2", calls.create);
+  cublas.Load("cublasDestroy_v2", calls.destroy);
+  cublas.Load("cublasSetWorkspace_v2", calls.set_workspace);
+  cublas.Load("cublasGemmEx", calls.multiply);
+  cublas.Load("cublasGetStatusString", calls.text);
+  return calls;
+}
+
+bool IsUnable(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
+cublasStatus_t Multiply(const CublasCalls& calls, cublasHandle_t handle, cudaDataType_t type,
+                        const DeviceBuffer (&matrices)[3]) {
+  const float one = 1;
+  const float zero = 0;
+  return calls.multiply(handle, CUBLAS_OP_N, CUBLAS_OP_N, kRows, kRows, kRows, &one,
+                        matrices[0].get(), type, kRows, matrices[1].get(), type, kRows, &zero,
+                        matrices[2].get(), type, kRows, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+}
+
+}  // namespace
+
+void MeasureCublasLt(const SharedLibrary& cublas_lt, MemoryMeter& meter) {
+  decltype(&cublasLtCreate) create = nullptr;
+  decltype(&cublasLtDestroy) destroy = nullptr;
+  cublas_lt.Load("cublasLtCreate", create);
+  cublas_lt.Load("cublasLtDestroy", destroy);
+  meter.Restart();
+  cublasLtHandle_t handle = nullptr;
+  if (create(&handle) != CUBLAS_STATUS_SUCCESS) {
+    throw Error({.where = "cublasLt", .text = "cublasLtCreate failed"});
+  }
+  const std::unique_ptr<cublasLtContext, decltype(destroy)> owner(handle, destroy);
+  meter.Read("cublasLt handle");
+}
+
+void MeasureCublas(const SharedLibrary& cublas, MemoryMeter& meter) {
+  const CublasCalls calls = LoadCublasCalls(cublas);
+  const DeviceBuffer workspace(kWorkspaceBytes);
+  const DeviceBuffer matrices[] = {DeviceBuffer(kMatrixBytes), DeviceBuffer(kMatrixBytes),
+                                   DeviceBuffer(kMatrixBytes)};
+  meter.Restart();
+  cublasHandle_t handle = nullptr;
+  calls.MustSucceed(calls.create(&handle), "cublasCreate");
+  const std::unique_ptr<cublasContext, decltype(calls.destroy)> owner(handle, calls.destroy);
+  meter.Read("cublas handle");
+  calls.MustSucceed(calls.set_workspace(handle, workspace.get(), kWorkspaceBytes),
+                    "cublasSetWorkspace");
+  for (const Precision& precision : kPrecisions) {
+    const cublasStatus_t status = Multiply(calls, handle, precision.type, matrices);
+    if (IsUnable(status)) continue;
+    calls.MustSucceed(status, "cublasGemmEx");
+    meter.Read(fmt::format("kernels of {} products", precision.name));
+  }
+}
+
+}  // namespace onnxfit
