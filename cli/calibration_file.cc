@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Commands kReadDefault = Only(Command::kEstimate) | Only(Command::kMaxBatch);
+constexpr Commands kReadDefault =
+    Only(Command::kEstimate) | Only(Command::kMaxBatch) | Only(Command::kVerify);
 
 std::vector<Calibration> ReadFile(const std::string& path) {
   try {
@@ -48,8 +49,10 @@ void SaveCalibration(const std::string& path, const Calibration& calibration) {
 
 std::vector<SharedCalibration> CalibrationsFor(const Options& options) {
   if (options.calibration == kNoCalibration) return {};
-  if (!options.calibration.empty()) return ReadCalibrationFile(options.calibration);
   std::error_code ignored;
+  const bool will_write = options.verify.saves && !fs::exists(options.calibration, ignored);
+  if (!options.calibration.empty() && will_write) return {};
+  if (!options.calibration.empty()) return ReadCalibrationFile(options.calibration);
   const bool reads_default = (kReadDefault & Only(options.command)) != 0;
   const std::string standard(kCalibrationName);
   if (!reads_default || !fs::is_regular_file(standard, ignored)) return {};

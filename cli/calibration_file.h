@@ -10,7 +10,7 @@
 
 namespace onnxfit {
 
-// Of the current folder: estimate and max-batch read it where nobody says otherwise, and
+// Of the current folder: estimate, max-batch and verify read it where nobody says otherwise, and
 // verify --save writes it.
 inline constexpr std::string_view kCalibrationName = "onnxfit.calibration.json";
 inline constexpr std::string_view kNoCalibration = "none";
@@ -22,8 +22,8 @@ std::vector<SharedCalibration> ReadCalibrationFile(const std::string& path);
 // drivers and libraries.  All of it or nothing.  Throws Error, also where the file is none.
 void SaveCalibration(const std::string& path, const Calibration& calibration);
 
-// What the run has a say of: the file of --calibration, or else, for estimate and max-batch, that
-// of the current folder if there is one.
+// What the run has a say of: the file of --calibration, or else, for estimate, max-batch and
+// verify, that of the current folder if there is one.
 std::vector<SharedCalibration> CalibrationsFor(const Options& options);
 
 }  // namespace onnxfit

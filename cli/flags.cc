@@ -278,6 +278,14 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          SetText(t, "the path of a file, or none", o.calibration);
        }},
+      {"--cudnn", "", "FOLDER", kGroup,
+       "ask the cuDNN there for its convolutions' workspaces; auto: PyTorch's, the toolkit's. "
+       "Takes no GPU",
+       "",
+       [](const Typed& t, Options& o) {
+         SetText(t, "a folder with libcudnn.so.9, or auto", o.cudnn);
+       },
+       false, false, kOfAnswers | Only(Command::kVerify)},
   };
 }
 

@@ -80,6 +80,7 @@ struct VerifyOptions {
   int device = 0;  // CUDA's number
   VerifyLimits limits;
   bool wants_max_batch = false;
+  bool saves = false;  // a calibration
 };
 
 // What check is to do.
@@ -106,6 +107,7 @@ struct Options {
   Sweep sweep;                          // what of the request varies; empty for one answer
   TargetOptions targets;
   std::string calibration;  // a path or "none", "" where nobody says
+  std::string cudnn;        // a folder or "auto": ask it for workspaces; "" for not at all
   BatchLimits limits;       // of max-batch
   bool is_strict = false;   // TIGHT counts as not fitting
   Format format = Format::kText;

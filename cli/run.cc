@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "cli/check_command.h"
+#include "cli/cudnn_flag.h"
 #include "cli/diff_command.h"
 #include "cli/estimate_command.h"
 #include "cli/exit_codes.h"
@@ -71,6 +72,7 @@ int Run(std::span<const std::string> args, std::ostream& out, std::ostream& err)
   const auto command = [&] {
     Options options = ParseOptions(args);
     SetTargets(options);
+    AskCudnn(options);
     model = options.model == "-" ? "<stdin>" : options.model;
     return Perform(options, out, err, model);
   };

@@ -7,10 +7,13 @@
 
 #include "benchmarks/cuda/find_gpus.h"
 #include "benchmarks/cuda/open_gpu.h"
+#include "cli/calibration_file.h"
+#include "cli/cudnn_flag.h"
 #include "cli/exit_codes.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/save_calibration.h"
 #include "estimator/base/detected_gpu.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/target.h"
@@ -42,11 +45,14 @@ std::unique_ptr<Gpu> Open(const DetectedGpu& gpu, const EstimateRequest& request
   return OpenGpu(gpu.index, grows ? SegmentMemory::kPages : SegmentMemory::kWhole);
 }
 
-// The card's kernels, and its context as answers without it take it.
+// The card's kernels, what is known of its libraries, its context as answers without it take it.
 EstimateRequest RequestFor(const Options& options, const DetectedGpu& gpu) {
   EstimateRequest request = options.request;
-  const Target target = MakeTarget({.detected = &gpu, .overhead_bytes = request.overhead_bytes});
+  const std::vector<SharedCalibration> calibrations = CalibrationsFor(options);
+  const Target target = MakeTarget(
+      {.detected = &gpu, .overhead_bytes = request.overhead_bytes, .calibrations = calibrations});
   request.settings.device = target.device;
+  AskCudnn(options, request.settings.device);
   return request;
 }
 
@@ -82,6 +88,36 @@ int ExitCodeOf(bool was_stopped, bool holds, const Options& options) {
   return holds || options.exit_zero ? kExitDone : kExitTargetFails;
 }
 
+// `work` on the opened card, followed and stopped as `options` and Ctrl-C say.
+template <typename Work>
+auto CarryOut(const DetectedGpu& gpu, const EstimateRequest& request, const Options& options,
+              std::ostream& err, const Work& work) {
+  const Interrupt interrupt;
+  const std::unique_ptr<Gpu> card = Open(gpu, request);
+  Progress progress(err);
+  return work(*card, WatchOf(progress, options.verify.limits.steps));
+}
+
+int RunProof(const Graph& graph, const EstimateRequest& request, const DetectedGpu& gpu,
+             const Options& options, std::ostream& out, std::ostream& err) {
+  const Verification answer =
+      CarryOut(gpu, request, options, err, [&](Gpu& card, const ReplayWatch& watch) {
+        return Verify(graph, request, gpu, card, options.verify.limits, watch);
+      });
+  WriteReport(ReportOf(answer, options, out), options, out);
+  return ExitCodeOf(answer.proof == Proof::kStopped, answer.proof == Proof::kPass, options);
+}
+
+int RunSearch(const Graph& graph, const EstimateRequest& request, const DetectedGpu& gpu,
+              const Options& options, std::ostream& out, std::ostream& err) {
+  const VerifiedMaxBatch answer =
+      CarryOut(gpu, request, options, err, [&](Gpu& card, const ReplayWatch& watch) {
+        return FindMaxBatchOn(graph, request, gpu, card, options.verify.limits.steps, watch);
+      });
+  WriteReport(ReportOf(answer, options, out), options, out);
+  return ExitCodeOf(answer.was_stopped, answer.batch > 0 && answer.wrong_bytes == 0, options);
+}
+
 }  // namespace
 
 int RunVerify(const Options& options, std::ostream& out, std::ostream& err) {
@@ -90,21 +126,12 @@ int RunVerify(const Options& options, std::ostream& out, std::ostream& err) {
   const Graph graph = LoadGraph(options.model);
   const DetectedGpu gpu = ChooseGpu(options.verify.device);
   const EstimateRequest request = RequestFor(options, gpu);
-  const VerifyLimits& limits = options.verify.limits;
-  const Interrupt interrupt;
-  const std::unique_ptr<Gpu> card = Open(gpu, request);
-  auto progress = std::make_unique<Progress>(err);
-  const ReplayWatch watch = WatchOf(*progress, limits.steps);
-  if (options.verify.wants_max_batch) {
-    const VerifiedMaxBatch answer = FindMaxBatchOn(graph, request, gpu, *card, limits.steps, watch);
-    progress.reset();
-    WriteReport(ReportOf(answer, options, out), options, out);
-    return ExitCodeOf(answer.was_stopped, answer.batch > 0 && answer.wrong_bytes == 0, options);
-  }
-  const Verification answer = Verify(graph, request, gpu, *card, limits, watch);
-  progress.reset();
-  WriteReport(ReportOf(answer, options, out), options, out);
-  return ExitCodeOf(answer.proof == Proof::kStopped, answer.proof == Proof::kPass, options);
+  const int code = options.verify.wants_max_batch
+                       ? RunSearch(graph, request, gpu, options, out, err)
+                       : RunProof(graph, request, gpu, options, out, err);
+  const bool saves = options.verify.saves && code != kExitStopped;
+  if (saves) MeasureAndSave(graph, request, gpu, options, err);
+  return code;
 }
 
 }  // namespace onnxfit

@@ -36,6 +36,10 @@ std::vector<Flag> VerifyFlags() {
       {"--max-batch", "", "", kGroup, "the largest batch that the card takes now", "",
        [](const Typed& t, Options& o) { o.verify.wants_max_batch = ParseSwitch(t); }, false, false,
        kOf},
+      {"--save", "", "", kGroup,
+       "write what the card's libraries take to onnxfit.calibration.json (or --calibration), which "
+       "later estimates read",
+       "", [](const Typed& t, Options& o) { o.verify.saves = ParseSwitch(t); }, false, false, kOf},
   };
 }
 

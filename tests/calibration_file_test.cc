@@ -92,6 +92,7 @@ TEST_CASE("an answer says what of it was measured, and where that stands") {
     "calibration": {
       "file": "c.json",
       "card": "NVIDIA A100-SXM4-40GB",
+      "basis": "measured",
       "driver": "580.65.06",
       "cuda": "13.0",
       "cublas": "13.1.0",

@@ -2,24 +2,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdlib>
-
-#include "benchmarks/cuda/find_gpus.h"
 #include "benchmarks/cuda/libraries.h"
+#include "tests/skip_without_gpu.h"
 
 namespace onnxfit {
 namespace {
-
-constexpr int kSkipped = 77;  // what ctest counts as skipped
-
-// The first card; ends the test where there is none.
-DetectedGpu FirstGpu() {
-  const GpuSearch search = FindGpus();
-  if (!search.gpus.empty()) return search.gpus[0];
-  fmt::print("skipped: {}\n", search.why_none);
-  std::exit(kSkipped);
-}
 
 Convolution Square(ConvolutionPass pass, DType dtype, int64_t channels, int64_t width,
                    int64_t kernel) {

@@ -104,7 +104,9 @@ def given_flags(model, kind):
 
 
 def estimate(binary, path, truth, flags):
-    command = [binary, str(path), "-b", str(truth["batch"]), "-p", truth["precision"],
+    """What `binary`, a path or a list with a command, prints of a run, as JSON."""
+    program = binary if isinstance(binary, list) else [binary]
+    command = [*program, str(path), "-b", str(truth["batch"]), "-p", truth["precision"],
                "-o", truth["optimizer"], "--mode", truth["mode"], "--format", "json", "-n", "0",
                *shlex.split(truth["flags"]), *flags]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,

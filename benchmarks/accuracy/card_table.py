@@ -4,10 +4,13 @@
     card_table.py card.jsonl --summary --only resnet
     card_table.py card.jsonl --beside other.jsonl     # the same runs of another card
     card_table.py card.jsonl --probes                 # what the probes found
+    card_table.py card.jsonl --flags "--gpu h200 --cudnn auto"
+    card_table.py card.jsonl --verify                 # on that card: carried out, too
 
 exact, allocated and reserved are peaks of torch.cuda's statistics, device the most that
-cudaMemGetInfo counted as used in any step.  Errors are estimate minus truth, in percent of the
-truth.  Estimates are of the exports in data/models.tar.xz, or in --models FOLDER, that lose
+cudaMemGetInfo counted as used in any step.  With --verify each estimate is carried out on the card
+at hand (onnxfit verify); replayed is what that took there, beside the reserved of PyTorch's run.
+Errors are estimate minus truth, in percent of the truth.  Estimates are of the exports in data/models.tar.xz, or in --models FOLDER, that lose
 nothing.
 """
 
@@ -16,6 +19,7 @@ import functools
 import json
 import lzma
 import re
+import shlex
 import statistics
 import sys
 import tempfile
@@ -26,7 +30,7 @@ from accuracy import PEAKS, ROOT, estimate, given_flags, unpack_models
 
 KINDS = ["dynamo-raw", "train"]  # exports that lose nothing, the first one there is taken
 KEY = ["model", "batch", "precision", "optimizer", "mode", "attention"]
-FIGURES = [*PEAKS, "device"]
+FIGURES = [*PEAKS, "device", "replayed"]
 
 
 # --- What was measured -----------------------------------------------------------------------
@@ -58,6 +62,7 @@ def truths(run):
     """Peak bytes of the three steps, by figure."""
     found = {ours: max(step["peak"][theirs] for step in run["steps"])
              for ours, theirs in PEAKS.items()}
+    found["replayed"] = found["reserved"]
     if device_bytes(run) is not None:
         found["device"] = device_bytes(run)
     return found
@@ -73,13 +78,23 @@ def find_models(folder):
                         None) for model in models}
 
 
-def estimated(binary, models, run):
+def figures_of(report):
+    """Bytes by figure, of what estimate or verify printed."""
+    estimated = report.get("estimate", report)["peak"]
+    found = {figure: estimated[f"{figure}_bytes"] for figure in FIGURES if figure != "replayed"}
+    peaks = [row["measured_bytes"] for row in report.get("terms", [])
+             if row["what"].startswith("peak of")]
+    return found | ({"replayed": max(peaks)} if peaks else {})
+
+
+def estimated(args, models, run):
     """Estimated bytes by figure, None where there is no export of the model."""
     if models.get(run["model"]) is None:
         return None
     kind, path = models[run["model"]]
-    report = estimate(binary, path, {**run, "flags": ""}, given_flags(run["model"], kind))
-    return {figure: report["peak"][f"{figure}_bytes"] for figure in FIGURES}
+    flags = [*given_flags(run["model"], kind), *shlex.split(args.flags)]
+    commands = ["verify", "--exit-zero"] if args.verify else []
+    return figures_of(estimate([args.binary, *commands], path, {**run, "flags": ""}, flags))
 
 
 def compare(truth, other):
@@ -94,8 +109,8 @@ def estimate_rows(args, runs):
         if not args.models:
             unpack_models(folder)
         models = find_models(args.models or folder)
-        with ThreadPoolExecutor(2) as pool:
-            found = pool.map(functools.partial(estimated, args.binary, models), runs.values())
+        with ThreadPoolExecutor(1 if args.verify else 2) as pool:  # a card to itself
+            found = pool.map(functools.partial(estimated, args, models), runs.values())
             return [(key, compare(truths(run), other))
                     for (key, run), other in zip(runs.items(), found) if other]
 
@@ -163,10 +178,17 @@ def sample_run(reserved, outside):
 def check():
     """The arithmetic, on runs made up for it."""
     card, counted = sample_run(2048, [7, 9, 8]), sample_run(1024, [0, 0, 0])
-    assert truths(card) == {"exact": 100, "allocated": 512, "reserved": 2048, "device": 2057}
-    assert truths(counted) == {"exact": 100, "allocated": 512, "reserved": 1024}
-    assert compare(truths(card), truths(counted)) == {
-        "exact": (100, 0), "allocated": (512, 0), "reserved": (2048, -1024)}
+    assert truths(card) == {"exact": 100, "allocated": 512, "reserved": 2048, "device": 2057,
+                            "replayed": 2048}
+    assert truths(counted) == {"exact": 100, "allocated": 512, "reserved": 1024, "replayed": 1024}
+    peak = {"exact_bytes": 1, "allocated_bytes": 2, "reserved_bytes": 3, "device_bytes": 4}
+    plain = {"exact": 1, "allocated": 2, "reserved": 3, "device": 4}
+    assert figures_of({"peak": peak}) == plain
+    terms = [{"what": what, "measured_bytes": size} for what, size in
+             [("after setup", 9), ("peak of step 1", 5), ("peak of steps 2-10", 7)]]
+    assert figures_of({"estimate": {"peak": peak}, "terms": terms}) == plain | {"replayed": 7}
+    assert compare(truths(card), {"exact": 100, "replayed": 1024}) == {
+        "exact": (100, 0), "replayed": (2048, -1024)}
     assert cell({"exact": (200, -50)}, "exact") == "200 -50 -25.00%"
     failed = {"line": "run", **dict.fromkeys(KEY, "y"), "oom": "out of memory"}
     assert list(runs_of([card, failed], "")) == [key_of(card)]
@@ -181,7 +203,8 @@ def main():
     parser.add_argument("--models", help="a folder of NAME.KIND.onnx")
     parser.add_argument("--beside", help="what on_card.py wrote on another card")
     parser.add_argument("--only", default="", help="a regular expression")
-    for name in ["summary", "probes", "check"]:
+    parser.add_argument("--flags", default="", help="further flags of every estimate")
+    for name in ["summary", "probes", "verify", "check"]:
         parser.add_argument(f"--{name}", action="store_true")
     args = parser.parse_args()
     if args.check:

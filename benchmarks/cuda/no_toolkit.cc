@@ -7,15 +7,17 @@ namespace onnxfit {
 namespace {
 
 constexpr char kNoToolkit[] =
-    "no usable GPU: this onnxfit was built without the CUDA toolkit (try: install nvcc and cuBLAS "
+    "this onnxfit was built without the CUDA toolkit (try: install nvcc and cuBLAS "
     "of CUDA 12 or later, then ./project build)";
 
 }  // namespace
 
-GpuSearch FindGpus(std::optional<int> /*only*/) { return {.why_none = kNoToolkit}; }
+GpuSearch FindGpus(std::optional<int> /*only*/) {
+  return {.why_none = std::string("no usable GPU: ") + kNoToolkit};
+}
 
 std::unique_ptr<Libraries> OpenLibraries(const LibraryPlaces& /*places*/) {
-  throw NoGpuError(kNoToolkit);
+  throw Error({.text = kNoToolkit});
 }
 
 std::unique_ptr<Gpu> OpenGpu(int /*index*/, SegmentMemory /*memory*/) {

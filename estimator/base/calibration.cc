@@ -90,8 +90,8 @@ std::optional<int64_t> FindWorkspace(const Calibration& calibration,
   assert(std::is_sorted(known.begin(), known.end(), kByConvolution));
   const auto at = std::lower_bound(known.begin(), known.end(), ConvolutionWorkspace{convolution, 0},
                                    kByConvolution);
-  if (at == known.end() || at->convolution != convolution) return std::nullopt;
-  return at->bytes;
+  if (at != known.end() && at->convolution == convolution) return at->bytes;
+  return calibration.source ? calibration.source->Find(convolution) : std::nullopt;
 }
 
 DeviceProfile Calibrated(DeviceProfile device, SharedCalibration calibration) {

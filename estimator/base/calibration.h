@@ -51,6 +51,16 @@ struct LoadedBytes {
   bool operator==(const LoadedBytes&) const = default;
 };
 
+// Workspaces that are found out when somebody asks for them.
+class WorkspaceSource {
+ public:
+  virtual ~WorkspaceSource() = default;
+
+  // Nullopt where there is no answer.  The same answer each time; may be called by several
+  // threads.
+  virtual std::optional<int64_t> Find(const Convolution& convolution) = 0;
+};
+
 struct Calibration {
   std::string card;            // CUDA's name: "NVIDIA A100-SXM4-40GB"
   int compute_capability = 0;  // times ten
@@ -61,7 +71,9 @@ struct Calibration {
   std::string cudnn = {};                // "9.19.0"
   std::vector<LoadedBytes> loaded = {};  // adds up to what a process takes beside its tensors
   std::vector<ConvolutionWorkspace> convolutions = {};
-  std::string file = {};  // that it was read from, "" where it was measured just now
+  std::string file = {};           // that it was read from, "" where it was measured just now
+  Basis basis = Basis::kMeasured;  // modelled: no card, only what cuDNN says of one
+  std::shared_ptr<WorkspaceSource> source = {};  // of what is not among `convolutions`, or null
 
   bool operator==(const Calibration&) const = default;
 };
@@ -84,8 +96,9 @@ bool HaveSameKey(const Calibration& a, const Calibration& b);
 SharedCalibration FindCalibration(std::span<const SharedCalibration> calibrations,
                                   std::string_view name);
 
-// The workspace of that call, nullopt where it was not measured.
-// REQUIRES: `calibration` went through PutCalibration.  O(log convolutions).
+// The workspace of that call, nullopt where it is not known.
+// REQUIRES: `calibration` went through PutCalibration.  O(log convolutions), or a question to its
+// source.
 std::optional<int64_t> FindWorkspace(const Calibration& calibration,
                                      const Convolution& convolution);
 

@@ -83,7 +83,9 @@ std::vector<BreakdownRow> BreakDown(const Trace& trace, const Timeline& timeline
   for (const auto& [kind, basis] : kKindRows) {
     rows.push_back({.kind = std::string(ToString(kind)),
                     .bytes = timeline.bytes_by_kind[static_cast<size_t>(kind)],
-                    .basis = kind == Kind::kWorkspace && is_measured ? Basis::kMeasured : basis});
+                    .basis = kind == Kind::kWorkspace && is_measured
+                                 ? request.settings.device.calibration->basis
+                                 : basis});
   }
   rows.push_back({.kind = "rounding",
                   .bytes = timeline.allocated_at_peak - timeline.exact_at_peak,
@@ -180,6 +182,10 @@ std::string MeasuredAssumption(const Prediction& prediction, const EstimateReque
       MeasuredText(CountMeasured(prediction.program, request.settings.device), request);
   if (measured.empty()) return "";
   const std::string file = calibration->file.empty() ? "" : "; " + calibration->file;
+  if (calibration->basis != Basis::kMeasured) {
+    return fmt::format("as cuDNN {} chooses for {}, asked without it: {}", calibration->cudnn,
+                       calibration->card, measured);
+  }
   return fmt::format("as measured on {} ({}{}): {}", calibration->card, VersionsText(*calibration),
                      file, measured);
 }

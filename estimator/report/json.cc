@@ -57,6 +57,7 @@ void PutCalibration(Json& object, const SharedCalibration& calibration) {
   Json& json = object["calibration"];
   PutIfKnown(json, "file", calibration->file);
   PutIfKnown(json, "card", calibration->card);
+  json["basis"] = ToString(calibration->basis);
   PutIfKnown(json, "driver", calibration->driver);
   PutIfKnown(json, "cuda", calibration->cuda);
   PutIfKnown(json, "cublas", calibration->cublas);

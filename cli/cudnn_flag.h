@@ -1,0 +1,15 @@
+// --cudnn: what convolutions ask for, told by cuDNN itself.
+#pragma once
+
+#include "cli/options.h"
+
+namespace onnxfit {
+
+// Gives every card of the run a cuDNN that is asked for the workspaces that no calibration has.
+// Nothing without --cudnn.  Throws Error where there is no cuDNN that can be asked.
+void AskCudnn(Options& options);
+
+// The same for one card.
+void AskCudnn(const Options& options, DeviceProfile& device);
+
+}  // namespace onnxfit

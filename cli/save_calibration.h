@@ -1,0 +1,18 @@
+// verify --save: what the card's libraries take, for later estimates.
+#pragma once
+
+#include <iosfwd>
+
+#include "cli/options.h"
+#include "estimator/base/detected_gpu.h"
+#include "estimator/graph/graph.h"
+
+namespace onnxfit {
+
+// Measures the current device, asks for the workspaces of the run's convolutions, and puts both
+// into the file of --calibration, or onnxfit.calibration.json here.  A line on `err` says what.
+// Throws Error.
+void MeasureAndSave(const Graph& graph, const EstimateRequest& request, const DetectedGpu& gpu,
+                    const Options& options, std::ostream& err);
+
+}  // namespace onnxfit
