@@ -22,7 +22,7 @@ struct GpuProcess {
 
 struct DetectedGpu {
   int index = 0;               // CUDA's, as --device takes it
-  std::string name;            // CUDA's: "NVIDIA A100-SXM4-40GB"
+  std::string name = {};       // CUDA's: "NVIDIA A100-SXM4-40GB"
   int compute_capability = 0;  // times ten: 80 for 8.0
   int64_t multiprocessors = 0;
   int64_t threads_per_multiprocessor = 0;

@@ -26,7 +26,7 @@ Json CardJson(const Card& card) {
                {"total_bytes", card.total_bytes},
                {"total_source", ToString(card.total_source)},
                {"shares_memory", card.shares_memory}};
-  PutIfKnown(json, "compute_capability", CapabilityText(card));
+  PutIfKnown(json, "compute_capability", CapabilityText(card.device.compute_capability));
   json["multiprocessors"] = card.device.multiprocessors;
   json["context"] = ContextJson(card);
   return json;

@@ -19,7 +19,7 @@ Fields CsvFields(const Card& card) {
           std::to_string(card.total_bytes),
           std::string(ToString(card.total_source)),
           card.shares_memory ? "true" : "false",
-          CapabilityText(card),
+          CapabilityText(card.device.compute_capability),
           std::to_string(card.device.multiprocessors),
           std::to_string(context.bytes),
           std::to_string(context.low),

@@ -83,9 +83,10 @@ std::string ContextNote(const std::vector<const Card*>& cards) {
 
 }  // namespace
 
-std::string CapabilityText(const Card& card) {
-  const int capability = card.device.compute_capability;
-  return capability == 0 ? "" : fmt::format("{}.{}", capability / 10, capability % 10);
+std::string CapabilityText(int compute_capability) {
+  return compute_capability == 0
+             ? ""
+             : fmt::format("{}.{}", compute_capability / 10, compute_capability % 10);
 }
 
 const std::vector<std::string>& CardColumns() {
@@ -98,7 +99,7 @@ std::vector<std::string> CardCells(const Card& card) {
   return {std::string(card.alias),
           std::string(card.device.name),
           fmt::format("{}{}", MarkOf(card.total_source), FormatBytes(card.total_bytes)),
-          CapabilityText(card),
+          CapabilityText(card.device.compute_capability),
           fmt::format("{}", card.device.multiprocessors),
           ContextText(card.device.context)};
 }

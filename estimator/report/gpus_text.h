@@ -24,7 +24,7 @@ struct CardNote {
 };
 std::vector<CardNote> CardNotes(const std::vector<const Card*>& cards);
 
-// "7.5", "" where it has none.
-std::string CapabilityText(const Card& card);
+// "7.5" of 75, "" where it has none.
+std::string CapabilityText(int compute_capability);
 
 }  // namespace onnxfit

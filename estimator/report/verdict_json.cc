@@ -14,6 +14,18 @@ Json FailureJson(const Failure& failure) {
   return object;
 }
 
+Json SharesJson(const std::vector<Share>& shares) {
+  Json rows = Json::array();
+  for (const Share& share : shares) {
+    rows.push_back({{"what", share.what},
+                    {"bytes", share.bytes},
+                    {"low", share.low},
+                    {"high", share.high},
+                    {"basis", ToString(share.basis)}});
+  }
+  return rows;
+}
+
 Json TargetJson(const JudgedTarget& judged) {
   const Judgement& judgement = judged.judgement;
   Json object = {{"gpu", judged.target.name},
@@ -29,13 +41,7 @@ Json TargetJson(const JudgedTarget& judged) {
   if (judgement.processes) object["processes"] = *judgement.processes;
   if (judgement.copies) object["copies"] = *judgement.copies;
   if (!judged.advice.empty()) object["advice"] = AdviceJson(judged.advice);
-  for (const Share& share : judged.target.shares) {
-    object["shares"].push_back({{"what", share.what},
-                                {"bytes", share.bytes},
-                                {"low", share.low},
-                                {"high", share.high},
-                                {"basis", ToString(share.basis)}});
-  }
+  if (!judged.target.shares.empty()) object["shares"] = SharesJson(judged.target.shares);
   return object;
 }
 

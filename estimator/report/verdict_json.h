@@ -10,6 +10,9 @@ namespace onnxfit {
 //  "fails_at", "processes", "copies"}; what does not apply is absent.
 Json TargetJson(const JudgedTarget& judged);
 
+// [{"what", "bytes", "low", "high", "basis"}]
+Json SharesJson(const std::vector<Share>& shares);
+
 Json FailureJson(const Failure& failure);
 
 }  // namespace onnxfit
