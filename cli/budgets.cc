@@ -37,6 +37,16 @@ std::optional<double> ShareIn(std::string_view percent) {
                .hint = "onnxfit gpus"});
 }
 
+// A gate must be the same on every machine.
+const Card* FindGateCard(const Typed& typed, std::string_view name) {
+  if (name != kCardAtHand) return FindCard(name);
+  throw Error({.where = typed.place,
+               .text = fmt::format("expected a card's name, found {}: a check must be the same on "
+                                   "every machine",
+                                   Quoted(typed.text)),
+               .hint = "onnxfit gpus --detect"});
+}
+
 Target TargetOf(const Card* card, TargetRequest common) {
   common.card = card;
   return MakeTarget(common);
@@ -51,7 +61,7 @@ Budget ParseShareOfCard(const Typed& typed, const TargetRequest& common) {
     Refuse(typed, "up to 100% of a card, such as 80% of t4");
   }
   const std::string_view name = text.substr(of + kOf.size());
-  const Card* card = FindCard(name);
+  const Card* card = FindGateCard(typed, name);
   if (card == nullptr) RefuseCard(typed, name, "a card");
   return {.text = typed.text, .target = TargetOf(card, common), .share = *share};
 }
@@ -66,7 +76,7 @@ Budget ParseSize(const Typed& typed) {
 
 Budget ParseBudget(const Typed& typed, const TargetRequest& common) {
   if (typed.text.find('%') != std::string::npos) return ParseShareOfCard(typed, common);
-  const Card* card = FindCard(typed.text);
+  const Card* card = FindGateCard(typed, typed.text);
   if (card == nullptr && BeginsWithDigit(typed.text)) return ParseSize(typed);
   if (card == nullptr) RefuseCard(typed, typed.text, "a size such as 16GiB or a card");
   return {.text = typed.text, .target = TargetOf(card, common)};

@@ -138,10 +138,8 @@ constexpr int64_t kMostBatches = 1024;
 constexpr int64_t kMostMultiple = int64_t{1} << 20;
 
 void SetCard(const Typed& typed, Options& options) {
-  if (typed.text == "auto") {
-    Refuse(typed, "a card's name (the card at hand cannot be asked yet)");
-  }
-  if (const Card* card = FindCard(typed.text)) {
+  const Card* card = FindCard(typed.text);
+  if (card != nullptr || typed.text == kCardAtHand) {
     options.targets.cards.push_back(card);
     return;
   }
@@ -153,12 +151,13 @@ void SetCard(const Typed& typed, Options& options) {
        .hint = "onnxfit gpus"});
 }
 
-// From the smallest to the largest: a table that is read down.
+// From the smallest to the largest: a table that is read down.  The card at hand begins it.
 void SetAllCards(const Typed& typed, Options& options) {
   if (!ParseSwitch(typed)) return;
   for (const Card& card : Cards()) options.targets.cards.push_back(&card);
+  const auto size = [](const Card* card) { return card == nullptr ? 0 : card->total_bytes; };
   std::stable_sort(options.targets.cards.begin(), options.targets.cards.end(),
-                   [](const Card* a, const Card* b) { return a->total_bytes < b->total_bytes; });
+                   [&](const Card* a, const Card* b) { return size(a) < size(b); });
 }
 
 void SetMemory(const Typed& typed, Options& options) {
@@ -293,8 +292,9 @@ std::vector<Flag> RunFlags() {
 std::vector<Flag> TargetFlags() {
   constexpr std::string_view kGroup = "The card";
   return {
-      {"--gpu", "-g", "NAME", kGroup, "does it fit this card (onnxfit gpus lists them); repeatable",
-       "", SetCard, true, false, kOfAnswers},
+      {"--gpu", "-g", "NAME", kGroup,
+       "does it fit this card (onnxfit gpus lists them), auto for the one at hand; repeatable", "",
+       SetCard, true, false, kOfAnswers},
       {"--all-gpus", "", "", kGroup, "all cards of the table, smallest first", "", SetAllCards,
        false, false, Only(Command::kMaxBatch)},
       {"--memory", "", "SIZE", kGroup,
@@ -356,6 +356,15 @@ std::vector<Flag> ComparisonFlags() {
   };
 }
 
+std::vector<Flag> MachineFlags() {
+  return {
+      {"--detect", "", "", "The cards",
+       "those of this machine instead: what CUDA shows of them, what others hold, a row for the "
+       "table",
+       "", [](const Typed& t, Options& o) { o.detect = ParseSwitch(t); }, false, false,
+       Only(Command::kGpus)}};
+}
+
 std::vector<Flag> ReportFlags() {
   constexpr std::string_view kGroup = "The report";
   constexpr Commands kOneFormat = kOfReports & ~Only(Command::kCheck);
@@ -411,6 +420,7 @@ std::vector<Flag> AllFlags() {
   for (Flag& flag : TargetFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : VerifyFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : ComparisonFlags()) flags.push_back(std::move(flag));
+  for (Flag& flag : MachineFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : ReportFlags()) flags.push_back(std::move(flag));
   return flags;
 }

@@ -3,11 +3,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "benchmarks/cuda/find_gpus.h"
 #include "cli/exit_codes.h"
 #include "cli/output.h"
 #include "cli/values.h"
 #include "estimator/base/card_filter.h"
 #include "estimator/base/error.h"
+#include "estimator/fit/card_at_hand.h"
+#include "estimator/report/detected_json.h"
+#include "estimator/report/detected_tables.h"
+#include "estimator/report/detected_text.h"
 #include "estimator/report/gpus_json.h"
 #include "estimator/report/gpus_tables.h"
 #include "estimator/report/gpus_text.h"
@@ -38,8 +46,9 @@ std::string MeantCards(const std::string& filter) {
                .hint = "onnxfit gpus"});
 }
 
-std::string ReportOf(const std::vector<const Card*>& cards, const Options& options,
-                     const std::ostream& out) {
+// Of cards of the table, or of this machine.
+template <typename Cards>
+std::string ReportOf(const Cards& cards, const Options& options, const std::ostream& out) {
   switch (options.format) {
     case Format::kText:
       return ToText(cards, WithColor(options, out));
@@ -53,10 +62,26 @@ std::string ReportOf(const std::vector<const Card*>& cards, const Options& optio
   return "";
 }
 
+// A card that cannot be used is shown, too.
+int RunDetect(const Options& options, std::ostream& out) {
+  if (!options.filters.empty()) {
+    throw Error({.where = "--detect",
+                 .text = fmt::format("expected no filter, found {}", Quoted(options.filters[0]))});
+  }
+  GpuSearch search = FindGpus();
+  if (search.gpus.empty()) throw NoGpuError(search.why_none);
+  std::vector<CardAtHand> cards;
+  for (DetectedGpu& gpu : search.gpus) cards.push_back(LookUp(std::move(gpu)));
+  WriteReport(ReportOf(cards, options, out), options, out);
+  const auto is_usable = [](const CardAtHand& card) { return card.target.has_value(); };
+  return std::any_of(cards.begin(), cards.end(), is_usable) ? kExitDone : kExitNoGpu;
+}
+
 }  // namespace
 
 int RunGpus(const Options& options, std::ostream& out) {
   CheckOutput(options, "", "");
+  if (options.detect) return RunDetect(options, out);
   const std::vector<const Card*> cards = FilterCards(options.filters);
   if (cards.empty()) RefuseFilters(options.filters);
   WriteReport(ReportOf(cards, options, out), options, out);

@@ -1,4 +1,4 @@
-// `onnxfit gpus`: the cards of the table.
+// `onnxfit gpus`: the cards of the table, or of this machine.
 #pragma once
 
 #include <iosfwd>
@@ -7,8 +7,9 @@
 
 namespace onnxfit {
 
-// Writes the cards that match the filters of `options` to `out`, or to the file that they name.
-// Returns the exit code of cli.md.  Throws Error, also where no card matches.
+// Writes the cards that match the filters of `options`, or those of this machine (--detect), to
+// `out`, or to the file that they name.  Returns the exit code of cli.md.  Throws Error, also where
+// no card matches, and NoGpuError where this machine has none.
 int RunGpus(const Options& options, std::ostream& out);
 
 }  // namespace onnxfit

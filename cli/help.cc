@@ -37,7 +37,8 @@ examples
 
 Flags are also read from the environment: ONNXFIT_BATCH=32 is --batch 32.
 What is left open comes from [defaults] of ./onnxfit.toml: batch = 32.
-exit: 0 done, 1 a target does not hold, 2 no answer (bad flag, unreadable model)
+exit: 0 done, 1 a target does not hold, 2 no answer (bad flag, unreadable
+      model), 3 no usable GPU here (--gpu auto)
 )"},
     {R"(onnxfit max-batch: the largest batch that a card trains
 
@@ -52,7 +53,8 @@ examples
   onnxfit max-batch bert.onnx --gpu l4 --mode eval  (requests side by side)
 
 Flags are also read from the environment: ONNXFIT_PRECISION=bf16 is -p bf16.
-exit: 0 done, 1 not even one sample fits, 2 no answer (bad flag, no such card)
+exit: 0 done, 1 not even one sample fits, 2 no answer (bad flag, no such
+      card), 3 no usable GPU here (--gpu auto)
 )"},
     {R"(onnxfit verify: the estimate, carried out on the GPU at hand and compared
 
@@ -92,7 +94,8 @@ examples
   onnxfit diff git:main:model.onnx model.onnx -b 32 -p amp-bf16 --fail-above 2%
   onnxfit diff before.json after.json --format markdown
 
-exit: 0 done, 1 it grew by more than --fail-above, or a card does not hold, 2 no answer
+exit: 0 done, 1 it grew by more than --fail-above, or a card does not hold,
+      2 no answer, 3 no usable GPU here (--gpu auto)
 )"},
     {R"(onnxfit explain-oom: what an out-of-memory message means, and what to change
 
@@ -110,6 +113,7 @@ exit: 0 explained, 2 no answer (bad flag, no message in the log)
     {R"(onnxfit gpus: the cards that it knows, and what CUDA shows of their memory
 
 usage: onnxfit gpus [FILTER] [flags]    (a part of a name, a family, or a size)
+       onnxfit gpus --detect [flags]    (the cards of this machine)
 )",
      R"(
 examples
@@ -117,9 +121,10 @@ examples
   onnxfit gpus 24GiB                    (also '>=16GiB', '<8GiB', 8..12GiB)
   onnxfit gpus laptop 8GiB              (what matches both)
   onnxfit gpus jetson --format csv
+  onnxfit gpus --detect                 (usable memory, and who holds the rest)
 
 Flags are also read from the environment: ONNXFIT_ASCII=1 is --ascii.
-exit: 0 done, 2 no answer (bad flag, no such card)
+exit: 0 done, 2 no answer (bad flag, no such card), 3 no usable GPU (--detect)
 )"},
     {R"(onnxfit init: writes onnxfit.toml, with a check for each model
 

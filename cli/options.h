@@ -70,7 +70,7 @@ inline constexpr Spelling<ColorMode> kColorModes[] = {
 
 // The cards that an answer is for: each of them at each of the sizes.
 struct TargetOptions {
-  std::vector<const Card*> cards = {};  // --gpu, or all
+  std::vector<const Card*> cards = {};  // --gpu, or all; null is the one at hand (auto)
   std::vector<int64_t> sizes = {};      // --memory
   int64_t reserved_bytes = 0;           // --reserve
 };
@@ -98,6 +98,7 @@ struct Options {
   std::string model;                 // a path, "-" is standard input; "" where explain-oom has none
   std::string log;                   // of explain-oom: a path, "-" is standard input
   std::vector<std::string> filters;  // of gpus
+  bool detect = false;               // of gpus: the cards of this machine
   VerifyOptions verify;
   CheckOptions check;
   std::string folder;                   // of init: a path, "" is the current one

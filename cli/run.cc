@@ -4,6 +4,7 @@
 #include <new>
 #include <ostream>
 
+#include "benchmarks/cuda/find_gpus.h"
 #include "cli/check_command.h"
 #include "cli/cudnn_flag.h"
 #include "cli/diff_command.h"
@@ -23,9 +24,9 @@
 namespace onnxfit {
 namespace {
 
-int Fail(std::ostream& err, std::string_view message) {
+int Fail(std::ostream& err, std::string_view message, int code = kExitNoAnswer) {
   err << "error: " << Clean(message, false) << std::endl;
-  return kExitNoAnswer;
+  return code;
 }
 
 Error WithFile(const Error& error, const std::string& file) {
@@ -33,6 +34,9 @@ Error WithFile(const Error& error, const std::string& file) {
   if (parts.file.empty()) parts.file = file;
   return Error(parts);
 }
+
+// CUDA's first card, which is the one that PyTorch takes.
+GpuSearch FindFirstGpu() { return FindGpus(0); }
 
 int Perform(const Options& options, std::ostream& out, std::ostream& err, std::string& reading) {
   if (options.action == Action::kHelp || options.action == Action::kVersion) {
@@ -56,8 +60,7 @@ int CatchErrors(const std::function<int()>& command, const std::string& model, s
   try {
     return command();
   } catch (const NoGpuError& error) {
-    Fail(err, error.what());
-    return kExitNoGpu;
+    return Fail(err, error.what(), kExitNoGpu);
   } catch (const Error& error) {
     return Fail(err, WithFile(error, model).what());
   } catch (const std::bad_alloc&) {
@@ -71,7 +74,7 @@ int Run(std::span<const std::string> args, std::ostream& out, std::ostream& err)
   std::string model;
   const auto command = [&] {
     Options options = ParseOptions(args);
-    SetTargets(options);
+    SetTargets(options, FindFirstGpu);
     AskCudnn(options);
     model = options.model == "-" ? "<stdin>" : options.model;
     return Perform(options, out, err, model);

@@ -52,30 +52,48 @@ void NoteUnused(const std::vector<SharedCalibration>& calibrations, EstimateRequ
   }
 }
 
+template <typename Value>
+std::vector<Value> EachOnce(const std::vector<Value>& values) {
+  std::vector<Value> once;
+  for (const Value& value : values) {
+    if (std::find(once.begin(), once.end(), value) == once.end()) once.push_back(value);
+  }
+  return once;
+}
+
+// The first one: no other takes its place, as PyTorch would not take it either.
+DetectedGpu Usable(const GpuSearch& search) {
+  if (search.gpus.empty()) throw NoGpuError(search.why_none);
+  const DetectedGpu& gpu = search.gpus[0];
+  if (gpu.why_unusable.empty()) return gpu;
+  throw NoGpuError(fmt::format("no usable GPU: {}: {} (try: another one, by CUDA_VISIBLE_DEVICES)",
+                               gpu.name, gpu.why_unusable));
+}
+
 }  // namespace
 
-void SetTargets(Options& options) {
+void SetTargets(Options& options, const GpuFinder& find) {
   const TargetOptions& asked = options.targets;
-  std::vector<const Card*> cards;
-  for (const Card* card : asked.cards) {
-    if (std::find(cards.begin(), cards.end(), card) == cards.end()) cards.push_back(card);
+  std::optional<DetectedGpu> at_hand;
+  std::vector<TargetRequest> cards;
+  for (const Card* card : EachOnce(asked.cards)) {
+    if (card == nullptr) at_hand = Usable(find());
+    cards.push_back({.card = card, .detected = card == nullptr ? &*at_hand : nullptr});
   }
   std::vector<std::optional<int64_t>> sizes;
-  for (const int64_t size : asked.sizes) {
-    if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.emplace_back(size);
-  }
-  if (cards.empty() && !sizes.empty()) cards.push_back(nullptr);
+  for (const int64_t size : EachOnce(asked.sizes)) sizes.emplace_back(size);
+  if (cards.empty() && !sizes.empty()) cards.emplace_back();
   if (sizes.empty()) sizes.emplace_back();
   const std::vector<SharedCalibration> calibrations = CalibrationsFor(options);
   EstimateRequest& request = options.request;
-  for (const Card* card : cards) {
+  for (TargetRequest& card : cards) {
+    card.overhead_bytes = request.overhead_bytes;
+    card.reserved_for_others = asked.reserved_bytes;
+    card.calibrations = calibrations;
+    card.is_one_of_many = cards.size() * sizes.size() > 1;
     for (const std::optional<int64_t>& size : sizes) {
-      request.targets.push_back(MakeTarget({.card = card,
-                                            .memory_bytes = size,
-                                            .overhead_bytes = request.overhead_bytes,
-                                            .reserved_for_others = asked.reserved_bytes,
-                                            .calibrations = calibrations,
-                                            .is_one_of_many = cards.size() * sizes.size() > 1}));
+      card.memory_bytes = size;
+      request.targets.push_back(MakeTarget(card));
     }
   }
   SetDevice(calibrations, options);

@@ -1,16 +1,22 @@
 // From flags to the cards that an answer is for.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "cli/options.h"
+#include "estimator/base/detected_gpu.h"
 
 namespace onnxfit {
 
+// How the card at hand is found: FindGpus, or a test's own.
+using GpuFinder = std::function<GpuSearch()>;
+
 // Fills request.targets, and the device that the run's kernels are for: the first target's, in
-// explain-oom the one that was measured; with what was measured on them.  Throws Error as
-// MakeTarget and CalibrationsFor do.
-void SetTargets(Options& options);
+// explain-oom the one that was measured; with what was measured on them.  Calls `find` once, where
+// --gpu auto asks for the card at hand, and takes the first that it finds.  Throws Error as
+// MakeTarget and CalibrationsFor do, NoGpuError where that card cannot be used.
+void SetTargets(Options& options, const GpuFinder& find);
 
 // The exit code of cli.md for what was found of the targets.
 int ExitCodeOf(const std::vector<Judgement>& judgements, const Options& options);

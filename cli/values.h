@@ -22,6 +22,9 @@ struct Typed {
   std::string text;
 };
 
+// What --gpu calls the card at hand.
+inline constexpr std::string_view kCardAtHand = "auto";
+
 // Text that people typed, as messages quote it: "'x'", at most 40 columns of one line,
 // "nothing" where it is empty.
 std::string Quoted(std::string_view text);

@@ -335,7 +335,11 @@ TEST_CASE("what is wrong in one check says where, what was expected and what was
        "line 3: budget: expected a size such as 16GiB or a card, found 'tt4' (did you mean t4?) "
        "(try: onnxfit gpus)"},
       {"budget = \"auto\"",
-       "line 3: budget: expected a size such as 16GiB or a card, found 'auto' (try: onnxfit gpus)"},
+       "line 3: budget: expected a card's name, found 'auto': a check must be the same on every "
+       "machine (try: onnxfit gpus --detect)"},
+      {"budget = \"80% of auto\"",
+       "line 3: budget: expected a card's name, found '80% of auto': a check must be the same on "
+       "every machine (try: onnxfit gpus --detect)"},
       {"budget = \"-1GiB\"",
        "line 3: budget: expected a size such as 16GiB or a card, found '-1GiB' (try: onnxfit "
        "gpus)"},

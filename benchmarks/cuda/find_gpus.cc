@@ -21,7 +21,7 @@ std::string WhyNone(cudaError_t status) {
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
   cudaGetLastError();
-  if (driver == 0) return "no usable GPU: no driver of NVIDIA's is installed here (libcuda.so.1)";
+  if (driver == 0) return "no usable GPU: no NVIDIA driver is installed here (no libcuda.so.1)";
   if (status == cudaErrorInsufficientDriver) {
     return fmt::format(
         "no usable GPU: expected a driver for CUDA {} or later, found one for CUDA {}",
