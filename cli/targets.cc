@@ -61,8 +61,9 @@ std::vector<Value> EachOnce(const std::vector<Value>& values) {
   return once;
 }
 
-// The first one: no other takes its place, as PyTorch would not take it either.
-DetectedGpu Usable(const GpuSearch& search) {
+}  // namespace
+
+DetectedGpu UsableGpu(const GpuSearch& search) {
   if (search.gpus.empty()) throw NoGpuError(search.why_none);
   const DetectedGpu& gpu = search.gpus[0];
   if (gpu.why_unusable.empty()) return gpu;
@@ -70,14 +71,12 @@ DetectedGpu Usable(const GpuSearch& search) {
                                gpu.name, gpu.why_unusable));
 }
 
-}  // namespace
-
 void SetTargets(Options& options, const GpuFinder& find) {
   const TargetOptions& asked = options.targets;
   std::optional<DetectedGpu> at_hand;
   std::vector<TargetRequest> cards;
   for (const Card* card : EachOnce(asked.cards)) {
-    if (card == nullptr) at_hand = Usable(find());
+    if (card == nullptr) at_hand = UsableGpu(find());
     cards.push_back({.card = card, .detected = card == nullptr ? &*at_hand : nullptr});
   }
   std::vector<std::optional<int64_t>> sizes;

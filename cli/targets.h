@@ -9,6 +9,10 @@
 
 namespace onnxfit {
 
+// The first card that a search found: no other takes its place, as PyTorch would not take it
+// either.  Throws NoGpuError where there is none, or where it cannot be used.
+DetectedGpu UsableGpu(const GpuSearch& search);
+
 // How the card at hand is found: FindGpus, or a test's own.
 using GpuFinder = std::function<GpuSearch()>;
 

@@ -14,6 +14,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/save_calibration.h"
+#include "cli/targets.h"
 #include "estimator/base/detected_gpu.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/target.h"
@@ -31,13 +32,6 @@ void CheckRun(const Options& options) {
   if (options.verify.wants_max_batch && options.request.binding.batch) {
     throw Error({.where = "--max-batch", .text = "looks for the batch: expected no --batch"});
   }
-}
-
-DetectedGpu ChooseGpu(int device) {
-  GpuSearch search = FindGpus(device);
-  if (search.gpus.empty()) throw NoGpuError(search.why_none);
-  if (!search.gpus[0].why_unusable.empty()) throw NoGpuError(search.gpus[0].why_unusable);
-  return std::move(search.gpus[0]);
 }
 
 std::unique_ptr<Gpu> Open(const DetectedGpu& gpu, const EstimateRequest& request) {
@@ -124,7 +118,7 @@ int RunVerify(const Options& options, std::ostream& out, std::ostream& err) {
   CheckOutput(options, options.model, "the model");
   CheckRun(options);
   const Graph graph = LoadGraph(options.model);
-  const DetectedGpu gpu = ChooseGpu(options.verify.device);
+  const DetectedGpu gpu = UsableGpu(FindGpus(options.verify.device));
   const EstimateRequest request = RequestFor(options, gpu);
   const int code = options.verify.wants_max_batch
                        ? RunSearch(graph, request, gpu, options, out, err)
