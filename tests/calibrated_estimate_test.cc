@@ -192,6 +192,8 @@ TEST_CASE("the largest batch: one that was measured counts as measured") {
   CHECK(largest({MeasuredAt(graph, measured, 1)}, 1 << 20).batch == plain.batch);
   const std::vector<SharedCalibration> huge = {MeasuredAt(graph, measured, kGiB)};
   CHECK(largest(huge, 1 << 20).batch == plain.batch);
+  // One that the search looks at on its way up.
+  CHECK(largest({MeasuredAt(graph, 8, kGiB)}, 1 << 20).batch == plain.batch);
   CHECK(largest(huge, measured).batch < measured);
   CHECK(largest({}, measured).batch == measured);
 }
