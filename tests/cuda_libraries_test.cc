@@ -1,7 +1,6 @@
 // What needs no card: where NVIDIA's libraries are looked for, what is said where there are none,
 // and the plans that cuDNN makes for cards that are only described.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <filesystem>
 #include <fstream>
@@ -9,7 +8,9 @@
 #include <vector>
 
 #include "benchmarks/cuda/libraries.h"
+#include "benchmarks/cuda/loaded_bytes.h"
 #include "benchmarks/cuda/memory_meter.h"
+#include "benchmarks/cuda/on_host/host_cuda.h"
 #include "benchmarks/cuda/shared_library.h"
 #include "estimator/base/error.h"
 
@@ -137,7 +138,7 @@ TEST_CASE("a library that is there names its file, and what it lacks") {
 TEST_CASE("a meter tells what a card lost between two readings") {
   constexpr int64_t kPage = int64_t{2} << 20;
   MemoryMeter meter;
-  const DeviceBuffer first(1);
+  const DeviceBuffer first(4096);
   meter.Read("a handle");
   const DeviceBuffer second(3 * kPage);
   meter.Read("kernels");
@@ -151,12 +152,19 @@ TEST_CASE("a meter tells what a card lost between two readings") {
                                                    {.what = "kernels", .bytes = 4 * kPage}});
 }
 
+TEST_CASE("a context is measured by a second one, which goes again") {
+  MemoryMeter meter;
+  MeasureContext(meter);
+  CHECK(meter.loaded() ==
+        std::vector<LoadedBytes>{{.what = "context", .bytes = TheHostCuda().context_bytes}});
+  CHECK(TheHostCuda().held_bytes == 0);
+}
+
 TEST_CASE("every library is found or says why not") {
   const auto libraries = OpenLibraries(PlacesOfEnvironment());
   CHECK(libraries->files().size() == 3);
   for (const LibraryFile& file : libraries->files()) {
     CAPTURE(file.name);
-    MESSAGE(fmt::format("{} {} {}{}", file.name, file.version, file.path, file.why_missing));
     CHECK((file.path.empty() == file.version.empty()));
     CHECK((!file.path.empty() || !file.why_missing.empty()));
   }
