@@ -1,6 +1,9 @@
 #include "cli/cudnn_flag.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +11,7 @@
 
 #include "benchmarks/cuda/asked_workspaces.h"
 #include "benchmarks/cuda/libraries.h"
+#include "cli/values.h"
 #include "estimator/base/calibration.h"
 #include "estimator/base/error.h"
 
@@ -21,7 +25,13 @@ std::shared_ptr<Libraries> Open(const std::string& typed) {
       OpenLibraries(PlacesOfEnvironment(typed == kAuto ? "" : typed));
   const LibraryFile& cudnn = libraries->files().back();
   if (cudnn.version.empty()) throw Error({.where = "--cudnn", .text = cudnn.why_missing});
-  return libraries;
+  std::error_code ignored;
+  const auto folder = std::filesystem::path(cudnn.path).parent_path();
+  if (typed == kAuto || std::filesystem::equivalent(folder, typed, ignored)) return libraries;
+  throw Error(
+      {.where = "--cudnn",
+       .text = fmt::format("expected a folder with libcudnn.so.9, found none in {}", Quoted(typed)),
+       .hint = "--cudnn auto, which finds " + cudnn.path});
 }
 
 // What is known of the card, and a cuDNN for the rest.

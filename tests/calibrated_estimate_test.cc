@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
+#include <optional>
 
 #include "estimator/base/bytes.h"
 #include "estimator/fit/batch_loops.h"
@@ -74,6 +76,47 @@ TEST_CASE("on a measured card the workspaces are inside, and the context is that
              std::string(kVersions) +
                  "its CUDA context, cuDNN's workspaces in 32 of 32 passes of convolutions"));
   CHECK_FALSE(Says(measured.assumptions, "convolutions ask cuDNN for no workspace"));
+}
+
+namespace {
+
+// Answers as cuDNN would that is asked without a card.
+class SameForAll : public WorkspaceSource {
+ public:
+  explicit SameForAll(std::optional<int64_t> bytes) : bytes_(bytes) {}
+  std::optional<int64_t> Find(const Convolution&) override { return bytes_; }
+
+ private:
+  const std::optional<int64_t> bytes_;
+};
+
+SharedCalibration AskedOf(std::optional<int64_t> bytes) {
+  Calibration asked = {.card = kMeasuredCard};
+  asked.cudnn = "9.19.0";
+  asked.basis = Basis::kModelled;
+  asked.source = std::make_shared<SameForAll>(bytes);
+  return Shared(asked);
+}
+
+}  // namespace
+
+TEST_CASE("what cuDNN says without a card is inside, and is not called measured") {
+  const Graph graph = Model("resnet18.train.onnx");
+  const Estimate plain = MakeEstimate(graph, {.binding = {.batch = 8}});
+  const Estimate asked = MakeEstimate(graph, RequestOf(8, AskedOf(64 * kMiB)));
+  CHECK(SumOf(asked) == asked.device_bytes);
+  CHECK(RowOf(asked, "workspaces").bytes == RowOf(plain, "workspaces").bytes + 64 * kMiB);
+  CHECK(RowOf(asked, "workspaces").basis == Basis::kModelled);
+  CHECK(RowOf(asked, "context").bytes == RowOf(plain, "context").bytes);
+  CHECK(Says(asked.assumptions,
+             "as cuDNN 9.19.0 chooses for NVIDIA A100-SXM4-40GB, asked without it: cuDNN's "
+             "workspaces in 32 of 32 passes of convolutions"));
+
+  const Estimate silent = MakeEstimate(graph, RequestOf(8, AskedOf(std::nullopt)));
+  CHECK(silent.peak == plain.peak);
+  CHECK(Says(silent.assumptions,
+             "as cuDNN 9.19.0 chooses for NVIDIA A100-SXM4-40GB, asked without it: cuDNN's "
+             "workspaces in 0 of 32 passes of convolutions, none in the others"));
 }
 
 TEST_CASE("--overhead goes before a measured context, not before workspaces") {
