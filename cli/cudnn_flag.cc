@@ -13,7 +13,9 @@
 #include "benchmarks/cuda/libraries.h"
 #include "cli/values.h"
 #include "estimator/base/calibration.h"
+#include "estimator/base/device.h"
 #include "estimator/base/error.h"
+#include "estimator/base/warnings.h"
 
 namespace onnxfit {
 namespace {
@@ -25,6 +27,7 @@ std::shared_ptr<Libraries> Open(const std::string& typed) {
       OpenLibraries(PlacesOfEnvironment(typed == kAuto ? "" : typed));
   const LibraryFile& cudnn = libraries->files().back();
   if (cudnn.version.empty()) throw Error({.where = "--cudnn", .text = cudnn.why_missing});
+  libraries->Workspaces({}, Describe(DefaultDevice()));  // says so where it is too old
   std::error_code ignored;
   const auto folder = std::filesystem::path(cudnn.path).parent_path();
   if (typed == kAuto || std::filesystem::equivalent(folder, typed, ignored)) return libraries;
@@ -34,7 +37,7 @@ std::shared_ptr<Libraries> Open(const std::string& typed) {
        .hint = "--cudnn auto, which finds " + cudnn.path});
 }
 
-// What is known of the card, and a cuDNN for the rest.
+// What is known of the card, and a cuDNN for the rest.  Throws Error where it knows no such card.
 SharedCalibration WithSource(const std::shared_ptr<Libraries>& libraries,
                              const DeviceProfile& device) {
   Calibration known;
@@ -47,8 +50,21 @@ SharedCalibration WithSource(const std::shared_ptr<Libraries>& libraries,
     known.cudnn = libraries->files().back().version;
     known.basis = Basis::kModelled;
   }
+  libraries->Workspaces({}, Describe(device));
   known.source = AskedWorkspaces(libraries, Describe(device));
   return std::make_shared<const Calibration>(std::move(known));
+}
+
+// As WithSource; a card that cuDNN does not know keeps what is known of it, with a warning.
+SharedCalibration SourceOrWarning(const std::shared_ptr<Libraries>& libraries, Target& target) {
+  try {
+    return WithSource(libraries, target.device);
+  } catch (const Error& error) {
+    target.warnings.push_back(
+        {warning::kNoCudnnPlans, fmt::format("{}: cuDNN {} knows no such card ({})", target.name,
+                                             libraries->files().back().version, error.what())});
+    return target.device.calibration;
+  }
 }
 
 }  // namespace
@@ -60,20 +76,24 @@ void AskCudnn(const Options& options, DeviceProfile& device) {
 void AskCudnn(Options& options) {
   if (options.cudnn.empty()) return;
   const std::shared_ptr<Libraries> libraries = Open(options.cudnn);
-  std::vector<DeviceProfile*> devices = {&options.request.settings.device};
-  for (Target& target : options.request.targets) devices.push_back(&target.device);
+  EstimateRequest& request = options.request;
+  if (request.targets.empty()) {
+    request.settings.device.calibration = WithSource(libraries, request.settings.device);
+    return;
+  }
   std::vector<std::pair<DeviceProfile, SharedCalibration>> asked;
-  for (DeviceProfile* device : devices) {
+  for (Target& target : request.targets) {
     const auto same = std::find_if(asked.begin(), asked.end(), [&](const auto& other) {
-      return other.first.name == device->name && SameKernels(other.first, *device);
+      return other.first.name == target.device.name && SameKernels(other.first, target.device);
     });
     if (same == asked.end()) {
-      asked.emplace_back(*device, WithSource(libraries, *device));
-      device->calibration = asked.back().second;
+      asked.emplace_back(target.device, SourceOrWarning(libraries, target));
+      target.device.calibration = asked.back().second;
     } else {
-      device->calibration = same->second;  // runs on the same kernels share their predictions
+      target.device.calibration = same->second;  // such cards share their predictions
     }
   }
+  request.settings.device = request.targets[0].device;
 }
 
 }  // namespace onnxfit

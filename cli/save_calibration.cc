@@ -56,6 +56,8 @@ void MeasureAndSave(const Graph& graph, const EstimateRequest& request, const De
   const std::unique_ptr<Libraries> libraries = OpenLibraries(PlacesOfEnvironment());
   Calibration calibration = StartFor(gpu, *libraries);
   calibration.loaded = libraries->MeasureLoaded();
+  // Somebody else gave memory back meanwhile: nothing is known of that part.
+  std::erase_if(calibration.loaded, [](const LoadedBytes& loaded) { return loaded.bytes < 0; });
   const PlannedWorkspaces planned =
       libraries->Workspaces(ConvolutionsOf(Predict(graph, request).program));
   calibration.convolutions = planned.found;

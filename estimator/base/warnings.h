@@ -17,5 +17,6 @@ inline constexpr char kNotTrainable[] = "OF108";     // parameters that no gradi
 inline constexpr char kUnsupportedCard[] = "OF201";  // the framework has no kernels for it
 inline constexpr char kUnseenTotal[] = "OF202";      // the card's size was not seen on Linux
 inline constexpr char kSharedMemory[] = "OF203";     // the CPU has a share of the card's memory
+inline constexpr char kNoCudnnPlans[] = "OF204";     // cuDNN was asked and knows no such card
 
 }  // namespace onnxfit::warning
