@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <charconv>
+#include <tuple>
 #include <utility>
 
 #include "estimator/base/bytes.h"
@@ -51,7 +52,16 @@ constexpr auto kByConvolution = [](const ConvolutionWorkspace& a, const Convolut
   return a.convolution < b.convolution;
 };
 
+auto MembersOf(const Convolution& c) {
+  return std::tie(c.pass, c.dtype, c.input, c.weight, c.output, c.stride, c.padding, c.dilation,
+                  c.groups, c.is_transposed);
+}
+
 }  // namespace
+
+bool Convolution::operator<(const Convolution& other) const {
+  return MembersOf(*this) < MembersOf(other);
+}
 
 std::string VersionsText(const Calibration& calibration) {
   std::vector<std::string> texts;

@@ -2,7 +2,6 @@
 // later estimates for that card.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,7 +32,7 @@ struct Convolution {
   bool is_transposed = false;  // `input` and `output` are then those of the transposed one
 
   bool operator==(const Convolution&) const = default;
-  auto operator<=>(const Convolution&) const = default;
+  bool operator<(const Convolution& other) const;  // member by member
 };
 
 struct ConvolutionWorkspace {
