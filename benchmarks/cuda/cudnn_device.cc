@@ -9,7 +9,16 @@
 namespace onnxfit {
 namespace {
 
-constexpr size_t kDescribesCards = 90800;  // cuDNN 9.8.0 is the first with device properties
+// The first cuDNN that can be asked for such a card: 9.8.0 brought device properties; with those
+// of capability 10.0, 9.10.2 ends the process, and those between were not tried.
+size_t FirstVersion(const DescribedCard& card) {
+  return card.compute_capability == 100 ? 91900 : 90800;
+}
+
+// 91900 is "9.19.0".
+std::string VersionText(size_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
 
 // CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability".
 struct Limits {
@@ -61,10 +70,12 @@ CudnnDevice::CudnnDevice(const CudnnCalls& calls) : calls_(calls) {
 }
 
 CudnnDevice::CudnnDevice(const CudnnCalls& calls, const DescribedCard& card) : calls_(calls) {
-  if (calls.version() < kDescribesCards) {
+  if (calls.version() < FirstVersion(card)) {
     throw Error({.where = "cuDNN",
-                 .text = "plans without a GPU: expected version 9.8 or later, found an older one",
-                 .hint = "pip install nvidia-cudnn-cu12"});
+                 .text = fmt::format("planning for a card that is not there: expected {} or "
+                                     "later, found {}",
+                                     VersionText(FirstVersion(card)), VersionText(calls.version())),
+                 .hint = "pip install --upgrade nvidia-cudnn-cu12"});
   }
   const std::string json = PropertiesOf(card, calls.cuda_version());
   properties_.emplace(calls, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);

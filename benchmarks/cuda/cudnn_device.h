@@ -14,7 +14,7 @@ class CudnnDevice {
   // The current device.  Throws Error where there is none.
   explicit CudnnDevice(const CudnnCalls& calls);
 
-  // Takes cuDNN 9.8 or later, throws Error with an older one.
+  // Takes cuDNN 9.8 or later, for capability 10.0 9.19; throws Error with an older one.
   CudnnDevice(const CudnnCalls& calls, const DescribedCard& card);
 
   ~CudnnDevice();

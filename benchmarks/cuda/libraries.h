@@ -23,7 +23,8 @@ struct LibraryFile {
 };
 
 // What cuDNN's heuristics read of a card.  They take the clocks into account on Hopper alone,
-// where a factor of two changes 3 of 100 workspaces (tried on resnet50, cuDNN 9.19.0).
+// where a factor of two changes 3 of 100 workspaces; on Ampere and Ada nothing but the capability
+// matters (tried on resnet50, cuDNN 9.19.0).
 struct DescribedCard {
   int compute_capability = 0;  // times ten
   int64_t multiprocessors = 0;
@@ -61,9 +62,10 @@ class Libraries {
   // defaults: heuristics' engines in order, then the fallback list, the first that makes a plan
   // (aten/src/ATen/native/cudnn/Conv_v8.cpp, 2.6 to 2.11).  About 1 ms each.
   //
-  // Of the current device:
+  // Of the current device; throws Error where there is none:
   virtual PlannedWorkspaces Workspaces(const std::vector<Convolution>& convolutions) = 0;
-  // Of a card that need not be there; takes cuDNN 9.8 or later and no GPU:
+  // Of a card that need not be there: no GPU is needed.  Throws Error with a cuDNN before 9.8, for
+  // capability 10.0 before 9.19:
   virtual PlannedWorkspaces Workspaces(const std::vector<Convolution>& convolutions,
                                        const DescribedCard& card) = 0;
 };
