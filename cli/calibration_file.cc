@@ -49,6 +49,10 @@ void SaveCalibration(const std::string& path, const Calibration& calibration) {
 
 std::vector<SharedCalibration> CalibrationsFor(const Options& options) {
   if (options.calibration == kNoCalibration) return {};
+  if (!options.cudnn.empty()) {  // one source of workspaces, or nobody knows whose they are
+    if (options.calibration.empty()) return {};
+    throw Error({.where = "--cudnn", .text = "expected without --calibration, found with it"});
+  }
   std::error_code ignored;
   const bool will_write = options.verify.saves && !fs::exists(options.calibration, ignored);
   if (!options.calibration.empty() && will_write) return {};

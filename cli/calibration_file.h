@@ -22,8 +22,8 @@ std::vector<SharedCalibration> ReadCalibrationFile(const std::string& path);
 // drivers and libraries.  All of it or nothing.  Throws Error, also where the file is none.
 void SaveCalibration(const std::string& path, const Calibration& calibration);
 
-// What the run has a say of: the file of --calibration, or else, for estimate, max-batch and
-// verify, that of the current folder if there is one.
+// What the run has a say of: nothing with --cudnn, else the file of --calibration, or else, for
+// estimate, max-batch and verify, that of the current folder if there is one.
 std::vector<SharedCalibration> CalibrationsFor(const Options& options);
 
 }  // namespace onnxfit

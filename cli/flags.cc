@@ -273,18 +273,10 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) { o.request.overhead_bytes = ParseBytes(t.text, t.place); }},
       {"--calibration", "", "FILE", kGroup,
        "what was measured on the card: its context, cuDNN's workspaces; none for nothing",
-       "./onnxfit.calibration.json in estimate and max-batch",
+       "./onnxfit.calibration.json in estimate, max-batch and verify",
        [](const Typed& t, Options& o) {
          SetText(t, "the path of a file, or none", o.calibration);
        }},
-      {"--cudnn", "", "FOLDER", kGroup,
-       "ask the cuDNN there for its convolutions' workspaces; auto: PyTorch's, the toolkit's. "
-       "Takes no GPU",
-       "",
-       [](const Typed& t, Options& o) {
-         SetText(t, "a folder with libcudnn.so.9, or auto", o.cudnn);
-       },
-       false, false, kOfAnswers | Only(Command::kVerify)},
   };
 }
 
@@ -304,6 +296,14 @@ std::vector<Flag> TargetFlags() {
        false, false, kOfAnswers},
       {"--strict", "", "", kGroup, "TIGHT counts as not fitting", "",
        [](const Typed& t, Options& o) { o.is_strict = ParseSwitch(t); }, false, false, kOfAnswers},
+      {"--cudnn", "", "FOLDER", kGroup,
+       "ask the cuDNN there for its convolutions' workspaces; auto: PyTorch's, the toolkit's. "
+       "Takes no GPU",
+       "",
+       [](const Typed& t, Options& o) {
+         SetText(t, "a folder with libcudnn.so.9, or auto", o.cudnn);
+       },
+       false, false, kOfAnswers | Only(Command::kVerify)},
       {"--multiple-of", "", "N", kGroup, "only batches that N divides", "1",
        [](const Typed& t, Options& o) { o.limits.multiple_of = ParseWhole(t, 1, kMostMultiple); },
        false, false, Only(Command::kMaxBatch)},

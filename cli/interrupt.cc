@@ -14,9 +14,10 @@ void Ask(int signal) {
 
 }  // namespace
 
-Interrupt::Interrupt()
-    : before_int_(std::signal(SIGINT, Ask)), before_term_(std::signal(SIGTERM, Ask)) {
+Interrupt::Interrupt() {
   is_asked = 0;
+  before_int_ = std::signal(SIGINT, Ask);
+  before_term_ = std::signal(SIGTERM, Ask);
 }
 
 Interrupt::~Interrupt() {

@@ -15,8 +15,8 @@ class Interrupt {
   static bool IsAsked();
 
  private:
-  void (*before_int_)(int);
-  void (*before_term_)(int);
+  void (*before_int_)(int) = nullptr;
+  void (*before_term_)(int) = nullptr;
 };
 
 }  // namespace onnxfit

@@ -12,6 +12,7 @@
 #include "cli/flags.h"
 #include "cli/sweep_check.h"
 #include "cli/values.h"
+#include "cli/verify_flags.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit {
@@ -273,6 +274,7 @@ Options ParseOptions(std::span<const std::string> args) {
   TakeWords(words, options);
   ApplyAll(declared, options);
   CheckSweep(options);
+  CheckVerify(options);
   return options;
 }
 

@@ -28,12 +28,6 @@
 namespace onnxfit {
 namespace {
 
-void CheckRun(const Options& options) {
-  if (options.verify.wants_max_batch && options.request.binding.batch) {
-    throw Error({.where = "--max-batch", .text = "looks for the batch: expected no --batch"});
-  }
-}
-
 std::unique_ptr<Gpu> Open(const DetectedGpu& gpu, const EstimateRequest& request) {
   const bool grows = request.alloc_conf.conf.expandable_segments;
   return OpenGpu(gpu.index, grows ? SegmentMemory::kPages : SegmentMemory::kWhole);
@@ -116,7 +110,6 @@ int RunSearch(const Graph& graph, const EstimateRequest& request, const Detected
 
 int RunVerify(const Options& options, std::ostream& out, std::ostream& err) {
   CheckOutput(options, options.model, "the model");
-  CheckRun(options);
   const Graph graph = LoadGraph(options.model);
   const DetectedGpu gpu = UsableGpu(FindGpus(options.verify.device));
   const EstimateRequest request = RequestFor(options, gpu);

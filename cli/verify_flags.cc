@@ -1,6 +1,7 @@
 #include "cli/verify_flags.h"
 
 #include "cli/budgets.h"
+#include "estimator/base/error.h"
 
 namespace onnxfit {
 namespace {
@@ -9,6 +10,7 @@ constexpr int64_t kMostSteps = 1'000'000;
 constexpr int64_t kMostDevices = 1024;
 
 void SetTolerance(const Typed& typed, Options& options) {
+  if (!typed.text.ends_with('%')) Refuse(typed, "a share from 0 to 100%, such as 5%");
   const Allowance allowance = ParseAllowance(typed);
   if (allowance.bytes > 0 || allowance.share > 1)
     Refuse(typed, "a share from 0 to 100%, such as 5%");
@@ -16,6 +18,11 @@ void SetTolerance(const Typed& typed, Options& options) {
 }
 
 }  // namespace
+
+void CheckVerify(const Options& options) {
+  if (!options.verify.wants_max_batch || !options.request.binding.batch) return;
+  throw Error({.where = "--max-batch", .text = "looks for the batch: expected no --batch"});
+}
 
 std::vector<Flag> VerifyFlags() {
   constexpr std::string_view kGroup = "The proof";

@@ -9,4 +9,7 @@ namespace onnxfit {
 
 std::vector<Flag> VerifyFlags();
 
+// Throws Error for flags of it that contradict each other.
+void CheckVerify(const Options& options);
+
 }  // namespace onnxfit

@@ -92,10 +92,10 @@ TEST_CASE("libraries are looked for where PyTorch has them") {
                         .toolkit = "/toolkit"}) ==
         std::vector<std::string>{
             "/mine",
-            "",
             folder / "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
             folder / "venv/lib/python3.12/site-packages/nvidia/cudnn/lib",
             folder / "conda/lib/python3.11/site-packages/nvidia/cublas/lib",
+            "",
             "/toolkit",
         });
   CHECK(LibraryFolders({.virtual_env = folder / "none", .toolkit = ""}) ==

@@ -8,7 +8,8 @@
 namespace onnxfit {
 
 // Throws Error where `status` is none of success: what was tried and what CUDA says.  Clears the
-// error, so that later calls are not blamed for it.
+// error, so that later calls are not blamed for it, but for those that CUDA keeps (illegal
+// addresses).
 void MustSucceed(cudaError_t status, const char* call);
 
 // "no CUDA-capable device is detected"

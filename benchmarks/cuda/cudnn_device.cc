@@ -15,6 +15,10 @@ size_t FirstVersion(const DescribedCard& card) {
   return card.compute_capability == 100 ? 91900 : 90800;
 }
 
+// cuDNN's support matrix: builds for CUDA 13 begin with Turing.  Those for CUDA 12 began earlier,
+// but limits of cards before Volta are not in the table below.
+int LeastCapability(size_t cuda_version) { return cuda_version >= 13000 ? 75 : 70; }
+
 // 91900 is "9.19.0".
 std::string VersionText(size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
@@ -76,6 +80,13 @@ CudnnDevice::CudnnDevice(const CudnnCalls& calls, const DescribedCard& card) : c
                                      "later, found {}",
                                      VersionText(FirstVersion(card)), VersionText(calls.version())),
                  .hint = "pip install --upgrade nvidia-cudnn-cu12"});
+  }
+  if (card.compute_capability < LeastCapability(calls.cuda_version())) {
+    throw Error({.where = "cuDNN",
+                 .text = fmt::format("expected a card of compute capability {:.1f} or later, found "
+                                     "{:.1f}",
+                                     LeastCapability(calls.cuda_version()) / 10.0,
+                                     card.compute_capability / 10.0)});
   }
   const std::string json = PropertiesOf(card, calls.cuda_version());
   properties_.emplace(calls, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);

@@ -19,9 +19,10 @@ std::string Variable(const char* name) {
 std::vector<fs::path> FoldersIn(const fs::path& folder, const std::string& beginning) {
   std::vector<fs::path> found;
   std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
-    const bool fits = entry.path().filename().string().starts_with(beginning);
-    if (fits && entry.is_directory(ignored)) found.push_back(entry.path());
+  auto entry = fs::directory_iterator(folder, ignored);
+  for (; entry != fs::directory_iterator(); entry.increment(ignored)) {
+    const bool fits = entry->path().filename().string().starts_with(beginning);
+    if (fits && entry->is_directory(ignored)) found.push_back(entry->path());
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -31,7 +32,8 @@ void AddWheels(const std::string& environment, std::vector<std::string>& folders
   if (environment.empty()) return;
   for (const fs::path& python : FoldersIn(fs::path(environment) / "lib", "python3.")) {
     for (const fs::path& wheel : FoldersIn(python / "site-packages" / "nvidia", "")) {
-      if (fs::is_directory(wheel / "lib")) folders.push_back((wheel / "lib").string());
+      std::error_code ignored;
+      if (fs::is_directory(wheel / "lib", ignored)) folders.push_back((wheel / "lib").string());
     }
   }
 }
@@ -47,9 +49,9 @@ LibraryPlaces PlacesOfEnvironment(std::string given) {
 std::vector<std::string> LibraryFolders(const LibraryPlaces& places) {
   std::vector<std::string> folders;
   if (!places.given.empty()) folders.push_back(places.given);
-  folders.emplace_back();
   AddWheels(places.virtual_env, folders);
   AddWheels(places.conda_prefix, folders);
+  folders.emplace_back();
   if (!places.toolkit.empty()) folders.push_back(places.toolkit);
   return folders;
 }

@@ -16,9 +16,9 @@ struct LibraryPlaces {
 // As the environment says.
 LibraryPlaces PlacesOfEnvironment(std::string given = {});
 
-// First to last: the folder given, the loader's own path (""), where the wheels that PyTorch
-// depends on put them (lib/python3.*/site-packages/nvidia/*/lib of both environments; by name),
-// the toolkit's.
+// First to last: the folder given, where the wheels that PyTorch depends on put them
+// (lib/python3.*/site-packages/nvidia/*/lib of both environments; by name), the loader's own path
+// (""), the toolkit's.
 std::vector<std::string> LibraryFolders(const LibraryPlaces& places);
 
 }  // namespace onnxfit

@@ -56,6 +56,9 @@ class CudaGpu : public Gpu {
     LoadKernels();
   }
 
+  // What is still queued writes to segments that are about to go.
+  ~CudaGpu() override { cudaDeviceSynchronize(); }
+
   bool Take(int32_t segment, int64_t offset, int64_t bytes) override {
     return segments_->Take(segment, offset, bytes);
   }
@@ -95,11 +98,14 @@ class CudaGpu : public Gpu {
  private:
   // Kernels are loaded by their first call (CUDA_MODULE_LOADING=LAZY).
   void LoadKernels() {
-    constexpr int64_t kLittle = 512;
+    constexpr size_t kMost = size_t{8} << 20;
     void* block = nullptr;
-    MustSucceed(cudaMalloc(&block, kLittle), "cudaMalloc");
-    cudaError_t status = cudaMemsetAsync(block, 1, kLittle, nullptr);
-    if (status == cudaSuccess) status = CountWrongBytes(block, kLittle, 1, wrong_.get(), nullptr);
+    MustSucceed(cudaMalloc(&block, kMost), "cudaMalloc");
+    cudaError_t status = cudaSuccess;
+    for (const size_t bytes : {size_t{512}, size_t{64} << 10, kMost}) {  // memset has several
+      if (status == cudaSuccess) status = cudaMemsetAsync(block, 1, bytes, nullptr);
+    }
+    if (status == cudaSuccess) status = CountWrongBytes(block, kMost, 1, wrong_.get(), nullptr);
     if (status == cudaSuccess) status = cudaDeviceSynchronize();
     cudaFree(block);
     MustSucceed(status, "a first kernel");

@@ -13,9 +13,9 @@ enum class SegmentMemory : uint8_t {
   kPages,  // cuMemCreate and cuMemMap: segments that grow (expandable_segments)
 };
 
-// The card of that index (FindGpus'), with its context and the kernels of a replay loaded: what
-// it reads from then on changes with segments alone.  What is still taken when it goes is given
-// back.  Throws Error where there is none.
+// The card of that index (FindGpus'), with its context and the kernels of a replay loaded, so that
+// what it reads from then on should change with segments alone.  What is still taken when it goes
+// is given back.  Throws Error where there is none.
 std::unique_ptr<Gpu> OpenGpu(int index, SegmentMemory memory);
 
 }  // namespace onnxfit

@@ -106,8 +106,12 @@ std::optional<int64_t> FindWorkspace(const Calibration& calibration,
 
 DeviceProfile Calibrated(DeviceProfile device, SharedCalibration calibration) {
   int64_t bytes = 0;
-  for (const LoadedBytes& loaded : calibration->loaded) bytes = CheckedAdd(bytes, loaded.bytes);
-  if (bytes > 0) device.context = {bytes, bytes, bytes, Basis::kMeasured};
+  int64_t without_kernels = 0;  // of which a run loads those of its own precision
+  for (const LoadedBytes& loaded : calibration->loaded) {
+    bytes = CheckedAdd(bytes, loaded.bytes);
+    if (!loaded.what.starts_with("kernels of ")) without_kernels += loaded.bytes;
+  }
+  if (bytes > 0) device.context = {bytes, without_kernels, bytes, Basis::kMeasured};
   device.calibration = std::move(calibration);
   return device;
 }

@@ -19,7 +19,7 @@ namespace onnxfit {
 
 struct VerifyLimits {
   int steps = kVerdictSteps;
-  double tolerance = 0.05;  // of the prediction
+  double tolerance = 0.05;  // of the prediction; any but 0 allows for a page of 2 MiB
 };
 
 enum class Proof : uint8_t {
@@ -45,7 +45,7 @@ struct ProofRow {
 struct ProofFailure {
   Failure failure;
   int64_t free_bytes = 0;      // of the card then
-  bool was_predicted = false;  // for a card that counts, with as much free
+  bool was_predicted = false;  // a card that counts, with as much free, is full too, or nearly
 };
 
 struct Verification {

@@ -73,26 +73,28 @@ class Replayer {
     is_in_phase_ = true;
     now_ = {.step = step, .phase = phase};
     now_.peak.Raise(allocator_->stats());
-    now_.peak_device_bytes = LostBytes();
+    now_.peak_device_bytes = LostBytes(gpu_.Read());
     if (watch_.begins) watch_.begins(step, phase);
   }
 
   void Close() {
     const MemoryReading reading = gpu_.Read();
     now_.stats = allocator_->stats();
-    now_.device_bytes = replay_.before.free_bytes - reading.free_bytes;
-    if (reading.process_bytes && replay_.before.process_bytes) {
-      const int64_t own = *reading.process_bytes - *replay_.before.process_bytes;
-      now_.others_bytes = now_.device_bytes - own;
-      now_.peak_device_bytes -= now_.others_bytes;
-      now_.device_bytes = own;
-    }
+    now_.device_bytes = LostBytes(reading);
+    now_.others_bytes = replay_.before.free_bytes - reading.free_bytes - now_.device_bytes;
     now_.peak_device_bytes = std::max(now_.peak_device_bytes, now_.device_bytes);
     replay_.phases.push_back(now_);
     is_in_phase_ = false;
   }
 
-  int64_t LostBytes() { return replay_.before.free_bytes - gpu_.free_bytes(); }
+  // To this process, where the driver tells; else to all.
+  int64_t LostBytes(const MemoryReading& reading) const {
+    const MemoryReading& before = replay_.before;
+    if (reading.process_bytes && before.process_bytes) {
+      return *reading.process_bytes - *before.process_bytes;
+    }
+    return before.free_bytes - reading.free_bytes;
+  }
 
   bool Alloc(BufferId buffer) {
     const int64_t reserved_bytes = allocator_->stats().reserved_bytes;
@@ -102,7 +104,7 @@ class Replayer {
     is_live_[Index(buffer)] = true;
     now_.peak.Raise(allocator_->stats());
     if (allocator_->stats().reserved_bytes != reserved_bytes) {
-      now_.peak_device_bytes = std::max(now_.peak_device_bytes, LostBytes());
+      now_.peak_device_bytes = std::max(now_.peak_device_bytes, LostBytes(gpu_.Read()));
     }
     if (const auto place = allocator_->PlaceOf(buffer)) {
       gpu_.Write(place->segment, place->offset, place->bytes, StampOf(buffer));
