@@ -52,6 +52,12 @@ TEST_CASE("cuDNN's answers are for the card that is named") {
   CHECK(Has(ampere.out, "workspaces in 32 of 32 passes"));
   const CommandResult turing = Resnet({"--cudnn", "auto", "--gpu", "t4"});
   CHECK(Has(turing.out, "chooses for Tesla T4, asked without it"));
+  // One that cuDNN does not know does not keep the other from its answer.
+  const CommandResult old = Resnet({"--cudnn", "auto", "--gpu", "t4", "--gpu", "k80"});
+  CHECK(old.code == 0);
+  CHECK(Has(old.out, turing.out.substr(0, turing.out.find('\n'))));
+  CHECK(Has(old.out, "OF204"));
+  CHECK(Has(old.out, "k80: cuDNN "));
   // Two cards in one run get what each gets alone.
   const CommandResult both = Resnet({"--cudnn", "auto", "--gpu", "a100-40gb", "--gpu", "t4"});
   CHECK(Has(both.out, ampere.out.substr(0, ampere.out.find('\n'))));

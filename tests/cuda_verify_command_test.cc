@@ -101,7 +101,7 @@ TEST_CASE_FIXTURE(VerifyTest, "the largest batch is found by carrying batches ou
   CHECK(Has(Lenet({"--max-batch", "--format", "json"}).out, R"("predicted_max_batch": )"));
   CHECK(Has(Lenet({"--max-batch", "--format", "csv"}).out, "batch,runs,fails_in_step"));
 
-  LeaveFree(kMiB);
+  LeaveFree(10 * kMiB);
   const CommandResult none = Lenet({"--max-batch"});
   CHECK(none.code == 1);
   CHECK(FirstLine(none.out) ==
@@ -136,6 +136,7 @@ TEST_CASE_FIXTURE(VerifyTest, "what cannot be meant is refused before the card i
       {{"--max-batch", "-b", "8"}, "--max-batch: looks for the batch: expected no --batch"},
       {{"--tolerance", "2MiB"}, "--tolerance: expected a share from 0 to 100%, such as 5%, found"},
       {{"--tolerance", "five"}, "--tolerance: "},
+      {{"--tolerance", "5"}, "--tolerance: expected a share from 0 to 100%, such as 5%, found '5'"},
       {{"--steps", "0"}, "--steps: "},
       {{"--device", "-1"}, "--device: "},
       {{"--gpu", "t4"}, "--gpu: expected with estimate, max-batch or diff, found with verify"},

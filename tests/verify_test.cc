@@ -116,20 +116,33 @@ TEST_CASE("steps whose figures differ have lines of their own") {
   GpuReplay predicted;
   for (const int32_t step : {0, 1, 2, 3, 4}) {
     PhaseFigures phase = {.step = step, .phase = step ? Phase::kForward : Phase::kSetup};
-    phase.peak.reserved_bytes = step < 2 ? 100 : 200;
+    phase.peak.reserved_bytes = (step < 2 ? 100 : 200) * kMiB;
     phase.stats.reserved_bytes = phase.peak.reserved_bytes;
     phase.device_bytes = phase.peak.reserved_bytes;
-    phase.peak_device_bytes = step == 4 ? 211 : phase.device_bytes;
+    phase.peak_device_bytes = phase.device_bytes + (step == 4 ? 11 * kMiB : 0);
     predicted.phases.push_back(phase);
   }
   const GpuReplay measured = predicted;
   std::string text;
   for (const ProofRow& row : CompareReplays(predicted, measured, 0.05)) {
-    text += fmt::format("{} {:+}{}, ", row.what, row.difference_bytes(), row.holds ? "" : " no");
+    text +=
+        fmt::format("{} {:+}{}, ", row.what, row.difference_bytes() / kMiB, row.holds ? "" : " no");
   }
   CHECK(text ==
         "after setup +0, peak of step 1 +0, peak of steps 2-3 +0, peak of step 4 +11 no, "
         "reserved - allocated +11 no, ");
+}
+
+TEST_CASE("a page more is within any tolerance but 0") {
+  GpuReplay predicted;
+  predicted.phases = {{.step = 0, .phase = Phase::kSetup}};
+  predicted.phases[0].stats.reserved_bytes = 8 * kMiB;
+  GpuReplay measured = predicted;
+  for (const int64_t more : {2 * kMiB, 2 * kMiB + 1}) {
+    measured.phases[0].device_bytes = 8 * kMiB + more;
+    CHECK(CompareReplays(predicted, measured, 0.05)[0].holds == (more == 2 * kMiB));
+    CHECK(!CompareReplays(predicted, measured, 0)[0].holds);
+  }
 }
 
 }  // namespace

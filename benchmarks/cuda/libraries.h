@@ -61,6 +61,8 @@ class Libraries {
   // The workspace of the plan that PyTorch takes with benchmark=False and TF32 allowed, its
   // defaults: heuristics' engines in order, then the fallback list, the first that makes a plan
   // (aten/src/ATen/native/cudnn/Conv_v8.cpp, 2.6 to 2.11).  About 1 ms each.
+  // PyTorch goes on to the next where a plan does not get its workspace; these do not know how full
+  // the card is.
   //
   // Of the current device; throws Error where there is none:
   virtual PlannedWorkspaces Workspaces(const std::vector<Convolution>& convolutions) = 0;
