@@ -28,8 +28,8 @@ CommandResult Lenet(Args more) {
 
 // Only so much is left for tensors.
 void LeaveFree(int64_t bytes) {
-  HostCuda& card = TheHostCuda();
-  card.others_bytes = card.total_bytes - card.context_bytes - bytes;
+  HostDevice& card = TheHostCuda().devices[0];
+  card.others_bytes = card.total_bytes - TheHostCuda().context_bytes - bytes;
 }
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n') + 1); }
@@ -116,13 +116,13 @@ TEST_CASE_FIXTURE(VerifyTest, "Ctrl-C gives all back and says how far it came") 
 }
 
 TEST_CASE_FIXTURE(VerifyTest, "without a card there is one sentence and exit code 3") {
-  TheHostCuda().devices = 0;
+  TheHostCuda().devices.clear();
   const CommandResult result = Lenet({});
   CHECK(result.code == 3);
   CHECK(result.out == "");
   CHECK(result.err == "error: no usable GPU: no CUDA-capable device is detected\n");
 
-  TheHostCuda().devices = 1;
+  TheHostCuda().devices.resize(1);
   CHECK(Lenet({"--device", "1"}).code == 3);
 }
 
@@ -141,7 +141,7 @@ TEST_CASE_FIXTURE(VerifyTest, "what cannot be meant is refused before the card i
       {{"--device", "-1"}, "--device: "},
       {{"--gpu", "t4"}, "--gpu: expected with estimate, max-batch or diff, found with verify"},
   };
-  TheHostCuda().devices = 0;  // asking it would be exit code 3
+  TheHostCuda().devices.clear();  // asking it would be exit code 3
   for (const Row& row : rows) {
     CAPTURE(row.error);
     const CommandResult result = Lenet(row.args);

@@ -2,14 +2,11 @@
 // driver's is.
 #include "benchmarks/cuda/nvml.h"
 
-#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <memory>
-
 #include "estimator/base/bytes.h"
-#include "tests/counting_nvml.h"
+#include "tests/nvml_library.h"
 
 namespace onnxfit {
 namespace {
@@ -18,24 +15,6 @@ constexpr char kBusId[] = "0000:65:00.0";
 constexpr unsigned long long kNotAvailable = ~0ull;
 
 unsigned int OwnPid() { return static_cast<unsigned int>(getpid()); }
-
-// The library `path`, and what it is to say: nothing of the test before.
-class Library {
- public:
-  explicit Library(const char* path) : handle_(dlopen(path, RTLD_NOW), dlclose) {
-    REQUIRE_MESSAGE(handle_ != nullptr, dlerror());
-    const auto get = reinterpret_cast<NvmlScene* (*)()>(dlsym(handle_.get(), "TheNvmlScene"));
-    REQUIRE(static_cast<bool>(get));
-    scene_ = get();
-    *scene_ = {};
-  }
-
-  NvmlScene* operator->() const { return scene_; }
-
- private:
-  std::unique_ptr<void, int (*)(void*)> handle_;
-  NvmlScene* scene_ = nullptr;
-};
 
 // "p7:1048576 p9:-"
 std::string Text(const std::vector<GpuProcess>& processes) {
@@ -48,7 +27,7 @@ std::string Text(const std::vector<GpuProcess>& processes) {
 }
 
 TEST_CASE("a library is open for as long as it is asked") {
-  const Library library(COUNTING_NVML);
+  const NvmlLibrary library(COUNTING_NVML);
   library->total_bytes = 8 * kGiB;
   {
     const Nvml nvml(COUNTING_NVML);
@@ -62,7 +41,7 @@ TEST_CASE("a library is open for as long as it is asked") {
 }
 
 TEST_CASE("processes have names, but for this one, the largest first") {
-  const Library library(COUNTING_NVML);
+  const NvmlLibrary library(COUNTING_NVML);
   library->compute = {{7, 5}, {OwnPid(), 300}, {9, 20}};
   library->graphics = {{9, 20}, {8, 10}};
   const Nvml nvml(COUNTING_NVML);
@@ -79,7 +58,7 @@ TEST_CASE("processes have names, but for this one, the largest first") {
 TEST_CASE("entries are read in either length that drivers write") {
   for (const bool is_long : {false, true}) {
     CAPTURE(is_long);
-    const Library library(COUNTING_NVML);
+    const NvmlLibrary library(COUNTING_NVML);
     library->long_entries = is_long;
     library->compute = {{7, 5}, {9, 20}, {OwnPid(), 300}};
     const NvmlProcesses found = Nvml(COUNTING_NVML).Processes(kBusId);
@@ -89,7 +68,7 @@ TEST_CASE("entries are read in either length that drivers write") {
 }
 
 TEST_CASE("a list that grows while it is asked for is asked for again") {
-  const Library library(COUNTING_NVML);
+  const NvmlLibrary library(COUNTING_NVML);
   library->compute = {{OwnPid(), 300}};
   library->growing = 2;
   const Nvml nvml(COUNTING_NVML);
@@ -100,7 +79,7 @@ TEST_CASE("a list that grows while it is asked for is asked for again") {
 }
 
 TEST_CASE("what a driver does not tell is not told") {
-  const Library library(COUNTING_NVML);
+  const NvmlLibrary library(COUNTING_NVML);
   const Nvml nvml(COUNTING_NVML);
   SUBCASE("sizes, under WDDM") {
     library->compute = {{OwnPid(), kNotAvailable}, {7, kNotAvailable}};
@@ -134,7 +113,7 @@ TEST_CASE("what a driver does not tell is not told") {
 }
 
 TEST_CASE("of a slice (MIG) the others are those of the slice") {
-  const Library library(COUNTING_NVML);
+  const NvmlLibrary library(COUNTING_NVML);
   library->compute = {{7, 5, 1}, {OwnPid(), 300, 2}, {9, 20, 2}};
   CHECK(Text(Nvml(COUNTING_NVML).Processes(kBusId).others) == "p9:20");
 }
@@ -146,13 +125,13 @@ TEST_CASE("a library without the calls, one that does not start, or none at all 
     return !found.has_this_process && !found.own_bytes && found.others.empty() &&
            !nvml.OwnBytes(kBusId);
   };
-  const Library old(OLD_NVML);
+  const NvmlLibrary old(OLD_NVML);
   old->compute = {{OwnPid(), 300}};
   old->total_bytes = kGiB;
   CHECK(says_nothing(OLD_NVML));
   CHECK(Nvml(OLD_NVML).TotalBytes(kBusId) == kGiB);
 
-  const Library broken(COUNTING_NVML);
+  const NvmlLibrary broken(COUNTING_NVML);
   broken->compute = {{OwnPid(), 300}};
   broken->init_status = 9;
   CHECK(says_nothing(COUNTING_NVML));

@@ -14,20 +14,17 @@ std::string VersionText(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-// The runtime says the same of no driver and of an old one.
 std::string WhyNone(cudaError_t status) {
   int driver = 0;
   int runtime = 0;
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
   cudaGetLastError();
-  if (driver == 0) return "no usable GPU: no NVIDIA driver is installed here (no libcuda.so.1)";
-  if (status == cudaErrorInsufficientDriver) {
-    return fmt::format(
-        "no usable GPU: expected a driver for CUDA {} or later, found one for CUDA {}",
-        VersionText(runtime), VersionText(driver));
-  }
-  return fmt::format("no usable GPU: {}", CudaText(status));
+  // The runtime says the same of no driver and of an old one.
+  if (status != cudaErrorInsufficientDriver) return CudaText(status);
+  if (driver == 0) return "no NVIDIA driver is installed here (no libcuda.so.1)";
+  return fmt::format("expected a driver for CUDA {} or later, found one for CUDA {}",
+                     VersionText(runtime), VersionText(driver));
 }
 
 // Starts nothing on the card.
@@ -90,7 +87,9 @@ DetectedGpu Describe(int device, const Nvml& nvml) {
 
 GpuSearch FindGpus(std::optional<int> only) {
   int count = 0;
-  if (const cudaError_t status = cudaGetDeviceCount(&count)) return {.why_none = WhyNone(status)};
+  if (const cudaError_t status = cudaGetDeviceCount(&count)) {
+    return {.why_none = fmt::format("no usable GPU: {}", WhyNone(status))};
+  }
   GpuSearch search;
   const Nvml nvml;
   for (int device = 0; device < count; ++device) {

@@ -15,18 +15,13 @@ namespace {
 
 constexpr int64_t kGranularity = int64_t{2} << 20;  // of cudaMalloc and of pages
 
-int64_t FromEnvironment(const char* name, int64_t standard) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? standard : std::strtoll(text, nullptr, 10);
-}
+HostDevice& DeviceAt(int device) { return TheHostCuda().devices.at(static_cast<size_t>(device)); }
 
-HostCuda ReadHostCuda() {
-  HostCuda card;
-  card.total_bytes = FromEnvironment("HOST_CUDA_TOTAL", card.total_bytes);
-  card.others_bytes = FromEnvironment("HOST_CUDA_OTHERS", card.others_bytes);
-  card.fails_at = FromEnvironment("HOST_CUDA_FAILS_AT", card.fails_at);
-  card.devices = static_cast<int>(FromEnvironment("HOST_CUDA_DEVICES", card.devices));
-  return card;
+HostDevice& CurrentDevice() { return DeviceAt(TheHostCuda().current); }
+
+void CopyText(const std::string& text, char* to, size_t length) {
+  std::strncpy(to, text.c_str(), length - 1);
+  to[length - 1] = '\0';
 }
 
 int64_t RoundedUp(size_t bytes) {
@@ -34,8 +29,9 @@ int64_t RoundedUp(size_t bytes) {
 }
 
 int64_t FreeBytes() {
-  const HostCuda& card = TheHostCuda();
-  return card.total_bytes - card.others_bytes - card.context_bytes - card.held_bytes;
+  const HostCuda& cuda = TheHostCuda();
+  const HostDevice& card = CurrentDevice();
+  return card.total_bytes - card.others_bytes - cuda.context_bytes - cuda.held_bytes;
 }
 
 std::map<void*, int64_t>& Blocks() {
@@ -78,10 +74,10 @@ CUresult FreeAddresses(CUdeviceptr begin, size_t) {
 
 CUresult Create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp*,
                 unsigned long long) {
-  HostCuda& card = TheHostCuda();
-  const bool fails = card.mallocs++ == card.fails_at;
+  HostCuda& cuda = TheHostCuda();
+  const bool fails = cuda.mallocs++ == cuda.fails_at;
   if (fails || static_cast<int64_t>(bytes) > FreeBytes()) return CUDA_ERROR_OUT_OF_MEMORY;
-  card.held_bytes += static_cast<int64_t>(bytes);
+  cuda.held_bytes += static_cast<int64_t>(bytes);
   *handle = ThePages().next++;
   ThePages().handles[*handle] = static_cast<int64_t>(bytes);
   return CUDA_SUCCESS;
@@ -172,39 +168,48 @@ LaunchShape& PushedShape() {
 }  // namespace
 
 HostCuda& TheHostCuda() {
-  static HostCuda card = ReadHostCuda();
-  return card;
+  static HostCuda cuda;
+  return cuda;
 }
 
 }  // namespace onnxfit
 
+using onnxfit::DeviceAt;
 using onnxfit::TheHostCuda;
 
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = TheHostCuda().devices;
-  return *count == 0 ? cudaErrorNoDevice : cudaSuccess;
+  *count = static_cast<int>(TheHostCuda().devices.size());
+  const cudaError_t status = *count == 0 ? cudaErrorNoDevice : cudaSuccess;
+  return static_cast<cudaError_t>(TheHostCuda().count_status.value_or(status));
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return device < TheHostCuda().devices ? cudaSuccess : cudaErrorInvalidDevice;
-}
-
-cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  onnxfit::HostCuda& cuda = TheHostCuda();
+  if (device >= static_cast<int>(cuda.devices.size())) return cudaErrorInvalidDevice;
+  const auto status = static_cast<cudaError_t>(DeviceAt(device).context_status);
+  if (status != cudaSuccess) return status;
+  cuda.current = device;
+  cuda.contexts.insert(device);
   return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+cudaError_t cudaGetDevice(int* device) {
+  *device = TheHostCuda().current;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  const onnxfit::HostDevice& card = DeviceAt(device);
   *properties = {};
-  std::strncpy(properties->name, TheHostCuda().name.c_str(), sizeof(properties->name) - 1);
+  onnxfit::CopyText(card.name, properties->name, sizeof(properties->name));
   properties->major = 8;
   properties->minor = 6;
   properties->multiProcessorCount = 28;
   properties->maxThreadsPerMultiProcessor = 1536;
-  properties->totalGlobalMem = static_cast<size_t>(TheHostCuda().total_bytes);
-  return cudaSuccess;
+  properties->totalGlobalMem = static_cast<size_t>(card.total_bytes);
+  return static_cast<cudaError_t>(card.properties_status);
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
@@ -212,13 +217,13 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int) {
-  std::strncpy(text, "0000:01:00.0", static_cast<size_t>(length));
+cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
+  onnxfit::CopyText(DeviceAt(device).bus_id, text, static_cast<size_t>(length));
   return cudaSuccess;
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = TheHostCuda().driver;
   return cudaSuccess;
 }
 
@@ -229,20 +234,20 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   *free_bytes = static_cast<size_t>(std::max<int64_t>(0, onnxfit::FreeBytes()));
-  *total_bytes = static_cast<size_t>(TheHostCuda().total_bytes);
+  *total_bytes = static_cast<size_t>(onnxfit::CurrentDevice().total_bytes);
   return cudaSuccess;
 }
 
 // Small blocks share a page of the driver's, as on a card: they cost nothing here.
 cudaError_t cudaMalloc(void** block, size_t bytes) {
-  onnxfit::HostCuda& card = TheHostCuda();
+  onnxfit::HostCuda& cuda = TheHostCuda();
   const bool is_small = bytes < 4096;
   const int64_t rounded = is_small ? 0 : onnxfit::RoundedUp(bytes);
-  const bool fails = !is_small && card.mallocs++ == card.fails_at;
+  const bool fails = !is_small && cuda.mallocs++ == cuda.fails_at;
   *block = fails || rounded > onnxfit::FreeBytes() ? nullptr : std::malloc(bytes);
   if (*block == nullptr) return cudaErrorMemoryAllocation;
   onnxfit::Blocks()[*block] = rounded;
-  card.held_bytes += rounded;
+  cuda.held_bytes += rounded;
   return cudaSuccess;
 }
 
@@ -261,11 +266,11 @@ cudaError_t cudaMemset(void* block, int value, size_t bytes) {
 }
 
 cudaError_t cudaMemsetAsync(void* block, int value, size_t bytes, cudaStream_t) {
-  onnxfit::HostCuda& card = TheHostCuda();
+  onnxfit::HostCuda& cuda = TheHostCuda();
   std::memset(block, value, bytes);
-  if (card.writes == card.scribbles_at) std::memset(block, value + 1, 5);
-  if (card.writes == card.interrupts_at) std::raise(SIGINT);
-  ++card.writes;
+  if (cuda.writes == cuda.scribbles_at) std::memset(block, value + 1, 5);
+  if (cuda.writes == cuda.interrupts_at) std::raise(SIGINT);
+  ++cuda.writes;
   return cudaSuccess;
 }
 
@@ -278,9 +283,16 @@ cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 const char* cudaGetErrorString(cudaError_t status) {
-  return status == cudaErrorNoDevice           ? "no CUDA-capable device is detected"
-         : status == cudaErrorMemoryAllocation ? "out of memory"
-                                               : "an error of the card on the host";
+  switch (status) {
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorDevicesUnavailable:
+      return "CUDA-capable device(s) is/are busy or unavailable";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    default:
+      return "an error of the card on the host";
+  }
 }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned,
