@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -11,6 +12,7 @@
 #include "cli/calibration_file.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/calibration.h"
+#include "estimator/base/error.h"
 #include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/fit/predict.h"
 
@@ -50,6 +52,16 @@ void TellMissing(const Libraries& libraries, const PlannedWorkspaces& planned, s
 }
 
 }  // namespace
+
+void CheckSave(const Options& options) {
+  if (!options.verify.saves) return;
+  const std::string file = FileFor(options);
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored)) ReadCalibrationFile(file);
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  if (folder.empty() || std::filesystem::is_directory(folder, ignored)) return;
+  throw Error({.file = file, .where = "--calibration", .text = "there is no such folder"});
+}
 
 void MeasureAndSave(const Graph& graph, const EstimateRequest& request, const DetectedGpu& gpu,
                     const Options& options, std::ostream& err) {

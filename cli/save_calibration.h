@@ -9,6 +9,9 @@
 
 namespace onnxfit {
 
+// Says before the work is done what would keep its file from being written.  Throws Error.
+void CheckSave(const Options& options);
+
 // Measures the current device, asks for the workspaces of the run's convolutions, and puts both
 // into the file of --calibration, or onnxfit.calibration.json here.  A line on `err` says what.
 // Throws Error.

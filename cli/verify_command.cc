@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "benchmarks/cuda/find_gpus.h"
@@ -44,9 +45,11 @@ EstimateRequest RequestFor(const Options& options, const DetectedGpu& gpu) {
   return request;
 }
 
-ReplayWatch WatchOf(Progress& progress, int steps) {
+// Ctrl-C is a question from the first phase on; before, nothing is held and it ends the process.
+ReplayWatch WatchOf(Progress& progress, std::optional<Interrupt>& interrupt, int steps) {
   return {.begins =
-              [&progress, steps](int32_t step, Phase phase) {
+              [&progress, &interrupt, steps](int32_t step, Phase phase) {
+                if (!interrupt) interrupt.emplace();
                 progress.Show(step == 0
                                   ? "setup"
                                   : fmt::format("step {} of {}, {}", step, steps, ToString(phase)));
@@ -80,10 +83,10 @@ int ExitCodeOf(bool was_stopped, bool holds, const Options& options) {
 template <typename Work>
 auto CarryOut(const DetectedGpu& gpu, const EstimateRequest& request, const Options& options,
               std::ostream& err, const Work& work) {
-  const Interrupt interrupt;
+  std::optional<Interrupt> interrupt;
   const std::unique_ptr<Gpu> card = Open(gpu, request);
   Progress progress(err);
-  return work(*card, WatchOf(progress, options.verify.limits.steps));
+  return work(*card, WatchOf(progress, interrupt, options.verify.limits.steps));
 }
 
 int RunProof(const Graph& graph, const EstimateRequest& request, const DetectedGpu& gpu,
@@ -110,6 +113,7 @@ int RunSearch(const Graph& graph, const EstimateRequest& request, const Detected
 
 int RunVerify(const Options& options, std::ostream& out, std::ostream& err) {
   CheckOutput(options, options.model, "the model");
+  CheckSave(options);
   const Graph graph = LoadGraph(options.model);
   const DetectedGpu gpu = UsableGpu(FindGpus(options.verify.device));
   const EstimateRequest request = RequestFor(options, gpu);

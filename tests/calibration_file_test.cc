@@ -67,7 +67,7 @@ TEST_CASE("a calibration is saved beside others, in the place of its own") {
   folder.Write("broken.json", "{");
   CHECK_THROWS_WITH_AS(SaveCalibration("broken.json", other),
                        "broken.json: line 1, column 2: expected JSON, found the end of the file "
-                       "(try: onnxfit verify MODEL.onnx --save measures anew)",
+                       "(try: delete it; onnxfit verify MODEL.onnx --save measures anew)",
                        Error);
   CHECK(ContentsOf("broken.json") == "{");
   CHECK_THROWS_WITH_AS(ReadCalibrationFile("c.jsn"),

@@ -119,9 +119,13 @@ TEST_CASE("a calibration that is broken says where, and what to do") {
        "\"calibration\": expected 1, found the calibration of another onnxfit"},
       {R"({"calibration": 1, "cards": {}})",
        "\"cards\": expected an array, found a value of type object"},
-      {R"({"calibration": 1, "cards": [7]})", "\"card\": expected this field, found none"},
+      {R"({"calibration": 1, "cards": [7]})", "card 1: \"card\": expected this field, found none"},
       {With(whole, "\"multiprocessors\"", "\"sms\""),
-       "\"multiprocessors\": expected this field, found none"},
+       "card 'NVIDIA A100-SXM4-40GB': \"multiprocessors\": expected this field, found none"},
+      {With(whole, "\"compute_capability\": 80", "\"compute_capability\": 8000"),
+       "card 'NVIDIA A100-SXM4-40GB': \"compute_capability\": expected ten times its number, such "
+       "as "
+       "80, found 8000"},
       {With(whole, "\"bytes\":262144000", "\"bytes\":-1"),
        "card 'NVIDIA A100-SXM4-40GB': \"bytes\": expected a whole number from 0, found -1"},
       {With(whole, "\"forward\"", "\"back\""),
@@ -146,7 +150,7 @@ TEST_CASE("a calibration that is broken says where, and what to do") {
   for (const Row& row : rows) {
     CAPTURE(row.text);
     CHECK(ErrorOf(row.text) ==
-          row.error + " (try: onnxfit verify MODEL.onnx --save measures anew)");
+          row.error + " (try: delete it; onnxfit verify MODEL.onnx --save measures anew)");
   }
 }
 

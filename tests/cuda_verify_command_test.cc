@@ -138,6 +138,8 @@ TEST_CASE_FIXTURE(VerifyTest, "what cannot be meant is refused before the card i
       {{"--tolerance", "five"}, "--tolerance: "},
       {{"--tolerance", "5"}, "--tolerance: expected a share from 0 to 100%, such as 5%, found '5'"},
       {{"--steps", "0"}, "--steps: "},
+      {{"--save", "--calibration", "/nowhere/c.json"},
+       "/nowhere/c.json: --calibration: there is no such folder"},
       {{"--device", "-1"}, "--device: "},
       {{"--gpu", "t4"}, "--gpu: expected with estimate, max-batch or diff, found with verify"},
   };

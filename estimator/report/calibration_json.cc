@@ -13,7 +13,7 @@ namespace onnxfit {
 namespace {
 
 constexpr int64_t kSchema = 1;
-constexpr std::string_view kHint = "onnxfit verify MODEL.onnx --save measures anew";
+constexpr std::string_view kHint = "delete it; onnxfit verify MODEL.onnx --save measures anew";
 
 constexpr std::string_view kPasses[] = {"forward", "data_gradient", "weight_gradient"};
 
@@ -137,21 +137,27 @@ void ReadWorkspaces(const Json& json, Calibration& calibration) {
   }
 }
 
+// Times ten; no card has one of 100.0.
+int ReadCapability(const Json& json) {
+  const int64_t capability = ReadBytes(json, "compute_capability");
+  if (capability < 1000) return static_cast<int>(capability);
+  throw Error(
+      {.where = "\"compute_capability\"",
+       .text = fmt::format("expected ten times its number, such as 80, found {}", capability)});
+}
+
 Calibration ReadCard(const Json& json) {
-  Calibration calibration = {
-      .card = ReadText(json, "card"),
-      .compute_capability = static_cast<int>(ReadBytes(json, "compute_capability")),
-      .multiprocessors = ReadBytes(json, "multiprocessors"),
-      .driver = ReadTextIfKnown(json, "driver"),
-      .cuda = ReadTextIfKnown(json, "cuda"),
-      .cublas = ReadTextIfKnown(json, "cublas"),
-      .cudnn = ReadTextIfKnown(json, "cudnn")};
-  In(fmt::format("card '{}'", calibration.card), [&] {
-    for (const Json& item : ReadArray(json, "loaded")) {
-      calibration.loaded.push_back({ReadText(item, "what"), ReadBytes(item, "bytes")});
-    }
-    ReadWorkspaces(json, calibration);
-  });
+  Calibration calibration = {.card = ReadText(json, "card"),
+                             .compute_capability = ReadCapability(json),
+                             .multiprocessors = ReadBytes(json, "multiprocessors"),
+                             .driver = ReadTextIfKnown(json, "driver"),
+                             .cuda = ReadTextIfKnown(json, "cuda"),
+                             .cublas = ReadTextIfKnown(json, "cublas"),
+                             .cudnn = ReadTextIfKnown(json, "cudnn")};
+  for (const Json& item : ReadArray(json, "loaded")) {
+    calibration.loaded.push_back({ReadText(item, "what"), ReadBytes(item, "bytes")});
+  }
+  ReadWorkspaces(json, calibration);
   return calibration;
 }
 
@@ -163,11 +169,18 @@ bool HasTwice(const Calibration& calibration) {
                             }) != all.end();
 }
 
+// "card 'NVIDIA A100-SXM4-40GB'", or its number where it does not say.
+std::string CardName(const Json& item, size_t number) {
+  const bool is_named = item.is_object() && item.contains("card") && item["card"].is_string();
+  return is_named ? fmt::format("card '{}'", ReadText(item, "card"))
+                  : fmt::format("card {}", number);
+}
+
 std::vector<Calibration> ReadCards(const Json& json) {
   std::vector<Calibration> calibrations;
   size_t count = 0;
   for (const Json& item : ReadArray(json, "cards")) {
-    PutCalibration(ReadCard(item), calibrations);
+    PutCalibration(In(CardName(item, count + 1), [&] { return ReadCard(item); }), calibrations);
     if (calibrations.size() > count++) continue;
     throw Error({.where = fmt::format("card '{}'", ReadText(item, "card")),
                  .text = "expected each driver and its libraries once, found them twice"});

@@ -306,6 +306,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, 
 // What nvcc's host code calls around a launch, in CUDA 12 (…LaunchKernel) and 13 (__cuda…).
 void** __cudaRegisterFatBinary(void* binary) { return static_cast<void**>(binary); }
 void __cudaRegisterFatBinaryEnd(void**) {}
+char __cudaInitModule(void**) { return 1; }  // of code without optimization
 void __cudaUnregisterFatBinary(void**) {}
 void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*,
                             dim3*, int*) {}
