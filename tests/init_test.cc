@@ -186,8 +186,9 @@ TEST_CASE("what init refuses") {
       {{"init", "-b", "3"},
        "--batch: expected with estimate, verify, diff or explain-oom, found with init"},
       {{"init", "-f", "json"},
-       "--format: expected with estimate, max-batch, check, diff, explain-oom or gpus, found with "
-       "init"},
+       "--format: expected with estimate, max-batch, verify, check, diff, explain-oom or gpus, "
+       "found "
+       "with init"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.error);
