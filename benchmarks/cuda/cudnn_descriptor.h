@@ -37,26 +37,27 @@ CudnnCalls LoadCudnnCalls(const SharedLibrary& cudnn);
 template <typename Value>
 extern const cudnnBackendAttributeType_t kAttributeType;
 template <>
-constexpr cudnnBackendAttributeType_t kAttributeType<cudnnHandle_t> = CUDNN_TYPE_HANDLE;
+inline constexpr cudnnBackendAttributeType_t kAttributeType<cudnnHandle_t> = CUDNN_TYPE_HANDLE;
 template <>
-constexpr cudnnBackendAttributeType_t kAttributeType<cudnnDataType_t> = CUDNN_TYPE_DATA_TYPE;
+inline constexpr cudnnBackendAttributeType_t kAttributeType<cudnnDataType_t> = CUDNN_TYPE_DATA_TYPE;
 template <>
-constexpr cudnnBackendAttributeType_t kAttributeType<int64_t> = CUDNN_TYPE_INT64;
+inline constexpr cudnnBackendAttributeType_t kAttributeType<int64_t> = CUDNN_TYPE_INT64;
 template <>
-constexpr cudnnBackendAttributeType_t kAttributeType<float> = CUDNN_TYPE_FLOAT;
+inline constexpr cudnnBackendAttributeType_t kAttributeType<float> = CUDNN_TYPE_FLOAT;
 template <>
-constexpr cudnnBackendAttributeType_t kAttributeType<double> = CUDNN_TYPE_DOUBLE;
+inline constexpr cudnnBackendAttributeType_t kAttributeType<double> = CUDNN_TYPE_DOUBLE;
 template <>
-constexpr cudnnBackendAttributeType_t kAttributeType<char> = CUDNN_TYPE_CHAR;
+inline constexpr cudnnBackendAttributeType_t kAttributeType<char> = CUDNN_TYPE_CHAR;
 template <>
-constexpr cudnnBackendAttributeType_t kAttributeType<void*> = CUDNN_TYPE_VOID_PTR;
+inline constexpr cudnnBackendAttributeType_t kAttributeType<void*> = CUDNN_TYPE_VOID_PTR;
 template <>
-constexpr cudnnBackendAttributeType_t kAttributeType<cudnnConvolutionMode_t> =
+inline constexpr cudnnBackendAttributeType_t kAttributeType<cudnnConvolutionMode_t> =
     CUDNN_TYPE_CONVOLUTION_MODE;
 template <>
-constexpr cudnnBackendAttributeType_t kAttributeType<cudnnBackendHeurMode_t> = CUDNN_TYPE_HEUR_MODE;
+inline constexpr cudnnBackendAttributeType_t kAttributeType<cudnnBackendHeurMode_t> =
+    CUDNN_TYPE_HEUR_MODE;
 template <>
-constexpr cudnnBackendAttributeType_t kAttributeType<cudnnBackendNumericalNote_t> =
+inline constexpr cudnnBackendAttributeType_t kAttributeType<cudnnBackendNumericalNote_t> =
     CUDNN_TYPE_NUMERICAL_NOTE;
 
 // One descriptor.  Those that it refers to must live until it is gone.  All throw Error where
