@@ -37,25 +37,22 @@ std::shared_ptr<Libraries> Open(const std::string& typed) {
        .hint = "--cudnn auto, which finds " + cudnn.path});
 }
 
-// What is known of the card, and a cuDNN for the rest.  Throws Error where it knows no such card.
+// A cuDNN to be asked.  Throws Error where it knows no such card.  REQUIRES: nothing was measured
+// on the card (CalibrationsFor has nothing with --cudnn).
 SharedCalibration WithSource(const std::shared_ptr<Libraries>& libraries,
                              const DeviceProfile& device) {
   Calibration known;
-  if (device.calibration != nullptr) {
-    known = *device.calibration;
-  } else {
-    known.card = device.name;
-    known.compute_capability = device.compute_capability;
-    known.multiprocessors = device.multiprocessors;
-    known.cudnn = libraries->files().back().version;
-    known.basis = Basis::kModelled;
-  }
+  known.card = device.name;
+  known.compute_capability = device.compute_capability;
+  known.multiprocessors = device.multiprocessors;
+  known.cudnn = libraries->files().back().version;
+  known.basis = Basis::kModelled;
   libraries->Workspaces({}, Describe(device));
   known.source = AskedWorkspaces(libraries, Describe(device));
   return std::make_shared<const Calibration>(std::move(known));
 }
 
-// As WithSource; a card that cuDNN does not know keeps what is known of it, with a warning.
+// As WithSource; for a card that cuDNN does not know, null and a warning.
 SharedCalibration SourceOrWarning(const std::shared_ptr<Libraries>& libraries, Target& target) {
   try {
     return WithSource(libraries, target.device);
@@ -63,7 +60,7 @@ SharedCalibration SourceOrWarning(const std::shared_ptr<Libraries>& libraries, T
     target.warnings.push_back(
         {warning::kNoCudnnPlans, fmt::format("{}: cuDNN {} knows no such card ({})", target.name,
                                              libraries->files().back().version, error.what())});
-    return target.device.calibration;
+    return nullptr;
   }
 }
 

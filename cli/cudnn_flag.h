@@ -5,7 +5,7 @@
 
 namespace onnxfit {
 
-// Gives every card of the run a cuDNN that is asked for the workspaces that no calibration has.
+// Gives every card of the run a cuDNN that is asked for workspaces.
 // Nothing without --cudnn.  Cards that cuDNN does not know get a warning.  Throws Error where there
 // is no cuDNN that can be asked.
 void AskCudnn(Options& options);

@@ -75,7 +75,7 @@ int Run(std::span<const std::string> args, std::ostream& out, std::ostream& err)
   const auto command = [&] {
     Options options = ParseOptions(args);
     SetTargets(options, FindFirstGpu);
-    AskCudnn(options);
+    if (options.command != Command::kVerify) AskCudnn(options);  // verify: of the card at hand
     model = options.model == "-" ? "<stdin>" : options.model;
     return Perform(options, out, err, model);
   };
