@@ -304,6 +304,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, 
 }
 
 // What nvcc's host code calls around a launch, in CUDA 12 (…LaunchKernel) and 13 (__cuda…).
+// NOLINTBEGIN(bugprone-reserved-identifier): the names are nvcc's
 void** __cudaRegisterFatBinary(void* binary) { return static_cast<void**>(binary); }
 void __cudaRegisterFatBinaryEnd(void**) {}
 char __cudaInitModule(void**) { return 1; }  // of code without optimization
@@ -340,5 +341,6 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3 grid, dim3 block, void** argum
                                cudaStream_t stream) {
   return cudaLaunchKernel(nullptr, grid, block, arguments, shared, stream);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 }  // extern "C"
