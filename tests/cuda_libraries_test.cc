@@ -78,23 +78,25 @@ std::vector<int64_t> Ask(const std::vector<Convolution>& convolutions, const Des
 
 TEST_CASE("libraries are looked for where PyTorch has them") {
   const Folder folder;
-  for (const char* file :
-       {"venv/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9",
-        "venv/lib/python3.12/site-packages/nvidia/cu13/lib/libcublas.so.13",
-        "venv/lib/python3.12/site-packages/nvidia/nothing/include/a.h",
-        "venv/lib/python2.7/site-packages/nvidia/cudnn/lib/libcudnn.so.9",
-        "conda/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12"}) {
+  for (const char* file : {"venv/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9",
+                           "venv/lib/python3.12/site-packages/nvidia/cu13/lib/libcublas.so.13",
+                           "venv/lib/python3.12/site-packages/nvidia/nothing/include/a.h",
+                           "venv/lib/python2.7/site-packages/nvidia/cudnn/lib/libcudnn.so.9",
+                           "conda/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12",
+                           "usr/lib/python3.11/dist-packages/nvidia/cublas/lib/libcublas.so.12"}) {
     folder.Write(file);
   }
   CHECK(LibraryFolders({.given = "/mine",
                         .virtual_env = folder / "venv",
                         .conda_prefix = folder / "conda",
+                        .prefixes = {folder / "none", folder / "usr"},
                         .toolkit = "/toolkit"}) ==
         std::vector<std::string>{
             "/mine",
             folder / "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
             folder / "venv/lib/python3.12/site-packages/nvidia/cudnn/lib",
             folder / "conda/lib/python3.11/site-packages/nvidia/cublas/lib",
+            folder / "usr/lib/python3.11/dist-packages/nvidia/cublas/lib",
             "",
             "/toolkit",
         });

@@ -31,9 +31,11 @@ std::vector<fs::path> FoldersIn(const fs::path& folder, const std::string& begin
 void AddWheels(const std::string& environment, std::vector<std::string>& folders) {
   if (environment.empty()) return;
   for (const fs::path& python : FoldersIn(fs::path(environment) / "lib", "python3.")) {
-    for (const fs::path& wheel : FoldersIn(python / "site-packages" / "nvidia", "")) {
-      std::error_code ignored;
-      if (fs::is_directory(wheel / "lib", ignored)) folders.push_back((wheel / "lib").string());
+    for (const char* packages : {"site-packages", "dist-packages"}) {
+      for (const fs::path& wheel : FoldersIn(python / packages / "nvidia", "")) {
+        std::error_code ignored;
+        if (fs::is_directory(wheel / "lib", ignored)) folders.push_back((wheel / "lib").string());
+      }
     }
   }
 }
@@ -43,7 +45,8 @@ void AddWheels(const std::string& environment, std::vector<std::string>& folders
 LibraryPlaces PlacesOfEnvironment(std::string given) {
   return {.given = std::move(given),
           .virtual_env = Variable("VIRTUAL_ENV"),
-          .conda_prefix = Variable("CONDA_PREFIX")};
+          .conda_prefix = Variable("CONDA_PREFIX"),
+          .prefixes = {Variable("HOME") + "/.local", "/usr/local", "/usr", "/opt/conda"}};
 }
 
 std::vector<std::string> LibraryFolders(const LibraryPlaces& places) {
@@ -51,6 +54,7 @@ std::vector<std::string> LibraryFolders(const LibraryPlaces& places) {
   if (!places.given.empty()) folders.push_back(places.given);
   AddWheels(places.virtual_env, folders);
   AddWheels(places.conda_prefix, folders);
+  for (const std::string& prefix : places.prefixes) AddWheels(prefix, folders);
   folders.emplace_back();
   if (!places.toolkit.empty()) folders.push_back(places.toolkit);
   return folders;

@@ -10,6 +10,8 @@ struct LibraryPlaces {
   std::string given = {};         // a folder of people's choice, "" for none
   std::string virtual_env = {};   // $VIRTUAL_ENV
   std::string conda_prefix = {};  // $CONDA_PREFIX
+  // Where Python is installed for all: pip --user, Debian's and NVIDIA's images, PyTorch's images.
+  std::vector<std::string> prefixes = {};
   std::string toolkit = "/usr/local/cuda/lib64";
 };
 
@@ -17,8 +19,8 @@ struct LibraryPlaces {
 LibraryPlaces PlacesOfEnvironment(std::string given = {});
 
 // First to last: the folder given, where the wheels that PyTorch depends on put them
-// (lib/python3.*/site-packages/nvidia/*/lib of both environments; by name), the loader's own path
-// (""), the toolkit's.
+// (lib/python3.*/{site,dist}-packages/nvidia/*/lib of environments, then of prefixes; by name), the
+// loader's own path (""), the toolkit's.
 std::vector<std::string> LibraryFolders(const LibraryPlaces& places);
 
 }  // namespace onnxfit
