@@ -37,7 +37,7 @@ Calibration StartFor(const DetectedGpu& gpu, const Libraries& libraries) {
   calibration.compute_capability = gpu.compute_capability;
   calibration.multiprocessors = gpu.multiprocessors;
   calibration.driver = gpu.driver;
-  calibration.cuda = fmt::format("{}.{}", gpu.cuda_runtime / 1000, gpu.cuda_runtime % 1000 / 10);
+  calibration.cuda = CudaVersionText(gpu.cuda_runtime);
   calibration.cublas = VersionOf(libraries, "cublas");
   calibration.cudnn = VersionOf(libraries, "cudnn");
   return calibration;

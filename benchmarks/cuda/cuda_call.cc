@@ -16,6 +16,14 @@ void MustSucceed(cudaError_t status, const char* call) {
 
 const char* CudaText(cudaError_t status) { return cudaGetErrorString(status); }
 
+CardMemory ReadCardMemory() {
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  MustSucceed(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+  return {.free_bytes = static_cast<int64_t>(free_bytes),
+          .total_bytes = static_cast<int64_t>(total_bytes)};
+}
+
 std::string PciBusId(int device) {
   std::array<char, 32> id = {};
   if (cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), device) == cudaSuccess) {

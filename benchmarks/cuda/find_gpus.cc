@@ -10,10 +10,6 @@
 namespace onnxfit {
 namespace {
 
-std::string VersionText(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 std::string WhyNone(cudaError_t status) {
   int driver = 0;
   int runtime = 0;
@@ -24,7 +20,7 @@ std::string WhyNone(cudaError_t status) {
   if (status != cudaErrorInsufficientDriver) return CudaText(status);
   if (driver == 0) return "no NVIDIA driver is installed here (no libcuda.so.1)";
   return fmt::format("expected a driver for CUDA {} or later, found one for CUDA {}",
-                     VersionText(runtime), VersionText(driver));
+                     CudaVersionText(runtime), CudaVersionText(driver));
 }
 
 // Starts nothing on the card.

@@ -3,22 +3,12 @@
 #include "benchmarks/cuda/cuda_call.h"
 
 namespace onnxfit {
-namespace {
 
-int64_t FreeBytes() {
-  size_t free_bytes = 0;
-  size_t total_bytes = 0;
-  MustSucceed(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  return static_cast<int64_t>(free_bytes);
-}
-
-}  // namespace
-
-void MemoryMeter::Restart() { free_bytes_ = FreeBytes(); }
+void MemoryMeter::Restart() { free_bytes_ = ReadCardMemory().free_bytes; }
 
 void MemoryMeter::Read(const std::string& what) {
   MustSucceed(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  const int64_t free_bytes = FreeBytes();
+  const int64_t free_bytes = ReadCardMemory().free_bytes;
   if (loaded_.empty() || loaded_.back().what != what) loaded_.push_back({.what = what});
   loaded_.back().bytes += free_bytes_ - free_bytes;
   free_bytes_ = free_bytes;

@@ -10,11 +10,8 @@ namespace {
 
 // Without what NVML tells, which takes longer.
 MemoryReading ReadCuda() {
-  size_t free_bytes = 0;
-  size_t total_bytes = 0;
-  MustSucceed(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  return {.total_bytes = static_cast<int64_t>(total_bytes),
-          .free_bytes = static_cast<int64_t>(free_bytes)};
+  const CardMemory memory = ReadCardMemory();
+  return {.total_bytes = memory.total_bytes, .free_bytes = memory.free_bytes};
 }
 
 // One number on the device.

@@ -38,6 +38,9 @@ struct DetectedGpu {
   std::vector<GpuProcess> others = {};        // those that the driver shows, largest first
 };
 
+// "13.0" of 13000, as CUDA counts its versions.
+std::string CudaVersionText(int version);
+
 // What a search found.
 struct GpuSearch {
   std::vector<DetectedGpu> gpus = {};

@@ -96,14 +96,10 @@ std::string ContextText(const Verification& verification) {
                      FormatBytes(*verification.context_bytes), taken);
 }
 
-std::string CudaText(int version) {
-  return fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
-}
-
 std::string CardText(const DetectedGpu& gpu) {
   std::string text = gpu.name;
   if (!gpu.driver.empty()) text += fmt::format(", driver {}", gpu.driver);
-  if (gpu.cuda_runtime > 0) text += ", " + CudaText(gpu.cuda_runtime);
+  if (gpu.cuda_runtime > 0) text += ", CUDA " + CudaVersionText(gpu.cuda_runtime);
   return text +
          fmt::format(", {} of {} free", FormatBytes(gpu.free_bytes), FormatBytes(gpu.total_bytes));
 }
