@@ -5,8 +5,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr int64_t kMostBatch = int64_t{1} << 40;  // beyond, sizes overflow first
-
 // Few batches are predicted on the way up; those between two of them can mostly be read off.
 constexpr int64_t kStride = 8;
 

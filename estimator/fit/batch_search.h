@@ -12,6 +12,8 @@
 
 namespace onnxfit {
 
+inline constexpr int64_t kMostBatch = int64_t{1} << 40;  // beyond, sizes overflow first
+
 class BatchSearch {
  public:
   // Both must outlive it.  `is_strict`: what is TIGHT does not run.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "estimator/fit/batch_loops.h"
+#include "estimator/fit/batch_search.h"
 #include "estimator/fit/verify_failure.h"
 
 namespace onnxfit {
@@ -41,11 +42,11 @@ class ReplaySearch {
   }
 
  private:
-  // Moves `runs` up to the last that was seen to run.
+  // Moves `runs` up to the last that was seen to run; beyond kMostBatch none is tried.
   int64_t FailureAbove(int64_t& runs) {
     for (int64_t step = 1;; step *= 2) {
       const int64_t next = runs + step;
-      if (!Runs(next)) return next;
+      if (next > kMostBatch || !Runs(next)) return next;
       runs = next;
     }
   }
