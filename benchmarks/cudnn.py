@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MARK, END = "<!-- cudnn -->\n", "\n## Logs"
+MARK, END = "<!-- cudnn -->\n", "\n## What cuDNN's attention"
 CARDS = ["t4", "rtx3060", "a100-40gb", "rtx4090", "h100", "b200"]
 RUNS = [("resnet50.train", "fp32"), ("resnet50.train", "amp-fp16"), ("unet.train", "fp32"),
         ("vgg16.script", "fp32"), ("mobilenet_v2.script", "fp32")]

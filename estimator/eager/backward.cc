@@ -87,8 +87,7 @@ class Formulas : public Kernel {
         return;
       case Step::Type::kWorkspace:
         if (!made_last_) return;
-        return calls_.TakeWorkspace(node_.call, static_cast<Workspace>(step.index),
-                                    Thread::kBackward);
+        return calls_.TakeWorkspace(node_.call, step, Thread::kBackward);
       case Step::Type::kDropGradient:
         return machine_.Release(std::exchange(incoming_[0], kNoTensor));
       case Step::Type::kDropScratch:
@@ -117,11 +116,14 @@ class Formulas : public Kernel {
   }
 
   void MakeIfWanted(size_t input) {
-    made_last_ = IsWanted(static_cast<int>(input));
-    if (made_last_) {
-      gradients_[input] = Make(input);
-    } else if (IsMadeAnyway(input)) {
-      scratch_.push_back(Make(input));
+    const bool is_wanted = IsWanted(static_cast<int>(input));
+    made_last_ = is_wanted || IsMadeAnyway(input);
+    if (!made_last_) return;
+    const TensorId made = Make(input);
+    if (is_wanted) {
+      gradients_[input] = made;
+    } else {
+      scratch_.push_back(made);
     }
   }
 

@@ -9,8 +9,9 @@ namespace onnxfit {
 namespace {
 
 constexpr std::string_view kWorkspaceLabels[] = {"cuBLAS workspace", "cublasLt workspace",
-                                                 kCudnnWorkspace};
-constexpr size_t kCudnn = 2;  // its index there
+                                                 kCudnnWorkspace, "cuDNN attention workspace"};
+constexpr size_t kCudnn = 2;  // their indices there
+constexpr size_t kCudnnAttention = 3;
 
 }  // namespace
 
@@ -27,6 +28,7 @@ CallTable::CallTable(const Program& program, Machine& machine, const TrainingSet
     labels_.push_back({.at = machine.AddLabel(call.where)});
   }
   for (auto& thread : workspaces_) thread.fill(kNoTensor);
+  workspace_labels_.fill(-1);
 }
 
 const StridedType& CallTable::TypeOf(NameId name) const {
@@ -56,26 +58,31 @@ LabelId CallTable::ScratchLabel(int32_t index) {
   return label;
 }
 
-void CallTable::TakeWorkspace(int32_t call, Workspace workspace, Thread thread) {
-  switch (workspace) {
+void CallTable::TakeWorkspace(int32_t call, const Step& step, Thread thread) {
+  switch (static_cast<Workspace>(step.index)) {
     case Workspace::kCublas:
       return TakeCublasWorkspace(thread);
     case Workspace::kCublasLt:
       return IsForLt(call) ? TakeCublasLtWorkspace(thread) : TakeCublasWorkspace(thread);
     case Workspace::kCudnnForward:
-      return PassCudnnWorkspace(call, ConvolutionPass::kForward);
+      return Pass(kCudnn, ConvolutionBytes(call, ConvolutionPass::kForward));
     case Workspace::kCudnnDataGradient:
-      return PassCudnnWorkspace(call, ConvolutionPass::kDataGradient);
+      return Pass(kCudnn, ConvolutionBytes(call, ConvolutionPass::kDataGradient));
     case Workspace::kCudnnWeightGradient:
-      return PassCudnnWorkspace(call, ConvolutionPass::kWeightGradient);
+      return Pass(kCudnn, ConvolutionBytes(call, ConvolutionPass::kWeightGradient));
+    case Workspace::kCudnnAttention:
+      return Pass(kCudnnAttention, BytesOf(step.scratch(TypesOf(call))));
   }
 }
 
-void CallTable::PassCudnnWorkspace(int32_t index, ConvolutionPass pass) {
-  const int64_t bytes = MeasuredWorkspaceBytes(program_, call(index), pass, settings_.device);
+int64_t CallTable::ConvolutionBytes(int32_t index, ConvolutionPass pass) const {
+  return MeasuredWorkspaceBytes(program_, call(index), pass, settings_.device);
+}
+
+void CallTable::Pass(size_t library, int64_t bytes) {
   if (bytes == 0) return;
   machine_.Release(
-      machine_.New({DType::kUint8, {bytes}}, WorkspaceLabel(kCudnn), Kind::kWorkspace));
+      machine_.New({DType::kUint8, {bytes}}, WorkspaceLabel(library), Kind::kWorkspace));
 }
 
 // isInputCompliesAddmmCudaLt: aten/src/ATen/native/cuda/Blas.cpp, pytorch v2.6.0, and recorded

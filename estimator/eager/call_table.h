@@ -41,7 +41,8 @@ class CallTable {
   // What `call` needs of a library when it runs in `thread`: cuBLAS's instead of cublasLt's
   // where that does not take its product.  It is there for the call, or from then on; cuDNN's is
   // gone at once.
-  void TakeWorkspace(int32_t call, Workspace workspace, Thread thread);
+  // REQUIRES: `step` is one of its row, of type kWorkspace.
+  void TakeWorkspace(int32_t call, const Step& step, Thread thread);
   // Of cuBLAS alone, for products that are no call.
   void TakeCublasWorkspace(Thread thread);
 
@@ -53,7 +54,8 @@ class CallTable {
   };
 
   bool IsForLt(int32_t call) const;
-  void PassCudnnWorkspace(int32_t call, ConvolutionPass pass);
+  int64_t ConvolutionBytes(int32_t call, ConvolutionPass pass) const;
+  void Pass(size_t library, int64_t bytes);
   void TakeCublasLtWorkspace(Thread thread);
   LabelId WorkspaceLabel(size_t library);
   void Hold(Workspace workspace, Thread thread, int64_t bytes);
@@ -63,12 +65,12 @@ class CallTable {
   const Program& program_;
   Machine& machine_;
   const TrainingSettings& settings_;
-  std::vector<const OpRule*> rules_;                        // by call
-  std::vector<CallLabels> labels_;                          // by call
-  std::vector<LabelId> name_labels_;                        // by name
-  std::vector<LabelId> gradient_labels_;                    // by name, made when first needed
-  std::array<std::array<TensorId, 2>, 2> workspaces_;       // by thread and library: those held
-  std::array<LabelId, 3> workspace_labels_ = {-1, -1, -1};  // by library, made when first needed
+  std::vector<const OpRule*> rules_;                   // by call
+  std::vector<CallLabels> labels_;                     // by call
+  std::vector<LabelId> name_labels_;                   // by name
+  std::vector<LabelId> gradient_labels_;               // by name, made when first needed
+  std::array<std::array<TensorId, 2>, 2> workspaces_;  // by thread and library: those held
+  std::array<LabelId, 4> workspace_labels_;            // by library, made when first needed
 };
 
 }  // namespace onnxfit

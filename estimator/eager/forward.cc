@@ -126,7 +126,7 @@ void Forward::Take(int32_t index, const Step& step, Frame& frame) {
     case Step::Type::kAux:
       return MakeAux(index, slot, frame);
     case Step::Type::kWorkspace:
-      return calls_.TakeWorkspace(index, static_cast<Workspace>(step.index), Thread::kForward);
+      return calls_.TakeWorkspace(index, step, Thread::kForward);
     case Step::Type::kScratch:
       return MakeScratch(index, step.scratch, frame);
     case Step::Type::kGrad:  // of backward alone, as tests/op_rule_test.cc checks

@@ -137,6 +137,7 @@ enum class Workspace : uint8_t {
   kCudnnForward,  // these three: of a convolution's pass, where it was measured
   kCudnnDataGradient,
   kCudnnWeightGradient,
+  kCudnnAttention,  // of the size that the row computes
 };
 
 // One allocation of a call.  The order of steps is the order in PyTorch's events.
@@ -153,10 +154,10 @@ struct Step {
     kDropScratch,   // the same of all scratch so far
   };
   Type type = Type::kEnd;
-  int8_t index = 0;  // of kWorkspace: a Workspace
-  TypeFunction scratch = nullptr;
-  bool only_over_view = false;  // in backward of what wrote over a view (CopySlices)
-  bool passes = false;          // a scratch of backward that is freed at once
+  int8_t index = 0;                // of kWorkspace: a Workspace
+  TypeFunction scratch = nullptr;  // of kWorkspace: cuDNN's attention's
+  bool only_over_view = false;     // in backward of what wrote over a view (CopySlices)
+  bool passes = false;             // a scratch of backward that is freed at once
 };
 
 constexpr Step MakeOut(int i) { return {Step::Type::kOut, static_cast<int8_t>(i), nullptr}; }
@@ -181,6 +182,11 @@ constexpr Step DropGradient() { return {Step::Type::kDropGradient, 0, nullptr}; 
 constexpr Step DropScratch() { return {Step::Type::kDropScratch, 0, nullptr}; }
 constexpr Step Uses(Workspace workspace) {
   return {Step::Type::kWorkspace, static_cast<int8_t>(workspace), nullptr};
+}
+
+// cuDNN's attention's, gone at once.
+constexpr Step UsesForAttention(TypeFunction type) {
+  return {Step::Type::kWorkspace, static_cast<int8_t>(Workspace::kCudnnAttention), type};
 }
 
 // How the output shares the storage of input 0.

@@ -3,7 +3,8 @@
 // Sources: pytorch v2.6.0, aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp,
 // cuda/attention{,_backward}.cu, cuda/mem_eff_attention/kernel_backward.h and ../cudnn/MHA.cpp;
 // torch 2.11 events of head sizes from 4 to 256, with and without masks, dropout and grouped heads;
-// 2.6 to 2.15 events of seeds.  cuDNN's kernel was never run: closed forms from its sources.
+// 2.6 to 2.15 events of seeds.  cuDNN's kernel was never run: its order is
+// that of MHA.cpp.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/eager/attention_choice.h"
 #include "estimator/eager/attention_parts.h"
+#include "estimator/eager/cudnn_attention.h"
 #include "estimator/eager/op_families.h"
 #include "estimator/eager/strides.h"
 
@@ -238,14 +240,22 @@ Dims CudnnOutput(const CallTypes& call) {
   return StridesLike({call.out(0), StridesLike(call.in(0))});
 }
 
-// Gradients as empty_like; a copy of one that does not lie densely.  What cuDNN asks for itself is
-// not known.
-void CudnnBackward(Kernel& kernel) {
-  for (int i = 0; i < 3; ++i) {
-    kernel.MakeGrad(i, StridesLike(kernel.types().in(static_cast<size_t>(i))));
-  }
-  const StridedType& gradient = kernel.types().incoming_gradient();
-  if (gradient.strides.back() != 1) kernel.Take(gradient);
+TensorType CudnnForwardWorkspace(const CallTypes& call) {
+  const bool keeps = call.ints()[1] != 0;
+  return {DType::kUint8,
+          {CudnnAttentionForwardBytes(Read(call), keeps, call.framework(), call.device())}};
+}
+
+TensorType CudnnBackwardWorkspace(const CallTypes& call) {
+  return {DType::kUint8,
+          {CudnnAttentionBackwardBytes(Read(call), call.has_input(3), call.framework(),
+                                       call.device())}};
+}
+
+// Of an incoming gradient whose last dimension does not lie densely.
+TensorType CudnnGradientCopy(const CallTypes& call) {
+  const StridedType& gradient = call.incoming_gradient();
+  return gradient.strides.back() == 1 ? kNoTensorType : gradient;
 }
 
 // _safe_softmax: rows that are masked out become zeros.
@@ -276,10 +286,13 @@ constexpr OpRule kRules[] = {
     // q, k, v, additive mask, which saves them and needs no gradient
     {.name = "_cudnn_attention",
      .strides = CudnnOutput,
-     .gradients = {Reads(kCudnnSaved), Reads(kCudnnSaved), Reads(kCudnnSaved)},
+     .gradients = {ReadsAsInput(kCudnnSaved), ReadsAsInput(kCudnnSaved), ReadsAsInput(kCudnnSaved)},
+     .makes_all_gradients = [](const CallTypes&) { return true; },
      .aux = {{{"logsumexp", CudnnLogSumExp}, {"rng seed", CudnnSeed}, {"rng offset", CudnnSeed}}},
-     .forward = {MakeAux(1), MakeAux(2), MakeOut(0), MakeAux(0)},
-     .run_backward = CudnnBackward},
+     .forward = {MakeAux(1), MakeAux(2), MakeOut(0), MakeAux(0),
+                 UsesForAttention(CudnnForwardWorkspace)},
+     .backward = {MakeGrad(0), MakeGrad(1), MakeGrad(2), Scratch(CudnnGradientCopy),
+                  UsesForAttention(CudnnBackwardWorkspace)}},
     // q, k, v, additive mask
     {.name = "_efficient_attention",
      .strides = OutputRowsFirst,
