@@ -137,14 +137,26 @@ CudnnDescriptor Graph(const CudnnDevice& device, const CudnnDescriptor& operatio
   return graph;
 }
 
-// PyTorch takes none that rounds its inputs to fewer bits (filterEngineConfigs).
-bool RoundsInputs(const CudnnDescriptor& engine_config) {
+// Whether cuDNN says so of the engine of that configuration.
+template <typename Note>
+bool HasNote(const CudnnDescriptor& engine_config, cudnnBackendAttributeName_t notes, size_t most,
+             Note note) {
   const std::vector<CudnnDescriptor> engine =
       engine_config.GetDescriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  const std::vector<cudnnBackendNumericalNote_t> notes =
-      engine.at(0).Get<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                                    CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  return std::count(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) > 0;
+  const std::vector<Note> all = engine.at(0).Get<Note>(notes, most);
+  return std::count(all.begin(), all.end(), note) > 0;
+}
+
+// PyTorch takes none that rounds its inputs to fewer bits (filterEngineConfigs).
+bool RoundsInputs(const CudnnDescriptor& engine_config) {
+  return HasNote(engine_config, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
+                 CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+}
+
+// Its kernels are compiled when a plan is made, then loaded.
+bool IsCompiled(const CudnnDescriptor& engine_config) {
+  return HasNote(engine_config, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT,
+                 CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
 }
 
 std::vector<CudnnDescriptor> Engines(const CudnnDevice& device, const CudnnDescriptor& graph,
@@ -160,17 +172,27 @@ std::vector<CudnnDescriptor> Engines(const CudnnDevice& device, const CudnnDescr
 
 struct EnginePlan {
   CudnnDescriptor engine;
-  CudnnDescriptor plan;
+  std::optional<CudnnDescriptor> plan;
 };
+
+// Nullopt where cuDNN cannot make the plan.
+std::optional<EnginePlan> MakePlan(const CudnnDevice& device, CudnnDescriptor engine) {
+  if (device.takes_uncompiled() && IsCompiled(engine)) {
+    if (!engine.TryGetNumber(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE)) return std::nullopt;
+    return EnginePlan{std::move(engine), std::nullopt};
+  }
+  CudnnDescriptor plan(device.calls(), CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine);
+  device.OwnPlan(plan);
+  if (!plan.TryFinalize()) return std::nullopt;
+  return EnginePlan{std::move(engine), std::move(plan)};
+}
 
 std::optional<EnginePlan> FirstPlan(const CudnnDevice& device, const CudnnDescriptor& graph) {
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_INSTANT, CUDNN_HEUR_MODE_FALLBACK}) {
     for (CudnnDescriptor& engine : Engines(device, graph, mode)) {
       if (RoundsInputs(engine)) continue;
-      CudnnDescriptor plan(device.calls(), CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine);
-      device.OwnPlan(plan);
-      if (plan.TryFinalize()) return EnginePlan{std::move(engine), std::move(plan)};
+      if (auto chosen = MakePlan(device, std::move(engine))) return chosen;
     }
   }
   return std::nullopt;
@@ -224,7 +246,8 @@ std::optional<ConvolutionPlan> PlanConvolution(const CudnnDevice& device,
 }
 
 int64_t WorkspaceBytes(const ConvolutionPlan& plan) {
-  return plan.plan.GetNumber(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+  return plan.plan ? plan.plan->GetNumber(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)
+                   : plan.engine.GetNumber(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE);
 }
 
 void Run(const ConvolutionPlan& plan, const CudnnDevice& device, void* x, void* w, void* y,
@@ -234,7 +257,7 @@ void Run(const ConvolutionPlan& plan, const CudnnDevice& device, void* x, void* 
   pointers.Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, std::vector<void*>{x, w, y});
   pointers.Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace);
   pointers.Finalize("a convolution's pointers");
-  plan.plan.Execute(device.handle(), pointers);
+  plan.plan->Execute(device.handle(), pointers);
 }
 
 }  // namespace onnxfit

@@ -17,7 +17,7 @@ struct ConvolutionPlan {
   CudnnDescriptor operation;
   CudnnDescriptor graph;
   CudnnDescriptor engine;
-  CudnnDescriptor plan;
+  std::optional<CudnnDescriptor> plan;  // nullopt: of a described card, kernels to be compiled
 };
 
 // Nullopt where cuDNN has none for this card; throws Error where it refuses the convolution itself.

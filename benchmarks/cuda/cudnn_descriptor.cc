@@ -78,6 +78,13 @@ int64_t CudnnDescriptor::GetNumber(cudnnBackendAttributeName_t name) const {
   return number;
 }
 
+std::optional<int64_t> CudnnDescriptor::TryGetNumber(cudnnBackendAttributeName_t name) const {
+  int64_t number = 0;
+  int64_t count = 0;
+  const cudnnStatus_t status = calls_->get(descriptor_, name, CUDNN_TYPE_INT64, 1, &count, &number);
+  return status == CUDNN_STATUS_SUCCESS ? std::optional(number) : std::nullopt;
+}
+
 std::vector<CudnnDescriptor> CudnnDescriptor::GetDescriptors(
     cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type) const {
   const size_t count = GetRaw(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, nullptr);

@@ -5,6 +5,7 @@
 #include <cudnn.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,9 @@ inline constexpr cudnnBackendAttributeType_t kAttributeType<cudnnBackendHeurMode
 template <>
 inline constexpr cudnnBackendAttributeType_t kAttributeType<cudnnBackendNumericalNote_t> =
     CUDNN_TYPE_NUMERICAL_NOTE;
+template <>
+inline constexpr cudnnBackendAttributeType_t kAttributeType<cudnnBackendBehaviorNote_t> =
+    CUDNN_TYPE_BEHAVIOR_NOTE;
 
 // One descriptor.  Those that it refers to must live until it is gone.  All throw Error where
 // cuDNN refuses.
@@ -83,6 +87,7 @@ class CudnnDescriptor {
   }
 
   int64_t GetNumber(cudnnBackendAttributeName_t name) const;
+  std::optional<int64_t> TryGetNumber(cudnnBackendAttributeName_t name) const;  // nullopt: refused
 
   // At most `most` of them.
   template <typename Value>

@@ -73,7 +73,8 @@ CudnnDevice::CudnnDevice(const CudnnCalls& calls) : calls_(calls) {
   calls.MustSucceed(calls.create(&handle_), "cudnnCreate");
 }
 
-CudnnDevice::CudnnDevice(const CudnnCalls& calls, const DescribedCard& card) : calls_(calls) {
+CudnnDevice::CudnnDevice(const CudnnCalls& calls, const DescribedCard& card, bool has_driver)
+    : calls_(calls), has_driver_(has_driver) {
   if (calls.version() < FirstVersion(card)) {
     throw Error({.where = "cuDNN",
                  .text = fmt::format("planning for a card that is not there: expected {} or "

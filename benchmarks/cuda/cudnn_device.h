@@ -15,7 +15,7 @@ class CudnnDevice {
   explicit CudnnDevice(const CudnnCalls& calls);
 
   // Takes cuDNN 9.8 or later, for capability 10.0 9.19; throws Error with an older one.
-  CudnnDevice(const CudnnCalls& calls, const DescribedCard& card);
+  CudnnDevice(const CudnnCalls& calls, const DescribedCard& card, bool has_driver);
 
   ~CudnnDevice();
   CudnnDevice(const CudnnDevice&) = delete;
@@ -23,6 +23,9 @@ class CudnnDevice {
 
   const CudnnCalls& calls() const { return calls_; }
   cudnnHandle_t handle() const { return handle_; }  // null for a described card
+  // Whether an engine whose kernels are compiled is taken as cuDNN configures it: there is no card
+  // to load them onto, but a driver's library, without which cuDNN does not try.
+  bool takes_uncompiled() const { return properties_ && has_driver_; }
 
   // Tell a graph, heuristics or a plan whose they are.
   void OwnGraph(CudnnDescriptor& graph) const;
@@ -33,6 +36,7 @@ class CudnnDevice {
   const CudnnCalls& calls_;
   cudnnHandle_t handle_ = nullptr;
   std::optional<CudnnDescriptor> properties_;
+  bool has_driver_ = true;
 };
 
 }  // namespace onnxfit

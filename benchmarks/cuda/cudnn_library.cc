@@ -58,7 +58,8 @@ std::string TextOf(const Convolution& convolution) {
 
 class OpenCudnn : public CudnnLibrary {
  public:
-  explicit OpenCudnn(const SharedLibrary& cudnn) : calls_(LoadCudnnCalls(cudnn)) {}
+  OpenCudnn(const SharedLibrary& cudnn, bool has_driver)
+      : calls_(LoadCudnnCalls(cudnn)), has_driver_(has_driver) {}
 
   void Measure(MemoryMeter& meter) override {
     meter.Restart();
@@ -70,7 +71,7 @@ class OpenCudnn : public CudnnLibrary {
   PlannedWorkspaces Workspaces(const std::vector<Convolution>& convolutions,
                                const DescribedCard* card) override {
     return card == nullptr ? Plan(CudnnDevice(calls_), convolutions)
-                           : Plan(CudnnDevice(calls_, *card), convolutions);
+                           : Plan(CudnnDevice(calls_, *card, has_driver_), convolutions);
   }
 
  private:
@@ -95,12 +96,13 @@ class OpenCudnn : public CudnnLibrary {
   }
 
   const CudnnCalls calls_;
+  const bool has_driver_;
 };
 
 }  // namespace
 
-std::unique_ptr<CudnnLibrary> NewCudnnLibrary(const SharedLibrary& cudnn) {
-  return std::make_unique<OpenCudnn>(cudnn);
+std::unique_ptr<CudnnLibrary> NewCudnnLibrary(const SharedLibrary& cudnn, bool has_driver) {
+  return std::make_unique<OpenCudnn>(cudnn, has_driver);
 }
 
 }  // namespace onnxfit

@@ -24,8 +24,8 @@ class CudnnLibrary {
 };
 
 // Null where this onnxfit was built without cuDNN's headers.  Throws Error where the library is
-// none of cuDNN 9.  REQUIRES: the cublasLt that it was built with is open, for without it cuDNN
-// ends the process.
-std::unique_ptr<CudnnLibrary> NewCudnnLibrary(const SharedLibrary& cudnn);
+// none of cuDNN 9.  `has_driver`: whether a libcuda.so.1 is open.  REQUIRES: the cublasLt that it
+// was built with is open, for without it cuDNN ends the process.
+std::unique_ptr<CudnnLibrary> NewCudnnLibrary(const SharedLibrary& cudnn, bool has_driver);
 
 }  // namespace onnxfit

@@ -1,8 +1,8 @@
 // What NVIDIA's libraries take of a card, asked of the libraries themselves: cuBLAS, cublasLt and
 // cuDNN, opened at run time from where PyTorch has them.  No CUDA in this header.
 //
-// Attention is not asked for: its graph for cuDNN is built by cudnn-frontend, not by PyTorch, and
-// its workspace is that of the graph so built (estimator/eager/ops_attention.cc models it).
+// Attention is not asked for: its workspaces follow closed forms (estimator/eager/
+// cudnn_attention.h).
 #pragma once
 
 #include <memory>
@@ -66,8 +66,9 @@ class Libraries {
   //
   // Of the current device; throws Error where there is none:
   virtual PlannedWorkspaces Workspaces(const std::vector<Convolution>& convolutions) = 0;
-  // Of a card that need not be there: no GPU is needed.  Throws Error with a cuDNN before 9.8, for
-  // capability 10.0 before 9.19:
+  // Of a card that need not be there: no GPU is needed.  Without any libcuda.so.1 (the driver's or
+  // the toolkit's) engines that compile their kernels are passed over.  Throws Error with a cuDNN
+  // before 9.8, for capability 10.0 before 9.19:
   virtual PlannedWorkspaces Workspaces(const std::vector<Convolution>& convolutions,
                                        const DescribedCard& card) = 0;
 };

@@ -3,6 +3,8 @@
 
 namespace onnxfit {
 
-std::unique_ptr<CudnnLibrary> NewCudnnLibrary(const SharedLibrary& /*cudnn*/) { return nullptr; }
+std::unique_ptr<CudnnLibrary> NewCudnnLibrary(const SharedLibrary& /*cudnn*/, bool /*has_driver*/) {
+  return nullptr;
+}
 
 }  // namespace onnxfit
