@@ -48,7 +48,7 @@ std::string MeantCards(const std::string& filter) {
 
 // Of cards of the table, or of this machine.
 template <typename Cards>
-std::string ReportOf(const Cards& cards, const Options& options, const std::ostream& out) {
+std::string CardsReport(const Cards& cards, const Options& options, const std::ostream& out) {
   switch (options.format) {
     case Format::kText:
       return ToText(cards, WithColor(options, out));
@@ -72,7 +72,7 @@ int RunDetect(const Options& options, std::ostream& out) {
   if (search.gpus.empty()) throw NoGpuError(search.why_none);
   std::vector<CardAtHand> cards;
   for (DetectedGpu& gpu : search.gpus) cards.push_back(LookUp(std::move(gpu)));
-  WriteReport(ReportOf(cards, options, out), options, out);
+  WriteReport(CardsReport(cards, options, out), options, out);
   const auto is_usable = [](const CardAtHand& card) { return card.target.has_value(); };
   return std::any_of(cards.begin(), cards.end(), is_usable) ? kExitDone : kExitNoGpu;
 }
@@ -84,7 +84,7 @@ int RunGpus(const Options& options, std::ostream& out) {
   if (options.detect) return RunDetect(options, out);
   const std::vector<const Card*> cards = FilterCards(options.filters);
   if (cards.empty()) RefuseFilters(options.filters);
-  WriteReport(ReportOf(cards, options, out), options, out);
+  WriteReport(CardsReport(cards, options, out), options, out);
   return kExitDone;
 }
 

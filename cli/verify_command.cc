@@ -59,7 +59,7 @@ ReplayWatch WatchOf(Progress& progress, std::optional<Interrupt>& interrupt, int
 
 // Of a Verification or a VerifiedMaxBatch.
 template <typename Answer>
-std::string ReportOf(const Answer& answer, const Options& options, const std::ostream& out) {
+std::string ProofReport(const Answer& answer, const Options& options, const std::ostream& out) {
   const TextOptions text = WithColor(options, out);
   switch (options.format) {
     case Format::kText:
@@ -95,7 +95,7 @@ int RunProof(const Graph& graph, const EstimateRequest& request, const DetectedG
       CarryOut(gpu, request, options, err, [&](Gpu& card, const ReplayWatch& watch) {
         return Verify(graph, request, gpu, card, options.verify.limits, watch);
       });
-  WriteReport(ReportOf(answer, options, out), options, out);
+  WriteReport(ProofReport(answer, options, out), options, out);
   return ExitCodeOf(answer.proof == Proof::kStopped, answer.proof == Proof::kPass, options);
 }
 
@@ -105,7 +105,7 @@ int RunSearch(const Graph& graph, const EstimateRequest& request, const Detected
       CarryOut(gpu, request, options, err, [&](Gpu& card, const ReplayWatch& watch) {
         return FindMaxBatchOn(graph, request, gpu, card, options.verify.limits.steps, watch);
       });
-  WriteReport(ReportOf(answer, options, out), options, out);
+  WriteReport(ProofReport(answer, options, out), options, out);
   return ExitCodeOf(answer.was_stopped, answer.batch > 0 && answer.wrong_bytes == 0, options);
 }
 

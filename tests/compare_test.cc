@@ -104,8 +104,8 @@ TEST_CASE("at two batches every node is itself, and the batch is what changed") 
   for (const ChangedPlaces& places : comparison.places) {
     CAPTURE(places.name);
     CHECK(places.old_name.empty());
-    CHECK(places.change != Change::kAdded);
-    CHECK(places.change != Change::kRemoved);
+    CHECK(places.change != PlaceChange::kAdded);
+    CHECK(places.change != PlaceChange::kRemoved);
   }
 }
 

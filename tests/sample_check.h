@@ -77,13 +77,13 @@ inline CheckRow GrownRow() {
   relus.old_bytes = 300 * kMiB;
   relus.new_bytes = 690 * kMiB;
   ChangedPlaces weight;
-  weight.change = Change::kRenamed;
+  weight.change = PlaceChange::kRenamed;
   weight.name = "fc2.weight";
   weight.old_name = "fc.weight";
   weight.names = {"fc2.weight"};
   weight.new_bytes = 20 * kMiB;
   ChangedPlaces pool;
-  pool.change = Change::kRemoved;
+  pool.change = PlaceChange::kRemoved;
   pool.name = "pool";
   pool.names = {"pool"};
   pool.old_bytes = 10 * kMiB;

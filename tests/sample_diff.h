@@ -7,7 +7,7 @@
 
 namespace onnxfit {
 
-inline ChangedPlaces ChangedOf(Change change, const std::string& name, int64_t old_bytes,
+inline ChangedPlaces ChangedOf(PlaceChange change, const std::string& name, int64_t old_bytes,
                                int64_t new_bytes) {
   ChangedPlaces places;
   places.change = change;
@@ -33,13 +33,13 @@ inline Diff GrownDiff() {
                       {"cached", 40 * kMiB, 40 * kMiB},
                       {"context", 500 * kMiB, 500 * kMiB}};
   comparison.places[1].op = "parameter";
-  comparison.places.push_back(ChangedOf(Change::kAdded, "/layer1/gelu", 0, 5 * kMiB));
+  comparison.places.push_back(ChangedOf(PlaceChange::kAdded, "/layer1/gelu", 0, 5 * kMiB));
   return {.comparison = comparison};
 }
 
 inline Diff ShrunkDiff() {
   Comparison comparison = ComparisonOf(2000 * kMiB, 1600 * kMiB);
-  comparison.places = {ChangedOf(Change::kShrank, "fc", 500 * kMiB, 100 * kMiB)};
+  comparison.places = {ChangedOf(PlaceChange::kShrank, "fc", 500 * kMiB, 100 * kMiB)};
   return {.comparison = comparison};
 }
 
@@ -58,8 +58,8 @@ inline Diff AwkwardDiff() {
   comparison.peak_moved = true;
   comparison.kinds = {{kAwkwardName + std::string(100, 'k'), 1, int64_t{1} << 62}};
   comparison.settings = {{kAwkwardName, "", std::string(300, 's')}};
-  comparison.places = {ChangedOf(Change::kGrew, kAwkwardName, 1, int64_t{1} << 61),
-                       ChangedOf(Change::kRenamed, std::string(300, 'n'), 8, 8)};
+  comparison.places = {ChangedOf(PlaceChange::kGrew, kAwkwardName, 1, int64_t{1} << 61),
+                       ChangedOf(PlaceChange::kRenamed, std::string(300, 'n'), 8, 8)};
   comparison.places[1].old_name = std::string(300, '\xC3') + kAwkwardName;
   return {.comparison = comparison,
           .fail_above = Allowance{.text = "1023.99999999MiB", .bytes = 1}};

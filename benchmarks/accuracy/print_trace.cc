@@ -22,7 +22,7 @@ namespace onnxfit {
 namespace {
 
 // A label as one line.
-std::string LabelText(const Trace& trace, int32_t label) {
+std::string CleanLabel(const Trace& trace, int32_t label) {
   return Clean(trace.labels[Index(label)], /*ascii=*/false);
 }
 
@@ -31,10 +31,10 @@ std::string Line(const Trace& trace, const Event& event) {
     case Event::Type::kPhase:
       return fmt::format("phase {} {}\n", event.id, ToString(event.phase));
     case Event::Type::kAt:
-      return fmt::format("at {}\n", LabelText(trace, event.id));
+      return fmt::format("at {}\n", CleanLabel(trace, event.id));
     case Event::Type::kAlloc:
       return fmt::format("+ {} {} {}\n", event.id, trace.buffers[Index(event.id)].bytes,
-                         LabelText(trace, trace.buffers[Index(event.id)].label));
+                         CleanLabel(trace, trace.buffers[Index(event.id)].label));
     case Event::Type::kFree:
       return fmt::format("- {}\n", event.id);
     case Event::Type::kKind:

@@ -14,11 +14,11 @@ constexpr int kRows = 256;  // of a square matrix
 constexpr int64_t kMatrixBytes = int64_t{kRows} * kRows * 4;
 constexpr int64_t kWorkspaceBytes = 32 << 20;  // PyTorch's on Hopper, the largest of its defaults
 
-struct Precision {
+struct CublasPrecision {
   const char* name;
   cudaDataType_t type;
 };
-constexpr Precision kPrecisions[] = {
+constexpr CublasPrecision kCublasPrecisions[] = {
     {.name = "fp32", .type = CUDA_R_32F},
     {.name = "fp16", .type = CUDA_R_16F},
     {.name = "bf16", .type = CUDA_R_16BF},
@@ -94,7 +94,7 @@ void MeasureCublas(const SharedLibrary& cublas, MemoryMeter& meter) {
   meter.Read("cublas handle");
   calls.MustSucceed(calls.set_workspace(handle, workspace.get(), kWorkspaceBytes),
                     "cublasSetWorkspace");
-  for (const Precision& precision : kPrecisions) {
+  for (const CublasPrecision& precision : kCublasPrecisions) {
     const cublasStatus_t status = Multiply(calls, handle, precision.type, matrices);
     if (IsUnable(status)) continue;
     calls.MustSucceed(status, "cublasGemmEx");

@@ -37,7 +37,7 @@ constexpr Unit kUnits[] = {
     {"tb", 1'000'000'000'000},
 };
 
-std::string Lower(std::string_view text) {
+std::string LowerWithoutSpaces(std::string_view text) {
   std::string lower;
   for (const char c : text) {
     if (c != ' ') lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -64,9 +64,7 @@ int64_t CheckedMul(int64_t a, int64_t b) {
   return product;
 }
 
-int64_t RoundUp(int64_t bytes, int64_t step) {
-  return CheckedMul(bytes / step + (bytes % step != 0 ? 1 : 0), step);
-}
+int64_t RoundUp(int64_t bytes, int64_t step) { return CheckedMul(DivideUp(bytes, step), step); }
 
 std::string FormatBytes(int64_t bytes) {
   if (bytes < 0) return fmt::format("-{}", FormatBytes(-bytes));
@@ -82,7 +80,7 @@ std::string FormatBytes(int64_t bytes) {
 }
 
 int64_t ParseBytes(std::string_view text, std::string_view flag) {
-  const std::string lower = Lower(text);
+  const std::string lower = LowerWithoutSpaces(text);
   const size_t end = lower.find_first_not_of("0123456789.");
   const std::string number = lower.substr(0, end);
   const std::string unit_name = end == std::string::npos ? "" : lower.substr(end);

@@ -20,6 +20,9 @@ int64_t CheckedMul(int64_t a, int64_t b);
 // `bytes` rounded up to a multiple of `step`.  REQUIRES: bytes >= 0, step > 0.
 int64_t RoundUp(int64_t bytes, int64_t step);
 
+// a / b, rounded up.  REQUIRES: a >= 0, b > 0.
+constexpr int64_t DivideUp(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
 // "0 B", "512 B", "3.4 KiB", "97.5 MiB", "11.2 GiB": three or four digits, units of 1024.
 std::string FormatBytes(int64_t bytes);
 

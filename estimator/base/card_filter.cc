@@ -12,7 +12,7 @@
 namespace onnxfit {
 namespace {
 
-using Matches = std::function<bool(const Card&)>;
+using CardPredicate = std::function<bool(const Card&)>;
 
 constexpr std::string_view kFlag = "FILTER";
 constexpr std::string_view kDigits = "0123456789.";
@@ -52,7 +52,7 @@ std::string_view UnitOf(std::string_view size) {
   return at == std::string_view::npos ? "" : size.substr(at);
 }
 
-std::optional<Matches> RangeFilter(std::string_view text) {
+std::optional<CardPredicate> RangeFilter(std::string_view text) {
   const size_t dots = text.find("..");
   if (dots == std::string_view::npos) return std::nullopt;
   const std::string_view last = text.substr(dots + 2);
@@ -63,7 +63,7 @@ std::optional<Matches> RangeFilter(std::string_view text) {
   return [=](const Card& card) { return low <= card.sold_bytes && card.sold_bytes <= high; };
 }
 
-std::optional<Matches> LimitFilter(std::string_view text) {
+std::optional<CardPredicate> LimitFilter(std::string_view text) {
   for (const Limit& limit : kLimits) {
     if (!text.starts_with(limit.sign)) continue;
     const int64_t bytes = SoldSize(text.substr(limit.sign.size()));
@@ -81,13 +81,13 @@ bool IsSize(std::string_view text) {
   return has_number && std::find(std::begin(kUnits), std::end(kUnits), unit) != std::end(kUnits);
 }
 
-std::optional<Matches> SizeFilter(std::string_view text) {
+std::optional<CardPredicate> SizeFilter(std::string_view text) {
   if (!IsSize(text)) return std::nullopt;
   const int64_t bytes = SoldSize(text);
   return [=](const Card& card) { return card.total_bytes <= bytes && bytes <= card.sold_bytes; };
 }
 
-Matches NameFilter(std::string_view text) {
+CardPredicate NameFilter(std::string_view text) {
   return [squeezed = Squeezed(text), key = CardKey(text)](const Card& card) {
     const auto holds = [&](const std::string& part, std::string (*form)(std::string_view)) {
       if (part.empty()) return false;
@@ -99,7 +99,7 @@ Matches NameFilter(std::string_view text) {
   };
 }
 
-Matches FilterOf(std::string_view text) {
+CardPredicate FilterOf(std::string_view text) {
   if (auto range = RangeFilter(text)) return *range;
   if (auto limit = LimitFilter(text)) return *limit;
   if (auto size = SizeFilter(text)) return *size;
@@ -115,11 +115,11 @@ bool IsAboutSize(std::string_view filter) {
 }
 
 std::vector<const Card*> FilterCards(std::span<const std::string> filters) {
-  std::vector<Matches> matches;
+  std::vector<CardPredicate> matches;
   for (const std::string& filter : filters) matches.push_back(FilterOf(filter));
   std::vector<const Card*> found;
   for (const Card& card : Cards()) {
-    const auto holds = [&](const Matches& one) { return one(card); };
+    const auto holds = [&](const CardPredicate& one) { return one(card); };
     if (std::all_of(matches.begin(), matches.end(), holds)) found.push_back(&card);
   }
   return found;

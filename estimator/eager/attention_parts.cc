@@ -7,14 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/bytes.h"
 #include "estimator/eager/attention_choice.h"
 #include "estimator/eager/composites.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {
 namespace {
-
-int64_t RoundUp(int64_t a, int64_t to) { return (a + to - 1) / to * to; }
 
 // A mask of bools becomes zeros and -inf, which are added.
 NameId AdditiveMask(Dispatcher& d, NameId mask, DType dtype) {

@@ -19,6 +19,11 @@ std::span<const OpRule> NormalizationRules();  // ops_normalization.cc
 std::span<const OpRule> PoolingRules();        // ops_pooling.cc
 std::span<const OpRule> ViewRules();           // ops_views.cc
 
+// Types of what is made on the way.
+inline TensorType LikeInput(const CallTypes& call) { return call.in(0); }
+inline TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
+inline TensorType ScalarLikeOutput(const CallTypes& call) { return {call.out(0).dtype, {}}; }
+
 // The strides of an elementwise kernel's result.
 Dims AsOperands(const CallTypes& call);  // ops_elementwise.cc
 

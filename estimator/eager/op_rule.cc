@@ -12,18 +12,18 @@ namespace {
 constexpr OpRule kCautiousRule = {
     .name = "?", .variadic = true, .keeps_everything = true, .gradients = {Reads({})}};
 
-using Index = std::unordered_map<std::string_view, const OpRule*>;
+using RulesByName = std::unordered_map<std::string_view, const OpRule*>;
 
-Index MakeIndex() {
-  Index index;
+RulesByName MakeIndex() {
+  RulesByName index;
   for (const std::span<const OpRule> family : AllOpRules()) {
     for (const OpRule& rule : family) index.emplace(rule.name, &rule);
   }
   return index;
 }
 
-const Index& RuleIndex() {
-  static const Index index = MakeIndex();
+const RulesByName& RuleIndex() {
+  static const RulesByName index = MakeIndex();
   return index;
 }
 

@@ -21,9 +21,6 @@ namespace {
 
 constexpr TensorType kNoTensorType = {};
 
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t RoundUp(int64_t a, int64_t to) { return DivideUp(a, to) * to; }
-
 // Kernels' ints: whether it drops out; whether it is causal (of the memory-efficient kernel and
 // cuDNN's: whether they keep the log-sum-exp); whether seed and offset are on the device.
 Attention Read(const CallTypes& call) {
@@ -155,21 +152,22 @@ TensorType OutputAccumulator(const CallTypes& call) {
 
 // The tile in which a kernel sums up q's gradient: rows of a block, columns, and what locks it
 // (fp32 elements).
-struct Tile {
+struct AttentionTile {
   int64_t rows;
   int64_t columns;
   int64_t lock;
 };
 
-Tile TileOf(const Attention& a) {
+AttentionTile TileOf(const Attention& a) {
   const int64_t size = std::max(a.head_size(), a.value_size());
   if (size <= 64) return {64, 64, 4};
-  return a.is_16_bit() && size <= kLargestInRegisters ? Tile{128, 128, 4} : Tile{128, 64, 4};
+  return a.is_16_bit() && size <= kLargestInRegisters ? AttentionTile{128, 128, 4}
+                                                      : AttentionTile{128, 64, 4};
 }
 
 // workspace_size(): fp32 elements.
 int64_t EfficientWorkspace(const Attention& a) {
-  const Tile tile = TileOf(a);
+  const AttentionTile tile = TileOf(a);
   int64_t elements = DivideUp(a.rows(), tile.rows) * DivideUp(a.head_size(), tile.columns) *
                      (tile.rows * tile.columns + tile.lock);
   if (a.is_16_bit() && std::max(a.head_size(), a.value_size()) > kLargestInRegisters) {
@@ -265,14 +263,12 @@ TensorType MaskedRows(const CallTypes& call) {
   rows.back() = 1;
   return {DType::kBool, rows};
 }
-TensorType Number(const CallTypes& call) { return {call.out(0).dtype, {}}; }
-TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
 
 constexpr Slots kQkv = In(0) | In(1) | In(2);
 constexpr Slots kCudnnSaved = kQkv | In(3) | Out(0) | Aux(0) | Aux(1) | Aux(2);
 constexpr Slots kEfficientSaved = kQkv | In(3) | Out(0) | Aux(0) | Aux(1) | Aux(2);
 
-constexpr OpRule kRules[] = {
+constexpr OpRule kAttentionRules[] = {
     {.name = "scaled_dot_product_attention",
      .take_apart = TakeAttentionApart,
      .autocast = AutocastPolicy::kLower},
@@ -305,12 +301,13 @@ constexpr OpRule kRules[] = {
      .run_backward = EfficientBackward},
     {.name = "_safe_softmax",
      .gradients = {Reads(Out(0))},
-     .forward = {MakeOut(0), Scratch(MaskedElements), Scratch(MaskedRows), Scratch(Number)},
+     .forward = {MakeOut(0), Scratch(MaskedElements), Scratch(MaskedRows),
+                 Scratch(ScalarLikeOutput)},
      .backward = {MakeGrad(0), Scratch(LikeOutput)}},
 };
 
 }  // namespace
 
-std::span<const OpRule> AttentionRules() { return kRules; }
+std::span<const OpRule> AttentionRules() { return kAttentionRules; }
 
 }  // namespace onnxfit

@@ -7,22 +7,23 @@ namespace onnxfit {
 namespace {
 
 // One formula makes all three gradients, so it keeps input and weight whichever is wanted.
-constexpr Gradient kBackward = Reads(In(0) | In(1));
+constexpr Gradient kConvolutionBackward = Reads(In(0) | In(1));
 
-constexpr OpRule kRules[] = {
+constexpr OpRule kConvolutionRules[] = {
     {.name = "convolution",
      .autocast = AutocastPolicy::kLower,
      .asks_cudnn = true,
-     .gradients = {ReadsAsInput(kBackward.reads), kBackward, SumsToChannels(kBackward.reads)},
+     .gradients = {ReadsAsInput(kConvolutionBackward.reads), kConvolutionBackward,
+                   SumsToChannels(kConvolutionBackward.reads)},
      .forward = {MakeOut(0), Uses(Workspace::kCudnnForward)},
      .backward = {MakeGrad(0), Uses(Workspace::kCudnnDataGradient), MakeGrad(1),
                   Uses(Workspace::kCudnnWeightGradient), MakeGrad(2)}},
 };
 
-static_assert(SavedForBackward(kRules[0], In(1)) == (In(0) | In(1)));  // x is data
+static_assert(SavedForBackward(kConvolutionRules[0], In(1)) == (In(0) | In(1)));  // x is data
 
 }  // namespace
 
-std::span<const OpRule> ConvolutionRules() { return kRules; }
+std::span<const OpRule> ConvolutionRules() { return kConvolutionRules; }
 
 }  // namespace onnxfit

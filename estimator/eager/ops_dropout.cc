@@ -10,7 +10,7 @@ TensorType Mask(const CallTypes& call) { return {DType::kBool, call.out(0).dims}
 
 TensorType Same(const CallTypes& call) { return call.out(0); }
 
-constexpr OpRule kRules[] = {
+constexpr OpRule kDropoutRules[] = {
     {.name = "dropout",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(Aux(0))},
@@ -27,6 +27,6 @@ constexpr OpRule kRules[] = {
 
 }  // namespace
 
-std::span<const OpRule> DropoutRules() { return kRules; }
+std::span<const OpRule> DropoutRules() { return kDropoutRules; }
 
 }  // namespace onnxfit

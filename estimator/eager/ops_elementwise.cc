@@ -10,8 +10,6 @@
 namespace onnxfit {
 namespace {
 
-TensorType LikeInput(const CallTypes& call) { return call.in(0); }
-
 // x.to (dtype) is x where it has that type.
 void CastUnlessThere(Dispatcher& dispatcher, const AtenCall& call) {
   const DType dtype = dispatcher.TypeOf(call.outputs[0]).dtype;
@@ -33,10 +31,8 @@ TensorType CastInput(const CallTypes& call) {
   return {call.out(0).dtype, call.in(0).dims};
 }
 
-TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
 // The 0 of where (condition, grad, 0), on the device: at::where of a number (pytorch v2.11.0,
 // aten/src/ATen/native/TensorCompare.cpp).
-TensorType Number(const CallTypes& call) { return {call.out(0).dtype, {}}; }
 TensorType Bools(const CallTypes& call) { return {DType::kBool, call.out(0).dims}; }
 
 // Formulas of backward, by how many tensors they make on the way (tools/autograd/derivatives.yaml,
@@ -62,7 +58,7 @@ constexpr std::array<Step, 8> kInPlace = {OverView(Scratch(LikeOutput)), OverVie
                                           MakeGrad(0), OverView(Scratch(LikeOutput)),
                                           OverView(Scratch(LikeOutput))};
 
-constexpr OpRule kRules[] = {
+constexpr OpRule kElementwiseRules[] = {
     // Sums keep nothing: the incoming gradient goes to both.
     {.name = "add",
      .strides = AsOperands,
@@ -216,11 +212,11 @@ constexpr OpRule kRules[] = {
     {.name = "clamp",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = {Scratch(Number), Scratch(Bools), Scratch(Bools), MakeGrad(0)}},
+     .backward = {Scratch(ScalarLikeOutput), Scratch(Bools), Scratch(Bools), MakeGrad(0)}},
     {.name = "clamp_min",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = {Scratch(Number), Scratch(Bools), MakeGrad(0)}},
+     .backward = {Scratch(ScalarLikeOutput), Scratch(Bools), MakeGrad(0)}},
     // And ceil, round, sign: the gradient is zeros.
     {.name = "floor", .strides = AsOperands, .gradients = {ReadsElementwise({})}},
     {.name = "tril", .gradients = {Reads({})}},
@@ -241,8 +237,8 @@ constexpr OpRule kRules[] = {
      .strides = AsOperands,
      .promotes = true,
      .gradients = {kNoGradient, ReadsElementwise(In(0)), ReadsElementwise(In(0))},
-     .backward = {ScratchWith(1, Number), MakeGrad(1), DropScratch(), ScratchWith(2, Number),
-                  MakeGrad(2)}},
+     .backward = {ScratchWith(1, ScalarLikeOutput), MakeGrad(1), DropScratch(),
+                  ScratchWith(2, ScalarLikeOutput), MakeGrad(2)}},
     {.name = "minimum",
      .strides = AsOperands,
      .promotes = true,
@@ -274,6 +270,6 @@ Dims AsOperands(const CallTypes& call) {
   return ElementwiseStrides(call.out(0).dims, operands);
 }
 
-std::span<const OpRule> ElementwiseRules() { return kRules; }
+std::span<const OpRule> ElementwiseRules() { return kElementwiseRules; }
 
 }  // namespace onnxfit

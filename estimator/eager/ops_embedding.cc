@@ -90,7 +90,7 @@ void IndexBackward(Kernel& kernel) {
   kernel.Take(Bytes(SortBytes(count, bits, types.device())));
 }
 
-constexpr OpRule kRules[] = {
+constexpr OpRule kEmbeddingRules[] = {
     // weight [V, D], indices: the gradient has the whole table's size.
     {.name = "embedding",
      .gradients = {Reads(In(1))},
@@ -102,6 +102,6 @@ constexpr OpRule kRules[] = {
 
 }  // namespace
 
-std::span<const OpRule> EmbeddingRules() { return kRules; }
+std::span<const OpRule> EmbeddingRules() { return kEmbeddingRules; }
 
 }  // namespace onnxfit

@@ -101,7 +101,7 @@ constexpr std::array<Step, 8> kMatrixSecondFirst = {
 constexpr std::array<Step, 8> kSecondFirst = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(0),
                                               Uses(Workspace::kCublas)};
 
-constexpr OpRule kRules[] = {
+constexpr OpRule kLinearRules[] = {
     {.name = "linear", .take_apart = TakeLinearApart, .autocast = AutocastPolicy::kLower},
     {.name = "matmul", .take_apart = TakeMatMulApart, .autocast = AutocastPolicy::kLower},
     // bias [n], x [m, k], w [k, n].  A bias takes cublasLt's way in forward, if that takes the
@@ -162,6 +162,6 @@ NameId MatMul(Dispatcher& dispatcher, NameId a, NameId b, Ends ends) {
   return finish("view", {product}, result);
 }
 
-std::span<const OpRule> LinearRules() { return kRules; }
+std::span<const OpRule> LinearRules() { return kLinearRules; }
 
 }  // namespace onnxfit

@@ -10,7 +10,7 @@ TensorType TotalWeight(const CallTypes& call) { return {call.in(0).dtype, {}}; }
 
 TensorType LikePrediction(const CallTypes& call) { return call.in(0); }
 
-constexpr OpRule kRules[] = {
+constexpr OpRule kLossRules[] = {
     // Inside of cross_entropy autocast leaves it in 16 bits (torch 2.11 events).
     {.name = "_log_softmax", .gradients = {Reads(Out(0))}},
     // log-probabilities, labels
@@ -34,6 +34,6 @@ constexpr OpRule kRules[] = {
 
 }  // namespace
 
-std::span<const OpRule> LossRules() { return kRules; }
+std::span<const OpRule> LossRules() { return kLossRules; }
 
 }  // namespace onnxfit

@@ -128,8 +128,6 @@ void BackwardByRows(Kernel& kernel) {
   if (!IsContiguous(call.incoming_gradient())) kernel.Take(call.incoming_gradient());
 }
 
-TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
-
 // Whether cuDNN runs it, whose backward makes all three gradients.  Source: _select_batch_
 // norm_backend of aten/src/ATen/native/Normalization.cpp, pytorch v2.6.0; torch 2.11 events.
 bool RunsOnCudnn(const CallTypes& call) {
@@ -142,7 +140,7 @@ bool RunsOnCudnn(const CallTypes& call) {
 }
 
 // One formula makes all three gradients, so it keeps the same whichever is wanted.
-constexpr Gradient kBackward = Reads(In(0) | In(1) | Aux(0) | Aux(1));
+constexpr Gradient kNormBackward = Reads(In(0) | In(1) | Aux(0) | Aux(1));
 
 // aten/src/ATen/native/layer_norm.cpp (rms_norm), torch 2.11 events: in fp32 and in parts where
 // autocast has made x of another type than the weight.
@@ -184,17 +182,17 @@ void TakeInstanceNormApart(Dispatcher& d, const AtenCall& call) {
   d.MakeResult("view", {normed});
 }
 
-constexpr OpRule kRules[] = {
+constexpr OpRule kNormalizationRules[] = {
     {.name = "instance_norm", .take_apart = TakeInstanceNormApart},
     // x, weight, bias.  Running statistics exist already.
     {.name = "batch_norm",
-     .gradients = {kBackward, kBackward, kBackward},
+     .gradients = {kNormBackward, kNormBackward, kNormBackward},
      .makes_all_gradients = RunsOnCudnn,
      .aux = {{{"save_mean", PerChannel}, {"save_invstd", PerChannel}}}},
     // What it saves is the input as it lies, not its contiguous copy.
     {.name = "layer_norm",
      .autocast = AutocastPolicy::kFp32,
-     .gradients = {kBackward, kBackward, kBackward},
+     .gradients = {kNormBackward, kNormBackward, kNormBackward},
      .aux = {{{"mean", PerRow}, {"rstd", PerRow}}},
      .forward = {Scratch(InputCopy), MakeOut(0), MakeAux(0), MakeAux(1)},
      .run_backward = BackwardByRows},
@@ -208,7 +206,7 @@ constexpr OpRule kRules[] = {
     // aten/src/ATen/native/cuda/group_norm_kernel.cu, pytorch v2.6.0.
     {.name = "group_norm",
      .autocast = AutocastPolicy::kFp32,
-     .gradients = {kBackward, kBackward, kBackward},
+     .gradients = {kNormBackward, kNormBackward, kNormBackward},
      .aux = {{{"mean", PerGroup}, {"rstd", PerGroup}}},
      .forward = {MakeOut(0), MakeAux(0), MakeAux(1), Scratch(PerSampleChannel),
                  Scratch(PerSampleChannel)},
@@ -229,6 +227,6 @@ constexpr OpRule kRules[] = {
 
 }  // namespace
 
-std::span<const OpRule> NormalizationRules() { return kRules; }
+std::span<const OpRule> NormalizationRules() { return kNormalizationRules; }
 
 }  // namespace onnxfit

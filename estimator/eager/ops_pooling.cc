@@ -7,12 +7,10 @@ namespace {
 
 TensorType Indices(const CallTypes& call) { return {DType::kInt64, call.out(0).dims}; }
 
-TensorType LikeInput(const CallTypes& call) { return call.in(0); }
-TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
 TensorType InputAsOutput(const CallTypes& call) { return {call.out(0).dtype, call.in(0).dims}; }
 TensorType BoolsOfOutput(const CallTypes& call) { return {DType::kBool, call.out(0).dims}; }
 
-constexpr OpRule kRules[] = {
+constexpr OpRule kPoolingRules[] = {
     {.name = "max_pool2d", .gradients = {Reads(In(0) | Aux(0))}, .aux = {{{"indices", Indices}}}},
     {.name = "avg_pool2d", .gradients = {Reads(In(0))}},
     // Means keep nothing; their gradient has the input's full size.
@@ -37,6 +35,6 @@ constexpr OpRule kRules[] = {
 
 }  // namespace
 
-std::span<const OpRule> PoolingRules() { return kRules; }
+std::span<const OpRule> PoolingRules() { return kPoolingRules; }
 
 }  // namespace onnxfit

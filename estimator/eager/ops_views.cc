@@ -33,13 +33,12 @@ void WriteInto(Dispatcher& dispatcher, const AtenCall& call) {
   dispatcher.MakeResult("_slice_scatter", call.inputs);
 }
 
-TensorType LikeInput(const CallTypes& call) { return call.in(0); }
 // One dimension after the other.
 TensorType RolledOnce(const CallTypes& call) {
   return call.ints().empty() || call.ints()[0] < 2 ? TensorType() : LikeInput(call);
 }
 
-constexpr OpRule kRules[] = {
+constexpr OpRule kViewRules[] = {
     // Exporters write reshape as view: where strides forbid one, it copies.
     {.name = "view",
      .take_apart = [](Dispatcher& d, const AtenCall& call) { d.ReshapeResult(call.inputs[0]); },
@@ -87,6 +86,6 @@ constexpr OpRule kRules[] = {
 
 }  // namespace
 
-std::span<const OpRule> ViewRules() { return kRules; }
+std::span<const OpRule> ViewRules() { return kViewRules; }
 
 }  // namespace onnxfit

@@ -84,7 +84,7 @@ constexpr Making kMeanOfRows = {
 constexpr Making kOuterProduct = {.type = Matrix, .product = true};
 
 // The first of an optimizer is the implementation taken by default.
-constexpr OptimizerRule kRules[] = {
+constexpr OptimizerRule kOptimizerRules[] = {
     {.optimizer = Optimizer::kNone, .impl = OptimizerImpl::kForeach},
 
     {.optimizer = Optimizer::kSgd, .impl = OptimizerImpl::kForeach},
@@ -183,7 +183,7 @@ bool IsIn(const FrameworkProfile& framework, const OptimizerRule& rule) {
 // "foreach or for-loop".
 std::string ImplsOf(Optimizer optimizer, const FrameworkProfile& framework) {
   std::string text;
-  for (const OptimizerRule& rule : kRules) {
+  for (const OptimizerRule& rule : kOptimizerRules) {
     if (rule.optimizer != optimizer || !IsIn(framework, rule)) continue;
     text += fmt::format("{}{}", text.empty() ? "" : " or ", ToString(rule.impl));
   }
@@ -200,7 +200,7 @@ const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<Optimi
                                      ToString(*impl)),
                  .hint = "--optimizer adamw"});
   }
-  for (const OptimizerRule& rule : kRules) {
+  for (const OptimizerRule& rule : kOptimizerRules) {
     const bool fits = rule.optimizer == optimizer && rule.impl == impl.value_or(rule.impl);
     if (fits && IsIn(framework, rule)) return rule;
   }

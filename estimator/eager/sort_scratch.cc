@@ -4,6 +4,8 @@
 #include <bit>
 #include <span>
 
+#include "estimator/base/bytes.h"
+
 namespace onnxfit {
 namespace {
 
@@ -27,7 +29,6 @@ int64_t TileOf(std::span<const Tile> tiles, const DeviceProfile& device) {
   return items;
 }
 
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t Aligned(int64_t bytes) { return DivideUp(bytes, 256) * 256; }
 
 constexpr int64_t kAlignment = 511;        // to find an aligned address, twice

@@ -16,8 +16,6 @@ constexpr int64_t kMinToVectorize = 128;  // elements, along the input
 constexpr int64_t kMinPerThread = 16;     // values, before a block splits its work
 constexpr int64_t kMaxPerThread = 256;    // values, before blocks share it
 
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // The largest power of two that is not above `n`, nor above the power of two `limit`.
 int64_t PowerOfTwo(int64_t n, int64_t limit) {
   const auto floor = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1)));

@@ -27,7 +27,7 @@ struct Question {
   int64_t WorthBatches() const { return std::max<int64_t>(1, answer.batch / 20); }
 };
 
-int64_t LargestBatch(const Question& q, BatchLoops& loops, const Target& target) {
+int64_t LargestBatchOn(const Question& q, BatchLoops& loops, const Target& target) {
   return BatchSearch(loops, target, q.limits.is_strict).Largest(q.limits);
 }
 
@@ -52,7 +52,7 @@ Raise RaiseBy(const Question& q, const Change& change) {
   try {
     ChangedLoops changed(q.c, raise.changes);
     if (!MayRaise(q, change, changed.loops())) return raise;
-    raise.batch = LargestBatch(q, changed.loops(), q.c.target);
+    raise.batch = LargestBatchOn(q, changed.loops(), q.c.target);
   } catch (const Error&) {
     raise.batch = 0;
   }
@@ -99,7 +99,7 @@ void AddCombinedRaise(const Question& q, const std::vector<Change>& changes,
   const auto found = FindCombination(q.c, before, TryEach(q.c, before, changes));
   if (!found) return;
   ChangedLoops changed(q.c, found->changes);
-  const Raise raise = {found->changes, LargestBatch(q, changed.loops(), q.c.target)};
+  const Raise raise = {found->changes, LargestBatchOn(q, changed.loops(), q.c.target)};
   if (raise.batch > 0) all.push_back(AdviceOfRaise(q, raise));
 }
 
@@ -111,7 +111,7 @@ void AddAccumulation(const Question& q, std::vector<Advice>& all) {
   EstimateRequest request = q.c.request;
   request.settings.loop.accumulate = kTracedMicroBatches;
   BatchLoops loops(q.c.programs, request);
-  const int64_t batch = LargestBatch(q, loops, q.c.target);
+  const int64_t batch = LargestBatchOn(q, loops, q.c.target);
   if (batch == 0) return;
   const int64_t count = 2 * q.c.request.settings.loop.accumulate;
   all.push_back({.change = "gradient accumulation",
@@ -138,7 +138,7 @@ void AddCard(const Question& q, std::vector<Advice>& all) {
   EstimateRequest request = q.c.request;
   request.settings.device = card->target.device;
   BatchLoops loops(q.c.programs, request);
-  advice.max_batch = LargestBatch(q, loops, card->target);
+  advice.max_batch = LargestBatchOn(q, loops, card->target);
   advice.judgement.reset();
   if (*advice.max_batch > q.answer.batch) all.push_back(std::move(advice));
 }

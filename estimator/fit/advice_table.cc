@@ -41,7 +41,7 @@ bool CanLoop(const AdviceCase& c) {
 }
 
 // A change whose words are the same for all models.
-struct Row {
+struct AdviceRow {
   ChangedPart part;
   CostClass cost_class;
   std::string_view what;
@@ -51,7 +51,7 @@ struct Row {
   void (*apply)(EstimateRequest& request);
 };
 
-constexpr Row kRows[] = {
+constexpr AdviceRow kAdviceRows[] = {
     {ChangedPart::kOptimizerImpl, CostClass::kFree, "fused optimizer", "--optimizer-impl fused",
      "the same update in one kernel, without temporary lists", CanBeFused,
      [](EstimateRequest& r) { r.settings.optimizer_impl = OptimizerImpl::kFused; }},
@@ -114,7 +114,7 @@ constexpr Row kRows[] = {
 
 std::vector<Change> ChangesFor(const AdviceCase& c) {
   std::vector<Change> changes = MadeChanges(c);
-  for (const Row& row : kRows) {
+  for (const AdviceRow& row : kAdviceRows) {
     if (!row.applies(c)) continue;
     changes.push_back({row.part, row.cost_class, std::string(row.what), std::string(row.flags),
                        std::string(row.cost), row.apply});

@@ -16,7 +16,7 @@ constexpr int64_t kShortSpan = 8;  // predicting all of it costs less than check
 constexpr size_t kMostAnchors = 512;
 constexpr size_t kMostEvents = 4'000'000;
 
-constexpr int kMostFailures = 12;  // in a row; then nothing is read off any more
+constexpr int kMostFailuresInARow = 12;  // in a row; then nothing is read off any more
 
 bool SameCalls(const Loop& a, const Loop& b) {
   return a.calls == b.calls && a.steps == b.steps && a.twins == b.twins;
@@ -136,7 +136,8 @@ bool BatchLoops::TrySpan(int64_t batch) {
   const auto above = anchors_.upper_bound(batch);
   if (above == anchors_.end() || above == anchors_.begin()) return false;
   const Span span = {std::prev(above)->first, above->first};
-  if (IsFull() || failures_ >= kMostFailures || span.last - span.first <= kShortSpan) return false;
+  if (IsFull() || failures_ >= kMostFailuresInARow || span.last - span.first <= kShortSpan)
+    return false;
   if (IsEven(span)) {
     spans_.push_back(span);
     failures_ = 0;

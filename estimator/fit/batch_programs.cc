@@ -11,7 +11,7 @@
 namespace onnxfit {
 namespace {
 
-constexpr int kMostFailures = 4;  // then every batch is recovered
+constexpr int kMostRecoveryFailures = 4;  // then every batch is recovered
 
 }  // namespace
 
@@ -74,7 +74,8 @@ const BatchPrograms::Span* BatchPrograms::FindSpan(int64_t batch) const {
 // Between the nearest recovered ones around `batch`, which is recovered to confirm it.
 const BatchPrograms::Span* BatchPrograms::TrySpan(int64_t batch) {
   const auto above = recovered_.upper_bound(batch);
-  if (above == recovered_.end() || above == recovered_.begin() || failures_ >= kMostFailures) {
+  if (above == recovered_.end() || above == recovered_.begin() ||
+      failures_ >= kMostRecoveryFailures) {
     return nullptr;
   }
   const auto below = std::prev(above);

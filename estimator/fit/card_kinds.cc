@@ -14,24 +14,24 @@
 namespace onnxfit {
 namespace {
 
-using Group = std::vector<size_t>;
+using Members = std::vector<size_t>;
 
 constexpr int64_t kProbes[] = {3, 1000};  // batches
 
 // What a run asks for: which buffer when, and how much.
-struct Asked {
+struct AskedBytes {
   std::vector<Loop::Call> calls;
   std::vector<int64_t> bytes;
 
-  bool operator==(const Asked&) const = default;
+  bool operator==(const AskedBytes&) const = default;
 };
 
 template <typename Same>
-std::vector<Group> GroupBy(size_t count, const Same& same) {
-  std::vector<Group> groups;
+std::vector<Members> GroupBy(size_t count, const Same& same) {
+  std::vector<Members> groups;
   for (size_t i = 0; i < count; ++i) {
     const auto group = std::find_if(groups.begin(), groups.end(),
-                                    [&](const Group& members) { return same(members[0], i); });
+                                    [&](const Members& members) { return same(members[0], i); });
     if (group == groups.end()) {
       groups.push_back({i});
     } else {
@@ -41,7 +41,7 @@ std::vector<Group> GroupBy(size_t count, const Same& same) {
   return groups;
 }
 
-Asked RunOn(const DeviceProfile& device, const Program& program, TrainingSettings settings) {
+AskedBytes RunOn(const DeviceProfile& device, const Program& program, TrainingSettings settings) {
   settings.device = device;
   const Trace trace = RunTraining(Dispatch(program, settings), settings);
   return {ReadLoop(trace).calls, BytesOf(trace)};
@@ -49,13 +49,13 @@ Asked RunOn(const DeviceProfile& device, const Program& program, TrainingSetting
 
 }  // namespace
 
-std::vector<Group> GroupTargets(BatchPrograms& programs, const TrainingSettings& settings,
-                                std::span<const Target> targets) {
-  const std::vector<Group> kinds = GroupBy(targets.size(), [&](size_t a, size_t b) {
+std::vector<Members> GroupTargets(BatchPrograms& programs, const TrainingSettings& settings,
+                                  std::span<const Target> targets) {
+  const std::vector<Members> kinds = GroupBy(targets.size(), [&](size_t a, size_t b) {
     return SameKernels(targets[a].device, targets[b].device);
   });
   if (kinds.size() == 1) return kinds;
-  std::vector<std::vector<Asked>> asked(kinds.size());
+  std::vector<std::vector<AskedBytes>> asked(kinds.size());
   try {
     for (const int64_t batch : kProbes) {
       const Program program = programs.At(batch);
@@ -73,9 +73,9 @@ std::vector<Group> GroupTargets(BatchPrograms& programs, const TrainingSettings&
   const auto are_alike = [&](size_t a, size_t b) {
     return calibration_of(a) == calibration_of(b) && asked[a] == asked[b];
   };
-  std::vector<Group> groups;
-  for (const Group& alike : GroupBy(kinds.size(), are_alike)) {
-    Group& group = groups.emplace_back();
+  std::vector<Members> groups;
+  for (const Members& alike : GroupBy(kinds.size(), are_alike)) {
+    Members& group = groups.emplace_back();
     for (const size_t kind : alike)
       group.insert(group.end(), kinds[kind].begin(), kinds[kind].end());
   }

@@ -65,7 +65,7 @@ int64_t Allowance::BytesOf(int64_t old_bytes) const {
   return std::max(bytes, static_cast<int64_t>(std::floor(static_cast<double>(old_bytes) * share)));
 }
 
-std::string_view ToString(Change change) {
+std::string_view ToString(PlaceChange change) {
   constexpr std::string_view kWords[] = {"grew", "shrank", "added", "removed", "renamed"};
   return kWords[static_cast<size_t>(change)];
 }

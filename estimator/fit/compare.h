@@ -11,12 +11,12 @@
 
 namespace onnxfit {
 
-enum class Change : uint8_t { kGrew, kShrank, kAdded, kRemoved, kRenamed };
-std::string_view ToString(Change change);  // "grew", "shrank", "added", "removed", "renamed"
+enum class PlaceChange : uint8_t { kGrew, kShrank, kAdded, kRemoved, kRenamed };
+std::string_view ToString(PlaceChange change);  // "grew", "shrank", "added", "removed", "renamed"
 
 // Places of the same kind to which the same happened.
 struct ChangedPlaces {
-  Change change = Change::kGrew;
+  PlaceChange change = PlaceChange::kGrew;
   std::string name;           // of all, "*" for what differs: "/layer.*/attention/Softmax"
   std::string old_name = {};  // the same before, where it was another; "" else
   std::string op = {};

@@ -22,14 +22,12 @@ struct DoubtRow {
 };
 
 // Bytes are the same for every p above 0.
-constexpr DoubtRow kRows[] = {
+constexpr DoubtRow kDoubtRows[] = {
     {Doubt::kDropout, "--dropout 0", "--dropout 0.1",
      [](TrainingSettings& settings, bool by_more) { settings.dropout = by_more ? 0.1 : 0.0; }},
     {Doubt::kTiedHead, "--assume tied-head=yes", "--assume tied-head=no",
      [](TrainingSettings& settings, bool by_more) { settings.assumed.tied_head = !by_more; }},
 };
-
-int64_t DivideUp(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 DeviceRange::End AnswerAll(const Graph& file, const EstimateRequest& request,
                            std::span<const Doubt> doubts, bool by_more) {
@@ -37,7 +35,7 @@ DeviceRange::End AnswerAll(const Graph& file, const EstimateRequest& request,
   answered.details = false;
   answered.why.clear();
   DeviceRange::End end;
-  for (const DoubtRow& row : kRows) {
+  for (const DoubtRow& row : kDoubtRows) {
     if (std::find(doubts.begin(), doubts.end(), row.doubt) == doubts.end()) continue;
     row.answer(answered.settings, by_more);
     if (!end.flags.empty()) end.flags += " ";

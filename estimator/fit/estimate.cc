@@ -26,10 +26,6 @@ void Append(std::vector<Item>& to, const std::vector<Item>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-std::string LabelText(const Trace& trace, int32_t label) {
-  return label < 0 ? std::string() : trace.labels[Index(label)];
-}
-
 int64_t OpsetOf(const Graph& graph) {
   for (const OpsetImport& opset : graph.opsets) {
     if (opset.domain.empty() || opset.domain == "ai.onnx") return opset.version;

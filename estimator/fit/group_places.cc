@@ -38,16 +38,16 @@ std::string PatternOf(std::string_view name) {
   return pattern;
 }
 
-std::optional<Change> ChangeOf(const PlacePair& pair) {
-  if (pair.before == nullptr) return Change::kAdded;
-  if (pair.after == nullptr) return Change::kRemoved;
-  if (pair.after->bytes > pair.before->bytes) return Change::kGrew;
-  if (pair.after->bytes < pair.before->bytes) return Change::kShrank;
-  if (!IsSameName(pair.before->name, pair.after->name)) return Change::kRenamed;
+std::optional<PlaceChange> ChangeOf(const PlacePair& pair) {
+  if (pair.before == nullptr) return PlaceChange::kAdded;
+  if (pair.after == nullptr) return PlaceChange::kRemoved;
+  if (pair.after->bytes > pair.before->bytes) return PlaceChange::kGrew;
+  if (pair.after->bytes < pair.before->bytes) return PlaceChange::kShrank;
+  if (!IsSameName(pair.before->name, pair.after->name)) return PlaceChange::kRenamed;
   return std::nullopt;
 }
 
-using GroupKey = std::tuple<Change, std::string, std::string, std::string>;
+using GroupKey = std::tuple<PlaceChange, std::string, std::string, std::string>;
 
 struct Group {
   ChangedPlaces places;
@@ -56,7 +56,7 @@ struct Group {
   std::string most_name;
 };
 
-void Add(const PlacePair& pair, Change change, Group& group) {
+void Add(const PlacePair& pair, PlaceChange change, Group& group) {
   const Place& shown = pair.after != nullptr ? *pair.after : *pair.before;
   group.places.change = change;
   group.places.op = shown.op;
@@ -73,7 +73,7 @@ void Add(const PlacePair& pair, Change change, Group& group) {
   group.most_name = shown.name;
 }
 
-GroupKey KeyOf(const PlacePair& pair, Change change) {
+GroupKey KeyOf(const PlacePair& pair, PlaceChange change) {
   const Place& shown = pair.after != nullptr ? *pair.after : *pair.before;
   const bool is_renamed = pair.before != nullptr && pair.before->name != shown.name;
   return {change, PatternOf(shown.name), is_renamed ? PatternOf(pair.before->name) : "", shown.op};
@@ -90,7 +90,8 @@ ChangedPlaces Finished(Group group) {
 void Sort(std::vector<ChangedPlaces>& changes, int64_t increase) {
   const int64_t sign = increase < 0 ? 1 : -1;
   const auto rank = [&](const ChangedPlaces& p) {
-    return std::tuple(p.change == Change::kRenamed, sign * p.increase(), std::string_view(p.name));
+    return std::tuple(p.change == PlaceChange::kRenamed, sign * p.increase(),
+                      std::string_view(p.name));
   };
   std::stable_sort(changes.begin(), changes.end(),
                    [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
@@ -101,7 +102,7 @@ void Sort(std::vector<ChangedPlaces>& changes, int64_t increase) {
 std::vector<ChangedPlaces> GroupChanges(const std::vector<PlacePair>& pairs, int64_t increase) {
   std::map<GroupKey, Group> groups;
   for (const PlacePair& pair : pairs) {
-    const std::optional<Change> change = ChangeOf(pair);
+    const std::optional<PlaceChange> change = ChangeOf(pair);
     if (change) Add(pair, *change, groups[KeyOf(pair, *change)]);
   }
   std::vector<ChangedPlaces> changes;

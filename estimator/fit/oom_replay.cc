@@ -19,20 +19,16 @@ namespace onnxfit {
 namespace {
 
 // A card as far as PyTorch's allocator sees it.
-struct Card {
+struct SeenCard {
   int64_t bytes = 0;
   int64_t error = 0;
   int64_t held_bytes = 0;  // by others and contexts
   bool assumes_context = false;
 };
 
-std::string LabelText(const Trace& trace, int32_t label) {
-  return label < 0 ? std::string() : trace.labels[Index(label)];
-}
-
 // What was free and what this process had reserved is what it could have had in all.
-std::optional<Card> CardOf(const OomFacts& facts, const EstimateRequest& request) {
-  Card card;
+std::optional<SeenCard> CardOf(const OomFacts& facts, const EstimateRequest& request) {
+  SeenCard card;
   if (facts.reserved && facts.free) {
     const Amount usable = *facts.reserved + *facts.free;
     card = {usable.rounded(), static_cast<int64_t>(usable.error)};
@@ -53,7 +49,7 @@ std::optional<Card> CardOf(const OomFacts& facts, const EstimateRequest& request
 }
 
 // The card as a target: what others hold is the context.
-Target TargetOf(const Card& card, int64_t bytes, const DeviceProfile& device) {
+Target TargetOf(const SeenCard& card, int64_t bytes, const DeviceProfile& device) {
   Target target = {.name = "the message's card", .device = device};
   target.total_bytes = bytes + card.held_bytes;
   target.device.context = {card.held_bytes, card.held_bytes, card.held_bytes, Basis::kAssumed};
@@ -141,7 +137,7 @@ std::vector<Asked> Candidates(const Prediction& p, const OomMessage& message) {
 }
 
 // The first allocation that a card refuses.
-std::optional<Asked> FailureOn(const Prediction& p, const Card& card) {
+std::optional<Asked> FailureOn(const Prediction& p, const SeenCard& card) {
   const CardRun run = RunOnCard(ReadLoop(p.trace), BytesOf(p.trace), kVerdictSteps,
                                 {card.bytes, card.held_bytes}, p.alloc_conf);
   if (run.fits) return std::nullopt;

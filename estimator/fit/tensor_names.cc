@@ -16,7 +16,7 @@ constexpr size_t kListed = 5;  // names in an error
 bool IsSeparator(char letter) { return letter == '/' || letter == '.'; }
 
 // What one name stands for.
-struct Meaning {
+struct NameMeaning {
   NamedTensor tensor;
   std::vector<NodeId> nodes;
 
@@ -25,7 +25,7 @@ struct Meaning {
   }
 };
 
-size_t PartsOf(std::string_view name) {
+size_t CountParts(std::string_view name) {
   return static_cast<size_t>(std::ranges::count_if(name, IsSeparator)) + 1;
 }
 
@@ -36,9 +36,9 @@ std::string_view EndOfParts(std::string_view name, size_t parts) {
   return name.substr(begin);
 }
 
-class Names {
+class TensorNames {
  public:
-  explicit Names(const Prediction& prediction) : prediction_(prediction) {
+  explicit TensorNames(const Prediction& prediction) : prediction_(prediction) {
     AddValues();
     AddTensors();
     AddBuffers();
@@ -62,9 +62,9 @@ class Names {
   const onnxfit::Graph& Graph() const { return prediction_.graph; }
   const Program& program() const { return prediction_.program; }
 
-  Meaning& At(std::string_view name) {
+  NameMeaning& At(std::string_view name) {
     auto found = meanings_.find(name);
-    if (found == meanings_.end()) found = meanings_.emplace(name, Meaning()).first;
+    if (found == meanings_.end()) found = meanings_.emplace(name, NameMeaning()).first;
     found->second.tensor.name = name;
     return found->second;
   }
@@ -107,7 +107,7 @@ class Names {
     tensor.buffers.push_back(buffer);
   }
 
-  std::vector<NamedTensor> TensorsOf(const Meaning& meaning) const {
+  std::vector<NamedTensor> TensorsOf(const NameMeaning& meaning) const {
     if (meaning.is_tensor()) return {meaning.tensor};
     std::vector<NamedTensor> results;
     for (const NodeId node : meaning.nodes) {
@@ -160,7 +160,7 @@ class Names {
     std::vector<std::string_view> ends;
     for (const auto& [name, meaning] : meanings_) {
       names.push_back(name);
-      ends.push_back(EndOfParts(name, PartsOf(asked)));
+      ends.push_back(EndOfParts(name, CountParts(asked)));
     }
     const std::string_view whole = Nearest(asked, names);
     if (!whole.empty()) return whole;
@@ -175,13 +175,13 @@ class Names {
   }
 
   const Prediction& prediction_;
-  std::map<std::string, Meaning, std::less<>> meanings_;
+  std::map<std::string, NameMeaning, std::less<>> meanings_;
 };
 
 }  // namespace
 
 std::vector<NamedTensor> FindTensors(const Prediction& prediction, std::string_view asked) {
-  return Names(prediction).Find(asked);
+  return TensorNames(prediction).Find(asked);
 }
 
 }  // namespace onnxfit

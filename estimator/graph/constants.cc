@@ -19,7 +19,7 @@ namespace {
 // From here on it pays to wait until somebody asks for the elements.
 constexpr int64_t kEagerElements = 4096;
 // Evaluations that wait for one another, so that asking cannot exhaust the stack.
-constexpr int kMaxDepth = 64;
+constexpr int kMaxNestedCalls = 64;
 
 template <typename T>
 Integers Widened(const onnx::TensorProto& tensor) {
@@ -292,7 +292,7 @@ std::vector<HostTensor> Evaluate(const EvaluatorRow& row, Call call) {
   const TensorType& type = call.output_types[0];
   std::optional<Dims> stored = row.stored(call);
   if (!stored.has_value() || !FitsIn({type.dtype, *stored}, LimitOf(type.dtype))) return {};
-  if (NumelOrHuge(*stored) <= kEagerElements || DepthOf(call) > kMaxDepth) {
+  if (NumelOrHuge(*stored) <= kEagerElements || DepthOf(call) > kMaxNestedCalls) {
     return row.evaluate(call);
   }
   return {EvaluateLater(row, std::move(call), *std::move(stored))};

@@ -95,6 +95,9 @@ struct Call {
 const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, std::string_view name);
 int64_t IntAttribute(const onnx::NodeProto& node, std::string_view name, int64_t absent);
 
+inline const TensorType& OutputType(const Call& call) { return call.output_types[0]; }
+inline std::optional<Dims> FirstStored(const Call& call) { return call.in(0).stored; }
+
 // One tensor for each output; none where the node cannot be evaluated.
 using Evaluator = std::vector<HostTensor> (*)(const Call&);
 

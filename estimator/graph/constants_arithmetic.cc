@@ -196,8 +196,6 @@ std::optional<Dims> WhereStored(const Call& call) {
   return call.in(0).dtype == DType::kBool ? BroadcastStored(call) : std::nullopt;
 }
 
-std::optional<Dims> FirstStored(const Call& call) { return call.in(0).stored; }
-
 HostTensor OutputOf(const Call& call, Dims stored, Elements elements) {
   const TensorType& type = call.output_types[0];
   return {type.dtype, type.dims, std::move(stored),
@@ -485,7 +483,7 @@ std::vector<HostTensor> CumSum(const Call& call) {
   })};
 }
 
-constexpr EvaluatorRow kRows[] = {
+constexpr EvaluatorRow kArithmeticRows[] = {
     {"Add", Binary<Add>, SameTypeStored},
     {"Sub", Binary<Sub>, SameTypeStored},
     {"Mul", Binary<Mul>, SameTypeStored},
@@ -538,6 +536,6 @@ constexpr EvaluatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const EvaluatorRow> ArithmeticRows() { return kRows; }
+std::span<const EvaluatorRow> ArithmeticRows() { return kArithmeticRows; }
 
 }  // namespace onnxfit

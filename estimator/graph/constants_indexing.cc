@@ -8,10 +8,8 @@
 namespace onnxfit {
 namespace {
 
-const TensorType& OutputType(const Call& call) { return call.output_types[0]; }
-
 // Counted from the end where negative; nullopt where out of range.
-std::optional<int64_t> Index(int64_t index, int64_t dim) {
+std::optional<int64_t> FromFront(int64_t index, int64_t dim) {
   if (index < 0) index += dim;
   return index >= 0 && index < dim ? std::optional(index) : std::nullopt;
 }
@@ -51,7 +49,7 @@ std::vector<HostTensor> Gather(const Call& call) {
   Places places;
   for (int64_t o = 0; o < outer; ++o) {
     for (const int64_t listed : indices.integers()) {
-      const auto index = Index(listed, dim);
+      const auto index = FromFront(listed, dim);
       if (!index.has_value()) return {};
       for (int64_t i = 0; i < inner; ++i) places.push_back((o * dim + *index) * inner + i);
     }
@@ -69,7 +67,7 @@ std::optional<Places> ElementPlaces(const HostTensor& indices, const Dims& dims,
   Places places;
   std::vector<int64_t> at(dims.size(), 0);
   for (const int64_t listed : indices.integers()) {
-    const auto index = Index(listed, dims[axis]);
+    const auto index = FromFront(listed, dims[axis]);
     if (!index.has_value()) return std::nullopt;
     int64_t place = 0;
     for (size_t i = 0; i < at.size(); ++i) {
@@ -114,7 +112,7 @@ std::optional<Slices> SlicesOf(const HostTensor& indices, const Dims& dims, size
   for (size_t i = 0; i < count; ++i) {
     int64_t start = static_cast<int64_t>(i / per_batch) * batch_size;
     for (size_t k = 0; k < depth; ++k) {
-      const auto index = Index(indices.integers()[i * depth + k], dims[batch + k]);
+      const auto index = FromFront(indices.integers()[i * depth + k], dims[batch + k]);
       if (!index.has_value()) return std::nullopt;
       start += *index * strides[batch + k];
     }
@@ -308,7 +306,7 @@ std::vector<T> Hot(const Integers& indices, const std::vector<T>& values, int64_
                    int64_t inner) {
   std::vector<T> hot(indices.size() * static_cast<size_t>(depth), values.at(0));
   for (size_t i = 0; i < indices.size(); ++i) {
-    const auto index = Index(indices[i], depth);
+    const auto index = FromFront(indices[i], depth);
     if (!index.has_value()) continue;
     const auto place = static_cast<int64_t>(i);
     const int64_t at = (place / inner * depth + *index) * inner + place % inner;
@@ -329,7 +327,7 @@ std::vector<HostTensor> OneHot(const Call& call) {
   })};
 }
 
-constexpr EvaluatorRow kRows[] = {
+constexpr EvaluatorRow kIndexingRows[] = {
     {"Gather", Gather},
     {"GatherElements", GatherElements},
     {"GatherND", GatherND},
@@ -344,6 +342,6 @@ constexpr EvaluatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const EvaluatorRow> IndexingRows() { return kRows; }
+std::span<const EvaluatorRow> IndexingRows() { return kIndexingRows; }
 
 }  // namespace onnxfit

@@ -10,8 +10,6 @@
 namespace onnxfit {
 namespace {
 
-const TensorType& OutputType(const Call& call) { return call.output_types[0]; }
-
 HostTensor WithShape(const HostTensor& tensor, Dims dims, Dims stored) {
   return {tensor.dtype, std::move(dims), std::move(stored), tensor.elements};
 }
@@ -140,8 +138,6 @@ std::vector<HostTensor> Range(const Call& call) {
 }
 
 // --- The same elements under other dimensions -----------------------------------
-
-std::optional<Dims> FirstStored(const Call& call) { return call.in(0).stored; }
 
 std::vector<HostTensor> Identity(const Call& call) { return {call.in(0)}; }
 
@@ -416,7 +412,7 @@ std::vector<HostTensor> Trilu(const Call& call) {
   })};
 }
 
-constexpr EvaluatorRow kRows[] = {
+constexpr EvaluatorRow kMovementRows[] = {
     {.op_type = "Shape", .evaluate = Shape, .needs_values = false},
     {.op_type = "Size", .evaluate = Size, .needs_values = false},
     {"Constant", Constant},
@@ -440,6 +436,6 @@ constexpr EvaluatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const EvaluatorRow> MovementRows() { return kRows; }
+std::span<const EvaluatorRow> MovementRows() { return kMovementRows; }
 
 }  // namespace onnxfit

@@ -11,7 +11,7 @@ std::string_view NameOf(const Graph& graph, ValueId value) {
   return value == kNoValue ? std::string_view() : graph.values[Index(value)].name;
 }
 
-std::string Names(const Graph& graph, const std::vector<ValueId>& values) {
+std::string NamesOf(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<std::string_view> names;
   for (const ValueId value : values) names.push_back(NameOf(graph, value));
   return fmt::format("{}", fmt::join(names, ", "));
@@ -47,8 +47,8 @@ std::string ToString(const Graph& graph) {
                         ToString(initializer.type), initializer.external ? " external" : "");
   }
   for (const Node& node : graph.nodes) {
-    text += fmt::format("{} = {}{}{}({}){}\n", Names(graph, node.outputs), node.domain,
-                        node.domain.empty() ? "" : ".", node.op_type, Names(graph, node.inputs),
+    text += fmt::format("{} = {}{}{}({}){}\n", NamesOf(graph, node.outputs), node.domain,
+                        node.domain.empty() ? "" : ".", node.op_type, NamesOf(graph, node.inputs),
                         Attributes(node));
   }
   for (const ValueId output : graph.outputs) {

@@ -21,7 +21,7 @@
 namespace onnxfit {
 namespace {
 
-constexpr size_t kFirstBytes = 4096;  // tell formats apart
+constexpr size_t kFormatBytes = 4096;  // tell formats apart
 
 // Calls `load`; an Error that does not know its file gets `path`.
 template <typename Load>
@@ -80,7 +80,7 @@ ReadFile ReadPath(const std::string& path, const LoadOptions& options) {
 
 ReadFile ReadBytes(std::string_view bytes, const std::string& path, const LoadOptions& options) {
   if (IsText(path)) return ReadText(bytes);
-  RefuseOtherFormats(bytes.substr(0, kFirstBytes));
+  RefuseOtherFormats(bytes.substr(0, kFormatBytes));
   return ReadModel(bytes, options, {});
 }
 

@@ -17,14 +17,14 @@ namespace {
 
 // Real names have a hundred bytes; these keep hostile files from eating time and memory.
 constexpr uint64_t kMaxNameBytes = 64 * kKiB;
-constexpr uint64_t kMaxTextBytes = 16 * kMiB;
+constexpr uint64_t kMaxFieldTextBytes = 16 * kMiB;
 constexpr uint64_t kMaxKeptBytes = 256 * kMiB;
 constexpr uint64_t kMaxKeptContents = 64 * kMiB;  // of tensors above LoadOptions::keep_bytes
 constexpr int64_t kMaxFields = 64 << 20;
 constexpr int64_t kMaxMessages = 2 << 20;
 constexpr int64_t kMaxStrings = 8 << 20;
 // What protobuf's parser takes (CodedInputStream, default recursion limit).
-constexpr int kMaxDepth = 100;
+constexpr int kMaxMessageDepth = 100;
 // Every touch of a mapped file maps 16 pages around it (Linux, fault_around_bytes), 64 KiB
 // for each tensor; so they are given back from time to time.
 constexpr uint64_t kPassBytes = 16 * kMiB;
@@ -117,7 +117,7 @@ class Walker {
         return 0;
       case FieldKind::kText:
         if (++strings_ > kMaxStrings) FailAtSize(field.tag, kMaxStrings, "strings");
-        if (field.size() <= kMaxTextBytes) return 0;
+        if (field.size() <= kMaxFieldTextBytes) return 0;
         ++cut_texts_;
         return Cut(field);
       default:
@@ -143,11 +143,11 @@ class Walker {
   }
 
   uint64_t Descend(const FieldRow& row, const WireField& field, int depth) {
-    if (depth > kMaxDepth) {
+    if (depth > kMaxMessageDepth) {
       throw Error({.where = fmt::format("byte {}", field.tag),
                    .text = fmt::format("at most {} messages inside one another were expected, "
                                        "found more",
-                                       kMaxDepth)});
+                                       kMaxMessageDepth)});
     }
     const bool keep = row.message != MessageKind::kTensor || KeepsContents(field);
     const size_t header = edits_.size();

@@ -18,7 +18,7 @@ constexpr int64_t kIrVersion = 8;
 constexpr int64_t kOpset = 17;
 
 constexpr int64_t kMaxTextBytes = 16 * kMiB;
-constexpr int kMaxDepth = 100;  // brackets; ONNX's parser is recursive
+constexpr int kMaxBracketDepth = 100;  // brackets; ONNX's parser is recursive
 constexpr size_t kMaxContext = 60;
 
 std::string Where(std::string_view text, size_t at) {
@@ -40,11 +40,11 @@ void CheckDepth(std::string_view text) {
     } else if (!quoted && c == '#') {
       at = std::min(text.find('\n', at), text.size());
     } else if (!quoted && (c == '(' || c == '{')) {
-      if (++depth <= kMaxDepth) continue;
+      if (++depth <= kMaxBracketDepth) continue;
       throw Error({.where = Where(text, at),
                    .text = fmt::format("at most {} brackets inside one another were expected, "
                                        "found more",
-                                       kMaxDepth)});
+                                       kMaxBracketDepth)});
     } else if (!quoted && (c == ')' || c == '}')) {
       --depth;
     }

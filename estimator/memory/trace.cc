@@ -28,6 +28,10 @@ std::string Word(const Trace& trace, const Event& event) {
 std::string_view ToString(Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 std::string_view ToString(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 
+std::string LabelText(const Trace& trace, int32_t label) {
+  return label < 0 ? std::string() : trace.labels[Index(label)];
+}
+
 std::string ToString(const Trace& trace) {
   std::string text = "\n";
   std::string line;

@@ -58,6 +58,9 @@ struct Trace {
   std::vector<std::string> labels;
 };
 
+// The label at `label`, "" where that is negative: none.
+std::string LabelText(const Trace& trace, int32_t label);
+
 // Readable events, one line a phase, beginning and ending with a newline:
 //   setup     +w1:128 +x:256
 //   forward   +h:512 -x

@@ -17,7 +17,7 @@ constexpr size_t kMaskInput = 3;
 constexpr size_t kKeyInput = 1;
 
 // What is gathered on the way from the product with v to q and k.
-struct Parts {
+struct AttentionParts {
   std::vector<NodeId> nodes;  // from the last to the first
   NodeId dropout = kNoNode;
   ValueId mask = kNoValue;
@@ -27,7 +27,8 @@ struct Parts {
 };
 
 // Steps over `value`'s maker, if it is an inner `op_type`: what it reads first, else `value`.
-ValueId StepOver(const Pattern& pattern, ValueId value, std::string_view op_type, Parts& parts) {
+ValueId StepOver(const Pattern& pattern, ValueId value, std::string_view op_type,
+                 AttentionParts& parts) {
   const NodeId node = pattern.Inner(value, op_type);
   if (node == kNoNode) return value;
   parts.nodes.push_back(node);
@@ -36,7 +37,7 @@ ValueId StepOver(const Pattern& pattern, ValueId value, std::string_view op_type
 }
 
 // Where (IsNaN (s), 0, s), the rows in which a bool mask hides everything.
-ValueId StepOverGuard(const Pattern& pattern, ValueId value, Parts& parts) {
+ValueId StepOverGuard(const Pattern& pattern, ValueId value, AttentionParts& parts) {
   const NodeId where = pattern.Inner(value, "Where");
   if (where == kNoNode) return value;
   const std::vector<ValueId>& inputs = pattern.At(where).inputs;
@@ -47,7 +48,7 @@ ValueId StepOverGuard(const Pattern& pattern, ValueId value, Parts& parts) {
 }
 
 // A Softmax that only `parts` reads: its guard does so twice.
-NodeId InnerSoftmax(const Pattern& pattern, ValueId value, const Parts& parts) {
+NodeId InnerSoftmax(const Pattern& pattern, ValueId value, const AttentionParts& parts) {
   const NodeId softmax = pattern.Maker(value, "Softmax");
   if (softmax == kNoNode) return kNoNode;
   const size_t guard_reads = parts.nodes.empty() ? 0 : 1;
@@ -58,7 +59,7 @@ NodeId InnerSoftmax(const Pattern& pattern, ValueId value, const Parts& parts) {
 }
 
 // The product of q and k, a mask added or not.
-NodeId FindScores(const Pattern& pattern, ValueId scores, Parts& parts) {
+NodeId FindScores(const Pattern& pattern, ValueId scores, AttentionParts& parts) {
   const NodeId product = pattern.Inner(scores, "MatMul");
   if (product != kNoNode) return product;
   const NodeId add = pattern.Inner(scores, "Add");
@@ -82,7 +83,7 @@ bool IsSaidToBeAttention(const Pattern& pattern, NodeId node) {
 
 // What a Mul with a single number, on the right, scales in the call of `product`; kNoValue where
 // none does, but a scale of 1 that the exporter has left out.
-ValueId Unscaled(const Pattern& pattern, NodeId product, ValueId value, Parts& parts) {
+ValueId Unscaled(const Pattern& pattern, NodeId product, ValueId value, AttentionParts& parts) {
   const NodeId mul = pattern.Inner(value, "Mul");
   const bool is_said = IsSaidToBeAttention(pattern, product);
   if (mul == kNoNode || !pattern.IsNumber(pattern.At(mul).inputs[1]) ||
@@ -103,7 +104,7 @@ ValueId OwnTranspose(const Pattern& pattern, ValueId key, const std::vector<int6
 }
 
 // kᵀ as TorchScript's exporter makes it: one Transpose, merged with k's own.
-bool FindTransposed(const Pattern& pattern, ValueId value, Parts& parts) {
+bool FindTransposed(const Pattern& pattern, ValueId value, AttentionParts& parts) {
   const NodeId transpose = pattern.Inner(value, "Transpose");
   if (transpose == kNoNode) return false;
   std::vector<int64_t> perm = IntsAttribute(pattern.At(transpose), "perm");
@@ -122,7 +123,7 @@ bool FindTransposed(const Pattern& pattern, ValueId value, Parts& parts) {
 }
 
 // kᵀ as torch.export's exporter makes it: Reshape [-1, S, D], Transpose, Reshape.
-bool FindFlattened(const Pattern& pattern, ValueId value, Parts& parts) {
+bool FindFlattened(const Pattern& pattern, ValueId value, AttentionParts& parts) {
   const NodeId unflatten = pattern.Inner(value, "Reshape");
   if (unflatten == kNoNode) return false;
   const NodeId transpose = pattern.Inner(pattern.At(unflatten).inputs[0], "Transpose");
@@ -140,7 +141,7 @@ bool FindFlattened(const Pattern& pattern, ValueId value, Parts& parts) {
   return true;
 }
 
-bool FindFactors(const Pattern& pattern, NodeId product, Parts& parts) {
+bool FindFactors(const Pattern& pattern, NodeId product, AttentionParts& parts) {
   const std::vector<ValueId>& factors = pattern.At(product).inputs;
   parts.q = Unscaled(pattern, product, factors[0], parts);
   const ValueId transposed = Unscaled(pattern, product, factors[1], parts);
@@ -149,7 +150,7 @@ bool FindFactors(const Pattern& pattern, NodeId product, Parts& parts) {
 }
 
 // k's own transpose, which the exporter's swallowed.
-HiddenCall KeyTranspose(const Pattern& pattern, const Parts& parts) {
+HiddenCall KeyTranspose(const Pattern& pattern, const AttentionParts& parts) {
   TensorType type = pattern.TypeOf(parts.key);
   const Dims dims = type.dims;
   for (size_t i = 0; i < dims.size(); ++i) type.dims[i] = dims[Index(parts.key_perm[i])];
@@ -189,7 +190,7 @@ void AddMaskedBias(const Pattern& pattern, ValueId bias, const Dims& scores, Rew
                          kMaskInput});
 }
 
-Rewritten MakeCall(const Pattern& pattern, NodeId last, const Dims& scores, Parts parts) {
+Rewritten MakeCall(const Pattern& pattern, NodeId last, const Dims& scores, AttentionParts parts) {
   const AttentionMask mask =
       parts.mask == kNoValue ? AttentionMask() : ReadMask(pattern, parts.mask);
   std::reverse(parts.nodes.begin(), parts.nodes.end());
@@ -251,7 +252,7 @@ std::optional<Rewritten> FindPackedProjection(const Pattern& pattern, NodeId las
 }
 
 std::optional<Rewritten> FindAttention(const Pattern& pattern, NodeId last) {
-  Parts parts;
+  AttentionParts parts;
   const std::vector<ValueId>& inputs = pattern.At(last).inputs;
   ValueId weights = StepOver(pattern, inputs[0], "Dropout", parts);
   weights = StepOverGuard(pattern, weights, parts);

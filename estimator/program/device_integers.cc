@@ -32,9 +32,9 @@ size_t TensorInputsOf(const Node& node) {
   return std::min(count, node.inputs.size());
 }
 
-class Finder {
+class DeviceIntegerFinder {
  public:
-  Finder(const Graph& graph, const Shapes& shapes, const Roles& roles)
+  DeviceIntegerFinder(const Graph& graph, const Shapes& shapes, const Roles& roles)
       : graph_(graph),
         shapes_(shapes),
         from_device_(graph.values.size()),
@@ -128,7 +128,7 @@ class Finder {
 }  // namespace
 
 std::vector<bool> FindDeviceIntegers(const Graph& graph, const Shapes& shapes, const Roles& roles) {
-  return Finder(graph, shapes, roles).Find();
+  return DeviceIntegerFinder(graph, shapes, roles).Find();
 }
 
 }  // namespace onnxfit

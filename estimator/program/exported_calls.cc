@@ -17,7 +17,7 @@ namespace {
 using Places = std::array<int8_t, 3>;  // of operands among a call's arguments; -1: no more
 constexpr Places kFirst = {0, -1, -1};
 
-struct Row {
+struct ExportedRow {
   std::string_view target;
   std::string_view aten;
   Places operands = kFirst;
@@ -27,7 +27,7 @@ struct Row {
   bool has_parts = false;           // several results
 };
 
-constexpr Row kRows[] = {
+constexpr ExportedRow kExportedRows[] = {
     {"aten.linear.default", "linear", {0, 1, 2}},
     {"aten.layer_norm.default", "layer_norm", {0, 2, 3}, "", 1},
     {"aten.silu.default", "silu"},
@@ -63,17 +63,17 @@ bool HasWord(const FxNode& call, std::string_view word) {
                      [&](const auto& argument) { return argument.second.text == word; });
 }
 
-const Row* FindRow(const FxNode& call) {
-  for (const Row& row : kRows) {
+const ExportedRow* FindRow(const FxNode& call) {
+  for (const ExportedRow& row : kExportedRows) {
     if (row.target != call.target) continue;
     return row.only_with.empty() || HasWord(call, row.only_with) ? &row : nullptr;
   }
   return nullptr;
 }
 
-class Finder {
+class ExportedCallFinder {
  public:
-  Finder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes)
+  ExportedCallFinder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes)
       : graph_(graph), metadata_(metadata), shapes_(shapes), readers_(graph.values.size()) {
     for (const SignatureEntry& entry : metadata.signature) targets_[entry.name] = entry.target;
     for (size_t i = 0; i < graph.values.size(); ++i) {
@@ -89,7 +89,7 @@ class Finder {
   std::vector<Rewritten> Find() const {
     std::vector<Rewritten> calls;
     for (size_t i = 0; i < metadata_.groups.size(); ++i) {
-      const Row* row = FindRow(metadata_.groups[i].call);
+      const ExportedRow* row = FindRow(metadata_.groups[i].call);
       auto call = row == nullptr ? std::nullopt : Read(*row, static_cast<int32_t>(i));
       if (call.has_value()) calls.push_back(std::move(*call));
     }
@@ -97,7 +97,7 @@ class Finder {
   }
 
  private:
-  std::optional<Rewritten> Read(const Row& row, int32_t index) const {
+  std::optional<Rewritten> Read(const ExportedRow& row, int32_t index) const {
     const FxGroup& group = metadata_.groups[Index(index)];
     Rewritten call;
     call.aten = row.aten;
@@ -111,7 +111,7 @@ class Finder {
     return call;
   }
 
-  std::vector<int64_t> Ints(const Row& row, const FxNode& fx) const {
+  std::vector<int64_t> Ints(const ExportedRow& row, const FxNode& fx) const {
     const auto argument = [&](int8_t place) {
       return Index(place) < fx.arguments.size() ? fx.arguments[Index(place)] : FxArgument();
     };
@@ -179,7 +179,7 @@ class Finder {
   }
 
   // Fills call.inputs; false where one is not found.
-  bool FindOperands(const Row& row, int32_t index, Rewritten& call) const {
+  bool FindOperands(const ExportedRow& row, int32_t index, Rewritten& call) const {
     const FxNode& fx = metadata_.groups[Index(index)].call;
     std::vector<ValueId> rest = ReadFromOutside(index, call.last);
     std::vector<size_t> missing;
@@ -199,7 +199,7 @@ class Finder {
   }
 
   // Those at the row's places, a list's items one by one: table[:, index] of a call of index.
-  static std::vector<FxArgument> Operands(const Row& row, const FxNode& fx) {
+  static std::vector<FxArgument> Operands(const ExportedRow& row, const FxNode& fx) {
     std::vector<FxArgument> operands;
     for (const int8_t place : row.operands) {
       if (place < 0 || Index(place) >= fx.arguments.size()) break;
@@ -261,7 +261,7 @@ class Finder {
 std::vector<Rewritten> FindExportedCalls(const Graph& graph, const ExporterMetadata& metadata,
                                          const Shapes& shapes) {
   return metadata.groups.empty() ? std::vector<Rewritten>()
-                                 : Finder(graph, metadata, shapes).Find();
+                                 : ExportedCallFinder(graph, metadata, shapes).Find();
 }
 
 }  // namespace onnxfit

@@ -11,10 +11,10 @@
 namespace onnxfit {
 namespace {
 
-class Finder {
+class FoldedBatchNormFinder {
  public:
-  Finder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
-         bool bias_if_unknown)
+  FoldedBatchNormFinder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
+                        bool bias_if_unknown)
       : graph_(graph), metadata_(metadata), shapes_(shapes), bias_if_unknown_(bias_if_unknown) {
     for (const SignatureEntry& entry : metadata.signature) {
       targets_.emplace(entry.name, entry.target);
@@ -85,7 +85,7 @@ class Finder {
 std::vector<FoldedBatchNorm> FindFoldedBatchNorms(const Graph& graph,
                                                   const ExporterMetadata& metadata,
                                                   const Shapes& shapes, bool bias_if_unknown) {
-  const Finder finder(graph, metadata, shapes, bias_if_unknown);
+  const FoldedBatchNormFinder finder(graph, metadata, shapes, bias_if_unknown);
   std::vector<FoldedBatchNorm> folded;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (auto found = finder.Find(static_cast<NodeId>(i))) folded.push_back(std::move(*found));

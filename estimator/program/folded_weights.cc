@@ -44,9 +44,9 @@ bool IsNorm(std::string_view module) {
   return lower.ends_with("layernorm") || lower.ends_with("layer_norm");
 }
 
-class Finder {
+class FoldedWeightFinder {
  public:
-  explicit Finder(const Graph& graph) : graph_(graph) {
+  explicit FoldedWeightFinder(const Graph& graph) : graph_(graph) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) IndexNode(static_cast<NodeId>(i));
     for (const Initializer& initializer : graph.initializers) {
       if (IsNamed(NameOf(initializer.value))) named_.push_back(initializer.value);
@@ -191,6 +191,8 @@ class Finder {
 
 }  // namespace
 
-std::vector<FoldedWeight> FindFoldedWeights(const Graph& graph) { return Finder(graph).Find(); }
+std::vector<FoldedWeight> FindFoldedWeights(const Graph& graph) {
+  return FoldedWeightFinder(graph).Find();
+}
 
 }  // namespace onnxfit

@@ -8,7 +8,7 @@ namespace onnxfit {
 namespace {
 
 constexpr std::string_view kFxNodeKey = "pkg.torch.onnx.fx_node";
-constexpr int kMaxDepth = 32;
+constexpr int kMaxNesting = 32;
 
 // Reads the text from its front.  Once something is not as expected, `failed`.
 class Reader {
@@ -28,7 +28,7 @@ class Reader {
 
   FxArgument Argument(int depth = 0) {
     SkipSpace();
-    if (rest_.empty() || depth > kMaxDepth) {
+    if (rest_.empty() || depth > kMaxNesting) {
       Fail();
       return {};
     }

@@ -7,15 +7,15 @@
 namespace onnxfit {
 namespace {
 
-constexpr size_t kMaskInput = 3;
+constexpr size_t kMaskArgument = 3;
 
 // Whether the call that `rewritten` was got a tensor as mask, and none is left.
 bool HasLostMask(const ExporterMetadata& metadata, const Rewritten& rewritten) {
   if (rewritten.aten != "scaled_dot_product_attention") return false;
-  if (rewritten.inputs[kMaskInput] != kNoValue) return false;
+  if (rewritten.inputs[kMaskArgument] != kNoValue) return false;
   const FxNode* call = metadata.CallOf(rewritten.last);
-  return call != nullptr && call->arguments.size() > kMaskInput &&
-         call->arguments[kMaskInput].kind == FxArgument::Kind::kReference;
+  return call != nullptr && call->arguments.size() > kMaskArgument &&
+         call->arguments[kMaskArgument].kind == FxArgument::Kind::kReference;
 }
 
 // The first value behind Reshape, [Identity], Expand, Unsqueeze, each with no other reader;

@@ -14,7 +14,7 @@ namespace onnxfit {
 namespace {
 
 // What a forward binds to a name, told by the children of its module.
-struct Row {
+struct KnownNameRow {
   std::string_view children[3];  // those that it has, and, with "!", has not
   std::string_view made_by;      // one of them
   std::string_view name;         // Python's
@@ -23,7 +23,7 @@ struct Row {
   bool is_returned = false;  // among others, and held until the caller's forward returns
 };
 
-constexpr Row kRows[] = {
+constexpr KnownNameRow kKnownNameRows[] = {
     // transformers 5.17: BertSelfOutput, BertOutput (also of ELECTRA, RoBERTa).
     {{"dense", "LayerNorm"}, "dense", "hidden_states", {"dropout", "LayerNorm"}},
     {{"dense", "dropout", "LayerNorm"}, "dropout", "hidden_states", {"LayerNorm"}},
@@ -70,9 +70,9 @@ struct Step {
   bool is_child = false;
 };
 
-class Finder {
+class KnownNameFinder {
  public:
-  Finder(const std::vector<AtenCall>& calls, const std::vector<std::vector<int64_t>>& ends)
+  KnownNameFinder(const std::vector<AtenCall>& calls, const std::vector<std::vector<int64_t>>& ends)
       : calls_(calls), ends_(ends) {}
 
   std::vector<KnownName> Find(int64_t last) {
@@ -123,7 +123,7 @@ class Finder {
   }
 
   void FindByRows(const Forward& forward, const std::vector<Step>& steps) {
-    for (const Row& row : kRows) {
+    for (const KnownNameRow& row : kKnownNameRows) {
       if (!HasChildren(row, steps)) continue;
       for (size_t i = 0; i < steps.size(); ++i) {
         if (steps[i].key == row.made_by) Bind(steps[i], EndOf(row, forward, steps, i), row.name);
@@ -132,7 +132,7 @@ class Finder {
   }
 
   // Until when a name of `row` that step `i` binds holds its value.
-  int64_t EndOf(const Row& row, const Forward& forward, const std::vector<Step>& steps,
+  int64_t EndOf(const KnownNameRow& row, const Forward& forward, const std::vector<Step>& steps,
                 size_t i) const {
     const auto binds_anew = [&](const Step& step) {
       return !row.until[0].empty() && (step.key == row.until[0] || step.key == row.until[1]);
@@ -144,7 +144,7 @@ class Finder {
     return forward.level < 2 ? last_ : ends_[Index(forward.first)][forward.level - 2];
   }
 
-  static bool HasChildren(const Row& row, const std::vector<Step>& steps) {
+  static bool HasChildren(const KnownNameRow& row, const std::vector<Step>& steps) {
     return std::ranges::all_of(row.children, [&](std::string_view child) {
       const bool is_barred = child.starts_with('!');
       if (is_barred) child.remove_prefix(1);
@@ -236,7 +236,7 @@ class Finder {
 
 std::vector<KnownName> FindKnownNames(const std::vector<AtenCall>& calls,
                                       const std::vector<std::vector<int64_t>>& ends, int64_t last) {
-  return Finder(calls, ends).Find(last);
+  return KnownNameFinder(calls, ends).Find(last);
 }
 
 }  // namespace onnxfit

@@ -31,10 +31,10 @@ std::optional<int> PlaceIn(std::string_view parent, std::string_view child) {
   return code == std::errc() && last == end ? std::optional<int>(place) : std::nullopt;
 }
 
-class Finder {
+class LostCallFinder {
  public:
-  Finder(const Graph& graph, const ExporterMetadata& metadata,
-         const std::vector<FoldedBatchNorm>& folded)
+  LostCallFinder(const Graph& graph, const ExporterMetadata& metadata,
+                 const std::vector<FoldedBatchNorm>& folded)
       : graph_(graph), metadata_(metadata), training_(IsTrainingExport(graph)) {
     for (const FoldedBatchNorm& norm : folded) folded_.insert(norm.convolution);
     for (const Value& value : graph.values) known_.insert(value.name);
@@ -320,7 +320,7 @@ class Finder {
 
 std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
                                     const std::vector<FoldedBatchNorm>& folded) {
-  return Finder(graph, metadata, folded).Find();
+  return LostCallFinder(graph, metadata, folded).Find();
 }
 
 }  // namespace onnxfit

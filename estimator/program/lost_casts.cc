@@ -68,9 +68,10 @@ std::string LineOf(const Pattern& pattern, NodeId node) {
   return std::string(InnermostLine(frames));
 }
 
-class Finder {
+class LostCastFinder {
  public:
-  Finder(const Pattern& pattern, std::vector<LostCall>& calls) : pattern_(pattern), calls_(calls) {}
+  LostCastFinder(const Pattern& pattern, std::vector<LostCall>& calls)
+      : pattern_(pattern), calls_(calls) {}
 
   void Add(const Norm& norm) {
     const std::string squaring = LineOf(pattern_, norm.pow);
@@ -150,7 +151,7 @@ class Finder {
 std::vector<LostCall> FindLostCasts(const Graph& graph, const Shapes& shapes) {
   const Pattern pattern(graph, shapes);
   std::vector<LostCall> calls;
-  Finder finder(pattern, calls);
+  LostCastFinder finder(pattern, calls);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (node.op_type != "Pow" || FindMetadata(node.metadata, kSourceKey).empty()) continue;

@@ -34,9 +34,10 @@ bool LooksUpWords(const Pattern& pattern, const Node& node) {
          pattern.graph().values[Index(ids)].is_input;
 }
 
-class Finder {
+class LostDropoutFinder {
  public:
-  Finder(const Graph& graph, const Shapes& shapes, const std::vector<Rewritten>& rewrites)
+  LostDropoutFinder(const Graph& graph, const Shapes& shapes,
+                    const std::vector<Rewritten>& rewrites)
       : graph_(graph),
         pattern_(graph, shapes),
         rewrites_(rewrites),
@@ -309,7 +310,7 @@ class Finder {
 LostDropouts FindLostDropouts(const Graph& graph, const Shapes& shapes,
                               const std::vector<Rewritten>& rewrites) {
   if (IsTrainingExport(graph)) return {};
-  return Finder(graph, shapes, rewrites).Find(HasMetadata(graph));
+  return LostDropoutFinder(graph, shapes, rewrites).Find(HasMetadata(graph));
 }
 
 std::optional<bool> LikelyDropsOut(const Graph& graph, const ExporterMetadata& metadata,

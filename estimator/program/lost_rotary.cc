@@ -11,9 +11,9 @@
 namespace onnxfit {
 namespace {
 
-class Finder {
+class LostRotaryFinder {
  public:
-  Finder(const Graph& graph, const ExporterMetadata& metadata)
+  LostRotaryFinder(const Graph& graph, const ExporterMetadata& metadata)
       : graph_(graph), metadata_(metadata) {}
 
   std::optional<LostRotary> Find() {
@@ -138,7 +138,7 @@ class Finder {
 }  // namespace
 
 std::optional<LostRotary> FindLostRotary(const Graph& graph, const ExporterMetadata& metadata) {
-  return Finder(graph, metadata).Find();
+  return LostRotaryFinder(graph, metadata).Find();
 }
 
 }  // namespace onnxfit

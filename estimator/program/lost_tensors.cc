@@ -18,10 +18,10 @@
 namespace onnxfit {
 namespace {
 
-class Finder {
+class LostTensorFinder {
  public:
-  Finder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
-         std::vector<ModuleTensor> in_file)
+  LostTensorFinder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
+                   std::vector<ModuleTensor> in_file)
       : graph_(graph), metadata_(metadata), shapes_(shapes), tensors_(std::move(in_file)) {}
 
   LostTensors Find() {
@@ -234,7 +234,7 @@ std::optional<FoldedTable> FindFoldedTable(const Graph& graph, const ExporterMet
 
 LostTensors FindLostTensors(const Graph& graph, const ExporterMetadata& metadata,
                             const Shapes& shapes, std::vector<ModuleTensor> in_file) {
-  return Finder(graph, metadata, shapes, std::move(in_file)).Find();
+  return LostTensorFinder(graph, metadata, shapes, std::move(in_file)).Find();
 }
 
 }  // namespace onnxfit

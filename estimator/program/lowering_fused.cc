@@ -14,9 +14,9 @@ namespace onnxfit {
 namespace {
 
 // The calls that one node becomes.
-class Parts {
+class FusedParts {
  public:
-  Parts(Lowering& lowering, const Node& node) : lowering_(lowering), node_(node) {
+  FusedParts(Lowering& lowering, const Node& node) : lowering_(lowering), node_(node) {
     result_ = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
   }
 
@@ -48,14 +48,14 @@ class Parts {
 
 // gelu (x + bias), the bias being there or not.
 void LowerBiasGelu(Lowering& lowering, const Node& node, std::string_view aten) {
-  Parts parts(lowering, node);
+  FusedParts parts(lowering, node);
   NameId x = parts.In(0);
   if (parts.Has(1)) x = parts.Make("add", {x, parts.In(1)}, parts.result());
   parts.Finish(aten, {x});
 }
 
 // weight * (x * rsqrt (mean (x ** 2) + ε)), which PyTorch's models write so.
-void LowerRmsNorm(Parts& parts, NameId x, NameId weight, const Dims& dims) {
+void LowerRmsNorm(FusedParts& parts, NameId x, NameId weight, const Dims& dims) {
   Dims rows = dims;
   if (!rows.empty()) rows.back() = 1;
   const NameId square = parts.Make("pow.Tensor_Scalar", {x}, dims);
@@ -67,12 +67,12 @@ void LowerRmsNorm(Parts& parts, NameId x, NameId weight, const Dims& dims) {
 }
 
 void LowerRmsNormalization(Lowering& lowering, const Node& node, std::string_view) {
-  Parts parts(lowering, node);
+  FusedParts parts(lowering, node);
   LowerRmsNorm(parts, parts.In(0), parts.In(1), parts.result());
 }
 
 // x + skip (+ bias), which a later node may read, too (output 3), and its norm.
-NameId SumOf(Lowering& lowering, const Node& node, Parts& parts, size_t bias) {
+NameId SumOf(Lowering& lowering, const Node& node, FusedParts& parts, size_t bias) {
   NameId sum = parts.Make("add", {parts.In(0), parts.In(1)}, parts.result());
   if (parts.Has(bias)) sum = parts.Make("add", {sum, parts.In(bias)}, parts.result());
   if (node.outputs.size() > 3) lowering.Bind(node.outputs[3], sum);
@@ -80,7 +80,7 @@ NameId SumOf(Lowering& lowering, const Node& node, Parts& parts, size_t bias) {
 }
 
 void LowerSkipLayerNorm(Lowering& lowering, const Node& node, std::string_view aten) {
-  Parts parts(lowering, node);
+  FusedParts parts(lowering, node);
   const NameId sum = SumOf(lowering, node, parts, 4);
   std::vector<NameId> inputs = {sum, parts.In(2)};
   if (parts.Has(3)) inputs.push_back(parts.In(3));
@@ -88,14 +88,14 @@ void LowerSkipLayerNorm(Lowering& lowering, const Node& node, std::string_view a
 }
 
 void LowerSkipRmsNorm(Lowering& lowering, const Node& node, std::string_view) {
-  Parts parts(lowering, node);
+  FusedParts parts(lowering, node);
   const NameId sum = SumOf(lowering, node, parts, 3);
   LowerRmsNorm(parts, sum, parts.In(2), parts.result());
 }
 
 // x * cos + rotate_half (x) * sin.
 void LowerRotary(Lowering& lowering, const Node& node, std::string_view) {
-  Parts parts(lowering, node);
+  FusedParts parts(lowering, node);
   const Dims& dims = parts.result();
   Dims half = dims;
   if (!half.empty()) half.back() /= 2;
@@ -110,7 +110,7 @@ void LowerRotary(Lowering& lowering, const Node& node, std::string_view) {
 }
 
 // [B, S, H·D] as [B, H, S, D]; what has four dimensions is so already.
-NameId AsHeads(Parts& parts, NameId x, const Dims& dims, int64_t heads) {
+NameId AsHeads(FusedParts& parts, NameId x, const Dims& dims, int64_t heads) {
   if (dims.size() != 3 || heads <= 0) return x;
   const Dims apart = {dims[0], dims[1], heads, dims[2] / heads};
   const NameId viewed = parts.Make("view", {x}, apart);
@@ -124,7 +124,7 @@ struct Heads {
 };
 
 // Attention of q, k and v, its result as [B, S, H·D] where they are that.
-void Attend(Parts& parts, const Heads& q, const Heads& k, const Heads& v, NameId mask,
+void Attend(FusedParts& parts, const Heads& q, const Heads& k, const Heads& v, NameId mask,
             bool is_causal) {
   const std::vector<int64_t> ints = {0, is_causal ? 1 : 0};
   const std::vector<NameId> inputs = {AsHeads(parts, q.x, q.dims, q.count),
@@ -143,7 +143,7 @@ void Attend(Parts& parts, const Heads& q, const Heads& k, const Heads& v, NameId
 
 // ONNX's, opset 23: q, k, v, mask.
 void LowerAttention(Lowering& lowering, const Node& node, std::string_view) {
-  Parts parts(lowering, node);
+  FusedParts parts(lowering, node);
   const int64_t q_heads = IntAttribute(node, "q_num_heads", 0);
   const int64_t kv_heads = IntAttribute(node, "kv_num_heads", 0);
   Attend(parts, {parts.In(0), parts.DimsIn(0), q_heads}, {parts.In(1), parts.DimsIn(1), kv_heads},
@@ -153,7 +153,7 @@ void LowerAttention(Lowering& lowering, const Node& node, std::string_view) {
 
 // com.microsoft: query, key, value, each [B, S, H·D]; packed in the first, where it is alone.
 void LowerMultiHeadAttention(Lowering& lowering, const Node& node, std::string_view) {
-  Parts parts(lowering, node);
+  FusedParts parts(lowering, node);
   const int64_t heads = IntAttribute(node, "num_heads", 0);
   if (!parts.Has(1) || !parts.Has(2)) {
     const Heads packed = {parts.In(0), parts.DimsIn(0), 0};
@@ -166,7 +166,7 @@ void LowerMultiHeadAttention(Lowering& lowering, const Node& node, std::string_v
 
 // com.microsoft: x [B, S, D], the packed weight [D, 3·D] and its bias.
 void LowerPackedAttention(Lowering& lowering, const Node& node, std::string_view) {
-  Parts parts(lowering, node);
+  FusedParts parts(lowering, node);
   const int64_t heads = IntAttribute(node, "num_heads", 0);
   Dims packed = parts.DimsIn(0);
   const Dims part = packed;
@@ -187,7 +187,7 @@ struct FusedRow {
   LoweringRow row;
 };
 
-constexpr FusedRow kRows[] = {
+constexpr FusedRow kFusedRows[] = {
     {"com.microsoft", {"Gelu", "gelu", LowerBiasGelu}},
     {"com.microsoft", {"FastGelu", "gelu", LowerBiasGelu}},
     {"com.microsoft", {"BiasGelu", "gelu", LowerBiasGelu}},
@@ -207,10 +207,10 @@ constexpr FusedRow kRows[] = {
 
 const LoweringRow* FindFusedLowering(std::string_view domain, std::string_view op_type) {
   const auto* const found =
-      std::find_if(std::begin(kRows), std::end(kRows), [&](const FusedRow& candidate) {
+      std::find_if(std::begin(kFusedRows), std::end(kFusedRows), [&](const FusedRow& candidate) {
         return candidate.domain == domain && candidate.row.op_type == op_type;
       });
-  return found == std::end(kRows) ? nullptr : &found->row;
+  return found == std::end(kFusedRows) ? nullptr : &found->row;
 }
 
 }  // namespace onnxfit

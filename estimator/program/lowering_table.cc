@@ -244,7 +244,7 @@ void LowerExpand(Lowering& lowering, const Node& node, std::string_view aten) {
   fills ? LowerFill(lowering, node, "constant") : LowerUnary(lowering, node, aten);
 }
 
-constexpr LoweringRow kRows[] = {
+constexpr LoweringRow kLoweringRows[] = {
     // Convolutions and products.
     {"Conv", "convolution", LowerConvolution},
     {"ConvTranspose", "convolution", LowerConvolution},
@@ -366,7 +366,7 @@ constexpr LoweringRow kRows[] = {
 const LoweringRow* FindLowering(std::string_view op_type) {
   static const auto index = [] {
     std::unordered_map<std::string_view, const LoweringRow*> rows;
-    for (const LoweringRow& row : kRows) rows.emplace(row.op_type, &row);
+    for (const LoweringRow& row : kLoweringRows) rows.emplace(row.op_type, &row);
     return rows;
   }();
   const auto found = index.find(op_type);

@@ -29,9 +29,9 @@ int64_t NumberOf(std::string_view module) {
   return error == std::errc() && stop == last ? number : 0;
 }
 
-class Marker {
+class NumberedRecallMarker {
  public:
-  explicit Marker(Program& program) : program_(program) {
+  explicit NumberedRecallMarker(Program& program) : program_(program) {
     for (const auto* names : {&program.parameters, &program.frozen, &program.buffers}) {
       for (const NameId name : *names) AddModules(program.values[Index(name)].name);
     }
@@ -144,6 +144,6 @@ class Marker {
 
 }  // namespace
 
-void MarkNumberedRecalls(Program& program) { Marker(program).Mark(); }
+void MarkNumberedRecalls(Program& program) { NumberedRecallMarker(program).Mark(); }
 
 }  // namespace onnxfit

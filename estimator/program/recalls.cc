@@ -12,7 +12,7 @@
 namespace onnxfit {
 namespace {
 
-class Marker {
+class RecallMarker {
  public:
   void Mark(AtenCall& call) {
     const std::vector<std::string> scope = call.scope;
@@ -97,7 +97,7 @@ class Marker {
 }  // namespace
 
 void MarkRecalls(std::vector<AtenCall>& calls) {
-  Marker marker;
+  RecallMarker marker;
   for (AtenCall& call : calls) marker.Mark(call);
 }
 

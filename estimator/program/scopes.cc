@@ -8,7 +8,7 @@
 namespace onnxfit {
 namespace {
 
-constexpr size_t kMaxDepth = 64;  // deeper than any model: such names are no module paths
+constexpr size_t kMaxScopeDepth = 64;  // deeper than any model: such names are no module paths
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
 constexpr std::string_view kClassKey = "pkg.torch.onnx.class_hierarchy";
 
@@ -38,7 +38,8 @@ std::vector<std::string> PythonList(std::string_view text) {
 
 std::vector<std::string> ScopeOfName(std::string_view name) {
   const auto depth = static_cast<size_t>(std::count(name.begin(), name.end(), '/'));
-  return name.starts_with('/') && depth <= kMaxDepth ? PartsOf(name) : std::vector<std::string>();
+  return name.starts_with('/') && depth <= kMaxScopeDepth ? PartsOf(name)
+                                                          : std::vector<std::string>();
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ std::vector<std::string> ScopeOfName(std::string_view name) {
 std::vector<std::string> ScopeOf(const Graph& graph, NodeId id) {
   const Node& node = graph.nodes[Index(id)];
   std::vector<std::string> scope = PythonList(FindMetadata(node.metadata, kScopesKey));
-  if (scope.size() > kMaxDepth) return {};
+  if (scope.size() > kMaxScopeDepth) return {};
   if (!scope.empty()) {
     scope.pop_back();
     return scope;

@@ -10,9 +10,9 @@
 namespace onnxfit {
 namespace {
 
-class Finder {
+class StatementFinder {
  public:
-  Finder(const std::vector<AtenCall>& calls, const std::vector<std::vector<int64_t>>& ends)
+  StatementFinder(const std::vector<AtenCall>& calls, const std::vector<std::vector<int64_t>>& ends)
       : calls_(calls), ends_(ends) {}
 
   std::vector<ModuleCall> Find() const {
@@ -205,7 +205,7 @@ class Finder {
 
 std::vector<ModuleCall> FindModuleCalls(const std::vector<AtenCall>& calls,
                                         const std::vector<std::vector<int64_t>>& ends) {
-  return Finder(calls, ends).Find();
+  return StatementFinder(calls, ends).Find();
 }
 
 }  // namespace onnxfit

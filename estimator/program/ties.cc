@@ -29,9 +29,9 @@ std::unordered_set<std::string_view> NamesInUse(const Graph& graph,
   return names;
 }
 
-class Finder {
+class TieFinder {
  public:
-  Finder(const Graph& graph, const ExporterMetadata& metadata)
+  TieFinder(const Graph& graph, const ExporterMetadata& metadata)
       : metadata_(metadata), used_(NamesInUse(graph, metadata)) {
     for (const SignatureEntry& entry : metadata.signature) {
       if (entry.kind == Kind::kParameter) parameters_.emplace(entry.name, &entry);
@@ -87,7 +87,7 @@ class Finder {
 std::map<std::string_view, std::string_view> FindFirstNames(const Graph& graph,
                                                             const ExporterMetadata& metadata) {
   return metadata.signature.empty() ? std::map<std::string_view, std::string_view>()
-                                    : Finder(graph, metadata).Find();
+                                    : TieFinder(graph, metadata).Find();
 }
 
 }  // namespace onnxfit

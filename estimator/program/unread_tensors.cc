@@ -5,14 +5,14 @@
 namespace onnxfit {
 namespace {
 
-struct Row {
+struct UnreadRow {
   std::string_view shows;  // a child of the module that no other library has so
   std::string_view lost;   // the child whose tensors are lost
 };
 
 // transformers 5.17, modeling_clip.py: CLIPVisionTransformer's last norm makes the pooled output,
 // which a classifier of patches does not read (CLIPForImageClassification).
-constexpr Row kRows[] = {{".pre_layrnorm", ".post_layernorm"}};
+constexpr UnreadRow kUnreadRows[] = {{".pre_layrnorm", ".post_layernorm"}};
 constexpr std::string_view kTensors[] = {".weight", ".bias"};
 
 }  // namespace
@@ -20,7 +20,7 @@ constexpr std::string_view kTensors[] = {".weight", ".bias"};
 std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& names) {
   std::vector<UnreadTensor> found;
   for (const std::string_view name : names) {
-    for (const Row& row : kRows) {
+    for (const UnreadRow& row : kUnreadRows) {
       for (const std::string_view tensor : kTensors) {
         const std::string shown = std::string(row.shows) + std::string(tensor);
         if (!name.ends_with(shown)) continue;

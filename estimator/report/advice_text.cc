@@ -12,7 +12,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kIndent = "  ";
 constexpr size_t kWidestFlags = 40;  // wider ones get a line of their own
 
 std::string BatchText(const Advice& advice, const Glyphs& glyphs) {

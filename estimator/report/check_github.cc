@@ -30,7 +30,7 @@ std::string Escaped(std::string_view text, std::string_view special) {
 
 std::string Property(std::string_view text) { return Escaped(PlainLine(text), "%\r\n:,"); }
 
-std::string Place(const CheckAnswer& answer, const CheckRow& row) {
+std::string PlaceOf(const CheckAnswer& answer, const CheckRow& row) {
   const std::string file = "file=" + Property(FileOf(answer, row));
   return row.line > 0 ? fmt::format("{},line={}", file, row.line) : file;
 }
@@ -43,7 +43,7 @@ std::string Message(const CheckAnswer& answer, const CheckRow& row) {
 }
 
 std::string CommandLine(const CheckAnswer& answer, const CheckRow& row) {
-  return fmt::format("::{} {},title={}::{}\n", CommandOf(row), Place(answer, row),
+  return fmt::format("::{} {},title={}::{}\n", CommandOf(row), PlaceOf(answer, row),
                      Property("onnxfit: " + row.name), Message(answer, row));
 }
 

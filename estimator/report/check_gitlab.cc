@@ -17,7 +17,7 @@ std::string_view SeverityOf(const CheckRow& row) {
 }
 
 // A line is required: the first stands for the whole file.
-Json LocationJson(const CheckAnswer& answer, const CheckRow& row) {
+Json FileLocationJson(const CheckAnswer& answer, const CheckRow& row) {
   return {{"path", FileOf(answer, row)}, {"lines", {{"begin", std::max<int64_t>(1, row.line)}}}};
 }
 
@@ -26,7 +26,7 @@ Json IssueJson(const CheckAnswer& answer, const CheckRow& row) {
           {"check_name", RuleOf(row).id},
           {"fingerprint", FingerprintOf(row)},
           {"severity", SeverityOf(row)},
-          {"location", LocationJson(answer, row)}};
+          {"location", FileLocationJson(answer, row)}};
 }
 
 }  // namespace

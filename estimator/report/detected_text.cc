@@ -15,11 +15,11 @@ namespace {
 
 using Rows = std::vector<std::vector<Cell>>;
 
-constexpr std::string_view kAlign = "rlrrrrll";
-constexpr size_t kName = 1;           // its column: cut where a line would be too wide
+constexpr std::string_view kDetectedAlign = "rlrrrrll";
+constexpr size_t kDetectedName = 1;   // its column: cut where a line would be too wide
 constexpr size_t kAboutColumns = 12;  // of what is said of one card
 
-std::string ShareText(const Share& share) {
+std::string SharedFirstText(const Share& share) {
   return fmt::format("; {} go to the {} first ({})", FormatBytes(share.bytes), share.what,
                      ToString(share.basis));
 }
@@ -29,7 +29,7 @@ std::string UsableText(const Target& target) {
   std::string text = fmt::format("{} for a process, {} of that its context ({})",
                                  FormatBytes(target.usable_bytes()), FormatBytes(context.bytes),
                                  ToString(context.basis));
-  for (const Share& share : target.shares) text += ShareText(share);
+  for (const Share& share : target.shares) text += SharedFirstText(share);
   return text;
 }
 
@@ -44,7 +44,7 @@ std::string ProcessText(const GpuProcess& process) {
                      process.pid, process.bytes ? FormatBytes(*process.bytes) : "of unknown size");
 }
 
-std::string OthersText(const DetectedGpu& gpu) {
+std::string OtherProcessesText(const DetectedGpu& gpu) {
   if (gpu.others.empty()) {
     return gpu.process_bytes ? "none that the driver shows" : "the driver does not tell";
   }
@@ -60,12 +60,12 @@ std::vector<Cell> CellsOf(const std::vector<std::string>& texts, const TextOptio
 }
 
 void CutNames(Rows& rows, const TextOptions& options) {
-  const std::vector<size_t> widths = ColumnWidths(rows, kAlign.size());
-  const size_t gaps = 2 * (kAlign.size() - 1);
-  const size_t others = std::accumulate(widths.begin(), widths.end(), gaps) - widths[kName];
+  const std::vector<size_t> widths = ColumnWidths(rows, kDetectedAlign.size());
+  const size_t gaps = 2 * (kDetectedAlign.size() - 1);
+  const size_t others = std::accumulate(widths.begin(), widths.end(), gaps) - widths[kDetectedName];
   for (std::vector<Cell>& row : rows) {
-    row[kName].text =
-        CutMiddle(row[kName].text, kReportColumns - others, GlyphsOf(options).ellipsis);
+    row[kDetectedName].text =
+        CutMiddle(row[kDetectedName].text, kReportColumns - others, GlyphsOf(options).ellipsis);
   }
 }
 
@@ -101,7 +101,7 @@ std::vector<CardNote> DetectedNotes(const CardAtHand& card) {
   const DetectedGpu& gpu = card.gpu;
   return {card.target ? CardNote{"usable", UsableText(*card.target)}
                       : CardNote{"unusable", gpu.why_unusable},
-          {"others", OthersText(gpu)},
+          {"others", OtherProcessesText(gpu)},
           {"table", TableText(card)},
           {"row", TableRow(card)}};
 }
@@ -129,7 +129,7 @@ std::string ToText(const std::vector<CardAtHand>& cards, const TextOptions& opti
   Rows rows = {CellsOf(DetectedColumns(), options)};
   for (const CardAtHand& card : cards) rows.push_back(CellsOf(DetectedCells(card), options));
   CutNames(rows, options);
-  text += '\n' + Table(rows, kAlign, "");
+  text += '\n' + Table(rows, kDetectedAlign, "");
   for (const CardAtHand& card : cards) text += CardText(card, options);
   text += '\n';
   for (const CardNote& note : ColumnNotes(cards)) text += Wrap(note.about + ": ", note.text);

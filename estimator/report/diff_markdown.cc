@@ -16,12 +16,12 @@
 namespace onnxfit {
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
+using MarkdownRows = std::vector<std::vector<std::string>>;
 
 std::string ChangeCell(int64_t increase) { return increase == 0 ? "" : SignedBytes(increase); }
 
 std::string Kinds(const Comparison& comparison, const TextOptions& options) {
-  Rows rows;
+  MarkdownRows rows;
   for (const ChangedKind& kind : comparison.kinds) {
     if (kind.old_bytes == 0 && kind.new_bytes == 0) continue;
     rows.push_back({MarkdownText(Clean(WithSpaces(kind.kind), options.ascii)),
@@ -33,7 +33,7 @@ std::string Kinds(const Comparison& comparison, const TextOptions& options) {
 
 std::string Places(const Comparison& comparison, const TextOptions& options) {
   if (comparison.places.empty()) return "";
-  Rows rows;
+  MarkdownRows rows;
   for (size_t i = 0; i < std::min(comparison.places.size(), options.rows); ++i) {
     const ChangedPlaces& places = comparison.places[i];
     rows.push_back({MarkdownCode(Clean(NameOf(places), options.ascii)),

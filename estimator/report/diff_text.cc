@@ -155,7 +155,7 @@ std::string MovedText(const Comparison& comparison) {
   if (!comparison.peak_moved) return "";
   const bool has_other = std::any_of(
       comparison.places.begin(), comparison.places.end(), [](const ChangedPlaces& places) {
-        return places.change == Change::kAdded || places.change == Change::kRemoved;
+        return places.change == PlaceChange::kAdded || places.change == PlaceChange::kRemoved;
       });
   return fmt::format(
       "the peak moved from {} to {}{}", PeakText(comparison.before), PeakText(comparison.after),

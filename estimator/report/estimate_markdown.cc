@@ -16,7 +16,7 @@
 namespace onnxfit {
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
+using MarkdownRows = std::vector<std::vector<std::string>>;
 
 std::string Escaped(const Page& page, std::string_view text) {
   return MarkdownText(page.Shown(text));
@@ -24,11 +24,7 @@ std::string Escaped(const Page& page, std::string_view text) {
 
 std::string Code(const Page& page, std::string_view name) { return MarkdownCode(page.Shown(name)); }
 
-std::string Section(std::string_view title, const std::string& body) {
-  return body.empty() ? "" : fmt::format("\n### {}\n\n{}", title, body);
-}
-
-std::string Headline(const Page& page) {
+std::string HeadlineMarkdown(const Page& page) {
   const Estimate& estimate = page.estimate;
   return fmt::format("**{} on the device**: {}, {}\n", FormatBytes(estimate.device_bytes),
                      Code(page, estimate.model.path), Escaped(page, SettingsText(estimate)));
@@ -53,7 +49,7 @@ std::vector<std::string> AdviceItems(const Page& page, const JudgedTarget& judge
 }
 
 // The answer to "does it fit?", where a card was named.
-std::string Verdicts(const Page& page) {
+std::string VerdictsMarkdown(const Page& page) {
   std::string text;
   for (const JudgedTarget& judged : page.estimate.targets) {
     text += fmt::format("**{}** on {}: {}\n\n", VerdictWord(judged.judgement.verdict),
@@ -67,27 +63,28 @@ std::string Verdicts(const Page& page) {
   return text;
 }
 
-std::string ChangesLine(const Page& page) {
+std::string ChangesLineMarkdown(const Page& page) {
   const std::string text = ChangesText(page.estimate);
   return text.empty() ? "" : fmt::format("\nwith {}\n", Escaped(page, text));
 }
 
-std::string Breakdown(const Page& page) {
+std::string BreakdownMarkdown(const Page& page) {
   const std::vector<BreakdownRow> rows = ShownBreakdown(page.estimate);
   if (rows.empty()) return "";
   const std::vector<std::string> shares = SharesOf(rows, page.estimate.device_bytes);
-  Rows cells;
+  MarkdownRows cells;
   for (size_t i = 0; i < rows.size(); ++i) {
     cells.push_back({Escaped(page, WithSpaces(rows[i].kind)), FormatBytes(rows[i].bytes), shares[i],
                      std::string(ToString(rows[i].basis)), RangeText(rows[i], page.glyphs.dash)});
   }
   cells.push_back(
       {"**total**", fmt::format("**{}**", FormatBytes(page.estimate.device_bytes)), "100.0%"});
-  return Section("Where the bytes go",
-                 MarkdownTable({"kind", "bytes", "share", "basis", "range"}, "lrrll", cells));
+  return MarkdownSection(
+      "Where the bytes go",
+      MarkdownTable({"kind", "bytes", "share", "basis", "range"}, "lrrll", cells));
 }
 
-std::string Totals(const Page& page) {
+std::string TotalsMarkdown(const Page& page) {
   const Estimate& estimate = page.estimate;
   std::string text = '\n' + NvidiaSmiText(estimate);
   if (estimate.peak_step == 0) return text + '\n';
@@ -97,16 +94,17 @@ std::string Totals(const Page& page) {
   return text + ".\n";
 }
 
-std::string Steps(const Page& page) {
+std::string StepsMarkdown(const Page& page) {
   if (page.estimate.steps.empty()) return "";
-  Rows rows = StepRows(page.estimate);
+  MarkdownRows rows = StepRows(page.estimate);
   const std::vector<std::string> header = rows[0];
   rows.erase(rows.begin());
-  return Section("Step by step", MarkdownTable(header, std::string(header.size(), 'r'), rows));
+  return MarkdownSection("Step by step",
+                         MarkdownTable(header, std::string(header.size(), 'r'), rows));
 }
 
-std::string Largest(const Page& page) {
-  Rows cells;
+std::string LargestMarkdown(const Page& page) {
+  MarkdownRows cells;
   for (const TensorGroup& group : Groups(page.estimate.largest, page.options.rows)) {
     const LargeTensor& tensor = *group.tensor;
     cells.push_back({SizeText(group, page.glyphs.times), Code(page, ToString(tensor.type)),
@@ -115,15 +113,16 @@ std::string Largest(const Page& page) {
                      tensor.dies.empty() ? "end" : Code(page, tensor.dies)});
   }
   if (cells.empty()) return "";
-  return Section("Largest tensors at the peak",
-                 MarkdownTable({"bytes", "type", "name", "kind", "from", "to"}, "rlllll", cells));
+  return MarkdownSection(
+      "Largest tensors at the peak",
+      MarkdownTable({"bytes", "type", "name", "kind", "from", "to"}, "rlllll", cells));
 }
 
-std::string Bullets(const Page& page, std::string_view title,
-                    const std::vector<std::string>& texts) {
+std::string BulletsMarkdown(const Page& page, std::string_view title,
+                            const std::vector<std::string>& texts) {
   std::vector<std::string> items;
   for (const std::string& text : texts) items.push_back(Escaped(page, text));
-  return Section(title, MarkdownList(items));
+  return MarkdownSection(title, MarkdownList(items));
 }
 
 std::string WarningItems(const Page& page) {
@@ -132,17 +131,17 @@ std::string WarningItems(const Page& page) {
     items.push_back(
         fmt::format("**{}** {}", Escaped(page, warning.code), Escaped(page, warning.text)));
   }
-  return Section("Warnings", MarkdownList(items));
+  return MarkdownSection("Warnings", MarkdownList(items));
 }
 
-std::string StepEvents(const Page& page) {
+std::string StepEventsMarkdown(const Page& page) {
   std::vector<std::string> items;
   for (const StepSummary& step : page.estimate.step_events) {
     items.push_back(fmt::format("step {}: {} allocations, {} frees, the largest {}, {}",
                                 step.peak.step, step.allocations, step.frees,
                                 FormatBytes(step.largest_bytes), Code(page, step.largest)));
   }
-  return Section("Events", MarkdownList(items));
+  return MarkdownSection("Events", MarkdownList(items));
 }
 
 std::string Why(const Page& page) {
@@ -156,21 +155,21 @@ std::string ToMarkdown(const Estimate& estimate, const TextOptions& options) {
   TextOptions plain = options;
   plain.color = false;
   const Page page = {estimate, plain, GlyphsOf(options)};
-  const std::string verdicts = Verdicts(page);
+  const std::string verdicts = VerdictsMarkdown(page);
   if (options.quiet && !verdicts.empty()) return verdicts;
-  std::string text = verdicts + Headline(page);
+  std::string text = verdicts + HeadlineMarkdown(page);
   if (options.quiet) return text;
-  text += ChangesLine(page);
+  text += ChangesLineMarkdown(page);
   if (estimate.why) {
-    text += Totals(page) + Why(page);
+    text += TotalsMarkdown(page) + Why(page);
   } else {
-    text += Breakdown(page) + Totals(page) + Steps(page) + Largest(page) +
-            Bullets(page, "Assumptions", estimate.assumptions);
+    text += BreakdownMarkdown(page) + TotalsMarkdown(page) + StepsMarkdown(page) +
+            LargestMarkdown(page) + BulletsMarkdown(page, "Assumptions", estimate.assumptions);
   }
   text += WarningItems(page);
   if (options.verbose) {
-    text += Bullets(page, "Details", DetailLines(estimate)) + StepEvents(page) +
-            Bullets(page, "Notes", estimate.notes);
+    text += BulletsMarkdown(page, "Details", DetailLines(estimate)) + StepEventsMarkdown(page) +
+            BulletsMarkdown(page, "Notes", estimate.notes);
   }
   return text;
 }

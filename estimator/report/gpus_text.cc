@@ -12,8 +12,8 @@ namespace {
 
 using Rows = std::vector<std::vector<Cell>>;
 
-constexpr std::string_view kAlign = "llrrrr";
-constexpr size_t kName = 1;  // its column: cut where a line would be too wide
+constexpr std::string_view kCardAlign = "llrrrr";
+constexpr size_t kCardName = 1;  // its column: cut where a line would be too wide
 
 constexpr std::string_view kDerived = "~";
 constexpr std::string_view kWindows = "*";
@@ -46,14 +46,14 @@ std::string_view WithoutGeForce(std::string_view name) {
   return name.starts_with(kSeries) ? name.substr(kSeries.size()) : name;
 }
 
-void CutNames(Rows& rows, const TextOptions& options) {
+void CutCardNames(Rows& rows, const TextOptions& options) {
   const Glyphs& glyphs = options.ascii ? kAsciiGlyphs : kUnicodeGlyphs;
-  const std::vector<size_t> widths = ColumnWidths(rows, kAlign.size());
-  size_t others = 2 * (kAlign.size() - 1);
-  for (size_t i = 0; i < widths.size(); ++i) others += i == kName ? 0 : widths[i];
+  const std::vector<size_t> widths = ColumnWidths(rows, kCardAlign.size());
+  size_t others = 2 * (kCardAlign.size() - 1);
+  for (size_t i = 0; i < widths.size(); ++i) others += i == kCardName ? 0 : widths[i];
   const size_t room = kReportColumns - others;
   for (std::vector<Cell>& row : rows) {
-    std::string& name = row[kName].text;
+    std::string& name = row[kCardName].text;
     if (Columns(name) > room) name = CutMiddle(WithoutGeForce(name), room, glyphs.ellipsis);
   }
 }
@@ -124,8 +124,8 @@ std::string ToText(const std::vector<const Card*>& cards, const TextOptions& opt
   if (options.quiet) return text;
   Rows rows = {PaintedCells(CardColumns(), options)};
   for (const Card* card : cards) rows.push_back(PaintedCells(CardCells(*card), options));
-  CutNames(rows, options);
-  text += '\n' + Table(rows, kAlign, "") + '\n';
+  CutCardNames(rows, options);
+  text += '\n' + Table(rows, kCardAlign, "") + '\n';
   for (const CardNote& note : CardNotes(cards)) text += Wrap(note.about + ": ", note.text);
   return TrimLines(text);
 }

@@ -67,6 +67,8 @@ std::string Painted(const Cell& cell);
 // The widest cell of each of the first `columns` columns.
 std::vector<size_t> ColumnWidths(const std::vector<std::vector<Cell>>& rows, size_t columns);
 
+inline constexpr std::string_view kIndent = "  ";  // of what stands below a heading
+
 // Rows under one another, `indent` before them and two spaces between columns; `align`
 // has 'l' or 'r' for each column.
 std::string Table(const std::vector<std::vector<Cell>>& rows, std::string_view align,

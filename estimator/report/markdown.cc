@@ -1,5 +1,7 @@
 #include "estimator/report/markdown.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -28,7 +30,7 @@ std::string OneLine(std::string_view text) {
   return line;
 }
 
-std::string Cell(std::string_view text) {
+std::string TableCell(std::string_view text) {
   std::string cell;
   for (const char c : OneLine(text)) {
     if (c == '|') cell += '\\';
@@ -40,7 +42,7 @@ std::string Cell(std::string_view text) {
 std::string TableLine(const std::vector<std::string>& cells, size_t columns) {
   std::string line = "|";
   for (size_t i = 0; i < columns; ++i) {
-    const std::string cell = i < cells.size() ? Cell(cells[i]) : "";
+    const std::string cell = i < cells.size() ? TableCell(cells[i]) : "";
     line += cell.empty() ? " |" : ' ' + cell + " |";
   }
   return line + '\n';
@@ -88,6 +90,10 @@ std::string MarkdownTable(const std::vector<std::string>& header, std::string_vi
   table += '\n';
   for (const std::vector<std::string>& row : rows) table += TableLine(row, align.size());
   return table;
+}
+
+std::string MarkdownSection(std::string_view title, const std::string& body) {
+  return body.empty() ? "" : fmt::format("\n### {}\n\n{}", title, body);
 }
 
 std::string MarkdownList(const std::vector<std::string>& items) {

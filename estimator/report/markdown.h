@@ -23,6 +23,9 @@ std::string MarkdownBlock(std::string_view lines, std::string_view language = "t
 std::string MarkdownTable(const std::vector<std::string>& header, std::string_view align,
                           const std::vector<std::vector<std::string>>& rows);
 
+// A heading and what stands below it; "" where that is nothing.
+std::string MarkdownSection(std::string_view title, const std::string& body);
+
 // "- item" a line.  `items` are Markdown already, but for line ends.
 std::string MarkdownList(const std::vector<std::string>& items);
 

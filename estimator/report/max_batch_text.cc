@@ -134,7 +134,7 @@ std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
 
 const std::vector<std::string> kHeader = {"card", "run",   "usable", "batch",
                                           "used", "share", "verdict"};
-constexpr std::string_view kAlign = "llrrrrl";
+constexpr std::string_view kMaxBatchAlign = "llrrrrl";
 constexpr size_t kRunColumn = 1;
 
 std::vector<std::string> CellsOf(const MaxBatchRow& row) {
@@ -158,7 +158,8 @@ std::vector<std::vector<std::string>> TableOf(const MaxBatchAnswer& answer) {
 }
 
 std::string_view AlignOf(const MaxBatchAnswer& answer) {
-  return AreRunsAlike(answer) ? kAlign.substr(1) : kAlign;  // two columns to the left, or one
+  return AreRunsAlike(answer) ? kMaxBatchAlign.substr(1)
+                              : kMaxBatchAlign;  // two columns to the left, or one
 }
 
 std::string SeveralHeadline(const MaxBatchAnswer& answer) {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr char kNumberMark = '\1';  // no sentence has them
 constexpr char kSizeMark = '\2';
-constexpr std::string_view kDigits = "0123456789";
+constexpr std::string_view kDecimalDigits = "0123456789";
 constexpr std::string_view kUnits[] = {" B", " KiB", " MiB", " GiB", " TiB"};
 
 bool EndsNumber(std::string_view rest) {
@@ -17,11 +17,11 @@ bool EndsNumber(std::string_view rest) {
 
 // How many letters of `text` are a number that stands alone; 0 where it does not begin with one.
 size_t NumberLength(std::string_view text) {
-  size_t length = std::min(text.find_first_not_of(kDigits), text.size());
+  size_t length = std::min(text.find_first_not_of(kDecimalDigits), text.size());
   if (length == 0) return 0;
   const std::string_view rest = text.substr(length);
-  if (rest.size() > 1 && rest[0] == '.' && kDigits.find(rest[1]) != std::string_view::npos) {
-    length += 1 + std::min(rest.substr(1).find_first_not_of(kDigits), rest.size() - 1);
+  if (rest.size() > 1 && rest[0] == '.' && kDecimalDigits.find(rest[1]) != std::string_view::npos) {
+    length += 1 + std::min(rest.substr(1).find_first_not_of(kDecimalDigits), rest.size() - 1);
   }
   return EndsNumber(text.substr(length)) ? length : 0;
 }

@@ -13,7 +13,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kIndent = "  ";
 constexpr size_t kBarColumns = 60;
 
 using Rows = std::vector<std::vector<Cell>>;

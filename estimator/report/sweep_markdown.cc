@@ -15,7 +15,7 @@ namespace {
 
 using Cells = std::vector<std::string>;
 
-struct TablePage {
+struct MarkdownTablePage {
   const SweepAnswer& answer;
   const TextOptions& options;
   const Glyphs& glyphs;
@@ -26,7 +26,7 @@ struct TablePage {
   }
 };
 
-std::string Head(const TablePage& page) {
+std::string Head(const MarkdownTablePage& page) {
   const std::string verdicts = VerdictsText(page.summary);
   const std::string device = DeviceText(page.summary);
   return fmt::format("**{}**: {}, {}{}\n", verdicts.empty() ? device : verdicts,
@@ -35,9 +35,11 @@ std::string Head(const TablePage& page) {
                      verdicts.empty() ? "" : ", " + device);
 }
 
-bool HasRefused(const TablePage& page) { return page.summary.answered < page.answer.rows.size(); }
+bool HasRefused(const MarkdownTablePage& page) {
+  return page.summary.answered < page.answer.rows.size();
+}
 
-Cells Header(const TablePage& page) {
+Cells Header(const MarkdownTablePage& page) {
   Cells cells;
   for (const std::string& name : AxisNames(page.answer.sweep)) cells.push_back(page.Escaped(name));
   for (const char* figure : {"allocated", "reserved", "device"}) cells.emplace_back(figure);
@@ -48,7 +50,7 @@ Cells Header(const TablePage& page) {
   return cells;
 }
 
-Cells RowCells(const TablePage& page, const SweepRow& row, size_t columns) {
+Cells RowCells(const MarkdownTablePage& page, const SweepRow& row, size_t columns) {
   Cells cells = AxisValues(page.answer.sweep, row);
   if (!row.estimate) {
     cells.resize(columns - 1);
@@ -69,7 +71,7 @@ Cells RowCells(const TablePage& page, const SweepRow& row, size_t columns) {
   return cells;
 }
 
-std::string Body(const TablePage& page) {
+std::string Body(const MarkdownTablePage& page) {
   const Cells header = Header(page);
   const std::string align = AxisAlign(page.answer.sweep) + "rrr" +
                             std::string(TargetsOf(page.answer).size(), 'l') +
@@ -79,7 +81,8 @@ std::string Body(const TablePage& page) {
   return MarkdownTable(header, align, rows);
 }
 
-std::string Section(const TablePage& page, std::string_view title, SentencesOf sentences_of) {
+std::string Section(const MarkdownTablePage& page, std::string_view title,
+                    WarningsFunction sentences_of) {
   constexpr size_t kMostOfSome = 6;
   constexpr size_t kAll = std::numeric_limits<size_t>::max();
   const Remarks remarks = RemarksOf(page.answer, sentences_of,
@@ -101,8 +104,8 @@ std::string Section(const TablePage& page, std::string_view title, SentencesOf s
 }  // namespace
 
 std::string ToMarkdown(const SweepAnswer& answer, const TextOptions& options) {
-  const TablePage page = {answer, options, options.ascii ? kAsciiGlyphs : kUnicodeGlyphs,
-                          Summarize(answer)};
+  const MarkdownTablePage page = {answer, options, options.ascii ? kAsciiGlyphs : kUnicodeGlyphs,
+                                  Summarize(answer)};
   std::string text = Head(page);
   if (options.quiet) return text;
   text += fmt::format("\nwith {}\n\n", page.Escaped(FixedText(answer))) + Body(page) +

@@ -138,7 +138,7 @@ void AddTo(Group& group, const std::vector<std::string>& numbers, size_t row) {
 }
 
 // In the order in which they are first said.
-std::vector<Group> GroupsOf(const SweepAnswer& answer, SentencesOf sentences_of) {
+std::vector<Group> GroupsOf(const SweepAnswer& answer, WarningsFunction sentences_of) {
   std::vector<Group> groups;
   std::map<std::tuple<std::string, std::string, size_t>, size_t> index;
   for (size_t row = 0; row < answer.rows.size(); ++row) {
@@ -246,7 +246,7 @@ std::string DeviceText(const SweepSummary& summary) {
   return fmt::format("device {} to {}", low, high);
 }
 
-Remarks RemarksOf(const SweepAnswer& answer, SentencesOf sentences_of, size_t most,
+Remarks RemarksOf(const SweepAnswer& answer, WarningsFunction sentences_of, size_t most,
                   std::string_view dash) {
   const RowDescriber describer(answer);
   Remarks remarks;

@@ -47,8 +47,8 @@ struct Remarks {
   std::vector<Remark> shown;
   size_t left_out = 0;
 };
-using SentencesOf = std::vector<Warning> (*)(const Estimate& estimate);
-Remarks RemarksOf(const SweepAnswer& answer, SentencesOf sentences_of, size_t most,
+using WarningsFunction = std::vector<Warning> (*)(const Estimate& estimate);
+Remarks RemarksOf(const SweepAnswer& answer, WarningsFunction sentences_of, size_t most,
                   std::string_view dash);
 
 // The sentences of an estimate; without a code they are assumptions and notes.

@@ -14,10 +14,9 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kIndent = "  ";
 constexpr size_t kWidestSwept = 40;
-constexpr size_t kWidestName = 16;  // of a dimension or a target, above its column
-constexpr size_t kMostOfSome = 6;   // sentences that only some rows have
+constexpr size_t kWidestHeader = 16;  // of a dimension or a target, above its column
+constexpr size_t kMostOfSome = 6;     // sentences that only some rows have
 
 using Row = std::vector<Cell>;
 using Rows = std::vector<Row>;
@@ -81,7 +80,7 @@ Row AxisCells(const TablePage& page, const SweepRow& row) {
 Row AxisHeader(const TablePage& page) {
   Row cells;
   for (const std::string& name : AxisNames(page.answer.sweep)) {
-    cells.push_back({page.Cut(name, kWidestName)});
+    cells.push_back({page.Cut(name, kWidestHeader)});
   }
   return cells;
 }
@@ -112,7 +111,7 @@ void AddHeader(const TablePage& page, Layout layout, Lines& lines) {
   const std::vector<JudgedTarget>& targets = TargetsOf(page.answer);
   for (const JudgedTarget& judged : targets) {
     if (layout != Layout::kOneLine) break;
-    header.push_back({page.Cut(judged.target.name, kWidestName)});
+    header.push_back({page.Cut(judged.target.name, kWidestHeader)});
     lines.align += 'l';
   }
   lines.align += layout != Layout::kOneLine && !targets.empty() ? "ll" : "";
@@ -137,7 +136,7 @@ void AddRow(const TablePage& page, Layout layout, size_t index, Lines& lines) {
     return add(line);
   }
   for (const JudgedTarget& judged : targets) {
-    Append(line, {{page.Cut(judged.target.name, kWidestName)}, VerdictCell(page, judged)});
+    Append(line, {{page.Cut(judged.target.name, kWidestHeader)}, VerdictCell(page, judged)});
     add(line);
     line.assign(axes + 3, {});  // said by the first line
   }
@@ -217,7 +216,7 @@ std::string RemarkLines(const TablePage& page, const Remark& remark) {
                        Painted({code, page.options.color ? kYellow : ""}));
 }
 
-std::string Section(const TablePage& page, std::string_view title, SentencesOf sentences_of) {
+std::string Section(const TablePage& page, std::string_view title, WarningsFunction sentences_of) {
   constexpr size_t kAll = std::numeric_limits<size_t>::max();
   const Remarks remarks = RemarksOf(page.answer, sentences_of,
                                     page.options.verbose ? kAll : kMostOfSome, page.glyphs.dash);

@@ -16,7 +16,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kIndent = "  ";
 constexpr size_t kWidestBar = 20;
 constexpr size_t kWidestSettings = 40;
 constexpr size_t kWidestType = 30;

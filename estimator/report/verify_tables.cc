@@ -15,7 +15,7 @@
 namespace onnxfit {
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
+using MarkdownRows = std::vector<std::vector<std::string>>;
 
 std::string Shown(const std::string& text, const TextOptions& options) {
   return MarkdownText(Clean(text, options.ascii));
@@ -45,7 +45,7 @@ std::string ToMarkdown(const Verification& verification, const TextOptions& opti
   if (options.quiet) return text;
   text += fmt::format("\n{}, {}\n\n", MarkdownCode(Clean(estimate.model.path, options.ascii)),
                       Shown(SettingsText(estimate), options));
-  Rows rows;
+  MarkdownRows rows;
   for (const ProofRow& row : verification.rows) {
     rows.push_back({row.what, FormatBytes(row.predicted_bytes), FormatBytes(row.measured_bytes),
                     DifferenceText(row)});
@@ -69,7 +69,7 @@ std::string ToMarkdown(const VerifiedMaxBatch& answer, const TextOptions& option
   std::string text =
       Head(fmt::format("batch {}", answer.batch), answer.gpu.name, MaxBatchText(answer), options);
   if (options.quiet) return text;
-  Rows rows;
+  MarkdownRows rows;
   for (const ReplayedBatch& replayed : answer.replayed) {
     rows.push_back({std::to_string(replayed.batch), Shown(EndOf(replayed), options)});
   }
