@@ -1,6 +1,6 @@
 // The formats of a check that programs read, compared with the files in tests/golden/check/,
 // which tests/check_schemas.py holds to their standards.  After a change that is meant:
-// ONNXFIT_UPDATE_GOLDEN=1 build/dev/tests/check_formats_test, then read the difference.
+// ONNXFIT_UPDATE_GOLDEN=1 ctest --preset dev -R check_formats_test, then read the difference.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // Whole reports of the text models, compared with the files in tests/golden/.  After a
-// change that is meant: ONNXFIT_UPDATE_GOLDEN=1 build/dev/tests/golden_test, then read
+// change that is meant: ONNXFIT_UPDATE_GOLDEN=1 ctest --preset dev -R '^golden_test', then read
 // the difference.
 #include <doctest/doctest.h>
 
