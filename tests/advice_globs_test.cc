@@ -7,7 +7,7 @@
 
 #include "estimator/fit/advice_made.h"
 
-namespace onnxfit {
+namespace onnxfit::advice_globs_test {
 namespace {
 
 std::string Told(const std::vector<NamedCount>& parameters) {
@@ -48,4 +48,4 @@ TEST_CASE("all but the last module, in as few globs as it takes") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::advice_globs_test

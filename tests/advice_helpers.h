@@ -69,7 +69,7 @@ inline std::vector<std::string> Words(const std::string& line) {
 }
 
 // What is asked by `typed`, and then by `more`, whose flags take the place of the same ones.
-inline EstimateRequest Asked(const std::string& typed, const std::string& more = "") {
+inline EstimateRequest RequestFor(const std::string& typed, const std::string& more = "") {
   std::vector<std::string> args = {"model.onnx"};
   const std::vector<std::string> first = Words(typed);
   const std::vector<std::string> second = Words(more);

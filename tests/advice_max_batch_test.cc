@@ -7,7 +7,7 @@
 #include "estimator/fit/advice.h"
 #include "tests/advice_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::advice_max_batch_test {
 namespace {
 
 int64_t LargestBatch(const Graph& file, const EstimateRequest& request, const Target& target) {
@@ -34,7 +34,7 @@ TEST_CASE("what is typed gives the batch that was said") {
     CAPTURE(row.model);
     CAPTURE(row.asked);
     const Graph file = FileOf(row.model);
-    const EstimateRequest asked = Asked(row.asked);
+    const EstimateRequest asked = RequestFor(row.asked);
     const int64_t batch = LargestBatch(file, asked, Memory(row.bytes));
     const auto all = ToRaise(file, asked, Memory(row.bytes));
     CHECK(all.size() >= 3);
@@ -47,7 +47,7 @@ TEST_CASE("what is typed gives the batch that was said") {
         const Target card = CardCalled(advice.flags.substr(std::string("--gpu ").size()));
         CHECK(LargestBatch(file, asked, card) == *advice.max_batch);
       } else {
-        EstimateRequest typed = Asked(row.asked, advice.flags);
+        EstimateRequest typed = RequestFor(row.asked, advice.flags);
         if (advice.flags.find("--shape") == std::string::npos) typed.binding.batch.reset();
         CHECK(LargestBatch(file, typed, Memory(row.bytes)) == *advice.max_batch);
       }
@@ -61,7 +61,7 @@ TEST_CASE("what does not raise it by a twentieth has no line, unless it is free"
   const int64_t batch = LargestBatch(file, {}, card);
   const auto all = ToRaise(file, {}, card);
   // Moments of 195 MiB are two samples of 169.
-  CHECK(LargestBatch(file, Asked("-o sgd"), card) > batch);
+  CHECK(LargestBatch(file, RequestFor("-o sgd"), card) > batch);
   CHECK(FindAdvice(all, "-o sgd") == nullptr);
   CHECK(FindAdvice(all, "-p amp-fp16") != nullptr);
   for (const Advice& advice : all) {
@@ -91,10 +91,10 @@ TEST_CASE("not even one sample: what makes one run, and why mixed precision does
 
 TEST_CASE("not even one sample, and no single change makes one run") {
   const Graph file = ParseGraph(kHeavy);
-  const Target card = Memory(Needs(file, Asked("-b 1 -o sgd -p bf16")) + 16 * kMiB);
+  const Target card = Memory(Needs(file, RequestFor("-b 1 -o sgd -p bf16")) + 16 * kMiB);
   const auto all = ToRaise(file, {}, card);
   CHECK(all[0].flags == "-o sgd -p bf16");
-  CHECK(*all[0].max_batch == LargestBatch(file, Asked("", all[0].flags), card));
+  CHECK(*all[0].max_batch == LargestBatch(file, RequestFor("", all[0].flags), card));
   CHECK(all[1].cost_class == CostClass::kMoney);
 }
 
@@ -132,10 +132,10 @@ TEST_CASE("inputs that are bound as a whole follow the batch") {
   const Graph file = FileOf("resnet18.train.onnx");
   const Target card = Memory(1 * kGiB);
   const int64_t batch = LargestBatch(file, {}, card);
-  CHECK(LargestBatch(file, Asked("--shape x=4x3x224x224"), card) == batch);
-  CHECK(LargestBatch(file, Asked("-b 4 --shape x=4x3x224x224"), card) == batch);
-  CHECK(LargestBatch(file, Asked("--shape x=1x3x224x224"), card) == batch);
+  CHECK(LargestBatch(file, RequestFor("--shape x=4x3x224x224"), card) == batch);
+  CHECK(LargestBatch(file, RequestFor("-b 4 --shape x=4x3x224x224"), card) == batch);
+  CHECK(LargestBatch(file, RequestFor("--shape x=1x3x224x224"), card) == batch);
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::advice_max_batch_test

@@ -8,7 +8,7 @@
 #include "estimator/report/advice_text.h"
 #include "estimator/report/layout.h"
 
-namespace onnxfit {
+namespace onnxfit::advice_report_test {
 namespace {
 
 Judgement Of(Verdict verdict, int64_t used_bytes) {
@@ -129,4 +129,4 @@ TEST_CASE("JSON has all of it, and nothing that is not known") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::advice_report_test

@@ -8,7 +8,7 @@
 
 #include "tests/advice_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::advice_test {
 namespace {
 
 // A card that holds the changed run and not the one that was asked for.
@@ -46,10 +46,10 @@ Graph GraphOf(const std::string& model) {
 // "without --ema" takes a flag away.
 EstimateRequest Following(const std::string& asked, const std::string& advised) {
   constexpr std::string_view kWithout = "without ";
-  if (!advised.starts_with(kWithout)) return Asked(asked, advised);
+  if (!advised.starts_with(kWithout)) return RequestFor(asked, advised);
   std::string left = asked;
   const std::string flag = advised.substr(kWithout.size());
-  return Asked(left.erase(left.find(flag), flag.size()));
+  return RequestFor(left.erase(left.find(flag), flag.size()));
 }
 
 const Row kRows[] = {
@@ -82,7 +82,7 @@ TEST_CASE("each change is advised where it helps, and not where it does not appl
     CAPTURE(row.asked);
     CAPTURE(row.advised);
     const Graph file = GraphOf(row.model);
-    const EstimateRequest asked = Asked(row.asked);
+    const EstimateRequest asked = RequestFor(row.asked);
     const EstimateRequest followed = Following(row.asked, row.advised);
     const Target card = Between(file, asked, followed);
     const std::vector<Advice> all = AtBatch(file, asked, card);
@@ -95,7 +95,7 @@ TEST_CASE("each change is advised where it helps, and not where it does not appl
     REQUIRE(advice->judgement);
     CHECK(advice->judgement->verdict == typed.verdict);
     CHECK(advice->judgement->used_bytes == typed.used_bytes);
-    const EstimateRequest without = Asked(row.without);
+    const EstimateRequest without = RequestFor(row.without);
     const auto others = AtBatch(file, without, Memory(Needs(file, without) / 10 * 9));
     CHECK(!others.empty());
     CHECK(FindAdvice(others, row.advised) == nullptr);
@@ -104,7 +104,7 @@ TEST_CASE("each change is advised where it helps, and not where it does not appl
 
 TEST_CASE("a run that fits needs no advice, one that is tight is to fit") {
   const Graph file = ParseGraph(kHeavy);
-  const EstimateRequest request = Asked("-b 8");
+  const EstimateRequest request = RequestFor("-b 8");
   const int64_t needed = Needs(file, request);
   CHECK(AtBatch(file, request, Memory(needed + 16 * kMiB)).empty());
   REQUIRE(Judged(file, request, Memory(needed)).judgement.verdict == Verdict::kTight);
@@ -121,8 +121,8 @@ TEST_CASE("a run that fits needs no advice, one that is tight is to fit") {
 
 TEST_CASE("the asked samples are taken in the largest parts that run") {
   const Graph file = ParseGraph(kLong);
-  const EstimateRequest asked = Asked("-b 48 --dim S=512");
-  const EstimateRequest parts = Asked("-b 12 --dim S=512 --accumulate 4");
+  const EstimateRequest asked = RequestFor("-b 48 --dim S=512");
+  const EstimateRequest parts = RequestFor("-b 12 --dim S=512 --accumulate 4");
   const Target card = Memory(Needs(file, parts) + 10 * kMiB);
   const auto all = AtBatch(file, asked, card);
   const Advice* advice = FindAdvice(all, "-b 12 --accumulate 4");
@@ -131,7 +131,7 @@ TEST_CASE("the asked samples are taken in the largest parts that run") {
   CHECK(advice->judgement->used_bytes == Judged(file, parts, card).judgement.used_bytes);
   CHECK(advice->cost == "the same samples a step, in smaller passes");
   // 16 of them are the next part, and too many.
-  const EstimateRequest larger = Asked("-b 16 --dim S=512 --accumulate 3");
+  const EstimateRequest larger = RequestFor("-b 16 --dim S=512 --accumulate 3");
   CHECK(Judged(file, larger, card).judgement.verdict == Verdict::kOom);
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("further micro-batches need no more than three") {
   for (const char* name : {"resnet18.train.onnx", "t5_small.script.onnx", "unet.train.onnx"}) {
     CAPTURE(name);
     const Graph file = FileOf(name);
-    EstimateRequest request = Asked("-b 4 --accumulate 3");
+    EstimateRequest request = RequestFor("-b 4 --accumulate 3");
     const int64_t of_three = Needs(file, request);
     request.settings.loop.accumulate = 9;
     CHECK(Needs(file, request) == of_three);
@@ -148,8 +148,8 @@ TEST_CASE("further micro-batches need no more than three") {
 
 TEST_CASE("what accumulates already, does so in smaller parts") {
   const Graph file = FileOf("resnet18.train.onnx");
-  const EstimateRequest asked = Asked("-b 64 --accumulate 2");
-  const Target card = Between(file, asked, Asked("-b 32 --accumulate 4"));
+  const EstimateRequest asked = RequestFor("-b 64 --accumulate 2");
+  const Target card = Between(file, asked, RequestFor("-b 32 --accumulate 4"));
   const auto all = AtBatch(file, asked, card);
   const Advice* advice = FindAdvice(all, "-b 32 --accumulate 4");
   REQUIRE(advice != nullptr);
@@ -158,8 +158,8 @@ TEST_CASE("what accumulates already, does so in smaller parts") {
 
 TEST_CASE("inference takes smaller batches, and nothing of training") {
   const Graph file = FileOf("resnet18.train.onnx");
-  const EstimateRequest asked = Asked("-b 64 --mode eval");
-  const auto all = AtBatch(file, asked, Between(file, asked, Asked("-b 32 --mode eval")));
+  const EstimateRequest asked = RequestFor("-b 64 --mode eval");
+  const auto all = AtBatch(file, asked, Between(file, asked, RequestFor("-b 32 --mode eval")));
   const Advice* advice = FindAdvice(all, "-b 32");
   REQUIRE(advice != nullptr);
   CHECK(advice->cost == "2 calls instead of one");
@@ -173,7 +173,7 @@ TEST_CASE("inference takes smaller batches, and nothing of training") {
 
 TEST_CASE("a dimension that is the batch is no size") {
   const Graph file = ParseGraph(kHeavy);
-  const auto all = AtBatch(file, Asked("--dim N=4096"), Memory(900 * kMiB));
+  const auto all = AtBatch(file, RequestFor("--dim N=4096"), Memory(900 * kMiB));
   CHECK(FindAdvice(all, "--dim N=2048") == nullptr);
   CHECK(FindAdvice(all, "-b 1024 --accumulate 4") == nullptr);
 }
@@ -183,17 +183,17 @@ TEST_CASE("a dimension that is the batch is no size") {
 TEST_CASE("growing segments help where the pieces are the reason") {
   const Graph file = FileOf("resnet50.train.onnx");
   constexpr std::string_view kFlags = "--alloc-conf expandable_segments:True";
-  const EstimateRequest request = Asked("-b 45");
+  const EstimateRequest request = RequestFor("-b 45");
   const Target card = Memory(4 * kGiB);
   REQUIRE(Judged(file, request, card).judgement.verdict == Verdict::kOom);
   const auto all = AtBatch(file, request, card);
   REQUIRE(FindAdvice(all, kFlags) != nullptr);
   CHECK(FindAdvice(all, kFlags)->effect == Effect::kEnough);
-  CHECK(all[0].flags == kFlags);                                              // free
-  CHECK(FindAdvice(AtBatch(file, Asked("-b 64"), card), kFlags) == nullptr);  // tensors are
-  const auto grown = AtBatch(file, Asked("-b 45 --alloc-conf expandable_segments:True"), card);
+  CHECK(all[0].flags == kFlags);                                                   // free
+  CHECK(FindAdvice(AtBatch(file, RequestFor("-b 64"), card), kFlags) == nullptr);  // tensors are
+  const auto grown = AtBatch(file, RequestFor("-b 45 --alloc-conf expandable_segments:True"), card);
   CHECK(FindAdvice(grown, kFlags) == nullptr);
-  const auto other = AtBatch(file, Asked("-b 45 --alloc-conf max_split_size_mb:512"), card);
+  const auto other = AtBatch(file, RequestFor("-b 45 --alloc-conf max_split_size_mb:512"), card);
   CHECK(FindAdvice(other, "--alloc-conf max_split_size_mb:512,expandable_segments:True") !=
         nullptr);
 }
@@ -202,7 +202,7 @@ TEST_CASE("growing segments help where the pieces are the reason") {
 
 TEST_CASE("cards before 8.0 have no bf16") {
   const Graph file = FileOf("resnet50.train.onnx");
-  const EstimateRequest request = Asked("-b 256");
+  const EstimateRequest request = RequestFor("-b 256");
   const auto old = AtBatch(file, request, CardCalled("t4"));
   CHECK(FindAdvice(old, "-p amp-fp16") != nullptr);
   CHECK(FindAdvice(old, "-p amp-bf16") == nullptr);
@@ -211,13 +211,13 @@ TEST_CASE("cards before 8.0 have no bf16") {
   const auto young = AtBatch(file, request, CardCalled("rtx3060"));
   CHECK(FindAdvice(young, "-p amp-bf16") != nullptr);
   CHECK(FindAdvice(young, "-p amp-fp16") == nullptr);
-  const auto eval = AtBatch(file, Asked("-b 4096 --mode eval"), CardCalled("t4"));
+  const auto eval = AtBatch(file, RequestFor("-b 4096 --mode eval"), CardCalled("t4"));
   CHECK(FindAdvice(eval, "-p fp16") != nullptr);
 }
 
 TEST_CASE("where state dominates, mixed precision does not help, and why is said") {
   const Graph file = ParseGraph(kHeavy);
-  const auto all = AtBatch(file, Asked("-b 8"), Memory(500 * kMiB));
+  const auto all = AtBatch(file, RequestFor("-b 8"), Memory(500 * kMiB));
   const Advice* advice = FindAdvice(all, "-p amp-bf16");
   REQUIRE(advice != nullptr);
   CHECK(advice->effect == Effect::kNone);
@@ -229,7 +229,7 @@ TEST_CASE("where state dominates, mixed precision does not help, and why is said
 }
 
 TEST_CASE("where activations dominate, it does") {
-  const auto all = AtBatch(ParseGraph(kLong), Asked("-b 16 --dim S=512"), Memory(200 * kMiB));
+  const auto all = AtBatch(ParseGraph(kLong), RequestFor("-b 16 --dim S=512"), Memory(200 * kMiB));
   const Advice* advice = FindAdvice(all, "-p amp-bf16");
   REQUIRE(advice != nullptr);
   CHECK(advice->why.empty());
@@ -243,13 +243,13 @@ bool IsPair(const Advice& advice) {
 
 TEST_CASE("two changes together where none is enough") {
   const Graph file = ParseGraph(kHeavy);
-  const EstimateRequest request = Asked("-b 8");
-  const Target card = Memory(Needs(file, Asked("-b 8 -o sgd -p bf16")) + 16 * kMiB);
+  const EstimateRequest request = RequestFor("-b 8");
+  const Target card = Memory(Needs(file, RequestFor("-b 8 -o sgd -p bf16")) + 16 * kMiB);
   const auto all = AtBatch(file, request, card);
   REQUIRE(IsPair(all[0]));
   CHECK(all[0].flags == "-o sgd -p bf16");
   CHECK(all[0].cost_class == CostClass::kPrecision);
-  const auto typed = Judged(file, Asked("-b 8", all[0].flags), card).judgement;
+  const auto typed = Judged(file, RequestFor("-b 8", all[0].flags), card).judgement;
   CHECK(typed.verdict != Verdict::kOom);
   CHECK(all[0].judgement->used_bytes == typed.used_bytes);
   for (size_t i = 1; i < all.size(); ++i) CHECK(!IsPair(all[i]));
@@ -261,14 +261,14 @@ TEST_CASE("three where two are not enough") {
   const Graph file = ParseGraph(kHeavy);
   const std::string three =
       "-o sgd -p bf16 --freeze 'first*' --freeze 'middle*' --freeze 'second*'";
-  const EstimateRequest least = Asked("-b 8", three);
-  const auto all = AtBatch(file, Asked("-b 8"), Memory(Needs(file, least) + 10 * kMiB));
+  const EstimateRequest least = RequestFor("-b 8", three);
+  const auto all = AtBatch(file, RequestFor("-b 8"), Memory(Needs(file, least) + 10 * kMiB));
   REQUIRE(all[0].effect == Effect::kEnough);
   CHECK(all[0].flags == three);
 }
 
 TEST_CASE("nothing of it where nothing is enough: a larger card") {
-  const auto all = AtBatch(ParseGraph(kHeavy), Asked("-b 8"), Memory(64 * kMiB));
+  const auto all = AtBatch(ParseGraph(kHeavy), RequestFor("-b 8"), Memory(64 * kMiB));
   REQUIRE(all[0].effect == Effect::kEnough);
   CHECK(all[0].cost_class == CostClass::kMoney);
   CHECK(all[0].flags == "--gpu gtx1650");
@@ -277,7 +277,7 @@ TEST_CASE("nothing of it where nothing is enough: a larger card") {
 
 TEST_CASE("the larger card is the smallest that runs it, and can") {
   const Graph file = FileOf("resnet50.train.onnx");
-  const EstimateRequest request = Asked("-b 160");
+  const EstimateRequest request = RequestFor("-b 160");
   const auto all = AtBatch(file, request, CardCalled("rtx3060"));
   const Advice* card = nullptr;
   for (const Advice& advice : all) {
@@ -322,7 +322,7 @@ std::string GptText() {
 TEST_CASE("what no single card holds, many do") {
   const Graph file = ParseGraph(GptText());
   constexpr int64_t kParameters = int64_t{96} * 3 * 12288 * 49152;
-  const auto all = AtBatch(file, Asked("-b 1 --loss mse"), CardCalled("a100-80gb"));
+  const auto all = AtBatch(file, RequestFor("-b 1 --loss mse"), CardCalled("a100-80gb"));
   REQUIRE(!all.empty());
   const Advice& many = all.back();
   CHECK(many.effect == Effect::kNone);
@@ -340,7 +340,8 @@ TEST_CASE("what no single card holds, many do") {
 }
 
 TEST_CASE("a batch too large for every card is no model too large for one") {
-  const auto all = AtBatch(ParseGraph(kLong), Asked("-b 1000000 --dim S=512"), CardCalled("t4"));
+  const auto all =
+      AtBatch(ParseGraph(kLong), RequestFor("-b 1000000 --dim S=512"), CardCalled("t4"));
   CHECK(all.back().why == "no card that we know holds batch 1000000 at once");
 }
 
@@ -349,7 +350,7 @@ TEST_CASE("a batch too large for every card is no model too large for one") {
 TEST_CASE("what is enough comes first, the cheapest first, then what saves most") {
   for (const int64_t mebibytes : {120, 400, 600, 700, 800}) {
     CAPTURE(mebibytes);
-    const auto all = AtBatch(ParseGraph(kHeavy), Asked("-b 8"), Memory(mebibytes * kMiB));
+    const auto all = AtBatch(ParseGraph(kHeavy), RequestFor("-b 8"), Memory(mebibytes * kMiB));
     for (size_t i = 1; i < all.size(); ++i) {
       const Advice& a = all[i - 1];
       const Advice& b = all[i];
@@ -364,11 +365,11 @@ TEST_CASE("what is enough comes first, the cheapest first, then what saves most"
 
 TEST_CASE("it is the same each time") {
   const Graph file = ParseGraph(kHeavy);
-  const std::string first = Listed(AtBatch(file, Asked("-b 8"), Memory(400 * kMiB)));
+  const std::string first = Listed(AtBatch(file, RequestFor("-b 8"), Memory(400 * kMiB)));
   for (int i = 0; i < 3; ++i) {
-    CHECK(Listed(AtBatch(file, Asked("-b 8"), Memory(400 * kMiB))) == first);
+    CHECK(Listed(AtBatch(file, RequestFor("-b 8"), Memory(400 * kMiB))) == first);
   }
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::advice_test

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-namespace onnxfit {
+namespace onnxfit::align_sizes_test {
 namespace {
 
 using Pairs = std::vector<std::pair<size_t, size_t>>;
@@ -102,4 +102,4 @@ TEST_CASE("lists too long for a table are paired in order") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::align_sizes_test

@@ -13,7 +13,7 @@
 #include "estimator/memory/timeline.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::alloc_conf_runs_test {
 namespace {
 
 const std::string kRoot = ONNXFIT_SOURCE_DIR;
@@ -99,4 +99,4 @@ TEST_CASE("a memory fraction is one of the whole card") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::alloc_conf_runs_test

@@ -11,7 +11,7 @@
 #include "estimator/base/error.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::alloc_conf_test {
 namespace {
 
 AllocatorConf Conf(const std::string& text) { return ParseAllocConf({"--alloc-conf", text}).conf; }
@@ -174,4 +174,4 @@ TEST_CASE("garbage collection without a limit is said to do nothing") {
         "garbage_collection_threshold acts with per_process_memory_fraction alone");
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::alloc_conf_test

@@ -9,7 +9,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::attention_choice_test {
 namespace {
 
 // [4, heads, rows, size] that lies as [4, rows, heads, size] does.
@@ -122,4 +122,4 @@ TEST_CASE("the kernel that attention takes, by version and card") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::attention_choice_test

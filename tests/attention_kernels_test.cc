@@ -10,7 +10,7 @@
 #include "estimator/eager/strides.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::attention_kernels_test {
 namespace {
 
 struct Case {
@@ -176,4 +176,4 @@ TEST_CASE("what cuDNN's attention allocates on a card of compute capability 9.0"
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::attention_kernels_test

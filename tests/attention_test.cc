@@ -5,7 +5,7 @@
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::attention_test {
 namespace {
 
 // Attention of two heads over three positions: q, v [1, 2, 3, 4], `key` before its transpose.
@@ -202,4 +202,4 @@ TEST_CASE("attention that does not scale is known by its call") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::attention_test

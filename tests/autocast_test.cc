@@ -5,7 +5,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::autocast_test {
 namespace {
 
 std::string Phase(const std::string& text, const std::string& name) {
@@ -95,4 +95,4 @@ TEST_CASE("a pure 16-bit model has 16-bit gradients and state, statistics in fp3
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::autocast_test

@@ -8,7 +8,7 @@
 #include "estimator/fit/judge_targets.h"
 #include "estimator/graph/loader.h"
 
-namespace onnxfit {
+namespace onnxfit::batch_loops_test {
 namespace {
 
 Graph Model(const std::string& name) {
@@ -96,4 +96,4 @@ TEST_CASE("whatever batches were asked for before, a batch is the same") {
   }
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::batch_loops_test

@@ -12,7 +12,7 @@
 #include "estimator/graph/loader.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::batch_search_test {
 namespace {
 
 Graph Model(const std::string& name) {
@@ -241,4 +241,4 @@ fixed (float[4, 6] x) => (float[4, 2] y)
   CHECK(ErrorOf(graph, CardOf(kGiB)).find("a Reshape with a fixed batch") != std::string::npos);
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::batch_search_test

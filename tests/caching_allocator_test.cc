@@ -10,7 +10,7 @@
 #include "estimator/memory/allocator.h"
 #include "tests/slow_allocator.h"
 
-namespace onnxfit {
+namespace onnxfit::caching_allocator_test {
 namespace {
 
 // One step of a script: bytes > 0 allocates the next buffer, -n frees buffer n (from 1).
@@ -234,4 +234,4 @@ TEST_CASE("a full card takes back what is free as a whole, then fails") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::caching_allocator_test

@@ -14,7 +14,7 @@
 #include "estimator/graph/loader.h"
 #include "tests/measured_card.h"
 
-namespace onnxfit {
+namespace onnxfit::calibrated_estimate_test {
 namespace {
 
 Graph Model(const std::string& name) {
@@ -258,4 +258,4 @@ TEST_CASE("cards of equal kernels are searched apart where one was measured") {
   CHECK(found[1].batch < 8);
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::calibrated_estimate_test

@@ -15,7 +15,7 @@
 #include "tests/trace_helpers.h"
 #include "tests/working_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::calibration_file_test {
 namespace {
 
 // A convolution of any batch.
@@ -180,4 +180,4 @@ TEST_CASE("an error is explained for the one card that was measured") {
   CHECK_MESSAGE(measured.out.find("A100-SXM4-40GB's") != std::string::npos, measured.out);
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::calibration_file_test

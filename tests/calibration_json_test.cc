@@ -5,7 +5,7 @@
 #include "estimator/base/error.h"
 #include "tests/measured_card.h"
 
-namespace onnxfit {
+namespace onnxfit::calibration_json_test {
 namespace {
 
 Convolution SmallConvolution(ConvolutionPass pass) {
@@ -154,4 +154,4 @@ TEST_CASE("a calibration that is broken says where, and what to do") {
   }
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::calibration_json_test

@@ -5,7 +5,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
 
-namespace onnxfit {
+namespace onnxfit::calibration_test {
 namespace {
 
 Calibration Measured(const std::string& card, const std::string& cudnn,
@@ -35,7 +35,7 @@ std::vector<std::string> CudnnsOf(const std::vector<Calibration>& calibrations) 
   return texts;
 }
 
-SharedCalibration Shared(const Calibration& calibration) {
+SharedCalibration SharedCopy(const Calibration& calibration) {
   return std::make_shared<const Calibration>(calibration);
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("what was measured on a card is found by any of its names, the newest 
   for (const auto& calibration :
        {Measured("NVIDIA A100-PCIE-40GB", "9.9.0"), Measured("NVIDIA A100-SXM4-40GB", "9.9.0"),
         Measured("NVIDIA A100-SXM4-40GB", "9.19.0"), Measured("NVIDIA X1", "9.19.0")}) {
-    all.push_back(Shared(calibration));
+    all.push_back(SharedCopy(calibration));
   }
   CHECK(FindCalibration(all, FindCard("a100-40gb")->device.name) == all[2]);
   CHECK(FindCalibration(all, "NVIDIA X1") == all[3]);  // in no table
@@ -94,9 +94,9 @@ TEST_CASE("what was measured on a card is found by any of its names, the newest 
 TEST_CASE("a measured context takes the place of the table's") {
   const DeviceProfile& device = FindCard("t4")->device;
   Calibration calibration = Measured("Tesla T4", "9.19.0");
-  CHECK(Calibrated(device, Shared(calibration)).context == device.context);
+  CHECK(Calibrated(device, SharedCopy(calibration)).context == device.context);
   calibration.loaded = {{"context", 100 * kMiB}, {"kernels", 20 * kMiB}};
-  const DeviceProfile measured = Calibrated(device, Shared(calibration));
+  const DeviceProfile measured = Calibrated(device, SharedCopy(calibration));
   CHECK(measured.context == ContextBytes{120 * kMiB, 120 * kMiB, 120 * kMiB, Basis::kMeasured});
   CHECK_FALSE(SameKernels(device, measured));
   CHECK(SameKernels(measured, measured));
@@ -111,4 +111,4 @@ TEST_CASE("versions, as far as they are known") {
   CHECK(VersionsText({}).empty());
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::calibration_test

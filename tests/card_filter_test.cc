@@ -4,7 +4,7 @@
 
 #include "estimator/base/error.h"
 
-namespace onnxfit {
+namespace onnxfit::card_filter_test {
 namespace {
 
 using Filters = std::vector<std::string>;
@@ -99,4 +99,4 @@ TEST_CASE("a limit or a range needs sizes") {
   CHECK(ErrorOf("<99999999999TiB").find("FILTER: expected a size") == 0);
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::card_filter_test

@@ -12,7 +12,7 @@
 #include "estimator/memory/timeline.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::card_run_test {
 namespace {
 
 constexpr int64_t kCardBytes = 8589934592;
@@ -101,4 +101,4 @@ TEST_CASE("where it fails is said") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::card_run_test

@@ -6,7 +6,7 @@
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::cards_command_test {
 namespace {
 
 using Args = std::vector<std::string>;
@@ -201,4 +201,4 @@ TEST_CASE("inference: how many processes fit, a context each") {
             .out.find("\"processes\"") == std::string::npos);
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::cards_command_test

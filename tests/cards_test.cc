@@ -10,7 +10,7 @@
 #include "estimator/base/card_contexts.h"
 #include "estimator/base/device.h"
 
-namespace onnxfit {
+namespace onnxfit::cards_test {
 namespace {
 
 const Card& Get(std::string_view alias) {
@@ -290,4 +290,4 @@ TEST_CASE("what is no card gets its neighbours") {
   CHECK(Suggested("\xC3\xA9") == "");
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::cards_test

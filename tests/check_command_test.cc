@@ -8,7 +8,7 @@
 #include "tests/run_command.h"
 #include "tests/working_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::check_command_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -430,4 +430,4 @@ TEST_CASE("an empty --against is the lock, any other is named") {
             .out.starts_with("PASS: 1 pass, compared with old.onnxtxt\n"));
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::check_command_test

@@ -12,7 +12,7 @@
 #include "estimator/base/error.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::check_config_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -540,4 +540,4 @@ TEST_CASE("what is written for TOML is what TOML reads") {
   CHECK(TomlKey("a.b") == "\"a.b\"");
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::check_config_test

@@ -6,7 +6,7 @@
 #include "estimator/report/check_sentences.h"
 #include "tests/sample_check.h"
 
-namespace onnxfit {
+namespace onnxfit::check_findings_test {
 namespace {
 
 TEST_CASE("a finding is what the headline says") {
@@ -118,4 +118,4 @@ TEST_CASE("a row is of the config, but for trouble with the lock; paths have no 
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::check_findings_test

@@ -19,7 +19,7 @@
 #include "tests/files.h"
 #include "tests/sample_check.h"
 
-namespace onnxfit {
+namespace onnxfit::check_formats_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,4 +131,4 @@ TEST_CASE("a comment is no longer than GitHub takes it") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::check_formats_test

@@ -4,7 +4,7 @@
 
 #include "estimator/base/bytes.h"
 
-namespace onnxfit {
+namespace onnxfit::check_test {
 namespace {
 
 constexpr int64_t kOld = 1000 * kMiB;
@@ -199,4 +199,4 @@ TEST_CASE("the worst first, equals as the config has them") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::check_test

@@ -11,7 +11,7 @@
 #include "tests/lines.h"
 #include "tests/sample_check.h"
 
-namespace onnxfit {
+namespace onnxfit::check_text_test {
 namespace {
 
 CheckAnswer Only(const CheckRow& row) {
@@ -196,4 +196,4 @@ TEST_CASE("a check for programs") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::check_text_test

@@ -4,7 +4,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::chunks_test {
 namespace {
 
 // x [2, 8], of which `slices` makes a and b, and a + b.
@@ -36,4 +36,4 @@ TEST_CASE("slices that a model's code takes stay slices") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::chunks_test

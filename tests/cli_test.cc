@@ -13,7 +13,7 @@
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::cli_test {
 namespace {
 
 // A folder with a small model in it.
@@ -224,4 +224,4 @@ TEST_CASE("help and version are answers") {
   CHECK(RunCommand({"--version"}).out.find("onnxfit 0.") == 0);
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::cli_test

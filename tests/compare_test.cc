@@ -10,7 +10,7 @@
 #include "estimator/report/snapshot_json.h"
 #include "tests/files.h"
 
-namespace onnxfit {
+namespace onnxfit::compare_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -184,4 +184,4 @@ TEST_CASE("what is allowed is the larger of both") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::compare_test

@@ -9,7 +9,7 @@
 #include "tests/parsed_options.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::config_defaults_test {
 namespace {
 
 // A current folder with this onnxfit.toml, for as long as it lives.
@@ -93,4 +93,4 @@ alloc-conf = "graph_capture_record_stream_reuse:True"
         "pytorch-2.6, found 'graph_capture_record_stream_reuse'");
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::config_defaults_test

@@ -7,7 +7,7 @@
 #include "estimator/graph/loader.h"
 #include "estimator/graph/shapes.h"
 
-namespace onnxfit {
+namespace onnxfit::constants_test {
 namespace {
 
 // One operator on constants: `made` are initializers, `nodes` make y.
@@ -317,4 +317,4 @@ TEST_CASE("more elements than a mask has are not evaluated") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::constants_test

@@ -8,7 +8,7 @@
 
 #include "estimator/graph/loader.h"
 
-namespace onnxfit {
+namespace onnxfit::control_flow_test {
 namespace {
 
 std::string NameOf(const Graph& graph, ValueId value) {
@@ -199,4 +199,4 @@ TEST_CASE("a dimension that stays free is an error here too") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::control_flow_test

@@ -3,7 +3,7 @@
 #include "estimator/report/csv.h"
 #include "estimator/report/markdown.h"
 
-namespace onnxfit {
+namespace onnxfit::csv_markdown_test {
 
 TEST_CASE("CSV quotes what RFC 4180 wants quoted") {
   CHECK(CsvField("plain") == "plain");
@@ -56,4 +56,4 @@ TEST_CASE("tables have a line a row, whatever is in their cells") {
   CHECK(MarkdownList({}) == "");
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::csv_markdown_test

@@ -8,7 +8,7 @@
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::cuda_cudnn_flag_test {
 namespace {
 
 using Args = std::vector<std::string>;
@@ -64,4 +64,4 @@ TEST_CASE("cuDNN's answers are for the card that is named") {
   CHECK(Has(both.out, turing.out.substr(0, turing.out.find('\n'))));
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::cuda_cudnn_flag_test

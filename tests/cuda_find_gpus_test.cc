@@ -7,7 +7,7 @@
 #include "estimator/base/bytes.h"
 #include "tests/nvml_library.h"
 
-namespace onnxfit {
+namespace onnxfit::cuda_find_gpus_test {
 namespace {
 
 // Of driver_types.h.
@@ -106,4 +106,4 @@ TEST_CASE("where there is none, one sentence says why") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::cuda_find_gpus_test

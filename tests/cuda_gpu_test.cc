@@ -12,7 +12,7 @@
 #include "estimator/graph/loader.h"
 #include "estimator/memory/gpu_replay.h"
 
-namespace onnxfit {
+namespace onnxfit::cuda_gpu_test {
 namespace {
 
 // A card as it was when the test began.
@@ -105,4 +105,4 @@ TEST_CASE_FIXTURE(CudaTest, "a refusal with room left is asked again once") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::cuda_gpu_test

@@ -14,7 +14,7 @@
 #include "benchmarks/cuda/shared_library.h"
 #include "estimator/base/error.h"
 
-namespace onnxfit {
+namespace onnxfit::cuda_libraries_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -270,4 +270,4 @@ TEST_CASE("a one-dimensional convolution is one of height 1") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::cuda_libraries_test

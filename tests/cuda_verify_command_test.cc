@@ -8,7 +8,7 @@
 #include "estimator/base/bytes.h"
 #include "tests/run_command.h"
 
-namespace onnxfit {
+namespace onnxfit::cuda_verify_command_test {
 namespace {
 
 using Args = std::vector<std::string>;
@@ -152,4 +152,4 @@ TEST_CASE_FIXTURE(VerifyTest, "what cannot be meant is refused before the card i
   }
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::cuda_verify_command_test

@@ -7,7 +7,7 @@
 #include "tests/measured_card.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::cudnn_convolutions_test {
 namespace {
 
 std::string Dashed(const std::vector<int64_t>& numbers) {
@@ -203,4 +203,4 @@ TEST_CASE("a pass that was not measured, or asks for nothing, is as it was") {
   CHECK(MostCudnnWorkspaceBytes(program, {}) == 1536 + 324 + 1536);
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::cudnn_convolutions_test

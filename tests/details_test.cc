@@ -6,7 +6,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::details_test {
 namespace {
 
 // Two calls that work in place, a view, and arithmetic on shapes.
@@ -63,4 +63,4 @@ TEST_CASE("peaks and blocks are those of the allocator that is asked for") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::details_test

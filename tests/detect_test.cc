@@ -15,7 +15,7 @@
 #include "tests/parsed_options.h"
 #include "tests/run_command.h"
 
-namespace onnxfit {
+namespace onnxfit::detect_test {
 namespace {
 
 // A card of the table, busy.
@@ -306,4 +306,4 @@ TEST_CASE("what is wrong with a command line is said before a card is looked for
         "error: --detect: expected with gpus alone, found with estimate\n");
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::detect_test

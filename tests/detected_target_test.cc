@@ -8,7 +8,7 @@
 #include "estimator/base/card_contexts.h"
 #include "estimator/fit/target.h"
 
-namespace onnxfit {
+namespace onnxfit::detected_target_test {
 namespace {
 
 constexpr int64_t kOwn = 400 * kMiB;
@@ -138,4 +138,4 @@ TEST_CASE("a size or an overhead that was typed goes before what the card says")
   CHECK(bare.capacity_bytes() == 10 * kGiB - kGiB - 5);
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::detected_target_test

@@ -5,7 +5,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::device_integers_test {
 namespace {
 
 std::string Lowered(const std::string& body) {
@@ -154,4 +154,4 @@ TEST_CASE("what the caller passed is made in its forward") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::device_integers_test

@@ -7,7 +7,7 @@
 #include "tests/run_command.h"
 #include "tests/working_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::diff_command_test {
 namespace {
 
 // Two layers, the second twice as large: a weight, its gradient and AdamW's states.
@@ -130,4 +130,4 @@ TEST_CASE("diff wants two sides and one run") {
   }
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::diff_command_test

@@ -11,7 +11,7 @@
 #include "tests/lines.h"
 #include "tests/sample_diff.h"
 
-namespace onnxfit {
+namespace onnxfit::diff_formats_test {
 namespace {
 
 TEST_CASE("Markdown") {
@@ -134,4 +134,4 @@ TEST_CASE("a share of what it took before is allowed") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::diff_formats_test

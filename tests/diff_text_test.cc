@@ -10,7 +10,7 @@
 #include "tests/lines.h"
 #include "tests/sample_diff.h"
 
-namespace onnxfit {
+namespace onnxfit::diff_text_test {
 namespace {
 
 TEST_CASE("what grew") {
@@ -151,4 +151,4 @@ TEST_CASE("colour is around words, and takes no column") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::diff_text_test

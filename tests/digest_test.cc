@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace onnxfit {
+namespace onnxfit::digest_test {
 namespace {
 
 using namespace std::string_view_literals;
@@ -27,4 +27,4 @@ TEST_CASE("a digest is FNV-1a of 64 bits, in hexadecimal") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::digest_test

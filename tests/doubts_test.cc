@@ -6,7 +6,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/graph/loader.h"
 
-namespace onnxfit {
+namespace onnxfit::doubts_test {
 namespace {
 
 Estimate OfT5(const TrainingSettings& settings) {
@@ -54,4 +54,4 @@ TEST_CASE("files that lose nothing leave nothing open") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::doubts_test

@@ -8,7 +8,7 @@
 #include "estimator/base/index.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::eager_attention_test {
 namespace {
 
 // Two layers of attention of 4 heads over 3 positions, with keys and values of `heads`.
@@ -113,4 +113,4 @@ TEST_CASE("it is said what was written out") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::eager_attention_test

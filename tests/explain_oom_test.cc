@@ -11,7 +11,7 @@
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::explain_oom_test {
 namespace {
 
 CommandResult RunArgs(std::vector<std::string> args) {
@@ -339,4 +339,4 @@ TEST_CASE("the explanation goes to a file, and help is the command's own") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::explain_oom_test

@@ -10,7 +10,7 @@
 #include "estimator/graph/loader.h"
 #include "tests/fx_text.h"
 
-namespace onnxfit {
+namespace onnxfit::exported_calls_test {
 namespace {
 
 // "aten(inputs)=result" of every call found; fx[i] is what torch.export says of node i.
@@ -136,4 +136,4 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::exported_calls_test

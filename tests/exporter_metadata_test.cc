@@ -8,7 +8,7 @@
 #include "estimator/graph/loader.h"
 #include "tests/fx_text.h"
 
-namespace onnxfit {
+namespace onnxfit::exporter_metadata_test {
 namespace {
 
 TEST_CASE("nodes of one call are one group, with or without others between") {
@@ -37,4 +37,4 @@ TEST_CASE("the calls of a real export") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::exporter_metadata_test

@@ -6,7 +6,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::folded_weights_test {
 namespace {
 
 std::string ParametersOf(const Built& built) {
@@ -128,4 +128,4 @@ TEST_CASE("a weight has its shape in the module, and a head may be an embedding'
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::folded_weights_test

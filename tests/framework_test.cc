@@ -10,7 +10,7 @@
 #include "tests/parsed_options.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::framework_test {
 namespace {
 
 const FrameworkProfile& Framework(std::string_view name) {
@@ -261,4 +261,4 @@ TEST_CASE("an option that a version does not have is refused") {
         "not modelled), found '1'");
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::framework_test

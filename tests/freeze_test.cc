@@ -5,7 +5,7 @@
 #include "estimator/base/index.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::freeze_test {
 namespace {
 
 TEST_CASE("a batch norm that the file has lost can be frozen by its name") {
@@ -31,4 +31,4 @@ TEST_CASE("all parameters can be frozen") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::freeze_test

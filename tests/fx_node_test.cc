@@ -7,7 +7,7 @@
 
 #include "estimator/graph/loader.h"
 
-namespace onnxfit {
+namespace onnxfit::fx_node_test {
 namespace {
 
 std::string Text(const FxArgument& argument) {
@@ -89,4 +89,4 @@ TEST_CASE("every node of a real export that says its call can be read") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::fx_node_test

@@ -5,7 +5,7 @@
 #include "estimator/base/error.h"
 #include "tests/working_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::git_test {
 namespace {
 
 // What the error says, "" where there is none.
@@ -132,4 +132,4 @@ TEST_CASE("what a filter stores elsewhere is read through it") {
   CHECK(*GitRef("main", ".").Read("model.onnx") == "the model\n");
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::git_test

@@ -7,7 +7,7 @@
 
 #include "estimator/base/error.h"
 
-namespace onnxfit {
+namespace onnxfit::glob_test {
 namespace {
 
 // The names that are picked, or the error.
@@ -73,4 +73,4 @@ TEST_CASE("a message names nothing twice, and nothing that has no name") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::glob_test

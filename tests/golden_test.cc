@@ -13,7 +13,7 @@
 #include "estimator/report/text.h"
 #include "tests/files.h"
 
-namespace onnxfit {
+namespace onnxfit::golden_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -39,4 +39,4 @@ TEST_CASE("reports of the text models are as they were") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::golden_test

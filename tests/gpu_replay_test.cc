@@ -9,7 +9,7 @@
 #include "tests/fake_gpus.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::gpu_replay_test {
 namespace {
 
 struct Run {
@@ -182,4 +182,4 @@ TEST_CASE("a replay that is stopped gives all back") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::gpu_replay_test

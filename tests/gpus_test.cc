@@ -9,7 +9,7 @@
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::gpus_test {
 namespace {
 
 CommandResult RunArgs(std::vector<std::string> args) {
@@ -176,4 +176,4 @@ TEST_CASE("help shows the flags that gpus has") {
   for (const std::string& line : Lines(help)) CHECK(Columns(line) <= 80);
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::gpus_test

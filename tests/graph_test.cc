@@ -9,7 +9,7 @@
 #include "tests/onnx_bytes.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::graph_test {
 namespace {
 
 std::string ErrorOf(std::string_view text) {
@@ -278,4 +278,4 @@ TEST_CASE("text that is not ONNX's is refused with line and column") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::graph_test

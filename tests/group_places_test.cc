@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace onnxfit {
+namespace onnxfit::group_places_test {
 namespace {
 
 // "grew layer.*/relu (2) relu 8 16", with "old -> " before a name that was another.
@@ -113,4 +113,4 @@ TEST_CASE("the name of all") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::group_places_test

@@ -7,7 +7,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::habits_test {
 namespace {
 
 size_t Found(const std::string& body) {
@@ -81,4 +81,4 @@ TEST_CASE("models with attention write over nothing") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::habits_test

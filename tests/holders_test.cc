@@ -9,7 +9,7 @@
 #include "tests/files.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::holders_test {
 namespace {
 
 // What happens at an event: "-h", "+y" or the phase that begins.
@@ -167,4 +167,4 @@ TEST_CASE("what somebody holds is alive") {
   }
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::holders_test

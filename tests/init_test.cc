@@ -14,7 +14,7 @@
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::init_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -205,4 +205,4 @@ TEST_CASE("the dimensions that a file leaves free, in the order of its inputs") 
         std::vector<std::string>{"N", "seq", "other"});
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::init_test

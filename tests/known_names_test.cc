@@ -8,7 +8,7 @@
 #include "estimator/program/scopes.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::known_names_test {
 namespace {
 
 // "e until Add as wte": which value is held until which call has returned, and by which name.
@@ -84,4 +84,4 @@ TEST_CASE("the variance of an RMS norm is a local of it") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::known_names_test

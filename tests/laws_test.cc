@@ -19,7 +19,7 @@
 #include "tests/measured_card.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::laws_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -228,4 +228,4 @@ TEST_CASE("the third step repeats the second") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::laws_test

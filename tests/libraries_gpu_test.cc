@@ -5,7 +5,7 @@
 #include "benchmarks/cuda/libraries.h"
 #include "tests/skip_without_gpu.h"
 
-namespace onnxfit {
+namespace onnxfit::libraries_gpu_test {
 namespace {
 
 Convolution Square(ConvolutionPass pass, DType dtype, int64_t channels, int64_t width,
@@ -64,4 +64,4 @@ TEST_CASE("contexts, handles and kernels take memory") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::libraries_gpu_test

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace onnxfit {
+namespace onnxfit::lifetimes_test {
 namespace {
 
 // A program of calls "0", "1", …, each reading the one before and living in `scopes[i]`,
@@ -95,4 +95,4 @@ TEST_CASE("the loop may hold the result") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::lifetimes_test

@@ -6,7 +6,7 @@
 
 #include "estimator/base/bytes.h"
 
-namespace onnxfit {
+namespace onnxfit::likely_shapes_test {
 namespace {
 
 std::string Likely(int64_t low, int64_t high) {
@@ -64,4 +64,4 @@ TEST_CASE("roots are the nearest") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::likely_shapes_test

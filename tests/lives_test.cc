@@ -4,7 +4,7 @@
 
 #include "tests/trace_writer.h"
 
-namespace onnxfit {
+namespace onnxfit::lives_test {
 namespace {
 
 // Of buffers w, h, w.grad and m (tests/trace_writer.h).
@@ -69,4 +69,4 @@ TEST_CASE("steps count their events and know their peak") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::lives_test

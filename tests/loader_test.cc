@@ -17,7 +17,7 @@
 #include "tests/onnx_bytes.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::loader_test {
 namespace {
 
 constexpr uint64_t kFloat = 1;
@@ -481,4 +481,4 @@ TEST_CASE("a damaged model is refused or loads, and nothing else happens") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::loader_test

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace onnxfit {
+namespace onnxfit::log_lines_test {
 namespace {
 
 TEST_CASE("prefixes of launchers and terminals come off") {
@@ -70,4 +70,4 @@ TEST_CASE("letters keep their places and their spelling") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::log_lines_test

@@ -8,7 +8,7 @@
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::lost_calls_test {
 namespace {
 
 std::string Found(const Graph& graph) {
@@ -305,4 +305,4 @@ TEST_CASE("in eval torch.export leaves a dropout's result as an operand that no 
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::lost_calls_test

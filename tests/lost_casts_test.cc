@@ -8,7 +8,7 @@
 #include "estimator/program/source_text.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::lost_casts_test {
 namespace {
 
 constexpr char kNorm[] = R"(net (float[2, 4] x) => (float[2, 4] y)
@@ -93,4 +93,4 @@ TEST_CASE("a cast to the type that there is already is no call") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::lost_casts_test

@@ -8,7 +8,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::lost_dropouts_test {
 namespace {
 
 // What is dropped out, in the order of the program, and in which module.
@@ -148,4 +148,4 @@ TEST_CASE("which models with attention likely drop out") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::lost_dropouts_test

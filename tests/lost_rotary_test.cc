@@ -9,7 +9,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::lost_rotary_test {
 namespace {
 
 constexpr char kSignature[] =
@@ -99,4 +99,4 @@ TEST_CASE("of two embeddings it is not known which was computed") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::lost_rotary_test

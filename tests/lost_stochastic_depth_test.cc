@@ -8,7 +8,7 @@
 #include "estimator/base/index.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::lost_stochastic_depth_test {
 namespace {
 
 size_t CountLost(const std::string& text) {
@@ -72,4 +72,4 @@ TEST_CASE("--dropout 0 and inference put nothing back") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::lost_stochastic_depth_test

@@ -4,7 +4,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::lowering_fused_test {
 namespace {
 
 // What PyTorch runs for `node`: the operators alone.
@@ -46,4 +46,4 @@ TEST_CASE("opset 23 has attention and RMS norms") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::lowering_fused_test

@@ -6,7 +6,7 @@
 #include "estimator/fit/estimate.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::lowering_test {
 namespace {
 
 Program Lowered(const std::string& text, const TrainingSettings& settings = {}) {
@@ -263,4 +263,4 @@ TEST_CASE("-v says what was taken as one call and what was put back") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::lowering_test

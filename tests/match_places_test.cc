@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace onnxfit {
+namespace onnxfit::match_places_test {
 namespace {
 
 // "relu_1 = relu_2" for a pair, "- relu" for what is in the first alone, "+ relu" in the second.
@@ -179,4 +179,4 @@ TEST_CASE("each place is in one pair") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::match_places_test

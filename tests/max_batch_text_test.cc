@@ -11,7 +11,7 @@
 #include "estimator/report/text.h"
 #include "tests/sample_estimate.h"
 
-namespace onnxfit {
+namespace onnxfit::max_batch_text_test {
 namespace {
 
 constexpr char kFullTwice[] =
@@ -424,4 +424,4 @@ TEST_CASE("no report of a card is wider than 80 columns, ASCII has no other lett
   }
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::max_batch_text_test

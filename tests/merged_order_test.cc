@@ -8,7 +8,7 @@
 #include "estimator/base/index.h"
 #include "estimator/graph/loader.h"
 
-namespace onnxfit {
+namespace onnxfit::merged_order_test {
 namespace {
 
 // Names of the initializers, those from `first` on moved.
@@ -54,4 +54,4 @@ TEST_CASE("a layer is in the order of the last one, of which all is merged") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::merged_order_test

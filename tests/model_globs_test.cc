@@ -6,7 +6,7 @@
 
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::model_globs_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -87,4 +87,4 @@ TEST_CASE("letters that make a pattern") {
   for (const char* text : {"", "a/b.onnx", "a]", "a\\b"}) CHECK(!IsGlob(text));
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::model_globs_test

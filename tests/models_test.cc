@@ -16,7 +16,7 @@
 #include "tests/files.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::models_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -166,4 +166,4 @@ TEST_CASE("text models give what their comments say") {
   }
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::models_test

@@ -11,7 +11,7 @@
 #include "estimator/base/index.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::norm_kernels_test {
 namespace {
 
 struct Row {
@@ -88,4 +88,4 @@ TEST_CASE("what norms of many rows take in backward") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::norm_kernels_test

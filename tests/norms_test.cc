@@ -5,7 +5,7 @@
 #include "estimator/base/index.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::norms_test {
 namespace {
 
 std::string Lowered(const std::string& body, Precision precision = Precision::kFp32) {
@@ -79,4 +79,4 @@ TEST_CASE("a layer norm in its parts is one call") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::norms_test

@@ -8,7 +8,7 @@
 
 #include "estimator/base/index.h"
 
-namespace onnxfit {
+namespace onnxfit::numbered_recalls_test {
 namespace {
 
 std::vector<std::string> Parts(std::string_view path) {
@@ -70,4 +70,4 @@ TEST_CASE("numbers that say nothing of modules stay") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::numbered_recalls_test

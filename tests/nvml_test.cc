@@ -8,7 +8,7 @@
 #include "estimator/base/bytes.h"
 #include "tests/nvml_library.h"
 
-namespace onnxfit {
+namespace onnxfit::nvml_test {
 namespace {
 
 constexpr char kBusId[] = "0000:65:00.0";
@@ -143,4 +143,4 @@ TEST_CASE("a library without the calls, one that does not start, or none at all 
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::nvml_test

@@ -9,7 +9,7 @@
 #include "estimator/fit/oom_explanation.h"
 #include "estimator/fit/oom_formats.h"
 
-namespace onnxfit {
+namespace onnxfit::oom_log_test {
 namespace {
 
 std::string Message(const char* tried, int gpu = 0) {
@@ -165,4 +165,4 @@ TEST_CASE("logs full of messages are read in passing") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::oom_log_test

@@ -13,7 +13,7 @@
 #include "estimator/fit/oom_formats.h"
 #include "tests/files.h"
 
-namespace onnxfit {
+namespace onnxfit::oom_messages_test {
 namespace {
 
 struct Example {
@@ -97,4 +97,4 @@ TEST_CASE("prefixes, colours and line breaks change nothing") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::oom_messages_test

@@ -8,7 +8,7 @@
 #include "estimator/graph/loader.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::oom_replay_test {
 namespace {
 
 OomExplanation Explain(const std::string& text) {
@@ -101,4 +101,4 @@ TEST_CASE("a run that fits says so, a message without the card's size less") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::oom_replay_test

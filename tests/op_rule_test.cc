@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-namespace onnxfit {
+namespace onnxfit::op_rule_test {
 namespace {
 
 TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
@@ -185,4 +185,4 @@ TEST_CASE("an operator without a row keeps everything") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::op_rule_test

@@ -9,7 +9,7 @@
 #include "estimator/base/index.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::optimizer_step_test {
 namespace {
 
 // Two parameters, whose tensors tell themselves by their bytes: w of 192 (a row of it 48, a
@@ -217,4 +217,4 @@ TEST_CASE("an implementation that an optimizer lacks is an error") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::optimizer_step_test

@@ -12,7 +12,7 @@
 #include "estimator/report/layout.h"
 #include "tests/parsed_options.h"
 
-namespace onnxfit {
+namespace onnxfit::options_test {
 namespace {
 
 // An environment variable for as long as it lives.
@@ -448,4 +448,4 @@ TEST_CASE("help names every flag and its variable fits the name") {
   }
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::options_test

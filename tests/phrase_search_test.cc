@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace onnxfit {
+namespace onnxfit::phrase_search_test {
 namespace {
 
 constexpr std::string_view kPhrases[] = {"outofmemory", "memoryfull", "oom"};
@@ -44,4 +44,4 @@ TEST_CASE("an escape at the end of a text ends it") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::phrase_search_test

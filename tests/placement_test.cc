@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace onnxfit {
+namespace onnxfit::placement_test {
 namespace {
 
 TEST_CASE("children come before their parent, each with its own tensors in order") {
@@ -31,4 +31,4 @@ TEST_CASE("a path of many parts does not need a deep stack") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::placement_test

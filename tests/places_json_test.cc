@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace onnxfit {
+namespace onnxfit::places_json_test {
 namespace {
 
 std::vector<Place> Numbered(const std::string& head, const std::string& tail, int64_t first,
@@ -140,4 +140,4 @@ TEST_CASE("what a row says of its places must be so") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::places_json_test

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace onnxfit {
+namespace onnxfit::read_json_test {
 namespace {
 
 using namespace std::string_literals;
@@ -122,4 +122,4 @@ TEST_CASE("fields") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::read_json_test

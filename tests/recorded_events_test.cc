@@ -10,7 +10,7 @@
 
 #include "estimator/memory/allocator.h"
 
-namespace onnxfit {
+namespace onnxfit::recorded_events_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -58,4 +58,4 @@ TEST_CASE("the caching allocator does what PyTorch's did, event by event") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::recorded_events_test

@@ -3,7 +3,7 @@
 #include "estimator/report/json.h"
 #include "tests/sample_estimate.h"
 
-namespace onnxfit {
+namespace onnxfit::report_json_test {
 namespace {
 
 // Begins with a newline, so that expectations line up.
@@ -400,4 +400,4 @@ TEST_CASE("the same estimate gives the same bytes") {
   CHECK(Report(SampleEstimate()) == Report(SampleEstimate()));
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::report_json_test

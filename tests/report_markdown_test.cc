@@ -5,7 +5,7 @@
 #include "estimator/report/estimate_markdown.h"
 #include "tests/sample_estimate.h"
 
-namespace onnxfit {
+namespace onnxfit::report_markdown_test {
 
 TEST_CASE("an estimate as Markdown says what the text says") {
   CHECK("\n" + ToMarkdown(SampleEstimate(), {.rows = 3}) == R"(
@@ -130,4 +130,4 @@ fc1.weight.grad,float32,120x400,192000,192512,gradients,,2,backward,/fc1,,,,yes
   CHECK(text.find('\033') == std::string::npos);
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::report_markdown_test

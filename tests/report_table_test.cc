@@ -10,7 +10,7 @@
 #include "estimator/report/sweep_markdown.h"
 #include "estimator/report/sweep_text.h"
 
-namespace onnxfit {
+namespace onnxfit::report_table_test {
 namespace {
 
 JudgedTarget Judged(const std::string& name, Verdict verdict, int64_t used) {
@@ -282,4 +282,4 @@ TEST_CASE("a table as JSON is an array of what one estimate gives") {
 )");
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::report_table_test

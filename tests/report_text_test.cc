@@ -8,7 +8,7 @@
 #include "estimator/report/text.h"
 #include "tests/sample_estimate.h"
 
-namespace onnxfit {
+namespace onnxfit::report_text_test {
 namespace {
 
 // Reports begin with a newline here, so that expectations line up.
@@ -393,4 +393,4 @@ TEST_CASE("a bar fills its share and shows even the smallest") {
   CHECK(Bar(1e-9, 4, kAsciiGlyphs) == "#");
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::report_text_test

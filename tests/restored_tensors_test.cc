@@ -11,7 +11,7 @@
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::restored_tensors_test {
 namespace {
 
 // The graph after its tensors are restored; fx[i] is what torch.export says of node i.
@@ -239,4 +239,4 @@ TEST_CASE("weights of which the file holds 1 + themselves are put back, and the 
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::restored_tensors_test

@@ -4,7 +4,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::rewrites_test {
 namespace {
 
 std::string ProgramText(const std::string& body) {
@@ -152,4 +152,4 @@ TEST_CASE("a group norm, which exporters write as an instance norm over groups")
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::rewrites_test

@@ -9,7 +9,7 @@
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::roles_test {
 namespace {
 
 std::string Names(const std::vector<ModuleTensor>& tensors) {
@@ -319,4 +319,4 @@ TEST_CASE("the signature of a real export names what was folded away") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::roles_test

@@ -8,7 +8,7 @@
 
 #include "estimator/graph/loader.h"
 
-namespace onnxfit {
+namespace onnxfit::shapes_test {
 namespace {
 
 // Each value that a node makes, a line each: "name type", with a newline at both ends.
@@ -379,4 +379,4 @@ TEST_CASE("a larger batch never changes a type without the batch") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::shapes_test

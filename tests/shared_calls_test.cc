@@ -4,7 +4,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::shared_calls_test {
 namespace {
 
 std::string Lowered(const std::string& body) {
@@ -39,4 +39,4 @@ TEST_CASE("a function that was scripted runs in the module that calls it") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::shared_calls_test

@@ -9,7 +9,7 @@
 #include "tests/sample_estimate.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::snapshot_json_test {
 namespace {
 
 using namespace std::string_literals;
@@ -231,4 +231,4 @@ TEST_CASE("errors of reports") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::snapshot_json_test

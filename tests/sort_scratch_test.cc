@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace onnxfit {
+namespace onnxfit::sort_scratch_test {
 namespace {
 
 DeviceProfile Card(int capability) {
@@ -75,4 +75,4 @@ TEST_CASE("what finding unique rows takes") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::sort_scratch_test

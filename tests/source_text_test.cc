@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace onnxfit {
+namespace onnxfit::source_text_test {
 namespace {
 
 TEST_CASE("whether a line of source writes over an operand") {
@@ -129,4 +129,4 @@ TEST_CASE("the names that a line of source assigns to") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::source_text_test

@@ -9,7 +9,7 @@
 #include "estimator/program/recalls.h"
 #include "estimator/program/scopes.h"
 
-namespace onnxfit {
+namespace onnxfit::statements_test {
 namespace {
 
 struct Line {
@@ -278,4 +278,4 @@ TEST_CASE("an argument dies before what the result's name held") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::statements_test

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace onnxfit {
+namespace onnxfit::sum_scratch_test {
 namespace {
 
 struct Row {
@@ -81,4 +81,4 @@ TEST_CASE("whether summands lie closer together than results") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::sum_scratch_test

@@ -8,7 +8,7 @@
 #include "estimator/graph/loader.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit {
+namespace onnxfit::sweep_test {
 namespace {
 
 // Two inputs that are added: A and B have to be equal, or one of them 1.
@@ -134,4 +134,4 @@ TEST_CASE("a table in a line: how many answers, the smallest and the largest, ve
   CHECK(summary.verdicts == std::array<size_t, 3>{4, 0, 2});
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::sweep_test

@@ -8,7 +8,7 @@
 #include "estimator/fit/verdict.h"
 #include "tests/trace_writer.h"
 
-namespace onnxfit {
+namespace onnxfit::target_test {
 namespace {
 
 const Card* Get(std::string_view alias) {
@@ -166,4 +166,4 @@ TEST_CASE("a card of the table that is too small for anything is an answer") {
   CHECK(judgement.fails_at->asked_bytes == 4);
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::target_test

@@ -7,7 +7,7 @@
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::ties_test {
 namespace {
 
 // An embedding and a head of one table, which the file keeps as `kept` and calls name `operand`.
@@ -38,4 +38,4 @@ TEST_CASE("a tied parameter goes by the name that is listed first") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::ties_test

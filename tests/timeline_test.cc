@@ -8,7 +8,7 @@
 #include "estimator/base/error.h"
 #include "tests/trace_writer.h"
 
-namespace onnxfit {
+namespace onnxfit::timeline_test {
 namespace {
 
 TEST_CASE("a trace can say itself") {
@@ -68,4 +68,4 @@ TEST_CASE("a size that 64 bits hold is an answer, however absurd") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::timeline_test

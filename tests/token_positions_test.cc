@@ -6,7 +6,7 @@
 
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::token_positions_test {
 namespace {
 
 std::string Lowered(const std::string& body) {
@@ -38,4 +38,4 @@ TEST_CASE("what is read elsewhere is no part of an inequality") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::token_positions_test

@@ -7,7 +7,7 @@
 #include "estimator/fit/estimate.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::trainable_test {
 namespace {
 
 // The sentence with which training `graph` is refused, or "".
@@ -89,4 +89,4 @@ TEST_CASE("weights of integers are in memory, and no parameters") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::trainable_test

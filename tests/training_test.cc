@@ -8,7 +8,7 @@
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::training_test {
 namespace {
 
 TEST_CASE("a training step keeps an activation until the last gradient that reads it") {
@@ -388,4 +388,4 @@ TEST_CASE("dropout in place takes more on a view") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::training_test

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace onnxfit {
+namespace onnxfit::unread_tensors_test {
 namespace {
 
 std::string Found(const std::set<std::string_view>& names) {
@@ -31,4 +31,4 @@ TEST_CASE("what the file has is not lost") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::unread_tensors_test

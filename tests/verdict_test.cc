@@ -9,7 +9,7 @@
 #include "estimator/graph/loader.h"
 #include "tests/trace_writer.h"
 
-namespace onnxfit {
+namespace onnxfit::verdict_test {
 namespace {
 
 // What happens in a step, in buffers that are whole segments: one of 10 MiB or more, of a
@@ -317,4 +317,4 @@ TEST_CASE("verdicts have names") {
   CHECK(ToString(Verdict::kOom) == "oom");
 }
 
-}  // namespace onnxfit
+}  // namespace onnxfit::verdict_test

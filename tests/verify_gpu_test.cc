@@ -13,7 +13,7 @@
 #include "estimator/graph/loader.h"
 #include "tests/skip_without_gpu.h"
 
-namespace onnxfit {
+namespace onnxfit::verify_gpu_test {
 namespace {
 
 EstimateRequest RequestFor(const DetectedGpu& gpu) {
@@ -64,4 +64,4 @@ TEST_CASE("a card too small for any batch says so and stays clean") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::verify_gpu_test

@@ -8,7 +8,7 @@
 #include "estimator/graph/loader.h"
 #include "tests/fake_gpus.h"
 
-namespace onnxfit {
+namespace onnxfit::verify_max_batch_test {
 namespace {
 
 const std::string kRoot = ONNXFIT_SOURCE_DIR;
@@ -74,4 +74,4 @@ TEST_CASE("a search that is stopped keeps what ran") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::verify_max_batch_test

@@ -8,7 +8,7 @@
 #include "estimator/graph/loader.h"
 #include "tests/fake_gpus.h"
 
-namespace onnxfit {
+namespace onnxfit::verify_test {
 namespace {
 
 const std::string kRoot = ONNXFIT_SOURCE_DIR;
@@ -146,4 +146,4 @@ TEST_CASE("a page more is within any tolerance but 0") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::verify_test

@@ -13,7 +13,7 @@
 #include "tests/files.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit {
+namespace onnxfit::why_test {
 namespace {
 
 const TrainingSettings kSgd = {.optimizer = Optimizer::kSgd};
@@ -307,4 +307,4 @@ TEST_CASE("names that nobody has, and too many have") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::why_test

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace onnxfit {
+namespace onnxfit::xml_test {
 namespace {
 
 using namespace std::string_view_literals;
@@ -33,4 +33,4 @@ TEST_CASE("text means itself in XML") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::xml_test
