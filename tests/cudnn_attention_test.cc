@@ -14,7 +14,7 @@
 #include "estimator/base/framework.h"
 #include "estimator/eager/attention_choice.h"
 
-namespace onnxfit {
+namespace onnxfit::cudnn_attention_test {
 namespace {
 
 using Row = std::vector<std::string>;
@@ -107,4 +107,4 @@ TEST_CASE("workspaces are those that cuDNN and cudnn-frontend answered") {
 }
 
 }  // namespace
-}  // namespace onnxfit
+}  // namespace onnxfit::cudnn_attention_test
