@@ -16,7 +16,10 @@ std::string CsvField(std::string_view text) {
 
 std::string CsvLine(const std::vector<std::string>& fields) {
   std::string line;
-  for (size_t i = 0; i < fields.size(); ++i) line += (i > 0 ? "," : "") + CsvField(fields[i]);
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) line += ',';
+    line += CsvField(fields[i]);
+  }
   // An empty line would be no record.
   return (line.empty() && fields.size() == 1 ? "\"\"" : line) + '\n';
 }

@@ -79,10 +79,6 @@ std::string CardText(const CardAtHand& card, const TextOptions& options) {
 
 }  // namespace
 
-std::string CudaVersionText(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 const std::vector<std::string>& DetectedColumns() {
   static const std::vector<std::string> columns = {"GPU",    "name", "CC",     "SMs",
                                                    "memory", "free", "driver", "CUDA"};

@@ -22,7 +22,4 @@ std::vector<std::string> DetectedCells(const CardAtHand& card);
 std::vector<CardNote> DetectedNotes(const CardAtHand& card);
 std::vector<CardNote> ColumnNotes(const std::vector<CardAtHand>& cards);
 
-// "13.0" of 13000, CUDA's number.
-std::string CudaVersionText(int version);
-
 }  // namespace onnxfit
