@@ -51,6 +51,8 @@ def systematic():
         calls += both(2, 12, 12, rows, rows, 64, 64, causal=1)
     for head_size in (*range(8, 144, 8), 160, 192, 224, 256):
         calls += both(2, 4, 4, 200, 200, head_size, head_size)
+    for (heads, kv_heads), rows in itertools.product(((8, 4), (6, 1)), (100, 129, 1000)):
+        calls += both(2, heads, kv_heads, rows, rows, 256, 256)
     for head_size, value_size in ((192, 128), (64, 128), (128, 64)):
         calls += both(2, 4, 4, 512, 512, head_size, value_size)
         calls += both(2, 4, 4, 96, 96, head_size, value_size)
@@ -93,7 +95,9 @@ def wheel(folder, package, version):
         subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
                         "--dest", folder / "wheels", f"{package}=={version}"], check=True)
         name = f"{package.replace('-', '_')}-{version}-*.whl"
-        zipfile.ZipFile(next((folder / "wheels").glob(name))).extractall(files)
+        part = folder / f"{package}-{version}.part"
+        zipfile.ZipFile(next((folder / "wheels").glob(name))).extractall(part)
+        part.rename(files)
     return files
 
 
@@ -114,9 +118,9 @@ def compile_program(folder, cuda, torch):
     program = folder / f"attention_workspaces-{torch}"
     subprocess.run(
         ["g++", "-std=c++20", "-w", "-I", frontend / "include", "-I", cudnn / "include", "-I",
-         cuda / "include", HERE / "cuda/attention/attention_workspaces.cc", "-o", program, f"-L{cudnn}/lib",
-         "-l:libcudnn.so.9", f"-L{cuda}/lib64", "-lcudart", "-lnvrtc", f"-L{cuda}/lib64/stubs",
-         "-lcuda", f"-Wl,-rpath,{cudnn}/lib:{cuda}/lib64"], check=True)
+         cuda / "include", HERE / "cuda/attention/attention_workspaces.cc", "-o", program,
+         f"-L{cudnn}/lib", "-l:libcudnn.so.9", f"-L{cuda}/lib64", "-lcudart", "-lnvrtc",
+         f"-L{cuda}/lib64/stubs", "-lcuda", f"-Wl,-rpath,{cudnn}/lib:{cuda}/lib64"], check=True)
     return program
 
 

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "estimator/eager/strides.h"
@@ -172,6 +174,24 @@ TEST_CASE("what cuDNN's attention allocates on a card of compute capability 9.0"
   for (const Case& row : rows) {
     CAPTURE(row.name);
     Check(row, {.device = card, .optimizer = Optimizer::kNone, .steps = 1});
+  }
+}
+
+TEST_CASE("cuDNN's attention makes the gradients that nobody wants, too") {
+  DeviceProfile card = DefaultDevice();
+  card.compute_capability = 90;
+  const TrainingSettings settings = {.device = card, .optimizer = Optimizer::kNone, .steps = 1};
+  const Case row = {
+      "frozen", kBf16, 8, 2, 128, 64, false, true, kNone, "", "262144 65536 65536 1057024 "};
+  for (const size_t frozen : {0, 1, 2}) {  // q, k or v
+    CAPTURE(frozen);
+    Program program = AttentionProgram(row);
+    const auto name = program.parameters.begin() + static_cast<std::ptrdiff_t>(frozen);
+    program.inputs.push_back(*name);
+    std::erase(program.placement, *name);
+    program.parameters.erase(name);
+    const Trace trace = RunTraining(Dispatch(std::move(program), settings), settings);
+    CHECK(Sizes(trace, Phase::kBackward) == row.backward);
   }
 }
 

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::string_view kWorkspaceLabels[] = {"cuBLAS workspace", "cublasLt workspace",
                                                  kCudnnWorkspace, "cuDNN attention workspace"};
-constexpr size_t kCudnn = 2;  // their indices there
-constexpr size_t kCudnnAttention = 3;
+constexpr size_t kCudnnLabel = 2;  // their indices there
+constexpr size_t kAttentionLabel = 3;
 
 }  // namespace
 
@@ -65,13 +65,13 @@ void CallTable::TakeWorkspace(int32_t call, const Step& step, Thread thread) {
     case Workspace::kCublasLt:
       return IsForLt(call) ? TakeCublasLtWorkspace(thread) : TakeCublasWorkspace(thread);
     case Workspace::kCudnnForward:
-      return Pass(kCudnn, ConvolutionBytes(call, ConvolutionPass::kForward));
+      return Pass(kCudnnLabel, ConvolutionBytes(call, ConvolutionPass::kForward));
     case Workspace::kCudnnDataGradient:
-      return Pass(kCudnn, ConvolutionBytes(call, ConvolutionPass::kDataGradient));
+      return Pass(kCudnnLabel, ConvolutionBytes(call, ConvolutionPass::kDataGradient));
     case Workspace::kCudnnWeightGradient:
-      return Pass(kCudnn, ConvolutionBytes(call, ConvolutionPass::kWeightGradient));
+      return Pass(kCudnnLabel, ConvolutionBytes(call, ConvolutionPass::kWeightGradient));
     case Workspace::kCudnnAttention:
-      return Pass(kCudnnAttention, BytesOf(step.scratch(TypesOf(call))));
+      return Pass(kAttentionLabel, BytesOf(step.scratch(TypesOf(call))));
   }
 }
 

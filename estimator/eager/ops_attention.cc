@@ -239,9 +239,7 @@ Dims CudnnOutput(const CallTypes& call) {
 }
 
 TensorType CudnnForwardWorkspace(const CallTypes& call) {
-  const bool keeps = call.ints()[1] != 0;
-  return {DType::kUint8,
-          {CudnnAttentionForwardBytes(Read(call), keeps, call.framework(), call.device())}};
+  return {DType::kUint8, {CudnnAttentionForwardBytes(Read(call), call.device())}};
 }
 
 TensorType CudnnBackwardWorkspace(const CallTypes& call) {

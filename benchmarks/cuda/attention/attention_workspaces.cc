@@ -109,7 +109,7 @@ class Graph : public fe::graph::Graph {
     Out(dv, V(), RowsFirst(V()));
   }
 
-  // Of the first plan that can be made, with what cudnn-frontend adds; -1 where there is none.
+  // Of the first plan that cuDNN lists, with what cudnn-frontend adds; -1 where it can make none.
   // Plans are not finished: that takes a driver, and asks for the same.
   int64_t WorkspaceBytes() {
     if (!validate().is_good() || !build_operation_graph().is_good()) return -1;
