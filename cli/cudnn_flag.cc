@@ -47,6 +47,7 @@ SharedCalibration WithSource(const std::shared_ptr<Libraries>& libraries,
   known.multiprocessors = device.multiprocessors;
   known.cudnn = libraries->files().back().version;
   known.basis = Basis::kModelled;
+  known.lacks_driver = !libraries->has_driver();
   libraries->Workspaces({}, Describe(device));
   known.source = AskedWorkspaces(libraries, Describe(device));
   return std::make_shared<const Calibration>(std::move(known));

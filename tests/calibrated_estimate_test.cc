@@ -90,8 +90,9 @@ class SameForAll : public WorkspaceSource {
   const std::optional<int64_t> bytes_;
 };
 
-SharedCalibration AskedOf(std::optional<int64_t> bytes) {
+SharedCalibration AskedOf(std::optional<int64_t> bytes, bool lacks_driver = false) {
   Calibration asked = {.card = kMeasuredCard};
+  asked.lacks_driver = lacks_driver;
   asked.cudnn = "9.19.0";
   asked.basis = Basis::kModelled;
   asked.source = std::make_shared<SameForAll>(bytes);
@@ -117,6 +118,13 @@ TEST_CASE("what cuDNN says without a card is inside, and is not called measured"
   CHECK(Says(silent.assumptions,
              "as cuDNN 9.19.0 chooses for NVIDIA A100-SXM4-40GB, asked without it: cuDNN's "
              "workspaces in 0 of 32 passes of convolutions, none in the others"));
+
+  const Estimate less = MakeEstimate(graph, RequestOf(8, AskedOf(64 * kMiB, true)));
+  CHECK(less.peak == asked.peak);
+  CHECK(Says(less.assumptions,
+             "as cuDNN 9.19.0 chooses for NVIDIA A100-SXM4-40GB, asked without it: cuDNN's "
+             "workspaces in 32 of 32 passes of convolutions; for want of a libcuda.so.1 not from "
+             "what it would compile"));
 }
 
 TEST_CASE("--overhead goes before a measured context, not before workspaces") {

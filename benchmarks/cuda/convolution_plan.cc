@@ -154,7 +154,7 @@ bool RoundsInputs(const CudnnDescriptor& engine_config) {
 }
 
 // Its kernels are compiled when a plan is made, then loaded.
-bool IsCompiled(const CudnnDescriptor& engine_config) {
+bool CompilesKernels(const CudnnDescriptor& engine_config) {
   return HasNote(engine_config, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT,
                  CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
 }
@@ -177,7 +177,7 @@ struct EnginePlan {
 
 // Nullopt where cuDNN cannot make the plan.
 std::optional<EnginePlan> MakePlan(const CudnnDevice& device, CudnnDescriptor engine) {
-  if (device.takes_uncompiled() && IsCompiled(engine)) {
+  if (device.plans_without_compiling() && CompilesKernels(engine)) {
     if (!engine.TryGetNumber(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE)) return std::nullopt;
     return EnginePlan{std::move(engine), std::nullopt};
   }

@@ -26,8 +26,8 @@ std::optional<ConvolutionPlan> PlanConvolution(const CudnnDevice& device,
 
 int64_t WorkspaceBytes(const ConvolutionPlan& plan);
 
-// Runs a plan of the current device on its default stream; does not wait.  REQUIRES: pointers to
-// its memory, 32-byte aligned.
+// Runs a plan of the current device on its default stream; does not wait.  REQUIRES: it has
+// one; pointers to its memory, 32-byte aligned.
 void Run(const ConvolutionPlan& plan, const CudnnDevice& device, void* x, void* w, void* y,
          void* workspace);
 

@@ -25,7 +25,7 @@ class CudnnDevice {
   cudnnHandle_t handle() const { return handle_; }  // null for a described card
   // Whether an engine whose kernels are compiled is taken as cuDNN configures it: there is no card
   // to load them onto, but a driver's library, without which cuDNN does not try.
-  bool takes_uncompiled() const { return properties_ && has_driver_; }
+  bool plans_without_compiling() const { return properties_ && has_driver_; }
 
   // Tell a graph, heuristics or a plan whose they are.
   void OwnGraph(CudnnDescriptor& graph) const;

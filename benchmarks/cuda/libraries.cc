@@ -67,6 +67,7 @@ class OpenedLibraries : public Libraries {
   }
 
   const std::vector<LibraryFile>& files() const override { return files_; }
+  bool has_driver() const override { return driver_.is_open(); }
 
   std::vector<LoadedBytes> MeasureLoaded() override {
     MemoryMeter meter;

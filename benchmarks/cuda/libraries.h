@@ -52,6 +52,9 @@ class Libraries {
   // cublasLt, cublas, cudnn, used or not.
   virtual const std::vector<LibraryFile>& files() const = 0;
 
+  // Whether there is a libcuda.so.1, without which cuDNN passes over engines that compile kernels.
+  virtual bool has_driver() const = 0;
+
   // What the current device loses to a context, to the libraries' handles and to the kernels of a
   // first product and a first convolution of each precision; libraries that are missing are left
   // out.  Readings of cudaMemGetInfo, which counts in pages of 2 MiB: nobody else may take or

@@ -72,6 +72,7 @@ struct Calibration {
   std::vector<ConvolutionWorkspace> convolutions = {};
   std::string file = {};           // that it was read from, "" where it was measured just now
   Basis basis = Basis::kMeasured;  // modelled: no card, only what cuDNN says of one
+  bool lacks_driver = false;       // of such: then cuDNN passes over what it would compile
   std::shared_ptr<WorkspaceSource> source = {};  // of what is not among `convolutions`, or null
 
   bool operator==(const Calibration&) const = default;

@@ -179,8 +179,11 @@ std::string MeasuredAssumption(const Prediction& prediction, const EstimateReque
   if (measured.empty()) return "";
   const std::string file = calibration->file.empty() ? "" : "; " + calibration->file;
   if (calibration->basis != Basis::kMeasured) {
-    return fmt::format("as cuDNN {} chooses for {}, asked without it: {}", calibration->cudnn,
-                       calibration->card, measured);
+    return fmt::format("as cuDNN {} chooses for {}, asked without it: {}{}", calibration->cudnn,
+                       calibration->card, measured,
+                       calibration->lacks_driver
+                           ? "; for want of a libcuda.so.1 not from what it would compile"
+                           : "");
   }
   return fmt::format("as measured on {} ({}{}): {}", calibration->card, VersionsText(*calibration),
                      file, measured);
