@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -183,10 +182,10 @@ TEST_CASE("cuDNN's attention makes the gradients that nobody wants, too") {
   const TrainingSettings settings = {.device = card, .optimizer = Optimizer::kNone, .steps = 1};
   const Case row = {
       "frozen", kBf16, 8, 2, 128, 64, false, true, kNone, "", "262144 65536 65536 1057024 "};
-  for (const size_t frozen : {0, 1, 2}) {  // q, k or v
+  for (const int frozen : {0, 1, 2}) {  // q, k or v
     CAPTURE(frozen);
     Program program = AttentionProgram(row);
-    const auto name = program.parameters.begin() + static_cast<std::ptrdiff_t>(frozen);
+    const auto name = program.parameters.begin() + frozen;
     program.inputs.push_back(*name);
     std::erase(program.placement, *name);
     program.parameters.erase(name);
