@@ -13,6 +13,7 @@
 #include "cli/exit_codes.h"
 #include "cli/options.h"
 #include "cli/run.h"
+#include "cli/targets.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/predict.h"
 #include "estimator/graph/loader.h"
@@ -54,6 +55,10 @@ int PrintTrace(const Options& options) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
-  const auto print = [&] { return onnxfit::PrintTrace(onnxfit::ParseOptions(args)); };
+  const auto print = [&] {
+    onnxfit::Options options = onnxfit::ParseOptions(args);
+    onnxfit::SetTargets(options, [] { return onnxfit::GpuSearch(); });  // --gpu auto finds none
+    return onnxfit::PrintTrace(options);
+  };
   return onnxfit::CatchErrors(print, "", std::cerr);
 }
