@@ -3,10 +3,13 @@
 // cuDNN 9.19.0, 9.20.0, 9.24.0 and 9.26.0 (torch 2.11 to 2.15): 528 calls of 1 to 4096 rows and
 // keys, heads of 8 to 256, grouped or not, with and without masks and dropout, causal or not.
 // The closed forms are right for all that PyTorch gives to cuDNN of them:
-// tests/data/cudnn_attention.csv, which benchmarks/attention.py writes. All lie as [B, S, H, D]
-// there, masks as [B, 1, S, K]; [B, H, S, D], q, k and v in one tensor and other masks were tried
-// on a thousand calls more and change nothing, nor do 78 to 160 multiprocessors but as the header
-// says. Source of what cudnn-frontend adds: sdpa_backward in its node/
+// tests/data/cudnn_attention.csv, which benchmarks/attention.py writes.
+//
+// All lie as [B, S, H, D] there, masks as [B, 1, S, K]; [B, H, S, D], q, k and v in one tensor and
+// other masks were tried on a thousand calls more and change nothing, nor do 78 to 160
+// multiprocessors but as the header says.
+//
+// Source of what cudnn-frontend adds: sdpa_backward in its node/
 // scaled_dot_product_flash_attention.h, 1.18.0.
 #include "estimator/eager/cudnn_attention.h"
 

@@ -3,8 +3,7 @@
 // Sources: pytorch v2.6.0, aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp,
 // cuda/attention{,_backward}.cu, cuda/mem_eff_attention/kernel_backward.h and ../cudnn/MHA.cpp;
 // torch 2.11 events of head sizes from 4 to 256, with and without masks, dropout and grouped heads;
-// 2.6 to 2.15 events of seeds.  cuDNN's kernel was never run: its order is
-// that of MHA.cpp.
+// 2.6 to 2.15 events of seeds.  cuDNN's kernel was never run: its order is that of MHA.cpp.
 #include <algorithm>
 #include <cmath>
 #include <utility>
