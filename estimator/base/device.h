@@ -32,6 +32,9 @@ struct DeviceProfile {
   std::shared_ptr<const Calibration> calibration = {};  // what libraries asked for there, if known
 };
 
+// 9 of compute capability 9.0.
+inline int MajorOf(const DeviceProfile& device) { return device.compute_capability / 10; }
+
 // Whether the same kernels run on both, with the same workspaces and scratch.
 inline bool SameKernels(const DeviceProfile& a, const DeviceProfile& b) {
   return a.compute_capability == b.compute_capability && a.multiprocessors == b.multiprocessors &&

@@ -140,8 +140,7 @@ const FrameworkProfile& DefaultFramework() { return kDefault; }
 
 int64_t CublasWorkspaceBytes(const FrameworkProfile& framework, const DeviceProfile& device) {
   const std::span<const int> large = framework.large_workspaces;
-  const bool is_large =
-      std::find(large.begin(), large.end(), device.compute_capability / 10) != large.end();
+  const bool is_large = std::find(large.begin(), large.end(), MajorOf(device)) != large.end();
   return is_large ? kLargeCublasBytes : kCublasBytes;
 }
 

@@ -7,8 +7,6 @@ namespace {
 
 constexpr int kAmpere = 80;
 
-int MajorOf(const DeviceProfile& device) { return device.compute_capability / 10; }
-
 bool HasUnitStride(const StridedType& type) { return type.strides.back() == 1; }
 bool HaveUnitStrides(const Attention& a) {
   return HasUnitStride(a.q) && HasUnitStride(a.k) && HasUnitStride(a.v);

@@ -28,7 +28,7 @@ constexpr int64_t kFrontOnHopper = 256;
 
 int64_t Part(DType dtype, const Dims& dims) { return RoundUp(BytesOf({dtype, dims}), kPart); }
 
-bool IsHopper(const DeviceProfile& device) { return device.compute_capability / 10 == 9; }
+bool IsHopper(const DeviceProfile& device) { return MajorOf(device) == 9; }
 
 // One bit for each probability, in tiles of 128 x 128.
 int64_t DroppedBits(const Attention& a) {
