@@ -208,7 +208,9 @@ std::vector<Flag> RunFlags() {
          SetText(t, "the name of an input", o.request.settings.labels);
        }},
       {"--batch-norm", "", "B", kGroup,
-       "auto puts folded batch norms back, keep takes the graph as it is", "auto",
+       "auto puts folded batch norms back where they show, restore behind every convolution "
+       "with a bias, keep takes the graph as it is",
+       "auto",
        [](const Typed& t, Options& o) {
          o.request.settings.batch_norm = ParseChoice(t, kBatchNormUses);
        }},

@@ -312,7 +312,7 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "--accumulate", "1025"},
        "--accumulate: expected a whole number from 1 to 1024, found '1025'"},
       {{"m", "--freeze"}, "--freeze: expected names of parameters such as layer1.*, found nothing"},
-      {{"m", "--batch-norm", "fold"}, "--batch-norm: expected auto or keep, found 'fold'"},
+      {{"m", "--batch-norm", "fold"}, "--batch-norm: expected auto, keep or restore, found 'fold'"},
       {{"m", "-o", "adamv"},
        "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, lion or "
        "adamw-8bit, found 'adamv' (did you mean 'adam'?)"},

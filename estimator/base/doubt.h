@@ -6,8 +6,9 @@
 namespace onnxfit {
 
 enum class Doubt : uint8_t {
-  kDropout,   // whether the p of dropouts was above 0 (--dropout)
-  kTiedHead,  // whether a head's weight is that of the embedding (--assume tied-head)
+  kDropout,    // whether the p of dropouts was above 0 (--dropout)
+  kTiedHead,   // whether a head's weight is that of the embedding (--assume tied-head)
+  kBatchNorm,  // whether batch norms were folded into convolutions with a bias (--batch-norm)
 };
 
 }  // namespace onnxfit

@@ -44,9 +44,9 @@ enum class Loss : uint8_t { kCrossEntropy, kCausalLm, kMse, kNone };
 // (nn.ReLU(inplace=True), out += x), or never.  A file does not say.
 enum class InPlaceUse : uint8_t { kAuto, kNever };
 
-// Batch norms that an export for inference folded into convolutions: put back, or the
-// graph as it is.
-enum class BatchNormUse : uint8_t { kAuto, kKeep };
+// Batch norms that were folded into convolutions: put back where the file shows them, the graph
+// as it is, or put back behind every convolution that has a bias.
+enum class BatchNormUse : uint8_t { kAuto, kKeep, kRestore };
 
 // When optimizer.zero_grad() runs, and what it does: drops the gradients before the forward
 // pass or between it and backward, or keeps them as zeros (set_to_none=False).
@@ -96,7 +96,8 @@ inline constexpr Spelling<InPlaceUse> kInPlaceUses[] = {{"auto", InPlaceUse::kAu
                                                         {"never", InPlaceUse::kNever}};
 
 inline constexpr Spelling<BatchNormUse> kBatchNormUses[] = {{"auto", BatchNormUse::kAuto},
-                                                            {"keep", BatchNormUse::kKeep}};
+                                                            {"keep", BatchNormUse::kKeep},
+                                                            {"restore", BatchNormUse::kRestore}};
 
 inline constexpr Spelling<ZeroGrad> kZeroGrads[] = {{"before-forward", ZeroGrad::kBeforeForward},
                                                     {"before-backward", ZeroGrad::kBeforeBackward},
@@ -121,6 +122,9 @@ constexpr std::string_view ToString(OptimizerImpl v) {
 }
 constexpr std::string_view ToString(Mode v) { return NameOf<Mode>(kModes, v); }
 constexpr std::string_view ToString(Loss v) { return NameOf<Loss>(kLosses, v); }
+constexpr std::string_view ToString(BatchNormUse v) {
+  return NameOf<BatchNormUse>(kBatchNormUses, v);
+}
 constexpr std::string_view ToString(ZeroGrad v) { return NameOf<ZeroGrad>(kZeroGrads, v); }
 
 // What a file may have lost and only its owner knows (--assume).

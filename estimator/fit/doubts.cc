@@ -27,6 +27,10 @@ constexpr DoubtRow kDoubtRows[] = {
      [](TrainingSettings& settings, bool by_more) { settings.dropout = by_more ? 0.1 : 0.0; }},
     {Doubt::kTiedHead, "--assume tied-head=yes", "--assume tied-head=no",
      [](TrainingSettings& settings, bool by_more) { settings.assumed.tied_head = !by_more; }},
+    {Doubt::kBatchNorm, "--batch-norm keep", "--batch-norm restore",
+     [](TrainingSettings& settings, bool by_more) {
+       settings.batch_norm = by_more ? BatchNormUse::kRestore : BatchNormUse::kKeep;
+     }},
 };
 
 DeviceRange::End AnswerAll(const Graph& file, const EstimateRequest& request,

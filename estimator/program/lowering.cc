@@ -45,6 +45,10 @@ void Lowering::AddModuleTensors(const Roles& roles) {
   for (const FoldedBatchNorm& folded : roles.folded) {
     folded_[&graph_.nodes[Index(folded.convolution)]] = &folded;
   }
+  for (const AffineBatchNorm& affine : roles.affine) {
+    affine_[&graph_.nodes[Index(affine.scale)]] = &affine;
+    if (affine.shift != kNoNode) affine_[&graph_.nodes[Index(affine.shift)]] = &affine;
+  }
   for (const auto& [copy, tensor] : roles.ties) {
     names_[Index(copy)] = names_[Index(tensor)];
     is_parameter_[Index(copy)] = is_parameter_[Index(tensor)];
@@ -180,10 +184,29 @@ void Lowering::LowerNode(const Node& node) {
     is_scalar_constant_[Index(value)] = Numel(TypeOf(value).dims) <= 1;
     return;
   }
+  if (LowerAffine(node)) return;
   const LoweringRow* row = node.domain.empty() ? FindLowering(node.op_type) : nullptr;
   if (row == nullptr) row = FindFusedLowering(node.domain, node.op_type);
   if (row == nullptr) return LowerUnknown(node);
   row->lower(*this, node, row->aten);
+}
+
+// The product becomes the batch norm, and the sum is its result.
+bool Lowering::LowerAffine(const Node& node) {
+  const auto found = affine_.find(&node);
+  if (found == affine_.end()) return false;
+  const AffineBatchNorm& affine = *found->second;
+  const ValueId product = At(affine.scale).outputs[0];
+  if (&node != &At(affine.scale)) {
+    Alias(node.outputs[0], product);
+    return true;
+  }
+  const auto tensor = [&](const char* name) { return LostTensor(affine.module + name); };
+  Emit(trains() ? "batch_norm" : "batch_norm_inference",
+       {TensorOf(affine.input), tensor(".weight"), tensor(".bias"), tensor(".running_mean"),
+        tensor(".running_var")},
+       {NewResult(product)});
+  return true;
 }
 
 void Lowering::LowerRewritten(const Rewritten& rewritten) {

@@ -159,6 +159,7 @@ class Lowering {
   DType TypeOfResult(const Node& node) const;
   bool IsKnown(ValueId value) const;
   void LowerNode(const Node& node);
+  bool LowerAffine(const Node& node);
   void LowerRewritten(const Rewritten& rewritten);
   NameId OperandOf(ValueId value);
   std::vector<NameId> EmitHidden(const Rewritten& rewritten);
@@ -176,6 +177,7 @@ class Lowering {
   std::map<ValueId, NameId> views_;  // initializers that are views of lost buffers
   std::optional<std::pair<ValueId, std::string>> table_rows_;
   std::unordered_map<const Node*, const FoldedBatchNorm*> folded_;
+  std::unordered_map<const Node*, const AffineBatchNorm*> affine_;  // by Mul and Add
   std::string place_;
   std::vector<std::string> scope_;
   std::vector<std::string> last_scope_;  // of the nodes before, the last that has one

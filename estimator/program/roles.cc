@@ -78,6 +78,7 @@ class RoleFinder {
   Roles Find() {
     roles_.of_initializer.assign(graph_.initializers.size(), Role::kConstant);
     FindFolded();
+    FindAffine();
     IndexFile();
     FindNameless();
     FindTable();
@@ -85,6 +86,7 @@ class RoleFinder {
     AddConstantBuffers();
     AddBatchCounters();
     for (const FoldedBatchNorm& folded : roles_.folded) AddFolded(folded);
+    for (const AffineBatchNorm& affine : roles_.affine) AddAffine(affine);
     AddLostTensors();
     AddUnreadTensors();
     if (!roles_.folded.empty()) {
@@ -115,22 +117,56 @@ class RoleFinder {
 
   // Those that the file has lost, if they are to be put back; else a warning.
   void FindFolded() {
-    roles_.folded = FindFoldedBatchNorms(graph_, metadata_, shapes_, settings_.assumed.conv_bias);
+    FoldedBatchNorms found = FindFoldedBatchNorms(graph_, metadata_, shapes_, settings_);
+    roles_.folded = std::move(found.folded);
+    const bool keeps = settings_.batch_norm == BatchNormUse::kKeep;
+    if (found.in_doubt && !keeps) DoubtBatchNorms(found);
     const size_t count = roles_.folded.size();
-    if (count == 0) return;
+    if (count == 0 || (found.in_doubt && !keeps)) return;
     const std::string were = fmt::format("{} batch norm{}", count, count == 1 ? "" : "s");
-    if (settings_.batch_norm == BatchNormUse::kAuto) {
+    if (!keeps) {
       roles_.assumptions.push_back(
-          fmt::format("{} that the exporter folded into convolutions {} put back{} "
+          fmt::format("{} that {} folded into convolutions {} put back{} "
                       "(--batch-norm keep, to leave {} folded)",
-                      were, count == 1 ? "is" : "are", KeptByFolded(), count == 1 ? "it" : "them"));
+                      were, settings_.batch_norm == BatchNormUse::kAuto ? "the exporter" : "may be",
+                      count == 1 ? "is" : "are", KeptByFolded(), count == 1 ? "it" : "them"));
       return;
     }
     roles_.folded.clear();
+    if (found.in_doubt) return;
     roles_.warnings.push_back(
         {warning::kFoldedBatchNorm,
          were + " folded into convolutions by the exporter: parameters and activations are "
                 "counted as in the file"});
+  }
+
+  // A product and a sum for each channel.
+  void FindAffine() {
+    if (settings_.batch_norm == BatchNormUse::kKeep) return;
+    roles_.affine = FindAffineBatchNorms(graph_, shapes_);
+    const size_t count = roles_.affine.size();
+    if (count == 0) return;
+    roles_.assumptions.push_back(fmt::format(
+        "{} batch norm{} that the file has as a product for each channel {} put back "
+        "(--batch-norm keep, to leave {} so)",
+        count, count == 1 ? "" : "s", count == 1 ? "is" : "are", count == 1 ? "it" : "them"));
+  }
+
+  // No name says whether they were folded.
+  void DoubtBatchNorms(const FoldedBatchNorms& found) {
+    roles_.doubts.push_back(Doubt::kBatchNorm);
+    if (found.shape.empty()) {
+      roles_.assumptions.push_back(
+          "biases of convolutions are taken for biases, and no norm is in the file "
+          "(--batch-norm restore, if batch norms were folded into them)");
+      return;
+    }
+    const size_t count = roles_.folded.size();
+    roles_.assumptions.push_back(fmt::format(
+        "{} batch norm{} {} taken to be folded into biases of convolutions, for the file has {}, "
+        "and {} put back{} (--batch-norm keep, if there were none)",
+        count, count == 1 ? "" : "s", count == 1 ? "is" : "are", found.shape,
+        count == 1 ? "is" : "are", KeptByFolded()));
   }
 
   // Weights that lost their names, of which a copy of an embedding is none; buffers.
@@ -147,7 +183,8 @@ class RoleFinder {
 
   void DoubtTie() {
     const bool is_told = settings_.assumed.tied_head.has_value();
-    if (!is_told && roles_.doubts.empty()) roles_.doubts.push_back(Doubt::kTiedHead);
+    if (is_told || std::ranges::count(roles_.doubts, Doubt::kTiedHead) > 0) return;
+    roles_.doubts.push_back(Doubt::kTiedHead);
   }
 
   void FindTable() {
@@ -200,10 +237,17 @@ class RoleFinder {
     for (const FoldedBatchNorm& folded : roles_.folded) {
       const Node& node = graph_.nodes[Index(folded.convolution)];
       if (node.inputs.size() > 2 && !folded.convolution_has_bias) {
-        slots_[node.inputs[2]] = Role::kConstant;  // the folded one
+        folded_biases_.insert(node.inputs[2]);
       }
       modules_[node.inputs[1]] = folded.convolution_module;
       if (node.inputs.size() > 2) modules_[node.inputs[2]] = folded.convolution_module;
+    }
+    for (const AffineBatchNorm& affine : roles_.affine) {
+      for (const NodeId id : {affine.scale, affine.shift}) {
+        if (id == kNoNode) continue;
+        const auto& inputs = graph_.nodes[Index(id)].inputs;
+        folded_biases_.insert(inputs.begin(), inputs.end());
+      }
     }
   }
 
@@ -253,6 +297,7 @@ class RoleFinder {
 
   Role RoleOf(const Initializer& initializer) const {
     const std::string_view name = NameOf(initializer.value);
+    if (folded_biases_.contains(initializer.value)) return Role::kConstant;
     if (const auto entry = signature_.find(name); entry != signature_.end()) {
       const bool trained = kinds_[entry->second] == SignatureEntry::Kind::kParameter;
       return trained ? Role::kParameter : Role::kBuffer;
@@ -458,21 +503,44 @@ class RoleFinder {
     }
   }
 
-  // The convolution's own bias, then the five tensors of the batch norm.
+  // The convolution's own bias, then the five tensors of the batch norm; once for a module that is
+  // called twice.
   void AddFolded(const FoldedBatchNorm& folded) {
     const Node& node = graph_.nodes[Index(folded.convolution)];
     const Dims channels = {folded.channels};
     const DType dtype = shapes_.types[Index(node.outputs[0])].tensor.dtype;
-    const int64_t use = folded.convolution * kPlaces + static_cast<int64_t>(kMeanInput);
+    const int64_t use = RankBehind(node.inputs[1], folded.convolution);
     const bool in_file = node.inputs.size() > 2 && node.inputs[2] != kNoValue;
-    if (folded.convolution_has_bias && !in_file) {
-      AddLost(folded.convolution_module + ".bias", use, Role::kParameter, {dtype, channels});
+    const std::string bias = folded.convolution_module + ".bias";
+    if (folded.convolution_has_bias && !in_file && put_back_.insert(bias).second) {
+      AddLost(bias, use, Role::kParameter, {dtype, channels});
     }
-    AddLost(folded.module + ".weight", use + 1, Role::kParameter, {dtype, channels});
-    AddLost(folded.module + ".bias", use + 2, Role::kParameter, {dtype, channels});
-    AddLost(folded.module + ".running_mean", use, Role::kBuffer, {dtype, channels});
-    AddLost(folded.module + ".running_var", use, Role::kBuffer, {dtype, channels});
-    AddLost(folded.module + ".num_batches_tracked", use, Role::kBuffer, {DType::kInt64, {}});
+    if (!put_back_.insert(folded.module).second) return;
+    AddBatchNorm(folded.module, use, {dtype, channels});
+  }
+
+  void AddAffine(const AffineBatchNorm& affine) {
+    if (!put_back_.insert(affine.module).second) return;
+    const DType dtype = shapes_.types[Index(affine.input)].tensor.dtype;
+    const int64_t use = affine.scale * kPlaces + static_cast<int64_t>(kMeanInput);
+    AddBatchNorm(affine.module, use, {dtype, {affine.channels}});
+  }
+
+  // The five tensors of torch.nn.BatchNorm2d.
+  void AddBatchNorm(const std::string& module, int64_t rank, const TensorType& type) {
+    AddLost(module + ".weight", rank + 1, Role::kParameter, type);
+    AddLost(module + ".bias", rank + 2, Role::kParameter, type);
+    AddLost(module + ".running_mean", rank, Role::kBuffer, type);
+    AddLost(module + ".running_var", rank, Role::kBuffer, type);
+    AddLost(module + ".num_batches_tracked", rank, Role::kBuffer, {DType::kInt64, {}});
+  }
+
+  // The place behind the weight and the bias of a convolution.
+  int64_t RankBehind(ValueId weight, NodeId convolution) const {
+    const auto entry = signature_.find(NameOf(weight));
+    const int64_t place =
+        entry == signature_.end() ? convolution : static_cast<int64_t>(entry->second);
+    return place * kPlaces + static_cast<int64_t>(kMeanInput);
   }
 
   // A tensor of the module that the file does not hold.
@@ -499,6 +567,8 @@ class RoleFinder {
   std::unordered_map<ValueId, std::string> modules_;  // of convolutions with folded norms
   std::unordered_map<ValueId, FoldedWeight> transposed_;
   std::unordered_set<ValueId> float_buffers_;
+  std::unordered_set<ValueId> folded_biases_;  // what batch norms were made of or folded into
+  std::set<std::string> put_back_;             // batch norms and biases, by name
   int constant_buffers_ = 0;
   std::unordered_set<ValueId> device_reads_;
 };

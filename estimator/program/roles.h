@@ -12,6 +12,7 @@
 #include "estimator/base/settings.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/program/affine_batch_norm.h"
 #include "estimator/program/exporter_metadata.h"
 #include "estimator/program/folded_batch_norm.h"
 #include "estimator/program/rewrites.h"
@@ -31,14 +32,15 @@ struct ModuleTensor {
   TensorType type;           // as in the file
 };
 
-// Tensors that belong to a folded batch norm: their names in `parameters` and `buffers`
-// are its module's, with .weight, .bias, .running_mean, .running_var and
+// Tensors that belong to a folded batch norm or an affine one: their names in `parameters` and
+// `buffers` are its module's, with .weight, .bias, .running_mean, .running_var and
 // .num_batches_tracked.
 struct Roles {
   std::vector<Role> of_initializer;      // by index into Graph::initializers
   std::vector<ModuleTensor> parameters;  // tied ones once, in the optimizer's order
   std::vector<ModuleTensor> buffers;
   std::vector<FoldedBatchNorm> folded;            // put back
+  std::vector<AffineBatchNorm> affine;            // run as batch norms
   std::vector<std::pair<ValueId, ValueId>> ties;  // a copy, and the tensor that it is
   // An initializer, and the buffer of which it is a view that the exporter computed.
   std::vector<std::pair<ValueId, std::string>> views;

@@ -36,7 +36,8 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
 void PutReading(Json& object, const TrainingSettings& settings) {
   PutIfKnown(object, "loss_output", settings.loss_output);
   PutIfKnown(object, "labels", settings.labels);
-  if (settings.batch_norm != BatchNormUse::kAuto) object["batch_norm"] = "keep";
+  if (settings.batch_norm != BatchNormUse::kAuto)
+    object["batch_norm"] = ToString(settings.batch_norm);
   if (settings.dropout.has_value()) object["dropout"] = *settings.dropout;
   if (settings.attention != AttentionUse::kSdpa) object["attention"] = "eager";
   for (const PlacedDropout& placed : settings.placed_dropouts) {

@@ -48,7 +48,9 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
 
 // How the file is read.
 void AddReading(const TrainingSettings& settings, Items& items) {
-  if (settings.batch_norm != BatchNormUse::kAuto) items.emplace_back("batch-norm keep");
+  if (settings.batch_norm != BatchNormUse::kAuto) {
+    items.push_back(fmt::format("batch-norm {}", ToString(settings.batch_norm)));
+  }
   if (settings.attention != AttentionUse::kSdpa) items.emplace_back("attention eager");
   if (settings.in_place != InPlaceUse::kAuto) items.emplace_back("in-place never");
   AddAll("out-of-place", settings.out_of_place, items);
