@@ -141,6 +141,8 @@ std::vector<TensorType> LikelyShapes(int64_t low, int64_t high, size_t most) {
   std::vector<TensorType> shapes;
   for (const Guess& guess : guesses) {
     if (shapes.size() == most || guess.score < worth_saying) break;
+    const bool is_said = std::find(shapes.begin(), shapes.end(), guess.type) != shapes.end();
+    if (is_said) continue;  // maps of features are also scores of as many heads
     if (++said[static_cast<size_t>(guess.form)] <= kOfOneForm) shapes.push_back(guess.type);
   }
   return shapes;

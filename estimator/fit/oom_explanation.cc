@@ -20,20 +20,34 @@ std::string Text(const Amount& amount) { return FormatBytes(amount.rounded()); }
 // --- The three lines ------------------------------------------------------------------------
 
 // "8.74 GiB asked, 6.32 GiB free: 2.42 GiB short", as far as it is known.
-std::string AskedAndFree(const OomFacts& facts) {
-  std::string text = Text(*facts.tried) + " asked";
+std::string AskedAndFree(const OomFacts& facts, const OomReading& words) {
+  std::string text = fmt::format("{}{}", Text(*facts.tried), words.asked);
   const auto room = facts.Room();
   const auto lack = facts.Short();
   if (!room) return text;
-  text += fmt::format(", {} {}", Text(*room), facts.limited ? "left of the limit" : "free");
-  return lack->bytes > 0 ? text + fmt::format(": {} short", Text(*lack)) : text;
+  text += fmt::format(", {} {}", Text(*room), facts.limited ? "left of the limit" : words.free);
+  return lack ? text + fmt::format(": {} short", Text(*lack)) : text;
+}
+
+// The format's own words, in the place of those that fit most.
+OomReading WordsOf(const OomFormat& format) {
+  const OomReading* own = ReadingOf(format);
+  OomReading words = own == nullptr ? OomReading() : *own;
+  if (words.asked.empty()) words.asked = " asked";
+  if (words.free.empty()) words.free = "free";
+  return words;
 }
 
 std::string NoNumbers(const OomMessage& message) {
   const OomFormat& format = *message.format;
+  const OomReading words = WordsOf(format);
+  if (!words.headline.empty()) {
+    return fmt::format("{}{}{}", words.headline, message.told.empty() ? "" : ": ", message.told);
+  }
   if (format.family == OomFamily::kJetson) return "an assertion in place of an out-of-memory error";
   if (format.rank == OomRank::kDisguise) return "probably out of memory, in disguise";
-  return fmt::format("{} ran out of memory, without numbers", ToString(format.family));
+  return fmt::format("{} ran out of memory, without {}", ToString(format.family),
+                     message.doubted.empty() ? "numbers" : "saying how much was asked");
 }
 
 std::string ImpossibleLine(const OomExplanation& e) {
@@ -63,7 +77,10 @@ std::string PiecesLine(const OomExplanation& e) {
                      free);
 }
 
-std::string CapacityLine(const OomExplanation& e) { return AskedAndFree(e.facts); }
+std::string CapacityLine(const OomExplanation& e) {
+  if (!e.facts.tried) return NoNumbers(e.message);
+  return AskedAndFree(e.facts, WordsOf(*e.message.format));
+}
 std::string UnknownLine(const OomExplanation& e) { return NoNumbers(e.message); }
 
 // By verdict: what was asked, and what stood in its way.
@@ -80,14 +97,20 @@ bool OthersAlone(const OomExplanation& e) {
 std::string Holders(const OomExplanation& e) {
   const OomFacts& f = e.facts;
   std::string text;
+  if (IsHostMemory(e.message.format->family)) {
+    return f.allocated ? fmt::format("The process held {}.", Text(*f.allocated))
+                       : "The message does not say who holds what.";
+  }
   if (f.allocated) text = "This process: tensors " + Text(*f.allocated);
-  if (f.allocated && f.cached && f.cached->bytes >= 0) text += ", cache " + Text(*f.cached);
-  if (f.others && f.others->bytes >= 0) {
+  if (f.allocated && f.cached) text += ", cache " + Text(*f.cached);
+  if (f.others) {
     text += fmt::format("{}{}: {}", text.empty() ? "" : ". ",
                         OthersAlone(e) ? "Others" : "Others and context", Text(*f.others));
   }
   if (!text.empty()) return text + ".";
-  if (!f.total || !f.free) return "The message does not say who holds what.";
+  if (!f.total || !f.free || f.free->bytes > f.total->bytes) {
+    return "The message does not say who holds what.";
+  }
   return fmt::format("{} of {} were in use.", Text(*f.total - *f.free), Text(*f.total));
 }
 
@@ -103,26 +126,30 @@ constexpr std::string_view kMeanings[] = {
 };
 
 std::string CapacityMeaning(const OomFacts& f, const OomFormat& format) {
+  const OomReading* own = ReadingOf(format);
+  if (own != nullptr && !own->meaning.empty()) return std::string(own->meaning);
   if (f.limited && format.family == OomFamily::kTensorFlow) {
     return "TensorFlow's share of the card is full";
   }
   if (f.limited) return "a limit on this process is in the way, not the card";
-  if (format.family == OomFamily::kHost) return "the machine's RAM is full, not a card";
   if (format.rank == OomRank::kWarning) return "a warning: the program went on, with less";
   const bool is_small = f.tried->bytes <= 20.0 * static_cast<double>(kMiB);
   if (is_small && format.family == OomFamily::kPyTorch) {
     return "a small request was the last straw: look at all that stays, not at this one";
   }
   if (f.cached && f.cached->bytes >= f.tried->bytes) {
-    return "the cache is in pieces, but it is small: the card is full";
+    return fmt::format("{} of cache lie in pieces, but tensors hold nearly all: the card is full",
+                       Text(*f.cached));
   }
-  if (f.cached && f.cached->bytes >= 0) {
+  if (f.cached) {
     return "the cache is too small to matter: nothing is fragmented, the card is full";
   }
   return std::string(kMeanings[static_cast<size_t>(OomVerdict::kCapacity)]);
 }
 
 std::string DisguiseMeaning(const OomFormat& format) {
+  const OomReading* own = ReadingOf(format);
+  if (own != nullptr && !own->meaning.empty()) return std::string(own->meaning);
   if (format.family == OomFamily::kJetson) {
     return "PyTorch asked NVML for numbers that a Jetson or a MIG slice does not have";
   }
@@ -160,6 +187,22 @@ void Summarize(OomExplanation& e) {
 
 // --- Notes ----------------------------------------------------------------------------------
 
+// Contexts that were seen take up to 0.6 GiB (card_contexts.cc).
+constexpr double kMuchContext = 1.0 * static_cast<double>(kGiB);
+
+// As much is free as was asked for, and still it is no contradiction.
+bool IsUselessRest(const OomExplanation& e) {
+  const OomFacts& f = e.facts;
+  return e.judgement.verdict == OomVerdict::kCapacity && f.tried && f.free && !f.limited &&
+         f.free->bytes >= f.tried->bytes;
+}
+
+std::string WithSpaces(std::string_view name) {
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
 void AddNotes(OomExplanation& e) {
   for (const OomVerdict other : e.judgement.may_be) {
     e.notes.push_back(fmt::format("The sizes are rounded: with what rounds to them it may be {}.",
@@ -176,6 +219,21 @@ void AddNotes(OomExplanation& e) {
   if (e.judgement.verdict == OomVerdict::kFragmented && !e.commands.empty()) {
     e.notes.push_back(
         "PyTorch prints its hint also where the option is on: if it is, read this as CAPACITY.");
+  }
+  if (IsUselessRest(e)) {
+    e.notes.push_back(fmt::format(
+        "{} free do not serve {}: the card gives whole pages of 2 MiB, and what is free is read "
+        "after the failure.",
+        Text(*f.free), Text(*f.tried)));
+  }
+  if (f.context && f.context->bytes > kMuchContext) {
+    e.notes.push_back(fmt::format(
+        "{} of this process are beside PyTorch's memory: its context, and NCCL or other libraries.",
+        Text(*f.context)));
+  }
+  for (const DoubtedNumber& doubted : e.message.doubted) {
+    e.notes.push_back(fmt::format("The message says {} ({}): that cannot be, and is left out here.",
+                                  doubted.text, WithSpaces(ToString(doubted.field))));
   }
   if (e.message.cut) {
     e.notes.push_back("The message is cut off: what it does not say any more is left out here.");
@@ -197,8 +255,8 @@ void DivideCard(OomExplanation& e) {
   AddPart(e, What::kTensors, f.allocated);
   AddPart(e, What::kCached, f.cached);
   AddPart(e, What::kContext, f.context);
-  const bool is_theano = !f.allocated && f.free;
-  if (is_theano) AddPart(e, What::kHeld, *f.total - *f.free);
+  const bool is_theano = !f.allocated && f.free;  // and others that say no more
+  if (is_theano && !f.others) AddPart(e, What::kHeld, *f.total - *f.free);
   AddPart(e, OthersAlone(e) ? What::kOthers : What::kOthersAndContext, f.others);
   AddPart(e, What::kFree, f.free);
   int64_t rest = e.card_bytes;
@@ -233,7 +291,8 @@ void ReadSegment(const PrintedBytes& tried, OomRequest& request) {
   } else {
     const bool is_multiple = RoundUp(tried.bytes - std::min(tried.bytes, tried.error), small) <=
                              tried.bytes + tried.error;
-    request.low_bytes = tried.bytes - tried.error - (is_multiple ? small - 1 : 0);
+    request.low_bytes =
+        std::max<int64_t>(1, tried.bytes - tried.error - (is_multiple ? small - 1 : 0));
     request.high_bytes = tried.bytes + tried.error;
   }
 }
@@ -266,7 +325,7 @@ OomRequest RequestOf(const OomMessage& message) {
   if (HasSegments(message.format->family)) {
     ReadSegment(tried, request);
   } else {
-    request.low_bytes = tried.bytes - tried.error;
+    request.low_bytes = std::max<int64_t>(1, tried.bytes - tried.error);
     request.high_bytes = tried.bytes + tried.error;
   }
   if (!request.notes.empty()) return request;
@@ -290,7 +349,9 @@ OomExplanation ExplainOom(const ProcessOom& process) {
   e.judgement = Judge(e.message, e.facts);
   Summarize(e);
   DivideCard(e);
-  if (e.facts.tried) e.request = RequestOf(e.message);
+  const bool is_tensor = e.message.format->family != OomFamily::kVllm &&
+                         e.message.format->family != OomFamily::kLlamaCpp;
+  if (e.facts.tried && is_tensor) e.request = RequestOf(e.message);
   e.remedies = RemediesFor(e.message, e.facts, e.judgement);
   e.commands = CommandsFor(e.message, e.judgement);
   AddNotes(e);

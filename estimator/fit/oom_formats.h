@@ -22,7 +22,11 @@ enum class OomFamily : uint8_t {
   kOnnxRuntime,
   kTensorRt,
   kJetson,
-  kCuda,  // the driver or a library, which give no numbers
+  kCuda,        // the driver or a library, which give no numbers
+  kTorchAsync,  // PyTorch with CUDA's own allocator, cudaMallocAsync
+  kVllm,
+  kLlamaCpp,
+  kRam,  // the machine's, as NumPy, the kernel, slurm and Colab tell of it
 };
 std::string_view ToString(OomFamily family);  // "PyTorch", "the machine's RAM" …
 
@@ -32,6 +36,8 @@ enum class OomRank : uint8_t {
   kBare,      // without numbers
   kDisguise,  // another error, that full memory often causes
   kWarning,   // the program goes on
+  kSign,      // how the system ends a process, for want of memory or another reason
+  kState,     // no failure: figures of the machine
   kNumbers,   // no message: figures that belong to one before or after it
 };
 
@@ -47,6 +53,22 @@ struct OomFormat {
 
 // More special ones first.
 std::span<const OomFormat> OomFormats();
+
+// What a message means that its numbers do not say.
+struct OomReading {
+  std::string_view format;      // its name
+  bool is_full;                 // memory is full for sure, whatever numbers there are
+  std::string_view headline;    // behind the verdict, where the message has no numbers
+  std::string_view meaning;     // "" for what numbers say
+  std::string_view asked = {};  // " of KV cache asked" in the place of " asked"
+  std::string_view free = {};   // "left for it" in the place of "free"
+};
+
+// Null for a format that its numbers explain.
+const OomReading* ReadingOf(const OomFormat& format);
+
+// Whether the message is about the host's memory, and not a card's.
+bool IsHostMemory(OomFamily family);
 
 // The heads, each one once.
 std::vector<std::string_view> OomHeads();

@@ -28,7 +28,8 @@ struct Found {
 
 // The name of an exception and its text, in one line, are one message.
 bool HasNumbers(const OomMessage& message) {
-  return message.format->rank != OomRank::kBare && message.format->rank != OomRank::kDisguise;
+  const OomRank rank = message.format->rank;
+  return rank == OomRank::kFailure || rank == OomRank::kWarning || rank == OomRank::kNumbers;
 }
 
 class LogReader {
@@ -69,7 +70,19 @@ class LogReader {
     message->line = LineOf(place - 1);
     Found& of = found_[process];
     of.end = HasNumbers(*message) ? end : std::min(log_.find('\n', end), log_.size());
-    of.messages.push_back(std::move(*message));
+    Keep(std::move(*message), of.messages);
+  }
+
+  // Of the machine's states the fullest one: they come every second, and would crowd out messages.
+  static void Keep(OomMessage message, std::vector<OomMessage>& messages) {
+    const auto state = std::find_if(messages.begin(), messages.end(), [](const OomMessage& m) {
+      return m.format->rank == OomRank::kState;
+    });
+    if (message.format->rank != OomRank::kState || state == messages.end()) {
+      messages.push_back(std::move(message));
+    } else if (message.Size(OomField::kFree)->bytes < state->Size(OomField::kFree)->bytes) {
+      *state = std::move(message);
+    }
   }
 
   // The process that wrote the line around the letter before `place`.
@@ -122,11 +135,16 @@ std::vector<Messages> SplitByCard(const Messages& messages) {
   return split;
 }
 
+// Figures that are no message of a failure.
+bool IsBeside(const OomMessage& message) {
+  return message.format->rank == OomRank::kNumbers || message.format->rank == OomRank::kState;
+}
+
 // TensorFlow tells its limit and what is in use apart from the tensor that did not fit.
 void AddNumbers(OomMessage& message, const Messages& messages) {
   for (const OomMessage& other : messages) {
     if (other.format->family != message.format->family) continue;
-    if (other.format->rank != OomRank::kNumbers) continue;
+    if (!IsBeside(other)) continue;
     for (size_t i = 0; i < kOomFields; ++i) {
       if (!message.sizes[i]) message.sizes[i] = other.sizes[i];
     }
@@ -140,10 +158,9 @@ std::optional<ProcessOom> FirstOf(const Messages& messages, int64_t unread) {
   };
   const auto first = std::min_element(messages.begin(), messages.end(), rank);
   if (first->format->rank == OomRank::kNumbers) return std::nullopt;
-  const auto count = std::count_if(messages.begin(), messages.end(), [](const OomMessage& m) {
-    return m.format->rank != OomRank::kNumbers;
-  });
-  ProcessOom process = {.message = *first, .more = count - 1 + unread};
+  const auto count = std::count_if(messages.begin(), messages.end(),
+                                   [](const OomMessage& m) { return !IsBeside(m); });
+  ProcessOom process = {.message = *first, .more = std::max<std::ptrdiff_t>(count - 1, 0) + unread};
   AddNumbers(process.message, messages);
   return process;
 }

@@ -1,5 +1,7 @@
 #include "estimator/fit/oom_message.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -22,15 +24,16 @@ constexpr size_t kNear =
 constexpr size_t kGap = 400;  // letters without a number that we know end a message
 constexpr size_t kQuoted = 600;
 constexpr int64_t kMostBytes = int64_t{1} << 62;  // 4 EiB: more is not a size
+constexpr int64_t kMostHeld = int64_t{1} << 50;   // 1 PiB: no machine has more memory
 
 struct Unit {
   std::string_view name;
   int64_t bytes;
 };
 
-constexpr Unit kUnits[] = {{"bytes", 1},         {"KiB", kKiB}, {"MiB", kMiB}, {"GiB", kGiB},
-                           {"TiB", 1024 * kGiB}, {"KB", kKiB},  {"MB", kMiB},  {"GB", kGiB},
-                           {"TB", 1024 * kGiB},  {"B", 1}};
+constexpr Unit kUnits[] = {{"bytes", 1},         {"KiB", kKiB},       {"MiB", kMiB}, {"GiB", kGiB},
+                           {"TiB", 1024 * kGiB}, {"KB", kKiB},        {"kB", kKiB},  {"MB", kMiB},
+                           {"GB", kGiB},         {"TB", 1024 * kGiB}, {"B", 1}};
 
 // The decimal number at the beginning of `text`: its digits, and how many are behind the point.
 struct Decimal {
@@ -80,7 +83,38 @@ bool BeginsWith(std::string_view text, size_t begin, std::string_view part) {
 
 bool TakesBareBytes(OomFamily family) {
   return family == OomFamily::kTheano || family == OomFamily::kOnnxRuntime ||
-         family == OomFamily::kTensorFlow;
+         family == OomFamily::kTensorFlow || family == OomFamily::kLlamaCpp ||
+         family == OomFamily::kRam;
+}
+
+bool IsAlnum(char c) { return IsDigit(c) || (ToLower(c) >= 'a' && ToLower(c) <= 'z'); }
+
+// Whether the number at `at` has a sign: "-7.14", and neither "GPU-0" nor "a - 2".
+bool IsNegative(const Letters& letters, size_t at) {
+  if (at == 0 || letters.written[at - 1] != '-' || letters.gap[at] != 0) return false;
+  return at == 1 || letters.gap[at - 1] != 0 || !IsAlnum(letters.written[at - 2]);
+}
+
+// What was asked for or planned may be absurd, and macOS counts what others hold wrongly; memory
+// that is there or is held cannot be.
+int64_t MostOf(OomField field) {
+  const bool is_held =
+      field != OomField::kTried && field != OomField::kOther && field < OomField::kParameters;
+  return is_held ? kMostHeld : kMostBytes;
+}
+
+// Nobody asks for nothing, and no card is of 0 bytes.
+int64_t LeastOf(OomField field) {
+  return field == OomField::kTried || field == OomField::kTotal ? 1 : 0;
+}
+
+bool CanBe(OomField field, int64_t bytes) {
+  return bytes >= LeastOf(field) && bytes <= MostOf(field);
+}
+
+// 17179869184.00 GiB, or 2^64, as the limit of a process that has none.
+bool IsNoLimit(OomField field, int64_t bytes) {
+  return field == OomField::kAllowed && bytes > MostOf(field);
 }
 
 // Reads the numbers of a message of one family, one after the other.
@@ -106,25 +140,51 @@ class NumberReader {
 
  private:
   bool Take(size_t at, const ReadSizeResult& size, OomMessage& message) {
+    const size_t begin = at - (IsNegative(letters_, at) ? 1 : 0);
     for (const OomPhrase& phrase : OomPhrases()) {
-      if (phrase.family != family_ || !EndsWith(letters_.lower, at, phrase.before)) continue;
+      if (phrase.family != family_ || !EndsWith(letters_.lower, begin, phrase.before)) continue;
       if (!BeginsWith(letters_.lower, at + size.letters, phrase.after)) continue;
       const bool is_size = phrase.value == OomPhrase::Value::kSize;
       if (is_size && !size.has_unit && !TakesBareBytes(family_)) continue;
-      Put(phrase, size.size, message);
+      PrintedBytes read = size.size;
+      if (begin < at) read.bytes = -std::max<int64_t>(read.bytes, 1);
+      Put(phrase, read, letters_.Sentence(begin, at + size.letters, kQuoted), message);
       return true;
     }
     return false;
   }
 
-  // The first number of a meaning holds.
-  void Put(const OomPhrase& phrase, const PrintedBytes& size, OomMessage& message) {
-    using Value = OomPhrase::Value;
-    if (phrase.value == Value::kPid) pid_ = size.bytes;
-    if (phrase.value == Value::kListed) message.others.push_back({pid_, size});
-    if (phrase.value == Value::kGpu && !message.gpu) message.gpu = size.bytes;
-    std::optional<PrintedBytes>& field = message.Size(phrase.field);
-    if (phrase.value == Value::kSize && !field) field = size;
+  // `text` is the number as written.
+  void Put(const OomPhrase& phrase, const PrintedBytes& size, const std::string& text,
+           OomMessage& message) {
+    switch (phrase.value) {
+      case OomPhrase::Value::kPid:
+        pid_ = size.bytes;
+        break;
+      case OomPhrase::Value::kListed:
+        if (CanBe(OomField::kProcess, size.bytes)) message.others.push_back({pid_, size});
+        break;
+      case OomPhrase::Value::kGpu:
+        if (!message.gpu && size.bytes >= 0) message.gpu = size.bytes;
+        break;
+      case OomPhrase::Value::kSize:
+        PutSize(phrase.field, size, text, message);
+        break;
+      case OomPhrase::Value::kNothing:
+        break;
+    }
+  }
+
+  // The first number of a meaning holds, if it can be.
+  static void PutSize(OomField field, const PrintedBytes& size, const std::string& text,
+                      OomMessage& message) {
+    std::optional<PrintedBytes>& known = message.Size(field);
+    if (known || IsNoLimit(field, size.bytes)) return;
+    if (CanBe(field, size.bytes)) {
+      known = size;
+    } else {
+      message.doubted.push_back({field, text});
+    }
   }
 
   const Letters& letters_;
@@ -217,7 +277,81 @@ void ReadOnnxRuntime(const Letters& letters, size_t begin, size_t /*limit*/, Oom
   message.node = name;
 }
 
-// What is no number.
+// A size that is written with its unit apart, "3.25/23.43 GiB".
+void PutGib(std::string_view number, OomField field, OomMessage& message) {
+  const auto size = ReadSize(std::string(number) + "GiB");
+  if (size && size->has_unit && CanBe(field, size->size.bytes)) message.Size(field) = size->size;
+}
+
+// "Free memory on device cuda:0 (3.25/23.43 GiB) on startup is less than desired GPU memory
+// utilization (0.96, 22.49 GiB)": it has only begun, and holds nothing yet.
+void ReadVllmStart(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  if (message.format->name != "vllm-start") return;
+  const std::string card = Between(letters, begin, limit, "(", "gib)");
+  const std::string asked = Between(letters, begin, limit, "utilization(", "gib)");
+  const size_t slash = card.find('/');
+  const size_t comma = asked.find(',');
+  if (slash == std::string::npos || comma == std::string::npos) return;
+  PutGib(card.substr(0, slash), OomField::kFree, message);
+  PutGib(card.substr(slash + 1), OomField::kTotal, message);
+  PutGib(asked.substr(comma + 1), OomField::kTried, message);
+  message.Size(OomField::kReserved) = PrintedBytes{};
+}
+
+// The digits at the beginning; "" where there are none, or more than a count has.
+std::string DigitsOf(std::string_view text) {
+  size_t end = 0;
+  while (end < text.size() && IsDigit(text[end])) ++end;
+  return std::string(text.substr(0, end > 15 ? 0 : end));
+}
+
+// "max seq len (131072) is larger than the … that can be stored in KV cache (93760)".
+void ReadVllmLength(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  const size_t at = std::string_view(letters.lower).substr(0, begin).rfind("maxseqlen(");
+  if (message.format->name != "vllm-length" || at == std::string::npos) return;
+  const std::string asked = DigitsOf(Between(letters, at, begin, "maxseqlen(", ")"));
+  const std::string holds = DigitsOf(Between(letters, begin, limit, "kvcache(", ")"));
+  if (asked.empty() || holds.empty()) return;
+  message.told = fmt::format("{} tokens asked for, it holds {}", asked, holds);
+  message.length = std::stoll(holds);
+}
+
+// "Based on the available memory, the estimated maximum model length is 8192."
+void ReadVllmRequest(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  const std::string fits = DigitsOf(Between(letters, begin, limit, "maximummodellengthis", "."));
+  if (!fits.empty()) message.length = std::stoll(fits);
+}
+
+// "Killed process 4567 (python3) total-vm:…".
+void ReadKilled(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  if (message.format->name != "kernel-oom") return;
+  message.told = Between(letters, begin, std::min(limit, begin + kNear), "(", ")");
+}
+
+// "RAM 3431/3956MB (lfb 37x4MB)" in front of and behind the bracket: what is used and what there
+// is, and the largest free blocks.
+void ReadTegrastats(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  if (message.format->name != "tegrastats") return;
+  const std::string_view before = std::string_view(letters.lower).substr(0, begin);
+  const size_t at = before.rfind("ram");
+  if (at == std::string_view::npos || begin - at > kNear || !before.ends_with("mb")) return;
+  const Decimal used = ReadDecimal(before.substr(at + 3));
+  const std::string_view rest = before.substr(at + 3 + used.letters);
+  if (used.letters == 0 || !rest.starts_with('/')) return;
+  const Decimal total = ReadDecimal(rest.substr(1));
+  if (total.letters + 3 != rest.size() || used.value > total.value) return;
+  const PrintedBytes card = SizeOf(total, kMiB);
+  if (!CanBe(OomField::kTotal, card.bytes)) return;
+  message.Size(OomField::kTotal) = card;
+  message.Size(OomField::kFree) = {card.bytes - SizeOf(used, kMiB).bytes, card.error};
+  const std::string blocks = Between(letters, begin, limit, "(lfb", ")");
+  const size_t times = blocks.find('x');
+  if (times == std::string::npos) return;
+  message.told = fmt::format("the largest free blocks: {} of {}", blocks.substr(0, times),
+                             blocks.substr(times + 1));
+}
+
+// What is no number, or a number that its neighbours do not explain.
 struct Extra {
   OomFamily family;
   void (*read)(const Letters& letters, size_t begin, size_t limit, OomMessage& message);
@@ -225,12 +359,40 @@ struct Extra {
 constexpr Extra kExtras[] = {{OomFamily::kTensorFlow, ReadTensorFlow},
                              {OomFamily::kTensorFlow, ReadTensorFlowNode},
                              {OomFamily::kXla, ReadXla},
-                             {OomFamily::kOnnxRuntime, ReadOnnxRuntime}};
+                             {OomFamily::kOnnxRuntime, ReadOnnxRuntime},
+                             {OomFamily::kVllm, ReadVllmStart},
+                             {OomFamily::kVllm, ReadVllmLength},
+                             {OomFamily::kVllm, ReadVllmRequest},
+                             {OomFamily::kRam, ReadKilled},
+                             {OomFamily::kJetson, ReadTegrastats}};
+
+// A shell says "Killed" as a line of its own, or "train.sh: line 21:  7915 Killed  python …": the
+// word alone is anything.
+bool IsShellsKilled(const Letters& letters, size_t head, size_t size) {
+  const size_t behind = head + size;
+  const bool begins = head == 0 || letters.gap[head] == '\n';
+  const bool ends = behind == letters.gap.size() || letters.gap[behind] == '\n';
+  const bool follows_pid = head > 0 && letters.gap[head] == ' ' &&
+                           IsDigit(letters.written[head - 1]) && behind < letters.gap.size() &&
+                           letters.gap[behind] != 0;
+  return (begins && ends) || follows_pid;
+}
+
+// Whether the words at `head` are the message, and not merely the same words.
+bool Holds(const OomMessage& message, const Letters& letters, size_t head) {
+  const OomFormat& format = *message.format;
+  if (format.name == "killed") return IsShellsKilled(letters, head, format.head.size());
+  if (format.rank == OomRank::kState) return message.Size(OomField::kTotal).has_value();
+  if (format.rank != OomRank::kFailure) return true;
+  return message.Size(OomField::kTried) ||
+         std::any_of(message.doubted.begin(), message.doubted.end(),
+                     [](const DoubtedNumber& d) { return d.field == OomField::kTried; });
+}
 
 // A message of PyTorch that says how much its process holds says all of it.
 bool IsCut(const OomMessage& message) {
   if (message.format->family != OomFamily::kPyTorch) return false;
-  if (message.format->rank != OomRank::kFailure) return false;
+  if (message.format->rank != OomRank::kFailure || !message.doubted.empty()) return false;
   const bool has_reserved = message.Size(OomField::kReserved) || message.Size(OomField::kCached);
   return !message.Size(OomField::kAllocated) || !has_reserved;
 }
@@ -244,33 +406,42 @@ size_t SentenceBegin(const Letters& letters, size_t head) {
     if (letters.gap[begin] == '\n' && head - begin >= kSomeWords) break;
     --begin;
   }
+  // A word is quoted as a whole, unless somebody left out all blanks.
+  for (size_t i = 0; i < kNear && begin > 0 && letters.gap[begin] == 0; ++i) --begin;
   return begin;
 }
 
 // The words that belong to the last number are still quoted.
 size_t SentenceEnd(const Letters& letters, size_t last) {
-  const size_t end = letters.written.find_first_of(".)", last);
-  return end == std::string::npos || end > last + kNear ? last : end + 1;
+  const std::string& text = letters.written;
+  for (size_t at = last; at < std::min(text.size(), last + kNear + 1); ++at) {
+    const bool is_point = text[at] == '.' && !(at + 1 < text.size() && IsDigit(text[at + 1]));
+    if (is_point || text[at] == ')') return at + 1;
+  }
+  return last;
 }
 
 std::optional<OomMessage> ReadAs(const OomFormat& format, const Letters& letters, size_t& end) {
-  const size_t first = letters.place - std::min(letters.place, kNear);
+  // Signs, states and what tells of RAM stand beside other messages: theirs is the hit itself.
+  const bool is_hit = format.family == OomFamily::kRam || format.rank == OomRank::kState;
+  const size_t near = is_hit ? format.head.size() : kNear;
+  const size_t first = letters.place - std::min(letters.place, near);
   const size_t head = letters.lower.find(format.head, first);
   if (head == std::string::npos || head > letters.place + kNear / 2) return std::nullopt;
   OomMessage message = {.format = &format, .process = letters.process};
   const size_t behind = head + format.head.size();
   // The next message of the same kind is another one.
   const size_t limit = std::min(letters.lower.find(format.head, behind), letters.lower.size());
-  const size_t last =
-      std::max(behind, NumberReader(letters, format.family).Read(head, limit, message));
+  size_t last = std::max(behind, NumberReader(letters, format.family).Read(head, limit, message));
   const size_t furthest = std::min(limit, last + kGap);
   const size_t mark = letters.lower.find(format.mark, first);
   if (mark == std::string::npos || mark + format.mark.size() > furthest) return std::nullopt;
   for (const Extra& extra : kExtras) {
     if (extra.family == format.family) extra.read(letters, head, furthest, message);
   }
-  const bool has_number = message.Size(OomField::kTried).has_value();
-  if (format.rank == OomRank::kFailure && !has_number) return std::nullopt;
+  if (!Holds(message, letters, head)) return std::nullopt;
+  const size_t marked = mark + format.mark.size();
+  if (marked > last && marked - last < kNear) last = marked;  // of the same sentence
   message.cut = IsCut(message);
   message.text =
       letters.Sentence(SentenceBegin(letters, head), SentenceEnd(letters, last), kQuoted);
@@ -285,9 +456,12 @@ std::string_view ToString(OomField field) { return kFieldNames[static_cast<size_
 std::optional<ReadSizeResult> ReadSize(std::string_view text) {
   const Decimal decimal = ReadDecimal(text);
   if (decimal.letters == 0) return std::nullopt;
+  std::string_view rest = text.substr(decimal.letters);
+  if (rest.starts_with('.')) rest.remove_prefix(1);  // NumPy's "262. MiB"
   for (const Unit& unit : kUnits) {
-    if (!text.substr(decimal.letters).starts_with(unit.name)) continue;
-    return ReadSizeResult{SizeOf(decimal, unit.bytes), decimal.letters + unit.name.size(), true};
+    if (!rest.starts_with(unit.name)) continue;
+    const auto letters = static_cast<size_t>(rest.data() - text.data()) + unit.name.size();
+    return ReadSizeResult{SizeOf(decimal, unit.bytes), letters, true};
   }
   return ReadSizeResult{SizeOf(decimal, 1), decimal.letters, false};
 }

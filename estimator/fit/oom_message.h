@@ -60,6 +60,15 @@ struct OtherProcess {
   bool operator==(const OtherProcess&) const = default;
 };
 
+// A number that cannot be: below zero, of a size that no machine has, a card of 0 bytes.  It counts
+// as not said.
+struct DoubtedNumber {
+  OomField field = OomField::kTried;
+  std::string text = {};  // as written: "-7.14 GiB"
+
+  bool operator==(const DoubtedNumber&) const = default;
+};
+
 struct OomMessage {
   const OomFormat* format = nullptr;  // a row of OomFormats()
   std::string process = {};           // "rank0", "" where the log does not say
@@ -70,7 +79,10 @@ struct OomMessage {
   std::vector<OtherProcess> others = {};  // processes that the message lists
   TensorType tensor = {};                 // that was to be made; kUndefined where nothing says
   std::string node = {};                  // that made it
-  bool cut = false;                       // the text ends before the message does
+  std::vector<DoubtedNumber> doubted = {};
+  std::string told = {};               // what else it says: "131072 tokens asked for …"
+  std::optional<int64_t> length = {};  // tokens of a sequence that would have fitted
+  bool cut = false;                    // the text ends before the message does
 
   const std::optional<PrintedBytes>& Size(OomField field) const {
     return sizes[static_cast<size_t>(field)];

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "estimator/base/bytes.h"
@@ -22,6 +23,10 @@ struct Case {
   bool Is(OomVerdict verdict) const { return judgement.verdict == verdict; }
   OomFamily family() const { return message.format->family; }
   bool IsPyTorch() const { return family() == OomFamily::kPyTorch; }
+  bool IsOfHost() const { return IsHostMemory(family()); }
+  // Programs that serve a model: there is no batch to choose, nor anything to train.
+  bool Serves() const { return family() == OomFamily::kVllm || family() == OomFamily::kLlamaCpp; }
+  bool Is(std::string_view format) const { return message.format->name == format; }
 };
 
 struct Answer {
@@ -61,15 +66,18 @@ Answer BatchOfAbsurdSize(const Case& c) {
 
 Answer BatchOnFullCard(const Case& c) {
   const auto lack = c.facts.Short();
-  if (!lack || lack->bytes <= 0) {
-    return {Help::kYes, "activations and what was asked for shrink with it"};
-  }
+  if (!lack) return {Help::kYes, "activations and what was asked for shrink with it"};
   return {Help::kYes, fmt::format("{} are missing here; activations shrink with it, parameters, "
                                   "gradients and optimizer state do not",
                                   Text(lack))};
 }
 
 std::optional<Answer> SmallerBatch(const Case& c) {
+  if (c.Serves()) return std::nullopt;
+  if (c.IsOfHost()) {
+    if (c.facts.tried) return Answer{Help::kMaybe, "only if what was asked for grows with it"};
+    return Answer{Help::kNo, "what is on the card takes none of the machine's RAM"};
+  }
   if (c.Is(OomVerdict::kImpossible)) return BatchOfAbsurdSize(c);
   if (c.Is(OomVerdict::kCapacity) || c.Is(OomVerdict::kSpilled)) return BatchOnFullCard(c);
   if (c.Is(OomVerdict::kFragmented)) {
@@ -108,8 +116,7 @@ std::optional<Answer> Expandable(const Case& c) {
   if (c.Is(OomVerdict::kFragmented)) return AgainstPieces(c);
   const auto room = c.facts.Room();
   const Amount most = room ? *room + *c.facts.cached : *c.facts.cached;
-  const bool is_negative = c.facts.cached->bytes < 0;
-  if (!is_negative && SurelyMore(*c.facts.tried, most)) {
+  if (SurelyMore(*c.facts.tried, most)) {
     return Answer{Help::kNo, fmt::format("it makes use of the cache, which is only {}{}", cached,
                                          room ? fmt::format(", and {} is free", Text(room)) : "")};
   }
@@ -117,11 +124,22 @@ std::optional<Answer> Expandable(const Case& c) {
     return Answer{Help::kMaybe, fmt::format("if {} really are cached: {} would fit into them",
                                             cached, Text(c.facts.tried))};
   }
-  return Answer{Help::kMaybe,
-                fmt::format("{} are cached; whether in one piece nothing says", cached)};
+  if (c.facts.cached->bytes >= c.facts.tried->bytes) {
+    return Answer{Help::kMaybe, fmt::format("{} are cached in pieces; with segments that grow they "
+                                            "serve {}, and the card is nearly full even so",
+                                            cached, Text(c.facts.tried))};
+  }
+  return Answer{Help::kMaybe, fmt::format("with the {} that are cached {} would only just fit",
+                                          cached, Text(c.facts.tried))};
 }
 
 std::optional<Answer> EmptyCache(const Case& c) {
+  if (c.IsOfHost()) {
+    return Answer{Help::kNo, "it is about the card's memory, and the machine's RAM is full"};
+  }
+  if (c.family() == OomFamily::kTorchAsync) {
+    return Answer{Help::kNo, "CUDA's allocator gives back what is free before it fails"};
+  }
   if (!c.IsPyTorch()) return std::nullopt;
   return Answer{Help::kNo,
                 "PyTorch gave back all that is free as a whole before it failed; calling it makes "
@@ -136,10 +154,17 @@ std::optional<Answer> StopOthers(const Case& c) {
                                           Text(c.facts.tried), pids)};
   }
   const auto lack = c.facts.Short();
+  if (c.IsOfHost()) {
+    return Answer{Help::kMaybe, "other programs of this machine or job take of the same RAM"};
+  }
+  if (c.Is("cuda")) {
+    return Answer{Help::kMaybe, "where this is the first call of CUDA, others hold the card"};
+  }
   if (c.Is(OomVerdict::kContradictory) || c.Is(OomVerdict::kUnknown)) {
     return Answer{Help::kMaybe, "if there are any"};
   }
-  if (!c.facts.others || c.facts.others->bytes < 0 || !lack) return std::nullopt;
+  if (c.Serves()) return Answer{Help::kMaybe, "if there are any: a server that ended may be left"};
+  if (!c.facts.others || !lack) return std::nullopt;
   const bool alone = c.facts.context || c.family() == OomFamily::kMps;
   const std::string held = fmt::format(
       "others{} hold {}", alone ? "" : " and this process' context", Text(c.facts.others));
@@ -154,7 +179,7 @@ bool IsFull(const Case& c) {
 }
 
 bool Trains(const Case& c) {
-  return c.family() == OomFamily::kPyTorch || c.family() == OomFamily::kMps ||
+  return c.IsPyTorch() || c.family() == OomFamily::kTorchAsync || c.family() == OomFamily::kMps ||
          c.family() == OomFamily::kTensorFlow || c.family() == OomFamily::kXla;
 }
 
@@ -181,13 +206,18 @@ std::optional<Answer> SmallerOptimizer(const Case& c) {
 
 std::optional<Answer> LargerCard(const Case& c) {
   const auto lack = c.facts.Short();
-  if (c.facts.limited || c.family() == OomFamily::kHost) return std::nullopt;
+  if (c.facts.limited || c.IsOfHost()) return std::nullopt;
   if (c.Is(OomVerdict::kImpossible)) {
     return Answer{
         c.facts.total ? Help::kMaybe : Help::kNo,
         fmt::format("it would need more than {} for this tensor alone", Text(c.facts.tried))};
   }
-  if (!c.Is(OomVerdict::kCapacity) || !lack || lack->bytes <= 0) return std::nullopt;
+  if (!c.Is(OomVerdict::kCapacity)) return std::nullopt;
+  if (c.family() == OomFamily::kVllm && !lack) {
+    return Answer{Help::kYes, "what it has more is the KV cache's"};
+  }
+  if (c.Serves()) return Answer{Help::kYes, "more layers and a longer context fit"};
+  if (!lack) return std::nullopt;
   return Answer{Help::kYes, fmt::format("with {} more it gets past this point, if nothing later "
                                         "needs more",
                                         Text(lack))};
@@ -260,6 +290,103 @@ std::optional<Answer> OnCpu(const Case& c) {
                 "CUDA_LAUNCH_BLOCKING=1, before you save memory"};
 }
 
+// --- The machine's RAM -----------------------------------------------------------------------
+
+// Whether loading data may be what took it.
+bool MayBeLoading(const Case& c) { return c.IsOfHost() && !c.facts.tried; }
+
+// torch/utils/data/dataloader.py: prefetch_factor is 2 where there are workers.
+std::optional<Answer> FewerWorkers(const Case& c) {
+  if (!MayBeLoading(c)) return std::nullopt;
+  return Answer{c.message.format->rank == OomRank::kSign ? Help::kYes : Help::kMaybe,
+                "each is a process of its own, with its own copies and with 2 batches waiting "
+                "(prefetch_factor); 0 loads in the training process"};
+}
+
+std::optional<Answer> SmallerLoaderBatch(const Case& c) {
+  if (!MayBeLoading(c)) return std::nullopt;
+  return Answer{Help::kMaybe, "num_workers x prefetch_factor batches wait in RAM"};
+}
+
+std::optional<Answer> NoPinning(const Case& c) {
+  if (!MayBeLoading(c) || c.Is("dataloader-shm")) return std::nullopt;
+  return Answer{Help::kMaybe,
+                "pinned batches are copies beside the loader's, which cannot be swapped out"};
+}
+
+std::optional<Answer> MoreSharedMemory(const Case& c) {
+  if (!c.Is("dataloader-shm")) return std::nullopt;
+  return Answer{Help::kYes,
+                "docker run --shm-size=8g, or --ipc=host; in Kubernetes an emptyDir of "
+                "medium Memory at /dev/shm"};
+}
+
+std::optional<Answer> LoadInParts(const Case& c) {
+  if (!c.IsOfHost() || c.Is("dataloader-shm")) return std::nullopt;
+  return Answer{Help::kMaybe,
+                "np.memmap and an IterableDataset hold no whole data set; torch.load "
+                "with mmap=True no second copy of the weights"};
+}
+
+std::optional<Answer> MoreRam(const Case& c) {
+  if (!c.IsOfHost() || c.Is("dataloader-shm")) return std::nullopt;
+  return Answer{c.Is(OomVerdict::kCapacity) ? Help::kYes : Help::kMaybe,
+                "slurm: --mem; docker: --memory; Kubernetes: resources.limits.memory; Colab: a "
+                "runtime with more RAM"};
+}
+
+// --- Servers ---------------------------------------------------------------------------------
+
+std::optional<Answer> Utilization(const Case& c) {
+  if (c.family() != OomFamily::kVllm) return std::nullopt;
+  if (c.Is("vllm-start") && c.facts.free && c.facts.total) {
+    const double share = std::floor(c.facts.free->bytes / c.facts.total->bytes * 100) / 100;
+    return Answer{Help::kMaybe,
+                  fmt::format("at most {:.2f} of the card is free here: a lower "
+                              "--gpu-memory-utilization starts, if the model fits into it",
+                              std::min(share, 1.0))};
+  }
+  return Answer{Help::kMaybe,
+                "a higher --gpu-memory-utilization (0.9 unless told), where others "
+                "leave that much of the card: all that is more is the KV cache's"};
+}
+
+std::optional<Answer> ShorterModelLength(const Case& c) {
+  if (c.family() != OomFamily::kVllm || c.Is("vllm-start")) return std::nullopt;
+  if (c.message.length) {
+    return Answer{Help::kYes, fmt::format("{} tokens would fit", *c.message.length)};
+  }
+  return Answer{c.Is("vllm-request") ? Help::kYes : Help::kMaybe,
+                "the KV cache of a sequence, and what is set aside at the start, shrink with it"};
+}
+
+std::optional<Answer> SmallerWeights(const Case& c) {
+  if (!c.Serves()) return std::nullopt;
+  return Answer{Help::kMaybe, c.family() == OomFamily::kVllm
+                                  ? "a quantized model, or --tensor-parallel-size over more cards, "
+                                    "leaves more of each to the KV cache"
+                                  : "of a model in a smaller quantization more layers fit"};
+}
+
+std::optional<Answer> SmallerKvCache(const Case& c) {
+  if (!c.Serves() || c.Is("vllm-start")) return std::nullopt;
+  return Answer{Help::kMaybe, c.family() == OomFamily::kVllm
+                                  ? "--kv-cache-dtype fp8 halves it; --enforce-eager leaves it the "
+                                    "memory of CUDA's graphs"
+                                  : "-ctk q8_0 -ctv q8_0, with -fa, halve it"};
+}
+
+std::optional<Answer> FewerLayers(const Case& c) {
+  if (c.family() != OomFamily::kLlamaCpp) return std::nullopt;
+  return Answer{Help::kYes, "the others are computed by the CPU, from RAM"};
+}
+
+std::optional<Answer> ShorterContext(const Case& c) {
+  if (c.family() != OomFamily::kLlamaCpp || c.Is("llamacpp-load")) return std::nullopt;
+  return Answer{c.Is("llamacpp-kv") ? Help::kYes : Help::kMaybe,
+                "the KV cache grows with it; -ub 256 halves the buffer of computing"};
+}
+
 struct RemedyRow {
   std::string_view what;
   std::optional<Answer> (*judge)(const Case& c);
@@ -271,6 +398,18 @@ constexpr RemedyRow kRemedies[] = {
     {"expandable_segments:True", Expandable},
     {"no desktop, no second process", NoDesktop},
     {"looking for another error", OnCpu},
+    {"more shared memory", MoreSharedMemory},
+    {"fewer DataLoader workers (num_workers)", FewerWorkers},
+    {"more RAM", MoreRam},
+    {"loading in parts", LoadInParts},
+    {"a smaller batch or prefetch_factor of the loader", SmallerLoaderBatch},
+    {"pin_memory=False", NoPinning},
+    {"a shorter --max-model-len", ShorterModelLength},
+    {"another share of the card", Utilization},
+    {"fewer layers on the card (-ngl)", FewerLayers},
+    {"a shorter context (-c)", ShorterContext},
+    {"a smaller KV cache", SmallerKvCache},
+    {"smaller weights", SmallerWeights},
     {"a smaller batch", SmallerBatch},
     {"checkpointing of activations", Checkpointing},
     {"mixed precision (autocast)", MixedPrecision},
@@ -302,7 +441,22 @@ std::vector<OomRemedy> RemediesFor(const OomMessage& message, const OomFacts& fa
   return remedies;
 }
 
+namespace {
+
+// Those that show what a message of the machine's RAM does not.
+std::vector<std::string> HostCommands(const OomMessage& message) {
+  if (message.format->name == "dataloader-shm") return {"df -h /dev/shm"};
+  std::vector<std::string> checks = {"free -h", "dmesg -T | grep -i 'killed process'"};
+  if (message.format->name == "slurm-oom") {
+    checks.emplace_back("sacct -j JOB --format=JobID,State,ReqMem,MaxRSS");
+  }
+  return checks;
+}
+
+}  // namespace
+
 std::vector<std::string> CommandsFor(const OomMessage& message, const OomJudgement& judgement) {
+  if (IsHostMemory(message.format->family)) return HostCommands(message);
   if (judgement.verdict == OomVerdict::kFragmented) {
     const std::string_view option = OptionOf(message);
     if (option.empty()) return {};
@@ -314,16 +468,17 @@ std::vector<std::string> CommandsFor(const OomMessage& message, const OomJudgeme
   const bool wants_look = judgement.verdict == OomVerdict::kContradictory ||
                           judgement.verdict == OomVerdict::kUnknown ||
                           judgement.verdict == OomVerdict::kOtherProcess;
-  const bool has_nvidia_smi =
-      message.format->family != OomFamily::kMps && message.format->family != OomFamily::kHost &&
-      message.format->family != OomFamily::kJetson && message.format->name != "xpu";
+  const bool has_nvidia_smi = message.format->family != OomFamily::kMps &&
+                              message.format->family != OomFamily::kJetson &&
+                              message.format->name != "xpu";
   if (!wants_look || !has_nvidia_smi) return {};
   std::vector<std::string> checks = {
       "nvidia-smi --query-compute-apps=pid,used_memory --format=csv -l 1",
       "nvidia-smi -L               # the card you mean, or a slice of one (MIG)?",
       "echo $CUDA_VISIBLE_DEVICES  # GPU 0 is the first of these"};
-  const bool is_torch =
-      message.format->family == OomFamily::kPyTorch || message.format->family == OomFamily::kCuda;
+  const bool is_torch = message.format->family == OomFamily::kPyTorch ||
+                        message.format->family == OomFamily::kTorchAsync ||
+                        message.format->family == OomFamily::kCuda;
   if (is_torch) {
     checks.emplace_back("grep -rn set_per_process_memory_fraction .");
     checks.emplace_back("print(torch.cuda.memory_summary())  # just before it fails");

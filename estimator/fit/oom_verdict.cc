@@ -22,6 +22,10 @@ constexpr double kOthersBytes = 1.5 * static_cast<double>(kGiB);
 constexpr double kFragmentedShare = 0.1;  // of what is reserved
 constexpr double kPartlyShare = 0.05;
 
+// What is free is handed out in whole pages of 2 MiB, and only what lies in one piece serves: a
+// remainder below one large segment of PyTorch's allocator is no proof that there was room.
+constexpr double kUselessRest = 20.0 * static_cast<double>(kMiB);
+
 std::optional<Amount> AmountOf(const std::optional<PrintedBytes>& size) {
   if (!size) return std::nullopt;
   return Amount{static_cast<double>(size->bytes), static_cast<double>(size->error)};
@@ -34,11 +38,12 @@ bool Exceeds(const Amount& a, const Amount& b, int lean) {
   return a.bytes - b.bytes + lean * (a.error + b.error) > 0;
 }
 
-// Not below zero, but for what rounding cannot explain.
+// Absent where the two contradict each other: no bytes are below zero.  Less than rounding is 0.
 std::optional<Amount> Difference(const std::optional<Amount>& a, const std::optional<Amount>& b) {
   if (!a || !b) return std::nullopt;
   Amount difference = *a - *b;
-  if (difference.bytes < 0 && -difference.bytes <= difference.error) difference.bytes = 0;
+  if (difference.bytes < -difference.error) return std::nullopt;
+  difference.bytes = std::max(difference.bytes, 0.0);
   return difference;
 }
 
@@ -74,12 +79,13 @@ bool IsImpossible(const OomFacts& facts, int lean) {
 
 // Apple's memory is the host's anyway.
 bool IsSpilled(const OomMessage& message, const OomFacts& facts, int lean) {
-  if (message.format->family != OomFamily::kPyTorch) return false;
+  const OomFamily family = message.format->family;
+  if (family != OomFamily::kPyTorch && family != OomFamily::kTorchAsync) return false;
   return facts.allocated && facts.total && Exceeds(*facts.allocated, *facts.total, lean);
 }
 
 bool IsOthers(const OomFacts& facts, int lean) {
-  if (!facts.others || !facts.total || facts.limited) return false;
+  if (!facts.others || !facts.total || !facts.free || facts.limited) return false;
   if (Exceeds(*facts.others, *facts.total, 0)) return false;  // a mistake of who counted
   const Amount share = Times(*facts.total, kOthersShare);
   const Amount least = share.bytes > kOthersBytes ? share : Amount{kOthersBytes, 0};
@@ -99,7 +105,11 @@ bool IsPartlyFragmented(const OomFacts& facts, int lean) {
 }
 
 OomJudgement JudgeLeaning(const OomMessage& message, const OomFacts& facts, int lean) {
-  if (!facts.tried) return {.verdict = OomVerdict::kUnknown};
+  if (!facts.tried) {
+    const OomReading* reading = ReadingOf(*message.format);
+    const bool is_full = reading != nullptr && reading->is_full && message.doubted.empty();
+    return {.verdict = is_full ? OomVerdict::kCapacity : OomVerdict::kUnknown};
+  }
   if (IsImpossible(facts, lean)) return {.verdict = OomVerdict::kImpossible};
   if (IsSpilled(message, facts, lean)) return {.verdict = OomVerdict::kSpilled};
   if (IsOthers(facts, lean)) return {.verdict = OomVerdict::kOtherProcess};
@@ -152,7 +162,7 @@ std::optional<Amount> OomFacts::Room() const {
 
 std::optional<Amount> OomFacts::Short() const {
   const auto room = Room();
-  if (!tried || !room) return std::nullopt;
+  if (!tried || !room || tried->bytes <= room->bytes) return std::nullopt;
   return *tried - *room;
 }
 
@@ -170,7 +180,7 @@ OomFacts FactsOf(const OomMessage& message) {
   facts.context = Difference(process, facts.reserved);
   const auto& mine = process ? process : facts.reserved;
   if (facts.total && facts.free && mine) {
-    facts.others = Difference(Amount(*facts.total - *facts.free), mine);
+    facts.others = Difference(Difference(facts.total, facts.free), mine);
   }
   if (message.format->family == OomFamily::kMps) ReadMps(message, facts);
   facts.limited = IsLimited(facts);
@@ -179,7 +189,8 @@ OomFacts FactsOf(const OomMessage& message) {
 
 std::vector<std::string> Contradictions(const OomMessage& message, const OomFacts& f) {
   std::vector<std::string> sentences;
-  if (f.tried && f.free && !f.limited && !Exceeds(*f.tried, *f.free, 1)) {
+  const Amount useless = {kUselessRest, 0};
+  if (f.tried && f.free && !f.limited && !Exceeds(*f.tried + useless, *f.free, 1)) {
     sentences.push_back(
         fmt::format("{} were asked for while {} were free", Gib(*f.tried), Gib(*f.free)));
     if (message.format->family == OomFamily::kTheano) {

@@ -32,7 +32,7 @@ struct Amount {
 Amount operator+(const Amount& a, const Amount& b);
 Amount operator-(const Amount& a, const Amount& b);
 
-// What follows from a message; absent where it cannot be told.
+// What follows from a message; absent where it cannot be told, or would be below zero.
 struct OomFacts {
   std::optional<Amount> tried = {};
   std::optional<Amount> total = {};
@@ -47,7 +47,7 @@ struct OomFacts {
 
   // What was left for this process: free memory, or less where a limit is.
   std::optional<Amount> Room() const;
-  std::optional<Amount> Short() const;  // tried - Room()
+  std::optional<Amount> Short() const;  // tried - Room(); absent where that is not above 0
 };
 
 OomFacts FactsOf(const OomMessage& message);
