@@ -70,6 +70,10 @@ int RunExplainOom(const Options& options, std::ostream& out, std::string& readin
   if (options.log == "-" && options.model == "-") {
     throw Error({.where = "--model", .text = "expected a file: standard input is the log"});
   }
+  if (const size_t cards = options.request.targets.size(); cards > 1) {
+    throw Error({.where = "--gpu",
+                 .text = fmt::format("expected one card with explain-oom, found {}", cards)});
+  }
   CheckOutput(options, options.log, "the log");
   reading = options.log == "-" ? "<stdin>" : options.log;
   std::vector<OomExplanation> processes;

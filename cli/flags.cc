@@ -284,11 +284,11 @@ std::vector<Flag> RunFlags() {
 
 // The cards that the answer is for.
 std::vector<Flag> TargetFlags() {
-  constexpr std::string_view kGroup = "The card";
+  constexpr std::string_view kGroup = kCardGroup;
   return {
       {"--gpu", "-g", "NAME", kGroup,
        "does it fit this card (onnxfit gpus lists them), auto for the one at hand; repeatable", "",
-       SetCard, true, false, kOfAnswers},
+       SetCard, true, false, kOfAnswers | Only(Command::kExplainOom)},
       {"--all-gpus", "", "", kGroup, "all cards of the table, smallest first", "", SetAllCards,
        false, false, Only(Command::kMaxBatch)},
       {"--memory", "", "SIZE", kGroup,

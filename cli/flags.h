@@ -38,6 +38,8 @@ struct Flag {
 
 // The group of flags that say what is trained.
 inline constexpr std::string_view kRunGroup = "The run";
+// Of those that say which cards the answer is for.
+inline constexpr std::string_view kCardGroup = "The card";
 
 bool IsOf(const Flag& flag, Command command);
 

@@ -106,6 +106,7 @@ examples
   onnxfit explain-oom train.log
   python3 train.py 2>&1 | onnxfit explain-oom -q
   onnxfit explain-oom train.log --model resnet50.onnx -b 64 -p amp-bf16
+  onnxfit explain-oom train.log --model resnet50.onnx -b 64 --gpu rtx3060
 
 Flags are also read from the environment: ONNXFIT_ASCII=1 is --ascii.
 exit: 0 explained, 2 no answer (bad flag, no message in the log)

@@ -204,7 +204,8 @@ void CheckFlag(const Flag& flag, const Options& options, bool has_model) {
                  .text = fmt::format("expected with {}, found with {}", CommandsOf(flag),
                                      ToString(options.command))});
   }
-  if (options.command == Command::kExplainOom && flag.group == kRunGroup && !has_model) {
+  const bool is_of_model = flag.group == kRunGroup || flag.group == kCardGroup;
+  if (options.command == Command::kExplainOom && is_of_model && !has_model) {
     throw Error({.where = DisplayName(flag), .text = "expected beside --model, which is missing"});
   }
 }
@@ -222,7 +223,10 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   for (size_t i = 0; i < declared.size(); ++i) {
     const Flag& flag = Flags()[i];
     if (declared[i]->count() > 0) CheckFlag(flag, options, has_model);
-    if (IsOf(flag, options.command)) Apply(flag, ValuesOf(flag, *declared[i], config), options);
+    if (!IsOf(flag, options.command)) continue;
+    const std::vector<Typed> values = ValuesOf(flag, *declared[i], config);
+    if (!values.empty()) options.given.emplace_back(flag.name);
+    Apply(flag, values, options);
   }
 }
 

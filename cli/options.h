@@ -104,6 +104,7 @@ struct Options {
   std::string folder;                   // of init: a path, "" is the current one
   std::string old_model;                // of diff, whose other side is `model`
   std::optional<Allowance> fail_above;  // of diff
+  std::vector<std::string> given = {};  // flags that somebody said, here or by other ways
   EstimateRequest request;              // its targets are made of `targets`
   Sweep sweep;                          // what of the request varies; empty for one answer
   TargetOptions targets;

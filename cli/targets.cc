@@ -29,8 +29,8 @@ void SetDevice(const std::vector<SharedCalibration>& calibrations, Options& opti
     device = request.targets[0].device;
     return;
   }
-  const bool can_name = options.command != Command::kExplainOom;  // it has no --gpu
-  const Card* measured = can_name ? nullptr : OnlyCardOf(calibrations);
+  const bool is_seen = options.command == Command::kExplainOom;  // a card of which a message tells
+  const Card* measured = is_seen ? OnlyCardOf(calibrations) : nullptr;
   if (measured != nullptr) device = measured->device;
   const SharedCalibration calibration = FindCalibration(calibrations, device.name);
   if (calibration != nullptr) device = Calibrated(device, calibration);

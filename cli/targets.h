@@ -17,7 +17,8 @@ DetectedGpu UsableGpu(const GpuSearch& search);
 using GpuFinder = std::function<GpuSearch()>;
 
 // Fills request.targets, and the device that the run's kernels are for: the first target's, in
-// explain-oom the one that was measured; with what was measured on them.  Calls `find` once, where
+// explain-oom without any the one that was measured; with what was measured on them.  Calls `find`
+// once, where
 // --gpu auto asks for the card at hand, and takes the first that it finds.  Throws Error as
 // MakeTarget and CalibrationsFor do, NoGpuError where that card cannot be used.
 void SetTargets(Options& options, const GpuFinder& find);

@@ -280,6 +280,73 @@ TEST_CASE("a model names who asked, and the largest batch") {
   CHECK(json.find("\"fails_at\": {") != std::string::npos);
 }
 
+TEST_CASE("a card may be named beside a model, one and not without") {
+  const TempFolder folder;
+  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt";
+  const std::string bare = folder.Write("bare.log", "RuntimeError: CUDA error: out of memory\n");
+  const std::string out =
+      Unwrapped(RunArgs({bare, "--model", model, "-b", "64", "--gpu", "t4"}).out);
+  CHECK(out.find("The message does not say how much was asked for. On the Tesla T4 with ") !=
+        std::string::npos);
+  CHECK(out.find(" (its context, ") != std::string::npos);
+  CHECK(Unwrapped(RunArgs({bare, "--model", model}).out)
+            .find("does not say how large the card is: name it with --gpu.") != std::string::npos);
+  const std::string path = folder.Write("train.log", kP100);
+  CHECK(Unwrapped(RunArgs({path, "--model", model, "--gpu", "gtx1650"}).out)
+            .find("On another card, the GeForce GTX 1650 with ") != std::string::npos);
+  CHECK(RunArgs({path, "--gpu", "t4"}).err ==
+        "error: --gpu: expected beside --model, which is missing\n");
+  CHECK(RunArgs({path, "--model", model, "--gpu", "t4", "--gpu", "p100"})
+            .err.ends_with("--gpu: expected one card with explain-oom, found 2\n"));
+}
+
+TEST_CASE("the machine's RAM is not the card's memory") {
+  const TempFolder folder;
+  for (const char* log : {"slurmstepd: error: Detected 1 oom-kill event(s) in step 1.batch cgroup.",
+                          "RuntimeError: DataLoader worker (pid 1) is killed by signal: Killed.",
+                          "Your session crashed after using all available RAM.", "Killed"}) {
+    CAPTURE(log);
+    const std::string out = Unwrapped(RunArgs({folder.Write("x.log", log)}).out);
+    CHECK(out.find("fewer DataLoader workers (num_workers): ") != std::string::npos);
+    CHECK(out.find("no a smaller batch: what is on the card takes none") != std::string::npos);
+    CHECK(out.find("free -h") != std::string::npos);
+    CHECK(out.find("nvidia-smi") == std::string::npos);
+  }
+}
+
+TEST_CASE("a word alone is no message") {
+  const TempFolder folder;
+  for (const char* log : {"the worker was Killed by hand", "Killed 3 enemies", "(lfb 252kB)"}) {
+    CAPTURE(log);
+    CHECK(RunArgs({folder.Write("x.log", log)}).code == 2);
+  }
+}
+
+// A state comes every second: eight of them must not take the place of the message.
+TEST_CASE("of a Jetson's states the fullest is told, and none before a message") {
+  const TempFolder folder;
+  std::string states;
+  for (int used = 3000; used < 3020; ++used) {
+    states += "RAM " + std::to_string(used) + "/3956MB (lfb 37x4MB) SWAP 0/1978MB\n";
+  }
+  CHECK(RunArgs({folder.Write("x.log", states), "-f", "csv"}).out.find(",Jetson,tegrastats,") !=
+        std::string::npos);
+  CHECK(RunArgs({folder.Write("x.log", states)}).out.find("2.95 GiB of 3.86 GiB were in use") !=
+        std::string::npos);
+  CHECK(RunArgs({folder.Write("y.log", states + kMessage), "-q"}).out ==
+        "CAPACITY: 8.74 GiB asked, 6.32 GiB free: 2.42 GiB short\n");
+}
+
+TEST_CASE("shapes are guessed once each") {
+  const TempFolder folder;
+  const std::string out = Unwrapped(
+      RunArgs({folder.Write("x.log", "CUDA out of memory. Tried to allocate 1002.00 MiB (GPU")})
+          .out);
+  const size_t at = out.find("float32[250, 16, 256, 256]");
+  REQUIRE(at != std::string::npos);
+  CHECK(out.find("float32[250, 16, 256, 256]", at + 1) == std::string::npos);
+}
+
 TEST_CASE("what cannot be explained is said in one line") {
   const TempFolder folder;
   const std::string log = folder.Write("train.log", kP100);
@@ -290,8 +357,9 @@ TEST_CASE("what cannot be explained is said in one line") {
                                                               7));
   const std::string gzip = folder.Write("train.log.gz", "\x1F\x8B\x08");
   const std::string looked_for =
-      "; looked for those of PyTorch on the CPU, PyTorch on Apple's MPS, PyTorch, TensorFlow, "
-      "Theano, JAX/XLA, ONNX Runtime, TensorRT, Jetson and CUDA\n";
+      "; looked for those of PyTorch on the CPU, PyTorch with cudaMallocAsync, vLLM, llama.cpp, "
+      "the machine's RAM, Jetson, PyTorch on Apple's MPS, PyTorch, TensorFlow, Theano, JAX/XLA, "
+      "ONNX Runtime, TensorRT and CUDA\n";
   struct Row {
     std::vector<std::string> args;
     std::string error;

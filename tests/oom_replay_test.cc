@@ -4,7 +4,9 @@
 
 #include <string>
 
+#include "estimator/base/cards.h"
 #include "estimator/base/error.h"
+#include "estimator/fit/target.h"
 #include "estimator/graph/loader.h"
 #include "tests/trace_helpers.h"
 
@@ -96,8 +98,66 @@ TEST_CASE("a run that fits says so, a message without the card's size less") {
   CHECK(!unknown.candidates.empty());
   const OomReplay total =
       ReplayOom(file, Request(16), Explain("2.00 MiB (GPU 0; 1.00 GiB total capacity;"));
-  CHECK(total.context_of == "A100");
-  CHECK(total.card_bytes == (1024 - 503) << 20);
+  CHECK(total.context_of == "cards of 1.00 GiB");
+  CHECK(total.card_bytes == (int64_t{1} << 30) - total.context.bytes);
+  CHECK(total.context.low < total.context.bytes);
+  CHECK(total.context.bytes < total.context.high);
+}
+
+EstimateRequest On(std::string_view card, int64_t batch) {
+  EstimateRequest request = Request(batch);
+  request.targets.push_back(MakeTarget({.card = FindCard(card)}));
+  request.settings.device = request.targets[0].device;
+  return request;
+}
+
+constexpr char kFourGib[] = "96.00 MiB (GPU 0; 3.81 GiB total capacity; 3.20 GiB already all";
+
+// The GTX 1650 and laptops' RTX 3050 show 3.8 GiB: less than an A100's 503 MiB are taken off.
+TEST_CASE("the context is that of cards of the message's size") {
+  const Graph file = ParseGraph(kTwoLayers);
+  const OomReplay replay = ReplayOom(file, Request(16), Explain(kFourGib));
+  CHECK(replay.context_of == "cards of 3.81 GiB");
+  CHECK(replay.context.bytes < 200 << 20);
+  CHECK(replay.context.high < 350 << 20);
+  CHECK(replay.card_name.empty());
+  REQUIRE(replay.largest);
+  REQUIRE(replay.largest->at_most);  // the context is a range, of which the high end counts
+}
+
+TEST_CASE("a card that is named gives its context, its name and its size") {
+  const Graph file = ParseGraph(kTwoLayers);
+  const OomReplay same = ReplayOom(file, On("gtx1650", 16), Explain(kFourGib));
+  CHECK(same.card_name == "GeForce GTX 1650");
+  CHECK(!same.is_another);
+  CHECK(same.context_of == "GeForce GTX 1650");
+  CHECK(same.context == FindCard("gtx1650")->device.context);
+  const OomReplay another = ReplayOom(file, On("t4", 16), Explain(kFourGib));
+  CHECK(another.is_another);
+  CHECK(another.card_bytes == MakeTarget({.card = FindCard("t4")}).capacity_bytes());
+}
+
+TEST_CASE("a message without numbers is of the card that is named") {
+  const Graph file = ParseGraph(kTwoLayers);
+  const OomExplanation bare = ExplainOom(ReadOomLog("CUDA out of memory.").processes.at(0));
+  const OomReplay replay = ReplayOom(file, On("t4", 16), bare);
+  CHECK(!replay.asks);
+  CHECK(replay.candidates.empty());
+  CHECK(!replay.is_another);
+  CHECK(replay.card_bytes == MakeTarget({.card = FindCard("t4")}).capacity_bytes());
+  REQUIRE(replay.largest);
+  CHECK(replay.largest->batch > 16);
+  CHECK(ReplayOom(file, Request(16), bare).card_bytes == 0);
+}
+
+// 7.50 + 3.90 + 0.20 GiB of a card of 11.00.
+TEST_CASE("no card is larger than it says it is") {
+  const OomReplay replay =
+      ReplayOom(ParseGraph(kTwoLayers), Request(16),
+                Explain("1.00 GiB (GPU 0; 11.00 GiB total capacity; 7.50 GiB already allocated; "
+                        "200.00 MiB free; 3.90 GiB cached)"));
+  CHECK(replay.context_of == "cards of 11.0 GiB");
+  CHECK(replay.card_bytes == (int64_t{11} << 30) - replay.context.bytes);
 }
 
 }  // namespace

@@ -1,11 +1,15 @@
 #include "estimator/fit/oom_replay.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <tuple>
 #include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/cards.h"
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/max_batch.h"
@@ -18,33 +22,123 @@
 namespace onnxfit {
 namespace {
 
-// A card as far as PyTorch's allocator sees it.
+// A card as far as PyTorch's allocator sees it: what this process can have of it.
 struct SeenCard {
   int64_t bytes = 0;
-  int64_t error = 0;
-  int64_t held_bytes = 0;  // by others and contexts
-  bool assumes_context = false;
+  int64_t low = 0;
+  int64_t high = 0;
+  int64_t held_bytes = 0;       // by others and contexts
+  std::string context_of = {};  // "" where the message tells what is free
+  ContextBytes context = {};
 };
 
-// What was free and what this process had reserved is what it could have had in all.
-std::optional<SeenCard> CardOf(const OomFacts& facts, const EstimateRequest& request) {
+// Sizes of one card differ by driver, and between Linux and Windows, by up to 7 % (base/cards.cc).
+constexpr double kSameCard = 0.07;
+
+bool IsSameSize(int64_t a, int64_t b) {
+  return static_cast<double>(std::abs(a - b)) <= kSameCard * static_cast<double>(std::max(a, b));
+}
+
+// Of cards that CUDA shows with about `total` bytes: the nearest one's context, in the range of
+// all.  Where no card has that size, a slice or a limited one, what contexts take anywhere.
+ContextBytes ContextOfSize(int64_t total) {
+  ContextBytes context;
+  int64_t nearest = -1;
+  const bool is_known = std::any_of(Cards().begin(), Cards().end(), [&](const Card& card) {
+    return !card.shares_memory && IsSameSize(card.total_bytes, total);
+  });
+  for (const Card& card : Cards()) {
+    const bool may_be = !card.shares_memory && card.device.compute_capability > 0 &&
+                        (!is_known || IsSameSize(card.total_bytes, total));
+    if (!may_be) continue;
+    const ContextBytes& own = card.device.context;
+    const int64_t apart = std::abs(card.total_bytes - total);
+    context.low = nearest < 0 ? own.low : std::min(context.low, own.low);
+    context.high = std::max(context.high, own.high);
+    if (nearest < 0 || apart < nearest) context.bytes = own.bytes;
+    nearest = nearest < 0 ? apart : std::min(nearest, apart);
+  }
+  context.basis = Basis::kAssumed;
+  return context;
+}
+
+// The card that was named, if the message's may be it: a message that does not say is of it.
+const Target* NamedCard(const OomFacts& facts, const EstimateRequest& request) {
+  if (request.targets.empty()) return nullptr;
+  const Target& target = request.targets[0];
+  const bool is_it = !facts.total || IsSameSize(facts.total->rounded(), target.total_bytes);
+  return is_it ? &target : nullptr;
+}
+
+// The device that was named, or that of what was measured; null where there is neither.
+const DeviceProfile* NamedDevice(const OomFacts& facts, const EstimateRequest& request) {
+  if (const Target* target = NamedCard(facts, request)) return &target->device;
+  const DeviceProfile& device = request.settings.device;
+  return device.calibration == nullptr ? nullptr : &device;
+}
+
+SeenCard OfTarget(const Target& target) {
+  const int64_t bytes = std::max<int64_t>(1, target.capacity_bytes());
+  return {.bytes = bytes,
+          .low = std::clamp<int64_t>(target.least_capacity_bytes(), 1, bytes),
+          .high = bytes,
+          .held_bytes = std::max<int64_t>(0, target.total_bytes - bytes),
+          .context_of = target.device.name,
+          .context = target.device.context};
+}
+
+// The card of `total`, without a context.
+SeenCard WithoutContext(const Amount& total, const OomFacts& facts,
+                        const EstimateRequest& request) {
+  SeenCard card;
+  const DeviceProfile* named = NamedDevice(facts, request);
+  card.context = named != nullptr ? named->context : ContextOfSize(total.rounded());
+  if (request.overhead_bytes) {
+    card.context = {*request.overhead_bytes, *request.overhead_bytes, *request.overhead_bytes,
+                    Basis::kAssumed};
+  }
+  card.context_of =
+      named != nullptr ? named->name : fmt::format("cards of {}", FormatBytes(total.rounded()));
+  card.bytes = total.rounded() - card.context.bytes;
+  card.low = static_cast<int64_t>(total.bytes - total.error) - card.context.high;
+  card.high = static_cast<int64_t>(total.bytes + total.error) - card.context.low;
+  return card;
+}
+
+// What was free and what this process had reserved is what it could have had in all, unless that
+// is more than there is.
+SeenCard OfMessage(const OomFacts& facts, const EstimateRequest& request) {
   SeenCard card;
   if (facts.reserved && facts.free) {
     const Amount usable = *facts.reserved + *facts.free;
-    card = {usable.rounded(), static_cast<int64_t>(usable.error)};
-  } else if (facts.total) {
-    const int64_t context = ContextBytesOf(request);
-    card = {facts.total->rounded() - context, static_cast<int64_t>(facts.total->error)};
-    card.assumes_context = true;
-  } else {
-    return std::nullopt;
+    const bool is_on_card = !facts.total || usable.bytes - usable.error <= facts.total->bytes;
+    if (!is_on_card) return WithoutContext(*facts.total, facts, request);
+    card.bytes = usable.rounded();
+    if (facts.total) card.bytes = std::min(card.bytes, facts.total->rounded());
+    card.low = static_cast<int64_t>(usable.bytes - usable.error);
+    card.high = static_cast<int64_t>(usable.bytes + usable.error);
+    return card;
   }
-  if (facts.limited) {
-    card.bytes = std::min(card.bytes, facts.allowed->rounded());
-    card.error = static_cast<int64_t>(facts.allowed->error);
-  }
+  return facts.total ? WithoutContext(*facts.total, facts, request) : card;
+}
+
+void Limit(const Amount& allowed, SeenCard& card) {
+  const auto error = static_cast<int64_t>(allowed.error);
+  card.bytes = std::min(card.bytes, allowed.rounded());
+  card.low = std::min(card.low, allowed.rounded() - error);
+  card.high = std::min(card.high, allowed.rounded() + error);
+}
+
+std::optional<SeenCard> CardOf(const OomFacts& facts, const EstimateRequest& request) {
+  const bool is_another = !request.targets.empty() && NamedCard(facts, request) == nullptr;
+  const bool is_told = facts.total || (facts.reserved && facts.free);
+  if (is_another || (!is_told && !request.targets.empty())) return OfTarget(request.targets[0]);
+  if (!is_told) return std::nullopt;
+  SeenCard card = OfMessage(facts, request);
+  if (facts.limited) Limit(*facts.allowed, card);
   if (facts.total) card.held_bytes = std::max<int64_t>(0, facts.total->rounded() - card.bytes);
-  if (card.bytes <= card.error) return std::nullopt;
+  if (card.bytes <= 0) return std::nullopt;
+  card.low = std::max<int64_t>(card.low, 1);
   return card;
 }
 
@@ -152,18 +246,26 @@ std::optional<Asked> FailureOn(const Prediction& p, const SeenCard& card) {
 
 OomReplay ReplayOom(const Graph& file, const EstimateRequest& request, const OomExplanation& oom) {
   const Prediction p = PredictSteps(file, request);
-  OomReplay replay = {.model = file.path, .batch = p.shapes.batch, .warnings = p.warnings};
-  if (oom.facts.tried) replay.candidates = Candidates(p, oom.message);
+  OomReplay replay = {.model = file.path,
+                      .batch = p.shapes.batch,
+                      .asks = oom.facts.tried.has_value(),
+                      .warnings = p.warnings};
+  if (replay.asks) replay.candidates = Candidates(p, oom.message);
   const auto card = CardOf(oom.facts, request);
   if (!card) return replay;
   replay.card_bytes = card->bytes;
-  if (card->assumes_context) replay.context_of = request.settings.device.name;
+  replay.context_of = card->context_of;
+  replay.context = card->context;
+  if (!request.targets.empty()) {
+    replay.card_name = request.targets[0].device.name;
+    replay.is_another = NamedCard(oom.facts, request) == nullptr;
+  }
   replay.fails_at = FailureOn(p, *card);
   const auto largest_on = [&](int64_t bytes) {
     return Largest(file, request, TargetOf(*card, bytes, request.settings.device));
   };
-  LargestBatch largest = {.batch = largest_on(card->bytes - card->error)};
-  const int64_t at_most = largest_on(card->bytes + card->error);
+  LargestBatch largest = {.batch = largest_on(card->low)};
+  const int64_t at_most = card->high > card->low ? largest_on(card->high) : largest.batch;
   if (at_most > largest.batch) largest.at_most = at_most;
   replay.largest = largest;
   return replay;

@@ -39,6 +39,11 @@ Json MessageJson(const OomMessage& message) {
   json["text"] = message.text;
   if (message.cut) json["cut"] = true;
   json["sizes"] = SizesJson(message);
+  for (const DoubtedNumber& doubted : message.doubted) {
+    json["doubted"].push_back({{"size", ToString(doubted.field)}, {"text", doubted.text}});
+  }
+  PutIfKnown(json, "told", message.told);
+  if (message.length) json["length"] = *message.length;
   PutIfKnown(json, "node", message.node);
   if (message.tensor.dtype != DType::kUndefined) json["tensor"] = TypeJson(message.tensor);
   for (const OtherProcess& other : message.others) {
@@ -99,7 +104,15 @@ Json ReplayJson(const OomReplay& replay) {
   json["asked"] = Json::array();
   for (const Asked& asked : replay.candidates) json["asked"].push_back(AskedJson(asked));
   if (replay.card_bytes > 0) json["usable_bytes"] = replay.card_bytes;
-  if (!replay.context_of.empty()) json["assumes_context"] = true;
+  PutIfKnown(json, "card", replay.card_name);
+  if (replay.is_another) json["is_another_card"] = true;
+  if (!replay.context_of.empty()) {
+    json["assumes_context"] = true;
+    json["context"] = {{"of", replay.context_of},
+                       {"bytes", replay.context.bytes},
+                       {"low", replay.context.low},
+                       {"high", replay.context.high}};
+  }
   if (replay.fails_at) {
     json["fails_at"] = InstantJson(replay.fails_at->when);
     json["fails_at"]["asked_bytes"] = replay.fails_at->bytes;

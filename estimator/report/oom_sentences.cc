@@ -21,6 +21,10 @@ std::string SizeRange(const OomRequest& request) {
 }
 
 void AddCandidates(const OomReplay& replay, ReplaySentences& said) {
+  if (!replay.asks) {
+    said.asked = "The message does not say how much was asked for.";
+    return;
+  }
   if (replay.candidates.empty()) {
     said.asked =
         "No allocation of this model asks for that many bytes: another batch, other flags, or "
@@ -45,17 +49,29 @@ void AddCandidates(const OomReplay& replay, ReplaySentences& said) {
 
 std::string ContextText(const OomReplay& replay) {
   if (replay.context_of.empty()) return "";
-  const bool is_assumed = replay.context_of == DefaultDevice().name;
-  return fmt::format(" ({} {}'s context taken off)", is_assumed ? "an" : "the", replay.context_of);
+  const ContextBytes& context = replay.context;
+  const std::string range =
+      context.low == context.high
+          ? FormatBytes(context.bytes)
+          : fmt::format("{} to {}", FormatBytes(context.low), FormatBytes(context.high));
+  const bool is_its = replay.context_of == replay.card_name;
+  return fmt::format(" ({}, {}, taken off)",
+                     is_its ? "its context" : "the context of " + replay.context_of, range);
+}
+
+// "the Tesla T4 with ", "" where the card is the message's.
+std::string CardText(const OomReplay& replay) {
+  if (replay.card_name.empty()) return "";
+  return fmt::format("{}the {} with ", replay.is_another ? "another card, " : "", replay.card_name);
 }
 
 std::string OnCard(const OomReplay& replay) {
   if (replay.card_bytes == 0) {
-    return "The message does not say how large the card is: estimate says what the model needs.";
+    return "The message does not say how large the card is: name it with --gpu.";
   }
   const std::string card =
-      fmt::format("On {} for its tensors and cache{}, batch {} ", FormatBytes(replay.card_bytes),
-                  ContextText(replay), replay.batch);
+      fmt::format("On {}{} for its tensors and cache{}, batch {} ", CardText(replay),
+                  FormatBytes(replay.card_bytes), ContextText(replay), replay.batch);
   if (!replay.fails_at) {
     return card +
            "runs ten steps here: your run differs in batch, precision, optimizer or another flag.";
@@ -64,11 +80,13 @@ std::string OnCard(const OomReplay& replay) {
                             FormatBytes(replay.fails_at->bytes));
 }
 
-std::string LargestText(const LargestBatch& largest) {
+std::string LargestText(const LargestBatch& largest, bool assumes_context) {
   if (largest.batch == 0 && !largest.at_most) return "Not even a batch of 1 fits.";
-  const std::string more =
-      largest.at_most ? fmt::format(" ({} if the message rounded in your favour)", *largest.at_most)
-                      : "";
+  const std::string more = largest.at_most
+                               ? fmt::format(" ({} if {})", *largest.at_most,
+                                             assumes_context ? "the card gives all that it may"
+                                                             : "the message rounded in your favour")
+                               : "";
   return fmt::format("The largest batch that fits: {}{}.", largest.batch, more);
 }
 
@@ -114,7 +132,9 @@ ReplaySentences SentencesOf(const OomReplay& replay) {
   ReplaySentences said;
   AddCandidates(replay, said);
   said.on_card.push_back(OnCard(replay));
-  if (replay.largest) said.on_card.push_back(LargestText(*replay.largest));
+  if (replay.largest) {
+    said.on_card.push_back(LargestText(*replay.largest, !replay.context_of.empty()));
+  }
   return said;
 }
 
