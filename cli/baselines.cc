@@ -101,10 +101,13 @@ Baselines NoBaselines() {
   return {.name = "nothing", .of = [](const Check&) { return Baseline{.compares = false}; }};
 }
 
+Baselines NoneFrom(const std::string& name, const std::string& why) {
+  return {.name = name, .of = [why](const Check&) { return Baseline{.why_none = why}; }};
+}
+
 Baselines OfLock(const Lock& lock, const std::string& name) {
   if (lock.version != ONNXFIT_VERSION) {
-    Baselines none = NoBaselines();
-    none.name = name;
+    Baselines none = NoneFrom(name, fmt::format("{} is of onnxfit {}", name, lock.version));
     none.warning = fmt::format(
         "written by onnxfit {}, this is {}: budgets are checked, nothing is compared "
         "(try: onnxfit check --update)",

@@ -20,6 +20,9 @@ struct Baselines {
 // Nothing is compared, and nothing is new.
 Baselines NoBaselines();
 
+// What cannot be read, for the reason `why`: nothing is compared, and each run says so.
+Baselines NoneFrom(const std::string& name, const std::string& why);
+
 // The lock's, by names of checks; one of another onnxfit is a warning and compares nothing.
 Baselines OfLock(const Lock& lock, const std::string& name);
 

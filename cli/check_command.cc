@@ -90,10 +90,15 @@ void OpenBaseline(Gate& gate) {
     gate.baselines.name = against.empty() ? kTheLock : against;
     gate.has_lock = false;
     if (gate.options.update) return;  // it is written anew
+    gate.baselines = NoneFrom(gate.baselines.name, gate.baselines.name + " cannot be read");
     const std::string name = against.empty() ? gate.lock_path : against;
     gate.trouble.push_back(TroubleRow(name, error));
   }
-  if (gate.baselines.warning.empty() || gate.options.update) return;
+  if (gate.baselines.warning.empty()) return;
+  if (gate.options.update) {  // the old one is no matter any more
+    gate.baselines.of = NoBaselines().of;
+    return;
+  }
   gate.trouble.push_back(TroubleRow(gate.lock_path, CheckStatus::kWarn, gate.baselines.warning));
 }
 

@@ -217,7 +217,8 @@ TEST_CASE("a lock that cannot be read is an error, and budgets still hold") {
     CHECK(Check().code == 2);
     CHECK(Has(flat, row.error));
     CHECK(Has(flat, "onnxfit check --update"));
-    CHECK(Has(flat, "PASS  net: "));
+    CHECK(Has(flat, "NEW   net: "));
+    CHECK(Has(flat, ", not compared: the lock cannot be read"));
   }
   CHECK(Check({"--update"}).code == 0);
   CHECK(Lines(Check().out, "PASS") == 1);
@@ -234,7 +235,9 @@ TEST_CASE("a lock of another version is one warning") {
   const CommandResult result = Check();
   CHECK(result.code == 0);
   CHECK(Lines(result.out, "WARN") == 1);
-  CHECK(Lines(result.out, "PASS") == 1);
+  CHECK(Lines(result.out, "NEW") == 1);
+  CHECK(Lines(result.out, "PASS") == 0);
+  CHECK(Has(Unwrapped(result.out), ", not compared: the lock is of onnxfit 0.0.1"));
   CHECK(Has(result.out, "written by onnxfit 0.0.1"));
   CHECK(Check({"--update"}).code == 0);
   CHECK(Lines(Check().out, "WARN") == 0);
@@ -358,7 +361,9 @@ TEST_CASE("git, a report, a model and another lock are compared with") {
   const CommandResult missing = Check({"--against", "git:none"});
   CHECK(missing.code == 2);
   CHECK(Has(missing.out, "ERROR git:none: expected a branch, a tag or a commit"));
-  CHECK(Lines(missing.out, "PASS") == 1);
+  CHECK(missing.out.starts_with("ERROR: 1 error, 1 new, not compared with git:none\n"));
+  CHECK(Lines(missing.out, "PASS") == 0);
+  CHECK(Has(Unwrapped(missing.out), ", not compared: git:none cannot be read"));
   CHECK(Check({"--against", "git:main", "--update"}).code == 2);
 }
 

@@ -110,6 +110,23 @@ TEST_CASE("what it was compared with") {
   CHECK(ToText(answer, {.quiet = true}) == line);
 }
 
+// Its budgets were checked; that it did not grow nobody knows.
+TEST_CASE("what could not be compared says so") {
+  CheckRow row = PassingRow("a");
+  row.status = CheckStatus::kNew;
+  row.comparison.reset();
+  row.not_compared = "git:none cannot be read";
+  CheckAnswer answer = Only(row);
+  answer.against = "git:none";
+  CHECK(ToText(answer) ==
+        "PASS: 1 new, not compared with git:none\n"
+        "NEW   a: 1.56 GiB, not compared: git:none cannot be read\n");
+  row.status = CheckStatus::kFail;
+  row.budgets = {{.text = "1GiB", .holds = false, .used_bytes = 1600 * kMiB, .limit_bytes = kGiB}};
+  CHECK(Details(row) == std::vector<std::string>{"1.56 GiB is 576.0 MiB over the budget of 1GiB",
+                                                 "not compared: git:none cannot be read"});
+}
+
 TEST_CASE("what grew that no node has") {
   CheckRow row = GrownRow();
   row.comparison->places.clear();
@@ -125,9 +142,9 @@ TEST_CASE("rows of what grew") {
   CHECK(Details(GrownRow(), 1) ==
         std::vector<std::string>{
             "grew by 400.0 MiB (+25.0%) at layer1.*/relu (3), 64.0 MiB allowed",
-            "batch was 8 and is 16", "+390.0 MiB layer1.*/relu (3)", "and 1 more that grew",
-            "+10.0 MiB elsewhere", "Ask #gpu: 100% sure?\nThen say so."});
-  CHECK(ToText(Only(GrownRow()), {.rows = 0}).find("        and 2 more that grew\n") !=
+            "batch was 8 and is 16", "+390.0 MiB layer1.*/relu (3)", "+20.0 MiB 1 more that grew",
+            "-10.0 MiB elsewhere", "Ask #gpu: 100% sure?\nThen say so."});
+  CHECK(ToText(Only(GrownRow()), {.rows = 0}).find("        +410.0 MiB 2 more that grew\n") !=
         std::string::npos);
 }
 

@@ -91,6 +91,7 @@ CheckRow JudgeCheck(const Check& check, const Estimate& estimate, const Snapshot
     row.allowed_bytes = check.max_increase.BytesOf(baseline.snapshot->device_bytes);
     row.grew_too_much = baseline.gates && row.comparison->increase() > row.allowed_bytes;
   }
+  row.not_compared = baseline.why_none;
   row.status = StatusOf(row, check, baseline);
   return row;
 }

@@ -28,7 +28,7 @@ enum class CheckStatus : uint8_t {
   kPass,
   kOff,    // not run
   kGone,   // of the lock, no check has it
-  kNew,    // its budgets hold; there is nothing to compare it with
+  kNew,    // its budgets hold; there is nothing to compare it with, or it cannot be read
   kWarn,   // fails at level warn
   kFail,   // a budget does not hold, or it takes more than before
   kError,  // no answer
@@ -73,7 +73,8 @@ struct CheckRow {
   int64_t line = 0;  // of the config; 0 where it is gone
   CheckStatus status = CheckStatus::kPass;
   std::string message = {};                // the config's, for who reads of a failure
-  std::string error = {};                  // why there is no answer, or no comparison
+  std::string error = {};                  // why there is no answer
+  std::string not_compared = {};           // why there is no comparison, where one was asked for
   std::vector<BudgetResult> budgets = {};  // in the order of the check's
   std::optional<Snapshot> now = {};
   std::optional<Comparison> comparison = {};  // where there is something to compare with
@@ -99,6 +100,7 @@ struct Baseline {
   bool compares = true;                   // false: nothing is compared, and nothing is new
   bool gates = true;                      // false: growth is told and is no failure
   std::optional<Snapshot> snapshot = {};  // absent where it does not have the run
+  std::string why_none = {};              // why it has none of any run: it cannot be read
 };
 
 // Judges one that has an answer.

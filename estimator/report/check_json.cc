@@ -27,6 +27,7 @@ Json RowJson(const CheckRow& row) {
   object["text"] = Headline(row);
   PutIfKnown(object, "message", row.message);
   PutIfKnown(object, "error", row.error);
+  PutIfKnown(object, "not_compared", row.not_compared);
   if (row.now) {
     object["device_bytes"] = row.now->device_bytes;
     object["budgets"] = Json::array();

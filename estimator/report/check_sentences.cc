@@ -85,28 +85,31 @@ std::string QuietText(const CheckRow& row) {
   if (row.status == CheckStatus::kGone) return "in the lock, and no check has it";
   if (row.status == CheckStatus::kOff) return "its level is off";
   std::string text = FormatBytes(row.now->device_bytes);
+  if (!row.not_compared.empty()) return fmt::format("{}, not compared: {}", text, row.not_compared);
   if (row.status == CheckStatus::kNew) return text + ", nothing to compare with";
   if (!row.comparison) return text;
   if (row.comparison->increase() == 0) return text + ", as before";
   return fmt::format("{}, {}", text, IncreaseText(*row.comparison));
 }
 
-// Returns their bytes.
+// Returns the bytes of all that grew.
 int64_t AddPlaces(const Comparison& comparison, size_t most, std::vector<std::string>& lines) {
   size_t shown = 0;
   size_t left = 0;
   int64_t bytes = 0;
+  int64_t left_bytes = 0;
   for (const ChangedPlaces& places : comparison.places) {
     if (!Grew(places)) continue;
+    bytes += places.increase();
     if (shown < most) {
       lines.push_back(fmt::format("{} {}", SignedBytes(places.increase()), NameOf(places)));
-      bytes += places.increase();
       ++shown;
     } else {
+      left_bytes += places.increase();
       ++left;
     }
   }
-  if (left > 0) lines.push_back(fmt::format("and {} more that grew", left));
+  if (left > 0) lines.push_back(fmt::format("{} {} more that grew", SignedBytes(left_bytes), left));
   return bytes;
 }
 
@@ -142,8 +145,12 @@ std::string SummaryLine(const CheckAnswer& answer) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", counts[i], ToString(status));
   }
   const bool is_other = !answer.against.empty() && answer.against != "the lock";
+  const bool is_in_vain =
+      std::any_of(answer.rows.begin(), answer.rows.end(),
+                  [](const CheckRow& row) { return !row.not_compared.empty(); });
+  const std::string_view how = is_in_vain ? "not compared" : "compared";
   return fmt::format("{}: {}{}", worst, text.empty() ? "no checks" : text,
-                     is_other ? fmt::format(", compared with {}", answer.against) : "");
+                     is_other ? fmt::format(", {} with {}", how, answer.against) : "");
 }
 
 std::string Headline(const CheckRow& row) {
@@ -153,7 +160,11 @@ std::string Headline(const CheckRow& row) {
 
 std::vector<std::string> Details(const CheckRow& row, size_t most) {
   std::vector<std::string> lines = ReasonsOf(row);
-  if (lines.empty()) lines.push_back(QuietText(row));
+  if (lines.empty()) {
+    lines.push_back(QuietText(row));
+  } else if (!row.not_compared.empty()) {
+    lines.push_back("not compared: " + row.not_compared);
+  }
   if (row.comparison && row.comparison->increase() > 0) {
     for (const ChangedSetting& setting : row.comparison->settings) {
       lines.push_back(SettingText(setting));
