@@ -21,27 +21,26 @@ constexpr std::string_view kStandardInput = "<stdin>";
   throw Error(parts);
 }
 
-Side ReadReport(std::string_view text, const std::string& name) {
+Loaded ReadReport(std::string_view text, const std::string& name) {
   try {
     std::vector<Snapshot> reports = ReadReports(text);
     if (reports.size() != 1) {
       throw Error({.text = fmt::format("expected one report, found {}", reports.size()),
                    .hint = "onnxfit estimate --format json of one batch and precision"});
     }
-    return {.snapshot = std::move(reports[0])};
+    return {.name = name, .report = std::move(reports[0])};
   } catch (const Error& error) {
     Rename(error, name);
   }
 }
 
-Side ReadBytes(std::string_view bytes, const std::string& path, const std::string& name,
-               const EstimateRequest& request) {
+Loaded ReadBytes(std::string_view bytes, const std::string& path, const std::string& name) {
   if (LooksLikeJson(bytes)) return ReadReport(bytes, name);
-  return SideOf(LoadGraphFrom(bytes, path, name), request);
+  return {.name = name, .graph = LoadGraphFrom(bytes, path, name)};
 }
 
 // "git:REF:PATH", of which a ref has no colon.
-Side ReadFromGit(const std::string& text, const EstimateRequest& request) {
+Loaded ReadFromGit(const std::string& text) {
   const std::string rest = text.substr(kGit.size());
   const size_t colon = rest.find(':');
   if (colon == std::string::npos || colon + 1 == rest.size()) {
@@ -53,7 +52,7 @@ Side ReadFromGit(const std::string& text, const EstimateRequest& request) {
   if (!bytes) {
     throw Error({.where = text, .text = "expected a file, the ref has none of this name"});
   }
-  return ReadBytes(*bytes, path, text, request);
+  return ReadBytes(*bytes, path, text);
 }
 
 }  // namespace
@@ -69,17 +68,26 @@ bool LooksLikeJson(std::string_view bytes) {
   return first != std::string_view::npos && (bytes[first] == '{' || bytes[first] == '[');
 }
 
-Side ReadSide(const std::string& text, const EstimateRequest& request) {
-  if (text.starts_with(kGit)) return ReadFromGit(text, request);
+Loaded LoadSide(const std::string& text) {
+  if (text.starts_with(kGit)) return ReadFromGit(text);
   const std::string name = text == "-" ? std::string(kStandardInput) : text;
   try {
     const FileBytes file(text, [](std::string_view) {}, {.what = "a model or a report"});
     const bool is_model = text != "-" && !LooksLikeJson(file.bytes().substr(0, 4096));
     // Of a large file the loader lets go of what it has read.
-    if (is_model) return SideOf(LoadGraph(text), request);
-    return ReadBytes(file.bytes(), text, name, request);
+    if (is_model) return {.name = name, .graph = LoadGraph(text)};
+    return ReadBytes(file.bytes(), text, name);
   } catch (const Error& error) {
     Rename(error, name);
+  }
+}
+
+Side AnswerSide(const Loaded& loaded, const EstimateRequest& request) {
+  if (loaded.report) return {.snapshot = *loaded.report};
+  try {
+    return SideOf(*loaded.graph, request);
+  } catch (const Error& error) {
+    Rename(error, loaded.name);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/snapshot.h"
+#include "estimator/graph/graph.h"
 
 namespace onnxfit {
 
@@ -17,10 +18,19 @@ struct Side {
   std::optional<Estimate> estimate = {};  // of a model; a report is read as it is
 };
 
+// One side before it is answered: a report or a model.
+struct Loaded {
+  std::string name = {};  // as messages have it
+  std::optional<Snapshot> report = {};
+  std::optional<Graph> graph = {};
+};
+
 // `text`: the path of a model or of a report (onnxfit estimate --format json), "-" for standard
-// input, or git:REF:PATH, a model or report as a git repository has it.  A model is answered for
-// `request`.  Throws Error.
-Side ReadSide(const std::string& text, const EstimateRequest& request);
+// input, or git:REF:PATH, a model or report as a git repository has it.  Throws Error.
+Loaded LoadSide(const std::string& text);
+
+// A report as it is, a model answered for `request`.  Throws Error.
+Side AnswerSide(const Loaded& loaded, const EstimateRequest& request);
 
 // Of a graph that is here already.
 Side SideOf(const Graph& graph, const EstimateRequest& request);

@@ -6,6 +6,7 @@
 #include "cli/compared.h"
 #include "cli/exit_codes.h"
 #include "cli/output.h"
+#include "cli/settings_of_report.h"
 #include "cli/targets.h"
 #include "estimator/fit/diff.h"
 #include "estimator/report/diff_csv.h"
@@ -31,18 +32,32 @@ int ExitCodeOf(const Diff& diff, const Options& options) {
   return diff.grew_too_much() && !options.exit_zero ? kExitTargetFails : code;
 }
 
+// A model beside a report is asked the same; two models what the flags say.
+AskedAlike RequestFor(const Loaded& before, const Loaded& after, const Options& options) {
+  AskedAlike alike = {.request = options.request};
+  const Loaded* report = before.report && after.graph ? &before : nullptr;
+  if (after.report && before.graph) report = &after;
+  if (report != nullptr) alike = AskAsReport(*report->report, options);
+  alike.request.wants_range = false;
+  return alike;
+}
+
 }  // namespace
 
 int RunDiff(const Options& options, std::ostream& out, std::string& reading) {
   CheckOutput(options, options.model, "the model");
-  EstimateRequest request = options.request;
-  request.wants_range = false;
   reading = options.old_model;
-  Side before = ReadSide(options.old_model, request);
+  const Loaded old_side = LoadSide(options.old_model);
   reading = options.model;
-  Side after = ReadSide(options.model, request);
+  const Loaded new_side = LoadSide(options.model);
+  const AskedAlike alike = RequestFor(old_side, new_side, options);
+  reading = options.old_model;
+  Side before = AnswerSide(old_side, alike.request);
+  reading = options.model;
+  Side after = AnswerSide(new_side, alike.request);
   Diff diff = {.comparison = Compare(before.snapshot, after.snapshot),
-               .fail_above = options.fail_above};
+               .fail_above = options.fail_above,
+               .taken = alike.flags};
   if (before.estimate && after.estimate) {
     diff.before = std::move(before.estimate->targets);
     diff.after = std::move(after.estimate->targets);

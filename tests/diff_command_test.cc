@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,11 @@ WorkingFolder& TwoLayers(WorkingFolder& folder) {
   folder.Write("old.onnxtxt", Layer(20'000));
   folder.Write("new.onnxtxt", Layer(40'000));
   return folder;
+}
+
+std::string Unwrapped(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
 }
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -68,6 +74,31 @@ TEST_CASE("a side may be a report, or what git has") {
     CHECK(result.err.find(row.error) != std::string::npos);
     CHECK(result.out.empty());
   }
+}
+
+TEST_CASE("a model beside a report is asked what the report was") {
+  WorkingFolder folder;
+  TwoLayers(folder);
+  const std::vector<std::string> flags = {"-b",  "32",          "-p",         "amp-bf16", "-o",
+                                          "sgd", "--clip-grad", "--prefetch", "2"};
+  std::vector<std::string> args = {"old.onnxtxt", "-f", "json"};
+  args.insert(args.end(), flags.begin(), flags.end());
+  folder.Write("old.json", RunCommand(args).out);
+  const CommandResult alike = RunCommand({"diff", "old.onnxtxt", "old.json"});
+  CHECK(alike.out.starts_with("takes "));
+  CHECK(alike.out.find("was asked") == std::string::npos);
+  CHECK(Unwrapped(alike.out).find("the model is asked what the report was: --batch 32, --precision "
+                                  "amp-bf16, --optimizer sgd, --clip-grad true, --prefetch 2") !=
+        std::string::npos);
+  CHECK(RunCommand({"diff", "old.json", "old.onnxtxt"}).out.starts_with("takes "));
+  // What somebody says holds, and is told.
+  const std::string other = RunCommand({"diff", "old.json", "old.onnxtxt", "-b", "64"}).out;
+  CHECK(other.find("batch was 32 and is 64") != std::string::npos);
+  CHECK(other.find("precision was") == std::string::npos);
+  // Two reports, and two models, are as they are.
+  CHECK(RunCommand({"diff", "old.json", "old.json"}).out.find("is asked") == std::string::npos);
+  CHECK(RunCommand({"diff", "old.onnxtxt", "old.onnxtxt"}).out.find("is asked") ==
+        std::string::npos);
 }
 
 TEST_CASE("--fail-above decides the exit code") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "estimator/fit/compare.h"
@@ -14,6 +15,7 @@ struct Diff {
   std::vector<JudgedTarget> before = {};  // the request's cards, where both sides are models
   std::vector<JudgedTarget> after = {};
   std::optional<Allowance> fail_above = {};
+  std::vector<std::string> taken = {};  // flags of the report that the model was asked with, too
 
   // More than fail_above allows.
   bool grew_too_much() const {

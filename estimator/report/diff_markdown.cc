@@ -46,8 +46,10 @@ std::string Places(const Comparison& comparison, const TextOptions& options) {
   return text;
 }
 
-std::string Notes(const Comparison& comparison, const TextOptions& options) {
+std::string Notes(const Diff& diff, const TextOptions& options) {
+  const Comparison& comparison = diff.comparison;
   std::vector<std::string> items;
+  if (const std::string taken = TakenText(diff); !taken.empty()) items.push_back(taken);
   const std::string moved = MovedText(comparison);
   if (!moved.empty()) items.push_back(moved);
   for (const ChangedSetting& setting : comparison.settings) items.push_back(SettingText(setting));
@@ -76,7 +78,7 @@ std::string ToMarkdown(const Diff& diff, const TextOptions& options) {
                   before == after ? after : fmt::format("{} to {}", before, after));
   if (options.quiet) return text;
   return text + '\n' + Verdicts(diff) + Kinds(comparison, options) + Places(comparison, options) +
-         Notes(comparison, options);
+         Notes(diff, options);
 }
 
 }  // namespace onnxfit

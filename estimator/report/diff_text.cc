@@ -1,6 +1,7 @@
 #include "estimator/report/diff_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -117,6 +118,8 @@ std::string Notes(const DiffPage& page) {
   std::string text;
   const std::string moved = MovedText(page.comparison());
   if (!moved.empty()) text += Wrap("", page.Shown(moved));
+  const std::string taken = TakenText(page.diff);
+  if (!taken.empty()) text += Wrap("", page.Shown(taken));
   for (const ChangedSetting& setting : page.comparison().settings) {
     text += Wrap("", page.Shown(SettingText(setting)));
   }
@@ -149,6 +152,11 @@ std::string ChangeText(const Comparison& comparison) {
       "{} by {}{}, from {} to {}", increase > 0 ? "grew" : "shrank",
       FormatBytes(std::abs(increase)), share.empty() ? "" : fmt::format(" ({})", share),
       FormatBytes(comparison.before.device_bytes), FormatBytes(comparison.after.device_bytes));
+}
+
+std::string TakenText(const Diff& diff) {
+  if (diff.taken.empty()) return "";
+  return fmt::format("the model is asked what the report was: {}", fmt::join(diff.taken, ", "));
 }
 
 std::string MovedText(const Comparison& comparison) {

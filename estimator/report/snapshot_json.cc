@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "estimator/base/digest.h"
@@ -16,6 +17,12 @@ constexpr int64_t kLockSchema = 1;
 
 std::string ValueText(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// "--alloc-conf" of "alloc_conf".
+std::string FlagName(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return "--" + name;
 }
 
 // Of an estimate's report, or of a check in a lock, which has the same fields.
@@ -97,6 +104,33 @@ Lock ReadChecks(const Json& json) {
 Snapshot SnapshotOf(const Estimate& estimate, const std::string& version) {
   // By way of text, in which bad letters become others.
   return ReadSnapshot(ParseJson(Dumped(EstimateJson(estimate, {.version = version, .rows = 0}))));
+}
+
+std::vector<std::pair<std::string, std::string>> FlagsOf(const Snapshot& report) {
+  std::vector<std::pair<std::string, std::string>> flags;
+  for (const auto& [name, value] : report.settings) {
+    const Json json = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+    if (name == "dims" && json.is_object()) {
+      for (const auto& [dim, size] : json.items()) {
+        flags.emplace_back("--dim", fmt::format("{}={}", dim, ValueText(size)));
+      }
+    } else if (name == "dropout_at" && json.is_array()) {
+      for (const Json& at : json) {
+        flags.emplace_back("--dropout", fmt::format("{}={}", ValueText(ReadField(at, "glob")),
+                                                    ValueText(ReadField(at, "p"))));
+      }
+    } else if (name == "assume" && json.is_array()) {
+      for (const Json& what : json) {
+        const std::string text = ValueText(what);
+        flags.emplace_back("--assume", text.find('=') == std::string::npos ? text + "=yes" : text);
+      }
+    } else if (json.is_array()) {
+      for (const Json& item : json) flags.emplace_back(FlagName(name), ValueText(item));
+    } else if (!json.is_object()) {
+      flags.emplace_back(FlagName(name), value);
+    }
+  }
+  return flags;
 }
 
 std::vector<Snapshot> ReadReports(std::string_view text) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "estimator/fit/estimate.h"
@@ -13,6 +14,10 @@ namespace onnxfit {
 
 // Of an estimate just made: what reading its report gives.
 Snapshot SnapshotOf(const Estimate& estimate, const std::string& version);
+
+// The flags that a report was made with, each with its value: {"--batch", "32"}, {"--dim",
+// "seq=128"}.  Of switches the value is "true".
+std::vector<std::pair<std::string, std::string>> FlagsOf(const Snapshot& report);
 
 // All reports in `text`, which is `onnxfit estimate --format json`'s: one, or a table's (rows
 // without an answer are left out).  Throws Error, without a file, for anything else.
