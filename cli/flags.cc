@@ -228,7 +228,9 @@ std::vector<Flag> RunFlags() {
          o.request.settings.attention = ParseChoice(t, kAttentionUses);
        }},
       {"--in-place", "", "I", kGroup,
-       "activations and sums write over their input where legal, or never", "auto",
+       "activations and sums write over their input: always where legal; where file or library "
+       "say so (known); never; auto guesses always, and takes the worse where it matters",
+       "auto",
        [](const Typed& t, Options& o) {
          o.request.settings.in_place = ParseChoice(t, kInPlaceUses);
        }},

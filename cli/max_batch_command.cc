@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <string>
 #include <vector>
 
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/targets.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/max_batch.h"
@@ -31,9 +34,24 @@ std::string ReportOf(const MaxBatchAnswer& answer, const Options& options,
   return "";
 }
 
+// No more than is printed.
+BatchDetail DetailOf(const Options& options) {
+  if (options.format == Format::kCsv) return BatchDetail::kBatch;
+  if (!options.text.quiet) return BatchDetail::kAdvice;
+  return options.format == Format::kText ? BatchDetail::kHeadline : BatchDetail::kAround;
+}
+
+// What takes longer than people wait without a word shows a line on a terminal.
+MaxBatchAnswer Answer(const Options& options, BatchLimits limits, std::ostream& err) {
+  Progress progress(err, std::chrono::seconds(1));
+  limits.progress = [&](const std::string& text) { progress.Show("max-batch: " + text); };
+  return AnswerMaxBatch(LoadGraph(options.model), Combinations(options.request, options.sweep),
+                        limits);
+}
+
 }  // namespace
 
-int RunMaxBatch(const Options& options, std::ostream& out) {
+int RunMaxBatch(const Options& options, std::ostream& out, std::ostream& err) {
   CheckOutput(options, options.model, "the model");
   if (options.request.targets.empty()) {
     throw Error({.where = "--gpu",
@@ -48,9 +66,8 @@ int RunMaxBatch(const Options& options, std::ostream& out) {
                                      limits.multiple_of, *limits.most)});
   }
   limits.is_strict = options.is_strict;
-  limits.wants_advice = !options.text.quiet;
-  const MaxBatchAnswer answer = AnswerMaxBatch(
-      LoadGraph(options.model), Combinations(options.request, options.sweep), limits);
+  limits.detail = DetailOf(options);
+  const MaxBatchAnswer answer = Answer(options, limits, err);
   WriteReport(ReportOf(answer, options, out), options, out);
   std::vector<Judgement> judgements;
   for (const MaxBatchRow& row : answer.rows) judgements.push_back(row.found.judgement);

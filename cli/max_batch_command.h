@@ -7,8 +7,9 @@
 
 namespace onnxfit {
 
-// Writes the report to `out`, or to the file that `options` name.  Returns the exit code
+// Writes the report to `out`, or to the file that `options` name, and to `err`, where that is a
+// terminal, what it is doing.  Returns the exit code
 // of cli.md.  Throws Error, also where no card is named.
-int RunMaxBatch(const Options& options, std::ostream& out);
+int RunMaxBatch(const Options& options, std::ostream& out, std::ostream& err);
 
 }  // namespace onnxfit

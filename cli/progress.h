@@ -1,25 +1,39 @@
 // One line on a terminal that says how far long work has come, and goes when it is done.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <iosfwd>
+#include <mutex>
 #include <string>
+#include <thread>
 
 namespace onnxfit {
 
 class Progress {
  public:
-  // Silent where `err` is not this process's standard error on a terminal.
-  explicit Progress(std::ostream& err);
+  // Silent where `err` is not this process's standard error on a terminal, and until work has
+  // taken `after`.
+  explicit Progress(std::ostream& err, std::chrono::milliseconds after = {});
   ~Progress();  // clears the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // REQUIRES: `text` has at most 79 columns.
+  // Cuts `text` to a line.  May be called from several threads.
   void Show(const std::string& text);
 
  private:
+  void ShowLater(std::chrono::milliseconds after);
+  void Write();  // REQUIRES: mutex_ is held
+
   std::ostream& err_;
   const bool is_shown_;
+  std::mutex mutex_;  // of all that follows
+  std::condition_variable ends_;
+  std::string text_;
+  bool has_begun_ = false;
+  bool is_done_ = false;
+  std::thread timer_;
 };
 
 }  // namespace onnxfit

@@ -47,7 +47,7 @@ int Perform(const Options& options, std::ostream& out, std::ostream& err, std::s
   if (options.command == Command::kExplainOom) return RunExplainOom(options, out, reading);
   if (options.command == Command::kGpus) return RunGpus(options, out);
   if (options.command == Command::kInit) return RunInit(options, out);
-  if (options.command == Command::kMaxBatch) return RunMaxBatch(options, out);
+  if (options.command == Command::kMaxBatch) return RunMaxBatch(options, out, err);
   if (options.command == Command::kVerify) return RunVerify(options, out, err);
   if (options.command == Command::kDiff) return RunDiff(options, out, reading);
   if (options.command == Command::kCheck) return RunCheck(options, out);

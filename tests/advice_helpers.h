@@ -87,7 +87,9 @@ inline EstimateRequest RequestFor(const std::string& typed, const std::string& m
 
 inline JudgedTarget Judged(const Graph& file, EstimateRequest request, const Target& target) {
   request.targets = {target};
-  return JudgeTargets(file, request, Predict(file, request))[0];
+  const Prediction guess = Predict(file, request);
+  const auto doubts = DoubtsOf(guess.program, request.settings);
+  return JudgeTargets(file, request, guess, PredictWorse(file, request, doubts))[0];
 }
 
 inline std::vector<Advice> AtBatch(const Graph& file, const EstimateRequest& request,

@@ -11,7 +11,7 @@ namespace onnxfit::advice_max_batch_test {
 namespace {
 
 int64_t LargestBatch(const Graph& file, const EstimateRequest& request, const Target& target) {
-  return FindMaxBatches(file, request, {&target, 1}, {.is_brief = true})[0].batch;
+  return FindMaxBatches(file, request, {&target, 1}, {.detail = BatchDetail::kBatch})[0].batch;
 }
 
 struct Row {
@@ -70,7 +70,7 @@ TEST_CASE("what does not raise it by a twentieth has no line, unless it is free"
     CHECK(*advice.max_batch * advice.accumulate >= batch + (is_cheap ? 1 : batch / 20));
   }
   // The same where the answer does not say what a sample takes.
-  const MaxBatch brief = FindMaxBatches(file, {}, {&card, 1}, {.is_brief = true})[0];
+  const MaxBatch brief = FindMaxBatches(file, {}, {&card, 1}, {.detail = BatchDetail::kBatch})[0];
   REQUIRE(brief.per_sample_bytes == 0);
   CHECK(Listed(AdviseMaxBatch(file, {}, brief)) == Listed(all));
 }

@@ -25,13 +25,16 @@ Target CardOf(int64_t bytes) {
   return target;
 }
 
+// What the models here leave open is answered: one reading.
+const EstimateRequest kInPlace = {.settings = {.in_place = InPlaceUse::kAlways}};
+
 constexpr int64_t kMost = 170;  // no card here holds so many
 
 // The definition to the letter: every batch is predicted and judged.
 class SlowSearch {
  public:
   explicit SlowSearch(const Graph& graph) {
-    EstimateRequest request;
+    EstimateRequest request = kInPlace;
     for (int64_t batch = 1; batch <= kMost; ++batch) {
       request.binding.batch = batch;
       runs_.push_back(std::make_unique<LoopedPrediction>(PredictLoop(graph, request)));
@@ -86,7 +89,7 @@ const BatchLimits kLimits[] = {{},           {.multiple_of = 8}, {.multiple_of =
 
 std::string ErrorOf(const Graph& graph, const Target& target) {
   try {
-    FindMaxBatches(graph, {}, {&target, 1});
+    FindMaxBatches(graph, kInPlace, {&target, 1});
   } catch (const Error& error) {
     return error.what();
   }
@@ -103,7 +106,7 @@ TEST_CASE("the largest batch is the one that the definition names") {
     CAPTURE(model);
     const Graph graph = Model(model);
     const SlowSearch slow(graph);
-    const EstimateRequest request;
+    const EstimateRequest request = kInPlace;
     BatchPrograms programs(graph, request);
     BatchLoops loops(programs, request);
     // Around what a batch asks for, and around whole segments.
@@ -134,7 +137,7 @@ TEST_CASE("the largest batch is the one that the definition names") {
 TEST_CASE("a batch below that fails rules out those that stand for it") {
   const Graph graph = Model("resnet18.train.onnx");
   const SlowSearch slow(graph);
-  const EstimateRequest request;
+  const EstimateRequest request = kInPlace;
   BatchPrograms programs(graph, request);
   BatchLoops loops(programs, request);
   for (const int64_t batch : {78, 85}) {
@@ -158,7 +161,7 @@ TEST_CASE("what is around the answer: the first failure, and luckier ones beyond
     const Target target = CardOf(slow.PeakBytes(batch) + 4 * kMiB);
     CAPTURE(batch);
     const std::vector<bool> runs = Runs(slow.Verdicts(target), false);
-    const MaxBatch found = FindMaxBatches(graph, {}, {&target, 1})[0];
+    const MaxBatch found = FindMaxBatches(graph, kInPlace, {&target, 1})[0];
     CHECK(found.batch == LargestOf(runs, {}));
     REQUIRE(found.next.has_value());
     const int64_t next = found.next->batch;
@@ -179,10 +182,10 @@ TEST_CASE("what is around the answer: the first failure, and luckier ones beyond
 TEST_CASE("what tensors take at the peak is a line in the batch") {
   const Graph graph = Model("vgg_small.onnxtxt");
   const Target target = CardOf(600 * kMiB);
-  const MaxBatch found = FindMaxBatches(graph, {}, {&target, 1})[0];
+  const MaxBatch found = FindMaxBatches(graph, kInPlace, {&target, 1})[0];
   REQUIRE(found.batch > 1);
   for (const int64_t batch : {found.batch, found.batch / 2}) {
-    EstimateRequest request;
+    EstimateRequest request = kInPlace;
     request.binding.batch = batch;
     const LoopedPrediction looped = PredictLoop(graph, request);
     const int64_t peak = PeakBlockBytes(looped.loop, looped.playable().bytes);
@@ -215,7 +218,7 @@ TEST_CASE("cards of one kind and of several get the answers that each gets alone
   }
   targets.push_back(MakeTarget({.memory_bytes = 4 * kGiB}));
   targets.push_back(MakeTarget({.card = FindCard("t4"), .memory_bytes = 2 * kGiB}));
-  const BatchLimits brief = {.is_brief = true};
+  const BatchLimits brief = {.detail = BatchDetail::kBatch};
   const std::vector<MaxBatch> together = FindMaxBatches(graph, {}, targets, brief);
   REQUIRE(together.size() == targets.size());
   for (size_t i = 0; i < targets.size(); ++i) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "estimator/base/cards.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/fit/max_batch.h"
 #include "estimator/graph/loader.h"
 
 namespace onnxfit::doubts_test {
@@ -51,6 +53,84 @@ TEST_CASE("the range is a warning") {
 TEST_CASE("files that lose nothing leave nothing open") {
   const std::string path = std::string(ONNXFIT_SOURCE_DIR) + "/models/resnet18.train.onnx";
   CHECK_FALSE(MakeEstimate(LoadGraph(path), {.binding = {.batch = 2}}).range.has_value());
+}
+
+// --- The worse reading -----------------------------------------------------------------------
+
+Graph Mlp() { return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt"); }
+
+EstimateRequest MlpAt(int64_t batch, InPlaceUse in_place, const char* card) {
+  return {.binding = {.batch = batch},
+          .settings = {.optimizer = Optimizer::kAdam, .in_place = in_place},
+          .targets = {MakeTarget({.card = FindCard(card)})}};
+}
+
+Judgement Judged(int64_t batch, InPlaceUse in_place, const char* card = "p100") {
+  return MakeEstimate(Mlp(), MlpAt(batch, in_place, card)).targets[0].judgement;
+}
+
+// nn.ReLU() writes over nothing unless it is told to: PyTorch runs 466,719 of these on that card
+// and dies at 480,000.
+TEST_CASE("a verdict takes the worse of what the file leaves open") {
+  const Judgement open = Judged(480000, InPlaceUse::kAuto);
+  CHECK(open.verdict == Verdict::kOom);
+  CHECK(open.reading == "--in-place known");
+  REQUIRE(open.guessed.has_value());
+  const Judgement guessed = Judged(480000, InPlaceUse::kAlways);
+  CHECK(open.guessed->verdict == guessed.verdict);
+  CHECK(open.guessed->used_bytes == guessed.used_bytes);
+  CHECK(guessed.verdict != Verdict::kOom);
+  CHECK_FALSE(guessed.guessed.has_value());
+  const Judgement never = Judged(480000, InPlaceUse::kNever);
+  CHECK(never.used_bytes == open.used_bytes);
+  CHECK_FALSE(never.guessed.has_value());
+}
+
+TEST_CASE("the estimate keeps the likeliest and shows the range") {
+  const auto estimate = [](InPlaceUse in_place) {
+    const std::string path = std::string(ONNXFIT_SOURCE_DIR) + "/models/branch_concat.onnxtxt";
+    return MakeEstimate(LoadGraph(path),
+                        {.binding = {.batch = 16}, .settings = {.in_place = in_place}});
+  };
+  const Estimate open = estimate(InPlaceUse::kAuto);
+  const Estimate always = estimate(InPlaceUse::kAlways);
+  const Estimate never = estimate(InPlaceUse::kNever);
+  CHECK(open.device_bytes == always.device_bytes);
+  REQUIRE(open.range.has_value());
+  CHECK(open.range->low.device_bytes == always.device_bytes);
+  CHECK(open.range->high.device_bytes == never.device_bytes);
+  CHECK(open.range->high.flags == "--in-place known");
+  CHECK(never.device_bytes > always.device_bytes);
+}
+
+TEST_CASE("the largest batch is that of the worse reading, and says what the guess would be") {
+  const auto largest = [](InPlaceUse in_place) {
+    EstimateRequest request = MlpAt(1, in_place, "p100");
+    request.binding.batch.reset();
+    return FindMaxBatches(Mlp(), request, request.targets)[0];
+  };
+  const MaxBatch open = largest(InPlaceUse::kAuto);
+  const MaxBatch always = largest(InPlaceUse::kAlways);
+  CHECK(open.batch == largest(InPlaceUse::kNever).batch);
+  CHECK(open.batch == 466719);
+  CHECK(open.guessed_batch == always.batch);
+  CHECK(open.reading == "--in-place known");
+  CHECK_FALSE(always.guessed_batch.has_value());
+}
+
+TEST_CASE("of two readings the one is taken that fails, then what takes more") {
+  const auto judgement = [](Verdict verdict, int64_t used) {
+    Judgement j;
+    j.verdict = verdict;
+    j.used_bytes = used;
+    return j;
+  };
+  const Judgement fits = judgement(Verdict::kFits, 100);
+  CHECK(WorseOf(fits, judgement(Verdict::kFits, 99), "x").reading.empty());
+  CHECK(WorseOf(fits, fits, "x").reading.empty());
+  CHECK(WorseOf(fits, judgement(Verdict::kFits, 101), "x").reading == "x");
+  CHECK(WorseOf(fits, judgement(Verdict::kOom, 99), "x").reading == "x");
+  CHECK(WorseOf(judgement(Verdict::kOom, 99), fits, "x").verdict == Verdict::kOom);
 }
 
 }  // namespace

@@ -272,11 +272,11 @@ TEST_CASE("a model names who asked, and the largest batch") {
   const std::string out = RunArgs({path, "--model", model, "-b", "1173063", "-o", "adam"}).out;
   CHECK(out.find("\nThe model: ") != std::string::npos);
   CHECK(out.find("h, float32[1173063, 2000], step 1, forward, at fc1\n") != std::string::npos);
-  CHECK(out.find("The largest batch that fits: 497046 (497559 if") != std::string::npos);
+  CHECK(out.find("The largest batch that fits: 453691 (454383 if") != std::string::npos);
   CHECK(WidestLine(out) <= 80);
   const std::string json =
       RunArgs({path, "--model", model, "-b", "1173063", "-o", "adam", "-f", "json"}).out;
-  CHECK(json.find("\"max_batch\": 497046") != std::string::npos);
+  CHECK(json.find("\"max_batch\": 453691") != std::string::npos);
   CHECK(json.find("\"fails_at\": {") != std::string::npos);
 }
 

@@ -179,7 +179,9 @@ TEST_CASE("a flag says whether batch norms were folded, and nothing is open any 
 }
 
 TEST_CASE("what the file leaves open about batch norms is a range of the answer") {
-  const Estimate open = MakeEstimate(ParseGraph(ConvBlocks(true)), {.binding = {.batch = 512}});
+  const Estimate open =
+      MakeEstimate(ParseGraph(ConvBlocks(true)),
+                   {.binding = {.batch = 512}, .settings = {.in_place = InPlaceUse::kAlways}});
   REQUIRE(open.range.has_value());
   CHECK(open.range->low.flags == "--batch-norm keep");
   CHECK(open.range->high.device_bytes == open.device_bytes);

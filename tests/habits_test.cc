@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "estimator/base/index.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::habits_test {
@@ -40,6 +41,76 @@ TEST_CASE("libraries are known that make activations without arguments") {
   CHECK(found("transformers.models.opt.modeling_opt.OPTDecoderLayer", kRelu) == 1);
   CHECK(found("torchvision.models.resnet.BasicBlock", kRelu) == 0);
   CHECK(found("diffusers.models.resnet.ResnetBlock2D", "mine.Activation") == 0);
+}
+
+// "NODE: yes" a line, of what is known.
+std::string KnownInPlace(const Graph& graph) {
+  std::string text = "\n";
+  for (const auto& [node, in_place] : FindKnownInPlace(graph)) {
+    text += fmt::format("{}: {}\n", graph.nodes[Index(node)].name, in_place ? "yes" : "no");
+  }
+  return text;
+}
+
+std::string KnownInPlace(const std::string& body) {
+  return KnownInPlace(ParseGraph("n (float[4] x) => (float[4] y) { " + body + " }"));
+}
+
+TEST_CASE("torchvision's ResNet is known by its children") {
+  constexpr char kBlock[] = R"(
+    ["/conv1/Neg"] a = Neg (x) ["/relu/Relu"] b = Relu (a) ["/maxpool/Neg"] c = Neg (b)
+    ["/layer1/layer1.0/relu/Relu"] d = Relu (c) ["/layer1/layer1.0/Add"] e = Add (d, c)
+    ["/layer1/layer1.0/relu_1/Relu"] f = Relu (e) ["/head/Relu"] g = Relu (f)
+    ["/head/Add"] y = Add (g, g))";
+  const std::string known = R"(
+/relu/Relu: yes
+/layer1/layer1.0/relu/Relu: yes
+/layer1/layer1.0/Add: yes
+/layer1/layer1.0/relu_1/Relu: yes
+)";
+  CHECK(KnownInPlace(kBlock) == known);
+  std::string other = kBlock;  // whose stem has no maxpool
+  other.replace(other.find("/maxpool/Neg"), 12, "/stempool/Neg");
+  CHECK(KnownInPlace(other) == "\n");
+}
+
+TEST_CASE("torchvision's Sequentials of activations are known by what is beside them") {
+  CHECK(KnownInPlace(R"(["/m/features/features.0/Neg"] a = Neg (x)
+                        ["/m/features/features.1/Relu"] b = Relu (a)
+                        ["/m/avgpool/Neg"] c = Neg (b)
+                        ["/m/classifier/classifier.1/Relu"] y = Relu (c))") == R"(
+/m/features/features.1/Relu: yes
+/m/classifier/classifier.1/Relu: yes
+)");
+  CHECK(KnownInPlace(R"(["/m/features/features.0/Neg"] a = Neg (x)
+                        ["/m/features/features.1/Relu"] b = Relu (a)
+                        ["/m/classifier/classifier.1/Relu"] y = Relu (b))") == "\n");
+  CHECK(KnownInPlace(R"(["/features/features.0/features.0.0/Neg"] a = Neg (x)
+                        ["/features/features.0/features.0.2/Relu"] b = Relu (a)
+                        ["/features/features.1/conv/conv.0/conv.0.2/Relu"] c = Relu (b)
+                        ["/features/features.1/Add"] y = Add (c, a))") == R"(
+/features/features.0/features.0.2/Relu: yes
+/features/features.1/conv/conv.0/conv.0.2/Relu: yes
+/features/features.1/Add: no
+)");
+}
+
+TEST_CASE("torch.export names the class that holds an activation") {
+  const auto known = [](const char* classes) {
+    Graph graph = ParseGraph(R"(n (float[4] x) => (float[4] y) { ["relu"] y = Relu (x) })");
+    graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.class_hierarchy", classes);
+    return KnownInPlace(graph) == "\nrelu: yes\n";
+  };
+  CHECK(
+      known("['', 'torchvision.models.vgg.VGG', 'torch.nn.modules.container.Sequential', "
+            "'torch.nn.modules.activation.ReLU', 'aten.relu.default']"));
+  CHECK_FALSE(
+      known("['', '__main__.Net', 'torch.nn.modules.activation.ReLU', "
+            "'aten.relu.default']"));
+  CHECK_FALSE(
+      known("['', 'torchvision.models.segmentation.fcn.FCNHead', "
+            "'torch.nn.modules.activation.ReLU', 'aten.relu.default']"));
+  CHECK_FALSE(known("['', 'torchvision.models.vgg.VGG', 'aten.relu.default']"));
 }
 
 // Its ReLU could write over its input, and does not.

@@ -121,6 +121,56 @@ Around it
   CHECK(color.find("batch 100 on t4: \033[33mTIGHT\033[0m, 15.0 GiB") == 0);
 }
 
+Judgement FittingJudgement() {
+  Judgement j = TightJudgement();
+  j.verdict = Verdict::kFits;
+  j.used_bytes = 12 * kGiB;
+  j.reasons = {};
+  return j;
+}
+
+TEST_CASE("the batch to take is one that fits; what is tight stands beside it") {
+  MaxBatchAnswer answer = SampleAnswer();
+  MaxBatch& found = answer.rows[0].found;
+  found.fitting = BatchOutcome{80, FittingJudgement()};
+  const std::string text = Report(answer);
+  CHECK(text.starts_with(R"(
+batch 80 on t4: FITS, 12.0 GiB of 16.0 GiB, 75.0%
+lenet.onnx, fp32, adamw
+
+Around it
+  - up to 100 it is TIGHT: the card is full twice in 10 steps: cached memory
+    goes back first, which takes time
+  - 98 to 103 run; 104 fails)"));
+  const std::string json = Json(answer);
+  CHECK(json.find("\"max_batch\": 100") != std::string::npos);
+  CHECK(json.find("\"fitting\": {\n        \"batch\": 80,\n        \"used_bytes\": 12884901888") !=
+        std::string::npos);
+  found.fitting = BatchOutcome{0, {}};
+  CHECK(Report(answer).starts_with("\nbatch 100 on t4: TIGHT"));
+  CHECK(Report(answer).find("  - no batch FITS; 100 is TIGHT: the card is full") !=
+        std::string::npos);
+}
+
+TEST_CASE("what the file leaves open is said beside the batch and the verdict") {
+  MaxBatchAnswer answer = SampleAnswer();
+  answer.rows[0].found.guessed_batch = 120;
+  answer.rows[0].found.reading = "--in-place known";
+  CHECK(Report(answer).find(R"(
+  - batch 120 if the file means what is likely; it leaves open what --in-place
+    known says, and the worse is taken
+)") != std::string::npos);
+  CHECK(Json(answer).find("\"guessed\": {\n        \"max_batch\": 120,\n        \"reading\": "
+                          "\"--in-place known\"") != std::string::npos);
+  Judgement judgement = TightJudgement();
+  judgement.reading = "--in-place known";
+  judgement.guessed = GuessedUse{Verdict::kFits, 14 * kGiB};
+  CHECK(Head(EstimateOn(judgement)).find(R"(
+  - the file leaves open what --in-place known says, the worse, which is taken:
+    1.00 GiB more than is likely (14.0 GiB, FITS)
+)") != std::string::npos);
+}
+
 TEST_CASE("no batch, one more and --max have words of their own") {
   MaxBatchAnswer answer = SampleAnswer();
   MaxBatch& found = answer.rows[0].found;

@@ -76,8 +76,8 @@ TEST_CASE("what others hold is taken off the card") {
                 Explain(numbers));
   CHECK(replay.card_bytes == doctest::Approx(15.18 * (1 << 30)).epsilon(1e-6));
   REQUIRE(replay.largest);
-  CHECK(replay.largest->batch > 490000);
-  CHECK(replay.largest->batch < 531000);
+  CHECK(replay.largest->batch > 450000);  // were its ReLU in place: 497046
+  CHECK(replay.largest->batch < 466719);
   REQUIRE(replay.largest->at_most);  // 10 MiB more are a thousand rows
   CHECK(*replay.largest->at_most > replay.largest->batch);
 }

@@ -300,7 +300,8 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "--assume: expected conv-bias=yes, in-place-dropout=yes, tied-head=yes, or the same with "
        "no, "
        "found 'bias=yes'"},
-      {{"m", "--in-place", "maybe"}, "--in-place: expected auto or never, found 'maybe'"},
+      {{"m", "--in-place", "maybe"},
+       "--in-place: expected auto, always, known or never, found 'maybe'"},
       {{"m", "--zero-grad", "none"},
        "--zero-grad: expected before-forward, before-backward or keep, found 'none'"},
       {{"m", "--hold-outputs=maybe"}, "--hold-outputs: expected yes or no, found 'maybe'"},

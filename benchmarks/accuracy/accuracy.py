@@ -55,6 +55,7 @@ GIVEN = [
     ("past_llama", FOR_INFERENCE, ["--assume", "tied-head=no"]),
     ("t5_small", "", ["--labels", "decoder_input_ids"]),  # one tensor in the loop that was run
     ("mt5_large", "", ["--labels", "decoder_input_ids"]),
+    *[(name, FOR_INFERENCE, ["--assume", "tied-head=yes"]) for name in ["t5_small", "mt5_large"]],
     *[(name, FOR_INFERENCE, ["--dropout", "0.1"]) for name in [
         "gpt2", "distilgpt2", "bert_base", "t5_*", "mt5_large", "bart",
         "electra", "lesson_gpt", "mbart", "mpnet", "nanogpt", "opt", "roberta", "torch_*"]],

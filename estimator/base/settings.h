@@ -40,9 +40,14 @@ enum class Mode : uint8_t { kTrain, kEval };
 // causal-lm is Hugging Face's: logits shifted by one and taken in fp32.
 enum class Loss : uint8_t { kCrossEntropy, kCausalLm, kMse, kNone };
 
-// Activations and residual sums: written over their input wherever PyTorch allows it
-// (nn.ReLU(inplace=True), out += x), or never.  A file does not say.
-enum class InPlaceUse : uint8_t { kAuto, kNever };
+// Activations and residual sums: written over their input (nn.ReLU(inplace=True), out += x)
+// wherever PyTorch allows it, where the file or a library says so, or never.  Few files say.
+enum class InPlaceUse : uint8_t {
+  kAuto,    // always, which is left open: verdicts take kKnown where that is worse
+  kAlways,  // but where the file or a library says that they do not
+  kKnown,
+  kNever,
+};
 
 // Batch norms that were folded into convolutions: put back where the file shows them, the graph
 // as it is, or put back behind every convolution that has a bias.
@@ -93,6 +98,8 @@ inline constexpr Spelling<Loss> kLosses[] = {
 };
 
 inline constexpr Spelling<InPlaceUse> kInPlaceUses[] = {{"auto", InPlaceUse::kAuto},
+                                                        {"always", InPlaceUse::kAlways},
+                                                        {"known", InPlaceUse::kKnown},
                                                         {"never", InPlaceUse::kNever}};
 
 inline constexpr Spelling<BatchNormUse> kBatchNormUses[] = {{"auto", BatchNormUse::kAuto},
@@ -125,6 +132,7 @@ constexpr std::string_view ToString(Loss v) { return NameOf<Loss>(kLosses, v); }
 constexpr std::string_view ToString(BatchNormUse v) {
   return NameOf<BatchNormUse>(kBatchNormUses, v);
 }
+constexpr std::string_view ToString(InPlaceUse v) { return NameOf<InPlaceUse>(kInPlaceUses, v); }
 constexpr std::string_view ToString(ZeroGrad v) { return NameOf<ZeroGrad>(kZeroGrads, v); }
 
 // What a file may have lost and only its owner knows (--assume).

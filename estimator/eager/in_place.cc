@@ -1,10 +1,20 @@
 #include "estimator/eager/in_place.h"
 
+#include <algorithm>
+
 #include "estimator/eager/call_table.h"
 #include "estimator/eager/forward.h"
 #include "estimator/eager/machine.h"
 
 namespace onnxfit {
+namespace {
+
+bool MayWorkInPlace(const AtenCall& call) {
+  const InPlace in_place = FindOpRule(call.op).in_place;
+  return in_place == InPlace::kResult || in_place == InPlace::kClone;
+}
+
+}  // namespace
 
 std::vector<bool> FindInPlaceCalls(const Program& program, const TrainingSettings& settings) {
   Program trained = program;
@@ -21,6 +31,19 @@ std::vector<bool> FindInPlaceCalls(const Program& program, const TrainingSetting
   }
   forward.Run(0, trained.calls.size(), /*grad=*/true);
   return forward.overwrote();
+}
+
+bool LeavesInPlaceOpen(const Program& program, const TrainingSettings& settings) {
+  if (settings.in_place != InPlaceUse::kAuto) return false;
+  return std::ranges::any_of(program.calls, [](const AtenCall& call) {
+    return MayWorkInPlace(call) && !call.written_in_place.has_value();
+  });
+}
+
+bool WritesInPlace(const Program& program) {
+  return std::ranges::any_of(program.calls, [](const AtenCall& call) {
+    return MayWorkInPlace(call) && call.written_in_place == true;
+  });
 }
 
 }  // namespace onnxfit

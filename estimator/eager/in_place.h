@@ -14,4 +14,11 @@ namespace onnxfit {
 // of it legal.  REQUIRES: settings.mode is kTrain.  O(calls).
 std::vector<bool> FindInPlaceCalls(const Program& program, const TrainingSettings& settings);
 
+// Whether calls may work in place of which neither the file nor a library nor a flag says whether
+// they do.  O(calls).
+bool LeavesInPlaceOpen(const Program& program, const TrainingSettings& settings);
+
+// Whether the file or a library says of one that it does.  O(calls).
+bool WritesInPlace(const Program& program);
+
 }  // namespace onnxfit

@@ -54,9 +54,10 @@ std::vector<Advice> AdviseAtBatch(const Graph& file, const EstimateRequest& requ
                                   const JudgedTarget& judged) {
   const Judgement& before = judged.judgement;
   if (before.verdict == Verdict::kFits) return {};
-  const EstimateRequest own = PlainRequest(request, judged.target);
+  const EstimateRequest plain = PlainRequest(request, judged.target);
+  ReadingPrograms programs(file, ReadingsOf(plain, DoubtsAt(file, plain)));
+  const EstimateRequest& own = programs.worse();
   const LoopedPrediction asked = PredictLoop(file, own);
-  BatchPrograms programs(file, own);
   const AdviceCase c = {file, own, judged.target, asked, programs};
   std::vector<Change> changes = ChangesFor(c);
   if (c.batch() > 1) changes.push_back(AnySmallerBatch());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -50,10 +51,8 @@ Target TargetOf(const Card& card, const Target& asked) {
   return MakeTarget(request);
 }
 
-EstimateRequest RequestOn(const DeviceProfile& device, const AdviceCase& c) {
-  EstimateRequest own = c.request;
-  own.settings.device = device;
-  return own;
+std::function<void(EstimateRequest&)> On(const DeviceProfile& device) {
+  return [&device](EstimateRequest& request) { request.settings.device = device; };
 }
 
 // --- Many cards ---------------------------------------------------------------------------
@@ -182,18 +181,17 @@ std::optional<LargerCard> FindLargerCard(const AdviceCase& c, const Judgement& b
                                          int64_t least_bytes) {
   // Kernels change scratch and workspaces, not tensors: what is far too large stays so.
   const int64_t surely_too_small = PeakBytes(c.asked.playable()) / 10 * 9;
-  std::optional<BatchLoops> loops;
+  std::optional<ReadingLoops> loops;
   DeviceProfile device;
   for (const Card* card : CardsFrom(least_bytes, c.request.settings)) {
     Target target = TargetOf(*card, c.target);
     if (target.capacity_bytes() < surely_too_small) continue;
     if (!loops || !SameKernels(device, card->device)) {
-      loops.emplace(c.programs, RequestOn(card->device, c));
+      loops.emplace(c.programs, On(card->device));
     }
     device = card->device;
-    const PlayableRun run = loops->At(c.batch());
-    if (PeakBytes(run) > target.capacity_bytes()) continue;
-    Judgement judgement = JudgeOne(run, target);
+    if (PeakBytes(loops->of_worse().At(c.batch())) > target.capacity_bytes()) continue;
+    Judgement judgement = loops->JudgeOneAt(c.batch(), target);
     if (IsEnough(judgement, before)) return LargerCard{std::move(target), std::move(judgement)};
   }
   return std::nullopt;
@@ -212,11 +210,11 @@ std::optional<Advice> SeveralCards(const AdviceCase& c) {
   const std::vector<const Card*> cards = CardsFrom(0, c.request.settings);
   if (cards.empty()) return std::nullopt;
   const Target largest = TargetOf(*cards.back(), c.target);
-  BatchLoops loops(c.programs, RequestOn(largest.device, c));
-  const PlayableRun run = loops.At(1);
+  ReadingLoops loops(c.programs, On(largest.device));
+  const PlayableRun run = loops.of_worse().At(1);
   if (RunsOn(run, largest)) return std::nullopt;
   const std::vector<Held> all = HeldReader(run).Read();
-  const int64_t gathered = LargestParameterBytes(c.programs.At(1));
+  const int64_t gathered = LargestParameterBytes(c.programs.of_worse().At(1));
   const std::string_view states =
       c.is_training() ? "parameters, gradients and optimizer state" : "parameters";
   return Advice{

@@ -11,6 +11,7 @@
 #include "estimator/fit/batch_programs.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/judge_targets.h"
+#include "estimator/fit/readings.h"
 #include "estimator/fit/target.h"
 #include "estimator/graph/graph.h"
 
@@ -44,10 +45,10 @@ constexpr bool KeepsProgram(ChangedPart part) {
 // A run that needs too much, and the card.
 struct AdviceCase {
   const Graph& file;
-  const EstimateRequest& request;  // settings.device is the target's
+  const EstimateRequest& request;  // by the worse reading; settings.device is the target's
   const Target& target;
   const LoopedPrediction& asked;  // of `request`
-  BatchPrograms& programs;        // the same
+  ReadingPrograms& programs;      // the same, and by the guess
 
   int64_t batch() const { return asked.prediction.shapes.batch; }
   bool is_training() const { return request.settings.mode == Mode::kTrain; }
@@ -69,11 +70,14 @@ struct Change {
 // makes it.
 std::vector<Change> ChangesFor(const AdviceCase& c);
 
-// Of more, the third stands for all that follow: like the second, it finds gradients there.
+// Of more, the third stands for all that follow: like the second, it finds gradients there.  So
+// batches are searched; what is found is played with as many as are printed.
 inline constexpr int64_t kTracedMicroBatches = 3;
+inline constexpr int64_t kMostPlayedMicroBatches = 16;  // of more, that many
 
-// The asked batch in smaller ones: `micro_batch` divides it.
-Change SmallerBatch(const AdviceCase& c, int64_t micro_batch);
+// The asked batch in smaller ones, `most` of them: `micro_batch` divides it.
+Change SmallerBatch(const AdviceCase& c, int64_t micro_batch,
+                    int64_t most = kMostPlayedMicroBatches);
 
 // `flags` with the batch in its place.
 std::string FlagsAt(const Change& change, int64_t batch);

@@ -174,7 +174,7 @@ std::vector<Change> MadeChanges(const AdviceCase& c) {
   return changes;
 }
 
-Change SmallerBatch(const AdviceCase& c, int64_t micro_batch) {
+Change SmallerBatch(const AdviceCase& c, int64_t micro_batch, int64_t most) {
   if (!c.is_training()) {
     return {ChangedPart::kBatch,
             CostClass::kTime,
@@ -193,9 +193,10 @@ Change SmallerBatch(const AdviceCase& c, int64_t micro_batch) {
           "gradient accumulation",
           fmt::format("-b {} --accumulate {}", micro_batch, count),
           cost,
-          [&file = c.file, from = c.batch(), micro_batch, count](EstimateRequest& r) {
+          [&file = c.file, from = c.batch(), micro_batch,
+           played = std::min(count, most)](EstimateRequest& r) {
             SetBatch(file, from, micro_batch, r);
-            r.settings.loop.accumulate = std::min(count, kTracedMicroBatches);
+            r.settings.loop.accumulate = played;
           }};
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "estimator/base/error.h"
@@ -11,8 +12,8 @@
 #include "estimator/fit/advice_combinations.h"
 #include "estimator/fit/advice_lines.h"
 #include "estimator/fit/advice_trial.h"
-#include "estimator/fit/batch_loops.h"
 #include "estimator/fit/batch_search.h"
+#include "estimator/fit/readings.h"
 
 namespace onnxfit {
 namespace {
@@ -27,8 +28,10 @@ struct Question {
   int64_t WorthBatches() const { return std::max<int64_t>(1, answer.batch / 20); }
 };
 
-int64_t LargestBatchOn(const Question& q, BatchLoops& loops, const Target& target) {
-  return BatchSearch(loops, target, q.limits.is_strict).Largest(q.limits);
+// What is printed runs; the few runs around it are read off.
+int64_t LargestBatchOn(const Question& q, std::vector<BatchLoops*> loops, const Target& target) {
+  return BatchSearch(std::move(loops), target, q.limits.is_strict)
+      .LargestAbout(q.answer.batch, q.limits);
 }
 
 // Whether at the asked batch as many bytes are saved as some more samples take.
@@ -51,8 +54,8 @@ Raise RaiseBy(const Question& q, const Change& change) {
   Raise raise = {{change}};
   try {
     ChangedLoops changed(q.c, raise.changes);
-    if (!MayRaise(q, change, changed.loops())) return raise;
-    raise.batch = LargestBatchOn(q, changed.loops(), q.c.target);
+    if (!MayRaise(q, change, changed.loops().of_worse())) return raise;
+    raise.batch = LargestBatchOn(q, changed.loops().all(), q.c.target);
   } catch (const Error&) {
     raise.batch = 0;
   }
@@ -61,7 +64,10 @@ Raise RaiseBy(const Question& q, const Change& change) {
 
 std::vector<Raise> RaiseByEach(const Question& q, const std::vector<Change>& changes) {
   std::vector<Raise> raises(changes.size());
-  ForEachIndex(changes.size(), [&](size_t i) { raises[i] = RaiseBy(q, changes[i]); });
+  ForEachIndex(changes.size(), [&](size_t i) {
+    if (q.limits.progress) q.limits.progress(fmt::format("trying {}", changes[i].flags));
+    raises[i] = RaiseBy(q, changes[i]);
+  });
   return raises;
 }
 
@@ -95,25 +101,40 @@ void AddRaises(const Question& q, const std::vector<Raise>& raises, std::vector<
 // Not even the least batch runs, whatever is changed alone.
 void AddCombinedRaise(const Question& q, const std::vector<Change>& changes,
                       std::vector<Advice>& all) {
-  const Judgement before = JudgeOne(q.c.asked.playable(), q.c.target);
+  const Judgement before = ReadingLoops(q.c.programs).JudgeOneAt(q.c.batch(), q.c.target);
   const auto found = FindCombination(q.c, before, TryEach(q.c, before, changes));
   if (!found) return;
   ChangedLoops changed(q.c, found->changes);
-  const Raise raise = {found->changes, LargestBatchOn(q, changed.loops(), q.c.target)};
+  const Raise raise = {found->changes, LargestBatchOn(q, changed.loops().all(), q.c.target)};
   if (raise.batch > 0) all.push_back(AdviceOfRaise(q, raise));
 }
 
 // --- What is no change of it --------------------------------------------------------------
 
-// Several batches a step: as many samples as one likes.
+std::function<void(EstimateRequest&)> InPasses(int64_t count) {
+  return [count](EstimateRequest& request) { request.settings.loop.accumulate = count; };
+}
+
+// The largest batch of which `count`, as are printed, and as many as one likes make a step.
+int64_t LargestOfPasses(const Question& q, int64_t count) {
+  ReadingLoops many(q.c.programs, InPasses(kTracedMicroBatches));
+  ReadingLoops printed(q.c.programs, InPasses(std::min(count, kMostPlayedMicroBatches)));
+  std::vector<BatchLoops*> loops = many.all();
+  for (BatchLoops* of_printed : printed.all()) loops.push_back(of_printed);
+  return LargestBatchOn(q, std::move(loops), q.c.target);
+}
+
+// Several batches a step: as few as make it larger.
 void AddAccumulation(const Question& q, std::vector<Advice>& all) {
   if (!q.c.is_training()) return;
-  EstimateRequest request = q.c.request;
-  request.settings.loop.accumulate = kTracedMicroBatches;
-  BatchLoops loops(q.c.programs, request);
-  const int64_t batch = LargestBatchOn(q, loops, q.c.target);
-  if (batch == 0) return;
-  const int64_t count = 2 * q.c.request.settings.loop.accumulate;
+  const int64_t now = q.c.request.settings.loop.accumulate;
+  int64_t count = 2 * now;
+  int64_t batch = LargestOfPasses(q, count);
+  if (batch > 0 && batch * count <= q.answer.batch * now) {
+    count = now * (q.answer.batch / batch + 1);
+    batch = LargestOfPasses(q, count);
+  }
+  if (batch * count <= q.answer.batch * now) return;
   all.push_back({.change = "gradient accumulation",
                  .flags = fmt::format("-b {} --accumulate {}", batch, count),
                  .cost = "as many samples a step as you like, in passes of this size",
@@ -135,10 +156,10 @@ void AddCard(const Question& q, std::vector<Advice>& all) {
     return;
   }
   Advice advice = AdviceOf(*card);
-  EstimateRequest request = q.c.request;
-  request.settings.device = card->target.device;
-  BatchLoops loops(q.c.programs, request);
-  advice.max_batch = LargestBatchOn(q, loops, card->target);
+  ReadingLoops loops(q.c.programs, [&](EstimateRequest& request) {
+    request.settings.device = card->target.device;
+  });
+  advice.max_batch = LargestBatchOn(q, loops.all(), card->target);
   advice.judgement.reset();
   if (*advice.max_batch > q.answer.batch) all.push_back(std::move(advice));
 }
@@ -148,9 +169,9 @@ void AddCard(const Question& q, std::vector<Advice>& all) {
 std::vector<Advice> AdviseMaxBatch(const Graph& file, const EstimateRequest& request,
                                    const MaxBatch& answer, const BatchLimits& limits) {
   if (answer.is_limited) return {};
-  BatchPrograms programs(file, PlainRequest(request, answer.target));
+  ReadingPrograms programs(file, PlainRequest(request, answer.target), 1);
   const int64_t least = std::max<int64_t>(1, limits.multiple_of);
-  const EstimateRequest own = programs.RequestAt(std::max(answer.batch, least));
+  const EstimateRequest own = programs.of_worse().RequestAt(std::max(answer.batch, least));
   const LoopedPrediction asked = PredictLoop(file, own);
   const AdviceCase c = {file, own, answer.target, asked, programs};
   const Question q = {c, answer, limits};

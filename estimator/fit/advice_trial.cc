@@ -23,20 +23,29 @@ std::vector<int64_t> Divisors(int64_t batch) {
 }
 
 // `changes` with smaller batches of that size.
-std::vector<Change> InParts(const AdviceCase& c, std::span<const Change> changes, int64_t part) {
+std::vector<Change> InParts(const AdviceCase& c, std::span<const Change> changes, int64_t part,
+                            int64_t most = kMostPlayedMicroBatches) {
   std::vector<Change> filled = {changes.begin(), changes.end()};
   for (Change& change : filled) {
-    if (!change.apply) change = SmallerBatch(c, part);
+    if (!change.apply) change = SmallerBatch(c, part, most);
   }
   return filled;
 }
 
+// Whether it is, with as many parts as there are.
+bool IsEnoughInParts(const AdviceCase& c, const Judgement& before, std::span<const Change> changes,
+                     int64_t part) {
+  ChangedLoops changed(c, InParts(c, changes, part));
+  return IsEnough(changed.loops().JudgeOneAt(part, c.target), before);
+}
+
 // The largest part of the batch that is enough, or 1.
 int64_t LargestPart(const AdviceCase& c, const Judgement& before, std::span<const Change> changes) {
-  ChangedLoops changed(c, InParts(c, changes, 1));
-  BatchSearch search(changed.loops(), c.target, before.verdict == Verdict::kTight);
+  ChangedLoops changed(c, InParts(c, changes, 1, kTracedMicroBatches));
+  BatchSearch search(changed.loops().all(), c.target, before.verdict == Verdict::kTight);
   for (const int64_t part : Divisors(c.batch())) {
-    if (c.batch() / part <= kMostAccumulated && search.Runs(part)) return part;
+    const bool may = c.batch() / part <= kMostAccumulated && search.Runs(part);
+    if (may && IsEnoughInParts(c, before, changes, part)) return part;
   }
   return 1;
 }
@@ -50,7 +59,7 @@ std::optional<Trial> TryOrThrow(const AdviceCase& c, const Judgement& before,
   trial.changes = InParts(c, changes, part);
   trial.request = Changed(c.request, trial.changes);
   ChangedLoops changed(c, trial.changes);
-  trial.judgement = JudgeOne(changed.loops().At(part), c.target);
+  trial.judgement = changed.loops().JudgeOneAt(part, c.target);
   trial.saved_bytes = before.used_bytes - trial.judgement.used_bytes;
   return trial;
 }
@@ -77,17 +86,19 @@ EstimateRequest Changed(const EstimateRequest& request, std::span<const Change> 
 ChangedLoops::ChangedLoops(const AdviceCase& c, std::span<const Change> changes) {
   std::vector<Change> others = {changes.begin(), changes.end()};
   std::erase_if(others, [](const Change& change) { return change.part == ChangedPart::kBatch; });
-  EstimateRequest request = Changed(c.request, others);
-  request.settings.loop.accumulate = Changed(c.request, changes).settings.loop.accumulate;
+  const auto change = [&](EstimateRequest& request) {
+    const int64_t accumulate = Changed(request, changes).settings.loop.accumulate;
+    request = Changed(request, others);
+    request.settings.loop.accumulate = accumulate;
+  };
   const bool keeps = std::all_of(others.begin(), others.end(),
-                                 [](const Change& change) { return KeepsProgram(change.part); });
-  if (!keeps) own_.emplace(c.file, request);
-  loops_.emplace(own_ ? *own_ : c.programs, request);
-}
-
-Judgement JudgeOne(PlayableRun run, const Target& target) {
-  run.is_inference = false;
-  return Judge(run, target);
+                                 [](const Change& other) { return KeepsProgram(other.part); });
+  if (!keeps) {
+    std::vector<Reading> readings = c.programs.readings();
+    for (Reading& reading : readings) change(reading.request);
+    own_.emplace(c.file, std::move(readings));
+  }
+  loops_.emplace(own_ ? *own_ : c.programs, change);
 }
 
 bool IsEnough(const Judgement& judgement, const Judgement& before) {

@@ -8,8 +8,7 @@
 
 #include "estimator/fit/advice.h"
 #include "estimator/fit/advice_change.h"
-#include "estimator/fit/batch_loops.h"
-#include "estimator/fit/batch_programs.h"
+#include "estimator/fit/readings.h"
 #include "estimator/fit/verdict.h"
 
 namespace onnxfit {
@@ -31,15 +30,12 @@ class ChangedLoops {
   // Throws Error where a change does not apply.
   ChangedLoops(const AdviceCase& c, std::span<const Change> changes);
 
-  BatchLoops& loops() { return *loops_; }
+  ReadingLoops& loops() { return *loops_; }
 
  private:
-  std::optional<BatchPrograms> own_;
-  std::optional<BatchLoops> loops_;
+  std::optional<ReadingPrograms> own_;
+  std::optional<ReadingLoops> loops_;
 };
-
-// Of one process and one copy: how many more there may be takes longer, and nobody asks.
-Judgement JudgeOne(PlayableRun run, const Target& target);
 
 // Whether `judgement` is what advice is for: it runs, or fits where `before` is tight.
 bool IsEnough(const Judgement& judgement, const Judgement& before);

@@ -16,6 +16,8 @@ constexpr int64_t kShortSpan = 8;  // predicting all of it costs less than check
 constexpr size_t kMostAnchors = 512;
 constexpr size_t kMostEvents = 4'000'000;
 
+constexpr int64_t kClose = 4;  // within a quarter of the batch
+
 constexpr int kMostFailuresInARow = 12;  // in a row; then nothing is read off any more
 
 bool SameCalls(const Loop& a, const Loop& b) {
@@ -32,7 +34,7 @@ int64_t RoundestBetween(int64_t first, int64_t last) {
 
 // What grows from `first_bytes` at `span.first` to `last_bytes` at `span.last`, at `batch`.
 int64_t Interpolate(int64_t first_bytes, int64_t last_bytes, int64_t width, int64_t samples) {
-  return first_bytes + (last_bytes - first_bytes) / width * samples;
+  return first_bytes + (last_bytes - first_bytes) * samples / width;
 }
 
 }  // namespace
@@ -114,6 +116,24 @@ PlayableRun BatchLoops::At(int64_t batch) {
 PlayableRun BatchLoops::Unmeasured(int64_t batch) {
   const std::lock_guard lock(mutex_);
   return ReadOff(batch);
+}
+
+PlayableRun BatchLoops::Near(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  if (anchors_.contains(batch)) return Whole(batch);
+  const std::optional<Span> span = CloseSpan(batch);
+  return span ? Between(*span, batch) : Whole(batch);
+}
+
+// Of the nearest anchors around `batch`, where they are close and make the same calls.
+std::optional<BatchLoops::Span> BatchLoops::CloseSpan(int64_t batch) {
+  const auto above = anchors_.upper_bound(batch);
+  if (above == anchors_.end() || above == anchors_.begin()) return std::nullopt;
+  const auto below = std::prev(above);
+  const int64_t close = below->first / kClose + kShortSpan;
+  if (above->first - below->first > close) return std::nullopt;
+  if (!SameCalls(below->second->loop, above->second->loop)) return std::nullopt;
+  return Span{below->first, above->first};
 }
 
 PlayableRun BatchLoops::ReadOff(int64_t batch) {

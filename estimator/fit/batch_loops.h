@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "estimator/base/calibration.h"
@@ -32,6 +33,10 @@ class BatchLoops {
 
   // The same as if no workspace had been measured, whose peak grows with the batch.
   PlayableRun Unmeasured(int64_t batch);
+
+  // The same, but read off between any two that were run, are close and make the same calls, though
+  // a buffer of theirs may grow in steps: for a search whose result is run.
+  PlayableRun Near(int64_t batch);
 
  private:
   struct Span {
@@ -65,6 +70,7 @@ class BatchLoops {
   bool IsEven(const Span& span);
   PlayableRun ReadOff(int64_t batch);
   PlayableRun Between(const Span& span, int64_t batch);
+  std::optional<Span> CloseSpan(int64_t batch);
 
   std::mutex mutex_;  // of all that follows
   BatchPrograms& programs_;

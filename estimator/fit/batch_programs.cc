@@ -1,9 +1,11 @@
 #include "estimator/fit/batch_programs.h"
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>
 
+#include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/predict.h"
 #include "estimator/program/between_batches.h"
@@ -12,6 +14,9 @@ namespace onnxfit {
 namespace {
 
 constexpr int kMostRecoveryFailures = 4;  // then every batch is recovered
+
+constexpr int64_t kFarBatch = 512;
+constexpr int64_t kFarTimes = 4;
 
 }  // namespace
 
@@ -45,10 +50,22 @@ Program BatchPrograms::At(int64_t batch) {
   const std::lock_guard lock(mutex_);
   if (recovered_.contains(batch)) return recovered_.at(batch);
   const Span* span = FindSpan(batch);
+  if (span == nullptr) RecoverBeyond(batch);
   if (span == nullptr) span = TrySpan(batch);
   if (span == nullptr) return Recovered(batch);
   return *BetweenBatches({&recovered_.at(span->first), span->first},
                          {&recovered_.at(span->last), span->last}, batch);
+}
+
+// One far above a first few, so that those that are asked for next lie between.
+void BatchPrograms::RecoverBeyond(int64_t batch) {
+  const bool is_first = recovered_.empty();
+  if (is_first || recovered_.rbegin()->first >= batch || failures_ >= kMostRecoveryFailures) return;
+  try {
+    Recovered(std::max(kFarBatch, kFarTimes * batch));
+  } catch (const Error&) {  // nobody asked for it
+    failures_ = kMostRecoveryFailures;
+  }
 }
 
 const Program& BatchPrograms::Recovered(int64_t batch) {

@@ -37,6 +37,7 @@ class BatchPrograms {
   };
 
   const Program& Recovered(int64_t batch);
+  void RecoverBeyond(int64_t batch);
   const Span* FindSpan(int64_t batch) const;
   const Span* TrySpan(int64_t batch);
 

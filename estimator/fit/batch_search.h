@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "estimator/fit/batch_loops.h"
@@ -18,10 +19,16 @@ class BatchSearch {
  public:
   // Both must outlive it.  `is_strict`: what is TIGHT does not run.
   BatchSearch(BatchLoops& loops, const Target& target, bool is_strict = false)
-      : loops_(loops), target_(target), is_strict_(is_strict) {}
+      : loops_({&loops}), target_(target), is_strict_(is_strict) {}
+  // A batch runs where all of them do; the first decides which are too large for any allocator.
+  BatchSearch(std::vector<BatchLoops*> loops, const Target& target, bool is_strict = false)
+      : loops_(std::move(loops)), target_(target), is_strict_(is_strict) {}
 
   // The largest N up to `limits` for which all that it stands for run; 0 where there is none.
   int64_t Largest(const BatchLimits& limits);
+
+  // About that, for a few runs: begins at `likely`; what N stands for is read off, N itself is run.
+  int64_t LargestAbout(int64_t likely, const BatchLimits& limits);
 
   // The first batch above a running one that fails, and those beyond it that run.
   int64_t FirstFailureAbove(int64_t batch);
@@ -37,13 +44,22 @@ class BatchSearch {
   int64_t FirstTooLarge();
 
  private:
+  struct BatchPeak {
+    int64_t batch = 0;
+    int64_t bytes = 0;
+  };
+
+  int64_t PeakAt(int64_t batch);
   bool IsTooLarge(int64_t batch);
+  int64_t GuessFirstTooLarge(const std::vector<BatchPeak>& running) const;
   bool Play(int64_t batch);
   int64_t FirstFailureBetween(int64_t runs, int64_t fails);
 
-  BatchLoops& loops_;
+  std::vector<BatchLoops*> loops_;
   const Target& target_;
   const bool is_strict_;
+  int64_t first_tried_ = 1;
+  bool is_rough_ = false;  // reads off what it can
   std::map<int64_t, bool> runs_;
   std::optional<int64_t> first_too_large_;
 };

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/warnings.h"
+#include "estimator/eager/in_place.h"
 #include "estimator/fit/predict.h"
 #include "estimator/memory/timeline.h"
 
@@ -18,37 +20,38 @@ struct DoubtRow {
   Doubt doubt;
   std::string_view low;  // flags
   std::string_view high;
+  bool guesses_low;    // the guess is never more than the low answer
+  bool keeps_program;  // recovery does not ask
   void (*answer)(TrainingSettings&, bool by_more);
 };
 
 // Bytes are the same for every p above 0.
 constexpr DoubtRow kDoubtRows[] = {
-    {Doubt::kDropout, "--dropout 0", "--dropout 0.1",
+    {Doubt::kDropout, "--dropout 0", "--dropout 0.1", false, false,
      [](TrainingSettings& settings, bool by_more) { settings.dropout = by_more ? 0.1 : 0.0; }},
-    {Doubt::kTiedHead, "--assume tied-head=yes", "--assume tied-head=no",
+    {Doubt::kTiedHead, "--assume tied-head=yes", "--assume tied-head=no", true, false,
      [](TrainingSettings& settings, bool by_more) { settings.assumed.tied_head = !by_more; }},
-    {Doubt::kBatchNorm, "--batch-norm keep", "--batch-norm restore",
+    {Doubt::kBatchNorm, "--batch-norm keep", "--batch-norm restore", false, false,
      [](TrainingSettings& settings, bool by_more) {
        settings.batch_norm = by_more ? BatchNormUse::kRestore : BatchNormUse::kKeep;
      }},
+    {Doubt::kInPlace, "--in-place always", "--in-place known", true, true,
+     [](TrainingSettings& settings, bool by_more) {
+       settings.in_place = by_more ? InPlaceUse::kKnown : InPlaceUse::kAlways;
+     }},
 };
 
-DeviceRange::End AnswerAll(const Graph& file, const EstimateRequest& request,
-                           std::span<const Doubt> doubts, bool by_more) {
-  EstimateRequest answered = request;
-  answered.details = false;
-  answered.why.clear();
-  DeviceRange::End end;
+std::vector<const DoubtRow*> RowsOf(std::span<const Doubt> doubts) {
+  std::vector<const DoubtRow*> rows;
   for (const DoubtRow& row : kDoubtRows) {
-    if (std::find(doubts.begin(), doubts.end(), row.doubt) == doubts.end()) continue;
-    row.answer(answered.settings, by_more);
-    if (!end.flags.empty()) end.flags += " ";
-    end.flags += by_more ? row.high : row.low;
+    if (std::ranges::find(doubts, row.doubt) != doubts.end()) rows.push_back(&row);
   }
-  const Prediction prediction = Predict(file, answered);
-  end.device_bytes = CheckedAdd(Replay(prediction.trace, prediction.alloc_conf).peak.reserved_bytes,
-                                ContextBytesOf(answered));
-  return end;
+  return rows;
+}
+
+DeviceRange::End EndOf(const Reading& reading, const Prediction& prediction) {
+  const int64_t reserved = Replay(prediction.trace, prediction.alloc_conf).peak.reserved_bytes;
+  return {CheckedAdd(reserved, ContextBytesOf(reading.request)), reading.flags};
 }
 
 std::string EndText(const DeviceRange::End& end) {
@@ -58,15 +61,55 @@ std::string EndText(const DeviceRange::End& end) {
 
 }  // namespace
 
-std::optional<DeviceRange> FindRange(const Graph& file, const EstimateRequest& request,
-                                     std::span<const Doubt> doubts, int64_t guessed_bytes) {
+std::vector<Doubt> DoubtsOf(const Program& program, const TrainingSettings& settings) {
+  std::vector<Doubt> doubts = program.doubts;
+  if (LeavesInPlaceOpen(program, settings)) doubts.push_back(Doubt::kInPlace);
+  return doubts;
+}
+
+std::vector<Doubt> DoubtsAt(const Graph& file, const EstimateRequest& request) {
+  return DoubtsOf(PrepareRun(file, request).program, request.settings);
+}
+
+Reading AnswerAll(const EstimateRequest& request, std::span<const Doubt> doubts, bool by_more) {
+  Reading reading = {request};
+  reading.request.details = false;
+  reading.request.why.clear();
+  for (const DoubtRow* row : RowsOf(doubts)) {
+    row->answer(reading.request.settings, by_more);
+    reading.keeps_program = reading.keeps_program && row->keeps_program;
+    if (!reading.flags.empty()) reading.flags += " ";
+    reading.flags += by_more ? row->high : row->low;
+  }
+  return reading;
+}
+
+std::vector<Reading> ReadingsOf(const EstimateRequest& request, std::span<const Doubt> doubts) {
+  std::vector<Reading> readings;
+  if (!doubts.empty()) readings.push_back(AnswerAll(request, doubts, true));
+  readings.push_back({request});
+  return readings;
+}
+
+std::optional<ReadRun> PredictWorse(const Graph& file, const EstimateRequest& request,
+                                    std::span<const Doubt> doubts) {
   if (doubts.empty()) return std::nullopt;
-  const DeviceRange::End ends[] = {AnswerAll(file, request, doubts, false),
-                                   AnswerAll(file, request, doubts, true),
-                                   {guessed_bytes, ""}};
-  const auto [low, high] = std::minmax_element(
-      std::begin(ends), std::end(ends),
-      [](const auto& a, const auto& b) { return a.device_bytes < b.device_bytes; });
+  Reading reading = AnswerAll(request, doubts, true);
+  Prediction prediction = Predict(file, reading.request);
+  return ReadRun{std::move(reading), std::move(prediction)};
+}
+
+std::optional<DeviceRange> FindRange(const Graph& file, const EstimateRequest& request,
+                                     std::span<const Doubt> doubts, const ReadRun& worse,
+                                     int64_t guessed_bytes) {
+  std::vector<DeviceRange::End> ends = {{guessed_bytes, ""},
+                                        EndOf(worse.reading, worse.prediction)};
+  const auto guesses_low = [](const DoubtRow* row) { return row->guesses_low; };
+  if (!std::ranges::all_of(RowsOf(doubts), guesses_low)) {
+    const Reading low = AnswerAll(request, doubts, false);
+    ends.push_back(EndOf(low, Predict(file, low.request)));
+  }
+  const auto [low, high] = std::ranges::minmax_element(ends, {}, &DeviceRange::End::device_bytes);
   if (low->device_bytes == high->device_bytes) return std::nullopt;
   return DeviceRange{*low, *high};
 }

@@ -12,6 +12,7 @@
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/eager/cudnn_workspace.h"
+#include "estimator/eager/in_place.h"
 #include "estimator/fit/advice.h"
 #include "estimator/fit/details.h"
 #include "estimator/fit/doubts.h"
@@ -133,11 +134,17 @@ void SetPeak(Estimate& estimate, const Trace& trace, const Timeline& timeline,
   estimate.largest = Largest(trace, timeline);
 }
 
-std::string_view InPlaceText(InPlaceUse use) {
-  return use == InPlaceUse::kAuto
-             ? "activations and residual sums work in place wherever PyTorch allows it "
-               "(--in-place never, if yours do not)"
-             : "no activation or sum works in place";
+// "" where nothing could.
+std::string_view InPlaceText(const Prediction& prediction, const TrainingSettings& settings) {
+  const InPlaceUse use = settings.in_place;
+  if (use == InPlaceUse::kNever) return "no activation or sum works in place";
+  if (use == InPlaceUse::kAlways || LeavesInPlaceOpen(prediction.program, settings)) {
+    return "activations and residual sums work in place wherever PyTorch allows it "
+           "(--in-place never, if yours do not)";
+  }
+  return WritesInPlace(prediction.program)
+             ? "activations and residual sums work in place as the file or its library says"
+             : "";
 }
 
 std::vector<std::string> AllocConfNotes(const AllocConf& given) {
@@ -190,7 +197,7 @@ std::string MeasuredAssumption(const Prediction& prediction, const EstimateReque
 }
 
 // Of a run of any file.
-std::vector<std::string> RunAssumptions(const std::string& measured,
+std::vector<std::string> RunAssumptions(const std::string& measured, std::string_view in_place,
                                         const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
@@ -200,7 +207,7 @@ std::vector<std::string> RunAssumptions(const std::string& measured,
                                       WorkspaceText(request.settings.framework)));
   }
   assumptions.push_back(measured.empty() ? "convolutions ask cuDNN for no workspace" : measured);
-  assumptions.emplace_back(InPlaceText(request.settings.in_place));
+  if (!in_place.empty()) assumptions.emplace_back(in_place);
   // A limit is met on a full card, and peaks are those of an endless one.
   if (request.alloc_conf.conf.memory_fraction < 1) {
     assumptions.emplace_back("the card is so large that its memory fraction is never reached");
@@ -217,16 +224,11 @@ std::vector<std::string> RunAssumptions(const std::string& measured,
 
 std::vector<std::string> Assumptions(const Prediction& prediction, const std::string& measured,
                                      const EstimateRequest& request) {
-  std::vector<std::string> assumptions = RunAssumptions(measured, request);
+  std::vector<std::string> assumptions =
+      RunAssumptions(measured, InPlaceText(prediction, request.settings), request);
   Append(assumptions, prediction.roles.assumptions);
   Append(assumptions, prediction.program.assumptions);
   return assumptions;
-}
-
-std::vector<Doubt> DoubtsOf(const Prediction& prediction) {
-  std::vector<Doubt> doubts = prediction.roles.doubts;
-  Append(doubts, prediction.program.doubts);
-  return doubts;
 }
 
 std::vector<std::string> Notes(const Prediction& prediction, const EstimateRequest& request) {
@@ -248,6 +250,7 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   const Prediction prediction = Predict(file, request);
   const Trace& trace = prediction.trace;
   const Timeline timeline = Replay(trace, prediction.alloc_conf);
+  const std::vector<Doubt> doubts = DoubtsOf(prediction.program, request.settings);
 
   estimate.model = Summarize(file, prediction.roles);
   estimate.settings = request.settings;
@@ -260,12 +263,15 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.measured = MeasuredAssumption(prediction, request);
   estimate.assumptions = Assumptions(prediction, estimate.measured, request);
   estimate.warnings = prediction.warnings;
-  if (request.wants_range) {
-    estimate.range = FindRange(file, request, DoubtsOf(prediction), estimate.device_bytes);
+  const bool asks = request.wants_range || !request.targets.empty();
+  const std::optional<ReadRun> worse =
+      asks ? PredictWorse(file, request, doubts) : std::optional<ReadRun>();
+  if (request.wants_range && worse) {
+    estimate.range = FindRange(file, request, doubts, *worse, estimate.device_bytes);
   }
   if (estimate.range.has_value()) estimate.warnings.push_back(RangeWarning(*estimate.range));
   estimate.notes = Notes(prediction, request);
-  estimate.targets = JudgeTargets(file, request, prediction);
+  estimate.targets = JudgeTargets(file, request, prediction, worse);
   if (request.wants_advice && estimate.targets.size() == 1) {
     estimate.targets[0].advice = AdviseAtBatch(file, request, estimate.targets[0]);
   }

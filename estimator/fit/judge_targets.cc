@@ -25,6 +25,37 @@ LoopedPrediction WithLoop(Prediction prediction, const DeviceProfile& device) {
   return looped;
 }
 
+// Verdicts on a run, card after card.
+class CardJudge {
+ public:
+  // Both must outlive it.  `first` is of `request`.
+  CardJudge(const Graph& file, const EstimateRequest& request, const Prediction& first)
+      : file_(file), own_(request), loop_(ReadLoop(first.trace)), serves_(loop_.repeats()) {
+    own_.details = false;
+    own_.why.clear();
+    run_ = RunOf(first, loop_, MostCudnnWorkspaceBytes(first.program, request.settings.device));
+  }
+
+  // Predicts anew where kernels are not those of the card before.
+  Judgement On(const Target& target) {
+    if (!serves_ || !SameKernels(own_.settings.device, target.device)) {
+      own_.settings.device = target.device;
+      later_ = PredictLoop(file_, own_);
+      run_ = later_->playable();
+      serves_ = true;
+    }
+    return Judge(run_, target);
+  }
+
+ private:
+  const Graph& file_;
+  EstimateRequest own_;
+  const Loop loop_;                        // of the first prediction
+  std::optional<LoopedPrediction> later_;  // of own_.settings.device, where that does not serve
+  PlayableRun run_;
+  bool serves_;  // run_ can be played for all steps
+};
+
 }  // namespace
 
 PlayableRun LoopedPrediction::playable() const { return RunOf(prediction, loop, unmodelled_bytes); }
@@ -38,25 +69,17 @@ LoopedPrediction PredictLoop(const Graph& file, const EstimateRequest& request) 
 }
 
 std::vector<JudgedTarget> JudgeTargets(const Graph& file, const EstimateRequest& request,
-                                       const Prediction& first) {
+                                       const Prediction& first,
+                                       const std::optional<ReadRun>& worse) {
   std::vector<JudgedTarget> judged;
   if (request.targets.empty()) return judged;
-  EstimateRequest own = request;
-  own.details = false;
-  own.why.clear();
-  const Loop loop = ReadLoop(first.trace);
-  std::optional<LoopedPrediction> later;  // of own.settings.device, where `first` does not serve
-  PlayableRun run =
-      RunOf(first, loop, MostCudnnWorkspaceBytes(first.program, request.settings.device));
-  bool serves = loop.repeats();
+  CardJudge guess(file, request, first);
+  std::optional<CardJudge> other;
+  if (worse) other.emplace(file, worse->reading.request, worse->prediction);
   for (const Target& target : request.targets) {
-    if (!serves || !SameKernels(own.settings.device, target.device)) {
-      own.settings.device = target.device;
-      later = PredictLoop(file, own);
-      run = later->playable();
-      serves = true;
-    }
-    judged.push_back({.target = target, .judgement = Judge(run, target)});
+    Judgement judgement = guess.On(target);
+    if (other) judgement = WorseOf(std::move(judgement), other->On(target), worse->reading.flags);
+    judged.push_back({.target = target, .judgement = std::move(judgement)});
   }
   return judged;
 }

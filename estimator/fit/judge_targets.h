@@ -1,8 +1,10 @@
 // From a prediction to verdicts.  Internal to the room fit/.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "estimator/fit/doubts.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/verdict.h"
@@ -23,9 +25,11 @@ struct LoopedPrediction {
 // Predicts all steps of a verdict where a few do not repeat.  Throws Error as Predict does.
 LoopedPrediction PredictLoop(const Graph& file, const EstimateRequest& request);
 
-// Judges request.targets; cards whose kernels are not those of the one before get a prediction
-// of their own.  REQUIRES: `first` is of `request`.
+// Judges request.targets by the worse of `first` and, where the file leaves something open,
+// `worse`; cards whose kernels are not those of the one before get predictions of their own.
+// REQUIRES: both are of `request`.
 std::vector<JudgedTarget> JudgeTargets(const Graph& file, const EstimateRequest& request,
-                                       const Prediction& first);
+                                       const Prediction& first,
+                                       const std::optional<ReadRun>& worse);
 
 }  // namespace onnxfit

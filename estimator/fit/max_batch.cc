@@ -10,17 +10,17 @@
 #include "estimator/base/parallel.h"
 #include "estimator/base/warnings.h"
 #include "estimator/fit/advice.h"
-#include "estimator/fit/batch_loops.h"
 #include "estimator/fit/batch_search.h"
 #include "estimator/fit/card_kinds.h"
+#include "estimator/fit/readings.h"
 
 namespace onnxfit {
 namespace {
 
 // The first failing batch above the answer, and those beyond that run all the same.
-void FindNeighbours(BatchSearch& search, BatchLoops& loops, MaxBatch& answer) {
+void FindNeighbours(BatchSearch& search, ReadingLoops& loops, MaxBatch& answer) {
   const int64_t failing = search.FirstFailureAbove(answer.batch);
-  answer.next = {failing, Judge(loops.At(failing), answer.target)};
+  answer.next = {failing, loops.JudgeAt(failing, answer.target)};
   answer.luckier = search.RunningAbove(failing);
 }
 
@@ -40,19 +40,42 @@ std::string WhyNotTake(const MaxBatch& found) {
   return WhyNotLargest(found.target);
 }
 
-MaxBatch FindMaxBatch(BatchLoops& loops, const Target& target, const BatchLimits& limits) {
+// The largest that is FITS, which is below what is TIGHT.
+void FindFitting(ReadingLoops& loops, const BatchLimits& limits, MaxBatch& answer) {
+  if (answer.batch == 0 || answer.judgement.verdict != Verdict::kTight) return;
+  BatchLimits below = limits;
+  below.most = answer.batch;
+  const int64_t batch = BatchSearch(loops.all(), answer.target, true).Largest(below);
+  answer.fitting = {batch, batch > 0 ? loops.JudgeAt(batch, answer.target) : Judgement()};
+}
+
+// What the guess alone would answer.
+void FindGuessed(ReadingLoops& loops, const BatchLimits& limits, MaxBatch& answer) {
+  if (loops.size() == 1) return;
+  const int64_t guessed =
+      BatchSearch(loops.of_guess(), answer.target, limits.is_strict).Largest(limits);
+  if (guessed == answer.batch) return;
+  answer.guessed_batch = guessed;
+  answer.reading = loops.flags_of_worse();
+}
+
+MaxBatch FindMaxBatch(ReadingLoops& loops, const Target& target, const BatchLimits& limits) {
   MaxBatch answer;
   answer.target = target;
-  BatchSearch search(loops, target, limits.is_strict);
+  if (limits.progress) limits.progress("the largest batch on " + target.name);
+  BatchSearch search(loops.all(), target, limits.is_strict);
   answer.batch = search.Largest(limits);
   const int64_t larger = answer.batch + limits.multiple_of;
   answer.is_limited = limits.most && answer.batch > 0 && larger > *limits.most &&
                       !search.FirstFailureAround(larger);
   answer.judged_batch = answer.batch > 0 ? answer.batch : *search.FirstFailureAround(larger);
-  answer.judgement = Judge(loops.At(answer.judged_batch), target);
-  if (limits.is_brief) return answer;
+  answer.judgement = loops.JudgeAt(answer.judged_batch, target);
+  if (limits.detail == BatchDetail::kBatch) return answer;
+  FindFitting(loops, limits, answer);
+  if (limits.detail == BatchDetail::kHeadline) return answer;
+  FindGuessed(loops, limits, answer);
   if (!answer.is_limited) FindNeighbours(search, loops, answer);
-  FindLine(loops, answer);
+  if (answer.batch > 0) FindLine(loops.of_worse(), answer);
   return answer;
 }
 
@@ -83,18 +106,31 @@ Warnings CardWarnings(const std::vector<MaxBatchRow>& rows, const FrameworkProfi
   return warnings;
 }
 
+// What goes with one answer: the estimate at that batch, what would raise it.
+void Explain(const Graph& file, const EstimateRequest& request, const BatchLimits& limits,
+             MaxBatchRow& row) {
+  const int64_t batch = std::max<int64_t>(row.found.batch, 1);
+  EstimateRequest at_batch = BatchPrograms(file, request).RequestAt(batch);
+  at_batch.details = request.details;
+  at_batch.why = request.why;
+  row.estimate = MakeEstimate(file, at_batch);
+  row.why_not_largest = WhyNotTake(row.found);
+  if (limits.detail != BatchDetail::kAdvice) return;
+  row.advice = AdviseMaxBatch(file, request, row.found, limits);
+}
+
 }  // namespace
 
 std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& request,
                                      std::span<const Target> targets, const BatchLimits& limits) {
   std::vector<MaxBatch> answers(targets.size());
-  std::vector<std::unique_ptr<BatchLoops>> loops;
-  std::vector<BatchLoops*> loops_of(targets.size());
-  BatchPrograms programs(file, request);
-  for (const std::vector<size_t>& group : GroupTargets(programs, request.settings, targets)) {
-    EstimateRequest own = request;
-    own.settings.device = targets[group[0]].device;
-    loops.push_back(std::make_unique<BatchLoops>(programs, own));
+  std::vector<std::unique_ptr<ReadingLoops>> loops;
+  std::vector<ReadingLoops*> loops_of(targets.size());
+  ReadingPrograms programs(file, request, 1);
+  for (const std::vector<size_t>& group :
+       GroupTargets(programs.of_worse(), programs.worse().settings, targets)) {
+    loops.push_back(std::make_unique<ReadingLoops>(
+        programs, [&](EstimateRequest& own) { own.settings.device = targets[group[0]].device; }));
     for (const size_t i : group) loops_of[i] = loops.back().get();
   }
   ForEachIndex(targets.size(),
@@ -108,7 +144,7 @@ MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest
   answer.model = file.path;
   answer.alloc_conf = requests[0].alloc_conf.text;
   BatchLimits own = limits;
-  own.is_brief = limits.is_brief || requests.size() > 1 || requests[0].targets.size() > 1;
+  if (requests.size() > 1 || requests[0].targets.size() > 1) own.detail = BatchDetail::kBatch;
   for (const EstimateRequest& request : requests) {
     for (MaxBatch& found : FindMaxBatches(file, request, request.targets, own)) {
       answer.rows.push_back({request.settings, request.binding.dims, std::move(found)});
@@ -116,16 +152,8 @@ MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest
   }
   if (answer.rows.size() > 1) {
     answer.warnings = CardWarnings(answer.rows, requests[0].settings.framework);
-    return answer;
-  }
-  const int64_t batch = std::max<int64_t>(answer.rows[0].found.batch, 1);
-  EstimateRequest at_batch = BatchPrograms(file, requests[0]).RequestAt(batch);
-  at_batch.details = requests[0].details;
-  at_batch.why = requests[0].why;
-  answer.rows[0].estimate = MakeEstimate(file, at_batch);
-  answer.rows[0].why_not_largest = WhyNotTake(answer.rows[0].found);
-  if (limits.wants_advice) {
-    answer.rows[0].advice = AdviseMaxBatch(file, requests[0], answer.rows[0].found, limits);
+  } else if (own.detail >= BatchDetail::kAround) {
+    Explain(file, requests[0], own, answer.rows[0]);
   }
   return answer;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -21,12 +22,21 @@ constexpr int64_t ReachOf(int64_t batch) { return batch / 50; }
 // Of more than about 128 batches in a row, as many that lie evenly are looked at.
 constexpr int64_t StrideOver(int64_t batches) { return batches > 128 ? batches / 128 : 1; }
 
+// How much of an answer is asked for.
+enum class BatchDetail : uint8_t {
+  kBatch,     // the batch and its verdict: of tables
+  kHeadline,  // and the largest that fits
+  kAround,    // and what lies around it
+  kAdvice,    // and what would raise it
+};
+
 struct BatchLimits {
   int64_t multiple_of = 1;
-  std::optional<int64_t> most = {};  // --max
-  bool is_strict = false;            // batches that are TIGHT do not count
-  bool is_brief = false;             // the batch and its verdict alone
-  bool wants_advice = false;         // what would raise it, of one row
+  std::optional<int64_t> most = {};           // --max
+  bool is_strict = false;                     // batches that are TIGHT do not count
+  BatchDetail detail = BatchDetail::kAround;  // of one row; of more, kBatch
+  // Told what is being done, from several threads.
+  std::function<void(const std::string&)> progress = {};
 };
 
 // A batch near the answer, judged.
@@ -45,8 +55,14 @@ struct MaxBatch {
   Judgement judgement;                    // of judged_batch
   std::optional<BatchOutcome> next = {};  // the first above it that fails
   std::vector<int64_t> luckier = {};      // those above `next` that run, though one below does not
-  // What tensors take at the peak, cuDNN's workspaces aside: about fixed_bytes + batch ×
-  // per_sample_bytes, the line through this batch and half of it.
+  // The largest that is FITS, as --strict would find it, where `batch` is TIGHT; 0: there is none.
+  std::optional<BatchOutcome> fitting = {};
+  // Where the file leaves open what decides and the worse reading has a say: the largest batch as
+  // guessed.
+  std::optional<int64_t> guessed_batch = {};
+  std::string reading = {};  // flags of the worse reading, "" where nothing is open
+  // What tensors take at the peak, cuDNN's workspaces aside, where a batch runs: about fixed_bytes
+  // + batch × per_sample_bytes, the line through this batch and half of it.
   int64_t fixed_bytes = 0;
   int64_t per_sample_bytes = 0;
 };

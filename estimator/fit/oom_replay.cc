@@ -151,7 +151,7 @@ Target TargetOf(const SeenCard& card, int64_t bytes, const DeviceProfile& device
 }
 
 int64_t Largest(const Graph& file, const EstimateRequest& request, const Target& target) {
-  return FindMaxBatches(file, request, {&target, 1}, {.is_brief = true})[0].batch;
+  return FindMaxBatches(file, request, {&target, 1}, {.detail = BatchDetail::kBatch})[0].batch;
 }
 
 // The run of `request` for as many steps as the card is played.

@@ -31,6 +31,8 @@ PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
   run.shapes = BindShapes(run.graph, request.binding);
   run.roles = FindRoles(run.graph, run.metadata, run.shapes, request.settings);
   run.program = BuildProgram(run.graph, run.metadata, run.shapes, run.roles, request.settings);
+  run.program.doubts.insert(run.program.doubts.end(), run.roles.doubts.begin(),
+                            run.roles.doubts.end());
   CheckTrainable(run.graph, run.program, request.settings);
   return run;
 }

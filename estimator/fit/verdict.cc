@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
@@ -126,6 +128,14 @@ double Judgement::share() const {
 
 bool RunsOn(const PlayableRun& run, const Target& target) {
   return PlayOn(run, target, target.capacity_bytes()).fits;
+}
+
+Judgement WorseOf(Judgement guessed, Judgement other, const std::string& flags) {
+  const auto rank = [](const Judgement& j) { return std::tuple(j.verdict, j.used_bytes); };
+  if (rank(other) <= rank(guessed)) return guessed;
+  other.reading = flags;
+  other.guessed = {guessed.verdict, guessed.used_bytes};
+  return other;
 }
 
 Judgement Judge(const PlayableRun& run, const Target& target) {

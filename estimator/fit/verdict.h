@@ -32,6 +32,12 @@ struct Failure {
   int64_t short_bytes = 0;  // of it: what was neither cached nor left on the card
 };
 
+// The same run by what its file most likely means.
+struct GuessedUse {
+  Verdict verdict = Verdict::kFits;
+  int64_t used_bytes = 0;
+};
+
 struct Judgement {
   Verdict verdict = Verdict::kFits;
   int64_t usable_bytes = 0;  // of the card for this process, its context included
@@ -44,6 +50,11 @@ struct Judgement {
   std::optional<Failure> fails_at = {};   // oom
   std::optional<int64_t> processes = {};  // inference: how many fit side by side, a context each
   std::optional<int64_t> copies = {};     // inference: of the model, in one process, in turns
+
+  // Where the file leaves open what decides, all of this is of the worse reading: flags that say
+  // so, and what the guess takes.
+  std::string reading = {};  // "--in-place known"; "" as guessed
+  std::optional<GuessedUse> guessed = {};
 
   double share() const;  // used of usable
 };
@@ -62,6 +73,10 @@ struct PlayableRun {
 // Plays the run on the card's own size, and on sizes of 2, 4 and 8 MiB more and less where the
 // first needs no retry.  O(steps × calls × log), up to seven times.
 Judgement Judge(const PlayableRun& run, const Target& target);
+
+// The worse of two readings of one file: what fails before what is tight before what fits, then
+// what takes more.  `flags` say the other one.
+Judgement WorseOf(Judgement guessed, Judgement other, const std::string& flags);
 
 // The same on the card's own size alone: whether it runs at all.
 bool RunsOn(const PlayableRun& run, const Target& target);

@@ -5,6 +5,7 @@
 
 #include "estimator/fit/batch_loops.h"
 #include "estimator/fit/batch_search.h"
+#include "estimator/fit/readings.h"
 #include "estimator/fit/verify_failure.h"
 
 namespace onnxfit {
@@ -98,10 +99,11 @@ VerifiedMaxBatch FindMaxBatchOn(const Graph& file, const EstimateRequest& reques
   answer.steps = steps;
   answer.free_bytes = card.Read().free_bytes;
   const Target target = FreeTarget(gpu, request.settings.device, answer.free_bytes);
-  answer.predicted = FindMaxBatches(file, request, {&target, 1}, {.is_brief = true})[0];
-  BatchPrograms programs(file, request);
-  BatchLoops loops(programs, request);
-  ReplaySearch(loops, card, watch, answer).Run();
+  answer.predicted =
+      FindMaxBatches(file, request, {&target, 1}, {.detail = BatchDetail::kBatch})[0];
+  ReadingPrograms programs(file, request, 1);
+  ReadingLoops loops(programs);
+  ReplaySearch(loops.of_worse(), card, watch, answer).Run();
   return answer;
 }
 

@@ -1,12 +1,19 @@
 #include "estimator/program/habits.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "estimator/base/glob.h"
 #include "estimator/base/index.h"
 #include "estimator/program/scopes.h"
 
@@ -26,6 +33,108 @@ bool IsOfLibrary(const Node& node) {
   const std::string& caller = classes[classes.size() - 2];
   return std::any_of(std::begin(kOutOfPlace), std::end(kOutOfPlace),
                      [&](std::string_view library) { return caller.starts_with(library); });
+}
+
+// --- Known to work in place ----------------------------------------------------------------
+
+// torchvision 0.26 makes its activations with inplace=True; of those that it does not, these make
+// them themselves (others, of ops/misc.py and maxvit.py, are GELU, or told by their children).
+constexpr std::string_view kTorchvision = "torchvision.";
+constexpr std::string_view kNotInPlace[] = {
+    "torchvision.models.segmentation.",        "torchvision.models.detection.",
+    "torchvision.models.optical_flow.",        "torchvision.models.maxvit.",
+    "torchvision.models.quantization.",        "torchvision.ops.misc.SqueezeExcitation",
+    "torchvision.ops.feature_pyramid_network."};
+
+bool StartsWithAny(std::string_view text, std::span<const std::string_view> beginnings) {
+  return std::ranges::any_of(beginnings, [&](std::string_view b) { return text.starts_with(b); });
+}
+
+// By the class that holds it, past Sequentials and their like.
+bool IsActivationOfTorchvision(const Node& node) {
+  const std::vector<std::string> classes = ClassesOf(node);
+  if (classes.empty() || !classes.back().starts_with("torch.nn.modules.activation.")) return false;
+  const auto holder = std::find_if(classes.rbegin(), classes.rend(), [](const std::string& name) {
+    return !name.starts_with("torch.nn.");
+  });
+  return holder != classes.rend() && holder->starts_with(kTorchvision) &&
+         !StartsWithAny(*holder, kNotInPlace);
+}
+
+// What files that name no class show of torchvision's networks: a module that has all of these
+// children, and where in it is written in place.
+struct InPlaceRow {
+  std::string_view children[4];
+  std::string_view glob;   // of modules, as their path below it
+  bool is_listed = false;  // those that are children of a Sequential alone
+  enum class Of : uint8_t { kActivations, kSums } of = Of::kActivations;
+  bool in_place = true;
+};
+
+constexpr InPlaceRow kInPlaceRows[] = {
+    // models/resnet.py, 0.26: ResNet; BasicBlock and Bottleneck, with "out += identity".
+    {{"conv1", "relu", "maxpool", "layer1"}, "relu"},
+    {{"conv1", "relu", "maxpool", "layer1"}, "layer*.relu*"},
+    {{"conv1", "relu", "maxpool", "layer1"}, "layer*", true, InPlaceRow::Of::kSums},
+    // alexnet.py, vgg.py, efficientnet.py: AlexNet, VGG; Conv2dNormActivation of ops/misc.py and
+    // MBConv's "result += input".
+    {{"features", "avgpool", "classifier"}, "features.*", true},
+    {{"features", "avgpool", "classifier"}, "classifier.*", true},
+    {{"features.1.0.block", "avgpool"}, "features.*", true},
+    {{"features.1.0.block", "avgpool"}, "features.*", true, InPlaceRow::Of::kSums},
+    // mobilenetv2.py: Conv2dNormActivation; InvertedResidual's "x + self.conv(x)".
+    {{"features.0.0", "features.1.conv.0"}, "features.*", true},
+    {{"features.0.0", "features.1.conv.0"}, "features.*", true, InPlaceRow::Of::kSums, false},
+};
+
+constexpr std::string_view kActivations[] = {
+    "Relu",      "Clip",        "LeakyRelu", "Elu",
+    "HardSwish", "HardSigmoid", "Mul"};  // the last of SiLU's two
+
+// Every module that a node is in.
+std::set<std::string, std::less<>> ModulesOf(const std::vector<std::string>& paths) {
+  std::set<std::string, std::less<>> modules = {""};
+  for (std::string_view path : paths) {
+    while (modules.emplace(path).second && path.find('.') != std::string_view::npos) {
+      path = ParentOf(path);
+    }
+  }
+  return modules;
+}
+
+std::string Below(std::string_view module, std::string_view child) {
+  return module.empty() ? std::string(child) : fmt::format("{}.{}", module, child);
+}
+
+// The module of which `path` is the child `child`, if it is that.
+std::optional<std::string_view> ModuleOf(std::string_view path, std::string_view child) {
+  if (path == child) return "";
+  const bool is_child = path.ends_with(child) && path[path.size() - child.size() - 1] == '.';
+  if (!is_child) return std::nullopt;
+  return path.substr(0, path.size() - child.size() - 1);
+}
+
+// The modules that have all children of `row`.
+std::vector<std::string_view> ModulesLike(const InPlaceRow& row,
+                                          const std::set<std::string, std::less<>>& modules) {
+  std::vector<std::string_view> found;
+  for (const std::string& path : modules) {
+    const std::optional<std::string_view> module = ModuleOf(path, row.children[0]);
+    const bool has_all = module && std::ranges::all_of(row.children, [&](std::string_view child) {
+                           return child.empty() || modules.contains(Below(*module, child));
+                         });
+    if (has_all) found.push_back(*module);
+  }
+  return found;
+}
+
+bool IsWhere(const InPlaceRow& row, const std::string& glob, const Node& node,
+             std::string_view path) {
+  const bool is_of_kind =
+      row.of == InPlaceRow::Of::kSums
+          ? node.op_type == "Add"
+          : std::ranges::find(kActivations, node.op_type) != std::end(kActivations);
+  return is_of_kind && (!row.is_listed || IsListed(path)) && MatchesGlob(path, glob);
 }
 
 // Whether a gather picked the numbers of `value`, but for a scale, an addend or a view.
@@ -66,6 +175,27 @@ std::set<NodeId> FindInPlaceSums(const Graph& graph) {
     if (node.op_type != "Add") continue;
     const bool are_picked = IsPicked(graph, node.inputs[0]) && IsPicked(graph, node.inputs[1]);
     if (are_picked || AddsBuckets(graph, node)) found.insert(static_cast<NodeId>(i));
+  }
+  return found;
+}
+
+std::map<NodeId, bool> FindKnownInPlace(const Graph& graph) {
+  std::map<NodeId, bool> found;
+  std::vector<std::string> paths;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto node = static_cast<NodeId>(i);
+    if (IsActivationOfTorchvision(graph.nodes[i])) found.emplace(node, true);
+    paths.push_back(ModulePath(ScopeOf(graph, node)));
+  }
+  const std::set<std::string, std::less<>> modules = ModulesOf(paths);
+  for (const InPlaceRow& row : kInPlaceRows) {
+    for (const std::string_view module : ModulesLike(row, modules)) {
+      const std::string glob = Below(module, row.glob);
+      for (size_t i = 0; i < graph.nodes.size(); ++i) {
+        if (!IsWhere(row, glob, graph.nodes[i], paths[i])) continue;
+        found.emplace(static_cast<NodeId>(i), row.in_place);
+      }
+    }
   }
   return found;
 }

@@ -1,6 +1,7 @@
 // What is known of libraries and no file says.  Internal to the room program/.
 #pragma once
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -16,6 +17,11 @@ namespace onnxfit {
 // names their classes.
 // O(nodes).
 std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph);
+
+// Of torchvision's activations and sums: whether they write over their input, as
+// nn.ReLU(inplace=True) and "out += identity" do.  By the classes that torch.export names, else by
+// the children of modules.  O(nodes × log).
+std::map<NodeId, bool> FindKnownInPlace(const Graph& graph);
 
 // Sums that are written over their first operand, though the model has attention: "score +=
 // p2c_att / scale" of transformers' DeBERTa (5.17, modeling_deberta_v2.py), of what two gathers

@@ -137,6 +137,7 @@ void Lowering::NoteRewrites() {
 void Lowering::LowerNodes() {
   outside_autocast_ = FindOutsideAutocast();
   const std::set<NodeId> out_of_place = FindOutOfPlace();
+  const std::map<NodeId, bool> known_in_place = FindKnownInPlace(graph_);
   const std::set<NodeId> in_place = FindInPlaceSums(graph_);
   const bool has_attention = HasAttention(graph_, rewrites_);
   PutCopiesOfInputs();
@@ -149,6 +150,9 @@ void Lowering::LowerNodes() {
     node_frames_ = SourceFrames(node);
     frames_ = node_frames_;
     written_in_place_ = WrittenInPlace(InnermostLine(frames_));
+    if (const auto known = known_in_place.find(id); known != known_in_place.end()) {
+      written_in_place_ = written_in_place_.value_or(known->second);
+    }
     const bool is_known = written_in_place_.has_value() || !IsFloat(TypeOfResult(node));
     if (out_of_place.contains(id) || (has_attention && !is_known)) written_in_place_ = false;
     if (in_place.contains(id)) written_in_place_ = true;

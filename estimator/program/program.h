@@ -82,7 +82,7 @@ struct Program {
   NameId loss = kNoName;             // kNoName: nothing to train
   std::vector<NameId> cached_casts;  // let go when autocast exits; Dispatch lists them
   std::vector<std::string> assumptions;
-  std::vector<Doubt> doubts;       // what lowering guessed and no flag said
+  std::vector<Doubt> doubts;       // what recovery guessed and no flag said
   std::vector<std::string> notes;  // what recovery did, for -v
   Warnings warnings;
 

@@ -43,7 +43,7 @@ void PutReading(Json& object, const TrainingSettings& settings) {
   for (const PlacedDropout& placed : settings.placed_dropouts) {
     object["dropout_at"].push_back({{"glob", placed.glob}, {"p", placed.p}});
   }
-  if (settings.in_place != InPlaceUse::kAuto) object["in_place"] = "never";
+  if (settings.in_place != InPlaceUse::kAuto) object["in_place"] = ToString(settings.in_place);
   if (!settings.out_of_place.empty()) object["out_of_place"] = settings.out_of_place;
   Json assumed = Json::array();
   if (settings.assumed.conv_bias) assumed.push_back("conv-bias");

@@ -15,6 +15,13 @@ Json NextJson(const BatchOutcome& next) {
   return object;
 }
 
+// The largest batch that FITS; 0 where none does.
+Json FittingJson(const BatchOutcome& fitting) {
+  Json object = {{"batch", fitting.batch}};
+  if (fitting.batch > 0) object["used_bytes"] = fitting.judgement.used_bytes;
+  return object;
+}
+
 // Of several rows, what tells them apart.
 Json SettingsJson(const MaxBatchRow& row) {
   return {{"dims", Json(row.dims)},
@@ -30,6 +37,10 @@ Json RowJson(const MaxBatchRow& row, const JsonOptions& options) {
                  {"max_batch", answer.batch},
                  {"settings", SettingsJson(row)},
                  {"target", TargetJson({.target = answer.target, .judgement = answer.judgement})}};
+  if (answer.fitting) object["fitting"] = FittingJson(*answer.fitting);
+  if (answer.guessed_batch) {
+    object["guessed"] = {{"max_batch", *answer.guessed_batch}, {"reading", answer.reading}};
+  }
   if (answer.is_limited) object["limited"] = true;
   if (!answer.luckier.empty()) object["luckier"] = answer.luckier;
   if (answer.per_sample_bytes > 0) {

@@ -39,16 +39,22 @@ std::string RunLine(const MaxBatchAnswer& answer, const TextOptions& options) {
 
 // --- One card ---------------------------------------------------------------------------
 
+// The batch to take: one that fits, where there is one.
+BatchOutcome RecommendedOf(const MaxBatch& answer) {
+  const bool fits_less = answer.fitting && answer.fitting->batch > 0;
+  return fits_less ? *answer.fitting : BatchOutcome{answer.batch, answer.judgement};
+}
+
 std::string Headline(const MaxBatch& answer, const TextOptions& options) {
-  const Judgement& judgement = answer.judgement;
+  const auto [batch, judgement] = RecommendedOf(answer);
   const std::string used = fmt::format("{} of {}", FormatBytes(judgement.used_bytes),
                                        FormatBytes(judgement.usable_bytes));
-  const auto line = [&](std::string_view word, std::string_view name) {
-    if (answer.batch == 0) {
+  const auto line = [&, batch = batch, share = judgement.share()](std::string_view word,
+                                                                  std::string_view name) {
+    if (batch == 0) {
       return fmt::format("{} on {}, not even batch {}: {}", word, name, answer.judged_batch, used);
     }
-    return fmt::format("batch {} on {}: {}, {}, {:.1f}%", answer.batch, name, word, used,
-                       100 * judgement.share());
+    return fmt::format("batch {} on {}: {}, {}, {:.1f}%", batch, name, word, used, 100 * share);
   };
   const std::string word = VerdictWord(judgement.verdict);
   const std::string name = NameBeside(line(word, ""), answer.target.name, options);
@@ -72,6 +78,26 @@ std::string NextText(const MaxBatch& answer) {
          (next.judgement.reasons.empty() ? "fits" : "is tight: " + next.judgement.reasons[0]);
 }
 
+// What runs beyond the recommended batch, if only just.
+std::string TightText(const MaxBatch& answer) {
+  std::string text = fmt::format("up to {} it is TIGHT", answer.batch);
+  if (answer.fitting->batch == 0) text = fmt::format("no batch FITS; {} is TIGHT", answer.batch);
+  std::string separator = ": ";
+  for (const std::string& reason : answer.judgement.reasons) {
+    text += separator + reason;
+    separator = "; ";
+  }
+  return text;
+}
+
+// How much the worse reading takes away.
+std::string GuessText(const MaxBatch& answer) {
+  return fmt::format(
+      "batch {} if the file means what is likely; it leaves open what {} says, and the worse is "
+      "taken",
+      *answer.guessed_batch, answer.reading);
+}
+
 std::string LuckierText(const MaxBatch& answer) {
   const std::vector<int64_t>& luckier = answer.luckier;
   const size_t shown = std::min(luckier.size(), kShownLuckier);
@@ -86,19 +112,25 @@ std::string LuckierText(const MaxBatch& answer) {
 std::vector<std::string> AroundItems(const MaxBatchRow& row) {
   const MaxBatch& answer = row.found;
   std::vector<std::string> items;
+  if (answer.fitting) items.push_back(TightText(answer));
+  if (answer.guessed_batch) items.push_back(GuessText(answer));
   if (answer.is_limited) items.emplace_back("larger ones run, too: --max ends it");
   if (answer.next && answer.batch > 0) items.push_back(NextText(answer));
   if (!answer.luckier.empty()) items.push_back(LuckierText(answer));
-  items.push_back(fmt::format("tensors take about {} + {} a sample",
-                              FormatBytes(answer.fixed_bytes),
-                              FormatBytes(answer.per_sample_bytes)));
+  if (answer.per_sample_bytes > 0) {
+    items.push_back(fmt::format("tensors take about {} + {} a sample",
+                                FormatBytes(answer.fixed_bytes),
+                                FormatBytes(answer.per_sample_bytes)));
+  }
   if (row.estimate && !row.estimate->measured.empty()) items.push_back(row.estimate->measured);
   return items;
 }
 
 std::string AroundText(const MaxBatchRow& row, const TextOptions& options) {
+  const std::vector<std::string> items = AroundItems(row);
+  if (items.empty()) return "";
   std::string text = "\nAround it\n";
-  for (const std::string& item : AroundItems(row)) {
+  for (const std::string& item : items) {
     text += Wrap("  - ", Clean(item, options.ascii));
   }
   return text;
@@ -122,7 +154,8 @@ std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
   std::string text = Headline(found, options);
   if (options.quiet) return text;
   text += RunLine(answer, options) +
-          VerdictDetails({.target = found.target, .judgement = found.judgement}, options);
+          VerdictDetails({.target = found.target, .judgement = RecommendedOf(found).judgement},
+                         options);
   text += AroundText(answer.rows[0], options) + AdviceText(answer.rows[0].advice, options);
   if (found.batch > 0) text += WhyNotText(answer.rows[0], options);
   return TrimLines(

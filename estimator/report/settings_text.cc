@@ -52,7 +52,9 @@ void AddReading(const TrainingSettings& settings, Items& items) {
     items.push_back(fmt::format("batch-norm {}", ToString(settings.batch_norm)));
   }
   if (settings.attention != AttentionUse::kSdpa) items.emplace_back("attention eager");
-  if (settings.in_place != InPlaceUse::kAuto) items.emplace_back("in-place never");
+  if (settings.in_place != InPlaceUse::kAuto) {
+    items.push_back(fmt::format("in-place {}", ToString(settings.in_place)));
+  }
   AddAll("out-of-place", settings.out_of_place, items);
   if (settings.assumed.conv_bias) items.emplace_back("assume conv-bias=yes");
   if (settings.assumed.in_place_dropout) items.emplace_back("assume in-place-dropout=yes");

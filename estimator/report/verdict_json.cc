@@ -37,6 +37,11 @@ Json TargetJson(const JudgedTarget& judged) {
                  {"share", std::round(judgement.share() * 1e4) / 1e4},
                  {"retries", judgement.retries}};
   if (!judgement.reasons.empty()) object["reasons"] = judgement.reasons;
+  if (judgement.guessed) {
+    object["reading"] = judgement.reading;
+    object["guessed"] = {{"verdict", ToString(judgement.guessed->verdict)},
+                         {"used_bytes", judgement.guessed->used_bytes}};
+  }
   if (judgement.fails_at) object["fails_at"] = FailureJson(*judgement.fails_at);
   if (judgement.processes) object["processes"] = *judgement.processes;
   if (judgement.copies) object["copies"] = *judgement.copies;

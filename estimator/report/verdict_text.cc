@@ -28,6 +28,16 @@ std::string ShareText(const Share& share) {
                      ToString(share.basis));
 }
 
+// By how much the worse reading is worse.
+std::string ReadingText(const Judgement& judgement) {
+  const GuessedUse& guessed = *judgement.guessed;
+  return fmt::format(
+      "the file leaves open what {} says, the worse, which is taken: {} more than "
+      "is likely ({}, {})",
+      judgement.reading, FormatBytes(judgement.used_bytes - guessed.used_bytes),
+      FormatBytes(guessed.used_bytes), VerdictWord(guessed.verdict));
+}
+
 std::string SideBySideText(const Judgement& judgement) {
   const int64_t processes = *judgement.processes;
   const int64_t copies = judgement.copies.value_or(0);
@@ -88,6 +98,7 @@ std::string VerdictLine(const JudgedTarget& judged, const TextOptions& options) 
 std::string VerdictDetails(const JudgedTarget& judged, const TextOptions& options) {
   const Judgement& judgement = judged.judgement;
   std::string text;
+  if (judgement.guessed) text += Bullet(ReadingText(judgement), options);
   if (judgement.fails_at) text += Bullet(FailureText(*judgement.fails_at), options);
   for (const std::string& reason : judgement.reasons) text += Bullet(reason, options);
   for (const Share& share : judged.target.shares) text += Bullet(ShareText(share), options);
