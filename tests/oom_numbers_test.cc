@@ -133,12 +133,17 @@ TEST_CASE("a number that cannot be counts as not said, and is told") {
   }
 }
 
-// A log of the first kind, and what contradicts itself: less reserved than allocated, more free
-// than the card has, more free than was asked for.
+constexpr char kNothingAllowed[] =
+    "MPS backend out of memory (MPS allocated: 9.20 GB, other allocations: 8.50 GB, max allowed: 0 "
+    "GB). Tried to allocate 1.00 GB on shared pool.";
+
+// Less reserved than allocated, more free than the card has or than was asked for, a card of
+// nothing.
 TEST_CASE("numbers that contradict one another give no bytes below zero") {
-  for (const std::string& text : {Text("2.00 MiB", "3.95 GiB", "2.81 MiB", "1.22 GiB"),
-                                  Text("2.00 GiB", "3.95 GiB", "23.81 GiB", "3.22 GiB"),
-                                  Text("2.00 MiB", "3.95 GiB", "2.81 GiB", "3.90 GiB")}) {
+  for (const std::string& text :
+       {Text("2.00 MiB", "3.95 GiB", "2.81 MiB", "1.22 GiB"),
+        Text("2.00 GiB", "3.95 GiB", "23.81 GiB", "3.22 GiB"),
+        Text("2.00 MiB", "3.95 GiB", "2.81 GiB", "3.90 GiB"), std::string(kNothingAllowed)}) {
     CAPTURE(text);
     CheckNumbers({ExplainOom(ReadOomLog(text).processes.at(0))});
   }

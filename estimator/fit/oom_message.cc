@@ -381,7 +381,7 @@ bool IsShellsKilled(const Letters& letters, size_t head, size_t size) {
 // Whether the words at `head` are the message, and not merely the same words.
 bool Holds(const OomMessage& message, const Letters& letters, size_t head) {
   const OomFormat& format = *message.format;
-  if (format.name == "killed") return IsShellsKilled(letters, head, format.head.size());
+  if (format.head == "killed") return IsShellsKilled(letters, head, format.head.size());
   if (format.rank == OomRank::kState) return message.Size(OomField::kTotal).has_value();
   if (format.rank != OomRank::kFailure) return true;
   return message.Size(OomField::kTried) ||

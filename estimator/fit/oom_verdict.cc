@@ -59,6 +59,7 @@ void CompleteReserved(OomFacts& facts) {
 void ReadMps(const OomMessage& message, OomFacts& facts) {
   facts.others = AmountOf(message.Size(OomField::kOther));
   facts.total = std::exchange(facts.allowed, std::nullopt);
+  if (facts.total && facts.total->bytes <= 0) facts.total.reset();
   if (!facts.total || !facts.allocated || !facts.others) return;
   facts.free = *facts.total - *facts.allocated - *facts.others;
   facts.free->bytes = std::max(facts.free->bytes, 0.0);
