@@ -164,5 +164,11 @@ TEST_CASE("logs full of messages are read in passing") {
   CHECK(ReadOomLog(Message("2.00")).is_whole);
 }
 
+TEST_CASE("common words do not crowd out a message") {
+  std::string log;
+  for (int i = 0; i < 10000; ++i) log += "step: 12 workers killed=0, one was Killed\n";
+  CHECK(Read(log + Message("2.00")) == " line 10001 pytorch-1.4 2048 +0\n");
+}
+
 }  // namespace
 }  // namespace onnxfit::oom_log_test

@@ -32,6 +32,24 @@ bool HasNumbers(const OomMessage& message) {
   return rank == OomRank::kFailure || rank == OomRank::kWarning || rank == OomRank::kNumbers;
 }
 
+// "killed" is a common word: of those that end at `place` only what a shell may have said is looked
+// at, at a line's begin, or behind a number, a bracket or a colon ("7915 Killed", "signal:
+// Killed"), and "is killed", which goes on with "by signal".
+bool IsCommonWord(std::string_view log, size_t place) {
+  constexpr std::string_view kWord = "killed";
+  if (place < kWord.size()) return false;
+  size_t at = place - kWord.size();
+  for (size_t i = 0; i < kWord.size(); ++i) {
+    if (ToLower(log[at + i]) != kWord[i]) return false;
+  }
+  while (at > 0 && (log[at - 1] == ' ' || log[at - 1] == '\t')) --at;
+  if (at == 0) return false;
+  constexpr std::string_view kBefore = "\n\r:]>|)m";  // m: of "OOMKilled", and of colours
+  const char before = ToLower(log[at - 1]);
+  const bool is_passive = at > 1 && before == 's' && (log[at - 2] == 'i' || IsSpace(log[at - 2]));
+  return !is_passive && !IsDigit(before) && kBefore.find(before) == std::string_view::npos;
+}
+
 class LogReader {
  public:
   explicit LogReader(std::string_view log) : log_(log) {}
@@ -52,7 +70,7 @@ class LogReader {
 
  private:
   void Visit(size_t place) {
-    if (places_ > kMostPlaces) return;
+    if (places_ > kMostPlaces || IsCommonWord(log_, place)) return;
     FindLine(place);
     const std::string& process = process_;
     if (found_.size() >= kMostProcesses && !found_.contains(process)) return;
