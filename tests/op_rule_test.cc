@@ -8,6 +8,8 @@
 namespace onnxfit::op_rule_test {
 namespace {
 
+constexpr Slots kAllInputs = {(uint32_t{1} << kMaxInputSlots) - 1};
+
 TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
   struct Row {
     const char* op;
@@ -117,6 +119,12 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"pow.Scalar", In(0), Out(0)},
       {"pow.Tensor_Scalar", In(0), In(0)},
       {"prelu", In(0) | In(1), In(0) | In(1)},
+      {"lstm", In(0), kAllInputs | Aux(0)},
+      {"gru", In(3), kAllInputs | Aux(0)},
+      {"rnn", In(0), kAllInputs | Aux(0)},
+      {"lstm_inference", {}, {}},
+      {"gru_inference", {}, {}},
+      {"rnn_inference", {}, {}},
       {"reciprocal", In(0), Out(0)},
       {"relu", In(0), Out(0)},
       {"rms_norm", {}, {}},  // taken apart

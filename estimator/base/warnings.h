@@ -11,6 +11,7 @@ inline constexpr char kUnknownBranch[] = "OF103";    // If or Loop: the larger o
 inline constexpr char kReboundBatch[] = "OF104";     // a batch written in the file was changed
 inline constexpr char kStoredShape[] = "OF105";      // a shape was believed, not inferred
 inline constexpr char kLostAnswers[] = "OF109";      // what the file leaves open changes the answer
+inline constexpr char kUpperBound[] = "OF110";       // layers that are bounded, not modelled
 inline constexpr char kNotTrainable[] = "OF108";     // parameters that no gradient reaches
 
 // 2xx: what runs it.

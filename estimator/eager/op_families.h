@@ -17,6 +17,7 @@ std::span<const OpRule> LinearRules();         // ops_linear.cc
 std::span<const OpRule> LossRules();           // ops_loss.cc
 std::span<const OpRule> NormalizationRules();  // ops_normalization.cc
 std::span<const OpRule> PoolingRules();        // ops_pooling.cc
+std::span<const OpRule> RecurrentRules();      // ops_recurrent.cc
 std::span<const OpRule> ViewRules();           // ops_views.cc
 
 // Types of what is made on the way.

@@ -31,8 +31,9 @@ const RulesByName& RuleIndex() {
 
 std::span<const std::span<const OpRule>> AllOpRules() {
   static const std::vector<std::span<const OpRule>> families = {
-      AttentionRules(), ConvolutionRules(), DropoutRules(), ElementwiseRules(),   EmbeddingRules(),
-      LinearRules(),    LossRules(),        ViewRules(),    NormalizationRules(), PoolingRules(),
+      AttentionRules(),     ConvolutionRules(), DropoutRules(),   ElementwiseRules(),
+      EmbeddingRules(),     LinearRules(),      LossRules(),      ViewRules(),
+      NormalizationRules(), PoolingRules(),     RecurrentRules(),
   };
   return families;
 }

@@ -11,6 +11,7 @@
 #include "estimator/base/warnings.h"
 #include "estimator/graph/onnx_model.h"
 #include "estimator/graph/quote.h"
+#include "estimator/graph/recurrent_batch.h"
 
 namespace onnxfit {
 namespace {
@@ -58,9 +59,8 @@ class InputBinder {
     bound_.types.reserve(graph.inputs.size());
     for (const ValueId id : graph.inputs) Declare(graph.values[Index(id)].name);
     CollectFree();
-    if (const onnx::TensorShapeProto* first = FirstWithDims()) {
-      written_batch_ = first->dim(0).dim_value();
-    }
+    FindBatch();
+    if (const auto* batch = BatchDim()) written_batch_ = batch->dim_value();
   }
 
   std::vector<std::string> FreeNames() const {
@@ -109,6 +109,27 @@ class InputBinder {
         if (!listed) free_.push_back({std::move(name), input.name});
       }
     }
+  }
+
+  // The first input's first dimension, unless a recurrent layer reads another one as the batch:
+  // the free one of that place comes first.
+  void FindBatch() {
+    const std::optional<InputAxis> found = FindRecurrentBatch(graph_);
+    if (!found.has_value()) return;
+    const std::string_view name = graph_.values[Index(found->input)].name;
+    const auto input = std::find_if(inputs_.begin(), inputs_.end(),
+                                    [&](const DeclaredInput& i) { return i.name == name; });
+    if (input == inputs_.end() || !input->type->has_tensor_type() ||
+        !input->type->tensor_type().has_shape() || ShapeOf(*input).dim_size() <= found->axis) {
+      return;
+    }
+    batch_axis_ = found->axis;
+    batch_input_ = input->name;
+    const std::string batch = NameOf(ShapeOf(*input).dim(batch_axis_), batch_input_, batch_axis_);
+    const auto free = std::find_if(free_.begin(), free_.end(),
+                                   [&](const FreeDim& dim) { return dim.name == batch; });
+    batch_is_written_ = free == free_.end();
+    if (!batch_is_written_) std::rotate(free_.begin(), free, free + 1);
   }
 
   void CheckPositive() const {
@@ -203,7 +224,7 @@ class InputBinder {
   }
 
   void BindBatch() {
-    if (free_.empty()) {
+    if (free_.empty() || batch_is_written_) {
       BindFixedBatch();
       return;
     }
@@ -214,12 +235,13 @@ class InputBinder {
     bound_.batch = bound_.symbols.emplace(name, 1).first->second;
   }
 
-  // Dimension 0 of the first input is the batch, and that of the others of its size.
+  // Dimension 0 of the first input is the batch, or which a recurrent layer reads so, and that of
+  // the others of its size.
   void BindFixedBatch() {
-    const onnx::TensorShapeProto* first = FirstWithDims();
-    const int64_t asked = first == nullptr ? 1 : first->dim(0).dim_value();
+    const auto* batch = BatchDim();
+    const int64_t asked = batch == nullptr ? 1 : batch->dim_value();
     bound_.batch = binding_.batch.value_or(asked);
-    if (first == nullptr || bound_.batch == written_batch_) return;
+    if (batch == nullptr || bound_.batch == written_batch_) return;
     for (const DeclaredInput& input : inputs_) Rebind(input);
     bound_.rebound = Rebound{written_batch_, bound_.batch};
     bound_.warnings.push_back(
@@ -228,10 +250,11 @@ class InputBinder {
                      written_batch_, bound_.batch)});
   }
 
-  const onnx::TensorShapeProto* FirstWithDims() const {
+  const onnx::TensorShapeProto::Dimension* BatchDim() const {
     for (const DeclaredInput& input : inputs_) {
-      if (input.type->tensor_type().has_shape() && ShapeOf(input).dim_size() > 0) {
-        return &ShapeOf(input);
+      if (!batch_input_.empty() && input.name != batch_input_) continue;
+      if (input.type->tensor_type().has_shape() && ShapeOf(input).dim_size() > batch_axis_) {
+        return &ShapeOf(input).dim(batch_axis_);
       }
     }
     return nullptr;
@@ -240,8 +263,9 @@ class InputBinder {
   void Rebind(const DeclaredInput& input) {
     if (input.given_whole || !input.type->tensor_type().has_shape()) return;
     onnx::TensorShapeProto& shape = ShapeOf(input);
-    if (shape.dim_size() == 0 || shape.dim(0).dim_value() != written_batch_) return;
-    shape.mutable_dim(0)->set_dim_value(bound_.batch);
+    if (shape.dim_size() <= batch_axis_) return;
+    if (shape.dim(batch_axis_).dim_value() != written_batch_) return;
+    shape.mutable_dim(batch_axis_)->set_dim_value(bound_.batch);
   }
 
   void RefuseFree() const {
@@ -292,8 +316,11 @@ class InputBinder {
   const DimBinding& binding_;
   BoundInputs bound_;
   std::vector<DeclaredInput> inputs_;
-  int64_t written_batch_ = 1;  // dimension 0 of the first input, in a file that fixes it
-  std::vector<FreeDim> free_;  // in the order of inputs and their dimensions
+  std::string batch_input_ = {};  // which a recurrent layer reads, else ""
+  int batch_axis_ = 0;
+  bool batch_is_written_ = false;  // though other dimensions are free
+  int64_t written_batch_ = 1;      // in a file that fixes it
+  std::vector<FreeDim> free_;      // in the order of inputs and their dimensions
 };
 
 }  // namespace

@@ -15,8 +15,9 @@ namespace onnxfit {
 
 // What the user fixes.
 struct DimBinding {
-  // The first free dimension in the order of inputs and their dimensions; in a graph
-  // without one, dimension 0 of the inputs that share its size.
+  // The free dimension that a recurrent layer reads as the batch, else the first in the order of
+  // inputs and their dimensions; in a graph without one, dimension 0 of the inputs that share its
+  // size, or that which a recurrent layer reads so.
   std::optional<int64_t> batch;
   std::map<std::string, int64_t> dims = {};  // --dim NAME=N
   std::map<std::string, Dims> inputs = {};   // --shape IN=2x512, whole inputs
@@ -62,7 +63,7 @@ struct Shapes {
 Shapes BindShapes(const Graph& graph, const DimBinding& binding);
 
 // The names of the dimensions that the file leaves free, as --dim takes them, in the order of
-// inputs: the first is the batch.  O(inputs × dimensions).
+// inputs, but for the batch, which is the first.  O(nodes + inputs × dimensions).
 std::vector<std::string> FreeDims(const Graph& graph);
 
 }  // namespace onnxfit

@@ -12,6 +12,7 @@
 #include "estimator/program/habits.h"
 #include "estimator/program/parameter_floats.h"
 #include "estimator/program/placement.h"
+#include "estimator/program/recurrent_calls.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/source_text.h"
 
@@ -118,6 +119,19 @@ void Lowering::PlanRewrites(const Roles& roles) {
     rewrite_of_[Index(rewrites_[i].last)] = static_cast<int32_t>(i);
   }
   NoteRewrites();
+  WarnOfRecurrent();
+}
+
+void Lowering::WarnOfRecurrent() {
+  const auto count = std::ranges::count_if(rewrites_, [&](const Rewritten& rewritten) {
+    return IsRecurrent(At(rewritten.last).op_type);
+  });
+  if (count == 0) return;
+  program_.warnings.push_back(
+      {warning::kUpperBound,
+       fmt::format("{} recurrent layer{} (LSTM, GRU, RNN): what {} an upper bound, of what "
+                   "cuDNN and PyTorch's own kernels keep of gates and states of each step",
+                   count, count == 1 ? "" : "s", count == 1 ? "it takes is" : "they take is")});
 }
 
 void Lowering::NoteRewrites() {
@@ -236,7 +250,9 @@ void Lowering::LowerRewritten(const Rewritten& rewritten) {
   if (rewritten.in_compute_type) {
     program_.values[Index(results[0])].type.dtype = ComputeType(settings_.precision);
   }
-  Emit(rewritten.aten, std::move(inputs), std::move(results), std::move(ints));
+  const bool is_other = !trains() && !rewritten.aten_in_eval.empty();
+  Emit(is_other ? rewritten.aten_in_eval : rewritten.aten, std::move(inputs), std::move(results),
+       std::move(ints));
 }
 
 // A number is no tensor: x[a:b] = 2.

@@ -118,6 +118,7 @@ class Lowering {
   bool RunsOnHost(const Node& node) const;
   void PlanRewrites(const Roles& roles);
   void NoteRewrites();
+  void WarnOfRecurrent();
   void PlanLostCalls(const Roles& roles);
   std::vector<LostCall> LostCalls(const Roles& roles);
   bool DropsOutElsewhere(bool is_traced) const;

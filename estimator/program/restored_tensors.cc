@@ -15,6 +15,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/program/merged_order.h"
+#include "estimator/program/recurrent_calls.h"
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {
@@ -77,6 +78,7 @@ class Restorer {
     if (!sources_.empty()) FindLayers();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) ReadSources(static_cast<NodeId>(i));
     for (const FxGroup& group : metadata_.groups) RestoreOperands(group);
+    RestoreRecurrentBiases();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) RestoreSummand(static_cast<NodeId>(i));
     NameViews();
     if (restored_ == 0) return;
@@ -154,7 +156,7 @@ class Restorer {
   // place, after the exporter's own constants; a bias in whose place nothing stands was zero.
   void RestoreOperands(const FxGroup& group) {
     std::vector<const SignatureEntry*> named = Named(group.call);
-    if (named.empty() || IsFolded(group)) return;
+    if (named.empty() || IsFolded(group) || IsOfRecurrent(group)) return;
     std::vector<Slot> slots = StoredSlots(group);
     const size_t operands = named.size();
     std::erase_if(named, [&](const SignatureEntry* entry) { return TakeSlot(*entry, slots); });
@@ -208,6 +210,27 @@ class Restorer {
     return std::none_of(group.nodes.begin(), group.nodes.end(), [&](NodeId node) {
       return graph_.nodes[Index(node)].op_type == "BatchNormalization";
     });
+  }
+
+  // ONNX orders gates otherwise: its nodes read the weights in slices, biases computed together.
+  bool IsOfRecurrent(const FxGroup& group) const {
+    return std::any_of(group.nodes.begin(), group.nodes.end(),
+                       [&](NodeId node) { return IsRecurrent(graph_.nodes[Index(node)].op_type); });
+  }
+
+  // As long as their weights have rows.
+  void RestoreRecurrentBiases() {
+    std::vector<std::pair<std::string_view, TensorType>> lost;
+    for (const auto& [target, value] : targets_) {
+      const auto bias = targets_.find(BiasOfRecurrentWeight(target));
+      const Initializer* weight = InitializerOf(value);
+      const bool is_lost = bias != targets_.end() && bias->second == kNoValue;
+      if (!is_lost || weight == nullptr || weight->type.dims.size() != 2) continue;
+      lost.emplace_back(bias->first, TensorType{weight->type.dtype, {weight->type.dims[0]}});
+    }
+    std::sort(lost.begin(), lost.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [name, type] : lost) targets_.at(name) = NewValue(name, type);
   }
 
   // Inputs that are tensors of a module: no single numbers, no shapes.

@@ -11,6 +11,7 @@
 #include "estimator/program/grouped_heads.h"
 #include "estimator/program/norms.h"
 #include "estimator/program/pattern.h"
+#include "estimator/program/recurrent_calls.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/token_positions.h"
 
@@ -315,6 +316,7 @@ std::vector<Rewritten> FindRewrites(const Graph& graph, const ExporterMetadata& 
   const Pattern pattern(graph, shapes);
   Search search(graph, pattern);
   search.TakeAll(kByLine);
+  for (Rewritten& call : FindRecurrentCalls(graph, metadata, pattern)) search.Take(std::move(call));
   for (Rewritten& call : FindExportedCalls(graph, metadata, shapes)) search.Take(std::move(call));
   search.TakeAll(kRewrites);
   std::vector<Rewritten> rewrites = std::move(search).Rewrites();

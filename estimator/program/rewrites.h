@@ -40,6 +40,7 @@ struct Rewritten {
   NodeId dropout = kNoNode;             // where this drops out, ints[0] of the call is 1
   bool in_compute_type = false;         // under autocast its result has the lower type
   std::vector<ValueId> results = {};    // where there are several; empty: that of `last`
+  std::string_view aten_in_eval = {};   // "": the same
 };
 
 // What the exporter says (exported_calls.h), then every place where a pattern matches

@@ -1,0 +1,155 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "estimator/fit/estimate.h"
+#include "tests/fx_text.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::recurrent_test {
+namespace {
+
+// One layer over x [T, N, 4], hidden size 8; `weights` declares W, R and B.
+std::string Layer(std::string_view op, int gates, int directions = 1) {
+  return fmt::format(
+      R"(net (float[T, N, 4] x) => (float[T, D, N, 8] y)
+         < float[{0}, {1}, 4] W = ["location": "none"], float[{0}, {1}, 8] R = ["location": "none"],
+           float[{0}, {2}] B = ["location": "none"] > {{
+           y = {3} <hidden_size = 8, direction = "{4}"> (x, W, R, B)
+         }})",
+      directions, gates * 8, gates * 16, op, directions == 2 ? "bidirectional" : "forward");
+}
+
+const DimBinding kSizes = {.batch = 3, .dims = {{"T", 5}}, .inputs = {}};
+
+// What the layer keeps for each hidden number of each step, sample and direction.
+int64_t KeptBy(const std::string& text, int directions) {
+  const TrainingSettings settings = {.loss = Loss::kMse};
+  const Built built = Build(text, settings, kSizes);
+  const std::string trace = ToString(Train(built.program, settings));
+  const size_t at = trace.find("gates and states:");
+  REQUIRE(at != std::string::npos);
+  const int64_t bytes = std::stoll(trace.substr(trace.find(':', at) + 1));
+  return bytes / (4 * 5 * 3 * 8 * directions);
+}
+
+TEST_CASE("a layer keeps gates, cells and hidden states of each step") {
+  CHECK(KeptBy(Layer("LSTM", 4), 1) == 14);
+  CHECK(KeptBy(Layer("LSTM", 4, 2), 2) == 14);
+  CHECK(KeptBy(Layer("GRU", 3), 1) == 12);
+  CHECK(KeptBy(Layer("RNN", 1), 1) == 2);
+}
+
+TEST_CASE("its weights and both of its biases are parameters") {
+  const Built built = Build(Layer("LSTM", 4, 2), {.loss = Loss::kMse}, kSizes);
+  CHECK(built.roles.ParameterCount() == 2 * (32 * 4 + 32 * 8 + 64));
+  REQUIRE_FALSE(built.program.calls.empty());
+  CHECK(built.program.calls[0].op == "lstm");
+  const bool is_told = std::ranges::any_of(built.program.warnings,
+                                           [](const Warning& w) { return w.code == "OF110"; });
+  CHECK(is_told);
+}
+
+TEST_CASE("nothing is kept in eval") {
+  const TrainingSettings settings = {.mode = Mode::kEval};
+  const Built built = Build(Layer("GRU", 3), settings, kSizes);
+  CHECK(built.program.calls[0].op == "gru_inference");
+  CHECK(ToString(Train(built.program, settings)).find("gates and states") == std::string::npos);
+}
+
+// Parameters in PyTorch's order of gates, two of the new one's three, which ONNX wants in another.
+constexpr char kSliced[] = R"(net (float[T, N, 4] x) => (float[T, 1, N, 8] y)
+  < float[24, 4] "rnn.weight_ih_l0" = ["location": "none"],
+    float[24, 8] "rnn.weight_hh_l0" = ["location": "none"],
+    float[1, 48] val_9 = ["location": "none"],
+    int64[1] zero = {0}, int64[1] eight = {8}, int64[1] end = {24} > {
+    a = Slice ("rnn.weight_ih_l0", zero, eight, zero)
+    b = Slice ("rnn.weight_ih_l0", eight, end, zero)
+    ba = Concat <axis = 0> (b, a)
+    w = Unsqueeze (ba, zero)
+    c = Slice ("rnn.weight_hh_l0", zero, eight, zero)
+    d = Slice ("rnn.weight_hh_l0", eight, end, zero)
+    dc = Concat <axis = 0> (d, c)
+    r = Unsqueeze (dc, zero)
+    y = GRU <hidden_size = 8, linear_before_reset = 1> (x, w, r, val_9)
+  })";
+
+std::string InputsOf(const Program& program, const AtenCall& call) {
+  std::string names;
+  for (const NameId name : call.inputs) {
+    names += (name == kNoName ? "-" : program.values[static_cast<size_t>(name)].name) + " ";
+  }
+  return names;
+}
+
+TEST_CASE("the module's own tensors are read, not their slices in ONNX's order") {
+  const Program program = Build(kSliced, {.loss = Loss::kMse}, kSizes).program;
+  CHECK(program.calls[0].op == "gru");
+  CHECK(InputsOf(program, program.calls[0]) == "x - rnn.weight_ih_l0 rnn.weight_hh_l0 val_9 ");
+}
+
+// torch.export's optimizer computes the bias of ONNX's node from both of PyTorch's.
+TEST_CASE("biases that were computed together are put back, with a bias's size") {
+  Graph graph = ParseGraph(kSliced);
+  const std::string signature =
+      "# inputs\np_wi: PARAMETER target='rnn.weight_ih_l0'\np_wh: PARAMETER "
+      "target='rnn.weight_hh_l0'\np_bi: PARAMETER target='rnn.bias_ih_l0'\np_bh: PARAMETER "
+      "target='rnn.bias_hh_l0'\nx: USER_INPUT\n\n# outputs\ny: USER_OUTPUT\n";
+  graph.metadata.emplace_back("pkg.torch.export.ExportedProgram.graph_signature", signature);
+  const std::string call =
+      FxText("gru", "gru.input",
+             "%x, %h, [%p_wi, %p_wh, %p_bi, %p_bh], True, 1, 0.0, False, False, False");
+  for (size_t i = 0; i < graph.nodes.size(); ++i) Say(graph, static_cast<NodeId>(i), call);
+  const Built built = Build(graph, {.loss = Loss::kMse}, kSizes);
+  CHECK(built.roles.ParameterCount() == 24 * 4 + 24 * 8 + 2 * 24);
+  CHECK(InputsOf(built.program, built.program.calls[0]) ==
+        "x - rnn.weight_ih_l0 rnn.weight_hh_l0 rnn.bias_ih_l0 rnn.bias_hh_l0 ");
+}
+
+TEST_CASE("the batch is the dimension that the layer reads so") {
+  struct Row {
+    const char* input;
+    const char* to_x;  // from the input to [T, N, 4]
+    const char* free;  // of the file, the batch first
+  };
+  const Row rows[] = {
+      {"float[T, N, 4] in", "x = Identity (in)", "N T "},
+      {"float[T, N, 4] in", "h = Relu (in) x = Dropout (h)", "N T "},
+      {"float[N, T, 4] in", "x = Transpose <perm = [1, 0, 2]> (in)", "N T "},
+      {"int64[N, T] in", "e = Gather (table, in) x = Transpose <perm = [1, 0, 2]> (e)", "N T "},
+      {"int64[T, N] in", "x = Gather (table, in)", "N T "},
+      {"float[T, N, 4] in", "x = Neg (in)", "T N "},  // an operator that is not looked through
+      {"float[T, 2, 4] in", "x = Identity (in)", "T "},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.to_x);
+    const Graph graph = ParseGraph(fmt::format(
+        R"(net ({}) => (float[T, 1, N, 8] y)
+           < float[9, 4] table = ["location": "none"], float[1, 32, 4] W = ["location": "none"],
+             float[1, 32, 8] R = ["location": "none"] > {{
+             {}
+             y = LSTM <hidden_size = 8> (x, W, R)
+           }})",
+        row.input, row.to_x));
+    std::string names;
+    for (const std::string& name : FreeDims(graph)) names += name + " ";
+    CHECK(names == row.free);
+  }
+}
+
+TEST_CASE("a batch that is written in the second dimension is changed there") {
+  const Graph graph = ParseGraph(
+      R"(net (float[T, 2, 4] x) => (float[T, 1, 2, 8] y)
+         < float[1, 32, 4] W = ["location": "none"], float[1, 32, 8] R = ["location": "none"] > {
+           y = LSTM <hidden_size = 8> (x, W, R)
+         })");
+  const Shapes shapes = BindShapes(graph, {.batch = 6, .dims = {{"T", 5}}, .inputs = {}});
+  CHECK(shapes.batch == 6);
+  CHECK(shapes.types[static_cast<size_t>(graph.inputs[0])].tensor.dims == Dims{5, 6, 4});
+}
+
+}  // namespace
+}  // namespace onnxfit::recurrent_test
