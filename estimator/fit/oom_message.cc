@@ -19,7 +19,7 @@ constexpr std::string_view kFieldNames[kOomFields] = {
     "tried",         "total",   "free",  "allowed",    "allocated",   "reserved", "cached",
     "private_pools", "process", "other", "parameters", "temporaries", "plan"};
 
-constexpr size_t kNear =
+constexpr size_t kNearHead =
     80;  // letters between a hit and the head of the message that it is part of
 constexpr size_t kGap = 400;  // letters without a number that we know end a message
 constexpr size_t kQuoted = 600;
@@ -325,7 +325,7 @@ void ReadVllmRequest(const Letters& letters, size_t begin, size_t limit, OomMess
 // "Killed process 4567 (python3) total-vm:…".
 void ReadKilled(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
   if (message.format->name != "kernel-oom") return;
-  message.told = Between(letters, begin, std::min(limit, begin + kNear), "(", ")");
+  message.told = Between(letters, begin, std::min(limit, begin + kNearHead), "(", ")");
 }
 
 // "RAM 3431/3956MB (lfb 37x4MB)" in front of and behind the bracket: what is used and what there
@@ -334,7 +334,7 @@ void ReadTegrastats(const Letters& letters, size_t begin, size_t limit, OomMessa
   if (message.format->name != "tegrastats") return;
   const std::string_view before = std::string_view(letters.lower).substr(0, begin);
   const size_t at = before.rfind("ram");
-  if (at == std::string_view::npos || begin - at > kNear || !before.ends_with("mb")) return;
+  if (at == std::string_view::npos || begin - at > kNearHead || !before.ends_with("mb")) return;
   const Decimal used = ReadDecimal(before.substr(at + 3));
   const std::string_view rest = before.substr(at + 3 + used.letters);
   if (used.letters == 0 || !rest.starts_with('/')) return;
@@ -402,19 +402,19 @@ bool IsCut(const OomMessage& message) {
 size_t SentenceBegin(const Letters& letters, size_t head) {
   constexpr size_t kSomeWords = 11;  // "outofmemory"
   size_t begin = head;
-  while (begin > 0 && head - begin < kNear) {
+  while (begin > 0 && head - begin < kNearHead) {
     if (letters.gap[begin] == '\n' && head - begin >= kSomeWords) break;
     --begin;
   }
   // A word is quoted as a whole, unless somebody left out all blanks.
-  for (size_t i = 0; i < kNear && begin > 0 && letters.gap[begin] == 0; ++i) --begin;
+  for (size_t i = 0; i < kNearHead && begin > 0 && letters.gap[begin] == 0; ++i) --begin;
   return begin;
 }
 
 // The words that belong to the last number are still quoted.
 size_t SentenceEnd(const Letters& letters, size_t last) {
   const std::string& text = letters.written;
-  for (size_t at = last; at < std::min(text.size(), last + kNear + 1); ++at) {
+  for (size_t at = last; at < std::min(text.size(), last + kNearHead + 1); ++at) {
     const bool is_point = text[at] == '.' && !(at + 1 < text.size() && IsDigit(text[at + 1]));
     if (is_point || text[at] == ')') return at + 1;
   }
@@ -424,10 +424,10 @@ size_t SentenceEnd(const Letters& letters, size_t last) {
 std::optional<OomMessage> ReadAs(const OomFormat& format, const Letters& letters, size_t& end) {
   // Signs, states and what tells of RAM stand beside other messages: theirs is the hit itself.
   const bool is_hit = format.family == OomFamily::kRam || format.rank == OomRank::kState;
-  const size_t near = is_hit ? format.head.size() : kNear;
+  const size_t near = is_hit ? format.head.size() : kNearHead;
   const size_t first = letters.place - std::min(letters.place, near);
   const size_t head = letters.lower.find(format.head, first);
-  if (head == std::string::npos || head > letters.place + kNear / 2) return std::nullopt;
+  if (head == std::string::npos || head > letters.place + kNearHead / 2) return std::nullopt;
   OomMessage message = {.format = &format, .process = letters.process};
   const size_t behind = head + format.head.size();
   // The next message of the same kind is another one.
@@ -441,7 +441,7 @@ std::optional<OomMessage> ReadAs(const OomFormat& format, const Letters& letters
   }
   if (!Holds(message, letters, head)) return std::nullopt;
   const size_t marked = mark + format.mark.size();
-  if (marked > last && marked - last < kNear) last = marked;  // of the same sentence
+  if (marked > last && marked - last < kNearHead) last = marked;  // of the same sentence
   message.cut = IsCut(message);
   message.text =
       letters.Sentence(SentenceBegin(letters, head), SentenceEnd(letters, last), kQuoted);

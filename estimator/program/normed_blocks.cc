@@ -23,11 +23,11 @@ constexpr std::string_view kNorms[] = {"BatchNormalization",
                                        "LRN",
                                        "MeanVarianceNormalization"};
 
-constexpr std::string_view kActivations[] = {"Relu",      "Clip", "LeakyRelu", "PRelu", "Elu",
-                                             "HardSwish", "Mish", "Swish",     "Selu",  "Gelu"};
+constexpr std::string_view kBehindMaps[] = {"Relu",      "Clip", "LeakyRelu", "PRelu", "Elu",
+                                            "HardSwish", "Mish", "Swish",     "Selu",  "Gelu"};
 
 // What else goes on with a map: anything but these reads a head's result.
-constexpr std::string_view kOnMaps[] = {
+constexpr std::string_view kGoOn[] = {
     "Conv",        "ConvTranspose", "Add",      "Concat", "MaxPool",
     "AveragePool", "Resize",        "Split",    "Pad",    "GlobalAveragePool",
     "Slice",       "ReduceMean",    "Upsample", "Mul",    "Dropout"};
@@ -155,7 +155,7 @@ class NormedBlockFinder {
       return pattern_.At(readers[i]).op_type == op;
     };
     if (readers.size() == 1) {
-      return IsOneOf(pattern_.At(readers[0]).op_type, kActivations) ? readers[0] : kNoNode;
+      return IsOneOf(pattern_.At(readers[0]).op_type, kBehindMaps) ? readers[0] : kNoNode;
     }
     if (readers.size() != 2 || !is(1, "Mul")) return kNoNode;
     const bool gates = is(0, "Sigmoid") || is(0, "HardSigmoid") || is(0, "Softplus");
@@ -166,7 +166,7 @@ class NormedBlockFinder {
     if (graph_.values[Index(map)].is_output) return true;
     return !std::ranges::all_of(pattern_.ReadersOf(map), [&](NodeId reader) {
       const std::string_view op = pattern_.At(reader).op_type;
-      return IsOneOf(op, kOnMaps) || IsOneOf(op, kActivations);
+      return IsOneOf(op, kGoOn) || IsOneOf(op, kBehindMaps);
     });
   }
 
