@@ -79,6 +79,14 @@ TEST_CASE("a fold into a convolution without a bias left one, which is none of t
   CHECK(biased.ParameterCount() == 64 + 3 * 8);
 }
 
+TEST_CASE("a bias that the file computes is not looked for among lost ones") {
+  const std::string text = Net({"m/conv/W:0"}, {"b:0"},
+                               "b = Neg (\"b:0\") [\"m/bn/batchnorm/add_1\"] y = Conv (x, "
+                               "\"m/conv/W:0\", b)");
+  const Built built = Build(text, {.assumed = {.conv_bias = true}});
+  CHECK(OpsOf(built.program).find("convolution batch_norm ") != std::string::npos);
+}
+
 TEST_CASE("a product and a sum for each channel may be a batch norm") {
   struct Row {
     const char* scale;  // [1, 8, 1, 1]

@@ -68,6 +68,7 @@ class Lowering {
   const FoldedBatchNorm* FoldedInto(const Node& node) const;
   // A parameter or buffer that the file does not hold, by its name.
   NameId LostTensor(const std::string& name) const { return lost_.at(name); }
+  bool HasLostTensor(const std::string& name) const { return lost_.contains(name); }
   // torch.export says of such a node that it is the batch norm: the call that follows is
   // the convolution beside it.
   void EnterConvolutionOf(const FoldedBatchNorm& folded);

@@ -90,8 +90,9 @@ void LowerConvolution(Lowering& lowering, const Node& node, std::string_view ate
     lowering.Emit(aten, std::move(inputs), {lowering.NewResult(node.outputs[0])}, std::move(ints));
     return;
   }
+  const std::string bias = folded->convolution_module + ".bias";
   const bool lost_bias = folded->convolution_has_bias && inputs.size() < 3;
-  if (lost_bias) inputs.push_back(lowering.LostTensor(folded->convolution_module + ".bias"));
+  if (lost_bias && lowering.HasLostTensor(bias)) inputs.push_back(lowering.LostTensor(bias));
   const TensorType type = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
   lowering.EnterConvolutionOf(*folded);
   const NameId convolved = lowering.NewName(folded->module + ".input", type);

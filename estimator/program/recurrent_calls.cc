@@ -43,6 +43,7 @@ constexpr size_t kWeight = 1;
 constexpr size_t kRecurrence = 2;
 constexpr size_t kBias = 3;
 constexpr size_t kFirstState = 5;
+constexpr int kDeepest = 8;         // of the nodes that order a weight anew
 constexpr size_t kMostInputs = 12;  // of a call (eager/op_rule.h)
 
 const RecurrentRow* FindRow(std::string_view op_type) {
@@ -135,11 +136,12 @@ class RecurrentFinder {
   }
 
   // The tensors of the file that `value` is made of; it itself where it is computed otherwise.
-  void Collect(ValueId value, Rewritten& call) const {
+  void Collect(ValueId value, Rewritten& call, int depth = 0) const {
+    if (value == kNoValue) return;
     const NodeId maker = graph_.values[Index(value)].producer;
-    const bool is_inner = maker != kNoNode && OrdersAnew(graph_.nodes[Index(maker)].op_type) &&
-                          pattern_.ReadersOf(value).size() == 1 &&
-                          !graph_.values[Index(value)].is_output;
+    const bool is_inner =
+        depth < kDeepest && maker != kNoNode && OrdersAnew(graph_.nodes[Index(maker)].op_type) &&
+        pattern_.ReadersOf(value).size() == 1 && !graph_.values[Index(value)].is_output;
     if (!is_inner) {
       const bool is_new = std::ranges::find(call.inputs, value) == call.inputs.end();
       if (is_new) call.inputs.push_back(value);
@@ -147,7 +149,7 @@ class RecurrentFinder {
     }
     const Node& node = graph_.nodes[Index(maker)];
     const size_t count = node.op_type == "Concat" ? node.inputs.size() : 1;
-    for (size_t i = 0; i < count; ++i) Collect(node.inputs[i], call);
+    for (size_t i = 0; i < count; ++i) Collect(node.inputs[i], call, depth + 1);
     call.nodes.push_back(maker);
   }
 
