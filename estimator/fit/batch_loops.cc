@@ -113,6 +113,12 @@ PlayableRun BatchLoops::At(int64_t batch) {
   return measured ? Playable(measured, measured->bytes) : ReadOff(batch);
 }
 
+PlayableRun BatchLoops::Exactly(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  const SharedAnchor measured = RunMeasured(batch);
+  return measured ? Playable(measured, measured->bytes) : Whole(batch);
+}
+
 PlayableRun BatchLoops::Unmeasured(int64_t batch) {
   const std::lock_guard lock(mutex_);
   return ReadOff(batch);

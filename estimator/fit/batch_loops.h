@@ -31,6 +31,9 @@ class BatchLoops {
   // where it can be read off, else a run.  Throws Error as Predict does.
   PlayableRun At(int64_t batch);
 
+  // The same, by a run of that very batch.
+  PlayableRun Exactly(int64_t batch);
+
   // The same as if no workspace had been measured, whose peak grows with the batch.
   PlayableRun Unmeasured(int64_t batch);
 

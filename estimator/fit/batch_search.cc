@@ -12,6 +12,9 @@ constexpr int64_t kStride = 8;
 // A guess is off by about one part in so many; a batch stands for those one in 50 around it.
 constexpr int64_t kNear = 32;
 
+// Some run by luck above one that fails: so much of it is looked at, too.
+constexpr int64_t kAbove = 8;
+
 constexpr int64_t kNoPeak = std::numeric_limits<int64_t>::max();  // of batches beyond all
 
 // The largest batch that stands for none from `failing` on.
@@ -25,51 +28,61 @@ int64_t RoundDown(int64_t batch, int64_t step) { return batch / step * step; }
 
 }  // namespace
 
-int64_t BatchSearch::PeakAt(int64_t batch) {
-  return PeakBytes(is_rough_ ? loops_[0]->Near(batch) : loops_[0]->Unmeasured(batch));
+// Read off where two that were run are close: where none of a few bytes more runs, nor do they.
+BatchSearch::BatchPeak BatchSearch::PeakAt(int64_t batch) {
+  return {batch, batch < kMostBatch ? PeakBytes(loops_[0]->Near(batch)) : kNoPeak};
 }
 
-bool BatchSearch::IsTooLarge(int64_t batch) { return PeakAt(batch) > target_.capacity_bytes(); }
+bool BatchSearch::IsTooLarge(const BatchPeak& peak) const {
+  return peak.bytes > target_.capacity_bytes();
+}
 
-// Where the line through the two largest batches that run meets the card, or a stride further.
-int64_t BatchSearch::GuessFirstTooLarge(const std::vector<BatchPeak>& running) const {
+// Where the line through two peaks meets the card; 0 where it does not.
+int64_t BatchSearch::Meets(const BatchPeak& a, const BatchPeak& b) const {
+  const int64_t per_sample = (b.bytes - a.bytes) / (b.batch - a.batch);
+  if (per_sample <= 0 || b.bytes == kNoPeak) return 0;
+  return a.batch + (target_.capacity_bytes() - a.bytes) / per_sample + 1;
+}
+
+// A little beyond where the two largest batches that run point to, or a stride further.
+int64_t BatchSearch::GuessBeyond(const std::vector<BatchPeak>& running) const {
   if (running.empty()) return first_tried_;
-  const BatchPeak& last = running.back();
-  if (running.size() == 1)
-    return is_rough_ ? last.batch + last.batch / 4 + 1 : last.batch * kStride;
-  const BatchPeak& before = running[running.size() - 2];
-  const int64_t per_sample = (last.bytes - before.bytes) / (last.batch - before.batch);
-  if (per_sample <= 0) return last.batch * kStride;
-  return last.batch + (target_.capacity_bytes() - last.bytes) / per_sample + 1;
+  const int64_t last = running.back().batch;
+  if (running.size() == 1) return first_tried_ > 1 ? last + last / 4 + 1 : last * kStride;
+  const int64_t meets = Meets(running[running.size() - 2], running.back());
+  if (meets == 0) return last * kStride;
+  return std::clamp(meets + meets / kNear, last + 1, last * kStride * kStride);
 }
 
-// The exact peak never falls with the batch (law 3), so halving finds it.  (With the workspaces of
-// those batches that were measured it would.)  A little below and above where it is likely, two
-// are predicted: what lies between can mostly be read off.
+// The exact peak never falls with the batch (law 3), so what lies between one that runs and one
+// that fails can be halved.  (With the workspaces of those batches that were measured it could
+// not.)  It mostly grows along a line, which leads there sooner.
 int64_t BatchSearch::FirstTooLarge() {
   if (first_too_large_) return *first_too_large_;
   std::vector<BatchPeak> running;
-  int64_t fails = 0;
-  while (fails == 0) {
-    const int64_t guess = GuessFirstTooLarge(running);
-    const int64_t margin = running.size() < 2 ? 0 : guess / kNear;
-    const int64_t batch = std::min(guess + margin, kMostBatch);
-    const int64_t bytes = batch < kMostBatch ? PeakAt(batch) : kNoPeak;
-    if (bytes > target_.capacity_bytes()) {
-      fails = batch;
+  BatchPeak fails = {kMostBatch, kNoPeak};
+  while (fails.batch == kMostBatch && (running.empty() || running.back().batch + 1 < kMostBatch)) {
+    const BatchPeak peak = PeakAt(std::min(GuessBeyond(running), kMostBatch - 1));
+    if (IsTooLarge(peak)) {
+      fails = peak;
     } else {
-      running.push_back({batch, bytes});
+      running.push_back(peak);
     }
   }
-  int64_t runs = running.empty() ? 0 : running.back().batch;
-  const int64_t near = fails - 2 * (fails / kNear);
-  if (near > runs && near < fails) (IsTooLarge(near) ? fails : runs) = near;
-  while (fails - runs > 1) {
-    const int64_t middle = runs + (fails - runs) / 2;
-    (IsTooLarge(middle) ? fails : runs) = middle;
+  BatchPeak runs = running.empty() ? BatchPeak{} : running.back();
+  if (running.empty() && fails.batch > 1) Narrow(PeakAt(1), runs, fails);
+  for (bool along_line = true; fails.batch - runs.batch > 1; along_line = !along_line) {
+    const int64_t meets = along_line && runs.batch > 0 ? Meets(runs, fails) : 0;
+    const int64_t halved = runs.batch + (fails.batch - runs.batch) / 2;
+    const int64_t next = meets == 0 ? halved : std::clamp(meets, runs.batch + 1, fails.batch - 1);
+    Narrow(PeakAt(next), runs, fails);
   }
-  first_too_large_ = fails;
-  return fails;
+  first_too_large_ = fails.batch;
+  return fails.batch;
+}
+
+void BatchSearch::Narrow(const BatchPeak& peak, BatchPeak& runs, BatchPeak& fails) const {
+  (IsTooLarge(peak) ? fails : runs) = peak;
 }
 
 bool BatchSearch::Runs(int64_t batch) {
@@ -79,11 +92,18 @@ bool BatchSearch::Runs(int64_t batch) {
 }
 
 bool BatchSearch::Play(int64_t batch) {
-  return std::ranges::all_of(loops_, [&](BatchLoops* loops) {
-    PlayableRun run = is_rough_ ? loops->Near(batch) : loops->At(batch);
-    run.is_inference = false;  // how many fit side by side is not asked
-    return is_strict_ ? Judge(run, target_).verdict == Verdict::kFits : RunsOn(run, target_);
-  });
+  if (is_rough_) return Plays(loops_[0]->Near(batch));
+  return std::ranges::all_of(loops_, [&](BatchLoops* loops) { return Plays(loops->At(batch)); });
+}
+
+bool BatchSearch::PlayExactly(int64_t batch) {
+  return std::ranges::all_of(loops_,
+                             [&](BatchLoops* loops) { return Plays(loops->Exactly(batch)); });
+}
+
+bool BatchSearch::Plays(PlayableRun run) const {
+  run.is_inference = false;  // how many fit side by side is not asked
+  return is_strict_ ? Judge(run, target_).verdict == Verdict::kFits : RunsOn(run, target_);
 }
 
 // From below: where many fail, the lowest one rules out most.
@@ -134,13 +154,28 @@ int64_t BatchSearch::Largest(const BatchLimits& limits) {
   return 0;
 }
 
+// Between what is likely and what is too large: about the last that runs, whatever lies between.
+int64_t BatchSearch::LastRunning() {
+  int64_t runs = Runs(first_tried_) ? first_tried_ : 0;
+  int64_t fails = FirstTooLarge();
+  if (runs >= fails) return fails;
+  if (Runs(fails - 1)) return fails - 1;
+  while (fails - runs > 1 + fails / kNear) {
+    const int64_t middle = runs + (fails - runs) / 2;
+    (Runs(middle) ? runs : fails) = middle;
+  }
+  return fails;
+}
+
 int64_t BatchSearch::LargestAbout(int64_t likely, const BatchLimits& limits) {
   is_rough_ = true;
   first_tried_ = std::max<int64_t>(1, likely);
-  if (IsTooLarge(first_tried_)) first_tried_ = 1;
-  int64_t batch = Largest(limits);
+  BatchLimits own = limits;
+  const int64_t last = LastRunning();
+  own.most = std::min(last + last / kAbove, limits.most.value_or(kMostBatch));
+  int64_t batch = Largest(own);
   is_rough_ = false;
-  while (batch > 0 && !Play(batch)) batch = RoundDown(batch - 1, limits.multiple_of);
+  while (batch > 0 && !PlayExactly(batch)) batch = RoundDown(batch - 1, limits.multiple_of);
   return batch;
 }
 

@@ -49,10 +49,15 @@ class BatchSearch {
     int64_t bytes = 0;
   };
 
-  int64_t PeakAt(int64_t batch);
-  bool IsTooLarge(int64_t batch);
-  int64_t GuessFirstTooLarge(const std::vector<BatchPeak>& running) const;
+  BatchPeak PeakAt(int64_t batch);
+  bool IsTooLarge(const BatchPeak& peak) const;
+  int64_t Meets(const BatchPeak& a, const BatchPeak& b) const;
+  int64_t GuessBeyond(const std::vector<BatchPeak>& running) const;
+  void Narrow(const BatchPeak& peak, BatchPeak& runs, BatchPeak& fails) const;
+  int64_t LastRunning();
   bool Play(int64_t batch);
+  bool PlayExactly(int64_t batch);
+  bool Plays(PlayableRun run) const;
   int64_t FirstFailureBetween(int64_t runs, int64_t fails);
 
   std::vector<BatchLoops*> loops_;
