@@ -12,6 +12,7 @@
 #include "cli/verify_flags.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
+#include "estimator/base/cloud_instances.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit {
@@ -137,27 +138,25 @@ constexpr int64_t kMostBatches = 1024;
 
 constexpr int64_t kMostMultiple = int64_t{1} << 20;
 
-void SetCard(const Typed& typed, Options& options) {
-  const Card* card = FindCard(typed.text);
-  if (card != nullptr || typed.text == kCardAtHand) {
-    options.targets.cards.push_back(card);
-    return;
-  }
-  const std::vector<std::string_view> near = SuggestCards(typed.text);
+// A cloud, or a family of machines with several kinds of cards, has a list.
+[[noreturn]] void RefuseUnknownCard(const Typed& typed) {
+  const bool has_machines = !CloudInstancesOf(typed.text).empty();
+  const std::vector<std::string_view> near =
+      has_machines ? std::vector<std::string_view>() : SuggestCards(typed.text);
   throw Error(
       {.where = typed.place,
        .text = fmt::format("expected a card, found {}{}", Quoted(typed.text),
                            near.empty() ? "" : fmt::format(" (did you mean {}?)", OneOf(near))),
-       .hint = "onnxfit gpus"});
+       .hint = has_machines ? "onnxfit gpus " + typed.text : "onnxfit gpus"});
 }
 
-// From the smallest to the largest: a table that is read down.  The card at hand begins it.
-void SetAllCards(const Typed& typed, Options& options) {
-  if (!ParseSwitch(typed)) return;
-  for (const Card& card : Cards()) options.targets.cards.push_back(&card);
-  const auto size = [](const Card* card) { return card == nullptr ? 0 : card->total_bytes; };
-  std::stable_sort(options.targets.cards.begin(), options.targets.cards.end(),
-                   [&](const Card* a, const Card* b) { return size(a) < size(b); });
+void SetCard(const Typed& typed, Options& options) {
+  const Card* card = FindCard(typed.text);
+  if (card == nullptr && typed.text != kCardAtHand) RefuseUnknownCard(typed);
+  options.targets.cards.push_back(card);
+  const std::optional<RentedCard> rented = FindRentedCard(typed.text);
+  if (!rented || card == nullptr || rented->alias != card->alias) return;
+  options.targets.machines.insert({card, {typed.text, rented->cards}});
 }
 
 void SetMemory(const Typed& typed, Options& options) {
@@ -291,8 +290,9 @@ std::vector<Flag> TargetFlags() {
       {"--gpu", "-g", "NAME", kGroup,
        "does it fit this card (onnxfit gpus lists them), auto for the one at hand; repeatable", "",
        SetCard, true, false, kOfAnswers | Only(Command::kExplainOom)},
-      {"--all-gpus", "", "", kGroup, "all cards of the table, smallest first", "", SetAllCards,
-       false, false, Only(Command::kMaxBatch)},
+      {"--all-gpus", "", "", kGroup, "all cards of the table, smallest first, as a list: exit 0",
+       "", [](const Typed& t, Options& o) { o.targets.lists_all = ParseSwitch(t); }, false, false,
+       Only(Command::kMaxBatch)},
       {"--memory", "", "SIZE", kGroup,
        "a card of this size, such as 8GiB (8GB counts in thousands); repeatable", "", SetMemory,
        true, false, kOfAnswers},

@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/values.h"
 #include "estimator/base/card_filter.h"
+#include "estimator/base/cloud_instances.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/card_at_hand.h"
 #include "estimator/report/detected_json.h"
@@ -77,6 +78,15 @@ int RunDetect(const Options& options, std::ostream& out) {
   return std::any_of(cards.begin(), cards.end(), is_usable) ? kExitDone : kExitNoGpu;
 }
 
+// The machines that the filters name, by cloud or by name.
+std::vector<const CloudInstances*> MachinesOf(const std::vector<std::string>& filters) {
+  std::vector<const CloudInstances*> machines;
+  for (const std::string& filter : filters) {
+    for (const CloudInstances* row : CloudInstancesOf(filter)) machines.push_back(row);
+  }
+  return machines;
+}
+
 }  // namespace
 
 int RunGpus(const Options& options, std::ostream& out) {
@@ -84,7 +94,11 @@ int RunGpus(const Options& options, std::ostream& out) {
   if (options.detect) return RunDetect(options, out);
   const std::vector<const Card*> cards = FilterCards(options.filters);
   if (cards.empty()) RefuseFilters(options.filters);
-  WriteReport(CardsReport(cards, options, out), options, out);
+  std::string report = CardsReport(cards, options, out);
+  if (options.format == Format::kText) {
+    report += ToText(MachinesOf(options.filters), WithColor(options, out));
+  }
+  WriteReport(report, options, out);
   return kExitDone;
 }
 

@@ -113,7 +113,7 @@ exit: 0 explained, 2 no answer (bad flag, no message in the log)
 )"},
     {R"(onnxfit gpus: the cards that it knows, and what CUDA shows of their memory
 
-usage: onnxfit gpus [FILTER] [flags]    (a part of a name, a family, or a size)
+usage: onnxfit gpus [FILTER] [flags]    (a name, a family, a cloud, or a size)
        onnxfit gpus --detect [flags]    (the cards of this machine)
 )",
      R"(
@@ -121,6 +121,7 @@ examples
   onnxfit gpus "rtx 30"
   onnxfit gpus 24GiB                    (also '>=16GiB', '<8GiB', 8..12GiB)
   onnxfit gpus laptop 8GiB              (what matches both)
+  onnxfit gpus aws                      (also gcp, azure, p3, a2-highgpu-1g)
   onnxfit gpus jetson --format csv
   onnxfit gpus --detect                 (usable memory, and who holds the rest)
 

@@ -70,7 +70,9 @@ int RunMaxBatch(const Options& options, std::ostream& out, std::ostream& err) {
   const MaxBatchAnswer answer = Answer(options, limits, err);
   WriteReport(ReportOf(answer, options, out), options, out);
   std::vector<Judgement> judgements;
-  for (const MaxBatchRow& row : answer.rows) judgements.push_back(row.found.judgement);
+  for (const MaxBatchRow& row : answer.rows) {
+    if (!row.found.target.is_listed) judgements.push_back(row.found.judgement);
+  }
   return ExitCodeOf(judgements, options);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/sweep.h"
+#include "estimator/fit/target.h"
 #include "estimator/fit/verify.h"
 #include "estimator/report/text.h"
 
@@ -70,9 +72,11 @@ inline constexpr Spelling<ColorMode> kColorModes[] = {
 
 // The cards that an answer is for: each of them at each of the sizes.
 struct TargetOptions {
-  std::vector<const Card*> cards = {};  // --gpu, or all; null is the one at hand (auto)
-  std::vector<int64_t> sizes = {};      // --memory
-  int64_t reserved_bytes = 0;           // --reserve
+  std::vector<const Card*> cards = {};                 // --gpu; null is the one at hand (auto)
+  bool lists_all = false;                              // --all-gpus: those of the table, too
+  std::map<const Card*, RentedMachine> machines = {};  // what some of them were named by
+  std::vector<int64_t> sizes = {};                     // --memory
+  int64_t reserved_bytes = 0;                          // --reserve
 };
 
 // What verify is to do.
@@ -95,7 +99,7 @@ struct CheckOptions {
 struct Options {
   Command command = Command::kEstimate;
   Action action = Action::kRun;
-  std::string model;                 // a path, "-" is standard input; "" where explain-oom has none
+  std::string model;  // a path, "-" is standard input; "" where explain-oom has none, or numbers
   std::string log;                   // of explain-oom: a path, "-" is standard input
   std::vector<std::string> filters;  // of gpus
   bool detect = false;               // of gpus: the cards of this machine

@@ -61,6 +61,18 @@ std::vector<Value> EachOnce(const std::vector<Value>& values) {
   return once;
 }
 
+// Those that were named, and those of the list: from the smallest to the largest, a table that is
+// read down.  The card at hand begins it.
+std::vector<const Card*> AskedCards(const TargetOptions& asked) {
+  std::vector<const Card*> cards = EachOnce(asked.cards);
+  if (!asked.lists_all) return cards;
+  for (const Card& card : Cards()) cards.push_back(&card);
+  cards = EachOnce(cards);
+  const auto size = [](const Card* card) { return card == nullptr ? 0 : card->total_bytes; };
+  std::ranges::stable_sort(cards, {}, size);
+  return cards;
+}
+
 }  // namespace
 
 DetectedGpu UsableGpu(const GpuSearch& search) {
@@ -75,9 +87,14 @@ void SetTargets(Options& options, const GpuFinder& find) {
   const TargetOptions& asked = options.targets;
   std::optional<DetectedGpu> at_hand;
   std::vector<TargetRequest> cards;
-  for (const Card* card : EachOnce(asked.cards)) {
+  for (const Card* card : AskedCards(asked)) {
     if (card == nullptr) at_hand = UsableGpu(find());
-    cards.push_back({.card = card, .detected = card == nullptr ? &*at_hand : nullptr});
+    TargetRequest& request = cards.emplace_back();
+    request.card = card;
+    request.is_listed = std::ranges::find(asked.cards, card) == asked.cards.end();
+    if (card == nullptr) request.detected = &*at_hand;
+    const auto machine = asked.machines.find(card);
+    if (machine != asked.machines.end()) request.machine = machine->second;
   }
   std::vector<std::optional<int64_t>> sizes;
   for (const int64_t size : EachOnce(asked.sizes)) sizes.emplace_back(size);

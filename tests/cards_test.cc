@@ -39,7 +39,7 @@ std::string Suggested(std::string_view typed, size_t most = 3) {
 }  // namespace
 
 TEST_CASE("every card has what an answer needs") {
-  CHECK(Cards().size() == 101);
+  CHECK(Cards().size() == 108);
   std::set<std::string_view> aliases;
   std::set<std::string_view> names;
   for (const Card& card : Cards()) {
@@ -78,6 +78,10 @@ TEST_CASE("a total is the smallest that CUDA showed") {
   CHECK(Get("jetson-nano").total_bytes == 3956 * kMiB);
   CHECK(Get("k520").total_bytes == 4294770688);  // of 4096 MiB, rounded
   CHECK(Get("a10").total_bytes == 23609475072);
+  CHECK(Get("gh200").total_bytes == 97157 * kMiB);  // 94.88 GiB of a message
+  CHECK(Get("gtx970").total_bytes == 4034 * kMiB);
+  CHECK(Get("gtx970").slow_bytes == 512 * kMiB);
+  CHECK(Get("t4").slow_bytes == 0);
   CHECK(Get("t4").total_source == TotalSource::kSeen);
   CHECK(Get("k520").total_source == TotalSource::kSeen);
 }
@@ -95,6 +99,8 @@ TEST_CASE("a total that nobody saw on Linux says how it came about") {
       {"a30", 24576 * 11909 / 12288, TotalSource::kNvidiaSmi},
       {"gb200", 183627, TotalSource::kNvidiaSmi},
       {"p4", 8192 * 14918 / 16384, TotalSource::kName},  // a Tesla T4's
+      {"h800", 81559 * 11909 / 12288, TotalSource::kNvidiaSmi},
+      {"rtx4090-laptop", 16373, TotalSource::kSeenWindows},
       {"gtx1660ti", 6144 * 14918 / 16384, TotalSource::kName},
   };
   for (const Case& c : kCases) {
@@ -254,7 +260,15 @@ TEST_CASE("a card is found by its names") {
       {"V100", ""},      // 16 or 32 GB
       {"RTX 6000", ""},  // Quadro or Ada
       {"RTX 3060 8GB", ""},
-      {"RTX 4090 Laptop", ""},
+      {"NVIDIA GeForce GTX 970", "gtx970"},
+      {"NVIDIA GeForce RTX 4060", "rtx4060"},
+      {"RTX 4060 Ti 16GB", "rtx4060ti-16gb"},
+      {"NVIDIA GeForce RTX 4090 Laptop GPU", "rtx4090-laptop"},
+      {"RTX 5090 Laptop", "rtx5090-laptop"},
+      {"NVIDIA H800", "h800"},
+      {"NVIDIA GH200 480GB", "gh200"},
+      {"GH200", "gh200"},
+      {"H100 SXM", "h100"},
       {"NVIDIA TITAN X (Pascal)", ""},
       {"GeForce RTX", ""},
       {"NVIDIA", ""},
@@ -280,11 +294,12 @@ TEST_CASE("what is no card gets its neighbours") {
   CHECK(Suggested("A100", 1) == "a100-40gb");
   CHECK(Suggested("v100") == "v100-16gb v100-32gb");
   CHECK(Suggested("RTX 6000") == "rtx6000-ada quadro-rtx6000");
-  CHECK(Suggested("GeForce RTX 4060") == "rtx4060ti rtx4060-laptop");
   CHECK(Suggested("rtx309") == "rtx3090");
   CHECK(Suggested("rtx3909") == "rtx3090");
   CHECK(Suggested("RTX 4090 D", 1) == "rtx4090");
   CHECK(Suggested("Orin", 9).find("jetson-orin-nano") != std::string::npos);
+  CHECK(Suggested("aws") == "");  // two letters off an A10
+  CHECK(Suggested("t44") == "t4");
   CHECK(Suggested("") == "");
   CHECK(Suggested("toaster oven") == "");
   CHECK(Suggested("\xC3\xA9") == "");

@@ -36,7 +36,7 @@ TEST_CASE("cards are listed with what was seen of them and what was not") {
   CHECK(result.err == "");
   const CommandResult few = RunArgs({"rtx 30", "8GiB"});
   CHECK(few.out ==
-        "3 of 101 cards\n"
+        "3 of 108 cards\n"
         "\n"
         "card       name                    memory   CC  SMs   context\n"
         "rtx3060ti  GeForce RTX 3060 Ti  *8.00 GiB  8.6   38  ~194 MiB\n"
@@ -48,6 +48,22 @@ TEST_CASE("cards are listed with what was seen of them and what was not") {
         "CC, SMs: compute capability, multiprocessors\n"
         "context: what each process takes of it before any tensor; ~ assumed, not\n"
         "         measured\n");
+}
+
+TEST_CASE("a cloud's machines are listed with the cards in them") {
+  const std::string colab = RunArgs({"colab"}).out;
+  CHECK(Holds(colab, "3 of 108 cards\n"));
+  CHECK(Holds(colab, "\nMachines\n  colab, t4: colab colab-t4\n  colab, l4: colab-l4\n"));
+  CHECK(Holds(RunArgs({"p4d"}).out, "\nMachines\n  aws, 8 \xC3\x97 a100-40gb: p4d.24xlarge\n"));
+  CHECK(Holds(RunArgs({"p4d", "--ascii"}).out, "aws, 8 x a100-40gb"));
+  CHECK(!Holds(RunArgs({"t4"}).out, "Machines"));
+  for (const std::string& line : Lines(RunArgs({"aws"}).out)) CHECK(Columns(line) <= 80);
+  CHECK(Holds(RunArgs({"k80", "-f", "json"}).out,
+              "\"machines\": [\n"
+              "      {\n"
+              "        \"cloud\": \"aws\",\n"
+              "        \"name\": \"p2.xlarge\",\n"
+              "        \"cards\": 1\n"));
 }
 
 TEST_CASE("notes are those of the cards that are listed") {
@@ -63,47 +79,48 @@ TEST_CASE("all cards fit 80 columns") {
   const CommandResult result = RunArgs({});
   CHECK(result.code == 0);
   const std::vector<std::string> lines = Lines(result.out);
-  CHECK(lines[0] == "101 cards");
+  CHECK(lines[0] == "108 cards");
   CHECK(lines[2].starts_with("card "));
   CHECK(lines[3].starts_with("k520 "));
-  CHECK(lines[103].starts_with("jetson-thor "));
-  CHECK(lines[104] == "");
+  CHECK(lines[110].starts_with("jetson-thor "));
+  CHECK(lines[111] == "");
   for (const std::string& line : lines) CHECK(Columns(line) <= 80);
   for (const char c : RunArgs({"--ascii"}).out) CHECK(static_cast<unsigned char>(c) < 128);
   CHECK(!Holds(result.out, "\xE2\x80\xA6"));  // no name is cut
 }
 
 TEST_CASE("colours and quiet are as elsewhere") {
-  CHECK(RunArgs({"laptop", "-q"}).out == "10 of 101 cards\n");
+  CHECK(RunArgs({"laptop", "-q"}).out == "12 of 108 cards\n");
   CHECK(!Holds(RunArgs({"a6000"}).out, "\033"));
   CHECK(Holds(RunArgs({"a6000", "--color", "always"}).out, "\033[33m~46.5 GiB\033[0m"));
 }
 
 TEST_CASE("JSON is an array of objects") {
   const std::string json = RunArgs({"tesla t4", "--format", "json"}).out;
-  CHECK(json ==
-        "[\n"
-        "  {\n"
-        "    \"alias\": \"t4\",\n"
-        "    \"name\": \"Tesla T4\",\n"
-        "    \"family\": \"datacenter\",\n"
-        "    \"memory_type\": \"GDDR6\",\n"
-        "    \"sold_bytes\": 17179869184,\n"
-        "    \"total_bytes\": 15642656768,\n"
-        "    \"total_source\": \"seen\",\n"
-        "    \"shares_memory\": false,\n"
-        "    \"compute_capability\": \"7.5\",\n"
-        "    \"multiprocessors\": 40,\n"
-        "    \"context\": {\n"
-        "      \"bytes\": 141557760,\n"
-        "      \"low\": 103809024,\n"
-        "      \"high\": 147849216,\n"
-        "      \"basis\": \"measured\",\n"
-        "      \"evidence\": \"hpcaitech/Open-Sora#697, GenerateU#10, Finetune-LLAVA-NEXT#2, "
-        "CatVTON#133, leetgpu#52\"\n"
-        "    }\n"
-        "  }\n"
-        "]\n");
+  const std::string_view begin =
+      "[\n"
+      "  {\n"
+      "    \"alias\": \"t4\",\n"
+      "    \"name\": \"Tesla T4\",\n"
+      "    \"family\": \"datacenter\",\n"
+      "    \"memory_type\": \"GDDR6\",\n"
+      "    \"sold_bytes\": 17179869184,\n"
+      "    \"total_bytes\": 15642656768,\n"
+      "    \"total_source\": \"seen\",\n"
+      "    \"shares_memory\": false,\n"
+      "    \"compute_capability\": \"7.5\",\n"
+      "    \"multiprocessors\": 40,\n"
+      "    \"context\": {\n"
+      "      \"bytes\": 141557760,\n"
+      "      \"low\": 103809024,\n"
+      "      \"high\": 147849216,\n"
+      "      \"basis\": \"measured\",\n"
+      "      \"evidence\": \"hpcaitech/Open-Sora#697, GenerateU#10, Finetune-LLAVA-NEXT#2, "
+      "CatVTON#133, leetgpu#52\"\n"
+      "    },\n"
+      "    \"machines\": [\n";
+  CHECK(json.substr(0, begin.size()) == begin);
+  CHECK(RunArgs({"p40", "-f", "json"}).out.ends_with("\"assumed\"\n    }\n  }\n]\n"));
   const std::string amd = RunArgs({"mi300x", "-f", "json"}).out;
   CHECK(!Holds(amd, "compute_capability"));
   CHECK(!Holds(amd, "evidence"));
@@ -117,7 +134,7 @@ TEST_CASE("CSV has a header and a row a card") {
         "context_basis\n"
         "k520,GRID K520 (per GPU),cloud,GDDR5,4294967296,4294770688,seen,false,3.0,8,146800640,"
         "31457280,293601280,assumed\n");
-  CHECK(Lines(RunArgs({"--format=csv"}).out).size() == 102);
+  CHECK(Lines(RunArgs({"--format=csv"}).out).size() == 109);
 }
 
 TEST_CASE("Markdown is a table with its notes") {
@@ -156,7 +173,7 @@ TEST_CASE("what finds no card is an error with what may have been meant") {
       {{">500GiB"}, "no card matches '>500GiB' (try: onnxfit gpus)"},
       {{"12..8GiB"}, "no card matches '12..8GiB' (try: onnxfit gpus)"},
       {{"laptop", "80GiB"}, "no card matches 'laptop' and '80GiB' at once (try: onnxfit gpus)"},
-      {{">=16"}, "FILTER: expected a size, found '16' (try: 8GiB or 512MiB)"},
+      {{">=a"}, "FILTER: expected a size, found 'a' (try: 8GiB or 512MiB)"},
   };
   for (const Case& c : cases) {
     const CommandResult result = RunArgs(c.filters);

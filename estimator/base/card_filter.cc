@@ -5,9 +5,11 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/card_names.h"
+#include "estimator/base/cloud_instances.h"
 
 namespace onnxfit {
 namespace {
@@ -37,9 +39,14 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-// Makers write GB where they mean GiB.
+bool IsNumber(std::string_view text) {
+  return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
+}
+
+// Makers write GB where they mean GiB, and people leave it out.
 int64_t SoldSize(std::string_view text) {
-  std::string size = Lower(text);
+  std::string size = Lower(text.substr(std::min(text.find_first_not_of(' '), text.size())));
+  if (IsNumber(size)) size += "gb";
   const bool is_gb = size.ends_with("gb");
   if (is_gb) size.back() = 'i';
   if (is_gb) size += 'b';
@@ -81,28 +88,67 @@ bool IsSize(std::string_view text) {
   return has_number && std::find(std::begin(kUnits), std::end(kUnits), unit) != std::end(kUnits);
 }
 
+CardPredicate IsOfSize(int64_t bytes) {
+  return [=](const Card& card) { return card.total_bytes <= bytes && bytes <= card.sold_bytes; };
+}
+
 std::optional<CardPredicate> SizeFilter(std::string_view text) {
   if (!IsSize(text)) return std::nullopt;
-  const int64_t bytes = SoldSize(text);
-  return [=](const Card& card) { return card.total_bytes <= bytes && bytes <= card.sold_bytes; };
+  return IsOfSize(SoldSize(text));
+}
+
+// "1650" is a word of "GeForce GTX 1650", "16" is none.
+bool HasWord(std::string_view name, std::string_view word) {
+  const auto is_letter = [&](size_t at) {
+    return at < name.size() && std::isalnum(static_cast<unsigned char>(name[at])) != 0;
+  };
+  for (size_t at = name.find(word); at != std::string_view::npos; at = name.find(word, at + 1)) {
+    if ((at == 0 || !is_letter(at - 1)) && !is_letter(at + word.size())) return true;
+  }
+  return false;
+}
+
+// A size in GB, or a word of a name.
+std::optional<CardPredicate> NumberFilter(const std::string& text) {
+  if (!IsNumber(text) || text.find_first_not_of('.') == std::string::npos) return std::nullopt;
+  return [text, is_of_size = IsOfSize(SoldSize(text))](const Card& card) {
+    const std::vector<std::string_view> names = NamesOf(card);
+    return is_of_size(card) || std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+             return HasWord(name, text);
+           });
+  };
+}
+
+// The cards that a cloud rents, or that are in a machine of that name.
+std::optional<CardPredicate> CloudFilter(const std::string& text) {
+  std::vector<const CloudInstances*> rows = CloudInstancesOf(text);
+  if (rows.empty()) return std::nullopt;
+  return [rows = std::move(rows)](const Card& card) {
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const CloudInstances* row) { return row->alias == card.alias; });
+  };
 }
 
 CardPredicate NameFilter(std::string_view text) {
   return [squeezed = Squeezed(text), key = CardKey(text)](const Card& card) {
+    const std::vector<std::string_view> names = NamesOf(card);
     const auto holds = [&](const std::string& part, std::string (*form)(std::string_view)) {
-      if (part.empty()) return false;
-      return form(card.alias).find(part) != std::string::npos ||
-             form(card.device.name).find(part) != std::string::npos;
+      return !part.empty() && std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+        return form(name).find(part) != std::string::npos;
+      });
     };
     if (!squeezed.empty() && card.family.find(squeezed) != std::string_view::npos) return true;
     return holds(squeezed, Squeezed) || holds(key, CardKey);
   };
 }
 
-CardPredicate FilterOf(std::string_view text) {
+// A family of the table goes before a cloud, a card's own name before a machine's ("p4", "l4").
+CardPredicate FilterOf(const std::string& text) {
   if (auto range = RangeFilter(text)) return *range;
   if (auto limit = LimitFilter(text)) return *limit;
   if (auto size = SizeFilter(text)) return *size;
+  if (auto number = NumberFilter(text)) return *number;
+  if (auto cloud = CloudFilter(text)) return *cloud;
   return NameFilter(text);
 }
 

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <utility>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
+#include "estimator/base/cloud_instances.h"
 #include "estimator/base/suggest.h"
 
 namespace onnxfit {
@@ -53,6 +55,8 @@ constexpr OtherName kOtherNames[] = {
     {"h100", "H100 SXM5"},
     {"h100", "H100-SXM5-80GB"},
     {"h100-pcie", "H100 80GB PCIe"},
+    {"h800", "H800 SXM"},
+    {"gh200", "GH200 120GB"},
     {"h200", "H200 SXM"},
     {"h200", "H200 NVL"},
     {"b300", "B300 SXM6 AC"},
@@ -69,12 +73,9 @@ std::string_view WithoutParentheses(std::string_view name) {
 }
 
 bool IsNamed(const Card& card, const std::string& key) {
-  const std::string_view name = card.device.name;
-  if (key == CardKey(card.alias) || key == CardKey(name)) return true;
-  if (key == CardKey(WithoutParentheses(name))) return true;
-  return std::any_of(std::begin(kOtherNames), std::end(kOtherNames), [&](const OtherName& other) {
-    return other.alias == card.alias && key == CardKey(other.name);
-  });
+  const std::vector<std::string_view> names = NamesOf(card);
+  return std::any_of(names.begin(), names.end(),
+                     [&](std::string_view name) { return key == CardKey(name); });
 }
 
 // The first card that `matches`, null where there is none.  No two have a name in common.
@@ -120,7 +121,8 @@ std::vector<Candidate> Containing(const std::string& part, std::string (*form)(s
 // Those that differ least, if that is not much.
 std::vector<Candidate> Nearest(const std::string& key) {
   std::vector<Candidate> candidates;
-  size_t limit = std::max<size_t>(2, key.size() / 3);  // as for other words: suggest.h
+  // As for other words (suggest.h), but two letters of three are another name: "aws" is no "a10".
+  size_t limit = std::max<size_t>(key.size() > 3 ? 2 : 1, key.size() / 3);
   for (const Card& card : Cards()) {
     const size_t distance = EditDistance(key, CardKey(card.alias));
     if (distance > limit || distance >= key.size()) continue;
@@ -149,12 +151,24 @@ std::string CardKey(std::string_view name) {
   return key;
 }
 
+std::vector<std::string_view> NamesOf(const Card& card) {
+  const std::string_view name = card.device.name;
+  std::vector<std::string_view> names = {card.alias, name, WithoutParentheses(name)};
+  for (const OtherName& other : kOtherNames) {
+    if (other.alias == card.alias) names.push_back(other.name);
+  }
+  return names;
+}
+
 const Card* FindCard(std::string_view typed) {
   const std::string key = CardKey(typed);
   const auto is_named = [&](const Card& card) { return IsNamed(card, key); };
   const auto is_sized = [&](const Card& card) { return IsAliasWithSize(card, key); };
   if (const Card* card = FirstCard(is_named)) return card;
-  return FirstCard(is_sized);
+  if (const Card* card = FirstCard(is_sized)) return card;
+  const std::optional<RentedCard> rented = FindRentedCard(typed);
+  if (!rented) return nullptr;
+  return FirstCard([&](const Card& card) { return card.alias == rented->alias; });
 }
 
 std::string_view WithoutMaker(std::string_view name) {

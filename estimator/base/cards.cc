@@ -1,7 +1,8 @@
 // Where the figures come from.  Sizes: a list of 101 cards collected from public logs
 // (deviceQuery, nvidia-smi, banners and out-of-memory messages of programs), undated; its
-// youngest cards are of 2025.  Compute capabilities, multiprocessors and sizes sold: the makers'
-// public specifications; of AMD's cards the compute units, and no compute capability.
+// youngest cards are of 2025.  Those added later have their source beside them.  Compute
+// capabilities, multiprocessors and sizes sold: the makers' public specifications; of AMD's cards
+// the compute units, and no compute capability.
 #include "estimator/base/cards.h"
 
 #include "estimator/base/bytes.h"
@@ -23,12 +24,16 @@ struct Row {
   int64_t windows_mib = 0;  // the same there
   int64_t smi_mib = 0;      // nvidia-smi's total, the largest seen
   int64_t exact_bytes = 0;  // CUDA's total in bytes, where that is less than linux_mib
+  int64_t slow_mib = 0;     // of the total, what lies behind a narrower bus
 };
 
 constexpr Row kRows[] = {
     {"k520", "GRID K520 (per GPU)", "cloud", "GDDR5", 4, 30, 8, 4096, 0, 4095, 4294770688},
     {"k80", "Tesla K80 (per GPU)", "datacenter", "GDDR5", 12, 37, 13, 11441},
     {"titanx", "GeForce GTX TITAN X (Maxwell)", "consumer", "GDDR5", 12, 52, 24, 12202, 0, 12287},
+    // TensorFlow's banners: "Total memory: 3.94GiB", on Windows 4.00GiB.  NVIDIA, January 2015: of
+    // its 4 GB, 0.5 GB have an eighth of the bus.
+    {"gtx970", "GeForce GTX 970", "consumer", "GDDR5", 4, 52, 13, 4034, 4096, 0, 0, 512},
     {"gtx1050", "GeForce GTX 1050", "consumer", "GDDR5", 2, 61, 5, 0, 2048},
     {"gtx1050ti", "GeForce GTX 1050 Ti", "consumer", "GDDR5", 4, 61, 6, 0, 4096},
     {"gtx1060-3gb", "GeForce GTX 1060 3GB", "consumer", "GDDR5", 3, 61, 9, 3010},
@@ -65,8 +70,12 @@ constexpr Row kRows[] = {
     {"rtx3080ti", "GeForce RTX 3080 Ti", "consumer", "GDDR6X", 12, 86, 80, 11909},
     {"rtx3090", "GeForce RTX 3090", "consumer", "GDDR6X", 24, 86, 82, 24122, 24576, 24576},
     {"rtx4050-laptop", "GeForce RTX 4050 Laptop", "laptop", "GDDR6", 6, 89, 20, 0, 6140},
+    // Ultralytics' banner: "CUDA:0 (NVIDIA GeForce RTX 4060, 7807MiB)", rounded.
+    {"rtx4060", "GeForce RTX 4060", "consumer", "GDDR6", 8, 89, 24, 7806},
     {"rtx4060-laptop", "GeForce RTX 4060 Laptop", "laptop", "GDDR6", 8, 89, 24, 7806},
     {"rtx4060ti", "GeForce RTX 4060 Ti 8GB", "consumer", "GDDR6", 8, 89, 34, 7806},
+    // 15.57 GiB of a log of PyTorch.
+    {"rtx4060ti-16gb", "GeForce RTX 4060 Ti 16GB", "consumer", "GDDR6", 16, 89, 34, 15943},
     {"rtx4070", "GeForce RTX 4070", "consumer", "GDDR6X", 12, 89, 46, 11994, 12282},
     {"rtx4070ti", "GeForce RTX 4070 Ti", "consumer", "GDDR6X", 12, 89, 60, 11889, 12282},
     {"rtx4070-laptop", "GeForce RTX 4070 Laptop", "laptop", "GDDR6", 8, 89, 36, 7806, 8188},
@@ -74,11 +83,15 @@ constexpr Row kRows[] = {
     {"rtx4080s", "GeForce RTX 4080 SUPER", "consumer", "GDDR6X", 16, 89, 80, 15944, 16375},
     {"rtx4080-laptop", "GeForce RTX 4080 Laptop", "laptop", "GDDR6", 12, 89, 58, 0, 12282},
     {"rtx4090", "GeForce RTX 4090", "consumer", "GDDR6X", 24, 89, 128, 24081, 24564, 24564},
+    // 15.99 GiB of logs of PyTorch under Windows' Linux (WSL).
+    {"rtx4090-laptop", "GeForce RTX 4090 Laptop", "laptop", "GDDR6", 16, 89, 76, 0, 16373, 16376},
     {"rtx5060-laptop", "GeForce RTX 5060 Laptop", "laptop", "GDDR7", 8, 120, 26, 0, 8151},
     {"rtx5060ti", "GeForce RTX 5060 Ti 16GB", "consumer", "GDDR7", 16, 120, 36, 15848},
     {"rtx5070", "GeForce RTX 5070", "consumer", "GDDR7", 12, 120, 48, 0, 12227, 12227},
     {"rtx5080", "GeForce RTX 5080", "consumer", "GDDR7", 16, 120, 84, 15821},
     {"rtx5090", "GeForce RTX 5090", "consumer", "GDDR7", 32, 120, 170, 32102, 0, 32607},
+    // Linux: ollama's "23.4 GiB total", rounded.  Windows: Orpheus-FastAPI#84 and nvidia-smi.
+    {"rtx5090-laptop", "GeForce RTX 5090 Laptop", "laptop", "GDDR7", 24, 120, 82, 23910, 24463},
     {"a2000", "RTX A2000", "workstation", "GDDR6", 6, 86, 26, 5796},
     {"a4000", "RTX A4000", "workstation", "GDDR6", 16, 86, 48, 16117},
     {"a5000", "RTX A5000", "workstation", "GDDR6", 24, 86, 64, 24138},
@@ -111,6 +124,10 @@ constexpr Row kRows[] = {
     {"h100", "H100 80GB HBM3 (SXM)", "datacenter", "HBM3", 80, 90, 132, 81082, 0, 81559},
     {"h100-pcie", "H100 PCIe", "datacenter", "HBM2e", 80, 90, 114, 81008, 0, 81559},
     {"h100-nvl", "H100 NVL", "datacenter", "HBM3", 94, 90, 132, 95324, 0, 95830},
+    // nvidia-smi in logs of trainings; of CUDA's total none was found.
+    {"h800", "H800", "datacenter", "HBM3", 80, 90, 132, 0, 0, 81559},
+    // Lightning-AI/litgpt#1892: 94.88 GiB of an out-of-memory message, 97871 MiB of nvidia-smi.
+    {"gh200", "GH200 480GB", "datacenter", "HBM3", 96, 90, 132, 97157, 0, 97871},
     {"h20", "H20", "datacenter", "HBM3", 96, 90, 78, 97285},
     {"h200", "H200", "datacenter", "HBM3e", 141, 90, 132, 143155, 0, 143771},
     {"b200", "B200", "datacenter", "HBM3e", 180, 100, 148, 182620, 0, 183359},
@@ -192,6 +209,7 @@ Card CardOf(const Row& row) {
           .sold_bytes = row.sold_gib * kGiB,
           .total_bytes = total.bytes,
           .total_source = total.source,
+          .slow_bytes = row.slow_mib * kMiB,
           .shares_memory = SharesMemory(row),
           .device = {.name = std::string(row.name),
                      .context = SharesMemory(row) ? SharedRuntime()

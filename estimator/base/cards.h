@@ -32,6 +32,7 @@ struct Card {
   int64_t sold_bytes = 0;        // as makers count it: 16 GiB of a "16 GB" card
   int64_t total_bytes = 0;       // the smallest that CUDA shows (cudaMemGetInfo)
   TotalSource total_source = TotalSource::kSeen;
+  int64_t slow_bytes = 0;      // of them, behind a narrower bus: the last of a GTX 970
   bool shares_memory = false;  // with the CPU: the operating system's share comes off first
   DeviceProfile device;        // device.name is the card's: "Tesla T4"
 };
@@ -41,7 +42,8 @@ std::span<const Card> Cards();
 
 // The card of that alias or name, or of what torch.cuda.get_device_name() says, whatever its
 // case, spaces, dashes and maker ("RTX 3060", "nvidia rtx-3060", "3060"); with the size that it is
-// sold with or without.  Null where there is none, or where several may be meant ("a100").
+// sold with or without.  Also by what rents it: cloud_instances.h.  Null where there is none, or
+// where several may be meant ("a100").
 const Card* FindCard(std::string_view typed);
 
 // A card's name as the table spells it: "A100-SXM4-40GB" of "NVIDIA A100-SXM4-40GB".

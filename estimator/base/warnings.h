@@ -19,5 +19,7 @@ inline constexpr char kUnsupportedCard[] = "OF201";  // the framework has no ker
 inline constexpr char kUnseenTotal[] = "OF202";      // the card's size was not seen on Linux
 inline constexpr char kSharedMemory[] = "OF203";     // the CPU has a share of the card's memory
 inline constexpr char kNoCudnnPlans[] = "OF204";     // cuDNN was asked and knows no such card
+inline constexpr char kSlowMemory[] = "OF205";       // a part of the card's memory is slow
+inline constexpr char kOneOfSeveral[] = "OF206";     // the machine that was named has more cards
 
 }  // namespace onnxfit::warning

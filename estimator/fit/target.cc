@@ -40,6 +40,25 @@ Warnings TotalWarnings(const Card& card) {
   return {};
 }
 
+void WarnOfSlowMemory(const Card& card, Warnings& warnings) {
+  if (card.slow_bytes == 0) return;
+  warnings.push_back({warning::kSlowMemory,
+                      fmt::format("{}: the last {} of its memory are slow: a run that takes more "
+                                  "than {} may use them",
+                                  card.device.name, FormatBytes(card.slow_bytes),
+                                  FormatBytes(card.total_bytes - card.slow_bytes))});
+}
+
+// The answer is about one process on one card.
+void WarnOfOtherCards(const RentedMachine& machine, Warnings& warnings) {
+  if (machine.cards == 1) return;
+  const std::string has = machine.cards == 0
+                              ? fmt::format("machines called {} have up to several", machine.name)
+                              : fmt::format("{} has {}", machine.name, machine.cards);
+  warnings.push_back({warning::kOneOfSeveral,
+                      has + " of these cards: the answer is for one, which one process has"});
+}
+
 void ShareWithCpu(Target& target) {
   const Share system = OperatingSystem();
   target.shares.push_back(system);
@@ -52,11 +71,13 @@ void ShareWithCpu(Target& target) {
 }
 
 Target TargetOf(const Card& card) {
-  return {.name = std::string(card.alias),
-          .device = card.device,
-          .total_bytes = card.total_bytes,
-          .shares_memory = card.shares_memory,
-          .warnings = TotalWarnings(card)};
+  Target target = {.name = std::string(card.alias),
+                   .device = card.device,
+                   .total_bytes = card.total_bytes,
+                   .shares_memory = card.shares_memory,
+                   .warnings = TotalWarnings(card)};
+  WarnOfSlowMemory(card, target.warnings);
+  return target;
 }
 
 // What the card says of itself; from its row, if it has one, the names and the context.
@@ -165,7 +186,9 @@ Target MakeTarget(const TargetRequest& request) {
   if (SharedCalibration measured = FindCalibration(request.calibrations, target.device.name)) {
     target.device = Calibrated(std::move(target.device), std::move(measured));
   }
+  target.is_listed = request.is_listed;
   if (request.memory_bytes) Resize(target, *request.memory_bytes);
+  if (request.machine) WarnOfOtherCards(*request.machine, target.warnings);
   std::optional<Share> others;
   if (request.detected != nullptr && !request.memory_bytes) {
     others = OthersOn(*request.detected, target.device.context);

@@ -16,6 +16,12 @@
 
 namespace onnxfit {
 
+// A machine of a cloud, as it was typed.
+struct RentedMachine {
+  std::string name;
+  int64_t cards = 0;  // in it; 0 where machines of that name differ in that
+};
+
 // What is asked: a card of the table, the card at hand, a size, or a card of another size.
 struct TargetRequest {
   const Card* card = nullptr;                            // --gpu
@@ -24,6 +30,8 @@ struct TargetRequest {
   std::optional<int64_t> overhead_bytes = {};            // --overhead: the context
   int64_t reserved_for_others = 0;                       // --reserve
   std::span<const SharedCalibration> calibrations = {};  // that of this card has a say
+  std::optional<RentedMachine> machine = {};             // that was named instead of `card`
+  bool is_listed = false;                                // not asked for by name: --all-gpus
   bool is_one_of_many = false;  // too small a card is an answer, whatever was typed
 };
 
@@ -43,6 +51,7 @@ struct Target {
   std::vector<Share> shares = {};  // of others: --reserve, processes, the operating system
   bool shares_memory = false;      // with the CPU
   Warnings warnings = {};          // about the card itself
+  bool is_listed = false;          // one of a list: no verdict on it is a failure
 
   int64_t usable_bytes() const;          // for this process, its context included
   int64_t capacity_bytes() const;        // for its tensors and cache: what is likely

@@ -1,6 +1,7 @@
 #include "estimator/report/gpus_json.h"
 
 #include "estimator/base/card_contexts.h"
+#include "estimator/base/cloud_instances.h"
 #include "estimator/report/gpus_text.h"
 #include "estimator/report/json_parts.h"
 
@@ -17,6 +18,18 @@ Json ContextJson(const Card& card) {
   return json;
 }
 
+// The machines of clouds that have it.
+Json MachinesJson(const Card& card) {
+  Json machines = Json::array();
+  for (const CloudInstances& row : AllCloudInstances()) {
+    if (row.alias != card.alias) continue;
+    for (const std::string_view name : NamesOf(row)) {
+      machines.push_back({{"cloud", row.cloud}, {"name", name}, {"cards", row.cards}});
+    }
+  }
+  return machines;
+}
+
 Json CardJson(const Card& card) {
   Json json = {{"alias", card.alias},
                {"name", card.device.name},
@@ -29,6 +42,7 @@ Json CardJson(const Card& card) {
   PutIfKnown(json, "compute_capability", CapabilityText(card.device.compute_capability));
   json["multiprocessors"] = card.device.multiprocessors;
   json["context"] = ContextJson(card);
+  if (Json machines = MachinesJson(card); !machines.empty()) json["machines"] = machines;
   return json;
 }
 

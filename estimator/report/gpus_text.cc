@@ -130,4 +130,15 @@ std::string ToText(const std::vector<const Card*>& cards, const TextOptions& opt
   return TrimLines(text);
 }
 
+std::string ToText(const std::vector<const CloudInstances*>& machines, const TextOptions& options) {
+  if (machines.empty() || options.quiet) return "";
+  const std::string_view times = (options.ascii ? kAsciiGlyphs : kUnicodeGlyphs).times;
+  std::string text = "\nMachines\n";
+  for (const CloudInstances* row : machines) {
+    const std::string count = row->cards == 1 ? "" : fmt::format("{} {} ", row->cards, times);
+    text += Wrap(fmt::format("  {}, {}{}: ", row->cloud, count, row->alias), row->names);
+  }
+  return text;
+}
+
 }  // namespace onnxfit

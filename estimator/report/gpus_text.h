@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "estimator/base/cards.h"
+#include "estimator/base/cloud_instances.h"
 #include "estimator/report/text.h"
 
 namespace onnxfit {
@@ -12,6 +13,10 @@ namespace onnxfit {
 // One line a card, at most 80 columns wide: alias, name, what CUDA shows of its memory, compute
 // capability, multiprocessors, context.  Marks say what was not seen, lines below what they mean.
 std::string ToText(const std::vector<const Card*>& cards, const TextOptions& options = {});
+
+// The machines of clouds, a line or more for each row: "aws, 4 x t4: g4dn.12xlarge"; "" for none.
+std::string ToText(const std::vector<const CloudInstances*>& machines,
+                   const TextOptions& options = {});
 
 // The columns of that table, and one card's cells as it writes them.
 const std::vector<std::string>& CardColumns();
