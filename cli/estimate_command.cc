@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "cli/closed_form_command.h"
 #include "cli/output.h"
 #include "cli/targets.h"
 #include "estimator/fit/sweep.h"
@@ -54,6 +55,7 @@ std::vector<Judgement> JudgementsOf(const SweepAnswer& answer) {
 }  // namespace
 
 int RunEstimate(const Options& options, std::ostream& out) {
+  if (options.numbers.any()) return RunClosedForm(options, out);
   CheckOutput(options, options.model, "the model");
   const Graph graph = LoadGraph(options.model);
   if (!options.sweep.empty()) {

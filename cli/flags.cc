@@ -9,6 +9,7 @@
 
 #include "cli/alloc_conf.h"
 #include "cli/budgets.h"
+#include "cli/numbers_flags.h"
 #include "cli/verify_flags.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
@@ -422,6 +423,7 @@ std::vector<Flag> AllFlags() {
     flags.push_back(std::move(flag));
   }
   for (Flag& flag : TargetFlags()) flags.push_back(std::move(flag));
+  for (Flag& flag : NumbersFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : VerifyFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : ComparisonFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : MachineFlags()) flags.push_back(std::move(flag));

@@ -41,6 +41,9 @@ inline constexpr std::string_view kRunGroup = "The run";
 // Of those that say which cards the answer is for.
 inline constexpr std::string_view kCardGroup = "The card";
 
+// The group of flags that give a model by its numbers.
+inline constexpr std::string_view kNumbersGroup = "A model given by numbers (a closed form)";
+
 bool IsOf(const Flag& flag, Command command);
 
 // All of them, in the order of the help.

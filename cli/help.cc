@@ -32,6 +32,7 @@ examples
   onnxfit resnet50.onnx -b 32 -p bf16
   onnxfit gpt2.onnx -b 8 --dim seq=1024 --loss causal-lm --format json
   onnxfit resnet50.onnx -b 64 --gpu rtx3060         (does it fit?)
+  onnxfit --params 7e9 --layers 32 --hidden 4096    (no file: a closed form)
   onnxfit max-batch resnet50.onnx --gpu t4          (its flags: add --help)
   onnxfit explain-oom train.log
 

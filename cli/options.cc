@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "cli/closed_form_command.h"
 #include "cli/config_file.h"
 #include "cli/flags.h"
 #include "cli/sweep_check.h"
@@ -230,10 +231,21 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   }
 }
 
+// Whether a model is given by its numbers: then no file has to be.
+bool HasNumbers(const std::vector<const CLI::Option*>& declared) {
+  for (size_t i = 0; i < declared.size(); ++i) {
+    if (Flags()[i].group == kNumbersGroup && !GivenOf(Flags()[i], *declared[i]).empty())
+      return true;
+  }
+  return false;
+}
+
 // What the words mean to the command.
-void TakeWords(const std::vector<std::string>& words, Options& options) {
+void TakeWords(const std::vector<std::string>& words, bool has_numbers, Options& options) {
   switch (options.command) {
     case Command::kEstimate:
+      if (!has_numbers || !words.empty()) options.model = ModelOf(words);
+      break;
     case Command::kMaxBatch:
     case Command::kVerify:
       options.model = ModelOf(words);
@@ -275,10 +287,11 @@ Options ParseOptions(std::span<const std::string> args) {
   }
   std::vector<std::string> words = Positionals(app.remaining());
   options.command = TakeCommand(words);
-  TakeWords(words, options);
+  TakeWords(words, HasNumbers(declared), options);
   ApplyAll(declared, options);
   CheckSweep(options);
   CheckVerify(options);
+  CheckNumbers(options);
   return options;
 }
 

@@ -79,6 +79,18 @@ struct TargetOptions {
   int64_t reserved_bytes = 0;                          // --reserve
 };
 
+// A model that is given by its numbers instead of a file.
+struct NumbersOptions {
+  std::optional<int64_t> parameters = {};
+  std::optional<int64_t> layers = {};
+  std::optional<int64_t> hidden = {};
+  std::optional<int64_t> heads = {};
+  std::optional<int64_t> sequence = {};
+  std::optional<int64_t> vocabulary = {};
+
+  bool any() const { return parameters || layers || hidden || heads || sequence || vocabulary; }
+};
+
 // What verify is to do.
 struct VerifyOptions {
   int device = 0;  // CUDA's number
@@ -100,6 +112,7 @@ struct Options {
   Command command = Command::kEstimate;
   Action action = Action::kRun;
   std::string model;  // a path, "-" is standard input; "" where explain-oom has none, or numbers
+  NumbersOptions numbers;            // of estimate, in the place of a model
   std::string log;                   // of explain-oom: a path, "-" is standard input
   std::vector<std::string> filters;  // of gpus
   bool detect = false;               // of gpus: the cards of this machine

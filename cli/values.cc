@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 
 #include "estimator/base/error.h"
@@ -46,6 +47,13 @@ std::vector<std::string> Split(std::string_view text, char separator) {
   }
   parts.emplace_back(text);
   return parts;
+}
+
+// What rounds to a whole number from 1 to `most`; a fraction below 1 is none.
+int64_t WholeCount(const Typed& typed, double value, int64_t most) {
+  const bool is_count = value >= 1 && value <= static_cast<double>(most);
+  if (!is_count) Refuse(typed, "a number such as 175e9, 7B or 350M");
+  return std::llround(value);
 }
 
 constexpr int64_t kMostOfRange = kMostCombinations;
@@ -115,6 +123,19 @@ int64_t ParseWhole(const Typed& typed, int64_t least, int64_t most) {
   }
   if (number < least || number > most) Refuse(typed, expected);
   return number;
+}
+
+int64_t ParseCount(const Typed& typed, int64_t most) {
+  constexpr std::pair<char, double> kScales[] = {{'k', 1e3}, {'m', 1e6}, {'b', 1e9}, {'t', 1e12}};
+  const std::string_view text = typed.text;
+  double value = 0;
+  const auto [last, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view rest = text.substr(static_cast<size_t>(last - text.data()));
+  for (const auto& [letter, scale] : kScales) {
+    const bool is_it = rest.size() == 1 && (rest[0] | 0x20) == letter;
+    if (code == std::errc() && is_it) return WholeCount(typed, value * scale, most);
+  }
+  return WholeCount(typed, code == std::errc() && rest.empty() ? value : 0, most);
 }
 
 std::vector<Typed> SplitList(const Typed& typed) {

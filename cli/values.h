@@ -43,6 +43,10 @@ std::string OneOf(std::span<const std::string_view> names);
 int64_t ParseWhole(const Typed& typed, int64_t least,
                    int64_t most = std::numeric_limits<int64_t>::max());
 
+// A number of things, as people write large ones: "175e9", "7B", "1.3b", "350M", "124439808";
+// whole, from 1 to `most`.
+int64_t ParseCount(const Typed& typed, int64_t most);
+
 // "8,16" as its items.  Throws Error where one of several is empty.
 std::vector<Typed> SplitList(const Typed& typed);
 
