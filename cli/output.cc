@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "cli/terminal.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit {
@@ -14,13 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// https://no-color.org, and terminals that know no colours.
-bool TerminalHasColors(const std::ostream& out) {
-  const char* no_color = std::getenv("NO_COLOR");
-  const char* terminal = std::getenv("TERM");
-  const bool refused = no_color != nullptr && *no_color != '\0';
-  const bool dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
-  return &out == &std::cout && isatty(STDOUT_FILENO) == 1 && !refused && !dumb;
+bool IsStandardOutput(const Options& options, const std::ostream& out) {
+  return options.output.empty() && &out == &std::cout;
 }
 
 void Write(const std::string& report, const std::string& name, std::ostream& out) {
@@ -48,9 +44,14 @@ void CheckOutput(const Options& options, const std::string& input_path, const ch
 
 TextOptions WithColor(const Options& options, const std::ostream& out) {
   TextOptions text = options.text;
+  const Variables environment = {[](const char* name) -> const char* { return std::getenv(name); }};
+  const bool is_shown = IsStandardOutput(options, out);
+  const bool is_terminal = is_shown && isatty(STDOUT_FILENO) == 1;
   text.color =
       options.color == ColorMode::kAlways ||
-      (options.color == ColorMode::kAuto && options.output.empty() && TerminalHasColors(out));
+      (options.color == ColorMode::kAuto && is_shown && WantsColor(environment, is_terminal));
+  const bool is_for_people = options.format == Format::kText;
+  text.ascii = text.ascii || (is_shown && is_for_people && !ShowsUtf8(environment));
   return text;
 }
 

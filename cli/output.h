@@ -12,7 +12,8 @@ namespace onnxfit {
 // the answer is about ("the model"), at `input_path`.  Throws Error.
 void CheckOutput(const Options& options, const std::string& input_path, const char* input);
 
-// `options.text`, with colours where they are wanted.
+// `options.text`, with colours where they are wanted, and in ASCII where standard output shows no
+// other letters.
 TextOptions WithColor(const Options& options, const std::ostream& out);
 
 // Throws Error where `report` cannot be written.

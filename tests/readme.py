@@ -44,6 +44,7 @@ def run_script(command):
 def run_binary(binary, command):
     words = [binary, *shlex.split(command)[1:]]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("ONNXFIT_")}
+    plain |= {"LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
     result = subprocess.run(words, cwd=ROOT, env=plain, stdin=subprocess.DEVNULL, timeout=60,
                             encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return result.stdout
