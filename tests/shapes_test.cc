@@ -217,6 +217,10 @@ TEST_CASE("free dimensions are listed with the flags that bind them") {
 TEST_CASE("flags that fit nothing are refused") {
   constexpr std::string_view kText =
       "g (int64[N, seq] ids, int64[7] m) => (int64[N, seq] y) { y = Identity(ids) }";
+  constexpr std::string_view kFixedTokens =
+      "g (int64[1, 512] ids, int64[1, 512] mask) => (int64[1, 512] y) { y = Add(ids, mask) }";
+  constexpr std::string_view kFreeBatch =
+      "g (int64[s10, 512] ids) => (int64[s10, 512] y) { y = Identity(ids) }";
   constexpr std::string_view kFixed = "g (int64[2] x) => (int64[2] y) { y = Identity(x) }";
   constexpr std::string_view kShapeless = "g (int64[] x) => (int64[] y) { y = Identity(x) }";
   struct Row {
@@ -238,7 +242,41 @@ TEST_CASE("flags that fit nothing are refused") {
        "(try: --dim seq=8)"},
       {kFixed,
        {.batch = {}, .dims = {{"seq", 8}}, .inputs = {}},
-       "<text>: --dim seq=8: the model leaves no dimension free (try: --batch 8)"},
+       "<text>: --dim seq=8: the model leaves no dimension free: the file fixes the others, 'x' is "
+       "[2] (try: an export whose sizes are free)"},
+      {kFixed,
+       {.batch = {}, .dims = {{"N", 8}}, .inputs = {}},
+       "<text>: --dim N=8: the model leaves no dimension free (try: --batch 8)"},
+      {kFixedTokens,
+       {.batch = {}, .dims = {{"seq", 128}}, .inputs = {}},
+       "<text>: --dim seq=128: the model leaves no dimension free: the file fixes the others, "
+       "'ids' "
+       "is [1, 512], 'mask' is [1, 512] (try: export with dynamic_shapes={\"ids\": {1: \"seq\"}}, "
+       "for TorchScript dynamic_axes)"},
+      {kFreeBatch,  // what is free is the batch, and no sequence
+       {.batch = {}, .dims = {{"seq", 128}}, .inputs = {}},
+       "<text>: --dim seq=128: no free dimension has this name, the model has 's10': the file "
+       "fixes "
+       "the others, 'ids' is [s10, 512] (try: export with dynamic_shapes={\"ids\": {1: \"seq\"}}, "
+       "for TorchScript dynamic_axes)"},
+      {kFreeBatch,
+       {.batch = {}, .dims = {{"batch", 128}}, .inputs = {}},
+       "<text>: --dim batch=128: no free dimension has this name, the model has 's10' "
+       "(try: --batch 128)"},
+      {kFreeBatch,  // given twice
+       {.batch = 4, .dims = {{"batch", 128}}, .inputs = {}},
+       "<text>: --dim batch=128: no free dimension has this name, the model has 's10'; the batch "
+       "is "
+       "4 "
+       "already, by --batch"},
+      {kText,  // the first one that is left
+       {.batch = {}, .dims = {{"length", 8}}, .inputs = {}},
+       "<text>: --dim length=8: no free dimension has this name, the model has 'N', 'seq' "
+       "(try: --dim seq=8)"},
+      {kText,
+       {.batch = {}, .dims = {}, .inputs = {{"id", {2, 3, 8, 8}}}},  // of another rank
+       "<text>: --shape id: no input has this name, the model has 'ids', 'm' "
+       "(try: --shape ids=1x1)"},
       {kText,
        {.batch = {}, .dims = {}, .inputs = {{"id", {2, 8}}}},
        "<text>: --shape id: no input has this name, the model has 'ids', 'm' "

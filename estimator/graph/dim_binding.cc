@@ -70,10 +70,7 @@ class InputBinder {
   }
 
   BoundInputs Bind() && {
-    CheckPositive();
-    BindWholeInputs();
-    BindNamedDims();
-    BindBatch();
+    BindGiven();
     RefuseFree();
     WriteNumbers();
     return std::move(bound_);
@@ -83,6 +80,136 @@ class InputBinder {
   [[noreturn]] void Refuse(std::string where, std::string text, std::string hint = {}) const {
     throw Error({graph_.path, std::move(where), std::move(text), std::move(hint)});
   }
+
+  void BindGiven() {
+    CheckPositive();
+    BindWholeInputs();
+    BindNamedDims();
+    BindBatch();
+  }
+
+  // --- What to try ------------------------------------------------------------------------
+
+  // Another binding, and what to type for it instead of the flag that is wrong.
+  struct Suggestion {
+    std::string flag;
+    DimBinding binding;
+  };
+
+  // The flags of the first of `suggestions` that binds, with those for the dimensions that it
+  // leaves free; "" where none does.
+  std::string HintOf(const std::vector<Suggestion>& suggestions) const {
+    for (const Suggestion& suggestion : suggestions) {
+      InputBinder other(graph_, suggestion.binding);
+      other.is_tried_ = true;
+      try {
+        other.BindGiven();
+      } catch (const Error&) {
+        continue;
+      }
+      const std::string rest = HintFor(other.Left());
+      return rest.empty() ? suggestion.flag : suggestion.flag + " " + rest;
+    }
+    return "";
+  }
+
+  // As exporters and people call it.
+  static bool IsBatchName(const std::string& name) {
+    constexpr std::string_view kBatchNames[] = {"b", "bs", "n", "batch", "batch_size", "batchsize"};
+    return std::any_of(std::begin(kBatchNames), std::end(kBatchNames),
+                       [&](std::string_view batch) { return EditDistance(batch, name) == 0; });
+  }
+
+  // The name that `typed` is meant to be, where more of its letters are right than wrong: "seq" is
+  // no "s10".
+  static std::string Misspelt(const std::string& typed, const std::vector<std::string>& names) {
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    const std::string nearest(Nearest(typed, views));
+    return 2 * EditDistance(typed, nearest) < typed.size() ? nearest : "";
+  }
+
+  // --dim `name` is nothing here: the dimensions that may be meant, the likeliest first.
+  std::vector<Suggestion> InsteadOfDim(const std::string& name, int64_t size) const {
+    DimBinding without = binding_;
+    without.dims.erase(name);
+    std::vector<Suggestion> suggestions;
+    const auto add = [&](const std::string& other) {
+      if (other.empty() || binding_.dims.contains(other)) return;
+      DimBinding changed = without;
+      changed.dims[other] = size;
+      suggestions.push_back({DimFlag(other, size), std::move(changed)});
+    };
+    const std::vector<std::string> names = FreeNames();
+    add(Misspelt(name, names));
+    if (IsBatchName(name) && !binding_.batch) {
+      DimBinding changed = without;
+      changed.batch = size;
+      suggestions.push_back({fmt::format("--batch {}", size), std::move(changed)});
+    }
+    const size_t first = batch_is_written_ ? 0 : 1;  // the one before it is the batch
+    for (size_t i = first; i < names.size(); ++i) add(names[i]);
+    return suggestions;
+  }
+
+  // --shape `name` is nothing here: an input that it may mean, of that shape or of its own.
+  std::vector<Suggestion> InsteadOfShape(const std::string& name, const Dims& dims) const {
+    std::vector<std::string> names;
+    for (const DeclaredInput& input : inputs_) names.push_back(input.name);
+    const std::string meant = NearestOrFirst(name, names);
+    std::vector<Suggestion> suggestions;
+    for (const Dims& shape : {dims, ExampleOf(meant)}) {
+      DimBinding changed = binding_;
+      changed.inputs.erase(name);
+      changed.inputs[meant] = shape;
+      suggestions.push_back(
+          {"--shape " + ShellWord(fmt::format("{}={}", meant, TimesJoined(shape))), changed});
+    }
+    return suggestions;
+  }
+
+  // The shape that the file gives an input, 1 for what it leaves free.
+  Dims ExampleOf(const std::string& name) const {
+    Dims dims;
+    for (const DeclaredInput& input : inputs_) {
+      if (input.name != name || !input.type->tensor_type().has_shape()) continue;
+      for (const auto& dim : ShapeOf(input).dim()) {
+        dims.push_back(dim.has_dim_value() ? dim.dim_value() : 1);
+      }
+    }
+    return dims;
+  }
+
+  static std::string DimFlag(const std::string& name, int64_t size) {
+    return "--dim " + ShellWord(fmt::format("{}={}", name, size));
+  }
+
+  // "ids is [1, 512], mask is [1, 512]": what of the inputs the file fixes.
+  std::string FixedText() const {
+    constexpr size_t kShown = 3;
+    std::vector<std::string> texts;
+    for (const DeclaredInput& input : inputs_) {
+      if (!input.type->tensor_type().has_shape()) continue;
+      texts.push_back(fmt::format("{} is {}", Quote(input.name), DeclaredShape(ShapeOf(input))));
+    }
+    const size_t left_out = texts.size() - std::min(texts.size(), kShown);
+    texts.resize(texts.size() - left_out);
+    return fmt::format("{}{}", fmt::join(texts, ", "),
+                       left_out > 0 ? fmt::format(" and {} more", left_out) : "");
+  }
+
+  // How to export with that dimension free: of an image its height, else what follows the batch.
+  std::string ExportHint(const std::string& name) const {
+    for (const DeclaredInput& input : inputs_) {
+      if (!input.type->tensor_type().has_shape() || ShapeOf(input).dim_size() < 2) continue;
+      const int axis = ShapeOf(input).dim_size() > 3 ? 2 : 1;
+      return fmt::format(
+          "export with dynamic_shapes={{\"{}\": {{{}: \"{}\"}}}}, for TorchScript dynamic_axes",
+          input.name, axis, name);
+    }
+    return "an export whose sizes are free";
+  }
+
+  // --- What is given ----------------------------------------------------------------------
 
   onnx::TensorShapeProto& ShapeOf(const DeclaredInput& input) const {
     return *input.type->mutable_tensor_type()->mutable_shape();
@@ -179,9 +306,8 @@ class InputBinder {
     std::vector<std::string> names;
     for (const DeclaredInput& input : inputs_) names.push_back(input.name);
     if (names.empty()) Refuse("--shape " + name, "the model has no inputs");
-    Refuse("--shape " + name,
-           fmt::format("no input has this name, the model has {}", Listed(names)),
-           fmt::format("--shape {}={}", NearestOrFirst(name, names), TimesJoined(dims)));
+    const std::string text = fmt::format("no input has this name, the model has {}", Listed(names));
+    Refuse("--shape " + name, text, is_tried_ ? "" : HintOf(InsteadOfShape(name, dims)));
   }
 
   void BindWhole(DeclaredInput& input, const Dims& dims) {
@@ -216,11 +342,17 @@ class InputBinder {
   [[noreturn]] void RefuseDim(const std::string& name, int64_t size) const {
     const std::vector<std::string> names = FreeNames();
     const std::string flag = fmt::format("--dim {}={}", name, size);
-    if (names.empty()) {
-      Refuse(flag, "the model leaves no dimension free", fmt::format("--batch {}", size));
+    const std::string hint = is_tried_ ? "" : HintOf(InsteadOfDim(name, size));
+    std::string text = "the model leaves no dimension free";
+    if (!names.empty()) {
+      text = fmt::format("no free dimension has this name, the model has {}", Listed(names));
     }
-    Refuse(flag, fmt::format("no free dimension has this name, the model has {}", Listed(names)),
-           fmt::format("--dim {}={}", NearestOrFirst(name, names), size));
+    if (!hint.empty() || is_tried_) Refuse(flag, text, hint);
+    if (IsBatchName(name) && binding_.batch) {
+      Refuse(flag, fmt::format("{}; the batch is {} already, by --batch", text, *binding_.batch));
+    }
+    Refuse(flag, fmt::format("{}: the file fixes the others, {}", text, FixedText()),
+           ExportHint(name));
   }
 
   void BindBatch() {
@@ -268,12 +400,17 @@ class InputBinder {
     shape.mutable_dim(batch_axis_)->set_dim_value(bound_.batch);
   }
 
-  void RefuseFree() const {
-    RefuseShapeless();
+  std::vector<const FreeDim*> Left() const {
     std::vector<const FreeDim*> left;
     for (const FreeDim& free : free_) {
       if (!bound_.symbols.contains(free.name)) left.push_back(&free);
     }
+    return left;
+  }
+
+  void RefuseFree() const {
+    RefuseShapeless();
+    const std::vector<const FreeDim*> left = Left();
     if (left.empty()) return;
     if (left.size() == 1) {
       Refuse("input " + Quote(left[0]->input),
@@ -288,7 +425,7 @@ class InputBinder {
 
   std::string HintFor(const std::vector<const FreeDim*>& left) const {
     std::vector<std::string> flags;
-    for (const FreeDim* free : left) flags.push_back(fmt::format("--dim {}=512", free->name));
+    for (const FreeDim* free : left) flags.push_back(DimFlag(free->name, 512));
     return fmt::format("{}", fmt::join(flags, " "));
   }
 
@@ -297,7 +434,7 @@ class InputBinder {
       if (input.given_whole || !input.type->has_tensor_type()) continue;
       if (input.type->tensor_type().has_shape()) continue;
       Refuse("input " + Quote(input.name), "the file does not say how many dimensions it has",
-             fmt::format("--shape {}=1x3x224x224", input.name));
+             "--shape " + ShellWord(input.name + "=1x3x224x224"));
     }
   }
 
@@ -316,6 +453,7 @@ class InputBinder {
   const DimBinding& binding_;
   BoundInputs bound_;
   std::vector<DeclaredInput> inputs_;
+  bool is_tried_ = false;         // for a hint: what it throws is not told
   std::string batch_input_ = {};  // which a recurrent layer reads, else ""
   int batch_axis_ = 0;
   bool batch_is_written_ = false;  // though other dimensions are free

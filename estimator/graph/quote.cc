@@ -1,5 +1,8 @@
 #include "estimator/graph/quote.h"
 
+#include <algorithm>
+#include <cctype>
+
 namespace onnxfit {
 namespace {
 
@@ -22,6 +25,17 @@ std::string Quote(std::string_view name) {
     text += byte < 0x20 || byte == 0x7f ? '?' : c;
   }
   return text + (cut ? "…'" : "'");
+}
+
+std::string ShellWord(std::string_view word) {
+  constexpr std::string_view kPlain = "-_./:=,@%+";
+  const bool is_plain = std::ranges::all_of(word, [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || kPlain.find(c) != kPlain.npos;
+  });
+  if (is_plain && !word.empty()) return std::string(word);
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
 }
 
 }  // namespace onnxfit
