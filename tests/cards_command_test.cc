@@ -120,6 +120,22 @@ TEST_CASE("what cannot be answered is exit code 2, --exit-zero or not") {
                       "--memory 8GiB or --all-gpus)\n") != std::string::npos);
 }
 
+TEST_CASE("a list of all cards is no failure, a card that is named may be") {
+  const TempFolder folder;
+  const std::string net = folder.Write("net.onnxtxt", DeepNet(20));  // small cards hold none
+  const auto all = [&](Args more) {
+    Args args = {"max-batch", net, "--all-gpus", "--max", "1", "-q"};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunCommand(args);
+  };
+  CHECK(all({}).code == 0);
+  CHECK(all({}).out.find("batch 0 to ") == 0);
+  CHECK(all({"--strict"}).code == 0);
+  CHECK(all({"-g", "jetson-nano-2gb"}).code == 1);
+  CHECK(all({"-g", "h200"}).code == 0);
+  CHECK(RunCommand({"max-batch", net, "-g", "jetson-nano-2gb", "-g", "h200", "-q"}).code == 1);
+}
+
 TEST_CASE("8GB counts by 1000, 8GiB by 1024") {
   const auto capacity = [](const char* size) {
     const std::string json = Lenet({"--memory", size, "-f", "json", "-n", "0"}).out;
@@ -183,6 +199,38 @@ TEST_CASE("LeNet on a Jetson Nano: who has a share, and what swap does not do") 
         std::string::npos);
   CHECK(result.out.find("  OF203  ") != std::string::npos);
   CHECK(result.out.find("swap") != std::string::npos);
+}
+
+TEST_CASE("only a model with convolutions is said to ask cuDNN for no workspace") {
+  const auto says_so = [](const char* model) {
+    return RunCommand({Model(model)}).out.find("ask cuDNN for no workspace") != std::string::npos;
+  };
+  CHECK(says_so("lenet.onnxtxt"));
+  CHECK(!says_so("mlp_2000.onnxtxt"));
+}
+
+TEST_CASE("in eval nothing is said of a backward pass") {
+  const std::string net = R"(<ir_version: 8, opset_import: ["" : 17, "x" : 1]>
+    net (float[N, 4] x) => (float[N, 4] y) < float[4, 4] w = ["location": "none"] > {
+      a = MatMul (x, w)
+      y = x.Strange (a)
+    }
+  )";
+  const TempFolder folder;
+  const std::string path = folder.Write("net.onnxtxt", net);
+  const std::string train = RunCommand({path, "-b", "2", "-f", "json"}).out;
+  const std::string eval = RunCommand({path, "-b", "2", "-f", "json", "--mode", "eval"}).out;
+  CHECK(train.find("OF102") != std::string::npos);
+  CHECK(train.find("kept until backward") != std::string::npos);
+  CHECK(eval.find("OF102") != std::string::npos);
+  CHECK(eval.find("backward") == std::string::npos);
+  const CommandResult full =
+      RunCommand({Model("vgg16.script.onnx"), "-b", "400", "-g", "gtx1050", "--mode", "eval"});
+  CHECK(full.out.find("What would make it fit") != std::string::npos);
+  for (const char* word : {"loss", "optimizer", "freeze", "accumul", "gradient"}) {
+    CAPTURE(word);
+    CHECK(full.out.find(word) == std::string::npos);
+  }
 }
 
 TEST_CASE("a card that PyTorch has no kernels for gets an answer and a warning") {

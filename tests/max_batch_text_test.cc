@@ -226,6 +226,20 @@ lenet.onnx
   k520  seq=512, bf16, adamw  16.0 GiB      0  20.0 GiB  125.0%  OOM
 )");
   CHECK(ToText(SampleTable(), {.quiet = true}) == "batch 0 to 100, by card (2 of them)\n");
+  for (MaxBatchRow& row : runs.rows) row.dims = {{"height", 640}, {"width", 640}};
+  runs.rows.push_back(runs.rows[0]);
+  CHECK(Report(runs) == R"(
+batch 0 to 100, by run and card
+lenet.onnx
+
+  card    usable  batch      used   share  verdict
+  height=640, width=640, fp32, adamw
+  t4    16.0 GiB    100  15.0 GiB   93.8%  TIGHT
+  height=640, width=640, bf16, adamw
+  k520  16.0 GiB      0  20.0 GiB  125.0%  OOM
+  height=640, width=640, fp32, adamw
+  t4    16.0 GiB    100  15.0 GiB   93.8%  TIGHT
+)");
 }
 
 TEST_CASE("the same as Markdown and CSV") {
@@ -321,7 +335,7 @@ TEST_CASE("an estimate with a card begins with the verdict") {
 TIGHT on t4: 15.0 GiB of 16.0 GiB, 93.8% (14.0–17.0 GiB)
   - the card is full twice in 10 steps: cached memory goes back first, which
     takes time
-models/lenet.onnx, batch 32, fp32, adamw: 539.0 MiB on the device
+models/lenet.onnx, batch 32, fp32, adamw
 )");
   Judgement fits = TightJudgement();
   fits.verdict = Verdict::kFits;
@@ -336,14 +350,16 @@ FITS on t4: 15.0 GiB of 16.0 GiB, 93.8%
   - 1.00 GiB of the card go to the operating system first (assumed)
   - one process of this fits, a context each; or one copy of the model in one
     process, asked in turn
-models/lenet.onnx, batch 32, fp32, adamw: 539.0 MiB on the device
+models/lenet.onnx, batch 32, fp32, adamw
 )");
+  estimate.device_bytes = fits.used_bytes;  // the same: said beside the model, too
+  CHECK(Head(estimate).ends_with(", batch 32, fp32, adamw: 15.0 GiB on the device\n"));
   Judgement oom = OomJudgement();
   oom.processes = 0;
   CHECK(Head(EstimateOn(oom)) == R"(
 OOM on t4: 20.0 GiB of 16.0 GiB, 125.0%
   - fails in step 3, backward, at /conv1/Conv: 300.0 MiB asked, 12.0 MiB short
-models/lenet.onnx, batch 32, fp32, adamw: 539.0 MiB on the device
+models/lenet.onnx, batch 32, fp32, adamw
 )");
   oom.fails_at = Failure{0, Phase::kSetup, "", 300 * kMiB, 0};
   CHECK(Head(EstimateOn(oom)).find("\n  - fails before the first step: 300.0 MiB asked\n") !=
@@ -418,7 +434,7 @@ TEST_CASE("JSON of an estimate has a target for each card") {
   CHECK(json.substr(begin, expected.size()) == expected);
 }
 
-TEST_CASE("long names of cards and runs share what a line leaves them") {
+TEST_CASE("long names of cards are cut, runs without room for a column are whole above the rows") {
   MaxBatchAnswer answer = SampleTable();
   for (MaxBatchRow& row : answer.rows) {
     row.found.target.name = "jetson-agx-orin-32gb with 24.0 GiB";
@@ -430,9 +446,11 @@ TEST_CASE("long names of cards and runs share what a line leaves them") {
 batch 0 to 100, by run and card
 lenet.onnx
 
-  card              run                 usable  batch      used   share  verdict
-  jetson-…24.0 GiB  sequenc…6, adamw  16.0 GiB    100  15.0 GiB   93.8%  TIGHT
-  jetson-…24.0 GiB  sequenc…2, adamw  16.0 GiB      0  20.0 GiB  125.0%  OOM
+  card                                  usable  batch      used   share  verdict
+  sequence_length=512, amp-bf16, adamw
+  jetson-agx-orin-32gb with 24.0 GiB  16.0 GiB    100  15.0 GiB   93.8%  TIGHT
+  sequence_length=512, fp32, adamw
+  jetson-agx-orin-32gb with 24.0 GiB  16.0 GiB      0  20.0 GiB  125.0%  OOM
 )");
   answer.rows.resize(1);
   answer.rows[0].found.batch = 472887;

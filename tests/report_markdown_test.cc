@@ -81,7 +81,7 @@ TEST_CASE("the verdict goes before all, with what does not hold") {
 
 - with 2 MiB less it fails in step 3
 
-**539.0 MiB on the device**: `models/lenet.onnx`, batch 32, fp32, adamw
+`models/lenet.onnx`, batch 32, fp32, adamw
 )");
   CHECK(ToMarkdown(e, {.quiet = true}).find("the device") == std::string::npos);
 }

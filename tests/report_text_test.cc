@@ -4,6 +4,7 @@
 #include <limits>
 #include <sstream>
 
+#include "estimator/report/estimate_markdown.h"
 #include "estimator/report/layout.h"
 #include "estimator/report/text.h"
 #include "tests/sample_estimate.h"
@@ -73,6 +74,66 @@ TEST_CASE("what the file has lost gives a range beside the answer") {
   e.range = {{1 * kGiB, "--dropout 0"}, {2 * kGiB + 1, "--dropout 0.1"}};
   CHECK(Report(e).find("nvidia-smi will show about 539 MiB, 1024 to 2049 by what the file has "
                        "lost.\n") != std::string::npos);
+}
+
+TEST_CASE("a board that shares its memory has no nvidia-smi that shows it") {
+  const auto shown = [](const char* name, bool shares_memory, Verdict verdict) {
+    Estimate e = SampleEstimate();
+    JudgedTarget judged;
+    judged.target.name = judged.target.device.name = name;
+    judged.target.shares_memory = shares_memory;
+    judged.judgement.verdict = verdict;
+    judged.judgement.usable_bytes = kGiB;
+    judged.judgement.used_bytes = 500 * kMiB;
+    e.targets = {judged};
+    const std::string report = Report(e);
+    const size_t begin = report.find("\n\n", report.find("total ")) + 2;
+    return report.substr(begin, report.find('\n', begin) - begin);
+  };
+  CHECK(shown("Jetson Nano 4GB", true, Verdict::kFits) ==
+        "tegrastats or jtop will show about 500 MiB more than before the run.");
+  CHECK(shown("Jetson Nano 4GB", true, Verdict::kOom) ==
+        "With room for it, tegrastats or jtop would show about 500 MiB more than before");
+  CHECK(shown("GB10 (DGX Spark)", true, Verdict::kFits) ==
+        "free will show about 500 MiB more than before the run.");
+  CHECK(shown("Tesla T4", false, Verdict::kTight) == "nvidia-smi will show about 500 MiB.");
+}
+
+TEST_CASE("a card that gets full has one total: what the run takes on it") {
+  Estimate e = SampleEstimate();
+  JudgedTarget judged;
+  judged.target.name = "t4";
+  judged.judgement.usable_bytes = kGiB;
+  judged.judgement.used_bytes = e.device_bytes;
+  e.targets = {judged};
+  CHECK(Report(e).find(", adamw: 539.0 MiB on the device\n\nWhere the bytes go\n") !=
+        std::string::npos);
+  for (const Verdict verdict : {Verdict::kTight, Verdict::kOom}) {
+    e.targets[0].judgement.verdict = verdict;
+    e.targets[0].judgement.used_bytes = 500 * kMiB;
+    const std::string report = Report(e);
+    const std::string head = report.substr(0, report.find("\n\n"));
+    CHECK(head.find(" on t4: 500.0 MiB of 1.00 GiB") != std::string::npos);
+    CHECK(head.find("539.0 MiB") == std::string::npos);
+    CHECK(report.find("\nWhere the bytes go, on a card with room for all of them\n") !=
+          std::string::npos);
+    CHECK(report.find(" about 500 MiB.\n") != std::string::npos);
+    const std::string page = ToMarkdown(e, {});
+    CHECK(page.find("539.0 MiB on the device") == std::string::npos);
+    CHECK(page.find("## Where the bytes go, on a card") != std::string::npos);
+  }
+}
+
+TEST_CASE("dimensions are whole, on a line of their own where they need it") {
+  Estimate e = SampleEstimate();
+  e.model.path = "models/segmentation.onnx";
+  e.dims = {{"seq", 512}};
+  CHECK(Report(e).find("\nsegmentation.onnx, batch 32, seq=512, fp32, adamw: 539.0 MiB on the "
+                       "device\n") == 0);
+  e.dims = {{"height", 640}, {"width", 640}};
+  CHECK(Report(e).find("\nmodels/segmentation.onnx: 539.0 MiB on the device\n"
+                       "  batch 32, height=640, width=640, fp32, adamw\n\n") == 0);
+  CHECK(ToText(e, {.quiet = true}) == "models/segmentation.onnx: 539.0 MiB on the device\n");
 }
 
 TEST_CASE("a report begins with the answer and then says why") {

@@ -11,6 +11,7 @@
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
+#include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/eager/cudnn_workspace.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/fit/advice.h"
@@ -196,8 +197,16 @@ std::string MeasuredAssumption(const Prediction& prediction, const EstimateReque
                      file, measured);
 }
 
+// "" where nothing asks cuDNN for a convolution.
+std::string CudnnAssumption(const Prediction& prediction, const std::string& measured) {
+  if (!measured.empty()) return measured;
+  const auto passes = PassesOf(prediction.program);
+  const bool asks = std::ranges::any_of(passes, [](const auto& call) { return !call.empty(); });
+  return asks ? "convolutions ask cuDNN for no workspace" : "";
+}
+
 // Of a run of any file.
-std::vector<std::string> RunAssumptions(const std::string& measured, std::string_view in_place,
+std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_view in_place,
                                         const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
@@ -206,7 +215,7 @@ std::vector<std::string> RunAssumptions(const std::string& measured, std::string
                                       is_named ? "" : "an ", request.settings.device.name,
                                       WorkspaceText(request.settings.framework)));
   }
-  assumptions.push_back(measured.empty() ? "convolutions ask cuDNN for no workspace" : measured);
+  if (!cudnn.empty()) assumptions.push_back(cudnn);
   if (!in_place.empty()) assumptions.emplace_back(in_place);
   // A limit is met on a full card, and peaks are those of an endless one.
   if (request.alloc_conf.conf.memory_fraction < 1) {
@@ -224,8 +233,8 @@ std::vector<std::string> RunAssumptions(const std::string& measured, std::string
 
 std::vector<std::string> Assumptions(const Prediction& prediction, const std::string& measured,
                                      const EstimateRequest& request) {
-  std::vector<std::string> assumptions =
-      RunAssumptions(measured, InPlaceText(prediction, request.settings), request);
+  std::vector<std::string> assumptions = RunAssumptions(
+      CudnnAssumption(prediction, measured), InPlaceText(prediction, request.settings), request);
   Append(assumptions, prediction.roles.assumptions);
   Append(assumptions, prediction.program.assumptions);
   return assumptions;

@@ -298,9 +298,10 @@ void Lowering::WarnOfUnknown() {
   for (const auto& [op, nodes] : unknown_) {
     program_.warnings.push_back(
         {warning::kUnknownOperator,
-         fmt::format("no rule for {} ({} node{}): all its inputs and outputs are kept until "
-                     "backward, which may be too much or too little",
-                     op, nodes, nodes == 1 ? "" : "s")});
+         fmt::format("no rule for {} ({} node{}): {}, which may be too much or too little", op,
+                     nodes, nodes == 1 ? "" : "s",
+                     trains() ? "all its inputs and outputs are kept until backward"
+                              : "its results are taken as new tensors, and nothing beside them")});
   }
 }
 
@@ -383,8 +384,8 @@ void Lowering::NoteIfComputed(ValueId value) {
   }
   program_.warnings.push_back(
       {warning::kUnknownOperator,
-       fmt::format("a further result of {} is read: it is taken as a tensor without a history",
-                   node.op_type)});
+       fmt::format("a further result of {} is read: it is taken as a {}", node.op_type,
+                   trains() ? "tensor without a history" : "new tensor")});
 }
 
 std::string_view Lowering::TargetOf(const Node& node) const {

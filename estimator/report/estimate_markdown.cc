@@ -26,8 +26,12 @@ std::string Code(const Page& page, std::string_view name) { return MarkdownCode(
 
 std::string HeadlineMarkdown(const Page& page) {
   const Estimate& estimate = page.estimate;
-  return fmt::format("**{} on the device**: {}, {}\n", FormatBytes(estimate.device_bytes),
-                     Code(page, estimate.model.path), Escaped(page, SettingsText(estimate)));
+  const std::string total =
+      IsTotalOfTargets(estimate)
+          ? fmt::format("**{} on the device**: ", FormatBytes(estimate.device_bytes))
+          : "";
+  return fmt::format("{}{}, {}\n", total, Code(page, estimate.model.path),
+                     Escaped(page, SettingsText(estimate)));
 }
 
 std::vector<std::string> VerdictItems(const Page& page, const JudgedTarget& judged) {
@@ -80,7 +84,7 @@ std::string BreakdownMarkdown(const Page& page) {
   cells.push_back(
       {"**total**", fmt::format("**{}**", FormatBytes(page.estimate.device_bytes)), "100.0%"});
   return MarkdownSection(
-      "Where the bytes go",
+      BreakdownTitle(page.estimate),
       MarkdownTable({"kind", "bytes", "share", "basis", "range"}, "lrrll", cells));
 }
 

@@ -34,11 +34,10 @@ std::vector<int> ShareTenths(const std::vector<BreakdownRow>& rows, int64_t tota
 
 int64_t WholeMebibytes(int64_t bytes) { return bytes / kMiB + (bytes % kMiB != 0 ? 1 : 0); }
 
-// On one card that is short of memory PyTorch gives back what it has cached.
+// Of one card, what its verdict says.
 int64_t ShownBytes(const Estimate& estimate) {
-  if (estimate.targets.size() != 1) return estimate.device_bytes;
-  const Judgement& judgement = estimate.targets[0].judgement;
-  return judgement.verdict == Verdict::kOom ? estimate.device_bytes : judgement.used_bytes;
+  return estimate.targets.size() == 1 ? estimate.targets[0].judgement.used_bytes
+                                      : estimate.device_bytes;
 }
 
 std::vector<int64_t> StepColumns(const StepFigures& step, Mode mode) {
@@ -69,6 +68,20 @@ std::vector<BreakdownRow> ShownBreakdown(const Estimate& estimate) {
   return rows;
 }
 
+bool IsTotalOfTargets(const Estimate& estimate) {
+  if (estimate.targets.empty()) return true;
+  const bool all_fit = std::ranges::all_of(estimate.targets, [](const JudgedTarget& judged) {
+    return judged.judgement.verdict == Verdict::kFits;
+  });
+  const int64_t first = estimate.targets[0].judgement.used_bytes;
+  return all_fit && FormatBytes(first) == FormatBytes(estimate.device_bytes);
+}
+
+std::string_view BreakdownTitle(const Estimate& estimate) {
+  return IsTotalOfTargets(estimate) ? "Where the bytes go"
+                                    : "Where the bytes go, on a card with room for all of them";
+}
+
 double ShareOf(int64_t bytes, int64_t total) {
   return total > 0 ? static_cast<double>(bytes) / static_cast<double>(total) : 0;
 }
@@ -94,12 +107,25 @@ std::string RangeText(const BreakdownRow& row, std::string_view dash) {
   return has_range ? RangeText(*row.low, *row.high, dash) : "";
 }
 
+// Of an integrated GPU nvidia-smi shows no memory: NVIDIA's developer guide of Jetson Linux names
+// tegrastats, where RAM is that of all programs; jtop is jetson-stats'.
+std::string_view MonitorOf(const std::vector<JudgedTarget>& targets) {
+  const auto shares_memory = [](const JudgedTarget& t) { return t.target.shares_memory; };
+  const auto is_jetson = [](const JudgedTarget& t) {
+    return t.target.device.name.starts_with("Jetson");
+  };
+  if (targets.empty() || !std::ranges::all_of(targets, shares_memory)) return "nvidia-smi";
+  return std::ranges::all_of(targets, is_jetson) ? "tegrastats or jtop" : "free";
+}
+
 std::string NvidiaSmiText(const Estimate& estimate) {
   const bool fails =
       estimate.targets.size() == 1 && estimate.targets[0].judgement.verdict == Verdict::kOom;
-  std::string text = fmt::format(
-      "{} about {} MiB", fails ? "With room for it, nvidia-smi would show" : "nvidia-smi will show",
-      WholeMebibytes(ShownBytes(estimate)));
+  const std::string_view monitor = MonitorOf(estimate.targets);
+  std::string text =
+      fmt::format("{}{} {} show about {} MiB{}", fails ? "With room for it, " : "", monitor,
+                  fails ? "would" : "will", WholeMebibytes(ShownBytes(estimate)),
+                  monitor == "nvidia-smi" ? "" : " more than before the run");
   if (estimate.range) {
     text += fmt::format(", {} to {} by what the file has lost",
                         WholeMebibytes(estimate.range->low.device_bytes),

@@ -14,6 +14,15 @@ namespace onnxfit {
 // The rows that are not empty, largest first, and whatever they leave of the total.
 std::vector<BreakdownRow> ShownBreakdown(const Estimate& estimate);
 
+// Whether what a run takes of the cards that were asked about is `device_bytes`, too.  It is less
+// on a card that gets full, where PyTorch gives back what it has cached, and more may be asked for
+// where a run fails: then the verdict has the total, and `device_bytes` is that of a card with
+// room.
+bool IsTotalOfTargets(const Estimate& estimate);
+
+// "Where the bytes go", and on which card where that is another than the one asked about.
+std::string_view BreakdownTitle(const Estimate& estimate);
+
 // Of `total`, 0 to 1.
 double ShareOf(int64_t bytes, int64_t total);
 
@@ -24,8 +33,12 @@ std::vector<std::string> SharesOf(const std::vector<BreakdownRow>& rows, int64_t
 std::string RangeText(const BreakdownRow& row, std::string_view dash);
 std::string RangeText(int64_t low, int64_t high, std::string_view dash);
 
-// Whole MiB, rounded up, as nvidia-smi counts; a sentence.
+// What nvidia-smi will show, in whole MiB, rounded up as it counts, or what shows the memory of a
+// board whose CPU has it, too; a sentence.
 std::string NvidiaSmiText(const Estimate& estimate);
+
+// "nvidia-smi", or the tools of boards that share their memory; of a table's cards.
+std::string_view MonitorOf(const std::vector<JudgedTarget>& targets);
 
 // The header and a row for each step.  In eval nothing follows the forward pass.
 std::vector<std::vector<std::string>> StepRows(const Estimate& estimate);

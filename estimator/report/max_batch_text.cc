@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "estimator/base/bytes.h"
@@ -204,35 +203,64 @@ std::string SeveralHeadline(const MaxBatchAnswer& answer) {
       AreRunsAlike(answer) ? fmt::format("card ({} of them)", answer.rows.size()) : "run and card");
 }
 
-// Cuts the first `names` columns (1 or 2) to what the others leave of a line.
-void CutNames(std::vector<std::vector<Cell>>& rows, size_t names, const Glyphs& glyphs) {
-  const std::vector<size_t> widths = ColumnWidths(rows, rows[0].size());
-  size_t others = 0;
-  for (size_t i = names; i < widths.size(); ++i) others += widths[i] + 2;
-  const size_t room = kReportColumns - std::min(others + 2 * names, kReportColumns - 2 * names);
-  const size_t first = names == 1 ? room : std::max(room / 2, room - std::min(room, widths[1]));
-  const std::array<size_t, 2> rooms = {first, room - std::min(first, widths[0])};
-  for (std::vector<Cell>& row : rows) {
-    for (size_t i = 0; i < names; ++i)
-      row[i].text = CutMiddle(row[i].text, rooms[i], glyphs.ellipsis);
+using CellRows = std::vector<std::vector<Cell>>;
+
+size_t WidthOf(const CellRows& rows) {
+  size_t width = kIndent.size();
+  for (const size_t column : ColumnWidths(rows, rows[0].size())) width += column + 2;
+  return width - 2;
+}
+
+// Cuts the cards' names to what the others leave of a line.
+void CutCardNames(CellRows& rows, const Glyphs& glyphs) {
+  const size_t over = WidthOf(rows) - std::min(WidthOf(rows), kReportColumns);
+  const size_t width = ColumnWidths(rows, 1)[0];
+  const size_t room = std::max(Columns(glyphs.ellipsis), width - std::min(width, over));
+  for (std::vector<Cell>& row : rows) row[0].text = CutMiddle(row[0].text, room, glyphs.ellipsis);
+}
+
+CellRows CellsOf(const MaxBatchAnswer& answer, const TextOptions& options) {
+  CellRows rows;
+  for (const std::vector<std::string>& row : TableOf(answer)) {
+    std::vector<Cell>& line = rows.emplace_back();
+    for (const std::string& cell : row) line.push_back({Clean(cell, options.ascii)});
   }
+  for (size_t i = 0; i < answer.rows.size() && options.color; ++i) {
+    rows[i + 1].back().paint = VerdictPaint(answer.rows[i].found.judgement.verdict);
+  }
+  return rows;
+}
+
+// Runs that have no room in a column stand above their rows, whole.
+std::string WithRunsApart(const MaxBatchAnswer& answer, CellRows rows, const TextOptions& options) {
+  for (std::vector<Cell>& row : rows) row.erase(row.begin() + kRunColumn);
+  CutCardNames(rows, GlyphsOf(options));
+  const std::string table = Table(rows, kMaxBatchAlign.substr(1), kIndent);
+  size_t begin = table.find('\n') + 1;
+  std::string text = table.substr(0, begin);
+  std::string last;
+  for (const MaxBatchRow& row : answer.rows) {
+    const std::string run = RunOf(row);
+    if (run != last) text += Wrap(kIndent, Clean(run, options.ascii));
+    last = run;
+    const size_t end = table.find('\n', begin) + 1;
+    text += table.substr(begin, end - begin);
+    begin = end;
+  }
+  return text;
 }
 
 std::string SeveralRows(const MaxBatchAnswer& answer, const TextOptions& options) {
   std::string text = SeveralHeadline(answer);
   if (options.quiet) return text;
-  std::vector<std::vector<Cell>> cells;
-  for (const std::vector<std::string>& row : TableOf(answer)) {
-    std::vector<Cell>& line = cells.emplace_back();
-    for (const std::string& cell : row) {
-      line.push_back({Clean(cell, options.ascii)});
-    }
+  CellRows rows = CellsOf(answer, options);
+  text += RunLine(answer, options) + "\n";
+  if (!AreRunsAlike(answer) && WidthOf(rows) > kReportColumns) {
+    text += WithRunsApart(answer, std::move(rows), options);
+  } else {
+    CutCardNames(rows, GlyphsOf(options));
+    text += Table(rows, AlignOf(answer), kIndent);
   }
-  CutNames(cells, AreRunsAlike(answer) ? 1 : 2, GlyphsOf(options));
-  for (size_t i = 0; i < answer.rows.size() && options.color; ++i) {
-    cells[i + 1].back().paint = VerdictPaint(answer.rows[i].found.judgement.verdict);
-  }
-  text += RunLine(answer, options) + "\n" + Table(cells, AlignOf(answer), "  ");
   return TrimLines(text + WarningLines(answer.warnings, options));
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "estimator/base/bytes.h"
+#include "estimator/report/estimate_rows.h"
 #include "estimator/report/layout.h"
 #include "estimator/report/markdown.h"
 #include "estimator/report/sweep_rows.h"
@@ -109,7 +110,7 @@ std::string ToMarkdown(const SweepAnswer& answer, const TextOptions& options) {
   std::string text = Head(page);
   if (options.quiet) return text;
   text += fmt::format("\nwith {}\n\n", page.Escaped(FixedText(answer))) + Body(page) +
-          "\nnvidia-smi will show about what device says.\n" +
+          fmt::format("\n{} will show about what device says.\n", MonitorOf(TargetsOf(answer))) +
           Section(page, "Assumptions", AssumptionsOf) + Section(page, "Warnings", WarningsOf);
   if (options.verbose) text += Section(page, "Notes", NotesOf);
   return text;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "estimator/base/bytes.h"
+#include "estimator/report/estimate_rows.h"
 #include "estimator/report/layout.h"
 #include "estimator/report/sweep_rows.h"
 #include "estimator/report/verdict_text.h"
@@ -237,7 +238,7 @@ std::string ToText(const SweepAnswer& answer, const TextOptions& options) {
   std::string text = Head(page);
   if (options.quiet) return TrimLines(text);
   text += Wrap("with ", page.Shown(FixedText(answer))) + '\n' + Body(page) +
-          "\nnvidia-smi will show about what device says.\n" +
+          fmt::format("\n{} will show about what device says.\n", MonitorOf(TargetsOf(answer))) +
           Section(page, "Assumptions", AssumptionsOf) + Section(page, "Warnings", WarningsOf);
   if (options.verbose) text += Section(page, "Notes", NotesOf);
   return TrimLines(text);

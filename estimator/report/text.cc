@@ -17,19 +17,31 @@ namespace onnxfit {
 namespace {
 
 constexpr size_t kWidestBar = 20;
-constexpr size_t kWidestSettings = 40;
+constexpr size_t kLeastPath = 12;  // beside the settings, else those get a line of their own
 constexpr size_t kWidestType = 30;
 
 using Rows = std::vector<std::vector<Cell>>;
 
-std::string Headline(const Page& page) {
-  const std::string answer =
-      fmt::format(": {} on the device", FormatBytes(page.estimate.device_bytes));
-  const std::string settings = page.Cut(SettingsText(page.estimate), kWidestSettings);
-  const size_t room = kReportColumns - Columns(answer) - Columns(settings) - 2;
+// The path, or its last part where there is no room for it.
+std::string ShownPath(const Page& page, size_t room) {
   std::string_view path = page.estimate.model.path;
-  if (Columns(page.Shown(path)) > room) path.remove_prefix(path.rfind('/') + 1);  // its name
-  return page.Cut(path, room) + ", " + settings + answer + '\n';
+  if (Columns(page.Shown(path)) > room) path.remove_prefix(path.rfind('/') + 1);
+  return page.Cut(path, room);
+}
+
+std::string Headline(const Page& page) {
+  const Estimate& estimate = page.estimate;
+  const std::string answer =
+      IsTotalOfTargets(estimate)
+          ? fmt::format(": {} on the device", FormatBytes(estimate.device_bytes))
+          : "";
+  const std::string settings = page.Shown(SettingsText(estimate));
+  const size_t taken = Columns(answer) + Columns(settings) + 2;
+  if (taken + kLeastPath <= kReportColumns) {
+    return ShownPath(page, kReportColumns - taken) + ", " + settings + answer + '\n';
+  }
+  const std::string line = ShownPath(page, kReportColumns - Columns(answer)) + answer + '\n';
+  return page.options.quiet ? line : line + Wrap(kIndent, settings);
 }
 
 // The answer to "does it fit?", where a card was named.
@@ -96,7 +108,8 @@ std::string Breakdown(const Page& page) {
     const double share = ShareOf(rows[i].bytes, rows[0].bytes);
     cells[i][kBarColumn] = {Bar(share, width, page.glyphs), page.Paint(kCyan)};
   }
-  return "\nWhere the bytes go\n" + Table(cells, kBreakdownAlign, kIndent);
+  return fmt::format("\n{}\n{}", BreakdownTitle(page.estimate),
+                     Table(cells, kBreakdownAlign, kIndent));
 }
 
 // --- When -------------------------------------------------------------------------------
