@@ -63,6 +63,13 @@ std::string ReportOf(const std::string& log, const std::vector<OomExplanation>& 
   return ToText(processes, replay, text);
 }
 
+// With a model that is said to be in eval, what helps training is out of place.
+void DropTraining(std::vector<OomExplanation>& processes) {
+  for (OomExplanation& process : processes) {
+    std::erase_if(process.remedies, [](const OomRemedy& remedy) { return remedy.is_of_training; });
+  }
+}
+
 }  // namespace
 
 int RunExplainOom(const Options& options, std::ostream& out, std::string& reading) {
@@ -83,6 +90,7 @@ int RunExplainOom(const Options& options, std::ostream& out, std::string& readin
   std::optional<OomReplay> replay;
   if (!options.model.empty()) {
     CheckOutput(options, options.model, "the model");
+    if (options.request.settings.mode == Mode::kEval) DropTraining(processes);
     const std::string log_name = std::exchange(reading, options.model);
     replay = ReplayOom(LoadGraph(options.model), options.request, processes[0]);
     reading = log_name;

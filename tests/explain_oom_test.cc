@@ -97,6 +97,20 @@ The message (line 2, PyTorch 1.4 to 1.9, GPU 0)
 )");
 }
 
+TEST_CASE("a model in eval gets no advice for training") {
+  const TempFolder folder;
+  const std::string log = folder.Write("train.log", kP100);
+  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt";
+  const auto told = [&](const char* mode) {
+    return RunArgs({log, "--model", model, "-b", "8", "--mode", mode}).out;
+  };
+  for (const char* what : {"checkpointing of activations", "an optimizer with less state"}) {
+    CHECK(told("train").find(what) != std::string::npos);
+    CHECK(told("eval").find(what) == std::string::npos);
+  }
+  CHECK(told("eval").find("a smaller batch") != std::string::npos);
+}
+
 TEST_CASE("numbers that contradict one another are said to, in both readings") {
   const TempFolder folder;
   const std::string out =

@@ -390,6 +390,7 @@ std::optional<Answer> ShorterContext(const Case& c) {
 struct RemedyRow {
   std::string_view what;
   std::optional<Answer> (*judge)(const Case& c);
+  bool is_of_training = false;
 };
 
 constexpr RemedyRow kRemedies[] = {
@@ -411,9 +412,9 @@ constexpr RemedyRow kRemedies[] = {
     {"a smaller KV cache", SmallerKvCache},
     {"smaller weights", SmallerWeights},
     {"a smaller batch", SmallerBatch},
-    {"checkpointing of activations", Checkpointing},
+    {"checkpointing of activations", Checkpointing, true},
     {"mixed precision (autocast)", MixedPrecision},
-    {"an optimizer with less state", SmallerOptimizer},
+    {"an optimizer with less state", SmallerOptimizer, true},
     {"float32", Floats},
     {"a larger card", LargerCard},
     {"lifting the limit of MPS", Watermark},
@@ -434,7 +435,8 @@ std::vector<OomRemedy> RemediesFor(const OomMessage& message, const OomFacts& fa
   std::vector<OomRemedy> remedies;
   for (const RemedyRow& row : kRemedies) {
     const auto answer = row.judge(c);
-    if (answer) remedies.push_back({std::string(row.what), answer->help, answer->why});
+    if (!answer) continue;
+    remedies.push_back({std::string(row.what), answer->help, answer->why, row.is_of_training});
   }
   std::stable_sort(remedies.begin(), remedies.end(),
                    [](const OomRemedy& a, const OomRemedy& b) { return a.help < b.help; });

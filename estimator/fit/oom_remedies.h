@@ -17,7 +17,8 @@ std::string_view ToString(Help help);  // "yes", "maybe", "no"
 struct OomRemedy {
   std::string what = {};
   Help help = Help::kMaybe;
-  std::string why = {};  // with the message's numbers
+  std::string why = {};         // with the message's numbers
+  bool is_of_training = false;  // nothing where no step trains
 };
 
 // Those that fit the message's framework: what helps first, then what may, then what cannot.
