@@ -1,4 +1,4 @@
-// The bytes of a file, without reading them where that can be had.
+// The bytes of a file, without reading them where it is large.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "estimator/base/error.h"
+
 namespace onnxfit {
 
-// Maps a regular file; pipes are read into memory.
+// Maps a regular file of a MiB or more; what is smaller, and pipes, are read into memory.
 class FileBytes {
  public:
   struct Expected {
@@ -27,6 +29,20 @@ class FileBytes {
 
   std::string_view bytes() const { return bytes_; }
 
+  // What `read` makes of bytes().  A file that becomes shorter while it is mapped reads as zeros
+  // behind its end: then an Error says so, whatever `read` makes of them.
+  template <typename Read>
+  auto ReadBy(Read read) const {
+    try {
+      auto made = read(bytes_);
+      CheckWhole();
+      return made;
+    } catch (const Error&) {
+      CheckWhole();
+      throw;
+    }
+  }
+
   // `part` of bytes() is not needed for now: its pages leave memory.  They come back
   // when touched.  Without effect on what was read from a pipe.
   void Release(std::string_view part) const;
@@ -37,9 +53,11 @@ class FileBytes {
     void operator()(void* map) const;
   };
 
-  void Map(int file, size_t size);
+  bool Map(int file, size_t size);
+  void CheckWhole() const;
   void ReadAll(int file, void (*check)(std::string_view first));
 
+  std::string path_;
   std::unique_ptr<void, Unmap> map_;
   std::string read_;
   std::string_view bytes_;  // of map_ or read_

@@ -75,7 +75,8 @@ bool IsText(const std::string& path) { return path.ends_with(".onnxtxt"); }
 ReadFile ReadPath(const std::string& path, const LoadOptions& options) {
   if (IsText(path)) return ReadText(FileBytes(path, [](std::string_view) {}).bytes());
   const FileBytes file(path, RefuseOtherFormats);
-  return ReadModel(file.bytes(), options, [&](std::string_view part) { file.Release(part); });
+  const auto release = [&](std::string_view part) { file.Release(part); };
+  return file.ReadBy([&](std::string_view bytes) { return ReadModel(bytes, options, release); });
 }
 
 ReadFile ReadBytes(std::string_view bytes, const std::string& path, const LoadOptions& options) {
