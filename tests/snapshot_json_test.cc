@@ -213,6 +213,37 @@ TEST_CASE("a lock that is broken says where, and what to do") {
   }
 }
 
+TEST_CASE("rows that add up to more than the whole are refused") {
+  Snapshot snapshot = SmallSnapshot();
+  snapshot.places[0].bytes = INT64_MAX / 2;
+  CHECK_THROWS_WITH_AS(
+      Locked(snapshot),
+      "check 'name': \"places\": expected rows of 56 B at most, as its peak, found "
+      "4.00 EiB (try: onnxfit check --update writes it anew)",
+      Error);
+  snapshot.places[1].bytes = INT64_MAX;
+  CHECK_THROWS_WITH_AS(Locked(snapshot), doctest::Contains("sizes above 2^63 bytes"), Error);
+  snapshot = SmallSnapshot();
+  snapshot.kinds[0].bytes = 1 << 30;
+  CHECK_THROWS_WITH_AS(Locked(snapshot), doctest::Contains("\"breakdown\": expected rows of"),
+                       Error);
+}
+
+TEST_CASE("rows of a lock unfold to so many places") {
+  std::string rows;
+  for (int i = 0; i < 3; ++i) {
+    rows += R"({"name":"x{0..999998}y","op":"add","count":999999,"bytes":0},)";
+  }
+  rows.pop_back();
+  const std::string text =
+      R"({"lock":1,"version":"0","checks":{"a":{"model":{"path":"p"},"settings":{},
+      "peak":{"exact_bytes":1,"allocated_bytes":1,"reserved_bytes":1,"device_bytes":1},
+      "breakdown":[],"places":[)" +
+      rows + "]}}}";
+  CHECK_THROWS_WITH_AS(ReadLock(text), doctest::Contains("at most 1048576 places were expected"),
+                       Error);
+}
+
 TEST_CASE("a report that is deeper than any is refused") {
   const std::string whole = ToJson(Lock{.version = "0.1.0", .checks = {{"net", SmallSnapshot()}}});
   const std::string deep = std::string(100'000, '[') + "1" + std::string(100'000, ']');

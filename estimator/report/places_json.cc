@@ -8,12 +8,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include "estimator/base/index.h"
 #include "estimator/report/read_json.h"
 
 namespace onnxfit {
 namespace {
 
 constexpr std::string_view kDigits = "0123456789";
+constexpr size_t kMostPlaces = 1 << 20;   // of one run, unfolded
 constexpr int64_t kMostNumber = 999'999;  // of a name's number: larger ones are no counts
 
 // A name around one of its numbers.
@@ -126,6 +128,10 @@ void Unfold(const Json& row, std::vector<Place>& places) {
   if (!name || all.bytes % count != 0) {
     throw Error({.where = fmt::format("\"name\": \"{}\"", all.name),
                  .text = fmt::format("expected {} places of one size", count)});
+  }
+  if (places.size() + Index(count) > kMostPlaces) {
+    throw Error({.where = fmt::format("\"name\": \"{}\"", all.name),
+                 .text = fmt::format("at most {} places were expected, found more", kMostPlaces)});
   }
   for (int64_t i = 0; i < count; ++i) {
     places.push_back({name->With(name->number + i), all.op, all.bytes / count});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/digest.h"
 #include "estimator/report/json_lines.h"
 #include "estimator/report/places_json.h"
@@ -23,6 +24,17 @@ std::string ValueText(const Json& value) {
 std::string FlagName(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
   return "--" + name;
+}
+
+// What rows show is part of a whole: a lock whose merge went wrong may say otherwise.
+template <typename Row>
+void CheckSum(const std::vector<Row>& rows, int64_t whole, std::string_view name) {
+  int64_t sum = 0;
+  for (const Row& row : rows) sum = CheckedAdd(sum, row.bytes);
+  if (sum <= whole) return;
+  throw Error({.where = fmt::format("\"{}\"", name),
+               .text = fmt::format("expected rows of {} at most, as its peak, found {}",
+                                   FormatBytes(whole), FormatBytes(sum))});
 }
 
 // Of an estimate's report, or of a check in a lock, which has the same fields.
@@ -47,6 +59,8 @@ Snapshot ReadSnapshot(const Json& report) {
     snapshot.kinds.push_back({ReadText(row, "kind"), ReadBytes(row, "bytes")});
   }
   if (report.contains("places")) snapshot.places = ReadPlaces(ReadArray(report, "places"));
+  CheckSum(snapshot.kinds, snapshot.device_bytes, "breakdown");
+  CheckSum(snapshot.places, snapshot.peak.exact_bytes, "places");
   return snapshot;
 }
 
