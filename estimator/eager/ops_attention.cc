@@ -167,8 +167,9 @@ AttentionTile TileOf(const Attention& a) {
 // workspace_size(): fp32 elements.
 int64_t EfficientWorkspace(const Attention& a) {
   const AttentionTile tile = TileOf(a);
-  int64_t elements = DivideUp(a.rows(), tile.rows) * DivideUp(a.head_size(), tile.columns) *
-                     (tile.rows * tile.columns + tile.lock);
+  int64_t elements =
+      CheckedMul(CheckedMul(DivideUp(a.rows(), tile.rows), DivideUp(a.head_size(), tile.columns)),
+                 tile.rows * tile.columns + tile.lock);
   if (a.is_16_bit() && std::max(a.head_size(), a.value_size()) > kLargestInRegisters) {
     constexpr int64_t kKeys = 128;      // of a block
     constexpr int64_t kMostWork = 200;  // samples x heads x splits

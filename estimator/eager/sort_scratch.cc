@@ -29,7 +29,7 @@ int64_t TileOf(std::span<const Tile> tiles, const DeviceProfile& device) {
   return items;
 }
 
-int64_t Aligned(int64_t bytes) { return DivideUp(bytes, 256) * 256; }
+int64_t Aligned(int64_t bytes) { return RoundUp(bytes, 256); }
 
 constexpr int64_t kAlignment = 511;        // to find an aligned address, twice
 constexpr int64_t kPassBits = 8;           // of a key
@@ -54,9 +54,9 @@ int64_t SortBytes(int64_t count, int64_t bits, const DeviceProfile& device) {
   constexpr int64_t kSingleTile = 256 * 9;
   if (count <= kSingleTile) return 1;
   const int64_t passes = DivideUp(bits, kPassBits);
-  const int64_t copies = passes > 1 ? 2 * Aligned(8 * count) : 0;
-  return copies + kAlignment + kHistogramBytes * passes +
-         kLookBackBytes * DivideUp(count, TileOf(kSortTiles, device));
+  const int64_t copies = passes > 1 ? CheckedMul(2, Aligned(CheckedMul(8, count))) : 0;
+  const int64_t look_back = kLookBackBytes * DivideUp(count, TileOf(kSortTiles, device));
+  return CheckedAdd(copies, kAlignment + kHistogramBytes * passes + look_back);
 }
 
 int64_t UniqueBytes(int64_t count, Cub cub, const DeviceProfile& device) {

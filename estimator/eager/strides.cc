@@ -122,7 +122,7 @@ Dims NarrowedStrides(const StridedType& tensor, const Dims& dims,
   const size_t axis = Index(axis_and_step[0]);
   if (dims.size() < strides.size()) {
     strides.erase(strides.begin() + static_cast<std::ptrdiff_t>(axis));
-  } else if (axis_and_step.size() > 1) {
+  } else if (axis_and_step.size() > 1 && dims[axis] > 1) {
     strides[axis] *= axis_and_step[1];
   }
   return strides;
