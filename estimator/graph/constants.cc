@@ -1,8 +1,10 @@
 #include "estimator/graph/constants.h"
 
+#include <fmt/format.h>
 #include <onnx/defs/tensor_proto_util.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <cmath>
 #include <cstring>
@@ -10,6 +12,7 @@
 #include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
 #include "estimator/graph/constant_loops.h"
 #include "estimator/graph/onnx_model.h"
 
@@ -135,6 +138,19 @@ bool FitsIn(const TensorType& type, int64_t limit) {
   return FindCodec(type.dtype) != nullptr && NumelOrHuge(type.dims) <= limit;
 }
 
+std::atomic<int64_t> held_elements = 0;
+
+int64_t CountOf(const Elements& elements) {
+  return std::visit([](const auto& all) { return static_cast<int64_t>(all.size()); }, elements);
+}
+
+void Hold(int64_t count) {
+  if ((held_elements += count) <= kMaxHeldElements) return;
+  held_elements -= count;
+  throw Error({.text = fmt::format("constants of at most {} elements were expected, found more",
+                                   kMaxHeldElements)});
+}
+
 class LazyDecoding final : public LazyElements {
  public:
   LazyDecoding(const onnx::TensorProto& tensor, const Codec& codec,
@@ -243,9 +259,19 @@ RowsByName AllRows() {
 
 }  // namespace
 
+LazyElements::LazyElements(Elements elements) : elements_(std::move(elements)) {
+  Hold(CountOf(*elements_));
+}
+
+LazyElements::~LazyElements() {
+  if (elements_.has_value()) held_elements -= CountOf(*elements_);
+}
+
 const Elements& LazyElements::Get() const {
   if (!elements_.has_value()) {
-    elements_ = Evaluate();
+    Elements elements = Evaluate();
+    Hold(CountOf(elements));
+    elements_ = std::move(elements);
     Release();
   }
   return *elements_;

@@ -26,6 +26,7 @@ namespace onnxfit {
 // More stored elements than this are not evaluated: masks of 1024 x 1024 are, weights
 // are not.  Floats are evaluated only where sizes are computed in them.
 inline constexpr int64_t kMaxIntegers = 1 << 20;
+inline constexpr int64_t kMaxHeldElements = int64_t{1} << 29;  // of all tensors together
 inline constexpr int64_t kMaxFloats = 1024;
 
 using Integers = std::vector<int64_t>;  // also bool: 0 or 1
@@ -37,10 +38,13 @@ struct HostTensor;
 // Elements now, or how to get them when somebody asks.
 class LazyElements {
  public:
-  explicit LazyElements(Elements elements) : elements_(std::move(elements)) {}
-  virtual ~LazyElements() = default;
+  explicit LazyElements(Elements elements);
+  virtual ~LazyElements();
+  LazyElements(const LazyElements&) = delete;
+  LazyElements& operator=(const LazyElements&) = delete;
 
-  // Evaluates at the first call.  Not thread-safe.
+  // Evaluates at the first call.  Not thread-safe.  Throws Error, as the constructor does, where
+  // all that are held exceed kMaxHeldElements.
   const Elements& Get() const;
   // How many evaluations Get would nest; 0 once it is done.
   int depth() const { return elements_.has_value() ? 0 : depth_; }

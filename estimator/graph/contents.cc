@@ -4,15 +4,28 @@
 namespace onnxfit {
 namespace {
 
-// Elements that one entry of a typed field counts for: int32_data and uint64_data hold
-// one each, float_data and double_data two entries for a complex number.
+// Which typed field holds the elements of a tensor; entries of the others are none of it.
 // Source: onnx.proto (ONNX 1.23.2), message TensorProto.
 int64_t TypedElements(const onnx::TensorProto& tensor) {
-  const auto dtype = static_cast<DType>(tensor.data_type());
-  const bool is_complex = dtype == DType::kComplex64 || dtype == DType::kComplex128;
-  const int64_t floats = int64_t{tensor.float_data_size()} + tensor.double_data_size();
-  return floats / (is_complex ? 2 : 1) + tensor.int32_data_size() + tensor.int64_data_size() +
-         tensor.uint64_data_size() + tensor.string_data_size();
+  switch (static_cast<DType>(tensor.data_type())) {
+    case DType::kFloat32:
+      return tensor.float_data_size();
+    case DType::kComplex64:
+      return tensor.float_data_size() / 2;
+    case DType::kFloat64:
+      return tensor.double_data_size();
+    case DType::kComplex128:
+      return tensor.double_data_size() / 2;
+    case DType::kInt64:
+      return tensor.int64_data_size();
+    case DType::kUint32:
+    case DType::kUint64:
+      return tensor.uint64_data_size();
+    case DType::kString:
+      return tensor.string_data_size();
+    default:
+      return tensor.int32_data_size();
+  }
 }
 
 // Types of less than a byte lie several to an entry.

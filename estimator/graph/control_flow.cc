@@ -21,6 +21,9 @@
 namespace onnxfit {
 namespace {
 
+// Nodes that are looked at to find out which branches are larger.
+constexpr int64_t kMaxTrialNodes = 1 << 21;
+
 // What becomes of one If or Loop.
 struct Choice {
   std::string body;              // the attribute that is written out
@@ -30,9 +33,7 @@ struct Choice {
 // By the node's place in the file, which stays when nodes are sorted.
 using Choices = std::map<const onnx::NodeProto*, Choice>;
 
-bool IsFlow(const Node& node) {
-  return node.domain.empty() && (node.op_type == "If" || node.op_type == "Loop");
-}
+bool IsFlow(const Node& node) { return node.op_type == "If" || node.op_type == "Loop"; }
 
 bool HasFlow(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), IsFlow);
@@ -169,8 +170,16 @@ class FlowInliner {
   }
 
   // Of one branch, as far as they can be told.
-  int64_t OutputBytes(const Graph& graph, NodeId id, const std::string& body) const {
+  int64_t OutputBytes(const Graph& graph, NodeId id, const std::string& body) {
     const Graph trial = Rewritten(graph, {{&graph.model->NodeOf(id), {body, {}}}});
+    trial_nodes_ += static_cast<int64_t>(trial.nodes.size());
+    if (trial_nodes_ > kMaxTrialNodes) {
+      throw Error({graph.path, "node " + Quote(DisplayName(graph, id)),
+                   fmt::format("branches that depend on data, of at most {} nodes, were expected, "
+                               "found more",
+                               kMaxTrialNodes),
+                   "an export without torch.cond"});
+    }
     PartialInferrer partial(trial, binding_);
     for (NodeId node = 0; node < static_cast<NodeId>(trial.nodes.size()); ++node) {
       partial.Infer(trial, node);
@@ -190,12 +199,14 @@ class FlowInliner {
 
   const DimBinding& binding_;
   Warnings& warnings_;
+  int64_t trial_nodes_ = 0;
 };
 
 }  // namespace
 
 Graph InlineControlFlow(Graph graph, const DimBinding& binding, Warnings& warnings) {
-  while (HasFlow(graph)) graph = FlowInliner(binding, warnings).Inline(graph);
+  FlowInliner inliner(binding, warnings);
+  while (HasFlow(graph)) graph = inliner.Inline(graph);
   return graph;
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/graph/quote.h"
 #include "estimator/graph/validate.h"
@@ -17,6 +18,9 @@ namespace onnxfit {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Of all tensors together: each may lie in the same bytes.
+constexpr int64_t kMostReadBytes = 256 * kMiB;
 
 // Where the elements of one tensor lie.
 struct Extent {
@@ -88,8 +92,14 @@ class ExternalReader {
            BytesOf(type) <= options_.keep_integer_bytes;
   }
 
-  bool Read(const Extent& extent, int64_t bytes, onnx::TensorProto& tensor) const {
+  bool Read(const Extent& extent, int64_t bytes, onnx::TensorProto& tensor) {
     if (extent.offset < 0 || extent.length.value_or(bytes) != bytes) return false;
+    read_bytes_ += bytes;
+    if (read_bytes_ > kMostReadBytes) {
+      throw Error({.where = "external data",
+                   .text = fmt::format("at most {} of integers were expected, found more",
+                                       FormatBytes(kMostReadBytes))});
+    }
     std::ifstream file(folder_ / extent.location, std::ios::binary);
     std::string contents(static_cast<size_t>(bytes), '\0');
     file.seekg(extent.offset);
@@ -103,6 +113,7 @@ class ExternalReader {
   fs::path folder_;
   const LoadOptions& options_;
   std::map<std::string, Outcome> outcomes_;
+  int64_t read_bytes_ = 0;
 };
 
 std::vector<std::string> ExternalReader::Notes() const {

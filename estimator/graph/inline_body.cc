@@ -1,7 +1,11 @@
 #include "estimator/graph/inline_body.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
+
+#include "estimator/base/error.h"
 
 namespace onnxfit {
 namespace {
@@ -158,6 +162,12 @@ void BodyInliner::AppendList(const std::string& from, const std::string& to, con
   if (copies <= 1) {
     AppendUnsqueezed(Renamed(from, names), to);
     return;
+  }
+  copies_ += copies;
+  if (copies_ > kMaxCopies) {
+    throw Error(
+        {.where = "loops",
+         .text = fmt::format("lists of at most {} parts were expected, found more", kMaxCopies)});
   }
   const std::string once = AppendUnsqueezed(Renamed(from, names), Unique(to + "/each", to));
   onnx::NodeProto& concat = *graph_.add_node();

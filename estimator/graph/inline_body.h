@@ -25,11 +25,12 @@ class BodyInliner {
   void InlineBranch(const onnx::NodeProto& node, const onnx::GraphProto& body);
 
   // One iteration.  What each iteration adds to a list is there `trips` times where that
-  // is known and not above kMaxTrips, else once.
+  // is known and not above kMaxTrips, else once.  Throws Error where lists exceed kMaxCopies.
   void InlineLoop(const onnx::NodeProto& node, const onnx::GraphProto& body,
                   std::optional<int64_t> trips);
 
   static constexpr int64_t kMaxTrips = 1024;
+  static constexpr int64_t kMaxCopies = 1 << 20;  // of all lists together
 
  private:
   using Names = std::unordered_map<std::string, std::string>;  // in the body -> outside
@@ -46,6 +47,7 @@ class BodyInliner {
   onnx::GraphProto& graph_;
   std::unordered_set<std::string> taken_;
   int64_t opset_;
+  int64_t copies_ = 0;
 };
 
 }  // namespace onnxfit
