@@ -10,6 +10,7 @@
 #include "estimator/graph/captures.h"
 #include "estimator/graph/onnx_model.h"
 #include "estimator/graph/quote.h"
+#include "estimator/graph/signature.h"
 #include "estimator/graph/topological.h"
 #include "estimator/graph/validate.h"
 
@@ -31,7 +32,9 @@ class GraphBuilder {
     AddInitializers();
     AddInputs();
     AddNodes();
+    reads_.resize(graph_.nodes.size());
     ReadInputs();
+    CheckSignatures();
     SortNodes();
     AddOutputs();
     AppendMetadata(model_->proto.metadata_props(), graph_.metadata);
@@ -49,7 +52,6 @@ class GraphBuilder {
     graph_.initializers.reserve(initializers);
     graph_.values.reserve(values);
     ids_.reserve(values);
-    reads_.resize(nodes);
   }
 
   void AddOpsets() {
@@ -109,11 +111,12 @@ class GraphBuilder {
 
   void AddNodes() {
     for (const onnx::NodeProto& proto : proto_.node()) {
+      if (IsWithoutResult(proto)) continue;
       const auto id = static_cast<NodeId>(graph_.nodes.size());
       Node& node = graph_.nodes.emplace_back();
       node.name = proto.name();
-      node.op_type = proto.op_type();
       node.domain = NormalDomain(proto.domain());
+      node.op_type = NameOf(proto, node.domain);
       model_->nodes.push_back(&proto);
       if (proto.op_type().empty()) {
         throw Error({.where = Where(id), .text = "an operator was expected, found none"});
@@ -121,6 +124,17 @@ class GraphBuilder {
       AddParts(proto, node);
       for (const std::string& output : proto.output()) AddNodeOutput(id, output);
     }
+  }
+
+  // Its outputs are all left out, so that nobody can ask for it.
+  static bool IsWithoutResult(const onnx::NodeProto& proto) {
+    const auto is_left_out = [](const std::string& output) { return output.empty(); };
+    return proto.output_size() > 0 && std::ranges::all_of(proto.output(), is_left_out);
+  }
+
+  std::string_view NameOf(const onnx::NodeProto& proto, std::string_view domain) {
+    if (domain.empty()) return proto.op_type();
+    return *model_->op_types.insert(fmt::format("{}.{}", domain, proto.op_type())).first;
   }
 
   static void AddParts(const onnx::NodeProto& proto, Node& node) {
@@ -164,6 +178,18 @@ class GraphBuilder {
       for (const std::string_view name : CapturedNames(proto)) {
         Read(id, name, "a sub-graph's input");
       }
+    }
+  }
+
+  void CheckSignatures() {
+    const auto& opsets = graph_.opsets;
+    const auto own = std::ranges::find(opsets, std::string_view(), &OpsetImport::domain);
+    for (NodeId id = 0; id < static_cast<NodeId>(graph_.nodes.size()); ++id) {
+      const Node& node = At(id, graph_.nodes);
+      std::string wrong = WrongSignature(node, own == opsets.end() ? 0 : own->version);
+      if (wrong.empty()) continue;
+      const std::string op = node.name.empty() ? "" : fmt::format(" ({})", node.op_type);
+      throw Error({.where = Where(id) + op, .text = std::move(wrong)});
     }
   }
 

@@ -33,8 +33,8 @@ struct Attribute {
 using Metadata = std::vector<std::pair<std::string_view, std::string_view>>;
 
 struct Node {
-  std::string_view name;  // may be "" or shared: the file decides
-  std::string_view op_type;
+  std::string_view name;         // may be "" or shared: the file decides
+  std::string_view op_type;      // "Gelu" is ONNX's own, "com.microsoft.Gelu" another
   std::string_view domain;       // "" is ONNX's own
   std::vector<ValueId> inputs;   // kNoValue where one is left out
   std::vector<ValueId> outputs;  // kNoValue where one is left out
@@ -64,7 +64,8 @@ struct OpsetImport {
 // The parsed file behind a Graph; only the room graph/ sees inside.
 struct OnnxModel;
 
-// A graph in topological order: a node comes after all that it reads.  If and Loop
+// A graph in topological order: a node comes after all that it reads.  Nodes of ONNX's own
+// operators have the inputs that they need, and no more than they take (signature.h).  If and Loop
 // bodies stay with their node.  Movable; the views stay valid as long as `model` lives.
 struct Graph {
   std::string path;    // as typed; "<stdin>" for standard input, "<text>" for tests

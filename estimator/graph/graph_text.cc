@@ -47,9 +47,8 @@ std::string ToString(const Graph& graph) {
                         ToString(initializer.type), initializer.external ? " external" : "");
   }
   for (const Node& node : graph.nodes) {
-    text += fmt::format("{} = {}{}{}({}){}\n", NamesOf(graph, node.outputs), node.domain,
-                        node.domain.empty() ? "" : ".", node.op_type, NamesOf(graph, node.inputs),
-                        Attributes(node));
+    text += fmt::format("{} = {}({}){}\n", NamesOf(graph, node.outputs), node.op_type,
+                        NamesOf(graph, node.inputs), Attributes(node));
   }
   for (const ValueId output : graph.outputs) {
     text += fmt::format("output {}\n", NameOf(graph, output));

@@ -11,12 +11,10 @@
 #include "estimator/graph/onnx_model.h"
 #include "estimator/graph/quote.h"
 #include "estimator/graph/schemas.h"
+#include "estimator/graph/validate.h"
 
 namespace onnxfit {
 namespace {
-
-// As ONNX's own (onnx/defs/shape_inference.h 1.23.2, kMaxMaterializedRank).
-constexpr int64_t kMaxRank = 1024;
 
 constexpr std::string_view kFromFile = "the shapes that the file stores are believed";
 constexpr std::string_view kFromInput = "outputs are taken to be like the first input";
@@ -77,19 +75,6 @@ std::string UnresolvedText(const onnx::TypeProto& type) {
 std::string OneLine(std::string_view reason) {
   if (reason.starts_with('[')) reason.remove_prefix(std::min(reason.find(']') + 2, reason.size()));
   return std::string(reason.substr(0, reason.find('\n')));
-}
-
-// Inputs that an operator cannot do without.
-size_t RequiredInputs(const onnx::OpSchema& schema) {
-  size_t required = 0;
-  for (size_t i = 0; i < schema.inputs().size(); ++i) {
-    const auto& input = schema.inputs()[i];
-    if (input.GetOption() == onnx::OpSchema::Single) required = i + 1;
-    if (input.GetOption() == onnx::OpSchema::Variadic) {
-      required = i + static_cast<size_t>(std::max(input.GetMinArity(), 0));
-    }
-  }
-  return required;
 }
 
 bool IsOnnx(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
@@ -161,7 +146,7 @@ void Inferrer::AddInitializers() {
 void Inferrer::Infer(NodeId id) {
   const Node& node = NodeAt(id);
   const Operator& op = OperatorOf(node);
-  CheckArity(id, op);
+  CheckOutputs(id, op);
   const auto depends = [&](ValueId v) { return v != kNoValue && from_inputs_[Place(v)]; };
   const bool from_inputs = std::any_of(node.inputs.begin(), node.inputs.end(), depends);
   for (const ValueId output : node.outputs) {
@@ -189,18 +174,11 @@ Inferrer::Operator Inferrer::FindOperator(const Node& node) const {
   op.schema = FindSchema(node.domain, node.op_type, op.opset);
   if (op.schema == nullptr) return op;
   op.evaluator = FindEvaluator(node.op_type);
-  op.required_inputs = RequiredInputs(*op.schema);
   return op;
 }
 
-void Inferrer::CheckArity(NodeId id, const Operator& op) const {
+void Inferrer::CheckOutputs(NodeId id, const Operator& op) const {
   const Node& node = NodeAt(id);
-  for (size_t i = 0; i < op.required_inputs; ++i) {
-    if (i < node.inputs.size() && node.inputs[i] != kNoValue) continue;
-    Refuse(id,
-           fmt::format("expected {} inputs at least, input {} is missing", op.required_inputs, i),
-           "");
-  }
   // ONNX's inference makes a list this long.
   const auto outputs = static_cast<int64_t>(node.outputs.size());
   const int64_t parts = IntAttribute(node, "num_outputs", outputs);
@@ -291,6 +269,11 @@ void Inferrer::RefuseUnresolved(NodeId id) const {
 
 void Inferrer::CheckDims(NodeId id) const {
   for (const ValueId value : NodeAt(id).outputs) {
+    const int rank =
+        value == kNoValue ? 0 : Innermost(TypeAt(value)).tensor_type().shape().dim_size();
+    if (rank > kMaxRank) {
+      Refuse(id, fmt::format("at most {} dimensions were expected, found {}", kMaxRank, rank), "");
+    }
     if (value == kNoValue || !HasNegative(Innermost(TypeAt(value)))) continue;
     Refuse(id,
            fmt::format("its output {} would have a negative dimension, {}",

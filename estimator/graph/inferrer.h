@@ -52,7 +52,6 @@ class Inferrer {
     const onnx::OpSchema* schema = nullptr;  // null: not ONNX's
     const EvaluatorRow* evaluator = nullptr;
     int64_t opset = 0;
-    size_t required_inputs = 0;
   };
   // Nodes in the order in which they were doubted.
   using Doubts = std::map<std::string, std::vector<NodeId>, std::less<>>;
@@ -65,7 +64,7 @@ class Inferrer {
   void AddInitializers();
   Operator FindOperator(const Node& node) const;
   const Operator& OperatorOf(const Node& node);
-  void CheckArity(NodeId id, const Operator& op) const;
+  void CheckOutputs(NodeId id, const Operator& op) const;
   void InferTypes(NodeId id, const Operator& op);
   std::vector<NodeContext::Input> ContextInputs(const Node& node) const;
   void Evaluate(NodeId id, const Operator& op);

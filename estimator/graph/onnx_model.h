@@ -5,6 +5,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct OnnxModel {
   onnx::ModelProto proto;
   std::vector<const onnx::NodeProto*> nodes;       // by NodeId
   std::vector<const onnx::TensorProto*> contents;  // by initializer; null: not kept
+  std::set<std::string> op_types;                  // of other domains than ONNX's own
 
   const onnx::NodeProto& NodeOf(NodeId node) const { return *nodes[Index(node)]; }
 

@@ -16,7 +16,11 @@ namespace onnxfit {
 // Thread-safe.
 const onnx::OpSchema* FindSchema(std::string_view domain, std::string_view op_type, int64_t opset);
 
-// The same in ONNX's own interface, for its functions that ask a registry.
+// The same, or else the oldest: what an operator of ONNX's own domain takes whose opset is too low
+// for it, as optimizers of files write LayerNormalization.  Null for an unknown name.
+const onnx::OpSchema* NearestSchema(std::string_view op_type, int64_t opset);
+
+// FindSchema in ONNX's own interface, for its functions that ask a registry.
 const onnx::ISchemaRegistry& SchemasOnDemand();
 
 }  // namespace onnxfit

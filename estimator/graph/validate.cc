@@ -40,10 +40,18 @@ void CheckDim(int64_t dim, const std::string& where, const char* hint) {
                .hint = hint});
 }
 
+void CheckRank(int64_t rank, const std::string& where) {
+  if (rank <= kMaxRank) return;
+  throw Error(
+      {.where = where,
+       .text = fmt::format("at most {} dimensions were expected, found {}", kMaxRank, rank)});
+}
+
 template <typename Tensor>
 TensorType CheckedType(const Tensor& tensor, int64_t dtype, const std::string& name) {
   const std::string where = fmt::format("initializer {}", Quote(name));
   TensorType type{.dtype = CheckedDType(dtype, where), .dims = {}};
+  CheckRank(tensor.dims_size(), where);
   type.dims.assign(tensor.dims().begin(), tensor.dims().end());
   for (const int64_t dim : type.dims) CheckDim(dim, where, "");
   try {
@@ -108,9 +116,11 @@ void CheckOpset(const onnx::ModelProto& model) {
 }
 
 void CheckInput(const onnx::ValueInfoProto& input) {
-  for (const auto& dim : input.type().tensor_type().shape().dim()) {
-    CheckDim(dim.dim_value(), fmt::format("input {}", Quote(input.name())),
-             "export it again, with a name for a free dimension");
+  const std::string where = fmt::format("input {}", Quote(input.name()));
+  const auto& shape = input.type().tensor_type().shape();
+  CheckRank(shape.dim_size(), where);
+  for (const auto& dim : shape.dim()) {
+    CheckDim(dim.dim_value(), where, "export it again, with a name for a free dimension");
   }
 }
 

@@ -13,17 +13,22 @@
 
 namespace onnxfit {
 
+// Dimensions of a tensor, as ONNX's own (onnx/defs/shape_inference.h 1.23.2,
+// kMaxMaterializedRank).
+inline constexpr int64_t kMaxRank = 1024;
+
 // Throws Error where `model` has no graph, no nodes or no outputs.
 void CheckIsComplete(const onnx::ModelProto& model);
 
 // ONNX's own opset must be named, if used, and be one that is supported: from 7 on.
 void CheckOpset(const onnx::ModelProto& model);
 
-// The dimensions that the file states for a graph input are >= 0.
+// The dimensions that the file states for a graph input are >= 0, and not above kMaxRank.
 void CheckInput(const onnx::ValueInfoProto& input);
 
 // The type of an initializer; Error where its element type is unknown, a dimension is
-// negative, its size does not fit 63 bits, or its contents do not match it.
+// negative, there are above kMaxRank of them, its size does not fit 63 bits, or its contents do not
+// match it.
 TensorType TypeOfInitializer(const onnx::TensorProto& tensor);
 TensorType TypeOfInitializer(const onnx::SparseTensorProto& tensor);
 

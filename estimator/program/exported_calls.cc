@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "estimator/base/index.h"
+#include "estimator/program/call_operands.h"
 
 namespace onnxfit {
 namespace {
@@ -108,7 +109,20 @@ class ExportedCallFinder {
     if (row.has_parts) call.results = ResultsOf(index, call.nodes);
     call.last = row.has_parts ? LastOf(call.nodes) : ResultOf(index, call.nodes);
     if (call.last == kNoNode || !FindOperands(row, index, call)) return std::nullopt;
-    return call;
+    return Fits(call) ? std::optional(std::move(call)) : std::nullopt;
+  }
+
+  // Where the file says what PyTorch does not do, its nodes run as they are written.
+  bool Fits(const Rewritten& call) const {
+    const auto dims_of = [&](ValueId value) {
+      return value == kNoValue ? nullptr : &shapes_.types[Index(value)].tensor.dims;
+    };
+    CallOperands operands = {.op = call.aten, .ints = call.ints};
+    std::vector<ValueId> results = call.results;
+    if (results.empty()) results.push_back(graph_.nodes[Index(call.last)].outputs[0]);
+    for (const ValueId value : call.inputs) operands.inputs.push_back(dims_of(value));
+    for (const ValueId value : results) operands.outputs.push_back(dims_of(value));
+    return FitsRule(operands);
   }
 
   std::vector<int64_t> Ints(const ExportedRow& row, const FxNode& fx) const {

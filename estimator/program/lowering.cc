@@ -8,6 +8,7 @@
 #include "estimator/base/glob.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
+#include "estimator/program/call_operands.h"
 #include "estimator/program/device_integers.h"
 #include "estimator/program/habits.h"
 #include "estimator/program/parameter_floats.h"
@@ -197,15 +198,15 @@ bool Lowering::IsKnown(ValueId value) const {
 }
 
 void Lowering::LowerNode(const Node& node) {
-  if (node.op_type == "Constant" && node.domain.empty()) {
+  if (node.op_type == "Constant") {
     const ValueId value = node.outputs[0];
     is_scalar_constant_[Index(value)] = Numel(TypeOf(value).dims) <= 1;
     return;
   }
   if (LowerAffine(node)) return;
-  const LoweringRow* row = node.domain.empty() ? FindLowering(node.op_type) : nullptr;
-  if (row == nullptr) row = FindFusedLowering(node.domain, node.op_type);
-  if (row == nullptr) return LowerUnknown(node);
+  const LoweringRow* row = FindLowering(node.op_type);
+  if (row == nullptr) row = FindFusedLowering(node.op_type);
+  if (row == nullptr || !FitsRow(node, *row)) return LowerUnknown(node);
   row->lower(*this, node, row->aten);
 }
 
@@ -224,6 +225,17 @@ bool Lowering::LowerAffine(const Node& node) {
        {TensorOf(affine.input), tensor(".weight"), tensor(".bias"), tensor(".running_mean"),
         tensor(".running_var")},
        {NewResult(product)});
+  return true;
+}
+
+bool Lowering::FitsRow(const Node& node, const LoweringRow& row) const {
+  for (size_t i = 0; i < row.ranks.size(); ++i) {
+    if (row.ranks[i] == kOptional) continue;
+    const ValueId input = InputOf(node, i);
+    const bool has_rank = input != kNoValue && (row.ranks[i] == kAnyRank ||
+                                                TypeOf(input).dims.size() == Index(row.ranks[i]));
+    if (!has_rank || TypeOfResult(node) == DType::kUndefined) return false;
+  }
   return true;
 }
 
@@ -255,9 +267,9 @@ void Lowering::LowerRewritten(const Rewritten& rewritten) {
        std::move(ints));
 }
 
-// A number is no tensor: x[a:b] = 2.
+// A number is no tensor: x[a:b] = 2.  A list of one is, as an index: x[:, [2]].
 NameId Lowering::OperandOf(ValueId value) {
-  const bool is_number = IsHost(value) && Numel(TypeOf(value).dims) <= 1;
+  const bool is_number = IsHost(value) && TypeOf(value).dims.empty();
   return is_number ? kNoName : TensorOf(value);
 }
 
@@ -279,9 +291,7 @@ std::vector<NameId> Lowering::EmitHidden(const Rewritten& rewritten) {
 }
 
 void Lowering::LowerUnknown(const Node& node) {
-  const std::string op = node.domain.empty() ? std::string(node.op_type)
-                                             : fmt::format("{}.{}", node.domain, node.op_type);
-  const auto row = unknown_.emplace(op, 0).first;
+  const auto row = unknown_.emplace(node.op_type, 0).first;
   ++row->second;
   std::vector<NameId> inputs;
   for (const ValueId value : node.inputs) {
@@ -302,6 +312,13 @@ void Lowering::WarnOfUnknown() {
                      nodes, nodes == 1 ? "" : "s",
                      trains() ? "all its inputs and outputs are kept until backward"
                               : "its results are taken as new tensors, and nothing beside them")});
+  }
+  for (const auto& [op, found] : misfits_) {
+    program_.warnings.push_back(
+        {warning::kUnknownOperator,
+         fmt::format("{} at {} was given {}, which PyTorch's does not take: all its inputs and "
+                     "outputs are kept until backward, which may be too much or too little",
+                     op, found.first, found.second)});
   }
 }
 
@@ -442,9 +459,29 @@ NameId Lowering::NewName(std::string name, const TensorType& type) {
   return static_cast<NameId>(program_.values.size() - 1);
 }
 
+// As `op`, unless its operands are not what that takes.
+std::string_view Lowering::Checked(std::string_view op, const std::vector<NameId>& inputs,
+                                   const std::vector<NameId>& outputs,
+                                   const std::vector<int64_t>& ints) {
+  CallOperands operands = {.op = op, .ints = ints};
+  std::vector<std::string> found;
+  for (const NameId name : inputs) operands.inputs.push_back(DimsOf(name));
+  for (const NameId name : outputs) operands.outputs.push_back(DimsOf(name));
+  if (FitsRule(operands)) return op;
+  for (const NameId name : inputs) {
+    found.push_back(name == kNoName ? "none" : ToString(program_.values[Index(name)].type));
+  }
+  misfits_.try_emplace(std::string(op), place_, fmt::format("{}", fmt::join(found, ", ")));
+  return "?";
+}
+
+const Dims* Lowering::DimsOf(NameId name) const {
+  return name == kNoName ? nullptr : &program_.values[Index(name)].type.dims;
+}
+
 void Lowering::Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
                     std::vector<int64_t> ints) {
-  program_.calls.push_back({.op = op,
+  program_.calls.push_back({.op = Checked(op, inputs, outputs, ints),
                             .where = place_,
                             .inputs = std::move(inputs),
                             .outputs = std::move(outputs),

@@ -1,6 +1,7 @@
 // From ONNX nodes to ATen calls, one row an operator.  Internal to the room program/.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -21,6 +22,8 @@
 #include "estimator/program/roles.h"
 
 namespace onnxfit {
+
+struct LoweringRow;
 
 // A program that grows by one node after the other.
 class Lowering {
@@ -101,6 +104,10 @@ class Lowering {
   Program& program() { return program_; }
 
  private:
+  bool FitsRow(const Node& node, const LoweringRow& row) const;
+  std::string_view Checked(std::string_view op, const std::vector<NameId>& inputs,
+                           const std::vector<NameId>& outputs, const std::vector<int64_t>& ints);
+  const Dims* DimsOf(NameId name) const;
   bool IsFolded(ValueId value, std::string_view call) const;
   NameId MakeConstant(ValueId value);
   void EnterCallerOf(const std::string& expression);
@@ -206,7 +213,12 @@ class Lowering {
   std::vector<bool> is_scalar_constant_;             // by ValueId: a float number
   std::set<std::string> further_results_;            // operators that were warned of
   std::map<std::string, int, std::less<>> unknown_;  // operator -> nodes
+  // By call whose operands are not what its rule takes: the first place and what was found there.
+  std::map<std::string, std::pair<std::string, std::string>> misfits_;
 };
+
+inline constexpr int8_t kOptional = -1;
+inline constexpr int8_t kAnyRank = -2;
 
 struct LoweringRow {
   std::string_view op_type;
@@ -214,6 +226,9 @@ struct LoweringRow {
   void (*lower)(Lowering&, const Node&, std::string_view aten);
   std::string_view aten_of_scalar = {};        // where one operand is a number
   std::string_view aten_of_first_scalar = {};  // where it is the first: 1 / x
+  // What ONNX does not check: the dimensions of inputs that the row needs, beside its first
+  // result.  A node without them is an unknown operator.
+  std::array<int8_t, 4> ranks = {kOptional, kOptional, kOptional, kOptional};
 };
 
 // What many rows do.  The first input is the tensor, and what else the node has are settings:
@@ -227,6 +242,6 @@ ValueId InputOf(const Node& node, size_t i);
 const LoweringRow* FindLowering(std::string_view op_type);
 
 // The row of an operator that is several calls (lowering_fused.cc), or null.  O(rows).
-const LoweringRow* FindFusedLowering(std::string_view domain, std::string_view op_type);
+const LoweringRow* FindFusedLowering(std::string_view op_type);
 
 }  // namespace onnxfit

@@ -2,6 +2,7 @@
 // calls: ONNX Runtime's (com.microsoft) and ONNX's own.  Their parts are those of the modules
 // that such files come from; a projection of q, k and v that an optimizer has packed stays one.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -130,10 +131,10 @@ void Attend(FusedParts& parts, const Heads& q, const Heads& k, const Heads& v, N
   const std::vector<NameId> inputs = {AsHeads(parts, q.x, q.dims, q.count),
                                       AsHeads(parts, k.x, k.dims, k.count),
                                       AsHeads(parts, v.x, v.dims, v.count), mask};
-  if (q.dims.size() != 3 || q.count <= 0) {
+  const Dims& r = parts.result();
+  if (q.dims.size() != 3 || r.size() != 3 || q.count <= 0) {
     return parts.Finish("scaled_dot_product_attention", inputs, ints);
   }
-  const Dims& r = parts.result();
   const Dims apart = {r[0], q.count, r[1], r[2] / q.count};
   const NameId made = parts.Make("scaled_dot_product_attention", inputs, apart, ints);
   const NameId turned =
@@ -182,35 +183,33 @@ void LowerPackedAttention(Lowering& lowering, const Node& node, std::string_view
          IntAttribute(node, "unidirectional", 0) == 1);
 }
 
-struct FusedRow {
-  std::string_view domain;
-  LoweringRow row;
-};
+using Ranks = std::array<int8_t, 4>;
+constexpr Ranks kOne = {kAnyRank, kOptional, kOptional, kOptional};
+constexpr Ranks kTwo = {kAnyRank, kAnyRank, kOptional, kOptional};
+constexpr Ranks kThree = {kAnyRank, kAnyRank, kAnyRank, kOptional};
+constexpr Ranks kPacked = {3, 2, kOptional, kOptional};
 
-constexpr FusedRow kFusedRows[] = {
-    {"com.microsoft", {"Gelu", "gelu", LowerBiasGelu}},
-    {"com.microsoft", {"FastGelu", "gelu", LowerBiasGelu}},
-    {"com.microsoft", {"BiasGelu", "gelu", LowerBiasGelu}},
-    {"com.microsoft", {"QuickGelu", "silu", LowerBiasGelu}},
-    {"com.microsoft", {"SkipLayerNormalization", "layer_norm", LowerSkipLayerNorm}},
-    {"com.microsoft", {"SkipSimplifiedLayerNormalization", "", LowerSkipRmsNorm}},
-    {"com.microsoft", {"RotaryEmbedding", "", LowerRotary}},
-    {"com.microsoft", {"MultiHeadAttention", "", LowerMultiHeadAttention}},
-    {"com.microsoft", {"Attention", "", LowerPackedAttention}},
-    {"", {"SimplifiedLayerNormalization", "", LowerRmsNormalization}},
-    {"", {"RMSNormalization", "", LowerRmsNormalization}},
-    {"", {"RotaryEmbedding", "", LowerRotary}},
-    {"", {"Attention", "", LowerAttention}},
+constexpr LoweringRow kFusedRows[] = {
+    {"com.microsoft.Gelu", "gelu", LowerBiasGelu, "", "", kOne},
+    {"com.microsoft.FastGelu", "gelu", LowerBiasGelu, "", "", kOne},
+    {"com.microsoft.BiasGelu", "gelu", LowerBiasGelu, "", "", kOne},
+    {"com.microsoft.QuickGelu", "silu", LowerBiasGelu, "", "", kOne},
+    {"com.microsoft.SkipLayerNormalization", "layer_norm", LowerSkipLayerNorm, "", "", kThree},
+    {"com.microsoft.SkipSimplifiedLayerNormalization", "", LowerSkipRmsNorm, "", "", kThree},
+    {"com.microsoft.RotaryEmbedding", "", LowerRotary, "", "", kOne},
+    {"com.microsoft.MultiHeadAttention", "", LowerMultiHeadAttention, "", "", kOne},
+    {"com.microsoft.Attention", "", LowerPackedAttention, "", "", kPacked},
+    {"SimplifiedLayerNormalization", "", LowerRmsNormalization, "", "", kTwo},
+    {"RMSNormalization", "", LowerRmsNormalization, "", "", kTwo},
+    {"RotaryEmbedding", "", LowerRotary, "", "", kOne},
+    {"Attention", "", LowerAttention, "", "", kThree},
 };
 
 }  // namespace
 
-const LoweringRow* FindFusedLowering(std::string_view domain, std::string_view op_type) {
-  const auto* const found =
-      std::find_if(std::begin(kFusedRows), std::end(kFusedRows), [&](const FusedRow& candidate) {
-        return candidate.domain == domain && candidate.row.op_type == op_type;
-      });
-  return found == std::end(kFusedRows) ? nullptr : &found->row;
+const LoweringRow* FindFusedLowering(std::string_view op_type) {
+  const auto* const found = std::ranges::find(kFusedRows, op_type, &LoweringRow::op_type);
+  return found == std::end(kFusedRows) ? nullptr : found;
 }
 
 }  // namespace onnxfit

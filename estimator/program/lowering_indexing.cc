@@ -22,6 +22,7 @@ void LowerSlice(Lowering& lowering, const Node& node, std::string_view aten) {
   std::vector<int64_t> axis_and_step;
   for (size_t i = 0; steps != nullptr && i < steps->elements().size(); ++i) {
     if (steps->elements()[i] == 1 || !axis_and_step.empty()) continue;
+    if (axes != nullptr && i >= axes->elements().size()) break;
     int64_t axis = axes == nullptr ? static_cast<int64_t>(i) : axes->elements()[i];
     if (axis < 0) axis += static_cast<int64_t>(lowering.TypeOf(InputOf(node, 0)).dims.size());
     axis_and_step = {axis, steps->elements()[i]};
@@ -66,7 +67,8 @@ void LowerGather(Lowering& lowering, const Node& node, std::string_view) {
                            {axis < 0 ? axis + rank : axis});
     }
   }
-  LowerAll(lowering, node, lowering.IsParameter(data) ? "embedding" : "index_select");
+  const bool is_table = lowering.IsParameter(data) && lowering.TypeOf(data).dims.size() == 2;
+  LowerAll(lowering, node, is_table ? "embedding" : "index_select");
 }
 
 // Values and the places where they were found.

@@ -25,8 +25,7 @@ NodeId Pattern::Maker(ValueId value, std::string_view op_type) const {
   if (value == kNoValue) return kNoNode;
   const NodeId producer = graph_.values[Index(value)].producer;
   if (producer == kNoNode) return kNoNode;
-  const Node& node = At(producer);
-  return node.op_type == op_type && node.domain.empty() ? producer : kNoNode;
+  return At(producer).op_type == op_type ? producer : kNoNode;
 }
 
 NodeId Pattern::Inner(ValueId value, std::string_view op_type) const {

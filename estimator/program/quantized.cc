@@ -9,7 +9,8 @@
 namespace onnxfit {
 namespace {
 
-// Source: ONNX's Operators.md (opset 21); ONNX Runtime's docs/ContribOperators.md (1.23).
+// Of any domain.  Source: ONNX's Operators.md (opset 21); ONNX Runtime's docs/ContribOperators.md
+// (1.23).
 constexpr std::string_view kQuantizing[] = {
     "ConvInteger",
     "DequantizeLinear",
@@ -39,8 +40,8 @@ constexpr std::string_view kQuantizing[] = {
 }  // namespace
 
 bool IsQuantizing(const Node& node) {
-  return std::find(std::begin(kQuantizing), std::end(kQuantizing), node.op_type) !=
-         std::end(kQuantizing);
+  const std::string_view name = node.op_type.substr(node.op_type.rfind('.') + 1);
+  return std::find(std::begin(kQuantizing), std::end(kQuantizing), name) != std::end(kQuantizing);
 }
 
 std::optional<NodeId> FindQuantizedWeight(const Graph& graph) {

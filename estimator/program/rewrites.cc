@@ -293,7 +293,7 @@ class Search {
   void TakeAll(std::span<const RewriteRow> rows) {
     for (const RewriteRow& row : rows) {
       for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-        if (graph_.nodes[i].op_type != row.last || !graph_.nodes[i].domain.empty()) continue;
+        if (graph_.nodes[i].op_type != row.last) continue;
         auto found = row.find(pattern_, static_cast<NodeId>(i));
         if (found.has_value()) Take(std::move(*found));
       }

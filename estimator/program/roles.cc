@@ -383,7 +383,7 @@ class RoleFinder {
     if (!signature_.empty()) return;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      if (node.op_type != "Constant" || !node.domain.empty() || !HasResult(node)) continue;
+      if (node.op_type != "Constant" || !HasResult(node)) continue;
       const ValueId value = node.outputs[0];
       const TensorType& type = shapes_.types[Index(value)].tensor;
       const auto use = first_use_.find(value);

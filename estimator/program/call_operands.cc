@@ -1,0 +1,242 @@
+#include "estimator/program/call_operands.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "estimator/base/index.h"
+
+namespace onnxfit {
+namespace {
+
+const Dims& In(const CallOperands& call, size_t i) { return *call.inputs[i]; }
+const Dims& Out(const CallOperands& call) { return *call.outputs[0]; }
+bool Has(const CallOperands& call, size_t i) {
+  return i < call.inputs.size() && call.inputs[i] != nullptr;
+}
+
+bool BroadcastsTo(const Dims& from, const Dims& to) {
+  if (from.size() > to.size()) return false;
+  const size_t added = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] != 1 && from[i] != to[i + added]) return false;
+  }
+  return true;
+}
+
+// --- What is asked of an operator's sizes
+// ---------------------------------------------------------
+
+bool IsAnything(const CallOperands&) { return true; }
+
+bool AllBroadcast(const CallOperands& call) {
+  return std::ranges::all_of(call.inputs, [&](const Dims* input) {
+    return input == nullptr || BroadcastsTo(*input, Out(call));
+  });
+}
+
+bool IsLikeFirst(const CallOperands& call) { return In(call, 0) == Out(call); }
+
+bool HasAsMany(const CallOperands& call) { return Numel(In(call, 0)) == Numel(Out(call)); }
+
+bool IsExpanded(const CallOperands& call) { return BroadcastsTo(In(call, 0), Out(call)); }
+
+bool IsPermuted(const CallOperands& call) {
+  const Dims& dims = In(call, 0);
+  if (call.ints.size() != dims.size() || Out(call).size() != dims.size()) return false;
+  std::vector<bool> seen(dims.size());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const auto axis = static_cast<size_t>(call.ints[i]);
+    if (axis >= dims.size() || seen[axis] || Out(call)[i] != dims[axis]) return false;
+    seen[axis] = true;
+  }
+  return true;
+}
+
+// ints: the axis of a selection, which has a dimension less, or axis and step of a slice.
+bool IsPart(const CallOperands& call) {
+  const Dims& dims = In(call, 0);
+  if (call.ints.empty()) return true;
+  if (static_cast<size_t>(call.ints[0]) >= dims.size()) return false;
+  return std::ranges::all_of(call.outputs, [&](const Dims* output) {
+    return output == nullptr || output->size() == dims.size() || output->size() + 1 == dims.size();
+  });
+}
+
+bool AreJoined(const CallOperands& call) {
+  return std::ranges::all_of(call.inputs, [&](const Dims* input) {
+    return input == nullptr || input->size() == Out(call).size();
+  });
+}
+
+bool HasDims(const CallOperands& call) { return !In(call, 0).empty(); }
+bool HasChannels(const CallOperands& call) { return In(call, 0).size() > 1; }
+
+// weight [N, K] or, as some exporters store it, [K, N].
+bool IsLinear(const CallOperands& call) {
+  const Dims& x = In(call, 0);
+  const Dims& weight = In(call, 1);
+  return !x.empty() && weight.size() == 2 && !Out(call).empty() &&
+         (x.back() == weight[0] || x.back() == weight[1]);
+}
+
+bool IsProduct(const CallOperands& call) {
+  const Dims& a = In(call, 0);
+  const Dims& b = In(call, 1);
+  if (a.empty() || b.empty()) return false;
+  if (a.size() < 2 || b.size() < 2) return true;
+  return a.back() == b.end()[-2] && Out(call).size() == std::max(a.size(), b.size());
+}
+
+bool AreMatrices(const CallOperands& call) {
+  return Out(call).size() == 2 &&
+         std::all_of(call.inputs.end() - 2, call.inputs.end(),
+                     [](const Dims* input) { return input != nullptr && input->size() == 2; });
+}
+
+bool IsConvolution(const CallOperands& call) {
+  const size_t rank = In(call, 0).size();
+  return rank > 1 && In(call, 1).size() == rank && Out(call).size() == rank;
+}
+
+bool IsTable(const CallOperands& call) { return In(call, 0).size() == 2; }
+
+// q [..., H, S, D], k and v with as many dimensions, and heads that q's are a multiple of.
+bool IsAttention(const CallOperands& call) {
+  const Dims& q = In(call, 0);
+  const Dims& k = In(call, 1);
+  const Dims& v = In(call, 2);
+  const size_t rank = q.size();
+  if (rank < 3 || k.size() != rank || v.size() != rank || Out(call).size() != rank) return false;
+  const int64_t heads = q.end()[-3];
+  const auto divides = [&](int64_t of) { return of == heads || (of > 0 && heads % of == 0); };
+  if (!divides(k.end()[-3]) || !divides(v.end()[-3])) return false;
+  if (q.back() != k.back() || k.end()[-2] != v.end()[-2] || call.ints.size() < 2) return false;
+  Dims scores = q;
+  scores.back() = k.end()[-2];
+  return !Has(call, 3) || (!In(call, 3).empty() && BroadcastsTo(In(call, 3), scores));
+}
+
+// --- The operators
+// --------------------------------------------------------------------------------
+
+struct OperandsRow {
+  std::string_view op;
+  size_t least = 1;  // the first inputs that are there
+  bool (*fits)(const CallOperands&) = IsAnything;
+};
+
+// All others need their first input.
+constexpr OperandsRow kRows[] = {
+    {"?", 0},
+    {"constant", 0},
+
+    {"add", 1, AllBroadcast},
+    {"add.Scalar", 1, AllBroadcast},
+    {"sub", 1, AllBroadcast},
+    {"neg", 1, AllBroadcast},
+    {"mul", 1, AllBroadcast},
+    {"mul.Scalar", 1, AllBroadcast},
+    {"div", 1, AllBroadcast},
+    {"pow", 1, AllBroadcast},
+    {"pow.Tensor_Scalar", 1, AllBroadcast},
+    {"pow.Scalar", 1, AllBroadcast},
+    {"minimum", 1, AllBroadcast},
+    {"maximum", 1, AllBroadcast},
+    {"compare", 1, AllBroadcast},
+    {"where", 3, AllBroadcast},
+    {"masked_fill", 2, AllBroadcast},
+    {"prelu", 2, AllBroadcast},
+    {"to", 1, AllBroadcast},
+    {"type_as", 2, IsLikeFirst},
+    {"clamp", 1, AllBroadcast},
+    {"clamp_min", 1, AllBroadcast},
+    {"relu", 1, AllBroadcast},
+    {"leaky_relu", 1, AllBroadcast},
+    {"elu", 1, AllBroadcast},
+    {"softplus", 1, AllBroadcast},
+    {"hardtanh", 1, AllBroadcast},
+    {"hardsigmoid", 1, AllBroadcast},
+    {"hardswish", 1, AllBroadcast},
+    {"mish", 1, AllBroadcast},
+    {"gelu", 1, AllBroadcast},
+    {"silu", 1, AllBroadcast},
+    {"log_sigmoid", 1, AllBroadcast},
+    {"sigmoid", 1, AllBroadcast},
+    {"tanh", 1, AllBroadcast},
+    {"exp", 1, AllBroadcast},
+    {"expm1", 1, AllBroadcast},
+    {"log", 1, AllBroadcast},
+    {"log1p", 1, AllBroadcast},
+    {"sqrt", 1, AllBroadcast},
+    {"rsqrt", 1, AllBroadcast},
+    {"reciprocal", 1, AllBroadcast},
+    {"erf", 1, AllBroadcast},
+    {"abs", 1, AllBroadcast},
+    {"sin", 1, AllBroadcast},
+    {"cos", 1, AllBroadcast},
+    {"tan", 1, AllBroadcast},
+    {"atan", 1, AllBroadcast},
+    {"floor", 1, AllBroadcast},
+    {"dropout", 1, AllBroadcast},
+    {"dropout_", 1, IsLikeFirst},
+
+    {"linear", 2, IsLinear},
+    {"matmul", 2, IsProduct},
+    {"addmm", 3, AreMatrices},
+    {"mm", 2, AreMatrices},
+    {"convolution", 2, IsConvolution},
+    {"scaled_dot_product_attention", 3, IsAttention},
+
+    {"batch_norm", 1, HasDims},
+    {"batch_norm_inference", 1, HasDims},
+    {"instance_norm", 1, HasChannels},
+    {"group_norm", 1, HasChannels},
+    {"layer_norm", 1, HasDims},
+    {"rms_norm", 1, HasDims},
+
+    {"contiguous", 1, HasAsMany},
+    {"clone", 1, HasAsMany},
+    {"permute", 1, IsPermuted},
+    {"expand", 1, IsExpanded},
+    {"select", 1, IsPart},
+    {"slice", 1, IsPart},
+    {"split", 1, IsPart},
+    {"unbind", 1, IsPart},
+    {"slice_scatter", 1, IsLikeFirst},
+    {"fill_", 1, IsLikeFirst},
+    {"cat", 1, AreJoined},
+
+    {"embedding", 2, IsTable},
+    {"index", 2, HasDims},
+    {"index_select", 2},
+    {"gather", 2},
+    {"scatter", 2},
+    {"scatter_add", 2},
+    {"nll_loss", 2},
+    {"nll_loss2d", 2},
+    {"mse_loss", 2},
+};
+
+const OperandsRow& RowOf(std::string_view op) {
+  static const auto index = [] {
+    std::unordered_map<std::string_view, const OperandsRow*> rows;
+    for (const OperandsRow& row : kRows) rows.emplace(row.op, &row);
+    return rows;
+  }();
+  static constexpr OperandsRow kOther = {.op = "", .least = 1};
+  const auto found = index.find(op);
+  return found == index.end() ? kOther : *found->second;
+}
+
+}  // namespace
+
+bool FitsRule(const CallOperands& call) {
+  const OperandsRow& row = RowOf(call.op);
+  for (size_t i = 0; i < row.least; ++i) {
+    if (!Has(call, i)) return false;
+  }
+  if (row.fits == IsAnything) return true;
+  return !call.outputs.empty() && call.outputs[0] != nullptr && row.fits(call);
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,27 @@
+// What ATen calls take: the one place that checks what rules (eager/ops_*.cc), and what takes calls
+// apart, rest on.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "estimator/base/tensor_type.h"
+
+namespace onnxfit {
+
+// The sizes of a call's tensors; null where there is none (kNoName).
+struct CallOperands {
+  std::string_view op;
+  std::vector<const Dims*> inputs = {};
+  std::vector<const Dims*> outputs = {};
+  std::span<const int64_t> ints = {};
+};
+
+// Whether the call has the inputs that PyTorch's operator of that name needs, of sizes that go
+// together: "linear" a matrix behind x, "permute" an order of x's dimensions.  A call that has not,
+// which damaged or foreign metadata say, has to run as an unknown one ("?").  O(dimensions).
+bool FitsRule(const CallOperands& call);
+
+}  // namespace onnxfit
