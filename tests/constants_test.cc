@@ -311,6 +311,17 @@ TEST_CASE("what repeats is stored once, and the batch does not decide over what 
   }
 }
 
+TEST_CASE("the shape of a filled tensor is known, however many elements it has") {
+  const Row rows[] = {
+      {"int64[2] s = {64, 32}", "f = ConstantOfShape(s) y = Shape(f)", "int64[2] 64 32"},
+      {"int64[2] s = {64, 32}", "f = ConstantOfShape(s) y = Size(f)", "int64[] 2048"},
+      {"int64[2] s = {64, 32}, float a = {0.5}", "f = Expand(a, s) y = Shape(f)", "int64[2] 64 32"},
+      {"int64[1] s = {2097152}", "f = ConstantOfShape<value = int64[1] {7}>(s) y = Shape(f)",
+       "int64[1] 2097152"},
+  };
+  CheckRows(rows);
+}
+
 TEST_CASE("more elements than a mask has are not evaluated") {
   CHECK(KnownText("int64 a = {0}, int64 b = {1048577}, int64 c = {1}", "y = Range(a, b, c)", 18) ==
         "int64[1048577]");
