@@ -243,6 +243,22 @@ TEST_CASE("a helper's names hold what several of its calls read") {
   CHECK(DeathOf(program, 1) == 3);
 }
 
+// y = self.features(x), whose module "m.b" makes and reads what is its own.
+TEST_CASE("a helper's names hold nothing that its modules make inside") {
+  Program program = Forward({{1, "y = self.features(x)", "m.b"},
+                             {1, "y = self.features(x)", "m.b"},
+                             {1, "y = self.features(x)", "m.b"},
+                             {1, "y = self.features(x)", ""},
+                             {1, "y = self.features(x)", ""},
+                             {1, "y = self.features(x)", ""},
+                             {2, "return k(y)", ""}});
+  program.calls[2].inputs = {2, 1};  // a residual sum of "m.b"
+  CHECK(DeathOf(program, 1) == 2);
+  CHECK(DeathOf(program, 3) == 3);
+  program.calls[4].inputs = {4, 3};  // what "m.b" returned, read by two calls of the helper
+  CHECK(DeathOf(program, 3) == 5);
+}
+
 TEST_CASE("a hidden line rebinds only what it reads") {
   Program program = Forward({{1, "e = self.embed(x)", "m.embed"},
                              {2, "h = g(e)", ""},

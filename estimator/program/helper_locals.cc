@@ -67,16 +67,41 @@ int64_t EndOf(const Local& local, const std::vector<AtenCall>& calls, const Stat
   return statement.last;
 }
 
+// The last call of the step that begins with call `i`: it, or the module that the method calls.
+int64_t StepEnd(const std::vector<std::vector<int64_t>>& ends, const Statement& statement,
+                int64_t i) {
+  const std::vector<int64_t>& around = ends[Index(i)];
+  return around.size() > statement.level ? around[statement.level] : i;
+}
+
+// Whether more than one step of the method reads `name`, a result of its step that ends with
+// call `maker`.
+bool IsReadAgain(const std::vector<AtenCall>& calls, const std::vector<std::vector<int64_t>>& ends,
+                 const Statement& statement, int64_t maker, NameId name) {
+  if (StepEnd(ends, statement, maker) != maker) return false;
+  int64_t readers = 0;
+  for (int64_t i = maker + 1; i <= statement.last && readers < 2;) {
+    const int64_t last = StepEnd(ends, statement, i);
+    const auto reads = [&](const AtenCall& call) {
+      return std::ranges::find(call.inputs, name) != call.inputs.end();
+    };
+    if (std::any_of(calls.begin() + i, calls.begin() + last + 1, reads)) ++readers;
+    i = last + 1;
+  }
+  return readers > 1;
+}
+
 }  // namespace
 
-int64_t HeldInHelper(const std::vector<AtenCall>& calls, const Statement& statement, int64_t maker,
-                     NameId name) {
+int64_t HeldInHelper(const std::vector<AtenCall>& calls,
+                     const std::vector<std::vector<int64_t>>& ends, const Statement& statement,
+                     int64_t maker, NameId name) {
   for (const Local& local : kLocals) {
     if (!Names(local, calls, statement, maker, name)) continue;
     return EndOf(local, calls, statement, maker);
   }
-  const bool is_read_again = statement.in_helper && ReadsOf(calls, statement, name) > 1;
-  return is_read_again ? statement.last : maker;
+  const bool is_local = statement.in_helper && IsReadAgain(calls, ends, statement, maker, name);
+  return is_local ? statement.last : maker;
 }
 
 }  // namespace onnxfit

@@ -12,8 +12,11 @@ namespace onnxfit {
 
 // Until which call of `statement` the names of a method or function that it calls hold `name`,
 // which call `maker` has made: what several calls of a method read, and what is known of libraries.
-// `maker` where nothing is known to hold it.  O(calls of the statement).
-int64_t HeldInHelper(const std::vector<AtenCall>& calls, const Statement& statement, int64_t maker,
-                     NameId name);
+// What the modules that the method calls make inside is theirs, and their lines tell of it.
+// `maker` where nothing is known to hold it.  `ends` are ModuleEnds(calls).
+// O(calls of the statement).
+int64_t HeldInHelper(const std::vector<AtenCall>& calls,
+                     const std::vector<std::vector<int64_t>>& ends, const Statement& statement,
+                     int64_t maker, NameId name);
 
 }  // namespace onnxfit

@@ -112,14 +112,14 @@ class Lifetimes {
   void FollowStatement(const ModuleCall& module, size_t index) {
     const Statement& statement = module.statements[index];
     if (statement.targets.empty()) return;
-    if (!CallsModule(module, statement) && FollowPairs(module, index)) return;
+    if (!CallsModule(statement) && FollowPairs(module, index)) return;
     const int64_t until = BoundUntil(module, index, 0);
     for (int64_t i = statement.first; i <= statement.last; ++i) {
       for (const NameId name : program_.calls[Index(i)].outputs) {
         if (name == kNoName) continue;
         const bool is_local = statement.in_helper || last_[Index(name)] <= statement.last;
         if (i != statement.last && is_local) {
-          const int64_t held = HeldInHelper(program_.calls, statement, i, name);
+          const int64_t held = HeldInHelper(program_.calls, ends_, statement, i, name);
           if (held > i) Extend(name, held, {.by = NameKeeper::By::kStatement});
           continue;
         }
@@ -134,12 +134,9 @@ class Lifetimes {
     Extend(other, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
   }
 
-  bool CallsModule(const ModuleCall& module, const Statement& statement) const {
-    const auto depth = [&](int64_t i) { return program_.calls[Index(i)].scope.size(); };
-    size_t own = depth(module.first);
-    for (int64_t i = module.first; i <= module.last; ++i) own = std::min(own, depth(i));
+  bool CallsModule(const Statement& statement) const {
     for (int64_t i = statement.first; i <= statement.last; ++i) {
-      if (depth(i) > own) return true;
+      if (program_.calls[Index(i)].scope.size() > statement.level) return true;
     }
     return false;
   }

@@ -157,7 +157,9 @@ class StatementFinder {
             frame.text,
             Targets(frame.text),
             frame.line == 0 && HasSource(first, last),
-            frame.text.starts_with("return ")};
+            frame.text.starts_with("return "),
+            /*in_helper=*/false,
+            depth + 1};
   }
 
   // ").view(n)" ends a statement whose first line is unknown: a name that no other has.

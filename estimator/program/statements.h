@@ -19,6 +19,7 @@ struct Statement {
   bool is_hidden = false;            // the file holds inner lines alone, not this one
   bool returns = false;              // the module's forward, or a helper of it, ends here
   bool in_helper = false;            // its calls are those of a method, whose lines are unknown
+  size_t level = 0;                  // modules around the calls of its own
 };
 
 // One run of a module's forward.
