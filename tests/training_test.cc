@@ -59,6 +59,22 @@ forward   +x:256 +labels:128 -x -labels +h:512 +a:512 -h +y:128 -a -y
 )");
 }
 
+// matmul asks of the weight whether it requires a gradient, and not whether gradients are on.
+TEST_CASE("inference copies what a weight's product cannot read in rows") {
+  const TrainingSettings settings = {.mode = Mode::kEval, .loss = Loss::kNone, .steps = 1};
+  const auto product = [&](const char* operand) {
+    return TraceText(std::string(R"(net (float[16, 4, 3] x, float[4, 8] v) => (float[16, 3, 8] y)
+                     < float[4, 8] w = ["location": "none"] > {
+                       t = Transpose <perm = [0, 2, 1]> (x)
+                       y = MatMul (t, )") +
+                         operand + ") }",
+                     settings);
+  };
+  constexpr std::string_view kCopy = "+y.clone:768 ";  // 16 * 3 * 4 * 4
+  CHECK(product("w").find(kCopy) != std::string::npos);
+  CHECK(product("v").find(kCopy) == std::string::npos);
+}
+
 TEST_CASE("a call writes over an input that nobody reads, saved or holds") {
   struct Row {
     const char* name;

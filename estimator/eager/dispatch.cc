@@ -36,12 +36,14 @@ Dispatcher::Dispatcher(Program program, const TrainingSettings& settings)
       settings_(settings),
       is_parameter_(program_.values.size()),
       needs_grad_(program_.values.size()),
+      is_own_(program_.values.size()),
       same_(program_.values.size()),
       names_of_(program_.values.size(), 1) {
   std::iota(same_.begin(), same_.end(), 0);
   for (const NameId name : program_.parameters) {
     is_parameter_[Index(name)] = true;
     needs_grad_[Index(name)] = trains();
+    is_own_[Index(name)] = true;
   }
   for (ProgramValue& value : program_.values) {
     value.type.strides = ContiguousStrides(value.type.dims);
@@ -110,6 +112,7 @@ NameId Dispatcher::NewName(std::string name, const TensorType& type) {
   program_.values.push_back({std::move(name), Contiguous(type)});
   is_parameter_.push_back(false);
   needs_grad_.push_back(false);
+  is_own_.push_back(false);
   same_.push_back(id);
   names_of_.push_back(1);
   return id;
@@ -202,12 +205,14 @@ void Dispatcher::SetTypes(const AtenCall& call, const OpRule& rule) {
   DType dtype = ResultType(call, rule);
   if (makes_fp32 && BitsOf(dtype) == 16) dtype = DType::kFloat32;
   const bool needs_grad = AnyNeedsGrad(call, rule);
+  const bool is_own = rule.alias != Alias::kNone && is_own_[Index(call.inputs[0])];
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i] == kNoName) continue;
     StridedType& type = program_.values[Index(call.outputs[i])].type;
     if (IsFloat(type.dtype) && IsFloat(dtype) && call.op != "_to_copy") type.dtype = dtype;
     type.strides = StridesOf(call, rule, i);
     needs_grad_[Index(call.outputs[i])] = needs_grad && IsFloat(type.dtype);
+    is_own_[Index(call.outputs[i])] = is_own;
   }
 }
 

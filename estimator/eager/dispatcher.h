@@ -25,6 +25,9 @@ class Dispatcher {
 
   const StridedType& TypeOf(NameId name) const { return program_.values[Index(name)].type; }
   bool NeedsGrad(NameId name) const { return needs_grad_[Index(name)]; }
+  // PyTorch's flag, which parameters and views of them have under no_grad too
+  // (DifferentiableViewMeta::requires_grad, torch/csrc/autograd/variable.h; seen in torch 2.11).
+  bool RequiresGrad(NameId name) const { return needs_grad_[Index(name)] || is_own_[Index(name)]; }
   bool trains() const { return settings_.mode == Mode::kTrain; }
   const FrameworkProfile& framework() const { return settings_.framework; }
   const DeviceProfile& device() const { return settings_.device; }
@@ -77,6 +80,7 @@ class Dispatcher {
   std::unordered_map<NameId, NameId> cached_casts_;  // of parameters
   std::vector<bool> is_parameter_;  // by NameId: trained, so that autocast keeps its cast
   std::vector<bool> needs_grad_;    // by NameId
+  std::vector<bool> is_own_;        // by NameId: a parameter, or a view of one
   std::vector<NameId> same_;        // by NameId: what it is another name of, or itself
   std::vector<int32_t> names_of_;   // by NameId: names of the same tensor that live
 };
