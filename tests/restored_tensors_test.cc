@@ -216,6 +216,51 @@ TEST_CASE("tensors that the TorchScript exporter merged are put back") {
                  "", {}) == "a.biasfloat32[3] b.biasfloat32[3] | a.bias | x a.bias | h b.bias ");
 }
 
+// x * self.gamma.view(1, -1), layer scales of two modules, which are equal; and
+// addcmul(self.bias.view(…), self.weight.view(…), x), of which one view stands for both.
+TEST_CASE("parameters of which the file holds computed views are put back") {
+  const auto restored = [](const char* nodes, std::string_view signature,
+                           const std::vector<std::string>& calls,
+                           const std::vector<std::string>& scopes, std::string_view line) {
+    Graph graph = ParseGraph(std::string(R"(n (float[N, 3] x) => (float[N, 3] y)
+        < float[1, 3] "view" = ["location": "none"] > { )") +
+                             nodes + " }");
+    graph.metadata.emplace_back("graph_signature", signature);
+    const std::string trace = "File \"m.py\", line 3, in forward\n  " + std::string(line);
+    for (size_t i = 0; i < calls.size(); ++i) {
+      Say(graph, static_cast<NodeId>(i), calls[i]);
+      graph.nodes[i].metadata.emplace_back("pkg.torch.onnx.name_scopes", scopes[i]);
+      graph.nodes[i].metadata.emplace_back("pkg.torch.onnx.stack_trace", trace);
+    }
+    RestoreTensors(graph, ReadExporterMetadata(graph));
+    std::string read;
+    for (const Node& node : graph.nodes) {
+      for (const ValueId input : node.inputs) {
+        const Value& value = graph.values[Index(input)];
+        if (value.initializer < 0) continue;
+        read += std::string(value.name) +
+                ToString(graph.initializers[Index(value.initializer)].type) + " ";
+      }
+    }
+    return read;
+  };
+  constexpr char kScales[] = R"(h = Mul (x, "view") y = Mul (h, "view"))";
+  const std::vector<std::string> calls = {FxText("h", "mul.Tensor", "%x, %view"),
+                                          FxText("y", "mul.Tensor", "%h, %view_1")};
+  const std::vector<std::string> scopes = {"['', 'm', 'm.0', 'op']", "['', 'm', 'm.1', 'op']"};
+  constexpr char kLine[] = "return x * self.gamma.view(1, -1)";
+  CHECK(restored(kScales, "p_a: PARAMETER target='m.0.gamma'\np_b: PARAMETER target='m.1.gamma'\n",
+                 calls, scopes, kLine) == "m.0.gammafloat32[1, 3] m.1.gammafloat32[1, 3] ");
+  CHECK(restored(kScales, "b_a: BUFFER target='m.0.gamma' persistent=True\n", calls, scopes,
+                 kLine) == "viewfloat32[1, 3] viewfloat32[1, 3] ");
+  CHECK(restored(R"(h = Mul ("view", x) y = Add ("view", h))",
+                 "p_w: PARAMETER target='m.0.weight'\np_b: PARAMETER target='m.0.bias'\n",
+                 {FxText("y", "addcmul.default", "%view, %view_1, %x"),
+                  FxText("y", "addcmul.default", "%view, %view_1, %x")},
+                 {scopes[0], scopes[0]}, "return addcmul(self.bias.view(1, -1), self.weight, x)") ==
+        "m.0.biasfloat32[1, 3] m.0.weightfloat32[1, 3] ");
+}
+
 // x * (1.0 + self.weight), Gemma's norm; the weights of two are equal.
 TEST_CASE("weights of which the file holds 1 + themselves are put back, and the sums") {
   Graph graph = ParseGraph(R"(net (float[2, 8] x) => (float[2, 8] y)

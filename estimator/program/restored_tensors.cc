@@ -17,6 +17,7 @@
 #include "estimator/program/merged_order.h"
 #include "estimator/program/recurrent_calls.h"
 #include "estimator/program/scopes.h"
+#include "estimator/program/source_text.h"
 
 namespace onnxfit {
 namespace {
@@ -67,6 +68,7 @@ class Restorer {
   Restorer(Graph& graph, const ExporterMetadata& metadata) : graph_(graph), metadata_(metadata) {
     for (const SignatureEntry& entry : metadata.signature) entries_.emplace(entry.name, &entry);
     for (const SignatureEntry& entry : metadata.signature) targets_.emplace(entry.target, kNoValue);
+    for (const FxGroup& group : metadata.groups) calls_.emplace(group.call.name);
     for (const Initializer& initializer : graph.initializers) {
       const auto found = targets_.find(NameOf(initializer.value));
       if (found != targets_.end()) found->second = initializer.value;
@@ -79,6 +81,7 @@ class Restorer {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) ReadSources(static_cast<NodeId>(i));
     for (const FxGroup& group : metadata_.groups) RestoreOperands(group);
     RestoreRecurrentBiases();
+    for (const FxGroup& group : metadata_.groups) RestoreViewed(group);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) RestoreSummand(static_cast<NodeId>(i));
     NameViews();
     if (restored_ == 0) return;
@@ -164,6 +167,56 @@ class Restorer {
     if (slots.size() < named.size()) return;
     slots.erase(slots.begin(), slots.end() - static_cast<std::ptrdiff_t>(named.size()));
     for (size_t i = 0; i < named.size(); ++i) Give(*named[i], slots[i]);
+  }
+
+  // "view_1", self.gamma.view(1, -1, 1, 1): the exporter has computed it, and keeps one of equal
+  // ones, so that no call names the parameter.  It is one that the call's module has and the file
+  // has not, of several the one that the call's line names first.
+  void RestoreViewed(const FxGroup& group) {
+    if (std::ranges::none_of(References(group.call), [&](auto name) { return IsGone(name); })) {
+      return;
+    }
+    std::vector<const SignatureEntry*> lost = LostBeside(group.nodes.front());
+    std::vector<Slot> slots = lost.empty() ? std::vector<Slot>() : StoredSlots(group);
+    std::erase_if(slots, [&](const Slot& slot) {
+      return !IsNamedLikeView(NameOf(At(slot))) && !viewed_.contains(At(slot));
+    });
+    for (size_t i = 0; i < std::min(lost.size(), slots.size()); ++i) {
+      const ValueId stored = At(slots[i]);
+      Give(*lost[i], slots[i]);
+      restored_ += At(slots[i]) == stored ? 1 : 0;
+      viewed_.insert(stored);
+    }
+  }
+
+  // Calls that make views; and what the exporter's own function for addcmul multiplies first, 1 and
+  // the view (torch 2.11, onnx/_internal/exporter: "tmp_7").
+  static bool IsNamedLikeView(std::string_view name) {
+    constexpr std::string_view kViews[] = {"view", "reshape", "unsqueeze", "permute", "tmp"};
+    return name.find('.') == std::string_view::npos &&
+           std::ranges::any_of(kViews, [&](auto view) { return name.starts_with(view); });
+  }
+
+  bool IsGone(std::string_view name) const {
+    return !calls_.contains(name) && !entries_.contains(name);
+  }
+
+  // Parameters that the module around `id` has and the file has not, in the order of its line.
+  std::vector<const SignatureEntry*> LostBeside(NodeId id) const {
+    const std::string module = ModulePath(ScopeOf(graph_, id));
+    const std::vector<SourceFrame> frames = SourceFrames(graph_.nodes[Index(id)]);
+    const std::string_view line = InnermostLine(frames);
+    std::vector<std::pair<size_t, const SignatureEntry*>> lost;
+    for (const SignatureEntry& entry : metadata_.signature) {
+      const bool is_lost =
+          entry.kind == SignatureEntry::Kind::kParameter && targets_.at(entry.target) == kNoValue;
+      if (!is_lost || ParentOf(entry.target) != module) continue;
+      lost.emplace_back(line.find("self." + std::string(ChildOf(entry.target))), &entry);
+    }
+    std::ranges::stable_sort(lost, {}, [](const auto& row) { return row.first; });
+    std::vector<const SignatureEntry*> ordered;
+    for (const auto& [place, entry] : lost) ordered.push_back(entry);
+    return ordered;
   }
 
   // "add_94", 1 + the weight of the norm that reads it (Gemma's): the weight itself, of which the
@@ -346,6 +399,8 @@ class Restorer {
   std::unordered_map<ValueId, ValueId> sources_;                // of copies of nameless tensors
   std::set<std::string, std::less<>> layers_;                   // numbered ones that hold tensors
   std::map<std::pair<ValueId, std::string>, ValueId> kept_in_;  // source, layer -> what it reads
+  std::unordered_set<std::string_view> calls_;                  // names of all calls
+  std::unordered_set<ValueId> viewed_;                          // parameters, stored as views
   std::unordered_set<ValueId> summands_;                        // weights, stored as 1 + themselves
   size_t restored_ = 0;
 };

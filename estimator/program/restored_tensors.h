@@ -13,6 +13,7 @@ namespace onnxfit {
 //     a weight, both are that weight;
 //   torch.export names %p_b in the call that a node came from, and the node reads `a`, or
 //   nothing in the place of a bias.
+// A view of a parameter that the exporter has computed ("view_1") is that parameter.
 // What a call names and the exporter has computed anew (a transposed weight) gets the
 // module's name.  Tied parameters stay one: nothing names the second.
 // Adds values and initializers, no node; a note for -v.  O(nodes + signature).
