@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "estimator/program/habits.h"
+#include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::lost_dropouts_test {
@@ -124,6 +126,52 @@ TEST_CASE("without attention to words nothing drops out unless it is told to") {
   CHECK(Dropped("n = Cos (e) " + branch, {.dropout = 0.1}) == "e in m/dropout/ f in m/l/dropout/ ");
   CHECK(Dropped("p = Constant <value = float {0.1}> () d = Dropout (e, p) n = Neg (d) " + branch) ==
         "e in m/ ");  // a training export: what is not there was not there
+  const std::string unfolded = "[\"/m/l/fc/Transpose\"] t = Transpose <perm = [1, 0]> (\"m.wpe\") ";
+  CHECK(Dropped(unfolded + "n = Softmax (e) " + branch).empty());  // do_constant_folding=False
+  CHECK(Dropped(unfolded + "n = Softmax (e) " + branch, {.dropout = 0.1}) ==
+        "e in m/dropout/ f in m/l/dropout/ ");
+}
+
+// Two dropouts of a network without attention, whose modules are of `classes`.
+Program DroppedIn(const std::string& classes, const TrainingSettings& settings = {}) {
+  static const std::string says[] = {FxText("h", "relu.default", "%x"),
+                                     FxText("k", "relu.default", "%clone"),
+                                     FxText("y", "relu.default", "%clone_1")};
+  Graph graph = ParseGraph(R"(net (float[2, 8] x) => (float[2, 8] y)
+      < float[8] w = ["location": "none"] > { h = Mul (x, w) k = Relu (h) y = Relu (k) })");
+  for (NodeId node = 0; node < 3; ++node) {
+    Say(graph, node, says[node]);
+    graph.nodes[Index(node)].metadata.emplace_back("pkg.torch.onnx.name_scopes", "['', 'm', 'op']");
+    graph.nodes[Index(node)].metadata.emplace_back("pkg.torch.onnx.class_hierarchy", classes);
+  }
+  return Build(graph, settings).program;
+}
+
+TEST_CASE("dropouts of a library that makes them with p = 0 stay lost") {
+  const auto dropouts = [](const Program& program) {
+    return std::ranges::count(program.calls, "dropout", &AtenCall::op);
+  };
+  const std::string own = "['__main__.Net', '__main__.Block', 'aten.relu.default']";
+  const std::string timm = "['__main__.Net', 'timm.layers.mlp.Mlp', 'aten.relu.default']";
+  CHECK(dropouts(DroppedIn(own)) == 2);
+  CHECK(DroppedIn(own).doubts == std::vector<Doubt>{Doubt::kDropout});
+  const Program lost = DroppedIn(timm);
+  CHECK(dropouts(lost) == 0);
+  CHECK(lost.doubts.empty());
+  CHECK(std::ranges::count(lost.assumptions,
+                           "2 dropouts of a library that makes them with p = 0 are taken to be so "
+                           "(--dropout 0.1, if yours drop out)") == 1);
+  CHECK(dropouts(DroppedIn(timm, {.dropout = 0.1})) == 2);
+}
+
+TEST_CASE("the innermost class that is not torch's own says whose dropout it is") {
+  const std::string weights = "transformers.models.mobilebert.modeling_mobilebert.Attention";
+  CHECK(NeverDropsOut({"timm.models.convnext.ConvNeXt", "torch.nn.modules.container.Sequential"},
+                      false));
+  CHECK_FALSE(NeverDropsOut({"timm.models.convnext.ConvNeXt", "__main__.Head"}, false));
+  CHECK_FALSE(NeverDropsOut({}, false));
+  CHECK(NeverDropsOut({weights}, /*weighs=*/false));
+  CHECK_FALSE(NeverDropsOut({weights}, /*weighs=*/true));
 }
 
 // Attention written by hand over `x`, with what stands in front of it.

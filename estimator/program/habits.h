@@ -3,6 +3,7 @@
 
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "estimator/graph/graph.h"
@@ -22,6 +23,11 @@ std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph);
 // nn.ReLU(inplace=True) and "out += identity" do.  By the classes that torch.export names, else by
 // the children of modules.  O(nodes × log).
 std::map<NodeId, bool> FindKnownInPlace(const Graph& graph);
+
+// Whether the library that has a dropout makes it with a p of 0 unless it is told another one, by
+// the classes of the modules around it, outermost first, as torch.export names them.  `weighs`: it
+// is one of attention's weights.
+bool NeverDropsOut(const std::vector<std::string>& classes, bool weighs);
 
 // Sums that are written over their first operand, though the model has attention: "score +=
 // p2c_att / scale" of transformers' DeBERTa (5.17, modeling_deberta_v2.py), of what two gathers

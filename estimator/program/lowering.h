@@ -130,11 +130,14 @@ class Lowering {
   void PlanLostCalls(const Roles& roles);
   std::vector<LostCall> LostCalls(const Roles& roles);
   bool DropsOutElsewhere(bool is_traced) const;
-  void DoubtDropouts(const std::vector<LostCall>& calls, const std::vector<size_t>& attention);
+  struct DropoutPlace {
+    std::vector<std::string> names;  // that a glob may call it
+    bool never = false;              // by its library's default
+  };
   void DecideDropouts(bool elsewhere, std::vector<LostCall>& calls,
                       const std::vector<size_t>& attention);
-  std::vector<bool> DropsOutAt(const std::vector<std::vector<std::string>>& places,
-                               bool elsewhere) const;
+  void DoubtDropouts(const std::vector<DropoutPlace>& places);
+  std::vector<bool> DropsOutAt(const std::vector<DropoutPlace>& places, bool elsewhere) const;
   int64_t KeptByDropout(const Dims& dims) const;
   void AssumeDropouts(const std::map<std::string, int64_t>& dropouts, NodeId first);
   void PlanStochasticDepths();

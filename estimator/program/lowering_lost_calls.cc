@@ -10,6 +10,8 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/glob.h"
 #include "estimator/base/index.h"
+#include "estimator/program/exports.h"
+#include "estimator/program/habits.h"
 #include "estimator/program/lost_casts.h"
 #include "estimator/program/lost_dropouts.h"
 #include "estimator/program/lowering.h"
@@ -47,6 +49,17 @@ std::vector<std::string> NamesOfDropout(const Graph& graph, NodeId node, const L
   return names;
 }
 
+// Classes of the modules around a dropout that stood between `input` and `reader`: those that both
+// are in.
+std::vector<std::string> ClassesAround(const Graph& graph, ValueId input, NodeId reader) {
+  std::vector<std::string> classes = ClassesOf(graph.nodes[Index(reader)]);
+  const NodeId maker = graph.values[Index(input)].producer;
+  if (maker == kNoNode) return classes;
+  const size_t shared = SharedModules(ScopeOf(graph, maker), ScopeOf(graph, reader));
+  classes.resize(std::min(shared, classes.size()));
+  return classes;
+}
+
 }  // namespace
 
 // Those that leave a trace, and dropouts that transformers have, where they are likely or told.
@@ -66,38 +79,36 @@ std::vector<LostCall> Lowering::LostCalls(const Roles& roles) {
     });
     if (!is_there) calls.push_back(std::move(call));
   }
-  DoubtDropouts(calls, found.attention);
   DecideDropouts(drops, calls, found.attention);
   return calls;
 }
 
 // Where no place is told: everywhere, where such models have it, and the file shows a dropout or,
-// being TorchScript's, shows none.
+// being TorchScript's, shows none and was likely exported for inference.
 bool Lowering::DropsOutElsewhere(bool is_traced) const {
   if (!trains()) return false;
   if (settings_.dropout.has_value()) return *settings_.dropout != 0;
   const std::optional<bool> likely = LikelyDropsOut(graph_, metadata_, shapes_, rewrites_);
   if (is_traced) return likely.value_or(true);
-  return metadata_.groups.empty() && likely.value_or(false);
-}
-
-void Lowering::DoubtDropouts(const std::vector<LostCall>& calls,
-                             const std::vector<size_t>& attention) {
-  if (!trains() || settings_.dropout.has_value()) return;
-  const bool may_drop = !attention.empty() || std::ranges::any_of(calls, &IsDropout);
-  if (may_drop) program_.doubts.push_back(Doubt::kDropout);
+  return metadata_.groups.empty() && likely.value_or(false) && !IsUnfoldedExport(graph_);
 }
 
 // Takes dropouts with p = 0 out of `calls`; `attention` (rewrites) drops out where p is above 0.
 void Lowering::DecideDropouts(bool elsewhere, std::vector<LostCall>& calls,
                               const std::vector<size_t>& attention) {
-  std::vector<std::vector<std::string>> places;
+  std::vector<DropoutPlace> places;
   for (const LostCall& call : calls) {
-    if (IsDropout(call)) places.push_back(NamesOfDropout(graph_, call.before, &call));
+    if (!IsDropout(call)) continue;
+    const std::vector<std::string> classes = ClassesAround(graph_, call.input, call.before);
+    places.push_back(
+        {NamesOfDropout(graph_, call.before, &call), NeverDropsOut(classes, /*weighs=*/false)});
   }
   for (const size_t rewrite : attention) {
-    places.push_back(NamesOfDropout(graph_, rewrites_[rewrite].last, nullptr));
+    const NodeId node = rewrites_[rewrite].last;
+    places.push_back({NamesOfDropout(graph_, node, nullptr),
+                      NeverDropsOut(ClassesOf(At(node)), /*weighs=*/true)});
   }
+  DoubtDropouts(places);
   const std::vector<bool> drops = DropsOutAt(places, elsewhere);
   for (size_t i = 0; i < attention.size(); ++i) {
     rewrites_[attention[i]].ints[0] = drops[drops.size() - attention.size() + i] ? 1 : 0;
@@ -106,15 +117,30 @@ void Lowering::DecideDropouts(bool elsewhere, std::vector<LostCall>& calls,
   std::erase_if(calls, [&](const LostCall& call) { return IsDropout(call) && !drops[place++]; });
 }
 
+// What the libraries' defaults leave open is a doubt; what they decide is told.
+void Lowering::DoubtDropouts(const std::vector<DropoutPlace>& places) {
+  if (!trains() || settings_.dropout.has_value()) return;
+  const auto never = std::ranges::count_if(places, &DropoutPlace::never);
+  if (never < std::ssize(places)) program_.doubts.push_back(Doubt::kDropout);
+  if (never == 0) return;
+  program_.assumptions.push_back(
+      fmt::format("{} dropout{} of a library that makes them with p = 0 are taken to be so "
+                  "(--dropout 0.1, if yours drop out)",
+                  never, never == 1 ? "" : "s"));
+}
+
 // By place, which has several names: whether p is above 0 there.
-std::vector<bool> Lowering::DropsOutAt(const std::vector<std::vector<std::string>>& places,
+std::vector<bool> Lowering::DropsOutAt(const std::vector<DropoutPlace>& places,
                                        bool elsewhere) const {
   std::vector<bool> drops(places.size(), elsewhere);
   if (!trains()) return drops;
+  for (size_t i = 0; i < places.size() && !settings_.dropout.has_value(); ++i) {
+    drops[i] = elsewhere && !places[i].never;
+  }
   std::vector<std::string> names;
   std::vector<size_t> place_of;
   for (size_t i = 0; i < places.size(); ++i) {
-    names.insert(names.end(), places[i].begin(), places[i].end());
+    names.insert(names.end(), places[i].names.begin(), places[i].names.end());
     place_of.resize(names.size(), i);
   }
   for (const auto& [glob, p] : settings_.placed_dropouts) {
