@@ -127,5 +127,29 @@ TEST_CASE("a weight has its shape in the module, and a head may be an embedding'
   CHECK(apart.roles.assumptions.empty());
 }
 
+// Of Llama's kin the head is a weight of its own, unless words are scaled.
+TEST_CASE("the head of a model with gated feed-forward blocks is its own") {
+  const auto built = [](const std::string& words, const Assumed& assumed) {
+    return Build("net (int64[2, 3] ids) => (float[2, 3, 10] y) < " +
+                     Weights(R"(float[10, 4] "m.embed.weight"; float[4, 4] "onnx::MatMul_8"; )"
+                             R"(float[4, 10] "onnx::MatMul_9"; )") +
+                     R"( > { ["/m/embed/Gather"] w = Gather ("m.embed.weight", ids) )" + words +
+                     R"( ["/m/layers.0/mlp/gate_proj/MatMul"] e = MatMul (x, "onnx::MatMul_8")
+                         ["/m/head/MatMul"] y = MatMul (e, "onnx::MatMul_9") })",
+                 {.dropout = 0, .assumed = assumed});
+  };
+  constexpr char kPlain[] = "x = Relu (w)";
+  constexpr char kScaled[] = "two = Constant <value = float {2}> () x = Mul (w, two)";
+  const Built own = built(kPlain, {});
+  CHECK(own.roles.ties.empty());
+  CHECK(own.roles.doubts == std::vector<Doubt>{Doubt::kTiedHead});
+  REQUIRE(own.roles.assumptions.size() == 1);
+  CHECK(own.roles.assumptions[0] ==
+        "m.head.weight is not taken to be m.embed.weight, though it may be: 160 B more are "
+        "parameters (--assume tied-head=yes, if they are tied)");
+  CHECK(built(kPlain, {.tied_head = true}).roles.ties.size() == 1);
+  CHECK(built(kScaled, {}).roles.ties.size() == 1);
+}
+
 }  // namespace
 }  // namespace onnxfit::folded_weights_test

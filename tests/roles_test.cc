@@ -308,6 +308,24 @@ TEST_CASE("a norm whose result is not used is as wide as one beside it") {
   CHECK(roles("m.pooler.weight").ParameterCount() == 4);
 }
 
+TEST_CASE("a file of 16 bits that is counted in fp32 is told") {
+  const auto told = [](const std::string& types, Precision precision) {
+    const Roles roles = Build("net (float[N, 4] x) => (float[N, 2] y) < " + types +
+                                  R"( > { c = CastLike (w, x) y = MatMul (x, c) })",
+                              {.precision = precision})
+                            .roles;
+    return roles.assumptions.empty() ? std::string() : roles.assumptions.back();
+  };
+  const std::string half = R"(float16[4, 2] w = ["location": "none"])";
+  CHECK(told(half, Precision::kFp32) ==
+        "the file stores its parameters in float16; they are counted in fp32 (-p fp16, if the "
+        "model runs in what the file holds)");
+  CHECK(told(half, Precision::kFp16).empty());
+  CHECK(told(R"(bfloat16[4, 2] w = ["location": "none"])", Precision::kAmpBf16).find("(-p bf16,") !=
+        std::string::npos);
+  CHECK(told(R"(float[4, 2] w = ["location": "none"])", Precision::kFp32).empty());
+}
+
 // Exports of one network: what PyTorch's module has, whatever the file has lost.
 TEST_CASE("the signature of a real export names what was folded away") {
   const std::string models = std::string(ONNXFIT_SOURCE_DIR) + "/models/";

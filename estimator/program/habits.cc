@@ -210,6 +210,29 @@ bool NeverDropsOut(const std::vector<std::string>& classes, bool weighs) {
   });
 }
 
+bool LikelyTiesHead(const Graph& graph) {
+  // configuration_llama.py, _mistral, _mixtral, _qwen2, _qwen3, _olmo2, _granite, _stablelm: the
+  // default of tie_word_embeddings is False.
+  constexpr std::string_view kGate = "mlp.gate_proj";
+  const auto is_stored = [&](ValueId id) {
+    if (id == kNoValue) return false;
+    const Value& value = graph.values[Index(id)];
+    return value.initializer >= 0 ||
+           (value.producer != kNoNode && graph.nodes[Index(value.producer)].op_type == "Constant");
+  };
+  std::set<ValueId> words;
+  bool has_gate = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.inputs.empty() || node.inputs[0] == kNoValue) continue;
+    if (node.op_type == "Gather" && is_stored(node.inputs[0])) words.insert(node.outputs[0]);
+    const bool is_product = node.op_type == "Mul" && node.inputs.size() == 2;
+    if (is_product && words.contains(node.inputs[0]) && is_stored(node.inputs[1])) return true;
+    has_gate = has_gate || ModulePath(ScopeOf(graph, static_cast<NodeId>(i))).ends_with(kGate);
+  }
+  return !has_gate;
+}
+
 std::set<NodeId> FindInPlaceSums(const Graph& graph) {
   std::set<NodeId> found;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -29,6 +29,11 @@ std::map<NodeId, bool> FindKnownInPlace(const Graph& graph);
 // is one of attention's weights.
 bool NeverDropsOut(const std::vector<std::string>& classes, bool weighs);
 
+// Whether a language model's head, where nothing tells, likely has the weight of its embedding.
+// Configurations of transformers 5.17 say so, but those of Llama and its kin, whose feed-forward
+// blocks have a gate_proj and whose words are not scaled (Gemma's are).  O(nodes).
+bool LikelyTiesHead(const Graph& graph);
+
 // Sums that are written over their first operand, though the model has attention: "score +=
 // p2c_att / scale" of transformers' DeBERTa (5.17, modeling_deberta_v2.py), of what two gathers
 // picked, and "relative_buckets += torch.where(…)" of its T5.  O(nodes).

@@ -17,6 +17,7 @@
 #include "estimator/base/warnings.h"
 #include "estimator/program/float_buffers.h"
 #include "estimator/program/folded_weights.h"
+#include "estimator/program/habits.h"
 #include "estimator/program/lost_tensors.h"
 #include "estimator/program/placement.h"
 #include "estimator/program/quantized.h"
@@ -97,6 +98,7 @@ class RoleFinder {
     }
     std::stable_sort(tensors_.begin(), tensors_.end(),
                      [](const Ranked& a, const Ranked& b) { return a.rank < b.rank; });
+    TellStoredType();
     if (signature_.empty() && roles_.folded.empty()) GroupByModules();
     for (Ranked& ranked : tensors_) {
       auto& list = ranked.role == Role::kParameter ? roles_.parameters : roles_.buffers;
@@ -175,8 +177,7 @@ class RoleFinder {
     float_buffers_ = FindFloatBuffers(graph_);
     for (FoldedWeight& weight : FindFoldedWeights(graph_)) {
       if (weight.tied != kNoValue) DoubtTie();
-      const bool is_tied = weight.tied != kNoValue && settings_.assumed.tied_head.value_or(true);
-      if (is_tied) AddTie(weight);
+      if (weight.tied != kNoValue) DecideTie(weight);
       transposed_.emplace(weight.value, std::move(weight));
     }
   }
@@ -198,13 +199,46 @@ class RoleFinder {
     AddLost(table.name, kLast, table.role, table.type);
   }
 
-  void AddTie(const FoldedWeight& weight) {
-    roles_.ties.emplace_back(weight.value, weight.tied);
+  void DecideTie(const FoldedWeight& weight) {
+    const bool is_tied = settings_.assumed.tied_head.value_or(LikelyTiesHead(graph_));
+    if (is_tied) roles_.ties.emplace_back(weight.value, weight.tied);
+    const std::string bytes = FormatBytes(BytesOf(
+        {ParameterType(settings_.precision), shapes_.types[Index(weight.value)].tensor.dims}));
+    if (is_tied) {
+      roles_.assumptions.push_back(
+          fmt::format("{} is taken to be {}, tied: {} less are parameters (--assume tied-head=no, "
+                      "if it is not)",
+                      weight.name, NameOf(weight.tied), bytes));
+    } else if (!settings_.assumed.tied_head.has_value()) {
+      roles_.assumptions.push_back(fmt::format(
+          "{} is not taken to be {}, though it may be: {} more are parameters (--assume "
+          "tied-head=yes, if they are tied)",
+          weight.name, NameOf(weight.tied), bytes));
+    }
+  }
+
+  // A file may say how its parameters were stored, not how they are trained: 16 bits are what
+  // models are published in, and what pure training in them would not keep.  The settings decide,
+  // in inference too, where fp32 is the larger; here they are told from the file.
+  void TellStoredType() {
+    const DType counted = ParameterType(settings_.precision);
+    if (counted != DType::kFloat32) return;
+    int64_t numel_16_bit = 0;
+    int64_t numel = 0;
+    DType stored = DType::kUndefined;
+    for (const Ranked& ranked : tensors_) {
+      const TensorType& type = ranked.tensor.type;
+      if (ranked.role != Role::kParameter || !IsFloat(type.dtype)) continue;
+      numel = CheckedAdd(numel, Numel(type.dims));
+      if (BitsOf(type.dtype) != 16) continue;
+      numel_16_bit = CheckedAdd(numel_16_bit, Numel(type.dims));
+      stored = type.dtype;
+    }
+    if (numel_16_bit <= numel / 2) return;
     roles_.assumptions.push_back(fmt::format(
-        "{} is taken to be {}, tied: {} less are parameters (--assume tied-head=no, if it is not)",
-        weight.name, NameOf(weight.tied),
-        FormatBytes(BytesOf({ParameterType(settings_.precision),
-                             shapes_.types[Index(weight.value)].tensor.dims}))));
+        "the file stores its parameters in {}; they are counted in fp32 (-p {}, if the model runs "
+        "in what the file holds)",
+        Name(stored), stored == DType::kFloat16 ? "fp16" : "bf16"));
   }
 
   // ": 1.2 GiB more are kept for backward", their results; nothing is in eval.
