@@ -154,10 +154,10 @@ TEST_CASE("dropouts of a library that makes them with p = 0 stay lost") {
   const std::string own = "['__main__.Net', '__main__.Block', 'aten.relu.default']";
   const std::string timm = "['__main__.Net', 'timm.layers.mlp.Mlp', 'aten.relu.default']";
   CHECK(dropouts(DroppedIn(own)) == 2);
-  CHECK(DroppedIn(own).doubts == std::vector<Doubt>{Doubt::kDropout});
+  CHECK(std::ranges::count(DroppedIn(own).doubts, Doubt::kDropout) == 1);
   const Program lost = DroppedIn(timm);
   CHECK(dropouts(lost) == 0);
-  CHECK(lost.doubts.empty());
+  CHECK(std::ranges::count(lost.doubts, Doubt::kDropout) == 0);
   CHECK(std::ranges::count(lost.assumptions,
                            "2 dropouts of a library that makes them with p = 0 are taken to be so "
                            "(--dropout 0.1, if yours drop out)") == 1);
