@@ -231,17 +231,17 @@ TEST_CASE("cards of one kind and of several get the answers that each gets alone
   }
 }
 
-TEST_CASE("a batch that a Reshape has fixed cannot be searched, which is said") {
+TEST_CASE("a batch that a layer has taken in cannot be searched, which is said") {
   const TempFolder folder;
   const Graph graph =
       LoadGraph(folder.Write("fixed.onnxtxt", R"(<ir_version: 8, opset_import: ["" : 17]>
-fixed (float[4, 6] x) => (float[4, 2] y)
-<float[6, 2] w = ["location": "none"], int64[1] flat = {24}, int64[2] shape = {4, 6}> {
+fixed (float[4, 6] x) => (float[1, 2] y)
+<float[24, 2] w = ["location": "none"], int64[2] flat = {1, 24}> {
   f = Reshape(x, flat)
-  r = Reshape(f, shape)
-  y = MatMul(r, w)
+  [head] y = MatMul(f, w)
 })"));
-  CHECK(ErrorOf(graph, CardOf(kGiB)).find("a Reshape with a fixed batch") != std::string::npos);
+  CHECK(ErrorOf(graph, CardOf(kGiB)).find("node 'head' (MatMul): the batch is fixed at 4") !=
+        std::string::npos);
 }
 
 }  // namespace onnxfit::batch_search_test

@@ -363,35 +363,6 @@ TEST_CASE("sizes that 64 bits do not hold are refused") {
         "\ny float32[1099511627776, 4]\n");
 }
 
-TEST_CASE("a batch that is written in the file is rebound") {
-  constexpr std::string_view kFixed = R"(
-    g (float[1, 4, 4] x, float[1, 16] bias, float[4] w) => (float[1, 16] y)
-    <int64[2] flat = {1, 16}, int64[2] open = {1, -1}, int64[2] rest = {-1, 16}> {
-      [a] r = Reshape(x, flat)
-      s = Add(r, bias)
-      [b] t = Reshape(x, open)
-      [c] u = Reshape(x, rest)
-      y = Mul(t, u)
-    })";
-  CHECK(TypesText(kFixed, Batch(8)) == R"(
-r float32[8, 16]
-s float32[8, 16]
-t float32[8, 16]
-u float32[8, 16]
-y float32[8, 16]
-)");
-  CHECK(WarningsText(kFixed, Batch(8)) == R"(
-OF104 the batch of 1 that is written in the file was changed to 8
-OF104 the batch in the shape of the Reshape 'a' and 1 others was changed from 1 to 8
-)");
-  CHECK(WarningsText(kFixed, Batch(1)) == "\n");
-  CHECK(WarningsText(kFixed, {}) == "\n");
-  CHECK(ErrorText("g (float[2, 6] x) => (float y) <int64[1] s = {12}> { y = Reshape(x, s) }",
-                  Batch(8)) ==
-        "<text>: node 'Reshape #0': float32[8, 6] cannot take the shape [12], a Reshape with a "
-        "fixed batch (try: an export whose batch is a free dimension)");
-}
-
 TEST_CASE("operators that ONNX does not know") {
   constexpr std::string_view kText = R"(
     <ir_version: 8, opset_import: ["" : 18, "com.microsoft" : 1]>

@@ -8,6 +8,7 @@
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
 #include "estimator/graph/control_flow.h"
+#include "estimator/graph/rebind.h"
 #include "estimator/program/restored_tensors.h"
 #include "estimator/program/trainable.h"
 
@@ -26,6 +27,7 @@ Warnings CardWarnings(const TrainingSettings& settings) {
 PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
   PreparedRun run;
   run.graph = InlineControlFlow(file, request.binding, run.warnings);
+  run.graph = Rebind(std::move(run.graph), request.binding, run.warnings);
   run.metadata = ReadExporterMetadata(run.graph);
   RestoreTensors(run.graph, run.metadata);
   run.shapes = BindShapes(run.graph, request.binding);

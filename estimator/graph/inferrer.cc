@@ -87,14 +87,6 @@ int64_t OpsetOf(const Graph& graph, std::string_view domain) {
 }
 
 // Product, or nothing where 64 bits do not hold it.
-std::optional<int64_t> Product(const Dims& dims) {
-  int64_t product = 1;
-  for (const int64_t dim : dims) {
-    if (__builtin_mul_overflow(product, dim, &product)) return std::nullopt;
-  }
-  return product;
-}
-
 std::optional<int64_t> Product(const onnx::TypeProto& type) {
   int64_t product = 1;
   for (const auto& dim : type.tensor_type().shape().dim()) {
@@ -113,11 +105,15 @@ void SilenceProtobuf() {
 }  // namespace
 
 Inferrer::Inferrer(const Graph& graph, const DimBinding& binding)
+    : Inferrer(graph, BindInputs(graph, binding)) {}
+
+Inferrer::Inferrer(const Graph& graph, BoundInputs inputs)
     : graph_(graph),
-      inputs_(BindInputs(graph, binding)),
+      inputs_(std::move(inputs)),
       types_(graph.values.size()),
       known_(graph.values.size()),
       from_inputs_(graph.values.size()),
+      guessed_(graph.values.size(), kNoNode),
       make_scope_([this]() -> const OuterScope& { return Scope(); }) {
   for (onnx::TypeProto*& type : types_) {
     type = google::protobuf::Arena::CreateMessage<onnx::TypeProto>(&arena_);
@@ -150,12 +146,12 @@ void Inferrer::Infer(NodeId id) {
   const auto depends = [&](ValueId v) { return v != kNoValue && from_inputs_[Place(v)]; };
   const bool from_inputs = std::any_of(node.inputs.begin(), node.inputs.end(), depends);
   for (const ValueId output : node.outputs) {
-    if (output != kNoValue) from_inputs_[Place(output)] = from_inputs;
+    if (output == kNoValue) continue;
+    from_inputs_[Place(output)] = from_inputs;
+    guessed_[Place(output)] = GuessBehind(id);
   }
   const bool is_reshape = op.schema != nullptr && node.op_type == "Reshape";
-  if (is_reshape && inputs_.rebound.has_value()) RebindReshape(id);
   InferTypes(id, op);
-  rebound_shape_.reset();
   if (is_reshape) CheckReshape(id);
   FollowLists(id, op);
   CheckDims(id);
@@ -172,7 +168,10 @@ Inferrer::Operator Inferrer::FindOperator(const Node& node) const {
   Operator op;
   op.opset = OpsetOf(graph_, node.domain);
   op.schema = FindSchema(node.domain, node.op_type, op.opset);
-  if (op.schema == nullptr) return op;
+  if (op.schema == nullptr) {
+    op.contrib = FindContrib(node.domain, node.op_type);
+    return op;
+  }
   op.evaluator = FindEvaluator(node.op_type);
   return op;
 }
@@ -189,18 +188,41 @@ void Inferrer::CheckOutputs(NodeId id, const Operator& op) const {
 
 // --- Types ----------------------------------------------------------------------
 
-std::vector<NodeContext::Input> Inferrer::ContextInputs(const Node& node) const {
+std::vector<NodeContext::Input> Inferrer::ContextInputs(NodeId id) const {
+  const Node& node = NodeAt(id);
   std::vector<NodeContext::Input> inputs;
   inputs.reserve(node.inputs.size());
-  for (const ValueId value : node.inputs) {
-    if (value == kNoValue) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNoValue) {
       inputs.emplace_back();
     } else {
-      inputs.push_back({&TypeAt(value), &known_[Place(value)]});
+      inputs.push_back({&TypeRead(id, i), &KnownRead(id, i)});
     }
   }
-  if (rebound_shape_.has_value()) inputs[1].known = &rebound_shape_;
   return inputs;
+}
+
+void Inferrer::Put(NodeId id, const Substitutes& substitutes) {
+  for (size_t i = 0; i < NodeAt(id).inputs.size(); ++i) put_.erase({id, i});
+  for (const auto& [input, put] : substitutes) {
+    put_[{id, input}] = {ProtoFrom(put.type.dtype, put.type.dims), put.known};
+  }
+  for (const ValueId value : NodeAt(id).outputs) {
+    if (value == kNoValue) continue;
+    TypeAt(value).Clear();
+    known_[Place(value)].reset();
+    lists_.erase(value);
+  }
+}
+
+const onnx::TypeProto& Inferrer::TypeRead(NodeId id, size_t i) const {
+  const auto put = put_.find({id, i});
+  return put == put_.end() ? TypeAt(NodeAt(id).inputs[i]) : put->second.first;
+}
+
+const std::optional<HostTensor>& Inferrer::KnownRead(NodeId id, size_t i) const {
+  const auto put = put_.find({id, i});
+  return put == put_.end() ? known_[Place(NodeAt(id).inputs[i])] : put->second.second;
 }
 
 void Inferrer::InferTypes(NodeId id, const Operator& op) {
@@ -213,8 +235,9 @@ void Inferrer::InferTypes(NodeId id, const Operator& op) {
     outputs.push_back(value == kNoValue ? &left_out_[i] : &TypeAt(value));
   }
   const onnx::NodeProto& proto = graph_.model->NodeOf(id);
-  NodeContext context(proto, ContextInputs(node), std::move(outputs), make_scope_);
+  NodeContext context(proto, ContextInputs(id), std::move(outputs), make_scope_);
   try {
+    if (InferContrib(id, op.contrib)) return;
     if (op.schema == nullptr || !InferOutputs(*op.schema, proto, op.opset, context)) Believe(id);
   } catch (const Error&) {
     throw;
@@ -310,18 +333,23 @@ const OuterScope& Inferrer::Scope() {
 
 // --- Elements -------------------------------------------------------------------
 
-bool Inferrer::HasWhatItNeeds(const Node& node, const EvaluatorRow& row) const {
+bool Inferrer::HasWhatItNeeds(NodeId id, const EvaluatorRow& row) const {
+  const Node& node = NodeAt(id);
   if (!row.needs_values) return Resolved(node.inputs[0]);
-  return std::all_of(node.inputs.begin(), node.inputs.end(),
-                     [&](ValueId v) { return v == kNoValue || known_[Place(v)].has_value(); });
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] != kNoValue && !KnownRead(id, i).has_value()) return false;
+  }
+  return true;
 }
 
 Call Inferrer::CallOf(NodeId id, const Operator& op) const {
   const Node& node = NodeAt(id);
   Call call{&graph_.model->NodeOf(id), op.opset, {}, {}, {}, graph_.model};
-  for (const ValueId value : node.inputs) {
-    call.inputs.push_back(value == kNoValue ? std::nullopt : known_[Place(value)]);
-    call.input_types.push_back(value == kNoValue ? TensorType() : TensorTypeOf(value));
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const bool left_out = node.inputs[i] == kNoValue;
+    call.inputs.push_back(left_out ? std::nullopt : KnownRead(id, i));
+    call.input_types.push_back(left_out ? TensorType()
+                                        : TensorTypeFrom(Innermost(TypeRead(id, i))));
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const ValueId value = node.outputs[i];
@@ -334,7 +362,7 @@ Call Inferrer::CallOf(NodeId id, const Operator& op) const {
 void Inferrer::Evaluate(NodeId id, const Operator& op) {
   const Node& node = NodeAt(id);
   if (op.evaluator == nullptr || node.outputs.empty()) return;
-  if (!HasWhatItNeeds(node, *op.evaluator)) return;
+  if (!HasWhatItNeeds(id, *op.evaluator)) return;
   std::vector<HostTensor> outputs = onnxfit::Evaluate(*op.evaluator, CallOf(id, op));
   for (size_t i = 0; i < outputs.size() && i < node.outputs.size(); ++i) {
     if (node.outputs[i] != kNoValue) Keep(id, node.outputs[i], std::move(outputs[i]));
@@ -355,39 +383,50 @@ void Inferrer::Keep(NodeId id, ValueId value, HostTensor tensor) {
   known_[Place(value)] = std::move(tensor);
 }
 
-// --- A batch written in the file ------------------------------------------------
-
-// Reshape to [1, 9216] where the batch was 1 and is 8 now: [8, 9216] is meant.
-void Inferrer::RebindReshape(NodeId id) {
-  const Node& node = NodeAt(id);
-  const std::optional<HostTensor>& shape = known_[Place(node.inputs[1])];
-  if (!from_inputs_[Place(node.inputs[0])] || from_inputs_[Place(node.inputs[1])]) return;
-  if (!shape.has_value() || shape->is_float() || !Resolved(node.inputs[0])) return;
-  if (!HasUpTo(*shape, kMaxRank)) return;
-  const Dims in = TensorTypeOf(node.inputs[0]).dims;
-  const Integers written = InFull(*shape).integers();
-  if (written.empty() || written[0] != inputs_.rebound->from || in.empty()) return;
-  Integers rebound = written;
-  rebound[0] = inputs_.rebound->to;
-  const bool open = std::any_of(written.begin(), written.end(), [](int64_t d) { return d <= 0; });
-  const bool fits = Product(rebound) == Product(in) && Product(written) != Product(in);
-  if (open ? in[0] != inputs_.rebound->to : !fits) return;
-  rebound_shape_ = MakeIntegers(shape->dtype, shape->dims, std::move(rebound));
-  rebound_nodes_.push_back(id);
-}
-
 void Inferrer::CheckReshape(NodeId id) const {
   const Node& node = NodeAt(id);
   if (!Resolved(node.inputs[0]) || !Resolved(node.outputs[0])) return;
   if (Product(TypeAt(node.inputs[0])) == Product(TypeAt(node.outputs[0]))) return;
   Refuse(id,
-         fmt::format("{} cannot take the shape {}{}", ToString(TensorTypeOf(node.inputs[0])),
-                     ToString(TensorTypeOf(node.outputs[0]).dims),
-                     inputs_.rebound.has_value() ? ", a Reshape with a fixed batch" : ""),
+         fmt::format("{} cannot take the shape {}", ToString(TensorTypeOf(node.inputs[0])),
+                     ToString(TensorTypeOf(node.outputs[0]).dims)),
          HintOnSizes());
 }
 
 // --- Operators that ONNX does not know ------------------------------------------
+
+// False where there is no row, or not every input is known.
+bool Inferrer::InferContrib(NodeId id, const ContribRow* row) {
+  const Node& node = NodeAt(id);
+  if (row == nullptr) return false;
+  for (size_t i = 0; i < row->required; ++i) {
+    if (i < node.inputs.size() && node.inputs[i] != kNoValue) continue;
+    Refuse(id, fmt::format("expected {} inputs at least, input {} is missing", row->required, i),
+           "");
+  }
+  ContribCall call{&graph_.model->NodeOf(id), {}};
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const bool left_out = node.inputs[i] == kNoValue;
+    if (!left_out && !AllDimsKnown(TypeRead(id, i))) return false;
+    call.inputs.push_back(left_out ? std::nullopt : std::optional(TensorTypeFrom(TypeRead(id, i))));
+  }
+  const ContribTypes types = row->types(call);
+  if (types.empty()) Refuse(id, "its inputs do not go together", HintOnSizes());
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == kNoValue) continue;
+    const TensorType& type = types[std::min(i, types.size() - 1)];
+    TypeAt(node.outputs[i]) = ProtoFrom(type.dtype, type.dims);
+  }
+  return true;
+}
+
+// The node in front of `id` whose outputs were taken to be like its first input.
+NodeId Inferrer::GuessBehind(NodeId id) const {
+  for (const ValueId value : NodeAt(id).inputs) {
+    if (value != kNoValue && guessed_[Place(value)] != kNoNode) return guessed_[Place(value)];
+  }
+  return kNoNode;
+}
 
 void Inferrer::Believe(NodeId id) {
   const Node& node = NodeAt(id);
@@ -395,6 +434,7 @@ void Inferrer::Believe(NodeId id) {
   for (const ValueId value : node.outputs) {
     if (value == kNoValue || BelieveStored(value)) continue;
     stored = false;
+    guessed_[Place(value)] = id;
     if (node.inputs.empty() || node.inputs[0] == kNoValue) continue;
     TypeAt(value) = TypeAt(node.inputs[0]);
   }
@@ -429,21 +469,14 @@ std::string Inferrer::DoubtText(std::string_view kind, const std::vector<NodeId>
   const Node& first = NodeAt(nodes.front());
   const std::string others =
       nodes.size() == 1 ? "" : fmt::format(" and {} other nodes", nodes.size() - 1);
-  return fmt::format("ONNX has no schema for {} of node {}{}: {}", Quote(first.op_type),
+  const std::string op = first.domain.empty() ? std::string(first.op_type)
+                                              : fmt::format("{}.{}", first.domain, first.op_type);
+  return fmt::format("ONNX has no schema for {} of node {}{}: {}", Quote(op),
                      Quote(DisplayName(graph_, nodes.front())), others, kind);
 }
 
 Warnings Inferrer::CollectWarnings() const {
   Warnings warnings = inputs_.warnings;
-  if (!rebound_nodes_.empty()) {
-    const std::string others =
-        rebound_nodes_.size() == 1 ? "" : fmt::format(" and {} others", rebound_nodes_.size() - 1);
-    warnings.push_back(
-        {warning::kReboundBatch,
-         fmt::format("the batch in the shape of the Reshape {}{} was changed from {} to {}",
-                     Quote(DisplayName(graph_, rebound_nodes_.front())), others,
-                     inputs_.rebound->from, inputs_.rebound->to)});
-  }
   for (const auto& [kind, nodes] : doubts_) {
     warnings.push_back({warning::kStoredShape, DoubtText(kind, nodes)});
   }
@@ -460,12 +493,27 @@ std::string Inferrer::HintOnSizes() const {
   return fmt::format("other sizes than {}", fmt::join(sizes, ", "));
 }
 
-void Inferrer::Refuse(NodeId id, std::string text, std::string hint) const {
+// What contradicts a guess is the guess's fault.
+void Inferrer::RefuseGuess(NodeId guess, NodeId id, const std::string& reason) const {
+  const Node& node = NodeAt(guess);
+  throw Error(
+      {graph_.path, WhereIs(guess),
+       fmt::format("ONNX has no schema for {}{}{}, so its output was taken to be like its first "
+                   "input; node {} that reads it says: {}",
+                   node.domain, node.domain.empty() ? "" : ".", node.op_type,
+                   Quote(DisplayName(graph_, id)), reason),
+       "the export from before an optimizer fused operators"});
+}
+
+std::string Inferrer::WhereIs(NodeId id) const {
   const Node& node = NodeAt(id);
-  std::string where = node.name.empty()
-                          ? "node " + Quote(DisplayName(graph_, id))
-                          : fmt::format("node {} ({})", Quote(node.name), node.op_type);
-  throw Error({graph_.path, std::move(where), std::move(text), std::move(hint)});
+  return node.name.empty() ? "node " + Quote(DisplayName(graph_, id))
+                           : fmt::format("node {} ({})", Quote(node.name), node.op_type);
+}
+
+void Inferrer::Refuse(NodeId id, std::string text, std::string hint) const {
+  if (GuessBehind(id) != kNoNode) RefuseGuess(GuessBehind(id), id, text);
+  throw Error({graph_.path, WhereIs(id), std::move(text), std::move(hint)});
 }
 
 }  // namespace onnxfit

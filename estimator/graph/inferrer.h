@@ -15,6 +15,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/graph/constants.h"
+#include "estimator/graph/contrib_types.h"
 #include "estimator/graph/dim_binding.h"
 #include "estimator/graph/inference_context.h"
 #include "estimator/graph/sequences.h"
@@ -27,13 +28,25 @@ class Inferrer {
   // Inputs and initializers have their types afterwards.  `graph` outlives this.
   // Throws Error as BindShapes does.
   Inferrer(const Graph& graph, const DimBinding& binding);
+  Inferrer(const Graph& graph, BoundInputs inputs);
   Inferrer(const Inferrer&) = delete;  // holds pointers into itself
+
+  // What a node reads in place of one of its inputs.
+  struct Substitute {
+    TensorType type;
+    std::optional<HostTensor> known = {};
+  };
+  using Substitutes = std::map<size_t, Substitute>;  // by input
+
+  // `id` reads these instead of what its inputs are; its outputs are to be inferred (again).
+  void Put(NodeId id, const Substitutes& substitutes);
 
   // Infers one node after those that it reads.  Throws Error where shapes contradict one
   // another; types of outputs may stay unresolved.
   void Infer(NodeId id);
 
   bool Resolved(ValueId value) const;
+  bool DependsOnInputs(ValueId value) const { return from_inputs_[Place(value)]; }
   bool InputsResolved(NodeId id) const;
   bool OutputsResolved(NodeId id) const;
   // REQUIRES: Resolved(value).
@@ -51,6 +64,7 @@ class Inferrer {
   struct Operator {
     const onnx::OpSchema* schema = nullptr;  // null: not ONNX's
     const EvaluatorRow* evaluator = nullptr;
+    const ContribRow* contrib = nullptr;  // where there is no schema
     int64_t opset = 0;
   };
   // Nodes in the order in which they were doubted.
@@ -60,32 +74,39 @@ class Inferrer {
   onnx::TypeProto& TypeAt(ValueId value) const { return *types_[Place(value)]; }
   const Node& NodeAt(NodeId id) const { return graph_.nodes[Index(id)]; }
 
+  // What node `id` reads as its input `i`, which it has.
+  const onnx::TypeProto& TypeRead(NodeId id, size_t i) const;
+  const std::optional<HostTensor>& KnownRead(NodeId id, size_t i) const;
+
   void AddInputs();
   void AddInitializers();
   Operator FindOperator(const Node& node) const;
   const Operator& OperatorOf(const Node& node);
   void CheckOutputs(NodeId id, const Operator& op) const;
   void InferTypes(NodeId id, const Operator& op);
-  std::vector<NodeContext::Input> ContextInputs(const Node& node) const;
+  std::vector<NodeContext::Input> ContextInputs(NodeId id) const;
   void Evaluate(NodeId id, const Operator& op);
-  bool HasWhatItNeeds(const Node& node, const EvaluatorRow& row) const;
+  bool HasWhatItNeeds(NodeId id, const EvaluatorRow& row) const;
   Call CallOf(NodeId id, const Operator& op) const;
   void Keep(NodeId id, ValueId value, HostTensor tensor);
   TensorType TensorTypeOf(ValueId value) const;
 
   void FollowLists(NodeId id, const Operator& op);
 
-  void RebindReshape(NodeId id);
   void CheckReshape(NodeId id) const;
   void CheckDims(NodeId id) const;
 
+  bool InferContrib(NodeId id, const ContribRow* row);
   void Believe(NodeId id);
+  NodeId GuessBehind(NodeId id) const;
   bool BelieveStored(ValueId value);
   void CollectStored();
   const OuterScope& Scope();
 
   std::string HintOnSizes() const;
   std::string DoubtText(std::string_view kind, const std::vector<NodeId>& nodes) const;
+  std::string WhereIs(NodeId id) const;
+  [[noreturn]] void RefuseGuess(NodeId guess, NodeId id, const std::string& reason) const;
   [[noreturn]] void Refuse(NodeId id, std::string text, std::string hint) const;
 
   const Graph& graph_;
@@ -95,14 +116,15 @@ class Inferrer {
   std::vector<std::optional<HostTensor>> known_;  // by ValueId
   std::unordered_map<ValueId, ListDims> lists_;   // sequences whose elements are told apart
   std::vector<bool> from_inputs_;                 // by ValueId: depends on a graph input
-  std::vector<onnx::TypeProto> left_out_;         // of outputs that a node leaves out
+  std::vector<NodeId> guessed_;  // by ValueId: the node whose shape was guessed, kNoNode: none
+  std::vector<onnx::TypeProto> left_out_;  // of outputs that a node leaves out
   std::map<std::pair<std::string_view, std::string_view>, Operator> operators_;
-  std::optional<HostTensor> rebound_shape_;  // what the Reshape at hand reads instead
+  // By node and input; its type as ONNX has it, what is known of it.
+  std::map<std::pair<NodeId, size_t>, std::pair<onnx::TypeProto, std::optional<HostTensor>>> put_;
   std::optional<std::unordered_map<std::string_view, const onnx::TypeProto*>> stored_;
   std::optional<OuterScope> scope_;
   ScopeMaker make_scope_;
   Doubts doubts_;
-  std::vector<NodeId> rebound_nodes_;
 };
 
 }  // namespace onnxfit
