@@ -8,13 +8,15 @@ namespace onnxfit::lowering_fused_test {
 namespace {
 
 // What PyTorch runs for `node`: the operators alone.
-std::string Calls(const std::string& node) {
+std::string Calls(const std::string& node, const std::string& further = "") {
   const Program program =
       Build(
           "<ir_version: 10, opset_import: [\"\" : 23, \"com.microsoft\" : 1]> "
-          "net (float[2, 3, 8] x, float[2, 3, 8] z) => (float[2, 3, 8] y) "
-          "< float[8] w = [\"location\": \"none\"], float[8] b = [\"location\": \"none\"], "
-          "float[8, 24] packed = [\"location\": \"none\"] > { " +
+          "net (" +
+              further +
+              "float[2, 3, 8] x, float[2, 3, 8] z) => (float[2, 3, 8] y) "
+              "< float[8] w = [\"location\": \"none\"], float[8] b = [\"location\": \"none\"], "
+              "float[8, 24] packed = [\"location\": \"none\"] > { " +
               node + " }",
           {.mode = Mode::kEval})
           .program;
@@ -36,6 +38,12 @@ TEST_CASE("what optimizers fuse runs in its parts") {
   CHECK(Calls("y = com.microsoft.Attention <num_heads = 2> (x, packed)") ==
         "linear slice slice slice view permute view permute view permute "
         "scaled_dot_product_attention permute view ");
+  CHECK(Calls("y = com.microsoft.QuickGelu (x)") == "mul.Scalar sigmoid mul ");
+  CHECK(Calls("y = com.microsoft.GroupNorm <channels_last = 0, groups = 1, activation = 1> (x, w, "
+              "b)") == "group_norm silu view ");
+  CHECK(Calls("y = com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2> (q, x, z)",
+              "float[2, 3, 16] q, ") ==
+        "view permute view permute view permute scaled_dot_product_attention permute view ");
   CHECK(Calls("y = com.microsoft.Unheard (x)") == "? ");
 }
 

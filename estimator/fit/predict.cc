@@ -8,6 +8,7 @@
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
 #include "estimator/graph/control_flow.h"
+#include "estimator/graph/fused_parts.h"
 #include "estimator/graph/rebind.h"
 #include "estimator/program/restored_tensors.h"
 #include "estimator/program/trainable.h"
@@ -28,6 +29,7 @@ PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
   PreparedRun run;
   run.graph = InlineControlFlow(file, request.binding, run.warnings);
   run.graph = Rebind(std::move(run.graph), request.binding, run.warnings);
+  run.graph = TakeFusedApart(std::move(run.graph), request.binding);
   run.metadata = ReadExporterMetadata(run.graph);
   RestoreTensors(run.graph, run.metadata);
   run.shapes = BindShapes(run.graph, request.binding);

@@ -55,6 +55,30 @@ void LowerBiasGelu(Lowering& lowering, const Node& node, std::string_view aten) 
   parts.Finish(aten, {x});
 }
 
+// x * sigmoid (1.702 * x), as transformers writes it.
+void LowerQuickGelu(Lowering& lowering, const Node& node, std::string_view) {
+  FusedParts parts(lowering, node);
+  const NameId x = parts.In(0);
+  const NameId scaled = parts.Make("mul.Scalar", {x}, parts.result());
+  const NameId gate = parts.Make("sigmoid", {scaled}, parts.result());
+  parts.Finish("mul", {x, gate});
+}
+
+// A group norm of a picture with its channels last, then SiLU where the node has it.
+void LowerGroupNorm(Lowering& lowering, const Node& node, std::string_view) {
+  FusedParts parts(lowering, node);
+  const Dims& dims = parts.result();
+  const bool is_last = dims.size() == 4 && IntAttribute(node, "channels_last", 1) != 0;
+  const Dims first = is_last ? Dims{dims[0], dims[3], dims[1], dims[2]} : dims;
+  NameId x = parts.In(0);
+  if (is_last) x = parts.Make("permute", {x}, first, {0, 3, 1, 2});
+  const std::vector<int64_t> groups = {IntAttribute(node, "groups", 1)};
+  x = parts.Make("group_norm", {x, parts.In(1), parts.In(2)}, first, groups);
+  if (IntAttribute(node, "activation", 0) == 1) x = parts.Make("silu", {x}, first);
+  if (is_last) return parts.Finish("permute", {x}, {0, 2, 3, 1});
+  parts.Finish("view", {x});
+}
+
 // weight * (x * rsqrt (mean (x ** 2) + ε)), which PyTorch's models write so.
 void LowerRmsNorm(FusedParts& parts, NameId x, NameId weight, const Dims& dims) {
   Dims rows = dims;
@@ -94,20 +118,21 @@ void LowerSkipRmsNorm(Lowering& lowering, const Node& node, std::string_view) {
   LowerRmsNorm(parts, sum, parts.In(2), parts.result());
 }
 
-// x * cos + rotate_half (x) * sin.
-void LowerRotary(Lowering& lowering, const Node& node, std::string_view) {
-  FusedParts parts(lowering, node);
-  const Dims& dims = parts.result();
+// The two summands of x * cos + rotate_half (x) * sin.
+std::vector<NameId> Rotated(FusedParts& parts, NameId x, const Dims& dims) {
   Dims half = dims;
   if (!half.empty()) half.back() /= 2;
-  const NameId x = parts.In(0);
   const NameId straight = parts.Make("mul.Scalar", {x}, dims);
   const NameId left = parts.Make("slice", {x}, half);
   const NameId right = parts.Make("slice", {x}, half);
   const NameId negated = parts.Make("neg", {right}, half);
   const NameId turned = parts.Make("cat", {negated, left}, dims);
-  const NameId scaled = parts.Make("mul.Scalar", {turned}, dims);
-  parts.Finish("add", {straight, scaled});
+  return {straight, parts.Make("mul.Scalar", {turned}, dims)};
+}
+
+void LowerRotary(Lowering& lowering, const Node& node, std::string_view) {
+  FusedParts parts(lowering, node);
+  parts.Finish("add", Rotated(parts, parts.In(0), parts.result()));
 }
 
 // [B, S, H·D] as [B, H, S, D]; what has four dimensions is so already.
@@ -183,17 +208,56 @@ void LowerPackedAttention(Lowering& lowering, const Node& node, std::string_view
          IntAttribute(node, "unidirectional", 0) == 1);
 }
 
+// q, k or v of a node whose heads share keys, as [B, H, S, D], turned by its position or not.
+Heads GroupedHeads(FusedParts& parts, NameId x, const Dims& dims, int64_t heads, bool turns) {
+  const Dims apart = {dims[0], heads, dims[1], dims[2] / heads};
+  x = AsHeads(parts, x, dims, heads);
+  if (turns) x = parts.Make("add", Rotated(parts, x, apart), apart);
+  return {x, apart, heads};
+}
+
+// com.microsoft: query, key, value, each [B, S, H·D]; packed in the first, where it is alone.
+void LowerGroupQueryAttention(Lowering& lowering, const Node& node, std::string_view) {
+  FusedParts parts(lowering, node);
+  const Dims& r = parts.result();
+  if (r.size() != 3) return lowering.LowerUnknown(node);
+  const int64_t heads = std::clamp<int64_t>(IntAttribute(node, "num_heads", 1), 1, 1 << 20);
+  const int64_t shared = std::clamp<int64_t>(IntAttribute(node, "kv_num_heads", heads), 1, 1 << 20);
+  const bool turns = IntAttribute(node, "do_rotary", 0) == 1;
+  const Dims q_dims = r;
+  const Dims kv_dims = {r[0], r[1], r[2] / heads * shared};
+  const bool is_packed = !parts.Has(1) || !parts.Has(2);
+  std::vector<NameId> made;
+  for (const size_t i : {size_t{0}, size_t{1}, size_t{2}}) {
+    made.push_back(is_packed ? parts.Make("slice", {parts.In(0)}, i == 0 ? q_dims : kv_dims)
+                             : parts.In(i));
+  }
+  const Heads q = GroupedHeads(parts, made[0], q_dims, heads, turns);
+  const Heads k = GroupedHeads(parts, made[1], kv_dims, shared, turns);
+  const Heads v = GroupedHeads(parts, made[2], kv_dims, shared, false);
+  const NameId attended =
+      parts.Make("scaled_dot_product_attention", {q.x, k.x, v.x, kNoName}, q.dims, {0, 1});
+  const Dims back = {q.dims[0], q.dims[2], q.dims[1], q.dims[3]};
+  const NameId turned = parts.Make("permute", {attended}, back, {0, 2, 1, 3});
+  parts.Finish("view", {turned});
+}
+
 using Ranks = std::array<int8_t, 4>;
 constexpr Ranks kOne = {kAnyRank, kOptional, kOptional, kOptional};
 constexpr Ranks kTwo = {kAnyRank, kAnyRank, kOptional, kOptional};
 constexpr Ranks kThree = {kAnyRank, kAnyRank, kAnyRank, kOptional};
+constexpr Ranks kGrouped = {3, kOptional, kOptional, kOptional};
 constexpr Ranks kPacked = {3, 2, kOptional, kOptional};
 
 constexpr LoweringRow kFusedRows[] = {
     {"com.microsoft.Gelu", "gelu", LowerBiasGelu, "", "", kOne},
     {"com.microsoft.FastGelu", "gelu", LowerBiasGelu, "", "", kOne},
     {"com.microsoft.BiasGelu", "gelu", LowerBiasGelu, "", "", kOne},
-    {"com.microsoft.QuickGelu", "silu", LowerBiasGelu, "", "", kOne},
+    {"com.microsoft.QuickGelu", "", LowerQuickGelu, "", "", kOne},
+    {"com.microsoft.GroupNorm", "", LowerGroupNorm, "", "", kThree},
+    {"com.microsoft.GroupQueryAttention", "", LowerGroupQueryAttention, "", "", kGrouped},
+    {"com.microsoft.SimplifiedLayerNormalization", "", LowerRmsNormalization, "", "", kTwo},
+    {"com.microsoft.LayerNormalization", "layer_norm", LowerAll, "", "", kTwo},
     {"com.microsoft.SkipLayerNormalization", "layer_norm", LowerSkipLayerNorm, "", "", kThree},
     {"com.microsoft.SkipSimplifiedLayerNormalization", "", LowerSkipRmsNorm, "", "", kThree},
     {"com.microsoft.RotaryEmbedding", "", LowerRotary, "", "", kOne},
