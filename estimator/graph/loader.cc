@@ -13,6 +13,7 @@
 #include "estimator/graph/external_data.h"
 #include "estimator/graph/file_bytes.h"
 #include "estimator/graph/functions.h"
+#include "estimator/graph/missing_initializers.h"
 #include "estimator/graph/onnx_model.h"
 #include "estimator/graph/other_formats.h"
 #include "estimator/graph/shorten.h"
@@ -89,6 +90,7 @@ Graph Finish(ReadFile read, const std::string& path, const std::string& name,
              const LoadOptions& options) {
   if (read.model.has_graph()) {
     InlineFunctions(read.model, read.notes);
+    DeclareMissingInitializers(read.model, read.notes);
     ReadSmallExternalTensors(*read.model.mutable_graph(), path, options, read.notes);
   }
   Graph graph = BuildGraph(std::move(read.model), name, std::move(read.notes));
