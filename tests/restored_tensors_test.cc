@@ -283,5 +283,16 @@ TEST_CASE("weights of which the file holds 1 + themselves are put back, and the 
 )");
 }
 
+TEST_CASE("a class token that was folded with its expand has its own name") {
+  constexpr std::string_view kToken = R"(n (float[1, 3, 2] x) => (float[1, 4, 2] y)
+      < float[1, 1, 2] expand = ["location": "none"] > { y = Concat <axis = 1> (expand, x) })";
+  const std::string call = Call("cat", "[%expand, %x], 1");
+  CHECK(Restored(kToken, "p_cls: PARAMETER target='cls'\n", {call}) ==
+        "clsfloat32[1, 1, 2] | cls x ");
+  // Another parameter may be what was lost: none is taken for the other.
+  CHECK(Restored(kToken, "p_cls: PARAMETER target='cls'\np_dist: PARAMETER target='dist'\n",
+                 {call}) == "expandfloat32[1, 1, 2] | expand x ");
+}
+
 }  // namespace
 }  // namespace onnxfit::restored_tensors_test

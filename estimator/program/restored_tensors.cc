@@ -84,6 +84,7 @@ class Restorer {
     for (const FxGroup& group : metadata_.groups) RestoreViewed(group);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) RestoreSummand(static_cast<NodeId>(i));
     NameViews();
+    NameExpanded();
     if (restored_ == 0) return;
     graph_.notes.push_back(
         fmt::format("{} tensor{} that the exporter merged with equal ones, or dropped as zeros, {} "
@@ -330,6 +331,39 @@ class Restorer {
     const Dims& dims = stored.type.dims;
     return IsFloat(stored.type.dtype) && dims.size() == 3 && dims[0] == 1 &&
            NameOf(stored.value).starts_with("unsqueeze");
+  }
+
+  // "expand", a class token that was expanded to the file's own batch: of the token the file has
+  // no other trace, no call reads it.  Where there are as many of both, in the same order.
+  void NameExpanded() {
+    std::vector<std::string_view> lost = UnreadParameters();
+    std::vector<ValueId> expanded;
+    for (const Initializer& stored : graph_.initializers) {
+      const bool is_folded =
+          NameOf(stored.value).starts_with("expand") && !targets_.contains(NameOf(stored.value));
+      if (is_folded && IsFloat(stored.type.dtype)) expanded.push_back(stored.value);
+    }
+    if (lost.size() != expanded.size()) return;
+    for (size_t i = 0; i < lost.size(); ++i) {
+      graph_.values[Index(expanded[i])].name = lost[i];
+      targets_.at(lost[i]) = expanded[i];
+      ++restored_;
+    }
+  }
+
+  // Targets of parameters that the file does not hold and no call names.
+  std::vector<std::string_view> UnreadParameters() const {
+    std::unordered_set<std::string_view> read;
+    for (const FxGroup& group : metadata_.groups) {
+      for (const std::string_view name : References(group.call)) read.insert(name);
+    }
+    std::vector<std::string_view> unread;
+    for (const SignatureEntry& entry : metadata_.signature) {
+      const bool is_lost =
+          entry.kind == SignatureEntry::Kind::kParameter && targets_.at(entry.target) == kNoValue;
+      if (is_lost && !read.contains(entry.name)) unread.push_back(entry.target);
+    }
+    return unread;
   }
 
   const SignatureEntry* OnlyLostParameter() const {

@@ -15,8 +15,9 @@ namespace onnxfit {
 //   nothing in the place of a bias.
 // A view of a parameter that the exporter has computed ("view_1") is that parameter.
 // What a call names and the exporter has computed anew (a transposed weight) gets the
-// module's name.  Tied parameters stay one: nothing names the second.
-// Adds values and initializers, no node; a note for -v.  O(nodes + signature).
+// module's name, and so does what was expanded to the file's batch (a class token).  Tied
+// parameters stay one: nothing names the second. Adds values and initializers, no node; a note for
+// -v.  O(nodes + signature).
 void RestoreTensors(Graph& graph, const ExporterMetadata& metadata);
 
 }  // namespace onnxfit
