@@ -87,15 +87,17 @@ TEST_CASE("what ONNX Runtime's operators make follows from their inputs") {
 
 TEST_CASE("inputs that do not go together are refused") {
   CHECK(ErrorOf("[mul] y = com.microsoft.FusedMatMul (x, z)") ==
-        "<text>: node 'mul' (FusedMatMul): its inputs do not go together");
+        "<text>: node 'mul' (com.microsoft.FusedMatMul): its inputs do not go together");
   CHECK(ErrorOf("[norm] y = com.microsoft.SkipLayerNormalization (x, x)") ==
-        "<text>: node 'norm' (SkipLayerNormalization): expected 3 inputs at least, input 2 is "
+        "<text>: node 'norm' (com.microsoft.SkipLayerNormalization): expected 3 inputs at least, "
+        "input 2 is "
         "missing");
 }
 
 TEST_CASE("an operator without a schema is named as the cause of what contradicts it") {
   CHECK(ErrorOf("[odd] a = com.acme.Halve (x) b = Relu(a) [sum] y = Add(b, packed)") ==
-        "<text>: node 'odd' (Halve): ONNX has no schema for com.acme.Halve, so its output was "
+        "<text>: node 'odd' (com.acme.Halve): ONNX has no schema for com.acme.Halve, so its output "
+        "was "
         "taken to be like its first input; node 'sum' that reads it says: Incompatible dimensions "
         "(try: the export from before an optimizer fused operators)");
 }

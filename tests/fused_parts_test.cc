@@ -26,7 +26,6 @@ std::string Parts(const std::string& body) {
       {});
   std::string text = "\n";
   for (const Node& node : graph.nodes) {
-    text += node.domain.empty() ? "" : std::string(node.domain) + ".";
     text += std::string(node.op_type) + "(";
     for (const ValueId value : node.inputs) {
       text += text.back() == '(' ? "" : ", ";

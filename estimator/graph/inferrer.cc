@@ -169,7 +169,8 @@ Inferrer::Operator Inferrer::FindOperator(const Node& node) const {
   op.opset = OpsetOf(graph_, node.domain);
   op.schema = FindSchema(node.domain, node.op_type, op.opset);
   if (op.schema == nullptr) {
-    op.contrib = FindContrib(node.domain, node.op_type);
+    const size_t prefix = node.domain.empty() ? 0 : node.domain.size() + 1;
+    op.contrib = FindContrib(node.domain, node.op_type.substr(prefix));
     return op;
   }
   op.evaluator = FindEvaluator(node.op_type);
@@ -469,9 +470,7 @@ std::string Inferrer::DoubtText(std::string_view kind, const std::vector<NodeId>
   const Node& first = NodeAt(nodes.front());
   const std::string others =
       nodes.size() == 1 ? "" : fmt::format(" and {} other nodes", nodes.size() - 1);
-  const std::string op = first.domain.empty() ? std::string(first.op_type)
-                                              : fmt::format("{}.{}", first.domain, first.op_type);
-  return fmt::format("ONNX has no schema for {} of node {}{}: {}", Quote(op),
+  return fmt::format("ONNX has no schema for {} of node {}{}: {}", Quote(first.op_type),
                      Quote(DisplayName(graph_, nodes.front())), others, kind);
 }
 
@@ -498,10 +497,9 @@ void Inferrer::RefuseGuess(NodeId guess, NodeId id, const std::string& reason) c
   const Node& node = NodeAt(guess);
   throw Error(
       {graph_.path, WhereIs(guess),
-       fmt::format("ONNX has no schema for {}{}{}, so its output was taken to be like its first "
+       fmt::format("ONNX has no schema for {}, so its output was taken to be like its first "
                    "input; node {} that reads it says: {}",
-                   node.domain, node.domain.empty() ? "" : ".", node.op_type,
-                   Quote(DisplayName(graph_, id)), reason),
+                   node.op_type, Quote(DisplayName(graph_, id)), reason),
        "the export from before an optimizer fused operators"});
 }
 
