@@ -35,7 +35,7 @@ ContribTypes LikeHalf(const ContribCall& call) {
 // --- Products -----------------------------------------------------------------------
 
 // Leading dimensions, broadcast; nullopt where they contradict each other.
-std::optional<Dims> Broadcast(Dims a, Dims b) {
+std::optional<Dims> BroadcastDims(Dims a, Dims b) {
   if (a.size() < b.size()) std::swap(a, b);
   for (size_t i = 0; i < b.size(); ++i) {
     int64_t& left = a[a.size() - b.size() + i];
@@ -46,16 +46,16 @@ std::optional<Dims> Broadcast(Dims a, Dims b) {
 }
 
 // [..., m, k] x [..., k, n].
-std::optional<Dims> Product(Dims a, Dims b) {
+std::optional<Dims> ProductDims(Dims a, Dims b) {
   if (a.size() < 2 || b.size() < 2 || a.back() != b[b.size() - 2]) return std::nullopt;
   const int64_t m = a[a.size() - 2];
   const int64_t n = b.back();
-  auto dims = Broadcast({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
+  auto dims = BroadcastDims({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
   if (dims.has_value()) dims->insert(dims->end(), {m, n});
   return dims;
 }
 
-Dims Turned(Dims dims, bool batch, bool last) {
+Dims TurnedDims(Dims dims, bool batch, bool last) {
   if (dims.size() < 2) return dims;
   if (batch) std::rotate(dims.begin(), dims.begin() + 1, dims.end() - 1);
   if (last) std::swap(dims[dims.size() - 2], dims.back());
@@ -64,14 +64,15 @@ Dims Turned(Dims dims, bool batch, bool last) {
 
 ContribTypes OfFusedMatMul(const ContribCall& call) {
   const auto is_set = [&](const char* name) { return IntAttribute(*call.node, name, 0) != 0; };
-  const auto dims = Product(Turned(call.in(0).dims, is_set("transBatchA"), is_set("transA")),
-                            Turned(call.in(1).dims, is_set("transBatchB"), is_set("transB")));
+  const auto dims =
+      ProductDims(TurnedDims(call.in(0).dims, is_set("transBatchA"), is_set("transA")),
+                  TurnedDims(call.in(1).dims, is_set("transBatchB"), is_set("transB")));
   return dims.has_value() ? ContribTypes{{call.in(0).dtype, *dims}} : ContribTypes{};
 }
 
 // Of quantized operands, the result in float32.
 ContribTypes OfQuantizedMatMul(const ContribCall& call) {
-  const auto dims = Product(call.in(0).dims, call.in(1).dims);
+  const auto dims = ProductDims(call.in(0).dims, call.in(1).dims);
   return dims.has_value() ? ContribTypes{{DType::kFloat32, *dims}} : ContribTypes{};
 }
 
@@ -84,8 +85,8 @@ ContribTypes OfMatMulNBits(const ContribCall& call) {
 
 ContribTypes OfFusedGemm(const ContribCall& call) {
   const auto is_set = [&](const char* name) { return IntAttribute(*call.node, name, 0) != 0; };
-  const auto dims = Product(Turned(call.in(0).dims, false, is_set("transA")),
-                            Turned(call.in(1).dims, false, is_set("transB")));
+  const auto dims = ProductDims(TurnedDims(call.in(0).dims, false, is_set("transA")),
+                                TurnedDims(call.in(1).dims, false, is_set("transB")));
   return dims.has_value() ? ContribTypes{{call.in(0).dtype, *dims}} : ContribTypes{};
 }
 
@@ -214,7 +215,7 @@ ContribTypes OfGroupQueryAttention(const ContribCall& call) {
 }
 
 // Inputs and outputs as ONNX Runtime's docs/ContribOperators.md (1.23) has them.
-constexpr ContribRow kRows[] = {
+constexpr ContribRow kContribRows[] = {
     {"Gelu", 1, LikeFirst},
     {"FastGelu", 1, LikeFirst},
     {"BiasGelu", 2, LikeFirst},
@@ -251,8 +252,8 @@ constexpr ContribRow kRows[] = {
 }  // namespace
 
 const ContribRow* FindContrib(std::string_view domain, std::string_view op_type) {
-  const auto* const row = std::ranges::find(kRows, op_type, &ContribRow::op_type);
-  if (row == std::end(kRows)) return nullptr;
+  const auto* const row = std::ranges::find(kContribRows, op_type, &ContribRow::op_type);
+  if (row == std::end(kContribRows)) return nullptr;
   const bool is_norm = row->types == LikeFirst && op_type.ends_with("LayerNormalization");
   return domain == "com.microsoft" || (domain.empty() && is_norm) ? row : nullptr;
 }

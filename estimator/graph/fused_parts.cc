@@ -173,7 +173,8 @@ std::string Turned(FusedNode& fused, int i, bool batch, bool last) {
   return node.output(0);
 }
 
-std::string Scaled(FusedNode& fused, const std::string& x, double by, const std::string& output) {
+std::string MakeScaled(FusedNode& fused, const std::string& x, double by,
+                       const std::string& output) {
   const std::string number = fused.Number(by, fused.TypeIn(0));
   return fused.Add(fused.ResultPath(), "Mul", {x, number}, output).output(0);
 }
@@ -185,15 +186,15 @@ void TakeMatMul(FusedNode& fused) {
   const float alpha = fused.Float("alpha", 1);
   const bool scales_both = fused.is_attention() && alpha > 0.0F;
   if (scales_both && alpha != 1.0F) {
-    a = Scaled(fused, a, std::sqrt(alpha), "");
-    b = Scaled(fused, b, std::sqrt(alpha), "");
+    a = MakeScaled(fused, a, std::sqrt(alpha), "");
+    b = MakeScaled(fused, b, std::sqrt(alpha), "");
   }
   if (scales_both || alpha == 1.0F) {
     fused.Add(fused.ResultPath(), "MatMul", {a, b}, fused.Out(0));
     return;
   }
   const std::string product = fused.Add(fused.ResultPath(), "MatMul", {a, b}).output(0);
-  Scaled(fused, product, alpha, fused.Out(0));
+  MakeScaled(fused, product, alpha, fused.Out(0));
 }
 
 std::string ActivationOf(const FusedNode& fused) {

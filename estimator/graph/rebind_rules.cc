@@ -10,7 +10,7 @@ namespace {
 using Integers = std::vector<int64_t>;
 
 // `size` grown as a dimension from `written` to `asked`; nullopt where that is no whole number.
-std::optional<int64_t> Scaled(int64_t size, int64_t written, int64_t asked) {
+std::optional<int64_t> InProportion(int64_t size, int64_t written, int64_t asked) {
   int64_t product = 0;
   if (written <= 0 || __builtin_mul_overflow(size, asked, &product)) return std::nullopt;
   return product % written == 0 ? std::optional(product / written) : std::nullopt;
@@ -68,7 +68,7 @@ Following FollowReshape(const RebindView& view) {
     if (!view.Follows(0, axis)) continue;
     const std::optional<size_t> place = PlaceAfterReshape(in, axis, view.written_output, view.unit);
     if (!place.has_value()) return {};
-    const std::optional<int64_t> scaled = Scaled(out[*place], in[axis], asked[axis]);
+    const std::optional<int64_t> scaled = InProportion(out[*place], in[axis], asked[axis]);
     if (!scaled.has_value()) return {};
     out[*place] = *scaled;
   }
@@ -102,7 +102,7 @@ Following FollowResize(const RebindView& view) {
   return sizes == *view.constants[3] ? Following{} : Following{{{3, sizes}}, {}};
 }
 
-std::optional<size_t> AxisOf(int64_t axis, size_t rank) {
+std::optional<size_t> NamedAxis(int64_t axis, size_t rank) {
   if (axis < 0) axis += static_cast<int64_t>(rank);
   if (axis < 0 || axis >= static_cast<int64_t>(rank)) return std::nullopt;
   return static_cast<size_t>(axis);
@@ -118,12 +118,12 @@ Following FollowSlice(const RebindView& view) {
   const bool has_axes = view.written.size() > 3 && view.constants[3].has_value();
   for (size_t i = 0; i < starts.size() && i < ends.size(); ++i) {
     const int64_t named = has_axes ? view.constants[3]->at(i) : static_cast<int64_t>(i);
-    const std::optional<size_t> axis = AxisOf(named, rank);
+    const std::optional<size_t> axis = NamedAxis(named, rank);
     if (!axis.has_value() || !view.Follows(0, *axis)) continue;
     for (int64_t* bound : {&starts[i], &ends[i]}) {
       const int64_t written = (*view.written[0])[*axis];
       if (*bound <= 0 || *bound > written) continue;
-      *bound = Scaled(*bound, written, (*view.asked[0])[*axis]).value_or(*bound);
+      *bound = InProportion(*bound, written, (*view.asked[0])[*axis]).value_or(*bound);
     }
   }
   Following following;
@@ -135,11 +135,11 @@ Following FollowSlice(const RebindView& view) {
 // Lengths of the parts, input 1.
 Following FollowSplit(const RebindView& view) {
   if (view.written.size() < 2 || !view.has(0) || !view.constants[1].has_value()) return {};
-  const auto axis = AxisOf(IntAttribute(*view.node, "axis", 0), view.written[0]->size());
+  const auto axis = NamedAxis(IntAttribute(*view.node, "axis", 0), view.written[0]->size());
   if (!axis.has_value() || !view.Follows(0, *axis)) return {};
   Integers parts = *view.constants[1];
   for (int64_t& part : parts) {
-    const auto scaled = Scaled(part, (*view.written[0])[*axis], (*view.asked[0])[*axis]);
+    const auto scaled = InProportion(part, (*view.written[0])[*axis], (*view.asked[0])[*axis]);
     if (!scaled.has_value()) return {};
     part = *scaled;
   }
@@ -151,7 +151,7 @@ Following FollowSqueeze(const RebindView& view) {
   if (view.written.size() < 2 || !view.has(0) || !view.constants[1].has_value()) return {};
   Integers axes = *view.constants[1];
   std::erase_if(axes, [&](int64_t named) {
-    const std::optional<size_t> axis = AxisOf(named, view.written[0]->size());
+    const std::optional<size_t> axis = NamedAxis(named, view.written[0]->size());
     return axis.has_value() && view.Follows(0, *axis);
   });
   return axes == *view.constants[1] ? Following{} : Following{{{1, axes}}, {}};
@@ -183,7 +183,7 @@ Following FollowGather(const RebindView& view) {
   if (ProductOf(dims) != view.written[0]->front()) return {};
   const auto place = PlaceAfterReshape(*view.written[0], 0, dims, view.unit);
   if (!place.has_value()) return {};
-  const auto scaled = Scaled(dims[*place], view.written[0]->front(), view.asked[0]->front());
+  const auto scaled = InProportion(dims[*place], view.written[0]->front(), view.asked[0]->front());
   if (!scaled.has_value()) return {};
   dims[*place] = *scaled;
   Following following;
@@ -196,7 +196,7 @@ struct FollowRow {
   Following (*follow)(const RebindView&);
 };
 
-constexpr FollowRow kRows[] = {
+constexpr FollowRow kFollowRows[] = {
     {"Reshape", FollowReshape}, {"Expand", FollowExpand},  {"Resize", FollowResize},
     {"Gather", FollowGather},   {"Slice", FollowSlice},    {"Split", FollowSplit},
     {"Squeeze", FollowSqueeze}, {"LSTM", FollowRecurrent}, {"GRU", FollowRecurrent},
@@ -244,8 +244,8 @@ bool FollowsAnywhere(const RebindView& view, size_t input) {
 }  // namespace
 
 Following FollowByRow(const RebindView& view) {
-  const auto row = std::ranges::find(kRows, view.node->op_type, &FollowRow::op_type);
-  return row == std::end(kRows) ? Following{} : row->follow(view);
+  const auto row = std::ranges::find(kFollowRows, view.node->op_type, &FollowRow::op_type);
+  return row == std::end(kFollowRows) ? Following{} : row->follow(view);
 }
 
 Following FollowByNeighbours(const RebindView& view, Alike alike) {
