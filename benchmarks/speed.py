@@ -75,6 +75,12 @@ def make_cases(binary, folder):
         Case("the same on an A100 of 80 GB", [*search, "--gpu", "a100-80gb"]),
         Case("the same on each of 101 cards", [*search, "--all-gpus"], "< 1 s"),
     ]
+    advised = [binary, "max-batch", "--gpu", "t4", "--exit-zero"]
+    cases += [
+        Case(f"that of {model} on a T4, with advice",
+             [*advised, str(ROOT / f"models/{model}.{kind}.onnx")], "< 1 s")
+        for model, kind in [("resnet50", "train"), ("gpt2", "dynamo")]
+    ]
     cases.append(Case("100 checks of 20 models, on a T4",
                       [binary, "check", str(write_checks(folder)), "-q"], "< 2 s"))
     for count, what, goal in [(1, "a file of 2 GB", "< 20 ms, < 50 MiB"), (4, "a file of 8 GB", "")]:
