@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <string>
@@ -248,7 +249,9 @@ TEST_CASE("figures that were changed by hand are told") {
   std::string lock = ContentsOf(kLock);
   const std::string field = "\"device_bytes\":";
   const size_t at = lock.find(field) + field.size();
-  folder.Write(kLock, lock.substr(0, at) + "1" + lock.substr(lock.find(',', at)));
+  const int64_t less = std::stoll(lock.substr(at)) - (1 << 20);  // less than its rows is refused
+  folder.Write(kLock,
+               fmt::format("{}{}{}", lock.substr(0, at), less, lock.substr(lock.find(',', at))));
   const CommandResult result = Check();
   CHECK(result.code == 1);
   CHECK(Has(Unwrapped(result.out), "the old figures were changed by hand"));

@@ -384,7 +384,11 @@ class Malice(Workplace):
                 with self.subTest(name=name, key=key):
                     run = self.act(folder, **{key: name})
                     self.assertGreaterEqual(run.code, 2)
-                    self.assertEqual(len(run.commands), 1)
+                    errors = [c for c in run.commands if c.startswith("::error")]
+                    self.assertEqual(len(errors), 1)
+                    # Each check of the config says that it was not compared.
+                    notices = 1 if key == "against" else 0
+                    self.assertEqual(len(run.commands), 1 + notices)
                     self.assert_nothing_ran()
 
     def test_warnings_are_no_commands(self):
