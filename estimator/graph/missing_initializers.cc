@@ -85,9 +85,10 @@ void DeclareMissingInitializers(onnx::ModelProto& model, std::vector<std::string
     if (type != types.end()) Declare(graph, std::string(name), *type->second);
   }
   if (declared == 0) return;
-  notes.push_back(fmt::format("{} tensors that the file names and does not hold have the types "
-                              "that it stores",
-                              declared));
+  notes.push_back(
+      fmt::format("{} tensors that the file names and does not hold have the types "
+                  "that it stores",
+                  declared));
 }
 
 }  // namespace onnxfit
