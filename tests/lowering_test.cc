@@ -262,21 +262,5 @@ TEST_CASE("-v says what was taken as one call and what was put back") {
   CHECK(has(silu, "1 x Sigmoid + Mul run as silu, the first at Mul #1"));
 }
 
-TEST_CASE("a file of 16 bits is said to run in the precision that is asked for") {
-  const auto assumed = [](Precision precision) {
-    const Built built = Build(
-        "n (float16[2, 2] x) => (float16[2, 2] y) < float16[2, 2] w = [\"location\": \"none\"] > "
-        "{ y = MatMul (x, w) }",
-        {.precision = precision});
-    std::string text;
-    for (const std::string& assumption : built.program.assumptions) text += assumption + "\n";
-    return text;
-  };
-  CHECK(assumed(Precision::kFp32)
-            .find("the file stores 1 of 1 parameters as float16: they run as float32") !=
-        std::string::npos);
-  CHECK(assumed(Precision::kBf16).find("the file stores") == std::string::npos);
-}
-
 }  // namespace
 }  // namespace onnxfit::lowering_test

@@ -85,7 +85,6 @@ void Lowering::AddParameters(const Roles& roles) {
     (frozen[i] ? program_.frozen : program_.parameters).push_back(AddTensor(parameter));
     if (parameter.value != kNoValue) is_parameter_[Index(parameter.value)] = true;
   }
-  AssumePrecision(roles);
   if (program_.frozen.empty() || !trains()) return;
   const bool has_batch_norm =
       !roles.folded.empty() || std::ranges::any_of(graph_.nodes, [](const Node& node) {
@@ -94,20 +93,6 @@ void Lowering::AddParameters(const Roles& roles) {
   program_.assumptions.push_back(fmt::format(
       "{} of {} parameters are frozen{}", program_.frozen.size(), frozen.size(),
       has_batch_norm ? "; batch norms among their layers still run in training mode" : ""));
-}
-
-// The run's precision is the user's, whatever the file was converted to.
-void Lowering::AssumePrecision(const Roles& roles) {
-  const DType runs = ParameterType(settings_.precision);
-  std::map<DType, size_t> stored;
-  for (const ModuleTensor& parameter : roles.parameters) ++stored[parameter.type.dtype];
-  for (const auto& [dtype, count] : stored) {
-    if (BitsOf(dtype) != 16 || BitsOf(runs) == 16) continue;
-    program_.assumptions.push_back(fmt::format(
-        "the file stores {} of {} parameters as {}: they run as {}, as a model is trained (-p "
-        "bf16, if yours has 16 bits)",
-        count, roles.parameters.size(), Name(dtype), Name(runs)));
-  }
 }
 
 // A module lists its parameters before its buffers, and there is no other value yet.

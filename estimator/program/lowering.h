@@ -117,7 +117,6 @@ class Lowering {
   void AddModuleTensors(const Roles& roles);
   NameId AddTensor(const ModuleTensor& tensor);
   void AddParameters(const Roles& roles);
-  void AssumePrecision(const Roles& roles);
   std::set<NodeId> FindOutOfPlace() const;
   std::vector<std::string> ScopeFor(NodeId id);
   std::vector<std::string> ScopeAround(NodeId id);
