@@ -62,6 +62,19 @@ TEST_CASE("copies come back in the module's order, from the last to the first") 
         "| m.a.bias | m.a.bias | x m.b.bias | h m.c.bias ");
 }
 
+// Which comes between the file's initializers: their elements are still their own.
+TEST_CASE("the elements of initializers go with them where a copy comes back") {
+  Graph graph = ParseGraph(R"(
+    n (float[N, 2, 3] x) => (float[N, 6] y)
+    < float[3] "m.a.bias" = {0, 0, 0}, int64[2] flat = {-1, 6} > {
+      "m.b.bias" = Identity ("m.a.bias")
+      g = Add (x, "m.a.bias") h = Add (g, "m.b.bias") y = Reshape (h, flat) })");
+  RestoreTensors(graph, ReadExporterMetadata(graph));
+  CHECK(graph.initializers.size() == 3);
+  const Shapes shapes = BindShapes(graph, {.batch = 4});
+  CHECK(shapes.types[Index(graph.outputs[0])].tensor.dims == Dims{4, 6});
+}
+
 TEST_CASE("a number that the model's code copies stays one") {
   CHECK(Restored("n (float[2] x) => (float[2] y) < float \"m.lifted_tensor_2\" = {32} > {"
                  " b = Identity (\"m.lifted_tensor_2\") y = Mul (x, b) }",

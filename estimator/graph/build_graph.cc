@@ -75,11 +75,10 @@ class GraphBuilder {
     for (const onnx::TensorProto& tensor : proto_.initializer()) {
       const bool external = tensor.data_location() == onnx::TensorProto::EXTERNAL;
       AddInitializer(tensor.name(), TypeOfInitializer(tensor), external);
-      model_->contents.push_back(HasContents(tensor) ? &tensor : nullptr);
+      if (HasContents(tensor)) model_->contents[graph_.initializers.back().value] = &tensor;
     }
     for (const onnx::SparseTensorProto& tensor : proto_.sparse_initializer()) {
       AddInitializer(tensor.values().name(), TypeOfInitializer(tensor), false);
-      model_->contents.push_back(nullptr);
     }
   }
 

@@ -131,10 +131,9 @@ void Inferrer::AddInputs() {
 }
 
 void Inferrer::AddInitializers() {
-  for (size_t i = 0; i < graph_.initializers.size(); ++i) {
-    const Initializer& initializer = graph_.initializers[i];
+  for (const Initializer& initializer : graph_.initializers) {
     TypeAt(initializer.value) = ProtoFrom(initializer.type.dtype, initializer.type.dims);
-    const onnx::TensorProto* contents = graph_.model->ContentsOf(static_cast<int32_t>(i));
+    const onnx::TensorProto* contents = graph_.model->ContentsOf(initializer.value);
     if (contents != nullptr) known_[Place(initializer.value)] = FromProto(*contents, graph_.model);
   }
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "estimator/base/index.h"
@@ -18,16 +19,18 @@ namespace onnxfit {
 // order in here; a NodeId is a place in Graph::nodes, which may be sorted differently.
 struct OnnxModel {
   onnx::ModelProto proto;
-  std::vector<const onnx::NodeProto*> nodes;       // by NodeId
-  std::vector<const onnx::TensorProto*> contents;  // by initializer; null: not kept
-  std::set<std::string> op_types;                  // of other domains than ONNX's own
+  std::vector<const onnx::NodeProto*> nodes;  // by NodeId
+  // Of initializers, where they were kept.  By value: initializers change places (RestoreTensors).
+  std::unordered_map<ValueId, const onnx::TensorProto*> contents;
+  std::set<std::string> op_types;  // of other domains than ONNX's own
 
   const onnx::NodeProto& NodeOf(NodeId node) const { return *nodes[Index(node)]; }
 
   // The tensor with its elements, or null where they were not kept: the weights are
   // left out of the file, too big, in another file, sparse, or the file never had it.
-  const onnx::TensorProto* ContentsOf(int32_t initializer) const {
-    return Index(initializer) < contents.size() ? contents[Index(initializer)] : nullptr;
+  const onnx::TensorProto* ContentsOf(ValueId initializer) const {
+    const auto found = contents.find(initializer);
+    return found == contents.end() ? nullptr : found->second;
   }
 };
 
