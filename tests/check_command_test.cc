@@ -1,5 +1,4 @@
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <filesystem>
 #include <string>
@@ -244,17 +243,22 @@ TEST_CASE("a lock of another version is one warning") {
   CHECK(Lines(Check().out, "WARN") == 0);
 }
 
+// `lock` with `less` taken off the number behind `field`.
+std::string Lessened(const std::string& lock, const std::string& field, int64_t less) {
+  const size_t at = lock.find(field) + field.size();
+  const int64_t bytes = std::stoll(lock.substr(at)) - less;
+  return lock.substr(0, at) + std::to_string(bytes) + lock.substr(lock.find_first_of(",}", at));
+}
+
 TEST_CASE("figures that were changed by hand are told") {
   const GatedFolder folder;
-  std::string lock = ContentsOf(kLock);
-  const std::string field = "\"device_bytes\":";
-  const size_t at = lock.find(field) + field.size();
-  const int64_t less = std::stoll(lock.substr(at)) - (1 << 20);  // less than its rows is refused
-  folder.Write(kLock,
-               fmt::format("{}{}{}", lock.substr(0, at), less, lock.substr(lock.find(',', at))));
+  const std::string lock = Lessened(ContentsOf(kLock), "\"device_bytes\":", 1 << 20);
+  folder.Write(kLock, Lessened(lock, "\"kind\":\"context\",\"bytes\":", 1 << 20));
   const CommandResult result = Check();
   CHECK(result.code == 1);
   CHECK(Has(Unwrapped(result.out), "the old figures were changed by hand"));
+  folder.Write(kLock, lock);  // whose parts are more than the whole
+  CHECK(Check().code == 2);
 }
 
 TEST_CASE("a part of a lock is renewed where the rest can be read") {
