@@ -27,7 +27,7 @@ EstimateRequest With(Precision precision, Optimizer optimizer = Optimizer::kAdam
   return request;
 }
 
-CommandResult Run(std::vector<std::string> args) { return RunCommand(args); }
+CommandResult Run(const std::vector<std::string>& args) { return RunCommand(args); }
 
 std::vector<std::string> Gpt3(const std::vector<std::string>& more) {
   std::vector<std::string> args = {"--params", "175e9", "--layers", "96", "--hidden", "12288"};

@@ -481,7 +481,8 @@ const Dims* Lowering::DimsOf(NameId name) const {
 
 void Lowering::Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
                     std::vector<int64_t> ints) {
-  program_.calls.push_back({.op = Checked(op, inputs, outputs, ints),
+  const std::string_view fitting = Checked(op, inputs, outputs, ints);
+  program_.calls.push_back({.op = fitting,
                             .where = place_,
                             .inputs = std::move(inputs),
                             .outputs = std::move(outputs),
