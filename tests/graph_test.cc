@@ -253,6 +253,19 @@ TEST_CASE("a function that is not there, or of another opset, stays an unknown o
         "function 'F' is written for another opset than the model and was not inlined");
 }
 
+TEST_CASE("statistics of a batch norm that trains, which nobody reads, are left out") {
+  const auto listed = [](const std::string& body) {
+    return ToString(ParseGraph(R"(<ir_version: 7, opset_import: ["" : 13]>
+      n (float[2, 3] x, float[3] s, float[3] b, float[3] m, float[3] v) => (float[2, 3] z) {
+        y, m1, v1, m2, v2 = BatchNormalization (x, s, b, m, v) )" +
+                               body + "}"));
+  };
+  CHECK(listed("z = Relu (y)").find("\ny = BatchNormalization(x, s, b, m, v)\n") !=
+        std::string::npos);
+  CHECK(listed("z = Add (y, m1)").find("\ny, m1, v1, m2, v2 = BatchNormalization(") !=
+        std::string::npos);
+}
+
 TEST_CASE("text that is not ONNX's is refused with line and column") {
   struct Row {
     std::string text;

@@ -37,6 +37,7 @@ class GraphBuilder {
     CheckSignatures();
     SortNodes();
     AddOutputs();
+    LeaveOutStatistics();
     AppendMetadata(model_->proto.metadata_props(), graph_.metadata);
     AppendMetadata(proto_.metadata_props(), graph_.metadata);
     graph_.model = std::move(model_);
@@ -177,6 +178,27 @@ class GraphBuilder {
       for (const std::string_view name : CapturedNames(proto)) {
         Read(id, name, "a sub-graph's input");
       }
+    }
+  }
+
+  // Below opset 14 a batch norm that trains lists its four statistics, whose shapes ONNX does not
+  // infer; exporters let nobody read them.
+  void LeaveOutStatistics() {
+    constexpr size_t kWithStatistics = 5;
+    std::vector<bool> is_read(graph_.values.size());
+    for (const Node& node : graph_.nodes) {
+      for (const ValueId input : node.inputs) {
+        if (input != kNoValue) is_read[Index(input)] = true;
+      }
+    }
+    const auto is_wanted = [&](ValueId value) {
+      return value != kNoValue && (is_read[Index(value)] || At(value).is_output);
+    };
+    for (Node& node : graph_.nodes) {
+      const bool is_norm = node.op_type == "BatchNormalization";
+      if (!is_norm || node.outputs.size() < kWithStatistics) continue;
+      if (std::any_of(node.outputs.begin() + 1, node.outputs.end(), is_wanted)) continue;
+      node.outputs.resize(1);
     }
   }
 
