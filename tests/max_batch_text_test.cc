@@ -171,6 +171,14 @@ TEST_CASE("what the file leaves open is said beside the batch and the verdict") 
 )") != std::string::npos);
 }
 
+// What it then takes has nothing to do with what an endless card would give.
+TEST_CASE("on a full card no range of an endless one is told") {
+  Estimate estimate = EstimateOn(TightJudgement());
+  estimate.range = {{17 * kGiB, "--dropout 0"}, {18 * kGiB, "--dropout 0.1"}};
+  const std::string text = ToText(estimate, {});
+  CHECK(text.find("nvidia-smi will show about 15360 MiB.") != std::string::npos);
+}
+
 TEST_CASE("no batch, one more and --max have words of their own") {
   MaxBatchAnswer answer = SampleAnswer();
   MaxBatch& found = answer.rows[0].found;

@@ -126,7 +126,9 @@ std::string NvidiaSmiText(const Estimate& estimate) {
       fmt::format("{}{} {} show about {} MiB{}", fails ? "With room for it, " : "", monitor,
                   fails ? "would" : "will", WholeMebibytes(ShownBytes(estimate)),
                   monitor == "nvidia-smi" ? "" : " more than before the run");
-  if (estimate.range) {
+  // On a full card the allocator gives back what it need not keep: the range is an endless card's.
+  const bool is_endless = ShownBytes(estimate) == estimate.device_bytes;
+  if (estimate.range && is_endless) {
     text += fmt::format(", {} to {} by what the file has lost",
                         WholeMebibytes(estimate.range->low.device_bytes),
                         WholeMebibytes(estimate.range->high.device_bytes));
