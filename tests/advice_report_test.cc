@@ -79,7 +79,7 @@ What would make it fit
 What would raise it
   -b 169 --accumulate 2  2 × 169 a step
       gradient accumulation: in passes of this size
-  -p amp-fp16            batch 328
+  -p amp-fp16            up to batch 328
       mixed precision: little risk
 )");
   CHECK(AdviceText({}).empty());

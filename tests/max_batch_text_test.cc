@@ -269,7 +269,7 @@ Largest batch of `lenet.onnx`, fp32, adamw
   advice.cost = "all in bf16";
   advice.max_batch = 199;
   advised.rows[0].advice = {advice};
-  CHECK(ToMarkdown(advised).ends_with("\n- `-p bf16`: batch 199; all in bf16\n"));
+  CHECK(ToMarkdown(advised).ends_with("\n- `-p bf16`: up to batch 199; all in bf16\n"));
   CHECK("\n" + ToCsv(SampleTable()) == R"(
 model,run,precision,optimizer,mode,gpu,memory_bytes,max_batch,used_bytes,verdict
 lenet.onnx,"fp32, adamw",fp32,adamw,train,t4,17179869184,100,16106127360,tight

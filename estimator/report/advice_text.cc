@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kWidestFlags = 40;  // wider ones get a line of their own
 
 std::string BatchText(const Advice& advice, const Glyphs& glyphs) {
-  if (advice.accumulate == 1) return fmt::format("batch {}", *advice.max_batch);
+  if (advice.accumulate == 1) return fmt::format("up to batch {}", *advice.max_batch);
   return fmt::format("{} {} {} a step", advice.accumulate, glyphs.times, *advice.max_batch);
 }
 

@@ -272,7 +272,7 @@ std::string MarkdownItems(const MaxBatchRow& row) {
   for (std::string& item : items) item = MarkdownText(item);
   for (const Advice& advice : row.advice) {
     if (!advice.max_batch) continue;
-    items.push_back(fmt::format("{}: batch {}; {}", MarkdownCode(advice.flags), *advice.max_batch,
+    items.push_back(fmt::format("{}: up to batch {}; {}", MarkdownCode(advice.flags), *advice.max_batch,
                                 MarkdownText(advice.cost)));
   }
   return fmt::format("\n{}", MarkdownList(items));
