@@ -354,6 +354,18 @@ TEST_CASE("lists of dimensions have a budget, whether they are known or not") {
   }
 }
 
+TEST_CASE("where height and width alone are free, the batch is the file's") {
+  constexpr std::string_view kImage =
+      "g (float[1, 3, H, W] x) => (float[1, 3, H, W] y) { y = Relu(x) }";
+  CHECK(TypesText(kImage, {.batch = 8, .dims = {{"H", 4}, {"W", 5}}}) ==
+        "\ny float32[8, 3, 4, 5]\n");
+  CHECK(ErrorText(kImage, {.batch = 8, .dims = {{"W", 5}}}).find("'H'") != std::string::npos);
+  // A free batch that is not the first dimension has a name that says so.
+  constexpr std::string_view kSequence =
+      "g (float[4, N, 3] x) => (float[4, N, 3] y) { y = Relu(x) }";
+  CHECK(TypesText(kSequence, {.batch = 8}) == "\ny float32[4, 8, 3]\n");
+}
+
 TEST_CASE("sizes that 64 bits do not hold are refused") {
   CHECK(ErrorText("g (float[N, 4] x) => (float y) { y = Flatten<axis = 2>(x) }",
                   Batch(int64_t{1} << 62)) ==

@@ -26,6 +26,7 @@ struct DeclaredInput {
 struct FreeDim {
   std::string name;
   std::string input;
+  int axis = 0;  // of the input
 };
 
 // The tensor inside a sequence or an optional.
@@ -233,7 +234,7 @@ class InputBinder {
         std::string name = NameOf(dim, input.name, axis);
         const bool listed = std::any_of(free_.begin(), free_.end(),
                                         [&](const FreeDim& free) { return free.name == name; });
-        if (!listed) free_.push_back({std::move(name), input.name});
+        if (!listed) free_.push_back({std::move(name), input.name, axis});
       }
     }
   }
@@ -242,7 +243,7 @@ class InputBinder {
   // the free one of that place comes first.
   void FindBatch() {
     const std::optional<InputAxis> found = FindRecurrentBatch(graph_);
-    if (!found.has_value()) return;
+    if (!found.has_value()) return FindFreeBatch();
     const std::string_view name = graph_.values[Index(found->input)].name;
     const auto input = std::find_if(inputs_.begin(), inputs_.end(),
                                     [&](const DeclaredInput& i) { return i.name == name; });
@@ -255,6 +256,16 @@ class InputBinder {
     const std::string batch = NameOf(ShapeOf(*input).dim(batch_axis_), batch_input_, batch_axis_);
     const auto free = std::find_if(free_.begin(), free_.end(),
                                    [&](const FreeDim& dim) { return dim.name == batch; });
+    batch_is_written_ = free == free_.end();
+    if (!batch_is_written_) std::rotate(free_.begin(), free, free + 1);
+  }
+
+  // A free dimension that is an input's first, or is called a batch; where height and width alone
+  // are free, the file fixes the batch.
+  void FindFreeBatch() {
+    if (free_.empty()) return;
+    const auto free = std::ranges::find_if(
+        free_, [](const FreeDim& dim) { return dim.axis == 0 || IsBatchName(dim.name); });
     batch_is_written_ = free == free_.end();
     if (!batch_is_written_) std::rotate(free_.begin(), free, free + 1);
   }
