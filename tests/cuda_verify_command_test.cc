@@ -141,7 +141,8 @@ TEST_CASE_FIXTURE(VerifyTest, "what cannot be meant is refused before the card i
       {{"--save", "--calibration", "/nowhere/c.json"},
        "/nowhere/c.json: --calibration: there is no such folder"},
       {{"--device", "-1"}, "--device: "},
-      {{"--gpu", "t4"}, "--gpu: expected with estimate, max-batch or diff, found with verify"},
+      {{"--gpu", "t4"},
+       "--gpu: expected with estimate, max-batch, diff or explain-oom, found with verify"},
   };
   TheHostCuda().devices.clear();  // asking it would be exit code 3
   for (const Row& row : rows) {

@@ -214,7 +214,7 @@ size_t WidthOf(const CellRows& rows) {
 // Cuts the cards' names to what the others leave of a line.
 void CutCardNames(CellRows& rows, const Glyphs& glyphs) {
   const size_t over = WidthOf(rows) - std::min(WidthOf(rows), kReportColumns);
-  const size_t width = ColumnWidths(rows, 1)[0];
+  const size_t width = ColumnWidths(rows, rows[0].size())[0];
   const size_t room = std::max(Columns(glyphs.ellipsis), width - std::min(width, over));
   for (std::vector<Cell>& row : rows) row[0].text = CutMiddle(row[0].text, room, glyphs.ellipsis);
 }
@@ -272,8 +272,8 @@ std::string MarkdownItems(const MaxBatchRow& row) {
   for (std::string& item : items) item = MarkdownText(item);
   for (const Advice& advice : row.advice) {
     if (!advice.max_batch) continue;
-    items.push_back(fmt::format("{}: up to batch {}; {}", MarkdownCode(advice.flags), *advice.max_batch,
-                                MarkdownText(advice.cost)));
+    items.push_back(fmt::format("{}: up to batch {}; {}", MarkdownCode(advice.flags),
+                                *advice.max_batch, MarkdownText(advice.cost)));
   }
   return fmt::format("\n{}", MarkdownList(items));
 }
