@@ -1,6 +1,5 @@
 #include "estimator/fit/readings.h"
 
-#include <optional>
 #include <utility>
 
 namespace onnxfit {
@@ -40,20 +39,21 @@ std::vector<BatchLoops*> ReadingLoops::all() {
 }
 
 Judgement ReadingLoops::JudgeAt(int64_t batch, const Target& target) {
-  const Judgement guessed = Judge(of_guess().At(batch), target);
-  if (size() == 1) return guessed;
-  return WorseOf(guessed, Judge(of_worse().At(batch), target), flags_);
+  return WorstAt(batch, target, /*asks_copies=*/true);
 }
 
 Judgement ReadingLoops::JudgeOneAt(int64_t batch, const Target& target) {
-  std::optional<Judgement> judged;
-  for (size_t i = loops_.size(); i-- > 0;) {
-    PlayableRun run = of(i).At(batch);
-    run.is_inference = false;
-    Judgement judgement = Judge(run, target);
-    judged = judged ? WorseOf(std::move(*judged), std::move(judgement), flags_) : judgement;
-  }
-  return *judged;
+  return WorstAt(batch, target, /*asks_copies=*/false);
+}
+
+Judgement ReadingLoops::WorstAt(int64_t batch, const Target& target, bool asks_copies) {
+  const auto judge = [&](BatchLoops& loops) {
+    PlayableRun run = loops.At(batch);
+    run.is_inference = run.is_inference && asks_copies;
+    return Judge(run, target);
+  };
+  Judgement guessed = judge(of_guess());
+  return size() == 1 ? guessed : WorseOf(std::move(guessed), judge(of_worse()), flags_);
 }
 
 }  // namespace onnxfit

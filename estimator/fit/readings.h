@@ -59,6 +59,8 @@ class ReadingLoops {
   Judgement JudgeOneAt(int64_t batch, const Target& target);
 
  private:
+  Judgement WorstAt(int64_t batch, const Target& target, bool asks_copies);
+
   std::string flags_;
   std::vector<std::unique_ptr<BatchLoops>> loops_;
 };

@@ -55,14 +55,17 @@ constexpr DropoutDefault kDropoutDefaults[] = {
     {"transformers.models.swiftformer."},
 };
 
+bool StartsWithAny(std::string_view text, std::span<const std::string_view> beginnings) {
+  return std::ranges::any_of(beginnings, [&](std::string_view b) { return text.starts_with(b); });
+}
+
 bool IsOfLibrary(const Node& node) {
   const std::vector<std::string> classes = ClassesOf(node);
   if (classes.size() < 2 || !classes.back().starts_with("torch.nn.modules.activation.")) {
     return false;
   }
   const std::string& caller = classes[classes.size() - 2];
-  return std::any_of(std::begin(kOutOfPlace), std::end(kOutOfPlace),
-                     [&](std::string_view library) { return caller.starts_with(library); });
+  return StartsWithAny(caller, kOutOfPlace);
 }
 
 // --- Known to work in place ----------------------------------------------------------------
@@ -75,10 +78,6 @@ constexpr std::string_view kNotInPlace[] = {
     "torchvision.models.optical_flow.",        "torchvision.models.maxvit.",
     "torchvision.models.quantization.",        "torchvision.ops.misc.SqueezeExcitation",
     "torchvision.ops.feature_pyramid_network."};
-
-bool StartsWithAny(std::string_view text, std::span<const std::string_view> beginnings) {
-  return std::ranges::any_of(beginnings, [&](std::string_view b) { return text.starts_with(b); });
-}
 
 // By the class that holds it, past Sequentials and their like.
 bool IsActivationOfTorchvision(const Node& node) {

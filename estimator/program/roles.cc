@@ -176,7 +176,6 @@ class RoleFinder {
     if (!signature_.empty()) return;
     float_buffers_ = FindFloatBuffers(graph_);
     for (FoldedWeight& weight : FindFoldedWeights(graph_)) {
-      if (weight.tied != kNoValue) DoubtTie();
       if (weight.tied != kNoValue) DecideTie(weight);
       transposed_.emplace(weight.value, std::move(weight));
     }
@@ -200,6 +199,7 @@ class RoleFinder {
   }
 
   void DecideTie(const FoldedWeight& weight) {
+    DoubtTie();
     const bool is_tied = settings_.assumed.tied_head.value_or(LikelyTiesHead(graph_));
     if (is_tied) roles_.ties.emplace_back(weight.value, weight.tied);
     const std::string bytes = FormatBytes(BytesOf(
