@@ -296,4 +296,11 @@ Graph BuildGraph(onnx::ModelProto proto, std::string path, std::vector<std::stri
   }
 }
 
+Graph RebuildGraph(onnx::ModelProto changed, const Graph& graph) {
+  Graph rebuilt = BuildGraph(std::move(changed), graph.path, graph.notes);
+  rebuilt.digest = graph.digest;
+  rebuilt.diagonals = graph.diagonals;
+  return rebuilt;
+}
+
 }  // namespace onnxfit

@@ -73,7 +73,7 @@ Graph Rewritten(const Graph& graph, const Choices& choices) {
       inliner.InlineBranch(node, *BodyOf(node, choice->second.body));
     }
   }
-  return BuildGraph(std::move(model), graph.path, graph.notes);
+  return RebuildGraph(std::move(model), graph);
 }
 
 // Infers what can be inferred: what an If or Loop makes is not known yet, nor what is

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -48,6 +49,14 @@ Extent ExtentOf(const onnx::TensorProto& tensor) {
 bool StaysInFolder(const fs::path& location) {
   return !location.empty() && location.is_relative() &&
          std::find(location.begin(), location.end(), "..") == location.end();
+}
+
+// "" where the file ends before.
+std::string ReadAt(const fs::path& path, int64_t offset, int64_t bytes) {
+  std::ifstream file(path, std::ios::binary);
+  std::string contents(static_cast<size_t>(bytes), '\0');
+  file.seekg(offset);
+  return file.read(contents.data(), bytes) ? contents : std::string();
 }
 
 // What happened to one location.
@@ -100,10 +109,8 @@ class ExternalReader {
                    .text = fmt::format("at most {} of integers were expected, found more",
                                        FormatBytes(kMostReadBytes))});
     }
-    std::ifstream file(folder_ / extent.location, std::ios::binary);
-    std::string contents(static_cast<size_t>(bytes), '\0');
-    file.seekg(extent.offset);
-    if (!file.read(contents.data(), bytes)) return false;
+    std::string contents = ReadAt(folder_ / extent.location, extent.offset, bytes);
+    if (static_cast<int64_t>(contents.size()) != bytes) return false;
     tensor.set_raw_data(std::move(contents));
     tensor.clear_external_data();
     tensor.clear_data_location();
@@ -137,7 +144,7 @@ std::vector<std::string> ExternalReader::Notes() const {
       describe([](const Outcome& o) { return o.stays_in_folder && !o.exists && o.wanted > 0; },
                "is not there; small integer tensors in it may be needed for shapes"),
       describe([](const Outcome& o) { return o.exists && o.wanted == 0; },
-               "was not opened: nothing in it was needed"),
+               "holds nothing that shapes need"),
       describe([](const Outcome& o) { return o.exists && o.wanted > 0 && o.read == o.wanted; },
                "was opened for its small integer tensors"),
       describe([](const Outcome& o) { return o.exists && o.read < o.wanted; },
@@ -160,6 +167,17 @@ void VisitGraph(onnx::GraphProto& graph, ExternalReader& reader) {
 }
 
 }  // namespace
+
+std::string ReadExternalBytes(const onnx::TensorProto& tensor, const std::string& model_path,
+                              int64_t offset, int64_t size) {
+  const Extent extent = ExtentOf(tensor);
+  const fs::path file = fs::path(model_path).parent_path() / extent.location;
+  std::error_code ignored;
+  const bool is_there = StaysInFolder(extent.location) && fs::is_regular_file(file, ignored);
+  const bool is_far = extent.offset > std::numeric_limits<int64_t>::max() - offset;
+  if (!is_there || extent.offset < 0 || is_far) return {};
+  return ReadAt(file, extent.offset + offset, size);
+}
 
 void ReadSmallExternalTensors(onnx::GraphProto& graph, const std::string& model_path,
                               const LoadOptions& options, std::vector<std::string>& notes) {

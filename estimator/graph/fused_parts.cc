@@ -442,9 +442,7 @@ Graph TakeFusedApart(Graph graph, const DimBinding& binding) {
     FusedNode fused(*model.mutable_graph(), taken, node, *inputs, readers.IsAttention(node));
     row->take(fused);
   }
-  Graph apart = BuildGraph(std::move(model), graph.path, graph.notes);
-  apart.digest = graph.digest;
-  return apart;
+  return RebuildGraph(std::move(model), graph);
 }
 
 }  // namespace onnxfit

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -56,6 +57,9 @@ struct Initializer {
   bool external = false;  // its bytes are in another file and were not read
 };
 
+// By the names of initializers: their first elements (i, i) as stored, one behind another.
+using Diagonals = std::map<std::string, std::string, std::less<>>;
+
 struct OpsetImport {
   std::string_view domain;
   int64_t version = 0;
@@ -77,6 +81,7 @@ struct Graph {
   std::vector<ValueId> outputs;
   std::vector<Initializer> initializers;  // in the file's order
   Metadata metadata;                      // model's, then graph's
+  Diagonals diagonals;                    // of matrices that may be one another (diagonals.h)
   std::vector<std::string> notes;         // what loading did, for -v
   std::shared_ptr<const OnnxModel> model;
 };

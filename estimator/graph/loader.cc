@@ -10,6 +10,7 @@
 
 #include "estimator/base/digest.h"
 #include "estimator/base/error.h"
+#include "estimator/graph/diagonals.h"
 #include "estimator/graph/external_data.h"
 #include "estimator/graph/file_bytes.h"
 #include "estimator/graph/functions.h"
@@ -17,6 +18,7 @@
 #include "estimator/graph/onnx_model.h"
 #include "estimator/graph/other_formats.h"
 #include "estimator/graph/shorten.h"
+#include "estimator/graph/stored_contents.h"
 #include "estimator/graph/text_form.h"
 
 namespace onnxfit {
@@ -53,14 +55,17 @@ onnx::ModelProto ParseModel(std::string_view bytes) {
 struct ReadFile {
   onnx::ModelProto model;
   std::string digest;
+  std::vector<CutTensor> cut_tensors = {};
   std::vector<std::string> notes = {};
 };
 
 ReadFile ReadModel(std::string_view bytes, const LoadOptions& options,
                    const std::function<void(std::string_view)>& passed) {
-  const Shortened shortened = ShortenModel(bytes, options, passed);
+  Shortened shortened = ShortenModel(bytes, options, passed);
   const std::string_view kept = shortened.copy ? std::string_view(*shortened.copy) : bytes;
-  ReadFile read = {.model = ParseModel(kept), .digest = Digest(kept)};
+  ReadFile read = {.model = ParseModel(kept),
+                   .digest = Digest(kept),
+                   .cut_tensors = std::move(shortened.cut_tensors)};
   if (shortened.cut_texts > 0) {
     read.notes.push_back(fmt::format("left out {} overlong texts", shortened.cut_texts));
   }
@@ -73,19 +78,7 @@ ReadFile ReadText(std::string_view text) {
 
 bool IsText(const std::string& path) { return path.ends_with(".onnxtxt"); }
 
-ReadFile ReadPath(const std::string& path, const LoadOptions& options) {
-  if (IsText(path)) return ReadText(FileBytes(path, [](std::string_view) {}).bytes());
-  const FileBytes file(path, RefuseOtherFormats);
-  const auto release = [&](std::string_view part) { file.Release(part); };
-  return file.ReadBy([&](std::string_view bytes) { return ReadModel(bytes, options, release); });
-}
-
-ReadFile ReadBytes(std::string_view bytes, const std::string& path, const LoadOptions& options) {
-  if (IsText(path)) return ReadText(bytes);
-  RefuseOtherFormats(bytes.substr(0, kFormatBytes));
-  return ReadModel(bytes, options, {});
-}
-
+// `path` is where external data is looked for, `name` what messages call the file.
 Graph Finish(ReadFile read, const std::string& path, const std::string& name,
              const LoadOptions& options) {
   if (read.model.has_graph()) {
@@ -95,14 +88,33 @@ Graph Finish(ReadFile read, const std::string& path, const std::string& name,
   }
   Graph graph = BuildGraph(std::move(read.model), name, std::move(read.notes));
   graph.digest = std::move(read.digest);
+  graph.diagonals =
+      ReadDiagonals(graph, StoredContents(graph.model->proto.graph(), read.cut_tensors, path));
   return graph;
+}
+
+Graph LoadPath(const std::string& path, const std::string& name, const LoadOptions& options) {
+  if (IsText(path)) {
+    return Finish(ReadText(FileBytes(path, [](std::string_view) {}).bytes()), path, name, options);
+  }
+  const FileBytes file(path, RefuseOtherFormats);
+  const auto release = [&](std::string_view part) { file.Release(part); };
+  return file.ReadBy([&](std::string_view bytes) {
+    return Finish(ReadModel(bytes, options, release), path, name, options);
+  });
+}
+
+ReadFile ReadBytes(std::string_view bytes, const std::string& path, const LoadOptions& options) {
+  if (IsText(path)) return ReadText(bytes);
+  RefuseOtherFormats(bytes.substr(0, kFormatBytes));
+  return ReadModel(bytes, options, {});
 }
 
 }  // namespace
 
 Graph LoadGraph(const std::string& path, const LoadOptions& options) {
   const std::string name = path == "-" ? "<stdin>" : path;
-  return WithFile(name, [&] { return Finish(ReadPath(path, options), path, name, options); });
+  return WithFile(name, [&] { return LoadPath(path, name, options); });
 }
 
 Graph LoadGraphFrom(std::string_view bytes, const std::string& path, const std::string& name,

@@ -18,7 +18,7 @@ struct LoadOptions {
 
 // Reads `path`: ONNX protobuf, or ONNX text where the name ends in ".onnxtxt"; "-" is
 // standard input.  Model-local functions are inlined.  External data is opened for
-// nothing but small integer tensors, and may be missing.
+// small integer tensors and a few elements of heads (diagonals.h) alone, and may be missing.
 // Throws Error for anything that is not a usable model: see tests/loader_test.cc for
 // the list with its texts.  O(bytes outside of weights).
 Graph LoadGraph(const std::string& path, const LoadOptions& options = {});

@@ -60,6 +60,8 @@ struct FieldRow {
 
 // Tensor's fields that the walk reads.
 inline constexpr uint32_t kTensorDataType = 2;
+inline constexpr uint32_t kTensorName = 8;
+inline constexpr uint32_t kTensorRawData = 9;
 
 // "NodeProto".
 std::string_view NameOf(MessageKind message);

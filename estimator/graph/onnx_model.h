@@ -39,9 +39,12 @@ struct OnnxModel {
 // to be asked before the elements of an attribute's tensor (Constant) are read.
 bool HasContents(const onnx::TensorProto& tensor);
 
-// Checks `proto` and turns it into a Graph.  For those who rewrite a model (control
-// flow): a copy of the proto, changed, goes in here again.  `proto` may not call
-// functions of its own.  Throws Error.  O(nodes).
+// Checks `proto` and turns it into a Graph.  `proto` may not call functions of its own.
+// Throws Error.  O(nodes).
 Graph BuildGraph(onnx::ModelProto proto, std::string path, std::vector<std::string> notes = {});
+
+// The same for those who rewrite a model (control flow): `changed` is a copy of that of `graph`,
+// of which the rest is kept.
+Graph RebuildGraph(onnx::ModelProto changed, const Graph& graph);
 
 }  // namespace onnxfit

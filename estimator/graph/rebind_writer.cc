@@ -35,7 +35,7 @@ class FollowingWriter {
       if (id != ids.end()) Change(id->second, node);
       *model_.mutable_graph()->add_node() = std::move(node);
     }
-    return BuildGraph(std::move(model_), graph_.path, graph_.notes);
+    return RebuildGraph(std::move(model_), graph_);
   }
 
  private:
@@ -147,9 +147,7 @@ class FollowingWriter {
 }  // namespace
 
 Graph WithFollowings(const Graph& graph, const Followings& followings) {
-  Graph changed = FollowingWriter(graph, followings).Write();
-  changed.digest = graph.digest;
-  return changed;
+  return FollowingWriter(graph, followings).Write();
 }
 
 }  // namespace onnxfit

@@ -83,6 +83,7 @@ class Walker {
     }
     Shortened result;
     result.cut_texts = cut_texts_;
+    result.cut_tensors = std::move(cut_tensors_);
     if (!edits_.empty()) result.copy = Assemble(kept);
     return result;
   }
@@ -169,15 +170,24 @@ class Walker {
     WireField field;
     uint64_t contents = 0;
     uint64_t type = 0;
+    CutTensor cut;
     while (reader.Next(field)) {
       if (++fields_ > kMaxFields) FailAtSize(field.tag, kMaxFields, "fields");
+      if (field.number == kTensorName) cut.name = ValueOf(field);
+      if (field.number == kTensorRawData) cut.raw_data = ValueOf(field);
       if (FieldOf(MessageKind::kTensor, field.number).kind == FieldKind::kContents) {
         contents += field.size();
       } else if (field.number == kTensorDataType && field.type == WireType::kVarint) {
         type = reader.Varint(field);
       }
     }
-    return KeepsContents(contents, type);
+    if (KeepsContents(contents, type)) return true;
+    cut_tensors_.push_back(cut);
+    return false;
+  }
+
+  std::string_view ValueOf(const WireField& field) const {
+    return file_.substr(field.begin, field.size());
   }
 
   bool KeepsContents(uint64_t contents, uint64_t type) {
@@ -193,7 +203,7 @@ class Walker {
 
   void CheckName(MessageKind message, const FieldRow& row, const WireField& field) {
     if (++strings_ > kMaxStrings) FailAtSize(field.tag, kMaxStrings, "strings");
-    const std::string_view name = file_.substr(field.begin, field.size());
+    const std::string_view name = ValueOf(field);
     if (name.size() <= kMaxNameBytes && IsUtf8(name)) return;
     const std::string found =
         name.size() <= kMaxNameBytes
@@ -237,6 +247,7 @@ class Walker {
   const Passed& passed_;
   uint64_t passed_to_ = 0;
   std::vector<Edit> edits_;  // by place; that of a message before those inside it
+  std::vector<CutTensor> cut_tensors_;
   uint64_t kept_contents_ = 0;
   int64_t fields_ = 0;
   int64_t messages_ = 0;

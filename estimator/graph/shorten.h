@@ -6,14 +6,22 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "estimator/graph/loader.h"
 
 namespace onnxfit {
 
+// A tensor that lost its contents; views of the file.
+struct CutTensor {
+  std::string_view name;
+  std::string_view raw_data;  // "" where the elements lie in typed fields
+};
+
 struct Shortened {
   std::optional<std::string> copy;  // of all that is left; absent where nothing was cut
-  int64_t cut_texts = 0;            // doc strings and the like, too long to be kept
+  std::vector<CutTensor> cut_tensors = {};
+  int64_t cut_texts = 0;  // doc strings and the like, too long to be kept
 };
 
 // Cuts the contents of tensors larger than `options` keeps out of `file`, a ModelProto,
