@@ -127,6 +127,29 @@ TEST_CASE("a weight has its shape in the module, and a head may be an embedding'
   CHECK(apart.roles.assumptions.empty());
 }
 
+TEST_CASE("the elements that a file stores say whether a head is the embedding") {
+  const auto built = [](const std::string& head, const Assumed& assumed) {
+    return Build(
+        "net (int64[2, 3] ids) => (float[2, 3, 3] y) < "
+        "float[3, 2] \"m.embed.weight\" = {1, 2, 3, 4, 5, 6}, float[2, 3] \"onnx::MatMul_9\" = " +
+            head + R"( > { ["/m/embed/Gather"] e = Gather ("m.embed.weight", ids)
+                           ["/m/head/MatMul"] y = MatMul (e, "onnx::MatMul_9") })",
+        {.dropout = 0, .assumed = assumed});
+  };
+  constexpr char kCopy[] = "{1, 3, 5, 2, 4, 6}";
+  constexpr char kOther[] = "{9, 3, 5, 2, 4, 6}";
+  const Built tied = built(kCopy, {});
+  CHECK(ParametersOf(tied) == "m.embed.weight ");
+  CHECK(tied.roles.doubts.empty());
+  CHECK(tied.roles.assumptions.empty());
+  const Built own = built(kOther, {});
+  CHECK(ParametersOf(own) == "m.embed.weight m.head.weight ");
+  CHECK(own.roles.doubts.empty());
+  CHECK(own.roles.assumptions.empty());
+  CHECK(ParametersOf(built(kCopy, {.tied_head = false})) == "m.embed.weight m.head.weight ");
+  CHECK(ParametersOf(built(kOther, {.tied_head = true})) == "m.embed.weight ");
+}
+
 // Of Llama's kin the head is a weight of its own, unless words are scaled.
 TEST_CASE("the head of a model with gated feed-forward blocks is its own") {
   const auto built = [](const std::string& words, const Assumed& assumed) {

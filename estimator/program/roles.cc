@@ -15,6 +15,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
+#include "estimator/graph/diagonals.h"
 #include "estimator/program/float_buffers.h"
 #include "estimator/program/folded_weights.h"
 #include "estimator/program/habits.h"
@@ -198,7 +199,16 @@ class RoleFinder {
     AddLost(table.name, kLast, table.role, table.type);
   }
 
+  // Stored elements say it; where they are not in the file, it is a guess.
   void DecideTie(const FoldedWeight& weight) {
+    const std::optional<bool> stored = AreTransposes(graph_, weight.value, weight.tied);
+    if (stored.has_value() && !settings_.assumed.tied_head.has_value()) {
+      if (*stored) roles_.ties.emplace_back(weight.value, weight.tied);
+      roles_.notes.push_back(fmt::format("{} {} {}, by the elements that the file stores",
+                                         weight.name, *stored ? "is" : "is not",
+                                         NameOf(weight.tied)));
+      return;
+    }
     DoubtTie();
     const bool is_tied = settings_.assumed.tied_head.value_or(LikelyTiesHead(graph_));
     if (is_tied) roles_.ties.emplace_back(weight.value, weight.tied);
