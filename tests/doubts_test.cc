@@ -34,6 +34,17 @@ TEST_CASE("each end is the estimate that its flags give") {
         range.high.device_bytes);
 }
 
+TEST_CASE("sums of parameters are a guess where a head may be tied") {
+  const auto basis = [](const TrainingSettings& settings, std::string_view kind) {
+    const Estimate estimate = OfT5(settings);
+    return std::ranges::find(estimate.breakdown, kind, &BreakdownRow::kind)->basis;
+  };
+  CHECK(basis({}, "parameters") == Basis::kAssumed);
+  CHECK(basis({}, "inputs") == Basis::kExact);
+  CHECK(basis({.assumed = {.tied_head = true}}, "parameters") == Basis::kExact);
+  CHECK(basis({.assumed = {.tied_head = true}}, "gradients") == Basis::kExact);
+}
+
 TEST_CASE("what flags say is open no more") {
   CHECK_FALSE(OfT5({.dropout = 0.1, .assumed = {.tied_head = true}}).range.has_value());
   const Estimate dropout_open = OfT5({.assumed = {.tied_head = true}});
@@ -90,7 +101,8 @@ TEST_CASE("the estimate keeps the likeliest and shows the range") {
   const auto estimate = [](InPlaceUse in_place) {
     const std::string path = std::string(ONNXFIT_SOURCE_DIR) + "/models/branch_concat.onnxtxt";
     return MakeEstimate(LoadGraph(path),
-                        {.binding = {.batch = 16}, .settings = {.in_place = in_place}});
+                        {.binding = {.batch = 16},
+                         .settings = {.in_place = in_place, .batch_norm = BatchNormUse::kKeep}});
   };
   const Estimate open = estimate(InPlaceUse::kAuto);
   const Estimate always = estimate(InPlaceUse::kAlways);

@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/calibration.h"
 #include "estimator/base/device.h"
+#include "estimator/base/doubt.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/eager/cudnn_convolutions.h"
@@ -73,9 +75,17 @@ bool IsCudnnWorkspaceAtPeak(const Trace& trace, const Timeline& timeline) {
   });
 }
 
+// Of the tensors of a module some may be another's, or lost: then none of their sums is certain.
+Basis BasisOf(Kind kind, Basis basis, std::span<const Doubt> doubts) {
+  const bool is_of_module = basis == Basis::kExact && kind != Kind::kInput;
+  const bool is_open = std::ranges::any_of(
+      doubts, [](Doubt doubt) { return doubt == Doubt::kTiedHead || doubt == Doubt::kBatchNorm; });
+  return is_of_module && is_open ? Basis::kAssumed : basis;
+}
+
 // Kinds at the peak, then rounding, cached and context: they add up to device_bytes.
 std::vector<BreakdownRow> BreakDown(const Trace& trace, const Timeline& timeline,
-                                    const EstimateRequest& request) {
+                                    const EstimateRequest& request, std::span<const Doubt> doubts) {
   std::vector<BreakdownRow> rows;
   const bool is_measured = IsCudnnWorkspaceAtPeak(trace, timeline);
   for (const auto& [kind, basis] : kKindRows) {
@@ -83,7 +93,7 @@ std::vector<BreakdownRow> BreakDown(const Trace& trace, const Timeline& timeline
                     .bytes = timeline.bytes_by_kind[static_cast<size_t>(kind)],
                     .basis = kind == Kind::kWorkspace && is_measured
                                  ? request.settings.device.calibration->basis
-                                 : basis});
+                                 : BasisOf(kind, basis, doubts)});
   }
   rows.push_back({.kind = "rounding",
                   .bytes = timeline.allocated_at_peak - timeline.exact_at_peak,
@@ -122,13 +132,13 @@ int64_t StateBytes(const Trace& trace) {
 }
 
 void SetPeak(Estimate& estimate, const Trace& trace, const Timeline& timeline,
-             const EstimateRequest& request) {
+             const EstimateRequest& request, std::span<const Doubt> doubts) {
   estimate.peak = timeline.peak;
   estimate.peak_step = timeline.peak_step;
   estimate.peak_phase = ToString(timeline.peak_phase);
   estimate.peak_node = LabelText(trace, timeline.peak_at);
   estimate.steps = timeline.steps;
-  estimate.breakdown = BreakDown(trace, timeline, request);
+  estimate.breakdown = BreakDown(trace, timeline, request, doubts);
   for (const BreakdownRow& row : estimate.breakdown) {
     estimate.device_bytes = CheckedAdd(estimate.device_bytes, row.bytes);
   }
@@ -267,7 +277,7 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.batch = prediction.shapes.batch;
   estimate.dims = request.binding.dims;
   estimate.optimizer_state_bytes = StateBytes(trace);
-  SetPeak(estimate, trace, timeline, request);
+  SetPeak(estimate, trace, timeline, request, doubts);
   estimate.places = PlacesAtPeak(prediction, timeline);
   estimate.measured = MeasuredAssumption(prediction, request);
   estimate.assumptions = Assumptions(prediction, estimate.measured, request);
