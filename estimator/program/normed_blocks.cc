@@ -73,14 +73,27 @@ std::optional<int> NumberAtEnd(std::string_view path) {
   return is_number ? std::optional(number) : std::nullopt;
 }
 
-// Children 0 and 2 of a Sequential: torch.ao.quantization.fuse_modules and torch.fx's fuse put an
-// Identity in the place of child 1.
-bool HasGapInSequential(const Pattern& pattern, const BiasedConvolution& conv) {
-  if (conv.activation == kNoNode) return false;
+// By how many the activation comes later among the children of a Sequential.
+std::optional<int> StepToActivation(const Pattern& pattern, const BiasedConvolution& conv) {
+  if (conv.activation == kNoNode) return std::nullopt;
   const std::string path = ModuleOfNode(pattern, conv.node);
   const std::string act = ModuleOfNode(pattern, conv.activation);
   const std::optional<int> first = NumberAtEnd(path);
-  return first.has_value() && ParentOf(path) == ParentOf(act) && NumberAtEnd(act) == *first + 2;
+  const std::optional<int> second = NumberAtEnd(act);
+  const bool are_siblings =
+      first.has_value() && second.has_value() && ParentOf(path) == ParentOf(act);
+  return are_siblings ? std::optional(*second - *first) : std::nullopt;
+}
+
+// Children 0 and 2 of a Sequential: torch.ao.quantization.fuse_modules and torch.fx's fuse put an
+// Identity in the place of child 1.
+bool HasGapInSequential(const Pattern& pattern, const BiasedConvolution& conv) {
+  return StepToActivation(pattern, conv) == 2;
+}
+
+// Children 0 and 1: no norm was between them.
+bool HasNoGapInSequential(const Pattern& pattern, const BiasedConvolution& conv) {
+  return StepToActivation(pattern, conv) == 1;
 }
 
 // MobileNet's: a depthwise convolution, then an activation.
@@ -117,7 +130,8 @@ class NormedBlockFinder {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) Add(static_cast<NodeId>(i));
     NormedBlocks blocks;
     const BlockShape* shape = ShapeOfBlocks();
-    if (convolutions_.size() < kFewestBlocks || (shape == nullptr && NamesBiases())) return {};
+    const bool is_plain = shape == nullptr && Count(HasNoGapInSequential) >= kFewestBlocks;
+    if (convolutions_.size() < kFewestBlocks || is_plain) return {};
     if (shape != nullptr) blocks.shape = shape->what;
     for (const BiasedConvolution& conv : convolutions_) {
       if (shape == nullptr || shape->matches != IsConvAct || IsCalledConv(conv)) {
@@ -170,15 +184,16 @@ class NormedBlockFinder {
     });
   }
 
+  size_t Count(bool (*matches)(const Pattern&, const BiasedConvolution&)) const {
+    const auto is_one = [&](const BiasedConvolution& conv) { return matches(pattern_, conv); };
+    return static_cast<size_t>(std::ranges::count_if(convolutions_, is_one));
+  }
+
   // The first that enough of the convolutions are in.
   const BlockShape* ShapeOfBlocks() const {
     for (const BlockShape& shape : kBlockShapes) {
       if (shape.pools && !Pools()) continue;
-      const auto matches = [&](const BiasedConvolution& conv) {
-        return shape.matches(pattern_, conv);
-      };
-      const auto count = std::ranges::count_if(convolutions_, matches);
-      if (static_cast<size_t>(count) >= kFewestBlocks) return &shape;
+      if (Count(shape.matches) >= kFewestBlocks) return &shape;
     }
     return nullptr;
   }
@@ -186,12 +201,6 @@ class NormedBlockFinder {
   bool Pools() const {
     return std::ranges::any_of(graph_.nodes, [](const Node& node) {
       return node.op_type == "GlobalAveragePool" || node.op_type == "ReduceMean";
-    });
-  }
-
-  bool NamesBiases() const {
-    return std::ranges::any_of(convolutions_, [&](const BiasedConvolution& conv) {
-      return pattern_.NameOf(graph_.nodes[Index(conv.node)].inputs[2]).ends_with("bias");
     });
   }
 

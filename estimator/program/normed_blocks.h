@@ -20,8 +20,9 @@ struct NormedBlocks {
 };
 
 // Nothing in a file with any norm of its own (they would all have been folded), with fewer than
-// four such convolutions, or, where no shape shows more, in one that calls its biases so
-// ("features.0.bias", "conv0_bias"): its tensors are the module's.
+// four such convolutions, or, where no shape shows more, with four that an activation follows at
+// once in a Sequential.  Names of biases ("conv1.bias") say nothing: fuse_conv_bn_eval
+// (torch/nn/utils/fusion.py, 2.11) gives a convolution without a bias one of that name.
 // O(nodes).
 NormedBlocks FindNormedBlocks(const Graph& graph, const Shapes& shapes);
 
