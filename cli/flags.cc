@@ -218,8 +218,8 @@ std::vector<Flag> RunFlags() {
        "puts lost dropout back; 0 for none; GLOB=P at nodes or modules; repeatable", "auto",
        SetDropout, true},
       {"--assume", "", "WHAT=yes", kGroup,
-       "what a file has lost: conv-bias, in-place-dropout, tied-head; repeatable", "no", SetAssumed,
-       true},
+       "what a file has lost: conv-bias, in-place-dropout, tied-head; repeatable", "auto",
+       SetAssumed, true},
       {"--attention", "", "A", kGroup,
        "kernels of scaled_dot_product_attention, or written out as transformers' eager attention: "
        "sdpa | eager",
