@@ -11,7 +11,7 @@
 #include "cli/git.h"
 #include "cli/loaded_models.h"
 #include "estimator/base/error.h"
-#include "estimator/graph/file_bytes.h"
+#include "estimator/base/file_bytes.h"
 #include "estimator/graph/loader.h"
 #include "estimator/report/snapshot_json.h"
 

@@ -6,7 +6,7 @@
 #include "cli/flags.h"
 #include "cli/replace_file.h"
 #include "estimator/base/error.h"
-#include "estimator/graph/file_bytes.h"
+#include "estimator/base/file_bytes.h"
 #include "estimator/report/calibration_json.h"
 
 namespace onnxfit {

@@ -6,7 +6,7 @@
 
 #include "cli/git.h"
 #include "estimator/base/error.h"
-#include "estimator/graph/file_bytes.h"
+#include "estimator/base/file_bytes.h"
 #include "estimator/graph/loader.h"
 #include "estimator/report/snapshot_json.h"
 

@@ -7,11 +7,11 @@
 #include "cli/model_globs.h"
 #include "estimator/base/error.h"
 #include "estimator/base/parallel.h"
+#include "estimator/base/utf8.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/loader.h"
 #include "estimator/graph/shapes.h"
-#include "estimator/graph/utf8.h"
 
 namespace onnxfit {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "cli/replace_file.h"
 #include "estimator/base/error.h"
-#include "estimator/graph/file_bytes.h"
+#include "estimator/base/file_bytes.h"
 
 namespace onnxfit {
 namespace {

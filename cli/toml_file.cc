@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "estimator/base/error.h"
-#include "estimator/graph/file_bytes.h"
+#include "estimator/base/file_bytes.h"
 
 // toml++ 3.3 asserts that a table's header begins with a key before it refuses one that does
 // not, "[{"; with NDEBUG it has the compiler assume so.  Without either, it refuses it.

@@ -1,4 +1,4 @@
-#include "estimator/graph/file_bytes.h"
+#include "estimator/base/file_bytes.h"
 
 #include <doctest/doctest.h>
 

@@ -12,8 +12,8 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
+#include "estimator/base/utf8.h"
 #include "estimator/graph/shorten.h"
-#include "estimator/graph/utf8.h"
 #include "tests/onnx_bytes.h"
 #include "tests/temp_folder.h"
 

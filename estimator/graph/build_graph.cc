@@ -6,10 +6,10 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/base/quote.h"
 #include "estimator/graph/attributes.h"
 #include "estimator/graph/captures.h"
 #include "estimator/graph/onnx_model.h"
-#include "estimator/graph/quote.h"
 #include "estimator/graph/signature.h"
 #include "estimator/graph/topological.h"
 #include "estimator/graph/validate.h"

@@ -12,11 +12,11 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
 #include "estimator/graph/inferrer.h"
 #include "estimator/graph/inline_body.h"
 #include "estimator/graph/onnx_model.h"
-#include "estimator/graph/quote.h"
 
 namespace onnxfit {
 namespace {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/base/quote.h"
 #include "estimator/base/suggest.h"
 #include "estimator/base/warnings.h"
 #include "estimator/graph/onnx_model.h"
-#include "estimator/graph/quote.h"
 #include "estimator/graph/recurrent_batch.h"
 
 namespace onnxfit {

@@ -12,7 +12,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
-#include "estimator/graph/quote.h"
+#include "estimator/base/quote.h"
 #include "estimator/graph/validate.h"
 
 namespace onnxfit {

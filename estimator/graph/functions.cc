@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "estimator/base/error.h"
-#include "estimator/graph/quote.h"
+#include "estimator/base/quote.h"
 #include "estimator/graph/topological.h"
 
 namespace onnxfit {

@@ -7,9 +7,9 @@
 #include <functional>
 #include <utility>
 
+#include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
 #include "estimator/graph/onnx_model.h"
-#include "estimator/graph/quote.h"
 #include "estimator/graph/schemas.h"
 #include "estimator/graph/validate.h"
 

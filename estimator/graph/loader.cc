@@ -10,9 +10,9 @@
 
 #include "estimator/base/digest.h"
 #include "estimator/base/error.h"
+#include "estimator/base/file_bytes.h"
 #include "estimator/graph/diagonals.h"
 #include "estimator/graph/external_data.h"
-#include "estimator/graph/file_bytes.h"
 #include "estimator/graph/functions.h"
 #include "estimator/graph/missing_initializers.h"
 #include "estimator/graph/onnx_model.h"

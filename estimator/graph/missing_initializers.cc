@@ -8,8 +8,8 @@
 #include <unordered_set>
 
 #include "estimator/base/error.h"
+#include "estimator/base/quote.h"
 #include "estimator/graph/captures.h"
-#include "estimator/graph/quote.h"
 
 namespace onnxfit {
 namespace {

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
 #include "estimator/graph/constants.h"
 #include "estimator/graph/dim_binding.h"
 #include "estimator/graph/inferrer.h"
 #include "estimator/graph/onnx_model.h"
-#include "estimator/graph/quote.h"
 #include "estimator/graph/rebind_rules.h"
 #include "estimator/graph/rebind_writer.h"
 

@@ -7,9 +7,9 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
+#include "estimator/base/quote.h"
+#include "estimator/base/utf8.h"
 #include "estimator/graph/onnx_fields.h"
-#include "estimator/graph/quote.h"
-#include "estimator/graph/utf8.h"
 #include "estimator/graph/wire.h"
 
 namespace onnxfit {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "estimator/base/error.h"
+#include "estimator/base/quote.h"
 #include "estimator/base/suggest.h"
 #include "estimator/graph/onnx_model.h"
-#include "estimator/graph/quote.h"
 
 namespace onnxfit {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/graph/file_bytes.h"
+#include "estimator/base/file_bytes.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "estimator/graph/utf8.h"
+#include "estimator/base/utf8.h"
 
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "estimator/graph/quote.h"
+#include "estimator/base/quote.h"
 
 #include <algorithm>
 #include <cctype>
