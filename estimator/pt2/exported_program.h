@@ -1,0 +1,146 @@
+// What a .pt2 says: the program that torch.export has written, as plain values.  Nothing is
+// interpreted; names are the file's own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/tensor_type.h"
+
+namespace onnxfit::pt2 {
+
+// A whole number, or an expression of symbols in Python's notation, whichever the file has: "s10",
+// "128*s10", "Min(768, 768*s10)".  What it comes to for other sizes: Evaluate (expression.h).
+struct Size {
+  int64_t number = 0;  // where `expression` is ""
+  std::string_view expression = {};
+  std::optional<int64_t> hint = {};  // the number at the export
+};
+
+struct Tensor {
+  DType dtype = DType::kUndefined;  // also for complex32, which there is no number for
+  std::vector<Size> sizes = {};     // numbers are >= 0
+  std::vector<Size> strides = {};
+  bool requires_grad = false;
+};
+
+struct Graph;
+
+// An argument of a call, or a result.
+struct Argument {
+  enum class Kind : uint8_t {
+    kNone,
+    kTensor,  // `text` names it
+    kNumber,  // `number`; what is beyond int64_t is its limit
+    kReal,    // `real`
+    kBool,    // `number` 0 or 1
+    kText,    // a string, a dtype as PyTorch writes it ("float32"), a device ("cuda:0"), a layout
+              // ("strided"), a memory format ("contiguous_format"), an operator
+    kSymbol,  // a number that another call makes: `text` names it (as_sym_int, _bool, _float)
+    kList,    // `items`: numbers, tensors, lists, kNone where an optional tensor is left out
+    kGraph,   // of a higher-order operator: `graph`, `text` names it
+    kOther,   // `text` says its kind as the file does ("as_custom_obj"); `items` of a dict are its
+              // values
+  };
+  Kind kind = Kind::kNone;
+  std::string_view text = {};
+  int64_t number = 0;
+  double real = 0;
+  std::vector<Argument> items = {};
+  std::shared_ptr<const Graph> graph = {};
+};
+
+// "torch.nn.modules.conv.Conv2d" at "model.conv1"; the path of a second call ends in "@1".
+struct ModuleFrame {
+  std::string_view path = {};  // "" is the module that was exported
+  std::string_view type = {};
+};
+
+// A line of Python.
+struct SourceLine {
+  std::string_view file = {};
+  int64_t line = 0;
+  std::string_view function = {};
+  std::string_view text = {};  // the first line of the statement, "" where there is none
+};
+
+struct Call {
+  std::string_view target = {};  // "torch.ops.aten.conv2d.default"
+  std::string_view name = {};    // its own ("split"); where the file has none, its first result's
+  // By name, in the file's order; defaults are left out.  Those of higher-order operators have no
+  // names ("") where they were given by position.
+  std::vector<std::pair<std::string_view, Argument>> arguments = {};
+  std::vector<Argument> results = {};     // a list of tensors is one result, a kList
+  std::vector<ModuleFrame> modules = {};  // outermost first
+  std::vector<SourceLine> lines = {};     // outermost first
+};
+
+struct Graph {
+  std::vector<Argument> inputs = {};
+  std::vector<Argument> outputs = {};
+  std::vector<Call> calls = {};
+  std::map<std::string_view, Tensor> tensors = {};
+  std::map<std::string_view, Size> symbols = {};  // sym_int_values: numbers that calls make
+};
+
+// What a graph input is to the module.
+struct InputSpec {
+  enum class Kind : uint8_t { kUser, kParameter, kBuffer, kConstant, kOther };
+  Kind kind = Kind::kUser;
+  std::string_view name = {};             // of the graph's value
+  std::string_view target = {};           // "layer1.0.conv1.weight"
+  bool persistent = true;                 // of kBuffer
+  std::optional<Argument> constant = {};  // of kUser: what was given as a Python number
+  // The member that holds its values ("weight_3"): what names the same one is tied.  "" where the
+  // file does not say, as older ones, and exports without weights (from the meta device).
+  std::string_view storage = {};
+};
+
+// What a graph output is to the module's caller.
+struct OutputSpec {
+  enum class Kind : uint8_t { kUser, kMutation, kOther };  // kMutation: of a buffer or an input
+  Kind kind = Kind::kUser;
+  std::string_view name = {};  // "" where a Python number is given back
+  std::string_view target = {};
+};
+
+struct Range {
+  std::optional<int64_t> low = {}, high = {};  // both included; nothing: no limit
+};
+
+struct ExportedProgram {
+  std::string path = {};    // as typed
+  std::string digest = {};  // of the program's JSON
+  std::string torch = {};   // "2.11.0+cu130"; "" where the file does not say
+  int64_t schema_major = 0, schema_minor = 0;
+  Graph graph;
+  std::vector<InputSpec> inputs = {};                 // one for each of graph.inputs
+  std::vector<OutputSpec> outputs = {};               // one for each of graph.outputs
+  std::vector<ModuleFrame> module_calls = {};         // module_call_graph, which does not say types
+  std::map<std::string_view, Range> ranges = {};      // of symbols
+  std::vector<std::string_view> argument_names = {};  // of forward
+  std::vector<std::string> notes = {};
+  std::shared_ptr<const void> owner = {};  // of the text that all views are of
+};
+
+// Reads `path` ("-" is standard input).  Weights stay where they are: O(bytes of the program).
+// Throws Error for what is no .pt2, is damaged, or of a schema that is not known.
+ExportedProgram LoadExportedProgram(const std::string& path);
+
+// The same for the bytes of a file that messages and reports call `name`.
+ExportedProgram LoadExportedProgramFrom(std::string_view bytes, const std::string& name);
+
+// Whether a file that begins so may be a .pt2: a zip archive.  What else a zip archive may be, the
+// functions above say in an Error.
+bool MayBeExportedProgram(std::string_view first);
+
+// The program as text, a line for each thing it has.
+std::string ToString(const ExportedProgram& program);
+
+}  // namespace onnxfit::pt2

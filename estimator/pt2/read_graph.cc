@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <utility>
+
+#include "estimator/pt2/read_program.h"
+#include "estimator/pt2/schema.h"
+
+namespace onnxfit::pt2 {
+namespace {
+
+std::vector<Argument> ReadArguments(const Json& list, ReadState& state) {
+  std::vector<Argument> arguments;
+  const auto items = ItemsOf(list);
+  arguments.reserve(items.Size());
+  for (const Json& item : items) arguments.push_back(ReadArgument(item, state));
+  return arguments;
+}
+
+std::vector<Size> ReadSizes(const Json& list, ReadState& state) {
+  std::vector<Size> sizes;
+  const auto items = ItemsOf(list);
+  sizes.reserve(items.Size());
+  for (const Json& item : items) sizes.push_back(ReadSize(item, state));
+  return sizes;
+}
+
+Tensor ReadTensor(const Json& json, ReadState& state) {
+  const Json& sizes = MemberOf(json, "sizes");
+  Tensor tensor = {.dtype = ScalarTypeOf(Whole(MemberOf(json, "dtype"))),
+                   .sizes = ReadSizes(sizes, state),
+                   .strides = ReadSizes(MemberOf(json, "strides"), state),
+                   .requires_grad = Truth(MemberOf(json, "requires_grad"))};
+  if (std::ranges::any_of(tensor.sizes, [](const Size& size) { return size.number < 0; })) {
+    throw UnexpectedJson(sizes, "sizes of 0 or more");
+  }
+  return tensor;
+}
+
+// The first tensor or number among `results` and in their lists, or "".
+std::string_view FirstName(const std::vector<Argument>& results) {
+  for (const Argument& result : results) {
+    const std::string_view name =
+        result.kind == Argument::Kind::kList ? FirstName(result.items) : result.text;
+    if (!name.empty()) return name;
+  }
+  return {};
+}
+
+// Damaged metadata is left out: it explains the program, and is none of it.
+std::string_view MetadataOf(const Json* metadata, std::string_view name) {
+  const Json* const found = metadata == nullptr ? nullptr : OptionalMemberOf(*metadata, name);
+  return found != nullptr && found->IsString() ? Text(*found) : std::string_view();
+}
+
+Call ReadCall(const Json& node, ReadState& state) {
+  Call call = {.target = Text(MemberOf(node, "target"))};
+  const auto inputs = ItemsOf(MemberOf(node, "inputs"));
+  call.arguments.reserve(inputs.Size());
+  for (const Json& input : inputs) {
+    call.arguments.emplace_back(Text(MemberOf(input, "name")),
+                                ReadArgument(MemberOf(input, "arg"), state));
+  }
+  call.results = ReadArguments(MemberOf(node, "outputs"), state);
+  const Json* const name = OptionalMemberOf(node, "name");
+  call.name = name == nullptr ? FirstName(call.results) : Text(*name);
+  const Json* const metadata = OptionalMemberOf(node, "metadata");
+  call.modules = ParseModuleStack(MetadataOf(metadata, "nn_module_stack"), state.pool);
+  call.lines = ParseStackTrace(MetadataOf(metadata, "stack_trace"));
+  return call;
+}
+
+}  // namespace
+
+Graph ReadGraph(const Json& json, ReadState& state) {
+  Graph graph = {.inputs = ReadArguments(MemberOf(json, "inputs"), state),
+                 .outputs = ReadArguments(MemberOf(json, "outputs"), state)};
+  const auto nodes = ItemsOf(MemberOf(json, "nodes"));
+  graph.calls.reserve(nodes.Size());
+  for (const Json& node : nodes) graph.calls.push_back(ReadCall(node, state));
+  for (const auto& member : MembersOf(MemberOf(json, "tensor_values"))) {
+    graph.tensors[Text(member.name)] = ReadTensor(member.value, state);
+  }
+  for (const auto& member : MembersOf(MemberOf(json, "sym_int_values"))) {
+    graph.symbols[Text(member.name)] = ReadSize(member.value, state);
+  }
+  return graph;
+}
+
+}  // namespace onnxfit::pt2

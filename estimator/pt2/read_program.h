@@ -1,0 +1,58 @@
+// From the JSON of a program to plain values (torch/_export/serde/schema.py has its form).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "estimator/pt2/exported_program.h"
+#include "estimator/pt2/json_text.h"
+#include "estimator/pt2/metadata.h"
+
+namespace onnxfit::pt2 {
+
+// What the readers of one program share.
+struct ReadState {
+  // Each note once, and no more than a reader wants.
+  void AddNote(std::string note);
+
+  TextPool& pool;
+  std::vector<std::string>& notes;
+  std::unordered_map<std::string_view, Size> sizes = {};  // by the expression as it is written
+};
+
+// All throw UnexpectedJson for what is not as the schema says.
+
+// The whole, but for `path`, `digest`, `owner` and the storages of `inputs`.
+ExportedProgram ReadProgram(const Json& json, TextPool& pool);
+
+Graph ReadGraph(const Json& json, ReadState& state);
+
+// {"as_int": 3}: one of many kinds.  A kind that is not known is kOther.
+Argument ReadArgument(const Json& json, ReadState& state);
+
+// {"as_int": 3} or {"as_expr": {"expr_str": "2*s0", "hint": {"as_int": 8}}}.
+Size ReadSize(const Json& json, ReadState& state);
+
+// graph_module.signature.
+std::vector<InputSpec> ReadInputSpecs(const Json& signature, ReadState& state);
+std::vector<OutputSpec> ReadOutputSpecs(const Json& signature, ReadState& state);
+
+// Names the storages of parameters and buffers by the archive's table of weights,
+// {"config": {"fc.weight": {"path_name": "weight_0", "use_pickle": false, …}}}.  `has_bytes` says
+// whether a member holds anything: tensors of the meta device are all of one that is empty.
+template <typename HasBytes>
+void NameStorages(const Json& config, std::vector<InputSpec>& inputs, HasBytes has_bytes) {
+  std::unordered_map<std::string_view, std::string_view> storages;
+  for (const auto& [target, payload] : MembersOf(MemberOf(config, "config"))) {
+    const std::string_view storage = Text(MemberOf(payload, "path_name"));
+    if (has_bytes(storage)) storages.emplace(Text(target), storage);
+  }
+  for (InputSpec& input : inputs) {
+    const auto found = storages.find(input.target);
+    if (found != storages.end()) input.storage = found->second;
+  }
+}
+
+}  // namespace onnxfit::pt2

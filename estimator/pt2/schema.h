@@ -1,0 +1,41 @@
+// Which versions of PyTorch's export format are known.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/base/tensor_type.h"
+
+namespace onnxfit::pt2 {
+
+// What to try where a file is not usable.
+inline constexpr std::string_view kHowToExport =
+    "torch.export.save(torch.export.export(model, args), 'model.pt2')";
+
+// torch/_export/serde/schema.py: SCHEMA_VERSION.  A major version is another format; a minor one
+// adds to it.
+struct SchemaVersion {
+  int64_t major = 0;
+  int64_t minor = 0;
+};
+
+// Throws Error (without a file) where `version` is not known.  A minor version from the future adds
+// a note: what it brings is left out.
+void CheckSchema(const SchemaVersion& version, std::vector<std::string>& notes);
+
+// The same for the archive around the program (torch/csrc/export/pt2_archive_constants.h), by the
+// contents of its members `archive_format` and `archive_version`.
+void CheckArchive(std::string_view format, std::string_view version);
+
+// "float32" of ScalarType 7, "strided" of Layout 7, "channels_last" of MemoryFormat 2; "" of
+// numbers that are not known.
+std::string_view ScalarTypeName(int64_t number);
+std::string_view LayoutName(int64_t number);
+std::string_view MemoryFormatName(int64_t number);
+
+// kUndefined where there is none.
+DType ScalarTypeOf(int64_t number);
+
+}  // namespace onnxfit::pt2
