@@ -13,8 +13,8 @@
 namespace onnxfit {
 namespace {
 
-const TensorType& TypeOf(Lowering& lowering, NameId name) {
-  return lowering.program().values[Index(name)].type;
+const TensorType& TypeOf(ProgramWriter& writer, NameId name) {
+  return writer.program().values[Index(name)].type;
 }
 
 // One class index for each row, or for each pixel.
@@ -29,53 +29,53 @@ TensorType LabelType(const TensorType& logits) {
 }
 
 // [N, S, V] -> [N·S, V], a view; anything else as it is.
-NameId FlattenTokens(Lowering& lowering, NameId logits) {
-  const TensorType type = TypeOf(lowering, logits);
+NameId FlattenTokens(ProgramWriter& writer, NameId logits) {
+  const TensorType type = TypeOf(writer, logits);
   if (type.dims.size() != 3) return logits;
   const TensorType flat = {type.dtype, {CheckedMul(type.dims[0], type.dims[1]), type.dims[2]}};
-  const NameId view = lowering.NewName("logits", flat);
-  lowering.Emit("view", {logits}, {view});
+  const NameId view = writer.NewName("logits", flat);
+  writer.Emit("view", {logits}, {view});
   return view;
 }
 
-void AppendCrossEntropy(Lowering& lowering, NameId output, NameId labels) {
-  const NameId logits = FlattenTokens(lowering, output);
-  const TensorType type = TypeOf(lowering, logits);
-  const NameId log_probabilities = lowering.NewName("log_probabilities", type);
-  lowering.Emit("_log_softmax", {logits}, {log_probabilities});
-  const NameId loss = lowering.NewName("loss", {type.dtype, {}});
-  lowering.Emit(type.dims.size() > 2 ? "nll_loss2d" : "nll_loss", {log_probabilities, labels},
-                {loss});
-  lowering.program().loss = loss;
+void AppendCrossEntropy(ProgramWriter& writer, NameId output, NameId labels) {
+  const NameId logits = FlattenTokens(writer, output);
+  const TensorType type = TypeOf(writer, logits);
+  const NameId log_probabilities = writer.NewName("log_probabilities", type);
+  writer.Emit("_log_softmax", {logits}, {log_probabilities});
+  const NameId loss = writer.NewName("loss", {type.dtype, {}});
+  writer.Emit(type.dims.size() > 2 ? "nll_loss2d" : "nll_loss", {log_probabilities, labels},
+              {loss});
+  writer.program().loss = loss;
 }
 
 // Logits of 16 bits are taken in fp32 (transformers, loss/loss_utils.py: ForCausalLMLoss).
-void AppendCausalLm(Lowering& lowering, NameId output, NameId labels) {
-  TensorType type = TypeOf(lowering, output);
+void AppendCausalLm(ProgramWriter& writer, NameId output, NameId labels) {
+  TensorType type = TypeOf(writer, output);
   NameId logits = output;
   if (BitsOf(type.dtype) == 16) {
     type.dtype = DType::kFloat32;
-    logits = lowering.NewName("logits.float", type);
-    lowering.Emit("to", {output}, {logits});
+    logits = writer.NewName("logits.float", type);
+    writer.Emit("to", {output}, {logits});
   }
-  AppendCrossEntropy(lowering, logits, labels);
+  AppendCrossEntropy(writer, logits, labels);
 }
 
-void AppendMse(Lowering& lowering, NameId output, NameId target) {
-  const TensorType type = TypeOf(lowering, output);
-  const NameId loss = lowering.NewName("loss", {type.dtype, {}});
-  lowering.Emit("mse_loss", {output, target}, {loss});
-  lowering.program().loss = loss;
+void AppendMse(ProgramWriter& writer, NameId output, NameId target) {
+  const TensorType type = TypeOf(writer, output);
+  const NameId loss = writer.NewName("loss", {type.dtype, {}});
+  writer.Emit("mse_loss", {output, target}, {loss});
+  writer.program().loss = loss;
 }
 
 // The input called `name`.
-NameId FindInput(Lowering& lowering, std::string_view name) {
+NameId FindInput(ProgramWriter& writer, std::string_view name) {
   std::vector<std::string_view> names;
-  for (const NameId input : lowering.program().inputs) {
-    names.push_back(lowering.program().values[Index(input)].name);
+  for (const NameId input : writer.program().inputs) {
+    names.push_back(writer.program().values[Index(input)].name);
     if (names.back() == name) return input;
   }
-  throw Error({.file = lowering.graph().path,
+  throw Error({.file = writer.path(),
                .where = "--labels",
                .text = fmt::format("expected one of the model's inputs ({}), found '{}'",
                                    fmt::join(names, ", "), name),
@@ -104,26 +104,26 @@ ValueId FindLossOutput(const Graph& graph, const Shapes& shapes, const TrainingS
                .hint = std::string(near)});
 }
 
-NameId AddLabels(Lowering& lowering, NameId output, Loss loss, std::string_view given) {
+NameId AddLabels(ProgramWriter& writer, NameId output, Loss loss, std::string_view given) {
   if (loss == Loss::kNone) return kNoName;
-  const TensorType type = TypeOf(lowering, output);
-  if (!given.empty()) return FindInput(lowering, given);
-  const NameId labels = lowering.NewName("labels", loss == Loss::kMse ? type : LabelType(type));
-  lowering.program().inputs.push_back(labels);
+  const TensorType type = TypeOf(writer, output);
+  if (!given.empty()) return FindInput(writer, given);
+  const NameId labels = writer.NewName("labels", loss == Loss::kMse ? type : LabelType(type));
+  writer.program().inputs.push_back(labels);
   return labels;
 }
 
-void AppendLoss(Lowering& lowering, NameId output, NameId labels, Loss loss) {
-  lowering.SetPlace("loss");
+void AppendLoss(ProgramWriter& writer, NameId output, NameId labels, Loss loss) {
+  writer.SetPlace("loss");
   switch (loss) {
     case Loss::kCrossEntropy:
-      return AppendCrossEntropy(lowering, output, labels);
+      return AppendCrossEntropy(writer, output, labels);
     case Loss::kCausalLm:
-      return AppendCausalLm(lowering, output, labels);
+      return AppendCausalLm(writer, output, labels);
     case Loss::kMse:
-      return AppendMse(lowering, output, labels);
+      return AppendMse(writer, output, labels);
     case Loss::kNone:  // the output is the loss itself
-      lowering.program().loss = output;
+      writer.program().loss = output;
   }
 }
 

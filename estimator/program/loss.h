@@ -3,7 +3,8 @@
 
 #include <string_view>
 
-#include "estimator/program/lowering.h"
+#include "estimator/graph/shapes.h"
+#include "estimator/program/program_writer.h"
 
 namespace onnxfit {
 
@@ -14,10 +15,10 @@ ValueId FindLossOutput(const Graph& graph, const Shapes& shapes, const TrainingS
 // The labels that the loss takes with `output`, as one more input of the program: a batch
 // has them in eval too; or the input that is called `given`, if that is not "".  kNoName where
 // the loss takes none.  Throws Error where no input has that name.
-NameId AddLabels(Lowering& lowering, NameId output, Loss loss, std::string_view given);
+NameId AddLabels(ProgramWriter& writer, NameId output, Loss loss, std::string_view given);
 
 // Appends the loss of `output` to the program.  Cross entropy takes [N, C] as it is,
 // [N, S, V] as [N·S, V], [N, C, H, W …] with the classes in dimension 1.
-void AppendLoss(Lowering& lowering, NameId output, NameId labels, Loss loss);
+void AppendLoss(ProgramWriter& writer, NameId output, NameId labels, Loss loss);
 
 }  // namespace onnxfit

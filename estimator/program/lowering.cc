@@ -8,7 +8,6 @@
 #include "estimator/base/glob.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
-#include "estimator/program/call_operands.h"
 #include "estimator/program/device_integers.h"
 #include "estimator/program/habits.h"
 #include "estimator/program/parameter_floats.h"
@@ -21,10 +20,10 @@ namespace onnxfit {
 
 Lowering::Lowering(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
                    const Roles& roles, const TrainingSettings& settings)
-    : graph_(graph),
+    : ProgramWriter(settings, graph.path),
+      graph_(graph),
       metadata_(metadata),
       shapes_(shapes),
-      settings_(settings),
       names_(graph.values.size(), kNoName),
       is_parameter_(graph.values.size()),
       follows_parameter_(graph.values.size()),
@@ -313,13 +312,7 @@ void Lowering::WarnOfUnknown() {
                      trains() ? "all its inputs and outputs are kept until backward"
                               : "its results are taken as new tensors, and nothing beside them")});
   }
-  for (const auto& [op, found] : misfits_) {
-    program_.warnings.push_back(
-        {warning::kUnknownOperator,
-         fmt::format("{} at {} was given {}, which PyTorch's does not take: all its inputs and "
-                     "outputs are kept until backward, which may be too much or too little",
-                     op, found.first, found.second)});
-  }
+  WarnOfMisfits();
 }
 
 DType Lowering::TypeOfResult(const Node& node) const {
@@ -453,46 +446,6 @@ void Lowering::Alias(ValueId result, ValueId value) {
   is_parameter_[Index(result)] = is_parameter_[Index(value)];
 }
 
-NameId Lowering::NewName(std::string name, const TensorType& type) {
-  (void)BytesOf(type);  // refuses what 64 bits do not hold
-  program_.values.push_back({std::move(name), {type, {}}});
-  return static_cast<NameId>(program_.values.size() - 1);
-}
-
-// As `op`, unless its operands are not what that takes.
-std::string_view Lowering::Checked(std::string_view op, const std::vector<NameId>& inputs,
-                                   const std::vector<NameId>& outputs,
-                                   const std::vector<int64_t>& ints) {
-  CallOperands operands = {.op = op, .ints = ints};
-  std::vector<std::string> found;
-  for (const NameId name : inputs) operands.inputs.push_back(DimsOf(name));
-  for (const NameId name : outputs) operands.outputs.push_back(DimsOf(name));
-  if (FitsRule(operands)) return op;
-  for (const NameId name : inputs) {
-    found.push_back(name == kNoName ? "none" : ToString(program_.values[Index(name)].type));
-  }
-  misfits_.try_emplace(std::string(op), place_, fmt::format("{}", fmt::join(found, ", ")));
-  return "?";
-}
-
-const Dims* Lowering::DimsOf(NameId name) const {
-  return name == kNoName ? nullptr : &program_.values[Index(name)].type.dims;
-}
-
-void Lowering::Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
-                    std::vector<int64_t> ints) {
-  const std::string_view fitting = Checked(op, inputs, outputs, ints);
-  program_.calls.push_back({.op = fitting,
-                            .where = place_,
-                            .inputs = std::move(inputs),
-                            .outputs = std::move(outputs),
-                            .ints = std::move(ints),
-                            .scope = scope_,
-                            .written_in_place = written_in_place_,
-                            .leaves_autocast = outside_autocast_.contains(ModulePath(scope_)),
-                            .frames = frames_});
-}
-
 Program Lowering::TakeProgram() {
   program_.name_of = std::move(names_);
   program_.rewrites = std::move(rewrites_);
@@ -500,17 +453,8 @@ Program Lowering::TakeProgram() {
 }
 
 void Lowering::SetPlace(std::string place, std::vector<std::string> scope) {
-  place_ = std::move(place);
-  scope_ = std::move(scope);
-  written_in_place_.reset();
+  ProgramWriter::SetPlace(std::move(place), std::move(scope));
   node_frames_.clear();
-  frames_.clear();
-}
-
-TensorType Lowering::WithPrecision(TensorType type) const {
-  if (IsFloat(type.dtype) && BitsOf(type.dtype) >= 16)
-    type.dtype = ParameterType(settings_.precision);
-  return type;
 }
 
 }  // namespace onnxfit

@@ -17,7 +17,7 @@
 #include "estimator/program/lost_calls.h"
 #include "estimator/program/lost_rotary.h"
 #include "estimator/program/lost_stochastic_depth.h"
-#include "estimator/program/program.h"
+#include "estimator/program/program_writer.h"
 #include "estimator/program/rewrites.h"
 #include "estimator/program/roles.h"
 
@@ -25,8 +25,8 @@ namespace onnxfit {
 
 struct LoweringRow;
 
-// A program that grows by one node after the other.
-class Lowering {
+// One node of the file after the other.
+class Lowering : public ProgramWriter {
  public:
   Lowering(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
            const Roles& roles, const TrainingSettings& settings);
@@ -37,7 +37,6 @@ class Lowering {
   // --- for the functions in the rows ---
 
   const Graph& graph() const { return graph_; }
-  bool trains() const { return settings_.mode == Mode::kTrain; }
   const TensorType& TypeOf(ValueId value) const;
 
   // A number or a list of numbers that lives on the host: known from shapes and
@@ -84,12 +83,6 @@ class Lowering {
   // A call of an operator without a row.
   void LowerUnknown(const Node& node);
 
-  // A value of the program that the graph does not have.
-  NameId NewName(std::string name, const TensorType& type);
-
-  void Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
-            std::vector<int64_t> ints = {});
-
   // --- for BuildProgram ---
 
   // How this run drops out: in place, if it is told so.
@@ -99,15 +92,10 @@ class Lowering {
 
   // What messages call the calls that follow.
   void SetPlace(std::string place, std::vector<std::string> scope = {});
-  TensorType WithPrecision(TensorType type) const;
   Program TakeProgram();
-  Program& program() { return program_; }
 
  private:
   bool FitsRow(const Node& node, const LoweringRow& row) const;
-  std::string_view Checked(std::string_view op, const std::vector<NameId>& inputs,
-                           const std::vector<NameId>& outputs, const std::vector<int64_t>& ints);
-  const Dims* DimsOf(NameId name) const;
   bool IsFolded(ValueId value, std::string_view call) const;
   NameId MakeConstant(ValueId value);
   void EnterCallerOf(const std::string& expression);
@@ -183,21 +171,14 @@ class Lowering {
   const Graph& graph_;
   const ExporterMetadata& metadata_;
   const Shapes& shapes_;
-  const TrainingSettings& settings_;
-  Program program_;
   std::map<std::string, NameId> lost_;
   std::map<ValueId, NameId> views_;  // initializers that are views of lost buffers
   std::optional<std::pair<ValueId, std::string>> table_rows_;
   std::unordered_map<const Node*, const FoldedBatchNorm*> folded_;
   std::unordered_map<const Node*, const AffineBatchNorm*> affine_;  // by Mul and Add
-  std::string place_;
-  std::vector<std::string> scope_;
-  std::vector<std::string> last_scope_;  // of the nodes before, the last that has one
-  NodeId next_scoped_ = 0;               // the first behind that has one
-  std::optional<bool> written_in_place_;
-  std::set<std::string> outside_autocast_;  // modules that leave it
-  std::vector<SourceFrame> node_frames_;    // of the running node
-  std::vector<SourceFrame> frames_;         // of the calls that follow
+  std::vector<std::string> last_scope_;   // of the nodes before, the last that has one
+  NodeId next_scoped_ = 0;                // the first behind that has one
+  std::vector<SourceFrame> node_frames_;  // of the running node
   std::multimap<ValueId, const Node*> readers_;
   std::vector<NameId> names_;  // by ValueId, kNoName until it has one
   std::vector<Rewritten> rewrites_;
@@ -216,8 +197,6 @@ class Lowering {
   std::vector<bool> is_scalar_constant_;             // by ValueId: a float number
   std::set<std::string> further_results_;            // operators that were warned of
   std::map<std::string, int, std::less<>> unknown_;  // operator -> nodes
-  // By call whose operands are not what its rule takes: the first place and what was found there.
-  std::map<std::string, std::pair<std::string, std::string>> misfits_;
 };
 
 inline constexpr int8_t kOptional = -1;

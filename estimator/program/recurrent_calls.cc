@@ -97,10 +97,8 @@ class RecurrentFinder {
     for (const ValueId result : node.outputs) {
       if (result != kNoValue) call.results.push_back(result);
     }
-    const bool drops_out = DropsOutBetweenLayers(metadata_.CallOf(id));
-    const int64_t numel = HiddenNumel(node);
-    const int64_t kept = row->kept + (drops_out ? kKeptByDropout : 0);
-    call.ints = {CheckedMul(numel, kept), CheckedMul(numel, row->gates)};
+    call.ints =
+        RecurrentInts(row->aten, HiddenNumel(node), DropsOutBetweenLayers(metadata_.CallOf(id)));
     return call.results.empty() ? std::nullopt : std::optional(std::move(call));
   }
 
@@ -172,6 +170,15 @@ class RecurrentFinder {
 };
 
 }  // namespace
+
+std::vector<int64_t> RecurrentInts(std::string_view aten, int64_t numel, bool drops_out) {
+  for (const RecurrentRow& row : kRecurrentRows) {
+    if (row.aten != aten) continue;
+    const int64_t kept = row.kept + (drops_out ? kKeptByDropout : 0);
+    return {CheckedMul(numel, kept), CheckedMul(numel, row.gates)};
+  }
+  return {};
+}
 
 bool IsRecurrent(std::string_view op_type) { return FindRow(op_type) != nullptr; }
 

@@ -26,6 +26,10 @@ std::vector<Rewritten> FindRecurrentCalls(const Graph& graph, const ExporterMeta
 // "rnn.bias_ih_l0_reverse" for "rnn.weight_ih_l0_reverse"; "" for other names.
 std::string BiasOfRecurrentWeight(std::string_view weight);
 
+// ints of the call `aten`, of which all hidden numbers together are `numel`: of all steps, samples
+// and directions.  `drops_out`: between this layer and the next.
+std::vector<int64_t> RecurrentInts(std::string_view aten, int64_t numel, bool drops_out);
+
 // Whether `op_type` is ONNX's operator of such a layer.
 bool IsRecurrent(std::string_view op_type);
 

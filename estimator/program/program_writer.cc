@@ -1,0 +1,136 @@
+#include "estimator/program/program_writer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
+#include "estimator/base/warnings.h"
+#include "estimator/program/call_operands.h"
+#include "estimator/program/eager_attention.h"
+#include "estimator/program/lifetimes.h"
+#include "estimator/program/loss.h"
+#include "estimator/program/scopes.h"
+#include "estimator/program/trainable.h"
+
+namespace onnxfit {
+
+ProgramWriter::ProgramWriter(const TrainingSettings& settings, std::string path)
+    : settings_(settings), path_(std::move(path)) {}
+
+NameId ProgramWriter::NewName(std::string name, const TensorType& type) {
+  (void)BytesOf(type);  // refuses what 64 bits do not hold
+  program_.values.push_back({std::move(name), {type, {}}});
+  return static_cast<NameId>(program_.values.size() - 1);
+}
+
+// As `op`, unless its operands are not what that takes.
+std::string_view ProgramWriter::Checked(std::string_view op, const std::vector<NameId>& inputs,
+                                        const std::vector<NameId>& outputs,
+                                        const std::vector<int64_t>& ints) {
+  CallOperands operands = {.op = op, .ints = ints};
+  std::vector<std::string> found;
+  for (const NameId name : inputs) operands.inputs.push_back(DimsOf(name));
+  for (const NameId name : outputs) operands.outputs.push_back(DimsOf(name));
+  if (FitsRule(operands)) return op;
+  for (const NameId name : inputs) {
+    found.push_back(name == kNoName ? "none" : ToString(program_.values[Index(name)].type));
+  }
+  misfits_.try_emplace(std::string(op), place_, fmt::format("{}", fmt::join(found, ", ")));
+  return "?";
+}
+
+const Dims* ProgramWriter::DimsOf(NameId name) const {
+  return name == kNoName ? nullptr : &program_.values[Index(name)].type.dims;
+}
+
+void ProgramWriter::Emit(std::string_view op, std::vector<NameId> inputs,
+                         std::vector<NameId> outputs, std::vector<int64_t> ints) {
+  const std::string_view fitting = Checked(op, inputs, outputs, ints);
+  program_.calls.push_back(
+      {.op = fitting,
+       .where = place_,
+       .inputs = std::move(inputs),
+       .outputs = std::move(outputs),
+       .ints = std::move(ints),
+       .scope = scope_,
+       .written_in_place = written_in_place_,
+       .leaves_autocast = leaves_autocast_ || outside_autocast_.contains(ModulePath(scope_)),
+       .frames = frames_});
+}
+
+TensorType ProgramWriter::WithPrecision(TensorType type) const {
+  if (IsFloat(type.dtype) && BitsOf(type.dtype) >= 16)
+    type.dtype = ParameterType(settings_.precision);
+  return type;
+}
+
+void ProgramWriter::SetPlace(std::string place, std::vector<std::string> scope) {
+  place_ = std::move(place);
+  scope_ = std::move(scope);
+  written_in_place_.reset();
+  frames_.clear();
+}
+
+void ProgramWriter::WarnOfMisfits() {
+  for (const auto& [op, found] : misfits_) {
+    program_.warnings.push_back(
+        {warning::kUnknownOperator,
+         fmt::format("{} at {} was given {}, which PyTorch's does not take: all its inputs and "
+                     "outputs are kept until backward, which may be too much or too little",
+                     op, found.first, found.second)});
+  }
+}
+
+namespace {
+
+// Calls whose results nobody reads are the exporter's leftovers: PyTorch has none.
+void DropUnread(Program& program) {
+  std::vector<bool> read(program.values.size());
+  for (const NameId name : program.outputs) read[Index(name)] = true;
+  if (program.loss != kNoName) read[Index(program.loss)] = true;
+  std::vector<AtenCall> kept;
+  for (size_t i = program.calls.size(); i-- > 0;) {
+    AtenCall& call = program.calls[i];
+    const bool needed = std::any_of(call.outputs.begin(), call.outputs.end(), [&](NameId name) {
+      return name != kNoName && read[Index(name)];
+    });
+    if (!needed) continue;
+    for (const NameId name : call.inputs) {
+      if (name != kNoName) read[Index(name)] = true;
+    }
+    kept.push_back(std::move(call));
+  }
+  std::reverse(kept.begin(), kept.end());
+  program.calls = std::move(kept);
+}
+
+void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
+  if (settings.mode == Mode::kEval || program.loss == kNoName) return;
+  const size_t unreached = UnreachedParameters(program).size();
+  if (unreached == 0) return;
+  program.warnings.push_back(
+      {warning::kNotTrainable,
+       fmt::format("{} of {} parameters are not on the way to the loss: they get no gradient and "
+                   "no optimizer state (--loss-output names another output)",
+                   unreached, program.parameters.size())});
+}
+
+}  // namespace
+
+void FinishProgram(ProgramWriter& writer, NameId loss_output, bool drops_unread) {
+  Program& program = writer.program();
+  const TrainingSettings& settings = writer.settings();
+  if (loss_output != kNoName) {
+    const NameId labels = AddLabels(writer, loss_output, settings.loss, settings.labels);
+    if (settings.mode == Mode::kTrain) AppendLoss(writer, loss_output, labels, settings.loss);
+  }
+  WriteAttentionOut(program, settings);
+  if (drops_unread) DropUnread(program);
+  PlaceDeaths(program, settings.mode == Mode::kEval || settings.loop.hold_outputs);
+  WarnOfUnreached(program, settings);
+}
+
+}  // namespace onnxfit

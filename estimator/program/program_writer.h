@@ -1,0 +1,70 @@
+// A program that grows by one call after the other.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/settings.h"
+#include "estimator/program/program.h"
+
+namespace onnxfit {
+
+class ProgramWriter {
+ public:
+  // `settings` must outlive it.  `path` is what errors call the model.
+  ProgramWriter(const TrainingSettings& settings, std::string path);
+
+  bool trains() const { return settings_.mode == Mode::kTrain; }
+  const std::string& path() const { return path_; }
+  Program& program() { return program_; }
+  const TrainingSettings& settings() const { return settings_; }
+
+  // A value of the program.  Throws Error for more bytes than 64 bits hold.
+  NameId NewName(std::string name, const TensorType& type);
+
+  // The next call, at the place that is set.  Where its operands are not what `op` takes, it runs
+  // as an unknown one, and WarnOfMisfits says so.
+  void Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
+            std::vector<int64_t> ints = {});
+
+  // What messages call the calls that follow, and the module calls around them.
+  void SetPlace(std::string place, std::vector<std::string> scope = {});
+
+  // The type that parameters and activations have in this run: floats of 16 bits and more.
+  TensorType WithPrecision(TensorType type) const;
+
+  void WarnOfMisfits();
+
+ protected:
+  const TrainingSettings& settings_;
+  Program program_;
+  std::string place_;
+  std::vector<std::string> scope_;
+  std::optional<bool> written_in_place_;
+  std::vector<SourceFrame> frames_;         // of the calls that follow
+  std::set<std::string> outside_autocast_;  // modules that leave it
+  bool leaves_autocast_ = false;            // the calls that follow do
+
+ private:
+  std::string_view Checked(std::string_view op, const std::vector<NameId>& inputs,
+                           const std::vector<NameId>& outputs, const std::vector<int64_t>& ints);
+  const Dims* DimsOf(NameId name) const;
+
+  std::string path_;
+  // By call whose operands are not what its rule takes: the first place and what was found there.
+  std::map<std::string, std::pair<std::string, std::string>> misfits_;
+};
+
+// The rest of a program whose forward is written: its `loss_output`, unless that is kNoName, gets
+// labels and, in training, the loss; then names get their deaths.  Warns of parameters that no
+// gradient reaches.  With `drops_unread`, calls whose results nobody reads are an exporter's
+// leftovers, and go.  Throws Error as AddLabels does.  O(calls × depth of modules).
+void FinishProgram(ProgramWriter& writer, NameId loss_output, bool drops_unread);
+
+}  // namespace onnxfit
