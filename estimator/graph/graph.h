@@ -68,6 +68,10 @@ struct OpsetImport {
 // The parsed file behind a Graph; only the room graph/ sees inside.
 struct OnnxModel;
 
+namespace pt2 {
+struct ExportedProgram;
+}
+
 // A graph in topological order: a node comes after all that it reads.  Nodes of ONNX's own
 // operators have the inputs that they need, and no more than they take (signature.h).  If and Loop
 // bodies stay with their node.  Movable; the views stay valid as long as `model` lives.
@@ -84,6 +88,8 @@ struct Graph {
   Diagonals diagonals;                    // of matrices that may be one another (diagonals.h)
   std::vector<std::string> notes;         // what loading did, for -v
   std::shared_ptr<const OnnxModel> model;
+  // What a .pt2 holds, of which this says the inputs alone (pt2/program_of.h); null otherwise.
+  std::shared_ptr<const pt2::ExportedProgram> exported = {};
 };
 
 // False for a node that was put aside: all its results are left out.

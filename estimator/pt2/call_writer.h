@@ -1,0 +1,123 @@
+// From the calls of a .pt2 to those of a Program.  Internal to the room pt2/.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/program/program_writer.h"
+#include "estimator/program/roles.h"
+#include "estimator/pt2/exported_program.h"
+#include "estimator/pt2/known_elements.h"
+
+namespace onnxfit::pt2 {
+
+// What each symbol is in this run.
+using SymbolValues = std::map<std::string_view, int64_t>;
+
+class CallWriter : public ProgramWriter {
+ public:
+  // All must outlive it.
+  CallWriter(const ExportedProgram& exported, const SymbolValues& symbols,
+             const TrainingSettings& settings);
+
+  // Parameters, buffers and inputs, then every call by its row (call_rows.h).
+  void WriteForward();
+  // The model's outputs, by the names that the file gives them.
+  const std::vector<std::pair<std::string_view, NameId>>& named_outputs() const {
+    return named_outputs_;
+  }
+  Roles TakeRoles() { return std::move(roles_); }
+  Program TakeProgram() { return std::move(program_); }
+
+  // --- for the functions in the rows ---
+
+  // The argument called `name`; null where it is left out or None.
+  static const Argument* Find(const Call& call, std::string_view name);
+  // What an argument is, or `absent`.
+  int64_t IntAt(const Call& call, std::string_view name, int64_t absent) const;
+  double RealAt(const Call& call, std::string_view name, double absent) const;
+  std::vector<int64_t> IntsAt(const Call& call, std::string_view name) const;
+  std::string_view TextAt(const Call& call, std::string_view name) const;
+  // The tensor that an argument is; kNoName where it is none.
+  NameId TensorAt(const Call& call, std::string_view name);
+  NameId TensorOf(const Argument& argument);
+  // All tensors among the arguments, those in lists too, in order.
+  std::vector<NameId> Tensors(const Call& call);
+  // A dimension of the tensor `of`, which may be counted from the end.
+  int64_t AxisAt(const Call& call, std::string_view name, NameId of, int64_t absent);
+  const Dims& DimsOf(NameId name) const;  // {} for kNoName
+
+  // The tensors that the call makes; kNoName for what is none.
+  std::vector<NameId> Results(const Call& call);
+  // The first of them, of this type where it is given.
+  NameId Result(const Call& call, std::optional<TensorType> type = {});
+  // As Result, of a cast that did nothing in the export: the tracer calls its operand `self` by
+  // the result's name from then on, too, wherever the code reads it.
+  NameId CastResult(const Call& call, NameId self, const TensorType& type);
+  // The call's result is `name`: nothing runs.
+  void ReturnSame(const Call& call, NameId name);
+  // The type that the file gives the call's first result, in this run's precision.
+  TensorType TypeOfResult(const Call& call) const;
+  // The elements of an argument that follow from sizes, of a mask that torch.export alone makes
+  // (libraries.h); null of others.
+  const Known* LibraryMaskAt(const Call& call, std::string_view name);
+
+  // What the first call that reads the result, through views and what writes over it, joins it
+  // with, of floats; kNoName where that is not there yet.
+  NameId PartnerOfResult(const Call& call);
+  // Whether a gradient may flow through it.
+  bool IsTracked(NameId name) const;
+  bool IsRead(std::string_view result) const { return read_.contains(result); }
+  // A call of an operator without a row.
+  void WriteUnknown(const Call& call);
+
+ private:
+  void AddModule();
+  void AddTensors(InputSpec::Kind kind, std::vector<NameId>& to);
+  void PlaceTensors();
+  void AddInputs();
+  void AddOutputs();
+  void WriteCalls(const Graph& graph);
+  void WriteCall(const Call& call);
+  bool MakesTensor(const Call& call) const;
+  void Follow(size_t first, bool builds_mask);
+  void WriteBody(const Call& call, const Argument& body);
+  void DropUnreadMasks();
+  void WarnOfUnknown();
+  TensorType TypeOf(const Tensor& tensor) const;
+  int64_t SizeOf(const Size& size) const;
+  int64_t NumberOf(const Argument& argument) const;
+  const Tensor* FindTensor(std::string_view name) const;
+
+  const ExportedProgram& exported_;
+  const SymbolValues& symbols_;
+  Roles roles_;
+  std::vector<const Graph*> graphs_;  // that are written, the innermost last
+  std::map<std::string_view, NameId> names_;
+  std::map<std::string_view, std::string_view> first_names_;  // of tied parameters
+  KnownElements known_;
+  std::set<NameId> mask_calls_;  // results of calls that build masks
+
+  // By result of a cast that did nothing in the export.
+  struct SpelledCast {
+    const Call* call = nullptr;
+    NameId self = kNoName;
+  };
+  bool IsOfCast(const SpelledCast& cast) const;
+
+  const Call* running_ = nullptr;
+  std::map<std::string_view, SpelledCast> spelled_casts_;
+  std::set<NameId> tracked_;
+  std::map<std::string_view, const Call*> readers_;  // by tensor: the first
+  std::vector<bool> requires_grad_;                  // by parameter, tied ones once
+  std::set<std::string_view> read_;
+  std::vector<std::pair<std::string_view, NameId>> named_outputs_;
+  std::map<std::string_view, int> unknown_;  // target -> calls
+};
+
+}  // namespace onnxfit::pt2

@@ -1,0 +1,17 @@
+// What libraries do in a run and not, or otherwise, while torch.export traces them: tables with a
+// row for each fact and the version in which it was seen.  Internal to the room pt2/.
+#pragma once
+
+#include "estimator/pt2/exported_program.h"
+
+namespace onnxfit::pt2 {
+
+// Whether `call` builds a mask that is left out of a run where it hides nothing or is causal:
+// attention is told that it is causal instead.
+bool BuildsLibraryMask(const Call& call);
+
+// Whether the product `call` casts its other operand to the type of the module's weight first,
+// where that has 16 bits: a branch that an export in fp32 does not take.
+bool CastsToWeightFirst(const Call& call);
+
+}  // namespace onnxfit::pt2

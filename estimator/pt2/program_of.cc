@@ -1,0 +1,178 @@
+#include "estimator/pt2/program_of.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/error.h"
+#include "estimator/base/index.h"
+#include "estimator/base/suggest.h"
+#include "estimator/base/warnings.h"
+#include "estimator/graph/input_graph.h"
+#include "estimator/pt2/call_writer.h"
+
+namespace onnxfit::pt2 {
+namespace {
+
+// The tensors that forward takes, in its order.
+std::vector<std::pair<std::string_view, const Tensor*>> InputsOf(const ExportedProgram& exported) {
+  std::vector<std::pair<std::string_view, const Tensor*>> inputs;
+  for (const InputSpec& spec : exported.inputs) {
+    const auto tensor = exported.graph.tensors.find(spec.name);
+    if (spec.kind != InputSpec::Kind::kUser || tensor == exported.graph.tensors.end()) continue;
+    inputs.emplace_back(spec.name, &tensor->second);
+  }
+  return inputs;
+}
+
+SymbolValues SymbolsOf(const ExportedProgram& exported, const onnxfit::Graph& file,
+                       const Shapes& shapes) {
+  SymbolValues symbols;
+  const auto inputs = InputsOf(exported);
+  for (size_t i = 0; i < inputs.size() && i < file.inputs.size(); ++i) {
+    const Dims& dims = shapes.types[Index(file.inputs[i])].tensor.dims;
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      const std::string_view symbol = inputs[i].second->sizes[axis].expression;
+      if (!symbol.empty()) symbols.emplace(symbol, dims[axis]);
+    }
+  }
+  return symbols;
+}
+
+// A .pt2 computes with the numbers that were written at the export.
+void RefuseOtherSizes(const ExportedProgram& exported, const onnxfit::Graph& file,
+                      const Shapes& shapes) {
+  const auto inputs = InputsOf(exported);
+  for (size_t i = 0; i < inputs.size() && i < file.inputs.size(); ++i) {
+    const auto& [name, tensor] = inputs[i];
+    const Dims& dims = shapes.types[Index(file.inputs[i])].tensor.dims;
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      const Size& size = tensor->sizes[axis];
+      if (!size.expression.empty() || size.number == dims[axis]) continue;
+      throw Error({.file = file.path,
+                   .where = fmt::format("input '{}'", name),
+                   .text = fmt::format("dimension {} is {} in the export, which has it fixed, "
+                                       "found {}",
+                                       axis, size.number, dims[axis]),
+                   .hint = fmt::format("export it with dynamic_shapes={{\"{}\": {{{}: "
+                                       "torch.export.Dim.DYNAMIC}}}}",
+                                       name, axis)});
+    }
+  }
+}
+
+// Exports at one size are specialized to it where code branches on it: sizes outside of the range
+// run as the others do, as far as the calls say.
+void SayRanges(const ExportedProgram& exported, const SymbolValues& symbols, Program& program) {
+  for (const auto& [symbol, value] : symbols) {
+    const auto range = exported.ranges.find(symbol);
+    if (range == exported.ranges.end()) continue;
+    const bool is_below = range->second.low && value < *range->second.low;
+    const bool is_above = range->second.high && value > *range->second.high;
+    if (!is_below && !is_above) continue;
+    program.assumptions.push_back(fmt::format(
+        "{} is {}, which the export does not allow (from {}{}): its calls are taken to be the same",
+        symbol, value, range->second.low.value_or(0),
+        range->second.high ? fmt::format(" to {}", *range->second.high) : ""));
+  }
+}
+
+// Whether calls that tell modes apart were exported in training; nullopt where there is none.
+std::optional<bool> ExportedInTraining(const ExportedProgram& exported) {
+  for (const Call& call : exported.graph.calls) {
+    for (const auto& [name, argument] : call.arguments) {
+      const bool tells = name == "train" || name == "training";
+      if (tells && argument.kind == Argument::Kind::kBool) return argument.number != 0;
+    }
+  }
+  return std::nullopt;
+}
+
+void WarnOfMode(const ExportedProgram& exported, const TrainingSettings& settings,
+                Program& program) {
+  const std::optional<bool> trained = ExportedInTraining(exported);
+  const bool trains = settings.mode == Mode::kTrain;
+  if (!trained.has_value() || *trained == trains) return;
+  program.warnings.push_back(
+      {warning::kOtherMode,
+       fmt::format("exported in {} mode: dropouts and batch norms are run as in {}, but what else "
+                   "the model does there is not in the file (try: model.{}() before "
+                   "torch.export.export)",
+                   *trained ? "training" : "eval", trains ? "training" : "eval",
+                   trains ? "train" : "eval")});
+}
+
+// Inputs whose first dimensions are free, each under a symbol of its own, and were of one size at
+// the export, have one batch: torch.export leaves open what no call compares.
+void ShareBatch(const ExportedProgram& exported, std::vector<DeclaredTensor>& inputs) {
+  const Size* batch = nullptr;
+  size_t i = 0;
+  for (const auto& [name, tensor] : InputsOf(exported)) {
+    DeclaredTensor& input = inputs[i++];
+    if (tensor->sizes.empty() || tensor->sizes[0].expression.empty()) continue;
+    const Size& size = tensor->sizes[0];
+    if (batch == nullptr) batch = &size;
+    if (size.hint.has_value() && size.hint == batch->hint) {
+      input.dims[0].name = batch->expression;
+    }
+  }
+}
+
+// The first output of floats, or the one that is asked for.
+NameId FindLossOutput(CallWriter& writer, const TrainingSettings& settings) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, value] : writer.named_outputs()) {
+    if (!IsFloat(writer.program().values[Index(value)].type.dtype)) continue;
+    if (settings.loss_output.empty() || name == settings.loss_output) return value;
+    names.push_back(name);
+  }
+  if (settings.loss_output.empty()) return kNoName;
+  throw Error({.file = writer.path(),
+               .where = "--loss-output",
+               .text = fmt::format("expected one of the model's outputs of floats ({}), found '{}'",
+                                   fmt::join(names, ", "), settings.loss_output),
+               .hint = std::string(Nearest(settings.loss_output, names))});
+}
+
+}  // namespace
+
+onnxfit::Graph InputGraph(ExportedProgram exported) {
+  std::vector<DeclaredTensor> inputs;
+  for (const auto& [name, tensor] : InputsOf(exported)) {
+    DeclaredTensor input = {.name = std::string(name), .dtype = tensor->dtype, .dims = {}};
+    for (const Size& size : tensor->sizes) {
+      input.dims.push_back({size.number, std::string(size.expression)});
+    }
+    inputs.push_back(std::move(input));
+  }
+  ShareBatch(exported, inputs);
+  onnxfit::Graph graph = GraphOfInputs(exported.path, inputs);
+  graph.digest = exported.digest;
+  graph.notes = exported.notes;
+  graph.exported = std::make_shared<const ExportedProgram>(std::move(exported));
+  return graph;
+}
+
+MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
+                        const TrainingSettings& settings) {
+  const ExportedProgram& exported = *file.exported;
+  RefuseOtherSizes(exported, file, shapes);
+  const SymbolValues symbols = SymbolsOf(exported, file, shapes);
+  CallWriter writer(exported, symbols, settings);
+  writer.WriteForward();
+  FinishProgram(writer, FindLossOutput(writer, settings), /*drops_unread=*/false);
+  MadeProgram made = {writer.TakeProgram(), writer.TakeRoles()};
+  made.program.name_of.assign(file.values.size(), kNoName);
+  for (size_t i = 0; i < std::min(file.inputs.size(), made.program.inputs.size()); ++i) {
+    made.program.name_of[Index(file.inputs[i])] = made.program.inputs[i];
+  }
+  SayRanges(exported, symbols, made.program);
+  WarnOfMode(exported, settings, made.program);
+  return made;
+}
+
+}  // namespace onnxfit::pt2

@@ -1,0 +1,195 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "estimator/pt2/call_rows.h"
+#include "tests/pt2_helpers.h"
+
+namespace onnxfit::pt2_calls_test {
+namespace {
+
+using namespace onnxfit::pt2;  // NOLINT(google-build-using-namespace): its helpers
+
+constexpr char kNs[] = "torch.ops.aten.";
+
+// One call on x [4, 8, 6, 6] and, where it takes them, w [8, 8, 3, 3] and v [8].
+struct Row {
+  const char* target;
+  Arguments arguments;
+  std::vector<int64_t> rest;  // of the result, behind the batch
+  const char* train;
+  const char* eval = nullptr;  // where it is another
+};
+
+std::string CallOf(const Row& row, Mode mode) {
+  const std::string target = std::string(kNs) + row.target;
+  ExportedBuilder builder;
+  builder.Parameter("p_w", "w", {8, 8, 3, 3}).Parameter("p_v", "v", {8}).Input("x", {8, 6, 6});
+  builder.Make(target, "y", row.arguments, row.rest);
+  return CallsOf(Made(builder.Return("y"), {.mode = mode, .loss = Loss::kMse}).program);
+}
+
+TEST_CASE("calls of ATen are rows of the operator table") {
+  const Row rows[] = {
+      {"conv2d.default",
+       {{"input", Ref("x")},
+        {"weight", Ref("p_w")},
+        {"bias", Ref("p_v")},
+        {"padding", Numbers({1, 1})}},
+       {8, 6, 6},
+       "convolution(x,w,v;1;0;1;1;1;1;1;1)"},
+      {"conv2d.padding",
+       {{"input", Ref("x")},
+        {"weight", Ref("p_w")},
+        {"padding", Text("same")},
+        {"dilation", Numbers({2, 2})}},
+       {8, 6, 6},
+       "convolution(x,w;1;0;1;1;2;2;2;2)"},
+      {"conv_transpose2d.input",
+       {{"input", Ref("x")}, {"weight", Ref("p_w")}, {"stride", Numbers({2, 2})}},
+       {8, 13, 13},
+       "convolution(x,w;1;1;2;2;0;0;1;1)"},
+      {"add.Tensor", {{"self", Ref("x")}, {"other", Ref("x")}}, {8, 6, 6}, "add(x,x)"},
+      {"add.Tensor", {{"self", Ref("x")}, {"other", Number(1)}}, {8, 6, 6}, "add.Scalar(x)"},
+      {"div.Tensor", {{"self", Ref("x")}, {"other", Real(2)}}, {8, 6, 6}, "mul.Scalar(x)"},
+      {"relu.default", {{"self", Ref("x")}}, {8, 6, 6}, "relu(x)"},
+      {"relu_.default", {{"self", Ref("x")}}, {8, 6, 6}, "relu!(x)"},
+      {"mul_.Scalar", {{"self", Ref("x")}, {"other", Real(2)}}, {8, 6, 6}, "mul.Scalar!(x)"},
+      {"mul_.Tensor", {{"self", Ref("x")}, {"other", Real(2)}}, {8, 6, 6}, ""},
+      {"dropout.default",
+       {{"input", Ref("x")}, {"p", Real(0.5)}, {"train", Bool(false)}},
+       {8, 6, 6},
+       "dropout(x)",
+       ""},
+      {"dropout.default",
+       {{"input", Ref("x")}, {"p", Real(0)}, {"train", Bool(true)}},
+       {8, 6, 6},
+       ""},
+      {"dropout_.default",
+       {{"input", Ref("x")}, {"p", Real(0.1)}, {"train", Bool(true)}},
+       {8, 6, 6},
+       "dropout_!(x)",
+       ""},
+      {"adaptive_avg_pool2d.default",
+       {{"self", Ref("x")}, {"output_size", Numbers({1, 1})}},
+       {8, 1, 1},
+       "mean(x)"},
+      {"adaptive_avg_pool2d.default",
+       {{"self", Ref("x")}, {"output_size", Numbers({3, 3})}},
+       {8, 3, 3},
+       "avg_pool2d(x)"},
+      {"flatten.using_ints", {{"self", Ref("x")}, {"start_dim", Number(1)}}, {288}, "view(x)"},
+      {"transpose.int",
+       {{"self", Ref("x")}, {"dim0", Number(1)}, {"dim1", Number(-1)}},
+       {6, 6, 8},
+       "permute(x;0;3;2;1)"},
+      {"permute.default",
+       {{"self", Ref("x")}, {"dims", Numbers({0, 2, 3, -3})}},
+       {6, 6, 8},
+       "permute(x;0;2;3;1)"},
+      {"select.int",
+       {{"self", Ref("x")}, {"dim", Number(-1)}, {"index", Number(0)}},
+       {8, 6},
+       "select(x;3)"},
+      {"slice.Tensor",
+       {{"self", Ref("x")}, {"dim", Number(2)}, {"step", Number(2)}},
+       {8, 3, 6},
+       "slice(x;2;2)"},
+      {"stack.default",
+       {{"tensors", List({Ref("x"), Ref("x")})}, {"dim", Number(1)}},
+       {2, 8, 6, 6},
+       "view(x) view(x) cat(y.unsqueezed,y.unsqueezed)"},
+      {"clamp.default",
+       {{"self", Ref("x")}, {"min", Real(0)}, {"max", Real(1)}},
+       {8, 6, 6},
+       "clamp(x)"},
+      {"clamp.default", {{"self", Ref("x")}, {"min", Real(0)}}, {8, 6, 6}, "clamp_min(x)"},
+      {"pad.default", {{"self", Ref("x")}, {"mode", Text("reflect")}}, {8, 8, 8}, "pad.copies(x)"},
+      {"clone.default",
+       {{"self", Ref("x")}, {"memory_format", Text("contiguous_format")}},
+       {8, 6, 6},
+       "contiguous(x)"},
+      {"detach.default", {{"self", Ref("x")}}, {8, 6, 6}, ""},
+      {"frobnicate.default", {{"self", Ref("x")}}, {8, 6, 6}, "?(x)"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.target);
+    CHECK(CallOf(row, Mode::kEval) == (row.eval == nullptr ? row.train : row.eval));
+    if (std::string(row.train).find("(x") == std::string::npos) continue;  // nothing to train
+  }
+}
+
+// Two layers, of which the second reads what the first makes; between them p is above 0.
+TEST_CASE("recurrent layers run one after the other") {
+  const auto calls = [](Mode mode) {
+    ExportedBuilder builder;
+    for (const char* name : {"a", "b", "c", "d"}) builder.Parameter(name, name, {12, 4});
+    builder.Input("x", {5, 4}).Input("h", {4});
+    builder.Make("torch.ops.aten.gru.input", "y",
+                 {{"input", Ref("x")},
+                  {"hx", Ref("h")},
+                  {"params", List({Ref("a"), Ref("b"), Ref("c"), Ref("d")})},
+                  {"num_layers", Number(2)},
+                  {"dropout", Real(0.5)}},
+                 {5, 4});
+    return CallsOf(Made(builder.Return("y"), {.mode = mode, .loss = Loss::kMse}).program);
+  };
+  CHECK(calls(Mode::kTrain) == "gru(x,h,a,b;1120;240) gru(y.layer0,h,c,d;960;240)");
+  CHECK(calls(Mode::kEval) ==
+        "gru_inference(x,h,a,b;960;240) gru_inference(y.layer0,h,c,d;960;240)");
+}
+
+TEST_CASE("asserts and sizes run on the host") {
+  for (const char* target : {"torch.ops.aten._assert_tensor_metadata.default",
+                             "torch.ops.aten.sym_size.int", "_operator.mul"}) {
+    CAPTURE(target);
+    CHECK(RunsOnHost(target));
+  }
+  CHECK_FALSE(RunsOnHost("torch.ops.aten.add.Tensor"));
+}
+
+// torch.where with a number makes a tensor of it first.
+TEST_CASE("a number that is chosen is a tensor on the device") {
+  ExportedBuilder builder;
+  builder.Input("x", {8}).Input("m", {8}, DType::kBool);
+  builder.Make("torch.ops.aten.where.ScalarOther", "y",
+               {{"condition", Ref("m")}, {"self", Ref("x")}, {"other", Real(-1)}}, {8});
+  CHECK(CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program) ==
+        "constant() where(m,x,y.other)");
+}
+
+// An fp32 export has the same number for both.
+TEST_CASE("a cast that the code spells is one in 16 bits, too") {
+  const auto calls = [](const char* first, const char* second) {
+    ExportedBuilder builder;
+    builder.Parameter("p_v", "v", {8}).Input("x", {8});
+    builder.At("net.py", 3, first);
+    builder.Make("torch.ops.aten.to.dtype", "to", {{"self", Ref("x")}, {"dtype", Text("float32")}},
+                 {8});
+    builder.At("net.py", 4, second);
+    builder.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("to")}, {"other", Ref("p_v")}},
+                 {8});
+    const Program program =
+        Made(builder.Return("y"), {.precision = Precision::kBf16, .mode = Mode::kEval}).program;
+    const NameId cast = program.calls[0].outputs[0];
+    return std::string(Name(program.values[static_cast<size_t>(cast)].type.dtype)) + " " +
+           CallsOf(program);
+  };
+  CHECK(calls("x = x.to(torch.float32)", "return x * self.v") == "float32 to(x) mul(to,v)");
+  CHECK(calls("x = x.to(dtype)", "return x * self.v") == "bfloat16 to(x) mul(to,v)");
+  // The tracer calls x by the cast's name, which the code does not.
+  CHECK(calls("y = x.to(torch.float32).mean()", "return x * self.v") == "float32 to(x) mul(x,v)");
+}
+
+TEST_CASE("an operator without a row is told") {
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.Make("torch.ops.aten.frobnicate.default", "y", {{"self", Ref("x")}}, {8});
+  const Program program = Made(builder.Return("y"), {.mode = Mode::kEval}).program;
+  REQUIRE(program.warnings.size() == 1);
+  CHECK(program.warnings[0].text.starts_with(
+      "no rule for torch.ops.aten.frobnicate.default (1 call): "));
+}
+
+}  // namespace
+}  // namespace onnxfit::pt2_calls_test

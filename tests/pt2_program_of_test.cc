@@ -1,0 +1,213 @@
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+
+#include "estimator/base/error.h"
+#include "estimator/pt2/program_of.h"
+#include "estimator/pt2/tied_names.h"
+#include "tests/pt2_helpers.h"
+
+namespace onnxfit::pt2_program_of_test {
+namespace {
+
+using namespace onnxfit::pt2;  // NOLINT(google-build-using-namespace): its helpers
+
+constexpr char kLinear[] = "torch.ops.aten.linear.default";
+constexpr char kEmbedding[] = "torch.ops.aten.embedding.default";
+
+ExportedBuilder Mlp() {
+  ExportedBuilder builder;
+  builder.Parameter("p_w", "fc.weight", {10, 8}).Parameter("p_b", "fc.bias", {10});
+  builder.Buffer("b_s", "scale", {8}).Input("x", {8});
+  builder.Make("torch.ops.aten.mul.Tensor", "h", {{"self", Ref("x")}, {"other", Ref("b_s")}}, {8});
+  builder.Make(kLinear, "y", {{"input", Ref("h")}, {"weight", Ref("p_w")}, {"bias", Ref("p_b")}},
+               {10});
+  return builder;
+}
+
+TEST_CASE("the module's tensors, the inputs and the calls are the file's") {
+  const MadeProgram made = Made(Mlp().Return("y"));
+  CHECK(made.roles.ParameterCount() == 90);
+  CHECK(made.program.parameters.size() == 2);
+  CHECK(made.program.buffers.size() == 1);
+  CHECK(CallsOf(made.program) == "mul(x,scale) linear(h,fc.weight,fc.bias)");
+  CHECK(made.program.loss != kNoName);
+  const NameId y = made.program.outputs.at(0);
+  CHECK(made.program.values[static_cast<size_t>(y)].type.dims == Dims{4, 10});
+}
+
+TEST_CASE("frozen are those that need no gradient, and those that a flag says") {
+  ExportedBuilder builder = Mlp();
+  builder.program().graph.tensors.at("p_b").requires_grad = false;
+  CHECK(Made(builder.Return("y")).program.frozen.size() == 1);
+  CHECK(Made(Mlp().Return("y"), {.freeze = {"fc.weight"}}).program.frozen.size() == 1);
+}
+
+TEST_CASE("other sizes than those that are written are refused") {
+  ExportedBuilder builder;
+  builder.Parameter("p_w", "w", {10, 8}).FixedInput("x", {2, 8});
+  builder.MakeFixed(kLinear, "y", {{"input", Ref("x")}, {"weight", Ref("p_w")}}, {2, 10});
+  const onnxfit::Graph file = InputGraph(builder.Return("y"));
+  CHECK_NOTHROW(MakeProgram(file, BindShapes(file, {.batch = 2}), {}));
+  CHECK_THROWS_WITH_AS(MakeProgram(file, BindShapes(file, {.batch = 8}), {}),
+                       doctest::Contains("dimension 0 is 2 in the export, which has it fixed, "
+                                         "found 8"),
+                       Error);
+  const DimBinding wide = {.batch = {}, .inputs = {{"x", {2, 9}}}};
+  CHECK_THROWS_WITH_AS(MakeProgram(file, BindShapes(file, wide), {}),
+                       doctest::Contains("dimension 1 is 8"), Error);
+}
+
+TEST_CASE("inputs of one size at the export have one batch") {
+  const auto built = [](int64_t hint) {
+    ExportedBuilder builder;
+    builder.Input("x", {8}).Input("z", {8});
+    builder.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("z")}}, {8});
+    ExportedProgram exported = builder.Return("y");
+    exported.graph.tensors.at("z").sizes[0] = {.expression = "s9", .hint = hint};
+    return exported;
+  };
+  const Program program = Made(built(2), {.mode = Mode::kEval}).program;
+  CHECK(program.values[static_cast<size_t>(program.inputs[1])].type.dims == Dims{4, 8});
+  CHECK_THROWS_WITH_AS(Made(built(3), {.mode = Mode::kEval}), doctest::Contains("s9"), Error);
+}
+
+TEST_CASE("a size that no input decides is refused") {
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.Make("torch.ops.aten.relu.default", "y", {{"self", Ref("x")}}, {8});
+  ExportedProgram exported = builder.Return("y");
+  exported.graph.tensors.at("y").sizes[0].expression = "u0";
+  CHECK_THROWS_WITH_AS(Made(exported), doctest::Contains("depends on data"), Error);
+}
+
+TEST_CASE("a batch that the export does not allow is said") {
+  ExportedProgram exported = Mlp().Return("y");
+  exported.ranges["s0"] = {.low = 2, .high = 3};
+  const Program program = Made(exported).program;
+  REQUIRE_FALSE(program.assumptions.empty());
+  CHECK(program.assumptions.back() ==
+        "s0 is 4, which the export does not allow (from 2 to 3): its calls are taken to be the "
+        "same");
+}
+
+TEST_CASE("an export in the other mode is warned of") {
+  const auto warnings = [](bool trained, Mode mode) {
+    ExportedBuilder builder = Mlp();
+    builder.Make("torch.ops.aten.dropout.default", "z",
+                 {{"input", Ref("y")}, {"p", Real(0.1)}, {"train", Bool(trained)}}, {10});
+    std::string codes;
+    for (const Warning& warning : Made(builder.Return("z"), {.mode = mode}).program.warnings) {
+      codes += warning.code;
+    }
+    return codes;
+  };
+  CHECK(warnings(true, Mode::kTrain).empty());
+  CHECK(warnings(false, Mode::kTrain) == "OF112");
+  CHECK(warnings(true, Mode::kEval) == "OF112");
+  CHECK(warnings(false, Mode::kEval).empty());
+}
+
+// A body of torch.autocast(enabled=False): its calls, in place of the one that wraps them.
+TEST_CASE("calls of a wrapped body run in its place") {
+  auto body = std::make_shared<pt2::Graph>();
+  body->inputs = {Ref("arg0")};
+  body->outputs = {Ref("inner")};
+  body->tensors["inner"] = {.dtype = DType::kFloat32, .sizes = {{.expression = "s0"}, {8}}};
+  Call inside = {.target = "torch.ops.aten.exp.default", .name = "inner"};
+  inside.arguments = {{"self", Ref("arg0")}};
+  inside.results = {Ref("inner")};
+  body->calls = {inside};
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.Make("torch.ops.higher_order.wrap_with_autocast", "y",
+               {{"", Text("cuda")},
+                {"", Argument()},
+                {"", Bool(false)},
+                {"", Bool(true)},
+                {"", {.kind = Argument::Kind::kGraph, .text = "sub", .graph = body}},
+                {"", Ref("x")}},
+               {8});
+  builder.Make("torch.ops.aten.relu.default", "z", {{"self", Ref("y")}}, {8});
+  const Program program = Made(builder.Return("z"), {.mode = Mode::kEval}).program;
+  CHECK(CallsOf(program) == "exp(x) relu(inner)");
+  CHECK(program.calls[0].leaves_autocast);
+  CHECK_FALSE(program.calls[1].leaves_autocast);
+}
+
+// --- Ties --------------------------------------------------------------------------------------
+
+// Both calls read the last of the names, as torch.export writes it.
+ExportedBuilder Tied(const char* embedding_reads) {
+  ExportedBuilder builder;
+  builder.Parameter("p_e", "embed.weight", {50, 8}).Parameter("p_h", "head.weight", {50, 8});
+  builder.Input("ids", {}, DType::kInt64);
+  builder.In("embed").Make(kEmbedding, "e",
+                           {{"weight", Ref(embedding_reads)}, {"indices", Ref("ids")}}, {8});
+  builder.In("head").Make(kLinear, "y", {{"input", Ref("e")}, {"weight", Ref("p_h")}}, {50});
+  return builder;
+}
+
+TEST_CASE("a name that no call reads is another of the parameter that its module reads") {
+  const ExportedProgram tied = Tied("p_h").Return("y");
+  const auto names = FindFirstNames(tied);
+  REQUIRE(names.size() == 1);
+  CHECK(names.at("p_h") == "p_e");
+  CHECK(Made(tied).roles.ParameterCount() == 400);
+  CHECK(FindFirstNames(Tied("p_e").Return("y")).empty());
+}
+
+TEST_CASE("what is stored once is one parameter, and what is stored twice two") {
+  ExportedProgram stored = Tied("p_e").Return("y");
+  stored.inputs[0].storage = "weight_0";
+  stored.inputs[1].storage = "weight_0";
+  CHECK(FindFirstNames(stored).at("p_h") == "p_e");
+  ExportedProgram apart = Tied("p_h").Return("y");
+  apart.inputs[0].storage = "weight_0";
+  apart.inputs[1].storage = "weight_1";
+  CHECK(FindFirstNames(apart).empty());
+}
+
+// --- Masks -------------------------------------------------------------------------------------
+
+// Attention over 6 places with a mask of rows >= columns + `shift`, made in `file`.
+std::string Attention(const char* file, const char* text, int64_t shift) {
+  constexpr char kAten[] = "torch.ops.aten.";
+  const auto op = [&](const char* name) { return std::string(kAten) + name; };
+  const std::string arange = op("arange.default");
+  const std::string unsqueeze = op("unsqueeze.default");
+  const std::string sub = op("sub.Tensor");
+  const std::string ge = op("ge.Tensor");
+  const std::string sdpa = op("scaled_dot_product_attention.default");
+  ExportedBuilder builder;
+  builder.Input("q", {2, 6, 8}).At(file, 7, text);
+  builder.MakeFixed(arange, "rows", {{"end", Number(6)}}, {6}, DType::kInt64);
+  builder.MakeFixed(unsqueeze, "column", {{"self", Ref("rows")}, {"dim", Number(1)}}, {6, 1},
+                    DType::kInt64);
+  builder.MakeFixed(sub, "shifted", {{"self", Ref("rows")}, {"other", Number(shift)}}, {6},
+                    DType::kInt64);
+  builder.MakeFixed(ge, "mask", {{"self", Ref("column")}, {"other", Ref("shifted")}}, {6, 6},
+                    DType::kBool);
+  builder.At("net.py", 9, "return attention(q)");
+  builder.Make(
+      sdpa, "y",
+      {{"query", Ref("q")}, {"key", Ref("q")}, {"value", Ref("q")}, {"attn_mask", Ref("mask")}},
+      {2, 6, 8});
+  return CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program);
+}
+
+TEST_CASE("masks that a library leaves out of a run are left out") {
+  constexpr char kFile[] = "transformers/models/gpt2/modeling_gpt2.py";
+  constexpr char kLine[] = "causal_mask = create_causal_mask(";
+  constexpr char kMade[] = "constant() view(rows) add.Scalar(rows) compare(column,shifted) ";
+  const std::string attends = "scaled_dot_product_attention(q,q,q";
+  CHECK(Attention(kFile, kLine, 0) == attends + ";0;1)");   // causal
+  CHECK(Attention(kFile, kLine, 99) == attends + ";0;0)");  // hides nothing
+  CHECK(Attention(kFile, kLine, 1) == kMade + attends + ",mask;0;0)");
+  CHECK(Attention("net.py", kLine, 0) == kMade + attends + ",mask;0;0)");
+  CHECK(Attention(kFile, "mask = rows >= columns", 0) == kMade + attends + ",mask;0;0)");
+}
+
+}  // namespace
+}  // namespace onnxfit::pt2_program_of_test
