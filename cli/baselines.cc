@@ -12,7 +12,7 @@
 #include "cli/loaded_models.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
-#include "estimator/graph/loader.h"
+#include "estimator/fit/load_model.h"
 #include "estimator/report/snapshot_json.h"
 
 namespace onnxfit {
@@ -32,7 +32,7 @@ Baselines FromGit(const std::string& against, const std::vector<Check>& checks) 
   const auto load = [&](const std::string& path) -> std::optional<Graph> {
     const std::optional<std::string> bytes = ref.Read(path);
     if (!bytes) return std::nullopt;
-    return LoadGraphFrom(*bytes, path, fmt::format("{}:{}", against, path));
+    return LoadModelFrom(*bytes, path, fmt::format("{}:{}", against, path));
   };
   const auto models = std::make_shared<LoadedModels>(paths, load);
   return {.name = against, .of = [models](const Check& check) {
@@ -50,7 +50,7 @@ bool AreOfOneModel(const std::vector<Check>& checks) {
 }
 
 Baselines FromModel(const std::string& path, bool is_any) {
-  const auto graph = std::make_shared<Graph>(LoadGraph(path));
+  const auto graph = std::make_shared<Graph>(LoadModel(path));
   const auto of = [graph, is_any](const Check& check) {
     const bool is_same = FileNameOf(check.model) == FileNameOf(graph->path);
     return Answered(is_any || is_same ? graph.get() : nullptr, check);

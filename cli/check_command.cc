@@ -18,7 +18,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/glob.h"
 #include "estimator/base/parallel.h"
-#include "estimator/graph/loader.h"
+#include "estimator/fit/load_model.h"
 
 namespace onnxfit {
 namespace {
@@ -119,7 +119,7 @@ CheckRow Answer(const Check& check, const LoadedModels& models, const Gate& gate
 
 std::vector<CheckRow> AnswerAll(const Gate& gate) {
   const LoadedModels models(ModelsOf(gate.checks), [](const std::string& path) {
-    return std::optional<Graph>(LoadGraph(path));
+    return std::optional<Graph>(LoadModel(path));
   });
   std::vector<CheckRow> rows(gate.checks.size());
   ForEachIndex(rows.size(), [&](size_t i) {

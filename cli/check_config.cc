@@ -34,7 +34,8 @@ TomlNode WithDefaults(const TomlNode& written, const TomlNode& defaults) {
 // "resnet50" of "models/resnet50.onnx".
 std::string StemOf(const std::string& model) {
   const fs::path file = fs::path(model).filename();
-  const bool is_onnx = file.extension() == ".onnx" || file.extension() == ".onnxtxt";
+  const bool is_onnx =
+      file.extension() == ".onnx" || file.extension() == ".onnxtxt" || file.extension() == ".pt2";
   return is_onnx ? file.stem().string() : file.string();
 }
 

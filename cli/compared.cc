@@ -7,7 +7,7 @@
 #include "cli/git.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
-#include "estimator/graph/loader.h"
+#include "estimator/fit/load_model.h"
 #include "estimator/report/snapshot_json.h"
 
 namespace onnxfit {
@@ -36,7 +36,7 @@ Loaded ReadReport(std::string_view text, const std::string& name) {
 
 Loaded ReadBytes(std::string_view bytes, const std::string& path, const std::string& name) {
   if (LooksLikeJson(bytes)) return ReadReport(bytes, name);
-  return {.name = name, .graph = LoadGraphFrom(bytes, path, name)};
+  return {.name = name, .graph = LoadModelFrom(bytes, path, name)};
 }
 
 // "git:REF:PATH", of which a ref has no colon.
@@ -75,7 +75,7 @@ Loaded LoadSide(const std::string& text) {
     const FileBytes file(text, [](std::string_view) {}, {.what = "a model or a report"});
     const bool is_model = text != "-" && !LooksLikeJson(file.bytes().substr(0, 4096));
     // Of a large file the loader lets go of what it has read.
-    if (is_model) return {.name = name, .graph = LoadGraph(text)};
+    if (is_model) return {.name = name, .graph = LoadModel(text)};
     return ReadBytes(file.bytes(), text, name);
   } catch (const Error& error) {
     Rename(error, name);

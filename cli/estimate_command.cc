@@ -5,8 +5,8 @@
 #include "cli/closed_form_command.h"
 #include "cli/output.h"
 #include "cli/targets.h"
+#include "estimator/fit/load_model.h"
 #include "estimator/fit/sweep.h"
-#include "estimator/graph/loader.h"
 #include "estimator/report/estimate_csv.h"
 #include "estimator/report/estimate_markdown.h"
 #include "estimator/report/json.h"
@@ -57,7 +57,7 @@ std::vector<Judgement> JudgementsOf(const SweepAnswer& answer) {
 int RunEstimate(const Options& options, std::ostream& out) {
   if (options.numbers.any()) return RunClosedForm(options, out);
   CheckOutput(options, options.model, "the model");
-  const Graph graph = LoadGraph(options.model);
+  const Graph graph = LoadModel(options.model);
   if (!options.sweep.empty()) {
     const SweepAnswer answer = TableOf(graph, options);
     WriteReport(ReportOf(answer, options, out), options, out);

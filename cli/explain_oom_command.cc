@@ -10,9 +10,9 @@
 #include "cli/output.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
+#include "estimator/fit/load_model.h"
 #include "estimator/fit/oom_explanation.h"
 #include "estimator/fit/oom_replay.h"
-#include "estimator/graph/loader.h"
 #include "estimator/report/oom_csv.h"
 #include "estimator/report/oom_json.h"
 #include "estimator/report/oom_markdown.h"
@@ -92,7 +92,7 @@ int RunExplainOom(const Options& options, std::ostream& out, std::string& readin
     CheckOutput(options, options.model, "the model");
     if (options.request.settings.mode == Mode::kEval) DropTraining(processes);
     const std::string log_name = std::exchange(reading, options.model);
-    replay = ReplayOom(LoadGraph(options.model), options.request, processes[0]);
+    replay = ReplayOom(LoadModel(options.model), options.request, processes[0]);
     reading = log_name;
   }
   const std::string report = ReportOf(reading, processes, replay, options, out);

@@ -119,7 +119,8 @@ int RunInit(const Options& options, std::ostream& out) {
   CheckFolder(options, path);
   const std::vector<FoundModel> models = FindModels(options.folder);
   if (models.empty()) {
-    throw Error({.file = options.folder, .text = "expected .onnx files here or below, found none"});
+    throw Error(
+        {.file = options.folder, .text = "expected .onnx or .pt2 files here or below, found none"});
   }
   Options to_file = options;
   to_file.output = path;

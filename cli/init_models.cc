@@ -9,8 +9,8 @@
 #include "estimator/base/parallel.h"
 #include "estimator/base/utf8.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/fit/load_model.h"
 #include "estimator/graph/graph.h"
-#include "estimator/graph/loader.h"
 #include "estimator/graph/shapes.h"
 
 namespace onnxfit {
@@ -48,7 +48,7 @@ void FindRun(const std::string& path, FoundModel& model) {
     return;
   }
   try {
-    const Graph graph = LoadGraph(path);
+    const Graph graph = LoadModel(path);
     for (const int64_t size : kSizes) {
       const std::optional<std::string> error = Try(graph, size, model);
       if (!error) {
@@ -77,9 +77,12 @@ void SetNames(std::vector<FoundModel>& models) {
 
 std::vector<FoundModel> FindModels(const std::string& folder) {
   std::vector<FoundModel> models;
-  for (const std::string& path : ExpandGlob(folder, "**/*.onnx")) {
-    models.push_back({.name = {}, .path = path, .batch = 1, .dims = {}, .error = {}});
+  for (const char* glob : {"**/*.onnx", "**/*.pt2"}) {
+    for (const std::string& path : ExpandGlob(folder, glob)) {
+      models.push_back({.name = {}, .path = path, .batch = 1, .dims = {}, .error = {}});
+    }
   }
+  std::ranges::sort(models, {}, &FoundModel::path);
   SetNames(models);
   ForEachIndex(models.size(),
                [&](size_t i) { FindRun((fs::path(folder) / models[i].path).string(), models[i]); });

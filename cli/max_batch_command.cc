@@ -10,9 +10,9 @@
 #include "cli/progress.h"
 #include "cli/targets.h"
 #include "estimator/base/error.h"
+#include "estimator/fit/load_model.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/sweep.h"
-#include "estimator/graph/loader.h"
 #include "estimator/report/max_batch_json.h"
 #include "estimator/report/max_batch_text.h"
 
@@ -45,7 +45,7 @@ BatchDetail DetailOf(const Options& options) {
 MaxBatchAnswer Answer(const Options& options, BatchLimits limits, std::ostream& err) {
   Progress progress(err, std::chrono::seconds(1));
   limits.progress = [&](const std::string& text) { progress.Show("max-batch: " + text); };
-  return AnswerMaxBatch(LoadGraph(options.model), Combinations(options.request, options.sweep),
+  return AnswerMaxBatch(LoadModel(options.model), Combinations(options.request, options.sweep),
                         limits);
 }
 

@@ -18,10 +18,10 @@
 #include "cli/targets.h"
 #include "estimator/base/detected_gpu.h"
 #include "estimator/base/error.h"
+#include "estimator/fit/load_model.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verify.h"
 #include "estimator/fit/verify_max_batch.h"
-#include "estimator/graph/loader.h"
 #include "estimator/report/verify_json.h"
 #include "estimator/report/verify_tables.h"
 #include "estimator/report/verify_text.h"
@@ -114,7 +114,7 @@ int RunSearch(const Graph& graph, const EstimateRequest& request, const Detected
 int RunVerify(const Options& options, std::ostream& out, std::ostream& err) {
   CheckOutput(options, options.model, "the model");
   CheckSave(options);
-  const Graph graph = LoadGraph(options.model);
+  const Graph graph = LoadModel(options.model);
   const DetectedGpu gpu = UsableGpu(FindGpus(options.verify.device));
   const EstimateRequest request = RequestFor(options, gpu);
   const int code = options.verify.wants_max_batch

@@ -12,6 +12,7 @@
 #include "estimator/graph/rebind.h"
 #include "estimator/program/restored_tensors.h"
 #include "estimator/program/trainable.h"
+#include "estimator/pt2/program_of.h"
 
 namespace onnxfit {
 
@@ -25,7 +26,24 @@ Warnings CardWarnings(const TrainingSettings& settings) {
 
 }  // namespace
 
+namespace {
+
+// Nothing is lost, and nothing recovered.
+PreparedRun PrepareExported(const Graph& file, const EstimateRequest& request) {
+  PreparedRun run;
+  run.graph = file;
+  run.shapes = BindShapes(run.graph, request.binding);
+  pt2::MadeProgram made = pt2::MakeProgram(file, run.shapes, request.settings);
+  run.roles = std::move(made.roles);
+  run.program = std::move(made.program);
+  CheckTrainable(run.graph, run.program, request.settings);
+  return run;
+}
+
+}  // namespace
+
 PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
+  if (file.exported != nullptr) return PrepareExported(file, request);
   PreparedRun run;
   run.graph = InlineControlFlow(file, request.binding, run.warnings);
   run.graph = Rebind(std::move(run.graph), request.binding, run.warnings);
