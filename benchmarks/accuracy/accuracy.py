@@ -38,23 +38,25 @@ PEAKS = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
 AFTER = ["after_forward", "after_backward", "after_step"]
 KEY = ["model", "kind", "batch", "precision", "optimizer", "mode", "flags", "given"]
 COLUMNS = KEY + ["exact", "allocated", "reserved", "figures_off"]
-LOSES_NOTHING = {"train", "dynamo-raw"}  # exports in training mode
+PYTORCH = ["pt2-train", "pt2-eval"]  # torch.export.save, in the mode of the run
+LOSES_NOTHING = {"train", "dynamo-raw", *PYTORCH}  # exports in training mode
 FOR_INFERENCE = "for inference"  # all other kinds
 # What these files have lost and only their owner knows: the flags that say it.
 GIVEN = [
-    ("mlp_*", "", ["--in-place", "never"]),  # nn.ReLU(), which does not work in place
-    ("efficientnet_b0", "", ["--assume", "in-place-dropout=yes"]),
-    ("mnasnet1_0", "", ["--assume", "in-place-dropout=yes"]),
+    ("mlp_*", "onnx", ["--in-place", "never"]),  # nn.ReLU(), which does not work in place
+    ("efficientnet_b0", "onnx", ["--assume", "in-place-dropout=yes"]),
+    ("mnasnet1_0", "onnx", ["--assume", "in-place-dropout=yes"]),
     ("mnasnet1_0", "script", ["--out-of-place", "*/Add"]),  # self.layers(input) + input
     ("regnet_y_400mf", "script", ["--out-of-place", "*/Add"]),
-    ("mobilenet_v3_small", "", ["--assume", "in-place-dropout=yes"]),
+    ("mobilenet_v3_small", "onnx", ["--assume", "in-place-dropout=yes"]),
     ("unet", "script", ["--assume", "conv-bias=yes"]),
     ("vgg11_bn", "script", ["--assume", "conv-bias=yes"]),
-    ("groupnorm_net", "", ["--in-place", "never"]),
+    ("groupnorm_net", "onnx", ["--in-place", "never"]),
     ("past_gpt", FOR_INFERENCE, ["--assume", "tied-head=no"]),
     ("past_llama", FOR_INFERENCE, ["--assume", "tied-head=no"]),
-    ("t5_small", "", ["--labels", "decoder_input_ids"]),  # one tensor in the loop that was run
-    ("mt5_large", "", ["--labels", "decoder_input_ids"]),
+    # One tensor in the loop that was run, which is the labels, too.
+    *[(name, "onnx", ["--labels", "decoder_input_ids"]) for name in ["t5_small", "mt5_large"]],
+    *[(name, "pt2", ["--labels", "a_1"]) for name in ["t5_small", "mt5_large"]],
     *[(name, FOR_INFERENCE, ["--assume", "tied-head=yes"]) for name in ["t5_small", "mt5_large"]],
     *[(name, FOR_INFERENCE, ["--dropout", "0.1"]) for name in [
         "gpt2", "distilgpt2", "bert_base", "t5_*", "mt5_large", "bart",
@@ -89,9 +91,9 @@ def unpack_models(folder):
             archive.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") \
                 else archive.extractall(folder)
     paths = {}
-    for path in sorted(Path(folder).rglob("*.onnx")):
+    for path in sorted([*Path(folder).rglob("*.onnx"), *Path(folder).rglob("*.pt2")]):
         model, kind = path.name.split(".")[:2]
-        paths[model, kind] = path
+        paths[model, f"pt2-{kind}" if path.suffix == ".pt2" else kind] = path
     return paths
 
 
@@ -99,6 +101,8 @@ def given_flags(model, kind):
     def is_of(only):
         if only == FOR_INFERENCE:
             return kind not in LOSES_NOTHING
+        if only in ("pt2", "onnx"):
+            return (kind in PYTORCH) == (only == "pt2")
         return not only or kind in (only, f"{only}-new")
     return [flag for name, only, flags in GIVEN
             if fnmatch.fnmatchcase(model, name) and is_of(only) for flag in flags]
@@ -158,7 +162,10 @@ def is_plain(run):
 
 
 def is_run(model, kind, truth):
-    """Exports for inference have lost names that --freeze asks for."""
+    """Exports for inference have lost names that --freeze asks for; of PyTorch's own there is one
+    for each mode."""
+    if kind in PYTORCH and kind != f"pt2-{truth['mode']}":
+        return False
     return truth["model"] == model and (is_plain(truth) or kind in LOSES_NOTHING)
 
 
@@ -207,6 +214,8 @@ def percentile(values, share):
 
 
 def group_of(row):
+    if row["kind"] in PYTORCH:
+        return f".pt2, {'inference' if row['mode'] == 'eval' else 'training'}"
     if row["mode"] == "eval":
         return row["family"] + "inference"
     if not is_plain(row):

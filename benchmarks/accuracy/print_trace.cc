@@ -15,8 +15,8 @@
 #include "cli/run.h"
 #include "cli/targets.h"
 #include "estimator/base/index.h"
+#include "estimator/fit/load_model.h"
 #include "estimator/fit/predict.h"
-#include "estimator/graph/loader.h"
 #include "estimator/report/layout.h"
 
 namespace onnxfit {
@@ -45,7 +45,7 @@ std::string Line(const Trace& trace, const Event& event) {
 }
 
 int PrintTrace(const Options& options) {
-  const Trace trace = Predict(LoadGraph(options.model), options.request).trace;
+  const Trace trace = Predict(LoadModel(options.model), options.request).trace;
   for (const Event& event : trace.events) std::cout << Line(trace, event);
   return kExitDone;
 }
