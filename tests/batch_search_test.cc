@@ -26,7 +26,8 @@ Target CardOf(int64_t bytes) {
 }
 
 // What the models here leave open is answered: one reading.
-const EstimateRequest kInPlace = {.settings = {.in_place = InPlaceUse::kAlways}};
+const EstimateRequest kInPlace = {
+    .settings = {.in_place = InPlaceUse::kAlways, .batch_norm = BatchNormUse::kKeep}};
 
 constexpr int64_t kMost = 170;  // no card here holds so many
 
