@@ -66,7 +66,7 @@ Options ReadRun(const TomlNode& table, int64_t& line) {
   return options;
 }
 
-std::vector<SharedCalibration> ReadCalibrations(const TomlNode& table, const Options& options,
+std::vector<SharedCalibration> TakeCalibrations(const TomlNode& table, const Options& options,
                                                 const LoadCalibrations& load, int64_t& line) {
   const TomlNode* node = table.Find("calibration");
   if (node == nullptr || options.calibration == kNoCalibration) return {};
@@ -101,7 +101,7 @@ CheckSettings ReadCheckSettings(const TomlNode& table, const LoadCalibrations& l
                                 int64_t& line) {
   CheckSettings settings;
   const Options options = ReadRun(table, line);
-  const std::vector<SharedCalibration> calibrations = ReadCalibrations(table, options, load, line);
+  const std::vector<SharedCalibration> calibrations = TakeCalibrations(table, options, load, line);
   settings.request = options.request;
   settings.sweep = options.sweep;
   settings.is_strict = options.is_strict;

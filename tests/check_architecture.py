@@ -1,5 +1,5 @@
 """Holds the includes to the rooms of estimator/README.md: who may include whom, and who
-alone may touch a library.
+alone may touch a library; and their names to one file: a room is compiled as one (a unity build).
 
     check_architecture.py [ROOT]      # one line a violation, exit 1 if there is one
     check_architecture.py --self-test # shows that each rule can fail
@@ -8,7 +8,11 @@ alone may touch a library.
 import re
 import sys
 import tempfile
+from collections import defaultdict
+from itertools import combinations
 from pathlib import Path
+
+from top_level_names import top_level_names
 
 # A room and the rooms that it may include, beside itself.  Each refers to rooms above it.
 ROOMS = {
@@ -49,6 +53,7 @@ HEADERS = {".h", ".cuh"}
 LONG_FILE = 400  # lines; longer is a note: which second idea has moved in?
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+INCLUDE_LINES = re.compile(INCLUDE.pattern, re.MULTILINE)
 
 
 def room_of(path):
@@ -104,17 +109,99 @@ def file_violations(path, text):
         yield 1, "a header without '#pragma once'"
 
 
+class File:
+    def __init__(self, text):
+        self.text = text
+        self.names = top_level_names(text)
+        self.includes = {found.group(2) for found in INCLUDE_LINES.finditer(text)}
+
+    def uses(self, word):
+        """Has it, and does not declare it itself."""
+        return (all(name.text != word for name in self.names) and
+                re.search(rf"\b{word}\b", self.text) is not None)
+
+
+def same_kind(parameter):
+    """What a call may pass for either of two parameters: literals are texts and numbers alike."""
+    if re.fullmatch(r"(?:std::)?(?:string|string_view)|char\*|Json", parameter):
+        return "a text"
+    return re.sub(r"^(?:std::)?(?:u?int\d*_t|int|size_t|float|double)$", "a number", parameter)
+
+
+def are_one(a, b):
+    """Whether one file cannot have both, or a call of one may mean the other."""
+    if a.alias and b.alias:
+        return a.alias != b.alias
+    if a.parameters is None or b.parameters is None:
+        return True
+    fewest = max(a.required, b.required)
+    most = min(len(a.parameters), len(b.parameters))
+    return any(all(same_kind(x) == same_kind(y)
+                   for x, y in zip(a.parameters[:count], b.parameters[:count]))
+               for count in range(fewest, most + 1))
+
+
+def doubles(files):
+    """What two files of a room have, by one name, and do not show to others."""
+    named = defaultdict(list)
+    for path, file in files.items():
+        for name in file.names:
+            if name.is_private and path.endswith(".cc"):
+                named[room_of(path), name.scope, name.text].append((path, name))
+    for same in named.values():
+        for (path, a), (other, b) in combinations(same, 2):
+            if path != other and are_one(a, b):
+                yield other, b.line, f"'{b.text}' is in {path}:{a.line}, too"
+
+
+def is_found_anyway(private, shown, aliases):
+    """Whether a call means the function that a header shows, by the namespace of its arguments,
+    whatever stands nearer."""
+    if private.parameters is None or shown.parameters is None or are_one(private, shown):
+        return False
+    words = {word for part in shown.parameters for word in re.findall(r"(?<![\w:])[A-Z]\w+", part)}
+    return bool(words - aliases - {"Json"})
+
+
+def hidden(files):
+    """Names that a file keeps to itself, before another of the room that reads a header with the
+    same name and means that one."""
+    aliases = {name.text for file in files.values() for name in file.names if name.alias}
+    privates = defaultdict(list)
+    for path, file in files.items():
+        for name in file.names if path.endswith(".cc") else []:
+            if name.is_private and not name.alias:
+                privates[room_of(path), name.scope, name.text].append((path, name))
+    for reader, header in sorted((path, header) for path, file in files.items()
+                                 for header in file.includes if header in files):
+        for shown in files[header].names if reader.endswith(".cc") else []:
+            for path, name in privates[room_of(reader), shown.scope, shown.text]:
+                if path != reader and not is_found_anyway(name, shown, aliases) \
+                        and files[reader].uses(name.text):
+                    yield path, name.line, f"'{name.text}' hides that of {header} from {reader}"
+
+
+def name_violations(files):
+    """(path, line, text); `files` by path."""
+    for path, line, text in [*doubles(files), *hidden(files)]:
+        yield path, line, text + ": a room is compiled as one file"
+
+
 def check(root):
     """All violations below `root` as 'FILE:LINE: text', and notes."""
     violations, notes = [], []
     folders = [root / name for name in ("estimator", "cli", "tests", "benchmarks")]
     files = sorted(f for folder in folders for f in folder.rglob("*") if f.suffix in SOURCES)
+    known = {}
     for file in files:
         path, text = file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
         violations += [f"{path}:{line}: {what}" for line, what in file_violations(path, text)]
+        if file.suffix in (".cc", ".h"):
+            known[path] = File(text)
         length = text.count("\n")
         if length > LONG_FILE:
             notes.append(f"note: {path}: {length} lines")
+    violations += [f"{path}:{line}: {what}" for path, line, what in name_violations(known)]
     return violations, notes, len(files)
 
 
@@ -178,19 +265,97 @@ CASES = [
 ]
 
 
+def private(text):
+    return f"namespace onnxfit {{\nnamespace {{\n\n{text}\n\n}}  // namespace\n}}  // namespace onnxfit\n"
+
+
+def public(text):
+    return f"#pragma once\nnamespace onnxfit {{\n{text}\n}}  // namespace onnxfit\n"
+
+
+# What two files have in their anonymous namespaces, and the name that is there twice ("" for none).
+DOUBLES = [
+    ("int Least(int n) { return n; }", "int Least(int n) { return n; }", "Least"),
+    ("int Least(int n) { return n; }", "int Most(int n) { return n; }", ""),
+    ("int Least(int n) { return n; }", "int Least(const Dims& n) { return n; }", ""),
+    ("int Least(int n) { return n; }", "int Least(int n, int k) { return n; }", ""),
+    ("int Least(int n) { return n; }", "int Least(int n, int k = 1) { return n; }", "Least"),
+    ("int Least(int n) { return n; }", "int Least(int64_t n) { return n; }", "Least"),
+    ("int Least(std::string n) { return 1; }", "int Least(std::string_view) { return 1; }", "Least"),
+    ("int Least(Dims n) { return 1; }", "int Least(const Dims& n) { return 1; }", "Least"),
+    ("std::map<int, int (*)(int)> Least() {\n}", "[[noreturn]] void Least() {\n}", "Least"),
+    ("template <typename T, size_t N = (1)> T Least(const T& n) {\n}",
+     "template <typename T>\nT Least(const T& n) {\n}", "Least"),
+    ("void A() {\n  const int least = 1;\n}", "void B() {\n  const int least = 1;\n}", ""),
+    ("struct Row {\n  int n = 0;\n};", "struct Row {\n  int m = 0;\n};", "Row"),
+    ("struct Row;\nstruct Rows {\n};", "struct Row;", ""),
+    ("struct Row {\n};", "class Row final : public A<B> {\n};", "Row"),
+    ("enum class Row { kA };", "int Row(int n) { return n; }", "Row"),
+    ("using Row = std::vector<int>;", "using Row = std::vector<int>;", ""),
+    ("using Row = std::vector<int>;", "using Row = std::vector<bool>;", "Row"),
+    ("using Row = std::vector<int>;", "struct Row {\n};", "Row"),
+    ("constexpr int kMost = 1;", "constexpr int64_t kMost = 2;", "kMost"),
+    ('constexpr std::string_view kMost[] = {"{", "}"};', "const char kMost = '{';", "kMost"),
+    ("const auto kMost = [](int n) {\n  return n;\n};", "std::atomic<int> kMost{1};", "kMost"),
+    ("// int Least(int n) { return n; }", "int Least(int n) { return n; }", ""),
+    ("const char* kText = R\"(int Least(int n) { )\";", "int Least(int n) { return n; }", ""),
+    ("#define LEAST(n) \\\n  int Least(int n) {\nint kOne = 1'000;", "int Least(int n) { return n; }",
+     ""),
+    ("bool operator<(A a, A b) { return true; }", "bool operator<(A a, A b) { return true; }", ""),
+    ("A::A(int n) : a_{n} {}\nint Least() { return 1; }", "int Least() { return 1; }", "Least"),
+]
+
+# What a header shows, what one file has in its anonymous namespace, what another does behind it,
+# and whether the second is in the way.
+HIDDEN = [
+    ("Dims Joined(const Dims& a);", "Dims Joined(Dims a) {\n}", "auto x = Joined({});", True),
+    ("Dims Joined(const Dims& a);", "Dims Joined(int a) {\n}", "auto x = Joined({});", True),
+    ("Dims Joined(const Dims& a);", "Dims Joined(int a) {\n}", "auto x = Other({});", False),
+    ("Dims Joined(const Card& a);", "Dims Joined(int a) {\n}", "auto x = Joined(card);", False),
+    ("Dims Joined(const Card& a);", "Dims Joined(Card a) {\n}", "auto x = Joined(card);", True),
+    ("struct Joined {\n};", "Dims Joined(Card a) {\n}", "Joined x;", True),
+]
+
+
+def found_in(files):
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in files.items():
+            file = Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        return "\n".join(check(Path(folder))[0])
+
+
+def expect(files, expected):
+    found = found_in(files)
+    assert found == expected, f"{files}\nexpected {expected!r}\nfound    {found!r}"
+
+
+def test_names():
+    one = "a room is compiled as one file"
+    for a, b, name in DOUBLES:
+        files = {"estimator/graph/a.cc": private(a), "estimator/graph/b.cc": private(b)}
+        place = 5 if "\n" in a and a.index(name or a) > a.index("\n") else 4
+        expect(files, name and f"estimator/graph/b.cc:4: '{name}' is in "
+                               f"estimator/graph/a.cc:{place}, too: {one}")
+        expect({"estimator/graph/a.cc": private(a), "estimator/fit/b.cc": private(b)}, "")
+    for shown, kept, used, is_hidden in HIDDEN:
+        files = {"estimator/base/h.h": public("using Dims = int;\n" + shown),
+                 "estimator/graph/a.cc": private(kept),
+                 "estimator/graph/b.cc": '#include "estimator/base/h.h"\n' + private(used)}
+        expect(files, "" if not is_hidden else "estimator/graph/a.cc:4: 'Joined' hides that of "
+                                               f"estimator/base/h.h from estimator/graph/b.cc: {one}")
+    return len(DOUBLES) + len(HIDDEN)
+
+
 def self_test():
     seen = []
     for room, others in ROOMS.items():
         assert set(others) <= set(seen), f"{room} refers to a room below it"
         seen.append(room)
     for path, text, expected in CASES:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, path)
-            file.parent.mkdir(parents=True)
-            file.write_text(text, encoding="utf-8")
-            found = "\n".join(check(Path(folder))[0])
-            assert found == expected, f"{path}: {text!r}\nexpected {expected!r}\nfound    {found!r}"
-    print(f"architecture self-test: {len(CASES)} cases")
+        expect({path: text}, expected)
+    print(f"architecture self-test: {len(CASES) + test_names()} cases")
 
 
 def main():

@@ -204,7 +204,7 @@ std::optional<Answer> SmallerOptimizer(const Case& c) {
                 "an 8-bit Adam 2"};
 }
 
-std::optional<Answer> LargerCard(const Case& c) {
+std::optional<Answer> CardWithMore(const Case& c) {
   const auto lack = c.facts.Short();
   if (c.facts.limited || c.IsOfHost()) return std::nullopt;
   if (c.Is(OomVerdict::kImpossible)) {
@@ -416,7 +416,7 @@ constexpr RemedyRow kRemedies[] = {
     {"mixed precision (autocast)", MixedPrecision},
     {"an optimizer with less state", SmallerOptimizer, true},
     {"float32", Floats},
-    {"a larger card", LargerCard},
+    {"a larger card", CardWithMore},
     {"lifting the limit of MPS", Watermark},
     {"another way to grow the arena", Arena},
     {"a larger share of the card", Preallocation},  // docs.jax.dev, gpu_memory_allocation

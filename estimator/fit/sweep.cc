@@ -22,7 +22,7 @@ std::vector<EstimateRequest> Vary(const std::vector<EstimateRequest>& requests,
   return varied;
 }
 
-SweepRow Answer(const Graph& graph, const EstimateRequest& request, size_t largest) {
+SweepRow AnswerRow(const Graph& graph, const EstimateRequest& request, size_t largest) {
   SweepRow row = {.request = request};
   try {
     row.estimate = MakeEstimate(graph, request);
@@ -72,7 +72,7 @@ SweepAnswer RunSweep(const Graph& graph, const EstimateRequest& request, const S
   SweepAnswer answer = {.model = graph.path, .sweep = sweep, .rows = {}};
   answer.rows.resize(requests.size());
   ForEachIndex(requests.size(),
-               [&](size_t i) { answer.rows[i] = Answer(graph, requests[i], largest); });
+               [&](size_t i) { answer.rows[i] = AnswerRow(graph, requests[i], largest); });
   const bool has_answer = std::any_of(answer.rows.begin(), answer.rows.end(),
                                       [](const SweepRow& row) { return row.estimate.has_value(); });
   if (!has_answer) MakeEstimate(graph, requests[0]);  // throws what it threw before

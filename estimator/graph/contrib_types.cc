@@ -35,7 +35,7 @@ ContribTypes LikeHalf(const ContribCall& call) {
 // --- Products -----------------------------------------------------------------------
 
 // Leading dimensions, broadcast; nullopt where they contradict each other.
-std::optional<Dims> BroadcastDims(Dims a, Dims b) {
+std::optional<Dims> CommonDims(Dims a, Dims b) {
   if (a.size() < b.size()) std::swap(a, b);
   for (size_t i = 0; i < b.size(); ++i) {
     int64_t& left = a[a.size() - b.size() + i];
@@ -50,7 +50,7 @@ std::optional<Dims> ProductDims(Dims a, Dims b) {
   if (a.size() < 2 || b.size() < 2 || a.back() != b[b.size() - 2]) return std::nullopt;
   const int64_t m = a[a.size() - 2];
   const int64_t n = b.back();
-  auto dims = BroadcastDims({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
+  auto dims = CommonDims({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
   if (dims.has_value()) dims->insert(dims->end(), {m, n});
   return dims;
 }

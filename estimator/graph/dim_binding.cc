@@ -30,11 +30,11 @@ struct FreeDim {
 };
 
 // The tensor inside a sequence or an optional.
-onnx::TypeProto& Innermost(onnx::TypeProto& type) {
+onnx::TypeProto& InnermostOf(onnx::TypeProto& type) {
   if (type.has_sequence_type())
-    return Innermost(*type.mutable_sequence_type()->mutable_elem_type());
+    return InnermostOf(*type.mutable_sequence_type()->mutable_elem_type());
   if (type.has_optional_type())
-    return Innermost(*type.mutable_optional_type()->mutable_elem_type());
+    return InnermostOf(*type.mutable_optional_type()->mutable_elem_type());
   return type;
 }
 
@@ -220,7 +220,7 @@ class InputBinder {
     for (const onnx::ValueInfoProto& info : graph_.model->proto.graph().input()) {
       if (info.name() != name) continue;
       bound_.types.push_back(info.type());
-      inputs_.push_back({info.name(), &Innermost(bound_.types.back())});
+      inputs_.push_back({info.name(), &InnermostOf(bound_.types.back())});
       return;
     }
   }

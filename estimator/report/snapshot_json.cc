@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kLockSchema = 1;
 
-std::string ValueText(const Json& value) {
+std::string FlagValue(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
@@ -52,7 +52,7 @@ Snapshot ReadSnapshot(const Json& report) {
                        .node = ReadTextIfKnown(peak, "node")};
   for (const auto& [name, value] : ReadObject(report, "settings").items()) {
     if (!value.is_structured() || !value.empty()) {
-      snapshot.settings.emplace_back(name, ValueText(value));
+      snapshot.settings.emplace_back(name, FlagValue(value));
     }
   }
   for (const Json& row : ReadArray(report, "breakdown")) {
@@ -126,20 +126,20 @@ std::vector<std::pair<std::string, std::string>> FlagsOf(const Snapshot& report)
     const Json json = Json::parse(value, nullptr, /*allow_exceptions=*/false);
     if (name == "dims" && json.is_object()) {
       for (const auto& [dim, size] : json.items()) {
-        flags.emplace_back("--dim", fmt::format("{}={}", dim, ValueText(size)));
+        flags.emplace_back("--dim", fmt::format("{}={}", dim, FlagValue(size)));
       }
     } else if (name == "dropout_at" && json.is_array()) {
       for (const Json& at : json) {
-        flags.emplace_back("--dropout", fmt::format("{}={}", ValueText(ReadField(at, "glob")),
-                                                    ValueText(ReadField(at, "p"))));
+        flags.emplace_back("--dropout", fmt::format("{}={}", FlagValue(ReadField(at, "glob")),
+                                                    FlagValue(ReadField(at, "p"))));
       }
     } else if (name == "assume" && json.is_array()) {
       for (const Json& what : json) {
-        const std::string text = ValueText(what);
+        const std::string text = FlagValue(what);
         flags.emplace_back("--assume", text.find('=') == std::string::npos ? text + "=yes" : text);
       }
     } else if (json.is_array()) {
-      for (const Json& item : json) flags.emplace_back(FlagName(name), ValueText(item));
+      for (const Json& item : json) flags.emplace_back(FlagName(name), FlagValue(item));
     } else if (!json.is_object()) {
       flags.emplace_back(FlagName(name), value);
     }

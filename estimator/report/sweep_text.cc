@@ -20,7 +20,6 @@ constexpr size_t kWidestHeader = 16;  // of a dimension or a target, above its c
 constexpr size_t kMostOfSome = 6;     // sentences that only some rows have
 
 using Row = std::vector<Cell>;
-using Rows = std::vector<Row>;
 
 struct TablePage {
   const SweepAnswer& answer;
@@ -96,7 +95,7 @@ Row FigureCells(const Estimate& estimate) {
 
 // A table's lines, and of which row each one is (none for the header).
 struct Lines {
-  Rows cells;
+  std::vector<Row> cells;
   std::vector<std::optional<size_t>> row;
   std::string align;
 };
