@@ -53,6 +53,17 @@ TEST_CASE("its weights and both of its biases are parameters") {
   CHECK(is_told);
 }
 
+TEST_CASE("a layer may leave its sequence out, and give its last state alone") {
+  const std::string text = R"(net (float[T, N, 4] x) => (float[D, N, 8] h)
+      < float[1, 8, 4] W = ["location": "none"], float[1, 8, 8] R = ["location": "none"] > {
+        "", h = RNN <hidden_size = 8> (x, W, R)
+      })";
+  const Built built = Build(text, {.loss = Loss::kMse}, kSizes);
+  REQUIRE_FALSE(built.program.calls.empty());
+  CHECK(built.program.calls[0].op == "rnn");
+  CHECK(built.program.calls[0].outputs.size() == 1);
+}
+
 TEST_CASE("nothing is kept in eval") {
   const TrainingSettings settings = {.mode = Mode::kEval};
   const Built built = Build(Layer("GRU", 3), settings, kSizes);

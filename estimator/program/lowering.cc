@@ -274,7 +274,9 @@ NameId Lowering::OperandOf(ValueId value) {
 
 // The calls in front of a rewritten one; their results.
 std::vector<NameId> Lowering::EmitHidden(const Rewritten& rewritten) {
-  const std::string_view result = graph_.values[Index(At(rewritten.last).outputs[0])].name;
+  const ValueId first =
+      rewritten.results.empty() ? At(rewritten.last).outputs[0] : rewritten.results[0];
+  const std::string_view result = graph_.values[Index(first)].name;
   std::vector<NameId> results;
   for (const HiddenCall& call : rewritten.before) {
     std::vector<NameId> inputs;
