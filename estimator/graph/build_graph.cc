@@ -106,6 +106,7 @@ class GraphBuilder {
       if (!is_new) continue;
       At(value).is_input = true;
       graph_.inputs.push_back(value);
+      model_->inputs.push_back(&input);
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "estimator/base/index.h"
@@ -58,7 +59,7 @@ class InputBinder {
  public:
   InputBinder(const Graph& graph, const DimBinding& binding) : graph_(graph), binding_(binding) {
     bound_.types.reserve(graph.inputs.size());
-    for (const ValueId id : graph.inputs) Declare(graph.values[Index(id)].name);
+    for (const onnx::ValueInfoProto* info : graph.model->inputs) Declare(*info);
     CollectFree();
     FindBatch();
     if (const auto* batch = BatchDim()) written_batch_ = batch->dim_value();
@@ -216,25 +217,20 @@ class InputBinder {
     return *input.type->mutable_tensor_type()->mutable_shape();
   }
 
-  void Declare(std::string_view name) {
-    for (const onnx::ValueInfoProto& info : graph_.model->proto.graph().input()) {
-      if (info.name() != name) continue;
-      bound_.types.push_back(info.type());
-      inputs_.push_back({info.name(), &InnermostOf(bound_.types.back())});
-      return;
-    }
+  void Declare(const onnx::ValueInfoProto& info) {
+    bound_.types.push_back(info.type());
+    inputs_.push_back({info.name(), &InnermostOf(bound_.types.back())});
   }
 
   void CollectFree() {
+    std::unordered_set<std::string> listed;
     for (const DeclaredInput& input : inputs_) {
       if (!input.type->tensor_type().has_shape()) continue;
       for (int axis = 0; axis < ShapeOf(input).dim_size(); ++axis) {
         const auto& dim = ShapeOf(input).dim(axis);
         if (dim.has_dim_value()) continue;
         std::string name = NameOf(dim, input.name, axis);
-        const bool listed = std::any_of(free_.begin(), free_.end(),
-                                        [&](const FreeDim& free) { return free.name == name; });
-        if (!listed) free_.push_back({std::move(name), input.name, axis});
+        if (listed.insert(name).second) free_.push_back({std::move(name), input.name, axis});
       }
     }
   }

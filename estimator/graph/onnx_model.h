@@ -19,7 +19,8 @@ namespace onnxfit {
 // order in here; a NodeId is a place in Graph::nodes, which may be sorted differently.
 struct OnnxModel {
   onnx::ModelProto proto;
-  std::vector<const onnx::NodeProto*> nodes;  // by NodeId
+  std::vector<const onnx::NodeProto*> nodes;        // by NodeId
+  std::vector<const onnx::ValueInfoProto*> inputs;  // by place in Graph::inputs
   // Of initializers, where they were kept.  By value: initializers change places (RestoreTensors).
   std::unordered_map<ValueId, const onnx::TensorProto*> contents;
   std::set<std::string> op_types;  // of other domains than ONNX's own

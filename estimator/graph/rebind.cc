@@ -40,18 +40,17 @@ onnx::TensorShapeProto* ShapeIn(onnx::TypeProto& type) {
 // Gives `bound` the sizes that the file has written; what they were.
 std::vector<ChangedDim> WriteBack(const Graph& graph, BoundInputs& bound) {
   std::vector<ChangedDim> changed;
-  for (const onnx::ValueInfoProto& info : graph.model->proto.graph().input()) {
-    for (size_t i = 0; i < graph.inputs.size(); ++i) {
-      onnx::TensorShapeProto* shape = ShapeIn(bound.types[i]);
-      if (graph.values[Index(graph.inputs[i])].name != info.name() || shape == nullptr) continue;
-      const auto& file = info.type().tensor_type().shape();
-      for (int axis = 0; axis < std::min(file.dim_size(), shape->dim_size()); ++axis) {
-        const int64_t to = shape->dim(axis).dim_value();
-        const int64_t from = file.dim(axis).has_dim_value() ? file.dim(axis).dim_value() : to;
-        if (from == to) continue;
-        changed.push_back({info.name(), axis, from, to});
-        shape->mutable_dim(axis)->set_dim_value(from);
-      }
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const onnx::ValueInfoProto& info = *graph.model->inputs[i];
+    onnx::TensorShapeProto* shape = ShapeIn(bound.types[i]);
+    if (shape == nullptr) continue;
+    const auto& file = info.type().tensor_type().shape();
+    for (int axis = 0; axis < std::min(file.dim_size(), shape->dim_size()); ++axis) {
+      const int64_t to = shape->dim(axis).dim_value();
+      const int64_t from = file.dim(axis).has_dim_value() ? file.dim(axis).dim_value() : to;
+      if (from == to) continue;
+      changed.push_back({info.name(), axis, from, to});
+      shape->mutable_dim(axis)->set_dim_value(from);
     }
   }
   return changed;
