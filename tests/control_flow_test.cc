@@ -179,6 +179,94 @@ OF103 the Loop 'Loop #0' runs an unknown number of times: its body is counted on
 )");
 }
 
+TEST_CASE("an If behind another is judged by what the other makes") {
+  CHECK(FlatText(R"(
+    g (float[N, 4] x, bool[1] c) => (float[A, B] y) {
+      [first] h = If<
+        then_branch = a () => (float t) { t = Relu(x) },
+        else_branch = b () => (float e) { e = Neg(x) }>(c)
+      [second] y = If<
+        then_branch = d () => (float t) { t = Relu(h) },
+        else_branch = e () => (float e) { e = Concat<axis = 0>(h, h) }>(c)
+    })",
+                 2) == R"(
+h = Relu(x) float32[2, 4]
+y = Concat(h, h) float32[4, 4]
+OF103 which branch of the If 'first' runs depends on data: then_branch is taken, whose outputs are 32 B
+OF103 which branch of the If 'second' runs depends on data: else_branch is taken, whose outputs are 64 B
+)");
+}
+
+// `count` nodes, each of which reads what the one before it makes; "@" is its number, "#" the next.
+std::string Chain(int count, std::string_view node, std::string_view initializers) {
+  std::string nodes;
+  for (int i = 0; i < count; ++i) {
+    for (const char letter : node) {
+      nodes += letter == '@'   ? std::to_string(i)
+               : letter == '#' ? std::to_string(i + 1)
+                               : std::string(1, letter);
+    }
+    nodes += '\n';
+  }
+  return fmt::format("g (float[4] v0, bool[1] c) => (float[4] v{}) < {} > {{ {} }}", count,
+                     initializers, nodes);
+}
+
+size_t CountFlat(const std::string& model) {
+  Warnings warnings;
+  return InlineControlFlow(ParseGraph(model), {}, warnings).nodes.size();
+}
+
+std::string FlatError(const std::string& model) {
+  try {
+    CountFlat(model);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+constexpr std::string_view kUndecided = R"(
+    v# = If<then_branch = a () => (float[4] t) { t = Relu(v@) },
+            else_branch = b () => (float[4] e) { e = Neg(v@) }>(c))";
+// Makes a list of what it computes.
+constexpr std::string_view kListing = R"(
+    v#, list@ = Loop<body = b (int64 i, bool go, float[4] v) => (bool go2, float[4] w, float[4] o) {
+      go2 = Identity(go) w = Relu(v) o = Neg(v) }>(most, , v@))";
+
+TEST_CASE("a long chain is looked at once for each node, not once for each body") {
+  CHECK(CountFlat(Chain(1500, kUndecided, "")) == 1500);
+}
+
+TEST_CASE("bodies inside bodies, one behind another, have a budget of nodes") {
+  constexpr int kDepth = 25;
+  std::string body = "Relu(v@)";
+  for (int i = 0; i < kDepth; ++i) {
+    body = fmt::format(
+        "If<then_branch = a () => (float[4] t{0}) {{ t{0} = {1} }}, else_branch = b "
+        "() => (float[4] e) {{ e = Neg(v@) }}>(c)",
+        i, body);
+  }
+  CHECK(CountFlat(Chain(1, "v# = " + body, "")) == 1);
+  CHECK(FlatError(Chain(60, "v# = " + body, "")) ==
+        "<text>: If and Loop: at most 65536 nodes, those of bodies again for each body around "
+        "them, were expected, found more (try: an export without torch.cond)");
+}
+
+TEST_CASE("a list has a part for each of at most 1024 trips, all lists together 131072") {
+  const auto text = [](int count, int trips) {
+    return Chain(count, kListing, fmt::format("int64 most = {{{}}}", trips));
+  };
+  Warnings warnings;
+  const auto parts = [&](int trips) {
+    return InlineControlFlow(ParseGraph(text(1, trips)), {}, warnings).nodes.back().inputs.size();
+  };
+  CHECK(parts(1024) == 1024);
+  CHECK(parts(1025) == 2);  // an Unsqueeze of one, and its axes
+  CHECK(FlatError(text(129, 1024)) ==
+        "<text>: loops: lists of at most 131072 parts were expected, found more");
+}
+
 TEST_CASE("an If without a branch is refused") {
   try {
     FlatText("g (float[N] x, bool c) => (float y) { y = If(c) }", 2);

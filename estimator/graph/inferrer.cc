@@ -215,6 +215,11 @@ void Inferrer::Put(NodeId id, const Substitutes& substitutes) {
   }
 }
 
+void Inferrer::Assume(ValueId value, onnx::TypeProto type, std::optional<HostTensor> known) {
+  TypeAt(value) = std::move(type);
+  known_[Place(value)] = std::move(known);
+}
+
 const onnx::TypeProto& Inferrer::TypeRead(NodeId id, size_t i) const {
   const auto put = put_.find({id, i});
   return put == put_.end() ? TypeAt(NodeAt(id).inputs[i]) : put->second.first;

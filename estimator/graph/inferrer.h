@@ -41,6 +41,9 @@ class Inferrer {
   // `id` reads these instead of what its inputs are; its outputs are to be inferred (again).
   void Put(NodeId id, const Substitutes& substitutes);
 
+  // `value` is that, whatever makes it.  What reads it is to be inferred afterwards.
+  void Assume(ValueId value, onnx::TypeProto type, std::optional<HostTensor> known);
+
   // Infers one node after those that it reads.  Throws Error where shapes contradict one
   // another; types of outputs may stay unresolved.
   void Infer(NodeId id);
@@ -52,6 +55,9 @@ class Inferrer {
   // REQUIRES: Resolved(value).
   ValueType TypeOf(ValueId value) const;
   const std::optional<HostTensor>& KnownOf(ValueId value) const { return known_[Place(value)]; }
+  // Empty where nothing is known.
+  const onnx::TypeProto& ProtoOf(ValueId value) const { return TypeAt(value); }
+  const std::map<std::string, int64_t>& symbols() const { return inputs_.symbols; }
 
   // REQUIRES: not OutputsResolved(id).
   [[noreturn]] void RefuseUnresolved(NodeId id) const;

@@ -166,7 +166,8 @@ void BodyInliner::AppendList(const std::string& from, const std::string& to, con
   copies_ += copies;
   if (copies_ > kMaxCopies) {
     throw Error(
-        {.where = "loops",
+        {.file = path_,
+         .where = "loops",
          .text = fmt::format("lists of at most {} parts were expected, found more", kMaxCopies)});
   }
   const std::string once = AppendUnsqueezed(Renamed(from, names), Unique(to + "/each", to));

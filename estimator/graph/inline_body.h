@@ -17,9 +17,10 @@ namespace onnxfit {
 class BodyInliner {
  public:
   // `graph` has the initializers and all that is not replaced; `taken` are the names of
-  // its values and nodes, before and after.
-  BodyInliner(onnx::GraphProto& graph, std::unordered_set<std::string> taken, int64_t opset)
-      : graph_(graph), taken_(std::move(taken)), opset_(opset) {}
+  // its values and nodes, before and after; `path` is what an error says.
+  BodyInliner(onnx::GraphProto& graph, std::unordered_set<std::string> taken, int64_t opset,
+              std::string path)
+      : graph_(graph), taken_(std::move(taken)), opset_(opset), path_(std::move(path)) {}
 
   // `body` is one of the two branches of `node`.
   void InlineBranch(const onnx::NodeProto& node, const onnx::GraphProto& body);
@@ -30,7 +31,7 @@ class BodyInliner {
                   std::optional<int64_t> trips);
 
   static constexpr int64_t kMaxTrips = 1024;
-  static constexpr int64_t kMaxCopies = 1 << 20;  // of all lists together
+  static constexpr int64_t kMaxCopies = 1 << 17;  // of all lists together
 
  private:
   using Names = std::unordered_map<std::string, std::string>;  // in the body -> outside
@@ -47,6 +48,7 @@ class BodyInliner {
   onnx::GraphProto& graph_;
   std::unordered_set<std::string> taken_;
   int64_t opset_;
+  std::string path_;
   int64_t copies_ = 0;
 };
 
