@@ -66,6 +66,12 @@ TEST_CASE("the call that a node came from") {
 TEST_CASE("lists that are nested without end are refused") {
   const std::string open(10000, '[');
   CHECK_FALSE(ParseFxNode("%a : = f[target=t](args = " + open).has_value());
+  const auto nested = [](size_t depth) {
+    const std::string lists = std::string(depth, '[') + "1" + std::string(depth, ']');
+    return ParseFxNode("%a : = f[target=t](args = " + lists + ", kwargs = {})").has_value();
+  };
+  CHECK(nested(32));
+  CHECK_FALSE(nested(33));
 }
 
 TEST_CASE("whole numbers are read, references are found in lists") {

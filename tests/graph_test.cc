@@ -1,6 +1,7 @@
 #include "estimator/graph/graph.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 
@@ -237,8 +238,28 @@ TEST_CASE("functions that cannot be inlined are refused") {
         head + "F" + std::to_string(i) + " (a) => (b) { m = " + next + "(a) b = " + next + "(m) }";
   }
   CHECK(error_of(doubling) ==
-        "<text>: functions: at most 1048576 nodes and 100 calls inside one another were expected, "
+        "<text>: functions: at most 65536 nodes and 100 calls inside one another were expected, "
         "found more");
+
+  // A hundred and one that call one another, one node each.
+  std::string tower;
+  for (int i = 0; i < 101; ++i) {
+    const std::string callee = i < 100 ? "l.F" + std::to_string(i) : "Relu";
+    const std::string name = i == 0 ? "F" : "F" + std::to_string(i - 1);
+    tower += head + name + " (a) => (b) { b = " + callee + "(a) }";
+  }
+  CHECK(error_of(tower) ==
+        "<text>: functions: at most 65536 nodes and 100 calls inside one another were expected, "
+        "found more");
+}
+
+TEST_CASE("functions of a large file may expand to more than those of a small one") {
+  std::string text =
+      "<ir_version: 8, opset_import: [\"\" : 17, \"l\" : 1]> g (float[4] x0) => (float[4] x3000) {";
+  for (int i = 0; i < 3000; ++i) text += fmt::format("x{} = l.F(x{})\n", i + 1, i);
+  text += "}\n<domain: \"l\", opset_import: [\"\" : 17]>\nF (a0) => (a30) {";
+  for (int i = 0; i < 30; ++i) text += fmt::format("a{} = Relu(a{})\n", i + 1, i);
+  CHECK(ParseGraph(text + "}").nodes.size() == 90000);
 }
 
 TEST_CASE("a function that is not there, or of another opset, stays an unknown operator") {

@@ -326,6 +326,16 @@ std::vector<HostTensor> Evaluate(const EvaluatorRow& row, Call call) {
   return {EvaluateLater(row, std::move(call), *std::move(stored))};
 }
 
+int64_t WorkOf(const EvaluatorRow& row, const Call& call) {
+  if (row.stored != nullptr || !Resolved(call) || !Fits(row, call)) return 0;
+  int64_t elements = 0;
+  for (const auto& input : call.inputs) {
+    if (row.needs_values && input.has_value()) elements += Numel(input->dims);
+  }
+  for (const TensorType& type : call.output_types) elements += Numel(type.dims);
+  return elements;
+}
+
 std::optional<HostTensor> FromProto(const onnx::TensorProto& tensor,
                                     std::shared_ptr<const void> owner) {
   HostTensor known{static_cast<DType>(tensor.data_type()), {}, {}, nullptr};

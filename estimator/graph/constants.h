@@ -26,8 +26,9 @@ namespace onnxfit {
 // More stored elements than this are not evaluated: masks of 1024 x 1024 are, weights
 // are not.  Floats are evaluated only where sizes are computed in them.
 inline constexpr int64_t kMaxIntegers = 1 << 20;
-inline constexpr int64_t kMaxHeldElements = int64_t{1} << 29;  // of all tensors together
 inline constexpr int64_t kMaxFloats = 1024;
+// Of all tensors together.  GPT-2, whose masks are 1024 x 1024, takes 1.5 million.
+inline constexpr int64_t kMaxHeldElements = int64_t{1} << 26;
 
 using Integers = std::vector<int64_t>;  // also bool: 0 or 1
 using Floats = std::vector<double>;     // rounded to the tensor's type
@@ -128,6 +129,9 @@ std::span<const EvaluatorRow> IndexingRows();    // constants_indexing.cc
 // big tensors are computed when they are first asked for.
 // REQUIRES: `call` has the inputs that its operator cannot do without.
 std::vector<HostTensor> Evaluate(const EvaluatorRow& row, Call call);
+
+// How many elements Evaluate would read and make at once; 0 where it would wait, or not evaluate.
+int64_t WorkOf(const EvaluatorRow& row, const Call& call);
 
 // The elements of a tensor in the file, decoded when they are first asked for.  nullopt:
 // not kept, too many, or of a type that no shape depends on.

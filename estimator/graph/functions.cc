@@ -14,7 +14,10 @@
 namespace onnxfit {
 namespace {
 
-constexpr int64_t kMaxNodes = 1 << 20;
+// What the file's functions may expand to: so many nodes, and in any case so many for each that the
+// file has.
+constexpr int64_t kMaxNodes = 1 << 16;
+constexpr int64_t kLeastGrowth = 32;
 constexpr int32_t kMaxCallDepth = 100;  // ONNX's inliner is recursive
 
 // What inlining a function, or the graph itself, amounts to.
@@ -100,9 +103,16 @@ class CallGraph {
        .text = "functions that do not call themselves were expected, found " + names + first});
 }
 
+int64_t MostNodes(const std::vector<Body>& bodies) {
+  int64_t own = 0;
+  for (const Body& body : bodies) own += body.nodes;
+  return std::max(kMaxNodes, kLeastGrowth * own);
+}
+
 // Walks from callees to callers and adds up what a call of each expands to.
 void CheckExpansion(const onnx::ModelProto& model) {
   std::vector<Body> bodies = CallGraph(model).Bodies();
+  const int64_t most = MostNodes(bodies);
   std::vector<std::vector<int32_t>> calls;
   for (Body& body : bodies) calls.push_back(std::move(body.calls));
   const Sorted sorted = SortByNeeds(calls);
@@ -113,13 +123,13 @@ void CheckExpansion(const onnx::ModelProto& model) {
     for (const int32_t call : calls[caller]) {
       const auto callee = static_cast<size_t>(call);
       depth[caller] = std::max(depth[caller], depth[callee] + 1);
-      bodies[caller].nodes = std::min(bodies[caller].nodes + bodies[callee].nodes, kMaxNodes + 1);
+      bodies[caller].nodes = std::min(bodies[caller].nodes + bodies[callee].nodes, most + 1);
     }
-    if (depth[caller] > kMaxCallDepth || bodies[caller].nodes > kMaxNodes) {
+    if (depth[caller] > kMaxCallDepth || bodies[caller].nodes > most) {
       throw Error({.where = "functions",
                    .text = fmt::format("at most {} nodes and {} calls inside one another were "
                                        "expected, found more",
-                                       kMaxNodes, kMaxCallDepth)});
+                                       most, kMaxCallDepth)});
     }
   }
 }

@@ -16,6 +16,10 @@
 namespace onnxfit {
 namespace {
 
+// Elements that are read and made at once, before anybody asks for them; of what comes behind them
+// nothing is known.
+constexpr int64_t kMaxEvaluated = 1 << 25;
+
 constexpr std::string_view kFromFile = "the shapes that the file stores are believed";
 constexpr std::string_view kFromInput = "outputs are taken to be like the first input";
 
@@ -317,9 +321,9 @@ void Inferrer::FollowLists(NodeId id, const Operator& op) {
   const ValueId out = node.outputs[0];
   if (in == kNoValue || out == kNoValue) return;
   if (TypeAt(out).has_sequence_type()) {
-    if (auto list = ListOf(CallOf(id, op))) lists_.emplace(out, *std::move(list));
+    if (auto list = ListOf(CallOf(id, op), list_sizes_left_)) lists_.emplace(out, *std::move(list));
   } else if (const auto list = lists_.find(in); list != lists_.end()) {
-    const auto dims = TakenFrom(CallOf(id, op), list->second);
+    const auto dims = TakenFrom(CallOf(id, op), list->second, list_sizes_left_);
     if (dims.has_value()) TypeAt(out) = ProtoFrom(TensorTypeOf(in).dtype, *dims);
   }
 }
@@ -368,7 +372,15 @@ void Inferrer::Evaluate(NodeId id, const Operator& op) {
   const Node& node = NodeAt(id);
   if (op.evaluator == nullptr || node.outputs.empty()) return;
   if (!HasWhatItNeeds(id, *op.evaluator)) return;
-  std::vector<HostTensor> outputs = onnxfit::Evaluate(*op.evaluator, CallOf(id, op));
+  Call call = CallOf(id, op);
+  evaluated_ += WorkOf(*op.evaluator, call);
+  if (evaluated_ > kMaxEvaluated) return;
+  std::vector<HostTensor> outputs;
+  try {
+    outputs = onnxfit::Evaluate(*op.evaluator, std::move(call));
+  } catch (const Error& error) {
+    Refuse(id, error.parts().text, "");  // too many elements
+  }
   for (size_t i = 0; i < outputs.size() && i < node.outputs.size(); ++i) {
     if (node.outputs[i] != kNoValue) Keep(id, node.outputs[i], std::move(outputs[i]));
   }

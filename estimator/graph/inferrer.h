@@ -121,8 +121,9 @@ class Inferrer {
   std::vector<onnx::TypeProto*> types_;           // by ValueId
   std::vector<std::optional<HostTensor>> known_;  // by ValueId
   std::unordered_map<ValueId, ListDims> lists_;   // sequences whose elements are told apart
-  std::vector<bool> from_inputs_;                 // by ValueId: depends on a graph input
-  std::vector<NodeId> guessed_;  // by ValueId: the node whose shape was guessed, kNoNode: none
+  int64_t list_sizes_left_ = kMaxListSizes;
+  std::vector<bool> from_inputs_;  // by ValueId: depends on a graph input
+  std::vector<NodeId> guessed_;    // by ValueId: the node whose shape was guessed, kNoNode: none
   std::vector<onnx::TypeProto> left_out_;  // of outputs that a node leaves out
   std::map<std::pair<std::string_view, std::string_view>, Operator> operators_;
   // By node and input; its type as ONNX has it, what is known of it.
@@ -131,6 +132,7 @@ class Inferrer {
   std::optional<OuterScope> scope_;
   ScopeMaker make_scope_;
   Doubts doubts_;
+  int64_t evaluated_ = 0;  // elements
 };
 
 }  // namespace onnxfit

@@ -13,9 +13,9 @@
 
 namespace onnxfit {
 
-// Dimensions of a tensor, as ONNX's own (onnx/defs/shape_inference.h 1.23.2,
-// kMaxMaterializedRank).
-inline constexpr int64_t kMaxRank = 1024;
+// Dimensions of a tensor, as PyTorch's reductions (ATen/WrapDimUtilsMulti.h, dim_bitset_size) and
+// NumPy 2 (NPY_MAXDIMS): each node costs as many numbers.
+inline constexpr int64_t kMaxRank = 64;
 
 // Throws Error where `model` has no graph, no nodes or no outputs.
 void CheckIsComplete(const onnx::ModelProto& model);
