@@ -10,6 +10,7 @@
 #include "cli/compared.h"
 #include "cli/git.h"
 #include "cli/loaded_models.h"
+#include "cli/shared_sizes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
 #include "estimator/fit/load_model.h"
@@ -22,7 +23,9 @@ namespace fs = std::filesystem;
 
 Baseline Answered(const Graph* graph, const Check& check) {
   if (graph == nullptr) return {};
-  return {.snapshot = SideOf(*graph, check.request).snapshot};
+  EstimateRequest request = check.request;
+  request.binding.optional = NamesIn(request.binding);  // the check's model has them
+  return {.snapshot = SideOf(*graph, request).snapshot};
 }
 
 Baselines FromGit(const std::string& against, const std::vector<Check>& checks) {

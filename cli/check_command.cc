@@ -15,6 +15,7 @@
 #include "cli/loaded_models.h"
 #include "cli/lock_file.h"
 #include "cli/output.h"
+#include "cli/shared_sizes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/glob.h"
 #include "estimator/base/parallel.h"
@@ -117,14 +118,28 @@ CheckRow Answer(const Check& check, const LoadedModels& models, const Gate& gate
   }
 }
 
+// Those that are to be run, and those that share sizes with them.
+std::vector<std::string> ModelsToRead(const std::vector<Check>& checks) {
+  std::vector<std::string> paths = ModelsOf(checks);
+  for (const Check& check : checks) {
+    const bool shares = check.models.size() > 1 && !NamesIn(check.request.binding).empty();
+    if (shares) paths.insert(paths.end(), check.models.begin(), check.models.end());
+  }
+  return paths;
+}
+
 std::vector<CheckRow> AnswerAll(const Gate& gate) {
-  const LoadedModels models(ModelsOf(gate.checks), [](const std::string& path) {
+  const LoadedModels models(ModelsToRead(gate.checks), [](const std::string& path) {
     return std::optional<Graph>(LoadModel(path));
   });
   std::vector<CheckRow> rows(gate.checks.size());
   ForEachIndex(rows.size(), [&](size_t i) {
     Check check = gate.checks[i];
     check.request.wants_range = false;
+    DimBinding& binding = check.request.binding;
+    if (check.models.size() > 1) {
+      binding.optional.merge(NamesOfAny(binding, models.Readable(check.models)));
+    }
     rows[i] = Answer(check, models, gate);
   });
   return rows;

@@ -13,6 +13,7 @@
 #include "cli/check_models.h"
 #include "cli/check_settings.h"
 #include "cli/config_file.h"
+#include "cli/shared_sizes.h"
 #include "cli/values.h"
 #include "estimator/base/error.h"
 #include "estimator/report/layout.h"
@@ -137,11 +138,13 @@ class CheckReader {
   void AddChecks(const Models& models, const std::string& path, const CheckSettings& settings,
                  std::vector<Check>& checks) const {
     for (EstimateRequest& request : Combinations(settings.request, settings.sweep)) {
+      request.binding.optional = DefaultSizes(request.binding);
       std::vector<std::string> parts = VariedParts(request, settings.sweep);
       if (!models.is_one) parts.insert(parts.begin(), path);
       checks.push_back(
           {.name = parts.empty() ? name_ : fmt::format("{}[{}]", name_, fmt::join(parts, ", ")),
            .model = InFolder(folder_, path),
+           .models = InFolders(models.paths),
            .request = std::move(request),
            .budgets = settings.budgets,
            .max_increase = settings.max_increase,
@@ -150,6 +153,20 @@ class CheckReader {
            .message = settings.message,
            .line = written_.line});
     }
+  }
+
+  std::vector<std::string> InFolders(const std::vector<std::string>& paths) const {
+    std::vector<std::string> all;
+    for (const std::string& path : paths) all.push_back(InFolder(folder_, path));
+    return all;
+  }
+
+  // Those that [defaults] name, for models that have them.
+  std::set<std::string> DefaultSizes(const DimBinding& binding) const {
+    DimBinding defaults = {.batch = {}};
+    if (written_.Find("dims") == nullptr) defaults.dims = binding.dims;
+    if (written_.Find("shapes") == nullptr) defaults.inputs = binding.inputs;
+    return NamesIn(defaults);
   }
 
   // Its name as far as there is one.

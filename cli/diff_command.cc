@@ -7,6 +7,7 @@
 #include "cli/exit_codes.h"
 #include "cli/output.h"
 #include "cli/settings_of_report.h"
+#include "cli/shared_sizes.h"
 #include "cli/targets.h"
 #include "estimator/fit/diff.h"
 #include "estimator/report/diff_csv.h"
@@ -39,6 +40,10 @@ AskedAlike RequestFor(const Loaded& before, const Loaded& after, const Options& 
   if (after.report && before.graph) report = &after;
   if (report != nullptr) alike = AskAsReport(*report->report, options);
   alike.request.wants_range = false;
+  if (before.graph && after.graph) {
+    alike.request.binding = BindingForBoth(alike.request.binding, {before.name, &*before.graph},
+                                           {after.name, &*after.graph});
+  }
   return alike;
 }
 
@@ -50,6 +55,7 @@ int RunDiff(const Options& options, std::ostream& out, std::string& reading) {
   const Loaded old_side = LoadSide(options.old_model);
   reading = options.model;
   const Loaded new_side = LoadSide(options.model);
+  reading.clear();  // a name is of both
   const AskedAlike alike = RequestFor(old_side, new_side, options);
   reading = options.old_model;
   Side before = AnswerSide(old_side, alike.request);

@@ -32,4 +32,13 @@ const Graph* LoadedModels::Find(const std::string& path) const {
   return loaded.graph ? &*loaded.graph : nullptr;
 }
 
+std::vector<const Graph*> LoadedModels::Readable(const std::vector<std::string>& paths) const {
+  std::vector<const Graph*> graphs;
+  for (const std::string& path : paths) {
+    const auto loaded = models_.find(path);
+    if (loaded != models_.end() && loaded->second.graph) graphs.push_back(&*loaded->second.graph);
+  }
+  return graphs;
+}
+
 }  // namespace onnxfit

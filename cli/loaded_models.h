@@ -25,6 +25,9 @@ class LoadedModels {
   // Null where it is not there.  Throws what reading it threw.  REQUIRES: one of the paths.
   const Graph* Find(const std::string& path) const;
 
+  // Those of `paths` that are there and can be read.
+  std::vector<const Graph*> Readable(const std::vector<std::string>& paths) const;
+
  private:
   struct Loaded {
     std::optional<Graph> graph = {};

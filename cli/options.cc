@@ -7,10 +7,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "cli/closed_form_command.h"
 #include "cli/config_file.h"
 #include "cli/flags.h"
+#include "cli/shared_sizes.h"
 #include "cli/sweep_check.h"
 #include "cli/values.h"
 #include "cli/verify_flags.h"
@@ -211,7 +213,18 @@ void CheckFlag(const Flag& flag, const Options& options, bool has_model) {
   }
 }
 
-// What the command line, the environment and the config say of each flag.
+// The names of dimensions or inputs that `flag` has set, none for other flags.
+std::set<std::string> SizesSet(const Flag& flag, const Options& options) {
+  const DimBinding& binding = options.request.binding;
+  if (flag.name == "--shape") return NamesIn({.batch = {}, .inputs = binding.inputs});
+  if (flag.name != "--dim") return {};
+  std::set<std::string> names = NamesIn({.batch = {}, .dims = binding.dims});
+  for (const SweptDim& dim : options.sweep.dims) names.insert(dim.name);
+  return names;
+}
+
+// What the command line, the environment and the config say of each flag; the config's sizes are
+// for models that have them.
 void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options) {
   const auto is_given = [&](std::string_view name) {
     for (size_t i = 0; i < declared.size(); ++i) {
@@ -228,6 +241,8 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
     const std::vector<Typed> values = ValuesOf(flag, *declared[i], config);
     if (!values.empty()) options.given.emplace_back(flag.name);
     Apply(flag, values, options);
+    const bool is_default = GivenOf(flag, *declared[i]).empty();
+    if (is_default) options.request.binding.optional.merge(SizesSet(flag, options));
   }
 }
 

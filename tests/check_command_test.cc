@@ -442,4 +442,26 @@ TEST_CASE("an empty --against is the lock, any other is named") {
             .out.starts_with("PASS: 1 pass, compared with old.onnxtxt\n"));
 }
 
+TEST_CASE("of several models one has to have a dimension that the config names") {
+  const WorkingFolder folder;
+  folder.Write("a.onnxtxt", TokenLayer("seq"));
+  folder.Write("b.onnxtxt", TokenLayer("64"));
+  constexpr const char* kAll = "[[check]]\nname = \"all\"\nmodel = \"*.onnxtxt\"\ndims = ";
+  folder.Write("onnxfit.toml", std::string(kAll) + "{ seq = 32 }\n");
+  CHECK(Check().out.starts_with("PASS: 2 new\n"));
+  folder.Write("onnxfit.toml", std::string(kAll) + "{ seq = 32, sec = 8 }\n");
+  const std::string wrong = Check().out;
+  CHECK(wrong.starts_with("ERROR: 2 error"));
+  CHECK(Has(Unwrapped(wrong), "--dim sec=8: "));
+  // What [defaults] say is for those that leave it open, what a check says is for its model.
+  constexpr const char* kFixed = "\n[[check]]\nmodel = \"b.onnxtxt\"\n";
+  folder.Write("onnxfit.toml", std::string("[defaults]\ndims = { seq = 32 }\n") + kFixed);
+  CHECK(Check().out.starts_with("PASS: 1 new\n"));
+  CHECK(RunCommand({"b.onnxtxt"}).code == 0);
+  CHECK(RunCommand({"b.onnxtxt"}).out.find("seq") == std::string::npos);
+  CHECK(RunCommand({"b.onnxtxt", "--dim", "seq=32"}).code == 2);
+  folder.Write("onnxfit.toml", std::string(kFixed) + "dims = { seq = 32 }\n");
+  CHECK(Has(Unwrapped(Check().out), "--dim seq=32: no free dimension has this name"));
+}
+
 }  // namespace onnxfit::check_command_test

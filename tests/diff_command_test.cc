@@ -101,6 +101,46 @@ TEST_CASE("a model beside a report is asked what the report was") {
         std::string::npos);
 }
 
+TEST_CASE("a dimension or an input that one side has need not be the other's") {
+  WorkingFolder folder;
+  folder.Write("old.onnxtxt", TokenLayer("seq"));
+  folder.Write("new.onnxtxt", TokenLayer("tokens"));
+  folder.Write("fixed.onnxtxt", TokenLayer("64"));
+  const CommandResult renamed =
+      RunCommand({"diff", "old.onnxtxt", "new.onnxtxt", "--dim", "seq=64", "--dim", "tokens=64"});
+  CHECK(renamed.err.empty());
+  CHECK(renamed.out.starts_with("takes "));
+  CHECK(Unwrapped(renamed.out).find("dims was {\"seq\":64} and is {\"tokens\":64}") !=
+        std::string::npos);
+  const CommandResult fixed =
+      RunCommand({"diff", "fixed.onnxtxt", "old.onnxtxt", "--dim", "seq=64"});
+  CHECK(fixed.err.empty());
+  CHECK(fixed.out.starts_with("takes "));
+
+  struct Row {
+    std::vector<std::string> flags;
+    const char* error;
+  };
+  const Row rows[] = {
+      {{"--dim", "sec=64"},
+       "error: --dim sec=64: no free dimension of either has this name: old.onnxtxt has 'N', "
+       "'seq', new.onnxtxt has 'N', 'tokens' (try: --dim seq=64)\n"},
+      {{"--dim", "height=64"},
+       "error: --dim height=64: no free dimension of either has this name: old.onnxtxt has 'N', "
+       "'seq', new.onnxtxt has 'N', 'tokens' (try: --dim seq=64 --dim tokens=64)\n"},
+      {{"--shape", "y=2x64x128"},
+       "error: --shape y=2x64x128: no input of either has this name: old.onnxtxt has 'x', "
+       "new.onnxtxt has 'x' (try: --shape x=2x64x128)\n"},
+  };
+  for (const Row& row : rows) {
+    std::vector<std::string> args = {"diff", "old.onnxtxt", "new.onnxtxt"};
+    args.insert(args.end(), row.flags.begin(), row.flags.end());
+    const CommandResult result = RunCommand(args);
+    CHECK(result.code == 2);
+    CHECK(result.err == row.error);
+  }
+}
+
 TEST_CASE("--fail-above decides the exit code") {
   WorkingFolder folder;
   TwoLayers(folder);

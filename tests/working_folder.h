@@ -59,4 +59,12 @@ inline std::string Layer(int width) {
 )";
 }
 
+// A layer over tokens; how many there are the file calls `length`, or that is a number.
+inline std::string TokenLayer(const std::string& length) {
+  return R"(<ir_version: 8, opset_import: ["" : 17]> net (float[N, )" + length +
+         R"(, 128] x) => (float[N, )" + length + R"(, 64] y)
+  <float[128, 64] fc_weight = ["location": "none"]> { y = MatMul(x, fc_weight) }
+)";
+}
+
 }  // namespace onnxfit

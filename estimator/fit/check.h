@@ -48,6 +48,7 @@ struct Budget {
 struct Check {
   std::string name;   // of all checks only this one's: "resnet50", "zoo[models/lenet.onnx, bf16]"
   std::string model;  // its path, as the config has it
+  std::vector<std::string> models = {};  // that share its dims and inputs: one has to have each
   EstimateRequest request;  // its targets are those of the budgets that have one, in their order
   std::vector<Budget> budgets = {};
   Allowance max_increase = {};

@@ -275,7 +275,7 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.settings = request.settings;
   estimate.alloc_conf = request.alloc_conf.text;
   estimate.batch = prediction.shapes.batch;
-  estimate.dims = request.binding.dims;
+  estimate.dims = WithoutMissing(file, request.binding).dims;
   estimate.optimizer_state_bytes = StateBytes(trace);
   SetPeak(estimate, trace, timeline, request, doubts);
   estimate.places = PlacesAtPeak(prediction, timeline);

@@ -146,8 +146,9 @@ MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest
   BatchLimits own = limits;
   if (requests.size() > 1 || requests[0].targets.size() > 1) own.detail = BatchDetail::kBatch;
   for (const EstimateRequest& request : requests) {
+    const auto dims = WithoutMissing(file, request.binding).dims;
     for (MaxBatch& found : FindMaxBatches(file, request, request.targets, own)) {
-      answer.rows.push_back({request.settings, request.binding.dims, std::move(found)});
+      answer.rows.push_back({request.settings, dims, std::move(found)});
     }
   }
   if (answer.rows.size() > 1) {

@@ -94,7 +94,7 @@ VerifiedMaxBatch FindMaxBatchOn(const Graph& file, const EstimateRequest& reques
   VerifiedMaxBatch answer;
   answer.model = file.path;
   answer.settings = request.settings;
-  answer.dims = request.binding.dims;
+  answer.dims = WithoutMissing(file, request.binding).dims;
   answer.gpu = gpu;
   answer.steps = steps;
   answer.free_bytes = card.Read().free_bytes;

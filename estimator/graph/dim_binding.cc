@@ -471,9 +471,28 @@ class InputBinder {
 }  // namespace
 
 BoundInputs BindInputs(const Graph& graph, const DimBinding& binding) {
-  return InputBinder(graph, binding).Bind();
+  return InputBinder(graph, WithoutMissing(graph, binding)).Bind();
 }
 
 std::vector<std::string> FreeDims(const Graph& graph) { return InputBinder(graph, {}).FreeNames(); }
+
+std::vector<std::string> InputNames(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const ValueId id : graph.inputs) names.emplace_back(graph.values[Index(id)].name);
+  return names;
+}
+
+DimBinding WithoutMissing(const Graph& graph, DimBinding binding) {
+  if (binding.optional.empty()) return binding;
+  const auto drop = [&](auto& sizes, const std::vector<std::string>& names) {
+    std::erase_if(sizes, [&](const auto& size) {
+      return binding.optional.contains(size.first) &&
+             std::ranges::find(names, size.first) == names.end();
+    });
+  };
+  drop(binding.dims, FreeDims(graph));
+  drop(binding.inputs, InputNames(graph));
+  return binding;
+}
 
 }  // namespace onnxfit

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct DimBinding {
   std::optional<int64_t> batch;
   std::map<std::string, int64_t> dims = {};  // --dim NAME=N
   std::map<std::string, Dims> inputs = {};   // --shape IN=2x512, whole inputs
+  // Of these, what a graph need not have: it is another's, and left out.
+  std::set<std::string> optional = {};
 };
 
 struct ValueType {
@@ -65,5 +68,11 @@ Shapes BindShapes(const Graph& graph, const DimBinding& binding);
 // The names of the dimensions that the file leaves free, as --dim takes them, in the order of
 // inputs, but for the batch, which is the first.  O(nodes + inputs × dimensions).
 std::vector<std::string> FreeDims(const Graph& graph);
+
+// The names of the inputs, as --shape takes them.  O(inputs).
+std::vector<std::string> InputNames(const Graph& graph);
+
+// `binding` without what is optional and `graph` does not have.  Cost as FreeDims.
+DimBinding WithoutMissing(const Graph& graph, DimBinding binding);
 
 }  // namespace onnxfit
