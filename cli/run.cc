@@ -35,10 +35,17 @@ Error WithFile(const Error& error, const std::string& file) {
   return Error(parts);
 }
 
+Error WithDetail(const Error& error) {
+  Error::Parts parts = error.parts();
+  parts.text += "; " + parts.detail;
+  return Error(parts);
+}
+
 // CUDA's first card, which is the one that PyTorch takes.
 GpuSearch FindFirstGpu() { return FindGpus(0); }
 
-int Perform(const Options& options, std::ostream& out, std::ostream& err, std::string& reading) {
+int PerformAction(const Options& options, std::ostream& out, std::ostream& err,
+                  std::string& reading) {
   if (options.action == Action::kHelp || options.action == Action::kVersion) {
     out << (options.action == Action::kHelp ? HelpText(options.command)
                                             : "onnxfit " ONNXFIT_VERSION "\n");
@@ -52,6 +59,16 @@ int Perform(const Options& options, std::ostream& out, std::ostream& err, std::s
   if (options.command == Command::kDiff) return RunDiff(options, out, reading);
   if (options.command == Command::kCheck) return RunCheck(options, out);
   return RunEstimate(options, out);
+}
+
+// With -v, what a library said to it is told, too.
+int Perform(const Options& options, std::ostream& out, std::ostream& err, std::string& reading) {
+  try {
+    return PerformAction(options, out, err, reading);
+  } catch (const Error& error) {
+    if (!options.text.verbose || error.parts().detail.empty()) throw;
+    throw WithDetail(error);
+  }
 }
 
 }  // namespace

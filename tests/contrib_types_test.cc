@@ -98,7 +98,8 @@ TEST_CASE("an operator without a schema is named as the cause of what contradict
   CHECK(ErrorOf("[odd] a = com.acme.Halve (x) b = Relu(a) [sum] y = Add(b, packed)") ==
         "<text>: node 'odd' (com.acme.Halve): ONNX has no schema for com.acme.Halve, so its output "
         "was "
-        "taken to be like its first input; node 'sum' that reads it says: Incompatible dimensions "
+        "taken to be like its first input; node 'sum' that reads it says: float32[2, 3, 8] and "
+        "float32[8, 24] cannot be broadcast: 8 beside 24, as 'packed' has "
         "(try: the export from before an optimizer fused operators)");
 }
 

@@ -211,27 +211,37 @@ y float32[1, 32, 6]
 }
 
 TEST_CASE("a node that cannot follow is named, with the line that exports it right") {
-  CHECK(ErrorText(R"(
+  CHECK(
+      ErrorText(R"(
     g (float[1, 4, 6] x) => (float[1, 2] y)
     <float[24, 2] w = ["location": "none"], int64[2] flat = {1, 24}> {
       t = Transpose <perm = [1, 0, 2]> (x)
       f = Reshape(t, flat)
       [head] y = Gemm(f, w)
     })",
-                  Batch(8)) ==
-        "<text>: node 'head' (Gemm): the batch is fixed at 1 in the file, and this node does not "
-        "hold with 8: it reads float32[1, 192], float32[24, 2] (Dimension "
-        "mismatch in unification between 24 and 192) "
-        "(try: torch.onnx.export(model, args, \"m.onnx\", dynamo=True, "
-        "dynamic_shapes={\"x\": {0: \"batch\"}}))");
-  CHECK(ErrorText(R"(
+                Batch(8)) ==
+      "<text>: node 'head' (Gemm): the batch is fixed at 1 in the file, and this node does not "
+      "hold with 8: it reads 192 features of float32[1, 192], its weight 'w' float32[24, 2] takes "
+      "24 (try: torch.onnx.export(model, args, \"m.onnx\", dynamo=True, dynamic_shapes=({0: "
+      "\"batch\"},))  # args of 2 samples or more)");
+  CHECK(
+      ErrorText(R"(
     g (float[1, 128, 6] x) => (float[1, 128, 6] y)
     <float[1, 128, 6] position = ["location": "none"]> { [sum] y = Add(x, position) })",
-                  {.batch = {}, .dims = {}, .inputs = {{"x", {1, 256, 6}}}}) ==
-        "<text>: node 'sum' (Add): dimension 1 of 'x' is fixed at 128 in the file, and this node "
-        "does not hold with 256: it reads float32[1, 256, 6], float32[1, 128, 6] (Incompatible "
-        "dimensions) (try: torch.onnx.export(model, args, \"m.onnx\", dynamo=True, "
-        "dynamic_shapes={\"x\": {1: \"size_1\"}}))");
+                {.batch = {}, .dims = {}, .inputs = {{"x", {1, 256, 6}}}}) ==
+      "<text>: node 'sum' (Add): dimension 1 of 'x' is fixed at 128 in the file, and this node "
+      "does not hold with 256: float32[1, 256, 6] and float32[1, 128, 6] cannot be broadcast: 256 "
+      "beside 128, as 'position' has (try: torch.onnx.export(model, args, \"m.onnx\", "
+      "dynamo=True, dynamic_shapes=({1: \"size_1\"},)))");
+  // Each argument of forward has its entry, whatever the file calls it.
+  CHECK(ErrorText(R"(
+    g (float[4, 6] ids, float[6] scale, float[4, 6] mask) => (float[1, 48] y)
+    <int64[2] flat = {1, 24}, float[24, 2] w = ["location": "none"]> {
+      s = Mul(ids, scale) a = Add(s, mask) t = Transpose <perm = [1, 0]> (a)
+      f = Reshape(t, flat) [head] y = MatMul(f, w)
+    })",
+                  Batch(8))
+            .ends_with("dynamic_shapes=({0: \"batch\"}, None, {0: \"batch\"})))"));
 }
 
 TEST_CASE("a result that stays as it was is no answer") {

@@ -251,14 +251,15 @@ TEST_CASE("flags that fit nothing are refused") {
        {.batch = {}, .dims = {{"seq", 128}}, .inputs = {}},
        "<text>: --dim seq=128: the model leaves no dimension free: the file fixes the others, "
        "'ids' "
-       "is [1, 512], 'mask' is [1, 512] (try: export with dynamic_shapes={\"ids\": {1: \"seq\"}}, "
-       "for TorchScript dynamic_axes)"},
+       "is [1, 512], 'mask' is [1, 512] (try: an export with dynamic_shapes=({1: \"seq\"}, {1: "
+       "\"seq\"}), for TorchScript dynamic_axes={\"ids\": {1: \"seq\"}, \"mask\": {1: "
+       "\"seq\"}})"},
       {kFreeBatch,  // what is free is the batch, and no sequence
        {.batch = {}, .dims = {{"seq", 128}}, .inputs = {}},
        "<text>: --dim seq=128: no free dimension has this name, the model has 's10': the file "
        "fixes "
-       "the others, 'ids' is [s10, 512] (try: export with dynamic_shapes={\"ids\": {1: \"seq\"}}, "
-       "for TorchScript dynamic_axes)"},
+       "the others, 'ids' is [s10, 512] (try: an export with dynamic_shapes=({0: \"batch\", 1: "
+       "\"seq\"},), for TorchScript dynamic_axes={\"ids\": {0: \"batch\", 1: \"seq\"}})"},
       {kFreeBatch,
        {.batch = {}, .dims = {{"batch", 128}}, .inputs = {}},
        "<text>: --dim batch=128: no free dimension has this name, the model has 's10' "
@@ -301,16 +302,17 @@ TEST_CASE("flags that fit nothing are refused") {
   }
 }
 
-TEST_CASE("shapes that contradict one another are refused with ONNX's reason") {
+TEST_CASE("shapes that contradict one another are refused in our words") {
   struct Row {
     std::string_view nodes;
     std::string_view error;
   };
   const Row rows[] = {
       {"[join] y = Add(x, w)",
-       "<text>: node 'join' (Add): Incompatible dimensions (try: other sizes than 'N' = 3)"},
+       "<text>: node 'join' (Add): float32[3, 4] and float32[2, 7] cannot be broadcast: 4 beside 7 "
+       "(try: other sizes than 'N' = 3)"},
       {"y = MatMul(x, w)",
-       "<text>: node 'MatMul #0': Incompatible dimensions for matrix multiplication "
+       "<text>: node 'MatMul #0': float32[3, 4] and float32[2, 7] cannot be multiplied: 4 beside 2 "
        "(try: other sizes than 'N' = 3)"},
       {"y = Reshape(x, s)",
        "<text>: node 'Reshape #0': float32[3, 4] cannot take the shape [5, 5] "
@@ -369,8 +371,8 @@ TEST_CASE("where height and width alone are free, the batch is the file's") {
 TEST_CASE("sizes that 64 bits do not hold are refused") {
   CHECK(ErrorText("g (float[N, 4] x) => (float y) { y = Flatten<axis = 2>(x) }",
                   Batch(int64_t{1} << 62)) ==
-        "<text>: node 'Flatten #0': Integer overflow while multiplying dimension values "
-        "4611686018427387904 and 4 (try: other sizes than 'N' = 4611686018427387904)");
+        "<text>: node 'Flatten #0': it reads more elements than 64 bits count, "
+        "float32[4611686018427387904, 4] (try: other sizes than 'N' = 4611686018427387904)");
   CHECK(TypesText("g (float[N, 4] x) => (float y) { y = Relu(x) }", Batch(int64_t{1} << 40)) ==
         "\ny float32[1099511627776, 4]\n");
 }

@@ -119,7 +119,7 @@ std::vector<Candidate> Containing(const std::string& part, std::string (*form)(s
 }
 
 // Those that differ least, if that is not much.
-std::vector<Candidate> Nearest(const std::string& key) {
+std::vector<Candidate> NearestCards(const std::string& key) {
   std::vector<Candidate> candidates;
   // As for other words (suggest.h), but two letters of three are another name: "aws" is no "a10".
   size_t limit = std::max<size_t>(key.size() > 3 ? 2 : 1, key.size() / 3);
@@ -179,7 +179,7 @@ std::string_view WithoutMaker(std::string_view name) {
 std::vector<std::string_view> SuggestCards(std::string_view typed, size_t most) {
   std::vector<Candidate> candidates = Containing(Squeezed(typed), Squeezed);
   if (candidates.empty()) candidates = Containing(CardKey(typed), CardKey);
-  if (candidates.empty()) candidates = Nearest(CardKey(typed));
+  if (candidates.empty()) candidates = NearestCards(CardKey(typed));
   return Best(std::move(candidates), most);
 }
 

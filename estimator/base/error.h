@@ -15,10 +15,11 @@ namespace onnxfit {
 class Error : public std::runtime_error {
  public:
   struct Parts {
-    std::string file = {};   // the model or config, "" if the thrower does not know it
-    std::string where = {};  // "node 'conv1'", "byte 1034", "--batch"
-    std::string text = {};   // what was expected, what was found
-    std::string hint = {};   // what to type instead, without "try: "
+    std::string file = {};    // the model or config, "" if the thrower does not know it
+    std::string where = {};   // "node 'conv1'", "byte 1034", "--batch"
+    std::string text = {};    // what was expected, what was found
+    std::string hint = {};    // what to type instead, without "try: "
+    std::string detail = {};  // what a library said, for -v: not in what()
   };
 
   explicit Error(Parts parts);

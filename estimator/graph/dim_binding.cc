@@ -11,6 +11,7 @@
 #include "estimator/base/quote.h"
 #include "estimator/base/suggest.h"
 #include "estimator/base/warnings.h"
+#include "estimator/graph/export_line.h"
 #include "estimator/graph/onnx_model.h"
 #include "estimator/graph/recurrent_batch.h"
 
@@ -201,14 +202,23 @@ class InputBinder {
 
   // How to export with that dimension free: of an image its height, else what follows the batch.
   std::string ExportHint(const std::string& name) const {
+    const std::vector<ChangedDim> dims = DimsToFree(name);
+    if (dims.empty()) return "an export whose sizes are free";
+    return fmt::format("an export with {}, for TorchScript {}", DynamicShapes(graph_, dims),
+                       DynamicAxes(graph_, dims));
+  }
+
+  // That of the first input that has one, and of the others that are alike.
+  std::vector<ChangedDim> DimsToFree(const std::string& name) const {
+    std::vector<ChangedDim> dims;
     for (const DeclaredInput& input : inputs_) {
       if (!input.type->tensor_type().has_shape() || ShapeOf(input).dim_size() < 2) continue;
       const int axis = ShapeOf(input).dim_size() > 3 ? 2 : 1;
-      return fmt::format(
-          "export with dynamic_shapes={{\"{}\": {{{}: \"{}\"}}}}, for TorchScript dynamic_axes",
-          input.name, axis, name);
+      const int64_t size = ShapeOf(input).dim(axis).dim_value();
+      if (!dims.empty() && (dims[0].axis != axis || dims[0].from != size)) continue;
+      dims.push_back({.input = input.name, .axis = axis, .from = size, .to = 0, .name = name});
     }
-    return "an export whose sizes are free";
+    return dims;
   }
 
   // --- What is given ----------------------------------------------------------------------

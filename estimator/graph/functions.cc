@@ -143,9 +143,10 @@ void InlineFunctions(onnx::ModelProto& model, std::vector<std::string>& notes) {
   try {
     onnx::inliner::InlineLocalFunctions(model);
   } catch (const std::exception& error) {
-    throw Error(
-        {.where = "functions",
-         .text = fmt::format("functions that can be inlined were expected: {}", error.what())});
+    throw Error({.where = "functions",
+                 .text = "functions that can be inlined were expected, found others",
+                 .hint = "an export without them",
+                 .detail = fmt::format("ONNX says: {}", error.what())});
   }
   notes.push_back(fmt::format("inlined {} functions", before - model.functions_size()));
   for (const onnx::FunctionProto& function : model.functions()) {

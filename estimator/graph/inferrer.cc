@@ -9,6 +9,7 @@
 
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
+#include "estimator/graph/node_text.h"
 #include "estimator/graph/onnx_model.h"
 #include "estimator/graph/schemas.h"
 #include "estimator/graph/validate.h"
@@ -75,9 +76,8 @@ std::string UnresolvedText(const onnx::TypeProto& type) {
                      fmt::join(dims, ", "));
 }
 
-// ONNX's reason without its label and without the context below it.
+// ONNX's reason without the context below it.
 std::string OneLine(std::string_view reason) {
-  if (reason.starts_with('[')) reason.remove_prefix(std::min(reason.find(']') + 2, reason.size()));
   return std::string(reason.substr(0, reason.find('\n')));
 }
 
@@ -97,6 +97,15 @@ std::optional<int64_t> Product(const onnx::TypeProto& type) {
     if (__builtin_mul_overflow(product, dim.dim_value(), &product)) return std::nullopt;
   }
   return product;
+}
+
+bool IsTooLarge(const Operands& operands) {
+  return std::ranges::any_of(operands.types, [](const std::optional<TensorType>& type) {
+    int64_t product = 1;
+    return type.has_value() && std::ranges::any_of(type->dims, [&](int64_t dim) {
+             return __builtin_mul_overflow(product, dim, &product);
+           });
+  });
 }
 
 // Where inference asks for a dimension that is not there, protobuf prints and throws; what
@@ -154,6 +163,7 @@ void Inferrer::Infer(NodeId id) {
     guessed_[Place(output)] = GuessBehind(id);
   }
   const bool is_reshape = op.schema != nullptr && node.op_type == "Reshape";
+  if (op.operands != nullptr && op.operands->is_silent) CheckOperands(id, op);
   InferTypes(id, op);
   if (is_reshape) CheckReshape(id);
   FollowLists(id, op);
@@ -177,6 +187,7 @@ Inferrer::Operator Inferrer::FindOperator(const Node& node) const {
     return op;
   }
   op.evaluator = FindEvaluator(node.op_type);
+  op.operands = FindOperandRow(node.op_type);
   return op;
 }
 
@@ -188,6 +199,46 @@ void Inferrer::CheckOutputs(NodeId id, const Operator& op) const {
   if (op.schema != nullptr && parts != outputs) {
     Refuse(id, fmt::format("num_outputs is {}, the node has {}", parts, outputs), "");
   }
+}
+
+// --- Operands -------------------------------------------------------------------
+
+Operands Inferrer::OperandsOf(NodeId id) const {
+  const Node& node = NodeAt(id);
+  Operands operands;
+  operands.node = &graph_.model->NodeOf(id);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const bool has = node.inputs[i] != kNoValue && AllDimsKnown(TypeRead(id, i));
+    operands.types.push_back(has ? std::optional(TensorTypeFrom(TypeRead(id, i))) : std::nullopt);
+    const bool is_known = node.inputs[i] != kNoValue && KnownRead(id, i).has_value();
+    operands.known.push_back(is_known ? &*KnownRead(id, i) : nullptr);
+    operands.from_inputs.push_back(node.inputs[i] != kNoValue && DependsOnInputs(node.inputs[i]));
+  }
+  operands.stored_behind = [this, &node](size_t input, int64_t size) {
+    return StoredBehind(graph_, node.inputs[input], size);
+  };
+  return operands;
+}
+
+// Before ONNX, which lets some of it pass.
+void Inferrer::CheckOperands(NodeId id, const Operator& op) const {
+  const auto conflict = op.operands->find(OperandsOf(id));
+  if (conflict.has_value()) Refuse(id, *conflict, HintOnSizes());
+}
+
+// `reason` is ONNX's, whose words are for those who ask for details.
+void Inferrer::RefuseInputs(NodeId id, const Operator& op, const char* reason) const {
+  const Operands operands = OperandsOf(id);
+  std::optional<SizeConflict> conflict;
+  if (op.operands != nullptr) conflict = op.operands->find(operands);
+  if (IsTooLarge(operands)) {
+    conflict = {
+        .text = fmt::format("it reads more elements than 64 bits count, {}", TypesText(operands))};
+  } else if (!conflict.has_value()) {
+    conflict = {.text = fmt::format("its inputs and attributes do not go together: it reads {}",
+                                    TypesText(operands))};
+  }
+  Refuse(id, *std::move(conflict), HintOnSizes(), fmt::format("ONNX says: {}", OneLine(reason)));
 }
 
 // --- Types ----------------------------------------------------------------------
@@ -248,14 +299,15 @@ void Inferrer::InferTypes(NodeId id, const Operator& op) {
   try {
     if (InferContrib(id, op.contrib)) return;
     if (op.schema == nullptr || !InferOutputs(*op.schema, proto, op.opset, context)) Believe(id);
-  } catch (const Error&) {
-    throw;
+  } catch (const Error& error) {
+    if (!error.parts().where.empty()) throw;
+    Refuse(id, error.parts().text, HintOnSizes());
   } catch (const std::bad_alloc&) {
     Refuse(id, "its shapes need more memory than there is", "");
   } catch (const google::protobuf::FatalException&) {
     Refuse(id, "its attributes do not fit its inputs", "");  // an axis out of range
   } catch (const std::exception& reason) {
-    Refuse(id, OneLine(reason.what()), HintOnSizes());
+    RefuseInputs(id, op, reason.what());
   }
 }
 
@@ -512,22 +564,23 @@ std::string Inferrer::HintOnSizes() const {
 void Inferrer::RefuseGuess(NodeId guess, NodeId id, const std::string& reason) const {
   const Node& node = NodeAt(guess);
   throw Error(
-      {graph_.path, WhereIs(guess),
+      {graph_.path, NodeText(graph_, guess),
        fmt::format("ONNX has no schema for {}, so its output was taken to be like its first "
                    "input; node {} that reads it says: {}",
                    node.op_type, Quote(DisplayName(graph_, id)), reason),
        "the export from before an optimizer fused operators"});
 }
 
-std::string Inferrer::WhereIs(NodeId id) const {
-  const Node& node = NodeAt(id);
-  return node.name.empty() ? "node " + Quote(DisplayName(graph_, id))
-                           : fmt::format("node {} ({})", Quote(node.name), node.op_type);
+void Inferrer::Refuse(NodeId id, std::string text, std::string hint) const {
+  Refuse(id, SizeConflict{.text = std::move(text)}, std::move(hint));
 }
 
-void Inferrer::Refuse(NodeId id, std::string text, std::string hint) const {
-  if (GuessBehind(id) != kNoNode) RefuseGuess(GuessBehind(id), id, text);
-  throw Error({graph_.path, WhereIs(id), std::move(text), std::move(hint)});
+void Inferrer::Refuse(NodeId id, SizeConflict conflict, std::string hint,
+                      std::string detail) const {
+  if (GuessBehind(id) != kNoNode) RefuseGuess(GuessBehind(id), id, conflict.text);
+  Error::Parts parts = {graph_.path, NodeText(graph_, id), conflict.text, std::move(hint),
+                        std::move(detail)};
+  throw SizeError(std::move(parts), std::move(conflict));
 }
 
 }  // namespace onnxfit

@@ -18,8 +18,10 @@
 #include "estimator/graph/contrib_types.h"
 #include "estimator/graph/dim_binding.h"
 #include "estimator/graph/inference_context.h"
+#include "estimator/graph/operand_sizes.h"
 #include "estimator/graph/sequences.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/graph/size_error.h"
 
 namespace onnxfit {
 
@@ -44,7 +46,7 @@ class Inferrer {
   // `value` is that, whatever makes it.  What reads it is to be inferred afterwards.
   void Assume(ValueId value, onnx::TypeProto type, std::optional<HostTensor> known);
 
-  // Infers one node after those that it reads.  Throws Error where shapes contradict one
+  // Infers one node after those that it reads.  Throws SizeError where shapes contradict one
   // another; types of outputs may stay unresolved.
   void Infer(NodeId id);
 
@@ -71,6 +73,7 @@ class Inferrer {
     const onnx::OpSchema* schema = nullptr;  // null: not ONNX's
     const EvaluatorRow* evaluator = nullptr;
     const ContribRow* contrib = nullptr;  // where there is no schema
+    const OperandRow* operands = nullptr;
     int64_t opset = 0;
   };
   // Nodes in the order in which they were doubted.
@@ -89,6 +92,9 @@ class Inferrer {
   Operator FindOperator(const Node& node) const;
   const Operator& OperatorOf(const Node& node);
   void CheckOutputs(NodeId id, const Operator& op) const;
+  Operands OperandsOf(NodeId id) const;
+  void CheckOperands(NodeId id, const Operator& op) const;
+  [[noreturn]] void RefuseInputs(NodeId id, const Operator& op, const char* reason) const;
   void InferTypes(NodeId id, const Operator& op);
   std::vector<NodeContext::Input> ContextInputs(NodeId id) const;
   void Evaluate(NodeId id, const Operator& op);
@@ -111,9 +117,10 @@ class Inferrer {
 
   std::string HintOnSizes() const;
   std::string DoubtText(std::string_view kind, const std::vector<NodeId>& nodes) const;
-  std::string WhereIs(NodeId id) const;
   [[noreturn]] void RefuseGuess(NodeId guess, NodeId id, const std::string& reason) const;
   [[noreturn]] void Refuse(NodeId id, std::string text, std::string hint) const;
+  [[noreturn]] void Refuse(NodeId id, SizeConflict conflict, std::string hint,
+                           std::string detail = {}) const;
 
   const Graph& graph_;
   BoundInputs inputs_;

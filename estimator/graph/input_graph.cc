@@ -8,8 +8,8 @@
 namespace onnxfit {
 namespace {
 
-constexpr int kIrVersion = 8;
-constexpr int kOpset = 17;
+constexpr int kInputsIrVersion = 8;
+constexpr int kInputsOpset = 17;
 
 void Declare(const DeclaredTensor& input, onnx::GraphProto& graph) {
   onnx::ValueInfoProto& info = *graph.add_input();
@@ -31,8 +31,8 @@ Graph GraphOfInputs(const std::string& path, const std::vector<DeclaredTensor>& 
     throw Error({.file = path, .text = "a model that takes a tensor was expected, found none"});
   }
   onnx::ModelProto model;
-  model.set_ir_version(kIrVersion);
-  model.add_opset_import()->set_version(kOpset);
+  model.set_ir_version(kInputsIrVersion);
+  model.add_opset_import()->set_version(kInputsOpset);
   onnx::GraphProto& graph = *model.mutable_graph();
   for (const DeclaredTensor& input : inputs) Declare(input, graph);
   onnx::NodeProto& node = *graph.add_node();

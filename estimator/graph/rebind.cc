@@ -13,23 +13,18 @@
 #include "estimator/base/warnings.h"
 #include "estimator/graph/constants.h"
 #include "estimator/graph/dim_binding.h"
+#include "estimator/graph/export_line.h"
 #include "estimator/graph/inferrer.h"
+#include "estimator/graph/node_text.h"
 #include "estimator/graph/onnx_model.h"
 #include "estimator/graph/rebind_rules.h"
 #include "estimator/graph/rebind_writer.h"
+#include "estimator/graph/size_error.h"
 
 namespace onnxfit {
 namespace {
 
 constexpr int kMaxProducers = 8;  // in front of one another, of a tensor that has to grow
-
-// The dimension of an input that the file fixes and the user wants otherwise.
-struct ChangedDim {
-  std::string input;
-  int axis = 0;
-  int64_t from = 0;
-  int64_t to = 0;
-};
 
 onnx::TensorShapeProto* ShapeIn(onnx::TypeProto& type) {
   return type.has_tensor_type() && type.tensor_type().has_shape()
@@ -99,6 +94,7 @@ class Rebinder {
   Followings Follow() {
     for (NodeId id = 0; id < NodeCount(); ++id) FollowAt(id);
     CheckOutputs();
+    CheckBatchIsKept();
     return std::move(followings_);
   }
 
@@ -215,8 +211,10 @@ class Rebinder {
   void InferOrRefuse(NodeId id) {
     try {
       asked_.Infer(id);
+    } catch (const SizeError& error) {
+      Refuse(id, error.conflict(), error.parts().detail);
     } catch (const Error& error) {
-      Refuse(id, error.parts().text);
+      Refuse(id, {.text = error.parts().text});
     }
   }
 
@@ -299,7 +297,47 @@ class Rebinder {
       const bool has_batch = !written->empty() && written->front() == from;
       expected |= has_batch && std::ranges::any_of(*written, [](int64_t dim) { return dim > 1; });
     }
-    if (is_batch_ && expected) Refuse(LastToFollow(), "what it makes does not");
+    if (!is_batch_ || !expected) return;
+    const NodeId last = LastToFollow();
+    Refuse(last,
+           {.text = fmt::format("it reads {}, what it makes does not follow", InputsText(last))});
+  }
+
+  // Sizes that become samples, as by a Reshape to [-1, 1, 28, 28], are more than there are labels.
+  void CheckBatchIsKept() const {
+    const int64_t batch = asked_.batch();
+    const bool is_kept =
+        std::ranges::all_of(changed_, [](const auto& dim) { return dim.axis > 0; });
+    for (const ValueId output : graph_.outputs) {
+      if (!is_kept || !asked_.DependsOnInputs(output) || !BeginsWith(written_, output, batch))
+        continue;
+      if (!DimsOf(asked_, output).has_value() || BeginsWith(asked_, output, batch)) continue;
+      const NodeId id = MakerOfSamples(output, batch);
+      if (id == kNoNode) continue;
+      Refuse(id, {.text = fmt::format("it makes {} of {}, where a batch of {} is expected",
+                                      ToString(asked_.TypeOf(NodeAt(id).outputs[0]).tensor),
+                                      InputsText(id), batch)});
+    }
+  }
+
+  static bool BeginsWith(const Inferrer& inferrer, ValueId value, int64_t size) {
+    const std::optional<Dims> dims = DimsOf(inferrer, value);
+    return dims.has_value() && !dims->empty() && dims->front() == size;
+  }
+
+  // The node in front of `value` that reads so many samples and makes another number of them.
+  NodeId MakerOfSamples(ValueId value, int64_t batch) const {
+    while (value != kNoValue) {
+      const NodeId id = graph_.values[Index(value)].producer;
+      if (id == kNoNode) return kNoNode;
+      const auto& inputs = NodeAt(id).inputs;
+      const auto from = std::ranges::find_if(
+          inputs, [&](ValueId in) { return in != kNoValue && asked_.DependsOnInputs(in); });
+      if (from == inputs.end()) return kNoNode;
+      if (BeginsWith(asked_, *from, batch)) return id;
+      value = *from;
+    }
+    return kNoNode;
   }
 
   // The last node that reads what follows and makes nothing that does, but for shapes.
@@ -319,41 +357,22 @@ class Rebinder {
     return fmt::format("{}", fmt::join(types, ", "));
   }
 
-  [[noreturn]] void Refuse(NodeId id, const std::string& reason) const {
-    const Node& node = NodeAt(id);
-    const ChangedDim& dim = changed_.front();
-    const std::string where = node.name.empty()
-                                  ? "node " + Quote(DisplayName(graph_, id))
-                                  : fmt::format("node {} ({})", Quote(node.name), node.op_type);
-    const std::string what = is_batch_
-                                 ? fmt::format("the batch is fixed at {} in the file", dim.from)
-                                 : fmt::format("dimension {} of {} is fixed at {} in the file",
-                                               dim.axis, Quote(dim.input), dim.from);
-    throw Error({graph_.path, where,
-                 fmt::format("{}, and this node does not hold with {}: it reads {} ({})", what,
-                             dim.to, InputsText(id), reason),
-                 ExportLine()});
+  [[noreturn]] void Refuse(NodeId id, SizeConflict conflict, std::string detail = {}) const {
+    Error::Parts parts = {graph_.path, NodeText(graph_, id),
+                          fmt::format("{}: {}", FixedText(), conflict.text),
+                          ExportLine(graph_, changed_), std::move(detail)};
+    throw SizeError(std::move(parts), std::move(conflict));
   }
 
-  // torch.export's way, which frees what is named.
-  std::string ExportLine() const {
-    const std::string& producer = graph_.model->proto.producer_name();
-    if (!producer.empty() && producer != "pytorch") {
-      return is_batch_ ? "an export whose batch is a free dimension"
-                       : "an export with that dimension free";
-    }
-    std::map<std::string, std::vector<std::string>> dims;
-    for (const ChangedDim& dim : changed_) {
-      dims[dim.input].push_back(dim.axis == 0 ? "0: \"batch\""
-                                              : fmt::format("{}: \"size_{}\"", dim.axis, dim.axis));
-    }
-    std::vector<std::string> inputs;
-    for (const auto& [input, axes] : dims) {
-      inputs.push_back(fmt::format("\"{}\": {{{}}}", input, fmt::join(axes, ", ")));
-    }
-    return fmt::format(
-        "torch.onnx.export(model, args, \"m.onnx\", dynamo=True, dynamic_shapes={{{}}})",
-        fmt::join(inputs, ", "));
+  // "the batch is fixed at 1 in the file, and this node does not hold with 8".
+  std::string FixedText() const {
+    const ChangedDim& dim = changed_.front();
+    std::string what = fmt::format("dimension {} of {} is", dim.axis, Quote(dim.input));
+    if (is_batch_) what = "the batch is";
+    const bool are_many = !is_batch_ && changed_.size() > 1;
+    if (are_many) return "its sizes are fixed in the file, and this node does not hold with others";
+    return fmt::format("{} fixed at {} in the file, and this node does not hold with {}", what,
+                       dim.from, dim.to);
   }
 
   const Graph& graph_;

@@ -1,5 +1,6 @@
 #include "estimator/graph/schemas.h"
 
+#include <fmt/format.h>
 #include <onnx/defs/operator_sets.h>
 #include <onnx/defs/shape_inference.h>
 
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/graph/validate.h"
 
 namespace onnxfit {
@@ -80,7 +82,8 @@ constexpr ListInput kListInputs[] = {
 
 void CheckRank(int64_t rank) {
   if (rank <= kMaxRank) return;
-  fail_shape_inference("at most ", kMaxRank, " dimensions were expected, found ", rank);
+  throw Error(
+      {.text = fmt::format("at most {} dimensions were expected, found {}", kMaxRank, rank)});
 }
 
 void CheckList(const onnx::TypeProto* list, int64_t for_each) {

@@ -124,7 +124,8 @@ onnx::ModelProto ParseOnnxText(std::string_view text) {
   } catch (const std::out_of_range&) {  // std::stoll
     throw Error({.text = "numbers of 64 bits were expected, found a larger one"});
   } catch (const std::exception& error) {
-    throw Error({.text = fmt::format("ONNX text was expected: {}", error.what())});
+    throw Error({.text = "ONNX text was expected, found what its parser does not take",
+                 .detail = fmt::format("ONNX says: {}", error.what())});
   }
   if (!parser.EndOfInput()) throw Error({.text = "one model was expected, more text follows it"});
   return model;

@@ -16,8 +16,6 @@
 namespace onnxfit::pt2 {
 namespace {
 
-constexpr std::string_view kAten = "torch.ops.aten.";
-
 // --- What many rows do -------------------------------------------------------------------------
 
 // The first argument is the tensor, and what else there is are settings.
@@ -649,7 +647,8 @@ const CallRow* FindByTarget(std::string_view target) {
 }
 
 std::string_view WithoutNamespace(std::string_view target) {
-  return target.starts_with(kAten) ? target.substr(kAten.size()) : std::string_view();
+  return target.starts_with(kAtenNamespace) ? target.substr(kAtenNamespace.size())
+                                            : std::string_view();
 }
 
 }  // namespace

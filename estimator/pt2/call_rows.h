@@ -8,6 +8,9 @@
 
 namespace onnxfit::pt2 {
 
+// Of the operators of ATen: "torch.ops.aten.conv2d.default".
+inline constexpr std::string_view kAtenNamespace = "torch.ops.aten.";
+
 struct CallRow {
   std::string_view target;  // "conv2d.default", of the namespace aten
   std::string_view op;      // a row of the operator table (eager/op_rule.h)

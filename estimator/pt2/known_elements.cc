@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/pt2/call_rows.h"
 
 namespace onnxfit::pt2 {
 namespace {
@@ -13,7 +14,6 @@ using Kind = Argument::Kind;
 
 constexpr int64_t kMostElements = 1 << 22;
 constexpr int kMostCalls = 256;  // that lead from one to another
-constexpr std::string_view kAten = "torch.ops.aten.";
 
 bool HasUpTo(const Dims& dims, int64_t limit) {
   int64_t count = 1;
@@ -117,8 +117,8 @@ constexpr BinaryRow kBinaryRows[] = {
 
 // "add" of "torch.ops.aten.add.Tensor".
 std::string_view OperatorOf(std::string_view target) {
-  if (!target.starts_with(kAten)) return "";
-  target.remove_prefix(kAten.size());
+  if (!target.starts_with(kAtenNamespace)) return "";
+  target.remove_prefix(kAtenNamespace.size());
   return target.substr(0, target.find('.'));
 }
 
