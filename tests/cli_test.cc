@@ -198,6 +198,19 @@ TEST_CASE("an error is one line on the error stream and nothing else") {
   }
 }
 
+TEST_CASE("what ONNX said to an error is told with -v alone") {
+  const ModelFolder folder;
+  const std::string plain = RunCommand({folder.model(), "--shape", "x=8x5"}).err;
+  CHECK(plain ==
+        "error: " + folder.model() +
+            ": input 'x': dimension 1 is 5, expected 4 as the file fixes it: node 'MatMul "
+            "#0': it reads 5 features of float32[8, 5], its weight 'w' float32[4, 2] takes "
+            "4 (try: --shape x=8x4)\n");
+  const std::string verbose = RunCommand({folder.model(), "--shape", "x=8x5", "-v"}).err;
+  CHECK(verbose.find("takes 4; ONNX says: [ShapeInferenceError] Incompatible dimensions for matrix "
+                     "multiplication (try: --shape x=8x4)\n") != std::string::npos);
+}
+
 TEST_CASE("whatever is thrown becomes a line and an exit code") {
   const auto caught = [](const std::function<int()>& command, const std::string& model) {
     std::ostringstream err;

@@ -106,8 +106,9 @@ dims = { "number of tokens" = 64 }  # left free by the file: set yours
 # name = "b/net"
 # model = "b/net.onnx"
 
-# Left out: node 'Add #0': Incompatible dimensions (try: other sizes than 'n' =
-# 1, 'seq' = 128)
+# Left out: input 'x': dimension 1 ('seq') is 128, expected 77: node 'Add #0':
+# float32[1, 128, 4] and float32[77, 4] cannot be broadcast: 128 beside 77, as
+# 'p' has (try: --dim seq=77)
 # [[check]]
 # name = "never"
 # model = "b/never.onnx"

@@ -10,6 +10,8 @@
 #include "estimator/graph/control_flow.h"
 #include "estimator/graph/fused_parts.h"
 #include "estimator/graph/rebind.h"
+#include "estimator/graph/size_error.h"
+#include "estimator/graph/wrong_size.h"
 #include "estimator/program/restored_tensors.h"
 #include "estimator/program/trainable.h"
 #include "estimator/pt2/program_of.h"
@@ -24,10 +26,6 @@ Warnings CardWarnings(const TrainingSettings& settings) {
   return {{warning::kUnsupportedCard, why}};
 }
 
-}  // namespace
-
-namespace {
-
 // Nothing is lost, and nothing recovered.
 PreparedRun PrepareExported(const Graph& file, const EstimateRequest& request) {
   PreparedRun run;
@@ -40,10 +38,8 @@ PreparedRun PrepareExported(const Graph& file, const EstimateRequest& request) {
   return run;
 }
 
-}  // namespace
-
-PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
-  if (file.exported != nullptr) return PrepareExported(file, request);
+// What does not depend on how the graph is run.
+PreparedRun BindRun(const Graph& file, const EstimateRequest& request) {
   PreparedRun run;
   run.graph = InlineControlFlow(file, request.binding, run.warnings);
   run.graph = Rebind(std::move(run.graph), request.binding, run.warnings);
@@ -51,6 +47,23 @@ PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
   run.metadata = ReadExporterMetadata(run.graph);
   RestoreTensors(run.graph, run.metadata);
   run.shapes = BindShapes(run.graph, request.binding);
+  return run;
+}
+
+// A size that does not fit is told by the input that has it.
+PreparedRun BoundRun(const Graph& file, const EstimateRequest& request) {
+  try {
+    return BindRun(file, request);
+  } catch (const SizeError& error) {
+    throw WrongSize(file, request.binding, error);
+  }
+}
+
+}  // namespace
+
+PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
+  if (file.exported != nullptr) return PrepareExported(file, request);
+  PreparedRun run = BoundRun(file, request);
   run.roles = FindRoles(run.graph, run.metadata, run.shapes, request.settings);
   run.program = BuildProgram(run.graph, run.metadata, run.shapes, run.roles, request.settings);
   run.program.doubts.insert(run.program.doubts.end(), run.roles.doubts.begin(),

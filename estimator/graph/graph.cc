@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "estimator/base/index.h"
+#include "estimator/base/quote.h"
 
 namespace onnxfit {
 
@@ -42,6 +43,12 @@ std::string DisplayName(const Graph& graph, NodeId node) {
   const Node& found = graph.nodes[Index(node)];
   if (!found.name.empty()) return std::string(found.name);
   return fmt::format("{} #{}", found.op_type, node);
+}
+
+std::string NodeText(const Graph& graph, NodeId node) {
+  const Node& found = graph.nodes[Index(node)];
+  return found.name.empty() ? "node " + Quote(DisplayName(graph, node))
+                            : fmt::format("node {} ({})", Quote(found.name), found.op_type);
 }
 
 }  // namespace onnxfit

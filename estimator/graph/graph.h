@@ -106,6 +106,9 @@ std::string_view FindMetadata(const Metadata& metadata, std::string_view key);
 // How messages and reports call a node: its name, or "Conv #12" where it has none.
 std::string DisplayName(const Graph& graph, NodeId node);
 
+// How errors say where they are: "node 'conv1' (Conv)", "node 'Conv #12'" where it has no name.
+std::string NodeText(const Graph& graph, NodeId node);
+
 // A line for each input, initializer, node and output, in order, for tests and -v:
 //   input x
 //   initializer w float32[4, 8]

@@ -4,11 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "estimator/base/index.h"
+#include "estimator/base/quote.h"
 #include "estimator/graph/constant_loops.h"
-#include "estimator/graph/quote.h"
 
 namespace onnxfit {
 namespace {
@@ -16,8 +15,8 @@ namespace {
 using Conflict = std::optional<SizeConflict>;
 
 // "'conv1.weight' float32[64, 3, 7, 7]".
-std::string OperandText(const Operands& operands, size_t input, int64_t size = 0) {
-  const std::string name = operands.stored_behind(input, size);
+std::string OperandText(const Operands& operands, size_t input) {
+  const std::string name = operands.stored_behind(input, 0);
   const std::string type = ToString(*operands.types[input]);
   return name.empty() ? type : fmt::format("{} {}", Quote(name), type);
 }
