@@ -321,7 +321,7 @@ std::vector<Flag> TargetFlags() {
 std::vector<Flag> MessageFlags() {
   return {{"--model", "", "MODEL", "The model",
            "the model that was trained: names the tensor that asked, and the largest batch that "
-           "fits; \"The run\" is about it",
+           "runs; \"The run\" is about it",
            "", [](const Typed& t, Options& o) { SetText(t, "the path of a model", o.model); },
            false, false, Only(Command::kExplainOom)}};
 }

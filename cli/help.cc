@@ -53,6 +53,9 @@ examples
   onnxfit max-batch resnet50.onnx --all-gpus --format csv
   onnxfit max-batch bert.onnx --gpu l4 --mode eval  (requests side by side)
 
+Of two batches take the one that FITS; the largest that runs is TIGHT above it.
+CSV has them as fitting_batch and max_batch, JSON as fitting.batch and max_batch.
+
 Flags are also read from the environment: ONNXFIT_PRECISION=bf16 is -p bf16.
 exit: 0 done, 1 not even one sample fits, 2 no answer (bad flag, no such
       card), 3 no usable GPU here (--gpu auto)

@@ -36,7 +36,7 @@ std::string ReportOf(const MaxBatchAnswer& answer, const Options& options,
 
 // No more than is printed.
 BatchDetail DetailOf(const Options& options) {
-  if (options.format == Format::kCsv) return BatchDetail::kBatch;
+  if (options.format == Format::kCsv) return BatchDetail::kHeadline;
   if (!options.text.quiet) return BatchDetail::kAdvice;
   return options.format == Format::kText ? BatchDetail::kHeadline : BatchDetail::kAround;
 }
@@ -67,6 +67,7 @@ int RunMaxBatch(const Options& options, std::ostream& out, std::ostream& err) {
   }
   limits.is_strict = options.is_strict;
   limits.detail = DetailOf(options);
+  limits.tells_largest = options.format == Format::kJson;  // which says so since schema 1
   const MaxBatchAnswer answer = Answer(options, limits, err);
   WriteReport(ReportOf(answer, options, out), options, out);
   std::vector<Judgement> judgements;

@@ -17,6 +17,7 @@
 #include "cli/values.h"
 #include "cli/verify_flags.h"
 #include "estimator/base/error.h"
+#include "estimator/base/warnings.h"
 
 namespace onnxfit {
 namespace {
@@ -246,6 +247,36 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   }
 }
 
+// What only training has.
+constexpr std::string_view kOfTraining[] = {
+    "--optimizer",   "--optimizer-impl", "--clip-grad", "--ema",    "--loss",
+    "--loss-output", "--labels",         "--zero-grad", "--freeze", "--accumulate"};
+
+// Whether it says what inference does anyway.
+bool SaysNone(std::string_view flag, const TrainingSettings& settings) {
+  return (flag == "--optimizer" && settings.optimizer == Optimizer::kNone) ||
+         (flag == "--loss" && settings.loss == Loss::kNone);
+}
+
+// What was typed in vain.
+void WarnOfIdleFlags(const std::vector<const CLI::Option*>& declared, Options& options) {
+  EstimateRequest& request = options.request;
+  if (request.settings.mode != Mode::kEval) return;
+  std::vector<std::string_view> idle;
+  for (size_t i = 0; i < declared.size(); ++i) {
+    const std::string_view name = Flags()[i].name;
+    const bool is_of_training =
+        std::find(std::begin(kOfTraining), std::end(kOfTraining), name) != std::end(kOfTraining);
+    const bool is_typed = is_of_training && declared[i]->count() > 0;
+    if (is_typed && !SaysNone(name, request.settings)) idle.push_back(name);
+  }
+  if (idle.empty()) return;
+  request.warnings.push_back(
+      {warning::kIdleFlags,
+       fmt::format("{} change{} nothing: inference has no optimizer, no gradients and no loss",
+                   fmt::join(idle, ", "), idle.size() == 1 ? "s" : "")});
+}
+
 // Whether a model is given by its numbers: then no file has to be.
 bool HasNumbers(const std::vector<const CLI::Option*>& declared) {
   for (size_t i = 0; i < declared.size(); ++i) {
@@ -304,6 +335,7 @@ Options ParseOptions(std::span<const std::string> args) {
   options.command = TakeCommand(words);
   TakeWords(words, HasNumbers(declared), options);
   ApplyAll(declared, options);
+  WarnOfIdleFlags(declared, options);
   CheckSweep(options);
   CheckVerify(options);
   CheckNumbers(options);

@@ -47,5 +47,12 @@ TEST_CASE("all but the last module, in as few globs as it takes") {
   for (const Row& row : rows) CHECK(Told(row.parameters) == row.told);
 }
 
+TEST_CASE("what still learns is named, however much it is") {
+  CHECK(KeptText({.globs = {}, .kept = {"model.fc"}}) == "model.fc");
+  CHECK(KeptText({.globs = {}, .kept = {"h", "ln_f"}}) == "h and ln_f");
+  CHECK(KeptText({.globs = {}, .kept = {"a", "b", "c"}}) == "a, b and c");
+  CHECK(KeptText({.globs = {}, .kept = {"a", "b", "c", "d", "e"}}) == "a, b, c and 2 more");
+}
+
 }  // namespace
 }  // namespace onnxfit::advice_globs_test

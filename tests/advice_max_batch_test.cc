@@ -118,13 +118,15 @@ TEST_CASE("advice keeps to the multiples that were asked for") {
 }
 
 TEST_CASE("why less than the largest may be better") {
-  CHECK(WhyNotLargest(Memory(1 * kGiB)) ==
+  CHECK(WhyNotLargest(Memory(1 * kGiB), Mode::kTrain) ==
         "A little less is safer: drivers and contexts differ by up to a few hundred MiB, and on a "
         "full card retries take time. Very large batches generalise worse unless the learning "
         "rate is tuned along.");
   const ContextBytes context = CardCalled("t4").device.context;
-  CHECK(WhyNotLargest(CardCalled("t4")).find(FormatBytes(context.high - context.low)) !=
-        std::string::npos);
+  CHECK(WhyNotLargest(Memory(1 * kGiB), Mode::kEval).ends_with("retries take time."));
+  CHECK(
+      WhyNotLargest(CardCalled("t4"), Mode::kEval).find(FormatBytes(context.high - context.low)) !=
+      std::string::npos);
 }
 
 // The batch of whole inputs.
@@ -135,6 +137,12 @@ TEST_CASE("inputs that are bound as a whole follow the batch") {
   CHECK(LargestBatch(file, RequestFor("--shape x=4x3x224x224"), card) == batch);
   CHECK(LargestBatch(file, RequestFor("-b 4 --shape x=4x3x224x224"), card) == batch);
   CHECK(LargestBatch(file, RequestFor("--shape x=1x3x224x224"), card) == batch);
+  const Graph recurrent = ParseGraph(R"(net (float[T, N, 4] x) => (float[T, 1, N, 8] y)
+    < float[1, 32, 4] W = ["location": "none"], float[1, 32, 8] R = ["location": "none"] > {
+      y = LSTM <hidden_size = 8> (x, W, R)
+    })");
+  const int64_t free = LargestBatch(recurrent, RequestFor("--loss mse --dim T=3"), card);
+  CHECK(LargestBatch(recurrent, RequestFor("--loss mse --shape x=3x3x4"), card) == free);
 }
 
 }  // namespace

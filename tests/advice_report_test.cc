@@ -21,9 +21,9 @@ std::vector<Advice> AtBatchSample() {
            .cost = "the same update in one kernel",
            .judgement = Of(Verdict::kTight, 10 * kGiB),
            .saved_bytes = 2 * kGiB},
-          {.change = "all but the last module frozen",
+          {.change = "all but fc frozen",
            .flags = "--freeze 'conv*' --freeze 'layer*' --freeze 'bn*'",
-           .cost = "trains only fc, 8.0% of the parameters",
+           .cost = "8.0% of the parameters are trained",
            .cost_class = CostClass::kTrainsLess,
            .judgement = Of(Verdict::kFits, 1 * kGiB),
            .saved_bytes = 11 * kGiB},
@@ -68,7 +68,7 @@ What would make it fit
       fused optimizer: the same update in one kernel
   --freeze 'conv*' --freeze 'layer*' --freeze 'bn*'
                           FITS   1.00 GiB, saves 11.0 GiB
-      all but the last module frozen: trains only fc, 8.0% of the parameters
+      all but fc frozen: 8.0% of the parameters are trained
   -o sgd                  OOM    12.0 GiB, saves 300.0 MiB
       an optimizer with less state: another learning rate and more steps; worse
       for transformers

@@ -119,6 +119,18 @@ TEST_CASE("a run that fits needs no advice, one that is tight is to fit") {
 
 // --- The batch ----------------------------------------------------------------------------
 
+// Of its parameters most are in the last module.
+TEST_CASE("what freezing leaves trained is said as it is") {
+  const Graph file = FileOf("vgg16.script.onnx");
+  const EstimateRequest asked = RequestFor("-b 32");
+  const auto all =
+      AtBatch(file, asked, Between(file, asked, RequestFor("-b 32 --freeze features*")));
+  const Advice* frozen = FindAdvice(all, "--freeze 'features*'");
+  REQUIRE(frozen != nullptr);
+  CHECK(frozen->change == "all but model.classifier frozen");
+  CHECK(frozen->cost == "89.4% of the parameters are trained");
+}
+
 TEST_CASE("the asked samples are taken in the largest parts that run") {
   const Graph file = ParseGraph(kLong);
   const EstimateRequest asked = RequestFor("-b 48 --dim S=512");

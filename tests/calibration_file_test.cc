@@ -175,7 +175,7 @@ TEST_CASE("an error is explained for the one card that was measured") {
                "a total capacity of 39.39 GiB\n");
   SaveCalibration("c.json", MeasuredModel(1000));
   const Args args = {"explain-oom", "x.log", "--model", "net.onnxtxt", "-b", "8"};
-  CHECK(RunCommand(args).out.find("(the context of cards of 39.4 GiB, ") != std::string::npos);
+  CHECK(RunCommand(args).out.find("(the context of cards of 39.39") != std::string::npos);
   const CommandResult measured = RunCommand(With(args, {"--calibration", "c.json"}));
   CHECK_MESSAGE(measured.out.find("the context of A100-SXM4-40GB, 300.0") != std::string::npos,
                 measured.out);

@@ -128,7 +128,7 @@ TEST_CASE("a list of all cards is no failure, a card that is named may be") {
   };
   const CommandResult listed = all({"--all-gpus"});
   CHECK(listed.code == 0);
-  CHECK(listed.out.find("batch 0 to 1, by card") == 0);
+  CHECK(listed.out.find("batch 0 to 1 FITS, by card") == 0);
   CHECK(all({"--all-gpus", "-g", "jetson-nano-2gb"}).code == 1);
   CHECK(all({"--all-gpus", "-g", "h200"}).code == 0);
   CHECK(all({"-g", "jetson-nano-2gb", "-g", "h200"}).code == 1);
@@ -163,6 +163,80 @@ TEST_CASE("max-batch: the batch and its verdict first, limits hold, codes as els
   CHECK(Largest({"--memory", "20MiB", "--exit-zero"}).code == 0);
   CHECK(Largest({"--memory", "64MiB", "--strict", "-q"}).out.find(": FITS, ") != std::string::npos);
   CHECK(Largest({"--memory", "64MiB", "-f", "json"}).out.find("{\n  \"schema\": 1,") == 0);
+}
+
+TEST_CASE("what is said beside the batch to take is of that batch") {
+  const TempFolder folder;
+  const std::string path = folder.Write("fixed.onnxtxt", R"(<ir_version: 8, opset_import: ["" : 17]>
+    net (float[1, 4096] x) => (float[1, 10] y)
+    < float[4096, 512] a = ["location": "none"], float[512, 10] b = ["location": "none"] > {
+      h = MatMul (x, a)
+      y = MatMul (h, b)
+    })");
+  const auto run = [&](Args more) {
+    Args args = {"max-batch", path, "--memory", "256MiB", "--overhead", "0"};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunCommand(args).out;
+  };
+  const std::string text = run({});
+  const std::string batch = text.substr(6, text.find(" on ") - 6);
+  REQUIRE(text.find(" FITS") != std::string::npos);
+  REQUIRE(text.find("  - up to ") != std::string::npos);  // a larger one is TIGHT
+  CHECK(text.find("that is written in the file was changed to " + batch + "\n") !=
+        std::string::npos);
+  // JSON's estimate stays at max_batch.
+  const std::string json = run({"-f", "json"});
+  const size_t place = json.find("\"max_batch\": ") + 13;
+  const std::string most = json.substr(place, json.find(',', place) - place);
+  CHECK(most != batch);
+  CHECK(json.find("was changed to " + most + "\"") != std::string::npos);
+}
+
+TEST_CASE("a table has the batch to take and the largest that runs") {
+  const std::string one = Largest({"--memory", "64MiB", "-q"}).out;
+  const std::string fits = one.substr(6, one.find(" on ") - 6);
+  REQUIRE(one.find(" FITS") != std::string::npos);
+  const std::string csv = Largest({"--memory", "64MiB", "--memory", "20MiB", "-f", "csv"}).out;
+  CHECK(csv.find(",tight," + fits + ",") != std::string::npos);
+  CHECK(csv.find(",oom,0,\n") != std::string::npos);
+  const CommandResult table = Largest({"--memory", "64MiB", "--memory", "20MiB"});
+  CHECK(table.code == 1);
+  CHECK(table.out.find("batch 0 to " + fits + " FITS, 0 to ") == 0);
+  const std::string json = Largest({"--memory", "64MiB", "--memory", "20MiB", "-f", "json"}).out;
+  CHECK(json.find("\"fitting\": {\n        \"batch\": " + fits) != std::string::npos);
+  CHECK(json.find("\"fitting\": {\n        \"batch\": 0\n") != std::string::npos);
+}
+
+TEST_CASE("in eval no flag of training is ignored without a word") {
+  const std::string model = Model("lenet.onnxtxt");
+  const auto told = [&](Args more) {
+    Args args = {model, "--mode", "eval"};
+    args.insert(args.end(), more.begin(), more.end());
+    const std::string out = RunCommand(args).out;
+    const size_t place = out.find("  OF112  ");
+    return place == std::string::npos ? ""
+                                      : out.substr(place + 9, out.find('\n', place) - place - 9);
+  };
+  CHECK(told({}) == "");
+  CHECK(told({"-o", "none"}) == "");
+  CHECK(told({"-o", "adamw"}) ==
+        "--optimizer changes nothing: inference has no optimizer, no gradients");
+  CHECK(told({"-o", "sgd", "--ema"}).starts_with("--optimizer, --ema change nothing: "));
+  CHECK(Largest({"--memory", "64MiB", "--mode", "eval", "-o", "sgd"}).out.find("  OF112  ") !=
+        std::string::npos);
+  CHECK(Largest({"--memory", "64MiB", "--memory", "32MiB", "--mode", "eval", "-o", "sgd"})
+            .out.find("  OF112  ") != std::string::npos);
+}
+
+TEST_CASE("max-batch in eval speaks of inference alone") {
+  const std::string out =
+      RunCommand({"max-batch", Model("vgg16.script.onnx"), "-g", "t4", "--mode", "eval"}).out;
+  CHECK(out.find("Why not take the largest") != std::string::npos);
+  for (const char* word :
+       {"learning", "optimizer", "freeze", "accumul", "gradient", "generalise"}) {
+    CAPTURE(word);
+    CHECK(out.find(word) == std::string::npos);
+  }
 }
 
 // Every figure and warning that an article's reader would look for; those of runs without a

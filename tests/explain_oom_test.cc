@@ -58,7 +58,7 @@ TEST_CASE("a message is explained") {
 This process: tensors 8.84 GiB, cache 20.5 MiB. Others and context: 737.3 MiB.
 The cache is too small to matter: nothing is fragmented, the card is full.
 
-The card: 15.9 GiB
+The card: 15.90 GiB
   █████████████████████████████████▚▚▚························
   █  tensors              8.84 GiB  ±5.12 MiB
   ▒  cached               20.5 MiB  ±10.2 MiB
@@ -120,7 +120,7 @@ TEST_CASE("numbers that contradict one another are said to, in both readings") {
                         "capacity; 7.50 GiB already allocated; 200.00 MiB free; 3.90 GiB "
                         "cached)")})
           .out;
-  CHECK(out.starts_with(R"(CONTRADICTORY: its parts add up to 11.6 GiB, the card has 11.0 GiB
+  CHECK(out.starts_with(R"(CONTRADICTORY: its parts add up to 11.6 GiB, the card has 11.00 GiB
 This process: tensors 7.50 GiB, cache 3.90 GiB.
 3.90 GiB as all that is reserved would be less than the 7.50 GiB allocated.
 Note: If 3.90 GiB really are cached and not in use, 1.00 GiB would fit into
@@ -219,7 +219,7 @@ TEST_CASE("what a message leaves of a card is counted, too") {
       "the allocated memory 14.81 GiB is allocated by PyTorch, and 254.38 MiB is reserved by "
       "PyTorch "
       "but unallocated.");
-  CHECK(RunArgs({xpu}).out.find("  ?  not told  513.6 MiB\n") != std::string::npos);
+  CHECK(RunArgs({xpu}).out.find("  ?  not told   513.6 MiB\n") != std::string::npos);
 }
 
 TEST_CASE("colours are there where they are asked for") {
@@ -286,7 +286,7 @@ TEST_CASE("a model names who asked, and the largest batch") {
   const std::string out = RunArgs({path, "--model", model, "-b", "1173063", "-o", "adam"}).out;
   CHECK(out.find("\nThe model: ") != std::string::npos);
   CHECK(out.find("h, float32[1173063, 2000], step 1, forward, at fc1\n") != std::string::npos);
-  CHECK(out.find("The largest batch that fits: 453691 (454383 if") != std::string::npos);
+  CHECK(out.find("The largest batch that runs: 453691 (454383 if") != std::string::npos);
   CHECK(WidestLine(out) <= 80);
   const std::string json =
       RunArgs({path, "--model", model, "-b", "1173063", "-o", "adam", "-f", "json"}).out;
@@ -314,6 +314,55 @@ TEST_CASE("a card may be named beside a model, one and not without") {
             .err.ends_with("--gpu: expected one card with explain-oom, found 2\n"));
 }
 
+TEST_CASE("numbers of a message keep its digits, sums have our own") {
+  const TempFolder folder;
+  const std::string out = RunArgs({folder.Write("train.log", kPieces)}).out;
+  CHECK(
+      out.starts_with("FRAGMENTED: 1.79 GiB asked, 2.28 GiB cached in pieces\n"
+                      "This process: tensors 19.62 GiB, cache 2.28 GiB."));
+  CHECK(out.find("\nThe card: 23.70 GiB\n") != std::string::npos);
+  CHECK(out.find("tensors             19.62 GiB  ±5.12 MiB\n") != std::string::npos);
+  const std::string mib = RunArgs({folder.Write("x.log",
+                                                "CUDA out of memory. Tried to allocate 1024.00 "
+                                                "MiB (GPU 0; 7.79 GiB total capacity; 261.81 MiB "
+                                                "free;")})
+                              .out;
+  CHECK(mib.starts_with("CAPACITY: 1024.00 MiB asked, 261.81 MiB free: "));
+  const std::string bytes = RunArgs({folder.Write("y.log",
+                                                  "Error allocating 86118400 bytes of device "
+                                                  "memory (out of memory). Driver report 32735232 "
+                                                  "bytes free and 4294770688 bytes total")})
+                                .out;
+  CHECK(bytes.starts_with("CAPACITY: 82.1 MiB asked, 31.2 MiB free"));
+}
+
+// h is of 1.1945 GiB, which PyTorch asks for as 612 segments of 2 MiB, 1.1953 GiB: "1.20 GiB".
+TEST_CASE("what a message says is found by what PyTorch prints, and printed so") {
+  const TempFolder folder;
+  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt";
+  const auto told = [&](const std::string& tried) {
+    const std::string log = "CUDA out of memory. Tried to allocate " + tried +
+                            " (GPU 0; 2.00 GiB total capacity; 0.70 GiB already allocated; 0.30 "
+                            "GiB free; 0.90 GiB reserved in total by PyTorch)";
+    return Unwrapped(RunArgs({folder.Write("x.log", log), "--model", model, "-b", "160323"}).out);
+  };
+  CHECK(told("1.20 GiB").find("h, float32[160323, 2000], step 1, forward") != std::string::npos);
+  CHECK(told("1.20 GiB").find(", asking for 1.20 GiB.") != std::string::npos);
+  CHECK(told("1.19 GiB").find("No allocation of this model asks for that") != std::string::npos);
+}
+
+TEST_CASE("no change is said to help and not to help") {
+  const TempFolder folder;
+  for (const char* log : {"Killed", "Your session crashed after using all available RAM.",
+                          "RuntimeError: DataLoader worker (pid 1) is killed by signal: Killed."}) {
+    CAPTURE(log);
+    const std::string out = RunArgs({folder.Write("x.log", log)}).out;
+    const size_t place = out.find("a smaller batch");
+    REQUIRE(place != std::string::npos);
+    CHECK(out.find("a smaller batch", place + 1) == std::string::npos);
+  }
+}
+
 TEST_CASE("the machine's RAM is not the card's memory") {
   const TempFolder folder;
   for (const char* log : {"slurmstepd: error: Detected 1 oom-kill event(s) in step 1.batch cgroup.",
@@ -322,7 +371,8 @@ TEST_CASE("the machine's RAM is not the card's memory") {
     CAPTURE(log);
     const std::string out = Unwrapped(RunArgs({folder.Write("x.log", log)}).out);
     CHECK(out.find("fewer DataLoader workers (num_workers): ") != std::string::npos);
-    CHECK(out.find("no a smaller batch: what is on the card takes none") != std::string::npos);
+    CHECK(out.find("a smaller batch, or prefetch_factor: num_workers x prefetch_factor batches") !=
+          std::string::npos);
     CHECK(out.find("free -h") != std::string::npos);
     CHECK(out.find("nvidia-smi") == std::string::npos);
   }

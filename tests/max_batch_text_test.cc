@@ -40,7 +40,7 @@ Judgement OomJudgement() {
   j.verdict = Verdict::kOom;
   j.used_bytes = j.low_bytes = j.high_bytes = 20 * kGiB;
   j.reasons = {};
-  j.fails_at = Failure{3, Phase::kBackward, "/conv1/Conv", 300 * kMiB, 12 * kMiB};
+  j.fails_at = Failure{3, Phase::kBackward, "/conv1/Conv", 299 * kMiB, 12 * kMiB, 300 * kMiB};
   return j;
 }
 
@@ -58,9 +58,18 @@ MaxBatchRow SampleRow() {
 
 MaxBatchAnswer SampleAnswer() { return {.model = "lenet.onnx", .rows = {SampleRow()}}; }
 
-// Two cards, and a run of each.
+Judgement FittingJudgement() {
+  Judgement j = TightJudgement();
+  j.verdict = Verdict::kFits;
+  j.used_bytes = 12 * kGiB;
+  j.reasons = {};
+  return j;
+}
+
+// Two cards, and a run of each: of one 80 FITS and 100 is TIGHT, of the other nothing runs.
 MaxBatchAnswer SampleTable() {
   MaxBatchAnswer answer = SampleAnswer();
+  answer.rows[0].found.fitting = BatchOutcome{80, FittingJudgement()};
   answer.rows.push_back(SampleRow());
   MaxBatchRow& row = answer.rows.back();
   row.found.target.name = "k520";
@@ -71,6 +80,19 @@ MaxBatchAnswer SampleTable() {
 
 std::string Report(const MaxBatchAnswer& answer, const TextOptions& options = {}) {
   return "\n" + ToText(answer, options);
+}
+
+// Without the words on its columns.
+std::string Table(const MaxBatchAnswer& answer) {
+  const std::string text = Report(answer);
+  return text.substr(0, text.find("\nfits: "));
+}
+
+std::string Unwrapped(const std::string& text) {
+  std::istringstream words(text);
+  std::string line;
+  for (std::string word; words >> word;) line.append(word).append(" ");
+  return line;
 }
 
 std::string Json(const MaxBatchAnswer& answer) {
@@ -110,7 +132,7 @@ lenet.onnx, fp32, adamw
     takes time
 
 Around it
-  - 98 to 103 run; 104 fails in step 3, backward, at /conv1/Conv: 300.0 MiB
+  - 98 to 103 run; 104 fails in step 3, backward, at /conv1/Conv: 300.00 MiB
     asked, 12.0 MiB short
   - 106, 109 run by luck: 104 does not
   - tensors take about 300.0 MiB + 150.0 MiB a sample
@@ -119,14 +141,6 @@ Around it
         "batch 100 on t4: TIGHT, 15.0 GiB of 16.0 GiB, 93.8%\n");
   const std::string color = ToText(SampleAnswer(), {.color = true});
   CHECK(color.find("batch 100 on t4: \033[33mTIGHT\033[0m, 15.0 GiB") == 0);
-}
-
-Judgement FittingJudgement() {
-  Judgement j = TightJudgement();
-  j.verdict = Verdict::kFits;
-  j.used_bytes = 12 * kGiB;
-  j.reasons = {};
-  return j;
 }
 
 TEST_CASE("the batch to take is one that fits; what is tight stands beside it") {
@@ -148,7 +162,7 @@ Around it
         std::string::npos);
   found.fitting = BatchOutcome{0, {}};
   CHECK(Report(answer).starts_with("\nbatch 100 on t4: TIGHT"));
-  CHECK(Report(answer).find("  - no batch FITS; 100 is TIGHT: the card is full") !=
+  CHECK(Report(answer).find("Around it\n  - no batch FITS\n  - 98 to 103 run;") !=
         std::string::npos);
 }
 
@@ -157,8 +171,8 @@ TEST_CASE("what the file leaves open is said beside the batch and the verdict") 
   answer.rows[0].found.guessed_batch = 120;
   answer.rows[0].found.reading = "--in-place known";
   CHECK(Report(answer).find(R"(
-  - batch 120 if the file means what is likely; it leaves open what --in-place
-    known says, and the worse is taken
+  - up to 120 run if the file means what is likely; it leaves open what
+    --in-place known says, and the worse is taken
 )") != std::string::npos);
   CHECK(Json(answer).find("\"guessed\": {\n        \"max_batch\": 120,\n        \"reading\": "
                           "\"--in-place known\"") != std::string::npos);
@@ -168,6 +182,11 @@ TEST_CASE("what the file leaves open is said beside the batch and the verdict") 
   CHECK(Head(EstimateOn(judgement)).find(R"(
   - the file leaves open what --in-place known says, the worse, which is taken:
     1.00 GiB more than is likely (14.0 GiB, FITS)
+)") != std::string::npos);
+  judgement.guessed->used_bytes = 16 * kGiB;  // TIGHT is worse than FITS, whatever it takes
+  CHECK(Head(EstimateOn(judgement)).find(R"(
+  - the file leaves open what --in-place known says, the worse, which is taken:
+    not what is likely (16.0 GiB, FITS)
 )") != std::string::npos);
 }
 
@@ -186,12 +205,22 @@ TEST_CASE("no batch, one more and --max have words of their own") {
   CHECK(Report(answer).find("  - 106 runs by luck: 104 does not\n") != std::string::npos);
   found.luckier = {106, 107, 108, 109, 110, 111, 112, 113, 114, 115};
   CHECK(Report(answer).find("113 and 2 more run by luck: 104 does") != std::string::npos);
+  found.luckier_stride = 7;
+  CHECK(Unwrapped(Report(answer)).find("2 more run by luck (one in 7 was tried): 104 does not") !=
+        std::string::npos);
+  found.luckier_stride = 1;
   found.batch = 30;
   found.next->batch = 31;
   CHECK(Report(answer).find("  - 30 runs; 31 fails in step 3") != std::string::npos);
   found.batch = 200;
   found.next->batch = 205;
   CHECK(Report(answer).find("  - 196 to 204 run; 205 fails in step 3") != std::string::npos);
+  found.batch = 13020;
+  found.next->batch = 13281;
+  CHECK(Unwrapped(Report(answer))
+            .find("- 12760 to 13280 run (one in 4 was tried); 13281 fails in step 3") !=
+        std::string::npos);
+  found.batch = 200;
   found.is_limited = true;
   found.next = {};
   found.luckier = {};
@@ -206,7 +235,7 @@ TEST_CASE("no batch, one more and --max have words of their own") {
   CHECK(Report(answer) == R"(
 OOM on t4, not even batch 1: 20.0 GiB of 16.0 GiB
 lenet.onnx, fp32, adamw
-  - fails in step 3, backward, at /conv1/Conv: 300.0 MiB asked, 12.0 MiB short
+  - fails in step 3, backward, at /conv1/Conv: 300.00 MiB asked, 12.0 MiB short
 
 Around it
   - tensors take about 300.0 MiB + 150.0 MiB a sample
@@ -215,49 +244,89 @@ Around it
 
 TEST_CASE("several cards are a table, the run beside them where it varies") {
   CHECK(Report(SampleTable()) == R"(
-batch 0 to 100, by card (2 of them)
+batch 0 to 80 FITS, 0 to 100 run, by card (2 of them)
 lenet.onnx, fp32, adamw
 
-  card    usable  batch      used   share  verdict
-  t4    16.0 GiB    100  15.0 GiB   93.8%  TIGHT
-  k520  16.0 GiB      0  20.0 GiB  125.0%  OOM
+  card    usable  fits  runs      used   share  verdict
+  t4    16.0 GiB    80   100  12.0 GiB   75.0%  FITS
+  k520  16.0 GiB  none  none  20.0 GiB  125.0%  OOM
+
+fits: the batch to take. runs: the largest that runs, TIGHT above what fits.
+used, share and verdict are of the batch to take, or of the least that fails.
 )");
   MaxBatchAnswer runs = SampleTable();
   runs.rows[1].settings.precision = Precision::kBf16;
   runs.rows[1].dims = {{"seq", 512}};
-  CHECK(Report(runs) == R"(
-batch 0 to 100, by run and card
+  CHECK(Table(runs) == R"(
+batch 0 to 80 FITS, 0 to 100 run, by run and card
 lenet.onnx
 
-  card  run                     usable  batch      used   share  verdict
-  t4    fp32, adamw           16.0 GiB    100  15.0 GiB   93.8%  TIGHT
-  k520  seq=512, bf16, adamw  16.0 GiB      0  20.0 GiB  125.0%  OOM
+  card  run                     usable  fits  runs      used   share  verdict
+  t4    fp32, adamw           16.0 GiB    80   100  12.0 GiB   75.0%  FITS
+  k520  seq=512, bf16, adamw  16.0 GiB  none  none  20.0 GiB  125.0%  OOM
 )");
-  CHECK(ToText(SampleTable(), {.quiet = true}) == "batch 0 to 100, by card (2 of them)\n");
+  CHECK(ToText(SampleTable(), {.quiet = true}) ==
+        "batch 0 to 80 FITS, 0 to 100 run, by card (2 of them)\n");
   for (MaxBatchRow& row : runs.rows) row.dims = {{"height", 640}, {"width", 640}};
   runs.rows.push_back(runs.rows[0]);
-  CHECK(Report(runs) == R"(
-batch 0 to 100, by run and card
+  CHECK(Table(runs) == R"(
+batch 0 to 80 FITS, 0 to 100 run, by run and card
 lenet.onnx
 
-  card    usable  batch      used   share  verdict
+  card    usable  fits  runs      used   share  verdict
   height=640, width=640, fp32, adamw
-  t4    16.0 GiB    100  15.0 GiB   93.8%  TIGHT
+  t4    16.0 GiB    80   100  12.0 GiB   75.0%  FITS
   height=640, width=640, bf16, adamw
-  k520  16.0 GiB      0  20.0 GiB  125.0%  OOM
+  k520  16.0 GiB  none  none  20.0 GiB  125.0%  OOM
   height=640, width=640, fp32, adamw
-  t4    16.0 GiB    100  15.0 GiB   93.8%  TIGHT
+  t4    16.0 GiB    80   100  12.0 GiB   75.0%  FITS
 )");
+}
+
+TEST_CASE("a table says where nothing fits, nothing runs, and what is TIGHT does not count") {
+  MaxBatchAnswer answer = SampleTable();
+  answer.rows[0].found.fitting = BatchOutcome{0, {}};
+  CHECK(Table(answer) == R"(
+no batch FITS, 0 to 100 run, by card (2 of them)
+lenet.onnx, fp32, adamw
+
+  card    usable  fits  runs      used   share  verdict
+  t4    16.0 GiB  none   100  15.0 GiB   93.8%  TIGHT
+  k520  16.0 GiB  none  none  20.0 GiB  125.0%  OOM
+)");
+  answer.rows[0] = answer.rows[1];
+  CHECK(Report(answer).starts_with("\nno batch runs, by card (2 of them)\n"));
+  answer = SampleTable();
+  for (MaxBatchRow& row : answer.rows) {
+    row.found.batch = 80;
+    row.found.judgement = FittingJudgement();
+    row.found.fitting.reset();
+  }
+  CHECK(Report(answer).starts_with("\nbatch 80 FITS, by card (2 of them)\n"));
+  answer.is_strict = true;
+  CHECK(Report(answer) == R"(
+batch 80 FITS, by card (2 of them)
+lenet.onnx, fp32, adamw
+
+  card    usable  fits      used  share  verdict
+  t4    16.0 GiB    80  12.0 GiB  75.0%  FITS
+  k520  16.0 GiB    80  12.0 GiB  75.0%  FITS
+)");
+  CHECK(ToMarkdown(answer).find("| card | usable | fits | used | share |") != std::string::npos);
+  CHECK(ToCsv(answer).find(",80,12884901888,fits,80,12884901888\n") != std::string::npos);
 }
 
 TEST_CASE("the same as Markdown and CSV") {
   CHECK("\n" + ToMarkdown(SampleTable()) == R"(
 Largest batch of `lenet.onnx`, fp32, adamw
 
-| card | usable | batch | used | share | verdict |
-| --- | ---: | ---: | ---: | ---: | --- |
-| t4 | 16.0 GiB | 100 | 15.0 GiB | 93.8% | TIGHT |
-| k520 | 16.0 GiB | 0 | 20.0 GiB | 125.0% | OOM |
+| card | usable | fits | runs | used | share | verdict |
+| --- | ---: | ---: | ---: | ---: | ---: | --- |
+| t4 | 16.0 GiB | 80 | 100 | 12.0 GiB | 75.0% | FITS |
+| k520 | 16.0 GiB | none | none | 20.0 GiB | 125.0% | OOM |
+
+fits: the batch to take. runs: the largest that runs, TIGHT above what fits.
+used, share and verdict are of the batch to take, or of the least that fails.
 )");
   const std::string page = ToMarkdown(SampleAnswer());
   CHECK(page.starts_with("Largest batch of `lenet.onnx`, fp32, adamw\n\n| card |"));
@@ -271,9 +340,9 @@ Largest batch of `lenet.onnx`, fp32, adamw
   advised.rows[0].advice = {advice};
   CHECK(ToMarkdown(advised).ends_with("\n- `-p bf16`: up to batch 199; all in bf16\n"));
   CHECK("\n" + ToCsv(SampleTable()) == R"(
-model,run,precision,optimizer,mode,gpu,memory_bytes,max_batch,used_bytes,verdict
-lenet.onnx,"fp32, adamw",fp32,adamw,train,t4,17179869184,100,16106127360,tight
-lenet.onnx,"fp32, adamw",fp32,adamw,train,k520,17179869184,0,21474836480,oom
+model,run,precision,optimizer,mode,gpu,memory_bytes,max_batch,used_bytes,verdict,fitting_batch,fitting_used_bytes
+lenet.onnx,"fp32, adamw",fp32,adamw,train,t4,17179869184,100,16106127360,tight,80,12884901888
+lenet.onnx,"fp32, adamw",fp32,adamw,train,k520,17179869184,0,21474836480,oom,0,
 )");
 }
 
@@ -309,6 +378,9 @@ TEST_CASE("JSON has the fields of the contract") {
           "the card is full twice in 10 steps: cached memory goes back first, which takes time"
         ]
       },
+      "fitting": {
+        "batch": 0
+      },
       "luckier": [
         106,
         109
@@ -323,7 +395,8 @@ TEST_CASE("JSON has the fields of the contract") {
           "step": 3,
           "phase": "backward",
           "node": "/conv1/Conv",
-          "asked_bytes": 314572800,
+          "asked_bytes": 313524224,
+          "tried_bytes": 314572800,
           "short_bytes": 12582912
         }
       }
@@ -334,6 +407,9 @@ TEST_CASE("JSON has the fields of the contract") {
   MaxBatchAnswer answer = SampleAnswer();
   answer.rows[0].found.is_limited = true;
   answer.rows[0].estimate = SampleEstimate();
+  answer.rows[0].found.judgement = FittingJudgement();
+  CHECK(Json(answer).find("\"fitting\": {\n        \"batch\": 100,\n        \"used_bytes\": "
+                          "12884901888") != std::string::npos);
   CHECK(Json(answer).find("\"limited\": true") != std::string::npos);
   CHECK(Json(answer).find("\"estimate\": {") != std::string::npos);
 }
@@ -366,11 +442,11 @@ models/lenet.onnx, batch 32, fp32, adamw
   oom.processes = 0;
   CHECK(Head(EstimateOn(oom)) == R"(
 OOM on t4: 20.0 GiB of 16.0 GiB, 125.0%
-  - fails in step 3, backward, at /conv1/Conv: 300.0 MiB asked, 12.0 MiB short
+  - fails in step 3, backward, at /conv1/Conv: 300.00 MiB asked, 12.0 MiB short
 models/lenet.onnx, batch 32, fp32, adamw
 )");
-  oom.fails_at = Failure{0, Phase::kSetup, "", 300 * kMiB, 0};
-  CHECK(Head(EstimateOn(oom)).find("\n  - fails before the first step: 300.0 MiB asked\n") !=
+  oom.fails_at = Failure{0, Phase::kSetup, "", 300 * kMiB, 0, 300 * kMiB};
+  CHECK(Head(EstimateOn(oom)).find("\n  - fails before the first step: 300.00 MiB asked\n") !=
         std::string::npos);
   CHECK(ToText(EstimateOn(fits), {.quiet = true}) == "FITS on t4: 15.0 GiB of 16.0 GiB, 93.8%\n");
 }
@@ -423,7 +499,8 @@ TEST_CASE("JSON of an estimate has a target for each card") {
         "step": 3,
         "phase": "backward",
         "node": "/conv1/Conv",
-        "asked_bytes": 314572800,
+        "asked_bytes": 313524224,
+        "tried_bytes": 314572800,
         "short_bytes": 12582912
       },
       "processes": 0,
@@ -450,17 +527,18 @@ TEST_CASE("long names of cards are cut, runs without room for a column are whole
     row.dims = {{"sequence_length", 512}};
   }
   answer.rows[1].settings.precision = Precision::kFp32;
-  CHECK(Report(answer) == R"(
-batch 0 to 100, by run and card
+  CHECK(Table(answer) == R"(
+batch 0 to 80 FITS, 0 to 100 run, by run and card
 lenet.onnx
 
-  card                                  usable  batch      used   share  verdict
+  card                             usable  fits  runs      used   share  verdict
   sequence_length=512, amp-bf16, adamw
-  jetson-agx-orin-32gb with 24.0 GiB  16.0 GiB    100  15.0 GiB   93.8%  TIGHT
+  jetson-agx-ori… with 24.0 GiB  16.0 GiB    80   100  12.0 GiB   75.0%  FITS
   sequence_length=512, fp32, adamw
-  jetson-agx-orin-32gb with 24.0 GiB  16.0 GiB      0  20.0 GiB  125.0%  OOM
+  jetson-agx-ori… with 24.0 GiB  16.0 GiB  none  none  20.0 GiB  125.0%  OOM
 )");
   answer.rows.resize(1);
+  answer.rows[0].found.fitting.reset();
   answer.rows[0].found.batch = 472887;
   CHECK(ToText(answer, {.quiet = true}) ==
         "batch 472887 on jetson-agx-or… with 24.0 GiB: TIGHT, 15.0 GiB of 16.0 GiB, 93.8%\n");

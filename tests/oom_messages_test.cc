@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -60,11 +61,24 @@ std::string Told(std::string_view log) {
                      FieldsText(e.message));
 }
 
+// What is told of a size has the digits that stand in the message.
+void CheckDigits(const std::string& log) {
+  const OomLog read = ReadOomLog(log);
+  if (read.processes.size() != 1) return;
+  for (const std::optional<PrintedBytes>& size : read.processes[0].message.sizes) {
+    if (!size || size->places == 0) continue;
+    const std::string text = ToString(*size);
+    CAPTURE(text);
+    CHECK(log.find(text.substr(0, text.find(' '))) != std::string::npos);
+  }
+}
+
 TEST_CASE("every format is read and judged") {
   std::set<std::string> seen;
   for (const Example& example : Examples()) {
     CAPTURE(example.text);
     CHECK(Told(example.text) == example.expected);
+    CheckDigits(example.text);
     seen.insert(example.expected.substr(0, example.expected.find(' ')));
   }
   for (const OomFormat& format : OomFormats()) {
@@ -72,6 +86,34 @@ TEST_CASE("every format is read and judged") {
     const bool is_shown = seen.contains(std::string(format.name));
     CHECK((is_shown || format.rank == OomRank::kNumbers));
   }
+}
+
+// As logs are read.
+std::string Squeezed(std::string text) {
+  std::erase(text, ' ');
+  return text;
+}
+
+// c10/cuda/CUDACachingAllocator.cpp, format_size: halves go to the even digit, as printf rounds the
+// binary number (1152 MiB are 1.125 GiB, 1224 MiB 1.1953125 GiB).
+TEST_CASE("sizes are read and written as PyTorch prints them") {
+  CHECK(PyTorchBytes(1024) == "1024 bytes");
+  CHECK(PyTorchBytes(1025) == "1.00 KiB");
+  CHECK(PyTorchBytes(kMiB) == "1024.00 KiB");
+  CHECK(PyTorchBytes(kGiB) == "1024.00 MiB");
+  CHECK(PyTorchBytes(1152 * kMiB) == "1.12 GiB");
+  CHECK(PyTorchBytes(1224 * kMiB) == "1.20 GiB");
+  for (int64_t bytes = 2 * kMiB; bytes < 40 * kGiB; bytes += 34 * kMiB) {
+    const std::string text = PyTorchBytes(bytes);
+    CAPTURE(text);
+    const std::optional<ReadSizeResult> read = ReadSize(Squeezed(text));
+    REQUIRE(read);
+    CHECK(read->size.Prints(bytes));
+    CHECK(ToString(read->size) == text);
+    CHECK_FALSE(read->size.Prints(bytes + 12 * kMiB));
+  }
+  CHECK(ReadSize("1.12GiB")->size.Prints(1152 * kMiB));
+  CHECK_FALSE(ReadSize("1.13GiB")->size.Prints(1152 * kMiB));
 }
 
 // As a terminal of `columns` breaks lines; each one behind `prefix`.

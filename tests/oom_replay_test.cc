@@ -156,7 +156,7 @@ TEST_CASE("no card is larger than it says it is") {
       ReplayOom(ParseGraph(kTwoLayers), Request(16),
                 Explain("1.00 GiB (GPU 0; 11.00 GiB total capacity; 7.50 GiB already allocated; "
                         "200.00 MiB free; 3.90 GiB cached)"));
-  CHECK(replay.context_of == "cards of 11.0 GiB");
+  CHECK(replay.context_of == "cards of 11.00 GiB");
   CHECK(replay.card_bytes == (int64_t{11} << 30) - replay.context.bytes);
 }
 

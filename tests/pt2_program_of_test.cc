@@ -104,8 +104,8 @@ TEST_CASE("an export in the other mode is warned of") {
     return codes;
   };
   CHECK(warnings(true, Mode::kTrain).empty());
-  CHECK(warnings(false, Mode::kTrain) == "OF112");
-  CHECK(warnings(true, Mode::kEval) == "OF112");
+  CHECK(warnings(false, Mode::kTrain) == "OF113");
+  CHECK(warnings(true, Mode::kEval) == "OF113");
   CHECK(warnings(false, Mode::kEval).empty());
 }
 

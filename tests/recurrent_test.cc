@@ -120,20 +120,23 @@ TEST_CASE("biases that were computed together are put back, with a bias's size")
         "x - rnn.weight_ih_l0 rnn.weight_hh_l0 rnn.bias_ih_l0 rnn.bias_hh_l0 ");
 }
 
+constexpr char kSecond[] = "dimension 1 of in, as its LSTM reads it";
+
 TEST_CASE("the batch is the dimension that the layer reads so") {
   struct Row {
     const char* input;
-    const char* to_x;  // from the input to [T, N, 4]
-    const char* free;  // of the file, the batch first
+    const char* to_x;   // from the input to [T, N, 4]
+    const char* free;   // of the file, the batch first
+    const char* place;  // where it is, "" where nobody is surprised
   };
   const Row rows[] = {
-      {"float[T, N, 4] in", "x = Identity (in)", "N T "},
-      {"float[T, N, 4] in", "h = Relu (in) x = Dropout (h)", "N T "},
-      {"float[N, T, 4] in", "x = Transpose <perm = [1, 0, 2]> (in)", "N T "},
-      {"int64[N, T] in", "e = Gather (table, in) x = Transpose <perm = [1, 0, 2]> (e)", "N T "},
-      {"int64[T, N] in", "x = Gather (table, in)", "N T "},
-      {"float[T, N, 4] in", "x = Neg (in)", "T N "},  // an operator that is not looked through
-      {"float[T, 2, 4] in", "x = Identity (in)", "T "},
+      {"float[T, N, 4] in", "x = Identity (in)", "N T ", kSecond},
+      {"float[T, N, 4] in", "h = Relu (in) x = Dropout (h)", "N T ", kSecond},
+      {"float[N, T, 4] in", "x = Transpose <perm = [1, 0, 2]> (in)", "N T ", ""},
+      {"int64[N, T] in", "e = Gather (table, in) x = Transpose <perm = [1, 0, 2]> (e)", "N T ", ""},
+      {"int64[T, N] in", "x = Gather (table, in)", "N T ", kSecond},
+      {"float[T, N, 4] in", "x = Neg (in)", "T N ", ""},  // an operator that is not looked through
+      {"float[T, 2, 4] in", "x = Identity (in)", "T ", kSecond},
   };
   for (const Row& row : rows) {
     CAPTURE(row.to_x);
@@ -148,7 +151,23 @@ TEST_CASE("the batch is the dimension that the layer reads so") {
     std::string names;
     for (const std::string& name : FreeDims(graph)) names += name + " ";
     CHECK(names == row.free);
+    DimBinding binding = {.batch = 2, .dims = {{"T", 5}}, .inputs = {}};
+    if (names == "T N ") binding.dims = {{"N", 5}};
+    CHECK(BindShapes(graph, binding).batch_place == row.place);
   }
+}
+
+TEST_CASE("which dimension is the batch is said where it is not the first") {
+  const auto says = [](const std::string& text) {
+    const Estimate estimate = MakeEstimate(ParseGraph(text), {.binding = kSizes});
+    return std::ranges::find(estimate.assumptions,
+                             "the batch is dimension 1 of x, as its GRU reads it") !=
+           estimate.assumptions.end();
+  };
+  constexpr char kFirst[] = R"(net (float[N, T, 4] x) => (float[N, T, 4] y)
+    < float[4, 4] w = ["location": "none"] > { y = MatMul (x, w) })";
+  CHECK(says(Layer("GRU", 3)));
+  CHECK_FALSE(says(kFirst));
 }
 
 TEST_CASE("a batch that is written in the second dimension is changed there") {

@@ -64,7 +64,7 @@ TEST_CASE("the verdict goes before all, with what does not hold") {
                    .used_bytes = 600 * kMiB,
                    .low_bytes = 600 * kMiB,
                    .high_bytes = 600 * kMiB,
-                   .fails_at = Failure{4, Phase::kBackward, "/fc1", 2 * kMiB, kMiB}};
+                   .fails_at = Failure{4, Phase::kBackward, "/fc1", 2 * kMiB, kMiB, 2 * kMiB}};
   JudgedTarget tight = oom;
   tight.target.name = "8 GiB";
   tight.judgement.verdict = Verdict::kTight;

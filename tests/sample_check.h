@@ -104,7 +104,8 @@ inline CheckRow AwkwardRow() {
                                                .phase = Phase::kBackward,
                                                .node = kAwkwardName,
                                                .asked_bytes = 98 * kMiB,
-                                               .short_bytes = 12 * kMiB};
+                                               .short_bytes = 12 * kMiB,
+                                               .tried_bytes = 98 * kMiB};
   return row;
 }
 

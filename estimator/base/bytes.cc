@@ -66,6 +66,15 @@ int64_t CheckedMul(int64_t a, int64_t b) {
 
 int64_t RoundUp(int64_t bytes, int64_t step) { return CheckedMul(DivideUp(bytes, step), step); }
 
+std::string PyTorchBytes(int64_t bytes) {
+  const auto in = [bytes](int64_t unit, std::string_view name) {
+    return fmt::format("{:.2f} {}", static_cast<double>(bytes) / static_cast<double>(unit), name);
+  };
+  if (bytes <= kKiB) return fmt::format("{} bytes", bytes);
+  if (bytes <= kMiB) return in(kKiB, "KiB");
+  return bytes <= kGiB ? in(kMiB, "MiB") : in(kGiB, "GiB");
+}
+
 std::string FormatBytes(int64_t bytes) {
   if (bytes < 0) return fmt::format("-{}", FormatBytes(-bytes));
   if (bytes < kKiB) return fmt::format("{} B", bytes);

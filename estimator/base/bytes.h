@@ -23,6 +23,9 @@ int64_t RoundUp(int64_t bytes, int64_t step);
 // a / b, rounded up.  REQUIRES: a >= 0, b > 0.
 constexpr int64_t DivideUp(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
+// As PyTorch prints a size, "1.20 GiB" (format_size of c10/cuda/CUDACachingAllocator.cpp).
+std::string PyTorchBytes(int64_t bytes);
+
 // "0 B", "512 B", "3.4 KiB", "97.5 MiB", "11.2 GiB": three or four digits, units of 1024.
 std::string FormatBytes(int64_t bytes);
 

@@ -13,7 +13,8 @@ inline constexpr char kStoredShape[] = "OF105";      // a shape was believed, no
 inline constexpr char kLostAnswers[] = "OF109";      // what the file leaves open changes the answer
 inline constexpr char kUpperBound[] = "OF110";       // layers that are bounded, not modelled
 inline constexpr char kNumbersDisagree[] = "OF111";  // of a model that is given by numbers
-inline constexpr char kOtherMode[] = "OF112";        // exported in eval, asked for training
+inline constexpr char kIdleFlags[] = "OF112";        // flags that change nothing in this run
+inline constexpr char kOtherMode[] = "OF113";        // exported in eval, asked for training
 inline constexpr char kNotTrainable[] = "OF108";     // parameters that no gradient reaches
 
 // 2xx: what runs it.

@@ -74,14 +74,14 @@ std::vector<Advice> AdviseAtBatch(const Graph& file, const EstimateRequest& requ
   return all;
 }
 
-std::string WhyNotLargest(const Target& target) {
+std::string WhyNotLargest(const Target& target, Mode mode) {
   const ContextBytes& context = target.device.context;
   const int64_t differ = context.high - context.low;
   std::string text = "A little less is safer: drivers and contexts differ by up to ";
   text += differ > 0 ? FormatBytes(differ) : "a few hundred MiB";
-  return text +
-         ", and on a full card retries take time. Very large batches generalise worse unless the "
-         "learning rate is tuned along.";
+  text += ", and on a full card retries take time.";
+  if (mode == Mode::kEval) return text;
+  return text + " Very large batches generalise worse unless the learning rate is tuned along.";
 }
 
 }  // namespace onnxfit

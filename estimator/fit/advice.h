@@ -30,6 +30,6 @@ std::vector<Advice> AdviseMaxBatch(const Graph& file, const EstimateRequest& req
                                    const MaxBatch& answer, const BatchLimits& limits = {});
 
 // Why less than the largest batch may be better, in a sentence or two.
-std::string WhyNotLargest(const Target& target);
+std::string WhyNotLargest(const Target& target, Mode mode);
 
 }  // namespace onnxfit

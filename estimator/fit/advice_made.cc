@@ -14,6 +14,8 @@ namespace {
 
 using Changes = std::vector<Change>;
 
+constexpr size_t kShownModules = 3;
+
 // --- The allocator ------------------------------------------------------------------------
 
 // A Jetson has no virtual memory for CUDA (cuMemCreate is not supported on Tegra).
@@ -97,9 +99,9 @@ Changes Frozen(const AdviceCase& c) {
   for (const std::string& glob : found->globs) {
     flags += fmt::format("{}--freeze '{}'", flags.empty() ? "" : " ", glob);
   }
-  return {{ChangedPart::kTrained, CostClass::kTrainsLess, "all but the last module frozen", flags,
-           fmt::format("trains only {}, {:.1f}% of the parameters", fmt::join(found->kept, " and "),
-                       share),
+  return {{ChangedPart::kTrained, CostClass::kTrainsLess,
+           fmt::format("all but {} frozen", KeptText(*found)), flags,
+           fmt::format("{:.1f}% of the parameters are trained", share),
            [globs = found->globs](EstimateRequest& r) { r.settings.freeze = globs; }}};
 }
 
@@ -165,6 +167,16 @@ bool HasBatchNorm(const AdviceCase& c) {
 }
 
 }  // namespace
+
+std::string KeptText(const FrozenGlobs& found) {
+  const size_t shown = std::min(kShownModules, found.kept.size());
+  const auto last = found.kept.begin() + static_cast<std::ptrdiff_t>(shown);
+  std::string text = fmt::format("{}", fmt::join(found.kept.begin(), last, ", "));
+  if (shown < found.kept.size())
+    return text + fmt::format(" and {} more", found.kept.size() - shown);
+  const size_t comma = text.rfind(", ");
+  return comma == std::string::npos ? text : text.replace(comma, 2, " and ");
+}
 
 std::vector<Change> MadeChanges(const AdviceCase& c) {
   Changes changes;

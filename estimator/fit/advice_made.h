@@ -27,6 +27,9 @@ struct FrozenGlobs {
   int64_t learning = 0;           // elements of these
 };
 
+// "model.fc", "wte, h.11 and ln_f", "a, b, c and 4 more": what still learns.
+std::string KeptText(const FrozenGlobs& found);
+
 // Keeps the last module, and those before it until one part in 200 learns.  nullopt where that is
 // all, or where it takes more than four globs.
 std::optional<FrozenGlobs> GlobsBeforeLast(std::span<const NamedCount> parameters);

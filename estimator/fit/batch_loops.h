@@ -37,6 +37,9 @@ class BatchLoops {
   // The same as if no workspace had been measured, whose peak grows with the batch.
   PlayableRun Unmeasured(int64_t batch);
 
+  // Whether workspaces of some batches were measured: of these, Near knows nothing.
+  bool has_measured() const { return calibration_ != nullptr; }
+
   // The same, but read off between any two that were run, are close and make the same calls, though
   // a buffer of theirs may grow in steps: for a search whose result is run.
   PlayableRun Near(int64_t batch);

@@ -8,6 +8,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/predict.h"
+#include "estimator/graph/shapes.h"
 #include "estimator/program/between_batches.h"
 
 namespace onnxfit {
@@ -22,10 +23,12 @@ constexpr int64_t kFarTimes = 4;
 
 void SetBatch(const Graph& file, int64_t from, int64_t to, EstimateRequest& request) {
   request.binding.batch = to;
+  if (request.binding.inputs.empty()) return;
+  const auto axis = static_cast<size_t>(BatchAxis(file));
   for (auto& [name, dims] : request.binding.inputs) {
-    if (dims.empty() || dims[0] != from) continue;
+    if (dims.size() <= axis || dims[axis] != from) continue;
     const bool is_first = !file.inputs.empty() && file.values[Index(file.inputs[0])].name == name;
-    if (from != 1 || is_first) dims[0] = to;
+    if (from != 1 || is_first) dims[axis] = to;
   }
 }
 

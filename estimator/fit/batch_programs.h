@@ -13,7 +13,7 @@
 namespace onnxfit {
 
 // `request`, whose batch is `from`, with the batch `to`.  Inputs that are bound as a whole
-// (--shape) follow it: the file's first, and those of its first dimension where that is not 1.
+// (--shape) follow it: the file's first, and those with that batch where it is not 1.
 void SetBatch(const Graph& file, int64_t from, int64_t to, EstimateRequest& request);
 
 // Recovers a few batches from the file and reads those between them off, where a further one in

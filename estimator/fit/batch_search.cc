@@ -30,18 +30,25 @@ int64_t RoundDown(int64_t batch, int64_t step) { return batch / step * step; }
 
 // Read off where two that were run are close: where none of a few bytes more runs, nor do they.
 BatchSearch::BatchPeak BatchSearch::PeakAt(int64_t batch) {
-  return {batch, batch < kMostBatch ? PeakBytes(loops_[0]->Near(batch)) : kNoPeak};
+  if (batch >= kMostBatch) return {batch, kNoPeak};
+  const PlayableRun run = loops_[0]->Near(batch);
+  const int64_t bytes = PeakBytes(run);
+  // What FITS leaves room for all that libraries may ask for.
+  const bool leaves_room = is_strict_ && !loops_[0]->has_measured();
+  return {batch, bytes + (leaves_room ? std::min(run.unmodelled_bytes, kNoPeak - bytes) : 0)};
 }
 
-bool BatchSearch::IsTooLarge(const BatchPeak& peak) const {
-  return peak.bytes > target_.capacity_bytes();
+int64_t BatchSearch::RoomBytes() const {
+  return is_strict_ ? target_.least_capacity_bytes() : target_.capacity_bytes();
 }
+
+bool BatchSearch::IsTooLarge(const BatchPeak& peak) const { return peak.bytes > RoomBytes(); }
 
 // Where the line through two peaks meets the card; 0 where it does not.
 int64_t BatchSearch::Meets(const BatchPeak& a, const BatchPeak& b) const {
   const int64_t per_sample = (b.bytes - a.bytes) / (b.batch - a.batch);
   if (per_sample <= 0 || b.bytes == kNoPeak) return 0;
-  return a.batch + (target_.capacity_bytes() - a.bytes) / per_sample + 1;
+  return a.batch + (RoomBytes() - a.bytes) / per_sample + 1;
 }
 
 // A little beyond where the two largest batches that run point to, or a stride further.
@@ -101,9 +108,8 @@ bool BatchSearch::PlayExactly(int64_t batch) {
                              [&](BatchLoops* loops) { return Plays(loops->Exactly(batch)); });
 }
 
-bool BatchSearch::Plays(PlayableRun run) const {
-  run.is_inference = false;  // how many fit side by side is not asked
-  return is_strict_ ? Judge(run, target_).verdict == Verdict::kFits : RunsOn(run, target_);
+bool BatchSearch::Plays(const PlayableRun& run) const {
+  return is_strict_ ? FitsOn(run, target_) : RunsOn(run, target_);
 }
 
 // From below: where many fail, the lowest one rules out most.
@@ -136,8 +142,9 @@ int64_t BatchSearch::FirstFailureAbove(int64_t batch) {
 
 std::vector<int64_t> BatchSearch::RunningAbove(int64_t failing) {
   const int64_t end = FirstTooLarge();
+  const int64_t stride = StrideAbove(failing);
   std::vector<int64_t> running;
-  for (int64_t batch = failing + 1; batch < end; batch += StrideOver(end - failing)) {
+  for (int64_t batch = failing + 1; batch < end; batch += stride) {
     if (Runs(batch)) running.push_back(batch);
   }
   return running;

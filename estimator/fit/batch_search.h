@@ -33,6 +33,7 @@ class BatchSearch {
   // The first batch above a running one that fails, and those beyond it that run.
   int64_t FirstFailureAbove(int64_t batch);
   std::vector<int64_t> RunningAbove(int64_t failing);
+  int64_t StrideAbove(int64_t failing) { return StrideOver(FirstTooLarge() - failing); }
 
   // The first that fails of those that a batch stands for; nullopt: it is safe.
   std::optional<int64_t> FirstFailureAround(int64_t batch);
@@ -40,7 +41,8 @@ class BatchSearch {
   // Whether ten steps run.  Played once a batch.
   bool Runs(int64_t batch);
 
-  // The first batch that cannot run whatever the allocator does: its tensors alone are too much.
+  // The first batch that cannot run whatever the allocator does: its tensors alone are too much, or
+  // where what is TIGHT does not count, with what libraries may ask for.
   int64_t FirstTooLarge();
 
  private:
@@ -50,6 +52,7 @@ class BatchSearch {
   };
 
   BatchPeak PeakAt(int64_t batch);
+  int64_t RoomBytes() const;
   bool IsTooLarge(const BatchPeak& peak) const;
   int64_t Meets(const BatchPeak& a, const BatchPeak& b) const;
   int64_t GuessBeyond(const std::vector<BatchPeak>& running) const;
@@ -57,7 +60,7 @@ class BatchSearch {
   int64_t LastRunning();
   bool Play(int64_t batch);
   bool PlayExactly(int64_t batch);
-  bool Plays(PlayableRun run) const;
+  bool Plays(const PlayableRun& run) const;
   int64_t FirstFailureBetween(int64_t runs, int64_t fails);
 
   std::vector<BatchLoops*> loops_;

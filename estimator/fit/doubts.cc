@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,9 +55,12 @@ DeviceRange::End EndOf(const Reading& reading, const Prediction& prediction) {
   return {CheckedAdd(reserved, ContextBytesOf(reading.request)), reading.flags};
 }
 
-std::string EndText(const DeviceRange::End& end) {
-  return fmt::format("{} MiB ({})", DivideUp(end.device_bytes, kMiB),
-                     end.flags.empty() ? "as guessed" : end.flags);
+// "2.00 MiB more with --in-place known"; "" for the guess itself.
+std::string EndText(const DeviceRange::End& end, int64_t guessed_bytes) {
+  const int64_t more = end.device_bytes - guessed_bytes;
+  if (more == 0) return "";
+  return fmt::format("{} {} with {}", FormatBytes(std::abs(more)), more > 0 ? "more" : "less",
+                     end.flags);
 }
 
 }  // namespace
@@ -114,9 +118,12 @@ std::optional<DeviceRange> FindRange(const Graph& file, const EstimateRequest& r
   return DeviceRange{*low, *high};
 }
 
-Warning RangeWarning(const DeviceRange& range) {
-  return {warning::kLostAnswers, fmt::format("the file has lost what decides between {} and {}",
-                                             EndText(range.low), EndText(range.high))};
+Warning RangeWarning(const DeviceRange& range, int64_t guessed_bytes) {
+  std::string text = "guessed where the file does not say: ";
+  const std::string high = EndText(range.high, guessed_bytes);
+  const std::string low = EndText(range.low, guessed_bytes);
+  text += high + (high.empty() || low.empty() ? "" : ", ") + low;
+  return {warning::kLostAnswers, text};
 }
 
 }  // namespace onnxfit

@@ -51,7 +51,7 @@ std::optional<DeviceRange> FindRange(const Graph& file, const EstimateRequest& r
                                      std::span<const Doubt> doubts, const ReadRun& worse,
                                      int64_t guessed_bytes);
 
-// One sentence for people.
-Warning RangeWarning(const DeviceRange& range);
+// One sentence for people: by how much the other readings differ from the guess.
+Warning RangeWarning(const DeviceRange& range, int64_t guessed_bytes);
 
 }  // namespace onnxfit

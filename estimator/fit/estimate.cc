@@ -241,10 +241,17 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   return assumptions;
 }
 
-std::vector<std::string> Assumptions(const Prediction& prediction, const std::string& measured,
+// "" where the batch is where everybody expects it.
+std::string BatchAssumption(const Shapes& shapes) {
+  return shapes.batch_place.empty() ? "" : "the batch is " + shapes.batch_place;
+}
+
+std::vector<std::string> Assumptions(const Prediction& prediction, const Estimate& estimate,
                                      const EstimateRequest& request) {
-  std::vector<std::string> assumptions = RunAssumptions(
-      CudnnAssumption(prediction, measured), InPlaceText(prediction, request.settings), request);
+  std::vector<std::string> assumptions =
+      RunAssumptions(CudnnAssumption(prediction, estimate.measured),
+                     InPlaceText(prediction, request.settings), request);
+  if (!estimate.batch_place.empty()) assumptions.push_back(estimate.batch_place);
   Append(assumptions, prediction.roles.assumptions);
   Append(assumptions, prediction.program.assumptions);
   return assumptions;
@@ -280,15 +287,19 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   SetPeak(estimate, trace, timeline, request, doubts);
   estimate.places = PlacesAtPeak(prediction, timeline);
   estimate.measured = MeasuredAssumption(prediction, request);
-  estimate.assumptions = Assumptions(prediction, estimate.measured, request);
+  estimate.batch_place = BatchAssumption(prediction.shapes);
+  estimate.assumptions = Assumptions(prediction, estimate, request);
   estimate.warnings = prediction.warnings;
+  Append(estimate.warnings, request.warnings);
   const bool asks = request.wants_range || !request.targets.empty();
   const std::optional<ReadRun> worse =
       asks ? PredictWorse(file, request, doubts) : std::optional<ReadRun>();
   if (request.wants_range && worse) {
     estimate.range = FindRange(file, request, doubts, *worse, estimate.device_bytes);
   }
-  if (estimate.range.has_value()) estimate.warnings.push_back(RangeWarning(*estimate.range));
+  if (estimate.range.has_value()) {
+    estimate.warnings.push_back(RangeWarning(*estimate.range, estimate.device_bytes));
+  }
   estimate.notes = Notes(prediction, request);
   estimate.targets = JudgeTargets(file, request, prediction, worse);
   if (request.wants_advice && estimate.targets.size() == 1) {

@@ -96,7 +96,8 @@ struct Estimate {
   std::vector<LargeTensor> largest;  // alive at the peak, largest first, all of them
   std::vector<Place> places;         // what each node and parameter has there
   std::vector<std::string> assumptions;
-  std::string measured;  // one of these: what of it was measured and where, "" for nothing
+  std::string batch_place;  // one of these: which dimension is the batch, "" where the first is
+  std::string measured;     // one of these: what of it was measured and where, "" for nothing
   Warnings warnings;
   std::vector<std::string> notes;  // what loading and recovery did, for -v
 
@@ -118,6 +119,7 @@ struct EstimateRequest {
   std::string why = {};                                  // a tensor whose life is to be told
   bool details = false;                                  // what only -v shows
   std::vector<std::string> notes = {};                   // of the flags, for -v
+  Warnings warnings = {};                                // of the flags
 };
 
 // What CUDA takes for the process.

@@ -22,6 +22,7 @@ void FindNeighbours(BatchSearch& search, ReadingLoops& loops, MaxBatch& answer) 
   const int64_t failing = search.FirstFailureAbove(answer.batch);
   answer.next = {failing, loops.JudgeAt(failing, answer.target)};
   answer.luckier = search.RunningAbove(failing);
+  answer.luckier_stride = search.StrideAbove(failing);
 }
 
 void FindLine(BatchLoops& loops, MaxBatch& answer) {
@@ -35,9 +36,9 @@ void FindLine(BatchLoops& loops, MaxBatch& answer) {
 
 constexpr double kNearlyFull = 0.9;  // of a card
 
-std::string WhyNotTake(const MaxBatch& found) {
+std::string WhyNotTake(const MaxBatch& found, Mode mode) {
   if (found.is_limited || found.judgement.share() < kNearlyFull) return "";
-  return WhyNotLargest(found.target);
+  return WhyNotLargest(found.target, mode);
 }
 
 // The largest that is FITS, which is below what is TIGHT.
@@ -109,17 +110,29 @@ Warnings CardWarnings(const std::vector<MaxBatchRow>& rows, const FrameworkProfi
 // What goes with one answer: the estimate at that batch, what would raise it.
 void Explain(const Graph& file, const EstimateRequest& request, const BatchLimits& limits,
              MaxBatchRow& row) {
-  const int64_t batch = std::max<int64_t>(row.found.batch, 1);
+  const int64_t told = limits.tells_largest ? row.found.batch : RecommendedOf(row.found).batch;
+  const int64_t batch = std::max<int64_t>(told, 1);
   EstimateRequest at_batch = BatchPrograms(file, request).RequestAt(batch);
   at_batch.details = request.details;
   at_batch.why = request.why;
   row.estimate = MakeEstimate(file, at_batch);
-  row.why_not_largest = WhyNotTake(row.found);
+  row.why_not_largest = WhyNotTake(row.found, request.settings.mode);
   if (limits.detail != BatchDetail::kAdvice) return;
   row.advice = AdviseMaxBatch(file, request, row.found, limits);
 }
 
 }  // namespace
+
+BatchOutcome FittingOf(const MaxBatch& found) {
+  if (found.fitting) return *found.fitting;
+  const bool fits = found.batch > 0 && found.judgement.verdict == Verdict::kFits;
+  return fits ? BatchOutcome{found.batch, found.judgement} : BatchOutcome();
+}
+
+BatchOutcome RecommendedOf(const MaxBatch& found) {
+  const BatchOutcome fitting = FittingOf(found);
+  return fitting.batch > 0 ? fitting : BatchOutcome{found.batch, found.judgement};
+}
 
 std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& request,
                                      std::span<const Target> targets, const BatchLimits& limits) {
@@ -143,8 +156,10 @@ MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest
   MaxBatchAnswer answer;
   answer.model = file.path;
   answer.alloc_conf = requests[0].alloc_conf.text;
+  answer.is_strict = limits.is_strict;
   BatchLimits own = limits;
-  if (requests.size() > 1 || requests[0].targets.size() > 1) own.detail = BatchDetail::kBatch;
+  const bool is_table = requests.size() > 1 || requests[0].targets.size() > 1;
+  if (is_table) own.detail = std::min(own.detail, BatchDetail::kHeadline);
   for (const EstimateRequest& request : requests) {
     const auto dims = WithoutMissing(file, request.binding).dims;
     for (MaxBatch& found : FindMaxBatches(file, request, request.targets, own)) {
@@ -153,6 +168,8 @@ MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest
   }
   if (answer.rows.size() > 1) {
     answer.warnings = CardWarnings(answer.rows, requests[0].settings.framework);
+    answer.warnings.insert(answer.warnings.begin(), requests[0].warnings.begin(),
+                           requests[0].warnings.end());
   } else if (own.detail >= BatchDetail::kAround) {
     Explain(file, requests[0], own, answer.rows[0]);
   }

@@ -24,8 +24,8 @@ constexpr int64_t StrideOver(int64_t batches) { return batches > 128 ? batches /
 
 // How much of an answer is asked for.
 enum class BatchDetail : uint8_t {
-  kBatch,     // the batch and its verdict: of tables
-  kHeadline,  // and the largest that fits
+  kBatch,     // the batch and its verdict
+  kHeadline,  // and the largest that fits: of tables
   kAround,    // and what lies around it
   kAdvice,    // and what would raise it
 };
@@ -34,7 +34,8 @@ struct BatchLimits {
   int64_t multiple_of = 1;
   std::optional<int64_t> most = {};           // --max
   bool is_strict = false;                     // batches that are TIGHT do not count
-  BatchDetail detail = BatchDetail::kAround;  // of one row; of more, kBatch
+  BatchDetail detail = BatchDetail::kAround;  // of one row; of more, kHeadline at most
+  bool tells_largest = false;  // the estimate is at the largest that runs, not at the one to take
   // Told what is being done, from several threads.
   std::function<void(const std::string&)> progress = {};
 };
@@ -55,6 +56,7 @@ struct MaxBatch {
   Judgement judgement;                    // of judged_batch
   std::optional<BatchOutcome> next = {};  // the first above it that fails
   std::vector<int64_t> luckier = {};      // those above `next` that run, though one below does not
+  int64_t luckier_stride = 1;             // one in so many was tried
   // The largest that is FITS, as --strict would find it, where `batch` is TIGHT; 0: there is none.
   std::optional<BatchOutcome> fitting = {};
   // Where the file leaves open what decides and the worse reading has a say: the largest batch as
@@ -66,6 +68,13 @@ struct MaxBatch {
   int64_t fixed_bytes = 0;
   int64_t per_sample_bytes = 0;
 };
+
+// The largest that is FITS; batch 0 where there is none.
+BatchOutcome FittingOf(const MaxBatch& found);
+
+// The batch to take: that, else the largest that runs; batch 0 with the judgement of the least that
+// fails where none does.
+BatchOutcome RecommendedOf(const MaxBatch& found);
 
 // One answer a target, in their order; those of one kind of card share their predictions, kinds
 // run in threads of their own.  Throws Error as Predict does, and where the batch of the file
@@ -79,14 +88,17 @@ struct MaxBatchRow {
   TrainingSettings settings;
   std::map<std::string, int64_t> dims = {};
   MaxBatch found;
-  std::optional<Estimate> estimate = {};  // at that batch (at 1 where it is 0); of one row alone
-  std::vector<Advice> advice = {};        // what would raise it, where that was asked for
-  std::string why_not_largest = {};       // why less may be better, "" for many rows
+  // At the batch to take, or at the largest that runs where that is asked for (at 1 where it is 0);
+  // of one row alone.
+  std::optional<Estimate> estimate = {};
+  std::vector<Advice> advice = {};   // what would raise it, where that was asked for
+  std::string why_not_largest = {};  // why less may be better, "" for many rows
 };
 
 struct MaxBatchAnswer {
   std::string model;  // its path
   std::string alloc_conf = {};
+  bool is_strict = false;              // what is TIGHT does not run
   std::vector<MaxBatchRow> rows = {};  // for each request its targets, in their order
   Warnings warnings = {};              // about the cards of several rows, a sentence for all
 };

@@ -15,18 +15,16 @@ namespace {
 constexpr std::string_view kPartNames[] = {
     "tensors", "cached", "in use", "context", "others", "others and context", "free", "not told"};
 
-std::string Text(const Amount& amount) { return FormatBytes(amount.rounded()); }
-
 // --- The three lines ------------------------------------------------------------------------
 
 // "8.74 GiB asked, 6.32 GiB free: 2.42 GiB short", as far as it is known.
 std::string AskedAndFree(const OomFacts& facts, const OomReading& words) {
-  std::string text = fmt::format("{}{}", Text(*facts.tried), words.asked);
+  std::string text = fmt::format("{}{}", ToString(*facts.tried), words.asked);
   const auto room = facts.Room();
   const auto lack = facts.Short();
   if (!room) return text;
-  text += fmt::format(", {} {}", Text(*room), facts.limited ? "left of the limit" : words.free);
-  return lack ? text + fmt::format(": {} short", Text(*lack)) : text;
+  text += fmt::format(", {} {}", ToString(*room), facts.limited ? "left of the limit" : words.free);
+  return lack ? text + fmt::format(": {} short", ToString(*lack)) : text;
 }
 
 // The format's own words, in the place of those that fit most.
@@ -52,18 +50,18 @@ std::string NoNumbers(const OomMessage& message) {
 
 std::string ImpossibleLine(const OomExplanation& e) {
   const auto& total = e.facts.total;
-  return fmt::format("{} asked of {}", Text(*e.facts.tried),
-                     total ? "a card of " + Text(*total) : "one card: no card has that");
+  return fmt::format("{} asked of {}", ToString(*e.facts.tried),
+                     total ? "a card of " + ToString(*total) : "one card: no card has that");
 }
 
 std::string SpilledLine(const OomExplanation& e) {
-  return fmt::format("{} of tensors on a card of {}", Text(*e.facts.allocated),
-                     Text(*e.facts.total));
+  return fmt::format("{} of tensors on a card of {}", ToString(*e.facts.allocated),
+                     ToString(*e.facts.total));
 }
 
 std::string OthersLine(const OomExplanation& e) {
-  return fmt::format("others hold {}; {} asked, {} free", Text(*e.facts.others),
-                     Text(*e.facts.tried), Text(*e.facts.free));
+  return fmt::format("others hold {}; {} asked, {} free", ToString(*e.facts.others),
+                     ToString(*e.facts.tried), ToString(*e.facts.free));
 }
 
 std::string ContradictionLine(const OomExplanation& e) {
@@ -72,9 +70,9 @@ std::string ContradictionLine(const OomExplanation& e) {
 
 std::string PiecesLine(const OomExplanation& e) {
   const std::string free =
-      e.judgement.partly ? fmt::format(" and {} free", Text(*e.facts.free)) : "";
-  return fmt::format("{} asked, {} cached{} in pieces", Text(*e.facts.tried), Text(*e.facts.cached),
-                     free);
+      e.judgement.partly ? fmt::format(" and {} free", ToString(*e.facts.free)) : "";
+  return fmt::format("{} asked, {} cached{} in pieces", ToString(*e.facts.tried),
+                     ToString(*e.facts.cached), free);
 }
 
 std::string CapacityLine(const OomExplanation& e) {
@@ -98,20 +96,20 @@ std::string Holders(const OomExplanation& e) {
   const OomFacts& f = e.facts;
   std::string text;
   if (IsHostMemory(e.message.format->family)) {
-    return f.allocated ? fmt::format("The process held {}.", Text(*f.allocated))
+    return f.allocated ? fmt::format("The process held {}.", ToString(*f.allocated))
                        : "The message does not say who holds what.";
   }
-  if (f.allocated) text = "This process: tensors " + Text(*f.allocated);
-  if (f.allocated && f.cached) text += ", cache " + Text(*f.cached);
+  if (f.allocated) text = "This process: tensors " + ToString(*f.allocated);
+  if (f.allocated && f.cached) text += ", cache " + ToString(*f.cached);
   if (f.others) {
     text += fmt::format("{}{}: {}", text.empty() ? "" : ". ",
-                        OthersAlone(e) ? "Others" : "Others and context", Text(*f.others));
+                        OthersAlone(e) ? "Others" : "Others and context", ToString(*f.others));
   }
   if (!text.empty()) return text + ".";
   if (!f.total || !f.free || f.free->bytes > f.total->bytes) {
     return "The message does not say who holds what.";
   }
-  return fmt::format("{} of {} were in use.", Text(*f.total - *f.free), Text(*f.total));
+  return fmt::format("{} of {} were in use.", ToString(*f.total - *f.free), ToString(*f.total));
 }
 
 // What it means, by verdict; those of the card being full look closer.
@@ -139,7 +137,7 @@ std::string CapacityMeaning(const OomFacts& f, const OomFormat& format) {
   }
   if (f.cached && f.cached->bytes >= f.tried->bytes) {
     return fmt::format("{} of cache lie in pieces, but tensors hold nearly all: the card is full",
-                       Text(*f.cached));
+                       ToString(*f.cached));
   }
   if (f.cached) {
     return "the cache is too small to matter: nothing is fragmented, the card is full";
@@ -214,7 +212,7 @@ void AddNotes(OomExplanation& e) {
   if (may_be_pieces) {
     e.notes.push_back(fmt::format(
         "If {} really are cached and not in use, {} would fit into them: then it is FRAGMENTED.",
-        Text(*f.cached), Text(*f.tried)));
+        ToString(*f.cached), ToString(*f.tried)));
   }
   if (e.judgement.verdict == OomVerdict::kFragmented && !e.commands.empty()) {
     e.notes.push_back(
@@ -224,12 +222,12 @@ void AddNotes(OomExplanation& e) {
     e.notes.push_back(fmt::format(
         "{} free do not serve {}: the card gives whole pages of 2 MiB, and what is free is read "
         "after the failure.",
-        Text(*f.free), Text(*f.tried)));
+        ToString(*f.free), ToString(*f.tried)));
   }
   if (f.context && f.context->bytes > kMuchContext) {
     e.notes.push_back(fmt::format(
         "{} of this process are beside PyTorch's memory: its context, and NCCL or other libraries.",
-        Text(*f.context)));
+        ToString(*f.context)));
   }
   for (const DoubtedNumber& doubted : e.message.doubted) {
     e.notes.push_back(fmt::format("The message says {} ({}): that cannot be, and is left out here.",
@@ -244,7 +242,7 @@ void AddNotes(OomExplanation& e) {
 
 void AddPart(OomExplanation& e, OomPart::What what, const std::optional<Amount>& amount) {
   if (!amount || amount->bytes < 0) return;
-  e.card.push_back({what, amount->rounded(), static_cast<int64_t>(amount->error)});
+  e.card.push_back({what, amount->rounded(), static_cast<int64_t>(amount->error), amount->printed});
 }
 
 void DivideCard(OomExplanation& e) {
@@ -252,6 +250,7 @@ void DivideCard(OomExplanation& e) {
   const OomFacts& f = e.facts;
   if (!f.total) return;
   e.card_bytes = f.total->rounded();
+  e.card_text = ToString(*f.total);
   AddPart(e, What::kTensors, f.allocated);
   AddPart(e, What::kCached, f.cached);
   AddPart(e, What::kContext, f.context);
@@ -316,6 +315,10 @@ constexpr size_t kShapes = 4;
 constexpr int64_t kWorthSolving = 64 * kMiB;
 
 }  // namespace
+
+std::string SizeOf(const OomPart& part) {
+  return part.printed.empty() ? FormatBytes(part.bytes) : part.printed;
+}
 
 std::string_view ToString(OomPart::What what) { return kPartNames[static_cast<size_t>(what)]; }
 

@@ -28,8 +28,10 @@ struct OomPart {
   };
   What what = What::kTensors;
   int64_t bytes = 0;
-  int64_t error = 0;  // the rounding of the message
+  int64_t error = 0;         // the rounding of the message
+  std::string printed = {};  // its digits, "" for what was reckoned
 };
+std::string SizeOf(const OomPart& part);        // "15.90 GiB"
 std::string_view ToString(OomPart::What what);  // "tensors", "others and context" …
 
 // What was asked of the card, read back to the tensor that asked.
@@ -49,6 +51,7 @@ struct OomExplanation {
   std::array<std::string, 3> summary = {};  // what happened; the first one begins with the verdict
   std::vector<std::string> notes = {};      // what stays open
   int64_t card_bytes = 0;                   // 0 where the message does not say
+  std::string card_text = {};               // the same in its digits
   std::vector<OomPart> card = {};
   std::optional<OomRequest> request = {};
   std::vector<OomRemedy> remedies = {};

@@ -35,6 +35,20 @@ constexpr Unit kUnits[] = {{"bytes", 1},         {"KiB", kKiB},       {"MiB", kM
                            {"TiB", 1024 * kGiB}, {"KB", kKiB},        {"kB", kKiB},  {"MB", kMiB},
                            {"GB", kGiB},         {"TB", 1024 * kGiB}, {"B", 1}};
 
+// Smaller ones are lost in whole bytes.
+constexpr int64_t kLeastError = 2;
+
+// "GiB", though the message may say GB.
+std::string_view NameOfUnit(int64_t bytes) {
+  const auto unit = std::ranges::find(kUnits, bytes, &Unit::bytes);
+  return unit->name;
+}
+
+std::string InUnit(int64_t bytes, const PrintedBytes& printed) {
+  return fmt::format("{:.{}f}", static_cast<double>(bytes) / static_cast<double>(printed.unit),
+                     printed.places);
+}
+
 // The decimal number at the beginning of `text`: its digits, and how many are behind the point.
 struct Decimal {
   double value = 0;
@@ -61,12 +75,15 @@ Decimal ReadDecimal(std::string_view text) {
 }
 
 PrintedBytes SizeOf(const Decimal& decimal, int64_t unit) {
-  if (unit == 1 && decimal.places == 0) return {std::min(decimal.whole, kMostBytes), 0};
+  if (unit == 1 && decimal.places == 0) return {.bytes = std::min(decimal.whole, kMostBytes)};
   const double bytes = decimal.value * static_cast<double>(unit);
   const double half = static_cast<double>(unit) / 2 / std::pow(10.0, decimal.places);
-  if (!(bytes < static_cast<double>(kMostBytes))) return {kMostBytes, 0};
-  return {std::llround(bytes),
-          decimal.value == 0 && decimal.places == 0 ? 0 : static_cast<int64_t>(std::ceil(half))};
+  if (!(bytes < static_cast<double>(kMostBytes))) return {.bytes = kMostBytes};
+  return {.bytes = std::llround(bytes),
+          .error =
+              decimal.value == 0 && decimal.places == 0 ? 0 : static_cast<int64_t>(std::ceil(half)),
+          .unit = unit,
+          .places = decimal.places};
 }
 
 bool EndsWith(std::string_view text, size_t end, std::string_view part) {
@@ -450,6 +467,19 @@ std::optional<OomMessage> ReadAs(const OomFormat& format, const Letters& letters
 }
 
 }  // namespace
+
+bool PrintedBytes::Prints(int64_t size) const {
+  if (unit == 1) return std::abs(size - bytes) <= error;
+  return InUnit(size, *this) == InUnit(bytes, *this);
+}
+
+std::string ToString(const PrintedBytes& printed) {
+  const bool is_long = printed.places == 0 && printed.bytes / printed.unit >= 1024;  // "3956 MB"
+  if (printed.unit == 1 || printed.error < kLeastError || is_long) {
+    return FormatBytes(printed.bytes);
+  }
+  return fmt::format("{} {}", InUnit(printed.bytes, printed), NameOfUnit(printed.unit));
+}
 
 std::string_view ToString(OomField field) { return kFieldNames[static_cast<size_t>(field)]; }
 

@@ -21,9 +21,16 @@ struct OomFormat;
 struct PrintedBytes {
   int64_t bytes = 0;
   int64_t error = 0;
+  int64_t unit = 1;  // it is printed in: 2^30 for GiB
+  int places = 0;    // digits behind the point
 
+  // Whether `size` is printed so: rounded as printf does, halves to the even digit.
+  bool Prints(int64_t size) const;
   bool operator==(const PrintedBytes&) const = default;
 };
+
+// With the digits of the message, "15.90 GiB"; of what counts bytes as FormatBytes says.
+std::string ToString(const PrintedBytes& printed);
 
 // "8.74 GiB", "4770354232 bytes", "2.59GiB", "0B" at the beginning of `text`.  Units are of 1024:
 // also MB and GB, which is what those who print them divide by.  Without a unit: bytes.

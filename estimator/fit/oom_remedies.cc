@@ -35,7 +35,7 @@ struct Answer {
 };
 
 std::string Text(const std::optional<Amount>& amount) {
-  return amount ? FormatBytes(amount->rounded()) : "an unknown size";
+  return amount ? ToString(*amount) : "an unknown size";
 }
 
 // For sure, whatever rounds to these numbers.
@@ -72,12 +72,13 @@ Answer BatchOnFullCard(const Case& c) {
                                   Text(lack))};
 }
 
+// Whether loading data may be what took it.
+bool MayBeLoading(const Case& c) { return c.IsOfHost() && !c.facts.tried; }
+
 std::optional<Answer> SmallerBatch(const Case& c) {
   if (c.Serves()) return std::nullopt;
-  if (c.IsOfHost()) {
-    if (c.facts.tried) return Answer{Help::kMaybe, "only if what was asked for grows with it"};
-    return Answer{Help::kNo, "what is on the card takes none of the machine's RAM"};
-  }
+  if (MayBeLoading(c)) return std::nullopt;  // the loader's is told
+  if (c.IsOfHost()) return Answer{Help::kMaybe, "only if what was asked for grows with it"};
   if (c.Is(OomVerdict::kImpossible)) return BatchOfAbsurdSize(c);
   if (c.Is(OomVerdict::kCapacity) || c.Is(OomVerdict::kSpilled)) return BatchOnFullCard(c);
   if (c.Is(OomVerdict::kFragmented)) {
@@ -292,9 +293,6 @@ std::optional<Answer> OnCpu(const Case& c) {
 
 // --- The machine's RAM -----------------------------------------------------------------------
 
-// Whether loading data may be what took it.
-bool MayBeLoading(const Case& c) { return c.IsOfHost() && !c.facts.tried; }
-
 // torch/utils/data/dataloader.py: prefetch_factor is 2 where there are workers.
 std::optional<Answer> FewerWorkers(const Case& c) {
   if (!MayBeLoading(c)) return std::nullopt;
@@ -305,7 +303,10 @@ std::optional<Answer> FewerWorkers(const Case& c) {
 
 std::optional<Answer> SmallerLoaderBatch(const Case& c) {
   if (!MayBeLoading(c)) return std::nullopt;
-  return Answer{Help::kMaybe, "num_workers x prefetch_factor batches wait in RAM"};
+  return Answer{
+      Help::kMaybe,
+      "num_workers x prefetch_factor batches wait in RAM; what they take on the card does "
+      "not matter here"};
 }
 
 std::optional<Answer> NoPinning(const Case& c) {
@@ -403,7 +404,7 @@ constexpr RemedyRow kRemedies[] = {
     {"fewer DataLoader workers (num_workers)", FewerWorkers},
     {"more RAM", MoreRam},
     {"loading in parts", LoadInParts},
-    {"a smaller batch or prefetch_factor of the loader", SmallerLoaderBatch},
+    {"a smaller batch, or prefetch_factor", SmallerLoaderBatch},
     {"pin_memory=False", NoPinning},
     {"a shorter --max-model-len", ShorterModelLength},
     {"another share of the card", Utilization},

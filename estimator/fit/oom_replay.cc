@@ -15,9 +15,9 @@
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/oom_formats.h"
 #include "estimator/fit/predict.h"
+#include "estimator/memory/allocator.h"
 #include "estimator/memory/card_run.h"
 #include "estimator/memory/endless_card.h"
-#include "estimator/memory/segments.h"
 
 namespace onnxfit {
 namespace {
@@ -97,8 +97,7 @@ SeenCard WithoutContext(const Amount& total, const OomFacts& facts,
     card.context = {*request.overhead_bytes, *request.overhead_bytes, *request.overhead_bytes,
                     Basis::kAssumed};
   }
-  card.context_of =
-      named != nullptr ? named->name : fmt::format("cards of {}", FormatBytes(total.rounded()));
+  card.context_of = named != nullptr ? named->name : "cards of " + ToString(total);
   card.bytes = total.rounded() - card.context.bytes;
   card.low = static_cast<int64_t>(total.bytes - total.error) - card.context.high;
   card.high = static_cast<int64_t>(total.bytes + total.error) - card.context.low;
@@ -165,10 +164,8 @@ Prediction PredictSteps(const Graph& file, EstimateRequest request) {
 // Whether a tensor of `bytes` asks for what the message says was tried.
 bool AsksFor(int64_t bytes, const OomMessage& message, const AllocatorConf& conf) {
   const PrintedBytes tried = *message.Size(OomField::kTried);
-  if (message.format->family == OomFamily::kPyTorch) {
-    bytes = SegmentBytes(RoundUp(std::max<int64_t>(bytes, 1), 512), conf);
-  }
-  return bytes >= tried.bytes - tried.error && bytes <= tried.bytes + tried.error;
+  return tried.Prints(message.format->family == OomFamily::kPyTorch ? TriedBytes(bytes, conf)
+                                                                    : bytes);
 }
 
 // What is allocated on a full card differs by the ends of blocks that are not split off.
@@ -237,6 +234,7 @@ std::optional<Asked> FailureOn(const Prediction& p, const SeenCard& card) {
   if (run.fits) return std::nullopt;
   Asked asked;
   asked.bytes = run.asked_bytes;
+  asked.tried_bytes = TriedBytes(run.asked_bytes, p.alloc_conf);
   const TracePlace place = PlaceOf(p.trace, run.failed_event);
   asked.when = {run.failed_step, place.phase, LabelText(p.trace, place.at)};
   return asked;

@@ -21,9 +21,10 @@ struct Asked {
   std::string tensor = {};
   TensorType type = {};
   int64_t bytes = 0;
-  Instant when = {};     // the first of them that matches, else the first of all
-  int64_t times = 1;     // in all steps
-  bool matches = false;  // as much is allocated before it as the message says
+  int64_t tried_bytes = 0;  // what PyTorch says that it tried to allocate for it
+  Instant when = {};        // the first of them that matches, else the first of all
+  int64_t times = 1;        // in all steps
+  bool matches = false;     // as much is allocated before it as the message says
 };
 
 // What max-batch answers for the card.

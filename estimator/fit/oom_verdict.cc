@@ -28,7 +28,8 @@ constexpr double kUselessRest = 20.0 * static_cast<double>(kMiB);
 
 std::optional<Amount> AmountOf(const std::optional<PrintedBytes>& size) {
   if (!size) return std::nullopt;
-  return Amount{static_cast<double>(size->bytes), static_cast<double>(size->error)};
+  return Amount{static_cast<double>(size->bytes), static_cast<double>(size->error),
+                ToString(*size)};
 }
 
 Amount Times(const Amount& a, double factor) { return {a.bytes * factor, a.error * factor}; }
@@ -122,8 +123,6 @@ OomJudgement JudgeLeaning(const OomMessage& message, const OomFacts& facts, int 
   return {.verdict = OomVerdict::kCapacity};
 }
 
-std::string Gib(const Amount& amount) { return FormatBytes(amount.rounded()); }
-
 // Parts that are more than the card.
 void AddSums(const OomMessage& message, const OomFacts& f, std::vector<std::string>& sentences) {
   if (!f.total || !f.reserved || !f.free) return;
@@ -132,14 +131,14 @@ void AddSums(const OomMessage& message, const OomFacts& f, std::vector<std::stri
   const auto& printed = message.Size(OomField::kCached);
   if (!printed || !f.allocated) {
     sentences.push_back(fmt::format("{} reserved and {} free are more than the card's {}",
-                                    Gib(*f.reserved), Gib(*f.free), Gib(*f.total)));
+                                    ToString(*f.reserved), ToString(*f.free), ToString(*f.total)));
     return;
   }
   sentences.push_back(
-      fmt::format("its parts add up to {}, the card has {}", Gib(parts), Gib(*f.total)));
+      fmt::format("its parts add up to {}, the card has {}", ToString(parts), ToString(*f.total)));
   if (message.format->name != "pytorch-0.4.1" || !Exceeds(*f.allocated, *f.cached, 0)) return;
   sentences.push_back(fmt::format("{} as all that is reserved would be less than the {} allocated",
-                                  Gib(*f.cached), Gib(*f.allocated)));
+                                  ToString(*f.cached), ToString(*f.allocated)));
 }
 
 }  // namespace
@@ -152,6 +151,10 @@ Amount operator+(const Amount& a, const Amount& b) {
 
 Amount operator-(const Amount& a, const Amount& b) {
   return {a.bytes - b.bytes, a.error + b.error};
+}
+
+std::string ToString(const Amount& amount) {
+  return amount.printed.empty() ? FormatBytes(amount.rounded()) : amount.printed;
 }
 
 std::optional<Amount> OomFacts::Room() const {
@@ -193,23 +196,25 @@ std::vector<std::string> Contradictions(const OomMessage& message, const OomFact
   const Amount useless = {kUselessRest, 0};
   if (f.tried && f.free && !f.limited && !Exceeds(*f.tried + useless, *f.free, 1)) {
     sentences.push_back(
-        fmt::format("{} were asked for while {} were free", Gib(*f.tried), Gib(*f.free)));
+        fmt::format("{} were asked for while {} were free", ToString(*f.tried), ToString(*f.free)));
     if (message.format->family == OomFamily::kTheano) {
       sentences.emplace_back("no piece of what is free was large enough, or others took it");
     }
   }
   if (f.reserved && f.allocated && Exceeds(*f.allocated, *f.reserved, -1)) {
-    sentences.push_back(fmt::format("{} allocated are more than the {} reserved", Gib(*f.allocated),
-                                    Gib(*f.reserved)));
+    sentences.push_back(fmt::format("{} allocated are more than the {} reserved",
+                                    ToString(*f.allocated), ToString(*f.reserved)));
   }
   const bool is_below_limit = f.allowed && f.allocated && f.tried && !f.free &&
                               !Exceeds(*f.allocated + *f.tried, *f.allowed, 1);
   if (is_below_limit) {
     sentences.push_back(fmt::format("{} held and {} asked are below the limit, {}",
-                                    Gib(*f.allocated), Gib(*f.tried), Gib(*f.allowed)));
+                                    ToString(*f.allocated), ToString(*f.tried),
+                                    ToString(*f.allowed)));
   }
   if (f.others && f.total && Exceeds(*f.others, *f.total, -1)) {
-    sentences.push_back(fmt::format("others would hold {} of {}", Gib(*f.others), Gib(*f.total)));
+    sentences.push_back(
+        fmt::format("others would hold {} of {}", ToString(*f.others), ToString(*f.total)));
     sentences.emplace_back("the count of macOS is wrong: the limit can be lifted, see below");
   }
   AddSums(message, f, sentences);

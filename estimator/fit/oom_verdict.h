@@ -26,11 +26,14 @@ std::string_view ToString(OomVerdict verdict);  // "OTHER PROCESS"; the JSON's i
 struct Amount {
   double bytes = 0;
   double error = 0;
+  std::string printed = {};  // as the message says it; "" for what was reckoned
 
   int64_t rounded() const { return static_cast<int64_t>(bytes); }
 };
 Amount operator+(const Amount& a, const Amount& b);
 Amount operator-(const Amount& a, const Amount& b);
+std::string ToString(
+    const Amount& amount);  // "15.90 GiB": the digits of the message, if it has any
 
 // What follows from a message; absent where it cannot be told, or would be below zero.
 struct OomFacts {

@@ -10,8 +10,8 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/copies.h"
+#include "estimator/memory/allocator.h"
 #include "estimator/memory/card_run.h"
-#include "estimator/memory/segments.h"
 
 namespace onnxfit {
 namespace {
@@ -40,13 +40,14 @@ int64_t LimitBytes(const AllocatorConf& conf, const Target& target) {
 
 Failure FailureOf(const PlayableRun& run, const Target& target, const CardRun& played) {
   const TracePlace place = PlaceOf(*run.trace, played.failed_event);
-  const int64_t segment = SegmentBytes(RoundUp(played.asked_bytes, 512), run.conf);
+  const int64_t tried = TriedBytes(played.asked_bytes, run.conf);
   const int64_t room = std::min(target.capacity_bytes(), LimitBytes(run.conf, target));
   return {.step = played.failed_step,
           .phase = place.phase,
           .node = place.at < 0 ? "" : run.trace->labels[Index(place.at)],
           .asked_bytes = played.asked_bytes,
-          .short_bytes = std::max<int64_t>(0, segment + played.reserved_bytes - room)};
+          .short_bytes = std::max<int64_t>(0, tried + played.reserved_bytes - room),
+          .tried_bytes = tried};
 }
 
 std::string Times(int64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
@@ -128,6 +129,14 @@ double Judgement::share() const {
 
 bool RunsOn(const PlayableRun& run, const Target& target) {
   return PlayOn(run, target, target.capacity_bytes()).fits;
+}
+
+bool FitsOn(const PlayableRun& run, const Target& target) {
+  const CardRun played = PlayOn(run, target, target.capacity_bytes());
+  if (!played.fits || played.retries > 0) return false;
+  const int64_t reserved = played.peak_reserved_bytes;
+  return UncertaintyReason(run, target, reserved).empty() &&
+         NearbyReason(run, target, reserved).empty();
 }
 
 Judgement WorseOf(Judgement guessed, Judgement other, const std::string& flags) {

@@ -29,7 +29,8 @@ struct Failure {
   Phase phase = Phase::kSetup;
   std::string node = {};  // the operator that asked, "" between operators
   int64_t asked_bytes = 0;
-  int64_t short_bytes = 0;  // of it: what was neither cached nor left on the card
+  int64_t short_bytes = 0;  // of tried_bytes: what was neither cached nor left on the card
+  int64_t tried_bytes = 0;  // what PyTorch says that it tried to allocate for it
 };
 
 // The same run by what its file most likely means.
@@ -80,5 +81,8 @@ Judgement WorseOf(Judgement guessed, Judgement other, const std::string& flags);
 
 // The same on the card's own size alone: whether it runs at all.
 bool RunsOn(const PlayableRun& run, const Target& target);
+
+// Whether the verdict is FITS, for less than Judge takes where it is not.
+bool FitsOn(const PlayableRun& run, const Target& target);
 
 }  // namespace onnxfit

@@ -9,8 +9,8 @@
 #include "estimator/base/index.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/verify_failure.h"
+#include "estimator/memory/allocator.h"
 #include "estimator/memory/card_run.h"
-#include "estimator/memory/segments.h"
 
 namespace onnxfit {
 namespace {
@@ -125,12 +125,13 @@ Prediction PredictSteps(const Graph& file, const EstimateRequest& request, int s
 
 ProofFailure FailureOf(const Trace& trace, const GpuFailure& failure, const AllocatorConf& conf) {
   const TracePlace place = PlaceOf(trace, failure.event);
-  const int64_t segment_bytes = SegmentBytes(RoundUp(failure.asked_bytes, 512), conf);
+  const int64_t tried = TriedBytes(failure.asked_bytes, conf);
   return {.failure = {.step = failure.step,
                       .phase = place.phase,
                       .node = place.at < 0 ? "" : trace.labels[Index(place.at)],
                       .asked_bytes = failure.asked_bytes,
-                      .short_bytes = std::max<int64_t>(0, segment_bytes - failure.free_bytes)},
+                      .short_bytes = std::max<int64_t>(0, tried - failure.free_bytes),
+                      .tried_bytes = tried},
           .free_bytes = failure.free_bytes};
 }
 

@@ -72,6 +72,8 @@ class InputBinder {
     return names;
   }
 
+  int place_axis() const { return place_axis_; }
+
   BoundInputs Bind() && {
     BindGiven();
     RefuseFree();
@@ -264,6 +266,13 @@ class InputBinder {
                                    [&](const FreeDim& dim) { return dim.name == batch; });
     batch_is_written_ = free == free_.end();
     if (!batch_is_written_) std::rotate(free_.begin(), free, free + 1);
+    SayPlace(batch_input_, batch_axis_, fmt::format(", as its {} reads it", found->layer));
+  }
+
+  // What nobody expects: that the batch is not the first dimension.
+  void SayPlace(const std::string& input, int axis, std::string_view why = "") {
+    place_axis_ = axis;
+    if (axis > 0) bound_.batch_place = fmt::format("dimension {} of {}{}", axis, input, why);
   }
 
   // A free dimension that is an input's first, or is called a batch; where height and width alone
@@ -273,7 +282,9 @@ class InputBinder {
     const auto free = std::ranges::find_if(
         free_, [](const FreeDim& dim) { return dim.axis == 0 || IsBatchName(dim.name); });
     batch_is_written_ = free == free_.end();
-    if (!batch_is_written_) std::rotate(free_.begin(), free, free + 1);
+    if (batch_is_written_) return;
+    SayPlace(free->input, free->axis);
+    std::rotate(free_.begin(), free, free + 1);
   }
 
   void CheckPositive() const {
@@ -473,6 +484,7 @@ class InputBinder {
   bool is_tried_ = false;         // for a hint: what it throws is not told
   std::string batch_input_ = {};  // which a recurrent layer reads, else ""
   int batch_axis_ = 0;
+  int place_axis_ = 0;             // the same, or that of the free dimension that is the batch
   bool batch_is_written_ = false;  // though other dimensions are free
   int64_t written_batch_ = 1;      // in a file that fixes it
   std::vector<FreeDim> free_;      // in the order of inputs and their dimensions
@@ -483,6 +495,8 @@ class InputBinder {
 BoundInputs BindInputs(const Graph& graph, const DimBinding& binding) {
   return InputBinder(graph, WithoutMissing(graph, binding)).Bind();
 }
+
+int BatchAxis(const Graph& graph) { return InputBinder(graph, {}).place_axis(); }
 
 std::vector<std::string> FreeDims(const Graph& graph) { return InputBinder(graph, {}).FreeNames(); }
 

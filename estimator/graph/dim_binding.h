@@ -22,6 +22,7 @@ struct Rebound {
 
 struct BoundInputs {
   int64_t batch = 1;
+  std::string batch_place = {};            // as of Shapes
   std::vector<onnx::TypeProto> types;      // by Graph::inputs; every dimension a number
   std::map<std::string, int64_t> symbols;  // what each named dimension is
   std::optional<Rebound> rebound;

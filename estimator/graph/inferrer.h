@@ -65,6 +65,7 @@ class Inferrer {
   [[noreturn]] void RefuseUnresolved(NodeId id) const;
 
   int64_t batch() const { return inputs_.batch; }
+  const std::string& batch_place() const { return inputs_.batch_place; }
   // What was doubted so far: one warning for each kind of doubt and operator.
   Warnings CollectWarnings() const;
 

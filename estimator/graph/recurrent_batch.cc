@@ -44,7 +44,7 @@ class BatchSearch {
   std::optional<InputAxis> From(ValueId value, int axis) const {
     while (value != kNoValue) {
       const Value& read = graph_.values[Index(value)];
-      if (read.is_input) return InputAxis{value, axis};
+      if (read.is_input) return InputAxis{.input = value, .axis = axis};
       if (read.producer == kNoNode) return std::nullopt;
       const Node& node = graph_.nodes[Index(read.producer)];
       if (node.op_type == "Transpose" && !Permute(node, axis)) return std::nullopt;
@@ -90,8 +90,10 @@ std::optional<InputAxis> FindRecurrentBatch(const Graph& graph) {
   const BatchSearch search(graph);
   for (const Node& node : graph.nodes) {
     if (!node.domain.empty() || !IsOneOf(node.op_type, kRecurrent) || node.inputs.empty()) continue;
-    const auto found = search.From(node.inputs[0], IntAttribute(node, "layout", 0) == 1 ? 0 : 1);
-    if (found.has_value()) return found;
+    auto found = search.From(node.inputs[0], IntAttribute(node, "layout", 0) == 1 ? 0 : 1);
+    if (!found.has_value()) continue;
+    found->layer = node.op_type;
+    return found;
   }
   return std::nullopt;
 }

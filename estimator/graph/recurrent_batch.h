@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 
 #include "estimator/graph/graph.h"
 
@@ -12,6 +13,7 @@ namespace onnxfit {
 struct InputAxis {
   ValueId input = kNoValue;  // of the graph
   int axis = 0;
+  std::string_view layer = {};  // that reads it: "LSTM"
 };
 
 // LSTM, GRU and RNN read [T, N, F], or [N, T, F] with layout 1: where N is that of an input of the

@@ -47,6 +47,7 @@ Shapes BindShapes(const Graph& graph, const DimBinding& binding) {
   }
   Shapes shapes;
   shapes.batch = inferrer.batch();
+  shapes.batch_place = inferrer.batch_place();
   shapes.warnings = inferrer.CollectWarnings();
   shapes.types.resize(graph.values.size());
   shapes.known.resize(graph.values.size());

@@ -48,6 +48,8 @@ struct KnownTensor {
 
 struct Shapes {
   int64_t batch = 1;
+  // "dimension 1 of x, as its LSTM reads it"; "" where it is an input's first.
+  std::string batch_place = {};
   std::vector<ValueType> types;  // by ValueId
   // By ValueId: what a value is, where it follows from shapes and constants alone.
   // Such values are arithmetic on the host, not tensors on the device.  Which ones are
@@ -64,6 +66,9 @@ struct Shapes {
 // to type), where a flag names no dimension or input, and where shapes contradict one
 // another.  O(nodes + kept elements).
 Shapes BindShapes(const Graph& graph, const DimBinding& binding);
+
+// Which dimension of the inputs is the batch.  O(nodes).
+int BatchAxis(const Graph& graph);
 
 // The names of the dimensions that the file leaves free, as --dim takes them, in the order of
 // inputs, but for the batch, which is the first.  O(nodes + inputs × dimensions).

@@ -75,4 +75,7 @@ std::unique_ptr<Allocator> NewExactAllocator();
 std::unique_ptr<Allocator> NewCachingAllocator(SegmentSource& source,
                                                const AllocatorConf& conf = {});
 
+// What PyTorch's asks the card for where a request finds no block, as its message says.
+int64_t TriedBytes(int64_t requested_bytes, const AllocatorConf& conf);
+
 }  // namespace onnxfit

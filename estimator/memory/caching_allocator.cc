@@ -225,4 +225,8 @@ std::unique_ptr<Allocator> NewCachingAllocator(SegmentSource& source, const Allo
   return std::make_unique<CachingAllocator>(source, conf);
 }
 
+int64_t TriedBytes(int64_t requested_bytes, const AllocatorConf& conf) {
+  return SegmentBytes(BlockBytes(requested_bytes, conf), conf);
+}
+
 }  // namespace onnxfit

@@ -37,7 +37,7 @@ Json RowJson(const MaxBatchRow& row, const JsonOptions& options) {
                  {"max_batch", answer.batch},
                  {"settings", SettingsJson(row)},
                  {"target", TargetJson({.target = answer.target, .judgement = answer.judgement})}};
-  if (answer.fitting) object["fitting"] = FittingJson(*answer.fitting);
+  object["fitting"] = FittingJson(FittingOf(answer));
   if (answer.guessed_batch) {
     object["guessed"] = {{"max_batch", *answer.guessed_batch}, {"reading", answer.reading}};
   }

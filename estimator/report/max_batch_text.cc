@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "estimator/base/bytes.h"
@@ -38,12 +39,6 @@ std::string RunLine(const MaxBatchAnswer& answer, const TextOptions& options) {
 
 // --- One card ---------------------------------------------------------------------------
 
-// The batch to take: one that fits, where there is one.
-BatchOutcome RecommendedOf(const MaxBatch& answer) {
-  const bool fits_less = answer.fitting && answer.fitting->batch > 0;
-  return fits_less ? *answer.fitting : BatchOutcome{answer.batch, answer.judgement};
-}
-
 std::string Headline(const MaxBatch& answer, const TextOptions& options) {
   const auto [batch, judgement] = RecommendedOf(answer);
   const std::string used = fmt::format("{} of {}", FormatBytes(judgement.used_bytes),
@@ -64,23 +59,28 @@ std::string RangeOfBatches(int64_t first, int64_t last) {
   return first == last ? std::to_string(first) : fmt::format("{} to {}", first, last);
 }
 
+// "" where all were.
+std::string TriedText(int64_t stride) {
+  return stride > 1 ? fmt::format(" (one in {} was tried)", stride) : "";
+}
+
 std::string NextText(const MaxBatch& answer) {
   const BatchOutcome& next = *answer.next;
   const int64_t first = answer.batch - ReachOf(answer.batch);
-  const bool is_sampled = StrideOver(2 * ReachOf(answer.batch) + 1) > 1;
-  std::string text =
-      fmt::format("{}{} run{}; ", is_sampled ? "128 of " : "",
-                  RangeOfBatches(first, next.batch - 1), first == next.batch - 1 ? "s" : "");
+  const int64_t stride = StrideOver(2 * ReachOf(answer.batch) + 1);
+  std::string text = fmt::format("{} run{}{}; ", RangeOfBatches(first, next.batch - 1),
+                                 first == next.batch - 1 ? "s" : "", TriedText(stride));
   text += std::to_string(next.batch) + " ";
   if (next.judgement.fails_at) return text + FailureText(*next.judgement.fails_at);
   return text +
          (next.judgement.reasons.empty() ? "fits" : "is tight: " + next.judgement.reasons[0]);
 }
 
-// What runs beyond the recommended batch, if only just.
+// What runs beyond the recommended batch, if only just: why it does where it is that batch is said
+// already.
 std::string TightText(const MaxBatch& answer) {
+  if (answer.fitting->batch == 0) return "no batch FITS";
   std::string text = fmt::format("up to {} it is TIGHT", answer.batch);
-  if (answer.fitting->batch == 0) text = fmt::format("no batch FITS; {} is TIGHT", answer.batch);
   std::string separator = ": ";
   for (const std::string& reason : answer.judgement.reasons) {
     text += separator + reason;
@@ -92,8 +92,8 @@ std::string TightText(const MaxBatch& answer) {
 // How much the worse reading takes away.
 std::string GuessText(const MaxBatch& answer) {
   return fmt::format(
-      "batch {} if the file means what is likely; it leaves open what {} says, and the worse is "
-      "taken",
+      "up to {} run if the file means what is likely; it leaves open what {} says, and the worse "
+      "is taken",
       *answer.guessed_batch, answer.reading);
 }
 
@@ -103,8 +103,8 @@ std::string LuckierText(const MaxBatch& answer) {
   std::string text = fmt::format(
       "{}", fmt::join(luckier.begin(), luckier.begin() + static_cast<int64_t>(shown), ", "));
   if (shown < luckier.size()) text += fmt::format(" and {} more", luckier.size() - shown);
-  return text + fmt::format(" run{} by luck: {} does not", luckier.size() == 1 ? "s" : "",
-                            answer.next->batch);
+  return text + fmt::format(" run{} by luck{}: {} does not", luckier.size() == 1 ? "s" : "",
+                            TriedText(answer.luckier_stride), answer.next->batch);
 }
 
 // Why not one more, what runs all the same, how memory grows.
@@ -121,7 +121,10 @@ std::vector<std::string> AroundItems(const MaxBatchRow& row) {
                                 FormatBytes(answer.fixed_bytes),
                                 FormatBytes(answer.per_sample_bytes)));
   }
-  if (row.estimate && !row.estimate->measured.empty()) items.push_back(row.estimate->measured);
+  if (!row.estimate) return items;
+  for (const std::string& item : {row.estimate->batch_place, row.estimate->measured}) {
+    if (!item.empty()) items.push_back(item);
+  }
   return items;
 }
 
@@ -164,42 +167,100 @@ std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
 
 // --- Several ----------------------------------------------------------------------------
 
-const std::vector<std::string> kHeader = {"card", "run",   "usable", "batch",
-                                          "used", "share", "verdict"};
-constexpr std::string_view kMaxBatchAlign = "llrrrrl";
+// A column of the table, and of which tables it is.
+struct BatchColumn {
+  std::string_view name;
+  char align;
+  std::string (*cell)(const MaxBatchRow& row);
+  bool (*is_shown)(const MaxBatchAnswer& answer);
+};
+
+bool IsAlways(const MaxBatchAnswer& /*answer*/) { return true; }
+
+std::string BatchCell(int64_t batch) { return batch > 0 ? std::to_string(batch) : "none"; }
+
+Judgement JudgementOf(const MaxBatchRow& row) { return RecommendedOf(row.found).judgement; }
+
+// Of what is TIGHT a strict search knows nothing.
+constexpr BatchColumn kBatchColumns[] = {
+    {"card", 'l', [](const MaxBatchRow& row) { return row.found.target.name; }, IsAlways},
+    {"run", 'l', RunOf, [](const MaxBatchAnswer& answer) { return !AreRunsAlike(answer); }},
+    {"usable", 'r',
+     [](const MaxBatchRow& row) { return FormatBytes(row.found.judgement.usable_bytes); },
+     IsAlways},
+    {"fits", 'r', [](const MaxBatchRow& row) { return BatchCell(FittingOf(row.found).batch); },
+     IsAlways},
+    {"runs", 'r', [](const MaxBatchRow& row) { return BatchCell(row.found.batch); },
+     [](const MaxBatchAnswer& answer) { return !answer.is_strict; }},
+    {"used", 'r', [](const MaxBatchRow& row) { return FormatBytes(JudgementOf(row).used_bytes); },
+     IsAlways},
+    {"share", 'r',
+     [](const MaxBatchRow& row) { return fmt::format("{:.1f}%", 100 * JudgementOf(row).share()); },
+     IsAlways},
+    {"verdict", 'l', [](const MaxBatchRow& row) { return VerdictWord(JudgementOf(row).verdict); },
+     IsAlways},
+};
 constexpr size_t kRunColumn = 1;
 
-std::vector<std::string> CellsOf(const MaxBatchRow& row) {
-  const Judgement& judgement = row.found.judgement;
-  return {row.found.target.name,
-          RunOf(row),
-          FormatBytes(judgement.usable_bytes),
-          std::to_string(row.found.batch),
-          FormatBytes(judgement.used_bytes),
-          fmt::format("{:.1f}%", 100 * judgement.share()),
-          VerdictWord(judgement.verdict)};
+constexpr std::string_view kColumnWords =
+    "fits: the batch to take. runs: the largest that runs, TIGHT above what fits.\n"
+    "used, share and verdict are of the batch to take, or of the least that fails.\n";
+
+std::string ColumnWordsOf(const MaxBatchAnswer& answer) {
+  return answer.is_strict ? "" : "\n" + std::string(kColumnWords);
 }
 
 // The table's header and rows; the run has a column where it varies.
 std::vector<std::vector<std::string>> TableOf(const MaxBatchAnswer& answer) {
-  std::vector<std::vector<std::string>> table = {kHeader};
-  for (const MaxBatchRow& row : answer.rows) table.push_back(CellsOf(row));
-  if (!AreRunsAlike(answer)) return table;
-  for (std::vector<std::string>& row : table) row.erase(row.begin() + kRunColumn);
+  std::vector<std::vector<std::string>> table(answer.rows.size() + 1);
+  for (const BatchColumn& column : kBatchColumns) {
+    if (!column.is_shown(answer)) continue;
+    table[0].emplace_back(column.name);
+    for (size_t i = 0; i < answer.rows.size(); ++i) {
+      table[i + 1].push_back(column.cell(answer.rows[i]));
+    }
+  }
   return table;
 }
 
-std::string_view AlignOf(const MaxBatchAnswer& answer) {
-  return AreRunsAlike(answer) ? kMaxBatchAlign.substr(1)
-                              : kMaxBatchAlign;  // two columns to the left, or one
+std::string AlignOf(const MaxBatchAnswer& answer) {
+  std::string align;
+  for (const BatchColumn& column : kBatchColumns) {
+    if (column.is_shown(answer)) align += column.align;
+  }
+  return align;
+}
+
+struct BatchRange {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  int64_t most = 0;
+
+  void Add(int64_t batch) {
+    least = std::min(least, batch);
+    most = std::max(most, batch);
+  }
+  bool operator==(const BatchRange&) const = default;
+  std::string text() const { return RangeOfBatches(least, most); }
+};
+
+// "batch 0 to 80 FITS, 0 to 100 run".
+std::string BatchesText(const MaxBatchAnswer& answer) {
+  BatchRange fits;
+  BatchRange runs;
+  for (const MaxBatchRow& row : answer.rows) {
+    fits.Add(FittingOf(row.found).batch);
+    runs.Add(row.found.batch);
+  }
+  if (runs.most == 0) return "no batch runs";
+  const std::string text =
+      fits.most == 0 ? "no batch FITS" : fmt::format("batch {} FITS", fits.text());
+  if (fits == runs) return text;
+  return fmt::format("{}, {} run{}", text, runs.text(), runs.least == runs.most ? "s" : "");
 }
 
 std::string SeveralHeadline(const MaxBatchAnswer& answer) {
-  const auto [least, most] = std::minmax_element(
-      answer.rows.begin(), answer.rows.end(),
-      [](const MaxBatchRow& a, const MaxBatchRow& b) { return a.found.batch < b.found.batch; });
   return fmt::format(
-      "batch {}, by {}\n", RangeOfBatches(least->found.batch, most->found.batch),
+      "{}, by {}\n", BatchesText(answer),
       AreRunsAlike(answer) ? fmt::format("card ({} of them)", answer.rows.size()) : "run and card");
 }
 
@@ -226,7 +287,7 @@ CellRows CellsOf(const MaxBatchAnswer& answer, const TextOptions& options) {
     for (const std::string& cell : row) line.push_back({Clean(cell, options.ascii)});
   }
   for (size_t i = 0; i < answer.rows.size() && options.color; ++i) {
-    rows[i + 1].back().paint = VerdictPaint(answer.rows[i].found.judgement.verdict);
+    rows[i + 1].back().paint = VerdictPaint(JudgementOf(answer.rows[i]).verdict);
   }
   return rows;
 }
@@ -235,7 +296,7 @@ CellRows CellsOf(const MaxBatchAnswer& answer, const TextOptions& options) {
 std::string WithRunsApart(const MaxBatchAnswer& answer, CellRows rows, const TextOptions& options) {
   for (std::vector<Cell>& row : rows) row.erase(row.begin() + kRunColumn);
   CutCardNames(rows, GlyphsOf(options));
-  const std::string table = Table(rows, kMaxBatchAlign.substr(1), kIndent);
+  const std::string table = Table(rows, AlignOf(answer).erase(kRunColumn, 1), kIndent);
   size_t begin = table.find('\n') + 1;
   std::string text = table.substr(0, begin);
   std::string last;
@@ -261,13 +322,13 @@ std::string SeveralRows(const MaxBatchAnswer& answer, const TextOptions& options
     CutCardNames(rows, GlyphsOf(options));
     text += Table(rows, AlignOf(answer), kIndent);
   }
-  return TrimLines(text + WarningLines(answer.warnings, options));
+  return TrimLines(text + ColumnWordsOf(answer) + WarningLines(answer.warnings, options));
 }
 
 // What a page says of one card beyond its row.
 std::string MarkdownItems(const MaxBatchRow& row) {
   std::vector<std::string> items;
-  for (const std::string& reason : row.found.judgement.reasons) items.push_back(reason);
+  for (const std::string& reason : JudgementOf(row).reasons) items.push_back(reason);
   for (std::string& item : AroundItems(row)) items.push_back(std::move(item));
   for (std::string& item : items) item = MarkdownText(item);
   for (const Advice& advice : row.advice) {
@@ -293,21 +354,25 @@ std::string ToMarkdown(const MaxBatchAnswer& answer) {
   }
   const std::string run = AreRunsAlike(answer) ? ", " + RunOf(answer.rows[0]) : "";
   const std::string table = MarkdownTable(header, AlignOf(answer), rows);
-  return fmt::format("Largest batch of {}{}\n\n{}{}", MarkdownCode(answer.model), MarkdownText(run),
-                     table, answer.rows.size() == 1 ? MarkdownItems(answer.rows[0]) : "");
+  return fmt::format(
+      "Largest batch of {}{}\n\n{}{}", MarkdownCode(answer.model), MarkdownText(run), table,
+      answer.rows.size() == 1 ? MarkdownItems(answer.rows[0]) : ColumnWordsOf(answer));
 }
 
 std::string ToCsv(const MaxBatchAnswer& answer) {
-  std::string text = CsvLine({"model", "run", "precision", "optimizer", "mode", "gpu",
-                              "memory_bytes", "max_batch", "used_bytes", "verdict"});
+  std::string text =
+      CsvLine({"model", "run", "precision", "optimizer", "mode", "gpu", "memory_bytes", "max_batch",
+               "used_bytes", "verdict", "fitting_batch", "fitting_used_bytes"});
   for (const MaxBatchRow& row : answer.rows) {
     const TrainingSettings& settings = row.settings;
+    const BatchOutcome fitting = FittingOf(row.found);
     text +=
         CsvLine({answer.model, RunOf(row), std::string(ToString(settings.precision)),
                  std::string(ToString(settings.optimizer)), std::string(ToString(settings.mode)),
                  row.found.target.name, std::to_string(row.found.target.total_bytes),
                  std::to_string(row.found.batch), std::to_string(row.found.judgement.used_bytes),
-                 std::string(ToString(row.found.judgement.verdict))});
+                 std::string(ToString(row.found.judgement.verdict)), std::to_string(fitting.batch),
+                 fitting.batch > 0 ? std::to_string(fitting.judgement.used_bytes) : ""});
   }
   return text;
 }

@@ -116,6 +116,7 @@ Json ReplayJson(const OomReplay& replay) {
   if (replay.fails_at) {
     json["fails_at"] = InstantJson(replay.fails_at->when);
     json["fails_at"]["asked_bytes"] = replay.fails_at->bytes;
+    json["fails_at"]["tried_bytes"] = replay.fails_at->tried_bytes;
   }
   if (replay.largest) {
     json["max_batch"] = replay.largest->batch;

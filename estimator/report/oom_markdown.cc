@@ -46,10 +46,10 @@ std::string Card(const OomExplanation& e, const OomMarkdownPage& page) {
   if (e.card.empty()) return "";
   MarkdownRows rows;
   for (const OomPart& part : e.card) {
-    rows.push_back({std::string(ToString(part.what)), FormatBytes(part.bytes),
-                    ErrorText(part, page.options.ascii)});
+    rows.push_back(
+        {std::string(ToString(part.what)), SizeOf(part), ErrorText(part, page.options.ascii)});
   }
-  return MarkdownSection("The card: " + FormatBytes(e.card_bytes),
+  return MarkdownSection("The card: " + e.card_text,
                          MarkdownTable({"whose", "bytes", "rounding"}, "lrl", rows));
 }
 

@@ -77,17 +77,17 @@ std::string OnCard(const OomReplay& replay) {
            "runs ten steps here: your run differs in batch, precision, optimizer or another flag.";
   }
   return card + fmt::format("fails in {}, asking for {}.", InstantText(replay.fails_at->when),
-                            FormatBytes(replay.fails_at->bytes));
+                            PyTorchBytes(replay.fails_at->tried_bytes));
 }
 
 std::string LargestText(const LargestBatch& largest, bool assumes_context) {
-  if (largest.batch == 0 && !largest.at_most) return "Not even a batch of 1 fits.";
+  if (largest.batch == 0 && !largest.at_most) return "Not even a batch of 1 runs.";
   const std::string more = largest.at_most
                                ? fmt::format(" ({} if {})", *largest.at_most,
                                              assumes_context ? "the card gives all that it may"
                                                              : "the message rounded in your favour")
                                : "";
-  return fmt::format("The largest batch that fits: {}{}.", largest.batch, more);
+  return fmt::format("The largest batch that runs: {}{}.", largest.batch, more);
 }
 
 }  // namespace

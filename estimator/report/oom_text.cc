@@ -80,11 +80,10 @@ std::string Card(const OomExplanation& e, const OomPage& page) {
     drawn = std::max(drawn, end);
     rows.push_back({{std::string(mark)},
                     {std::string(ToString(part.what))},
-                    {FormatBytes(part.bytes)},
+                    {SizeOf(part)},
                     {ErrorText(part, page.options.ascii)}});
   }
-  return fmt::format("\nThe card: {}\n  {}\n", FormatBytes(e.card_bytes),
-                     Painted({bar, page.Paint(kCyan)})) +
+  return fmt::format("\nThe card: {}\n  {}\n", e.card_text, Painted({bar, page.Paint(kCyan)})) +
          Table(rows, "llrl", kIndent);
 }
 

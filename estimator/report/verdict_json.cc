@@ -10,6 +10,7 @@ Json FailureJson(const Failure& failure) {
   Json object = {{"step", failure.step}, {"phase", ToString(failure.phase)}};
   PutIfKnown(object, "node", failure.node);
   object["asked_bytes"] = failure.asked_bytes;
+  object["tried_bytes"] = failure.tried_bytes;
   if (failure.short_bytes > 0) object["short_bytes"] = failure.short_bytes;
   return object;
 }

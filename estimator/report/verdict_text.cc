@@ -31,11 +31,11 @@ std::string ShareText(const Share& share) {
 // By how much the worse reading is worse.
 std::string ReadingText(const Judgement& judgement) {
   const GuessedUse& guessed = *judgement.guessed;
-  return fmt::format(
-      "the file leaves open what {} says, the worse, which is taken: {} more than "
-      "is likely ({}, {})",
-      judgement.reading, FormatBytes(judgement.used_bytes - guessed.used_bytes),
-      FormatBytes(guessed.used_bytes), VerdictWord(guessed.verdict));
+  const int64_t more = judgement.used_bytes - guessed.used_bytes;
+  return fmt::format("the file leaves open what {} says, the worse, which is taken: {}({}, {})",
+                     judgement.reading,
+                     more > 0 ? FormatBytes(more) + " more than is likely " : "not what is likely ",
+                     FormatBytes(guessed.used_bytes), VerdictWord(guessed.verdict));
 }
 
 std::string SideBySideText(const Judgement& judgement) {
@@ -78,7 +78,7 @@ std::string FailureText(const Failure& failure) {
                                        : fmt::format("fails in step {}, {}", failure.step,
                                                      ToString(failure.phase));
   if (!failure.node.empty()) text += ", at " + failure.node;
-  text += fmt::format(": {} asked", FormatBytes(failure.asked_bytes));
+  text += fmt::format(": {} asked", PyTorchBytes(failure.tried_bytes));
   return failure.short_bytes > 0
              ? text + fmt::format(", {} short", FormatBytes(failure.short_bytes))
              : text;

@@ -58,7 +58,7 @@ std::string FailText(const Verification& verification) {
 
 std::string OomText(const ProofFailure& fails_at) {
   const Failure& failure = fails_at.failure;
-  return fmt::format("step {}: {} asked, {} free", failure.step, FormatBytes(failure.asked_bytes),
+  return fmt::format("step {}: {} asked, {} free", failure.step, PyTorchBytes(failure.tried_bytes),
                      FormatBytes(fails_at.free_bytes));
 }
 
