@@ -79,9 +79,13 @@ TEST_CASE("the warning says by how much each reading differs from the guess") {
 // What is reserved need not grow with what tensors take: the worse reading may be the low end.
 TEST_CASE("each end of a range has its own flags, whichever is higher") {
   const Graph file = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/branch_concat.onnxtxt");
-  const Estimate guessed = MakeEstimate(file, {.binding = {.batch = 32}});
-  const Estimate known =
-      MakeEstimate(file, {.binding = {.batch = 32}, .settings = {.in_place = InPlaceUse::kKnown}});
+  const auto estimate = [&](InPlaceUse in_place) {
+    return MakeEstimate(file,
+                        {.binding = {.batch = 32},
+                         .settings = {.in_place = in_place, .batch_norm = BatchNormUse::kKeep}});
+  };
+  const Estimate guessed = estimate(InPlaceUse::kAuto);
+  const Estimate known = estimate(InPlaceUse::kKnown);
   REQUIRE(known.device_bytes < guessed.device_bytes);
   REQUIRE(guessed.range);
   CHECK(guessed.range->low.flags == "--in-place known");
