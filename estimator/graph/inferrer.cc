@@ -9,7 +9,6 @@
 
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
-#include "estimator/graph/node_text.h"
 #include "estimator/graph/onnx_model.h"
 #include "estimator/graph/schemas.h"
 #include "estimator/graph/validate.h"

@@ -15,7 +15,6 @@
 #include "estimator/graph/dim_binding.h"
 #include "estimator/graph/export_line.h"
 #include "estimator/graph/inferrer.h"
-#include "estimator/graph/node_text.h"
 #include "estimator/graph/onnx_model.h"
 #include "estimator/graph/rebind_rules.h"
 #include "estimator/graph/rebind_writer.h"
