@@ -1,6 +1,7 @@
 #include "estimator/graph/wrong_size.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <string_view>
@@ -194,6 +195,19 @@ TEST_CASE("positions beyond a table are refused") {
   };
   for (const Row& row : rows) Check(row);
   CHECK(ErrorText(rows[0].model, Dim("seq", 12)) == "no error");
+}
+
+TEST_CASE("indices are looked at up to 2^25 of them") {
+  const auto model = [](int before) {
+    std::string nodes = "r = Range(zero, most, one) ";
+    for (int i = 0; i < before; ++i) nodes += fmt::format("l{} = Gather(large, r) ", i);
+    return R"((float[N, 4] x) => (float y) <int64 zero = {0}, int64 one = {1},
+        int64 most = {1048576}, float[1048576] large = ["location": "none"],
+        float[12] small = ["location": "none"]> { )" +
+           nodes + "[last] s = Gather(small, r) y = Relu(x) }";
+  };
+  CHECK(ErrorText(model(31), {.batch = 1}).starts_with("<text>: node 'last' (Gather): it reads "));
+  CHECK(ErrorText(model(32), {.batch = 1}) == "no error");
 }
 
 TEST_CASE("of a free size that does not hold another one is told that would") {

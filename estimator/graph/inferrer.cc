@@ -220,8 +220,13 @@ Operands Inferrer::OperandsOf(NodeId id) const {
 }
 
 // Before ONNX, which lets some of it pass.
-void Inferrer::CheckOperands(NodeId id, const Operator& op) const {
-  const auto conflict = op.operands->find(OperandsOf(id));
+void Inferrer::CheckOperands(NodeId id, const Operator& op) {
+  const Operands operands = OperandsOf(id);
+  if (op.operands->reads_elements && operands.known.size() > 1 && operands.known[1] != nullptr) {
+    looked_at_ += Numel(operands.known[1]->stored);
+    if (looked_at_ > kMaxEvaluated) return;
+  }
+  const auto conflict = op.operands->find(operands);
   if (conflict.has_value()) Refuse(id, *conflict, HintOnSizes());
 }
 

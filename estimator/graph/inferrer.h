@@ -94,7 +94,7 @@ class Inferrer {
   const Operator& OperatorOf(const Node& node);
   void CheckOutputs(NodeId id, const Operator& op) const;
   Operands OperandsOf(NodeId id) const;
-  void CheckOperands(NodeId id, const Operator& op) const;
+  void CheckOperands(NodeId id, const Operator& op);
   [[noreturn]] void RefuseInputs(NodeId id, const Operator& op, const char* reason) const;
   void InferTypes(NodeId id, const Operator& op);
   std::vector<NodeContext::Input> ContextInputs(NodeId id) const;
@@ -141,6 +141,7 @@ class Inferrer {
   ScopeMaker make_scope_;
   Doubts doubts_;
   int64_t evaluated_ = 0;  // elements
+  int64_t looked_at_ = 0;  // likewise, by CheckOperands
 };
 
 }  // namespace onnxfit

@@ -53,27 +53,25 @@ Conflict Mismatch(const Operands& operands, Side a, Side b, std::string_view can
       .expected = b.size};
 }
 
-// The first two dimensions that do not broadcast, right-aligned, but for the last `own` ones.
-Conflict Unbroadcast(const Operands& operands, size_t a, size_t b, size_t own = 0) {
-  const Dims& left = operands.dims(a);
-  const Dims& right = operands.dims(b);
-  for (size_t i = own; i < std::min(left.size(), right.size()); ++i) {
-    const int64_t x = left[left.size() - 1 - i];
-    const int64_t y = right[right.size() - 1 - i];
-    if (x != y && x != 1 && y != 1) return Mismatch(operands, {a, x}, {b, y}, "broadcast");
-  }
-  return std::nullopt;
-}
-
-Conflict OfBroadcast(const Operands& operands) {
-  for (size_t b = 1; b < operands.types.size(); ++b) {
-    for (size_t a = 0; a < b; ++a) {
-      if (!operands.has(a) || !operands.has(b)) continue;
-      if (Conflict conflict = Unbroadcast(operands, a, b)) return conflict;
+// The first dimensions that do not broadcast, right-aligned, but for the last `own` ones.
+// O(dimensions of all operands).
+Conflict Unbroadcast(const Operands& operands, size_t own) {
+  std::vector<Side> joined;  // by dimension, from the last: who has it first
+  for (size_t input = 0; input < operands.types.size(); ++input) {
+    const Dims none;
+    const Dims& dims = operands.has(input) ? operands.dims(input) : none;
+    joined.resize(std::max(joined.size(), dims.size()), {0, 1});
+    for (size_t i = own; i < dims.size(); ++i) {
+      const Side side = {input, dims[dims.size() - 1 - i]};
+      if (joined[i].size == 1) joined[i] = side;
+      if (side.size == 1 || side.size == joined[i].size) continue;
+      return Mismatch(operands, joined[i], side, "broadcast");
     }
   }
   return std::nullopt;
 }
+
+Conflict OfBroadcast(const Operands& operands) { return Unbroadcast(operands, 0); }
 
 // A short list of integers that is known, such as a shape; nullopt where it is not.
 std::optional<Integers> ListIn(const Operands& operands, size_t input) {
@@ -144,7 +142,7 @@ Conflict OfMatMul(const Operands& operands) {
   if (left.empty() || right.empty()) return std::nullopt;
   const int64_t rows = right[right.size() - std::min<size_t>(right.size(), 2)];
   if (Conflict conflict = OfProduct(operands, {0, left.back()}, {1, rows})) return conflict;
-  return Unbroadcast(operands, 0, 1, 2);
+  return Unbroadcast(operands, 2);
 }
 
 Conflict OfGemm(const Operands& operands) {
@@ -269,7 +267,7 @@ constexpr OperandRow kOperandRows[] = {
     {"RMSNormalization", OfLayerNorm, true},
     {"RNN", OfRecurrent, true},
     // tables
-    {"Gather", OfGather, true},
+    {.op_type = "Gather", .find = OfGather, .is_silent = true, .reads_elements = true},
 };
 
 // --- Where a tensor comes from --------------------------------------------------

@@ -31,7 +31,8 @@ struct Operands {
 struct OperandRow {
   std::string_view op_type;
   std::optional<SizeConflict> (*find)(const Operands&) = nullptr;
-  bool is_silent = false;  // ONNX's inference does not find it
+  bool is_silent = false;       // ONNX's inference does not find it
+  bool reads_elements = false;  // of what is known of the second input
 };
 
 // The row of an operator of ONNX's own domain, or null.

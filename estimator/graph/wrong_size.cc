@@ -22,6 +22,8 @@
 namespace onnxfit {
 namespace {
 
+constexpr int kMostTrials = 32;  // each as long as the run that was refused
+
 // A size that somebody chose, of one dimension or of all that share a name.
 struct ChosenSize {
   std::string input;  // the first that has it
@@ -189,6 +191,7 @@ class Blame {
 
   // Also where another node refuses it that refuses the sizes of the file, too.
   bool Holds(const DimBinding& binding) const {
+    if (++trials_ > kMostTrials) return false;
     const std::string node = RefusedBy(binding);
     if (node.empty() || node == error_.parts().where) return node.empty();
     if (!refused_as_written_) refused_as_written_ = RefusedBy(AsWritten(ChangedSizes()));
@@ -331,6 +334,7 @@ class Blame {
   const SizeError& error_;
   const BoundInputs bound_;
   Sizes chosen_;
+  mutable int trials_ = 0;
   mutable std::optional<std::string> refused_as_written_;  // RefusedBy, once asked
   bool has_batch_ = false;                                 // chosen_ has that of --batch
 };

@@ -9,7 +9,7 @@ namespace onnxfit {
 
 // `error` told by the input and the dimension that are to blame, with what they ought to be; or
 // `error` itself where no single one is.  Found by trial: the dimension without whose size the
-// graph holds.  `file` is the graph as it was loaded.  O(nodes × sizes that were chosen).
+// graph holds.  `file` is the graph as it was loaded.  O(nodes) for each of up to 32 trials.
 Error WrongSize(const Graph& file, const DimBinding& binding, const SizeError& error);
 
 }  // namespace onnxfit
