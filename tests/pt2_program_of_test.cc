@@ -57,6 +57,53 @@ TEST_CASE("other sizes than those that are written are refused") {
   const DimBinding wide = {.batch = {}, .inputs = {{"x", {2, 9}}}};
   CHECK_THROWS_WITH_AS(MakeProgram(file, BindShapes(file, wide), {}),
                        doctest::Contains("dimension 1 is 8"), Error);
+  // Each argument of forward has its entry, which keeps what is free.
+  builder.FixedInput("scale", {8}).Input("mask", {8});
+  const onnxfit::Graph several = InputGraph(builder.Return("y"));
+  CHECK_THROWS_WITH_AS(
+      MakeProgram(several, BindShapes(several, {.batch = {}, .inputs = {{"x", {8, 8}}}}), {}),
+      doctest::Contains("(try: export it with dynamic_shapes=({0: torch.export.Dim.DYNAMIC}, None, "
+                        "{0: torch.export.Dim.DYNAMIC}))"),
+      Error);
+}
+
+// A table of 12 positions, of which an input of "s1" tokens takes as many as it has.
+ExportedProgram Positions(bool slices_buffer) {
+  ExportedBuilder builder;
+  builder.Parameter("p_wpe", "wpe.weight", {12, 8}).Buffer("b_ids", "ids", {1, 12});
+  builder.Input("tokens", {7}, DType::kInt64);
+  const Arguments sliced = {{"self", Ref("b_ids")}, {"dim", Number(1)}, {"end", Number(7)}};
+  const Arguments counted = {{"end", Number(7)}};
+  if (slices_buffer) {
+    builder.MakeFixed("torch.ops.aten.slice.Tensor", "at", sliced, {1, 7}, DType::kInt64);
+  } else {
+    builder.MakeFixed("torch.ops.aten.arange.default", "at", counted, {7}, DType::kInt64);
+  }
+  builder.MakeFixed("torch.ops.aten.embedding.default", "y",
+                    {{"weight", Ref("p_wpe")}, {"indices", Ref("at")}}, {7, 8});
+  ExportedProgram exported = builder.Return("y");
+  exported.graph.tensors.at("tokens").sizes[1] = {.expression = "s1", .hint = 7};
+  exported.graph.tensors.at("at").sizes.back() = {.expression = "s1", .hint = 7};
+  exported.graph.tensors.at("y").sizes[0] = {.expression = "s1", .hint = 7};
+  return exported;
+}
+
+TEST_CASE("positions beyond a table are refused") {
+  const auto made = [](bool slices_buffer, int64_t tokens) {
+    const onnxfit::Graph file = InputGraph(Positions(slices_buffer));
+    return MakeProgram(file, BindShapes(file, {.batch = 4, .dims = {{"s1", tokens}}}),
+                       {.mode = Mode::kEval});
+  };
+  for (const bool slices_buffer : {false, true}) {
+    CHECK_NOTHROW(made(slices_buffer, 12));
+    const std::string call = slices_buffer ? "call 'at': it takes 16 of the 12 in 'ids'"
+                                           : "call 'y': it takes 16 of the 12 in 'wpe.weight'";
+    const std::string error =
+        "net.pt2: input 'tokens': dimension 1 ('s1') is 16, expected at most "
+        "12: " +
+        call + " (try: --dim s1=12)";
+    CHECK_THROWS_WITH_AS(made(slices_buffer, 16), error.c_str(), Error);
+  }
 }
 
 TEST_CASE("inputs of one size at the export have one batch") {

@@ -282,6 +282,14 @@ void WritePermute(CallWriter& writer, const Call& call, std::string_view op) {
 void WriteSlice(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
   const int64_t step = writer.IntAt(call, "step", 1);
+  const Dims taken = writer.TypeOfResult(call).dims;  // as the export counts them
+  const Dims& dims = writer.DimsOf(self);
+  const auto axis = writer.AxisAt(call, "dim", self, 0);
+  const bool has_axis = axis >= 0 && axis < std::ssize(dims) && taken.size() == dims.size();
+  if (has_axis && taken[Index(axis)] > dims[Index(axis)]) {
+    const std::string_view result = call.results[0].text;
+    writer.RefuseRows(call, "self", result, taken[Index(axis)], dims[Index(axis)]);
+  }
   std::vector<int64_t> ints;
   if (step != 1) ints = {writer.AxisAt(call, "dim", self, 0), step};
   writer.Emit(op, {self}, {writer.Result(call)}, std::move(ints));
@@ -334,6 +342,18 @@ void WriteDiff(CallWriter& writer, const Call& call, std::string_view) {
     writer.Emit("slice", {self}, {parts.back()});
   }
   writer.Emit(IsFloat(part.dtype) ? "sub" : "compare", std::move(parts), {writer.Result(call)});
+}
+
+// Rows of a table by indices, which are known where they are positions.
+void WriteEmbedding(CallWriter& writer, const Call& call, std::string_view op) {
+  const Known* indices = writer.KnownAt(call, "indices");
+  const Dims& table = writer.DimsOf(writer.TensorAt(call, "weight"));
+  if (indices != nullptr && !indices->elements.empty() && !table.empty()) {
+    const int64_t asked = *std::ranges::max_element(indices->elements) + 1;
+    const std::string_view counted = CallWriter::Find(call, "indices")->text;
+    if (asked > table[0]) writer.RefuseRows(call, "weight", counted, asked, table[0]);
+  }
+  WriteAll(writer, call, op);
 }
 
 // --- Pooling, reductions, places ---------------------------------------------------------------
@@ -587,7 +607,7 @@ constexpr CallRow kCallRows[] = {
     {"upsample_nearest2d.vec", "upsample", WriteUnary},
     {"upsample_bilinear2d.vec", "upsample", WriteUnary},
     {"upsample_bicubic2d.vec", "upsample", WriteUnary},
-    {"embedding.default", "embedding", WriteAll},
+    {"embedding.default", "embedding", WriteEmbedding},
     {"index.Tensor", "index", WriteIndex},
     {"index_select.default", "index_select", WriteAll},
     {"gather.default", "gather", WriteAll},

@@ -8,6 +8,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/glob.h"
 #include "estimator/base/index.h"
+#include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
 #include "estimator/program/placement.h"
 #include "estimator/pt2/call_rows.h"
@@ -373,6 +374,46 @@ const Known* CallWriter::LibraryMaskAt(const Call& call, std::string_view name) 
   const Argument* argument = Find(call, name);
   if (argument == nullptr || argument->kind != Kind::kTensor) return nullptr;
   return mask_calls_.contains(TensorOf(*argument)) ? known_.Find(argument->text) : nullptr;
+}
+
+const Known* CallWriter::KnownAt(const Call& call, std::string_view name) {
+  const Argument* argument = Find(call, name);
+  const bool is_tensor = argument != nullptr && argument->kind == Kind::kTensor;
+  return is_tensor ? known_.Find(argument->text) : nullptr;
+}
+
+void CallWriter::RefuseRows(const Call& call, std::string_view table, std::string_view counted,
+                            int64_t asked, int64_t most) const {
+  const Argument* rows = Find(call, table);
+  std::string_view name = rows == nullptr ? "" : rows->text;
+  const auto is_it = [&](const InputSpec& spec) { return spec.name == name; };
+  const auto stored = std::ranges::find_if(exported_.inputs, is_it);
+  if (stored != exported_.inputs.end() && !stored->target.empty()) name = stored->target;
+  const std::string text = fmt::format("it takes {} of the {} in {}", asked, most, Quote(name));
+  const std::string where = fmt::format("call {}", Quote(call.name));
+  for (const InputSpec& spec : exported_.inputs) {
+    const Tensor* input = spec.kind == InputSpec::Kind::kUser ? FindTensor(spec.name) : nullptr;
+    for (size_t axis = 0; input != nullptr && axis < input->sizes.size(); ++axis) {
+      const std::string_view symbol = input->sizes[axis].expression;
+      const auto value = symbols_.find(symbol);
+      if (value == symbols_.end() || !HasSize(counted, symbol)) continue;
+      const int64_t fits = value->second - (asked - most);
+      if (fits < 1) continue;
+      throw Error({.file = path(),
+                   .where = fmt::format("input {}", Quote(spec.name)),
+                   .text = fmt::format("dimension {} ({}) is {}, expected at most {}: {}: {}", axis,
+                                       Quote(symbol), value->second, fits, where, text),
+                   .hint = fmt::format("--dim {}={}", symbol, fits)});
+    }
+  }
+  throw Error({.file = path(), .where = where, .text = text});
+}
+
+bool CallWriter::HasSize(std::string_view tensor, std::string_view symbol) const {
+  const Tensor* found = FindTensor(tensor);
+  return found != nullptr && std::ranges::any_of(found->sizes, [&](const Size& size) {
+           return size.expression == symbol;
+         });
 }
 
 NameId CallWriter::PartnerOfResult(const Call& call) {

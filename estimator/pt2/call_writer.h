@@ -67,6 +67,13 @@ class CallWriter : public ProgramWriter {
   // (libraries.h); null of others.
   const Known* LibraryMaskAt(const Call& call, std::string_view name);
 
+  // The elements of an argument that follow from sizes alone; null of others.
+  const Known* KnownAt(const Call& call, std::string_view name);
+  // Throws Error: `call` takes `asked` rows of the argument `table`, which has `most`.  It is told
+  // by the model's input that has so many, where the sizes of `counted` show it.
+  [[noreturn]] void RefuseRows(const Call& call, std::string_view table, std::string_view counted,
+                               int64_t asked, int64_t most) const;
+
   // What the first call that reads the result, through views and what writes over it, joins it
   // with, of floats; kNoName where that is not there yet.
   NameId PartnerOfResult(const Call& call);
@@ -93,6 +100,7 @@ class CallWriter : public ProgramWriter {
   int64_t SizeOf(const Size& size) const;
   int64_t NumberOf(const Argument& argument) const;
   const Tensor* FindTensor(std::string_view name) const;
+  bool HasSize(std::string_view tensor, std::string_view symbol) const;
 
   const ExportedProgram& exported_;
   const SymbolValues& symbols_;

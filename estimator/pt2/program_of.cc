@@ -43,6 +43,26 @@ SymbolValues SymbolsOf(const ExportedProgram& exported, const onnxfit::Graph& fi
   return symbols;
 }
 
+// torch.export's argument that frees what is wanted otherwise and what is free, an entry for each
+// argument of forward: a dict would need all of their names.
+std::string DynamicShapesOf(const ExportedProgram& exported, const onnxfit::Graph& file,
+                            const Shapes& shapes) {
+  std::vector<std::string> entries;
+  const auto inputs = InputsOf(exported);
+  for (size_t i = 0; i < inputs.size() && i < file.inputs.size(); ++i) {
+    const Dims& dims = shapes.types[Index(file.inputs[i])].tensor.dims;
+    std::vector<std::string> axes;
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      const Size& size = inputs[i].second->sizes[axis];
+      if (size.expression.empty() && size.number == dims[axis]) continue;
+      axes.push_back(fmt::format("{}: torch.export.Dim.DYNAMIC", axis));
+    }
+    entries.push_back(axes.empty() ? "None" : fmt::format("{{{}}}", fmt::join(axes, ", ")));
+  }
+  return fmt::format("dynamic_shapes=({}{})", fmt::join(entries, ", "),
+                     entries.size() == 1 ? "," : "");
+}
+
 // A .pt2 computes with the numbers that were written at the export.
 void RefuseOtherSizes(const ExportedProgram& exported, const onnxfit::Graph& file,
                       const Shapes& shapes) {
@@ -58,9 +78,7 @@ void RefuseOtherSizes(const ExportedProgram& exported, const onnxfit::Graph& fil
                    .text = fmt::format("dimension {} is {} in the export, which has it fixed, "
                                        "found {}",
                                        axis, size.number, dims[axis]),
-                   .hint = fmt::format("export it with dynamic_shapes={{\"{}\": {{{}: "
-                                       "torch.export.Dim.DYNAMIC}}}}",
-                                       name, axis)});
+                   .hint = "export it with " + DynamicShapesOf(exported, file, shapes)});
     }
   }
 }
