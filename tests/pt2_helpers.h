@@ -128,7 +128,7 @@ class ExportedBuilder {
 };
 
 // The program at a batch of 4, without a loss unless the settings have one.
-inline MadeProgram Made(const ExportedProgram& exported, TrainingSettings settings = {}) {
+inline MadeProgram Made(const ExportedProgram& exported, const TrainingSettings& settings = {}) {
   const onnxfit::Graph file = InputGraph(exported);
   return MakeProgram(file, BindShapes(file, {.batch = 4}), settings);
 }
