@@ -90,9 +90,10 @@ const ZipArchive::Member& ChooseModel(const ZipArchive& archive, const Models& m
 }
 
 // What the member says, or `otherwise` where there is none.
-std::string Contents(const ZipArchive& archive, const std::string& name, std::string otherwise) {
+std::string Contents(const ZipArchive& archive, const std::string& name,
+                     std::string_view otherwise) {
   const ZipArchive::Member* const member = archive.Find(name);
-  return member == nullptr ? otherwise : archive.Read(*member);
+  return member == nullptr ? std::string(otherwise) : archive.Read(*member);
 }
 
 ArchiveLayout LayoutOf(const ZipArchive& archive, const Models& models, const std::string& folder) {
