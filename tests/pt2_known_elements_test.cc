@@ -74,6 +74,17 @@ TEST_CASE("what data decide is not known, nor what is too large, or reads beyond
   CHECK(After("view.default", {{"self", Ref("r")}}, {2, 2}) == "?");
 }
 
+TEST_CASE("sizes that do not fit together are not known, and numbers wrap around") {
+  CHECK(After("expand.default", {{"self", Ref("r")}}, {9, 7}) == "?");
+  CHECK(After("slice.Tensor", {{"self", Ref("c")}, {"dim", Number(1)}}, {9, 1}) == "?");
+  CHECK(After("slice.Tensor", {{"self", Ref("c")}, {"dim", Number(0)}}, {3, 5}) == "?");
+  CHECK(After("index.Tensor", {{"self", Ref("r")}, {"indices", List({Ref("r")})}}, {7}) == "?");
+  CHECK(After("diff.default", {{"self", Ref("c")}, {"prepend", Ref("r")}}, {4, 1}) == "?");
+  constexpr int64_t kHighest = INT64_MAX;
+  CHECK(After("arange.start_step", {{"start", Number(kHighest)}, {"step", Number(kHighest)}},
+              {3}) == "9223372036854775807 -2 9223372036854775805");
+}
+
 TEST_CASE("a long chain is given up, not followed to the end of the stack") {
   ExportedBuilder builder;
   std::vector<std::string> names = {"r"};

@@ -56,6 +56,14 @@ int64_t Numel(const Dims& dims) {
   return numel;
 }
 
+int64_t NumelOrHuge(const Dims& dims) {
+  int64_t numel = 1;
+  for (const int64_t dim : dims) {
+    if (__builtin_mul_overflow(numel, dim, &numel)) return INT64_MAX;
+  }
+  return numel;
+}
+
 std::string ToString(const Dims& dims) {
   std::string text = "[";
   for (const int64_t dim : dims) {

@@ -56,6 +56,8 @@ using Dims = std::vector<int64_t>;
 
 // Product of `dims`; 1 for a scalar.  Throws Error on overflow.
 int64_t Numel(const Dims& dims);
+// The same; the highest of numbers where 64 bits do not hold it.
+int64_t NumelOrHuge(const Dims& dims);
 
 // "[8, 3, 224, 224]", "[]" for a scalar.
 std::string ToString(const Dims& dims);

@@ -125,15 +125,6 @@ const Codec* FindCodec(DType dtype) {
 
 int64_t LimitOf(DType dtype) { return IsFloat(dtype) ? kMaxFloats : kMaxIntegers; }
 
-// Numel, or more than any limit where 64 bits do not hold it.
-int64_t NumelOrHuge(const Dims& dims) {
-  int64_t numel = 1;
-  for (const int64_t dim : dims) {
-    if (__builtin_mul_overflow(numel, dim, &numel)) return INT64_MAX;
-  }
-  return numel;
-}
-
 bool FitsIn(const TensorType& type, int64_t limit) {
   return FindCodec(type.dtype) != nullptr && NumelOrHuge(type.dims) <= limit;
 }

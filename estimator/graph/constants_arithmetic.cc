@@ -150,14 +150,6 @@ double Relu(double x) { return x > 0 ? x : 0; }
 
 // --- Broadcasting ---------------------------------------------------------------
 
-bool Broadcast(const Dims& stored, const Dims& dims) {
-  const size_t added = dims.size() - stored.size();
-  for (size_t axis = 0; axis < stored.size(); ++axis) {
-    if (stored[axis] != 1 && stored[axis] != dims[axis + added]) return false;
-  }
-  return true;
-}
-
 // What the inputs' elements broadcast to; nullopt where they do not.
 std::optional<Dims> BroadcastStored(const Call& call) {
   Dims stored;
@@ -165,10 +157,10 @@ std::optional<Dims> BroadcastStored(const Call& call) {
     if (input.has_value()) stored = BroadcastDims(stored, input->stored);
   }
   for (const auto& input : call.inputs) {
-    if (input.has_value() && !Broadcast(input->stored, stored)) return std::nullopt;
+    if (input.has_value() && !BroadcastsTo(input->stored, stored)) return std::nullopt;
   }
   const Dims& dims = call.output_types[0].dims;
-  if (stored.size() != dims.size() || !Broadcast(stored, dims)) return std::nullopt;
+  if (stored.size() != dims.size() || !BroadcastsTo(stored, dims)) return std::nullopt;
   return stored;
 }
 
@@ -204,21 +196,9 @@ HostTensor OutputOf(const Call& call, Dims stored, Elements elements) {
 
 template <typename Out, typename In, typename Op>
 std::vector<Out> Zip(const Dims& loop, const HostTensor& a, const HostTensor& b, Op op) {
-  const auto& left = std::get<std::vector<In>>(a.elements->Get());
-  const auto& right = std::get<std::vector<In>>(b.elements->Get());
-  const Strides left_strides = BroadcastStrides(a.stored, loop);
-  const Strides right_strides = BroadcastStrides(b.stored, loop);
-  const int64_t left_step = LastOf(left_strides, 1);
-  const int64_t right_step = LastOf(right_strides, 1);
-  const int64_t width = LastOf(loop, 1);
-  std::vector<Out> out;
-  out.reserve(static_cast<size_t>(Numel(loop)));
-  ForEachRow<2>(loop, {&left_strides, &right_strides}, [&](const std::array<int64_t, 2>& at) {
-    for (int64_t i = 0; i < width; ++i) {
-      out.push_back(op(left[Index(at[0] + i * left_step)], right[Index(at[1] + i * right_step)]));
-    }
-  });
-  return out;
+  return Zipped<Out>(loop, std::get<std::vector<In>>(a.elements->Get()),
+                     BroadcastStrides(a.stored, loop), std::get<std::vector<In>>(b.elements->Get()),
+                     BroadcastStrides(b.stored, loop), op);
 }
 
 template <typename T, typename Op>

@@ -86,12 +86,7 @@ std::vector<HostTensor> Constant(const Call& call) {
 }
 
 std::optional<Dims> StoredOnce(const Call& call) {
-  const Dims& dims = OutputType(call).dims;
-  Dims stored(dims.size(), 1);
-  for (size_t axis = 0; axis < dims.size(); ++axis) {
-    if (dims[axis] == 0) stored[axis] = 0;
-  }
-  return stored;
+  return ExpandedStored({}, {}, OutputType(call).dims);
 }
 
 std::vector<HostTensor> ConstantOfShape(const Call& call) {
@@ -141,19 +136,8 @@ std::vector<HostTensor> Range(const Call& call) {
 
 std::vector<HostTensor> Identity(const Call& call) { return {call.in(0)}; }
 
-// Aligned with the dimensions of the output from the right.
 std::optional<Dims> ExpandStored(const Call& call) {
-  const HostTensor& in = call.in(0);
-  const Dims& dims = OutputType(call).dims;
-  if (in.dims.size() > dims.size()) return std::nullopt;
-  Dims stored = *StoredOnce(call);
-  const size_t added = dims.size() - in.dims.size();
-  for (size_t axis = 0; axis < in.dims.size(); ++axis) {
-    const int64_t dim = dims[axis + added];
-    if (in.dims[axis] != 1 && in.dims[axis] != dim) return std::nullopt;
-    if (in.stored[axis] != 1) stored[axis + added] = dim;
-  }
-  return stored;
+  return ExpandedStored(call.in(0).dims, call.in(0).stored, OutputType(call).dims);
 }
 
 std::vector<HostTensor> Expand(const Call& call) {
@@ -162,25 +146,11 @@ std::vector<HostTensor> Expand(const Call& call) {
   return {out};
 }
 
-Dims WithoutOnes(const Dims& dims) {
-  Dims rest;
-  std::copy_if(dims.begin(), dims.end(), std::back_inserter(rest),
-               [](int64_t dim) { return dim != 1; });
-  return rest;
-}
-
 // Where the new dimensions are the old ones with ones put in or taken out, what repeats
 // goes on to repeat.  Otherwise all elements are stored.
 Dims ReshapedStored(const HostTensor& in, const Dims& dims) {
-  if (in.stored == in.dims || WithoutOnes(in.dims) != WithoutOnes(dims)) return dims;
-  Dims stored = dims;
-  size_t from = 0;
-  for (size_t to = 0; to < dims.size(); ++to) {
-    if (dims[to] == 1) continue;
-    while (in.dims[from] == 1) ++from;
-    stored[to] = in.stored[from++];
-  }
-  return stored;
+  if (in.stored == in.dims) return dims;
+  return ViewedStored(in.dims, in.stored, dims).value_or(dims);
 }
 
 std::optional<Dims> ReshapeStored(const Call& call) {

@@ -86,6 +86,13 @@ ExportedProgram LoadExportedProgramFrom(std::string_view bytes, const std::strin
   return LoadAs(name, [&] { return ReadArchive(bytes); });
 }
 
+const Argument* FindArgument(const Call& call, std::string_view name) {
+  for (const auto& [given, argument] : call.arguments) {
+    if (given == name && argument.kind != Argument::Kind::kNone) return &argument;
+  }
+  return nullptr;
+}
+
 bool MayBeExportedProgram(std::string_view first) { return MayBeZip(first); }
 
 }  // namespace onnxfit::pt2

@@ -81,6 +81,9 @@ struct Call {
   std::vector<SourceLine> lines = {};     // outermost first
 };
 
+// The argument called `name`; null where it is left out or None.
+const Argument* FindArgument(const Call& call, std::string_view name);
+
 struct Graph {
   std::vector<Argument> inputs = {};
   std::vector<Argument> outputs = {};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -35,14 +36,16 @@ class KnownElements {
   const Known* Find(std::string_view tensor);
 
  private:
-  std::optional<Known> Evaluate(const Call& call, int depth);
-  const Known* Find(std::string_view tensor, int depth);
-  std::optional<Known> Operand(const Argument* argument, int depth);
+  friend struct KnownCall;
+  using KnownPtr = std::shared_ptr<const Known>;  // null: not known
+
+  KnownPtr Find(std::string_view tensor, int depth);
+  KnownPtr Evaluate(const Call& call, int depth);
 
   std::function<int64_t(const Argument&)> number_;
   std::function<std::optional<Dims>(std::string_view)> dims_;
   std::unordered_map<std::string_view, const Call*> makers_;  // by result
-  std::map<std::string_view, std::optional<Known>> known_;
+  std::map<std::string_view, KnownPtr> known_;
 };
 
 bool AreAllTrue(const Known& mask);
