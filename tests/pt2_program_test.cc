@@ -10,6 +10,12 @@
 namespace onnxfit::pt2_program_test {
 namespace {
 
+// A part of the program, and what becomes of it.
+struct Row {
+  const char* json;
+  const char* text;
+};
+
 // The small program with one text replaced; its text, or its error without the file and the hint.
 std::string With(std::string_view from, std::string_view to) {
   std::string text = Pt2Text(Pt2Of(Replaced(std::string(kSmallProgram), from, to)));
@@ -33,10 +39,6 @@ std::string CallWith(const std::string& argument) {
 TEST_CASE("a program") { CHECK(Pt2Text(Pt2Of(kSmallProgram)) == kSmallProgramText); }
 
 TEST_CASE("arguments of all kinds") {
-  struct Row {
-    const char* json;
-    const char* text;
-  };
   const Row rows[] = {
       {R"({"as_none": true})", "None"},
       {R"({"as_none": []})", "None"},  // schema 8.1
@@ -102,10 +104,6 @@ TEST_CASE("a kind that is not known is noted once") {
 }
 
 TEST_CASE("results, and what a call is named by where the file does not say") {
-  struct Row {
-    const char* outputs;
-    const char* text;
-  };
   const Row rows[] = {
       {R"([{"as_tensors": [{"name": "a"}, {"name": "b"}]}])", "a: [[%a, %b]] = "},
       {R"([{"as_none": true}, {"as_tensor": {"name": "b"}}])", "b: [None, %b] = "},
@@ -113,10 +111,10 @@ TEST_CASE("results, and what a call is named by where the file does not say") {
       {"[]", ": [] = "},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.outputs);
+    CAPTURE(row.json);
     std::string json = Replaced(std::string(kSmallProgram), R"([{"as_tensor": {"name": "relu"}}],
         "metadata")",
-                                std::string(row.outputs) + ", \"metadata\"");
+                                std::string(row.json) + ", \"metadata\"");
     json = Replaced(json, R"("is_hop_single_tensor_return": null,
         "name": "relu")",
                     R"("is_hop_single_tensor_return": null)");
@@ -143,10 +141,6 @@ TEST_CASE("a graph of a higher-order operator") {
 }
 
 TEST_CASE("sizes") {
-  struct Row {
-    const char* size;
-    const char* text;
-  };
   const Row rows[] = {
       {R"({"as_int": 4})", "4"},
       {R"j({"as_expr": {"expr_str": "Mul(Integer(2), Symbol('s0', integer=True))",
@@ -159,8 +153,8 @@ TEST_CASE("sizes") {
       {R"j({"as_expr": {"expr_str": "what is this?"}})j", "what is this?"},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.size);
-    const std::string text = With(R"("sizes": [])", R"("sizes": [)" + std::string(row.size) + "]");
+    CAPTURE(row.json);
+    const std::string text = With(R"("sizes": [])", R"("sizes": [)" + std::string(row.json) + "]");
     CHECK(text.find("tensor p_w bfloat16[" + std::string(row.text) + "] strides") !=
           std::string::npos);
   }
@@ -171,10 +165,6 @@ TEST_CASE("sizes") {
 }
 
 TEST_CASE("ranges of symbols") {
-  struct Row {
-    const char* json;
-    const char* text;
-  };
   const Row rows[] = {
       {R"({"min_val": 2, "max_val": null})", "2.."},
       {R"({"min_val": null, "max_val": 8})", "..8"},
@@ -190,10 +180,6 @@ TEST_CASE("ranges of symbols") {
 }
 
 TEST_CASE("what inputs are to the module") {
-  struct Row {
-    const char* spec;
-    const char* text;
-  };
   const Row rows[] = {
       {R"({"buffer": {"arg": {"name": "b"}, "buffer_name": "bn.mean", "persistent": true}})",
        "buffer b is bn.mean"},
@@ -211,18 +197,14 @@ TEST_CASE("what inputs are to the module") {
       {R"({"wish": {"arg": {"name": "w"}}})", "other w"},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.spec);
+    CAPTURE(row.json);
     const std::string text =
-        With(R"({"parameter": {"arg": {"name": "p_w"}, "parameter_name": "w"}})", row.spec);
+        With(R"({"parameter": {"arg": {"name": "p_w"}, "parameter_name": "w"}})", row.json);
     CHECK(text.find("input " + std::string(row.text) + "\ninput user x\n") != std::string::npos);
   }
 }
 
 TEST_CASE("what outputs are to the caller") {
-  struct Row {
-    const char* spec;
-    const char* text;
-  };
   const Row rows[] = {
       {R"({"buffer_mutation": {"arg": {"name": "add"}, "buffer_name": "bn.mean"}})",
        "mutation add of bn.mean"},
@@ -238,9 +220,9 @@ TEST_CASE("what outputs are to the caller") {
       {R"({"wish": {}})", "other "},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.spec);
+    CAPTURE(row.json);
     const std::string text =
-        With(R"({"user_output": {"arg": {"as_tensor": {"name": "relu"}}}})", row.spec);
+        With(R"({"user_output": {"arg": {"as_tensor": {"name": "relu"}}}})", row.json);
     CHECK(text.find("\noutput " + std::string(row.text) + "\nmodule") != std::string::npos);
   }
 }
@@ -292,12 +274,12 @@ TEST_CASE("damaged metadata gives fewer lines, and no error") {
 }
 
 TEST_CASE("where a program is not what was expected") {
-  struct Row {
+  struct Damage {
     const char* from;
     const char* to;
     const char* error;
   };
-  const Row rows[] = {
+  const Damage rows[] = {
       {R"("target": "torch.ops.aten.relu.default",)", "",
        "graph_module.graph.nodes[0]: a member 'target' was expected, found an object with "
        "'inputs'"},
@@ -344,7 +326,7 @@ TEST_CASE("where a program is not what was expected") {
       {R"("range_constraints": {"s0")", R"("range_constraints": [1], "more": {"s0")",
        "range_constraints: an object was expected, found a list of 1"},
   };
-  for (const Row& row : rows) {
+  for (const Damage& row : rows) {
     CAPTURE(row.error);
     CHECK(With(row.from, row.to) == row.error);
   }

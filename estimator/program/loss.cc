@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/suggest.h"
 
@@ -84,24 +85,21 @@ NameId FindInput(ProgramWriter& writer, std::string_view name) {
 
 }  // namespace
 
-ValueId FindLossOutput(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings) {
+std::optional<size_t> FindLossOutput(const std::string& path,
+                                     const std::vector<NamedOutput>& outputs,
+                                     std::string_view asked) {
   std::vector<std::string_view> names;
-  for (const ValueId output : graph.outputs) {
-    const std::string_view name = graph.values[Index(output)].name;
-    const DType dtype = shapes.types[Index(output)].tensor.dtype;
-    if (IsFloat(dtype) && (settings.loss_output.empty() || name == settings.loss_output)) {
-      return output;
-    }
-    if (!IsFloat(dtype)) continue;
-    names.push_back(name);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!IsFloat(outputs[i].dtype)) continue;
+    if (asked.empty() || outputs[i].name == asked) return i;
+    names.push_back(outputs[i].name);
   }
-  if (settings.loss_output.empty()) return kNoValue;
-  const std::string_view near = Nearest(settings.loss_output, names);
-  throw Error({.file = graph.path,
+  if (asked.empty()) return std::nullopt;
+  throw Error({.file = path,
                .where = "--loss-output",
                .text = fmt::format("expected one of the model's outputs of floats ({}), found '{}'",
-                                   fmt::join(names, ", "), settings.loss_output),
-               .hint = std::string(near)});
+                                   fmt::join(names, ", "), asked),
+               .hint = std::string(Nearest(asked, names))});
 }
 
 NameId AddLabels(ProgramWriter& writer, NameId output, Loss loss, std::string_view given) {

@@ -1,16 +1,28 @@
 // The loss of the training loop as calls.  Internal to the room program/.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include "estimator/graph/shapes.h"
+#include "estimator/base/tensor_type.h"
 #include "estimator/program/program_writer.h"
 
 namespace onnxfit {
 
-// Which graph output the loss takes: settings.loss_output, else the first of floats.
-// Throws Error where settings.loss_output names no output; kNoValue where none is left.
-ValueId FindLossOutput(const Graph& graph, const Shapes& shapes, const TrainingSettings& settings);
+// A model's output by the name that the file gives it.
+struct NamedOutput {
+  std::string_view name;
+  DType dtype = DType::kUndefined;
+};
+
+// Which of `outputs` the loss takes: `asked`, else (asked == "") the first of floats.
+// Throws Error for the model `path` where no output of floats has that name; nullopt where none
+// is left.
+std::optional<size_t> FindLossOutput(const std::string& path,
+                                     const std::vector<NamedOutput>& outputs,
+                                     std::string_view asked);
 
 // The labels that the loss takes with `output`, as one more input of the program: a batch
 // has them in eval too; or the input that is called `given`, if that is not "".  kNoName where

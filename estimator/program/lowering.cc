@@ -5,14 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "estimator/base/glob.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/program/device_integers.h"
 #include "estimator/program/habits.h"
 #include "estimator/program/parameter_floats.h"
-#include "estimator/program/placement.h"
-#include "estimator/program/recurrent_calls.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/source_text.h"
 
@@ -75,35 +72,12 @@ NameId Lowering::AddTensor(const ModuleTensor& tensor) {
 }
 
 void Lowering::AddParameters(const Roles& roles) {
-  std::vector<std::string> names;
-  for (const ModuleTensor& parameter : roles.parameters) names.push_back(parameter.name);
-  const std::vector<bool> frozen =
-      PickNames(names, settings_.freeze, {"--freeze", "parameters", graph_.path});
-  for (size_t i = 0; i < frozen.size(); ++i) {
-    const ModuleTensor& parameter = roles.parameters[i];
-    (frozen[i] ? program_.frozen : program_.parameters).push_back(AddTensor(parameter));
+  std::vector<NameId> names;
+  for (const ModuleTensor& parameter : roles.parameters) {
+    names.push_back(AddTensor(parameter));
     if (parameter.value != kNoValue) is_parameter_[Index(parameter.value)] = true;
   }
-  if (program_.frozen.empty() || !trains()) return;
-  const bool has_batch_norm =
-      !roles.folded.empty() || std::ranges::any_of(graph_.nodes, [](const Node& node) {
-        return node.op_type == "BatchNormalization";
-      });
-  program_.assumptions.push_back(fmt::format(
-      "{} of {} parameters are frozen{}", program_.frozen.size(), frozen.size(),
-      has_batch_norm ? "; batch norms among their layers still run in training mode" : ""));
-}
-
-// A module lists its parameters before its buffers, and there is no other value yet.
-void Lowering::PlaceModule() {
-  std::vector<std::string> names;
-  for (const ProgramValue& value : program_.values) names.push_back(value.name);
-  for (const size_t i : PlacementOrder(names)) {
-    program_.placement.push_back(static_cast<NameId>(i));
-  }
-  for (const size_t i : CopyOrder(names)) {
-    program_.copy_order.push_back(static_cast<NameId>(i));
-  }
+  ListParameters(names);
 }
 
 void Lowering::AddInputs() {
@@ -119,19 +93,6 @@ void Lowering::PlanRewrites(const Roles& roles) {
     rewrite_of_[Index(rewrites_[i].last)] = static_cast<int32_t>(i);
   }
   NoteRewrites();
-  WarnOfRecurrent();
-}
-
-void Lowering::WarnOfRecurrent() {
-  const auto count = std::ranges::count_if(rewrites_, [&](const Rewritten& rewritten) {
-    return IsRecurrent(At(rewritten.last).op_type);
-  });
-  if (count == 0) return;
-  program_.warnings.push_back(
-      {warning::kUpperBound,
-       fmt::format("{} recurrent layer{} (LSTM, GRU, RNN): what {} an upper bound, of what "
-                   "cuDNN and PyTorch's own kernels keep of gates and states of each step",
-                   count, count == 1 ? "" : "s", count == 1 ? "it takes is" : "they take is")});
 }
 
 void Lowering::NoteRewrites() {
@@ -181,7 +142,7 @@ void Lowering::LowerNodes() {
     ShowHidden();
     PutCallsBehind(id);
   }
-  WarnOfUnknown();
+  WarnOfUnknown("node");
 }
 
 bool Lowering::RunsOnHost(const Node& node) const {
@@ -292,8 +253,6 @@ std::vector<NameId> Lowering::EmitHidden(const Rewritten& rewritten) {
 }
 
 void Lowering::LowerUnknown(const Node& node) {
-  const auto row = unknown_.emplace(node.op_type, 0).first;
-  ++row->second;
   std::vector<NameId> inputs;
   for (const ValueId value : node.inputs) {
     if (value != kNoValue && !IsHost(value)) inputs.push_back(TensorOf(value));
@@ -302,19 +261,7 @@ void Lowering::LowerUnknown(const Node& node) {
   for (const ValueId value : node.outputs) {
     if (value != kNoValue) outputs.push_back(NewResult(value));
   }
-  Emit("?", std::move(inputs), std::move(outputs));
-}
-
-void Lowering::WarnOfUnknown() {
-  for (const auto& [op, nodes] : unknown_) {
-    program_.warnings.push_back(
-        {warning::kUnknownOperator,
-         fmt::format("no rule for {} ({} node{}): {}, which may be too much or too little", op,
-                     nodes, nodes == 1 ? "" : "s",
-                     trains() ? "all its inputs and outputs are kept until backward"
-                              : "its results are taken as new tensors, and nothing beside them")});
-  }
-  WarnOfMisfits();
+  EmitUnknown(node.op_type, std::move(inputs), std::move(outputs));
 }
 
 DType Lowering::TypeOfResult(const Node& node) const {

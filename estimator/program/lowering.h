@@ -109,12 +109,10 @@ class Lowering : public ProgramWriter {
   std::vector<std::string> ScopeFor(NodeId id);
   std::vector<std::string> ScopeAround(NodeId id);
   std::set<std::string> FindOutsideAutocast() const;
-  void PlaceModule();
   void AddInputs();
   bool RunsOnHost(const Node& node) const;
   void PlanRewrites(const Roles& roles);
   void NoteRewrites();
-  void WarnOfRecurrent();
   void PlanLostCalls(const Roles& roles);
   std::vector<LostCall> LostCalls(const Roles& roles);
   bool DropsOutElsewhere(bool is_traced) const;
@@ -164,7 +162,6 @@ class Lowering : public ProgramWriter {
   NameId OperandOf(ValueId value);
   std::vector<NameId> EmitHidden(const Rewritten& rewritten);
   void NoteIfComputed(ValueId value);
-  void WarnOfUnknown();
 
   const Node& At(NodeId node) const { return graph_.nodes[static_cast<size_t>(node)]; }
 
@@ -189,14 +186,13 @@ class Lowering : public ProgramWriter {
   std::map<std::string, NameId> put_back_;       // results of those put back
   std::optional<LostRotary> rotary_;
   std::map<std::pair<ValueId, std::vector<std::string>>, NameId> shared_;  // by reader's scope
-  std::vector<std::pair<ValueId, NameId>> hidden_;   // what the running node does not see
-  std::vector<bool> runs_on_device_;                 // by NodeId: though its results are known
-  std::vector<bool> consumed_;                       // by NodeId: inside of a rewrite
-  std::vector<bool> is_parameter_;                   // by ValueId
-  std::vector<bool> follows_parameter_;              // by value: a float that one feeds
-  std::vector<bool> is_scalar_constant_;             // by ValueId: a float number
-  std::set<std::string> further_results_;            // operators that were warned of
-  std::map<std::string, int, std::less<>> unknown_;  // operator -> nodes
+  std::vector<std::pair<ValueId, NameId>> hidden_;  // what the running node does not see
+  std::vector<bool> runs_on_device_;                // by NodeId: though its results are known
+  std::vector<bool> consumed_;                      // by NodeId: inside of a rewrite
+  std::vector<bool> is_parameter_;                  // by ValueId
+  std::vector<bool> follows_parameter_;             // by value: a float that one feeds
+  std::vector<bool> is_scalar_constant_;            // by ValueId: a float number
+  std::set<std::string> further_results_;           // operators that were warned of
 };
 
 inline constexpr int8_t kOptional = -1;

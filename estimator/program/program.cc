@@ -32,14 +32,18 @@ std::string CallText(const Program& program, const AtenCall& call) {
 
 Program BuildProgram(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
                      const Roles& roles, const TrainingSettings& settings) {
-  const ValueId loss_output = FindLossOutput(graph, shapes, settings);
+  std::vector<NamedOutput> outputs;
+  for (const ValueId output : graph.outputs) {
+    outputs.push_back({graph.values[Index(output)].name, shapes.types[Index(output)].tensor.dtype});
+  }
+  const auto loss_output = FindLossOutput(graph.path, outputs, settings.loss_output);
   Lowering lowering(graph, metadata, shapes, roles, settings);
   lowering.LowerNodes();
   for (const ValueId output : graph.outputs) {
     lowering.program().outputs.push_back(lowering.TensorOf(output));
   }
-  FinishProgram(lowering, loss_output == kNoValue ? kNoName : lowering.TensorOf(loss_output),
-                /*drops_unread=*/true);
+  FinishProgram(lowering, loss_output ? lowering.TensorOf(graph.outputs[*loss_output]) : kNoName,
+                [](const AtenCall&) { return true; });
   return lowering.TakeProgram();
 }
 

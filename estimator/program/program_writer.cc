@@ -6,12 +6,15 @@
 #include <algorithm>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/glob.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/program/call_operands.h"
 #include "estimator/program/eager_attention.h"
 #include "estimator/program/lifetimes.h"
 #include "estimator/program/loss.h"
+#include "estimator/program/placement.h"
+#include "estimator/program/recurrent_calls.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/trainable.h"
 
@@ -24,6 +27,29 @@ NameId ProgramWriter::NewName(std::string name, const TensorType& type) {
   (void)BytesOf(type);  // refuses what 64 bits do not hold
   program_.values.push_back({std::move(name), {type, {}}});
   return static_cast<NameId>(program_.values.size() - 1);
+}
+
+void ProgramWriter::ListParameters(const std::vector<NameId>& parameters,
+                                   const std::vector<bool>& is_frozen) {
+  std::vector<std::string> names;
+  for (const NameId name : parameters) names.push_back(program_.values[Index(name)].name);
+  const std::vector<bool> picked =
+      PickNames(names, settings_.freeze, {"--freeze", "parameters", path()});
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const bool is_out = picked[i] || (!is_frozen.empty() && is_frozen[i]);
+    (is_out ? program_.frozen : program_.parameters).push_back(parameters[i]);
+  }
+}
+
+void ProgramWriter::PlaceModule() {
+  std::vector<std::string> names;
+  for (const ProgramValue& value : program_.values) names.push_back(value.name);
+  for (const size_t i : PlacementOrder(names)) {
+    program_.placement.push_back(static_cast<NameId>(i));
+  }
+  for (const size_t i : CopyOrder(names)) {
+    program_.copy_order.push_back(static_cast<NameId>(i));
+  }
 }
 
 // As `op`, unless its operands are not what that takes.
@@ -61,6 +87,12 @@ void ProgramWriter::Emit(std::string_view op, std::vector<NameId> inputs,
        .frames = frames_});
 }
 
+void ProgramWriter::EmitUnknown(std::string_view op, std::vector<NameId> inputs,
+                                std::vector<NameId> outputs) {
+  ++unknown_.emplace(op, 0).first->second;
+  Emit("?", std::move(inputs), std::move(outputs));
+}
+
 TensorType ProgramWriter::WithPrecision(TensorType type) const {
   if (IsFloat(type.dtype) && BitsOf(type.dtype) >= 16)
     type.dtype = ParameterType(settings_.precision);
@@ -72,6 +104,18 @@ void ProgramWriter::SetPlace(std::string place, std::vector<std::string> scope) 
   scope_ = std::move(scope);
   written_in_place_.reset();
   frames_.clear();
+}
+
+void ProgramWriter::WarnOfUnknown(std::string_view unit) {
+  for (const auto& [op, count] : unknown_) {
+    program_.warnings.push_back(
+        {warning::kUnknownOperator,
+         fmt::format("no rule for {} ({} {}{}): {}, which may be too much or too little", op, count,
+                     unit, count == 1 ? "" : "s",
+                     trains() ? "all its inputs and outputs are kept until backward"
+                              : "its results are taken as new tensors, and nothing beside them")});
+  }
+  WarnOfMisfits();
 }
 
 void ProgramWriter::WarnOfMisfits() {
@@ -86,25 +130,37 @@ void ProgramWriter::WarnOfMisfits() {
 
 namespace {
 
-// Calls whose results nobody reads are the exporter's leftovers: PyTorch has none.
-void DropUnread(Program& program) {
+// Leaves out calls whose results nobody reads, of those that `may_go`.
+void DropUnread(Program& program, const std::function<bool(const AtenCall&)>& may_go) {
   std::vector<bool> read(program.values.size());
   for (const NameId name : program.outputs) read[Index(name)] = true;
   if (program.loss != kNoName) read[Index(program.loss)] = true;
   std::vector<AtenCall> kept;
   for (size_t i = program.calls.size(); i-- > 0;) {
     AtenCall& call = program.calls[i];
-    const bool needed = std::any_of(call.outputs.begin(), call.outputs.end(), [&](NameId name) {
-      return name != kNoName && read[Index(name)];
-    });
-    if (!needed) continue;
+    const bool is_read = std::ranges::any_of(
+        call.outputs, [&](NameId name) { return name != kNoName && read[Index(name)]; });
+    if (!is_read && may_go(call)) continue;
     for (const NameId name : call.inputs) {
       if (name != kNoName) read[Index(name)] = true;
     }
     kept.push_back(std::move(call));
   }
-  std::reverse(kept.begin(), kept.end());
+  std::ranges::reverse(kept);
   program.calls = std::move(kept);
+}
+
+// Before what else was assumed, as the first thing that is decided.
+void SayFrozen(Program& program, const TrainingSettings& settings) {
+  if (program.frozen.empty() || settings.mode == Mode::kEval) return;
+  const bool has_batch_norm = std::ranges::any_of(
+      program.calls, [](const AtenCall& call) { return call.op == "batch_norm"; });
+  program.assumptions.insert(
+      program.assumptions.begin(),
+      fmt::format(
+          "{} of {} parameters are frozen{}", program.frozen.size(),
+          program.frozen.size() + program.parameters.size(),
+          has_batch_norm ? "; batch norms among their layers still run in training mode" : ""));
 }
 
 void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
@@ -120,7 +176,8 @@ void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
 
 }  // namespace
 
-void FinishProgram(ProgramWriter& writer, NameId loss_output, bool drops_unread) {
+void FinishProgram(ProgramWriter& writer, NameId loss_output,
+                   const std::function<bool(const AtenCall&)>& is_leftover) {
   Program& program = writer.program();
   const TrainingSettings& settings = writer.settings();
   if (loss_output != kNoName) {
@@ -128,8 +185,10 @@ void FinishProgram(ProgramWriter& writer, NameId loss_output, bool drops_unread)
     if (settings.mode == Mode::kTrain) AppendLoss(writer, loss_output, labels, settings.loss);
   }
   WriteAttentionOut(program, settings);
-  if (drops_unread) DropUnread(program);
+  DropUnread(program, is_leftover);
   PlaceDeaths(program, settings.mode == Mode::kEval || settings.loop.hold_outputs);
+  SayFrozen(program, settings);
+  WarnOfRecurrent(program);
   WarnOfUnreached(program, settings);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -28,10 +29,20 @@ class ProgramWriter {
   // A value of the program.  Throws Error for more bytes than 64 bits hold.
   NameId NewName(std::string name, const TensorType& type);
 
+  // Parameters in the module's order, frozen ones among them: those that settings.freeze picks,
+  // and those for which `is_frozen` says so (empty: none).
+  void ListParameters(const std::vector<NameId>& parameters,
+                      const std::vector<bool>& is_frozen = {});
+  // The orders in which the values that there are come to the device, and are copied.
+  // REQUIRES: they are the module's parameters, then its buffers.
+  void PlaceModule();
+
   // The next call, at the place that is set.  Where its operands are not what `op` takes, it runs
-  // as an unknown one, and WarnOfMisfits says so.
+  // as an unknown one, and WarnOfUnknown says so.
   void Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
             std::vector<int64_t> ints = {});
+  // The same of an operator without a rule, which WarnOfUnknown calls `op`.
+  void EmitUnknown(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs);
 
   // What messages call the calls that follow, and the module calls around them.
   void SetPlace(std::string place, std::vector<std::string> scope = {});
@@ -39,7 +50,8 @@ class ProgramWriter {
   // The type that parameters and activations have in this run: floats of 16 bits and more.
   TensorType WithPrecision(TensorType type) const;
 
-  void WarnOfMisfits();
+  // Warns of calls without a rule, of which the file has `unit`s ("node").
+  void WarnOfUnknown(std::string_view unit);
 
  protected:
   const TrainingSettings& settings_;
@@ -56,15 +68,19 @@ class ProgramWriter {
                            const std::vector<NameId>& outputs, const std::vector<int64_t>& ints);
   const Dims* DimsOf(NameId name) const;
 
+  void WarnOfMisfits();
+
   std::string path_;
+  std::map<std::string, int, std::less<>> unknown_;  // operator -> calls
   // By call whose operands are not what its rule takes: the first place and what was found there.
   std::map<std::string, std::pair<std::string, std::string>> misfits_;
 };
 
 // The rest of a program whose forward is written: its `loss_output`, unless that is kNoName, gets
 // labels and, in training, the loss; then names get their deaths.  Warns of parameters that no
-// gradient reaches.  With `drops_unread`, calls whose results nobody reads are an exporter's
-// leftovers, and go.  Throws Error as AddLabels does.  O(calls × depth of modules).
-void FinishProgram(ProgramWriter& writer, NameId loss_output, bool drops_unread);
+// gradient reaches.  Of calls whose results nobody reads, those that `is_leftover` are the
+// exporter's, and go.  Throws Error as AddLabels does.  O(calls × depth of modules).
+void FinishProgram(ProgramWriter& writer, NameId loss_output,
+                   const std::function<bool(const AtenCall&)>& is_leftover);
 
 }  // namespace onnxfit

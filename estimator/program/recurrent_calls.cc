@@ -1,7 +1,10 @@
 #include "estimator/program/recurrent_calls.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -9,6 +12,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/base/warnings.h"
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {
@@ -47,10 +51,13 @@ constexpr int kDeepest = 8;         // of the nodes that order a weight anew
 constexpr size_t kMostInputs = 12;  // of a call (eager/op_rule.h)
 
 const RecurrentRow* FindRow(std::string_view op_type) {
-  for (const RecurrentRow& row : kRecurrentRows) {
-    if (row.op_type == op_type) return &row;
-  }
-  return nullptr;
+  const auto* row = std::ranges::find(kRecurrentRows, op_type, &RecurrentRow::op_type);
+  return row == std::end(kRecurrentRows) ? nullptr : row;
+}
+
+// REQUIRES: one of the rows has it.
+const RecurrentRow& RowOfCall(std::string_view aten) {
+  return *std::ranges::find(kRecurrentRows, aten, &RecurrentRow::aten);
 }
 
 // Operators that a weight goes through on its way from the module's order of gates to ONNX's.
@@ -172,15 +179,28 @@ class RecurrentFinder {
 }  // namespace
 
 std::vector<int64_t> RecurrentInts(std::string_view aten, int64_t numel, bool drops_out) {
-  for (const RecurrentRow& row : kRecurrentRows) {
-    if (row.aten != aten) continue;
-    const int64_t kept = row.kept + (drops_out ? kKeptByDropout : 0);
-    return {CheckedMul(numel, kept), CheckedMul(numel, row.gates)};
-  }
-  return {};
+  const RecurrentRow& row = RowOfCall(aten);
+  const int64_t kept = row.kept + (drops_out ? kKeptByDropout : 0);
+  return {CheckedMul(numel, kept), CheckedMul(numel, row.gates)};
 }
 
+std::string_view RecurrentInference(std::string_view aten) { return RowOfCall(aten).aten_in_eval; }
+
 bool IsRecurrent(std::string_view op_type) { return FindRow(op_type) != nullptr; }
+
+void WarnOfRecurrent(Program& program) {
+  const auto count = std::ranges::count_if(program.calls, [](const AtenCall& call) {
+    return std::ranges::any_of(kRecurrentRows, [&](const RecurrentRow& row) {
+      return call.op == row.aten || call.op == row.aten_in_eval;
+    });
+  });
+  if (count == 0) return;
+  program.warnings.push_back(
+      {warning::kUpperBound,
+       fmt::format("{} recurrent layer{} (LSTM, GRU, RNN): what {} an upper bound, of what "
+                   "cuDNN and PyTorch's own kernels keep of gates and states of each step",
+                   count, count == 1 ? "" : "s", count == 1 ? "it takes is" : "they take is")});
+}
 
 std::string BiasOfRecurrentWeight(std::string_view weight) {
   constexpr std::string_view kChild = "weight_";

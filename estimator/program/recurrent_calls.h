@@ -9,6 +9,7 @@
 #include "estimator/graph/graph.h"
 #include "estimator/program/exporter_metadata.h"
 #include "estimator/program/pattern.h"
+#include "estimator/program/program.h"
 #include "estimator/program/rewrites.h"
 
 namespace onnxfit {
@@ -30,7 +31,13 @@ std::string BiasOfRecurrentWeight(std::string_view weight);
 // and directions.  `drops_out`: between this layer and the next.
 std::vector<int64_t> RecurrentInts(std::string_view aten, int64_t numel, bool drops_out);
 
+// "lstm_inference" of "lstm": the call that keeps nothing for backward.
+std::string_view RecurrentInference(std::string_view aten);
+
 // Whether `op_type` is ONNX's operator of such a layer.
 bool IsRecurrent(std::string_view op_type);
+
+// Says that what such calls take is an upper bound, where there are any.
+void WarnOfRecurrent(Program& program);
 
 }  // namespace onnxfit

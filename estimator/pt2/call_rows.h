@@ -2,6 +2,7 @@
 // room pt2/.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "estimator/pt2/call_writer.h"
@@ -16,6 +17,25 @@ struct CallRow {
   std::string_view op;      // a row of the operator table (eager/op_rule.h)
   void (*write)(CallWriter&, const Call&, std::string_view op);
 };
+
+// The rows by family, one file each.
+std::span<const CallRow> LayerRows();        // layer_rows.cc
+std::span<const CallRow> ElementwiseRows();  // elementwise_rows.cc
+std::span<const CallRow> MovementRows();     // movement_rows.cc
+std::span<const CallRow> MakingRows();       // making_rows.cc
+
+// --- What rows of several families do ---
+
+// The first argument is the tensor, and what else there is are settings.
+void WriteUnary(CallWriter& writer, const Call& call, std::string_view op);
+// Every tensor is an operand.
+void WriteAll(CallWriter& writer, const Call& call, std::string_view op);
+// A tensor that is made from numbers alone.
+void WriteConstant(CallWriter& writer, const Call& call, std::string_view op);
+// The result is the first argument: nothing runs.
+void ReturnFirst(CallWriter& writer, const Call& call, std::string_view op);
+// Several results.
+void WriteParts(CallWriter& writer, const Call& call, std::string_view op);
 
 // The row of a call, which may be that of its twin out of place ("relu" for "relu_"), or null.
 // O(1).

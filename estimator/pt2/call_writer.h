@@ -31,13 +31,13 @@ class CallWriter : public ProgramWriter {
   const std::vector<std::pair<std::string_view, NameId>>& named_outputs() const {
     return named_outputs_;
   }
+  // Whether the call makes a part of a mask that torch.export alone makes (libraries.h).
+  bool BuildsMask(const AtenCall& call) const;
   Roles TakeRoles() { return std::move(roles_); }
   Program TakeProgram() { return std::move(program_); }
 
   // --- for the functions in the rows ---
 
-  // The argument called `name`; null where it is left out or None.
-  static const Argument* Find(const Call& call, std::string_view name);
   // What an argument is, or `absent`.
   int64_t IntAt(const Call& call, std::string_view name, int64_t absent) const;
   double RealAt(const Call& call, std::string_view name, double absent) const;
@@ -86,7 +86,6 @@ class CallWriter : public ProgramWriter {
  private:
   void AddModule();
   void AddTensors(InputSpec::Kind kind, std::vector<NameId>& to);
-  void PlaceTensors();
   void AddInputs();
   void AddOutputs();
   void WriteCalls(const Graph& graph);
@@ -94,8 +93,6 @@ class CallWriter : public ProgramWriter {
   bool MakesTensor(const Call& call) const;
   void Follow(size_t first, bool builds_mask);
   void WriteBody(const Call& call, const Argument& body);
-  void DropUnreadMasks();
-  void WarnOfUnknown();
   TensorType TypeOf(const Tensor& tensor) const;
   int64_t SizeOf(const Size& size) const;
   int64_t NumberOf(const Argument& argument) const;
@@ -122,10 +119,9 @@ class CallWriter : public ProgramWriter {
   std::map<std::string_view, SpelledCast> spelled_casts_;
   std::set<NameId> tracked_;
   std::map<std::string_view, const Call*> readers_;  // by tensor: the first
-  std::vector<bool> requires_grad_;                  // by parameter, tied ones once
+  std::vector<bool> is_frozen_;                      // by parameter, tied ones once
   std::set<std::string_view> read_;
   std::vector<std::pair<std::string_view, NameId>> named_outputs_;
-  std::map<std::string_view, int> unknown_;  // target -> calls
 };
 
 }  // namespace onnxfit::pt2

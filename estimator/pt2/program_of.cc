@@ -10,9 +10,9 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/base/suggest.h"
 #include "estimator/base/warnings.h"
 #include "estimator/graph/input_graph.h"
+#include "estimator/program/loss.h"
 #include "estimator/pt2/call_writer.h"
 
 namespace onnxfit::pt2 {
@@ -140,20 +140,13 @@ void ShareBatch(const ExportedProgram& exported, std::vector<DeclaredTensor>& in
   }
 }
 
-// The first output of floats, or the one that is asked for.
-NameId FindLossOutput(CallWriter& writer, const TrainingSettings& settings) {
-  std::vector<std::string_view> names;
+NameId LossOutput(CallWriter& writer, const TrainingSettings& settings) {
+  std::vector<NamedOutput> outputs;
   for (const auto& [name, value] : writer.named_outputs()) {
-    if (!IsFloat(writer.program().values[Index(value)].type.dtype)) continue;
-    if (settings.loss_output.empty() || name == settings.loss_output) return value;
-    names.push_back(name);
+    outputs.push_back({name, writer.program().values[Index(value)].type.dtype});
   }
-  if (settings.loss_output.empty()) return kNoName;
-  throw Error({.file = writer.path(),
-               .where = "--loss-output",
-               .text = fmt::format("expected one of the model's outputs of floats ({}), found '{}'",
-                                   fmt::join(names, ", "), settings.loss_output),
-               .hint = std::string(Nearest(settings.loss_output, names))});
+  const auto found = FindLossOutput(writer.path(), outputs, settings.loss_output);
+  return found ? writer.named_outputs()[*found].second : kNoName;
 }
 
 }  // namespace
@@ -182,7 +175,8 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   const SymbolValues symbols = SymbolsOf(exported, file, shapes);
   CallWriter writer(exported, symbols, settings);
   writer.WriteForward();
-  FinishProgram(writer, FindLossOutput(writer, settings), /*drops_unread=*/false);
+  FinishProgram(writer, LossOutput(writer, settings),
+                [&](const AtenCall& call) { return writer.BuildsMask(call); });
   MadeProgram made = {writer.TakeProgram(), writer.TakeRoles()};
   made.program.name_of.assign(file.values.size(), kNoName);
   for (size_t i = 0; i < std::min(file.inputs.size(), made.program.inputs.size()); ++i) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
-#include "estimator/base/warnings.h"
 #include "estimator/program/recurrent_calls.h"
 
 namespace onnxfit::pt2 {
@@ -26,7 +25,7 @@ struct Stack {
 
 std::vector<NameId> TensorsAt(CallWriter& writer, const Call& call, std::string_view name) {
   std::vector<NameId> tensors;
-  const Argument* argument = CallWriter::Find(call, name);
+  const Argument* argument = FindArgument(call, name);
   if (argument == nullptr) return tensors;
   if (argument->kind == Argument::Kind::kTensor) tensors.push_back(writer.TensorOf(*argument));
   for (const Argument& item : argument->items) tensors.push_back(writer.TensorOf(item));
@@ -45,22 +44,6 @@ bool FitsLayers(const CallWriter& writer, const Stack& stack) {
   const auto count = static_cast<int64_t>(stack.parameters.size());
   return stack.x != kNoName && writer.DimsOf(stack.x).size() == 3 && stack.layers > 0 &&
          count > 0 && count % stack.layers == 0;
-}
-
-// The call that keeps nothing for backward.
-std::string_view InferenceOf(std::string_view op) {
-  if (op == "lstm") return "lstm_inference";
-  return op == "gru" ? "gru_inference" : "rnn_inference";
-}
-
-void WarnOfBound(Program& program) {
-  for (const Warning& warning : program.warnings) {
-    if (warning.code == std::string_view(warning::kUpperBound)) return;
-  }
-  program.warnings.push_back(
-      {warning::kUpperBound,
-       "recurrent layers (LSTM, GRU, RNN): what they take is an upper bound, of what cuDNN and "
-       "PyTorch's own kernels keep of gates and states of each step"});
 }
 
 }  // namespace
@@ -84,10 +67,10 @@ void WriteRecurrent(CallWriter& writer, const Call& call, std::string_view op) {
       x = writer.NewName(fmt::format("{}.layer{}", call.name, layer), result);
       outputs = {x};
     }
-    writer.Emit(writer.trains() ? op : InferenceOf(op), std::move(inputs), std::move(outputs),
+    writer.Emit(writer.trains() ? op : RecurrentInference(op), std::move(inputs),
+                std::move(outputs),
                 RecurrentInts(op, Numel(result.dims), stack.drops_out && !is_last));
   }
-  WarnOfBound(writer.program());
 }
 
 }  // namespace onnxfit::pt2

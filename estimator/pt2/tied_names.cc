@@ -6,13 +6,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "estimator/program/scopes.h"
+
 namespace onnxfit::pt2 {
 namespace {
-
-std::string_view ParentOf(std::string_view path) {
-  return path.substr(0, std::min(path.rfind('.'), path.size()));
-}
-std::string_view ChildOf(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
 bool HaveSameSizes(const Tensor& a, const Tensor& b) {
   return a.dtype == b.dtype &&

@@ -1,0 +1,250 @@
+// What a call takes and makes, in this run's sizes and precision.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "estimator/base/error.h"
+#include "estimator/base/index.h"
+#include "estimator/base/quote.h"
+#include "estimator/pt2/call_writer.h"
+#include "estimator/pt2/expression.h"
+
+namespace onnxfit::pt2 {
+
+int64_t CallWriter::NumberOf(const Argument& argument) const {
+  if (argument.kind != Argument::Kind::kSymbol) return argument.number;
+  for (auto graph = graphs_.rbegin(); graph != graphs_.rend(); ++graph) {
+    const auto found = (*graph)->symbols.find(argument.text);
+    if (found != (*graph)->symbols.end()) return SizeOf(found->second);
+  }
+  return 0;
+}
+
+int64_t CallWriter::IntAt(const Call& call, std::string_view name, int64_t absent) const {
+  const Argument* argument = FindArgument(call, name);
+  return argument == nullptr ? absent : NumberOf(*argument);
+}
+
+double CallWriter::RealAt(const Call& call, std::string_view name, double absent) const {
+  const Argument* argument = FindArgument(call, name);
+  if (argument == nullptr) return absent;
+  return argument->kind == Argument::Kind::kReal ? argument->real
+                                                 : static_cast<double>(NumberOf(*argument));
+}
+
+std::vector<int64_t> CallWriter::IntsAt(const Call& call, std::string_view name) const {
+  const Argument* argument = FindArgument(call, name);
+  if (argument == nullptr) return {};
+  if (argument->kind != Argument::Kind::kList) return {NumberOf(*argument)};
+  std::vector<int64_t> ints;
+  for (const Argument& item : argument->items) ints.push_back(NumberOf(item));
+  return ints;
+}
+
+std::string_view CallWriter::TextAt(const Call& call, std::string_view name) const {
+  const Argument* argument = FindArgument(call, name);
+  return argument == nullptr ? std::string_view() : argument->text;
+}
+
+NameId CallWriter::TensorAt(const Call& call, std::string_view name) {
+  const Argument* argument = FindArgument(call, name);
+  return argument == nullptr ? kNoName : TensorOf(*argument);
+}
+
+// A constant of the module's code, torch.tensor(2.0), is made where it is read first.
+NameId CallWriter::TensorOf(const Argument& argument) {
+  if (argument.kind != Argument::Kind::kTensor) return kNoName;
+  const auto cast = spelled_casts_.find(argument.text);
+  if (cast != spelled_casts_.end() && !IsOfCast(cast->second)) return cast->second.self;
+  const auto found = names_.find(argument.text);
+  if (found != names_.end()) return found->second;
+  const Tensor* tensor = FindTensor(argument.text);
+  if (tensor == nullptr) return kNoName;
+  const NameId made = NewName(std::string(argument.text), WithPrecision(TypeOf(*tensor)));
+  Emit("constant", {}, {made});
+  return names_[argument.text] = made;
+}
+
+// Whether the running call reads what was cast: it is of the same statement, or, where that binds
+// the cast to a name ("x = x.to(torch.float32)"), of the same forward.
+bool CallWriter::IsOfCast(const SpelledCast& cast) const {
+  if (running_ == nullptr || running_->lines.empty() || cast.call->lines.empty()) return true;
+  const SourceLine& line = cast.call->lines.back();
+  const SourceLine& here = running_->lines.back();
+  if (line.file == here.file && line.line == here.line) return true;
+  const bool binds = line.text.find(" = ") != std::string_view::npos &&
+                     (line.text.ends_with(".to(torch.float32)") || line.text.ends_with(".float()"));
+  return binds && std::ranges::equal(cast.call->modules, running_->modules, {}, &ModuleFrame::path,
+                                     &ModuleFrame::path);
+}
+
+NameId CallWriter::CastResult(const Call& call, NameId self, const TensorType& type) {
+  const NameId result = Result(call, type);
+  const bool changes = type.dtype != program_.values[Index(self)].type.dtype;
+  const Argument* given = FindArgument(call, "self");
+  const Tensor* before = given == nullptr ? nullptr : FindTensor(given->text);
+  const Tensor* after = FindTensor(call.results[0].text);
+  if (changes && before != nullptr && after != nullptr && before->dtype == after->dtype) {
+    spelled_casts_[call.results[0].text] = {&call, self};
+  }
+  return result;
+}
+
+std::vector<NameId> CallWriter::Tensors(const Call& call) {
+  std::vector<NameId> tensors;
+  const auto add = [&](const Argument& argument) {
+    const NameId name = TensorOf(argument);
+    if (name != kNoName) tensors.push_back(name);
+  };
+  for (const auto& [name, argument] : call.arguments) {
+    add(argument);
+    for (const Argument& item : argument.items) add(item);
+  }
+  return tensors;
+}
+
+const Known* CallWriter::LibraryMaskAt(const Call& call, std::string_view name) {
+  const Argument* argument = FindArgument(call, name);
+  if (argument == nullptr || argument->kind != Argument::Kind::kTensor) return nullptr;
+  return mask_calls_.contains(TensorOf(*argument)) ? known_.Find(argument->text) : nullptr;
+}
+
+const Known* CallWriter::KnownAt(const Call& call, std::string_view name) {
+  const Argument* argument = FindArgument(call, name);
+  const bool is_tensor = argument != nullptr && argument->kind == Argument::Kind::kTensor;
+  return is_tensor ? known_.Find(argument->text) : nullptr;
+}
+
+void CallWriter::RefuseRows(const Call& call, std::string_view table, std::string_view counted,
+                            int64_t asked, int64_t most) const {
+  const Argument* rows = FindArgument(call, table);
+  std::string_view name = rows == nullptr ? "" : rows->text;
+  const auto is_it = [&](const InputSpec& spec) { return spec.name == name; };
+  const auto stored = std::ranges::find_if(exported_.inputs, is_it);
+  if (stored != exported_.inputs.end() && !stored->target.empty()) name = stored->target;
+  const std::string text = fmt::format("it takes {} of the {} in {}", asked, most, Quote(name));
+  const std::string where = fmt::format("call {}", Quote(call.name));
+  for (const InputSpec& spec : exported_.inputs) {
+    const Tensor* input = spec.kind == InputSpec::Kind::kUser ? FindTensor(spec.name) : nullptr;
+    for (size_t axis = 0; input != nullptr && axis < input->sizes.size(); ++axis) {
+      const std::string_view symbol = input->sizes[axis].expression;
+      const auto value = symbols_.find(symbol);
+      if (value == symbols_.end() || !HasSize(counted, symbol)) continue;
+      const int64_t fits = value->second - (asked - most);
+      if (fits < 1) continue;
+      throw Error({.file = path(),
+                   .where = fmt::format("input {}", Quote(spec.name)),
+                   .text = fmt::format("dimension {} ({}) is {}, expected at most {}: {}: {}", axis,
+                                       Quote(symbol), value->second, fits, where, text),
+                   .hint = fmt::format("--dim {}={}", symbol, fits)});
+    }
+  }
+  throw Error({.file = path(), .where = where, .text = text});
+}
+
+bool CallWriter::HasSize(std::string_view tensor, std::string_view symbol) const {
+  const Tensor* found = FindTensor(tensor);
+  return found != nullptr && std::ranges::any_of(found->sizes, [&](const Size& size) {
+           return size.expression == symbol;
+         });
+}
+
+NameId CallWriter::PartnerOfResult(const Call& call) {
+  constexpr int kMostSteps = 8;
+  const Call* maker = &call;
+  for (int step = 0; step < kMostSteps && !maker->results.empty(); ++step) {
+    const std::string_view result = maker->results[0].text;
+    const auto reader = readers_.find(result);
+    if (reader == readers_.end()) return kNoName;
+    for (const auto& [name, argument] : reader->second->arguments) {
+      const bool is_other = argument.kind == Argument::Kind::kTensor && argument.text != result;
+      const auto other = is_other ? names_.find(argument.text) : names_.end();
+      if (other == names_.end()) continue;
+      if (IsFloat(program_.values[Index(other->second)].type.dtype)) return other->second;
+    }
+    maker = reader->second;
+  }
+  return kNoName;
+}
+
+bool CallWriter::IsTracked(NameId name) const { return tracked_.contains(name); }
+
+int64_t CallWriter::AxisAt(const Call& call, std::string_view name, NameId of, int64_t absent) {
+  const int64_t axis = IntAt(call, name, absent);
+  return axis < 0 ? axis + std::ssize(DimsOf(of)) : axis;
+}
+
+const Dims& CallWriter::DimsOf(NameId name) const {
+  static const Dims kNone;
+  return name == kNoName ? kNone : program_.values[Index(name)].type.dims;
+}
+
+// --- Results -----------------------------------------------------------------------------------
+
+const Tensor* CallWriter::FindTensor(std::string_view name) const {
+  for (auto graph = graphs_.rbegin(); graph != graphs_.rend(); ++graph) {
+    const auto found = (*graph)->tensors.find(name);
+    if (found != (*graph)->tensors.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+int64_t CallWriter::SizeOf(const Size& size) const {
+  if (size.expression.empty()) return size.number;
+  const std::optional<int64_t> value = Evaluate(size.expression, symbols_);
+  if (value.has_value()) return *value;
+  throw Error({.file = path(),
+               .where = fmt::format("size {}", size.expression),
+               .text = "a size that follows from the inputs' sizes was expected, this one depends "
+                       "on data"});
+}
+
+TensorType CallWriter::TypeOf(const Tensor& tensor) const {
+  TensorType type = {tensor.dtype, {}};
+  for (const Size& size : tensor.sizes) type.dims.push_back(SizeOf(size));
+  return type;
+}
+
+TensorType CallWriter::TypeOfResult(const Call& call) const {
+  const Tensor* tensor = nullptr;
+  if (!call.results.empty()) {
+    const Argument& first = call.results[0];
+    const bool is_list = first.kind == Argument::Kind::kList && !first.items.empty();
+    tensor = FindTensor(is_list ? first.items[0].text : first.text);
+  }
+  return tensor == nullptr ? TensorType() : WithPrecision(TypeOf(*tensor));
+}
+
+std::vector<NameId> CallWriter::Results(const Call& call) {
+  std::vector<NameId> results;
+  const auto add = [&](const Argument& result) {
+    const Tensor* tensor =
+        result.kind == Argument::Kind::kTensor ? FindTensor(result.text) : nullptr;
+    if (tensor == nullptr) return results.push_back(kNoName);
+    names_[result.text] = NewName(std::string(result.text), WithPrecision(TypeOf(*tensor)));
+    results.push_back(names_[result.text]);
+  };
+  for (const Argument& result : call.results) {
+    if (result.kind != Argument::Kind::kList) add(result);
+    for (const Argument& item : result.items) add(item);
+  }
+  return results;
+}
+
+NameId CallWriter::Result(const Call& call, std::optional<TensorType> type) {
+  const std::vector<NameId> results = Results(call);
+  const NameId first = results.empty() ? kNoName : results[0];
+  if (type.has_value() && first != kNoName) {
+    static_cast<TensorType&>(program_.values[Index(first)].type) = *type;
+  }
+  return first;
+}
+
+void CallWriter::ReturnSame(const Call& call, NameId name) {
+  if (!call.results.empty()) names_[call.results[0].text] = name;
+}
+
+}  // namespace onnxfit::pt2

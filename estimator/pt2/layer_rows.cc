@@ -1,0 +1,173 @@
+// Layers: what has parameters, a mode, or a window.
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "estimator/program/convolution_arguments.h"
+#include "estimator/pt2/call_rows.h"
+#include "estimator/pt2/recurrent_layers.h"
+
+namespace onnxfit::pt2 {
+namespace {
+
+std::vector<int64_t> Spread(std::vector<int64_t> values, size_t count, int64_t absent) {
+  if (values.empty()) values = {absent};
+  if (values.size() == 1) values.resize(count, values[0]);
+  return values;
+}
+
+// PyTorch pads a call of padding "same" as much on both sides, or before it runs.
+std::vector<int64_t> PaddingOf(CallWriter& writer, const Call& call, const Dims& weight,
+                               const std::vector<int64_t>& dilation) {
+  const size_t count = weight.size() - 2;
+  const std::string_view text = writer.TextAt(call, "padding");
+  if (text.empty()) return Spread(writer.IntsAt(call, "padding"), count, 0);
+  std::vector<int64_t> padding(count, 0);
+  for (size_t i = 0; i < count && text == "same"; ++i) {
+    padding[i] = dilation[i] * (weight[i + 2] - 1) / 2;
+  }
+  return padding;
+}
+
+void WriteConvolution(CallWriter& writer, const Call& call, std::string_view op) {
+  const std::vector<NameId> tensors = writer.Tensors(call);
+  if (tensors.size() < 2) return writer.WriteUnknown(call);
+  const Dims weight = writer.DimsOf(tensors[1]);
+  if (weight.size() < 3) return writer.WriteUnknown(call);
+  ConvolutionArguments arguments;
+  arguments.stride = Spread(writer.IntsAt(call, "stride"), weight.size() - 2, 1);
+  arguments.dilation = Spread(writer.IntsAt(call, "dilation"), weight.size() - 2, 1);
+  arguments.padding = PaddingOf(writer, call, weight, arguments.dilation);
+  arguments.groups = writer.IntAt(call, "groups", 1);
+  arguments.is_transposed = call.target.find("transpose") != std::string_view::npos ||
+                            writer.IntAt(call, "transposed", 0) != 0;
+  writer.Emit(op, tensors, {writer.Result(call)}, ToInts(arguments));
+}
+
+void WriteBatchNorm(CallWriter& writer, const Call& call, std::string_view op) {
+  std::vector<NameId> tensors;
+  for (const char* name : {"input", "weight", "bias", "running_mean", "running_var"}) {
+    tensors.push_back(writer.TensorAt(call, name));
+  }
+  writer.Emit(writer.trains() ? op : "batch_norm_inference", std::move(tensors),
+              {writer.Result(call)});
+}
+
+void WriteLayerNorm(CallWriter& writer, const Call& call, std::string_view op) {
+  const auto count = static_cast<int64_t>(writer.IntsAt(call, "normalized_shape").size());
+  writer.Emit(op, writer.Tensors(call), {writer.Result(call)}, {count});
+}
+
+void WriteGroupNorm(CallWriter& writer, const Call& call, std::string_view op) {
+  writer.Emit(op, writer.Tensors(call), {writer.Result(call)},
+              {writer.IntAt(call, "num_groups", 1)});
+}
+
+// Which mode the module was exported in does not matter: the call is there in both.
+// Source: dropout of aten/src/ATen/native/Dropout.cpp, pytorch v2.11.0.
+void WriteDropout(CallWriter& writer, const Call& call, std::string_view op) {
+  const bool drops = writer.trains() && writer.RealAt(call, "p", 0.5) > 0;
+  const double given = writer.settings().dropout.value_or(1);
+  if (!drops || given == 0) return ReturnFirst(writer, call, op);
+  WriteUnary(writer, call, WritesInPlace(call.target) ? "dropout_" : op);
+}
+
+// A mask that hides nothing, and a causal one, are none where torch.export alone makes them
+// (libraries.h).
+void WriteAttention(CallWriter& writer, const Call& call, std::string_view op) {
+  const bool drops = writer.trains() && writer.RealAt(call, "dropout_p", 0) > 0 &&
+                     writer.settings().dropout.value_or(1) != 0;
+  std::vector<NameId> operands;
+  for (const char* name : {"query", "key", "value"})
+    operands.push_back(writer.TensorAt(call, name));
+  bool is_causal = writer.IntAt(call, "is_causal", 0) != 0;
+  const Known* mask = writer.LibraryMaskAt(call, "attn_mask");
+  NameId given = writer.TensorAt(call, "attn_mask");
+  is_causal = is_causal || (mask != nullptr && IsCausal(*mask));
+  if (mask != nullptr && (IsCausal(*mask) || AreAllTrue(*mask))) given = kNoName;
+  if (given != kNoName) operands.push_back(given);
+  writer.Emit(op, std::move(operands), {writer.Result(call)}, {drops ? 1 : 0, is_causal ? 1 : 0});
+}
+
+// A mean where one pixel is left.
+// Source: adaptive_avg_pool2d of aten/src/ATen/native/AdaptiveAveragePooling.cpp, pytorch v2.11.0.
+void WriteAdaptivePool(CallWriter& writer, const Call& call, std::string_view op) {
+  const std::vector<int64_t> size = writer.IntsAt(call, "output_size");
+  const bool is_mean = std::ranges::all_of(size, [](int64_t side) { return side == 1; });
+  WriteUnary(writer, call, is_mean ? "mean" : op);
+}
+
+constexpr CallRow kLayerRows[] = {
+    // Convolutions and products.
+    {"conv1d.default", "convolution", WriteConvolution},
+    {"conv2d.default", "convolution", WriteConvolution},
+    {"conv3d.default", "convolution", WriteConvolution},
+    {"conv1d.padding", "convolution", WriteConvolution},
+    {"conv2d.padding", "convolution", WriteConvolution},
+    {"conv_transpose1d.default", "convolution", WriteConvolution},
+    {"conv_transpose2d.input", "convolution", WriteConvolution},
+    {"conv_transpose3d.input", "convolution", WriteConvolution},
+    {"convolution.default", "convolution", WriteConvolution},
+    {"linear.default", "linear", WriteAll},
+    {"matmul.default", "matmul", WriteAll},
+    {"bmm.default", "bmm", WriteAll},
+    {"mm.default", "mm", WriteAll},
+    {"addmm.default", "addmm", WriteAll},
+
+    // Normalizations.
+    {"batch_norm.default", "batch_norm", WriteBatchNorm},
+    {"layer_norm.default", "layer_norm", WriteLayerNorm},
+    {"group_norm.default", "group_norm", WriteGroupNorm},
+    {"rms_norm.default", "rms_norm", WriteLayerNorm},
+    {"instance_norm.default", "instance_norm", WriteAll},
+    {"softmax.int", "softmax", WriteUnary},
+    {"_softmax.default", "softmax", WriteUnary},
+    {"log_softmax.int", "log_softmax", WriteUnary},
+    {"_log_softmax.default", "log_softmax", WriteUnary},
+
+    // Activations and dropouts.
+    {"relu.default", "relu", WriteUnary},
+    {"relu6.default", "hardtanh", WriteUnary},
+    {"leaky_relu.default", "leaky_relu", WriteUnary},
+    {"prelu.default", "prelu", WriteAll},
+    {"elu.default", "elu", WriteUnary},
+    {"celu.default", "elu", WriteUnary},
+    {"selu.default", "elu", WriteUnary},
+    {"glu.default", "glu", WriteUnary},
+    {"gelu.default", "gelu", WriteUnary},
+    {"silu.default", "silu", WriteUnary},
+    {"mish.default", "mish", WriteUnary},
+    {"softplus.default", "softplus", WriteUnary},
+    {"log_sigmoid.default", "log_sigmoid", WriteUnary},
+    {"hardtanh.default", "hardtanh", WriteUnary},
+    {"hardswish.default", "hardswish", WriteUnary},
+    {"hardsigmoid.default", "hardsigmoid", WriteUnary},
+    {"sigmoid.default", "sigmoid", WriteUnary},
+    {"tanh.default", "tanh", WriteUnary},
+    {"dropout.default", "dropout", WriteDropout},
+    {"scaled_dot_product_attention.default", "scaled_dot_product_attention", WriteAttention},
+
+    // Recurrent layers.
+    {"lstm.input", "lstm", WriteRecurrent},
+    {"gru.input", "gru", WriteRecurrent},
+    {"rnn_tanh.input", "rnn", WriteRecurrent},
+    {"rnn_relu.input", "rnn", WriteRecurrent},
+
+    // Pooling.
+    {"max_pool1d.default", "max_pool2d", WriteUnary},
+    {"max_pool2d.default", "max_pool2d", WriteUnary},
+    {"max_pool3d.default", "max_pool2d", WriteUnary},
+    {"avg_pool1d.default", "avg_pool2d", WriteUnary},
+    {"avg_pool2d.default", "avg_pool2d", WriteUnary},
+    {"avg_pool3d.default", "avg_pool2d", WriteUnary},
+    {"adaptive_avg_pool1d.default", "avg_pool2d", WriteAdaptivePool},
+    {"adaptive_avg_pool2d.default", "avg_pool2d", WriteAdaptivePool},
+    {"adaptive_avg_pool3d.default", "avg_pool2d", WriteAdaptivePool},
+};
+
+}  // namespace
+
+std::span<const CallRow> LayerRows() { return kLayerRows; }
+
+}  // namespace onnxfit::pt2

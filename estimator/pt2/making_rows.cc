@@ -1,0 +1,94 @@
+// Tensors made from numbers, casts, and what is written over.
+#include <string_view>
+#include <vector>
+
+#include "estimator/pt2/call_rows.h"
+
+namespace onnxfit::pt2 {
+namespace {
+
+// To a type that the code spells ("x.to(torch.float32)", "x.float()"), or to that of another
+// tensor, which is the run's: the file has numbers for both.
+bool SpellsFloat32(const Call& call) {
+  if (call.lines.empty()) return false;
+  const std::string_view line = call.lines.back().text;
+  return line.find("float32") != std::string_view::npos ||
+         line.find(".float()") != std::string_view::npos;
+}
+
+// The same in a type that is given, most likely as that of what it will be joined with:
+// torch.zeros(sizes, dtype=query.dtype).
+void WriteFilled(CallWriter& writer, const Call& call, std::string_view op) {
+  const bool is_float = IsFloat(writer.TypeOfResult(call).dtype);
+  const bool is_given = FindArgument(call, "dtype") != nullptr && !SpellsFloat32(call);
+  const NameId partner = is_float && is_given ? writer.PartnerOfResult(call) : kNoName;
+  if (partner == kNoName) return WriteConstant(writer, call, op);
+  writer.Emit("bernoulli", {partner}, {writer.Result(call)});
+}
+
+// The same in the type of its first operand: x.new_empty(…), rand_like(x).
+void WriteLike(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  const bool is_float = IsFloat(writer.TypeOfResult(call).dtype);
+  const bool follows = self != kNoName && is_float && FindArgument(call, "dtype") == nullptr;
+  follows ? writer.Emit("bernoulli", {self}, {writer.Result(call)})
+          : WriteConstant(writer, call, op);
+}
+
+void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
+  TensorType type = writer.TypeOfResult(call);
+  if (writer.TextAt(call, "dtype") == "float32" && SpellsFloat32(call) && IsFloat(type.dtype) &&
+      BitsOf(type.dtype) < 32) {
+    type.dtype = DType::kFloat32;
+  }
+  const NameId self = writer.TensorAt(call, "self");
+  if (self == kNoName) return WriteConstant(writer, call, "constant");
+  writer.Emit(op, {self}, {writer.CastResult(call, self, type)});
+}
+
+constexpr CallRow kMakingRows[] = {
+    // Tensors made from numbers.
+    {"arange.default", "constant", WriteConstant},
+    {"arange.start", "constant", WriteConstant},
+    {"arange.start_step", "constant", WriteConstant},
+    {"linspace.default", "constant", WriteConstant},
+    {"full.default", "constant", WriteFilled},
+    {"full_like.default", "constant", WriteLike},
+    {"zeros.default", "constant", WriteFilled},
+    {"zeros_like.default", "constant", WriteLike},
+    {"ones.default", "constant", WriteFilled},
+    {"ones_like.default", "constant", WriteLike},
+    {"empty.memory_format", "constant", WriteFilled},
+    {"empty_like.default", "constant", WriteLike},
+    {"new_zeros.default", "constant", WriteLike},
+    {"new_ones.default", "constant", WriteLike},
+    {"new_full.default", "constant", WriteLike},
+    {"new_empty.default", "constant", WriteLike},
+    {"eye.default", "constant", WriteConstant},
+    {"rand.default", "constant", WriteFilled},
+    {"randn.default", "constant", WriteFilled},
+    {"rand_like.default", "constant", WriteLike},
+    {"randn_like.default", "constant", WriteLike},
+    {"scalar_tensor.default", "constant", WriteConstant},
+    {"lift_fresh_copy.default", "", ReturnFirst},
+
+    // Casts.
+    {"to.dtype", "to", WriteCast},
+    {"to.dtype_layout", "to", WriteCast},
+    {"to.device", "to", WriteCast},
+    {"_to_copy.default", "to", WriteCast},
+    {"to.other", "type_as", WriteAll},
+    {"type_as.default", "type_as", WriteAll},
+
+    // Written over: nothing new.
+    {"bernoulli_.float", "", ReturnFirst},
+    {"fill_.Scalar", "", ReturnFirst},
+    {"zero_.default", "", ReturnFirst},
+    {"copy_.default", "", ReturnFirst},
+};
+
+}  // namespace
+
+std::span<const CallRow> MakingRows() { return kMakingRows; }
+
+}  // namespace onnxfit::pt2

@@ -1,0 +1,192 @@
+// Views, copies, joins and reads of tensors by places.
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/pt2/call_rows.h"
+
+namespace onnxfit::pt2 {
+namespace {
+
+void WriteTranspose(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  const size_t rank = writer.DimsOf(self).size();
+  std::vector<int64_t> order(rank);
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const bool names_axes = FindArgument(call, "dim0") != nullptr;
+  const int64_t last = static_cast<int64_t>(rank) - 1;
+  const int64_t a = names_axes ? writer.AxisAt(call, "dim0", self, 0) : last - 1;
+  const int64_t b = names_axes ? writer.AxisAt(call, "dim1", self, 0) : last;
+  if (a < 0 || b < 0 || a > last || b > last) return ReturnFirst(writer, call, op);  // a vector
+  std::swap(order[Index(a)], order[Index(b)]);
+  writer.Emit(op, {self}, {writer.Result(call)}, std::move(order));
+}
+
+void WritePermute(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  std::vector<int64_t> order = writer.IntsAt(call, "dims");
+  for (int64_t& axis : order) {
+    if (axis < 0) axis += std::ssize(writer.DimsOf(self));
+  }
+  writer.Emit(op, {self}, {writer.Result(call)}, std::move(order));
+}
+
+// The axis and the step go along where the step is not 1.
+void WriteSlice(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  const int64_t step = writer.IntAt(call, "step", 1);
+  const Dims taken = writer.TypeOfResult(call).dims;  // as the export counts them
+  const Dims& dims = writer.DimsOf(self);
+  const auto axis = writer.AxisAt(call, "dim", self, 0);
+  const bool has_axis = axis >= 0 && axis < std::ssize(dims) && taken.size() == dims.size();
+  if (has_axis && taken[Index(axis)] > dims[Index(axis)]) {
+    const std::string_view result = call.results[0].text;
+    writer.RefuseRows(call, "self", result, taken[Index(axis)], dims[Index(axis)]);
+  }
+  std::vector<int64_t> ints;
+  if (step != 1) ints = {writer.AxisAt(call, "dim", self, 0), step};
+  writer.Emit(op, {self}, {writer.Result(call)}, std::move(ints));
+}
+
+void WriteSelect(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  writer.Emit(op, {self}, {writer.Result(call)}, {writer.AxisAt(call, "dim", self, 0)});
+}
+
+void WriteUnbind(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  writer.Emit(op, {self}, writer.Results(call), {writer.AxisAt(call, "dim", self, 0)});
+}
+
+// A copy that keeps the order of dimensions is a clone, one that is asked to be dense another.
+void WriteClone(CallWriter& writer, const Call& call, std::string_view op) {
+  const bool is_dense = writer.TextAt(call, "memory_format") == "contiguous_format";
+  WriteUnary(writer, call, is_dense ? "contiguous" : op);
+}
+
+// Of views with one dimension more.
+// Source: stack of aten/src/ATen/native/TensorShape.cpp, pytorch v2.11.0.
+void WriteStack(CallWriter& writer, const Call& call, std::string_view) {
+  const TensorType type = writer.TypeOfResult(call);
+  const std::vector<NameId> tensors = writer.Tensors(call);
+  if (tensors.empty()) return writer.WriteUnknown(call);
+  int64_t axis = writer.IntAt(call, "dim", 0);
+  if (axis < 0) axis += std::ssize(type.dims);
+  TensorType part = type;
+  if (axis >= 0 && axis < std::ssize(part.dims)) part.dims[Index(axis)] = 1;
+  std::vector<NameId> views;
+  for (const NameId tensor : tensors) {
+    views.push_back(writer.NewName(std::string(call.name) + ".unsqueezed", part));
+    writer.Emit("view", {tensor}, {views.back()});
+  }
+  writer.Emit("cat", std::move(views), {writer.Result(call)});
+}
+
+// x[1:] - x[:-1]; of bools, which differ.
+// Source: diff_helper of aten/src/ATen/native/ReduceOps.cpp, pytorch v2.11.0.
+void WriteDiff(CallWriter& writer, const Call& call, std::string_view) {
+  const NameId self = writer.TensorAt(call, "self");
+  if (self == kNoName) return writer.WriteUnknown(call);
+  TensorType part = writer.TypeOfResult(call);
+  part.dtype = writer.program().values[Index(self)].type.dtype;
+  std::vector<NameId> parts;
+  for (const char* name : {".after", ".before"}) {
+    parts.push_back(writer.NewName(std::string(call.name) + name, part));
+    writer.Emit("slice", {self}, {parts.back()});
+  }
+  writer.Emit(IsFloat(part.dtype) ? "sub" : "compare", std::move(parts), {writer.Result(call)});
+}
+
+// Rows of a table by indices, which are known where they are positions.
+void WriteEmbedding(CallWriter& writer, const Call& call, std::string_view op) {
+  const Known* indices = writer.KnownAt(call, "indices");
+  const Dims& table = writer.DimsOf(writer.TensorAt(call, "weight"));
+  if (indices != nullptr && !indices->elements.empty() && !table.empty()) {
+    const int64_t asked = *std::ranges::max_element(indices->elements) + 1;
+    const std::string_view counted = FindArgument(call, "indices")->text;
+    if (asked > table[0]) writer.RefuseRows(call, "weight", counted, asked, table[0]);
+  }
+  WriteAll(writer, call, op);
+}
+
+// x[:, i]: the tensors among a list of indices.
+void WriteIndex(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  const Argument* indices = FindArgument(call, "indices");
+  std::vector<NameId> operands = {self};
+  if (indices != nullptr) {
+    for (const Argument& item : indices->items) {
+      const NameId index = writer.TensorOf(item);
+      if (index != kNoName) operands.push_back(index);
+    }
+  }
+  if (operands.size() < 2) return writer.WriteUnknown(call);
+  writer.Emit(op, std::move(operands), {writer.Result(call)});
+}
+
+void WritePad(CallWriter& writer, const Call& call, std::string_view op) {
+  const std::string_view mode = writer.TextAt(call, "mode");
+  WriteUnary(writer, call, mode.empty() || mode == "constant" ? op : "pad.copies");
+}
+
+constexpr CallRow kMovementRows[] = {
+    // Views, copies and joins.
+    {"view.default", "view", WriteUnary},
+    {"reshape.default", "view", WriteUnary},
+    {"_unsafe_view.default", "view", WriteUnary},
+    {"view_as.default", "view", WriteUnary},
+    {"unsqueeze.default", "view", WriteUnary},
+    {"squeeze.default", "view", WriteUnary},
+    {"squeeze.dim", "view", WriteUnary},
+    {"squeeze.dims", "view", WriteUnary},
+    {"flatten.using_ints", "view", WriteUnary},
+    {"unflatten.int", "view", WriteUnary},
+    {"as_strided.default", "as_strided", WriteUnary},
+    {"alias.default", "", ReturnFirst},
+    {"detach.default", "", ReturnFirst},
+    {"t.default", "permute", WriteTranspose},
+    {"transpose.int", "permute", WriteTranspose},
+    {"numpy_T.default", "permute", WriteTranspose},
+    {"permute.default", "permute", WritePermute},
+    {"expand.default", "expand", WriteUnary},
+    {"expand_as.default", "expand", WriteUnary},
+    {"select.int", "select", WriteSelect},
+    {"slice.Tensor", "slice", WriteSlice},
+    {"narrow.default", "slice", WriteSlice},
+    {"split.Tensor", "split", WriteParts},
+    {"split_with_sizes.default", "split", WriteParts},
+    {"chunk.default", "split", WriteParts},
+    {"unbind.int", "unbind", WriteUnbind},
+    {"contiguous.default", "contiguous", WriteUnary},
+    {"clone.default", "clone", WriteClone},
+    {"cat.default", "cat", WriteAll},
+    {"concat.default", "cat", WriteAll},
+    {"stack.default", "", WriteStack},
+    {"diff.default", "", WriteDiff},
+    {"pad.default", "pad", WritePad},
+    {"constant_pad_nd.default", "pad", WriteUnary},
+    {"pixel_shuffle.default", "pixel_shuffle", WriteUnary},
+    {"repeat.default", "tile", WriteUnary},
+    {"tile.default", "tile", WriteUnary},
+    {"repeat_interleave.self_int", "tile", WriteUnary},
+    {"upsample_nearest2d.vec", "upsample", WriteUnary},
+    {"upsample_bilinear2d.vec", "upsample", WriteUnary},
+    {"upsample_bicubic2d.vec", "upsample", WriteUnary},
+    {"embedding.default", "embedding", WriteEmbedding},
+    {"index.Tensor", "index", WriteIndex},
+    {"index_select.default", "index_select", WriteAll},
+    {"gather.default", "gather", WriteAll},
+    {"scatter.src", "scatter", WriteAll},
+    {"scatter.value", "scatter", WriteAll},
+    {"scatter_add.default", "scatter_add", WriteAll},
+};
+
+}  // namespace
+
+std::span<const CallRow> MovementRows() { return kMovementRows; }
+
+}  // namespace onnxfit::pt2
