@@ -59,14 +59,19 @@ bool IsInput(const Graph& graph, const std::string& name) {
 }  // namespace
 
 std::string DynamicShapes(const Graph& graph, const std::vector<ChangedDim>& dims) {
-  std::vector<std::string> inputs;
+  std::vector<std::vector<std::string>> inputs;
   for (const onnx::ValueInfoProto& input : graph.model->proto.graph().input()) {
-    if (!IsInput(graph, input.name())) continue;
-    const std::vector<std::string> entries = EntriesOf(input, dims);
-    inputs.push_back(entries.empty() ? "None" : fmt::format("{{{}}}", fmt::join(entries, ", ")));
+    if (IsInput(graph, input.name())) inputs.push_back(EntriesOf(input, dims));
   }
-  return fmt::format("dynamic_shapes=({}{})", fmt::join(inputs, ", "),
-                     inputs.size() == 1 ? "," : "");
+  return DynamicShapes(inputs);
+}
+
+std::string DynamicShapes(const std::vector<std::vector<std::string>>& inputs) {
+  std::vector<std::string> each;
+  for (const std::vector<std::string>& entries : inputs) {
+    each.push_back(entries.empty() ? "None" : fmt::format("{{{}}}", fmt::join(entries, ", ")));
+  }
+  return fmt::format("dynamic_shapes=({}{})", fmt::join(each, ", "), each.size() == 1 ? "," : "");
 }
 
 std::string DynamicAxes(const Graph& graph, const std::vector<ChangedDim>& dims) {

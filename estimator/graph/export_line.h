@@ -1,4 +1,4 @@
-// The Python that exports a model with free dimensions.  Internal to the room graph/.
+// The Python that exports a model with free dimensions.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,9 @@ struct ChangedDim {
 // (torch/export/dynamic_shapes.py 2.11, _check_dynamic_shapes: a dict must have them all; strings
 // are torch.onnx's, torch/onnx/_internal/exporter/_dynamic_shapes.py, from 2.7 on.)
 std::string DynamicShapes(const Graph& graph, const std::vector<ChangedDim>& dims);
+
+// That argument, of what is free of each input: {"0: \"batch\""}, {}.
+std::string DynamicShapes(const std::vector<std::vector<std::string>>& inputs);
 
 // The same for the export of TorchScript, whose names are the file's:
 // "dynamic_axes={\"x\": {0: \"batch\"}}".

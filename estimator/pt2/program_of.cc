@@ -1,7 +1,6 @@
 #include "estimator/pt2/program_of.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
+#include "estimator/graph/export_line.h"
 #include "estimator/graph/input_graph.h"
 #include "estimator/program/loss.h"
 #include "estimator/pt2/call_writer.h"
@@ -47,20 +47,18 @@ SymbolValues SymbolsOf(const ExportedProgram& exported, const onnxfit::Graph& fi
 // argument of forward: a dict would need all of their names.
 std::string DynamicShapesOf(const ExportedProgram& exported, const onnxfit::Graph& file,
                             const Shapes& shapes) {
-  std::vector<std::string> entries;
+  std::vector<std::vector<std::string>> free;
   const auto inputs = InputsOf(exported);
   for (size_t i = 0; i < inputs.size() && i < file.inputs.size(); ++i) {
     const Dims& dims = shapes.types[Index(file.inputs[i])].tensor.dims;
-    std::vector<std::string> axes;
+    std::vector<std::string>& axes = free.emplace_back();
     for (size_t axis = 0; axis < dims.size(); ++axis) {
       const Size& size = inputs[i].second->sizes[axis];
       if (size.expression.empty() && size.number == dims[axis]) continue;
       axes.push_back(fmt::format("{}: torch.export.Dim.DYNAMIC", axis));
     }
-    entries.push_back(axes.empty() ? "None" : fmt::format("{{{}}}", fmt::join(axes, ", ")));
   }
-  return fmt::format("dynamic_shapes=({}{})", fmt::join(entries, ", "),
-                     entries.size() == 1 ? "," : "");
+  return DynamicShapes(free);
 }
 
 // A .pt2 computes with the numbers that were written at the export.

@@ -59,11 +59,7 @@ Argument ReadDevice(const Json& value, ReadState& state) {
 
 template <ReadKind kRead>
 Argument ReadList(const Json& value, ReadState& state) {
-  Argument list = {.kind = Kind::kList};
-  const auto items = ItemsOf(value);
-  list.items.reserve(items.Size());
-  for (const Json& item : items) list.items.push_back(kRead(item, state));
-  return list;
+  return {.kind = Kind::kList, .items = ReadEach(value, state, kRead)};
 }
 
 Argument ReadSubgraph(const Json& value, ReadState& state) {

@@ -7,27 +7,11 @@
 namespace onnxfit::pt2 {
 namespace {
 
-std::vector<Argument> ReadArguments(const Json& list, ReadState& state) {
-  std::vector<Argument> arguments;
-  const auto items = ItemsOf(list);
-  arguments.reserve(items.Size());
-  for (const Json& item : items) arguments.push_back(ReadArgument(item, state));
-  return arguments;
-}
-
-std::vector<Size> ReadSizes(const Json& list, ReadState& state) {
-  std::vector<Size> sizes;
-  const auto items = ItemsOf(list);
-  sizes.reserve(items.Size());
-  for (const Json& item : items) sizes.push_back(ReadSize(item, state));
-  return sizes;
-}
-
 Tensor ReadTensor(const Json& json, ReadState& state) {
   const Json& sizes = MemberOf(json, "sizes");
   Tensor tensor = {.dtype = ScalarTypeOf(Whole(MemberOf(json, "dtype"))),
-                   .sizes = ReadSizes(sizes, state),
-                   .strides = ReadSizes(MemberOf(json, "strides"), state),
+                   .sizes = ReadEach(sizes, state, ReadSize),
+                   .strides = ReadEach(MemberOf(json, "strides"), state, ReadSize),
                    .requires_grad = Truth(MemberOf(json, "requires_grad"))};
   if (std::ranges::any_of(tensor.sizes, [](const Size& size) { return size.number < 0; })) {
     throw UnexpectedJson(sizes, "sizes of 0 or more");
@@ -59,7 +43,7 @@ Call ReadCall(const Json& node, ReadState& state) {
     call.arguments.emplace_back(Text(MemberOf(input, "name")),
                                 ReadArgument(MemberOf(input, "arg"), state));
   }
-  call.results = ReadArguments(MemberOf(node, "outputs"), state);
+  call.results = ReadEach(MemberOf(node, "outputs"), state, ReadArgument);
   const Json* const name = OptionalMemberOf(node, "name");
   call.name = name == nullptr ? FirstName(call.results) : Text(*name);
   const Json* const metadata = OptionalMemberOf(node, "metadata");
@@ -71,8 +55,8 @@ Call ReadCall(const Json& node, ReadState& state) {
 }  // namespace
 
 Graph ReadGraph(const Json& json, ReadState& state) {
-  Graph graph = {.inputs = ReadArguments(MemberOf(json, "inputs"), state),
-                 .outputs = ReadArguments(MemberOf(json, "outputs"), state)};
+  Graph graph = {.inputs = ReadEach(MemberOf(json, "inputs"), state, ReadArgument),
+                 .outputs = ReadEach(MemberOf(json, "outputs"), state, ReadArgument)};
   const auto nodes = ItemsOf(MemberOf(json, "nodes"));
   graph.calls.reserve(nodes.Size());
   for (const Json& node : nodes) graph.calls.push_back(ReadCall(node, state));

@@ -29,6 +29,16 @@ ExportedProgram ReadProgram(const Json& json, TextPool& pool);
 
 Graph ReadGraph(const Json& json, ReadState& state);
 
+// What `read` makes of each item of `list`.
+template <typename Read>
+auto ReadEach(const Json& list, ReadState& state, Read read) {
+  std::vector<decltype(read(list, state))> all;
+  const auto items = ItemsOf(list);
+  all.reserve(items.Size());
+  for (const Json& item : items) all.push_back(read(item, state));
+  return all;
+}
+
 // {"as_int": 3}: one of many kinds.  A kind that is not known is kOther.
 Argument ReadArgument(const Json& json, ReadState& state);
 
