@@ -159,6 +159,18 @@ TEST_CASE("a number that is chosen is a tensor on the device") {
 }
 
 // An fp32 export has the same number for both.
+// torchvision's stochastic depth: the noise has x's type, and no gradient.
+TEST_CASE("noise that is scaled in place stays where it is") {
+  ExportedBuilder builder;
+  builder.Parameter("w", "w", {6}).Input("x", {6});
+  builder.Make("torch.ops.aten.mul.Tensor", "h", {{"self", Ref("x")}, {"other", Ref("w")}}, {6});
+  builder.Make("torch.ops.aten.empty_like.default", "n", {{"self", Ref("h")}}, {6});
+  builder.Make("torch.ops.aten.bernoulli_.float", "b", {{"self", Ref("n")}, {"p", Real(0.8)}}, {6});
+  builder.Make("torch.ops.aten.div_.Tensor", "d", {{"self", Ref("b")}, {"other", Real(0.8)}}, {6});
+  builder.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("h")}, {"other", Ref("d")}}, {6});
+  CHECK(CallsOf(Made(builder.Return("y")).program) == "mul(x,w) bernoulli(h) mul(h,n)");
+}
+
 TEST_CASE("a cast that the code spells is one in 16 bits, too") {
   const auto calls = [](const char* first, const char* second) {
     ExportedBuilder builder;

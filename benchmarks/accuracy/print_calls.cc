@@ -52,9 +52,10 @@ class CallPrinter {
     }
     std::vector<std::string> results;
     for (const NameId id : call.outputs) results.push_back(TypeText(id));
-    return fmt::format("{}{}\t{}\t{}\t{}\t{}\t{}\n", call.op, in_place_[place] ? "_" : "",
-                       Names(call.inputs), fmt::join(results, " "), fmt::join(call.ints, " "),
-                       ModulePath(call.scope), Names(call.dies));
+    return fmt::format("{}{}\t{}\t{}\t{}\t{}\t{}\n", call.op,
+                       in_place_[place] && !call.op.ends_with("_") ? "_" : "", Names(call.inputs),
+                       fmt::join(results, " "), fmt::join(call.ints, " "), ModulePath(call.scope),
+                       Names(call.dies));
   }
 
   std::string Names(const std::vector<NameId>& ids) const {

@@ -160,8 +160,10 @@ bool CallWriter::MakesTensor(const Call& call) const {
 void CallWriter::Follow(size_t first, bool builds_mask) {
   for (size_t i = first; i < program_.calls.size(); ++i) {
     const AtenCall& call = program_.calls[i];
-    const bool is_tracked =
-        std::ranges::any_of(call.inputs, [&](NameId name) { return tracked_.contains(name); });
+    const bool is_filled = call.op == "bernoulli";  // reads the type of its operand alone
+    const bool is_tracked = !is_filled && std::ranges::any_of(call.inputs, [&](NameId name) {
+      return tracked_.contains(name);
+    });
     for (const NameId name : call.outputs) {
       if (name == kNoName) continue;
       if (is_tracked && IsFloat(program_.values[Index(name)].type.dtype)) tracked_.insert(name);
