@@ -205,6 +205,22 @@ TEST_CASE("a name that no call reads is another of the parameter that its module
   CHECK(FindFirstNames(Tied("p_e").Return("y")).empty());
 }
 
+// transformers' RoBERTa: "self.decoder.bias = self.bias".
+TEST_CASE("a bias that no call reads is that of a child of its module") {
+  const auto names = [](const char* target) {
+    ExportedBuilder builder;
+    builder.Parameter("p_b", "lm_head.bias", {50})
+        .Parameter("p_w", "lm_head.decoder.weight", {50, 8});
+    builder.Parameter("p_d", target, {50}).Input("x", {8});
+    builder.In("lm_head.decoder")
+        .Make(kLinear, "y", {{"input", Ref("x")}, {"weight", Ref("p_w")}, {"bias", Ref("p_d")}},
+              {50});
+    return FindFirstNames(builder.Return("y"));
+  };
+  CHECK(names("lm_head.decoder.bias").at("p_d") == "p_b");
+  CHECK(names("lm_head.decoder.shift").empty());
+}
+
 TEST_CASE("what is stored once is one parameter, and what is stored twice two") {
   ExportedProgram stored = Tied("p_e").Return("y");
   stored.inputs[0].storage = "weight_0";
@@ -254,6 +270,39 @@ TEST_CASE("masks that a library leaves out of a run are left out") {
   CHECK(Attention(kFile, kLine, 1) == kMade + attends + ",mask;0;0)");
   CHECK(Attention("net.py", kLine, 0) == kMade + attends + ",mask;0;0)");
   CHECK(Attention(kFile, "mask = rows >= columns", 0) == kMade + attends + ",mask;0;0)");
+}
+
+// Four heads share two of keys, which are repeated before attention with a causal mask.
+std::string GroupedAttention(const char* mask_text) {
+  const auto op = [](const char* name) { return std::string("torch.ops.aten.") + name; };
+  const std::string arange = op("arange.default");
+  const std::string view = op("view.default");
+  const std::string expand = op("expand.default");
+  const std::string ge = op("ge.Tensor");
+  const std::string sdpa = op("scaled_dot_product_attention.default");
+  ExportedBuilder builder;
+  builder.Input("q", {4, 6, 8}).Input("k", {2, 6, 8});
+  builder.At("transformers/models/llama/modeling_llama.py", 7, mask_text);
+  builder.MakeFixed(arange, "rows", {{"end", Number(6)}}, {6}, DType::kInt64);
+  builder.MakeFixed(view, "column", {{"self", Ref("rows")}}, {6, 1}, DType::kInt64);
+  builder.MakeFixed(ge, "mask", {{"self", Ref("column")}, {"other", Ref("rows")}}, {6, 6},
+                    DType::kBool);
+  builder.At("net.py", 9, "return attention(q)");
+  builder.Make(view, "a", {{"self", Ref("k")}}, {2, 1, 6, 8});
+  builder.Make(expand, "b", {{"self", Ref("a")}}, {2, 2, 6, 8});
+  builder.Make(view, "c", {{"self", Ref("b")}}, {4, 6, 8});
+  builder.Make(
+      sdpa, "y",
+      {{"query", Ref("q")}, {"key", Ref("c")}, {"value", Ref("c")}, {"attn_mask", Ref("mask")}},
+      {4, 6, 8});
+  return CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program);
+}
+
+TEST_CASE("heads are not repeated where the mask goes that made them so") {
+  CHECK(GroupedAttention("mask = create_causal_mask(") ==
+        "scaled_dot_product_attention(q,k,k;0;1)");
+  CHECK(GroupedAttention("mask = rows >= columns")
+            .ends_with("view(k) expand(a) view(b) scaled_dot_product_attention(q,c,c,mask;0;0)"));
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ std::vector<NameId> CallWriter::Tensors(const Call& call) {
 const Known* CallWriter::LibraryMaskAt(const Call& call, std::string_view name) {
   const Argument* argument = FindArgument(call, name);
   if (argument == nullptr || argument->kind != Argument::Kind::kTensor) return nullptr;
-  return mask_calls_.contains(TensorOf(*argument)) ? known_.Find(argument->text) : nullptr;
+  return mask_parts_.contains(TensorOf(*argument)) ? known_.Find(argument->text) : nullptr;
 }
 
 const Known* CallWriter::KnownAt(const Call& call, std::string_view name) {

@@ -167,7 +167,9 @@ void CallWriter::Follow(size_t first, bool builds_mask) {
     for (const NameId name : call.outputs) {
       if (name == kNoName) continue;
       if (is_tracked && IsFloat(program_.values[Index(name)].type.dtype)) tracked_.insert(name);
-      if (builds_mask) mask_calls_.insert(name);
+      if (!builds_mask) continue;
+      mask_parts_.insert(name);
+      leftovers_.insert(name);
     }
   }
 }
@@ -210,8 +212,31 @@ void CallWriter::WriteUnknown(const Call& call) {
   EmitUnknown(call.target, Tensors(call), std::move(results));
 }
 
-bool CallWriter::BuildsMask(const AtenCall& call) const {
-  return call.outputs.size() == 1 && mask_calls_.contains(call.outputs[0]);
+bool CallWriter::IsLeftover(const AtenCall& call) const {
+  return call.outputs.size() == 1 && leftovers_.contains(call.outputs[0]);
+}
+
+// The calls are the last ones, but for those of the other operands.
+NameId CallWriter::UnrepeatedHeads(NameId heads) {
+  std::vector<NameId> made;
+  NameId name = heads;
+  for (auto call = program_.calls.rbegin(); call != program_.calls.rend(); ++call) {
+    if (call->outputs.size() != 1 || call->outputs[0] != name) continue;
+    const bool expands = call->op == "expand" && made.size() == 1;
+    const bool views = call->op == "view" && made.size() != 1;
+    if (!expands && !views) return heads;
+    made.push_back(name);
+    name = call->inputs[0];
+    if (made.size() == 3) break;
+  }
+  const Dims& whole = DimsOf(heads);
+  const Dims& shared = DimsOf(name);
+  const bool are_heads = made.size() == 3 && whole.size() == 4 && shared.size() == 4 &&
+                         shared[1] > 0 && whole[1] % shared[1] == 0 && whole[0] == shared[0] &&
+                         whole[2] == shared[2] && whole[3] == shared[3];
+  if (!are_heads) return heads;
+  leftovers_.insert(made.begin(), made.end());
+  return name;
 }
 
 }  // namespace onnxfit::pt2

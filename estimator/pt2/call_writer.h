@@ -31,8 +31,9 @@ class CallWriter : public ProgramWriter {
   const std::vector<std::pair<std::string_view, NameId>>& named_outputs() const {
     return named_outputs_;
   }
-  // Whether the call makes a part of a mask that torch.export alone makes (libraries.h).
-  bool BuildsMask(const AtenCall& call) const;
+  // Whether the call makes what torch.export alone makes (libraries.h): a part of a mask, heads
+  // that are repeated because of one.
+  bool IsLeftover(const AtenCall& call) const;
   Roles TakeRoles() { return std::move(roles_); }
   Program TakeProgram() { return std::move(program_); }
 
@@ -66,6 +67,10 @@ class CallWriter : public ProgramWriter {
   // The elements of an argument that follow from sizes, of a mask that torch.export alone makes
   // (libraries.h); null of others.
   const Known* LibraryMaskAt(const Call& call, std::string_view name);
+
+  // What `heads` repeats, k of k[:, :, None].expand(…).reshape(…), whose calls become leftovers;
+  // `heads` where that is not how it was made.
+  NameId UnrepeatedHeads(NameId heads);
 
   // The elements of an argument that follow from sizes alone; null of others.
   const Known* KnownAt(const Call& call, std::string_view name);
@@ -106,7 +111,8 @@ class CallWriter : public ProgramWriter {
   std::map<std::string_view, NameId> names_;
   std::map<std::string_view, std::string_view> first_names_;  // of tied parameters
   KnownElements known_;
-  std::set<NameId> mask_calls_;  // results of calls that build masks
+  std::set<NameId> mask_parts_;  // results of calls that build masks
+  std::set<NameId> leftovers_;   // and of others that IsLeftover
 
   // By result of a cast that did nothing in the export.
   struct SpelledCast {

@@ -74,7 +74,9 @@ void WriteDropout(CallWriter& writer, const Call& call, std::string_view op) {
 }
 
 // A mask that hides nothing, and a causal one, are none where torch.export alone makes them
-// (libraries.h).
+// (libraries.h).  Without one, transformers passes grouped heads as they are (enable_gqa) instead
+// of repeating keys and values (use_gqa_in_sdpa of integrations/sdpa_attention.py,
+// transformers 5.17).
 void WriteAttention(CallWriter& writer, const Call& call, std::string_view op) {
   const bool drops = writer.trains() && writer.RealAt(call, "dropout_p", 0) > 0 &&
                      writer.settings().dropout.value_or(1) != 0;
@@ -85,7 +87,11 @@ void WriteAttention(CallWriter& writer, const Call& call, std::string_view op) {
   const Known* mask = writer.LibraryMaskAt(call, "attn_mask");
   NameId given = writer.TensorAt(call, "attn_mask");
   is_causal = is_causal || (mask != nullptr && IsCausal(*mask));
-  if (mask != nullptr && (IsCausal(*mask) || AreAllTrue(*mask))) given = kNoName;
+  if (mask != nullptr && (IsCausal(*mask) || AreAllTrue(*mask))) {
+    given = kNoName;
+    operands[1] = writer.UnrepeatedHeads(operands[1]);
+    operands[2] = writer.UnrepeatedHeads(operands[2]);
+  }
   if (given != kNoName) operands.push_back(given);
   writer.Emit(op, std::move(operands), {writer.Result(call)}, {drops ? 1 : 0, is_causal ? 1 : 0});
 }

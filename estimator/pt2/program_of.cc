@@ -174,7 +174,7 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   CallWriter writer(exported, symbols, settings);
   writer.WriteForward();
   FinishProgram(writer, LossOutput(writer, settings),
-                [&](const AtenCall& call) { return writer.BuildsMask(call); });
+                [&](const AtenCall& call) { return writer.IsLeftover(call); });
   MadeProgram made = {writer.TakeProgram(), writer.TakeRoles()};
   made.program.name_of.assign(file.values.size(), kNoName);
   for (size_t i = 0; i < std::min(file.inputs.size(), made.program.inputs.size()); ++i) {

@@ -70,8 +70,9 @@ class TieFinder {
     group_of_[kept] = kept;
   }
 
-  // What the calls of its module read in its place; of a module without calls (T5's `shared`),
-  // what other modules read so that has its sizes.
+  // What the calls of its module read in its place; of a module without calls that read any, what
+  // other modules read so that has its sizes (T5's `shared`), or a child its own: "lm_head.bias" is
+  // that of "lm_head.decoder".
   std::string_view ReadInsteadOf(const InputSpec& spec) const {
     const std::string_view module = ParentOf(spec.target);
     const auto [begin, end] = read_in_.equal_range(module);
@@ -81,7 +82,8 @@ class TieFinder {
     if (begin != end) return "";
     for (const auto& [place, name] : read_in_) {
       const std::string_view owner = ParentOf(parameters_.at(name)->target);
-      if (place != owner && MayBe(name, spec)) return name;
+      const bool is_of_child = ParentOf(owner) == module && owner != module;
+      if ((place != owner || is_of_child) && MayBe(name, spec)) return name;
     }
     return "";
   }
