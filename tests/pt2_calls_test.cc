@@ -110,6 +110,39 @@ TEST_CASE("calls of ATen are rows of the operator table") {
        {8, 6, 6},
        "contiguous(x)"},
       {"detach.default", {{"self", Ref("x")}}, {8, 6, 6}, ""},
+      {"movedim.int",
+       {{"self", Ref("x")}, {"source", Numbers({1})}, {"destination", Numbers({-1})}},
+       {6, 6, 8},
+       "permute(x;0;2;3;1)"},
+      {"swapaxes.default",
+       {{"self", Ref("x")}, {"axis0", Number(1)}, {"axis1", Number(3)}},
+       {6, 6, 8},
+       "permute(x;0;3;2;1)"},
+      {"roll.default", {{"self", Ref("x")}, {"shifts", Numbers({1, 2})}}, {8, 6, 6}, "roll(x;2)"},
+      {"square.default", {{"self", Ref("x")}}, {8, 6, 6}, "pow.Tensor_Scalar(x)"},
+      {"feature_dropout.default",
+       {{"input", Ref("x")}, {"p", Real(0.5)}, {"train", Bool(true)}},
+       {8, 6, 6},
+       "bernoulli(x) mul(x,y.noise)",
+       ""},
+      {"einsum.default",
+       {{"equation", Text("nchw -> nhwc")}, {"tensors", List({Ref("x")})}},
+       {6, 6, 8},
+       "permute(x;0;2;3;1)"},
+      {"einsum.default",
+       {{"equation", Text("nchw,nchk->nhwk")}, {"tensors", List({Ref("x"), Ref("x")})}},
+       {6, 6, 6},
+       "permute(x;0;2;3;1) view(y.permute) permute(x;0;2;1;3) view(y.permute) bmm(y.view,y.view) "
+       "view(y.bmm) permute(y.view;0;1;2;3)"},
+      {"einsum.default",
+       {{"equation", Text("nchw,nckw->nhk")}, {"tensors", List({Ref("x"), Ref("x")})}},
+       {6, 6},
+       "permute(x;0;2;1;3) view(y.permute) permute(x;0;1;3;2) view(y.permute) bmm(y.view,y.view) "
+       "view(y.bmm) permute(y.view;0;1;2)"},
+      {"einsum.default",
+       {{"equation", Text("nc...->n...c")}, {"tensors", List({Ref("x")})}},
+       {6, 6, 8},
+       "?(x)"},
       {"frobnicate.default", {{"self", Ref("x")}}, {8, 6, 6}, "?(x)"},
   };
   for (const Row& row : rows) {
@@ -169,6 +202,26 @@ TEST_CASE("noise that is scaled in place stays where it is") {
   builder.Make("torch.ops.aten.div_.Tensor", "d", {{"self", Ref("b")}, {"other", Real(0.8)}}, {6});
   builder.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("h")}, {"other", Ref("d")}}, {6});
   CHECK(CallsOf(Made(builder.Return("y")).program) == "mul(x,w) bernoulli(h) mul(h,n)");
+}
+
+TEST_CASE("a vector of nothing joins any other") {
+  ExportedBuilder builder;
+  builder.Input("x", {6}).FixedInput("nothing", {0});
+  builder.Make("torch.ops.aten.cat.default", "y",
+               {{"tensors", List({Ref("nothing"), Ref("x")})}, {"dim", Number(1)}}, {6});
+  CHECK(CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program) == "cat(x)");
+}
+
+TEST_CASE("what rotary embeddings compute leaves autocast") {
+  ExportedBuilder builder;
+  builder.Input("x", {6}).At("transformers/models/llama/modeling_llama.py", 9,
+                             "cos = emb.cos() * self.attention_scaling");
+  builder.Make("torch.ops.aten.cos.default", "c", {{"self", Ref("x")}}, {6});
+  builder.At("transformers/models/llama/modeling_llama.py", 12, "x = cos(emb)");
+  builder.Make("torch.ops.aten.cos.default", "y", {{"self", Ref("c")}}, {6});
+  const Program program = Made(builder.Return("y"), {.mode = Mode::kEval}).program;
+  CHECK(program.calls[0].leaves_autocast);
+  CHECK_FALSE(program.calls[1].leaves_autocast);
 }
 
 TEST_CASE("a cast that the code spells is one in 16 bits, too") {

@@ -4,14 +4,17 @@
 
 What data/models_transformers.tar.xz holds; the kinds are those of README.md.  "-new" exports the
 model itself (a wrapper where it takes two inputs), newly made; the others have weights as after
-training, no two equal, as exporters merge equal ones and drop zeros.  The batch is free.  A kind
-that the exporter refuses is said and left out.
+training, no two equal, as exporters merge equal ones and drop zeros.  "pt2-train" and "pt2-eval"
+are torch.export.save's MODEL.train.pt2 and MODEL.eval.pt2, from the meta device.  The batch is
+free.  A kind that the exporter refuses is said and left out.
 """
 
 import argparse
+import io
 import re
 import tempfile
 import warnings
+import zipfile
 from pathlib import Path
 
 import onnx
@@ -22,6 +25,7 @@ from measure_transformers import in_own_process
 from zoo_transformers import MODELS, Logits
 
 KINDS = ["dynamo-raw", "train", "dynamo", "script", "dynamo-new", "script-new"]
+PT2_KINDS = ["pt2-train", "pt2-eval"]
 FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16}
 KEPT_VALUES = 64  # weights of more are left out, but where they are constants
 
@@ -91,7 +95,37 @@ def leave_folders_out(model):
         del value.metadata_props[:]
 
 
+def save_without_folders(program, path):
+    """A .pt2 whose source lines name files below site-packages, or files alone; weights are zero."""
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    with zipfile.ZipFile(buffer) as source, zipfile.ZipFile(path, "w") as target:
+        for member in source.infolist():
+            data = source.read(member)
+            if member.filename.endswith(".json"):
+                text = re.sub(r'File \\"[^"\\]*?site-packages/', r'File \\"', data.decode())
+                data = re.sub(r'File \\"/[^"\\]*/', r'File \\"', text).encode()
+            elif "/data/weights/" in member.filename:
+                data = bytes(len(data))
+            target.writestr(zipfile.ZipInfo(member.filename), data)
+
+
+def write_pt2(name, kind, folder):
+    spec, mode = MODELS[name], kind.split("-")[1]
+    if spec.only_infers and mode == "train":
+        return
+    with torch.device("meta"):
+        module = spec.build().train(mode == "train")
+    batch = spec.inputs(2, "meta", torch.float32)
+    inputs = tuple(tensor for key, tensor in batch.items() if key != "y")
+    free = tuple({0: torch.export.Dim.DYNAMIC} for _ in inputs)
+    program = torch.export.export(module, inputs, dynamic_shapes=free, strict=False)
+    save_without_folders(program, folder / f"{name}.{mode}.pt2")
+
+
 def write(name, kind, folder):
+    if kind in PT2_KINDS:
+        return write_pt2(name, kind, folder)
     with tempfile.TemporaryDirectory() as scratch:
         path = str(Path(scratch) / "model.onnx")
         export(MODELS[name], kind, path)
@@ -109,7 +143,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("models", nargs="*")
-    parser.add_argument("--kind", nargs="+", default=KINDS, choices=KINDS)
+    parser.add_argument("--kind", nargs="+", default=KINDS + PT2_KINDS, choices=KINDS + PT2_KINDS)
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)  # threads do not outlive a fork

@@ -1,6 +1,6 @@
 """What operators.py compares with: figures of zoo_operators.py's networks, their exports.
 
-    measure_operators.py FOLDER [OPERATOR...]            # exports, weights left out
+    measure_operators.py FOLDER [OPERATOR...]            # exports, of ONNX without weights
     measure_operators.py OUT.jsonl --figures [OPERATOR...]
 
 The figures are those of one process, whose caches and workspaces are given back between runs, on
@@ -87,10 +87,19 @@ def export(name, kind, path):
                       opset_version=17)
 
 
+def write_pt2(name, folder):
+    from export_transformers import save_without_folders
+    inputs = (torch.ones_like(zoo.inputs(name, 3, "cpu")),)
+    program = torch.export.export(zoo.build(name).train(), inputs, strict=False,
+                                  dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    save_without_folders(program, folder / f"{name}.train.pt2")
+
+
 def write(names, folder):
     import onnx
     from export_transformers import leave_folders_out, leave_weights_out
     for name in names:
+        write_pt2(name, folder)
         for kind in ["dynamo-raw", "train"]:
             path = folder / f"{name}.{kind}.onnx"
             try:

@@ -132,6 +132,13 @@ constexpr OpRule kLinearRules[] = {
      .gradients = {Reads(In(1)), Reads(In(0))},
      .forward = {MakeOut(0), Uses(Workspace::kCublas)},
      .backward = kSecondFirst},
+    // x [b, m, n], to which the product of [b, m, k] and [b, k, n] is added.
+    {.name = "baddbmm",
+     .autocast = AutocastPolicy::kLower,
+     .gradients = {PassThrough(), Reads(In(2)), Reads(In(1))},
+     .forward = {MakeOut(0), Uses(Workspace::kCublas)},
+     .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
+                  MakeGrad(0)}},
     {.name = "add_", .in_place = InPlace::kAlways, .gradients = {PassThrough(), PassThrough()}},
 };
 

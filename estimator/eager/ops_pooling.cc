@@ -19,6 +19,9 @@ constexpr OpRule kPoolingRules[] = {
     // Beside the value the place where it was found, which its gradient is scattered to.
     {.name = "max.dim", .gradients = {Reads(Aux(0))}, .aux = {{{"indices", Indices}}}},
     {.name = "amax", .gradients = {Reads(In(0) | Out(0))}},
+    // grad * (x - mean) * number; of std divided by it
+    {.name = "var", .gradients = {Reads(In(0))}},
+    {.name = "std", .gradients = {Reads(In(0) | Out(0))}},
     // x * (grad / norm), 0 where the norm is, in the norm's type
     {.name = "norm",
      .autocast = AutocastPolicy::kFp32Result,

@@ -55,6 +55,7 @@ constexpr OpRule kViewRules[] = {
      .gradients = {Reads({})},
      .forward = {Scratch(RolledOnce), MakeOut(0)},
      .backward = {Scratch(RolledOnce), MakeGrad(0)}},
+    {.name = "flip", .gradients = {Reads({})}},
     {.name = "unbind", .alias = Alias::kNarrow, .gradients = {Reads({})}},
     {.name = "contiguous", .take_apart = MakeContiguous},
     {.name = "clone", .gradients = {PassThrough()}},

@@ -143,7 +143,10 @@ void CallWriter::WriteCall(const Call& call) {
   if (!MakesTensor(call)) return;
   const size_t first = program_.calls.size();
   const CallRow* row = FindCallRow(call.target);
+  const bool left = leaves_autocast_;
+  leaves_autocast_ = left || LeavesAutocast(call);
   row == nullptr ? WriteUnknown(call) : row->write(*this, call, row->op);
+  leaves_autocast_ = left;
   Follow(first, BuildsLibraryMask(call));
 }
 

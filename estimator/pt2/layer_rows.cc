@@ -4,8 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/program/convolution_arguments.h"
 #include "estimator/pt2/call_rows.h"
+#include "estimator/pt2/einsum.h"
 #include "estimator/pt2/recurrent_layers.h"
 
 namespace onnxfit::pt2 {
@@ -64,6 +66,24 @@ void WriteGroupNorm(CallWriter& writer, const Call& call, std::string_view op) {
               {writer.IntAt(call, "num_groups", 1)});
 }
 
+// A weight for each channel is viewed as [1, C, 1, …].
+// Source: prelu of aten/src/ATen/native/Activation.cpp, pytorch v2.11.0.
+void WritePrelu(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId x = writer.TensorAt(call, "self");
+  NameId weight = writer.TensorAt(call, "weight");
+  if (x == kNoName || weight == kNoName) return writer.WriteUnknown(call);
+  TensorType type = writer.program().values[Index(weight)].type;
+  const size_t rank = writer.DimsOf(x).size();
+  if (type.dims.size() == 1 && rank > 1) {
+    type.dims = Dims(rank, 1);
+    type.dims[1] = writer.DimsOf(weight)[0];
+    const NameId view = writer.NewName(std::string(call.name) + ".weight", type);
+    writer.Emit("view", {weight}, {view});
+    weight = view;
+  }
+  writer.Emit(op, {x, weight}, {writer.Result(call)});
+}
+
 // Which mode the module was exported in does not matter: the call is there in both.
 // Source: dropout of aten/src/ATen/native/Dropout.cpp, pytorch v2.11.0.
 void WriteDropout(CallWriter& writer, const Call& call, std::string_view op) {
@@ -71,6 +91,21 @@ void WriteDropout(CallWriter& writer, const Call& call, std::string_view op) {
   const double given = writer.settings().dropout.value_or(1);
   if (!drops || given == 0) return ReturnFirst(writer, call, op);
   WriteUnary(writer, call, WritesInPlace(call.target) ? "dropout_" : op);
+}
+
+// Of whole channels: noise of [N, C, 1, …], then x * noise.  In eval nothing runs.
+// Source: _dropout_impl of aten/src/ATen/native/Dropout.cpp, pytorch v2.11.0.
+void WriteFeatureDropout(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId x = writer.TensorAt(call, "input");
+  const bool drops = writer.trains() && writer.RealAt(call, "p", 0.5) > 0;
+  if (!drops || writer.settings().dropout.value_or(1) == 0 || writer.DimsOf(x).size() < 2) {
+    return ReturnFirst(writer, call, op);
+  }
+  TensorType type = writer.program().values[Index(x)].type;
+  std::fill(type.dims.begin() + 2, type.dims.end(), 1);
+  const NameId noise = writer.NewName(std::string(call.name) + ".noise", type);
+  writer.Emit("bernoulli", {x}, {noise});
+  writer.Emit("mul", {x, noise}, {writer.Result(call)});
 }
 
 // A mask that hides nothing, and a causal one, are none where torch.export alone makes them
@@ -118,6 +153,8 @@ constexpr CallRow kLayerRows[] = {
     {"linear.default", "linear", WriteAll},
     {"matmul.default", "matmul", WriteAll},
     {"bmm.default", "bmm", WriteAll},
+    {"baddbmm.default", "baddbmm", WriteAll},
+    {"einsum.default", "", WriteEinsum},
     {"mm.default", "mm", WriteAll},
     {"addmm.default", "addmm", WriteAll},
 
@@ -136,7 +173,7 @@ constexpr CallRow kLayerRows[] = {
     {"relu.default", "relu", WriteUnary},
     {"relu6.default", "hardtanh", WriteUnary},
     {"leaky_relu.default", "leaky_relu", WriteUnary},
-    {"prelu.default", "prelu", WriteAll},
+    {"prelu.default", "prelu", WritePrelu},
     {"elu.default", "elu", WriteUnary},
     {"celu.default", "elu", WriteUnary},
     {"selu.default", "elu", WriteUnary},
@@ -152,6 +189,7 @@ constexpr CallRow kLayerRows[] = {
     {"sigmoid.default", "sigmoid", WriteUnary},
     {"tanh.default", "tanh", WriteUnary},
     {"dropout.default", "dropout", WriteDropout},
+    {"feature_dropout.default", "", WriteFeatureDropout},
     {"scaled_dot_product_attention.default", "scaled_dot_product_attention", WriteAttention},
 
     // Recurrent layers.
@@ -167,6 +205,12 @@ constexpr CallRow kLayerRows[] = {
     {"avg_pool1d.default", "avg_pool2d", WriteUnary},
     {"avg_pool2d.default", "avg_pool2d", WriteUnary},
     {"avg_pool3d.default", "avg_pool2d", WriteUnary},
+    {"max_pool1d_with_indices.default", "max_pool2d", WriteFirst},
+    {"max_pool2d_with_indices.default", "max_pool2d", WriteFirst},
+    {"max_pool3d_with_indices.default", "max_pool2d", WriteFirst},
+    {"adaptive_max_pool1d.default", "max_pool2d", WriteFirst},
+    {"adaptive_max_pool2d.default", "max_pool2d", WriteFirst},
+    {"adaptive_max_pool3d.default", "max_pool2d", WriteFirst},
     {"adaptive_avg_pool1d.default", "avg_pool2d", WriteAdaptivePool},
     {"adaptive_avg_pool2d.default", "avg_pool2d", WriteAdaptivePool},
     {"adaptive_avg_pool3d.default", "avg_pool2d", WriteAdaptivePool},

@@ -28,6 +28,18 @@ constexpr StatementRow kWeightCasts[] = {
     {"transformers/", "return self.weight * hidden_states"},
 };
 
+constexpr StatementRow kOutsideAutocast[] = {
+    // transformers 5.17, rotary embeddings: "with maybe_autocast(device_type=…, enabled=False)",
+    // which is none on the meta device.  The statements of its body, in Llama's and its copies.
+    {"transformers/", "freqs = (inv_freq_expanded"},
+    {"transformers/", "freqs = position_ids_expanded * self.inv_freq"},
+    {"transformers/", "emb = torch.cat((freqs, freqs), dim=-1)"},
+    {"transformers/", "cos = emb.cos() * "},
+    {"transformers/", "sin = emb.sin() * "},
+    {"transformers/", "cos = freqs.cos() * "},
+    {"transformers/", "sin = freqs.sin() * "},
+};
+
 bool IsStatement(const SourceLine& line, const StatementRow& row) {
   return line.file.find(row.file) != std::string_view::npos &&
          line.text.find(row.text) != std::string_view::npos;
@@ -47,6 +59,14 @@ bool CastsToWeightFirst(const Call& call) {
   const SourceLine& line = call.lines.back();
   return std::ranges::any_of(kWeightCasts, [&](const StatementRow& row) {
     return IsStatement(line, row) && line.text.ends_with(row.text);
+  });
+}
+
+bool LeavesAutocast(const Call& call) {
+  if (call.lines.empty()) return false;
+  const SourceLine& line = call.lines.back();
+  return std::ranges::any_of(kOutsideAutocast, [&](const StatementRow& row) {
+    return IsStatement(line, row) && line.text.starts_with(row.text);
   });
 }
 

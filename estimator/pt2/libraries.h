@@ -14,4 +14,8 @@ bool BuildsLibraryMask(const Call& call);
 // where that has 16 bits: a branch that an export in fp32 does not take.
 bool CastsToWeightFirst(const Call& call);
 
+// Whether `call` runs under torch.autocast(enabled=False), of which an export from the meta device
+// says nothing.
+bool LeavesAutocast(const Call& call);
+
 }  // namespace onnxfit::pt2

@@ -17,10 +17,12 @@ void WriteTranspose(CallWriter& writer, const Call& call, std::string_view op) {
   const size_t rank = writer.DimsOf(self).size();
   std::vector<int64_t> order(rank);
   std::iota(order.begin(), order.end(), int64_t{0});
-  const bool names_axes = FindArgument(call, "dim0") != nullptr;
+  const bool has_axes = FindArgument(call, "axis0") != nullptr;
+  const bool names_axes = has_axes || FindArgument(call, "dim0") != nullptr;
   const int64_t last = static_cast<int64_t>(rank) - 1;
-  const int64_t a = names_axes ? writer.AxisAt(call, "dim0", self, 0) : last - 1;
-  const int64_t b = names_axes ? writer.AxisAt(call, "dim1", self, 0) : last;
+  const int64_t a =
+      names_axes ? writer.AxisAt(call, has_axes ? "axis0" : "dim0", self, 0) : last - 1;
+  const int64_t b = names_axes ? writer.AxisAt(call, has_axes ? "axis1" : "dim1", self, 0) : last;
   if (a < 0 || b < 0 || a > last || b > last) return ReturnFirst(writer, call, op);  // a vector
   std::swap(order[Index(a)], order[Index(b)]);
   writer.Emit(op, {self}, {writer.Result(call)}, std::move(order));
@@ -33,6 +35,38 @@ void WritePermute(CallWriter& writer, const Call& call, std::string_view op) {
     if (axis < 0) axis += std::ssize(writer.DimsOf(self));
   }
   writer.Emit(op, {self}, {writer.Result(call)}, std::move(order));
+}
+
+// x.movedim(a, b): what is moved comes to its places, the others keep their order.
+void WriteMovedim(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  const std::vector<int64_t> from = writer.IntsAt(call, "source");
+  const std::vector<int64_t> to = writer.IntsAt(call, "destination");
+  const auto rank = std::ssize(writer.DimsOf(self));
+  std::vector<int64_t> order(Index(rank), -1);
+  std::vector<bool> moves(Index(rank));
+  for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
+    const int64_t source = from[i] < 0 ? from[i] + rank : from[i];
+    const int64_t place = to[i] < 0 ? to[i] + rank : to[i];
+    if (std::min(source, place) < 0 || std::max(source, place) >= rank) {
+      return writer.WriteUnknown(call);
+    }
+    order[Index(place)] = source;
+    moves[Index(source)] = true;
+  }
+  size_t next = 0;
+  for (int64_t& axis : order) {
+    if (axis >= 0) continue;
+    while (next < moves.size() && moves[next]) ++next;
+    if (next == moves.size()) return writer.WriteUnknown(call);
+    axis = static_cast<int64_t>(next++);
+  }
+  writer.Emit(op, {self}, {writer.Result(call)}, std::move(order));
+}
+
+void WriteRoll(CallWriter& writer, const Call& call, std::string_view op) {
+  const auto count = static_cast<int64_t>(writer.IntsAt(call, "shifts").size());
+  writer.Emit(op, {writer.TensorAt(call, "self")}, {writer.Result(call)}, {count});
 }
 
 // The axis and the step go along where the step is not 1.
@@ -55,6 +89,12 @@ void WriteSlice(CallWriter& writer, const Call& call, std::string_view op) {
 void WriteSelect(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
   writer.Emit(op, {self}, {writer.Result(call)}, {writer.AxisAt(call, "dim", self, 0)});
+}
+
+// Windows of one dimension, a view: its gradient is as that of a part.
+void WriteUnfold(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  writer.Emit(op, {self}, {writer.Result(call)}, {writer.AxisAt(call, "dimension", self, 0)});
 }
 
 void WriteUnbind(CallWriter& writer, const Call& call, std::string_view op) {
@@ -84,6 +124,15 @@ void WriteStack(CallWriter& writer, const Call& call, std::string_view) {
     writer.Emit("view", {tensor}, {views.back()});
   }
   writer.Emit("cat", std::move(views), {writer.Result(call)});
+}
+
+// A vector of no elements joins whatever the others are, and is left out: a cache that is empty
+// yet. Source: cat_should_skip_tensor of aten/src/ATen/native/TensorShape.h, pytorch v2.11.0.
+void WriteCat(CallWriter& writer, const Call& call, std::string_view op) {
+  std::vector<NameId> tensors = writer.Tensors(call);
+  const auto is_empty = [&](NameId name) { return writer.DimsOf(name) == Dims{0}; };
+  if (!std::ranges::all_of(tensors, is_empty)) std::erase_if(tensors, is_empty);
+  writer.Emit(op, std::move(tensors), {writer.Result(call)});
 }
 
 // x[1:] - x[:-1]; of bools, which differ.
@@ -146,11 +195,16 @@ constexpr CallRow kMovementRows[] = {
     {"flatten.using_ints", "view", WriteUnary},
     {"unflatten.int", "view", WriteUnary},
     {"as_strided.default", "as_strided", WriteUnary},
+    {"unfold.default", "select", WriteUnfold},
     {"alias.default", "", ReturnFirst},
     {"detach.default", "", ReturnFirst},
     {"t.default", "permute", WriteTranspose},
     {"transpose.int", "permute", WriteTranspose},
     {"numpy_T.default", "permute", WriteTranspose},
+    {"swapaxes.default", "permute", WriteTranspose},
+    {"swapdims.default", "permute", WriteTranspose},
+    {"movedim.int", "permute", WriteMovedim},
+    {"movedim.intlist", "permute", WriteMovedim},
     {"permute.default", "permute", WritePermute},
     {"expand.default", "expand", WriteUnary},
     {"expand_as.default", "expand", WriteUnary},
@@ -163,16 +217,24 @@ constexpr CallRow kMovementRows[] = {
     {"unbind.int", "unbind", WriteUnbind},
     {"contiguous.default", "contiguous", WriteUnary},
     {"clone.default", "clone", WriteClone},
-    {"cat.default", "cat", WriteAll},
-    {"concat.default", "cat", WriteAll},
+    {"cat.default", "cat", WriteCat},
+    {"concat.default", "cat", WriteCat},
     {"stack.default", "", WriteStack},
     {"diff.default", "", WriteDiff},
     {"pad.default", "pad", WritePad},
     {"constant_pad_nd.default", "pad", WriteUnary},
     {"pixel_shuffle.default", "pixel_shuffle", WriteUnary},
+    {"pixel_unshuffle.default", "pixel_shuffle", WriteUnary},
+    {"channel_shuffle.default", "pixel_shuffle", WriteUnary},
+    {"flip.default", "flip", WriteUnary},
+    {"roll.default", "roll", WriteRoll},
     {"repeat.default", "tile", WriteUnary},
     {"tile.default", "tile", WriteUnary},
     {"repeat_interleave.self_int", "tile", WriteUnary},
+    {"upsample_nearest1d.vec", "upsample", WriteUnary},
+    {"upsample_linear1d.vec", "upsample", WriteUnary},
+    {"upsample_nearest3d.vec", "upsample", WriteUnary},
+    {"upsample_trilinear3d.vec", "upsample", WriteUnary},
     {"upsample_nearest2d.vec", "upsample", WriteUnary},
     {"upsample_bilinear2d.vec", "upsample", WriteUnary},
     {"upsample_bicubic2d.vec", "upsample", WriteUnary},
