@@ -154,6 +154,7 @@ void Inferrer::Infer(NodeId id) {
   const Node& node = NodeAt(id);
   const Operator& op = OperatorOf(node);
   CheckOutputs(id, op);
+  CheckKinds(id, op);
   const auto depends = [&](ValueId v) { return v != kNoValue && from_inputs_[Place(v)]; };
   const bool from_inputs = std::any_of(node.inputs.begin(), node.inputs.end(), depends);
   for (const ValueId output : node.outputs) {
@@ -180,6 +181,7 @@ Inferrer::Operator Inferrer::FindOperator(const Node& node) const {
   Operator op;
   op.opset = OpsetOf(graph_, node.domain);
   op.schema = FindSchema(node.domain, node.op_type, op.opset);
+  if (IsOnnx(node.domain)) op.kinds = InputKinds(node.op_type, op.opset);
   if (op.schema == nullptr) {
     const size_t prefix = node.domain.empty() ? 0 : node.domain.size() + 1;
     op.contrib = FindContrib(node.domain, node.op_type.substr(prefix));
@@ -197,6 +199,16 @@ void Inferrer::CheckOutputs(NodeId id, const Operator& op) const {
   const int64_t parts = IntAttribute(node, "num_outputs", outputs);
   if (op.schema != nullptr && parts != outputs) {
     Refuse(id, fmt::format("num_outputs is {}, the node has {}", parts, outputs), "");
+  }
+}
+
+// Not behind a guess, which may be of another kind than what the file says.
+void Inferrer::CheckKinds(NodeId id, const Operator& op) const {
+  if (GuessBehind(id) != kNoNode) return;
+  for (size_t i = 0; i < NodeAt(id).inputs.size(); ++i) {
+    if (NodeAt(id).inputs[i] == kNoValue) continue;
+    std::string wrong = op.kinds.Wrong(i, TypeRead(id, i));
+    if (!wrong.empty()) Refuse(id, std::move(wrong), "");
   }
 }
 

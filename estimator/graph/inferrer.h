@@ -21,6 +21,7 @@
 #include "estimator/graph/operand_sizes.h"
 #include "estimator/graph/sequences.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/graph/signature.h"
 #include "estimator/graph/size_error.h"
 
 namespace onnxfit {
@@ -76,6 +77,7 @@ class Inferrer {
     const ContribRow* contrib = nullptr;  // where there is no schema
     const OperandRow* operands = nullptr;
     int64_t opset = 0;
+    InputKinds kinds = {};
   };
   // Nodes in the order in which they were doubted.
   using Doubts = std::map<std::string, std::vector<NodeId>, std::less<>>;
@@ -93,6 +95,7 @@ class Inferrer {
   Operator FindOperator(const Node& node) const;
   const Operator& OperatorOf(const Node& node);
   void CheckOutputs(NodeId id, const Operator& op) const;
+  void CheckKinds(NodeId id, const Operator& op) const;
   Operands OperandsOf(NodeId id) const;
   void CheckOperands(NodeId id, const Operator& op);
   [[noreturn]] void RefuseInputs(NodeId id, const Operator& op, const char* reason) const;
