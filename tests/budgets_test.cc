@@ -1,10 +1,12 @@
 // What files may cost, whatever their size: each budget is reached here or in its module's test (of
 // If and Loop in control_flow_test.cc, of functions in graph_test.cc, of messages and names in
 // loader_test.cc, of lists in calls in fx_node_test.cc); of all known elements, and of evaluations
-// that wait for one another, by data/crashes.tar.xz.
+// that wait for one another, by data/crashes.tar.xz.  Not reached by any: 8 GiB from a pipe, for
+// their memory, and 2^26 fields of a file, which take 128 MiB and two seconds.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -13,6 +15,7 @@
 #include "estimator/base/index.h"
 #include "estimator/graph/fused_parts.h"
 #include "estimator/graph/loader.h"
+#include "estimator/graph/rebind.h"
 #include "estimator/graph/shapes.h"
 #include "estimator/program/scopes.h"
 #include "tests/onnx_bytes.h"
@@ -154,6 +157,34 @@ TEST_CASE("of other files 256 MiB of integers are read") {
         std::string::npos);
 }
 
+TEST_CASE("a file has at most 256 MiB besides weights") {
+  const TempFolder folder;
+  const std::string path = folder.Path("m.onnx");
+  std::ofstream file(path, std::ios::binary);
+  for (int i = 0; i < 17; ++i) {
+    file << bytes::Head(6, 16 * kMiB);  // ModelProto.doc_string, of zeros
+    file.seekp(16 * kMiB, std::ios::cur);
+  }
+  file << bytes::Relu();
+  file.close();
+  CHECK(ErrorIn([&] {
+          LoadGraph(path);
+        }).ends_with("at most 256.0 MiB besides weights were expected, found 272.0 MiB"));
+}
+
+TEST_CASE("of integers in a file 64 MiB are read, tensors of up to 1 KiB besides") {
+  const std::string ids =
+      bytes::Tensor(kInt64, {kMiB / 8}, bytes::Bytes(9, std::string(kMiB, '\0')));
+  std::string graph = bytes::Initializer("i", bytes::Tensor(kInt64, {}, bytes::Number(7, 0)));
+  for (int i = 0; i < 65; ++i) graph += bytes::Initializer(fmt::format("w{}", i), ids);
+  graph += bytes::Node("Gather", {"w63", "i"}, {"last"}) + bytes::Output("last");
+  graph += bytes::Node("Gather", {"w64", "i"}, {"beyond"}) + bytes::Output("beyond");
+  const Graph loaded = LoadGraphFrom(bytes::Relu(graph), "m.onnx", "m.onnx");
+  const Shapes shapes = BindShapes(loaded, {});
+  CHECK(shapes.known[Index(loaded.outputs[1])].has_value());
+  CHECK_FALSE(shapes.known[Index(loaded.outputs[2])].has_value());
+}
+
 TEST_CASE("a file has at most 2^23 strings") {
   std::string names;
   for (int i = 0; i <= 8 << 20; ++i) names += std::string_view("\x0a\x00", 2);  // NodeProto.input
@@ -203,6 +234,22 @@ TEST_CASE("a path of more than 64 modules is none") {
   };
   CHECK(depth(64) == 63);
   CHECK(depth(65) == 0);
+}
+
+TEST_CASE("for a larger batch nine nodes behind one another are made larger") {
+  const auto first = [](int count) {
+    const DimBinding batch = {.batch = 6, .dims = {}, .inputs = {}};
+    Warnings warnings;
+    const Graph graph = Rebind(
+        ParseGraph(fmt::format("g (float[4, 8] x) => (float y) <float[4, 8] h0 = [\"location\": "
+                               "\"none\"]> {{ {} y = Add(x, h{}) }}",
+                               Repeated(count, "h# = Neg(h@)"), count)),
+        batch, warnings);
+    const ValueId made = graph.nodes.front().outputs[0];
+    return BindShapes(graph, batch).types[Index(made)].tensor.dims[0];
+  };
+  CHECK(first(9) == 6);
+  CHECK(first(10) == 4);
 }
 
 // The first call of a layer whose weight is joined of `parts`, and that again by `steps` nodes.

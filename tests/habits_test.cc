@@ -138,6 +138,12 @@ TEST_CASE("a sum of what two gathers picked is written in place") {
   CHECK(summed("y = Add (g, x)").empty());
   CHECK(summed("y = Mul (g, h)").empty());
   CHECK(summed("r = Relu (h) y = Add (g, r)").empty());
+  // Behind five nodes it is found, behind six not.
+  const std::string five =
+      "a = Cast <to = 1> (h) b = Transpose (a) c = Transpose (b) d = Div (c, two) e = Mul (d, "
+      "two) ";
+  CHECK(summed(five + "y = Add (g, e)") == std::set<NodeId>{8});
+  CHECK(summed(five + "f = Add (e, two) y = Add (g, f)").empty());
 }
 
 TEST_CASE("models with attention write over nothing") {
