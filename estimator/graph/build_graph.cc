@@ -199,7 +199,7 @@ class GraphBuilder {
       const bool is_norm = node.op_type == "BatchNormalization";
       if (!is_norm || node.outputs.size() < kWithStatistics) continue;
       if (std::any_of(node.outputs.begin() + 1, node.outputs.end(), is_wanted)) continue;
-      node.outputs.resize(1);
+      node.outputs.erase(node.outputs.begin() + 1, node.outputs.end());
     }
   }
 

@@ -126,8 +126,14 @@ class Walker {
     }
   }
 
+  // One behind the other are one edit: a file may have millions of small ones.
   uint64_t Cut(const WireField& field) {
-    edits_.push_back({field.tag, field.end, {}});
+    if (edits_.size() == last_cut_ + 1 && edits_.back().end == field.tag) {
+      edits_.back().end = field.end;
+    } else {
+      last_cut_ = edits_.size();
+      edits_.push_back({field.tag, field.end, {}});
+    }
     return field.end - field.tag;
   }
 
@@ -246,7 +252,8 @@ class Walker {
   const LoadOptions& options_;
   const Passed& passed_;
   uint64_t passed_to_ = 0;
-  std::vector<Edit> edits_;  // by place; that of a message before those inside it
+  size_t last_cut_ = SIZE_MAX - 1;  // place of the last edit that is no header
+  std::vector<Edit> edits_;         // by place; that of a message before those inside it
   std::vector<CutTensor> cut_tensors_;
   uint64_t kept_contents_ = 0;
   int64_t fields_ = 0;

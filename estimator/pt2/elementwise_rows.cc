@@ -86,8 +86,11 @@ void WriteWhere(CallWriter& writer, const Call& call, std::string_view op) {
 void WriteWithPlaces(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
   std::vector<NameId> results = writer.Results(call);
-  if (results.size() > 1 && !writer.IsRead(call.results[1].text)) results.resize(1);
-  writer.Emit(results.size() > 1 ? "topk" : op, {self}, std::move(results));
+  if (self == kNoName || results.empty()) return writer.WriteUnknown(call);
+  if (results.size() > 1 && writer.IsRead(call.results[1].text)) {
+    return writer.Emit("topk", {self}, std::move(results));
+  }
+  writer.Emit(op, {self}, {results[0]});
 }
 
 constexpr char kAddScalar[] = "add.Scalar";
