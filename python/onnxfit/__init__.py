@@ -1,0 +1,14 @@
+"""How much GPU memory a PyTorch training step needs, and why: the command onnxfit for Python.
+
+    >>> import onnxfit
+    >>> print(onnxfit.estimate("model.pt2", batch=32, gpu="rtx3060"))
+
+`torch` is needed for models that are Python objects alone.  `python -m onnxfit export TARGET`
+writes models of libraries to files."""
+
+from onnxfit._ask import check, closed_form, estimate, max_batch, sweep
+from onnxfit.errors import OnnxfitError, OnnxfitWarning
+from onnxfit.results import Check, ClosedForm, Estimate, MaxBatch, Sweep
+
+__all__ = ["Check", "ClosedForm", "Estimate", "MaxBatch", "OnnxfitError", "OnnxfitWarning",
+           "Sweep", "check", "closed_form", "estimate", "max_batch", "sweep"]

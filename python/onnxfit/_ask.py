@@ -1,0 +1,172 @@
+"""What the package is asked: each function is a command."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import (TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple,
+                    Union)
+
+from onnxfit import _command, _config, flags, losses, optimizers
+from onnxfit._from_json import from_json
+from onnxfit.errors import OnnxfitError
+from onnxfit.programs import ModelFile, ModelLike, model_file
+from onnxfit.results import Check, ClosedForm, Estimate, MaxBatch, Refusal, Sweep
+
+if TYPE_CHECKING:
+    import torch
+    from typing_extensions import Unpack
+
+Choice = Union[None, str, Sequence[str]]
+Batch = Union[None, int, str, Sequence[int]]
+Optimizer = Union[None, str, "torch.optim.Optimizer"]
+Loss = Union[None, str, Any]  # a name, a module or a function
+
+
+def _is_named(value: object) -> bool:
+    """Whether an optimizer is said by name, or by names."""
+    return value is None or isinstance(value, (str, list, tuple))
+
+
+def _optimizer_keywords(optimizer: object, model: object) -> Dict[str, object]:
+    if _is_named(optimizer):
+        return {"optimizer": optimizer}
+    module = model if callable(getattr(model, "named_parameters", None)) else None
+    found = optimizers.flags_of(optimizer, module)  # type: ignore[arg-type]
+    return {"optimizer": found.optimizer, "optimizer_impl": found.impl}
+
+
+@contextmanager
+def _prepared(model: ModelLike, inputs: object, dynamic_shapes: Any, keywords: Mapping[str, Any],
+              takes_batch: bool = True) -> Iterator[Tuple[ModelFile, Dict[str, Any]]]:
+    """The file of `model`, and all keywords: what they leave open, the model says."""
+    told = {**keywords, **_optimizer_keywords(keywords["optimizer"], model),
+            "loss": losses.flag_of(keywords["loss"])}
+    if keywords.get("optimizer_impl") is not None:  # goes before that of an object
+        told["optimizer_impl"] = keywords["optimizer_impl"]
+    given = {name: value for name, value in told.items() if value is not None}
+    batch = given.get("batch")
+    with model_file(model, inputs, mode=given.get("mode"), dynamic_shapes=dynamic_shapes,
+                    batch=batch if isinstance(batch, int) else None) as file:
+        words: Dict[str, Any] = {**file.flags, **given}
+        if takes_batch and file.batch is not None:
+            words.setdefault("batch", file.batch)
+        yield file, words
+
+
+def _ours(file: ModelFile) -> List[str]:
+    """Folders that are not the user's, and are not shown."""
+    return [file.folder] if file.folder else []
+
+
+def _ask(command: str, model: ModelLike, inputs: object, dynamic_shapes: Any,
+         keywords: Mapping[str, Any]) -> _command.Answer:
+    takes_batch = command == "estimate"
+    with _prepared(model, inputs, dynamic_shapes, keywords, takes_batch) as (file, words):
+        return _command.ask([command, file.path, *flags.arguments(words)], hide=_ours(file))
+
+
+def _estimate_of(answer: _command.Answer) -> Estimate:
+    return from_json(Estimate, answer.data, text=answer.text, raw=answer.data,
+                     holds=answer.code == 0)
+
+
+def estimate(model: ModelLike, inputs: object = None, *, batch: Optional[int] = None,
+             precision: Optional[str] = None, optimizer: Optimizer = None, loss: Loss = None,
+             gpu: Choice = None, dynamic_shapes: Any = None,
+             **more: Unpack[flags.EstimateFlags]) -> Estimate:
+    """How much GPU memory a training step of `model` takes (of inference, in eval mode).
+
+    `model` is the path of an ONNX or .pt2 file, a torch.export.ExportedProgram, or a
+    torch.nn.Module on any device (meta, too) with `inputs`, an example of what forward() takes:
+    a tensor, a tuple of arguments or a dictionary of named ones.  `batch` is the inputs' where
+    nobody says; mode and 16-bit types are the module's.  `dynamic_shapes` goes to torch.export.
+
+    `optimizer` and `loss` are names or the real objects.  `onnxfit.flags` has all keywords,
+    which are the flags of the command.  Raises OnnxfitError where there is no answer."""
+    answer = _ask("estimate", model, inputs, dynamic_shapes,
+                  {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
+                   "loss": loss, "gpu": gpu})
+    if isinstance(answer.data, list):
+        raise OnnxfitError("estimate: expected one run, found a table of several",
+                           "onnxfit.sweep with the same arguments")
+    return _estimate_of(answer)
+
+
+def sweep(model: ModelLike, inputs: object = None, *, batch: Batch = None, precision: Choice = None,
+          optimizer: Union[Optimizer, Sequence[str]] = None, loss: Loss = None, gpu: Choice = None,
+          dynamic_shapes: Any = None, **more: Unpack[flags.RunFlags]) -> Sweep:
+    """A table of estimates: batch, precision, optimizer and sizes of `dims` may be lists, or
+    ranges as the command takes them ("8:64:8")."""
+    answer = _ask("estimate", model, inputs, dynamic_shapes,
+                  {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
+                   "loss": loss, "gpu": gpu})
+    data = answer.data if isinstance(answer.data, list) else [answer.data]
+    rows = tuple(from_json(Refusal, row) if "error" in row else from_json(Estimate, row, raw=row)
+                 for row in data)
+    return Sweep(rows=rows, text=answer.text, raw={"rows": data}, holds=answer.code == 0)
+
+
+def max_batch(model: ModelLike, inputs: object = None, *, precision: Choice = None,
+              optimizer: Union[Optimizer, Sequence[str]] = None, loss: Loss = None,
+              gpu: Choice = None, dynamic_shapes: Any = None,
+              **more: Unpack[flags.MaxBatchFlags]) -> MaxBatch:
+    """The largest batch that a card trains, for each of `gpu` and `memory`, and what would raise
+    it.  Everything else is as in estimate()."""
+    answer = _ask("max-batch", model, inputs, dynamic_shapes,
+                  {**more, "precision": precision, "optimizer": optimizer, "loss": loss,
+                   "gpu": gpu})
+    return from_json(MaxBatch, answer.data, text=answer.text, raw=answer.data,
+                     holds=answer.code == 0)
+
+
+def _checked(config: str, words: Sequence[str], hide: Sequence[str] = ()) -> Check:
+    with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
+        answer = _command.ask_once(["check", config, *words], Path(folder, "report.txt"), hide)
+    checked = from_json(Check, answer.data, text=answer.text, raw=answer.data,
+                        holds=answer.code == 0)
+    if checked.checks and all(row.status == "error" for row in checked.checks):
+        raise OnnxfitError("\n".join(f"{row.name}: {row.error}" for row in checked.checks))
+    return checked
+
+
+def check(model: ModelLike = "onnxfit.toml", inputs: object = None, *,
+          budget: flags.Sizes = (), against: Optional[str] = None,
+          max_increase: Optional[flags.Size] = None, update: bool = False, only: flags.Names = (),
+          batch: Optional[int] = None, precision: Optional[str] = None,
+          optimizer: Optimizer = None, loss: Loss = None, dynamic_shapes: Any = None,
+          **more: Unpack[flags.RunFlags]) -> Check:
+    """Holds the models of a config (a path that ends in .toml) to their budgets and to its lock,
+    which `update` writes; `only` picks some of them.
+
+    Or holds one model, as estimate() takes them, to `budget`: cards that it must run on, shares
+    of them ("30% of t4"), sizes; and to growing by `max_increase` ("2%") at most over `against`,
+    such as a file of an earlier estimate's `raw` JSON.
+
+    Raises OnnxfitError where not one check has an answer."""
+    told = flags.arguments({"update": update, "against": against, "only": only})
+    if isinstance(model, (str, os.PathLike)) and os.fspath(model).endswith(".toml"):
+        return _checked(os.fspath(model), told)
+    keywords = {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
+                "loss": loss}
+    with _prepared(model, inputs, dynamic_shapes, keywords) as (file, words):
+        with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
+            config = Path(folder, "onnxfit.toml")
+            config.write_text(_config.check({"model": os.path.abspath(file.path), **words,
+                                             "budget": budget or None,
+                                             "max_increase": max_increase}), encoding="utf-8")
+            return _checked(str(config), told, hide=[*_ours(file), folder])
+
+
+def closed_form(params: Union[int, float, str], *, batch: Optional[int] = None,
+                precision: Optional[str] = None, optimizer: Optional[str] = None,
+                gpu: Choice = None, **more: Unpack[flags.NumbersFlags]) -> ClosedForm:
+    """The same of a transformer that is given by its numbers, such as params="7B", layers=32,
+    hidden=4096: a closed form."""
+    words = flags.arguments({"params": params, **more, "batch": batch, "precision": precision,
+                             "optimizer": optimizer, "gpu": gpu})
+    answer = _command.ask(["estimate", *words])
+    return from_json(ClosedForm, answer.data, text=answer.text, raw=answer.data,
+                     holds=answer.code == 0)

@@ -1,0 +1,165 @@
+"""Keyword arguments and the flags of the command that they are.  A keyword is its flag's name
+with "_" for "-"; `dims`, `shapes` and those that take several values are mappings and lists.
+None leaves a flag out, and so to ONNXFIT_* in the environment, [defaults] of ./onnxfit.toml and
+the command's default."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, TypedDict, Union
+
+from onnxfit.errors import OnnxfitError
+
+Size = Union[int, str]  # bytes, or "8GiB"
+Names = Union[str, Sequence[str]]  # one, or several
+Sizes = Union[Size, Sequence[Size]]
+Axis = Union[int, str]  # a size; in a sweep also "8,16" or "8:64:8"
+
+
+class RunFlags(TypedDict, total=False):
+    """What is run, beside batch, precision, optimizer and loss; `onnxfit --help` says it all."""
+
+    dims: Mapping[str, Axis]  # sizes of free dimensions, by name
+    shapes: Mapping[str, Sequence[int]]  # of inputs, by name
+    optimizer_impl: Optional[str]  # foreach, for-loop or fused
+    clip_grad: bool
+    ema: bool
+    mode: Optional[str]  # train or eval
+    loss_output: Optional[str]
+    labels: Optional[str]
+    batch_norm: Optional[str]  # auto, restore or keep
+    dropout: Union[None, str, float, Mapping[str, float]]  # p everywhere, or by names of modules
+    assume: Mapping[str, bool]  # conv-bias, in-place-dropout, tied-head
+    attention: Optional[str]  # sdpa or eager
+    in_place: Optional[str]  # auto, always, known or never
+    out_of_place: Names
+    zero_grad: Optional[str]  # before-forward, before-backward or keep
+    hold_outputs: bool
+    prefetch: Optional[int]
+    accumulate: Optional[int]
+    freeze: Names
+    framework: Optional[str]  # pytorch-2.6 to pytorch-2.15
+    alloc_conf: Optional[str]
+    overhead: Optional[Size]
+    calibration: Optional[str]  # the path of a file, or "none"
+    memory: Sizes
+    reserve: Optional[Size]
+    strict: bool
+    cudnn: Optional[str]  # a folder, or "auto"
+    n: Optional[int]  # how many of the largest tensors
+    verbose: bool
+    ascii: bool
+
+
+class EstimateFlags(RunFlags, total=False):
+    why: Optional[str]  # the name of a tensor or a node
+
+
+class MaxBatchFlags(RunFlags, total=False):
+    all_gpus: bool
+    multiple_of: Optional[int]
+    max: Optional[int]
+
+
+class NumbersFlags(RunFlags, total=False):
+    """A transformer given by its numbers."""
+
+    layers: Optional[int]
+    hidden: Optional[int]
+    heads: Optional[int]
+    seq: Optional[int]
+    vocab: Optional[int]
+
+
+Write = Callable[[str, object], List[str]]
+
+
+# Those that are not --KEYWORD VALUE.
+_FLAGS = {"dims": "--dim", "shapes": "--shape", "n": "-n", "verbose": "-v"}
+_KEYWORD_OF = {flag: keyword for keyword, flag in _FLAGS.items()}
+
+
+def _refuse(flag: str, expected: str, found: object) -> OnnxfitError:
+    keyword = _KEYWORD_OF.get(flag, flag.lstrip("-").replace("-", "_"))
+    return OnnxfitError(f"{keyword}: expected {expected}, found {found!r}")
+
+
+def _one(flag: str, value: object) -> List[str]:
+    if isinstance(value, (list, tuple, dict, set)):
+        raise _refuse(flag, "one value", value)
+    return [flag, str(value)]
+
+
+def _switch(flag: str, value: object) -> List[str]:
+    if not isinstance(value, bool):
+        raise _refuse(flag, "True or False", value)
+    return [flag] if value else []
+
+
+def _items(value: object) -> List[object]:
+    return list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
+
+
+def _several(flag: str, value: object) -> List[str]:
+    return [word for item in _items(value) for word in _one(flag, item)]
+
+
+def _list(flag: str, value: object) -> List[str]:
+    """One flag with all values: an axis of a table."""
+    return [flag, ",".join(str(item) for item in _items(value))]
+
+
+def _pairs(flag: str, value: object, separator: str, expected: str) -> List[str]:
+    if not isinstance(value, Mapping):
+        raise _refuse(flag, expected, value)
+    words = []
+    for name, item in value.items():
+        words += [flag, f"{name}={separator.join(str(part) for part in _items(item))}"]
+    return words
+
+
+def _dims(flag: str, value: object) -> List[str]:
+    return _pairs(flag, value, ",", "a dictionary of sizes such as {'seq': 512}")
+
+
+def _shapes(flag: str, value: object) -> List[str]:
+    return _pairs(flag, value, "x", "a dictionary of shapes such as {'x': (2, 512)}")
+
+
+def _dropout(flag: str, value: object) -> List[str]:
+    return _pairs(flag, value, ",", "") if isinstance(value, Mapping) else _one(flag, value)
+
+
+def _assume(flag: str, value: object) -> List[str]:
+    expected = "a dictionary of answers such as {'tied-head': False}"
+    if not isinstance(value, Mapping):
+        raise _refuse(flag, expected, value)
+    told = {name: "yes" if item else "no" for name, item in value.items()}
+    return _pairs(flag, told, ",", expected)
+
+
+_WRITERS: Dict[str, Write] = {
+    **dict.fromkeys(("batch", "precision", "optimizer"), _list),
+    **dict.fromkeys(("gpu", "memory", "freeze", "out_of_place", "only"), _several),
+    **dict.fromkeys(("clip_grad", "ema", "hold_outputs", "strict", "all_gpus", "verbose", "ascii",
+                     "update"), _switch),
+    "dims": _dims,
+    "shapes": _shapes,
+    "dropout": _dropout,
+    "assume": _assume,
+}
+KEYWORDS = frozenset(("batch", "precision", "optimizer", "loss", "gpu", "params", "update",
+                      "against", "only", *EstimateFlags.__annotations__,
+                      *MaxBatchFlags.__annotations__, *NumbersFlags.__annotations__))
+
+
+def arguments(keywords: Mapping[str, object]) -> List[str]:
+    """The words of a command line, in the order of `keywords`."""
+    words: List[str] = []
+    for keyword, value in keywords.items():
+        if keyword not in KEYWORDS:
+            raise TypeError(f"onnxfit has no keyword {keyword!r} (see help(onnxfit.flags))")
+        if value is None:
+            continue
+        flag = _FLAGS.get(keyword, "--" + keyword.replace("_", "-"))
+        words += _WRITERS.get(keyword, _one)(flag, value)
+    return words

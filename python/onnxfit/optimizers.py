@@ -1,0 +1,110 @@
+"""Optimizers: their names, or the real objects, from which their flags are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+
+from onnxfit.errors import OnnxfitError, warn
+
+if TYPE_CHECKING:
+    import torch
+
+# (first part of a class's module, its name) → the command's name.  AdamW of transformers is gone
+# since 5.0; bitsandbytes has several names for one thing.
+_CLASSES: Dict[Tuple[str, str], str] = {
+    ("torch", "SGD"): "sgd",
+    ("torch", "Adam"): "adam",
+    ("torch", "AdamW"): "adamw",
+    ("torch", "RMSprop"): "rmsprop",
+    ("torch", "Adagrad"): "adagrad",
+    ("torch", "Adafactor"): "adafactor",
+    ("lion_pytorch", "Lion"): "lion",
+    ("bitsandbytes", "AdamW8bit"): "adamw-8bit",
+    ("bitsandbytes", "PagedAdamW8bit"): "adamw-8bit",
+}
+
+# Settings of a group that take memory which the command does not count, and what they are where
+# they do not.  Adam's weight decay adds to the gradients, AdamW's scales parameters in place.
+_UNCOUNTED: Mapping[str, Mapping[str, object]] = {
+    "sgd": {"weight_decay": 0, "maximize": False, "differentiable": False},
+    "sgdm": {"weight_decay": 0, "maximize": False, "differentiable": False},
+    "adam": {"amsgrad": False, "weight_decay": 0, "maximize": False, "differentiable": False},
+    "adamw": {"amsgrad": False, "maximize": False, "differentiable": False},
+    "rmsprop": {"centered": False, "momentum": 0, "weight_decay": 0, "maximize": False,
+                "differentiable": False},
+    "adagrad": {"weight_decay": 0, "maximize": False, "differentiable": False},
+    "adafactor": {"maximize": False},
+}
+
+# Numbers that change no size.
+_SIZELESS = frozenset(("params", "lr", "initial_lr", "betas", "eps", "param_names", "max_lr",
+                       "min_lr", "base_momentum", "max_momentum"))
+
+
+class OptimizerFlags(NamedTuple):
+    optimizer: str
+    impl: Optional[str] = None  # PyTorch's choice
+
+
+def _name_of(optimizer: object) -> str:
+    for base in type(optimizer).__mro__:
+        known = _CLASSES.get((base.__module__.split(".")[0], base.__name__))
+        if known:
+            return known
+    found = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
+    expected = ", ".join(name for _, name in _CLASSES)
+    raise OnnxfitError(f"optimizer: expected one of {expected}, found {found}",
+                       "the name of one that keeps as many tensors, such as 'adamw'")
+
+
+def _impl_of(group: Mapping[str, Any]) -> Optional[str]:
+    if group.get("fused"):
+        return "fused"
+    if group.get("foreach") is None:
+        return None
+    return "foreach" if group["foreach"] else "for-loop"
+
+
+def _say_uncounted(name: str, groups: Iterable[Mapping[str, Any]]) -> None:
+    usual = _UNCOUNTED.get(name, {})
+    found = {key: group[key] for group in groups for key in usual
+             if key in group and group[key] != usual[key]}
+    if found:
+        told = ", ".join(f"{key}={value}" for key, value in found.items())
+        warn(f"optimizer: what {told} takes is not in the figures")
+
+
+def _say_groups(groups: List[Dict[str, Any]]) -> None:
+    if len(groups) < 2:
+        return
+    keys = {key for group in groups for key in group if key not in _SIZELESS}
+    differ = sorted(key for key in keys
+                    if any(group.get(key) != groups[0].get(key) for group in groups))
+    told = f" that differ in {', '.join(differ)}" if differ else ""
+    warn(f"optimizer: {len(groups)} parameter groups{told} are stepped one after the other; the "
+         "answer is for one group with the settings of the first")
+
+
+def _say_missing(groups: List[Dict[str, Any]], model: torch.nn.Module) -> None:
+    """Names parameters that get gradients and are not in the optimizer."""
+    held = {id(parameter) for group in groups for parameter in group["params"]}
+    missing = [name for name, parameter in model.named_parameters()
+               if parameter.requires_grad and id(parameter) not in held]
+    if missing:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        warn(f"optimizer: {', '.join(missing[:3])}{more} get gradients and are in no parameter "
+             "group; the answer counts optimizer state for them, too")
+
+
+def flags_of(optimizer: object, model: Optional[torch.nn.Module] = None) -> OptimizerFlags:
+    """The flags of a torch.optim object (or Lion's, or bitsandbytes').  What its answer leaves
+    out is said in a warning; `model` is asked whether all of its parameters are there."""
+    name = _name_of(optimizer)
+    groups: List[Dict[str, Any]] = getattr(optimizer, "param_groups")
+    if name == "sgd" and groups[0].get("momentum"):
+        name = "sgdm"
+    _say_uncounted(name, groups)
+    _say_groups(groups)
+    if model is not None:
+        _say_missing(groups, model)
+    return OptimizerFlags(name, _impl_of(groups[0]))

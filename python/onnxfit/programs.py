@@ -1,0 +1,258 @@
+"""Models as files that the command reads.  A path is one; a torch.nn.Module, or a
+torch.export.ExportedProgram, becomes a .pt2 without weights in a folder of its own.  torch is
+imported for those alone."""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+import warnings
+from contextlib import contextmanager
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
+                    Optional, Tuple, Union)
+
+from onnxfit.errors import OnnxfitError
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+
+ModelLike = Union[str, "os.PathLike[str]", "torch.nn.Module", "ExportedProgram"]
+
+# Larger constants keep their shape alone; smaller ones may be numbers that sizes come from.
+_KEPT_CONSTANT_BYTES = 1024
+# Those that --framework knows (estimator/base/framework.cc).
+_OLDEST_FRAMEWORK, _NEWEST_FRAMEWORK = (2, 6), (2, 15)
+
+
+class ModelFile(NamedTuple):
+    path: str
+    folder: str = ""  # to be left out of what is shown; "" for a file of the user's
+    batch: Optional[int] = None  # of the example inputs
+    flags: Mapping[str, str] = {}  # what the module says, as keywords
+
+
+class Inputs(NamedTuple):
+    """What forward() is called with."""
+
+    args: Tuple[Any, ...]
+    kwargs: Dict[str, Any]
+
+    @staticmethod
+    def of(inputs: object) -> Inputs:
+        """A tensor, a tuple or list of positional arguments, or a dictionary of named ones."""
+        if isinstance(inputs, Mapping):
+            return Inputs((), dict(inputs))
+        return Inputs(tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {})
+
+    def tensors(self) -> List[torch.Tensor]:
+        import torch
+        from torch.utils import _pytree as pytree
+        return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs))
+                if isinstance(leaf, torch.Tensor)]
+
+    def batch(self) -> Optional[int]:
+        """Dimension 0 of the first tensor that has one."""
+        return next((tensor.shape[0] for tensor in self.tensors() if tensor.dim() > 0), None)
+
+    def mapped(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
+        import torch
+        from torch.utils import _pytree as pytree
+        args, kwargs = pytree.tree_map_only(torch.Tensor, change, (self.args, self.kwargs))
+        return Inputs(args, kwargs)
+
+
+def _with_batch(inputs: Inputs, batch: int) -> Inputs:
+    """The tensors whose dimension 0 is the batch, at another one."""
+    old = inputs.batch()
+
+    def resized(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() == 0 or tensor.shape[0] != old or old in (0, batch):
+            return tensor
+        return tensor[:1].expand(batch, *tensor.shape[1:]).contiguous()
+
+    return inputs.mapped(resized)
+
+
+def _free_batch(inputs: Inputs) -> Any:
+    from torch.export import Dim, ShapesCollection
+    shapes = ShapesCollection()  # type: ignore[no-untyped-call]
+    batch = inputs.batch()
+    for tensor in inputs.tensors():
+        if tensor.dim() > 0 and tensor.shape[0] == batch:
+            shapes[tensor] = {0: Dim.AUTO}
+    return shapes
+
+
+def _on_device_of(model: torch.nn.Module, inputs: Inputs) -> Inputs:
+    """A model on the meta device takes inputs there."""
+    devices = {parameter.device for parameter in model.parameters()}
+    if {device.type for device in devices} != {"meta"}:
+        return inputs
+    return inputs.mapped(lambda tensor: tensor.to("meta"))
+
+
+@contextmanager
+def _in_mode(model: torch.nn.Module, mode: Optional[str]) -> Iterator[None]:
+    """`model` in the mode, and afterwards each of its modules as it was."""
+    before = {module: module.training for module in model.modules()}
+    if mode is not None and model.training != (mode == "train"):
+        model.train(mode == "train")
+    try:
+        yield
+    finally:
+        for module, training in before.items():
+            module.training = training
+
+
+def _refused(model: torch.nn.Module, error: Exception) -> OnnxfitError:
+    said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return OnnxfitError(f"{type(model).__name__}: expected a model that torch.export takes, "
+                        f"found one that it refuses: {said}",
+                        "an ONNX file by torch.onnx.export, or a forward without branches on "
+                        "values")
+
+
+def _exported(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> ExportedProgram:
+    import torch
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return torch.export.export(model, inputs.args, inputs.kwargs,
+                                       dynamic_shapes=dynamic_shapes, strict=False)
+        except Exception as error:
+            raise _refused(model, error) from error
+
+
+def _has_free_batch(program: ExportedProgram) -> bool:
+    names = set(program.graph_signature.user_inputs)
+    values = (node.meta.get("val") for node in program.graph.nodes if node.name in names)
+    sizes = (value.shape[0] for value in values if len(getattr(value, "shape", ())) > 0)
+    return any(not str(size).isdigit() for size in sizes)  # a symbol, or what it was found to be
+
+
+def export(model: torch.nn.Module, inputs: object, *, mode: Optional[str] = None,
+           batch: Optional[int] = None, dynamic_shapes: Any = None) -> ExportedProgram:
+    """torch.export's program of `model` with its batch free, in `mode` ("train", "eval", else as
+    the module is).  Where the model fixes its batch, that is `batch`, else the inputs'."""
+    example = _on_device_of(model, Inputs.of(inputs))
+    with _in_mode(model, mode):
+        if dynamic_shapes is not None:
+            return _exported(model, example, dynamic_shapes)
+        # A size of 1 would be taken for a constant.
+        larger = _with_batch(example, 2) if example.batch() == 1 else example
+        program = _exported(model, larger, _free_batch(larger))
+        wanted = batch or example.batch()
+        if wanted in (None, larger.batch()) or _has_free_batch(program):
+            return program
+        return _exported(model, _with_batch(example, wanted), None)
+
+
+def _without_values(tensor: torch.Tensor) -> torch.Tensor:
+    """Type and shape, in the storage of one element."""
+    import torch
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.numel() == 0:
+        return tensor
+    bare = torch.zeros((), dtype=tensor.dtype).expand(tensor.shape)
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(bare, requires_grad=tensor.requires_grad)
+    return bare
+
+
+def _bare(tensors: Mapping[str, Any], kept_bytes: int) -> Dict[str, Any]:
+    """Those above `kept_bytes` without values; what was one tensor under two names still is."""
+    import torch
+    made: Dict[int, torch.Tensor] = {}
+
+    def bare(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if not value.is_meta and value.numel() * value.element_size() <= kept_bytes:
+            return value
+        return made.setdefault(id(value), _without_values(value))
+
+    return {name: bare(value) for name, value in tensors.items()}
+
+
+def without_weights(program: ExportedProgram) -> ExportedProgram:
+    """The same program in kilobytes: parameters and buffers keep names, types, shapes and ties.
+    `program` stays as it is.  The command never reads a weight."""
+    bare = copy.copy(program)
+    bare._state_dict = _bare(program.state_dict, 0)
+    bare._constants = _bare(program.constants, _KEPT_CONSTANT_BYTES)
+    bare._example_inputs = None
+    return bare
+
+
+def save(program: ExportedProgram, path: str) -> None:
+    """Writes a .pt2 without weights."""
+    import torch
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.export.save(without_weights(program), path)
+
+
+def _precision_of(model: torch.nn.Module) -> Optional[str]:
+    """What model.to(dtype) has made of it; None for fp32, which autocast takes, too."""
+    types = {str(parameter.dtype) for parameter in model.parameters()
+             if parameter.is_floating_point()}
+    names = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.float64": "fp64"}
+    return names.get(types.pop()) if len(types) == 1 else None
+
+
+def _framework() -> Optional[str]:
+    """The PyTorch that is installed, where the command knows it."""
+    import torch
+    numbers = torch.__version__.split(".")[:2]
+    version = tuple(int(number) for number in numbers if number.isdigit())
+    if not _OLDEST_FRAMEWORK <= version <= _NEWEST_FRAMEWORK:
+        return None
+    return "pytorch-" + ".".join(numbers)
+
+
+def _flags_of(model: torch.nn.Module, mode: Optional[str]) -> Dict[str, str]:
+    flags = {"mode": mode or ("train" if model.training else "eval"),
+             "precision": _precision_of(model), "framework": _framework()}
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def _kind_of(model: object) -> str:
+    """"path", "module" or "program".  Without torch, nothing is one of its objects."""
+    if isinstance(model, (str, os.PathLike)):
+        return "path"
+    try:
+        import torch
+        if isinstance(model, torch.nn.Module):
+            return "module"
+        if isinstance(model, torch.export.ExportedProgram):
+            return "program"
+    except ImportError:
+        pass
+    raise OnnxfitError("model: expected a path, a torch.nn.Module or a "
+                       f"torch.export.ExportedProgram, found {type(model).__name__}")
+
+
+@contextmanager
+def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] = None,
+               batch: Optional[int] = None, dynamic_shapes: Any = None) -> Iterator[ModelFile]:
+    """A file of `model` that is there as long as the block runs."""
+    kind = _kind_of(model)
+    if kind == "path":
+        yield ModelFile(os.fspath(model))  # type: ignore[arg-type]
+        return
+    with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
+        if kind == "program":
+            path = os.path.join(folder, "program.pt2")
+            save(model, path)  # type: ignore[arg-type]
+            flags = {"framework": _framework()}
+            yield ModelFile(path, folder, flags={k: v for k, v in flags.items() if v})
+            return
+        module: torch.nn.Module = model  # type: ignore[assignment]
+        if inputs is None:
+            raise OnnxfitError(f"{type(module).__name__}: expected example inputs for its forward, "
+                               "found none", "onnxfit.estimate(model, torch.empty(2, 3, 224, 224))")
+        path = os.path.join(folder, type(module).__name__ + ".pt2")
+        program = export(module, inputs, mode=mode, batch=batch, dynamic_shapes=dynamic_shapes)
+        save(program, path)
+        yield ModelFile(path, folder, Inputs.of(inputs).batch(), _flags_of(module, mode))

@@ -1,0 +1,367 @@
+"""The answers: the command's JSON as values.  Bytes are whole numbers, what is not known is None
+(or empty), fields are added and never renamed.  Printed, an answer is the command's report; a
+notebook shows it as HTML.  `raw` has the JSON with all that is not listed here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Mapping, Optional, Tuple
+
+from onnxfit import _html
+
+
+@dataclass(frozen=True)
+class Model:
+    path: str
+    opset: Optional[int] = None
+    nodes: Optional[int] = None
+    parameters: Optional[int] = None
+    parameter_bytes: Optional[int] = None
+    buffer_bytes: Optional[int] = None
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The run that the answer is about; the rest is the default."""
+
+    batch: Optional[int] = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    precision: str = "fp32"
+    optimizer: str = "adamw"
+    optimizer_impl: Optional[str] = None  # PyTorch's choice
+    mode: str = "train"
+    loss: str = "cross-entropy"
+    framework: str = ""
+    gpu: Optional[str] = None
+    alloc_conf: str = ""
+    accumulate: int = 1
+    prefetch: int = 0
+    freeze: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Peak:
+    exact_bytes: int  # what tensors ask for
+    allocated_bytes: int  # torch.cuda.max_memory_allocated()
+    reserved_bytes: int  # torch.cuda.max_memory_reserved()
+    device_bytes: int  # what nvidia-smi shows
+    step: Optional[int] = None
+    phase: str = ""
+    node: str = ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Bytes at the peak; the kinds add up to `Peak.device_bytes`."""
+
+    kind: str
+    bytes: int
+    basis: str  # exact, measured or modelled
+    low: Optional[int] = None
+    high: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """`after_*` are allocated bytes, None in eval."""
+
+    peak_exact: int
+    peak_allocated: int
+    peak_reserved: int
+    after_forward: Optional[int] = None
+    after_backward: Optional[int] = None
+    after_step: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class LargeTensor:
+    name: str
+    shape: Tuple[int, ...]
+    dtype: str
+    bytes: int
+    born: str = ""
+    dies: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What `count` modules, nodes or parameters hold at the peak together."""
+
+    name: str
+    op: str
+    bytes: int
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A warning of the command's: `code` is stable ("OF102")."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The allocation for which there is no room."""
+
+    step: int
+    asked_bytes: int
+    phase: str = ""
+    node: str = ""
+    tried_bytes: Optional[int] = None
+    short_bytes: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A change that lets more fit, and what it costs."""
+
+    change: str
+    flags: str = ""
+    effect: str = ""
+    max_batch: Optional[int] = None
+    accumulate: int = 1
+    verdict: Optional[str] = None
+    used_bytes: Optional[int] = None
+    saved_bytes: Optional[int] = None
+    cost: str = ""
+    cost_class: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A card, and whether the run fits it."""
+
+    gpu: str
+    capacity_bytes: int
+    used_bytes: int
+    verdict: str  # fits, tight or oom
+    share: float = 0.0
+    low: Optional[int] = None
+    high: Optional[int] = None
+    retries: int = 0
+    reasons: Tuple[str, ...] = ()
+    fails_at: Optional[Failure] = None
+    processes: Optional[int] = None  # how many fit side by side, in eval
+    advice: Tuple[Advice, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether it runs; a tight one does."""
+        return self.verdict != "oom"
+
+
+@dataclass(frozen=True)
+class End:
+    device_bytes: int
+    flags: str = ""
+
+
+@dataclass(frozen=True)
+class Range:
+    """What `device_bytes` may be where the file leaves something open."""
+
+    low: End
+    high: End
+
+
+@dataclass(frozen=True)
+class Report:
+    """What all answers share: the command's report, and its JSON."""
+
+    text: str = field(default="", repr=False, compare=False)
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    holds: bool = True  # every card given is enough, every budget is kept
+
+    @property
+    def headline(self) -> str:
+        """The answer in one line."""
+        return self.text.split("\n", 1)[0]
+
+    def __str__(self) -> str:
+        return self.text.rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return _html.report(self.text)
+
+
+@dataclass(frozen=True)
+class _Estimated:
+    model: Model
+    settings: Settings
+    peak: Peak
+    optimizer_state_bytes: int = 0
+    breakdown: Tuple[Kind, ...] = ()
+    steps: Tuple[Step, ...] = ()
+    largest: Tuple[LargeTensor, ...] = ()
+    places: Tuple[Place, ...] = ()
+    assumptions: Tuple[str, ...] = ()
+    warnings: Tuple[Doubt, ...] = ()
+    range: Optional[Range] = None
+    targets: Tuple[Target, ...] = ()
+    schema: int = 1
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Estimate(Report, _Estimated):
+    """How much memory one training step takes, and where it goes."""
+
+    @property
+    def device_bytes(self) -> int:
+        """What nvidia-smi will show."""
+        return self.peak.device_bytes
+
+    def bytes_of(self, kind: str) -> int:
+        """Bytes of a kind at the peak, such as "activations"."""
+        return sum(row.bytes for row in self.breakdown if row.kind == kind)
+
+    def _repr_html_(self) -> str:
+        rows = [(row.kind.replace("_", " "), row.bytes, row.basis) for row in self.breakdown]
+        return _html.estimate(self.text, rows, self.device_bytes)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row of a sweep without an answer."""
+
+    model: Model
+    settings: Settings
+    error: str
+
+
+@dataclass(frozen=True)
+class _Swept:
+    rows: Tuple[Any, ...] = ()  # Estimate or Refusal, in the order asked
+
+
+@dataclass(frozen=True)
+class Sweep(Report, _Swept):
+    """A table: an estimate, or a refusal, for each combination."""
+
+    @property
+    def estimates(self) -> Tuple[Estimate, ...]:
+        return tuple(row for row in self.rows if isinstance(row, Estimate))
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """The largest batch that fits with room to spare; 0 where none does."""
+
+    batch: int
+    used_bytes: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Next:
+    """The first batch that does not run, and what is missing."""
+
+    batch: int
+    verdict: str = "oom"
+    short_bytes: Optional[int] = None
+    fails_at: Optional[Failure] = None
+
+
+@dataclass(frozen=True)
+class LargestBatch:
+    """The largest batch that trains on one card; 0 where not even one sample does."""
+
+    gpu: str
+    memory_bytes: int
+    max_batch: int
+    settings: Settings = field(default_factory=Settings)
+    target: Optional[Target] = None
+    fitting: Optional[Fitting] = None
+    luckier: Tuple[int, ...] = ()  # larger ones that run, above one that does not
+    limited: bool = False  # `max` ended the search
+    fixed_bytes: Optional[int] = None
+    per_sample_bytes: Optional[int] = None
+    estimate: Optional[Estimate] = None  # at that batch
+    next: Optional[Next] = None
+    advice: Tuple[Advice, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Batches:
+    model: Model
+    targets: Tuple[LargestBatch, ...] = ()
+    warnings: Tuple[Doubt, ...] = ()
+    schema: int = 1
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class MaxBatch(Report, _Batches):
+    """The largest batch for each card."""
+
+    @property
+    def max_batch(self) -> int:
+        """Of the first card."""
+        return self.targets[0].max_batch
+
+
+@dataclass(frozen=True)
+class Budget:
+    budget: str
+    holds: bool
+    used_bytes: int
+    limit_bytes: int
+    verdict: Optional[str] = None
+    reasons: Tuple[str, ...] = ()
+    fails_at: Optional[Failure] = None
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """One check: its status is pass, warn, fail, new, gone, off or error."""
+
+    name: str
+    status: str
+    text: str
+    model: str = ""
+    line: Optional[int] = None
+    message: str = ""
+    error: str = ""
+    device_bytes: Optional[int] = None
+    budgets: Tuple[Budget, ...] = ()
+    warnings: Tuple[Doubt, ...] = ()
+    allowed_bytes: Optional[int] = None
+    grew_too_much: bool = False
+    comparison: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    status: str  # the worst of all
+    checks: Tuple[CheckRow, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    config: str = ""
+    against: str = ""
+    updated: bool = False
+    notes: Tuple[str, ...] = ()
+    schema: int = 1
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Check(Report, _Checked):
+    """Budgets and a lock, check by check."""
+
+
+@dataclass(frozen=True)
+class _Formed:
+    total_bytes: int
+    settings: Settings
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    breakdown: Tuple[Kind, ...] = ()
+    targets: Tuple[Target, ...] = ()
+    schema: int = 1
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class ClosedForm(Report, _Formed):
+    """The memory of a transformer given by its numbers."""

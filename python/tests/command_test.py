@@ -1,0 +1,175 @@
+"""The command through Python, without torch: what it answers, what it refuses."""
+
+import json
+import os
+import pickle
+import stat
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import onnxfit
+from onnxfit import _command
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LENET = ROOT / "models/lenet.onnxtxt"
+RESNET = ROOT / "tests/data/pt2/resnet18.train.pt2"
+
+
+class Estimates(unittest.TestCase):
+    def test_a_file_is_answered(self):
+        answer = onnxfit.estimate(LENET, batch=32, gpu="rtx3060", n=2)
+        self.assertEqual(answer.model.path, str(LENET))
+        self.assertEqual(answer.settings.batch, 32)
+        self.assertEqual(sum(row.bytes for row in answer.breakdown), answer.device_bytes)
+        self.assertEqual(answer.bytes_of("parameters"), answer.model.parameter_bytes)
+        self.assertEqual([len(answer.steps), len(answer.largest)], [3, 2])
+        self.assertIsInstance(answer.largest[0].shape, tuple)
+        self.assertEqual((answer.targets[0].gpu, answer.targets[0].verdict), ("rtx3060", "fits"))
+        self.assertTrue(answer.holds and answer.targets[0].fits)
+
+    def test_a_pt2_is_answered_to_the_byte(self):
+        # shared/truth of resnet18, fp32, AdamW, batch 8: PyTorch 2.11's own figures
+        peak = onnxfit.estimate(RESNET, batch=8).peak
+        self.assertEqual((peak.exact_bytes, peak.allocated_bytes, peak.reserved_bytes),
+                         (368256616, 374589952, 476053504))
+
+    def test_inference_has_no_backward(self):
+        answer = onnxfit.estimate(RESNET, batch=8, mode="eval")
+        self.assertEqual({step.after_backward for step in answer.steps}, {None})
+        self.assertEqual([doubt.code for doubt in answer.warnings], ["OF113"])
+
+    def test_a_card_that_is_too_small_is_an_answer(self):
+        answer = onnxfit.estimate(RESNET, batch=64, memory="1GiB", gpu="rtx3060")
+        self.assertFalse(answer.holds or answer.targets[0].fits)
+        self.assertGreater(answer.targets[0].fails_at.asked_bytes, 0)
+
+    def test_printed_it_is_the_report(self):
+        answer = onnxfit.estimate(LENET, batch=32, gpu="rtx3060")
+        self.assertTrue(str(answer).startswith("FITS on rtx3060: "))
+        self.assertIn("\nWhere the bytes go\n", str(answer))
+        self.assertNotIn("\x1b", str(answer))
+
+    def test_it_is_a_value(self):
+        answer = onnxfit.estimate(LENET)
+        self.assertEqual(answer, onnxfit.estimate(LENET))
+        self.assertEqual(answer, pickle.loads(pickle.dumps(answer)))
+        with self.assertRaises(AttributeError):
+            answer.peak.device_bytes = 0
+
+    def test_the_environment_cannot_send_it_elsewhere(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "answer.txt")
+            with mock.patch.dict(os.environ, ONNXFIT_OUTPUT=str(file), ONNXFIT_BATCH="4"):
+                answer = onnxfit.estimate(LENET)
+            self.assertFalse(file.exists())
+        self.assertEqual(answer.settings.batch, 4)
+
+
+class Others(unittest.TestCase):
+    def test_a_sweep_has_a_row_for_each_combination(self):
+        table = onnxfit.sweep(LENET, batch=[8, 16], precision=["fp32", "bf16"])
+        self.assertEqual([(row.settings.batch, row.settings.precision) for row in table.rows],
+                         [(8, "fp32"), (8, "bf16"), (16, "fp32"), (16, "bf16")])
+        self.assertIn("2 batches", str(table))
+
+    def test_a_sweep_of_one_is_a_row(self):
+        self.assertEqual(len(onnxfit.sweep(LENET, batch=8).estimates), 1)
+
+    def test_the_largest_batch(self):
+        answer = onnxfit.max_batch(LENET, memory="1GiB", multiple_of=8)
+        self.assertEqual(answer.max_batch, answer.targets[0].max_batch)
+        self.assertEqual(answer.max_batch % 8, 0)
+        self.assertEqual(answer.targets[0].estimate.settings.batch, answer.max_batch)
+        self.assertGreater(answer.targets[0].next.batch, answer.max_batch)
+        self.assertTrue(answer.targets[0].advice[0].change)
+
+    def test_checks(self):
+        answer = onnxfit.check(ROOT / "models/onnxfit.toml", only="mlps*")
+        self.assertEqual((answer.status, answer.holds, answer.counts["pass"]), ("pass", True, 2))
+        self.assertEqual(answer.checks[0].budgets[0].budget, "4GiB")
+        self.assertTrue(str(answer).startswith("PASS: 2 pass"))
+
+    def test_a_model_and_its_budget(self):
+        good = onnxfit.check(RESNET, budget=["rtx3060", "2GiB"], batch=8, optimizer="sgdm")
+        self.assertEqual((good.status, good.holds, len(good.checks[0].budgets)),
+                         ("new", True, 2))
+        bad = onnxfit.check(RESNET, budget="512MiB", batch=8)
+        self.assertEqual((bad.status, bad.holds), ("fail", False))
+        self.assertIn("over the budget of 512MiB", str(bad))
+
+    def test_a_model_and_what_it_was(self):
+        with tempfile.TemporaryDirectory() as folder:
+            before = Path(folder, "before.json")
+            before.write_text(json.dumps(onnxfit.estimate(RESNET, batch=8).raw))
+            same = onnxfit.check(RESNET, batch=8, against=str(before))
+            grown = onnxfit.check(RESNET, batch=9, against=str(before), max_increase="1%")
+        self.assertEqual((same.status, grown.status), ("pass", "fail"))
+
+    def test_a_closed_form(self):
+        answer = onnxfit.closed_form("7B", layers=32, hidden=4096)
+        self.assertEqual(answer.total_bytes, sum(row.bytes for row in answer.breakdown))
+
+
+class Errors(unittest.TestCase):
+    def refusal(self, *args, **keywords):
+        with self.assertRaises(onnxfit.OnnxfitError) as caught:
+            onnxfit.estimate(*args, **keywords)
+        return caught.exception
+
+    def test_they_are_the_command_s_sentences(self):
+        self.assertEqual(str(self.refusal("/nowhere/none.onnx")),
+                         "/nowhere/none.onnx: an ONNX file was expected, there is no such file")
+        self.assertEqual(
+            str(self.refusal(LENET, optimizer="adamv")),
+            "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, "
+            "lion or adamw-8bit, found 'adamv' (did you mean 'adam'?)")
+
+    def test_hints_stand_apart(self):
+        error = self.refusal(LENET, gpu="nosuch")
+        self.assertEqual((error.text, error.hint),
+                         ("--gpu: expected a card, found 'nosuch'", "onnxfit gpus"))
+
+    def test_a_table_is_no_estimate(self):
+        self.assertIn("onnxfit.sweep", self.refusal(LENET, batch="8,16").hint)
+
+    def test_what_is_no_model(self):
+        self.assertEqual(str(self.refusal(3)), "model: expected a path, a torch.nn.Module or a "
+                                               "torch.export.ExportedProgram, found int")
+
+    def test_no_config(self):
+        with self.assertRaises(onnxfit.OnnxfitError) as caught:
+            onnxfit.check("none.toml")
+        self.assertEqual(str(caught.exception),
+                         "none.toml: a config file was expected, there is no such file")
+
+    def test_a_command_that_is_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken = Path(folder, "onnxfit")
+            with mock.patch.dict(os.environ, ONNXFIT_BINARY=str(broken)):
+                self.assertIn("No such file", str(self.refusal(LENET)))
+            broken.write_text("#!/bin/sh\necho broken >&2\nexit 7\n")
+            broken.chmod(broken.stat().st_mode | stat.S_IXUSR)
+            with mock.patch.dict(os.environ, ONNXFIT_BINARY=str(broken)):
+                self.assertEqual(str(self.refusal(LENET)), "expected an answer of onnxfit, found "
+                                                           "exit code 7: broken")
+
+    def test_it_is_looked_for_beside_python_then_on_the_path(self):
+        with tempfile.TemporaryDirectory() as folder:
+            found = Path(folder, "onnxfit")
+            found.write_text("#!/bin/sh\n")
+            found.chmod(0o755)
+            plain = {k: v for k, v in os.environ.items() if k != "ONNXFIT_BINARY"}
+            with mock.patch.dict(os.environ, {**plain, "PATH": folder}, clear=True):
+                with mock.patch.object(_command, "_folders", return_value=[]):
+                    self.assertEqual(_command.binary(), str(found))
+                os.environ["PATH"] = "/nowhere"
+                with mock.patch.object(_command, "_folders", return_value=[folder]):
+                    self.assertEqual(_command.binary(), str(found))
+                with mock.patch.object(_command, "_folders", return_value=[]):
+                    self.assertRaises(onnxfit.OnnxfitError, _command.binary)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,92 @@
+"""Keywords and the flags that they are."""
+
+import re
+import subprocess
+import unittest
+from pathlib import Path
+
+import onnxfit
+from onnxfit import _command, _config, flags
+
+LENET = Path(__file__).resolve().parent.parent.parent / "models/lenet.onnxtxt"
+
+# Of --help, what is about printing, which values do not need.
+PRINTING = {"format", "output", "force", "color", "exit_zero", "version", "help"}
+RENAMED = {"dim": "dims", "shape": "shapes"}
+
+
+def flags_of(*command):
+    run = subprocess.run([_command.binary(), *command, "--help"], stdout=subprocess.PIPE,
+                         check=True, encoding="utf-8")
+    names = re.findall(r"^ +(?:-\w, )?--([a-z-]+) ", run.stdout, re.MULTILINE)
+    return {name.replace("-", "_") for name in names}
+
+
+class Flags(unittest.TestCase):
+    def test_every_flag_is_a_keyword(self):
+        for command in ([], ["max-batch"], ["check"]):
+            names = {RENAMED.get(name, name) for name in flags_of(*command)}
+            self.assertGreater(len(names), 5)
+            self.assertEqual(names - PRINTING - flags.KEYWORDS, set())
+
+    def test_every_keyword_is_a_flag(self):
+        names = flags_of() | flags_of("max-batch") | flags_of("check")
+        names = {RENAMED.get(name, name) for name in names} | {"n", "verbose"}
+        self.assertEqual(flags.KEYWORDS - names, set())
+
+    def test_words(self):
+        rows = [
+            ({"batch": 32}, ["--batch", "32"]),
+            ({"batch": None}, []),
+            ({"batch": [8, 16]}, ["--batch", "8,16"]),
+            ({"batch": "8:64:8"}, ["--batch", "8:64:8"]),
+            ({"precision": ("fp32", "bf16")}, ["--precision", "fp32,bf16"]),
+            ({"gpu": ["t4", "l4"]}, ["--gpu", "t4", "--gpu", "l4"]),
+            ({"memory": 8 << 30}, ["--memory", "8589934592"]),
+            ({"dims": {"seq": 512, "N": [1, 2]}}, ["--dim", "seq=512", "--dim", "N=1,2"]),
+            ({"shapes": {"x": (2, 512)}}, ["--shape", "x=2x512"]),
+            ({"clip_grad": True, "ema": False}, ["--clip-grad"]),
+            ({"freeze": "layer1.*"}, ["--freeze", "layer1.*"]),
+            ({"dropout": 0.1}, ["--dropout", "0.1"]),
+            ({"dropout": {"head": 0}}, ["--dropout", "head=0"]),
+            ({"assume": {"tied-head": False}}, ["--assume", "tied-head=no"]),
+            ({"n": 3, "verbose": True}, ["-n", "3", "-v"]),
+            ({"max": 64, "multiple_of": 8}, ["--max", "64", "--multiple-of", "8"]),
+        ]
+        for keywords, words in rows:
+            with self.subTest(keywords):
+                self.assertEqual(flags.arguments(keywords), words)
+
+    def test_the_command_takes_what_is_written(self):
+        answer = onnxfit.estimate(
+            LENET, batch=4, precision="amp-bf16", optimizer="sgdm", optimizer_impl="for-loop",
+            loss="mse", gpu=["t4"], dims={}, shapes={"x": (4, 1, 28, 28)}, clip_grad=True,
+            ema=True, mode="train", dropout=0.5, assume={"conv-bias": False},
+            attention="eager", in_place="never", out_of_place=["*"], zero_grad="keep",
+            hold_outputs=True, prefetch=1, accumulate=2, framework="pytorch-2.8",
+            alloc_conf="expandable_segments:True", overhead=0, calibration="none", memory=["8GiB"],
+            reserve="100MiB", strict=True, n=1, verbose=True, ascii=True, batch_norm="keep")
+        self.assertEqual((answer.settings.optimizer, answer.settings.accumulate), ("sgdm", 2))
+        self.assertNotIn("█", str(answer))
+
+    def test_a_check_in_a_config(self):
+        self.assertEqual(
+            _config.check({"model": 'a "b".onnx', "dims": {"seq": [1, 2]}, "ema": True,
+                           "max_increase": "2%", "dropout": 0.5, "loss": None}),
+            '[[check]]\nmodel = "a \\"b\\".onnx"\ndims = {"seq" = [1, 2]}\nema = true\n'
+            'max-increase = "2%"\ndropout = 0.5\n')
+
+    def test_what_is_wrong_is_said(self):
+        rows = [({"ema": 1}, "ema: expected True or False, found 1"),
+                ({"dims": 3}, "dims: expected a dictionary of sizes such as {'seq': 512}, found 3"),
+                ({"mode": ["train"]}, "mode: expected one value, found ['train']")]
+        for keywords, text in rows:
+            with self.subTest(keywords), self.assertRaises(onnxfit.OnnxfitError) as caught:
+                flags.arguments(keywords)
+            self.assertEqual(str(caught.exception), text)
+        with self.assertRaises(TypeError):
+            flags.arguments({"bacth": 3})
+
+
+if __name__ == "__main__":
+    unittest.main()

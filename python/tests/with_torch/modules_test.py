@@ -1,0 +1,192 @@
+"""Modules and programs of PyTorch, as users give them."""
+
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+
+import torch
+import torchvision
+
+import onnxfit
+from onnxfit import programs
+
+IMAGES = torch.empty(8, 3, 224, 224)
+
+
+def resnet18(device="meta"):
+    with torch.device(device):
+        return torchvision.models.resnet18()
+
+
+class Branch(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+
+
+class Fixed(torch.nn.Module):
+    """A batch that becomes a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.linear(x) + torch.zeros(len(list(range(x.shape[0]))), 4)
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(1000, 64)
+        self.head = torch.nn.Linear(64, 1000, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, ids, mask=None):
+        hidden = self.embed(ids)
+        return self.head(hidden if mask is None else hidden * mask.unsqueeze(-1))
+
+
+class Modules(unittest.TestCase):
+    def test_on_the_cpu_and_on_meta_to_the_byte(self):
+        # shared/truth of resnet18, fp32, AdamW, batch 8: PyTorch 2.11's own figures
+        for device in ("cpu", "meta"):
+            answer = onnxfit.estimate(resnet18(device), IMAGES, framework="pytorch-2.11")
+            self.assertEqual(answer.peak.exact_bytes, 368256616)
+            self.assertEqual(answer.peak.reserved_bytes, 476053504)
+            self.assertEqual((answer.model.path, answer.settings.batch), ("ResNet.pt2", 8))
+
+    def test_no_folder_of_ours_is_shown(self):
+        answer = onnxfit.estimate(resnet18(), IMAGES)
+        self.assertTrue(str(answer).startswith("ResNet.pt2, batch 8, "))
+        self.assertNotIn(tempfile.gettempdir(), str(answer.raw))
+
+    def test_the_batch_is_free(self):
+        model = resnet18()
+        free = onnxfit.estimate(model, IMAGES[:1], batch=8)
+        self.assertEqual(free.peak, onnxfit.estimate(model, IMAGES).peak)
+        self.assertGreater(onnxfit.max_batch(model, IMAGES, memory="8GiB").max_batch, 100)
+
+    def test_a_fixed_batch_is_exported_as_asked(self):
+        answer = onnxfit.estimate(Fixed(), torch.empty(2, 4), batch=8)
+        self.assertEqual(answer.settings.batch, 8)
+
+    def test_the_mode_is_the_module_s(self):
+        model = resnet18().eval()
+        self.assertEqual(onnxfit.estimate(model, IMAGES).settings.mode, "eval")
+        answer = onnxfit.estimate(model, IMAGES, mode="train")
+        self.assertEqual((answer.settings.mode, answer.warnings), ("train", ()))
+        self.assertFalse(any(module.training for module in model.modules()))
+
+    def test_the_type_is_the_module_s(self):
+        model = resnet18().to(torch.bfloat16)
+        self.assertEqual(onnxfit.estimate(model, IMAGES.bfloat16()).settings.precision, "bf16")
+
+    def test_frozen_parameters_are_read_off(self):
+        model = resnet18()
+        whole = onnxfit.estimate(model, IMAGES)
+        for parameter in model.layer1.parameters():
+            parameter.requires_grad_(False)
+        frozen = onnxfit.estimate(model, IMAGES)
+        self.assertIn("12 of 62 parameters are frozen", frozen.assumptions)
+        self.assertLess(frozen.optimizer_state_bytes, whole.optimizer_state_bytes)
+
+    def test_ties_stay(self):
+        model, ids = Tied(), torch.zeros(4, 16, dtype=torch.long)
+        self.assertEqual(onnxfit.estimate(model, ids).model.parameters, 64000)
+
+    def test_named_inputs(self):
+        inputs = {"ids": torch.zeros(4, 16, dtype=torch.long), "mask": torch.ones(4, 16)}
+        self.assertEqual(onnxfit.estimate(Tied(), inputs, batch=3).settings.batch, 3)
+
+    def test_a_module_and_its_budget(self):
+        answer = onnxfit.check(resnet18(), IMAGES, budget="512MiB")
+        self.assertEqual((answer.status, answer.checks[0].name), ("fail", "ResNet"))
+        self.assertNotIn(tempfile.gettempdir(), str(answer))
+
+    def test_a_program_stays_as_it_is(self):
+        program = torch.export.export(resnet18("cpu"), (IMAGES,), strict=False)
+        answer = onnxfit.estimate(program)
+        self.assertEqual((answer.model.path, answer.settings.batch), ("program.pt2", 8))
+        self.assertGreater(program.state_dict["fc.weight"].untyped_storage().nbytes(), 4)
+
+    def test_a_file_has_no_weights(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "x.pt2")
+            programs.save(programs.export(resnet18("cpu"), IMAGES), str(path))
+            self.assertLess(path.stat().st_size, 400_000)
+            torch.export.load(path)
+
+
+class Refusals(unittest.TestCase):
+    def refusal(self, *args):
+        with self.assertRaises(onnxfit.OnnxfitError) as caught:
+            onnxfit.estimate(*args)
+        return str(caught.exception)
+
+    def test_no_inputs(self):
+        self.assertIn("expected example inputs", self.refusal(resnet18()))
+
+    def test_a_branch_on_values(self):
+        self.assertIn("Branch: expected a model that torch.export takes",
+                      self.refusal(Branch(), IMAGES))
+
+
+class Optimizers(unittest.TestCase):
+    def settings(self, make, model=None, loss=None):
+        """What an optimizer is taken for, and what is said."""
+        model = model or resnet18()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", onnxfit.OnnxfitWarning)
+            answer = onnxfit.estimate(model, IMAGES, optimizer=make(model), loss=loss)
+        told = [w for w in said if w.category is onnxfit.OnnxfitWarning]
+        self.assertEqual({Path(w.filename).name for w in told} - {Path(__file__).name}, set())
+        settings = answer.settings
+        return (settings.optimizer, settings.optimizer_impl), [str(w.message) for w in told]
+
+    def test_classes_and_implementations(self):
+        optim = torch.optim
+        rows = [
+            (lambda m: optim.AdamW(m.parameters()), ("adamw", None)),
+            (lambda m: optim.AdamW(m.parameters(), foreach=False), ("adamw", "for-loop")),
+            (lambda m: optim.Adam(m.parameters(), foreach=True), ("adam", "foreach")),
+            (lambda m: optim.SGD(m.parameters(), lr=0.1), ("sgd", None)),
+            (lambda m: optim.SGD(m.parameters(), lr=0.1, momentum=0.9), ("sgdm", None)),
+            (lambda m: optim.RMSprop(m.parameters()), ("rmsprop", None)),
+            (lambda m: optim.Adagrad(m.parameters()), ("adagrad", None)),
+            (lambda m: optim.Adafactor(m.parameters()), ("adafactor", None)),
+        ]
+        for make, expected in rows:
+            self.assertEqual(self.settings(make), (expected, []))
+
+    def test_what_is_not_counted_is_said(self):
+        _, said = self.settings(lambda m: torch.optim.AdamW(m.parameters(), amsgrad=True))
+        self.assertEqual(said, ["optimizer: what amsgrad=True takes is not in the figures"])
+
+    def test_groups_that_differ_are_said(self):
+        _, said = self.settings(lambda m: torch.optim.AdamW(
+            [{"params": [p for p in m.parameters() if p.dim() > 1]},
+             {"params": [p for p in m.parameters() if p.dim() < 2], "weight_decay": 0}]))
+        self.assertEqual(said, [
+            "optimizer: 2 parameter groups that differ in weight_decay are stepped one after the "
+            "other; the answer is for one group with the settings of the first"])
+
+    def test_parameters_that_are_left_out_are_said(self):
+        _, said = self.settings(lambda m: torch.optim.SGD(m.fc.parameters(), lr=0.1))
+        self.assertIn("conv1.weight, bn1.weight, bn1.bias and 57 more", said[0])
+
+    def test_others_are_refused(self):
+        with self.assertRaises(onnxfit.OnnxfitError) as caught:
+            self.settings(lambda m: torch.optim.NAdam(m.parameters()))
+        self.assertIn("found torch.optim.nadam.NAdam", str(caught.exception))
+
+    def test_losses(self):
+        def adam(model):
+            return torch.optim.Adam(model.parameters())
+        self.assertEqual(self.settings(adam, loss=torch.nn.CrossEntropyLoss())[1], [])
+        _, said = self.settings(adam, loss=torch.nn.CrossEntropyLoss(label_smoothing=0.1))
+        self.assertEqual(said, ["CrossEntropyLoss: label_smoothing=0.1 is not in the figures"])
+
+
+if __name__ == "__main__":
+    unittest.main()
