@@ -18,10 +18,21 @@ A table is what a script of the repository prints:
     <!-- run python3 benchmarks/accuracy/accuracy.py --summary --committed -->
     | … |
     <!-- end -->
+
+Python is typed at a prompt.  What needs PyTorch is run with --with-torch alone, by the Python that
+runs this file:
+
+    <!-- run -->                    or    <!-- run with torch -->
+    ```python
+    >>> import onnxfit
+    >>> print(onnxfit.estimate("models/linear.onnxtxt").headline)
+    …
+    ```
 """
 
 import argparse
 import difflib
+import json
 import os
 import re
 import shlex
@@ -34,6 +45,30 @@ BLOCK = re.compile(r"(?<=<!-- run -->\n)```text\n\$ (onnxfit\b.*)\n(?:.*\n)*?```
 
 TABLE = re.compile(r"(?<=<!-- run )python3 (.*) -->\n(?:.*\n)*?<!-- end -->$", re.MULTILINE)
 
+PYTHON = re.compile(r"<!-- run( with torch)? -->\n```python\n((?:>>> |\.\.\. ).*\n(?:.*\n)*?)```$",
+                    re.MULTILINE)
+
+# Types each statement, then lets it print.
+PROMPT = """
+import json, sys
+names = {}
+for typed in json.loads(sys.argv[1]):
+    print(*typed, sep="\\n", flush=True)
+    exec(compile("\\n".join(line[4:] for line in typed) + "\\n", "README", "single"), names)
+    sys.stdout.flush()
+"""
+
+
+def statements(block):
+    """The lines at the prompt of a block, statement by statement."""
+    typed = []
+    for line in block.splitlines():
+        if line.startswith(">>> "):
+            typed.append([line])
+        elif line.startswith("... "):
+            typed[-1].append(line)
+    return typed
+
 
 def run_script(command):
     words = [sys.executable, "-B", *shlex.split(command)]
@@ -41,16 +76,25 @@ def run_script(command):
                           encoding="utf-8", stdout=subprocess.PIPE).stdout
 
 
-def run_binary(binary, command):
-    words = [binary, *shlex.split(command)[1:]]
+def output_of(words, **environment):
+    """What a command writes in the root, without settings of whoever runs this."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("ONNXFIT_")}
-    plain |= {"LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
+    plain |= {"LC_ALL": "C.UTF-8", "NO_COLOR": "1", **environment}
     result = subprocess.run(words, cwd=ROOT, env=plain, stdin=subprocess.DEVNULL, timeout=60,
                             encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return result.stdout
 
 
-def renewed(text, run, run_table=run_script):
+def run_binary(binary, command):
+    return output_of([binary, *shlex.split(command)[1:]])
+
+
+def run_python(binary, block):
+    words = [sys.executable, "-B", "-c", PROMPT, json.dumps(statements(block))]
+    return output_of(words, ONNXFIT_BINARY=binary, PYTHONPATH=str(ROOT / "python"))
+
+
+def renewed(text, run, run_table=run_script, type_in=None, with_torch=False):
     """`text` with the output of every block that is run, and how many there are."""
     def block(found):
         output = run(found[1]).rstrip("\n")
@@ -58,9 +102,15 @@ def renewed(text, run, run_table=run_script):
 
     def table(found):
         return f"python3 {found[1]} -->\n{run_table(found[1])}<!-- end -->"
+
+    def prompt(found):
+        if found[1] and not with_torch:
+            return found[0]
+        return f"<!-- run{found[1] or ''} -->\n```python\n{type_in(found[2]).rstrip()}\n```"
     text, blocks = BLOCK.subn(block, text)
     text, tables = TABLE.subn(table, text)
-    return text, blocks + tables
+    text, prompts = PYTHON.subn(prompt, text)
+    return text, blocks + tables + prompts
 
 
 def difference(name, old, new):
@@ -76,7 +126,14 @@ def self_test():
     text = "a\n<!-- run python3 x.py -->\n| old |\n<!-- end -->\nb\n"
     assert renewed(text, None, lambda command: f"| {command} |\n") == (
         text.replace("old", "x.py"), 1)
-    assert "+out" in difference("README.md", text, expected)
+    text = "<!-- run -->\n```python\n>>> x = (1,\n...      2)\nold\n>>> x\n```\n"
+    shown = text.replace("old\n", "").replace(">>> x\n", ">>> x\n(1, 2)\n")
+    assert renewed(text, None, None, lambda block: run_python("", block)) == (shown, 1)
+    torch = text.replace("run", "run with torch")
+    assert renewed(torch, None)[0] == torch
+    assert renewed(torch, None, None, lambda _: "new", True)[0] == (
+        "<!-- run with torch -->\n```python\nnew\n```\n")
+    assert "+(1, 2)" in difference("README.md", text, shown)
     print("readme self-test passed")
 
 
@@ -87,6 +144,7 @@ def main():
     for option in ("--check", "--update", "--self-test"):
         what.add_argument(option, action="store_true")
     parser.add_argument("--binary", default=str(ROOT / "build/release/onnxfit"))
+    parser.add_argument("--with-torch", action="store_true")
     args = parser.parse_args()
     if args.self_test:
         self_test()
@@ -94,7 +152,9 @@ def main():
     binary, blocks, differ, wrong = str(Path(args.binary).resolve()), 0, 0, []
     for file in [ROOT / "README.md", *sorted(ROOT.glob("*/README.md"))]:
         old = file.read_text(encoding="utf-8")
-        new, count = renewed(old, lambda command: run_binary(binary, command))
+        new, count = renewed(old, lambda command: run_binary(binary, command),
+                             type_in=lambda block: run_python(binary, block),
+                             with_torch=args.with_torch)
         blocks += count
         if new == old:
             continue
