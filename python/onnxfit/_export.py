@@ -1,0 +1,132 @@
+"""python -m onnxfit export: a model by name to a file of kilobytes, without weights."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence
+
+from onnxfit import onnx_files, programs, targets
+from onnxfit.errors import OnnxfitError
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+
+_DESCRIPTION = """Writes a model as a .pt2 or .onnx file without weights, for the command onnxfit.
+
+TARGET is torchvision:NAME, timm:NAME, hf:PATH-OR-ID (a folder, a config.json or an id of the Hub:
+its config is enough, weights are never downloaded) or MODULE:FUNCTION, where FUNCTION returns a
+torch.nn.Module.  Batch and sequence are free."""
+
+_EXAMPLES = """examples
+  python -m onnxfit export torchvision:resnet50
+  python -m onnxfit export hf:gpt2 gpt2.onnx --dtype bfloat16
+  python -m onnxfit export net:build net.pt2 --input ids:int64=N,seq --eval"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m onnxfit export", description=_DESCRIPTION,
+                                     epilog=_EXAMPLES,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", metavar="TARGET")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="*.pt2 or *.onnx [NAME.pt2]")
+    parser.add_argument("--dtype", default="float32",
+                        help="of parameters and inputs, such as bfloat16 [float32]")
+    parser.add_argument("--input", action="append", default=[], metavar="NAME[:DTYPE]=DIM,…",
+                        help="in the order of forward(); letters are free dimensions, the first "
+                             "of them the batch [what the library says; x=batch,3,224,224]")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--train", dest="mode", action="store_const", const="train",
+                      default="train", help="as it trains [this]")
+    mode.add_argument("--eval", dest="mode", action="store_const", const="eval",
+                      help="as it answers, for --mode eval")
+    return parser
+
+
+def _type_of(name: str) -> torch.dtype:
+    import torch
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise OnnxfitError(f"'{name}': expected a type of torch, such as bfloat16")
+    return found
+
+
+def _sizes_of(inputs: Sequence[targets.Input]) -> Dict[str, int]:
+    """What each free dimension is traced at: 2, 16, 32, …, since a 1 would be a constant."""
+    names = dict.fromkeys(dim for spec in inputs for dim in spec.dims if isinstance(dim, str))
+    return {name: 16 * index or 2 for index, name in enumerate(names)}
+
+
+class _Example:
+    """Inputs on the meta device, and which of their dimensions are free."""
+
+    def __init__(self, target: targets.Target, dtype: torch.dtype) -> None:
+        import torch
+        from torch.export import Dim, ShapesCollection
+        sizes = _sizes_of(target.inputs)
+        self.shapes = ShapesCollection()  # type: ignore[no-untyped-call]
+        self.tensors: Dict[str, torch.Tensor] = {}
+        for spec in target.inputs:
+            kind = _type_of(spec.dtype)
+            shape = [sizes[dim] if isinstance(dim, str) else dim for dim in spec.dims]
+            tensor = torch.empty(shape, device="meta",
+                                 dtype=dtype if kind.is_floating_point else kind)
+            self.tensors[spec.name] = tensor
+            free = {axis: Dim.AUTO for axis, dim in enumerate(spec.dims) if isinstance(dim, str)}
+            if free:
+                self.shapes[tensor] = free
+        self.inputs: Any = (self.tensors if target.by_name else tuple(self.tensors.values()))
+
+
+def _symbols(program: ExportedProgram, inputs: Sequence[targets.Input]) -> Dict[str, str]:
+    """What each free dimension is in the program: a symbol, or the number that it is fixed at."""
+    users = program.graph_signature.user_inputs
+    values = {node.name: node.meta["val"] for node in program.graph.nodes if node.name in users}
+    by_order = list(values.values())
+    symbols: Dict[str, str] = {}
+    for index, spec in enumerate(inputs):
+        for dim, size in zip(spec.dims, values.get(spec.name, by_order[index]).shape):
+            if isinstance(dim, str):
+                symbols.setdefault(dim, str(size))
+    return symbols
+
+
+def _said(symbols: Dict[str, str], path: str) -> str:
+    """How the command is told sizes: the batch by -b, others by the name that the file has."""
+    flags, fixed = [], []
+    for index, (name, symbol) in enumerate(symbols.items()):
+        if symbol.isdigit():
+            fixed.append(f"{name} is fixed at {symbol}")
+        else:
+            shown = symbol if path.endswith(".pt2") else name
+            flags.append("-b N" if index == 0 else f"--dim {shown}=N")
+    return "; ".join([f"onnxfit {path} {' '.join(flags)}".rstrip(), *fixed])
+
+
+def export(target: targets.Target, path: str, mode: str, dtype: torch.dtype) -> Dict[str, str]:
+    """Writes `target` to `path`.  Returns _symbols()."""
+    module = target.module.to(dtype)
+    example = _Example(target, dtype)
+    program = programs.export(module, example.inputs, mode=mode, dynamic_shapes=example.shapes)
+    symbols = _symbols(program, target.inputs)
+    if path.endswith(".onnx"):
+        names: Dict[str, str] = {}
+        for name, symbol in symbols.items():
+            names.setdefault(symbol, name)
+        onnx_files.save(program, path, names)
+    else:
+        programs.save(program, path)
+    return symbols
+
+
+def main(words: List[str]) -> None:
+    options = _parser().parse_args(words)
+    suffix = os.path.splitext(options.file or ".pt2")[1] or options.file or ".pt2"
+    if suffix not in (".pt2", ".onnx"):
+        raise OnnxfitError(f"{options.file}: expected a file named *.pt2 or *.onnx")
+    dtype = _type_of(options.dtype)
+    target = targets.find(options.target, [targets.parse_input(text) for text in options.input])
+    path = options.file or f"{target.name}.pt2"
+    symbols = export(target, path, options.mode, dtype)
+    print(_said(symbols, path))

@@ -1,0 +1,117 @@
+"""python -m onnxfit export, as typed."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import onnxfit
+
+PACKAGE = Path(onnxfit.__file__).resolve().parent.parent
+
+NET = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(1000, 64)
+        self.register_buffer("scale", torch.arange(64.0))
+        self.head = torch.nn.Linear(64, 10)
+    def forward(self, ids):
+        return self.head((self.embed(ids) * self.scale).mean(1))
+def build():
+    return Net()
+"""
+CONFIGS = {
+    "gpt2": {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2},
+    "classifier": {"model_type": "gpt2", "architectures": ["GPT2ForSequenceClassification"],
+                   "n_layer": 2},
+    "t5": {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "num_layers": 2},
+    "vit": {"model_type": "vit", "architectures": ["ViTForImageClassification"],
+            "num_hidden_layers": 2},
+}
+
+
+class Export(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def typed(self, *words):
+        environment = dict(os.environ, HF_HUB_OFFLINE="1")
+        environment["PYTHONPATH"] = os.pathsep.join([str(PACKAGE), *sys.path])
+        return subprocess.run([sys.executable, "-B", "-m", "onnxfit", "export", *words],
+                              cwd=self.folder, env=environment, check=False, encoding="utf-8",
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def exported(self, *words):
+        """Its last line, and the file that it names."""
+        run = self.typed(*words)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        said = run.stdout.splitlines()[-1]
+        return said, self.folder / said.split()[1]
+
+    def free(self, said):
+        """The names that --dim takes."""
+        return [word.split("=")[0] for word in said.split() if word.endswith("=N")]
+
+    def test_torchvision(self):
+        said, file = self.exported("torchvision:resnet18")
+        self.assertEqual(said, "onnxfit resnet18.pt2 -b N")
+        answer = onnxfit.estimate(file, batch=8)
+        self.assertEqual((answer.peak.exact_bytes, answer.warnings), (368256616, ()))
+        self.assertLess(file.stat().st_size, 400_000)
+
+    def test_onnx_answers_the_same(self):
+        _, file = self.exported("torchvision:resnet18", "resnet18.onnx")
+        self.assertLess(file.stat().st_size, 400_000)
+        self.assertEqual(onnxfit.estimate(file, batch=8).peak.exact_bytes, 368256616)
+
+    def test_inference(self):
+        _, file = self.exported("torchvision:resnet18", "--eval")
+        self.assertEqual(onnxfit.estimate(file, mode="eval").warnings, ())
+
+    def test_timm(self):
+        _, file = self.exported("timm:convnext_tiny", "--dtype", "bfloat16")
+        self.assertGreater(onnxfit.estimate(file, batch=2, precision="bf16").device_bytes, 0)
+
+    def test_functions(self):
+        (self.folder / "net.py").write_text(NET)
+        for name in ("net.pt2", "net.onnx"):
+            said, file = self.exported("net:build", name, "--input", "ids:int64=N,seq")
+            dims = {dim: 512 for dim in self.free(said)}
+            answer = onnxfit.estimate(file, batch=8, dims=dims)
+            self.assertEqual(answer.model.parameters, 64 * 1000 + 650)
+        self.assertEqual(dims, {"seq": 512})
+
+    def test_configs_of_transformers(self):
+        for name, config in CONFIGS.items():
+            (self.folder / name).mkdir()
+            (self.folder / name / "config.json").write_text(json.dumps(config))
+            said, file = self.exported(f"hf:{name}", f"{name}.pt2")
+            answer = onnxfit.estimate(file, batch=2, dims={d: 64 for d in self.free(said)})
+            self.assertGreater(answer.bytes_of("activations"), 0)
+
+    def test_refusals(self):
+        rows = [
+            (["resnet18"], "(try: torchvision:resnet18)"),
+            (["torchvision:resnet19"], "expected a model of torchvision"),
+            (["hf:nowhere/config.json"], "expected a folder, a config.json or an id"),
+            (["nothing:build"], "expected torchvision:NAME, timm:NAME"),
+            (["torchvision:resnet18", "x.txt"], "expected a file named *.pt2 or *.onnx"),
+            (["torchvision:resnet18", "--dtype", "float99"], "expected a type of torch"),
+            (["torchvision:resnet18", "--input", "x"], "expected NAME[:DTYPE]=DIM,DIM,…"),
+        ]
+        for words, text in rows:
+            run = self.typed(*words)
+            self.assertEqual((run.returncode, run.stdout), (2, ""))
+            self.assertTrue(run.stderr.splitlines()[-1].startswith("error: "), run.stderr)
+            self.assertIn(text, run.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
