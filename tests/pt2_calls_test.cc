@@ -246,6 +246,21 @@ TEST_CASE("a cast that the code spells is one in 16 bits, too") {
   CHECK(calls("y = x.to(torch.float32).mean()", "return x * self.v") == "float32 to(x) mul(x,v)");
 }
 
+// Qwen's norms of heads, whose input autocast has made of 16 bits.
+TEST_CASE("a cast back to the type of the input reads it") {
+  constexpr char kFile[] = "transformers/models/qwen3/modeling_qwen3.py";
+  ExportedBuilder builder;
+  builder.Input("x", {6}).In("q_norm");
+  const auto cast = [&](const char* from, const char* to, const char* text) {
+    builder.At(kFile, 9, text)
+        .Make("torch.ops.aten.to.dtype", to, {{"self", Ref(from)}, {"dtype", Text("float32")}},
+              {6});
+  };
+  cast("x", "h", "hidden_states = hidden_states.to(torch.float32)");
+  cast("h", "y", "return self.weight * hidden_states.to(input_dtype)");
+  CHECK(CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program) == "to(x) type_as(h,x)");
+}
+
 TEST_CASE("an operator without a row is told") {
   ExportedBuilder builder;
   builder.Input("x", {8});

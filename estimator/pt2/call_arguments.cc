@@ -93,6 +93,16 @@ NameId CallWriter::CastResult(const Call& call, NameId self, const TensorType& t
   return result;
 }
 
+void CallWriter::NoteInput(const Call& call, NameId name) {
+  if (!call.modules.empty()) module_inputs_[call.modules.back().path] = name;
+}
+
+NameId CallWriter::NotedInput(const Call& call) const {
+  const auto noted =
+      call.modules.empty() ? module_inputs_.end() : module_inputs_.find(call.modules.back().path);
+  return noted == module_inputs_.end() ? kNoName : noted->second;
+}
+
 std::vector<NameId> CallWriter::Tensors(const Call& call) {
   std::vector<NameId> tensors;
   const auto add = [&](const Argument& argument) {

@@ -60,6 +60,9 @@ class CallWriter : public ProgramWriter {
   // As Result, of a cast that did nothing in the export: the tracer calls its operand `self` by
   // the result's name from then on, too, wherever the code reads it.
   NameId CastResult(const Call& call, NameId self, const TensorType& type);
+  // What the module of `call` was given, as its code casts it first; kNoName where none was noted.
+  void NoteInput(const Call& call, NameId name);
+  NameId NotedInput(const Call& call) const;
   // The call's result is `name`: nothing runs.
   void ReturnSame(const Call& call, NameId name);
   // The type that the file gives the call's first result, in this run's precision.
@@ -123,6 +126,7 @@ class CallWriter : public ProgramWriter {
 
   const Call* running_ = nullptr;
   std::map<std::string_view, SpelledCast> spelled_casts_;
+  std::map<std::string_view, NameId> module_inputs_;  // by module
   std::set<NameId> tracked_;
   std::map<std::string_view, const Call*> readers_;  // by tensor: the first
   std::vector<bool> is_frozen_;                      // by parameter, tied ones once

@@ -35,6 +35,13 @@ void WriteLike(CallWriter& writer, const Call& call, std::string_view op) {
           : WriteConstant(writer, call, op);
 }
 
+// "x.to(input_dtype)", behind "input_dtype = x.dtype" and a cast to float32 in the same module:
+// norms of transformers 5.17.  An export in fp32 has float32 for both.
+bool SpellsInputType(const Call& call) {
+  return !call.lines.empty() &&
+         call.lines.back().text.find(".to(input_dtype)") != std::string::npos;
+}
+
 void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   TensorType type = writer.TypeOfResult(call);
   if (writer.TextAt(call, "dtype") == "float32" && SpellsFloat32(call) && IsFloat(type.dtype) &&
@@ -43,6 +50,9 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   }
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return WriteConstant(writer, call, "constant");
+  if (SpellsFloat32(call)) writer.NoteInput(call, self);
+  const NameId input = SpellsInputType(call) ? writer.NotedInput(call) : kNoName;
+  if (input != kNoName) return writer.Emit("type_as", {self, input}, {writer.Result(call)});
   writer.Emit(op, {self}, {writer.CastResult(call, self, type)});
 }
 
