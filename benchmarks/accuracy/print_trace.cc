@@ -10,10 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/accuracy/printer.h"
 #include "cli/exit_codes.h"
-#include "cli/options.h"
-#include "cli/run.h"
-#include "cli/targets.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/load_model.h"
 #include "estimator/fit/predict.h"
@@ -53,12 +51,4 @@ int PrintTrace(const Options& options) {
 }  // namespace
 }  // namespace onnxfit
 
-int main(int argc, char** argv) {
-  const std::vector<std::string> args(argv + 1, argv + argc);
-  const auto print = [&] {
-    onnxfit::Options options = onnxfit::ParseOptions(args);
-    onnxfit::SetTargets(options, [] { return onnxfit::GpuSearch(); });  // --gpu auto finds none
-    return onnxfit::PrintTrace(options);
-  };
-  return onnxfit::CatchErrors(print, "", std::cerr);
-}
+int main(int argc, char** argv) { return onnxfit::RunPrinter(argc, argv, onnxfit::PrintTrace); }
