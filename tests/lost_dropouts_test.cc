@@ -98,6 +98,126 @@ TEST_CASE("where transformers have dropouts") {
   }
 }
 
+// n to x + g through two linear layers: "first" and "second" are their modules.
+std::string FeedForward(const std::string& first, const std::string& second,
+                        const std::string& last = R"(["/m/l/Add"] y = Add (x, g))") {
+  return "[\"/m/l/" + first + "/MatMul\"] k = MatMul (n, \"onnx::MatMul_1\") [\"/m/l/" + first +
+         "/Add\"] h = Add (k, b) [\"/m/l/Sigmoid\"] i = Sigmoid (h) [\"/m/l/Mul\"] u = Mul (h, "
+         "i) " +
+         "[\"/m/l/" + second + "/MatMul\"] f = MatMul (u, \"onnx::MatMul_2\") [\"/m/l/" + second +
+         "/Add\"] g = Add (f, b) " + last;
+}
+
+TEST_CASE("feed-forward blocks drop out where the file leaves no trace, if told") {
+  struct Row {
+    const char* name;
+    std::string body;
+    const char* dropped;
+  };
+  const std::string half = R"(p = Constant <value = float {0.5}> () )";
+  const std::string scaled = half + R"(["/m/l/Mul_1"] r = Mul (g, p) ["/m/l/Add"] y = Add (x, r))";
+  const char* const both = "u in m/l/f/dropout/ g in m/l/dropout/ ";
+  const Row rows[] = {
+      {"behind SiLU and behind the block", FeedForward("f/a", "f/b"), both},
+      {"the block scaled by a number", FeedForward("f/a", "f/b", scaled),
+       "u in m/l/f/dropout/ g in m/l/f/dropout_1/ "},
+      {"the number first",
+       FeedForward("f/a", "f/b",
+                   half + R"(["/m/l/Mul_1"] r = Mul (p, g) ["/m/l/Add"] y = Add (r, x))"),
+       "u in m/l/f/dropout/ g in m/l/f/dropout_1/ "},
+      {"the block divided by one",
+       FeedForward("f/a", "f/b",
+                   half + R"(["/m/l/Div"] r = Div (g, p) ["/m/l/Add"] y = Add (x, r))"),
+       "u in m/l/f/dropout/ g in m/l/f/dropout_1/ "},
+      {"the block scaled by a vector of the file",
+       FeedForward("f/a", "f/b", R"(["/m/l/Mul_1"] r = Mul (s, g) ["/m/l/Add"] y = Add (x, r))"),
+       "u in m/l/f/dropout/ g in m/l/f/dropout_1/ "},
+      {"no residual sum", FeedForward("f/a", "f/b", R"(["/m/l/Neg"] y = Neg (g))"), ""},
+      {"layers of two modules' forwards, as BERT's", FeedForward("intermediate/d", "output/d"),
+       "g in m/l/dropout/ "},
+      {"GPT-2's", FeedForward("mlp/c_fc", "mlp/c_proj"), "g in m/l/mlp/dropout/ "},
+      {"nanoGPT's", FeedForward("c_fc", "c_proj"), "g in m/l/dropout/ "},
+      {"DistilBERT's", FeedForward("ffn/lin1", "ffn/lin2"), "g in m/l/dropout/ "},
+      {"neighbours in a Sequential",
+       R"(["/m/l/f/f.0/MatMul"] k = MatMul (n, "onnx::MatMul_1") ["/m/l/f/f.0/Add"] h = Add (k, b)
+          ["/m/l/f/f.1/Relu"] u = Relu (h)
+          ["/m/l/f/f.2/MatMul"] g = MatMul (u, "onnx::MatMul_2") ["/m/l/Add"] y = Add (x, g))",
+       "g in m/l/dropout/ "},
+      {"layers of two dimensions, as onnxsim leaves them, without modules",
+       R"(c = Constant <value = int64[2] {6, 8}> () d = Constant <value = int64[3] {2, 3, 8}> ()
+          o = Reshape (n, c) h = Gemm (o, "onnx::MatMul_1", b) k = Reshape (h, d)
+          u = com.microsoft.QuickGelu (k) i = Reshape (u, c) f = Gemm (i, "onnx::MatMul_2", b)
+          g = Reshape (f, d) ["/m/l/Add"] y = Add (x, g))",
+       "u in dropout/ g in m/l/dropout/ "},
+      {"fc1 and fc2 of an own block", FeedForward("l.0/fc1", "l.0/fc2"),
+       "u in m/l/l.0/dropout/ g in m/l/dropout/ "},
+      {"fc1 and fc2 of fairseq's layers",
+       FeedForward("l.0/fc1", "l.0/fc2",
+                   R"(["/m/l/Add"] j = Add (x, g)
+                      "own.m.l.0.final_layer_norm.weight" = Identity (s)
+                      y = LayerNormalization (j, "own.m.l.0.final_layer_norm.weight", b))"),
+       "g in m/l/dropout/ "},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const std::string body = "x = Neg (e) n = Softmax (x) " + row.body;
+    CHECK(Dropped(body, {.dropout = 0.1}) == std::string("e in m/dropout/ ") + row.dropped);
+    CHECK(Dropped(body, {.dropout = 0}).empty());
+  }
+}
+
+TEST_CASE("what only few feed-forward blocks drop out is a doubt, not a guess") {
+  const std::string body =
+      "n = Softmax (e) x = Neg (n) " +
+      FeedForward("f/a", "f/b", R"(["/m/l/Mul_1"] r = Mul (s, g) ["/m/l/Add"] y = Add (x, r))");
+  CHECK(Dropped(body) == "e in m/dropout/ ");
+  CHECK(Dropped(body, {.placed_dropouts = {{"m.l.f.dropout*", 0.1}}}) ==
+        "e in m/dropout/ u in m/l/f/dropout/ g in m/l/f/dropout_1/ ");
+  CHECK(Dropped(body, {.dropout = 0, .placed_dropouts = {{"*.f.dropout", 0.1}}}) ==
+        "u in m/l/f/dropout/ ");
+}
+
+constexpr char kMacaron[] = R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y)
+    < float[8] b = ["location": "none"], float[8, 8] "onnx::MatMul_1" = ["location": "none"],
+      float[8, 8] "onnx::MatMul_2" = ["location": "none"] > {
+    ["/f/a/MatMul"] k = MatMul (x, "onnx::MatMul_1") ["/f/a/Add"] h = Add (b, k)
+    ["/f/Sigmoid"] i = Sigmoid (h) ["/f/Mul"] u = Mul (h, i)
+    ["/f/b/MatMul"] f = MatMul (u, "onnx::MatMul_2") ["/f/b/Add"] g = Add (b, f)
+    p = Constant <value = float {0.5}> () ["/Mul"] r = Mul (g, p) ["/Add"] y = Add (x, r) })";
+
+TEST_CASE("a scaled branch leaves open whether it drops out") {
+  const auto dropouts = [](const Program& program) {
+    return std::ranges::count(program.calls, "dropout", &AtenCall::op);
+  };
+  const Program open = Build(kMacaron, {}).program;
+  CHECK(dropouts(open) == 0);
+  CHECK(std::ranges::count(open.doubts, Doubt::kDropout) == 1);
+  const Program told = Build(kMacaron, {.dropout = 0.1}).program;
+  CHECK(dropouts(told) == 2);
+  CHECK(told.doubts.empty());
+}
+
+// ConvModule of conformers: a layer over channels, behind which it drops out and transposes.
+TEST_CASE("a convolution of one element is a linear layer where the model attends") {
+  const auto dropped = [](const std::string& kernel, const std::string& softmax) {
+    return Build(R"(net (float[2, 8, 8] x) => (float[2, 8, 8] y)
+        < float[8, 8, )" +
+                     kernel + R"(] w = ["location": "none"] > {
+      n = )" + softmax +
+                     R"( (x) v = MatMul (n, x) ["/c/T"] t = Transpose <perm = [0, 2, 1]> (v)
+      ["/c/p/Conv"] c = Conv <kernel_shape = [)" +
+                     kernel + R"(], pads = [)" + (kernel == "1" ? "0, 0" : "1, 1") + R"(]> (t, w)
+      ["/c/T_1"] d = Transpose <perm = [0, 2, 1]> (c) ["/Add"] y = Add (x, d) })",
+                 {.dropout = 0.1})
+        .program.calls;
+  };
+  const auto count = [&](const std::string& kernel, const std::string& softmax) {
+    return std::ranges::count(dropped(kernel, softmax), "dropout", &AtenCall::op);
+  };
+  CHECK(count("1", "Softmax") == count("3", "Softmax") + 1);
+  CHECK(count("1", "Relu") == 0);
+}
+
 TEST_CASE("dropouts of places, by the names of nodes, modules and their own") {
   const std::string body =
       R"(["/m/a/MatMul"] q = MatMul (e, "onnx::MatMul_1") ["/m/a/Softmax"] w = Softmax (q)

@@ -21,6 +21,7 @@ struct LostCall {
   std::vector<std::string> scope = {};  // module calls around it; empty: beside its reader's
   ValueId like = kNoValue;              // its second operand, if it has one
   std::string module = {};              // whose tensors a repeated call reads, if not the same
+  bool is_rare = false;                 // a dropout that is put back only where a flag says so
 };
 
 // Signals: an operand of the call that a node came from which no node makes: in eval mode

@@ -10,7 +10,9 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/exports.h"
+#include "estimator/program/feed_forward.h"
 #include "estimator/program/habits.h"
+#include "estimator/program/node_calls.h"
 #include "estimator/program/pattern.h"
 #include "estimator/program/scopes.h"
 
@@ -40,22 +42,16 @@ class LostDropoutFinder {
                     const std::vector<Rewritten>& rewrites)
       : graph_(graph),
         pattern_(graph, shapes),
-        rewrites_(rewrites),
-        rewrite_of_(graph.nodes.size(), -1),
-        is_inner_(graph.nodes.size()),
+        calls_(pattern_, rewrites),
+        attends_(HasAttention(graph, rewrites)),
         is_words_(graph.values.size()) {
-    for (size_t i = 0; i < rewrites.size(); ++i) {
-      for (const NodeId node : rewrites[i].nodes) is_inner_[Index(node)] = true;
-      rewrite_of_[Index(rewrites[i].last)] = static_cast<int32_t>(i);
-      is_inner_[Index(rewrites[i].last)] = false;
-    }
     for (const Node& node : graph.nodes) FollowWords(node);
   }
 
   LostDropouts Find(bool attention_alone) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (is_inner_[i]) continue;
       const auto node = static_cast<NodeId>(i);
+      if (calls_.IsInner(node)) continue;
       AddPositions(node);
       if (attention_alone) {
         AddAttention(node);
@@ -74,47 +70,27 @@ class LostDropoutFinder {
  private:
   const Node& At(NodeId node) const { return graph_.nodes[Index(node)]; }
 
-  std::string_view CallOf(NodeId node) const {
-    const int32_t rewrite = rewrite_of_[Index(node)];
-    return rewrite < 0 ? std::string_view() : rewrites_[Index(rewrite)].aten;
-  }
-
-  bool IsLinear(NodeId node) const {
-    if (CallOf(node) == "linear" || At(node).op_type == "Gemm") return true;
-    return At(node).op_type == "MatMul" && pattern_.IsStored(At(node).inputs[1], 2);
-  }
-
-  bool IsLayerNorm(NodeId node) const {
-    return At(node).op_type == "LayerNormalization" || CallOf(node) == "layer_norm";
-  }
-
-  // The linear layer that alone makes `value`, but for views; kNoNode where there is none.
-  NodeId LinearBehind(ValueId value) const {
-    while (value != kNoValue && pattern_.ReadersOf(value).size() == 1) {
-      const NodeId node = graph_.values[Index(value)].producer;
-      if (node == kNoNode) return kNoNode;
-      if (IsLinear(node)) return node;
-      const std::string_view op = At(node).op_type;
-      if (op != "Reshape" && op != "Transpose") return kNoNode;
-      value = At(node).inputs[0];
-    }
-    return kNoNode;
-  }
-
   // x + dropout (linear (…)).  The module that sums has it, but in GPT-2's blocks the one that
-  // has c_proj (also nanoGPT's).
+  // has c_proj (also nanoGPT's).  What libraries' transformers do not have is rare.
   void AddBranch(NodeId node) {
-    const Node& add = At(node);
-    if (add.op_type != "Add" || rewrite_of_[Index(node)] >= 0) return;
-    const NodeId first = LinearBehind(add.inputs[0]);
-    const NodeId second = LinearBehind(add.inputs[1]);
-    const size_t side = first == kNoNode ? 1 : 0;
-    const ValueId other = add.inputs[1 - side];
-    const bool is_one = (first == kNoNode) != (second == kNoNode);
-    if (!is_one || graph_.values[Index(other)].initializer >= 0) return;
-    const NodeId linear = side == 0 ? first : second;
-    const bool is_inside = ChildOf(ModulePath(ScopeOf(graph_, linear))) == "c_proj";
-    AddBefore(node, add.inputs[side], is_inside ? CallerOf(linear) : ScopeOf(graph_, node));
+    const std::optional<BranchEnd> end = FindBranchEnd(pattern_, calls_, node, attends_);
+    if (!end.has_value()) return;
+    AddHidden(end->layer);
+    const bool is_inside =
+        !end->is_plain || ChildOf(ModulePath(ScopeOf(graph_, end->layer))) == "c_proj";
+    AddBefore(end->reader, end->value, is_inside ? CallerOf(end->layer) : ScopeOf(graph_, node));
+    found_.calls.back().is_rare = !end->is_plain;
+  }
+
+  // fc2 (dropout (act (fc1 (x)))).
+  void AddHidden(NodeId layer) {
+    const std::optional<Hidden> hidden = FindHidden(pattern_, calls_, layer);
+    const bool is_there = std::ranges::any_of(found_.calls, [&](const LostCall& call) {
+      return hidden && call.before == hidden->reader && call.input == hidden->value;
+    });
+    if (!hidden || is_there) return;
+    AddBefore(hidden->reader, hidden->value, CallerOf(layer));
+    found_.calls.back().is_rare = true;
   }
 
   // What is made of words alone: their table's rows, scaled, positions added.
@@ -153,7 +129,7 @@ class LostDropoutFinder {
     const bool goes_on = std::ranges::any_of(
         readers, [&](NodeId reader) { return is_words_[Index(At(reader).outputs[0])]; });
     if (goes_on || readers.empty() || IsLoneDecoder(ScopeOf(graph_, node))) return;
-    const bool is_normed = readers.size() == 1 && IsLayerNorm(readers[0]);
+    const bool is_normed = readers.size() == 1 && calls_.IsLayerNorm(readers[0]);
     if (is_normed) value = At(readers[0]).outputs[0];
     const NodeId mask = is_normed ? MaskOf(value) : kNoNode;
     if (mask != kNoNode) return AddBehind(At(mask).outputs[0], ScopeOf(graph_, mask));
@@ -181,7 +157,7 @@ class LostDropoutFinder {
     const NodeId view = pattern_.Inner(product.inputs[0], "Reshape");
     const ValueId weights = view == kNoNode ? product.inputs[0] : At(view).inputs[0];
     const NodeId softmax = pattern_.Inner(weights, "Softmax");
-    if (softmax == kNoNode || is_inner_[Index(softmax)]) return;
+    if (softmax == kNoNode || calls_.IsInner(softmax)) return;
     AddBefore(view == kNoNode ? node : view, weights, ScopeOf(graph_, node));
   }
 
@@ -191,12 +167,13 @@ class LostDropoutFinder {
     const std::string path = ModulePath(ScopeOf(graph_, node));
     const std::string_view child = ChildOf(path);
     const std::string_view parent = ChildOf(ParentOf(path));
-    if (IsLinear(node) && !path.empty()) {
+    if (calls_.IsLinear(node) && !path.empty()) {
       const bool ends_block = child == "linear2" || (child == "wo" && parent == "DenseReluDense") ||
                               (child == "dense" && parent == "classifier");
-      if (ends_block || ClosesClassifier(node)) AddBefore(node, InputOf(node), CallerOf(node));
+      if (ends_block || ClosesClassifier(node))
+        AddBefore(node, calls_.InputOf(node), CallerOf(node));
     }
-    const bool is_final = child == "final_layer_norm" && CallOf(node) == "mul";
+    const bool is_final = child == "final_layer_norm" && calls_.CallOf(node) == "mul";
     if (is_final && !IsNumber(parent)) AddBehind(At(node).outputs[0], CallerOf(node));
   }
 
@@ -206,23 +183,18 @@ class LostDropoutFinder {
     const std::string path = ModulePath(ScopeOf(graph_, node));
     const std::string_view child = ChildOf(path);
     if (child != "pos_key_proj" && child != "pos_query_proj") return;
-    if (!IsLinear(node)) return;
+    if (!calls_.IsLinear(node)) return;
     const std::vector<std::string> module = CallerOf(node);
-    Add(node, InputOf(node), ModulePath(module) + ".pos_dropout", module);
-  }
-
-  ValueId InputOf(NodeId node) const {
-    const int32_t rewrite = rewrite_of_[Index(node)];
-    return rewrite < 0 ? At(node).inputs[0] : rewrites_[Index(rewrite)].inputs[0];
+    Add(node, calls_.InputOf(node), ModulePath(module) + ".pos_dropout", module);
   }
 
   // A linear layer of a matrix that makes an output, of what an activation made.
   bool ClosesClassifier(NodeId node) const {
-    const ValueId x = InputOf(node);
+    const ValueId x = calls_.InputOf(node);
     const NodeId producer = graph_.values[Index(x)].producer;
     const bool is_end = graph_.values[Index(At(node).outputs[0])].is_output;
     if (!is_end || producer == kNoNode || pattern_.DimsOf(x).size() != 2) return false;
-    return At(producer).op_type == "Tanh" || CallOf(producer) == "gelu";
+    return At(producer).op_type == "Tanh" || calls_.CallOf(producer) == "gelu";
   }
 
   // OPTDecoder of transformers 5.17, "decoder" without an "encoder": it drops no words out.
@@ -252,13 +224,13 @@ class LostDropoutFinder {
 
   // Fairseq's layers, in transformers BART's and OPT's, drop nothing inside of attention.
   void AddAttention(NodeId node) {
-    if (CallOf(node) != "scaled_dot_product_attention") return;
+    if (calls_.CallOf(node) != "scaled_dot_product_attention") return;
     const std::string layer(ParentOf(ModulePath(ScopeOf(graph_, node))));
     const bool is_fairseq =
         std::ranges::any_of(graph_.initializers, [&](const Initializer& stored) {
           return graph_.values[Index(stored.value)].name == layer + ".fc1.bias";
         });
-    if (!is_fairseq) found_.attention.push_back(Index(rewrite_of_[Index(node)]));
+    if (!is_fairseq) found_.attention.push_back(Index(calls_.RewriteAt(node)));
   }
 
   // The module call around the one that `node` is in.
@@ -297,10 +269,9 @@ class LostDropoutFinder {
 
   const Graph& graph_;
   Pattern pattern_;
-  const std::vector<Rewritten>& rewrites_;
-  std::vector<int32_t> rewrite_of_;  // by node: the rewrite that ends here
-  std::vector<bool> is_inner_;       // by node: inside of a rewrite
-  std::vector<bool> is_words_;       // by value
+  NodeCalls calls_;
+  bool attends_;
+  std::vector<bool> is_words_;  // by value
   std::unordered_map<std::string, int> calls_of_;
   LostDropouts found_;
 };

@@ -19,8 +19,11 @@ struct LostDropouts {
 };
 
 // Where transformers have dropouts; of files with metadata, which tell of other dropouts,
-// attention alone; nothing of training exports.
+// attention alone; nothing of training exports.  Those called rare here are put back only where a
+// flag says so, and are in doubt else.
 //   in front of a residual sum, behind the linear layer of its branch
+//   (rare) the same where the branch is scaled, or ends with a convolution of one element
+//   (rare) behind the activation of such a branch: linear, activation, linear (feed_forward.h)
 //   behind the sum of an embedding and positions, or its layer norm, if nothing else reads it
 //   behind a softmax that weighs values, and inside of fused attention
 //   in front of the last layer of a feed-forward block or a classifier, and behind T5's final

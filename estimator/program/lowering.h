@@ -119,6 +119,7 @@ class Lowering : public ProgramWriter {
   struct DropoutPlace {
     std::vector<std::string> names;  // that a glob may call it
     bool never = false;              // by its library's default
+    bool is_rare = false;            // told alone
   };
   void DecideDropouts(bool elsewhere, std::vector<LostCall>& calls,
                       const std::vector<size_t>& attention);

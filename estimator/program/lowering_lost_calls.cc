@@ -100,8 +100,8 @@ void Lowering::DecideDropouts(bool elsewhere, std::vector<LostCall>& calls,
   for (const LostCall& call : calls) {
     if (!IsDropout(call)) continue;
     const std::vector<std::string> classes = ClassesAround(graph_, call.input, call.before);
-    places.push_back(
-        {NamesOfDropout(graph_, call.before, &call), NeverDropsOut(classes, /*weighs=*/false)});
+    places.push_back({NamesOfDropout(graph_, call.before, &call),
+                      NeverDropsOut(classes, /*weighs=*/false), call.is_rare});
   }
   for (const size_t rewrite : attention) {
     const NodeId node = rewrites_[rewrite].last;
@@ -135,7 +135,7 @@ std::vector<bool> Lowering::DropsOutAt(const std::vector<DropoutPlace>& places,
   std::vector<bool> drops(places.size(), elsewhere);
   if (!trains()) return drops;
   for (size_t i = 0; i < places.size() && !settings_.dropout.has_value(); ++i) {
-    drops[i] = elsewhere && !places[i].never;
+    drops[i] = elsewhere && !places[i].never && !places[i].is_rare;
   }
   std::vector<std::string> names;
   std::vector<size_t> place_of;
