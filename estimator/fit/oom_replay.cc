@@ -12,6 +12,7 @@
 #include "estimator/base/cards.h"
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
+#include "estimator/fit/doubts.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/oom_formats.h"
 #include "estimator/fit/predict.h"
@@ -153,12 +154,12 @@ int64_t Largest(const Graph& file, const EstimateRequest& request, const Target&
   return FindMaxBatches(file, request, {&target, 1}, {.detail = BatchDetail::kBatch})[0].batch;
 }
 
-// The run of `request` for as many steps as the card is played.
-Prediction PredictSteps(const Graph& file, EstimateRequest request) {
+// `request` for as many steps as the card is played.
+EstimateRequest StepsOf(EstimateRequest request) {
   request.settings.steps = kVerdictSteps;
   request.details = false;
   request.why.clear();
-  return Predict(file, request);
+  return request;
 }
 
 // Whether a tensor of `bytes` asks for what the message says was tried.
@@ -240,10 +241,34 @@ std::optional<Asked> FailureOn(const Prediction& p, const SeenCard& card) {
   return asked;
 }
 
+// Where the run fails, else where the worse reading of what the file leaves open does.
+void FindFailure(const Graph& file, const EstimateRequest& steps, const Prediction& p,
+                 const SeenCard& card, OomReplay& replay) {
+  const std::vector<Doubt> doubts = DoubtsAt(file, steps);
+  replay.may_have_lost_dropouts = std::ranges::find(doubts, Doubt::kDropout) != doubts.end();
+  replay.fails_at = FailureOn(p, card);
+  if (replay.fails_at) return;
+  const std::optional<ReadRun> worse = PredictWorse(file, steps, doubts);
+  if (!worse) return;
+  replay.fails_at = FailureOn(worse->prediction, card);
+  if (replay.fails_at) replay.reading = worse->reading.flags;
+}
+
+// `failed` is a batch that the log shows failing on this card.
+void KeepBelow(int64_t failed, LargestBatch& largest) {
+  if (largest.batch >= failed) {
+    largest.by_file = largest.batch;
+    largest.batch = failed - 1;
+  }
+  if (largest.at_most >= failed) largest.at_most = failed - 1;
+  if (largest.at_most == largest.batch) largest.at_most.reset();
+}
+
 }  // namespace
 
 OomReplay ReplayOom(const Graph& file, const EstimateRequest& request, const OomExplanation& oom) {
-  const Prediction p = PredictSteps(file, request);
+  const EstimateRequest steps = StepsOf(request);
+  const Prediction p = Predict(file, steps);
   OomReplay replay = {.model = file.path,
                       .batch = p.shapes.batch,
                       .asks = oom.facts.tried.has_value(),
@@ -258,13 +283,15 @@ OomReplay ReplayOom(const Graph& file, const EstimateRequest& request, const Oom
     replay.card_name = request.targets[0].device.name;
     replay.is_another = NamedCard(oom.facts, request) == nullptr;
   }
-  replay.fails_at = FailureOn(p, *card);
+  FindFailure(file, steps, p, *card, replay);
   const auto largest_on = [&](int64_t bytes) {
     return Largest(file, request, TargetOf(*card, bytes, request.settings.device));
   };
   LargestBatch largest = {.batch = largest_on(card->low)};
   const int64_t at_most = card->high > card->low ? largest_on(card->high) : largest.batch;
   if (at_most > largest.batch) largest.at_most = at_most;
+  const bool is_told = request.binding.batch.has_value();
+  if (is_told && !replay.is_another) KeepBelow(replay.batch, largest);
   replay.largest = largest;
   return replay;
 }

@@ -33,6 +33,9 @@ struct LargestBatch {
   // For the card as large as the rounding of the message and a small context allow, where that is
   // another batch.
   std::optional<int64_t> at_most = {};
+  // What the file alone says, where that is no less than the batch that failed; `batch` is then one
+  // less than that.
+  std::optional<int64_t> by_file = {};
 };
 
 struct OomReplay {
@@ -48,6 +51,8 @@ struct OomReplay {
   std::string context_of = {};
   ContextBytes context = {};
   std::optional<Asked> fails_at = {};        // where the replay on that card fails; absent: it runs
+  std::string reading = {};                  // flags of the worse reading, where that alone fails
+  bool may_have_lost_dropouts = false;       // the file leaves them open
   std::optional<LargestBatch> largest = {};  // absent where the card's size is not known
   Warnings warnings = {};
 };

@@ -117,10 +117,12 @@ Json ReplayJson(const OomReplay& replay) {
     json["fails_at"] = InstantJson(replay.fails_at->when);
     json["fails_at"]["asked_bytes"] = replay.fails_at->bytes;
     json["fails_at"]["tried_bytes"] = replay.fails_at->tried_bytes;
+    PutIfKnown(json["fails_at"], "with", replay.reading);
   }
   if (replay.largest) {
     json["max_batch"] = replay.largest->batch;
     if (replay.largest->at_most) json["max_batch_at_most"] = *replay.largest->at_most;
+    if (replay.largest->by_file) json["max_batch_by_file"] = *replay.largest->by_file;
   }
   json["warnings"] = WarningsJson(replay.warnings);
   return json;

@@ -73,14 +73,36 @@ std::string OnCard(const OomReplay& replay) {
       fmt::format("On {}{} for its tensors and cache{}, batch {} ", CardText(replay),
                   FormatBytes(replay.card_bytes), ContextText(replay), replay.batch);
   if (!replay.fails_at) {
+    const std::string dropouts =
+        replay.may_have_lost_dropouts
+            ? ", or has more dropouts than this file shows: an export in eval mode loses them "
+              "(--dropout)"
+            : "";
     return card +
-           "runs ten steps here: your run differs in batch, precision, optimizer or another flag.";
+           "runs ten steps here: your run differs in batch, precision, optimizer or another flag" +
+           dropouts + ".";
   }
-  return card + fmt::format("fails in {}, asking for {}.", InstantText(replay.fails_at->when),
-                            PyTorchBytes(replay.fails_at->tried_bytes));
+  const std::string reading =
+      replay.reading.empty()
+          ? ""
+          : fmt::format("runs ten steps here as guessed; with {}, which the file leaves open, it ",
+                        replay.reading);
+  return card + reading +
+         fmt::format("fails in {}, asking for {}.", InstantText(replay.fails_at->when),
+                     PyTorchBytes(replay.fails_at->tried_bytes));
+}
+
+// The batch that the log shows failing is one more.
+std::string BelowFailureText(const LargestBatch& largest) {
+  const std::string why = fmt::format("your log shows {} failing; by this file alone: {}.",
+                                      largest.batch + 1, *largest.by_file);
+  return largest.batch == 0
+             ? "No smaller batch to try: " + why
+             : fmt::format("The largest batch to try: {}, as {}", largest.batch, why);
 }
 
 std::string LargestText(const LargestBatch& largest, bool assumes_context) {
+  if (largest.by_file) return BelowFailureText(largest);
   if (largest.batch == 0 && !largest.at_most) return "Not even a batch of 1 runs.";
   const std::string more = largest.at_most
                                ? fmt::format(" ({} if {})", *largest.at_most,
