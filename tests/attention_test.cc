@@ -76,6 +76,29 @@ TEST_CASE("attention of a k that has its shape already, by either exporter") {
                   Mode::kEval, "1, 2, 3, 4") == kDirect);
 }
 
+// With sizes that are numbers k's own view and the exporter's [-1, S, D] are one Reshape, or none.
+TEST_CASE("attention of a k whose own view is merged with the exporter's") {
+  const auto program = [](const char* key, const std::string& flatten) {
+    return Attention(flatten + R"( t = Transpose <perm = [0, 2, 1]> (f)
+                     full = Constant <value = int64[4] {1, 2, 4, 3}> ()
+                     u = Reshape (t, full) qc = Mul (q, c) kc = Mul (u, c)
+                     s = MatMul (qc, kc) w = Softmax (s) [sdpa] y = MatMul (w, v))",
+                     Mode::kEval, key);
+  };
+  CHECK(program("2, 3, 4", "f = Identity (k)") ==
+        "\n%y.view = view(%k)  # sdpa\n"
+        "%y = scaled_dot_product_attention(%q, %y.view, %v, none; 0, 0)  # sdpa\n");
+  CHECK(program("6, 4", "flat = Constant <value = int64[3] {2, 3, 4}> () f = Reshape (k, flat)") ==
+        "\n%y.view = view(%k)  # sdpa\n"
+        "%y = scaled_dot_product_attention(%q, %y.view, %v, none; 0, 0)  # sdpa\n");
+  CHECK(Attention(R"(t = Transpose <perm = [0, 2, 1]> (k)
+                     full = Constant <value = int64[4] {1, 2, 4, 3}> ()
+                     u = Reshape (t, full) qc = Mul (q, c) kc = Mul (u, c)
+                     s = MatMul (qc, kc) w = Softmax (s) y = MatMul (w, v))",
+                  Mode::kEval, "4, 3, 2")
+            .find("scaled_dot") == std::string::npos);
+}
+
 TEST_CASE("attention drops out in training, where it has a dropout above 0") {
   const auto with = [](const char* ratio, Mode mode) {
     return Attention(kScores + std::string("w = Softmax (s) d = Dropout (w, ") + ratio +
@@ -199,6 +222,27 @@ TEST_CASE("attention that does not scale is known by its call") {
         "\n%y.permute = permute(%k; 0, 2, 1, 3)  # MatMul #3\n"
         "%y = scaled_dot_product_attention(%q, %y.permute, %v, none; 0, 0)  # MatMul #3\n");
   CHECK(program("einsum.default").find("%w = softmax(%s)") != std::string::npos);
+}
+
+// The exporter computes a small mask, and writes no dropout for it.
+TEST_CASE("attention has the mask and the dropout that its call says") {
+  const auto program = [](std::string_view arguments, Mode mode = Mode::kTrain) {
+    Graph graph = ParseGraph(R"(
+        net (float[1, 2, 3, 4] q, float[1, 2, 3, 4] k, float[1, 2, 3, 4] v)
+        => (float[1, 2, 3, 4] y) {
+        m = Constant <value = float[3, 3] {0, -inf, -inf, 0, 0, -inf, 0, 0, 0}> ()
+        t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul (q, t) a = Add (s, m) w = Softmax (a)
+        y = MatMul (w, v) })");
+    const std::string says = FxText("y", "scaled_dot_product_attention.default", arguments);
+    for (NodeId node = 1; node < 6; ++node) Say(graph, node, says);
+    return ToString(Build(graph, {.mode = mode, .loss = Loss::kNone}).program);
+  };
+  CHECK(program("%q, %k, %v, None, 0.1, True").find("%v, none; 1, 1)") != std::string::npos);
+  CHECK(program("%q, %k, %v, None, 0.1, True", Mode::kEval).find("%v, none; 0, 1)") !=
+        std::string::npos);
+  CHECK(program("%q, %k, %v, None, 0.0, True").find("%v, none; 0, 1)") != std::string::npos);
+  CHECK(program("%q, %k, %v, %m, 0.1").find("%v, %m; 1, 0)") != std::string::npos);
+  CHECK(program("%q, %k, %v, %m").find("%v, %m; 0, 0)") != std::string::npos);
 }
 
 }  // namespace

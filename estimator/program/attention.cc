@@ -20,10 +20,12 @@ constexpr size_t kKeyInput = 1;
 struct AttentionParts {
   std::vector<NodeId> nodes;  // from the last to the first
   NodeId dropout = kNoNode;
+  NodeId softmax = kNoNode;
   ValueId mask = kNoValue;
   ValueId q = kNoValue;
   ValueId key = kNoValue;         // what the exporter's transpose of k reads
   std::vector<int64_t> key_perm;  // k as PyTorch has it, of `key`; empty: `key` itself
+  Dims key_view;                  // likewise, a view of `key`
 };
 
 // Steps over `value`'s maker, if it is an inner `op_type`: what it reads first, else `value`.
@@ -76,18 +78,18 @@ std::string_view CallOf(const Pattern& pattern, NodeId node) {
   return call.has_value() ? call->name : std::string_view();
 }
 
-bool IsSaidToBeAttention(const Pattern& pattern, NodeId node) {
-  const auto call = FxNodeOf(pattern.At(node));
-  return call.has_value() && call->target.starts_with("aten.scaled_dot_product_attention");
+bool IsSaidToBeAttention(const FxNode& call) {
+  return call.target.starts_with("aten.scaled_dot_product_attention");
 }
 
 // What a Mul with a single number, on the right, scales in the call of `product`; kNoValue where
 // none does, but a scale of 1 that the exporter has left out.
 ValueId Unscaled(const Pattern& pattern, NodeId product, ValueId value, AttentionParts& parts) {
   const NodeId mul = pattern.Inner(value, "Mul");
-  const bool is_said = IsSaidToBeAttention(pattern, product);
+  const auto call = FxNodeOf(pattern.At(product));
+  const bool is_said = call.has_value() && IsSaidToBeAttention(*call);
   if (mul == kNoNode || !pattern.IsNumber(pattern.At(mul).inputs[1]) ||
-      (is_said && CallOf(pattern, mul) != CallOf(pattern, product))) {
+      (is_said && CallOf(pattern, mul) != call->name)) {
     return is_said ? value : kNoValue;
   }
   parts.nodes.push_back(mul);
@@ -122,22 +124,28 @@ bool FindTransposed(const Pattern& pattern, ValueId value, AttentionParts& parts
   return true;
 }
 
-// kᵀ as torch.export's exporter makes it: Reshape [-1, S, D], Transpose, Reshape.
+// kᵀ as torch.export's exporter makes it: Reshape [-1, S, D], Transpose, Reshape.  Where sizes are
+// numbers it has merged the first with k's own view, or has neither.
 bool FindFlattened(const Pattern& pattern, ValueId value, AttentionParts& parts) {
   const NodeId unflatten = pattern.Inner(value, "Reshape");
   if (unflatten == kNoNode) return false;
   const NodeId transpose = pattern.Inner(pattern.At(unflatten).inputs[0], "Transpose");
-  if (transpose == kNoNode) return false;
-  const NodeId flatten = pattern.Inner(pattern.At(transpose).inputs[0], "Reshape");
   const std::vector<int64_t> swapped = {0, 2, 1};
-  if (flatten == kNoNode || IntsAttribute(pattern.At(transpose), "perm") != swapped) return false;
-  const ValueId key = pattern.At(flatten).inputs[0];
-  Dims dims = pattern.DimsOf(key);
-  if (dims.size() < 2) return false;
+  if (transpose == kNoNode || IntsAttribute(pattern.At(transpose), "perm") != swapped) return false;
+  Dims dims = pattern.DimsOf(value);
+  const Dims& flat = pattern.DimsOf(pattern.At(unflatten).inputs[0]);
+  const bool keeps_matrices = dims.size() >= 2 && flat.size() == swapped.size() &&
+                              std::equal(flat.end() - 2, flat.end(), dims.end() - 2);
+  if (!keeps_matrices) return false;
   std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
-  if (dims != pattern.DimsOf(value)) return false;
-  parts.nodes.insert(parts.nodes.end(), {unflatten, transpose, flatten});
-  parts.key = key;
+  parts.nodes.insert(parts.nodes.end(), {unflatten, transpose});
+  parts.key = pattern.At(transpose).inputs[0];
+  const NodeId flatten = pattern.Inner(parts.key, "Reshape");
+  if (flatten != kNoNode && CallOf(pattern, flatten) == CallOf(pattern, transpose)) {
+    parts.nodes.push_back(flatten);
+    parts.key = pattern.At(flatten).inputs[0];
+  }
+  if (dims != pattern.DimsOf(parts.key)) parts.key_view = std::move(dims);
   return true;
 }
 
@@ -158,6 +166,14 @@ HiddenCall KeyTranspose(const Pattern& pattern, const AttentionParts& parts) {
           .inputs = {{.value = parts.key}},
           .type = std::move(type),
           .ints = parts.key_perm,
+          .takes_place_of = kKeyInput};
+}
+
+// k's own view, which the exporter's swallowed.
+HiddenCall KeyView(const Pattern& pattern, const AttentionParts& parts) {
+  return {.aten = "view",
+          .inputs = {{.value = parts.key}},
+          .type = {pattern.TypeOf(parts.key).dtype, parts.key_view},
           .takes_place_of = kKeyInput};
 }
 
@@ -190,9 +206,41 @@ void AddMaskedBias(const Pattern& pattern, ValueId bias, const Dims& scores, Rew
                          kMaskInput});
 }
 
+// The argument at `place`, or that is called `name`: its text; "" where the call leaves it out.
+std::string_view ArgumentText(const FxNode& call, size_t place, std::string_view name) {
+  for (const auto& [key, argument] : call.named) {
+    if (key == name) return argument.text;
+  }
+  return place < call.arguments.size() ? call.arguments[place].text : std::string_view();
+}
+
+// What torch.export says of the call that `last` ends; nothing where it says none.
+struct SaidAttention {
+  bool has_mask = false;
+  bool drops_out = false;  // of which the exporter writes no node
+  bool is_causal = false;
+};
+
+std::optional<SaidAttention> SaidOf(const Pattern& pattern, NodeId last) {
+  const auto call = FxNodeOf(pattern.At(last));
+  if (!call.has_value() || !IsSaidToBeAttention(*call)) return std::nullopt;
+  const std::string_view mask = ArgumentText(*call, 3, "attn_mask");
+  const std::string_view p = ArgumentText(*call, 4, "dropout_p");
+  return SaidAttention{.has_mask = !mask.empty() && mask != "None",
+                       .drops_out = p.find_first_of("123456789") != std::string_view::npos,
+                       .is_causal = ArgumentText(*call, 5, "is_causal") == "True"};
+}
+
+AttentionMask MaskOfCall(const Pattern& pattern, const std::optional<SaidAttention>& said,
+                         ValueId mask) {
+  if (said.has_value() && !said->has_mask) return {.causal = said->is_causal};
+  return mask == kNoValue ? AttentionMask() : ReadMask(pattern, mask);
+}
+
 Rewritten MakeCall(const Pattern& pattern, NodeId last, const Dims& scores, AttentionParts parts) {
-  const AttentionMask mask =
-      parts.mask == kNoValue ? AttentionMask() : ReadMask(pattern, parts.mask);
+  const std::optional<SaidAttention> said = SaidOf(pattern, last);
+  const AttentionMask mask = MaskOfCall(pattern, said, parts.mask);
+  if (said.has_value() && said->drops_out) parts.dropout = parts.softmax;  // for want of a Dropout
   std::reverse(parts.nodes.begin(), parts.nodes.end());
   parts.nodes.push_back(last);
   Rewritten call = {.aten = "scaled_dot_product_attention",
@@ -202,6 +250,7 @@ Rewritten MakeCall(const Pattern& pattern, NodeId last, const Dims& scores, Atte
                     .ints = {0, mask.causal && mask.tensor == kNoValue ? 1 : 0},
                     .dropout = parts.dropout};
   if (!parts.key_perm.empty()) call.before.push_back(KeyTranspose(pattern, parts));
+  if (!parts.key_view.empty()) call.before.push_back(KeyView(pattern, parts));
   if (mask.causal && mask.tensor != kNoValue) AddMaskedBias(pattern, mask.tensor, scores, call);
   return call;
 }
@@ -259,6 +308,7 @@ std::optional<Rewritten> FindAttention(const Pattern& pattern, NodeId last) {
   const NodeId softmax = InnerSoftmax(pattern, weights, parts);
   if (softmax == kNoNode) return std::nullopt;
   parts.nodes.push_back(softmax);
+  parts.softmax = softmax;
   const ValueId scores = pattern.At(softmax).inputs[0];
   const NodeId product = FindScores(pattern, scores, parts);
   if (product == kNoNode) return std::nullopt;
