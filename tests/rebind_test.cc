@@ -128,6 +128,26 @@ y float32[3, 8, 8, 6]
 )");
 }
 
+// torch.nn.MultiheadAttention's projections.
+TEST_CASE("a batch that was merged behind another dimension comes out behind it") {
+  constexpr std::string_view kSequenceFirst = R"(
+    g (float[2, 3, 4] x, float[5, 4] w) => (float[2, 3, 5] y)
+    <int64[2] rows = {6, 4}, int64[3] apart = {3, 2, 5}> {
+      a = Transpose <perm = [1, 0, 2]> (x)
+      b = Reshape(a, rows)
+      c = Gemm <transB = 1> (b, w)
+      d = Reshape(c, apart)
+      y = Transpose <perm = [1, 0, 2]> (d)
+    })";
+  CHECK(TypesText(kSequenceFirst, Batch(8)) == R"(
+a float32[3, 8, 4]
+b float32[24, 4]
+c float32[24, 5]
+d float32[3, 8, 5]
+y float32[8, 3, 5]
+)");
+}
+
 TEST_CASE("what carries the batch is found by what it stands for") {
   struct Row {
     const char* model;

@@ -64,6 +64,7 @@ class Rebinder {
         changed_(std::move(changed)),
         written_(graph, std::move(written)),
         asked_(graph, asked),
+        in_front_(graph.values.size()),
         readers_(graph.values.size()) {
     for (const Node& node : graph.nodes) {
       for (const ValueId value : node.inputs) {
@@ -116,6 +117,8 @@ class Rebinder {
     if (!asked_.InputsResolved(id)) return InferOrRefuse(id);
     const std::optional<RebindView> view = ViewOf(id);
     if (!view.has_value()) return InferOrRefuse(id);
+    const ValueId output = NodeAt(id).outputs[0];
+    if (output != kNoValue) in_front_[Index(output)] = InFrontAfter(*view);
     Following following = NodeAt(id).domain.empty() ? FollowByRow(*view) : Following();
     if (TryWith(id, following)) return Note(id, std::move(following));
     if (is_batch_ && TryNeighbours(id, *view)) return;
@@ -152,6 +155,7 @@ class Rebinder {
       view.written.push_back(DimsOf(written_, value));
       view.asked.push_back(DimsOf(asked_, value));
       view.constants.push_back(ConstantOf(value));
+      view.in_front.push_back(value == kNoValue ? Dims() : in_front_[Index(value)]);
       if (view.written.back().has_value() != view.asked.back().has_value()) return std::nullopt;
       if (!view.written.back().has_value()) continue;
       if (view.written.back()->size() != view.asked.back()->size()) return std::nullopt;
@@ -379,7 +383,8 @@ class Rebinder {
   bool is_batch_ = false;  // nothing but the batch has changed
   Inferrer written_;
   Inferrer asked_;
-  std::vector<int> readers_;  // by ValueId
+  std::vector<Dims> in_front_;  // by ValueId, as in RebindView
+  std::vector<int> readers_;    // by ValueId
   Followings followings_;
   std::vector<NodeId> rebound_;  // in the order in which they were changed
 };

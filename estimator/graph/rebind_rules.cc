@@ -24,18 +24,25 @@ std::optional<int64_t> ProductOf(const Dims& dims) {
   return product;
 }
 
-// Which dimension of `out`, the same elements in another shape, holds that one of `in`: the first
-// that begins where it begins, or else the one it lies in.
+struct Place {
+  size_t axis = 0;
+  int64_t in_front = 1;
+};
+
+// Which dimension of `out`, the same elements in another shape, holds what follows of that one of
+// `in`: the first that begins where it begins, or else the one it lies in.
 //   [8, 8, 8, 7, 7, 96] as [512, 49, 96]: the first, in the first
-std::optional<size_t> PlaceAfterReshape(const Dims& in, size_t axis, const Dims& out,
-                                        int64_t unit) {
-  if (unit == 0) unit = in[axis];
-  int64_t before = 1;  // elements of the dimensions in front
+std::optional<Place> PlaceAfterReshape(const RebindView& view, size_t axis, const Dims& out) {
+  const Dims& in = *view.written[0];
+  const int64_t unit = view.unit == 0 ? in[axis] : view.unit;
+  int64_t before = view.InFront(0, axis);  // elements of all dimensions in front
   for (size_t i = 0; i < axis; ++i) before *= in[i];
   int64_t begin = 1;
   for (size_t i = 0; i < out.size(); ++i) {
     const bool begins_here = begin == before && (unit == 1 || out[i] > 1);
-    if (begins_here || (begin <= before && before < begin * out[i])) return i;
+    if (begins_here || (begin <= before && before < begin * out[i])) {
+      return Place{i, before % begin == 0 ? before / begin : 1};
+    }
     begin *= out[i];
   }
   return std::nullopt;
@@ -66,11 +73,11 @@ Following FollowReshape(const RebindView& view) {
   if (!ProductOf(in).has_value() || !ProductOf(asked).has_value()) return {};
   for (size_t axis = 0; axis < in.size(); ++axis) {
     if (!view.Follows(0, axis)) continue;
-    const std::optional<size_t> place = PlaceAfterReshape(in, axis, view.written_output, view.unit);
+    const std::optional<Place> place = PlaceAfterReshape(view, axis, view.written_output);
     if (!place.has_value()) return {};
-    const std::optional<int64_t> scaled = InProportion(out[*place], in[axis], asked[axis]);
+    const std::optional<int64_t> scaled = InProportion(out[place->axis], in[axis], asked[axis]);
     if (!scaled.has_value()) return {};
-    out[*place] = *scaled;
+    out[place->axis] = *scaled;
   }
   const bool allow_zero = IntAttribute(*view.node, "allowzero", 0) != 0;
   if (ResolvedTarget(*view.constants[1], asked, allow_zero) == out) return {};
@@ -181,11 +188,12 @@ Following FollowGather(const RebindView& view) {
   Dims dims = *view.written[1];
   if (!view.Follows(0, 0) || dims != *view.asked[1]) return {};
   if (ProductOf(dims) != view.written[0]->front()) return {};
-  const auto place = PlaceAfterReshape(*view.written[0], 0, dims, view.unit);
+  const auto place = PlaceAfterReshape(view, 0, dims);
   if (!place.has_value()) return {};
-  const auto scaled = InProportion(dims[*place], view.written[0]->front(), view.asked[0]->front());
+  int64_t& size = dims[place->axis];
+  const auto scaled = InProportion(size, view.written[0]->front(), view.asked[0]->front());
   if (!scaled.has_value()) return {};
-  dims[*place] = *scaled;
+  size = *scaled;
   Following following;
   following.expanded[1] = {*view.written[1], std::move(dims)};
   return following;
@@ -237,6 +245,27 @@ Dims Beside(const RebindView& view, size_t input, size_t neighbour, Alike alike)
   return dims;
 }
 
+Dims InFrontAfterReshape(const RebindView& view) {
+  Dims in_front(view.written_output.size(), 1);
+  for (size_t axis = 0; view.has(0) && axis < view.written[0]->size(); ++axis) {
+    if (!view.Follows(0, axis)) continue;
+    const std::optional<Place> place = PlaceAfterReshape(view, axis, view.written_output);
+    if (place.has_value()) in_front[place->axis] = place->in_front;
+  }
+  return in_front;
+}
+
+// Of what follows in a dimension of that size of an input, where it does not begin it.
+int64_t InFrontOfSize(const RebindView& view, int64_t size) {
+  for (size_t input = 0; input < view.written.size(); ++input) {
+    for (size_t axis = 0; view.has(input) && axis < view.written[input]->size(); ++axis) {
+      const bool is_it = view.Follows(input, axis) && (*view.written[input])[axis] == size;
+      if (is_it && view.InFront(input, axis) > 1) return view.InFront(input, axis);
+    }
+  }
+  return 1;
+}
+
 bool FollowsAnywhere(const RebindView& view, size_t input) {
   return view.has(input) && *view.written[input] != *view.asked[input];
 }
@@ -246,6 +275,13 @@ bool FollowsAnywhere(const RebindView& view, size_t input) {
 Following FollowByRow(const RebindView& view) {
   const auto row = std::ranges::find(kFollowRows, view.node->op_type, &FollowRow::op_type);
   return row == std::end(kFollowRows) ? Following{} : row->follow(view);
+}
+
+Dims InFrontAfter(const RebindView& view) {
+  if (view.node->op_type == "Reshape") return InFrontAfterReshape(view);
+  Dims in_front;
+  for (const int64_t size : view.written_output) in_front.push_back(InFrontOfSize(view, size));
+  return in_front;
 }
 
 Following FollowByNeighbours(const RebindView& view, Alike alike) {

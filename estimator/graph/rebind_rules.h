@@ -19,10 +19,16 @@ struct RebindView {
   std::vector<std::optional<Dims>> asked;    // likewise
   // By input: integers that are the same with both sizes; nullopt: not known, not the same.
   std::vector<std::optional<std::vector<int64_t>>> constants;
+  // By input and dimension: of its elements, those in front of what follows:
+  // 3 in [3·batch, 4] of [3, batch, 4].  Empty: 1 in all dimensions.
+  std::vector<Dims> in_front;
   Dims written_output;  // of the first output
   int64_t unit = 1;     // what a dimension holds that follows: the file's batch; 0: not known
 
   bool has(size_t input) const { return input < written.size() && written[input].has_value(); }
+  int64_t InFront(size_t input, size_t axis) const {
+    return in_front[input].empty() ? 1 : in_front[input][axis];
+  }
   // True where that dimension of that input is another with the new sizes.
   bool Follows(size_t input, size_t axis) const {
     return has(input) && (*written[input])[axis] != (*asked[input])[axis];
@@ -46,6 +52,10 @@ struct Following {
 // What the operator's row says; empty where it has none or nothing has to change.
 // REQUIRES: a node of ONNX's own domain whose inputs keep their ranks.  O(rank).
 Following FollowByRow(const RebindView& view);
+
+// `in_front` of the first output: a Reshape merges what follows with what lies in front of it,
+// other nodes pass it on in a dimension of the same size.  O(rank² × inputs).
+Dims InFrontAfter(const RebindView& view);
 
 // Inputs that do not follow although their dimensions were those of one that does: tensors that
 // were expanded over the batch.  `alike` says which dimensions lie side by side, counted from
