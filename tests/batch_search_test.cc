@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -192,6 +193,26 @@ TEST_CASE("what tensors take at the peak is a line in the batch") {
     const int64_t peak = PeakBlockBytes(looped.loop, looped.playable().bytes);
     CHECK(std::abs(found.fixed_bytes + batch * found.per_sample_bytes - peak) <= batch);
   }
+}
+
+// That it stores 16 bits is no reason to count them, and so has to be said.
+TEST_CASE("each row of a table has what is assumed of the file") {
+  const Graph graph = ParseGraph(R"(net (float16[N, 8] x) => (float16[N, 8] y)
+    < float16[8, 8] w = ["location": "none"] > { y = MatMul (x, w) })");
+  EstimateRequest request;
+  request.targets = {CardOf(600 * kMiB)};
+  const std::string stored = "the file stores its parameters in float16";
+  const auto says = [&](const std::vector<std::string>& assumptions) {
+    return std::ranges::any_of(assumptions,
+                               [&](const std::string& text) { return text.starts_with(stored); });
+  };
+  CHECK(says(AnswerMaxBatch(graph, {&request, 1}).rows[0].estimate->assumptions));
+  std::vector<EstimateRequest> both = {request, request};
+  both[1].settings.precision = Precision::kFp16;
+  const MaxBatchAnswer table = AnswerMaxBatch(graph, both);
+  CHECK(says(table.rows[0].remarks.assumptions));
+  CHECK(std::ranges::count(table.rows[0].remarks.assumptions, "") == 0);
+  CHECK(!says(table.rows[1].remarks.assumptions));
 }
 
 TEST_CASE("--max ends the search and says so, a card for nothing is an answer") {

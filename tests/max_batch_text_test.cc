@@ -198,6 +198,52 @@ TEST_CASE("on a full card no range of an endless one is told") {
   CHECK(text.find("nvidia-smi will show about 15360 MiB.") != std::string::npos);
 }
 
+// As an estimate says it.
+TEST_CASE("what is assumed and what is warned of stand below") {
+  MaxBatchAnswer answer = SampleAnswer();
+  answer.rows[0].estimate = SampleEstimate();
+  answer.rows[0].estimate->assumptions = {"the file stores its parameters in float16"};
+  answer.rows[0].estimate->warnings = {{"OF101", "8 batch norms are put back"}};
+  CHECK(Report(answer).ends_with(R"(
+Assumptions
+  - the file stores its parameters in float16
+
+Warnings
+  OF101  8 batch norms are put back
+)"));
+  CHECK(ToMarkdown(answer).ends_with(R"(
+
+### Assumptions
+
+- the file stores its parameters in float16
+
+### Warnings
+
+- **OF101** 8 batch norms are put back
+)"));
+  CHECK(ToText(answer, {.quiet = true}).find("Assumptions") == std::string::npos);
+}
+
+TEST_CASE("rows of a table share what is said of the file") {
+  MaxBatchAnswer answer = SampleTable();
+  answer.rows[0].remarks = {{"it stores float16", "2.00 MiB more are kept"}, {{"OF104", "to 80"}}};
+  answer.rows[1].remarks = {{"it stores float16", "7.00 MiB more are kept"}, {{"OF104", "to 9"}}};
+  answer.warnings = {{"OF201", "no kernels for: k520"}};
+  CHECK(Report(answer).ends_with(R"(
+Assumptions
+  - it stores float16
+  - 2.00–7.00 MiB more are kept
+
+Warnings
+  OF104  to 9–80
+  OF201  no kernels for: k520
+)"));
+  CHECK(Json(answer).find("\"assumptions\": [\n        \"it stores float16\",") !=
+        std::string::npos);
+  CHECK(Json(answer).find("\"code\": \"OF104\",\n          \"text\": \"to 9\"") !=
+        std::string::npos);
+}
+
 TEST_CASE("no batch, one more and --max have words of their own") {
   MaxBatchAnswer answer = SampleAnswer();
   MaxBatch& found = answer.rows[0].found;

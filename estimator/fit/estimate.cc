@@ -146,14 +146,14 @@ void SetPeak(Estimate& estimate, const Trace& trace, const Timeline& timeline,
 }
 
 // "" where nothing could.
-std::string_view InPlaceText(const Prediction& prediction, const TrainingSettings& settings) {
+std::string_view InPlaceText(const Program& program, const TrainingSettings& settings) {
   const InPlaceUse use = settings.in_place;
   if (use == InPlaceUse::kNever) return "no activation or sum works in place";
-  if (use == InPlaceUse::kAlways || LeavesInPlaceOpen(prediction.program, settings)) {
+  if (use == InPlaceUse::kAlways || LeavesInPlaceOpen(program, settings)) {
     return "activations and residual sums work in place wherever PyTorch allows it "
            "(--in-place never, if yours do not)";
   }
-  return WritesInPlace(prediction.program)
+  return WritesInPlace(program)
              ? "activations and residual sums work in place as the file or its library says"
              : "";
 }
@@ -208,7 +208,8 @@ std::string MeasuredAssumption(const Prediction& prediction, const EstimateReque
 }
 
 // "" where nothing asks cuDNN for a convolution.
-std::string CudnnAssumption(const Prediction& prediction, const std::string& measured) {
+std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest& request) {
+  std::string measured = MeasuredAssumption(prediction, request);
   if (!measured.empty()) return measured;
   const auto passes = PassesOf(prediction.program);
   const bool asks = std::ranges::any_of(passes, [](const auto& call) { return !call.empty(); });
@@ -246,14 +247,22 @@ std::string BatchAssumption(const Shapes& shapes) {
   return shapes.batch_place.empty() ? "" : "the batch is " + shapes.batch_place;
 }
 
-std::vector<std::string> Assumptions(const Prediction& prediction, const Estimate& estimate,
-                                     const EstimateRequest& request) {
+// Of a prediction or a prepared run.
+template <typename Run>
+std::vector<std::string> FileAssumptions(const Run& run) {
+  std::vector<std::string> assumptions;
+  const std::string batch = BatchAssumption(run.shapes);
+  if (!batch.empty()) assumptions.push_back(batch);
+  Append(assumptions, run.roles.assumptions);
+  Append(assumptions, run.program.assumptions);
+  return assumptions;
+}
+
+std::vector<std::string> Assumptions(const Prediction& prediction, const EstimateRequest& request) {
   std::vector<std::string> assumptions =
-      RunAssumptions(CudnnAssumption(prediction, estimate.measured),
-                     InPlaceText(prediction, request.settings), request);
-  if (!estimate.batch_place.empty()) assumptions.push_back(estimate.batch_place);
-  Append(assumptions, prediction.roles.assumptions);
-  Append(assumptions, prediction.program.assumptions);
+      RunAssumptions(CudnnAssumption(prediction, request),
+                     InPlaceText(prediction.program, request.settings), request);
+  Append(assumptions, FileAssumptions(prediction));
   return assumptions;
 }
 
@@ -271,6 +280,19 @@ std::vector<std::string> Notes(const Prediction& prediction, const EstimateReque
 
 int64_t ContextBytesOf(const EstimateRequest& request) { return ContextRow(request).bytes; }
 
+FileRemarks RemarksOnFile(const Graph& file, const EstimateRequest& request) {
+  const PreparedRun run = PrepareRun(file, request);
+  FileRemarks remarks;
+  const std::string_view in_place = InPlaceText(run.program, request.settings);
+  if (!in_place.empty()) remarks.assumptions.emplace_back(in_place);
+  Append(remarks.assumptions, FileAssumptions(run));
+  for (const Warnings& warnings :
+       {run.warnings, run.shapes.warnings, run.roles.warnings, run.program.warnings}) {
+    Append(remarks.warnings, warnings);
+  }
+  return remarks;
+}
+
 Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   Estimate estimate;
   const Prediction prediction = Predict(file, request);
@@ -286,9 +308,7 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   estimate.optimizer_state_bytes = StateBytes(trace);
   SetPeak(estimate, trace, timeline, request, doubts);
   estimate.places = PlacesAtPeak(prediction, timeline);
-  estimate.measured = MeasuredAssumption(prediction, request);
-  estimate.batch_place = BatchAssumption(prediction.shapes);
-  estimate.assumptions = Assumptions(prediction, estimate, request);
+  estimate.assumptions = Assumptions(prediction, request);
   estimate.warnings = prediction.warnings;
   Append(estimate.warnings, request.warnings);
   const bool asks = request.wants_range || !request.targets.empty();

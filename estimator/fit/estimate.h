@@ -96,8 +96,6 @@ struct Estimate {
   std::vector<LargeTensor> largest;  // alive at the peak, largest first, all of them
   std::vector<Place> places;         // what each node and parameter has there
   std::vector<std::string> assumptions;
-  std::string batch_place;  // one of these: which dimension is the batch, "" where the first is
-  std::string measured;     // one of these: what of it was measured and where, "" for nothing
   Warnings warnings;
   std::vector<std::string> notes;  // what loading and recovery did, for -v
 
@@ -121,6 +119,15 @@ struct EstimateRequest {
   std::vector<std::string> notes = {};                   // of the flags, for -v
   Warnings warnings = {};                                // of the flags
 };
+
+// What an estimate assumes of the file and warns of in it, whatever the card.
+struct FileRemarks {
+  std::vector<std::string> assumptions;
+  Warnings warnings;
+};
+
+// A recovery.  Throws Error as MakeEstimate does.
+FileRemarks RemarksOnFile(const Graph& file, const EstimateRequest& request);
 
 // What CUDA takes for the process.
 int64_t ContextBytesOf(const EstimateRequest& request);

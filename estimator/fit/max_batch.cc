@@ -107,18 +107,37 @@ Warnings CardWarnings(const std::vector<MaxBatchRow>& rows, const FrameworkProfi
   return warnings;
 }
 
+// The request at a batch that its row answers with.
+EstimateRequest AnsweredRequest(const Graph& file, const EstimateRequest& request, int64_t batch) {
+  return BatchPrograms(file, request).RequestAt(std::max<int64_t>(batch, 1));
+}
+
 // What goes with one answer: the estimate at that batch, what would raise it.
 void Explain(const Graph& file, const EstimateRequest& request, const BatchLimits& limits,
              MaxBatchRow& row) {
   const int64_t told = limits.tells_largest ? row.found.batch : RecommendedOf(row.found).batch;
-  const int64_t batch = std::max<int64_t>(told, 1);
-  EstimateRequest at_batch = BatchPrograms(file, request).RequestAt(batch);
+  EstimateRequest at_batch = AnsweredRequest(file, request, told);
   at_batch.details = request.details;
   at_batch.why = request.why;
   row.estimate = MakeEstimate(file, at_batch);
   row.why_not_largest = WhyNotTake(row.found, request.settings.mode);
   if (limits.detail != BatchDetail::kAdvice) return;
   row.advice = AdviseMaxBatch(file, request, row.found, limits);
+}
+
+// A row for each target.  Those of a table share what is to be said of the file, at the batch of
+// the first of them.
+void AddRows(const Graph& file, const EstimateRequest& request, const BatchLimits& limits,
+             bool is_table, MaxBatchAnswer& answer) {
+  const auto dims = WithoutMissing(file, request.binding).dims;
+  std::vector<MaxBatch> all = FindMaxBatches(file, request, request.targets, limits);
+  FileRemarks remarks;
+  if (is_table) {
+    remarks = RemarksOnFile(file, AnsweredRequest(file, request, RecommendedOf(all[0]).batch));
+  }
+  for (MaxBatch& found : all) {
+    answer.rows.push_back({request.settings, dims, std::move(found), std::nullopt, remarks});
+  }
 }
 
 }  // namespace
@@ -161,10 +180,7 @@ MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest
   const bool is_table = requests.size() > 1 || requests[0].targets.size() > 1;
   if (is_table) own.detail = std::min(own.detail, BatchDetail::kHeadline);
   for (const EstimateRequest& request : requests) {
-    const auto dims = WithoutMissing(file, request.binding).dims;
-    for (MaxBatch& found : FindMaxBatches(file, request, request.targets, own)) {
-      answer.rows.push_back({request.settings, dims, std::move(found)});
-    }
+    AddRows(file, request, own, is_table, answer);
   }
   if (answer.rows.size() > 1) {
     answer.warnings = CardWarnings(answer.rows, requests[0].settings.framework);

@@ -91,6 +91,7 @@ struct MaxBatchRow {
   // At the batch to take, or at the largest that runs where that is asked for (at 1 where it is 0);
   // of one row alone.
   std::optional<Estimate> estimate = {};
+  FileRemarks remarks = {};          // at such a batch; of rows without an estimate
   std::vector<Advice> advice = {};   // what would raise it, where that was asked for
   std::string why_not_largest = {};  // why less may be better, "" for many rows
 };

@@ -48,6 +48,8 @@ Json RowJson(const MaxBatchRow& row, const JsonOptions& options) {
     object["per_sample_bytes"] = answer.per_sample_bytes;
   }
   if (row.estimate) object["estimate"] = EstimateJson(*row.estimate, options);
+  if (!row.remarks.assumptions.empty()) object["assumptions"] = Json(row.remarks.assumptions);
+  if (!row.remarks.warnings.empty()) object["warnings"] = WarningsJson(row.remarks.warnings);
   if (!row.advice.empty()) object["advice"] = AdviceJson(row.advice);
   if (answer.next) object["next"] = NextJson(*answer.next);
   return object;

@@ -10,6 +10,7 @@
 #include "estimator/report/advice_text.h"
 #include "estimator/report/csv.h"
 #include "estimator/report/markdown.h"
+#include "estimator/report/numbered_text.h"
 #include "estimator/report/page.h"
 #include "estimator/report/settings_text.h"
 #include "estimator/report/verdict_text.h"
@@ -121,10 +122,6 @@ std::vector<std::string> AroundItems(const MaxBatchRow& row) {
                                 FormatBytes(answer.fixed_bytes),
                                 FormatBytes(answer.per_sample_bytes)));
   }
-  if (!row.estimate) return items;
-  for (const std::string& item : {row.estimate->batch_place, row.estimate->measured}) {
-    if (!item.empty()) items.push_back(item);
-  }
   return items;
 }
 
@@ -138,12 +135,40 @@ std::string AroundText(const MaxBatchRow& row, const TextOptions& options) {
   return text;
 }
 
-std::string WarningLines(const Warnings& warnings, const TextOptions& options) {
-  std::string text;
-  for (const Warning& warning : warnings) {
-    text += Wrap(fmt::format("  {}  ", warning.code), Clean(warning.text, options.ascii));
+// What is said of all rows; what differs in its numbers alone as one.
+struct RowRemarks {
+  Warnings assumptions;  // without a code
+  Warnings warnings;
+};
+
+RowRemarks RowRemarksOf(const MaxBatchAnswer& answer, std::string_view dash) {
+  RowRemarks remarks;
+  const auto add = [&](const std::vector<std::string>& assumptions, const Warnings& warnings) {
+    for (const std::string& text : assumptions) remarks.assumptions.push_back({"", text});
+    remarks.warnings.insert(remarks.warnings.end(), warnings.begin(), warnings.end());
+  };
+  for (const MaxBatchRow& row : answer.rows) {
+    add(row.remarks.assumptions, row.remarks.warnings);
+    if (row.estimate) add(row.estimate->assumptions, row.estimate->warnings);
   }
-  return text.empty() ? "" : "\nWarnings\n" + text;
+  add({}, answer.warnings);
+  return {Merged(remarks.assumptions, dash), Merged(remarks.warnings, dash)};
+}
+
+std::string RowRemarkLines(std::string_view title, const Warnings& remarks,
+                           const TextOptions& options) {
+  std::string text;
+  for (const Warning& remark : remarks) {
+    text += Wrap(remark.code.empty() ? "  - " : fmt::format("  {}  ", remark.code),
+                 Clean(remark.text, options.ascii));
+  }
+  return text.empty() ? "" : fmt::format("\n{}\n{}", title, text);
+}
+
+std::string RowRemarksText(const MaxBatchAnswer& answer, const TextOptions& options) {
+  const RowRemarks remarks = RowRemarksOf(answer, GlyphsOf(options).dash);
+  return RowRemarkLines("Assumptions", remarks.assumptions, options) +
+         RowRemarkLines("Warnings", remarks.warnings, options);
 }
 
 std::string WhyNotText(const MaxBatchRow& row, const TextOptions& options) {
@@ -160,9 +185,7 @@ std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
                          options);
   text += AroundText(answer.rows[0], options) + AdviceText(answer.rows[0].advice, options);
   if (found.batch > 0) text += WhyNotText(answer.rows[0], options);
-  return TrimLines(
-      text + WarningLines(answer.rows[0].estimate ? answer.rows[0].estimate->warnings : Warnings(),
-                          options));
+  return TrimLines(text + RowRemarksText(answer, options));
 }
 
 // --- Several ----------------------------------------------------------------------------
@@ -322,7 +345,7 @@ std::string SeveralRows(const MaxBatchAnswer& answer, const TextOptions& options
     CutCardNames(rows, GlyphsOf(options));
     text += Table(rows, AlignOf(answer), kIndent);
   }
-  return TrimLines(text + ColumnWordsOf(answer) + WarningLines(answer.warnings, options));
+  return TrimLines(text + ColumnWordsOf(answer) + RowRemarksText(answer, options));
 }
 
 // What a page says of one card beyond its row.
@@ -337,6 +360,15 @@ std::string MarkdownItems(const MaxBatchRow& row) {
                                 *advice.max_batch, MarkdownText(advice.cost)));
   }
   return fmt::format("\n{}", MarkdownList(items));
+}
+
+std::string MarkdownRemarks(std::string_view title, const Warnings& remarks) {
+  std::vector<std::string> items;
+  for (const Warning& remark : remarks) {
+    const std::string code = remark.code.empty() ? "" : fmt::format("**{}** ", remark.code);
+    items.push_back(code + MarkdownText(remark.text));
+  }
+  return MarkdownSection(title, MarkdownList(items));
 }
 
 }  // namespace
@@ -354,9 +386,12 @@ std::string ToMarkdown(const MaxBatchAnswer& answer) {
   }
   const std::string run = AreRunsAlike(answer) ? ", " + RunOf(answer.rows[0]) : "";
   const std::string table = MarkdownTable(header, AlignOf(answer), rows);
+  const RowRemarks remarks = RowRemarksOf(answer, kUnicodeGlyphs.dash);
   return fmt::format(
-      "Largest batch of {}{}\n\n{}{}", MarkdownCode(answer.model), MarkdownText(run), table,
-      answer.rows.size() == 1 ? MarkdownItems(answer.rows[0]) : ColumnWordsOf(answer));
+      "Largest batch of {}{}\n\n{}{}{}{}", MarkdownCode(answer.model), MarkdownText(run), table,
+      answer.rows.size() == 1 ? MarkdownItems(answer.rows[0]) : ColumnWordsOf(answer),
+      MarkdownRemarks("Assumptions", remarks.assumptions),
+      MarkdownRemarks("Warnings", remarks.warnings));
 }
 
 std::string ToCsv(const MaxBatchAnswer& answer) {

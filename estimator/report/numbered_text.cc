@@ -86,6 +86,39 @@ std::string PutTogether(std::string_view words, const std::vector<std::string>& 
   return text;
 }
 
+void Widen(const std::vector<std::string>& numbers, std::vector<std::string>& low,
+           std::vector<std::string>& high) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (IsLess(numbers[i], low[i])) low[i] = numbers[i];
+    if (IsLess(high[i], numbers[i])) high[i] = numbers[i];
+  }
+}
+
+Warnings Merged(const Warnings& sentences, std::string_view dash) {
+  struct Like {
+    std::string code;
+    NumberedText low;
+    std::vector<std::string> high;
+  };
+  std::vector<Like> alike;
+  for (const auto& [code, text] : sentences) {
+    const NumberedText apart = TakeApart(text);
+    const auto found = std::ranges::find_if(alike, [&, &of = code](const Like& like) {
+      return like.code == of && like.low.words == apart.words;
+    });
+    if (found == alike.end()) {
+      alike.push_back({code, apart, apart.numbers});
+    } else {
+      Widen(apart.numbers, found->low.numbers, found->high);
+    }
+  }
+  Warnings merged;
+  for (const Like& like : alike) {
+    merged.push_back({like.code, PutTogether(like.low.words, like.low.numbers, like.high, dash)});
+  }
+  return merged;
+}
+
 bool IsLess(const std::string& a, const std::string& b) { return ValueOf(a) < ValueOf(b); }
 
 }  // namespace onnxfit

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/error.h"
+
 namespace onnxfit {
 
 // A sentence taken apart at its numbers and sizes ("12", "46.9 MiB"); digits within names belong
@@ -19,6 +21,14 @@ NumberedText TakeApart(std::string_view text);
 // REQUIRES: as many of both as `words` has marks.
 std::string PutTogether(std::string_view words, const std::vector<std::string>& low,
                         const std::vector<std::string>& high, std::string_view dash);
+
+// Widens the range from `low` to `high`, number by number.
+void Widen(const std::vector<std::string>& numbers, std::vector<std::string>& low,
+           std::vector<std::string>& high);
+
+// Each of `sentences` once, in the order in which they are first said, those of one code that differ
+// in their numbers alone as one.
+Warnings Merged(const Warnings& sentences, std::string_view dash);
 
 // Whether "900.0 KiB" is less than "1.20 MiB".
 bool IsLess(const std::string& a, const std::string& b);

@@ -130,10 +130,7 @@ struct Group {
 };
 
 void AddTo(Group& group, const std::vector<std::string>& numbers, size_t row) {
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    if (IsLess(numbers[i], group.low[i])) group.low[i] = numbers[i];
-    if (IsLess(group.high[i], numbers[i])) group.high[i] = numbers[i];
-  }
+  Widen(numbers, group.low, group.high);
   group.rows.push_back(row);
 }
 
