@@ -195,6 +195,22 @@ TEST_CASE("what tensors take at the peak is a line in the batch") {
   }
 }
 
+// Every sample against all of them: [N, N].
+TEST_CASE("what grows with the square of the batch is on no line") {
+  const Graph graph = ParseGraph(R"(net (float[N, 8] x) => (float[N, N] y)
+    < float[8, 8] w = ["location": "none"] > {
+      a = MatMul (x, w)
+      b = Transpose <perm = [1, 0]> (x)
+      y = MatMul (a, b)
+    })");
+  const Target target = CardOf(600 * kMiB);
+  const MaxBatch found = FindMaxBatches(graph, {}, {&target, 1})[0];
+  REQUIRE(found.batch > 1);
+  CHECK(found.per_sample_bytes == 0);
+  CHECK(found.fixed_bytes == 0);
+  CHECK(found.grows_faster);
+}
+
 // That it stores 16 bits is no reason to count them, and so has to be said.
 TEST_CASE("each row of a table has what is assumed of the file") {
   const Graph graph = ParseGraph(R"(net (float16[N, 8] x) => (float16[N, 8] y)

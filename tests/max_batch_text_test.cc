@@ -244,6 +244,16 @@ Warnings
         std::string::npos);
 }
 
+TEST_CASE("what grows faster than the batch is on no line") {
+  MaxBatchAnswer answer = SampleAnswer();
+  answer.rows[0].found.fixed_bytes = answer.rows[0].found.per_sample_bytes = 0;
+  answer.rows[0].found.grows_faster = true;
+  CHECK(
+      Unwrapped(Report(answer))
+          .find("- tensors grow faster than the batch: a sample takes more, the more there are") !=
+      std::string::npos);
+}
+
 TEST_CASE("no batch, one more and --max have words of their own") {
   MaxBatchAnswer answer = SampleAnswer();
   MaxBatch& found = answer.rows[0].found;

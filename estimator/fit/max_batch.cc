@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -25,13 +26,35 @@ void FindNeighbours(BatchSearch& search, ReadingLoops& loops, MaxBatch& answer) 
   answer.luckier_stride = search.StrideAbove(failing);
 }
 
+// A sample's bytes on both halves of a line differ by no more than one part in so many.
+constexpr int64_t kStraight = 16;
+
+struct PeakLine {
+  int64_t fixed_bytes = 0;
+  int64_t per_sample_bytes = 0;
+};
+
+PeakLine LineBetween(BatchLoops& loops, int64_t low, int64_t high) {
+  const int64_t low_bytes = PeakBytes(loops.Unmeasured(low));
+  const int64_t high_bytes = PeakBytes(loops.Unmeasured(high));
+  const int64_t per_sample = (high_bytes - low_bytes) / (high - low);
+  return {high_bytes - per_sample * high, per_sample};
+}
+
 void FindLine(BatchLoops& loops, MaxBatch& answer) {
   const int64_t high = std::max<int64_t>(answer.batch, 2);
   const int64_t low = high / 2;
-  const int64_t high_bytes = PeakBytes(loops.Unmeasured(high));
-  const int64_t low_bytes = PeakBytes(loops.Unmeasured(low));
-  answer.per_sample_bytes = (high_bytes - low_bytes) / (high - low);
-  answer.fixed_bytes = high_bytes - answer.per_sample_bytes * high;
+  const PeakLine line = LineBetween(loops, low, high);
+  if (const int64_t middle = low + (high - low) / 2; middle > low) {
+    const int64_t below = LineBetween(loops, low, middle).per_sample_bytes;
+    const int64_t above = LineBetween(loops, middle, high).per_sample_bytes;
+    const int64_t allowed = line.per_sample_bytes / kStraight;
+    answer.grows_faster = above - below > allowed && line.fixed_bytes < 0;
+    if (std::abs(above - below) > allowed) return;
+  }
+  if (line.fixed_bytes < 0) return;
+  answer.fixed_bytes = line.fixed_bytes;
+  answer.per_sample_bytes = line.per_sample_bytes;
 }
 
 constexpr double kNearlyFull = 0.9;  // of a card

@@ -64,9 +64,11 @@ struct MaxBatch {
   std::optional<int64_t> guessed_batch = {};
   std::string reading = {};  // flags of the worse reading, "" where nothing is open
   // What tensors take at the peak, cuDNN's workspaces aside, where a batch runs: about fixed_bytes
-  // + batch × per_sample_bytes, the line through this batch and half of it.
+  // + batch × per_sample_bytes, the line through this batch and half of it; 0 where what lies
+  // between is on no line.
   int64_t fixed_bytes = 0;
   int64_t per_sample_bytes = 0;
+  bool grows_faster = false;  // than any line: a sample takes more, the more there are
 };
 
 // The largest that is FITS; batch 0 where there is none.

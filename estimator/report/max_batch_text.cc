@@ -122,6 +122,10 @@ std::vector<std::string> AroundItems(const MaxBatchRow& row) {
                                 FormatBytes(answer.fixed_bytes),
                                 FormatBytes(answer.per_sample_bytes)));
   }
+  if (answer.grows_faster) {
+    items.emplace_back(
+        "tensors grow faster than the batch: a sample takes more, the more there are");
+  }
   return items;
 }
 
