@@ -10,8 +10,10 @@
 namespace onnxfit::advice_max_batch_test {
 namespace {
 
+// The one to take.
 int64_t LargestBatch(const Graph& file, const EstimateRequest& request, const Target& target) {
-  return FindMaxBatches(file, request, {&target, 1}, {.detail = BatchDetail::kBatch})[0].batch;
+  const BatchLimits limits = {.detail = BatchDetail::kHeadline};
+  return RecommendedOf(FindMaxBatches(file, request, {&target, 1}, limits)[0]).batch;
 }
 
 struct Row {
@@ -55,13 +57,31 @@ TEST_CASE("what is typed gives the batch that was said") {
   }
 }
 
+TEST_CASE("what is said FITS, where the batch to take does") {
+  const Graph file = FileOf("resnet18.train.onnx");
+  const Target card = CardCalled("rtx3060");
+  const MaxBatch answer = FindMaxBatches(file, {}, {&card, 1})[0];
+  REQUIRE(answer.judgement.verdict == Verdict::kTight);
+  REQUIRE(FittingOf(answer).batch > 0);
+  const auto all = AdviseMaxBatch(file, {}, answer);
+  CHECK(all.size() >= 3);
+  for (const Advice& advice : all) {
+    CAPTURE(advice.flags);
+    if (advice.flags.starts_with("--gpu ")) continue;  // another card's
+    EstimateRequest typed = RequestFor("", advice.flags);
+    typed.binding.batch = *advice.max_batch;
+    typed.settings.device = card.device;
+    CHECK(Judged(file, typed, card).judgement.verdict == Verdict::kFits);
+  }
+}
+
 TEST_CASE("what does not raise it by a twentieth has no line, unless it is free") {
   const Graph file = FileOf("resnet50.train.onnx");
   const Target card = CardCalled("t4");
   const int64_t batch = LargestBatch(file, {}, card);
   const auto all = ToRaise(file, {}, card);
-  // Moments of 195 MiB are two samples of 169.
-  CHECK(LargestBatch(file, RequestFor("-o sgd"), card) > batch);
+  // Moments of 195 MiB are two samples of 169 at most.
+  CHECK(LargestBatch(file, RequestFor("-o sgd"), card) >= batch);
   CHECK(FindAdvice(all, "-o sgd") == nullptr);
   CHECK(FindAdvice(all, "-p amp-fp16") != nullptr);
   for (const Advice& advice : all) {
@@ -70,7 +90,8 @@ TEST_CASE("what does not raise it by a twentieth has no line, unless it is free"
     CHECK(*advice.max_batch * advice.accumulate >= batch + (is_cheap ? 1 : batch / 20));
   }
   // The same where the answer does not say what a sample takes.
-  const MaxBatch brief = FindMaxBatches(file, {}, {&card, 1}, {.detail = BatchDetail::kBatch})[0];
+  const BatchLimits limits = {.detail = BatchDetail::kHeadline};
+  const MaxBatch brief = FindMaxBatches(file, {}, {&card, 1}, limits)[0];
   REQUIRE(brief.per_sample_bytes == 0);
   CHECK(Listed(AdviseMaxBatch(file, {}, brief)) == Listed(all));
 }

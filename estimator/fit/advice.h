@@ -24,8 +24,8 @@ namespace onnxfit {
 std::vector<Advice> AdviseAtBatch(const Graph& file, const EstimateRequest& request,
                                   const JudgedTarget& judged);
 
-// What would raise a largest batch, in the same order; nothing where --max ends it.  `limits` are
-// those of the answer.  A search for each change that saves bytes.
+// What would raise the batch to take, in the same order; nothing where --max ends it.  What is said
+// FITS where that does, else it runs.  `limits` are those of the answer.  A search for each change that saves bytes.
 std::vector<Advice> AdviseMaxBatch(const Graph& file, const EstimateRequest& request,
                                    const MaxBatch& answer, const BatchLimits& limits = {});
 

@@ -22,16 +22,19 @@ namespace {
 struct Question {
   const AdviceCase& c;  // at that batch, or the least that is of use
   const MaxBatch& answer;
+  int64_t batch = 0;  // the one to take
   const BatchLimits& limits;
 
+  // What FITS is raised to what FITS, what only runs to what runs.
+  bool is_strict() const { return limits.is_strict || FittingOf(answer).batch > 0; }
+
   // What costs something is to give so much.
-  int64_t WorthBatches() const { return std::max<int64_t>(1, answer.batch / 20); }
+  int64_t WorthBatches() const { return std::max<int64_t>(1, batch / 20); }
 };
 
-// What is printed runs; the few runs around it are read off.
+// What is printed fits, or runs; the few runs around it are read off.
 int64_t LargestBatchOn(const Question& q, std::vector<BatchLoops*> loops, const Target& target) {
-  return BatchSearch(std::move(loops), target, q.limits.is_strict)
-      .LargestAbout(q.answer.batch, q.limits);
+  return BatchSearch(std::move(loops), target, q.is_strict()).LargestAbout(q.batch, q.limits);
 }
 
 // Whether at the asked batch as many bytes are saved as some more samples take.
@@ -73,7 +76,7 @@ std::vector<Raise> RaiseByEach(const Question& q, const std::vector<Change>& cha
 
 bool IsWorthALine(const Question& q, const Raise& raise) {
   const bool is_free = raise.changes[0].cost_class == CostClass::kFree;
-  return raise.batch >= q.answer.batch + (is_free ? 1 : q.WorthBatches());
+  return raise.batch >= q.batch + (is_free ? 1 : q.WorthBatches());
 }
 
 Advice AdviceOfRaise(const Question& q, const Raise& raise) {
@@ -90,7 +93,7 @@ void AddRaises(const Question& q, const std::vector<Raise>& raises, std::vector<
     if (IsWorthALine(q, raise)) {
       all.push_back(AdviceOfRaise(q, raise));
     } else if (IsMixedPrecision(raise.changes[0])) {
-      Advice advice = AdviceOfRaise(q, {raise.changes, q.answer.batch});
+      Advice advice = AdviceOfRaise(q, {raise.changes, q.batch});
       const EstimateRequest request = Changed(q.c.request, raise.changes);
       SayWhyMixedFails(q.c, ToString(request.settings.precision), advice);
       if (advice.effect == Effect::kNone) all.push_back(std::move(advice));
@@ -130,11 +133,11 @@ void AddAccumulation(const Question& q, std::vector<Advice>& all) {
   const int64_t now = q.c.request.settings.loop.accumulate;
   int64_t count = 2 * now;
   int64_t batch = LargestOfPasses(q, count);
-  if (batch > 0 && batch * count <= q.answer.batch * now) {
-    count = now * (q.answer.batch / batch + 1);
+  if (batch > 0 && batch * count <= q.batch * now) {
+    count = now * (q.batch / batch + 1);
     batch = LargestOfPasses(q, count);
   }
-  if (batch * count <= q.answer.batch * now) return;
+  if (batch * count <= q.batch * now) return;
   all.push_back({.change = "gradient accumulation",
                  .flags = fmt::format("-b {} --accumulate {}", batch, count),
                  .cost = "as many samples a step as you like, in passes of this size",
@@ -148,11 +151,11 @@ constexpr int64_t kWorthAnother = 150;  // per cent of this one's memory
 
 void AddCard(const Question& q, std::vector<Advice>& all) {
   const int64_t bytes = q.c.target.total_bytes;
-  const Judgement oom = {.verdict = Verdict::kOom};
+  const Judgement before = {.verdict = q.is_strict() ? Verdict::kTight : Verdict::kOom};
   const auto card =
-      FindLargerCard(q.c, oom, q.answer.batch > 0 ? bytes / 100 * kWorthAnother : bytes + 1);
+      FindLargerCard(q.c, before, q.batch > 0 ? bytes / 100 * kWorthAnother : bytes + 1);
   if (!card) {
-    if (q.answer.batch == 0) all.push_back(ManyCards(q.c));
+    if (q.batch == 0) all.push_back(ManyCards(q.c));
     return;
   }
   Advice advice = AdviceOf(*card);
@@ -161,7 +164,7 @@ void AddCard(const Question& q, std::vector<Advice>& all) {
   });
   advice.max_batch = LargestBatchOn(q, loops.all(), card->target);
   advice.judgement.reset();
-  if (*advice.max_batch > q.answer.batch) all.push_back(std::move(advice));
+  if (*advice.max_batch > q.batch) all.push_back(std::move(advice));
 }
 
 }  // namespace
@@ -171,15 +174,16 @@ std::vector<Advice> AdviseMaxBatch(const Graph& file, const EstimateRequest& req
   if (answer.is_limited) return {};
   ReadingPrograms programs(file, PlainRequest(request, answer.target), 1);
   const int64_t least = std::max<int64_t>(1, limits.multiple_of);
-  const EstimateRequest own = programs.of_worse().RequestAt(std::max(answer.batch, least));
+  const int64_t batch = RecommendedOf(answer).batch;
+  const EstimateRequest own = programs.of_worse().RequestAt(std::max(batch, least));
   const LoopedPrediction asked = PredictLoop(file, own);
   const AdviceCase c = {file, own, answer.target, asked, programs};
-  const Question q = {c, answer, limits};
+  const Question q = {c, answer, batch, limits};
   const std::vector<Change> changes = ChangesFor(c);
   std::vector<Advice> all;
   AddRaises(q, RaiseByEach(q, changes), all);
-  if (answer.batch > 0) AddAccumulation(q, all);
-  if (answer.batch == 0 && !AnyIsEnough(all)) AddCombinedRaise(q, changes, all);
+  if (batch > 0) AddAccumulation(q, all);
+  if (batch == 0 && !AnyIsEnough(all)) AddCombinedRaise(q, changes, all);
   AddCard(q, all);
   Rank(all);
   return all;
