@@ -55,6 +55,21 @@ DeviceRange::End EndOf(const Reading& reading, const Prediction& prediction) {
   return {CheckedAdd(reserved, ContextBytesOf(reading.request)), reading.flags};
 }
 
+// The same end by fewer flags: without those that change no byte of it.
+DeviceRange::End WithoutIdle(const Graph& file, const EstimateRequest& request,
+                             std::vector<Doubt> doubts, bool by_more, DeviceRange::End end) {
+  for (size_t i = doubts.size(); i-- > 0 && doubts.size() > 1;) {
+    std::vector<Doubt> fewer = doubts;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    const Reading reading = AnswerAll(request, fewer, by_more);
+    const DeviceRange::End same = EndOf(reading, Predict(file, reading.request));
+    if (same.device_bytes != end.device_bytes) continue;
+    doubts = fewer;
+    end = same;
+  }
+  return end;
+}
+
 // "2.00 MiB more with --in-place known"; "" for the guess itself.
 std::string EndText(const DeviceRange::End& end, int64_t guessed_bytes) {
   const int64_t more = end.device_bytes - guessed_bytes;
@@ -115,7 +130,12 @@ std::optional<DeviceRange> FindRange(const Graph& file, const EstimateRequest& r
   }
   const auto [low, high] = std::ranges::minmax_element(ends, {}, &DeviceRange::End::device_bytes);
   if (low->device_bytes == high->device_bytes) return std::nullopt;
-  return DeviceRange{*low, *high};
+  const auto told = [&](std::vector<DeviceRange::End>::iterator end) {
+    const std::vector<Doubt> all = {doubts.begin(), doubts.end()};
+    return end == ends.begin() ? *end
+                               : WithoutIdle(file, request, all, end == ends.begin() + 1, *end);
+  };
+  return DeviceRange{told(low), told(high)};
 }
 
 Warning RangeWarning(const DeviceRange& range, int64_t guessed_bytes) {
