@@ -239,7 +239,9 @@ CheckAnswer AnswerOf(Gate& gate) {
     Update(gate, answer);
   } else if (options.against.empty() && !gate.lock && gate.trouble.empty()) {
     answer.notes.push_back(
-        fmt::format("there is no {} yet: onnxfit check --update writes it", gate.lock_path));
+        fmt::format("there is no {} yet, so nothing was compared and no growth can fail: run "
+                    "onnxfit check --update and commit that file",
+                    gate.lock_path));
   }
   return answer;
 }

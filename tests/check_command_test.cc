@@ -72,7 +72,10 @@ TEST_CASE("a check without a lock is NEW, then passes, then fails where it grew"
   const CommandResult first = Check();
   CHECK(first.code == 0);
   CHECK(Lines(first.out, "NEW") == 1);
-  CHECK(Has(first.out, "there is no onnxfit.lock.json yet: onnxfit check --update writes it"));
+  CHECK(Has(first.out, " new, nothing compared\n"));
+  CHECK(Has(Unwrapped(first.out),
+            "note: there is no onnxfit.lock.json yet, so nothing was compared and no growth can "
+            "fail: run onnxfit check --update and commit that file"));
   CHECK(!fs::exists(kLock));
 
   const CommandResult update = Check({"--update"});
@@ -448,7 +451,7 @@ TEST_CASE("of several models one has to have a dimension that the config names")
   folder.Write("b.onnxtxt", TokenLayer("64"));
   constexpr const char* kAll = "[[check]]\nname = \"all\"\nmodel = \"*.onnxtxt\"\ndims = ";
   folder.Write("onnxfit.toml", std::string(kAll) + "{ seq = 32 }\n");
-  CHECK(Check().out.starts_with("PASS: 2 new\n"));
+  CHECK(Check().out.starts_with("PASS: 2 new, nothing compared\n"));
   folder.Write("onnxfit.toml", std::string(kAll) + "{ seq = 32, sec = 8 }\n");
   const std::string wrong = Check().out;
   CHECK(wrong.starts_with("ERROR: 2 error"));
@@ -456,7 +459,7 @@ TEST_CASE("of several models one has to have a dimension that the config names")
   // What [defaults] say is for those that leave it open, what a check says is for its model.
   constexpr const char* kFixed = "\n[[check]]\nmodel = \"b.onnxtxt\"\n";
   folder.Write("onnxfit.toml", std::string("[defaults]\ndims = { seq = 32 }\n") + kFixed);
-  CHECK(Check().out.starts_with("PASS: 1 new\n"));
+  CHECK(Check().out.starts_with("PASS: 1 new, nothing compared\n"));
   CHECK(RunCommand({"b.onnxtxt"}).code == 0);
   CHECK(RunCommand({"b.onnxtxt"}).out.find("seq") == std::string::npos);
   CHECK(RunCommand({"b.onnxtxt", "--dim", "seq=32"}).code == 2);

@@ -61,7 +61,7 @@ TEST_CASE("pages of one run") {
       {shrunk, "PASS: 1 pass\nPASS  a: 1.56 GiB, shrank by 400.0 MiB (-20.0%)\n"},
       {alone, "PASS: 1 pass\nPASS  a: 1.56 GiB\n"},
       {RowOf("a", CheckStatus::kNew, kGiB),
-       "PASS: 1 new\nNEW   a: 1.00 GiB, nothing to compare with\n"
+       "PASS: 1 new, nothing compared\nNEW   a: 1.00 GiB, nothing to compare with\n"
        "Run `onnxfit check --update` and commit the lock.\n"},
       {oom,
        "FAIL: 1 fail\nFAIL  a: OOM on gtx1050\n"

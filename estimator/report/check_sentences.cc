@@ -126,6 +126,20 @@ void AddRest(const Comparison& comparison, int64_t shown, std::vector<std::strin
   if (left != 0) lines.push_back(fmt::format("{} elsewhere", SignedBytes(left)));
 }
 
+// ", compared with main"; nothing of a lock that has what it takes.
+std::string AgainstText(const CheckAnswer& answer) {
+  if (answer.against.empty()) return "";
+  const auto has = [&](CheckStatus status) { return answer.counts()[static_cast<size_t>(status)]; };
+  if (answer.against == "the lock") {
+    const size_t others = answer.rows.size() - has(CheckStatus::kNew) - has(CheckStatus::kOff);
+    const bool is_in_vain = has(CheckStatus::kNew) > 0 && others == 0 && !answer.is_update;
+    return is_in_vain ? ", nothing compared" : "";
+  }
+  const bool is_in_vain = std::ranges::any_of(
+      answer.rows, [](const CheckRow& row) { return !row.not_compared.empty(); });
+  return fmt::format(", {} with {}", is_in_vain ? "not compared" : "compared", answer.against);
+}
+
 }  // namespace
 
 std::string_view StatusWord(CheckStatus status) {
@@ -144,13 +158,7 @@ std::string SummaryLine(const CheckAnswer& answer) {
     if (text.empty() && status >= CheckStatus::kWarn) worst = StatusWord(status);
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", counts[i], ToString(status));
   }
-  const bool is_other = !answer.against.empty() && answer.against != "the lock";
-  const bool is_in_vain =
-      std::any_of(answer.rows.begin(), answer.rows.end(),
-                  [](const CheckRow& row) { return !row.not_compared.empty(); });
-  const std::string_view how = is_in_vain ? "not compared" : "compared";
-  return fmt::format("{}: {}{}", worst, text.empty() ? "no checks" : text,
-                     is_other ? fmt::format(", {} with {}", how, answer.against) : "");
+  return fmt::format("{}: {}{}", worst, text.empty() ? "no checks" : text, AgainstText(answer));
 }
 
 std::string Headline(const CheckRow& row) {
