@@ -9,6 +9,8 @@
 #include "cli/values.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/closed_form.h"
+#include "estimator/fit/load_model.h"
+#include "estimator/graph/shapes.h"
 #include "estimator/report/closed_form_report.h"
 
 namespace onnxfit {
@@ -34,16 +36,41 @@ constexpr char kExampleNumbers[] = "--params 175e9 --layers 96 --hidden 12288";
                .hint = kExampleNumbers});
 }
 
+// --dim for the dimension of the model's file that is likely to be the length.
+std::string LengthHint(const Options& options, int64_t length) {
+  DimBinding binding = options.request.binding;
+  binding.dims["seq"] = length;
+  std::string hint = fmt::format("--dim NAME={}", length);
+  try {
+    const Graph graph = LoadModel(options.model);
+    BindShapes(graph, binding);
+    hint = fmt::format("--dim seq={}", length);
+  } catch (const Error& error) {
+    if (error.parts().hint.starts_with("--dim ")) hint = error.parts().hint;
+  }
+  return hint;
+}
+
+[[noreturn]] void RefuseBoth(const Options& options) {
+  const NumbersOptions& numbers = options.numbers;
+  const bool is_length = numbers.sequence && !numbers.parameters && !numbers.layers;
+  if (is_length) {
+    throw Error({.where = "--seq",
+                 .text = fmt::format("expected with --params, which needs no file, found with {}",
+                                     Quoted(options.model)),
+                 .hint = LengthHint(options, *numbers.sequence)});
+  }
+  throw Error({.where = "--params",
+               .text = fmt::format("expected a MODEL file or the numbers of one, found both, {}",
+                                   Quoted(options.model))});
+}
+
 }  // namespace
 
 void CheckNumbers(const Options& options) {
   const NumbersOptions& numbers = options.numbers;
   if (!numbers.any()) return;
-  if (!options.model.empty()) {
-    throw Error({.where = "--params",
-                 .text = fmt::format("expected a MODEL file or the numbers of one, found both, {}",
-                                     Quoted(options.model))});
-  }
+  if (!options.model.empty()) RefuseBoth(options);
   if (!numbers.parameters || !numbers.layers || !numbers.hidden) RefuseMissing(numbers);
   if (!options.sweep.empty()) {
     throw Error(

@@ -139,8 +139,23 @@ constexpr int64_t kMostBatches = 1024;
 
 constexpr int64_t kMostMultiple = int64_t{1} << 20;
 
+// "12GB", and no plain number.
+bool IsSize(const std::string& text) {
+  if (text.find_first_not_of("0123456789.") == std::string::npos) return false;
+  try {
+    return ParseBytes(text, "") > 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // A cloud, or a family of machines with several kinds of cards, has a list.
 [[noreturn]] void RefuseUnknownCard(const Typed& typed) {
+  if (IsSize(typed.text)) {
+    throw Error({.where = typed.place,
+                 .text = fmt::format("expected a card, found {}", Quoted(typed.text)),
+                 .hint = "--memory " + typed.text});
+  }
   const bool has_machines = !CloudInstancesOf(typed.text).empty();
   const std::vector<std::string_view> near =
       has_machines ? std::vector<std::string_view>() : SuggestCards(typed.text);
@@ -436,6 +451,14 @@ std::vector<Flag> AllFlags() {
 const std::vector<Flag>& Flags() {
   static const std::vector<Flag> flags = AllFlags();
   return flags;
+}
+
+std::vector<std::string_view> FlagNames() {
+  std::vector<std::string_view> names;
+  for (const Flag& flag : Flags()) {
+    if (!flag.name.empty()) names.push_back(flag.name);
+  }
+  return names;
 }
 
 bool IsOf(const Flag& flag, Command command) { return (flag.of & Only(command)) != 0; }

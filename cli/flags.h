@@ -49,6 +49,9 @@ bool IsOf(const Flag& flag, Command command);
 // All of them, in the order of the help.
 const std::vector<Flag>& Flags();
 
+// "--batch" and all others that are no letters.
+std::vector<std::string_view> FlagNames();
+
 // "ONNXFIT_LOSS_OUTPUT" for --loss-output, "ONNXFIT_N" for -n.
 std::string EnvironmentName(const Flag& flag);
 

@@ -85,13 +85,12 @@ void Apply(const Flag& flag, const std::vector<Typed>& values, Options& options)
   for (const Typed& value : values) flag.set(value, options);
 }
 
+constexpr std::string_view kBatchSizeLetters = "-bs";  // by which -b would mean "s"
+
 [[noreturn]] void RefuseFlag(const std::string& typed) {
   const std::string name = typed.substr(0, typed.find('='));
-  std::vector<std::string_view> names;
-  for (const Flag& flag : Flags()) {
-    if (!flag.name.empty()) names.push_back(flag.name);
-  }
-  const std::string meant = name.starts_with("--") ? DidYouMean(name, names) : "";
+  const bool is_long = name.starts_with("--") || name == kBatchSizeLetters;
+  const std::string meant = is_long ? DidYouMean(name, FlagNames()) : "";
   throw Error({.text = fmt::format("unknown flag {}{}", Quoted(name), meant),
                .hint = meant.empty() ? "onnxfit --help" : ""});
 }
@@ -133,6 +132,12 @@ std::optional<Command> FindCommand(const std::vector<std::string>& words) {
   return std::nullopt;
 }
 
+// "help" or "help max-batch".
+bool AsksForHelp(const std::vector<std::string>& words) {
+  std::error_code ignored;
+  return !words.empty() && words[0] == "help" && !std::filesystem::exists(words[0], ignored);
+}
+
 // The same, taken off; without one it is estimate.
 Command TakeCommand(std::vector<std::string>& words) {
   const auto command = FindCommand(words);
@@ -162,8 +167,19 @@ void SetSides(const std::vector<std::string>& words, Options& options) {
   options.model = words[1];
 }
 
+bool IsModelName(const std::filesystem::path& path) {
+  const std::string end = path.extension().string();
+  return end == ".onnx" || end == ".onnxtxt" || end == ".pt2";
+}
+
 std::string ConfigOf(const std::vector<std::string>& words) {
   if (words.empty()) return CheckOptions().config;
+  if (words.size() == 1 && IsModelName(words[0])) {
+    const std::string name = std::filesystem::path(words[0]).filename().string();
+    throw Error({.file = words[0],
+                 .text = "expected a config of checks, found a model",
+                 .hint = fmt::format("onnxfit init, or model = \"{}\" below [[check]]", name)});
+  }
   if (words.size() == 1) return words[0];
   throw Error({.text = fmt::format("expected one config, found {} and {}", Quoted(words[0]),
                                    Quoted(words[1])),
@@ -204,9 +220,11 @@ std::string CommandsOf(const Flag& flag) {
 // A flag of another command, or one that is about a model where there is none.
 void CheckFlag(const Flag& flag, const Options& options, bool has_model) {
   if (!IsOfAnyRow(flag, options.command)) {
+    const bool is_search = flag.of == Only(Command::kMaxBatch) && !options.model.empty();
     throw Error({.where = DisplayName(flag),
                  .text = fmt::format("expected with {}, found with {}", CommandsOf(flag),
-                                     ToString(options.command))});
+                                     ToString(options.command)),
+                 .hint = is_search ? "onnxfit max-batch " + options.model : ""});
   }
   const bool is_of_model = flag.group == kRunGroup || flag.group == kCardGroup;
   if (options.command == Command::kExplainOom && is_of_model && !has_model) {
@@ -331,7 +349,16 @@ Options ParseOptions(std::span<const std::string> args) {
     options.command = FindCommand(app.remaining()).value_or(Command::kEstimate);
     return options;
   }
+  if (std::ranges::find(args, kBatchSizeLetters) != args.end()) {
+    RefuseFlag(std::string(kBatchSizeLetters));
+  }
   std::vector<std::string> words = Positionals(app.remaining());
+  if (AsksForHelp(words)) {
+    words.erase(words.begin());
+    options.action = Action::kHelp;
+    options.command = FindCommand(words).value_or(Command::kEstimate);
+    return options;
+  }
   options.command = TakeCommand(words);
   TakeWords(words, HasNumbers(declared), options);
   ApplyAll(declared, options);

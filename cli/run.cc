@@ -16,6 +16,7 @@
 #include "cli/max_batch_command.h"
 #include "cli/options.h"
 #include "cli/targets.h"
+#include "cli/variables.h"
 #include "cli/verify_command.h"
 #include "estimator/base/detected_gpu.h"
 #include "estimator/base/error.h"
@@ -90,6 +91,9 @@ int CatchErrors(const std::function<int()>& command, const std::string& model, s
 int Run(std::span<const std::string> args, std::ostream& out, std::ostream& err) {
   std::string model;
   const auto command = [&] {
+    for (const std::string& strange : StrangeVariables()) {
+      err << "warning: " << Clean(strange, false) << std::endl;
+    }
     Options options = ParseOptions(args);
     SetTargets(options, FindFirstGpu);
     if (options.command != Command::kVerify) AskCudnn(options);  // verify: of the card at hand

@@ -17,6 +17,27 @@ namespace {
 
 constexpr size_t kQuotedColumns = 40;
 
+// Names that other tools have for ours.
+struct Synonym {
+  std::string_view typed;
+  std::string_view meant;
+};
+constexpr Synonym kSynonyms[] = {
+    {"half", "fp16"},           {"float16", "fp16"},         {"bfloat16", "bf16"},
+    {"float", "fp32"},          {"float32", "fp32"},         {"double", "fp64"},
+    {"float64", "fp64"},        {"--batch-size", "--batch"}, {"-bs", "--batch"},
+    {"--bs", "--batch"},        {"--batchsize", "--batch"},  {"--batch_size", "--batch"},
+    {"--dtype", "--precision"}, {"--device", "--gpu"},       {"--optim", "--optimizer"}};
+
+// "" where `typed` is none, or means none of the candidates.
+std::string_view MeantBy(std::string_view typed, std::span<const std::string_view> candidates) {
+  for (const Synonym& row : kSynonyms) {
+    const bool is_it = EditDistance(row.typed, typed) == 0;
+    if (is_it && std::ranges::find(candidates, row.meant) != candidates.end()) return row.meant;
+  }
+  return "";
+}
+
 bool IsDigits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -86,9 +107,15 @@ std::string Quoted(std::string_view text) {
   return fmt::format("'{}'", Shown(text));
 }
 
+std::string_view LikelyMeant(std::string_view typed, std::span<const std::string_view> candidates) {
+  const std::string_view start = typed.substr(0, kQuotedColumns);
+  const std::string_view meant = MeantBy(start, candidates);
+  return meant.empty() ? Nearest(start, candidates) : meant;
+}
+
 std::string DidYouMean(std::string_view typed, std::span<const std::string_view> candidates) {
   if (typed.find(',') != std::string_view::npos) return "";
-  const std::string_view nearest = Nearest(typed.substr(0, kQuotedColumns), candidates);
+  const std::string_view nearest = LikelyMeant(typed, candidates);
   return nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest);
 }
 

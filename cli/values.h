@@ -29,6 +29,9 @@ inline constexpr std::string_view kCardAtHand = "auto";
 // "nothing" where it is empty.
 std::string Quoted(std::string_view text);
 
+// The candidate that other tools call `typed`, else the nearest to it; "" where none is near.
+std::string_view LikelyMeant(std::string_view typed, std::span<const std::string_view> candidates);
+
 // " (did you mean 'NAME'?)" for the candidate nearest to `typed`; "" where none is near
 // and for lists.
 std::string DidYouMean(std::string_view typed, std::span<const std::string_view> candidates);

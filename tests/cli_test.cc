@@ -113,6 +113,11 @@ TEST_CASE("one estimate is printed as Markdown and as CSV") {
   CHECK(csv.out.find("mlp.onnxtxt,3,fp32,adamw,train,") != std::string::npos);
 }
 
+TEST_CASE("a .pt2 that is not there is not said to be an ONNX file") {
+  CHECK(RunCommand({"none.pt2"}).err ==
+        "error: none.pt2: a .pt2 file was expected, there is no such file\n");
+}
+
 TEST_CASE("an overhead replaces the context") {
   const ModelFolder folder;
   const CommandResult result = RunCommand({folder.model(), "--overhead", "0"});

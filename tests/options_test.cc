@@ -11,6 +11,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/report/layout.h"
 #include "tests/parsed_options.h"
+#include "tests/working_folder.h"
 
 namespace onnxfit::options_test {
 namespace {
@@ -377,6 +378,48 @@ TEST_CASE("the environment gives defaults, which flags overrule") {
   CHECK(!Parse({"m.onnx", "--ascii=no"}).text.ascii);
 }
 
+// Names that other tools have for it.
+TEST_CASE("what people type from habit is understood as a near miss") {
+  struct Row {
+    Args args;
+    const char* end;
+  };
+  const Row rows[] = {
+      {{"m", "--batch-size", "32"}, "unknown flag '--batch-size' (did you mean '--batch'?)"},
+      {{"m", "--batch-size=32"}, "unknown flag '--batch-size' (did you mean '--batch'?)"},
+      {{"m", "-bs", "32"}, "unknown flag '-bs' (did you mean '--batch'?)"},
+      {{"m", "--dtype", "fp16"}, "unknown flag '--dtype' (did you mean '--precision'?)"},
+      {{"m", "-p", "half"}, "found 'half' (did you mean 'fp16'?)"},
+      {{"m", "-p", "float16"}, "found 'float16' (did you mean 'fp16'?)"},
+      {{"m", "-p", "BFloat16"}, "found 'BFloat16' (did you mean 'bf16'?)"},
+      {{"m", "-p", "float32"}, "found 'float32' (did you mean 'fp32'?)"},
+      {{"m", "-p", "float"}, "found 'float' (did you mean 'fp32'?)"},
+      {{"m", "--gpu", "12GB"}, "--gpu: expected a card, found '12GB' (try: --memory 12GB)"},
+      {{"check", "../net.onnx"},
+       "../net.onnx: expected a config of checks, found a model (try: onnxfit init, or model = "
+       "\"net.onnx\" below [[check]])"},
+      {{"m.onnx", "--all-gpus"},
+       "--all-gpus: expected with max-batch alone, found with estimate (try: onnxfit max-batch "
+       "m.onnx)"},
+      {{"none.onnx", "--seq", "512"},
+       "--seq: expected with --params, which needs no file, found with 'none.onnx' (try: --dim "
+       "NAME=512)"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.end);
+    CHECK(ErrorOf(row.args).ends_with(row.end));
+  }
+}
+
+TEST_CASE("a length that is no number of a transformer is a dimension of the file") {
+  const WorkingFolder folder;
+  folder.Write("net.onnxtxt", R"(<ir_version: 8, opset_import: ["": 17]>
+    net (float[N, tokens, 4] x) => (float[N, tokens, 4] y) { y = Relu (x) })");
+  CHECK(ErrorOf({"net.onnxtxt", "-b", "2", "--seq", "512"}) ==
+        "--seq: expected with --params, which needs no file, found with 'net.onnxtxt' (try: --dim "
+        "tokens=512)");
+}
+
 TEST_CASE("an error says which variable it came from") {
   const ScopedVariable batch("ONNXFIT_BATCH", "many");
   CHECK(ErrorOf({"m.onnx"}) == "ONNXFIT_BATCH: expected a whole number from 1, found 'many'");
@@ -423,6 +466,10 @@ TEST_CASE("gpus takes filters, and flags of the report alone") {
 TEST_CASE("help and version go before all that is wrong") {
   CHECK(Parse({"--help"}).action == Action::kHelp);
   CHECK(Parse({"-h"}).action == Action::kHelp);
+  CHECK(Parse({"help"}).action == Action::kHelp);
+  CHECK(Parse({"help"}).command == Command::kEstimate);
+  CHECK(Parse({"help", "max-batch"}).action == Action::kHelp);
+  CHECK(Parse({"help", "max-batch"}).command == Command::kMaxBatch);
   CHECK(Parse({"estimate", "--batch", "x", "--help"}).action == Action::kHelp);
   CHECK(Parse({"--version"}).action == Action::kVersion);
 }

@@ -35,7 +35,9 @@ Graph LoadStandardInput() {
 
 Graph LoadModel(const std::string& path) {
   if (path == "-") return LoadStandardInput();
-  const bool is_exported = pt2::MayBeExportedProgram(FirstBytes(path));
+  const std::string first = FirstBytes(path);
+  const bool is_exported =
+      first.empty() ? path.ends_with(".pt2") : pt2::MayBeExportedProgram(first);
   return is_exported ? pt2::InputGraph(pt2::LoadExportedProgram(path)) : LoadGraph(path);
 }
 
