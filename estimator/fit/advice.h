@@ -25,7 +25,8 @@ std::vector<Advice> AdviseAtBatch(const Graph& file, const EstimateRequest& requ
                                   const JudgedTarget& judged);
 
 // What would raise the batch to take, in the same order; nothing where --max ends it.  What is said
-// FITS where that does, else it runs.  `limits` are those of the answer.  A search for each change that saves bytes.
+// FITS where that does, else it runs.  `limits` are those of the answer.  A search for each change
+// that saves bytes.
 std::vector<Advice> AdviseMaxBatch(const Graph& file, const EstimateRequest& request,
                                    const MaxBatch& answer, const BatchLimits& limits = {});
 

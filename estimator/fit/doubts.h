@@ -45,8 +45,8 @@ std::optional<ReadRun> PredictWorse(const Graph& file, const EstimateRequest& re
 
 // The smallest and the largest of three: `guessed_bytes`, without flags, and where every doubt
 // is answered so that tensors take less, and more (`worse`).  (What is reserved is not always less
-// then.)  nullopt where all are the same.  Flags that change nothing are left out.  A further run of
-// `file` where the guess is not the least, and where several doubts are open one for each.
+// then.)  nullopt where all are the same.  Flags that change nothing are left out.  A further run
+// of `file` where the guess is not the least, and where several doubts are open one for each.
 std::optional<DeviceRange> FindRange(const Graph& file, const EstimateRequest& request,
                                      std::span<const Doubt> doubts, const ReadRun& worse,
                                      int64_t guessed_bytes);

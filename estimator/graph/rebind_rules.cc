@@ -246,8 +246,9 @@ Dims Beside(const RebindView& view, size_t input, size_t neighbour, Alike alike)
 }
 
 Dims InFrontAfterReshape(const RebindView& view) {
+  if (!view.has(0) || !ProductOf(*view.written[0]).has_value()) return {};
   Dims in_front(view.written_output.size(), 1);
-  for (size_t axis = 0; view.has(0) && axis < view.written[0]->size(); ++axis) {
+  for (size_t axis = 0; axis < view.written[0]->size(); ++axis) {
     if (!view.Follows(0, axis)) continue;
     const std::optional<Place> place = PlaceAfterReshape(view, axis, view.written_output);
     if (place.has_value()) in_front[place->axis] = place->in_front;

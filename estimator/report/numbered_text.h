@@ -26,8 +26,8 @@ std::string PutTogether(std::string_view words, const std::vector<std::string>& 
 void Widen(const std::vector<std::string>& numbers, std::vector<std::string>& low,
            std::vector<std::string>& high);
 
-// Each of `sentences` once, in the order in which they are first said, those of one code that differ
-// in their numbers alone as one.
+// Each of `sentences` once, in the order in which they are first said, those of one code that
+// differ in their numbers alone as one.
 Warnings Merged(const Warnings& sentences, std::string_view dash);
 
 // Whether "900.0 KiB" is less than "1.20 MiB".
