@@ -136,7 +136,7 @@ std::optional<BranchEnd> FindBranchEnd(const Pattern& pattern, const NodeCalls& 
   if (add.op_type != "Add" || calls.RewriteAt(sum) >= 0) return std::nullopt;
   const BranchWalk plain(pattern, calls, /*takes_pointwise=*/false);
   BranchEnd ends[2];
-  for (const size_t side : {0, 1}) {
+  for (const size_t side : {size_t{0}, size_t{1}}) {
     ends[side] = {plain.LayerBehind(add.inputs[side]), add.inputs[side], sum, true};
   }
   if (ends[0].layer != kNoNode || ends[1].layer != kNoNode) {
