@@ -29,32 +29,25 @@ void FindNeighbours(BatchSearch& search, ReadingLoops& loops, MaxBatch& answer) 
 // A sample's bytes on both halves of a line differ by no more than one part in so many.
 constexpr int64_t kStraight = 16;
 
-struct PeakLine {
-  int64_t fixed_bytes = 0;
-  int64_t per_sample_bytes = 0;
-};
-
-PeakLine LineBetween(BatchLoops& loops, int64_t low, int64_t high) {
-  const int64_t low_bytes = PeakBytes(loops.Unmeasured(low));
-  const int64_t high_bytes = PeakBytes(loops.Unmeasured(high));
-  const int64_t per_sample = (high_bytes - low_bytes) / (high - low);
-  return {high_bytes - per_sample * high, per_sample};
-}
-
 void FindLine(BatchLoops& loops, MaxBatch& answer) {
   const int64_t high = std::max<int64_t>(answer.batch, 2);
   const int64_t low = high / 2;
-  const PeakLine line = LineBetween(loops, low, high);
-  if (const int64_t middle = low + (high - low) / 2; middle > low) {
-    const int64_t below = LineBetween(loops, low, middle).per_sample_bytes;
-    const int64_t above = LineBetween(loops, middle, high).per_sample_bytes;
-    const int64_t allowed = line.per_sample_bytes / kStraight;
-    answer.grows_faster = above - below > allowed && line.fixed_bytes < 0;
+  const int64_t middle = low + (high - low) / 2;
+  const int64_t low_bytes = PeakBytes(loops.Unmeasured(low));
+  const int64_t high_bytes = PeakBytes(loops.Unmeasured(high));
+  const int64_t per_sample = (high_bytes - low_bytes) / (high - low);
+  const int64_t fixed = high_bytes - per_sample * high;
+  if (middle > low) {
+    const int64_t middle_bytes = PeakBytes(loops.Unmeasured(middle));
+    const int64_t below = (middle_bytes - low_bytes) / (middle - low);
+    const int64_t above = (high_bytes - middle_bytes) / (high - middle);
+    const int64_t allowed = per_sample / kStraight;
+    answer.grows_faster = above - below > allowed && fixed < 0;
     if (std::abs(above - below) > allowed) return;
   }
-  if (line.fixed_bytes < 0) return;
-  answer.fixed_bytes = line.fixed_bytes;
-  answer.per_sample_bytes = line.per_sample_bytes;
+  if (fixed < 0) return;
+  answer.fixed_bytes = fixed;
+  answer.per_sample_bytes = per_sample;
 }
 
 constexpr double kNearlyFull = 0.9;  // of a card
