@@ -35,9 +35,7 @@ TomlNode WithDefaults(const TomlNode& written, const TomlNode& defaults) {
 // "resnet50" of "models/resnet50.onnx".
 std::string StemOf(const std::string& model) {
   const fs::path file = fs::path(model).filename();
-  const bool is_onnx =
-      file.extension() == ".onnx" || file.extension() == ".onnxtxt" || file.extension() == ".pt2";
-  return is_onnx ? file.stem().string() : file.string();
+  return IsModelName(model) ? file.stem().string() : file.string();
 }
 
 std::string InFolder(const fs::path& folder, const std::string& path) {

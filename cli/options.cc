@@ -167,11 +167,6 @@ void SetSides(const std::vector<std::string>& words, Options& options) {
   options.model = words[1];
 }
 
-bool IsModelName(const std::filesystem::path& path) {
-  const std::string end = path.extension().string();
-  return end == ".onnx" || end == ".onnxtxt" || end == ".pt2";
-}
-
 std::string ConfigOf(const std::vector<std::string>& words) {
   if (words.empty()) return CheckOptions().config;
   if (words.size() == 1 && IsModelName(words[0])) {

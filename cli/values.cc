@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 #include "estimator/base/error.h"
@@ -105,6 +106,11 @@ std::vector<int64_t> ParseRange(const Typed& typed) {
 std::string Quoted(std::string_view text) {
   if (text.empty()) return "nothing";
   return fmt::format("'{}'", Shown(text));
+}
+
+bool IsModelName(const std::string& path) {
+  const std::string end = std::filesystem::path(path).extension().string();
+  return end == ".onnx" || end == ".onnxtxt" || end == ".pt2";
 }
 
 std::string_view LikelyMeant(std::string_view typed, std::span<const std::string_view> candidates) {

@@ -25,6 +25,9 @@ struct Typed {
 // What --gpu calls the card at hand.
 inline constexpr std::string_view kCardAtHand = "auto";
 
+// Whether a path ends as files of models do.
+bool IsModelName(const std::string& path);
+
 // Text that people typed, as messages quote it: "'x'", at most 40 columns of one line,
 // "nothing" where it is empty.
 std::string Quoted(std::string_view text);
