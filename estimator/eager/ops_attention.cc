@@ -302,6 +302,12 @@ constexpr OpRule kAttentionRules[] = {
      .forward = {MakeOut(0), Scratch(MaskedElements), Scratch(MaskedRows),
                  Scratch(ScalarLikeOutput)},
      .backward = {MakeGrad(0), Scratch(LikeOutput)}},
+    // Of torch._native_multi_head_attention, in inference alone: q, k and v by heads; scores under
+    // a mask of them all; both written over, by softmax and by the context.
+    {.name = "_transform_bias_rescale_qkv"},
+    {.name = "_masked_softmax", .forward = {Scratch(MaskedElements), MakeOut(0)}},
+    {.name = "softmax_", .in_place = InPlace::kAlways},
+    {.name = "bmm_", .in_place = InPlace::kAlways, .forward = {Uses(Workspace::kCublas)}},
 };
 
 }  // namespace

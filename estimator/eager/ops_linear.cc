@@ -71,20 +71,11 @@ NameId AsBatch(Dispatcher& dispatcher, NameId name, const Dims& batch) {
   return dispatcher.Reshape(name, {Numel(batch), matrix[0], matrix[1]});
 }
 
-// x.transpose(0, 1) of a whole batch, which nn.MultiheadAttention(batch_first=True) projects. Under
-// no_grad it runs a kernel of its own that transposes nothing (torch/nn/modules/activation.py,
-// 2.11); an export shows the other way.
-bool IsOfFastPath(const Dispatcher& dispatcher, const StridedType& type) {
-  const Dims& dims = type.dims;
-  return !dispatcher.trains() && dims.size() == 3 &&
-         type.strides == Dims{dims[2], dims[0] * dims[2], 1};
-}
-
 // should_fold: many rows of `a` against one matrix `b`.  It does not ask whether gradients are on.
 bool Folds(const Dispatcher& dispatcher, NameId a, NameId b) {
   const StridedType& left = dispatcher.TypeOf(a);
   if (left.dims.size() < 3 || dispatcher.TypeOf(b).dims.size() > 2) return false;
-  if (dispatcher.RequiresGrad(b) && !IsOfFastPath(dispatcher, left)) return true;
+  if (dispatcher.RequiresGrad(b)) return true;
   for (size_t i = 0; i + 2 < left.dims.size(); ++i) {
     if (left.strides[i] != left.strides[i + 1] * left.dims[i + 1]) return false;
   }

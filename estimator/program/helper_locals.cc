@@ -9,7 +9,7 @@
 namespace onnxfit {
 namespace {
 
-// What a helper of transformers 5.17 binds to names: a method, and a call that makes it or reads
+// What a helper of transformers 5.17, or of torch.nn where a row says so, binds to names: a method, and a call that makes it or reads
 // it.
 struct Local {
   std::string_view helper;
@@ -33,6 +33,10 @@ constexpr Local kLocals[] = {
     {"compute_bias", "where", false, true, "embedding"},
     // integrations/sdpa_attention.py: the mask of create_position_bias_mask.
     {"attention_interface", "where"},
+    // torch/nn/functional.py, 2.11: q, k and v, and where weights are asked for, q_scaled.
+    {"multi_head_attention_forward", "scaled_dot_product_attention", false, true},
+    {"multi_head_attention_forward", "baddbmm", false, true},
+    {"multi_head_attention_forward", "bmm", false, true},
 };
 
 bool Calls(const Statement& statement, std::string_view helper) {

@@ -11,6 +11,7 @@
 #include "estimator/base/warnings.h"
 #include "estimator/program/call_operands.h"
 #include "estimator/program/eager_attention.h"
+#include "estimator/program/fast_paths.h"
 #include "estimator/program/lifetimes.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/placement.h"
@@ -186,6 +187,7 @@ void FinishProgram(ProgramWriter& writer, NameId loss_output,
   }
   WriteAttentionOut(program, settings);
   DropUnread(program, is_leftover);
+  TakeFastPaths(program, settings);
   PlaceDeaths(program, settings.mode == Mode::kEval || settings.loop.hold_outputs);
   SayFrozen(program, settings);
   WarnOfRecurrent(program);

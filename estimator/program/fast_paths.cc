@@ -1,0 +1,250 @@
+#include "estimator/program/fast_paths.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/program/encoder_layers.h"
+#include "estimator/program/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr const char* kAttentionLine = "return torch._native_multi_head_attention(";
+constexpr const char* kLayerLine = "return torch._transformer_encoder_layer_fwd(";
+
+class FastPaths {
+ public:
+  explicit FastPaths(Program& program) : program_(program) {}
+
+  // How many modules take theirs.
+  int Run() {
+    const std::vector<AtenCall>& calls = program_.calls;
+    const std::vector<std::vector<int64_t>> ends = ModuleEnds(calls);
+    const auto count = static_cast<int64_t>(calls.size());
+    int taken = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t last = Write(ends, i);
+      if (last < i) {
+        written_.push_back(calls[Index(i)]);
+        continue;
+      }
+      ++taken;
+      i = last;
+    }
+    if (taken > 0) program_.calls = std::move(written_);
+    return taken;
+  }
+
+ private:
+  // The last call of the module that begins at call `i` and was written; i - 1 where none was.
+  int64_t Write(const std::vector<std::vector<int64_t>>& ends, int64_t i) {
+    const std::vector<AtenCall>& calls = program_.calls;
+    const std::vector<std::string>& scope = calls[Index(i)].scope;
+    const size_t open = i == 0 ? 0 : SharedModules(calls[Index(i) - 1].scope, scope);
+    for (size_t level = open; level < scope.size(); ++level) {
+      if (const auto layer = FindEncoderLayer(program_, ends, i, level);
+          layer && !layer->attention.needs_weights && !layer->attention.has_padding_mask) {
+        WriteLayer(*layer);
+        return layer->last;
+      }
+      if (const auto attention = FindSelfAttention(program_, ends, i, level);
+          attention && !attention->has_mask) {
+        place_ = At(calls[Index(i)], level, kAttentionLine);
+        WriteAttention(*attention, attention->input, attention->result);
+        return attention->last;
+      }
+    }
+    return i - 1;
+  }
+
+  // A call of the C++ function that the module's forward returns the result of.
+  static AtenCall At(const AtenCall& call, size_t level, const char* line) {
+    AtenCall place = {.op = "", .where = call.where, .scope = call.scope, .frames = call.frames};
+    place.scope.resize(level + 1);
+    place.frames.resize(std::min(place.frames.size(), level));
+    if (place.frames.size() == level) place.frames.push_back({1, line});
+    return place;
+  }
+
+  void WriteLayer(const EncoderLayer& layer) {
+    const AtenCall function = At(program_.calls[Index(layer.first)], layer.level, kLayerLine);
+    const auto enter = [&](const AtenCall* call) {
+      place_ = function;
+      place_.where = call->where;
+      if (call->scope.size() <= place_.scope.size()) return;
+      place_.scope.push_back(call->scope[place_.scope.size()]);
+      if (!place_.frames.empty()) place_.frames.push_back(place_.frames.back());
+    };
+    NameId x = layer.input;
+    if (layer.norm_first) {
+      enter(layer.norm1);
+      x = Normed(layer.norm1, x);
+    }
+    enter(&program_.calls[Index(layer.attention.first)]);
+    x = WriteAttention(layer.attention, x, NewName(TypeOf(layer.input), "self_attn"));
+    enter(layer.norm1);
+    x = Added(x, layer.input);
+    if (!layer.norm_first) x = Normed(layer.norm1, x);
+    const NameId residual = x;
+    if (layer.norm_first) {
+      enter(layer.norm2);
+      x = Normed(layer.norm2, x);
+    }
+    enter(layer.linear1);
+    const NameId hidden = Linear(layer.linear1, x);  // and relu or gelu, in its epilogue
+    enter(layer.linear2);
+    const NameId out = Linear(layer.linear2, hidden);
+    written_.back().held.push_back({x, place_.scope.size()});  // x = ffn(x)
+    x = out;
+    enter(layer.norm2);
+    if (layer.norm_first) {
+      Emit("add_", {x, residual}, {layer.result});
+    } else {
+      x = Added(x, residual);
+      Emit("layer_norm", {x, layer.norm2->inputs[1], layer.norm2->inputs[2]}, {layer.result},
+           layer.norm2->ints);
+    }
+  }
+
+  NameId Normed(const AtenCall* norm, NameId x) {
+    Emit("layer_norm", {x, norm->inputs[1], norm->inputs[2]}, {norm->outputs[0]}, norm->ints);
+    return norm->outputs[0];
+  }
+
+  NameId Added(NameId x, NameId y) { return Make("add_", {x, y}, TypeOf(x)); }
+
+  NameId Linear(const AtenCall* linear, NameId x) {
+    Emit("linear", {x, linear->inputs[1], linear->inputs[2]}, {linear->outputs[0]});
+    return linear->outputs[0];
+  }
+
+  // Makes `result`, at the place that is set.
+  NameId WriteAttention(const SelfAttention& attention, NameId x, NameId result) {
+    const bool is_fused = !attention.has_mask && !attention.needs_weights;
+    const NameId context = is_fused ? Fused(attention, x) : WrittenOut(attention, x);
+    Emit("linear",
+         {context, attention.out_projection->inputs[1], attention.out_projection->inputs[2]},
+         {result});
+    if (attention.needs_weights) WriteWeights(attention);
+    return result;
+  }
+
+  // scaled_dot_product_attention of what one product has made: [B, T, D].
+  NameId Fused(const SelfAttention& attention, NameId x) {
+    const AtenCall& in = *attention.in_projection;
+    const TensorType type = TypeOf(x);
+    TensorType packed = type;
+    packed.dims.back() *= 3;
+    const NameId qkv = Make("linear", {x, in.inputs[1], in.inputs[2]}, packed);
+    Hold(qkv);
+    const std::vector<NameId> chunks = {NewName(type, "q"), NewName(type, "k"), NewName(type, "v")};
+    Emit("split", {qkv}, chunks);
+    std::vector<NameId> heads;
+    for (const NameId chunk : chunks) {
+      const NameId apart = Make("view", {chunk}, RowsFirst(type, attention.heads));
+      heads.push_back(Make("permute", {apart}, HeadsFirst(type, attention.heads), {0, 2, 1, 3}));
+    }
+    const NameId y =
+        Make("scaled_dot_product_attention", heads, HeadsFirst(type, attention.heads), {0, 0});
+    const NameId back = Make("permute", {y}, RowsFirst(type, attention.heads), {0, 2, 1, 3});
+    return Make("view", {back}, type);
+  }
+
+  // The same of products and a softmax, the context written over the queries: [B, T, D].
+  NameId WrittenOut(const SelfAttention& attention, NameId x) {
+    const AtenCall& in = *attention.in_projection;
+    const TensorType type = TypeOf(x);
+    const TensorType head = HeadsFirst(type, attention.heads);
+    TensorType packed = type;
+    packed.dims.back() *= 3;
+    const NameId product = Make("linear", {x, in.inputs[1]}, packed);
+    TensorType three = head;
+    three.dims.insert(three.dims.begin(), 3);
+    const NameId qkv = Make("_transform_bias_rescale_qkv", {product, in.inputs[2]}, three);
+    Hold(qkv);
+    std::vector<NameId> parts;
+    for (int i = 0; i < 3; ++i) parts.push_back(Make("select", {qkv}, head, {0}));
+    TensorType transposed = head;
+    std::swap(transposed.dims[2], transposed.dims[3]);
+    const NameId kt = Make("permute", {parts[1]}, transposed, {0, 1, 3, 2});
+    TensorType square = head;
+    square.dims[3] = square.dims[2];
+    weights_ = Make("matmul", {parts[0], kt}, square);
+    weights_ = Make(attention.has_mask ? "_masked_softmax" : "softmax_", {weights_}, square);
+    const NameId context = Make("bmm_", {parts[0], weights_, parts[2]}, head);
+    const NameId back = Make("permute", {context}, RowsFirst(type, attention.heads), {0, 2, 1, 3});
+    return Make("view", {back}, type);
+  }
+
+  // Averaged over the heads; the caller's name has them, mostly "_".
+  void WriteWeights(const SelfAttention& attention) {
+    TensorType mean = TypeOf(weights_);
+    mean.dims.erase(mean.dims.begin() + 1);
+    const NameId averaged = Make("mean", {weights_}, mean);
+    const size_t level = attention.level;
+    if (level > 0) written_.back().held.push_back({averaged, level - 1});
+  }
+
+  // A local of the function, until that returns.
+  void Hold(NameId name) { written_.back().held.push_back({name, place_.scope.size() - 1}); }
+
+  static TensorType RowsFirst(const TensorType& type, int64_t heads) {
+    const Dims& dims = type.dims;
+    return {type.dtype, {dims[0], dims[1], heads, dims[2] / heads}};
+  }
+  static TensorType HeadsFirst(const TensorType& type, int64_t heads) {
+    const Dims& dims = type.dims;
+    return {type.dtype, {dims[0], heads, dims[1], dims[2] / heads}};
+  }
+
+  TensorType TypeOf(NameId name) const { return program_.values[Index(name)].type; }
+
+  NameId NewName(const TensorType& type, std::string_view op) {
+    program_.values.push_back({fmt::format("{}.{}", place_.where, op), {type, {}}});
+    return static_cast<NameId>(program_.values.size()) - 1;
+  }
+
+  void Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
+            std::vector<int64_t> ints = {}) {
+    AtenCall call = place_;
+    call.op = op;
+    call.inputs = std::move(inputs);
+    call.outputs = std::move(outputs);
+    call.ints = std::move(ints);
+    written_.push_back(std::move(call));
+  }
+
+  NameId Make(std::string_view op, std::vector<NameId> inputs, const TensorType& type,
+              std::vector<int64_t> ints = {}) {
+    const NameId made = NewName(type, op);
+    Emit(op, std::move(inputs), {made}, std::move(ints));
+    return made;
+  }
+
+  Program& program_;
+  std::vector<AtenCall> written_;
+  AtenCall place_;
+  NameId weights_ = kNoName;
+};
+
+}  // namespace
+
+void TakeFastPaths(Program& program, const TrainingSettings& settings) {
+  const bool has_one = settings.mode == Mode::kEval &&
+                       AutocastType(settings.precision) == DType::kUndefined &&
+                       settings.attention == AttentionUse::kSdpa;
+  if (!has_one) return;
+  const int count = FastPaths(program).Run();
+  if (count == 0) return;
+  program.assumptions.push_back(fmt::format(
+      "{} module{} of torch.nn take{} PyTorch's fast path of inference, under torch.no_grad()",
+      count, count == 1 ? "" : "s", count == 1 ? "s" : ""));
+}
+
+}  // namespace onnxfit
