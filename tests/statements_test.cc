@@ -282,6 +282,30 @@ TEST_CASE("what helpers of libraries name is known") {
   CHECK(DeathOf(program, 1) == 1);
 }
 
+// cache.update(k, v, 0), which a layer does again: its cat is what the cache holds from then on.
+TEST_CASE("a cache lets go of what it replaces") {
+  Program program = Forward({{1, "cache.update(k, v, 0)", ""},
+                             {2, "y = self.layer(x, cache)", "m.layer"},
+                             {2, "y = self.layer(x, cache)", "m.layer"},
+                             {3, "return k(y)", ""}});
+  program.calls[1].frames.back().text = "k, v = past_key_values.update(k, v, self.layer_idx)";
+  program.calls[2].frames.back() = {8, "return f(k, v)"};
+  program.calls[1].op = "gather";
+  CHECK(DeathOf(program, 1) == 2);
+  program.calls[1].op = "cat";
+  CHECK(DeathOf(program, 1) == 1);
+}
+
+// torch/nn/functional.py has names for q, k and v.
+TEST_CASE("attention of torch.nn holds what it attends with") {
+  constexpr char kAttention[] = "y, w = F.multi_head_attention_forward(";
+  Program program = Forward(
+      {{1, kAttention, ""}, {1, kAttention, ""}, {1, kAttention, ""}, {2, "return k(y)", ""}});
+  CHECK(DeathOf(program, 1) == 1);
+  program.calls[1].op = "scaled_dot_product_attention";
+  CHECK(DeathOf(program, 1) == 2);
+}
+
 // x = self.r(g(x)): the argument dies when r returns, the old x when x is bound again.
 TEST_CASE("an argument dies before what the result's name held") {
   Program program = Forward({{1, "x = f(x)", ""},

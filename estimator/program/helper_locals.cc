@@ -95,7 +95,19 @@ bool IsReadAgain(const std::vector<AtenCall>& calls, const std::vector<std::vect
   return readers > 1;
 }
 
+// Methods of transformers 5.17 whose objects hold what they were given last: DynamicLayer.update of
+// cache_utils.py.
+constexpr std::string_view kReplacing[] = {"past_key_values.update(", "cache.update("};
+
 }  // namespace
+
+bool ReplacesOperand(const AtenCall& call) {
+  if (call.op != "cat" || call.frames.empty()) return false;
+  const std::string& text = call.frames.back().text;
+  return std::ranges::any_of(kReplacing, [&](std::string_view method) {
+    return text.find(method) != std::string::npos;
+  });
+}
 
 int64_t HeldInHelper(const std::vector<AtenCall>& calls,
                      const std::vector<std::vector<int64_t>>& ends, const Statement& statement,

@@ -19,4 +19,8 @@ int64_t HeldInHelper(const std::vector<AtenCall>& calls,
                      const std::vector<std::vector<int64_t>>& ends, const Statement& statement,
                      int64_t maker, NameId name);
 
+// Whether `call` makes what takes the place of its first operand in an attribute, which alone held
+// that: self.keys = torch.cat([self.keys, key_states], dim=-2) of a cache of past keys.
+bool ReplacesOperand(const AtenCall& call);
+
 }  // namespace onnxfit

@@ -97,7 +97,8 @@ class Lifetimes {
     for (const NameId name : call.inputs) {
       if (name == kNoName) continue;
       last_[Index(name)] = i;
-      ExtendToModuleThatTook(name, i);
+      const bool is_replaced = name == call.inputs[0] && ReplacesOperand(call);
+      is_replaced ? Extend(name, i, {}) : ExtendToModuleThatTook(name, i);
     }
     for (const NameId name : call.outputs) {
       if (name == kNoName) continue;
