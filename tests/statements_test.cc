@@ -215,6 +215,8 @@ TEST_CASE("outputs are more than one result") {
                              {3, "return k(y)", ""}});
   program.calls[1].op = "select";
   CHECK(DeathOf(program, 1) == 4);
+  program.calls[1].ints = {2};  // no row: inputs_embeds[..., -1]
+  CHECK(DeathOf(program, 1) == 1);
   program.calls[1].op = "view";
   CHECK(DeathOf(program, 1) == 1);
 }

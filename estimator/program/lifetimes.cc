@@ -161,12 +161,14 @@ class Lifetimes {
   }
 
   // A model of transformers returns its last hidden state beside what it pooled, the row that it
-  // selected of it, "outputs = self.bert(x)"; or the encoder's beside the decoder's.
+  // selected of it along dimension 1, "outputs = self.bert(x)"; or the encoder's beside the
+  // decoder's.
   NameId OtherResult(const Statement& statement) const {
     if (!statement.targets[0].ends_with("outputs")) return kNoName;
     for (int64_t i = statement.last; i >= statement.first; --i) {
       const AtenCall& call = program_.calls[Index(i)];
-      if (call.op != "select") continue;
+      const bool is_row = call.op == "select" && (call.ints.empty() || call.ints[0] == 1);
+      if (!is_row) continue;
       return born_[Index(call.inputs[0])] >= statement.first ? call.inputs[0] : kNoName;
     }
     return LastOfEncoder(statement);
