@@ -216,14 +216,16 @@ void Dispatcher::SetTypes(const AtenCall& call, const OpRule& rule) {
   }
 }
 
-// That of the first input, or the widest one; numbers on the device do not widen tensors.
+// That of the first input, or, where it is not written over, the widest one; numbers on the device
+// do not widen tensors.
 DType Dispatcher::ResultType(const AtenCall& call, const OpRule& rule) const {
+  const bool is_over_first = call.written_in_place == true && rule.in_place != InPlace::kNever;
   DType of_tensors = DType::kUndefined;
   DType of_numbers = DType::kUndefined;
   for (const NameId name : call.inputs) {
     if (name == kNoName) continue;
     const StridedType& type = TypeOf(name);
-    if (!rule.promotes) return type.dtype;
+    if (!rule.promotes || is_over_first) return type.dtype;
     DType& widest = type.dims.empty() ? of_numbers : of_tensors;
     widest = Promoted(widest, type.dtype);
   }

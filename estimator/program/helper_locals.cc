@@ -26,6 +26,7 @@ constexpr Local kLocals[] = {
     // modeling_deberta_v2.py: pos_key_layer, c2p_pos, c2p_att, and the same of p2c.
     {"disentangled_attention_bias", "tile"},
     {"disentangled_attention_bias", "hardtanh"},
+    {"disentangled_attention_bias", "clamp"},
     {"disentangled_attention_bias", "gather"},
     // modeling_t5.py: relative_position = memory_position - context_position; is_small,
     // relative_position and relative_position_if_large in _relative_position_bucket.

@@ -62,7 +62,7 @@ NameId CallWriter::TensorOf(const Argument& argument) {
   const auto found = names_.find(argument.text);
   if (found != names_.end()) return found->second;
   const Tensor* tensor = FindTensor(argument.text);
-  if (tensor == nullptr) return kNoName;
+  if (tensor == nullptr || IsOnHost(*tensor)) return kNoName;
   const NameId made = NewName(std::string(argument.text), WithPrecision(TypeOf(*tensor)));
   Emit("constant", {}, {made});
   return names_[argument.text] = made;
@@ -202,6 +202,12 @@ const Tensor* CallWriter::FindTensor(std::string_view name) const {
   return nullptr;
 }
 
+// Where the module is elsewhere, what the file has on the CPU takes no memory there: a number to
+// other calls, until one brings it to the device.
+bool CallWriter::IsOnHost(const Tensor& tensor) const {
+  return tensor.device == "cpu" && !device_.empty() && device_ != "cpu";
+}
+
 int64_t CallWriter::SizeOf(const Size& size) const {
   if (size.expression.empty()) return size.number;
   const std::optional<int64_t> value = Evaluate(size.expression, symbols_);
@@ -233,7 +239,7 @@ std::vector<NameId> CallWriter::Results(const Call& call) {
   const auto add = [&](const Argument& result) {
     const Tensor* tensor =
         result.kind == Argument::Kind::kTensor ? FindTensor(result.text) : nullptr;
-    if (tensor == nullptr) return results.push_back(kNoName);
+    if (tensor == nullptr || IsOnHost(*tensor)) return results.push_back(kNoName);
     names_[result.text] = NewName(std::string(result.text), WithPrecision(TypeOf(*tensor)));
     results.push_back(names_[result.text]);
   };

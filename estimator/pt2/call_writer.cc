@@ -37,6 +37,16 @@ bool IsEnabled(const Call& call) {
   return true;
 }
 
+// That of the first parameter, or of what else the graph is given; "" where the file does not say.
+std::string_view DeviceOf(const ExportedProgram& exported) {
+  for (const InputSpec& spec : exported.inputs) {
+    const auto tensor = exported.graph.tensors.find(spec.name);
+    if (tensor == exported.graph.tensors.end() || spec.kind == InputSpec::Kind::kConstant) continue;
+    return tensor->second.device;
+  }
+  return {};
+}
+
 const Argument* BodyOf(const Call& call) {
   for (const auto& [name, argument] : call.arguments) {
     if (argument.kind == Kind::kGraph && argument.graph != nullptr) return &argument;
@@ -51,6 +61,7 @@ CallWriter::CallWriter(const ExportedProgram& exported, const SymbolValues& symb
     : ProgramWriter(settings, exported.path),
       exported_(exported),
       symbols_(symbols),
+      device_(DeviceOf(exported)),
       graphs_({&exported.graph}),
       first_names_(FindFirstNames(exported)),
       known_(
@@ -152,7 +163,8 @@ void CallWriter::WriteCall(const Call& call) {
 
 bool CallWriter::MakesTensor(const Call& call) const {
   const auto is_tensor = [&](const Argument& result) {
-    return result.kind == Kind::kTensor && FindTensor(result.text) != nullptr;
+    const Tensor* tensor = result.kind == Kind::kTensor ? FindTensor(result.text) : nullptr;
+    return tensor != nullptr && !IsOnHost(*tensor);
   };
   return std::ranges::any_of(call.results, [&](const Argument& result) {
     return is_tensor(result) || std::ranges::any_of(result.items, is_tensor);

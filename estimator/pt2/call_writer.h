@@ -71,6 +71,10 @@ class CallWriter : public ProgramWriter {
   // (libraries.h); null of others.
   const Known* LibraryMaskAt(const Call& call, std::string_view name);
 
+  // Notes that `mask`, which is added to scores, masks nothing: the library makes none in a run.
+  void NoteNoMask(NameId mask) { no_masks_.insert(mask); }
+  bool IsNoMask(NameId name) const { return no_masks_.contains(name); }
+
   // What `heads` repeats, k of k[:, :, None].expand(…).reshape(…), whose calls become leftovers;
   // `heads` where that is not how it was made.
   NameId UnrepeatedHeads(NameId heads);
@@ -105,16 +109,19 @@ class CallWriter : public ProgramWriter {
   int64_t SizeOf(const Size& size) const;
   int64_t NumberOf(const Argument& argument) const;
   const Tensor* FindTensor(std::string_view name) const;
+  bool IsOnHost(const Tensor& tensor) const;
   bool HasSize(std::string_view tensor, std::string_view symbol) const;
 
   const ExportedProgram& exported_;
   const SymbolValues& symbols_;
+  std::string_view device_;  // of the module
   Roles roles_;
   std::vector<const Graph*> graphs_;  // that are written, the innermost last
   std::map<std::string_view, NameId> names_;
   std::map<std::string_view, std::string_view> first_names_;  // of tied parameters
   KnownElements known_;
   std::set<NameId> mask_parts_;  // results of calls that build masks
+  std::set<NameId> no_masks_;
   std::set<NameId> leftovers_;   // and of others that IsLeftover
 
   // By result of a cast that did nothing in the export.

@@ -24,6 +24,8 @@ NameId CastLike(CallWriter& writer, NameId x, NameId like) {
 template <const char* kScalar>
 void WriteBinary(CallWriter& writer, const Call& call, std::string_view op) {
   std::vector<NameId> tensors = writer.Tensors(call);
+  if (tensors.size() == 2 && writer.IsNoMask(tensors[1]))
+    return writer.ReturnSame(call, tensors[0]);
   const bool has_number = tensors.size() < 2;
   const bool is_filled = has_number && WritesInPlace(call.target) && !tensors.empty();
   if (is_filled && !writer.IsTracked(tensors[0])) return writer.ReturnSame(call, tensors[0]);
@@ -79,7 +81,10 @@ void WriteWhere(CallWriter& writer, const Call& call, std::string_view op) {
     }
     operands.push_back(operand);
   }
-  writer.Emit(op, std::move(operands), {writer.Result(call)});
+  const NameId result = writer.Result(call);
+  writer.Emit(op, std::move(operands), {result});
+  const Known* mask = BuildsLibraryMask(call) ? writer.KnownAt(call, "condition") : nullptr;
+  if (mask != nullptr && AreAllTrue(*mask)) writer.NoteNoMask(result);
 }
 
 // Values and places; where nobody reads these, they are an auxiliary result.

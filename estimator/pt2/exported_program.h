@@ -28,6 +28,7 @@ struct Tensor {
   std::vector<Size> sizes = {};     // numbers are >= 0
   std::vector<Size> strides = {};
   bool requires_grad = false;
+  std::string_view device = {};  // "cpu", "meta", "cuda"; "" where the file does not say
 };
 
 struct Graph;

@@ -7,12 +7,20 @@
 namespace onnxfit::pt2 {
 namespace {
 
+std::string_view DeviceOf(const Json& tensor) {
+  const Json* const device = OptionalMemberOf(tensor, "device");
+  const Json* const type =
+      device != nullptr && device->IsObject() ? OptionalMemberOf(*device, "type") : nullptr;
+  return type != nullptr && type->IsString() ? Text(*type) : std::string_view();
+}
+
 Tensor ReadTensor(const Json& json, ReadState& state) {
   const Json& sizes = MemberOf(json, "sizes");
   Tensor tensor = {.dtype = ScalarTypeOf(Whole(MemberOf(json, "dtype"))),
                    .sizes = ReadEach(sizes, state, ReadSize),
                    .strides = ReadEach(MemberOf(json, "strides"), state, ReadSize),
-                   .requires_grad = Truth(MemberOf(json, "requires_grad"))};
+                   .requires_grad = Truth(MemberOf(json, "requires_grad")),
+                   .device = DeviceOf(json)};
   if (std::ranges::any_of(tensor.sizes, [](const Size& size) { return size.number < 0; })) {
     throw UnexpectedJson(sizes, "sizes of 0 or more");
   }
