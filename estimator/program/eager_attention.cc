@@ -37,6 +37,7 @@ class EagerAttention {
         program_.calls.push_back(std::move(call));
       }
     }
+    HoldRepeated();
     return count;
   }
 
@@ -83,6 +84,7 @@ class EagerAttention {
     if (at.ints[0] != 0) weights = Make(at, "dropout", {weights}, square);
     Emit(at, "matmul", {weights, v}, at.outputs[0]);
     Hold(program_.calls.back(), {at.inputs[0], at.inputs[1], at.inputs[2]}, weights);
+    repeated_[at.outputs[0]] = {k, v};
   }
 
   // The attention's forward has names for q, k and v; the weights it returns to its layer, which
@@ -91,6 +93,26 @@ class EagerAttention {
     if (call.scope.empty()) return;
     for (const NameId name : qkv) call.held.push_back({name, call.scope.size() - 1});
     call.held.push_back({weights, LayerOf(call.scope)});
+  }
+
+  // key_states and value_states, until eager_attention_forward returns
+  // attn_output.transpose(1, 2).contiguous().
+  void HoldRepeated() {
+    const auto returns = [](const AtenCall& call, NameId output) {
+      const bool moves = call.op == "permute" || call.op == "contiguous" || call.op == "clone";
+      return moves && call.inputs[0] == output;
+    };
+    for (size_t i = 0; i < program_.calls.size(); ++i) {
+      const auto found = repeated_.find(program_.calls[i].outputs[0]);
+      if (found == repeated_.end()) continue;
+      size_t last = i;
+      while (last + 1 < program_.calls.size() &&
+             returns(program_.calls[last + 1], program_.calls[last].outputs[0])) {
+        ++last;
+      }
+      AtenCall& call = program_.calls[last];
+      for (const NameId name : found->second) call.held.push_back({name, call.scope.size()});
+    }
   }
 
   // The level of the innermost module that is a number in a list, else that of the outermost.
@@ -164,6 +186,9 @@ class EagerAttention {
     const NameId zero = Make(forward, "constant", {}, {type.dtype, {}});
     const NameId lowest = Make(forward, "constant", {}, {type.dtype, {}});
     const NameId mask = Make(forward, "where", {given, zero, lowest}, type);
+    if (!forward.scope.empty()) {
+      program_.calls.back().held.push_back({mask, forward.scope.size() - 1});
+    }
     std::ranges::move(layers, std::back_inserter(program_.calls));
     return mask;
   }
@@ -188,6 +213,7 @@ class EagerAttention {
   Program& program_;
   const TrainingSettings& settings_;
   bool has_cross_attention_ = false;
+  std::map<NameId, std::vector<NameId>> repeated_;  // by attention's result: k and v
   std::map<std::pair<NameId, Dims>, NameId> masks_;  // by what was given and their size
 };
 
