@@ -128,7 +128,9 @@ class EagerAttention {
     if (LeavesSoftmaxToAutocast(at)) return Make(at, "softmax", {weights}, type);
     TensorType in_fp32 = type;
     in_fp32.dtype = BitsOf(type.dtype) < 32 ? DType::kFloat32 : type.dtype;
-    const NameId cast = Make(at, "to", {weights}, in_fp32);
+    // Its kernel reads fp16 (softmax of aten/src/ATen/native/SoftMax.cpp, pytorch v2.11.0).
+    const bool reads_half = settings_.precision == Precision::kAmpFp16;
+    const NameId cast = reads_half ? weights : Make(at, "to", {weights}, in_fp32);
     const NameId softmax = Make(at, "softmax", {cast}, in_fp32);
     const NameId result = Make(at, "type_as", {softmax, at.inputs[0]}, type);
     program_.calls.back().held.push_back({weights, at.scope.size()});  // one statement
