@@ -104,6 +104,27 @@ TEST_CASE("in eval the weights live as long as their layer runs") {
   CHECK(dies(1, "a.permute"));  // by the product that reads it
 }
 
+// key_states = repeat_kv(k, 2), until the function returns what it transposes.
+TEST_CASE("repeated heads live until eager attention returns") {
+  const std::string graph = R"(<ir_version: 10, opset_import: ["": 23]>
+      net (float[2, 4, 3, 8] q, float[2, 2, 3, 8] k) => (float[2, 3, 4, 8] y) {
+        ["/net/layers.0/attn/Attention"] a = Attention <scale = 0.5> (q, k, k)
+        ["/net/layers.0/attn/Transpose"] b = Transpose <perm = [0, 2, 1, 3]> (a)
+        ["/net/layers.0/act/Exp"] y = Exp (b)
+      })";
+  const Program program = Build(graph, Eager()).program;
+  size_t deaths = 0;
+  for (const AtenCall& call : program.calls) {
+    for (const NameId dead : call.dies) {
+      if (program.values[Index(dead)].name != "a.view") continue;
+      if (program.values[Index(dead)].type.dims != Dims{2, 4, 3, 8}) continue;
+      CHECK(call.op == "permute");
+      ++deaths;
+    }
+  }
+  CHECK(deaths == 2);
+}
+
 TEST_CASE("it is said what was written out") {
   const Program program = Build(TwoLayers(4, "scale = 0.5"), Eager()).program;
   REQUIRE(program.assumptions.size() == 1);

@@ -11,6 +11,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/scopes.h"
+#include "estimator/program/written_attention.h"
 
 namespace onnxfit {
 namespace {
@@ -22,15 +23,17 @@ class EagerAttention {
   EagerAttention(Program& program, const TrainingSettings& settings)
       : program_(program), settings_(settings) {}
 
-  // How many were written out.
-  int Run() {
+  // Those of kEagerAttention and, where all are asked for, all.  How many of these there were.
+  int Run(bool all) {
     has_cross_attention_ = std::ranges::any_of(program_.calls, [](const AtenCall& call) {
       return !call.scope.empty() && ChildOf(call.scope.back()) == "encoder_attn";
     });
     int count = 0;
     std::vector<AtenCall> calls = std::exchange(program_.calls, {});
     for (AtenCall& call : calls) {
-      if (call.op == kAttention) {
+      if (call.op == kEagerAttention) {
+        WriteOut(call);
+      } else if (all && call.op == kAttention) {
         WriteOut(call);
         ++count;
       } else {
@@ -140,6 +143,7 @@ class EagerAttention {
   // As BERT and BART do, and what was made after them: 60 of the 80 models with a module "self"
   // or "encoder_attn".
   bool LeavesSoftmaxToAutocast(const AtenCall& at) const {
+    if (at.op == kEagerAttention) return at.ints[2] != 0;
     return has_cross_attention_ || (!at.scope.empty() && ChildOf(at.scope.back()) == "self");
   }
 
@@ -215,15 +219,17 @@ class EagerAttention {
   Program& program_;
   const TrainingSettings& settings_;
   bool has_cross_attention_ = false;
-  std::map<NameId, std::vector<NameId>> repeated_;  // by attention's result: k and v
+  std::map<NameId, std::vector<NameId>> repeated_;   // by attention's result: k and v
   std::map<std::pair<NameId, Dims>, NameId> masks_;  // by what was given and their size
 };
 
 }  // namespace
 
 void WriteAttentionOut(Program& program, const TrainingSettings& settings) {
-  if (settings.attention == AttentionUse::kSdpa) return;
-  const int count = EagerAttention(program, settings).Run();
+  GatherWrittenAttention(program);
+  const bool all = settings.attention == AttentionUse::kEager;
+  const int count = EagerAttention(program, settings).Run(all);
+  if (!all) return;
   program.assumptions.push_back(
       count == 0 ? "the file holds no scaled_dot_product_attention to be written out"
                  : fmt::format("{} attention{} run as transformers' eager attention does", count,

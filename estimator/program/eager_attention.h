@@ -12,10 +12,11 @@ namespace onnxfit {
 //   weights = dropout(softmax(weights, dtype=float32).to(q.dtype))
 //   output = matmul(weights, v)
 //
-// Attention that files write out is not touched.  A mask of bools, and a causal one that a
-// kernel needs no tensor for, become zeros and the lowest number, [B, 1, S, Sk].
-// Source: eager_attention_forward of 218 of 322 modeling_*.py (the others leave the softmax's type
-// to autocast; those that module names tell apart do so here), eager_mask of masking_utils.py,
+// What files write out themselves is not touched, but for that same function of transformers, which
+// is written out anew in this run's types (written_attention.h).  A mask of bools, and a causal one
+// that a kernel needs no tensor for, become zeros and the lowest number, [B, 1, S, Sk]. Source:
+// eager_attention_forward of 218 of 322 modeling_*.py (the others leave the softmax's type to
+// autocast; those that module names tell apart do so here), eager_mask of masking_utils.py,
 // transformers 5.17.
 // O(calls).
 void WriteAttentionOut(Program& program, const TrainingSettings& settings);
