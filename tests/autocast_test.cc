@@ -94,5 +94,25 @@ TEST_CASE("a pure 16-bit model has 16-bit gradients and state, statistics in fp3
   CHECK(text.find("+bn.weight.exp_avg:4 ") != std::string::npos);
 }
 
+// scores += bias, of 16 bits and 32: what is written over keeps its type.
+TEST_CASE("a sum in place has the type of what it is written over") {
+  Built built = Build(R"(net (float[16, 4] x) => (float[16, 8] y)
+                   < float[4, 8] w = ["location": "none"], float[16, 8] b = ["location": "none"] > {
+                     h = MatMul (x, w)
+                     y = Add (h, b)
+                   })",
+                      {.precision = Precision::kAmpBf16, .mode = Mode::kEval, .loss = Loss::kNone});
+  const TrainingSettings settings = {
+      .precision = Precision::kAmpBf16, .mode = Mode::kEval, .loss = Loss::kNone};
+  const auto type = [&] {
+    const Program program = Dispatch(built.program, settings);
+    return program.values[Index(program.outputs[0])].type.dtype;
+  };
+  built.program.calls.back().written_in_place = false;
+  CHECK(type() == DType::kFloat32);
+  built.program.calls.back().written_in_place = true;
+  CHECK(type() == DType::kBFloat16);
+}
+
 }  // namespace
 }  // namespace onnxfit::autocast_test

@@ -272,6 +272,27 @@ TEST_CASE("masks that a library leaves out of a run are left out") {
   CHECK(Attention(kFile, "mask = rows >= columns", 0) == kMade + attends + ",mask;0;0)");
 }
 
+// attention_mask = create_bidirectional_mask(…) of eager attention, which a run has as None.
+TEST_CASE("a mask that hides nothing is not added to scores") {
+  const auto calls = [](const char* line, int64_t least) {
+    ExportedBuilder net;
+    net.Input("x", {6});
+    net.At("transformers/models/mpnet/modeling_mpnet.py", 7, line);
+    net.MakeFixed("torch.ops.aten.arange.default", "n", {{"end", Number(6)}}, {6}, DType::kInt64);
+    net.MakeFixed("torch.ops.aten.ge.Scalar", "c", {{"self", Ref("n")}, {"other", Number(least)}},
+                  {6}, DType::kBool);
+    net.MakeFixed("torch.ops.aten.where.Scalar", "m",
+                  {{"condition", Ref("c")}, {"self", Number(0)}, {"other", Real(-1e9)}}, {6});
+    net.At("net.py", 9, "scores = scores + mask");
+    net.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("m")}}, {6});
+    net.Make("torch.ops.aten.exp.default", "z", {{"self", Ref("y")}}, {6});
+    return CallsOf(Made(net.Return("z"), {.mode = Mode::kEval, .loss = Loss::kNone}).program);
+  };
+  CHECK(calls("mask = create_bidirectional_mask(", 0) == "exp(x)");
+  CHECK(calls("mask = create_bidirectional_mask(", 1).ends_with("add(x,m) exp(y)"));
+  CHECK(calls("mask = own_mask(", 0).ends_with("add(x,m) exp(y)"));
+}
+
 // Four heads share two of keys, which are repeated before attention with a causal mask.
 std::string GroupedAttention(const char* mask_text) {
   const auto op = [](const char* name) { return std::string("torch.ops.aten.") + name; };
@@ -303,6 +324,27 @@ TEST_CASE("heads are not repeated where the mask goes that made them so") {
         "scaled_dot_product_attention(q,k,k;0;1)");
   CHECK(GroupedAttention("mask = rows >= columns")
             .ends_with("view(k) expand(a) view(b) scaled_dot_product_attention(q,c,c,mask;0;0)"));
+}
+
+// As MPNet's and DeBERTa's positions: torch.arange(n) without a device.
+TEST_CASE("what a module on another device has on the CPU takes no memory there") {
+  ExportedBuilder net;
+  net.Parameter("p_w", "w", {8, 8}).Input("x", {8});
+  net.MakeFixed("torch.ops.aten.arange.default", "n", {{"end", Number(8)}}, {8}, DType::kInt64);
+  net.MakeFixed("torch.ops.aten.neg.default", "m", {{"self", Ref("n")}}, {8}, DType::kInt64);
+  net.MakeFixed("torch.ops.aten.to.device", "k", {{"self", Ref("m")}}, {8}, DType::kInt64);
+  net.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("m")}}, {8});
+  net.Make("torch.ops.aten.add.Tensor", "z", {{"self", Ref("y")}, {"other", Ref("k")}}, {8});
+  ExportedProgram exported = net.Return("z");
+  const auto calls = [&](std::string_view module, std::string_view counted) {
+    for (auto& [name, tensor] : exported.graph.tensors) tensor.device = module;
+    for (const char* name : {"n", "m"}) exported.graph.tensors[name].device = counted;
+    return CallsOf(Made(exported, {.mode = Mode::kEval, .loss = Loss::kNone}).program);
+  };
+  CHECK(calls("meta", "cpu") == "constant() mul.Scalar(x) add(y,k)");
+  CHECK(calls("cuda", "cpu") == "constant() mul.Scalar(x) add(y,k)");
+  CHECK(calls("cpu", "cpu") == "constant() neg(n) to(m) mul(x,m) add(y,k)");
+  CHECK(calls("", "") == "constant() neg(n) to(m) mul(x,m) add(y,k)");
 }
 
 }  // namespace
