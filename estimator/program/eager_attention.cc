@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <string>
@@ -101,18 +102,19 @@ class EagerAttention {
   // key_states and value_states, until eager_attention_forward returns
   // attn_output.transpose(1, 2).contiguous().
   void HoldRepeated() {
-    const auto returns = [](const AtenCall& call, NameId output) {
-      const bool moves = call.op == "permute" || call.op == "contiguous" || call.op == "clone";
-      return moves && call.inputs[0] == output;
+    const auto goes_on = [&](size_t i, std::initializer_list<std::string_view> ops) {
+      if (i + 1 >= program_.calls.size()) return false;
+      const AtenCall& next = program_.calls[i + 1];
+      return std::ranges::find(ops, next.op) != ops.end() && !next.inputs.empty() &&
+             next.inputs[0] == program_.calls[i].outputs[0];
     };
     for (size_t i = 0; i < program_.calls.size(); ++i) {
       const auto found = repeated_.find(program_.calls[i].outputs[0]);
       if (found == repeated_.end()) continue;
       size_t last = i;
-      while (last + 1 < program_.calls.size() &&
-             returns(program_.calls[last + 1], program_.calls[last].outputs[0])) {
-        ++last;
-      }
+      // ONNX has no contiguous(): its reshape, behind it, copies in its place.
+      if (goes_on(last, {"permute"})) ++last;
+      if (last > i && goes_on(last, {"contiguous", "clone", "view"})) ++last;
       AtenCall& call = program_.calls[last];
       for (const NameId name : found->second) call.held.push_back({name, call.scope.size()});
     }
