@@ -34,6 +34,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 EXPECTED = HERE / "expected.csv"
+CALLS = HERE / "calls.csv"
 PEAKS = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
 AFTER = ["after_forward", "after_backward", "after_step"]
 KEY = ["model", "kind", "batch", "precision", "optimizer", "mode", "flags", "given"]
@@ -224,6 +225,18 @@ def group_of(row):
     return row["family"] + export
 
 
+def calls_equal(rows):
+    """The share of calls that calls.py found equal to those of the .pt2, of the exports of `rows`
+    that it compares; they are of training."""
+    exports = {(row["model"], row["kind"]) for row in rows if row["mode"] == "train"}
+    if all(kind in PYTORCH for _, kind in exports):
+        return ""
+    with CALLS.open(newline="") as file:
+        counts = [row for row in csv.DictReader(file) if (row["model"], row["kind"]) in exports]
+    calls, equal = (sum(int(row[name]) for row in counts) for name in ("calls", "equal"))
+    return f"{100 * equal / calls:.1f} %" if calls else ""
+
+
 def share_right(errors):
     return f"{100 * sum(error == 0 for error in errors) / len(errors):.1f} %"
 
@@ -232,9 +245,11 @@ def print_summary(rows):
     groups = {}
     for row in rows:
         groups.setdefault(group_of(row), []).append(row)
-    print("| | runs | peak | median | 95 % | worst | too low | to the byte | given by flags |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| | runs | peak | median | 95 % | worst | too low | to the byte | given by flags "
+          "| calls |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for name in sorted(groups):
+        calls = calls_equal(groups[name])
         for figure in PEAKS:
             guessed = [percent(row, figure) for row in groups[name] if not row["given"]]
             given = [percent(row, figure) for row in groups[name] if row["given"]]
@@ -242,7 +257,7 @@ def print_summary(rows):
             low = 100 * sum(error < 0 for error in guessed) / len(guessed)
             print(f"| {name} | {len(guessed)} | {figure} | {statistics.median(sizes):.2f} % | "
                   f"{percentile(sizes, 0.95):.2f} % | {max(sizes):.2f} % | {low:.1f} % | "
-                  f"{share_right(guessed)} | {share_right(given)} |")
+                  f"{share_right(guessed)} | {share_right(given)} | {calls} |")
 
 
 def read_expected():

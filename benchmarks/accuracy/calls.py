@@ -2,6 +2,7 @@
 
     calls.py                        # by kind of export: how many are recovered whole
     calls.py --model gpt2 --kind script   # the first call that differs, with what is around it
+    calls.py --committed            # the same from calls.csv, without running
     calls.py --check                # fails where a count is not the committed one
     calls.py --update               # commits the counts of today: calls.csv
 
@@ -89,15 +90,26 @@ def measure(args):
         return list(pool.map(lambda job: compare(args.printer, *job[:3], calls[job[0]]), jobs))
 
 
+def committed_rows():
+    with open(COUNTS, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def share_equal(rows):
+    calls, equal = (sum(int(row[name]) for row in rows) for name in ("calls", "equal"))
+    return f"{100 * equal / calls:.1f} %"
+
+
 def print_summary(rows):
     kinds = defaultdict(list)
     for row in rows:
         kinds[row["kind"]].append(row)
-    print(f"{'kind':<14}{'exports':>8}{'whole':>8}{'calls':>9}{'equal':>8}")
+    print("| kind | exports | recovered whole | calls | equal |")
+    print("|---|---|---|---|---|")
     for kind, of_kind in sorted(kinds.items()):
-        calls, equal = (sum(int(row[name]) for row in of_kind) for name in ("calls", "equal"))
         whole = sum(not row["first"] for row in of_kind)
-        print(f"{kind:<14}{len(of_kind):>8}{whole:>8}{calls:>9}{100 * equal / calls:>7.1f}%")
+        calls = sum(int(row["calls"]) for row in of_kind)
+        print(f"| `{kind}` | {len(of_kind)} | {whole} | {calls:,} | {share_equal(of_kind)} |")
 
 
 def print_causes(rows):
@@ -117,8 +129,7 @@ def print_differences(args):
 
 
 def check(rows):
-    with open(COUNTS, newline="") as file:
-        committed = {(row["model"], row["kind"]): row for row in csv.DictReader(file)}
+    committed = {(row["model"], row["kind"]): row for row in committed_rows()}
     wrong = [(row, committed.get((row["model"], row["kind"]))) for row in rows]
     wrong = [(row, old) for row, old in wrong
              if old is None or any(str(row[name]) != old[name] for name in COLUMNS)]
@@ -135,12 +146,13 @@ def main():
     parser.add_argument("--kind")
     parser.add_argument("--lines", type=int, default=60, help="of each difference that is shown")
     parser.add_argument("--causes", action="store_true", help="how often each call is the first")
+    parser.add_argument("--committed", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--update", action="store_true")
     args = parser.parse_args()
     if args.model and not (args.check or args.causes):
         return print_differences(args)
-    rows = measure(args)
+    rows = committed_rows() if args.committed else measure(args)
     if args.check:
         check(rows)
     if args.update:

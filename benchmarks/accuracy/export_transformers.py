@@ -5,13 +5,14 @@
 What data/models_transformers.tar.xz holds; the kinds are those of README.md.  "-new" exports the
 model itself (a wrapper where it takes two inputs), newly made; the others have weights as after
 training, no two equal, as exporters merge equal ones and drop zeros.  "pt2-train" and "pt2-eval"
-are torch.export.save's MODEL.train.pt2 and MODEL.eval.pt2, from the meta device.  The batch is
-free.  A kind that the exporter refuses is said and left out.
+are torch.export.save's MODEL.train.pt2 and MODEL.eval.pt2, from the meta device, "onnxfit" what
+python -m onnxfit export writes of the first's program.  The batch is free.  A kind that the exporter refuses is said and left out.
 """
 
 import argparse
 import io
 import re
+import sys
 import tempfile
 import warnings
 import zipfile
@@ -24,8 +25,12 @@ from onnx import TensorProto, helper, numpy_helper
 from measure_transformers import in_own_process
 from zoo_transformers import MODELS, Logits
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+from onnxfit import onnx_files
+
 KINDS = ["dynamo-raw", "train", "dynamo", "script", "dynamo-new", "script-new"]
 PT2_KINDS = ["pt2-train", "pt2-eval"]
+PROGRAM_KINDS = [*PT2_KINDS, "onnxfit"]
 FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16}
 KEPT_VALUES = 64  # weights of more are left out, but where they are constants
 
@@ -110,8 +115,8 @@ def save_without_folders(program, path):
             target.writestr(zipfile.ZipInfo(member.filename), data)
 
 
-def write_pt2(name, kind, folder):
-    spec, mode = MODELS[name], kind.split("-")[1]
+def write_program(name, kind, folder):
+    spec, mode = MODELS[name], "eval" if kind == "pt2-eval" else "train"
     if spec.only_infers and mode == "train":
         return
     with torch.device("meta"):
@@ -120,12 +125,15 @@ def write_pt2(name, kind, folder):
     inputs = tuple(tensor for key, tensor in batch.items() if key != "y")
     free = tuple({0: torch.export.Dim.DYNAMIC} for _ in inputs)
     program = torch.export.export(module, inputs, dynamic_shapes=free, strict=False)
-    save_without_folders(program, folder / f"{name}.{mode}.pt2")
+    if kind == "onnxfit":
+        onnx_files.save(program, str(folder / f"{name}.onnxfit.onnx"), {})
+    else:
+        save_without_folders(program, folder / f"{name}.{mode}.pt2")
 
 
 def write(name, kind, folder):
-    if kind in PT2_KINDS:
-        return write_pt2(name, kind, folder)
+    if kind in PROGRAM_KINDS:
+        return write_program(name, kind, folder)
     with tempfile.TemporaryDirectory() as scratch:
         path = str(Path(scratch) / "model.onnx")
         export(MODELS[name], kind, path)
@@ -143,7 +151,8 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("models", nargs="*")
-    parser.add_argument("--kind", nargs="+", default=KINDS + PT2_KINDS, choices=KINDS + PT2_KINDS)
+    parser.add_argument("--kind", nargs="+", default=KINDS + PROGRAM_KINDS,
+                        choices=KINDS + PROGRAM_KINDS)
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)  # threads do not outlive a fork

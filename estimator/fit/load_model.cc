@@ -5,6 +5,7 @@
 #include "estimator/base/file_bytes.h"
 #include "estimator/graph/loader.h"
 #include "estimator/graph/other_formats.h"
+#include "estimator/pt2/embedded_program.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/program_of.h"
 
@@ -38,12 +39,13 @@ Graph LoadModel(const std::string& path) {
   const std::string first = FirstBytes(path);
   const bool is_exported =
       first.empty() ? path.ends_with(".pt2") : pt2::MayBeExportedProgram(first);
-  return is_exported ? pt2::InputGraph(pt2::LoadExportedProgram(path)) : LoadGraph(path);
+  return is_exported ? pt2::InputGraph(pt2::LoadExportedProgram(path))
+                     : pt2::WithEmbeddedProgram(LoadGraph(path));
 }
 
 Graph LoadModelFrom(std::string_view bytes, const std::string& path, const std::string& name) {
   if (!pt2::MayBeExportedProgram(bytes.substr(0, kFirstBytes)))
-    return LoadGraphFrom(bytes, path, name);
+    return pt2::WithEmbeddedProgram(LoadGraphFrom(bytes, path, name));
   return pt2::InputGraph(pt2::LoadExportedProgramFrom(bytes, name));
 }
 

@@ -9,7 +9,8 @@
 namespace onnxfit {
 
 // Reads `path` as what its first bytes say that it is: a zip archive is a .pt2, all else has to be
-// ONNX.  "-" is standard input.  Throws Error as LoadGraph and pt2::LoadExportedProgram do.
+// ONNX, with the program that it may hold.  "-" is standard input.  Throws Error as LoadGraph and
+// pt2::LoadExportedProgram do.
 Graph LoadModel(const std::string& path);
 
 // The same for the bytes of a file that was at `path`, and that messages call `name`.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "estimator/base/device.h"
+#include "estimator/base/error.h"
 #include "estimator/base/framework.h"
 #include "estimator/base/warnings.h"
 #include "estimator/eager/dispatch.h"
@@ -14,6 +15,7 @@
 #include "estimator/graph/wrong_size.h"
 #include "estimator/program/restored_tensors.h"
 #include "estimator/program/trainable.h"
+#include "estimator/pt2/embedded_program.h"
 #include "estimator/pt2/program_of.h"
 
 namespace onnxfit {
@@ -59,16 +61,35 @@ PreparedRun BoundRun(const Graph& file, const EstimateRequest& request) {
   }
 }
 
-}  // namespace
-
-PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
-  if (file.exported != nullptr) return PrepareExported(file, request);
+PreparedRun PrepareRecovered(const Graph& file, const EstimateRequest& request) {
   PreparedRun run = BoundRun(file, request);
   run.roles = FindRoles(run.graph, run.metadata, run.shapes, request.settings);
   run.program = BuildProgram(run.graph, run.metadata, run.shapes, run.roles, request.settings);
   run.program.doubts.insert(run.program.doubts.end(), run.roles.doubts.begin(),
                             run.roles.doubts.end());
   CheckTrainable(run.graph, run.program, request.settings);
+  return run;
+}
+
+// What the program in the file cannot answer, such as another batch than the one that it fixes,
+// its nodes may.
+PreparedRun PrepareEmbedded(const Graph& file, const EstimateRequest& request) {
+  try {
+    return PrepareExported(*file.embedded, request);
+  } catch (const Error& error) {
+    PreparedRun run = PrepareRecovered(file, request);
+    run.warnings.push_back(pt2::UnusedProgram(error));
+    return run;
+  }
+}
+
+}  // namespace
+
+PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
+  if (file.exported != nullptr) return PrepareExported(file, request);
+  PreparedRun run =
+      file.embedded != nullptr ? PrepareEmbedded(file, request) : PrepareRecovered(file, request);
+  run.warnings.insert(run.warnings.begin(), file.warnings.begin(), file.warnings.end());
   return run;
 }
 

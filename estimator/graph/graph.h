@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/base/tensor_type.h"
 
 namespace onnxfit {
@@ -87,9 +88,12 @@ struct Graph {
   Metadata metadata;                      // model's, then graph's
   Diagonals diagonals;                    // of matrices that may be one another (diagonals.h)
   std::vector<std::string> notes;         // what loading did, for -v
+  Warnings warnings = {};                 // of loading, for every answer
   std::shared_ptr<const OnnxModel> model;
   // What a .pt2 holds, of which this says the inputs alone (pt2/program_of.h); null otherwise.
   std::shared_ptr<const pt2::ExportedProgram> exported = {};
+  // The same of a program that an ONNX file holds beside its nodes (pt2/embedded_program.h).
+  std::shared_ptr<const Graph> embedded = {};
 };
 
 // False for a node that was put aside: all its results are left out.

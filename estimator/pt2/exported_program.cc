@@ -1,5 +1,7 @@
 #include "estimator/pt2/exported_program.h"
 
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "estimator/base/digest.h"
@@ -16,11 +18,22 @@ namespace onnxfit::pt2 {
 namespace {
 
 // What the views of a program are of.
-struct ProgramTexts {
+struct OwnedTexts {
   std::string program;
-  std::string weights_config;
+  std::string tensors;  // which are one
   TextPool pool;
 };
+
+// `texts` has the program alone.
+ExportedProgram ReadTexts(const std::shared_ptr<OwnedTexts>& texts, std::string name) {
+  std::string digest = Digest(texts->program);
+  const JsonDocument document(texts->program, std::move(name));
+  ExportedProgram program =
+      document.ReadBy([&](const Json& json) { return ReadProgram(json, texts->pool); });
+  program.digest = std::move(digest);
+  program.owner = texts;
+  return program;
+}
 
 void CheckBeginning(std::string_view first) {
   if (first.empty() || MayBeExportedProgram(first)) return;  // FileBytes says that it is empty
@@ -32,11 +45,11 @@ void CheckBeginning(std::string_view first) {
                .hint = std::string(kHowToExport)});
 }
 
-void ReadStorages(const ZipArchive& archive, const ArchiveLayout& layout, ProgramTexts& texts,
+void ReadStorages(const ZipArchive& archive, const ArchiveLayout& layout, OwnedTexts& texts,
                   ExportedProgram& program) {
   if (layout.weights_config == nullptr) return;
-  texts.weights_config = archive.Read(*layout.weights_config);
-  const JsonDocument document(texts.weights_config, std::string(layout.weights_config->name));
+  texts.tensors = archive.Read(*layout.weights_config);
+  const JsonDocument document(texts.tensors, std::string(layout.weights_config->name));
   const auto has_bytes = [&](std::string_view name) {
     const auto* const member = archive.Find(layout.weights_folder + std::string(name));
     return member != nullptr && member->size > 0;
@@ -48,16 +61,25 @@ ExportedProgram ReadArchive(std::string_view bytes) {
   CheckBeginning(bytes);
   const ZipArchive archive(bytes);
   const ArchiveLayout layout = FindProgram(archive);
-  const auto texts = std::make_shared<ProgramTexts>();
+  const auto texts = std::make_shared<OwnedTexts>();
   texts->program = archive.Read(*layout.program);
-  std::string digest = Digest(texts->program);
-  const JsonDocument document(texts->program, std::string(layout.program->name));
-  ExportedProgram program =
-      document.ReadBy([&](const Json& json) { return ReadProgram(json, texts->pool); });
+  ExportedProgram program = ReadTexts(texts, std::string(layout.program->name));
   ReadStorages(archive, layout, *texts, program);
-  program.digest = std::move(digest);
-  program.owner = texts;
   return program;
+}
+
+// Each tensor is stored under its own name, or under that which it is tied to.
+void ReadTies(const std::string& name, OwnedTexts& texts, ExportedProgram& program) {
+  std::unordered_map<std::string_view, std::string_view> targets;
+  const JsonDocument document(texts.tensors, name);
+  document.ReadBy([&](const Json& json) {
+    for (const auto& [tied, target] : MembersOf(json)) targets.emplace(Text(tied), Text(target));
+    return 0;
+  });
+  for (InputSpec& input : program.inputs) {
+    const auto found = targets.find(input.target);
+    input.storage = found == targets.end() ? input.target : found->second;
+  }
 }
 
 // An Error that does not know its file gets `name`.
@@ -84,6 +106,16 @@ ExportedProgram LoadExportedProgram(const std::string& path) {
 
 ExportedProgram LoadExportedProgramFrom(std::string_view bytes, const std::string& name) {
   return LoadAs(name, [&] { return ReadArchive(bytes); });
+}
+
+ExportedProgram ReadExportedProgram(ProgramTexts texts) {
+  const auto owned = std::make_shared<OwnedTexts>();
+  owned->program = std::move(texts.program);
+  owned->tensors = std::move(texts.ties);
+  ExportedProgram program = ReadTexts(owned, texts.program_name);
+  if (owned->tensors.empty()) owned->tensors = "{}";
+  ReadTies(texts.ties_name, *owned, program);
+  return program;
 }
 
 const Argument* FindArgument(const Call& call, std::string_view name) {

@@ -140,6 +140,17 @@ ExportedProgram LoadExportedProgram(const std::string& path);
 // The same for the bytes of a file that messages and reports call `name`.
 ExportedProgram LoadExportedProgramFrom(std::string_view bytes, const std::string& name);
 
+// A program that is in no archive.
+struct ProgramTexts {
+  std::string program;       // JSON, as of models/model.json
+  std::string program_name;  // in messages
+  std::string ties = {};  // JSON, {"lm_head.weight": "wte.weight"}: names of one tensor; "": none
+  std::string ties_name = {};
+};
+
+// The same for it.  The errors know no file.
+ExportedProgram ReadExportedProgram(ProgramTexts texts);
+
 // Whether a file that begins so may be a .pt2: a zip archive.  What else a zip archive may be, the
 // functions above say in an Error.
 bool MayBeExportedProgram(std::string_view first);

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import warnings
 from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
+from onnxfit import onnx_metadata
 from onnxfit.errors import OnnxfitError
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ def _rename_dimensions(model: Any, names: Mapping[str, str]) -> None:
     for kind in _types_of(model):
         for dim in kind.shape.dim:
             if dim.dim_param:
-                dim.dim_param = re.sub(r"\w+", lambda word: names.get(word[0], word[0]),
-                                       dim.dim_param)
+                dim.dim_param = onnx_metadata.renamed(dim.dim_param, names)
 
 
 def _shorten_paths(model: Any) -> None:
@@ -73,13 +72,13 @@ def _shorten_paths(model: Any) -> None:
     for node in model.graph.node:
         node.doc_string = ""
         for entry in node.metadata_props:
-            entry.value = re.sub(r'File "[^"]*?(?:site-packages/([^"]*)|([^/"]*))"',
-                                 r'File "\1\2"', entry.value)
+            entry.value = onnx_metadata.shortened(entry.value)
 
 
 def save(program: ExportedProgram, path: str, names: Mapping[str, str]) -> None:
-    """Writes `program` as ONNX with all that torch.export knows in its metadata.  `names` are
-    those of free dimensions, by symbol."""
+    """Writes `program` as ONNX, and what that loses into its metadata.  `names` are those of free
+    dimensions, by symbol."""
+    entries = onnx_metadata.entries(program, names)
     translated = _translated(program)
     import onnx
     values = {name: value.const_value
@@ -91,4 +90,5 @@ def save(program: ExportedProgram, path: str, names: Mapping[str, str]) -> None:
         _add_initializer(onnx, model, name, value, name in program.state_dict)
     _rename_dimensions(model, names)
     _shorten_paths(model)
+    onnx_metadata.add(model, entries)
     onnx.save(model, path)

@@ -9,7 +9,7 @@ import os
 import tempfile
 import warnings
 from contextlib import contextmanager
-from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
+from typing import (IO, TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
                     Optional, Tuple, Union)
 
 from onnxfit.errors import OnnxfitError
@@ -185,7 +185,7 @@ def without_weights(program: ExportedProgram) -> ExportedProgram:
     return bare
 
 
-def save(program: ExportedProgram, path: str) -> None:
+def save(program: ExportedProgram, path: Union[str, IO[bytes]]) -> None:
     """Writes a .pt2 without weights."""
     import torch
     with warnings.catch_warnings():

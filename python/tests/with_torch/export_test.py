@@ -1,12 +1,16 @@
 """python -m onnxfit export, as typed."""
 
+import base64
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 from pathlib import Path
+
+import onnx
 
 import onnxfit
 
@@ -25,6 +29,23 @@ class Net(torch.nn.Module):
 def build():
     return Net()
 """
+# Of these calls nodes say little: one tensor under two names, a dropout that does nothing, a view.
+LOSSES = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(1000, 64)
+        self.head = torch.nn.Linear(64, 1000, bias=False)
+        self.head.weight = self.embed.weight
+        self.drop = torch.nn.Dropout(0.0)
+    def forward(self, ids):
+        x = self.drop(self.embed(ids))
+        x = torch.nn.functional.relu(x * 2, inplace=True)
+        return self.head(x.transpose(0, 1).contiguous().transpose(0, 1).detach() + x)
+def build():
+    return Net()
+"""
 CONFIGS = {
     "gpt2": {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2},
     "classifier": {"model_type": "gpt2", "architectures": ["GPT2ForSequenceClassification"],
@@ -33,6 +54,10 @@ CONFIGS = {
     "vit": {"model_type": "vit", "architectures": ["ViTForImageClassification"],
             "num_hidden_layers": 2},
 }
+
+
+def metadata(file):
+    return {entry.key: entry.value for entry in onnx.load(file, load_external_data=False).metadata_props}
 
 
 class Export(unittest.TestCase):
@@ -70,6 +95,32 @@ class Export(unittest.TestCase):
         _, file = self.exported("torchvision:resnet18", "resnet18.onnx")
         self.assertLess(file.stat().st_size, 400_000)
         self.assertEqual(onnxfit.estimate(file, batch=8).peak.exact_bytes, 368256616)
+
+    def test_onnx_holds_what_it_loses(self):
+        (self.folder / "net.py").write_text(LOSSES)
+        words = ("--input", "ids:int64=N,seq")
+        said, pt2 = self.exported("net:build", "net.pt2", *words)
+        _, file = self.exported("net:build", "net.onnx", *words)
+        held = metadata(file)
+        self.assertEqual(held["onnxfit.metadata"], "1")
+        self.assertEqual(json.loads(held["onnxfit.ties"]), {"head.weight": "embed.weight"})
+        program = json.loads(zlib.decompress(base64.b64decode(held["onnxfit.program"])))
+        self.assertEqual(sorted(program["range_constraints"]), ["N", "seq"])
+        self.assertNotIn(str(self.folder), json.dumps(program))
+        theirs = onnxfit.estimate(pt2, batch=8, dims={dim: 64 for dim in self.free(said)})
+        ours = onnxfit.estimate(file, batch=8, dims={"seq": 64})
+        self.assertEqual((ours.steps, ours.warnings), (theirs.steps, ()))
+
+    def test_a_changed_onnx_is_said(self):
+        (self.folder / "net.py").write_text(LOSSES)
+        _, file = self.exported("net:build", "net.onnx", "--input", "ids:int64=N,seq")
+        model = onnx.load(file, load_external_data=False)
+        model.graph.output[0].name = "renamed"
+        model.graph.node[-1].output[0] = "renamed"
+        onnx.save(model, file)
+        warning = onnxfit.estimate(file, batch=8, dims={"seq": 64}).warnings[0]
+        self.assertEqual(warning.code, "OF114")
+        self.assertIn("found one that was changed", warning.text)
 
     def test_inference(self):
         _, file = self.exported("torchvision:resnet18", "--eval")
