@@ -67,12 +67,17 @@ std::vector<std::string> ClassesOf(const Node& node) {
 std::string ModulePath(const std::vector<std::string>& scope) {
   std::string path;
   std::string_view parent;
-  for (const std::string_view module : scope) {
-    const bool repeats = !parent.empty() && module.starts_with(parent) &&
-                         module.substr(parent.size()).starts_with('.');
+  for (std::string_view module : scope) {
+    const std::string_view whole = module;
+    const std::string_view name = parent.substr(0, parent.rfind('@'));
+    const std::string_view number = parent.substr(name.size());
+    const bool repeats =
+        !name.empty() && module.starts_with(name) && module.substr(name.size()).starts_with('.');
+    if (repeats) module.remove_prefix(name.size() + 1);
+    if (repeats && module.ends_with(number)) module.remove_suffix(number.size());
     if (!path.empty()) path += '.';
-    path += repeats ? module.substr(parent.size() + 1) : module;
-    parent = module;
+    path += module;
+    parent = whole;
   }
   return path;
 }

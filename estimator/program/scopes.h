@@ -22,7 +22,8 @@ std::vector<std::string> ScopeOf(const Graph& graph, NodeId node);
 std::vector<std::string> ClassesOf(const Node& node);
 
 // "model.layer1.0.conv1", the path of the innermost module of `scope`: a child of a
-// Sequential repeats its parent's name, any other child does not.
+// Sequential repeats its parent's name, and the number of its call ("@1"), any other child does
+// not.
 std::string ModulePath(const std::vector<std::string>& scope);
 
 // A name that TorchScript's exporter gives to what it computed, "onnx::MatMul_12" or
