@@ -8,6 +8,7 @@
 #include "estimator/program/convolution_arguments.h"
 #include "estimator/program/lowering.h"
 #include "estimator/program/lowering_indexing.h"
+#include "estimator/program/lowering_views.h"
 
 namespace onnxfit {
 
@@ -334,7 +335,7 @@ constexpr LoweringRow kLoweringRows[] = {
 
     // Views, copies and joins.
     {"Identity", "", LowerIdentity},
-    {"Reshape", "view", LowerUnary},
+    {"Reshape", "view", LowerReshape},
     {"Flatten", "view", LowerUnary},
     {"Squeeze", "view", LowerUnary},
     {"Unsqueeze", "view", LowerUnary},

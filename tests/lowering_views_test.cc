@@ -1,0 +1,72 @@
+#include "estimator/program/lowering_views.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "estimator/graph/loader.h"
+#include "tests/fx_text.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::lowering_views_test {
+namespace {
+
+constexpr std::string_view kFlattened = R"(net (float[2, 3, 4] x) => (float[2, 12] y) {
+  rows = Constant <value = int64[2] {2, 12}> ()
+  whole = Constant <value = int64[3] {2, 3, 4}> ()
+  f = Reshape (x, rows)
+  r = Relu (f)
+  b = Reshape (r, whole)
+  v = Reshape (b, rows)
+  y = Sigmoid (v)
+})";
+
+std::string Trace(std::string_view line) {
+  return "File \"net.py\", line 7, in forward\n    " + std::string(line);
+}
+
+// The calls of a forward whose Relu and the two views behind it are of `line`.
+std::string Calls(std::string_view line, std::string_view text = kFlattened) {
+  const std::string views[] = {FxText("b", "view.default", "%r, [2, 3, 4]"),
+                               FxText("v", "view.default", "%b, [2, 12]")};
+  const std::string trace = Trace(line);
+  Graph graph = ParseGraph(text);
+  Say(graph, 4, views[0]);
+  Say(graph, 5, views[1]);
+  for (const NodeId node : {3, 4, 5}) {
+    graph.nodes[Index(node)].metadata.emplace_back("pkg.torch.onnx.stack_trace", trace);
+  }
+  std::string calls;
+  for (const AtenCall& call : Build(graph, {.mode = Mode::kEval}).program.calls) {
+    calls += std::string(call.op) + " ";
+  }
+  return calls;
+}
+
+TEST_CASE("a view that was written over is not made anew") {
+  CHECK(Calls("return F.relu(input, inplace=self.inplace)") == "view relu sigmoid ");
+  CHECK(Calls("x.relu_()") == "view relu sigmoid ");
+}
+
+TEST_CASE("views that a line makes are calls") {
+  CHECK(Calls("x = F.relu(x)") == "view relu view view sigmoid ");
+  CHECK(Calls("x = x.relu_().view(2, 3, 4).view(2, 12)") == "view relu view view sigmoid ");
+}
+
+TEST_CASE("a base that others read is a call") {
+  constexpr std::string_view kRead =
+      R"(net (float[2, 3, 4] x) => (float[2, 12] y, float[2, 3, 4] z) {
+  rows = Constant <value = int64[2] {2, 12}> ()
+  whole = Constant <value = int64[3] {2, 3, 4}> ()
+  f = Reshape (x, rows)
+  r = Relu (f)
+  b = Reshape (r, whole)
+  v = Reshape (b, rows)
+  y = Sigmoid (v)
+  z = Sigmoid (b)
+})";
+  CHECK(Calls("x.relu_()", kRead) == "view relu view view sigmoid sigmoid ");
+}
+
+}  // namespace
+}  // namespace onnxfit::lowering_views_test
