@@ -39,8 +39,11 @@ PEAKS = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
 AFTER = ["after_forward", "after_backward", "after_step"]
 KEY = ["model", "kind", "batch", "precision", "optimizer", "mode", "flags", "given"]
 COLUMNS = KEY + ["exact", "allocated", "reserved", "figures_off"]
-PYTORCH = ["pt2-train", "pt2-eval"]  # torch.export.save, in the mode of the run
-LOSES_NOTHING = {"train", "dynamo-raw", *PYTORCH}  # exports in training mode
+# Kinds with PyTorch's own program, and the mode of the runs that they are exported for:
+# torch.export.save, python -m onnxfit export FILE.onnx.
+PYTORCH = {"pt2-train": "train", "pt2-eval": "eval"}
+PROGRAM = {**PYTORCH, "onnxfit": "train"}
+LOSES_NOTHING = {"train", "dynamo-raw", *PROGRAM}  # exports in training mode
 FOR_INFERENCE = "for inference"  # all other kinds
 # What these files have lost and only their owner knows: the flags that say it.
 GIVEN = [
@@ -103,7 +106,7 @@ def given_flags(model, kind):
         if only == FOR_INFERENCE:
             return kind not in LOSES_NOTHING
         if only in ("pt2", "onnx"):
-            return (kind in PYTORCH) == (only == "pt2")
+            return (kind in PROGRAM) == (only == "pt2")
         return not only or kind in (only, f"{only}-new")
     return [flag for name, only, flags in GIVEN
             if fnmatch.fnmatchcase(model, name) and is_of(only) for flag in flags]
@@ -163,9 +166,8 @@ def is_plain(run):
 
 
 def is_run(model, kind, truth):
-    """Exports for inference have lost names that --freeze asks for; of PyTorch's own there is one
-    for each mode."""
-    if kind in PYTORCH and kind != f"pt2-{truth['mode']}":
+    """Exports for inference have lost names that --freeze asks for; programs are of a mode."""
+    if PROGRAM.get(kind, truth["mode"]) != truth["mode"]:
         return False
     return truth["model"] == model and (is_plain(truth) or kind in LOSES_NOTHING)
 
@@ -215,8 +217,9 @@ def percentile(values, share):
 
 
 def group_of(row):
-    if row["kind"] in PYTORCH:
-        return f".pt2, {'inference' if row['mode'] == 'eval' else 'training'}"
+    if row["kind"] in PROGRAM:
+        name = ".pt2" if row["kind"] in PYTORCH else "ONNX with its program"
+        return f"{name}, {'inference' if row['mode'] == 'eval' else 'training'}"
     if row["mode"] == "eval":
         return row["family"] + "inference"
     if not is_plain(row):
