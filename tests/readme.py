@@ -150,7 +150,8 @@ def main():
         self_test()
         return 0
     binary, blocks, differ, wrong = str(Path(args.binary).resolve()), 0, 0, []
-    for file in [ROOT / "README.md", *sorted(ROOT.glob("*/README.md"))]:
+    folders = ["", "*/", "benchmarks/*/"]
+    for file in [file for at in folders for file in sorted(ROOT.glob(f"{at}README.md"))]:
         old = file.read_text(encoding="utf-8")
         new, count = renewed(old, lambda command: run_binary(binary, command),
                              type_in=lambda block: run_python(binary, block),
