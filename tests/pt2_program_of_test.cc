@@ -334,17 +334,19 @@ TEST_CASE("what a module on another device has on the CPU takes no memory there"
   net.MakeFixed("torch.ops.aten.neg.default", "m", {{"self", Ref("n")}}, {8}, DType::kInt64);
   net.MakeFixed("torch.ops.aten.to.device", "k", {{"self", Ref("m")}}, {8}, DType::kInt64);
   net.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("m")}}, {8});
-  net.Make("torch.ops.aten.add.Tensor", "z", {{"self", Ref("y")}, {"other", Ref("k")}}, {8});
+  net.Make("torch.ops.aten.type_as.default", "t", {{"self", Ref("y")}, {"other", Ref("m")}}, {8},
+           DType::kInt64);
+  net.Make("torch.ops.aten.add.Tensor", "z", {{"self", Ref("t")}, {"other", Ref("k")}}, {8});
   ExportedProgram exported = net.Return("z");
   const auto calls = [&](std::string_view module, std::string_view counted) {
     for (auto& [name, tensor] : exported.graph.tensors) tensor.device = module;
     for (const char* name : {"n", "m"}) exported.graph.tensors[name].device = counted;
     return CallsOf(Made(exported, {.mode = Mode::kEval, .loss = Loss::kNone}).program);
   };
-  CHECK(calls("meta", "cpu") == "constant() mul.Scalar(x) add(y,k)");
-  CHECK(calls("cuda", "cpu") == "constant() mul.Scalar(x) add(y,k)");
-  CHECK(calls("cpu", "cpu") == "constant() neg(n) to(m) mul(x,m) add(y,k)");
-  CHECK(calls("", "") == "constant() neg(n) to(m) mul(x,m) add(y,k)");
+  CHECK(calls("meta", "cpu") == "constant() mul.Scalar(x) to(y) add(t,k)");
+  CHECK(calls("cuda", "cpu") == "constant() mul.Scalar(x) to(y) add(t,k)");
+  CHECK(calls("cpu", "cpu") == "constant() neg(n) to(m) mul(x,m) type_as(y,m) add(t,k)");
+  CHECK(calls("", "") == "constant() neg(n) to(m) mul(x,m) type_as(y,m) add(t,k)");
 }
 
 }  // namespace

@@ -109,7 +109,8 @@ class EagerAttention {
              next.inputs[0] == program_.calls[i].outputs[0];
     };
     for (size_t i = 0; i < program_.calls.size(); ++i) {
-      const auto found = repeated_.find(program_.calls[i].outputs[0]);
+      const std::vector<NameId>& outputs = program_.calls[i].outputs;
+      const auto found = outputs.empty() ? repeated_.end() : repeated_.find(outputs[0]);
       if (found == repeated_.end()) continue;
       size_t last = i;
       // ONNX has no contiguous(): its reshape, behind it, copies in its place.

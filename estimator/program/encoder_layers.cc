@@ -77,7 +77,10 @@ class CallsOfModule {
     return {read.begin(), read.end()};
   }
 
-  const Dims& DimsOf(NameId name) const { return program_.values[Index(name)].type.dims; }
+  const Dims& DimsOf(NameId name) const {
+    static const Dims kNone;
+    return name == kNoName ? kNone : program_.values[Index(name)].type.dims;
+  }
   std::string_view NameOf(NameId name) const { return program_.values[Index(name)].name; }
 
  private:

@@ -1,5 +1,6 @@
 // Tensors made from numbers, casts, and what is written over.
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "estimator/pt2/call_rows.h"
@@ -56,6 +57,13 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, {self}, {writer.CastResult(call, self, type)});
 }
 
+// x.type_as(other); where `other` is on the host, a cast to the type that the file says.
+void WriteTypeAs(CallWriter& writer, const Call& call, std::string_view op) {
+  std::vector<NameId> tensors = writer.Tensors(call);
+  if (tensors.size() < 2) return WriteCast(writer, call, "to");
+  writer.Emit(op, std::move(tensors), {writer.Result(call)});
+}
+
 constexpr CallRow kMakingRows[] = {
     // Tensors made from numbers.
     {"arange.default", "constant", WriteConstant},
@@ -87,8 +95,8 @@ constexpr CallRow kMakingRows[] = {
     {"to.dtype_layout", "to", WriteCast},
     {"to.device", "to", WriteCast},
     {"_to_copy.default", "to", WriteCast},
-    {"to.other", "type_as", WriteAll},
-    {"type_as.default", "type_as", WriteAll},
+    {"to.other", "type_as", WriteTypeAs},
+    {"type_as.default", "type_as", WriteTypeAs},
 
     // Written over: nothing new.
     {"bernoulli_.float", "", ReturnFirst},
