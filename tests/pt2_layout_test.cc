@@ -96,7 +96,7 @@ TEST_CASE("archives of something else") {
       {{{.name = "models/model.json"}, {.name = "archive_format", .contents = "pt3"}},
        "net.pt2: archive_format: 'pt2' was expected, found 'pt3'"},
       {{{.name = "models/model.json"}, {.name = "archive_version", .contents = "1"}},
-       "net.pt2: archive_version: '0' was expected, found '1' (try: PyTorch 2.11, "
+       "net.pt2: archive_version: '0' was expected, found '1' (try: PyTorch 2.15, "
        "torch.export.save(torch.export.export(model, args), 'model.pt2'))"},
       {{{.name = "models/model.json"}},
        "net.pt2: models/model.json: byte 0: JSON was expected, its parser says: The document is "

@@ -12,6 +12,7 @@ namespace onnxfit::pt2 {
 //     data/weights/model_weights_config.json     serialized_state_dict.pt
 //     data/weights/weight_0 …                    version
 //     archive_format, archive_version
+// 2.8 has data/weights/model.pt, of torch.save, in place of the table and what it names.
 struct ArchiveLayout {
   const ZipArchive::Member* program = nullptr;
   const ZipArchive::Member* weights_config = nullptr;  // null where the layout has none

@@ -24,7 +24,7 @@ struct Size {
 };
 
 struct Tensor {
-  DType dtype = DType::kUndefined;  // also for complex32, which there is no number for
+  DType dtype = DType::kUndefined;  // of complex32, which there is no number for: uint32
   std::vector<Size> sizes = {};     // numbers are >= 0
   std::vector<Size> strides = {};
   bool requires_grad = false;
@@ -91,6 +91,7 @@ struct Graph {
   std::vector<Call> calls = {};
   std::map<std::string_view, Tensor> tensors = {};
   std::map<std::string_view, Size> symbols = {};  // sym_int_values: numbers that calls make
+  std::map<std::string_view, Size> truths = {};   // sym_bool_values: 0 or 1
 };
 
 // What a graph input is to the module.

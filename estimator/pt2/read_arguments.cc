@@ -117,6 +117,7 @@ constexpr KindRow kKinds[] = {
     {"as_sym_bools", ReadList<ReadArgument>},
     {"as_nested_tensors", ReadList<ReadList<ReadNamedTensor>>},
     {"as_int_lists", ReadList<ReadList<ReadWhole>>},
+    {"as_float_lists", ReadList<ReadList<ReadReal>>},
     {"as_operator", ReadText},
     {"as_graph", ReadSubgraph},
     {"as_string_to_argument", ReadDict},

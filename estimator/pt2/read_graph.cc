@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "estimator/pt2/read_program.h"
@@ -14,9 +15,22 @@ std::string_view DeviceOf(const Json& tensor) {
   return type != nullptr && type->IsString() ? Text(*type) : std::string_view();
 }
 
+// {"as_bool": true} or an expression.
+std::optional<Size> ReadTruth(const Json& json, ReadState& state) {
+  const auto& [kind, value] = OnlyMemberOf(json);
+  if (Text(kind) == "as_bool") return Size{.number = Truth(value) ? 1 : 0};
+  return Text(kind) == "as_expr" ? std::optional(ReadSize(json, state)) : std::nullopt;
+}
+
+DType ReadDType(const Json& json) {
+  const DType dtype = ScalarTypeOf(Whole(json));
+  if (dtype == DType::kUndefined) throw UnexpectedJson(json, "the number of an element type");
+  return dtype;
+}
+
 Tensor ReadTensor(const Json& json, ReadState& state) {
   const Json& sizes = MemberOf(json, "sizes");
-  Tensor tensor = {.dtype = ScalarTypeOf(Whole(MemberOf(json, "dtype"))),
+  Tensor tensor = {.dtype = ReadDType(MemberOf(json, "dtype")),
                    .sizes = ReadEach(sizes, state, ReadSize),
                    .strides = ReadEach(MemberOf(json, "strides"), state, ReadSize),
                    .requires_grad = Truth(MemberOf(json, "requires_grad")),
@@ -73,6 +87,11 @@ Graph ReadGraph(const Json& json, ReadState& state) {
   }
   for (const auto& member : MembersOf(MemberOf(json, "sym_int_values"))) {
     graph.symbols[Text(member.name)] = ReadSize(member.value, state);
+  }
+  const Json* const truths = OptionalMemberOf(json, "sym_bool_values");
+  if (truths == nullptr) return graph;
+  for (const auto& member : MembersOf(*truths)) {
+    if (const auto truth = ReadTruth(member.value, state)) graph.truths[Text(member.name)] = *truth;
   }
   return graph;
 }

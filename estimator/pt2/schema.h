@@ -37,5 +37,6 @@ std::string_view MemoryFormatName(int64_t number);
 
 // kUndefined where there is none.
 DType ScalarTypeOf(int64_t number);
+DType ScalarTypeOf(std::string_view name);
 
 }  // namespace onnxfit::pt2
