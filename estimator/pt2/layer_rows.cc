@@ -47,7 +47,17 @@ void WriteConvolution(CallWriter& writer, const Call& call, std::string_view op)
   writer.Emit(op, tensors, {writer.Result(call)}, ToInts(arguments));
 }
 
+// Of run_decompositions: the mean and the deviation of the batch are results too, and nobody reads
+// them; new running ones are written back behind the last call.
+bool ReadsStatistics(CallWriter& writer, const Call& call) {
+  const auto is_read = [&](size_t i) {
+    return i < call.results.size() && writer.IsRead(call.results[i].text);
+  };
+  return is_read(1) || is_read(2);
+}
+
 void WriteBatchNorm(CallWriter& writer, const Call& call, std::string_view op) {
+  if (ReadsStatistics(writer, call)) return writer.WriteUnknown(call);
   std::vector<NameId> tensors;
   for (const char* name : {"input", "weight", "bias", "running_mean", "running_var"}) {
     tensors.push_back(writer.TensorAt(call, name));
@@ -57,13 +67,15 @@ void WriteBatchNorm(CallWriter& writer, const Call& call, std::string_view op) {
 }
 
 void WriteLayerNorm(CallWriter& writer, const Call& call, std::string_view op) {
+  if (ReadsStatistics(writer, call)) return writer.WriteUnknown(call);
   const auto count = static_cast<int64_t>(writer.IntsAt(call, "normalized_shape").size());
   writer.Emit(op, writer.Tensors(call), {writer.Result(call)}, {count});
 }
 
 void WriteGroupNorm(CallWriter& writer, const Call& call, std::string_view op) {
+  if (ReadsStatistics(writer, call)) return writer.WriteUnknown(call);
   writer.Emit(op, writer.Tensors(call), {writer.Result(call)},
-              {writer.IntAt(call, "num_groups", 1)});
+              {writer.IntAt(call, "num_groups", writer.IntAt(call, "group", 1))});
 }
 
 // A weight for each channel is viewed as [1, C, 1, …].
@@ -87,6 +99,7 @@ void WritePrelu(CallWriter& writer, const Call& call, std::string_view op) {
 // Which mode the module was exported in does not matter: the call is there in both.
 // Source: dropout of aten/src/ATen/native/Dropout.cpp, pytorch v2.11.0.
 void WriteDropout(CallWriter& writer, const Call& call, std::string_view op) {
+  if (ReadsStatistics(writer, call)) return writer.WriteUnknown(call);  // native_dropout's mask
   const bool drops = writer.trains() && writer.RealAt(call, "p", 0.5) > 0;
   const double given = writer.settings().dropout.value_or(1);
   if (!drops || given == 0) return ReturnFirst(writer, call, op);
@@ -160,8 +173,14 @@ constexpr CallRow kLayerRows[] = {
 
     // Normalizations.
     {"batch_norm.default", "batch_norm", WriteBatchNorm},
+    {"native_batch_norm.default", "batch_norm", WriteBatchNorm},
+    {"_native_batch_norm_legit.default", "batch_norm", WriteBatchNorm},
+    {"_native_batch_norm_legit_functional.default", "batch_norm", WriteBatchNorm},
+    {"_native_batch_norm_legit_no_training.default", "batch_norm", WriteBatchNorm},
     {"layer_norm.default", "layer_norm", WriteLayerNorm},
+    {"native_layer_norm.default", "layer_norm", WriteLayerNorm},
     {"group_norm.default", "group_norm", WriteGroupNorm},
+    {"native_group_norm.default", "group_norm", WriteGroupNorm},
     {"rms_norm.default", "rms_norm", WriteLayerNorm},
     {"instance_norm.default", "instance_norm", WriteAll},
     {"softmax.int", "softmax", WriteUnary},
@@ -189,6 +208,7 @@ constexpr CallRow kLayerRows[] = {
     {"sigmoid.default", "sigmoid", WriteUnary},
     {"tanh.default", "tanh", WriteUnary},
     {"dropout.default", "dropout", WriteDropout},
+    {"native_dropout.default", "dropout", WriteDropout},
     {"feature_dropout.default", "", WriteFeatureDropout},
     {"scaled_dot_product_attention.default", "scaled_dot_product_attention", WriteAttention},
 
