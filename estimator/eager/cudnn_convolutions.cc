@@ -95,7 +95,7 @@ class Wanted {
   void Pass(const Program& program, const AtenCall& call) {
     const OpRule& rule = FindOpRule(call.op);
     bool any = false;
-    for (size_t i = 0; i < call.inputs.size() && !any; ++i) {
+    for (size_t i = 0; i < call.inputs.size() && !any && !call.leaves_autograd; ++i) {
       any = Has(call.inputs[i]) && FindsGradient(rule, i);
     }
     for (const NameId name : call.outputs) {

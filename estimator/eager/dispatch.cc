@@ -61,6 +61,7 @@ Program Dispatcher::Run() && {
 }
 
 void Dispatcher::Dispatch(AtenCall call) {
+  if (!IsInAutocast(call)) DropCachedCasts();
   const std::vector<NameId> last_reads = std::exchange(call.last_reads, {});
   const std::vector<NameId> dies = std::exchange(call.dies, {});
   Rename(call.inputs);
@@ -76,12 +77,31 @@ void Dispatcher::Dispatch(AtenCall call) {
   running_ = nullptr;
 }
 
+DType Dispatcher::AutocastTypeOf(const AtenCall& call) const {
+  if (call.leaves_autocast) return DType::kUndefined;
+  return call.enters_autocast != DType::kUndefined ? call.enters_autocast
+                                                   : AutocastType(settings_.precision);
+}
+
+// Whether a block of torch.autocast is open, be it one that disables it.
+bool Dispatcher::IsInAutocast(const AtenCall& call) const {
+  return call.leaves_autocast || AutocastTypeOf(call) != DType::kUndefined;
+}
+
+// As torch.autocast does where the outermost block ends (torch/amp/autocast_mode.py, __exit__): of
+// a block inside the model, where the loop has none.
+void Dispatcher::DropCachedCasts() {
+  for (const NameId cast : program_.cached_casts) {
+    if (std::erase_if(cached_casts_, [&](const auto& cached) { return cached.second == cast; }) > 0)
+      program_.calls.back().dies.push_back(cast);
+  }
+}
+
 // Arguments are cast from the last to the first.  Source: pytorch v2.6.0,
 // aten/src/ATen/autocast_mode.cpp; the order from recorded events, torch 2.11.
 void Dispatcher::CastArguments(AtenCall& call, const OpRule& rule) {
-  const DType lower = AutocastType(settings_.precision);
+  const DType lower = AutocastTypeOf(call);
   if (lower == DType::kUndefined || !Casts(rule.autocast, lower)) return;
-  if (call.leaves_autocast) return;
   const DType to = rule.autocast == AutocastPolicy::kLower ? lower : DType::kFloat32;
   for (size_t i = call.inputs.size(); i-- > 0;) {
     if (call.inputs[i] == kNoName) continue;
@@ -91,13 +111,16 @@ void Dispatcher::CastArguments(AtenCall& call, const OpRule& rule) {
   }
 }
 
-// Parameters are cast once; what else is an argument each time.
+// Parameters are cast once; what else is an argument each time.  What is kept has a gradient, also
+// where torch.no_grad() is around the first call (recorded events, torch 2.11).
 NameId Dispatcher::CastOf(NameId name, DType to) {
   const bool is_cached = is_parameter_[Index(name)] && to != DType::kFloat32;
   const auto cached = cached_casts_.find(name);
   if (is_cached && cached != cached_casts_.end()) return cached->second;
   const NameId cast = NewName(program_.values[Index(name)].name + ".cast", {to, TypeOf(name).dims});
-  Append(PartOfRunning("_to_copy", {name}, cast, {}));
+  AtenCall copies = PartOfRunning("_to_copy", {name}, cast, {});
+  copies.leaves_autograd = copies.leaves_autograd && !is_cached;
+  Append(std::move(copies));
   if (is_cached) {
     cached_casts_[name] = cast;
     program_.cached_casts.push_back(cast);
@@ -127,7 +150,10 @@ AtenCall Dispatcher::PartOfRunning(std::string_view op, std::vector<NameId> inpu
           .outputs = {output},
           .ints = std::move(ints),
           .scope = running_->scope,
-          .written_in_place = running_->written_in_place};
+          .written_in_place = running_->written_in_place,
+          .leaves_autocast = running_->leaves_autocast,
+          .enters_autocast = running_->enters_autocast,
+          .leaves_autograd = running_->leaves_autograd};
 }
 
 NameId Dispatcher::Make(std::string_view op, std::vector<NameId> inputs, const TensorType& type,
@@ -199,9 +225,8 @@ void Dispatcher::Append(AtenCall call) {
 }
 
 void Dispatcher::SetTypes(const AtenCall& call, const OpRule& rule) {
-  const DType lower = AutocastType(settings_.precision);
-  const bool makes_fp32 =
-      lower != DType::kUndefined && !call.leaves_autocast && MakesFp32(rule.autocast, lower);
+  const DType lower = AutocastTypeOf(call);
+  const bool makes_fp32 = lower != DType::kUndefined && MakesFp32(rule.autocast, lower);
   DType dtype = ResultType(call, rule);
   if (makes_fp32 && BitsOf(dtype) == 16) dtype = DType::kFloat32;
   const bool needs_grad = AnyNeedsGrad(call, rule);
@@ -233,6 +258,7 @@ DType Dispatcher::ResultType(const AtenCall& call, const OpRule& rule) const {
 }
 
 bool Dispatcher::AnyNeedsGrad(const AtenCall& call, const OpRule& rule) const {
+  if (call.leaves_autograd) return false;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.inputs[i] == kNoName || !needs_grad_[Index(call.inputs[i])]) continue;
     const Gradient& gradient = GradientOf(rule, static_cast<int>(i));

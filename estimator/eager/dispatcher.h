@@ -57,6 +57,10 @@ class Dispatcher {
 
  private:
   void Dispatch(AtenCall call);
+  // What torch.autocast casts to around `call`; kUndefined: nothing.
+  DType AutocastTypeOf(const AtenCall& call) const;
+  bool IsInAutocast(const AtenCall& call) const;
+  void DropCachedCasts();
   void CastArguments(AtenCall& call, const OpRule& rule);
   NameId CastOf(NameId name, DType to);
   NameId NewName(std::string name, const TensorType& type);

@@ -79,7 +79,7 @@ void Forward::Run(int32_t index, bool grad) {
   machine_.EnterOperator(calls_.OperatorLabel(index));
   Frame frame = Enter(index);
   Allocate(index, frame);
-  if (grad) Record(index, frame);
+  if (grad) calls_.call(index).leaves_autograd ? KeepHistory(index, frame) : Record(index, frame);
   Leave(index, frame);
 }
 
@@ -201,7 +201,7 @@ bool Forward::WroteOverView(int32_t index, const Frame& frame) const {
 
 TensorId Forward::Overwrite(int32_t index, Frame& frame) {
   const Tensor& input = machine_.tensor(frame.inputs[0]);
-  const bool tracked = input.grad_fn.node != kNoGradNode;
+  const bool tracked = input.grad_fn.node != kNoGradNode && !calls_.call(index).leaves_autograd;
   if (calls_.rule(index).in_place == InPlace::kClone && tracked) {
     frame.clone =
         machine_.New({input.dtype, input.dims}, calls_.NameLabel(calls_.call(index).inputs[0]));
@@ -236,6 +236,13 @@ void Forward::Record(int32_t index, const Frame& frame) {
     if (result == kNoTensor || !IsFloat(machine_.tensor(result).dtype)) continue;
     machine_.SetGradFn(result, {node, static_cast<int32_t>(i)});
   }
+}
+
+// Under torch.no_grad() what is written over has the history that it had.
+void Forward::KeepHistory(int32_t index, const Frame& frame) {
+  if (!overwrote_[Index(index)]) return;
+  const Edge history = machine_.tensor(frame.inputs[0]).grad_fn;
+  if (history.node != kNoGradNode) machine_.SetGradFn(frame.outputs[0], history);
 }
 
 std::vector<Edge> Forward::NextEdges(int32_t index, const Frame& frame) const {

@@ -70,6 +70,7 @@ class Forward {
   bool WroteOverView(int32_t index, const Frame& frame) const;
   TensorId Overwrite(int32_t index, Frame& frame);
   void Record(int32_t index, const Frame& frame);
+  void KeepHistory(int32_t index, const Frame& frame);
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
   std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
 

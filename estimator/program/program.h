@@ -50,6 +50,8 @@ struct AtenCall {
   std::vector<std::string> scope = {};        // module calls around it, the model's own first
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
   bool leaves_autocast = false;               // runs under torch.autocast(enabled=False)
+  DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) inside the model
+  bool leaves_autograd = false;               // runs under torch.no_grad()
   std::vector<SourceFrame> frames = {};       // of forwards around it, innermost last
   std::vector<HeldValue> held = {};           // by names that no line of the file shows
   std::vector<NameId> last_reads = {};        // names that no later call reads

@@ -85,6 +85,8 @@ void ProgramWriter::Emit(std::string_view op, std::vector<NameId> inputs,
        .scope = scope_,
        .written_in_place = written_in_place_,
        .leaves_autocast = leaves_autocast_ || outside_autocast_.contains(ModulePath(scope_)),
+       .enters_autocast = enters_autocast_,
+       .leaves_autograd = leaves_autograd_,
        .frames = frames_});
 }
 

@@ -59,9 +59,11 @@ class ProgramWriter {
   std::string place_;
   std::vector<std::string> scope_;
   std::optional<bool> written_in_place_;
-  std::vector<SourceFrame> frames_;         // of the calls that follow
-  std::set<std::string> outside_autocast_;  // modules that leave it
-  bool leaves_autocast_ = false;            // the calls that follow do
+  std::vector<SourceFrame> frames_;            // of the calls that follow
+  std::set<std::string> outside_autocast_;     // modules that leave it
+  bool leaves_autocast_ = false;               // the calls that follow do
+  DType enters_autocast_ = DType::kUndefined;  // they run under torch.autocast(dtype=…)
+  bool leaves_autograd_ = false;               // they run under torch.no_grad()
 
  private:
   std::string_view Checked(std::string_view op, const std::vector<NameId>& inputs,

@@ -68,13 +68,15 @@ NameId CallWriter::TensorOf(const Argument& argument) {
   return names_[argument.text] = made;
 }
 
-// Whether the running call reads what was cast: it is of the same statement, or, where that binds
-// the cast to a name ("x = x.to(torch.float32)"), of the same forward.
+// Whether the running call reads what was cast: it is within the same statement, or, where that
+// binds the cast to a name ("x = x.to(torch.float32)"), of the same forward.
 bool CallWriter::IsOfCast(const SpelledCast& cast) const {
   if (running_ == nullptr || running_->lines.empty() || cast.call->lines.empty()) return true;
   const SourceLine& line = cast.call->lines.back();
-  const SourceLine& here = running_->lines.back();
-  if (line.file == here.file && line.line == here.line) return true;
+  const bool is_within = std::ranges::any_of(running_->lines, [&](const SourceLine& here) {
+    return line.file == here.file && line.line == here.line;
+  });
+  if (is_within) return true;
   const bool binds = line.text.find(" = ") != std::string_view::npos &&
                      (line.text.ends_with(".to(torch.float32)") || line.text.ends_with(".float()"));
   return binds && std::ranges::equal(cast.call->modules, running_->modules, {}, &ModuleFrame::path,
@@ -83,7 +85,8 @@ bool CallWriter::IsOfCast(const SpelledCast& cast) const {
 
 NameId CallWriter::CastResult(const Call& call, NameId self, const TensorType& type) {
   const NameId result = Result(call, type);
-  const bool changes = type.dtype != program_.values[Index(self)].type.dtype;
+  const bool changes = type.dtype != program_.values[Index(self)].type.dtype ||
+                       AutocastType(settings_.precision) != DType::kUndefined;
   const Argument* given = FindArgument(call, "self");
   const Tensor* before = given == nullptr ? nullptr : FindTensor(given->text);
   const Tensor* after = FindTensor(call.results[0].text);
@@ -257,6 +260,13 @@ NameId CallWriter::Result(const Call& call, std::optional<TensorType> type) {
     static_cast<TensorType&>(program_.values[Index(first)].type) = *type;
   }
   return first;
+}
+
+void CallWriter::ReturnDetached(const Call& call, NameId name) {
+  const bool left = leaves_autograd_;
+  leaves_autograd_ = true;
+  Emit("view", {name}, {Result(call, program_.values[Index(name)].type)});
+  leaves_autograd_ = left;
 }
 
 void CallWriter::ReturnSame(const Call& call, NameId name) {

@@ -5,6 +5,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/pt2/call_rows.h"
+#include "estimator/pt2/higher_order.h"
 #include "estimator/pt2/libraries.h"
 #include "estimator/pt2/tied_names.h"
 
@@ -29,14 +30,6 @@ void AddReads(const Graph& graph, std::set<std::string_view>& names) {
   }
 }
 
-// Of wrap_with_autocast (device, dtype, enabled, cache_enabled, body, …), by position.
-bool IsEnabled(const Call& call) {
-  for (const auto& [name, argument] : call.arguments) {
-    if (argument.kind == Kind::kBool) return argument.number != 0;
-  }
-  return true;
-}
-
 // That of the first parameter, or of what else the graph is given; "" where the file does not say.
 std::string_view DeviceOf(const ExportedProgram& exported) {
   for (const InputSpec& spec : exported.inputs) {
@@ -45,13 +38,6 @@ std::string_view DeviceOf(const ExportedProgram& exported) {
     return tensor->second.device;
   }
   return {};
-}
-
-const Argument* BodyOf(const Call& call) {
-  for (const auto& [name, argument] : call.arguments) {
-    if (argument.kind == Kind::kGraph && argument.graph != nullptr) return &argument;
-  }
-  return nullptr;
 }
 
 }  // namespace
@@ -83,6 +69,7 @@ void CallWriter::WriteForward() {
   AddInputs();
   WriteCalls(exported_.graph);
   AddOutputs();
+  WarnOfCheckpoints();
   WarnOfUnknown("call");
 }
 
@@ -150,12 +137,14 @@ void CallWriter::WriteCall(const Call& call) {
   SetPlace(std::string(call.name), std::move(scope));
   for (const SourceLine& line : call.lines) frames_.push_back({line.line, std::string(line.text)});
   written_in_place_ = WritesInPlace(call.target);
-  if (const Argument* body = BodyOf(call)) return WriteBody(call, *body);
+  NoteCheckpoint(call);
+  if (HasBodies(call)) return WriteBodies(call);
   if (!MakesTensor(call)) return;
   const size_t first = program_.calls.size();
   const CallRow* row = FindCallRow(call.target);
   const bool left = leaves_autocast_;
   leaves_autocast_ = left || LeavesAutocast(call);
+  if (--calls_left_ < 0) RefuseLoops(call);
   row == nullptr ? WriteUnknown(call) : row->write(*this, call, row->op);
   leaves_autocast_ = left;
   Follow(first, BuildsLibraryMask(call));
@@ -176,7 +165,8 @@ void CallWriter::Follow(size_t first, bool builds_mask) {
   for (size_t i = first; i < program_.calls.size(); ++i) {
     const AtenCall& call = program_.calls[i];
     const bool is_filled = call.op == "bernoulli";  // reads the type of its operand alone
-    const bool is_tracked = !is_filled && std::ranges::any_of(call.inputs, [&](NameId name) {
+    const bool is_cut = is_filled || call.leaves_autograd;
+    const bool is_tracked = !is_cut && std::ranges::any_of(call.inputs, [&](NameId name) {
       return tracked_.contains(name);
     });
     for (const NameId name : call.outputs) {
@@ -186,38 +176,6 @@ void CallWriter::Follow(size_t first, bool builds_mask) {
       mask_parts_.insert(name);
       leftovers_.insert(name);
     }
-  }
-}
-
-// Of torch.autocast(…) and set_grad_enabled(…): the calls inside, with the operands under the
-// body's own names.
-void CallWriter::WriteBody(const Call& call, const Argument& body) {
-  std::vector<NameId> operands;
-  bool is_behind = false;
-  for (const auto& [name, argument] : call.arguments) {
-    if (is_behind && argument.kind == Kind::kTensor) operands.push_back(TensorOf(argument));
-    is_behind = is_behind || &argument == &body;
-  }
-  const std::map<std::string_view, NameId> outer = names_;
-  const bool left = leaves_autocast_;
-  size_t next = 0;
-  for (const Argument& input : body.graph->inputs) {
-    if (input.kind == Kind::kTensor && next < operands.size())
-      names_[input.text] = operands[next++];
-  }
-  if (call.target.ends_with("wrap_with_autocast")) leaves_autocast_ = !IsEnabled(call);
-  graphs_.push_back(body.graph.get());
-  WriteCalls(*body.graph);
-  graphs_.pop_back();
-  leaves_autocast_ = left;
-  std::vector<NameId> results;
-  for (const Argument& output : body.graph->outputs) results.push_back(TensorOf(output));
-  names_ = outer;
-  const std::vector<Argument>& given =
-      call.results.size() == 1 && call.results[0].kind == Kind::kList ? call.results[0].items
-                                                                      : call.results;
-  for (size_t i = 0; i < std::min(given.size(), results.size()); ++i) {
-    if (given[i].kind == Kind::kTensor) names_[given[i].text] = results[i];
   }
 }
 

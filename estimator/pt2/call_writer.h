@@ -63,6 +63,8 @@ class CallWriter : public ProgramWriter {
   // What the module of `call` was given, as its code casts it first; kNoName where none was noted.
   void NoteInput(const Call& call, NameId name);
   NameId NotedInput(const Call& call) const;
+  // The call's result is a view of `name` that no gradient passes.
+  void ReturnDetached(const Call& call, NameId name);
   // The call's result is `name`: nothing runs.
   void ReturnSame(const Call& call, NameId name);
   // The type that the file gives the call's first result, in this run's precision.
@@ -96,6 +98,8 @@ class CallWriter : public ProgramWriter {
   void WriteUnknown(const Call& call);
 
  private:
+  friend struct HigherOrderRow;
+
   void AddModule();
   void AddTensors(InputSpec::Kind kind, std::vector<NameId>& to);
   void AddInputs();
@@ -104,7 +108,35 @@ class CallWriter : public ProgramWriter {
   void WriteCall(const Call& call);
   bool MakesTensor(const Call& call) const;
   void Follow(size_t first, bool builds_mask);
-  void WriteBody(const Call& call, const Argument& body);
+
+  // --- Calls with bodies (higher_order.cc, loops.cc) ---
+
+  // The calls of `body` on these operands; what it returns.
+  std::vector<NameId> Run(const Graph& body, const std::vector<NameId>& operands);
+  // The same of a body whose names are none of those around it.
+  std::vector<NameId> RunApart(const Graph& body, const std::vector<NameId>& operands);
+  void WriteBodies(const Call& call);
+  void WriteInline(const Call& call);
+  void WriteCond(const Call& call);
+  void WriteWhile(const Call& call);
+  void WriteScan(const Call& call);
+  void WriteMap(const Call& call);
+  void WriteSteps(const Call& call, int carried_list, int scanned_list);
+  int64_t BytesMadeBy(const Graph& body) const;
+  std::optional<int64_t> TripsOf(const Graph& condition, const Graph& body,
+                                 const std::vector<Argument>& carried);
+  std::optional<bool> PredicateOf(const Argument& predicate) const;
+  // Views of the tensors `wholes` at each index of their first dimension.
+  std::vector<std::vector<NameId>> PartsOf(const std::vector<NameId>& wholes);
+  // Joins parts to the results of `call` from `first` on.
+  void StackResults(const Call& call, size_t first, const std::vector<std::vector<NameId>>& parts);
+  void EnterBody(const Call& call);
+  void SayDisabled(const Call& call);
+  void NoteCheckpoint(const Call& call);
+  void WarnOfCheckpoints();
+  void Bind(const Call& call, const std::vector<NameId>& results);
+  [[noreturn]] void RefuseLoops(const Call& call) const;
+
   TensorType TypeOf(const Tensor& tensor) const;
   int64_t SizeOf(const Size& size) const;
   int64_t NumberOf(const Argument& argument) const;
@@ -131,6 +163,9 @@ class CallWriter : public ProgramWriter {
   };
   bool IsOfCast(const SpelledCast& cast) const;
 
+  static constexpr int64_t kMostCalls = 200'000;  // with those of loops that are written out
+  int64_t calls_left_ = kMostCalls;
+  bool has_checkpoints_ = false;
   const Call* running_ = nullptr;
   std::map<std::string_view, SpelledCast> spelled_casts_;
   std::map<std::string_view, NameId> module_inputs_;  // by module

@@ -324,6 +324,12 @@ Value PowerOf(Numbers n) {
 Value LeastOf(Numbers numbers) { return std::ranges::min(numbers); }
 Value MostOf(Numbers numbers) { return std::ranges::max(numbers); }
 Value SameAs(Numbers numbers) { return numbers[0]; }
+Value IsLess(Numbers n) { return n[0] < n[1] ? 1 : 0; }
+Value IsAtMost(Numbers n) { return n[0] <= n[1] ? 1 : 0; }
+Value IsMore(Numbers n) { return n[0] > n[1] ? 1 : 0; }
+Value IsAtLeast(Numbers n) { return n[0] >= n[1] ? 1 : 0; }
+Value IsEqual(Numbers n) { return n[0] == n[1] ? 1 : 0; }
+Value IsOther(Numbers n) { return n[0] != n[1] ? 1 : 0; }
 
 // torch/utils/_sympy/functions.py, and sympy's own.
 struct Function {
@@ -334,13 +340,26 @@ struct Function {
 };
 constexpr size_t kAny = SIZE_MAX;
 constexpr Function kFunctions[] = {
-    {"Add", 1, kAny, SumOf},      {"Mul", 1, kAny, ProductOf},
-    {"Min", 1, kAny, LeastOf},    {"Max", 1, kAny, MostOf},
-    {"FloorDiv", 2, 2, FloorDiv}, {"CleanDiv", 2, 2, ExactDiv},
-    {"CeilDiv", 2, 2, CeilDiv},   {"IntTrueDiv", 2, 2, ExactDiv},
-    {"Mod", 2, 2, Modulo},        {"PythonMod", 2, 2, Modulo},
-    {"Pow", 2, 2, PowerOf},       {"PowByNatural", 2, 2, PowerOf},
-    {"Identity", 1, 1, SameAs},   {"ModularIndexing", 3, 3, ModularIndexing},
+    {"Add", 1, kAny, SumOf},
+    {"Mul", 1, kAny, ProductOf},
+    {"Min", 1, kAny, LeastOf},
+    {"Max", 1, kAny, MostOf},
+    {"FloorDiv", 2, 2, FloorDiv},
+    {"CleanDiv", 2, 2, ExactDiv},
+    {"CeilDiv", 2, 2, CeilDiv},
+    {"IntTrueDiv", 2, 2, ExactDiv},
+    {"Mod", 2, 2, Modulo},
+    {"PythonMod", 2, 2, Modulo},
+    {"Pow", 2, 2, PowerOf},
+    {"PowByNatural", 2, 2, PowerOf},
+    {"Identity", 1, 1, SameAs},
+    {"ModularIndexing", 3, 3, ModularIndexing},
+    {"StrictLessThan", 2, 2, IsLess},
+    {"LessThan", 2, 2, IsAtMost},
+    {"StrictGreaterThan", 2, 2, IsMore},
+    {"GreaterThan", 2, 2, IsAtLeast},
+    {"Equality", 2, 2, IsEqual},
+    {"Unequality", 2, 2, IsOther},
 };
 
 Value ValueOf(const Expression& e, const std::map<std::string_view, int64_t>& symbols) {

@@ -182,6 +182,12 @@ void WritePad(CallWriter& writer, const Call& call, std::string_view op) {
   WriteUnary(writer, call, mode.empty() || mode == "constant" ? op : "pad.copies");
 }
 
+void WriteDetach(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  if (!writer.IsTracked(self)) return ReturnFirst(writer, call, op);
+  writer.ReturnDetached(call, self);
+}
+
 constexpr CallRow kMovementRows[] = {
     // Views, copies and joins.
     {"view.default", "view", WriteUnary},
@@ -197,7 +203,7 @@ constexpr CallRow kMovementRows[] = {
     {"as_strided.default", "as_strided", WriteUnary},
     {"unfold.default", "select", WriteUnfold},
     {"alias.default", "", ReturnFirst},
-    {"detach.default", "", ReturnFirst},
+    {"detach.default", "", WriteDetach},
     {"t.default", "permute", WriteTranspose},
     {"transpose.int", "permute", WriteTranspose},
     {"numpy_T.default", "permute", WriteTranspose},

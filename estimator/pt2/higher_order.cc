@@ -1,0 +1,263 @@
+// Contexts and branches.
+#include "estimator/pt2/higher_order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
+#include "estimator/base/warnings.h"
+#include "estimator/pt2/call_rows.h"
+#include "estimator/pt2/call_writer.h"
+#include "estimator/pt2/expression.h"
+#include "estimator/pt2/schema.h"
+
+namespace onnxfit::pt2 {
+namespace {
+
+using Kind = Argument::Kind;
+
+constexpr std::string_view kHigherOrder = "torch.ops.higher_order.";
+constexpr std::string_view kCheckpointFile = "torch/utils/checkpoint.py";
+
+// Of wrap_with_autocast (device, dtype, enabled, cache_enabled, body, …) and
+// wrap_with_set_grad_enabled (enabled, body, …), by position.
+bool IsEnabled(const Call& call) {
+  for (const auto& [name, argument] : call.arguments) {
+    if (argument.kind == Kind::kBool) return argument.number != 0;
+  }
+  return true;
+}
+
+// What autocast on CUDA casts to: fp16, unless another is given.
+DType DTypeOfAutocast(const Call& call) {
+  if (call.arguments.size() < 2 || call.arguments[1].second.kind != Kind::kText)
+    return DType::kFloat16;
+  return ScalarTypeOf(call.arguments[1].second.text);
+}
+
+bool IsOfCheckpoint(const Call& call) {
+  return std::ranges::any_of(
+      call.lines, [](const SourceLine& line) { return line.file.ends_with(kCheckpointFile); });
+}
+
+// torch.utils.checkpoint(use_reentrant=True) runs what it is given under no_grad, and once more in
+// backward.
+bool IsCheckpointBody(const Graph& body) { return std::ranges::any_of(body.calls, IsOfCheckpoint); }
+
+void AddItems(const std::vector<Argument>& items, std::vector<Argument>& all) {
+  all.insert(all.end(), items.begin(), items.end());
+}
+
+}  // namespace
+
+std::vector<const Argument*> BodiesOf(const Call& call) {
+  std::vector<const Argument*> bodies;
+  for (const auto& [name, argument] : call.arguments) {
+    if (argument.kind == Kind::kGraph && argument.graph != nullptr) bodies.push_back(&argument);
+  }
+  return bodies;
+}
+
+std::vector<const std::vector<Argument>*> ListsOf(const Call& call) {
+  std::vector<const std::vector<Argument>*> lists;
+  for (const auto& [name, argument] : call.arguments) {
+    if (argument.kind == Kind::kList) lists.push_back(&argument.items);
+  }
+  return lists;
+}
+
+std::vector<Argument> ResultsOf(const Call& call) {
+  std::vector<Argument> results;
+  for (const Argument& result : call.results) {
+    if (result.kind != Kind::kList) results.push_back(result);
+    AddItems(result.items, results);
+  }
+  return results;
+}
+
+struct HigherOrderRow {
+  std::string_view name;
+  void (CallWriter::*write)(const Call& call);
+
+  static const HigherOrderRow* Find(std::string_view target) {
+    static constexpr HigherOrderRow kRows[] = {
+        {"wrap_with_autocast", &CallWriter::WriteInline},
+        {"wrap_with_set_grad_enabled", &CallWriter::WriteInline},
+        {"tag_activation_checkpoint", &CallWriter::WriteInline},
+        {"wrap_activation_checkpoint", &CallWriter::WriteInline},
+        {"wrap", &CallWriter::WriteInline},
+        {"hints_wrapper", &CallWriter::WriteInline},
+        {"invoke_subgraph", &CallWriter::WriteInline},
+        {"strict_mode", &CallWriter::WriteInline},
+        {"cond", &CallWriter::WriteCond},
+        {"while_loop", &CallWriter::WriteWhile},
+        {"scan", &CallWriter::WriteScan},
+        {"map_impl", &CallWriter::WriteMap},
+    };
+    if (!target.starts_with(kHigherOrder)) return nullptr;
+    const auto* const row =
+        std::ranges::find(kRows, target.substr(kHigherOrder.size()), &HigherOrderRow::name);
+    return row == std::end(kRows) ? nullptr : row;
+  }
+};
+
+bool HasBodies(const Call& call) { return !BodiesOf(call).empty(); }
+
+void CallWriter::WriteBodies(const Call& call) {
+  const HigherOrderRow* const row = HigherOrderRow::Find(call.target);
+  row == nullptr ? WriteUnknown(call) : (this->*row->write)(call);
+}
+
+// --- Bodies ------------------------------------------------------------------------------------
+
+std::vector<NameId> CallWriter::Run(const Graph& body, const std::vector<NameId>& operands) {
+  const std::map<std::string_view, NameId> outer = names_;
+  size_t next = 0;
+  for (const Argument& input : body.inputs) {
+    if (input.kind == Kind::kTensor && next < operands.size())
+      names_[input.text] = operands[next++];
+  }
+  graphs_.push_back(&body);
+  WriteCalls(body);
+  std::vector<NameId> results;
+  for (const Argument& output : body.outputs) results.push_back(TensorOf(output));
+  graphs_.pop_back();
+  names_ = outer;
+  return results;
+}
+
+std::vector<NameId> CallWriter::RunApart(const Graph& body, const std::vector<NameId>& operands) {
+  const auto casts = std::exchange(spelled_casts_, {});
+  std::vector<NameId> results = Run(body, operands);
+  spelled_casts_ = casts;
+  return results;
+}
+
+void CallWriter::Bind(const Call& call, const std::vector<NameId>& results) {
+  const std::vector<Argument> given = ResultsOf(call);
+  for (size_t i = 0; i < std::min(given.size(), results.size()); ++i) {
+    if (given[i].kind == Kind::kTensor) names_[given[i].text] = results[i];
+  }
+}
+
+// --- Contexts ----------------------------------------------------------------------------------
+
+// Where PyTorch sees no GPU, it turns a block for one off, and the file says no more than that: of
+// a block with a type of its own, which none needs that is off, that is likely.
+void CallWriter::SayDisabled(const Call& call) {
+  if (IsEnabled(call) || DTypeOfAutocast(call) == DType::kFloat16) return;
+  const std::string text = fmt::format(
+      "torch.autocast(dtype=torch.{}) is off in the file, as it is where torch.export sees no GPU: "
+      "taken so (try: an export on a machine with one)",
+      Name(DTypeOfAutocast(call)));
+  const auto is_said = [&](const Warning& warning) { return warning.text == text; };
+  if (std::ranges::none_of(program_.warnings, is_said)) {
+    program_.warnings.push_back({warning::kLostAnswers, text});
+  }
+}
+
+void CallWriter::EnterBody(const Call& call) {
+  if (call.target.ends_with("set_grad_enabled")) {
+    leaves_autograd_ = !IsEnabled(call) && !IsCheckpointBody(*BodiesOf(call)[0]->graph);
+  }
+  const bool is_autocast = call.target.ends_with("wrap_with_autocast");
+  if (!is_autocast || !call.arguments[0].second.text.starts_with("cuda")) return;
+  SayDisabled(call);
+  leaves_autocast_ = !IsEnabled(call);
+  enters_autocast_ = IsEnabled(call) ? DTypeOfAutocast(call) : DType::kUndefined;
+}
+
+// The calls inside, with the operands that follow the body under the body's own names.
+void CallWriter::WriteInline(const Call& call) {
+  const Argument& body = *BodiesOf(call)[0];
+  std::vector<NameId> operands;
+  bool is_behind = false;
+  for (const auto& [name, argument] : call.arguments) {
+    if (is_behind && argument.kind == Kind::kTensor) operands.push_back(TensorOf(argument));
+    for (const Argument& item : argument.items) {
+      if (is_behind && item.kind == Kind::kTensor) operands.push_back(TensorOf(item));
+    }
+    is_behind = is_behind || &argument == &body;
+  }
+  const bool left_autocast = leaves_autocast_;
+  const DType entered_autocast = enters_autocast_;
+  const bool left_autograd = leaves_autograd_;
+  EnterBody(call);
+  has_checkpoints_ = has_checkpoints_ || call.target.ends_with("activation_checkpoint");
+  const std::vector<NameId> results = Run(*body.graph, operands);
+  leaves_autocast_ = left_autocast;
+  enters_autocast_ = entered_autocast;
+  leaves_autograd_ = left_autograd;
+  Bind(call, results);
+}
+
+void CallWriter::NoteCheckpoint(const Call& call) {
+  has_checkpoints_ = has_checkpoints_ || IsOfCheckpoint(call);
+}
+
+void CallWriter::WarnOfCheckpoints() {
+  if (!has_checkpoints_ || !trains()) return;
+  program_.warnings.push_back(
+      {warning::kUpperBound,
+       "torch.utils.checkpoint: what it computes anew in backward is kept until then, which is an "
+       "upper bound"});
+}
+
+// --- Branches ----------------------------------------------------------------------------------
+
+std::optional<bool> CallWriter::PredicateOf(const Argument& predicate) const {
+  if (predicate.kind == Kind::kBool) return predicate.number != 0;
+  if (predicate.kind != Kind::kSymbol) return std::nullopt;
+  for (auto graph = graphs_.rbegin(); graph != graphs_.rend(); ++graph) {
+    const auto found = (*graph)->truths.find(predicate.text);
+    if (found == (*graph)->truths.end()) continue;
+    const Size& truth = found->second;
+    if (truth.expression.empty()) return truth.number != 0;
+    const std::optional<int64_t> value = Evaluate(truth.expression, symbols_);
+    return value.has_value() ? std::optional(*value != 0) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// What all calls of a body make.
+int64_t CallWriter::BytesMadeBy(const Graph& body) const {
+  int64_t bytes = 0;
+  for (const Call& call : body.calls) {
+    for (const Argument& result : ResultsOf(call)) {
+      const auto tensor = body.tensors.find(result.text);
+      if (tensor != body.tensors.end()) bytes += BytesOf(WithPrecision(TypeOf(tensor->second)));
+    }
+    for (const Argument* inner : BodiesOf(call)) bytes += BytesMadeBy(*inner->graph);
+  }
+  return bytes;
+}
+
+// Of (predicate, then, otherwise, operands): the branch that runs, and where data says which, the
+// one that makes more.
+void CallWriter::WriteCond(const Call& call) {
+  const std::vector<const Argument*> branches = BodiesOf(call);
+  if (branches.size() != 2) return WriteUnknown(call);
+  const std::optional<bool> predicate = PredicateOf(call.arguments[0].second);
+  const int64_t bytes[] = {BytesMadeBy(*branches[0]->graph), BytesMadeBy(*branches[1]->graph)};
+  const bool takes_first = predicate.value_or(bytes[0] >= bytes[1]);
+  if (!predicate.has_value()) {
+    program_.warnings.push_back(
+        {warning::kUnknownBranch,
+         fmt::format("which branch of torch.cond at {} runs depends on data: {} is taken, whose "
+                     "calls make {}",
+                     call.name, takes_first ? "the first" : "the second",
+                     FormatBytes(bytes[takes_first ? 0 : 1]))});
+  }
+  std::vector<NameId> operands;
+  for (const auto* const list : ListsOf(call)) {
+    for (const Argument& operand : *list) {
+      if (operand.kind == Kind::kTensor) operands.push_back(TensorOf(operand));
+    }
+  }
+  Bind(call, RunApart(*branches[takes_first ? 0 : 1]->graph, operands));
+}
+
+}  // namespace onnxfit::pt2

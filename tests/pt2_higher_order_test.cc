@@ -1,0 +1,326 @@
+// Calls whose arguments are graphs: torch.no_grad(), torch.autocast(…), torch.cond and loops.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/base/error.h"
+#include "estimator/eager/dispatch.h"
+#include "estimator/program/trainable.h"
+#include "tests/pt2_helpers.h"
+
+namespace onnxfit::pt2_higher_order_test {
+namespace {
+
+using pt2::Argument;
+using pt2::Arguments;
+using pt2::Bool;
+using pt2::Call;
+using pt2::CallsOf;
+using pt2::ExportedBuilder;
+using pt2::ExportedProgram;
+using pt2::List;
+using pt2::Made;
+using pt2::Number;
+using pt2::Ref;
+using pt2::Text;
+
+constexpr const char* kLinear = "torch.ops.aten.linear.default";
+
+// A graph that grows: tensors of float32 with the batch first, unless told otherwise.
+class BodyBuilder {
+ public:
+  BodyBuilder& Input(std::string_view name) {
+    body_->inputs.push_back(Ref(name));
+    return *this;
+  }
+  BodyBuilder& Make(std::string_view target, std::string_view name, Arguments arguments,
+                    int64_t width = 8, std::string_view file = "") {
+    body_->tensors[name] = {
+        .dtype = DType::kFloat32, .sizes = {{.expression = "s0"}, {width}}, .strides = {}};
+    Call call = {.target = target, .name = name, .arguments = std::move(arguments)};
+    call.results = {Ref(name)};
+    if (!file.empty()) call.lines = {{.file = file, .line = 1, .function = "forward", .text = ""}};
+    body_->calls.push_back(std::move(call));
+    return *this;
+  }
+  BodyBuilder& Return(std::string_view name) {
+    body_->outputs.push_back(Ref(name));
+    return *this;
+  }
+  Argument Graph() const {
+    return {.kind = Argument::Kind::kGraph, .text = "body", .graph = body_};
+  }
+
+ private:
+  std::shared_ptr<pt2::Graph> body_ = std::make_shared<pt2::Graph>();
+};
+
+Argument Linear(std::string_view file = "") {
+  return BodyBuilder()
+      .Input("x")
+      .Input("w")
+      .Make(kLinear, "inner", {{"input", Ref("x")}, {"weight", Ref("w")}}, 8, file)
+      .Return("inner")
+      .Graph();
+}
+
+// One operator after the other.
+Argument Unary(const char* input, const std::vector<std::string_view>& ops) {
+  BodyBuilder body;
+  body.Input(input);
+  std::string_view last = input;
+  for (const std::string_view op : ops) {
+    body.Make(op == "exp" ? "torch.ops.aten.exp.default" : "torch.ops.aten.tanh.default", op,
+              {{"self", Ref(last)}});
+    last = op;
+  }
+  return body.Return(last).Graph();
+}
+
+// A layer in a context, then one outside.
+ExportedProgram InContext(std::string_view target, Arguments arguments) {
+  ExportedBuilder builder;
+  builder.Parameter("p_a", "a.weight", {8, 8}).Parameter("p_b", "b.weight", {10, 8});
+  builder.Input("x", {8});
+  arguments.emplace_back("", Ref("x"));
+  arguments.emplace_back("", Ref("p_a"));
+  builder.Make(target, "y", std::move(arguments), {8});
+  builder.Make(kLinear, "z", {{"input", Ref("y")}, {"weight", Ref("p_b")}}, {10});
+  return builder.Return("z");
+}
+
+// --- torch.no_grad() ---------------------------------------------------------------------------
+
+constexpr const char* kSetGrad = "torch.ops.higher_order.wrap_with_set_grad_enabled";
+
+TEST_CASE("calls of torch.no_grad() are told, those of torch.enable_grad() are not") {
+  const Program without = Made(InContext(kSetGrad, {{"", Bool(false)}, {"", Linear()}})).program;
+  CHECK(CallsOf(without) == "linear(x,a.weight) linear(inner,b.weight)");
+  CHECK(without.calls[0].leaves_autograd);
+  CHECK_FALSE(without.calls[1].leaves_autograd);
+  CHECK(UnreachedParameters(without).size() == 1);
+  const Program with = Made(InContext(kSetGrad, {{"", Bool(true)}, {"", Linear()}})).program;
+  CHECK_FALSE(with.calls[0].leaves_autograd);
+  CHECK(UnreachedParameters(with).empty());
+}
+
+// Its forward runs under no_grad, and once more in backward.
+TEST_CASE("torch.utils.checkpoint in no_grad's clothes is told, and kept") {
+  const Argument body = Linear("/lib/torch/utils/checkpoint.py");
+  const Program program = Made(InContext(kSetGrad, {{"", Bool(false)}, {"", body}})).program;
+  CHECK_FALSE(program.calls[0].leaves_autograd);
+  REQUIRE(program.warnings.size() == 1);
+  CHECK(program.warnings[0].code == "OF110");
+  CHECK(program.warnings[0].text ==
+        "torch.utils.checkpoint: what it computes anew in backward is kept until then, which is "
+        "an upper bound");
+}
+
+// --- torch.autocast(…) -------------------------------------------------------------------------
+
+Program Cast(const char* dtype, bool is_enabled, Precision precision) {
+  const TrainingSettings settings = {.precision = precision};
+  ExportedProgram exported =
+      InContext("torch.ops.higher_order.wrap_with_autocast", {{"", Text("cuda")},
+                                                              {"", Text(dtype)},
+                                                              {"", Bool(is_enabled)},
+                                                              {"", Bool(true)},
+                                                              {"", Linear()}});
+  return Dispatch(Made(exported, settings).program, settings);
+}
+
+std::string TypesOf(const Program& program) {
+  std::string text;
+  for (const AtenCall& call : program.calls) {
+    if (call.op != "linear" && call.op != "addmm" && call.op != "mm") continue;
+    text +=
+        std::string(Name(program.values[static_cast<size_t>(call.outputs[0])].type.dtype)) + " ";
+  }
+  return text;
+}
+
+TEST_CASE("a block of torch.autocast(…) casts as it says, whatever the loop does") {
+  CHECK(TypesOf(Cast("bfloat16", true, Precision::kFp32)).starts_with("bfloat16 "));
+  CHECK(TypesOf(Cast("float16", true, Precision::kFp32)).starts_with("float16 "));
+  CHECK(TypesOf(Cast("bfloat16", true, Precision::kAmpFp16)) == "bfloat16 float16 ");
+  CHECK(TypesOf(Cast("float16", false, Precision::kAmpFp16)) == "float32 float16 ");
+}
+
+TEST_CASE("a block that the machine of the export may have turned off is told") {
+  const auto codes = [](const char* dtype, bool is_enabled) {
+    std::string text;
+    for (const Warning& warning : Cast(dtype, is_enabled, Precision::kFp32).warnings) {
+      text += warning.code;
+    }
+    return text;
+  };
+  CHECK(codes("bfloat16", false) == "OF109");
+  CHECK(codes("bfloat16", true).empty());
+  CHECK(codes("float16", false).empty());
+}
+
+// PyTorch makes it so that a layer that runs with gradients later has one.
+TEST_CASE("the cast of a parameter that autocast keeps has a gradient, under no_grad too") {
+  const TrainingSettings settings = {.precision = Precision::kAmpBf16};
+  ExportedProgram exported = InContext(kSetGrad, {{"", Bool(false)}, {"", Linear()}});
+  const Program program = Dispatch(Made(exported, settings).program, settings);
+  int casts = 0;
+  for (const AtenCall& call : program.calls) {
+    const std::string& made = program.values[static_cast<size_t>(call.outputs[0])].name;
+    if (call.op != "_to_copy" || (made != "a.weight.cast" && made != "x.cast")) continue;
+    CHECK(call.leaves_autograd == (made == "x.cast"));
+    ++casts;
+  }
+  CHECK(casts == 2);
+}
+
+// torch/amp/autocast_mode.py: __exit__ empties the cache where the outermost block ends.
+TEST_CASE("casts that a block keeps die where it ends, unless the loop has one around it") {
+  const auto dies_early = [](const Program& program) {
+    const NameId cast = program.cached_casts.front();  // of a.weight, its name is a view's too
+    return std::ranges::any_of(program.calls, [&](const AtenCall& call) {
+      return std::ranges::find(call.dies, cast) != call.dies.end();
+    });
+  };
+  CHECK(dies_early(Cast("bfloat16", true, Precision::kFp32)));
+  CHECK_FALSE(dies_early(Cast("bfloat16", true, Precision::kAmpBf16)));
+}
+
+// --- torch.cond --------------------------------------------------------------------------------
+
+ExportedProgram Cond(const Argument& predicate) {
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.Make("torch.ops.higher_order.cond", "y",
+               {{"", predicate},
+                {"", Unary("x", {"exp"})},
+                {"", Unary("x", {"tanh", "exp"})},
+                {"", List({Ref("x")})}},
+               {8});
+  builder.program().graph.truths["t"] = {.expression = "StrictLessThan(s0, 5)"};
+  builder.program().graph.truths["u"] = {.expression = "StrictLessThan(u0, 5)"};
+  return builder.Return("y");
+}
+
+TEST_CASE("torch.cond runs the branch that sizes choose, or else the one that makes more") {
+  const TrainingSettings eval = {.mode = Mode::kEval};
+  const auto symbol = [](const char* name) {
+    return Argument{.kind = Argument::Kind::kSymbol, .text = name};
+  };
+  CHECK(CallsOf(Made(Cond(symbol("t")), eval).program) == "exp(x)");  // the batch is 4
+  CHECK(CallsOf(Made(Cond(Bool(false)), eval).program) == "tanh(x) exp(tanh)");
+  CHECK(CallsOf(Made(Cond(symbol("u")), eval).program) == "tanh(x) exp(tanh)");
+  const Program program = Made(Cond(Ref("x")), eval).program;
+  CHECK(CallsOf(program) == "tanh(x) exp(tanh)");
+  REQUIRE(program.warnings.size() == 1);
+  CHECK(program.warnings[0].code == "OF103");
+  CHECK(program.warnings[0].text ==
+        "which branch of torch.cond at y runs depends on data: the second is taken, whose calls "
+        "make 256 B");
+  CHECK(Made(Cond(Bool(true)), eval).program.warnings.empty());
+}
+
+// --- Loops -------------------------------------------------------------------------------------
+
+ExportedProgram While(Argument limit) {
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.MakeFixed("torch.ops.aten.zeros.default", "i", {{"size", List({})}}, {}, DType::kInt64);
+  const Argument condition =
+      BodyBuilder()
+          .Input("i")
+          .Input("x")
+          .Make("torch.ops.aten.lt.Scalar", "less", {{"self", Ref("i")}, {"other", limit}})
+          .Return("less")
+          .Graph();
+  const Argument body =
+      BodyBuilder()
+          .Input("i")
+          .Input("x")
+          .Make("torch.ops.aten.add.Tensor", "next", {{"self", Ref("i")}, {"other", Number(2)}})
+          .Make("torch.ops.aten.exp.default", "e", {{"self", Ref("x")}})
+          .Return("next")
+          .Return("e")
+          .Graph();
+  builder.Make("torch.ops.higher_order.while_loop", "y",
+               {{"", condition}, {"", body}, {"", List({Ref("i"), Ref("x")})}, {"", List({})}},
+               {8});
+  builder.program().graph.calls.back().results = {Ref("j"), Ref("y")};
+  return builder.Return("y");
+}
+
+int CountOf(const Program& program, std::string_view op) {
+  int count = 0;
+  for (const AtenCall& call : program.calls) count += call.op == op ? 1 : 0;
+  return count;
+}
+
+TEST_CASE("while_loop runs as often as its counter says, once where nothing says it") {
+  const TrainingSettings eval = {.mode = Mode::kEval};
+  const Program counted = Made(While(Number(6)), eval).program;  // 0, 2, 4
+  CHECK(CountOf(counted, "exp") == 3);
+  CHECK(counted.warnings.empty());
+  CHECK(CountOf(Made(While(Number(5)), eval).program, "exp") == 3);
+  CHECK(CountOf(Made(While(Number(7)), eval).program, "exp") == 4);
+  CHECK(CountOf(Made(While(Number(-3)), eval).program, "exp") == 0);
+  const Program unknown = Made(While(Ref("x")), eval).program;
+  CHECK(CountOf(unknown, "exp") == 1);
+  REQUIRE(unknown.warnings.size() == 1);
+  CHECK(unknown.warnings[0].text ==
+        "how often the body of while_loop at y runs depends on data: it is counted once, which is "
+        "too little where it runs more often");
+}
+
+TEST_CASE("loops without an end are refused") {
+  CHECK_THROWS_WITH_AS(Made(While(Number(1'000'000)), {.mode = Mode::kEval}),
+                       "net.pt2: call 'e': loops of at most 200000 calls in all were expected, "
+                       "found more (try: a shorter sequence, --dim)",
+                       Error);
+}
+
+// A carried value of 8, and 3 steps of x.
+ExportedProgram Steps(const char* target, bool carries) {
+  ExportedBuilder builder;
+  builder.Input("n", {8}).Buffer("h", "h", {8}).Buffer("x", "x", {3, 8}).Buffer("w", "w", {8});
+  BodyBuilder body;
+  if (carries) body.Input("h");
+  body.Input("t").Input("w");
+  body.Make("torch.ops.aten.mul.Tensor", "m", {{"self", Ref("t")}, {"other", Ref("w")}});
+  body.Make("torch.ops.aten.exp.default", "e", {{"self", Ref(carries ? "h" : "m")}});
+  if (carries) body.Return("e");
+  body.Return("m");
+  Arguments arguments = {{"", body.Graph()}};
+  if (carries) arguments.emplace_back("", List({Ref("h")}));
+  arguments.emplace_back("", List({Ref("x")}));
+  arguments.emplace_back("", List({Ref("w")}));
+  builder.MakeFixed(target, "y", std::move(arguments), {3, 8});
+  if (carries) builder.program().graph.calls.back().results = {Ref("last"), Ref("y")};
+  return builder.Return("y");
+}
+
+TEST_CASE("scan and map run their body once for each step, and join what it gives") {
+  const auto calls = [](const char* target, bool carries) {
+    return CallsOf(Made(Steps(target, carries), {.mode = Mode::kEval}).program);
+  };
+  CHECK(calls("torch.ops.higher_order.scan", true) ==
+        "unbind(x;0) mul(x.part,w) exp(h) mul(x.part,w) exp(e) mul(x.part,w) exp(e) view(m) "
+        "view(m) view(m) cat(y.unsqueezed,y.unsqueezed,y.unsqueezed)");
+  CHECK(calls("torch.ops.higher_order.map_impl", false) ==
+        "unbind(x;0) mul(x.part,w) exp(m) mul(x.part,w) exp(m) mul(x.part,w) exp(m) view(m) "
+        "view(m) view(m) cat(y.unsqueezed,y.unsqueezed,y.unsqueezed)");
+}
+
+TEST_CASE("bodies of operators that are not known are not run, which is said") {
+  const Program program =
+      Made(InContext("torch.ops.higher_order.flex_attention", {{"", Linear()}})).program;
+  CHECK(CallsOf(program) == "?(x,a.weight) linear(y,b.weight)");
+  REQUIRE_FALSE(program.warnings.empty());
+  CHECK(program.warnings[0].code == "OF102");
+}
+
+}  // namespace
+}  // namespace onnxfit::pt2_higher_order_test
