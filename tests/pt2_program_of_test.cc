@@ -67,6 +67,49 @@ TEST_CASE("other sizes than those that are written are refused") {
       Error);
 }
 
+// torch.export writes sizes of 1 as numbers, whatever was asked for.
+TEST_CASE("a size of 1 that the export has fixed is told to be larger") {
+  ExportedBuilder builder;
+  builder.FixedInput("x", {1, 8});
+  builder.MakeFixed("torch.ops.aten.exp.default", "y", {{"self", Ref("x")}}, {1, 8});
+  const onnxfit::Graph file = InputGraph(builder.Return("y"));
+  CHECK_THROWS_WITH_AS(MakeProgram(file, BindShapes(file, {.batch = 4}), {}),
+                       doctest::Contains("(try: export it with 2 or more there, and "
+                                         "dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))"),
+                       Error);
+}
+
+Dims DimsOfInput(const ExportedProgram& exported, size_t input, const DimBinding& binding) {
+  const onnxfit::Graph file = InputGraph(exported);
+  const Program program =
+      MakeProgram(file, BindShapes(file, binding), {.mode = Mode::kEval}).program;
+  return program.values[static_cast<size_t>(program.inputs[input])].type.dims;
+}
+
+TEST_CASE("sizes that follow from others follow") {
+  ExportedBuilder builder;
+  builder.Input("x", {8}).Input("pairs", {8});
+  builder.Make("torch.ops.aten.exp.default", "y", {{"self", Ref("x")}}, {8});
+  ExportedProgram exported = builder.Return("y");
+  exported.graph.tensors.at("pairs").sizes[0] = {.expression = "2*s0", .hint = 4};
+  CHECK(DimsOfInput(exported, 1, {.batch = 5}) == Dims{10, 8});
+}
+
+TEST_CASE("a multiple of a symbol that stands nowhere alone is solved for its symbol") {
+  ExportedBuilder builder;
+  builder.Input("x", {64});
+  builder.Make("torch.ops.aten.exp.default", "y", {{"self", Ref("x")}}, {64});
+  ExportedProgram exported = builder.Return("y");
+  for (const char* name : {"x", "y"}) {
+    exported.graph.tensors.at(name).sizes[1] = {.expression = "32*s1", .hint = 64};
+  }
+  CHECK(DimsOfInput(exported, 0, {.batch = 5, .dims = {{"32*s1", 96}}}) == Dims{5, 96});
+  CHECK_THROWS_WITH_AS(DimsOfInput(exported, 0, {.batch = 5, .dims = {{"32*s1", 100}}}),
+                       "net.pt2: input 'x': dimension 1 is 32*s1 in the export, found 100, which "
+                       "it cannot be",
+                       Error);
+}
+
 // A table of 12 positions, of which an input of "s1" tokens takes as many as it has.
 ExportedProgram Positions(bool slices_buffer) {
   ExportedBuilder builder;
@@ -181,6 +224,16 @@ TEST_CASE("calls of a wrapped body run in its place") {
   CHECK(CallsOf(program) == "exp(x) relu(inner)");
   CHECK(program.calls[0].leaves_autocast);
   CHECK_FALSE(program.calls[1].leaves_autocast);
+}
+
+TEST_CASE("detach is a view that no gradient passes") {
+  ExportedBuilder builder = Mlp();
+  builder.Make("torch.ops.aten.detach.default", "d", {{"self", Ref("y")}}, {10});
+  builder.Make("torch.ops.aten.exp.default", "e", {{"self", Ref("d")}}, {10});
+  const Program program = Made(builder.Return("e"), {.mode = Mode::kEval}).program;
+  CHECK(CallsOf(program).ends_with("view(y) exp(d)"));
+  CHECK(program.calls[program.calls.size() - 2].leaves_autograd);
+  CHECK_FALSE(program.calls.back().leaves_autograd);
 }
 
 // --- Ties --------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include "estimator/graph/input_graph.h"
 #include "estimator/program/loss.h"
 #include "estimator/pt2/call_writer.h"
+#include "estimator/pt2/expression.h"
 
 namespace onnxfit::pt2 {
 namespace {
@@ -29,6 +30,64 @@ std::vector<std::pair<std::string_view, const Tensor*>> InputsOf(const ExportedP
   return inputs;
 }
 
+// The one symbol in `expression`; "" where it has none, or several.
+std::string_view SymbolIn(std::string_view expression) {
+  constexpr std::string_view kLetters =
+      "_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  std::string_view symbol;
+  size_t end = 0;
+  while ((end = expression.find_first_of(kLetters, end)) != expression.npos) {
+    const size_t begin = end;
+    end = std::min(expression.find_first_not_of(kLetters, begin), expression.size());
+    const std::string_view word = expression.substr(begin, end - begin);
+    const bool is_function = end < expression.size() && expression[end] == '(';
+    if (is_function || (word[0] >= '0' && word[0] <= '9') || word == symbol) continue;
+    if (!symbol.empty()) return "";
+    symbol = word;
+  }
+  return symbol;
+}
+
+bool IsSymbol(std::string_view expression) {
+  return !expression.empty() && SymbolIn(expression) == expression;
+}
+
+// What the only symbol of a size such as "32*s0" is where the size is `size`: nothing where it
+// cannot be of that size, and for expressions that are no straight line.
+std::optional<int64_t> Solve(std::string_view expression, std::string_view symbol, int64_t size) {
+  const auto value = [&](int64_t of) { return Evaluate(expression, {{symbol, of}}); };
+  const std::optional<int64_t> first = value(1);
+  const std::optional<int64_t> second = value(2);
+  if (!first || !second || *second <= *first || size < *first) return std::nullopt;
+  const int64_t solution = 1 + (size - *first) / (*second - *first);
+  return value(solution) == size ? std::optional(solution) : std::nullopt;
+}
+
+// Symbols that are no input's size alone: H = 32*s0.
+void SolveSymbols(const ExportedProgram& exported, const onnxfit::Graph& file, const Shapes& shapes,
+                  SymbolValues& symbols) {
+  const auto inputs = InputsOf(exported);
+  for (size_t i = 0; i < inputs.size() && i < file.inputs.size(); ++i) {
+    const Dims& dims = shapes.types[Index(file.inputs[i])].tensor.dims;
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      const std::string_view expression = inputs[i].second->sizes[axis].expression;
+      const std::string_view symbol = SymbolIn(expression);
+      if (symbol.empty() || symbols.contains(symbol)) continue;
+      const std::optional<int64_t> value = Solve(expression, symbol, dims[axis]);
+      if (value.has_value()) {
+        symbols.emplace(symbol, *value);
+        continue;
+      }
+      throw Error({.file = file.path,
+                   .where = fmt::format("input '{}'", inputs[i].first),
+                   .text = fmt::format("dimension {} is {} in the export, found {}, which it "
+                                       "cannot be",
+                                       axis, expression, dims[axis]),
+                   .hint = ""});
+    }
+  }
+}
+
 SymbolValues SymbolsOf(const ExportedProgram& exported, const onnxfit::Graph& file,
                        const Shapes& shapes) {
   SymbolValues symbols;
@@ -37,9 +96,10 @@ SymbolValues SymbolsOf(const ExportedProgram& exported, const onnxfit::Graph& fi
     const Dims& dims = shapes.types[Index(file.inputs[i])].tensor.dims;
     for (size_t axis = 0; axis < dims.size(); ++axis) {
       const std::string_view symbol = inputs[i].second->sizes[axis].expression;
-      if (!symbol.empty()) symbols.emplace(symbol, dims[axis]);
+      if (IsSymbol(symbol)) symbols.emplace(symbol, dims[axis]);
     }
   }
+  SolveSymbols(exported, file, shapes, symbols);
   return symbols;
 }
 
@@ -76,7 +136,9 @@ void RefuseOtherSizes(const ExportedProgram& exported, const onnxfit::Graph& fil
                    .text = fmt::format("dimension {} is {} in the export, which has it fixed, "
                                        "found {}",
                                        axis, size.number, dims[axis]),
-                   .hint = "export it with " + DynamicShapesOf(exported, file, shapes)});
+                   .hint = fmt::format("export it with {}{}",
+                                       size.number == 1 ? "2 or more there, and " : "",
+                                       DynamicShapesOf(exported, file, shapes))});
     }
   }
 }
@@ -129,11 +191,31 @@ void ShareBatch(const ExportedProgram& exported, std::vector<DeclaredTensor>& in
   size_t i = 0;
   for (const auto& [name, tensor] : InputsOf(exported)) {
     DeclaredTensor& input = inputs[i++];
-    if (tensor->sizes.empty() || tensor->sizes[0].expression.empty()) continue;
+    if (tensor->sizes.empty() || !IsSymbol(tensor->sizes[0].expression)) continue;
     const Size& size = tensor->sizes[0];
     if (batch == nullptr) batch = &size;
     if (size.hint.has_value() && size.hint == batch->hint) {
       input.dims[0].name = batch->expression;
+    }
+  }
+}
+
+// Sizes that follow from others are what they were: the calls are written at what they follow to.
+void FixDerived(const ExportedProgram& exported, std::vector<DeclaredTensor>& inputs) {
+  SymbolValues hints;
+  for (const auto& [name, tensor] : InputsOf(exported)) {
+    for (const Size& size : tensor->sizes) {
+      if (IsSymbol(size.expression)) hints.emplace(size.expression, size.hint.value_or(1));
+    }
+  }
+  size_t i = 0;
+  for (const auto& [name, tensor] : InputsOf(exported)) {
+    DeclaredTensor& input = inputs[i++];
+    for (size_t axis = 0; axis < tensor->sizes.size(); ++axis) {
+      const Size& size = tensor->sizes[axis];
+      const std::optional<int64_t> value = Evaluate(size.expression, hints);
+      const bool is_derived = !size.expression.empty() && !IsSymbol(size.expression);
+      if (is_derived && value.value_or(-1) >= 0) input.dims[axis] = {*value, ""};
     }
   }
 }
@@ -159,6 +241,7 @@ onnxfit::Graph InputGraph(ExportedProgram exported) {
     inputs.push_back(std::move(input));
   }
   ShareBatch(exported, inputs);
+  FixDerived(exported, inputs);
   onnxfit::Graph graph = GraphOfInputs(exported.path, inputs);
   graph.digest = exported.digest;
   graph.notes = exported.notes;
