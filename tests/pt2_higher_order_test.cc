@@ -314,6 +314,20 @@ TEST_CASE("scan and map run their body once for each step, and join what it give
         "view(m) view(m) cat(y.unsqueezed,y.unsqueezed,y.unsqueezed)");
 }
 
+TEST_CASE("what autograd copies for a loop or a branch is told in training") {
+  const auto codes = [](const ExportedProgram& exported, Mode mode) {
+    std::string text;
+    for (const Warning& warning :
+         Made(exported, {.mode = mode, .loss = Loss::kNone}).program.warnings)
+      text += warning.code;
+    return text;
+  };
+  CHECK(codes(Cond(Bool(true)), Mode::kTrain) == "OF102");
+  CHECK(codes(While(Number(6)), Mode::kTrain) == "OF102");
+  CHECK(codes(Steps("torch.ops.higher_order.scan", true), Mode::kTrain) == "OF102");
+  CHECK(codes(Steps("torch.ops.higher_order.scan", true), Mode::kEval).empty());
+}
+
 TEST_CASE("bodies of operators that are not known are not run, which is said") {
   const Program program =
       Made(InContext("torch.ops.higher_order.flex_attention", {{"", Linear()}})).program;

@@ -132,6 +132,8 @@ class CallWriter : public ProgramWriter {
   void StackResults(const Call& call, size_t first, const std::vector<std::vector<NameId>>& parts);
   void EnterBody(const Call& call);
   void SayDisabled(const Call& call);
+  // What autograd keeps for calls with bodies beside what their calls keep is not known here.
+  void WarnOfCopies(const Call& call);
   void NoteCheckpoint(const Call& call);
   void WarnOfCheckpoints();
   void Bind(const Call& call, const std::vector<NameId>& results);

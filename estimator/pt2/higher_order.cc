@@ -235,11 +235,21 @@ int64_t CallWriter::BytesMadeBy(const Graph& body) const {
   return bytes;
 }
 
+void CallWriter::WarnOfCopies(const Call& call) {
+  if (!trains() || leaves_autograd_) return;
+  program_.warnings.push_back(
+      {warning::kUnknownOperator,
+       fmt::format("{} at {}: its calls are counted as if they were written out, but in training "
+                   "PyTorch keeps copies beside them, so that this may be too little",
+                   call.target, call.name)});
+}
+
 // Of (predicate, then, otherwise, operands): the branch that runs, and where data says which, the
 // one that makes more.
 void CallWriter::WriteCond(const Call& call) {
   const std::vector<const Argument*> branches = BodiesOf(call);
   if (branches.size() != 2) return WriteUnknown(call);
+  WarnOfCopies(call);
   const std::optional<bool> predicate = PredicateOf(call.arguments[0].second);
   const int64_t bytes[] = {BytesMadeBy(*branches[0]->graph), BytesMadeBy(*branches[1]->graph)};
   const bool takes_first = predicate.value_or(bytes[0] >= bytes[1]);

@@ -60,6 +60,7 @@ void CallWriter::WriteWhile(const Call& call) {
   const std::vector<const Argument*> graphs = BodiesOf(call);
   const auto lists = ListsOf(call);
   if (graphs.size() != 2 || lists.empty()) return WriteUnknown(call);
+  WarnOfCopies(call);
   std::vector<NameId> carried;
   std::vector<NameId> others;
   for (size_t i = 0; i < lists.size(); ++i) {
@@ -139,6 +140,7 @@ void CallWriter::WriteSteps(const Call& call, int carried_list, int scanned_list
   const std::vector<const Argument*> bodies = BodiesOf(call);
   const auto lists = ListsOf(call);
   if (bodies.size() != 1 || std::ssize(lists) <= scanned_list) return WriteUnknown(call);
+  WarnOfCopies(call);
   std::vector<std::vector<NameId>> operands(lists.size());
   for (size_t i = 0; i < lists.size(); ++i) {
     for (const Argument& operand : *lists[i]) {
