@@ -258,6 +258,12 @@ TEST_CASE("a name that no call reads is another of the parameter that its module
   CHECK(FindFirstNames(Tied("p_e").Return("y")).empty());
 }
 
+TEST_CASE("a parameter that a damaged file does not describe is tied to none") {
+  ExportedProgram tied = Tied("p_h").Return("y");
+  tied.graph.tensors.erase("p_h");
+  CHECK(FindFirstNames(tied).empty());
+}
+
 // transformers' RoBERTa: "self.decoder.bias = self.bias".
 TEST_CASE("a bias that no call reads is that of a child of its module") {
   const auto names = [](const char* target) {

@@ -89,10 +89,11 @@ class TieFinder {
   }
 
   bool MayBe(std::string_view name, const InputSpec& spec) const {
-    const Tensor& a = exported_.graph.tensors.at(name);
-    const auto b = exported_.graph.tensors.find(spec.name);
+    const std::map<std::string_view, Tensor>& tensors = exported_.graph.tensors;
+    const auto a = tensors.find(name);
+    const auto b = tensors.find(spec.name);
     return name != spec.name && ChildOf(parameters_.at(name)->target) == ChildOf(spec.target) &&
-           b != exported_.graph.tensors.end() && HaveSameSizes(a, b->second);
+           a != tensors.end() && b != tensors.end() && HaveSameSizes(a->second, b->second);
   }
 
   const ExportedProgram& exported_;
