@@ -165,7 +165,7 @@ class CallWriter : public ProgramWriter {
   };
   bool IsOfCast(const SpelledCast& cast) const;
 
-  static constexpr int64_t kMostCalls = 200'000;  // with those of loops that are written out
+  static constexpr int64_t kMostCalls = 100'000;  // with those of loops that are written out
   int64_t calls_left_ = kMostCalls;
   bool has_checkpoints_ = false;
   const Call* running_ = nullptr;

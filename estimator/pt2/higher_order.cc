@@ -111,10 +111,34 @@ void CallWriter::WriteBodies(const Call& call) {
   row == nullptr ? WriteUnknown(call) : (this->*row->write)(call);
 }
 
+namespace {
+
+void AddNamesOf(const Argument& argument, std::vector<std::string_view>& names) {
+  if (argument.kind == Kind::kTensor) names.push_back(argument.text);
+  for (const Argument& item : argument.items) AddNamesOf(item, names);
+}
+
+// Of its inputs, and of what its calls read and make.
+std::vector<std::string_view> NamesIn(const Graph& body) {
+  std::vector<std::string_view> names;
+  for (const Argument& input : body.inputs) AddNamesOf(input, names);
+  for (const Call& call : body.calls) {
+    for (const auto& [name, argument] : call.arguments) AddNamesOf(argument, names);
+    for (const Argument& result : call.results) AddNamesOf(result, names);
+  }
+  return names;
+}
+
+}  // namespace
+
 // --- Bodies ------------------------------------------------------------------------------------
 
 std::vector<NameId> CallWriter::Run(const Graph& body, const std::vector<NameId>& operands) {
-  const std::map<std::string_view, NameId> outer = names_;
+  std::map<std::string_view, NameId> outer;
+  for (const std::string_view name : NamesIn(body)) {
+    const auto found = names_.find(name);
+    outer[name] = found == names_.end() ? kNoName : found->second;
+  }
   size_t next = 0;
   for (const Argument& input : body.inputs) {
     if (input.kind == Kind::kTensor && next < operands.size())
@@ -125,7 +149,13 @@ std::vector<NameId> CallWriter::Run(const Graph& body, const std::vector<NameId>
   std::vector<NameId> results;
   for (const Argument& output : body.outputs) results.push_back(TensorOf(output));
   graphs_.pop_back();
-  names_ = outer;
+  for (const auto& [name, before] : outer) {
+    if (before == kNoName) {
+      names_.erase(name);
+    } else {
+      names_[name] = before;
+    }
+  }
   return results;
 }
 
