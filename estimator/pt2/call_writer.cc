@@ -144,7 +144,7 @@ void CallWriter::WriteCall(const Call& call) {
   const CallRow* row = FindCallRow(call.target);
   const bool left = leaves_autocast_;
   leaves_autocast_ = left || LeavesAutocast(call);
-  if (--calls_left_ < 0) RefuseLoops(call);
+  if (loops_ > 0 && --calls_left_ < 0) RefuseLoops(call);
   row == nullptr ? WriteUnknown(call) : row->write(*this, call, row->op);
   leaves_autocast_ = left;
   Follow(first, BuildsLibraryMask(call));

@@ -156,7 +156,7 @@ class CallWriter : public ProgramWriter {
   KnownElements known_;
   std::set<NameId> mask_parts_;  // results of calls that build masks
   std::set<NameId> no_masks_;
-  std::set<NameId> leftovers_;   // and of others that IsLeftover
+  std::set<NameId> leftovers_;  // and of others that IsLeftover
 
   // By result of a cast that did nothing in the export.
   struct SpelledCast {
@@ -165,7 +165,8 @@ class CallWriter : public ProgramWriter {
   };
   bool IsOfCast(const SpelledCast& cast) const;
 
-  static constexpr int64_t kMostCalls = 100'000;  // with those of loops that are written out
+  int loops_ = 0;                                 // and branches, around the running call
+  static constexpr int64_t kMostCalls = 100'000;  // in them
   int64_t calls_left_ = kMostCalls;
   bool has_checkpoints_ = false;
   const Call* running_ = nullptr;

@@ -161,7 +161,9 @@ std::vector<NameId> CallWriter::Run(const Graph& body, const std::vector<NameId>
 
 std::vector<NameId> CallWriter::RunApart(const Graph& body, const std::vector<NameId>& operands) {
   const auto casts = std::exchange(spelled_casts_, {});
+  ++loops_;
   std::vector<NameId> results = Run(body, operands);
+  --loops_;
   spelled_casts_ = casts;
   return results;
 }
