@@ -5,14 +5,17 @@ imported for those alone."""
 from __future__ import annotations
 
 import copy
+import io
+import logging
 import os
 import tempfile
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from typing import (IO, TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
                     Optional, Tuple, Union)
 
-from onnxfit.errors import OnnxfitError
+from onnxfit import recording
+from onnxfit.errors import OnnxfitError, warn
 
 if TYPE_CHECKING:
     import torch
@@ -106,23 +109,35 @@ def _in_mode(model: torch.nn.Module, mode: Optional[str]) -> Iterator[None]:
             module.training = training
 
 
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 def _refused(model: torch.nn.Module, error: Exception) -> OnnxfitError:
-    said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return OnnxfitError(f"{type(model).__name__}: expected a model that torch.export takes, "
-                        f"found one that it refuses: {said}",
+                        f"found one that it refuses: {_first_line(error)}",
                         "an ONNX file by torch.onnx.export, or a forward without branches on "
                         "values")
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """PyTorch prints the program so far, and advice to who writes its models."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+
+
 def _exported(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> ExportedProgram:
     import torch
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return torch.export.export(model, inputs.args, inputs.kwargs,
-                                       dynamic_shapes=dynamic_shapes, strict=False)
-        except Exception as error:
-            raise _refused(model, error) from error
+    with _quiet():
+        return torch.export.export(model, inputs.args, inputs.kwargs,
+                                   dynamic_shapes=dynamic_shapes, strict=False)
 
 
 def _has_free_batch(program: ExportedProgram) -> bool:
@@ -132,21 +147,68 @@ def _has_free_batch(program: ExportedProgram) -> bool:
     return any(not str(size).isdigit() for size in sizes)  # a symbol, or what it was found to be
 
 
+def _with_free_batch(model: torch.nn.Module, example: Inputs,
+                     batch: Optional[int]) -> ExportedProgram:
+    """Where the model fixes its batch, that is `batch`, else the inputs'."""
+    # A size of 1 would be taken for a constant.
+    larger = _with_batch(example, 2) if example.batch() == 1 else example
+    program = _exported(model, larger, _free_batch(larger))
+    wanted = batch or example.batch()
+    if wanted in (None, larger.batch()) or _has_free_batch(program):
+        return program
+    return _exported(model, _with_batch(example, wanted), None)
+
+
+_BECAUSE = {"mean": "random numbers at their mean", "unknown": "a guess",
+            "inputs": "by the values of inputs and weights"}
+
+
+def _told(model: torch.nn.Module, program: ExportedProgram, answers: List[recording.Answer]) -> str:
+    """What a recorded run has fixed, a line of code a line."""
+    lines: Dict[Tuple[str, str], List[str]] = {}
+    for answer in answers:
+        if answer.by in _BECAUSE:
+            lines.setdefault((answer.place, _BECAUSE[answer.by]), []).append(str(answer.value))
+    sizes = "its batch is free" if _has_free_batch(program) else "its sizes are fixed"
+    told = [f"{type(model).__name__}: torch.export refuses it; a run was recorded, {sizes}"]
+    for (place, because), values in lines.items():
+        shown = list(dict.fromkeys(values))
+        more = ", …" if len(shown) > 4 else ""
+        told.append(f"  {place} → {', '.join(shown[:4])}{more} ({because})")
+    return "\n".join(told)
+
+
+def _recorded(model: torch.nn.Module, example: Inputs, batch: Optional[int], shapes: Any,
+              refusal: Exception) -> ExportedProgram:
+    """A run in which whatever the code asks of values is answered, and said."""
+    wanted = batch or example.batch()
+    fixed = _with_batch(example, wanted) if wanted else example
+    ways: List[Callable[[], ExportedProgram]] = [
+        (lambda: _exported(model, example, shapes)) if shapes is not None
+        else (lambda: _with_free_batch(model, example, batch)),
+        lambda: _exported(model, fixed, None)]
+    for way in ways:
+        try:
+            program, answers = recording.record(way)
+        except Exception:
+            continue
+        warn(_told(model, program, answers))
+        return program
+    raise _refused(model, refusal) from refusal
+
+
 def export(model: torch.nn.Module, inputs: object, *, mode: Optional[str] = None,
            batch: Optional[int] = None, dynamic_shapes: Any = None) -> ExportedProgram:
     """torch.export's program of `model` with its batch free, in `mode` ("train", "eval", else as
-    the module is).  Where the model fixes its batch, that is `batch`, else the inputs'."""
+    the module is); where it refuses the model, that of a recorded run."""
     example = _on_device_of(model, Inputs.of(inputs))
     with _in_mode(model, mode):
-        if dynamic_shapes is not None:
-            return _exported(model, example, dynamic_shapes)
-        # A size of 1 would be taken for a constant.
-        larger = _with_batch(example, 2) if example.batch() == 1 else example
-        program = _exported(model, larger, _free_batch(larger))
-        wanted = batch or example.batch()
-        if wanted in (None, larger.batch()) or _has_free_batch(program):
-            return program
-        return _exported(model, _with_batch(example, wanted), None)
+        try:
+            if dynamic_shapes is not None:
+                return _exported(model, example, dynamic_shapes)
+            return _with_free_batch(model, example, batch)
+        except Exception as error:
+            return _recorded(model, example, batch, dynamic_shapes, error)
 
 
 def _without_values(tensor: torch.Tensor) -> torch.Tensor:

@@ -19,11 +19,6 @@ def resnet18(device="meta"):
         return torchvision.models.resnet18()
 
 
-class Branch(torch.nn.Module):
-    def forward(self, x):
-        return x * 2 if x.sum() > 0 else x
-
-
 class Fixed(torch.nn.Module):
     """A batch that becomes a number."""
 
@@ -126,10 +121,6 @@ class Refusals(unittest.TestCase):
 
     def test_no_inputs(self):
         self.assertIn("expected example inputs", self.refusal(resnet18()))
-
-    def test_a_branch_on_values(self):
-        self.assertIn("Branch: expected a model that torch.export takes",
-                      self.refusal(Branch(), IMAGES))
 
 
 class Optimizers(unittest.TestCase):

@@ -1,0 +1,310 @@
+"""Recorded runs.  Code that branches on values is no program for torch.export, which traces on
+tensors that have none.  Here it gets an answer each time it asks for one, from what is known: small
+tensors are computed along, from the example inputs and from numbers in the code, with random ones at
+their mean.  What nobody knows is False, or 1.  What was asked, and what was answered, is kept."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from typing import (TYPE_CHECKING, Any, Callable, Counter as CounterOf, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set,
+                    Tuple, Union)
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+
+Number = Union[bool, int, float, complex]
+Line = Tuple[str, int]  # file, number
+
+# Larger tensors are not computed.
+_MOST_ELEMENTS = 1 << 16
+# A line that asks more often for what nobody knows is a loop that its answer does not end.
+_MOST_QUESTIONS = 500
+# How many times a run that fails by its answers is run again with another.
+_MOST_RUNS = 8
+# Uniform and normal random numbers, at their mean.
+_MEANS = {"rand": 0.5, "rand_like": 0.5, "randn": 0.0, "randn_like": 0.0}
+_QUESTIONS = ("item", "_local_scalar_dense")
+_VALUE = "_onnxfit_value"
+
+
+class Answer(NamedTuple):
+    """What the code of a line was told, and by what: "inputs", "mean" (of random numbers),
+    "unknown" or, where it follows from the code alone, "code"."""
+
+    line: Line
+    value: Number
+    by: str
+
+    @property
+    def place(self) -> str:
+        """'net.py:24: if x.sum() > 0:'."""
+        file, number = self.line
+        return f"{os.path.basename(file)}:{number}: {linecache.getline(file, number).strip()}"
+
+
+class _Known(NamedTuple):
+    """The elements of a fake tensor, on the CPU."""
+
+    tensor: torch.Tensor
+    by: str
+
+
+class _Unending(Exception):
+    pass
+
+
+def _worst(operands: Iterable[_Known]) -> str:
+    """What a value is known by that follows from these."""
+    reasons = {known.by for known in operands}
+    return next((by for by in ("mean", "inputs") if by in reasons), "code")
+
+
+def _line_that_asks() -> Line:
+    """The innermost line that is neither PyTorch's nor ours."""
+    import torch
+    library = (os.path.dirname(torch.__file__) + os.sep, __file__)
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(library):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+class _Values:
+    """The values of fake tensors, as far as they are known: below autograd, call by call."""
+
+    def __init__(self) -> None:
+        self._spoilt: Dict[int, torch.Tensor] = {}  # by storage: written over with what is not known
+
+    def of(self, tensor: object) -> Optional[_Known]:
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensor
+        if not isinstance(tensor, FakeTensor):  # torch.tensor(…) in the code
+            is_small = isinstance(tensor, torch.Tensor) and tensor.numel() <= _MOST_ELEMENTS
+            return _Known(tensor, "code") if is_small else None  # type: ignore[arg-type]
+        known: Optional[_Known] = getattr(tensor, _VALUE, None)
+        if known is None or known.tensor.untyped_storage().data_ptr() in self._spoilt:
+            return None
+        return known
+
+    def give(self, fake: object, tensor: torch.Tensor, by: str) -> None:
+        if tensor.numel() <= _MOST_ELEMENTS and not tensor.is_meta:
+            setattr(fake, _VALUE, _Known(tensor, by))
+
+    def _spoil(self, func: Any, args: Tuple[Any, ...]) -> None:
+        for argument, value in zip(func._schema.arguments, args):
+            known = self.of(value)
+            if argument.alias_info is not None and argument.alias_info.is_write and known:
+                storage = known.tensor.untyped_storage()
+                self._spoilt[storage.data_ptr()] = known.tensor  # kept, so that its place is
+
+    def follow(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], out: object) -> None:
+        """Computes what `func` has made `out` of, where that is known."""
+        known = self._computed(func, args, kwargs, out)
+        if known is None:
+            self._spoil(func, args)
+            return
+        import torch
+        from torch.utils import _pytree as pytree
+        made, by = known
+        for fake, real in zip(pytree.tree_leaves(out), pytree.tree_leaves(made)):
+            if isinstance(fake, torch.Tensor) and isinstance(real, torch.Tensor):
+                self.give(fake, real, by)
+
+    def _computed(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any],
+                  out: object) -> Optional[Tuple[Any, str]]:
+        import torch
+        from torch.utils import _pytree as pytree
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        made = [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+        if not made or any(not _is_small(tensor) for tensor in made):
+            return None
+        operands: List[_Known] = []
+        for index, leaf in enumerate(leaves):
+            if isinstance(leaf, torch.Tensor):
+                known = self.of(leaf)
+                if known is None:
+                    return None
+                leaves[index] = known.tensor
+                operands.append(known)
+            elif isinstance(leaf, torch.device):
+                leaves[index] = torch.device("cpu")
+            elif isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                return None
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            return _mean(func, made[0])
+        real_args, real_kwargs = pytree.tree_unflatten(leaves, spec)
+        try:
+            return _for_real(func, real_args, real_kwargs), _worst(operands)
+        except Exception:  # a kernel that the CPU has not
+            return None
+
+
+def _is_small(tensor: torch.Tensor) -> bool:
+    """False where the size depends on a symbol."""
+    import torch
+    sizes = tensor.shape
+    if any(isinstance(size, torch.SymInt) for size in sizes):
+        return False
+    return tensor.numel() <= _MOST_ELEMENTS
+
+
+def _mean(func: Any, made: torch.Tensor) -> Optional[Tuple[Any, str]]:
+    import torch
+    mean = _MEANS.get(func.overloadpacket.__name__)
+    if mean is None:
+        return None
+    return _for_real(torch.ops.aten.full.default, (list(made.shape), mean),
+                     {"dtype": made.dtype}), "mean"
+
+
+def _for_real(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    """Calls `func` with values, unseen by tracers."""
+    import torch
+    from torch.utils._python_dispatch import _disable_current_modes
+    with _disable_current_modes(), torch.no_grad():
+        return func(*args, **kwargs)
+
+
+class Recording:
+    """One run, and the answers in it.  `other` are lines that get True where nobody knows."""
+
+    def __init__(self, other: Set[Line]) -> None:
+        self.answers: List[Answer] = []
+        self._other = other
+        self._asked: CounterOf[Line] = Counter()
+        self._values = _Values()
+        self._depth = 0  # of calls within calls
+
+    def last_guess(self) -> Optional[Line]:
+        """The line that was last told False without knowing, and could be told True."""
+        lines = (answer.line for answer in reversed(self.answers)
+                 if answer.value is False and answer.by == "unknown")
+        return next((line for line in lines if line not in self._other), None)
+
+    def _kept(self, value: Number, by: str) -> Number:
+        answer = Answer(_line_that_asks(), value, by)
+        self.answers.append(answer)
+        self._asked[answer.line] += by == "unknown"
+        if self._asked[answer.line] > _MOST_QUESTIONS:
+            raise _Unending(f"{answer.place}: a loop without end")
+        return value
+
+    def _number(self, tensor: torch.Tensor) -> Number:
+        known = self._values.of(tensor)
+        if known is not None:
+            import torch
+            number = _for_real(torch.ops.aten._local_scalar_dense.default, (known.tensor,), {})
+            return self._kept(number, known.by)
+        if str(tensor.dtype) == "torch.bool":
+            return self._kept(_line_that_asks() in self._other, "unknown")
+        return self._kept(1.0 if tensor.is_floating_point() else 1, "unknown")
+
+    def _selected(self, mode: Any, func: Any, args: Tuple[Any, ...]) -> Any:
+        """What nonzero and masked_select find: as many as there are, where nobody knows."""
+        import torch
+        name = func.overloadpacket.__name__
+        known = [value for value in map(self._values.of, args) if value is not None]
+        if len(known) == len(args):
+            real, by = _for_real(func, tuple(value.tensor for value in known), {}), _worst(known)
+            shape = list(real.shape)
+        else:
+            real, by = None, "unknown"
+            shape = [args[0].numel(), *([args[0].dim()] if name == "nonzero" else [])]
+        self._kept(shape[0], by)
+        dtype = torch.int64 if name == "nonzero" else args[0].dtype
+        with mode:
+            fake = torch.empty(shape, dtype=dtype, device=args[0].device)
+        if real is not None:
+            self._values.give(fake, real, by)
+        return fake
+
+    def called(self, run: Callable[..., Any], mode: Any, func: Any, types: Any,
+               args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        """A call of PyTorch's on fake tensors; `run` is what PyTorch does with it."""
+        name = func.overloadpacket.__name__
+        if name in _QUESTIONS:
+            return self._number(args[0])
+        if name in ("nonzero", "masked_select"):
+            return self._selected(mode, func, args)
+        self._depth += 1
+        try:
+            out = run(mode, func, types, args, kwargs)
+        finally:
+            self._depth -= 1
+        if self._depth == 0:
+            self._values.follow(func, args, kwargs, out)
+        return out
+
+    def faked(self, fake: Any, tensor: torch.Tensor) -> Any:
+        """`fake` stands for `tensor`, an input or a parameter."""
+        if fake is not tensor and tensor.numel() <= _MOST_ELEMENTS and not tensor.is_meta:
+            copied = _for_real(lambda: tensor.detach().cpu().clone(), (), {})
+            self._values.give(fake, copied, "inputs")
+        return fake
+
+
+@contextmanager
+def _recorded(recording: Recording) -> Iterator[None]:
+    """Within, FakeTensorMode asks `recording`.  Both methods are its protocol."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    dispatch, from_tensor = FakeTensorMode.__torch_dispatch__, FakeTensorMode.from_tensor
+
+    def called(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return recording.called(dispatch, mode, func, types, args, kwargs or {})
+
+    def faked(mode: Any, tensor: torch.Tensor, **more: Any) -> Any:
+        return recording.faked(from_tensor(mode, tensor, **more), tensor)
+
+    setattr(FakeTensorMode, "__torch_dispatch__", called)
+    setattr(FakeTensorMode, "from_tensor", faked)
+    try:
+        yield
+    finally:
+        setattr(FakeTensorMode, "__torch_dispatch__", dispatch)
+        setattr(FakeTensorMode, "from_tensor", from_tensor)
+
+
+def _is_of_host(node: torch.fx.Node) -> bool:
+    """Whether nothing of it is the model's: torch.rand([]) < 0.1, which no card computes."""
+    device = getattr(node.meta.get("val"), "device", None)
+    return (node.op == "call_function" and getattr(device, "type", "") == "cpu"
+            and all(map(_is_of_host, node.all_input_nodes)))
+
+
+def _erase(node: torch.fx.Node) -> None:
+    operands = node.all_input_nodes
+    node.graph.erase_node(node)
+    for operand in operands:
+        if not operand.users and _is_of_host(operand):
+            _erase(operand)
+
+
+def _erase_questions(program: ExportedProgram) -> None:
+    """What was asked is a number in the program now; the call that asked has no result."""
+    for node in reversed(list(program.graph.nodes)):
+        name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+        if name in _QUESTIONS and not node.users:
+            _erase(node)
+
+
+def record(export: Callable[[], ExportedProgram]) -> Tuple[ExportedProgram, List[Answer]]:
+    """What `export` makes, while values that it asks for are answered.  Where it fails, the last
+    guess was perhaps wrong: it runs again with the other one.  Raises what the last run raises."""
+    other: Set[Line] = set()
+    while True:
+        recording = Recording(other)
+        try:
+            with _recorded(recording):
+                program = export()
+            _erase_questions(program)
+            return program, recording.answers
+        except Exception:
+            guess = recording.last_guess()
+            if guess is None or len(other) == _MOST_RUNS:
+                raise
+            other.add(guess)

@@ -1,0 +1,178 @@
+"""Models that torch.export refuses, and those that it takes, recorded."""
+
+import unittest
+import warnings
+
+import torch
+import torchvision
+import transformers
+
+import onnxfit
+from onnxfit import programs, recording
+
+IDS = torch.zeros(4, 16, dtype=torch.long)
+COUNTS = torch.tensor([2, 0, 1])
+
+
+class Net(torch.nn.Module):
+    """Two layers, and what a test says of them in `way`."""
+
+    def __init__(self, way=None):
+        super().__init__()
+        self.embed = torch.nn.Embedding(100, 64)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(2))
+        self.way = way
+
+    def forward(self, ids, *more):
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = layer(x) if self.way is None else self.way(layer, x, *more)
+        return x
+
+
+def dropped(layer, x):
+    if torch.rand([]) < 0.4:
+        return x
+    return layer(x)
+
+
+def kept(layer, x):
+    return layer(x) if torch.rand([], device=x.device) > 0.4 else x
+
+
+def branch(layer, x):
+    if x.sum() > 0:
+        return layer(x).relu()
+    return layer(x)
+
+
+def asserting(layer, x):
+    assert x.mean() > 3, "a guess of False ends here"
+    return layer(x)
+
+
+def unending(layer, x):
+    while not x.isfinite().all():
+        x = layer(x)
+    return layer(x)
+
+
+def counted(layer, x, counts):
+    for count in counts.tolist():
+        for _ in range(count):
+            x = layer(x)
+    return x
+
+
+def counted_here(layer, x):
+    counts = torch.zeros(3, dtype=torch.long)
+    counts[1:] = torch.arange(2) + 1
+    return counted(layer, x, counts)
+
+
+def masked(layer, x):
+    return x.masked_fill(x > 0, layer(x)[x > 0].sum())
+
+
+def answered(test, way, *more, model=None, **flags):
+    """The answer, and what was said of it."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", onnxfit.OnnxfitWarning)
+        answer = onnxfit.estimate(model or Net(way), (IDS, *more), **flags)
+    told = [str(w.message) for w in said if w.category is onnxfit.OnnxfitWarning]
+    test.assertEqual({w.filename for w in said if w.category is onnxfit.OnnxfitWarning} -
+                     {__file__}, set())
+    return answer, "\n".join(told)
+
+
+class Branches(unittest.TestCase):
+    def test_random_numbers_are_at_their_mean(self):
+        plain, _ = answered(self, None)
+        for way in (dropped, kept):
+            answer, said = answered(self, way)
+            self.assertEqual(answer.peak.allocated_bytes, plain.peak.allocated_bytes)
+            self.assertIn("Net: torch.export refuses it; a run was recorded, its batch is free",
+                          said)
+            self.assertIn("(random numbers at their mean)", said)
+        self.assertIn("recording_test.py", said)
+        self.assertIn("return layer(x) if torch.rand([], device=x.device) > 0.4 else x → True", said)
+
+    def test_the_batch_is_free(self):
+        few, _ = answered(self, dropped, batch=2)
+        many, _ = answered(self, dropped, batch=64)
+        self.assertLess(few.peak.allocated_bytes, many.peak.allocated_bytes)
+
+    def test_values_of_large_tensors_are_a_guess(self):
+        answer, said = answered(self, branch, model=Net(branch).to("meta"))
+        self.assertIn("if x.sum() > 0: → False (a guess)", said)
+
+    def test_a_guess_that_fails_is_changed(self):
+        _, said = answered(self, asserting, model=Net(asserting).to("meta"))
+        self.assertIn("assert x.mean() > 3", said)
+        self.assertIn("→ True (a guess)", said)
+
+    def test_a_loop_without_end_is_left(self):
+        _, said = answered(self, unending, model=Net(unending).to("meta"))
+        self.assertIn("while not x.isfinite().all(): → True (a guess)", said)
+
+    def test_values_of_inputs(self):
+        answer, said = answered(self, counted, COUNTS)
+        thrice, _ = answered(self, lambda layer, x, counts: layer(layer(layer(x))), COUNTS)
+        self.assertEqual(answer.peak.allocated_bytes, thrice.peak.allocated_bytes)
+        self.assertIn("for count in counts.tolist(): → 2, 0, 1 (by the values of inputs and "
+                      "weights)", said)
+
+    def test_numbers_in_the_code_are_no_guess(self):
+        _, said = answered(self, counted_here)
+        self.assertNotIn("→", said)
+
+    def test_masks_select_all_where_nobody_knows(self):
+        program, answers = recording.record(lambda: programs._exported(
+            Net(masked).to("meta"), programs.Inputs((IDS.to("meta"),), {}), None))
+        self.assertEqual([answer.value for answer in answers], [4 * 16 * 64] * 2)
+
+    def test_what_both_refuse_is_refused(self):
+        def numpy(layer, x):
+            return layer(torch.from_numpy(x.detach().numpy()))
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, "Net: expected a model that torch.exp"):
+            onnxfit.estimate(Net(numpy), (IDS,))
+
+    def test_a_file_can_be_loaded(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = programs.export(Net(dropped), (IDS,))
+        names = {node.name.rstrip("_0123456789") for node in program.graph.nodes}
+        self.assertEqual(names & {"item", "rand", "lt"}, set())
+
+
+class Libraries(unittest.TestCase):
+    def test_layerdrop_of_transformers(self):
+        # PyTorch 2.11's own figures: benchmarks/accuracy, opt, batch 8, AdamW
+        config = transformers.OPTConfig(
+            vocab_size=5000, hidden_size=320, ffn_dim=1280, num_hidden_layers=3,
+            num_attention_heads=4, word_embed_proj_dim=320, max_position_embeddings=256,
+            use_cache=False)
+        with torch.device("meta"):
+            model = transformers.OPTForCausalLM(config).train()
+        ids = torch.zeros(8, 96, dtype=torch.long)
+        with self.assertWarnsRegex(onnxfit.OnnxfitWarning, "modeling_opt.py:"):
+            answer = onnxfit.estimate(model, ids, framework="pytorch-2.11")
+        self.assertEqual((answer.peak.allocated_bytes, answer.peak.reserved_bytes),
+                         (169060352, 197132288))
+
+    def test_recorded_programs_are_those_of_torch_export(self):
+        gpt2 = transformers.GPT2Config(n_layer=2, n_embd=64, n_head=2, use_cache=False)
+        rows = [(torchvision.models.resnet18(), torch.empty(2, 3, 64, 64)),
+                (torchvision.models.vit_b_16(), torch.empty(2, 3, 224, 224)),
+                (transformers.GPT2LMHeadModel(gpt2).train(), IDS)]
+        for model, example in rows:
+            def export():
+                return programs._exported(model, programs.Inputs((example,), {}), None)
+            exported, (recorded, answers) = export(), recording.record(export)
+            self.assertEqual(recorded.graph_module.print_readable(print_output=False),
+                             exported.graph_module.print_readable(print_output=False))
+            self.assertEqual([answer.by for answer in answers if answer.by != "code"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
