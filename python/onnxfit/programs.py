@@ -5,6 +5,7 @@ imported for those alone."""
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import logging
 import os
@@ -14,7 +15,7 @@ from contextlib import contextmanager, redirect_stderr
 from typing import (IO, TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
                     Optional, Tuple, Union)
 
-from onnxfit import recording
+from onnxfit import plain_values, recording
 from onnxfit.errors import OnnxfitError, warn
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ class Inputs(NamedTuple):
             return Inputs((), dict(inputs))
         return Inputs(tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {})
 
+    def apart(self) -> Inputs:
+        """With dictionaries in the place of objects."""
+        return Inputs(*plain_values.apart(tuple(self)))
+
     def tensors(self) -> List[torch.Tensor]:
         import torch
         from torch.utils import _pytree as pytree
@@ -64,6 +69,18 @@ class Inputs(NamedTuple):
         from torch.utils import _pytree as pytree
         args, kwargs = pytree.tree_map_only(torch.Tensor, change, (self.args, self.kwargs))
         return Inputs(args, kwargs)
+
+
+def _aliases(inputs: Inputs) -> Inputs:
+    """The same elements as other tensors: a torch.export that fails leaves marks on what it got."""
+    made: Dict[int, torch.Tensor] = {}
+
+    def alias(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in made:
+            made[id(tensor)] = tensor.detach().requires_grad_(tensor.requires_grad)
+        return made[id(tensor)]
+
+    return inputs.mapped(alias)
 
 
 def _with_batch(inputs: Inputs, batch: int) -> Inputs:
@@ -114,10 +131,31 @@ def _first_line(error: Exception) -> str:
 
 
 def _refused(model: torch.nn.Module, error: Exception) -> OnnxfitError:
-    return OnnxfitError(f"{type(model).__name__}: expected a model that torch.export takes, "
-                        f"found one that it refuses: {_first_line(error)}",
-                        "an ONNX file by torch.onnx.export, or a forward without branches on "
-                        "values")
+    return OnnxfitError(f"{type(model).__name__}: expected a forward that torch.export can run "
+                        f"with these inputs, found: {_first_line(error)}",
+                        "model(…) with them; where that runs, an ONNX file by torch.onnx.export")
+
+
+def _check_inputs(model: torch.nn.Module, inputs: object, example: Inputs) -> None:
+    """Raises where forward() does not take them."""
+    name = type(model).__name__
+    if not example.tensors():
+        kind = type(inputs).__name__
+        found = f"an empty {kind}" if isinstance(inputs, (tuple, list, dict)) and not inputs else kind
+        raise OnnxfitError(f"{name}: inputs: expected a tensor, or some in a tuple or a "
+                           f"dictionary, found {found}")
+    try:
+        signature = inspect.signature(model.forward)
+    except (TypeError, ValueError):  # of C++
+        return
+    try:
+        signature.bind(*example.args, **example.kwargs)
+    except TypeError as error:
+        bare = [value.replace(annotation=value.empty) for value in signature.parameters.values()]
+        expected = signature.replace(parameters=bare, return_annotation=signature.empty)
+        found = ", ".join(example.kwargs) or f"{len(example.args)} by position"
+        raise OnnxfitError(f"{name}: inputs: expected those of forward{expected}, found {found}: "
+                           f"{error}") from error
 
 
 @contextmanager
@@ -201,8 +239,12 @@ def export(model: torch.nn.Module, inputs: object, *, mode: Optional[str] = None
            batch: Optional[int] = None, dynamic_shapes: Any = None) -> ExportedProgram:
     """torch.export's program of `model` with its batch free, in `mode` ("train", "eval", else as
     the module is); where it refuses the model, that of a recorded run."""
-    example = _on_device_of(model, Inputs.of(inputs))
-    with _in_mode(model, mode):
+    given = _on_device_of(model, Inputs.of(inputs))
+    example = given.apart()
+    if dynamic_shapes is None:  # a ShapesCollection is about these very tensors
+        example = _aliases(example)
+    _check_inputs(model, inputs, example)
+    with _in_mode(model, mode), plain_values.taken(model, *given):
         try:
             if dynamic_shapes is not None:
                 return _exported(model, example, dynamic_shapes)
@@ -310,11 +352,11 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
             flags = {"framework": _framework()}
             yield ModelFile(path, folder, flags={k: v for k, v in flags.items() if v})
             return
-        module: torch.nn.Module = model  # type: ignore[assignment]
+        module: Any = getattr(model, "_orig_mod", model)  # within torch.compile's
         if inputs is None:
             raise OnnxfitError(f"{type(module).__name__}: expected example inputs for its forward, "
                                "found none", "onnxfit.estimate(model, torch.empty(2, 3, 224, 224))")
         path = os.path.join(folder, type(module).__name__ + ".pt2")
         program = export(module, inputs, mode=mode, batch=batch, dynamic_shapes=dynamic_shapes)
         save(program, path)
-        yield ModelFile(path, folder, Inputs.of(inputs).batch(), _flags_of(module, mode))
+        yield ModelFile(path, folder, Inputs.of(inputs).apart().batch(), _flags_of(module, mode))

@@ -134,7 +134,7 @@ class Branches(unittest.TestCase):
     def test_what_both_refuse_is_refused(self):
         def numpy(layer, x):
             return layer(torch.from_numpy(x.detach().numpy()))
-        with self.assertRaisesRegex(onnxfit.OnnxfitError, "Net: expected a model that torch.exp"):
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, "Net: expected a forward that torch"):
             onnxfit.estimate(Net(numpy), (IDS,))
 
     def test_a_file_can_be_loaded(self):

@@ -1,0 +1,165 @@
+"""What forward() may take and return."""
+
+import collections
+import dataclasses
+import unittest
+from typing import Any, Optional
+
+import torch
+import transformers
+from torch.export import Dim
+
+import onnxfit
+
+IDS = torch.zeros(4, 16, dtype=torch.long)
+
+
+@dataclasses.dataclass
+class Batch:
+    ids: torch.Tensor
+    scale: float = 2.0
+    mask: Optional[torch.Tensor] = None
+    more: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    logits: torch.Tensor
+    hidden: torch.Tensor
+    name: object = None
+
+
+class Plain:
+    """No dataclass."""
+
+    def __init__(self, ids):
+        self.ids = ids
+
+
+class Net(torch.nn.Module):
+    """What forward() returns is said by `give`, what it is given by `take`."""
+
+    def __init__(self, take=None, give=None):
+        super().__init__()
+        self.embed = torch.nn.Embedding(100, 64)
+        self.head = torch.nn.Linear(64, 100)
+        self.take, self.give = take, give
+
+    def run(self, ids):
+        hidden = self.embed(ids)
+        logits = self.head(hidden)
+        return self.give(logits, hidden) if self.give else logits
+
+    def forward(self, batch, *more):
+        return self.run(self.take(batch, *more) if self.take else batch)
+
+
+class ByName(Net):
+    def forward(self, *, ids, mask=None):
+        return self.run(ids)
+
+
+def allocated(model, inputs, **flags):
+    return onnxfit.estimate(model, inputs, **flags).peak.allocated_bytes
+
+
+class Inputs(unittest.TestCase):
+    def setUp(self):
+        self.plain = allocated(Net(), IDS)
+
+    def test_dataclasses_and_objects(self):
+        rows = [(lambda batch: batch.ids, Batch(IDS)),
+                (lambda batch: batch.ids, (Batch(IDS, mask=None),)),
+                (lambda batch: batch.more["ids"], Batch(None, more={"ids": IDS})),
+                (lambda batch: batch.more[0].ids, Batch(None, more=[Batch(IDS)])),
+                (lambda batch: batch.ids, Plain(IDS)),
+                (lambda batch: batch.ids, {"batch": Batch(IDS)}),
+                (lambda batch: batch["x"].ids, {"batch": {"x": Batch(IDS)}}),
+                (lambda batch: batch["input_ids"],
+                 (transformers.BatchEncoding({"input_ids": IDS}),))]
+        for take, inputs in rows:
+            self.assertEqual(allocated(Net(take), inputs), self.plain)
+
+    def test_nested_dictionaries_and_lists(self):
+        rows = [(lambda batch: batch["text"]["ids"], {"batch": {"text": {"ids": IDS}}}),
+                (lambda batch: batch["ids"], ({"ids": IDS, "name": "train"},)),
+                (lambda batch: batch[0], ([IDS],)),
+                (lambda batch: batch["ids"], (collections.OrderedDict(ids=IDS),))]
+        for take, inputs in rows:
+            self.assertEqual(allocated(Net(take), inputs), self.plain)
+
+    def test_named_tuples_are_the_arguments(self):
+        Pair = collections.namedtuple("Pair", "ids mask")
+        self.assertEqual(allocated(Net(lambda ids, mask: ids), Pair(IDS, None)), self.plain)
+
+    def test_by_name_alone(self):
+        self.assertEqual(allocated(ByName(), {"ids": IDS}), self.plain)
+        self.assertEqual(allocated(ByName(), transformers.BatchEncoding({"ids": IDS})), self.plain)
+
+    def test_the_batch_within(self):
+        model = Net(lambda batch: batch.ids)
+        self.assertEqual(onnxfit.estimate(model, Batch(IDS)).settings.batch, 4)
+        self.assertEqual(allocated(model, Batch(IDS[:1]), batch=4), self.plain)
+
+    def test_compiled_modules(self):
+        answer = onnxfit.estimate(torch.compile(Net()), IDS)
+        self.assertEqual((answer.peak.allocated_bytes, answer.model.path), (self.plain, "Net.pt2"))
+
+    def test_what_forward_does_not_take(self):
+        rows = [(ByName(), {"tokens": IDS},
+                 "ByName: inputs: expected those of forward(*, ids, mask=None), found tokens: "
+                 "missing a required argument: 'ids'"),
+                (ByName(), IDS, "found 1 by position: too many positional arguments"),
+                (ByName(), {"ids": IDS, "tokens": IDS}, "unexpected keyword argument 'tokens'"),
+                (Net(), "ids.pt", "Net: inputs: expected a tensor, or some in a tuple or a "
+                                  "dictionary, found str"),
+                (Net(), (), "found an empty tuple"),
+                (Net(lambda batch: batch.ids), IDS,
+                 "Net: expected a forward that torch.export can run with these inputs, found: "
+                 "'FakeTensor' object has no attribute 'ids'")]
+        for model, inputs, said in rows:
+            with self.assertRaises(onnxfit.OnnxfitError) as caught:
+                onnxfit.estimate(model, inputs)
+            self.assertIn(said, str(caught.exception))
+
+
+class Results(unittest.TestCase):
+    def test_dataclasses_and_objects(self):
+        rows = [lambda logits, hidden: Result(logits, hidden, name=object()),
+                lambda logits, hidden: {"logits": logits, "hidden": hidden, "kind": Net},
+                lambda logits, hidden: [logits, Plain(hidden)]]
+        pair = allocated(Net(give=lambda *both: both), IDS)
+        for give in rows:
+            self.assertEqual(allocated(Net(give=give), IDS), pair)
+
+    def test_caches_of_transformers(self):
+        config = transformers.GPT2Config(n_layer=2, n_embd=64, n_head=2, vocab_size=100)
+        model = transformers.GPT2LMHeadModel(config).train()
+        with_cache = allocated(model, IDS)
+        model.config.use_cache = False
+        self.assertGreaterEqual(with_cache, allocated(model, IDS))
+
+    def test_no_hook_stays(self):
+        model = Net(give=Result)
+        allocated(model, IDS)
+        self.assertEqual((len(model._forward_hooks), len(model._forward_pre_hooks)), (0, 0))
+
+
+class Programs(unittest.TestCase):
+    def test_a_free_batch(self):
+        program = torch.export.export(Net(), (IDS,), strict=False,
+                                      dynamic_shapes={"batch": {0: Dim.DYNAMIC}})
+        few, many = allocated(program, None, batch=4), allocated(program, None, batch=64)
+        self.assertEqual(few, allocated(Net(), IDS))
+        self.assertEqual(many, allocated(Net(), IDS, batch=64))
+
+    def test_a_fixed_batch_is_another_s(self):
+        program = torch.export.export(Net(), (IDS,), strict=False)
+        self.assertEqual(onnxfit.estimate(program).settings.batch, 4)
+        with self.assertRaises(onnxfit.OnnxfitError) as caught:
+            onnxfit.estimate(program, batch=64)
+        self.assertIn("4", str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
