@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+import warnings
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 from onnxfit import onnx_files, programs, targets
-from onnxfit.errors import OnnxfitError
+from onnxfit.errors import OnnxfitError, OnnxfitWarning
 
 if TYPE_CHECKING:
     import torch
@@ -120,13 +122,24 @@ def export(target: targets.Target, path: str, mode: str, dtype: torch.dtype) -> 
     return symbols
 
 
+def _exported(options: argparse.Namespace, target: targets.Target, path: str) -> Dict[str, str]:
+    """export(); what it warns of is written as the command writes it."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", OnnxfitWarning)
+        symbols = export(target, path, options.mode, _type_of(options.dtype))
+    for warning in said:
+        if issubclass(warning.category, OnnxfitWarning):
+            print(f"warning: {warning.message}", file=sys.stderr)
+    return symbols
+
+
 def main(words: List[str]) -> None:
     options = _parser().parse_args(words)
     suffix = os.path.splitext(options.file or ".pt2")[1] or options.file or ".pt2"
     if suffix not in (".pt2", ".onnx"):
         raise OnnxfitError(f"{options.file}: expected a file named *.pt2 or *.onnx")
-    dtype = _type_of(options.dtype)
+    _type_of(options.dtype)
     target = targets.find(options.target, [targets.parse_input(text) for text in options.input])
     path = options.file or f"{target.name}.pt2"
-    symbols = export(target, path, options.mode, dtype)
+    symbols = _exported(options, target, path)
     print(_said(symbols, path))

@@ -54,6 +54,8 @@ CONFIGS = {
     "vit": {"model_type": "vit", "architectures": ["ViTForImageClassification"],
             "num_hidden_layers": 2},
 }
+OPT = {"model_type": "opt", "architectures": ["OPTForCausalLM"], "num_hidden_layers": 2,
+       "hidden_size": 64, "ffn_dim": 128, "word_embed_proj_dim": 64, "num_attention_heads": 4}
 
 
 def metadata(file):
@@ -146,6 +148,18 @@ class Export(unittest.TestCase):
             said, file = self.exported(f"hf:{name}", f"{name}.pt2")
             answer = onnxfit.estimate(file, batch=2, dims={d: 64 for d in self.free(said)})
             self.assertGreater(answer.bytes_of("activations"), 0)
+
+    def test_recorded_runs(self):
+        (self.folder / "opt").mkdir()
+        (self.folder / "opt" / "config.json").write_text(json.dumps(OPT))
+        run = self.typed("hf:opt", "opt.pt2")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("warning: OPTForCausalLM: torch.export refuses it; a run was recorded, ",
+                      run.stderr)
+        self.assertIn("  modeling_opt.py:", run.stderr)
+        dims = {dim: 64 for dim in self.free(run.stdout)}
+        answer = onnxfit.estimate(self.folder / "opt.pt2", batch=2, dims=dims)
+        self.assertGreater(answer.bytes_of("activations"), 0)
 
     def test_refusals(self):
         rows = [
