@@ -15,7 +15,7 @@ from contextlib import contextmanager, redirect_stderr
 from typing import (IO, TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
                     Optional, Tuple, Union)
 
-from onnxfit import plain_values, recording
+from onnxfit import archive, plain_values, recording
 from onnxfit.errors import OnnxfitError, warn
 
 if TYPE_CHECKING:
@@ -297,6 +297,14 @@ def save(program: ExportedProgram, path: Union[str, IO[bytes]]) -> None:
         torch.export.save(without_weights(program), path)
 
 
+def _save_for_command(program: ExportedProgram, path: str) -> None:
+    """A .pt2 for the command alone, quickly; what that cannot write is torch.export.save's."""
+    try:
+        archive.save(program, path)
+    except Exception:
+        save(program, path)
+
+
 def _precision_of(model: torch.nn.Module) -> Optional[str]:
     """What model.to(dtype) has made of it; None for fp32, which autocast takes, too."""
     types = {str(parameter.dtype) for parameter in model.parameters()
@@ -348,7 +356,7 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
     with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
         if kind == "program":
             path = os.path.join(folder, "program.pt2")
-            save(model, path)  # type: ignore[arg-type]
+            _save_for_command(model, path)  # type: ignore[arg-type]
             flags = {"framework": _framework()}
             yield ModelFile(path, folder, flags={k: v for k, v in flags.items() if v})
             return
@@ -358,5 +366,5 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
                                "found none", "onnxfit.estimate(model, torch.empty(2, 3, 224, 224))")
         path = os.path.join(folder, type(module).__name__ + ".pt2")
         program = export(module, inputs, mode=mode, batch=batch, dynamic_shapes=dynamic_shapes)
-        save(program, path)
+        _save_for_command(program, path)
         yield ModelFile(path, folder, Inputs.of(inputs).apart().batch(), _flags_of(module, mode))
