@@ -66,6 +66,11 @@ def _name_of(target: Any) -> str:
     return f"{target.__module__.replace('torch._ops', 'torch.ops')}.{target.__name__}"
 
 
+@functools.lru_cache(maxsize=None)
+def _kind_name(kind: Any) -> str:
+    return str(kind.name)
+
+
 def _is_tensor(value: object) -> bool:
     return hasattr(value, "dtype")
 
@@ -279,7 +284,7 @@ def _metadata(node: torch.fx.Node) -> Dict[str, str]:
 
 
 def _spec(spec: Any, graph_argument: Json, targets: Mapping[str, str], prefix: str) -> Json:
-    kind = spec.kind.name
+    kind = _kind_name(spec.kind)
     if kind == f"USER_{prefix}":
         if prefix == "INPUT" and hasattr(spec.arg, "value"):
             return {"constant_input": {"name": spec.arg.name, "value": graph_argument}}
@@ -333,7 +338,7 @@ def _storages(program: ExportedProgram) -> Dict[str, str]:
 def save(program: ExportedProgram, path: str) -> None:
     """Writes the .pt2.  Members stand for weights where their names alone do not say what is tied:
     of several names, and of those that no call reads."""
-    written = json.dumps(to_json(program))
+    written = json.dumps(to_json(program), check_circular=False)
     storages = _storages(program)
     uses = Counter(storages.values())
     unread = {node.name for node in program.graph.nodes

@@ -173,6 +173,8 @@ def _quiet() -> Iterator[None]:
 
 def _exported(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> ExportedProgram:
     import torch
+    if dynamic_shapes is None:
+        inputs = _aliases(inputs)
     with _quiet():
         return torch.export.export(model, inputs.args, inputs.kwargs,
                                    dynamic_shapes=dynamic_shapes, strict=False)
@@ -189,7 +191,7 @@ def _with_free_batch(model: torch.nn.Module, example: Inputs,
                      batch: Optional[int]) -> ExportedProgram:
     """Where the model fixes its batch, that is `batch`, else the inputs'."""
     # A size of 1 would be taken for a constant.
-    larger = _with_batch(example, 2) if example.batch() == 1 else example
+    larger = _aliases(_with_batch(example, 2) if example.batch() == 1 else example)
     program = _exported(model, larger, _free_batch(larger))
     wanted = batch or example.batch()
     if wanted in (None, larger.batch()) or _has_free_batch(program):
@@ -201,14 +203,35 @@ _BECAUSE = {"mean": "random numbers at their mean", "unknown": "a guess",
             "inputs": "by the values of inputs and weights"}
 
 
-def _told(model: torch.nn.Module, program: ExportedProgram, answers: List[recording.Answer]) -> str:
+class _OpenSizes(Exception):
+    """A program with sizes that values would say."""
+
+
+def _has_open_sizes(program: ExportedProgram) -> bool:
+    if not any(node.meta.get("unbacked_bindings") for node in program.graph.nodes):
+        return False
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+    return any(len(free_unbacked_symbols(node.meta.get("val"))) > 0
+               for node in program.graph.nodes if hasattr(node.meta.get("val"), "shape"))
+
+
+def _checked(program: ExportedProgram) -> ExportedProgram:
+    if _has_open_sizes(program):
+        raise _OpenSizes("sizes that follow from values")
+    return program
+
+
+def _told(model: torch.nn.Module, program: ExportedProgram, answers: List[recording.Answer],
+          refusal: Exception) -> str:
     """What a recorded run has fixed, a line of code a line."""
     lines: Dict[Tuple[str, str], List[str]] = {}
     for answer in answers:
         if answer.by in _BECAUSE:
             lines.setdefault((answer.place, _BECAUSE[answer.by]), []).append(str(answer.value))
     sizes = "its batch is free" if _has_free_batch(program) else "its sizes are fixed"
-    told = [f"{type(model).__name__}: torch.export refuses it; a run was recorded, {sizes}"]
+    why = ("sizes follow from values" if isinstance(refusal, _OpenSizes)
+           else "torch.export refuses it")
+    told = [f"{type(model).__name__}: {why}; a run was recorded, {sizes}"]
     for (place, because), values in lines.items():
         shown = list(dict.fromkeys(values))
         more = ", …" if len(shown) > 4 else ""
@@ -230,7 +253,7 @@ def _recorded(model: torch.nn.Module, example: Inputs, batch: Optional[int], sha
             program, answers = recording.record(way)
         except Exception:
             continue
-        warn(_told(model, program, answers))
+        warn(_told(model, program, answers, refusal))
         return program
     raise _refused(model, refusal) from refusal
 
@@ -241,14 +264,12 @@ def export(model: torch.nn.Module, inputs: object, *, mode: Optional[str] = None
     the module is); where it refuses the model, that of a recorded run."""
     given = _on_device_of(model, Inputs.of(inputs))
     example = given.apart()
-    if dynamic_shapes is None:  # a ShapesCollection is about these very tensors
-        example = _aliases(example)
     _check_inputs(model, inputs, example)
     with _in_mode(model, mode), plain_values.taken(model, *given):
         try:
             if dynamic_shapes is not None:
-                return _exported(model, example, dynamic_shapes)
-            return _with_free_batch(model, example, batch)
+                return _checked(_exported(model, example, dynamic_shapes))
+            return _checked(_with_free_batch(model, example, batch))
         except Exception as error:
             return _recorded(model, example, batch, dynamic_shapes, error)
 

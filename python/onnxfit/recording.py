@@ -104,25 +104,28 @@ class _Values:
 
     def follow(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], out: object) -> None:
         """Computes what `func` has made `out` of, where that is known."""
-        known = self._computed(func, args, kwargs, out)
+        import torch
+        from torch.utils import _pytree as pytree
+        made = [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+        known = None
+        if made and all(map(_is_small, made)):
+            if torch.Tag.nondeterministic_seeded in func.tags:
+                known = _mean(func, made[0])
+            else:
+                known = self.computed(func, args, kwargs)
         if known is None:
             self._spoil(func, args)
             return
-        import torch
-        from torch.utils import _pytree as pytree
-        made, by = known
-        for fake, real in zip(pytree.tree_leaves(out), pytree.tree_leaves(made)):
+        for fake, real in zip(pytree.tree_leaves(out), pytree.tree_leaves(known[0])):
             if isinstance(fake, torch.Tensor) and isinstance(real, torch.Tensor):
-                self.give(fake, real, by)
+                self.give(fake, real, known[1])
 
-    def _computed(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any],
-                  out: object) -> Optional[Tuple[Any, str]]:
+    def computed(self, func: Any, args: Tuple[Any, ...],
+                 kwargs: Dict[str, Any]) -> Optional[Tuple[Any, str]]:
+        """What `func` makes of values, and by what they are known; None where they are not."""
         import torch
         from torch.utils import _pytree as pytree
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        made = [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)]
-        if not made or any(not _is_small(tensor) for tensor in made):
-            return None
         operands: List[_Known] = []
         for index, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor):
@@ -135,8 +138,6 @@ class _Values:
                 leaves[index] = torch.device("cpu")
             elif isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 return None
-        if torch.Tag.nondeterministic_seeded in func.tags:
-            return _mean(func, made[0])
         real_args, real_kwargs = pytree.tree_unflatten(leaves, spec)
         try:
             return _for_real(func, real_args, real_kwargs), _worst(operands)
@@ -204,33 +205,48 @@ class Recording:
             return self._kept(_line_that_asks() in self._other, "unknown")
         return self._kept(1.0 if tensor.is_floating_point() else 1, "unknown")
 
-    def _selected(self, mode: Any, func: Any, args: Tuple[Any, ...]) -> Any:
-        """What nonzero and masked_select find: as many as there are, where nobody knows."""
+    def _of_open_size(self, mode: Any, func: Any, args: Tuple[Any, ...],
+                      kwargs: Dict[str, Any]) -> Any:
+        """What an operator makes whose sizes follow from values, such as nonzero; None for one
+        that is left to PyTorch.  Where nobody knows, masks select all."""
         import torch
+        from torch.utils import _pytree as pytree
+        device = next(leaf.device for leaf in pytree.tree_leaves(args)
+                      if isinstance(leaf, torch.Tensor))
+
+        def fake(shape: Any, dtype: torch.dtype) -> Any:
+            with mode:
+                return torch.empty(shape, dtype=dtype, device=device)
+
+        def standing_for(tensor: torch.Tensor) -> Any:
+            made = fake(tensor.shape, tensor.dtype)
+            self._values.give(made, tensor, by)
+            return made
+
+        known = self._values.computed(func, args, kwargs)
+        if known is not None:
+            real, by = known
+            self._kept(next(leaf.shape[0] for leaf in pytree.tree_leaves(real)), by)
+            return pytree.tree_map_only(torch.Tensor, standing_for, real)
         name = func.overloadpacket.__name__
-        known = [value for value in map(self._values.of, args) if value is not None]
-        if len(known) == len(args):
-            real, by = _for_real(func, tuple(value.tensor for value in known), {}), _worst(known)
-            shape = list(real.shape)
-        else:
-            real, by = None, "unknown"
-            shape = [args[0].numel(), *([args[0].dim()] if name == "nonzero" else [])]
-        self._kept(shape[0], by)
-        dtype = torch.int64 if name == "nonzero" else args[0].dtype
-        with mode:
-            fake = torch.empty(shape, dtype=dtype, device=args[0].device)
-        if real is not None:
-            self._values.give(fake, real, by)
-        return fake
+        if name not in ("nonzero", "masked_select"):
+            return None
+        count = self._kept(args[0].numel(), "unknown")
+        if name == "nonzero":
+            return fake([count, args[0].dim()], torch.int64)
+        return fake([count], args[0].dtype)
 
     def called(self, run: Callable[..., Any], mode: Any, func: Any, types: Any,
                args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
         """A call of PyTorch's on fake tensors; `run` is what PyTorch does with it."""
+        import torch
         name = func.overloadpacket.__name__
         if name in _QUESTIONS:
             return self._number(args[0])
-        if name in ("nonzero", "masked_select"):
-            return self._selected(mode, func, args)
+        if torch.Tag.dynamic_output_shape in func.tags:
+            made = self._of_open_size(mode, func, args, kwargs)
+            if made is not None:
+                return made
         self._depth += 1
         try:
             out = run(mode, func, types, args, kwargs)

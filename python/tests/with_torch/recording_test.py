@@ -74,6 +74,14 @@ def masked(layer, x):
     return x.masked_fill(x > 0, layer(x)[x > 0].sum())
 
 
+def chosen(layer, x):
+    return layer(x[x[..., 0] > 0])
+
+
+def distinct(layer, x, counts):
+    return layer(x) if torch.unique(counts // 2).shape[0] == 2 else x
+
+
 def answered(test, way, *more, model=None, **flags):
     """The answer, and what was said of it."""
     with warnings.catch_warnings(record=True) as said:
@@ -130,6 +138,19 @@ class Branches(unittest.TestCase):
         program, answers = recording.record(lambda: programs._exported(
             Net(masked).to("meta"), programs.Inputs((IDS.to("meta"),), {}), None))
         self.assertEqual([answer.value for answer in answers], [4 * 16 * 64] * 2)
+
+    def test_sizes_that_follow_from_values(self):
+        ids = torch.zeros(4, 16, dtype=torch.long, device="meta")
+        with self.assertWarnsRegex(onnxfit.OnnxfitWarning, "Net: sizes follow from values; a run"
+                                   r" was rec.*\n.* layer\(x\[x\[\.\.\., 0\] > 0.* → 16\*s\d+ \(a guess\)"):
+            some = onnxfit.estimate(Net(chosen).to("meta"), ids)
+        self.assertEqual(some.settings.batch, 4)
+
+    def test_distinct_values(self):
+        answer, said = answered(self, distinct, COUNTS)
+        plain, _ = answered(self, lambda layer, x, counts: layer(x), COUNTS)
+        self.assertIn("torch.unique(counts // 2)", said)
+        self.assertGreaterEqual(answer.peak.allocated_bytes, plain.peak.allocated_bytes)
 
     def test_what_both_refuse_is_refused(self):
         def numpy(layer, x):
