@@ -1,7 +1,7 @@
-"""Arguments and results of forward() as torch.export takes them.  It knows tensors, numbers, lists,
-dictionaries and the classes that somebody has registered; a dataclass, or a cache of keys and
-values, is an object for it.  Here such an object goes in as a dictionary of what it holds, and comes
-out as one; the module itself sees the object."""
+"""Arguments and results of forward() as torch.export takes them.  It knows tensors, numbers,
+lists, dictionaries and the classes that somebody has registered; a dataclass, or a cache of keys
+and values, is an object for it.  Here such an object goes in as a dictionary of what it holds, and
+comes out as one; the module itself sees the object."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def _result(value: Any) -> Any:
 
 @contextmanager
 def taken(model: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Iterator[None]:
-    """Within, `model` can be called with apart((args, kwargs)), and returns what torch.export takes.
-    By hooks, which leave no trace in the program."""
+    """Within, `model` can be called with apart((args, kwargs)), and returns what torch.export
+    takes.  By hooks, which leave no trace in the program."""
 
     def rebuilt(_: object, plain_args: Tuple[Any, ...], plain_kwargs: Dict[str, Any]) -> Any:
         return together(args, plain_args), together(kwargs, plain_kwargs)

@@ -141,7 +141,8 @@ def _check_inputs(model: torch.nn.Module, inputs: object, example: Inputs) -> No
     name = type(model).__name__
     if not example.tensors():
         kind = type(inputs).__name__
-        found = f"an empty {kind}" if isinstance(inputs, (tuple, list, dict)) and not inputs else kind
+        is_empty = isinstance(inputs, (tuple, list, dict)) and not inputs
+        found = f"an empty {kind}" if is_empty else kind
         raise OnnxfitError(f"{name}: inputs: expected a tensor, or some in a tuple or a "
                            f"dictionary, found {found}")
     try:

@@ -1,7 +1,7 @@
 """Recorded runs.  Code that branches on values is no program for torch.export, which traces on
-tensors that have none.  Here it gets an answer each time it asks for one, from what is known: small
-tensors are computed along, from the example inputs and from numbers in the code, with random ones at
-their mean.  What nobody knows is False, or 1.  What was asked, and what was answered, is kept."""
+tensors that have none.  Here it gets an answer each time it asks for one: small tensors are
+computed along, from the example inputs and from numbers in the code, with random ones at their
+mean.  What nobody knows is False, or 1.  What was asked, and what was answered, is kept."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import os
 import sys
 from collections import Counter
 from contextlib import contextmanager
-from typing import (TYPE_CHECKING, Any, Callable, Counter as CounterOf, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set,
-                    Tuple, Union)
+from typing import (TYPE_CHECKING, Any, Callable, Counter as CounterOf, Dict, Iterable, Iterator,
+                    List, NamedTuple, Optional, Set, Tuple, Union)
 
 if TYPE_CHECKING:
     import torch
@@ -78,14 +78,16 @@ class _Values:
     """The values of fake tensors, as far as they are known: below autograd, call by call."""
 
     def __init__(self) -> None:
-        self._spoilt: Dict[int, torch.Tensor] = {}  # by storage: written over with what is not known
+        # By storage: what was written over with something that nobody knows.
+        self._spoilt: Dict[int, torch.Tensor] = {}
 
     def of(self, tensor: object) -> Optional[_Known]:
         import torch
         from torch._subclasses.fake_tensor import FakeTensor
         if not isinstance(tensor, FakeTensor):  # torch.tensor(…) in the code
-            is_small = isinstance(tensor, torch.Tensor) and tensor.numel() <= _MOST_ELEMENTS
-            return _Known(tensor, "code") if is_small else None  # type: ignore[arg-type]
+            if not isinstance(tensor, torch.Tensor) or tensor.numel() > _MOST_ELEMENTS:
+                return None
+            return _Known(_for_real(torch.ops.aten.clone.default, (tensor,), {}), "code")
         known: Optional[_Known] = getattr(tensor, _VALUE, None)
         if known is None or known.tensor.untyped_storage().data_ptr() in self._spoilt:
             return None
@@ -211,8 +213,10 @@ class Recording:
         that is left to PyTorch.  Where nobody knows, masks select all."""
         import torch
         from torch.utils import _pytree as pytree
-        device = next(leaf.device for leaf in pytree.tree_leaves(args)
-                      if isinstance(leaf, torch.Tensor))
+        tensors = [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
+        name, device = func.overloadpacket.__name__, tensors[0].device
+        if name == "index" and all(tensor.dtype != torch.bool for tensor in tensors[1:]):
+            return None  # x[2, :]: as many as there are indices
 
         def fake(shape: Any, dtype: torch.dtype) -> Any:
             with mode:
@@ -226,9 +230,8 @@ class Recording:
         known = self._values.computed(func, args, kwargs)
         if known is not None:
             real, by = known
-            self._kept(next(leaf.shape[0] for leaf in pytree.tree_leaves(real)), by)
+            self._kept(len(next(iter(pytree.tree_leaves(real)))), by)
             return pytree.tree_map_only(torch.Tensor, standing_for, real)
-        name = func.overloadpacket.__name__
         if name not in ("nonzero", "masked_select"):
             return None
         count = self._kept(args[0].numel(), "unknown")
