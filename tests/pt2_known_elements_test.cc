@@ -59,6 +59,8 @@ TEST_CASE("elements follow from sizes") {
   CHECK(After("diff.default", {{"self", Ref("r")}}, {3}) == "1 1 1");
   CHECK(After("new_ones.default", {{"self", Ref("r")}}, {3, 5}) == "1");
   CHECK(After("expand.default", {{"self", Ref("r")}}, {9, 4}) == "0 1 2 3");
+  CHECK(After("repeat.default", {{"self", Ref("c")}}, {4, 3}) == "0 1 2 3");
+  CHECK(After("repeat.default", {{"self", Ref("r")}}, {3, 4}) == "0 1 2 3");
   CHECK(After("logical_not.default", {{"self", Ref("r")}}, {4}) == "1 0 0 0");
   CHECK(After("index.Tensor", {{"self", Ref("r")}, {"indices", List({Ref("r")})}}, {4}) ==
         "0 1 2 3");
@@ -72,6 +74,7 @@ TEST_CASE("what data decide is not known, nor what is too large, or reads beyond
   CHECK(After("slice.Tensor", {{"self", Ref("r")}, {"dim", Number(0)}, {"start", Number(3)}},
               {2}) == "?");
   CHECK(After("view.default", {{"self", Ref("r")}}, {2, 2}) == "?");
+  CHECK(After("repeat.default", {{"self", Ref("r")}}, {8}) == "?");
 }
 
 TEST_CASE("sizes that do not fit together are not known, and numbers wrap around") {

@@ -324,6 +324,7 @@ constexpr KnownRow kKnownRows[] = {
     {"view", MakeView<Reshaped>},
     {"reshape", MakeView<Reshaped>},
     {"expand", MakeView<Expanded>},
+    {"repeat", MakeView<Expanded>},  // of dimensions of 1
     {"slice", MakeSlice},
     {"index", MakeIndexed},
 };
