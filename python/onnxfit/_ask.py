@@ -83,6 +83,7 @@ def estimate(model: ModelLike, inputs: object = None, *, batch: Optional[int] = 
     torch.nn.Module on any device (meta, too) with `inputs`, an example of what forward() takes:
     a tensor, a tuple of arguments or a dictionary of named ones.  `batch` is the inputs' where
     nobody says; mode and 16-bit types are the module's.  `dynamic_shapes` goes to torch.export.
+    Where that refuses a module, a run of it is recorded, and an OnnxfitWarning says what was fixed.
 
     `optimizer` and `loss` are names or the real objects.  `onnxfit.flags` has all keywords,
     which are the flags of the command.  Raises OnnxfitError where there is no answer."""

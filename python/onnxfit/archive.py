@@ -61,6 +61,13 @@ def _parameters(target: Any) -> Tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=None)
+def _result_count(target: Any) -> int:
+    """Of an operator; a list is one, and -1 where that is not said."""
+    schema = getattr(target, "_schema", None)
+    return -1 if schema is None else len(schema.returns)
+
+
+@functools.lru_cache(maxsize=None)
 def _name_of(target: Any) -> str:
     """"torch.ops.aten.conv2d.default", "_operator.mul"."""
     return f"{target.__module__.replace('torch._ops', 'torch.ops')}.{target.__name__}"
@@ -157,15 +164,15 @@ class _GraphWriter:
 
     def _results(self, node: torch.fx.Node) -> List[Json]:
         value = node.meta.get("val")
-        schema = getattr(node.target, "_schema", None)
-        if schema is not None and not schema.returns:
+        count = _result_count(node.target)
+        if count == 0:
             return []
         if not isinstance(value, (list, tuple)):
             return [self._value(node.name, value)]
         names = self._element_names(node)
         made = [self._value(names.get(index, f"{node.name}_unused_{index}"), element)
                 for index, element in enumerate(value)]
-        if schema is None or len(schema.returns) > 1:
+        if count != 1:
             return made
         return [{"as_tensors": [element["as_tensor"] for element in made]}]
 
