@@ -138,6 +138,7 @@ def main(words: List[str]) -> None:
     suffix = os.path.splitext(options.file or ".pt2")[1] or options.file or ".pt2"
     if suffix not in (".pt2", ".onnx"):
         raise OnnxfitError(f"{options.file}: expected a file named *.pt2 or *.onnx")
+    targets.library("torch")
     _type_of(options.dtype)
     target = targets.find(options.target, [targets.parse_input(text) for text in options.input])
     path = options.file or f"{target.name}.pt2"

@@ -47,7 +47,8 @@ def _image(name: str, size: Tuple[int, ...]) -> List[Input]:
     return [Input(name, ("batch", *size))]
 
 
-def _library(name: str) -> Any:
+def library(name: str) -> Any:
+    """Imported; raises where it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -83,7 +84,7 @@ def _torchvision_size(models: Any, name: str) -> int:
 
 
 def _torchvision(name: str) -> Target:
-    models = _library("torchvision").models
+    models = library("torchvision").models
     if name not in models.list_models():
         raise OnnxfitError(f"torchvision:{name}: expected a model of torchvision, found none",
                            "one of torchvision.models.list_models()")
@@ -96,7 +97,7 @@ def _torchvision(name: str) -> Target:
 
 
 def _timm(name: str) -> Target:
-    timm = _library("timm")
+    timm = library("timm")
     if not timm.is_model(name.split(".")[0]):
         raise OnnxfitError(f"timm:{name}: expected a model of timm, found none",
                            "one of timm.list_models()")
@@ -161,7 +162,7 @@ def _hf_inputs(module: Any) -> List[Input]:
 
 
 def _hf(place: str) -> Target:
-    transformers = _library("transformers")
+    transformers = library("transformers")
     config = _config_of(transformers, place)
     config.use_cache = False  # as in training
     if getattr(config, "pad_token_id", 0) is None:  # heads of classification look for it

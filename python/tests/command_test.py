@@ -5,6 +5,8 @@ import os
 import pickle
 import stat
 import tempfile
+import subprocess
+import sys
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -169,6 +171,15 @@ class Errors(unittest.TestCase):
                     self.assertEqual(_command.binary(), str(found))
                 with mock.patch.object(_command, "_folders", return_value=[]):
                     self.assertRaises(onnxfit.OnnxfitError, _command.binary)
+
+    def test_an_export_without_torch(self):
+        code = ("import sys; sys.modules['torch'] = None; from onnxfit.__main__ import main; "
+                "sys.exit(main(['export', 'torchvision:resnet18']))")
+        run = subprocess.run([sys.executable, "-B", "-c", code], check=False, encoding="utf-8",
+                             env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(run.returncode, 2, run.stderr)
+        self.assertTrue(run.stderr.startswith("error: expected torch to be installed"), run.stderr)
 
 
 if __name__ == "__main__":
