@@ -141,6 +141,7 @@ class _GraphWriter:
         size = self._sizes.of
         self.tensors[name] = {"dtype": _number(value.dtype),
                               "sizes": [size(dim) for dim in value.shape],
+                              "device": {"type": value.device.type, "index": None},
                               "requires_grad": value.requires_grad,
                               "strides": [size(dim) for dim in value.stride()]}
         return {"as_tensor": {"name": name}}
