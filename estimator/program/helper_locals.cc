@@ -9,8 +9,8 @@
 namespace onnxfit {
 namespace {
 
-// What a helper of transformers 5.17, or of torch.nn where a row says so, binds to names: a method, and a call that makes it or reads
-// it.
+// What a helper of transformers 5.17, or of torch.nn where a row says so, binds to names: a method,
+// and a call that makes it or reads it.
 struct Local {
   std::string_view helper;
   std::string_view op;
@@ -105,9 +105,8 @@ constexpr std::string_view kReplacing[] = {"past_key_values.update(", "cache.upd
 bool ReplacesOperand(const AtenCall& call) {
   if (call.op != "cat" || call.frames.empty()) return false;
   const std::string& text = call.frames.back().text;
-  return std::ranges::any_of(kReplacing, [&](std::string_view method) {
-    return text.find(method) != std::string::npos;
-  });
+  return std::ranges::any_of(
+      kReplacing, [&](std::string_view method) { return text.find(method) != std::string::npos; });
 }
 
 int64_t HeldInHelper(const std::vector<AtenCall>& calls,
