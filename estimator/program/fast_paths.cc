@@ -73,55 +73,54 @@ class FastPaths {
   }
 
   void WriteLayer(const EncoderLayer& layer) {
-    const AtenCall function = At(program_.calls[Index(layer.first)], layer.level, kLayerLine);
-    const auto enter = [&](const AtenCall* call) {
-      place_ = function;
-      place_.where = call->where;
-      if (call->scope.size() <= place_.scope.size()) return;
-      place_.scope.push_back(call->scope[place_.scope.size()]);
-      if (!place_.frames.empty()) place_.frames.push_back(place_.frames.back());
-    };
-    NameId x = layer.input;
-    if (layer.norm_first) {
-      enter(layer.norm1);
-      x = Normed(layer.norm1, x);
-    }
-    enter(&program_.calls[Index(layer.attention.first)]);
-    x = WriteAttention(layer.attention, x, NewName(TypeOf(layer.input), "self_attn"));
-    enter(layer.norm1);
-    x = Added(x, layer.input);
-    if (!layer.norm_first) x = Normed(layer.norm1, x);
-    const NameId residual = x;
-    if (layer.norm_first) {
-      enter(layer.norm2);
-      x = Normed(layer.norm2, x);
-    }
-    enter(layer.linear1);
-    const NameId hidden = Linear(layer.linear1, x);  // and relu or gelu, in its epilogue
-    enter(layer.linear2);
-    const NameId out = Linear(layer.linear2, hidden);
-    written_.back().held.push_back({x, place_.scope.size()});  // x = ffn(x)
-    x = out;
-    enter(layer.norm2);
-    if (layer.norm_first) {
-      Emit("add_", {x, residual}, {layer.result});
-    } else {
-      x = Added(x, residual);
-      Emit("layer_norm", {x, layer.norm2->inputs[1], layer.norm2->inputs[2]}, {layer.result},
-           layer.norm2->ints);
-    }
+    function_ = At(program_.calls[Index(layer.first)], layer.level, kLayerLine);
+    const NameId attended = WriteAttentionHalf(layer);
+    WriteFeedForwardHalf(layer, attended);
   }
 
-  NameId Normed(const AtenCall* norm, NameId x) {
-    Emit("layer_norm", {x, norm->inputs[1], norm->inputs[2]}, {norm->outputs[0]}, norm->ints);
-    return norm->outputs[0];
+  // Calls that follow are of the module of `call`, a child of the layer's, or of the layer's own.
+  void Enter(const AtenCall& call) {
+    place_ = function_;
+    place_.where = call.where;
+    if (call.scope.size() <= place_.scope.size()) return;
+    place_.scope.push_back(call.scope[place_.scope.size()]);
+    if (!place_.frames.empty()) place_.frames.push_back(place_.frames.back());
   }
 
-  NameId Added(NameId x, NameId y) { return Make("add_", {x, y}, TypeOf(x)); }
+  // x + attention(x), normed before or behind.
+  NameId WriteAttentionHalf(const EncoderLayer& layer) {
+    const NameId x = layer.norm_first ? Normed(*layer.norm1, layer.input) : layer.input;
+    Enter(program_.calls[Index(layer.attention.first)]);
+    const NameId attended =
+        WriteAttention(layer.attention, x, NewName(TypeOf(layer.input), "self_attn"));
+    Enter(*layer.norm1);
+    const NameId sum = Make("add_", {attended, layer.input}, TypeOf(layer.input));
+    return layer.norm_first ? sum : Normed(*layer.norm1, sum);
+  }
 
-  NameId Linear(const AtenCall* linear, NameId x) {
-    Emit("linear", {x, linear->inputs[1], linear->inputs[2]}, {linear->outputs[0]});
-    return linear->outputs[0];
+  // The same of linear2(activation(linear1(x))), the activation in the product's epilogue.
+  void WriteFeedForwardHalf(const EncoderLayer& layer, NameId x) {
+    const NameId normed = layer.norm_first ? Normed(*layer.norm2, x) : x;
+    const NameId hidden = Linear(*layer.linear1, normed);
+    const NameId out = Linear(*layer.linear2, hidden);
+    written_.back().held.push_back({normed, place_.scope.size()});  // x = ffn(x)
+    Enter(*layer.norm2);
+    if (layer.norm_first) return Emit("add_", {out, x}, {layer.result});
+    const NameId sum = Make("add_", {out, x}, TypeOf(x));
+    const AtenCall& norm = *layer.norm2;
+    Emit("layer_norm", {sum, norm.inputs[1], norm.inputs[2]}, {layer.result}, norm.ints);
+  }
+
+  NameId Normed(const AtenCall& norm, NameId x) {
+    Enter(norm);
+    Emit("layer_norm", {x, norm.inputs[1], norm.inputs[2]}, {norm.outputs[0]}, norm.ints);
+    return norm.outputs[0];
+  }
+
+  NameId Linear(const AtenCall& linear, NameId x) {
+    Enter(linear);
+    Emit("linear", {x, linear.inputs[1], linear.inputs[2]}, {linear.outputs[0]});
+    return linear.outputs[0];
   }
 
   // Makes `result`, at the place that is set.
@@ -229,7 +228,8 @@ class FastPaths {
 
   Program& program_;
   std::vector<AtenCall> written_;
-  AtenCall place_;
+  AtenCall place_;     // of the calls that follow
+  AtenCall function_;  // of the layer that is written
   NameId weights_ = kNoName;
 };
 
