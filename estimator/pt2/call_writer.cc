@@ -14,12 +14,6 @@ namespace {
 
 using Kind = Argument::Kind;
 
-// Every tensor that `argument` names, those in lists too.
-void AddNames(const Argument& argument, std::set<std::string_view>& names) {
-  if (argument.kind == Kind::kTensor) names.insert(argument.text);
-  for (const Argument& item : argument.items) AddNames(item, names);
-}
-
 void AddReads(const Graph& graph, std::set<std::string_view>& names) {
   for (const Argument& output : graph.outputs) AddNames(output, names);
   for (const Call& call : graph.calls) {

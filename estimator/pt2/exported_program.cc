@@ -125,6 +125,11 @@ const Argument* FindArgument(const Call& call, std::string_view name) {
   return nullptr;
 }
 
+void AddNames(const Argument& argument, std::set<std::string_view>& names) {
+  if (argument.kind == Argument::Kind::kTensor) names.insert(argument.text);
+  for (const Argument& item : argument.items) AddNames(item, names);
+}
+
 bool MayBeExportedProgram(std::string_view first) { return MayBeZip(first); }
 
 }  // namespace onnxfit::pt2

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -84,6 +85,9 @@ struct Call {
 
 // The argument called `name`; null where it is left out or None.
 const Argument* FindArgument(const Call& call, std::string_view name);
+
+// Adds every tensor that `argument` names, those in lists too.
+void AddNames(const Argument& argument, std::set<std::string_view>& names);
 
 struct Graph {
   std::vector<Argument> inputs = {};

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "estimator/base/bytes.h"
@@ -47,10 +48,6 @@ bool IsOfCheckpoint(const Call& call) {
 // backward.
 bool IsCheckpointBody(const Graph& body) { return std::ranges::any_of(body.calls, IsOfCheckpoint); }
 
-void AddItems(const std::vector<Argument>& items, std::vector<Argument>& all) {
-  all.insert(all.end(), items.begin(), items.end());
-}
-
 }  // namespace
 
 std::vector<const Argument*> BodiesOf(const Call& call) {
@@ -73,7 +70,7 @@ std::vector<Argument> ResultsOf(const Call& call) {
   std::vector<Argument> results;
   for (const Argument& result : call.results) {
     if (result.kind != Kind::kList) results.push_back(result);
-    AddItems(result.items, results);
+    results.insert(results.end(), result.items.begin(), result.items.end());
   }
   return results;
 }
@@ -113,18 +110,13 @@ void CallWriter::WriteBodies(const Call& call) {
 
 namespace {
 
-void AddNamesOf(const Argument& argument, std::vector<std::string_view>& names) {
-  if (argument.kind == Kind::kTensor) names.push_back(argument.text);
-  for (const Argument& item : argument.items) AddNamesOf(item, names);
-}
-
 // Of its inputs, and of what its calls read and make.
-std::vector<std::string_view> NamesIn(const Graph& body) {
-  std::vector<std::string_view> names;
-  for (const Argument& input : body.inputs) AddNamesOf(input, names);
+std::set<std::string_view> NamesIn(const Graph& body) {
+  std::set<std::string_view> names;
+  for (const Argument& input : body.inputs) AddNames(input, names);
   for (const Call& call : body.calls) {
-    for (const auto& [name, argument] : call.arguments) AddNamesOf(argument, names);
-    for (const Argument& result : call.results) AddNamesOf(result, names);
+    for (const auto& [name, argument] : call.arguments) AddNames(argument, names);
+    for (const Argument& result : call.results) AddNames(result, names);
   }
   return names;
 }
