@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/call_copies.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/written_attention.h"
 
@@ -48,25 +49,15 @@ class EagerAttention {
  private:
   const TensorType& TypeOf(NameId name) const { return program_.values[Index(name)].type; }
 
-  NameId NewName(const std::string& name, const TensorType& type) {
-    program_.values.push_back({name, {type, {}}});
-    return static_cast<NameId>(program_.values.size()) - 1;
-  }
-
   void Emit(const AtenCall& at, std::string_view op, std::vector<NameId> inputs, NameId output,
             std::vector<int64_t> ints = {}) {
-    AtenCall call = at;
-    call.op = op;
-    call.inputs = std::move(inputs);
-    call.outputs = {output};
-    call.ints = std::move(ints);
-    program_.calls.push_back(std::move(call));
+    program_.calls.push_back(CallAt(at, op, std::move(inputs), {output}, std::move(ints)));
   }
 
   NameId Make(const AtenCall& at, std::string_view op, std::vector<NameId> inputs,
               const TensorType& type, std::vector<int64_t> ints = {}) {
     const std::string& result = program_.values[Index(at.outputs[0])].name;
-    const NameId made = NewName(fmt::format("{}.{}", result, op), type);
+    const NameId made = AddValue(program_, fmt::format("{}.{}", result, op), type);
     Emit(at, op, std::move(inputs), made, std::move(ints));
     return made;
   }
@@ -229,8 +220,9 @@ class EagerAttention {
 }  // namespace
 
 void WriteAttentionOut(Program& program, const TrainingSettings& settings) {
-  GatherWrittenAttention(program);
+  const bool has_written = GatherWrittenAttention(program);
   const bool all = settings.attention == AttentionUse::kEager;
+  if (!all && !has_written) return;
   const int count = EagerAttention(program, settings).Run(all);
   if (!all) return;
   program.assumptions.push_back(

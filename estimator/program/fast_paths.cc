@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/call_copies.h"
 #include "estimator/program/encoder_layers.h"
 #include "estimator/program/scopes.h"
 
@@ -205,18 +206,12 @@ class FastPaths {
   TensorType TypeOf(NameId name) const { return program_.values[Index(name)].type; }
 
   NameId NewName(const TensorType& type, std::string_view op) {
-    program_.values.push_back({fmt::format("{}.{}", place_.where, op), {type, {}}});
-    return static_cast<NameId>(program_.values.size()) - 1;
+    return AddValue(program_, fmt::format("{}.{}", place_.where, op), type);
   }
 
   void Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
             std::vector<int64_t> ints = {}) {
-    AtenCall call = place_;
-    call.op = op;
-    call.inputs = std::move(inputs);
-    call.outputs = std::move(outputs);
-    call.ints = std::move(ints);
-    written_.push_back(std::move(call));
+    written_.push_back(CallAt(place_, op, std::move(inputs), std::move(outputs), std::move(ints)));
   }
 
   NameId Make(std::string_view op, std::vector<NameId> inputs, const TensorType& type,

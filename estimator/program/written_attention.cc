@@ -35,18 +35,20 @@ class Gatherer {
     for (const NameId name : program.outputs) CountRead(name);
   }
 
-  void Run() {
+  // Whether there was one.
+  bool Run() {
     bool found = false;
     for (AtenCall& call : program_.calls) {
       if (call.op != "matmul" || !IsOfEagerAttention(call)) continue;
       found = Gather(call) || found;
     }
-    if (!found) return;
+    if (!found) return false;
     std::vector<AtenCall> kept;
     for (size_t i = 0; i < program_.calls.size(); ++i) {
       if (!is_gone_[i]) kept.push_back(std::move(program_.calls[i]));
     }
     program_.calls = std::move(kept);
+    return true;
   }
 
  private:
@@ -119,9 +121,8 @@ class Gatherer {
 
 }  // namespace
 
-void GatherWrittenAttention(Program& program) {
-  if (std::ranges::none_of(program.calls, IsOfEagerAttention)) return;
-  Gatherer(program).Run();
+bool GatherWrittenAttention(Program& program) {
+  return std::ranges::any_of(program.calls, IsOfEagerAttention) && Gatherer(program).Run();
 }
 
 }  // namespace onnxfit

@@ -15,7 +15,7 @@ inline constexpr std::string_view kEagerAttention = "eager_attention";
 // caller, "attention_interface(" of transformers 5.17: products, scale, mask, softmax, cast,
 // dropout, heads that are repeated.  An export in fp32 shows neither which casts a run in 16 bits
 // makes nor which names hold what; eager_attention.h, which writes the call out again, knows.
-// O(calls).
-void GatherWrittenAttention(Program& program);
+// Whether there was one.  O(calls).
+bool GatherWrittenAttention(Program& program);
 
 }  // namespace onnxfit
