@@ -61,7 +61,7 @@ Program Dispatcher::Run() && {
 }
 
 void Dispatcher::Dispatch(AtenCall call) {
-  if (!IsInAutocast(call)) DropCachedCasts();
+  if (!cached_casts_.empty() && !IsInAutocast(call)) DropCachedCasts();
   const std::vector<NameId> last_reads = std::exchange(call.last_reads, {});
   const std::vector<NameId> dies = std::exchange(call.dies, {});
   Rename(call.inputs);
