@@ -11,7 +11,9 @@
 namespace onnxfit::lowering_views_test {
 namespace {
 
-constexpr std::string_view kFlattened = R"(net (float[2, 3, 4] x) => (float[2, 12] y) {
+// A Relu of what is flattened, and the two views behind it; with more outputs, and more nodes.
+std::string Flattened(std::string_view outputs = "", std::string_view nodes = "") {
+  return "net (float[2, 3, 4] x) => (float[2, 12] y" + std::string(outputs) + R"() {
   rows = Constant <value = int64[2] {2, 12}> ()
   whole = Constant <value = int64[3] {2, 3, 4}> ()
   f = Reshape (x, rows)
@@ -19,14 +21,16 @@ constexpr std::string_view kFlattened = R"(net (float[2, 3, 4] x) => (float[2, 1
   b = Reshape (r, whole)
   v = Reshape (b, rows)
   y = Sigmoid (v)
-})";
+)" + std::string(nodes) +
+         "}";
+}
 
 std::string Trace(std::string_view line) {
   return "File \"net.py\", line 7, in forward\n    " + std::string(line);
 }
 
 // The calls of a forward whose Relu and the two views behind it are of `line`.
-std::string Calls(std::string_view line, std::string_view text = kFlattened) {
+std::string Calls(std::string_view line, const std::string& text = Flattened()) {
   const std::string views[] = {FxText("b", "view.default", "%r, [2, 3, 4]"),
                                FxText("v", "view.default", "%b, [2, 12]")};
   const std::string trace = Trace(line);
@@ -54,18 +58,8 @@ TEST_CASE("views that a line makes are calls") {
 }
 
 TEST_CASE("a base that others read is a call") {
-  constexpr std::string_view kRead =
-      R"(net (float[2, 3, 4] x) => (float[2, 12] y, float[2, 3, 4] z) {
-  rows = Constant <value = int64[2] {2, 12}> ()
-  whole = Constant <value = int64[3] {2, 3, 4}> ()
-  f = Reshape (x, rows)
-  r = Relu (f)
-  b = Reshape (r, whole)
-  v = Reshape (b, rows)
-  y = Sigmoid (v)
-  z = Sigmoid (b)
-})";
-  CHECK(Calls("x.relu_()", kRead) == "view relu view view sigmoid sigmoid ");
+  const std::string read = Flattened(", float[2, 3, 4] z", "z = Sigmoid (b)");
+  CHECK(Calls("x.relu_()", read) == "view relu view view sigmoid sigmoid ");
 }
 
 }  // namespace
