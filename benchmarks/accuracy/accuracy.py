@@ -7,134 +7,53 @@
     accuracy.py --check                  # fails where a figure is not the committed one
     accuracy.py --check --every 12       # the same of one run of twelve
     accuracy.py --update                 # commits the figures of today: expected.csv
+    accuracy.py --update --reason WHY    # also where some are worse: WHY is kept beside them
 
-Truths are PyTorch's own statistics, 2.11.0's unless flags say otherwise (README.md here).  A
-run's figures are, for each of three steps, the peaks (exact, allocated, reserved) and what is
-allocated after forward, backward and step, and the optimizer's state; of an inference, the
-peaks alone.
+Truths are PyTorch's own statistics, 2.11.0's unless flags say otherwise (README.md here).  What a
+run's figures are: runs.py.  What `--check` and `--update` refuse: committed.py.
 """
 
 import argparse
 import csv
-import fnmatch
-import functools
-import json
-import lzma
 import os
 import re
-import shlex
 import statistics
-import subprocess
 import sys
-import tarfile
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-EXPECTED = HERE / "expected.csv"
+import committed
+from runs import (HERE, LOSES_NOTHING, PEAKS, PROGRAM, PYTORCH, ROOT, estimate, figures,
+                  given_flags, is_plain, is_run, true_peak, truths, unpack_models)
+
 CALLS = HERE / "calls.csv"
-PEAKS = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
-AFTER = ["after_forward", "after_backward", "after_step"]
+RUN = ["model", "batch", "precision", "optimizer", "mode", "flags"]  # what names a truth
+# Runs are named by their settings and `given`: 0 with our own guesses, 1 with the flags that say
+# what the file has lost.  `off` lists the figures that are not PyTorch's, "step2.reserved+2097152".
 KEY = ["model", "kind", "batch", "precision", "optimizer", "mode", "flags", "given"]
-COLUMNS = KEY + ["exact", "allocated", "reserved", "figures_off"]
-# Kinds with PyTorch's own program, and the mode of the runs that they are exported for:
-# torch.export.save, python -m onnxfit export FILE.onnx.
-PYTORCH = {"pt2-train": "train", "pt2-eval": "eval"}
-PROGRAM = {**PYTORCH, "onnxfit": "train"}
-LOSES_NOTHING = {"train", "dynamo-raw", *PROGRAM}  # exports in training mode
-FOR_INFERENCE = "for inference"  # all other kinds
-# What these files have lost and only their owner knows: the flags that say it.
-GIVEN = [
-    ("mlp_*", "onnx", ["--in-place", "never"]),  # nn.ReLU(), which does not work in place
-    ("efficientnet_b0", "onnx", ["--assume", "in-place-dropout=yes"]),
-    ("mnasnet1_0", "onnx", ["--assume", "in-place-dropout=yes"]),
-    ("mnasnet1_0", "script", ["--out-of-place", "*/Add"]),  # self.layers(input) + input
-    ("regnet_y_400mf", "script", ["--out-of-place", "*/Add"]),
-    ("mobilenet_v3_small", "onnx", ["--assume", "in-place-dropout=yes"]),
-    ("unet", "script", ["--assume", "conv-bias=yes"]),
-    ("vgg11_bn", "script", ["--assume", "conv-bias=yes"]),
-    ("groupnorm_net", "onnx", ["--in-place", "never"]),
-    ("past_gpt", FOR_INFERENCE, ["--assume", "tied-head=no"]),
-    ("past_llama", FOR_INFERENCE, ["--assume", "tied-head=no"]),
-    # One tensor in the loop that was run, which is the labels, too.
-    *[(name, "onnx", ["--labels", "decoder_input_ids"]) for name in ["t5_small", "mt5_large"]],
-    *[(name, "pt2", ["--labels", "a_1"]) for name in ["t5_small", "mt5_large"]],
-    *[(name, FOR_INFERENCE, ["--assume", "tied-head=yes"]) for name in ["t5_small", "mt5_large"]],
-    *[(name, FOR_INFERENCE, ["--dropout", "0.1"]) for name in [
-        "gpt2", "distilgpt2", "bert_base", "t5_*", "mt5_large", "bart",
-        "electra", "lesson_gpt", "mbart", "mpnet", "nanogpt", "opt", "roberta", "torch_*"]],
-    ("deberta_v2", "dynamo", ["--dropout", "0.1", "--dropout", "*pooler*=0"]),
-    ("deberta_v2", "script", ["--dropout", "0.1"]),
-    ("albert", FOR_INFERENCE, ["--dropout", "0", "--dropout", "classifier=0.1"]),
-    *[(name, FOR_INFERENCE, ["--dropout", "0"]) for name in [
-        "vit_*", "clip_vision", "dense_moe", "gemma", "gpt_neox", "llama_gqa", "qwen3",
-        "unet_condition"]],
-]
-# Runs that make groups of their own.
-FAMILIES = {f"truth_{name}.json.xz": "transformers, " for name in ["attention", "transformers"]}
 
 
-@functools.cache
-def truths():
-    """Every run that PyTorch made: settings and figures.  `flags`, such as "--accumulate 2",
-    are those of onnxfit that ask for the loop that was run."""
-    runs = []
-    for path in sorted((HERE / "data").glob("truth*.json.xz")):
-        with lzma.open(path, "rt") as file:
-            family = FAMILIES.get(path.name, "")
-            runs += [{"flags": "", "family": family, **run} for run in json.load(file)]
-    return runs
+def read_off(text):
+    """{figure: bytes too many}"""
+    return {name: int(by) for name, by in re.findall(r"(\S+?)([+-]\d+)(?: |$)", text)}
 
 
-def unpack_models(folder):
-    """The exports, below `folder`.  Returns {(model, kind): path}."""
-    for path in sorted((HERE / "data").glob("models*.tar.xz")):
-        with tarfile.open(path) as archive:
-            archive.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") \
-                else archive.extractall(folder)
-    paths = {}
-    for path in sorted([*Path(folder).rglob("*.onnx"), *Path(folder).rglob("*.pt2")]):
-        model, kind = path.name.split(".")[:2]
-        paths[model, f"pt2-{kind}" if path.suffix == ".pt2" else kind] = path
-    return paths
+def write_off(errors):
+    return " ".join(f"{name}{by:+d}" for name, by in errors.items() if by)
 
 
-def given_flags(model, kind):
-    def is_of(only):
-        if only == FOR_INFERENCE:
-            return kind not in LOSES_NOTHING
-        if only in ("pt2", "onnx"):
-            return (kind in PROGRAM) == (only == "pt2")
-        return not only or kind in (only, f"{only}-new")
-    return [flag for name, only, flags in GIVEN
-            if fnmatch.fnmatchcase(model, name) and is_of(only) for flag in flags]
+def worse(before, row):
+    old, new = read_off(before["off"]), read_off(row["off"])
+    return [f"{name} was {old.get(name, 0):+d} off, is {by:+d}" for name, by in new.items()
+            if abs(by) > abs(old.get(name, 0))]
 
 
-def estimate(binary, path, truth, flags):
-    """What `binary`, a path or a list with a command, prints of a run, as JSON."""
-    program = binary if isinstance(binary, list) else [binary]
-    command = [*program, str(path), "-b", str(truth["batch"]), "-p", truth["precision"],
-               "-o", truth["optimizer"], "--mode", truth["mode"], "--format", "json", "-n", "0",
-               *shlex.split(truth["flags"]), *flags]
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                            timeout=120)
-    if result.returncode != 0:
-        sys.exit(f"{path.name}: exit {result.returncode}: {result.stderr}")
-    return json.loads(result.stdout)
+EXPECTED = committed.Table(HERE / "expected.csv", KEY, ["off"], worse, lambda row: not row["off"])
 
 
-def figures(truth, report):
-    """Pairs (true, estimated) of all figures of a run."""
-    for true, found in zip(truth["steps"], report["steps"]):
-        for ours, theirs in PEAKS.items():
-            yield true["peak"][theirs], found[f"peak_{ours}"]
-        for name in AFTER:
-            if name in true:
-                yield true[name], found[name]
-    if truth.get("opt_state_bytes") is not None:
-        yield truth["opt_state_bytes"], report["optimizer_state_bytes"]
+def row_of(truth, kind, given):
+    row = {name: truth[name] for name in RUN}
+    return {**row, "kind": kind, "given": given, "family": truth["family"], "truth": truth}
 
 
 def measure_both(binary, path, kind, truth):
@@ -147,29 +66,21 @@ def measure_both(binary, path, kind, truth):
 
 
 def measure(binary, path, kind, truth, flags):
-    """One row: bytes by which the run's peaks are off, and how many figures are."""
-    report = estimate(binary, path, truth, flags)
-    row = {key: truth.get(key) for key in KEY}
-    row.update(kind=kind, given=0, family=truth["family"])
-    for ours, theirs in PEAKS.items():
-        true = max(step["peak"][theirs] for step in truth["steps"])
-        row[ours] = report["peak"][f"{ours}_bytes"] - true
-        row[f"{ours}_true"] = true
-    row["figures_off"] = sum(a != b for a, b in figures(truth, report))
-    row["figures"] = sum(1 for _ in figures(truth, report))
+    pairs = figures(truth, estimate(binary, path, truth, flags))
+    off = write_off({name: found - true for name, (true, found) in pairs.items()})
+    return with_peaks({**row_of(truth, kind, 0), "off": off, "figures": len(pairs)})
+
+
+def with_peaks(row):
+    """Adds by how many bytes the run's peaks are off, and what they are."""
+    errors = read_off(row["off"])
+    for figure, theirs in PEAKS.items():
+        found = [step["peak"][theirs] + errors.get(f"step{number}.{figure}", 0)
+                 for number, step in enumerate(row["truth"]["steps"], 1)]
+        row[f"{figure}_true"] = true_peak(row["truth"], figure)
+        row[figure] = max(found) - row[f"{figure}_true"]
+    row["figures_off"] = len(errors)
     return row
-
-
-def is_plain(run):
-    """The loop of README.md: no flags, or those that say which loss."""
-    return not run["flags"] or run["flags"].startswith("--loss")
-
-
-def is_run(model, kind, truth):
-    """Exports for inference have lost names that --freeze asks for; programs are of a mode."""
-    if PROGRAM.get(kind, truth["mode"]) != truth["mode"]:
-        return False
-    return truth["model"] == model and (is_plain(truth) or kind in LOSES_NOTHING)
 
 
 def matches(args, model, kind, truth):
@@ -182,16 +93,23 @@ def matches(args, model, kind, truth):
             and (not args.flags or re.search(args.flags, truth["flags"])))
 
 
+def all_jobs(folder):
+    """(export, kind, truth) of every run."""
+    return [(path, kind, truth) for (model, kind), path in unpack_models(folder).items()
+            for truth in truths() if is_run(model, kind, truth)]
+
+
 def measure_all(args):
+    """The rows that `args` ask for, and the keys of all that there are."""
     with tempfile.TemporaryDirectory() as folder:
-        paths = unpack_models(folder)
-        all_truths = truths()
-        jobs = [(path, kind, truth) for (model, kind), path in paths.items()
-                for truth in all_truths
-                if is_run(model, kind, truth) and matches(args, model, kind, truth)][::args.every]
+        jobs = all_jobs(folder)
+        keys = [EXPECTED.key_of(row_of(truth, kind, given)) for _, kind, truth in jobs
+                for given in (0, 1)]
+        jobs = [(path, kind, truth) for path, kind, truth in jobs
+                if matches(args, truth["model"], kind, truth)][::args.every]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             rows = pool.map(lambda job: measure_both(args.binary, *job), jobs)
-            return [row for both in rows for row in both]
+            return [row for both in rows for row in both], keys
 
 
 def percent(row, name):
@@ -263,53 +181,22 @@ def print_summary(rows):
                   f"{share_right(guessed)} | {share_right(given)} | {calls} |")
 
 
-def read_expected():
-    with EXPECTED.open(newline="") as file:
-        return {tuple(row[key] for key in KEY): row for row in csv.DictReader(file)}
-
-
-def write_expected(rows):
-    with EXPECTED.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def committed_rows():
-    """The rows of expected.csv, with the true figures beside them."""
-    true = {tuple(str(truth[key]) for key in KEY if key in truth): truth for truth in truths()}
+    """The rows of expected.csv, with the truths beside them."""
+    true = {tuple(str(truth[name]) for name in RUN): truth for truth in truths()}
     rows = []
-    for row in read_expected().values():
-        truth = true[tuple(row[key] for key in KEY if key not in ("kind", "given"))]
-        row.update(given=int(row["given"]), family=truth["family"])
-        for ours, theirs in PEAKS.items():
-            row[ours] = int(row[ours])
-            row[f"{ours}_true"] = max(step["peak"][theirs] for step in truth["steps"])
-        rows.append(row)
+    for row in EXPECTED.read().values():
+        truth = true[tuple(row[name] for name in RUN)]
+        rows.append(with_peaks({**row_of(truth, row["kind"], int(row["given"])),
+                                "off": row["off"]}))
     return rows
 
 
-def changes(row, before):
-    """What of `row` is not as committed, in words."""
-    for name in ["exact", "allocated", "reserved", "figures_off"]:
-        old, new = int(before[name]), row[name]
-        if old != new:
-            yield f"{name} was {old} off, is {new}: {'worse' if abs(new) > abs(old) else 'better'}"
-
-
-def check(rows):
-    expected = read_expected()
-    problems = []
-    for row in rows:
-        key = tuple(str(row[name]) for name in KEY)
-        known = key in expected
-        for change in changes(row, expected[key]) if known else ["not in expected.csv"]:
-            problems.append(f"{' '.join(key)}: {change}")
-    for problem in problems[:20]:
-        print(problem)
-    print(f"{len(rows)} runs, {len(problems)} figures not as committed"
-          + (" (if they should change: --update)" if problems else ""))
-    return 1 if problems else 0
+def is_sample(args):
+    """Whether only some runs are asked for."""
+    return args.every != 1 or any(
+        getattr(args, name) for name in
+        ["model", "kind", "batch", "precision", "optimizer", "mode", "flags"])
 
 
 def main():
@@ -322,14 +209,20 @@ def main():
     parser.add_argument("--every", type=int, default=1, help="one run of so many")
     for name in ["kind", "precision", "optimizer", "mode"]:
         parser.add_argument(f"--{name}")
-    for name in ["summary", "committed", "check", "update"]:
+    for name in ["summary", "committed"]:
         parser.add_argument(f"--{name}", action="store_true")
+    committed.add_arguments(parser)
     args = parser.parse_args()
-    rows = committed_rows() if args.committed else measure_all(args)
+    if args.update and is_sample(args):
+        parser.error("--update is of all runs (found flags that choose some)")
+    if args.committed:
+        rows, keys = committed_rows(), []
+    else:
+        rows, keys = measure_all(args)
     if args.check:
-        return check(rows)
-    if args.update:
-        write_expected(rows)
+        return committed.check(EXPECTED, rows, keys)
+    if args.update and committed.update(EXPECTED, rows, args.reason, args.drop):
+        return 1
     if not args.summary:
         print_rows(rows)
     print_summary(rows)

@@ -5,6 +5,7 @@
     calls.py --committed            # the same from calls.csv, without running
     calls.py --check                # fails where a count is not the committed one
     calls.py --update               # commits the counts of today: calls.csv
+    calls.py --update --reason WHY  # also where fewer are equal: WHY is kept beside them
 
 A .pt2 has lost nothing: its calls are PyTorch's.  Two calls are equal where operator, in place or
 not, operands, types of results, integers, the module around them, and what dies behind them are.
@@ -12,7 +13,6 @@ All are calls of a training step at batch 2 in fp32; torch.export's file for tra
 """
 
 import argparse
-import csv
 import difflib
 import os
 import re
@@ -21,18 +21,29 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from accuracy import PYTORCH, ROOT, given_flags, unpack_models
+import committed
+from runs import HERE, PYTORCH, ROOT, given_flags, unpack_models
 
-COUNTS = Path(__file__).resolve().parent / "calls.csv"
-COLUMNS = ["model", "kind", "calls", "equal", "first"]
 FLAGS = ["-b", "2"]
 FIELDS = ["operator", "operands", "results", "integers", "module", "dies"]
 # The module that the exports' inputs went through, of which some files say nothing, and the number
 # of a module's call.
 WRAPPER = re.compile(r"(?<=p:)model\.|(?<=\t)model(?:\.|(?=\t))|@\d+(?=\t)")
 AROUND = 3  # calls shown before and behind a difference
+
+
+def unequal(row):
+    return int(row["calls"]) - int(row["equal"])
+
+
+def worse(before, row):
+    more = unequal(row) - unequal(before)
+    return [f"{unequal(row)} calls are not equal, {more} more"] if more > 0 else []
+
+
+COUNTS = committed.Table(HERE / "calls.csv", ["model", "kind"], ["calls", "equal", "first"], worse,
+                         lambda row: not row["first"])
 
 
 def calls_of(printer, model, kind, path):
@@ -72,27 +83,31 @@ def compare(printer, model, kind, path, theirs):
             "first": first_difference(ours, theirs)}
 
 
-def jobs_of(paths, args):
+def all_jobs(paths):
     """(model, kind, path, path of the .pt2) of all exports that have one."""
     for (model, kind), path in sorted(paths.items()):
         truth = paths.get((model, "pt2-train"))
-        if (truth and kind not in PYTORCH and (not args.model or re.search(args.model, model))
-                and (not args.kind or args.kind == kind)):
+        if truth and kind not in PYTORCH:
             yield model, kind, path, truth
 
 
+def jobs_of(paths, args):
+    """Those that are asked for."""
+    return [job for job in all_jobs(paths) if (not args.model or re.search(args.model, job[0]))
+            and (not args.kind or args.kind == job[1])]
+
+
 def measure(args):
+    """The counts of the exports that are asked for, and the keys of all."""
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = list(jobs_of(unpack_models(folder), args))
+        paths = unpack_models(folder)
+        keys = [job[:2] for job in all_jobs(paths)]
+        jobs = jobs_of(paths, args)
         truths = {model: truth for model, _, _, truth in jobs}
         calls = dict(zip(truths, pool.map(
             lambda model: calls_of(args.printer, model, "pt2-train", truths[model]), truths)))
-        return list(pool.map(lambda job: compare(args.printer, *job[:3], calls[job[0]]), jobs))
-
-
-def committed_rows():
-    with open(COUNTS, newline="") as file:
-        return list(csv.DictReader(file))
+        rows = pool.map(lambda job: compare(args.printer, *job[:3], calls[job[0]]), jobs)
+        return list(rows), keys
 
 
 def share_equal(rows):
@@ -128,17 +143,6 @@ def print_differences(args):
             print("\n".join(list(difference)[:args.lines]))
 
 
-def check(rows):
-    committed = {(row["model"], row["kind"]): row for row in committed_rows()}
-    wrong = [(row, committed.get((row["model"], row["kind"]))) for row in rows]
-    wrong = [(row, old) for row, old in wrong
-             if old is None or any(str(row[name]) != old[name] for name in COLUMNS)]
-    for row, old in wrong:
-        print(f"{row['model']}.{row['kind']}: found {row}, committed {old}")
-    print(f"{len(rows)} exports, {len(wrong)} differ from {COUNTS.name}")
-    sys.exit(1 if wrong or not rows else 0)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--printer", default=str(ROOT / "build/release/benchmarks/print_calls"))
@@ -147,21 +151,21 @@ def main():
     parser.add_argument("--lines", type=int, default=60, help="of each difference that is shown")
     parser.add_argument("--causes", action="store_true", help="how often each call is the first")
     parser.add_argument("--committed", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--update", action="store_true")
+    committed.add_arguments(parser)
     args = parser.parse_args()
+    if args.update and (args.model or args.kind):
+        parser.error("--update is of all exports (found flags that choose some)")
     if args.model and not (args.check or args.causes):
-        return print_differences(args)
-    rows = committed_rows() if args.committed else measure(args)
+        print_differences(args)
+        return 0
+    rows, keys = (list(COUNTS.read().values()), []) if args.committed else measure(args)
     if args.check:
-        check(rows)
-    if args.update:
-        with open(COUNTS, "w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        return committed.check(COUNTS, rows, keys)
+    if args.update and committed.update(COUNTS, rows, args.reason, args.drop):
+        return 1
     print_causes(rows) if args.causes else print_summary(rows)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

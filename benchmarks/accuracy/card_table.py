@@ -26,7 +26,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from accuracy import PEAKS, ROOT, estimate, given_flags, unpack_models
+from runs import PEAKS, ROOT, estimate, given_flags, unpack_models
 
 KINDS = ["dynamo-raw", "train"]  # exports that lose nothing, the first one there is taken
 KEY = ["model", "batch", "precision", "optimizer", "mode", "attention"]

@@ -26,7 +26,7 @@ import tempfile
 from collections import namedtuple
 from pathlib import Path
 
-from accuracy import ROOT, unpack_models
+from runs import ROOT, unpack_models
 
 # sign: "+" or "-"; number: of the allocation, from 0; where: what is known of the place.
 Event = namedtuple("Event", "sign number size where")

@@ -6,6 +6,7 @@
     max_batch.py --check        # fails where a figure is not that of max_batch.csv
     max_batch.py --check --every 8   # the same of one file of eight
     max_batch.py --update       # commits the figures of today
+    max_batch.py --update --reason WHY  # also where some are worse: WHY is kept beside them
 
 PyTorch's side is in tests/data: ten steps each, on cards of given size without context.  Ours is
 `onnxfit --memory SIZE --overhead 0` for every kind of export of the model, with the flags that
@@ -13,7 +14,6 @@ say what the file has lost (accuracy.py).
 """
 
 import argparse
-import csv
 import json
 import os
 import re
@@ -24,12 +24,36 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from accuracy import ROOT, given_flags, unpack_models
+import committed
+from runs import HERE, ROOT, given_flags, unpack_models
 
 DATA = ROOT / "tests/data"
-EXPECTED = Path(__file__).resolve().parent / "max_batch.csv"
-COLUMNS = ["model", "kind", "runs", "verdicts", "same", "reserved", "max_batch"]
+# `runs` is how many PyTorch made, `verdicts`, `same` and `reserved` how many of them are judged as
+# they ran, retry and fail as they did, reserve what they did; `bisected` what halving found.
+COUNTED = ["verdicts", "same", "reserved"]
+FIGURES = ["runs", *COUNTED, "max_batch", "bisected"]
 LINE = "{:13} {:10} {:>7} {:8} {:9} {:5} {:>14}  {:9} {:9} {}"
+
+
+def away(row):
+    """By how much the largest batch is not what halving finds."""
+    return abs(int(row["max_batch"] or 0) - int(row["bisected"] or 0))
+
+
+def worse(before, row):
+    fewer = [f"{name} was {before[name]}, is {row[name]}" for name in COUNTED
+             if int(row[name]) < int(before[name])]
+    if away(row) > away(before):
+        fewer.append(f"max_batch was {before['max_batch']}, is {row['max_batch']} "
+                     f"(by halving: {row['bisected']})")
+    return fewer
+
+
+def is_right(row):
+    return row["same"] == row["runs"] and not away(row)
+
+
+EXPECTED = committed.Table(HERE / "max_batch.csv", ["model", "kind"], FIGURES, worse, is_right)
 
 
 class Run(NamedTuple):
@@ -116,7 +140,8 @@ class File(NamedTuple):
                                 for run, ours, _ in self.judged),
                 "same": sum(run.outcome == ours for run, ours, _ in self.judged),
                 "reserved": sum(is_reserved(run, reserved) for run, _, reserved in self.judged),
-                "max_batch": "" if self.max_batch is None else self.max_batch}
+                "max_batch": "" if self.max_batch is None else self.max_batch,
+                "bisected": self.bisected or ""}
 
     def there(self):
         """What PyTorch did at our largest batch."""
@@ -180,10 +205,13 @@ def measure(args, model, kind, path):
 
 
 def measure_all(args):
+    """The files that are asked for, and the keys of all."""
     with tempfile.TemporaryDirectory() as folder:
-        chosen = [file for file in files(folder) if re.search(args.model, file[0])]
+        there = files(folder)
+        chosen = [file for file in there if re.search(args.model, file[0])]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(lambda file: measure(args, *file), chosen[::args.every]))
+            measured = list(pool.map(lambda file: measure(args, *file), chosen[::args.every]))
+            return measured, [file[:2] for file in there]
 
 
 def print_runs(measured):
@@ -222,42 +250,23 @@ def print_table(measured):
         print(f"| {' | '.join(cells)} |")
 
 
-def write_expected(measured):
-    with EXPECTED.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(file.figures() for file in measured)
-
-
-def check(measured):
-    with EXPECTED.open(newline="") as file:
-        expected = {(row["model"], row["kind"]): row for row in csv.DictReader(file)}
-    problems = 0
-    for file in measured:
-        found = {name: str(value) for name, value in file.figures().items()}
-        before = expected.get((file.model, file.kind), {})
-        if found != before:
-            problems += 1
-            print(f"{file.model}.{file.kind}: was {before}, is {found}")
-    print(f"{len(measured)} files, {problems} not as committed"
-          + (" (if they should change: --update)" if problems else ""))
-    return 1 if problems else 0
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=str(ROOT / "build/release/onnxfit"))
     parser.add_argument("--model", default="", help="a regular expression")
     parser.add_argument("--every", type=int, default=1, help="one file of so many")
-    for name in ["guess", "check", "update"]:
-        parser.add_argument(f"--{name}", action="store_true")
+    parser.add_argument("--guess", action="store_true")
+    committed.add_arguments(parser)
     args = parser.parse_args()
-    measured = measure_all(args)
+    if args.update and (args.model or args.guess or args.every != 1):
+        parser.error("--update is of all files (found flags that choose some)")
+    measured, keys = measure_all(args)
+    rows = [file.figures() for file in measured]
     if args.check:
-        return check(measured)
-    if args.update:
-        write_expected(measured)
+        return committed.check(EXPECTED, rows, keys)
+    if args.update and committed.update(EXPECTED, rows, args.reason, args.drop):
+        return 1
     print_runs(measured)
     print_table(measured)
     return 0

@@ -17,7 +17,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from accuracy import HERE, ROOT, estimate
+from runs import HERE, ROOT, estimate
 
 
 # What .pt2 files are known to be off in: overlapping windows are taken for dense.
@@ -40,7 +40,7 @@ def figures_off(binary, folder, run):
     path = Path(folder) / f"{run['operator']}.{'train.pt2' if is_pt2 else run['kind'] + '.onnx'}"
     report = estimate(binary, path, settings, [])
     return [(number, name, found[name] - true[name])
-            for number, (true, found) in enumerate(zip(run["steps"], report["steps"]), 1)
+            for number, (true, found) in enumerate(zip(run["steps"], report["steps"], strict=True), 1)
             for name in true if found[name] != true[name]]
 
 

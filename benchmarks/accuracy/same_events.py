@@ -11,7 +11,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from accuracy import unpack_models
+from runs import unpack_models
 
 FLAGS = ["-b", "2", "-p", "amp-fp16", "--clip-grad"]  # much happens between few operators
 
