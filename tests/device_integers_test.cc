@@ -146,9 +146,13 @@ TEST_CASE("what the caller passed is made in its forward") {
     graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.name_scopes", "['', 'm.wpe', 'gather']");
     const Built built = Build(graph, {.mode = Mode::kEval});
     const AtenCall& call = built.program.calls[0];
-    return fmt::format("{} in {} modules: {}", call.op, call.scope.size(), call.frames.back().text);
+    const SourceStatement& made_in = built.program.source.At(call.frames.back());
+    const std::string made =
+        made_in.is_put_back ? fmt::format("{} = …", made_in.targets[0]) : made_in.text;
+    return fmt::format("{} in {} modules: {}", call.op, built.program.modules.DepthOf(call.module),
+                       made);
   };
-  CHECK(maker("x = e + self.wpe(pos)") == "constant in 1 modules: pos = torch.arange(n)");
+  CHECK(maker("x = e + self.wpe(pos)") == "constant in 1 modules: pos = …");
   CHECK(maker("x = e + self.wpe(torch.arange(n))") ==
         "constant in 2 modules: return F.embedding(input)");
 }

@@ -20,7 +20,7 @@ std::string Known(const std::string& body, const char* x = "float[2, 3, 8] x") {
                               .program;
   const auto last = static_cast<int64_t>(program.calls.size()) - 1;
   std::string found;
-  for (const KnownName& known : FindKnownNames(program.calls, ModuleEnds(program.calls), last)) {
+  for (const KnownName& known : FindKnownNames(program, ModuleRuns(program), last)) {
     found += program.values[Index(known.value)].name + " until " +
              program.calls[Index(known.until)].where + " as " + known.name + "; ";
   }

@@ -20,7 +20,7 @@ Program Chain(const std::vector<std::vector<std::string>>& scopes) {
     call.inputs = {static_cast<NameId>(i)};
     if (i == 2) call.inputs.push_back(1);
     call.outputs = {static_cast<NameId>(i + 1)};
-    call.scope = scopes[i];
+    call.module = program.modules.Enter(scopes[i]);
     program.calls.push_back(call);
   }
   program.outputs = {static_cast<NameId>(scopes.size())};
@@ -69,18 +69,19 @@ TEST_CASE("of several results each is bound to its own name") {
     Program program;
     program.values.resize(6);
     program.inputs = {0};
-    const std::vector<std::pair<std::vector<NameId>, SourceFrame>> lines = {
-        {{0}, {7, pair}},
-        {{0}, {7, pair}},
-        {{2}, {8, "k = g(k)"}},
-        {{1}, {9, "q = f(q)"}},
-        {{3, 4}, {10, "return q + k"}}};
+    SourceLines& source = program.source;
+    const std::vector<std::pair<std::vector<NameId>, StatementId>> lines = {
+        {{0}, source.Read(7, pair)},
+        {{0}, source.Read(7, pair)},
+        {{2}, source.Read(8, "k = g(k)")},
+        {{1}, source.Read(9, "q = f(q)")},
+        {{3, 4}, source.Read(10, "return q + k")}};
     for (size_t i = 0; i < lines.size(); ++i) {
       program.calls.push_back({.op = "relu",
                                .where = "",
                                .inputs = lines[i].first,
                                .outputs = {static_cast<NameId>(i + 1)},
-                               .scope = {"m"},
+                               .module = program.modules.Enter({"m"}),
                                .frames = {lines[i].second}});
     }
     program.outputs = {5};

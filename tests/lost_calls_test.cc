@@ -127,7 +127,8 @@ TEST_CASE("a norm that was merged with one beside it has its own weights") {
 %relu = relu(%layer_norm_1)  # /m/m.mlp/N
 %y = add(%neg, %relu)  # /m/A
 )");
-  CHECK(program.calls[2].scope == std::vector<std::string>{"m", "m.norm_2"});
+  CHECK(program.modules.NamesOf(program.calls[2].module) ==
+        std::vector<std::string>{"m", "m.norm_2"});
 }
 
 // What is put back for an operand "%NAME" of `reader` that no node makes, and where.
@@ -210,7 +211,7 @@ TEST_CASE("a dropout in the middle of a line is a part of it") {
     const Built built = Build(graph, {.loss_output = "y"});
     const AtenCall& call = built.program.calls[1];
     CHECK(call.op == "dropout");
-    return call.frames.empty() ? 0 : call.frames[0].line;
+    return call.frames.empty() ? 0 : built.program.source.At(call.frames[0]).line;
   };
   CHECK(line_of_dropout("File \"a.py\", line 7, in forward\n  x = norm(x + ff(x))\n") == 7);
   CHECK(line_of_dropout("File \"a.py\", line 6, in forward\n  x = f(x)\n") == 0);
@@ -229,7 +230,10 @@ TEST_CASE("a dropout beside its maker runs on the line behind") {
                                        "File \"a.py\", line 7, in forward\n  w = softmax(s)\n");
   const Program program = Build(graph, {.loss_output = "y", .dropout = 0.1}).program;
   REQUIRE(program.calls[1].op == "dropout");
-  CHECK(program.calls[1].frames[0].text == "w = dropout");
+  const SourceStatement& line = program.source.At(program.calls[1].frames[0]);
+  CHECK(line.is_put_back);
+  CHECK(line.line == 7);
+  CHECK(line.targets == std::vector<std::string>{"w"});
   CHECK(program.calls[2].op == "neg");
 }
 

@@ -27,7 +27,7 @@ std::string Dropped(const std::string& body, const TrainingSettings& settings = 
   for (const AtenCall& call : program.calls) {
     if (call.op != "dropout") continue;
     found += program.values[Index(call.inputs[0])].name + " in ";
-    for (const std::string& module : call.scope) found += module + "/";
+    for (const std::string& module : program.modules.NamesOf(call.module)) found += module + "/";
     found += " ";
   }
   return found;

@@ -1,6 +1,7 @@
 #include "estimator/program/numbered_recalls.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <string_view>
@@ -28,7 +29,8 @@ std::string Marked(const std::vector<std::string>& scopes,
                    const std::vector<std::string>& parameters = {}) {
   Program program;
   for (const std::string& scope : scopes) {
-    program.calls.push_back({.op = "relu", .where = scope, .scope = Parts(scope)});
+    program.calls.push_back(
+        {.op = "relu", .where = scope, .module = program.modules.Enter(Parts(scope))});
   }
   for (const std::string& name : parameters) {
     program.parameters.push_back(static_cast<NameId>(program.values.size()));
@@ -37,10 +39,7 @@ std::string Marked(const std::vector<std::string>& scopes,
   MarkNumberedRecalls(program);
   std::string marked;
   for (const AtenCall& call : program.calls) {
-    for (const std::string& module : call.scope) {
-      marked += (&module == call.scope.data() ? "" : "/") + module;
-    }
-    marked += " ";
+    marked += fmt::format("{} ", fmt::join(program.modules.NamesOf(call.module), "/"));
   }
   return marked;
 }

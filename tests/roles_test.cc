@@ -271,7 +271,10 @@ TEST_CASE("a table of which the export holds rows is put back, and its call") {
 %embedding_1 = embedding(%wpe.weight, %wpe.weight.arange)  # Add #0
 %y = add(%x, %embedding_1)  # Add #0
 )");
-  CHECK(built.program.calls[1].frames[0].text == "pos_emb = self.wpe(torch.arange(n))");
+  // pos_emb = self.wpe(torch.arange(n))
+  const SourceStatement& line = built.program.source.At(built.program.calls[1].frames[0]);
+  CHECK(line.targets == std::vector<std::string>{"pos_emb"});
+  CHECK(line.own_call == "wpe");
 }
 
 TEST_CASE("what a model makes in its forward is not its own") {

@@ -35,7 +35,8 @@ TEST_CASE("a function that was scripted runs in the module that calls it") {
       ["/m/e/Relu"] r = Relu (x) [Abs_7] a = Abs (r) ["/m/e/Neg"] n = Neg (a)
       ["/m/f/Neg"] y = Neg (n) })",
                             {.mode = Mode::kEval});
-  CHECK(built.program.calls[1].scope == std::vector<std::string>{"m", "e"});
+  CHECK(built.program.modules.NamesOf(built.program.calls[1].module) ==
+        std::vector<std::string>{"m", "e"});
 }
 
 }  // namespace

@@ -27,11 +27,12 @@ Program Forward(const std::vector<Line>& lines) {
     AtenCall call;
     call.inputs = {static_cast<NameId>(i)};
     call.outputs = {static_cast<NameId>(i + 1)};
-    call.scope = {"m"};
-    if (lines[i].number != 0) call.frames = {{lines[i].number, lines[i].text}};
+    call.module = program.modules.Enter({"m"});
+    const bool is_known = lines[i].number != 0;
+    if (is_known) call.frames = {program.source.Read(lines[i].number, lines[i].text)};
     if (*lines[i].called != '\0') {
-      call.scope.emplace_back(lines[i].called);
-      if (lines[i].number != 0) call.frames.push_back({7, "return f(input)"});
+      call.module = program.modules.Enter(call.module, lines[i].called);
+      if (is_known) call.frames.push_back(program.source.Read(7, "return f(input)"));
     }
     program.calls.push_back(call);
   }
@@ -39,31 +40,42 @@ Program Forward(const std::vector<Line>& lines) {
   return program;
 }
 
+// 0: unknown.
+int64_t LineOf(const Program& program, const Statement& statement) {
+  return statement.source == kNoStatement ? 0 : program.source.At(statement.source).line;
+}
+
 // "line:first-last" for every statement of "m".
 std::string Statements(const std::vector<Line>& lines) {
-  const std::vector<AtenCall> calls = Forward(lines).calls;
-  const std::vector<ModuleCall> modules = FindModuleCalls(calls, ModuleEnds(calls));
+  const Program program = Forward(lines);
+  const std::vector<ModuleCall> modules = FindModuleCalls(program, ModuleRuns(program));
   REQUIRE(!modules.empty());
   std::string text;
   for (const Statement& statement : modules[0].statements) {
-    text += std::to_string(statement.line) + ":" + std::to_string(statement.first) + "-" +
-            std::to_string(statement.last) + " ";
+    text += std::to_string(LineOf(program, statement)) + ":" + std::to_string(statement.first) +
+            "-" + std::to_string(statement.last) + " ";
   }
   return text;
 }
 
 // Calls of one layer with two lines, `caller` being how the model calls it.
 std::string Scopes(const char* caller, const std::vector<int64_t>& lines) {
-  std::vector<AtenCall> calls;
+  Program program;
+  SourceLines& source = program.source;
   for (const int64_t line : lines) {
     AtenCall call;
-    call.scope = {"", "m", "m.layers.0", line == 7 ? "m.layers.0.a" : "m.layers.0.b"};
-    call.frames = {{1, "return self.m(x)"}, {3, caller}, {line, "x = self.a(x)"}, {9, "return x"}};
-    calls.push_back(call);
+    call.module =
+        program.modules.Enter({"", "m", "m.layers.0", line == 7 ? "m.layers.0.a" : "m.layers.0.b"});
+    call.frames = {source.Read(1, "return self.m(x)"), source.Read(3, caller),
+                   source.Read(line, "x = self.a(x)"), source.Read(9, "return x")};
+    program.calls.push_back(call);
   }
-  MarkRecalls(calls);
+  MarkRecalls(program);
   std::string text;
-  for (const AtenCall& call : calls) text += call.scope[1] + "/" + call.scope[2] + " ";
+  for (const AtenCall& call : program.calls) {
+    text +=
+        program.modules.NameAt(call.module, 1) + "/" + program.modules.NameAt(call.module, 2) + " ";
+  }
   return text;
 }
 
@@ -77,9 +89,9 @@ TEST_CASE("a module whose forward begins again is called again") {
 
 TEST_CASE("super().forward is a frame more") {
   Program program = Forward({{1, "x = self.e(x)", "m.e"}, {2, "return f(x)", ""}});
-  std::vector<AtenCall>& calls = program.calls;
-  calls[0].frames.push_back({3, "return F.embedding(x)"});
-  CHECK(FindModuleCalls(calls, ModuleEnds(calls))[0].statements[0].line == 1);
+  program.calls[0].frames.push_back(program.source.Read(3, "return F.embedding(x)"));
+  const std::vector<ModuleCall> modules = FindModuleCalls(program, ModuleRuns(program));
+  CHECK(LineOf(program, modules[0].statements[0]) == 1);
 }
 
 TEST_CASE("calls of one line are one statement, turns of a loop are not") {
@@ -111,16 +123,19 @@ TEST_CASE("calls of one line are one statement, turns of a loop are not") {
 }
 
 TEST_CASE("all frames show the lines of every forward, fewer those of the innermost two") {
+  Program program;
   AtenCall call;
-  call.scope = {"", "blocks", "blocks.0", "blocks.0.conv"};
-  const std::vector<SourceFrame> all = {
-      {4, "x = self.blocks(x)"}, {3, "x = m(x)"}, {2, "x = self.conv(x)"}, {1, "return f(x)"}};
+  call.module = program.modules.Enter({"", "blocks", "blocks.0", "blocks.0.conv"});
+  const std::vector<StatementId> all = {
+      program.source.Read(4, "x = self.blocks(x)"), program.source.Read(3, "x = m(x)"),
+      program.source.Read(2, "x = self.conv(x)"), program.source.Read(1, "return f(x)")};
   for (const size_t count : {size_t{4}, size_t{3}, size_t{2}}) {
     CAPTURE(count);
     call.frames.assign(all.end() - static_cast<std::ptrdiff_t>(count), all.end());
+    program.calls = {call};
     std::string lines;
-    for (const ModuleCall& module : FindModuleCalls({call}, ModuleEnds({call}))) {
-      lines += std::to_string(module.statements[0].line) + " ";
+    for (const ModuleCall& module : FindModuleCalls(program, ModuleRuns(program))) {
+      lines += std::to_string(LineOf(program, module.statements[0])) + " ";
     }
     CHECK(lines == (count == 4 ? "4 3 2 1 " : "0 0 2 1 "));
   }
@@ -179,6 +194,13 @@ size_t DeathOf(Program program, NameId name) {
   return program.calls.size();
 }
 
+// Every call's outermost line reads `text`.
+void Reread(Program& program, const char* text) {
+  for (AtenCall& call : program.calls) {
+    call.frames[0] = program.source.Read(program.source.At(call.frames[0]).line, text);
+  }
+}
+
 // residual = h; h = g(h), where the first line makes no call.
 TEST_CASE("a name that a sum reads holds what it read") {
   Program program = Forward({{1, "h = f(x)", ""},
@@ -188,7 +210,7 @@ TEST_CASE("a name that a sum reads holds what it read") {
                              {5, "return k(h)", ""}});
   program.calls[2].inputs = {2, 1};
   CHECK(DeathOf(program, 1) == 4);
-  program.calls[2].frames[0].text = "h = h + f(residual)";
+  program.calls[2].frames[0] = program.source.Read(3, "h = h + f(residual)");
   CHECK(DeathOf(program, 1) == 2);
 }
 
@@ -202,7 +224,7 @@ TEST_CASE("what a loop passes on lives as long as the forward") {
   program.calls[2].inputs = {2, 1};
   CHECK(DeathOf(program, 1) == 4);
   CHECK(DeathOf(program, 2) == 2);
-  for (AtenCall& call : program.calls) call.frames[0].text = "x = b(x, bias)";
+  Reread(program, "x = b(x, bias)");
   CHECK(DeathOf(program, 1) == 2);
 }
 
@@ -227,10 +249,11 @@ TEST_CASE("outputs hold what an encoder made for its decoder") {
                              {1, "outputs = self.b(x)", "m.b"},
                              {2, "y = g(outputs[0])", ""},
                              {3, "return k(y)", ""}});
-  program.calls[0].scope.emplace_back("m.b.encoder");
-  program.calls[1].scope.emplace_back("m.b.decoder");
+  const ModuleId b = program.calls[0].module;
+  program.calls[0].module = program.modules.Enter(b, "m.b.encoder");
+  program.calls[1].module = program.modules.Enter(b, "m.b.decoder");
   CHECK(DeathOf(program, 1) == 4);
-  program.calls[0].scope.back() = "m.b.stem";
+  program.calls[0].module = program.modules.Enter(b, "m.b.stem");
   CHECK(DeathOf(program, 1) == 1);
 }
 
@@ -266,8 +289,9 @@ TEST_CASE("a hidden line rebinds only what it reads") {
                              {2, "h = g(e)", ""},
                              {3, "h = b(h)", "m.b"},
                              {4, "return k(h)", ""}});
-  program.calls[2].scope = {"m", "m.b", "m.b.0"};
-  program.calls[2].frames = {{9, "return f(input)"}};  // the innermost forward's alone
+  program.calls[2].module = program.modules.Enter({"m", "m.b", "m.b.0"});
+  // The innermost forward's alone.
+  program.calls[2].frames = {program.source.Read(9, "return f(input)")};
   CHECK(DeathOf(program, 1) == 3);
   program.calls[2].inputs = {2, 1};
   CHECK(DeathOf(program, 1) == 2);
@@ -280,7 +304,7 @@ TEST_CASE("what helpers of libraries name is known") {
   CHECK(DeathOf(program, 1) == 1);
   program.calls[0].op = "gather";
   CHECK(DeathOf(program, 1) == 2);
-  for (AtenCall& call : program.calls) call.frames[0].text = "p = self.other_bias(";
+  Reread(program, "p = self.other_bias(");
   CHECK(DeathOf(program, 1) == 1);
 }
 
@@ -290,8 +314,9 @@ TEST_CASE("a cache lets go of what it replaces") {
                              {2, "y = self.layer(x, cache)", "m.layer"},
                              {2, "y = self.layer(x, cache)", "m.layer"},
                              {3, "return k(y)", ""}});
-  program.calls[1].frames.back().text = "k, v = past_key_values.update(k, v, self.layer_idx)";
-  program.calls[2].frames.back() = {8, "return f(k, v)"};
+  program.calls[1].frames.back() =
+      program.source.Read(7, "k, v = past_key_values.update(k, v, self.layer_idx)");
+  program.calls[2].frames.back() = program.source.Read(8, "return f(k, v)");
   program.calls[1].op = "gather";
   CHECK(DeathOf(program, 1) == 2);
   program.calls[1].op = "cat";
@@ -314,7 +339,7 @@ TEST_CASE("an argument dies before what the result's name held") {
                              {2, "g(x)", ""},
                              {2, "x = self.r(g(x))", "m.r"},
                              {3, "return k(x)", ""}});
-  program.calls[1].frames[0].text = "x = self.r(g(x))";
+  program.calls[1].frames[0] = program.source.Read(2, "x = self.r(g(x))");
   PlaceDeaths(program, /*hold_outputs=*/true);
   CHECK(program.calls[2].dies == std::vector<NameId>{2, 1});
 }

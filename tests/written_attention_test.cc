@@ -30,7 +30,7 @@ struct Forward {
     const NameId made = NewName();
     program.calls.push_back(
         {.op = op, .where = "", .inputs = std::move(inputs), .outputs = {made}});
-    program.calls.back().frames = {{1, line}};
+    program.calls.back().frames = {program.source.Read(1, line)};
     return made;
   }
 

@@ -19,7 +19,6 @@
 #include "estimator/eager/in_place.h"
 #include "estimator/fit/load_model.h"
 #include "estimator/fit/predict.h"
-#include "estimator/program/scopes.h"
 
 namespace onnxfit {
 namespace {
@@ -52,8 +51,8 @@ class CallPrinter {
     for (const NameId id : call.outputs) results.push_back(TypeText(id));
     return fmt::format("{}{}\t{}\t{}\t{}\t{}\t{}\n", call.op,
                        in_place_[place] && !call.op.ends_with("_") ? "_" : "", Names(call.inputs),
-                       fmt::join(results, " "), fmt::join(call.ints, " "), ModulePath(call.scope),
-                       Names(call.dies));
+                       fmt::join(results, " "), fmt::join(call.ints, " "),
+                       program_.modules.PathOf(call.module), Names(call.dies));
   }
 
   std::string Names(const std::vector<NameId>& ids) const {

@@ -149,7 +149,7 @@ AtenCall Dispatcher::PartOfRunning(std::string_view op, std::vector<NameId> inpu
           .inputs = std::move(inputs),
           .outputs = {output},
           .ints = std::move(ints),
-          .scope = running_->scope,
+          .module = running_->module,
           .written_in_place = running_->written_in_place,
           .leaves_autocast = running_->leaves_autocast,
           .enters_autocast = running_->enters_autocast,

@@ -10,7 +10,6 @@
 #include "estimator/base/index.h"
 #include "estimator/fit/predict.h"
 #include "estimator/memory/timeline.h"
-#include "estimator/program/scopes.h"
 
 namespace onnxfit {
 namespace {
@@ -29,8 +28,8 @@ std::unordered_map<std::string_view, Owner> OwnersOf(const Program& program) {
   for (const AtenCall& call : program.calls) {
     if (owners.contains(call.where)) continue;
     std::string name = call.where;
-    if (name.find('/') == std::string::npos && !call.scope.empty()) {
-      name = fmt::format("{}/{}", ModulePath(call.scope), call.op);
+    if (name.find('/') == std::string::npos && call.module != kOutside) {
+      name = fmt::format("{}/{}", program.modules.PathOf(call.module), call.op);
       const int before = seen[name]++;
       if (before > 0) name += fmt::format("_{}", before);
     }

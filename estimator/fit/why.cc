@@ -257,12 +257,12 @@ class Stories {
   std::string KeeperText(NameId name) const {
     if (Index(name) >= program_.keepers.size() || dies_at_[Index(name)] < 0) return "";
     const NameKeeper& keeper = program_.keepers[Index(name)];
-    const std::vector<std::string>& scope = program_.calls[Index(dies_at_[Index(name)])].scope;
+    const ModuleId module = program_.calls[Index(dies_at_[Index(name)])].module;
     switch (keeper.by) {
       case NameKeeper::By::kCall:
         return "";
       case NameKeeper::By::kArgument:
-        return "argument of " + ModuleText(scope, keeper.level);
+        return "argument of " + ModuleText(program_.modules.AtLevel(module, keeper.level));
       case NameKeeper::By::kStatement:
         return "Python's '" + keeper.target + "'";
       case NameKeeper::By::kOutput:
@@ -271,9 +271,8 @@ class Stories {
     return "";
   }
 
-  static std::string ModuleText(const std::vector<std::string>& scope, size_t level) {
-    const auto end = scope.begin() + static_cast<int64_t>(level) + 1;
-    const std::string path = ModulePath({scope.begin(), end});
+  std::string ModuleText(ModuleId module) const {
+    const std::string& path = program_.modules.PathOf(module);
     return path.empty() ? "the model" : path;
   }
 

@@ -16,7 +16,7 @@ bool SameCall(const AtenCall& a, const AtenCall& b) {
          a.ints.size() == b.ints.size() && a.written_in_place == b.written_in_place &&
          a.leaves_autocast == b.leaves_autocast && a.enters_autocast == b.enters_autocast &&
          a.leaves_autograd == b.leaves_autograd && a.last_reads == b.last_reads &&
-         a.dies == b.dies && a.scope == b.scope &&
+         a.dies == b.dies && a.module == b.module &&
          std::equal(a.held.begin(), a.held.end(), b.held.begin(), b.held.end(), SameHeld);
 }
 
@@ -27,9 +27,9 @@ bool SameValue(const ProgramValue& a, const ProgramValue& b) {
 }
 
 bool SameRecovery(const Program& a, const Program& b) {
-  return a.parameters == b.parameters && a.frozen == b.frozen && a.buffers == b.buffers &&
-         a.placement == b.placement && a.inputs == b.inputs && a.outputs == b.outputs &&
-         a.loss == b.loss && a.copy_order == b.copy_order &&
+  return a.modules == b.modules && a.parameters == b.parameters && a.frozen == b.frozen &&
+         a.buffers == b.buffers && a.placement == b.placement && a.inputs == b.inputs &&
+         a.outputs == b.outputs && a.loss == b.loss && a.copy_order == b.copy_order &&
          std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(), b.calls.end(), SameCall) &&
          std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(), SameValue);
 }

@@ -27,9 +27,8 @@ class EagerAttention {
 
   // Those of kEagerAttention and, where all are asked for, all.  How many of these there were.
   int Run(bool all) {
-    has_cross_attention_ = std::ranges::any_of(program_.calls, [](const AtenCall& call) {
-      return !call.scope.empty() && ChildOf(call.scope.back()) == "encoder_attn";
-    });
+    has_cross_attention_ = std::ranges::any_of(
+        program_.calls, [&](const AtenCall& call) { return IsIn(call, "encoder_attn"); });
     int count = 0;
     std::vector<AtenCall> calls = std::exchange(program_.calls, {});
     for (AtenCall& call : calls) {
@@ -47,6 +46,13 @@ class EagerAttention {
   }
 
  private:
+  // Whether the innermost module around `call` is a child of that name.
+  bool IsIn(const AtenCall& call, std::string_view child) const {
+    return ChildOf(program_.modules.NameOf(call.module)) == child;
+  }
+
+  size_t DepthOf(const AtenCall& call) const { return program_.modules.DepthOf(call.module); }
+
   const TensorType& TypeOf(NameId name) const { return program_.values[Index(name)].type; }
 
   void Emit(const AtenCall& at, std::string_view op, std::vector<NameId> inputs, NameId output,
@@ -84,10 +90,10 @@ class EagerAttention {
 
   // The attention's forward has names for q, k and v; the weights it returns to its layer, which
   // calls them "_".
-  static void Hold(AtenCall& call, const std::vector<NameId>& qkv, NameId weights) {
-    if (call.scope.empty()) return;
-    for (const NameId name : qkv) call.held.push_back({name, call.scope.size() - 1});
-    call.held.push_back({weights, LayerOf(call.scope)});
+  void Hold(AtenCall& call, const std::vector<NameId>& qkv, NameId weights) const {
+    if (call.module == kOutside) return;
+    for (const NameId name : qkv) call.held.push_back({name, DepthOf(call) - 1});
+    call.held.push_back({weights, LayerOf(call.module)});
   }
 
   // key_states and value_states, until eager_attention_forward returns
@@ -108,17 +114,23 @@ class EagerAttention {
       if (goes_on(last, {"permute"})) ++last;
       if (last > i && goes_on(last, {"contiguous", "clone", "view"})) ++last;
       AtenCall& call = program_.calls[last];
-      for (const NameId name : found->second) call.held.push_back({name, call.scope.size()});
+      for (const NameId name : found->second) call.held.push_back({name, DepthOf(call)});
     }
   }
 
   // The level of the innermost module that is a number in a list, else that of the outermost.
-  static size_t LayerOf(const std::vector<std::string>& scope) {
-    const auto is_numbered = [](const std::string& module) {
-      return module.find_last_not_of("0123456789") != module.size() - 1;
-    };
-    const auto layer = std::find_if(scope.rbegin(), scope.rend(), is_numbered);
-    return layer == scope.rend() ? 0 : static_cast<size_t>(scope.rend() - layer) - 1;
+  size_t LayerOf(ModuleId module) const {
+    for (; module != kOutside; module = program_.modules.CallerOf(module)) {
+      const std::string& name = program_.modules.NameOf(module);
+      const bool is_numbered = name.find_last_not_of("0123456789") != name.size() - 1;
+      if (is_numbered) return program_.modules.DepthOf(module) - 1;
+    }
+    return 0;
+  }
+
+  ModuleId CallerOfLayer(ModuleId module) const {
+    if (module == kOutside) return kOutside;
+    return program_.modules.CallerOf(program_.modules.AtLevel(module, LayerOf(module)));
   }
 
   NameId Softmax(const AtenCall& at, NameId weights, const TensorType& type) {
@@ -130,7 +142,7 @@ class EagerAttention {
     const NameId cast = reads_half ? weights : Make(at, "to", {weights}, in_fp32);
     const NameId softmax = Make(at, "softmax", {cast}, in_fp32);
     const NameId result = Make(at, "type_as", {softmax, at.inputs[0]}, type);
-    program_.calls.back().held.push_back({weights, at.scope.size()});  // one statement
+    program_.calls.back().held.push_back({weights, DepthOf(at)});  // one statement
     return result;
   }
 
@@ -138,7 +150,7 @@ class EagerAttention {
   // or "encoder_attn".
   bool LeavesSoftmaxToAutocast(const AtenCall& at) const {
     if (at.op == kEagerAttention) return at.ints[2] != 0;
-    return has_cross_attention_ || (!at.scope.empty() && ChildOf(at.scope.back()) == "self");
+    return has_cross_attention_ || IsIn(at, "self");
   }
 
   static std::vector<int64_t> SwapLastTwo(size_t rank) {
@@ -180,14 +192,14 @@ class EagerAttention {
     std::vector<AtenCall> layers = TakeCallsFrom(at);
     AtenCall forward = at;
     forward.frames.clear();
-    if (!at.scope.empty()) forward.scope.resize(LayerOf(at.scope));
+    forward.module = CallerOfLayer(at.module);
     const Dims rows = {type.dims.end()[-2], type.dims.back()};
     if (given == kNoName) given = Make(forward, "constant", {}, {DType::kBool, rows});
     const NameId zero = Make(forward, "constant", {}, {type.dtype, {}});
     const NameId lowest = Make(forward, "constant", {}, {type.dtype, {}});
     const NameId mask = Make(forward, "where", {given, zero, lowest}, type);
-    if (!forward.scope.empty()) {
-      program_.calls.back().held.push_back({mask, forward.scope.size() - 1});
+    if (forward.module != kOutside) {
+      program_.calls.back().held.push_back({mask, DepthOf(forward) - 1});
     }
     std::ranges::move(layers, std::back_inserter(program_.calls));
     return mask;
@@ -195,12 +207,14 @@ class EagerAttention {
 
   // The calls, already written, of the layer of `at` and of the rotary embedding before it.
   std::vector<AtenCall> TakeCallsFrom(const AtenCall& at) {
-    if (at.scope.empty()) return {};
-    const size_t level = LayerOf(at.scope);
+    if (at.module == kOutside) return {};
+    const ModuleTree& modules = program_.modules;
+    const size_t level = LayerOf(at.module);
     const auto is_behind = [&](const AtenCall& call) {
-      if (call.scope.size() <= level || SharedModules(call.scope, at.scope) < level) return false;
-      const std::string& module = call.scope[level];
-      return module == at.scope[level] || module.find("rotary") != std::string::npos;
+      if (DepthOf(call) <= level || modules.Shared(call.module, at.module) < level) return false;
+      const std::string& module = modules.NameAt(call.module, level);
+      return module == modules.NameAt(at.module, level) ||
+             module.find("rotary") != std::string::npos;
     };
     auto& calls = program_.calls;
     const auto first = std::find_if(calls.begin(), calls.end(), is_behind);

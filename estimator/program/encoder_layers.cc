@@ -11,16 +11,14 @@
 namespace onnxfit {
 namespace {
 
-using Ends = std::vector<std::vector<int64_t>>;
-
 // The calls that a module call makes.
 class CallsOfModule {
  public:
   CallsOfModule(const Program& program, int64_t first, int64_t last, size_t level)
       : program_(program), first_(first), last_(last) {
-    const std::vector<std::string>& scope = At(first).scope;
-    path_ = ModulePath({scope.begin(), scope.begin() + static_cast<std::ptrdiff_t>(level) + 1});
-    path_ = path_.substr(0, path_.find('@'));
+    const ModuleTree& modules = program.modules;
+    const std::string& path = modules.PathOf(modules.AtLevel(At(first).module, level));
+    path_ = path.substr(0, path.find('@'));
   }
 
   const AtenCall& At(int64_t i) const { return program_.calls[Index(i)]; }
@@ -126,9 +124,9 @@ bool IsActivation(const AtenCall& call) { return call.op == "relu" || call.op ==
 
 }  // namespace
 
-std::optional<SelfAttention> FindSelfAttention(const Program& program, const Ends& ends,
+std::optional<SelfAttention> FindSelfAttention(const Program& program, const ModuleRuns& runs,
                                                int64_t first, size_t level) {
-  SelfAttention found = {.first = first, .last = ends[Index(first)][level], .level = level};
+  SelfAttention found = {.first = first, .last = runs.EndOf(first, level), .level = level};
   const CallsOfModule calls(program, found.first, found.last, level);
   found.in_projection = calls.ReaderOf("linear", ".in_proj_weight");
   found.out_projection = calls.ReaderOf("linear", ".out_proj.weight");
@@ -147,9 +145,9 @@ std::optional<SelfAttention> FindSelfAttention(const Program& program, const End
   return found;
 }
 
-std::optional<EncoderLayer> FindEncoderLayer(const Program& program, const Ends& ends,
+std::optional<EncoderLayer> FindEncoderLayer(const Program& program, const ModuleRuns& runs,
                                              int64_t first, size_t level) {
-  EncoderLayer found = {.first = first, .last = ends[Index(first)][level], .level = level};
+  EncoderLayer found = {.first = first, .last = runs.EndOf(first, level), .level = level};
   const CallsOfModule calls(program, found.first, found.last, level);
   found.norm1 = calls.ReaderOf("layer_norm", ".norm1.weight");
   found.norm2 = calls.ReaderOf("layer_norm", ".norm2.weight");
@@ -163,9 +161,11 @@ std::optional<EncoderLayer> FindEncoderLayer(const Program& program, const Ends&
   int64_t adds = 0;
   int64_t others = 0;
   for (int64_t i = found.first; i <= found.last; ++i) {
-    const std::vector<std::string>& scope = calls.At(i).scope;
-    if (!attention && scope.size() > level + 1 && ChildOf(scope[level + 1]) == "self_attn") {
-      attention = FindSelfAttention(program, ends, i, level + 1);
+    const bool is_child = runs.DepthAt(i) > level + 1;
+    const ModuleId module = calls.At(i).module;
+    if (!attention && is_child &&
+        ChildOf(program.modules.NameAt(module, level + 1)) == "self_attn") {
+      attention = FindSelfAttention(program, runs, i, level + 1);
       if (!attention) return std::nullopt;
       i = attention->last;
       continue;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {
@@ -40,14 +41,12 @@ struct EncoderLayer {
   bool norm_first = false;
 };
 
-// That of the module call at `level` of the scope of call `first`; nullopt where it is none.
-// `ends` are ModuleEnds(program.calls).  Pointers are into program.calls.  O(calls).
-std::optional<SelfAttention> FindSelfAttention(const Program& program,
-                                               const std::vector<std::vector<int64_t>>& ends,
+// That of the module call at `level` around call `first`; nullopt where it is none.  Pointers are
+// into program.calls.  O(calls).
+std::optional<SelfAttention> FindSelfAttention(const Program& program, const ModuleRuns& runs,
                                                int64_t first, size_t level);
 // With relu or gelu between its linears, as all that its fast path takes.
-std::optional<EncoderLayer> FindEncoderLayer(const Program& program,
-                                             const std::vector<std::vector<int64_t>>& ends,
+std::optional<EncoderLayer> FindEncoderLayer(const Program& program, const ModuleRuns& runs,
                                              int64_t first, size_t level);
 
 }  // namespace onnxfit

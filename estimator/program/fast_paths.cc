@@ -11,13 +11,14 @@
 #include "estimator/base/index.h"
 #include "estimator/program/call_copies.h"
 #include "estimator/program/encoder_layers.h"
-#include "estimator/program/scopes.h"
+#include "estimator/program/module_runs.h"
 
 namespace onnxfit {
 namespace {
 
-constexpr const char* kAttentionLine = "return torch._native_multi_head_attention(";
-constexpr const char* kLayerLine = "return torch._transformer_encoder_layer_fwd(";
+// What torch.nn's forwards return the results of (2.11): C++ functions.
+constexpr const char* kAttentionFunction = "torch._native_multi_head_attention";
+constexpr const char* kLayerFunction = "torch._transformer_encoder_layer_fwd";
 
 class FastPaths {
  public:
@@ -26,11 +27,11 @@ class FastPaths {
   // How many modules take theirs.
   int Run() {
     const std::vector<AtenCall>& calls = program_.calls;
-    const std::vector<std::vector<int64_t>> ends = ModuleEnds(calls);
+    const ModuleRuns runs(program_);
     const auto count = static_cast<int64_t>(calls.size());
     int taken = 0;
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t last = Write(ends, i);
+      const int64_t last = Write(runs, i);
       if (last < i) {
         written_.push_back(calls[Index(i)]);
         continue;
@@ -44,19 +45,20 @@ class FastPaths {
 
  private:
   // The last call of the module that begins at call `i` and was written; i - 1 where none was.
-  int64_t Write(const std::vector<std::vector<int64_t>>& ends, int64_t i) {
+  int64_t Write(const ModuleRuns& runs, int64_t i) {
     const std::vector<AtenCall>& calls = program_.calls;
-    const std::vector<std::string>& scope = calls[Index(i)].scope;
-    const size_t open = i == 0 ? 0 : SharedModules(calls[Index(i) - 1].scope, scope);
-    for (size_t level = open; level < scope.size(); ++level) {
-      if (const auto layer = FindEncoderLayer(program_, ends, i, level);
+    const ModuleTree& modules = program_.modules;
+    const ModuleId module = calls[Index(i)].module;
+    const size_t open = i == 0 ? 0 : modules.Shared(calls[Index(i) - 1].module, module);
+    for (size_t level = open; level < modules.DepthOf(module); ++level) {
+      if (const auto layer = FindEncoderLayer(program_, runs, i, level);
           layer && !layer->attention.needs_weights && !layer->attention.has_padding_mask) {
         WriteLayer(*layer);
         return layer->last;
       }
-      if (const auto attention = FindSelfAttention(program_, ends, i, level);
+      if (const auto attention = FindSelfAttention(program_, runs, i, level);
           attention && !attention->has_mask) {
-        place_ = At(calls[Index(i)], level, kAttentionLine);
+        place_ = At(calls[Index(i)], level, kAttentionFunction);
         WriteAttention(*attention, attention->input, attention->result);
         return attention->last;
       }
@@ -65,16 +67,19 @@ class FastPaths {
   }
 
   // A call of the C++ function that the module's forward returns the result of.
-  static AtenCall At(const AtenCall& call, size_t level, const char* line) {
-    AtenCall place = {.op = "", .where = call.where, .scope = call.scope, .frames = call.frames};
-    place.scope.resize(level + 1);
+  AtenCall At(const AtenCall& call, size_t level, const char* function) {
+    AtenCall place = {.op = "", .where = call.where, .frames = call.frames};
+    place.module = program_.modules.AtLevel(call.module, level);
     place.frames.resize(std::min(place.frames.size(), level));
-    if (place.frames.size() == level) place.frames.push_back({1, line});
+    if (place.frames.size() == level) {
+      place.frames.push_back(
+          program_.source.PutBack({.line = 1, .returns = true, .callee = function}));
+    }
     return place;
   }
 
   void WriteLayer(const EncoderLayer& layer) {
-    function_ = At(program_.calls[Index(layer.first)], layer.level, kLayerLine);
+    function_ = At(program_.calls[Index(layer.first)], layer.level, kLayerFunction);
     const NameId attended = WriteAttentionHalf(layer);
     WriteFeedForwardHalf(layer, attended);
   }
@@ -83,8 +88,10 @@ class FastPaths {
   void Enter(const AtenCall& call) {
     place_ = function_;
     place_.where = call.where;
-    if (call.scope.size() <= place_.scope.size()) return;
-    place_.scope.push_back(call.scope[place_.scope.size()]);
+    const size_t depth = DepthOf(place_);
+    if (DepthOf(call) <= depth) return;
+    place_.module =
+        program_.modules.Enter(place_.module, program_.modules.NameAt(call.module, depth));
     if (!place_.frames.empty()) place_.frames.push_back(place_.frames.back());
   }
 
@@ -104,7 +111,7 @@ class FastPaths {
     const NameId normed = layer.norm_first ? Normed(*layer.norm2, x) : x;
     const NameId hidden = Linear(*layer.linear1, normed);
     const NameId out = Linear(*layer.linear2, hidden);
-    written_.back().held.push_back({normed, place_.scope.size()});  // x = ffn(x)
+    written_.back().held.push_back({normed, DepthOf(place_)});  // x = ffn(x)
     Enter(*layer.norm2);
     if (layer.norm_first) return Emit("add_", {out, x}, {layer.result});
     const NameId sum = Make("add_", {out, x}, TypeOf(x));
@@ -192,7 +199,7 @@ class FastPaths {
   }
 
   // A local of the function, until that returns.
-  void Hold(NameId name) { written_.back().held.push_back({name, place_.scope.size() - 1}); }
+  void Hold(NameId name) { written_.back().held.push_back({name, DepthOf(place_) - 1}); }
 
   static TensorType RowsFirst(const TensorType& type, int64_t heads) {
     const Dims& dims = type.dims;
@@ -202,6 +209,8 @@ class FastPaths {
     const Dims& dims = type.dims;
     return {type.dtype, {dims[0], heads, dims[1], dims[2] / heads}};
   }
+
+  size_t DepthOf(const AtenCall& call) const { return program_.modules.DepthOf(call.module); }
 
   TensorType TypeOf(NameId name) const { return program_.values[Index(name)].type; }
 

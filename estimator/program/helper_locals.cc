@@ -40,8 +40,8 @@ constexpr Local kLocals[] = {
     {"multi_head_attention_forward", "bmm", false, true},
 };
 
-bool Calls(const Statement& statement, std::string_view helper) {
-  return statement.text.find(helper) != std::string::npos;
+bool Calls(const Program& program, const Statement& statement, std::string_view helper) {
+  return statement.source != kNoStatement && program.source.At(statement.source).Mentions(helper);
 }
 
 // How many calls of the statement read `name`; of operator `op` alone, if it is given.
@@ -56,11 +56,11 @@ int64_t ReadsOf(const std::vector<AtenCall>& calls, const Statement& statement, 
   return reads;
 }
 
-bool Names(const Local& local, const std::vector<AtenCall>& calls, const Statement& statement,
-           int64_t maker, NameId name) {
-  if (!Calls(statement, local.helper)) return false;
-  return (local.is_result && local.op == calls[Index(maker)].op) ||
-         (local.are_operands && ReadsOf(calls, statement, name, local.op) > 0);
+bool Names(const Local& local, const Program& program, const Statement& statement, int64_t maker,
+           NameId name) {
+  if (!Calls(program, statement, local.helper)) return false;
+  return (local.is_result && local.op == program.calls[Index(maker)].op) ||
+         (local.are_operands && ReadsOf(program.calls, statement, name, local.op) > 0);
 }
 
 // The last call of the helper that binds `local`.
@@ -73,20 +73,18 @@ int64_t EndOf(const Local& local, const std::vector<AtenCall>& calls, const Stat
 }
 
 // The last call of the step that begins with call `i`: it, or the module that the method calls.
-int64_t StepEnd(const std::vector<std::vector<int64_t>>& ends, const Statement& statement,
-                int64_t i) {
-  const std::vector<int64_t>& around = ends[Index(i)];
-  return around.size() > statement.level ? around[statement.level] : i;
+int64_t StepEnd(const ModuleRuns& runs, const Statement& statement, int64_t i) {
+  return runs.DepthAt(i) > statement.level ? runs.EndOf(i, statement.level) : i;
 }
 
 // Whether more than one step of the method reads `name`, a result of its step that ends with
 // call `maker`.
-bool IsReadAgain(const std::vector<AtenCall>& calls, const std::vector<std::vector<int64_t>>& ends,
+bool IsReadAgain(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
                  const Statement& statement, int64_t maker, NameId name) {
-  if (StepEnd(ends, statement, maker) != maker) return false;
+  if (StepEnd(runs, statement, maker) != maker) return false;
   int64_t readers = 0;
   for (int64_t i = maker + 1; i <= statement.last && readers < 2;) {
-    const int64_t last = StepEnd(ends, statement, i);
+    const int64_t last = StepEnd(runs, statement, i);
     const auto reads = [&](const AtenCall& call) {
       return std::ranges::find(call.inputs, name) != call.inputs.end();
     };
@@ -102,21 +100,22 @@ constexpr std::string_view kReplacing[] = {"past_key_values.update(", "cache.upd
 
 }  // namespace
 
-bool ReplacesOperand(const AtenCall& call) {
-  if (call.op != "cat" || call.frames.empty()) return false;
-  const std::string& text = call.frames.back().text;
-  return std::ranges::any_of(
-      kReplacing, [&](std::string_view method) { return text.find(method) != std::string::npos; });
+bool ReplacesOperand(const Program& program, const AtenCall& call) {
+  const bool is_known = !call.frames.empty() && call.frames.back() != kNoStatement;
+  if (call.op != "cat" || !is_known) return false;
+  const SourceStatement& line = program.source.At(call.frames.back());
+  return std::ranges::any_of(kReplacing,
+                             [&](std::string_view method) { return line.Mentions(method); });
 }
 
-int64_t HeldInHelper(const std::vector<AtenCall>& calls,
-                     const std::vector<std::vector<int64_t>>& ends, const Statement& statement,
+int64_t HeldInHelper(const Program& program, const ModuleRuns& runs, const Statement& statement,
                      int64_t maker, NameId name) {
   for (const Local& local : kLocals) {
-    if (!Names(local, calls, statement, maker, name)) continue;
-    return EndOf(local, calls, statement, maker);
+    if (!Names(local, program, statement, maker, name)) continue;
+    return EndOf(local, program.calls, statement, maker);
   }
-  const bool is_local = statement.in_helper && IsReadAgain(calls, ends, statement, maker, name);
+  const bool is_local =
+      statement.in_helper && IsReadAgain(program.calls, runs, statement, maker, name);
   return is_local ? statement.last : maker;
 }
 

@@ -72,20 +72,16 @@ struct Step {
 
 class KnownNameFinder {
  public:
-  KnownNameFinder(const std::vector<AtenCall>& calls, const std::vector<std::vector<int64_t>>& ends)
-      : calls_(calls), ends_(ends) {}
+  KnownNameFinder(const Program& program, const ModuleRuns& runs)
+      : modules_(program.modules), calls_(program.calls), runs_(runs) {}
 
   std::vector<KnownName> Find(int64_t last) {
     const auto shows_lines = [](const AtenCall& call) { return !call.frames.empty(); };
     if (last < 0 || std::ranges::any_of(calls_, shows_lines)) return {};
     last_ = last;
     Read({0, last, 0});
-    for (int64_t i = 0; i <= last; ++i) {
-      const auto& scope = At(i).scope;
-      const size_t open = i == 0 ? 0 : SharedModules(At(i - 1).scope, scope);
-      for (size_t level = open; level < scope.size(); ++level) {
-        Read({i, ends_[Index(i)][level], level + 1});
-      }
+    for (const ModuleRun& run : runs_.all()) {
+      if (run.first <= last) Read({run.first, run.last, run.level + 1});
     }
     return std::move(names_);
   }
@@ -107,11 +103,11 @@ class KnownNameFinder {
   std::vector<Step> StepsOf(const Forward& forward) const {
     std::vector<Step> steps;
     for (int64_t i = forward.first; i <= forward.last; i = steps.back().last + 1) {
-      const auto& scope = At(i).scope;
-      const bool is_child = forward.level < scope.size();
-      const int64_t last = is_child ? ends_[Index(i)][forward.level] : i;
-      steps.push_back(
-          {is_child ? std::string_view(scope[forward.level]) : At(i).op, i, last, is_child});
+      const bool is_child = forward.level < runs_.DepthAt(i);
+      const int64_t last = is_child ? runs_.EndOf(i, forward.level) : i;
+      const std::string_view key =
+          is_child ? std::string_view(modules_.NameAt(At(i).module, forward.level)) : At(i).op;
+      steps.push_back({key, i, last, is_child});
     }
     return steps;
   }
@@ -141,7 +137,7 @@ class KnownNameFinder {
         std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(), binds_anew);
     if (next != steps.end()) return next->last;
     if (!row.is_returned) return forward.last;
-    return forward.level < 2 ? last_ : ends_[Index(forward.first)][forward.level - 2];
+    return forward.level < 2 ? last_ : runs_.EndOf(forward.first, forward.level - 2);
   }
 
   static bool HasChildren(const KnownNameRow& row, const std::vector<Step>& steps) {
@@ -159,7 +155,8 @@ class KnownNameFinder {
     for (size_t i = 0; i < steps.size(); ++i) {
       const AtenCall& last = At(steps[i].last);
       const size_t depth = forward.level + 1;
-      const bool is_leaf = At(steps[i].first).scope.size() == depth && last.scope.size() == depth;
+      const bool is_leaf =
+          runs_.DepthAt(steps[i].first) == depth && runs_.DepthAt(steps[i].last) == depth;
       if (!steps[i].is_child || !is_leaf) continue;
       const bool embeds = last.op == "embedding" || (At(steps[i].first).op == "embedding");
       if (!embeds || IsScaled(last, i + 1 < steps.size() ? &steps[i + 1] : nullptr)) continue;
@@ -226,17 +223,18 @@ class KnownNameFinder {
     if (mean != steps.end()) Bind(*mean, forward.last, "variance");
   }
 
+  const ModuleTree& modules_;
   const std::vector<AtenCall>& calls_;
-  const std::vector<std::vector<int64_t>>& ends_;
+  const ModuleRuns& runs_;
   int64_t last_ = 0;  // the model's last call
   std::vector<KnownName> names_;
 };
 
 }  // namespace
 
-std::vector<KnownName> FindKnownNames(const std::vector<AtenCall>& calls,
-                                      const std::vector<std::vector<int64_t>>& ends, int64_t last) {
-  return KnownNameFinder(calls, ends).Find(last);
+std::vector<KnownName> FindKnownNames(const Program& program, const ModuleRuns& runs,
+                                      int64_t last) {
+  return KnownNameFinder(program, runs).Find(last);
 }
 
 }  // namespace onnxfit

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {
@@ -22,10 +23,8 @@ struct KnownName {
 //   outermost forward, which is somebody's own and may write one line), and so are the
 //   positions that it is given, q, k and v of attention and what the layers of a loop share;
 // known of a library by the children of its modules: the rows of a table.
-// Nothing where the file shows source lines.  `ends` are ModuleEnds(calls), `last` is the
-// model's last call.
+// Nothing where the file shows source lines.  `last` is the model's last call.
 // O(calls × depth of modules × rows).
-std::vector<KnownName> FindKnownNames(const std::vector<AtenCall>& calls,
-                                      const std::vector<std::vector<int64_t>>& ends, int64_t last);
+std::vector<KnownName> FindKnownNames(const Program& program, const ModuleRuns& runs, int64_t last);
 
 }  // namespace onnxfit

@@ -11,7 +11,6 @@
 #include "estimator/program/numbered_recalls.h"
 #include "estimator/program/recalls.h"
 #include "estimator/program/scopes.h"
-#include "estimator/program/source_text.h"
 #include "estimator/program/statements.h"
 
 namespace onnxfit {
@@ -23,7 +22,7 @@ class Lifetimes {
  public:
   explicit Lifetimes(Program& program)
       : program_(program),
-        ends_(ModuleEnds(program.calls)),
+        runs_(program),
         born_(program.values.size(), kBeforeAll),
         last_(program.values.size(), kBeforeAll),
         dies_(program.values.size(), kBeforeAll) {
@@ -54,7 +53,7 @@ class Lifetimes {
 
   // What statements bind to names lives as long as the names hold it.
   void FollowStatements() {
-    for (const ModuleCall& module : FindModuleCalls(program_.calls, ends_)) {
+    for (const ModuleCall& module : FindModuleCalls(program_, runs_)) {
       for (size_t i = 0; i < module.statements.size(); ++i) FollowStatement(module, i);
       FollowAliases(module);
     }
@@ -64,13 +63,14 @@ class Lifetimes {
   void FollowKnownNames() {
     int64_t last = kBeforeAll;  // the model's; the loss is behind it
     for (const NameId output : program_.outputs) last = std::max(last, born_[Index(output)]);
-    for (const KnownName& known : FindKnownNames(program_.calls, ends_, last)) {
+    for (const KnownName& known : FindKnownNames(program_, runs_, last)) {
       Extend(known.value, known.until, {.by = NameKeeper::By::kStatement, .target = known.name});
     }
     for (size_t i = 0; i < program_.calls.size(); ++i) {
       for (const HeldValue& held : program_.calls[i].held) {
-        const bool is_call = held.level >= ends_[i].size();
-        Extend(held.value, is_call ? static_cast<int64_t>(i) : ends_[i][held.level],
+        const auto call = static_cast<int64_t>(i);
+        const bool is_call = held.level >= runs_.DepthAt(call);
+        Extend(held.value, is_call ? call : runs_.EndOf(call, held.level),
                {.by = NameKeeper::By::kStatement});
       }
     }
@@ -97,7 +97,7 @@ class Lifetimes {
     for (const NameId name : call.inputs) {
       if (name == kNoName) continue;
       last_[Index(name)] = i;
-      const bool is_replaced = name == call.inputs[0] && ReplacesOperand(call);
+      const bool is_replaced = name == call.inputs[0] && ReplacesOperand(program_, call);
       is_replaced ? Extend(name, i, {}) : ExtendToModuleThatTook(name, i);
     }
     for (const NameId name : call.outputs) {
@@ -120,7 +120,7 @@ class Lifetimes {
         if (name == kNoName) continue;
         const bool is_local = statement.in_helper || last_[Index(name)] <= statement.last;
         if (i != statement.last && is_local) {
-          const int64_t held = HeldInHelper(program_.calls, ends_, statement, i, name);
+          const int64_t held = HeldInHelper(program_, runs_, statement, i, name);
           if (held > i) Extend(name, held, {.by = NameKeeper::By::kStatement});
           continue;
         }
@@ -137,7 +137,7 @@ class Lifetimes {
 
   bool CallsModule(const Statement& statement) const {
     for (int64_t i = statement.first; i <= statement.last; ++i) {
-      if (program_.calls[Index(i)].scope.size() > statement.level) return true;
+      if (runs_.DepthAt(i) > statement.level) return true;
     }
     return false;
   }
@@ -178,12 +178,13 @@ class Lifetimes {
   // the statement calls; kNoName without them.
   NameId LastOfEncoder(const Statement& statement) const {
     for (int64_t i = statement.last; i > statement.first; --i) {
-      const auto& scope = program_.calls[Index(i)].scope;
-      const auto& before = program_.calls[Index(i - 1)].scope;
-      const size_t shared = SharedModules(scope, before);
-      const bool goes_on = shared < scope.size() && shared < before.size() &&
-                           ChildOf(scope[shared]) == "decoder" &&
-                           ChildOf(before[shared]) == "encoder";
+      const ModuleTree& modules = program_.modules;
+      const ModuleId module = program_.calls[Index(i)].module;
+      const ModuleId before = program_.calls[Index(i - 1)].module;
+      const size_t shared = modules.Shared(module, before);
+      const bool goes_on = shared < modules.DepthOf(module) && shared < modules.DepthOf(before) &&
+                           ChildOf(modules.NameAt(module, shared)) == "decoder" &&
+                           ChildOf(modules.NameAt(before, shared)) == "encoder";
       if (goes_on) return program_.calls[Index(i - 1)].outputs[0];
     }
     return kNoName;
@@ -195,8 +196,9 @@ class Lifetimes {
   void FollowAliases(const ModuleCall& module) {
     std::map<std::string, NameId> bound;
     for (const Statement& statement : module.statements) {
+      if (statement.source == kNoStatement) continue;
       const AtenCall& call = program_.calls[Index(statement.last)];
-      const auto [left, right] = OperandsOf(statement.text);
+      const auto& [left, right] = program_.source.At(statement.source).operands;
       if (statement.first != statement.last || call.inputs.size() != 2 || left.empty()) continue;
       FollowAlias(module, left, call.inputs[0], bound);
       FollowAlias(module, right, call.inputs[1], bound);
@@ -250,13 +252,17 @@ class Lifetimes {
     const std::string& target = statement.targets[place];
     for (size_t i = index + 1; i < module.statements.size(); ++i) {
       const Statement& next = module.statements[i];
-      if (place > 0 && next.line == statement.line) continue;
+      if (place > 0 && program_.source.AreSame(next.source, statement.source)) continue;
       const bool rebinds =
           std::find(next.targets.begin(), next.targets.end(), target) != next.targets.end();
       const bool may_rebind = next.is_hidden && next.targets.empty() && Reads(next, statement);
-      if (rebinds || next.returns || may_rebind) return next.last;
+      if (rebinds || Returns(next) || may_rebind) return next.last;
     }
     return module.last;
+  }
+
+  bool Returns(const Statement& statement) const {
+    return statement.source != kNoStatement && program_.source.At(statement.source).returns;
   }
 
   bool IsBound(NameId name) const {
@@ -273,16 +279,15 @@ class Lifetimes {
 
   // The outermost module call around call `i` that does not hold the birth of `name`.
   void ExtendToModuleThatTook(NameId name, int64_t i) {
-    static const std::vector<std::string> kOutside;
     const int64_t born = born_[Index(name)];
-    const auto& birth = born == kBeforeAll ? kOutside : program_.calls[Index(born)].scope;
-    const size_t shared = SharedModules(birth, program_.calls[Index(i)].scope);
-    if (shared >= ends_[Index(i)].size()) return Extend(name, i, {});
-    Extend(name, ends_[Index(i)][shared], {.by = NameKeeper::By::kArgument, .level = shared});
+    const ModuleId birth = born == kBeforeAll ? kOutside : program_.calls[Index(born)].module;
+    const size_t shared = program_.modules.Shared(birth, program_.calls[Index(i)].module);
+    if (shared >= runs_.DepthAt(i)) return Extend(name, i, {});
+    Extend(name, runs_.EndOf(i, shared), {.by = NameKeeper::By::kArgument, .level = shared});
   }
 
   Program& program_;
-  std::vector<std::vector<int64_t>> ends_;
+  ModuleRuns runs_;
   std::vector<int64_t> born_;  // by name: the call that makes it
   std::vector<int64_t> last_;  // by name: the last call that reads it
   std::vector<int64_t> dies_;  // by name: the call after which it is dropped
@@ -306,7 +311,7 @@ std::vector<bool> HeldNames(const Program& program, bool hold_outputs) {
 
 void PlaceDeaths(Program& program, bool hold_outputs) {
   if (program.calls.empty()) return;
-  MarkRecalls(program.calls);
+  MarkRecalls(program);
   MarkNumberedRecalls(program);
   Lifetimes lifetimes(program);
   lifetimes.FollowStatements();

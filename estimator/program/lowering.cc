@@ -122,9 +122,10 @@ void Lowering::LowerNodes() {
     if ((RunsOnHost(node) && !runs_on_device_[i]) || (consumed_[i] && rewrite_of_[i] < 0)) continue;
     const auto id = static_cast<NodeId>(i);
     SetPlace(DisplayName(graph_, id), ScopeFor(id));
-    node_frames_ = SourceFrames(node);
+    node_frames_ = FramesOf(node);
     frames_ = node_frames_;
-    written_in_place_ = WrittenInPlace(InnermostLine(frames_));
+    const bool has_line = !frames_.empty() && frames_.back() != kNoStatement;
+    if (has_line) written_in_place_ = WrittenInPlace(program_.source.At(frames_.back()).text);
     if (const auto known = known_in_place.find(id); known != known_in_place.end()) {
       written_in_place_ = written_in_place_.value_or(known->second);
     }
@@ -299,11 +300,10 @@ void Lowering::EnterConvolutionOf(const FoldedBatchNorm& folded) {
   if (scope_.empty() || scope_.back() != folded.module) return;
   EnterSibling(folded.convolution_module);
   if (frames_.size() < 2) return;
-  SourceFrame& statement = frames_[frames_.size() - 2];
-  const std::string argument = ArgumentTo(folded.module, statement.text);
-  if (argument.empty()) return;      // both are in one line
-  statement.line = -statement.line;  // a statement of its own, before the norm's
-  statement.text = argument + " = convolution";
+  StatementId& statement = frames_[frames_.size() - 2];
+  if (statement == kNoStatement) return;
+  const std::string argument = program_.source.At(statement).ArgumentTo(folded.module);
+  if (!argument.empty()) statement = Beside(statement, {argument});  // else both are in one line
 }
 
 void Lowering::EnterSibling(const std::string& name) {

@@ -98,7 +98,7 @@ class Lowering : public ProgramWriter {
   bool FitsRow(const Node& node, const LoweringRow& row) const;
   bool IsFolded(ValueId value, std::string_view call) const;
   NameId MakeConstant(ValueId value);
-  void EnterCallerOf(const std::string& expression);
+  void EnterCaller();
   NameId CountPositions(ValueId value);
   NameId EmbedPositions(ValueId value, const std::string& table);
   std::string NameInLine(ValueId value) const;
@@ -135,7 +135,11 @@ class Lowering : public ProgramWriter {
   void EnterCast();
   void EnterLost(const LostCall& lost);
   void EnterDropoutBehind(const LostCall& lost);
-  int64_t LineOfMaker(ValueId value, size_t level);
+  StatementId LineOfMaker(ValueId value, size_t level);
+  // The frames of a node's call that the file shows, the innermost last.
+  std::vector<StatementId> FramesOf(const Node& node);
+  // A statement of its own beside `statement`, which binds `targets`.
+  StatementId Beside(StatementId statement, std::vector<std::string> targets);
   NameId Repeat(const LostCall& lost);
   void ReadTensorsOf(const std::string& module, AtenCall& call);
   void RepeatShared(NodeId node);
@@ -150,8 +154,8 @@ class Lowering : public ProgramWriter {
   void BindRotary(const std::vector<ValueId>& values, NameId table);
   NameId MakeStep(std::string_view op, std::vector<NameId> inputs, const TensorType& type,
                   std::vector<int64_t> ints = {});
-  void EnterRotary(int64_t line, std::string text);
-  void EnterRotaryCaller(int64_t line, std::string text);
+  void EnterRotary(SourceStatement statement);
+  void EnterRotaryCaller(SourceStatement statement);
   // While one node is lowered, `value` is what a call that was put back made of it.
   void Hide(ValueId value, NameId by);
   void ShowHidden();
@@ -176,7 +180,9 @@ class Lowering : public ProgramWriter {
   std::unordered_map<const Node*, const AffineBatchNorm*> affine_;  // by Mul and Add
   std::vector<std::string> last_scope_;   // of the nodes before, the last that has one
   NodeId next_scoped_ = 0;                // the first behind that has one
-  std::vector<SourceFrame> node_frames_;  // of the running node
+  std::vector<StatementId> node_frames_;  // of the running node
+  // By what the exporter writes of them: the frames that nodes have.
+  std::unordered_map<std::string_view, std::vector<StatementId>> frames_of_;
   std::multimap<ValueId, const Node*> readers_;
   std::vector<NameId> names_;  // by ValueId, kNoName until it has one
   std::vector<Rewritten> rewrites_;

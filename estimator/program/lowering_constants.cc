@@ -1,6 +1,4 @@
 // Tensors that the file holds as numbers and PyTorch makes on the device.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -8,7 +6,6 @@
 #include "estimator/base/index.h"
 #include "estimator/program/lowering.h"
 #include "estimator/program/scopes.h"
-#include "estimator/program/source_text.h"
 
 namespace onnxfit {
 
@@ -31,12 +28,12 @@ NameId Lowering::MakeConstant(ValueId value) {
   const NameId made = NewResult(value);
   if (IsFolded(value, "unsqueeze")) {
     // (torch.arange(n) + past).unsqueeze(0), as transformers' decoders count (5.17)
-    EnterCallerOf("torch.arange(n) + past_seen_tokens");
+    EnterCaller();
     const NameId range = NewName(program_.values[Index(made)].name + ".arange", TypeOf(value));
     Emit("constant", {}, {range});
     Emit("add.Scalar", {range}, {made});
   } else {
-    if (IsFolded(value, "arange")) EnterCallerOf("torch.arange(n)");
+    if (IsFolded(value, "arange")) EnterCaller();
     Emit("constant", {}, {made});
   }
   scope_ = scope;
@@ -46,14 +43,16 @@ NameId Lowering::MakeConstant(ValueId value) {
 
 // What follows made the argument that its line passes to the running module call, "pos" of
 // "x = self.wpe(pos)": an earlier line of that forward.  No line where it passes an expression.
-void Lowering::EnterCallerOf(const std::string& expression) {
+void Lowering::EnterCaller() {
   if (scope_.size() < 2 || node_frames_.size() < scope_.size()) return;
   const size_t caller = scope_.size() - 2;
-  const std::string argument = ArgumentTo(scope_.back(), node_frames_[caller].text);
+  if (node_frames_[caller] == kNoStatement) return;
+  const std::string argument = program_.source.At(node_frames_[caller]).ArgumentTo(scope_.back());
   if (argument.empty()) return;
   scope_.pop_back();
   frames_ = {node_frames_.begin(), node_frames_.begin() + static_cast<std::ptrdiff_t>(caller)};
-  frames_.push_back({-1, argument + " = " + expression});
+  frames_.push_back(
+      program_.source.PutBack({.line = 1, .targets = {argument}, .callee = "torch.arange"}));
 }
 
 // pos_emb = self.table(torch.arange(n)), a line before the one that reads pos_emb.
@@ -62,12 +61,20 @@ NameId Lowering::EmbedPositions(ValueId value, const std::string& table) {
   const std::string name = NameInLine(value);
   const std::string_view module = ParentOf(table);
   if (!name.empty()) {
-    frames_.back() = {-1, fmt::format("{} = self.{}(torch.arange(n))", name, ChildOf(module))};
+    const std::string called(ChildOf(module));
+    frames_.back() = program_.source.PutBack({.line = 1,
+                                              .targets = {name},
+                                              .callee = "self." + called,
+                                              .own_call = called,
+                                              .module_calls = 1});
   }
   const NameId rows = NewName(table + ".arange", {DType::kInt64, {TypeOf(value).dims[0]}});
   Emit("constant", {}, {rows});
   scope_.emplace_back(module);
-  if (!name.empty()) frames_.push_back({1, "return F.embedding("});
+  if (!name.empty()) {
+    frames_.push_back(
+        program_.source.PutBack({.line = 1, .returns = true, .callee = "F.embedding"}));
+  }
   const NameId made = NewResult(value);
   Emit("embedding", {LostTensor(table), rows}, {made});
   scope_ = scope;
@@ -77,8 +84,9 @@ NameId Lowering::EmbedPositions(ValueId value, const std::string& table) {
 
 // What the running line, "x = tok_emb + pos_emb", calls `value`; "" where that is not known.
 std::string Lowering::NameInLine(ValueId value) const {
-  if (frames_.empty() || frames_.size() != scope_.size()) return "";
-  const auto [left, right] = OperandsOf(frames_.back().text);
+  const bool has_line = !frames_.empty() && frames_.back() != kNoStatement;
+  if (!has_line || frames_.size() != scope_.size()) return "";
+  const auto& [left, right] = program_.source.At(frames_.back()).operands;
   const std::vector<const Node*> readers = ReadersOf(value);
   if (readers.empty() || readers[0]->inputs.size() != 2) return "";
   return readers[0]->inputs[0] == value ? left : right;
@@ -89,7 +97,8 @@ std::string Lowering::NameInLine(ValueId value) const {
 NameId Lowering::CountPositions(ValueId value) {
   const std::vector<std::string> scope = scope_;
   if (!scope_.empty()) scope_.pop_back();
-  frames_ = {{-1, "position_ids = torch.arange(n) + past_key_values_length"}};
+  frames_ = {
+      program_.source.PutBack({.line = 1, .targets = {"position_ids"}, .callee = "torch.arange"})};
   const std::string name(graph_.values[Index(value)].name);
   const NameId range = NewName(name + ".arange", TypeOf(value));
   Emit("constant", {}, {range});

@@ -16,7 +16,6 @@
 #include "estimator/program/lost_dropouts.h"
 #include "estimator/program/lowering.h"
 #include "estimator/program/scopes.h"
-#include "estimator/program/source_text.h"
 
 namespace onnxfit {
 
@@ -223,10 +222,10 @@ void Lowering::PutCallsBehind(NodeId node) {
 void Lowering::EnterCast() {
   frames_ = node_frames_;
   if (frames_.empty()) return;
-  SourceFrame& statement = frames_.back();
-  const std::string name = ReceiverOf(statement.text);
-  statement.line = -statement.line;
-  statement.text = name.empty() ? "" : name + " = cast";
+  StatementId& statement = frames_.back();
+  if (statement == kNoStatement) return;
+  const std::string name = program_.source.At(statement).receiver;
+  statement = Beside(statement, name.empty() ? std::vector<std::string>() : std::vector{name});
 }
 
 // "w = self.dropout(w)", the line behind "w = softmax(s)", if that does not drop out itself.
@@ -234,12 +233,13 @@ void Lowering::EnterDropoutBehind(const LostCall& lost) {
   frames_ = node_frames_;
   scope_ = lost.scope;
   if (frames_.empty()) return;
-  SourceFrame& statement = frames_.back();
-  const std::vector<std::string> targets = TargetsOf(statement.text);
-  if (statement.text.find("drop") == std::string::npos && !targets.empty()) {
-    statement = {-statement.line, targets[0] + " = dropout"};
+  StatementId& statement = frames_.back();
+  if (statement != kNoStatement) {
+    const SourceStatement& line = program_.source.At(statement);
+    const bool is_other = !line.Mentions("drop") && !line.targets.empty();
+    if (is_other) statement = Beside(statement, {line.targets[0]});
   }
-  frames_.emplace_back();
+  frames_.push_back(kNoStatement);
 }
 
 NameId Lowering::PutBack(const LostCall& lost) {
@@ -249,8 +249,11 @@ NameId Lowering::PutBack(const LostCall& lost) {
     EnterCast();
   } else if (lost.op == "type_as") {
     frames_ = node_frames_;  // a part of its reader's statement
-    if (lost.behind != kNoNode && !frames_.empty()) {
-      frames_.back() = {-frames_.back().line, "return x.type_as(y)"};
+    const bool is_own = lost.behind != kNoNode && !frames_.empty();
+    if (is_own && frames_.back() != kNoStatement) {  // return x.type_as(y)
+      const int64_t line = program_.source.At(frames_.back()).line;
+      frames_.back() = program_.source.PutBack(
+          {.line = line, .returns = true, .receiver = "x", .callee = "x.type_as"});
     }
   } else if (lost.scope.empty()) {
     EnterSibling(lost.name);
@@ -272,23 +275,21 @@ NameId Lowering::PutBack(const LostCall& lost) {
 
 namespace {
 
-// The line of the forward at `level` of a call in `modules` modules, or null.
-const SourceFrame* FrameAt(const std::vector<SourceFrame>& frames, size_t modules, size_t level) {
-  if (level >= modules) return nullptr;
-  if (frames.size() >= modules) return &frames[level];
+// The line of the forward at `level` of a call in `modules` modules.
+StatementId FrameAt(const std::vector<StatementId>& frames, size_t modules, size_t level) {
+  if (level >= modules) return kNoStatement;
+  if (frames.size() >= modules) return frames[level];
   const size_t below = modules - (level + 1);
-  return below <= 1 && below < frames.size() ? &frames[frames.size() - 1 - below] : nullptr;
+  return below <= 1 && below < frames.size() ? frames[frames.size() - 1 - below] : kNoStatement;
 }
 
 }  // namespace
 
-// Where the forward at `level` made `value`; 0 where that is unknown.
-int64_t Lowering::LineOfMaker(ValueId value, size_t level) {
+// Where the forward at `level` made `value`.
+StatementId Lowering::LineOfMaker(ValueId value, size_t level) {
   const NodeId producer = graph_.values[Index(value)].producer;
-  if (producer == kNoNode) return 0;
-  const std::vector<SourceFrame> frames = SourceFrames(At(producer));
-  const SourceFrame* line = FrameAt(frames, ScopeFor(producer).size(), level);
-  return line == nullptr ? 0 : line->line;
+  if (producer == kNoNode) return kNoStatement;
+  return FrameAt(FramesOf(At(producer)), ScopeFor(producer).size(), level);
 }
 
 // Its statement is that of its reader, where that names a dropout, or it, or makes what it drops,
@@ -299,11 +300,12 @@ void Lowering::EnterLost(const LostCall& lost) {
   frames_.clear();
   const size_t shared = SharedModules(scope_, lost.scope);
   if (is_module && shared + 1 >= lost.scope.size() && shared > 0) {
-    const SourceFrame* line = FrameAt(node_frames_, scope_.size(), shared - 1);
+    const StatementId line = FrameAt(node_frames_, scope_.size(), shared - 1);
     const std::string_view called = lost.module.empty() ? "drop" : ChildOf(lost.module);
-    const bool is_there = line != nullptr && (line->text.find(called) != std::string::npos ||
-                                              line->line == LineOfMaker(lost.input, shared - 1));
-    if (is_there) frames_ = {*line, {}};
+    const bool is_there = line != kNoStatement &&
+                          (program_.source.At(line).Mentions(called) ||
+                           program_.source.AreSame(line, LineOfMaker(lost.input, shared - 1)));
+    if (is_there) frames_ = {line, kNoStatement};
   }
   scope_ = lost.scope;
 }

@@ -7,7 +7,6 @@
 #include "estimator/base/index.h"
 #include "estimator/program/lowering.h"
 #include "estimator/program/scopes.h"
-#include "estimator/program/source_text.h"
 
 namespace onnxfit {
 
@@ -29,11 +28,11 @@ void Lowering::PutRotaryBack(NodeId node) {
   if (!rotary_.has_value() || rotary_->layer != node) return;
   SetPlace(rotary_->module, rotary_->scope);
   const NameId angles = MakeRotaryAngles(MakePositionIds());
-  EnterRotary(5, "cos = emb.cos() * self.attention_scaling");
+  EnterRotary({.line = 5, .targets = {"cos"}, .receiver = "emb", .callee = "emb.cos"});
   const NameId cos = MakeRotaryTable("cos", angles);
-  EnterRotary(6, "sin = emb.sin() * self.attention_scaling");
+  EnterRotary({.line = 6, .targets = {"sin"}, .receiver = "emb", .callee = "emb.sin"});
   const NameId sin = MakeRotaryTable("sin", angles);
-  EnterRotary(7, "return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)");
+  EnterRotary({.line = 7, .returns = true, .receiver = "cos", .callee = "cos.to"});
   BindRotary(rotary_->cos, cos);
   BindRotary(rotary_->sin, sin);
 }
@@ -42,10 +41,13 @@ void Lowering::PutRotaryBack(NodeId node) {
 NameId Lowering::MakePositionIds() {
   const TensorType type = {DType::kInt64, {rotary_->positions}};
   scope_.pop_back();
-  EnterRotaryCaller(-1, "position_ids = torch.arange(n) + past_seen_tokens");
+  EnterRotaryCaller({.line = 1, .targets = {"position_ids"}, .callee = "torch.arange"});
   const NameId range = MakeStep("constant", {}, type);
   const NameId counted = MakeStep("add.Scalar", {range}, type);
-  EnterRotaryCaller(-2, "position_ids = position_ids.unsqueeze(0)");
+  EnterRotaryCaller({.line = 2,
+                     .targets = {"position_ids"},
+                     .receiver = "position_ids",
+                     .callee = "position_ids.unsqueeze"});
   const NameId ids = MakeStep("view", {counted}, {DType::kInt64, {1, rotary_->positions}});
   scope_ = rotary_->scope;
   return ids;
@@ -55,19 +57,23 @@ NameId Lowering::MakeRotaryAngles(NameId position_ids) {
   const int64_t n = rotary_->positions;
   const int64_t f = rotary_->frequencies;
   const DType dtype = DType::kFloat32;
-  EnterRotary(1, "inv_freq_expanded = self.inv_freq[None, :, None].expand(1, -1, 1).float()");
+  // inv_freq_expanded = self.inv_freq[None, :, None].expand(1, -1, 1).float()
+  EnterRotary({.line = 1, .targets = {"inv_freq_expanded"}});
   const NameId stored = LostTensor(rotary_->module + ".inv_freq");
   const DType as_stored = program_.values[Index(stored)].type.dtype;
   const NameId column = MakeStep("view", {stored}, {as_stored, {1, f, 1}});
   const NameId expanded = MakeStep("expand", {column}, {as_stored, {1, f, 1}});
   const NameId inverse = MakeStep("to", {expanded}, {dtype, {1, f, 1}});
-  EnterRotary(2, "position_ids_expanded = position_ids[:, None, :].float()");
+  // position_ids_expanded = position_ids[:, None, :].float()
+  EnterRotary({.line = 2, .targets = {"position_ids_expanded"}});
   const NameId row = MakeStep("view", {position_ids}, {DType::kInt64, {1, 1, n}});
   const NameId positions = MakeStep("to", {row}, {dtype, {1, 1, n}});
-  EnterRotary(3, "freqs = (inv_freq_expanded @ position_ids_expanded).transpose(1, 2)");
+  // freqs = (inv_freq_expanded @ position_ids_expanded).transpose(1, 2)
+  EnterRotary({.line = 3, .targets = {"freqs"}});
   const NameId product = MakeStep("matmul", {inverse, positions}, {dtype, {1, f, n}});
   const NameId freqs = MakeStep("permute", {product}, {dtype, {1, n, f}}, {0, 2, 1});
-  EnterRotary(4, "emb = torch.cat((freqs, freqs), dim=-1)");
+  // emb = torch.cat((freqs, freqs), dim=-1)
+  EnterRotary({.line = 4, .targets = {"emb"}});
   return MakeStep("cat", {freqs, freqs}, {dtype, {1, n, 2 * f}});
 }
 
@@ -98,19 +104,25 @@ NameId Lowering::MakeStep(std::string_view op, std::vector<NameId> inputs, const
   return made;
 }
 
-// A line of its forward.
-void Lowering::EnterRotary(int64_t line, std::string text) {
-  EnterRotaryCaller(-3, "position_embeddings = self.rotary_emb(hidden_states, position_ids)");
-  if (!frames_.empty()) frames_.push_back({line, std::move(text)});
+// A line of its forward, which its caller calls in
+// position_embeddings = self.rotary_emb(hidden_states, position_ids).
+void Lowering::EnterRotary(SourceStatement statement) {
+  EnterRotaryCaller({.line = 3,
+                     .targets = {"position_embeddings"},
+                     .callee = "self.rotary_emb",
+                     .own_call = "rotary_emb",
+                     .argument = "hidden_states",
+                     .module_calls = 1});
+  if (!frames_.empty()) frames_.push_back(program_.source.PutBack(std::move(statement)));
 }
 
 // A line of its caller's, which calls the layers, too.  None where the file has no lines.
-void Lowering::EnterRotaryCaller(int64_t line, std::string text) {
-  frames_ = SourceFrames(At(rotary_->layer));
+void Lowering::EnterRotaryCaller(SourceStatement statement) {
+  frames_ = FramesOf(At(rotary_->layer));
   const size_t callers = rotary_->scope.size() - 1;
   if (frames_.size() < callers) return frames_.clear();
   frames_.resize(callers - 1);
-  frames_.push_back({line, std::move(text)});
+  frames_.push_back(program_.source.PutBack(std::move(statement)));
 }
 
 }  // namespace onnxfit

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/glob.h"
@@ -42,6 +43,23 @@ std::set<std::string> Lowering::FindOutsideAutocast() const {
   }
   if (rotary_.has_value()) modules.insert(ModulePath(rotary_->scope));
   return modules;
+}
+
+std::vector<StatementId> Lowering::FramesOf(const Node& node) {
+  const std::string_view written = FindMetadata(node.metadata, kSourceKey);
+  const auto [found, is_new] = frames_of_.try_emplace(written);
+  if (is_new) {
+    for (const SourceFrame& frame : SourceFrames(node)) {
+      found->second.push_back(frame.line == 0 ? kNoStatement
+                                              : program_.source.Read(frame.line, frame.text));
+    }
+  }
+  return found->second;
+}
+
+StatementId Lowering::Beside(StatementId statement, std::vector<std::string> targets) {
+  const int64_t line = program_.source.At(statement).line;
+  return program_.source.PutBack({.line = line, .targets = std::move(targets)});
 }
 
 // Of a node of which torch.export says nothing (a Split): that of the first that reads it.  Of a

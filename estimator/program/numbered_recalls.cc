@@ -38,10 +38,9 @@ class NumberedRecallMarker {
   }
 
   void Mark() {
-    const Scope* last = nullptr;
+    std::set<ModuleId> counted;
     for (const AtenCall& call : program_.calls) {
-      if (last == nullptr || *last != call.scope) Count(call.scope);
-      last = &call.scope;
+      if (counted.insert(call.module).second) Count(program_.modules.NamesOf(call.module));
     }
     for (auto module = parents_.rbegin(); module != parents_.rend(); ++module) CountLoop(*module);
     MarkAll();
@@ -102,17 +101,16 @@ class NumberedRecallMarker {
     return runs;
   }
 
-  // Calls in a row are mostly those of one module.
   void MarkAll() const {
-    Scope last;
-    Scope marked;
+    std::map<ModuleId, ModuleId> marked;
     for (AtenCall& call : program_.calls) {
-      if (call.scope != last) {
-        last = call.scope;
-        marked = last;
-        Mark(marked);
+      const auto [found, is_new] = marked.try_emplace(call.module, call.module);
+      if (is_new) {
+        Scope scope = program_.modules.NamesOf(call.module);
+        Mark(scope);
+        found->second = program_.modules.Enter(scope);
       }
-      if (marked != last) call.scope = marked;
+      call.module = found->second;
     }
   }
 

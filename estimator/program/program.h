@@ -15,8 +15,10 @@
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
 #include "estimator/program/exporter_metadata.h"
+#include "estimator/program/modules.h"
 #include "estimator/program/rewrites.h"
 #include "estimator/program/roles.h"
+#include "estimator/program/source_statement.h"
 
 namespace onnxfit {
 
@@ -28,14 +30,8 @@ struct ProgramValue {
   StridedType type;  // without strides before Dispatch (eager/dispatch.h)
 };
 
-// A line of the model's source on the way to a call.
-struct SourceFrame {
-  int64_t line = 0;
-  std::string text;
-};
-
-// A value that a forward's name holds until the module call of this level has returned: an index
-// into the call's scope, its size for the call itself.
+// A value that a forward's name holds until the module call of this level has returned; the depth
+// of the call's module for the call itself.
 struct HeldValue {
   NameId value = kNoName;
   size_t level = 0;
@@ -47,12 +43,12 @@ struct AtenCall {
   std::vector<NameId> inputs = {};  // kNoName where none
   std::vector<NameId> outputs = {};
   std::vector<int64_t> ints = {};             // integer arguments, where the row asks for them
-  std::vector<std::string> scope = {};        // module calls around it, the model's own first
+  ModuleId module = kOutside;                 // the innermost around it
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
   bool leaves_autocast = false;               // runs under torch.autocast(enabled=False)
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) inside the model
   bool leaves_autograd = false;               // runs under torch.no_grad()
-  std::vector<SourceFrame> frames = {};       // of forwards around it, innermost last
+  std::vector<StatementId> frames = {};       // of forwards around it, innermost last
   std::vector<HeldValue> held = {};           // by names that no line of the file shows
   std::vector<NameId> last_reads = {};        // names that no later call reads
   std::vector<NameId> dies = {};              // names dropped once the call has returned
@@ -67,12 +63,14 @@ struct NameKeeper {
     kOutput,     // the model's caller
   };
   By by = By::kCall;
-  size_t level = 0;         // of kArgument: which module of the scope of the call at which it dies
+  size_t level = 0;         // of kArgument: that of a module around the call at which it dies
   std::string target = {};  // of kStatement: Python's name
 };
 
 struct Program {
   std::vector<ProgramValue> values;
+  ModuleTree modules;
+  SourceLines source;
   std::vector<NameId> parameters;  // trained, in the order in which the optimizer sees them
   std::vector<NameId> frozen;      // need no gradient (settings.freeze)
   std::vector<NameId> buffers;

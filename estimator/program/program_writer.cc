@@ -16,7 +16,6 @@
 #include "estimator/program/loss.h"
 #include "estimator/program/placement.h"
 #include "estimator/program/recurrent_calls.h"
-#include "estimator/program/scopes.h"
 #include "estimator/program/trainable.h"
 
 namespace onnxfit {
@@ -76,15 +75,17 @@ const Dims* ProgramWriter::DimsOf(NameId name) const {
 void ProgramWriter::Emit(std::string_view op, std::vector<NameId> inputs,
                          std::vector<NameId> outputs, std::vector<int64_t> ints) {
   const std::string_view fitting = Checked(op, inputs, outputs, ints);
+  const ModuleId module = program_.modules.Enter(scope_);
   program_.calls.push_back(
       {.op = fitting,
        .where = place_,
        .inputs = std::move(inputs),
        .outputs = std::move(outputs),
        .ints = std::move(ints),
-       .scope = scope_,
+       .module = module,
        .written_in_place = written_in_place_,
-       .leaves_autocast = leaves_autocast_ || outside_autocast_.contains(ModulePath(scope_)),
+       .leaves_autocast =
+           leaves_autocast_ || outside_autocast_.contains(program_.modules.PathOf(module)),
        .enters_autocast = enters_autocast_,
        .leaves_autograd = leaves_autograd_,
        .frames = frames_});

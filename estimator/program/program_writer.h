@@ -44,7 +44,8 @@ class ProgramWriter {
   // The same of an operator without a rule, which WarnOfUnknown calls `op`.
   void EmitUnknown(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs);
 
-  // What messages call the calls that follow, and the module calls around them.
+  // What messages call the calls that follow, and the module calls around them, from the outermost
+  // in.
   void SetPlace(std::string place, std::vector<std::string> scope = {});
 
   // The type that parameters and activations have in this run: floats of 16 bits and more.
@@ -59,7 +60,7 @@ class ProgramWriter {
   std::string place_;
   std::vector<std::string> scope_;
   std::optional<bool> written_in_place_;
-  std::vector<SourceFrame> frames_;            // of the calls that follow
+  std::vector<StatementId> frames_;            // of the calls that follow
   std::set<std::string> outside_autocast_;     // modules that leave it
   bool leaves_autocast_ = false;               // the calls that follow do
   DType enters_autocast_ = DType::kUndefined;  // they run under torch.autocast(dtype=…)

@@ -14,49 +14,60 @@ namespace {
 
 class RecallMarker {
  public:
+  explicit RecallMarker(Program& program) : modules_(program.modules), source_(program.source) {}
+
   void Mark(AtenCall& call) {
-    const std::vector<std::string> scope = call.scope;
-    const size_t shared = SharedModules(last_scope_, scope);
+    const ModuleId module = call.module;
+    const size_t shared = modules_.Shared(last_, module);
     Open(call, shared);
     const size_t again = FindAgain(call, shared);
     if (again < shared) {
       ++recalls_[again];
       Restart(call, again);
     }
-    for (size_t level = 0; level < scope.size(); ++level) {
-      if (recalls_[level] > 0) call.scope[level] += fmt::format("@{}", recalls_[level]);
-    }
-    last_scope_ = scope;
+    call.module = Marked(module);
+    last_ = module;
   }
 
  private:
   // With which call of its own or of a module a forward began, and where it is.
   struct Forward {
-    int64_t first_line = 0;  // 0: unknown
-    std::string first_child;
-    int64_t line = 0;
+    StatementId first = kNoStatement;
+    ModuleId first_child = kOutside;
+    StatementId now = kNoStatement;
   };
 
-  static bool HasLines(const AtenCall& call) {
-    return !call.scope.empty() && call.frames.size() >= call.scope.size();
+  // `module` with the numbers of its runs and of those around it.
+  ModuleId Marked(ModuleId module) {
+    if (std::ranges::all_of(recalls_, [](int recalls) { return recalls == 0; })) return module;
+    std::vector<std::string> names = modules_.NamesOf(module);
+    for (size_t level = 0; level < names.size(); ++level) {
+      if (recalls_[level] > 0) names[level] += fmt::format("@{}", recalls_[level]);
+    }
+    return modules_.Enter(names);
   }
 
-  static std::string ChildAt(const AtenCall& call, size_t level) {
-    return level + 1 < call.scope.size() ? call.scope[level + 1] : std::string();
+  bool HasLines(const AtenCall& call) const {
+    return call.module != kOutside && call.frames.size() >= modules_.DepthOf(call.module);
+  }
+
+  ModuleId ChildAt(const AtenCall& call, size_t level) const {
+    return level + 1 < modules_.DepthOf(call.module) ? modules_.AtLevel(call.module, level + 1)
+                                                     : kOutside;
   }
 
   // The modules of `call` from level `from` on are called for the first time.
   void Open(const AtenCall& call, size_t from) {
-    recalls_.resize(call.scope.size());
-    forwards_.resize(call.scope.size());
+    recalls_.resize(modules_.DepthOf(call.module));
+    forwards_.resize(modules_.DepthOf(call.module));
     std::fill(recalls_.begin() + static_cast<std::ptrdiff_t>(from), recalls_.end(), 0);
     Restart(call, from);
   }
 
   void Restart(const AtenCall& call, size_t from) {
-    for (size_t level = from; level < call.scope.size(); ++level) {
+    for (size_t level = from; level < modules_.DepthOf(call.module); ++level) {
       if (level > from) recalls_[level] = 0;
-      const int64_t line = HasLines(call) ? call.frames[level].line : 0;
+      const StatementId line = HasLines(call) ? call.frames[level] : kNoStatement;
       forwards_[level] = {line, ChildAt(call, level), line};
     }
   }
@@ -66,39 +77,47 @@ class RecallMarker {
     if (!HasLines(call)) return shared;
     for (size_t level = 0; level < shared; ++level) {
       Forward& forward = forwards_[level];
-      const int64_t before = std::exchange(forward.line, call.frames[level].line);
-      if (before == forward.line) continue;
-      const bool begins = forward.line < before && forward.line == forward.first_line;
-      const std::string child = ChildAt(call, level);
-      const bool is_again = begins && !child.empty() && child == forward.first_child;
+      const StatementId before = std::exchange(forward.now, call.frames[level]);
+      if (before == forward.now || source_.AreSame(before, forward.now)) continue;
+      const bool begins = LineOf(forward.now) < LineOf(before) && IsFirst(forward);
+      const ModuleId child = ChildAt(call, level);
+      const bool is_again = begins && child != kOutside && child == forward.first_child;
       return is_again ? Repeated(call, level, shared) : shared;
     }
     return shared;
   }
 
+  bool IsFirst(const Forward& forward) const {
+    return forward.now == forward.first || source_.AreSame(forward.now, forward.first);
+  }
+
+  int64_t LineOf(StatementId line) const {
+    return line == kNoStatement ? 0 : source_.At(line).line;
+  }
+
   // Above the loops over modules around `level`.
-  static size_t Repeated(const AtenCall& call, size_t level, size_t shared) {
-    while (level > 0 && IsCalledByName(call.frames[level - 1].text)) --level;
+  size_t Repeated(const AtenCall& call, size_t level, size_t shared) const {
+    while (level > 0 && IsCalledByName(call.frames[level - 1])) --level;
     return level == 0 ? shared : level;
   }
 
   // "x = layer(x)", not "x = self.layer(x)" nor "x = self.layers[i](x)".
-  static bool IsCalledByName(std::string_view line) {
-    const std::string_view before = line.substr(0, line.find('('));
-    const std::string_view callee = before.substr(before.find_last_of(" =") + 1);
-    return callee.find_first_of(".[") == std::string_view::npos;
+  bool IsCalledByName(StatementId line) const {
+    return line == kNoStatement || source_.At(line).callee.find_first_of(".[") == std::string::npos;
   }
 
-  std::vector<std::string> last_scope_;
+  ModuleTree& modules_;
+  const SourceLines& source_;
+  ModuleId last_ = kOutside;
   std::vector<int> recalls_;       // by level: how often it was called before
   std::vector<Forward> forwards_;  // by level
 };
 
 }  // namespace
 
-void MarkRecalls(std::vector<AtenCall>& calls) {
-  RecallMarker marker;
-  for (AtenCall& call : calls) marker.Mark(call);
+void MarkRecalls(Program& program) {
+  RecallMarker marker(program);
+  for (AtenCall& call : program.calls) marker.Mark(call);
 }
 
 }  // namespace onnxfit

@@ -118,15 +118,4 @@ size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::s
   return shared;
 }
 
-std::vector<std::vector<int64_t>> ModuleEnds(const std::vector<AtenCall>& calls) {
-  std::vector<std::vector<int64_t>> ends(calls.size());
-  for (size_t i = calls.size(); i-- > 0;) {
-    ends[i].assign(calls[i].scope.size(), static_cast<int64_t>(i));
-    if (i + 1 == calls.size()) continue;
-    const size_t shared = SharedModules(calls[i].scope, calls[i + 1].scope);
-    std::copy_n(ends[i + 1].begin(), shared, ends[i].begin());
-  }
-  return ends;
-}
-
 }  // namespace onnxfit

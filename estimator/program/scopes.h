@@ -1,13 +1,11 @@
 // Which module call a node belongs to, as far as the file says.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "estimator/graph/graph.h"
-#include "estimator/program/program.h"
 
 namespace onnxfit {
 
@@ -47,9 +45,5 @@ std::string_view NumberedLayer(std::string_view path);
 
 // How many modules two scopes have in common, from the outermost in.
 size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b);
-
-// ends[i][d]: the last call of the module call that is level d of the scope of call i.
-// O(calls × depth of modules).
-std::vector<std::vector<int64_t>> ModuleEnds(const std::vector<AtenCall>& calls);
 
 }  // namespace onnxfit

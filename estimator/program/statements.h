@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {
@@ -13,13 +14,11 @@ namespace onnxfit {
 struct Statement {
   int64_t first = 0;  // calls it made, and the modules that it called
   int64_t last = 0;
-  int64_t line = 0;                  // 0: unknown
-  std::string text;                  // "x = self.conv(x)"
-  std::vector<std::string> targets;  // "x"; none of "return x"
-  bool is_hidden = false;            // the file holds inner lines alone, not this one
-  bool returns = false;              // the module's forward, or a helper of it, ends here
-  bool in_helper = false;            // its calls are those of a method, whose lines are unknown
-  size_t level = 0;                  // modules around the calls of its own
+  StatementId source = kNoStatement;      // "x = self.conv(x)"
+  std::vector<std::string> targets = {};  // "x", that of its source or a likely one
+  bool is_hidden = false;                 // the file holds inner lines alone, not this one
+  bool in_helper = false;  // its calls are those of a method, whose lines are unknown
+  size_t level = 0;        // modules around the calls of its own
 };
 
 // One run of a module's forward.
@@ -35,8 +34,6 @@ struct ModuleCall {
 // Every module call, the outer one before what it calls.  Calls of one line are one statement;
 // two calls of one line to the same module, or to numbered children of one container, are two
 // turns of a loop.  O(calls × depth of modules).
-// `ends` are ModuleEnds(calls).
-std::vector<ModuleCall> FindModuleCalls(const std::vector<AtenCall>& calls,
-                                        const std::vector<std::vector<int64_t>>& ends);
+std::vector<ModuleCall> FindModuleCalls(const Program& program, const ModuleRuns& runs);
 
 }  // namespace onnxfit

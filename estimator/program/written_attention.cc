@@ -15,8 +15,9 @@ namespace {
 constexpr std::string_view kCaller = "attention_interface(";
 constexpr size_t kNowhere = static_cast<size_t>(-1);
 
-bool IsOfEagerAttention(const AtenCall& call) {
-  return !call.frames.empty() && call.frames.back().text.find(kCaller) != std::string::npos;
+bool IsOfEagerAttention(const Program& program, const AtenCall& call) {
+  const bool is_known = !call.frames.empty() && call.frames.back() != kNoStatement;
+  return is_known && program.source.At(call.frames.back()).Mentions(kCaller);
 }
 
 class Gatherer {
@@ -39,7 +40,7 @@ class Gatherer {
   bool Run() {
     bool found = false;
     for (AtenCall& call : program_.calls) {
-      if (call.op != "matmul" || !IsOfEagerAttention(call)) continue;
+      if (call.op != "matmul" || !IsOfEagerAttention(program_, call)) continue;
       found = Gather(call) || found;
     }
     if (!found) return false;
@@ -62,7 +63,7 @@ class Gatherer {
       return nullptr;
     }
     const AtenCall& call = program_.calls[maker_[Index(name)]];
-    return call.op == op && IsOfEagerAttention(call) ? &call : nullptr;
+    return call.op == op && IsOfEagerAttention(program_, call) ? &call : nullptr;
   }
 
   // From what such a call made to its first operand; the call is one of those that go.
@@ -122,7 +123,9 @@ class Gatherer {
 }  // namespace
 
 bool GatherWrittenAttention(Program& program) {
-  return std::ranges::any_of(program.calls, IsOfEagerAttention) && Gatherer(program).Run();
+  const bool has_one = std::ranges::any_of(
+      program.calls, [&](const AtenCall& call) { return IsOfEagerAttention(program, call); });
+  return has_one && Gatherer(program).Run();
 }
 
 }  // namespace onnxfit

@@ -1,0 +1,239 @@
+#include "estimator/program/source_statement.h"
+
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+
+#include "estimator/base/index.h"
+#include "estimator/program/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+bool IsIdentifier(std::string_view text) {
+  return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
+         std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+// Where `mark` first stands outside of brackets and quotes; npos where it does not.
+size_t FindOutside(std::string_view line, char mark) {
+  int depth = 0;
+  char quote = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == mark && depth == 0) {
+      return i;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else {
+      depth += (c == '(' || c == '[' || c == '{') ? 1 : (c == ')' || c == ']' || c == '}') ? -1 : 0;
+    }
+  }
+  return std::string_view::npos;
+}
+
+// "x = b(x)" of "for b in self.blocks: x = b(x)"; a line without such a head as it is.
+std::string_view BodyOf(std::string_view line) {
+  constexpr std::string_view kHeads[] = {"for ", "if ", "elif ", "else:", "while ", "with "};
+  const bool has_head = std::any_of(std::begin(kHeads), std::end(kHeads),
+                                    [&](std::string_view head) { return line.starts_with(head); });
+  const size_t colon = has_head ? FindOutside(line, ':') : std::string_view::npos;
+  return colon == std::string_view::npos ? line : Trimmed(line.substr(colon + 1));
+}
+
+// Where the first "=" is that assigns; npos where none does.
+size_t Assignment(std::string_view line) {
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '(' || line[i] == '[' || line[i] == '\'' || line[i] == '"') break;
+    if (line[i] != '=') continue;
+    const bool compares =
+        (i + 1 < line.size() && line[i + 1] == '=') ||
+        (i > 0 && std::string_view("=!<>").find(line[i - 1]) != std::string_view::npos);
+    return compares ? std::string_view::npos : i;
+  }
+  return std::string_view::npos;
+}
+
+// "x" of "y = r(cat([u(x), s.pop()]))": where one call of a plain name has a plain argument.
+std::string OnlyArgument(std::string_view line) {
+  std::string found;
+  for (size_t open = line.find('('); open != std::string_view::npos;
+       open = line.find('(', open + 1)) {
+    const size_t close = line.find_first_of("(),", open + 1);
+    if (close == std::string_view::npos || line[close] != ')') continue;
+    const std::string_view argument = line.substr(open + 1, close - open - 1);
+    const std::string_view before = line.substr(0, open);
+    const size_t start = before.find_last_of(" ([,=.") + 1;
+    const bool is_plain = start == 0 || before[start - 1] != '.';
+    if (!is_plain || !IsIdentifier(before.substr(start)) || !IsIdentifier(argument)) continue;
+    if (!found.empty()) return "";
+    found = argument;
+  }
+  return found;
+}
+
+// What a line returns or assigns; "" where it does neither.
+std::string_view ValueOf(std::string_view line) {
+  constexpr std::string_view kReturn = "return ";
+  if (line.starts_with(kReturn)) return Trimmed(line.substr(kReturn.size()));
+  const size_t assigned = Assignment(line);
+  return assigned == std::string_view::npos ? std::string_view()
+                                            : Trimmed(line.substr(assigned + 1));
+}
+
+// The names that one statement assigns to.
+std::vector<std::string> TargetsOfOne(std::string_view line) {
+  const size_t at = Assignment(line);
+  if (at == std::string_view::npos) return {};
+  std::string_view left = Trimmed(line.substr(0, at));
+  while (!left.empty() && std::string_view("+-*/@").find(left.back()) != std::string_view::npos) {
+    left.remove_suffix(1);
+  }
+  left = left.substr(0, left.find(':'));
+  std::vector<std::string> targets;
+  while (true) {
+    const size_t comma = left.find(',');
+    const std::string_view name = Trimmed(left.substr(0, comma));
+    if (!IsIdentifier(name)) return {};
+    targets.emplace_back(name);
+    if (comma == std::string_view::npos) return targets;
+    left.remove_prefix(comma + 1);
+  }
+}
+
+// "a" and "b" of "x = a + b", "return norm(a * b)".
+std::pair<std::string, std::string> OperandsOf(std::string_view line) {
+  std::pair<std::string, std::string> found;
+  for (size_t at = line.find_first_of("+*"); at != std::string_view::npos;
+       at = line.find_first_of("+*", at + 1)) {
+    if (at == 0 || line[at - 1] != ' ' || !line.substr(at + 1).starts_with(' ')) continue;
+    const std::string_view before = line.substr(0, at - 1);
+    const std::string_view left = before.substr(before.find_last_of(" (=") + 1);
+    const std::string_view after = line.substr(at + 2);
+    const std::string_view right = after.substr(0, after.find_first_of(" ),"));
+    if (!found.first.empty() || !IsIdentifier(left) || !IsIdentifier(right)) return {};
+    found = {std::string(left), std::string(right)};
+  }
+  return found;
+}
+
+// "x" of "y = x.view(shape)".
+std::string ReceiverOf(std::string_view line) {
+  constexpr std::string_view kNoTensors[] = {"self", "torch", "nn", "F", "math", "np"};
+  const std::string_view value = ValueOf(line);
+  const size_t dot = value.find('.');
+  if (dot == std::string_view::npos || value.find('(', dot) == std::string_view::npos) return "";
+  const std::string_view name = value.substr(0, dot);
+  const bool is_module =
+      std::find(std::begin(kNoTensors), std::end(kNoTensors), name) != std::end(kNoTensors);
+  return IsIdentifier(name) && !is_module ? std::string(name) : "";
+}
+
+// "features" of "y = self.features(x)" and of "return self.features(x)", else "".
+std::string_view OutermostOwnCall(std::string_view line) {
+  constexpr std::string_view kSelf = "self.";
+  std::string_view value = ValueOf(line);
+  if (!value.starts_with(kSelf)) return {};
+  value.remove_prefix(kSelf.size());
+  const std::string_view name = value.substr(0, value.find('('));
+  return IsIdentifier(name) && name.size() < value.size() ? name : std::string_view();
+}
+
+// "r(…)", "self.conv(…)"; not "F.relu(…)".
+int64_t CountModuleCalls(std::string_view line) {
+  int64_t calls = 0;
+  const std::string_view body = BodyOf(line);
+  for (size_t open = body.find('('); open != std::string_view::npos;
+       open = body.find('(', open + 1)) {
+    const std::string_view before = body.substr(0, open);
+    const std::string_view callee = before.substr(before.find_last_of(" ([,=") + 1);
+    if (IsIdentifier(callee) || callee.starts_with("self.")) ++calls;
+  }
+  return calls;
+}
+
+// Of several statements on one line, those of the last.
+std::vector<std::string> TargetsOf(std::string_view line) {
+  std::vector<std::string> targets;
+  std::string_view rest = BodyOf(line);
+  while (!rest.empty()) {
+    const size_t end = std::min(FindOutside(rest, ';'), rest.size());
+    std::vector<std::string> found = TargetsOfOne(Trimmed(rest.substr(0, end)));
+    if (!found.empty()) targets = std::move(found);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return targets;
+}
+
+// "x", "self.layer" and "self.layers[i]" of lines that call them: "y = x(z)".
+std::string_view CalleeOf(std::string_view line) {
+  const std::string_view before = line.substr(0, line.find('('));
+  return before.substr(before.find_last_of(" =") + 1);
+}
+
+}  // namespace
+
+bool IsGenerated(std::string_view text) {
+  return text.find(" = torch.ops.") != std::string_view::npos;
+}
+
+SourceStatement ReadStatement(int64_t line, std::string_view text) {
+  return {.line = line,
+          .text = std::string(text),
+          .targets = TargetsOf(text),
+          .returns = text.starts_with("return "),
+          .is_tail = text.starts_with(')'),
+          .is_generated = IsGenerated(text),
+          .operands = OperandsOf(text),
+          .receiver = ReceiverOf(text),
+          .callee = std::string(CalleeOf(text)),
+          .own_call = std::string(OutermostOwnCall(text)),
+          .module_calls = CountModuleCalls(text)};
+}
+
+bool SourceStatement::Mentions(std::string_view word) const {
+  return text.find(word) != std::string::npos;
+}
+
+std::string SourceStatement::ArgumentTo(std::string_view module) const {
+  std::string called(ChildOf(module));
+  if (is_put_back) return called == own_call ? argument : "";
+  const bool is_numbered = std::isdigit(static_cast<unsigned char>(called[0])) != 0;
+  if (is_numbered) called = "module";
+  called += '(';
+  const size_t call = text.find(called);
+  if (call == std::string::npos) return is_numbered ? OnlyArgument(text) : "";
+  const std::string_view rest = std::string_view(text).substr(call + called.size());
+  const std::string_view name = rest.substr(0, rest.find_first_of(",)"));
+  return IsIdentifier(name) ? std::string(name) : "";
+}
+
+StatementId SourceLines::Read(int64_t line, std::string_view text) {
+  const auto next = static_cast<StatementId>(statements_.size());
+  const auto [found, is_new] = ids_.try_emplace({line, std::string(text)}, next);
+  if (is_new) statements_.push_back(ReadStatement(line, text));
+  return found->second;
+}
+
+StatementId SourceLines::PutBack(SourceStatement statement) {
+  statement.is_put_back = true;
+  statements_.push_back(std::move(statement));
+  return static_cast<StatementId>(statements_.size()) - 1;
+}
+
+bool SourceLines::AreSame(StatementId a, StatementId b) const {
+  if (a == b) return true;
+  if (a == kNoStatement || b == kNoStatement) return false;
+  return At(a).line == At(b).line && At(a).is_put_back == At(b).is_put_back;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,68 @@
+// Statements of the model's source on the way to its calls: as an exporter wrote them down, or put
+// together where a lost call is put back.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace onnxfit {
+
+struct SourceStatement {
+  int64_t line = 0;       // in its file, above 0; of one that was put back beside another, of that
+  std::string text = {};  // "x = self.conv(x)"; "" of one that was put back
+  std::vector<std::string> targets = {};  // names that it binds: "x"
+  bool returns = false;                   // from the forward, or a helper of it
+  bool is_tail = false;                   // ").view(n)": its first line is unknown
+  bool is_put_back = false;               // it stands before or behind the line, not in it
+  // Of a graph that torch.export made of a part of the model: the body of `with torch.autocast(…)`.
+  bool is_generated = false;
+  // "a" and "b" of "x = a + b"; both "" where it has no such operation of two plain names, or more
+  // than one.
+  std::pair<std::string, std::string> operands = {};
+  // "x" of "y = x.view(shape)", of a call on a plain name that is no module of Python's; else "".
+  std::string receiver = {};
+  std::string callee = {};    // "self.layers[i]" of "x = self.layers[i](x)": what is called first
+  std::string own_call = {};  // "features" of "y = self.features(x)": what is called last, or ""
+  std::string argument = {};  // of one that was put back: the name that own_call is passed
+  int64_t module_calls = 0;   // how many calls in it may be those of modules
+
+  // Whether its text has `word`.
+  bool Mentions(std::string_view word) const;
+  // "out" of "y = self.bn1(out)" for module "layer1.0.bn1", and of "input = module(input)" for a
+  // child of a Sequential, "x" of "x = r(cat([u(x), s.pop()]))" for one of a list: the name that
+  // it passes to the module, or "".
+  std::string ArgumentTo(std::string_view module) const;
+};
+
+// What the line `text` says.  O(length).
+SourceStatement ReadStatement(int64_t line, std::string_view text);
+
+// Whether torch.export wrote a line, not the model's author.
+bool IsGenerated(std::string_view text);
+
+using StatementId = int32_t;                     // index into SourceLines
+inline constexpr StatementId kNoStatement = -1;  // the file does not show it
+
+// The statements of a program, each read once.
+class SourceLines {
+ public:
+  StatementId Read(int64_t line, std::string_view text);  // O(log statements)
+  StatementId PutBack(SourceStatement statement);
+
+  // REQUIRES: it is known.
+  const SourceStatement& At(StatementId statement) const {
+    return statements_[static_cast<size_t>(statement)];
+  }
+  // Whether both are known to be one statement.
+  bool AreSame(StatementId a, StatementId b) const;
+
+ private:
+  std::vector<SourceStatement> statements_;
+  std::map<std::pair<int64_t, std::string>, StatementId> ids_;
+};
+
+}  // namespace onnxfit
