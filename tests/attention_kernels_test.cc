@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/eager/dispatch.h"
 #include "estimator/eager/strides.h"
+#include "estimator/eager/training.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::attention_kernels_test {

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "estimator/eager/dispatch.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::autocast_test {
@@ -96,12 +97,13 @@ TEST_CASE("a pure 16-bit model has 16-bit gradients and state, statistics in fp3
 
 // scores += bias, of 16 bits and 32: what is written over keeps its type.
 TEST_CASE("a sum in place has the type of what it is written over") {
-  Built built = Build(R"(net (float[16, 4] x) => (float[16, 8] y)
+  PreparedRun built =
+      Build(R"(net (float[16, 4] x) => (float[16, 8] y)
                    < float[4, 8] w = ["location": "none"], float[16, 8] b = ["location": "none"] > {
                      h = MatMul (x, w)
                      y = Add (h, b)
                    })",
-                      {.precision = Precision::kAmpBf16, .mode = Mode::kEval, .loss = Loss::kNone});
+            {.precision = Precision::kAmpBf16, .mode = Mode::kEval, .loss = Loss::kNone});
   const TrainingSettings settings = {
       .precision = Precision::kAmpBf16, .mode = Mode::kEval, .loss = Loss::kNone};
   const auto type = [&] {

@@ -261,7 +261,7 @@ std::string FirstCall(int parts, int steps) {
     stored += fmt::format(R"(float[1, {}, 4] w{} = ["location": "none"], )", rows, i);
     joined += fmt::format("{}w{}", i > 0 ? ", " : "", i);
   }
-  const Built built = Build(
+  const PreparedRun built = Build(
       fmt::format(
           R"(net (float[5, 3, 4] x) => (float y) < {} float[1, 64, 64] R = ["location": "none"] >
          {{ W0 = Concat<axis = 1>({}) {} y = RNN<hidden_size = 64>(x, W{}, R) }})",

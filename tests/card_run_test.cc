@@ -42,7 +42,7 @@ TEST_CASE("a card of 8 GiB runs and dies where PyTorch did, with as many retries
     words >> model >> batch;
     const std::string expected = line.substr(line.find(' ', model.size() + 1) + 1);
     if (!graphs.contains(model)) graphs[model] = LoadGraph(root + "/models/" + model + ".onnx");
-    const Built built = Build(graphs.at(model), settings, {.batch = batch});
+    const PreparedRun built = Build(graphs.at(model), settings, {.batch = batch});
     const Trace trace = Train(built.program, settings);
     const CardRun run = RunOnCard(ReadLoop(trace), BytesOf(trace), 10, {kCardBytes});
     CHECK(Outcome(run) == expected);
@@ -64,7 +64,7 @@ TEST_CASE("three traced steps stand for ten") {
     const Graph graph = LoadGraph(root + "/models/" + model);
     for (const LoopSettings& loop : loops) {
       TrainingSettings settings = {.loop = loop, .steps = 3};
-      const Built built = Build(graph, settings, {.batch = 24});
+      const PreparedRun built = Build(graph, settings, {.batch = 24});
       const Trace three = Train(built.program, settings);
       settings.steps = 10;
       const Trace ten = Train(built.program, settings);

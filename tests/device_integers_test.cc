@@ -9,14 +9,13 @@ namespace onnxfit::device_integers_test {
 namespace {
 
 std::string Lowered(const std::string& body) {
-  const Built built = Build(R"(net (int64[B, 24] ids) => (float[B, 24, 4] y)
+  const PreparedRun built = Build(R"(net (int64[B, 24] ids) => (float[B, 24, 4] y)
       < float[32, 4] "m.wpe.weight" = ["location": "none"],
         float[32, 4] "m.wte.weight" = ["location": "none"] > {
       zero = Constant <value = int64 {0}> () one = Constant <value = int64 {1}> ()
       e = Gather ("m.wte.weight", ids) s = Shape <start = 1, end = 2> (ids)
-      n = Squeeze (s) )" + body +
-                                " y = Add (e, p) }",
-                            {.mode = Mode::kEval}, {.batch = 2});
+      n = Squeeze (s) )" + body + " y = Add (e, p) }",
+                                  {.mode = Mode::kEval}, {.batch = 2});
   std::string text;
   for (const ModuleTensor& buffer : built.roles.buffers) text += buffer.name + " ";
   return text + ToString(built.program);
@@ -53,13 +52,13 @@ TEST_CASE("position ids that are summed up are made on the device") {
 }
 
 TEST_CASE("a mask that was floats is made on the device") {
-  const Built built = Build(R"(net (float[B, 4] x) => (float[B, 4] y) {
+  const PreparedRun built = Build(R"(net (float[B, 4] x) => (float[B, 4] y) {
       one = Constant <value = float {1}> () four = Constant <value = int64[1] {4}> ()
       low = Constant <value = float {-9}> ()
       b = Shape <start = 0, end = 1> (x) s = Concat <axis = 0> (b, four)
       ones = Expand (one, s) shown = Cast <to = 9> (ones) hidden = Not (shown)
       y = Where (hidden, low, x) })",
-                            {.mode = Mode::kEval}, {.batch = 2});
+                                  {.mode = Mode::kEval}, {.batch = 2});
   CHECK(ToString(built.program) ==
         "\n%one = constant()  # Expand #5\n"
         "%ones = expand(%one)  # Expand #5\n"
@@ -70,12 +69,12 @@ TEST_CASE("a mask that was floats is made on the device") {
 
 TEST_CASE("position ids that torch.export has computed are made on the device") {
   const auto lowered = [](const std::string& name) {
-    const Built built = Build(R"(net (int64[B, 2] ids) => (float[B, 2, 4] y)
+    const PreparedRun built = Build(R"(net (int64[B, 2] ids) => (float[B, 2, 4] y)
         < float[32, 4] "m.wpe.weight" = ["location": "none"], int64[2] )" +
-                                  name +
-                                  R"( = {0, 1}, int64 two = {2} > {
+                                        name +
+                                        R"( = {0, 1}, int64 two = {2} > {
         t = Add ()" + name + R"(, two) p = Gather ("m.wpe.weight", t) y = Relu (p) })",
-                              {.mode = Mode::kEval}, {.batch = 2});
+                                    {.mode = Mode::kEval}, {.batch = 2});
     return ToString(built.program);
   };
   CHECK(lowered("arange_1") ==
@@ -105,16 +104,18 @@ TEST_CASE("position ids that are a buffer are a constant to TorchScript's export
 TEST_CASE("where transformers' embeddings show one buffer of ids there is another") {
   const auto buffers = [](const std::string& table) {
     const std::string ids = "{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23}";
-    const Built built = Build(R"(net (float[24, 4] x) => (float[24, 4] y)
+    const PreparedRun built =
+        Build(R"(net (float[24, 4] x) => (float[24, 4] y)
         < float[24, 4] "m.position_embeddings.weight" = ["location": "none"],
-          float[24, 4] "m.)" + table +
-                                  R"(.weight" = ["location": "none"], int64[1] shape = {-1} > {
+          float[24, 4] "m.)" +
+                  table +
+                  R"(.weight" = ["location": "none"], int64[1] shape = {-1} > {
         b = Constant <value = int64[1, 24] )" +
-                                  ids + R"(> () ["/m/Reshape"] r = Reshape (b, shape)
+                  ids + R"(> () ["/m/Reshape"] r = Reshape (b, shape)
         ["/m/a/Gather"] p = Gather ("m.position_embeddings.weight", r)
         ["/m/b/Gather"] t = Gather ("m.)" +
-                                  table + R"(.weight", r) s = Add (p, t) y = Add (s, x) })",
-                              {});
+                  table + R"(.weight", r) s = Add (p, t) y = Add (s, x) })",
+              {});
     std::string names;
     for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
     return names;
@@ -125,10 +126,10 @@ TEST_CASE("where transformers' embeddings show one buffer of ids there is anothe
 
 // One token is decoded: its position is a number, and still on the device.
 TEST_CASE("a single position is made on the device") {
-  const Built built = Build(R"(net (float[N, 4] x) => (float[N, 4] y) {
+  const PreparedRun built = Build(R"(net (float[N, 4] x) => (float[N, 4] y) {
       zero = Constant <value = int64 {0}> () one = Constant <value = int64 {1}> ()
       r = Range (zero, one, one) [to] f = Cast <to = 1> (r) y = Mul (x, f) })",
-                            {.mode = Mode::kEval});
+                                  {.mode = Mode::kEval});
   CHECK(ToString(built.program) ==
         "\n%r = constant()  # Range #2\n%f = to(%r)  # to\n%y = mul(%x, %f)  # Mul #4\n");
 }
@@ -144,7 +145,7 @@ TEST_CASE("what the caller passed is made in its forward") {
         "\nFile \"sparse.py\", line 9, in forward\n  return F.embedding(input)\n";
     graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.stack_trace", frames);
     graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.name_scopes", "['', 'm.wpe', 'gather']");
-    const Built built = Build(graph, {.mode = Mode::kEval});
+    const PreparedRun built = Build(graph, {.mode = Mode::kEval});
     const AtenCall& call = built.program.calls[0];
     const SourceStatement& made_in = built.program.source.At(call.frames.back());
     const std::string made =

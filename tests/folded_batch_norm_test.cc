@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "estimator/fit/estimate.h"
+#include "estimator/program/roles.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::folded_batch_norm_test {
@@ -56,10 +57,11 @@ TEST_CASE("names that tools give to what they folded are known") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.node);
-    const Built built = Build(Net({row.weight}, {row.bias},
-                                  fmt::format("[\"{}\"] c = Conv (x, \"{}\", \"{}\") y = Relu (c)",
-                                              row.node, row.weight, row.bias)),
-                              {.loss = Loss::kNone});
+    const PreparedRun built =
+        Build(Net({row.weight}, {row.bias},
+                  fmt::format("[\"{}\"] c = Conv (x, \"{}\", \"{}\") y = Relu (c)", row.node,
+                              row.weight, row.bias)),
+              {.loss = Loss::kNone});
     CHECK(OpsOf(built.program).starts_with("convolution batch_norm relu "));
     REQUIRE(built.roles.folded.size() == 1);
     CHECK(built.roles.folded[0].module == row.module);
@@ -83,7 +85,7 @@ TEST_CASE("a bias that the file computes is not looked for among lost ones") {
   const std::string text = Net({"m/conv/W:0"}, {"b:0"},
                                "b = Neg (\"b:0\") [\"m/bn/batchnorm/add_1\"] y = Conv (x, "
                                "\"m/conv/W:0\", b)");
-  const Built built = Build(text, {.assumed = {.conv_bias = true}});
+  const PreparedRun built = Build(text, {.assumed = {.conv_bias = true}});
   CHECK(OpsOf(built.program).find("convolution batch_norm ") != std::string::npos);
 }
 
@@ -114,7 +116,7 @@ TEST_CASE("a product and a sum for each channel may be a batch norm") {
   for (const Row& row : rows) {
     CAPTURE(row.nodes);
     CAPTURE(row.scale);
-    const Built built = Build(text(row), {});
+    const PreparedRun built = Build(text(row), {});
     CHECK((OpsOf(built.program).find("batch_norm ") != std::string::npos) == row.is_norm);
     CHECK((OpsOf(built.program).find("mul ") == std::string::npos) == row.is_norm);
     CHECK(built.roles.affine.size() == (row.is_norm ? 1 : 0));
@@ -162,8 +164,8 @@ std::string ConvBlocks(bool is_fused) {
 }
 
 TEST_CASE("blocks of conv and act are those of conv, bn and act, fused before the export") {
-  const Built fused = Build(ConvBlocks(true), {});
-  const Built unfused = Build(ConvBlocks(false), {});
+  const PreparedRun fused = Build(ConvBlocks(true), {});
+  const PreparedRun unfused = Build(ConvBlocks(false), {});
   CHECK(OpsOf(fused.program) == OpsOf(unfused.program));
   CHECK(fused.roles.ParameterCount() == unfused.roles.ParameterCount());
   CHECK(fused.roles.BufferBytes() == unfused.roles.BufferBytes());
@@ -178,10 +180,10 @@ TEST_CASE("blocks of conv and act are those of conv, bn and act, fused before th
 }
 
 TEST_CASE("a flag says whether batch norms were folded, and nothing is open any more") {
-  const Built kept = Build(ConvBlocks(true), {.batch_norm = BatchNormUse::kKeep});
+  const PreparedRun kept = Build(ConvBlocks(true), {.batch_norm = BatchNormUse::kKeep});
   CHECK(OpsOf(kept.program).find("batch_norm") == std::string::npos);
   CHECK(kept.roles.doubts.empty());
-  const Built restored = Build(ConvBlocks(true), {.batch_norm = BatchNormUse::kRestore});
+  const PreparedRun restored = Build(ConvBlocks(true), {.batch_norm = BatchNormUse::kRestore});
   CHECK(restored.roles.folded.size() == 6);  // the head's too
   CHECK(restored.roles.doubts.empty());
 }

@@ -9,7 +9,7 @@
 namespace onnxfit::folded_weights_test {
 namespace {
 
-std::string ParametersOf(const Built& built) {
+std::string ParametersOf(const PreparedRun& built) {
   std::string text;
   for (const ModuleTensor& tensor : built.roles.parameters) text += tensor.name + " ";
   return text;
@@ -91,9 +91,9 @@ TEST_CASE("a weight that lost its name stands where the module has it") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
-    const Built built = Build("net (float[3, 4, 4] x) => (float[3, 4, 4] y) < " +
-                                  Weights(row.weights) + " > {" + row.body + "}",
-                              {});
+    const PreparedRun built = Build("net (float[3, 4, 4] x) => (float[3, 4, 4] y) < " +
+                                        Weights(row.weights) + " > {" + row.body + "}",
+                                    {});
     CHECK(ParametersOf(built) == row.parameters);
   }
 }
@@ -106,7 +106,7 @@ TEST_CASE("a weight has its shape in the module, and a head may be an embedding'
                              ["/m/head/MatMul"] y = MatMul (e, "onnx::MatMul_9") })",
                  {.dropout = 0, .assumed = assumed});
   };
-  const Built tied = built({});
+  const PreparedRun tied = built({});
   CHECK(ParametersOf(tied) == "m.embed.weight ");
   CHECK(ToString(tied.program).find("matmul(%/m/embed/Gather_output_0") == std::string::npos);
   CHECK(ToString(tied.program).find("%y = linear(%e, %m.embed.weight)") != std::string::npos);
@@ -121,7 +121,7 @@ TEST_CASE("a weight has its shape in the module, and a head may be an embedding'
                                        ["/m/head/MatMul"] h = MatMul (e, "onnx::MatMul_9")
                                        ["/m/head/Add"] y = Add (h, "m.head.bias") })",
                            {})) == "m.embed.weight m.head.weight m.head.bias ");
-  const Built apart = built({.tied_head = false});
+  const PreparedRun apart = built({.tied_head = false});
   CHECK(ParametersOf(apart) == "m.embed.weight m.head.weight ");
   CHECK(apart.roles.parameters[1].type.dims == Dims{10, 4});
   CHECK(apart.roles.assumptions.empty());
@@ -138,11 +138,11 @@ TEST_CASE("the elements that a file stores say whether a head is the embedding")
   };
   constexpr char kCopy[] = "{1, 3, 5, 2, 4, 6}";
   constexpr char kOther[] = "{9, 3, 5, 2, 4, 6}";
-  const Built tied = built(kCopy, {});
+  const PreparedRun tied = built(kCopy, {});
   CHECK(ParametersOf(tied) == "m.embed.weight ");
   CHECK(tied.roles.doubts.empty());
   CHECK(tied.roles.assumptions.empty());
-  const Built own = built(kOther, {});
+  const PreparedRun own = built(kOther, {});
   CHECK(ParametersOf(own) == "m.embed.weight m.head.weight ");
   CHECK(own.roles.doubts.empty());
   CHECK(own.roles.assumptions.empty());
@@ -163,7 +163,7 @@ TEST_CASE("the head of a model with gated feed-forward blocks is its own") {
   };
   constexpr char kPlain[] = "x = Relu (w)";
   constexpr char kScaled[] = "two = Constant <value = float {2}> () x = Mul (w, two)";
-  const Built own = built(kPlain, {});
+  const PreparedRun own = built(kPlain, {});
   CHECK(own.roles.ties.empty());
   CHECK(own.roles.doubts == std::vector<Doubt>{Doubt::kTiedHead});
   REQUIRE(own.roles.assumptions.size() == 1);

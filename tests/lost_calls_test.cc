@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "estimator/program/exporter_metadata.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
@@ -185,7 +186,7 @@ TEST_CASE("two operands that are gone are told apart") {
                               FxText("k", "neg.default", "%clone,"),
                               FxText("y", "add.Tensor", "%clone_1, %clone")};
   for (NodeId node = 0; node < 3; ++node) Say(graph, node, says[node]);
-  CHECK(ToString(Build(graph, {.loss_output = "y"}).program).find(R"(
+  CHECK(ToString(Build(graph, {.loss = Loss::kNone, .loss_output = "y"}).program).find(R"(
 %h = relu(%x)  # a
 %clone = dropout(%h)  # b
 %k = neg(%clone)  # b
@@ -208,7 +209,7 @@ TEST_CASE("a dropout in the middle of a line is a part of it") {
       Say(graph, node, says[node]);
       graph.nodes[Index(node)].metadata.emplace_back("pkg.torch.onnx.stack_trace", lines[node]);
     }
-    const Built built = Build(graph, {.loss_output = "y"});
+    const PreparedRun built = Build(graph, {.loss = Loss::kNone, .loss_output = "y"});
     const AtenCall& call = built.program.calls[1];
     CHECK(call.op == "dropout");
     return call.frames.empty() ? 0 : built.program.source.At(call.frames[0]).line;
@@ -228,7 +229,8 @@ TEST_CASE("a dropout beside its maker runs on the line behind") {
   for (NodeId node = 0; node < 3; ++node) Say(graph, node, says[node]);
   graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.stack_trace",
                                        "File \"a.py\", line 7, in forward\n  w = softmax(s)\n");
-  const Program program = Build(graph, {.loss_output = "y", .dropout = 0.1}).program;
+  const Program program =
+      Build(graph, {.loss = Loss::kNone, .loss_output = "y", .dropout = 0.1}).program;
   REQUIRE(program.calls[1].op == "dropout");
   const SourceStatement& line = program.source.At(program.calls[1].frames[0]);
   CHECK(line.is_put_back);

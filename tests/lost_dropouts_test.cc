@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/program/exporter_metadata.h"
 #include "estimator/program/habits.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
@@ -296,12 +297,12 @@ TEST_CASE("the innermost class that is not torch's own says whose dropout it is"
 
 // Attention written by hand over `x`, with what stands in front of it.
 std::optional<bool> Likely(const std::string& inputs, const std::string& before) {
-  const Built built = Build("net (" + inputs + R"() => (float[2, 3, 8] y)
+  const PreparedRun built = Build("net (" + inputs + R"() => (float[2, 3, 8] y)
       < float[9, 8] "m.wte.weight" = ["location": "none"],
         float[3, 8] "m.wpe" = ["location": "none"] > {)" +
-                                before + R"( t = Transpose <perm = [0, 2, 1]> (x)
+                                      before + R"( t = Transpose <perm = [0, 2, 1]> (x)
           s = MatMul (x, t) w = Softmax (s) y = MatMul (w, x) })",
-                            {});
+                                  {.loss = Loss::kNone});
   return LikelyDropsOut(built.graph, ReadExporterMetadata(built.graph), built.shapes,
                         built.roles.rewrites);
 }
@@ -311,7 +312,7 @@ TEST_CASE("which models with attention likely drop out") {
   CHECK(Likely("int64[2, 3] ids", words + R"(x = Add (e, "m.wpe"))") == true);
   CHECK(Likely("int64[2, 3] ids", words + R"(c = Cos ("m.wpe") x = Mul (e, c))") == false);
   CHECK(Likely("float[2, 3, 8] pixels", "x = Relu (pixels)") == false);
-  const Built mlp = Build(kTwoLayers, {});
+  const PreparedRun mlp = Build(kTwoLayers, {});
   CHECK(LikelyDropsOut(mlp.graph, {}, mlp.shapes, {}) == std::nullopt);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/eager/dispatch.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::lost_rotary_test {
@@ -44,8 +45,8 @@ constexpr Export kProduct = {R"(net (float[N, 3, 4] x) => (float[N, 3, 4] y)
   })",
                              4};
 
-Built BuildExport(const Export& file, const TrainingSettings& settings,
-                  const char* signature = kSignature) {
+PreparedRun BuildExport(const Export& file, const TrainingSettings& settings,
+                        const char* signature = kSignature) {
   Graph graph = ParseGraph(file.graph);
   graph.metadata.emplace_back("graph_signature", signature);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -84,7 +85,7 @@ TEST_CASE("it computes in fp32 and returns what the layers compute in") {
 
 TEST_CASE("its buffers are as long as the table is wide") {
   for (const Export& file : {kTables, kAngles, kProduct}) {
-    const Built built = BuildExport(file, {});
+    const PreparedRun built = BuildExport(file, {.loss = Loss::kNone});
     REQUIRE(built.roles.buffers.size() == 2);
     CHECK(built.roles.buffers[0].name == "m.rope.inv_freq");
     CHECK(built.roles.buffers[1].name == "m.rope.original_inv_freq");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "estimator/base/index.h"
+#include "estimator/program/exporter_metadata.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::lost_stochastic_depth_test {
@@ -65,7 +66,8 @@ TEST_CASE("torch.export names the block, whose first one drops nothing") {
 }
 
 TEST_CASE("--dropout 0 and inference put nothing back") {
-  const auto without = ToString(Build(Block("Sigmoid"), {.dropout = 0}).program);
+  const auto without =
+      ToString(Build(Block("Sigmoid"), {.loss = Loss::kNone, .dropout = 0}).program);
   CHECK(without.find("bernoulli") == std::string::npos);
   const auto eval = ToString(Build(Block("Sigmoid"), {.mode = Mode::kEval}).program);
   CHECK(eval.find("bernoulli") == std::string::npos);

@@ -226,7 +226,8 @@ TEST_CASE("names with thousands of parts are no module paths") {
   std::string deep = "/";
   for (int i = 0; i < 20000; ++i) deep += "a/";
   const Program program =
-      Lowered("net (float[2, 8] x) => (float[2, 8] y) { [\"" + deep + "\"] y = Relu (x) }");
+      Lowered("net (float[2, 8] x) => (float[2, 8] y) { [\"" + deep + "\"] y = Relu (x) }",
+              {.mode = Mode::kEval});
   CHECK(program.calls[0].module == kOutside);
 }
 

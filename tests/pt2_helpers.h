@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/graph/shapes.h"
+#include "estimator/fit/predict.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/program_of.h"
 
@@ -128,9 +128,8 @@ class ExportedBuilder {
 };
 
 // The program at a batch of 4, without a loss unless the settings have one.
-inline MadeProgram Made(const ExportedProgram& exported, const TrainingSettings& settings = {}) {
-  const onnxfit::Graph file = InputGraph(exported);
-  return MakeProgram(file, BindShapes(file, {.batch = 4}), settings);
+inline PreparedRun Made(const ExportedProgram& exported, const TrainingSettings& settings = {}) {
+  return PrepareRun(InputGraph(exported), {.binding = {.batch = 4}, .settings = settings});
 }
 
 // Its calls as "op(inputs)", in order, without those of the loss.

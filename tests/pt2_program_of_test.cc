@@ -4,6 +4,7 @@
 #include <string>
 
 #include "estimator/base/error.h"
+#include "estimator/graph/shapes.h"
 #include "estimator/pt2/program_of.h"
 #include "estimator/pt2/tied_names.h"
 #include "tests/pt2_helpers.h"
@@ -27,7 +28,7 @@ ExportedBuilder Mlp() {
 }
 
 TEST_CASE("the module's tensors, the inputs and the calls are the file's") {
-  const MadeProgram made = Made(Mlp().Return("y"));
+  const PreparedRun made = Made(Mlp().Return("y"));
   CHECK(made.roles.ParameterCount() == 90);
   CHECK(made.program.parameters.size() == 2);
   CHECK(made.program.buffers.size() == 1);

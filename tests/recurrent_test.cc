@@ -28,7 +28,7 @@ const DimBinding kSizes = {.batch = 3, .dims = {{"T", 5}}, .inputs = {}};
 // What the layer keeps for each hidden number of each step, sample and direction.
 int64_t KeptBy(const std::string& text, int directions) {
   const TrainingSettings settings = {.loss = Loss::kMse};
-  const Built built = Build(text, settings, kSizes);
+  const PreparedRun built = Build(text, settings, kSizes);
   const std::string trace = ToString(Train(built.program, settings));
   const size_t at = trace.find("gates and states:");
   REQUIRE(at != std::string::npos);
@@ -44,7 +44,7 @@ TEST_CASE("a layer keeps gates, cells and hidden states of each step") {
 }
 
 TEST_CASE("its weights and both of its biases are parameters") {
-  const Built built = Build(Layer("LSTM", 4, 2), {.loss = Loss::kMse}, kSizes);
+  const PreparedRun built = Build(Layer("LSTM", 4, 2), {.loss = Loss::kMse}, kSizes);
   CHECK(built.roles.ParameterCount() == 2 * (32 * 4 + 32 * 8 + 64));
   REQUIRE_FALSE(built.program.calls.empty());
   CHECK(built.program.calls[0].op == "lstm");
@@ -58,7 +58,7 @@ TEST_CASE("a layer may leave its sequence out, and give its last state alone") {
       < float[1, 8, 4] W = ["location": "none"], float[1, 8, 8] R = ["location": "none"] > {
         "", h = RNN <hidden_size = 8> (x, W, R)
       })";
-  const Built built = Build(text, {.loss = Loss::kMse}, kSizes);
+  const PreparedRun built = Build(text, {.loss = Loss::kMse}, kSizes);
   REQUIRE_FALSE(built.program.calls.empty());
   CHECK(built.program.calls[0].op == "rnn");
   CHECK(built.program.calls[0].outputs.size() == 1);
@@ -66,7 +66,7 @@ TEST_CASE("a layer may leave its sequence out, and give its last state alone") {
 
 TEST_CASE("nothing is kept in eval") {
   const TrainingSettings settings = {.mode = Mode::kEval};
-  const Built built = Build(Layer("GRU", 3), settings, kSizes);
+  const PreparedRun built = Build(Layer("GRU", 3), settings, kSizes);
   CHECK(built.program.calls[0].op == "gru_inference");
   CHECK(ToString(Train(built.program, settings)).find("gates and states") == std::string::npos);
 }
@@ -114,7 +114,7 @@ TEST_CASE("biases that were computed together are put back, with a bias's size")
       FxText("gru", "gru.input",
              "%x, %h, [%p_wi, %p_wh, %p_bi, %p_bh], True, 1, 0.0, False, False, False");
   for (size_t i = 0; i < graph.nodes.size(); ++i) Say(graph, static_cast<NodeId>(i), call);
-  const Built built = Build(graph, {.loss = Loss::kMse}, kSizes);
+  const PreparedRun built = Build(graph, {.loss = Loss::kMse}, kSizes);
   CHECK(built.roles.ParameterCount() == 24 * 4 + 24 * 8 + 2 * 24);
   CHECK(InputsOf(built.program, built.program.calls[0]) ==
         "x - rnn.weight_ih_l0 rnn.weight_hh_l0 rnn.bias_ih_l0 rnn.bias_hh_l0 ");

@@ -8,6 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/graph/loader.h"
+#include "estimator/program/exporter_metadata.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 

@@ -134,7 +134,7 @@ TEST_CASE("a linear layer is a product and a sum") {
 }
 
 TEST_CASE("a group norm, which exporters write as an instance norm over groups") {
-  const Built built = Build(R"(net (float[2, 8, 4, 4] x) => (float[2, 8, 4, 4] y)
+  const PreparedRun built = Build(R"(net (float[2, 8, 4, 4] x) => (float[2, 8, 4, 4] y)
     < float[8] "gn.weight" = ["location": "none"], float[8] "gn.bias" = ["location": "none"],
       float[2] ones = {1, 1}, float[2] zeros = {0, 0}, int64[3] grouped = {0, 2, -1},
       int64[4] full = {2, 8, 4, 4}, int64[2] axes = {1, 2} > {
@@ -146,7 +146,7 @@ TEST_CASE("a group norm, which exporters write as an instance norm over groups")
       b = Unsqueeze ("gn.bias", axes)
       [gn] y = Add (m, b)
     })",
-                            {.mode = Mode::kEval});
+                                  {.mode = Mode::kEval});
   CHECK(ToString(built.program).ends_with("%y = group_norm(%x, %w, %b; 2)  # gn\n"));
   CHECK(built.roles.ParameterCount() == 8 + 8);  // not the ones and zeros
 }

@@ -116,7 +116,7 @@ TEST_CASE("what an initializer is to training") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
-    CHECK(RolesText(row.graph) == row.roles);
+    CHECK(RolesText(row.graph, {.loss = Loss::kNone}) == row.roles);
   }
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("a buffer of which a slice is left is as large as that") {
                               "w: PARAMETER target='fc.weight'\n"
                               "b: BUFFER target='pe' persistent=True\n"
                               "c: CONSTANT_TENSOR target='m.lifted_tensor_0'\n");
-  const Built built = Build(graph, {.mode = Mode::kEval});
+  const PreparedRun built = Build(graph, {.mode = Mode::kEval});
   CHECK(Names(built.roles.parameters) == "fc.weight ");
   CHECK(Names(built.roles.buffers) == "pe ");
   CHECK(built.roles.BufferBytes() == 3 * 2 * 4);
@@ -167,11 +167,11 @@ TEST_CASE("a buffer of which a slice is left is as large as that") {
 
 TEST_CASE("embeddings that count positions themselves have a buffer of them") {
   const auto buffers = [](const std::string& others) {
-    const Built built = Build(R"(n (int64[2, 3] ids) => (float[2, 3, 4] y)
+    const PreparedRun built = Build(R"(n (int64[2, 3] ids) => (float[2, 3, 4] y)
         < float[9, 4] "m.embeddings.word_embeddings.weight" = ["location": "none"],
           float[7, 4] "m.embeddings.position_embeddings.weight" = ["location": "none"] )" +
-                                  others +
-                                  R"( > {
+                                        others +
+                                        R"( > {
           one = Constant <value = int64 {1}> ()
           ["/m/embeddings/word_embeddings/Gather"]
           e = Gather ("m.embeddings.word_embeddings.weight", ids)
@@ -179,7 +179,7 @@ TEST_CASE("embeddings that count positions themselves have a buffer of them") {
           ["/m/embeddings/position_embeddings/Gather"]
           p = Gather ("m.embeddings.position_embeddings.weight", s)
           ["/m/embeddings/Add"] y = Add (e, p) })",
-                              {.mode = Mode::kEval});
+                                    {.mode = Mode::kEval});
     std::string text;
     for (const ModuleTensor& buffer : built.roles.buffers) {
       text += buffer.name + ToString(buffer.type) + " ";
@@ -225,7 +225,7 @@ TEST_CASE("position ids that were folded away count the positions of their table
                               "i: BUFFER target='m.position_ids' persistent=False\n"
                               "t: BUFFER target='m.token_type_ids' persistent=False\n"
                               "o: BUFFER target='other.position_ids' persistent=False\n");
-  const Built built = Build(graph, {.mode = Mode::kEval});
+  const PreparedRun built = Build(graph, {.mode = Mode::kEval});
   CHECK(Names(built.roles.buffers) == "m.position_ids m.token_type_ids ");
   CHECK(built.roles.BufferBytes() == 2 * 5 * 8);
   CHECK(ToString(built.program) == R"(
@@ -261,7 +261,7 @@ TEST_CASE("a table of which the export holds rows is put back, and its call") {
   graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.name_scopes", "['', 'add']");
   graph.nodes[0].metadata.emplace_back(
       "pkg.torch.onnx.stack_trace", "File \"a.py\", line 3, in forward\n  x = tok_emb + pos_emb\n");
-  const Built built = Build(graph, {.mode = Mode::kEval});
+  const PreparedRun built = Build(graph, {.mode = Mode::kEval});
   CHECK(built.roles.ParameterCount() == 8 * 4);
   REQUIRE(built.roles.assumptions.size() == 1);
   CHECK(built.roles.assumptions[0] ==

@@ -31,10 +31,10 @@ TEST_CASE("a mask that two layers share is made by each of them") {
 }
 
 TEST_CASE("a function that was scripted runs in the module that calls it") {
-  const Built built = Build(R"(n (float[2, 3] x) => (float[2, 3] y) {
+  const PreparedRun built = Build(R"(n (float[2, 3] x) => (float[2, 3] y) {
       ["/m/e/Relu"] r = Relu (x) [Abs_7] a = Abs (r) ["/m/e/Neg"] n = Neg (a)
       ["/m/f/Neg"] y = Neg (n) })",
-                            {.mode = Mode::kEval});
+                                   {.mode = Mode::kEval});
   CHECK(built.program.modules.NamesOf(built.program.calls[1].module) ==
         std::vector<std::string>{"m", "e"});
 }

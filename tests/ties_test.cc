@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "estimator/program/exporter_metadata.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 

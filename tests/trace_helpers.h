@@ -3,17 +3,15 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "estimator/eager/dispatch.h"
-#include "estimator/eager/training.h"
-#include "estimator/graph/control_flow.h"
+#include "estimator/base/settings.h"
+#include "estimator/fit/predict.h"
 #include "estimator/graph/loader.h"
 #include "estimator/graph/shapes.h"
 #include "estimator/memory/card_run.h"
-#include "estimator/program/exporter_metadata.h"
+#include "estimator/memory/trace.h"
 #include "estimator/program/program.h"
-#include "estimator/program/restored_tensors.h"
-#include "estimator/program/roles.h"
 
 namespace onnxfit {
 
@@ -26,34 +24,22 @@ inline constexpr char kTwoLayers[] = R"(
     y = MatMul (a, w2)
   })";
 
-struct Built {
-  Graph graph;
-  Shapes shapes;
-  Roles roles;
-  Program program;
-};
-
-inline Built Build(const Graph& file, const TrainingSettings& settings,
-                   const DimBinding& binding = {}) {
-  Built built;
-  Warnings warnings;
-  built.graph = InlineControlFlow(file, binding, warnings);
-  const ExporterMetadata metadata = ReadExporterMetadata(built.graph);
-  RestoreTensors(built.graph, metadata);
-  built.shapes = BindShapes(built.graph, binding);
-  built.roles = FindRoles(built.graph, metadata, built.shapes, settings);
-  built.program = BuildProgram(built.graph, metadata, built.shapes, built.roles, settings);
-  return built;
+// A file, prepared as the product does.
+inline PreparedRun Build(const Graph& file, const TrainingSettings& settings,
+                         const DimBinding& binding = {}) {
+  return PrepareRun(file, {.binding = binding, .settings = settings});
 }
 
-inline Built Build(std::string_view text, const TrainingSettings& settings,
-                   const DimBinding& binding = {}) {
+inline PreparedRun Build(std::string_view text, const TrainingSettings& settings,
+                         const DimBinding& binding = {}) {
   return Build(ParseGraph(text), settings, binding);
 }
 
 // What a lowered program asks of memory.
-inline Trace Train(const Program& program, const TrainingSettings& settings) {
-  return RunTraining(Dispatch(program, settings), settings);
+inline Trace Train(Program program, const TrainingSettings& settings) {
+  PreparedRun run;
+  run.program = std::move(program);
+  return RunPrepared(std::move(run), {.settings = settings}).trace;
 }
 
 // All steps of a trace on a card.

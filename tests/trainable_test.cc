@@ -5,6 +5,7 @@
 #include <string>
 
 #include "estimator/fit/estimate.h"
+#include "estimator/program/roles.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::trainable_test {

@@ -94,7 +94,10 @@ PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
 }
 
 Prediction Predict(const Graph& file, const EstimateRequest& request) {
-  PreparedRun run = PrepareRun(file, request);
+  return RunPrepared(PrepareRun(file, request), request);
+}
+
+Prediction RunPrepared(PreparedRun run, const EstimateRequest& request) {
   Prediction p;
   p.graph = std::move(run.graph);
   p.metadata = std::move(run.metadata);

@@ -40,6 +40,9 @@ struct PreparedRun {
 // Throw Error for bad input and for sizes that 64 bits do not hold.  Who holds what is
 // recorded where `request` asks for it (details, why).
 Prediction Predict(const Graph& file, const EstimateRequest& request);
+
+// Its two halves: a run of `run.program` needs nothing else of it.
 PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request);
+Prediction RunPrepared(PreparedRun run, const EstimateRequest& request);
 
 }  // namespace onnxfit
