@@ -1,6 +1,8 @@
-// Whole reports of the text models, compared with the files in tests/golden/.  After a
-// change that is meant: ONNXFIT_UPDATE_GOLDEN=1 ctest --preset dev -R '^golden_test', then read
-// the difference.
+// Whole reports of the text models, compared with the files in tests/golden/.  That holds their
+// layout; what they say is held by what came another way: shown_figures.py compares the files with
+// what PyTorch took, models_test.cc the estimates, laws_test.cc all that adds up.  After a change
+// that is meant: ONNXFIT_UPDATE_GOLDEN=1 ctest --preset dev -R '^golden_test', then read the
+// difference.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

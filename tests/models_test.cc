@@ -1,5 +1,5 @@
-// The text models of models/ against the expectations in their comments: products that a
-// person can check (models/README.md has the grammar).
+// The text models of models/ against the expectations in their comments, products that a person
+// can check (models/README.md has the grammar), and against what PyTorch took for the same modules.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -133,7 +134,54 @@ Expectations Found(const fs::path& path) {
           {"saved_bytes", SavedBytes(trace)}};
 }
 
+// model, batch, precision, parameters, buffer bytes, step; allocated after forward, backward and
+// step; peaks: exact, allocated, reserved (benchmarks/accuracy/measure_shown_runs.py).
+struct PyTorchStep {
+  std::string model;
+  std::vector<int64_t> figures;  // all columns from "parameters" on
+};
+
+std::vector<PyTorchStep> ReadPyTorchSteps() {
+  std::ifstream file(fs::path(ONNXFIT_SOURCE_DIR) / "benchmarks/accuracy/data/shown_runs.csv");
+  std::vector<PyTorchStep> steps;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream fields(line);
+    std::vector<std::string> words;
+    for (std::string word; std::getline(fields, word, ',');) words.push_back(word);
+    if (words.at(1) != std::to_string(kBatch) || words.at(2) != "fp32") continue;
+    PyTorchStep& step = steps.emplace_back(PyTorchStep{words[0], {}});
+    for (size_t i = 3; i < words.size(); ++i) step.figures.push_back(std::stoll(words[i]));
+  }
+  return steps;
+}
+
+std::vector<int64_t> FiguresOf(const Estimate& estimate, size_t index) {
+  const StepFigures& step = estimate.steps.at(index);
+  return {estimate.model.parameters,
+          estimate.model.buffer_bytes,
+          static_cast<int64_t>(index) + 1,
+          step.after_forward.allocated_bytes,
+          step.after_backward.allocated_bytes,
+          step.after_step.allocated_bytes,
+          step.peak.exact_bytes,
+          step.peak.allocated_bytes,
+          step.peak.reserved_bytes};
+}
+
 }  // namespace
+
+TEST_CASE("text models take what PyTorch takes, step by step") {
+  const std::vector<PyTorchStep> steps = ReadPyTorchSteps();
+  CHECK(steps.size() == 3 * TextModels().size());
+  std::map<std::string, Estimate> estimates;
+  for (const PyTorchStep& step : steps) {
+    CAPTURE(step.model);
+    auto [at, is_new] = estimates.try_emplace(step.model);
+    const fs::path path = fs::path(ONNXFIT_SOURCE_DIR) / "models" / (step.model + ".onnxtxt");
+    if (is_new) at->second = MakeEstimate(LoadGraph(path), {.binding = {.batch = kBatch}});
+    CHECK(FiguresOf(at->second, static_cast<size_t>(step.figures.at(2) - 1)) == step.figures);
+  }
+}
 
 TEST_CASE("expressions are sums of products of numbers and keys") {
   struct Row {
