@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -147,6 +148,20 @@ TEST_CASE("the asked samples are taken in the largest parts that run") {
   CHECK(Judged(file, larger, card).judgement.verdict == Verdict::kOom);
 }
 
+// A flag that is refused is no advice.
+TEST_CASE("all that is advised can be typed") {
+  const Graph file = ParseGraph(kWide);
+  const std::string asked =
+      "-b 8192";  // 8192 passes of one sample are more than --accumulate takes
+  for (const int64_t mebibytes : {30, 40, 60, 200}) {
+    CAPTURE(mebibytes);
+    for (const Advice& advice : AtBatch(file, RequestFor(asked), Memory(mebibytes * kMiB))) {
+      CAPTURE(advice.flags);
+      if (!advice.flags.starts_with("--gpu")) CHECK_NOTHROW(RequestFor(asked, advice.flags));
+    }
+  }
+}
+
 TEST_CASE("further micro-batches need no more than three") {
   for (const char* name : {"resnet18.train.onnx", "t5_small.script.onnx", "unet.train.onnx"}) {
     CAPTURE(name);
@@ -247,6 +262,17 @@ TEST_CASE("where activations dominate, it does") {
   CHECK(advice->why.empty());
 }
 
+TEST_CASE("where activations dominate and it is not enough, it is not said to be of no use") {
+  const Graph file = ParseGraph(kLong);
+  const EstimateRequest mixed = RequestFor("-b 16 --dim S=512 -p amp-bf16");
+  const auto all =
+      AtBatch(file, RequestFor("-b 16 --dim S=512"), Memory(Needs(file, mixed) - 64 * kMiB));
+  const Advice* advice = FindAdvice(all, "-p amp-bf16");
+  REQUIRE(advice != nullptr);
+  CHECK(advice->effect == Effect::kSome);
+  CHECK(advice->why.empty());
+}
+
 // --- Several, and other cards -------------------------------------------------------------
 
 bool IsPair(const Advice& advice) {
@@ -306,6 +332,39 @@ TEST_CASE("the larger card is the smallest that runs it, and can") {
     CAPTURE(other.alias);
     CHECK(Judged(file, request, CardCalled(other.alias)).judgement.verdict == Verdict::kOom);
   }
+}
+
+const Card& LargerCardFor(const Graph& file, const EstimateRequest& request, const Target& card) {
+  for (const Advice& advice : AtBatch(file, request, card)) {
+    if (!advice.flags.starts_with("--gpu ")) continue;
+    return *FindCard(std::string_view(advice.flags).substr(6));
+  }
+  throw std::out_of_range("no card is advised");
+}
+
+// A T4 would be the smallest that has the memory.
+TEST_CASE("a run in bf16 gets a card that has it") {
+  const Graph file = ParseGraph(kWide);
+  const EstimateRequest request = RequestFor("-b 56000 -p bf16 --hold-outputs");
+  const int64_t needs = Needs(file, request);
+  REQUIRE(needs > 12'200 * kMiB);
+  REQUIRE(needs < MakeTarget({.card = FindCard("t4")}).least_capacity_bytes() - 16 * kMiB);
+  const Card& card = LargerCardFor(file, request, CardCalled("rtx3060"));
+  CHECK(card.device.compute_capability >= 80);
+}
+
+// The operating system's share of a Jetson is none of a card's in a slot.
+TEST_CASE("what a Jetson keeps for its system, another card does not") {
+  const Graph file = ParseGraph(kWide);
+  const EstimateRequest request = RequestFor("-b 16000");
+  const int64_t needs = Needs(file, request);
+  REQUIRE(needs > 7'000 * kMiB);
+  REQUIRE(needs < 7'500 * kMiB);
+  const Card& card = LargerCardFor(file, request, CardCalled("jetson-orin-nano"));
+  CHECK(card.total_bytes < 8 * kGiB);
+  const Target reserved =
+      MakeTarget({.card = FindCard("rtx3050-6gb"), .reserved_for_others = 2 * kGiB});
+  CHECK(LargerCardFor(file, request, reserved).total_bytes > 9 * kGiB);  // as much as there
 }
 
 // 96 layers of three matrices of 12288 x 49152: GPT-3's size.

@@ -39,15 +39,22 @@ bool IsEnoughInParts(const AdviceCase& c, const Judgement& before, std::span<con
   return IsEnough(changed.loops().JudgeOneAt(part, c.target), before);
 }
 
-// The largest part of the batch that is enough, or 1.
+// How many passes a step takes in such parts: what --accumulate has to say.
+int64_t PassesOf(const AdviceCase& c, int64_t part) {
+  return c.is_training() ? c.request.settings.loop.accumulate * (c.batch() / part) : 1;
+}
+
+// The largest part of the batch that is enough, or the smallest that can be typed.
 int64_t LargestPart(const AdviceCase& c, const Judgement& before, std::span<const Change> changes) {
   ChangedLoops changed(c, InParts(c, changes, 1, kTracedMicroBatches));
   BatchSearch search(changed.loops().all(), c.target, before.verdict == Verdict::kTight);
+  int64_t smallest = c.batch();
   for (const int64_t part : Divisors(c.batch())) {
-    const bool may = c.batch() / part <= kMostAccumulated && search.Runs(part);
-    if (may && IsEnoughInParts(c, before, changes, part)) return part;
+    if (PassesOf(c, part) > kMostAccumulated) break;
+    smallest = part;
+    if (search.Runs(part) && IsEnoughInParts(c, before, changes, part)) return part;
   }
-  return 1;
+  return smallest;
 }
 
 std::optional<Trial> TryOrThrow(const AdviceCase& c, const Judgement& before,
