@@ -211,6 +211,24 @@ TEST_CASE("what grows with the square of the batch is on no line") {
   CHECK(found.grows_faster);
 }
 
+// Beside 320 MiB of parameters and states the squares bend the line, and do not outgrow it.
+TEST_CASE("what grows with the square beside much that stays is not said to") {
+  const Graph graph = ParseGraph(R"(net (float[N, 8] x) => (float[N, N] y)
+    < float[8, 8] w = ["location": "none"], float[8, 2097152] wide = ["location": "none"],
+      float[2097152, 8] back = ["location": "none"] > {
+      a = MatMul (x, w)
+      m = MatMul (wide, back)
+      c = MatMul (a, m)
+      b = Transpose <perm = [1, 0]> (x)
+      y = MatMul (c, b)
+    })");
+  const Target target = CardOf(900 * kMiB);
+  const MaxBatch found = FindMaxBatches(graph, {}, {&target, 1})[0];
+  REQUIRE(found.batch > 100);
+  CHECK(found.per_sample_bytes == 0);
+  CHECK(!found.grows_faster);
+}
+
 // That it stores 16 bits is no reason to count them, and so has to be said.
 TEST_CASE("each row of a table has what is assumed of the file") {
   const Graph graph = ParseGraph(R"(net (float16[N, 8] x) => (float16[N, 8] y)

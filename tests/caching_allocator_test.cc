@@ -107,6 +107,25 @@ TEST_CASE("options change what is rounded, split and taken") {
   }
 }
 
+// release_available_cached_blocks: on a full card the largest blocks that are never split go back
+// until there is enough, those of that very size, too; that is no retry.
+TEST_CASE("blocks of the size from which none is split go back to a full card") {
+  const AllocatorConf conf = Conf("max_split_size_mb:22");
+  const auto source = NewCountingSource(44 * kMiB);
+  const auto allocator = NewCachingAllocator(*source, conf);
+  SlowAllocator slow(44 * kMiB, conf);
+  for (const BufferId buffer : {0, 1}) {
+    REQUIRE(allocator->Alloc(buffer, 22 * kMiB));
+    REQUIRE(slow.Alloc(buffer, 22 * kMiB));
+  }
+  for (const BufferId buffer : {0, 1}) allocator->Free(buffer);
+  for (const BufferId buffer : {0, 1}) slow.Free(buffer);
+  CHECK(allocator->Alloc(2, 40 * kMiB));
+  CHECK(slow.Alloc(2, 40 * kMiB));
+  CHECK(allocator->stats() == slow.stats());
+  CHECK(allocator->stats().retries == 0);
+}
+
 // Plays as many random allocations and frees to both.  Returns the retries.
 int64_t CompareWithTwin(unsigned seed, int64_t card_bytes, const AllocatorConf& conf) {
   std::mt19937 random(seed);

@@ -5,12 +5,14 @@
 
 #include <fstream>
 #include <map>
+#include <random>
 #include <sstream>
 #include <string>
 
 #include "estimator/base/bytes.h"
 #include "estimator/memory/timeline.h"
 #include "tests/trace_helpers.h"
+#include "tests/trace_writer.h"
 
 namespace onnxfit::card_run_test {
 namespace {
@@ -78,6 +80,70 @@ TEST_CASE("three traced steps stand for ten") {
       }
     }
   }
+}
+
+// Each step gives back what the one before made: the second does what the first did, and nothing
+// says yet that a third will.
+TEST_CASE("two steps do not say that a third repeats them") {
+  TraceWriter writer;
+  writer.Enter(0, Phase::kSetup).Alloc("x", 2000, Kind::kInput);
+  for (int32_t step = 1; step <= 3; ++step) {
+    writer.Enter(step, Phase::kForward).Alloc("x", 2000, Kind::kInput).Free(step - 1);
+    CHECK(ReadLoop(writer.trace()).repeats() == (step == 3));
+  }
+}
+
+// A loop of random buffers of 1 to 30 MiB, some of which the next step gives back.
+Trace RandomLoop(unsigned seed, int32_t steps) {
+  TraceWriter writer;
+  writer.Enter(0, Phase::kSetup).Alloc("w", 32 << 20, Kind::kParameter);
+  std::vector<BufferId> left;
+  for (int32_t step = 1; step <= steps; ++step) {
+    std::mt19937 random(seed);  // of the step, not of the loop
+    writer.Enter(step, Phase::kForward);
+    std::vector<BufferId> live;
+    std::vector<BufferId> kept;
+    for (int i = 0; i < 7; ++i) {
+      writer.Alloc("b", (1 + random() % 30) << 20, Kind::kTemporary);
+      const auto made = static_cast<BufferId>(writer.trace().buffers.size()) - 1;
+      (random() % 3 == 0 ? kept : live).push_back(made);
+      if (i == 4) {
+        for (const BufferId old : left) writer.Free(old);
+      }
+      if (random() % 2 == 0 && !live.empty()) {
+        const size_t at = random() % live.size();
+        writer.Free(live[at]);
+        live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
+      }
+    }
+    for (const BufferId last : live) writer.Free(last);
+    left = kept;
+  }
+  return writer.trace();
+}
+
+TEST_CASE("so they do whatever the loop and the card") {
+  int64_t retries = 0;
+  for (unsigned seed = 1; seed <= 700; ++seed) {
+    const Trace ten = RandomLoop(seed, 10);
+    const Loop repeated = ReadLoop(RandomLoop(seed, 3));
+    REQUIRE(repeated.repeats());
+    Loop written = ReadLoop(ten);
+    written.twins.clear();  // played to the end
+    const std::vector<int64_t> bytes = BytesOf(ten);
+    for (int64_t mebibytes = 80; mebibytes <= 220; mebibytes += 4) {
+      CAPTURE(seed);
+      CAPTURE(mebibytes);
+      const CardRun shortened = RunOnCard(repeated, bytes, 10, {mebibytes << 20});
+      const CardRun whole = RunOnCard(written, bytes, 10, {mebibytes << 20});
+      CHECK(shortened.fits == whole.fits);
+      CHECK(shortened.failed_step == whole.failed_step);
+      CHECK(shortened.retries == whole.retries);
+      CHECK(shortened.peak_reserved_bytes == whole.peak_reserved_bytes);
+      retries += whole.fits ? whole.retries : 0;
+    }
+  }
+  CHECK(retries > 100);
 }
 
 TEST_CASE("where it fails is said") {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "estimator/base/bytes.h"
 #include "estimator/graph/loader.h"
 #include "tests/run_command.h"
@@ -81,6 +83,42 @@ TEST_CASE("activations are those of the paper: s b h (34 + 5 a s / h) a layer in
   }
   request.settings.attention = AttentionUse::kEager;
   for (const BreakdownRow& row : MakeClosedForm(kGpt3, request).breakdown) CHECK(!row.low);
+}
+
+// The same paper, section 4.3, s b h of one mask byte and two elements, and s b v of logits in
+// fp32.
+TEST_CASE("logits are those of the paper") {
+  EstimateRequest request = With(Precision::kBf16);
+  request.binding.batch = 2;
+  CHECK(BytesOfKind(MakeClosedForm(kGpt3, request), "logits") ==
+        int64_t{2048} * 2 * (12288 * 5 + 50257 * 4));
+  request.settings.precision = Precision::kFp32;
+  CHECK(BytesOfKind(MakeClosedForm(kGpt3, request), "logits") ==
+        int64_t{2048} * 2 * (12288 * 9 + 50257 * 4));
+}
+
+// Brown et al. 2020, table 2.1: of the models that have them, width and heads.
+TEST_CASE("heads that nobody gives are GPT-3's") {
+  for (const auto& [hidden, heads] :
+       {std::pair<int64_t, int64_t>{768, 12}, {1024, 16}, {1536, 24}, {4096, 32}, {12288, 96}}) {
+    CAPTURE(hidden);
+    TransformerNumbers numbers = {.layers = 12, .hidden = hidden};
+    numbers.parameters = LikelyParameters(numbers);
+    CHECK(MakeClosedForm(numbers, {}).numbers.heads == heads);
+  }
+}
+
+TEST_CASE("three times more or fewer parameters than layers have are doubted") {
+  const int64_t likely = LikelyParameters(kGpt3);
+  const auto warns = [&](int64_t parameters) {
+    TransformerNumbers numbers = kGpt3;
+    numbers.parameters = parameters;
+    return !MakeClosedForm(numbers, {}).warnings.empty();
+  };
+  CHECK(warns(likely * 31 / 10));
+  CHECK(!warns(likely * 29 / 10));
+  CHECK(!warns(likely * 10 / 29));
+  CHECK(warns(likely * 10 / 31));
 }
 
 TEST_CASE("all rows add up, and twice the batch takes twice the activations") {

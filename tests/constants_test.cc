@@ -138,6 +138,9 @@ TEST_CASE("elements are picked by index") {
       {"int64[3] a = {5, 6, 7}, int64 i = {-1}", "y = Gather(a, i)", "int64[] 7"},
       {"int64[2, 2] a = {1, 2, 3, 4}, int64[1] i = {1}", "y = Gather<axis = 1>(a, i)",
        "int64[2, 1] 2 4"},
+      {"int64[2, 2] a = {1, 2, 3, 4}, int64[1] i = {1}", "y = Gather(a, i)", "int64[1, 2] 3 4"},
+      {"int64[2, 2] a = {1, 2, 3, 4}, int64[3, 1] i = {1, 0, 0}",
+       "y = GatherElements<axis = 1>(a, i)", "int64[3, 1]"},
       {"int64[2, 2] a = {1, 2, 3, 4}, int64[2, 1] i = {1, 0}", "y = GatherElements<axis = 1>(a, i)",
        "int64[2, 1] 2 3"},
       {"int64[2, 2] a = {1, 2, 3, 4}, int64[2, 2] i = {0, 1, 1, 0}", "y = GatherND(a, i)",
@@ -201,6 +204,9 @@ TEST_CASE("integers compute as the runtime's") {
       {"uint8 a = {250}, uint8 b = {10}", "y = Add(a, b)", "uint8[] 4"},
       {"int64 a = {1099511627777}", "y = Cast<to = 6>(a)", "int32[] 1"},
       {"float a = {1e30}", "y = Cast<to = 7>(a)", "int64[] 9223372036854775807"},
+      {"float a = {0}", "n = Div(a, a) y = Cast<to = 7>(n)", "int64[] 0"},
+      {"float a = {2047}", "h = Cast<to = 10>(a) y = Cast<to = 7>(h)", "int64[] 2047"},
+      {"float a = {2049}", "h = Cast<to = 10>(a) y = Cast<to = 7>(h)", "int64[] 2048"},
   };
   CheckRows(rows);
 }

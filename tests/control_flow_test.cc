@@ -197,6 +197,26 @@ OF103 which branch of the If 'second' runs depends on data: else_branch is taken
 )");
 }
 
+// What the first makes is the second's condition; its first result nobody names.
+TEST_CASE("a result that is left out does not shift the others") {
+  CHECK(FlatText(R"(
+    g (float[N, 4] x) => (float[A, B] y)
+    <bool[1] yes = {1}> {
+      , c = If<
+        then_branch = a () => (float r, bool k) {
+          r = Relu(x) k = Constant<value = bool[1] {0}>()
+        },
+        else_branch = b () => (float e, bool l) {
+          e = Neg(x) l = Constant<value = bool[1] {1}>()
+        }>(yes)
+      y = If<
+        then_branch = d () => (float t) { t = Exp(x) },
+        else_branch = e () => (float u) { u = Abs(x) }>(c)
+    })",
+                 2)
+            .find("y = Abs(x) float32[2, 4]\n") != std::string::npos);
+}
+
 // `count` nodes, each of which reads what the one before it makes; "@" is its number, "#" the next.
 std::string Chain(int count, std::string_view node, std::string_view initializers) {
   std::string nodes;

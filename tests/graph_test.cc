@@ -157,6 +157,21 @@ output z
   CHECK(graph.notes[0] == "inlined 2 functions");
 }
 
+TEST_CASE("ONNX's own domain has two names, for functions, too") {
+  const Graph graph = ParseGraph(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[4] x) => (float[4] y) { y = Twice(x) }
+    <domain: "ai.onnx", opset_import: ["" : 17]>
+    Twice (a) => (b) { m = Relu(a) b = Neg(m) }
+  )");
+  CHECK(graph.nodes.size() == 2);
+  CHECK(ErrorOf(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[4] x) => (float[4] y) { [call] y = Twice(x, x) }
+    <domain: "ai.onnx", opset_import: ["" : 17]>
+    Twice (a) => (b) { b = Neg(a) })") ==
+        "<text>: node 'call': function 'Twice' takes at most 1 inputs, found 2");
+}
+
 TEST_CASE("graphs that cannot be run are refused, with the place and the reason") {
   struct Row {
     const char* text;

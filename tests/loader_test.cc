@@ -317,13 +317,15 @@ TEST_CASE("a model of 3 GiB loads without its weights being read") {
 
 TEST_CASE("external data is read for small integer tensors alone, and may be missing") {
   const auto external = [](const char* name, uint64_t type, int64_t numel, const char* location,
-                           const char* offset) {
+                           const char* offset, const char* length = "") {
     const auto entry = [](std::string_view key, std::string_view value) {
       return bytes::Bytes(13, bytes::Bytes(1, key) + bytes::Bytes(2, value));
     };
-    return bytes::Initializer(
-        name, bytes::Tensor(type, {numel}, entry("location", location) + entry("offset", offset)) +
-                  bytes::Number(14, 1));
+    return bytes::Initializer(name,
+                              bytes::Tensor(type, {numel},
+                                            entry("location", location) + entry("offset", offset) +
+                                                (*length == 0 ? "" : entry("length", length))) +
+                                  bytes::Number(14, 1));
   };
   struct Row {
     const char* name;
@@ -342,6 +344,10 @@ TEST_CASE("external data is read for small integer tensors alone, and may be mis
       {"integers", external("w", kInt64, 2, "here.bin", "16"), "int64[2]",
        "external data 'here.bin' was opened for its small integer tensors"},
       {"integers beyond the end", external("w", kInt64, 2, "here.bin", "17"), "int64[2] external",
+       "external data 'here.bin' does not hold all the small integer tensors that it should"},
+      {"of that length", external("w", kInt64, 2, "here.bin", "16", "16"), "int64[2]",
+       "external data 'here.bin' was opened for its small integer tensors"},
+      {"of another length", external("w", kInt64, 2, "here.bin", "0", "24"), "int64[2] external",
        "external data 'here.bin' does not hold all the small integer tensors that it should"},
       {"a bad offset", external("w", kInt64, 2, "here.bin", "-x"), "int64[2] external",
        "external data 'here.bin' does not hold all the small integer tensors that it should"},

@@ -46,6 +46,13 @@ TEST_CASE("the first message of each process is taken, the others are counted") 
         " line 1 pytorch-1.4 2048 +0\n line 2 pytorch-1.4 4096 +1\n");
 }
 
+TEST_CASE("lines are counted as editors count them") {
+  CHECK(ReadOomLog("").lines == 0);
+  CHECK(ReadOomLog("a").lines == 1);
+  CHECK(ReadOomLog("a\n").lines == 1);
+  CHECK(ReadOomLog("a\nb").lines == 2);
+}
+
 TEST_CASE("a message with numbers goes before one without, and before warnings") {
   const std::string apart(100, 'x');
   CHECK(Read("CUDA error: out of memory\n" + apart + "\n" + Message("2.00")) ==

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -195,6 +196,68 @@ TEST_CASE("every row is well formed") {
         }
       }
     }
+  }
+}
+
+// "CUDA Ops that can autocast to float16" and "to float32" of PyTorch's documentation of torch.amp
+// (2.11), those that have a row.
+TEST_CASE("autocast casts what PyTorch says") {
+  constexpr std::string_view kLower[] = {"addmm", "baddbmm",     "bmm",
+                                         "mm",    "linear",      "matmul",
+                                         "prelu", "convolution", "scaled_dot_product_attention"};
+  constexpr std::string_view kFp32[] = {"pow",        "pow.Tensor_Scalar",
+                                        "pow.Scalar", "exp",
+                                        "expm1",      "log",
+                                        "log1p",      "layer_norm",
+                                        "group_norm", "log_softmax",
+                                        "mse_loss",   "nll_loss",
+                                        "nll_loss2d", "norm",
+                                        "reciprocal", "rsqrt",
+                                        "softmax",    "softplus",
+                                        "sum",        "tan",
+                                        "cumsum"};
+  for (const std::string_view name : kLower) {
+    CAPTURE(std::string(name));
+    CHECK(FindOpRule(name).autocast == AutocastPolicy::kLower);
+  }
+  for (const std::string_view name : kFp32) {
+    CAPTURE(std::string(name));
+    const AutocastPolicy policy = FindOpRule(name).autocast;
+    CHECK((policy == AutocastPolicy::kFp32 || policy == AutocastPolicy::kFp32Result ||
+           policy == AutocastPolicy::kFp32FromHalf));
+  }
+  for (const std::string_view name : {"relu", "gelu", "tanh", "batch_norm", "add", "mul", "mean"}) {
+    CAPTURE(std::string(name));
+    CHECK(FindOpRule(name).autocast == AutocastPolicy::kAsIs);
+  }
+}
+
+// Modules of torch.nn 2.11 that take inplace=True, and what only may write over a sum.  A clone is
+// kept where the backward formula reads the input (derivatives.yaml), unless the formula of the
+// operator in place reads the result.
+TEST_CASE("what works in place is what torch.nn has in place") {
+  const std::map<std::string_view, InPlace> expected = {
+      {"relu", InPlace::kResult}, {"leaky_relu", InPlace::kResult}, {"elu", InPlace::kResult},
+      {"add", InPlace::kResult},  {"hardtanh", InPlace::kClone},    {"hardswish", InPlace::kClone},
+      {"mish", InPlace::kClone},  {"silu", InPlace::kClone},
+  };
+  for (const auto family : AllOpRules()) {
+    for (const OpRule& listed : family) {
+      const OpRule& rule = FindOpRule(listed.name);
+      if (rule.in_place == InPlace::kAlways || rule.name.ends_with('_')) continue;
+      CAPTURE(std::string(rule.name));
+      const auto row = expected.find(rule.name);
+      CHECK(rule.in_place == (row == expected.end() ? InPlace::kNever : row->second));
+    }
+  }
+  for (const auto& [name, in_place] : expected) CHECK(FindOpRule(name).in_place == in_place);
+}
+
+// TensorIterator's promotion: by two tensors, of which autocast may have left one in 16 bits.
+TEST_CASE("sums and products of two tensors have the wider type") {
+  for (const std::string_view name : {"add", "sub", "mul", "div", "minimum", "maximum", "where"}) {
+    CAPTURE(std::string(name));
+    CHECK(FindOpRule(name).promotes);
   }
 }
 

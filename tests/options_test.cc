@@ -262,6 +262,8 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "'1:9223372036854775807:1' (try: a larger step)"},
       {{"m", "-b", "1:101:1", "--dim", "seq=1:100:1", "-p", "fp32"},
        "expected at most 10000 combinations, found 10100 (101 of --batch, 100 of --dim 'seq')"},
+      {{"m", "-b", "1:73:1", "--dim", "seq=1:137:1"},
+       "expected at most 10000 combinations, found 10001 (73 of --batch, 137 of --dim 'seq')"},
       {{"m", "-b", "1:9999:1", "--dim", "a=1:9999:1", "--dim", "b=1:9999:1", "--dim", "c=1:9999:1",
         "--dim", "d=1:9999:1"},
        "expected at most 10000 combinations, found more than 2^63 (9999 of --batch, 9999 of --dim "

@@ -82,6 +82,7 @@ TEST_CASE("what an expression comes to") {
       {"Mod(s0, -4)", "-1"},
       {"CeilDiv(s0, 2)", "4"},
       {"CeilDiv(s1, 2)", "-3"},
+      {"CeilDiv(s0, 7)", "1"},
       {"CleanDiv(s0, 7)", "1"},
       {"CleanDiv(s0, 2)", "none"},
       {"s0**2", "49"},

@@ -33,7 +33,7 @@ std::string ElementsOf(const ExportedProgram& exported) {
   return text;
 }
 
-// r = arange(4), c = r[:, None], then one call.
+// r = arange(4), c = r[:, None], n = r - 4, then one call.
 std::string After(const std::string& target, Arguments arguments,
                   const std::vector<int64_t>& sizes) {
   const std::string full = "torch.ops.aten." + target;
@@ -42,6 +42,8 @@ std::string After(const std::string& target, Arguments arguments,
   builder.MakeFixed("torch.ops.aten.arange.default", "r", {{"end", Number(4)}}, {4}, DType::kInt64);
   builder.MakeFixed("torch.ops.aten.unsqueeze.default", "c",
                     {{"self", Ref("r")}, {"dim", Number(1)}}, {4, 1}, DType::kInt64);
+  builder.MakeFixed("torch.ops.aten.sub.Tensor", "n", {{"self", Ref("r")}, {"other", Number(4)}},
+                    {4}, DType::kInt64);
   builder.MakeFixed(full, "y", std::move(arguments), sizes, DType::kInt64);
   return ElementsOf(builder.Return("y"));
 }
@@ -56,6 +58,7 @@ TEST_CASE("elements follow from sizes") {
               {{"self", Ref("r")}, {"dim", Number(0)}, {"start", Number(1)}, {"end", Number(3)}},
               {2}) == "1 2");
   CHECK(After("cumsum.default", {{"self", Ref("r")}, {"dim", Number(-1)}}, {4}) == "0 1 3 6");
+  CHECK(After("cumsum.default", {{"self", Ref("c")}, {"dim", Number(-1)}}, {4, 1}) == "0 1 2 3");
   CHECK(After("diff.default", {{"self", Ref("r")}}, {3}) == "1 1 1");
   CHECK(After("new_ones.default", {{"self", Ref("r")}}, {3, 5}) == "1");
   CHECK(After("expand.default", {{"self", Ref("r")}}, {9, 4}) == "0 1 2 3");
@@ -63,6 +66,8 @@ TEST_CASE("elements follow from sizes") {
   CHECK(After("repeat.default", {{"self", Ref("r")}}, {3, 4}) == "0 1 2 3");
   CHECK(After("logical_not.default", {{"self", Ref("r")}}, {4}) == "1 0 0 0");
   CHECK(After("index.Tensor", {{"self", Ref("r")}, {"indices", List({Ref("r")})}}, {4}) ==
+        "0 1 2 3");
+  CHECK(After("index.Tensor", {{"self", Ref("r")}, {"indices", List({Ref("n")})}}, {4}) ==
         "0 1 2 3");
 }
 

@@ -86,6 +86,19 @@ TEST_CASE("the verdict goes before all, with what does not hold") {
   CHECK(ToMarkdown(e, {.quiet = true}).find("the device") == std::string::npos);
 }
 
+TEST_CASE("of advice Markdown has what is enough") {
+  Estimate e = SampleEstimate();
+  JudgedTarget oom;
+  oom.target.name = "t4";
+  oom.judgement = {.verdict = Verdict::kOom, .usable_bytes = 500 * kMiB, .used_bytes = 600 * kMiB};
+  oom.advice = {{.change = "some", .flags = "--ema", .cost = "less", .effect = Effect::kSome},
+                {.change = "all", .flags = "-b 8", .cost = "time", .effect = Effect::kEnough},
+                {.change = "none", .flags = "-p bf16", .cost = "x", .effect = Effect::kNone}};
+  e.targets = {oom};
+  const std::string text = ToMarkdown(e);
+  CHECK(text.find("\nIt would fit with\n\n- `-b 8`: time\n\n") != std::string::npos);
+}
+
 TEST_CASE("Markdown trusts no name and knows no colour") {
   Estimate e = SampleEstimate();
   e.model.path = "a|b`<img>\n# x";
