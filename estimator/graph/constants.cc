@@ -151,6 +151,10 @@ class LazyDecoding final : public LazyElements {
  private:
   Elements Evaluate() const override { return codec_->decode(*tensor_); }
   void Release() const override { owner_.reset(); }
+  std::optional<Nonzeros> Foresee(int64_t size) const override {
+    if (codec_->dtype != DType::kBool || !tensor_->has_raw_data()) return std::nullopt;
+    return NonzerosAmong(onnx::ParseRawData<uint8_t>(*tensor_), size);
+  }
 
   const onnx::TensorProto* tensor_;
   const Codec* codec_;
@@ -173,6 +177,9 @@ class LazyCall final : public LazyElements {
  private:
   Elements Evaluate() const override { return row_->evaluate(call_).at(0).elements->Get(); }
   void Release() const override { call_ = {}; }
+  std::optional<Nonzeros> Foresee(int64_t size) const override {
+    return row_->nonzeros == nullptr ? std::nullopt : row_->nonzeros(call_, size);
+  }
 
   const EvaluatorRow* row_;
   mutable Call call_;
@@ -268,6 +275,23 @@ const Elements& LazyElements::Get() const {
     Release();
   }
   return *elements_;
+}
+
+Nonzeros LazyElements::NonzerosOf(int64_t size) const {
+  if (nonzeros_.has_value() && nonzeros_->first == size) return nonzeros_->second;
+  std::optional<Nonzeros> found;
+  if (!elements_.has_value()) found = Foresee(size);
+  if (!found.has_value()) {
+    found = std::visit([&](const auto& all) { return NonzerosAmong(all, size); }, Get());
+  }
+  nonzeros_ = {size, *found};
+  return *found;
+}
+
+int64_t MatrixSize(const Dims& stored) {
+  const size_t rank = stored.size();
+  const bool is_square = rank >= 2 && stored[rank - 1] == stored[rank - 2];
+  return is_square && stored[rank - 1] > 1 ? stored[rank - 1] : 0;
 }
 
 HostTensor MakeIntegers(DType dtype, Dims dims, Integers elements) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "estimator/base/tensor_type.h"
+#include "estimator/graph/nonzeros.h"
 
 namespace onnxfit {
 
@@ -49,14 +50,19 @@ class LazyElements {
   const Elements& Get() const;
   // How many evaluations Get would nest; 0 once it is done.
   int depth() const { return elements_.has_value() ? 0 : depth_; }
+  // As NonzerosAmong says, looked for once.  Evaluates only where it cannot be told otherwise.
+  Nonzeros NonzerosOf(int64_t size) const;
 
  protected:
   explicit LazyElements(int depth) : depth_(depth) {}
   virtual Elements Evaluate() const { return {}; }
   virtual void Release() const {}
+  // The same before evaluation, where it can be told.
+  virtual std::optional<Nonzeros> Foresee(int64_t /*size*/) const { return std::nullopt; }
 
  private:
   mutable std::optional<Elements> elements_;
+  mutable std::optional<std::pair<int64_t, Nonzeros>> nonzeros_;  // and the size asked for
   int depth_ = 0;
 };
 
@@ -79,6 +85,9 @@ HostTensor MakeFloats(DType dtype, Dims dims, Floats elements);
 // `tensor` with stored == dims.  O(elements): ask HasUpTo first where the file decides
 // over the dimensions.
 HostTensor InFull(const HostTensor& tensor);
+
+// Of what sizes the matrices of `stored` are, 0 where they are not square or too small to tell.
+int64_t MatrixSize(const Dims& stored);
 
 // True where the product of `dims` is not above `limit`.
 bool HasUpTo(const HostTensor& tensor, int64_t limit);
@@ -115,6 +124,8 @@ struct EvaluatorRow {
   std::optional<Dims> (*stored)(const Call&) = nullptr;
   bool needs_values = true;  // false: the types of the inputs are enough (Shape)
   bool finds_dims = false;   // true: the elements decide over the dimensions (NonZero)
+  // What can be told of the elements in matrices of a size by the inputs' alone.
+  std::optional<Nonzeros> (*nonzeros)(const Call&, int64_t size) = nullptr;
 };
 
 // The row of `op_type` in ONNX's own domain, or null.

@@ -1,4 +1,5 @@
 // Elementwise operators and reductions.  Integers wrap as the runtime's do.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
@@ -370,6 +371,63 @@ std::vector<HostTensor> Clip(const Call& call) {
   return {Bounded<Min>(call, Bounded<Max>(call, call.in(0), 1, "min"), 2, "max")};
 }
 
+// --- Masks ----------------------------------------------------------------------
+
+// Of two bools, where one kind of input decides alone (none in And, all in Or) and its opposite
+// leaves it to the other input.
+template <Nonzeros decides>
+std::optional<Nonzeros> LogicalNonzeros(const Call& call, int64_t size) {
+  if (call.in(0).dtype != DType::kBool || call.inputs.size() != 2) return std::nullopt;
+  for (const size_t i : {0, 1}) {
+    const Nonzeros own = NonzerosOfInput(call, i, size);
+    if (own == decides) return own;
+    if (own == InverseOf(decides)) return SpreadNonzeros(call, 1 - i, size);
+  }
+  return std::nullopt;
+}
+
+std::optional<Nonzeros> NotNonzeros(const Call& call, int64_t size) {
+  return InverseOf(NonzerosOfInput(call, 0, size));
+}
+
+// Whether the numbers of `tensor` are all along its last axis, or all along the one before it.
+bool IsLine(const HostTensor& tensor, int64_t size, bool is_row) {
+  const size_t rank = tensor.stored.size();
+  const size_t axis = is_row ? 1 : 2;  // from the end
+  return rank >= axis && tensor.stored[rank - axis] == size && Numel(tensor.stored) == size;
+}
+
+bool Rises(const Integers& line) {
+  return std::ranges::adjacent_find(line, std::ranges::greater_equal()) == line.end();
+}
+
+// All elements, where they are one number.
+std::optional<int64_t> OneNumber(const Integers& line) {
+  const auto differs = std::ranges::adjacent_find(line, std::ranges::not_equal_to());
+  return line.empty() || differs != line.end() ? std::nullopt : std::optional(line[0]);
+}
+
+// Of two numbers; or of rising numbers down the rows with the same along the columns, or the other
+// way round: there the sides of the diagonal differ.
+template <typename Op>
+std::optional<Nonzeros> CompareNonzeros(const Call& call, int64_t size) {
+  const HostTensor& a = call.in(0);
+  const HostTensor& b = call.in(1);
+  if (a.is_float() || Numel(a.stored) > size || Numel(b.stored) > size) return std::nullopt;
+  const auto holds = [](int64_t x, int64_t y) { return Op()(x, y); };
+  const auto x = OneNumber(a.integers());
+  const auto y = OneNumber(b.integers());
+  if (x && y) return holds(*x, *y) ? Nonzeros::kAll : Nonzeros::kNone;
+  if (a.integers() != b.integers() || !Rises(a.integers())) return std::nullopt;
+  if (IsLine(a, size, false) && IsLine(b, size, true)) {
+    return NonzerosBySide(holds(1, 0), holds(0, 0), holds(0, 1));
+  }
+  if (IsLine(a, size, true) && IsLine(b, size, false)) {
+    return NonzerosBySide(holds(0, 1), holds(0, 0), holds(1, 0));
+  }
+  return std::nullopt;
+}
+
 // --- Reductions -----------------------------------------------------------------
 
 // Axes as an attribute, or as input 1 (ReduceSum from opset 13 on, others from 18).
@@ -463,6 +521,14 @@ std::vector<HostTensor> CumSum(const Call& call) {
   })};
 }
 
+template <typename Op>
+constexpr EvaluatorRow ComparisonRow(std::string_view op_type) {
+  return {.op_type = op_type,
+          .evaluate = Compare<Op>,
+          .stored = SameTypeStored,
+          .nonzeros = CompareNonzeros<Op>};
+}
+
 constexpr EvaluatorRow kArithmeticRows[] = {
     {"Add", Binary<Add>, SameTypeStored},
     {"Sub", Binary<Sub>, SameTypeStored},
@@ -476,16 +542,16 @@ constexpr EvaluatorRow kArithmeticRows[] = {
     {"Where", Where, WhereStored},
     {"Clip", Clip, SameTypeStored},
 
-    {"Equal", Compare<std::equal_to<>>, SameTypeStored},
-    {"Less", Compare<std::less<>>, SameTypeStored},
-    {"LessOrEqual", Compare<std::less_equal<>>, SameTypeStored},
-    {"Greater", Compare<std::greater<>>, SameTypeStored},
-    {"GreaterOrEqual", Compare<std::greater_equal<>>, SameTypeStored},
+    ComparisonRow<std::equal_to<>>("Equal"),
+    ComparisonRow<std::less<>>("Less"),
+    ComparisonRow<std::less_equal<>>("LessOrEqual"),
+    ComparisonRow<std::greater<>>("Greater"),
+    ComparisonRow<std::greater_equal<>>("GreaterOrEqual"),
 
-    {"And", Logical<And>, IntegerStored},
-    {"Or", Logical<Or>, IntegerStored},
+    {"And", Logical<And>, IntegerStored, true, false, LogicalNonzeros<Nonzeros::kNone>},
+    {"Or", Logical<Or>, IntegerStored, true, false, LogicalNonzeros<Nonzeros::kAll>},
     {"Xor", Logical<Xor>, IntegerStored},
-    {"Not", UnaryInteger<Not>, IntegerStored},
+    {"Not", UnaryInteger<Not>, IntegerStored, true, false, NotNonzeros},
     {"BitwiseAnd", Logical<And>, IntegerStored},
     {"BitwiseOr", Logical<Or>, IntegerStored},
     {"BitwiseXor", Logical<Xor>, IntegerStored},

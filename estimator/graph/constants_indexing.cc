@@ -216,7 +216,7 @@ std::vector<HostTensor> ScatterElements(const Call& call) {
   return ScatterTo(call, data, *places);
 }
 
-std::vector<int64_t> Nonzeros(const HostTensor& tensor) {
+std::vector<int64_t> NonzeroPlaces(const HostTensor& tensor) {
   std::vector<int64_t> places;
   std::visit(
       [&](const auto& elements) {
@@ -231,7 +231,7 @@ std::vector<int64_t> Nonzeros(const HostTensor& tensor) {
 // [rank, count]: the coordinates of what is not zero, one row an axis.
 std::vector<HostTensor> NonZero(const Call& call) {
   const HostTensor in = InFull(call.in(0));
-  const std::vector<int64_t> places = Nonzeros(in);
+  const std::vector<int64_t> places = NonzeroPlaces(in);
   const Strides strides = RowMajor(in.dims);
   Integers coordinates;
   for (size_t axis = 0; axis < in.dims.size(); ++axis) {

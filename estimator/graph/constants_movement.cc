@@ -146,6 +146,10 @@ std::vector<HostTensor> Expand(const Call& call) {
   return {out};
 }
 
+std::optional<Nonzeros> SameNonzeros(const Call& call, int64_t size) {
+  return SpreadNonzeros(call, 0, size);
+}
+
 // Where the new dimensions are the old ones with ones put in or taken out, what repeats
 // goes on to repeat.  Otherwise all elements are stored.
 Dims ReshapedStored(const HostTensor& in, const Dims& dims) {
@@ -389,12 +393,12 @@ constexpr EvaluatorRow kMovementRows[] = {
     {"ConstantOfShape", ConstantOfShape, StoredOnce},
     {.op_type = "Range", .evaluate = Range, .finds_dims = true},
 
-    {"Identity", Identity, FirstStored},
-    {"Expand", Expand, ExpandStored},
-    {"Reshape", Reshape, ReshapeStored},
+    {"Identity", Identity, FirstStored, true, false, SameNonzeros},
+    {"Expand", Expand, ExpandStored, true, false, SameNonzeros},
+    {"Reshape", Reshape, ReshapeStored, true, false, SameNonzeros},
     {"Flatten", Reshape, ReshapeStored},
-    {"Squeeze", Reshape, ReshapeStored},
-    {"Unsqueeze", Reshape, ReshapeStored},
+    {"Squeeze", Reshape, ReshapeStored, true, false, SameNonzeros},
+    {"Unsqueeze", Reshape, ReshapeStored, true, false, SameNonzeros},
 
     {"Transpose", Transpose, TransposeStored},
     {"Slice", Slice, SliceStored},

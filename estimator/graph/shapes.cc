@@ -39,6 +39,8 @@ const std::vector<int64_t>& KnownTensor::elements() const {
   return std::get<Integers>(lazy->Get());
 }
 
+Nonzeros KnownTensor::nonzeros() const { return lazy->NonzerosOf(MatrixSize(stored)); }
+
 Shapes BindShapes(const Graph& graph, const DimBinding& binding) {
   Inferrer inferrer(graph, binding);
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes.size()); ++id) {

@@ -11,6 +11,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/graph/graph.h"
+#include "estimator/graph/nonzeros.h"
 
 namespace onnxfit {
 
@@ -44,6 +45,8 @@ struct KnownTensor {
   // Row-major over `stored`; 0 or 1 in bool tensors.  Masks and other big tensors are
   // computed at the first call, so that they cost nothing where nobody asks.
   const std::vector<int64_t>& elements() const;
+  // Which of them are not 0, mostly without computing them.  Looked for at the first call.
+  Nonzeros nonzeros() const;
 };
 
 struct Shapes {

@@ -1,6 +1,5 @@
 #include "estimator/program/masks.h"
 
-#include <algorithm>
 #include <cstdint>
 
 #include "estimator/base/index.h"
@@ -12,24 +11,6 @@ namespace {
 constexpr double kHides = -9999;
 
 enum class Kept : uint8_t { kAll, kTriangle, kOther };
-
-// Whether element (i, j) of each matrix is `shown` where j ≤ i, and not elsewhere.
-bool IsTriangle(const KnownTensor& mask, bool shown) {
-  const size_t rank = mask.stored.size();
-  if (rank < 2 || mask.stored[rank - 1] != mask.stored[rank - 2]) return false;
-  const int64_t size = mask.stored[rank - 1];
-  if (size < 2) return false;
-  int64_t row = 0;
-  int64_t column = 0;
-  return std::ranges::all_of(mask.elements(), [&](int64_t element) {
-    const bool is_right = ((element != 0) == shown) == (column <= row);
-    if (++column == size) {
-      column = 0;
-      row = row + 1 == size ? 0 : row + 1;
-    }
-    return is_right;
-  });
-}
 
 // torch.ones(…).tril() == 0, of which the numbers are not computed.
 bool IsBehindTriangle(const Pattern& pattern, ValueId condition) {
@@ -48,10 +29,10 @@ Kept WhatIsKept(const Pattern& pattern, ValueId condition, bool shown) {
   if (!shown && IsBehindTriangle(pattern, condition)) return Kept::kTriangle;
   const KnownTensor* known = pattern.Known(condition);
   if (known == nullptr) return Kept::kOther;
-  const bool all = std::ranges::all_of(known->elements(),
-                                       [&](int64_t element) { return (element != 0) == shown; });
-  if (all) return Kept::kAll;
-  return IsTriangle(*known, shown) ? Kept::kTriangle : Kept::kOther;
+  const Nonzeros nonzeros = known->nonzeros();
+  if (nonzeros == (shown ? Nonzeros::kAll : Nonzeros::kNone)) return Kept::kAll;
+  const bool is_triangle = nonzeros == (shown ? Nonzeros::kLower : Nonzeros::kUpper);
+  return is_triangle ? Kept::kTriangle : Kept::kOther;
 }
 
 bool Hides(const Pattern& pattern, ValueId value) { return pattern.NumberOf(value) < kHides; }
