@@ -89,7 +89,7 @@ inline JudgedTarget Judged(const Graph& file, EstimateRequest request, const Tar
   request.targets = {target};
   const Prediction guess = Predict(file, request);
   const auto doubts = DoubtsOf(guess.program, request.settings);
-  return JudgeTargets(file, request, guess, PredictWorse(file, request, doubts))[0];
+  return JudgeTargets(file, request, guess, PredictWorse(file, request, doubts, guess))[0];
 }
 
 inline std::vector<Advice> AtBatch(const Graph& file, const EstimateRequest& request,

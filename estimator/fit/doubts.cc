@@ -57,12 +57,13 @@ DeviceRange::End EndOf(const Reading& reading, const Prediction& prediction) {
 
 // The same end by fewer flags: without those that change no byte of it.
 DeviceRange::End WithoutIdle(const Graph& file, const EstimateRequest& request,
-                             std::vector<Doubt> doubts, bool by_more, DeviceRange::End end) {
+                             const Prediction& guess, std::vector<Doubt> doubts, bool by_more,
+                             DeviceRange::End end) {
   for (size_t i = doubts.size(); i-- > 0 && doubts.size() > 1;) {
     std::vector<Doubt> fewer = doubts;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
     const Reading reading = AnswerAll(request, fewer, by_more);
-    const DeviceRange::End same = EndOf(reading, Predict(file, reading.request));
+    const DeviceRange::End same = EndOf(reading, PredictLike(guess, file, reading.request));
     if (same.device_bytes != end.device_bytes) continue;
     doubts = fewer;
     end = same;
@@ -111,29 +112,30 @@ std::vector<Reading> ReadingsOf(const EstimateRequest& request, std::span<const 
 }
 
 std::optional<ReadRun> PredictWorse(const Graph& file, const EstimateRequest& request,
-                                    std::span<const Doubt> doubts) {
+                                    std::span<const Doubt> doubts, const Prediction& guess) {
   if (doubts.empty()) return std::nullopt;
   Reading reading = AnswerAll(request, doubts, true);
-  Prediction prediction = Predict(file, reading.request);
+  Prediction prediction = PredictLike(guess, file, reading.request);
   return ReadRun{std::move(reading), std::move(prediction)};
 }
 
 std::optional<DeviceRange> FindRange(const Graph& file, const EstimateRequest& request,
                                      std::span<const Doubt> doubts, const ReadRun& worse,
-                                     int64_t guessed_bytes) {
+                                     const Prediction& guess, int64_t guessed_bytes) {
   std::vector<DeviceRange::End> ends = {{guessed_bytes, ""},
                                         EndOf(worse.reading, worse.prediction)};
   const auto guesses_low = [](const DoubtRow* row) { return row->guesses_low; };
   if (!std::ranges::all_of(RowsOf(doubts), guesses_low)) {
     const Reading low = AnswerAll(request, doubts, false);
-    ends.push_back(EndOf(low, Predict(file, low.request)));
+    ends.push_back(EndOf(low, PredictLike(guess, file, low.request)));
   }
   const auto [low, high] = std::ranges::minmax_element(ends, {}, &DeviceRange::End::device_bytes);
   if (low->device_bytes == high->device_bytes) return std::nullopt;
   const auto told = [&](std::vector<DeviceRange::End>::iterator end) {
     const std::vector<Doubt> all = {doubts.begin(), doubts.end()};
-    return end == ends.begin() ? *end
-                               : WithoutIdle(file, request, all, end == ends.begin() + 1, *end);
+    return end == ends.begin()
+               ? *end
+               : WithoutIdle(file, request, guess, all, end == ends.begin() + 1, *end);
   };
   return DeviceRange{told(low), told(high)};
 }

@@ -39,17 +39,18 @@ struct ReadRun {
   Prediction prediction;
 };
 
-// The worse reading, predicted; nullopt where nothing is open.  Throws Error as Predict does.
+// The worse reading of `file`, which was predicted as `guess`; nullopt where nothing is open.
+// Throws Error as Predict does.
 std::optional<ReadRun> PredictWorse(const Graph& file, const EstimateRequest& request,
-                                    std::span<const Doubt> doubts);
+                                    std::span<const Doubt> doubts, const Prediction& guess);
 
-// The smallest and the largest of three: `guessed_bytes`, without flags, and where every doubt
-// is answered so that tensors take less, and more (`worse`).  (What is reserved is not always less
-// then.)  nullopt where all are the same.  Flags that change nothing are left out.  A further run
-// of `file` where the guess is not the least, and where several doubts are open one for each.
+// The smallest and the largest of three: `guessed_bytes` of `guess`, without flags, and where every
+// doubt is answered so that tensors take less, and more (`worse`).  (What is reserved is not always
+// less then.)  nullopt where all are the same.  Flags that change nothing are left out.  A further
+// run of `file` where the guess is not the least, and where several doubts are open one for each.
 std::optional<DeviceRange> FindRange(const Graph& file, const EstimateRequest& request,
                                      std::span<const Doubt> doubts, const ReadRun& worse,
-                                     int64_t guessed_bytes);
+                                     const Prediction& guess, int64_t guessed_bytes);
 
 // One sentence for people: by how much the other readings differ from the guess.
 Warning RangeWarning(const DeviceRange& range, int64_t guessed_bytes);

@@ -313,9 +313,9 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   Append(estimate.warnings, request.warnings);
   const bool asks = request.wants_range || !request.targets.empty();
   const std::optional<ReadRun> worse =
-      asks ? PredictWorse(file, request, doubts) : std::optional<ReadRun>();
+      asks ? PredictWorse(file, request, doubts, prediction) : std::optional<ReadRun>();
   if (request.wants_range && worse) {
-    estimate.range = FindRange(file, request, doubts, *worse, estimate.device_bytes);
+    estimate.range = FindRange(file, request, doubts, *worse, prediction, estimate.device_bytes);
   }
   if (estimate.range.has_value()) {
     estimate.warnings.push_back(RangeWarning(*estimate.range, estimate.device_bytes));

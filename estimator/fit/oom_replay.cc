@@ -248,7 +248,7 @@ void FindFailure(const Graph& file, const EstimateRequest& steps, const Predicti
   replay.may_have_lost_dropouts = std::ranges::find(doubts, Doubt::kDropout) != doubts.end();
   replay.fails_at = FailureOn(p, card);
   if (replay.fails_at) return;
-  const std::optional<ReadRun> worse = PredictWorse(file, steps, doubts);
+  const std::optional<ReadRun> worse = PredictWorse(file, steps, doubts, p);
   if (!worse) return;
   replay.fails_at = FailureOn(worse->prediction, card);
   if (replay.fails_at) replay.reading = worse->reading.flags;

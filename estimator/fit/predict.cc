@@ -61,14 +61,18 @@ PreparedRun BoundRun(const Graph& file, const EstimateRequest& request) {
   }
 }
 
-PreparedRun PrepareRecovered(const Graph& file, const EstimateRequest& request) {
-  PreparedRun run = BoundRun(file, request);
+// What `run`, which is bound, runs by these settings.
+PreparedRun Recovered(PreparedRun run, const EstimateRequest& request) {
   run.roles = FindRoles(run.graph, run.metadata, run.shapes, request.settings);
   run.program = BuildProgram(run.graph, run.metadata, run.shapes, run.roles, request.settings);
   run.program.doubts.insert(run.program.doubts.end(), run.roles.doubts.begin(),
                             run.roles.doubts.end());
   CheckTrainable(run.graph, run.program, request.settings);
   return run;
+}
+
+PreparedRun PrepareRecovered(const Graph& file, const EstimateRequest& request) {
+  return Recovered(BoundRun(file, request), request);
 }
 
 // What the program in the file cannot answer, such as another batch than the one that it fixes,
@@ -113,6 +117,15 @@ Prediction RunPrepared(PreparedRun run, const EstimateRequest& request) {
     p.warnings.insert(p.warnings.end(), warnings.begin(), warnings.end());
   }
   return p;
+}
+
+Prediction PredictLike(const Prediction& like, const Graph& file, const EstimateRequest& request) {
+  if (file.exported != nullptr || file.embedded != nullptr) return Predict(file, request);
+  PreparedRun run;
+  run.graph = like.graph;
+  run.metadata = like.metadata;
+  run.shapes = like.shapes;
+  return RunPrepared(Recovered(std::move(run), request), request);
 }
 
 }  // namespace onnxfit

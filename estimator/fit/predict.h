@@ -45,4 +45,8 @@ Prediction Predict(const Graph& file, const EstimateRequest& request);
 PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request);
 Prediction RunPrepared(PreparedRun run, const EstimateRequest& request);
 
+// The same by other settings than those of `like`, which Predict gave for `file` by the same
+// binding: the graph and its shapes are not looked for again, nor are their warnings told.
+Prediction PredictLike(const Prediction& like, const Graph& file, const EstimateRequest& request);
+
 }  // namespace onnxfit
