@@ -158,7 +158,8 @@ FileBytes::FileBytes(const std::string& path, void (*check)(std::string_view fir
   if (is_large && Map(file.fd(), static_cast<size_t>(status.st_size))) {
     check(bytes_.substr(0, kFirstBytes));
   } else {
-    ReadAll(file.fd(), check);
+    const bool is_small = S_ISREG(status.st_mode) && !is_large;
+    ReadAll(file.fd(), is_small ? static_cast<size_t>(status.st_size) : 0, check);
   }
   if (bytes_.empty()) {
     throw Error({.text = fmt::format("{} was expected, the file is empty", expected.what)});
@@ -202,11 +203,12 @@ void FileBytes::CheckWhole() const {
                .hint = "again, once it is written"});
 }
 
-void FileBytes::ReadAll(int file, void (*check)(std::string_view first)) {
+void FileBytes::ReadAll(int file, size_t expected, void (*check)(std::string_view first)) {
   size_t size = 0;
+  read_.resize(expected + 1);  // its end is seen without more memory
   bool checked = false;
   while (true) {
-    if (read_.size() - size < kChunkBytes) read_.resize(size * 2 + kChunkBytes);
+    if (read_.size() == size) read_.resize(size * 2 + kChunkBytes);
     const ssize_t got = read(file, read_.data() + size, read_.size() - size);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw Error({.text = fmt::format("cannot be read: {}", std::strerror(errno))});

@@ -55,7 +55,7 @@ class FileBytes {
 
   bool Map(int file, size_t size);
   void CheckWhole() const;
-  void ReadAll(int file, void (*check)(std::string_view first));
+  void ReadAll(int file, size_t expected, void (*check)(std::string_view first));
 
   std::string path_;
   std::unique_ptr<void, Unmap> map_;
