@@ -59,6 +59,7 @@ std::string WrongInputs(const Node& node, const Parameters& parameters) {
     return fmt::format("expected {} inputs at least, input {} is missing", LeastOf(parameters),
                        missing);
   }
+  if (node.inputs.size() <= MostOf(parameters)) return "";
   const size_t most =
       std::max(MostOf(parameters), MostOf(NearestSchema(node.op_type, kNewest)->inputs()));
   if (node.inputs.size() <= most) return "";
