@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <queue>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/eager/backward.h"
@@ -22,7 +22,10 @@ struct Pending {
 class Engine {
  public:
   Engine(CallTable& calls, ParameterGradients& gradients)
-      : calls_(calls), machine_(calls.machine()), parameter_gradients_(gradients) {}
+      : calls_(calls),
+        machine_(calls.machine()),
+        parameter_gradients_(gradients),
+        pending_(machine_.node_limit()) {}
 
   void Run(TensorId loss) {
     const Edge root = machine_.tensor(loss).grad_fn;
@@ -45,16 +48,16 @@ class Engine {
   // Each node that the loss reaches, and how many gradients it will get.
   void CountDependencies(GradNodeId root) {
     std::vector<GradNodeId> stack = {root};
-    pending_[root].missing = 1;
+    pending_[Index(root)].missing = 1;
     while (!stack.empty()) {
       const GradNodeId id = stack.back();
       stack.pop_back();
       machine_.RetainNode(id);
-      Pending& pending = pending_[id];
+      Pending& pending = pending_[Index(id)];
       pending.gradients.assign(static_cast<size_t>(machine_.node(id).outputs), kNoTensor);
       for (const Edge& edge : machine_.node(id).next) {
         if (edge.node == kNoGradNode) continue;
-        if (++pending_[edge.node].missing == 1) stack.push_back(edge.node);
+        if (++pending_[Index(edge.node)].missing == 1) stack.push_back(edge.node);
       }
     }
   }
@@ -67,7 +70,7 @@ class Engine {
 
   // One edge has delivered: `gradient` (taken over) or nothing.
   void Deliver(Edge edge, TensorId gradient) {
-    Pending& pending = pending_.at(edge.node);
+    Pending& pending = pending_[Index(edge.node)];
     if (gradient != kNoTensor) Add(pending.gradients[Index(edge.output)], gradient);
     if (--pending.missing == 0) ready_.emplace(Priority(edge.node), edge.node);
   }
@@ -95,7 +98,7 @@ class Engine {
   }
 
   void Evaluate(GradNodeId id) {
-    std::vector<TensorId> incoming = std::exchange(pending_.at(id).gradients, {});
+    std::vector<TensorId> incoming = std::exchange(pending_[Index(id)].gradients, {});
     if (machine_.node(id).call == GradNode::kLeaf) {
       if (incoming[0] != kNoTensor) Accumulate(machine_.node(id).parameter, incoming[0]);
       return;
@@ -143,7 +146,7 @@ class Engine {
   CallTable& calls_;
   Machine& machine_;
   ParameterGradients& parameter_gradients_;
-  std::unordered_map<GradNodeId, Pending> pending_;
+  std::vector<Pending> pending_;  // by node
   std::priority_queue<std::pair<int64_t, GradNodeId>> ready_;
   LabelId fan_out_label_ = -1;
 };

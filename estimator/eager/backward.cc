@@ -110,9 +110,10 @@ class Formulas : public Kernel {
     }
   }
 
-  TensorType InputType(size_t input) const {
-    if (call_.inputs[input] == kNoName) return {};
-    return calls_.TypeOf(call_.inputs[input]);
+  const StridedType& InputType(size_t input) const {
+    static const StridedType none;
+    const NameId name = call_.inputs[input];
+    return name == kNoName ? none : calls_.TypeOf(name);
   }
 
   void MakeIfWanted(size_t input) {
@@ -187,7 +188,7 @@ class Formulas : public Kernel {
   }
 
   TensorId MakeView(size_t input, LabelId label) {
-    const TensorType type = InputType(input);
+    const TensorType& type = InputType(input);
     const Tensor& gradient = machine_.tensor(incoming_[0]);
     if (rule_.variadic) return machine_.View(incoming_[0], type.dims, gradient.strides);
     if (rule_.alias == Alias::kPermute) {
@@ -235,7 +236,7 @@ class Formulas : public Kernel {
   void Validate(size_t input) {
     TensorId& gradient = gradients_[input];
     if (gradient == kNoTensor) return;
-    const TensorType wanted = InputType(input);
+    const TensorType& wanted = InputType(input);
     const LabelId label = calls_.GradientLabel(call_.inputs[input]);
     if (machine_.tensor(gradient).dims != wanted.dims) {
       machine_.Release(std::exchange(gradient, SumTo(gradient, wanted.dims, label)));

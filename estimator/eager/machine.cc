@@ -21,14 +21,14 @@ void Machine::EnterOperator(LabelId label) {
   trace_.events.push_back({.type = Event::Type::kAt, .id = label});
 }
 
-TensorId Machine::NewStrided(const StridedType& type, LabelId label, Kind kind) {
+TensorId Machine::NewStrided(StridedType type, LabelId label, Kind kind) {
   const auto storage = static_cast<BufferId>(trace_.buffers.size());
   trace_.buffers.push_back(
       {.bytes = BytesOf(type), .label = label, .dtype = type.dtype, .dims = type.dims});
   trace_.events.push_back({.type = Event::Type::kAlloc, .kind = kind, .id = storage});
   storage_references_.push_back(0);
   kinds_.push_back(kind);
-  return AddTensor({type, storage});
+  return AddTensor({std::move(type), storage});
 }
 
 TensorId Machine::New(const TensorType& type, LabelId label, Kind kind) {

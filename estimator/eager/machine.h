@@ -61,7 +61,7 @@ class Machine {
   void EnterOperator(LabelId label);
 
   // A new tensor with one reference, which the caller owns: as it lies, or contiguous.
-  TensorId NewStrided(const StridedType& type, LabelId label, Kind kind = Kind::kTemporary);
+  TensorId NewStrided(StridedType type, LabelId label, Kind kind = Kind::kTemporary);
   TensorId New(const TensorType& type, LabelId label, Kind kind = Kind::kTemporary);
   // The same storage seen otherwise; one reference, which the caller owns.
   TensorId View(TensorId of, Dims dims, Dims strides);
@@ -94,6 +94,7 @@ class Machine {
 
   const Tensor& tensor(TensorId id) const { return tensors_[Index(id)]; }
   const GradNode& node(GradNodeId id) const { return nodes_[Index(id)]; }
+  size_t node_limit() const { return nodes_.size(); }  // above all ids of nodes
   // Tensors that share the storage of `id`, itself included.
   int32_t StorageReferences(TensorId id) const;
 
