@@ -144,9 +144,9 @@ TEST_CASE("what a mask means") {
        indices +
            "keep = GreaterOrEqual (rows, columns) bias = Neg (v4) m = Where (keep, bias, hidden)",
        "%y.constant = constant()  # sdpa\n%y.constant = constant()  # sdpa\n"
-       "%y.compare = compare(%y.constant, %y.constant)  # sdpa\n"
+       "%y.ge = ge(%y.constant, %y.constant)  # sdpa\n"
        "%y.constant = constant()  # sdpa\n"
-       "%y.where = where(%y.compare, %bias, %y.constant)  # sdpa\n"
+       "%y.where = where(%y.ge, %bias, %y.constant)  # sdpa\n"
        "%y = scaled_dot_product_attention(%q, %y.permute, %v, %y.where; 0, 0)  # sdpa\n"},
       {"of a tensor", "m = Neg (v4)",
        "%y = scaled_dot_product_attention(%q, %y.permute, %v, %m; 0, 0)  # sdpa\n"},

@@ -63,7 +63,7 @@ TEST_CASE("a mask that was floats is made on the device") {
         "\n%one = constant()  # Expand #5\n"
         "%ones = expand(%one)  # Expand #5\n"
         "%shown = to(%ones)  # Cast #6\n"
-        "%hidden = compare(%shown)  # Not #7\n"
+        "%hidden = logical_not(%shown)  # Not #7\n"
         "%y = masked_fill(%x, %hidden)  # Where #8\n");
 }
 

@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 
+#include "estimator/program/like.h"
+
 namespace onnxfit::op_rule_test {
 namespace {
 
@@ -75,7 +77,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"bernoulli", {}, {}},
       {"bmm", In(0) | In(1), In(0) | In(1)},
       {"cat", In(0) | In(1), {}},
-      {"compare", {}, {}},
+      {"eq", {}, {}},
       {"constant", {}, {}},
       {"convolution", In(0) | In(1) | In(2), In(0) | In(1)},
       {"convolution", In(1), In(0) | In(1)},  // x is data: one formula, so both
@@ -153,10 +155,10 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"sub", In(0) | In(1), {}},
       {"sum", In(0), {}},
       {"tanh", In(0), Out(0)},
-      {"tile", In(0), {}},
+      {"repeat", In(0), {}},
       {"_to_copy", In(0), {}},
       {"tril", In(0), {}},
-      {"upsample", In(0), {}},
+      {"upsample_nearest2d", In(0), {}},
       {"view", In(0), {}},
       {"where", In(1) | In(2), In(0)},
   };
@@ -259,12 +261,30 @@ TEST_CASE("sums and products of two tensors have the wider type") {
     CAPTURE(std::string(name));
     CHECK(FindOpRule(name).promotes);
   }
-}
 
-TEST_CASE("an operator without a row keeps everything") {
-  CHECK_FALSE(HasOpRule("fused_something"));
-  CHECK(FindOpRule("fused_something").keeps_everything);
-}
+  TEST_CASE("what runs like another operator has that one's row") {
+    std::set<std::string_view> names;
+    for (const LikeRow& row : LikeRows()) {
+      CAPTURE(std::string(row.op));
+      CHECK_MESSAGE(names.insert(row.op).second, "two rows of one name");
+      CHECK_MESSAGE(RuleNameOf(row.like) == row.like, "the other one has a row of its own");
+      REQUIRE(HasOpRule(row.like));
+      CHECK(&FindOpRule(row.op) == &FindOpRule(row.like));
+      CHECK(FindOpRule(row.op).name != row.op);
+    }
+  }
+
+  TEST_CASE("a file's name for an operator stays where both run alike") {
+    CHECK(NamedBy("aten.__and__.Tensor", "logical_and") == "__and__");
+    CHECK(NamedBy("aten.eq.Scalar", "ge") == "eq");
+    CHECK(NamedBy("aten.relu.default", "logical_and") == "logical_and");
+    CHECK(NamedBy("", "ceil") == "ceil");
+  }
+
+  TEST_CASE("an operator without a row keeps everything") {
+    CHECK_FALSE(HasOpRule("fused_something"));
+    CHECK(FindOpRule("fused_something").keeps_everything);
+  }
 
 }  // namespace
 }  // namespace onnxfit::op_rule_test

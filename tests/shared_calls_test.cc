@@ -22,8 +22,8 @@ TEST_CASE("a mask that two layers share is made by each of them") {
   CHECK(Lowered(first + R"(["/m/l.1/Where"] b = Where (n, zero, a)
                            ["/m/l.1/Where_1"] y = Where (n, zero, b))")
             .ends_with("%a = masked_fill(%r, %n)  # /m/l.0/Where\n"
-                       "%g = compare(%r)  # /m/l.1/Where\n"
-                       "%n = compare(%g)  # /m/l.1/Where\n"
+                       "%g = gt(%r)  # /m/l.1/Where\n"
+                       "%n = logical_not(%g)  # /m/l.1/Where\n"
                        "%b = masked_fill(%a, %n)  # /m/l.1/Where\n"
                        "%y = masked_fill(%b, %n)  # /m/l.1/Where_1\n"));
   CHECK(Lowered(first + R"(["/m/head/Where"] y = Where (n, zero, a))")
@@ -34,7 +34,7 @@ TEST_CASE("a function that was scripted runs in the module that calls it") {
   const PreparedRun built = Build(R"(n (float[2, 3] x) => (float[2, 3] y) {
       ["/m/e/Relu"] r = Relu (x) [Abs_7] a = Abs (r) ["/m/e/Neg"] n = Neg (a)
       ["/m/f/Neg"] y = Neg (n) })",
-                                   {.mode = Mode::kEval});
+                                  {.mode = Mode::kEval});
   CHECK(built.program.modules.NamesOf(built.program.calls[1].module) ==
         std::vector<std::string>{"m", "e"});
 }

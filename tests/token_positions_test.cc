@@ -20,7 +20,7 @@ std::string Lowered(const std::string& body) {
 
 TEST_CASE("positions are counted without padding, in 64 bits") {
   const std::string mask = "e = Equal (ids, pad) [Not] n = Not (e) [Cast] m = Cast <to = 6> (n) ";
-  const std::string made = "\n%n = compare(%ids, none)  # Not\n%m = to(%n)  # Cast\n";
+  const std::string made = "\n%n = ne(%ids, none)  # Not\n%m = to(%n)  # Cast\n";
   CHECK(Lowered(mask + "s = CumSum (m, one) [Mul] y = Mul (s, m)") ==
         made +
             "%y.cumsum = cumsum(%m)  # Mul\n%y.to = to(%y.cumsum)  # Mul\n"
@@ -34,7 +34,7 @@ TEST_CASE("positions are counted without padding, in 64 bits") {
 
 TEST_CASE("what is read elsewhere is no part of an inequality") {
   CHECK(Lowered("e = Equal (ids, pad) n = Not (e) o = Or (e, n) y = Cast <to = 6> (o)")
-            .find("%n = compare(%e)") != std::string::npos);
+            .find("%n = logical_not(%e)") != std::string::npos);
 }
 
 }  // namespace

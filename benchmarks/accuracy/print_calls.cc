@@ -19,6 +19,7 @@
 #include "estimator/eager/in_place.h"
 #include "estimator/fit/load_model.h"
 #include "estimator/fit/predict.h"
+#include "estimator/program/like.h"
 
 namespace onnxfit {
 namespace {
@@ -49,7 +50,7 @@ class CallPrinter {
     }
     std::vector<std::string> results;
     for (const NameId id : call.outputs) results.push_back(TypeText(id));
-    return fmt::format("{}{}\t{}\t{}\t{}\t{}\t{}\n", call.op,
+    return fmt::format("{}{}\t{}\t{}\t{}\t{}\t{}\n", RuleNameOf(call.op),
                        in_place_[place] && !call.op.ends_with("_") ? "_" : "", Names(call.inputs),
                        fmt::join(results, " "), fmt::join(call.ints, " "),
                        program_.modules.PathOf(call.module), Names(call.dies));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "estimator/eager/op_families.h"
+#include "estimator/program/like.h"
 
 namespace onnxfit {
 namespace {
@@ -39,10 +40,10 @@ std::span<const std::span<const OpRule>> AllOpRules() {
 }
 
 const OpRule& FindOpRule(std::string_view name) {
-  const auto found = RuleIndex().find(name);
+  const auto found = RuleIndex().find(RuleNameOf(name));
   return found == RuleIndex().end() ? kCautiousRule : *found->second;
 }
 
-bool HasOpRule(std::string_view name) { return RuleIndex().contains(name); }
+bool HasOpRule(std::string_view name) { return RuleIndex().contains(RuleNameOf(name)); }
 
 }  // namespace onnxfit

@@ -231,7 +231,7 @@ constexpr OpRule kElementwiseRules[] = {
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
      .backward = {Scratch(ScalarLikeOutput), Scratch(Bools), MakeGrad(0)}},
-    // And ceil, round, sign: the gradient is zeros.
+    // The gradient is zeros.
     {.name = "floor", .strides = AsOperands, .gradients = {ReadsElementwise({})}},
     {.name = "tril", .gradients = {Reads({})}},
     {.name = "cumsum",
@@ -271,7 +271,7 @@ constexpr OpRule kElementwiseRules[] = {
 
     // Not differentiable: the output is all there is.
     {.name = "argmax"},
-    {.name = "compare", .strides = AsOperands},
+    {.name = "eq", .strides = AsOperands},  // and all comparisons
 };
 
 }  // namespace

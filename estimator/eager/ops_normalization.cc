@@ -175,7 +175,7 @@ void TakeInstanceNormApart(Dispatcher& d, const AtenCall& call) {
   std::vector<NameId> inputs(1);
   for (size_t i = 1; i < call.inputs.size(); ++i) {
     inputs.push_back(
-        d.Make("tile", {call.inputs[i]}, {d.TypeOf(call.inputs[i]).dtype, {channels}}));
+        d.Make("repeat", {call.inputs[i]}, {d.TypeOf(call.inputs[i]).dtype, {channels}}));
   }
   inputs[0] = d.Reshape(call.inputs[0], dims);
   const NameId normed = d.Make("batch_norm", inputs, {x.dtype, dims});

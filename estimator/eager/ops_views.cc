@@ -73,10 +73,10 @@ constexpr OpRule kViewRules[] = {
     {.name = "pad", .gradients = {Reads({})}},
     {.name = "pad.copies", .gradients = {Reads(In(0))}},  // reflects or repeats what is there
     {.name = "pixel_shuffle", .gradients = {Reads({})}},
-    {.name = "upsample", .autocast = AutocastPolicy::kFp32, .gradients = {Reads({})}},
+    {.name = "upsample_nearest2d", .autocast = AutocastPolicy::kFp32, .gradients = {Reads({})}},
     {.name = "bernoulli"},  // empty(...).bernoulli_(p).div_(p), in the type of its first input
     {.name = "constant"},   // made from numbers: zeros, full, arange, rand
-    {.name = "tile", .gradients = {Reads({})}},
+    {.name = "repeat", .gradients = {Reads({})}},
     {.name = "index_select", .gradients = {Reads(In(1))}},
     {.name = "gather", .gradients = {Reads(In(0) | In(1))}},
     // x, indices, values: the gradient of x is that of the result but zero at the indices.

@@ -195,9 +195,8 @@ void AddMaskedBias(const Pattern& pattern, ValueId bias, const Dims& scores, Rew
   masked.dims = MaskedDims(masked.dims, scores);
   call.before.push_back({"constant", {}, {DType::kInt64, {rows}}});
   call.before.push_back({"constant", {}, {DType::kInt64, {columns}}});
-  call.before.push_back({"compare",
-                         {{.hidden = index}, {.hidden = index + 1}},
-                         {DType::kBool, {1, 1, rows, columns}}});
+  call.before.push_back(
+      {"ge", {{.hidden = index}, {.hidden = index + 1}}, {DType::kBool, {1, 1, rows, columns}}});
   call.before.push_back({"constant", {}, {masked.dtype, {}}});  // the number, on the device
   call.before.push_back({"where",
                          {{.hidden = index + 2}, {.value = bias}, {.hidden = index + 3}},

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "estimator/base/index.h"
+#include "estimator/program/like.h"
 
 namespace onnxfit {
 namespace {
@@ -142,7 +143,7 @@ constexpr OperandsRow kRows[] = {
     {"pow.Scalar", 1, AllBroadcast},
     {"minimum", 1, AllBroadcast},
     {"maximum", 1, AllBroadcast},
-    {"compare", 1, AllBroadcast},
+    {"eq", 1, AllBroadcast},
     {"where", 3, AllBroadcast},
     {"masked_fill", 2, AllBroadcast},
     {"prelu", 2, AllBroadcast},
@@ -217,21 +218,21 @@ constexpr OperandsRow kRows[] = {
     {"mse_loss", 2},
 };
 
-const OperandsRow& RowOf(std::string_view op) {
+const OperandsRow& OperandsOf(std::string_view op) {
   static const auto index = [] {
     std::unordered_map<std::string_view, const OperandsRow*> rows;
     for (const OperandsRow& row : kRows) rows.emplace(row.op, &row);
     return rows;
   }();
   static constexpr OperandsRow kOther = {.op = "", .least = 1};
-  const auto found = index.find(op);
+  const auto found = index.find(RuleNameOf(op));
   return found == index.end() ? kOther : *found->second;
 }
 
 }  // namespace
 
 bool FitsRule(const CallOperands& call) {
-  const OperandsRow& row = RowOf(call.op);
+  const OperandsRow& row = OperandsOf(call.op);
   for (size_t i = 0; i < row.least; ++i) {
     if (!Has(call, i)) return false;
   }

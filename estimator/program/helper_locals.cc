@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
+#include "estimator/program/like.h"
 
 namespace onnxfit {
 namespace {
@@ -24,7 +25,7 @@ constexpr Local kLocals[] = {
     {"create_position_ids_from_input_ids", "mul"},
     {"create_position_ids_from_input_ids", "cumsum", false, true},
     // modeling_deberta_v2.py: pos_key_layer, c2p_pos, c2p_att, and the same of p2c.
-    {"disentangled_attention_bias", "tile"},
+    {"disentangled_attention_bias", "repeat"},
     {"disentangled_attention_bias", "hardtanh"},
     {"disentangled_attention_bias", "clamp"},
     {"disentangled_attention_bias", "gather"},
@@ -59,7 +60,7 @@ int64_t ReadsOf(const std::vector<AtenCall>& calls, const Statement& statement, 
 bool Names(const Local& local, const Program& program, const Statement& statement, int64_t maker,
            NameId name) {
   if (!Calls(program, statement, local.helper)) return false;
-  return (local.is_result && local.op == program.calls[Index(maker)].op) ||
+  return (local.is_result && local.op == RuleNameOf(program.calls[Index(maker)].op)) ||
          (local.are_operands && ReadsOf(program.calls, statement, name, local.op) > 0);
 }
 

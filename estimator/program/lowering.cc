@@ -9,6 +9,7 @@
 #include "estimator/base/warnings.h"
 #include "estimator/program/device_integers.h"
 #include "estimator/program/habits.h"
+#include "estimator/program/like.h"
 #include "estimator/program/parameter_floats.h"
 #include "estimator/program/scopes.h"
 #include "estimator/program/source_text.h"
@@ -168,7 +169,7 @@ void Lowering::LowerNode(const Node& node) {
   const LoweringRow* row = FindLowering(node.op_type);
   if (row == nullptr) row = FindFusedLowering(node.op_type);
   if (row == nullptr || !FitsRow(node, *row)) return LowerUnknown(node);
-  row->lower(*this, node, row->aten);
+  row->lower(*this, node, NamedBy(TargetOf(node), row->aten));
 }
 
 // The product becomes the batch norm, and the sum is its result.

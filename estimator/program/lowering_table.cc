@@ -189,7 +189,7 @@ void LowerClip(Lowering& lowering, const Node& node, std::string_view aten) {
   const bool is_clamp = lowering.TargetOf(node).starts_with("aten.clamp");
   const bool has_both = InputOf(node, 1) != kNoValue && InputOf(node, 2) != kNoValue;
   const bool is_old = node.inputs.size() < 2;  // the bounds are attributes
-  if (!has_both && !is_old) aten = "clamp_min";
+  if (!has_both && !is_old) aten = InputOf(node, 1) == kNoValue ? "clamp_max" : "clamp_min";
   LowerUnary(lowering, node, has_both && is_clamp ? "clamp" : aten);
 }
 
@@ -209,7 +209,48 @@ void LowerDiv(Lowering& lowering, const Node& node, std::string_view aten) {
 
 // x.max(dim) or x.amax(dim): TorchScript writes both alike.
 void LowerReduceMax(Lowering& lowering, const Node& node, std::string_view aten) {
-  LowerUnary(lowering, node, lowering.TargetOf(node).starts_with("aten.am") ? "amax" : aten);
+  const bool has_places = !lowering.TargetOf(node).starts_with("aten.am");
+  if (has_places) return LowerUnary(lowering, node, aten);
+  LowerUnary(lowering, node, node.op_type == "ReduceMin" ? "amin" : "amax");
+}
+
+// Its upper triangle is kept unless `upper` is 0.
+void LowerTrilu(Lowering& lowering, const Node& node, std::string_view) {
+  LowerUnary(lowering, node, IntAttribute(node, "upper", 1) != 0 ? "triu" : "tril");
+}
+
+// What an operator is called for tensors of 3, 4 and 5 dimensions.
+struct RankedNames {
+  std::string_view of_two;  // of two dimensions beside batch and channels, which the row says
+  std::string_view of_one;
+  std::string_view of_three;
+};
+
+std::string_view NameForRank(const Lowering& lowering, const Node& node, std::string_view aten) {
+  constexpr RankedNames kNames[] = {
+      {"max_pool2d", "max_pool1d", "max_pool3d"},
+      {"avg_pool2d", "avg_pool1d", "avg_pool3d"},
+      {"upsample_nearest2d", "upsample_nearest1d", "upsample_nearest3d"},
+      {"upsample_bilinear2d", "upsample_linear1d", "upsample_trilinear3d"},
+  };
+  const size_t rank = lowering.TypeOf(node.inputs[0]).dims.size();
+  for (const RankedNames& names : kNames) {
+    if (names.of_two == aten && rank == 3) return names.of_one;
+    if (names.of_two == aten && rank == 5) return names.of_three;
+  }
+  return aten;
+}
+
+void LowerPool(Lowering& lowering, const Node& node, std::string_view aten) {
+  LowerUnary(lowering, node, NameForRank(lowering, node, aten));
+}
+
+void LowerResize(Lowering& lowering, const Node& node, std::string_view aten) {
+  const Attribute* mode = FindAttribute(node, "mode");
+  const auto* how = mode == nullptr ? nullptr : std::get_if<std::string_view>(&mode->value);
+  if (how != nullptr && *how == "linear") aten = "upsample_bilinear2d";
+  if (how != nullptr && *how == "cubic") aten = "upsample_bicubic2d";
+  LowerUnary(lowering, node, NameForRank(lowering, node, aten));
 }
 
 // Nothing happens between equal types, to a number of Python's, nor where the exporter alone
@@ -265,8 +306,8 @@ constexpr LoweringRow kLoweringRows[] = {
     {"LeakyRelu", "leaky_relu", LowerUnary},
     {"PRelu", "prelu", LowerAll},
     {"Elu", "elu", LowerUnary},
-    {"Celu", "elu", LowerUnary},
-    {"Selu", "elu", LowerUnary},
+    {"Celu", "celu", LowerUnary},
+    {"Selu", "selu", LowerUnary},
     {"Softplus", "softplus", LowerUnary},
     {"Clip", "hardtanh", LowerClip},
     {"HardSigmoid", "hardsigmoid", LowerUnary},
@@ -283,8 +324,8 @@ constexpr LoweringRow kLoweringRows[] = {
     {"Mul", "mul", LowerBinary, "mul.Scalar"},
     {"Div", "div", LowerDiv, "mul.Scalar", "reciprocal"},
     {"Pow", "pow", LowerBinary, "pow.Tensor_Scalar", "pow.Scalar"},
-    {"Min", "minimum", LowerBinary, "hardtanh"},
-    {"Max", "maximum", LowerBinary, "hardtanh"},
+    {"Min", "minimum", LowerBinary, "clamp_max"},
+    {"Max", "maximum", LowerBinary, "clamp_min"},
     {"Neg", "neg", LowerUnary},
     {"Exp", "exp", LowerUnary},
     {"Log", "log", LowerUnary},
@@ -297,41 +338,41 @@ constexpr LoweringRow kLoweringRows[] = {
     {"Atan", "atan", LowerUnary},
     {"Cos", "cos", LowerUnary},
     {"Floor", "floor", LowerUnary},
-    {"Ceil", "floor", LowerUnary},
-    {"Round", "floor", LowerUnary},
-    {"Sign", "floor", LowerUnary},
-    {"Trilu", "tril", LowerUnary},
+    {"Ceil", "ceil", LowerUnary},
+    {"Round", "round", LowerUnary},
+    {"Sign", "sign", LowerUnary},
+    {"Trilu", "tril", LowerTrilu},
     {"CumSum", "cumsum", LowerUnary},
     {"Where", "where", LowerWhere},
     {"Cast", "to", LowerCast},
     {"CastLike", "to", LowerCast},
 
     // Comparisons and logic.
-    {"Equal", "compare", LowerBinary},
-    {"Greater", "compare", LowerBinary},
-    {"GreaterOrEqual", "compare", LowerBinary},
-    {"Less", "compare", LowerBinary},
-    {"LessOrEqual", "compare", LowerBinary},
-    {"And", "compare", LowerBinary},
-    {"Or", "compare", LowerBinary},
-    {"Xor", "compare", LowerBinary},
-    {"Not", "compare", LowerUnary},
-    {"IsNaN", "compare", LowerUnary},
-    {"IsInf", "compare", LowerUnary},
+    {"Equal", "eq", LowerBinary},
+    {"Greater", "gt", LowerBinary},
+    {"GreaterOrEqual", "ge", LowerBinary},
+    {"Less", "lt", LowerBinary},
+    {"LessOrEqual", "le", LowerBinary},
+    {"And", "logical_and", LowerBinary},
+    {"Or", "logical_or", LowerBinary},
+    {"Xor", "logical_xor", LowerBinary},
+    {"Not", "logical_not", LowerUnary},
+    {"IsNaN", "isnan", LowerUnary},
+    {"IsInf", "isinf", LowerUnary},
 
     // Pooling and reductions.
-    {"MaxPool", "max_pool2d", LowerUnary},
-    {"AveragePool", "avg_pool2d", LowerUnary},
+    {"MaxPool", "max_pool2d", LowerPool},
+    {"AveragePool", "avg_pool2d", LowerPool},
     {"GlobalAveragePool", "mean", LowerUnary},
     {"ReduceMean", "mean", LowerUnary},
     {"ReduceSum", "sum", LowerUnary},
     {"ReduceMax", "max.dim", LowerReduceMax},
-    {"ReduceMin", "max.dim", LowerReduceMax},
-    {"ReduceL2", "norm", LowerUnary},
+    {"ReduceMin", "min.dim", LowerReduceMax},
+    {"ReduceL2", "linalg_vector_norm", LowerUnary},
     {"ReduceLogSumExp", "logsumexp", LowerUnary},
     {"TopK", "topk", LowerTopK},
     {"ArgMax", "argmax", LowerUnary},
-    {"ArgMin", "argmax", LowerUnary},
+    {"ArgMin", "argmin", LowerUnary},
 
     // Views, copies and joins.
     {"Identity", "", LowerIdentity},
@@ -349,9 +390,9 @@ constexpr LoweringRow kLoweringRows[] = {
     {"Concat", "cat", LowerAll},
     {"Pad", "pad", LowerPad},
     {"DepthToSpace", "pixel_shuffle", LowerUnary},
-    {"Tile", "tile", LowerUnary},
-    {"Resize", "upsample", LowerUnary},
-    {"Upsample", "upsample", LowerUnary},
+    {"Tile", "repeat", LowerUnary},
+    {"Resize", "upsample_nearest2d", LowerResize},
+    {"Upsample", "upsample_nearest2d", LowerResize},
     {"Gather", "embedding", LowerGather},
     {"GatherElements", "gather", LowerAll},
     {"ScatterElements", "scatter", LowerScatter},

@@ -111,7 +111,7 @@ std::vector<std::string> TargetsOfOne(std::string_view line) {
 }
 
 // "a" and "b" of "x = a + b", "return norm(a * b)".
-std::pair<std::string, std::string> OperandsOf(std::string_view line) {
+std::pair<std::string, std::string> SumOperands(std::string_view line) {
   std::pair<std::string, std::string> found;
   for (size_t at = line.find_first_of("+*"); at != std::string_view::npos;
        at = line.find_first_of("+*", at + 1)) {
@@ -193,7 +193,7 @@ SourceStatement ReadStatement(int64_t line, std::string_view text) {
           .returns = text.starts_with("return "),
           .is_tail = text.starts_with(')'),
           .is_generated = IsGenerated(text),
-          .operands = OperandsOf(text),
+          .operands = SumOperands(text),
           .receiver = ReceiverOf(text),
           .callee = std::string(CalleeOf(text)),
           .own_call = std::string(OutermostOwnCall(text)),

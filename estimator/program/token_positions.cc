@@ -5,7 +5,7 @@ namespace onnxfit {
 std::optional<Rewritten> FindNotEqual(const Pattern& pattern, NodeId last) {
   const NodeId equal = pattern.Inner(pattern.At(last).inputs[0], "Equal");
   if (equal == kNoNode) return std::nullopt;
-  return Rewritten{"compare", pattern.At(equal).inputs, last, {equal, last}};
+  return Rewritten{"ne", pattern.At(equal).inputs, last, {equal, last}};
 }
 
 std::optional<Rewritten> FindTokenPositions(const Pattern& pattern, NodeId last) {

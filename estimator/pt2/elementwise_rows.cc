@@ -31,15 +31,16 @@ void WriteBinary(CallWriter& writer, const Call& call, std::string_view op) {
   if (is_filled && !writer.IsTracked(tensors[0])) return writer.ReturnSame(call, tensors[0]);
   if (!has_number && CastsToWeightFirst(call))
     tensors[1] = CastLike(writer, tensors[1], tensors[0]);
-  writer.Emit(has_number ? std::string_view(kScalar) : op, std::move(tensors),
-              {writer.Result(call)});
+  constexpr std::string_view kOfNumber = kScalar;
+  const bool is_other = has_number && !kOfNumber.empty();
+  writer.Emit(is_other ? kOfNumber : op, std::move(tensors), {writer.Result(call)});
 }
 
 // A bound on one side is another kernel.
 void WriteClamp(CallWriter& writer, const Call& call, std::string_view op) {
-  const bool has_both =
-      FindArgument(call, "min") != nullptr && FindArgument(call, "max") != nullptr;
-  WriteUnary(writer, call, has_both ? op : "clamp_min");
+  const bool has_min = FindArgument(call, "min") != nullptr;
+  const bool has_both = has_min && FindArgument(call, "max") != nullptr;
+  WriteUnary(writer, call, has_both ? op : has_min ? "clamp_min" : "clamp_max");
 }
 
 // torch.where(arange(S)[:, None] >= arange(S), bias, -3e38), which attention with a bias is told
@@ -57,7 +58,7 @@ void WriteCausalBias(CallWriter& writer, const Call& call, NameId bias) {
   const NameId rows = make("constant", {}, {DType::kInt64, {size}});
   const NameId column = make("view", {rows}, {DType::kInt64, {size, 1}});
   const NameId columns = make("constant", {}, {DType::kInt64, {size}});
-  const NameId shown = make("compare", {column, columns}, {DType::kBool, {size, size}});
+  const NameId shown = make("ge", {column, columns}, {DType::kBool, {size, size}});
   const NameId lowest = make("constant", {}, {type.dtype, {}});
   writer.Emit("where", {shown, bias, lowest}, {writer.Result(call, type)});
 }
@@ -101,7 +102,7 @@ void WriteWithPlaces(CallWriter& writer, const Call& call, std::string_view op) 
 constexpr char kAddScalar[] = "add.Scalar";
 constexpr char kMulScalar[] = "mul.Scalar";
 constexpr char kPowScalar[] = "pow.Tensor_Scalar";
-constexpr char kCompare[] = "compare";
+constexpr char kSame[] = "";  // as with a tensor
 
 constexpr CallRow kElementwiseRows[] = {
     // Elementwise arithmetic.
@@ -117,11 +118,11 @@ constexpr CallRow kElementwiseRows[] = {
     {"sub.Scalar", "add.Scalar", WriteUnary},
     {"mul.Scalar", "mul.Scalar", WriteUnary},
     {"div.Scalar", "mul.Scalar", WriteUnary},
-    {"div.Tensor_mode", "compare", WriteAll},
-    {"floor_divide.default", "compare", WriteAll},
-    {"remainder.Scalar", "compare", WriteUnary},
+    {"div.Tensor_mode", "div.Tensor_mode", WriteAll},
+    {"floor_divide.default", "floor_divide", WriteAll},
+    {"remainder.Scalar", "remainder", WriteUnary},
     {"pow.Tensor_Scalar", "pow.Tensor_Scalar", WriteUnary},
-    {"square.default", "pow.Tensor_Scalar", WriteUnary},  // at::pow(x, 2)
+    {"square.default", "square", WriteUnary},  // at::pow(x, 2)
     {"addcmul.default", "addcmul", WriteAll},
     {"addcdiv.default", "addcdiv", WriteAll},
     {"lerp.Scalar", "lerp", WriteAll},
@@ -146,16 +147,16 @@ constexpr CallRow kElementwiseRows[] = {
     {"tan.default", "tan", WriteUnary},
     {"atan.default", "atan", WriteUnary},
     {"floor.default", "floor", WriteUnary},
-    {"ceil.default", "floor", WriteUnary},
-    {"round.default", "floor", WriteUnary},
-    {"sign.default", "floor", WriteUnary},
+    {"ceil.default", "ceil", WriteUnary},
+    {"round.default", "round", WriteUnary},
+    {"sign.default", "sign", WriteUnary},
     {"tril.default", "tril", WriteUnary},
-    {"triu.default", "tril", WriteUnary},
+    {"triu.default", "triu", WriteUnary},
     {"cumsum.default", "cumsum", WriteUnary},
     {"clamp.default", "clamp", WriteClamp},
     {"clamp.Tensor", "clamp", WriteUnary},
     {"clamp_min.default", "clamp_min", WriteUnary},
-    {"clamp_max.default", "clamp_min", WriteUnary},
+    {"clamp_max.default", "clamp_max", WriteUnary},
     {"where.self", "where", WriteWhere},
     {"where.ScalarOther", "where", WriteWhere},
     {"where.ScalarSelf", "where", WriteWhere},
@@ -163,44 +164,44 @@ constexpr CallRow kElementwiseRows[] = {
     {"masked_fill.Scalar", "masked_fill", WriteAll},
 
     // Comparisons and logic.
-    {"eq.Tensor", "compare", WriteBinary<kCompare>},
-    {"eq.Scalar", "compare", WriteUnary},
-    {"ne.Tensor", "compare", WriteBinary<kCompare>},
-    {"ne.Scalar", "compare", WriteUnary},
-    {"gt.Tensor", "compare", WriteBinary<kCompare>},
-    {"gt.Scalar", "compare", WriteUnary},
-    {"ge.Tensor", "compare", WriteBinary<kCompare>},
-    {"ge.Scalar", "compare", WriteUnary},
-    {"lt.Tensor", "compare", WriteBinary<kCompare>},
-    {"lt.Scalar", "compare", WriteUnary},
-    {"le.Tensor", "compare", WriteBinary<kCompare>},
-    {"le.Scalar", "compare", WriteUnary},
-    {"logical_and.default", "compare", WriteAll},
-    {"logical_or.default", "compare", WriteAll},
-    {"logical_not.default", "compare", WriteUnary},
-    {"bitwise_and.Tensor", "compare", WriteAll},
-    {"bitwise_or.Tensor", "compare", WriteAll},
-    {"bitwise_not.default", "compare", WriteUnary},
-    {"bitwise_and.Scalar", "compare", WriteUnary},
-    {"bitwise_or.Scalar", "compare", WriteUnary},
-    {"bitwise_xor.Tensor", "compare", WriteAll},
-    {"bitwise_xor.Scalar", "compare", WriteUnary},
-    {"bitwise_left_shift.Tensor", "compare", WriteAll},
-    {"bitwise_left_shift.Tensor_Scalar", "compare", WriteUnary},
-    {"bitwise_right_shift.Tensor", "compare", WriteAll},
-    {"bitwise_right_shift.Tensor_Scalar", "compare", WriteUnary},
-    {"__and__.Scalar", "compare", WriteUnary},
-    {"__or__.Scalar", "compare", WriteUnary},
-    {"__xor__.Tensor", "compare", WriteAll},
-    {"__xor__.Scalar", "compare", WriteUnary},
-    {"__lshift__.Scalar", "compare", WriteUnary},
-    {"__lshift__.Tensor", "compare", WriteAll},
-    {"__rshift__.Scalar", "compare", WriteUnary},
-    {"__rshift__.Tensor", "compare", WriteAll},
-    {"__and__.Tensor", "compare", WriteAll},
-    {"__or__.Tensor", "compare", WriteAll},
-    {"isnan.default", "compare", WriteUnary},
-    {"isinf.default", "compare", WriteUnary},
+    {"eq.Tensor", "eq", WriteBinary<kSame>},
+    {"eq.Scalar", "eq", WriteUnary},
+    {"ne.Tensor", "ne", WriteBinary<kSame>},
+    {"ne.Scalar", "ne", WriteUnary},
+    {"gt.Tensor", "gt", WriteBinary<kSame>},
+    {"gt.Scalar", "gt", WriteUnary},
+    {"ge.Tensor", "ge", WriteBinary<kSame>},
+    {"ge.Scalar", "ge", WriteUnary},
+    {"lt.Tensor", "lt", WriteBinary<kSame>},
+    {"lt.Scalar", "lt", WriteUnary},
+    {"le.Tensor", "le", WriteBinary<kSame>},
+    {"le.Scalar", "le", WriteUnary},
+    {"logical_and.default", "logical_and", WriteAll},
+    {"logical_or.default", "logical_or", WriteAll},
+    {"logical_not.default", "logical_not", WriteUnary},
+    {"bitwise_and.Tensor", "bitwise_and", WriteAll},
+    {"bitwise_or.Tensor", "bitwise_or", WriteAll},
+    {"bitwise_not.default", "bitwise_not", WriteUnary},
+    {"bitwise_and.Scalar", "bitwise_and", WriteUnary},
+    {"bitwise_or.Scalar", "bitwise_or", WriteUnary},
+    {"bitwise_xor.Tensor", "bitwise_xor", WriteAll},
+    {"bitwise_xor.Scalar", "bitwise_xor", WriteUnary},
+    {"bitwise_left_shift.Tensor", "bitwise_left_shift", WriteAll},
+    {"bitwise_left_shift.Tensor_Scalar", "bitwise_left_shift", WriteUnary},
+    {"bitwise_right_shift.Tensor", "bitwise_right_shift", WriteAll},
+    {"bitwise_right_shift.Tensor_Scalar", "bitwise_right_shift", WriteUnary},
+    {"__and__.Scalar", "__and__", WriteUnary},
+    {"__or__.Scalar", "__or__", WriteUnary},
+    {"__xor__.Tensor", "__xor__", WriteAll},
+    {"__xor__.Scalar", "__xor__", WriteUnary},
+    {"__lshift__.Scalar", "__lshift__", WriteUnary},
+    {"__lshift__.Tensor", "__lshift__", WriteAll},
+    {"__rshift__.Scalar", "__rshift__", WriteUnary},
+    {"__rshift__.Tensor", "__rshift__", WriteAll},
+    {"__and__.Tensor", "__and__", WriteAll},
+    {"__or__.Tensor", "__or__", WriteAll},
+    {"isnan.default", "isnan", WriteUnary},
+    {"isinf.default", "isinf", WriteUnary},
 
     // Reductions.
     {"mean.default", "mean", WriteUnary},
@@ -208,27 +209,27 @@ constexpr CallRow kElementwiseRows[] = {
     {"sum.default", "sum", WriteUnary},
     {"sum.dim_IntList", "sum", WriteUnary},
     {"max.dim", "max.dim", WriteWithPlaces},
-    {"min.dim", "max.dim", WriteWithPlaces},
+    {"min.dim", "min.dim", WriteWithPlaces},
     {"amax.default", "amax", WriteUnary},
-    {"any.default", "amax", WriteUnary},
-    {"any.dim", "amax", WriteUnary},
-    {"any.dims", "amax", WriteUnary},
-    {"all.default", "amax", WriteUnary},
-    {"all.dim", "amax", WriteUnary},
-    {"all.dims", "amax", WriteUnary},
-    {"amin.default", "amax", WriteUnary},
+    {"any.default", "any", WriteUnary},
+    {"any.dim", "any", WriteUnary},
+    {"any.dims", "any", WriteUnary},
+    {"all.default", "all", WriteUnary},
+    {"all.dim", "all", WriteUnary},
+    {"all.dims", "all", WriteUnary},
+    {"amin.default", "amin", WriteUnary},
     {"argmax.default", "argmax", WriteUnary},
-    {"argmin.default", "argmax", WriteUnary},
+    {"argmin.default", "argmin", WriteUnary},
     {"var.dim", "var", WriteUnary},
     {"var.correction", "var", WriteUnary},
     {"std.dim", "std", WriteUnary},
     {"std.correction", "std", WriteUnary},
     {"topk.default", "topk", WriteParts},
-    {"sort.default", "topk", WriteParts},
-    {"sort.stable", "topk", WriteParts},
-    {"argsort.default", "argmax", WriteUnary},
+    {"sort.default", "sort", WriteParts},
+    {"sort.stable", "sort", WriteParts},
+    {"argsort.default", "argsort", WriteUnary},
     {"logsumexp.default", "logsumexp", WriteUnary},
-    {"linalg_vector_norm.default", "norm", WriteUnary},
+    {"linalg_vector_norm.default", "linalg_vector_norm", WriteUnary},
     {"norm.ScalarOpt_dim", "norm", WriteUnary},
 };
 

@@ -190,12 +190,12 @@ constexpr CallRow kLayerRows[] = {
 
     // Activations and dropouts.
     {"relu.default", "relu", WriteUnary},
-    {"relu6.default", "hardtanh", WriteUnary},
+    {"relu6.default", "relu6", WriteUnary},
     {"leaky_relu.default", "leaky_relu", WriteUnary},
     {"prelu.default", "prelu", WritePrelu},
     {"elu.default", "elu", WriteUnary},
-    {"celu.default", "elu", WriteUnary},
-    {"selu.default", "elu", WriteUnary},
+    {"celu.default", "celu", WriteUnary},
+    {"selu.default", "selu", WriteUnary},
     {"glu.default", "glu", WriteUnary},
     {"gelu.default", "gelu", WriteUnary},
     {"silu.default", "silu", WriteUnary},
@@ -219,21 +219,21 @@ constexpr CallRow kLayerRows[] = {
     {"rnn_relu.input", "rnn", WriteRecurrent},
 
     // Pooling.
-    {"max_pool1d.default", "max_pool2d", WriteUnary},
+    {"max_pool1d.default", "max_pool1d", WriteUnary},
     {"max_pool2d.default", "max_pool2d", WriteUnary},
-    {"max_pool3d.default", "max_pool2d", WriteUnary},
-    {"avg_pool1d.default", "avg_pool2d", WriteUnary},
+    {"max_pool3d.default", "max_pool3d", WriteUnary},
+    {"avg_pool1d.default", "avg_pool1d", WriteUnary},
     {"avg_pool2d.default", "avg_pool2d", WriteUnary},
-    {"avg_pool3d.default", "avg_pool2d", WriteUnary},
+    {"avg_pool3d.default", "avg_pool3d", WriteUnary},
     {"max_pool1d_with_indices.default", "max_pool2d", WriteFirst},
     {"max_pool2d_with_indices.default", "max_pool2d", WriteFirst},
     {"max_pool3d_with_indices.default", "max_pool2d", WriteFirst},
-    {"adaptive_max_pool1d.default", "max_pool2d", WriteFirst},
-    {"adaptive_max_pool2d.default", "max_pool2d", WriteFirst},
-    {"adaptive_max_pool3d.default", "max_pool2d", WriteFirst},
-    {"adaptive_avg_pool1d.default", "avg_pool2d", WriteAdaptivePool},
-    {"adaptive_avg_pool2d.default", "avg_pool2d", WriteAdaptivePool},
-    {"adaptive_avg_pool3d.default", "avg_pool2d", WriteAdaptivePool},
+    {"adaptive_max_pool1d.default", "adaptive_max_pool1d", WriteFirst},
+    {"adaptive_max_pool2d.default", "adaptive_max_pool2d", WriteFirst},
+    {"adaptive_max_pool3d.default", "adaptive_max_pool3d", WriteFirst},
+    {"adaptive_avg_pool1d.default", "adaptive_avg_pool1d", WriteAdaptivePool},
+    {"adaptive_avg_pool2d.default", "adaptive_avg_pool2d", WriteAdaptivePool},
+    {"adaptive_avg_pool3d.default", "adaptive_avg_pool3d", WriteAdaptivePool},
 };
 
 }  // namespace

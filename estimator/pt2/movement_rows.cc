@@ -147,7 +147,7 @@ void WriteDiff(CallWriter& writer, const Call& call, std::string_view) {
     parts.push_back(writer.NewName(std::string(call.name) + name, part));
     writer.Emit("slice", {self}, {parts.back()});
   }
-  writer.Emit(IsFloat(part.dtype) ? "sub" : "compare", std::move(parts), {writer.Result(call)});
+  writer.Emit(IsFloat(part.dtype) ? "sub" : "logical_xor", std::move(parts), {writer.Result(call)});
 }
 
 // Rows of a table by indices, which are known where they are positions.
@@ -230,20 +230,20 @@ constexpr CallRow kMovementRows[] = {
     {"pad.default", "pad", WritePad},
     {"constant_pad_nd.default", "pad", WriteUnary},
     {"pixel_shuffle.default", "pixel_shuffle", WriteUnary},
-    {"pixel_unshuffle.default", "pixel_shuffle", WriteUnary},
-    {"channel_shuffle.default", "pixel_shuffle", WriteUnary},
+    {"pixel_unshuffle.default", "pixel_unshuffle", WriteUnary},
+    {"channel_shuffle.default", "channel_shuffle", WriteUnary},
     {"flip.default", "flip", WriteUnary},
     {"roll.default", "roll", WriteRoll},
-    {"repeat.default", "tile", WriteUnary},
+    {"repeat.default", "repeat", WriteUnary},
     {"tile.default", "tile", WriteUnary},
-    {"repeat_interleave.self_int", "tile", WriteUnary},
-    {"upsample_nearest1d.vec", "upsample", WriteUnary},
-    {"upsample_linear1d.vec", "upsample", WriteUnary},
-    {"upsample_nearest3d.vec", "upsample", WriteUnary},
-    {"upsample_trilinear3d.vec", "upsample", WriteUnary},
-    {"upsample_nearest2d.vec", "upsample", WriteUnary},
-    {"upsample_bilinear2d.vec", "upsample", WriteUnary},
-    {"upsample_bicubic2d.vec", "upsample", WriteUnary},
+    {"repeat_interleave.self_int", "repeat_interleave", WriteUnary},
+    {"upsample_nearest1d.vec", "upsample_nearest1d", WriteUnary},
+    {"upsample_linear1d.vec", "upsample_linear1d", WriteUnary},
+    {"upsample_nearest3d.vec", "upsample_nearest3d", WriteUnary},
+    {"upsample_trilinear3d.vec", "upsample_trilinear3d", WriteUnary},
+    {"upsample_nearest2d.vec", "upsample_nearest2d", WriteUnary},
+    {"upsample_bilinear2d.vec", "upsample_bilinear2d", WriteUnary},
+    {"upsample_bicubic2d.vec", "upsample_bicubic2d", WriteUnary},
     {"embedding.default", "embedding", WriteEmbedding},
     {"index.Tensor", "index", WriteIndex},
     {"index_select.default", "index_select", WriteAll},

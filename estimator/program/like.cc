@@ -1,0 +1,113 @@
+#include "estimator/program/like.h"
+
+#include <unordered_map>
+
+namespace onnxfit {
+namespace {
+
+// Sources: pytorch v2.11.0, tools/autograd/derivatives.yaml (equal formulas), and, where an
+// operator calls another one, aten/src/ATen/native.
+constexpr LikeRow kLikeRows[] = {
+    // Their gradient is zeros.
+    {"ceil", "floor"},
+    {"round", "floor"},
+    {"sign", "floor"},
+    {"trunc", "floor"},
+
+    {"relu6", "hardtanh"},  // at::hardtanh (x, 0, 6)
+    {"celu", "elu"},        // at::elu with other numbers, as the next
+    {"selu", "elu"},
+    {"clamp_max", "clamp_min"},
+    {"square", "pow.Tensor_Scalar"},  // at::pow (x, 2)
+    {"triu", "tril"},
+
+    // Not differentiable.
+    {"ne", "eq"},
+    {"gt", "eq"},
+    {"ge", "eq"},
+    {"lt", "eq"},
+    {"le", "eq"},
+    {"logical_and", "eq"},
+    {"logical_or", "eq"},
+    {"logical_xor", "eq"},
+    {"logical_not", "eq"},
+    {"bitwise_and", "eq"},
+    {"bitwise_or", "eq"},
+    {"bitwise_xor", "eq"},
+    {"bitwise_not", "eq"},
+    {"bitwise_left_shift", "eq"},
+    {"bitwise_right_shift", "eq"},
+    {"__and__", "eq"},
+    {"__or__", "eq"},
+    {"__xor__", "eq"},
+    {"__lshift__", "eq"},
+    {"__rshift__", "eq"},
+    {"isnan", "eq"},
+    {"isinf", "eq"},
+    {"div.Tensor_mode", "eq"},
+    {"floor_divide", "eq"},
+    {"remainder", "eq"},
+
+    // Reductions.
+    {"min.dim", "max.dim"},
+    {"amin", "amax"},
+    {"any", "amax"},
+    {"all", "amax"},
+    {"argmin", "argmax"},
+    {"argsort", "argmax"},
+    {"linalg_vector_norm", "norm"},
+    {"sort", "topk"},
+
+    // One, two and three dimensions.
+    {"max_pool1d", "max_pool2d"},
+    {"max_pool3d", "max_pool2d"},
+    {"adaptive_max_pool1d", "max_pool2d"},
+    {"adaptive_max_pool2d", "max_pool2d"},
+    {"adaptive_max_pool3d", "max_pool2d"},
+    {"avg_pool1d", "avg_pool2d"},
+    {"avg_pool3d", "avg_pool2d"},
+    {"adaptive_avg_pool1d", "avg_pool2d"},
+    {"adaptive_avg_pool2d", "avg_pool2d"},
+    {"adaptive_avg_pool3d", "avg_pool2d"},
+    {"upsample_nearest1d", "upsample_nearest2d"},
+    {"upsample_nearest3d", "upsample_nearest2d"},
+    {"upsample_linear1d", "upsample_nearest2d"},
+    {"upsample_bilinear2d", "upsample_nearest2d"},
+    {"upsample_bicubic2d", "upsample_nearest2d"},
+    {"upsample_trilinear3d", "upsample_nearest2d"},
+
+    {"pixel_unshuffle", "pixel_shuffle"},
+    {"channel_shuffle", "pixel_shuffle"},
+    {"tile", "repeat"},
+    {"repeat_interleave", "repeat"},
+};
+
+constexpr std::string_view kNamespace = "aten.";
+
+}  // namespace
+
+std::span<const LikeRow> LikeRows() { return kLikeRows; }
+
+std::string_view RuleNameOf(std::string_view op) {
+  static const auto rows = [] {
+    std::unordered_map<std::string_view, std::string_view> found;
+    for (const LikeRow& row : kLikeRows) found.emplace(row.op, row.like);
+    return found;
+  }();
+  const auto found = rows.find(op);
+  return found == rows.end() ? op : found->second;
+}
+
+// In the names of this table, which stay.
+std::string_view NamedBy(std::string_view target, std::string_view op) {
+  if (!target.starts_with(kNamespace)) return op;
+  target.remove_prefix(kNamespace.size());
+  const std::string_view name = target.substr(0, target.find('.'));
+  if (name == RuleNameOf(op)) return RuleNameOf(op);
+  for (const LikeRow& row : kLikeRows) {
+    if (row.op == name && row.like == RuleNameOf(op)) return row.op;
+  }
+  return op;
+}
+
+}  // namespace onnxfit
