@@ -9,14 +9,7 @@
 #include "cli/lock_file.h"
 #include "cli/output.h"
 #include "estimator/base/error.h"
-#include "estimator/report/check_bench.h"
-#include "estimator/report/check_github.h"
-#include "estimator/report/check_gitlab.h"
-#include "estimator/report/check_json.h"
-#include "estimator/report/check_junit.h"
-#include "estimator/report/check_markdown.h"
-#include "estimator/report/check_sarif.h"
-#include "estimator/report/check_text.h"
+#include "estimator/report/check.h"
 
 namespace onnxfit {
 namespace {

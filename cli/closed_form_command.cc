@@ -11,7 +11,7 @@
 #include "estimator/fit/closed_form.h"
 #include "estimator/fit/load_model.h"
 #include "estimator/graph/shapes.h"
-#include "estimator/report/closed_form_report.h"
+#include "estimator/report/estimate.h"
 
 namespace onnxfit {
 namespace {

@@ -10,10 +10,7 @@
 #include "cli/shared_sizes.h"
 #include "cli/targets.h"
 #include "estimator/fit/diff.h"
-#include "estimator/report/diff_csv.h"
-#include "estimator/report/diff_json.h"
-#include "estimator/report/diff_markdown.h"
-#include "estimator/report/diff_text.h"
+#include "estimator/report/diff.h"
 
 namespace onnxfit {
 namespace {

@@ -7,12 +7,7 @@
 #include "cli/targets.h"
 #include "estimator/fit/load_model.h"
 #include "estimator/fit/sweep.h"
-#include "estimator/report/estimate_csv.h"
-#include "estimator/report/estimate_markdown.h"
-#include "estimator/report/json.h"
-#include "estimator/report/sweep_markdown.h"
-#include "estimator/report/sweep_text.h"
-#include "estimator/report/text.h"
+#include "estimator/report/estimate.h"
 
 namespace onnxfit {
 namespace {

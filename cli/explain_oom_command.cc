@@ -13,10 +13,7 @@
 #include "estimator/fit/load_model.h"
 #include "estimator/fit/oom_explanation.h"
 #include "estimator/fit/oom_replay.h"
-#include "estimator/report/oom_csv.h"
-#include "estimator/report/oom_json.h"
-#include "estimator/report/oom_markdown.h"
-#include "estimator/report/oom_text.h"
+#include "estimator/report/oom.h"
 
 namespace onnxfit {
 namespace {

@@ -14,12 +14,7 @@
 #include "estimator/base/cloud_instances.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/card_at_hand.h"
-#include "estimator/report/detected_json.h"
-#include "estimator/report/detected_tables.h"
-#include "estimator/report/detected_text.h"
-#include "estimator/report/gpus_json.h"
-#include "estimator/report/gpus_tables.h"
-#include "estimator/report/gpus_text.h"
+#include "estimator/report/gpus.h"
 
 namespace onnxfit {
 namespace {

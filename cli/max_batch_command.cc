@@ -13,8 +13,7 @@
 #include "estimator/fit/load_model.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/sweep.h"
-#include "estimator/report/max_batch_json.h"
-#include "estimator/report/max_batch_text.h"
+#include "estimator/report/max_batch.h"
 
 namespace onnxfit {
 namespace {

@@ -16,7 +16,7 @@
 #include "estimator/fit/sweep.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verify.h"
-#include "estimator/report/text.h"
+#include "estimator/report/formats.h"
 
 namespace onnxfit {
 

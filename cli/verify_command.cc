@@ -22,9 +22,7 @@
 #include "estimator/fit/target.h"
 #include "estimator/fit/verify.h"
 #include "estimator/fit/verify_max_batch.h"
-#include "estimator/report/verify_json.h"
-#include "estimator/report/verify_tables.h"
-#include "estimator/report/verify_text.h"
+#include "estimator/report/verify.h"
 
 namespace onnxfit {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "estimator/report/advice_json.h"
-#include "estimator/report/advice_text.h"
+#include "estimator/report/json_parts.h"
 #include "estimator/report/layout.h"
+#include "estimator/report/sentences.h"
 
 namespace onnxfit::advice_report_test {
 namespace {

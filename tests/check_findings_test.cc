@@ -1,9 +1,7 @@
 // What the formats of a check that list problems share.
-#include "estimator/report/check_findings.h"
-
 #include <doctest/doctest.h>
 
-#include "estimator/report/check_sentences.h"
+#include "estimator/report/check_parts.h"
 #include "tests/sample_check.h"
 
 namespace onnxfit::check_findings_test {

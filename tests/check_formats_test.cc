@@ -10,12 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/report/check_bench.h"
-#include "estimator/report/check_github.h"
-#include "estimator/report/check_gitlab.h"
-#include "estimator/report/check_junit.h"
-#include "estimator/report/check_markdown.h"
-#include "estimator/report/check_sarif.h"
+#include "estimator/report/check.h"
 #include "tests/files.h"
 #include "tests/sample_check.h"
 

@@ -1,13 +1,12 @@
-#include "estimator/report/check_text.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "estimator/report/check_json.h"
-#include "estimator/report/check_sentences.h"
+#include "estimator/report/check.h"
+#include "estimator/report/check_parts.h"
+#include "estimator/report/diff.h"
 #include "tests/lines.h"
 #include "tests/sample_check.h"
 

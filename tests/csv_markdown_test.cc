@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "estimator/report/csv.h"
-#include "estimator/report/markdown.h"
+#include "estimator/report/markup.h"
 
 namespace onnxfit::csv_markdown_test {
 

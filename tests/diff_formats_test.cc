@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "estimator/report/diff_csv.h"
-#include "estimator/report/diff_json.h"
-#include "estimator/report/diff_markdown.h"
+#include "estimator/report/diff.h"
 #include "estimator/report/json_parts.h"
 #include "tests/lines.h"
 #include "tests/sample_diff.h"

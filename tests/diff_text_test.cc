@@ -1,11 +1,10 @@
-#include "estimator/report/diff_text.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "estimator/report/diff.h"
 #include "estimator/report/layout.h"
 #include "tests/lines.h"
 #include "tests/sample_diff.h"

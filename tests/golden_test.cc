@@ -12,7 +12,7 @@
 
 #include "estimator/fit/estimate.h"
 #include "estimator/graph/loader.h"
-#include "estimator/report/text.h"
+#include "estimator/report/estimate.h"
 #include "tests/files.h"
 
 namespace onnxfit::golden_test {

@@ -19,7 +19,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/load_model.h"
 #include "estimator/fit/predict.h"
-#include "estimator/report/json.h"
+#include "estimator/report/estimate.h"
 #include "tests/measured_card.h"
 #include "tests/slow_allocator.h"
 #include "tests/trace_walk.h"

@@ -1,14 +1,11 @@
-#include "estimator/report/max_batch_text.h"
-
 #include <doctest/doctest.h>
 
 #include <sstream>
 
 #include "estimator/base/bytes.h"
-#include "estimator/report/json.h"
+#include "estimator/report/estimate.h"
 #include "estimator/report/layout.h"
-#include "estimator/report/max_batch_json.h"
-#include "estimator/report/text.h"
+#include "estimator/report/max_batch.h"
 #include "tests/sample_estimate.h"
 
 namespace onnxfit::max_batch_text_test {

@@ -9,7 +9,7 @@
 
 #include "estimator/fit/oom_explanation.h"
 #include "estimator/fit/oom_formats.h"
-#include "estimator/report/oom_json.h"
+#include "estimator/report/oom.h"
 #include "tests/files.h"
 
 namespace onnxfit::oom_numbers_test {

@@ -10,7 +10,7 @@
 #include "estimator/base/error.h"
 #include "estimator/fit/target.h"
 #include "estimator/graph/loader.h"
-#include "estimator/report/oom_sentences.h"
+#include "estimator/report/oom.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::oom_replay_test {

@@ -1,8 +1,8 @@
-#include "estimator/report/places_json.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
+
+#include "estimator/report/json_parts.h"
 
 namespace onnxfit::places_json_test {
 namespace {

@@ -1,6 +1,6 @@
-#include "estimator/report/read_json.h"
-
 #include <doctest/doctest.h>
+
+#include "estimator/report/json_parts.h"
 
 namespace onnxfit::read_json_test {
 namespace {

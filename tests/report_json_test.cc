@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "estimator/report/json.h"
+#include "estimator/report/estimate.h"
 #include "tests/sample_estimate.h"
 
 namespace onnxfit::report_json_test {

@@ -1,8 +1,7 @@
 // One estimate as Markdown and CSV.
 #include <doctest/doctest.h>
 
-#include "estimator/report/estimate_csv.h"
-#include "estimator/report/estimate_markdown.h"
+#include "estimator/report/estimate.h"
 #include "tests/sample_estimate.h"
 
 namespace onnxfit::report_markdown_test {

@@ -4,11 +4,8 @@
 #include <sstream>
 
 #include "estimator/base/bytes.h"
-#include "estimator/report/estimate_csv.h"
-#include "estimator/report/json.h"
+#include "estimator/report/estimate.h"
 #include "estimator/report/layout.h"
-#include "estimator/report/sweep_markdown.h"
-#include "estimator/report/sweep_text.h"
 
 namespace onnxfit::report_table_test {
 namespace {

@@ -4,9 +4,8 @@
 #include <limits>
 #include <sstream>
 
-#include "estimator/report/estimate_markdown.h"
+#include "estimator/report/estimate.h"
 #include "estimator/report/layout.h"
-#include "estimator/report/text.h"
 #include "tests/sample_estimate.h"
 
 namespace onnxfit::report_text_test {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "estimator/fit/sweep.h"
-#include "estimator/report/json.h"
+#include "estimator/report/estimate.h"
 #include "tests/sample_estimate.h"
 #include "tests/trace_helpers.h"
 

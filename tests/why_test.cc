@@ -9,7 +9,7 @@
 #include "estimator/base/error.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/graph/loader.h"
-#include "estimator/report/text.h"
+#include "estimator/report/estimate.h"
 #include "tests/files.h"
 #include "tests/trace_helpers.h"
 

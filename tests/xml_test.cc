@@ -1,8 +1,8 @@
-#include "estimator/report/xml.h"
-
 #include <doctest/doctest.h>
 
 #include <string_view>
+
+#include "estimator/report/markup.h"
 
 namespace onnxfit::xml_test {
 namespace {

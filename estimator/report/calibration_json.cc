@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "estimator/report/json_lines.h"
-#include "estimator/report/read_json.h"
+#include "estimator/report/json_parts.h"
 
 namespace onnxfit {
 namespace {

@@ -243,4 +243,10 @@ std::string Table(const std::vector<std::vector<Cell>>& rows, std::string_view a
   return table;
 }
 
+std::string WithSpaces(std::string_view kind) {
+  std::string text(kind);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
 }  // namespace onnxfit

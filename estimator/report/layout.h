@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/report/formats.h"
+
 namespace onnxfit {
 
 inline constexpr size_t kReportColumns = 80;  // no line is wider
@@ -23,6 +25,11 @@ struct Glyphs {
 
 extern const Glyphs kUnicodeGlyphs;
 extern const Glyphs kAsciiGlyphs;
+
+// The marks that `options` ask for.
+inline const Glyphs& GlyphsOf(const TextOptions& options) {
+  return options.ascii ? kAsciiGlyphs : kUnicodeGlyphs;
+}
 
 // `text` as valid UTF-8 without anything that moves a cursor: bad bytes become U+FFFD,
 // control and direction characters "?".  With `ascii`, all that is not ASCII is "?".
@@ -73,5 +80,8 @@ inline constexpr std::string_view kIndent = "  ";  // of what stands below a hea
 // has 'l' or 'r' for each column.
 std::string Table(const std::vector<std::vector<Cell>>& rows, std::string_view align,
                   std::string_view indent);
+
+// "optimizer state" of "optimizer_state".
+std::string WithSpaces(std::string_view kind);
 
 }  // namespace onnxfit

@@ -1,5 +1,3 @@
-#include "estimator/report/places_json.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +7,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/report/read_json.h"
+#include "estimator/report/json_parts.h"
 
 namespace onnxfit {
 namespace {

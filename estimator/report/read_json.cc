@@ -1,8 +1,8 @@
-#include "estimator/report/read_json.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "estimator/report/json_parts.h"
 
 namespace onnxfit {
 namespace {

@@ -7,9 +7,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/digest.h"
-#include "estimator/report/json_lines.h"
-#include "estimator/report/places_json.h"
-#include "estimator/report/read_json.h"
+#include "estimator/report/json_parts.h"
 
 namespace onnxfit {
 namespace {

@@ -1,7 +1,5 @@
-#include "estimator/report/verify_json.h"
-
 #include "estimator/report/json_parts.h"
-#include "estimator/report/verdict_json.h"
+#include "estimator/report/verify.h"
 
 namespace onnxfit {
 namespace {

@@ -1,8 +1,7 @@
-#include "estimator/report/why_text.h"
-
 #include <fmt/format.h>
 
 #include "estimator/base/bytes.h"
+#include "estimator/report/estimate_parts.h"
 
 namespace onnxfit {
 namespace {

@@ -1,0 +1,185 @@
+#include "estimator/report/estimate_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+
+namespace onnxfit {
+namespace {
+
+// Tenths of a percent that add up to 1000: what rounding down leaves goes to the largest
+// remainders.
+std::vector<int> ShareTenths(const std::vector<BreakdownRow>& rows, int64_t total) {
+  std::vector<int> tenths;
+  std::vector<std::pair<double, size_t>> remainders;
+  for (const BreakdownRow& row : rows) {
+    const double share = 1000 * ShareOf(row.bytes, total);
+    tenths.push_back(static_cast<int>(share));
+    remainders.emplace_back(tenths.back() - share, remainders.size());
+  }
+  std::sort(remainders.begin(), remainders.end());
+  int left = 1000 - std::accumulate(tenths.begin(), tenths.end(), 0);
+  for (const auto& [remainder, row] : remainders) {
+    if (left-- <= 0) break;
+    ++tenths[row];
+  }
+  return tenths;
+}
+
+int64_t WholeMebibytes(int64_t bytes) { return bytes / kMiB + (bytes % kMiB != 0 ? 1 : 0); }
+
+// Of one card, what its verdict says.
+int64_t ShownBytes(const Estimate& estimate) {
+  return estimate.targets.size() == 1 ? estimate.targets[0].judgement.used_bytes
+                                      : estimate.device_bytes;
+}
+
+std::vector<int64_t> StepColumns(const StepFigures& step, Mode mode) {
+  const Peak& peak = step.peak;
+  if (mode == Mode::kEval) {
+    return {peak.exact_bytes, peak.allocated_bytes, peak.reserved_bytes};
+  }
+  return {step.after_forward.allocated_bytes, step.after_backward.allocated_bytes,
+          step.after_step.allocated_bytes, peak.allocated_bytes, peak.reserved_bytes};
+}
+
+std::vector<std::string> StepHeader(Mode mode) {
+  if (mode == Mode::kEval) return {"step", "peak exact", "peak allocated", "peak reserved"};
+  return {"step",       "after forward",  "after backward",
+          "after step", "peak allocated", "peak reserved"};
+}
+
+}  // namespace
+
+std::vector<BreakdownRow> ShownBreakdown(const Estimate& estimate) {
+  std::vector<BreakdownRow> rows = estimate.breakdown;
+  int64_t rest = estimate.device_bytes;
+  for (const BreakdownRow& row : rows) rest -= row.bytes;
+  rows.push_back({"unexplained", rest, Basis::kAssumed, {}, {}});
+  std::erase_if(rows, [](const BreakdownRow& row) { return row.bytes == 0; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const BreakdownRow& a, const BreakdownRow& b) { return a.bytes > b.bytes; });
+  return rows;
+}
+
+bool IsTotalOfTargets(const Estimate& estimate) {
+  if (estimate.targets.empty()) return true;
+  const bool all_fit = std::ranges::all_of(estimate.targets, [](const JudgedTarget& judged) {
+    return judged.judgement.verdict == Verdict::kFits;
+  });
+  const int64_t first = estimate.targets[0].judgement.used_bytes;
+  return all_fit && FormatBytes(first) == FormatBytes(estimate.device_bytes);
+}
+
+std::string_view BreakdownTitle(const Estimate& estimate) {
+  return IsTotalOfTargets(estimate) ? "Where the bytes go"
+                                    : "Where the bytes go, on a card with room for all of them";
+}
+
+double ShareOf(int64_t bytes, int64_t total) {
+  return total > 0 ? static_cast<double>(bytes) / static_cast<double>(total) : 0;
+}
+
+std::vector<std::string> SharesOf(const std::vector<BreakdownRow>& rows, int64_t total) {
+  std::vector<std::string> shares;
+  for (const int tenths : ShareTenths(rows, total)) {
+    shares.push_back(fmt::format("{}.{}%", tenths / 10, tenths % 10));
+  }
+  return shares;
+}
+
+std::string RangeText(int64_t low_bytes, int64_t high_bytes, std::string_view dash) {
+  std::string low = FormatBytes(low_bytes);
+  const std::string high = FormatBytes(high_bytes);
+  const std::string unit = high.substr(high.find(' '));
+  if (low.ends_with(unit)) low.resize(low.size() - unit.size());
+  return low + std::string(dash) + high;
+}
+
+std::string RangeText(const BreakdownRow& row, std::string_view dash) {
+  const bool has_range = row.low && row.high && *row.low != *row.high;
+  return has_range ? RangeText(*row.low, *row.high, dash) : "";
+}
+
+// Of an integrated GPU nvidia-smi shows no memory: NVIDIA's developer guide of Jetson Linux names
+// tegrastats, where RAM is that of all programs; jtop is jetson-stats'.
+std::string_view MonitorOf(const std::vector<JudgedTarget>& targets) {
+  const auto shares_memory = [](const JudgedTarget& t) { return t.target.shares_memory; };
+  const auto is_jetson = [](const JudgedTarget& t) {
+    return t.target.device.name.starts_with("Jetson");
+  };
+  if (targets.empty() || !std::ranges::all_of(targets, shares_memory)) return "nvidia-smi";
+  return std::ranges::all_of(targets, is_jetson) ? "tegrastats or jtop" : "free";
+}
+
+std::string NvidiaSmiText(const Estimate& estimate) {
+  const bool fails =
+      estimate.targets.size() == 1 && estimate.targets[0].judgement.verdict == Verdict::kOom;
+  const std::string_view monitor = MonitorOf(estimate.targets);
+  std::string text =
+      fmt::format("{}{} {} show about {} MiB{}", fails ? "With room for it, " : "", monitor,
+                  fails ? "would" : "will", WholeMebibytes(ShownBytes(estimate)),
+                  monitor == "nvidia-smi" ? "" : " more than before the run");
+  // On a full card the allocator gives back what it need not keep: the range is an endless card's.
+  const bool is_endless = ShownBytes(estimate) == estimate.device_bytes;
+  if (estimate.range && is_endless) {
+    text += fmt::format(", {} to {} by what the file has lost",
+                        WholeMebibytes(estimate.range->low.device_bytes),
+                        WholeMebibytes(estimate.range->high.device_bytes));
+  }
+  return text + ".";
+}
+
+std::vector<std::vector<std::string>> StepRows(const Estimate& estimate) {
+  std::vector<std::vector<std::string>> rows = {StepHeader(estimate.settings.mode)};
+  for (size_t i = 0; i < estimate.steps.size(); ++i) {
+    std::vector<std::string>& row = rows.emplace_back();
+    row.push_back(std::to_string(i + 1));
+    for (const int64_t bytes : StepColumns(estimate.steps[i], estimate.settings.mode)) {
+      row.push_back(FormatBytes(bytes));
+    }
+  }
+  return rows;
+}
+
+std::vector<TensorGroup> Groups(const std::vector<LargeTensor>& tensors, size_t rows) {
+  std::map<
+      std::tuple<std::string_view, DType, Dims, int64_t, Kind, std::string_view, std::string_view>,
+      size_t>
+      index;
+  std::vector<TensorGroup> groups;
+  for (const LargeTensor& t : tensors) {
+    const auto [at, added] = index.try_emplace(
+        {t.name, t.type.dtype, t.type.dims, t.bytes, t.kind, t.born, t.dies}, groups.size());
+    if (added) groups.push_back({&t, 0});
+    ++groups[at->second].count;
+  }
+  groups.resize(std::min(rows, groups.size()));
+  return groups;
+}
+
+std::string SizeText(const TensorGroup& group, std::string_view times) {
+  const std::string size = FormatBytes(group.tensor->bytes);
+  return group.count == 1 ? size : fmt::format("{} {} {}", group.count, times, size);
+}
+
+std::vector<std::string> DetailLines(const Estimate& estimate) {
+  const ModelSummary& model = estimate.model;
+  const Peak& peak = estimate.peak;
+  return {
+      fmt::format("model: opset {}, {} nodes, {} parameters ({}), buffers {}", model.opset,
+                  model.nodes, model.parameters, FormatBytes(model.parameter_bytes),
+                  FormatBytes(model.buffer_bytes)),
+      fmt::format("run: {}, loss {}, {}", ToString(estimate.settings.mode),
+                  ToString(estimate.settings.loss), estimate.settings.framework.name),
+      fmt::format("peak in bytes: exact {}, allocated {}, reserved {}, device {}", peak.exact_bytes,
+                  peak.allocated_bytes, peak.reserved_bytes, estimate.device_bytes)};
+}
+
+}  // namespace onnxfit
