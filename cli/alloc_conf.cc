@@ -1,5 +1,3 @@
-#include "cli/alloc_conf.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "cli/values.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 

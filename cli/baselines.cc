@@ -9,14 +9,84 @@
 
 #include "cli/compared.h"
 #include "cli/git.h"
-#include "cli/loaded_models.h"
-#include "cli/shared_sizes.h"
+#include "cli/output.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
+#include "estimator/base/parallel.h"
 #include "estimator/fit/load_model.h"
 #include "estimator/report/snapshot_json.h"
 
 namespace onnxfit {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kToml = ".toml";
+
+}  // namespace
+
+std::string LockPathOf(const std::string& config) {
+  const bool is_toml = config.ends_with(kToml);
+  return config.substr(0, config.size() - (is_toml ? kToml.size() : 0)) + ".lock.json";
+}
+
+std::optional<Lock> ReadLockFile(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  if (!fs::is_regular_file(path, ignored)) {
+    throw Error({.file = path, .text = "expected a lock, found no file"});
+  }
+  try {
+    return ReadLock(FileBytes(path, [](std::string_view) {}, {.what = "a lock"}).bytes());
+  } catch (const Error& error) {
+    Error::Parts parts = error.parts();
+    parts.file = path;
+    if (parts.hint.empty()) parts.hint = "onnxfit check --update writes it anew";
+    throw Error(parts);
+  }
+}
+
+void WriteLockFile(const std::string& path, const Lock& lock) {
+  ReplaceFile(path, ToJson(lock), "lock");
+}
+
+std::vector<std::string> ModelsOf(const std::vector<Check>& checks) {
+  std::vector<std::string> models;
+  for (const Check& check : checks) {
+    if (check.error.empty() && check.level != Level::kOff) models.push_back(check.model);
+  }
+  return models;
+}
+
+LoadedModels::LoadedModels(const std::vector<std::string>& paths,
+                           const std::function<std::optional<Graph>(const std::string&)>& load) {
+  for (const std::string& path : paths) models_[path];
+  std::vector<std::pair<const std::string, Loaded>*> rows;
+  for (auto& row : models_) rows.push_back(&row);
+  ForEachIndex(rows.size(), [&](size_t i) {
+    try {
+      rows[i]->second.graph = load(rows[i]->first);
+    } catch (const Error& error) {
+      rows[i]->second.error = error;
+    }
+  });
+}
+
+const Graph* LoadedModels::Find(const std::string& path) const {
+  const Loaded& loaded = models_.at(path);
+  if (loaded.error) throw Error(*loaded.error);
+  return loaded.graph ? &*loaded.graph : nullptr;
+}
+
+std::vector<const Graph*> LoadedModels::Readable(const std::vector<std::string>& paths) const {
+  std::vector<const Graph*> graphs;
+  for (const std::string& path : paths) {
+    const auto loaded = models_.find(path);
+    if (loaded != models_.end() && loaded->second.graph) graphs.push_back(&*loaded->second.graph);
+  }
+  return graphs;
+}
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -1,15 +1,55 @@
-// What checks are compared with.
+// What checks are compared with: a lock, other models, or the same ones as they were.
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/fit/check.h"
+#include "estimator/graph/graph.h"
 #include "estimator/report/snapshot_json.h"
 
 namespace onnxfit {
 
+// The lock beside a config: "ci/onnxfit.lock.json" of "ci/onnxfit.toml".
+std::string LockPathOf(const std::string& config);
+
+// nullopt where there is none.  Throws Error for one that cannot be read.
+std::optional<Lock> ReadLockFile(const std::string& path);
+
+// All of it or nothing: a crash, a full disk or a read-only folder leave the old one.  Throws
+// Error.
+void WriteLockFile(const std::string& path, const Lock& lock);
+
+// The models of those that are to be run.
+std::vector<std::string> ModelsOf(const std::vector<Check>& checks);
+
+// Models that several runs share, each read once.
+class LoadedModels {
+ public:
+  // Reads all of `paths` by `load`, on all processors.  nullopt is a model that is not there.
+  LoadedModels(const std::vector<std::string>& paths,
+               const std::function<std::optional<Graph>(const std::string&)>& load);
+
+  // Null where it is not there.  Throws what reading it threw.  REQUIRES: one of the paths.
+  const Graph* Find(const std::string& path) const;
+
+  // Those of `paths` that are there and can be read.
+  std::vector<const Graph*> Readable(const std::vector<std::string>& paths) const;
+
+ private:
+  struct Loaded {
+    std::optional<Graph> graph = {};
+    std::optional<Error> error = {};
+  };
+
+  std::map<std::string, Loaded> models_;
+};
+
+// What checks are compared with.
 struct Baselines {
   std::string name;          // as sentences have it: "the lock", "git:main"
   std::string warning = {};  // why nothing is compared, where that is no error

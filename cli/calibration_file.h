@@ -1,17 +1,20 @@
-// Files of what was measured on cards.
+// Files of what was measured on cards: read, and written by verify --save.
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/options.h"
 #include "estimator/base/calibration.h"
+#include "estimator/base/detected_gpu.h"
+#include "estimator/graph/graph.h"
 
 namespace onnxfit {
 
-// Of the current folder: estimate, max-batch and verify read it where nobody says otherwise, and
-// verify --save writes it.
+// The file in the current folder: estimate, max-batch and verify read it where nobody says
+// otherwise, and verify --save writes it.
 inline constexpr std::string_view kCalibrationName = "onnxfit.calibration.json";
 inline constexpr std::string_view kNoCalibration = "none";
 
@@ -25,5 +28,16 @@ void SaveCalibration(const std::string& path, const Calibration& calibration);
 // What the run has a say of: nothing with --cudnn, else the file of --calibration, or else, for
 // estimate, max-batch and verify, that of the current folder if there is one.
 std::vector<SharedCalibration> CalibrationsFor(const Options& options);
+
+// What follows is verify --save: what the card's libraries take, for later estimates.
+
+// Says before the work is done what would keep its file from being written.  Throws Error.
+void CheckSave(const Options& options);
+
+// Measures the current device, asks for the workspaces of the run's convolutions, and puts both
+// into the file of --calibration, or onnxfit.calibration.json here.  A line on `err` says what.
+// Throws Error.
+void MeasureAndSave(const Graph& graph, const EstimateRequest& request, const DetectedGpu& gpu,
+                    const Options& options, std::ostream& err);
 
 }  // namespace onnxfit

@@ -3,23 +3,72 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "cli/calibration_file.h"
-#include "cli/check_keys.h"
-#include "cli/check_models.h"
-#include "cli/check_settings.h"
+#include "cli/compared.h"
 #include "cli/config_file.h"
-#include "cli/shared_sizes.h"
+#include "cli/config_keys.h"
+#include "cli/model_files.h"
 #include "cli/values.h"
 #include "estimator/base/error.h"
 #include "estimator/report/layout.h"
 
 namespace onnxfit {
 namespace {
+
+namespace fs = std::filesystem;
+
+// The models of a [[check]].
+struct Models {
+  std::vector<std::string> paths;  // as written, or as a glob found them: relative to the folder
+  bool is_one = false;             // one path was written, not a glob or a list
+};
+
+constexpr std::string_view kExpected = "the path of a model, a glob or a list of them";
+
+std::string PatternIn(const TomlNode& node) {
+  if (node.kind != TomlKind::kString) RefuseKind(node, "model", kExpected);
+  if (node.text.empty()) Refuse({"model", ""}, kExpected);
+  return node.text;
+}
+
+bool IsPattern(const std::string& text, const std::string& folder) {
+  std::error_code ignored;
+  return IsGlob(text) && !fs::exists(fs::path(folder) / text, ignored);
+}
+
+std::vector<std::string> FilesOf(const std::string& pattern, const std::string& folder) {
+  if (!IsPattern(pattern, folder)) return {pattern};
+  const std::vector<std::string> files = ExpandGlob(folder, pattern);
+  if (!files.empty()) return files;
+  throw Error({.where = "model",
+               .text = fmt::format("expected files, found none that match {}", Quoted(pattern))});
+}
+
+// What the key `model` names: a path, a glob (ExpandGlob) or a list of them, each file once, in
+// the order in which it comes first.  A path need not exist; what does is no glob, whatever its
+// letters.  Throws Error for other values and for globs that match nothing.
+Models ModelsOf(const TomlNode& node, const std::string& folder) {
+  if (!node.is_list()) {
+    const std::string pattern = PatternIn(node);
+    return {.paths = FilesOf(pattern, folder), .is_one = !IsPattern(pattern, folder)};
+  }
+  Models models;
+  for (const TomlNode& item : node.children) {
+    for (const std::string& path : FilesOf(PatternIn(item), folder)) {
+      const bool is_new = std::ranges::find(models.paths, path) == models.paths.end();
+      if (is_new) models.paths.push_back(path);
+    }
+  }
+  if (!models.paths.empty()) return models;
+  throw Error(
+      {.where = "model", .text = fmt::format("expected {}, found an empty list", kExpected)});
+}
 
 namespace fs = std::filesystem;
 

@@ -1,18 +1,22 @@
-// One side of a comparison, whatever it is read from.
+// One side of a comparison, whatever it is read from, and sizes that both sides share.
 #pragma once
 
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/snapshot.h"
 #include "estimator/graph/graph.h"
+#include "estimator/graph/shapes.h"
 
 namespace onnxfit {
 
 inline constexpr std::string_view kGit = "git:";  // before a ref
 
+// One side of a comparison, answered.
 struct Side {
   Snapshot snapshot;
   std::optional<Estimate> estimate = {};  // of a model; a report is read as it is
@@ -37,5 +41,21 @@ Side SideOf(const Graph& graph, const EstimateRequest& request);
 
 // Whether `bytes` begin as JSON does, and no model.
 bool LooksLikeJson(std::string_view bytes);
+
+// What follows is about sizes that are named once for several models, of which each has some.
+struct NamedGraph {
+  std::string name;  // as messages have it
+  const Graph* graph = nullptr;
+};
+
+// The names of dimensions and inputs that `binding` gives sizes.
+std::set<std::string> NamesIn(const DimBinding& binding);
+
+// Of these, what one of `graphs` has.  O(their inputs).
+std::set<std::string> NamesOfAny(const DimBinding& binding, std::span<const Graph* const> graphs);
+
+// `binding` for both sides of a comparison: what one of them has, the other may lack.
+// Throws Error where neither has a name, with the names that they have.
+DimBinding BindingForBoth(DimBinding binding, const NamedGraph& before, const NamedGraph& after);
 
 }  // namespace onnxfit

@@ -1,19 +1,71 @@
-#include "cli/diff_command.h"
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cli/commands.h"
 #include "cli/compared.h"
-#include "cli/exit_codes.h"
+#include "cli/flags.h"
 #include "cli/output.h"
-#include "cli/settings_of_report.h"
-#include "cli/shared_sizes.h"
 #include "cli/targets.h"
+#include "estimator/base/cards.h"
 #include "estimator/fit/diff.h"
 #include "estimator/report/diff.h"
+#include "estimator/report/snapshot_json.h"
 
 namespace onnxfit {
 namespace {
+
+struct AskedAlike {
+  EstimateRequest request;
+  std::vector<std::string> flags = {};  // that were taken and are no defaults: "--batch 32"
+};
+
+bool IsGiven(const Options& options, std::string_view flag) {
+  return std::find(options.given.begin(), options.given.end(), flag) != options.given.end();
+}
+
+// Sizes that --shape says whole are not said again.
+bool IsTaken(const Options& options, std::string_view flag) {
+  const bool is_size = flag == "--batch" || flag == "--dim";
+  return !IsGiven(options, flag) && !(is_size && IsGiven(options, "--shape"));
+}
+
+// Whose kernels ran: no target is made of it.
+void TakeCard(const std::string& name, AskedAlike& alike) {
+  const Card* card = FindCard(name);
+  if (card == nullptr || !alike.request.targets.empty()) return;
+  alike.request.settings.device = card->device;
+  alike.flags.push_back(fmt::format("--gpu {}", card->alias));
+}
+
+// A model beside a report is asked what the report's model was asked: the request of `options` with
+// the flags that `report` was made with, where nobody says otherwise.  What was measured on a card
+// (--calibration) and shapes of inputs (--shape) are not taken.  Throws Error where a flag of the
+// report is none of this version's.
+AskedAlike AskAsReport(const Snapshot& report, const Options& options) {
+  const auto values = FlagsOf(report);
+  Options filled = options;
+  AskedAlike alike;
+  // In the order of the flags, some of which decide what later ones may say.
+  for (const Flag& flag : Flags()) {
+    if (flag.group != kRunGroup || !IsOf(flag, Command::kDiff) || !IsTaken(options, flag.name)) {
+      continue;
+    }
+    for (const auto& [name, value] : values) {
+      if (name != flag.name) continue;
+      flag.set({name, value}, filled);
+      if (value != flag.standard) alike.flags.push_back(fmt::format("{} {}", name, value));
+    }
+  }
+  alike.request = filled.request;
+  for (const auto& [name, value] : values) {
+    if (name == "--gpu") TakeCard(value, alike);
+  }
+  return alike;
+}
 
 std::string ReportOf(const Diff& diff, const Options& options, const std::ostream& out) {
   const TextOptions text = WithColor(options, out);

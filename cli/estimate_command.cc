@@ -1,12 +1,18 @@
-#include "cli/estimate_command.h"
+// `onnxfit estimate`: of a file, and of a model that is given by its numbers instead.
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
-#include "cli/closed_form_command.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/targets.h"
+#include "cli/values.h"
+#include "estimator/base/error.h"
+#include "estimator/fit/closed_form.h"
 #include "estimator/fit/load_model.h"
 #include "estimator/fit/sweep.h"
+#include "estimator/graph/shapes.h"
 #include "estimator/report/estimate.h"
 
 namespace onnxfit {
@@ -63,6 +69,24 @@ int RunEstimate(const Options& options, std::ostream& out) {
   const Estimate estimate = MakeEstimate(graph, request);
   WriteReport(ReportOf(estimate, options, out), options, out);
   return ExitCodeOf(JudgementsOf(estimate), options);
+}
+
+int RunClosedForm(const Options& options, std::ostream& out) {
+  CheckOutput(options, "", "");
+  const NumbersOptions& numbers = options.numbers;
+  const ClosedForm form = MakeClosedForm({.parameters = *numbers.parameters,
+                                          .layers = *numbers.layers,
+                                          .hidden = *numbers.hidden,
+                                          .heads = numbers.heads,
+                                          .sequence = numbers.sequence,
+                                          .vocabulary = numbers.vocabulary},
+                                         options.request);
+  WriteReport(options.format == Format::kJson ? ToJson(form, {.version = ONNXFIT_VERSION})
+                                              : ToText(form, WithColor(options, out)),
+              options, out);
+  const bool holds = std::ranges::all_of(
+      form.cards, [](const CardCount& count) { return !count.is_asked || count.cards == 1; });
+  return holds || options.exit_zero ? kExitDone : kExitTargetFails;
 }
 
 }  // namespace onnxfit

@@ -1,12 +1,10 @@
-#include "cli/explain_oom_command.h"
-
 #include <fmt/format.h>
 
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "cli/exit_codes.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"

@@ -1,141 +1,23 @@
 #include "cli/flags.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <optional>
 
-#include "cli/alloc_conf.h"
-#include "cli/budgets.h"
-#include "cli/numbers_flags.h"
-#include "cli/verify_flags.h"
+#include "cli/values.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
 #include "estimator/base/cloud_instances.h"
 #include "estimator/base/error.h"
+#include "estimator/base/suggest.h"
+#include "estimator/fit/check.h"
 
 namespace onnxfit {
 namespace {
-
-// One value is the request's; several are an axis of a table.
-template <typename Value, typename Single>
-void SetAxis(const std::vector<Value>& values, Single& single, std::vector<Value>& axis) {
-  if (values.size() == 1) {
-    single = values[0];
-  } else {
-    axis = values;
-  }
-}
-
-void SetBatch(const Typed& typed, Options& options) {
-  SetAxis(ParseWholes(typed), options.request.binding.batch, options.sweep.batches);
-}
-
-void SetPrecision(const Typed& typed, Options& options) {
-  SetAxis(ParseChoices(typed, kPrecisions), options.request.settings.precision,
-          options.sweep.precisions);
-}
-
-void SetOptimizer(const Typed& typed, Options& options) {
-  SetAxis(ParseChoices(typed, kOptimizers), options.request.settings.optimizer,
-          options.sweep.optimizers);
-}
-
-void SetDim(const Typed& typed, Options& options) {
-  const auto [name, sizes] = ParseDim(typed);
-  for (const SweptDim& swept : options.sweep.dims) {
-    if (swept.name == name) RefuseTwice(typed, name);
-  }
-  if (options.request.binding.dims.contains(name)) RefuseTwice(typed, name);
-  if (sizes.size() == 1) {
-    options.request.binding.dims[name] = sizes[0];
-  } else {
-    options.sweep.dims.push_back({name, sizes});
-  }
-}
-
-void SetShape(const Typed& typed, Options& options) {
-  const auto [name, dims] = ParseShape(typed);
-  if (!options.request.binding.inputs.try_emplace(name, dims).second) RefuseTwice(typed, name);
-}
-
-// A probability below 1, of which only its being 0 matters to memory.
-std::optional<double> ProbabilityIn(const std::string& text) {
-  char* end = nullptr;
-  const double p = std::strtod(text.c_str(), &end);
-  const bool is_number = !text.empty() && *end == '\0';
-  return is_number && p >= 0 && p < 1 ? std::optional(p) : std::nullopt;
-}
-
-// "auto", "P" or "GLOB=P".  Later ones win: P speaks for all places.
-void SetDropout(const Typed& typed, Options& options) {
-  TrainingSettings& settings = options.request.settings;
-  const size_t equals = typed.text.rfind('=');
-  const bool is_placed = equals != std::string::npos && equals > 0;
-  const std::string text = is_placed ? typed.text.substr(equals + 1) : typed.text;
-  const std::optional<double> p = ProbabilityIn(text);
-  if (!p.has_value() && (is_placed || text != "auto")) {
-    Refuse(typed, "auto, a probability below 1, or one for a place, such as classifier=0.1");
-  }
-  if (is_placed) {
-    settings.placed_dropouts.push_back({typed.text.substr(0, equals), *p});
-    return;
-  }
-  settings.dropout = p;
-  settings.placed_dropouts.clear();
-}
-
-struct AssumedRow {
-  std::string_view what;
-  void (*set)(Assumed&, bool);
-};
-
-constexpr AssumedRow kAssumed[] = {
-    {"conv-bias", [](Assumed& assumed, bool yes) { assumed.conv_bias = yes; }},
-    {"in-place-dropout", [](Assumed& assumed, bool yes) { assumed.in_place_dropout = yes; }},
-    {"tied-head", [](Assumed& assumed, bool yes) { assumed.tied_head = yes; }},
-};
-
-void SetAssumed(const Typed& typed, Options& options) {
-  for (const AssumedRow& row : kAssumed) {
-    for (const bool yes : {true, false}) {
-      if (typed.text != fmt::format("{}={}", row.what, yes ? "yes" : "no")) continue;
-      row.set(options.request.settings.assumed, yes);
-      return;
-    }
-  }
-  Refuse(typed, "conv-bias=yes, in-place-dropout=yes, tied-head=yes, or the same with no");
-}
-
-void SetText(const Typed& typed, std::string_view expected, std::string& text) {
-  if (typed.text.empty()) Refuse(typed, expected);
-  text = typed.text;
-}
-
-std::vector<std::string_view> FrameworkNames() {
-  std::vector<std::string_view> names;
-  for (const FrameworkProfile& framework : Frameworks()) names.push_back(framework.name);
-  return names;
-}
-
-void SetFramework(const Typed& typed, Options& options) {
-  options.request.settings.framework = Frameworks()[ParseName(typed, FrameworkNames())];
-}
-
-// "a | b | c", the choices of a table.
-template <typename Enum, size_t size>
-std::string Choices(const Spelling<Enum> (&table)[size]) {
-  std::string text;
-  for (const Spelling<Enum>& row : table) {
-    text += fmt::format("{}{}", text.empty() ? "" : " | ", row.name);
-  }
-  return text;
-}
-
-// Of one step: each one is run.
-constexpr int64_t kMostBatches = 1024;
 
 constexpr int64_t kMostMultiple = int64_t{1} << 20;
 
@@ -183,120 +65,6 @@ void SetMemory(const Typed& typed, Options& options) {
 
 void SetReserve(const Typed& typed, Options& options) {
   options.targets.reserved_bytes = ParseBytes(typed.text, typed.place);
-}
-
-std::vector<Flag> RunFlags() {
-  const Options standard;
-  const TrainingSettings& settings = standard.request.settings;
-  constexpr std::string_view kGroup = kRunGroup;
-  return {
-      {"--batch", "-b", "N", kGroup,
-       "size of the dimension left free first, or of dimension 0; a list (8,16) or a range "
-       "(8:64:8, first:last:step) makes a table",
-       "1, or the file's", SetBatch, false, false, kOfRuns & ~Only(Command::kMaxBatch)},
-      {"--dim", "", "NAME=N", kGroup,
-       "size of another free dimension, or a list or range of them; repeatable", "", SetDim, true},
-      {"--shape", "", "IN=2x512", kGroup, "shape of one input; repeatable", "", SetShape, true},
-      {"--precision", "-p", "P", kGroup, Choices(kPrecisions) + ", or a list of them",
-       ToString(settings.precision), SetPrecision},
-      {"--optimizer", "-o", "O", kGroup, Choices(kOptimizers) + ", or a list of them",
-       ToString(settings.optimizer), SetOptimizer},
-      {"--optimizer-impl", "", "I", kGroup, Choices(kOptimizerImpls), "PyTorch's choice",
-       [](const Typed& t, Options& o) {
-         o.request.settings.optimizer_impl = ParseChoice(t, kOptimizerImpls);
-       }},
-      {"--clip-grad", "", "", kGroup, "clip_grad_norm_ before each optimizer step", "",
-       [](const Typed& t, Options& o) { o.request.settings.clip_grad = ParseSwitch(t); }},
-      {"--ema", "", "", kGroup, "keep an average of the model beside it (AveragedModel)", "",
-       [](const Typed& t, Options& o) { o.request.settings.ema = ParseSwitch(t); }},
-      {"--mode", "", "M", kGroup, Choices(kModes), ToString(settings.mode),
-       [](const Typed& t, Options& o) { o.request.settings.mode = ParseChoice(t, kModes); }},
-      {"--loss", "", "L", kGroup, Choices(kLosses), ToString(settings.loss),
-       [](const Typed& t, Options& o) { o.request.settings.loss = ParseChoice(t, kLosses); }},
-      {"--loss-output", "", "NAME", kGroup, "the output that the loss takes", "the first of floats",
-       [](const Typed& t, Options& o) {
-         SetText(t, "the name of an output", o.request.settings.loss_output);
-       }},
-      {"--labels", "", "NAME", kGroup, "the input that serves as labels, such as decoder_input_ids",
-       "a tensor of their own",
-       [](const Typed& t, Options& o) {
-         SetText(t, "the name of an input", o.request.settings.labels);
-       }},
-      {"--batch-norm", "", "B", kGroup,
-       "auto puts folded batch norms back where they show, restore behind every convolution "
-       "with a bias, keep takes the graph as it is",
-       "auto",
-       [](const Typed& t, Options& o) {
-         o.request.settings.batch_norm = ParseChoice(t, kBatchNormUses);
-       }},
-      {"--dropout", "", "P", kGroup,
-       "puts lost dropout back; 0 for none; GLOB=P at nodes or modules; repeatable", "auto",
-       SetDropout, true},
-      {"--assume", "", "WHAT=yes", kGroup,
-       "what a file has lost: conv-bias, in-place-dropout, tied-head; repeatable", "auto",
-       SetAssumed, true},
-      {"--attention", "", "A", kGroup,
-       "kernels of scaled_dot_product_attention, or written out as transformers' eager attention: "
-       "sdpa | eager",
-       "sdpa",
-       [](const Typed& t, Options& o) {
-         o.request.settings.attention = ParseChoice(t, kAttentionUses);
-       }},
-      {"--in-place", "", "I", kGroup,
-       "activations and sums write over their input: always where legal; where file or library "
-       "say so (known); never; auto guesses always, and takes the worse where it matters",
-       "auto",
-       [](const Typed& t, Options& o) {
-         o.request.settings.in_place = ParseChoice(t, kInPlaceUses);
-       }},
-      {"--out-of-place", "", "GLOB", kGroup,
-       "nodes or modules that never do so, such as */Add; repeatable", "",
-       [](const Typed& t, Options& o) {
-         SetText(t, "names of nodes or modules such as */Add",
-                 o.request.settings.out_of_place.emplace_back());
-       },
-       true},
-      {"--zero-grad", "", "Z", kGroup, Choices(kZeroGrads) + " (set_to_none=False)",
-       ToString(settings.loop.zero_grad),
-       [](const Typed& t, Options& o) {
-         o.request.settings.loop.zero_grad = ParseChoice(t, kZeroGrads);
-       }},
-      {"--hold-outputs", "", "", kGroup, "the loop keeps the model's outputs in a name", "",
-       [](const Typed& t, Options& o) { o.request.settings.loop.hold_outputs = ParseSwitch(t); }},
-      {"--prefetch", "", "N", kGroup, "batches on the device beyond the current one", "0",
-       [](const Typed& t, Options& o) {
-         o.request.settings.loop.prefetch = ParseWhole(t, 0, kMostBatches);
-       }},
-      {"--accumulate", "", "N", kGroup, "micro-batches of --batch for one optimizer step", "1",
-       [](const Typed& t, Options& o) {
-         o.request.settings.loop.accumulate = ParseWhole(t, 1, kMostBatches);
-       }},
-      {"--freeze", "", "GLOB", kGroup, "parameters without gradient, such as layer1.*; repeatable",
-       "",
-       [](const Typed& t, Options& o) {
-         SetText(t, "names of parameters such as layer1.*",
-                 o.request.settings.freeze.emplace_back());
-       },
-       true},
-      // Before --alloc-conf, whose options it decides.
-      {"--framework", "", "F", kGroup,
-       fmt::format("whose allocator and workspaces: {}", fmt::join(FrameworkNames(), " | ")),
-       settings.framework.name, SetFramework},
-      {"--alloc-conf", "", "CONF", kGroup,
-       "as PYTORCH_ALLOC_CONF, such as expandable_segments:True", "",
-       [](const Typed& t, Options& o) {
-         o.request.alloc_conf = ParseAllocConf(t, o.request.settings.framework);
-       }},
-      {"--overhead", "", "SIZE", kGroup, "CUDA context and kernels, such as 450MiB; 0 is allowed",
-       "the card's",
-       [](const Typed& t, Options& o) { o.request.overhead_bytes = ParseBytes(t.text, t.place); }},
-      {"--calibration", "", "FILE", kGroup,
-       "what was measured on the card: its context, cuDNN's workspaces; none for nothing",
-       "./onnxfit.calibration.json in estimate, max-batch and verify",
-       [](const Typed& t, Options& o) {
-         SetText(t, "the path of a file, or none", o.calibration);
-       }},
-  };
 }
 
 // The cards that the answer is for.
@@ -354,6 +122,44 @@ void AddOutput(const Typed& typed, Options& options) {
     RefuseTwice(typed, output.file.empty() ? "standard output" : output.file);
   }
   options.check.outputs.push_back(output);
+}
+
+constexpr int64_t kMostSteps = 1'000'000;
+
+constexpr int64_t kMostDevices = 1024;
+
+void SetTolerance(const Typed& typed, Options& options) {
+  if (!typed.text.ends_with('%')) Refuse(typed, "a share from 0 to 100%, such as 5%");
+  const Allowance allowance = ParseAllowance(typed);
+  if (allowance.bytes > 0 || allowance.share > 1)
+    Refuse(typed, "a share from 0 to 100%, such as 5%");
+  options.verify.limits.tolerance = allowance.share;
+}
+
+std::vector<Flag> VerifyFlags() {
+  constexpr std::string_view kGroup = "The proof";
+  constexpr Commands kOf = Only(Command::kVerify);
+  return {
+      {"--device", "", "N", kGroup, "which card, as CUDA counts them", "0",
+       [](const Typed& t, Options& o) {
+         o.verify.device = static_cast<int>(ParseWhole(t, 0, kMostDevices));
+       },
+       false, false, kOf},
+      {"--steps", "", "N", kGroup, "training steps that are carried out", "10",
+       [](const Typed& t, Options& o) {
+         o.verify.limits.steps = static_cast<int>(ParseWhole(t, 1, kMostSteps));
+       },
+       false, false, kOf},
+      {"--tolerance", "", "PERCENT", kGroup, "how far off a figure may be", "5%", SetTolerance,
+       false, false, kOf},
+      {"--max-batch", "", "", kGroup, "the largest batch that the card takes now", "",
+       [](const Typed& t, Options& o) { o.verify.wants_max_batch = ParseSwitch(t); }, false, false,
+       kOf},
+      {"--save", "", "", kGroup,
+       "write what the card's libraries take to onnxfit.calibration.json (or --calibration), which "
+       "later estimates read",
+       "", [](const Typed& t, Options& o) { o.verify.saves = ParseSwitch(t); }, false, false, kOf},
+  };
 }
 
 std::vector<Flag> ComparisonFlags() {
@@ -446,6 +252,22 @@ std::vector<Flag> AllFlags() {
   return flags;
 }
 
+constexpr std::string_view kOurVariables = "ONNXFIT_";
+
+bool IsRead(std::string_view name) {
+  return std::ranges::any_of(
+      Flags(), [&](const Flag& flag) { return !flag.about && EnvironmentName(flag) == name; });
+}
+
+// "--batch-size" of "ONNXFIT_BATCH_SIZE".
+std::string FlagOf(std::string_view name) {
+  std::string flag = "--";
+  for (const char c : name.substr(kOurVariables.size())) {
+    flag += c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return flag;
+}
+
 }  // namespace
 
 const std::vector<Flag>& Flags() {
@@ -469,6 +291,27 @@ std::string EnvironmentName(const Flag& flag) {
     name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
   return name;
+}
+
+std::string WarnedOf(std::string_view name) {
+  if (!name.starts_with(kOurVariables) || IsRead(name)) return "";
+  const std::string_view meant = LikelyMeant(FlagOf(name), FlagNames());
+  for (const Flag& flag : Flags()) {
+    if (meant.empty() || flag.name != meant) continue;
+    return fmt::format("{} is not read (did you mean {}?)", name, EnvironmentName(flag));
+  }
+  return "";
+}
+
+std::vector<std::string> StrangeVariables() {
+  std::vector<std::string> warned;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string warning = WarnedOf(text.substr(0, text.find('=')));
+    if (!warning.empty()) warned.push_back(warning);
+  }
+  std::ranges::sort(warned);
+  return warned;
 }
 
 }  // namespace onnxfit

@@ -1,4 +1,5 @@
-// The flags: one row each, read by the parser and by --help.
+// The flags: one row each, read by the parser, by --help, and as variables of the environment
+// and keys of a config.
 #pragma once
 
 #include <string>
@@ -54,5 +55,17 @@ std::vector<std::string_view> FlagNames();
 
 // "ONNXFIT_LOSS_OUTPUT" for --loss-output, "ONNXFIT_N" for -n.
 std::string EnvironmentName(const Flag& flag);
+
+// What there is to say of variables of the environment that look like ours:
+// "ONNXFIT_BATCH_SIZE is not read (did you mean ONNXFIT_BATCH?)" of a variable that no flag has,
+// but nearly; "" of all others: ours may have other readers, such as a build.
+std::string WarnedOf(std::string_view name);
+
+// The same of all of the environment, in the order of their names.
+std::vector<std::string> StrangeVariables();
+
+// What flags.cc gathers, of run_flags.cc.
+std::vector<Flag> RunFlags();
+std::vector<Flag> NumbersFlags();
 
 }  // namespace onnxfit

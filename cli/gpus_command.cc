@@ -1,5 +1,3 @@
-#include "cli/gpus_command.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,7 +5,7 @@
 #include <utility>
 
 #include "benchmarks/cuda/find_gpus.h"
-#include "cli/exit_codes.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/values.h"
 #include "estimator/base/card_filter.h"

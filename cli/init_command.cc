@@ -1,5 +1,3 @@
-#include "cli/init_command.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,11 +5,10 @@
 #include <ostream>
 #include <sstream>
 
+#include "cli/commands.h"
 #include "cli/config_file.h"
-#include "cli/exit_codes.h"
-#include "cli/init_models.h"
+#include "cli/model_files.h"
 #include "cli/output.h"
-#include "cli/toml_file.h"
 #include "estimator/base/error.h"
 #include "estimator/report/layout.h"
 

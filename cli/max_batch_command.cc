@@ -1,11 +1,10 @@
-#include "cli/max_batch_command.h"
-
 #include <fmt/format.h>
 
 #include <chrono>
 #include <string>
 #include <vector>
 
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"

@@ -9,13 +9,10 @@
 #include <optional>
 #include <set>
 
-#include "cli/closed_form_command.h"
+#include "cli/compared.h"
 #include "cli/config_file.h"
 #include "cli/flags.h"
-#include "cli/shared_sizes.h"
-#include "cli/sweep_check.h"
 #include "cli/values.h"
-#include "cli/verify_flags.h"
 #include "estimator/base/error.h"
 #include "estimator/base/warnings.h"
 

@@ -146,4 +146,15 @@ Options ParseOptions(std::span<const std::string> args);
 // What --help prints: the flags of a command in their groups, at most 80 columns wide.
 std::string HelpText(Command command);
 
+// What follows are parts of ParseOptions.  Each throws Error.
+
+// What of a model's numbers is missing, and what does not go with them.
+void CheckNumbers(const Options& options);
+
+// Lists that make too many combinations, or stand where one run is asked for.
+void CheckSweep(const Options& options);
+
+// Flags of verify that contradict each other.
+void CheckVerify(const Options& options);
+
 }  // namespace onnxfit

@@ -1,16 +1,72 @@
 #include "cli/output.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <string>
+#include <string_view>
 
-#include "cli/terminal.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit {
+namespace {
+
+// "" where it is not set.
+std::string_view VariableOf(const Variables& environment, const char* name) {
+  const char* text = environment.get(name);
+  return text == nullptr ? "" : text;
+}
+
+// "en_US" of "en_US.UTF-8@euro" has none; the whole of "UTF-8", as macOS sets it.
+std::string_view CharsetOf(std::string_view locale) {
+  const size_t dot = locale.find('.');
+  if (dot != std::string_view::npos) locale.remove_prefix(dot + 1);
+  return locale.substr(0, locale.find('@'));
+}
+
+bool NamesUtf8(std::string_view charset) {
+  std::string letters;
+  for (const char c : charset) {
+    const auto letter = static_cast<unsigned char>(c);
+    if (std::isalnum(letter)) letters += static_cast<char>(std::tolower(letter));
+  }
+  return letters == "utf8";
+}
+
+bool IsOff(std::string_view value) { return value == "0" || value == "false"; }
+
+}  // namespace
+
+bool ShowsUtf8(const Variables& environment) {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string_view locale = VariableOf(environment, name);
+    if (!locale.empty()) return NamesUtf8(CharsetOf(locale));
+  }
+  return false;
+}
+
+bool WantsColor(const Variables& environment, bool is_terminal) {
+  if (!VariableOf(environment, "NO_COLOR").empty()) return false;
+  const std::string_view forced = VariableOf(environment, "FORCE_COLOR");
+  if (!forced.empty()) return !IsOff(forced);
+  const std::string_view clicolor_forced = VariableOf(environment, "CLICOLOR_FORCE");
+  if (!clicolor_forced.empty() && !IsOff(clicolor_forced)) return true;
+  const std::string_view terminal = VariableOf(environment, "TERM");
+  const bool has_colors = !terminal.empty() && terminal != "dumb";
+  return is_terminal && has_colors && VariableOf(environment, "CLICOLOR") != "0";
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -62,6 +118,64 @@ void WriteReport(const std::string& report, const Options& options, std::ostream
     std::ofstream file(options.output, std::ios::binary | std::ios::trunc);
     Write(report, options.output, file);
   }
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void FailToWrite(const std::string& path, std::string_view what, int error) {
+  throw Error({.file = path,
+               .text = fmt::format("the {} could not be written: {}", what, std::strerror(error)),
+               .hint = fmt::format("a folder that can be written; the old {} is as it was", what)});
+}
+
+// A file that is gone unless it was kept.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path)
+      : path_(path), fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {}
+  ~NewFile() {
+    if (fd_ >= 0) close(fd_);
+    if (!path_.empty()) unlink(path_.c_str());
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  // On the disk when it returns.
+  bool Write(std::string_view text) {
+    while (fd_ >= 0 && !text.empty()) {
+      const ssize_t count = write(fd_, text.data(), text.size());
+      if (count < 0 && errno != EINTR) return false;
+      if (count > 0) text.remove_prefix(static_cast<size_t>(count));
+    }
+    return fd_ >= 0 && fsync(fd_) == 0;
+  }
+
+  void SetMode(fs::perms mode) { fchmod(fd_, static_cast<mode_t>(mode) & 0777); }
+
+  bool RenameTo(const std::string& path) {
+    if (std::rename(path_.c_str(), path.c_str()) != 0) return false;
+    path_.clear();
+    return true;
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+}  // namespace
+
+void ReplaceFile(const std::string& path, std::string_view text, std::string_view what) {
+  std::error_code ignored;
+  const bool is_link = fs::is_symlink(path, ignored);
+  const std::string target = is_link ? fs::weakly_canonical(path, ignored).string() : path;
+  const fs::file_status old = fs::status(target, ignored);
+  NewFile file(fmt::format("{}.{}.new", target, getpid()));
+  if (!file.Write(text)) FailToWrite(path, what, errno);
+  if (fs::is_regular_file(old)) file.SetMode(old.permissions());
+  if (!file.RenameTo(target)) FailToWrite(path, what, errno);
 }
 
 }  // namespace onnxfit

@@ -1,8 +1,9 @@
-// Where an answer goes: standard output, or the file that --output names.
+// Where an answer goes: standard output, as the terminal shows it, or a file.
 #pragma once
 
 #include <iosfwd>
 #include <string>
+#include <string_view>
 
 #include "cli/options.h"
 
@@ -18,5 +19,25 @@ TextOptions WithColor(const Options& options, const std::ostream& out);
 
 // Throws Error where `report` cannot be written.
 void WriteReport(const std::string& report, const Options& options, std::ostream& out);
+
+// Variables of the environment by name; null where one is not set.
+struct Variables {
+  const char* (*get)(const char* name);
+};
+
+// Whether the locale's letters are UTF-8, by the first of LC_ALL, LC_CTYPE and LANG that is set
+// and not empty; without any the locale is C, which is ASCII (POSIX, "Internationalization
+// Variables").
+bool ShowsUtf8(const Variables& environment);
+
+// Whether colours are wanted: not with NO_COLOR (no-color.org), else with FORCE_COLOR
+// (force-color.org; 0 is no) or CLICOLOR_FORCE (bixense.com/clicolors; 0 says nothing), else on a
+// terminal that has them, without CLICOLOR=0.
+bool WantsColor(const Variables& environment, bool is_terminal);
+
+// Writes `text` to `path`, all of it or nothing: a crash, a full disk or a read-only folder leave
+// the old file, whose permissions the new one has.  A link stays one.  Throws Error, which calls
+// the file `what`: "lock".
+void ReplaceFile(const std::string& path, std::string_view text, std::string_view what);
 
 }  // namespace onnxfit

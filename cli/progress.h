@@ -1,4 +1,4 @@
-// One line on a terminal that says how far long work has come, and goes when it is done.
+// Long work: how far it has come, and whether somebody wants it to stop.
 #pragma once
 
 #include <chrono>
@@ -10,6 +10,7 @@
 
 namespace onnxfit {
 
+// One line on a terminal that says how far long work has come, and goes when it is done.
 class Progress {
  public:
   // Silent where `err` is not this process's standard error on a terminal, and until work has
@@ -34,6 +35,22 @@ class Progress {
   bool has_begun_ = false;
   bool is_done_ = false;
   std::thread timer_;
+};
+
+// Ctrl-C, as a question that long work asks.  While one lives, SIGINT and SIGTERM only set a mark;
+// a second one ends the process as ever. One at a time.
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();  // as it was before
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  static bool IsAsked();
+
+ private:
+  void (*before_int_)(int) = nullptr;
+  void (*before_term_)(int) = nullptr;
 };
 
 }  // namespace onnxfit

@@ -1,4 +1,4 @@
-// From flags to the cards that an answer is for.
+// From flags to the cards that an answer is for, and what is known of them.
 #pragma once
 
 #include <functional>
@@ -18,12 +18,19 @@ using GpuFinder = std::function<GpuSearch()>;
 
 // Fills request.targets, and the device that the run's kernels are for: the first target's, in
 // explain-oom without any the one that was measured; with what was measured on them.  Calls `find`
-// once, where
-// --gpu auto asks for the card at hand, and takes the first that it finds.  Throws Error as
-// MakeTarget and CalibrationsFor do, NoGpuError where that card cannot be used.
+// once, where --gpu auto asks for the card at hand, and takes the first that it finds.  Throws
+// Error as MakeTarget and CalibrationsFor do, NoGpuError where that card cannot be used.
 void SetTargets(Options& options, const GpuFinder& find);
 
 // The exit code of cli.md for what was found of the targets.
 int ExitCodeOf(const std::vector<Judgement>& judgements, const Options& options);
+
+// --cudnn: gives every card of the run a cuDNN that is asked for the workspaces of convolutions.
+// Nothing without --cudnn.  Cards that cuDNN does not know get a warning.  Throws Error where there
+// is no cuDNN that can be asked.
+void AskCudnn(Options& options);
+
+// The same for one card, which it has to know.
+void AskCudnn(const Options& options, DeviceProfile& device);
 
 }  // namespace onnxfit

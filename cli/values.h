@@ -2,6 +2,8 @@
 // value's place: what was expected, what was found.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -11,8 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/framework.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
+#include "estimator/fit/check.h"
+#include "estimator/fit/estimate.h"
+#include "estimator/fit/target.h"
 
 namespace onnxfit {
 
@@ -69,6 +75,9 @@ std::pair<std::string, Dims> ParseShape(const Typed& typed);
 // "true", "yes", "on", "1" or "" (a bare switch); "false", "no", "off", "0".
 bool ParseSwitch(const Typed& typed);
 
+// Makes it `text`; throws where it is empty.
+void SetText(const Typed& typed, std::string_view expected, std::string& text);
+
 // The index of `typed` among `names`.
 size_t ParseName(const Typed& typed, std::span<const std::string_view> names);
 
@@ -77,6 +86,16 @@ std::vector<std::string_view> NamesOf(std::span<const Spelling<Enum>> table) {
   std::vector<std::string_view> names;
   for (const Spelling<Enum>& row : table) names.push_back(row.name);
   return names;
+}
+
+// "a | b | c", the choices of a table.
+template <typename Enum, size_t size>
+std::string Choices(const Spelling<Enum> (&table)[size]) {
+  std::string text;
+  for (const Spelling<Enum>& row : table) {
+    text += fmt::format("{}{}", text.empty() ? "" : " | ", row.name);
+  }
+  return text;
 }
 
 template <typename Enum, size_t size>
@@ -97,5 +116,21 @@ std::vector<Enum> ParseChoices(const Typed& typed, const Spelling<Enum> (&table)
   }
   return choices;
 }
+
+// What a run may take: "16GiB" (as ParseBytes reads sizes), "t4" (as FindCard finds cards) or "80%
+// of t4".  A card's target is `common` with that card.  Throws Error.
+Budget ParseBudget(const Typed& typed, const TargetRequest& common);
+
+// How much more it may take than before: "64MiB", "2%" (up to 1000%) or "0".  Throws Error; also
+// for negative ones.
+Allowance ParseAllowance(const Typed& typed);
+
+// --alloc-conf, in the language of PYTORCH_ALLOC_CONF: KEY:VALUE,KEY:VALUE as PyTorch 2.11 reads
+// them (c10/core/AllocatorConfig.cpp and c10/cuda/CUDAAllocatorConfig.cpp): spaces are free, the
+// last of equal keys counts.  Throws Error for what PyTorch refuses, for keys that `framework` does
+// not have, for a backend or a reserve that is not modelled, and for numbers with something behind
+// them, which PyTorch ignores.
+AllocConf ParseAllocConf(const Typed& typed,
+                         const FrameworkProfile& framework = DefaultFramework());
 
 }  // namespace onnxfit

@@ -1,5 +1,3 @@
-#include "cli/verify_command.h"
-
 #include <fmt/format.h>
 
 #include <memory>
@@ -9,12 +7,9 @@
 #include "benchmarks/cuda/find_gpus.h"
 #include "benchmarks/cuda/open_gpu.h"
 #include "cli/calibration_file.h"
-#include "cli/cudnn_flag.h"
-#include "cli/exit_codes.h"
-#include "cli/interrupt.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/save_calibration.h"
 #include "cli/targets.h"
 #include "estimator/base/detected_gpu.h"
 #include "estimator/base/error.h"

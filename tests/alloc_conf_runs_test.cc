@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/alloc_conf.h"
+#include "cli/values.h"
 #include "estimator/memory/card_run.h"
 #include "estimator/memory/timeline.h"
 #include "tests/trace_helpers.h"

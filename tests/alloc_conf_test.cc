@@ -1,5 +1,3 @@
-#include "cli/alloc_conf.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -7,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/values.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "tests/trace_helpers.h"

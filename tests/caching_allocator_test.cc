@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/alloc_conf.h"
+#include "cli/values.h"
 #include "estimator/base/bytes.h"
 #include "estimator/memory/allocator.h"
 #include "tests/slow_allocator.h"

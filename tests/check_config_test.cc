@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "cli/toml_file.h"
+#include "cli/config_file.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "tests/temp_folder.h"

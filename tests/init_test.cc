@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "cli/check_config.h"
-#include "cli/init_command.h"
-#include "cli/init_models.h"
+#include "cli/commands.h"
+#include "cli/model_files.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/loader.h"

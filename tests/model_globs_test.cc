@@ -1,9 +1,8 @@
-#include "cli/model_globs.h"
-
 #include <doctest/doctest.h>
 
 #include <filesystem>
 
+#include "cli/model_files.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit::model_globs_test {

@@ -1,9 +1,9 @@
-#include "cli/terminal.h"
-
 #include <doctest/doctest.h>
 
 #include <map>
 #include <string>
+
+#include "cli/output.h"
 
 namespace onnxfit::terminal_test {
 namespace {

@@ -1,8 +1,8 @@
-#include "cli/variables.h"
-
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+
+#include "cli/flags.h"
 
 namespace onnxfit::variables_test {
 

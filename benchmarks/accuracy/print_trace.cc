@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "benchmarks/accuracy/printer.h"
-#include "cli/exit_codes.h"
+#include "cli/commands.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/load_model.h"
 #include "estimator/fit/predict.h"

@@ -1,13 +1,25 @@
-// Models on disk, and a run of each that can be answered.
+// Models on disk: which files a glob means, and a run of each that can be answered.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace onnxfit {
 
+// Whether `text` is a pattern rather than one path.
+bool IsGlob(std::string_view text);
+
+// The files that match `pattern`, sorted by their bytes, as the pattern writes them: relative to
+// `folder` ("" is the current one) unless it begins with "/".  "*", "?" and "[...]" stand for
+// letters within a name, "**" for any number of folders, also none.  Names that begin with a dot
+// match only where the pattern has the dot.  "**" does not follow links to folders.  What cannot
+// be read holds nothing.
+std::vector<std::string> ExpandGlob(const std::string& folder, const std::string& pattern);
+
+// A model on disk, and a run of it that can be answered.
 struct FoundModel {
   std::string name;                     // of its check: unlike all others
   std::string path;                     // relative to the folder

@@ -1,15 +1,106 @@
-#include "cli/check_settings.h"
+#include "cli/config_keys.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "cli/budgets.h"
 #include "cli/calibration_file.h"
-#include "cli/check_keys.h"
 #include "cli/flags.h"
 #include "cli/values.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit {
+namespace {
+
+// How a flag's values are written where it is not one value, or a list for a repeatable flag.
+struct KeyForm {
+  std::string_view flag;
+  std::string_view key;
+  std::string_view list;         // what joins a list to one value; "" where it may be none
+  bool is_table = false;         // NAME = VALUE for NAME=VALUE
+  std::string_view nested = {};  // what joins a list in such a table
+};
+
+constexpr KeyForm kForms[] = {
+    {"--batch", "batch", ","},
+    {"--precision", "precision", ","},
+    {"--optimizer", "optimizer", ","},
+    {"--dim", "dims", "", true, ","},
+    {"--shape", "shapes", "", true, "x"},
+    {"--assume", "assume", "", true},
+    {"--dropout", "dropout", "", true},
+};
+
+KeyForm FormOf(const Flag& flag) {
+  const auto found = std::find_if(std::begin(kForms), std::end(kForms),
+                                  [&](const KeyForm& form) { return form.flag == flag.name; });
+  return found == std::end(kForms) ? KeyForm{flag.name, flag.name.substr(2), ""} : *found;
+}
+
+constexpr std::string_view kOneValue = "one value";
+constexpr std::string_view kValues = "a value or a list of them";
+
+Typed Joined(const TomlNode& node, const std::string& place, std::string_view separator) {
+  if (separator.empty()) return ValueOf(node, place, kOneValue);
+  std::vector<std::string> texts;
+  for (const Typed& item : ItemsOf(node, place, kValues)) texts.push_back(item.text);
+  if (texts.empty()) {
+    throw Error({.where = place, .text = fmt::format("expected {}, found an empty list", kValues)});
+  }
+  return {place, fmt::format("{}", fmt::join(texts, separator))};
+}
+
+// "seq=512" for seq = 512; flags write switches as yes and no.
+Typed Assigned(const TomlNode& node, const std::string& place, const KeyForm& form) {
+  const Typed value = Joined(node, place + " " + node.key, form.nested);
+  const bool is_switch = node.kind == TomlKind::kBool;
+  const std::string text = is_switch ? (value.text == "true" ? "yes" : "no") : value.text;
+  return {place, node.key + "=" + text};
+}
+
+std::vector<Typed> AssignedAll(const TomlNode& table, const std::string& place,
+                               const KeyForm& form) {
+  std::vector<Typed> values;
+  for (const TomlNode& child : table.children) values.push_back(Assigned(child, place, form));
+  return values;
+}
+
+}  // namespace
+
+std::string_view KeyOf(const Flag& flag) {
+  const bool has = flag.group == kRunGroup || flag.name == "--reserve" || flag.name == "--strict";
+  return has ? FormOf(flag).key : "";
+}
+
+void RefuseKind(const TomlNode& node, const std::string& place, std::string_view expected) {
+  throw Error({.where = place,
+               .text = fmt::format("expected {}, found {}", expected, ToString(node.kind))});
+}
+
+Typed ValueOf(const TomlNode& node, const std::string& place, std::string_view expected) {
+  if (node.is_list() || node.is_table()) RefuseKind(node, place, expected);
+  return {place, node.text};
+}
+
+std::vector<Typed> ItemsOf(const TomlNode& node, const std::string& place,
+                           std::string_view expected) {
+  if (!node.is_list()) return {ValueOf(node, place, expected)};
+  std::vector<Typed> items;
+  for (const TomlNode& child : node.children) items.push_back(ValueOf(child, place, expected));
+  return items;
+}
+
+std::vector<Typed> ValuesOf(const Flag& flag, const TomlNode& node, const std::string& place) {
+  const KeyForm form = FormOf(flag);
+  if (form.is_table && node.is_table()) return AssignedAll(node, place, form);
+  if (flag.repeatable) return ItemsOf(node, place, kValues);
+  const Typed value = Joined(node, place, form.list);
+  // A bare flag switches on; a key that says nothing does not.
+  if (flag.value.empty() && value.text.empty()) Refuse(value, "yes or no");
+  return {value};
+}
+
 namespace {
 
 using Calibrations = std::span<const SharedCalibration>;

@@ -1,13 +1,19 @@
-// The keys of a config that say what is run: flags, read by the flags' own rows.
+// The keys of a config: flags, read by the flags' own rows, and what a [[check]] has beside
+// them.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/config_file.h"
 #include "cli/flags.h"
-#include "cli/toml_file.h"
+#include "cli/options.h"
 #include "cli/values.h"
+#include "estimator/base/calibration.h"
+#include "estimator/fit/check.h"
 
 namespace onnxfit {
 
@@ -30,5 +36,26 @@ std::vector<Typed> ItemsOf(const TomlNode& node, const std::string& place,
 
 [[noreturn]] void RefuseKind(const TomlNode& node, const std::string& place,
                              std::string_view expected);
+
+// What the keys of a [[check]] say of its runs.
+struct CheckSettings {
+  EstimateRequest request;  // with its targets
+  Sweep sweep;
+  std::vector<Budget> budgets;
+  Allowance max_increase;
+  Level level = Level::kError;
+  bool is_strict = false;
+  std::string message;
+};
+
+// Every key that a [[check]] may have.
+std::vector<std::string_view> CheckKeys();
+
+// Gives what a file of --calibration has; the key's value is its path, or "none".
+using LoadCalibrations = std::function<std::vector<SharedCalibration>(const std::string& path)>;
+
+// Reads all but `name` and `model`; skips keys that are none.  The environment has no say.
+// Throws Error, whose line `line` then is.
+CheckSettings ReadCheckSettings(const TomlNode& table, const LoadCalibrations& load, int64_t& line);
 
 }  // namespace onnxfit

@@ -1,0 +1,263 @@
+// The flags that say what is trained: "The run", and a model's numbers.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "cli/flags.h"
+#include "cli/values.h"
+#include "estimator/base/bytes.h"
+#include "estimator/base/framework.h"
+
+namespace onnxfit {
+namespace {
+
+// One value is the request's; several are an axis of a table.
+template <typename Value, typename Single>
+void SetAxis(const std::vector<Value>& values, Single& single, std::vector<Value>& axis) {
+  if (values.size() == 1) {
+    single = values[0];
+  } else {
+    axis = values;
+  }
+}
+
+void SetBatch(const Typed& typed, Options& options) {
+  SetAxis(ParseWholes(typed), options.request.binding.batch, options.sweep.batches);
+}
+
+void SetPrecision(const Typed& typed, Options& options) {
+  SetAxis(ParseChoices(typed, kPrecisions), options.request.settings.precision,
+          options.sweep.precisions);
+}
+
+void SetOptimizer(const Typed& typed, Options& options) {
+  SetAxis(ParseChoices(typed, kOptimizers), options.request.settings.optimizer,
+          options.sweep.optimizers);
+}
+
+void SetDim(const Typed& typed, Options& options) {
+  const auto [name, sizes] = ParseDim(typed);
+  for (const SweptDim& swept : options.sweep.dims) {
+    if (swept.name == name) RefuseTwice(typed, name);
+  }
+  if (options.request.binding.dims.contains(name)) RefuseTwice(typed, name);
+  if (sizes.size() == 1) {
+    options.request.binding.dims[name] = sizes[0];
+  } else {
+    options.sweep.dims.push_back({name, sizes});
+  }
+}
+
+void SetShape(const Typed& typed, Options& options) {
+  const auto [name, dims] = ParseShape(typed);
+  if (!options.request.binding.inputs.try_emplace(name, dims).second) RefuseTwice(typed, name);
+}
+
+// A probability below 1, of which only its being 0 matters to memory.
+std::optional<double> ProbabilityIn(const std::string& text) {
+  char* end = nullptr;
+  const double p = std::strtod(text.c_str(), &end);
+  const bool is_number = !text.empty() && *end == '\0';
+  return is_number && p >= 0 && p < 1 ? std::optional(p) : std::nullopt;
+}
+
+// "auto", "P" or "GLOB=P".  Later ones win: P speaks for all places.
+void SetDropout(const Typed& typed, Options& options) {
+  TrainingSettings& settings = options.request.settings;
+  const size_t equals = typed.text.rfind('=');
+  const bool is_placed = equals != std::string::npos && equals > 0;
+  const std::string text = is_placed ? typed.text.substr(equals + 1) : typed.text;
+  const std::optional<double> p = ProbabilityIn(text);
+  if (!p.has_value() && (is_placed || text != "auto")) {
+    Refuse(typed, "auto, a probability below 1, or one for a place, such as classifier=0.1");
+  }
+  if (is_placed) {
+    settings.placed_dropouts.push_back({typed.text.substr(0, equals), *p});
+    return;
+  }
+  settings.dropout = p;
+  settings.placed_dropouts.clear();
+}
+
+struct AssumedRow {
+  std::string_view what;
+  void (*set)(Assumed&, bool);
+};
+
+constexpr AssumedRow kAssumed[] = {
+    {"conv-bias", [](Assumed& assumed, bool yes) { assumed.conv_bias = yes; }},
+    {"in-place-dropout", [](Assumed& assumed, bool yes) { assumed.in_place_dropout = yes; }},
+    {"tied-head", [](Assumed& assumed, bool yes) { assumed.tied_head = yes; }},
+};
+
+void SetAssumed(const Typed& typed, Options& options) {
+  for (const AssumedRow& row : kAssumed) {
+    for (const bool yes : {true, false}) {
+      if (typed.text != fmt::format("{}={}", row.what, yes ? "yes" : "no")) continue;
+      row.set(options.request.settings.assumed, yes);
+      return;
+    }
+  }
+  Refuse(typed, "conv-bias=yes, in-place-dropout=yes, tied-head=yes, or the same with no");
+}
+
+std::vector<std::string_view> FrameworkNames() {
+  std::vector<std::string_view> names;
+  for (const FrameworkProfile& framework : Frameworks()) names.push_back(framework.name);
+  return names;
+}
+
+void SetFramework(const Typed& typed, Options& options) {
+  options.request.settings.framework = Frameworks()[ParseName(typed, FrameworkNames())];
+}
+
+// Of one step: each one is run.
+constexpr int64_t kMostBatches = 1024;
+
+constexpr int64_t kMostParameters = 1'000'000'000'000'000;
+constexpr int64_t kMostUnits = 1 << 24;  // of layers, widths, tokens
+
+}  // namespace
+
+std::vector<Flag> RunFlags() {
+  const Options standard;
+  const TrainingSettings& settings = standard.request.settings;
+  constexpr std::string_view kGroup = kRunGroup;
+  return {
+      {"--batch", "-b", "N", kGroup,
+       "size of the dimension left free first, or of dimension 0; a list (8,16) or a range "
+       "(8:64:8, first:last:step) makes a table",
+       "1, or the file's", SetBatch, false, false, kOfRuns & ~Only(Command::kMaxBatch)},
+      {"--dim", "", "NAME=N", kGroup,
+       "size of another free dimension, or a list or range of them; repeatable", "", SetDim, true},
+      {"--shape", "", "IN=2x512", kGroup, "shape of one input; repeatable", "", SetShape, true},
+      {"--precision", "-p", "P", kGroup, Choices(kPrecisions) + ", or a list of them",
+       ToString(settings.precision), SetPrecision},
+      {"--optimizer", "-o", "O", kGroup, Choices(kOptimizers) + ", or a list of them",
+       ToString(settings.optimizer), SetOptimizer},
+      {"--optimizer-impl", "", "I", kGroup, Choices(kOptimizerImpls), "PyTorch's choice",
+       [](const Typed& t, Options& o) {
+         o.request.settings.optimizer_impl = ParseChoice(t, kOptimizerImpls);
+       }},
+      {"--clip-grad", "", "", kGroup, "clip_grad_norm_ before each optimizer step", "",
+       [](const Typed& t, Options& o) { o.request.settings.clip_grad = ParseSwitch(t); }},
+      {"--ema", "", "", kGroup, "keep an average of the model beside it (AveragedModel)", "",
+       [](const Typed& t, Options& o) { o.request.settings.ema = ParseSwitch(t); }},
+      {"--mode", "", "M", kGroup, Choices(kModes), ToString(settings.mode),
+       [](const Typed& t, Options& o) { o.request.settings.mode = ParseChoice(t, kModes); }},
+      {"--loss", "", "L", kGroup, Choices(kLosses), ToString(settings.loss),
+       [](const Typed& t, Options& o) { o.request.settings.loss = ParseChoice(t, kLosses); }},
+      {"--loss-output", "", "NAME", kGroup, "the output that the loss takes", "the first of floats",
+       [](const Typed& t, Options& o) {
+         SetText(t, "the name of an output", o.request.settings.loss_output);
+       }},
+      {"--labels", "", "NAME", kGroup, "the input that serves as labels, such as decoder_input_ids",
+       "a tensor of their own",
+       [](const Typed& t, Options& o) {
+         SetText(t, "the name of an input", o.request.settings.labels);
+       }},
+      {"--batch-norm", "", "B", kGroup,
+       "auto puts folded batch norms back where they show, restore behind every convolution "
+       "with a bias, keep takes the graph as it is",
+       "auto",
+       [](const Typed& t, Options& o) {
+         o.request.settings.batch_norm = ParseChoice(t, kBatchNormUses);
+       }},
+      {"--dropout", "", "P", kGroup,
+       "puts lost dropout back; 0 for none; GLOB=P at nodes or modules; repeatable", "auto",
+       SetDropout, true},
+      {"--assume", "", "WHAT=yes", kGroup,
+       "what a file has lost: conv-bias, in-place-dropout, tied-head; repeatable", "auto",
+       SetAssumed, true},
+      {"--attention", "", "A", kGroup,
+       "kernels of scaled_dot_product_attention, or written out as transformers' eager attention: "
+       "sdpa | eager",
+       "sdpa",
+       [](const Typed& t, Options& o) {
+         o.request.settings.attention = ParseChoice(t, kAttentionUses);
+       }},
+      {"--in-place", "", "I", kGroup,
+       "activations and sums write over their input: always where legal; where file or library "
+       "say so (known); never; auto guesses always, and takes the worse where it matters",
+       "auto",
+       [](const Typed& t, Options& o) {
+         o.request.settings.in_place = ParseChoice(t, kInPlaceUses);
+       }},
+      {"--out-of-place", "", "GLOB", kGroup,
+       "nodes or modules that never do so, such as */Add; repeatable", "",
+       [](const Typed& t, Options& o) {
+         SetText(t, "names of nodes or modules such as */Add",
+                 o.request.settings.out_of_place.emplace_back());
+       },
+       true},
+      {"--zero-grad", "", "Z", kGroup, Choices(kZeroGrads) + " (set_to_none=False)",
+       ToString(settings.loop.zero_grad),
+       [](const Typed& t, Options& o) {
+         o.request.settings.loop.zero_grad = ParseChoice(t, kZeroGrads);
+       }},
+      {"--hold-outputs", "", "", kGroup, "the loop keeps the model's outputs in a name", "",
+       [](const Typed& t, Options& o) { o.request.settings.loop.hold_outputs = ParseSwitch(t); }},
+      {"--prefetch", "", "N", kGroup, "batches on the device beyond the current one", "0",
+       [](const Typed& t, Options& o) {
+         o.request.settings.loop.prefetch = ParseWhole(t, 0, kMostBatches);
+       }},
+      {"--accumulate", "", "N", kGroup, "micro-batches of --batch for one optimizer step", "1",
+       [](const Typed& t, Options& o) {
+         o.request.settings.loop.accumulate = ParseWhole(t, 1, kMostBatches);
+       }},
+      {"--freeze", "", "GLOB", kGroup, "parameters without gradient, such as layer1.*; repeatable",
+       "",
+       [](const Typed& t, Options& o) {
+         SetText(t, "names of parameters such as layer1.*",
+                 o.request.settings.freeze.emplace_back());
+       },
+       true},
+      // Before --alloc-conf, whose options it decides.
+      {"--framework", "", "F", kGroup,
+       fmt::format("whose allocator and workspaces: {}", fmt::join(FrameworkNames(), " | ")),
+       settings.framework.name, SetFramework},
+      {"--alloc-conf", "", "CONF", kGroup,
+       "as PYTORCH_ALLOC_CONF, such as expandable_segments:True", "",
+       [](const Typed& t, Options& o) {
+         o.request.alloc_conf = ParseAllocConf(t, o.request.settings.framework);
+       }},
+      {"--overhead", "", "SIZE", kGroup, "CUDA context and kernels, such as 450MiB; 0 is allowed",
+       "the card's",
+       [](const Typed& t, Options& o) { o.request.overhead_bytes = ParseBytes(t.text, t.place); }},
+      {"--calibration", "", "FILE", kGroup,
+       "what was measured on the card: its context, cuDNN's workspaces; none for nothing",
+       "./onnxfit.calibration.json in estimate, max-batch and verify",
+       [](const Typed& t, Options& o) {
+         SetText(t, "the path of a file, or none", o.calibration);
+       }},
+  };
+}
+
+std::vector<Flag> NumbersFlags() {
+  constexpr std::string_view kGroup = kNumbersGroup;
+  constexpr Commands kOf = Only(Command::kEstimate);
+  return {
+      {"--params", "", "N", kGroup, "parameters of a transformer, such as 175e9 or 7B", "",
+       [](const Typed& t, Options& o) { o.numbers.parameters = ParseCount(t, kMostParameters); },
+       false, false, kOf},
+      {"--layers", "", "N", kGroup, "how many layers it has", "",
+       [](const Typed& t, Options& o) { o.numbers.layers = ParseWhole(t, 1, kMostUnits); }, false,
+       false, kOf},
+      {"--hidden", "", "N", kGroup, "the width between them", "",
+       [](const Typed& t, Options& o) { o.numbers.hidden = ParseWhole(t, 1, kMostUnits); }, false,
+       false, kOf},
+      {"--heads", "", "N", kGroup, "heads of attention", "of 128, of 64 below hidden 4096",
+       [](const Typed& t, Options& o) { o.numbers.heads = ParseWhole(t, 1, kMostUnits); }, false,
+       false, kOf},
+      {"--seq", "", "N", kGroup, "tokens of a sample", "2048",
+       [](const Typed& t, Options& o) { o.numbers.sequence = ParseWhole(t, 1, kMostUnits); }, false,
+       false, kOf},
+      {"--vocab", "", "N", kGroup, "tokens that there are", "50257",
+       [](const Typed& t, Options& o) { o.numbers.vocabulary = ParseWhole(t, 1, kMostUnits); },
+       false, false, kOf},
+  };
+}
+
+}  // namespace onnxfit
