@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "estimator/base/error.h"
-#include "estimator/fit/check.h"
+#include "estimator/compare/check.h"
 #include "estimator/graph/graph.h"
 #include "estimator/report/snapshot_json.h"
 

@@ -15,7 +15,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/glob.h"
 #include "estimator/base/parallel.h"
-#include "estimator/fit/load_model.h"
+#include "estimator/fit/predict.h"
 #include "estimator/report/check.h"
 
 namespace onnxfit {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/fit/check.h"
+#include "estimator/compare/check.h"
 
 namespace onnxfit {
 

@@ -13,7 +13,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
 #include "estimator/base/suggest.h"
-#include "estimator/fit/load_model.h"
+#include "estimator/fit/predict.h"
 #include "estimator/report/snapshot_json.h"
 
 namespace onnxfit {

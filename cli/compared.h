@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "estimator/compare/compare.h"
 #include "estimator/fit/estimate.h"
-#include "estimator/fit/snapshot.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
 

@@ -13,7 +13,7 @@
 #include "cli/options.h"
 #include "cli/values.h"
 #include "estimator/base/calibration.h"
-#include "estimator/fit/check.h"
+#include "estimator/compare/check.h"
 
 namespace onnxfit {
 

@@ -11,7 +11,7 @@
 #include "cli/output.h"
 #include "cli/targets.h"
 #include "estimator/base/cards.h"
-#include "estimator/fit/diff.h"
+#include "estimator/compare/compare.h"
 #include "estimator/report/diff.h"
 #include "estimator/report/snapshot_json.h"
 

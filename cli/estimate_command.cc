@@ -8,9 +8,10 @@
 #include "cli/output.h"
 #include "cli/targets.h"
 #include "cli/values.h"
+#include "estimator/advise/advice.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/closed_form.h"
-#include "estimator/fit/load_model.h"
+#include "estimator/fit/predict.h"
 #include "estimator/fit/sweep.h"
 #include "estimator/graph/shapes.h"
 #include "estimator/report/estimate.h"
@@ -64,9 +65,10 @@ int RunEstimate(const Options& options, std::ostream& out) {
     WriteReport(ReportOf(answer, options, out), options, out);
     return ExitCodeOf(JudgementsOf(answer), options);
   }
-  EstimateRequest request = options.request;
-  request.wants_advice = !options.text.quiet && request.why.empty();
-  const Estimate estimate = MakeEstimate(graph, request);
+  Estimate estimate = MakeEstimate(graph, options.request);
+  if (!options.text.quiet && options.request.why.empty()) {
+    AddAdvice(graph, options.request, estimate);
+  }
   WriteReport(ReportOf(estimate, options, out), options, out);
   return ExitCodeOf(JudgementsOf(estimate), options);
 }

@@ -8,9 +8,9 @@
 #include "cli/output.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
-#include "estimator/fit/load_model.h"
-#include "estimator/fit/oom_explanation.h"
-#include "estimator/fit/oom_replay.h"
+#include "estimator/fit/predict.h"
+#include "estimator/oom/explanation.h"
+#include "estimator/oom/replay.h"
 #include "estimator/report/oom.h"
 
 namespace onnxfit {

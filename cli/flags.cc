@@ -14,7 +14,7 @@
 #include "estimator/base/cloud_instances.h"
 #include "estimator/base/error.h"
 #include "estimator/base/suggest.h"
-#include "estimator/fit/check.h"
+#include "estimator/compare/check.h"
 
 namespace onnxfit {
 namespace {

@@ -11,7 +11,7 @@
 #include "estimator/base/card_filter.h"
 #include "estimator/base/cloud_instances.h"
 #include "estimator/base/error.h"
-#include "estimator/fit/card_at_hand.h"
+#include "estimator/fit/target.h"
 #include "estimator/report/gpus.h"
 
 namespace onnxfit {

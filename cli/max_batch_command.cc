@@ -8,9 +8,10 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"
+#include "estimator/advise/advice.h"
 #include "estimator/base/error.h"
-#include "estimator/fit/load_model.h"
 #include "estimator/fit/max_batch.h"
+#include "estimator/fit/predict.h"
 #include "estimator/fit/sweep.h"
 #include "estimator/report/max_batch.h"
 
@@ -35,16 +36,20 @@ std::string ReportOf(const MaxBatchAnswer& answer, const Options& options,
 // No more than is printed.
 BatchDetail DetailOf(const Options& options) {
   if (options.format == Format::kCsv) return BatchDetail::kHeadline;
-  if (!options.text.quiet) return BatchDetail::kAdvice;
-  return options.format == Format::kText ? BatchDetail::kHeadline : BatchDetail::kAround;
+  const bool is_line = options.text.quiet && options.format == Format::kText;
+  return is_line ? BatchDetail::kHeadline : BatchDetail::kAround;
 }
 
 // What takes longer than people wait without a word shows a line on a terminal.
 MaxBatchAnswer Answer(const Options& options, BatchLimits limits, std::ostream& err) {
   Progress progress(err, std::chrono::seconds(1));
   limits.progress = [&](const std::string& text) { progress.Show("max-batch: " + text); };
-  return AnswerMaxBatch(LoadModel(options.model), Combinations(options.request, options.sweep),
-                        limits);
+  const Graph graph = LoadModel(options.model);
+  const std::vector<EstimateRequest> requests = Combinations(options.request, options.sweep);
+  MaxBatchAnswer answer = AnswerMaxBatch(graph, requests, limits);
+  const bool shows_advice = !options.text.quiet && options.format != Format::kCsv;
+  if (shows_advice) AddAdvice(graph, requests[0], limits, answer);
+  return answer;
 }
 
 }  // namespace

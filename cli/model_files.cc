@@ -11,7 +11,7 @@
 #include "estimator/base/parallel.h"
 #include "estimator/base/utf8.h"
 #include "estimator/fit/estimate.h"
-#include "estimator/fit/load_model.h"
+#include "estimator/fit/predict.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
 

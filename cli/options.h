@@ -10,7 +10,7 @@
 
 #include "estimator/base/cards.h"
 #include "estimator/base/settings.h"
-#include "estimator/fit/compare.h"
+#include "estimator/compare/compare.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/sweep.h"

@@ -16,7 +16,7 @@
 #include "estimator/base/framework.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
-#include "estimator/fit/check.h"
+#include "estimator/compare/check.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/target.h"
 

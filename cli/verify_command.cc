@@ -13,10 +13,9 @@
 #include "cli/targets.h"
 #include "estimator/base/detected_gpu.h"
 #include "estimator/base/error.h"
-#include "estimator/fit/load_model.h"
+#include "estimator/fit/predict.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verify.h"
-#include "estimator/fit/verify_max_batch.h"
 #include "estimator/report/verify.h"
 
 namespace onnxfit {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/fit/advice_made.h"
+#include "estimator/advise/changes.h"
 
 namespace onnxfit::advice_globs_test {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "estimator/advise/advice.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
-#include "estimator/fit/advice.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/graph/loader.h"
 

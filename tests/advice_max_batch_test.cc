@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/fit/advice.h"
+#include "estimator/advise/advice.h"
 #include "tests/advice_helpers.h"
 
 namespace onnxfit::advice_max_batch_test {

@@ -1,5 +1,5 @@
 // What would make a run fit its card.
-#include "estimator/fit/advice.h"
+#include "estimator/advise/advice.h"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
-#include "estimator/fit/align_sizes.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <random>
+
+#include "estimator/compare/match_places.h"
 
 namespace onnxfit::align_sizes_test {
 namespace {

@@ -1,10 +1,9 @@
-#include "estimator/fit/batch_loops.h"
-
 #include <doctest/doctest.h>
 
 #include <set>
 #include <string>
 
+#include "estimator/fit/batch_runs.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/graph/loader.h"
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "estimator/base/bytes.h"
-#include "estimator/fit/batch_loops.h"
+#include "estimator/fit/batch_runs.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/fit/max_batch.h"

@@ -1,4 +1,4 @@
-#include "estimator/fit/check.h"
+#include "estimator/compare/check.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "estimator/fit/compare.h"
+#include "estimator/compare/compare.h"
 
 #include <doctest/doctest.h>
 

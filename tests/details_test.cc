@@ -1,9 +1,8 @@
 // What -v tells of a run.
-#include "estimator/fit/details.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "estimator/fit/remarks.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::details_test {

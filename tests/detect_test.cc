@@ -7,7 +7,7 @@
 #include "benchmarks/cuda/find_gpus.h"
 #include "cli/targets.h"
 #include "estimator/base/bytes.h"
-#include "estimator/fit/card_at_hand.h"
+#include "estimator/fit/target.h"
 #include "estimator/report/gpus.h"
 #include "tests/lines.h"
 #include "tests/parsed_options.h"

@@ -1,4 +1,4 @@
-#include "estimator/fit/group_places.h"
+#include "estimator/compare/group_places.h"
 
 #include <doctest/doctest.h>
 

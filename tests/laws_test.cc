@@ -17,7 +17,6 @@
 #include "estimator/base/cards.h"
 #include "estimator/eager/cudnn_workspace.h"
 #include "estimator/fit/estimate.h"
-#include "estimator/fit/load_model.h"
 #include "estimator/fit/predict.h"
 #include "estimator/report/estimate.h"
 #include "tests/measured_card.h"

@@ -1,4 +1,4 @@
-#include "estimator/fit/likely_shapes.h"
+#include "estimator/oom/likely_shapes.h"
 
 #include <doctest/doctest.h>
 

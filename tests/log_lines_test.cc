@@ -1,4 +1,4 @@
-#include "estimator/fit/log_lines.h"
+#include "estimator/oom/log_lines.h"
 
 #include <doctest/doctest.h>
 

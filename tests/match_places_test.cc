@@ -1,4 +1,4 @@
-#include "estimator/fit/match_places.h"
+#include "estimator/compare/match_places.h"
 
 #include <doctest/doctest.h>
 

@@ -1,13 +1,12 @@
-#include "estimator/fit/oom_log.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <random>
 #include <string>
 
-#include "estimator/fit/oom_explanation.h"
-#include "estimator/fit/oom_formats.h"
+#include "estimator/oom/explanation.h"
+#include "estimator/oom/formats.h"
+#include "estimator/oom/log.h"
 
 namespace onnxfit::oom_log_test {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
-#include "estimator/fit/oom_explanation.h"
-#include "estimator/fit/oom_formats.h"
+#include "estimator/oom/explanation.h"
+#include "estimator/oom/formats.h"
 #include "tests/files.h"
 
 namespace onnxfit::oom_messages_test {

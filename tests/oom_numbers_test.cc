@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "estimator/fit/oom_explanation.h"
-#include "estimator/fit/oom_formats.h"
+#include "estimator/oom/explanation.h"
+#include "estimator/oom/formats.h"
 #include "estimator/report/oom.h"
 #include "tests/files.h"
 

@@ -1,5 +1,3 @@
-#include "estimator/fit/oom_replay.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -10,6 +8,7 @@
 #include "estimator/base/error.h"
 #include "estimator/fit/target.h"
 #include "estimator/graph/loader.h"
+#include "estimator/oom/replay.h"
 #include "estimator/report/oom.h"
 #include "tests/trace_helpers.h"
 

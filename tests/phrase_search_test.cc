@@ -1,8 +1,8 @@
-#include "estimator/base/phrase_search.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
+
+#include "estimator/oom/log_lines.h"
 
 namespace onnxfit::phrase_search_test {
 namespace {

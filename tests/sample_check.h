@@ -4,7 +4,7 @@
 #include <string>
 
 #include "estimator/base/bytes.h"
-#include "estimator/fit/check.h"
+#include "estimator/compare/check.h"
 
 namespace onnxfit {
 

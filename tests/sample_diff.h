@@ -2,7 +2,7 @@
 #pragma once
 
 #include "estimator/base/bytes.h"
-#include "estimator/fit/diff.h"
+#include "estimator/compare/compare.h"
 #include "tests/sample_check.h"
 
 namespace onnxfit {

@@ -9,7 +9,6 @@
 #include "benchmarks/cuda/open_gpu.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verify.h"
-#include "estimator/fit/verify_max_batch.h"
 #include "estimator/graph/loader.h"
 #include "tests/skip_without_gpu.h"
 

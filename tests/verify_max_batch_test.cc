@@ -1,10 +1,9 @@
-#include "estimator/fit/verify_max_batch.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "estimator/fit/verdict.h"
+#include "estimator/fit/verify.h"
 #include "estimator/graph/loader.h"
 #include "tests/fake_gpus.h"
 

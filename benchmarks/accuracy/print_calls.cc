@@ -17,7 +17,6 @@
 #include "cli/commands.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/in_place.h"
-#include "estimator/fit/load_model.h"
 #include "estimator/fit/predict.h"
 #include "estimator/program/like.h"
 

@@ -13,7 +13,6 @@
 #include "benchmarks/accuracy/printer.h"
 #include "cli/commands.h"
 #include "estimator/base/index.h"
-#include "estimator/fit/load_model.h"
 #include "estimator/fit/predict.h"
 #include "estimator/report/layout.h"
 

@@ -1,4 +1,4 @@
-// The largest safe batch on one card.  Internal to the room fit/.
+// The largest safe batch on one card.  Internal to the rooms fit/ and advise/.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/fit/batch_loops.h"
+#include "estimator/fit/batch_runs.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/target.h"
 

@@ -11,9 +11,9 @@
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
-#include "estimator/fit/judged_target.h"
 #include "estimator/fit/places.h"
 #include "estimator/fit/target.h"
+#include "estimator/fit/verdict.h"
 #include "estimator/fit/why.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
@@ -112,22 +112,12 @@ struct EstimateRequest {
   AllocConf alloc_conf = {};
   std::optional<int64_t> overhead_bytes = std::nullopt;  // context, instead of the card's
   std::vector<Target> targets = {};                      // cards to be judged
-  bool wants_advice = false;                             // what would make the run fit one card
   bool wants_range = true;                               // what the file leaves open, both ways
   std::string why = {};                                  // a tensor whose life is to be told
   bool details = false;                                  // what only -v shows
   std::vector<std::string> notes = {};                   // of the flags, for -v
   Warnings warnings = {};                                // of the flags
 };
-
-// What an estimate assumes of the file and warns of in it, whatever the card.
-struct FileRemarks {
-  std::vector<std::string> assumptions;
-  Warnings warnings;
-};
-
-// A recovery.  Throws Error as MakeEstimate does.
-FileRemarks RemarksOnFile(const Graph& file, const EstimateRequest& request);
 
 // What CUDA takes for the process.
 int64_t ContextBytesOf(const EstimateRequest& request);

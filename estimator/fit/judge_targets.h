@@ -1,4 +1,4 @@
-// From a prediction to verdicts.  Internal to the room fit/.
+// From a prediction to verdicts.  Internal to the rooms fit/ and advise/.
 #pragma once
 
 #include <optional>

@@ -6,17 +6,90 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "estimator/base/calibration.h"
+#include "estimator/base/error.h"
 #include "estimator/base/parallel.h"
 #include "estimator/base/warnings.h"
-#include "estimator/fit/advice.h"
+#include "estimator/eager/dispatch.h"
+#include "estimator/eager/training.h"
 #include "estimator/fit/batch_search.h"
-#include "estimator/fit/card_kinds.h"
-#include "estimator/fit/readings.h"
+#include "estimator/fit/doubts.h"
+#include "estimator/memory/loop.h"
 
 namespace onnxfit {
 namespace {
+
+using Members = std::vector<size_t>;
+
+constexpr int64_t kProbes[] = {3, 1000};  // batches
+
+// What a run asks for: which buffer when, and how much.
+struct AskedBytes {
+  std::vector<Loop::Call> calls;
+  std::vector<int64_t> bytes;
+
+  bool operator==(const AskedBytes&) const = default;
+};
+
+template <typename Same>
+std::vector<Members> GroupBy(size_t count, const Same& same) {
+  std::vector<Members> groups;
+  for (size_t i = 0; i < count; ++i) {
+    const auto group = std::find_if(groups.begin(), groups.end(),
+                                    [&](const Members& members) { return same(members[0], i); });
+    if (group == groups.end()) {
+      groups.push_back({i});
+    } else {
+      group->push_back(i);
+    }
+  }
+  return groups;
+}
+
+AskedBytes RunOn(const DeviceProfile& device, const Program& program, TrainingSettings settings) {
+  settings.device = device;
+  const Trace trace = RunTraining(Dispatch(program, settings), settings);
+  return {ReadLoop(trace).calls, BytesOf(trace)};
+}
+
+// Groups of targets, as indices, on which kernels ask for the same memory: at a small batch and
+// at a large one the run's traces are equal, and nothing else was measured there.  In the order of
+// their first members.  Two runs for each kind of kernels.
+std::vector<Members> GroupTargets(BatchPrograms& programs, const TrainingSettings& settings,
+                                  std::span<const Target> targets) {
+  const std::vector<Members> kinds = GroupBy(targets.size(), [&](size_t a, size_t b) {
+    return SameKernels(targets[a].device, targets[b].device);
+  });
+  if (kinds.size() == 1) return kinds;
+  std::vector<std::vector<AskedBytes>> asked(kinds.size());
+  try {
+    for (const int64_t batch : kProbes) {
+      const Program program = programs.At(batch);
+      ForEachIndex(kinds.size(), [&](size_t i) {
+        asked[i].push_back(RunOn(targets[kinds[i][0]].device, program, settings));
+      });
+    }
+  } catch (const Error&) {
+    return kinds;  // of batches that nobody asked for
+  }
+  // What was measured is of few batches, and hardly of those.
+  const auto calibration_of = [&](size_t kind) -> const SharedCalibration& {
+    return targets[kinds[kind][0]].device.calibration;
+  };
+  const auto are_alike = [&](size_t a, size_t b) {
+    return calibration_of(a) == calibration_of(b) && asked[a] == asked[b];
+  };
+  std::vector<Members> groups;
+  for (const Members& alike : GroupBy(kinds.size(), are_alike)) {
+    Members& group = groups.emplace_back();
+    for (const size_t kind : alike)
+      group.insert(group.end(), kinds[kind].begin(), kinds[kind].end());
+  }
+  return groups;
+}
 
 // The first failing batch above the answer, and those beyond that run all the same.
 void FindNeighbours(BatchSearch& search, ReadingLoops& loops, MaxBatch& answer) {
@@ -128,7 +201,7 @@ EstimateRequest AnsweredRequest(const Graph& file, const EstimateRequest& reques
   return BatchPrograms(file, request).RequestAt(std::max<int64_t>(batch, 1));
 }
 
-// What goes with one answer: the estimate at that batch, what would raise it.
+// What goes with one answer: the estimate at that batch, why it is not the largest.
 void Explain(const Graph& file, const EstimateRequest& request, const BatchLimits& limits,
              MaxBatchRow& row) {
   const int64_t told = limits.tells_largest ? row.found.batch : RecommendedOf(row.found).batch;
@@ -137,8 +210,6 @@ void Explain(const Graph& file, const EstimateRequest& request, const BatchLimit
   at_batch.why = request.why;
   row.estimate = MakeEstimate(file, at_batch);
   row.why_not_largest = WhyNotTake(row.found, request.settings.mode);
-  if (limits.detail != BatchDetail::kAdvice) return;
-  row.advice = AdviseMaxBatch(file, request, row.found, limits);
 }
 
 // A row for each target.  Those of a table share what is to be said of the file, at the batch of
@@ -206,6 +277,16 @@ MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest
     Explain(file, requests[0], own, answer.rows[0]);
   }
   return answer;
+}
+
+std::string WhyNotLargest(const Target& target, Mode mode) {
+  const ContextBytes& context = target.device.context;
+  const int64_t differ = context.high - context.low;
+  std::string text = "A little less is safer: drivers and contexts differ by up to ";
+  text += differ > 0 ? FormatBytes(differ) : "a few hundred MiB";
+  text += ", and on a full card retries take time.";
+  if (mode == Mode::kEval) return text;
+  return text + " Very large batches generalise worse unless the learning rate is tuned along.";
 }
 
 }  // namespace onnxfit

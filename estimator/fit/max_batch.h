@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "estimator/fit/estimate.h"
+#include "estimator/fit/remarks.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/graph/graph.h"
@@ -27,7 +28,6 @@ enum class BatchDetail : uint8_t {
   kBatch,     // the batch and its verdict
   kHeadline,  // and the largest that fits: of tables
   kAround,    // and what lies around it
-  kAdvice,    // and what would raise it
 };
 
 struct BatchLimits {
@@ -110,5 +110,8 @@ struct MaxBatchAnswer {
 // REQUIRES: there is a row.
 MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest> requests,
                               const BatchLimits& limits = {});
+
+// Why less than the largest batch may be better, in a sentence or two.
+std::string WhyNotLargest(const Target& target, Mode mode);
 
 }  // namespace onnxfit

@@ -1,6 +1,9 @@
 // From a file to what a run of it asks of memory: what every answer is made of.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "estimator/base/error.h"
 #include "estimator/eager/holders.h"
 #include "estimator/fit/estimate.h"
@@ -13,6 +16,14 @@
 #include "estimator/program/roles.h"
 
 namespace onnxfit {
+
+// Reads `path` as what its first bytes say that it is: a zip archive is a .pt2, all else has to be
+// ONNX, with the program that it may hold.  "-" is standard input.  Throws Error as LoadGraph and
+// pt2::LoadExportedProgram do.
+Graph LoadModel(const std::string& path);
+
+// The same for the bytes of a file that was at `path`, and that messages call `name`.
+Graph LoadModelFrom(std::string_view bytes, const std::string& path, const std::string& name);
 
 struct Prediction {
   Graph graph;  // the file's, its control flow inlined, lost tensors put back

@@ -1,4 +1,5 @@
-// The card that an answer is about, and what of it a process can have.
+// The card that an answer is about, and what of it a process can have: of the table, of a size, or
+// at hand.
 #pragma once
 
 #include <cstdint>
@@ -64,5 +65,19 @@ struct Target {
 // the runtime's share: libraries and kernels in the host's memory.  Throws Error where a size that
 // was typed leaves nothing for tensors: what there is, what is needed.
 Target MakeTarget(const TargetRequest& request);
+
+// A card of this machine, beside what the table has of it.
+struct CardAtHand {
+  DetectedGpu gpu;
+  const Card* row = nullptr;          // by CUDA's name; null where the table has none
+  std::optional<Target> target = {};  // as --gpu auto takes it; nullopt where it is unusable
+};
+
+CardAtHand LookUp(DetectedGpu gpu);
+
+// What a row of cards.cc would say of it: {"h200", "H200", "?", "?", 140, 90, 132, 143155, 0,
+// 143771}, with "?" for what no card says of itself, the alias and the size sold guessed.  Of a
+// card that has a row, that with the sizes seen here.
+std::string TableRow(const CardAtHand& card);
 
 }  // namespace onnxfit

@@ -1,5 +1,5 @@
-// What a name means that somebody types: values, tensors of the run, nodes.  Internal to
-// the room fit/.
+// What a name means that somebody types: values, tensors of the run, nodes; or why it is no tensor
+// of the device.  Internal to the room fit/.
 #pragma once
 
 #include <map>
@@ -26,5 +26,10 @@ struct NamedTensor {
 // Throws Error where there is none, with the nearest name, and where there are several.
 // O(names × letters).
 std::vector<NamedTensor> FindTensors(const Prediction& prediction, std::string_view asked);
+
+// Why a name stands for no tensor of the device: one sentence, without its full stop: folded into
+// another call, a number on the host, a gradient that needs no memory of its own …  REQUIRES: no
+// buffer of the run is `tensor`.
+std::string WhyAbsent(const Prediction& prediction, const NamedTensor& tensor);
 
 }  // namespace onnxfit

@@ -9,12 +9,58 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
-#include "estimator/fit/copies.h"
 #include "estimator/memory/allocator.h"
 #include "estimator/memory/card_run.h"
 
 namespace onnxfit {
 namespace {
+
+constexpr int64_t kMostCopies = 1000;  // an answer beyond this is of no use to anyone
+
+// What the model puts on the card: all that setup allocates.
+std::vector<BufferId> PlacedBuffers(const Loop& loop) {
+  std::vector<BufferId> placed;
+  for (const Loop::Call& call : loop.CallsOf(0)) {
+    if (!call.frees) placed.push_back(call.buffer);
+  }
+  return placed;
+}
+
+bool FitsTimes(const PlayableRun& run, const Target& target, int64_t copies) {
+  const std::vector<BufferId> placed = PlacedBuffers(*run.loop);
+  Loop loop = *run.loop;
+  PlayableRun many = run;
+  std::vector<Loop::Call> more;
+  for (int64_t copy = 1; copy < copies; ++copy) {
+    for (const BufferId buffer : placed) {
+      more.push_back({.buffer = static_cast<BufferId>(many.bytes.size())});
+      many.bytes.push_back(run.bytes[Index(buffer)]);
+    }
+  }
+  const size_t setup_end = loop.CallsOf(0).size();
+  loop.calls.insert(loop.calls.begin() + static_cast<int64_t>(setup_end), more.begin(), more.end());
+  for (size_t step = 1; step < loop.steps.size(); ++step) loop.steps[step] += more.size();
+  for (size_t id = loop.twins.size(); id < many.bytes.size() && loop.repeats(); ++id) {
+    loop.twins.push_back(static_cast<BufferId>(id));
+  }
+  many.loop = &loop;
+  return RunsOn(many, target);
+}
+
+// How many copies of a model fit in one process, one context for all, each asked in turn for a
+// batch: their parameters stay, the rest is shared.  Found by halving, each count played.
+// REQUIRES: one fits.  O(log) plays.
+int64_t MostCopies(const PlayableRun& run, const Target& target) {
+  int64_t placed_bytes = 1;
+  for (const BufferId buffer : PlacedBuffers(*run.loop)) placed_bytes += run.bytes[Index(buffer)];
+  int64_t fits = 1;
+  int64_t fails = std::min(target.capacity_bytes() / placed_bytes, kMostCopies) + 1;
+  while (fails - fits > 1) {
+    const int64_t middle = fits + (fails - fits) / 2;
+    (FitsTimes(run, target, middle) ? fits : fails) = middle;
+  }
+  return fits;
+}
 
 // How far off a card's size may be: totals of one card differ by a few MiB between drivers.
 constexpr int64_t kNearby[] = {-2 * kMiB, 2 * kMiB, -4 * kMiB, 4 * kMiB, -8 * kMiB, 8 * kMiB};
@@ -162,6 +208,17 @@ Judgement Judge(const PlayableRun& run, const Target& target) {
   }
   if (run.is_inference) SetInference(run, target, reserved, j);
   return j;
+}
+
+std::string_view ToString(CostClass cost_class) {
+  constexpr std::string_view kNames[] = {"free",      "time",        "tuning",
+                                         "precision", "trains less", "money"};
+  return kNames[static_cast<size_t>(cost_class)];
+}
+
+std::string_view ToString(Effect effect) {
+  constexpr std::string_view kNames[] = {"enough", "some", "none"};
+  return kNames[static_cast<size_t>(effect)];
 }
 
 }  // namespace onnxfit

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/fit/absent_tensor.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/tensor_names.h"
 #include "estimator/memory/lives.h"

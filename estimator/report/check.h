@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/fit/check.h"
+#include "estimator/compare/check.h"
 #include "estimator/report/formats.h"
 
 namespace onnxfit {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/fit/check.h"
+#include "estimator/compare/check.h"
 
 namespace onnxfit {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "estimator/fit/diff.h"
+#include "estimator/compare/compare.h"
 #include "estimator/report/formats.h"
 
 namespace onnxfit {

@@ -7,7 +7,7 @@
 
 #include "estimator/base/cards.h"
 #include "estimator/base/cloud_instances.h"
-#include "estimator/fit/card_at_hand.h"
+#include "estimator/fit/target.h"
 #include "estimator/report/formats.h"
 
 namespace onnxfit {

@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/advise/advice.h"
 #include "estimator/base/error.h"
-#include "estimator/fit/advice.h"
-#include "estimator/fit/compare.h"
+#include "estimator/compare/compare.h"
 #include "estimator/fit/estimate.h"
-#include "estimator/fit/judged_target.h"
 #include "estimator/fit/places.h"
+#include "estimator/fit/verdict.h"
 #include "estimator/fit/why.h"
 #include "estimator/report/formats.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "estimator/fit/oom_explanation.h"
-#include "estimator/fit/oom_replay.h"
+#include "estimator/oom/explanation.h"
+#include "estimator/oom/replay.h"
 #include "estimator/report/formats.h"
 
 namespace onnxfit {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "estimator/base/bytes.h"
-#include "estimator/fit/oom_formats.h"
+#include "estimator/oom/formats.h"
 #include "estimator/report/json_parts.h"
 #include "estimator/report/layout.h"
 #include "estimator/report/markup.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "estimator/base/bytes.h"
-#include "estimator/fit/oom_formats.h"
+#include "estimator/oom/formats.h"
 #include "estimator/report/estimate_parts.h"
 #include "estimator/report/layout.h"
 #include "estimator/report/oom.h"

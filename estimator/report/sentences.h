@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "estimator/fit/advice.h"
+#include "estimator/advise/advice.h"
 #include "estimator/fit/estimate.h"
-#include "estimator/fit/judged_target.h"
+#include "estimator/fit/verdict.h"
 #include "estimator/report/formats.h"
 #include "estimator/report/layout.h"
 

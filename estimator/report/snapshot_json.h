@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/compare/compare.h"
 #include "estimator/fit/estimate.h"
-#include "estimator/fit/snapshot.h"
 
 namespace onnxfit {
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "estimator/fit/verify.h"
-#include "estimator/fit/verify_max_batch.h"
 #include "estimator/report/formats.h"
 
 namespace onnxfit {

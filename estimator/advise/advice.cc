@@ -1,0 +1,75 @@
+#include "estimator/advise/advice.h"
+
+#include <algorithm>
+
+#include "estimator/advise/changes.h"
+#include "estimator/advise/larger_cards.h"
+#include "estimator/advise/trials.h"
+#include "estimator/base/bytes.h"
+
+namespace onnxfit {
+namespace {
+
+Advice AdviceOfTrial(const AdviceCase& c, const Judgement& before, const Trial& trial) {
+  Advice advice = AdviceOf(c, trial.changes);
+  advice.effect = IsEnough(trial.judgement, before) ? Effect::kEnough : Effect::kSome;
+  advice.judgement = trial.judgement;
+  advice.saved_bytes = std::max<int64_t>(0, trial.saved_bytes);
+  const Change& first = trial.changes[0];
+  if (trial.changes.size() == 1 && advice.effect == Effect::kSome && IsMixedPrecision(first)) {
+    SayWhyMixedFails(c, ToString(trial.request.settings.precision), advice);
+  }
+  return advice;
+}
+
+// What saves less than one part in 100 is not worth a line.
+bool IsWorthALine(const Advice& advice, const Judgement& before) {
+  return advice.effect != Effect::kSome || advice.saved_bytes >= before.used_bytes / 100;
+}
+
+void AddCards(const AdviceCase& c, const Judgement& before, std::vector<Advice>& all) {
+  if (const auto card = FindLargerCard(c, before, c.target.total_bytes + 1)) {
+    all.push_back(AdviceOf(*card));
+  } else if (before.verdict == Verdict::kOom) {
+    all.push_back(ManyCards(c));
+  }
+}
+
+}  // namespace
+
+std::vector<Advice> AdviseAtBatch(const Graph& file, const EstimateRequest& request,
+                                  const JudgedTarget& judged) {
+  const Judgement& before = judged.judgement;
+  if (before.verdict == Verdict::kFits) return {};
+  const EstimateRequest plain = PlainRequest(request, judged.target);
+  ReadingPrograms programs(file, ReadingsOf(plain, DoubtsAt(file, plain)));
+  const EstimateRequest& own = programs.worse();
+  const LoopedPrediction asked = PredictLoop(file, own);
+  const AdviceCase c = {file, own, judged.target, asked, programs};
+  std::vector<Change> changes = ChangesFor(c);
+  if (c.batch() > 1) changes.push_back(AnySmallerBatch());
+  const std::vector<Trial> singles = TryEach(c, before, changes);
+  std::vector<Advice> all;
+  for (const Trial& trial : singles) all.push_back(AdviceOfTrial(c, before, trial));
+  if (before.verdict == Verdict::kOom && !AnyIsEnough(all)) {
+    const auto found = FindCombination(c, before, singles);
+    if (found) all.push_back(AdviceOfTrial(c, before, *found));
+  }
+  AddCards(c, before, all);
+  std::erase_if(all, [&](const Advice& advice) { return !IsWorthALine(advice, before); });
+  Rank(all);
+  return all;
+}
+
+void AddAdvice(const Graph& file, const EstimateRequest& request, Estimate& estimate) {
+  if (estimate.targets.size() != 1) return;
+  estimate.targets[0].advice = AdviseAtBatch(file, request, estimate.targets[0]);
+}
+
+void AddAdvice(const Graph& file, const EstimateRequest& request, const BatchLimits& limits,
+               MaxBatchAnswer& answer) {
+  if (answer.rows.size() != 1) return;
+  answer.rows[0].advice = AdviseMaxBatch(file, request, answer.rows[0].found, limits);
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,335 @@
+#include "estimator/advise/trials.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "estimator/advise/larger_cards.h"
+#include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
+#include "estimator/base/parallel.h"
+#include "estimator/fit/batch_search.h"
+#include "estimator/memory/timeline.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int64_t kMostAccumulated = 1024;  // as many as --accumulate takes
+
+// Those below `batch`, largest first.
+std::vector<int64_t> Divisors(int64_t batch) {
+  std::vector<int64_t> divisors;
+  for (int64_t d = 1; d <= batch / d; ++d) {
+    if (batch % d != 0) continue;
+    if (d < batch) divisors.push_back(d);
+    if (d > 1 && batch / d != d) divisors.push_back(batch / d);
+  }
+  std::sort(divisors.rbegin(), divisors.rend());
+  return divisors;
+}
+
+// `changes` with smaller batches of that size.
+std::vector<Change> InParts(const AdviceCase& c, std::span<const Change> changes, int64_t part,
+                            int64_t most = kMostPlayedMicroBatches) {
+  std::vector<Change> filled = {changes.begin(), changes.end()};
+  for (Change& change : filled) {
+    if (!change.apply) change = SmallerBatch(c, part, most);
+  }
+  return filled;
+}
+
+// Whether it is, with as many parts as there are.
+bool IsEnoughInParts(const AdviceCase& c, const Judgement& before, std::span<const Change> changes,
+                     int64_t part) {
+  ChangedLoops changed(c, InParts(c, changes, part));
+  return IsEnough(changed.loops().JudgeOneAt(part, c.target), before);
+}
+
+// How many passes a step takes in such parts: what --accumulate has to say.
+int64_t PassesOf(const AdviceCase& c, int64_t part) {
+  return c.is_training() ? c.request.settings.loop.accumulate * (c.batch() / part) : 1;
+}
+
+// The largest part of the batch that is enough, or the smallest that can be typed.
+int64_t LargestPart(const AdviceCase& c, const Judgement& before, std::span<const Change> changes) {
+  ChangedLoops changed(c, InParts(c, changes, 1, kTracedMicroBatches));
+  BatchSearch search(changed.loops().all(), c.target, before.verdict == Verdict::kTight);
+  int64_t smallest = c.batch();
+  for (const int64_t part : Divisors(c.batch())) {
+    if (PassesOf(c, part) > kMostAccumulated) break;
+    smallest = part;
+    if (search.Runs(part) && IsEnoughInParts(c, before, changes, part)) return part;
+  }
+  return smallest;
+}
+
+std::optional<Trial> TryOrThrow(const AdviceCase& c, const Judgement& before,
+                                std::span<const Change> changes) {
+  const bool in_parts = std::any_of(changes.begin(), changes.end(),
+                                    [](const Change& change) { return !change.apply; });
+  const int64_t part = in_parts ? LargestPart(c, before, changes) : c.batch();
+  Trial trial;
+  trial.changes = InParts(c, changes, part);
+  trial.request = Changed(c.request, trial.changes);
+  ChangedLoops changed(c, trial.changes);
+  trial.judgement = changed.loops().JudgeOneAt(part, c.target);
+  trial.saved_bytes = before.used_bytes - trial.judgement.used_bytes;
+  return trial;
+}
+
+void AddPart(std::string_view separator, const std::string& text, std::string& to) {
+  if (!to.empty()) to += separator;
+  to += text;
+}
+
+}  // namespace
+
+EstimateRequest Changed(const EstimateRequest& request, std::span<const Change> changes) {
+  EstimateRequest changed = request;
+  // The batch first: sizes of whole inputs follow it.
+  for (const bool of_batch : {true, false}) {
+    for (const Change& change : changes) {
+      const bool now = (change.part == ChangedPart::kBatch) == of_batch;
+      if (now && change.apply) change.apply(changed);
+    }
+  }
+  return changed;
+}
+
+ChangedLoops::ChangedLoops(const AdviceCase& c, std::span<const Change> changes) {
+  std::vector<Change> others = {changes.begin(), changes.end()};
+  std::erase_if(others, [](const Change& change) { return change.part == ChangedPart::kBatch; });
+  const auto change = [&](EstimateRequest& request) {
+    const int64_t accumulate = Changed(request, changes).settings.loop.accumulate;
+    request = Changed(request, others);
+    request.settings.loop.accumulate = accumulate;
+  };
+  const bool keeps = std::all_of(others.begin(), others.end(),
+                                 [](const Change& other) { return KeepsProgram(other.part); });
+  if (!keeps) {
+    std::vector<Reading> readings = c.programs.readings();
+    for (Reading& reading : readings) change(reading.request);
+    own_.emplace(c.file, std::move(readings));
+  }
+  loops_.emplace(own_ ? *own_ : c.programs, change);
+}
+
+bool IsEnough(const Judgement& judgement, const Judgement& before) {
+  return before.verdict == Verdict::kOom ? judgement.verdict != Verdict::kOom
+                                         : judgement.verdict == Verdict::kFits;
+}
+
+std::optional<Trial> Try(const AdviceCase& c, const Judgement& before,
+                         std::span<const Change> changes) {
+  try {
+    return TryOrThrow(c, before, changes);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+Change AnySmallerBatch() { return {.part = ChangedPart::kBatch, .cost_class = CostClass::kTime}; }
+
+Advice AdviceOf(const AdviceCase& c, std::span<const Change> changes) {
+  Advice advice;
+  const int64_t batch = Changed(c.request, changes).binding.batch.value_or(c.batch());
+  for (const Change& change : changes) {
+    AddPart(" and ", change.what, advice.change);
+    AddPart(" ", FlagsAt(change, batch), advice.flags);
+    AddPart("; ", change.cost, advice.cost);
+    advice.cost_class = std::max(advice.cost_class, change.cost_class);
+  }
+  return advice;
+}
+
+namespace {
+
+struct Combination {
+  std::vector<size_t> singles;  // indices, rising
+  int cost = 0;                 // ranks of the classes, added up
+  int64_t hoped_bytes = 0;      // what it may save
+};
+
+const Change& ChangeOf(const Trial& single) { return single.changes[0]; }
+
+class CombinationSearch {
+ public:
+  CombinationSearch(const AdviceCase& c, const Judgement& before, std::span<const Trial> singles)
+      : case_(c), before_(before), singles_(singles) {
+    for (size_t i = 0; i < singles.size(); ++i) saved_[{i}] = singles[i].saved_bytes;
+  }
+
+  std::optional<Trial> Find() {
+    std::vector<Combination> some = WithOneMore({{}});
+    for (const size_t most : {kMostPairs, kMostTriples}) {
+      some = WithOneMore(some);
+      if (auto found = FirstEnough(some, most)) return found;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  bool GoTogether(const Combination& some, size_t next) const {
+    return std::none_of(some.singles.begin(), some.singles.end(), [&](size_t i) {
+      return ChangeOf(singles_[i]).part == ChangeOf(singles_[next]).part;
+    });
+  }
+
+  // Each of `some` with one more that comes after its last.
+  std::vector<Combination> WithOneMore(const std::vector<Combination>& some) const {
+    std::vector<Combination> more;
+    for (const Combination& combination : some) {
+      const size_t first = combination.singles.empty() ? 0 : combination.singles.back() + 1;
+      for (size_t next = first; next < singles_.size(); ++next) {
+        if (!GoTogether(combination, next)) continue;
+        Combination longer = combination;
+        longer.singles.push_back(next);
+        longer.cost += static_cast<int>(ChangeOf(singles_[next]).cost_class);
+        longer.hoped_bytes = HopedBytes(longer.singles);
+        more.push_back(std::move(longer));
+      }
+    }
+    return more;
+  }
+
+  // Savings of the same bytes do not add up, so the least that any part of it lets hope for.
+  int64_t HopedBytes(const std::vector<size_t>& singles) const {
+    int64_t sum = 0;
+    for (const size_t i : singles) sum += std::max<int64_t>(0, singles_[i].saved_bytes);
+    int64_t least = sum;
+    for (const size_t i : singles) {
+      std::vector<size_t> others = singles;
+      std::erase(others, i);
+      const auto known = saved_.find(others);
+      if (known == saved_.end()) continue;
+      const int64_t with_it = known->second + std::max<int64_t>(0, singles_[i].saved_bytes);
+      least = std::min(least, with_it);
+    }
+    return least;
+  }
+
+  // Some may save more than is hoped, where each alone only moves the peak.
+  void SortByPromise(std::vector<Combination>& some) const {
+    const int64_t missing = before_.used_bytes - before_.usable_bytes;
+    const auto rank = [missing](const Combination& x) {
+      const bool promises = x.hoped_bytes >= missing;
+      return std::tuple(!promises, promises ? x.cost : 0, -x.hoped_bytes);
+    };
+    std::stable_sort(some.begin(), some.end(),
+                     [&](const Combination& a, const Combination& b) { return rank(a) < rank(b); });
+  }
+
+  std::optional<Trial> TryAll(const Combination& combination) const {
+    std::vector<Change> changes;
+    for (const size_t i : combination.singles) {
+      const Change& change = ChangeOf(singles_[i]);
+      changes.push_back(change.part == ChangedPart::kBatch ? AnySmallerBatch() : change);
+    }
+    return Try(case_, before_, changes);
+  }
+
+  std::optional<Trial> FirstEnough(std::vector<Combination> some, size_t most) {
+    SortByPromise(some);
+    for (size_t i = 0; i < std::min(most, some.size()); ++i) {
+      std::optional<Trial> trial = TryAll(some[i]);
+      if (!trial) continue;
+      if (IsEnough(trial->judgement, before_)) return trial;
+      saved_[some[i].singles] = trial->saved_bytes;
+    }
+    return std::nullopt;
+  }
+
+  const AdviceCase& case_;
+  const Judgement& before_;
+  const std::span<const Trial> singles_;
+  std::map<std::vector<size_t>, int64_t> saved_;  // what was judged
+};
+
+}  // namespace
+
+std::optional<Trial> FindCombination(const AdviceCase& c, const Judgement& before,
+                                     std::span<const Trial> singles) {
+  return CombinationSearch(c, before, singles).Find();
+}
+
+namespace {
+
+struct StateShare {
+  int64_t state_bytes = 0;
+  int64_t peak_bytes = 0;
+
+  bool dominates() const { return state_bytes > peak_bytes / 2; }
+};
+
+StateShare StateShareOf(const Prediction& p) {
+  const Timeline timeline = Replay(p.trace, p.alloc_conf);
+  StateShare share = {.state_bytes = 0, .peak_bytes = timeline.exact_at_peak};
+  for (const Kind kind : {Kind::kParameter, Kind::kGradient, Kind::kOptimizerState}) {
+    share.state_bytes += timeline.bytes_by_kind[static_cast<size_t>(kind)];
+  }
+  return share;
+}
+
+}  // namespace
+
+EstimateRequest PlainRequest(const EstimateRequest& request, const Target& target) {
+  EstimateRequest plain = request;
+  plain.settings.device = target.device;
+  plain.targets.clear();
+  plain.details = false;
+  plain.why.clear();
+  return plain;
+}
+
+std::vector<Trial> TryEach(const AdviceCase& c, const Judgement& before,
+                           const std::vector<Change>& changes) {
+  std::vector<std::optional<Trial>> trials(changes.size());
+  ForEachIndex(changes.size(), [&](size_t i) { trials[i] = Try(c, before, {&changes[i], 1}); });
+  std::vector<Trial> found;
+  for (std::optional<Trial>& trial : trials) {
+    if (trial) found.push_back(std::move(*trial));
+  }
+  return found;
+}
+
+bool IsMixedPrecision(const Change& change) { return change.what == "mixed precision"; }
+
+void SayWhyMixedFails(const AdviceCase& c, std::string_view precision, Advice& advice) {
+  const StateShare share = StateShareOf(c.asked.prediction);
+  if (!share.dominates()) return;
+  advice.effect = Effect::kNone;
+  advice.why =
+      fmt::format("{} does not help: {} of {} are {}, which stay fp32", precision,
+                  FormatBytes(share.state_bytes), FormatBytes(share.peak_bytes),
+                  c.is_training() ? "parameters, gradients and optimizer state" : "parameters");
+}
+
+bool AnyIsEnough(const std::vector<Advice>& all) {
+  return std::any_of(all.begin(), all.end(),
+                     [](const Advice& advice) { return advice.effect == Effect::kEnough; });
+}
+
+Advice ManyCards(const AdviceCase& c) {
+  if (const auto several = SeveralCards(c)) return *several;
+  return {.change = "a larger card",
+          .cost_class = CostClass::kMoney,
+          .effect = Effect::kNone,
+          .why = fmt::format("no card that we know holds batch {} at once", c.batch())};
+}
+
+void Rank(std::vector<Advice>& all) {
+  std::stable_sort(all.begin(), all.end(), [](const Advice& a, const Advice& b) {
+    const auto rank = [](const Advice& x) {
+      return std::tuple(x.effect, x.cost_class, -x.max_batch.value_or(0) * x.accumulate,
+                        -x.saved_bytes);
+    };
+    return rank(a) < rank(b);
+  });
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,317 @@
+#include "estimator/fit/batch_runs.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "estimator/base/error.h"
+#include "estimator/base/index.h"
+#include "estimator/eager/cudnn_workspace.h"
+#include "estimator/eager/dispatch.h"
+#include "estimator/eager/training.h"
+#include "estimator/fit/predict.h"
+#include "estimator/graph/shapes.h"
+#include "estimator/program/between_batches.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int kMostRecoveryFailures = 4;  // then every batch is recovered
+
+constexpr int64_t kFarBatch = 512;
+constexpr int64_t kFarTimes = 4;
+
+}  // namespace
+
+void SetBatch(const Graph& file, int64_t from, int64_t to, EstimateRequest& request) {
+  request.binding.batch = to;
+  if (request.binding.inputs.empty()) return;
+  const auto axis = static_cast<size_t>(BatchAxis(file));
+  for (auto& [name, dims] : request.binding.inputs) {
+    if (dims.size() <= axis || dims[axis] != from) continue;
+    const bool is_first = !file.inputs.empty() && file.values[Index(file.inputs[0])].name == name;
+    if (from != 1 || is_first) dims[axis] = to;
+  }
+}
+
+BatchPrograms::BatchPrograms(const Graph& file, const EstimateRequest& request)
+    : file_(file), request_(request) {
+  request_.details = false;
+  request_.why.clear();
+  const DimBinding& binding = request_.binding;
+  asked_batch_ = binding.batch.value_or(1);
+  if (!binding.batch && !binding.inputs.empty()) {  // the only ones who care
+    asked_batch_ = PrepareRun(file_, request_).shapes.batch;
+  }
+}
+
+EstimateRequest BatchPrograms::RequestAt(int64_t batch) const {
+  EstimateRequest request = request_;
+  SetBatch(file_, asked_batch_, batch, request);
+  return request;
+}
+
+Program BatchPrograms::At(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  if (recovered_.contains(batch)) return recovered_.at(batch);
+  const Span* span = FindSpan(batch);
+  if (span == nullptr) RecoverBeyond(batch);
+  if (span == nullptr) span = TrySpan(batch);
+  if (span == nullptr) return Recovered(batch);
+  return *BetweenBatches({&recovered_.at(span->first), span->first},
+                         {&recovered_.at(span->last), span->last}, batch);
+}
+
+// One far above a first few, so that those that are asked for next lie between.
+void BatchPrograms::RecoverBeyond(int64_t batch) {
+  const bool is_first = recovered_.empty();
+  if (is_first || recovered_.rbegin()->first >= batch || failures_ >= kMostRecoveryFailures) return;
+  try {
+    Recovered(std::max(kFarBatch, kFarTimes * batch));
+  } catch (const Error&) {  // nobody asked for it
+    failures_ = kMostRecoveryFailures;
+  }
+}
+
+const Program& BatchPrograms::Recovered(int64_t batch) {
+  const auto [at, added] = recovered_.try_emplace(batch);
+  if (added) {
+    try {
+      at->second = PrepareRun(file_, RequestAt(batch)).program;
+    } catch (...) {
+      recovered_.erase(at);
+      throw;
+    }
+  }
+  return at->second;
+}
+
+const BatchPrograms::Span* BatchPrograms::FindSpan(int64_t batch) const {
+  for (const Span& span : spans_) {
+    if (span.first <= batch && batch <= span.last) return &span;
+  }
+  return nullptr;
+}
+
+// Between the nearest recovered ones around `batch`, which is recovered to confirm it.
+const BatchPrograms::Span* BatchPrograms::TrySpan(int64_t batch) {
+  const auto above = recovered_.upper_bound(batch);
+  if (above == recovered_.end() || above == recovered_.begin() ||
+      failures_ >= kMostRecoveryFailures) {
+    return nullptr;
+  }
+  const auto below = std::prev(above);
+  const Span span = {below->first, above->first};
+  const std::optional<Program> read =
+      BetweenBatches({&below->second, span.first}, {&above->second, span.last}, batch);
+  if (!read || !SameProgram(*read, Recovered(batch))) {
+    ++failures_;
+    return nullptr;
+  }
+  spans_.push_back(span);
+  return &spans_.back();
+}
+
+namespace {
+
+constexpr int64_t kShortSpan = 8;  // predicting all of it costs less than checking it
+// What is kept of what was run: beyond, a batch is run each time that it is asked for.
+constexpr size_t kMostAnchors = 512;
+constexpr size_t kMostEvents = 4'000'000;
+
+constexpr int64_t kClose = 4;  // within a quarter of the batch
+
+constexpr int kMostFailuresInARow = 12;  // in a row; then nothing is read off any more
+
+bool SameCalls(const Loop& a, const Loop& b) {
+  return a.calls == b.calls && a.steps == b.steps && a.twins == b.twins;
+}
+
+// The number between both (last - 1 is not) that most powers of 2 divide: where a size is
+// rounded, it is one that ends a step.
+int64_t RoundestBetween(int64_t first, int64_t last) {
+  int64_t power = 1;
+  while ((last - 2) / (2 * power) * (2 * power) > first) power *= 2;
+  return (last - 2) / power * power;
+}
+
+// What grows from `first_bytes` at `span.first` to `last_bytes` at `span.last`, at `batch`.
+int64_t Interpolate(int64_t first_bytes, int64_t last_bytes, int64_t width, int64_t samples) {
+  return first_bytes + (last_bytes - first_bytes) * samples / width;
+}
+
+}  // namespace
+
+BatchLoops::BatchLoops(BatchPrograms& programs, const EstimateRequest& request)
+    : programs_(programs), request_(request), calibration_(request.settings.device.calibration) {
+  request_.settings.device.calibration = nullptr;
+}
+
+BatchLoops::SharedAnchor BatchLoops::Run(int64_t batch) {
+  if (const auto found = anchors_.find(batch); found != anchors_.end()) return found->second;
+  SharedAnchor anchor = RunNow(Dispatch(programs_.At(batch), request_.settings), request_.settings);
+  if (!IsFull()) {
+    anchors_.emplace(batch, anchor);
+    kept_events_ += anchor->trace.events.size();
+  }
+  return anchor;
+}
+
+bool BatchLoops::IsFull() const {
+  return anchors_.size() >= kMostAnchors || kept_events_ >= kMostEvents;
+}
+
+// Null where nothing of that batch was measured.
+BatchLoops::SharedAnchor BatchLoops::RunMeasured(int64_t batch) {
+  if (calibration_ == nullptr) return nullptr;
+  if (const auto found = measured_.find(batch); found != measured_.end()) return found->second;
+  TrainingSettings settings = request_.settings;
+  settings.device.calibration = calibration_;
+  const Program program = Dispatch(programs_.At(batch), settings);
+  SharedAnchor run;
+  if (CountMeasured(program, settings.device).measured > 0) run = RunNow(program, settings);
+  if (!IsFull()) {
+    measured_.emplace(batch, run);
+    if (run) kept_events_ += run->trace.events.size();
+  }
+  return run;
+}
+
+std::shared_ptr<BatchLoops::Anchor> BatchLoops::RunNow(const Program& program,
+                                                       const TrainingSettings& settings) const {
+  auto made = std::make_shared<Anchor>();
+  made->trace = RunTraining(program, settings);
+  made->loop = ReadLoop(made->trace);
+  if (!made->loop.repeats()) {
+    TrainingSettings longer = settings;
+    longer.steps = kVerdictSteps;
+    made->trace = RunTraining(program, longer);
+    made->loop = ReadLoop(made->trace);
+  }
+  made->bytes = BytesOf(made->trace);
+  made->bytes.push_back(MostCudnnWorkspaceBytes(program, settings.device));
+  return made;
+}
+
+PlayableRun BatchLoops::Playable(const SharedAnchor& anchor, std::vector<int64_t> bytes) const {
+  const int64_t unmodelled_bytes = bytes.back();
+  bytes.pop_back();
+  return {.trace = &anchor->trace,
+          .loop = &anchor->loop,
+          .bytes = std::move(bytes),
+          .conf = request_.alloc_conf.conf,
+          .unmodelled_bytes = unmodelled_bytes,
+          .is_inference = request_.settings.mode == Mode::kEval,
+          .owner = anchor};
+}
+
+PlayableRun BatchLoops::Whole(int64_t batch) {
+  const SharedAnchor anchor = Run(batch);
+  return Playable(anchor, anchor->bytes);
+}
+
+PlayableRun BatchLoops::At(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  const SharedAnchor measured = RunMeasured(batch);
+  return measured ? Playable(measured, measured->bytes) : ReadOff(batch);
+}
+
+PlayableRun BatchLoops::Exactly(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  const SharedAnchor measured = RunMeasured(batch);
+  return measured ? Playable(measured, measured->bytes) : Whole(batch);
+}
+
+PlayableRun BatchLoops::Unmeasured(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  return ReadOff(batch);
+}
+
+PlayableRun BatchLoops::Near(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  if (anchors_.contains(batch)) return Whole(batch);
+  const std::optional<Span> span = CloseSpan(batch);
+  return span ? Between(*span, batch) : Whole(batch);
+}
+
+// Of the nearest anchors around `batch`, where they are close and make the same calls.
+std::optional<BatchLoops::Span> BatchLoops::CloseSpan(int64_t batch) {
+  const auto above = anchors_.upper_bound(batch);
+  if (above == anchors_.end() || above == anchors_.begin()) return std::nullopt;
+  const auto below = std::prev(above);
+  const int64_t close = below->first / kClose + kShortSpan;
+  if (above->first - below->first > close) return std::nullopt;
+  if (!SameCalls(below->second->loop, above->second->loop)) return std::nullopt;
+  return Span{below->first, above->first};
+}
+
+PlayableRun BatchLoops::ReadOff(int64_t batch) {
+  if (anchors_.contains(batch)) return Whole(batch);
+  while (FindSpan(batch) == nullptr) {
+    if (!TrySpan(batch)) return Whole(batch);
+  }
+  return Between(*FindSpan(batch), batch);
+}
+
+const BatchLoops::Span* BatchLoops::FindSpan(int64_t batch) const {
+  for (const Span& span : spans_) {
+    if (span.first <= batch && batch <= span.last) return &span;
+  }
+  return nullptr;
+}
+
+// Between the nearest anchors around `batch`.  Returns false where nothing is left to be tried.
+bool BatchLoops::TrySpan(int64_t batch) {
+  const auto above = anchors_.upper_bound(batch);
+  if (above == anchors_.end() || above == anchors_.begin()) return false;
+  const Span span = {std::prev(above)->first, above->first};
+  if (IsFull() || failures_ >= kMostFailuresInARow || span.last - span.first <= kShortSpan)
+    return false;
+  if (IsEven(span)) {
+    spans_.push_back(span);
+    failures_ = 0;
+  } else {
+    ++failures_;
+  }
+  return !anchors_.contains(batch);
+}
+
+// Runs two batches inside of `span`: where it is not even, shorter ones end there.
+bool BatchLoops::IsEven(const Span& span) {
+  const int64_t inside = RoundestBetween(span.first, span.last);
+  const SharedAnchor first = Run(span.first);
+  const SharedAnchor last = Run(span.last);
+  const SharedAnchor middle = Run(inside);
+  const SharedAnchor next = Run(inside + 1);
+  return AreOnLine({span.first, *first}, {span.last, *last}, {inside, *middle}) &&
+         AreOnLine({span.first, *first}, {span.last, *last}, {inside + 1, *next});
+}
+
+// Whether all three make the same calls, and every buffer grows evenly from the first to the
+// last, by way of `middle`.
+bool BatchLoops::AreOnLine(const AnchorAt& first, const AnchorAt& last, const AnchorAt& middle) {
+  if (!SameCalls(first.anchor.loop, last.anchor.loop)) return false;
+  if (!SameCalls(first.anchor.loop, middle.anchor.loop)) return false;
+  const int64_t width = last.batch - first.batch;
+  for (size_t i = 0; i < first.anchor.bytes.size(); ++i) {
+    const int64_t low = first.anchor.bytes[i];
+    const int64_t high = last.anchor.bytes[i];
+    if ((high - low) % width != 0) return false;
+    if (middle.anchor.bytes[i] != Interpolate(low, high, width, middle.batch - first.batch)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+PlayableRun BatchLoops::Between(const Span& span, int64_t batch) {
+  const SharedAnchor last = Run(span.last);
+  std::vector<int64_t> bytes = Run(span.first)->bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = Interpolate(bytes[i], last->bytes[i], span.last - span.first, batch - span.first);
+  }
+  return Playable(last, std::move(bytes));
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,135 @@
+// One run at any batch: a few are recovered and traced, those between them read off.  Internal to
+// the rooms fit/ and advise/.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "estimator/base/calibration.h"
+#include "estimator/fit/estimate.h"
+#include "estimator/fit/verdict.h"
+#include "estimator/graph/graph.h"
+#include "estimator/memory/loop.h"
+#include "estimator/memory/trace.h"
+#include "estimator/program/program.h"
+
+namespace onnxfit {
+
+// `request`, whose batch is `from`, with the batch `to`.  Inputs that are bound as a whole
+// (--shape) follow it: the file's first, and those with that batch where it is not 1.
+void SetBatch(const Graph& file, int64_t from, int64_t to, EstimateRequest& request);
+
+// Recovers a few batches from the file and reads those between them off, where a further one in
+// between confirms that this gives the same (program/between_batches.h).
+class BatchPrograms {
+ public:
+  // `file` must outlive it.
+  BatchPrograms(const Graph& file, const EstimateRequest& request);
+
+  // Before Dispatch.  May be called from several threads.  REQUIRES: batch >= 1.  O(calls) where
+  // it can be read off, else a recovery.  Throws Error as PrepareRun does.
+  Program At(int64_t batch);
+
+  // What is asked at that batch, without details and `why`.
+  EstimateRequest RequestAt(int64_t batch) const;
+
+ private:
+  struct Span {
+    int64_t first = 0;
+    int64_t last = 0;
+  };
+
+  const Program& Recovered(int64_t batch);
+  void RecoverBeyond(int64_t batch);
+  const Span* FindSpan(int64_t batch) const;
+  const Span* TrySpan(int64_t batch);
+
+  const Graph& file_;
+  EstimateRequest request_;
+  int64_t asked_batch_ = 1;  // of request_
+  std::mutex mutex_;         // of all that follows
+  std::map<int64_t, Program> recovered_;
+  std::vector<Span> spans_;  // in which batches can be read off
+  int failures_ = 0;         // of attempts to find one
+};
+
+// Runs a few batches and reads those between them off: where the calls are the same at both
+// ends and every buffer grows by the same whole number of bytes a sample, as two neighbours in
+// between confirm.  (The neighbours are the roundest number and the next: there a rounded size
+// gives itself away; a kernel chosen by size does at the other end.)  Elsewhere every batch is
+// predicted, as is one of which cuDNN's workspaces were measured: no line leads to these.
+class BatchLoops {
+ public:
+  // `programs` must outlive it, and be of the same request but for the device.
+  BatchLoops(BatchPrograms& programs, const EstimateRequest& request);
+
+  // Ready to be played.  May be called from several threads.  REQUIRES: batch >= 1.  O(buffers)
+  // where it can be read off, else a run.  Throws Error as Predict does.
+  PlayableRun At(int64_t batch);
+
+  // The same, by a run of that very batch.
+  PlayableRun Exactly(int64_t batch);
+
+  // The same as if no workspace had been measured, whose peak grows with the batch.
+  PlayableRun Unmeasured(int64_t batch);
+
+  // Whether workspaces of some batches were measured: of these, Near knows nothing.
+  bool has_measured() const { return calibration_ != nullptr; }
+
+  // The same, but read off between any two that were run, are close and make the same calls, though
+  // a buffer of theirs may grow in steps: for a search whose result is run.
+  PlayableRun Near(int64_t batch);
+
+ private:
+  struct Span {
+    int64_t first = 0;
+    int64_t last = 0;
+  };
+
+  // A batch that was run.
+  struct Anchor {
+    Trace trace;
+    Loop loop;
+    std::vector<int64_t> bytes;  // of each buffer, and at the end what libraries may ask for
+  };
+
+  using SharedAnchor = std::shared_ptr<const Anchor>;
+
+  struct AnchorAt {
+    int64_t batch = 0;
+    const Anchor& anchor;
+  };
+
+  SharedAnchor Run(int64_t batch);
+  bool IsFull() const;  // no further anchor is kept
+  std::shared_ptr<Anchor> RunNow(const Program& program, const TrainingSettings& settings) const;
+  SharedAnchor RunMeasured(int64_t batch);
+  static bool AreOnLine(const AnchorAt& first, const AnchorAt& last, const AnchorAt& middle);
+  PlayableRun Playable(const SharedAnchor& anchor, std::vector<int64_t> bytes) const;
+  PlayableRun Whole(int64_t batch);
+  const Span* FindSpan(int64_t batch) const;
+  bool TrySpan(int64_t batch);
+  bool IsEven(const Span& span);
+  PlayableRun ReadOff(int64_t batch);
+  PlayableRun Between(const Span& span, int64_t batch);
+  std::optional<Span> CloseSpan(int64_t batch);
+
+  std::mutex mutex_;  // of all that follows
+  BatchPrograms& programs_;
+  EstimateRequest request_;        // without what was measured
+  SharedCalibration calibration_;  // that, or null
+  std::map<int64_t, SharedAnchor> anchors_;
+  std::map<int64_t, SharedAnchor> measured_;  // null at batches of which nothing was measured
+  size_t kept_events_ = 0;                    // of all anchors
+  std::vector<Span> spans_;                   // in which batches can be read off
+  int failures_ = 0;                          // of attempts to find one, since the last success
+};
+
+// The least that any allocator needs for it, as PeakBlockBytes says.
+inline int64_t PeakBytes(const PlayableRun& run) { return PeakBlockBytes(*run.loop, run.bytes); }
+
+}  // namespace onnxfit

@@ -1,0 +1,240 @@
+#include "estimator/fit/remarks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "estimator/base/calibration.h"
+#include "estimator/base/device.h"
+#include "estimator/base/index.h"
+#include "estimator/eager/cudnn_convolutions.h"
+#include "estimator/eager/cudnn_workspace.h"
+#include "estimator/eager/in_place.h"
+#include "estimator/memory/lives.h"
+
+namespace onnxfit {
+namespace {
+
+StepSummary Summarize(const Trace& trace, const StepEvents& step) {
+  StepSummary summary = {.allocations = step.allocations,
+                         .frees = step.frees,
+                         .peak_allocated_bytes = step.peak_allocated_bytes,
+                         .peak = {step.peak.step, step.peak.phase, ""}};
+  if (step.peak.at >= 0) summary.peak.node = trace.labels[Index(step.peak.at)];
+  if (step.largest >= 0) {
+    const Buffer& largest = trace.buffers[Index(step.largest)];
+    summary.largest = trace.labels[Index(largest.label)];
+    summary.largest_bytes = largest.bytes;
+  }
+  return summary;
+}
+
+std::string NodesNote(const Prediction& prediction) {
+  const Graph& graph = prediction.graph;
+  const auto on_host = std::ranges::count_if(graph.nodes, [&](const Node& node) {
+    return std::ranges::all_of(node.outputs, [&](ValueId value) {
+      return value == kNoValue || prediction.shapes.known[Index(value)].has_value();
+    });
+  });
+  return fmt::format("{} nodes run as {} calls, the loss included; arithmetic on the host: {}",
+                     graph.nodes.size(), prediction.program.calls.size(), on_host);
+}
+
+// Calls whose result took the storage of their input, in the first step.
+std::vector<const AtenCall*> CallsInPlace(const Prediction& prediction) {
+  std::vector<NameId> first(prediction.trace.buffers.size(), kNoName);  // by buffer: its name
+  std::vector<bool> seen(prediction.program.values.size());             // by name
+  std::vector<bool> took(prediction.program.values.size());             // the same
+  for (const Holder& holder : prediction.holders) {
+    if (holder.type != Holder::Type::kName || seen[Index(holder.id)]) continue;
+    seen[Index(holder.id)] = true;
+    NameId& name = first[Index(holder.buffer)];
+    if (name == kNoName) {
+      name = holder.id;
+    } else {
+      took[Index(holder.id)] = !holder.is_view;
+    }
+  }
+  std::vector<const AtenCall*> calls;
+  for (const AtenCall& call : prediction.program.calls) {
+    const NameId result = call.outputs.empty() ? kNoName : call.outputs[0];
+    if (result != kNoName && took[Index(result)]) calls.push_back(&call);
+  }
+  return calls;
+}
+
+}  // namespace
+
+std::vector<StepSummary> SummarizeSteps(const Prediction& prediction) {
+  std::vector<StepSummary> summaries;
+  for (const StepEvents& step : ReadLives(prediction.trace, prediction.alloc_conf).steps) {
+    summaries.push_back(Summarize(prediction.trace, step));
+  }
+  return summaries;
+}
+
+std::vector<std::string> RunNotes(const Prediction& prediction) {
+  std::vector<std::string> notes = {NodesNote(prediction)};
+  const std::vector<const AtenCall*> calls = CallsInPlace(prediction);
+  if (calls.empty()) return notes;
+  std::map<std::string_view, int> counts;
+  for (const AtenCall* call : calls) ++counts[call->op];
+  std::vector<std::string> texts;
+  for (const auto& [op, count] : counts) texts.push_back(fmt::format("{} {}", count, op));
+  notes.push_back(
+      fmt::format("in place: {}, the first at {}", fmt::join(texts, ", "), calls[0]->where));
+  return notes;
+}
+
+namespace {
+
+// "" where nothing could.
+std::string_view InPlaceText(const Program& program, const TrainingSettings& settings) {
+  const InPlaceUse use = settings.in_place;
+  if (use == InPlaceUse::kNever) return "no activation or sum works in place";
+  if (use == InPlaceUse::kAlways || LeavesInPlaceOpen(program, settings)) {
+    return "activations and residual sums work in place wherever PyTorch allows it "
+           "(--in-place never, if yours do not)";
+  }
+  return WritesInPlace(program)
+             ? "activations and residual sums work in place as the file or its library says"
+             : "";
+}
+
+std::vector<std::string> AllocConfNotes(const AllocConf& given) {
+  std::vector<std::string> notes;
+  for (const std::string& option : given.idle_options) {
+    notes.push_back(fmt::format("{} changes no byte on the card", option));
+  }
+  const AllocatorConf& conf = given.conf;
+  if (conf.garbage_collection_threshold > 0 && conf.memory_fraction >= 1) {
+    notes.emplace_back("garbage_collection_threshold acts with per_process_memory_fraction alone");
+  }
+  return notes;
+}
+
+std::string_view WorkspaceText(const FrameworkProfile& framework) {
+  return framework.cublas == WorkspaceLife::kKept ? "2 cuBLAS handles"
+                                                  : "the size of cuBLAS workspaces";
+}
+
+// "its CUDA context, cuDNN's workspaces in 60 of 62 passes of convolutions, none in the others".
+std::string MeasuredText(const MeasuredConvolutions& convolutions, const EstimateRequest& request) {
+  std::vector<std::string> parts;
+  const DeviceProfile& device = request.settings.device;
+  const bool has_context = !request.overhead_bytes && !device.calibration->loaded.empty();
+  if (has_context) parts.emplace_back("its CUDA context");
+  if (convolutions.all == 0) return fmt::format("{}", fmt::join(parts, ", "));
+  parts.push_back(fmt::format("cuDNN's workspaces in {} of {} passes of convolutions",
+                              convolutions.measured, convolutions.all));
+  if (convolutions.measured < convolutions.all) parts.emplace_back("none in the others");
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// "" where nothing was measured on the card.
+std::string MeasuredAssumption(const Prediction& prediction, const EstimateRequest& request) {
+  const SharedCalibration& calibration = request.settings.device.calibration;
+  if (calibration == nullptr) return "";
+  const std::string measured =
+      MeasuredText(CountMeasured(prediction.program, request.settings.device), request);
+  if (measured.empty()) return "";
+  const std::string file = calibration->file.empty() ? "" : "; " + calibration->file;
+  if (calibration->basis != Basis::kMeasured) {
+    return fmt::format("as cuDNN {} chooses for {}, asked without it: {}{}", calibration->cudnn,
+                       calibration->card, measured,
+                       calibration->lacks_driver
+                           ? "; for want of a libcuda.so.1 not from what it would compile"
+                           : "");
+  }
+  return fmt::format("as measured on {} ({}{}): {}", calibration->card, VersionsText(*calibration),
+                     file, measured);
+}
+
+// "" where nothing asks cuDNN for a convolution.
+std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest& request) {
+  std::string measured = MeasuredAssumption(prediction, request);
+  if (!measured.empty()) return measured;
+  const auto passes = PassesOf(prediction.program);
+  const bool asks = std::ranges::any_of(passes, [](const auto& call) { return !call.empty(); });
+  return asks ? "convolutions ask cuDNN for no workspace" : "";
+}
+
+// Of a run of any file.
+std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_view in_place,
+                                        const EstimateRequest& request) {
+  std::vector<std::string> assumptions;
+  if (!request.overhead_bytes.has_value()) {
+    const bool is_named = !request.targets.empty();
+    assumptions.push_back(fmt::format("the card is {}{}: its CUDA context, and {}",
+                                      is_named ? "" : "an ", request.settings.device.name,
+                                      WorkspaceText(request.settings.framework)));
+  }
+  if (!cudnn.empty()) assumptions.push_back(cudnn);
+  if (!in_place.empty()) assumptions.emplace_back(in_place);
+  // A limit is met on a full card, and peaks are those of an endless one.
+  if (request.alloc_conf.conf.memory_fraction < 1) {
+    assumptions.emplace_back("the card is so large that its memory fraction is never reached");
+  }
+  if (request.settings.loss == Loss::kNone && request.settings.mode == Mode::kTrain) {
+    assumptions.emplace_back("the model's output is the loss itself (--loss none)");
+  }
+  if (request.settings.ema && request.settings.mode == Mode::kTrain) {
+    assumptions.emplace_back(
+        "the average is made before the first step, of parameters and buffers (--ema)");
+  }
+  return assumptions;
+}
+
+// "" where the batch is where everybody expects it.
+std::string BatchAssumption(const Shapes& shapes) {
+  return shapes.batch_place.empty() ? "" : "the batch is " + shapes.batch_place;
+}
+
+// Of a prediction or a prepared run.
+template <typename Run>
+std::vector<std::string> FileAssumptions(const Run& run) {
+  std::vector<std::string> assumptions;
+  const std::string batch = BatchAssumption(run.shapes);
+  if (!batch.empty()) assumptions.push_back(batch);
+  Append(assumptions, run.roles.assumptions);
+  Append(assumptions, run.program.assumptions);
+  return assumptions;
+}
+
+}  // namespace
+
+std::vector<std::string> Assumptions(const Prediction& prediction, const EstimateRequest& request) {
+  std::vector<std::string> assumptions =
+      RunAssumptions(CudnnAssumption(prediction, request),
+                     InPlaceText(prediction.program, request.settings), request);
+  Append(assumptions, FileAssumptions(prediction));
+  return assumptions;
+}
+
+std::vector<std::string> Notes(const Prediction& prediction, const EstimateRequest& request) {
+  std::vector<std::string> notes = prediction.graph.notes;
+  Append(notes, prediction.roles.notes);
+  Append(notes, prediction.program.notes);
+  Append(notes, AllocConfNotes(request.alloc_conf));
+  Append(notes, request.notes);
+  if (request.details) Append(notes, RunNotes(prediction));
+  return notes;
+}
+
+FileRemarks RemarksOnFile(const Graph& file, const EstimateRequest& request) {
+  const PreparedRun run = PrepareRun(file, request);
+  FileRemarks remarks;
+  const std::string_view in_place = InPlaceText(run.program, request.settings);
+  if (!in_place.empty()) remarks.assumptions.emplace_back(in_place);
+  Append(remarks.assumptions, FileAssumptions(run));
+  for (const Warnings& warnings :
+       {run.warnings, run.shapes.warnings, run.roles.warnings, run.program.warnings}) {
+    Append(remarks.warnings, warnings);
+  }
+  return remarks;
+}
+
+}  // namespace onnxfit

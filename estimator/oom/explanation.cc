@@ -1,0 +1,364 @@
+#include "estimator/oom/explanation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/oom/formats.h"
+#include "estimator/oom/likely_shapes.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr std::string_view kPartNames[] = {
+    "tensors", "cached", "in use", "context", "others", "others and context", "free", "not told"};
+
+// --- The three lines ------------------------------------------------------------------------
+
+// "8.74 GiB asked, 6.32 GiB free: 2.42 GiB short", as far as it is known.
+std::string AskedAndFree(const OomFacts& facts, const OomReading& words) {
+  std::string text = fmt::format("{}{}", ToString(*facts.tried), words.asked);
+  const auto room = facts.Room();
+  const auto lack = facts.Short();
+  if (!room) return text;
+  text += fmt::format(", {} {}", ToString(*room), facts.limited ? "left of the limit" : words.free);
+  return lack ? text + fmt::format(": {} short", ToString(*lack)) : text;
+}
+
+// The format's own words, in the place of those that fit most.
+OomReading WordsOf(const OomFormat& format) {
+  const OomReading* own = ReadingOf(format);
+  OomReading words = own == nullptr ? OomReading() : *own;
+  if (words.asked.empty()) words.asked = " asked";
+  if (words.free.empty()) words.free = "free";
+  return words;
+}
+
+std::string NoNumbers(const OomMessage& message) {
+  const OomFormat& format = *message.format;
+  const OomReading words = WordsOf(format);
+  if (!words.headline.empty()) {
+    return fmt::format("{}{}{}", words.headline, message.told.empty() ? "" : ": ", message.told);
+  }
+  if (format.family == OomFamily::kJetson) return "an assertion in place of an out-of-memory error";
+  if (format.rank == OomRank::kDisguise) return "probably out of memory, in disguise";
+  return fmt::format("{} ran out of memory, without {}", ToString(format.family),
+                     message.doubted.empty() ? "numbers" : "saying how much was asked");
+}
+
+std::string ImpossibleLine(const OomExplanation& e) {
+  const auto& total = e.facts.total;
+  return fmt::format("{} asked of {}", ToString(*e.facts.tried),
+                     total ? "a card of " + ToString(*total) : "one card: no card has that");
+}
+
+std::string SpilledLine(const OomExplanation& e) {
+  return fmt::format("{} of tensors on a card of {}", ToString(*e.facts.allocated),
+                     ToString(*e.facts.total));
+}
+
+std::string OthersLine(const OomExplanation& e) {
+  return fmt::format("others hold {}; {} asked, {} free", ToString(*e.facts.others),
+                     ToString(*e.facts.tried), ToString(*e.facts.free));
+}
+
+std::string ContradictionLine(const OomExplanation& e) {
+  return Contradictions(e.message, e.facts)[0];
+}
+
+std::string PiecesLine(const OomExplanation& e) {
+  const std::string free =
+      e.judgement.partly ? fmt::format(" and {} free", ToString(*e.facts.free)) : "";
+  return fmt::format("{} asked, {} cached{} in pieces", ToString(*e.facts.tried),
+                     ToString(*e.facts.cached), free);
+}
+
+std::string CapacityLine(const OomExplanation& e) {
+  if (!e.facts.tried) return NoNumbers(e.message);
+  return AskedAndFree(e.facts, WordsOf(*e.message.format));
+}
+std::string UnknownLine(const OomExplanation& e) { return NoNumbers(e.message); }
+
+// By verdict: what was asked, and what stood in its way.
+constexpr std::string (*kHeadlines[])(const OomExplanation& e) = {
+    ImpossibleLine, SpilledLine,  OthersLine, ContradictionLine,
+    PiecesLine,     CapacityLine, UnknownLine};
+
+// What others hold is told without this process' context.
+bool OthersAlone(const OomExplanation& e) {
+  return e.facts.context || e.message.format->family == OomFamily::kMps;
+}
+
+// Who holds what.
+std::string HoldersText(const OomExplanation& e) {
+  const OomFacts& f = e.facts;
+  std::string text;
+  if (IsHostMemory(e.message.format->family)) {
+    return f.allocated ? fmt::format("The process held {}.", ToString(*f.allocated))
+                       : "The message does not say who holds what.";
+  }
+  if (f.allocated) text = "This process: tensors " + ToString(*f.allocated);
+  if (f.allocated && f.cached) text += ", cache " + ToString(*f.cached);
+  if (f.others) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ". ",
+                        OthersAlone(e) ? "Others" : "Others and context", ToString(*f.others));
+  }
+  if (!text.empty()) return text + ".";
+  if (!f.total || !f.free || f.free->bytes > f.total->bytes) {
+    return "The message does not say who holds what.";
+  }
+  return fmt::format("{} of {} were in use.", ToString(*f.total - *f.free), ToString(*f.total));
+}
+
+// What it means, by verdict; those of the card being full look closer.
+constexpr std::string_view kMeanings[] = {
+    "a wrong shape, a broadcast or attention's scores: look at this tensor alone",
+    "the driver moved the rest into the host's memory: slow, and now full, too",
+    "end them, or take another card: nvidia-smi shows them",
+    "free memory is read after the failure, and others may have come and gone",
+    "memory is there, but no piece is large enough",
+    "the card is full: less has to be kept on it",
+    "the numbers have to come from elsewhere: see below",
+};
+
+std::string CapacityMeaning(const OomFacts& f, const OomFormat& format) {
+  const OomReading* own = ReadingOf(format);
+  if (own != nullptr && !own->meaning.empty()) return std::string(own->meaning);
+  if (f.limited && format.family == OomFamily::kTensorFlow) {
+    return "TensorFlow's share of the card is full";
+  }
+  if (f.limited) return "a limit on this process is in the way, not the card";
+  if (format.rank == OomRank::kWarning) return "a warning: the program went on, with less";
+  const bool is_small = f.tried->bytes <= 20.0 * static_cast<double>(kMiB);
+  if (is_small && format.family == OomFamily::kPyTorch) {
+    return "a small request was the last straw: look at all that stays, not at this one";
+  }
+  if (f.cached && f.cached->bytes >= f.tried->bytes) {
+    return fmt::format("{} of cache lie in pieces, but tensors hold nearly all: the card is full",
+                       ToString(*f.cached));
+  }
+  if (f.cached) {
+    return "the cache is too small to matter: nothing is fragmented, the card is full";
+  }
+  return std::string(kMeanings[static_cast<size_t>(OomVerdict::kCapacity)]);
+}
+
+std::string DisguiseMeaning(const OomFormat& format) {
+  const OomReading* own = ReadingOf(format);
+  if (own != nullptr && !own->meaning.empty()) return std::string(own->meaning);
+  if (format.family == OomFamily::kJetson) {
+    return "PyTorch asked NVML for numbers that a Jetson or a MIG slice does not have";
+  }
+  if (format.rank == OomRank::kDisguise) {
+    return "a library found no memory for its handle; an index out of range looks the same";
+  }
+  return std::string(kMeanings[static_cast<size_t>(OomVerdict::kUnknown)]);
+}
+
+std::string Meaning(const OomExplanation& e) {
+  const OomVerdict verdict = e.judgement.verdict;
+  const auto contradictions = Contradictions(e.message, e.facts);
+  if (verdict == OomVerdict::kCapacity) return CapacityMeaning(e.facts, *e.message.format);
+  if (verdict == OomVerdict::kUnknown) return DisguiseMeaning(*e.message.format);
+  if (verdict == OomVerdict::kContradictory && contradictions.size() > 1) return contradictions[1];
+  if (verdict == OomVerdict::kOtherProcess && e.message.format->family == OomFamily::kMps) {
+    return "on a Mac all programs share this memory: close what is not needed";
+  }
+  return std::string(kMeanings[static_cast<size_t>(verdict)]);
+}
+
+std::string Capitalized(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') {
+    text[0] = static_cast<char>(text[0] - 32);
+  }
+  return text;
+}
+
+void Summarize(OomExplanation& e) {
+  const OomVerdict verdict = e.judgement.verdict;
+  const std::string headline = kHeadlines[static_cast<size_t>(verdict)](e);
+  e.summary = {fmt::format("{}: {}", ToString(verdict), headline), HoldersText(e),
+               Capitalized(Meaning(e)) + "."};
+}
+
+// --- Notes ----------------------------------------------------------------------------------
+
+// Contexts that were seen take up to 0.6 GiB (card_contexts.cc).
+constexpr double kMuchContext = 1.0 * static_cast<double>(kGiB);
+
+// As much is free as was asked for, and still it is no contradiction.
+bool IsUselessRest(const OomExplanation& e) {
+  const OomFacts& f = e.facts;
+  return e.judgement.verdict == OomVerdict::kCapacity && f.tried && f.free && !f.limited &&
+         f.free->bytes >= f.tried->bytes;
+}
+
+std::string WithSpaces(std::string_view name) {
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
+void AddNotes(OomExplanation& e) {
+  for (const OomVerdict other : e.judgement.may_be) {
+    e.notes.push_back(fmt::format("The sizes are rounded: with what rounds to them it may be {}.",
+                                  ToString(other)));
+  }
+  const OomFacts& f = e.facts;
+  const bool may_be_pieces = e.judgement.verdict == OomVerdict::kContradictory && f.cached &&
+                             f.tried && f.cached->bytes >= f.tried->bytes;
+  if (may_be_pieces) {
+    e.notes.push_back(fmt::format(
+        "If {} really are cached and not in use, {} would fit into them: then it is FRAGMENTED.",
+        ToString(*f.cached), ToString(*f.tried)));
+  }
+  if (e.judgement.verdict == OomVerdict::kFragmented && !e.commands.empty()) {
+    e.notes.push_back(
+        "PyTorch prints its hint also where the option is on: if it is, read this as CAPACITY.");
+  }
+  if (IsUselessRest(e)) {
+    e.notes.push_back(fmt::format(
+        "{} free do not serve {}: the card gives whole pages of 2 MiB, and what is free is read "
+        "after the failure.",
+        ToString(*f.free), ToString(*f.tried)));
+  }
+  if (f.context && f.context->bytes > kMuchContext) {
+    e.notes.push_back(fmt::format(
+        "{} of this process are beside PyTorch's memory: its context, and NCCL or other libraries.",
+        ToString(*f.context)));
+  }
+  for (const DoubtedNumber& doubted : e.message.doubted) {
+    e.notes.push_back(fmt::format("The message says {} ({}): that cannot be, and is left out here.",
+                                  doubted.text, WithSpaces(ToString(doubted.field))));
+  }
+  if (e.message.cut) {
+    e.notes.push_back("The message is cut off: what it does not say any more is left out here.");
+  }
+}
+
+// --- The card -------------------------------------------------------------------------------
+
+void AddPart(OomExplanation& e, OomPart::What what, const std::optional<Amount>& amount) {
+  if (!amount || amount->bytes < 0) return;
+  e.card.push_back({what, amount->rounded(), static_cast<int64_t>(amount->error), amount->printed});
+}
+
+void DivideCard(OomExplanation& e) {
+  using What = OomPart::What;
+  const OomFacts& f = e.facts;
+  if (!f.total) return;
+  e.card_bytes = f.total->rounded();
+  e.card_text = ToString(*f.total);
+  AddPart(e, What::kTensors, f.allocated);
+  AddPart(e, What::kCached, f.cached);
+  AddPart(e, What::kContext, f.context);
+  const bool is_theano = !f.allocated && f.free;  // and others that say no more
+  if (is_theano && !f.others) AddPart(e, What::kHeld, *f.total - *f.free);
+  AddPart(e, OthersAlone(e) ? What::kOthers : What::kOthersAndContext, f.others);
+  AddPart(e, What::kFree, f.free);
+  int64_t rest = e.card_bytes;
+  for (const OomPart& part : e.card) rest -= part.bytes;
+  const bool is_told = f.free && (f.reserved || is_theano);
+  if (!is_told && rest > 0) e.card.push_back({What::kUntold, rest, 0});
+}
+
+// --- The request ----------------------------------------------------------------------------
+
+bool HasSegments(OomFamily family) { return family == OomFamily::kPyTorch; }
+
+bool Prints(const PrintedBytes& tried, int64_t bytes) {
+  return std::abs(tried.bytes - bytes) <= tried.error && tried.error < kMiB;
+}
+
+// What a tensor asks for is what PyTorch asks the card for, but for small ones and rounding.
+void ReadSegment(const PrintedBytes& tried, OomRequest& request) {
+  const int64_t small = 2 * kMiB;
+  if (Prints(tried, small)) {
+    request.low_bytes = 1;
+    request.high_bytes = kMiB;
+    request.notes.push_back(
+        "2.00 MiB is what PyTorch asks for when a tensor of at most 1 MiB finds no place: such "
+        "tensors share segments of 2 MiB.");
+  } else if (Prints(tried, 20 * kMiB)) {
+    request.low_bytes = kMiB + 1;
+    request.high_bytes = 20 * kMiB;
+    request.notes.push_back(
+        "20.00 MiB is what PyTorch asks for when a tensor above 1 and below 10 MiB finds no "
+        "place: such tensors share segments of 20 MiB. (One of 18 to 20 MiB asks for as much.)");
+  } else {
+    const bool is_multiple = RoundUp(tried.bytes - std::min(tried.bytes, tried.error), small) <=
+                             tried.bytes + tried.error;
+    request.low_bytes =
+        std::max<int64_t>(1, tried.bytes - tried.error - (is_multiple ? small - 1 : 0));
+    request.high_bytes = tried.bytes + tried.error;
+  }
+}
+
+std::string Count(double number) {
+  if (number >= 1e9) return fmt::format("{:.2f} billion", number / 1e9);
+  if (number >= 1e6) return fmt::format("{:.2f} million", number / 1e6);
+  return fmt::format("{:.0f}", number);
+}
+
+// "[N, 2000] with N = 1173063, [S, S] with S = 48437 …": what a formula has to give.
+std::string Solved(int64_t bytes) {
+  return fmt::format(
+      "As float32 it has {} elements: [N, 1024] with N = {}, [N, 2000] with N = {}, [S, S] with S "
+      "= {}, [8, 16, S, S] with S = {}.",
+      Count(static_cast<double>(bytes) / 4), RootOf(bytes, 4 * 1024, 1), RootOf(bytes, 4 * 2000, 1),
+      RootOf(bytes, 4, 2), RootOf(bytes, 4 * 8 * 16, 2));
+}
+
+constexpr size_t kShapes = 4;
+constexpr int64_t kWorthSolving = 64 * kMiB;
+
+}  // namespace
+
+std::string SizeOf(const OomPart& part) {
+  return part.printed.empty() ? FormatBytes(part.bytes) : part.printed;
+}
+
+std::string_view ToString(OomPart::What what) { return kPartNames[static_cast<size_t>(what)]; }
+
+OomRequest RequestOf(const OomMessage& message) {
+  OomRequest request;
+  const PrintedBytes tried = message.Size(OomField::kTried).value_or(PrintedBytes{});
+  if (HasSegments(message.format->family)) {
+    ReadSegment(tried, request);
+  } else {
+    request.low_bytes = std::max<int64_t>(1, tried.bytes - tried.error);
+    request.high_bytes = tried.bytes + tried.error;
+  }
+  if (!request.notes.empty()) return request;
+  if (message.tensor.dtype != DType::kUndefined) {
+    request.notes.push_back(fmt::format("{}{}", ToString(message.tensor),
+                                        message.node.empty() ? "" : ", made by " + message.node));
+    return request;
+  }
+  if (!message.node.empty()) request.notes.push_back("Asked for by " + message.node + ".");
+  if (tried.error == 0) request.factors = FactorText(tried.bytes);
+  request.shapes = LikelyShapes(request.low_bytes, request.high_bytes, kShapes);
+  if (tried.bytes >= kWorthSolving) request.notes.push_back(Solved(tried.bytes));
+  return request;
+}
+
+OomExplanation ExplainOom(const ProcessOom& process) {
+  OomExplanation e = {.message = process.message,
+                      .more = process.more,
+                      .facts = FactsOf(process.message),
+                      .judgement = {}};
+  e.judgement = Judge(e.message, e.facts);
+  Summarize(e);
+  DivideCard(e);
+  const bool is_tensor = e.message.format->family != OomFamily::kVllm &&
+                         e.message.format->family != OomFamily::kLlamaCpp;
+  if (e.facts.tried && is_tensor) e.request = RequestOf(e.message);
+  e.remedies = RemediesFor(e.message, e.facts, e.judgement);
+  e.commands = CommandsFor(e.message, e.judgement);
+  AddNotes(e);
+  return e;
+}
+
+}  // namespace onnxfit

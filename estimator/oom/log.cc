@@ -1,0 +1,250 @@
+#include "estimator/oom/log.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "estimator/oom/formats.h"
+#include "estimator/oom/log_lines.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr size_t kAhead = 2000;  // letters: a message that lists thirty processes
+constexpr size_t kLongestPrefix = 4096;
+constexpr size_t kMostRead = 8;  // messages of a process that are read; others are counted
+constexpr size_t kMostProcesses = 1024;
+constexpr int64_t kMostPlaces = 8192;  // that are looked at closely
+
+// What one prefix of lines has said.
+struct Found {
+  std::vector<OomMessage> messages;
+  int64_t unread = 0;
+  size_t end = 0;  // of the last message, in the log
+};
+
+// The name of an exception and its text, in one line, are one message.
+bool HasNumbers(const OomMessage& message) {
+  const OomRank rank = message.format->rank;
+  return rank == OomRank::kFailure || rank == OomRank::kWarning || rank == OomRank::kNumbers;
+}
+
+// "killed" is a common word: of those that end at `place` only what a shell may have said is looked
+// at, at a line's begin, or behind a number, a bracket or a colon ("7915 Killed", "signal:
+// Killed"), and "is killed", which goes on with "by signal".
+bool IsCommonWord(std::string_view log, size_t place) {
+  constexpr std::string_view kWord = "killed";
+  if (place < kWord.size()) return false;
+  size_t at = place - kWord.size();
+  for (size_t i = 0; i < kWord.size(); ++i) {
+    if (ToLower(log[at + i]) != kWord[i]) return false;
+  }
+  while (at > 0 && (log[at - 1] == ' ' || log[at - 1] == '\t')) --at;
+  if (at == 0) return false;
+  constexpr std::string_view kBefore = "\n\r:]>|)m";  // m: of "OOMKilled", and of colours
+  const char before = ToLower(log[at - 1]);
+  const bool is_passive = at > 1 && before == 's' && (log[at - 2] == 'i' || IsSpace(log[at - 2]));
+  return !is_passive && !IsDigit(before) && kBefore.find(before) == std::string_view::npos;
+}
+
+class LogReader {
+ public:
+  explicit LogReader(std::string_view log) : log_(log) {}
+
+  bool is_whole() const { return places_ <= kMostPlaces; }
+
+  // By prefix, in its order.
+  std::map<std::string, Found> Read() {
+    static const std::vector<std::string_view> heads = OomHeads();
+    static const PhraseSearch search(heads);
+    size_t from = 0;
+    while (const auto end = search.FindEnd(log_, from)) {
+      from = *end;
+      Visit(*end);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void Visit(size_t place) {
+    if (places_ > kMostPlaces || IsCommonWord(log_, place)) return;
+    FindLine(place);
+    const std::string& process = process_;
+    if (found_.size() >= kMostProcesses && !found_.contains(process)) return;
+    const auto known = found_.find(process);
+    if (known != found_.end() && place <= known->second.end) return;
+    if (known != found_.end() && known->second.messages.size() >= kMostRead) {
+      ++known->second.unread;
+      return;
+    }
+    ++places_;
+    const Letters letters = ReadLetters(log_, place, kAhead);
+    size_t end = 0;
+    auto message = ReadOomMessage(letters, end);
+    if (!message) return;
+    message->line = LineOf(place - 1);
+    Found& of = found_[process];
+    of.end = HasNumbers(*message) ? end : std::min(log_.find('\n', end), log_.size());
+    Keep(std::move(*message), of.messages);
+  }
+
+  // Of the machine's states the fullest one: they come every second, and would crowd out messages.
+  static void Keep(OomMessage message, std::vector<OomMessage>& messages) {
+    const auto state = std::find_if(messages.begin(), messages.end(), [](const OomMessage& m) {
+      return m.format->rank == OomRank::kState;
+    });
+    if (message.format->rank != OomRank::kState || state == messages.end()) {
+      messages.push_back(std::move(message));
+    } else if (message.Size(OomField::kFree)->bytes < state->Size(OomField::kFree)->bytes) {
+      *state = std::move(message);
+    }
+  }
+
+  // The process that wrote the line around the letter before `place`.
+  // REQUIRES: places come in rising order.
+  void FindLine(size_t place) {
+    const size_t newline = log_.substr(seen_, place - 1 - seen_).rfind('\n');
+    if (newline != std::string_view::npos || seen_ == 0) {
+      const size_t begin = newline == std::string_view::npos ? 0 : seen_ + newline + 1;
+      process_ = std::string(ReadLogLine(log_.substr(begin, kLongestPrefix)).process);
+    }
+    seen_ = place - 1;
+  }
+
+  // REQUIRES: places come in rising order.
+  int64_t LineOf(size_t place) {
+    line_ += std::count(log_.begin() + static_cast<std::ptrdiff_t>(counted_),
+                        log_.begin() + static_cast<std::ptrdiff_t>(place), '\n');
+    counted_ = place;
+    return line_;
+  }
+
+  std::string_view log_;
+  std::map<std::string, Found> found_;
+  int64_t places_ = 0;
+  size_t seen_ = 0;
+  std::string process_;
+  int64_t line_ = 1;
+  size_t counted_ = 0;
+};
+
+using Messages = std::vector<OomMessage>;
+
+// Messages without prefix by their card: training on several writes so.  Those that name no card
+// go to the first one.
+std::vector<Messages> SplitByCard(const Messages& messages) {
+  std::map<int64_t, Messages> by_card;
+  for (const OomMessage& message : messages) {
+    const bool has_prefix = !message.process.empty();
+    by_card[has_prefix ? 0 : message.gpu.value_or(-1)].push_back(message);
+  }
+  std::vector<Messages> split;
+  for (auto& [card, of_card] : by_card) {
+    if (card < 0 && by_card.size() > 1) continue;
+    split.push_back(std::move(of_card));
+  }
+  const auto nameless = by_card.find(-1);
+  if (nameless != by_card.end() && by_card.size() > 1) {
+    split[0].insert(split[0].end(), nameless->second.begin(), nameless->second.end());
+  }
+  return split;
+}
+
+// Figures that are no message of a failure.
+bool IsBeside(const OomMessage& message) {
+  return message.format->rank == OomRank::kNumbers || message.format->rank == OomRank::kState;
+}
+
+// TensorFlow tells its limit and what is in use apart from the tensor that did not fit.
+void AddNumbers(OomMessage& message, const Messages& messages) {
+  for (const OomMessage& other : messages) {
+    if (other.format->family != message.format->family) continue;
+    if (!IsBeside(other)) continue;
+    for (size_t i = 0; i < kOomFields; ++i) {
+      if (!message.sizes[i]) message.sizes[i] = other.sizes[i];
+    }
+  }
+}
+
+// The first message of the best rank; nullopt where there are numbers alone.
+std::optional<ProcessOom> FirstOf(const Messages& messages, int64_t unread) {
+  const auto rank = [](const OomMessage& a, const OomMessage& b) {
+    return std::tuple(a.format->rank, a.line) < std::tuple(b.format->rank, b.line);
+  };
+  const auto first = std::min_element(messages.begin(), messages.end(), rank);
+  if (first->format->rank == OomRank::kNumbers) return std::nullopt;
+  const auto count = std::count_if(messages.begin(), messages.end(),
+                                   [](const OomMessage& m) { return !IsBeside(m); });
+  ProcessOom process = {.message = *first, .more = std::max<std::ptrdiff_t>(count - 1, 0) + unread};
+  AddNumbers(process.message, messages);
+  return process;
+}
+
+}  // namespace
+
+OomLog ReadOomLog(std::string_view log) {
+  OomLog read = {.lines = std::count(log.begin(), log.end(), '\n')};
+  if (!log.empty() && log.back() != '\n') ++read.lines;
+  LogReader reader(log);
+  const std::map<std::string, Found> by_prefix = reader.Read();
+  read.is_whole = reader.is_whole();
+  for (const auto& [process, found] : by_prefix) {
+    int64_t unread = found.unread;
+    for (const Messages& messages : SplitByCard(found.messages)) {
+      auto first = FirstOf(messages, unread);
+      unread = 0;
+      if (first) read.processes.push_back(std::move(*first));
+    }
+  }
+  std::stable_sort(
+      read.processes.begin(), read.processes.end(),
+      [](const ProcessOom& a, const ProcessOom& b) { return a.message.line < b.message.line; });
+  return read;
+}
+
+std::string OomFrameworks() {
+  std::vector<std::string_view> names;
+  for (const OomFormat& format : OomFormats()) {
+    const std::string_view name = ToString(format.family);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+namespace {
+
+void AppendUtf8(std::string& text, uint32_t code) {
+  if (code < 0x80) {
+    text += static_cast<char>(code);
+  } else if (code < 0x800) {
+    text += static_cast<char>(0xC0u | code >> 6);
+    text += static_cast<char>(0x80u | (code & 0x3Fu));
+  } else {  // halves of pairs are left as they are: nothing that is read holds any
+    text += static_cast<char>(0xE0u | code >> 12);
+    text += static_cast<char>(0x80u | (code >> 6 & 0x3Fu));
+    text += static_cast<char>(0x80u | (code & 0x3Fu));
+  }
+}
+
+}  // namespace
+
+std::string FromUtf16(std::string_view bytes) {
+  const bool little = bytes.starts_with("\xFF\xFE");
+  if (!little && !bytes.starts_with("\xFE\xFF")) return "";
+  std::string text;
+  for (size_t i = 2; i + 1 < bytes.size(); i += 2) {
+    const uint32_t first = static_cast<unsigned char>(bytes[i]);
+    const uint32_t second = static_cast<unsigned char>(bytes[i + 1]);
+    AppendUtf8(text, little ? first | second << 8u : second | first << 8u);
+  }
+  return text;
+}
+
+}  // namespace onnxfit

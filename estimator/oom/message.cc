@@ -1,0 +1,418 @@
+#include "estimator/oom/message.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/oom/formats.h"
+#include "estimator/oom/log_lines.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr std::string_view kFieldNames[kOomFields] = {
+    "tried",         "total",   "free",  "allowed",    "allocated",   "reserved", "cached",
+    "private_pools", "process", "other", "parameters", "temporaries", "plan"};
+
+constexpr size_t kNearHead =
+    80;  // letters between a hit and the head of the message that it is part of
+constexpr size_t kGap = 400;  // letters without a number that we know end a message
+constexpr size_t kQuoted = 600;
+constexpr int64_t kMostHeld = int64_t{1} << 50;  // 1 PiB: no machine has more memory
+
+bool EndsWith(std::string_view text, size_t end, std::string_view part) {
+  return text.substr(0, end).ends_with(part);
+}
+
+// `part` at `begin`, or as much of it as is left of the text; where somebody cut a message off in
+// the middle of one, eight letters will do.
+bool BeginsWith(std::string_view text, size_t begin, std::string_view part) {
+  constexpr size_t kEnough = 8;
+  const std::string_view rest = text.substr(begin, std::min(part.size(), kEnough));
+  return part.substr(0, rest.size()) == rest;
+}
+
+bool TakesBareBytes(OomFamily family) {
+  return family == OomFamily::kTheano || family == OomFamily::kOnnxRuntime ||
+         family == OomFamily::kTensorFlow || family == OomFamily::kLlamaCpp ||
+         family == OomFamily::kRam;
+}
+
+bool IsAlnum(char c) { return IsDigit(c) || (ToLower(c) >= 'a' && ToLower(c) <= 'z'); }
+
+// Whether the number at `at` has a sign: "-7.14", and neither "GPU-0" nor "a - 2".
+bool IsNegative(const Letters& letters, size_t at) {
+  if (at == 0 || letters.written[at - 1] != '-' || letters.gap[at] != 0) return false;
+  return at == 1 || letters.gap[at - 1] != 0 || !IsAlnum(letters.written[at - 2]);
+}
+
+// What was asked for or planned may be absurd, and macOS counts what others hold wrongly; memory
+// that is there or is held cannot be.
+int64_t MostOf(OomField field) {
+  const bool is_held =
+      field != OomField::kTried && field != OomField::kOther && field < OomField::kParameters;
+  return is_held ? kMostHeld : kMostBytes;
+}
+
+// Nobody asks for nothing, and no card is of 0 bytes.
+int64_t LeastOf(OomField field) {
+  return field == OomField::kTried || field == OomField::kTotal ? 1 : 0;
+}
+
+bool CanBe(OomField field, int64_t bytes) {
+  return bytes >= LeastOf(field) && bytes <= MostOf(field);
+}
+
+// 17179869184.00 GiB, or 2^64, as the limit of a process that has none.
+bool IsNoLimit(OomField field, int64_t bytes) {
+  return field == OomField::kAllowed && bytes > MostOf(field);
+}
+
+// Reads the numbers of a message of one family, one after the other.
+class NumberReader {
+ public:
+  NumberReader(const Letters& letters, OomFamily family) : letters_(letters), family_(family) {}
+
+  // Reads from `begin` up to `limit`, or to a long gap.  Returns the place behind the last number.
+  size_t Read(size_t begin, size_t limit, OomMessage& message) {
+    size_t last = begin;
+    const std::string_view written = std::string_view(letters_.written).substr(0, limit);
+    for (size_t at = begin; at < std::min(limit, last + kGap);) {
+      if (!IsDigit(written[at])) {
+        ++at;
+        continue;
+      }
+      const auto size = ReadSize(written.substr(at));
+      if (Take(at, *size, message)) last = at + size->letters;
+      at += size->letters;
+    }
+    return last;
+  }
+
+ private:
+  bool Take(size_t at, const ReadSizeResult& size, OomMessage& message) {
+    const size_t begin = at - (IsNegative(letters_, at) ? 1 : 0);
+    for (const OomPhrase& phrase : OomPhrases()) {
+      if (phrase.family != family_ || !EndsWith(letters_.lower, begin, phrase.before)) continue;
+      if (!BeginsWith(letters_.lower, at + size.letters, phrase.after)) continue;
+      const bool is_size = phrase.value == OomPhrase::Value::kSize;
+      if (is_size && !size.has_unit && !TakesBareBytes(family_)) continue;
+      PrintedBytes read = size.size;
+      if (begin < at) read.bytes = -std::max<int64_t>(read.bytes, 1);
+      Put(phrase, read, letters_.Sentence(begin, at + size.letters, kQuoted), message);
+      return true;
+    }
+    return false;
+  }
+
+  // `text` is the number as written.
+  void Put(const OomPhrase& phrase, const PrintedBytes& size, const std::string& text,
+           OomMessage& message) {
+    switch (phrase.value) {
+      case OomPhrase::Value::kPid:
+        pid_ = size.bytes;
+        break;
+      case OomPhrase::Value::kListed:
+        if (CanBe(OomField::kProcess, size.bytes)) message.others.push_back({pid_, size});
+        break;
+      case OomPhrase::Value::kGpu:
+        if (!message.gpu && size.bytes >= 0) message.gpu = size.bytes;
+        break;
+      case OomPhrase::Value::kSize:
+        PutSize(phrase.field, size, text, message);
+        break;
+      case OomPhrase::Value::kNothing:
+        break;
+    }
+  }
+
+  // The first number of a meaning holds, if it can be.
+  static void PutSize(OomField field, const PrintedBytes& size, const std::string& text,
+                      OomMessage& message) {
+    std::optional<PrintedBytes>& known = message.Size(field);
+    if (known || IsNoLimit(field, size.bytes)) return;
+    if (CanBe(field, size.bytes)) {
+      known = size;
+    } else {
+      message.doubted.push_back({field, text});
+    }
+  }
+
+  const Letters& letters_;
+  const OomFamily family_;
+  int64_t pid_ = 0;
+};
+
+// What stands between `open` and `close` behind `begin`; "" without them.
+std::string Between(const Letters& letters, size_t begin, size_t limit, std::string_view open,
+                    std::string_view close) {
+  const std::string_view text = std::string_view(letters.lower).substr(0, limit);
+  const size_t at = text.find(open, begin);
+  if (at == std::string_view::npos) return "";
+  const size_t from = at + open.size();
+  const size_t end = text.find(close, from);
+  if (end == std::string_view::npos) return "";
+  return letters.written.substr(from, end - from);
+}
+
+// "32,1024,64,64", every number from 0; nullopt for anything else.
+std::optional<Dims> ReadDims(std::string_view text) {
+  Dims dims;
+  while (!text.empty()) {
+    int64_t dim = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), dim);
+    if (code != std::errc() || dim < 0) return std::nullopt;
+    dims.push_back(dim);
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    if (!text.empty() && text[0] != ',') return std::nullopt;
+    if (!text.empty()) text.remove_prefix(1);
+  }
+  return dims;
+}
+
+DType DTypeOf(std::string_view name) {
+  for (const DTypeSpelling& row : OomDTypes()) {
+    if (row.name == name) return row.dtype;
+  }
+  return DType::kUndefined;
+}
+
+// The bytes of a tensor with absurd sizes are more than any number says.
+int64_t BytesOrMost(const TensorType& type) {
+  double bytes = BitsOf(type.dtype) / 8.0;
+  for (const int64_t dim : type.dims) bytes *= static_cast<double>(dim);
+  return bytes < static_cast<double>(kMostBytes) ? BytesOf(type) : kMostBytes;
+}
+
+// "OOM when allocating tensor with shape[32,1024,64,64] and type float on /job…": the size is
+// that of the shape.  The oldest say no type: floats were meant.
+void ReadTensorFlow(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  const std::string shape = Between(letters, begin, limit, "tensorwithshape[", "]");
+  const auto dims = ReadDims(shape);
+  if (shape.empty() || !dims) return;
+  const DType named = DTypeOf(Between(letters, begin, limit, "]andtype", "on/"));
+  message.tensor = {named == DType::kUndefined ? DType::kFloat32 : named, *dims};
+  message.Size(OomField::kTried) = PrintedBytes{BytesOrMost(message.tensor), 0};
+  const std::string gpu = Between(letters, begin, limit, "device:gpu:", "by");
+  if (gpu.size() == 1 && IsDigit(gpu[0])) message.gpu = gpu[0] - '0';
+}
+
+// The [[node NAME …]] of a graph, or the operation of eager mode.
+void ReadTensorFlowNode(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  message.node = Between(letters, begin, limit, "[op:", "]");
+  if (message.node.empty()) message.node = Between(letters, begin, limit, "[[{{node", "}}");
+  if (message.node.empty()) message.node = Between(letters, begin, limit, "[[node:", "=");
+  if (message.node.empty()) message.node = Between(letters, begin, limit, "[[node", "(");
+}
+
+// The first of "Peak buffers", which is the largest.
+void ReadXla(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  const size_t peak = letters.lower.find("peakbuffers:", begin);
+  if (peak >= limit) return;
+  const size_t next = std::min(letters.lower.find("buffer2:", peak), limit);
+  message.node = Between(letters, peak, next, "op_name=\"", "\"");
+  const std::string shape = Between(letters, peak, next, "shape:", "]");
+  const size_t bracket = shape.find('[');
+  if (bracket == std::string::npos) return;
+  const auto dims = ReadDims(std::string_view(shape).substr(bracket + 1));
+  const DType dtype = DTypeOf(std::string_view(shape).substr(0, bracket));
+  if (dims && dtype != DType::kUndefined) message.tensor = {dtype, *dims};
+}
+
+// "while running Mul node. Name:'Mul_8702'" stands before the size.
+void ReadOnnxRuntime(const Letters& letters, size_t begin, size_t /*limit*/, OomMessage& message) {
+  const size_t at = std::string_view(letters.lower).substr(0, begin).rfind("node.name:");
+  if (at == std::string_view::npos) return;
+  std::string name = Between(letters, at, begin, "'", "'");
+  if (name.ends_with('\\')) name.pop_back();
+  message.node = name;
+}
+
+// A size that is written with its unit apart, "3.25/23.43 GiB".
+void PutGib(std::string_view number, OomField field, OomMessage& message) {
+  const auto size = ReadSize(std::string(number) + "GiB");
+  if (size && size->has_unit && CanBe(field, size->size.bytes)) message.Size(field) = size->size;
+}
+
+// "Free memory on device cuda:0 (3.25/23.43 GiB) on startup is less than desired GPU memory
+// utilization (0.96, 22.49 GiB)": it has only begun, and holds nothing yet.
+void ReadVllmStart(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  if (message.format->name != "vllm-start") return;
+  const std::string card = Between(letters, begin, limit, "(", "gib)");
+  const std::string asked = Between(letters, begin, limit, "utilization(", "gib)");
+  const size_t slash = card.find('/');
+  const size_t comma = asked.find(',');
+  if (slash == std::string::npos || comma == std::string::npos) return;
+  PutGib(card.substr(0, slash), OomField::kFree, message);
+  PutGib(card.substr(slash + 1), OomField::kTotal, message);
+  PutGib(asked.substr(comma + 1), OomField::kTried, message);
+  message.Size(OomField::kReserved) = PrintedBytes{};
+}
+
+// The digits at the beginning; "" where there are none, or more than a count has.
+std::string DigitsOf(std::string_view text) {
+  size_t end = 0;
+  while (end < text.size() && IsDigit(text[end])) ++end;
+  return std::string(text.substr(0, end > 15 ? 0 : end));
+}
+
+// "max seq len (131072) is larger than the … that can be stored in KV cache (93760)".
+void ReadVllmLength(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  const size_t at = std::string_view(letters.lower).substr(0, begin).rfind("maxseqlen(");
+  if (message.format->name != "vllm-length" || at == std::string::npos) return;
+  const std::string asked = DigitsOf(Between(letters, at, begin, "maxseqlen(", ")"));
+  const std::string holds = DigitsOf(Between(letters, begin, limit, "kvcache(", ")"));
+  if (asked.empty() || holds.empty()) return;
+  message.told = fmt::format("{} tokens asked for, it holds {}", asked, holds);
+  message.length = std::stoll(holds);
+}
+
+// "Based on the available memory, the estimated maximum model length is 8192."
+void ReadVllmRequest(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  const std::string fits = DigitsOf(Between(letters, begin, limit, "maximummodellengthis", "."));
+  if (!fits.empty()) message.length = std::stoll(fits);
+}
+
+// "Killed process 4567 (python3) total-vm:…".
+void ReadKilled(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  if (message.format->name != "kernel-oom") return;
+  message.told = Between(letters, begin, std::min(limit, begin + kNearHead), "(", ")");
+}
+
+// "RAM 3431/3956MB (lfb 37x4MB)" in front of and behind the bracket: what is used and what there
+// is, and the largest free blocks.
+void ReadTegrastats(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  if (message.format->name != "tegrastats") return;
+  const std::string_view before = std::string_view(letters.lower).substr(0, begin);
+  const size_t at = before.rfind("ram");
+  if (at == std::string_view::npos || begin - at > kNearHead || !before.ends_with("mb")) return;
+  const Decimal used = ReadDecimal(before.substr(at + 3));
+  const std::string_view rest = before.substr(at + 3 + used.letters);
+  if (used.letters == 0 || !rest.starts_with('/')) return;
+  const Decimal total = ReadDecimal(rest.substr(1));
+  if (total.letters + 3 != rest.size() || used.value > total.value) return;
+  const PrintedBytes card = SizeOf(total, kMiB);
+  if (!CanBe(OomField::kTotal, card.bytes)) return;
+  message.Size(OomField::kTotal) = card;
+  message.Size(OomField::kFree) = {card.bytes - SizeOf(used, kMiB).bytes, card.error};
+  const std::string blocks = Between(letters, begin, limit, "(lfb", ")");
+  const size_t times = blocks.find('x');
+  if (times == std::string::npos) return;
+  message.told = fmt::format("the largest free blocks: {} of {}", blocks.substr(0, times),
+                             blocks.substr(times + 1));
+}
+
+// What is no number, or a number that its neighbours do not explain.
+struct Extra {
+  OomFamily family;
+  void (*read)(const Letters& letters, size_t begin, size_t limit, OomMessage& message);
+};
+constexpr Extra kExtras[] = {{OomFamily::kTensorFlow, ReadTensorFlow},
+                             {OomFamily::kTensorFlow, ReadTensorFlowNode},
+                             {OomFamily::kXla, ReadXla},
+                             {OomFamily::kOnnxRuntime, ReadOnnxRuntime},
+                             {OomFamily::kVllm, ReadVllmStart},
+                             {OomFamily::kVllm, ReadVllmLength},
+                             {OomFamily::kVllm, ReadVllmRequest},
+                             {OomFamily::kRam, ReadKilled},
+                             {OomFamily::kJetson, ReadTegrastats}};
+
+// A shell says "Killed" as a line of its own, or "train.sh: line 21:  7915 Killed  python …": the
+// word alone is anything.
+bool IsShellsKilled(const Letters& letters, size_t head, size_t size) {
+  const size_t behind = head + size;
+  const bool begins = head == 0 || letters.gap[head] == '\n';
+  const bool ends = behind == letters.gap.size() || letters.gap[behind] == '\n';
+  const bool follows_pid = head > 0 && letters.gap[head] == ' ' &&
+                           IsDigit(letters.written[head - 1]) && behind < letters.gap.size() &&
+                           letters.gap[behind] != 0;
+  return (begins && ends) || follows_pid;
+}
+
+// Whether the words at `head` are the message, and not merely the same words.
+bool Holds(const OomMessage& message, const Letters& letters, size_t head) {
+  const OomFormat& format = *message.format;
+  if (format.head == "killed") return IsShellsKilled(letters, head, format.head.size());
+  if (format.rank == OomRank::kState) return message.Size(OomField::kTotal).has_value();
+  if (format.rank != OomRank::kFailure) return true;
+  return message.Size(OomField::kTried) ||
+         std::any_of(message.doubted.begin(), message.doubted.end(),
+                     [](const DoubtedNumber& d) { return d.field == OomField::kTried; });
+}
+
+// A message of PyTorch that says how much its process holds says all of it.
+bool IsCut(const OomMessage& message) {
+  if (message.format->family != OomFamily::kPyTorch) return false;
+  if (message.format->rank != OomRank::kFailure || !message.doubted.empty()) return false;
+  const bool has_reserved = message.Size(OomField::kReserved) || message.Size(OomField::kCached);
+  return !message.Size(OomField::kAllocated) || !has_reserved;
+}
+
+// Where the words begin that lead to a head: "torch.OutOfMemoryError: CUDA out of memory".  They
+// may begin in the line before, if a terminal broke the line between them.
+size_t SentenceBegin(const Letters& letters, size_t head) {
+  constexpr size_t kSomeWords = 11;  // "outofmemory"
+  size_t begin = head;
+  while (begin > 0 && head - begin < kNearHead) {
+    if (letters.gap[begin] == '\n' && head - begin >= kSomeWords) break;
+    --begin;
+  }
+  // A word is quoted as a whole, unless somebody left out all blanks.
+  for (size_t i = 0; i < kNearHead && begin > 0 && letters.gap[begin] == 0; ++i) --begin;
+  return begin;
+}
+
+// The words that belong to the last number are still quoted.
+size_t SentenceEnd(const Letters& letters, size_t last) {
+  const std::string& text = letters.written;
+  for (size_t at = last; at < std::min(text.size(), last + kNearHead + 1); ++at) {
+    const bool is_point = text[at] == '.' && !(at + 1 < text.size() && IsDigit(text[at + 1]));
+    if (is_point || text[at] == ')') return at + 1;
+  }
+  return last;
+}
+
+std::optional<OomMessage> ReadAs(const OomFormat& format, const Letters& letters, size_t& end) {
+  // Signs, states and what tells of RAM stand beside other messages: theirs is the hit itself.
+  const bool is_hit = format.family == OomFamily::kRam || format.rank == OomRank::kState;
+  const size_t near = is_hit ? format.head.size() : kNearHead;
+  const size_t first = letters.place - std::min(letters.place, near);
+  const size_t head = letters.lower.find(format.head, first);
+  if (head == std::string::npos || head > letters.place + kNearHead / 2) return std::nullopt;
+  OomMessage message = {.format = &format, .process = letters.process};
+  const size_t behind = head + format.head.size();
+  // The next message of the same kind is another one.
+  const size_t limit = std::min(letters.lower.find(format.head, behind), letters.lower.size());
+  size_t last = std::max(behind, NumberReader(letters, format.family).Read(head, limit, message));
+  const size_t furthest = std::min(limit, last + kGap);
+  const size_t mark = letters.lower.find(format.mark, first);
+  if (mark == std::string::npos || mark + format.mark.size() > furthest) return std::nullopt;
+  for (const Extra& extra : kExtras) {
+    if (extra.family == format.family) extra.read(letters, head, furthest, message);
+  }
+  if (!Holds(message, letters, head)) return std::nullopt;
+  const size_t marked = mark + format.mark.size();
+  if (marked > last && marked - last < kNearHead) last = marked;  // of the same sentence
+  message.cut = IsCut(message);
+  message.text =
+      letters.Sentence(SentenceBegin(letters, head), SentenceEnd(letters, last), kQuoted);
+  end = letters.at[last - 1] + 1;
+  return message;
+}
+
+}  // namespace
+
+std::string_view ToString(OomField field) { return kFieldNames[static_cast<size_t>(field)]; }
+
+std::optional<OomMessage> ReadOomMessage(const Letters& letters, size_t& end) {
+  for (const OomFormat& format : OomFormats()) {
+    auto message = ReadAs(format, letters, end);
+    if (message) return message;
+  }
+  return std::nullopt;
+}
+
+}  // namespace onnxfit

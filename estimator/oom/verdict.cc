@@ -1,0 +1,235 @@
+#include "estimator/oom/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/oom/formats.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr std::string_view kNames[] = {"IMPOSSIBLE", "SPILLED",  "OTHER PROCESS", "CONTRADICTORY",
+                                       "FRAGMENTED", "CAPACITY", "UNKNOWN"};
+
+// No card has more: NVIDIA's B300 has 288 GB, AMD's MI355X the same.
+constexpr double kLargestCard = 1024.0 * static_cast<double>(kGiB);
+
+constexpr double kOthersShare = 0.2;
+constexpr double kOthersBytes = 1.5 * static_cast<double>(kGiB);
+constexpr double kFragmentedShare = 0.1;  // of what is reserved
+constexpr double kPartlyShare = 0.05;
+
+// What is free is handed out in whole pages of 2 MiB, and only what lies in one piece serves: a
+// remainder below one large segment of PyTorch's allocator is no proof that there was room.
+constexpr double kUselessRest = 20.0 * static_cast<double>(kMiB);
+
+std::optional<Amount> AmountOf(const std::optional<PrintedBytes>& size) {
+  if (!size) return std::nullopt;
+  return Amount{static_cast<double>(size->bytes), static_cast<double>(size->error),
+                ToString(*size)};
+}
+
+Amount Times(const Amount& a, double factor) { return {a.bytes * factor, a.error * factor}; }
+
+// Whether a > b: for the numbers as they are (0), or for any (1) or all (-1) that round to them.
+bool Exceeds(const Amount& a, const Amount& b, int lean) {
+  return a.bytes - b.bytes + lean * (a.error + b.error) > 0;
+}
+
+// Absent where the two contradict each other: no bytes are below zero.  Less than rounding is 0.
+std::optional<Amount> Difference(const std::optional<Amount>& a, const std::optional<Amount>& b) {
+  if (!a || !b) return std::nullopt;
+  Amount difference = *a - *b;
+  if (difference.bytes < -difference.error) return std::nullopt;
+  difference.bytes = std::max(difference.bytes, 0.0);
+  return difference;
+}
+
+// reserved = allocated + cached: two say the third.
+void CompleteReserved(OomFacts& facts) {
+  if (!facts.reserved && facts.allocated && facts.cached) {
+    facts.reserved = *facts.allocated + *facts.cached;
+  }
+  if (!facts.cached) facts.cached = Difference(facts.reserved, facts.allocated);
+}
+
+// What Apple's driver allows is the card; others' memory is told, not what is free.
+void ReadMps(const OomMessage& message, OomFacts& facts) {
+  facts.others = AmountOf(message.Size(OomField::kOther));
+  facts.total = std::exchange(facts.allowed, std::nullopt);
+  if (facts.total && facts.total->bytes <= 0) facts.total.reset();
+  if (!facts.total || !facts.allocated || !facts.others) return;
+  facts.free = *facts.total - *facts.allocated - *facts.others;
+  facts.free->bytes = std::max(facts.free->bytes, 0.0);
+}
+
+bool IsLimited(const OomFacts& facts) {
+  if (!facts.allowed || !facts.tried) return false;
+  const auto& held = facts.reserved ? facts.reserved : facts.allocated;
+  if (!held || !Exceeds(*held + *facts.tried, *facts.allowed, 0)) return false;
+  return !facts.free || !Exceeds(*facts.tried, *facts.free, 0);
+}
+
+bool IsImpossible(const OomFacts& facts, int lean) {
+  if (!facts.tried) return false;
+  if (facts.total) return Exceeds(*facts.tried, *facts.total, lean);
+  return facts.tried->bytes > kLargestCard;
+}
+
+// Apple's memory is the host's anyway.
+bool IsSpilled(const OomMessage& message, const OomFacts& facts, int lean) {
+  const OomFamily family = message.format->family;
+  if (family != OomFamily::kPyTorch && family != OomFamily::kTorchAsync) return false;
+  return facts.allocated && facts.total && Exceeds(*facts.allocated, *facts.total, lean);
+}
+
+bool IsOthers(const OomFacts& facts, int lean) {
+  if (!facts.others || !facts.total || !facts.free || facts.limited) return false;
+  if (Exceeds(*facts.others, *facts.total, 0)) return false;  // a mistake of who counted
+  const Amount share = Times(*facts.total, kOthersShare);
+  const Amount least = share.bytes > kOthersBytes ? share : Amount{kOthersBytes, 0};
+  return Exceeds(*facts.others, least, lean);
+}
+
+bool IsFragmented(const OomFacts& facts, int lean) {
+  if (!facts.tried || !facts.cached || !facts.reserved) return false;
+  return !Exceeds(*facts.tried, *facts.cached, -lean) &&
+         Exceeds(*facts.cached, Times(*facts.reserved, kFragmentedShare), lean);
+}
+
+bool IsPartlyFragmented(const OomFacts& facts, int lean) {
+  if (!facts.tried || !facts.cached || !facts.reserved || !facts.free) return false;
+  return !Exceeds(*facts.tried, *facts.free + *facts.cached, -lean) &&
+         !Exceeds(Times(*facts.reserved, kPartlyShare), *facts.cached, -lean);
+}
+
+OomJudgement JudgeLeaning(const OomMessage& message, const OomFacts& facts, int lean) {
+  if (!facts.tried) {
+    const OomReading* reading = ReadingOf(*message.format);
+    const bool is_full = reading != nullptr && reading->is_full && message.doubted.empty();
+    return {.verdict = is_full ? OomVerdict::kCapacity : OomVerdict::kUnknown};
+  }
+  if (IsImpossible(facts, lean)) return {.verdict = OomVerdict::kImpossible};
+  if (IsSpilled(message, facts, lean)) return {.verdict = OomVerdict::kSpilled};
+  if (IsOthers(facts, lean)) return {.verdict = OomVerdict::kOtherProcess};
+  if (!Contradictions(message, facts).empty()) return {.verdict = OomVerdict::kContradictory};
+  if (IsFragmented(facts, lean)) return {.verdict = OomVerdict::kFragmented};
+  if (IsPartlyFragmented(facts, lean)) {
+    return {.verdict = OomVerdict::kFragmented, .partly = true};
+  }
+  return {.verdict = OomVerdict::kCapacity};
+}
+
+// Parts that are more than the card.
+void AddSums(const OomMessage& message, const OomFacts& f, std::vector<std::string>& sentences) {
+  if (!f.total || !f.reserved || !f.free) return;
+  const Amount parts = *f.reserved + *f.free;
+  if (!Exceeds(parts, *f.total, -1)) return;
+  const auto& printed = message.Size(OomField::kCached);
+  if (!printed || !f.allocated) {
+    sentences.push_back(fmt::format("{} reserved and {} free are more than the card's {}",
+                                    ToString(*f.reserved), ToString(*f.free), ToString(*f.total)));
+    return;
+  }
+  sentences.push_back(
+      fmt::format("its parts add up to {}, the card has {}", ToString(parts), ToString(*f.total)));
+  if (message.format->name != "pytorch-0.4.1" || !Exceeds(*f.allocated, *f.cached, 0)) return;
+  sentences.push_back(fmt::format("{} as all that is reserved would be less than the {} allocated",
+                                  ToString(*f.cached), ToString(*f.allocated)));
+}
+
+}  // namespace
+
+std::string_view ToString(OomVerdict verdict) { return kNames[static_cast<size_t>(verdict)]; }
+
+Amount operator+(const Amount& a, const Amount& b) {
+  return {a.bytes + b.bytes, a.error + b.error};
+}
+
+Amount operator-(const Amount& a, const Amount& b) {
+  return {a.bytes - b.bytes, a.error + b.error};
+}
+
+std::string ToString(const Amount& amount) {
+  return amount.printed.empty() ? FormatBytes(amount.rounded()) : amount.printed;
+}
+
+std::optional<Amount> OomFacts::Room() const {
+  if (!limited) return free;
+  Amount room = *allowed - (reserved ? *reserved : *allocated);
+  room.bytes = std::max(room.bytes, 0.0);
+  return room;
+}
+
+std::optional<Amount> OomFacts::Short() const {
+  const auto room = Room();
+  if (!tried || !room || tried->bytes <= room->bytes) return std::nullopt;
+  return *tried - *room;
+}
+
+OomFacts FactsOf(const OomMessage& message) {
+  const auto get = [&](OomField field) { return AmountOf(message.Size(field)); };
+  OomFacts facts = {.tried = get(OomField::kTried),
+                    .total = get(OomField::kTotal),
+                    .free = get(OomField::kFree),
+                    .allowed = get(OomField::kAllowed),
+                    .allocated = get(OomField::kAllocated),
+                    .reserved = get(OomField::kReserved),
+                    .cached = get(OomField::kCached)};
+  CompleteReserved(facts);
+  const auto process = get(OomField::kProcess);
+  facts.context = Difference(process, facts.reserved);
+  const auto& mine = process ? process : facts.reserved;
+  if (facts.total && facts.free && mine) {
+    facts.others = Difference(Difference(facts.total, facts.free), mine);
+  }
+  if (message.format->family == OomFamily::kMps) ReadMps(message, facts);
+  facts.limited = IsLimited(facts);
+  return facts;
+}
+
+std::vector<std::string> Contradictions(const OomMessage& message, const OomFacts& f) {
+  std::vector<std::string> sentences;
+  const Amount useless = {kUselessRest, 0};
+  if (f.tried && f.free && !f.limited && !Exceeds(*f.tried + useless, *f.free, 1)) {
+    sentences.push_back(
+        fmt::format("{} were asked for while {} were free", ToString(*f.tried), ToString(*f.free)));
+    if (message.format->family == OomFamily::kTheano) {
+      sentences.emplace_back("no piece of what is free was large enough, or others took it");
+    }
+  }
+  if (f.reserved && f.allocated && Exceeds(*f.allocated, *f.reserved, -1)) {
+    sentences.push_back(fmt::format("{} allocated are more than the {} reserved",
+                                    ToString(*f.allocated), ToString(*f.reserved)));
+  }
+  const bool is_below_limit = f.allowed && f.allocated && f.tried && !f.free &&
+                              !Exceeds(*f.allocated + *f.tried, *f.allowed, 1);
+  if (is_below_limit) {
+    sentences.push_back(fmt::format("{} held and {} asked are below the limit, {}",
+                                    ToString(*f.allocated), ToString(*f.tried),
+                                    ToString(*f.allowed)));
+  }
+  if (f.others && f.total && Exceeds(*f.others, *f.total, -1)) {
+    sentences.push_back(
+        fmt::format("others would hold {} of {}", ToString(*f.others), ToString(*f.total)));
+    sentences.emplace_back("the count of macOS is wrong: the limit can be lifted, see below");
+  }
+  AddSums(message, f, sentences);
+  return sentences;
+}
+
+OomJudgement Judge(const OomMessage& message, const OomFacts& facts) {
+  OomJudgement judgement = JudgeLeaning(message, facts, 0);
+  for (const int lean : {-1, 1}) {
+    const OomVerdict other = JudgeLeaning(message, facts, lean).verdict;
+    const bool is_known = std::find(judgement.may_be.begin(), judgement.may_be.end(), other) !=
+                          judgement.may_be.end();
+    if (other != judgement.verdict && !is_known) judgement.may_be.push_back(other);
+  }
+  return judgement;
+}
+
+}  // namespace onnxfit
