@@ -8,7 +8,7 @@
 
 #include "cli/options.h"
 #include "estimator/base/calibration.h"
-#include "estimator/base/detected_gpu.h"
+#include "estimator/base/device.h"
 #include "estimator/graph/graph.h"
 
 namespace onnxfit {

@@ -13,8 +13,8 @@
 #include "cli/compared.h"
 #include "cli/output.h"
 #include "estimator/base/error.h"
-#include "estimator/base/glob.h"
 #include "estimator/base/parallel.h"
+#include "estimator/base/text.h"
 #include "estimator/fit/predict.h"
 #include "estimator/report/check.h"
 

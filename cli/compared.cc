@@ -12,7 +12,7 @@
 #include "cli/values.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
-#include "estimator/base/suggest.h"
+#include "estimator/base/text.h"
 #include "estimator/fit/predict.h"
 #include "estimator/report/snapshot_json.h"
 

@@ -13,7 +13,7 @@
 #include "estimator/base/cards.h"
 #include "estimator/base/cloud_instances.h"
 #include "estimator/base/error.h"
-#include "estimator/base/suggest.h"
+#include "estimator/base/text.h"
 #include "estimator/compare/check.h"
 
 namespace onnxfit {

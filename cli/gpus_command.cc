@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/values.h"
-#include "estimator/base/card_filter.h"
+#include "estimator/base/card_names.h"
 #include "estimator/base/cloud_instances.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/target.h"

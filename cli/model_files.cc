@@ -9,7 +9,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/parallel.h"
-#include "estimator/base/utf8.h"
+#include "estimator/base/text.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
 #include "estimator/graph/graph.h"

@@ -9,7 +9,7 @@
 #include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/targets.h"
-#include "estimator/base/detected_gpu.h"
+#include "estimator/base/device.h"
 #include "estimator/base/error.h"
 #include "estimator/report/layout.h"
 

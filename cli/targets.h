@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/options.h"
-#include "estimator/base/detected_gpu.h"
+#include "estimator/base/device.h"
 
 namespace onnxfit {
 

@@ -13,7 +13,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
 #include "estimator/base/error.h"
-#include "estimator/base/suggest.h"
+#include "estimator/base/text.h"
 #include "estimator/fit/sweep.h"
 #include "estimator/report/layout.h"
 

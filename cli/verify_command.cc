@@ -11,7 +11,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"
-#include "estimator/base/detected_gpu.h"
+#include "estimator/base/device.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/target.h"

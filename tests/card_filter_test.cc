@@ -1,7 +1,6 @@
-#include "estimator/base/card_filter.h"
-
 #include <doctest/doctest.h>
 
+#include "estimator/base/card_names.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit::card_filter_test {

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "estimator/base/bytes.h"
-#include "estimator/base/card_contexts.h"
 #include "estimator/base/device.h"
 
 namespace onnxfit::cards_test {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
-#include "estimator/base/card_contexts.h"
+#include "estimator/base/device.h"
 #include "estimator/fit/target.h"
 
 namespace onnxfit::detected_target_test {

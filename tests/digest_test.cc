@@ -1,9 +1,9 @@
-#include "estimator/base/digest.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
 #include <string_view>
+
+#include "estimator/base/text.h"
 
 namespace onnxfit::digest_test {
 namespace {

@@ -1,11 +1,10 @@
-#include "estimator/base/glob.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
 #include "estimator/base/error.h"
+#include "estimator/base/text.h"
 
 namespace onnxfit::glob_test {
 namespace {

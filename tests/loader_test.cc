@@ -12,7 +12,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
-#include "estimator/base/utf8.h"
+#include "estimator/base/text.h"
 #include "estimator/graph/shorten.h"
 #include "tests/onnx_bytes.h"
 #include "tests/temp_folder.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/base/digest.h"
+#include "estimator/base/text.h"
 #include "tests/pt2_archive.h"
 #include "tests/temp_folder.h"
 

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "estimator/base/digest.h"
+#include "estimator/base/text.h"
 #include "estimator/graph/loader.h"
 
 namespace onnxfit::structure_test {

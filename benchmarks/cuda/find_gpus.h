@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "estimator/base/detected_gpu.h"
+#include "estimator/base/device.h"
 
 namespace onnxfit {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/base/detected_gpu.h"
+#include "estimator/base/device.h"
 
 namespace onnxfit {
 

@@ -3,7 +3,7 @@
 
 #include "estimator/advise/changes.h"
 #include "estimator/base/error.h"
-#include "estimator/base/glob.h"
+#include "estimator/base/text.h"
 
 namespace onnxfit {
 namespace {

@@ -6,7 +6,7 @@
 #include "estimator/base/cards.h"
 
 #include "estimator/base/bytes.h"
-#include "estimator/base/card_contexts.h"
+#include "estimator/base/device.h"
 
 namespace onnxfit {
 namespace {

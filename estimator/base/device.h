@@ -1,13 +1,32 @@
-// What we know of a card.
+// What we know of a card: of its kind, what CUDA takes there for a process, and what one says
+// that was found in this machine.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include "estimator/base/basis.h"
+#include "estimator/base/error.h"
 
 namespace onnxfit {
+
+// Where a number comes from.
+enum class Basis : uint8_t {
+  kExact,     // from the graph
+  kModelled,  // a rule of the framework or its allocator
+  kMeasured,  // seen on a card
+  kAssumed,   // a guess, which is said
+};
+
+constexpr std::string_view ToString(Basis basis) {
+  constexpr std::string_view kNames[] = {"exact", "modelled", "measured", "assumed"};
+  return kNames[static_cast<size_t>(basis)];
+}
 
 struct Calibration;  // calibration.h
 
@@ -44,5 +63,77 @@ inline bool SameKernels(const DeviceProfile& a, const DeviceProfile& b) {
 
 // The card that answers assume where none is named: an A100.
 const DeviceProfile& DefaultDevice();
+
+// What follows is what CUDA takes on each card for a process.  Answers take it from cards.h.
+
+// A context that was seen: process figures minus PyTorch's own figures in published
+// out-of-memory messages.
+struct SeenContext {
+  std::string_view alias;  // of the card
+  int64_t mib;             // the middle one of those in training runs
+  int64_t low_mib;         // a process without kernels, where one was seen
+  int64_t high_mib;
+  std::string_view evidence;  // the reports
+};
+
+std::span<const SeenContext> SeenContexts();
+
+// Null where none was seen on the card of that alias.
+const SeenContext* FindSeenContext(std::string_view alias);
+
+// What was seen on the card of that alias (measured), else the rule (assumed).
+ContextBytes ContextOf(std::string_view alias, int64_t multiprocessors);
+
+// Of boards whose memory is the CPU's, too: libraries and kernels lie there beside the context.
+ContextBytes SharedRuntime();
+
+// The rule: a fixed part and one for each multiprocessor, whose stacks and buffers CUDA allots
+// when a context begins.  Its range holds all that was seen.
+ContextBytes ContextByRule(int64_t multiprocessors);
+
+// What follows is a card that was found in this machine, with what it says about itself.
+
+// Another program that holds memory of a card.
+struct GpuProcess {
+  int64_t pid = 0;
+  std::string name = {};              // "python", "" where it may not be seen
+  std::optional<int64_t> bytes = {};  // nullopt where the driver does not tell
+
+  bool operator==(const GpuProcess&) const = default;
+};
+
+struct DetectedGpu {
+  int index = 0;               // CUDA's, as --device takes it
+  std::string name = {};       // CUDA's: "NVIDIA A100-SXM4-40GB"
+  int compute_capability = 0;  // times ten: 80 for 8.0
+  int64_t multiprocessors = 0;
+  int64_t threads_per_multiprocessor = 0;
+  int64_t total_bytes = 0;                // cudaMemGetInfo's
+  int64_t free_bytes = 0;                 // the same, once this process has its context
+  std::string why_unusable = {};          // a sentence where it gives this process no context
+  std::optional<int64_t> smi_bytes = {};  // nvidia-smi's total, where there is NVML
+  bool shares_memory = false;             // with the CPU
+  std::string driver = {};                // "580.65.06", "" where nobody tells
+  int cuda_driver = 0;                    // the newest CUDA that the driver runs: 13000 for 13.0
+  int cuda_runtime = 0;                   // the one that is built in
+  std::optional<int64_t> process_bytes = {};  // of this process; nullopt where nobody tells
+  std::vector<GpuProcess> others = {};        // those that the driver shows, largest first
+};
+
+// "13.0" of 13000, as CUDA counts its versions.
+std::string CudaVersionText(int version);
+
+// What a search found.
+struct GpuSearch {
+  std::vector<DetectedGpu> gpus = {};
+  std::string why_none = {};  // a sentence where there is none: "no usable GPU: …"
+};
+
+// Thrown where a card is needed and none can be used.  Nothing is wrong with what was typed, so
+// that it has an exit code of its own.
+class NoGpuError : public Error {
+ public:
+  explicit NoGpuError(std::string why) : Error({.text = std::move(why)}) {}
+};
 
 }  // namespace onnxfit

@@ -1,5 +1,5 @@
 // What a user asks for, as plain values with the defaults of the command line.
-// Every enumeration has one table of names, read by the parser and the reports.
+// Every enumeration of it has one table of names, read by the parser and the reports.
 #pragma once
 
 #include <cstdint>
@@ -204,6 +204,14 @@ struct TrainingSettings {
   LoopSettings loop = {};
   std::vector<std::string> freeze = {};  // globs: parameters that need no gradient
   int steps = 3;                         // peaks settle with the third step
+};
+
+// What a file leaves open, so that recovery guesses; a flag each says how it is.
+enum class Doubt : uint8_t {
+  kDropout,    // whether the p of dropouts was above 0 (--dropout)
+  kTiedHead,   // whether a head's weight is that of the embedding (--assume tied-head)
+  kBatchNorm,  // whether batch norms were folded into convolutions with a bias (--batch-norm)
+  kInPlace,    // whether activations and sums write over their input (--in-place)
 };
 
 }  // namespace onnxfit

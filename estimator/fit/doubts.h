@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/base/doubt.h"
+#include "estimator/base/settings.h"
 #include "estimator/fit/batch_runs.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"

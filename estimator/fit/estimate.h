@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/base/basis.h"
+#include "estimator/base/device.h"
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"

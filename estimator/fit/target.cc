@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "estimator/base/bytes.h"
-#include "estimator/base/card_contexts.h"
+#include "estimator/base/device.h"
 #include "estimator/base/warnings.h"
 
 namespace onnxfit {

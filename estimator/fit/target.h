@@ -8,10 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "estimator/base/basis.h"
 #include "estimator/base/calibration.h"
 #include "estimator/base/cards.h"
-#include "estimator/base/detected_gpu.h"
 #include "estimator/base/device.h"
 #include "estimator/base/error.h"
 

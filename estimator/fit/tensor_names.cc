@@ -6,7 +6,7 @@
 #include <span>
 
 #include "estimator/base/index.h"
-#include "estimator/base/suggest.h"
+#include "estimator/base/text.h"
 
 namespace onnxfit {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/base/detected_gpu.h"
+#include "estimator/base/device.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/verdict.h"

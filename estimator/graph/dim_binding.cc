@@ -9,7 +9,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
-#include "estimator/base/suggest.h"
+#include "estimator/base/text.h"
 #include "estimator/base/warnings.h"
 #include "estimator/graph/export_line.h"
 #include "estimator/graph/onnx_model.h"

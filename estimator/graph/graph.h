@@ -78,7 +78,7 @@ struct ExportedProgram;
 // bodies stay with their node.  Movable; the views stay valid as long as `model` lives.
 struct Graph {
   std::string path;    // as typed; "<stdin>" for standard input, "<text>" for tests
-  std::string digest;  // of the file's bytes without large weights (base/digest.h)
+  std::string digest;  // of the file's bytes without large weights (base/text.h)
   std::vector<OpsetImport> opsets;
   std::vector<Value> values;
   std::vector<Node> nodes;

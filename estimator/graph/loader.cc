@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/base/digest.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
+#include "estimator/base/text.h"
 #include "estimator/graph/diagonals.h"
 #include "estimator/graph/external_data.h"
 #include "estimator/graph/functions.h"

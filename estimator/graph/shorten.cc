@@ -8,7 +8,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/quote.h"
-#include "estimator/base/utf8.h"
+#include "estimator/base/text.h"
 #include "estimator/graph/onnx_fields.h"
 #include "estimator/graph/wire.h"
 

@@ -5,7 +5,7 @@
 
 #include <iterator>
 
-#include "estimator/base/digest.h"
+#include "estimator/base/text.h"
 #include "estimator/graph/onnx_model.h"
 
 namespace onnxfit {

@@ -7,7 +7,7 @@
 
 namespace onnxfit {
 
-// The digest (base/digest.h) of lines that say what the file has, in its order:
+// The digest (base/text.h) of lines that say what the file has, in its order:
 //   input NAME TYPE DIM,DIM          TYPE is ONNX's number, DIM a number or a name
 //   initializer NAME TYPE DIM,DIM
 //   node DOMAIN OP IN,IN OUT,OUT

@@ -8,7 +8,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/quote.h"
-#include "estimator/base/suggest.h"
+#include "estimator/base/text.h"
 #include "estimator/graph/onnx_model.h"
 
 namespace onnxfit {

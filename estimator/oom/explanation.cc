@@ -185,7 +185,7 @@ void Summarize(OomExplanation& e) {
 
 // --- Notes ----------------------------------------------------------------------------------
 
-// Contexts that were seen take up to 0.6 GiB (card_contexts.cc).
+// Contexts that were seen take up to 0.6 GiB (base/device.cc).
 constexpr double kMuchContext = 1.0 * static_cast<double>(kGiB);
 
 // As much is free as was asked for, and still it is no contradiction.

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/base/glob.h"
 #include "estimator/base/index.h"
+#include "estimator/base/text.h"
 #include "estimator/program/scopes.h"
 
 namespace onnxfit {

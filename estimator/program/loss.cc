@@ -9,7 +9,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/base/suggest.h"
+#include "estimator/base/text.h"
 
 namespace onnxfit {
 namespace {

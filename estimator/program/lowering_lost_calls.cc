@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
-#include "estimator/base/glob.h"
 #include "estimator/base/index.h"
+#include "estimator/base/text.h"
 #include "estimator/program/exports.h"
 #include "estimator/program/habits.h"
 #include "estimator/program/lost_casts.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/base/glob.h"
 #include "estimator/base/index.h"
+#include "estimator/base/text.h"
 #include "estimator/program/exporter_metadata.h"
 #include "estimator/program/habits.h"
 #include "estimator/program/lowering.h"

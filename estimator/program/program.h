@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/base/doubt.h"
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"

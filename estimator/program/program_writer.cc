@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "estimator/base/bytes.h"
-#include "estimator/base/glob.h"
 #include "estimator/base/index.h"
+#include "estimator/base/text.h"
 #include "estimator/base/warnings.h"
 #include "estimator/program/call_operands.h"
 #include "estimator/program/eager_attention.h"

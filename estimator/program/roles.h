@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/base/doubt.h"
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/graph/graph.h"

@@ -4,9 +4,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "estimator/base/digest.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
+#include "estimator/base/text.h"
 #include "estimator/pt2/archive_layout.h"
 #include "estimator/pt2/json_text.h"
 #include "estimator/pt2/metadata.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "estimator/base/quote.h"
-#include "estimator/base/utf8.h"
+#include "estimator/base/text.h"
 
 namespace onnxfit::pt2 {
 namespace {

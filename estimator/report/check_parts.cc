@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "estimator/base/bytes.h"
-#include "estimator/base/digest.h"
+#include "estimator/base/text.h"
 #include "estimator/report/diff.h"
 #include "estimator/report/layout.h"
 #include "estimator/report/sentences.h"

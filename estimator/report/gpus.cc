@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "estimator/base/bytes.h"
-#include "estimator/base/card_contexts.h"
 #include "estimator/base/cloud_instances.h"
+#include "estimator/base/device.h"
 #include "estimator/report/json_parts.h"
 #include "estimator/report/layout.h"
 #include "estimator/report/markup.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "estimator/base/bytes.h"
-#include "estimator/base/digest.h"
+#include "estimator/base/text.h"
 #include "estimator/report/json_parts.h"
 
 namespace onnxfit {

@@ -91,7 +91,7 @@ def entries(program: ExportedProgram, names: Mapping[str, str]) -> Dict[str, str
 
 
 def _digest(text: str) -> str:
-    """64-bit FNV-1a (estimator/base/digest.h)."""
+    """64-bit FNV-1a (estimator/base/text.h)."""
     value = 0xCBF29CE484222325
     for byte in text.encode():
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
