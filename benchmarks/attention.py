@@ -125,7 +125,7 @@ def compile_program(folder, cuda, torch):
 
 
 def properties(capability, multiprocessors):
-    """As cuDNN's own JSON has them; benchmarks/cuda/cudnn_device.cc says more."""
+    """As cuDNN's own JSON has them; estimator/cuda/cudnn_device.cc says more."""
     return json.dumps({
         "deviceVer": capability * 10, "multiProcessorCount": multiprocessors,
         "maxThreadsPerSM": 2048, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000,

@@ -8,13 +8,13 @@
 #include <string>
 #include <utility>
 
-#include "benchmarks/cuda/libraries.h"
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/calibration.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
+#include "estimator/cuda/libraries.h"
 #include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/fit/predict.h"
 #include "estimator/report/calibration_json.h"

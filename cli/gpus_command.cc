@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "benchmarks/cuda/find_gpus.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/values.h"
 #include "estimator/base/card_names.h"
 #include "estimator/base/cloud_instances.h"
 #include "estimator/base/error.h"
+#include "estimator/cuda/find_gpus.h"
 #include "estimator/fit/target.h"
 #include "estimator/report/gpus.h"
 

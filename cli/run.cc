@@ -4,13 +4,13 @@
 #include <new>
 #include <ostream>
 
-#include "benchmarks/cuda/find_gpus.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/targets.h"
 #include "estimator/base/device.h"
 #include "estimator/base/error.h"
+#include "estimator/cuda/find_gpus.h"
 #include "estimator/report/layout.h"
 
 namespace onnxfit {

@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "benchmarks/cuda/asked_workspaces.h"
-#include "benchmarks/cuda/libraries.h"
 #include "cli/calibration_file.h"
 #include "cli/commands.h"
 #include "cli/values.h"
@@ -19,6 +17,7 @@
 #include "estimator/base/device.h"
 #include "estimator/base/error.h"
 #include "estimator/base/warnings.h"
+#include "estimator/cuda/libraries.h"
 
 namespace onnxfit {
 namespace {

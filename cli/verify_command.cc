@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "benchmarks/cuda/find_gpus.h"
 #include "benchmarks/cuda/open_gpu.h"
 #include "cli/calibration_file.h"
 #include "cli/commands.h"
@@ -13,6 +12,7 @@
 #include "cli/targets.h"
 #include "estimator/base/device.h"
 #include "estimator/base/error.h"
+#include "estimator/cuda/find_gpus.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verify.h"

@@ -28,10 +28,11 @@ ROOMS = {
     "compare": ["fit", "memory", "base"],
     "report": ["advise", "oom", "compare", "fit", "memory", "graph", "base"],
     "cuda": ["memory", "base"],
-    "cli": ["cuda", "report", "advise", "oom", "compare", "fit", "eager", "program", "memory",
+    "microbenchmark": ["cuda", "memory", "base"],
+    "cli": ["microbenchmark", "cuda", "report", "advise", "oom", "compare", "fit", "eager", "program", "memory",
             "graph", "base"],
     "benchmarks": ["cli", "report", "fit", "eager", "program", "memory", "graph", "base"],
-    "tests": ["cli", "cuda", "report", "advise", "oom", "compare", "fit", "eager", "program", "pt2",
+    "tests": ["cli", "microbenchmark", "cuda", "report", "advise", "oom", "compare", "fit", "eager", "program", "pt2",
               "memory", "graph", "base"],
 }
 
@@ -45,9 +46,10 @@ LIBRARIES = {
     "CLI/": "cli/",
     "toml++/": "cli/",
     "doctest/": "tests/",
-    "cuda": "benchmarks/cuda/",
-    "cub": "benchmarks/cuda/",
-    "nv": "benchmarks/cuda/",
+    "cuda": ("estimator/cuda/", "benchmarks/cuda/"),
+    "cudnn": ("estimator/cuda/", "benchmarks/cuda/"),
+    "cub": "estimator/cuda/",
+    "nv": ("estimator/cuda/", "benchmarks/cuda/"),
 }
 
 # Files that the build writes, and the only folder that may include them.
@@ -62,13 +64,13 @@ INCLUDE_LINES = re.compile(INCLUDE.pattern, re.MULTILINE)
 
 
 def room_of(path):
-    """'graph' of 'estimator/graph/loader.h', 'cuda' of 'benchmarks/cuda/stamps.cu', 'cli' of
-    'cli/main.cc', '' of anything else."""
+    """'graph' of 'estimator/graph/loader.h', 'microbenchmark' of 'benchmarks/cuda/stamps.cu',
+    'cli' of 'cli/main.cc', '' of anything else."""
     parts = path.split("/")
     if parts[0] == "estimator" and len(parts) > 2:
         return parts[1]
     if parts[:2] == ["benchmarks", "cuda"] and len(parts) > 2:
-        return "cuda"
+        return "microbenchmark"
     return parts[0] if parts[0] in ("cli", "benchmarks", "tests") and len(parts) > 1 else ""
 
 
@@ -253,13 +255,18 @@ CASES = [
     ("estimator/report/a.cc", "#include <toml++/toml.h>",
      "estimator/report/a.cc:1: only cli/ may include <toml++/toml.h>"),
     ("estimator/memory/a.cc", "#include <cuda_runtime.h>",
-     "estimator/memory/a.cc:1: only benchmarks/cuda/ may include <cuda_runtime.h>"),
+     "estimator/memory/a.cc:1: only estimator/cuda/ and benchmarks/cuda/ may include "
+     "<cuda_runtime.h>"),
     ("benchmarks/cuda/a.cu", "#include <cuda_runtime.h>", ""),
-    ("cli/a.cc", '#include "benchmarks/cuda/a.h"', ""),
-    ("estimator/fit/a.cc", '#include "benchmarks/cuda/a.h"',
+    ("estimator/cuda/a.cc", "#include <cuda_runtime.h>\n#include <cudnn.h>", ""),
+    ("benchmarks/cuda/a.cc", "#include <cublas_v2.h>",
+     "benchmarks/cuda/a.cc:1: only estimator/cuda/ may include <cublas_v2.h>"),
+    ("cli/a.cc", '#include "benchmarks/cuda/a.h"\n#include "estimator/cuda/a.h"', ""),
+    ("benchmarks/cuda/a.cc", '#include "estimator/cuda/a.h"', ""),
+    ("estimator/fit/a.cc", '#include "estimator/cuda/a.h"',
      "estimator/fit/a.cc:1: room 'fit' may not include room 'cuda'"),
-    ("benchmarks/cuda/a.cc", '#include "estimator/fit/a.h"',
-     "benchmarks/cuda/a.cc:1: room 'cuda' may not include room 'fit'"),
+    ("estimator/cuda/a.cc", '#include "estimator/fit/a.h"',
+     "estimator/cuda/a.cc:1: room 'cuda' may not include room 'fit'"),
     ("estimator/eager/a.cc", '#include "onnx_schema_rows.inc"',
      "estimator/eager/a.cc:1: only estimator/graph/ may include <onnx_schema_rows.inc>"),
     ("estimator/graph/a.cc", '#include "../base/bytes.h"',

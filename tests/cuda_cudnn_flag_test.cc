@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/cuda/libraries.h"
+#include "estimator/cuda/libraries.h"
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 

@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "benchmarks/cuda/find_gpus.h"
 #include "benchmarks/cuda/on_host/host_cuda.h"
 #include "estimator/base/bytes.h"
+#include "estimator/cuda/find_gpus.h"
 #include "tests/nvml_library.h"
 
 namespace onnxfit::cuda_find_gpus_test {

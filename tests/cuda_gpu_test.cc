@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "benchmarks/cuda/find_gpus.h"
 #include "benchmarks/cuda/on_host/host_cuda.h"
 #include "benchmarks/cuda/open_gpu.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
+#include "estimator/cuda/find_gpus.h"
 #include "estimator/fit/verify.h"
 #include "estimator/graph/loader.h"
 #include "estimator/memory/gpu_replay.h"

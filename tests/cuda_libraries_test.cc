@@ -7,12 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/cuda/libraries.h"
-#include "benchmarks/cuda/loaded_bytes.h"
-#include "benchmarks/cuda/memory_meter.h"
 #include "benchmarks/cuda/on_host/host_cuda.h"
-#include "benchmarks/cuda/shared_library.h"
 #include "estimator/base/error.h"
+#include "estimator/cuda/libraries.h"
+#include "estimator/cuda/loaded_bytes.h"
+#include "estimator/cuda/shared_library.h"
 
 namespace onnxfit::cuda_libraries_test {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/cuda/find_gpus.h"
 #include "cli/targets.h"
 #include "estimator/base/bytes.h"
+#include "estimator/cuda/find_gpus.h"
 #include "estimator/fit/target.h"
 #include "estimator/report/gpus.h"
 #include "tests/lines.h"

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "benchmarks/cuda/libraries.h"
+#include "estimator/cuda/libraries.h"
 #include "tests/skip_without_gpu.h"
 
 namespace onnxfit::libraries_gpu_test {

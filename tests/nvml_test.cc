@@ -1,6 +1,6 @@
 // What is read of a driver's management library: one of the tests' own, which is opened as the
 // driver's is.
-#include "benchmarks/cuda/nvml.h"
+#include "estimator/cuda/nvml.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

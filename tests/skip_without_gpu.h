@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "benchmarks/cuda/find_gpus.h"
+#include "estimator/cuda/find_gpus.h"
 
 namespace onnxfit {
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "benchmarks/cuda/find_gpus.h"
 #include "benchmarks/cuda/open_gpu.h"
+#include "estimator/cuda/find_gpus.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verify.h"
 #include "estimator/graph/loader.h"

@@ -1,27 +1,11 @@
 // What a build without the CUDA toolkit answers.
-#include "benchmarks/cuda/find_gpus.h"
-#include "benchmarks/cuda/libraries.h"
 #include "benchmarks/cuda/open_gpu.h"
+#include "estimator/cuda/find_gpus.h"
 
 namespace onnxfit {
-namespace {
-
-constexpr char kNoToolkit[] =
-    "this onnxfit was built without the CUDA toolkit (try: install nvcc and cuBLAS "
-    "of CUDA 12.5 or later, then ./project build)";
-
-}  // namespace
-
-GpuSearch FindGpus(std::optional<int> /*only*/) {
-  return {.why_none = std::string("no usable GPU: ") + kNoToolkit};
-}
-
-std::unique_ptr<Libraries> OpenLibraries(const LibraryPlaces& /*places*/) {
-  throw Error({.text = kNoToolkit});
-}
 
 std::unique_ptr<Gpu> OpenGpu(int /*index*/, SegmentMemory /*memory*/) {
-  throw NoGpuError(kNoToolkit);
+  throw NoGpuError(FindGpus().why_none);
 }
 
 }  // namespace onnxfit

@@ -1,9 +1,9 @@
 #include "benchmarks/cuda/open_gpu.h"
 
-#include "benchmarks/cuda/cuda_call.h"
-#include "benchmarks/cuda/nvml.h"
-#include "benchmarks/cuda/segment_memory.h"
+#include "benchmarks/cuda/segments.h"
 #include "benchmarks/cuda/stamps.h"
+#include "estimator/cuda/cuda_calls.h"
+#include "estimator/cuda/nvml.h"
 
 namespace onnxfit {
 namespace {

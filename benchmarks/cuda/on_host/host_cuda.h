@@ -1,6 +1,6 @@
 // A CUDA runtime on the host, for tests: device memory is the host's, kernels run there, and the
 // cards are as full as a test wants them.  Linked before the real one, it takes its place, so that
-// the code of benchmarks/cuda/ runs on machines without a card.  No CUDA in this header.
+// the code that calls CUDA runs on machines without a card.  No CUDA in this header.
 #pragma once
 
 #include <cstdint>

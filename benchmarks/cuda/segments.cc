@@ -1,13 +1,51 @@
+#include "benchmarks/cuda/segments.h"
+
 #include <fmt/format.h>
 
 #include <map>
 
-#include "benchmarks/cuda/driver_calls.h"
-#include "benchmarks/cuda/segment_memory.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
+#include "estimator/cuda/cuda_calls.h"
 
 namespace onnxfit {
+namespace {
+
+class WholeSegments : public CudaSegments {
+ public:
+  ~WholeSegments() override {
+    for (const auto& [segment, begin] : begins_) cudaFree(begin);
+  }
+
+  bool Take(int32_t segment, int64_t /*offset*/, int64_t bytes) override {
+    void* begin = nullptr;
+    const cudaError_t status = cudaMalloc(&begin, static_cast<size_t>(bytes));
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      return false;
+    }
+    MustSucceed(status, "cudaMalloc");
+    begins_[segment] = static_cast<char*>(begin);
+    return true;
+  }
+
+  void GiveBack(int32_t segment, int64_t /*offset*/, int64_t /*bytes*/) override {
+    const auto at = begins_.find(segment);
+    char* begin = at->second;
+    begins_.erase(at);
+    MustSucceed(cudaFree(begin), "cudaFree");
+  }
+
+  char* Begin(int32_t segment) override { return begins_.at(segment); }
+
+ private:
+  std::map<int32_t, char*> begins_;
+};
+
+}  // namespace
+
+std::unique_ptr<CudaSegments> NewWholeSegments() { return std::make_unique<WholeSegments>(); }
+
 namespace {
 
 // Pages of one size keep each their own handle, so that they can go back one by one: the

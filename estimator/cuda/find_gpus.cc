@@ -1,11 +1,11 @@
-#include "benchmarks/cuda/find_gpus.h"
+#include "estimator/cuda/find_gpus.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
-#include "benchmarks/cuda/cuda_call.h"
-#include "benchmarks/cuda/nvml.h"
+#include "estimator/cuda/cuda_calls.h"
+#include "estimator/cuda/nvml.h"
 
 namespace onnxfit {
 namespace {

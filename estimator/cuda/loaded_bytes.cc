@@ -1,13 +1,46 @@
+#include "estimator/cuda/loaded_bytes.h"
+
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "benchmarks/cuda/loaded_bytes.h"
 #include "estimator/base/error.h"
+#include "estimator/cuda/cuda_calls.h"
 
 namespace onnxfit {
+
+void MemoryMeter::Restart() { free_bytes_ = ReadCardMemory().free_bytes; }
+
+void MemoryMeter::Read(const std::string& what) {
+  MustSucceed(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  const int64_t free_bytes = ReadCardMemory().free_bytes;
+  if (loaded_.empty() || loaded_.back().what != what) loaded_.push_back({.what = what});
+  loaded_.back().bytes += free_bytes_ - free_bytes;
+  free_bytes_ = free_bytes;
+}
+
+DeviceBuffer::DeviceBuffer(int64_t bytes) {
+  if (bytes > 0) MustSucceed(cudaMalloc(&begin_, static_cast<size_t>(bytes)), "cudaMalloc");
+}
+
+DeviceBuffer::~DeviceBuffer() { cudaFree(begin_); }
+
+void MeasureContext(MemoryMeter& meter) {
+  const ContextCalls calls = LoadContextCalls();
+  int device = 0;
+  MustSucceed(cudaGetDevice(&device), "cudaGetDevice");
+  meter.Restart();
+  CUcontext context = nullptr;
+  if (calls.create(&context, 0, device) != CUDA_SUCCESS) {
+    throw Error({.where = "CUDA", .text = "cuCtxCreate failed"});
+  }
+  const std::unique_ptr<CUctx_st, decltype(calls.destroy)> owner(context, calls.destroy);
+  calls.pop(&context);  // the first is the current one again
+  meter.Read("context");
+}
+
 namespace {
 
 constexpr int kRows = 256;  // of a square matrix

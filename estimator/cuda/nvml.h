@@ -1,6 +1,7 @@
 // What the driver's management library (NVML) says of a card: it knows other processes, which CUDA
 // does not.  libnvidia-ml.so.1 is opened at run time; where it, a function of it or an answer is
-// missing, that is not told, never an error.  No CUDA.  Internal to benchmarks/cuda/.
+// missing, that is not told, never an error.  No CUDA.  Internal to estimator/cuda/ and
+// benchmarks/cuda/.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What a build without cuDNN's headers answers.
-#include "benchmarks/cuda/cudnn_library.h"
+#include "estimator/cuda/cudnn_library.h"
 
 namespace onnxfit {
 

@@ -1,7 +1,7 @@
 // Functions, structs and constants: NVIDIA's NVML API Reference Guide, and as
 // nvidia-ml-py 13.615.71 (NVIDIA's binding) declares them.  Those with a version at the end are of
 // driver 510 or later.
-#include "benchmarks/cuda/nvml.h"
+#include "estimator/cuda/nvml.h"
 
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,13 +1,13 @@
-// cuDNN at work.  Internal to benchmarks/cuda/, but without cuDNN in this header: a build that
+// cuDNN at work.  Internal to the room cuda/, but without cuDNN in this header: a build that
 // lacks cuDNN's headers has an answer, too (no_cudnn.cc).
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "benchmarks/cuda/libraries.h"
-#include "benchmarks/cuda/memory_meter.h"
-#include "benchmarks/cuda/shared_library.h"
+#include "estimator/cuda/libraries.h"
+#include "estimator/cuda/loaded_bytes.h"
+#include "estimator/cuda/shared_library.h"
 
 namespace onnxfit {
 

@@ -1,8 +1,8 @@
-#include "benchmarks/cuda/asked_workspaces.h"
-
 #include <map>
 #include <mutex>
 #include <utility>
+
+#include "estimator/cuda/libraries.h"
 
 namespace onnxfit {
 namespace {

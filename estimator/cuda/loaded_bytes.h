@@ -1,4 +1,5 @@
-// Bytes of the current device, by readings of cudaMemGetInfo.  Internal to benchmarks/cuda/.
+// Bytes of the current device, by readings of cudaMemGetInfo, and what handles and first kernels of
+// libraries take of them.  Internal to the room cuda/.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "estimator/base/calibration.h"
+#include "estimator/cuda/shared_library.h"
 
 namespace onnxfit {
 
@@ -40,5 +42,18 @@ class DeviceBuffer {
  private:
   void* begin_ = nullptr;
 };
+
+// What follows measures handles and first kernels.  All throw Error where CUDA or the library
+// fails; what a card cannot do is left out.
+
+// "context": a second one of this process, since what was there before the first cannot be read.
+void MeasureContext(MemoryMeter& meter);
+
+// "cublasLt handle".
+void MeasureCublasLt(const SharedLibrary& cublas_lt, MemoryMeter& meter);
+
+// "cublas handle", "kernels of fp32 products", "… fp16 …", "… bf16 …".  The workspace is ours, as
+// it is PyTorch's.
+void MeasureCublas(const SharedLibrary& cublas, MemoryMeter& meter);
 
 }  // namespace onnxfit

@@ -1,17 +1,17 @@
 // What NVIDIA's libraries take of a card, asked of the libraries themselves: cuBLAS, cublasLt and
 // cuDNN, opened at run time from where PyTorch has them.  No CUDA in this header.
 //
-// Attention is not asked for: its workspaces follow closed forms (estimator/eager/
-// cudnn_attention.h).
+// Attention is not asked for: its workspaces follow closed forms
+// (estimator/eager/cudnn_attention.h).
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "benchmarks/cuda/library_folders.h"
 #include "estimator/base/calibration.h"
 #include "estimator/base/device.h"
+#include "estimator/cuda/shared_library.h"
 
 namespace onnxfit {
 
@@ -78,5 +78,11 @@ class Libraries {
 
 // Libraries that are missing are sentences in files(), not errors.
 std::unique_ptr<Libraries> OpenLibraries(const LibraryPlaces& places);
+
+// Workspaces as cuDNN itself chooses them, asked one by one when they are needed:
+// of a card that need not be there.  Each convolution is asked for once; may be used by several
+// threads.
+std::shared_ptr<WorkspaceSource> AskedWorkspaces(std::shared_ptr<Libraries> libraries,
+                                                 const DescribedCard& card);
 
 }  // namespace onnxfit

@@ -1,11 +1,11 @@
-#include "benchmarks/cuda/libraries.h"
+#include "estimator/cuda/libraries.h"
 
 #include <fmt/format.h>
 #include <library_types.h>
 
-#include "benchmarks/cuda/cudnn_library.h"
-#include "benchmarks/cuda/loaded_bytes.h"
-#include "benchmarks/cuda/shared_library.h"
+#include "estimator/cuda/cudnn_library.h"
+#include "estimator/cuda/loaded_bytes.h"
+#include "estimator/cuda/shared_library.h"
 
 namespace onnxfit {
 namespace {
