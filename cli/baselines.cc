@@ -87,9 +87,8 @@ std::vector<const Graph*> LoadedModels::Readable(const std::vector<std::string>&
   return graphs;
 }
 
+// What follows opens baselines.
 namespace {
-
-namespace fs = std::filesystem;
 
 Baseline Answered(const Graph* graph, const Check& check) {
   if (graph == nullptr) return {};

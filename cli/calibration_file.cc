@@ -73,6 +73,7 @@ std::vector<SharedCalibration> CalibrationsFor(const Options& options) {
   return ReadCalibrationFile(standard);
 }
 
+// What follows is verify --save.
 namespace {
 
 std::string FileFor(const Options& options) {

@@ -97,6 +97,7 @@ Side AnswerSide(const Loaded& loaded, const EstimateRequest& request) {
   }
 }
 
+// What follows is about sizes that both sides share.
 namespace {
 
 using Names = std::vector<std::string>;

@@ -168,6 +168,7 @@ TomlNode ReadTomlFile(const std::string& path) {
   }
 }
 
+// What follows reads onnxfit.toml.
 namespace {
 
 constexpr std::string_view kTables[] = {"check", "defaults"};

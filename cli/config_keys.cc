@@ -101,6 +101,7 @@ std::vector<Typed> ValuesOf(const Flag& flag, const TomlNode& node, const std::s
   return {value};
 }
 
+// What follows reads what a [[check]] has.
 namespace {
 
 using Calibrations = std::span<const SharedCalibration>;

@@ -111,6 +111,7 @@ ProcessResult RunProcess(const std::vector<std::string>& words) {
   return result;
 }
 
+// What follows asks git.
 namespace {
 
 namespace fs = std::filesystem;

@@ -90,9 +90,8 @@ std::vector<std::string> ExpandGlob(const std::string& folder, const std::string
   return files;
 }
 
+// What follows finds models, and a run of each.
 namespace {
-
-namespace fs = std::filesystem;
 
 // Of tokens and of images: a network of strides wants one that they divide.
 constexpr int64_t kSizes[] = {128, 224, 512, 64, 32, 16};

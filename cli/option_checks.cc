@@ -64,6 +64,7 @@ void CheckSweep(const Options& options) {
   }
 }
 
+// What follows checks a model's numbers, then the flags of verify.
 namespace {
 
 // Numbers for GPT-3, which everybody knows.

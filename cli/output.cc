@@ -67,6 +67,7 @@ bool WantsColor(const Variables& environment, bool is_terminal) {
   return is_terminal && has_colors && VariableOf(environment, "CLICOLOR") != "0";
 }
 
+// What follows checks and writes outputs.
 namespace {
 
 namespace fs = std::filesystem;
@@ -120,9 +121,8 @@ void WriteReport(const std::string& report, const Options& options, std::ostream
   }
 }
 
+// What follows replaces a file.
 namespace {
-
-namespace fs = std::filesystem;
 
 [[noreturn]] void FailToWrite(const std::string& path, std::string_view what, int error) {
   throw Error({.file = path,

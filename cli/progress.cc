@@ -46,6 +46,7 @@ void Progress::Write() {
   if (is_shown_) err_ << kClear << text_ << std::flush;
 }
 
+// What follows is Ctrl-C.
 namespace {
 
 volatile std::sig_atomic_t is_asked = 0;

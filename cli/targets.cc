@@ -134,6 +134,7 @@ int ExitCodeOf(const std::vector<Judgement>& judgements, const Options& options)
   return holds || options.exit_zero ? kExitDone : kExitTargetFails;
 }
 
+// What follows is --cudnn.
 namespace {
 
 constexpr char kAuto[] = "auto";  // where PyTorch has it

@@ -241,6 +241,7 @@ size_t ParseName(const Typed& typed, std::span<const std::string_view> names) {
                .hint = ListHint(typed.text)});
 }
 
+// What follows reads budgets and allowances.
 namespace {
 
 constexpr double kMostIncrease = 10;  // of what it took before; 63 bits hold that of any run

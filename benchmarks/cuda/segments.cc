@@ -46,6 +46,7 @@ class WholeSegments : public CudaSegments {
 
 std::unique_ptr<CudaSegments> NewWholeSegments() { return std::make_unique<WholeSegments>(); }
 
+// What follows takes memory page by page.
 namespace {
 
 // Pages of one size keep each their own handle, so that they can go back one by one: the

@@ -119,7 +119,7 @@ constexpr AdviceRow kAdviceRows[] = {
 }  // namespace
 
 std::vector<Change> ChangesFor(const AdviceCase& c) {
-  std::vector<Change> changes = MadeChanges(c);
+  std::vector<Change> changes = ModelChanges(c);
   for (const AdviceRow& row : kAdviceRows) {
     if (!row.applies(c)) continue;
     changes.push_back({row.part, row.cost_class, std::string(row.what), std::string(row.flags),

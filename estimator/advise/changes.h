@@ -89,8 +89,8 @@ std::string FlagsAt(const Change& change, int64_t batch);
 
 // What follows makes changes whose flags or cost depend on the model.
 
-// Those that apply: growing segments, optimizers with less state, frozen modules, smaller sizes.
-std::vector<Change> MadeChanges(const AdviceCase& c);
+// Changes that apply: growing segments, optimizers with less state, frozen modules, smaller sizes.
+std::vector<Change> ModelChanges(const AdviceCase& c);
 
 // A parameter, as far as freezing goes.
 struct NamedCount {
@@ -120,7 +120,7 @@ bool HasImpl(Optimizer optimizer, OptimizerImpl impl, const FrameworkProfile& fr
 OptimizerImpl ImplOf(Optimizer optimizer, std::optional<OptimizerImpl> asked,
                      const FrameworkProfile& framework);
 
-// What it keeps of a matrix of 1024 x 1024 parameters in fp32: what tells optimizers apart.
+// What an optimizer keeps of a matrix of 1024 x 1024 parameters in fp32: what tells them apart.
 int64_t SampleStateBytes(Optimizer optimizer, const FrameworkProfile& framework);
 
 }  // namespace onnxfit

@@ -176,7 +176,7 @@ std::string KeptText(const FrozenGlobs& found) {
   return comma == std::string::npos ? text : text.replace(comma, 2, " and ");
 }
 
-std::vector<Change> MadeChanges(const AdviceCase& c) {
+std::vector<Change> ModelChanges(const AdviceCase& c) {
   Changes changes;
   for (const auto maker : kMakers) {
     for (Change& change : maker(c)) changes.push_back(std::move(change));

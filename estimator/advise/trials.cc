@@ -147,6 +147,7 @@ Advice AdviceOf(const AdviceCase& c, std::span<const Change> changes) {
   return advice;
 }
 
+// What follows tries changes together.
 namespace {
 
 struct Combination {
@@ -257,6 +258,7 @@ std::optional<Trial> FindCombination(const AdviceCase& c, const Judgement& befor
   return CombinationSearch(c, before, singles).Find();
 }
 
+// What follows is shared by the two questions for advice.
 namespace {
 
 struct StateShare {

@@ -185,6 +185,7 @@ std::vector<std::string_view> SuggestCards(std::string_view typed, size_t most) 
   return Best(std::move(candidates), most);
 }
 
+// What follows filters cards.
 namespace {
 
 using CardPredicate = std::function<bool(const Card&)>;

@@ -24,6 +24,7 @@ const DeviceProfile& DefaultDevice() {
   return device;
 }
 
+// What follows is what CUDA was seen to take of cards.
 namespace {
 
 constexpr std::string_view kA100Reports =

@@ -71,6 +71,7 @@ std::string Digest(std::string_view text) {
   return fmt::format("{:016x}", hash);
 }
 
+// What follows finds the nearest name.
 namespace {
 
 bool SameLetter(char a, char b) {
@@ -106,6 +107,7 @@ std::string_view Nearest(std::string_view typed, std::span<const std::string_vie
   return best <= std::max<size_t>(2, nearest.size() / 3) ? nearest : std::string_view();
 }
 
+// What follows picks names by patterns.
 namespace {
 
 constexpr std::string_view kWrapper = "model.";

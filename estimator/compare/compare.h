@@ -23,6 +23,7 @@ struct KindBytes {
   bool operator==(const KindBytes&) const = default;
 };
 
+// An answer, read from a lock or a report, or just made.
 struct Snapshot {
   std::string version = {};                                        // of the onnxfit that made it
   std::string model = {};                                          // its path

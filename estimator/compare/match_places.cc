@@ -75,6 +75,7 @@ Pairs AlignSizes(const Sizes& before, const Sizes& after) {
   return pairs;
 }
 
+// What follows pairs places.
 namespace {
 
 using Places = std::vector<const Place*>;

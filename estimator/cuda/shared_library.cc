@@ -66,6 +66,7 @@ void* SharedLibrary::Find(const char* name) const {
   throw Error({.where = path_, .text = fmt::format("has no function {}", name)});
 }
 
+// What follows says where NVIDIA's libraries are looked for.
 namespace {
 
 namespace fs = std::filesystem;

@@ -113,6 +113,7 @@ const BatchPrograms::Span* BatchPrograms::TrySpan(int64_t batch) {
   return &spans_.back();
 }
 
+// What follows traces programs, and reads loops off.
 namespace {
 
 constexpr int64_t kShortSpan = 8;  // predicting all of it costs less than checking it

@@ -63,6 +63,7 @@ Graph LoadModelFrom(std::string_view bytes, const std::string& path, const std::
   return pt2::InputGraph(pt2::LoadExportedProgramFrom(bytes, name));
 }
 
+// What follows runs a model that was read.
 namespace {
 
 Warnings CardWarnings(const TrainingSettings& settings) {

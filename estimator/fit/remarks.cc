@@ -89,6 +89,7 @@ std::vector<std::string> RunNotes(const Prediction& prediction) {
   return notes;
 }
 
+// What follows is what an estimate assumes, and what else there is to note.
 namespace {
 
 // "" where nothing could.

@@ -209,6 +209,7 @@ Target MakeTarget(const TargetRequest& request) {
   return target;
 }
 
+// What follows sets a card of this machine beside the table.
 namespace {
 
 // What the table calls it: "GeForce RTX 4060 Laptop" of "NVIDIA GeForce RTX 4060 Laptop GPU".

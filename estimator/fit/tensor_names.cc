@@ -184,6 +184,7 @@ std::vector<NamedTensor> FindTensors(const Prediction& prediction, std::string_v
   return TensorNames(prediction).Find(asked);
 }
 
+// What follows says why a name is no tensor of the device.
 namespace {
 
 std::string InsideText(const Prediction& prediction, const Rewritten& rewritten) {

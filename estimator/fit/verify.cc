@@ -197,6 +197,7 @@ Verification Verify(const Graph& file, const EstimateRequest& request, const Det
   return verification;
 }
 
+// What follows looks for the largest batch on the card.
 namespace {
 
 // A card that has as much for tensors as is free now, to the byte.

@@ -180,6 +180,7 @@ std::vector<std::string> Details(const CheckRow& row, size_t most) {
   return lines;
 }
 
+// What follows is what a check found, for the formats that list problems.
 namespace {
 
 Finding FindingOf(const BudgetResult& budget) {

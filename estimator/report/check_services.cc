@@ -68,6 +68,7 @@ std::string ToJson(const CheckAnswer& answer, const JsonOptions& options) {
   return Dumped(report) + '\n';
 }
 
+// What follows writes JUnit's XML.
 namespace {
 
 // The element that says how a test case ended; passed where there is none.
@@ -132,6 +133,7 @@ std::string ToJunit(const CheckAnswer& answer) {
       totals, Count(answer, "skipped"), cases, SuiteOutput(answer));
 }
 
+// What follows writes SARIF.
 namespace {
 
 constexpr size_t kMostNodes = 50;  // of a result
@@ -260,6 +262,7 @@ std::string ToSarif(const CheckAnswer& answer, std::string_view version) {
   return Dumped(log) + '\n';
 }
 
+// What follows writes issues of GitLab's code quality.
 namespace {
 
 constexpr std::string_view kSeverities[kCheckStatuses] = {"",      "",      "",        "",
@@ -292,6 +295,7 @@ std::string ToGitlab(const CheckAnswer& answer) {
   return Dumped(issues) + '\n';
 }
 
+// What follows writes measurements for github-action-benchmark.
 namespace {
 
 // "fp32" of "\"fp32\"": settings are kept as JSON.

@@ -52,6 +52,7 @@ std::string ToText(const CheckAnswer& answer, const TextOptions& options) {
   return TrimLines(text + WhatToDo(answer));
 }
 
+// What follows writes Markdown.
 namespace {
 
 constexpr size_t kMostPassing = 20;
@@ -169,6 +170,7 @@ std::string ToMarkdown(const CheckAnswer& answer) {
   return text + AllDetails(answer, text.size());
 }
 
+// What follows writes annotations of a GitHub workflow.
 namespace {
 
 constexpr size_t kMostCommands = 10;

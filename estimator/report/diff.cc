@@ -66,6 +66,7 @@ std::string NameOf(const ChangedPlaces& places) {
   return places.names.size() > 1 ? fmt::format("{} ({})", name, places.names.size()) : name;
 }
 
+// What follows writes text.
 namespace {
 
 constexpr size_t kNameColumns = 48;
@@ -224,6 +225,7 @@ std::string MovedText(const Comparison& comparison) {
       has_other ? "; what is added or removed may be alive at one of them alone" : "");
 }
 
+// What follows writes Markdown, then comma-separated values and JSON.
 namespace {
 
 using MarkdownRows = std::vector<std::vector<std::string>>;

@@ -177,6 +177,7 @@ std::string ToMarkdown(const Estimate& estimate, const TextOptions& options) {
   return text;
 }
 
+// What follows writes comma-separated values.
 namespace {
 
 using Fields = std::vector<std::string>;

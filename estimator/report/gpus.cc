@@ -146,6 +146,7 @@ std::string ToText(const std::vector<const CloudInstances*>& machines, const Tex
   return text;
 }
 
+// What follows writes Markdown and comma-separated values.
 namespace {
 
 using Fields = std::vector<std::string>;
@@ -192,6 +193,7 @@ std::string ToCsv(const std::vector<const Card*>& cards) {
   return text;
 }
 
+// What follows writes JSON.
 namespace {
 
 Json ContextJson(const Card& card) {

@@ -133,6 +133,7 @@ std::string ToText(const std::vector<CardAtHand>& cards, const TextOptions& opti
   return TrimLines(text);
 }
 
+// What follows writes Markdown and comma-separated values.
 namespace {
 
 using Fields = std::vector<std::string>;
@@ -199,6 +200,7 @@ std::string ToCsv(const std::vector<CardAtHand>& cards) {
   return text;
 }
 
+// What follows writes JSON.
 namespace {
 
 void PutBytes(Json& object, const char* key, const std::optional<int64_t>& bytes) {

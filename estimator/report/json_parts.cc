@@ -152,6 +152,7 @@ Json ComparisonJson(const Comparison& comparison) {
   return object;
 }
 
+// What follows lays JSON out for people who compare it line by line.
 namespace {
 
 bool IsFlat(const Json& json) {

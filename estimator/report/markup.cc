@@ -126,6 +126,7 @@ std::string CsvLine(const std::vector<std::string>& fields) {
   return (line.empty() && fields.size() == 1 ? "\"\"" : line) + '\n';
 }
 
+// What follows escapes text for XML and HTML.
 namespace {
 
 struct Escape {

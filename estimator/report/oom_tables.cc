@@ -128,6 +128,7 @@ std::string ToMarkdown(const std::vector<OomExplanation>& processes,
   return text;
 }
 
+// What follows writes comma-separated values.
 namespace {
 
 using Fields = std::vector<std::string>;
@@ -198,6 +199,7 @@ std::string ToCsv(const std::string& log, const std::vector<OomExplanation>& pro
   return text;
 }
 
+// What follows writes JSON.
 namespace {
 
 Json RangeJson(int64_t bytes, int64_t error) {

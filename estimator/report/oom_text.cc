@@ -162,6 +162,7 @@ ReplaySentences SentencesOf(const OomReplay& replay) {
   return said;
 }
 
+// What follows lays the page out.
 namespace {
 
 constexpr size_t kBarColumns = 60;

@@ -102,6 +102,7 @@ std::string ChangesText(const TrainingSettings& settings, const std::string& all
   return fmt::format("{}", fmt::join(items, ", "));
 }
 
+// What follows tells verdicts.
 namespace {
 
 constexpr size_t kWidestName = 30;
@@ -201,6 +202,7 @@ std::string VerdictDetails(const JudgedTarget& judged, const TextOptions& option
   return text;
 }
 
+// What follows tells advice.
 namespace {
 
 constexpr size_t kWidestFlags = 40;  // wider ones get a line of their own

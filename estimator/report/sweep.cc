@@ -244,6 +244,7 @@ std::string ToText(const SweepAnswer& answer, const TextOptions& options) {
   return TrimLines(text);
 }
 
+// What follows writes Markdown.
 namespace {
 
 using Cells = std::vector<std::string>;

@@ -277,6 +277,7 @@ const std::vector<JudgedTarget>& TargetsOf(const SweepAnswer& answer) {
   return FirstAnswered(answer).estimate->targets;
 }
 
+// What follows tells sentences as one that differ in their numbers alone.
 namespace {
 
 constexpr char kNumberMark = '\1';  // no sentence has them

@@ -257,6 +257,7 @@ std::string ToText(const VerifiedMaxBatch& answer, const TextOptions& options) {
                    Bullets(MaxBatchNotes(answer), options));
 }
 
+// What follows writes Markdown and comma-separated values.
 namespace {
 
 using MarkdownRows = std::vector<std::vector<std::string>>;
