@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "estimator/program/like.h"
 
@@ -261,30 +262,57 @@ TEST_CASE("sums and products of two tensors have the wider type") {
     CAPTURE(std::string(name));
     CHECK(FindOpRule(name).promotes);
   }
+}
 
-  TEST_CASE("what runs like another operator has that one's row") {
-    std::set<std::string_view> names;
-    for (const LikeRow& row : LikeRows()) {
-      CAPTURE(std::string(row.op));
-      CHECK_MESSAGE(names.insert(row.op).second, "two rows of one name");
-      CHECK_MESSAGE(RuleNameOf(row.like) == row.like, "the other one has a row of its own");
-      REQUIRE(HasOpRule(row.like));
-      CHECK(&FindOpRule(row.op) == &FindOpRule(row.like));
-      CHECK(FindOpRule(row.op).name != row.op);
+TEST_CASE("what runs like another operator has that one's row") {
+  std::set<std::string_view> names;
+  for (const LikeRow& row : LikeRows()) {
+    CAPTURE(std::string(row.op));
+    CHECK_MESSAGE(names.insert(row.op).second, "two rows of one name");
+    CHECK_MESSAGE(RuleNameOf(row.like) == row.like, "the other one has a row of its own");
+    REQUIRE(HasOpRule(row.like));
+    CHECK(&FindOpRule(row.op) == &FindOpRule(row.like));
+    CHECK(FindOpRule(row.op).name != row.op);
+  }
+}
+
+TEST_CASE("a file's name for an operator stays where both run alike") {
+  CHECK(NamedBy("aten.__and__.Tensor", "logical_and") == "__and__");
+  CHECK(NamedBy("aten.eq.Scalar", "ge") == "eq");
+  CHECK(NamedBy("aten.relu.default", "logical_and") == "logical_and");
+  CHECK(NamedBy("", "ceil") == "ceil");
+}
+
+// "grad" alone, or grad * 1, in derivatives.yaml: what broadcasting needs summed is the engine's.
+TEST_CASE("the incoming gradient itself is that of sums and copies alone") {
+  const std::set<std::pair<std::string_view, int>> expected = {
+      {"add", 0},    {"add", 1},        {"sub", 0},        {"addcmul", 0}, {"addcdiv", 0},
+      {"add_", 0},   {"add_", 1},       {"addmm", 0},      {"baddbmm", 0}, {"clone", 0},
+      {"expand", 0}, {"add.Scalar", 0}, {"scatter_add", 0}};
+  for (const auto family : AllOpRules()) {
+    for (const OpRule& listed : family) {
+      const OpRule& rule = FindOpRule(listed.name);
+      for (int i = 0; i < kMaxInputSlots; ++i) {
+        CAPTURE(std::string(rule.name));
+        CAPTURE(i);
+        const bool passes = GradientOf(rule, i).form == Gradient::Form::kPassThrough;
+        CHECK(passes == expected.contains({rule.name, i}));
+      }
     }
   }
+}
 
-  TEST_CASE("a file's name for an operator stays where both run alike") {
-    CHECK(NamedBy("aten.__and__.Tensor", "logical_and") == "__and__");
-    CHECK(NamedBy("aten.eq.Scalar", "ge") == "eq");
-    CHECK(NamedBy("aten.relu.default", "logical_and") == "logical_and");
-    CHECK(NamedBy("", "ceil") == "ceil");
-  }
+// derivatives.yaml; torch 2.11 events: a new tensor for each that is wanted.
+TEST_CASE("a mean squared error has gradients for both of what it compares") {
+  CHECK(GradientOf(FindOpRule("mse_loss"), 0).form != Gradient::Form::kNone);
+  CHECK(GradientOf(FindOpRule("mse_loss"), 1).form != Gradient::Form::kNone);
+  CHECK(SavedForBackward(FindOpRule("mse_loss"), In(1)) == (In(0) | In(1)));
+}
 
-  TEST_CASE("an operator without a row keeps everything") {
-    CHECK_FALSE(HasOpRule("fused_something"));
-    CHECK(FindOpRule("fused_something").keeps_everything);
-  }
+TEST_CASE("an operator without a row keeps everything") {
+  CHECK_FALSE(HasOpRule("fused_something"));
+  CHECK(FindOpRule("fused_something").keeps_everything);
+}
 
 }  // namespace
 }  // namespace onnxfit::op_rule_test

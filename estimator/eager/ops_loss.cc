@@ -28,7 +28,7 @@ constexpr OpRule kLossRules[] = {
     {.name = "mse_loss",
      .storage = LikePrediction,
      .autocast = AutocastPolicy::kFp32,
-     .gradients = {Reads(In(0) | In(1))},
+     .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1))},
      .forward = {MakeOut(0), Scratch(LikePrediction)}},
 };
 
