@@ -126,6 +126,16 @@ TEST_CASE("the context is that of cards of the message's size") {
   REQUIRE(replay.largest->at_most);  // the context is a range, of which the high end counts
 }
 
+// 61.4 GiB is a Jetson AGX Orin, and near AMD's 64 GB: neither has a context that is known, so it
+// is in the range of all others'.
+TEST_CASE("a size that no card with a known context has takes the range of all") {
+  const OomReplay replay =
+      ReplayOom(ParseGraph(kTwoLayers), {},
+                Explain("96.00 MiB (GPU 0; 61.37 GiB total capacity; 60.20 GiB already all"));
+  CHECK(replay.context.bytes > 80 << 20);
+  CHECK(replay.context.high > 500 << 20);
+}
+
 TEST_CASE("a card that is named gives its context, its name and its size") {
   const Graph file = ParseGraph(kTwoLayers);
   const OomReplay same = ReplayOom(file, On("gtx1650", 16), Explain(kFourGib));
@@ -136,6 +146,8 @@ TEST_CASE("a card that is named gives its context, its name and its size") {
   const OomReplay another = ReplayOom(file, On("t4", 16), Explain(kFourGib));
   CHECK(another.is_another);
   CHECK(another.card_bytes == MakeTarget({.card = FindCard("t4")}).capacity_bytes());
+  CHECK(ToJson("log", {}, another, {}).find("\"is_another_card\": true") != std::string::npos);
+  CHECK(ToJson("log", {}, same, {}).find("is_another_card") == std::string::npos);
 }
 
 TEST_CASE("a message without numbers is of the card that is named") {

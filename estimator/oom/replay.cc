@@ -45,12 +45,14 @@ bool IsSameSize(int64_t a, int64_t b) {
 ContextBytes ContextOfSize(int64_t total) {
   ContextBytes context;
   int64_t nearest = -1;
+  const auto has_context = [](const Card& card) {
+    return !card.shares_memory && card.device.compute_capability > 0;
+  };
   const bool is_known = std::any_of(Cards().begin(), Cards().end(), [&](const Card& card) {
-    return !card.shares_memory && IsSameSize(card.total_bytes, total);
+    return has_context(card) && IsSameSize(card.total_bytes, total);
   });
   for (const Card& card : Cards()) {
-    const bool may_be = !card.shares_memory && card.device.compute_capability > 0 &&
-                        (!is_known || IsSameSize(card.total_bytes, total));
+    const bool may_be = has_context(card) && (!is_known || IsSameSize(card.total_bytes, total));
     if (!may_be) continue;
     const ContextBytes& own = card.device.context;
     const int64_t apart = std::abs(card.total_bytes - total);
