@@ -88,6 +88,18 @@ struct Row {
   const char* choices;
 };
 
+// check_head_dim_size_mem_efficient: of values, too.
+TEST_CASE("heads of values have to be aligned as those of keys") {
+  const auto choice = [](int64_t value_size) {
+    const Attention attention = {Operand(DType::kFloat32, 8, 128, 64),
+                                 Operand(DType::kFloat32, 8, 128, 64),
+                                 Operand(DType::kFloat32, 8, 128, value_size)};
+    return ChooseAttention(attention, {.needs_grad = true}, DefaultFramework(), DefaultDevice());
+  };
+  CHECK(choice(32) == AttentionKernel::kEfficient);
+  CHECK(choice(30) == AttentionKernel::kMath);
+}
+
 TEST_CASE("the kernel that attention takes, by version and card") {
   const Row rows[] = {
       {"pytorch-2.10", 90, DType::kBFloat16, "FFFFFFFFFFFFEEFFEFFFEEEFFF"},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/cards.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/graph/loader.h"
@@ -247,6 +248,21 @@ TEST_CASE("each row of a table has what is assumed of the file") {
   CHECK(says(table.rows[0].remarks.assumptions));
   CHECK(std::ranges::count(table.rows[0].remarks.assumptions, "") == 0);
   CHECK(!says(table.rows[1].remarks.assumptions));
+}
+
+TEST_CASE("a table says once which cards share their memory") {
+  const Graph graph = Model("linear.onnxtxt");
+  EstimateRequest request = kInPlace;
+  for (const char* name : {"t4", "jetson-orin-nano", "jetson-nano"}) {
+    request.targets.push_back(MakeTarget({.card = FindCard(name), .is_one_of_many = true}));
+  }
+  const Warnings warnings =
+      AnswerMaxBatch(graph, {&request, 1}, {.detail = BatchDetail::kBatch}).warnings;
+  const auto shared = std::ranges::find(warnings,
+                                        "they share their memory with the CPU: "
+                                        "jetson-orin-nano, jetson-nano",
+                                        &Warning::text);
+  CHECK(shared != warnings.end());
 }
 
 TEST_CASE("--max ends the search and says so, a card for nothing is an answer") {

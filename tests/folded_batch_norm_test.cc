@@ -71,6 +71,22 @@ TEST_CASE("names that tools give to what they folded are known") {
   }
 }
 
+// torch.export folds into a bias of its own making, and says so in its name.
+TEST_CASE("a bias that the exporter made is none of the module's, whatever is assumed") {
+  const auto has_bias = [](const char* bias) {
+    const Roles roles =
+        Build(Net({"m.conv.weight"}, {bias},
+                  fmt::format("getitem = Conv (x, \"m.conv.weight\", \"{}\") y = Relu (getitem)",
+                              bias)),
+              {.loss = Loss::kNone, .assumed = {.conv_bias = true}})
+            .roles;
+    REQUIRE(roles.folded.size() == 1);
+    return roles.folded[0].convolution_has_bias;
+  };
+  CHECK(has_bias("onnx::Conv_8"));
+  CHECK_FALSE(has_bias("m.conv.weight_bias"));
+}
+
 TEST_CASE("a fold into a convolution without a bias left one, which is none of the module's") {
   const std::string text = Net({"m/conv/W:0"}, {"b:0"},
                                "[\"m/bn/batchnorm/add_1\"] y = Conv (x, \"m/conv/W:0\", \"b:0\")");
@@ -123,6 +139,21 @@ TEST_CASE("a product and a sum for each channel may be a batch norm") {
     CHECK(built.roles.buffers.size() == (row.is_norm ? 3 : 0));
     CHECK(Build(text(row), {.batch_norm = BatchNormUse::kKeep}).roles.affine.empty());
   }
+}
+
+TEST_CASE("a product that more reads, or a sum along another dimension, makes no batch norm") {
+  const auto norms = [](const char* outputs, const char* shift) {
+    return Build(fmt::format("net (float[N, 8, 4, 4] x) => ({}) < float[8, 8, 1, 1] w = "
+                             "[\"location\": \"none\"], float[1, 8, 1, 1] s = [\"location\": "
+                             "\"none\"], float[{}] t = [\"location\": \"none\"] > {{ "
+                             "c = Conv (x, w) p = Mul (c, s) y = Add (p, t) }}",
+                             outputs, shift),
+                 {})
+        .roles.affine.size();
+  };
+  CHECK(norms("float[N, 8, 4, 4] y", "1, 8, 1, 1") == 1);
+  CHECK(norms("float[N, 8, 4, 4] y", "4") == 0);
+  CHECK(norms("float[N, 8, 4, 4] y, float[N, 8, 4, 4] p", "1, 8, 1, 1") == 0);
 }
 
 // Blocks of convolution, batch norm and SiLU, as modules conv, bn and act, and a head; or the same

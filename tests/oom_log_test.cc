@@ -7,6 +7,7 @@
 #include "estimator/oom/explanation.h"
 #include "estimator/oom/formats.h"
 #include "estimator/oom/log.h"
+#include "estimator/oom/verdict.h"
 
 namespace onnxfit::oom_log_test {
 namespace {
@@ -43,6 +44,27 @@ TEST_CASE("the first message of each process is taken, the others are counted") 
   CHECK(Read(Message("2.00", 1) + "\n" + Message("4.00", 0) +
              "\nRuntimeError: CUDA out of memory.") ==
         " line 1 pytorch-1.4 2048 +0\n line 2 pytorch-1.4 4096 +1\n");
+}
+
+TEST_CASE("figures without a failure are no message") {
+  CHECK(Read("2018-08-23 17:26:41.311083: I tensorflow/core/common_runtime/bfc_allocator.cc:680] "
+             "Stats: \nLimit:                 11330115994\nInUse:                 10952166604\n"
+             "MaxInUse:              11317554688\nNumAllocs:                  119350\n"
+             "MaxAllocSize:           1212416000\n") == "");
+}
+
+// 8.84 and 8.84 GiB may differ by 10 MiB either way.
+TEST_CASE("what is below rounding is nothing, and no contradiction") {
+  const auto cached = [](const char* allocated) {
+    const OomLog log = ReadOomLog(fmt::format(
+        "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.90 GiB total capacity; {} GiB "
+        "already allocated; 1.32 GiB free; 8.84 GiB reserved in total by PyTorch)",
+        allocated));
+    return FactsOf(log.processes.at(0).message).cached;
+  };
+  REQUIRE(cached("8.85"));
+  CHECK(cached("8.85")->bytes == 0);
+  CHECK(!cached("8.90"));
 }
 
 TEST_CASE("lines are counted as editors count them") {

@@ -86,6 +86,21 @@ TEST_CASE("each implementation holds its own temporaries") {
   }
 }
 
+// min_8bit_size is 4096: that many elements are in 8 bits, with a scale for 256 of them.
+TEST_CASE("tensors from 4096 elements on have their states in 8 bits") {
+  const auto states = [](int64_t columns) {
+    const std::string text =
+        TraceText(fmt::format("net (float[2, 64] x) => (float[2, {0}] y) < float[64, {0}] w = "
+                              "[\"location\": \"none\"] > {{ y = MatMul (x, w) }}",
+                              columns),
+                  {.optimizer = Optimizer::kAdamW8bit, .loss = Loss::kMse, .steps = 1});
+    return text.substr(text.find("optimizer"));
+  };
+  CHECK_MESSAGE(states(64).find("w.state1:4096 ") != std::string::npos, states(64));
+  CHECK_MESSAGE(states(64).find("w.absmax1:64 ") != std::string::npos, states(64));
+  CHECK_MESSAGE(states(63).find("w.state1:16128 ") != std::string::npos, states(63));
+}
+
 TEST_CASE("Lion makes the state of a parameter just before it updates it") {
   const TrainingSettings settings = {.optimizer = Optimizer::kLion, .loss = Loss::kMse};
   CHECK(BytesOf(settings, 1, Phase::kOptimizer) == "+192 +192 +192 -192 -192 +16 +16 +16 -16 -16");

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "estimator/report/estimate.h"
+#include "estimator/report/estimate_parts.h"
 #include "estimator/report/layout.h"
 #include "tests/sample_estimate.h"
 
@@ -67,6 +68,19 @@ Estimate HostileEstimate(const std::string& name) {
 }
 
 }  // namespace
+
+TEST_CASE("tensors are told together where all of them is alike") {
+  const LargeTensor tensor = {"a", {DType::kFloat32, {4}}, 16, Kind::kActivation, "x", "y"};
+  std::vector<LargeTensor> all(7, tensor);
+  all[1].dies = "";
+  all[2].born = "";
+  all[3].kind = Kind::kTemporary;
+  all[4].type.dims = {2, 2};
+  all[5].name = "b";
+  const std::vector<TensorGroup> groups = Groups(all, 10);
+  REQUIRE(groups.size() == 6);
+  CHECK(groups[0].count == 2);
+}
 
 TEST_CASE("what the file has lost gives a range beside the answer") {
   Estimate e = SampleEstimate();

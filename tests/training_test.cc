@@ -211,6 +211,44 @@ TEST_CASE("cuDNN's batch norm makes all gradients, and drops what nobody wants")
   }
 }
 
+// Of [N, C] the native kernel makes only what is wanted (_select_batch_norm_backend: cuDNN takes
+// three dimensions and more).
+TEST_CASE("a batch norm of vectors is not cuDNN's") {
+  const std::string text = TraceText(
+      R"(net (float[4, 2] x) => (float[4, 2] y)
+         < float[2, 2] w = ["location": "none"], float[2] g = ["location": "none"],
+           float[2] b = ["location": "none"], float[2] m = {0, 0}, float[2] v = {1, 1} > {
+           h = MatMul (x, w)
+           y = BatchNormalization (h, g, b, m, v)
+         })",
+      {.optimizer = Optimizer::kSgd, .freeze = {"w", "g"}, .steps = 1});
+  CHECK_MESSAGE(text.find("+b.grad:8 -y.grad") != std::string::npos, text);
+}
+
+// loss/loss_utils.py of transformers: logits.float().
+TEST_CASE("a causal loss takes logits of 16 bits in fp32") {
+  const auto text = [](Precision precision) {
+    return TraceText(R"(net (float[2, 3, 8] x) => (float[2, 3, 10] y)
+                        < float[8, 10] w = ["location": "none"] > { y = MatMul (x, w) })",
+                     {.precision = precision, .loss = Loss::kCausalLm, .steps = 1});
+  };
+  CHECK(text(Precision::kBf16).find("+logits.float:240 ") != std::string::npos);
+  CHECK(text(Precision::kFp32).find("logits.float") == std::string::npos);
+}
+
+// What autograd does not save, nobody clones.
+TEST_CASE("in inference what works in place makes nothing") {
+  const auto made = [](Mode mode) {
+    const std::string text = TraceText(R"(net (float[16, 4] x) => (float[16, 8] y)
+                     < float[4, 8] w = ["location": "none"] > {
+                       h = MatMul (x, w) y = HardSwish (h) })",
+                                       {.mode = mode, .in_place = InPlaceUse::kAlways, .steps = 1});
+    return text.find("+h:512", text.find("+h:512") + 1) != std::string::npos;
+  };
+  CHECK(made(Mode::kTrain));  // the clone that its backward reads
+  CHECK_FALSE(made(Mode::kEval));
+}
+
 TEST_CASE("prelu makes both gradients in the output's shape") {
   const std::string text = TraceText(
       R"(net (float[4, 8] x) => (float[4, 8] y)
