@@ -56,9 +56,9 @@ int RunExplainOom(const Options& options, std::ostream& out, std::string& readin
 // where this machine has none.
 int RunGpus(const Options& options, std::ostream& out);
 
-// `onnxfit init`: a config for a folder.  Writes onnxfit.toml into the folder of `options`, with a check for each .onnx file
-// below it, and what it wrote to `out`.  Returns the exit code.  Throws Error where there is one
-// already, unless forced, or no model.
+// `onnxfit init`: a config for a folder.  Writes onnxfit.toml into the folder of `options`, with a
+// check for each .onnx file below it, and what it wrote to `out`.  Returns the exit code.  Throws
+// Error where there is one already, unless forced, or no model.
 int RunInit(const Options& options, std::ostream& out);
 
 }  // namespace onnxfit
