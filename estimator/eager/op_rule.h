@@ -254,9 +254,8 @@ constexpr Slots SavedForBackward(const OpRule& rule, Slots wanted) {
   return saved;
 }
 
-// The row of `name`, or of the operator that it runs like (program/like.h), or the cautious one that
-// keeps all inputs and outputs.
-// O(1).
+// The row of `name`, or of the operator that it runs like (program/like.h), or the cautious one
+// that keeps all inputs and outputs. O(1).
 const OpRule& FindOpRule(std::string_view name);
 bool HasOpRule(std::string_view name);
 

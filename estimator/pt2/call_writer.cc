@@ -129,7 +129,8 @@ void CallWriter::WriteCall(const Call& call) {
   for (const ModuleFrame& module : call.modules) scope.emplace_back(module.path);
   running_ = &call;
   SetPlace(std::string(call.name), std::move(scope));
-  for (const SourceLine& line : call.lines) frames_.push_back(program_.source.Read(line.line, line.text));
+  for (const SourceLine& line : call.lines)
+    frames_.push_back(program_.source.Read(line.line, line.text));
   written_in_place_ = WritesInPlace(call.target);
   NoteCheckpoint(call);
   if (HasBodies(call)) return WriteBodies(call);
