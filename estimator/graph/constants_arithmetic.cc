@@ -378,7 +378,7 @@ std::vector<HostTensor> Clip(const Call& call) {
 template <Nonzeros decides>
 std::optional<Nonzeros> LogicalNonzeros(const Call& call, int64_t size) {
   if (call.in(0).dtype != DType::kBool || call.inputs.size() != 2) return std::nullopt;
-  for (const size_t i : {0, 1}) {
+  for (const size_t i : {size_t{0}, size_t{1}}) {
     const Nonzeros own = NonzerosOfInput(call, i, size);
     if (own == decides) return own;
     if (own == InverseOf(decides)) return SpreadNonzeros(call, 1 - i, size);
