@@ -104,7 +104,7 @@ Trace RandomLoop(unsigned seed, int32_t steps) {
     std::vector<BufferId> live;
     std::vector<BufferId> kept;
     for (int i = 0; i < 7; ++i) {
-      writer.Alloc("b", (1 + random() % 30) << 20, Kind::kTemporary);
+      writer.Alloc("b", static_cast<int64_t>(1 + random() % 30) << 20, Kind::kTemporary);
       const auto made = static_cast<BufferId>(writer.trace().buffers.size()) - 1;
       (random() % 3 == 0 ? kept : live).push_back(made);
       if (i == 4) {

@@ -99,12 +99,15 @@ TEST_CASE("logits are those of the paper") {
 
 // Brown et al. 2020, table 2.1: of the models that have them, width and heads.
 TEST_CASE("heads that nobody gives are GPT-3's") {
-  for (const auto& [hidden, heads] :
-       {std::pair<int64_t, int64_t>{768, 12}, {1024, 16}, {1536, 24}, {4096, 32}, {12288, 96}}) {
-    CAPTURE(hidden);
-    TransformerNumbers numbers = {.layers = 12, .hidden = hidden};
+  struct Row {
+    int64_t hidden;
+    int64_t heads;
+  };
+  for (const Row& row : {Row{768, 12}, {1024, 16}, {1536, 24}, {4096, 32}, {12288, 96}}) {
+    CAPTURE(row.hidden);
+    TransformerNumbers numbers = {.layers = 12, .hidden = row.hidden};
     numbers.parameters = LikelyParameters(numbers);
-    CHECK(MakeClosedForm(numbers, {}).numbers.heads == heads);
+    CHECK(MakeClosedForm(numbers, {}).numbers.heads == row.heads);
   }
 }
 

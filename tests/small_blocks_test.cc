@@ -66,7 +66,7 @@ TEST_CASE("a block that was given back is the next of its size") {
 TEST_CASE("blocks of no bytes differ") { CHECK(TakeSmallBlock(0) != TakeSmallBlock(0)); }
 
 TEST_CASE("what malloc gives is no small block, whatever its size") {
-  for (const size_t bytes : {1, 100, 1 << 20, 1 << 28}) {
+  for (const size_t bytes : {size_t{1}, size_t{100}, size_t{1} << 20, size_t{1} << 28}) {
     void* memory = std::malloc(bytes);
     CHECK(!IsSmallBlock(memory));
     std::free(memory);

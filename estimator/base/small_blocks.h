@@ -49,11 +49,10 @@ inline constexpr size_t kLargestSmallBlock =
 // A block of at least `bytes`, aligned to 16 bytes.  Null where the process may have no more
 // addresses or memory: ask malloc.  REQUIRES: bytes <= kLargestSmallBlock.
 inline void* TakeSmallBlock(size_t bytes) noexcept {
-  using namespace small_blocks;
-  const size_t size_class = (bytes + kUnit - 1) / kUnit;
-  BlockList& list = lists[size_class];
+  const size_t size_class = (bytes + small_blocks::kUnit - 1) / small_blocks::kUnit;
+  small_blocks::BlockList& list = small_blocks::lists[size_class];
   if (list.free != nullptr) return std::exchange(list.free, list.free->next);
-  return TakeFresh(size_class);
+  return small_blocks::TakeFresh(size_class);
 }
 
 // Whether TakeSmallBlock made it.
@@ -63,9 +62,9 @@ inline bool IsSmallBlock(const void* block) noexcept {
 
 // Takes a block back, from any thread.  REQUIRES: IsSmallBlock(block).
 inline void GiveSmallBlock(void* block) noexcept {
-  using namespace small_blocks;
-  BlockList& list = lists[class_of_slab[OffsetOf(block) / kSlabBytes]];
-  auto* given = static_cast<FreeBlock*>(block);
+  const size_t slab = small_blocks::OffsetOf(block) / small_blocks::kSlabBytes;
+  small_blocks::BlockList& list = small_blocks::lists[small_blocks::class_of_slab[slab]];
+  auto* given = static_cast<small_blocks::FreeBlock*>(block);
   given->next = std::exchange(list.free, given);
 }
 
