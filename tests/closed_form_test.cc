@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-
 #include "estimator/base/bytes.h"
 #include "estimator/graph/loader.h"
 #include "tests/run_command.h"
