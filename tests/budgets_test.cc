@@ -17,7 +17,7 @@
 #include "estimator/graph/loader.h"
 #include "estimator/graph/rebind.h"
 #include "estimator/graph/shapes.h"
-#include "estimator/program/scopes.h"
+#include "estimator/recover/scopes.h"
 #include "tests/onnx_bytes.h"
 #include "tests/temp_folder.h"
 #include "tests/trace_helpers.h"

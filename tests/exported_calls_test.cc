@@ -1,4 +1,4 @@
-#include "estimator/program/exported_calls.h"
+#include "estimator/recover/exported_calls.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "estimator/program/exporter_metadata.h"
+#include "estimator/recover/exporter_metadata.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "estimator/program/folded_batch_norm.h"
+#include "estimator/recover/folded_batch_norm.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "estimator/fit/estimate.h"
-#include "estimator/program/roles.h"
+#include "estimator/recover/roles.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::folded_batch_norm_test {

@@ -1,4 +1,4 @@
-#include "estimator/program/folded_weights.h"
+#include "estimator/recover/folded_weights.h"
 
 #include <doctest/doctest.h>
 

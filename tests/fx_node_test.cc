@@ -1,4 +1,4 @@
-#include "estimator/program/fx_node.h"
+#include "estimator/recover/fx_node.h"
 
 #include <doctest/doctest.h>
 

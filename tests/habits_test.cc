@@ -1,4 +1,4 @@
-#include "estimator/program/habits.h"
+#include "estimator/recover/habits.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "estimator/base/index.h"
-#include "estimator/program/scopes.h"
+#include "estimator/program/module_names.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::known_names_test {

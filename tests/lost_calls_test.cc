@@ -1,11 +1,11 @@
-#include "estimator/program/lost_calls.h"
+#include "estimator/recover/lost_calls.h"
 
 #include <doctest/doctest.h>
 
 #include <set>
 #include <string>
 
-#include "estimator/program/exporter_metadata.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 

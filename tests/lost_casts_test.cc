@@ -1,11 +1,11 @@
-#include "estimator/program/lost_casts.h"
+#include "estimator/recover/lost_casts.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <string>
 
-#include "estimator/program/source_text.h"
+#include "estimator/recover/source_text.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::lost_casts_test {

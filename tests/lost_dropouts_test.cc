@@ -1,4 +1,4 @@
-#include "estimator/program/lost_dropouts.h"
+#include "estimator/recover/lost_dropouts.h"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "estimator/program/exporter_metadata.h"
-#include "estimator/program/habits.h"
+#include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/habits.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 

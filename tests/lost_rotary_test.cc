@@ -1,4 +1,4 @@
-#include "estimator/program/lost_rotary.h"
+#include "estimator/recover/lost_rotary.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "estimator/program/lost_stochastic_depth.h"
+#include "estimator/recover/lost_stochastic_depth.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "estimator/base/index.h"
-#include "estimator/program/exporter_metadata.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::lost_stochastic_depth_test {

@@ -1,4 +1,4 @@
-#include "estimator/program/lowering_views.h"
+#include "estimator/recover/lowering_views.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "estimator/program/merged_order.h"
+#include "estimator/recover/merged_order.h"
 
 #include <doctest/doctest.h>
 

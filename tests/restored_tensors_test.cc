@@ -1,4 +1,4 @@
-#include "estimator/program/restored_tensors.h"
+#include "estimator/recover/restored_tensors.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/graph/loader.h"
-#include "estimator/program/exporter_metadata.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 

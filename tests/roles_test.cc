@@ -1,4 +1,4 @@
-#include "estimator/program/roles.h"
+#include "estimator/recover/roles.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-#include "estimator/program/scopes.h"
-
 #include <doctest/doctest.h>
+
+#include "estimator/program/module_names.h"
 
 namespace onnxfit::scopes_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/program/source_text.h"
+#include "estimator/recover/source_text.h"
 
 #include <doctest/doctest.h>
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "estimator/program/lifetimes.h"
+#include "estimator/program/module_names.h"
 #include "estimator/program/recalls.h"
-#include "estimator/program/scopes.h"
 
 namespace onnxfit::statements_test {
 namespace {

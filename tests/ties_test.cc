@@ -1,10 +1,10 @@
-#include "estimator/program/ties.h"
+#include "estimator/recover/ties.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-#include "estimator/program/exporter_metadata.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 

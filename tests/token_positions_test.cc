@@ -1,4 +1,4 @@
-#include "estimator/program/token_positions.h"
+#include "estimator/recover/token_positions.h"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
-#include "estimator/program/trainable.h"
+#include "estimator/recover/trainable.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "estimator/fit/estimate.h"
-#include "estimator/program/roles.h"
+#include "estimator/recover/roles.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::trainable_test {

@@ -1,4 +1,4 @@
-#include "estimator/program/unread_tensors.h"
+#include "estimator/recover/unread_tensors.h"
 
 #include <doctest/doctest.h>
 

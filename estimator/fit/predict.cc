@@ -17,11 +17,12 @@
 #include "estimator/graph/rebind.h"
 #include "estimator/graph/size_error.h"
 #include "estimator/graph/wrong_size.h"
-#include "estimator/program/restored_tensors.h"
-#include "estimator/program/trainable.h"
 #include "estimator/pt2/embedded_program.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/program_of.h"
+#include "estimator/recover/build_program.h"
+#include "estimator/recover/restored_tensors.h"
+#include "estimator/recover/trainable.h"
 
 namespace onnxfit {
 namespace {
@@ -78,7 +79,7 @@ PreparedRun PrepareExported(const Graph& file, const EstimateRequest& request) {
   run.graph = file;
   run.shapes = BindShapes(run.graph, request.binding);
   pt2::MadeProgram made = pt2::MakeProgram(file, run.shapes, request.settings);
-  run.roles = std::move(made.roles);
+  static_cast<ModuleTensors&>(run.roles) = std::move(made.tensors);
   run.program = std::move(made.program);
   CheckTrainable(run.graph, run.program, request.settings);
   return run;

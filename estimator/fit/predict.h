@@ -11,9 +11,9 @@
 #include "estimator/graph/shapes.h"
 #include "estimator/memory/allocator_conf.h"
 #include "estimator/memory/trace.h"
-#include "estimator/program/exporter_metadata.h"
 #include "estimator/program/program.h"
-#include "estimator/program/roles.h"
+#include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/roles.h"
 
 namespace onnxfit {
 

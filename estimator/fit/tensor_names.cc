@@ -204,7 +204,7 @@ std::string AbsentValue(const Prediction& prediction, ValueId value) {
     return "a number on the host: it follows from shapes and constants, so the device never "
            "has it";
   }
-  for (const Rewritten& rewritten : prediction.program.rewrites) {
+  for (const Rewritten& rewritten : prediction.roles.rewrites) {
     if (std::ranges::find(rewritten.nodes, found.producer) == rewritten.nodes.end()) continue;
     return InsideText(prediction, rewritten);
   }

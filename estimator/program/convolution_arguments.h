@@ -6,9 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "estimator/base/tensor_type.h"
-#include "estimator/graph/graph.h"
-
 namespace onnxfit {
 
 struct ConvolutionArguments {
@@ -20,16 +17,6 @@ struct ConvolutionArguments {
 
   bool operator==(const ConvolutionArguments&) const = default;
 };
-
-struct ConvolutionDims {
-  const Dims& input;
-  const Dims& weight;
-  const Dims& output;
-};
-
-// Those of a Conv or ConvTranspose.  nullopt where it pads one side more than the other: PyTorch
-// pads in a call of its own then, which no file shows.
-std::optional<ConvolutionArguments> ReadArguments(const Node& node, const ConvolutionDims& dims);
 
 // As AtenCall::ints has them, and back.  Nothing of nothing.
 std::vector<int64_t> ToInts(const std::optional<ConvolutionArguments>& arguments);

@@ -12,7 +12,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/call_copies.h"
-#include "estimator/program/scopes.h"
+#include "estimator/program/module_names.h"
 #include "estimator/program/written_attention.h"
 
 namespace onnxfit {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
-#include "estimator/program/scopes.h"
+#include "estimator/program/module_names.h"
 
 namespace onnxfit {
 namespace {

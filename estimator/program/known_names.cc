@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/program/scopes.h"
+#include "estimator/program/module_names.h"
 
 namespace onnxfit {
 namespace {

@@ -8,9 +8,9 @@
 #include "estimator/base/index.h"
 #include "estimator/program/helper_locals.h"
 #include "estimator/program/known_names.h"
+#include "estimator/program/module_names.h"
 #include "estimator/program/numbered_recalls.h"
 #include "estimator/program/recalls.h"
-#include "estimator/program/scopes.h"
 #include "estimator/program/statements.h"
 
 namespace onnxfit {

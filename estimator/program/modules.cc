@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "estimator/program/scopes.h"
+#include "estimator/program/module_names.h"
 
 namespace onnxfit {
 

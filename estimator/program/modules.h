@@ -26,7 +26,7 @@ class ModuleTree {
   size_t DepthOf(ModuleId module) const { return At(module).depth; }
   ModuleId CallerOf(ModuleId module) const { return At(module).caller; }
   const std::string& NameOf(ModuleId module) const { return At(module).name; }
-  // "model.layer1.0.conv1": see ModulePath (scopes.h).  "" outside.
+  // "model.layer1.0.conv1": see ModulePath (module_names.h).  "" outside.
   const std::string& PathOf(ModuleId module) const { return At(module).path; }
 
   // REQUIRES: level < DepthOf(module).  O(depth).

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/program/scopes.h"
+#include "estimator/program/module_names.h"
 
 namespace onnxfit {
 namespace {

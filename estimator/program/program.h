@@ -11,12 +11,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
-#include "estimator/program/exporter_metadata.h"
 #include "estimator/program/modules.h"
-#include "estimator/program/rewrites.h"
-#include "estimator/program/roles.h"
 #include "estimator/program/source_statement.h"
 
 namespace onnxfit {
@@ -86,16 +81,9 @@ struct Program {
   Warnings warnings;
 
   // How this came about, for those who ask why.
-  std::vector<NameId> name_of;      // by ValueId; kNoName: no tensor on the device
-  std::vector<Rewritten> rewrites;  // nodes that became one call
+  std::vector<NameId> name_of;      // by value of the file; kNoName: no tensor on the device
   std::vector<NameKeeper> keepers;  // by NameId
 };
-
-// Lowers each node to the calls that PyTorch would run.  Host arithmetic is dropped.
-// Throws Error where settings.loss_output names no output or a glob of settings.freeze no
-// parameter.  O(nodes).
-Program BuildProgram(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
-                     const Roles& roles, const TrainingSettings& settings);
 
 // One line a call, "%h = relu(%x)  # /layer1/relu", for tests and -v.
 std::string ToString(const Program& program);

@@ -12,11 +12,11 @@
 #include "estimator/program/call_operands.h"
 #include "estimator/program/eager_attention.h"
 #include "estimator/program/fast_paths.h"
+#include "estimator/program/gradient_flow.h"
 #include "estimator/program/lifetimes.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/placement.h"
-#include "estimator/program/recurrent_calls.h"
-#include "estimator/program/trainable.h"
+#include "estimator/program/recurrent_layers.h"
 
 namespace onnxfit {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "estimator/program/scopes.h"
+#include "estimator/program/module_names.h"
 
 namespace onnxfit {
 namespace {

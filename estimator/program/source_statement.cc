@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "estimator/base/index.h"
-#include "estimator/program/scopes.h"
+#include "estimator/program/module_names.h"
 
 namespace onnxfit {
 namespace {

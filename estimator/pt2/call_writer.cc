@@ -90,8 +90,8 @@ void CallWriter::AddTensors(InputSpec::Kind kind, std::vector<NameId>& to) {
     names_[spec.name] = name;
     to.push_back(name);
     const bool is_parameter = kind == InputSpec::Kind::kParameter;
-    auto& listed = is_parameter ? roles_.parameters : roles_.buffers;
-    listed.push_back({std::string(spec.target), kNoValue, type});
+    auto& listed = is_parameter ? tensors_of_module_.parameters : tensors_of_module_.buffers;
+    listed.push_back({.name = std::string(spec.target), .type = type});
     if (is_parameter) is_frozen_.push_back(!tensor->requires_grad);
   }
   for (const auto& [name, first] : first_names_) {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/program/module_tensors.h"
 #include "estimator/program/program_writer.h"
-#include "estimator/program/roles.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/known_elements.h"
 
@@ -34,7 +34,7 @@ class CallWriter : public ProgramWriter {
   // Whether the call makes what torch.export alone makes (libraries.h): a part of a mask, heads
   // that are repeated because of one.
   bool IsLeftover(const AtenCall& call) const;
-  Roles TakeRoles() { return std::move(roles_); }
+  ModuleTensors TakeTensors() { return std::move(tensors_of_module_); }
   Program TakeProgram() { return std::move(program_); }
 
   // --- for the functions in the rows ---
@@ -149,7 +149,7 @@ class CallWriter : public ProgramWriter {
   const ExportedProgram& exported_;
   const SymbolValues& symbols_;
   std::string_view device_;  // of the module
-  Roles roles_;
+  ModuleTensors tensors_of_module_;
   std::vector<const Graph*> graphs_;  // that are written, the innermost last
   std::map<std::string_view, NameId> names_;
   std::map<std::string_view, std::string_view> first_names_;  // of tied parameters

@@ -258,7 +258,7 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   writer.WriteForward();
   FinishProgram(writer, LossOutput(writer, settings),
                 [&](const AtenCall& call) { return writer.IsLeftover(call); });
-  MadeProgram made = {writer.TakeProgram(), writer.TakeRoles()};
+  MadeProgram made = {writer.TakeProgram(), writer.TakeTensors()};
   made.program.name_of.assign(file.values.size(), kNoName);
   for (size_t i = 0; i < std::min(file.inputs.size(), made.program.inputs.size()); ++i) {
     made.program.name_of[Index(file.inputs[i])] = made.program.inputs[i];

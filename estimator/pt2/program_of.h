@@ -6,8 +6,8 @@
 #include "estimator/base/settings.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/shapes.h"
+#include "estimator/program/module_tensors.h"
 #include "estimator/program/program.h"
-#include "estimator/program/roles.h"
 #include "estimator/pt2/exported_program.h"
 
 namespace onnxfit::pt2 {
@@ -19,7 +19,7 @@ onnxfit::Graph InputGraph(ExportedProgram exported);
 
 struct MadeProgram {
   Program program;
-  Roles roles;
+  ModuleTensors tensors;
 };
 
 // The calls as the file has them, at the sizes that `shapes` binds to the inputs of `file`, which

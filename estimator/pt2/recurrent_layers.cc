@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
-#include "estimator/program/recurrent_calls.h"
+#include "estimator/program/recurrent_layers.h"
 
 namespace onnxfit::pt2 {
 namespace {

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "estimator/program/scopes.h"
+#include "estimator/program/module_names.h"
 
 namespace onnxfit::pt2 {
 namespace {

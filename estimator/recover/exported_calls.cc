@@ -1,0 +1,281 @@
+#include "estimator/recover/exported_calls.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "estimator/base/index.h"
+#include "estimator/program/call_operands.h"
+
+namespace onnxfit {
+namespace {
+
+using Places = std::array<int8_t, 3>;  // of operands among a call's arguments; -1: no more
+constexpr Places kFirst = {0, -1, -1};
+
+struct ExportedRow {
+  std::string_view target;
+  std::string_view aten;
+  Places operands = kFirst;
+  std::string_view only_with = {};  // a named argument's word, without which it is another call
+  int8_t counted = -1;              // an argument whose length goes along: a list of sizes
+  int8_t dimension = -1;            // an argument that names one of the first operand's; else 0
+  bool has_parts = false;           // several results
+};
+
+constexpr ExportedRow kExportedRows[] = {
+    {"aten.linear.default", "linear", {0, 1, 2}},
+    {"aten.layer_norm.default", "layer_norm", {0, 2, 3}, "", 1},
+    {"aten.silu.default", "silu"},
+    {"aten.hardswish.default", "hardswish"},
+    {"aten.gelu.default", "gelu"},
+    {"aten.mish.default", "mish"},
+    {"aten.softplus.default", "softplus"},
+    {"aten.log_sigmoid.default", "log_sigmoid"},
+    {"aten.glu.default", "glu"},
+    {"aten.log1p.default", "log1p"},
+    {"aten.expm1.default", "expm1"},
+    {"aten.clamp.Tensor", "clamp"},
+    {"aten.clamp_min.default", "clamp_min"},
+    {"aten.clamp_max.default", "clamp_max"},
+    {"aten.amax.default", "amax"},
+    {"aten.amin.default", "amin"},
+    {"aten.linalg_vector_norm.default", "linalg_vector_norm"},
+    {"aten.logsumexp.default", "logsumexp"},
+    {"aten.rsqrt.default", "rsqrt"},
+    {"aten.as_strided.default", "as_strided"},
+    {"aten.clone.default", "contiguous", kFirst, "torch.contiguous_format"},
+    {.target = "aten.unbind.int", .aten = "unbind", .dimension = 1, .has_parts = true},
+    {"aten.index.Tensor", "index", {0, 1, -1}},
+    {"aten.roll.default", "roll", kFirst, "", 2},
+    {"aten.slice_scatter.default", "slice_scatter", {0, 1, -1}},
+    {"aten.ne.Tensor", "ne", {0, 1, -1}},
+    {"aten.ne.Scalar", "ne"},
+    {"aten.fill.Tensor", "fill_", {0, 1, -1}},
+};
+
+bool HasWord(const FxNode& call, std::string_view word) {
+  return std::any_of(call.named.begin(), call.named.end(),
+                     [&](const auto& argument) { return argument.second.text == word; });
+}
+
+const ExportedRow* FindRow(const FxNode& call) {
+  for (const ExportedRow& row : kExportedRows) {
+    if (row.target != call.target) continue;
+    return row.only_with.empty() || HasWord(call, row.only_with) ? &row : nullptr;
+  }
+  return nullptr;
+}
+
+class ExportedCallFinder {
+ public:
+  ExportedCallFinder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes)
+      : graph_(graph), metadata_(metadata), shapes_(shapes), readers_(graph.values.size()) {
+    for (const SignatureEntry& entry : metadata.signature) targets_[entry.name] = entry.target;
+    for (size_t i = 0; i < graph.values.size(); ++i) {
+      values_.emplace(graph.values[i].name, static_cast<ValueId>(i));
+    }
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      for (const ValueId value : graph.nodes[i].inputs) {
+        if (value != kNoValue) readers_[Index(value)].push_back(static_cast<NodeId>(i));
+      }
+    }
+  }
+
+  std::vector<Rewritten> Find() const {
+    std::vector<Rewritten> calls;
+    for (size_t i = 0; i < metadata_.groups.size(); ++i) {
+      const ExportedRow* row = FindRow(metadata_.groups[i].call);
+      auto call = row == nullptr ? std::nullopt : Read(*row, static_cast<int32_t>(i));
+      if (call.has_value()) calls.push_back(std::move(*call));
+    }
+    return calls;
+  }
+
+ private:
+  std::optional<Rewritten> Read(const ExportedRow& row, int32_t index) const {
+    const FxGroup& group = metadata_.groups[Index(index)];
+    Rewritten call;
+    call.aten = row.aten;
+    for (const NodeId node : group.nodes) {
+      if (!IsHost(node) && !IsSharedWeight(node)) call.nodes.push_back(node);
+    }
+    call.ints = Ints(row, group.call);
+    if (row.has_parts) call.results = ResultsOf(index, call.nodes);
+    call.last = row.has_parts ? LastOf(call.nodes) : ResultOf(index, call.nodes);
+    if (call.last == kNoNode || !FindOperands(row, index, call)) return std::nullopt;
+    return Fits(call) ? std::optional(std::move(call)) : std::nullopt;
+  }
+
+  // Where the file says what PyTorch does not do, its nodes run as they are written.
+  bool Fits(const Rewritten& call) const {
+    const auto dims_of = [&](ValueId value) {
+      return value == kNoValue ? nullptr : &shapes_.types[Index(value)].tensor.dims;
+    };
+    CallOperands operands = {.op = call.aten, .ints = call.ints};
+    std::vector<ValueId> results = call.results;
+    if (results.empty()) results.push_back(graph_.nodes[Index(call.last)].outputs[0]);
+    for (const ValueId value : call.inputs) operands.inputs.push_back(dims_of(value));
+    for (const ValueId value : results) operands.outputs.push_back(dims_of(value));
+    return FitsRule(operands);
+  }
+
+  std::vector<int64_t> Ints(const ExportedRow& row, const FxNode& fx) const {
+    const auto argument = [&](int8_t place) {
+      return Index(place) < fx.arguments.size() ? fx.arguments[Index(place)] : FxArgument();
+    };
+    if (row.counted >= 0) return {static_cast<int64_t>(argument(row.counted).items.size())};
+    if (row.dimension < 0) return {};
+    const int64_t dimension = argument(row.dimension).number;
+    const ValueId first = ValueOf(argument(0).text);
+    if (dimension >= 0 || first == kNoValue) return {dimension};
+    return {dimension + static_cast<int64_t>(shapes_.types[Index(first)].tensor.dims.size())};
+  }
+
+  static NodeId LastOf(const std::vector<NodeId>& nodes) {
+    return nodes.empty() ? kNoNode : nodes.back();
+  }
+
+  // What others read of `nodes`, in their order.
+  std::vector<ValueId> ResultsOf(int32_t index, const std::vector<NodeId>& nodes) const {
+    std::vector<ValueId> results;
+    for (const NodeId node : nodes) {
+      for (const ValueId value : graph_.nodes[Index(node)].outputs) {
+        if (IsReadOutside(value, index)) results.push_back(value);
+      }
+    }
+    return results;
+  }
+
+  bool IsHost(NodeId id) const {
+    const Node& node = graph_.nodes[Index(id)];
+    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId value) {
+      return value == kNoValue || shapes_.known[Index(value)].has_value() ||
+             shapes_.known_scalar[Index(value)].has_value();
+    });
+  }
+
+  // The transpose of a weight that calls of one module share: the exporter writes it once
+  // (onnxscript's CommonSubexpressionEliminationPass), under the name of the first.
+  bool IsSharedWeight(NodeId id) const {
+    const Node& node = graph_.nodes[Index(id)];
+    return node.op_type == "Transpose" && graph_.values[Index(node.inputs[0])].initializer >= 0 &&
+           IsReadOutside(node.outputs[0], metadata_.group_of[Index(id)]);
+  }
+
+  bool IsIn(NodeId node, int32_t index) const { return metadata_.group_of[Index(node)] == index; }
+
+  // The only node that others, or the model's caller, read of; kNoNode where there are more.
+  NodeId ResultOf(int32_t index, const std::vector<NodeId>& nodes) const {
+    NodeId result = kNoNode;
+    for (const NodeId node : nodes) {
+      const std::vector<ValueId>& outputs = graph_.nodes[Index(node)].outputs;
+      const auto leaves = std::count_if(outputs.begin(), outputs.end(),
+                                        [&](ValueId value) { return IsReadOutside(value, index); });
+      if (leaves == 0) continue;
+      if (leaves > 1 || result != kNoNode || !IsReadOutside(outputs[0], index)) return kNoNode;
+      result = node;
+    }
+    return result;
+  }
+
+  bool IsReadOutside(ValueId value, int32_t index) const {
+    if (value == kNoValue) return false;
+    const auto& readers = readers_[Index(value)];
+    return graph_.values[Index(value)].is_output ||
+           std::any_of(readers.begin(), readers.end(),
+                       [&](NodeId node) { return !IsIn(node, index); });
+  }
+
+  // Fills call.inputs; false where one is not found.
+  bool FindOperands(const ExportedRow& row, int32_t index, Rewritten& call) const {
+    const FxNode& fx = metadata_.groups[Index(index)].call;
+    std::vector<ValueId> rest = ReadFromOutside(index, call.last);
+    std::vector<size_t> missing;
+    for (const FxArgument& argument : Operands(row, fx)) {
+      if (argument.kind != FxArgument::Kind::kReference) {
+        if (missing.empty()) DropStored(rest);
+        break;
+      }
+      const ValueId value = ValueOf(argument.text);
+      if (value == kNoValue) missing.push_back(call.inputs.size());
+      std::erase(rest, value);
+      call.inputs.push_back(value);
+    }
+    if (call.inputs.empty() || missing.size() != rest.size()) return false;
+    for (size_t i = 0; i < missing.size(); ++i) call.inputs[missing[i]] = rest[i];
+    return true;
+  }
+
+  // Those at the row's places, a list's items one by one: table[:, index] of a call of index.
+  static std::vector<FxArgument> Operands(const ExportedRow& row, const FxNode& fx) {
+    std::vector<FxArgument> operands;
+    for (const int8_t place : row.operands) {
+      if (place < 0 || Index(place) >= fx.arguments.size()) break;
+      const FxArgument& argument = fx.arguments[Index(place)];
+      if (argument.kind != FxArgument::Kind::kList) operands.push_back(argument);
+      std::copy_if(
+          argument.items.begin(), argument.items.end(), std::back_inserter(operands),
+          [](const FxArgument& item) { return item.kind == FxArgument::Kind::kReference; });
+    }
+    return operands;
+  }
+
+  // Exporters write ones or zeros for an operand that is None.
+  void DropStored(std::vector<ValueId>& values) const {
+    std::erase_if(values,
+                  [&](ValueId value) { return graph_.values[Index(value)].initializer >= 0; });
+  }
+
+  // A value of the graph, or a tensor of the module under its name there.
+  ValueId ValueOf(std::string_view name) const {
+    const auto target = targets_.find(name);
+    const auto value = values_.find(target == targets_.end() ? name : target->second);
+    return value == values_.end() ? kNoValue : value->second;
+  }
+
+  // What the nodes that lead to `last` read of others, once each, the first operand's first:
+  // x of x @ (transpose of w).  No numbers.
+  std::vector<ValueId> ReadFromOutside(int32_t index, NodeId last) const {
+    std::vector<ValueId> read;
+    std::vector<ValueId> open = {graph_.nodes[Index(last)].outputs[0]};
+    while (!open.empty()) {
+      const ValueId value = open.back();
+      open.pop_back();
+      if (value == kNoValue || shapes_.known[Index(value)].has_value() ||
+          shapes_.known_scalar[Index(value)].has_value()) {
+        continue;
+      }
+      const NodeId producer = graph_.values[Index(value)].producer;
+      if (producer != kNoNode && (IsIn(producer, index) || IsSharedWeight(producer))) {
+        const std::vector<ValueId>& inputs = graph_.nodes[Index(producer)].inputs;
+        open.insert(open.end(), inputs.rbegin(), inputs.rend());
+      } else if (std::find(read.begin(), read.end(), value) == read.end()) {
+        read.push_back(value);
+      }
+    }
+    return read;
+  }
+
+  const Graph& graph_;
+  const ExporterMetadata& metadata_;
+  const Shapes& shapes_;
+  std::vector<std::vector<NodeId>> readers_;                        // by value
+  std::unordered_map<std::string_view, std::string_view> targets_;  // of the signature, by name
+  std::unordered_map<std::string_view, ValueId> values_;
+};
+
+}  // namespace
+
+std::vector<Rewritten> FindExportedCalls(const Graph& graph, const ExporterMetadata& metadata,
+                                         const Shapes& shapes) {
+  return metadata.groups.empty() ? std::vector<Rewritten>()
+                                 : ExportedCallFinder(graph, metadata, shapes).Find();
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,163 @@
+#include "estimator/recover/feed_forward.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/recover/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+// Layers of feed-forward blocks without a dropout in between, transformers 5.17: GPT-2 (and
+// nanoGPT), GPT-J and CodeGen, GPT-NeoX and BLOOM, DistilBERT, ALBERT.
+constexpr std::pair<std::string_view, std::string_view> kUndropped[] = {
+    {"c_fc", "c_proj"},       {"mlp.fc_in", "mlp.fc_out"}, {"dense_h_to_4h", "dense_4h_to_h"},
+    {"ffn.lin1", "ffn.lin2"}, {"ffn", "ffn_output"},
+};
+
+bool EndsWith(std::string_view path, std::string_view tail) {
+  return path.ends_with(tail) &&
+         (path.size() == tail.size() || path[path.size() - tail.size() - 1] == '.');
+}
+
+bool IsKnownUndropped(std::string_view first, std::string_view second) {
+  return std::ranges::any_of(kUndropped, [&](const auto& row) {
+    return EndsWith(first, row.first) && EndsWith(second, row.second);
+  });
+}
+
+// fc1 and fc2 beside a final_layer_norm: fairseq's layers, in transformers BART's and OPT's, whose
+// activation_dropout is 0 (5.17, configuration_bart.py).  Tensors have the names of the model that
+// was exported, with which those of its nodes may end.
+bool IsOfFairseqBlock(const Graph& graph, std::string_view second) {
+  if (ChildOf(second) != "fc2") return false;
+  const std::string norm = std::string(ParentOf(second)) + ".final_layer_norm.";
+  return std::ranges::any_of(
+      graph.values, [&](const Value& value) { return value.name.find(norm) != std::string::npos; });
+}
+
+bool IsView(const Node& node) { return node.op_type == "Reshape" || node.op_type == "Transpose"; }
+
+class BranchWalk {
+ public:
+  BranchWalk(const Pattern& pattern, const NodeCalls& calls, bool takes_pointwise)
+      : pattern_(pattern), calls_(calls), takes_pointwise_(takes_pointwise) {}
+
+  bool IsLayer(NodeId node) const {
+    return calls_.IsLinear(node) || (takes_pointwise_ && calls_.IsPointwise(node));
+  }
+
+  // The layer that alone makes `value`, but for views.
+  NodeId LayerBehind(ValueId value) const {
+    while (value != kNoValue && pattern_.ReadersOf(value).size() == 1) {
+      const NodeId node = pattern_.graph().values[Index(value)].producer;
+      if (node == kNoNode || IsLayer(node)) return node;
+      if (!IsView(pattern_.At(node))) return kNoNode;
+      value = pattern_.At(node).inputs[0];
+    }
+    return kNoNode;
+  }
+
+  // `value`, or what a scale makes it of.
+  BranchEnd EndAt(NodeId reader, ValueId value) const {
+    BranchEnd end = {LayerBehind(value), value, reader, true};
+    if (end.layer != kNoNode) {
+      end.is_plain = !calls_.IsPointwise(end.layer);
+      return end;
+    }
+    const NodeId scale = ScaleOf(value);
+    if (scale == kNoNode) return end;
+    const Node& product = pattern_.At(scale);
+    const ValueId scaled = product.inputs[IsScale(product.inputs[1]) ? 0 : 1];
+    return {LayerBehind(scaled), scaled, scale, false};
+  }
+
+ private:
+  bool IsScale(ValueId value) const {
+    return pattern_.IsNumber(value) || pattern_.IsStored(value, 1);
+  }
+
+  NodeId ScaleOf(ValueId value) const {
+    NodeId scale = pattern_.Inner(value, "Mul");
+    if (scale == kNoNode) scale = pattern_.Inner(value, "Div");
+    if (scale == kNoNode || calls_.RewriteAt(scale) >= 0) return kNoNode;
+    const Node& product = pattern_.At(scale);
+    const bool by_first = product.op_type == "Mul" && IsScale(product.inputs[0]);
+    return by_first || IsScale(product.inputs[1]) ? scale : kNoNode;
+  }
+
+  const Pattern& pattern_;
+  const NodeCalls& calls_;
+  bool takes_pointwise_;
+};
+
+// The one of two operands that a layer makes.
+std::optional<BranchEnd> EndOfSum(const Pattern& pattern, const Node& add, const BranchEnd& first,
+                                  const BranchEnd& second) {
+  const bool is_one = (first.layer == kNoNode) != (second.layer == kNoNode);
+  const size_t side = first.layer == kNoNode ? 1 : 0;
+  const ValueId other = add.inputs[1 - side];
+  if (!is_one || pattern.graph().values[Index(other)].initializer >= 0) return std::nullopt;
+  return side == 0 ? first : second;
+}
+
+Hidden PastViews(const Pattern& pattern, Hidden read) {
+  for (NodeId node = pattern.graph().values[Index(read.value)].producer;
+       node != kNoNode && IsView(pattern.At(node));
+       node = pattern.graph().values[Index(read.value)].producer) {
+    read = {pattern.At(node).inputs[0], node};
+  }
+  return read;
+}
+
+// Whether one forward, that of no Sequential, calls both layers, and may drop out in between.
+bool ShareForward(const Graph& graph, NodeId first, NodeId second) {
+  std::vector<std::string> before = ScopeOf(graph, first);
+  std::vector<std::string> behind = ScopeOf(graph, second);
+  const std::string path = ModulePath(behind);
+  if (IsKnownUndropped(ModulePath(before), path) || IsOfFairseqBlock(graph, path)) return false;
+  if (behind.empty() || before.empty()) return before.empty() == behind.empty();
+  const std::string own = behind.back();
+  before.pop_back();
+  behind.pop_back();
+  const bool is_listed = !behind.empty() && own.starts_with(behind.back() + ".");
+  return before == behind && !is_listed;
+}
+
+}  // namespace
+
+std::optional<BranchEnd> FindBranchEnd(const Pattern& pattern, const NodeCalls& calls, NodeId sum,
+                                       bool attends) {
+  const Node& add = pattern.At(sum);
+  if (add.op_type != "Add" || calls.RewriteAt(sum) >= 0) return std::nullopt;
+  const BranchWalk plain(pattern, calls, /*takes_pointwise=*/false);
+  BranchEnd ends[2];
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    ends[side] = {plain.LayerBehind(add.inputs[side]), add.inputs[side], sum, true};
+  }
+  if (ends[0].layer != kNoNode || ends[1].layer != kNoNode) {
+    return EndOfSum(pattern, add, ends[0], ends[1]);
+  }
+  const BranchWalk walk(pattern, calls, attends);
+  return EndOfSum(pattern, add, walk.EndAt(sum, add.inputs[0]), walk.EndAt(sum, add.inputs[1]));
+}
+
+std::optional<Hidden> FindHidden(const Pattern& pattern, const NodeCalls& calls, NodeId layer) {
+  const Graph& graph = pattern.graph();
+  const Hidden hidden = PastViews(pattern, {calls.InputOf(layer), layer});
+  const NodeId activation = graph.values[Index(hidden.value)].producer;
+  if (activation == kNoNode || !calls.IsActivation(activation)) return std::nullopt;
+  const Hidden made = PastViews(pattern, {calls.InputOf(activation), activation});
+  const NodeId first = graph.values[Index(made.value)].producer;
+  const BranchWalk walk(pattern, calls, calls.IsPointwise(layer));
+  if (first == kNoNode || !walk.IsLayer(first) || !ShareForward(graph, first, layer)) {
+    return std::nullopt;
+  }
+  return hidden;
+}
+
+}  // namespace onnxfit

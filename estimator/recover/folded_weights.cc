@@ -1,0 +1,198 @@
+#include "estimator/recover/folded_weights.h"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <map>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+#include "estimator/base/index.h"
+#include "estimator/recover/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr NodeId kNever = std::numeric_limits<NodeId>::max();
+
+// A tensor that kept the name that it has in the module.
+bool IsNamed(std::string_view name) {
+  return name.find('.') != std::string_view::npos && !IsComputedName(name);
+}
+
+bool IsIn(std::string_view name, std::string_view module) {
+  return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
+}
+
+// Whether a part of `path` is a number: "encoder.layer.3".
+bool IsNumbered(std::string_view path) {
+  for (size_t start = 0; start <= path.size();) {
+    const size_t end = std::min(path.find('.', start), path.size());
+    const std::string_view part = path.substr(start, end - start);
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    if (!part.empty() && std::ranges::all_of(part, is_digit)) return true;
+    start = end + 1;
+  }
+  return false;
+}
+
+bool IsNorm(std::string_view module) {
+  std::string lower(ChildOf(module));
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower.ends_with("layernorm") || lower.ends_with("layer_norm");
+}
+
+class FoldedWeightFinder {
+ public:
+  explicit FoldedWeightFinder(const Graph& graph) : graph_(graph) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) IndexNode(static_cast<NodeId>(i));
+    for (const Initializer& initializer : graph.initializers) {
+      if (IsNamed(NameOf(initializer.value))) named_.push_back(initializer.value);
+    }
+  }
+
+  std::vector<FoldedWeight> Find() const {
+    std::vector<FoldedWeight> found;
+    for (const Initializer& initializer : graph_.initializers) {
+      const NodeId product = ProductWith(initializer);
+      const std::string module = product == kNoNode ? std::string() : ModuleOf(product);
+      if (module.empty()) continue;
+      const std::string weight = WeightOf(module);
+      if (values_.contains(weight)) continue;
+      found.push_back({initializer.value, weight, Anchor(module, product),
+                       TiedTo(initializer, product, module)});
+    }
+    return found;
+  }
+
+ private:
+  std::string_view NameOf(ValueId value) const { return graph_.values[Index(value)].name; }
+
+  void IndexNode(NodeId id) {
+    const Node& node = graph_.nodes[Index(id)];
+    if (!HasResult(node)) return;
+    for (const ValueId value : node.inputs) {
+      if (value == kNoValue) continue;
+      ++readers_[value];
+      first_use_.try_emplace(value, id);
+      if (IsNamed(NameOf(value))) values_.emplace(NameOf(value), value);
+    }
+    if (node.op_type == "MatMul" && node.inputs.size() == 2) products_.emplace(node.inputs[1], id);
+    if (node.op_type == "Add" && node.inputs.size() == 2) {
+      for (const ValueId value : node.inputs) sums_.emplace(value, id);
+    }
+    for (const ValueId value : node.outputs) {
+      if (value != kNoValue && graph_.values[Index(value)].is_output) ends_.insert(id);
+    }
+    if (node.op_type == "Gather" && !node.inputs.empty()) gathered_.push_back(node.inputs[0]);
+  }
+
+  // The first product with a nameless [k, n], which nothing else reads; else kNoNode.
+  NodeId ProductWith(const Initializer& weight) const {
+    const bool is_weight = IsFloat(weight.type.dtype) && weight.type.dims.size() == 2;
+    const size_t calls = products_.count(weight.value);
+    if (!is_weight || calls == 0 || IsNamed(NameOf(weight.value))) return kNoNode;
+    const bool is_read_elsewhere = calls != static_cast<size_t>(readers_.at(weight.value));
+    return is_read_elsewhere ? kNoNode : products_.lower_bound(weight.value)->second;
+  }
+
+  // By its scope, which leaves out modules whose forward is not called ("self.model.decoder(x)"),
+  // or that of the bias which is added.
+  std::string ModuleOf(NodeId product) const {
+    const std::string by_scope = ModulePath(ScopeOf(graph_, product));
+    const auto [begin, end] = sums_.equal_range(graph_.nodes[Index(product)].outputs[0]);
+    for (auto sum = begin; sum != end; ++sum) {
+      for (const ValueId term : graph_.nodes[Index(sum->second)].inputs) {
+        const std::string_view owner = ParentOf(NameOf(term));
+        const bool is_bias = ChildOf(NameOf(term)) == "bias" && values_.contains(NameOf(term));
+        if (is_bias && ChildOf(owner) == ChildOf(by_scope)) return std::string(owner);
+      }
+    }
+    return by_scope;
+  }
+
+  // torch.nn.MultiheadAttention calls its own otherwise.
+  std::string WeightOf(const std::string& module) const {
+    const bool is_attention = values_.contains(module + ".in_proj_bias");
+    return module + (is_attention ? ".in_proj_weight" : ".weight");
+  }
+
+  ValueId Anchor(const std::string& module, NodeId product) const {
+    for (const char* bias : {".bias", ".in_proj_bias"}) {
+      const auto found = values_.find(module + bias);
+      if (found != values_.end()) return found->second;
+    }
+    for (std::string_view around = module; around.find('.') != std::string_view::npos;) {
+      around = ParentOf(around);
+      const bool has_tensors =
+          std::ranges::any_of(named_, [&](ValueId value) { return IsIn(NameOf(value), around); });
+      if (has_tensors) return AnchorIn(around, around == ParentOf(module), product);
+    }
+    return kNoValue;
+  }
+
+  // In front of the first tensor of `module` that comes later, or behind the last one.
+  ValueId AnchorIn(std::string_view module, bool is_parent, NodeId product) const {
+    const bool in_layer = IsNumbered(module);
+    bool passed = false;
+    for (const ValueId value : named_) {
+      const bool is_in = IsIn(NameOf(value), module);
+      if (passed && !is_in) return value;
+      if (!is_in) continue;
+      const std::string_view owner = ParentOf(NameOf(value));
+      const bool is_beside = ParentOf(owner) == module && in_layer && !IsNumbered(ChildOf(owner));
+      if (is_beside && (is_parent || IsNorm(owner))) return value;
+      if (FirstUse(value) > product) return value;
+      passed = true;
+    }
+    return kNoValue;
+  }
+
+  NodeId FirstUse(ValueId value) const {
+    const auto use = first_use_.find(value);
+    return use == first_use_.end() ? kNever : use->second;
+  }
+
+  // The product is an output, or the sum that follows is; a layer with a bias of its own is
+  // not taken for one.
+  bool IsHead(NodeId product, const std::string& module) const {
+    if (values_.contains(module + ".bias")) return false;
+    const ValueId result = graph_.nodes[Index(product)].outputs[0];
+    const bool is_summed = sums_.contains(result) && std::ranges::any_of(ends_, [&](NodeId end) {
+                             const std::vector<ValueId>& inputs = graph_.nodes[Index(end)].inputs;
+                             return std::ranges::find(inputs, result) != inputs.end();
+                           });
+    return ends_.contains(product) || is_summed;
+  }
+
+  ValueId TiedTo(const Initializer& weight, NodeId product, const std::string& module) const {
+    if (!IsHead(product, module)) return kNoValue;
+    const Dims transposed = {weight.type.dims[1], weight.type.dims[0]};
+    const auto table = std::ranges::find_if(gathered_, [&](ValueId value) {
+      const int32_t stored = value == kNoValue ? -1 : graph_.values[Index(value)].initializer;
+      return stored >= 0 &&
+             graph_.initializers[Index(stored)].type == TensorType{weight.type.dtype, transposed};
+    });
+    return table == gathered_.end() ? kNoValue : *table;
+  }
+
+  const Graph& graph_;
+  std::vector<ValueId> named_;  // in the order of the file
+  std::map<std::string, ValueId, std::less<>> values_;
+  std::unordered_map<ValueId, int> readers_;
+  std::unordered_map<ValueId, NodeId> first_use_;
+  std::multimap<ValueId, NodeId> products_;  // by second factor
+  std::multimap<ValueId, NodeId> sums_;      // by operand
+  std::set<NodeId> ends_;                    // nodes that make an output
+  std::vector<ValueId> gathered_;
+};
+
+}  // namespace
+
+std::vector<FoldedWeight> FindFoldedWeights(const Graph& graph) {
+  return FoldedWeightFinder(graph).Find();
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,326 @@
+#include "estimator/recover/lost_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/recover/exports.h"
+#include "estimator/recover/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+// k where `child` is "PARENT.k".
+std::optional<int> PlaceIn(std::string_view parent, std::string_view child) {
+  if (child.size() < parent.size() + 2 || !child.starts_with(parent) ||
+      child[parent.size()] != '.') {
+    return std::nullopt;
+  }
+  const char* const begin = child.data() + parent.size() + 1;
+  const char* const end = child.data() + child.size();
+  int place = 0;
+  const auto [last, code] = std::from_chars(begin, end, place);
+  return code == std::errc() && last == end ? std::optional<int>(place) : std::nullopt;
+}
+
+class LostCallFinder {
+ public:
+  LostCallFinder(const Graph& graph, const ExporterMetadata& metadata,
+                 const std::vector<FoldedBatchNorm>& folded)
+      : graph_(graph), metadata_(metadata), training_(IsTrainingExport(graph)) {
+    for (const FoldedBatchNorm& norm : folded) folded_.insert(norm.convolution);
+    for (const Value& value : graph.values) known_.insert(value.name);
+    for (const SignatureEntry& entry : metadata.signature) {
+      known_.insert(entry.name);
+      targets_.emplace(entry.name, entry.target);
+      names_.emplace(entry.target, entry.name);
+    }
+    for (const FxGroup& group : metadata.groups) {
+      known_.insert(group.call.name);
+      for (const std::string_view name : References(group.call)) read_.insert(name);
+    }
+  }
+
+  std::vector<LostCall> Find() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const auto id = static_cast<NodeId>(i);
+      const bool dropped = FindOperands(id);
+      if (!training_) FindGap(id, dropped);
+    }
+    return std::move(lost_);
+  }
+
+ private:
+  // Operands that are gone, of a call whose first node this is.  True for a dropout.
+  bool FindOperands(NodeId id) {
+    const FxNode* call = metadata_.CallOf(id);
+    if (call == nullptr || !seen_.insert(call->name).second) return false;
+    std::vector<std::string_view> gone;
+    for (const std::string_view name : References(*call)) {
+      if (!known_.contains(name)) gone.push_back(name);
+    }
+    std::vector<ValueId> open = gone.empty() ? std::vector<ValueId>() : OpenInputs(id, *call);
+    std::stable_partition(gone.begin(), gone.end(),
+                          [&](std::string_view name) { return operands_.contains(name); });
+    bool dropped = false;
+    for (const std::string_view name : gone) dropped |= FindOperand(id, *call, name, open);
+    return dropped;
+  }
+
+  bool FindOperand(NodeId id, const FxNode& call, std::string_view name,
+                   std::vector<ValueId>& open) {
+    const bool is_clone = Stem(name) == "clone";
+    if (!is_clone && AddRepeated(id, call, name)) return false;
+    const std::string_view aten = is_clone ? "dropout" : RemovedCall(Stem(name));
+    if (aten.empty() || open.empty()) return false;
+    const auto known = operands_.find(name);
+    const auto read =
+        known == operands_.end() ? open.begin() : std::ranges::find(open, known->second);
+    if (read == open.end()) return false;
+    const ValueId input = *read;
+    open.erase(read);
+    operands_.emplace(name, input);
+    if (is_clone && IsBeforeFc2(id)) return false;
+    const bool drops = is_clone && !training_ && !IsOwnView(input, id);
+    Add(id, input, name, is_clone && !drops ? "contiguous" : aten);
+    return drops;
+  }
+
+  void Add(NodeId id, ValueId input, std::string_view name, std::string_view aten) {
+    std::vector<std::string> scope =
+        aten == "dropout" ? ModuleOfDropout(input, id) : SharedScope(input, id);
+    if (aten == "dropout" && !scope.empty()) scope.emplace_back(name);
+    const NodeId maker = graph_.values[Index(input)].producer;
+    lost_.push_back({.before = id,
+                     .input = input,
+                     .name = std::string(name),
+                     .op = aten,
+                     .behind = RunsAtOnce(aten, maker, id) ? maker : kNoNode,
+                     .scope = std::move(scope)});
+  }
+
+  // "return f(x) * self.scale"; "w = drop(softmax(w))", where its reader is in the same forward.
+  bool RunsAtOnce(std::string_view aten, NodeId maker, NodeId reader) const {
+    if (aten != "dropout" || maker == kNoNode) return aten.ends_with(".Scalar");
+    const std::vector<std::string> scope = ScopeOf(graph_, reader);
+    return !scope.empty() && ScopeOf(graph_, maker) == scope;
+  }
+
+  // What the exporter removes where it changes no number: x + 0, x * 1, a cat of one tensor.
+  static std::string_view RemovedCall(std::string_view stem) {
+    constexpr std::pair<std::string_view, std::string_view> kRows[] = {
+        {"add", "add.Scalar"}, {"sub", "add.Scalar"}, {"mul", "mul.Scalar"},
+        {"div", "mul.Scalar"}, {"cat", "cat"},
+    };
+    for (const auto& [name, aten] : kRows) {
+      if (name == stem) return aten;
+    }
+    return {};
+  }
+
+  // The modules that hold both the call that made `input` and the one that reads it.
+  std::vector<std::string> SharedScope(ValueId input, NodeId reader) const {
+    std::vector<std::string> scope = ScopeOf(graph_, reader);
+    const NodeId producer = graph_.values[Index(input)].producer;
+    if (producer != kNoNode) scope.resize(SharedModules(ScopeOf(graph_, producer), scope));
+    return scope;
+  }
+
+  // The module whose child a dropout was that stood between `input` and `reader`: the one around
+  // the module that made `input`, but that of the reader's where it calls the reader's module.
+  // Embeddings of transformers end with a dropout of their own.
+  std::vector<std::string> ModuleOfDropout(ValueId input, NodeId reader) const {
+    const NodeId producer = graph_.values[Index(input)].producer;
+    if (producer == kNoNode) return {};
+    std::vector<std::string> made_in = ScopeOf(graph_, producer);
+    std::vector<std::string> shared = SharedScope(input, reader);
+    const bool is_embedding =
+        made_in.size() > shared.size() + 1 && ChildOf(made_in[made_in.size() - 2]) == "embeddings";
+    const bool is_beside = ScopeOf(graph_, reader).size() == shared.size() + 1;
+    if (made_in.size() == shared.size() || (is_beside && !is_embedding)) return shared;
+    if (IsOfFairseqLayer(made_in)) return shared;
+    made_in.pop_back();
+    return made_in;
+  }
+
+  // self_attn.out_proj of fairseq's layers, whose own forward drops out what their attention
+  // returns; GPT-2's attention does so itself.
+  static bool IsOfFairseqLayer(const std::vector<std::string>& scope) {
+    if (scope.size() < 2 || ChildOf(scope.back()) != "out_proj") return false;
+    const std::string_view attention = ChildOf(scope[scope.size() - 2]);
+    return attention == "self_attn" || attention == "encoder_attn";
+  }
+
+  // "relu_3" where the node reads what "relu_1" made.  Not where it reads that twice: an
+  // operand is hidden by its value.
+  bool AddRepeated(NodeId id, const FxNode& call, std::string_view name) {
+    const auto references = References(call);
+    for (const ValueId input : graph_.nodes[Index(id)].inputs) {
+      const NodeId producer = input == kNoValue ? kNoNode : graph_.values[Index(input)].producer;
+      const FxNode* kept = producer == kNoNode ? nullptr : metadata_.CallOf(producer);
+      if (kept == nullptr || Stem(kept->name) != Stem(name)) continue;
+      if (std::find(references.begin(), references.end(), kept->name) != references.end()) continue;
+      lost_.push_back({id, input, std::string(name), "", producer});
+      lost_.back().module = UnreadSibling(*kept);
+      if (!lost_.back().module.empty()) {
+        lost_.back().scope = ScopeOf(graph_, producer);
+        lost_.back().scope.back() = lost_.back().module;
+      }
+      return true;
+    }
+    return false;
+  }
+
+  // "layers.0.norm2", of whose tensors no call reads any, where `kept` is a call of
+  // "layers.0.norm1" and its exporter has merged equal tensors; else "".
+  std::string UnreadSibling(const FxNode& kept) {
+    for (const std::string_view name : References(kept)) {
+      const auto own = targets_.find(name);
+      if (own == targets_.end()) continue;
+      for (const SignatureEntry& entry : metadata_.signature) {
+        const std::string_view module = ParentOf(entry.target);
+        const bool is_beside = ChildOf(entry.target) == ChildOf(own->second) &&
+                               ParentOf(module) == ParentOf(ParentOf(own->second));
+        if (is_beside && !read_.contains(entry.name) && read_again_.insert(module).second) {
+          return std::string(module);
+        }
+      }
+      return "";
+    }
+    return "";
+  }
+
+  // "relu" of "relu_3".
+  static std::string_view Stem(std::string_view name) {
+    const size_t end = name.find_last_not_of("0123456789");
+    const bool is_numbered = end != std::string_view::npos && end + 1 < name.size();
+    return is_numbered && name[end] == '_' ? name.substr(0, end) : name;
+  }
+
+  // What the node reads in the places of operands that are gone.
+  std::vector<ValueId> OpenInputs(NodeId id, const FxNode& call) const {
+    const auto references = References(call);
+    std::vector<ValueId> open;
+    for (const ValueId input : graph_.nodes[Index(id)].inputs) {
+      if (input == kNoValue) continue;
+      const std::string_view value = CallsNameOf(input);
+      if (value.empty()) continue;
+      const bool is_named = std::ranges::find(references, value) != references.end();
+      if (!is_named && std::ranges::find(open, input) == open.end()) open.push_back(input);
+    }
+    return open;
+  }
+
+  // How calls refer to an activation or a tensor of the signature; "" for other constants.
+  std::string_view CallsNameOf(ValueId value) const {
+    const std::string_view name = graph_.values[Index(value)].name;
+    if (IsActivation(value)) return name;
+    const auto entry = names_.find(name);
+    return entry == names_.end() ? std::string_view() : entry->second;
+  }
+
+  // fc2 of a numbered layer, as fairseq's and those that transformers took over from it (BART,
+  // OPT) are made: their activation_dropout is 0 (transformers 5.17, configuration_bart.py).
+  bool IsBeforeFc2(NodeId reader) const {
+    const std::string path = ModulePath(ScopeOf(graph_, reader));
+    const std::string_view layer = ChildOf(ParentOf(path));
+    return ChildOf(path) == "fc2" && !layer.empty() &&
+           layer.find_first_not_of("0123456789") == std::string_view::npos;
+  }
+
+  // A view that the same module made: its clone was contiguous(), not a dropout.
+  bool IsOwnView(ValueId value, NodeId reader) const {
+    constexpr std::string_view kViews[] = {"Transpose", "Squeeze", "Gather", "Expand"};
+    const NodeId producer = graph_.values[Index(value)].producer;
+    if (producer == kNoNode) return false;
+    const std::string_view op = graph_.nodes[Index(producer)].op_type;
+    return std::find(std::begin(kViews), std::end(kViews), op) != std::end(kViews) &&
+           ScopeOf(graph_, producer) == ScopeOf(graph_, reader);
+  }
+
+  bool IsActivation(ValueId value) const { return graph_.values[Index(value)].initializer < 0; }
+
+  // Children of a Sequential that left no node before this one.
+  void FindGap(NodeId id, bool dropped) {
+    std::vector<std::string> scope = ScopeOf(graph_, id);
+    if (scope.empty()) return;  // a node of which the file says nothing
+    if (scope != scope_) Enter(std::move(scope));
+    for (size_t depth = 1; depth < scope_.size(); ++depth) {
+      const auto place = PlaceIn(scope_[depth - 1], scope_[depth]);
+      if (place.has_value()) FindGapIn(paths_[depth - 1], *place, id, dropped);
+    }
+  }
+
+  void Enter(std::vector<std::string> scope) {
+    scope_ = std::move(scope);
+    paths_.clear();
+    for (auto end = scope_.begin(); end != scope_.end();) {
+      paths_.push_back(ModulePath({scope_.begin(), ++end}));
+    }
+    LeaveContainers();
+  }
+
+  void FindGapIn(const std::string& path, int place, NodeId id, bool dropped) {
+    Container& container = open_[path];
+    const bool folds = folded_.contains(id) || container.last_folded;
+    const int missing = place - container.last - 1 - (dropped ? 1 : 0) - (folds ? 1 : 0);
+    if (missing > 0) AddBefore(id, path + "." + std::to_string(place - 1));
+    container = {.last = std::max(place, container.last), .last_folded = folded_.contains(id)};
+  }
+
+  // A module that is called again counts its children anew.
+  void LeaveContainers() {
+    std::erase_if(open_, [&](const auto& entry) {
+      return std::find(paths_.begin(), paths_.end(), entry.first) == paths_.end();
+    });
+  }
+
+  void AddBefore(NodeId id, std::string name) {
+    const int call = calls_of_[name]++;  // a module may be called again
+    if (call > 0) name += fmt::format("_{}", call);
+    for (const ValueId input : graph_.nodes[Index(id)].inputs) {
+      if (input == kNoValue || !IsActivation(input)) continue;
+      lost_.push_back({id, input, std::move(name), "dropout"});
+      return;
+    }
+  }
+
+  struct Container {
+    int last = -1;             // the child seen last
+    bool last_folded = false;  // it had a batch norm behind it
+  };
+
+  const Graph& graph_;
+  const ExporterMetadata& metadata_;
+  bool training_;  // exported in training mode: no dropout is lost
+  std::unordered_set<std::string_view> known_;
+  std::map<std::string_view, std::string_view> targets_;  // of the signature, by name
+  std::map<std::string_view, std::string_view> names_;    // by target
+  std::unordered_set<std::string_view> read_;             // what calls refer to
+  std::unordered_set<std::string_view> read_again_;       // modules of calls that were merged
+  std::unordered_set<std::string_view> seen_;
+  std::map<std::string_view, ValueId> operands_;  // that are gone: what is read in their place
+  std::vector<std::string> scope_;                // of the last node that has one
+  std::vector<std::string> paths_;                // of the modules around it, outermost first
+  std::unordered_set<NodeId> folded_;
+  std::map<std::string, Container> open_;
+  std::map<std::string, int> calls_of_;  // by the name of a dropout
+  std::vector<LostCall> lost_;
+};
+
+}  // namespace
+
+std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
+                                    const std::vector<FoldedBatchNorm>& folded) {
+  return LostCallFinder(graph, metadata, folded).Find();
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,164 @@
+#include "estimator/recover/lost_casts.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/recover/pattern.h"
+#include "estimator/recover/source_text.h"
+
+namespace onnxfit {
+namespace {
+
+// weight * (x * rsqrt(mean(x ** 2) + ε)), by its nodes.
+struct Norm {
+  NodeId pow = kNoNode;
+  NodeId product = kNoNode;
+  NodeId scaled = kNoNode;  // the product with the weight
+};
+
+// The one node that reads `value`; kNoNode where there are more.
+NodeId OnlyReader(const Pattern& pattern, ValueId value) {
+  const std::vector<NodeId>& readers = pattern.ReadersOf(value);
+  return readers.size() == 1 ? readers[0] : kNoNode;
+}
+
+NodeId Next(const Pattern& pattern, NodeId node, std::string_view op_type) {
+  if (node == kNoNode) return kNoNode;
+  const NodeId reader = OnlyReader(pattern, pattern.At(node).outputs[0]);
+  return reader != kNoNode && pattern.At(reader).op_type == op_type ? reader : kNoNode;
+}
+
+std::optional<Norm> FindNorm(const Pattern& pattern, NodeId pow) {
+  if (pattern.NumberOf(pattern.At(pow).inputs[1]) != 2) return std::nullopt;
+  const NodeId add = Next(pattern, Next(pattern, pow, "ReduceMean"), "Add");
+  const NodeId sqrt = Next(pattern, add, "Sqrt");
+  const NodeId inverse = Next(pattern, sqrt, "Reciprocal");
+  const NodeId product = Next(pattern, inverse, "Mul");
+  const NodeId scaled = Next(pattern, product, "Mul");
+  if (scaled == kNoNode) return std::nullopt;
+  const std::vector<ValueId>& factors = pattern.At(product).inputs;
+  const ValueId x = pattern.At(pow).inputs[0];
+  const bool is_norm = std::find(factors.begin(), factors.end(), x) != factors.end();
+  return is_norm ? std::optional(Norm{pow, product, scaled}) : std::nullopt;
+}
+
+bool Has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// "(self.weight * x).to(dtype)", not "self.weight * x.to(dtype)".
+bool CastsProduct(std::string_view line) {
+  const size_t cast = line.find(").to(");
+  if (cast == std::string_view::npos) return false;
+  const size_t open = line.substr(0, cast).rfind('(');
+  return open != std::string_view::npos && Has(line.substr(open, cast - open), "*");
+}
+
+// Lines of the node's own forward, of helpers too.
+std::string_view FramesOf(const Pattern& pattern, NodeId node) {
+  return FindMetadata(pattern.At(node).metadata, kSourceKey);
+}
+
+std::string LineOf(const Pattern& pattern, NodeId node) {
+  const std::vector<SourceFrame> frames = SourceFrames(pattern.At(node));
+  return std::string(InnermostLine(frames));
+}
+
+class LostCastFinder {
+ public:
+  LostCastFinder(const Pattern& pattern, std::vector<LostCall>& calls)
+      : pattern_(pattern), calls_(calls) {}
+
+  void Add(const Norm& norm) {
+    const std::string squaring = LineOf(pattern_, norm.pow);
+    const std::string scaling = LineOf(pattern_, norm.scaled);
+    const bool squares_cast = Has(squaring, ".to(torch.float32)");
+    const bool takes_float = Has(FramesOf(pattern_, norm.pow), ".float()");
+    const bool casts_result = CastsProduct(scaling);
+    const bool returns_cast = Has(scaling, ".to(") || Has(FramesOf(pattern_, norm.pow), "type_as");
+    if (!squares_cast && !takes_float && !returns_cast) return;
+    const ValueId x = pattern_.At(norm.pow).inputs[0];
+    AddToFloat(norm.pow, x);
+    if (!squares_cast) AddToFloat(norm.product, x);
+    if (Has(scaling, "self.weight.float()")) AddWeightToFloat(norm);
+    const ValueId product = ResultOf(norm.product);
+    if (squares_cast) {
+      AddBack(norm.scaled, product, WeightOf(norm));
+    } else if (returns_cast && !casts_result) {
+      AddBack(norm.scaled, product, x);
+    } else {
+      for (const NodeId reader : pattern_.ReadersOf(ResultOf(norm.scaled))) {
+        AddBack(reader, ResultOf(norm.scaled), x);
+        calls_.back().behind = norm.scaled;
+      }
+    }
+  }
+
+ private:
+  ValueId ResultOf(NodeId node) const { return pattern_.At(node).outputs[0]; }
+
+  ValueId WeightOf(const Norm& norm) const {
+    const std::vector<ValueId>& factors = pattern_.At(norm.scaled).inputs;
+    return factors[factors[0] == ResultOf(norm.product) ? 1 : 0];
+  }
+
+  std::string NameOf(ValueId value, std::string_view suffix) const {
+    return std::string(pattern_.graph().values[Index(value)].name) + std::string(suffix);
+  }
+
+  // Named after the squares: x may be normed more than once.
+  void AddToFloat(NodeId before, ValueId x) {
+    if (calls_.empty() || calls_.back().input != x || calls_.back().op != "to") {
+      name_ = NameOf(ResultOf(before), ".float");
+    }
+    calls_.push_back({.before = before, .input = x, .name = name_, .op = "to"});
+  }
+
+  // Before 1 + weight, where the file has that sum, else before the product: the sum is lost, too.
+  void AddWeightToFloat(const Norm& norm) {
+    const ValueId factor = WeightOf(norm);
+    const NodeId sum = pattern_.Inner(factor, "Add");
+    NodeId before = norm.scaled;
+    ValueId weight = factor;
+    if (sum != kNoNode) {
+      const std::vector<ValueId>& terms = pattern_.At(sum).inputs;
+      before = sum;
+      weight = terms[pattern_.IsStored(terms[0], 1) ? 0 : 1];
+    }
+    calls_.push_back(
+        {.before = before, .input = weight, .name = NameOf(factor, ".float"), .op = "to"});
+  }
+
+  void AddBack(NodeId before, ValueId value, ValueId like) {
+    calls_.push_back({.before = before,
+                      .input = value,
+                      .name = NameOf(value, ".cast"),
+                      .op = "type_as",
+                      .like = like});
+  }
+
+  const Pattern& pattern_;
+  std::vector<LostCall>& calls_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::vector<LostCall> FindLostCasts(const Graph& graph, const Shapes& shapes) {
+  const Pattern pattern(graph, shapes);
+  std::vector<LostCall> calls;
+  LostCastFinder finder(pattern, calls);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.op_type != "Pow" || FindMetadata(node.metadata, kSourceKey).empty()) continue;
+    const auto norm = FindNorm(pattern, static_cast<NodeId>(i));
+    if (norm.has_value()) finder.Add(*norm);
+  }
+  return calls;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,304 @@
+#include "estimator/recover/lost_dropouts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/recover/exports.h"
+#include "estimator/recover/feed_forward.h"
+#include "estimator/recover/habits.h"
+#include "estimator/recover/node_calls.h"
+#include "estimator/recover/pattern.h"
+#include "estimator/recover/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+bool HasMetadata(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Node& node) { return !node.metadata.empty(); });
+}
+
+// A table of words: floats of the file, looked up by an input of the graph.
+bool LooksUpWords(const Pattern& pattern, const Node& node) {
+  if (node.op_type != "Gather" || node.inputs.size() != 2) return false;
+  ValueId ids = node.inputs[1];
+  for (const char* view : {"Cast", "Unsqueeze", "Reshape"}) {
+    const NodeId maker = pattern.Maker(ids, view);
+    if (maker != kNoNode) ids = pattern.At(maker).inputs[0];
+  }
+  return pattern.IsStored(node.inputs[0], 2) && ids != kNoValue &&
+         IsFloat(pattern.TypeOf(node.inputs[0]).dtype) &&
+         pattern.graph().values[Index(ids)].is_input;
+}
+
+class LostDropoutFinder {
+ public:
+  LostDropoutFinder(const Graph& graph, const Shapes& shapes,
+                    const std::vector<Rewritten>& rewrites)
+      : graph_(graph),
+        pattern_(graph, shapes),
+        calls_(pattern_, rewrites),
+        attends_(HasAttention(graph, rewrites)),
+        is_words_(graph.values.size()) {
+    for (const Node& node : graph.nodes) FollowWords(node);
+  }
+
+  LostDropouts Find(bool attention_alone) {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const auto node = static_cast<NodeId>(i);
+      if (calls_.IsInner(node)) continue;
+      AddPositions(node);
+      if (attention_alone) {
+        AddAttention(node);
+        continue;
+      }
+      AddBranch(node);
+      AddWords(node);
+      AddWeights(node);
+      AddNamed(node);
+      AddAttention(node);
+    }
+    std::ranges::stable_sort(found_.calls, {}, &LostCall::before);
+    return std::move(found_);
+  }
+
+ private:
+  const Node& At(NodeId node) const { return graph_.nodes[Index(node)]; }
+
+  // x + dropout (linear (…)).  The module that sums has it, but in GPT-2's blocks the one that
+  // has c_proj (also nanoGPT's).  What libraries' transformers do not have is rare.
+  void AddBranch(NodeId node) {
+    const std::optional<BranchEnd> end = FindBranchEnd(pattern_, calls_, node, attends_);
+    if (!end.has_value()) return;
+    AddHidden(end->layer);
+    const bool is_inside =
+        !end->is_plain || ChildOf(ModulePath(ScopeOf(graph_, end->layer))) == "c_proj";
+    AddBefore(end->reader, end->value, is_inside ? CallerOf(end->layer) : ScopeOf(graph_, node));
+    found_.calls.back().is_rare = !end->is_plain;
+  }
+
+  // fc2 (dropout (act (fc1 (x)))).
+  void AddHidden(NodeId layer) {
+    const std::optional<Hidden> hidden = FindHidden(pattern_, calls_, layer);
+    const bool is_there = std::ranges::any_of(found_.calls, [&](const LostCall& call) {
+      return hidden && call.before == hidden->reader && call.input == hidden->value;
+    });
+    if (!hidden || is_there) return;
+    AddBefore(hidden->reader, hidden->value, CallerOf(layer));
+    found_.calls.back().is_rare = true;
+  }
+
+  // What is made of words alone: their table's rows, scaled, positions added.
+  void FollowWords(const Node& node) {
+    if (node.outputs.empty() || node.outputs[0] == kNoValue) return;
+    const bool is_sum = node.op_type == "Add" || node.op_type == "Mul" || node.op_type == "Div";
+    const bool is_made = is_sum && std::ranges::any_of(node.inputs, [&](ValueId value) {
+                           return value != kNoValue && is_words_[Index(value)];
+                         });
+    const bool is_pure = is_sum && std::ranges::all_of(node.inputs, [&](ValueId value) {
+                           return IsMadeOfTables(value);
+                         });
+    is_words_[Index(node.outputs[0])] = LooksUpWords(pattern_, node) || (is_made && is_pure);
+  }
+
+  bool IsMadeOfTables(ValueId value) const {
+    if (value == kNoValue || is_words_[Index(value)]) return true;
+    const Value& made = graph_.values[Index(value)];
+    if (made.initializer >= 0 || pattern_.IsNumber(value)) return true;
+    if (made.producer == kNoNode) return false;
+    const Node& node = At(made.producer);
+    const bool is_table = node.op_type == "Gather" && pattern_.IsStored(node.inputs[0], 2);
+    const bool is_part =
+        node.op_type == "Slice" || node.op_type == "Unsqueeze" || node.op_type == "Cast";
+    return is_table || (is_part && IsMadeOfTables(node.inputs[0]));
+  }
+
+  // The last of what is made of words, or the layer norm that alone reads it.
+  void AddWords(NodeId node) {
+    const Node& made = At(node);
+    if (made.outputs.empty() || made.outputs[0] == kNoValue || !is_words_[Index(made.outputs[0])]) {
+      return;
+    }
+    ValueId value = made.outputs[0];
+    const std::vector<NodeId> readers = ReadersOf(value);
+    const bool goes_on = std::ranges::any_of(
+        readers, [&](NodeId reader) { return is_words_[Index(At(reader).outputs[0])]; });
+    if (goes_on || readers.empty() || IsLoneDecoder(ScopeOf(graph_, node))) return;
+    const bool is_normed = readers.size() == 1 && calls_.IsLayerNorm(readers[0]);
+    if (is_normed) value = At(readers[0]).outputs[0];
+    const NodeId mask = is_normed ? MaskOf(value) : kNoNode;
+    if (mask != kNoNode) return AddBehind(At(mask).outputs[0], ScopeOf(graph_, mask));
+    const bool is_table = made.op_type == "Gather";
+    const NodeId maker = is_normed ? readers[0] : node;
+    AddBehind(value, is_normed || is_table ? CallerOf(maker) : ScopeOf(graph_, node));
+  }
+
+  // The product of `value` with a mask that the model makes, [N, S, 1], if that alone reads it:
+  // DeBERTa's embeddings.
+  NodeId MaskOf(ValueId value) const {
+    const std::vector<NodeId> readers = ReadersOf(value);
+    if (readers.size() != 1 || At(readers[0]).op_type != "Mul") return kNoNode;
+    const Node& product = At(readers[0]);
+    const ValueId mask = product.inputs[product.inputs[0] == value ? 1 : 0];
+    const Dims& dims = pattern_.DimsOf(mask);
+    return dims.size() > 1 && dims.back() == 1 && !pattern_.IsStored(mask, dims.size()) ? readers[0]
+                                                                                        : kNoNode;
+  }
+
+  // softmax (…) @ v, written by hand, or softmax (…).view (…) @ v.
+  void AddWeights(NodeId node) {
+    const Node& product = At(node);
+    if (product.op_type != "MatMul") return;
+    const NodeId view = pattern_.Inner(product.inputs[0], "Reshape");
+    const ValueId weights = view == kNoNode ? product.inputs[0] : At(view).inputs[0];
+    const NodeId softmax = pattern_.Inner(weights, "Softmax");
+    if (softmax == kNoNode || calls_.IsInner(softmax)) return;
+    AddBefore(view == kNoNode ? node : view, weights, ScopeOf(graph_, node));
+  }
+
+  // torch.nn.TransformerEncoderLayer, transformers' T5DenseActDense and T5Stack, and classifiers
+  // of both (RobertaClassificationHead drops out twice), transformers 5.17.
+  void AddNamed(NodeId node) {
+    const std::string path = ModulePath(ScopeOf(graph_, node));
+    const std::string_view child = ChildOf(path);
+    const std::string_view parent = ChildOf(ParentOf(path));
+    if (calls_.IsLinear(node) && !path.empty()) {
+      const bool ends_block = child == "linear2" || (child == "wo" && parent == "DenseReluDense") ||
+                              (child == "dense" && parent == "classifier");
+      if (ends_block || ClosesClassifier(node))
+        AddBefore(node, calls_.InputOf(node), CallerOf(node));
+    }
+    const bool is_final = child == "final_layer_norm" && calls_.CallOf(node) == "mul";
+    if (is_final && !IsNumber(parent)) AddBehind(At(node).outputs[0], CallerOf(node));
+  }
+
+  // What both projections of positions read of DeBERTa's DisentangledSelfAttention (transformers
+  // 5.17): its table's views leave no trace of pos_dropout.
+  void AddPositions(NodeId node) {
+    const std::string path = ModulePath(ScopeOf(graph_, node));
+    const std::string_view child = ChildOf(path);
+    if (child != "pos_key_proj" && child != "pos_query_proj") return;
+    if (!calls_.IsLinear(node)) return;
+    const std::vector<std::string> module = CallerOf(node);
+    Add(node, calls_.InputOf(node), ModulePath(module) + ".pos_dropout", module);
+  }
+
+  // A linear layer of a matrix that makes an output, of what an activation made.
+  bool ClosesClassifier(NodeId node) const {
+    const ValueId x = calls_.InputOf(node);
+    const NodeId producer = graph_.values[Index(x)].producer;
+    const bool is_end = graph_.values[Index(At(node).outputs[0])].is_output;
+    if (!is_end || producer == kNoNode || pattern_.DimsOf(x).size() != 2) return false;
+    return At(producer).op_type == "Tanh" || calls_.CallOf(producer) == "gelu";
+  }
+
+  // OPTDecoder of transformers 5.17, "decoder" without an "encoder": it drops no words out.
+  bool IsLoneDecoder(const std::vector<std::string>& scope) const {
+    if (scope.empty() || scope.back() != "decoder") return false;
+    std::vector<std::string> encoder = scope;
+    encoder.back() = "encoder";
+    const std::string path = ModulePath(encoder) + ".";
+    return std::ranges::none_of(graph_.initializers, [&](const Initializer& stored) {
+      return graph_.values[Index(stored.value)].name.starts_with(path);
+    });
+  }
+
+  // Not those that take a part for its shape alone.
+  std::vector<NodeId> ReadersOf(ValueId value) const {
+    std::vector<NodeId> readers = pattern_.ReadersOf(value);
+    std::erase_if(readers, [&](NodeId reader) {
+      const ValueId made = At(reader).outputs[0];
+      return pattern_.ReadersOf(made).empty() && !graph_.values[Index(made)].is_output;
+    });
+    return readers;
+  }
+
+  static bool IsNumber(std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  }
+
+  // Fairseq's layers, in transformers BART's and OPT's, drop nothing inside of attention.
+  void AddAttention(NodeId node) {
+    if (calls_.CallOf(node) != "scaled_dot_product_attention") return;
+    const std::string layer(ParentOf(ModulePath(ScopeOf(graph_, node))));
+    const bool is_fairseq =
+        std::ranges::any_of(graph_.initializers, [&](const Initializer& stored) {
+          return graph_.values[Index(stored.value)].name == layer + ".fc1.bias";
+        });
+    if (!is_fairseq) found_.attention.push_back(Index(calls_.RewriteAt(node)));
+  }
+
+  // The module call around the one that `node` is in.
+  std::vector<std::string> CallerOf(NodeId node) const {
+    std::vector<std::string> scope = ScopeOf(graph_, node);
+    if (!scope.empty()) scope.pop_back();
+    return scope;
+  }
+
+  void AddBehind(ValueId value, const std::vector<std::string>& module) {
+    const std::string name = NextName(module);
+    const NodeId maker = graph_.values[Index(value)].producer;
+    for (const NodeId reader : pattern_.ReadersOf(value)) Add(reader, value, name, module, maker);
+  }
+
+  void AddBefore(NodeId node, ValueId value, const std::vector<std::string>& module) {
+    Add(node, value, NextName(module), module);
+  }
+
+  std::string NextName(const std::vector<std::string>& module) {
+    const std::string path = ModulePath(module) + ".dropout";
+    const int before = calls_of_[path]++;
+    return before == 0 ? path : fmt::format("{}_{}", path, before);
+  }
+
+  void Add(NodeId before, ValueId input, const std::string& name, std::vector<std::string> scope,
+           NodeId behind = kNoNode) {
+    scope.emplace_back(ChildOf(name));
+    found_.calls.push_back({.before = before,
+                            .input = input,
+                            .name = name,
+                            .op = "dropout",
+                            .behind = behind,
+                            .scope = std::move(scope)});
+  }
+
+  const Graph& graph_;
+  Pattern pattern_;
+  NodeCalls calls_;
+  bool attends_;
+  std::vector<bool> is_words_;  // by value
+  std::unordered_map<std::string, int> calls_of_;
+  LostDropouts found_;
+};
+
+}  // namespace
+
+LostDropouts FindLostDropouts(const Graph& graph, const Shapes& shapes,
+                              const std::vector<Rewritten>& rewrites) {
+  if (IsTrainingExport(graph)) return {};
+  return LostDropoutFinder(graph, shapes, rewrites).Find(HasMetadata(graph));
+}
+
+std::optional<bool> LikelyDropsOut(const Graph& graph, const ExporterMetadata& metadata,
+                                   const Shapes& shapes, const std::vector<Rewritten>& rewrites) {
+  const Pattern pattern(graph, shapes);
+  const bool reads_words = std::ranges::any_of(
+      graph.nodes, [&](const Node& node) { return LooksUpWords(pattern, node); });
+  const bool has_softmax =
+      std::ranges::any_of(graph.nodes, [](const Node& node) { return node.op_type == "Softmax"; });
+  const bool attends = (reads_words && has_softmax) || HasAttention(graph, rewrites);
+  if (!attends) return std::nullopt;
+  const bool has_rotary =
+      std::ranges::any_of(
+          metadata.signature,
+          [](const SignatureEntry& entry) { return entry.target.ends_with("inv_freq"); }) ||
+      std::ranges::any_of(graph.nodes, [](const Node& node) { return node.op_type == "Cos"; });
+  return reads_words && !has_rotary;
+}
+
+}  // namespace onnxfit

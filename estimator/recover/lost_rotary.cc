@@ -1,0 +1,144 @@
+#include "estimator/recover/lost_rotary.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "estimator/base/index.h"
+#include "estimator/recover/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+class LostRotaryFinder {
+ public:
+  LostRotaryFinder(const Graph& graph, const ExporterMetadata& metadata)
+      : graph_(graph), metadata_(metadata) {}
+
+  std::optional<LostRotary> Find() {
+    found_.module = LostModule();
+    if (found_.module.empty()) return std::nullopt;
+    IndexReaders();
+    for (const Initializer& initializer : graph_.initializers) Add(initializer);
+    if (found_.positions == 0 || !FindPlace()) return std::nullopt;
+    for (const NodeId node : found_.nodes) AddResult(node);
+    return std::move(found_);
+  }
+
+ private:
+  // The one module whose inv_freq is named and not stored, else "".
+  std::string LostModule() const {
+    std::unordered_set<std::string_view> stored;
+    for (const Initializer& initializer : graph_.initializers) {
+      stored.insert(graph_.values[Index(initializer.value)].name);
+    }
+    std::string module;
+    for (const SignatureEntry& entry : metadata_.signature) {
+      if (ChildOf(entry.target) != "inv_freq" || stored.contains(entry.target)) continue;
+      if (!module.empty()) return "";
+      module = ParentOf(entry.target);
+    }
+    return module;
+  }
+
+  void IndexReaders() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      for (const ValueId value : graph_.nodes[i].inputs) {
+        if (value != kNoValue) reader_.try_emplace(value, static_cast<NodeId>(i));
+      }
+    }
+  }
+
+  void Add(const Initializer& initializer) {
+    const auto reader = reader_.find(initializer.value);
+    if (reader == reader_.end() || !IsFloat(initializer.type.dtype)) return;
+    const std::string_view name = graph_.values[Index(initializer.value)].name;
+    const std::string_view op = graph_.nodes[Index(reader->second)].op_type;
+    const Dims& dims = initializer.type.dims;
+    if (dims.size() < 3 || dims[0] != 1) return;
+    if (name.starts_with("matmul") && op == "Transpose") {
+      (void)Fits(dims[2], dims[1]);
+    } else if (name.starts_with("cat") && (op == "Cos" || op == "Sin")) {
+      (void)Fits(dims[1], dims[2] / 2);
+    } else if (name.starts_with("unsqueeze") && op == "Mul" && dims.size() == 4 && dims[1] == 1) {
+      if (Fits(dims[2], dims[3] / 2)) AddToLayer(initializer.value);
+    }
+  }
+
+  // One embedding has one size.
+  bool Fits(int64_t positions, int64_t frequencies) {
+    if (found_.positions == 0) {
+      found_.positions = positions;
+      found_.frequencies = frequencies;
+    }
+    return found_.positions == positions && found_.frequencies == frequencies;
+  }
+
+  // q * cos + rotate_half(q) * sin: cos comes first.
+  void AddToLayer(ValueId value) {
+    (found_.cos.size() == found_.sin.size() ? found_.cos : found_.sin).push_back(value);
+  }
+
+  // The caller passes cos and sin to all of its layers.
+  bool FindPlace() {
+    const std::string caller(CallerOf(found_.module));
+    for (size_t i = 0; i < graph_.nodes.size() && found_.layer == kNoNode; ++i) {
+      const auto id = static_cast<NodeId>(i);
+      const std::vector<std::string> scope = ScopeOf(graph_, id);
+      const size_t depth = DepthBelow(caller, scope);
+      if (depth == scope.size()) continue;
+      if (scope[depth] == found_.module) found_.nodes.push_back(id);
+      if (!IsLayer(scope[depth])) continue;
+      found_.layer = id;
+      found_.scope = {scope.begin(), scope.begin() + static_cast<std::ptrdiff_t>(depth)};
+      found_.scope.push_back(found_.module);
+    }
+    return found_.layer != kNoNode;
+  }
+
+  // cos or sin, scaled and cast where the file shows that.
+  void AddResult(NodeId id) {
+    const Node& node = graph_.nodes[Index(id)];
+    if (node.op_type != "Cos" && node.op_type != "Sin") return;
+    ValueId value = node.outputs[0];
+    for (auto reader = reader_.find(value); reader != reader_.end(); reader = reader_.find(value)) {
+      if (std::ranges::find(found_.nodes, reader->second) == found_.nodes.end()) break;
+      value = graph_.nodes[Index(reader->second)].outputs[0];
+    }
+    (node.op_type == "Cos" ? found_.cos : found_.sin).push_back(value);
+  }
+
+  // The level in `scope` of what module `caller` calls; the scope's size where it is not in it.
+  static size_t DepthBelow(const std::string& caller, const std::vector<std::string>& scope) {
+    for (size_t depth = 1; depth < scope.size(); ++depth) {
+      const auto end = scope.begin() + static_cast<std::ptrdiff_t>(depth);
+      if (ModulePath({scope.begin(), end}) == caller) return depth;
+    }
+    return scope.size();
+  }
+
+  static std::string_view CallerOf(std::string_view module) {
+    const size_t dot = module.rfind('.');
+    return dot == std::string_view::npos ? std::string_view() : module.substr(0, dot);
+  }
+
+  // "model.layers.0".
+  static bool IsLayer(std::string_view module) {
+    const std::string_view child = ChildOf(module);
+    return !child.empty() && child.find_first_not_of("0123456789") == std::string_view::npos;
+  }
+
+  const Graph& graph_;
+  const ExporterMetadata& metadata_;
+  std::unordered_map<ValueId, NodeId> reader_;  // the first
+  LostRotary found_;
+};
+
+}  // namespace
+
+std::optional<LostRotary> FindLostRotary(const Graph& graph, const ExporterMetadata& metadata) {
+  return LostRotaryFinder(graph, metadata).Find();
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,240 @@
+#include "estimator/recover/lost_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
+#include "estimator/recover/lost_rotary.h"
+#include "estimator/recover/scopes.h"
+
+namespace onnxfit {
+namespace {
+
+class LostTensorFinder {
+ public:
+  LostTensorFinder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
+                   std::vector<ModuleTensor> in_file)
+      : graph_(graph), metadata_(metadata), shapes_(shapes), tensors_(std::move(in_file)) {}
+
+  LostTensors Find() {
+    AddFrequencies();
+    AddOriginals();
+    AddPositionIds();
+    AddSlicedBuffer();
+    AddUnusedNorms();
+    return std::move(lost_);
+  }
+
+ private:
+  std::string_view NameOf(ValueId value) const { return graph_.values[Index(value)].name; }
+
+  // Of what a rotary embedding computes, the file holds results alone.
+  void AddFrequencies() {
+    const std::optional<LostRotary> rotary = FindLostRotary(graph_, metadata_);
+    if (!rotary.has_value()) return;
+    AddLost(rotary->module + ".inv_freq", Role::kBuffer, {DType::kFloat32, {rotary->frequencies}});
+  }
+
+  // "rope.original_inv_freq", a clone of "rope.inv_freq" that no call reads and the file does
+  // not hold (transformers, modeling_rope_utils.py).
+  void AddOriginals() {
+    constexpr std::string_view kOriginal = "original_";
+    std::map<std::string, TensorType> found;
+    for (const ModuleTensor& tensor : tensors_) found.emplace(tensor.name, tensor.type);
+    for (const SignatureEntry& entry : metadata_.signature) {
+      const std::string_view child = ChildOf(entry.target);
+      if (!child.starts_with(kOriginal) || found.contains(std::string(entry.target))) continue;
+      const auto clone_of =
+          found.find(fmt::format("{}.{}", ParentOf(entry.target), child.substr(kOriginal.size())));
+      if (clone_of == found.end()) continue;
+      AddLost(std::string(entry.target), Role::kBuffer, clone_of->second);
+    }
+  }
+
+  // "embeddings.position_ids", 0 to n - 1 of a table of n positions, and as many token types:
+  // exporters compute what is sliced of them (transformers 5.17, BertEmbeddings).
+  void AddPositionIds() {
+    std::unordered_set<std::string_view> in_file;
+    std::map<std::string_view, int64_t> tables;  // module -> positions
+    for (const ModuleTensor& tensor : tensors_) {
+      in_file.insert(tensor.name);
+      const std::string_view table = ParentOf(tensor.name);
+      if (ChildOf(table).starts_with("position_embedding") && tensor.type.dims.size() == 2) {
+        tables[ParentOf(table)] = tensor.type.dims[0];
+      }
+    }
+    std::vector<std::pair<std::string, int64_t>> lost;
+    for (const SignatureEntry& entry : metadata_.signature) {
+      const std::string_view child = ChildOf(entry.target);
+      const auto table = tables.find(ParentOf(entry.target));
+      const bool counts = child == "position_ids" || child == "token_type_ids";
+      if (!counts || table == tables.end() || in_file.contains(entry.target)) continue;
+      lost.emplace_back(entry.target, table->second);
+    }
+    for (const auto& [name, positions] : lost) {
+      AddLost(name, Role::kBuffer, {DType::kInt64, {1, positions}});
+      AddViews(name);
+    }
+  }
+
+  // "slice_1", as torch.export calls the result of a slice: of position ids, or, being zeros, of
+  // token types.
+  void AddViews(const std::string& buffer) {
+    constexpr std::string_view kViews[] = {"slice", "expand", "view", "unsqueeze", "select"};
+    for (const Initializer& initializer : graph_.initializers) {
+      const std::string_view name = NameOf(initializer.value);
+      const std::string_view call = name.substr(0, name.find('_'));
+      const auto& known = shapes_.known[Index(initializer.value)];
+      const bool is_view =
+          std::find(std::begin(kViews), std::end(kViews), call) != std::end(kViews);
+      if (!is_view || initializer.type.dtype != DType::kInt64 || !known.has_value()) continue;
+      const bool is_zeros =
+          std::ranges::all_of(known->elements(), [](int64_t i) { return i == 0; });
+      if (is_zeros == (ChildOf(buffer) == "token_type_ids")) {
+        lost_.views.emplace_back(initializer.value, buffer);
+      }
+    }
+  }
+
+  // A norm whose result is not used: its name alone is in the file (transformers 5.17,
+  // post_layernorm of CLIPVisionTransformer).  Taken to be as wide as one beside it.
+  void AddUnusedNorms() {
+    std::map<std::string_view, const ModuleTensor*> in_file;
+    for (const ModuleTensor& tensor : tensors_) in_file.emplace(tensor.name, &tensor);
+    const bool has_computed = std::ranges::any_of(
+        in_file, [](const auto& entry) { return entry.first.starts_with("add"); });
+    std::vector<std::pair<std::string, TensorType>> lost;
+    for (const SignatureEntry& entry : metadata_.signature) {
+      const bool is_lost = entry.kind == SignatureEntry::Kind::kParameter &&
+                           !in_file.contains(entry.target) && IsOfNorm(entry.target);
+      if (!is_lost || has_computed) continue;
+      const auto sibling = std::ranges::find_if(
+          in_file, [&](const auto& other) { return AreSiblings(entry.target, other.first); });
+      if (sibling == in_file.end()) continue;
+      lost.emplace_back(entry.target, sibling->second->type);
+      AssumeWidth(lost.back().first, sibling->first);
+    }
+    for (const auto& [name, type] : lost) AddLost(name, Role::kParameter, type);
+  }
+
+  void AssumeWidth(const std::string& name, std::string_view sibling) {
+    lost_.assumptions.push_back(
+        fmt::format("{}, of which the file has only the name, is as large as {}", name, sibling));
+  }
+
+  static bool IsOfNorm(std::string_view tensor) {
+    return ChildOf(ParentOf(tensor)).find("norm") != std::string_view::npos;
+  }
+
+  // "m.post_layernorm.weight" and "m.pre_layernorm.weight".
+  static bool AreSiblings(std::string_view a, std::string_view b) {
+    return IsOfNorm(b) && ChildOf(a) == ChildOf(b) &&
+           ParentOf(ParentOf(a)) == ParentOf(ParentOf(b));
+  }
+
+  // A buffer of floats of which the file holds what torch.export's optimizer sliced of it alone
+  // ("pe", "slice_1"): nothing says how large it is, but as large as that.
+  void AddSlicedBuffer() {
+    std::unordered_set<std::string_view> in_file;
+    for (const ModuleTensor& tensor : tensors_) in_file.insert(tensor.name);
+    std::vector<std::string_view> lost;
+    for (const SignatureEntry& entry : metadata_.signature) {
+      const bool is_buffer = entry.kind == SignatureEntry::Kind::kBuffer;
+      if (is_buffer && !in_file.contains(entry.target)) lost.push_back(entry.target);
+    }
+    if (lost.size() != 1) return;
+    const std::string buffer(lost[0]);
+    for (const Initializer& initializer : graph_.initializers) {
+      const bool is_slice = NameOf(initializer.value).starts_with("slice_");
+      if (!is_slice || !IsFloat(initializer.type.dtype)) continue;
+      AddLost(buffer, Role::kBuffer, initializer.type);
+      lost_.views.emplace_back(initializer.value, buffer);
+      lost_.assumptions.push_back(fmt::format(
+          "{} is taken to be no larger than the part of it that the model reads, {}: the export "
+          "has lost the rest",
+          buffer, FormatBytes(BytesOf(initializer.type))));
+      return;
+    }
+  }
+
+  void AddLost(const std::string& name, Role role, const TensorType& type) {
+    lost_.tensors.push_back({role, name, type});
+    tensors_.push_back({name, kNoValue, type});
+  }
+
+  const Graph& graph_;
+  const ExporterMetadata& metadata_;
+  const Shapes& shapes_;
+  std::vector<ModuleTensor> tensors_;  // in the file, and those found
+  LostTensors lost_;
+};
+
+// The one parameter that the file does not hold and no call refers to, else null.
+const SignatureEntry* UnreadParameter(const Graph& graph, const ExporterMetadata& metadata) {
+  std::unordered_set<std::string_view> stored;
+  for (const Initializer& initializer : graph.initializers) {
+    stored.insert(graph.values[Index(initializer.value)].name);
+  }
+  std::unordered_set<std::string_view> read;
+  for (const FxGroup& group : metadata.groups) {
+    for (const std::string_view name : References(group.call)) read.insert(name);
+  }
+  const SignatureEntry* unread = nullptr;
+  for (const SignatureEntry& entry : metadata.signature) {
+    const bool is_lost = entry.kind == SignatureEntry::Kind::kParameter &&
+                         !stored.contains(entry.target) && !read.contains(entry.name);
+    if (!is_lost) continue;
+    if (unread != nullptr) return nullptr;
+    unread = &entry;
+  }
+  return unread;
+}
+
+// n of a buffer [n, n] of the module.
+int64_t PositionsMasked(const Graph& graph, const ExporterMetadata& metadata) {
+  std::unordered_set<std::string_view> buffers;
+  for (const SignatureEntry& entry : metadata.signature) {
+    if (entry.kind == SignatureEntry::Kind::kBuffer) buffers.insert(entry.target);
+  }
+  int64_t positions = 0;
+  for (const Initializer& initializer : graph.initializers) {
+    const Dims& dims = initializer.type.dims;
+    if (!buffers.contains(graph.values[Index(initializer.value)].name)) continue;
+    if (dims.size() < 2 || dims.back() != dims[dims.size() - 2]) continue;
+    positions = std::max(positions, dims.back());
+  }
+  return positions;
+}
+
+}  // namespace
+
+std::optional<FoldedTable> FindFoldedTable(const Graph& graph, const ExporterMetadata& metadata) {
+  const SignatureEntry* lost = UnreadParameter(graph, metadata);
+  if (lost == nullptr) return std::nullopt;
+  std::optional<FoldedTable> found;
+  for (const Initializer& initializer : graph.initializers) {
+    const std::string_view name = graph.values[Index(initializer.value)].name;
+    const bool is_rows = IsFloat(initializer.type.dtype) && initializer.type.dims.size() == 2;
+    if (!is_rows || !name.starts_with("embedding")) continue;
+    if (found.has_value()) return std::nullopt;
+    TensorType type = initializer.type;
+    type.dims[0] = std::max(type.dims[0], PositionsMasked(graph, metadata));
+    found = {initializer.value, {Role::kParameter, std::string(lost->target), std::move(type)}};
+  }
+  return found;
+}
+
+LostTensors FindLostTensors(const Graph& graph, const ExporterMetadata& metadata,
+                            const Shapes& shapes, std::vector<ModuleTensor> in_file) {
+  return LostTensorFinder(graph, metadata, shapes, std::move(in_file)).Find();
+}
+
+}  // namespace onnxfit

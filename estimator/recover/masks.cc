@@ -1,0 +1,64 @@
+#include "estimator/recover/masks.h"
+
+#include <cstdint>
+
+#include "estimator/base/index.h"
+
+namespace onnxfit {
+namespace {
+
+// Masks hide with -inf, with the least number of a type, or with -10000, as BERT once did.
+constexpr double kHides = -9999;
+
+enum class Kept : uint8_t { kAll, kTriangle, kOther };
+
+// torch.ones(…).tril() == 0, of which the numbers are not computed.
+bool IsBehindTriangle(const Pattern& pattern, ValueId condition) {
+  const NodeId equal = pattern.Maker(condition, "Equal");
+  if (equal == kNoNode || pattern.NumberOf(pattern.At(equal).inputs[1]) != 0) return false;
+  const NodeId trilu = pattern.Maker(pattern.At(equal).inputs[0], "Trilu");
+  if (trilu == kNoNode || IntAttribute(pattern.At(trilu), "upper", 1) != 0) return false;
+  const std::vector<ValueId>& inputs = pattern.At(trilu).inputs;
+  if (inputs.size() > 1 && inputs[1] != kNoValue) return false;  // another diagonal
+  const NodeId expand = pattern.Maker(inputs[0], "Expand");
+  return expand != kNoNode && pattern.NumberOf(pattern.At(expand).inputs[0]) == 1;
+}
+
+// What a condition keeps, being `shown` there.
+Kept WhatIsKept(const Pattern& pattern, ValueId condition, bool shown) {
+  if (!shown && IsBehindTriangle(pattern, condition)) return Kept::kTriangle;
+  const KnownTensor* known = pattern.Known(condition);
+  if (known == nullptr) return Kept::kOther;
+  const Nonzeros nonzeros = known->nonzeros();
+  if (nonzeros == (shown ? Nonzeros::kAll : Nonzeros::kNone)) return Kept::kAll;
+  const bool is_triangle = nonzeros == (shown ? Nonzeros::kLower : Nonzeros::kUpper);
+  return is_triangle ? Kept::kTriangle : Kept::kOther;
+}
+
+bool Hides(const Pattern& pattern, ValueId value) { return pattern.NumberOf(value) < kHides; }
+
+bool IsZero(const Pattern& pattern, ValueId value) {
+  return pattern.IsNumber(value) && pattern.NumberOf(value) == 0;
+}
+
+}  // namespace
+
+AttentionMask ReadMask(const Pattern& pattern, ValueId value) {
+  const NodeId where = pattern.Maker(value, "Where");
+  if (where == kNoNode) return {.tensor = value};
+  const std::vector<ValueId>& inputs = pattern.At(where).inputs;
+  const bool shown = !Hides(pattern, inputs[1]);  // what the condition is where nothing is hidden
+  if (shown && !Hides(pattern, inputs[2])) return {.tensor = value};
+  const ValueId bias = IsZero(pattern, inputs[shown ? 1 : 2]) ? kNoValue : inputs[shown ? 1 : 2];
+  switch (WhatIsKept(pattern, inputs[0], shown)) {
+    case Kept::kAll:
+      return bias == kNoValue ? AttentionMask() : ReadMask(pattern, bias);
+    case Kept::kTriangle:
+      return {.tensor = bias, .causal = true};
+    case Kept::kOther:
+      break;
+  }
+  return {.tensor = bias == kNoValue && shown ? inputs[0] : value};
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,17 @@
+// Floats that the file would let one compute, but that training changes: an exponential of a
+// parameter of one element.  Internal to the room recover/.
+#pragma once
+
+#include <vector>
+
+#include "estimator/graph/graph.h"
+#include "estimator/graph/shapes.h"
+
+namespace onnxfit {
+
+// By value: whether it is one of `parameters` (by value), or a float that one of them feeds.
+// O(nodes).
+std::vector<bool> FloatsFedBy(const Graph& graph, const Shapes& shapes,
+                              const std::vector<bool>& parameters);
+
+}  // namespace onnxfit

@@ -1,0 +1,21 @@
+// Parameters with several names.  Internal to the room recover/.
+#pragma once
+
+#include <map>
+#include <string_view>
+
+#include "estimator/graph/graph.h"
+#include "estimator/recover/exporter_metadata.h"
+
+namespace onnxfit {
+
+// torch.export lists a tied parameter under each of its names, in the order of
+// named_parameters(remove_duplicate=False), and stores it under one: by that, the name that
+// comes first in the list, where it is another one.  A name that no call reads belongs to the
+// parameter that the calls of its module read instead: "wte.weight" to "lm_head.weight" where
+// wte's embedding reads %p_lm_head_weight.
+// O(nodes).
+std::map<std::string_view, std::string_view> FindFirstNames(const Graph& graph,
+                                                            const ExporterMetadata& metadata);
+
+}  // namespace onnxfit
