@@ -12,7 +12,7 @@ import statistics
 import sys
 from typing import Callable, NamedTuple, Optional
 
-from accuracy import committed_rows, percent, read_off
+from accuracy import committed_rows, percent, percentile, read_off
 from max_batch import EXPECTED as MAX_BATCH
 from runs import PEAKS, PROGRAM, PYTORCH
 
@@ -37,7 +37,7 @@ def runs_off(names):
 
 
 def sizes(rows, figure):
-    return sorted(abs(percent(row, figure)) for row in rows)
+    return [abs(percent(row, figure)) for row in rows]
 
 
 def median(figure):
@@ -45,14 +45,11 @@ def median(figure):
 
 
 def percentile_95(figure):
-    def of(rows):
-        ordered = sizes(rows, figure)
-        return round(ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))], 2)
-    return of
+    return lambda rows: round(percentile(sizes(rows, figure), 0.95), 2)
 
 
 def worst(figure):
-    return lambda rows: round(sizes(rows, figure)[-1], 2)
+    return lambda rows: round(max(sizes(rows, figure)), 2)
 
 
 def share_judged(rows):
