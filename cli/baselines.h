@@ -9,7 +9,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/compare/check.h"
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/report/snapshot_json.h"
 
 namespace onnxfit {

@@ -9,7 +9,7 @@
 #include "cli/options.h"
 #include "estimator/base/calibration.h"
 #include "estimator/base/device.h"
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

@@ -9,8 +9,8 @@
 
 #include "estimator/compare/compare.h"
 #include "estimator/fit/estimate.h"
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 
 namespace onnxfit {
 

@@ -13,7 +13,7 @@
 #include "estimator/fit/closed_form.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/sweep.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/shapes.h"
 #include "estimator/report/estimate.h"
 
 namespace onnxfit {

@@ -12,8 +12,8 @@
 #include "estimator/base/text.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 
 namespace onnxfit {
 namespace {

@@ -13,7 +13,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
 #include "estimator/fit/judge_targets.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 
 namespace onnxfit {
 

@@ -5,7 +5,7 @@
 
 #include "estimator/fit/batch_runs.h"
 #include "estimator/fit/judge_targets.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 
 namespace onnxfit::batch_loops_test {
 namespace {

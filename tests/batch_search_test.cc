@@ -11,7 +11,7 @@
 #include "estimator/base/cards.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/fit/max_batch.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit::batch_search_test {

@@ -11,7 +11,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/fit/max_batch.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/measured_card.h"
 
 namespace onnxfit::calibrated_estimate_test {

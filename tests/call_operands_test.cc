@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "estimator/base/warnings.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 

@@ -18,29 +18,29 @@ from top_level_names import top_level_names
 ROOMS = {
     "base": [],
     "memory": ["base"],
-    "graph": ["base"],
+    "onnx": ["base"],
     "program": ["base"],
-    "pt2": ["program", "graph", "base"],
-    "recover": ["program", "graph", "base"],
+    "pt2": ["program", "onnx", "base"],
+    "recover": ["program", "onnx", "base"],
     "eager": ["program", "memory", "base"],
-    "fit": ["recover", "pt2", "eager", "program", "memory", "graph", "base"],
-    "advise": ["fit", "eager", "memory", "graph", "base"],
-    "oom": ["fit", "memory", "graph", "base"],
+    "fit": ["recover", "pt2", "eager", "program", "memory", "onnx", "base"],
+    "advise": ["fit", "eager", "memory", "onnx", "base"],
+    "oom": ["fit", "memory", "onnx", "base"],
     "compare": ["fit", "memory", "base"],
-    "report": ["advise", "oom", "compare", "fit", "memory", "graph", "base"],
+    "report": ["advise", "oom", "compare", "fit", "memory", "onnx", "base"],
     "cuda": ["memory", "base"],
     "microbenchmark": ["cuda", "memory", "base"],
     "cli": ["microbenchmark", "cuda", "report", "advise", "oom", "compare", "fit", "eager", "program",
-            "memory", "graph", "base"],
-    "benchmarks": ["cli", "report", "fit", "eager", "program", "memory", "graph", "base"],
+            "memory", "onnx", "base"],
+    "benchmarks": ["cli", "report", "fit", "eager", "program", "memory", "onnx", "base"],
     "tests": ["cli", "microbenchmark", "cuda", "report", "advise", "oom", "compare", "fit", "eager",
-              "recover", "pt2", "program", "memory", "graph", "base"],
+              "recover", "pt2", "program", "memory", "onnx", "base"],
 }
 
 # A library's headers, by how they begin, and the only folder, or folders, that may include them.
 LIBRARIES = {
-    "onnx/": "estimator/graph/",
-    "google/protobuf/": "estimator/graph/",
+    "onnx/": "estimator/onnx/",
+    "google/protobuf/": "estimator/onnx/",
     "zlib.h": ("estimator/pt2/", "tests/"),
     "rapidjson/": "estimator/pt2/",
     "nlohmann/": "estimator/report/",
@@ -54,7 +54,7 @@ LIBRARIES = {
 }
 
 # Files that the build writes, and the only folder that may include them.
-GENERATED = {"onnx_schema_rows.inc": "estimator/graph/"}
+GENERATED = {"onnx_schema_rows.inc": "estimator/onnx/"}
 
 SOURCES = {".cc", ".h", ".cu", ".cuh", ".inc"}
 HEADERS = {".h", ".cuh"}
@@ -65,7 +65,7 @@ INCLUDE_LINES = re.compile(INCLUDE.pattern, re.MULTILINE)
 
 
 def room_of(path):
-    """'graph' of 'estimator/graph/loader.h', 'microbenchmark' of 'benchmarks/cuda/stamps.cu',
+    """'graph' of 'estimator/onnx/loader.h', 'microbenchmark' of 'benchmarks/cuda/stamps.cu',
     'cli' of 'cli/main.cc', '' of anything else."""
     parts = path.split("/")
     if parts[0] == "estimator" and len(parts) > 2:
@@ -215,16 +215,16 @@ def check(root):
 
 # A file, its text, and the message that it must give ("" for none).
 CASES = [
-    ("estimator/graph/a.cc", '#include "estimator/base/bytes.h"', ""),
-    ("estimator/graph/a.cc", '#include "estimator/graph/b.h"', ""),
-    ("estimator/graph/a.cc", "#include <onnx/onnx_pb.h>", ""),
-    ("estimator/graph/a.cc", '#include "onnx_schema_rows.inc"', ""),
-    ("estimator/graph/a.cc", "#include <vector>", ""),
-    ("estimator/graph/a.cc", '// #include "estimator/eager/b.h"', ""),
-    ("estimator/graph/a.cc", '\n#include "estimator/eager/b.h"',
-     "estimator/graph/a.cc:2: room 'graph' may not include room 'eager'"),
-    ("estimator/base/a.cc", '#include "estimator/graph/b.h"',
-     "estimator/base/a.cc:1: room 'base' may not include room 'graph'"),
+    ("estimator/onnx/a.cc", '#include "estimator/base/bytes.h"', ""),
+    ("estimator/onnx/a.cc", '#include "estimator/onnx/b.h"', ""),
+    ("estimator/onnx/a.cc", "#include <onnx/onnx_pb.h>", ""),
+    ("estimator/onnx/a.cc", '#include "onnx_schema_rows.inc"', ""),
+    ("estimator/onnx/a.cc", "#include <vector>", ""),
+    ("estimator/onnx/a.cc", '// #include "estimator/eager/b.h"', ""),
+    ("estimator/onnx/a.cc", '\n#include "estimator/eager/b.h"',
+     "estimator/onnx/a.cc:2: room 'onnx' may not include room 'eager'"),
+    ("estimator/base/a.cc", '#include "estimator/onnx/b.h"',
+     "estimator/base/a.cc:1: room 'base' may not include room 'onnx'"),
     ("estimator/memory/a.cc", '# include "estimator/program/b.h"',
      "estimator/memory/a.cc:1: room 'memory' may not include room 'program'"),
     ("estimator/report/a.cc", '#include "estimator/advise/b.h"', ""),
@@ -236,17 +236,17 @@ CASES = [
     ("estimator/report/a.cc", '#include "cli/options.h"',
      "estimator/report/a.cc:1: room 'report' may not include room 'cli'"),
     ("estimator/fit/a.cc", "#include <onnx/onnx_pb.h>",
-     "estimator/fit/a.cc:1: only estimator/graph/ may include <onnx/onnx_pb.h>"),
+     "estimator/fit/a.cc:1: only estimator/onnx/ may include <onnx/onnx_pb.h>"),
     ("estimator/fit/a.cc", '#include "onnx/onnx_pb.h"',
-     "estimator/fit/a.cc:1: only estimator/graph/ may include <onnx/onnx_pb.h>"),
+     "estimator/fit/a.cc:1: only estimator/onnx/ may include <onnx/onnx_pb.h>"),
     ("estimator/program/a.cc", "#include <google/protobuf/message.h>",
-     "estimator/program/a.cc:1: only estimator/graph/ may include <google/protobuf/message.h>"),
+     "estimator/program/a.cc:1: only estimator/onnx/ may include <google/protobuf/message.h>"),
     ("cli/a.cc", "#include <nlohmann/json.hpp>",
      "cli/a.cc:1: only estimator/report/ may include <nlohmann/json.hpp>"),
     ("estimator/pt2/a.cc", "#include <rapidjson/document.h>\n#include <zlib.h>", ""),
     ("tests/a.cc", "#include <zlib.h>", ""),
-    ("estimator/graph/a.cc", "#include <zlib.h>",
-     "estimator/graph/a.cc:1: only estimator/pt2/ and tests/ may include <zlib.h>"),
+    ("estimator/onnx/a.cc", "#include <zlib.h>",
+     "estimator/onnx/a.cc:1: only estimator/pt2/ and tests/ may include <zlib.h>"),
     ("estimator/report/a.cc", "#include <rapidjson/document.h>",
      "estimator/report/a.cc:1: only estimator/pt2/ may include <rapidjson/document.h>"),
     ("estimator/pt2/a.cc", '#include "estimator/eager/b.h"',
@@ -269,18 +269,18 @@ CASES = [
     ("estimator/cuda/a.cc", '#include "estimator/fit/a.h"',
      "estimator/cuda/a.cc:1: room 'cuda' may not include room 'fit'"),
     ("estimator/eager/a.cc", '#include "onnx_schema_rows.inc"',
-     "estimator/eager/a.cc:1: only estimator/graph/ may include <onnx_schema_rows.inc>"),
-    ("estimator/graph/a.cc", '#include "../base/bytes.h"',
-     "estimator/graph/a.cc:1: \"../base/bytes.h\": write includes from the root of the "
+     "estimator/eager/a.cc:1: only estimator/onnx/ may include <onnx_schema_rows.inc>"),
+    ("estimator/onnx/a.cc", '#include "../base/bytes.h"',
+     "estimator/onnx/a.cc:1: \"../base/bytes.h\": write includes from the root of the "
      'repository, without ".."'),
-    ("estimator/graph/a.cc", '#include "b.h"',
-     'estimator/graph/a.cc:1: "b.h": expected a path from the root of the repository, '
+    ("estimator/onnx/a.cc", '#include "b.h"',
+     'estimator/onnx/a.cc:1: "b.h": expected a path from the root of the repository, '
      'such as "estimator/base/bytes.h"'),
     ("estimator/attic/a.cc", "",
      "estimator/attic/a.cc:1: room 'attic' is not in the table of tests/check_architecture.py"),
-    ("estimator/graph/a.h", "int x;",
-     "estimator/graph/a.h:1: a header without '#pragma once'"),
-    ("estimator/graph/a.h", "#pragma once", ""),
+    ("estimator/onnx/a.h", "int x;",
+     "estimator/onnx/a.h:1: a header without '#pragma once'"),
+    ("estimator/onnx/a.h", "#pragma once", ""),
 ]
 
 
@@ -353,17 +353,17 @@ def expect(files, expected):
 def test_names():
     one = "a room is compiled as one file"
     for a, b, name in DOUBLES:
-        files = {"estimator/graph/a.cc": private(a), "estimator/graph/b.cc": private(b)}
+        files = {"estimator/onnx/a.cc": private(a), "estimator/onnx/b.cc": private(b)}
         place = 5 if "\n" in a and a.index(name or a) > a.index("\n") else 4
-        expect(files, name and f"estimator/graph/b.cc:4: '{name}' is in "
-                               f"estimator/graph/a.cc:{place}, too: {one}")
-        expect({"estimator/graph/a.cc": private(a), "estimator/fit/b.cc": private(b)}, "")
+        expect(files, name and f"estimator/onnx/b.cc:4: '{name}' is in "
+                               f"estimator/onnx/a.cc:{place}, too: {one}")
+        expect({"estimator/onnx/a.cc": private(a), "estimator/fit/b.cc": private(b)}, "")
     for shown, kept, used, is_hidden in HIDDEN:
         files = {"estimator/base/h.h": public("using Dims = int;\n" + shown),
-                 "estimator/graph/a.cc": private(kept),
-                 "estimator/graph/b.cc": '#include "estimator/base/h.h"\n' + private(used)}
-        expect(files, "" if not is_hidden else "estimator/graph/a.cc:4: 'Joined' hides that of "
-                                               f"estimator/base/h.h from estimator/graph/b.cc: {one}")
+                 "estimator/onnx/a.cc": private(kept),
+                 "estimator/onnx/b.cc": '#include "estimator/base/h.h"\n' + private(used)}
+        expect(files, "" if not is_hidden else "estimator/onnx/a.cc:4: 'Joined' hides that of "
+                                               f"estimator/base/h.h from estimator/onnx/b.cc: {one}")
     return len(DOUBLES) + len(HIDDEN)
 
 

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "estimator/base/bytes.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/run_command.h"
 
 namespace onnxfit::closed_form_test {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "estimator/fit/estimate.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "estimator/report/snapshot_json.h"
 #include "tests/files.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/graph/loader.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/loader.h"
+#include "estimator/onnx/shapes.h"
 
 namespace onnxfit::constants_test {
 namespace {

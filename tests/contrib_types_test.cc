@@ -4,8 +4,8 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/graph/loader.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/loader.h"
+#include "estimator/onnx/shapes.h"
 
 namespace onnxfit::contrib_types_test {
 namespace {

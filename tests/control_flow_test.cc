@@ -1,4 +1,4 @@
-#include "estimator/graph/control_flow.h"
+#include "estimator/onnx/control_flow.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 
 namespace onnxfit::control_flow_test {
 namespace {

@@ -9,8 +9,8 @@
 #include "estimator/base/error.h"
 #include "estimator/cuda/find_gpus.h"
 #include "estimator/fit/verify.h"
-#include "estimator/graph/loader.h"
 #include "estimator/memory/gpu_replay.h"
+#include "estimator/onnx/loader.h"
 
 namespace onnxfit::cuda_gpu_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/graph/diagonals.h"
+#include "estimator/onnx/diagonals.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/onnx_bytes.h"
 #include "tests/temp_folder.h"
 

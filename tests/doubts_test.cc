@@ -9,7 +9,7 @@
 #include "estimator/base/cards.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/max_batch.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 
 namespace onnxfit::doubts_test {
 namespace {

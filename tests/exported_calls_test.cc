@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/fx_text.h"
 
 namespace onnxfit::exported_calls_test {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/fx_text.h"
 
 namespace onnxfit::exporter_metadata_test {

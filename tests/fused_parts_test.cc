@@ -1,11 +1,11 @@
-#include "estimator/graph/fused_parts.h"
+#include "estimator/onnx/fused_parts.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "estimator/base/index.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 
 namespace onnxfit::fused_parts_test {
 namespace {

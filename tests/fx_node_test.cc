@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 
 namespace onnxfit::fx_node_test {
 namespace {

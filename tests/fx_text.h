@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "estimator/fit/estimate.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "estimator/report/estimate.h"
 #include "tests/files.h"
 

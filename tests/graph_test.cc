@@ -1,4 +1,4 @@
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "estimator/base/error.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/onnx_bytes.h"
 #include "tests/temp_folder.h"
 

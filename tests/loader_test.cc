@@ -1,4 +1,4 @@
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/text.h"
-#include "estimator/graph/shorten.h"
+#include "estimator/onnx/shorten.h"
 #include "tests/onnx_bytes.h"
 #include "tests/temp_folder.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 

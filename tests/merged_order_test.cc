@@ -6,7 +6,7 @@
 #include <string>
 
 #include "estimator/base/index.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 
 namespace onnxfit::merged_order_test {
 namespace {

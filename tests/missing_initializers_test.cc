@@ -3,7 +3,7 @@
 #include <string>
 
 #include "estimator/base/error.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 
 namespace onnxfit::missing_initializers_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/graph/nonzeros.h"
+#include "estimator/onnx/nonzeros.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/graph/loader.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/loader.h"
+#include "estimator/onnx/shapes.h"
 
 namespace onnxfit::nonzeros_test {
 namespace {

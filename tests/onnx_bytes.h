@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/graph/wire.h"
+#include "estimator/onnx/wire.h"
 
 namespace onnxfit::bytes {
 

@@ -7,7 +7,7 @@
 #include "estimator/base/cards.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/target.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "estimator/oom/replay.h"
 #include "estimator/report/oom.h"
 #include "tests/trace_helpers.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "estimator/base/error.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/shapes.h"
 #include "estimator/pt2/program_of.h"
 #include "estimator/pt2/tied_names.h"
 #include "tests/pt2_helpers.h"

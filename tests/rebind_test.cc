@@ -1,4 +1,4 @@
-#include "estimator/graph/rebind.h"
+#include "estimator/onnx/rebind.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/graph/loader.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/loader.h"
+#include "estimator/onnx/shapes.h"
 
 namespace onnxfit::rebind_test {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"

@@ -1,4 +1,4 @@
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/shapes.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 
 namespace onnxfit::shapes_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/graph/signature.h"
+#include "estimator/onnx/signature.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "estimator/base/error.h"
-#include "estimator/graph/loader.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/loader.h"
+#include "estimator/onnx/shapes.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::signature_test {

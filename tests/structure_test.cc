@@ -1,9 +1,9 @@
-#include "estimator/graph/structure.h"
+#include "estimator/onnx/structure.h"
 
 #include <doctest/doctest.h>
 
 #include "estimator/base/text.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 
 namespace onnxfit::structure_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "estimator/base/error.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit::sweep_test {

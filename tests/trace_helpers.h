@@ -7,10 +7,10 @@
 
 #include "estimator/base/settings.h"
 #include "estimator/fit/predict.h"
-#include "estimator/graph/loader.h"
-#include "estimator/graph/shapes.h"
 #include "estimator/memory/card_run.h"
 #include "estimator/memory/trace.h"
+#include "estimator/onnx/loader.h"
+#include "estimator/onnx/shapes.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {

@@ -6,7 +6,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/fit/judge_targets.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/trace_writer.h"
 
 namespace onnxfit::verdict_test {

@@ -9,7 +9,7 @@
 #include "estimator/cuda/find_gpus.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verify.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/skip_without_gpu.h"
 
 namespace onnxfit::verify_gpu_test {

@@ -4,7 +4,7 @@
 
 #include "estimator/fit/verdict.h"
 #include "estimator/fit/verify.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/fake_gpus.h"
 
 namespace onnxfit::verify_max_batch_test {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "tests/fake_gpus.h"
 
 namespace onnxfit::verify_test {

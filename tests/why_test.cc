@@ -8,7 +8,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/fit/estimate.h"
-#include "estimator/graph/loader.h"
+#include "estimator/onnx/loader.h"
 #include "estimator/report/estimate.h"
 #include "tests/files.h"
 #include "tests/trace_helpers.h"

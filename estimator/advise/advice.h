@@ -12,7 +12,7 @@
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verdict.h"
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

@@ -18,7 +18,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/fit/target.h"
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

@@ -11,7 +11,7 @@
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
 #include "estimator/fit/predict.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/shapes.h"
 #include "estimator/program/between_batches.h"
 
 namespace onnxfit {

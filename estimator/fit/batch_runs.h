@@ -12,9 +12,9 @@
 #include "estimator/base/calibration.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/verdict.h"
-#include "estimator/graph/graph.h"
 #include "estimator/memory/loop.h"
 #include "estimator/memory/trace.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {

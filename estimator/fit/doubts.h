@@ -16,7 +16,7 @@
 #include "estimator/fit/predict.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verdict.h"
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {

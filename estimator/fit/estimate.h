@@ -15,10 +15,10 @@
 #include "estimator/fit/target.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/fit/why.h"
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
 #include "estimator/memory/allocator_conf.h"
 #include "estimator/memory/timeline.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 
 namespace onnxfit {
 

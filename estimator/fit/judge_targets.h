@@ -8,8 +8,8 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/verdict.h"
-#include "estimator/graph/graph.h"
 #include "estimator/memory/loop.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

@@ -13,7 +13,7 @@
 #include "estimator/fit/remarks.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verdict.h"
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

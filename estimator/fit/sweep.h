@@ -10,7 +10,7 @@
 
 #include "estimator/base/settings.h"
 #include "estimator/fit/estimate.h"
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

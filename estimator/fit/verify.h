@@ -12,9 +12,9 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/verdict.h"
-#include "estimator/graph/graph.h"
 #include "estimator/memory/gpu.h"
 #include "estimator/memory/gpu_replay.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

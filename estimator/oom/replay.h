@@ -11,7 +11,7 @@
 #include "estimator/base/tensor_type.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/why.h"
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/oom/explanation.h"
 
 namespace onnxfit {

@@ -2,7 +2,7 @@
 // makes them, of which the nodes have lost a part.
 //
 //   onnxfit.metadata   "1": the version of these keys
-//   onnxfit.graph      the digest of the graph that they belong to (graph/structure.h)
+//   onnxfit.graph      the digest of the graph that they belong to (onnx/structure.h)
 //   onnxfit.program    the JSON that torch.export.save writes, free dimensions named as in the
 //                      file: deflated by zlib, in base64
 //   onnxfit.ties       JSON, {"lm_head.weight": "wte.weight"}: names of one tensor; may be absent
@@ -11,7 +11,7 @@
 #pragma once
 
 #include "estimator/base/error.h"
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit::pt2 {
 

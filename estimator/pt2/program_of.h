@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "estimator/base/settings.h"
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 #include "estimator/program/module_tensors.h"
 #include "estimator/program/program.h"
 #include "estimator/pt2/exported_program.h"

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "estimator/base/settings.h"
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 #include "estimator/program/program.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/roles.h"

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "estimator/base/tensor_type.h"
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/program/convolution_arguments.h"
 
 namespace onnxfit {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 #include "estimator/recover/roles.h"
 
 namespace onnxfit {

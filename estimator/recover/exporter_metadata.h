@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/recover/fx_node.h"
 #include "estimator/recover/signature.h"
 

@@ -1,7 +1,7 @@
 // How a file was exported.  Internal to the room recover/.
 #pragma once
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/recover/node_calls.h"
 #include "estimator/recover/pattern.h"
 

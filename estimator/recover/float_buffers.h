@@ -4,7 +4,7 @@
 
 #include <unordered_set>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "estimator/base/settings.h"
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 #include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {

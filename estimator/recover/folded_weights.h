@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

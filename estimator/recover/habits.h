@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/folded_batch_norm.h"
 

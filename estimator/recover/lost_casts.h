@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 #include "estimator/recover/lost_calls.h"
 
 namespace onnxfit {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/lost_calls.h"
 #include "estimator/recover/rewrites.h"

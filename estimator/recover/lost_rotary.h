@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {

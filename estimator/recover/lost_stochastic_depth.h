@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {

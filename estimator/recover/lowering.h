@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "estimator/base/settings.h"
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 #include "estimator/program/program_writer.h"
 #include "estimator/recover/lost_calls.h"
 #include "estimator/recover/lost_rotary.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/recover/pattern.h"
 #include "estimator/recover/rewrites.h"
 

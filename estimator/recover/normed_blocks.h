@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 
 namespace onnxfit {
 

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 
 namespace onnxfit {
 

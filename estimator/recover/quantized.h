@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

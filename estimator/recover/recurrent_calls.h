@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/program/program.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/pattern.h"

@@ -1,7 +1,7 @@
 // Tensors of the module that an exporter has merged or dropped.  Internal to program/.
 #pragma once
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {

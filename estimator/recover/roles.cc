@@ -15,7 +15,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
-#include "estimator/graph/diagonals.h"
+#include "estimator/onnx/diagonals.h"
 #include "estimator/program/placement.h"
 #include "estimator/recover/float_buffers.h"
 #include "estimator/recover/folded_weights.h"

@@ -9,8 +9,8 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
-#include "estimator/graph/graph.h"
-#include "estimator/graph/shapes.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
 #include "estimator/program/module_tensors.h"
 #include "estimator/recover/affine_batch_norm.h"
 #include "estimator/recover/exporter_metadata.h"

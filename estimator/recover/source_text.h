@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 
 namespace onnxfit {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <string_view>
 
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "estimator/base/settings.h"
-#include "estimator/graph/graph.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {

@@ -1,0 +1,161 @@
+#include "estimator/onnx/functions.h"
+
+#include <fmt/format.h>
+#include <onnx/inliner/inliner.h>
+
+#include <algorithm>
+#include <exception>
+#include <unordered_map>
+
+#include "estimator/base/error.h"
+#include "estimator/base/quote.h"
+#include "estimator/onnx/topological.h"
+
+namespace onnxfit {
+namespace {
+
+// What the file's functions may expand to: so many nodes, and in any case so many for each that the
+// file has.
+constexpr int64_t kMaxNodes = 1 << 16;
+constexpr int64_t kLeastGrowth = 32;
+constexpr int32_t kMaxCallDepth = 100;  // ONNX's inliner is recursive
+
+// What inlining a function, or the graph itself, amounts to.
+struct Body {
+  int64_t nodes = 0;           // its own, those of sub-graphs included
+  std::vector<int32_t> calls;  // of functions, by number, once for each call
+};
+
+std::string Key(const std::string& domain, const std::string& name, const std::string& overload) {
+  return fmt::format("{}:{}:{}", domain == "ai.onnx" ? "" : domain, name, overload);
+}
+
+using FunctionIds = std::unordered_map<std::string, int32_t>;
+
+FunctionIds IndexFunctions(const onnx::ModelProto& model) {
+  FunctionIds ids;
+  for (const onnx::FunctionProto& function : model.functions()) {
+    const auto id = static_cast<int32_t>(ids.size());
+    if (ids.emplace(Key(function.domain(), function.name(), function.overload()), id).second) {
+      continue;
+    }
+    throw Error({.where = fmt::format("function {}", Quote(function.name())),
+                 .text = "one definition was expected, found two"});
+  }
+  return ids;
+}
+
+void CheckCall(const onnx::NodeProto& node, const onnx::FunctionProto& function) {
+  const auto check = [&](int found, int expected, std::string_view what) {
+    if (found <= expected) return;
+    throw Error({.where = fmt::format("node {}", Quote(node.name())),
+                 .text = fmt::format("function {} takes at most {} {}, found {}",
+                                     Quote(function.name()), expected, what, found)});
+  };
+  check(node.input_size(), function.input_size(), "inputs");
+  check(node.output_size(), function.output_size(), "outputs");
+}
+
+class CallGraph {
+ public:
+  explicit CallGraph(const onnx::ModelProto& model) : model_(model), ids_(IndexFunctions(model)) {}
+
+  // One for each function, the graph last.
+  std::vector<Body> Bodies() const {
+    std::vector<Body> bodies;
+    for (const onnx::FunctionProto& function : model_.functions()) {
+      Add(function.node(), bodies.emplace_back());
+    }
+    Add(model_.graph().node(), bodies.emplace_back());
+    return bodies;
+  }
+
+ private:
+  template <typename Nodes>
+  void Add(const Nodes& nodes, Body& body) const {
+    for (const onnx::NodeProto& node : nodes) {
+      ++body.nodes;
+      const auto found = ids_.find(Key(node.domain(), node.op_type(), node.overload()));
+      if (found != ids_.end()) {
+        CheckCall(node, model_.functions(found->second));
+        body.calls.push_back(found->second);
+      }
+      for (const onnx::AttributeProto& attribute : node.attribute()) {
+        if (attribute.has_g()) Add(attribute.g().node(), body);
+        for (const onnx::GraphProto& graph : attribute.graphs()) Add(graph.node(), body);
+      }
+    }
+  }
+
+  const onnx::ModelProto& model_;
+  FunctionIds ids_;
+};
+
+[[noreturn]] void FailOnCycle(const onnx::ModelProto& model, const std::vector<int32_t>& cycle) {
+  std::string names;
+  for (size_t i = 0; i < std::min<size_t>(cycle.size(), 5); ++i) {
+    names += Quote(model.functions(cycle[i]).name()) + " -> ";
+  }
+  if (cycle.size() > 5) names += "… -> ";
+  const std::string first = Quote(model.functions(cycle.front()).name());
+  throw Error(
+      {.where = "function " + first,
+       .text = "functions that do not call themselves were expected, found " + names + first});
+}
+
+int64_t MostNodes(const std::vector<Body>& bodies) {
+  int64_t own = 0;
+  for (const Body& body : bodies) own += body.nodes;
+  return std::max(kMaxNodes, kLeastGrowth * own);
+}
+
+// Walks from callees to callers and adds up what a call of each expands to.
+void CheckExpansion(const onnx::ModelProto& model) {
+  std::vector<Body> bodies = CallGraph(model).Bodies();
+  const int64_t most = MostNodes(bodies);
+  std::vector<std::vector<int32_t>> calls;
+  for (Body& body : bodies) calls.push_back(std::move(body.calls));
+  const Sorted sorted = SortByNeeds(calls);
+  if (!sorted.cycle.empty()) FailOnCycle(model, sorted.cycle);
+  std::vector<int32_t> depth(bodies.size(), 0);
+  for (const int32_t id : sorted.order) {
+    const auto caller = static_cast<size_t>(id);
+    for (const int32_t call : calls[caller]) {
+      const auto callee = static_cast<size_t>(call);
+      depth[caller] = std::max(depth[caller], depth[callee] + 1);
+      bodies[caller].nodes = std::min(bodies[caller].nodes + bodies[callee].nodes, most + 1);
+    }
+    if (depth[caller] > kMaxCallDepth || bodies[caller].nodes > most) {
+      throw Error({.where = "functions",
+                   .text = fmt::format("at most {} nodes and {} calls inside one another were "
+                                       "expected, found more",
+                                       most, kMaxCallDepth)});
+    }
+  }
+}
+
+}  // namespace
+
+void InlineFunctions(onnx::ModelProto& model, std::vector<std::string>& notes) {
+  if (model.functions().empty()) return;
+  CheckExpansion(model);
+  const int before = model.functions_size();
+  try {
+    onnx::inliner::InlineLocalFunctions(model);
+  } catch (const std::exception& error) {
+    throw Error({.where = "functions",
+                 .text = "functions that can be inlined were expected, found others",
+                 .hint = "an export without them",
+                 .detail = fmt::format("ONNX says: {}", error.what())});
+  }
+  notes.push_back(fmt::format("inlined {} functions", before - model.functions_size()));
+  for (const onnx::FunctionProto& function : model.functions()) {
+    notes.push_back(
+        fmt::format("function {} is written for another opset than the model and was "
+                    "not inlined",
+                    Quote(function.name())));
+  }
+  model.clear_functions();
+}
+
+}  // namespace onnxfit

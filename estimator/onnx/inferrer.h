@@ -1,0 +1,150 @@
+// Types and known elements of all values of a graph, node after node.  Internal to the
+// room onnx/: BindShapes wants every value, control flow what it takes to choose a branch.
+#pragma once
+
+#include <google/protobuf/arena.h>
+#include <onnx/onnx_pb.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/onnx/constants.h"
+#include "estimator/onnx/contrib_types.h"
+#include "estimator/onnx/dim_binding.h"
+#include "estimator/onnx/inference_context.h"
+#include "estimator/onnx/operand_sizes.h"
+#include "estimator/onnx/sequences.h"
+#include "estimator/onnx/shapes.h"
+#include "estimator/onnx/signature.h"
+#include "estimator/onnx/size_error.h"
+
+namespace onnxfit {
+
+class Inferrer {
+ public:
+  // Inputs and initializers have their types afterwards.  `graph` outlives this.
+  // Throws Error as BindShapes does.
+  Inferrer(const Graph& graph, const DimBinding& binding);
+  Inferrer(const Graph& graph, BoundInputs inputs);
+  Inferrer(const Inferrer&) = delete;  // holds pointers into itself
+
+  // What a node reads in place of one of its inputs.
+  struct Substitute {
+    TensorType type;
+    std::optional<HostTensor> known = {};
+  };
+  using Substitutes = std::map<size_t, Substitute>;  // by input
+
+  // `id` reads these instead of what its inputs are; its outputs are to be inferred (again).
+  void Put(NodeId id, const Substitutes& substitutes);
+
+  // `value` is that, whatever makes it.  What reads it is to be inferred afterwards.
+  void Assume(ValueId value, onnx::TypeProto type, std::optional<HostTensor> known);
+
+  // Infers one node after those that it reads.  Throws SizeError where shapes contradict one
+  // another; types of outputs may stay unresolved.
+  void Infer(NodeId id);
+
+  bool Resolved(ValueId value) const;
+  bool DependsOnInputs(ValueId value) const { return from_inputs_[Place(value)]; }
+  bool InputsResolved(NodeId id) const;
+  bool OutputsResolved(NodeId id) const;
+  // REQUIRES: Resolved(value).
+  ValueType TypeOf(ValueId value) const;
+  const std::optional<HostTensor>& KnownOf(ValueId value) const { return known_[Place(value)]; }
+  // Empty where nothing is known.
+  const onnx::TypeProto& ProtoOf(ValueId value) const { return TypeAt(value); }
+  const std::map<std::string, int64_t>& symbols() const { return inputs_.symbols; }
+
+  // REQUIRES: not OutputsResolved(id).
+  [[noreturn]] void RefuseUnresolved(NodeId id) const;
+
+  int64_t batch() const { return inputs_.batch; }
+  const std::string& batch_place() const { return inputs_.batch_place; }
+  // What was doubted so far: one warning for each kind of doubt and operator.
+  Warnings CollectWarnings() const;
+
+ private:
+  struct Operator {
+    const onnx::OpSchema* schema = nullptr;  // null: not ONNX's
+    const EvaluatorRow* evaluator = nullptr;
+    const ContribRow* contrib = nullptr;  // where there is no schema
+    const OperandRow* operands = nullptr;
+    int64_t opset = 0;
+    InputKinds kinds = {};
+  };
+  // Nodes in the order in which they were doubted.
+  using Doubts = std::map<std::string, std::vector<NodeId>, std::less<>>;
+
+  static size_t Place(ValueId value) { return static_cast<size_t>(value); }
+  onnx::TypeProto& TypeAt(ValueId value) const { return *types_[Place(value)]; }
+  const Node& NodeAt(NodeId id) const { return graph_.nodes[Index(id)]; }
+
+  // What node `id` reads as its input `i`, which it has.
+  const onnx::TypeProto& TypeRead(NodeId id, size_t i) const;
+  const std::optional<HostTensor>& KnownRead(NodeId id, size_t i) const;
+
+  void AddInputs();
+  void AddInitializers();
+  Operator FindOperator(const Node& node) const;
+  const Operator& OperatorOf(const Node& node);
+  void CheckOutputs(NodeId id, const Operator& op) const;
+  void CheckKinds(NodeId id, const Operator& op) const;
+  Operands OperandsOf(NodeId id) const;
+  void CheckOperands(NodeId id, const Operator& op);
+  [[noreturn]] void RefuseInputs(NodeId id, const Operator& op, const char* reason) const;
+  void InferTypes(NodeId id, const Operator& op);
+  std::vector<NodeContext::Input> ContextInputs(NodeId id) const;
+  void Evaluate(NodeId id, const Operator& op);
+  bool HasWhatItNeeds(NodeId id, const EvaluatorRow& row) const;
+  Call CallOf(NodeId id, const Operator& op) const;
+  void Keep(NodeId id, ValueId value, HostTensor tensor);
+  TensorType TensorTypeOf(ValueId value) const;
+
+  void FollowLists(NodeId id, const Operator& op);
+
+  void CheckReshape(NodeId id) const;
+  void CheckDims(NodeId id) const;
+
+  bool InferContrib(NodeId id, const ContribRow* row);
+  void Believe(NodeId id);
+  NodeId GuessBehind(NodeId id) const;
+  bool BelieveStored(ValueId value);
+  void CollectStored();
+  const OuterScope& Scope();
+
+  std::string HintOnSizes() const;
+  std::string DoubtText(std::string_view kind, const std::vector<NodeId>& nodes) const;
+  [[noreturn]] void RefuseGuess(NodeId guess, NodeId id, const std::string& reason) const;
+  [[noreturn]] void Refuse(NodeId id, std::string text, std::string hint) const;
+  [[noreturn]] void Refuse(NodeId id, SizeConflict conflict, std::string hint,
+                           std::string detail = {}) const;
+
+  const Graph& graph_;
+  BoundInputs inputs_;
+  google::protobuf::Arena arena_;                 // of types_, freed at once
+  std::vector<onnx::TypeProto*> types_;           // by ValueId
+  std::vector<std::optional<HostTensor>> known_;  // by ValueId
+  std::unordered_map<ValueId, ListDims> lists_;   // sequences whose elements are told apart
+  int64_t list_sizes_left_ = kMaxListSizes;
+  std::vector<bool> from_inputs_;  // by ValueId: depends on a graph input
+  std::vector<NodeId> guessed_;    // by ValueId: the node whose shape was guessed, kNoNode: none
+  std::vector<onnx::TypeProto> left_out_;  // of outputs that a node leaves out
+  std::map<std::pair<std::string_view, std::string_view>, Operator> operators_;
+  // By node and input; its type as ONNX has it, what is known of it.
+  std::map<std::pair<NodeId, size_t>, std::pair<onnx::TypeProto, std::optional<HostTensor>>> put_;
+  std::optional<std::unordered_map<std::string_view, const onnx::TypeProto*>> stored_;
+  std::optional<OuterScope> scope_;
+  ScopeMaker make_scope_;
+  Doubts doubts_;
+  int64_t evaluated_ = 0;  // elements
+  int64_t looked_at_ = 0;  // likewise, by CheckOperands
+};
+
+}  // namespace onnxfit

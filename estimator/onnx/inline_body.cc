@@ -1,0 +1,221 @@
+#include "estimator/onnx/inline_body.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/error.h"
+
+namespace onnxfit {
+namespace {
+
+using Names = std::unordered_map<std::string, std::string>;
+
+const std::string& Renamed(const std::string& name, const Names& names) {
+  const auto found = names.find(name);
+  return found == names.end() ? name : found->second;
+}
+
+// A body inside the body reads the new names, but for those that it defines itself.
+void RenameCaptures(onnx::GraphProto& body, Names names) {
+  for (const auto& input : body.input()) names.erase(input.name());
+  for (const auto& initializer : body.initializer()) names.erase(initializer.name());
+  for (const auto& node : body.node()) {
+    for (const std::string& output : node.output()) names.erase(output);
+  }
+  for (auto& node : *body.mutable_node()) {
+    for (std::string& input : *node.mutable_input()) input = Renamed(input, names);
+    for (auto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) RenameCaptures(*attribute.mutable_g(), names);
+    }
+  }
+  for (auto& output : *body.mutable_output()) output.set_name(Renamed(output.name(), names));
+}
+
+// An output of a branch takes the name that it has outside, where a node of the branch
+// makes it and it goes by no other name yet.
+void NameOutput(const onnx::GraphProto& body, const std::string& from, const std::string& to,
+                Names& names) {
+  const bool made_here =
+      std::any_of(body.node().begin(), body.node().end(), [&](const onnx::NodeProto& node) {
+        return std::find(node.output().begin(), node.output().end(), from) != node.output().end();
+      });
+  if (made_here && !to.empty()) names.emplace(from, to);
+}
+
+onnx::TensorProto Scalar(onnx::TensorProto::DataType type, int64_t value) {
+  onnx::TensorProto tensor;
+  tensor.set_data_type(type);
+  if (type == onnx::TensorProto::INT64) {
+    tensor.add_int64_data(value);
+  } else {
+    tensor.add_int32_data(static_cast<int32_t>(value));
+  }
+  return tensor;
+}
+
+std::string PrefixOf(const onnx::NodeProto& node) {
+  if (!node.name().empty()) return node.name();
+  return node.output_size() > 0 ? node.output(0) : node.op_type();
+}
+
+void AddInts(onnx::NodeProto& node, const std::string& name, int64_t value) {
+  onnx::AttributeProto& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(onnx::AttributeProto::INTS);
+  attribute.add_ints(value);
+}
+
+}  // namespace
+
+std::string BodyInliner::Unique(const std::string& name, const std::string& prefix) {
+  if (taken_.insert(name).second) return name;
+  const std::string longer = prefix + "/" + name;
+  std::string unique = longer;
+  for (int i = 2; !taken_.insert(unique).second; ++i) unique = longer + "_" + std::to_string(i);
+  return unique;
+}
+
+void BodyInliner::NameLocals(const onnx::GraphProto& body, const std::string& prefix,
+                             Names& names) {
+  const auto add = [&](const std::string& name) {
+    if (name.empty() || names.contains(name)) return;
+    names.emplace(name, Unique(name, prefix));
+  };
+  for (const auto& initializer : body.initializer()) add(initializer.name());
+  for (const auto& sparse : body.sparse_initializer()) add(sparse.values().name());
+  for (const auto& node : body.node()) {
+    for (const std::string& output : node.output()) add(output);
+  }
+}
+
+void BodyInliner::AppendBody(const onnx::GraphProto& body, const std::string& prefix,
+                             const Names& names) {
+  for (const auto& initializer : body.initializer()) {
+    onnx::TensorProto& added = *graph_.add_initializer();
+    added = initializer;
+    added.set_name(Renamed(added.name(), names));
+  }
+  for (const auto& sparse : body.sparse_initializer()) {
+    onnx::SparseTensorProto& added = *graph_.add_sparse_initializer();
+    added = sparse;
+    added.mutable_values()->set_name(Renamed(sparse.values().name(), names));
+  }
+  for (const auto& info : body.value_info()) {
+    onnx::ValueInfoProto& added = *graph_.add_value_info();
+    added = info;
+    added.set_name(Renamed(added.name(), names));
+  }
+  for (const auto& node : body.node()) {
+    onnx::NodeProto& added = *graph_.add_node();
+    added = node;
+    if (!node.name().empty()) added.set_name(Unique(node.name(), prefix));
+    for (std::string& input : *added.mutable_input()) input = Renamed(input, names);
+    for (std::string& output : *added.mutable_output()) output = Renamed(output, names);
+    for (auto& attribute : *added.mutable_attribute()) {
+      if (attribute.has_g()) RenameCaptures(*attribute.mutable_g(), names);
+    }
+  }
+}
+
+void BodyInliner::AppendOutput(const std::string& from, const std::string& to, const Names& names) {
+  if (to.empty() || Renamed(from, names) == to) return;
+  onnx::NodeProto& identity = *graph_.add_node();
+  identity.set_op_type("Identity");
+  identity.add_input(Renamed(from, names));
+  identity.add_output(to);
+}
+
+std::string BodyInliner::AppendConstant(const std::string& name, onnx::TensorProto value) {
+  onnx::NodeProto& constant = *graph_.add_node();
+  constant.set_op_type("Constant");
+  constant.add_output(name);
+  onnx::AttributeProto& attribute = *constant.add_attribute();
+  attribute.set_name("value");
+  attribute.set_type(onnx::AttributeProto::TENSOR);
+  *attribute.mutable_t() = std::move(value);
+  return name;
+}
+
+// Axes are an input from opset 13 on.
+std::string BodyInliner::AppendUnsqueezed(const std::string& from, const std::string& to) {
+  std::string axes;
+  if (opset_ >= 13) {
+    onnx::TensorProto zero = Scalar(onnx::TensorProto::INT64, 0);
+    zero.add_dims(1);
+    axes = AppendConstant(Unique(to + "/axes", to), std::move(zero));
+  }
+  onnx::NodeProto& unsqueeze = *graph_.add_node();
+  unsqueeze.set_op_type("Unsqueeze");
+  unsqueeze.add_input(from);
+  if (!axes.empty()) unsqueeze.add_input(axes);
+  if (axes.empty()) AddInts(unsqueeze, "axes", 0);
+  unsqueeze.add_output(to);
+  return to;
+}
+
+void BodyInliner::AppendList(const std::string& from, const std::string& to, const Names& names,
+                             std::optional<int64_t> trips) {
+  if (to.empty()) return;
+  const int64_t copies = trips.has_value() && *trips <= kMaxTrips ? *trips : 1;
+  if (copies <= 1) {
+    AppendUnsqueezed(Renamed(from, names), to);
+    return;
+  }
+  copies_ += copies;
+  if (copies_ > kMaxCopies) {
+    throw Error(
+        {.file = path_,
+         .where = "loops",
+         .text = fmt::format("lists of at most {} parts were expected, found more", kMaxCopies)});
+  }
+  const std::string once = AppendUnsqueezed(Renamed(from, names), Unique(to + "/each", to));
+  onnx::NodeProto& concat = *graph_.add_node();
+  concat.set_op_type("Concat");
+  for (int64_t i = 0; i < copies; ++i) concat.add_input(once);
+  concat.add_output(to);
+  onnx::AttributeProto& axis = *concat.add_attribute();
+  axis.set_name("axis");
+  axis.set_type(onnx::AttributeProto::INT);
+  axis.set_i(0);
+}
+
+void BodyInliner::InlineBranch(const onnx::NodeProto& node, const onnx::GraphProto& body) {
+  const std::string prefix = PrefixOf(node);
+  const int outputs = std::min(node.output_size(), body.output_size());
+  Names names;
+  for (int i = 0; i < outputs; ++i) NameOutput(body, body.output(i).name(), node.output(i), names);
+  NameLocals(body, prefix, names);
+  AppendBody(body, prefix, names);
+  for (int i = 0; i < outputs; ++i) AppendOutput(body.output(i).name(), node.output(i), names);
+}
+
+// Loop: (most trips, condition, carried ...) -> (carried ..., lists ...)
+// body: (trip, condition, carried ...) -> (condition, carried ..., elements of lists ...)
+void BodyInliner::InlineLoop(const onnx::NodeProto& node, const onnx::GraphProto& body,
+                             std::optional<int64_t> trips) {
+  const std::string prefix = PrefixOf(node);
+  const int carried = std::max(node.input_size() - 2, 0);
+  const int outputs = std::min(node.output_size(), body.output_size() - 1);
+  Names names;
+  const onnx::TensorProto::DataType types[] = {onnx::TensorProto::INT64, onnx::TensorProto::BOOL};
+  for (int i = 0; i < std::min(body.input_size(), 2); ++i) {
+    const std::string name = Unique(body.input(i).name(), prefix);
+    names[body.input(i).name()] = AppendConstant(name, Scalar(types[i], i));
+  }
+  for (int i = 0; i < carried && i + 2 < body.input_size(); ++i) {
+    names[body.input(i + 2).name()] = node.input(i + 2);
+  }
+  for (int i = 0; i < std::min(outputs, carried); ++i) {
+    NameOutput(body, body.output(i + 1).name(), node.output(i), names);
+  }
+  NameLocals(body, prefix, names);
+  AppendBody(body, prefix, names);
+  for (int i = 0; i < outputs; ++i) {
+    if (i < carried) AppendOutput(body.output(i + 1).name(), node.output(i), names);
+    if (i >= carried) AppendList(body.output(i + 1).name(), node.output(i), names, trips);
+  }
+}
+
+}  // namespace onnxfit
