@@ -17,7 +17,7 @@
 #include "estimator/onnx/loader.h"
 #include "estimator/onnx/rebind.h"
 #include "estimator/onnx/shapes.h"
-#include "estimator/recover/scopes.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "tests/onnx_bytes.h"
 #include "tests/temp_folder.h"
 #include "tests/trace_helpers.h"
@@ -230,7 +230,8 @@ TEST_CASE("a path of more than 64 modules is none") {
     const std::string node = bytes::Node("Relu", {"x"}, {"y"}, bytes::Bytes(3, path));
     const Graph graph = LoadGraphFrom(
         bytes::Model(node + bytes::Input("x", {2}) + bytes::Output("y")), "m.onnx", "m.onnx");
-    return ScopeOf(graph, 0).size();
+    const ExporterMetadata metadata = ReadExporterMetadata(graph);
+    return metadata.modules.DepthOf(metadata.ModuleOf(0));
   };
   CHECK(depth(64) == 63);
   CHECK(depth(65) == 0);

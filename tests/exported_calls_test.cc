@@ -8,6 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/onnx/loader.h"
+#include "tests/bound_model.h"
 #include "tests/fx_text.h"
 
 namespace onnxfit::exported_calls_test {
@@ -20,8 +21,8 @@ std::string Found(std::string_view text, const std::vector<std::string>& fx) {
   graph.metadata.emplace_back(
       "graph_signature", "p_w: PARAMETER target='fc.weight'\np_b: PARAMETER target='fc.bias'\n");
   std::string found;
-  for (const Rewritten& call :
-       FindExportedCalls(graph, ReadExporterMetadata(graph), BindShapes(graph, {}))) {
+  const BoundModel model(graph);
+  for (const Rewritten& call : FindExportedCalls(model.bound)) {
     found += std::string(call.aten) + "(";
     for (const ValueId input : call.inputs) {
       found += std::string(graph.values[Index(input)].name) + " ";

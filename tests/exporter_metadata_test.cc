@@ -27,6 +27,41 @@ TEST_CASE("nodes of one call are one group, with or without others between") {
   CHECK(metadata.CallOf(3) == nullptr);
 }
 
+TEST_CASE("modules from the outermost in, as either exporter writes them") {
+  Graph graph = ParseGraph(R"(n (float[N] x) => (float[N] y) {
+      ["/model/layer1/layer1.0/conv1/Conv"] a = Neg (x) b = Neg (a)
+      ["/model/layer1/layer1.0/Add"] c = Neg (b) ["plain"] y = Neg (c)
+    })");
+  graph.nodes[1].metadata.emplace_back("pkg.torch.onnx.name_scopes",
+                                       "['layer1', 'layer1.0', 'conv2d']");
+  const ExporterMetadata metadata = ReadExporterMetadata(graph);
+  const auto names = [&](NodeId node) { return metadata.modules.NamesOf(metadata.ModuleOf(node)); };
+  CHECK(names(0) == std::vector<std::string>{"model", "layer1", "layer1.0", "conv1"});
+  CHECK(names(1) == std::vector<std::string>{"layer1", "layer1.0"});
+  CHECK(metadata.PathOf(2) == "model.layer1.0");
+  CHECK(metadata.ModuleOf(3) == kOutside);
+  CHECK(metadata.modules.CallerOf(metadata.ModuleOf(0)) == metadata.ModuleOf(2));
+}
+
+TEST_CASE("frames with their lines, the innermost last") {
+  Graph graph;
+  graph.nodes.emplace_back();
+  graph.nodes[0].metadata = {{"pkg.torch.onnx.stack_trace",
+                              "File \"a.py\", line 3, in forward\n    x = f(x)\n"
+                              "File \"b.py\", line 40, in forward\n    y = g(x)\n"
+                              "File \"c.py\", line 500, in forward\n"
+                              "File \"d.py\", line, in f\n  z\n"}};
+  const ExporterMetadata metadata = ReadExporterMetadata(graph);
+  const NodeLines& lines = metadata.LinesOf(0);
+  REQUIRE(lines.frames.size() == 4);
+  CHECK(metadata.source.At(lines.frames[0]).line == 3);
+  CHECK(metadata.source.At(lines.frames[0]).text == "x = f(x)");
+  CHECK(metadata.source.At(lines.frames[2]).line == 500);
+  CHECK(metadata.source.At(lines.frames[2]).text.empty());
+  CHECK(lines.frames[3] == kNoStatement);
+  CHECK(lines.innermost == "z");
+}
+
 // 633 nodes, of which 12 Splits say nothing; 148 parameters and a tied one.
 TEST_CASE("the calls of a real export") {
   const Graph graph =

@@ -5,11 +5,13 @@
 
 #include <string>
 
-#include "estimator/recover/source_text.h"
+#include "tests/bound_model.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::lost_casts_test {
 namespace {
+
+constexpr std::string_view kLinesKey = "pkg.torch.onnx.stack_trace";
 
 constexpr char kNorm[] = R"(net (float[2, 4] x) => (float[2, 4] y)
     < float[4] w = ["location": "none"] > {
@@ -29,12 +31,12 @@ std::string LostCasts(const std::string& squaring, const std::string& scaling,
   const std::string first = Frame(squaring);
   const std::string last = Frame(scaling);
   for (Node& node : graph.nodes) {
-    if (node.op_type == "Pow") node.metadata.emplace_back(kSourceKey, first);
-    if (node.op_type == "Mul") node.metadata.emplace_back(kSourceKey, last);
+    if (node.op_type == "Pow") node.metadata.emplace_back(kLinesKey, first);
+    if (node.op_type == "Mul") node.metadata.emplace_back(kLinesKey, last);
   }
-  const Shapes shapes = BindShapes(graph, {});
+  const BoundModel model(graph);
   std::string text;
-  for (const LostCall& call : FindLostCasts(graph, shapes)) {
+  for (const LostCall& call : FindLostCasts(model.bound)) {
     const auto name = [&](ValueId value) { return graph.values[Index(value)].name; };
     text += fmt::format("{} {}", call.op, name(call.input));
     if (call.like != kNoValue) text += fmt::format(" {}", name(call.like));
@@ -88,8 +90,7 @@ TEST_CASE("a norm's weight is cast, too, where its line says so") {
 }
 
 TEST_CASE("a cast to the type that there is already is no call") {
-  const Graph graph = ParseGraph(kNorm);
-  CHECK(FindLostCasts(graph, BindShapes(graph, {})).empty());  // no source line, no cast
+  CHECK(FindLostCasts(BoundModel(ParseGraph(kNorm)).bound).empty());  // no source line, no cast
 }
 
 }  // namespace

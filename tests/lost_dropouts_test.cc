@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/habits.h"
+#include "estimator/recover/libraries.h"
+#include "tests/bound_model.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
@@ -303,8 +303,7 @@ std::optional<bool> Likely(const std::string& inputs, const std::string& before)
                                       before + R"( t = Transpose <perm = [0, 2, 1]> (x)
           s = MatMul (x, t) w = Softmax (s) y = MatMul (w, x) })",
                                   {.loss = Loss::kNone});
-  return LikelyDropsOut(built.graph, ReadExporterMetadata(built.graph), built.shapes,
-                        built.roles.rewrites);
+  return LikelyDropsOut(BoundModel(built.graph).bound, built.roles.rewrites);
 }
 
 TEST_CASE("which models with attention likely drop out") {
@@ -312,8 +311,7 @@ TEST_CASE("which models with attention likely drop out") {
   CHECK(Likely("int64[2, 3] ids", words + R"(x = Add (e, "m.wpe"))") == true);
   CHECK(Likely("int64[2, 3] ids", words + R"(c = Cos ("m.wpe") x = Mul (e, c))") == false);
   CHECK(Likely("float[2, 3, 8] pixels", "x = Relu (pixels)") == false);
-  const PreparedRun mlp = Build(kTwoLayers, {});
-  CHECK(LikelyDropsOut(mlp.graph, {}, mlp.shapes, {}) == std::nullopt);
+  CHECK(LikelyDropsOut(BoundModel(ParseGraph(kTwoLayers)).bound, {}) == std::nullopt);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "estimator/recover/lowering_views.h"
+#include "estimator/recover/lowering_rows.h"
 
 #include <doctest/doctest.h>
 

@@ -108,8 +108,9 @@ PreparedRun BoundRun(const Graph& file, const EstimateRequest& request) {
 
 // What `run`, which is bound, runs by these settings.
 PreparedRun Recovered(PreparedRun run, const EstimateRequest& request) {
-  run.roles = FindRoles(run.graph, run.metadata, run.shapes, request.settings);
-  run.program = BuildProgram(run.graph, run.metadata, run.shapes, run.roles, request.settings);
+  const BoundGraph bound(run.graph, run.metadata, run.shapes);
+  run.roles = FindRoles(bound, request.settings);
+  run.program = BuildProgram(bound, run.roles, request.settings);
   run.program.doubts.insert(run.program.doubts.end(), run.roles.doubts.begin(),
                             run.roles.doubts.end());
   CheckTrainable(run.graph, run.program, request.settings);

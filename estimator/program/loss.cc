@@ -14,6 +14,8 @@
 namespace onnxfit {
 namespace {
 
+CallPlace AtLoss() { return {.where = "loss"}; }
+
 const TensorType& TypeOf(ProgramWriter& writer, NameId name) {
   return writer.program().values[Index(name)].type;
 }
@@ -35,7 +37,7 @@ NameId FlattenTokens(ProgramWriter& writer, NameId logits) {
   if (type.dims.size() != 3) return logits;
   const TensorType flat = {type.dtype, {CheckedMul(type.dims[0], type.dims[1]), type.dims[2]}};
   const NameId view = writer.NewName("logits", flat);
-  writer.Emit("view", {logits}, {view});
+  writer.Emit(AtLoss(), "view", {logits}, {view});
   return view;
 }
 
@@ -43,10 +45,10 @@ void AppendCrossEntropy(ProgramWriter& writer, NameId output, NameId labels) {
   const NameId logits = FlattenTokens(writer, output);
   const TensorType type = TypeOf(writer, logits);
   const NameId log_probabilities = writer.NewName("log_probabilities", type);
-  writer.Emit("_log_softmax", {logits}, {log_probabilities});
+  writer.Emit(AtLoss(), "_log_softmax", {logits}, {log_probabilities});
   const NameId loss = writer.NewName("loss", {type.dtype, {}});
-  writer.Emit(type.dims.size() > 2 ? "nll_loss2d" : "nll_loss", {log_probabilities, labels},
-              {loss});
+  writer.Emit(AtLoss(), type.dims.size() > 2 ? "nll_loss2d" : "nll_loss",
+              {log_probabilities, labels}, {loss});
   writer.program().loss = loss;
 }
 
@@ -57,7 +59,7 @@ void AppendCausalLm(ProgramWriter& writer, NameId output, NameId labels) {
   if (BitsOf(type.dtype) == 16) {
     type.dtype = DType::kFloat32;
     logits = writer.NewName("logits.float", type);
-    writer.Emit("to", {output}, {logits});
+    writer.Emit(AtLoss(), "to", {output}, {logits});
   }
   AppendCrossEntropy(writer, logits, labels);
 }
@@ -65,7 +67,7 @@ void AppendCausalLm(ProgramWriter& writer, NameId output, NameId labels) {
 void AppendMse(ProgramWriter& writer, NameId output, NameId target) {
   const TensorType type = TypeOf(writer, output);
   const NameId loss = writer.NewName("loss", {type.dtype, {}});
-  writer.Emit("mse_loss", {output, target}, {loss});
+  writer.Emit(AtLoss(), "mse_loss", {output, target}, {loss});
   writer.program().loss = loss;
 }
 
@@ -112,7 +114,6 @@ NameId AddLabels(ProgramWriter& writer, NameId output, Loss loss, std::string_vi
 }
 
 void AppendLoss(ProgramWriter& writer, NameId output, NameId labels, Loss loss) {
-  writer.SetPlace("loss");
   switch (loss) {
     case Loss::kCrossEntropy:
       return AppendCrossEntropy(writer, output, labels);

@@ -28,7 +28,7 @@ ModuleId ModuleTree::AtLevel(ModuleId module, size_t level) const {
   return module;
 }
 
-size_t ModuleTree::Shared(ModuleId a, ModuleId b) const {
+ModuleId ModuleTree::Common(ModuleId a, ModuleId b) const {
   while (a != b) {
     if (DepthOf(a) >= DepthOf(b)) {
       a = CallerOf(a);
@@ -36,7 +36,7 @@ size_t ModuleTree::Shared(ModuleId a, ModuleId b) const {
       b = CallerOf(b);
     }
   }
-  return DepthOf(a);
+  return a;
 }
 
 std::vector<std::string> ModuleTree::NamesOf(ModuleId module) const {

@@ -34,8 +34,10 @@ class ModuleTree {
   const std::string& NameAt(ModuleId module, size_t level) const {
     return NameOf(AtLevel(module, level));
   }
+  // The innermost that is around both, kOutside where none is.  O(depth).
+  ModuleId Common(ModuleId a, ModuleId b) const;
   // How many modules are around both.  O(depth).
-  size_t Shared(ModuleId a, ModuleId b) const;
+  size_t Shared(ModuleId a, ModuleId b) const { return DepthOf(Common(a, b)); }
   // From the outermost in.  O(depth).
   std::vector<std::string> NamesOf(ModuleId module) const;
 

@@ -53,7 +53,8 @@ void ProgramWriter::PlaceModule() {
 }
 
 // As `op`, unless its operands are not what that takes.
-std::string_view ProgramWriter::Checked(std::string_view op, const std::vector<NameId>& inputs,
+std::string_view ProgramWriter::Checked(const CallPlace& place, std::string_view op,
+                                        const std::vector<NameId>& inputs,
                                         const std::vector<NameId>& outputs,
                                         const std::vector<int64_t>& ints) {
   CallOperands operands = {.op = op, .ints = ints};
@@ -64,7 +65,7 @@ std::string_view ProgramWriter::Checked(std::string_view op, const std::vector<N
   for (const NameId name : inputs) {
     found.push_back(name == kNoName ? "none" : ToString(program_.values[Index(name)].type));
   }
-  misfits_.try_emplace(std::string(op), place_, fmt::format("{}", fmt::join(found, ", ")));
+  misfits_.try_emplace(std::string(op), place.where, fmt::format("{}", fmt::join(found, ", ")));
   return "?";
 }
 
@@ -72,42 +73,32 @@ const Dims* ProgramWriter::DimsOf(NameId name) const {
   return name == kNoName ? nullptr : &program_.values[Index(name)].type.dims;
 }
 
-void ProgramWriter::Emit(std::string_view op, std::vector<NameId> inputs,
+void ProgramWriter::Emit(const CallPlace& place, std::string_view op, std::vector<NameId> inputs,
                          std::vector<NameId> outputs, std::vector<int64_t> ints) {
-  const std::string_view fitting = Checked(op, inputs, outputs, ints);
-  const ModuleId module = program_.modules.Enter(scope_);
-  program_.calls.push_back(
-      {.op = fitting,
-       .where = place_,
-       .inputs = std::move(inputs),
-       .outputs = std::move(outputs),
-       .ints = std::move(ints),
-       .module = module,
-       .written_in_place = written_in_place_,
-       .leaves_autocast =
-           leaves_autocast_ || outside_autocast_.contains(program_.modules.PathOf(module)),
-       .enters_autocast = enters_autocast_,
-       .leaves_autograd = leaves_autograd_,
-       .frames = frames_});
+  const std::string_view fitting = Checked(place, op, inputs, outputs, ints);
+  program_.calls.push_back({.op = fitting,
+                            .where = place.where,
+                            .inputs = std::move(inputs),
+                            .outputs = std::move(outputs),
+                            .ints = std::move(ints),
+                            .module = place.module,
+                            .written_in_place = place.written_in_place,
+                            .leaves_autocast = place.leaves_autocast,
+                            .enters_autocast = place.enters_autocast,
+                            .leaves_autograd = place.leaves_autograd,
+                            .frames = place.frames});
 }
 
-void ProgramWriter::EmitUnknown(std::string_view op, std::vector<NameId> inputs,
-                                std::vector<NameId> outputs) {
+void ProgramWriter::EmitUnknown(const CallPlace& place, std::string_view op,
+                                std::vector<NameId> inputs, std::vector<NameId> outputs) {
   ++unknown_.emplace(op, 0).first->second;
-  Emit("?", std::move(inputs), std::move(outputs));
+  Emit(place, "?", std::move(inputs), std::move(outputs));
 }
 
 TensorType ProgramWriter::WithPrecision(TensorType type) const {
   if (IsFloat(type.dtype) && BitsOf(type.dtype) >= 16)
     type.dtype = ParameterType(settings_.precision);
   return type;
-}
-
-void ProgramWriter::SetPlace(std::string place, std::vector<std::string> scope) {
-  place_ = std::move(place);
-  scope_ = std::move(scope);
-  written_in_place_.reset();
-  frames_.clear();
 }
 
 void ProgramWriter::WarnOfUnknown(std::string_view unit) {

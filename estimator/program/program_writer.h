@@ -16,6 +16,17 @@
 
 namespace onnxfit {
 
+// Where a call runs, and under which rules.
+struct CallPlace {
+  std::string where = {};                     // what messages and reports call it
+  ModuleId module = kOutside;                 // the innermost around it
+  std::vector<StatementId> frames = {};       // of forwards around it, innermost last
+  std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
+  bool leaves_autocast = false;               // it runs under torch.autocast(enabled=False)
+  DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) around it
+  bool leaves_autograd = false;               // it runs under torch.no_grad()
+};
+
 class ProgramWriter {
  public:
   // `settings` must outlive it.  `path` is what errors call the model.
@@ -37,16 +48,13 @@ class ProgramWriter {
   // REQUIRES: they are the module's parameters, then its buffers.
   void PlaceModule();
 
-  // The next call, at the place that is set.  Where its operands are not what `op` takes, it runs
-  // as an unknown one, and WarnOfUnknown says so.
-  void Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
-            std::vector<int64_t> ints = {});
+  // The next call.  Where its operands are not what `op` takes, it runs as an unknown one, and
+  // WarnOfUnknown says so.
+  void Emit(const CallPlace& place, std::string_view op, std::vector<NameId> inputs,
+            std::vector<NameId> outputs, std::vector<int64_t> ints = {});
   // The same of an operator without a rule, which WarnOfUnknown calls `op`.
-  void EmitUnknown(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs);
-
-  // What messages call the calls that follow, and the module calls around them, from the outermost
-  // in.
-  void SetPlace(std::string place, std::vector<std::string> scope = {});
+  void EmitUnknown(const CallPlace& place, std::string_view op, std::vector<NameId> inputs,
+                   std::vector<NameId> outputs);
 
   // The type that parameters and activations have in this run: floats of 16 bits and more.
   TensorType WithPrecision(TensorType type) const;
@@ -54,21 +62,16 @@ class ProgramWriter {
   // Warns of calls without a rule, of which the file has `unit`s ("node").
   void WarnOfUnknown(std::string_view unit);
 
+  Program TakeProgram() { return std::move(program_); }
+
  protected:
   const TrainingSettings& settings_;
   Program program_;
-  std::string place_;
-  std::vector<std::string> scope_;
-  std::optional<bool> written_in_place_;
-  std::vector<StatementId> frames_;            // of the calls that follow
-  std::set<std::string> outside_autocast_;     // modules that leave it
-  bool leaves_autocast_ = false;               // the calls that follow do
-  DType enters_autocast_ = DType::kUndefined;  // they run under torch.autocast(dtype=…)
-  bool leaves_autograd_ = false;               // they run under torch.no_grad()
 
  private:
-  std::string_view Checked(std::string_view op, const std::vector<NameId>& inputs,
-                           const std::vector<NameId>& outputs, const std::vector<int64_t>& ints);
+  std::string_view Checked(const CallPlace& place, std::string_view op,
+                           const std::vector<NameId>& inputs, const std::vector<NameId>& outputs,
+                           const std::vector<int64_t>& ints);
   const Dims* DimsOf(NameId name) const;
 
   void WarnOfMisfits();

@@ -230,6 +230,10 @@ StatementId SourceLines::PutBack(SourceStatement statement) {
   return static_cast<StatementId>(statements_.size()) - 1;
 }
 
+StatementId SourceLines::PutBeside(StatementId statement, std::vector<std::string> targets) {
+  return PutBack({.line = At(statement).line, .targets = std::move(targets)});
+}
+
 bool SourceLines::AreSame(StatementId a, StatementId b) const {
   if (a == b) return true;
   if (a == kNoStatement || b == kNoStatement) return false;

@@ -52,6 +52,8 @@ class SourceLines {
  public:
   StatementId Read(int64_t line, std::string_view text);  // O(log statements)
   StatementId PutBack(SourceStatement statement);
+  // A statement of its own beside `statement`, which is known: it binds `targets`.
+  StatementId PutBeside(StatementId statement, std::vector<std::string> targets);
 
   // REQUIRES: it is known.
   const SourceStatement& At(StatementId statement) const {

@@ -263,10 +263,10 @@ NameId CallWriter::Result(const Call& call, std::optional<TensorType> type) {
 }
 
 void CallWriter::ReturnDetached(const Call& call, NameId name) {
-  const bool left = leaves_autograd_;
-  leaves_autograd_ = true;
+  const bool left = place_.leaves_autograd;
+  place_.leaves_autograd = true;
   Emit("view", {name}, {Result(call, program_.values[Index(name)].type)});
-  leaves_autograd_ = left;
+  place_.leaves_autograd = left;
 }
 
 void CallWriter::ReturnSame(const Call& call, NameId name) {

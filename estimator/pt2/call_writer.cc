@@ -125,23 +125,27 @@ void CallWriter::WriteCalls(const Graph& graph) {
 
 void CallWriter::WriteCall(const Call& call) {
   if (RunsOnHost(call.target)) return;
-  std::vector<std::string> scope;
-  for (const ModuleFrame& module : call.modules) scope.emplace_back(module.path);
   running_ = &call;
-  SetPlace(std::string(call.name), std::move(scope));
-  for (const SourceLine& line : call.lines)
-    frames_.push_back(program_.source.Read(line.line, line.text));
-  written_in_place_ = WritesInPlace(call.target);
+  place_.where = call.name;
+  place_.module = kOutside;
+  for (const ModuleFrame& module : call.modules) {
+    place_.module = program_.modules.Enter(place_.module, module.path);
+  }
+  place_.frames.clear();
+  for (const SourceLine& line : call.lines) {
+    place_.frames.push_back(program_.source.Read(line.line, line.text));
+  }
+  place_.written_in_place = WritesInPlace(call.target);
   NoteCheckpoint(call);
   if (HasBodies(call)) return WriteBodies(call);
   if (!MakesTensor(call)) return;
   const size_t first = program_.calls.size();
   const CallRow* row = FindCallRow(call.target);
-  const bool left = leaves_autocast_;
-  leaves_autocast_ = left || LeavesAutocast(call);
+  const bool left = place_.leaves_autocast;
+  place_.leaves_autocast = left || LeavesAutocast(call);
   if (loops_ > 0 && --calls_left_ < 0) RefuseLoops(call);
   row == nullptr ? WriteUnknown(call) : row->write(*this, call, row->op);
-  leaves_autocast_ = left;
+  place_.leaves_autocast = left;
   Follow(first, BuildsLibraryMask(call));
 }
 
@@ -177,7 +181,7 @@ void CallWriter::Follow(size_t first, bool builds_mask) {
 void CallWriter::WriteUnknown(const Call& call) {
   std::vector<NameId> results = Results(call);
   std::erase(results, kNoName);
-  EmitUnknown(call.target, Tensors(call), std::move(results));
+  EmitUnknown(place_, call.target, Tensors(call), std::move(results));
 }
 
 bool CallWriter::IsLeftover(const AtenCall& call) const {

@@ -35,7 +35,12 @@ class CallWriter : public ProgramWriter {
   // that are repeated because of one.
   bool IsLeftover(const AtenCall& call) const;
   ModuleTensors TakeTensors() { return std::move(tensors_of_module_); }
-  Program TakeProgram() { return std::move(program_); }
+
+  // The next call, at the place of the running one.
+  void Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
+            std::vector<int64_t> ints = {}) {
+    ProgramWriter::Emit(place_, op, std::move(inputs), std::move(outputs), std::move(ints));
+  }
 
   // --- for the functions in the rows ---
 
@@ -146,6 +151,7 @@ class CallWriter : public ProgramWriter {
   bool IsOnHost(const Tensor& tensor) const;
   bool HasSize(std::string_view tensor, std::string_view symbol) const;
 
+  CallPlace place_;  // of the running call
   const ExportedProgram& exported_;
   const SymbolValues& symbols_;
   std::string_view device_;  // of the module

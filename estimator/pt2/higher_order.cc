@@ -185,13 +185,13 @@ void CallWriter::SayDisabled(const Call& call) {
 
 void CallWriter::EnterBody(const Call& call) {
   if (call.target.ends_with("set_grad_enabled")) {
-    leaves_autograd_ = !IsEnabled(call) && !IsCheckpointBody(*BodiesOf(call)[0]->graph);
+    place_.leaves_autograd = !IsEnabled(call) && !IsCheckpointBody(*BodiesOf(call)[0]->graph);
   }
   const bool is_autocast = call.target.ends_with("wrap_with_autocast");
   if (!is_autocast || !call.arguments[0].second.text.starts_with("cuda")) return;
   SayDisabled(call);
-  leaves_autocast_ = !IsEnabled(call);
-  enters_autocast_ = IsEnabled(call) ? DTypeOfAutocast(call) : DType::kUndefined;
+  place_.leaves_autocast = !IsEnabled(call);
+  place_.enters_autocast = IsEnabled(call) ? DTypeOfAutocast(call) : DType::kUndefined;
 }
 
 // The calls inside, with the operands that follow the body under the body's own names.
@@ -206,15 +206,15 @@ void CallWriter::WriteInline(const Call& call) {
     }
     is_behind = is_behind || &argument == &body;
   }
-  const bool left_autocast = leaves_autocast_;
-  const DType entered_autocast = enters_autocast_;
-  const bool left_autograd = leaves_autograd_;
+  const bool left_autocast = place_.leaves_autocast;
+  const DType entered_autocast = place_.enters_autocast;
+  const bool left_autograd = place_.leaves_autograd;
   EnterBody(call);
   has_checkpoints_ = has_checkpoints_ || call.target.ends_with("activation_checkpoint");
   const std::vector<NameId> results = Run(*body.graph, operands);
-  leaves_autocast_ = left_autocast;
-  enters_autocast_ = entered_autocast;
-  leaves_autograd_ = left_autograd;
+  place_.leaves_autocast = left_autocast;
+  place_.enters_autocast = entered_autocast;
+  place_.leaves_autograd = left_autograd;
   Bind(call, results);
 }
 
@@ -260,7 +260,7 @@ int64_t CallWriter::BytesMadeBy(const Graph& body) const {
 }
 
 void CallWriter::WarnOfCopies(const Call& call) {
-  if (!trains() || leaves_autograd_) return;
+  if (!trains() || place_.leaves_autograd) return;
   program_.warnings.push_back(
       {warning::kUnknownOperator,
        fmt::format("{} at {}: its calls are counted as if they were written out, but in training "

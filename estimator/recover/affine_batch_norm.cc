@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "estimator/base/index.h"
+#include "estimator/recover/bound_graph.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/fold_marks.h"
-#include "estimator/recover/pattern.h"
-#include "estimator/recover/scopes.h"
 
 namespace onnxfit {
 namespace {
@@ -21,7 +22,7 @@ struct PerChannel {
 
 class AffineFinder {
  public:
-  AffineFinder(const Graph& graph, const Shapes& shapes) : graph_(graph), pattern_(graph, shapes) {}
+  explicit AffineFinder(const BoundGraph& bound) : graph_(bound.graph()), bound_(bound) {}
 
   std::optional<AffineBatchNorm> Find(NodeId id) const {
     const Node& node = graph_.nodes[Index(id)];
@@ -37,7 +38,7 @@ class AffineFinder {
         .scale = id,
         .shift = shift,
         .input = scale->input,
-        .module = module.empty() ? std::string(pattern_.NameOf(scale->numbers)) : module,
+        .module = module.empty() ? std::string(bound_.NameOf(scale->numbers)) : module,
         .channels = scale->channels};
   }
 
@@ -64,9 +65,9 @@ class AffineFinder {
 
   // The size of dimension 1, or of the last, if that is the one that `numbers` has; else 0.
   int64_t ChannelsOf(ValueId numbers, ValueId input) const {
-    const Dims& dims = pattern_.DimsOf(numbers);
-    const Dims& map = pattern_.DimsOf(input);
-    if (!IsFloat(pattern_.TypeOf(numbers).dtype) || dims.size() > map.size() || map.size() < 2) {
+    const Dims& dims = bound_.DimsOf(numbers);
+    const Dims& map = bound_.DimsOf(input);
+    if (!IsFloat(bound_.TypeOf(numbers).dtype) || dims.size() > map.size() || map.size() < 2) {
       return 0;
     }
     const auto is_wide = [](int64_t size) { return size > 1; };
@@ -78,28 +79,28 @@ class AffineFinder {
   }
 
   NodeId ShiftOf(const PerChannel& scale, ValueId product) const {
-    const std::vector<NodeId>& readers = pattern_.ReadersOf(product);
+    const std::span<const NodeId> readers = bound_.ReadersOf(product);
     if (readers.size() != 1 || graph_.values[Index(product)].is_output) return kNoNode;
     const std::optional<PerChannel> shift = Read(readers[0], "Add");
     return shift.has_value() && shift->channels == scale.channels ? readers[0] : kNoNode;
   }
 
   bool IsBehindConvolution(const PerChannel& scale) const {
-    const std::string_view name = pattern_.NameOf(scale.numbers);
+    const std::string_view name = bound_.NameOf(scale.numbers);
     const bool is_pytorch = name.find('.') != std::string_view::npos || IsComputedName(name);
-    return !is_pytorch && pattern_.Inner(scale.input, "Conv") != kNoNode;
+    return !is_pytorch && bound_.Inner(scale.input, "Conv") != kNoNode;
   }
 
   const Graph& graph_;
-  const Pattern pattern_;
+  const BoundGraph& bound_;
 };
 
 }  // namespace
 
-std::vector<AffineBatchNorm> FindAffineBatchNorms(const Graph& graph, const Shapes& shapes) {
-  const AffineFinder finder(graph, shapes);
+std::vector<AffineBatchNorm> FindAffineBatchNorms(const BoundGraph& bound) {
+  const AffineFinder finder(bound);
   std::vector<AffineBatchNorm> found;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+  for (size_t i = 0; i < bound.graph().nodes.size(); ++i) {
     if (auto norm = finder.Find(static_cast<NodeId>(i))) found.push_back(std::move(*norm));
   }
   return found;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "estimator/onnx/graph.h"
-#include "estimator/onnx/shapes.h"
+#include "estimator/recover/bound_graph.h"
 
 namespace onnxfit {
 
@@ -24,6 +24,6 @@ struct AffineBatchNorm {
 // of PyTorch's: a module has a batch norm there, or one that is frozen
 // (torchvision.ops.FrozenBatchNorm2d), which is what the file says.
 // O(nodes).
-std::vector<AffineBatchNorm> FindAffineBatchNorms(const Graph& graph, const Shapes& shapes);
+std::vector<AffineBatchNorm> FindAffineBatchNorms(const BoundGraph& bound);
 
 }  // namespace onnxfit

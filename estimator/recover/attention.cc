@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -29,53 +30,53 @@ struct AttentionParts {
 };
 
 // Steps over `value`'s maker, if it is an inner `op_type`: what it reads first, else `value`.
-ValueId StepOver(const Pattern& pattern, ValueId value, std::string_view op_type,
+ValueId StepOver(const BoundGraph& bound, ValueId value, std::string_view op_type,
                  AttentionParts& parts) {
-  const NodeId node = pattern.Inner(value, op_type);
+  const NodeId node = bound.Inner(value, op_type);
   if (node == kNoNode) return value;
   parts.nodes.push_back(node);
   if (op_type == "Dropout") parts.dropout = node;
-  return pattern.At(node).inputs[0];
+  return bound.At(node).inputs[0];
 }
 
 // Where (IsNaN (s), 0, s), the rows in which a bool mask hides everything.
-ValueId StepOverGuard(const Pattern& pattern, ValueId value, AttentionParts& parts) {
-  const NodeId where = pattern.Inner(value, "Where");
+ValueId StepOverGuard(const BoundGraph& bound, ValueId value, AttentionParts& parts) {
+  const NodeId where = bound.Inner(value, "Where");
   if (where == kNoNode) return value;
-  const std::vector<ValueId>& inputs = pattern.At(where).inputs;
-  const NodeId is_nan = pattern.Inner(inputs[0], "IsNaN");
-  if (is_nan == kNoNode || pattern.At(is_nan).inputs[0] != inputs[2]) return value;
+  const std::vector<ValueId>& inputs = bound.At(where).inputs;
+  const NodeId is_nan = bound.Inner(inputs[0], "IsNaN");
+  if (is_nan == kNoNode || bound.At(is_nan).inputs[0] != inputs[2]) return value;
   parts.nodes.insert(parts.nodes.end(), {where, is_nan});
   return inputs[2];
 }
 
 // A Softmax that only `parts` reads: its guard does so twice.
-NodeId InnerSoftmax(const Pattern& pattern, ValueId value, const AttentionParts& parts) {
-  const NodeId softmax = pattern.Maker(value, "Softmax");
+NodeId InnerSoftmax(const BoundGraph& bound, ValueId value, const AttentionParts& parts) {
+  const NodeId softmax = bound.Maker(value, "Softmax");
   if (softmax == kNoNode) return kNoNode;
   const size_t guard_reads = parts.nodes.empty() ? 0 : 1;
-  const bool is_inner = pattern.ReadersOf(value).size() <= 1 + guard_reads;
-  const int64_t last = static_cast<int64_t>(pattern.DimsOf(value).size()) - 1;
-  const int64_t axis = IntAttribute(pattern.At(softmax), "axis", -1);
+  const bool is_inner = bound.ReadersOf(value).size() <= 1 + guard_reads;
+  const int64_t last = static_cast<int64_t>(bound.DimsOf(value).size()) - 1;
+  const int64_t axis = IntAttribute(bound.At(softmax), "axis", -1);
   return is_inner && (axis == -1 || axis == last) ? softmax : kNoNode;
 }
 
 // The product of q and k, a mask added or not.
-NodeId FindScores(const Pattern& pattern, ValueId scores, AttentionParts& parts) {
-  const NodeId product = pattern.Inner(scores, "MatMul");
+NodeId FindScores(const BoundGraph& bound, ValueId scores, AttentionParts& parts) {
+  const NodeId product = bound.Inner(scores, "MatMul");
   if (product != kNoNode) return product;
-  const NodeId add = pattern.Inner(scores, "Add");
-  const size_t side = add == kNoNode ? 2 : pattern.InnerSide(pattern.At(add), "MatMul");
+  const NodeId add = bound.Inner(scores, "Add");
+  const size_t side = add == kNoNode ? 2 : bound.InnerSide(bound.At(add), "MatMul");
   if (side > 1) return kNoNode;
   parts.nodes.push_back(add);
-  parts.mask = pattern.At(add).inputs[1 - side];
-  return pattern.Inner(pattern.At(add).inputs[side], "MatMul");
+  parts.mask = bound.At(add).inputs[1 - side];
+  return bound.Inner(bound.At(add).inputs[side], "MatMul");
 }
 
 // The call that torch.export says `node` came from; "" where it says none.
-std::string_view CallOf(const Pattern& pattern, NodeId node) {
-  const auto call = FxNodeOf(pattern.At(node));
-  return call.has_value() ? call->name : std::string_view();
+std::string_view CallOf(const BoundGraph& bound, NodeId node) {
+  const FxNode* call = bound.metadata().CallOf(node);
+  return call == nullptr ? std::string_view() : call->name;
 }
 
 bool IsSaidToBeAttention(const FxNode& call) {
@@ -84,38 +85,38 @@ bool IsSaidToBeAttention(const FxNode& call) {
 
 // What a Mul with a single number, on the right, scales in the call of `product`; kNoValue where
 // none does, but a scale of 1 that the exporter has left out.
-ValueId Unscaled(const Pattern& pattern, NodeId product, ValueId value, AttentionParts& parts) {
-  const NodeId mul = pattern.Inner(value, "Mul");
-  const auto call = FxNodeOf(pattern.At(product));
-  const bool is_said = call.has_value() && IsSaidToBeAttention(*call);
-  if (mul == kNoNode || !pattern.IsNumber(pattern.At(mul).inputs[1]) ||
-      (is_said && CallOf(pattern, mul) != call->name)) {
+ValueId Unscaled(const BoundGraph& bound, NodeId product, ValueId value, AttentionParts& parts) {
+  const NodeId mul = bound.Inner(value, "Mul");
+  const FxNode* call = bound.metadata().CallOf(product);
+  const bool is_said = call != nullptr && IsSaidToBeAttention(*call);
+  if (mul == kNoNode || !bound.IsNumber(bound.At(mul).inputs[1]) ||
+      (is_said && CallOf(bound, mul) != call->name)) {
     return is_said ? value : kNoValue;
   }
   parts.nodes.push_back(mul);
-  return pattern.At(mul).inputs[0];
+  return bound.At(mul).inputs[0];
 }
 
 // What PyTorch's own transpose of `key` made, where the file still has it; else kNoValue.
-ValueId OwnTranspose(const Pattern& pattern, ValueId key, const std::vector<int64_t>& perm) {
-  for (const NodeId reader : pattern.ReadersOf(key)) {
-    const Node& node = pattern.At(reader);
+ValueId OwnTranspose(const BoundGraph& bound, ValueId key, const std::vector<int64_t>& perm) {
+  for (const NodeId reader : bound.ReadersOf(key)) {
+    const Node& node = bound.At(reader);
     if (node.op_type == "Transpose" && IntsAttribute(node, "perm") == perm) return node.outputs[0];
   }
   return kNoValue;
 }
 
 // kᵀ as TorchScript's exporter makes it: one Transpose, merged with k's own.
-bool FindTransposed(const Pattern& pattern, ValueId value, AttentionParts& parts) {
-  const NodeId transpose = pattern.Inner(value, "Transpose");
+bool FindTransposed(const BoundGraph& bound, ValueId value, AttentionParts& parts) {
+  const NodeId transpose = bound.Inner(value, "Transpose");
   if (transpose == kNoNode) return false;
-  std::vector<int64_t> perm = IntsAttribute(pattern.At(transpose), "perm");
+  std::vector<int64_t> perm = IntsAttribute(bound.At(transpose), "perm");
   if (perm.size() < 2) return false;
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
   parts.nodes.push_back(transpose);
-  parts.key = pattern.At(transpose).inputs[0];
+  parts.key = bound.At(transpose).inputs[0];
   if (std::ranges::is_sorted(perm)) return true;
-  const ValueId own = OwnTranspose(pattern, parts.key, perm);
+  const ValueId own = OwnTranspose(bound, parts.key, perm);
   if (own == kNoValue) {
     parts.key_perm = std::move(perm);
   } else {
@@ -126,40 +127,40 @@ bool FindTransposed(const Pattern& pattern, ValueId value, AttentionParts& parts
 
 // kᵀ as torch.export's exporter makes it: Reshape [-1, S, D], Transpose, Reshape.  Where sizes are
 // numbers it has merged the first with k's own view, or has neither.
-bool FindFlattened(const Pattern& pattern, ValueId value, AttentionParts& parts) {
-  const NodeId unflatten = pattern.Inner(value, "Reshape");
+bool FindFlattened(const BoundGraph& bound, ValueId value, AttentionParts& parts) {
+  const NodeId unflatten = bound.Inner(value, "Reshape");
   if (unflatten == kNoNode) return false;
-  const NodeId transpose = pattern.Inner(pattern.At(unflatten).inputs[0], "Transpose");
+  const NodeId transpose = bound.Inner(bound.At(unflatten).inputs[0], "Transpose");
   const std::vector<int64_t> swapped = {0, 2, 1};
-  if (transpose == kNoNode || IntsAttribute(pattern.At(transpose), "perm") != swapped) return false;
-  Dims dims = pattern.DimsOf(value);
-  const Dims& flat = pattern.DimsOf(pattern.At(unflatten).inputs[0]);
+  if (transpose == kNoNode || IntsAttribute(bound.At(transpose), "perm") != swapped) return false;
+  Dims dims = bound.DimsOf(value);
+  const Dims& flat = bound.DimsOf(bound.At(unflatten).inputs[0]);
   const bool keeps_matrices = dims.size() >= 2 && flat.size() == swapped.size() &&
                               std::equal(flat.end() - 2, flat.end(), dims.end() - 2);
   if (!keeps_matrices) return false;
   std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
   parts.nodes.insert(parts.nodes.end(), {unflatten, transpose});
-  parts.key = pattern.At(transpose).inputs[0];
-  const NodeId flatten = pattern.Inner(parts.key, "Reshape");
-  if (flatten != kNoNode && CallOf(pattern, flatten) == CallOf(pattern, transpose)) {
+  parts.key = bound.At(transpose).inputs[0];
+  const NodeId flatten = bound.Inner(parts.key, "Reshape");
+  if (flatten != kNoNode && CallOf(bound, flatten) == CallOf(bound, transpose)) {
     parts.nodes.push_back(flatten);
-    parts.key = pattern.At(flatten).inputs[0];
+    parts.key = bound.At(flatten).inputs[0];
   }
-  if (dims != pattern.DimsOf(parts.key)) parts.key_view = std::move(dims);
+  if (dims != bound.DimsOf(parts.key)) parts.key_view = std::move(dims);
   return true;
 }
 
-bool FindFactors(const Pattern& pattern, NodeId product, AttentionParts& parts) {
-  const std::vector<ValueId>& factors = pattern.At(product).inputs;
-  parts.q = Unscaled(pattern, product, factors[0], parts);
-  const ValueId transposed = Unscaled(pattern, product, factors[1], parts);
+bool FindFactors(const BoundGraph& bound, NodeId product, AttentionParts& parts) {
+  const std::vector<ValueId>& factors = bound.At(product).inputs;
+  parts.q = Unscaled(bound, product, factors[0], parts);
+  const ValueId transposed = Unscaled(bound, product, factors[1], parts);
   if (parts.q == kNoValue || transposed == kNoValue) return false;
-  return FindTransposed(pattern, transposed, parts) || FindFlattened(pattern, transposed, parts);
+  return FindTransposed(bound, transposed, parts) || FindFlattened(bound, transposed, parts);
 }
 
 // k's own transpose, which the exporter's swallowed.
-HiddenCall KeyTranspose(const Pattern& pattern, const AttentionParts& parts) {
-  TensorType type = pattern.TypeOf(parts.key);
+HiddenCall KeyTranspose(const BoundGraph& bound, const AttentionParts& parts) {
+  TensorType type = bound.TypeOf(parts.key);
   const Dims dims = type.dims;
   for (size_t i = 0; i < dims.size(); ++i) type.dims[i] = dims[Index(parts.key_perm[i])];
   return {.aten = "permute",
@@ -170,10 +171,10 @@ HiddenCall KeyTranspose(const Pattern& pattern, const AttentionParts& parts) {
 }
 
 // k's own view, which the exporter's swallowed.
-HiddenCall KeyView(const Pattern& pattern, const AttentionParts& parts) {
+HiddenCall KeyView(const BoundGraph& bound, const AttentionParts& parts) {
   return {.aten = "view",
           .inputs = {{.value = parts.key}},
-          .type = {pattern.TypeOf(parts.key).dtype, parts.key_view},
+          .type = {bound.TypeOf(parts.key).dtype, parts.key_view},
           .takes_place_of = kKeyInput};
 }
 
@@ -187,11 +188,11 @@ Dims MaskedDims(Dims bias, const Dims& scores) {
 // torch.where (arange (S)[:, None] >= arange (S), bias, -3e38), made anew by each call, though
 // the file may share it.  Source: create_position_bias_mask of transformers 5.17,
 // integrations/sdpa_attention.py.
-void AddMaskedBias(const Pattern& pattern, ValueId bias, const Dims& scores, Rewritten& call) {
+void AddMaskedBias(const BoundGraph& bound, ValueId bias, const Dims& scores, Rewritten& call) {
   const int64_t rows = scores[scores.size() - 2];
   const int64_t columns = scores.back();
   const auto index = static_cast<int>(call.before.size());
-  TensorType masked = pattern.TypeOf(bias);
+  TensorType masked = bound.TypeOf(bias);
   masked.dims = MaskedDims(masked.dims, scores);
   call.before.push_back({"constant", {}, {DType::kInt64, {rows}}});
   call.before.push_back({"constant", {}, {DType::kInt64, {columns}}});
@@ -220,9 +221,9 @@ struct SaidAttention {
   bool is_causal = false;
 };
 
-std::optional<SaidAttention> SaidOf(const Pattern& pattern, NodeId last) {
-  const auto call = FxNodeOf(pattern.At(last));
-  if (!call.has_value() || !IsSaidToBeAttention(*call)) return std::nullopt;
+std::optional<SaidAttention> SaidOf(const BoundGraph& bound, NodeId last) {
+  const FxNode* call = bound.metadata().CallOf(last);
+  if (call == nullptr || !IsSaidToBeAttention(*call)) return std::nullopt;
   const std::string_view mask = ArgumentText(*call, 3, "attn_mask");
   const std::string_view p = ArgumentText(*call, 4, "dropout_p");
   return SaidAttention{.has_mask = !mask.empty() && mask != "None",
@@ -230,64 +231,64 @@ std::optional<SaidAttention> SaidOf(const Pattern& pattern, NodeId last) {
                        .is_causal = ArgumentText(*call, 5, "is_causal") == "True"};
 }
 
-AttentionMask MaskOfCall(const Pattern& pattern, const std::optional<SaidAttention>& said,
+AttentionMask MaskOfCall(const BoundGraph& bound, const std::optional<SaidAttention>& said,
                          ValueId mask) {
   if (said.has_value() && !said->has_mask) return {.causal = said->is_causal};
-  return mask == kNoValue ? AttentionMask() : ReadMask(pattern, mask);
+  return mask == kNoValue ? AttentionMask() : ReadMask(bound, mask);
 }
 
-Rewritten MakeCall(const Pattern& pattern, NodeId last, const Dims& scores, AttentionParts parts) {
-  const std::optional<SaidAttention> said = SaidOf(pattern, last);
-  const AttentionMask mask = MaskOfCall(pattern, said, parts.mask);
+Rewritten MakeCall(const BoundGraph& bound, NodeId last, const Dims& scores, AttentionParts parts) {
+  const std::optional<SaidAttention> said = SaidOf(bound, last);
+  const AttentionMask mask = MaskOfCall(bound, said, parts.mask);
   if (said.has_value() && said->drops_out) parts.dropout = parts.softmax;  // for want of a Dropout
   std::reverse(parts.nodes.begin(), parts.nodes.end());
   parts.nodes.push_back(last);
   Rewritten call = {.aten = "scaled_dot_product_attention",
-                    .inputs = {parts.q, parts.key, pattern.At(last).inputs[1], mask.tensor},
+                    .inputs = {parts.q, parts.key, bound.At(last).inputs[1], mask.tensor},
                     .last = last,
                     .nodes = parts.nodes,
                     .ints = {0, mask.causal && mask.tensor == kNoValue ? 1 : 0},
                     .dropout = parts.dropout};
-  if (!parts.key_perm.empty()) call.before.push_back(KeyTranspose(pattern, parts));
-  if (!parts.key_view.empty()) call.before.push_back(KeyView(pattern, parts));
-  if (mask.causal && mask.tensor != kNoValue) AddMaskedBias(pattern, mask.tensor, scores, call);
+  if (!parts.key_perm.empty()) call.before.push_back(KeyTranspose(bound, parts));
+  if (!parts.key_view.empty()) call.before.push_back(KeyView(bound, parts));
+  if (mask.causal && mask.tensor != kNoValue) AddMaskedBias(bound, mask.tensor, scores, call);
   return call;
 }
 
 // proj[0], proj[1] and nothing else is read of `value`.
-bool IsTakenApart(const Pattern& pattern, ValueId value) {
-  const std::vector<NodeId>& readers = pattern.ReadersOf(value);
+bool IsTakenApart(const BoundGraph& bound, ValueId value) {
+  const std::span<const NodeId> readers = bound.ReadersOf(value);
   return readers.size() > 1 && std::ranges::all_of(readers, [&](NodeId reader) {
-           const Node& node = pattern.At(reader);
+           const Node& node = bound.At(reader);
            return node.op_type == "Gather" && node.inputs[0] == value &&
-                  IntAttribute(node, "axis", 0) == 0 && pattern.DimsOf(node.inputs[1]).empty();
+                  IntAttribute(node, "axis", 0) == 0 && bound.DimsOf(node.inputs[1]).empty();
          });
 }
 
 }  // namespace
 
-std::optional<Rewritten> FindZeroBias(const Pattern& pattern, NodeId last) {
-  const ValueId zeros = pattern.At(last).outputs[0];
-  const bool is_bias = IsFloat(pattern.TypeOf(zeros).dtype) && pattern.DimsOf(zeros).size() == 4;
-  if (!is_bias || pattern.NumberOf(zeros) != 0 || pattern.ReadersOf(zeros).empty()) {
+std::optional<Rewritten> FindZeroBias(const BoundGraph& bound, NodeId last) {
+  const ValueId zeros = bound.At(last).outputs[0];
+  const bool is_bias = IsFloat(bound.TypeOf(zeros).dtype) && bound.DimsOf(zeros).size() == 4;
+  if (!is_bias || bound.NumberOf(zeros) != 0 || bound.ReadersOf(zeros).empty()) {
     return std::nullopt;
   }
-  for (const NodeId reader : pattern.ReadersOf(zeros)) {
-    const ValueId masked = pattern.At(reader).outputs[0];
-    if (ReadMask(pattern, masked).tensor != zeros) return std::nullopt;
-    for (const NodeId add : pattern.ReadersOf(masked)) {
-      if (pattern.InnerSide(pattern.At(add), "MatMul") > 1) return std::nullopt;
+  for (const NodeId reader : bound.ReadersOf(zeros)) {
+    const ValueId masked = bound.At(reader).outputs[0];
+    if (ReadMask(bound, masked).tensor != zeros) return std::nullopt;
+    for (const NodeId add : bound.ReadersOf(masked)) {
+      if (bound.InnerSide(bound.At(add), "MatMul") > 1) return std::nullopt;
     }
   }
   return Rewritten{
       .aten = "constant", .inputs = {}, .last = last, .nodes = {last}, .in_compute_type = true};
 }
 
-std::optional<Rewritten> FindPackedProjection(const Pattern& pattern, NodeId last) {
-  const Node& squeeze = pattern.At(last);
-  const NodeId transpose = pattern.Inner(squeeze.inputs[0], "Transpose");
-  if (transpose == kNoNode || !IsTakenApart(pattern, squeeze.outputs[0])) return std::nullopt;
-  if (pattern.Inner(pattern.At(transpose).inputs[0], "Unsqueeze") == kNoNode) return std::nullopt;
+std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId last) {
+  const Node& squeeze = bound.At(last);
+  const NodeId transpose = bound.Inner(squeeze.inputs[0], "Transpose");
+  if (transpose == kNoNode || !IsTakenApart(bound, squeeze.outputs[0])) return std::nullopt;
+  if (bound.Inner(bound.At(transpose).inputs[0], "Unsqueeze") == kNoNode) return std::nullopt;
   const ValueId packed = squeeze.inputs[0];
   return Rewritten{.aten = "contiguous",
                    .inputs = {packed},
@@ -295,25 +296,25 @@ std::optional<Rewritten> FindPackedProjection(const Pattern& pattern, NodeId las
                    .nodes = {last},
                    .before = {{.aten = "view",
                                .inputs = {{.value = packed}},
-                               .type = pattern.TypeOf(squeeze.outputs[0]),
+                               .type = bound.TypeOf(squeeze.outputs[0]),
                                .takes_place_of = 0}}};
 }
 
-std::optional<Rewritten> FindAttention(const Pattern& pattern, NodeId last) {
+std::optional<Rewritten> FindAttention(const BoundGraph& bound, NodeId last) {
   AttentionParts parts;
-  const std::vector<ValueId>& inputs = pattern.At(last).inputs;
-  ValueId weights = StepOver(pattern, inputs[0], "Dropout", parts);
-  weights = StepOverGuard(pattern, weights, parts);
-  const NodeId softmax = InnerSoftmax(pattern, weights, parts);
+  const std::vector<ValueId>& inputs = bound.At(last).inputs;
+  ValueId weights = StepOver(bound, inputs[0], "Dropout", parts);
+  weights = StepOverGuard(bound, weights, parts);
+  const NodeId softmax = InnerSoftmax(bound, weights, parts);
   if (softmax == kNoNode) return std::nullopt;
   parts.nodes.push_back(softmax);
   parts.softmax = softmax;
-  const ValueId scores = pattern.At(softmax).inputs[0];
-  const NodeId product = FindScores(pattern, scores, parts);
+  const ValueId scores = bound.At(softmax).inputs[0];
+  const NodeId product = FindScores(bound, scores, parts);
   if (product == kNoNode) return std::nullopt;
   parts.nodes.push_back(product);
-  if (!FindFactors(pattern, product, parts)) return std::nullopt;
-  return MakeCall(pattern, last, pattern.DimsOf(scores), std::move(parts));
+  if (!FindFactors(bound, product, parts)) return std::nullopt;
+  return MakeCall(bound, last, bound.DimsOf(scores), std::move(parts));
 }
 
 }  // namespace onnxfit

@@ -2,18 +2,15 @@
 #pragma once
 
 #include "estimator/base/settings.h"
-#include "estimator/onnx/graph.h"
-#include "estimator/onnx/shapes.h"
 #include "estimator/program/program.h"
-#include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/bound_graph.h"
 #include "estimator/recover/roles.h"
 
 namespace onnxfit {
 
-// Lowers each node to the calls that PyTorch would run.  Host arithmetic is dropped.
-// Throws Error where settings.loss_output names no output or a glob of settings.freeze no
-// parameter.  O(nodes).
-Program BuildProgram(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
-                     const Roles& roles, const TrainingSettings& settings);
+// Lowers each unit of nodes to the calls that PyTorch would run, and puts back what the export has
+// lost.  Host arithmetic is dropped.  Throws Error where settings.loss_output names no output or a
+// glob of settings.freeze no parameter.  O(nodes).
+Program BuildProgram(const BoundGraph& bound, const Roles& roles, const TrainingSettings& settings);
 
 }  // namespace onnxfit

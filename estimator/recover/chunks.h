@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "estimator/recover/pattern.h"
+#include "estimator/recover/bound_graph.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
@@ -12,6 +12,6 @@ namespace onnxfit {
 // each begins with the very product at which the one before ends (torch 2.11,
 // torchscript_exporter/symbolic_opset11.py, prim_constant_chunk); x[:, :n] and x[:, n:] of a
 // model's code have two numbers there, or an open end.  `last` is the last slice.
-std::optional<Rewritten> FindChunk(const Pattern& pattern, NodeId last);
+std::optional<Rewritten> FindChunk(const BoundGraph& bound, NodeId last);
 
 }  // namespace onnxfit

@@ -34,22 +34,23 @@ size_t TensorInputsOf(const Node& node) {
 
 class DeviceIntegerFinder {
  public:
-  DeviceIntegerFinder(const Graph& graph, const Shapes& shapes, const Roles& roles)
-      : graph_(graph),
-        shapes_(shapes),
-        from_device_(graph.values.size()),
-        runs_(graph.nodes.size()) {
+  DeviceIntegerFinder(const BoundGraph& bound, const Roles& roles)
+      : graph_(bound.graph()),
+        metadata_(bound.metadata()),
+        shapes_(bound.shapes()),
+        from_device_(graph_.values.size()),
+        runs_(graph_.nodes.size()) {
     for (const ModuleTensor& buffer : roles.buffers) {
       if (buffer.value != kNoValue) from_device_[Index(buffer.value)] = true;
     }
     for (const auto& [value, buffer] : roles.views) from_device_[Index(value)] = true;
-    for (const Initializer& initializer : graph.initializers) {
-      const bool is_made = IsMadeByCall(graph.values[Index(initializer.value)].name);
+    for (const Initializer& initializer : graph_.initializers) {
+      const bool is_made = IsMadeByCall(graph_.values[Index(initializer.value)].name);
       if (is_made && !TypeOf(initializer.value).dims.empty() && !IsFloat(initializer.type.dtype)) {
         from_device_[Index(initializer.value)] = true;
       }
     }
-    for (const Node& node : graph.nodes) FollowDown(node);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) FollowDown(static_cast<NodeId>(i));
   }
 
   std::vector<bool> Find() {
@@ -81,10 +82,9 @@ class DeviceIntegerFinder {
   }
 
   // torch.ones(…), which decoders sum up to positions.
-  static bool IsFill(const Node& node) {
-    if (node.op_type == "ConstantOfShape") return true;
-    const auto call = node.op_type == "Expand" ? FxNodeOf(node) : std::nullopt;
-    return call.has_value() && FillsTensor(call->target);
+  bool IsFill(NodeId id) const {
+    const std::string_view op = graph_.nodes[Index(id)].op_type;
+    return op == "ConstantOfShape" || (op == "Expand" && FillsTensor(metadata_.TargetOf(id)));
   }
 
   const TensorType& TypeOf(ValueId value) const { return shapes_.types[Index(value)].tensor; }
@@ -100,8 +100,9 @@ class DeviceIntegerFinder {
   }
 
   // A size that is taken of a tensor (full_like) makes another one there.
-  void FollowDown(const Node& node) {
-    bool comes = node.op_type == "Range" || IsFill(node) || TestsFloats(node);
+  void FollowDown(NodeId id) {
+    const Node& node = graph_.nodes[Index(id)];
+    bool comes = node.op_type == "Range" || IsFill(id) || TestsFloats(node);
     for (size_t i = 0; i < TensorInputsOf(node); ++i) comes |= IsFromDevice(node.inputs[i]);
     for (const ValueId output : node.outputs) {
       if (output != kNoValue && comes) from_device_[Index(output)] = true;
@@ -119,6 +120,7 @@ class DeviceIntegerFinder {
   }
 
   const Graph& graph_;
+  const ExporterMetadata& metadata_;
   const Shapes& shapes_;
   std::vector<bool> from_device_;  // by value
   std::vector<bool> runs_;         // by node
@@ -127,8 +129,8 @@ class DeviceIntegerFinder {
 
 }  // namespace
 
-std::vector<bool> FindDeviceIntegers(const Graph& graph, const Shapes& shapes, const Roles& roles) {
-  return DeviceIntegerFinder(graph, shapes, roles).Find();
+std::vector<bool> FindDeviceIntegers(const BoundGraph& bound, const Roles& roles) {
+  return DeviceIntegerFinder(bound, roles).Find();
 }
 
 }  // namespace onnxfit

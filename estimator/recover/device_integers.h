@@ -4,8 +4,7 @@
 
 #include <vector>
 
-#include "estimator/onnx/graph.h"
-#include "estimator/onnx/shapes.h"
+#include "estimator/recover/bound_graph.h"
 #include "estimator/recover/roles.h"
 
 namespace onnxfit {
@@ -14,6 +13,6 @@ namespace onnxfit {
 // leads from torch.arange (Range) or from a buffer of the module to the indices of an
 // embedding, or to floats, does: position ids, T5's buckets of relative positions.  Sizes do not,
 // nor do masks, which tracing alone computes (masks.h).  O(nodes).
-std::vector<bool> FindDeviceIntegers(const Graph& graph, const Shapes& shapes, const Roles& roles);
+std::vector<bool> FindDeviceIntegers(const BoundGraph& bound, const Roles& roles);
 
 }  // namespace onnxfit

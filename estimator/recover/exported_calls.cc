@@ -11,6 +11,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/call_operands.h"
+#include "estimator/recover/bound_graph.h"
 
 namespace onnxfit {
 namespace {
@@ -74,14 +75,17 @@ const ExportedRow* FindRow(const FxNode& call) {
 
 class ExportedCallFinder {
  public:
-  ExportedCallFinder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes)
-      : graph_(graph), metadata_(metadata), shapes_(shapes), readers_(graph.values.size()) {
-    for (const SignatureEntry& entry : metadata.signature) targets_[entry.name] = entry.target;
-    for (size_t i = 0; i < graph.values.size(); ++i) {
-      values_.emplace(graph.values[i].name, static_cast<ValueId>(i));
+  explicit ExportedCallFinder(const BoundGraph& bound)
+      : graph_(bound.graph()),
+        metadata_(bound.metadata()),
+        shapes_(bound.shapes()),
+        readers_(graph_.values.size()) {
+    for (const SignatureEntry& entry : metadata_.signature) targets_[entry.name] = entry.target;
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      values_.emplace(graph_.values[i].name, static_cast<ValueId>(i));
     }
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (const ValueId value : graph.nodes[i].inputs) {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      for (const ValueId value : graph_.nodes[i].inputs) {
         if (value != kNoValue) readers_[Index(value)].push_back(static_cast<NodeId>(i));
       }
     }
@@ -165,10 +169,10 @@ class ExportedCallFinder {
   bool IsSharedWeight(NodeId id) const {
     const Node& node = graph_.nodes[Index(id)];
     return node.op_type == "Transpose" && graph_.values[Index(node.inputs[0])].initializer >= 0 &&
-           IsReadOutside(node.outputs[0], metadata_.group_of[Index(id)]);
+           IsReadOutside(node.outputs[0], metadata_.GroupOf(id));
   }
 
-  bool IsIn(NodeId node, int32_t index) const { return metadata_.group_of[Index(node)] == index; }
+  bool IsIn(NodeId node, int32_t index) const { return metadata_.GroupOf(node) == index; }
 
   // The only node that others, or the model's caller, read of; kNoNode where there are more.
   NodeId ResultOf(int32_t index, const std::vector<NodeId>& nodes) const {
@@ -272,10 +276,9 @@ class ExportedCallFinder {
 
 }  // namespace
 
-std::vector<Rewritten> FindExportedCalls(const Graph& graph, const ExporterMetadata& metadata,
-                                         const Shapes& shapes) {
-  return metadata.groups.empty() ? std::vector<Rewritten>()
-                                 : ExportedCallFinder(graph, metadata, shapes).Find();
+std::vector<Rewritten> FindExportedCalls(const BoundGraph& bound) {
+  return bound.metadata().groups.empty() ? std::vector<Rewritten>()
+                                         : ExportedCallFinder(bound).Find();
 }
 
 }  // namespace onnxfit

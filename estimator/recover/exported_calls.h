@@ -6,6 +6,7 @@
 
 #include "estimator/onnx/graph.h"
 #include "estimator/onnx/shapes.h"
+#include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/rewrites.h"
 
@@ -15,7 +16,6 @@ namespace onnxfit {
 // by name, or, where the exporter has removed or renamed one, as what the nodes read in its
 // place.  A group with more than one result outside of it is left as its nodes.
 // In the order of groups.  O(nodes).
-std::vector<Rewritten> FindExportedCalls(const Graph& graph, const ExporterMetadata& metadata,
-                                         const Shapes& shapes);
+std::vector<Rewritten> FindExportedCalls(const BoundGraph& bound);
 
 }  // namespace onnxfit

@@ -1,14 +1,27 @@
-// What torch.export's exporter says of the program that it exported, read once.
+// What an exporter says of the nodes that it wrote, read once: the ATen calls, modules and source
+// lines that they came from, and the module's tensors.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/onnx/graph.h"
+#include "estimator/program/modules.h"
+#include "estimator/program/source_statement.h"
 #include "estimator/recover/fx_node.h"
-#include "estimator/recover/signature.h"
 
 namespace onnxfit {
+
+// A row of the graph_signature that torch.export's exporter writes into the file (torch 2.11):
+//   p_fc_weight: PARAMETER target='fc.weight'
+struct SignatureEntry {
+  enum class Kind : uint8_t { kParameter, kBuffer };
+  Kind kind = Kind::kParameter;
+  std::string_view name;    // "p_layer1_0_conv1_weight": how calls refer to it
+  std::string_view target;  // "layer1.0.conv1.weight": also the initializer's name
+};
 
 // The nodes that one call of PyTorch's became.
 struct FxGroup {
@@ -16,16 +29,63 @@ struct FxGroup {
   std::vector<NodeId> nodes;  // in the graph's order
 };
 
-struct ExporterMetadata {
-  std::vector<SignatureEntry> signature;  // empty where the file has none
-  std::vector<FxGroup> groups;            // in the order of their first nodes
-  std::vector<int32_t> group_of;          // by NodeId: index into groups, -1: the file says nothing
+// Lines of the model's source on the way to a node.
+struct NodeLines {
+  std::string_view text = {};            // as the exporter writes them all; "" where it does not
+  std::vector<StatementId> frames = {};  // of the forwards around its call, the innermost last
+  std::string_view innermost = {};       // the line that the call was made in; "" if unknown
+};
 
+// Where a node came from: indices into what the file says.
+struct NodeOrigin {
+  ModuleId module = kOutside;
+  int32_t group = -1;  // -1: none
+  int32_t classes = 0;
+  int32_t lines = 0;
+};
+
+struct ExporterMetadata {
+  // In its order, which is that of named_parameters(remove_duplicate=False) and named_buffers();
+  // empty where the file has none.
+  std::vector<SignatureEntry> signature;
+  std::vector<FxGroup> groups;  // in the order of their first nodes
+  ModuleTree modules;
+  SourceLines source;
+  std::vector<std::vector<std::string>> classes = {{}};  // of modules; the first: none
+  std::vector<NodeLines> lines = {{}};                   // the first: none
+  std::vector<NodeOrigin> origins;                       // by NodeId
+
+  // The group of nodes that `node` is in, -1: the file says nothing.
+  int32_t GroupOf(NodeId node) const { return At(node).group; }
   // The call that `node` came from, or null.
   const FxNode* CallOf(NodeId node) const;
+  // The same as torch.export names it, "aten.clone.default"; "" where it says nothing.
+  std::string_view TargetOf(NodeId node) const;
+
+  // The module call around `node`; kOutside where the file does not say it, or has one of more than
+  // 64 modules.  From the outermost in, and without the operator itself:
+  //   node "/model/layer1/layer1.0/conv1/Conv"       model, layer1, layer1.0, conv1
+  //   name_scopes "['layer1', 'layer1.0', 'conv2d']" layer1, layer1.0
+  // The first is how TorchScript names nodes, the second what torch.export writes into their
+  // metadata.
+  ModuleId ModuleOf(NodeId node) const { return At(node).module; }
+  const std::string& PathOf(NodeId node) const { return modules.PathOf(ModuleOf(node)); }
+
+  // Classes of these modules, of which torch.export alone tells: "torch.nn.modules.linear.Linear".
+  const std::vector<std::string>& ClassesOf(NodeId node) const;
+
+  const NodeLines& LinesOf(NodeId node) const;
+  const NodeOrigin& At(NodeId node) const { return origins[static_cast<size_t>(node)]; }
 };
 
 // Its views stay valid as long as the graph's file.  O(nodes + length of their metadata).
 ExporterMetadata ReadExporterMetadata(const Graph& graph);
+
+// A name that TorchScript's exporter gives to what it computed, "onnx::MatMul_12" or
+// "/fc/Transpose_output_0", and not one of the module's.
+bool IsComputedName(std::string_view name);
+
+// The name that torch.export gives to a number that the model's code makes: torch.tensor(2.0).
+bool IsLifted(std::string_view name);
 
 }  // namespace onnxfit

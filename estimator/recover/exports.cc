@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/scopes.h"
+#include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
 

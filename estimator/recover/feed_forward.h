@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "estimator/onnx/graph.h"
+#include "estimator/recover/bound_graph.h"
 #include "estimator/recover/node_calls.h"
-#include "estimator/recover/pattern.h"
 
 namespace onnxfit {
 
@@ -21,7 +21,7 @@ struct BranchEnd {
 // Whose branch `sum` ends; of plain ones the first.  Those that are not are scaled, by a number
 // ("x + 0.5 * ff (x)") or by a vector of the file (LayerScale), or are made, where `attends` says
 // that the model has attention, by a convolution of one element (conformers).
-std::optional<BranchEnd> FindBranchEnd(const Pattern& pattern, const NodeCalls& calls, NodeId sum,
+std::optional<BranchEnd> FindBranchEnd(const BoundGraph& bound, const NodeCalls& calls, NodeId sum,
                                        bool attends);
 
 // What an activation made, and its reader: a layer or a view in front of that.
@@ -34,6 +34,6 @@ struct Hidden {
 // forward calls all: "self.fc2 (act (self.fc1 (x)))".  nullopt where there is none; of a
 // Sequential, whose gaps tell of dropouts; and of blocks of transformers that drop nothing out
 // there.
-std::optional<Hidden> FindHidden(const Pattern& pattern, const NodeCalls& calls, NodeId layer);
+std::optional<Hidden> FindHidden(const BoundGraph& bound, const NodeCalls& calls, NodeId layer);
 
 }  // namespace onnxfit

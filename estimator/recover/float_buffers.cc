@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/scopes.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
 namespace {

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/scopes.h"
+#include "estimator/program/module_names.h"
 
 namespace onnxfit {
 namespace {

@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/fold_marks.h"
 #include "estimator/recover/normed_blocks.h"
-#include "estimator/recover/scopes.h"
 
 namespace onnxfit {
 namespace {
@@ -19,14 +20,16 @@ constexpr char kBatchNormSuffix[] = "_batch_norm";
 
 class FoldedBatchNormFinder {
  public:
-  FoldedBatchNormFinder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
-                        const TrainingSettings& settings)
-      : graph_(graph), metadata_(metadata), shapes_(shapes), settings_(settings) {
-    for (const SignatureEntry& entry : metadata.signature) {
+  FoldedBatchNormFinder(const BoundGraph& bound, const TrainingSettings& settings)
+      : graph_(bound.graph()),
+        metadata_(bound.metadata()),
+        shapes_(bound.shapes()),
+        settings_(settings) {
+    for (const SignatureEntry& entry : metadata_.signature) {
       targets_.emplace(entry.name, entry.target);
       names_.emplace(entry.target, entry.name);
     }
-    for (const Node& node : graph.nodes) {
+    for (const Node& node : graph_.nodes) {
       if (node.op_type == "BatchNormalization") normalized_.insert(node.inputs[0]);
     }
   }
@@ -91,7 +94,7 @@ class FoldedBatchNormFinder {
   // By its weight's name; by its place where the exporter has computed the weight anew.
   std::string ConvolutionModule(NodeId id) const {
     const std::string_view weight = NameOf(graph_.nodes[Index(id)].inputs[1]);
-    const std::string path = ModulePath(ScopeOf(graph_, id));
+    const std::string path = metadata_.PathOf(id);
     if (IsComputed(weight) && !path.empty()) return path;
     const bool is_path = weight.find('.') == std::string_view::npos;  // TensorFlow's, "a/b:0"
     return std::string(is_path ? weight.substr(0, weight.rfind('/')) : ParentOf(weight));
@@ -129,12 +132,11 @@ class FoldedBatchNormFinder {
 
 }  // namespace
 
-FoldedBatchNorms FindFoldedBatchNorms(const Graph& graph, const ExporterMetadata& metadata,
-                                      const Shapes& shapes, const TrainingSettings& settings) {
-  const FoldedBatchNormFinder finder(graph, metadata, shapes, settings);
+FoldedBatchNorms FindFoldedBatchNorms(const BoundGraph& bound, const TrainingSettings& settings) {
+  const FoldedBatchNormFinder finder(bound, settings);
   const bool restores = settings.batch_norm == BatchNormUse::kRestore;
   FoldedBatchNorms found;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+  for (size_t i = 0; i < bound.graph().nodes.size(); ++i) {
     const auto id = static_cast<NodeId>(i);
     if (auto folded = finder.Find(id)) {
       found.folded.push_back(std::move(*folded));
@@ -143,7 +145,7 @@ FoldedBatchNorms FindFoldedBatchNorms(const Graph& graph, const ExporterMetadata
     }
   }
   if (!found.folded.empty() || restores) return found;
-  const NormedBlocks blocks = FindNormedBlocks(graph, shapes);
+  const NormedBlocks blocks = FindNormedBlocks(bound);
   found.in_doubt = !blocks.convolutions.empty();
   found.shape = blocks.shape;
   if (blocks.shape.empty()) return found;

@@ -8,8 +8,7 @@
 
 #include "estimator/base/settings.h"
 #include "estimator/onnx/graph.h"
-#include "estimator/onnx/shapes.h"
-#include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/bound_graph.h"
 
 namespace onnxfit {
 
@@ -40,7 +39,6 @@ struct FoldedBatchNorms {
 // With BatchNormUse::kRestore, behind every other convolution too that has a bias and no batch
 // norm behind it; that bias is then taken for the folded one.
 // O(nodes + signature).
-FoldedBatchNorms FindFoldedBatchNorms(const Graph& graph, const ExporterMetadata& metadata,
-                                      const Shapes& shapes, const TrainingSettings& settings);
+FoldedBatchNorms FindFoldedBatchNorms(const BoundGraph& bound, const TrainingSettings& settings);
 
 }  // namespace onnxfit

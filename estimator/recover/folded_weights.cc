@@ -9,7 +9,8 @@
 #include <unordered_map>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/scopes.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
 namespace {
@@ -46,7 +47,8 @@ bool IsNorm(std::string_view module) {
 
 class FoldedWeightFinder {
  public:
-  explicit FoldedWeightFinder(const Graph& graph) : graph_(graph) {
+  FoldedWeightFinder(const Graph& graph, const ExporterMetadata& metadata)
+      : graph_(graph), metadata_(metadata) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) IndexNode(static_cast<NodeId>(i));
     for (const Initializer& initializer : graph.initializers) {
       if (IsNamed(NameOf(initializer.value))) named_.push_back(initializer.value);
@@ -101,7 +103,7 @@ class FoldedWeightFinder {
   // By its scope, which leaves out modules whose forward is not called ("self.model.decoder(x)"),
   // or that of the bias which is added.
   std::string ModuleOf(NodeId product) const {
-    const std::string by_scope = ModulePath(ScopeOf(graph_, product));
+    const std::string by_scope = metadata_.PathOf(product);
     const auto [begin, end] = sums_.equal_range(graph_.nodes[Index(product)].outputs[0]);
     for (auto sum = begin; sum != end; ++sum) {
       for (const ValueId term : graph_.nodes[Index(sum->second)].inputs) {
@@ -179,6 +181,7 @@ class FoldedWeightFinder {
   }
 
   const Graph& graph_;
+  const ExporterMetadata& metadata_;
   std::vector<ValueId> named_;  // in the order of the file
   std::map<std::string, ValueId, std::less<>> values_;
   std::unordered_map<ValueId, int> readers_;
@@ -191,8 +194,8 @@ class FoldedWeightFinder {
 
 }  // namespace
 
-std::vector<FoldedWeight> FindFoldedWeights(const Graph& graph) {
-  return FoldedWeightFinder(graph).Find();
+std::vector<FoldedWeight> FindFoldedWeights(const Graph& graph, const ExporterMetadata& metadata) {
+  return FoldedWeightFinder(graph, metadata).Find();
 }
 
 }  // namespace onnxfit

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "estimator/onnx/graph.h"
+#include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
 
@@ -25,6 +26,6 @@ struct FoldedWeight {
 // A weight that makes an output, or does so with a sum that is not of its module, may be that
 // of an embedding.
 // In the order of the file.  O(initializers² of nameless ones).
-std::vector<FoldedWeight> FindFoldedWeights(const Graph& graph);
+std::vector<FoldedWeight> FindFoldedWeights(const Graph& graph, const ExporterMetadata& metadata);
 
 }  // namespace onnxfit

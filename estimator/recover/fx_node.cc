@@ -7,7 +7,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kFxNodeKey = "pkg.torch.onnx.fx_node";
 constexpr int kMaxNesting = 32;
 
 // Reads the text from its front.  Once something is not as expected, `failed`.
@@ -143,10 +142,6 @@ std::optional<FxNode> ParseFxNode(std::string_view text) {
   node.named = reader.Named();
   if (reader.failed()) return std::nullopt;
   return node;
-}
-
-std::optional<FxNode> FxNodeOf(const Node& node) {
-  return ParseFxNode(FindMetadata(node.metadata, kFxNodeKey));
 }
 
 bool FillsTensor(std::string_view target) {

@@ -38,9 +38,6 @@ struct FxNode {
 // O(length); lists are nested 32 deep at most.
 std::optional<FxNode> ParseFxNode(std::string_view text);
 
-// The call that `node` came from, where the file says it.
-std::optional<FxNode> FxNodeOf(const Node& node);
-
 // Whether a call makes a tensor of one number: torch.zeros, ones, full and their like.
 bool FillsTensor(std::string_view target);
 

@@ -20,27 +20,26 @@ bool HasLostMask(const ExporterMetadata& metadata, const Rewritten& rewritten) {
 
 // The first value behind Reshape, [Identity], Expand, Unsqueeze, each with no other reader;
 // their nodes go into `nodes`.  kNoValue where that is not what made `value`.
-ValueId Unrepeated(const Pattern& pattern, ValueId value, std::vector<NodeId>& nodes) {
+ValueId Unrepeated(const BoundGraph& bound, ValueId value, std::vector<NodeId>& nodes) {
   constexpr std::string_view kSteps[] = {"Reshape", "Identity", "Expand", "Unsqueeze"};
   for (const std::string_view step : kSteps) {
-    const NodeId node = pattern.Inner(value, step);
+    const NodeId node = bound.Inner(value, step);
     if (node == kNoNode && step == "Identity") continue;
     if (node == kNoNode) return kNoValue;
     nodes.push_back(node);
-    value = pattern.At(node).inputs[0];
+    value = bound.At(node).inputs[0];
   }
   return value;
 }
 
 }  // namespace
 
-void TakeBackRepeatedHeads(const Pattern& pattern, const ExporterMetadata& metadata,
-                           std::vector<Rewritten>& rewrites) {
+void TakeBackRepeatedHeads(const BoundGraph& bound, std::vector<Rewritten>& rewrites) {
   for (Rewritten& rewritten : rewrites) {
-    if (!HasLostMask(metadata, rewritten)) continue;
+    if (!HasLostMask(bound.metadata(), rewritten)) continue;
     std::vector<NodeId> nodes;
-    const ValueId k = Unrepeated(pattern, rewritten.inputs[1], nodes);
-    const ValueId v = Unrepeated(pattern, rewritten.inputs[2], nodes);
+    const ValueId k = Unrepeated(bound, rewritten.inputs[1], nodes);
+    const ValueId v = Unrepeated(bound, rewritten.inputs[2], nodes);
     if (k == kNoValue || v == kNoValue) continue;
     rewritten.inputs[1] = k;
     rewritten.inputs[2] = v;

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/pattern.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
@@ -13,7 +13,6 @@ namespace onnxfit {
 // then passes grouped heads as they are (enable_gqa) instead of repeating keys and values, which
 // is in the file (use_gqa_in_sdpa of integrations/sdpa_attention.py, transformers 5.17).
 // Takes k[:, :, None].expand(…).reshape(…) back to k in such rewrites.  O(rewrites).
-void TakeBackRepeatedHeads(const Pattern& pattern, const ExporterMetadata& metadata,
-                           std::vector<Rewritten>& rewrites);
+void TakeBackRepeatedHeads(const BoundGraph& bound, std::vector<Rewritten>& rewrites);
 
 }  // namespace onnxfit

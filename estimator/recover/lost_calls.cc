@@ -12,8 +12,9 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/exports.h"
-#include "estimator/recover/scopes.h"
 
 namespace onnxfit {
 namespace {
@@ -35,7 +36,10 @@ class LostCallFinder {
  public:
   LostCallFinder(const Graph& graph, const ExporterMetadata& metadata,
                  const std::vector<FoldedBatchNorm>& folded)
-      : graph_(graph), metadata_(metadata), training_(IsTrainingExport(graph)) {
+      : graph_(graph),
+        metadata_(metadata),
+        modules_(metadata.modules),
+        training_(IsTrainingExport(graph)) {
     for (const FoldedBatchNorm& norm : folded) folded_.insert(norm.convolution);
     for (const Value& value : graph.values) known_.insert(value.name);
     for (const SignatureEntry& entry : metadata.signature) {
@@ -95,23 +99,23 @@ class LostCallFinder {
   }
 
   void Add(NodeId id, ValueId input, std::string_view name, std::string_view aten) {
-    std::vector<std::string> scope =
-        aten == "dropout" ? ModuleOfDropout(input, id) : SharedScope(input, id);
-    if (aten == "dropout" && !scope.empty()) scope.emplace_back(name);
+    const bool drops = aten == "dropout";
+    const ModuleId caller = drops ? ModuleOfDropout(input, id) : SharedModule(input, id);
     const NodeId maker = graph_.values[Index(input)].producer;
     lost_.push_back({.before = id,
                      .input = input,
                      .name = std::string(name),
                      .op = aten,
                      .behind = RunsAtOnce(aten, maker, id) ? maker : kNoNode,
-                     .scope = std::move(scope)});
+                     .caller = caller,
+                     .module = drops && caller != kOutside ? std::string(name) : std::string()});
   }
 
   // "return f(x) * self.scale"; "w = drop(softmax(w))", where its reader is in the same forward.
   bool RunsAtOnce(std::string_view aten, NodeId maker, NodeId reader) const {
     if (aten != "dropout" || maker == kNoNode) return aten.ends_with(".Scalar");
-    const std::vector<std::string> scope = ScopeOf(graph_, reader);
-    return !scope.empty() && ScopeOf(graph_, maker) == scope;
+    const ModuleId module = metadata_.ModuleOf(reader);
+    return module != kOutside && metadata_.ModuleOf(maker) == module;
   }
 
   // What the exporter removes where it changes no number: x + 0, x * 1, a cat of one tensor.
@@ -126,36 +130,35 @@ class LostCallFinder {
     return {};
   }
 
-  // The modules that hold both the call that made `input` and the one that reads it.
-  std::vector<std::string> SharedScope(ValueId input, NodeId reader) const {
-    std::vector<std::string> scope = ScopeOf(graph_, reader);
+  // The innermost module that holds both the call that made `input` and the one that reads it.
+  ModuleId SharedModule(ValueId input, NodeId reader) const {
+    const ModuleId module = metadata_.ModuleOf(reader);
     const NodeId producer = graph_.values[Index(input)].producer;
-    if (producer != kNoNode) scope.resize(SharedModules(ScopeOf(graph_, producer), scope));
-    return scope;
+    return producer == kNoNode ? module : modules_.Common(metadata_.ModuleOf(producer), module);
   }
 
   // The module whose child a dropout was that stood between `input` and `reader`: the one around
   // the module that made `input`, but that of the reader's where it calls the reader's module.
   // Embeddings of transformers end with a dropout of their own.
-  std::vector<std::string> ModuleOfDropout(ValueId input, NodeId reader) const {
+  ModuleId ModuleOfDropout(ValueId input, NodeId reader) const {
     const NodeId producer = graph_.values[Index(input)].producer;
-    if (producer == kNoNode) return {};
-    std::vector<std::string> made_in = ScopeOf(graph_, producer);
-    std::vector<std::string> shared = SharedScope(input, reader);
-    const bool is_embedding =
-        made_in.size() > shared.size() + 1 && ChildOf(made_in[made_in.size() - 2]) == "embeddings";
-    const bool is_beside = ScopeOf(graph_, reader).size() == shared.size() + 1;
-    if (made_in.size() == shared.size() || (is_beside && !is_embedding)) return shared;
-    if (IsOfFairseqLayer(made_in)) return shared;
-    made_in.pop_back();
-    return made_in;
+    if (producer == kNoNode) return kOutside;
+    const ModuleId made_in = metadata_.ModuleOf(producer);
+    const ModuleId shared = SharedModule(input, reader);
+    if (made_in == shared) return shared;
+    const ModuleId caller = modules_.CallerOf(made_in);
+    const bool is_embedding = caller != shared && ChildOf(modules_.NameOf(caller)) == "embeddings";
+    const bool is_beside =
+        modules_.DepthOf(metadata_.ModuleOf(reader)) == modules_.DepthOf(shared) + 1;
+    if ((is_beside && !is_embedding) || IsOfFairseqLayer(made_in)) return shared;
+    return caller;
   }
 
   // self_attn.out_proj of fairseq's layers, whose own forward drops out what their attention
   // returns; GPT-2's attention does so itself.
-  static bool IsOfFairseqLayer(const std::vector<std::string>& scope) {
-    if (scope.size() < 2 || ChildOf(scope.back()) != "out_proj") return false;
-    const std::string_view attention = ChildOf(scope[scope.size() - 2]);
+  bool IsOfFairseqLayer(ModuleId module) const {
+    if (ChildOf(modules_.NameOf(module)) != "out_proj") return false;
+    const std::string_view attention = ChildOf(modules_.NameOf(modules_.CallerOf(module)));
     return attention == "self_attn" || attention == "encoder_attn";
   }
 
@@ -169,11 +172,11 @@ class LostCallFinder {
       if (kept == nullptr || Stem(kept->name) != Stem(name)) continue;
       if (std::find(references.begin(), references.end(), kept->name) != references.end()) continue;
       lost_.push_back({id, input, std::string(name), "", producer});
-      lost_.back().module = UnreadSibling(*kept);
-      if (!lost_.back().module.empty()) {
-        lost_.back().scope = ScopeOf(graph_, producer);
-        lost_.back().scope.back() = lost_.back().module;
-      }
+      const std::string sibling = UnreadSibling(*kept);
+      if (sibling.empty()) return true;
+      lost_.back().tensors_of = sibling;
+      lost_.back().caller = modules_.CallerOf(metadata_.ModuleOf(producer));
+      lost_.back().module = sibling;
       return true;
     }
     return false;
@@ -230,7 +233,7 @@ class LostCallFinder {
   // fc2 of a numbered layer, as fairseq's and those that transformers took over from it (BART,
   // OPT) are made: their activation_dropout is 0 (transformers 5.17, configuration_bart.py).
   bool IsBeforeFc2(NodeId reader) const {
-    const std::string path = ModulePath(ScopeOf(graph_, reader));
+    const std::string path = metadata_.PathOf(reader);
     const std::string_view layer = ChildOf(ParentOf(path));
     return ChildOf(path) == "fc2" && !layer.empty() &&
            layer.find_first_not_of("0123456789") == std::string_view::npos;
@@ -243,28 +246,27 @@ class LostCallFinder {
     if (producer == kNoNode) return false;
     const std::string_view op = graph_.nodes[Index(producer)].op_type;
     return std::find(std::begin(kViews), std::end(kViews), op) != std::end(kViews) &&
-           ScopeOf(graph_, producer) == ScopeOf(graph_, reader);
+           metadata_.ModuleOf(producer) == metadata_.ModuleOf(reader);
   }
 
   bool IsActivation(ValueId value) const { return graph_.values[Index(value)].initializer < 0; }
 
   // Children of a Sequential that left no node before this one.
   void FindGap(NodeId id, bool dropped) {
-    std::vector<std::string> scope = ScopeOf(graph_, id);
-    if (scope.empty()) return;  // a node of which the file says nothing
-    if (scope != scope_) Enter(std::move(scope));
-    for (size_t depth = 1; depth < scope_.size(); ++depth) {
-      const auto place = PlaceIn(scope_[depth - 1], scope_[depth]);
-      if (place.has_value()) FindGapIn(paths_[depth - 1], *place, id, dropped);
+    const ModuleId module = metadata_.ModuleOf(id);
+    if (module == kOutside) return;  // a node of which the file says nothing
+    if (module != module_) Enter(module);
+    for (size_t depth = 1; depth < path_.size(); ++depth) {
+      const auto place = PlaceIn(modules_.NameOf(path_[depth - 1]), modules_.NameOf(path_[depth]));
+      if (place.has_value()) FindGapIn(modules_.PathOf(path_[depth - 1]), *place, id, dropped);
     }
   }
 
-  void Enter(std::vector<std::string> scope) {
-    scope_ = std::move(scope);
-    paths_.clear();
-    for (auto end = scope_.begin(); end != scope_.end();) {
-      paths_.push_back(ModulePath({scope_.begin(), ++end}));
-    }
+  void Enter(ModuleId module) {
+    module_ = module;
+    path_.clear();
+    for (; module != kOutside; module = modules_.CallerOf(module)) path_.push_back(module);
+    std::ranges::reverse(path_);
     LeaveContainers();
   }
 
@@ -279,7 +281,8 @@ class LostCallFinder {
   // A module that is called again counts its children anew.
   void LeaveContainers() {
     std::erase_if(open_, [&](const auto& entry) {
-      return std::find(paths_.begin(), paths_.end(), entry.first) == paths_.end();
+      return std::ranges::none_of(
+          path_, [&](ModuleId module) { return modules_.PathOf(module) == entry.first; });
     });
   }
 
@@ -300,6 +303,7 @@ class LostCallFinder {
 
   const Graph& graph_;
   const ExporterMetadata& metadata_;
+  const ModuleTree& modules_;
   bool training_;  // exported in training mode: no dropout is lost
   std::unordered_set<std::string_view> known_;
   std::map<std::string_view, std::string_view> targets_;  // of the signature, by name
@@ -308,8 +312,8 @@ class LostCallFinder {
   std::unordered_set<std::string_view> read_again_;       // modules of calls that were merged
   std::unordered_set<std::string_view> seen_;
   std::map<std::string_view, ValueId> operands_;  // that are gone: what is read in their place
-  std::vector<std::string> scope_;                // of the last node that has one
-  std::vector<std::string> paths_;                // of the modules around it, outermost first
+  ModuleId module_ = kOutside;                    // of the last node that has one
+  std::vector<ModuleId> path_;                    // the modules around it, outermost first
   std::unordered_set<NodeId> folded_;
   std::map<std::string, Container> open_;
   std::map<std::string, int> calls_of_;  // by the name of a dropout

@@ -12,16 +12,19 @@
 namespace onnxfit {
 
 struct LostCall {
-  NodeId before = kNoNode;              // the node that read its result
-  ValueId input = kNoValue;             // what the node reads now
-  std::string name;                     // one call may have several readers
-  std::string_view op;                  // "dropout", "cat", …; "" where it repeats another call
-  NodeId repeats = kNoNode;             // the node that made `input`, by an equal call
-  NodeId behind = kNoNode;              // the node behind which it runs; kNoNode: before its reader
-  std::vector<std::string> scope = {};  // module calls around it; empty: beside its reader's
-  ValueId like = kNoValue;              // its second operand, if it has one
-  std::string module = {};              // whose tensors a repeated call reads, if not the same
-  bool is_rare = false;                 // a dropout that is put back only where a flag says so
+  NodeId before = kNoNode;   // the node that read its result
+  ValueId input = kNoValue;  // what the node reads now
+  std::string name;          // one call may have several readers
+  std::string_view op;       // "dropout", "cat", …; "" where it repeats another call
+  NodeId repeats = kNoNode;  // the node that made `input`, by an equal call
+  NodeId behind = kNoNode;   // the node behind which it runs; kNoNode: before its reader
+  // The module call that runs it, by its caller and its own name; "": by the caller's own forward,
+  // and where there is no caller, either, beside its reader's.
+  ModuleId caller = kOutside;
+  std::string module = {};
+  ValueId like = kNoValue;      // its second operand, if it has one
+  std::string tensors_of = {};  // the module whose a repeated call reads, if not the same
+  bool is_rare = false;         // a dropout that is put back only where a flag says so
 };
 
 // Signals: an operand of the call that a node came from which no node makes: in eval mode

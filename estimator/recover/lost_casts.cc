@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/pattern.h"
-#include "estimator/recover/source_text.h"
+#include "estimator/recover/bound_graph.h"
 
 namespace onnxfit {
 namespace {
@@ -21,27 +21,27 @@ struct Norm {
 };
 
 // The one node that reads `value`; kNoNode where there are more.
-NodeId OnlyReader(const Pattern& pattern, ValueId value) {
-  const std::vector<NodeId>& readers = pattern.ReadersOf(value);
+NodeId OnlyReader(const BoundGraph& bound, ValueId value) {
+  const std::span<const NodeId> readers = bound.ReadersOf(value);
   return readers.size() == 1 ? readers[0] : kNoNode;
 }
 
-NodeId Next(const Pattern& pattern, NodeId node, std::string_view op_type) {
+NodeId Next(const BoundGraph& bound, NodeId node, std::string_view op_type) {
   if (node == kNoNode) return kNoNode;
-  const NodeId reader = OnlyReader(pattern, pattern.At(node).outputs[0]);
-  return reader != kNoNode && pattern.At(reader).op_type == op_type ? reader : kNoNode;
+  const NodeId reader = OnlyReader(bound, bound.At(node).outputs[0]);
+  return reader != kNoNode && bound.At(reader).op_type == op_type ? reader : kNoNode;
 }
 
-std::optional<Norm> FindNorm(const Pattern& pattern, NodeId pow) {
-  if (pattern.NumberOf(pattern.At(pow).inputs[1]) != 2) return std::nullopt;
-  const NodeId add = Next(pattern, Next(pattern, pow, "ReduceMean"), "Add");
-  const NodeId sqrt = Next(pattern, add, "Sqrt");
-  const NodeId inverse = Next(pattern, sqrt, "Reciprocal");
-  const NodeId product = Next(pattern, inverse, "Mul");
-  const NodeId scaled = Next(pattern, product, "Mul");
+std::optional<Norm> FindNorm(const BoundGraph& bound, NodeId pow) {
+  if (bound.NumberOf(bound.At(pow).inputs[1]) != 2) return std::nullopt;
+  const NodeId add = Next(bound, Next(bound, pow, "ReduceMean"), "Add");
+  const NodeId sqrt = Next(bound, add, "Sqrt");
+  const NodeId inverse = Next(bound, sqrt, "Reciprocal");
+  const NodeId product = Next(bound, inverse, "Mul");
+  const NodeId scaled = Next(bound, product, "Mul");
   if (scaled == kNoNode) return std::nullopt;
-  const std::vector<ValueId>& factors = pattern.At(product).inputs;
-  const ValueId x = pattern.At(pow).inputs[0];
+  const std::vector<ValueId>& factors = bound.At(product).inputs;
+  const ValueId x = bound.At(pow).inputs[0];
   const bool is_norm = std::find(factors.begin(), factors.end(), x) != factors.end();
   return is_norm ? std::optional(Norm{pow, product, scaled}) : std::nullopt;
 }
@@ -59,29 +59,28 @@ bool CastsProduct(std::string_view line) {
 }
 
 // Lines of the node's own forward, of helpers too.
-std::string_view FramesOf(const Pattern& pattern, NodeId node) {
-  return FindMetadata(pattern.At(node).metadata, kSourceKey);
+std::string_view LinesOf(const BoundGraph& bound, NodeId node) {
+  return bound.metadata().LinesOf(node).text;
 }
 
-std::string LineOf(const Pattern& pattern, NodeId node) {
-  const std::vector<SourceFrame> frames = SourceFrames(pattern.At(node));
-  return std::string(InnermostLine(frames));
+std::string_view LineOf(const BoundGraph& bound, NodeId node) {
+  return bound.metadata().LinesOf(node).innermost;
 }
 
 class LostCastFinder {
  public:
-  LostCastFinder(const Pattern& pattern, std::vector<LostCall>& calls)
-      : pattern_(pattern), calls_(calls) {}
+  LostCastFinder(const BoundGraph& bound, std::vector<LostCall>& calls)
+      : bound_(bound), calls_(calls) {}
 
   void Add(const Norm& norm) {
-    const std::string squaring = LineOf(pattern_, norm.pow);
-    const std::string scaling = LineOf(pattern_, norm.scaled);
+    const std::string_view squaring = LineOf(bound_, norm.pow);
+    const std::string_view scaling = LineOf(bound_, norm.scaled);
     const bool squares_cast = Has(squaring, ".to(torch.float32)");
-    const bool takes_float = Has(FramesOf(pattern_, norm.pow), ".float()");
+    const bool takes_float = Has(LinesOf(bound_, norm.pow), ".float()");
     const bool casts_result = CastsProduct(scaling);
-    const bool returns_cast = Has(scaling, ".to(") || Has(FramesOf(pattern_, norm.pow), "type_as");
+    const bool returns_cast = Has(scaling, ".to(") || Has(LinesOf(bound_, norm.pow), "type_as");
     if (!squares_cast && !takes_float && !returns_cast) return;
-    const ValueId x = pattern_.At(norm.pow).inputs[0];
+    const ValueId x = bound_.At(norm.pow).inputs[0];
     AddToFloat(norm.pow, x);
     if (!squares_cast) AddToFloat(norm.product, x);
     if (Has(scaling, "self.weight.float()")) AddWeightToFloat(norm);
@@ -91,7 +90,7 @@ class LostCastFinder {
     } else if (returns_cast && !casts_result) {
       AddBack(norm.scaled, product, x);
     } else {
-      for (const NodeId reader : pattern_.ReadersOf(ResultOf(norm.scaled))) {
+      for (const NodeId reader : bound_.ReadersOf(ResultOf(norm.scaled))) {
         AddBack(reader, ResultOf(norm.scaled), x);
         calls_.back().behind = norm.scaled;
       }
@@ -99,15 +98,15 @@ class LostCastFinder {
   }
 
  private:
-  ValueId ResultOf(NodeId node) const { return pattern_.At(node).outputs[0]; }
+  ValueId ResultOf(NodeId node) const { return bound_.At(node).outputs[0]; }
 
   ValueId WeightOf(const Norm& norm) const {
-    const std::vector<ValueId>& factors = pattern_.At(norm.scaled).inputs;
+    const std::vector<ValueId>& factors = bound_.At(norm.scaled).inputs;
     return factors[factors[0] == ResultOf(norm.product) ? 1 : 0];
   }
 
   std::string NameOf(ValueId value, std::string_view suffix) const {
-    return std::string(pattern_.graph().values[Index(value)].name) + std::string(suffix);
+    return std::string(bound_.graph().values[Index(value)].name) + std::string(suffix);
   }
 
   // Named after the squares: x may be normed more than once.
@@ -121,13 +120,13 @@ class LostCastFinder {
   // Before 1 + weight, where the file has that sum, else before the product: the sum is lost, too.
   void AddWeightToFloat(const Norm& norm) {
     const ValueId factor = WeightOf(norm);
-    const NodeId sum = pattern_.Inner(factor, "Add");
+    const NodeId sum = bound_.Inner(factor, "Add");
     NodeId before = norm.scaled;
     ValueId weight = factor;
     if (sum != kNoNode) {
-      const std::vector<ValueId>& terms = pattern_.At(sum).inputs;
+      const std::vector<ValueId>& terms = bound_.At(sum).inputs;
       before = sum;
-      weight = terms[pattern_.IsStored(terms[0], 1) ? 0 : 1];
+      weight = terms[bound_.IsStored(terms[0], 1) ? 0 : 1];
     }
     calls_.push_back(
         {.before = before, .input = weight, .name = NameOf(factor, ".float"), .op = "to"});
@@ -141,21 +140,22 @@ class LostCastFinder {
                       .like = like});
   }
 
-  const Pattern& pattern_;
+  const BoundGraph& bound_;
   std::vector<LostCall>& calls_;
   std::string name_;
 };
 
 }  // namespace
 
-std::vector<LostCall> FindLostCasts(const Graph& graph, const Shapes& shapes) {
-  const Pattern pattern(graph, shapes);
+std::vector<LostCall> FindLostCasts(const BoundGraph& bound) {
+  const Graph& graph = bound.graph();
   std::vector<LostCall> calls;
-  LostCastFinder finder(pattern, calls);
+  LostCastFinder finder(bound, calls);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (node.op_type != "Pow" || FindMetadata(node.metadata, kSourceKey).empty()) continue;
-    const auto norm = FindNorm(pattern, static_cast<NodeId>(i));
+    const auto id = static_cast<NodeId>(i);
+    if (node.op_type != "Pow" || LinesOf(bound, id).empty()) continue;
+    const auto norm = FindNorm(bound, id);
     if (norm.has_value()) finder.Add(*norm);
   }
   return calls;

@@ -3,8 +3,7 @@
 
 #include <vector>
 
-#include "estimator/onnx/graph.h"
-#include "estimator/onnx/shapes.h"
+#include "estimator/recover/bound_graph.h"
 #include "estimator/recover/lost_calls.h"
 
 namespace onnxfit {
@@ -18,6 +17,6 @@ namespace onnxfit {
 //   output = output * (1.0 + self.weight.float())      the weight, too              (Gemma)
 // "to" casts to fp32, "type_as" to the type of `like`, which is no call where it is that already.
 // Sources: transformers 5.17.  O(nodes).
-std::vector<LostCall> FindLostCasts(const Graph& graph, const Shapes& shapes);
+std::vector<LostCall> FindLostCasts(const BoundGraph& bound);
 
 }  // namespace onnxfit

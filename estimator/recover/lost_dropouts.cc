@@ -4,17 +4,19 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/bound_graph.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/exports.h"
 #include "estimator/recover/feed_forward.h"
-#include "estimator/recover/habits.h"
+#include "estimator/recover/known_in_place.h"
 #include "estimator/recover/node_calls.h"
-#include "estimator/recover/pattern.h"
-#include "estimator/recover/scopes.h"
 
 namespace onnxfit {
 namespace {
@@ -24,28 +26,28 @@ bool HasMetadata(const Graph& graph) {
 }
 
 // A table of words: floats of the file, looked up by an input of the graph.
-bool LooksUpWords(const Pattern& pattern, const Node& node) {
+bool LooksUpWords(const BoundGraph& bound, const Node& node) {
   if (node.op_type != "Gather" || node.inputs.size() != 2) return false;
   ValueId ids = node.inputs[1];
   for (const char* view : {"Cast", "Unsqueeze", "Reshape"}) {
-    const NodeId maker = pattern.Maker(ids, view);
-    if (maker != kNoNode) ids = pattern.At(maker).inputs[0];
+    const NodeId maker = bound.Maker(ids, view);
+    if (maker != kNoNode) ids = bound.At(maker).inputs[0];
   }
-  return pattern.IsStored(node.inputs[0], 2) && ids != kNoValue &&
-         IsFloat(pattern.TypeOf(node.inputs[0]).dtype) &&
-         pattern.graph().values[Index(ids)].is_input;
+  return bound.IsStored(node.inputs[0], 2) && ids != kNoValue &&
+         IsFloat(bound.TypeOf(node.inputs[0]).dtype) && bound.graph().values[Index(ids)].is_input;
 }
 
 class LostDropoutFinder {
  public:
-  LostDropoutFinder(const Graph& graph, const Shapes& shapes,
-                    const std::vector<Rewritten>& rewrites)
-      : graph_(graph),
-        pattern_(graph, shapes),
-        calls_(pattern_, rewrites),
-        attends_(HasAttention(graph, rewrites)),
-        is_words_(graph.values.size()) {
-    for (const Node& node : graph.nodes) FollowWords(node);
+  LostDropoutFinder(const BoundGraph& bound, const std::vector<Rewritten>& rewrites)
+      : graph_(bound.graph()),
+        metadata_(bound.metadata()),
+        modules_(metadata_.modules),
+        bound_(bound),
+        calls_(bound_, rewrites),
+        attends_(HasAttention(graph_, rewrites)),
+        is_words_(graph_.values.size()) {
+    for (const Node& node : graph_.nodes) FollowWords(node);
   }
 
   LostDropouts Find(bool attention_alone) {
@@ -73,18 +75,17 @@ class LostDropoutFinder {
   // x + dropout (linear (…)).  The module that sums has it, but in GPT-2's blocks the one that
   // has c_proj (also nanoGPT's).  What libraries' transformers do not have is rare.
   void AddBranch(NodeId node) {
-    const std::optional<BranchEnd> end = FindBranchEnd(pattern_, calls_, node, attends_);
+    const std::optional<BranchEnd> end = FindBranchEnd(bound_, calls_, node, attends_);
     if (!end.has_value()) return;
     AddHidden(end->layer);
-    const bool is_inside =
-        !end->is_plain || ChildOf(ModulePath(ScopeOf(graph_, end->layer))) == "c_proj";
-    AddBefore(end->reader, end->value, is_inside ? CallerOf(end->layer) : ScopeOf(graph_, node));
+    const bool is_inside = !end->is_plain || ChildOf(metadata_.PathOf(end->layer)) == "c_proj";
+    AddBefore(end->reader, end->value, is_inside ? CallerOf(end->layer) : metadata_.ModuleOf(node));
     found_.calls.back().is_rare = !end->is_plain;
   }
 
   // fc2 (dropout (act (fc1 (x)))).
   void AddHidden(NodeId layer) {
-    const std::optional<Hidden> hidden = FindHidden(pattern_, calls_, layer);
+    const std::optional<Hidden> hidden = FindHidden(bound_, calls_, layer);
     const bool is_there = std::ranges::any_of(found_.calls, [&](const LostCall& call) {
       return hidden && call.before == hidden->reader && call.input == hidden->value;
     });
@@ -103,16 +104,16 @@ class LostDropoutFinder {
     const bool is_pure = is_sum && std::ranges::all_of(node.inputs, [&](ValueId value) {
                            return IsMadeOfTables(value);
                          });
-    is_words_[Index(node.outputs[0])] = LooksUpWords(pattern_, node) || (is_made && is_pure);
+    is_words_[Index(node.outputs[0])] = LooksUpWords(bound_, node) || (is_made && is_pure);
   }
 
   bool IsMadeOfTables(ValueId value) const {
     if (value == kNoValue || is_words_[Index(value)]) return true;
     const Value& made = graph_.values[Index(value)];
-    if (made.initializer >= 0 || pattern_.IsNumber(value)) return true;
+    if (made.initializer >= 0 || bound_.IsNumber(value)) return true;
     if (made.producer == kNoNode) return false;
     const Node& node = At(made.producer);
-    const bool is_table = node.op_type == "Gather" && pattern_.IsStored(node.inputs[0], 2);
+    const bool is_table = node.op_type == "Gather" && bound_.IsStored(node.inputs[0], 2);
     const bool is_part =
         node.op_type == "Slice" || node.op_type == "Unsqueeze" || node.op_type == "Cast";
     return is_table || (is_part && IsMadeOfTables(node.inputs[0]));
@@ -128,14 +129,14 @@ class LostDropoutFinder {
     const std::vector<NodeId> readers = ReadersOf(value);
     const bool goes_on = std::ranges::any_of(
         readers, [&](NodeId reader) { return is_words_[Index(At(reader).outputs[0])]; });
-    if (goes_on || readers.empty() || IsLoneDecoder(ScopeOf(graph_, node))) return;
+    if (goes_on || readers.empty() || IsLoneDecoder(metadata_.ModuleOf(node))) return;
     const bool is_normed = readers.size() == 1 && calls_.IsLayerNorm(readers[0]);
     if (is_normed) value = At(readers[0]).outputs[0];
     const NodeId mask = is_normed ? MaskOf(value) : kNoNode;
-    if (mask != kNoNode) return AddBehind(At(mask).outputs[0], ScopeOf(graph_, mask));
+    if (mask != kNoNode) return AddBehind(At(mask).outputs[0], metadata_.ModuleOf(mask));
     const bool is_table = made.op_type == "Gather";
     const NodeId maker = is_normed ? readers[0] : node;
-    AddBehind(value, is_normed || is_table ? CallerOf(maker) : ScopeOf(graph_, node));
+    AddBehind(value, is_normed || is_table ? CallerOf(maker) : metadata_.ModuleOf(node));
   }
 
   // The product of `value` with a mask that the model makes, [N, S, 1], if that alone reads it:
@@ -145,26 +146,26 @@ class LostDropoutFinder {
     if (readers.size() != 1 || At(readers[0]).op_type != "Mul") return kNoNode;
     const Node& product = At(readers[0]);
     const ValueId mask = product.inputs[product.inputs[0] == value ? 1 : 0];
-    const Dims& dims = pattern_.DimsOf(mask);
-    return dims.size() > 1 && dims.back() == 1 && !pattern_.IsStored(mask, dims.size()) ? readers[0]
-                                                                                        : kNoNode;
+    const Dims& dims = bound_.DimsOf(mask);
+    return dims.size() > 1 && dims.back() == 1 && !bound_.IsStored(mask, dims.size()) ? readers[0]
+                                                                                      : kNoNode;
   }
 
   // softmax (…) @ v, written by hand, or softmax (…).view (…) @ v.
   void AddWeights(NodeId node) {
     const Node& product = At(node);
     if (product.op_type != "MatMul") return;
-    const NodeId view = pattern_.Inner(product.inputs[0], "Reshape");
+    const NodeId view = bound_.Inner(product.inputs[0], "Reshape");
     const ValueId weights = view == kNoNode ? product.inputs[0] : At(view).inputs[0];
-    const NodeId softmax = pattern_.Inner(weights, "Softmax");
+    const NodeId softmax = bound_.Inner(weights, "Softmax");
     if (softmax == kNoNode || calls_.IsInner(softmax)) return;
-    AddBefore(view == kNoNode ? node : view, weights, ScopeOf(graph_, node));
+    AddBefore(view == kNoNode ? node : view, weights, metadata_.ModuleOf(node));
   }
 
   // torch.nn.TransformerEncoderLayer, transformers' T5DenseActDense and T5Stack, and classifiers
   // of both (RobertaClassificationHead drops out twice), transformers 5.17.
   void AddNamed(NodeId node) {
-    const std::string path = ModulePath(ScopeOf(graph_, node));
+    const std::string& path = metadata_.PathOf(node);
     const std::string_view child = ChildOf(path);
     const std::string_view parent = ChildOf(ParentOf(path));
     if (calls_.IsLinear(node) && !path.empty()) {
@@ -180,12 +181,12 @@ class LostDropoutFinder {
   // What both projections of positions read of DeBERTa's DisentangledSelfAttention (transformers
   // 5.17): its table's views leave no trace of pos_dropout.
   void AddPositions(NodeId node) {
-    const std::string path = ModulePath(ScopeOf(graph_, node));
+    const std::string& path = metadata_.PathOf(node);
     const std::string_view child = ChildOf(path);
     if (child != "pos_key_proj" && child != "pos_query_proj") return;
     if (!calls_.IsLinear(node)) return;
-    const std::vector<std::string> module = CallerOf(node);
-    Add(node, calls_.InputOf(node), ModulePath(module) + ".pos_dropout", module);
+    const ModuleId module = CallerOf(node);
+    Add(node, calls_.InputOf(node), modules_.PathOf(module) + ".pos_dropout", module);
   }
 
   // A linear layer of a matrix that makes an output, of what an activation made.
@@ -193,14 +194,14 @@ class LostDropoutFinder {
     const ValueId x = calls_.InputOf(node);
     const NodeId producer = graph_.values[Index(x)].producer;
     const bool is_end = graph_.values[Index(At(node).outputs[0])].is_output;
-    if (!is_end || producer == kNoNode || pattern_.DimsOf(x).size() != 2) return false;
+    if (!is_end || producer == kNoNode || bound_.DimsOf(x).size() != 2) return false;
     return At(producer).op_type == "Tanh" || calls_.CallOf(producer) == "gelu";
   }
 
   // OPTDecoder of transformers 5.17, "decoder" without an "encoder": it drops no words out.
-  bool IsLoneDecoder(const std::vector<std::string>& scope) const {
-    if (scope.empty() || scope.back() != "decoder") return false;
-    std::vector<std::string> encoder = scope;
+  bool IsLoneDecoder(ModuleId module) const {
+    if (modules_.NameOf(module) != "decoder") return false;
+    std::vector<std::string> encoder = modules_.NamesOf(module);
     encoder.back() = "encoder";
     const std::string path = ModulePath(encoder) + ".";
     return std::ranges::none_of(graph_.initializers, [&](const Initializer& stored) {
@@ -210,10 +211,11 @@ class LostDropoutFinder {
 
   // Not those that take a part for its shape alone.
   std::vector<NodeId> ReadersOf(ValueId value) const {
-    std::vector<NodeId> readers = pattern_.ReadersOf(value);
+    const std::span<const NodeId> all = bound_.ReadersOf(value);
+    std::vector<NodeId> readers(all.begin(), all.end());
     std::erase_if(readers, [&](NodeId reader) {
       const ValueId made = At(reader).outputs[0];
-      return pattern_.ReadersOf(made).empty() && !graph_.values[Index(made)].is_output;
+      return bound_.ReadersOf(made).empty() && !graph_.values[Index(made)].is_output;
     });
     return readers;
   }
@@ -225,7 +227,7 @@ class LostDropoutFinder {
   // Fairseq's layers, in transformers BART's and OPT's, drop nothing inside of attention.
   void AddAttention(NodeId node) {
     if (calls_.CallOf(node) != "scaled_dot_product_attention") return;
-    const std::string layer(ParentOf(ModulePath(ScopeOf(graph_, node))));
+    const std::string layer(ParentOf(metadata_.PathOf(node)));
     const bool is_fairseq =
         std::ranges::any_of(graph_.initializers, [&](const Initializer& stored) {
           return graph_.values[Index(stored.value)].name == layer + ".fc1.bias";
@@ -234,41 +236,39 @@ class LostDropoutFinder {
   }
 
   // The module call around the one that `node` is in.
-  std::vector<std::string> CallerOf(NodeId node) const {
-    std::vector<std::string> scope = ScopeOf(graph_, node);
-    if (!scope.empty()) scope.pop_back();
-    return scope;
-  }
+  ModuleId CallerOf(NodeId node) const { return modules_.CallerOf(metadata_.ModuleOf(node)); }
 
-  void AddBehind(ValueId value, const std::vector<std::string>& module) {
+  void AddBehind(ValueId value, ModuleId module) {
     const std::string name = NextName(module);
     const NodeId maker = graph_.values[Index(value)].producer;
-    for (const NodeId reader : pattern_.ReadersOf(value)) Add(reader, value, name, module, maker);
+    for (const NodeId reader : bound_.ReadersOf(value)) Add(reader, value, name, module, maker);
   }
 
-  void AddBefore(NodeId node, ValueId value, const std::vector<std::string>& module) {
+  void AddBefore(NodeId node, ValueId value, ModuleId module) {
     Add(node, value, NextName(module), module);
   }
 
-  std::string NextName(const std::vector<std::string>& module) {
-    const std::string path = ModulePath(module) + ".dropout";
+  std::string NextName(ModuleId module) {
+    const std::string path = modules_.PathOf(module) + ".dropout";
     const int before = calls_of_[path]++;
     return before == 0 ? path : fmt::format("{}_{}", path, before);
   }
 
-  void Add(NodeId before, ValueId input, const std::string& name, std::vector<std::string> scope,
+  void Add(NodeId before, ValueId input, const std::string& name, ModuleId caller,
            NodeId behind = kNoNode) {
-    scope.emplace_back(ChildOf(name));
     found_.calls.push_back({.before = before,
                             .input = input,
                             .name = name,
                             .op = "dropout",
                             .behind = behind,
-                            .scope = std::move(scope)});
+                            .caller = caller,
+                            .module = std::string(ChildOf(name))});
   }
 
   const Graph& graph_;
-  Pattern pattern_;
+  const ExporterMetadata& metadata_;
+  const ModuleTree& modules_;
+  const BoundGraph& bound_;
   NodeCalls calls_;
   bool attends_;
   std::vector<bool> is_words_;  // by value
@@ -278,24 +278,23 @@ class LostDropoutFinder {
 
 }  // namespace
 
-LostDropouts FindLostDropouts(const Graph& graph, const Shapes& shapes,
-                              const std::vector<Rewritten>& rewrites) {
-  if (IsTrainingExport(graph)) return {};
-  return LostDropoutFinder(graph, shapes, rewrites).Find(HasMetadata(graph));
+LostDropouts FindLostDropouts(const BoundGraph& bound, const std::vector<Rewritten>& rewrites) {
+  if (IsTrainingExport(bound.graph())) return {};
+  return LostDropoutFinder(bound, rewrites).Find(HasMetadata(bound.graph()));
 }
 
-std::optional<bool> LikelyDropsOut(const Graph& graph, const ExporterMetadata& metadata,
-                                   const Shapes& shapes, const std::vector<Rewritten>& rewrites) {
-  const Pattern pattern(graph, shapes);
-  const bool reads_words = std::ranges::any_of(
-      graph.nodes, [&](const Node& node) { return LooksUpWords(pattern, node); });
+std::optional<bool> LikelyDropsOut(const BoundGraph& bound,
+                                   const std::vector<Rewritten>& rewrites) {
+  const Graph& graph = bound.graph();
+  const bool reads_words =
+      std::ranges::any_of(graph.nodes, [&](const Node& node) { return LooksUpWords(bound, node); });
   const bool has_softmax =
       std::ranges::any_of(graph.nodes, [](const Node& node) { return node.op_type == "Softmax"; });
   const bool attends = (reads_words && has_softmax) || HasAttention(graph, rewrites);
   if (!attends) return std::nullopt;
   const bool has_rotary =
       std::ranges::any_of(
-          metadata.signature,
+          bound.metadata().signature,
           [](const SignatureEntry& entry) { return entry.target.ends_with("inv_freq"); }) ||
       std::ranges::any_of(graph.nodes, [](const Node& node) { return node.op_type == "Cos"; });
   return reads_words && !has_rotary;

@@ -29,14 +29,12 @@ struct LostDropouts {
 //   in front of the last layer of a feed-forward block or a classifier, and behind T5's final
 //   norms, by the names that torch.nn and transformers give them
 // O(nodes).
-LostDropouts FindLostDropouts(const Graph& graph, const Shapes& shapes,
-                              const std::vector<Rewritten>& rewrites);
+LostDropouts FindLostDropouts(const BoundGraph& bound, const std::vector<Rewritten>& rewrites);
 
 // Whether a model with attention likely has a p above 0: where it reads words and has no rotary
 // embedding.  Configurations of transformers 5.17 and models of timm 1.0 that read images or
 // sounds, or that have rotary embeddings, have a p of 0 unless they are told another.  nullopt for
 // models without attention.  O(nodes).
-std::optional<bool> LikelyDropsOut(const Graph& graph, const ExporterMetadata& metadata,
-                                   const Shapes& shapes, const std::vector<Rewritten>& rewrites);
+std::optional<bool> LikelyDropsOut(const BoundGraph& bound, const std::vector<Rewritten>& rewrites);
 
 }  // namespace onnxfit

@@ -6,7 +6,8 @@
 #include <unordered_set>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/scopes.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
 namespace {
@@ -85,14 +86,13 @@ class LostRotaryFinder {
     const std::string caller(CallerOf(found_.module));
     for (size_t i = 0; i < graph_.nodes.size() && found_.layer == kNoNode; ++i) {
       const auto id = static_cast<NodeId>(i);
-      const std::vector<std::string> scope = ScopeOf(graph_, id);
-      const size_t depth = DepthBelow(caller, scope);
-      if (depth == scope.size()) continue;
-      if (scope[depth] == found_.module) found_.nodes.push_back(id);
-      if (!IsLayer(scope[depth])) continue;
+      const ModuleId called = CalledBy(caller, metadata_.ModuleOf(id));
+      if (called == kOutside) continue;
+      const std::string& name = metadata_.modules.NameOf(called);
+      if (name == found_.module) found_.nodes.push_back(id);
+      if (!IsLayer(name)) continue;
       found_.layer = id;
-      found_.scope = {scope.begin(), scope.begin() + static_cast<std::ptrdiff_t>(depth)};
-      found_.scope.push_back(found_.module);
+      found_.caller = metadata_.modules.CallerOf(called);
     }
     return found_.layer != kNoNode;
   }
@@ -109,13 +109,14 @@ class LostRotaryFinder {
     (node.op_type == "Cos" ? found_.cos : found_.sin).push_back(value);
   }
 
-  // The level in `scope` of what module `caller` calls; the scope's size where it is not in it.
-  static size_t DepthBelow(const std::string& caller, const std::vector<std::string>& scope) {
-    for (size_t depth = 1; depth < scope.size(); ++depth) {
-      const auto end = scope.begin() + static_cast<std::ptrdiff_t>(depth);
-      if (ModulePath({scope.begin(), end}) == caller) return depth;
+  // What the outermost module with the path `caller` calls on the way to `module`; else kOutside.
+  ModuleId CalledBy(const std::string& caller, ModuleId module) const {
+    const ModuleTree& modules = metadata_.modules;
+    ModuleId called = kOutside;
+    for (; modules.DepthOf(module) > 1; module = modules.CallerOf(module)) {
+      if (modules.PathOf(modules.CallerOf(module)) == caller) called = module;
     }
-    return scope.size();
+    return called;
   }
 
   static std::string_view CallerOf(std::string_view module) {

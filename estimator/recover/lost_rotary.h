@@ -18,9 +18,9 @@ namespace onnxfit {
 //   emb = torch.cat((freqs, freqs), dim=-1)                                [1, n, 2f]
 //   cos = emb.cos() * self.attention_scaling                               sin likewise
 struct LostRotary {
-  std::string module;              // "model.rotary_emb"
-  std::vector<std::string> scope;  // it, and the modules around it
-  NodeId layer = kNoNode;          // the first node of the caller's first layer: it ran before
+  std::string module;          // "model.rotary_emb"
+  ModuleId caller = kOutside;  // the module whose forward calls it
+  NodeId layer = kNoNode;      // the first node of the caller's first layer: it ran before
   int64_t positions = 0;
   int64_t frequencies = 0;
   std::vector<NodeId> nodes;  // what the file has left of it

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
+#include "estimator/recover/bound_graph.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/exports.h"
-#include "estimator/recover/scopes.h"
-#include "estimator/recover/source_text.h"
 
 namespace onnxfit {
 namespace {
@@ -32,64 +32,85 @@ constexpr KnownModule kKnownModules[] = {
      1},
 };
 
-// Their rates grow with depth, from 0 in the first block.
-constexpr std::string_view kFirstBlock = "features.1.0";
-
-const KnownModule* KnownModuleOf(const Graph& graph, NodeId id) {
-  const Node& node = graph.nodes[Index(id)];
-  const std::vector<std::string> classes = ClassesOf(node);
-  const std::vector<SourceFrame> frames = SourceFrames(node);
-  if (classes.empty() || ModulePath(ScopeOf(graph, id)).ends_with(kFirstBlock)) return nullptr;
+const KnownModule* KnownModuleOf(const ExporterMetadata& metadata, NodeId node) {
+  const std::vector<std::string>& classes = metadata.ClassesOf(node);
+  const std::string_view line = metadata.LinesOf(node).innermost;
   for (const KnownModule& known : kKnownModules) {
-    const bool says_so = InnermostLine(frames).find(known.statement) != std::string_view::npos;
-    if (classes.back() == known.type && says_so) return &known;
+    const bool is_its_sum = !classes.empty() && classes.back() == known.type &&
+                            line.find(known.statement) != std::string_view::npos;
+    if (is_its_sum) return &known;
   }
   return nullptr;
 }
 
-// Paths of modules that have a child "block", a Sequential whose child runs x * sigmoid(x).
-std::set<std::string> ModulesWithSiluBlock(const Graph& graph,
+// The block around `node`, by the classes that torch.export names.
+ModuleId KnownBlockAround(const ExporterMetadata& metadata, NodeId node) {
+  const std::vector<std::string>& classes = metadata.ClassesOf(node);
+  const ModuleId module = metadata.ModuleOf(node);
+  for (size_t level = 0; level < std::min(classes.size(), metadata.modules.DepthOf(module));
+       ++level) {
+    const auto is_it = [&](const KnownModule& known) { return known.type == classes[level]; };
+    if (std::ranges::any_of(kKnownModules, is_it)) return metadata.modules.AtLevel(module, level);
+  }
+  return kOutside;
+}
+
+// The module with a child "block", a Sequential with `module` in it.
+ModuleId BlockWith(const ModuleTree& modules, ModuleId module) {
+  for (; module != kOutside; module = modules.CallerOf(module)) {
+    const ModuleId caller = modules.CallerOf(module);
+    if (modules.NameOf(caller) == "block" && modules.NameOf(module).starts_with("block.")) {
+      return modules.CallerOf(caller);
+    }
+  }
+  return kOutside;
+}
+
+// Those in which x * sigmoid(x) runs.
+std::set<std::string> ModulesWithSiluBlock(const ExporterMetadata& metadata,
                                            const std::vector<Rewritten>& rewrites) {
   std::set<std::string> modules;
   for (const Rewritten& rewritten : rewrites) {
     if (rewritten.aten != "silu") continue;
-    const std::vector<std::string> scope = ScopeOf(graph, rewritten.last);
-    for (size_t depth = 1; depth + 1 < scope.size(); ++depth) {
-      if (scope[depth] != "block" || !scope[depth + 1].starts_with("block.")) continue;
-      const auto end = scope.begin() + static_cast<std::ptrdiff_t>(depth);
-      modules.insert(ModulePath({scope.begin(), end}));
-    }
+    const ModuleId block = BlockWith(metadata.modules, metadata.ModuleOf(rewritten.last));
+    if (block != kOutside) modules.insert(metadata.modules.PathOf(block));
   }
   return modules;
 }
 
-bool IsMadeInBlock(const Graph& graph, ValueId value) {
-  const NodeId producer = graph.values[Index(value)].producer;
+bool IsMadeInBlock(const BoundGraph& bound, ValueId value) {
+  const NodeId producer = bound.graph().values[Index(value)].producer;
   if (producer == kNoNode) return false;
-  const std::vector<std::string> scope = ScopeOf(graph, producer);
-  return std::find(scope.begin(), scope.end(), "block") != scope.end();
+  const ModuleTree& modules = bound.metadata().modules;
+  ModuleId module = bound.metadata().ModuleOf(producer);
+  while (module != kOutside && modules.NameOf(module) != "block") module = modules.CallerOf(module);
+  return module != kOutside;
 }
 
 bool IsNamedByTorchScript(const Node& node) { return node.name.starts_with('/'); }
 
 }  // namespace
 
-std::vector<LostStochasticDepth> FindLostStochasticDepths(const Graph& graph,
+// Rates grow with depth, from 0 in the first block.
+std::vector<LostStochasticDepth> FindLostStochasticDepths(const BoundGraph& bound,
                                                           const std::vector<Rewritten>& rewrites) {
+  const Graph& graph = bound.graph();
+  const ExporterMetadata& metadata = bound.metadata();
   if (IsTrainingExport(graph)) return {};
-  const std::set<std::string> modules = ModulesWithSiluBlock(graph, rewrites);
+  const std::set<std::string> modules = ModulesWithSiluBlock(metadata, rewrites);
+  ModuleId first_block = kOutside;
   std::vector<LostStochasticDepth> lost;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto id = static_cast<NodeId>(i);
+    if (first_block == kOutside) first_block = KnownBlockAround(metadata, id);
     const Node& node = graph.nodes[i];
     if (node.op_type != "Add" || node.inputs[0] == kNoValue) continue;
-    const bool has_silu_block =
-        IsNamedByTorchScript(node) &&
-        modules.contains(ModulePath(ScopeOf(graph, static_cast<NodeId>(i))));
-    const KnownModule* known = KnownModuleOf(graph, static_cast<NodeId>(i));
+    const bool has_silu_block = IsNamedByTorchScript(node) && modules.contains(metadata.PathOf(id));
+    const KnownModule* known = KnownModuleOf(metadata, id);
+    if (known != nullptr && metadata.ModuleOf(id) == first_block) continue;
     const ValueId branch = node.inputs[known == nullptr ? 0 : known->branch];
-    const bool from_block = IsMadeInBlock(graph, branch);
-    if (known != nullptr || (has_silu_block && from_block)) {
-      lost.push_back({static_cast<NodeId>(i), branch});
+    if (known != nullptr || (has_silu_block && IsMadeInBlock(bound, branch))) {
+      lost.push_back({id, branch});
     }
   }
   return lost;

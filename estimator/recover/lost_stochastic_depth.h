@@ -20,7 +20,7 @@ struct LostStochasticDepth {
 // torch.export; in TorchScript's the structure shows it: a module that adds its input to
 // the result of its child "block", a Sequential with SiLU (MobileNetV3's has HardSwish, and
 // no stochastic depth).  Nothing in files exported in training mode.  O(nodes).
-std::vector<LostStochasticDepth> FindLostStochasticDepths(const Graph& graph,
+std::vector<LostStochasticDepth> FindLostStochasticDepths(const BoundGraph& bound,
                                                           const std::vector<Rewritten>& rewrites);
 
 }  // namespace onnxfit

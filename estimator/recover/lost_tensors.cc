@@ -12,17 +12,20 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/lost_rotary.h"
-#include "estimator/recover/scopes.h"
 
 namespace onnxfit {
 namespace {
 
 class LostTensorFinder {
  public:
-  LostTensorFinder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
-                   std::vector<ModuleTensor> in_file)
-      : graph_(graph), metadata_(metadata), shapes_(shapes), tensors_(std::move(in_file)) {}
+  LostTensorFinder(const BoundGraph& bound, std::vector<ModuleTensor> in_file)
+      : graph_(bound.graph()),
+        metadata_(bound.metadata()),
+        shapes_(bound.shapes()),
+        tensors_(std::move(in_file)) {}
 
   LostTensors Find() {
     AddFrequencies();
@@ -232,9 +235,8 @@ std::optional<FoldedTable> FindFoldedTable(const Graph& graph, const ExporterMet
   return found;
 }
 
-LostTensors FindLostTensors(const Graph& graph, const ExporterMetadata& metadata,
-                            const Shapes& shapes, std::vector<ModuleTensor> in_file) {
-  return LostTensorFinder(graph, metadata, shapes, std::move(in_file)).Find();
+LostTensors FindLostTensors(const BoundGraph& bound, std::vector<ModuleTensor> in_file) {
+  return LostTensorFinder(bound, std::move(in_file)).Find();
 }
 
 }  // namespace onnxfit

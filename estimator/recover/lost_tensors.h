@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "estimator/onnx/graph.h"
-#include "estimator/onnx/shapes.h"
-#include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/bound_graph.h"
 #include "estimator/recover/roles.h"
 
 namespace onnxfit {
@@ -30,8 +29,7 @@ struct LostTensors {
 // What graph_signature names and is not `in_file`, where the file tells its type: copies that no
 // call reads, position ids as long as their table, a buffer that was sliced, norms whose result
 // is not used.  Empty where there is no signature.  O((signature + initializers) × log).
-LostTensors FindLostTensors(const Graph& graph, const ExporterMetadata& metadata,
-                            const Shapes& shapes, std::vector<ModuleTensor> in_file);
+LostTensors FindLostTensors(const BoundGraph& bound, std::vector<ModuleTensor> in_file);
 
 // A table of which the file holds the rows that a model took, as a table of positions is read.
 struct FoldedTable {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/lowering.h"
+#include "estimator/recover/lowering_rows.h"
 
 namespace onnxfit {
 namespace {
@@ -17,47 +17,45 @@ namespace {
 // The calls that one node becomes.
 class FusedParts {
  public:
-  FusedParts(Lowering& lowering, const Node& node) : lowering_(lowering), node_(node) {
-    result_ = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
+  FusedParts(UnitWriter& unit, const Node& node) : unit_(unit), node_(node) {
+    result_ = unit.WithPrecision(unit.TypeOf(node.outputs[0]));
   }
 
   bool Has(size_t input) const {
     return input < node_.inputs.size() && node_.inputs[input] != kNoValue &&
-           !lowering_.IsHost(node_.inputs[input]);
+           !unit_.values().IsHost(node_.inputs[input]);
   }
-  NameId In(size_t input) { return lowering_.TensorOf(node_.inputs[input]); }
-  const Dims& DimsIn(size_t input) const { return lowering_.TypeOf(node_.inputs[input]).dims; }
+  NameId In(size_t input) { return unit_.TensorOf(node_.inputs[input]); }
+  const Dims& DimsIn(size_t input) const { return unit_.TypeOf(node_.inputs[input]).dims; }
   const Dims& result() const { return result_.dims; }
 
   NameId Make(std::string_view op, std::vector<NameId> inputs, const Dims& dims,
               std::vector<int64_t> ints = {}) {
     const std::string name =
-        std::string(lowering_.graph().values[Index(node_.outputs[0])].name) + "." + std::string(op);
-    const NameId made = lowering_.NewName(name, {result_.dtype, dims});
-    lowering_.Emit(op, std::move(inputs), {made}, std::move(ints));
-    return made;
+        std::string(unit_.graph().values[Index(node_.outputs[0])].name) + "." + std::string(op);
+    return unit_.Make(op, std::move(inputs), name, {result_.dtype, dims}, std::move(ints));
   }
   void Finish(std::string_view op, std::vector<NameId> inputs, std::vector<int64_t> ints = {}) {
-    lowering_.Emit(op, std::move(inputs), {lowering_.NewResult(node_.outputs[0])}, std::move(ints));
+    unit_.Emit(op, std::move(inputs), {unit_.NewResult(node_.outputs[0])}, std::move(ints));
   }
 
  private:
-  Lowering& lowering_;
+  UnitWriter& unit_;
   const Node& node_;
   TensorType result_;
 };
 
 // gelu (x + bias), the bias being there or not.
-void LowerBiasGelu(Lowering& lowering, const Node& node, std::string_view aten) {
-  FusedParts parts(lowering, node);
+void LowerBiasGelu(UnitWriter& unit, const Node& node, std::string_view aten) {
+  FusedParts parts(unit, node);
   NameId x = parts.In(0);
   if (parts.Has(1)) x = parts.Make("add", {x, parts.In(1)}, parts.result());
   parts.Finish(aten, {x});
 }
 
 // x * sigmoid (1.702 * x), as transformers writes it.
-void LowerQuickGelu(Lowering& lowering, const Node& node, std::string_view) {
-  FusedParts parts(lowering, node);
+void LowerQuickGelu(UnitWriter& unit, const Node& node, std::string_view) {
+  FusedParts parts(unit, node);
   const NameId x = parts.In(0);
   const NameId scaled = parts.Make("mul.Scalar", {x}, parts.result());
   const NameId gate = parts.Make("sigmoid", {scaled}, parts.result());
@@ -65,8 +63,8 @@ void LowerQuickGelu(Lowering& lowering, const Node& node, std::string_view) {
 }
 
 // A group norm of a picture with its channels last, then SiLU where the node has it.
-void LowerGroupNorm(Lowering& lowering, const Node& node, std::string_view) {
-  FusedParts parts(lowering, node);
+void LowerGroupNorm(UnitWriter& unit, const Node& node, std::string_view) {
+  FusedParts parts(unit, node);
   const Dims& dims = parts.result();
   const bool is_last = dims.size() == 4 && IntAttribute(node, "channels_last", 1) != 0;
   const Dims first = is_last ? Dims{dims[0], dims[3], dims[1], dims[2]} : dims;
@@ -91,30 +89,30 @@ void LowerRmsNorm(FusedParts& parts, NameId x, NameId weight, const Dims& dims) 
   parts.Finish("mul", {weight, normed});
 }
 
-void LowerRmsNormalization(Lowering& lowering, const Node& node, std::string_view) {
-  FusedParts parts(lowering, node);
+void LowerRmsNormalization(UnitWriter& unit, const Node& node, std::string_view) {
+  FusedParts parts(unit, node);
   LowerRmsNorm(parts, parts.In(0), parts.In(1), parts.result());
 }
 
 // x + skip (+ bias), which a later node may read, too (output 3), and its norm.
-NameId SumOf(Lowering& lowering, const Node& node, FusedParts& parts, size_t bias) {
+NameId SumOf(UnitWriter& unit, const Node& node, FusedParts& parts, size_t bias) {
   NameId sum = parts.Make("add", {parts.In(0), parts.In(1)}, parts.result());
   if (parts.Has(bias)) sum = parts.Make("add", {sum, parts.In(bias)}, parts.result());
-  if (node.outputs.size() > 3) lowering.Bind(node.outputs[3], sum);
+  if (node.outputs.size() > 3) unit.values().Bind(node.outputs[3], sum);
   return sum;
 }
 
-void LowerSkipLayerNorm(Lowering& lowering, const Node& node, std::string_view aten) {
-  FusedParts parts(lowering, node);
-  const NameId sum = SumOf(lowering, node, parts, 4);
+void LowerSkipLayerNorm(UnitWriter& unit, const Node& node, std::string_view aten) {
+  FusedParts parts(unit, node);
+  const NameId sum = SumOf(unit, node, parts, 4);
   std::vector<NameId> inputs = {sum, parts.In(2)};
   if (parts.Has(3)) inputs.push_back(parts.In(3));
   parts.Finish(aten, std::move(inputs));
 }
 
-void LowerSkipRmsNorm(Lowering& lowering, const Node& node, std::string_view) {
-  FusedParts parts(lowering, node);
-  const NameId sum = SumOf(lowering, node, parts, 3);
+void LowerSkipRmsNorm(UnitWriter& unit, const Node& node, std::string_view) {
+  FusedParts parts(unit, node);
+  const NameId sum = SumOf(unit, node, parts, 3);
   LowerRmsNorm(parts, sum, parts.In(2), parts.result());
 }
 
@@ -130,8 +128,8 @@ std::vector<NameId> Rotated(FusedParts& parts, NameId x, const Dims& dims) {
   return {straight, parts.Make("mul.Scalar", {turned}, dims)};
 }
 
-void LowerRotary(Lowering& lowering, const Node& node, std::string_view) {
-  FusedParts parts(lowering, node);
+void LowerRotary(UnitWriter& unit, const Node& node, std::string_view) {
+  FusedParts parts(unit, node);
   parts.Finish("add", Rotated(parts, parts.In(0), parts.result()));
 }
 
@@ -168,8 +166,8 @@ void Attend(FusedParts& parts, const Heads& q, const Heads& k, const Heads& v, N
 }
 
 // ONNX's, opset 23: q, k, v, mask.
-void LowerAttention(Lowering& lowering, const Node& node, std::string_view) {
-  FusedParts parts(lowering, node);
+void LowerAttention(UnitWriter& unit, const Node& node, std::string_view) {
+  FusedParts parts(unit, node);
   const int64_t q_heads = IntAttribute(node, "q_num_heads", 0);
   const int64_t kv_heads = IntAttribute(node, "kv_num_heads", 0);
   Attend(parts, {parts.In(0), parts.DimsIn(0), q_heads}, {parts.In(1), parts.DimsIn(1), kv_heads},
@@ -178,8 +176,8 @@ void LowerAttention(Lowering& lowering, const Node& node, std::string_view) {
 }
 
 // com.microsoft: query, key, value, each [B, S, H·D]; packed in the first, where it is alone.
-void LowerMultiHeadAttention(Lowering& lowering, const Node& node, std::string_view) {
-  FusedParts parts(lowering, node);
+void LowerMultiHeadAttention(UnitWriter& unit, const Node& node, std::string_view) {
+  FusedParts parts(unit, node);
   const int64_t heads = IntAttribute(node, "num_heads", 0);
   if (!parts.Has(1) || !parts.Has(2)) {
     const Heads packed = {parts.In(0), parts.DimsIn(0), 0};
@@ -191,8 +189,8 @@ void LowerMultiHeadAttention(Lowering& lowering, const Node& node, std::string_v
 }
 
 // com.microsoft: x [B, S, D], the packed weight [D, 3·D] and its bias.
-void LowerPackedAttention(Lowering& lowering, const Node& node, std::string_view) {
-  FusedParts parts(lowering, node);
+void LowerPackedAttention(UnitWriter& unit, const Node& node, std::string_view) {
+  FusedParts parts(unit, node);
   const int64_t heads = IntAttribute(node, "num_heads", 0);
   Dims packed = parts.DimsIn(0);
   const Dims part = packed;
@@ -217,10 +215,10 @@ Heads GroupedHeads(FusedParts& parts, NameId x, const Dims& dims, int64_t heads,
 }
 
 // com.microsoft: query, key, value, each [B, S, H·D]; packed in the first, where it is alone.
-void LowerGroupQueryAttention(Lowering& lowering, const Node& node, std::string_view) {
-  FusedParts parts(lowering, node);
+void LowerGroupQueryAttention(UnitWriter& unit, const Node& node, std::string_view) {
+  FusedParts parts(unit, node);
   const Dims& r = parts.result();
-  if (r.size() != 3) return lowering.LowerUnknown(node);
+  if (r.size() != 3) return unit.LowerUnknown(node);
   const int64_t heads = std::clamp<int64_t>(IntAttribute(node, "num_heads", 1), 1, 1 << 20);
   const int64_t shared = std::clamp<int64_t>(IntAttribute(node, "kv_num_heads", heads), 1, 1 << 20);
   const bool turns = IntAttribute(node, "do_rotary", 0) == 1;

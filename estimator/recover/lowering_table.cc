@@ -1,14 +1,13 @@
 // Which ATen calls PyTorch runs for an ONNX operator.
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "estimator/recover/convolution_nodes.h"
-#include "estimator/recover/lowering.h"
-#include "estimator/recover/lowering_indexing.h"
-#include "estimator/recover/lowering_views.h"
+#include "estimator/recover/lowering_rows.h"
 
 namespace onnxfit {
 
@@ -16,117 +15,141 @@ ValueId InputOf(const Node& node, size_t i) {
   return i < node.inputs.size() ? node.inputs[i] : kNoValue;
 }
 
-void LowerUnary(Lowering& lowering, const Node& node, std::string_view aten) {
-  const NameId input = lowering.TensorOf(InputOf(node, 0));
-  lowering.Emit(aten, {input}, {lowering.NewResult(node.outputs[0])});
+void LowerUnary(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const NameId input = unit.TensorOf(InputOf(node, 0));
+  unit.Emit(aten, {input}, {unit.NewResult(node.outputs[0])});
 }
 
-void LowerAll(Lowering& lowering, const Node& node, std::string_view aten) {
+void LowerAll(UnitWriter& unit, const Node& node, std::string_view aten) {
   std::vector<NameId> inputs;
-  for (const ValueId value : node.inputs) inputs.push_back(lowering.TensorOf(value));
-  lowering.Emit(aten, std::move(inputs), {lowering.NewResult(node.outputs[0])});
+  for (const ValueId value : node.inputs) inputs.push_back(unit.TensorOf(value));
+  unit.Emit(aten, std::move(inputs), {unit.NewResult(node.outputs[0])});
+}
+
+void EmitBatchNorm(UnitWriter& unit, NameId input, const std::string& module, ValueId result) {
+  const auto tensor = [&](const char* name) { return unit.values().LostTensor(module + name); };
+  unit.Emit(
+      unit.trains() ? "batch_norm" : "batch_norm_inference",
+      {input, tensor(".weight"), tensor(".bias"), tensor(".running_mean"), tensor(".running_var")},
+      {unit.NewResult(result)});
 }
 
 namespace {
 
 // Two tensors, or a tensor and a number, which then is an argument of the call.
-void LowerBinary(Lowering& lowering, const Node& node, std::string_view aten) {
+void LowerBinary(UnitWriter& unit, const Node& node, std::string_view aten) {
   const ValueId a = InputOf(node, 0);
   const ValueId b = InputOf(node, 1);
-  const auto is_number = [&](ValueId value) {
-    return lowering.IsHost(value) && Numel(lowering.TypeOf(value).dims) <= 1;
-  };
-  if (is_number(a) == is_number(b)) return LowerAll(lowering, node, aten);
+  const auto is_number = [&](ValueId value) { return unit.values().IsNumber(value); };
+  if (is_number(a) == is_number(b)) return LowerAll(unit, node, aten);
   const LoweringRow& row = *FindLowering(node.op_type);
   const bool number_first = is_number(a) && !row.aten_of_first_scalar.empty();
   const std::string_view scalar = number_first ? row.aten_of_first_scalar : row.aten_of_scalar;
-  const NameId tensor = lowering.TensorOf(is_number(a) ? b : a);
-  lowering.Emit(scalar.empty() ? aten : scalar, {tensor}, {lowering.NewResult(node.outputs[0])});
+  const NameId tensor = unit.TensorOf(is_number(a) ? b : a);
+  unit.Emit(scalar.empty() ? aten : scalar, {tensor}, {unit.NewResult(node.outputs[0])});
 }
 
 // masked_fill is a choice between a number and a tensor, the number first; torch.where with a
 // number makes a tensor of it (torch/onnx, symbolic_opset9.py, pytorch v2.11.0).
-void LowerWhere(Lowering& lowering, const Node& node, std::string_view aten) {
-  const auto is_number = [&](ValueId value) {
-    return lowering.IsHost(value) && Numel(lowering.TypeOf(value).dims) <= 1;
-  };
+void LowerWhere(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const auto is_number = [&](ValueId value) { return unit.values().IsNumber(value); };
   const ValueId hidden = InputOf(node, 1);
-  if (!is_number(hidden) || is_number(InputOf(node, 2))) return LowerAll(lowering, node, aten);
-  const NameId x = lowering.TensorOf(InputOf(node, 2));
-  const NameId mask = lowering.TensorOf(InputOf(node, 0));
-  lowering.Emit("masked_fill", {x, mask}, {lowering.NewResult(node.outputs[0])});
+  if (!is_number(hidden) || is_number(InputOf(node, 2))) return LowerAll(unit, node, aten);
+  const NameId x = unit.TensorOf(InputOf(node, 2));
+  const NameId mask = unit.TensorOf(InputOf(node, 0));
+  unit.Emit("masked_fill", {x, mask}, {unit.NewResult(node.outputs[0])});
+}
+
+// That of the first reader's forward: the call is held as long as it needs it.
+CallPlace PlaceOfReader(const UnitWriter& unit, ValueId value) {
+  CallPlace place = unit.place();
+  const std::span<const NodeId> readers = unit.bound().AllReadersOf(value);
+  if (readers.empty()) return place;
+  place.module = unit.bound().ModuleAround(readers[0]);
+  place.frames.clear();
+  return place;
 }
 
 // What torch.export writes for a cat of one tensor with an empty one, as a cache begins, is a copy;
 // the cache holds it until another takes its place.
-void LowerIdentity(Lowering& lowering, const Node& node, std::string_view) {
-  if (lowering.TargetOf(node) == "aten.cat.default") {
-    lowering.EnterReaderOf(node.outputs[0]);
-    return LowerUnary(lowering, node, "cat");
+void LowerIdentity(UnitWriter& unit, const Node& node, std::string_view) {
+  if (unit.TargetOf(node) == "aten.cat.default") {
+    UnitWriter at_reader = unit.At(PlaceOfReader(unit, node.outputs[0]));
+    return LowerUnary(at_reader, node, "cat");
   }
-  lowering.Alias(node.outputs[0], node.inputs[0]);
+  unit.Alias(node.outputs[0], node.inputs[0]);
+}
+
+// Of a convolution into which a batch norm was folded, where torch.export says of its node that it
+// is the batch norm.  Its statement is lost: it bound the name that the batch norm's passes on.
+CallPlace PlaceOfConvolution(const UnitWriter& unit, const FoldedBatchNorm& folded) {
+  const ModuleTree& modules = unit.program().modules;
+  if (modules.NameOf(unit.place().module) != folded.module) return unit.place();
+  CallPlace place = unit.Beside(folded.convolution_module);
+  if (place.frames.size() < 2) return place;
+  StatementId& statement = place.frames[place.frames.size() - 2];
+  if (statement == kNoStatement) return place;
+  SourceLines& source = unit.program().source;
+  const std::string argument = source.At(statement).ArgumentTo(folded.module);
+  if (!argument.empty()) statement = source.PutBeside(statement, {argument});  // else it is in one
+  return place;
 }
 
 // A bias that is not a parameter is one that the exporter computed: a tensor of zeros, or
 // what it folded a batch norm into.
-std::vector<NameId> ConvolutionInputs(Lowering& lowering, const Node& node) {
-  std::vector<NameId> inputs = {lowering.TensorOf(InputOf(node, 0)),
-                                lowering.TensorOf(InputOf(node, 1))};
+std::vector<NameId> ConvolutionInputs(UnitWriter& unit, const Node& node) {
+  std::vector<NameId> inputs = {unit.TensorOf(InputOf(node, 0)), unit.TensorOf(InputOf(node, 1))};
   const ValueId bias = InputOf(node, 2);
-  if (lowering.IsParameter(bias)) inputs.push_back(lowering.TensorOf(bias));
+  if (unit.values().IsParameter(bias)) inputs.push_back(unit.TensorOf(bias));
   return inputs;
 }
 
-std::vector<int64_t> ConvolutionInts(const Lowering& lowering, const Node& node) {
-  return ToInts(ReadArguments(
-      node, {lowering.TypeOf(node.inputs[0]).dims, lowering.TypeOf(node.inputs[1]).dims,
-             lowering.TypeOf(node.outputs[0]).dims}));
+std::vector<int64_t> ConvolutionInts(const UnitWriter& unit, const Node& node) {
+  return ToInts(
+      ReadArguments(node, {unit.TypeOf(node.inputs[0]).dims, unit.TypeOf(node.inputs[1]).dims,
+                           unit.TypeOf(node.outputs[0]).dims}));
 }
 
-void LowerConvolution(Lowering& lowering, const Node& node, std::string_view aten) {
-  std::vector<NameId> inputs = ConvolutionInputs(lowering, node);
-  std::vector<int64_t> ints = ConvolutionInts(lowering, node);
-  const FoldedBatchNorm* folded = lowering.FoldedInto(node);
+void LowerConvolution(UnitWriter& unit, const Node& node, std::string_view aten) {
+  std::vector<NameId> inputs = ConvolutionInputs(unit, node);
+  std::vector<int64_t> ints = ConvolutionInts(unit, node);
+  const FoldedBatchNorm* folded = unit.FoldedInto(node);
   if (folded == nullptr) {
-    lowering.Emit(aten, std::move(inputs), {lowering.NewResult(node.outputs[0])}, std::move(ints));
+    unit.Emit(aten, std::move(inputs), {unit.NewResult(node.outputs[0])}, std::move(ints));
     return;
   }
-  const std::string bias = folded->convolution_module + ".bias";
-  const bool lost_bias = folded->convolution_has_bias && inputs.size() < 3;
-  if (lost_bias && lowering.HasLostTensor(bias)) inputs.push_back(lowering.LostTensor(bias));
-  const TensorType type = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
-  lowering.EnterConvolutionOf(*folded);
-  const NameId convolved = lowering.NewName(folded->module + ".input", type);
-  lowering.Emit(aten, std::move(inputs), {convolved}, std::move(ints));
-  lowering.EnterSibling(folded->module);
-  const auto tensor = [&](const char* name) { return lowering.LostTensor(folded->module + name); };
-  lowering.Emit(lowering.trains() ? "batch_norm" : "batch_norm_inference",
-                {convolved, tensor(".weight"), tensor(".bias"), tensor(".running_mean"),
-                 tensor(".running_var")},
-                {lowering.NewResult(node.outputs[0])});
+  if (folded->convolution_has_bias && inputs.size() < 3) {
+    const auto bias = unit.values().FindLostTensor(folded->convolution_module + ".bias");
+    if (bias.has_value()) inputs.push_back(*bias);
+  }
+  const TensorType type = unit.WithPrecision(unit.TypeOf(node.outputs[0]));
+  UnitWriter at_convolution = unit.At(PlaceOfConvolution(unit, *folded));
+  const NameId convolved = at_convolution.Make(aten, std::move(inputs), folded->module + ".input",
+                                               type, std::move(ints));
+  UnitWriter at_norm = unit.At(unit.Beside(folded->module));
+  EmitBatchNorm(at_norm, convolved, folded->module, node.outputs[0]);
 }
 
 // torch.nn.Linear, whose weight is transposed; else torch.addmm(bias, x, w).
-void LowerGemm(Lowering& lowering, const Node& node, std::string_view) {
-  const NameId x = lowering.TensorOf(InputOf(node, 0));
-  const NameId weight = lowering.TensorOf(InputOf(node, 1));
+void LowerGemm(UnitWriter& unit, const Node& node, std::string_view) {
+  const NameId x = unit.TensorOf(InputOf(node, 0));
+  const NameId weight = unit.TensorOf(InputOf(node, 1));
   const ValueId bias_value = InputOf(node, 2);
-  const bool has_bias = bias_value != kNoValue && !lowering.IsHost(bias_value);
-  const NameId bias = has_bias ? lowering.TensorOf(bias_value) : kNoName;
-  const NameId result = lowering.NewResult(node.outputs[0]);
+  const bool has_bias = bias_value != kNoValue && !unit.values().IsHost(bias_value);
+  const NameId bias = has_bias ? unit.TensorOf(bias_value) : kNoName;
+  const NameId result = unit.NewResult(node.outputs[0]);
   if (IntAttribute(node, "transB", 0) != 0) {
-    lowering.Emit("linear", has_bias ? std::vector{x, weight, bias} : std::vector{x, weight},
-                  {result});
+    unit.Emit("linear", has_bias ? std::vector{x, weight, bias} : std::vector{x, weight}, {result});
   } else if (has_bias) {
-    lowering.Emit("addmm", {bias, x, weight}, {result});
+    unit.Emit("addmm", {bias, x, weight}, {result});
   } else {
-    lowering.Emit("mm", {x, weight}, {result});
+    unit.Emit("mm", {x, weight}, {result});
   }
 }
 
 // In training PyTorch computes statistics, whatever mode the file was exported in.
-void LowerBatchNorm(Lowering& lowering, const Node& node, std::string_view) {
-  LowerAll(lowering, node, lowering.trains() ? "batch_norm" : "batch_norm_inference");
+void LowerBatchNorm(UnitWriter& unit, const Node& node, std::string_view) {
+  LowerAll(unit, node, unit.trains() ? "batch_norm" : "batch_norm_inference");
 }
 
 // Where `equation` reorders the dimensions of one operand, "nhwc->nchw": their new order.
@@ -141,82 +164,81 @@ std::vector<int64_t> OrderOf(std::string_view equation) {
   return order;
 }
 
-void LowerEinsum(Lowering& lowering, const Node& node, std::string_view aten) {
+void LowerEinsum(UnitWriter& unit, const Node& node, std::string_view aten) {
   const Attribute* equation = FindAttribute(node, "equation");
   const auto* text =
       equation == nullptr ? nullptr : std::get_if<std::string_view>(&equation->value);
   std::vector<int64_t> order = text == nullptr ? std::vector<int64_t>() : OrderOf(*text);
-  if (node.inputs.size() != 1 || order.empty()) return lowering.LowerUnknown(node);
-  const NameId input = lowering.TensorOf(node.inputs[0]);
-  lowering.Emit(aten, {input}, {lowering.NewResult(node.outputs[0])}, std::move(order));
+  if (node.inputs.size() != 1 || order.empty()) return unit.LowerUnknown(node);
+  const NameId input = unit.TensorOf(node.inputs[0]);
+  unit.Emit(aten, {input}, {unit.NewResult(node.outputs[0])}, std::move(order));
 }
 
 // Without a weight of the module: exporters write ones.
-void LowerLayerNorm(Lowering& lowering, const Node& node, std::string_view aten) {
+void LowerLayerNorm(UnitWriter& unit, const Node& node, std::string_view aten) {
   const ValueId weight = InputOf(node, 1);
-  if (weight != kNoValue && lowering.IsMadeOfNumbers(weight))
-    return LowerUnary(lowering, node, aten);
-  LowerAll(lowering, node, aten);
+  if (weight != kNoValue && unit.values().IsMadeOfNumbers(weight))
+    return LowerUnary(unit, node, aten);
+  LowerAll(unit, node, aten);
 }
 
 // Without weight and bias of the module: exporters write ones and zeros.
-void LowerInstanceNorm(Lowering& lowering, const Node& node, std::string_view aten) {
-  if (lowering.IsParameter(InputOf(node, 1))) return LowerAll(lowering, node, aten);
-  LowerUnary(lowering, node, aten);
+void LowerInstanceNorm(UnitWriter& unit, const Node& node, std::string_view aten) {
+  if (unit.values().IsParameter(InputOf(node, 1))) return LowerAll(unit, node, aten);
+  LowerUnary(unit, node, aten);
 }
 
-void LowerDropout(Lowering& lowering, const Node& node, std::string_view aten) {
-  if (!lowering.DropsOut(node)) return LowerIdentity(lowering, node, aten);
-  LowerUnary(lowering, node, lowering.DropoutOp());
+void LowerDropout(UnitWriter& unit, const Node& node, std::string_view aten) {
+  if (!unit.DropsOut(node)) return LowerIdentity(unit, node, aten);
+  LowerUnary(unit, node, unit.DropoutOp());
 }
 
-void LowerTranspose(Lowering& lowering, const Node& node, std::string_view aten) {
+void LowerTranspose(UnitWriter& unit, const Node& node, std::string_view aten) {
   const Attribute* perm = FindAttribute(node, "perm");
   std::vector<int64_t> permutation;
   const auto* order = perm == nullptr ? nullptr : std::get_if<std::vector<int64_t>>(&perm->value);
   if (order != nullptr) {
     permutation = *order;
   } else {
-    permutation.resize(lowering.TypeOf(InputOf(node, 0)).dims.size());
+    permutation.resize(unit.TypeOf(InputOf(node, 0)).dims.size());
     std::iota(permutation.rbegin(), permutation.rend(), int64_t{0});
   }
-  const NameId input = lowering.TensorOf(InputOf(node, 0));
-  lowering.Emit(aten, {input}, {lowering.NewResult(node.outputs[0])}, std::move(permutation));
+  const NameId input = unit.TensorOf(InputOf(node, 0));
+  unit.Emit(aten, {input}, {unit.NewResult(node.outputs[0])}, std::move(permutation));
 }
 
 // A bound on one side is torch.clamp's, both may be an activation's.
-void LowerClip(Lowering& lowering, const Node& node, std::string_view aten) {
-  const bool is_clamp = lowering.TargetOf(node).starts_with("aten.clamp");
+void LowerClip(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const bool is_clamp = unit.TargetOf(node).starts_with("aten.clamp");
   const bool has_both = InputOf(node, 1) != kNoValue && InputOf(node, 2) != kNoValue;
   const bool is_old = node.inputs.size() < 2;  // the bounds are attributes
   if (!has_both && !is_old) aten = InputOf(node, 1) == kNoValue ? "clamp_max" : "clamp_min";
-  LowerUnary(lowering, node, has_both && is_clamp ? "clamp" : aten);
+  LowerUnary(unit, node, has_both && is_clamp ? "clamp" : aten);
 }
 
 // 1 / x is x.reciprocal() * 1 (torch/_tensor.py, __rtruediv__, pytorch v2.11.0); torch.export
 // writes both.
-void LowerDiv(Lowering& lowering, const Node& node, std::string_view aten) {
-  const bool is_inverse = lowering.IsHost(node.inputs[0]) && !lowering.IsHost(node.inputs[1]) &&
-                          Numel(lowering.TypeOf(node.inputs[0]).dims) <= 1;
-  if (!is_inverse || !lowering.TargetOf(node).empty()) return LowerBinary(lowering, node, aten);
-  const NameId x = lowering.TensorOf(node.inputs[1]);
-  const NameId result = lowering.NewResult(node.outputs[0]);
-  const TensorType type = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
-  const NameId inverse = lowering.NewName("reciprocal", type);
-  lowering.Emit("reciprocal", {x}, {inverse});
-  lowering.Emit("mul.Scalar", {inverse}, {result});
+void LowerDiv(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const bool is_inverse =
+      unit.values().IsNumber(node.inputs[0]) && !unit.values().IsHost(node.inputs[1]);
+  if (!is_inverse || !unit.TargetOf(node).empty()) return LowerBinary(unit, node, aten);
+  const NameId x = unit.TensorOf(node.inputs[1]);
+  const NameId result = unit.NewResult(node.outputs[0]);
+  const TensorType type = unit.WithPrecision(unit.TypeOf(node.outputs[0]));
+  const NameId inverse = unit.Make("reciprocal", {x}, "reciprocal", type);
+  unit.Emit("mul.Scalar", {inverse}, {result});
 }
 
 // x.max(dim) or x.amax(dim): TorchScript writes both alike.
-void LowerReduceMax(Lowering& lowering, const Node& node, std::string_view aten) {
-  const bool has_places = !lowering.TargetOf(node).starts_with("aten.am");
-  if (has_places) return LowerUnary(lowering, node, aten);
-  LowerUnary(lowering, node, node.op_type == "ReduceMin" ? "amin" : "amax");
+void LowerReduceMax(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const bool has_places = !unit.TargetOf(node).starts_with("aten.am");
+  if (has_places) return LowerUnary(unit, node, aten);
+  LowerUnary(unit, node, node.op_type == "ReduceMin" ? "amin" : "amax");
 }
 
 // Its upper triangle is kept unless `upper` is 0.
-void LowerTrilu(Lowering& lowering, const Node& node, std::string_view) {
-  LowerUnary(lowering, node, IntAttribute(node, "upper", 1) != 0 ? "triu" : "tril");
+void LowerTrilu(UnitWriter& unit, const Node& node, std::string_view) {
+  LowerUnary(unit, node, IntAttribute(node, "upper", 1) != 0 ? "triu" : "tril");
 }
 
 // What an operator is called for tensors of 3, 4 and 5 dimensions.
@@ -226,14 +248,14 @@ struct RankedNames {
   std::string_view of_three;
 };
 
-std::string_view NameForRank(const Lowering& lowering, const Node& node, std::string_view aten) {
+std::string_view NameForRank(const UnitWriter& unit, const Node& node, std::string_view aten) {
   constexpr RankedNames kNames[] = {
       {"max_pool2d", "max_pool1d", "max_pool3d"},
       {"avg_pool2d", "avg_pool1d", "avg_pool3d"},
       {"upsample_nearest2d", "upsample_nearest1d", "upsample_nearest3d"},
       {"upsample_bilinear2d", "upsample_linear1d", "upsample_trilinear3d"},
   };
-  const size_t rank = lowering.TypeOf(node.inputs[0]).dims.size();
+  const size_t rank = unit.TypeOf(node.inputs[0]).dims.size();
   for (const RankedNames& names : kNames) {
     if (names.of_two == aten && rank == 3) return names.of_one;
     if (names.of_two == aten && rank == 5) return names.of_three;
@@ -241,50 +263,53 @@ std::string_view NameForRank(const Lowering& lowering, const Node& node, std::st
   return aten;
 }
 
-void LowerPool(Lowering& lowering, const Node& node, std::string_view aten) {
-  LowerUnary(lowering, node, NameForRank(lowering, node, aten));
+void LowerPool(UnitWriter& unit, const Node& node, std::string_view aten) {
+  LowerUnary(unit, node, NameForRank(unit, node, aten));
 }
 
-void LowerResize(Lowering& lowering, const Node& node, std::string_view aten) {
+void LowerResize(UnitWriter& unit, const Node& node, std::string_view aten) {
   const Attribute* mode = FindAttribute(node, "mode");
   const auto* how = mode == nullptr ? nullptr : std::get_if<std::string_view>(&mode->value);
   if (how != nullptr && *how == "linear") aten = "upsample_bilinear2d";
   if (how != nullptr && *how == "cubic") aten = "upsample_bicubic2d";
-  LowerUnary(lowering, node, NameForRank(lowering, node, aten));
+  LowerUnary(unit, node, NameForRank(unit, node, aten));
 }
 
 // Nothing happens between equal types, to a number of Python's, nor where the exporter alone
 // casts: PyTorch's kernels promote what they read.
-void LowerCast(Lowering& lowering, const Node& node, std::string_view aten) {
-  const ValueId number = node.inputs[0];
-  if (lowering.IsHost(number) && Numel(lowering.TypeOf(number).dims) <= 1) {
-    return LowerIdentity(lowering, node, aten);
-  }
-  const TensorType from = lowering.WithPrecision(lowering.TypeOf(node.inputs[0]));
-  const TensorType to = lowering.WithPrecision(lowering.TypeOf(node.outputs[0]));
-  const bool is_exporters = lowering.TargetOf(node) == "prims.convert_element_type.default";
+void LowerCast(UnitWriter& unit, const Node& node, std::string_view aten) {
+  if (unit.values().IsNumber(node.inputs[0])) return LowerIdentity(unit, node, aten);
+  const TensorType from = unit.WithPrecision(unit.TypeOf(node.inputs[0]));
+  const TensorType to = unit.WithPrecision(unit.TypeOf(node.outputs[0]));
+  const bool is_exporters = unit.TargetOf(node) == "prims.convert_element_type.default";
   if (from.dtype == to.dtype || is_exporters) {
-    return lowering.Alias(node.outputs[0], node.inputs[0]);
+    return unit.Alias(node.outputs[0], node.inputs[0]);
   }
-  LowerUnary(lowering, node, aten);
+  LowerUnary(unit, node, aten);
 }
 
-void LowerPad(Lowering& lowering, const Node& node, std::string_view aten) {
+void LowerPad(UnitWriter& unit, const Node& node, std::string_view aten) {
   const Attribute* mode = FindAttribute(node, "mode");
   const auto* how = mode == nullptr ? nullptr : std::get_if<std::string_view>(&mode->value);
   const bool copies = how != nullptr && *how != "constant";
-  LowerUnary(lowering, node, copies ? "pad.copies" : aten);
+  LowerUnary(unit, node, copies ? "pad.copies" : aten);
+}
+
+// A number of Python's, or what becomes a tensor where one is read.
+void LowerConstant(UnitWriter& unit, const Node& node, std::string_view) {
+  const ValueId value = node.outputs[0];
+  if (Numel(unit.TypeOf(value).dims) <= 1) unit.values().TakeAsNumber(value);
 }
 
 // A tensor that is made from numbers alone.
-void LowerFill(Lowering& lowering, const Node& node, std::string_view aten) {
-  lowering.Emit(aten, {}, {lowering.NewResult(node.outputs[0])});
+void LowerFill(UnitWriter& unit, const Node& node, std::string_view aten) {
+  unit.Emit(aten, {}, {unit.NewResult(node.outputs[0])});
 }
 
 // torch.export writes torch.zeros and its like as a number that is expanded.
-void LowerExpand(Lowering& lowering, const Node& node, std::string_view aten) {
-  const bool fills = FillsTensor(lowering.TargetOf(node));
-  fills ? LowerFill(lowering, node, "constant") : LowerUnary(lowering, node, aten);
+void LowerExpand(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const bool fills = FillsTensor(unit.TargetOf(node));
+  fills ? LowerFill(unit, node, "constant") : LowerUnary(unit, node, aten);
 }
 
 constexpr LoweringRow kLoweringRows[] = {
@@ -398,6 +423,7 @@ constexpr LoweringRow kLoweringRows[] = {
     {"ScatterElements", "scatter", LowerScatter},
 
     // Tensors made from numbers.
+    {"Constant", "", LowerConstant},
     {"ConstantOfShape", "constant", LowerFill},
     {"Range", "constant", LowerFill},
     {"RandomUniformLike", "constant", LowerFill},

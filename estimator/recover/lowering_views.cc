@@ -1,12 +1,14 @@
-#include "estimator/recover/lowering_views.h"
-
+// Operators that make views of a tensor, or pick parts of it.
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/source_text.h"
+#include "estimator/recover/known_in_place.h"
+#include "estimator/recover/lowering_rows.h"
 
 namespace onnxfit {
 namespace {
@@ -23,37 +25,124 @@ bool WritesAlone(std::string_view line) {
 }
 
 // Whether `base` and `view`, which reads it alone, lead to the sizes that `base` reads again.
-bool AreReplayed(const Lowering& lowering, const Node& base, const Node& view) {
+bool AreReplayed(const BoundGraph& bound, NodeId base, NodeId view) {
   constexpr std::string_view kView = "aten.view.default";
-  if (lowering.TargetOf(base) != kView || lowering.TargetOf(view) != kView) return false;
-  const auto frames = SourceFrames(base);
-  const auto others = SourceFrames(view);
-  if (frames.empty() || others.empty() || frames.back().line != others.back().line ||
-      frames.back().text != others.back().text || !WritesAlone(frames.back().text)) {
-    return false;
-  }
-  return lowering.TypeOf(base.inputs[0]).dims == lowering.TypeOf(view.outputs[0]).dims;
+  const ExporterMetadata& metadata = bound.metadata();
+  if (metadata.TargetOf(base) != kView || metadata.TargetOf(view) != kView) return false;
+  const NodeLines& of_base = metadata.LinesOf(base);
+  const NodeLines& of_view = metadata.LinesOf(view);
+  const bool is_one_line = !of_base.frames.empty() && !of_view.frames.empty() &&
+                           of_base.frames.back() == of_view.frames.back() &&
+                           of_base.innermost == of_view.innermost;
+  if (!is_one_line || !WritesAlone(of_base.innermost)) return false;
+  return bound.DimsOf(bound.At(base).inputs[0]) == bound.DimsOf(bound.At(view).outputs[0]);
 }
 
-bool IsReplayed(const Lowering& lowering, const Node& node) {
+bool IsReplayed(const BoundGraph& bound, NodeId node) {
   const auto read_alone = [&](ValueId value) {
-    return !lowering.graph().values[Index(value)].is_output &&
-           lowering.ReadersOf(value).size() == 1;
+    return !bound.graph().values[Index(value)].is_output && bound.AllReadersOf(value).size() == 1;
   };
-  if (read_alone(node.outputs[0]) &&
-      AreReplayed(lowering, node, *lowering.ReadersOf(node.outputs[0])[0])) {
-    return true;
-  }
-  const NodeId maker = lowering.graph().values[Index(node.inputs[0])].producer;
-  return maker != kNoNode && read_alone(node.inputs[0]) &&
-         AreReplayed(lowering, lowering.graph().nodes[Index(maker)], node);
+  const ValueId result = bound.At(node).outputs[0];
+  if (read_alone(result) && AreReplayed(bound, node, bound.AllReadersOf(result)[0])) return true;
+  const ValueId input = bound.At(node).inputs[0];
+  const NodeId maker = bound.graph().values[Index(input)].producer;
+  return maker != kNoNode && read_alone(input) && AreReplayed(bound, maker, node);
 }
 
 }  // namespace
 
-void LowerReshape(Lowering& lowering, const Node& node, std::string_view aten) {
-  if (IsReplayed(lowering, node)) return lowering.Alias(node.outputs[0], node.inputs[0]);
-  LowerUnary(lowering, node, aten);
+void LowerReshape(UnitWriter& unit, const Node& node, std::string_view aten) {
+  if (IsReplayed(unit.bound(), unit.bound().IdOf(node)))
+    return unit.Alias(node.outputs[0], node.inputs[0]);
+  LowerUnary(unit, node, aten);
+}
+
+void LowerSplit(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const NameId input = unit.TensorOf(InputOf(node, 0));
+  std::vector<NameId> outputs;
+  for (const ValueId value : node.outputs) {
+    if (value != kNoValue) outputs.push_back(unit.NewResult(value));
+  }
+  unit.Emit(aten, {input}, std::move(outputs));
+}
+
+// The axis and the step go along where the step is not 1; of several such axes the first.
+void LowerSlice(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const KnownTensor* axes = unit.bound().Known(InputOf(node, 3));
+  const KnownTensor* steps = unit.bound().Known(InputOf(node, 4));
+  std::vector<int64_t> axis_and_step;
+  for (size_t i = 0; steps != nullptr && i < steps->elements().size(); ++i) {
+    if (steps->elements()[i] == 1 || !axis_and_step.empty()) continue;
+    if (axes != nullptr && i >= axes->elements().size()) break;
+    int64_t axis = axes == nullptr ? static_cast<int64_t>(i) : axes->elements()[i];
+    if (axis < 0) axis += static_cast<int64_t>(unit.TypeOf(InputOf(node, 0)).dims.size());
+    axis_and_step = {axis, steps->elements()[i]};
+  }
+  const NameId input = unit.TensorOf(InputOf(node, 0));
+  unit.Emit(aten, {input}, {unit.NewResult(node.outputs[0])}, std::move(axis_and_step));
+}
+
+// A list of parts: its items are what the SequenceAt nodes behind it take out.
+void LowerSplitToSequence(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const NameId input = unit.TensorOf(InputOf(node, 0));
+  std::vector<std::pair<int64_t, ValueId>> items;
+  for (const NodeId id : unit.bound().AllReadersOf(node.outputs[0])) {
+    const Node& reader = unit.bound().At(id);
+    const KnownTensor* at = unit.bound().Known(InputOf(reader, 1));
+    if (reader.op_type == "SequenceAt" && at != nullptr && at->elements().size() == 1) {
+      items.emplace_back(at->elements()[0], reader.outputs[0]);
+    }
+  }
+  std::stable_sort(items.begin(), items.end());
+  std::vector<NameId> outputs;
+  for (const auto& [at, value] : items) outputs.push_back(unit.NewResult(value));
+  unit.Emit(aten, {input}, std::move(outputs));
+}
+
+// Has its name from the list, unless which item it takes is not known.
+void LowerSequenceAt(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const KnownTensor* at = unit.bound().Known(InputOf(node, 1));
+  if (at == nullptr || at->elements().size() != 1) LowerUnary(unit, node, aten);
+}
+
+// A table of parameters is an embedding; one known index is a selection, a view.
+void LowerGather(UnitWriter& unit, const Node& node, std::string_view) {
+  const ValueId data = InputOf(node, 0);
+  const ValueId indices = InputOf(node, 1);
+  if (!unit.values().IsParameter(data)) {
+    const KnownTensor* known = unit.bound().Known(indices);
+    if (known != nullptr && known->dims.empty()) {
+      const NameId input = unit.TensorOf(data);
+      const auto rank = static_cast<int64_t>(unit.TypeOf(data).dims.size());
+      const int64_t axis = IntAttribute(node, "axis", 0);
+      return unit.Emit("select", {input}, {unit.NewResult(node.outputs[0])},
+                       {axis < 0 ? axis + rank : axis});
+    }
+  }
+  const bool is_table = unit.values().IsParameter(data) && unit.TypeOf(data).dims.size() == 2;
+  LowerAll(unit, node, is_table ? "embedding" : "index_select");
+}
+
+// Values and the places where they were found.
+void LowerTopK(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const NameId input = unit.TensorOf(node.inputs[0]);
+  std::vector<NameId> outputs;
+  for (const ValueId value : node.outputs) {
+    outputs.push_back(value == kNoValue ? kNoName : unit.NewResult(value));
+  }
+  unit.Emit(aten, {input}, std::move(outputs));
+}
+
+// A number that is scattered is an argument of the call.
+void LowerScatter(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const Attribute* reduction = FindAttribute(node, "reduction");
+  const auto* how =
+      reduction == nullptr ? nullptr : std::get_if<std::string_view>(&reduction->value);
+  const std::string_view target = unit.TargetOf(node);
+  const bool adds = (how != nullptr && *how == "add") || target.starts_with("aten.scatter_add");
+  std::vector<NameId> inputs = {unit.TensorOf(node.inputs[0]), unit.TensorOf(node.inputs[1])};
+  if (!unit.values().IsHost(node.inputs[2])) inputs.push_back(unit.TensorOf(node.inputs[2]));
+  unit.Emit(adds ? "scatter_add" : aten, std::move(inputs), {unit.NewResult(node.outputs[0])});
 }
 
 }  // namespace onnxfit

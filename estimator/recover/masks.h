@@ -4,7 +4,7 @@
 // from leaving out the mask that hides nothing, and is_causal is written as a triangle.
 #pragma once
 
-#include "estimator/recover/pattern.h"
+#include "estimator/recover/bound_graph.h"
 
 namespace onnxfit {
 
@@ -21,6 +21,6 @@ struct AttentionMask {
 //   Where (other, 0, -inf)           the bool mask `other`
 //   anything else                    itself
 // The same with the last two turned round, where true hides.  O(elements of the condition).
-AttentionMask ReadMask(const Pattern& pattern, ValueId value);
+AttentionMask ReadMask(const BoundGraph& bound, ValueId value);
 
 }  // namespace onnxfit

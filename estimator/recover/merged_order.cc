@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/scopes.h"
+#include "estimator/program/module_names.h"
 
 namespace onnxfit {
 namespace {
@@ -27,16 +27,16 @@ size_t SharedPath(std::string_view a, std::string_view b) {
 
 // "layers.#.mlp.bias" of "layers.3.mlp.bias".
 std::string InAnyLayer(std::string_view name) {
-  std::string pattern;
+  std::string bound;
   for (size_t start = 0; start < name.size();) {
     const size_t end = std::min(name.find('.', start), name.size());
     const std::string_view part = name.substr(start, end - start);
     const bool is_number = part.find_first_not_of("0123456789") == std::string_view::npos;
-    pattern += is_number ? "#" : part;
-    pattern += '.';
+    bound += is_number ? "#" : part;
+    bound += '.';
     start = end + 1;
   }
-  return pattern;
+  return bound;
 }
 
 class Placer {

@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "estimator/onnx/graph.h"
-#include "estimator/recover/pattern.h"
+#include "estimator/recover/bound_graph.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
 
-// `pattern` and `rewrites` must outlive it.
+// `bound` and `rewrites` must outlive it.
 class NodeCalls {
  public:
-  NodeCalls(const Pattern& pattern, const std::vector<Rewritten>& rewrites);
+  NodeCalls(const BoundGraph& bound, const std::vector<Rewritten>& rewrites);
 
   // The rewrite that ends at `node`, an index, or -1.
   int32_t RewriteAt(NodeId node) const { return rewrite_of_[static_cast<size_t>(node)]; }
@@ -34,7 +34,7 @@ class NodeCalls {
   ValueId InputOf(NodeId node) const;
 
  private:
-  const Pattern& pattern_;
+  const BoundGraph& bound_;
   const std::vector<Rewritten>& rewrites_;
   std::vector<int32_t> rewrite_of_;  // by node: the rewrite that ends here
   std::vector<bool> is_inner_;       // by node: inside of a rewrite

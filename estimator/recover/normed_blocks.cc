@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/pattern.h"
-#include "estimator/recover/scopes.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/bound_graph.h"
 
 namespace onnxfit {
 namespace {
@@ -45,22 +46,22 @@ struct BiasedConvolution {
 
 // A shape of blocks: whether `convolution` is in one.
 struct BlockShape {
-  bool (*matches)(const Pattern&, const BiasedConvolution&);
+  bool (*matches)(const BoundGraph&, const BiasedConvolution&);
   std::string_view what;
   bool pools = false;  // only where the maps are pooled in the end: networks that make images
                        // have such blocks without norms
 };
 
-std::string ModuleOfNode(const Pattern& pattern, NodeId node) {
-  return ModulePath(ScopeOf(pattern.graph(), node));
+const std::string& ModuleOfNode(const BoundGraph& bound, NodeId node) {
+  return bound.metadata().PathOf(node);
 }
 
 // Ultralytics' Conv (8.3) and YOLOX's BaseConv (0.3): children conv, bn and act, of which
 // fuse() deletes bn.
-bool IsConvAct(const Pattern& pattern, const BiasedConvolution& conv) {
+bool IsConvAct(const BoundGraph& bound, const BiasedConvolution& conv) {
   if (conv.activation == kNoNode) return false;
-  const std::string path = ModuleOfNode(pattern, conv.node);
-  const std::string act = ModuleOfNode(pattern, conv.activation);
+  const std::string path = ModuleOfNode(bound, conv.node);
+  const std::string act = ModuleOfNode(bound, conv.activation);
   return ChildOf(path) == "conv" && ChildOf(act) == "act" && ParentOf(path) == ParentOf(act) &&
          ParentOf(path) != path;
 }
@@ -74,10 +75,10 @@ std::optional<int> NumberAtEnd(std::string_view path) {
 }
 
 // By how many the activation comes later among the children of a Sequential.
-std::optional<int> StepToActivation(const Pattern& pattern, const BiasedConvolution& conv) {
+std::optional<int> StepToActivation(const BoundGraph& bound, const BiasedConvolution& conv) {
   if (conv.activation == kNoNode) return std::nullopt;
-  const std::string path = ModuleOfNode(pattern, conv.node);
-  const std::string act = ModuleOfNode(pattern, conv.activation);
+  const std::string path = ModuleOfNode(bound, conv.node);
+  const std::string act = ModuleOfNode(bound, conv.activation);
   const std::optional<int> first = NumberAtEnd(path);
   const std::optional<int> second = NumberAtEnd(act);
   const bool are_siblings =
@@ -87,30 +88,30 @@ std::optional<int> StepToActivation(const Pattern& pattern, const BiasedConvolut
 
 // Children 0 and 2 of a Sequential: torch.ao.quantization.fuse_modules and torch.fx's fuse put an
 // Identity in the place of child 1.
-bool HasGapInSequential(const Pattern& pattern, const BiasedConvolution& conv) {
-  return StepToActivation(pattern, conv) == 2;
+bool HasGapInSequential(const BoundGraph& bound, const BiasedConvolution& conv) {
+  return StepToActivation(bound, conv) == 2;
 }
 
 // Children 0 and 1: no norm was between them.
-bool HasNoGapInSequential(const Pattern& pattern, const BiasedConvolution& conv) {
-  return StepToActivation(pattern, conv) == 1;
+bool HasNoGapInSequential(const BoundGraph& bound, const BiasedConvolution& conv) {
+  return StepToActivation(bound, conv) == 1;
 }
 
 // MobileNet's: a depthwise convolution, then an activation.
-bool IsDepthwiseAct(const Pattern& pattern, const BiasedConvolution& conv) {
-  const Node& node = pattern.At(conv.node);
-  const Dims& weight = pattern.DimsOf(node.inputs[1]);
+bool IsDepthwiseAct(const BoundGraph& bound, const BiasedConvolution& conv) {
+  const Node& node = bound.At(conv.node);
+  const Dims& weight = bound.DimsOf(node.inputs[1]);
   const bool is_depthwise = weight.size() == 4 && weight[1] == 1 && weight[0] > 1 &&
                             IntAttribute(node, "group", 1) == weight[0];
   return is_depthwise && conv.activation != kNoNode;
 }
 
 // ResNet's: the sum of a branch and a shortcut, then the activation.
-bool EndsResidual(const Pattern& pattern, const BiasedConvolution& conv) {
-  const std::vector<NodeId>& readers = pattern.ReadersOf(pattern.At(conv.node).outputs[0]);
-  if (readers.size() != 1 || pattern.At(readers[0]).op_type != "Add") return false;
-  const std::vector<NodeId>& of_sum = pattern.ReadersOf(pattern.At(readers[0]).outputs[0]);
-  return of_sum.size() == 1 && pattern.At(of_sum[0]).op_type == "Relu";
+bool EndsResidual(const BoundGraph& bound, const BiasedConvolution& conv) {
+  const std::span<const NodeId> readers = bound.ReadersOf(bound.At(conv.node).outputs[0]);
+  if (readers.size() != 1 || bound.At(readers[0]).op_type != "Add") return false;
+  const std::span<const NodeId> of_sum = bound.ReadersOf(bound.At(readers[0]).outputs[0]);
+  return of_sum.size() == 1 && bound.At(of_sum[0]).op_type == "Relu";
 }
 
 constexpr BlockShape kBlockShapes[] = {
@@ -122,8 +123,7 @@ constexpr BlockShape kBlockShapes[] = {
 
 class NormedBlockFinder {
  public:
-  NormedBlockFinder(const Graph& graph, const Shapes& shapes)
-      : graph_(graph), pattern_(graph, shapes) {}
+  explicit NormedBlockFinder(const BoundGraph& bound) : graph_(bound.graph()), bound_(bound) {}
 
   NormedBlocks Find() {
     if (HasNorm()) return {};
@@ -158,18 +158,18 @@ class NormedBlockFinder {
   }
 
   bool IsOnePixel(ValueId map) const {
-    const Dims& dims = pattern_.DimsOf(map);
+    const Dims& dims = bound_.DimsOf(map);
     return dims.size() < 4 || (dims[2] == 1 && dims[3] == 1);
   }
 
   // Of x * sigmoid(x) the first.
   NodeId ActivationBehind(ValueId map) const {
-    const std::vector<NodeId>& readers = pattern_.ReadersOf(map);
+    const std::span<const NodeId> readers = bound_.ReadersOf(map);
     const auto is = [&](size_t i, std::string_view op) {
-      return pattern_.At(readers[i]).op_type == op;
+      return bound_.At(readers[i]).op_type == op;
     };
     if (readers.size() == 1) {
-      return IsOneOf(pattern_.At(readers[0]).op_type, kBehindMaps) ? readers[0] : kNoNode;
+      return IsOneOf(bound_.At(readers[0]).op_type, kBehindMaps) ? readers[0] : kNoNode;
     }
     if (readers.size() != 2 || !is(1, "Mul")) return kNoNode;
     const bool gates = is(0, "Sigmoid") || is(0, "HardSigmoid") || is(0, "Softplus");
@@ -178,14 +178,14 @@ class NormedBlockFinder {
 
   bool IsHead(ValueId map) const {
     if (graph_.values[Index(map)].is_output) return true;
-    return !std::ranges::all_of(pattern_.ReadersOf(map), [&](NodeId reader) {
-      const std::string_view op = pattern_.At(reader).op_type;
+    return !std::ranges::all_of(bound_.ReadersOf(map), [&](NodeId reader) {
+      const std::string_view op = bound_.At(reader).op_type;
       return IsOneOf(op, kGoOn) || IsOneOf(op, kBehindMaps);
     });
   }
 
-  size_t Count(bool (*matches)(const Pattern&, const BiasedConvolution&)) const {
-    const auto is_one = [&](const BiasedConvolution& conv) { return matches(pattern_, conv); };
+  size_t Count(bool (*matches)(const BoundGraph&, const BiasedConvolution&)) const {
+    const auto is_one = [&](const BiasedConvolution& conv) { return matches(bound_, conv); };
     return static_cast<size_t>(std::ranges::count_if(convolutions_, is_one));
   }
 
@@ -206,18 +206,16 @@ class NormedBlockFinder {
 
   // A block whose activation is an Identity has none.
   bool IsCalledConv(const BiasedConvolution& conv) const {
-    return ChildOf(ModuleOfNode(pattern_, conv.node)) == "conv";
+    return ChildOf(ModuleOfNode(bound_, conv.node)) == "conv";
   }
 
   const Graph& graph_;
-  const Pattern pattern_;
+  const BoundGraph& bound_;
   std::vector<BiasedConvolution> convolutions_;
 };
 
 }  // namespace
 
-NormedBlocks FindNormedBlocks(const Graph& graph, const Shapes& shapes) {
-  return NormedBlockFinder(graph, shapes).Find();
-}
+NormedBlocks FindNormedBlocks(const BoundGraph& bound) { return NormedBlockFinder(bound).Find(); }
 
 }  // namespace onnxfit

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "estimator/onnx/graph.h"
-#include "estimator/onnx/shapes.h"
+#include "estimator/recover/bound_graph.h"
 
 namespace onnxfit {
 
@@ -24,6 +24,6 @@ struct NormedBlocks {
 // once in a Sequential.  Names of biases ("conv1.bias") say nothing: fuse_conv_bn_eval
 // (torch/nn/utils/fusion.py, 2.11) gives a convolution without a bias one of that name.
 // O(nodes).
-NormedBlocks FindNormedBlocks(const Graph& graph, const Shapes& shapes);
+NormedBlocks FindNormedBlocks(const BoundGraph& bound);
 
 }  // namespace onnxfit

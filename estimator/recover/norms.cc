@@ -4,38 +4,37 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/source_text.h"
 
 namespace onnxfit {
 namespace {
 
-ValueId FirstInput(const Pattern& pattern, NodeId node) {
-  return node == kNoNode ? kNoValue : pattern.At(node).inputs[0];
+ValueId FirstInput(const BoundGraph& bound, NodeId node) {
+  return node == kNoNode ? kNoValue : bound.At(node).inputs[0];
 }
 
 // The Sqrt under 1 / √x or Reciprocal (√x).
-NodeId SqrtUnder(const Pattern& pattern, NodeId last) {
-  const Node& node = pattern.At(last);
-  if (node.op_type == "Reciprocal") return pattern.Inner(node.inputs[0], "Sqrt");
-  const bool is_one = node.op_type == "Div" && pattern.NumberOf(node.inputs[0]) == 1;
-  return is_one ? pattern.Inner(node.inputs[1], "Sqrt") : kNoNode;
+NodeId SqrtUnder(const BoundGraph& bound, NodeId last) {
+  const Node& node = bound.At(last);
+  if (node.op_type == "Reciprocal") return bound.Inner(node.inputs[0], "Sqrt");
+  const bool is_one = node.op_type == "Div" && bound.NumberOf(node.inputs[0]) == 1;
+  return is_one ? bound.Inner(node.inputs[1], "Sqrt") : kNoNode;
 }
 
 // The operand of an Add that is not its small number, kNoValue where there is none.
-ValueId WithoutEpsilon(const Pattern& pattern, NodeId add) {
+ValueId WithoutEpsilon(const BoundGraph& bound, NodeId add) {
   if (add == kNoNode) return kNoValue;
-  const std::vector<ValueId>& inputs = pattern.At(add).inputs;
+  const std::vector<ValueId>& inputs = bound.At(add).inputs;
   for (const size_t side : {size_t{1}, size_t{0}}) {
-    const double number = pattern.NumberOf(inputs[side]);
+    const double number = bound.NumberOf(inputs[side]);
     if (number > 0 && number < 0.1) return inputs[1 - side];
   }
   return kNoValue;
 }
 
 // What a Pow squares.
-ValueId Squared(const Pattern& pattern, NodeId pow) {
-  if (pow == kNoNode || pattern.NumberOf(pattern.At(pow).inputs[1]) != 2) return kNoValue;
-  return pattern.At(pow).inputs[0];
+ValueId Squared(const BoundGraph& bound, NodeId pow) {
+  if (pow == kNoNode || bound.NumberOf(bound.At(pow).inputs[1]) != 2) return kNoValue;
+  return bound.At(pow).inputs[0];
 }
 
 // From the inverse root back to what is squared.
@@ -44,45 +43,44 @@ struct InverseRoot {
   ValueId squared = kNoValue;
 };
 
-std::optional<InverseRoot> FindInverseRoot(const Pattern& pattern, ValueId value) {
-  NodeId inverse = pattern.Inner(value, "Div");
-  if (inverse == kNoNode) inverse = pattern.Inner(value, "Reciprocal");
-  const NodeId sqrt = inverse == kNoNode ? kNoNode : SqrtUnder(pattern, inverse);
-  const NodeId add = pattern.Inner(FirstInput(pattern, sqrt), "Add");
-  const NodeId mean = pattern.Inner(WithoutEpsilon(pattern, add), "ReduceMean");
-  const NodeId pow = pattern.Inner(FirstInput(pattern, mean), "Pow");
-  const ValueId squared = Squared(pattern, pow);
+std::optional<InverseRoot> FindInverseRoot(const BoundGraph& bound, ValueId value) {
+  NodeId inverse = bound.Inner(value, "Div");
+  if (inverse == kNoNode) inverse = bound.Inner(value, "Reciprocal");
+  const NodeId sqrt = inverse == kNoNode ? kNoNode : SqrtUnder(bound, inverse);
+  const NodeId add = bound.Inner(FirstInput(bound, sqrt), "Add");
+  const NodeId mean = bound.Inner(WithoutEpsilon(bound, add), "ReduceMean");
+  const NodeId pow = bound.Inner(FirstInput(bound, mean), "Pow");
+  const ValueId squared = Squared(bound, pow);
   if (squared == kNoValue) return std::nullopt;
   return InverseRoot{{pow, mean, add, sqrt, inverse}, squared};
 }
 
-const TensorType& ResultOf(const Pattern& pattern, NodeId node) {
-  return pattern.TypeOf(pattern.At(node).outputs[0]);
+const TensorType& ResultOf(const BoundGraph& bound, NodeId node) {
+  return bound.TypeOf(bound.At(node).outputs[0]);
 }
 
 // A cast that does nothing in the exported model.
-NodeId NoopCast(const Pattern& pattern, ValueId value) {
-  const NodeId cast = pattern.Maker(value, "Cast");
+NodeId NoopCast(const BoundGraph& bound, ValueId value) {
+  const NodeId cast = bound.Maker(value, "Cast");
   const bool is_noop =
-      cast != kNoNode && pattern.TypeOf(pattern.At(cast).inputs[0]) == pattern.TypeOf(value);
+      cast != kNoNode && bound.TypeOf(bound.At(cast).inputs[0]) == bound.TypeOf(value);
   return is_noop ? cast : kNoNode;
 }
 
 // The calls of the norm up to its product with the weight.
 class RmsNormCalls {
  public:
-  RmsNormCalls(const Pattern& pattern, ValueId x) : pattern_(pattern), x_{.value = x} {}
+  RmsNormCalls(const BoundGraph& bound, ValueId x) : bound_(bound), x_{.value = x} {}
 
   // Casts back to the model's precision: all that is before the last call.
   std::vector<HiddenCall> Make(const InverseRoot& root, NodeId product, bool casts_back) {
-    const TensorType type = ResultOf(pattern_, product);
+    const TensorType type = ResultOf(bound_, product);
     const HiddenCall::Operand cast = Add("to", {x_}, type, /*as_written=*/true);
     HiddenCall::Operand made = cast;  // in fp32 from here on
     for (size_t i = 0; i < root.nodes.size(); ++i) {
       constexpr std::string_view kCalls[] = {"pow.Tensor_Scalar", "mean", "add.Scalar", "",
                                              "rsqrt"};
-      if (!kCalls[i].empty())
-        made = Add(kCalls[i], {made}, ResultOf(pattern_, root.nodes[i]), true);
+      if (!kCalls[i].empty()) made = Add(kCalls[i], {made}, ResultOf(bound_, root.nodes[i]), true);
     }
     made = Add("mul", {casts_back ? cast : x_, made}, type, true);
     Add("to", {made}, type);
@@ -97,51 +95,55 @@ class RmsNormCalls {
     return {.hidden = static_cast<int>(calls_.size()) - 1};
   }
 
-  const Pattern& pattern_;
+  const BoundGraph& bound_;
   HiddenCall::Operand x_;
   std::vector<HiddenCall> calls_;
 };
 
 }  // namespace
 
-std::optional<Rewritten> FindRsqrt(const Pattern& pattern, NodeId last) {
-  const NodeId sqrt = SqrtUnder(pattern, last);
+std::optional<Rewritten> FindRsqrt(const BoundGraph& bound, NodeId last) {
+  const NodeId sqrt = SqrtUnder(bound, last);
   if (sqrt == kNoNode) return std::nullopt;
-  return Rewritten{"rsqrt", {pattern.At(sqrt).inputs[0]}, last, {sqrt, last}};
+  return Rewritten{"rsqrt", {bound.At(sqrt).inputs[0]}, last, {sqrt, last}};
 }
 
-std::optional<Rewritten> FindRmsNorm(const Pattern& pattern, NodeId last) {
-  const std::vector<ValueId>& factors = pattern.At(last).inputs;
-  const size_t weight = pattern.IsStored(factors[0], 1) ? 0 : 1;
-  if (!pattern.IsStored(factors[weight], 1)) return std::nullopt;
-  const NodeId back = pattern.Inner(factors[1 - weight], "Cast");
+std::optional<Rewritten> FindRmsNorm(const BoundGraph& bound, NodeId last) {
+  const std::vector<ValueId>& factors = bound.At(last).inputs;
+  const size_t weight = bound.IsStored(factors[0], 1) ? 0 : 1;
+  if (!bound.IsStored(factors[weight], 1)) return std::nullopt;
+  const NodeId back = bound.Inner(factors[1 - weight], "Cast");
   const NodeId product =
-      pattern.Inner(back == kNoNode ? factors[1 - weight] : FirstInput(pattern, back), "Mul");
+      bound.Inner(back == kNoNode ? factors[1 - weight] : FirstInput(bound, back), "Mul");
   if (product == kNoNode) return std::nullopt;
-  const std::vector<ValueId>& normed = pattern.At(product).inputs;
-  auto root = FindInverseRoot(pattern, normed[1]);
+  const std::vector<ValueId>& normed = bound.At(product).inputs;
+  auto root = FindInverseRoot(bound, normed[1]);
   if (!root.has_value() || root->squared != normed[0]) return std::nullopt;
-  const NodeId cast = NoopCast(pattern, normed[0]);
+  const NodeId cast = NoopCast(bound, normed[0]);
   if (cast == kNoNode) return std::nullopt;
   Rewritten call = {"mul", factors, last, root->nodes};
   call.nodes.push_back(product);
   if (back != kNoNode) call.nodes.push_back(back);
   call.nodes.push_back(last);
-  call.before = RmsNormCalls(pattern, normed[0]).Make(*root, product, back != kNoNode);
+  call.before = RmsNormCalls(bound, normed[0]).Make(*root, product, back != kNoNode);
   call.before.back().takes_place_of = static_cast<int>(1 - weight);
   return call;
 }
 
-std::optional<Rewritten> FindFusedRmsNorm(const Pattern& pattern, NodeId last) {
-  const std::vector<SourceFrame> frames = SourceFrames(pattern.At(last));
-  if (InnermostLine(frames).find("rms_norm(") == std::string_view::npos) return std::nullopt;
-  const std::vector<ValueId>& factors = pattern.At(last).inputs;
-  const size_t weight = pattern.IsStored(factors[0], 1) ? 0 : 1;
-  const NodeId product = pattern.Inner(factors[1 - weight], "Mul");
-  if (product == kNoNode || !pattern.IsStored(factors[weight], 1)) return std::nullopt;
-  const std::vector<ValueId>& normed = pattern.At(product).inputs;
+// By the line of torch.nn.RMSNorm's forward.
+bool IsInRmsNorm(const BoundGraph& bound, NodeId node) {
+  return bound.metadata().LinesOf(node).innermost.find("rms_norm(") != std::string_view::npos;
+}
+
+std::optional<Rewritten> FindFusedRmsNorm(const BoundGraph& bound, NodeId last) {
+  if (!IsInRmsNorm(bound, last)) return std::nullopt;
+  const std::vector<ValueId>& factors = bound.At(last).inputs;
+  const size_t weight = bound.IsStored(factors[0], 1) ? 0 : 1;
+  const NodeId product = bound.Inner(factors[1 - weight], "Mul");
+  if (product == kNoNode || !bound.IsStored(factors[weight], 1)) return std::nullopt;
+  const std::vector<ValueId>& normed = bound.At(product).inputs;
   for (const size_t side : {size_t{0}, size_t{1}}) {
-    auto root = FindInverseRoot(pattern, normed[1 - side]);
+    auto root = FindInverseRoot(bound, normed[1 - side]);
     if (!root.has_value() || root->squared != normed[side]) continue;
     root->nodes.insert(root->nodes.end(), {product, last});
     return Rewritten{"rms_norm", {normed[side], factors[weight]}, last, root->nodes};
@@ -149,12 +151,11 @@ std::optional<Rewritten> FindFusedRmsNorm(const Pattern& pattern, NodeId last) {
   return std::nullopt;
 }
 
-std::optional<Rewritten> FindPlainRmsNorm(const Pattern& pattern, NodeId last) {
-  const std::vector<SourceFrame> frames = SourceFrames(pattern.At(last));
-  if (InnermostLine(frames).find("rms_norm(") == std::string_view::npos) return std::nullopt;
-  const std::vector<ValueId>& normed = pattern.At(last).inputs;
+std::optional<Rewritten> FindPlainRmsNorm(const BoundGraph& bound, NodeId last) {
+  if (!IsInRmsNorm(bound, last)) return std::nullopt;
+  const std::vector<ValueId>& normed = bound.At(last).inputs;
   for (const size_t side : {size_t{0}, size_t{1}}) {
-    auto root = FindInverseRoot(pattern, normed[1 - side]);
+    auto root = FindInverseRoot(bound, normed[1 - side]);
     if (!root.has_value() || root->squared != normed[side]) continue;
     root->nodes.push_back(last);
     return Rewritten{"rms_norm", {normed[side]}, last, root->nodes};
@@ -162,26 +163,26 @@ std::optional<Rewritten> FindPlainRmsNorm(const Pattern& pattern, NodeId last) {
   return std::nullopt;
 }
 
-std::optional<Rewritten> FindLayerNorm(const Pattern& pattern, NodeId last) {
-  const std::vector<ValueId>& sum = pattern.At(last).inputs;
-  const size_t bias = pattern.IsStored(sum[1], 1) ? 1 : 0;
-  const NodeId scale = pattern.Inner(sum[1 - bias], "Mul");
-  if (scale == kNoNode || !pattern.IsStored(sum[bias], 1)) return std::nullopt;
-  const std::vector<ValueId>& scaled = pattern.At(scale).inputs;
-  const size_t weight = pattern.IsStored(scaled[1], 1) ? 1 : 0;
-  const NodeId div = pattern.Inner(scaled[1 - weight], "Div");
-  if (div == kNoNode || !pattern.IsStored(scaled[weight], 1)) return std::nullopt;
-  const NodeId sqrt = pattern.Inner(pattern.At(div).inputs[1], "Sqrt");
-  const NodeId add = pattern.Inner(FirstInput(pattern, sqrt), "Add");
-  const NodeId variance = pattern.Inner(WithoutEpsilon(pattern, add), "ReduceMean");
-  const NodeId pow = pattern.Inner(FirstInput(pattern, variance), "Pow");
-  const ValueId centred = Squared(pattern, pow);
-  const NodeId sub = pattern.Maker(centred, "Sub");
-  if (sub == kNoNode || centred != pattern.At(div).inputs[0]) return std::nullopt;
-  const NodeId mean = pattern.Inner(pattern.At(sub).inputs[1], "ReduceMean");
-  const ValueId x = pattern.At(sub).inputs[0];
-  const bool is_private = pattern.ReadersOf(centred).size() == 2;
-  if (!is_private || FirstInput(pattern, mean) != x) return std::nullopt;
+std::optional<Rewritten> FindLayerNorm(const BoundGraph& bound, NodeId last) {
+  const std::vector<ValueId>& sum = bound.At(last).inputs;
+  const size_t bias = bound.IsStored(sum[1], 1) ? 1 : 0;
+  const NodeId scale = bound.Inner(sum[1 - bias], "Mul");
+  if (scale == kNoNode || !bound.IsStored(sum[bias], 1)) return std::nullopt;
+  const std::vector<ValueId>& scaled = bound.At(scale).inputs;
+  const size_t weight = bound.IsStored(scaled[1], 1) ? 1 : 0;
+  const NodeId div = bound.Inner(scaled[1 - weight], "Div");
+  if (div == kNoNode || !bound.IsStored(scaled[weight], 1)) return std::nullopt;
+  const NodeId sqrt = bound.Inner(bound.At(div).inputs[1], "Sqrt");
+  const NodeId add = bound.Inner(FirstInput(bound, sqrt), "Add");
+  const NodeId variance = bound.Inner(WithoutEpsilon(bound, add), "ReduceMean");
+  const NodeId pow = bound.Inner(FirstInput(bound, variance), "Pow");
+  const ValueId centred = Squared(bound, pow);
+  const NodeId sub = bound.Maker(centred, "Sub");
+  if (sub == kNoNode || centred != bound.At(div).inputs[0]) return std::nullopt;
+  const NodeId mean = bound.Inner(bound.At(sub).inputs[1], "ReduceMean");
+  const ValueId x = bound.At(sub).inputs[0];
+  const bool is_private = bound.ReadersOf(centred).size() == 2;
+  if (!is_private || FirstInput(bound, mean) != x) return std::nullopt;
   return Rewritten{"layer_norm",
                    {x, scaled[weight], sum[bias]},
                    last,

@@ -10,8 +10,9 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/program/module_names.h"
 #include "estimator/program/recurrent_layers.h"
-#include "estimator/recover/scopes.h"
+#include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
 namespace {
@@ -56,10 +57,10 @@ bool DropsOutBetweenLayers(const FxNode* call) {
 
 class RecurrentFinder {
  public:
-  RecurrentFinder(const Graph& graph, const ExporterMetadata& metadata, const Pattern& pattern)
-      : graph_(graph), metadata_(metadata), pattern_(pattern) {
-    for (const Initializer& stored : graph.initializers) {
-      by_name_.emplace(pattern.NameOf(stored.value), stored.value);
+  explicit RecurrentFinder(const BoundGraph& bound)
+      : graph_(bound.graph()), metadata_(bound.metadata()), bound_(bound) {
+    for (const Initializer& stored : graph_.initializers) {
+      by_name_.emplace(bound.NameOf(stored.value), stored.value);
     }
   }
 
@@ -94,15 +95,15 @@ class RecurrentFinder {
   bool HasShapes(const Node& node) const {
     const auto rank = [&](size_t i) {
       const ValueId value = At(node, i);
-      return value == kNoValue ? 0 : pattern_.DimsOf(value).size();
+      return value == kNoValue ? 0 : bound_.DimsOf(value).size();
     };
     return rank(0) == 3 && rank(kWeight) == 3 && rank(kRecurrence) == 3;
   }
 
   // Of all steps, samples and directions: x [T, N, I], R [D, gates * H, H].
   int64_t HiddenNumel(const Node& node) const {
-    const Dims& x = pattern_.DimsOf(node.inputs[0]);
-    const Dims& recurrence = pattern_.DimsOf(node.inputs[kRecurrence]);
+    const Dims& x = bound_.DimsOf(node.inputs[0]);
+    const Dims& recurrence = bound_.DimsOf(node.inputs[kRecurrence]);
     return CheckedMul(CheckedMul(x[0], x[1]), CheckedMul(recurrence[0], recurrence[2]));
   }
 
@@ -123,7 +124,7 @@ class RecurrentFinder {
     const NodeId maker = graph_.values[Index(value)].producer;
     const bool is_inner =
         depth < kDeepest && maker != kNoNode && OrdersAnew(graph_.nodes[Index(maker)].op_type) &&
-        pattern_.ReadersOf(value).size() == 1 && !graph_.values[Index(value)].is_output;
+        bound_.ReadersOf(value).size() == 1 && !graph_.values[Index(value)].is_output;
     if (!is_inner) {
       const bool is_new = std::ranges::find(call.inputs, value) == call.inputs.end();
       if (is_new) call.inputs.push_back(value);
@@ -140,7 +141,7 @@ class RecurrentFinder {
     std::vector<ValueId> biases;
     for (const ValueId value : inputs) {
       if (value == kNoValue) continue;
-      const std::string bias = BiasOfRecurrentWeight(pattern_.NameOf(value));
+      const std::string bias = BiasOfRecurrentWeight(bound_.NameOf(value));
       const auto found = by_name_.find(bias);
       if (found != by_name_.end()) biases.push_back(found->second);
     }
@@ -149,7 +150,7 @@ class RecurrentFinder {
 
   const Graph& graph_;
   const ExporterMetadata& metadata_;
-  const Pattern& pattern_;
+  const BoundGraph& bound_;
   std::unordered_map<std::string_view, ValueId> by_name_;
 };
 
@@ -165,9 +166,9 @@ std::string BiasOfRecurrentWeight(std::string_view weight) {
          std::string(child.substr(kChild.size()));
 }
 
-std::vector<Rewritten> FindRecurrentCalls(const Graph& graph, const ExporterMetadata& metadata,
-                                          const Pattern& pattern) {
-  const RecurrentFinder finder(graph, metadata, pattern);
+std::vector<Rewritten> FindRecurrentCalls(const BoundGraph& bound) {
+  const RecurrentFinder finder(bound);
+  const Graph& graph = bound.graph();
   std::vector<Rewritten> calls;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (auto call = finder.Find(static_cast<NodeId>(i))) calls.push_back(std::move(*call));

@@ -8,8 +8,8 @@
 
 #include "estimator/onnx/graph.h"
 #include "estimator/program/program.h"
+#include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/pattern.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
@@ -21,8 +21,7 @@ namespace onnxfit {
 // Parameters stand behind Slice, Concat and Unsqueeze, since ONNX orders gates otherwise; where
 // torch.export has computed biases together, those of the weights' names.
 // O(nodes).
-std::vector<Rewritten> FindRecurrentCalls(const Graph& graph, const ExporterMetadata& metadata,
-                                          const Pattern& pattern);
+std::vector<Rewritten> FindRecurrentCalls(const BoundGraph& bound);
 
 // "rnn.bias_ih_l0_reverse" for "rnn.weight_ih_l0_reverse"; "" for other names.
 std::string BiasOfRecurrentWeight(std::string_view weight);

@@ -14,10 +14,10 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/merged_order.h"
 #include "estimator/recover/recurrent_calls.h"
-#include "estimator/recover/scopes.h"
-#include "estimator/recover/source_text.h"
 
 namespace onnxfit {
 namespace {
@@ -140,7 +140,7 @@ class Restorer {
       const auto copied = sources_.find(value);
       const ValueId source = copied == sources_.end() ? value : copied->second;
       if (value == kNoValue || !NameOf(source).starts_with(kFactor)) continue;
-      const std::string layer(NumberedLayer(ModulePath(ScopeOf(graph_, id)) + "."));
+      const std::string layer(NumberedLayer(metadata_.PathOf(id) + "."));
       const auto [kept, is_first] = kept_in_.try_emplace({source, layer}, source);
       if (is_first && value != source && layers_.contains(layer)) {
         kept->second = value;
@@ -204,9 +204,8 @@ class Restorer {
 
   // Parameters that the module around `id` has and the file has not, in the order of its line.
   std::vector<const SignatureEntry*> LostBeside(NodeId id) const {
-    const std::string module = ModulePath(ScopeOf(graph_, id));
-    const std::vector<SourceFrame> frames = SourceFrames(graph_.nodes[Index(id)]);
-    const std::string_view line = InnermostLine(frames);
+    const std::string& module = metadata_.PathOf(id);
+    const std::string_view line = metadata_.LinesOf(id).innermost;
     std::vector<std::pair<size_t, const SignatureEntry*>> lost;
     for (const SignatureEntry& entry : metadata_.signature) {
       const bool is_lost =
@@ -227,7 +226,7 @@ class Restorer {
       const Initializer* stored = InitializerOf(value);
       const bool is_first = stored != nullptr && NameOf(value).starts_with("add");
       if (!is_first && !summands_.contains(value)) continue;
-      const auto own = targets_.find(ModulePath(ScopeOf(graph_, id)) + ".weight");
+      const auto own = targets_.find(metadata_.PathOf(id) + ".weight");
       if (own == targets_.end() || own->second != kNoValue) continue;
       if (is_first) {
         graph_.values[Index(value)].name = own->first;
@@ -383,7 +382,7 @@ class Restorer {
     const ValueId value = At(slot);
     const NodeId maker = value == kNoValue ? kNoNode : graph_.values[Index(value)].producer;
     const bool is_view = maker != kNoNode && graph_.nodes[Index(maker)].op_type == "Transpose" &&
-                         metadata_.group_of[Index(maker)] != metadata_.group_of[Index(slot.node)];
+                         metadata_.GroupOf(maker) != metadata_.GroupOf(slot.node);
     return is_view && InitializerOf(graph_.nodes[Index(maker)].inputs[0]) != nullptr
                ? Slot{maker, 0}
                : slot;

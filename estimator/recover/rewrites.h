@@ -8,6 +8,7 @@
 
 #include "estimator/onnx/graph.h"
 #include "estimator/onnx/shapes.h"
+#include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
@@ -46,7 +47,6 @@ struct Rewritten {
 // What the exporter says (exported_calls.h), then every place where a pattern matches
 // completely: its inner results have no other reader and are no output.  No node is in two of
 // them; earlier rows win.  O(nodes × rewrites).
-std::vector<Rewritten> FindRewrites(const Graph& graph, const ExporterMetadata& metadata,
-                                    const Shapes& shapes);
+std::vector<Rewritten> FindRewrites(const BoundGraph& bound);
 
 }  // namespace onnxfit

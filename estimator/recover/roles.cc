@@ -16,13 +16,14 @@
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/onnx/diagonals.h"
+#include "estimator/program/module_names.h"
 #include "estimator/program/placement.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/float_buffers.h"
 #include "estimator/recover/folded_weights.h"
-#include "estimator/recover/habits.h"
+#include "estimator/recover/known_in_place.h"
 #include "estimator/recover/lost_tensors.h"
 #include "estimator/recover/quantized.h"
-#include "estimator/recover/scopes.h"
 #include "estimator/recover/ties.h"
 #include "estimator/recover/unread_tensors.h"
 
@@ -73,9 +74,12 @@ constexpr int64_t kPlaces = 16;
 
 class RoleFinder {
  public:
-  RoleFinder(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
-             const TrainingSettings& settings)
-      : graph_(graph), metadata_(metadata), shapes_(shapes), settings_(settings) {}
+  RoleFinder(const BoundGraph& bound, const TrainingSettings& settings)
+      : bound_(bound),
+        graph_(bound.graph()),
+        metadata_(bound.metadata()),
+        shapes_(bound.shapes()),
+        settings_(settings) {}
 
   Roles Find() {
     roles_.of_initializer.assign(graph_.initializers.size(), Role::kConstant);
@@ -120,7 +124,7 @@ class RoleFinder {
 
   // Those that the file has lost, if they are to be put back; else a warning.
   void FindFolded() {
-    FoldedBatchNorms found = FindFoldedBatchNorms(graph_, metadata_, shapes_, settings_);
+    FoldedBatchNorms found = FindFoldedBatchNorms(bound_, settings_);
     roles_.folded = std::move(found.folded);
     const bool keeps = settings_.batch_norm == BatchNormUse::kKeep;
     if (found.in_doubt && !keeps) DoubtBatchNorms(found);
@@ -146,7 +150,7 @@ class RoleFinder {
   // A product and a sum for each channel.
   void FindAffine() {
     if (settings_.batch_norm == BatchNormUse::kKeep) return;
-    roles_.affine = FindAffineBatchNorms(graph_, shapes_);
+    roles_.affine = FindAffineBatchNorms(bound_);
     const size_t count = roles_.affine.size();
     if (count == 0) return;
     roles_.assumptions.push_back(fmt::format(
@@ -176,7 +180,7 @@ class RoleFinder {
   void FindNameless() {
     if (!signature_.empty()) return;
     float_buffers_ = FindFloatBuffers(graph_);
-    for (FoldedWeight& weight : FindFoldedWeights(graph_)) {
+    for (FoldedWeight& weight : FindFoldedWeights(graph_, metadata_)) {
       if (weight.tied != kNoValue) DecideTie(weight);
       transposed_.emplace(weight.value, std::move(weight));
     }
@@ -210,7 +214,7 @@ class RoleFinder {
       return;
     }
     DoubtTie();
-    const bool is_tied = settings_.assumed.tied_head.value_or(LikelyTiesHead(graph_));
+    const bool is_tied = settings_.assumed.tied_head.value_or(LikelyTiesHead(graph_, metadata_));
     if (is_tied) roles_.ties.emplace_back(weight.value, weight.tied);
     const std::string bytes = FormatBytes(BytesOf(
         {ParameterType(settings_.precision), shapes_.types[Index(weight.value)].tensor.dims}));
@@ -276,7 +280,7 @@ class RoleFinder {
       return entry.kind == SignatureEntry::Kind::kParameter && !stored.contains(entry.target);
     });
     for (size_t i = 0; i < graph_.nodes.size(); ++i) IndexNode(static_cast<int64_t>(i));
-    roles_.rewrites = FindRewrites(graph_, metadata_, shapes_);
+    roles_.rewrites = FindRewrites(bound_);
     for (const Rewritten& rewritten : roles_.rewrites) IndexRewritten(rewritten);
     for (const FoldedBatchNorm& folded : roles_.folded) {
       const Node& node = graph_.nodes[Index(folded.convolution)];
@@ -433,10 +437,10 @@ class RoleFinder {
       const auto use = first_use_.find(value);
       if (Numel(type.dims) <= kMostSpelled || use == first_use_.end()) continue;
       const auto reader = static_cast<NodeId>(use->second / kPlaces);
-      std::vector<std::string> scope = ScopeOf(graph_, reader);
-      const Node& use_node = graph_.nodes[Index(reader)];
-      if (use_node.op_type == "Gather" && !scope.empty()) scope.pop_back();  // an argument
-      AddConstantBuffer(value, ModulePath(scope), type);
+      ModuleId module = metadata_.ModuleOf(reader);
+      const bool is_argument = graph_.nodes[Index(reader)].op_type == "Gather";
+      if (is_argument) module = metadata_.modules.CallerOf(module);
+      AddConstantBuffer(value, metadata_.modules.PathOf(module), type);
     }
     AddUnreadIds();
   }
@@ -480,7 +484,7 @@ class RoleFinder {
     }
     for (size_t i = 0; i < graph_.nodes.size() && !tables.empty(); ++i) {
       if (graph_.nodes[i].op_type != "CumSum") continue;
-      const auto table = tables.find(ModulePath(ScopeOf(graph_, static_cast<NodeId>(i))));
+      const auto table = tables.find(metadata_.PathOf(static_cast<NodeId>(i)));
       if (table == tables.end()) continue;
       const TensorType type = {DType::kInt64, {1, table->second}};
       AddLost(table->first + ".position_ids", kLast, Role::kBuffer, type);
@@ -503,7 +507,7 @@ class RoleFinder {
   void AddLostTensors() {
     std::vector<ModuleTensor> in_file;
     for (const Ranked& ranked : tensors_) in_file.push_back(ranked.tensor);
-    LostTensors lost = FindLostTensors(graph_, metadata_, shapes_, in_file);
+    LostTensors lost = FindLostTensors(bound_, in_file);
     for (const auto& [role, name, type] : lost.tensors) AddLost(name, kLast, role, type);
     roles_.views = std::move(lost.views);
     std::ranges::move(lost.assumptions, std::back_inserter(roles_.assumptions));
@@ -596,6 +600,7 @@ class RoleFinder {
 
   static constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
 
+  const BoundGraph& bound_;
   const Graph& graph_;
   const ExporterMetadata& metadata_;
   const Shapes& shapes_;
@@ -619,9 +624,8 @@ class RoleFinder {
 
 }  // namespace
 
-Roles FindRoles(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
-                const TrainingSettings& settings) {
-  return RoleFinder(graph, metadata, shapes, settings).Find();
+Roles FindRoles(const BoundGraph& bound, const TrainingSettings& settings) {
+  return RoleFinder(bound, settings).Find();
 }
 
 }  // namespace onnxfit

@@ -47,7 +47,6 @@ struct Roles : ModuleTensors {
 // Signals, surest first: the exporter's graph_signature; the operator that reads the
 // value (statistics of a batch norm); its type and use.
 // O((nodes + initializers) × log initializers).
-Roles FindRoles(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes,
-                const TrainingSettings& settings);
+Roles FindRoles(const BoundGraph& bound, const TrainingSettings& settings);
 
 }  // namespace onnxfit

@@ -1,11 +1,13 @@
 #include "estimator/recover/ties.h"
 
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/scopes.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
 namespace {
@@ -38,7 +40,7 @@ class TieFinder {
     }
     for (size_t i = 0; i < metadata.groups.size(); ++i) {
       const NodeId first = metadata.groups[i].nodes.front();
-      groups_of_.emplace(ModulePath(ScopeOf(graph, first)), i);
+      groups_of_.emplace(metadata.PathOf(first), i);
     }
   }
 
@@ -88,6 +90,29 @@ std::map<std::string_view, std::string_view> FindFirstNames(const Graph& graph,
                                                             const ExporterMetadata& metadata) {
   return metadata.signature.empty() ? std::map<std::string_view, std::string_view>()
                                     : TieFinder(graph, metadata).Find();
+}
+
+bool LikelyTiesHead(const Graph& graph, const ExporterMetadata& metadata) {
+  // configuration_llama.py, _mistral, _mixtral, _qwen2, _qwen3, _olmo2, _granite, _stablelm: the
+  // default of tie_word_embeddings is False.
+  constexpr std::string_view kGate = "mlp.gate_proj";
+  const auto is_stored = [&](ValueId id) {
+    if (id == kNoValue) return false;
+    const Value& value = graph.values[Index(id)];
+    return value.initializer >= 0 ||
+           (value.producer != kNoNode && graph.nodes[Index(value.producer)].op_type == "Constant");
+  };
+  std::set<ValueId> words;
+  bool has_gate = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.inputs.empty() || node.inputs[0] == kNoValue) continue;
+    if (node.op_type == "Gather" && is_stored(node.inputs[0])) words.insert(node.outputs[0]);
+    const bool is_product = node.op_type == "Mul" && node.inputs.size() == 2;
+    if (is_product && words.contains(node.inputs[0]) && is_stored(node.inputs[1])) return true;
+    has_gate = has_gate || metadata.PathOf(static_cast<NodeId>(i)).ends_with(kGate);
+  }
+  return !has_gate;
 }
 
 }  // namespace onnxfit

@@ -18,4 +18,9 @@ namespace onnxfit {
 std::map<std::string_view, std::string_view> FindFirstNames(const Graph& graph,
                                                             const ExporterMetadata& metadata);
 
+// Whether a language model's head, where nothing tells, likely has the weight of its embedding.
+// Configurations of transformers 5.17 say so, but those of Llama and its kin, whose feed-forward
+// blocks have a gate_proj and whose words are not scaled (Gemma's are).  O(nodes).
+bool LikelyTiesHead(const Graph& graph, const ExporterMetadata& metadata);
+
 }  // namespace onnxfit

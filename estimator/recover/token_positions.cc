@@ -2,19 +2,19 @@
 
 namespace onnxfit {
 
-std::optional<Rewritten> FindNotEqual(const Pattern& pattern, NodeId last) {
-  const NodeId equal = pattern.Inner(pattern.At(last).inputs[0], "Equal");
+std::optional<Rewritten> FindNotEqual(const BoundGraph& bound, NodeId last) {
+  const NodeId equal = bound.Inner(bound.At(last).inputs[0], "Equal");
   if (equal == kNoNode) return std::nullopt;
-  return Rewritten{"ne", pattern.At(equal).inputs, last, {equal, last}};
+  return Rewritten{"ne", bound.At(equal).inputs, last, {equal, last}};
 }
 
-std::optional<Rewritten> FindTokenPositions(const Pattern& pattern, NodeId last) {
-  const Node& product = pattern.At(last);
-  const size_t side = pattern.InnerSide(product, "CumSum");
+std::optional<Rewritten> FindTokenPositions(const BoundGraph& bound, NodeId last) {
+  const Node& product = bound.At(last);
+  const size_t side = bound.InnerSide(product, "CumSum");
   if (side > 1) return std::nullopt;
-  const NodeId sum = pattern.Inner(product.inputs[side], "CumSum");
-  const ValueId mask = pattern.At(sum).inputs[0];
-  const TensorType& type = pattern.TypeOf(mask);
+  const NodeId sum = bound.Inner(product.inputs[side], "CumSum");
+  const ValueId mask = bound.At(sum).inputs[0];
+  const TensorType& type = bound.TypeOf(mask);
   if (product.inputs[1 - side] != mask || type.dtype != DType::kInt32) return std::nullopt;
   Rewritten call = {"mul", {mask, mask}, last, {sum, last}};
   call.before.push_back({"cumsum", {{.value = mask}}, {DType::kInt64, type.dims}});

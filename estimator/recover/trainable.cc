@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"

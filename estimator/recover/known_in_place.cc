@@ -1,4 +1,4 @@
-#include "estimator/recover/habits.h"
+#include "estimator/recover/known_in_place.h"
 
 #include <fmt/format.h>
 
@@ -15,52 +15,26 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
-#include "estimator/recover/scopes.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
 
 namespace {
 
+constexpr std::string_view kInPlaceMarks[] = {"+=",      "*=",           ".add_(",    ".mul_(",
+                                              "relu_(",  "relu6_(",      "sigmoid_(", "tanh_(",
+                                              "clamp_(", "inplace=True", "silu_(",    "hardtanh_("};
+
 // Libraries that make their activations without arguments: diffusers 0.42.1, models/
 // activations.py, get_activation; transformers 5.17.0, activations.py, ACT2FN.
 constexpr std::string_view kOutOfPlace[] = {"diffusers.", "transformers."};
-
-// Where dropouts have a p of 0 by default.
-struct DropoutDefault {
-  std::string_view library;  // how its classes begin
-  bool weights_too = true;   // those of attention's weights
-};
-
-// timm 1.0.31: drop_rate, proj_drop and attn_drop of its models.  diffusers 0.42.1: `dropout` of
-// its models.  transformers 5.17: defaults of configuration_*.py, of models that read words and
-// have no rotary embedding, or have no attention, which LikelyDropsOut does not tell by what they
-// read.
-constexpr DropoutDefault kDropoutDefaults[] = {
-    {"timm."},
-    {"diffusers."},
-    {"transformers.models.albert."},
-    {"transformers.models.bit."},
-    {"transformers.models.bloom."},
-    {"transformers.models.codegen."},
-    {"transformers.models.convnext."},
-    {"transformers.models.convnextv2."},
-    {"transformers.models.cpmant."},
-    {"transformers.models.gpt_neo."},
-    {"transformers.models.gpt_neox."},
-    {"transformers.models.gptj."},
-    {"transformers.models.mobilebert.", false},
-    {"transformers.models.mpt."},
-    {"transformers.models.poolformer."},
-    {"transformers.models.rembert."},
-    {"transformers.models.swiftformer."},
-};
 
 bool StartsWithAny(std::string_view text, std::span<const std::string_view> beginnings) {
   return std::ranges::any_of(beginnings, [&](std::string_view b) { return text.starts_with(b); });
 }
 
-bool IsOfLibrary(const Node& node) {
-  const std::vector<std::string> classes = ClassesOf(node);
+bool IsOfLibrary(const std::vector<std::string>& classes) {
   if (classes.size() < 2 || !classes.back().starts_with("torch.nn.modules.activation.")) {
     return false;
   }
@@ -80,8 +54,7 @@ constexpr std::string_view kNotInPlace[] = {
     "torchvision.ops.feature_pyramid_network."};
 
 // By the class that holds it, past Sequentials and their like.
-bool IsActivationOfTorchvision(const Node& node) {
-  const std::vector<std::string> classes = ClassesOf(node);
+bool IsActivationOfTorchvision(const std::vector<std::string>& classes) {
   if (classes.empty() || !classes.back().starts_with("torch.nn.modules.activation.")) return false;
   const auto holder = std::find_if(classes.rbegin(), classes.rend(), [](const std::string& name) {
     return !name.starts_with("torch.nn.");
@@ -197,39 +170,14 @@ bool AddsBuckets(const Graph& graph, const Node& add) {
 
 }  // namespace
 
-// By the innermost class that is not torch's own: a library's module, or one that somebody put
-// beside it.
-bool NeverDropsOut(const std::vector<std::string>& classes, bool weighs) {
-  const auto innermost =
-      std::find_if(classes.rbegin(), classes.rend(),
-                   [](const std::string& name) { return !name.starts_with("torch."); });
-  if (innermost == classes.rend()) return false;
-  return std::ranges::any_of(kDropoutDefaults, [&](const DropoutDefault& row) {
-    return innermost->starts_with(row.library) && (row.weights_too || !weighs);
-  });
-}
-
-bool LikelyTiesHead(const Graph& graph) {
-  // configuration_llama.py, _mistral, _mixtral, _qwen2, _qwen3, _olmo2, _granite, _stablelm: the
-  // default of tie_word_embeddings is False.
-  constexpr std::string_view kGate = "mlp.gate_proj";
-  const auto is_stored = [&](ValueId id) {
-    if (id == kNoValue) return false;
-    const Value& value = graph.values[Index(id)];
-    return value.initializer >= 0 ||
-           (value.producer != kNoNode && graph.nodes[Index(value.producer)].op_type == "Constant");
-  };
-  std::set<ValueId> words;
-  bool has_gate = false;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    if (node.inputs.empty() || node.inputs[0] == kNoValue) continue;
-    if (node.op_type == "Gather" && is_stored(node.inputs[0])) words.insert(node.outputs[0]);
-    const bool is_product = node.op_type == "Mul" && node.inputs.size() == 2;
-    if (is_product && words.contains(node.inputs[0]) && is_stored(node.inputs[1])) return true;
-    has_gate = has_gate || ModulePath(ScopeOf(graph, static_cast<NodeId>(i))).ends_with(kGate);
+std::optional<bool> WrittenInPlace(std::string_view line) {
+  if (line.empty()) return std::nullopt;
+  for (const std::string_view mark : kInPlaceMarks) {
+    if (line.find(mark) != std::string_view::npos) return true;
   }
-  return !has_gate;
+  const bool is_setting = line.find("self.inplace") != std::string_view::npos;
+  const bool may_be_argument = line.find(", True)") != std::string_view::npos;
+  return is_setting || may_be_argument ? std::nullopt : std::optional(false);
 }
 
 std::set<NodeId> FindInPlaceSums(const Graph& graph) {
@@ -243,13 +191,13 @@ std::set<NodeId> FindInPlaceSums(const Graph& graph) {
   return found;
 }
 
-std::map<NodeId, bool> FindKnownInPlace(const Graph& graph) {
+std::map<NodeId, bool> FindKnownInPlace(const Graph& graph, const ExporterMetadata& metadata) {
   std::map<NodeId, bool> found;
   std::vector<std::string> paths;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto node = static_cast<NodeId>(i);
-    if (IsActivationOfTorchvision(graph.nodes[i])) found.emplace(node, true);
-    paths.push_back(ModulePath(ScopeOf(graph, node)));
+    if (IsActivationOfTorchvision(metadata.ClassesOf(node))) found.emplace(node, true);
+    paths.push_back(metadata.PathOf(node));
   }
   const std::set<std::string, std::less<>> modules = ModulesOf(paths);
   for (const InPlaceRow& row : kInPlaceRows) {
@@ -264,12 +212,12 @@ std::map<NodeId, bool> FindKnownInPlace(const Graph& graph) {
   return found;
 }
 
-std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph) {
+std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph, const ExporterMetadata& metadata) {
   std::set<std::string> excitations;  // modules with a scale_activation
   std::vector<std::pair<NodeId, std::string>> activations;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto node = static_cast<NodeId>(i);
-    const std::string path = ModulePath(ScopeOf(graph, node));
+    const std::string& path = metadata.PathOf(node);
     const std::string_view child = ChildOf(path);
     if (child == "scale_activation") excitations.emplace(ParentOf(path));
     const bool is_relu = graph.nodes[i].op_type == "Relu";
@@ -277,7 +225,8 @@ std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph) {
   }
   std::set<NodeId> found;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (IsOfLibrary(graph.nodes[i])) found.insert(static_cast<NodeId>(i));
+    const auto node = static_cast<NodeId>(i);
+    if (IsOfLibrary(metadata.ClassesOf(node))) found.insert(node);
   }
   for (const auto& [node, module] : activations) {
     if (excitations.contains(module)) found.insert(node);

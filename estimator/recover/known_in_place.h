@@ -1,7 +1,8 @@
-// What is known of libraries and no file says.  Internal to the room recover/.
+// Which calls write over their input, where no source line says so.  Internal to the room recover/.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,28 +12,22 @@
 
 namespace onnxfit {
 
+// Whether a line of source writes over an operand: "out += x", "x.relu_()"; not "F.relu(x)".  An
+// empty one says nothing, nor does a module's "F.relu(input, inplace=self.inplace)".
+std::optional<bool> WrittenInPlace(std::string_view line);
+
 // Activations that do not work in place, though they could: in torchvision's
 // SqueezeExcitation (0.26, ops/misc.py) `activation` is made by torch.nn.ReLU() without
 // arguments.  Its children are called avgpool, fc1, fc2, activation and scale_activation.
 // And torch.nn's activations in modules of diffusers and transformers, where torch.export
 // names their classes.
 // O(nodes).
-std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph);
+std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph, const ExporterMetadata& metadata);
 
 // Of torchvision's activations and sums: whether they write over their input, as
 // nn.ReLU(inplace=True) and "out += identity" do.  By the classes that torch.export names, else by
 // the children of modules.  O(nodes × log).
-std::map<NodeId, bool> FindKnownInPlace(const Graph& graph);
-
-// Whether the library that has a dropout makes it with a p of 0 unless it is told another one, by
-// the classes of the modules around it, outermost first, as torch.export names them.  `weighs`: it
-// is one of attention's weights.
-bool NeverDropsOut(const std::vector<std::string>& classes, bool weighs);
-
-// Whether a language model's head, where nothing tells, likely has the weight of its embedding.
-// Configurations of transformers 5.17 say so, but those of Llama and its kin, whose feed-forward
-// blocks have a gate_proj and whose words are not scaled (Gemma's are).  O(nodes).
-bool LikelyTiesHead(const Graph& graph);
+std::map<NodeId, bool> FindKnownInPlace(const Graph& graph, const ExporterMetadata& metadata);
 
 // Sums that are written over their first operand, though the model has attention: "score +=
 // p2c_att / scale" of transformers' DeBERTa (5.17, modeling_deberta_v2.py), of what two gathers

@@ -1,8 +1,8 @@
-#include <doctest/doctest.h>
-
 #include "estimator/program/module_names.h"
 
-namespace onnxfit::scopes_test {
+#include <doctest/doctest.h>
+
+namespace onnxfit::module_names_test {
 namespace {
 
 TEST_CASE("the path of a module") {
@@ -20,4 +20,4 @@ TEST_CASE("the path of a module in a second call of its parent") {
 }
 
 }  // namespace
-}  // namespace onnxfit::scopes_test
+}  // namespace onnxfit::module_names_test

@@ -1,4 +1,4 @@
-#include "estimator/recover/habits.h"
+#include "estimator/recover/known_in_place.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -8,12 +8,49 @@
 #include "estimator/base/index.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit::habits_test {
+namespace onnxfit::known_in_place_test {
 namespace {
 
+TEST_CASE("whether a line of source writes over an operand") {
+  struct Row {
+    const char* trace;
+    const char* line;
+    std::optional<bool> in_place;
+  };
+  const Row rows[] = {
+      {"", "", std::nullopt},
+      {"File \"a.py\", line 3, in forward\n    out += identity", "out += identity", true},
+      {"File \"a.py\", line 3, in forward\n    x = x.add_(y)\n", "x = x.add_(y)", true},
+      {"File \"a.py\", line 3, in forward\n    return self.f(x) + x", "return self.f(x) + x",
+       false},
+      {"  File \"a.py\", line 3, in forward\n    x += f(x)\n  File \"b.py\", line 9, in forward\n"
+       "    return a + b\n",
+       "return a + b", false},
+      {"File \"a.py\", line 3, in forward", "", std::nullopt},
+      {"File \"a.py\", line 3, in forward\n  x = F.relu(x)", "x = F.relu(x)", false},
+      {"File \"a.py\", line 3, in forward\n  x = F.relu_(x)", "x = F.relu_(x)", true},
+      {"File \"a.py\", line 3, in forward\n  x = F.relu(x, True)", "x = F.relu(x, True)",
+       std::nullopt},
+      {"File \"a.py\", line 3, in forward\n  x = F.relu(x, inplace=True)",
+       "x = F.relu(x, inplace=True)", true},
+      {"File \"a.py\", line 3, in forward\n  return F.relu(input, inplace=self.inplace)",
+       "return F.relu(input, inplace=self.inplace)", std::nullopt},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.trace);
+    Node node;
+    node.metadata = {{"pkg.torch.onnx.stack_trace", row.trace}};
+    Graph graph;
+    graph.nodes.push_back(std::move(node));
+    const std::string_view line = ReadExporterMetadata(graph).LinesOf(0).innermost;
+    CHECK(line == row.line);
+    CHECK((WrittenInPlace(line) == row.in_place));
+  }
+}
+
 size_t Found(const std::string& body) {
-  return FindOutOfPlaceActivations(ParseGraph("n (float[4] x) => (float[4] y) { " + body + " }"))
-      .size();
+  const Graph graph = ParseGraph("n (float[4] x) => (float[4] y) { " + body + " }");
+  return FindOutOfPlaceActivations(graph, ReadExporterMetadata(graph)).size();
 }
 
 TEST_CASE("torchvision's SqueezeExcitation is known by its children") {
@@ -34,7 +71,7 @@ TEST_CASE("libraries are known that make activations without arguments") {
     const std::string classes =
         fmt::format("['', '{}', '{}', 'aten.relu.default']", caller, module);
     graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.class_hierarchy", classes);
-    return FindOutOfPlaceActivations(graph).size();
+    return FindOutOfPlaceActivations(graph, ReadExporterMetadata(graph)).size();
   };
   constexpr char kRelu[] = "torch.nn.modules.activation.ReLU";
   CHECK(found("diffusers.models.resnet.ResnetBlock2D", kRelu) == 1);
@@ -46,7 +83,7 @@ TEST_CASE("libraries are known that make activations without arguments") {
 // "NODE: yes" a line, of what is known.
 std::string KnownInPlace(const Graph& graph) {
   std::string text = "\n";
-  for (const auto& [node, in_place] : FindKnownInPlace(graph)) {
+  for (const auto& [node, in_place] : FindKnownInPlace(graph, ReadExporterMetadata(graph))) {
     text += fmt::format("{}: {}\n", graph.nodes[Index(node)].name, in_place ? "yes" : "no");
   }
   return text;
@@ -158,4 +195,4 @@ TEST_CASE("models with attention write over nothing") {
 }
 
 }  // namespace
-}  // namespace onnxfit::habits_test
+}  // namespace onnxfit::known_in_place_test

@@ -1,0 +1,266 @@
+#include "estimator/recover/put_back_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "estimator/base/index.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/lowering.h"
+
+namespace onnxfit {
+
+PutBackWriter::PutBackWriter(Recovery& recovery, const PutBacks& put_backs, const Places& places,
+                             const std::vector<Unit>& units)
+    : recovery_(recovery),
+      put_backs_(put_backs),
+      places_(places),
+      unit_at_(recovery.bound.graph().nodes.size()) {
+  for (const Unit& unit : units) unit_at_[Index(unit.at)] = &unit;
+}
+
+// --- Calls in front of their readers, and behind their makers ---------------------------------
+
+void PutBackWriter::WriteCopiesOfInputs() {
+  const std::vector<ValueId>& inputs = recovery_.bound.graph().inputs;
+  for (const auto& [node, lost] : put_backs_.before) {
+    const bool is_input = std::ranges::find(inputs, lost.input) != inputs.end();
+    if (lost.op != "cat" || !is_input) continue;
+    UnitWriter unit(recovery_,
+                    {.where = DisplayName(recovery_.bound.graph(), node), .module = lost.caller});
+    const auto [made, is_new] = made_.emplace(lost.name, kNoName);
+    if (is_new) made->second = Write(unit, lost);
+  }
+}
+
+// Beside the module that reads it: the caller's frame runs both.
+void PutBackWriter::WriteBefore(UnitWriter& unit, NodeId node) {
+  const auto [begin, end] = put_backs_.before.equal_range(node);
+  for (auto row = begin; row != end; ++row) {
+    const LostCall& lost = row->second;
+    const auto [made, is_new] = made_.emplace(lost.name, kNoName);
+    if (is_new) made->second = lost.repeats == kNoNode ? Write(unit, lost) : Repeat(unit, lost);
+    unit.values().Hide(lost.input, made->second);
+  }
+}
+
+void PutBackWriter::WriteBehind(UnitWriter& unit, NodeId node) {
+  const auto [begin, end] = put_backs_.behind.equal_range(node);
+  for (auto row = begin; row != end; ++row) {
+    const auto [made, is_new] = made_.emplace(row->second.name, kNoName);
+    if (is_new) made->second = Write(unit, row->second);
+  }
+}
+
+NameId PutBackWriter::Write(UnitWriter& unit, const LostCall& lost) {
+  const NameId input = unit.TensorOf(lost.input);
+  UnitWriter there = unit.At(PlaceOf(unit, lost));
+  TensorType type = unit.program().values[Index(input)].type;
+  if (lost.op == "to" && BitsOf(type.dtype) < 32) type.dtype = DType::kFloat32;
+  const NameId made = unit.NewName(lost.name, type);
+  std::vector<NameId> inputs = {input};
+  if (lost.like != kNoValue) inputs.push_back(there.TensorOf(lost.like));
+  there.Emit(lost.op == "dropout" ? unit.DropoutOp() : lost.op, std::move(inputs), {made});
+  return made;
+}
+
+// The kept call once more, with a result of its own.
+NameId PutBackWriter::Repeat(UnitWriter& unit, const LostCall& lost) {
+  const NameId kept = unit.TensorOf(lost.input);
+  UnitWriter there = unit.At(lost.tensors_of.empty() ? unit.place() : PlaceOfModule(unit, lost));
+  const Unit* const whole = unit_at_[Index(lost.repeats)];
+  const bool is_call = whole != nullptr && whole->kind != UnitKind::kNumbers;
+  const Unit unit_again = is_call ? *whole : Unit{.nodes = {lost.repeats}, .at = lost.repeats};
+  for (const NodeId node : unit_again.nodes) WriteBefore(there, node);
+  LowerUnit(there, unit_again);
+  if (!lost.tensors_of.empty()) ReadTensorsOf(unit, lost.tensors_of, unit.program().calls.back());
+  const NameId made = unit.values().Exchange(lost.input, kept);
+  unit.program().values[Index(made)].name = lost.name;
+  return made;
+}
+
+// `call` reads what `module` has under the names of the tensors that it reads.
+void PutBackWriter::ReadTensorsOf(UnitWriter& unit, const std::string& module,
+                                  AtenCall& call) const {
+  for (NameId& name : call.inputs) {
+    if (name == kNoName) continue;
+    const std::string_view tensor = unit.program().values[Index(name)].name;
+    const auto own = unit.values().FindLostTensor(fmt::format("{}.{}", module, ChildOf(tensor)));
+    if (own.has_value()) name = *own;
+  }
+}
+
+// --- Where they run ----------------------------------------------------------------------------
+
+CallPlace PutBackWriter::PlaceOf(const UnitWriter& unit, const LostCall& lost) const {
+  if (lost.op == "to") return PlaceOfCast(unit);
+  if (lost.op == "type_as") return PlaceOfCastBack(unit, lost);
+  if (lost.caller == kOutside && lost.module.empty()) return unit.Beside(lost.name);
+  if (lost.op == "dropout" && lost.behind != kNoNode) return PlaceBehindMaker(unit, lost);
+  return PlaceOfModule(unit, lost);
+}
+
+// A statement of its own, before its reader's: "x = x.to(torch.float32)".
+CallPlace PutBackWriter::PlaceOfCast(const UnitWriter& unit) const {
+  CallPlace place = unit.place();
+  if (place.frames.empty() || place.frames.back() == kNoStatement) return place;
+  SourceLines& source = unit.program().source;
+  const std::string name = source.At(place.frames.back()).receiver;
+  std::vector<std::string> targets;
+  if (!name.empty()) targets.push_back(name);
+  place.frames.back() = source.PutBeside(place.frames.back(), std::move(targets));
+  return place;
+}
+
+// A part of its reader's statement, or "return x.type_as(y)".
+CallPlace PutBackWriter::PlaceOfCastBack(const UnitWriter& unit, const LostCall& lost) const {
+  CallPlace place = unit.place();
+  const bool is_own = lost.behind != kNoNode && !place.frames.empty();
+  if (!is_own || place.frames.back() == kNoStatement) return place;
+  SourceLines& source = unit.program().source;
+  const int64_t line = source.At(place.frames.back()).line;
+  place.frames.back() =
+      source.PutBack({.line = line, .returns = true, .receiver = "x", .callee = "x.type_as"});
+  return place;
+}
+
+// "w = self.dropout(w)", the line behind "w = softmax(s)", if that does not drop out itself.
+CallPlace PutBackWriter::PlaceBehindMaker(const UnitWriter& unit, const LostCall& lost) const {
+  CallPlace place = unit.place();
+  place.module = unit.program().modules.Enter(lost.caller, lost.module);
+  if (place.frames.empty()) return place;
+  StatementId& statement = place.frames.back();
+  if (statement != kNoStatement) {
+    SourceLines& source = unit.program().source;
+    const SourceStatement& line = source.At(statement);
+    const bool is_other = !line.Mentions("drop") && !line.targets.empty();
+    if (is_other) statement = source.PutBeside(statement, {std::string(line.targets[0])});
+  }
+  place.frames.push_back(kNoStatement);
+  return place;
+}
+
+// Its statement is that of its reader, where that names a dropout, or it, or makes what it drops,
+// too, or both are calls of one forward; else it is lost.
+CallPlace PutBackWriter::PlaceOfModule(const UnitWriter& unit, const LostCall& lost) const {
+  ModuleTree& modules = unit.program().modules;
+  const ModuleId module =
+      lost.module.empty() ? lost.caller : modules.Enter(lost.caller, lost.module);
+  const bool is_module = lost.op == "dropout" || !lost.tensors_of.empty();
+  CallPlace place = unit.place();
+  if (!is_module && module == place.module) return place;
+  const size_t shared = modules.Shared(place.module, module);
+  const StatementId line = shared > 0 ? FrameAt(modules, place, shared - 1) : kNoStatement;
+  place.module = module;
+  place.frames.clear();
+  const bool is_near = is_module && shared > 0 && shared + 1 >= modules.DepthOf(module);
+  if (is_near && IsInLine(unit, lost, line, shared - 1)) place.frames = {line, kNoStatement};
+  return place;
+}
+
+bool PutBackWriter::IsInLine(const UnitWriter& unit, const LostCall& lost, StatementId line,
+                             size_t level) const {
+  if (line == kNoStatement) return false;
+  const SourceLines& source = unit.program().source;
+  const std::string_view called = lost.tensors_of.empty() ? "drop" : ChildOf(lost.tensors_of);
+  if (source.At(line).Mentions(called)) return true;
+  const NodeId maker = unit.graph().values[Index(lost.input)].producer;
+  return maker != kNoNode &&
+         source.AreSame(line, FrameAt(unit.program().modules, places_.Of(maker), level));
+}
+
+// --- Stochastic depth ----------------------------------------------------------------------------
+
+// branch * noise, the noise one number a sample.
+void PutBackWriter::WriteStochasticDepth(UnitWriter& unit, NodeId node) {
+  const auto found = put_backs_.stochastic_depths.find(node);
+  if (found == put_backs_.stochastic_depths.end()) return;
+  const NameId branch = unit.TensorOf(found->second);
+  const ProgramValue value = unit.program().values[Index(branch)];
+  Dims per_sample(value.type.dims.size(), 1);
+  if (!per_sample.empty()) per_sample[0] = value.type.dims[0];
+  CallPlace place = unit.place();
+  place.module = unit.program().modules.Enter(place.module, "stochastic_depth");
+  UnitWriter there = unit.At(std::move(place));
+  const NameId noise =
+      there.Make("bernoulli", {branch}, value.name + ".noise", {value.type.dtype, per_sample});
+  const NameId product =
+      there.Make("mul", {branch, noise}, value.name + ".stochastic_depth", value.type);
+  unit.values().Hide(found->second, product);
+}
+
+// --- Calls that were merged with another layer's
+// ----------------------------------------------------
+
+namespace {
+
+// "layer.#" of "layer.3".
+std::string WithoutNumbers(const std::string& module) {
+  std::string text;
+  for (const char c : module) {
+    const bool is_digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (!is_digit) {
+      text += c;
+    } else if (text.empty() || text.back() != '#') {
+      text += '#';
+    }
+  }
+  return text;
+}
+
+// Modules of different layers that are the same in each.
+bool AreTwins(const ModuleTree& modules, ModuleId a, ModuleId b) {
+  if (a == b || modules.DepthOf(a) != modules.DepthOf(b)) return false;
+  for (; a != b; a = modules.CallerOf(a), b = modules.CallerOf(b)) {
+    if (WithoutNumbers(modules.NameOf(a)) != WithoutNumbers(modules.NameOf(b))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// A layer reads integers that its twin has made of what both were passed: masks and positions,
+// which each layer makes of its own.  Nothing of files that say which call a node came from.
+void PutBackWriter::WriteShared(UnitWriter& unit, NodeId node) {
+  const ExporterMetadata& metadata = unit.bound().metadata();
+  if (!metadata.groups.empty()) return;
+  for (const ValueId value : unit.bound().At(node).inputs) {
+    const bool is_made = value != kNoValue && unit.values().NameOf(value) != kNoName;
+    if (!is_made || IsFloat(unit.TypeOf(value).dtype)) continue;
+    const NodeId maker = unit.graph().values[Index(value)].producer;
+    const ModuleId module = unit.place().module;
+    if (maker == kNoNode || !AreTwins(metadata.modules, metadata.ModuleOf(maker), module)) continue;
+    const auto [known, is_new] = in_module_.try_emplace({value, module}, kNoName);
+    if (is_new) known->second = RepeatIn(unit, value, metadata.ModuleOf(maker));
+    unit.values().Hide(value, known->second);
+  }
+}
+
+// `value` made anew, with what leads to it in the module `twin`.
+NameId PutBackWriter::RepeatIn(UnitWriter& unit, ValueId value, ModuleId twin) {
+  const NodeId maker = unit.graph().values[Index(value)].producer;
+  const NameId kept = unit.values().NameOf(value);
+  const bool is_twins =
+      maker != kNoNode && kept != kNoName && unit.bound().metadata().ModuleOf(maker) == twin;
+  if (!is_twins) return kept;
+  std::vector<std::pair<ValueId, NameId>> inputs;  // as they were
+  for (const ValueId input : unit.bound().At(maker).inputs) {
+    if (input == kNoValue || unit.values().NameOf(input) == kNoName) continue;
+    const NameId again = RepeatIn(unit, input, twin);
+    inputs.emplace_back(input, unit.values().Exchange(input, again));
+  }
+  LowerUnit(unit, {.nodes = {maker}, .at = maker});
+  for (const auto& [input, name] : inputs) unit.values().Exchange(input, name);
+  return unit.values().Exchange(value, kept);
+}
+
+// --- Rotary embeddings
+// -------------------------------------------------------------------------------
+
+void PutBackWriter::WriteRotary(NodeId node) {
+  const bool is_here = put_backs_.rotary.has_value() && put_backs_.rotary->layer == node;
+  if (is_here) WriteRotaryCalls(recovery_, *put_backs_.rotary);
+}
+
+}  // namespace onnxfit
