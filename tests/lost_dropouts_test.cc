@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/recover/libraries.h"
+#include "estimator/program/libraries.h"
 #include "tests/bound_model.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"

@@ -8,52 +8,11 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/module_names.h"
 
 namespace onnxfit {
 namespace {
-
-// What a forward binds to a name, told by the children of its module.
-struct KnownNameRow {
-  std::string_view children[3];  // those that it has, and, with "!", has not
-  std::string_view made_by;      // one of them
-  std::string_view name;         // Python's
-  // The children that make what is bound next, whichever comes first; "": the forward's end.
-  std::string_view until[2] = {};
-  bool is_returned = false;  // among others, and held until the caller's forward returns
-};
-
-constexpr KnownNameRow kKnownNameRows[] = {
-    // transformers 5.17: BertSelfOutput, BertOutput (also of ELECTRA, RoBERTa).
-    {{"dense", "LayerNorm"}, "dense", "hidden_states", {"dropout", "LayerNorm"}},
-    {{"dense", "dropout", "LayerNorm"}, "dropout", "hidden_states", {"LayerNorm"}},
-    // BertEmbeddings, also copied by others: the types of tokens, of a buffer.
-    {{"token_type_embeddings"}, "gather", "buffered_token_type_ids"},
-    // RobertaEmbeddings: mask and incremental_indices of its positions.
-    {{"word_embeddings", "position_embeddings", "token_type_embeddings"},
-     "mul",
-     "indices",
-     {"expand"}},
-    {{"word_embeddings", "position_embeddings", "token_type_embeddings"}, "to", "mask", {"expand"}},
-    // AlbertLayer, whose ff_chunk returns what ffn_output made.
-    {{"attention", "ffn_output", "full_layer_layer_norm"}, "attention", "attention_output"},
-    {{"attention", "ffn_output", "full_layer_layer_norm"}, "ffn_output", "ffn_output"},
-    // BertModel, ViTModel, and those that are built like them.
-    {{"embeddings", "!embeddings_project"}, "embeddings", "embedding_output"},
-    {{"embeddings", "encoder"}, "encoder", "encoder_outputs", {}, true},
-    {{"embeddings", "layernorm"}, "layernorm", "sequence_output", {}, true},
-    // T5LayerSelfAttention, T5LayerCrossAttention, T5LayerFF, T5DenseGatedActDense.
-    {{"SelfAttention", "layer_norm"}, "layer_norm", "normed_hidden_states"},
-    {{"SelfAttention", "layer_norm"}, "SelfAttention", "attention_output"},
-    {{"EncDecAttention", "layer_norm"}, "layer_norm", "normed_hidden_states"},
-    {{"EncDecAttention", "layer_norm"}, "EncDecAttention", "attention_output"},
-    {{"DenseReluDense", "layer_norm"}, "DenseReluDense", "forwarded_states"},
-    {{"wi_0", "wi_1", "wo"}, "act", "hidden_gelu"},
-    {{"wi_0", "wi_1", "wo"}, "wi_1", "hidden_linear"},
-    // T5ForConditionalGeneration, BartModel.
-    {{"encoder", "decoder"}, "encoder", "encoder_outputs", {}, true},
-    {{"encoder", "decoder"}, "decoder", "decoder_outputs", {}, true},
-};
 
 // One run of a module's forward; `level` modules are around its own calls.
 struct Forward {
@@ -119,7 +78,7 @@ class KnownNameFinder {
   }
 
   void FindByRows(const Forward& forward, const std::vector<Step>& steps) {
-    for (const KnownNameRow& row : kKnownNameRows) {
+    for (const KnownNameRow& row : KnownNameRows()) {
       if (!HasChildren(row, steps)) continue;
       for (size_t i = 0; i < steps.size(); ++i) {
         if (steps[i].key == row.made_by) Bind(steps[i], EndOf(row, forward, steps, i), row.name);

@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
 
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kCaller = "attention_interface(";
 constexpr size_t kNowhere = static_cast<size_t>(-1);
 
 bool IsOfEagerAttention(const Program& program, const AtenCall& call) {
   const bool is_known = !call.frames.empty() && call.frames.back() != kNoStatement;
-  return is_known && program.source.At(call.frames.back()).Mentions(kCaller);
+  return is_known && program.source.At(call.frames.back()).Mentions(CallOfEagerAttention());
 }
 
 class Gatherer {

@@ -1,5 +1,5 @@
-// What libraries do in a run and not, or otherwise, while torch.export traces them: tables with a
-// row for each fact and the version in which it was seen.  Internal to the room pt2/.
+// What libraries do in a run and not, or otherwise, while torch.export traces them
+// (program/libraries.h), by the lines of a call.  Internal to the room pt2/.
 #pragma once
 
 #include "estimator/pt2/exported_program.h"

@@ -7,35 +7,16 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/module_names.h"
 
 namespace onnxfit {
 namespace {
 
-// Layers of feed-forward blocks without a dropout in between, transformers 5.17: GPT-2 (and
-// nanoGPT), GPT-J and CodeGen, GPT-NeoX and BLOOM, DistilBERT, ALBERT.
-constexpr std::pair<std::string_view, std::string_view> kUndropped[] = {
-    {"c_fc", "c_proj"},       {"mlp.fc_in", "mlp.fc_out"}, {"dense_h_to_4h", "dense_4h_to_h"},
-    {"ffn.lin1", "ffn.lin2"}, {"ffn", "ffn_output"},
-};
-
-bool EndsWith(std::string_view path, std::string_view tail) {
-  return path.ends_with(tail) &&
-         (path.size() == tail.size() || path[path.size() - tail.size() - 1] == '.');
-}
-
-bool IsKnownUndropped(std::string_view first, std::string_view second) {
-  return std::ranges::any_of(kUndropped, [&](const auto& row) {
-    return EndsWith(first, row.first) && EndsWith(second, row.second);
-  });
-}
-
-// fc1 and fc2 beside a final_layer_norm: fairseq's layers, in transformers BART's and OPT's, whose
-// activation_dropout is 0 (5.17, configuration_bart.py).  Tensors have the names of the model that
-// was exported, with which those of its nodes may end.
+// Tensors have the names of the model that was exported, with which those of its nodes may end.
 bool IsOfFairseqBlock(const Graph& graph, std::string_view second) {
-  if (ChildOf(second) != "fc2") return false;
-  const std::string norm = std::string(ParentOf(second)) + ".final_layer_norm.";
+  if (!IsFairseqsSecondLayer(second)) return false;
+  const std::string norm = FairseqsNorm(ParentOf(second));
   return std::ranges::any_of(
       graph.values, [&](const Value& value) { return value.name.find(norm) != std::string::npos; });
 }
@@ -118,7 +99,7 @@ bool ShareForward(const BoundGraph& bound, NodeId first, NodeId second) {
   const ModuleId before = bound.metadata().ModuleOf(first);
   const ModuleId behind = bound.metadata().ModuleOf(second);
   const std::string& path = modules.PathOf(behind);
-  if (IsKnownUndropped(modules.PathOf(before), path) || IsOfFairseqBlock(bound.graph(), path)) {
+  if (IsUndroppedBlock(modules.PathOf(before), path) || IsOfFairseqBlock(bound.graph(), path)) {
     return false;
   }
   if (behind == kOutside || before == kOutside) return before == behind;

@@ -7,18 +7,12 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/module_names.h"
 #include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
 namespace {
-
-// Of PyTorch's tutorial on transformers (pe), transformers 5.17 (final_logits_bias of BART,
-// inv_freq of rotary embeddings, masked_bias of GPT-2), and code that computes rotations once.
-constexpr std::string_view kBufferNames[] = {
-    "pe",         "final_logits_bias", "inv_freq",  "masked_bias",  "freqs_cis",   "cos_cached",
-    "sin_cached", "cos_cache",         "sin_cache", "position_ids", "causal_mask", "attn_mask",
-};
 
 constexpr std::string_view kComparisons[] = {
     "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
@@ -81,7 +75,7 @@ std::unordered_set<ValueId> FindFloatBuffers(const Graph& graph) {
   for (const Initializer& initializer : graph.initializers) {
     if (!IsFloat(initializer.type.dtype) || Numel(initializer.type.dims) <= 1) continue;
     const std::string_view name = ChildOf(graph.values[Index(initializer.value)].name);
-    const bool is_buffer = IsOneOf(kBufferNames, name) ||
+    const bool is_buffer = IsFloatBuffer(name) ||
                            IsOnlyCompared(graph, readers, initializer.value) ||
                            IsAddedToLogits(graph, readers, initializer);
     if (is_buffer) buffers.insert(initializer.value);

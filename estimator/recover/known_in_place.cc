@@ -15,6 +15,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/module_names.h"
 #include "estimator/recover/exporter_metadata.h"
 
@@ -26,68 +27,16 @@ constexpr std::string_view kInPlaceMarks[] = {"+=",      "*=",           ".add_(
                                               "relu_(",  "relu6_(",      "sigmoid_(", "tanh_(",
                                               "clamp_(", "inplace=True", "silu_(",    "hardtanh_("};
 
-// Libraries that make their activations without arguments: diffusers 0.42.1, models/
-// activations.py, get_activation; transformers 5.17.0, activations.py, ACT2FN.
-constexpr std::string_view kOutOfPlace[] = {"diffusers.", "transformers."};
-
-bool StartsWithAny(std::string_view text, std::span<const std::string_view> beginnings) {
-  return std::ranges::any_of(beginnings, [&](std::string_view b) { return text.starts_with(b); });
-}
-
-bool IsOfLibrary(const std::vector<std::string>& classes) {
-  if (classes.size() < 2 || !classes.back().starts_with("torch.nn.modules.activation.")) {
-    return false;
+// What is known of the class that holds a torch.nn activation, past Sequentials and their like.
+ActivationUse KnownUse(const std::vector<std::string>& classes) {
+  if (classes.empty() || !classes.back().starts_with("torch.nn.modules.activation.")) {
+    return ActivationUse::kUnknown;
   }
-  const std::string& caller = classes[classes.size() - 2];
-  return StartsWithAny(caller, kOutOfPlace);
-}
-
-// --- Known to work in place ----------------------------------------------------------------
-
-// torchvision 0.26 makes its activations with inplace=True; of those that it does not, these make
-// them themselves (others, of ops/misc.py and maxvit.py, are GELU, or told by their children).
-constexpr std::string_view kTorchvision = "torchvision.";
-constexpr std::string_view kNotInPlace[] = {
-    "torchvision.models.segmentation.",        "torchvision.models.detection.",
-    "torchvision.models.optical_flow.",        "torchvision.models.maxvit.",
-    "torchvision.models.quantization.",        "torchvision.ops.misc.SqueezeExcitation",
-    "torchvision.ops.feature_pyramid_network."};
-
-// By the class that holds it, past Sequentials and their like.
-bool IsActivationOfTorchvision(const std::vector<std::string>& classes) {
-  if (classes.empty() || !classes.back().starts_with("torch.nn.modules.activation.")) return false;
   const auto holder = std::find_if(classes.rbegin(), classes.rend(), [](const std::string& name) {
     return !name.starts_with("torch.nn.");
   });
-  return holder != classes.rend() && holder->starts_with(kTorchvision) &&
-         !StartsWithAny(*holder, kNotInPlace);
+  return holder == classes.rend() ? ActivationUse::kUnknown : ActivationsOf(*holder);
 }
-
-// What files that name no class show of torchvision's networks: a module that has all of these
-// children, and where in it is written in place.
-struct InPlaceRow {
-  std::string_view children[4];
-  std::string_view glob;   // of modules, as their path below it
-  bool is_listed = false;  // those that are children of a Sequential alone
-  enum class Of : uint8_t { kActivations, kSums } of = Of::kActivations;
-  bool in_place = true;
-};
-
-constexpr InPlaceRow kInPlaceRows[] = {
-    // models/resnet.py, 0.26: ResNet; BasicBlock and Bottleneck, with "out += identity".
-    {{"conv1", "relu", "maxpool", "layer1"}, "relu"},
-    {{"conv1", "relu", "maxpool", "layer1"}, "layer*.relu*"},
-    {{"conv1", "relu", "maxpool", "layer1"}, "layer*", true, InPlaceRow::Of::kSums},
-    // alexnet.py, vgg.py, efficientnet.py: AlexNet, VGG; Conv2dNormActivation of ops/misc.py and
-    // MBConv's "result += input".
-    {{"features", "avgpool", "classifier"}, "features.*", true},
-    {{"features", "avgpool", "classifier"}, "classifier.*", true},
-    {{"features.1.0.block", "avgpool"}, "features.*", true},
-    {{"features.1.0.block", "avgpool"}, "features.*", true, InPlaceRow::Of::kSums},
-    // mobilenetv2.py: Conv2dNormActivation; InvertedResidual's "x + self.conv(x)".
-    {{"features.0.0", "features.1.conv.0"}, "features.*", true},
-    {{"features.0.0", "features.1.conv.0"}, "features.*", true, InPlaceRow::Of::kSums, false},
-};
 
 constexpr std::string_view kActivations[] = {
     "Relu",      "Clip",        "LeakyRelu", "Elu",
@@ -108,32 +57,42 @@ std::string Below(std::string_view module, std::string_view child) {
   return module.empty() ? std::string(child) : fmt::format("{}.{}", module, child);
 }
 
-// The module of which `path` is the child `child`, if it is that.
-std::optional<std::string_view> ModuleOf(std::string_view path, std::string_view child) {
-  if (path == child) return "";
-  const bool is_child = path.ends_with(child) && path[path.size() - child.size() - 1] == '.';
-  if (!is_child) return std::nullopt;
-  return path.substr(0, path.size() - child.size() - 1);
+// The module of which `path` is the child `child`, in which "*" is a name, if it is that.
+std::optional<std::string_view> ModuleWith(std::string_view path, std::string_view child) {
+  while (true) {
+    const bool is_last = child.find('.') == std::string_view::npos;
+    if (path.empty() || (ChildOf(child) != "*" && ChildOf(child) != ChildOf(path))) {
+      return std::nullopt;
+    }
+    const bool is_outermost = path.find('.') == std::string_view::npos;
+    if (is_last) return is_outermost ? std::string_view() : ParentOf(path);
+    if (is_outermost) return std::nullopt;
+    path = ParentOf(path);
+    child = ParentOf(child);
+  }
 }
 
 // The modules that have all children of `row`.
-std::vector<std::string_view> ModulesLike(const InPlaceRow& row,
-                                          const std::set<std::string, std::less<>>& modules) {
-  std::vector<std::string_view> found;
-  for (const std::string& path : modules) {
-    const std::optional<std::string_view> module = ModuleOf(path, row.children[0]);
-    const bool has_all = module && std::ranges::all_of(row.children, [&](std::string_view child) {
-                           return child.empty() || modules.contains(Below(*module, child));
-                         });
-    if (has_all) found.push_back(*module);
+std::set<std::string_view> ModulesLike(const InPlaceChildren& row,
+                                       const std::set<std::string, std::less<>>& modules) {
+  std::set<std::string_view> found;
+  for (const std::string_view child : row.children) {
+    if (child.empty()) break;
+    std::set<std::string_view> with_child;
+    for (const std::string& path : modules) {
+      const auto module = ModuleWith(path, child);
+      if (module && (child == row.children[0] || found.contains(*module)))
+        with_child.insert(*module);
+    }
+    found = std::move(with_child);
   }
   return found;
 }
 
-bool IsWhere(const InPlaceRow& row, const std::string& glob, const Node& node,
+bool IsWhere(const InPlaceChildren& row, const std::string& glob, const Node& node,
              std::string_view path) {
   const bool is_of_kind =
-      row.of == InPlaceRow::Of::kSums
+      row.of == InPlaceChildren::Of::kSums
           ? node.op_type == "Add"
           : std::ranges::find(kActivations, node.op_type) != std::end(kActivations);
   return is_of_kind && (!row.is_listed || IsListed(path)) && MatchesGlob(path, glob);
@@ -196,11 +155,11 @@ std::map<NodeId, bool> FindKnownInPlace(const Graph& graph, const ExporterMetada
   std::vector<std::string> paths;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto node = static_cast<NodeId>(i);
-    if (IsActivationOfTorchvision(metadata.ClassesOf(node))) found.emplace(node, true);
+    if (KnownUse(metadata.ClassesOf(node)) == ActivationUse::kInPlace) found.emplace(node, true);
     paths.push_back(metadata.PathOf(node));
   }
   const std::set<std::string, std::less<>> modules = ModulesOf(paths);
-  for (const InPlaceRow& row : kInPlaceRows) {
+  for (const InPlaceChildren& row : InPlaceModules()) {
     for (const std::string_view module : ModulesLike(row, modules)) {
       const std::string glob = Below(module, row.glob);
       for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -226,7 +185,7 @@ std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph, const ExporterMet
   std::set<NodeId> found;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto node = static_cast<NodeId>(i);
-    if (IsOfLibrary(metadata.ClassesOf(node))) found.insert(node);
+    if (KnownUse(metadata.ClassesOf(node)) == ActivationUse::kOutOfPlace) found.insert(node);
   }
   for (const auto& [node, module] : activations) {
     if (excitations.contains(module)) found.insert(node);

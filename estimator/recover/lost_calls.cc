@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/module_names.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/exports.h"
@@ -139,7 +140,6 @@ class LostCallFinder {
 
   // The module whose child a dropout was that stood between `input` and `reader`: the one around
   // the module that made `input`, but that of the reader's where it calls the reader's module.
-  // Embeddings of transformers end with a dropout of their own.
   ModuleId ModuleOfDropout(ValueId input, NodeId reader) const {
     const NodeId producer = graph_.values[Index(input)].producer;
     if (producer == kNoNode) return kOutside;
@@ -147,19 +147,17 @@ class LostCallFinder {
     const ModuleId shared = SharedModule(input, reader);
     if (made_in == shared) return shared;
     const ModuleId caller = modules_.CallerOf(made_in);
-    const bool is_embedding = caller != shared && ChildOf(modules_.NameOf(caller)) == "embeddings";
+    const bool is_embedding = caller != shared && EndsWithDropout(ChildOf(modules_.NameOf(caller)));
     const bool is_beside =
         modules_.DepthOf(metadata_.ModuleOf(reader)) == modules_.DepthOf(shared) + 1;
     if ((is_beside && !is_embedding) || IsOfFairseqLayer(made_in)) return shared;
     return caller;
   }
 
-  // self_attn.out_proj of fairseq's layers, whose own forward drops out what their attention
-  // returns; GPT-2's attention does so itself.
+  // Fairseq's layers drop out what their attention returns; GPT-2's attention does so itself.
   bool IsOfFairseqLayer(ModuleId module) const {
-    if (ChildOf(modules_.NameOf(module)) != "out_proj") return false;
-    const std::string_view attention = ChildOf(modules_.NameOf(modules_.CallerOf(module)));
-    return attention == "self_attn" || attention == "encoder_attn";
+    return IsFairseqsProjection(modules_.NameOf(module),
+                                modules_.NameOf(modules_.CallerOf(module)));
   }
 
   // "relu_3" where the node reads what "relu_1" made.  Not where it reads that twice: an
@@ -230,12 +228,11 @@ class LostCallFinder {
     return entry == names_.end() ? std::string_view() : entry->second;
   }
 
-  // fc2 of a numbered layer, as fairseq's and those that transformers took over from it (BART,
-  // OPT) are made: their activation_dropout is 0 (transformers 5.17, configuration_bart.py).
+  // The second layer of fairseq's blocks, in a numbered layer.
   bool IsBeforeFc2(NodeId reader) const {
     const std::string path = metadata_.PathOf(reader);
     const std::string_view layer = ChildOf(ParentOf(path));
-    return ChildOf(path) == "fc2" && !layer.empty() &&
+    return IsFairseqsSecondLayer(path) && !layer.empty() &&
            layer.find_first_not_of("0123456789") == std::string_view::npos;
   }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/module_names.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
@@ -78,7 +79,8 @@ class LostDropoutFinder {
     const std::optional<BranchEnd> end = FindBranchEnd(bound_, calls_, node, attends_);
     if (!end.has_value()) return;
     AddHidden(end->layer);
-    const bool is_inside = !end->is_plain || ChildOf(metadata_.PathOf(end->layer)) == "c_proj";
+    const bool is_inside = !end->is_plain || HasDropout(DropoutBeside::Where::kInsideBranch,
+                                                        metadata_.PathOf(end->layer));
     AddBefore(end->reader, end->value, is_inside ? CallerOf(end->layer) : metadata_.ModuleOf(node));
     found_.calls.back().is_rare = !end->is_plain;
   }
@@ -162,20 +164,19 @@ class LostDropoutFinder {
     AddBefore(view == kNoNode ? node : view, weights, metadata_.ModuleOf(node));
   }
 
-  // torch.nn.TransformerEncoderLayer, transformers' T5DenseActDense and T5Stack, and classifiers
-  // of both (RobertaClassificationHead drops out twice), transformers 5.17.
+  // Beside layers and norms that libraries name so; before the last layer of a classifier.
   void AddNamed(NodeId node) {
     const std::string& path = metadata_.PathOf(node);
-    const std::string_view child = ChildOf(path);
-    const std::string_view parent = ChildOf(ParentOf(path));
     if (calls_.IsLinear(node) && !path.empty()) {
-      const bool ends_block = child == "linear2" || (child == "wo" && parent == "DenseReluDense") ||
-                              (child == "dense" && parent == "classifier");
-      if (ends_block || ClosesClassifier(node))
+      const bool ends_block = HasDropout(DropoutBeside::Where::kBeforeLayer, path);
+      if (ends_block || ClosesClassifier(node)) {
         AddBefore(node, calls_.InputOf(node), CallerOf(node));
+      }
     }
-    const bool is_final = child == "final_layer_norm" && calls_.CallOf(node) == "mul";
-    if (is_final && !IsNumber(parent)) AddBehind(At(node).outputs[0], CallerOf(node));
+    const bool is_norm = calls_.CallOf(node) == "mul";  // an RMS norm's last call
+    if (is_norm && HasDropout(DropoutBeside::Where::kBehindNorm, path)) {
+      AddBehind(At(node).outputs[0], CallerOf(node));
+    }
   }
 
   // What both projections of positions read of DeBERTa's DisentangledSelfAttention (transformers
@@ -198,12 +199,13 @@ class LostDropoutFinder {
     return At(producer).op_type == "Tanh" || calls_.CallOf(producer) == "gelu";
   }
 
-  // OPTDecoder of transformers 5.17, "decoder" without an "encoder": it drops no words out.
+  // OPTDecoder, "decoder" without an "encoder": it drops no words out.
   bool IsLoneDecoder(ModuleId module) const {
-    if (modules_.NameOf(module) != "decoder") return false;
-    std::vector<std::string> encoder = modules_.NamesOf(module);
-    encoder.back() = "encoder";
-    const std::string path = ModulePath(encoder) + ".";
+    const std::string_view other = MissesWordDropoutWithout(modules_.NameOf(module));
+    if (other.empty()) return false;
+    std::vector<std::string> beside = modules_.NamesOf(module);
+    beside.back() = other;
+    const std::string path = ModulePath(beside) + ".";
     return std::ranges::none_of(graph_.initializers, [&](const Initializer& stored) {
       return graph_.values[Index(stored.value)].name.starts_with(path);
     });
@@ -220,18 +222,13 @@ class LostDropoutFinder {
     return readers;
   }
 
-  static bool IsNumber(std::string_view text) {
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  }
-
-  // Fairseq's layers, in transformers BART's and OPT's, drop nothing inside of attention.
+  // Fairseq's layers drop nothing inside of attention.
   void AddAttention(NodeId node) {
     if (calls_.CallOf(node) != "scaled_dot_product_attention") return;
-    const std::string layer(ParentOf(metadata_.PathOf(node)));
-    const bool is_fairseq =
-        std::ranges::any_of(graph_.initializers, [&](const Initializer& stored) {
-          return graph_.values[Index(stored.value)].name == layer + ".fc1.bias";
-        });
+    const std::string bias = FairseqsFirstBias(ParentOf(metadata_.PathOf(node)));
+    const bool is_fairseq = std::ranges::any_of(
+        graph_.initializers,
+        [&](const Initializer& stored) { return graph_.values[Index(stored.value)].name == bias; });
     if (!is_fairseq) found_.attention.push_back(Index(calls_.RewriteAt(node)));
   }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/exports.h"
@@ -15,27 +16,10 @@
 namespace onnxfit {
 namespace {
 
-struct KnownModule {
-  std::string_view type;
-  std::string_view statement;  // the sum, in its forward
-  size_t branch = 0;           // which operand of the sum was multiplied
-};
-
-// torchvision 0.26, models/efficientnet.py, convnext.py and swin_transformer.py.
-constexpr KnownModule kKnownModules[] = {
-    {"torchvision.models.convnext.CNBlock", "result += input"},
-    {"torchvision.models.efficientnet.MBConv", "result += input"},
-    {"torchvision.models.efficientnet.FusedMBConv", "result += input"},
-    {"torchvision.models.swin_transformer.SwinTransformerBlock", "x = x + self.stochastic_depth(",
-     1},
-    {"torchvision.models.swin_transformer.SwinTransformerBlockV2", "x = x + self.stochastic_depth(",
-     1},
-};
-
-const KnownModule* KnownModuleOf(const ExporterMetadata& metadata, NodeId node) {
+const StochasticDepthBlock* BlockOfSum(const ExporterMetadata& metadata, NodeId node) {
   const std::vector<std::string>& classes = metadata.ClassesOf(node);
   const std::string_view line = metadata.LinesOf(node).innermost;
-  for (const KnownModule& known : kKnownModules) {
+  for (const StochasticDepthBlock& known : StochasticDepthBlocks()) {
     const bool is_its_sum = !classes.empty() && classes.back() == known.type &&
                             line.find(known.statement) != std::string_view::npos;
     if (is_its_sum) return &known;
@@ -49,8 +33,11 @@ ModuleId KnownBlockAround(const ExporterMetadata& metadata, NodeId node) {
   const ModuleId module = metadata.ModuleOf(node);
   for (size_t level = 0; level < std::min(classes.size(), metadata.modules.DepthOf(module));
        ++level) {
-    const auto is_it = [&](const KnownModule& known) { return known.type == classes[level]; };
-    if (std::ranges::any_of(kKnownModules, is_it)) return metadata.modules.AtLevel(module, level);
+    const auto is_it = [&](const StochasticDepthBlock& known) {
+      return known.type == classes[level];
+    };
+    if (std::ranges::any_of(StochasticDepthBlocks(), is_it))
+      return metadata.modules.AtLevel(module, level);
   }
   return kOutside;
 }
@@ -106,7 +93,7 @@ std::vector<LostStochasticDepth> FindLostStochasticDepths(const BoundGraph& boun
     const Node& node = graph.nodes[i];
     if (node.op_type != "Add" || node.inputs[0] == kNoValue) continue;
     const bool has_silu_block = IsNamedByTorchScript(node) && modules.contains(metadata.PathOf(id));
-    const KnownModule* known = KnownModuleOf(metadata, id);
+    const StochasticDepthBlock* known = BlockOfSum(metadata, id);
     if (known != nullptr && metadata.ModuleOf(id) == first_block) continue;
     const ValueId branch = node.inputs[known == nullptr ? 0 : known->branch];
     if (known != nullptr || (has_silu_block && IsMadeInBlock(bound, branch))) {

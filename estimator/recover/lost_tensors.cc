@@ -12,6 +12,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/module_names.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/lost_rotary.h"
@@ -47,30 +48,33 @@ class LostTensorFinder {
   }
 
   // "rope.original_inv_freq", a clone of "rope.inv_freq" that no call reads and the file does
-  // not hold (transformers, modeling_rope_utils.py).
+  // not hold.
   void AddOriginals() {
-    constexpr std::string_view kOriginal = "original_";
+    const std::string_view clone = CloneOfBuffer();
     std::map<std::string, TensorType> found;
     for (const ModuleTensor& tensor : tensors_) found.emplace(tensor.name, tensor.type);
     for (const SignatureEntry& entry : metadata_.signature) {
       const std::string_view child = ChildOf(entry.target);
-      if (!child.starts_with(kOriginal) || found.contains(std::string(entry.target))) continue;
+      if (!child.starts_with(clone) || found.contains(std::string(entry.target))) continue;
       const auto clone_of =
-          found.find(fmt::format("{}.{}", ParentOf(entry.target), child.substr(kOriginal.size())));
+          found.find(fmt::format("{}.{}", ParentOf(entry.target), child.substr(clone.size())));
       if (clone_of == found.end()) continue;
       AddLost(std::string(entry.target), Role::kBuffer, clone_of->second);
     }
   }
 
   // "embeddings.position_ids", 0 to n - 1 of a table of n positions, and as many token types:
-  // exporters compute what is sliced of them (transformers 5.17, BertEmbeddings).
+  // exporters compute what is sliced of them.
   void AddPositionIds() {
     std::unordered_set<std::string_view> in_file;
     std::map<std::string_view, int64_t> tables;  // module -> positions
     for (const ModuleTensor& tensor : tensors_) {
       in_file.insert(tensor.name);
       const std::string_view table = ParentOf(tensor.name);
-      if (ChildOf(table).starts_with("position_embedding") && tensor.type.dims.size() == 2) {
+      const bool is_table = std::ranges::any_of(PositionBuffers(), [&](const PositionBuffer& row) {
+        return row.table == ChildOf(table);
+      });
+      if (is_table && tensor.type.dims.size() == 2) {
         tables[ParentOf(table)] = tensor.type.dims[0];
       }
     }
@@ -78,7 +82,8 @@ class LostTensorFinder {
     for (const SignatureEntry& entry : metadata_.signature) {
       const std::string_view child = ChildOf(entry.target);
       const auto table = tables.find(ParentOf(entry.target));
-      const bool counts = child == "position_ids" || child == "token_type_ids";
+      const bool counts = std::ranges::any_of(
+          PositionBuffers(), [&](const PositionBuffer& row) { return row.buffer == child; });
       if (!counts || table == tables.end() || in_file.contains(entry.target)) continue;
       lost.emplace_back(entry.target, table->second);
     }

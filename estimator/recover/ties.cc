@@ -1,11 +1,14 @@
 #include "estimator/recover/ties.h"
 
+#include <fmt/format.h>
+
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/module_names.h"
 #include "estimator/recover/exporter_metadata.h"
 
@@ -55,12 +58,12 @@ class TieFinder {
   }
 
  private:
-  // What the calls of the entry's module read in its stead, or of its child `decoder`: heads of
-  // transformers 5.17 have `self.decoder.bias = self.bias`.
+  // What the calls of the entry's module read in its stead, or of its child that has it, too.
   const SignatureEntry* KeptFor(const SignatureEntry& entry) const {
     const std::string module(ParentOf(entry.target));
     const SignatureEntry* kept = KeptIn(module, entry);
-    return kept != nullptr ? kept : KeptIn(module + ".decoder", entry);
+    return kept != nullptr ? kept
+                           : KeptIn(fmt::format("{}.{}", module, ChildWithTiedBias()), entry);
   }
 
   const SignatureEntry* KeptIn(const std::string& module, const SignatureEntry& entry) const {
@@ -93,9 +96,6 @@ std::map<std::string_view, std::string_view> FindFirstNames(const Graph& graph,
 }
 
 bool LikelyTiesHead(const Graph& graph, const ExporterMetadata& metadata) {
-  // configuration_llama.py, _mistral, _mixtral, _qwen2, _qwen3, _olmo2, _granite, _stablelm: the
-  // default of tie_word_embeddings is False.
-  constexpr std::string_view kGate = "mlp.gate_proj";
   const auto is_stored = [&](ValueId id) {
     if (id == kNoValue) return false;
     const Value& value = graph.values[Index(id)];
@@ -110,7 +110,7 @@ bool LikelyTiesHead(const Graph& graph, const ExporterMetadata& metadata) {
     if (node.op_type == "Gather" && is_stored(node.inputs[0])) words.insert(node.outputs[0]);
     const bool is_product = node.op_type == "Mul" && node.inputs.size() == 2;
     if (is_product && words.contains(node.inputs[0]) && is_stored(node.inputs[1])) return true;
-    has_gate = has_gate || metadata.PathOf(static_cast<NodeId>(i)).ends_with(kGate);
+    has_gate = has_gate || HasOwnHead(metadata.PathOf(static_cast<NodeId>(i)));
   }
   return !has_gate;
 }

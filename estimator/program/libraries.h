@@ -1,0 +1,181 @@
+// What is known of libraries and no file says: every fact about torch.nn, transformers,
+// torchvision, timm and diffusers that a program is made by.  One row a fact, with the release in
+// which it was seen; tests/check_libraries.py says which rows an installed release no longer has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onnxfit {
+
+// Where a fact was read: a file below an installed package, and a part of its text.
+struct SeenIn {
+  std::string_view library;  // "transformers 5.17.0"
+  std::string_view file;     // "models/bert/modeling_bert.py"
+  std::string_view text;
+};
+
+// --- Dropouts ------------------------------------------------------------------------------
+
+// Classes whose dropouts have a p of 0 unless they are told another one.
+struct DropoutDefault {
+  std::string_view classes;  // how they begin
+  bool weights_too;          // those of attention's weights
+  SeenIn seen;
+};
+
+// Whether a dropout has a p of 0 by default, by the classes of the modules around it, outermost
+// first, as torch.export names them: the innermost that is not torch's own decides, a library's
+// module, or one that somebody put beside it.  `weighs`: it is one of attention's weights.
+bool NeverDropsOut(const std::vector<std::string>& classes, bool weighs);
+
+// A module whose forward, or whose caller's, drops out where a linear layer or a norm stands.
+struct DropoutBeside {
+  enum class Where : uint8_t {
+    kBeforeLayer,   // what the layer reads
+    kBehindNorm,    // what the norm makes, unless it is that of a numbered layer
+    kInsideBranch,  // what the layer makes: the module that has it drops out, not the one that sums
+  };
+  std::string_view module;  // its name
+  std::string_view caller;  // that of the module that calls it; "": any
+  Where where;
+  SeenIn seen;
+};
+// Whether a layer of that path is one of `where`.
+bool HasDropout(DropoutBeside::Where where, std::string_view path);
+
+// Layers of a feed-forward block that drops nothing out in between.
+struct UndroppedBlock {
+  std::string_view first;  // the ends of their paths
+  std::string_view second;
+  SeenIn seen;
+};
+bool IsUndroppedBlock(std::string_view first, std::string_view second);
+
+// fairseq's layers, which transformers took over: "fc1" and "fc2" of a numbered layer, with an
+// activation_dropout of 0, beside a "final_layer_norm"; no dropout inside of attention, whose own
+// "out_proj" the layer drops out.
+bool IsFairseqsSecondLayer(std::string_view path);
+// The tensors that show such a layer, by its path.
+std::string FairseqsFirstBias(std::string_view layer);
+std::string FairseqsNorm(std::string_view layer);
+bool IsFairseqsProjection(std::string_view path, std::string_view caller);
+
+// A module whose own forward ends with a dropout: "embeddings".
+bool EndsWithDropout(std::string_view name);
+// A module that drops no words out where its caller has no module of that name; "" for others.
+std::string_view MissesWordDropoutWithout(std::string_view name);
+
+// A residual block whose branch goes through stochastic depth, but in the model's first block,
+// whose rate is 0.
+struct StochasticDepthBlock {
+  std::string_view type;       // of the block
+  std::string_view statement;  // the sum, in its forward
+  size_t branch;               // which operand of the sum was multiplied
+  SeenIn seen;
+};
+std::span<const StochasticDepthBlock> StochasticDepthBlocks();
+
+// --- In place ------------------------------------------------------------------------------
+
+// Whether the activations that classes make write over their input: nullopt where nothing is known.
+// `holder` is the innermost class around one that is not torch's own.
+enum class ActivationUse : uint8_t { kUnknown, kOutOfPlace, kInPlace };
+struct ActivationRow {
+  std::string_view classes;  // how they begin; earlier rows win
+  ActivationUse use;
+  SeenIn seen;
+};
+ActivationUse ActivationsOf(std::string_view holder);
+
+// What files that name no class show of torchvision's networks: a module that has all of these
+// children, and where in it is written in place.
+struct InPlaceChildren {
+  enum class Of : uint8_t { kActivations, kSums };
+  std::string_view children[4];
+  std::string_view glob;  // of modules, as their path below it
+  bool is_listed;         // those that are children of a Sequential alone
+  Of of;
+  bool in_place;
+  SeenIn seen;
+};
+std::span<const InPlaceChildren> InPlaceModules();
+
+// --- Parameters and buffers ----------------------------------------------------------------
+
+// Whether a language model's head has weights of its own by default, where a feed-forward block of
+// that path is in it.
+bool HasOwnHead(std::string_view path);
+
+// Buffers of floats, by their names.
+bool IsFloatBuffer(std::string_view name);
+
+// A child of a module whose tensors no result needs, so that TorchScript's exporter leaves them
+// out; another child shows which module it is.
+struct UnreadChild {
+  std::string_view shows;
+  std::string_view lost;
+  SeenIn seen;
+};
+std::span<const UnreadChild> UnreadChildren();
+
+// Buffers of embeddings that count positions, of as many numbers as `table` has rows.
+struct PositionBuffer {
+  std::string_view table;  // the module's child
+  std::string_view buffer;
+  SeenIn seen;
+};
+std::span<const PositionBuffer> PositionBuffers();
+
+// The child of a head by which its own bias is read, too: "lm_head.decoder.bias" is "lm_head.bias".
+std::string_view ChildWithTiedBias();
+// How the name of a clone of a buffer begins: "original_inv_freq".
+std::string_view CloneOfBuffer();
+
+// --- Names of Python's -------------------------------------------------------------------------
+
+// What a forward binds to a name, told by the children of its module: of files without lines.
+struct KnownNameRow {
+  std::string_view children[3];  // those that it has, and, with "!", has not
+  std::string_view made_by;      // one of them, or an operator
+  std::string_view name;         // Python's
+  // What makes what is bound next, whichever comes first; "": the forward's end.
+  std::string_view until[2];
+  bool is_returned;  // among others, and held until the caller's forward returns
+  SeenIn seen;
+};
+std::span<const KnownNameRow> KnownNameRows();
+
+// What a helper binds to names: a method or function whose lines the file does not show, and a call
+// that makes it or reads it.
+struct HelperLocal {
+  std::string_view helper;
+  std::string_view op;
+  bool is_result;
+  bool are_operands;
+  std::string_view before;  // that call: by then an inner helper has returned, which names it
+  SeenIn seen;
+};
+std::span<const HelperLocal> HelperLocals();
+
+// Whether the line calls a method whose object holds what it was given last.
+bool ReplacesWhatItHolds(std::string_view line);
+// How a line calls eager attention: its products, scale, mask, softmax and dropout run there.
+std::string_view CallOfEagerAttention();
+
+// --- What torch.export's tracing does otherwise ----------------------------------------------
+
+// By the line that a call was made in, of the file `file`:
+// whether it builds a mask that is left out of a run where it hides nothing or is causal;
+bool BuildsMask(std::string_view file, std::string_view line);
+// whether it casts to the type of the module's weight first, where that has 16 bits, a branch that
+// an export in fp32 does not take;
+bool CastsToWeight(std::string_view file, std::string_view line);
+// whether it runs under torch.autocast(enabled=False), which is none on the meta device.
+bool RunsOutsideAutocast(std::string_view file, std::string_view line);
+
+}  // namespace onnxfit
