@@ -13,7 +13,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/onnx/fused_parts.h"
+#include "estimator/onnx/contrib_operators.h"
 #include "estimator/onnx/loader.h"
 #include "estimator/onnx/rebind.h"
 #include "estimator/onnx/shapes.h"

@@ -1,5 +1,3 @@
-#include "estimator/onnx/diagonals.h"
-
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -7,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/onnx/graph.h"
 #include "estimator/onnx/loader.h"
 #include "tests/onnx_bytes.h"
 #include "tests/temp_folder.h"

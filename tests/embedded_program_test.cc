@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "estimator/fit/predict.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/onnx/loader.h"
-#include "estimator/onnx/structure.h"
 #include "tests/pack_text.h"
 #include "tests/pt2_archive.h"
 

@@ -1,10 +1,9 @@
-#include "estimator/onnx/fused_parts.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "estimator/base/index.h"
+#include "estimator/onnx/contrib_operators.h"
 #include "estimator/onnx/loader.h"
 
 namespace onnxfit::fused_parts_test {

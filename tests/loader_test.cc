@@ -13,7 +13,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/text.h"
-#include "estimator/onnx/shorten.h"
+#include "estimator/onnx/tensor_contents.h"
 #include "tests/onnx_bytes.h"
 #include "tests/temp_folder.h"
 

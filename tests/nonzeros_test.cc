@@ -1,5 +1,3 @@
-#include "estimator/onnx/nonzeros.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

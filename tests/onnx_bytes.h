@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/onnx/wire.h"
+#include "estimator/onnx/wire_format.h"
 
 namespace onnxfit::bytes {
 

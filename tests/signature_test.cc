@@ -1,5 +1,3 @@
-#include "estimator/onnx/signature.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -8,6 +6,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/onnx/loader.h"
+#include "estimator/onnx/schemas.h"
 #include "estimator/onnx/shapes.h"
 #include "tests/trace_helpers.h"
 

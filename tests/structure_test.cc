@@ -1,8 +1,7 @@
-#include "estimator/onnx/structure.h"
-
 #include <doctest/doctest.h>
 
 #include "estimator/base/text.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/onnx/loader.h"
 
 namespace onnxfit::structure_test {

@@ -19,8 +19,9 @@
 #include <variant>
 #include <vector>
 
+#include "estimator/base/strided_loops.h"
 #include "estimator/base/tensor_type.h"
-#include "estimator/onnx/nonzeros.h"
+#include "estimator/onnx/shapes.h"
 
 namespace onnxfit {
 
@@ -35,7 +36,7 @@ using Integers = std::vector<int64_t>;  // also bool: 0 or 1
 using Floats = std::vector<double>;     // rounded to the tensor's type
 using Elements = std::variant<Integers, Floats>;
 
-struct HostTensor;
+// --- Tensors on the host (host_tensor.cc) --------------------------------------
 
 // Elements now, or how to get them when somebody asks.
 class LazyElements {
@@ -82,6 +83,18 @@ struct HostTensor {
 HostTensor MakeIntegers(DType dtype, Dims dims, Integers elements);
 HostTensor MakeFloats(DType dtype, Dims dims, Floats elements);
 
+// `tensor` with other elements: `change` maps a vector of either kind to one of its own.
+template <typename Change>
+HostTensor WithElements(const HostTensor& tensor, Dims dims, Dims stored, Change change) {
+  Elements changed =
+      std::visit([&](const auto& from) { return Elements(change(from)); }, tensor.elements->Get());
+  return {tensor.dtype, std::move(dims), std::move(stored),
+          std::make_shared<const LazyElements>(std::move(changed))};
+}
+
+// `tensor` stored over `stored`, each dimension of which is that of its stored or dims.
+HostTensor StoredAs(const HostTensor& tensor, const Dims& stored);
+
 // `tensor` with stored == dims.  O(elements): ask HasUpTo first where the file decides
 // over the dimensions.
 HostTensor InFull(const HostTensor& tensor);
@@ -91,6 +104,34 @@ int64_t MatrixSize(const Dims& stored);
 
 // True where the product of `dims` is not above `limit`.
 bool HasUpTo(const HostTensor& tensor, int64_t limit);
+
+// The elements of a tensor in the file, decoded when they are first asked for.  nullopt:
+// not kept, too many, or of a type that no shape depends on.
+std::optional<HostTensor> FromProto(const onnx::TensorProto& tensor,
+                                    std::shared_ptr<const void> owner);
+
+// For ONNX's inference functions.
+onnx::TensorProto ToProto(const HostTensor& tensor);
+
+// Up to how many elements tensors of `dtype` are evaluated.
+int64_t LimitOf(DType dtype);
+
+// True where elements of the type are known at all, and there are not more than `limit`.
+bool FitsIn(const TensorType& type, int64_t limit);
+
+// What is not 0 where `a` is 0.
+Nonzeros InverseOf(Nonzeros a);
+
+// Of elements that depend on whether their column is before their row's number, is that, or is
+// behind it.
+Nonzeros NonzerosBySide(bool before, bool on, bool behind);
+
+// Axis in [0, rank), counted from the end where negative.
+inline size_t AxisOf(int64_t axis, size_t rank) {
+  return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
+}
+
+// --- Operators (constants.cc) --------------------------------------------------
 
 // One node to evaluate.  Types are those that inference gave.
 struct Call {
@@ -111,6 +152,14 @@ int64_t IntAttribute(const onnx::NodeProto& node, std::string_view name, int64_t
 
 inline const TensorType& OutputType(const Call& call) { return call.output_types[0]; }
 inline std::optional<Dims> FirstStored(const Call& call) { return call.in(0).stored; }
+
+// Which elements of input `i` are not 0, for a result with matrices of `size`: of its own matrices
+// where they are of that size, else of all that it has.
+Nonzeros NonzerosOfInput(const Call& call, size_t i, int64_t size);
+
+// The same of a result with the elements of input `i`, each perhaps several times, whose matrices
+// are the input's where these are of that size.
+std::optional<Nonzeros> SpreadNonzeros(const Call& call, size_t i, int64_t size);
 
 // One tensor for each output; none where the node cannot be evaluated.
 using Evaluator = std::vector<HostTensor> (*)(const Call&);
@@ -143,13 +192,5 @@ std::vector<HostTensor> Evaluate(const EvaluatorRow& row, Call call);
 
 // How many elements Evaluate would read and make at once; 0 where it would wait, or not evaluate.
 int64_t WorkOf(const EvaluatorRow& row, const Call& call);
-
-// The elements of a tensor in the file, decoded when they are first asked for.  nullopt:
-// not kept, too many, or of a type that no shape depends on.
-std::optional<HostTensor> FromProto(const onnx::TensorProto& tensor,
-                                    std::shared_ptr<const void> owner);
-
-// For ONNX's inference functions.
-onnx::TensorProto ToProto(const HostTensor& tensor);
 
 }  // namespace onnxfit

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "estimator/base/index.h"
-#include "estimator/onnx/constant_loops.h"
 #include "estimator/onnx/constants.h"
 
 namespace onnxfit {

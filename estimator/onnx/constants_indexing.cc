@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 
-#include "estimator/onnx/constant_loops.h"
 #include "estimator/onnx/constants.h"
 
 namespace onnxfit {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "estimator/onnx/constant_loops.h"
 #include "estimator/onnx/constants.h"
 
 namespace onnxfit {

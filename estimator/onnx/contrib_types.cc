@@ -1,11 +1,11 @@
-#include "estimator/onnx/contrib_types.h"
-
+// The types of what ONNX Runtime's operators make.
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "estimator/base/bytes.h"
 #include "estimator/onnx/constants.h"
+#include "estimator/onnx/contrib_operators.h"
 
 namespace onnxfit {
 namespace {

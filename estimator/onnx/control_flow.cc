@@ -3,22 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <unordered_map>
-#include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
-#include "estimator/onnx/captures.h"
 #include "estimator/onnx/inferrer.h"
-#include "estimator/onnx/inline_body.h"
 #include "estimator/onnx/onnx_model.h"
 
 namespace onnxfit {

@@ -1,9 +1,22 @@
 // If and Loop become plain nodes, so that later rooms see a flat graph.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
 #include "estimator/base/error.h"
 #include "estimator/onnx/graph.h"
 #include "estimator/onnx/shapes.h"
+
+namespace onnx {
+class GraphProto;
+class NodeProto;
+class TensorProto;
+}  // namespace onnx
 
 namespace onnxfit {
 
@@ -13,5 +26,47 @@ namespace onnxfit {
 // runs where that is known.  Returns `graph` itself where it has neither.
 // Throws Error as BindShapes does.  O(nodes), bodies included.
 Graph InlineControlFlow(Graph graph, const DimBinding& binding, Warnings& warnings);
+
+// --- Bodies written out; internal to the room onnx/ ----------------------------
+
+// Appends nodes to a graph under names that nothing in it has: the body of an If or a Loop, written
+// out among the nodes around it.
+class BodyInliner {
+ public:
+  // `graph` has the initializers and all that is not replaced; `taken` are the names of
+  // its values and nodes, before and after; `path` is what an error says.
+  BodyInliner(onnx::GraphProto& graph, std::unordered_set<std::string> taken, int64_t opset,
+              std::string path)
+      : graph_(graph), taken_(std::move(taken)), opset_(opset), path_(std::move(path)) {}
+
+  // `body` is one of the two branches of `node`.
+  void InlineBranch(const onnx::NodeProto& node, const onnx::GraphProto& body);
+
+  // One iteration.  What each iteration adds to a list is there `trips` times where that
+  // is known and not above kMaxTrips, else once.  Throws Error where lists exceed kMaxCopies.
+  void InlineLoop(const onnx::NodeProto& node, const onnx::GraphProto& body,
+                  std::optional<int64_t> trips);
+
+  static constexpr int64_t kMaxTrips = 1024;
+  static constexpr int64_t kMaxCopies = 1 << 17;  // of all lists together
+
+ private:
+  using Names = std::unordered_map<std::string, std::string>;  // in the body -> outside
+
+  std::string Unique(const std::string& name, const std::string& prefix);
+  void NameLocals(const onnx::GraphProto& body, const std::string& prefix, Names& names);
+  void AppendBody(const onnx::GraphProto& body, const std::string& prefix, const Names& names);
+  void AppendOutput(const std::string& from, const std::string& to, const Names& names);
+  void AppendList(const std::string& from, const std::string& to, const Names& names,
+                  std::optional<int64_t> trips);
+  std::string AppendConstant(const std::string& name, onnx::TensorProto value);
+  std::string AppendUnsqueezed(const std::string& from, const std::string& to);
+
+  onnx::GraphProto& graph_;
+  std::unordered_set<std::string> taken_;
+  int64_t opset_;
+  std::string path_;
+  int64_t copies_ = 0;
+};
 
 }  // namespace onnxfit

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -11,9 +10,7 @@
 #include "estimator/base/quote.h"
 #include "estimator/base/text.h"
 #include "estimator/base/warnings.h"
-#include "estimator/onnx/export_line.h"
 #include "estimator/onnx/onnx_model.h"
-#include "estimator/onnx/recurrent_batch.h"
 
 namespace onnxfit {
 namespace {

@@ -1,15 +1,19 @@
-// Numbers for the free dimensions of a graph's inputs.  Internal to the room onnx/.
+// Numbers for the free dimensions of a graph's inputs, and which of them is the batch.  Internal to
+// the room onnx/: other rooms ask shapes.h.
 #pragma once
 
 #include <onnx/onnx_pb.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/base/error.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/onnx/shapes.h"
 
 namespace onnxfit {
@@ -31,5 +35,17 @@ struct BoundInputs {
 
 // Throws Error as BindShapes does.  O(inputs × dimensions).
 BoundInputs BindInputs(const Graph& graph, const DimBinding& binding);
+
+// Which dimension of an input is the batch, by what recurrent layers read.
+struct InputAxis {
+  ValueId input = kNoValue;  // of the graph
+  int axis = 0;
+  std::string_view layer = {};  // that reads it: "LSTM"
+};
+
+// LSTM, GRU and RNN read [T, N, F], or [N, T, F] with layout 1: where N is that of an input of the
+// graph, looking back over operators that keep dimensions, transposes and embeddings.  nullopt
+// where no such layer reads an input so.  O(nodes).
+std::optional<InputAxis> FindRecurrentBatch(const Graph& graph);
 
 }  // namespace onnxfit

@@ -1,5 +1,4 @@
-#include "estimator/onnx/export_line.h"
-
+// The Python that exports a model with free dimensions.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,6 +6,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/onnx/onnx_model.h"
+#include "estimator/onnx/shapes.h"
 
 namespace onnxfit {
 namespace {

@@ -1,21 +1,16 @@
-#include "estimator/onnx/fused_parts.h"
-
-#include <onnx/onnx_pb.h>
-
+// What ONNX Runtime's optimizer made its operators of.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <numeric>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/onnx/constants.h"
+#include "estimator/onnx/contrib_operators.h"
 #include "estimator/onnx/inferrer.h"
 #include "estimator/onnx/onnx_model.h"
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -74,8 +75,9 @@ struct ExportedProgram;
 }
 
 // A graph in topological order: a node comes after all that it reads.  Nodes of ONNX's own
-// operators have the inputs that they need, and no more than they take (signature.h).  If and Loop
-// bodies stay with their node.  Movable; the views stay valid as long as `model` lives.
+// operators have the inputs that they need, and no more than they take (WrongSignature in
+// schemas.h).  If and Loop bodies stay with their node.  Movable; the views stay valid as long as
+// `model` lives.
 struct Graph {
   std::string path;    // as typed; "<stdin>" for standard input, "<text>" for tests
   std::string digest;  // of the file's bytes without large weights (base/text.h)
@@ -86,7 +88,7 @@ struct Graph {
   std::vector<ValueId> outputs;
   std::vector<Initializer> initializers;  // in the file's order
   Metadata metadata;                      // model's, then graph's
-  Diagonals diagonals;                    // of matrices that may be one another (diagonals.h)
+  Diagonals diagonals;                    // of matrices that may be one another (AreTransposes)
   std::vector<std::string> notes;         // what loading did, for -v
   Warnings warnings = {};                 // of loading, for every answer
   std::shared_ptr<const OnnxModel> model;
@@ -119,5 +121,39 @@ std::string NodeText(const Graph& graph, NodeId node);
 //   y = Gemm(x, w) <alpha=0.5, transB=1>
 //   output y
 std::string ToString(const Graph& graph);
+
+// --- What a graph is made of ---------------------------------------------------
+
+// What a graph is made of, in a few bytes, which tell whether another tool has changed it since:
+// the digest (base/text.h) of lines that say what the file has, in its order:
+//   input NAME TYPE DIM,DIM          TYPE is ONNX's number, DIM a number or a name
+//   initializer NAME TYPE DIM,DIM
+//   node DOMAIN OP IN,IN OUT,OUT
+//   output NAME
+// Names of nodes, attributes, elements and metadata are not in it; python/onnxfit/onnx_metadata.py
+// computes the same.  O(nodes + initializers).
+std::string StructureDigest(const Graph& graph);
+
+// Whether the initializer `a` is the transpose of `b`, by Graph::diagonals; nullopt where these are
+// not known, or are one number over and over.
+std::optional<bool> AreTransposes(const Graph& graph, ValueId a, ValueId b);
+
+// --- Graphs of models that are no ONNX files -----------------------------------
+
+// One dimension of an input.
+struct DeclaredDim {
+  int64_t size = 0;
+  std::string name = {};  // of a free dimension, as --dim takes it; "" where it is fixed
+};
+
+struct DeclaredTensor {
+  std::string name;
+  DType dtype = DType::kUndefined;
+  std::vector<DeclaredDim> dims;
+};
+
+// A graph that says what a model's inputs are, and nothing of what it computes: their free
+// dimensions are bound as a file's are (BindShapes).  Throws Error where there is no input.
+Graph GraphOfInputs(const std::string& path, const std::vector<DeclaredTensor>& inputs);
 
 }  // namespace onnxfit

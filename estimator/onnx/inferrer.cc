@@ -11,100 +11,24 @@
 #include "estimator/base/warnings.h"
 #include "estimator/onnx/onnx_model.h"
 #include "estimator/onnx/schemas.h"
-#include "estimator/onnx/validate.h"
 
 namespace onnxfit {
 namespace {
 
-// Elements that are read and made at once, before anybody asks for them; of what comes behind them
-// nothing is known.
-constexpr int64_t kMaxEvaluated = 1 << 25;
-
 constexpr std::string_view kFromFile = "the shapes that the file stores are believed";
 constexpr std::string_view kFromInput = "outputs are taken to be like the first input";
-
-const onnx::TypeProto& Innermost(const onnx::TypeProto& type) {
-  if (type.has_sequence_type()) return Innermost(type.sequence_type().elem_type());
-  if (type.has_optional_type()) return Innermost(type.optional_type().elem_type());
-  return type;
-}
 
 bool IsSequence(const onnx::TypeProto& type) {
   return type.has_optional_type() ? IsSequence(type.optional_type().elem_type())
                                   : type.has_sequence_type();
 }
 
-bool AllDimsKnown(const onnx::TypeProto& type) {
-  if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return false;
-  const auto& dims = type.tensor_type().shape().dim();
-  return type.tensor_type().elem_type() != onnx::TensorProto::UNDEFINED &&
-         std::all_of(dims.begin(), dims.end(), [](const auto& dim) { return dim.has_dim_value(); });
-}
-
-bool HasNegative(const onnx::TypeProto& type) {
-  const auto& dims = type.tensor_type().shape().dim();
-  return std::any_of(dims.begin(), dims.end(), [](const auto& dim) { return dim.dim_value() < 0; });
-}
-
-// A dimension that is not known is -1; so is the only one of an unknown shape.
-TensorType TensorTypeFrom(const onnx::TypeProto& type) {
-  TensorType tensor{static_cast<DType>(type.tensor_type().elem_type()), {}};
-  if (!type.tensor_type().has_shape()) tensor.dims.push_back(-1);
-  for (const auto& dim : type.tensor_type().shape().dim()) {
-    tensor.dims.push_back(dim.has_dim_value() ? dim.dim_value() : -1);
-  }
-  return tensor;
-}
-
-onnx::TypeProto ProtoFrom(DType dtype, const Dims& dims) {
-  onnx::TypeProto type;
-  type.mutable_tensor_type()->set_elem_type(static_cast<int32_t>(dtype));
-  auto* shape = type.mutable_tensor_type()->mutable_shape();
-  for (const int64_t dim : dims) shape->add_dim()->set_dim_value(dim);
-  return type;
-}
-
-// "int64[2, ?]".
-std::string UnresolvedText(const onnx::TypeProto& type) {
-  if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return "unknown";
-  std::vector<std::string> dims;
-  for (const auto& dim : type.tensor_type().shape().dim()) {
-    dims.push_back(dim.has_dim_value() ? std::to_string(dim.dim_value()) : "?");
-  }
-  return fmt::format("{}[{}]", Name(static_cast<DType>(type.tensor_type().elem_type())),
-                     fmt::join(dims, ", "));
-}
-
-// ONNX's reason without the context below it.
-std::string OneLine(std::string_view reason) {
-  return std::string(reason.substr(0, reason.find('\n')));
-}
-
-bool IsOnnx(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
-
 int64_t OpsetOf(const Graph& graph, std::string_view domain) {
   for (const OpsetImport& opset : graph.opsets) {
-    if (opset.domain == domain || (IsOnnx(opset.domain) && IsOnnx(domain))) return opset.version;
+    if (opset.domain == domain || (IsOnnxDomain(opset.domain) && IsOnnxDomain(domain)))
+      return opset.version;
   }
   return 0;
-}
-
-// Product, or nothing where 64 bits do not hold it.
-std::optional<int64_t> Product(const onnx::TypeProto& type) {
-  int64_t product = 1;
-  for (const auto& dim : type.tensor_type().shape().dim()) {
-    if (__builtin_mul_overflow(product, dim.dim_value(), &product)) return std::nullopt;
-  }
-  return product;
-}
-
-bool IsTooLarge(const Operands& operands) {
-  return std::ranges::any_of(operands.types, [](const std::optional<TensorType>& type) {
-    int64_t product = 1;
-    return type.has_value() && std::ranges::any_of(type->dims, [&](int64_t dim) {
-             return __builtin_mul_overflow(product, dim, &product);
-           });
-  });
 }
 
 // Where inference asks for a dimension that is not there, protobuf prints and throws; what
@@ -181,7 +105,7 @@ Inferrer::Operator Inferrer::FindOperator(const Node& node) const {
   Operator op;
   op.opset = OpsetOf(graph_, node.domain);
   op.schema = FindSchema(node.domain, node.op_type, op.opset);
-  if (IsOnnx(node.domain)) op.kinds = InputKinds(node.op_type, op.opset);
+  if (IsOnnxDomain(node.domain)) op.kinds = InputKinds(node.op_type, op.opset);
   if (op.schema == nullptr) {
     const size_t prefix = node.domain.empty() ? 0 : node.domain.size() + 1;
     op.contrib = FindContrib(node.domain, node.op_type.substr(prefix));
@@ -190,71 +114,6 @@ Inferrer::Operator Inferrer::FindOperator(const Node& node) const {
   op.evaluator = FindEvaluator(node.op_type);
   op.operands = FindOperandRow(node.op_type);
   return op;
-}
-
-void Inferrer::CheckOutputs(NodeId id, const Operator& op) const {
-  const Node& node = NodeAt(id);
-  // ONNX's inference makes a list this long.
-  const auto outputs = static_cast<int64_t>(node.outputs.size());
-  const int64_t parts = IntAttribute(node, "num_outputs", outputs);
-  if (op.schema != nullptr && parts != outputs) {
-    Refuse(id, fmt::format("num_outputs is {}, the node has {}", parts, outputs), "");
-  }
-}
-
-// Not behind a guess, which may be of another kind than what the file says.
-void Inferrer::CheckKinds(NodeId id, const Operator& op) const {
-  if (GuessBehind(id) != kNoNode) return;
-  for (size_t i = 0; i < NodeAt(id).inputs.size(); ++i) {
-    if (NodeAt(id).inputs[i] == kNoValue) continue;
-    std::string wrong = op.kinds.Wrong(i, TypeRead(id, i));
-    if (!wrong.empty()) Refuse(id, std::move(wrong), "");
-  }
-}
-
-// --- Operands -------------------------------------------------------------------
-
-Operands Inferrer::OperandsOf(NodeId id) const {
-  const Node& node = NodeAt(id);
-  Operands operands;
-  operands.node = &graph_.model->NodeOf(id);
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const bool has = node.inputs[i] != kNoValue && AllDimsKnown(TypeRead(id, i));
-    operands.types.push_back(has ? std::optional(TensorTypeFrom(TypeRead(id, i))) : std::nullopt);
-    const bool is_known = node.inputs[i] != kNoValue && KnownRead(id, i).has_value();
-    operands.known.push_back(is_known ? &*KnownRead(id, i) : nullptr);
-    operands.from_inputs.push_back(node.inputs[i] != kNoValue && DependsOnInputs(node.inputs[i]));
-  }
-  operands.stored_behind = [this, &node](size_t input, int64_t size) {
-    return StoredBehind(graph_, node.inputs[input], size);
-  };
-  return operands;
-}
-
-// Before ONNX, which lets some of it pass.
-void Inferrer::CheckOperands(NodeId id, const Operator& op) {
-  const Operands operands = OperandsOf(id);
-  if (op.operands->reads_elements && operands.known.size() > 1 && operands.known[1] != nullptr) {
-    looked_at_ += Numel(operands.known[1]->stored);
-    if (looked_at_ > kMaxEvaluated) return;
-  }
-  const auto conflict = op.operands->find(operands);
-  if (conflict.has_value()) Refuse(id, *conflict, HintOnSizes());
-}
-
-// `reason` is ONNX's, whose words are for those who ask for details.
-void Inferrer::RefuseInputs(NodeId id, const Operator& op, const char* reason) const {
-  const Operands operands = OperandsOf(id);
-  std::optional<SizeConflict> conflict;
-  if (op.operands != nullptr) conflict = op.operands->find(operands);
-  if (IsTooLarge(operands)) {
-    conflict = {
-        .text = fmt::format("it reads more elements than 64 bits count, {}", TypesText(operands))};
-  } else if (!conflict.has_value()) {
-    conflict = {.text = fmt::format("its inputs and attributes do not go together: it reads {}",
-                                    TypesText(operands))};
-  }
-  Refuse(id, *std::move(conflict), HintOnSizes(), fmt::format("ONNX says: {}", OneLine(reason)));
 }
 
 // --- Types ----------------------------------------------------------------------
@@ -356,32 +215,6 @@ ValueType Inferrer::TypeOf(ValueId value) const {
   return found;
 }
 
-void Inferrer::RefuseUnresolved(NodeId id) const {
-  for (const ValueId value : NodeAt(id).outputs) {
-    if (value == kNoValue || Resolved(value)) continue;
-    Refuse(id,
-           fmt::format("the shape of its output {} depends on data, {}",
-                       Quote(graph_.values[Place(value)].name), UnresolvedText(TypeAt(value))),
-           "onnxsim, or an export whose shapes follow from those of the inputs");
-  }
-  Refuse(id, "the shapes of its outputs depend on data", "");
-}
-
-void Inferrer::CheckDims(NodeId id) const {
-  for (const ValueId value : NodeAt(id).outputs) {
-    const int rank =
-        value == kNoValue ? 0 : Innermost(TypeAt(value)).tensor_type().shape().dim_size();
-    if (rank > kMaxRank) {
-      Refuse(id, fmt::format("at most {} dimensions were expected, found {}", kMaxRank, rank), "");
-    }
-    if (value == kNoValue || !HasNegative(Innermost(TypeAt(value)))) continue;
-    Refuse(id,
-           fmt::format("its output {} would have a negative dimension, {}",
-                       Quote(graph_.values[Place(value)].name), ToString(TensorTypeOf(value))),
-           HintOnSizes());
-  }
-}
-
 void Inferrer::FollowLists(NodeId id, const Operator& op) {
   const Node& node = NodeAt(id);
   if (op.schema == nullptr || node.inputs.empty() || node.outputs.empty()) return;
@@ -468,16 +301,6 @@ void Inferrer::Keep(NodeId id, ValueId value, HostTensor tensor) {
   known_[Place(value)] = std::move(tensor);
 }
 
-void Inferrer::CheckReshape(NodeId id) const {
-  const Node& node = NodeAt(id);
-  if (!Resolved(node.inputs[0]) || !Resolved(node.outputs[0])) return;
-  if (Product(TypeAt(node.inputs[0])) == Product(TypeAt(node.outputs[0]))) return;
-  Refuse(id,
-         fmt::format("{} cannot take the shape {}", ToString(TensorTypeOf(node.inputs[0])),
-                     ToString(TensorTypeOf(node.outputs[0]).dims)),
-         HintOnSizes());
-}
-
 // --- Operators that ONNX does not know ------------------------------------------
 
 // False where there is no row, or not every input is known.
@@ -546,57 +369,6 @@ void Inferrer::CollectStored() {
   const onnx::GraphProto& graph = graph_.model->proto.graph();
   for (const auto& info : graph.value_info()) stored_->emplace(info.name(), &info.type());
   for (const auto& info : graph.output()) stored_->emplace(info.name(), &info.type());
-}
-
-// --- What is said ---------------------------------------------------------------
-
-std::string Inferrer::DoubtText(std::string_view kind, const std::vector<NodeId>& nodes) const {
-  const Node& first = NodeAt(nodes.front());
-  const std::string others =
-      nodes.size() == 1 ? "" : fmt::format(" and {} other nodes", nodes.size() - 1);
-  return fmt::format("ONNX has no schema for {} of node {}{}: {}", Quote(first.op_type),
-                     Quote(DisplayName(graph_, nodes.front())), others, kind);
-}
-
-Warnings Inferrer::CollectWarnings() const {
-  Warnings warnings = inputs_.warnings;
-  for (const auto& [kind, nodes] : doubts_) {
-    warnings.push_back({warning::kStoredShape, DoubtText(kind, nodes)});
-  }
-  return warnings;
-}
-
-std::string Inferrer::HintOnSizes() const {
-  if (inputs_.rebound.has_value()) return "an export whose batch is a free dimension";
-  std::vector<std::string> sizes;
-  for (const auto& [name, size] : inputs_.symbols) {
-    sizes.push_back(fmt::format("{} = {}", Quote(name), size));
-  }
-  if (sizes.empty()) return "";
-  return fmt::format("other sizes than {}", fmt::join(sizes, ", "));
-}
-
-// What contradicts a guess is the guess's fault.
-void Inferrer::RefuseGuess(NodeId guess, NodeId id, const std::string& reason) const {
-  const Node& node = NodeAt(guess);
-  throw Error(
-      {graph_.path, NodeText(graph_, guess),
-       fmt::format("ONNX has no schema for {}, so its output was taken to be like its first "
-                   "input; node {} that reads it says: {}",
-                   node.op_type, Quote(DisplayName(graph_, id)), reason),
-       "the export from before an optimizer fused operators"});
-}
-
-void Inferrer::Refuse(NodeId id, std::string text, std::string hint) const {
-  Refuse(id, SizeConflict{.text = std::move(text)}, std::move(hint));
-}
-
-void Inferrer::Refuse(NodeId id, SizeConflict conflict, std::string hint,
-                      std::string detail) const {
-  if (GuessBehind(id) != kNoNode) RefuseGuess(GuessBehind(id), id, conflict.text);
-  Error::Parts parts = {graph_.path, NodeText(graph_, id), conflict.text, std::move(hint),
-                        std::move(detail)};
-  throw SizeError(std::move(parts), std::move(conflict));
 }
 
 }  // namespace onnxfit

@@ -3,9 +3,15 @@
 #pragma once
 
 #include <google/protobuf/arena.h>
+#include <onnx/defs/schema.h>
+#include <onnx/defs/shape_inference.h>
 #include <onnx/onnx_pb.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,16 +21,109 @@
 
 #include "estimator/base/index.h"
 #include "estimator/onnx/constants.h"
-#include "estimator/onnx/contrib_types.h"
+#include "estimator/onnx/contrib_operators.h"
 #include "estimator/onnx/dim_binding.h"
-#include "estimator/onnx/inference_context.h"
-#include "estimator/onnx/operand_sizes.h"
-#include "estimator/onnx/sequences.h"
+#include "estimator/onnx/schemas.h"
 #include "estimator/onnx/shapes.h"
-#include "estimator/onnx/signature.h"
-#include "estimator/onnx/size_error.h"
+#include "estimator/onnx/wrong_size.h"
 
 namespace onnxfit {
+
+// --- Types in ONNX's own form ---------------------------------------------------
+
+// The tensor inside a sequence or an optional.
+const onnx::TypeProto& Innermost(const onnx::TypeProto& type);
+// A tensor of a known type, each dimension of which is a number.
+bool AllDimsKnown(const onnx::TypeProto& type);
+// A dimension that is not known is -1; so is the only one of an unknown shape.
+TensorType TensorTypeFrom(const onnx::TypeProto& type);
+onnx::TypeProto ProtoFrom(DType dtype, const Dims& dims);
+
+// --- One node, as ONNX's inference functions see it -----------------------------
+
+// Types are numbers already, and the elements of inputs may be known.
+
+// What sub-graphs (Scan) and function bodies are inferred in.  Made only for them, since
+// it names every value of the graph.
+struct OuterScope {
+  std::unordered_map<std::string, int> opsets;                      // by domain
+  std::unordered_map<std::string, onnx::TypeProto*> types_by_name;  // captures
+};
+
+using ScopeMaker = std::function<const OuterScope&()>;
+
+class NodeContext final : public onnx::InferenceContext {
+ public:
+  struct Input {
+    const onnx::TypeProto* type = nullptr;             // null: left out
+    const std::optional<HostTensor>* known = nullptr;  // null: left out
+  };
+
+  // All that is pointed at outlives the context.  `scope` is called for sub-graphs only.
+  NodeContext(const onnx::NodeProto& node, std::vector<Input> inputs,
+              std::vector<onnx::TypeProto*> outputs, const ScopeMaker& scope);
+  ~NodeContext() override;
+
+  // Attributes that the node leaves out then have the schema's values, as a function body
+  // reads them.
+  void UseDefaults(const onnx::OpSchema& schema) { defaults_ = &schema; }
+
+  const onnx::AttributeProto* getAttribute(const std::string& name) const override;
+  size_t getNumInputs() const override { return inputs_.size(); }
+  const onnx::TypeProto* getInputType(size_t index) const override;
+  bool hasInput(size_t index) const override;
+  const onnx::TensorProto* getInputData(size_t index) const override;
+  size_t getNumOutputs() const override { return outputs_.size(); }
+  onnx::TypeProto* getOutputType(size_t index) override;
+  bool hasOutput(size_t index) override;
+  onnx::GraphInferencer* getGraphAttributeInferencer(const std::string& name) override;
+  const onnx::SparseTensorProto* getInputSparseData(size_t) const override { return nullptr; }
+  const onnx::TensorShapeProto* getSymbolicInput(size_t) const override { return nullptr; }
+
+ private:
+  struct SubGraph;
+
+  const onnx::NodeProto& node_;
+  std::vector<Input> inputs_;
+  std::vector<onnx::TypeProto*> outputs_;
+  const ScopeMaker& scope_;
+  const onnx::OpSchema* defaults_ = nullptr;
+  mutable std::vector<std::unique_ptr<onnx::TensorProto>> data_;  // by input, when asked for
+  std::map<std::string, std::unique_ptr<SubGraph>> sub_graphs_;
+};
+
+// Runs the schema's inference function, or that of its body where it has only a body.
+// Returns false where it has neither.  Throws onnx::InferenceError.
+bool InferOutputs(const onnx::OpSchema& schema, const onnx::NodeProto& node, int64_t opset,
+                  NodeContext& context);
+
+// --- The shapes in lists of tensors ---------------------------------------------
+
+// By element.  ONNX's types give all tensors of a list one shape, and none where they differ, as
+// after a split into unequal parts.
+using ListDims = std::vector<Dims>;
+
+// Sizes of all lists of a graph together, where each part is a few more (PartCost), and each part
+// is one more whenever a node reads all of them.  Lists beyond are not followed.
+inline constexpr int64_t kMaxListSizes = 1 << 23;
+
+// How many sizes a part of `rank` dimensions counts for.
+constexpr int64_t PartCost(size_t rank) { return static_cast<int64_t>(rank) + 4; }
+
+// What a node that makes a list (SplitToSequence, SequenceConstruct) puts into it; nullopt
+// for other nodes, where that depends on data, and where it costs more than `left`, from which it
+// is taken.
+std::optional<ListDims> ListOf(const Call& call, int64_t& left);
+
+// The shape of the tensor that a node takes from `list`, its input 0 (SequenceAt,
+// ConcatFromSequence); nullopt as above.
+std::optional<Dims> TakenFrom(const Call& call, const ListDims& list, int64_t& left);
+
+// --- All nodes ------------------------------------------------------------------
+
+// Elements that are read and made at once, before anybody asks for them; of what comes behind them
+// nothing is known.
+inline constexpr int64_t kMaxEvaluated = 1 << 25;
 
 class Inferrer {
  public:

@@ -1,11 +1,10 @@
-#include "estimator/onnx/inline_body.h"
-
+// The body of an If or a Loop, written out among the nodes around it.
 #include <fmt/format.h>
+#include <onnx/onnx_pb.h>
 
 #include <algorithm>
-#include <utility>
 
-#include "estimator/base/error.h"
+#include "estimator/onnx/control_flow.h"
 
 namespace onnxfit {
 namespace {

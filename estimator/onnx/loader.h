@@ -18,9 +18,9 @@ struct LoadOptions {
 
 // Reads `path`: ONNX protobuf, or ONNX text where the name ends in ".onnxtxt"; "-" is
 // standard input.  Model-local functions are inlined.  External data is opened for
-// small integer tensors and a few elements of heads (diagonals.h) alone, and may be missing.
-// Throws Error for anything that is not a usable model: see tests/loader_test.cc for
-// the list with its texts.  O(bytes outside of weights).
+// small integer tensors and a few elements of heads (ReadDiagonals in tensor_contents.h) alone, and
+// may be missing. Throws Error for anything that is not a usable model: see tests/loader_test.cc
+// for the list with its texts.  O(bytes outside of weights).
 Graph LoadGraph(const std::string& path, const LoadOptions& options = {});
 
 // The same for the bytes of a file that was at `path` (external data is looked for beside it), and
@@ -32,5 +32,9 @@ Graph LoadGraphFrom(std::string_view bytes, const std::string& path, const std::
 // tests, a bare graph "name (float[N, 4] x) => (float[N, 2] y) { ... }", which gets
 // opset 17.
 Graph ParseGraph(std::string_view text, std::string path = "<text>");
+
+// Throws Error (without a file) where `first`, the first bytes of a file, belong to
+// something that is well known and no ONNX model: it says what, and what to do.
+void RefuseOtherFormats(std::string_view first);
 
 }  // namespace onnxfit

@@ -1,15 +1,19 @@
-// What ONNX's own parser made of a file.  Internal to the room onnx/: the other rooms
-// see Graph alone.
+// What ONNX's own parser made of a file, and the steps from there to a Graph.  Internal to the room
+// onnx/: the other rooms see Graph alone.  Errors are thrown without a file but for BuildGraph's.
 #pragma once
 
 #include <onnx/onnx_pb.h>
 
+#include <cstdint>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/onnx/graph.h"
 
@@ -47,5 +51,67 @@ Graph BuildGraph(onnx::ModelProto proto, std::string path, std::vector<std::stri
 // The same for those who rewrite a model (control flow): `changed` is a copy of that of `graph`,
 // of which the rest is kept.
 Graph RebuildGraph(onnx::ModelProto changed, const Graph& graph);
+
+// --- Checks of single things in a model ----------------------------------------
+
+// Dimensions of a tensor, as PyTorch's reductions (ATen/WrapDimUtilsMulti.h, dim_bitset_size) and
+// NumPy 2 (NPY_MAXDIMS): each node costs as many numbers.
+inline constexpr int64_t kMaxRank = 64;
+
+// Throws Error where `model` has no graph, no nodes or no outputs.
+void CheckIsComplete(const onnx::ModelProto& model);
+
+// ONNX's own opset must be named, if used, and be one that is supported: from 7 on.
+void CheckOpset(const onnx::ModelProto& model);
+
+// The dimensions that the file states for a graph input are >= 0, and not above kMaxRank.
+void CheckInput(const onnx::ValueInfoProto& input);
+
+// The type of an initializer; Error where its element type is unknown, a dimension is
+// negative, there are above kMaxRank of them, its size does not fit 63 bits, or its contents do not
+// match it.
+TensorType TypeOfInitializer(const onnx::TensorProto& tensor);
+TensorType TypeOfInitializer(const onnx::SparseTensorProto& tensor);
+
+// The error for a name that nothing makes; `names` are those that there are.
+// `where` uses it as `what` ("input", "a sub-graph's input", "output").
+Error DanglingName(std::string where, std::string_view what, std::string_view name,
+                   std::span<const Value> values);
+
+// --- What is done to a model before it is built --------------------------------
+
+// Model-local functions: their calls become the nodes of their bodies.  `model` has none
+// afterwards; those for another opset
+// than the model's stay calls (of unknown operators) and are told in `notes`.
+// Throws Error (without a file) where functions call themselves, are defined twice, are
+// called with too many inputs or outputs, or would expand to more than 65,536 nodes and 32 for each
+// that the file has.
+void InlineFunctions(onnx::ModelProto& model, std::vector<std::string>& notes);
+
+// For files that name their weights and do not hold them (torch.onnx's include_initializers=False):
+// each name that nodes read and nothing makes becomes an initializer without contents, of the
+// type that the graph's value_info gives it; a note for -v tells how many.  Throws Error
+// (without a file) where a file without any initializer stores no type for several such names:
+// no shape follows from a name.  A single one, or one among others, is left to BuildGraph, which
+// says it is misspelt.  O(nodes).
+void DeclareMissingInitializers(onnx::ModelProto& model, std::vector<std::string>& notes);
+
+// --- What comes before what ----------------------------------------------------
+
+// What the bodies of If, Loop and Scan read from the graph around them: the names that sub-graphs
+// of `node` use and do not define, each once, in the order of use; empty for a node without
+// sub-graphs.  O(what the sub-graphs hold × nesting).
+std::vector<std::string_view> CapturedNames(const onnx::NodeProto& node);
+
+// Things put after what they need.
+struct Sorted {
+  std::vector<int32_t> order;  // complete where `cycle` is empty
+  std::vector<int32_t> cycle;  // each needs the next, the last the first; "" if there is none
+};
+
+// `needs[i]` lists what i needs (repetitions allowed).  Of all valid orders, the one
+// whose first place has the smallest number, and so on: 0, 1, 2 … where that is valid.
+// O((items + needs) log items), O(items + needs) for one that is in order.
+Sorted SortByNeeds(const std::vector<std::vector<int32_t>>& needs);
 
 }  // namespace onnxfit

@@ -1,5 +1,4 @@
-#include "estimator/onnx/operand_sizes.h"
-
+// What operators ask of their inputs' sizes, a row each.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,7 +6,8 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
-#include "estimator/onnx/constant_loops.h"
+#include "estimator/onnx/constants.h"
+#include "estimator/onnx/wrong_size.h"
 
 namespace onnxfit {
 namespace {

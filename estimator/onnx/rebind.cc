@@ -3,22 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
 #include "estimator/onnx/constants.h"
 #include "estimator/onnx/dim_binding.h"
-#include "estimator/onnx/export_line.h"
 #include "estimator/onnx/inferrer.h"
 #include "estimator/onnx/onnx_model.h"
-#include "estimator/onnx/rebind_rules.h"
-#include "estimator/onnx/rebind_writer.h"
-#include "estimator/onnx/size_error.h"
+#include "estimator/onnx/wrong_size.h"
 
 namespace onnxfit {
 namespace {

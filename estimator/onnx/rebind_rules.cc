@@ -1,8 +1,9 @@
-#include "estimator/onnx/rebind_rules.h"
-
+// How the constants of one node follow the batch, a row for each operator whose constants do.
 #include <algorithm>
 #include <string_view>
 #include <utility>
+
+#include "estimator/onnx/rebind.h"
 
 namespace onnxfit {
 namespace {

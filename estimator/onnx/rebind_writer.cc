@@ -1,5 +1,4 @@
-#include "estimator/onnx/rebind_writer.h"
-
+// Writes what a rebound graph reads into its file.
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/onnx/onnx_model.h"
+#include "estimator/onnx/rebind.h"
 
 namespace onnxfit {
 namespace {

@@ -1,9 +1,8 @@
-#include "estimator/onnx/recurrent_batch.h"
-
+// Which dimension of an input recurrent layers read as the batch.
 #include <algorithm>
-#include <string_view>
 
 #include "estimator/base/index.h"
+#include "estimator/onnx/dim_binding.h"
 
 namespace onnxfit {
 namespace {

@@ -1,4 +1,5 @@
-// From symbolic dimensions to numbers: every value of a graph gets a type.
+// From symbolic dimensions to numbers: every value of a graph gets a type.  And what is said of
+// dimensions that nobody gave a number, or another than the file's.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,6 @@
 
 #include "estimator/base/error.h"
 #include "estimator/onnx/graph.h"
-#include "estimator/onnx/nonzeros.h"
 
 namespace onnxfit {
 
@@ -30,6 +30,17 @@ struct DimBinding {
 struct ValueType {
   TensorType tensor;         // of a sequence: its elements, where they agree
   bool is_sequence = false;  // holds a list of tensors (SplitToSequence)
+};
+
+// Which elements of a mask are not 0: what attention asks of masks, told without looking at each of
+// a million elements where the operators that make them say it:
+// in each matrix (the last two dimensions), those …
+enum class Nonzeros : uint8_t {
+  kNone,
+  kAll,
+  kLower,  // where column ≤ row, and no others
+  kUpper,  // where column > row, and no others
+  kMixed,  // anything else
 };
 
 class LazyElements;
@@ -70,6 +81,13 @@ struct Shapes {
 // another.  O(nodes + kept elements).
 Shapes BindShapes(const Graph& graph, const DimBinding& binding);
 
+// Of elements, row-major; in matrices of `size` × `size`, where that is above 1 (kLower and kUpper
+// are found in these alone).  No elements are all of them.  O(elements).
+template <typename T>
+Nonzeros NonzerosAmong(const std::vector<T>& elements, int64_t size);
+
+// --- The inputs and their free dimensions --------------------------------------
+
 // Which dimension of the inputs is the batch.  O(nodes).
 int BatchAxis(const Graph& graph);
 
@@ -82,5 +100,34 @@ std::vector<std::string> InputNames(const Graph& graph);
 
 // `binding` without what is optional and `graph` does not have.  Cost as FreeDims.
 DimBinding WithoutMissing(const Graph& graph, DimBinding binding);
+
+// --- The Python that exports a model with free dimensions ----------------------
+
+// A dimension of an input that the file fixes and that is wanted otherwise.
+struct ChangedDim {
+  std::string input;
+  int axis = 0;
+  int64_t from = 0;
+  int64_t to = 0;
+  std::string name = {};  // that it is to have; "" for a standard one
+};
+
+// torch.onnx.export's argument that frees `dims` and what the file leaves free, an entry for each
+// argument of forward, since the names of these need not be the file's:
+// "dynamic_shapes=({0: \"batch\"}, None)".
+// (torch/export/dynamic_shapes.py 2.11, _check_dynamic_shapes: a dict must have them all; strings
+// are torch.onnx's, torch/onnx/_internal/exporter/_dynamic_shapes.py, from 2.7 on.)
+std::string DynamicShapes(const Graph& graph, const std::vector<ChangedDim>& dims);
+
+// That argument, of what is free of each input: {"0: \"batch\""}, {}.
+std::string DynamicShapes(const std::vector<std::vector<std::string>>& inputs);
+
+// The same for the export of TorchScript, whose names are the file's:
+// "dynamic_axes={\"x\": {0: \"batch\"}}".
+std::string DynamicAxes(const Graph& graph, const std::vector<ChangedDim>& dims);
+
+// The whole line; for a file that no PyTorch wrote, what it has to do.
+// REQUIRES: dims is not empty.
+std::string ExportLine(const Graph& graph, const std::vector<ChangedDim>& dims);
 
 }  // namespace onnxfit

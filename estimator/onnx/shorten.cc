@@ -1,16 +1,14 @@
-#include "estimator/onnx/shorten.h"
-
+// Cuts big tensors out of the bytes of a model, in one walk over its fields.
 #include <fmt/format.h>
 
 #include <utility>
-#include <vector>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/quote.h"
 #include "estimator/base/text.h"
-#include "estimator/onnx/onnx_fields.h"
-#include "estimator/onnx/wire.h"
+#include "estimator/onnx/tensor_contents.h"
+#include "estimator/onnx/wire_format.h"
 
 namespace onnxfit {
 namespace {

@@ -4,18 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
+#include "estimator/onnx/contrib_operators.h"
 #include "estimator/onnx/control_flow.h"
 #include "estimator/onnx/dim_binding.h"
-#include "estimator/onnx/export_line.h"
-#include "estimator/onnx/fused_parts.h"
 #include "estimator/onnx/onnx_model.h"
 #include "estimator/onnx/rebind.h"
 

@@ -10,7 +10,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
-#include "estimator/onnx/structure.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/packed_text.h"
 #include "estimator/pt2/program_of.h"

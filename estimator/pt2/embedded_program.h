@@ -2,7 +2,7 @@
 // makes them, of which the nodes have lost a part.
 //
 //   onnxfit.metadata   "1": the version of these keys
-//   onnxfit.graph      the digest of the graph that they belong to (onnx/structure.h)
+//   onnxfit.graph      the digest of the graph that they belong to (onnx/graph.h)
 //   onnxfit.program    the JSON that torch.export.save writes, free dimensions named as in the
 //                      file: deflated by zlib, in base64
 //   onnxfit.ties       JSON, {"lm_head.weight": "wte.weight"}: names of one tensor; may be absent

@@ -15,7 +15,6 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
-#include "estimator/onnx/diagonals.h"
 #include "estimator/program/module_names.h"
 #include "estimator/program/placement.h"
 #include "estimator/recover/exporter_metadata.h"

@@ -103,7 +103,7 @@ def _joined(words: Iterable[object]) -> str:
 
 
 def structure_digest(model: Any) -> str:
-    """Of what estimator/onnx/structure.h lists."""
+    """Of what estimator/onnx/graph.h lists."""
     lines = []
     for value in model.graph.input:
         kind = value.type.tensor_type

@@ -1,4 +1,4 @@
-#include "estimator/onnx/external_data.h"
+#include "estimator/onnx/tensor_contents.h"
 
 #include <fmt/format.h>
 
@@ -8,14 +8,20 @@
 #include <fstream>
 #include <limits>
 #include <map>
-#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
+#include "estimator/base/index.h"
 #include "estimator/base/quote.h"
-#include "estimator/onnx/validate.h"
+#include "estimator/onnx/onnx_model.h"
 
 namespace onnxfit {
+
+// --- Files next to the model ---------------------------------------------------
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -184,6 +190,125 @@ void ReadSmallExternalTensors(onnx::GraphProto& graph, const std::string& model_
   ExternalReader reader(model_path, options);
   VisitGraph(graph, reader);
   for (std::string& note : reader.Notes()) notes.push_back(std::move(note));
+}
+
+// --- A few bytes of what was cut out -------------------------------------------
+
+namespace {
+
+// The numbers of a tensor without raw_data, as they would lie there.
+std::string_view TypedFloats(const onnx::TensorProto& tensor) {
+  const auto& floats = tensor.float_data();
+  return {reinterpret_cast<const char*>(floats.data()),
+          static_cast<size_t>(floats.size()) * sizeof(float)};
+}
+
+std::string_view KeptBytes(const onnx::TensorProto& tensor) {
+  const bool is_typed = !tensor.has_raw_data() && tensor.data_type() == onnx::TensorProto::FLOAT;
+  return is_typed ? TypedFloats(tensor) : std::string_view(tensor.raw_data());
+}
+
+}  // namespace
+
+StoredContents::StoredContents(const onnx::GraphProto& graph, const std::vector<CutTensor>& cut,
+                               const std::string& model_path)
+    : model_path_(model_path) {
+  for (const CutTensor& tensor : cut) cut_.emplace(tensor.name, tensor.raw_data);
+  for (const onnx::TensorProto& tensor : graph.initializer()) {
+    kept_.emplace(tensor.name(), &tensor);
+  }
+}
+
+std::string StoredContents::Read(std::string_view name, const TensorType& type, int64_t offset,
+                                 int64_t size) const {
+  const auto kept = kept_.find(name);
+  if (kept == kept_.end()) return {};
+  if (kept->second->data_location() == onnx::TensorProto::EXTERNAL) {
+    return ReadExternalBytes(*kept->second, model_path_, offset, size);
+  }
+  const auto cut = cut_.find(name);
+  const std::string_view bytes = cut == cut_.end() ? KeptBytes(*kept->second) : cut->second;
+  if (static_cast<int64_t>(bytes.size()) != BytesOf(type)) return {};
+  return std::string(bytes.substr(static_cast<size_t>(offset), static_cast<size_t>(size)));
+}
+
+// --- Diagonals -----------------------------------------------------------------
+
+namespace {
+
+constexpr int64_t kMostElements = 16;
+
+// The matrix of floats that input `place` of `node` is; else null.
+const Initializer* StoredMatrix(const Graph& graph, const Node& node, size_t place) {
+  if (place >= node.inputs.size() || node.inputs[place] == kNoValue) return nullptr;
+  const int32_t stored = graph.values[Index(node.inputs[place])].initializer;
+  if (stored < 0) return nullptr;
+  const Initializer& initializer = graph.initializers[Index(stored)];
+  const bool is_matrix = IsFloat(initializer.type.dtype) && initializer.type.dims.size() == 2 &&
+                         BitsOf(initializer.type.dtype) % 8 == 0;
+  return is_matrix ? &initializer : nullptr;
+}
+
+// Matrices by type and sizes.
+using BySizes = std::map<std::tuple<DType, int64_t, int64_t>, std::set<const Initializer*>>;
+
+BySizes MatricesOf(const Graph& graph, std::string_view op_type, size_t place, bool transposed) {
+  BySizes found;
+  for (const Node& node : graph.nodes) {
+    const Initializer* matrix =
+        node.op_type == op_type ? StoredMatrix(graph, node, place) : nullptr;
+    if (matrix == nullptr) continue;
+    const Dims& dims = matrix->type.dims;
+    found[{matrix->type.dtype, dims[transposed ? 1 : 0], dims[transposed ? 0 : 1]}].insert(matrix);
+  }
+  return found;
+}
+
+std::set<const Initializer*> MatricesToCompare(const Graph& graph) {
+  const BySizes tables = MatricesOf(graph, "Gather", 0, false);
+  const BySizes factors = MatricesOf(graph, "MatMul", 1, true);
+  std::set<const Initializer*> found;
+  for (const auto& [sizes, of_tables] : tables) {
+    const auto of_factors = factors.find(sizes);
+    if (of_factors == factors.end()) continue;
+    found.insert(of_tables.begin(), of_tables.end());
+    found.insert(of_factors->second.begin(), of_factors->second.end());
+  }
+  return found;
+}
+
+// "" where an element is missing.
+std::string DiagonalOf(const Initializer& matrix, std::string_view name,
+                       const StoredContents& contents) {
+  const int64_t element_bytes = BitsOf(matrix.type.dtype) / 8;
+  const int64_t rows = std::min({matrix.type.dims[0], matrix.type.dims[1], kMostElements});
+  std::string diagonal;
+  for (int64_t i = 0; i < rows; ++i) {
+    const std::string element = contents.Read(
+        name, matrix.type, (i * matrix.type.dims[1] + i) * element_bytes, element_bytes);
+    if (static_cast<int64_t>(element.size()) != element_bytes) return {};
+    diagonal += element;
+  }
+  return diagonal;
+}
+
+// What is one number over and over, was filled rather than trained.
+bool RepeatsItself(std::string_view diagonal, size_t element_bytes) {
+  return diagonal.substr(element_bytes) == diagonal.substr(0, diagonal.size() - element_bytes);
+}
+
+}  // namespace
+
+Diagonals ReadDiagonals(const Graph& graph, const StoredContents& contents) {
+  Diagonals diagonals;
+  for (const Initializer* matrix : MatricesToCompare(graph)) {
+    const std::string_view name = graph.values[Index(matrix->value)].name;
+    std::string diagonal = DiagonalOf(*matrix, name, contents);
+    const auto element_bytes = static_cast<size_t>(BitsOf(matrix->type.dtype) / 8);
+    if (diagonal.empty() || RepeatsItself(diagonal, element_bytes)) continue;
+    diagonals.emplace(name, std::move(diagonal));
+  }
+  return diagonals;
 }
 
 }  // namespace onnxfit

@@ -1,8 +1,6 @@
-// Types of what operators make that ONNX Runtime's optimizer writes and ONNX has no schema for.
-// Internal to the room onnx/.
+// Operators that ONNX Runtime's optimizer writes and ONNX has no schema for: what they were made
+// of, and the types of what they make.
 #pragma once
-
-#include <onnx/onnx_pb.h>
 
 #include <cstddef>
 #include <optional>
@@ -10,8 +8,24 @@
 #include <vector>
 
 #include "estimator/base/tensor_type.h"
+#include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
+
+namespace onnx {
+class NodeProto;
+}  // namespace onnx
 
 namespace onnxfit {
+
+// Operators that ONNX Runtime's optimizer has fused are taken apart again: PyTorch runs the parts.
+// Replaces FusedMatMul, BiasGelu, SkipLayerNormalization and others (the rows of fused_parts.cc)
+// by the nodes that the optimizer made them of, named after what they make and read, as the
+// exporter had named them: so that what recovery knows of such files holds again.  Returns
+// `graph` itself where it has none of them.  What reads types that `binding` does not lead to is
+// left as it is.  Throws Error as BindShapes does for `binding`.  O(nodes).
+Graph TakeFusedApart(Graph graph, const DimBinding& binding);
+
+// --- Types; internal to the room onnx/ -----------------------------------------
 
 // One node, all of whose tensors have known dimensions.
 struct ContribCall {
