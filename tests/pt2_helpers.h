@@ -7,7 +7,7 @@
 
 #include "estimator/fit/predict.h"
 #include "estimator/pt2/exported_program.h"
-#include "estimator/pt2/program_of.h"
+#include "estimator/pt2/make_program.h"
 
 namespace onnxfit::pt2 {
 

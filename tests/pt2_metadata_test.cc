@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "estimator/pt2/metadata.h"
+#include "estimator/pt2/read_program.h"
 
 namespace onnxfit::pt2_metadata_test {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "estimator/base/error.h"
 #include "estimator/onnx/shapes.h"
-#include "estimator/pt2/program_of.h"
-#include "estimator/pt2/tied_names.h"
+#include "estimator/pt2/exported_program.h"
+#include "estimator/pt2/make_program.h"
 #include "tests/pt2_helpers.h"
 
 namespace onnxfit::pt2_program_of_test {

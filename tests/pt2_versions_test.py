@@ -3,7 +3,7 @@ same modules from the meta device in training mode, a folder for each version.
 
     pt2_versions_test.py --binary build/release/onnxfit
 
-Layouts of the archive and schemas differ (estimator/pt2/archive_layout.h, schema.cc); what a step
+Layouts of the archive and schemas differ (estimator/pt2/schema.h); what a step
 takes does not.
 """
 

@@ -17,7 +17,7 @@
 #include "estimator/onnx/wrong_size.h"
 #include "estimator/pt2/embedded_program.h"
 #include "estimator/pt2/exported_program.h"
-#include "estimator/pt2/program_of.h"
+#include "estimator/pt2/make_program.h"
 #include "estimator/recover/build_program.h"
 #include "estimator/recover/restored_tensors.h"
 #include "estimator/recover/trainable.h"

@@ -92,7 +92,7 @@ struct Graph {
   std::vector<std::string> notes;         // what loading did, for -v
   Warnings warnings = {};                 // of loading, for every answer
   std::shared_ptr<const OnnxModel> model;
-  // What a .pt2 holds, of which this says the inputs alone (pt2/program_of.h); null otherwise.
+  // What a .pt2 holds, of which this says the inputs alone (pt2/make_program.h); null otherwise.
   std::shared_ptr<const pt2::ExportedProgram> exported = {};
   // The same of a program that an ONNX file holds beside its nodes (pt2/embedded_program.h).
   std::shared_ptr<const Graph> embedded = {};

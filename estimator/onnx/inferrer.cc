@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "estimator/base/quote.h"
-#include "estimator/base/warnings.h"
 #include "estimator/onnx/onnx_model.h"
 #include "estimator/onnx/schemas.h"
 

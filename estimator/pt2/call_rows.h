@@ -49,4 +49,16 @@ bool RunsOnHost(std::string_view target);
 // "relu_.default" writes over its first argument.
 bool WritesInPlace(std::string_view target);
 
+// --- Calls that run as several (composite_calls.cc) ----------------------------
+
+// torch.einsum: a permutation of one operand, or a product of two as one of batches of matrices:
+// permute, reshape, bmm, view, permute.  Other equations (three operands, "...", a letter twice in
+// one operand, one that is summed up beforehand) are unknown calls.
+// Source: einsum and sumproduct_pair of aten/src/ATen/native/Linear.cpp, pytorch v2.11.0.
+void WriteEinsum(CallWriter& writer, const Call& call, std::string_view op);
+
+// One call of `op` ("lstm", "gru", "rnn") for each layer, in all its directions: an upper bound of
+// what it keeps (program/recurrent_layers.h), which a warning says.
+void WriteRecurrent(CallWriter& writer, const Call& call, std::string_view op);
+
 }  // namespace onnxfit::pt2

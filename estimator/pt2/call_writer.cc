@@ -5,9 +5,8 @@
 
 #include "estimator/base/index.h"
 #include "estimator/pt2/call_rows.h"
-#include "estimator/pt2/higher_order.h"
+#include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/libraries.h"
-#include "estimator/pt2/tied_names.h"
 
 namespace onnxfit::pt2 {
 namespace {

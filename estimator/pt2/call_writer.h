@@ -16,6 +16,22 @@
 
 namespace onnxfit::pt2 {
 
+// --- Calls whose arguments are graphs (torch/_higher_order_ops/) ---------------
+
+// Contexts, branches and loops.
+
+// The graphs among the arguments.
+std::vector<const Argument*> BodiesOf(const Call& call);
+bool HasBodies(const Call& call);
+
+// The lists among them, in order: operands of loops and branches.
+std::vector<const std::vector<Argument>*> ListsOf(const Call& call);
+
+// The results, those in a list too.
+std::vector<Argument> ResultsOf(const Call& call);
+
+// --- The writer ----------------------------------------------------------------
+
 // What each symbol is in this run.
 using SymbolValues = std::map<std::string_view, int64_t>;
 

@@ -1,21 +1,87 @@
 #include "estimator/pt2/embedded_program.h"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "estimator/base/error.h"
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
-#include "estimator/onnx/graph.h"
 #include "estimator/pt2/exported_program.h"
-#include "estimator/pt2/packed_text.h"
-#include "estimator/pt2/program_of.h"
+#include "estimator/pt2/make_program.h"
 
 namespace onnxfit::pt2 {
+
+// --- Long texts, packed --------------------------------------------------------
+
+namespace {
+
+constexpr size_t kMaxTextBytes = size_t{256} << 20;
+constexpr size_t kMaxRatio = 1032;  // by which deflate can shrink a text
+
+// The number that a character of base64 stands for; -1 for others.
+int32_t SixBits(char c) {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+std::optional<std::string> DecodeBase64(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3 + 2);
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const int32_t six = SixBits(c);
+    if (six < 0) return std::nullopt;
+    bits = bits << 6 | static_cast<uint32_t>(six);
+    if ((count += 6) < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> count & 0xFF);
+  }
+  return bytes;
+}
+
+// Its length is not known before: room for four times as much each time.
+std::optional<std::string> Inflate(std::string_view bytes) {
+  const size_t most = std::min(kMaxTextBytes, bytes.size() * kMaxRatio);
+  for (size_t room = bytes.size() * 16; room / 4 < most; room *= 4) {
+    std::string text(std::min(room, most), '\0');
+    uLongf size = text.size();
+    const int status = uncompress(reinterpret_cast<Bytef*>(text.data()), &size,
+                                  reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+    text.resize(size);
+    if (status == Z_OK) return text;
+    if (status != Z_BUF_ERROR) break;
+  }
+  return std::nullopt;
+}
+
+std::string UnpackText(std::string_view packed, const std::string& where) {
+  const std::optional<std::string> bytes = DecodeBase64(packed);
+  if (!bytes) throw Error({.where = where, .text = "base64 was expected, found another text"});
+  std::optional<std::string> text = Inflate(*bytes);
+  if (!text) {
+    throw Error(
+        {.where = where,
+         .text = "a text deflated by zlib was expected, found what is damaged or too long"});
+  }
+  return *std::move(text);
+}
+
+}  // namespace
+
+// --- The program in the metadata -----------------------------------------------
+
 namespace {
 
 constexpr std::string_view kVersionKey = "onnxfit.metadata";

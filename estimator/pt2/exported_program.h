@@ -163,4 +163,11 @@ bool MayBeExportedProgram(std::string_view first);
 // The program as text, a line for each thing it has.
 std::string ToString(const ExportedProgram& program);
 
+// torch.export lists a tied parameter under each of its names, in the order of
+// named_parameters(remove_duplicate=False): the names of graph inputs that are not the first of
+// theirs, and that first one.  Tied are those that the file stores once; where it stores nothing,
+// one that no call reads is the one that a call of its module reads instead.
+// O(calls × log calls).
+std::map<std::string_view, std::string_view> FindFirstNames(const ExportedProgram& exported);
+
 }  // namespace onnxfit::pt2

@@ -1,10 +1,7 @@
 // Contexts and branches.
-#include "estimator/pt2/higher_order.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "estimator/base/bytes.h"

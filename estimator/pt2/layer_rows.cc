@@ -7,8 +7,6 @@
 #include "estimator/base/index.h"
 #include "estimator/program/convolution_arguments.h"
 #include "estimator/pt2/call_rows.h"
-#include "estimator/pt2/einsum.h"
-#include "estimator/pt2/recurrent_layers.h"
 
 namespace onnxfit::pt2 {
 namespace {

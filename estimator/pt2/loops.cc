@@ -9,9 +9,9 @@
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
 #include "estimator/pt2/call_writer.h"
-#include "estimator/pt2/higher_order.h"
 
 namespace onnxfit::pt2 {
+
 void CallWriter::RefuseLoops(const Call& call) const {
   throw Error({.file = path(),
                .where = fmt::format("call {}", Quote(call.name)),

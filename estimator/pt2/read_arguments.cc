@@ -1,8 +1,8 @@
+// The arguments of calls and the sizes of tensors, from their JSON: a row for each kind.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 #include "estimator/base/quote.h"
 #include "estimator/pt2/expression.h"

@@ -1,4 +1,5 @@
-// Which versions of PyTorch's export format are known.
+// Which versions of PyTorch's export format are known, what its numbers mean, and where its
+// archives have the program.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "estimator/base/tensor_type.h"
+#include "estimator/pt2/zip_archive.h"
 
 namespace onnxfit::pt2 {
 
@@ -38,5 +40,24 @@ std::string_view MemoryFormatName(int64_t number);
 // kUndefined where there is none.
 DType ScalarTypeOf(int64_t number);
 DType ScalarTypeOf(std::string_view name);
+
+// --- Layouts of archives -------------------------------------------------------
+
+// Where the program is in an archive: torch.export.save has had two layouts.
+//   PyTorch 2.8 and later, in one folder       before, in one folder or none
+//     models/model.json                          serialized_exported_program.json
+//     data/weights/model_weights_config.json     serialized_state_dict.pt
+//     data/weights/weight_0 …                    version
+//     archive_format, archive_version
+// 2.8 has data/weights/model.pt, of torch.save, in place of the table and what it names.
+struct ArchiveLayout {
+  const ZipArchive::Member* program = nullptr;
+  const ZipArchive::Member* weights_config = nullptr;  // null where the layout has none
+  std::string weights_folder;                          // with what is in front of it
+};
+
+// Views of `archive`.  Throws Error where there is no program, or more than one: it says what else
+// the archive is, such as TorchScript.
+ArchiveLayout FindProgram(const ZipArchive& archive);
 
 }  // namespace onnxfit::pt2

@@ -1,4 +1,4 @@
-#include "estimator/pt2/program_of.h"
+#include "estimator/pt2/make_program.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,6 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
-#include "estimator/onnx/graph.h"
-#include "estimator/onnx/shapes.h"
 #include "estimator/program/loss.h"
 #include "estimator/pt2/call_writer.h"
 #include "estimator/pt2/expression.h"
