@@ -1,12 +1,11 @@
 // Which kernel torch._fused_sdp_choice names, by version and card: C cuDNN's, F flash, E the
 // memory-efficient one, M none.
-#include "estimator/eager/attention_choice.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
 #include <string_view>
 
+#include "estimator/eager/attention_kernels.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::attention_choice_test {

@@ -160,7 +160,7 @@ TEST_CASE("what the memory-efficient kernel allocates for grouped heads in torch
 }
 
 // Closed forms: seed, offset, the output as q, the log-sum-exp of each row; gradients as q, k
-// and v; behind each of both the workspace of cudnn_attention.h.
+// and v; behind each of both the workspace of attention_kernels.h.
 TEST_CASE("what cuDNN's attention allocates on a card of compute capability 9.0") {
   DeviceProfile card = DefaultDevice();
   card.compute_capability = 90;

@@ -1,7 +1,5 @@
 // Against what cuDNN and cudnn-frontend answered: data/cudnn_attention.csv, which
 // benchmarks/attention.py writes.
-#include "estimator/eager/cudnn_attention.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -12,7 +10,7 @@
 #include <vector>
 
 #include "estimator/base/framework.h"
-#include "estimator/eager/attention_choice.h"
+#include "estimator/eager/attention_kernels.h"
 
 namespace onnxfit::cudnn_attention_test {
 namespace {

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "estimator/eager/cudnn_workspace.h"
 #include "estimator/eager/dispatch.h"
 #include "tests/measured_card.h"
 #include "tests/trace_helpers.h"

@@ -1,6 +1,6 @@
-#include "estimator/eager/sort_scratch.h"
-
 #include <doctest/doctest.h>
+
+#include "estimator/eager/kernel_scratch.h"
 
 namespace onnxfit::sort_scratch_test {
 namespace {

@@ -1,6 +1,6 @@
-#include "estimator/eager/sum_scratch.h"
-
 #include <doctest/doctest.h>
+
+#include "estimator/eager/kernel_scratch.h"
 
 namespace onnxfit::sum_scratch_test {
 namespace {

@@ -1,15 +1,13 @@
+// torch.nn.functional.scaled_dot_product_attention, taken apart into calls.
 // Source: aten/src/ATen/native/transformers/attention.cpp (masks, padding, the math path), pytorch
 // v2.6.0; torch 2.11 events.
-#include "estimator/eager/attention_parts.h"
-
 #include <numeric>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "estimator/base/bytes.h"
-#include "estimator/eager/attention_choice.h"
-#include "estimator/eager/composites.h"
+#include "estimator/eager/attention_kernels.h"
+#include "estimator/eager/dispatcher.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/backward.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {

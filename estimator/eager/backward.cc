@@ -1,10 +1,10 @@
-#include "estimator/eager/backward.h"
-
+// The formulas of one node.
 #include <algorithm>
 #include <utility>
 
+#include "estimator/eager/autograd.h"
+#include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/strides.h"
-#include "estimator/eager/sum_scratch.h"
 
 namespace onnxfit {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/cudnn_workspace.h"
+#include "estimator/eager/cudnn_convolutions.h"
 
 namespace onnxfit {
 namespace {

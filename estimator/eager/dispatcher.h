@@ -1,5 +1,5 @@
-// What functions in rows use that take a call apart (OpRule::take_apart).  Internal to the
-// room eager/.
+// What functions in rows use that take a call apart (OpRule::take_apart), and calls that several of
+// them take apart.  Internal to the room eager/.
 #pragma once
 
 #include <string_view>
@@ -88,5 +88,16 @@ class Dispatcher {
   std::vector<NameId> same_;        // by NameId: what it is another name of, or itself
   std::vector<int32_t> names_of_;   // by NameId: names of the same tensor that live
 };
+
+// What is made last is the result of the running call, or a local of it.
+enum class Ends : uint8_t { kCall, kLocal };
+
+// torch.matmul of any number of dimensions.  Returns the local, kNoName for the result.
+NameId MatMul(Dispatcher& dispatcher, NameId a, NameId b, Ends ends);
+
+// torch.nn.functional.scaled_dot_product_attention: what PyTorch runs around the kernel that it
+// takes, or instead of one.  q, k, v and a mask or none, with ints: whether it drops out, whether
+// it is causal.
+void TakeAttentionApart(Dispatcher& dispatcher, const AtenCall& call);
 
 }  // namespace onnxfit

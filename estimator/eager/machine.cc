@@ -4,10 +4,10 @@
 #include <cassert>
 #include <utility>
 
-#include "estimator/base/index.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {
+
 LabelId Machine::AddLabel(std::string label) {
   trace_.labels.push_back(std::move(label));
   return static_cast<LabelId>(trace_.labels.size() - 1);
@@ -172,6 +172,20 @@ void Machine::SweepNode() {
   for (const Edge& edge : node.next) {
     if (edge.node != kNoGradNode) DropNode(edge.node);
   }
+}
+
+// --- Who holds what ------------------------------------------------------------
+
+void HolderLog::Begin(int32_t key, Holder holder) {
+  holder.from = Now();
+  open_.emplace(std::pair(holder.type, key), holders_.size());
+  holders_.push_back(holder);
+}
+
+void HolderLog::End(Holder::Type type, int32_t key) {
+  const auto [begin, end] = open_.equal_range(std::pair(type, key));
+  for (auto held = begin; held != end; ++held) holders_[held->second].until = Now();
+  open_.erase(begin, end);
 }
 
 }  // namespace onnxfit

@@ -3,7 +3,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "estimator/eager/op_families.h"
 #include "estimator/program/like.h"
 
 namespace onnxfit {
@@ -34,7 +33,7 @@ std::span<const std::span<const OpRule>> AllOpRules() {
   static const std::vector<std::span<const OpRule>> families = {
       AttentionRules(),     ConvolutionRules(), DropoutRules(),   ElementwiseRules(),
       EmbeddingRules(),     LinearRules(),      LossRules(),      ViewRules(),
-      NormalizationRules(), PoolingRules(),     RecurrentRules(),
+      NormalizationRules(), ReductionRules(),   RecurrentRules(),
   };
   return families;
 }

@@ -1,5 +1,5 @@
 // Scaled-dot-product attention: what each kernel allocates and keeps.  Which one PyTorch takes:
-// attention_choice.h.
+// attention_kernels.h.
 // Sources: pytorch v2.6.0, aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp,
 // cuda/attention{,_backward}.cu, cuda/mem_eff_attention/kernel_backward.h and ../cudnn/MHA.cpp;
 // torch 2.11 events of head sizes from 4 to 256, with and without masks, dropout and grouped heads;
@@ -9,10 +9,9 @@
 #include <utility>
 
 #include "estimator/base/bytes.h"
-#include "estimator/eager/attention_choice.h"
-#include "estimator/eager/attention_parts.h"
-#include "estimator/eager/cudnn_attention.h"
-#include "estimator/eager/op_families.h"
+#include "estimator/eager/attention_kernels.h"
+#include "estimator/eager/dispatcher.h"
+#include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {

@@ -3,8 +3,8 @@
 // that modules run with inplace=True, and `out += x`, may work in place; what saves its
 // input then saves a clone (torch 2.11 events: relu6_, silu_, hardswish_, mish_).
 // Autocast: the lists of aten/src/ATen/autocast_mode.h, pytorch v2.6.0.
-#include "estimator/eager/composites.h"
-#include "estimator/eager/op_families.h"
+#include "estimator/eager/dispatcher.h"
+#include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {
@@ -285,5 +285,32 @@ Dims AsOperands(const CallTypes& call) {
 }
 
 std::span<const OpRule> ElementwiseRules() { return kElementwiseRules; }
+
+// --- Dropout -------------------------------------------------------------------
+
+// Source: pytorch v2.6.0 derivatives.yaml (native_dropout); torch 2.11 events:
+// the mask is made before the output; in place, the noise is in the input's dtype, and the
+// gradient of what is in place on a view (a flattened tensor) goes through CopySlices.
+
+namespace {
+
+constexpr OpRule kDropoutRules[] = {
+    {.name = "dropout",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(Aux(0))},
+     .aux = {{{"mask", Bools}}},
+     .forward = {MakeAux(0), MakeOut(0)}},
+    {.name = "dropout_",
+     .in_place = InPlace::kAlways,
+     .gradients = {Reads(Aux(0))},
+     .aux = {{{"noise", LikeOutput}}},
+     .forward = {MakeAux(0), MakeOut(0)},
+     .backward = {OverView(Scratch(LikeOutput)), OverView(DropGradient()), MakeGrad(0),
+                  OverView(Scratch(LikeOutput)), OverView(Scratch(LikeOutput))}},
+};
+
+}  // namespace
+
+std::span<const OpRule> DropoutRules() { return kDropoutRules; }
 
 }  // namespace onnxfit

@@ -3,8 +3,8 @@
 // 500,000 indices.
 #include <algorithm>
 
-#include "estimator/eager/op_families.h"
-#include "estimator/eager/sort_scratch.h"
+#include "estimator/eager/kernel_scratch.h"
+#include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {

@@ -1,11 +1,11 @@
-// Matrix products.  Sources: pytorch v2.6.0 derivatives.yaml, aten/src/ATen/native/Linear.cpp and
-// LinearAlgebra.cpp (_matmul_impl); order of gradients and of workspaces from recorded events,
-// torch 2.11.
+// Linear layers: matrix products and convolutions.  Sources: pytorch v2.6.0 derivatives.yaml,
+// aten/src/ATen/native/Linear.cpp and LinearAlgebra.cpp (_matmul_impl); order of gradients and of
+// workspaces from recorded events, torch 2.11.
 #include <algorithm>
 #include <utility>
 
-#include "estimator/eager/composites.h"
-#include "estimator/eager/op_families.h"
+#include "estimator/eager/dispatcher.h"
+#include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {
@@ -170,5 +170,33 @@ NameId MatMul(Dispatcher& dispatcher, NameId a, NameId b, Ends ends) {
 }
 
 std::span<const OpRule> LinearRules() { return kLinearRules; }
+
+// --- Convolutions --------------------------------------------------------------
+
+// Sources: pytorch v2.6.0 tools/autograd/derivatives.yaml; orders from
+// recorded events, torch 2.11; where cuDNN's workspaces are, where they were measured: aten/src/
+// ATen/native/cudnn/Conv_v8.cpp, pytorch v2.6.0.
+
+namespace {
+
+// One formula makes all three gradients, so it keeps input and weight whichever is wanted.
+constexpr Gradient kConvolutionBackward = Reads(In(0) | In(1));
+
+constexpr OpRule kConvolutionRules[] = {
+    {.name = "convolution",
+     .autocast = AutocastPolicy::kLower,
+     .asks_cudnn = true,
+     .gradients = {ReadsAsInput(kConvolutionBackward.reads), kConvolutionBackward,
+                   SumsToChannels(kConvolutionBackward.reads)},
+     .forward = {MakeOut(0), Uses(Workspace::kCudnnForward)},
+     .backward = {MakeGrad(0), Uses(Workspace::kCudnnDataGradient), MakeGrad(1),
+                  Uses(Workspace::kCudnnWeightGradient), MakeGrad(2)}},
+};
+
+static_assert(SavedForBackward(kConvolutionRules[0], In(1)) == (In(0) | In(1)));  // x is data
+
+}  // namespace
+
+std::span<const OpRule> ConvolutionRules() { return kConvolutionRules; }
 
 }  // namespace onnxfit

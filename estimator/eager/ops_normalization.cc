@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "estimator/eager/dispatcher.h"
-#include "estimator/eager/op_families.h"
+#include "estimator/eager/kernel_scratch.h"
+#include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
-#include "estimator/eager/sum_scratch.h"
 
 namespace onnxfit {
 namespace {

@@ -1,10 +1,10 @@
 // Recurrent layers: an upper bound of what cuDNN and PyTorch's own kernels keep.  Sources: pytorch
 // v2.11.0, aten/src/ATen/native/RNN.cpp, native/cuda/RNN.cu, native/cudnn/RNN.cpp; what a step
-// keeps is in program/recurrent_calls.cc.
+// keeps is in program/recurrent_layers.h.
 #include <algorithm>
 
 #include "estimator/base/bytes.h"
-#include "estimator/eager/op_families.h"
+#include "estimator/eager/op_rule.h"
 
 namespace onnxfit {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "estimator/eager/dispatcher.h"
-#include "estimator/eager/op_families.h"
+#include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {

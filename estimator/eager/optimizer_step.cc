@@ -1,15 +1,187 @@
 #include "estimator/eager/optimizer_step.h"
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/clip_grad.h"
+#include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/strides.h"
-#include "estimator/eager/sum_scratch.h"
 
 namespace onnxfit {
+
+// --- torch.amp.GradScaler ------------------------------------------------------
+
+TensorId GradScaler::New(DType dtype, const char* name, Kind kind) {
+  return machine_.New({dtype, {}}, machine_.AddLabel(name), kind);
+}
+
+void GradScaler::Drop(TensorId& tensor) {
+  if (tensor != kNoTensor) machine_.Release(std::exchange(tensor, kNoTensor));
+}
+
+// The scale and its tracker are made at the first call.
+TensorId GradScaler::Scale() {
+  if (!enabled_) return kNoTensor;
+  if (!std::exchange(made_, true)) {
+    New(DType::kFloat32, "GradScaler.scale", Kind::kBuffer);
+    New(DType::kInt32, "GradScaler.growth_tracker", Kind::kBuffer);
+  }
+  return New(DType::kFloat32, "GradScaler.scaled_loss");
+}
+
+// inv_scale = scale.double().reciprocal().float()
+void GradScaler::Unscale() {
+  if (!enabled_) return;
+  TensorId scale = New(DType::kFloat64, "GradScaler.scale.double");
+  TensorId reciprocal = New(DType::kFloat64, "GradScaler.inv_scale.double");
+  Drop(scale);
+  TensorId inverse = New(DType::kFloat32, "GradScaler.inv_scale");
+  Drop(reciprocal);
+  TensorId found = New(DType::kFloat32, "GradScaler.found_inf");
+  CopyToDevices(inverse, found);
+}
+
+// _check_inf_per_device: the same with a scale of 1.
+void GradScaler::CheckInf() {
+  const TensorId inverse = New(DType::kFloat32, "GradScaler.inv_scale");
+  const TensorId found = New(DType::kFloat32, "GradScaler.found_inf");
+  CopyToDevices(inverse, found);
+}
+
+// _unscale_grads_: each device has a copy, the one that they were made on too.
+void GradScaler::CopyToDevices(TensorId inverse, TensorId found) {
+  found_inf_ = New(DType::kFloat32, "GradScaler.found_inf");
+  machine_.Release(New(DType::kFloat32, "GradScaler.inv_scale"));
+  machine_.Release(inverse);
+  machine_.Release(found);
+}
+
+void GradScaler::BeforeStep(bool fused) {
+  if (!enabled_) return;
+  const bool unscaled = found_inf_ != kNoTensor;
+  if (!fused) {
+    if (!unscaled) Unscale();
+    return;
+  }
+  if (!unscaled) CheckInf();
+  sum_ = New(DType::kFloat32, "GradScaler.found_inf");
+  if (!unscaled) grad_scale_ = New(DType::kFloat32, "GradScaler.grad_scale");
+}
+
+void GradScaler::AfterStep() {
+  Drop(grad_scale_);
+  Drop(sum_);
+  Drop(found_inf_);
+}
+
+// --- torch.nn.utils.clip_grad_norm_ --------------------------------------------
+
+namespace {
+
+// Elements that one block of a foreach kernel takes: kChunkSize,
+// aten/src/ATen/native/cuda/MultiTensorApply.cuh, pytorch v2.11.0.
+constexpr int64_t kChunk = 65536;
+
+class Clipping {
+ public:
+  Clipping(CallTable& calls, const ParameterGradients& gradients)
+      : machine_(calls.machine()),
+        with_offsets_(calls.settings().framework.norms_with_offsets),
+        device_(calls.settings().device),
+        label_(machine_.AddLabel("clip_grad_norm")) {
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (!gradients.Has(i)) continue;
+      const Tensor& gradient = machine_.tensor(gradients.at(i));
+      dtype_ = gradient.dtype;
+      const int64_t chunks = RoundUp(Numel(gradient.dims), kChunk) / kChunk;
+      most_chunks_ = std::max(most_chunks_, chunks);
+      all_chunks_ = CheckedAdd(all_chunks_, chunks);
+      ++count_;
+    }
+  }
+
+  void Run() {
+    if (count_ == 0) return;
+    const TensorId total = TotalNorm();
+    // max_norm / (total + 1e-6), in reciprocal and product; then the clamp.
+    const TensorId sum = New(dtype_, {});
+    const TensorId reciprocal = New(dtype_, {});
+    const TensorId coefficient = New(dtype_, {});
+    machine_.Release(reciprocal);
+    machine_.Release(sum);
+    const TensorId clamped = New(dtype_, {});
+    for (const TensorId tensor : {coefficient, clamped, total}) machine_.Release(tensor);
+  }
+
+ private:
+  TensorId New(DType dtype, Dims dims) { return machine_.New({dtype, std::move(dims)}, label_); }
+
+  // The norm of all is the norm of the gradients' norms, stacked.
+  TensorId TotalNorm() {
+    const std::vector<TensorId> norms = Norms();
+    const TensorId stack = New(dtype_, {count_});
+    const TensorId total = New(dtype_, {});
+    PassScratch(machine_, SumOver(dtype_, {count_}, {1}, /*kept=*/0), device_, label_);
+    machine_.Release(stack);
+    for (size_t i = norms.size(); i-- > 0;) machine_.Release(norms[i]);
+    return total;
+  }
+
+  // _foreach_norm: a partial sum for each chunk.  Each gradient has as many of them as the
+  // largest, or as it needs, where a table says which chunks are whose.
+  std::vector<TensorId> Norms() {
+    const DType accumulator = dtype_ == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+    const TensorId offsets = with_offsets_ ? New(DType::kInt64, {count_ + 1}) : kNoTensor;
+    const int64_t chunks = with_offsets_ ? all_chunks_ : CheckedMul(count_, most_chunks_);
+    const TensorId partial = New(accumulator, {chunks});
+    std::vector<TensorId> norms;
+    for (int64_t i = 0; i < count_; ++i) norms.push_back(New(dtype_, {}));
+    machine_.Release(partial);
+    if (offsets != kNoTensor) machine_.Release(offsets);
+    return norms;
+  }
+
+  Machine& machine_;
+  bool with_offsets_;
+  const DeviceProfile& device_;
+  LabelId label_;
+  DType dtype_ = DType::kFloat32;
+  int64_t count_ = 0;        // gradients
+  int64_t most_chunks_ = 0;  // of one
+  int64_t all_chunks_ = 0;
+};
+
+}  // namespace
+
+void ClipGradNorm(CallTable& calls, const ParameterGradients& gradients) {
+  Clipping(calls, gradients).Run();
+}
+
+// --- The averaged model --------------------------------------------------------
+
+// A buffer's copy gets its own storage and, until that is set, one of a single element.
+void AveragedModel::Construct() {
+  const Program& program = calls_.program();
+  const std::set<NameId> buffers(program.buffers.begin(), program.buffers.end());
+  for (const NameId name : program.copy_order) {
+    const ProgramValue& value = program.values[Index(name)];
+    const LabelId label = machine_.AddLabel(value.name + ".ema");
+    machine_.New(value.type, label, Kind::kBuffer);
+    if (buffers.contains(name)) machine_.Release(machine_.New({value.type.dtype, {}}, label));
+  }
+}
+
+void AveragedModel::Update() {
+  if (!std::exchange(updated_, true)) return;
+  machine_.Release(machine_.New({DType::kInt64, {}}, machine_.AddLabel("ema.n_averaged")));
+}
+
+// --- The whole step ------------------------------------------------------------
+
 namespace {
 
 // A norm or a mean of a tensor of that type.

@@ -12,13 +12,76 @@
 
 #include "estimator/base/settings.h"
 #include "estimator/eager/autograd.h"
-#include "estimator/eager/averaged_model.h"
 #include "estimator/eager/call_table.h"
-#include "estimator/eager/grad_scaler.h"
+#include "estimator/eager/machine.h"
 #include "estimator/eager/optimizer_rule.h"
 
 namespace onnxfit {
 
+// torch.amp.GradScaler: the scalars by which it scales the loss and undoes that.
+// Source: torch/amp/grad_scaler.py, pytorch v2.11.0, and recorded events.
+// Without autocast to fp16 there is none: pass `enabled` false, and nothing happens.
+class GradScaler {
+ public:
+  GradScaler(Machine& machine, bool enabled) : machine_(machine), enabled_(enabled) {}
+
+  // scaler.scale(loss), whose result the caller owns; kNoTensor where there is no scaler.
+  TensorId Scale();
+
+  // scaler.unscale_(optimizer).
+  void Unscale();
+
+  // scaler.step(optimizer) before and after optimizer.step(), scaler.update() after that.
+  // Fused optimizers undo the scale in their kernels, unless Unscale did.
+  void BeforeStep(bool fused);
+  void AfterStep();
+
+ private:
+  TensorId New(DType dtype, const char* name, Kind kind = Kind::kTemporary);
+  void CheckInf();
+  void CopyToDevices(TensorId inverse, TensorId found);
+  void Drop(TensorId& tensor);
+
+  Machine& machine_;
+  bool enabled_;
+  bool made_ = false;
+  TensorId found_inf_ = kNoTensor;   // until update()
+  TensorId sum_ = kNoTensor;         // of found_inf, and the scale: what a fused
+  TensorId grad_scale_ = kNoTensor;  // optimizer is given for its step
+};
+
+// torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm), by foreach as PyTorch does
+// where all gradients are on the GPU.
+// Gradients are scaled in place: what is allocated are norms.  O(parameters).
+// Sources: torch/nn/utils/clip_grad.py, aten/src/ATen/native/cuda/ForeachReduceOp.cu,
+// pytorch v2.11.0, and recorded events of 2.11 and 2.15.
+void ClipGradNorm(CallTable& calls, const ParameterGradients& gradients);
+
+// An exponential moving average of the parameters, kept beside the model:
+//   ema = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.999))
+// made after the optimizer and before the first step, and
+//   ema.update_parameters(model)
+// after each.  It is a deep copy of the module: buffers too.
+// Sources: torch/optim/swa_utils.py, torch/nn/parameter.py and torch/_tensor.py
+// (__deepcopy__), pytorch v2.11.0, and recorded events.
+class AveragedModel {
+ public:
+  explicit AveragedModel(CallTable& calls) : calls_(calls), machine_(calls.machine()) {}
+
+  // The constructor.  What it makes stays until the end, as buffers.
+  void Construct();
+
+  // update_parameters: works in place; from the second time on the count of updates is
+  // brought to the device.
+  void Update();
+
+ private:
+  CallTable& calls_;
+  Machine& machine_;
+  bool updated_ = false;
+};
+
+// The whole.
 class OptimizerStep {
  public:
   // All must outlive the object.  Throws Error where the optimizer has no implementation

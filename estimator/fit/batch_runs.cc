@@ -7,7 +7,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/cudnn_workspace.h"
+#include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
 #include "estimator/fit/predict.h"

@@ -10,7 +10,7 @@
 #include "estimator/base/index.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/warnings.h"
-#include "estimator/eager/cudnn_workspace.h"
+#include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/fit/doubts.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/fit/predict.h"

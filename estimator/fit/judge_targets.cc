@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "estimator/eager/cudnn_workspace.h"
+#include "estimator/eager/cudnn_convolutions.h"
 
 namespace onnxfit {
 namespace {

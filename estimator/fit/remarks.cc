@@ -11,7 +11,6 @@
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/cudnn_convolutions.h"
-#include "estimator/eager/cudnn_workspace.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/memory/lives.h"
 

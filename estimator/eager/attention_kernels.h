@@ -1,6 +1,8 @@
-// Which kernel PyTorch takes for scaled-dot-product attention: by card, version, types and shapes.
+// Which kernel PyTorch takes for scaled-dot-product attention, by card, version, types and shapes;
+// and what cuDNN's asks for.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "estimator/base/device.h"
@@ -41,5 +43,15 @@ enum class AttentionKernel : uint8_t { kCudnn, kFlash, kEfficient, kMath };
 // Dropouts count as such that cuDNN does not take from 2.12 on: their p is no multiple of 1/16.
 AttentionKernel ChooseAttention(const Attention& attention, const AttentionTerms& terms,
                                 const FrameworkProfile& framework, const DeviceProfile& device);
+
+// Bytes of the one workspace that a call by cuDNN takes, 0 for none, with the cuDNN and the
+// cudnn-frontend that `framework`'s wheel has.  O(1).  Throws Error where that needs more than 63
+// bits. REQUIRES: ChooseAttention takes cuDNN for `attention` on `device`. Limit: where batch,
+// heads and rows give few multiprocessors something to do, forward may split its keys and take
+// about 4 (D + 2) bytes more for each row, head and part: with one row from 513 keys on, with more
+// on compute capability 10.x from torch 2.14 and 4096 keys on.  Not modelled.
+int64_t CudnnAttentionForwardBytes(const Attention& attention, const DeviceProfile& device);
+int64_t CudnnAttentionBackwardBytes(const Attention& attention, bool has_mask,
+                                    const FrameworkProfile& framework, const DeviceProfile& device);
 
 }  // namespace onnxfit
