@@ -467,7 +467,7 @@ constexpr NameFact kReplacing[] = {
     {"cache.update(", {kTransformers, "cache_utils.py", "def update("}},
 };
 
-constexpr NameFact kEagerAttention[] = {
+constexpr NameFact kEagerAttentionCalls[] = {
     {"attention_interface(",
      {kTransformers, "models/bert/modeling_bert.py", "= attention_interface("}},
 };
@@ -605,7 +605,7 @@ bool ReplacesWhatItHolds(std::string_view line) {
   });
 }
 
-std::string_view CallOfEagerAttention() { return kEagerAttention[0].name; }
+std::string_view CallOfEagerAttention() { return kEagerAttentionCalls[0].name; }
 
 namespace {
 
