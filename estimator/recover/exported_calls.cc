@@ -16,13 +16,13 @@
 namespace onnxfit {
 namespace {
 
-using Places = std::array<int8_t, 3>;  // of operands among a call's arguments; -1: no more
-constexpr Places kFirst = {0, -1, -1};
+using ArgumentPlaces = std::array<int8_t, 3>;  // of operands among a call's arguments; -1: no more
+constexpr ArgumentPlaces kFirst = {0, -1, -1};
 
 struct ExportedRow {
   std::string_view target;
   std::string_view aten;
-  Places operands = kFirst;
+  ArgumentPlaces operands = kFirst;
   std::string_view only_with = {};  // a named argument's word, without which it is another call
   int8_t counted = -1;              // an argument whose length goes along: a list of sizes
   int8_t dimension = -1;            // an argument that names one of the first operand's; else 0
