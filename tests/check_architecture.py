@@ -178,14 +178,15 @@ def hidden(files):
     privates = defaultdict(list)
     for path, file in files.items():
         for name in file.names if path.endswith(".cc") else []:
-            if name.is_private and not name.alias:
+            if name.is_private:
                 privates[room_of(path), name.scope, name.text].append((path, name))
     for reader, header in sorted((path, header) for path, file in files.items()
                                  for header in file.includes if header in files):
         for shown in files[header].names if reader.endswith(".cc") else []:
             for path, name in privates[room_of(reader), shown.scope, shown.text]:
-                if path != reader and not is_found_anyway(name, shown, aliases) \
-                        and files[reader].uses(name.text):
+                is_one = name.alias and name.alias == shown.alias
+                if path != reader and not is_one and files[reader].uses(name.text) \
+                        and not is_found_anyway(name, shown, aliases):
                     yield path, name.line, f"'{name.text}' hides that of {header} from {reader}"
 
 
@@ -333,6 +334,8 @@ HIDDEN = [
     ("Dims Joined(const Card& a);", "Dims Joined(int a) {\n}", "auto x = Joined(card);", False),
     ("Dims Joined(const Card& a);", "Dims Joined(Card a) {\n}", "auto x = Joined(card);", True),
     ("struct Joined {\n};", "Dims Joined(Card a) {\n}", "Joined x;", True),
+    ("struct Joined {\n};", "using Joined = int;", "Joined::Joined() {\n}", True),
+    ("using Joined = int;", "using Joined = int;", "Joined x;", False),
 ]
 
 
