@@ -1,6 +1,7 @@
 """Says which rows of estimator/program/libraries.cc an installed release no longer has.
 
-    check_libraries.py [FOLDER]     # a folder of installed packages; default: this Python's own
+    check_libraries.py [FOLDER]      # a folder of installed packages; default: this Python's own
+    check_libraries.py --self-test   # shows that it can fail
 
 A row says of which library it knows something, in which version it was seen, in which file and by
 which text.  Prints a line for each row whose text is not in that file of the installed release,
@@ -12,6 +13,7 @@ import importlib.metadata
 import re
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "estimator/program/libraries.cc"
@@ -66,7 +68,43 @@ def check(folder, source):
     yield f"libraries: {count} rows checked{told}", is_wrong
 
 
+ROWS = '''
+constexpr std::string_view kOther = "other 1.2";
+constexpr SeenIn kSeen = {kOther, "a.py", "class "
+                                          "Is(\\"there\\")"};
+    {"gone", true, {kOther, "a.py", "x = 1\\ny = 3"}},
+    {"newer", true, {"newer 3.0", "b.py", "z"}},
+    {"absent", true, {"absent 1.0", "c.py", "z"}},
+'''
+
+
+def self_test():
+    with tempfile.TemporaryDirectory() as folder:
+        there = 'class Is("there"): x = 1\ny = 2'
+        for library, version, file, text in [("other", "1.2", "a.py", there),
+                                             ("newer", "4.0", "b.py", "")]:
+            path = Path(folder, library, file)
+            path.parent.mkdir()
+            path.write_text(text, encoding="utf-8")
+            info = Path(folder, f"{library}-{version}.dist-info")
+            info.mkdir()
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {library}\n"
+                                           f"Version: {version}\n", encoding="utf-8")
+        found = list(check(Path(folder), ROWS))
+    expected = ["other 1.2: a.py has no 'x = 1\\ny = 3'",
+                "newer 4.0 (seen in 3.0): b.py has no 'z'",
+                "libraries: 3 rows checked; not installed: absent"]
+    assert [line for line, _ in found] == expected, found
+    assert found[-1][1]
+    own = list(rows(SOURCE.read_text(encoding="utf-8")))
+    assert len(own) > 80, f"{len(own)} rows of {SOURCE}"
+    print(f"libraries self-test: {len(own)} rows")
+
+
 def main():
+    if sys.argv[1:] == ["--self-test"]:
+        self_test()
+        return 0
     default = sysconfig.get_paths()["purelib"]
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else default)
     is_wrong = False

@@ -26,5 +26,12 @@ TEST_CASE("a digest is FNV-1a of 64 bits, in hexadecimal") {
   }
 }
 
+TEST_CASE("another thread finds the same digest") {
+  for (const size_t size : {size_t{0}, (size_t{1} << 20) - 1, size_t{1} << 20}) {
+    const std::string text(size, 'x');
+    CHECK(DigestMeanwhile(text).get() == Digest(text));
+  }
+}
+
 }  // namespace
 }  // namespace onnxfit::digest_test

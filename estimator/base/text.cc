@@ -71,6 +71,13 @@ std::string Digest(std::string_view text) {
   return fmt::format("{:016x}", hash);
 }
 
+// A thread takes as long to begin as 10 KiB take.
+std::future<std::string> DigestMeanwhile(std::string_view text) {
+  constexpr size_t kLong = size_t{1} << 20;
+  const auto policy = text.size() < kLong ? std::launch::deferred : std::launch::async;
+  return std::async(policy, [text] { return Digest(text); });
+}
+
 // What follows finds the nearest name.
 namespace {
 

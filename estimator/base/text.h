@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <future>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,10 @@ bool IsUtf8(std::string_view text);
 // 64-bit FNV-1a of `text` as 16 hexadecimal digits, the same on every machine.  It tells changes
 // apart and gives no security: who wants two texts of one digest finds them.
 std::string Digest(std::string_view text);
+
+// The same of what takes long, from 1 MiB on by another thread: to be asked for once all else is
+// done.  `text` must not change, nor go, before.
+std::future<std::string> DigestMeanwhile(std::string_view text);
 
 // What follows finds the candidate nearest to what was typed.
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <future>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -244,9 +245,10 @@ ReadFile ReadModel(std::string_view bytes, const LoadOptions& options,
                    const std::function<void(std::string_view)>& passed) {
   Shortened shortened = ShortenModel(bytes, options, passed);
   const std::string_view kept = shortened.copy ? std::string_view(*shortened.copy) : bytes;
-  ReadFile read = {.model = ParseModel(kept),
-                   .digest = Digest(kept),
-                   .cut_tensors = std::move(shortened.cut_tensors)};
+  std::future<std::string> digest = DigestMeanwhile(kept);
+  ReadFile read = {
+      .model = ParseModel(kept), .digest = {}, .cut_tensors = std::move(shortened.cut_tensors)};
+  read.digest = digest.get();
   if (shortened.cut_texts > 0) {
     read.notes.push_back(fmt::format("left out {} overlong texts", shortened.cut_texts));
   }

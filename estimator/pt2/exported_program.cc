@@ -1,6 +1,7 @@
 #include "estimator/pt2/exported_program.h"
 
 #include <algorithm>
+#include <future>
 #include <unordered_map>
 
 #include "estimator/base/error.h"
@@ -22,13 +23,14 @@ struct OwnedTexts {
   TextPool pool;
 };
 
-// `texts` has the program alone.
+// `texts` has the program alone, which is read in place: another thread has a copy of it.
 ExportedProgram ReadTexts(const std::shared_ptr<OwnedTexts>& texts, std::string name) {
-  std::string digest = Digest(texts->program);
+  const std::string written = texts->program;
+  std::future<std::string> digest = DigestMeanwhile(written);
   const JsonDocument document(texts->program, std::move(name));
   ExportedProgram program =
       document.ReadBy([&](const Json& json) { return ReadProgram(json, texts->pool); });
-  program.digest = std::move(digest);
+  program.digest = digest.get();
   program.owner = texts;
   return program;
 }
