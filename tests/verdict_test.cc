@@ -110,6 +110,37 @@ TEST_CASE("a card as large as what is reserved is tight, one of 8 MiB more fits"
   }
 }
 
+// Larger cards first, then smaller ones, then those between: what was found on one is used for
+// others.
+TEST_CASE("what was played before changes no verdict") {
+  AllocatorConf pages;
+  pages.expandable_segments = true;
+  AllocatorConf share;
+  share.memory_fraction = 0.5;
+  AllocatorConf unsplit;
+  unsplit.max_split_bytes = 24 * kMiB;
+  for (const Script script : {OneBuffer, Growing}) {
+    const Played played(script);
+    for (const AllocatorConf& conf : {AllocatorConf(), pages, share, unsplit}) {
+      PlayableRun run = played.run(conf, 3 * kMiB);
+      run.known = NewKnownPlays();
+      for (const int64_t mebibytes : {90, 200, 40, 58, 66, 52, 64, 60, 72,  75, 63, 76, 140, 128,
+                                      44, 62,  50, 73, 74, 61, 12, 56, 130, 65, 70, 68, 67,  71}) {
+        CAPTURE(mebibytes);
+        const Target target = CardOf(mebibytes * kMiB);
+        const Judgement judgement = Judge(run, target);
+        const Judgement fresh = Judge(played.run(conf, 3 * kMiB), target);
+        CHECK(Text(judgement) == Text(fresh));
+        CHECK(judgement.used_bytes == fresh.used_bytes);
+        CHECK(judgement.retries == fresh.retries);
+        CHECK(RunsOn(run, target) == (fresh.verdict != Verdict::kOom));
+        CHECK(FitsOn(run, target) == (fresh.verdict == Verdict::kFits));
+        CHECK(FitsOn(played.run(conf, 3 * kMiB), target) == (fresh.verdict == Verdict::kFits));
+      }
+    }
+  }
+}
+
 TEST_CASE("what is cached goes back first, which is tight") {
   struct Row {
     int64_t total_bytes;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -13,6 +15,54 @@
 #include "estimator/memory/card_run.h"
 
 namespace onnxfit {
+
+// A card that is never full changes nothing: the run reserves as much on each of these.
+class KnownPlays {
+ public:
+  // What a play on a card of that room is, if it was played, or need not be.
+  std::optional<CardRun> Find(const CardRoom& room) const {
+    const std::lock_guard lock(mutex_);
+    if (endless_bytes_ && *endless_bytes_ <= room.capacity_bytes) {
+      return CardRun{.fits = true, .peak_reserved_bytes = *endless_bytes_};
+    }
+    const auto found = plays_.find({room.capacity_bytes, room.held_bytes});
+    return found == plays_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  void Add(const CardRoom& room, const CardRun& played) {
+    const std::lock_guard lock(mutex_);
+    if (played.fits && played.retries == 0) {
+      endless_bytes_ = played.peak_reserved_bytes;
+    } else {
+      AddFull(room.capacity_bytes);
+      plays_.emplace(std::pair(room.capacity_bytes, room.held_bytes), played);
+    }
+  }
+
+  // Whether it reserves more than `bytes`, if that is known.
+  std::optional<bool> ReservesMore(int64_t bytes) const {
+    const std::lock_guard lock(mutex_);
+    if (endless_bytes_) return *endless_bytes_ > bytes;
+    return bytes <= full_bytes_ ? std::optional(true) : std::nullopt;
+  }
+
+  // A card of so many bytes was full.
+  void SayFull(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    AddFull(bytes);
+  }
+
+ private:
+  void AddFull(int64_t bytes) { full_bytes_ = std::max(full_bytes_, bytes); }
+
+  mutable std::mutex mutex_;                              // of all that follows
+  std::optional<int64_t> endless_bytes_;                  // reserved on an endless card
+  int64_t full_bytes_ = -1;                               // the largest card that was full
+  std::map<std::pair<int64_t, int64_t>, CardRun> plays_;  // by room, of cards that were full
+};
+
+std::shared_ptr<KnownPlays> NewKnownPlays() { return std::make_shared<KnownPlays>(); }
+
 namespace {
 
 constexpr int64_t kMostCopies = 1000;  // an answer beyond this is of no use to anyone
@@ -30,6 +80,7 @@ bool FitsTimes(const PlayableRun& run, const Target& target, int64_t copies) {
   const std::vector<BufferId> placed = PlacedBuffers(*run.loop);
   Loop loop = *run.loop;
   PlayableRun many = run;
+  many.known.reset();
   std::vector<Loop::Call> more;
   for (int64_t copy = 1; copy < copies; ++copy) {
     for (const BufferId buffer : placed) {
@@ -65,16 +116,48 @@ int64_t MostCopies(const PlayableRun& run, const Target& target) {
 // How far off a card's size may be: totals of one card differ by a few MiB between drivers.
 constexpr int64_t kNearby[] = {-2 * kMiB, 2 * kMiB, -4 * kMiB, 4 * kMiB, -8 * kMiB, 8 * kMiB};
 
+// Whether a full card shows itself by a retry, and nothing but its size says when it is full.
+bool IsPlain(const AllocatorConf& conf) {
+  return conf.memory_fraction >= 1 && !conf.expandable_segments &&
+         conf.max_split_bytes == AllocatorConf::kUnlimited;
+}
+
+CardRun PlayIn(const PlayableRun& run, const CardRoom& room) {
+  KnownPlays* known = IsPlain(run.conf) ? run.known.get() : nullptr;
+  if (known != nullptr) {
+    if (const std::optional<CardRun> found = known->Find(room)) return *found;
+  }
+  const CardRun played = RunOnCard(*run.loop, run.bytes, kVerdictSteps, room, run.conf);
+  if (known != nullptr) known->Add(room, played);
+  return played;
+}
+
 CardRun PlayOn(const PlayableRun& run, const Target& target, int64_t capacity_bytes) {
-  const CardRoom room = {std::max<int64_t>(0, capacity_bytes),
-                         target.total_bytes - target.capacity_bytes()};
-  return RunOnCard(*run.loop, run.bytes, kVerdictSteps, room, run.conf);
+  return PlayIn(
+      run, {std::max<int64_t>(0, capacity_bytes), target.total_bytes - target.capacity_bytes()});
+}
+
+// Whether a card of so many bytes is never full.  REQUIRES: IsPlain(run.conf).
+bool ReservesUpTo(const PlayableRun& run, int64_t bytes) {
+  const std::optional<bool> more =
+      run.known == nullptr ? std::nullopt : run.known->ReservesMore(bytes);
+  if (more) return !*more;
+  const CardRoom room = {.capacity_bytes = bytes, .ends_when_full = true};
+  const CardRun played = RunOnCard(*run.loop, run.bytes, kVerdictSteps, room, run.conf);
+  if (run.known == nullptr) return played.fits;
+  if (played.fits) {
+    run.known->Add(room, played);
+  } else {
+    run.known->SayFull(bytes);
+  }
+  return played.fits;
 }
 
 int64_t EndlessReservedBytes(const PlayableRun& run) {
+  constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+  if (IsPlain(run.conf)) return PlayIn(run, {kEndless}).peak_reserved_bytes;
   AllocatorConf conf = run.conf;
   conf.memory_fraction = 1;  // of an endless card, no share is a limit
-  constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
   return RunOnCard(*run.loop, run.bytes, kVerdictSteps, {kEndless}, conf).peak_reserved_bytes;
 }
 
@@ -106,10 +189,13 @@ std::string RetryReason(int64_t retries) {
 }
 
 // The first size nearby on which the run is not as smooth, in words; "" where there is none.
+// REQUIRES: on the card's own size it is.
 std::string NearbyReason(const PlayableRun& run, const Target& target, int64_t reserved) {
   const bool is_limited = run.conf.memory_fraction < 1;
   if (!is_limited && reserved + 8 * kMiB <= target.capacity_bytes()) return "";  // never full
   for (const int64_t change : kNearby) {
+    const bool is_enough = reserved <= target.capacity_bytes() + change;
+    if (IsPlain(run.conf) && is_enough) continue;
     const CardRun played = PlayOn(run, target, target.capacity_bytes() + change);
     if (played.fits && played.retries == 0) continue;
     return fmt::format(
@@ -178,6 +264,12 @@ bool RunsOn(const PlayableRun& run, const Target& target) {
 }
 
 bool FitsOn(const PlayableRun& run, const Target& target) {
+  if (IsPlain(run.conf)) {
+    const int64_t workspaces = run.unmodelled_bytes;
+    const int64_t nearby = std::max<int64_t>(0, target.capacity_bytes() - 8 * kMiB);
+    const int64_t least = std::min(nearby, target.least_capacity_bytes() - workspaces);
+    return least >= 0 && ReservesUpTo(run, least);
+  }
   const CardRun played = PlayOn(run, target, target.capacity_bytes());
   if (!played.fits || played.retries > 0) return false;
   const int64_t reserved = played.peak_reserved_bytes;

@@ -61,6 +61,10 @@ struct Judgement {
   double share() const;  // used of usable
 };
 
+// What was found out about a run, for all who play it.
+class KnownPlays;
+std::shared_ptr<KnownPlays> NewKnownPlays();
+
 // A run, ready to be played on cards.  Without an owner, what it points to must outlive it.
 struct PlayableRun {
   const Trace* trace = nullptr;  // of ReadLoop's steps
@@ -70,6 +74,7 @@ struct PlayableRun {
   int64_t unmodelled_bytes = 0;  // what libraries may ask for beyond the trace, at most
   bool is_inference = false;
   std::shared_ptr<const void> owner = {};  // of trace and loop, where nobody else keeps them
+  std::shared_ptr<KnownPlays> known = {};  // of this very run; null: nothing is kept
 };
 
 // Plays the run on the card's own size, and on sizes of 2, 4 and 8 MiB more and less where the

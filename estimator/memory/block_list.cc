@@ -1,5 +1,7 @@
 #include "estimator/memory/block_list.h"
 
+#include <algorithm>
+
 namespace onnxfit {
 namespace {
 
@@ -11,6 +13,45 @@ Pool::Key KeyOf(const Block& block, BlockId id) {
 }
 
 }  // namespace
+
+Pool::Blocks::Place Pool::Blocks::FirstFrom(size_t size_class) const {
+  constexpr size_t kBits = 64;
+  for (size_t word = size_class / kBits; word < is_used_.size(); ++word) {
+    const bool is_first = word == size_class / kBits;
+    const uint64_t bits = is_first ? is_used_[word] >> (size_class % kBits) : is_used_[word];
+    if (bits == 0) continue;
+    const size_t begin = is_first ? size_class : word * kBits;
+    return {begin + static_cast<size_t>(std::countr_zero(bits)), 0};
+  }
+  return end();
+}
+
+const Pool::Key& Pool::Blocks::largest() const {
+  size_t size_class = kClasses - 1;
+  while (classes_[size_class].empty()) --size_class;
+  return classes_[size_class].back();
+}
+
+Pool::Blocks::Place Pool::Blocks::LowerBound(const Key& key) const {
+  const size_t size_class = ClassOf(key.bytes);
+  const std::vector<Key>& keys = classes_[size_class];
+  const auto at = std::lower_bound(keys.begin(), keys.end(), key);
+  if (at == keys.end()) return FirstFrom(size_class + 1);
+  return {size_class, static_cast<size_t>(at - keys.begin())};
+}
+
+void Pool::Blocks::Insert(const Key& key) {
+  const size_t size_class = ClassOf(key.bytes);
+  std::vector<Key>& keys = classes_[size_class];
+  keys.insert(std::lower_bound(keys.begin(), keys.end(), key), key);
+  is_used_[size_class / 64] |= uint64_t{1} << (size_class % 64);
+}
+
+void Pool::Blocks::Erase(Place place) {
+  std::vector<Key>& keys = classes_[place.size_class];
+  keys.erase(keys.begin() + static_cast<std::ptrdiff_t>(place.index));
+  if (keys.empty()) is_used_[place.size_class / 64] &= ~(uint64_t{1} << (place.size_class % 64));
+}
 
 std::vector<BlockId> BlockList::LastOfSegments() const {
   std::vector<bool> is_unused(blocks_.size());
@@ -37,18 +78,18 @@ void BlockList::MakeFree(BlockId id) {
   Block& block = At(id);
   block.is_free = true;
   block.freed_at = PoolFor(block.is_small).searches;
-  SetOf(block).insert(KeyOf(block, id));
+  SetOf(block).Insert(KeyOf(block, id));
 }
 
 void BlockList::Take(BlockId id) {
   Block& block = At(id);
-  SetOf(block).erase(KeyOf(block, id));
+  SetOf(block).Erase(KeyOf(block, id));
   block.is_free = false;
 }
 
-BlockId BlockList::TakeAt(Pool::Blocks& blocks, Pool::Blocks::iterator at) {
-  const BlockId id = at->id;
-  blocks.erase(at);
+BlockId BlockList::TakeAt(Pool::Blocks& blocks, Pool::Blocks::Place at) {
+  const BlockId id = blocks.At(at).id;
+  blocks.Erase(at);
   At(id).is_free = false;
   return id;
 }

@@ -1,7 +1,9 @@
 // The blocks of a caching allocator: pieces of segments, and which of them are free.
 #pragma once
 
-#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -47,24 +49,47 @@ struct Pool {
     }
   };
 
-  // In order, side by side: there are few at a time, and moving them costs less than a tree does.
+  // In order, by classes of about the same size: what is looked for lies in the first class that
+  // has anything, mostly among a few.
   class Blocks {
    public:
-    using iterator = std::vector<Key>::const_iterator;
+    // A place in that order.  Valid until blocks come or go.
+    struct Place {
+      size_t size_class = kClasses;
+      size_t index = 0;
 
-    iterator begin() const { return keys_.begin(); }
-    iterator end() const { return keys_.end(); }
-    bool empty() const { return keys_.empty(); }
-    const Key& largest() const { return keys_.back(); }
-    iterator lower_bound(const Key& key) const {
-      return std::lower_bound(keys_.begin(), keys_.end(), key);
+      bool operator==(const Place&) const = default;
+    };
+
+    Place begin() const { return FirstFrom(0); }
+    Place end() const { return {}; }
+    bool empty() const { return begin() == end(); }
+    const Key& At(Place place) const { return classes_[place.size_class][place.index]; }
+    Place After(Place place) const {
+      const bool is_last = place.index + 1 == classes_[place.size_class].size();
+      return is_last ? FirstFrom(place.size_class + 1) : Place{place.size_class, place.index + 1};
     }
-    void insert(const Key& key) { keys_.insert(lower_bound(key), key); }
-    void erase(const Key& key) { keys_.erase(lower_bound(key)); }  // REQUIRES: it is there
-    void erase(iterator at) { keys_.erase(at); }
+    const Key& largest() const;              // REQUIRES: not empty
+    Place LowerBound(const Key& key) const;  // the first that is not before `key`
+    void Insert(const Key& key);
+    void Erase(const Key& key) { Erase(LowerBound(key)); }  // REQUIRES: it is there
+    void Erase(Place place);
 
    private:
-    std::vector<Key> keys_;
+    // Four between two powers of 2, from 512 bytes on.
+    static constexpr size_t kClasses = 256;
+    static size_t ClassOf(int64_t bytes) {
+      const auto units = static_cast<uint64_t>(bytes) >> 9;
+      if (units < 4) return units;
+      const auto power = static_cast<size_t>(std::bit_width(units)) - 1;
+      return 4 * (power - 1) + ((units >> (power - 2)) & 3);
+    }
+
+    // The first of that class or a later one.
+    Place FirstFrom(size_t size_class) const;
+
+    std::array<std::vector<Key>, kClasses> classes_;
+    std::array<uint64_t, kClasses / 64> is_used_ = {};  // a bit for each class: it has some
   };
 
   Blocks cached;         // with memory
@@ -91,7 +116,7 @@ class BlockList {
   // Puts a block into its pool, and takes it out.
   void MakeFree(BlockId id);
   void Take(BlockId id);
-  BlockId TakeAt(Pool::Blocks& blocks, Pool::Blocks::iterator at);  // where it was found
+  BlockId TakeAt(Pool::Blocks& blocks, Pool::Blocks::Place at);  // where it was found
 
   // Cuts a block that is in no pool after its first `bytes`.  Returns the rest, in no pool.
   BlockId SplitTail(BlockId id, int64_t bytes);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -144,17 +143,22 @@ class CachingAllocator : public Allocator {
   BlockId TakeFree(int64_t block_bytes) {
     Pool& pool = blocks_.PoolFor(IsSmall(block_bytes));
     ++pool.searches;
-    auto found = pool.cached.lower_bound({.bytes = block_bytes});
+    Pool::Blocks::Place found = pool.cached.LowerBound({.bytes = block_bytes});
     if (found == pool.cached.end()) return kNoBlock;
     if (conf_.expandable_segments) found = LeastExpandable(pool, found);
-    if (IsRefused(block_bytes, blocks_.At(found->id).bytes)) return kNoBlock;
+    if (IsRefused(block_bytes, blocks_.At(pool.cached.At(found).id).bytes)) return kNoBlock;
     return blocks_.TakeAt(pool.cached, found);
   }
 
   // A block that can grow counts as large as it can become, so that holes are filled first.
-  Pool::Blocks::iterator LeastExpandable(Pool& pool, Pool::Blocks::iterator found) {
-    for (auto next = std::next(found); next != pool.cached.end(); found = next++) {
-      if (ExpandedBytes(next->id) >= ExpandedBytes(found->id)) break;
+  Pool::Blocks::Place LeastExpandable(Pool& pool, Pool::Blocks::Place found) {
+    const auto expanded = [&](Pool::Blocks::Place at) {
+      return ExpandedBytes(pool.cached.At(at).id);
+    };
+    for (auto next = pool.cached.After(found); next != pool.cached.end();
+         next = pool.cached.After(next)) {
+      if (expanded(next) >= expanded(found)) break;
+      found = next;
     }
     return found;
   }

@@ -17,6 +17,7 @@ class LoopPlayer {
              const AllocatorConf& conf)
       : loop_(loop),
         bytes_(bytes),
+        ends_when_full_(room.ends_when_full),
         source_(NewCountingSource(room.capacity_bytes, room.held_bytes)),
         allocator_(NewCachingAllocator(*source_, conf)) {}
 
@@ -24,8 +25,9 @@ class LoopPlayer {
     for (int step = 0; step <= steps && run_.fits; ++step) {
       Play(step);
       retries_.push_back(run_.retries);
-      if (!run_.fits || !HasTurnedRound(step)) continue;
-      run_.retries += RetriesAfter(step, steps);
+      const int turn = run_.fits ? TurnAt(step) : 0;
+      if (turn == 0) continue;
+      run_.retries += RetriesAfter(step, steps, turn);
       break;
     }
     return run_;
@@ -43,19 +45,37 @@ class LoopPlayer {
     }
   }
 
-  // Whether the card is as it was two steps before, where the same buffers were live: then all
-  // that is left comes as it came since.  (Batches often take turns in two places.)
-  bool HasTurnedRound(int step) {
-    const int repeated = step - loop_.traced_steps();
-    if (!loop_.repeats() || repeated < 0 || repeated % 2 == 1) return false;
-    const std::optional<Layout> before = std::exchange(layout_, allocator_->layout());
-    return before.has_value() && before == layout_;
+  // 1 where the card is as it was a step before, with the twins of the buffers that were live
+  // then, and 2 where it is as it was two steps before, where the same ones were: then all that is
+  // left comes as it came since.  (Batches often take turns in two places.)  Else 0.
+  int TurnAt(int step) {
+    if (!loop_.repeats() || step < loop_.traced_steps() - 1) return 0;
+    std::optional<Layout> now = allocator_->layout();
+    const bool is_alike = now && last_ && AreTwins(*now, *last_);
+    const bool is_same = now && now == before_;
+    before_ = std::exchange(last_, std::move(now));
+    return is_alike ? 1 : is_same ? 2 : 0;
   }
 
-  // Of the steps that are left, where two take turns for good.
-  int64_t RetriesAfter(int step, int steps) const {
+  bool AreTwins(const Layout& a, const Layout& b) const {
+    if (a.segments != b.segments) return false;
+    const size_t count = std::max(a.places.size(), b.places.size());
+    const auto place = [](const Layout& layout, BufferId buffer) {
+      const auto at = static_cast<size_t>(buffer);
+      return at < layout.places.size() ? layout.places[at] : Layout::Place();
+    };
+    for (size_t i = 0; i < count; ++i) {
+      const auto buffer = static_cast<BufferId>(i);
+      if (place(a, loop_.twins[i]) != place(b, buffer)) return false;
+    }
+    return true;
+  }
+
+  // Of the steps that are left, where the last `turn` of them are repeated.
+  int64_t RetriesAfter(int step, int steps, int turn) const {
     const auto of = [&](int s) { return retries_[Index(s)] - retries_[Index(s - 1)]; };
     const int64_t left = steps - step;
+    if (turn == 1) return left * of(step);
     return left / 2 * (of(step) + of(step - 1)) + left % 2 * of(step - 1);
   }
 
@@ -64,7 +84,7 @@ class LoopPlayer {
     const AllocatorStats stats = allocator_->stats();
     run_.retries = stats.retries;
     run_.peak_reserved_bytes = std::max(run_.peak_reserved_bytes, stats.reserved_bytes);
-    return fits;
+    return fits && !(ends_when_full_ && stats.retries > 0);
   }
 
   void Fail(int step, const Loop::Call& call, int64_t asked_bytes) {
@@ -77,10 +97,12 @@ class LoopPlayer {
 
   const Loop& loop_;
   const std::span<const int64_t> bytes_;
+  const bool ends_when_full_;
   const std::unique_ptr<SegmentSource> source_;
   const std::unique_ptr<Allocator> allocator_;
   std::vector<int64_t> retries_;  // until the end of each step
-  std::optional<Layout> layout_;  // after the last traced step, and every second one from there
+  std::optional<Layout> last_;    // after the step before, from the last but one traced on,
+  std::optional<Layout> before_;  // and after that before it
   CardRun run_ = {.fits = true};
 };
 

@@ -15,6 +15,7 @@ namespace onnxfit {
 struct CardRoom {
   int64_t capacity_bytes = 0;
   int64_t held_bytes = 0;
+  bool ends_when_full = false;  // the first retry is a failure
 };
 
 struct CardRun {
@@ -30,8 +31,8 @@ struct CardRun {
 
 // Plays `steps` steps of `loop`, whose buffers ask for `bytes`, through PyTorch's caching
 // allocator, until the first allocation that fails even after cached segments were given back.
-// REQUIRES: steps <= loop.traced_steps(), or loop.repeats().  O(calls × log) a step, until two
-// steps leave the card alike.
+// REQUIRES: steps <= loop.traced_steps(), or loop.repeats().  O(calls × log) a step, until a step
+// leaves the card as the one before did, or the one before that.
 CardRun RunOnCard(const Loop& loop, std::span<const int64_t> bytes, int steps, const CardRoom& room,
                   const AllocatorConf& conf = {});
 

@@ -37,7 +37,10 @@ class ExpandableSegments : public Segments {
   void ReleaseCached() override {
     for (const bool is_small : {false, true}) {
       std::vector<BlockId> cached;  // unmapping changes the pool
-      for (const Pool::Key& key : blocks_.PoolFor(is_small).cached) cached.push_back(key.id);
+      const Pool::Blocks& blocks = blocks_.PoolFor(is_small).cached;
+      for (auto at = blocks.begin(); at != blocks.end(); at = blocks.After(at)) {
+        cached.push_back(blocks.At(at).id);
+      }
       for (const BlockId id : cached) Unmap(id);
     }
   }
@@ -55,8 +58,9 @@ class ExpandableSegments : public Segments {
   // without, hold `bytes`.
   BlockId FindRoom(int64_t bytes) {
     const bool is_small = IsSmall(bytes);
-    for (const Pool::Key& key : blocks_.PoolFor(is_small).unmapped) {
-      BlockId id = key.id;
+    const Pool::Blocks& unmapped = blocks_.PoolFor(is_small).unmapped;
+    for (auto at = unmapped.begin(); at != unmapped.end(); at = unmapped.After(at)) {
+      BlockId id = unmapped.At(at).id;
       const BlockId previous = At(id).previous;
       if (previous != kNoBlock && At(previous).is_free) id = previous;
       if (HasRoom(id, bytes)) return id;

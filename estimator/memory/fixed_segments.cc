@@ -33,8 +33,8 @@ class FixedSegments : public Segments {
     if (conf_.max_split_bytes == AllocatorConf::kUnlimited) return false;
     const Pool::Blocks& cached = blocks_.PoolFor(IsSmall(block_bytes)).cached;
     const int64_t wanted = std::max(block_bytes, conf_.max_split_bytes);
-    const auto one = cached.lower_bound({.bytes = wanted});
-    if (one != cached.end()) return Release(one->id) > 0;
+    const Pool::Blocks::Place one = cached.LowerBound({.bytes = wanted});
+    if (one != cached.end()) return Release(cached.At(one).id) > 0;
     int64_t released = 0;
     while (released < wanted && !cached.empty()) {
       const BlockId largest = cached.largest().id;
@@ -69,9 +69,11 @@ class FixedSegments : public Segments {
   // The segments of a pool that are one free block, in order of size.
   std::vector<BlockId> WholeSegments(bool is_small) {
     std::vector<BlockId> whole;
-    for (const Pool::Key& key : blocks_.PoolFor(is_small).cached) {
-      const Block& block = blocks_.At(key.id);
-      if (block.previous == kNoBlock && block.next == kNoBlock) whole.push_back(key.id);
+    const Pool::Blocks& cached = blocks_.PoolFor(is_small).cached;
+    for (auto at = cached.begin(); at != cached.end(); at = cached.After(at)) {
+      const BlockId id = cached.At(at).id;
+      const Block& block = blocks_.At(id);
+      if (block.previous == kNoBlock && block.next == kNoBlock) whole.push_back(id);
     }
     return whole;
   }
