@@ -65,9 +65,10 @@ int RunEstimate(const Options& options, std::ostream& out) {
     WriteReport(ReportOf(answer, options, out), options, out);
     return ExitCodeOf(JudgementsOf(answer), options);
   }
-  Estimate estimate = MakeEstimate(graph, options.request);
+  const Study study(graph);
+  Estimate estimate = MakeEstimate(study, options.request);
   if (!options.text.quiet && options.request.why.empty()) {
-    AddAdvice(graph, options.request, estimate);
+    AddAdvice(study, options.request, estimate);
   }
   WriteReport(ReportOf(estimate, options, out), options, out);
   return ExitCodeOf(JudgementsOf(estimate), options);

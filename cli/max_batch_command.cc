@@ -45,10 +45,11 @@ MaxBatchAnswer Answer(const Options& options, BatchLimits limits, std::ostream& 
   Progress progress(err, std::chrono::seconds(1));
   limits.progress = [&](const std::string& text) { progress.Show("max-batch: " + text); };
   const Graph graph = LoadModel(options.model);
+  const Study study(graph);
   const std::vector<EstimateRequest> requests = Combinations(options.request, options.sweep);
-  MaxBatchAnswer answer = AnswerMaxBatch(graph, requests, limits);
+  MaxBatchAnswer answer = AnswerMaxBatch(study, requests, limits);
   const bool shows_advice = !options.text.quiet && options.format != Format::kCsv;
-  if (shows_advice) AddAdvice(graph, requests[0], limits, answer);
+  if (shows_advice) AddAdvice(study, requests[0], limits, answer);
   return answer;
 }
 

@@ -87,9 +87,10 @@ inline EstimateRequest RequestFor(const std::string& typed, const std::string& m
 
 inline JudgedTarget Judged(const Graph& file, EstimateRequest request, const Target& target) {
   request.targets = {target};
-  const Prediction guess = Predict(file, request);
-  const auto doubts = DoubtsOf(guess.program, request.settings);
-  return JudgeTargets(file, request, guess, PredictWorse(file, request, doubts, guess))[0];
+  const Study study(file);
+  const SharedPrediction guess = study.Predicted(request);
+  const auto doubts = DoubtsOf(guess->program, request.settings);
+  return JudgeTargets(study, request, guess, PredictWorse(study, request, doubts, guess))[0];
 }
 
 inline std::vector<Advice> AtBatch(const Graph& file, const EstimateRequest& request,

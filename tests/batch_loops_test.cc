@@ -27,7 +27,8 @@ void CheckSame(const PlayableRun& run, const PlayableRun& predicted) {
 // How many batches between `first` and `last` are read off, once both ends are known; each is
 // what a prediction of its own says.
 int64_t CountReadOff(const Graph& graph, EstimateRequest request, int64_t first, int64_t last) {
-  BatchPrograms programs(graph, request);
+  const Study study(graph);
+  BatchPrograms programs(study, request);
   BatchLoops loops(programs, request);
   loops.At(first);
   loops.At(last);
@@ -83,7 +84,8 @@ TEST_CASE("whatever batches were asked for before, a batch is the same") {
     CAPTURE(model);
     const Graph graph = Model(model);
     EstimateRequest request;
-    BatchPrograms programs(graph, request);
+    const Study study(graph);
+    BatchPrograms programs(study, request);
     BatchLoops loops(programs, request);
     for (const int64_t batch :
          {1, 8, 64, 512, 288, 176, 120, 148, 134, 141, 137, 136, 133, 140, 63, 65, 500, 3, 9}) {

@@ -110,7 +110,8 @@ TEST_CASE("the largest batch is the one that the definition names") {
     const Graph graph = Model(model);
     const SlowSearch slow(graph);
     const EstimateRequest request = kInPlace;
-    BatchPrograms programs(graph, request);
+    const Study study(graph);
+    BatchPrograms programs(study, request);
     BatchLoops loops(programs, request);
     // Around what a batch asks for, and around whole segments.
     std::vector<int64_t> sizes = {1 * kMiB, 42 * kMiB, slow.PeakBytes(1), slow.PeakBytes(99)};
@@ -141,7 +142,8 @@ TEST_CASE("a batch below that fails rules out those that stand for it") {
   const Graph graph = Model("resnet18.train.onnx");
   const SlowSearch slow(graph);
   const EstimateRequest request = kInPlace;
-  BatchPrograms programs(graph, request);
+  const Study study(graph);
+  BatchPrograms programs(study, request);
   BatchLoops loops(programs, request);
   for (const int64_t batch : {78, 85}) {
     CAPTURE(batch);

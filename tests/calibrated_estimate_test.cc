@@ -208,7 +208,8 @@ TEST_CASE("a measured batch among others is predicted, and leaves those as they 
   const Graph graph = Model("resnet18.train.onnx");
   const EstimateRequest plain = {.binding = {.batch = 1}};
   const EstimateRequest request = RequestOf(1, MeasuredAt(graph, 32, 64 * kMiB));
-  BatchPrograms programs(graph, request);
+  const Study study(graph);
+  BatchPrograms programs(study, request);
   BatchLoops loops(programs, request);
   for (const int64_t batch : {1, 64, 32, 40, 33, 31, 2}) {
     CAPTURE(batch);

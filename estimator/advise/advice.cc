@@ -6,6 +6,7 @@
 #include "estimator/advise/larger_cards.h"
 #include "estimator/advise/trials.h"
 #include "estimator/base/bytes.h"
+#include "estimator/fit/predict.h"
 
 namespace onnxfit {
 namespace {
@@ -37,15 +38,16 @@ void AddCards(const AdviceCase& c, const Judgement& before, std::vector<Advice>&
 
 }  // namespace
 
-std::vector<Advice> AdviseAtBatch(const Graph& file, const EstimateRequest& request,
+std::vector<Advice> AdviseAtBatch(const Study& study, const EstimateRequest& request,
                                   const JudgedTarget& judged) {
   const Judgement& before = judged.judgement;
   if (before.verdict == Verdict::kFits) return {};
   const EstimateRequest plain = PlainRequest(request, judged.target);
-  ReadingPrograms programs(file, ReadingsOf(plain, DoubtsAt(file, plain)));
+  const int64_t batch = study.Prepared(plain)->shapes.batch;
+  ReadingPrograms programs(study, ReadingsOf(plain, DoubtsAt(study, plain)), batch);
   const EstimateRequest& own = programs.worse();
-  const LoopedPrediction asked = PredictLoop(file, own);
-  const AdviceCase c = {file, own, judged.target, asked, programs};
+  const LoopedPrediction asked = PredictLoop(study, own);
+  const AdviceCase c = {study, own, judged.target, asked, programs};
   std::vector<Change> changes = ChangesFor(c);
   if (c.batch() > 1) changes.push_back(AnySmallerBatch());
   const std::vector<Trial> singles = TryEach(c, before, changes);
@@ -61,15 +63,15 @@ std::vector<Advice> AdviseAtBatch(const Graph& file, const EstimateRequest& requ
   return all;
 }
 
-void AddAdvice(const Graph& file, const EstimateRequest& request, Estimate& estimate) {
+void AddAdvice(const Study& study, const EstimateRequest& request, Estimate& estimate) {
   if (estimate.targets.size() != 1) return;
-  estimate.targets[0].advice = AdviseAtBatch(file, request, estimate.targets[0]);
+  estimate.targets[0].advice = AdviseAtBatch(study, request, estimate.targets[0]);
 }
 
-void AddAdvice(const Graph& file, const EstimateRequest& request, const BatchLimits& limits,
+void AddAdvice(const Study& study, const EstimateRequest& request, const BatchLimits& limits,
                MaxBatchAnswer& answer) {
   if (answer.rows.size() != 1) return;
-  answer.rows[0].advice = AdviseMaxBatch(file, request, answer.rows[0].found, limits);
+  answer.rows[0].advice = AdviseMaxBatch(study, request, answer.rows[0].found, limits);
 }
 
 }  // namespace onnxfit

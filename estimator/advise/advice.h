@@ -20,19 +20,19 @@ namespace onnxfit {
 // FITS.  Changes that are enough come first, of these the cheapest, of these what saves most;
 // where none on this card is enough, pairs and then triples are tried.  Throws Error as Predict
 // does.  Some 20 predictions, 60 where combinations are tried.
-std::vector<Advice> AdviseAtBatch(const Graph& file, const EstimateRequest& request,
+std::vector<Advice> AdviseAtBatch(const Study& study, const EstimateRequest& request,
                                   const JudgedTarget& judged);
 
 // What would raise the batch to take, in the same order; nothing where --max ends it.  What is said
 // FITS where that does, else it runs.  `limits` are those of the answer.  A search for each change
 // that saves bytes.
-std::vector<Advice> AdviseMaxBatch(const Graph& file, const EstimateRequest& request,
+std::vector<Advice> AdviseMaxBatch(const Study& study, const EstimateRequest& request,
                                    const MaxBatch& answer, const BatchLimits& limits = {});
 
 // Adds that to an estimate that has one card and to a largest batch of one card and run; leaves
 // other answers alone.  REQUIRES: `answer` is of `request`.
-void AddAdvice(const Graph& file, const EstimateRequest& request, Estimate& estimate);
-void AddAdvice(const Graph& file, const EstimateRequest& request, const BatchLimits& limits,
+void AddAdvice(const Study& study, const EstimateRequest& request, Estimate& estimate);
+void AddAdvice(const Study& study, const EstimateRequest& request, const BatchLimits& limits,
                MaxBatchAnswer& answer);
 
 }  // namespace onnxfit

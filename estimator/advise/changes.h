@@ -49,13 +49,13 @@ constexpr bool KeepsProgram(ChangedPart part) {
 
 // A run that needs too much, and the card.
 struct AdviceCase {
-  const Graph& file;
+  const Study& study;
   const EstimateRequest& request;  // by the worse reading; settings.device is the target's
   const Target& target;
   const LoopedPrediction& asked;  // of `request`
   ReadingPrograms& programs;      // the same, and by the guess
 
-  int64_t batch() const { return asked.prediction.shapes.batch; }
+  int64_t batch() const { return asked.prediction->shapes.batch; }
   bool is_training() const { return request.settings.mode == Mode::kTrain; }
 };
 

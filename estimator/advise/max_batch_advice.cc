@@ -79,8 +79,8 @@ bool IsWorthALine(const Question& q, const Raise& raise) {
 
 Advice AdviceOfRaise(const Question& q, const Raise& raise) {
   EstimateRequest at_batch = q.c.request;
-  SetBatch(q.c.file, q.c.batch(), raise.batch, at_batch);
-  const AdviceCase c = {q.c.file, at_batch, q.c.target, q.c.asked, q.c.programs};
+  SetBatch(q.c.study.file(), q.c.batch(), raise.batch, at_batch);
+  const AdviceCase c = {q.c.study, at_batch, q.c.target, q.c.asked, q.c.programs};
   Advice advice = AdviceOf(c, raise.changes);
   advice.max_batch = raise.batch;
   return advice;
@@ -167,15 +167,15 @@ void AddCard(const Question& q, std::vector<Advice>& all) {
 
 }  // namespace
 
-std::vector<Advice> AdviseMaxBatch(const Graph& file, const EstimateRequest& request,
+std::vector<Advice> AdviseMaxBatch(const Study& study, const EstimateRequest& request,
                                    const MaxBatch& answer, const BatchLimits& limits) {
   if (answer.is_limited) return {};
-  ReadingPrograms programs(file, PlainRequest(request, answer.target), 1);
+  ReadingPrograms programs(study, PlainRequest(request, answer.target), 1);
   const int64_t least = std::max<int64_t>(1, limits.multiple_of);
   const int64_t batch = RecommendedOf(answer).batch;
-  const EstimateRequest own = programs.of_worse().RequestAt(std::max(batch, least));
-  const LoopedPrediction asked = PredictLoop(file, own);
-  const AdviceCase c = {file, own, answer.target, asked, programs};
+  const EstimateRequest own = RequestAt(study, programs.worse(), std::max(batch, least));
+  const LoopedPrediction asked = PredictLoop(study, own);
+  const AdviceCase c = {study, own, answer.target, asked, programs};
   const Question q = {c, answer, batch, limits};
   const std::vector<Change> changes = ChangesFor(c);
   std::vector<Advice> all;

@@ -21,7 +21,7 @@ bool CanExpand(const Target& target) { return !target.shares_memory; }
 
 // Tensors alone would fit: it is the pieces between them that do not.
 bool IsFragmented(const AdviceCase& c) {
-  const int64_t bytes = PeakBlockBytes(c.asked.loop, BytesOf(c.asked.prediction.trace));
+  const int64_t bytes = PeakBlockBytes(c.asked.loop, BytesOf(c.asked.prediction->trace));
   return bytes <= c.target.capacity_bytes();
 }
 
@@ -84,7 +84,7 @@ Changes SmallerStates(const AdviceCase& c) {
 
 Changes Frozen(const AdviceCase& c) {
   if (!c.is_training() || !c.request.settings.freeze.empty()) return {};
-  const Roles& roles = c.asked.prediction.roles;
+  const Roles& roles = c.asked.prediction->roles;
   std::vector<NamedCount> parameters;
   for (const ModuleTensor& p : roles.parameters) {
     parameters.push_back({p.name, Numel(p.type.dims)});
@@ -143,7 +143,7 @@ bool IsImage(const TensorType& type) {
 
 Changes SmallerImages(const AdviceCase& c) {
   Changes changes;
-  const Prediction& p = c.asked.prediction;
+  const Prediction& p = *c.asked.prediction;
   for (const ValueId id : p.graph.inputs) {
     const TensorType& type = p.shapes.types[Index(id)].tensor;
     if (!IsImage(type) || type.dims[0] != c.batch()) continue;
@@ -158,7 +158,7 @@ constexpr Changes (*kMakers[])(const AdviceCase& c) = {Expandable, SmallerStates
                                                        HalfDimensions, SmallerImages};
 
 bool HasBatchNorm(const AdviceCase& c) {
-  const std::vector<AtenCall>& calls = c.asked.prediction.program.calls;
+  const std::vector<AtenCall>& calls = c.asked.prediction->program.calls;
   return std::any_of(calls.begin(), calls.end(), [](const AtenCall& call) {
     return call.op.find("batch_norm") != std::string_view::npos;
   });
@@ -191,7 +191,7 @@ Change SmallerBatch(const AdviceCase& c, int64_t micro_batch, int64_t most) {
             "smaller batches",
             fmt::format("-b {}", micro_batch),
             fmt::format("{} calls instead of one", c.batch() / micro_batch),
-            [&file = c.file, from = c.batch(), micro_batch](EstimateRequest& r) {
+            [&file = c.study.file(), from = c.batch(), micro_batch](EstimateRequest& r) {
               SetBatch(file, from, micro_batch, r);
             }};
   }
@@ -203,7 +203,7 @@ Change SmallerBatch(const AdviceCase& c, int64_t micro_batch, int64_t most) {
           "gradient accumulation",
           fmt::format("-b {} --accumulate {}", micro_batch, count),
           cost,
-          [&file = c.file, from = c.batch(), micro_batch,
+          [&file = c.study.file(), from = c.batch(), micro_batch,
            played = std::min(count, most)](EstimateRequest& r) {
             SetBatch(file, from, micro_batch, r);
             r.settings.loop.accumulate = played;

@@ -114,7 +114,7 @@ ChangedLoops::ChangedLoops(const AdviceCase& c, std::span<const Change> changes)
   if (!keeps) {
     std::vector<Reading> readings = c.programs.readings();
     for (Reading& reading : readings) change(reading.request);
-    own_.emplace(c.file, std::move(readings));
+    own_.emplace(c.study, std::move(readings), c.batch());
   }
   loops_.emplace(own_ ? *own_ : c.programs, change);
 }
@@ -302,7 +302,7 @@ std::vector<Trial> TryEach(const AdviceCase& c, const Judgement& before,
 bool IsMixedPrecision(const Change& change) { return change.what == "mixed precision"; }
 
 void SayWhyMixedFails(const AdviceCase& c, std::string_view precision, Advice& advice) {
-  const StateShare share = StateShareOf(c.asked.prediction);
+  const StateShare share = StateShareOf(*c.asked.prediction);
   if (!share.dominates()) return;
   advice.effect = Effect::kNone;
   advice.why =

@@ -35,40 +35,55 @@ void SetBatch(const Graph& file, int64_t from, int64_t to, EstimateRequest& requ
   }
 }
 
-BatchPrograms::BatchPrograms(const Graph& file, const EstimateRequest& request)
-    : file_(file), request_(request) {
-  request_.details = false;
-  request_.why.clear();
-  const DimBinding& binding = request_.binding;
-  asked_batch_ = binding.batch.value_or(1);
-  if (!binding.batch && !binding.inputs.empty()) {  // the only ones who care
-    asked_batch_ = PrepareRun(file_, request_).shapes.batch;
-  }
+namespace {
+
+int64_t AskedBatch(const Study& study, const EstimateRequest& request) {
+  const DimBinding& binding = request.binding;
+  const bool cares = !binding.batch && !binding.inputs.empty();
+  return cares ? study.Prepared(request)->shapes.batch : binding.batch.value_or(1);
 }
 
-EstimateRequest BatchPrograms::RequestAt(int64_t batch) const {
-  EstimateRequest request = request_;
-  SetBatch(file_, asked_batch_, batch, request);
+EstimateRequest WithoutDetails(EstimateRequest request) {
+  request.details = false;
+  request.why.clear();
   return request;
 }
+
+}  // namespace
+
+EstimateRequest RequestAt(const Study& study, const EstimateRequest& request, int64_t batch) {
+  EstimateRequest own = WithoutDetails(request);
+  SetBatch(study.file(), AskedBatch(study, own), batch, own);
+  return own;
+}
+
+BatchPrograms::BatchPrograms(const Study& study, const EstimateRequest& request)
+    : study_(study), request_(WithoutDetails(request)), asked_batch_(AskedBatch(study, request_)) {}
 
 Program BatchPrograms::At(int64_t batch) {
   const std::lock_guard lock(mutex_);
   if (recovered_.contains(batch)) return recovered_.at(batch);
+  if (FindSpan(batch) == nullptr) RecoverEnds(batch);
+  if (FindSpan(batch) == nullptr) TrySpan(batch);
   const Span* span = FindSpan(batch);
-  if (span == nullptr) RecoverBeyond(batch);
-  if (span == nullptr) span = TrySpan(batch);
   if (span == nullptr) return Recovered(batch);
   return *BetweenBatches({&recovered_.at(span->first), span->first},
                          {&recovered_.at(span->last), span->last}, batch);
 }
 
-// One far above a first few, so that those that are asked for next lie between.
-void BatchPrograms::RecoverBeyond(int64_t batch) {
-  const bool is_first = recovered_.empty();
-  if (is_first || recovered_.rbegin()->first >= batch || failures_ >= kMostRecoveryFailures) return;
+// One far above a first few, so that those that are asked for next lie between; and a single
+// sample, so that the first one that was asked for confirms what is read off.
+void BatchPrograms::RecoverEnds(int64_t batch) {
+  if (recovered_.empty() || failures_ >= kMostRecoveryFailures) return;
+  const bool is_second = recovered_.size() == 1;
+  const int64_t last = recovered_.rbegin()->first;
+  if (!is_second && last >= batch) return;
+  const int64_t far = std::max(kFarBatch, kFarTimes * std::max(last, batch));
   try {
-    Recovered(std::max(kFarBatch, kFarTimes * batch));
+    Recovered(far);
+    if (!is_second || last == 1) return;
+    Recovered(1);
+    Confirm({1, far}, last);
   } catch (const Error&) {  // nobody asked for it
     failures_ = kMostRecoveryFailures;
   }
@@ -78,7 +93,9 @@ const Program& BatchPrograms::Recovered(int64_t batch) {
   const auto [at, added] = recovered_.try_emplace(batch);
   if (added) {
     try {
-      at->second = PrepareRun(file_, RequestAt(batch)).program;
+      EstimateRequest request = request_;
+      SetBatch(study_.file(), asked_batch_, batch, request);
+      at->second = study_.Prepared(request)->program;
     } catch (...) {
       recovered_.erase(at);
       throw;
@@ -95,25 +112,65 @@ const BatchPrograms::Span* BatchPrograms::FindSpan(int64_t batch) const {
 }
 
 // Between the nearest recovered ones around `batch`, which is recovered to confirm it.
-const BatchPrograms::Span* BatchPrograms::TrySpan(int64_t batch) {
+void BatchPrograms::TrySpan(int64_t batch) {
   const auto above = recovered_.upper_bound(batch);
   if (above == recovered_.end() || above == recovered_.begin() ||
       failures_ >= kMostRecoveryFailures) {
-    return nullptr;
+    return;
   }
-  const auto below = std::prev(above);
-  const Span span = {below->first, above->first};
-  const std::optional<Program> read =
-      BetweenBatches({&below->second, span.first}, {&above->second, span.last}, batch);
-  if (!read || !SameProgram(*read, Recovered(batch))) {
-    ++failures_;
-    return nullptr;
-  }
-  spans_.push_back(span);
-  return &spans_.back();
+  Confirm({std::prev(above)->first, above->first}, batch);
 }
 
-// What follows traces programs, and reads loops off.
+// A span where the program of `batch`, which is inside, is as it is read off.
+void BatchPrograms::Confirm(const Span& span, int64_t batch) {
+  const std::optional<Program> read = BetweenBatches({&recovered_.at(span.first), span.first},
+                                                     {&recovered_.at(span.last), span.last}, batch);
+  if (read && SameProgram(*read, Recovered(batch))) {
+    spans_.push_back(span);
+  } else {
+    ++failures_;
+  }
+}
+
+// What follows runs programs, and reads loops off.
+namespace {
+
+// What is kept of what was run: beyond, a batch is run each time that it is asked for.
+constexpr size_t kMostSharedEvents = 1'000'000;
+
+// Beyond the buffers' sizes, nobody asks for their types.
+std::shared_ptr<BatchRun> RunOnce(const Program& program, const TrainingSettings& settings) {
+  auto made = std::make_shared<BatchRun>();
+  made->trace = RunTraining(program, settings);
+  made->loop = ReadLoop(made->trace);
+  if (!made->loop.repeats()) {
+    TrainingSettings longer = settings;
+    longer.steps = kVerdictSteps;
+    made->trace = RunTraining(program, longer);
+    made->loop = ReadLoop(made->trace);
+  }
+  made->bytes = BytesOf(made->trace);
+  made->bytes.push_back(MostCudnnWorkspaceBytes(program, settings.device));
+  made->trace.buffers.clear();
+  made->trace.buffers.shrink_to_fit();
+  return made;
+}
+
+}  // namespace
+
+SharedBatchRun BatchPrograms::Run(int64_t batch, const TrainingSettings& settings) {
+  const std::pair key(batch, KeyOf(Stage::kRun, settings));
+  {
+    const std::lock_guard lock(runs_mutex_);
+    if (const auto found = runs_.find(key); found != runs_.end()) return found->second;
+  }
+  SharedBatchRun run = RunOnce(Dispatch(At(batch), settings), settings);
+  const std::lock_guard lock(runs_mutex_);
+  const bool has_room = kept_events_ + run->trace.events.size() <= kMostSharedEvents;
+  if (has_room && runs_.emplace(key, run).second) kept_events_ += run->trace.events.size();
+  return run;
+}
+
 namespace {
 
 constexpr int64_t kShortSpan = 8;  // predicting all of it costs less than checking it
@@ -149,14 +206,14 @@ BatchLoops::BatchLoops(BatchPrograms& programs, const EstimateRequest& request)
   request_.settings.device.calibration = nullptr;
 }
 
-BatchLoops::SharedAnchor BatchLoops::Run(int64_t batch) {
+SharedBatchRun BatchLoops::Run(int64_t batch) {
   if (const auto found = anchors_.find(batch); found != anchors_.end()) return found->second;
-  SharedAnchor anchor = RunNow(Dispatch(programs_.At(batch), request_.settings), request_.settings);
+  SharedBatchRun run = programs_.Run(batch, request_.settings);
   if (!IsFull()) {
-    anchors_.emplace(batch, anchor);
-    kept_events_ += anchor->trace.events.size();
+    anchors_.emplace(batch, run);
+    kept_events_ += run->trace.events.size();
   }
-  return anchor;
+  return run;
 }
 
 bool BatchLoops::IsFull() const {
@@ -164,14 +221,14 @@ bool BatchLoops::IsFull() const {
 }
 
 // Null where nothing of that batch was measured.
-BatchLoops::SharedAnchor BatchLoops::RunMeasured(int64_t batch) {
+SharedBatchRun BatchLoops::RunMeasured(int64_t batch) {
   if (calibration_ == nullptr) return nullptr;
   if (const auto found = measured_.find(batch); found != measured_.end()) return found->second;
   TrainingSettings settings = request_.settings;
   settings.device.calibration = calibration_;
   const Program program = Dispatch(programs_.At(batch), settings);
-  SharedAnchor run;
-  if (CountMeasured(program, settings.device).measured > 0) run = RunNow(program, settings);
+  SharedBatchRun run;
+  if (CountMeasured(program, settings.device).measured > 0) run = RunOnce(program, settings);
   if (!IsFull()) {
     measured_.emplace(batch, run);
     if (run) kept_events_ += run->trace.events.size();
@@ -179,23 +236,7 @@ BatchLoops::SharedAnchor BatchLoops::RunMeasured(int64_t batch) {
   return run;
 }
 
-std::shared_ptr<BatchLoops::Anchor> BatchLoops::RunNow(const Program& program,
-                                                       const TrainingSettings& settings) const {
-  auto made = std::make_shared<Anchor>();
-  made->trace = RunTraining(program, settings);
-  made->loop = ReadLoop(made->trace);
-  if (!made->loop.repeats()) {
-    TrainingSettings longer = settings;
-    longer.steps = kVerdictSteps;
-    made->trace = RunTraining(program, longer);
-    made->loop = ReadLoop(made->trace);
-  }
-  made->bytes = BytesOf(made->trace);
-  made->bytes.push_back(MostCudnnWorkspaceBytes(program, settings.device));
-  return made;
-}
-
-PlayableRun BatchLoops::Playable(const SharedAnchor& anchor, std::vector<int64_t> bytes) const {
+PlayableRun BatchLoops::Playable(const SharedBatchRun& anchor, std::vector<int64_t> bytes) const {
   const int64_t unmodelled_bytes = bytes.back();
   bytes.pop_back();
   return {.trace = &anchor->trace,
@@ -208,20 +249,27 @@ PlayableRun BatchLoops::Playable(const SharedAnchor& anchor, std::vector<int64_t
 }
 
 PlayableRun BatchLoops::Whole(int64_t batch) {
-  const SharedAnchor anchor = Run(batch);
+  const SharedBatchRun anchor = Run(batch);
   return Playable(anchor, anchor->bytes);
 }
 
 PlayableRun BatchLoops::At(int64_t batch) {
   const std::lock_guard lock(mutex_);
-  const SharedAnchor measured = RunMeasured(batch);
-  return measured ? Playable(measured, measured->bytes) : ReadOff(batch);
+  const SharedBatchRun measured = RunMeasured(batch);
+  return WithKnown(batch, measured ? Playable(measured, measured->bytes) : ReadOff(batch));
 }
 
 PlayableRun BatchLoops::Exactly(int64_t batch) {
   const std::lock_guard lock(mutex_);
-  const SharedAnchor measured = RunMeasured(batch);
-  return measured ? Playable(measured, measured->bytes) : Whole(batch);
+  const SharedBatchRun measured = RunMeasured(batch);
+  return WithKnown(batch, measured ? Playable(measured, measured->bytes) : Whole(batch));
+}
+
+PlayableRun BatchLoops::WithKnown(int64_t batch, PlayableRun run) {
+  std::shared_ptr<KnownPlays>& known = known_[batch];
+  if (known == nullptr) known = NewKnownPlays();
+  run.known = known;
+  return run;
 }
 
 PlayableRun BatchLoops::Unmeasured(int64_t batch) {
@@ -281,10 +329,10 @@ bool BatchLoops::TrySpan(int64_t batch) {
 // Runs two batches inside of `span`: where it is not even, shorter ones end there.
 bool BatchLoops::IsEven(const Span& span) {
   const int64_t inside = RoundestBetween(span.first, span.last);
-  const SharedAnchor first = Run(span.first);
-  const SharedAnchor last = Run(span.last);
-  const SharedAnchor middle = Run(inside);
-  const SharedAnchor next = Run(inside + 1);
+  const SharedBatchRun first = Run(span.first);
+  const SharedBatchRun last = Run(span.last);
+  const SharedBatchRun middle = Run(inside);
+  const SharedBatchRun next = Run(inside + 1);
   return AreOnLine({span.first, *first}, {span.last, *last}, {inside, *middle}) &&
          AreOnLine({span.first, *first}, {span.last, *last}, {inside + 1, *next});
 }
@@ -292,14 +340,14 @@ bool BatchLoops::IsEven(const Span& span) {
 // Whether all three make the same calls, and every buffer grows evenly from the first to the
 // last, by way of `middle`.
 bool BatchLoops::AreOnLine(const AnchorAt& first, const AnchorAt& last, const AnchorAt& middle) {
-  if (!SameCalls(first.anchor.loop, last.anchor.loop)) return false;
-  if (!SameCalls(first.anchor.loop, middle.anchor.loop)) return false;
+  if (!SameCalls(first.run.loop, last.run.loop)) return false;
+  if (!SameCalls(first.run.loop, middle.run.loop)) return false;
   const int64_t width = last.batch - first.batch;
-  for (size_t i = 0; i < first.anchor.bytes.size(); ++i) {
-    const int64_t low = first.anchor.bytes[i];
-    const int64_t high = last.anchor.bytes[i];
+  for (size_t i = 0; i < first.run.bytes.size(); ++i) {
+    const int64_t low = first.run.bytes[i];
+    const int64_t high = last.run.bytes[i];
     if ((high - low) % width != 0) return false;
-    if (middle.anchor.bytes[i] != Interpolate(low, high, width, middle.batch - first.batch)) {
+    if (middle.run.bytes[i] != Interpolate(low, high, width, middle.batch - first.batch)) {
       return false;
     }
   }
@@ -307,7 +355,7 @@ bool BatchLoops::AreOnLine(const AnchorAt& first, const AnchorAt& last, const An
 }
 
 PlayableRun BatchLoops::Between(const Span& span, int64_t batch) {
-  const SharedAnchor last = Run(span.last);
+  const SharedBatchRun last = Run(span.last);
   std::vector<int64_t> bytes = Run(span.first)->bytes;
   for (size_t i = 0; i < bytes.size(); ++i) {
     bytes[i] = Interpolate(bytes[i], last->bytes[i], span.last - span.first, batch - span.first);

@@ -7,10 +7,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/calibration.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/fit/study.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/memory/loop.h"
 #include "estimator/memory/trace.h"
@@ -23,19 +26,32 @@ namespace onnxfit {
 // (--shape) follow it: the file's first, and those with that batch where it is not 1.
 void SetBatch(const Graph& file, int64_t from, int64_t to, EstimateRequest& request);
 
+// What is asked at `batch`, without details and `why`.
+EstimateRequest RequestAt(const Study& study, const EstimateRequest& request, int64_t batch);
+
+// A batch that was run.
+struct BatchRun {
+  Trace trace;  // without its buffers' types
+  Loop loop;
+  std::vector<int64_t> bytes;  // of each buffer, and at the end what libraries may ask for
+};
+using SharedBatchRun = std::shared_ptr<const BatchRun>;
+
 // Recovers a few batches from the file and reads those between them off, where a further one in
 // between confirms that this gives the same (program/between_batches.h).
 class BatchPrograms {
  public:
-  // `file` must outlive it.
-  BatchPrograms(const Graph& file, const EstimateRequest& request);
+  // `study` must outlive it.
+  BatchPrograms(const Study& study, const EstimateRequest& request);
+  BatchPrograms(const Study&& study, const EstimateRequest& request) = delete;
 
   // Before Dispatch.  May be called from several threads.  REQUIRES: batch >= 1.  O(calls) where
   // it can be read off, else a recovery.  Throws Error as PrepareRun does.
   Program At(int64_t batch);
 
-  // What is asked at that batch, without details and `why`.
-  EstimateRequest RequestAt(int64_t batch) const;
+  // That program, run by these settings, which are the same but for what only runs read.  All steps
+  // of a verdict where a few do not repeat.  Kept for all who ask, until that is too much.
+  SharedBatchRun Run(int64_t batch, const TrainingSettings& settings);
 
  private:
   struct Span {
@@ -44,17 +60,22 @@ class BatchPrograms {
   };
 
   const Program& Recovered(int64_t batch);
-  void RecoverBeyond(int64_t batch);
+  void RecoverEnds(int64_t batch);
   const Span* FindSpan(int64_t batch) const;
-  const Span* TrySpan(int64_t batch);
+  void TrySpan(int64_t batch);
+  void Confirm(const Span& span, int64_t batch);
 
-  const Graph& file_;
-  EstimateRequest request_;
+  const Study& study_;
+  const EstimateRequest request_;
   int64_t asked_batch_ = 1;  // of request_
   std::mutex mutex_;         // of all that follows
   std::map<int64_t, Program> recovered_;
   std::vector<Span> spans_;  // in which batches can be read off
   int failures_ = 0;         // of attempts to find one
+
+  std::mutex runs_mutex_;                                           // of all that follows
+  std::map<std::pair<int64_t, std::string>, SharedBatchRun> runs_;  // by batch and KeyOf
+  size_t kept_events_ = 0;                                          // of all of them
 };
 
 // Runs a few batches and reads those between them off: where the calls are the same at both
@@ -90,31 +111,22 @@ class BatchLoops {
     int64_t last = 0;
   };
 
-  // A batch that was run.
-  struct Anchor {
-    Trace trace;
-    Loop loop;
-    std::vector<int64_t> bytes;  // of each buffer, and at the end what libraries may ask for
-  };
-
-  using SharedAnchor = std::shared_ptr<const Anchor>;
-
   struct AnchorAt {
     int64_t batch = 0;
-    const Anchor& anchor;
+    const BatchRun& run;
   };
 
-  SharedAnchor Run(int64_t batch);
+  SharedBatchRun Run(int64_t batch);
   bool IsFull() const;  // no further anchor is kept
-  std::shared_ptr<Anchor> RunNow(const Program& program, const TrainingSettings& settings) const;
-  SharedAnchor RunMeasured(int64_t batch);
+  SharedBatchRun RunMeasured(int64_t batch);
   static bool AreOnLine(const AnchorAt& first, const AnchorAt& last, const AnchorAt& middle);
-  PlayableRun Playable(const SharedAnchor& anchor, std::vector<int64_t> bytes) const;
+  PlayableRun Playable(const SharedBatchRun& anchor, std::vector<int64_t> bytes) const;
   PlayableRun Whole(int64_t batch);
   const Span* FindSpan(int64_t batch) const;
   bool TrySpan(int64_t batch);
   bool IsEven(const Span& span);
   PlayableRun ReadOff(int64_t batch);
+  PlayableRun WithKnown(int64_t batch, PlayableRun run);
   PlayableRun Between(const Span& span, int64_t batch);
   std::optional<Span> CloseSpan(int64_t batch);
 
@@ -122,11 +134,12 @@ class BatchLoops {
   BatchPrograms& programs_;
   EstimateRequest request_;        // without what was measured
   SharedCalibration calibration_;  // that, or null
-  std::map<int64_t, SharedAnchor> anchors_;
-  std::map<int64_t, SharedAnchor> measured_;  // null at batches of which nothing was measured
-  size_t kept_events_ = 0;                    // of all anchors
-  std::vector<Span> spans_;                   // in which batches can be read off
-  int failures_ = 0;                          // of attempts to find one, since the last success
+  std::map<int64_t, SharedBatchRun> anchors_;
+  std::map<int64_t, SharedBatchRun> measured_;  // null at batches of which nothing was measured
+  size_t kept_events_ = 0;                      // of all anchors
+  std::map<int64_t, std::shared_ptr<KnownPlays>> known_;  // of what At and Exactly give
+  std::vector<Span> spans_;                               // in which batches can be read off
+  int failures_ = 0;  // of attempts to find one, since the last success
 };
 
 // The least that any allocator needs for it, as PeakBlockBytes says.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
 #include "estimator/base/warnings.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/fit/predict.h"
@@ -21,22 +22,21 @@ struct DoubtRow {
   Doubt doubt;
   std::string_view low;  // flags
   std::string_view high;
-  bool guesses_low;    // the guess is never more than the low answer
-  bool keeps_program;  // recovery does not ask
+  bool guesses_low;  // the guess is never more than the low answer
   void (*answer)(TrainingSettings&, bool by_more);
 };
 
 // Bytes are the same for every p above 0.
 constexpr DoubtRow kDoubtRows[] = {
-    {Doubt::kDropout, "--dropout 0", "--dropout 0.1", false, false,
+    {Doubt::kDropout, "--dropout 0", "--dropout 0.1", false,
      [](TrainingSettings& settings, bool by_more) { settings.dropout = by_more ? 0.1 : 0.0; }},
-    {Doubt::kTiedHead, "--assume tied-head=yes", "--assume tied-head=no", true, false,
+    {Doubt::kTiedHead, "--assume tied-head=yes", "--assume tied-head=no", true,
      [](TrainingSettings& settings, bool by_more) { settings.assumed.tied_head = !by_more; }},
-    {Doubt::kBatchNorm, "--batch-norm keep", "--batch-norm restore", false, false,
+    {Doubt::kBatchNorm, "--batch-norm keep", "--batch-norm restore", false,
      [](TrainingSettings& settings, bool by_more) {
        settings.batch_norm = by_more ? BatchNormUse::kRestore : BatchNormUse::kKeep;
      }},
-    {Doubt::kInPlace, "--in-place always", "--in-place known", true, true,
+    {Doubt::kInPlace, "--in-place always", "--in-place known", true,
      [](TrainingSettings& settings, bool by_more) {
        settings.in_place = by_more ? InPlaceUse::kKnown : InPlaceUse::kAlways;
      }},
@@ -55,21 +55,55 @@ DeviceRange::End EndOf(const Reading& reading, const Prediction& prediction) {
   return {CheckedAdd(reserved, ContextBytesOf(reading.request)), reading.flags};
 }
 
-// The same end by fewer flags: without those that change no byte of it.
-DeviceRange::End WithoutIdle(const Graph& file, const EstimateRequest& request,
-                             const Prediction& guess, std::vector<Doubt> doubts, bool by_more,
-                             DeviceRange::End end) {
-  for (size_t i = doubts.size(); i-- > 0 && doubts.size() > 1;) {
-    std::vector<Doubt> fewer = doubts;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    const Reading reading = AnswerAll(request, fewer, by_more);
-    const DeviceRange::End same = EndOf(reading, PredictLike(guess, file, reading.request));
-    if (same.device_bytes != end.device_bytes) continue;
-    doubts = fewer;
-    end = same;
+// By the settings of `reading`; `guess` itself where they mean the run of `request`.
+SharedPrediction PredictReading(const Study& study, const EstimateRequest& request,
+                                const Reading& reading, const SharedPrediction& guess) {
+  const TrainingSettings& settings = reading.request.settings;
+  const bool runs_alike = KeyOf(Stage::kRun, settings) == KeyOf(Stage::kRun, request.settings);
+  if (runs_alike) {
+    const auto prepared = study.Prepared(reading.request);
+    if (RunAlike(prepared->program, study.Prepared(request)->program)) return guess;
   }
-  return end;
+  return study.Predicted(reading.request);
 }
+
+// The end of a range that every doubt answered so gives.
+class RangeEnds {
+ public:
+  RangeEnds(const Study& study, const EstimateRequest& request, const SharedPrediction& guess,
+            int64_t guessed_bytes)
+      : study_(study), request_(request), guess_(guess), guessed_bytes_(guessed_bytes) {}
+
+  DeviceRange::End Of(const Reading& reading, const SharedPrediction& prediction) const {
+    if (prediction == guess_) return {guessed_bytes_, reading.flags};
+    return EndOf(reading, *prediction);
+  }
+
+  DeviceRange::End Of(std::span<const Doubt> doubts, bool by_more) const {
+    const Reading reading = AnswerAll(request_, doubts, by_more);
+    return Of(reading, PredictReading(study_, request_, reading, guess_));
+  }
+
+  // `end`, told by fewer flags: without those that change no byte of it.
+  DeviceRange::End WithoutIdle(std::vector<Doubt> doubts, bool by_more,
+                               DeviceRange::End end) const {
+    for (size_t i = doubts.size(); i-- > 0 && doubts.size() > 1;) {
+      std::vector<Doubt> fewer = doubts;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      const DeviceRange::End same = Of(fewer, by_more);
+      if (same.device_bytes != end.device_bytes) continue;
+      doubts = std::move(fewer);
+      end = same;
+    }
+    return end;
+  }
+
+ private:
+  const Study& study_;
+  const EstimateRequest& request_;
+  const SharedPrediction& guess_;
+  const int64_t guessed_bytes_;
+};
 
 // "2.00 MiB more with --in-place known"; "" for the guess itself.
 std::string EndText(const DeviceRange::End& end, int64_t guessed_bytes) {
@@ -87,8 +121,8 @@ std::vector<Doubt> DoubtsOf(const Program& program, const TrainingSettings& sett
   return doubts;
 }
 
-std::vector<Doubt> DoubtsAt(const Graph& file, const EstimateRequest& request) {
-  return DoubtsOf(PrepareRun(file, request).program, request.settings);
+std::vector<Doubt> DoubtsAt(const Study& study, const EstimateRequest& request) {
+  return DoubtsOf(study.Prepared(request)->program, request.settings);
 }
 
 Reading AnswerAll(const EstimateRequest& request, std::span<const Doubt> doubts, bool by_more) {
@@ -97,7 +131,6 @@ Reading AnswerAll(const EstimateRequest& request, std::span<const Doubt> doubts,
   reading.request.why.clear();
   for (const DoubtRow* row : RowsOf(doubts)) {
     row->answer(reading.request.settings, by_more);
-    reading.keeps_program = reading.keeps_program && row->keeps_program;
     if (!reading.flags.empty()) reading.flags += " ";
     reading.flags += by_more ? row->high : row->low;
   }
@@ -111,31 +144,27 @@ std::vector<Reading> ReadingsOf(const EstimateRequest& request, std::span<const 
   return readings;
 }
 
-std::optional<ReadRun> PredictWorse(const Graph& file, const EstimateRequest& request,
-                                    std::span<const Doubt> doubts, const Prediction& guess) {
+std::optional<ReadRun> PredictWorse(const Study& study, const EstimateRequest& request,
+                                    std::span<const Doubt> doubts, const SharedPrediction& guess) {
   if (doubts.empty()) return std::nullopt;
   Reading reading = AnswerAll(request, doubts, true);
-  Prediction prediction = PredictLike(guess, file, reading.request);
+  SharedPrediction prediction = PredictReading(study, request, reading, guess);
   return ReadRun{std::move(reading), std::move(prediction)};
 }
 
-std::optional<DeviceRange> FindRange(const Graph& file, const EstimateRequest& request,
+std::optional<DeviceRange> FindRange(const Study& study, const EstimateRequest& request,
                                      std::span<const Doubt> doubts, const ReadRun& worse,
-                                     const Prediction& guess, int64_t guessed_bytes) {
+                                     const SharedPrediction& guess, int64_t guessed_bytes) {
+  const RangeEnds of(study, request, guess, guessed_bytes);
   std::vector<DeviceRange::End> ends = {{guessed_bytes, ""},
-                                        EndOf(worse.reading, worse.prediction)};
+                                        of.Of(worse.reading, worse.prediction)};
   const auto guesses_low = [](const DoubtRow* row) { return row->guesses_low; };
-  if (!std::ranges::all_of(RowsOf(doubts), guesses_low)) {
-    const Reading low = AnswerAll(request, doubts, false);
-    ends.push_back(EndOf(low, PredictLike(guess, file, low.request)));
-  }
+  if (!std::ranges::all_of(RowsOf(doubts), guesses_low)) ends.push_back(of.Of(doubts, false));
   const auto [low, high] = std::ranges::minmax_element(ends, {}, &DeviceRange::End::device_bytes);
   if (low->device_bytes == high->device_bytes) return std::nullopt;
   const auto told = [&](std::vector<DeviceRange::End>::iterator end) {
     const std::vector<Doubt> all = {doubts.begin(), doubts.end()};
-    return end == ends.begin()
-               ? *end
-               : WithoutIdle(file, request, guess, all, end == ends.begin() + 1, *end);
+    return end == ends.begin() ? *end : of.WithoutIdle(all, end == ends.begin() + 1, *end);
   };
   return DeviceRange{told(low), told(high)};
 }
@@ -148,28 +177,51 @@ Warning RangeWarning(const DeviceRange& range, int64_t guessed_bytes) {
   return {warning::kLostAnswers, text};
 }
 
-ReadingPrograms::ReadingPrograms(const Graph& file, const EstimateRequest& request, int64_t batch) {
-  const auto guessed = std::make_shared<BatchPrograms>(file, request);
+// What follows are runs at any batch.
+namespace {
+
+bool MeanTheSame(BatchPrograms& a, BatchPrograms& b, int64_t batch) {
+  try {
+    return RunAlike(a.At(batch), b.At(batch));
+  } catch (const Error&) {  // who asks for that batch is told
+    return false;
+  }
+}
+
+}  // namespace
+
+ReadingPrograms::ReadingPrograms(const Study& study, const EstimateRequest& request,
+                                 int64_t batch) {
+  const std::shared_ptr<BatchPrograms> guessed = study.Programs(request);
   readings_ = ReadingsOf(request, DoubtsOf(guessed->At(batch), request.settings));
-  Share(file, guessed);
+  Share(study, batch);
 }
 
-ReadingPrograms::ReadingPrograms(const Graph& file, std::vector<Reading> readings)
+ReadingPrograms::ReadingPrograms(const Study& study, std::vector<Reading> readings, int64_t batch)
     : readings_(std::move(readings)) {
-  Share(file, std::make_shared<BatchPrograms>(file, readings_.back().request));
+  Share(study, batch);
 }
 
-void ReadingPrograms::Share(const Graph& file, const std::shared_ptr<BatchPrograms>& guessed) {
+// What is put back or left out does not depend on the batch: at one of them it shows.
+void ReadingPrograms::Share(const Study& study, int64_t batch) {
+  const std::shared_ptr<BatchPrograms> guessed = study.Programs(readings_.back().request);
   for (const Reading& reading : readings_) {
-    programs_.push_back(
-        reading.keeps_program ? guessed : std::make_shared<BatchPrograms>(file, reading.request));
+    const std::shared_ptr<BatchPrograms> own = study.Programs(reading.request);
+    const bool is_guess = own == guessed || MeanTheSame(*own, *guessed, batch);
+    programs_.push_back(is_guess ? guessed : own);
   }
 }
 
 ReadingLoops::ReadingLoops(ReadingPrograms& programs,
                            const std::function<void(EstimateRequest&)>& change)
     : flags_(programs.readings().front().flags) {
-  for (size_t i = 0; i < programs.readings().size(); ++i) {
+  const size_t guess = programs.readings().size() - 1;
+  const auto run_key = [&](size_t i) {
+    return KeyOf(Stage::kRun, programs.readings()[i].request.settings);
+  };
+  for (size_t i = 0; i <= guess; ++i) {
+    const bool is_guess = &programs.of(i) == &programs.of(guess) && run_key(i) == run_key(guess);
+    if (i != guess && is_guess) continue;
     EstimateRequest request = programs.readings()[i].request;
     if (change) change(request);
     loops_.push_back(std::make_unique<BatchLoops>(programs.of(i), request));

@@ -14,6 +14,7 @@
 #include "estimator/fit/batch_runs.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
+#include "estimator/fit/study.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/onnx/graph.h"
@@ -24,14 +25,13 @@ namespace onnxfit {
 // What `program`, recovered for `settings`, has guessed and no flag said.  O(calls).
 std::vector<Doubt> DoubtsOf(const Program& program, const TrainingSettings& settings);
 
-// The same of the run that is asked for: a recovery.
-std::vector<Doubt> DoubtsAt(const Graph& file, const EstimateRequest& request);
+// The same of the run that is asked for.
+std::vector<Doubt> DoubtsAt(const Study& study, const EstimateRequest& request);
 
 // A run by one reading of what its file leaves open.
 struct Reading {
   EstimateRequest request;
-  std::string flags = {};     // that say so, "--in-place known"; "" as guessed
-  bool keeps_program = true;  // what is recovered is that of the guess
+  std::string flags = {};  // that say so, "--in-place known"; "" as guessed
 };
 
 // Every doubt answered so that tensors take more, or less.
@@ -40,37 +40,39 @@ Reading AnswerAll(const EstimateRequest& request, std::span<const Doubt> doubts,
 // The worse reading, then the guess; the guess alone where nothing is open.
 std::vector<Reading> ReadingsOf(const EstimateRequest& request, std::span<const Doubt> doubts);
 
+using SharedPrediction = std::shared_ptr<const Prediction>;
+
 // A reading, run.
 struct ReadRun {
   Reading reading;
-  Prediction prediction;
+  SharedPrediction prediction;
 };
 
-// The worse reading of `file`, which was predicted as `guess`; nullopt where nothing is open.
-// Throws Error as Predict does.
-std::optional<ReadRun> PredictWorse(const Graph& file, const EstimateRequest& request,
-                                    std::span<const Doubt> doubts, const Prediction& guess);
+// The worse reading of `request`, which was predicted as `guess`; nullopt where nothing is open.
+// Where it means the same run, its prediction is the guess itself.  Throws Error as Predict does.
+std::optional<ReadRun> PredictWorse(const Study& study, const EstimateRequest& request,
+                                    std::span<const Doubt> doubts, const SharedPrediction& guess);
 
 // The smallest and the largest of three: `guessed_bytes` of `guess`, without flags, and where every
 // doubt is answered so that tensors take less, and more (`worse`).  (What is reserved is not always
 // less then.)  nullopt where all are the same.  Flags that change nothing are left out.  A further
-// run of `file` where the guess is not the least, and where several doubts are open one for each.
-std::optional<DeviceRange> FindRange(const Graph& file, const EstimateRequest& request,
+// run where the guess is not the least, and where several doubts are open one for each.
+std::optional<DeviceRange> FindRange(const Study& study, const EstimateRequest& request,
                                      std::span<const Doubt> doubts, const ReadRun& worse,
-                                     const Prediction& guess, int64_t guessed_bytes);
+                                     const SharedPrediction& guess, int64_t guessed_bytes);
 
 // One sentence for people: by how much the other readings differ from the guess.
 Warning RangeWarning(const DeviceRange& range, int64_t guessed_bytes);
 
 // What follows are those runs at any batch: the worse reading, then the guess.
 
-// The programs of readings, the worse first.  Readings that recover alike share theirs.
+// The programs of readings, the worse first.  Readings that mean the same share theirs.
 class ReadingPrograms {
  public:
-  // What `request` leaves open at `batch`, found by a recovery that is kept.  `file` must outlive
-  // it.
-  ReadingPrograms(const Graph& file, const EstimateRequest& request, int64_t batch);
-  ReadingPrograms(const Graph& file, std::vector<Reading> readings);
+  // What `request` leaves open at `batch`.  `study` must outlive it.
+  ReadingPrograms(const Study& study, const EstimateRequest& request, int64_t batch);
+  ReadingPrograms(const Study& study, std::vector<Reading> readings, int64_t batch);
+  ReadingPrograms(const Study&& study, const EstimateRequest& request, int64_t batch) = delete;
 
   const std::vector<Reading>& readings() const { return readings_; }
   const EstimateRequest& worse() const { return readings_.front().request; }
@@ -78,13 +80,13 @@ class ReadingPrograms {
   BatchPrograms& of_worse() { return of(0); }
 
  private:
-  void Share(const Graph& file, const std::shared_ptr<BatchPrograms>& guessed);
+  void Share(const Study& study, int64_t batch);
 
   std::vector<Reading> readings_;
   std::vector<std::shared_ptr<BatchPrograms>> programs_;
 };
 
-// Their loops, changed alike.
+// Their loops, changed alike; one where they are the same run.
 class ReadingLoops {
  public:
   // `change` changes nothing that recovery reads: the card, the optimizer.

@@ -138,9 +138,11 @@ void SetPeak(Estimate& estimate, const Trace& trace, const Timeline& timeline,
 
 int64_t ContextBytesOf(const EstimateRequest& request) { return ContextRow(request).bytes; }
 
-Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
+Estimate MakeEstimate(const Study& study, const EstimateRequest& request) {
   Estimate estimate;
-  const Prediction prediction = Predict(file, request);
+  const SharedPrediction shared = study.Predicted(request);
+  const Prediction& prediction = *shared;
+  const Graph& file = study.file();
   const Trace& trace = prediction.trace;
   const Timeline timeline = Replay(trace, prediction.alloc_conf);
   const std::vector<Doubt> doubts = DoubtsOf(prediction.program, request.settings);
@@ -158,15 +160,15 @@ Estimate MakeEstimate(const Graph& file, const EstimateRequest& request) {
   Append(estimate.warnings, request.warnings);
   const bool asks = request.wants_range || !request.targets.empty();
   const std::optional<ReadRun> worse =
-      asks ? PredictWorse(file, request, doubts, prediction) : std::optional<ReadRun>();
+      asks ? PredictWorse(study, request, doubts, shared) : std::optional<ReadRun>();
   if (request.wants_range && worse) {
-    estimate.range = FindRange(file, request, doubts, *worse, prediction, estimate.device_bytes);
+    estimate.range = FindRange(study, request, doubts, *worse, shared, estimate.device_bytes);
   }
   if (estimate.range.has_value()) {
     estimate.warnings.push_back(RangeWarning(*estimate.range, estimate.device_bytes));
   }
   estimate.notes = Notes(prediction, request);
-  estimate.targets = JudgeTargets(file, request, prediction, worse);
+  estimate.targets = JudgeTargets(study, request, shared, worse);
   for (const JudgedTarget& judged : estimate.targets) {
     Append(estimate.warnings, judged.target.warnings);
     const DeviceProfile& device = judged.target.device;

@@ -12,6 +12,7 @@
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/fit/places.h"
+#include "estimator/fit/study.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/fit/why.h"
@@ -122,8 +123,8 @@ struct EstimateRequest {
 // What CUDA takes for the process.
 int64_t ContextBytesOf(const EstimateRequest& request);
 
-// The whole pipeline on a loaded graph.  Throws Error for bad input and for sizes that
+// The whole pipeline on a loaded file.  Throws Error for bad input and for sizes that
 // 64 bits do not hold.
-Estimate MakeEstimate(const Graph& graph, const EstimateRequest& request);
+Estimate MakeEstimate(const Study& study, const EstimateRequest& request);
 
 }  // namespace onnxfit

@@ -17,11 +17,11 @@ PlayableRun RunOf(const Prediction& prediction, const Loop& loop, int64_t unmode
           .is_inference = prediction.is_inference};
 }
 
-LoopedPrediction WithLoop(Prediction prediction, const DeviceProfile& device) {
+LoopedPrediction WithLoop(SharedPrediction prediction, const DeviceProfile& device) {
   LoopedPrediction looped;
   looped.prediction = std::move(prediction);
-  looped.loop = ReadLoop(looped.prediction.trace);
-  looped.unmodelled_bytes = MostCudnnWorkspaceBytes(looped.prediction.program, device);
+  looped.loop = ReadLoop(looped.prediction->trace);
+  looped.unmodelled_bytes = MostCudnnWorkspaceBytes(looped.prediction->program, device);
   return looped;
 }
 
@@ -29,8 +29,8 @@ LoopedPrediction WithLoop(Prediction prediction, const DeviceProfile& device) {
 class CardJudge {
  public:
   // Both must outlive it.  `first` is of `request`.
-  CardJudge(const Graph& file, const EstimateRequest& request, const Prediction& first)
-      : file_(file), own_(request), loop_(ReadLoop(first.trace)), serves_(loop_.repeats()) {
+  CardJudge(const Study& study, const EstimateRequest& request, const Prediction& first)
+      : study_(study), own_(request), loop_(ReadLoop(first.trace)), serves_(loop_.repeats()) {
     own_.details = false;
     own_.why.clear();
     run_ = RunOf(first, loop_, MostCudnnWorkspaceBytes(first.program, request.settings.device));
@@ -40,7 +40,7 @@ class CardJudge {
   Judgement On(const Target& target) {
     if (!serves_ || !SameKernels(own_.settings.device, target.device)) {
       own_.settings.device = target.device;
-      later_ = PredictLoop(file_, own_);
+      later_ = PredictLoop(study_, own_);
       run_ = later_->playable();
       serves_ = true;
     }
@@ -48,7 +48,7 @@ class CardJudge {
   }
 
  private:
-  const Graph& file_;
+  const Study& study_;
   EstimateRequest own_;
   const Loop loop_;                        // of the first prediction
   std::optional<LoopedPrediction> later_;  // of own_.settings.device, where that does not serve
@@ -58,24 +58,27 @@ class CardJudge {
 
 }  // namespace
 
-PlayableRun LoopedPrediction::playable() const { return RunOf(prediction, loop, unmodelled_bytes); }
+PlayableRun LoopedPrediction::playable() const {
+  return RunOf(*prediction, loop, unmodelled_bytes);
+}
 
-LoopedPrediction PredictLoop(const Graph& file, const EstimateRequest& request) {
-  LoopedPrediction looped = WithLoop(Predict(file, request), request.settings.device);
+LoopedPrediction PredictLoop(const Study& study, const EstimateRequest& request) {
+  LoopedPrediction looped = WithLoop(study.Predicted(request), request.settings.device);
   if (looped.loop.repeats()) return looped;
   EstimateRequest longer = request;
   longer.settings.steps = kVerdictSteps;
-  return WithLoop(Predict(file, longer), longer.settings.device);
+  return WithLoop(study.Predicted(longer), longer.settings.device);
 }
 
-std::vector<JudgedTarget> JudgeTargets(const Graph& file, const EstimateRequest& request,
-                                       const Prediction& first,
+std::vector<JudgedTarget> JudgeTargets(const Study& study, const EstimateRequest& request,
+                                       const SharedPrediction& first,
                                        const std::optional<ReadRun>& worse) {
   std::vector<JudgedTarget> judged;
   if (request.targets.empty()) return judged;
-  CardJudge guess(file, request, first);
+  CardJudge guess(study, request, *first);
   std::optional<CardJudge> other;
-  if (worse) other.emplace(file, worse->reading.request, worse->prediction);
+  const bool differs = worse && worse->prediction != first;
+  if (differs) other.emplace(study, worse->reading.request, *worse->prediction);
   for (const Target& target : request.targets) {
     Judgement judgement = guess.On(target);
     if (other) judgement = WorseOf(std::move(judgement), other->On(target), worse->reading.flags);

@@ -7,6 +7,7 @@
 #include "estimator/fit/doubts.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
+#include "estimator/fit/study.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/memory/loop.h"
 #include "estimator/onnx/graph.h"
@@ -15,7 +16,7 @@ namespace onnxfit {
 
 // A prediction whose loop can be played for as many steps as a verdict takes.
 struct LoopedPrediction {
-  Prediction prediction;
+  SharedPrediction prediction;
   Loop loop;
   int64_t unmodelled_bytes = 0;
 
@@ -23,13 +24,13 @@ struct LoopedPrediction {
 };
 
 // Predicts all steps of a verdict where a few do not repeat.  Throws Error as Predict does.
-LoopedPrediction PredictLoop(const Graph& file, const EstimateRequest& request);
+LoopedPrediction PredictLoop(const Study& study, const EstimateRequest& request);
 
 // Judges request.targets by the worse of `first` and, where the file leaves something open,
 // `worse`; cards whose kernels are not those of the one before get predictions of their own.
 // REQUIRES: both are of `request`.
-std::vector<JudgedTarget> JudgeTargets(const Graph& file, const EstimateRequest& request,
-                                       const Prediction& first,
+std::vector<JudgedTarget> JudgeTargets(const Study& study, const EstimateRequest& request,
+                                       const SharedPrediction& first,
                                        const std::optional<ReadRun>& worse);
 
 }  // namespace onnxfit

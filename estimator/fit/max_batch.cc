@@ -13,11 +13,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/parallel.h"
 #include "estimator/base/warnings.h"
-#include "estimator/eager/dispatch.h"
-#include "estimator/eager/training.h"
 #include "estimator/fit/batch_search.h"
 #include "estimator/fit/doubts.h"
-#include "estimator/memory/loop.h"
 
 namespace onnxfit {
 namespace {
@@ -25,14 +22,6 @@ namespace {
 using Members = std::vector<size_t>;
 
 constexpr int64_t kProbes[] = {3, 1000};  // batches
-
-// What a run asks for: which buffer when, and how much.
-struct AskedBytes {
-  std::vector<Loop::Call> calls;
-  std::vector<int64_t> bytes;
-
-  bool operator==(const AskedBytes&) const = default;
-};
 
 template <typename Same>
 std::vector<Members> GroupBy(size_t count, const Same& same) {
@@ -49,10 +38,20 @@ std::vector<Members> GroupBy(size_t count, const Same& same) {
   return groups;
 }
 
-AskedBytes RunOn(const DeviceProfile& device, const Program& program, TrainingSettings settings) {
+SharedBatchRun RunOn(const DeviceProfile& device, BatchPrograms& programs, int64_t batch,
+                     TrainingSettings settings) {
   settings.device = device;
-  const Trace trace = RunTraining(Dispatch(program, settings), settings);
-  return {ReadLoop(trace).calls, BytesOf(trace)};
+  return programs.Run(batch, settings);
+}
+
+// Whether they ask for the same: which buffer when, and how much.
+bool AskAlike(const std::vector<SharedBatchRun>& a, const std::vector<SharedBatchRun>& b) {
+  const auto same_bytes = [](const BatchRun& x, const BatchRun& y) {
+    return std::equal(x.bytes.begin(), x.bytes.end() - 1, y.bytes.begin(), y.bytes.end() - 1);
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), [&](const auto& x, const auto& y) {
+    return x->loop.calls == y->loop.calls && same_bytes(*x, *y);
+  });
 }
 
 // Groups of targets, as indices, on which kernels ask for the same memory: at a small batch and
@@ -64,12 +63,11 @@ std::vector<Members> GroupTargets(BatchPrograms& programs, const TrainingSetting
     return SameKernels(targets[a].device, targets[b].device);
   });
   if (kinds.size() == 1) return kinds;
-  std::vector<std::vector<AskedBytes>> asked(kinds.size());
+  std::vector<std::vector<SharedBatchRun>> asked(kinds.size());
   try {
     for (const int64_t batch : kProbes) {
-      const Program program = programs.At(batch);
       ForEachIndex(kinds.size(), [&](size_t i) {
-        asked[i].push_back(RunOn(targets[kinds[i][0]].device, program, settings));
+        asked[i].push_back(RunOn(targets[kinds[i][0]].device, programs, batch, settings));
       });
     }
   } catch (const Error&) {
@@ -80,7 +78,7 @@ std::vector<Members> GroupTargets(BatchPrograms& programs, const TrainingSetting
     return targets[kinds[kind][0]].device.calibration;
   };
   const auto are_alike = [&](size_t a, size_t b) {
-    return calibration_of(a) == calibration_of(b) && asked[a] == asked[b];
+    return calibration_of(a) == calibration_of(b) && AskAlike(asked[a], asked[b]);
   };
   std::vector<Members> groups;
   for (const Members& alike : GroupBy(kinds.size(), are_alike)) {
@@ -197,30 +195,30 @@ Warnings CardWarnings(const std::vector<MaxBatchRow>& rows, const FrameworkProfi
 }
 
 // The request at a batch that its row answers with.
-EstimateRequest AnsweredRequest(const Graph& file, const EstimateRequest& request, int64_t batch) {
-  return BatchPrograms(file, request).RequestAt(std::max<int64_t>(batch, 1));
+EstimateRequest AnsweredRequest(const Study& study, const EstimateRequest& request, int64_t batch) {
+  return RequestAt(study, request, std::max<int64_t>(batch, 1));
 }
 
 // What goes with one answer: the estimate at that batch, why it is not the largest.
-void Explain(const Graph& file, const EstimateRequest& request, const BatchLimits& limits,
+void Explain(const Study& study, const EstimateRequest& request, const BatchLimits& limits,
              MaxBatchRow& row) {
   const int64_t told = limits.tells_largest ? row.found.batch : RecommendedOf(row.found).batch;
-  EstimateRequest at_batch = AnsweredRequest(file, request, told);
+  EstimateRequest at_batch = AnsweredRequest(study, request, told);
   at_batch.details = request.details;
   at_batch.why = request.why;
-  row.estimate = MakeEstimate(file, at_batch);
+  row.estimate = MakeEstimate(study, at_batch);
   row.why_not_largest = WhyNotTake(row.found, request.settings.mode);
 }
 
 // A row for each target.  Those of a table share what is to be said of the file, at the batch of
 // the first of them.
-void AddRows(const Graph& file, const EstimateRequest& request, const BatchLimits& limits,
+void AddRows(const Study& study, const EstimateRequest& request, const BatchLimits& limits,
              bool is_table, MaxBatchAnswer& answer) {
-  const auto dims = WithoutMissing(file, request.binding).dims;
-  std::vector<MaxBatch> all = FindMaxBatches(file, request, request.targets, limits);
+  const auto dims = WithoutMissing(study.file(), request.binding).dims;
+  std::vector<MaxBatch> all = FindMaxBatches(study, request, request.targets, limits);
   FileRemarks remarks;
   if (is_table) {
-    remarks = RemarksOnFile(file, AnsweredRequest(file, request, RecommendedOf(all[0]).batch));
+    remarks = RemarksOnFile(study, AnsweredRequest(study, request, RecommendedOf(all[0]).batch));
   }
   for (MaxBatch& found : all) {
     answer.rows.push_back({request.settings, dims, std::move(found), std::nullopt, remarks});
@@ -240,12 +238,12 @@ BatchOutcome RecommendedOf(const MaxBatch& found) {
   return fitting.batch > 0 ? fitting : BatchOutcome{found.batch, found.judgement};
 }
 
-std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& request,
+std::vector<MaxBatch> FindMaxBatches(const Study& study, const EstimateRequest& request,
                                      std::span<const Target> targets, const BatchLimits& limits) {
   std::vector<MaxBatch> answers(targets.size());
   std::vector<std::unique_ptr<ReadingLoops>> loops;
   std::vector<ReadingLoops*> loops_of(targets.size());
-  ReadingPrograms programs(file, request, 1);
+  ReadingPrograms programs(study, request, 1);
   for (const std::vector<size_t>& group :
        GroupTargets(programs.of_worse(), programs.worse().settings, targets)) {
     loops.push_back(std::make_unique<ReadingLoops>(
@@ -257,24 +255,24 @@ std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& r
   return answers;
 }
 
-MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest> requests,
+MaxBatchAnswer AnswerMaxBatch(const Study& study, std::span<const EstimateRequest> requests,
                               const BatchLimits& limits) {
   MaxBatchAnswer answer;
-  answer.model = file.path;
+  answer.model = study.file().path;
   answer.alloc_conf = requests[0].alloc_conf.text;
   answer.is_strict = limits.is_strict;
   BatchLimits own = limits;
   const bool is_table = requests.size() > 1 || requests[0].targets.size() > 1;
   if (is_table) own.detail = std::min(own.detail, BatchDetail::kHeadline);
   for (const EstimateRequest& request : requests) {
-    AddRows(file, request, own, is_table, answer);
+    AddRows(study, request, own, is_table, answer);
   }
   if (answer.rows.size() > 1) {
     answer.warnings = CardWarnings(answer.rows, requests[0].settings.framework);
     answer.warnings.insert(answer.warnings.begin(), requests[0].warnings.begin(),
                            requests[0].warnings.end());
   } else if (own.detail >= BatchDetail::kAround) {
-    Explain(file, requests[0], own, answer.rows[0]);
+    Explain(study, requests[0], own, answer.rows[0]);
   }
   return answer;
 }

@@ -81,7 +81,7 @@ BatchOutcome RecommendedOf(const MaxBatch& found);
 // One answer a target, in their order; those of one kind of card share their predictions, kinds
 // run in threads of their own.  Throws Error as Predict does, and where the batch of the file
 // cannot be changed.  Some 20 predictions and N/25 plays of ten steps a target.
-std::vector<MaxBatch> FindMaxBatches(const Graph& file, const EstimateRequest& request,
+std::vector<MaxBatch> FindMaxBatches(const Study& study, const EstimateRequest& request,
                                      std::span<const Target> targets,
                                      const BatchLimits& limits = {});
 
@@ -108,7 +108,7 @@ struct MaxBatchAnswer {
 
 // FindMaxBatches for each of `requests` and its targets.  Of several rows each is brief.
 // REQUIRES: there is a row.
-MaxBatchAnswer AnswerMaxBatch(const Graph& file, std::span<const EstimateRequest> requests,
+MaxBatchAnswer AnswerMaxBatch(const Study& study, std::span<const EstimateRequest> requests,
                               const BatchLimits& limits = {});
 
 // Why less than the largest batch may be better, in a sentence or two.

@@ -10,6 +10,7 @@
 #include "estimator/base/warnings.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
+#include "estimator/fit/study.h"
 #include "estimator/onnx/contrib_operators.h"
 #include "estimator/onnx/control_flow.h"
 #include "estimator/onnx/loader.h"
@@ -71,74 +72,66 @@ Warnings CardWarnings(const TrainingSettings& settings) {
   return {{warning::kUnsupportedCard, why}};
 }
 
+// What does not depend on how the graph is run.
+BoundFile BindGraph(const Graph& file, const DimBinding& binding) {
+  BoundFile model;
+  model.graph = InlineControlFlow(file, binding, model.warnings);
+  model.graph = Rebind(std::move(model.graph), binding, model.warnings);
+  model.graph = TakeFusedApart(std::move(model.graph), binding);
+  model.metadata = ReadExporterMetadata(model.graph);
+  RestoreTensors(model.graph, model.metadata);
+  model.shapes = BindShapes(model.graph, binding);
+  return model;
+}
+
+BoundFile BindExported(const Graph& file, const DimBinding& binding) {
+  BoundFile model;
+  model.graph = file;
+  model.shapes = BindShapes(file, binding);
+  return model;
+}
+
 // Nothing is lost, and nothing recovered.
-PreparedRun PrepareExported(const Graph& file, const EstimateRequest& request) {
-  PreparedRun run;
-  run.graph = file;
-  run.shapes = BindShapes(run.graph, request.binding);
-  pt2::MadeProgram made = pt2::MakeProgram(file, run.shapes, request.settings);
+void MakeExported(const Graph& file, const TrainingSettings& settings, PreparedRun& run) {
+  pt2::MadeProgram made = pt2::MakeProgram(file, run.shapes, settings);
   static_cast<ModuleTensors&>(run.roles) = std::move(made.tensors);
   run.program = std::move(made.program);
-  CheckTrainable(run.graph, run.program, request.settings);
-  return run;
 }
 
-// What does not depend on how the graph is run.
-PreparedRun BindRun(const Graph& file, const EstimateRequest& request) {
-  PreparedRun run;
-  run.graph = InlineControlFlow(file, request.binding, run.warnings);
-  run.graph = Rebind(std::move(run.graph), request.binding, run.warnings);
-  run.graph = TakeFusedApart(std::move(run.graph), request.binding);
-  run.metadata = ReadExporterMetadata(run.graph);
-  RestoreTensors(run.graph, run.metadata);
-  run.shapes = BindShapes(run.graph, request.binding);
-  return run;
-}
-
-// A size that does not fit is told by the input that has it.
-PreparedRun BoundRun(const Graph& file, const EstimateRequest& request) {
-  try {
-    return BindRun(file, request);
-  } catch (const SizeError& error) {
-    throw WrongSize(file, request.binding, error);
-  }
-}
-
-// What `run`, which is bound, runs by these settings.
-PreparedRun Recovered(PreparedRun run, const EstimateRequest& request) {
+void Recover(const TrainingSettings& settings, PreparedRun& run) {
   const BoundGraph bound(run.graph, run.metadata, run.shapes);
-  run.roles = FindRoles(bound, request.settings);
-  run.program = BuildProgram(bound, run.roles, request.settings);
+  run.roles = FindRoles(bound, settings);
+  run.program = BuildProgram(bound, run.roles, settings);
   run.program.doubts.insert(run.program.doubts.end(), run.roles.doubts.begin(),
                             run.roles.doubts.end());
-  CheckTrainable(run.graph, run.program, request.settings);
-  return run;
-}
-
-PreparedRun PrepareRecovered(const Graph& file, const EstimateRequest& request) {
-  return Recovered(BoundRun(file, request), request);
-}
-
-// What the program in the file cannot answer, such as another batch than the one that it fixes,
-// its nodes may.
-PreparedRun PrepareEmbedded(const Graph& file, const EstimateRequest& request) {
-  try {
-    return PrepareExported(*file.embedded, request);
-  } catch (const Error& error) {
-    PreparedRun run = PrepareRecovered(file, request);
-    run.warnings.push_back(pt2::UnusedProgram(error));
-    return run;
-  }
 }
 
 }  // namespace
 
-PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
-  if (file.exported != nullptr) return PrepareExported(file, request);
-  PreparedRun run =
-      file.embedded != nullptr ? PrepareEmbedded(file, request) : PrepareRecovered(file, request);
-  run.warnings.insert(run.warnings.begin(), file.warnings.begin(), file.warnings.end());
+// A size that does not fit is told by the input that has it.
+BoundFile BindModel(const Graph& file, const DimBinding& binding) {
+  if (file.exported != nullptr) return BindExported(file, binding);
+  try {
+    return BindGraph(file, binding);
+  } catch (const SizeError& error) {
+    throw WrongSize(file, binding, error);
+  }
+}
+
+PreparedRun MakeRun(const Graph& file, BoundFile model, const TrainingSettings& settings) {
+  PreparedRun run;
+  static_cast<BoundFile&>(run) = std::move(model);
+  if (file.exported != nullptr) {
+    MakeExported(file, settings, run);
+  } else {
+    Recover(settings, run);
+  }
+  CheckTrainable(run.graph, run.program, settings);
   return run;
+}
+
+PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
+  return *Study(file).Prepared(request);
 }
 
 Prediction Predict(const Graph& file, const EstimateRequest& request) {
@@ -161,15 +154,6 @@ Prediction RunPrepared(PreparedRun run, const EstimateRequest& request) {
     p.warnings.insert(p.warnings.end(), warnings.begin(), warnings.end());
   }
   return p;
-}
-
-Prediction PredictLike(const Prediction& like, const Graph& file, const EstimateRequest& request) {
-  if (file.exported != nullptr || file.embedded != nullptr) return Predict(file, request);
-  PreparedRun run;
-  run.graph = like.graph;
-  run.metadata = like.metadata;
-  run.shapes = like.shapes;
-  return RunPrepared(Recovered(std::move(run), request), request);
 }
 
 }  // namespace onnxfit

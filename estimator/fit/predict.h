@@ -25,8 +25,22 @@ Graph LoadModel(const std::string& path);
 // The same for the bytes of a file that was at `path`, and that messages call `name`.
 Graph LoadModelFrom(std::string_view bytes, const std::string& path, const std::string& name);
 
-struct Prediction {
+// A file at some sizes.
+struct BoundFile {
   Graph graph;  // the file's, its control flow inlined, lost tensors put back
+  ExporterMetadata metadata;
+  Shapes shapes;
+  Warnings warnings;  // of all this
+};
+
+// With what no card has a say in.
+struct PreparedRun : BoundFile {
+  Roles roles;
+  Program program;  // before Dispatch
+};
+
+struct Prediction {
+  Graph graph;
   ExporterMetadata metadata;
   Shapes shapes;
   Roles roles;
@@ -38,16 +52,6 @@ struct Prediction {
   Warnings warnings;         // of all stages, in their order
 };
 
-// The part of it that no card has a say in.
-struct PreparedRun {
-  Graph graph;
-  ExporterMetadata metadata;
-  Shapes shapes;
-  Roles roles;
-  Program program;    // before Dispatch
-  Warnings warnings;  // of loading
-};
-
 // Throw Error for bad input and for sizes that 64 bits do not hold.  Who holds what is
 // recorded where `request` asks for it (details, why).
 Prediction Predict(const Graph& file, const EstimateRequest& request);
@@ -56,8 +60,9 @@ Prediction Predict(const Graph& file, const EstimateRequest& request);
 PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request);
 Prediction RunPrepared(PreparedRun run, const EstimateRequest& request);
 
-// The same by other settings than those of `like`, which Predict gave for `file` by the same
-// binding: the graph and its shapes are not looked for again, nor are their warnings told.
-Prediction PredictLike(const Prediction& like, const Graph& file, const EstimateRequest& request);
+// The two halves of PrepareRun, but for a program in the file: a Study (study.h) keeps what they
+// make.  `file` is that of `model`.
+BoundFile BindModel(const Graph& file, const DimBinding& binding);
+PreparedRun MakeRun(const Graph& file, BoundFile model, const TrainingSettings& settings);
 
 }  // namespace onnxfit

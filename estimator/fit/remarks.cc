@@ -224,8 +224,9 @@ std::vector<std::string> Notes(const Prediction& prediction, const EstimateReque
   return notes;
 }
 
-FileRemarks RemarksOnFile(const Graph& file, const EstimateRequest& request) {
-  const PreparedRun run = PrepareRun(file, request);
+FileRemarks RemarksOnFile(const Study& study, const EstimateRequest& request) {
+  const std::shared_ptr<const PreparedRun> prepared = study.Prepared(request);
+  const PreparedRun& run = *prepared;
   FileRemarks remarks;
   const std::string_view in_place = InPlaceText(run.program, request.settings);
   if (!in_place.empty()) remarks.assumptions.emplace_back(in_place);

@@ -24,8 +24,8 @@ struct FileRemarks {
   Warnings warnings;
 };
 
-// A recovery.  Throws Error as MakeEstimate does.
-FileRemarks RemarksOnFile(const Graph& file, const EstimateRequest& request);
+// Throws Error as MakeEstimate does.
+FileRemarks RemarksOnFile(const Study& study, const EstimateRequest& request);
 
 // What loading and recovery did, and, where `request` asks for details, RunNotes.
 std::vector<std::string> Notes(const Prediction& prediction, const EstimateRequest& request);

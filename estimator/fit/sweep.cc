@@ -22,10 +22,10 @@ std::vector<EstimateRequest> Vary(const std::vector<EstimateRequest>& requests,
   return varied;
 }
 
-SweepRow AnswerRow(const Graph& graph, const EstimateRequest& request, size_t largest) {
+SweepRow AnswerRow(const Study& study, const EstimateRequest& request, size_t largest) {
   SweepRow row = {.request = request};
   try {
-    row.estimate = MakeEstimate(graph, request);
+    row.estimate = MakeEstimate(study, request);
     if (row.estimate->largest.size() > largest) row.estimate->largest.resize(largest);
     row.estimate->largest.shrink_to_fit();
     row.estimate->places = {};
@@ -66,16 +66,16 @@ std::vector<EstimateRequest> Combinations(const EstimateRequest& request, const 
               [](EstimateRequest& r, Optimizer o) { r.settings.optimizer = o; });
 }
 
-SweepAnswer RunSweep(const Graph& graph, const EstimateRequest& request, const Sweep& sweep,
+SweepAnswer RunSweep(const Study& study, const EstimateRequest& request, const Sweep& sweep,
                      size_t largest) {
   const std::vector<EstimateRequest> requests = Combinations(request, sweep);
-  SweepAnswer answer = {.model = graph.path, .sweep = sweep, .rows = {}};
+  SweepAnswer answer = {.model = study.file().path, .sweep = sweep, .rows = {}};
   answer.rows.resize(requests.size());
   ForEachIndex(requests.size(),
-               [&](size_t i) { answer.rows[i] = AnswerRow(graph, requests[i], largest); });
+               [&](size_t i) { answer.rows[i] = AnswerRow(study, requests[i], largest); });
   const bool has_answer = std::any_of(answer.rows.begin(), answer.rows.end(),
                                       [](const SweepRow& row) { return row.estimate.has_value(); });
-  if (!has_answer) MakeEstimate(graph, requests[0]);  // throws what it threw before
+  if (!has_answer) MakeEstimate(study, requests[0]);  // throws what it threw before
   return answer;
 }
 

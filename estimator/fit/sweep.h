@@ -59,7 +59,7 @@ struct SweepAnswer {
 // table of thousands would hold gigabytes of them.  A combination that cannot be answered is a row
 // that says why. Throws the first row's Error where none can.  Takes as long as each answer alone,
 // on all processors; what it gives does not depend on how many there are.
-SweepAnswer RunSweep(const Graph& graph, const EstimateRequest& request, const Sweep& sweep,
+SweepAnswer RunSweep(const Study& study, const EstimateRequest& request, const Sweep& sweep,
                      size_t largest);
 
 // A table in a line.

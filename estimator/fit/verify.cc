@@ -115,13 +115,13 @@ Proof ProofOf(const Verification& verification) {
   return verification.predicted.failure ? Proof::kFail : Proof::kPass;
 }
 
-Prediction PredictSteps(const Graph& file, const EstimateRequest& request, int steps) {
-  Prediction prediction = Predict(file, request);
-  const Loop loop = ReadLoop(prediction.trace);
+SharedPrediction PredictSteps(const Study& study, const EstimateRequest& request, int steps) {
+  SharedPrediction prediction = study.Predicted(request);
+  const Loop loop = ReadLoop(prediction->trace);
   if (steps <= loop.traced_steps() || loop.repeats()) return prediction;
   EstimateRequest longer = request;
   longer.settings.steps = steps;
-  return Predict(file, longer);
+  return study.Predicted(longer);
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ std::vector<ProofRow> CompareReplays(const GpuReplay& predicted, const GpuReplay
   return rows;
 }
 
-Verification Verify(const Graph& file, const EstimateRequest& request, const DetectedGpu& gpu,
+Verification Verify(const Study& study, const EstimateRequest& request, const DetectedGpu& gpu,
                     Gpu& card, const VerifyLimits& limits, const ReplayWatch& watch) {
   EstimateRequest own = request;
   own.targets.clear();
@@ -172,9 +172,10 @@ Verification Verify(const Graph& file, const EstimateRequest& request, const Det
   Verification verification;
   verification.gpu = gpu;
   verification.limits = limits;
-  verification.estimate = MakeEstimate(file, own);
+  verification.estimate = MakeEstimate(study, own);
 
-  const Prediction prediction = PredictSteps(file, own, limits.steps);
+  const SharedPrediction shared = PredictSteps(study, own, limits.steps);
+  const Prediction& prediction = *shared;
   const Loop loop = ReadLoop(prediction.trace);
   const std::vector<int64_t> bytes = BytesOf(prediction.trace);
   const auto replay_on = [&](Gpu& on, const ReplayWatch& watched) {
@@ -277,20 +278,20 @@ class ReplaySearch {
 
 }  // namespace
 
-VerifiedMaxBatch FindMaxBatchOn(const Graph& file, const EstimateRequest& request,
+VerifiedMaxBatch FindMaxBatchOn(const Study& study, const EstimateRequest& request,
                                 const DetectedGpu& gpu, Gpu& card, int steps,
                                 const ReplayWatch& watch) {
   VerifiedMaxBatch answer;
-  answer.model = file.path;
+  answer.model = study.file().path;
   answer.settings = request.settings;
-  answer.dims = WithoutMissing(file, request.binding).dims;
+  answer.dims = WithoutMissing(study.file(), request.binding).dims;
   answer.gpu = gpu;
   answer.steps = steps;
   answer.free_bytes = card.Read().free_bytes;
   const Target target = FreeTarget(gpu, request.settings.device, answer.free_bytes);
   answer.predicted =
-      FindMaxBatches(file, request, {&target, 1}, {.detail = BatchDetail::kBatch})[0];
-  ReadingPrograms programs(file, request, 1);
+      FindMaxBatches(study, request, {&target, 1}, {.detail = BatchDetail::kBatch})[0];
+  ReadingPrograms programs(study, request, 1);
   ReadingLoops loops(programs);
   ReplaySearch(loops.of_worse(), card, watch, answer).Run();
   return answer;

@@ -72,7 +72,7 @@ std::vector<ProofRow> CompareReplays(const GpuReplay& predicted, const GpuReplay
 
 // Predicts the run for the card's kernels (request.settings.device), and carries it out on `card`,
 // which `gpu` describes.  Throws Error as MakeEstimate does, and what `card` throws.
-Verification Verify(const Graph& file, const EstimateRequest& request, const DetectedGpu& gpu,
+Verification Verify(const Study& study, const EstimateRequest& request, const DetectedGpu& gpu,
                     Gpu& card, const VerifyLimits& limits = {}, const ReplayWatch& watch = {});
 
 // What follows is the largest batch that the card at hand takes now, found by carrying batches out.
@@ -100,7 +100,7 @@ struct VerifiedMaxBatch {
 // Begins with the predicted batch and goes on by doubled steps, then by halves, until a batch
 // runs and its successor fails.  (Beyond, luckier ones may run: the allocator is not monotone.)
 // Throws Error as FindMaxBatches does, and what `card` throws.
-VerifiedMaxBatch FindMaxBatchOn(const Graph& file, const EstimateRequest& request,
+VerifiedMaxBatch FindMaxBatchOn(const Study& study, const EstimateRequest& request,
                                 const DetectedGpu& gpu, Gpu& card, int steps = kVerdictSteps,
                                 const ReplayWatch& watch = {});
 

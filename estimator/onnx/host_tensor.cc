@@ -10,6 +10,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/onnx/constants.h"
+#include "estimator/onnx/held_elements.h"
 #include "estimator/onnx/onnx_model.h"
 
 namespace onnxfit {
@@ -89,6 +90,8 @@ void Hold(int64_t count) {
 }
 
 }  // namespace
+
+int64_t HeldElements() { return held_elements; }
 
 LazyElements::LazyElements(Elements elements) : elements_(std::move(elements)) {
   Hold(CountOf(*elements_));

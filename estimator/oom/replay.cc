@@ -152,8 +152,8 @@ Target TargetOf(const SeenCard& card, int64_t bytes, const DeviceProfile& device
   return target;
 }
 
-int64_t Largest(const Graph& file, const EstimateRequest& request, const Target& target) {
-  return FindMaxBatches(file, request, {&target, 1}, {.detail = BatchDetail::kBatch})[0].batch;
+int64_t Largest(const Study& study, const EstimateRequest& request, const Target& target) {
+  return FindMaxBatches(study, request, {&target, 1}, {.detail = BatchDetail::kBatch})[0].batch;
 }
 
 // `request` for as many steps as the card is played.
@@ -244,15 +244,15 @@ std::optional<Asked> FailureOn(const Prediction& p, const SeenCard& card) {
 }
 
 // Where the run fails, else where the worse reading of what the file leaves open does.
-void FindFailure(const Graph& file, const EstimateRequest& steps, const Prediction& p,
+void FindFailure(const Study& study, const EstimateRequest& steps, const SharedPrediction& p,
                  const SeenCard& card, OomReplay& replay) {
-  const std::vector<Doubt> doubts = DoubtsAt(file, steps);
+  const std::vector<Doubt> doubts = DoubtsAt(study, steps);
   replay.may_have_lost_dropouts = std::ranges::find(doubts, Doubt::kDropout) != doubts.end();
-  replay.fails_at = FailureOn(p, card);
+  replay.fails_at = FailureOn(*p, card);
   if (replay.fails_at) return;
-  const std::optional<ReadRun> worse = PredictWorse(file, steps, doubts, p);
-  if (!worse) return;
-  replay.fails_at = FailureOn(worse->prediction, card);
+  const std::optional<ReadRun> worse = PredictWorse(study, steps, doubts, p);
+  if (!worse || worse->prediction == p) return;
+  replay.fails_at = FailureOn(*worse->prediction, card);
   if (replay.fails_at) replay.reading = worse->reading.flags;
 }
 
@@ -268,14 +268,14 @@ void KeepBelow(int64_t failed, LargestBatch& largest) {
 
 }  // namespace
 
-OomReplay ReplayOom(const Graph& file, const EstimateRequest& request, const OomExplanation& oom) {
+OomReplay ReplayOom(const Study& study, const EstimateRequest& request, const OomExplanation& oom) {
   const EstimateRequest steps = StepsOf(request);
-  const Prediction p = Predict(file, steps);
-  OomReplay replay = {.model = file.path,
-                      .batch = p.shapes.batch,
+  const SharedPrediction p = study.Predicted(steps);
+  OomReplay replay = {.model = study.file().path,
+                      .batch = p->shapes.batch,
                       .asks = oom.facts.tried.has_value(),
-                      .warnings = p.warnings};
-  if (replay.asks) replay.candidates = Candidates(p, oom.message);
+                      .warnings = p->warnings};
+  if (replay.asks) replay.candidates = Candidates(*p, oom.message);
   const auto card = CardOf(oom.facts, request);
   if (!card) return replay;
   replay.card_bytes = card->bytes;
@@ -285,9 +285,9 @@ OomReplay ReplayOom(const Graph& file, const EstimateRequest& request, const Oom
     replay.card_name = request.targets[0].device.name;
     replay.is_another = NamedCard(oom.facts, request) == nullptr;
   }
-  FindFailure(file, steps, p, *card, replay);
+  FindFailure(study, steps, p, *card, replay);
   const auto largest_on = [&](int64_t bytes) {
-    return Largest(file, request, TargetOf(*card, bytes, request.settings.device));
+    return Largest(study, request, TargetOf(*card, bytes, request.settings.device));
   };
   LargestBatch largest = {.batch = largest_on(card->low)};
   const int64_t at_most = card->high > card->low ? largest_on(card->high) : largest.batch;

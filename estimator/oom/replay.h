@@ -57,11 +57,11 @@ struct OomReplay {
   Warnings warnings = {};
 };
 
-// Replays ten steps of `file` on an endless card for the candidates, and on a card for the rest:
+// Replays ten steps of the file on an endless card for the candidates, and on a card for the rest:
 // the first target of the request, which also names the context, or else one of the message's
 // size.  Where the target is the message's card, or there is none, what others held is taken off
 // and a limit on the process is kept.  No card is larger than it says it is.
 // Throws Error as Predict does.  Takes as long as two answers of max-batch.
-OomReplay ReplayOom(const Graph& file, const EstimateRequest& request, const OomExplanation& oom);
+OomReplay ReplayOom(const Study& study, const EstimateRequest& request, const OomExplanation& oom);
 
 }  // namespace onnxfit

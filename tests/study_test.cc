@@ -1,0 +1,153 @@
+#include "estimator/fit/study.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <string>
+
+#include "estimator/base/cards.h"
+#include "estimator/base/device.h"
+#include "estimator/fit/batch_runs.h"
+#include "estimator/fit/predict.h"
+#include "estimator/onnx/loader.h"
+
+namespace onnxfit::study_test {
+namespace {
+
+// A model's file, or its text.
+Graph Model(const std::string& name) {
+  if (name.front() == '\n') return ParseGraph(name);
+  return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name);
+}
+
+// Two outputs that a loss could take, and an input that may be the labels.
+constexpr const char* kTwoOutputs = R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    heads (float[N, 4] x, int64[N] y) => (float[N, 8] a, float[N, 2] b, int64[N] z)
+    < float[4, 8] w1 = ["location": "none"], float[4, 2] w2 = ["location": "none"] > {
+      a = MatMul(x, w1)
+      b = MatMul(x, w2)
+      z = Abs(y)
+    })";
+
+// What a study can answer wrongly: the program, and what its run asks for.
+std::string TextOf(const Prediction& prediction) {
+  return ToString(prediction.program) + ToString(prediction.trace);
+}
+
+struct Row {
+  const char* field;
+  const char* model;  // where it matters: its file, or its text
+  std::function<void(TrainingSettings&)> change;
+};
+
+// Every field of TrainingSettings.
+const Row kRows[] = {
+    {"framework", "lenet.onnxtxt", [](TrainingSettings& s) { s.framework = Frameworks().front(); }},
+    {"device", "lenet.onnxtxt", [](TrainingSettings& s) { s.device.compute_capability = 90; }},
+    {"device.multiprocessors", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.device.multiprocessors = 8; }},
+    {"precision", "lenet.onnxtxt", [](TrainingSettings& s) { s.precision = Precision::kAmpBf16; }},
+    {"optimizer", "lenet.onnxtxt", [](TrainingSettings& s) { s.optimizer = Optimizer::kSgd; }},
+    {"optimizer_impl", "lenet.onnxtxt",
+     [](TrainingSettings& s) { s.optimizer_impl = OptimizerImpl::kFused; }},
+    {"clip_grad", "lenet.onnxtxt", [](TrainingSettings& s) { s.clip_grad = true; }},
+    {"ema", "lenet.onnxtxt", [](TrainingSettings& s) { s.ema = true; }},
+    {"mode", "lenet.onnxtxt", [](TrainingSettings& s) { s.mode = Mode::kEval; }},
+    {"loss", "lenet.onnxtxt", [](TrainingSettings& s) { s.loss = Loss::kMse; }},
+    {"loss_output", kTwoOutputs, [](TrainingSettings& s) { s.loss_output = "b"; }},
+    {"labels", kTwoOutputs, [](TrainingSettings& s) { s.labels = "y"; }},
+    {"in_place", "vgg_small.onnxtxt", [](TrainingSettings& s) { s.in_place = InPlaceUse::kNever; }},
+    {"out_of_place", "vgg_small.onnxtxt", [](TrainingSettings& s) { s.out_of_place = {"*"}; }},
+    {"batch_norm", "mobilenet_v2.script.onnx",
+     [](TrainingSettings& s) { s.batch_norm = BatchNormUse::kKeep; }},
+    {"dropout", "t5_small.script.onnx", [](TrainingSettings& s) { s.dropout = 0; }},
+    {"placed_dropouts", "t5_small.script.onnx",
+     [](TrainingSettings& s) {
+       s.placed_dropouts = {{"*", 0}};
+     }},
+    {"assumed.conv_bias", "mobilenet_v2.script.onnx",
+     [](TrainingSettings& s) { s.assumed.conv_bias = true; }},
+    {"assumed.in_place_dropout", "vgg16.script.onnx",
+     [](TrainingSettings& s) { s.assumed.in_place_dropout = true; }},
+    {"assumed.tied_head", "t5_small.script.onnx",
+     [](TrainingSettings& s) { s.assumed.tied_head = false; }},
+    {"attention", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.attention = AttentionUse::kEager; }},
+    {"loop.zero_grad", "lenet.onnxtxt",
+     [](TrainingSettings& s) { s.loop.zero_grad = ZeroGrad::kKeep; }},
+    {"loop.hold_outputs", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.hold_outputs = true; }},
+    {"loop.prefetch", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.prefetch = 1; }},
+    {"loop.accumulate", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.accumulate = 2; }},
+    {"freeze", "resnet18.train.onnx", [](TrainingSettings& s) { s.freeze = {"layer1*"}; }},
+    {"steps", "lenet.onnxtxt", [](TrainingSettings& s) { s.steps = 5; }},
+};
+
+EstimateRequest With(const std::function<void(TrainingSettings&)>& change) {
+  EstimateRequest request = {.binding = {.batch = 2}};
+  if (change) change(request.settings);
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("whatever was asked before, another setting gets the answer of a fresh study") {
+  for (const Row& row : kRows) {
+    const std::string field = row.field;
+    CAPTURE(field);
+    const Graph graph = Model(row.model);
+    const EstimateRequest changed = With(row.change);
+    const Study study(graph);
+    const std::string before = TextOf(*study.Predicted(With({})));
+    const std::string fresh = TextOf(Predict(graph, changed));
+    const bool matters = before != fresh;
+    CHECK(matters);  // else the row asks nothing
+    const bool is_fresh = TextOf(*study.Predicted(changed)) == fresh;
+    CHECK(is_fresh);
+  }
+}
+
+TEST_CASE("every field has a row above") {
+  const TrainingSettings settings;
+  // A field more does not compile: give it a row here, and one in study.cc.
+  const auto& [framework, device, precision, optimizer, impl, clip, ema, mode, loss, output, labels,
+               in_place, out_of_place, batch_norm, dropout, placed, assumed, attention, loop,
+               freeze, steps] = settings;
+  const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
+  const auto& [zero_grad, hold_outputs, prefetch, accumulate] = loop;
+  CHECK(steps > accumulate);
+  CHECK_FALSE(conv_bias);
+}
+
+TEST_CASE("what a stage does not read is not asked for again") {
+  const Graph graph = Model("lenet.onnxtxt");
+  const Study study(graph);
+  const auto prepared = study.Prepared(With({}));
+  const auto predicted = study.Predicted(With({}));
+  const auto other = With([](TrainingSettings& s) { s.optimizer = Optimizer::kSgd; });
+  CHECK(study.Prepared(other) == prepared);
+  CHECK(study.Predicted(other) != predicted);
+  const auto card = With([](TrainingSettings& s) { s.device.name = "another of the kind"; });
+  CHECK(study.Predicted(card) == predicted);
+  CHECK(study.Programs(other) == study.Programs(With({})));
+}
+
+TEST_CASE("a run that is to be explained is a run of its own") {
+  const Graph graph = Model("lenet.onnxtxt");
+  const Study study(graph);
+  EstimateRequest request = With({});
+  CHECK(study.Predicted(request)->holders.empty());
+  request.details = true;
+  CHECK_FALSE(study.Predicted(request)->holders.empty());
+}
+
+TEST_CASE("programs are alike where names, calls and places are") {
+  const Graph graph = Model("dropout_mlp.onnxtxt");
+  const Program guessed = PrepareRun(graph, With({})).program;
+  Program other = guessed;
+  CHECK(RunAlike(guessed, other));
+  other.calls[0].where += "x";
+  CHECK_FALSE(RunAlike(guessed, other));
+}
+
+}  // namespace onnxfit::study_test
