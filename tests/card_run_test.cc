@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <limits>
 #include <map>
 #include <random>
 #include <sstream>
@@ -167,4 +168,25 @@ TEST_CASE("where it fails is said") {
 }
 
 }  // namespace
+TEST_CASE("pools apart reserve what they do together, on a card that is never full") {
+  const std::string root = ONNXFIT_SOURCE_DIR;
+  AllocatorConf rounded;
+  rounded.roundup_divisions.fill(4);
+  for (const char* model : {"lenet.onnxtxt", "vgg_small.onnxtxt", "resnet18.train.onnx"}) {
+    const Graph graph = LoadGraph(root + "/models/" + model);
+    for (const AllocatorConf& conf : {AllocatorConf(), rounded}) {
+      EndlessPlays plays(conf);
+      for (const int64_t batch : {1, 24, 25, 24, 200}) {
+        CAPTURE(batch);
+        const PreparedRun built = Build(graph, {}, {.batch = batch});
+        const Trace trace = Train(built.program, {});
+        const Loop loop = ReadLoop(trace);
+        const CardRun together =
+            RunOnCard(loop, BytesOf(trace), 10, {std::numeric_limits<int64_t>::max()}, conf);
+        CHECK(plays.ReservedBytes(loop, BytesOf(trace), 10) == together.peak_reserved_bytes);
+      }
+    }
+  }
+}
+
 }  // namespace onnxfit::card_run_test

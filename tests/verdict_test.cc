@@ -123,7 +123,7 @@ TEST_CASE("what was played before changes no verdict") {
     const Played played(script);
     for (const AllocatorConf& conf : {AllocatorConf(), pages, share, unsplit}) {
       PlayableRun run = played.run(conf, 3 * kMiB);
-      run.known = NewKnownPlays();
+      run.known = NewKnownPlays(std::make_shared<EndlessPlays>(conf));
       for (const int64_t mebibytes : {90, 200, 40, 58, 66, 52, 64, 60, 72,  75, 63, 76, 140, 128,
                                       44, 62,  50, 73, 74, 61, 12, 56, 130, 65, 70, 68, 67,  71}) {
         CAPTURE(mebibytes);

@@ -202,7 +202,10 @@ int64_t Interpolate(int64_t first_bytes, int64_t last_bytes, int64_t width, int6
 }  // namespace
 
 BatchLoops::BatchLoops(BatchPrograms& programs, const EstimateRequest& request)
-    : programs_(programs), request_(request), calibration_(request.settings.device.calibration) {
+    : programs_(programs),
+      request_(request),
+      calibration_(request.settings.device.calibration),
+      endless_(std::make_shared<EndlessPlays>(request.alloc_conf.conf)) {
   request_.settings.device.calibration = nullptr;
 }
 
@@ -267,7 +270,7 @@ PlayableRun BatchLoops::Exactly(int64_t batch) {
 
 PlayableRun BatchLoops::WithKnown(int64_t batch, PlayableRun run) {
   std::shared_ptr<KnownPlays>& known = known_[batch];
-  if (known == nullptr) known = NewKnownPlays();
+  if (known == nullptr) known = NewKnownPlays(endless_);
   run.known = known;
   return run;
 }

@@ -135,8 +135,9 @@ class BatchLoops {
   EstimateRequest request_;        // without what was measured
   SharedCalibration calibration_;  // that, or null
   std::map<int64_t, SharedBatchRun> anchors_;
-  std::map<int64_t, SharedBatchRun> measured_;  // null at batches of which nothing was measured
-  size_t kept_events_ = 0;                      // of all anchors
+  std::map<int64_t, SharedBatchRun> measured_;   // null at batches of which nothing was measured
+  size_t kept_events_ = 0;                       // of all anchors
+  const std::shared_ptr<EndlessPlays> endless_;  // of all batches
   std::map<int64_t, std::shared_ptr<KnownPlays>> known_;  // of what At and Exactly give
   std::vector<Span> spans_;                               // in which batches can be read off
   int failures_ = 0;  // of attempts to find one, since the last success

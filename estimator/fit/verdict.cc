@@ -19,6 +19,8 @@ namespace onnxfit {
 // A card that is never full changes nothing: the run reserves as much on each of these.
 class KnownPlays {
  public:
+  explicit KnownPlays(std::shared_ptr<EndlessPlays> endless) : endless_(std::move(endless)) {}
+
   // What a play on a card of that room is, if it was played, or need not be.
   std::optional<CardRun> Find(const CardRoom& room) const {
     const std::lock_guard lock(mutex_);
@@ -34,34 +36,32 @@ class KnownPlays {
     if (played.fits && played.retries == 0) {
       endless_bytes_ = played.peak_reserved_bytes;
     } else {
-      AddFull(room.capacity_bytes);
       plays_.emplace(std::pair(room.capacity_bytes, room.held_bytes), played);
     }
   }
 
-  // Whether it reserves more than `bytes`, if that is known.
-  std::optional<bool> ReservesMore(int64_t bytes) const {
+  // What it reserves on an endless card.  REQUIRES: nothing else says when a card is full.
+  int64_t EndlessBytes(const Loop& loop, std::span<const int64_t> bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (endless_bytes_) return *endless_bytes_;
+    }
+    const int64_t reserved = endless_->ReservedBytes(loop, bytes, kVerdictSteps);
     const std::lock_guard lock(mutex_);
-    if (endless_bytes_) return *endless_bytes_ > bytes;
-    return bytes <= full_bytes_ ? std::optional(true) : std::nullopt;
-  }
-
-  // A card of so many bytes was full.
-  void SayFull(int64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    AddFull(bytes);
+    endless_bytes_ = reserved;
+    return reserved;
   }
 
  private:
-  void AddFull(int64_t bytes) { full_bytes_ = std::max(full_bytes_, bytes); }
-
+  const std::shared_ptr<EndlessPlays> endless_;
   mutable std::mutex mutex_;                              // of all that follows
   std::optional<int64_t> endless_bytes_;                  // reserved on an endless card
-  int64_t full_bytes_ = -1;                               // the largest card that was full
   std::map<std::pair<int64_t, int64_t>, CardRun> plays_;  // by room, of cards that were full
 };
 
-std::shared_ptr<KnownPlays> NewKnownPlays() { return std::make_shared<KnownPlays>(); }
+std::shared_ptr<KnownPlays> NewKnownPlays(std::shared_ptr<EndlessPlays> plays) {
+  return std::make_shared<KnownPlays>(std::move(plays));
+}
 
 namespace {
 
@@ -137,25 +137,12 @@ CardRun PlayOn(const PlayableRun& run, const Target& target, int64_t capacity_by
       run, {std::max<int64_t>(0, capacity_bytes), target.total_bytes - target.capacity_bytes()});
 }
 
-// Whether a card of so many bytes is never full.  REQUIRES: IsPlain(run.conf).
-bool ReservesUpTo(const PlayableRun& run, int64_t bytes) {
-  const std::optional<bool> more =
-      run.known == nullptr ? std::nullopt : run.known->ReservesMore(bytes);
-  if (more) return !*more;
-  const CardRoom room = {.capacity_bytes = bytes, .ends_when_full = true};
-  const CardRun played = RunOnCard(*run.loop, run.bytes, kVerdictSteps, room, run.conf);
-  if (run.known == nullptr) return played.fits;
-  if (played.fits) {
-    run.known->Add(room, played);
-  } else {
-    run.known->SayFull(bytes);
-  }
-  return played.fits;
-}
-
 int64_t EndlessReservedBytes(const PlayableRun& run) {
+  if (IsPlain(run.conf)) {
+    if (run.known != nullptr) return run.known->EndlessBytes(*run.loop, run.bytes);
+    return EndlessPlays(run.conf).ReservedBytes(*run.loop, run.bytes, kVerdictSteps);
+  }
   constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
-  if (IsPlain(run.conf)) return PlayIn(run, {kEndless}).peak_reserved_bytes;
   AllocatorConf conf = run.conf;
   conf.memory_fraction = 1;  // of an endless card, no share is a limit
   return RunOnCard(*run.loop, run.bytes, kVerdictSteps, {kEndless}, conf).peak_reserved_bytes;
@@ -268,7 +255,7 @@ bool FitsOn(const PlayableRun& run, const Target& target) {
     const int64_t workspaces = run.unmodelled_bytes;
     const int64_t nearby = std::max<int64_t>(0, target.capacity_bytes() - 8 * kMiB);
     const int64_t least = std::min(nearby, target.least_capacity_bytes() - workspaces);
-    return least >= 0 && ReservesUpTo(run, least);
+    return least >= 0 && EndlessReservedBytes(run) <= least;
   }
   const CardRun played = PlayOn(run, target, target.capacity_bytes());
   if (!played.fits || played.retries > 0) return false;

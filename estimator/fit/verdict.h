@@ -10,6 +10,7 @@
 
 #include "estimator/fit/target.h"
 #include "estimator/memory/allocator_conf.h"
+#include "estimator/memory/card_run.h"
 #include "estimator/memory/loop.h"
 #include "estimator/memory/trace.h"
 
@@ -61,9 +62,10 @@ struct Judgement {
   double share() const;  // used of usable
 };
 
-// What was found out about a run, for all who play it.
+// What was found out about a run, for all who play it; `plays` are shared by runs that may be
+// alike.
 class KnownPlays;
-std::shared_ptr<KnownPlays> NewKnownPlays();
+std::shared_ptr<KnownPlays> NewKnownPlays(std::shared_ptr<EndlessPlays> plays);
 
 // A run, ready to be played on cards.  Without an owner, what it points to must outlive it.
 struct PlayableRun {

@@ -75,6 +75,9 @@ std::unique_ptr<Allocator> NewExactAllocator();
 std::unique_ptr<Allocator> NewCachingAllocator(SegmentSource& source,
                                                const AllocatorConf& conf = {});
 
+// Whether a request of `bytes` gets a block of the small pool: it has segments of its own.
+bool IsOfSmallPool(int64_t bytes, const AllocatorConf& conf);
+
 // What PyTorch's asks the card for where a request finds no block, as its message says.
 int64_t TriedBytes(int64_t requested_bytes, const AllocatorConf& conf);
 

@@ -229,6 +229,10 @@ std::unique_ptr<Allocator> NewCachingAllocator(SegmentSource& source, const Allo
   return std::make_unique<CachingAllocator>(source, conf);
 }
 
+bool IsOfSmallPool(int64_t bytes, const AllocatorConf& conf) {
+  return IsSmall(BlockBytes(bytes, conf));
+}
+
 int64_t TriedBytes(int64_t requested_bytes, const AllocatorConf& conf) {
   return SegmentBytes(BlockBytes(requested_bytes, conf), conf);
 }

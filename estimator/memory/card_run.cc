@@ -1,10 +1,12 @@
 #include "estimator/memory/card_run.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/memory/allocator.h"
 
@@ -17,7 +19,6 @@ class LoopPlayer {
              const AllocatorConf& conf)
       : loop_(loop),
         bytes_(bytes),
-        ends_when_full_(room.ends_when_full),
         source_(NewCountingSource(room.capacity_bytes, room.held_bytes)),
         allocator_(NewCachingAllocator(*source_, conf)) {}
 
@@ -84,7 +85,7 @@ class LoopPlayer {
     const AllocatorStats stats = allocator_->stats();
     run_.retries = stats.retries;
     run_.peak_reserved_bytes = std::max(run_.peak_reserved_bytes, stats.reserved_bytes);
-    return fits && !(ends_when_full_ && stats.retries > 0);
+    return fits;
   }
 
   void Fail(int step, const Loop::Call& call, int64_t asked_bytes) {
@@ -97,7 +98,6 @@ class LoopPlayer {
 
   const Loop& loop_;
   const std::span<const int64_t> bytes_;
-  const bool ends_when_full_;
   const std::unique_ptr<SegmentSource> source_;
   const std::unique_ptr<Allocator> allocator_;
   std::vector<int64_t> retries_;  // until the end of each step
@@ -111,6 +111,61 @@ class LoopPlayer {
 CardRun RunOnCard(const Loop& loop, std::span<const int64_t> bytes, int steps, const CardRoom& room,
                   const AllocatorConf& conf) {
   return LoopPlayer(loop, bytes, room, conf).Run(steps);
+}
+
+namespace {
+
+constexpr int64_t kBlockBytes = 512;  // what a request is rounded up to, where nothing else is said
+constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+
+CardRun PlayEndless(const Loop& loop, std::span<const int64_t> bytes, int steps,
+                    const AllocatorConf& conf) {
+  return RunOnCard(loop, bytes, steps, {kEndless}, conf);
+}
+
+// A request of no bytes asks for no block.
+struct Pools {
+  std::vector<int64_t> small;
+  std::vector<int64_t> large;
+};
+
+Pools Apart(std::span<const int64_t> bytes, const AllocatorConf& conf) {
+  const bool rounds = conf.roundup_divisions == AllocatorConf().roundup_divisions;
+  Pools pools = {std::vector<int64_t>(bytes.size()), std::vector<int64_t>(bytes.size())};
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const bool is_small = IsOfSmallPool(bytes[i], conf);
+    const int64_t block = rounds && is_small ? RoundUp(bytes[i], kBlockBytes) : bytes[i];
+    (is_small ? pools.small : pools.large)[i] = block;
+  }
+  return pools;
+}
+
+}  // namespace
+
+int64_t EndlessPlays::ReservedBytes(const Loop& loop, std::span<const int64_t> bytes, int steps) {
+  Pools pools = Apart(bytes, conf_);
+  const CardRun large = PlayEndless(loop, pools.large, steps, conf_);
+  const int64_t small = SmallBytes(loop, std::move(pools.small), steps);
+  const bool fits = large.fits && small <= kEndless - large.peak_reserved_bytes;
+  if (!fits) return PlayEndless(loop, bytes, steps, conf_).peak_reserved_bytes;
+  return small + large.peak_reserved_bytes;
+}
+
+int64_t EndlessPlays::SmallBytes(const Loop& loop, std::vector<int64_t> bytes, int steps) {
+  std::shared_ptr<const SmallPlay> last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = last_;
+  }
+  const bool is_same =
+      last && last->steps == steps && last->bytes == bytes && last->calls == loop.calls;
+  if (is_same) return last->reserved_bytes;
+  const int64_t reserved = PlayEndless(loop, bytes, steps, conf_).peak_reserved_bytes;
+  auto played =
+      std::make_shared<SmallPlay>(SmallPlay{loop.calls, std::move(bytes), steps, reserved});
+  const std::lock_guard lock(mutex_);
+  last_ = std::move(played);
+  return reserved;
 }
 
 TracePlace PlaceOf(const Trace& trace, size_t event) {

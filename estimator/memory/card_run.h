@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
+#include <vector>
 
 #include "estimator/memory/allocator_conf.h"
 #include "estimator/memory/loop.h"
@@ -15,7 +18,6 @@ namespace onnxfit {
 struct CardRoom {
   int64_t capacity_bytes = 0;
   int64_t held_bytes = 0;
-  bool ends_when_full = false;  // the first retry is a failure
 };
 
 struct CardRun {
@@ -35,6 +37,34 @@ struct CardRun {
 // leaves the card as the one before did, or the one before that.
 CardRun RunOnCard(const Loop& loop, std::span<const int64_t> bytes, int steps, const CardRoom& room,
                   const AllocatorConf& conf = {});
+
+// What such plays reserve in all on cards that are never full, for runs of which many ask for the
+// same small blocks: batches of one model.  There no pool takes a segment of the other, so each is
+// played for itself, and what small blocks did last is not played again.  May be asked from several
+// threads.
+class EndlessPlays {
+ public:
+  // Of `conf`, no block goes back to the card before it is full, and no share of one is a limit.
+  explicit EndlessPlays(const AllocatorConf& conf) : conf_(conf) {}
+
+  // REQUIRES: as RunOnCard's.
+  int64_t ReservedBytes(const Loop& loop, std::span<const int64_t> bytes, int steps);
+
+ private:
+  // A play of small blocks alone, and what it was of.
+  struct SmallPlay {
+    std::vector<Loop::Call> calls;
+    std::vector<int64_t> bytes;  // by BufferId; 0 of those that are not small
+    int steps = 0;
+    int64_t reserved_bytes = 0;
+  };
+
+  int64_t SmallBytes(const Loop& loop, std::vector<int64_t> bytes, int steps);
+
+  const AllocatorConf conf_;
+  std::mutex mutex_;  // of last_
+  std::shared_ptr<const SmallPlay> last_;
+};
 
 // Which operator asked, and in which phase.
 struct TracePlace {
