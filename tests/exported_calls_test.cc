@@ -1,5 +1,3 @@
-#include "estimator/recover/exported_calls.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
@@ -8,6 +6,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/onnx/loader.h"
+#include "estimator/recover/rewrites.h"
 #include "tests/bound_model.h"
 #include "tests/fx_text.h"
 

@@ -1,9 +1,8 @@
-#include "estimator/recover/folded_weights.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
 
+#include "estimator/recover/roles.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::folded_weights_test {

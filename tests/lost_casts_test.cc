@@ -1,10 +1,9 @@
-#include "estimator/recover/lost_casts.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <string>
 
+#include "estimator/recover/lost_calls.h"
 #include "tests/bound_model.h"
 #include "tests/trace_helpers.h"
 

@@ -1,5 +1,3 @@
-#include "estimator/recover/lost_dropouts.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "estimator/program/libraries.h"
+#include "estimator/recover/lost_calls.h"
 #include "tests/bound_model.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"

@@ -1,5 +1,3 @@
-#include "estimator/recover/lost_rotary.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "estimator/eager/dispatch.h"
+#include "estimator/recover/lost_calls.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::lost_rotary_test {

@@ -1,10 +1,9 @@
-#include "estimator/recover/lowering_rows.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "estimator/onnx/loader.h"
+#include "estimator/recover/lowering.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 

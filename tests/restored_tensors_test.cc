@@ -1,5 +1,3 @@
-#include "estimator/recover/restored_tensors.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
@@ -9,6 +7,7 @@
 #include "estimator/base/index.h"
 #include "estimator/onnx/loader.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/roles.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 

@@ -1,9 +1,8 @@
-#include "estimator/recover/token_positions.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
 
+#include "estimator/recover/rewrites.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::token_positions_test {

@@ -1,5 +1,3 @@
-#include "estimator/recover/trainable.h"
-
 #include <doctest/doctest.h>
 
 #include <string>

@@ -20,8 +20,7 @@
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/make_program.h"
 #include "estimator/recover/build_program.h"
-#include "estimator/recover/restored_tensors.h"
-#include "estimator/recover/trainable.h"
+#include "estimator/recover/roles.h"
 
 namespace onnxfit {
 namespace {

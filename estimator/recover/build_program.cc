@@ -2,15 +2,12 @@
 #include "estimator/recover/build_program.h"
 
 #include <optional>
-#include <utility>
 
 #include "estimator/base/index.h"
 #include "estimator/program/loss.h"
 #include "estimator/recover/lowering.h"
 #include "estimator/recover/places.h"
-#include "estimator/recover/put_back_calls.h"
 #include "estimator/recover/put_backs.h"
-#include "estimator/recover/unit_writer.h"
 #include "estimator/recover/units.h"
 
 namespace onnxfit {

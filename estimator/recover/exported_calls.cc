@@ -1,5 +1,4 @@
-#include "estimator/recover/exported_calls.h"
-
+// Calls of PyTorch's that torch.export wrote as several nodes, by what it says of them.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -7,11 +6,11 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "estimator/base/index.h"
 #include "estimator/program/call_operands.h"
 #include "estimator/recover/bound_graph.h"
+#include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
 namespace {

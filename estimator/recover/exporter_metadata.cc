@@ -19,7 +19,7 @@ constexpr std::string_view kClassKey = "pkg.torch.onnx.class_hierarchy";
 constexpr std::string_view kLinesKey = "pkg.torch.onnx.stack_trace";
 constexpr std::string_view kFxNodeKey = "pkg.torch.onnx.fx_node";
 
-// --- The signature -------------------------------------------------------------------------
+// --- The signature --------------------------------------------------------------------------
 
 std::string_view SignatureText(const Graph& graph) {
   for (const auto& [key, value] : graph.metadata) {
@@ -65,7 +65,7 @@ std::vector<SignatureEntry> SignatureOf(const Graph& graph) {
   return entries;
 }
 
-// --- Modules and classes -------------------------------------------------------------------
+// --- Modules and classes --------------------------------------------------------------------
 
 // A list of strings as Python prints it, but for the last, which is the operator.
 std::vector<std::string> OuterItems(std::string_view text) {
@@ -99,7 +99,7 @@ std::string_view ScopeIn(std::string_view name) {
   return name.substr(0, name.find_last_of('/') + 1);
 }
 
-// --- Lines ---------------------------------------------------------------------------------
+// --- Lines ----------------------------------------------------------------------------------
 
 // Frames are two lines each: File "x.py", line 3, in forward; then the source.
 NodeLines LinesIn(std::string_view text, SourceLines& source) {

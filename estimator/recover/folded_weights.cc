@@ -1,7 +1,5 @@
-#include "estimator/recover/folded_weights.h"
-
+// Weights of linear layers that an exporter stored transposed, without their names.
 #include <algorithm>
-#include <cctype>
 #include <limits>
 #include <map>
 #include <set>
@@ -11,6 +9,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/module_names.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/roles.h"
 
 namespace onnxfit {
 namespace {

@@ -1,13 +1,19 @@
-// Calls that an export has left out.  Internal to the room recover/.
+// Calls that an export has left out, with a trace or without one: what put_backs.h puts together.
+// Internal to the room recover/.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "estimator/onnx/graph.h"
+#include "estimator/onnx/shapes.h"
+#include "estimator/recover/batch_norms.h"
+#include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/folded_batch_norm.h"
+#include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
 
@@ -35,8 +41,155 @@ struct LostCall {
 // with equal weights, whose own no call reads; and, for dropouts
 // of files exported for inference, a gap in the indices of a Sequential: "classifier.0" missing
 // before "classifier.1", which neither such a clone nor a folded batch norm explains.  A dropout at
-// the end of a Sequential, or outside of one, is not seen. In the order of nodes.  O(nodes).
+// the end of a Sequential, or outside of one, is not seen.  In the order of nodes.  O(nodes).
 std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
                                     const std::vector<FoldedBatchNorm>& folded);
+
+// --- Casts (lost_casts.cc) ------------------------------------------------------------------
+
+// RMS norms compute in fp32 whatever the model's type: x.to(torch.float32), and back to x's type
+// before or behind the product with the weight.  In the fp32 model that torch.export saw these
+// casts did nothing and left no node, but source lines tell of them:
+//   variance = x.to(torch.float32).pow(2).mean(-1)     x itself stays as it is      (T5)
+//   return self.weight * x.to(input_dtype)             back before the weight       (Llama)
+//   output = self._norm(x.float())                     back behind it               (Gemma)
+//   output = output * (1.0 + self.weight.float())      the weight, too              (Gemma)
+// "to" casts to fp32, "type_as" to the type of `like`, which is no call where it is that already.
+// Sources: transformers 5.17.  O(nodes).
+std::vector<LostCall> FindLostCasts(const BoundGraph& bound);
+
+// --- Rotary embeddings (lost_rotary.cc) -----------------------------------------------------
+
+// What transformers' rotary embeddings compute of n positions and the f elements of their
+// buffer inv_freq depends on no input: torch.export's optimizer runs as much of it as it takes
+// for small.  Its forward (transformers 5.17, modeling_llama.py; all decoders have a copy):
+//   freqs = (inv_freq_expanded @ position_ids_expanded).transpose(1, 2)    freqs: [1, n, f]
+//   emb = torch.cat((freqs, freqs), dim=-1)                                [1, n, 2f]
+//   cos = emb.cos() * self.attention_scaling                               sin likewise
+struct LostRotary {
+  std::string module;          // "model.rotary_emb"
+  ModuleId caller = kOutside;  // the module whose forward calls it
+  NodeId layer = kNoNode;      // the first node of the caller's first layer: it ran before
+  int64_t positions = 0;
+  int64_t frequencies = 0;
+  std::vector<NodeId> nodes;  // what the file has left of it
+  // Its results, [1, n, 2f], or what each layer makes of them, [1, 1, n, 2f].
+  std::vector<ValueId> cos;
+  std::vector<ValueId> sin;
+};
+
+// Signals: a buffer inv_freq in the signature that the file does not hold; a constant that
+// torch.export has named for the call that made it, and what reads it.  Nothing where the model
+// has several such buffers: their constants look alike.  O(nodes + initializers).
+std::optional<LostRotary> FindLostRotary(const Graph& graph, const ExporterMetadata& metadata);
+
+// --- Dropouts (lost_dropouts.cc) ------------------------------------------------------------
+
+struct LostDropouts {
+  std::vector<LostCall> calls;    // in the order of nodes
+  std::vector<size_t> attention;  // rewrites that are attention which drops out
+};
+
+// Where transformers have dropouts; of files with metadata, which tell of other dropouts,
+// attention alone; nothing of training exports.  Those called rare here are put back only where a
+// flag says so, and are in doubt else.
+//   in front of a residual sum, behind the linear layer of its branch
+//   (rare) the same where the branch is scaled, or ends with a convolution of one element
+//   (rare) behind the activation of such a branch: linear, activation, linear
+//   behind the sum of an embedding and positions, or its layer norm, if nothing else reads it
+//   behind a softmax that weighs values, and inside of fused attention
+//   in front of the last layer of a feed-forward block or a classifier, and behind T5's final
+//   norms, by the names that torch.nn and transformers give them
+// O(nodes).
+LostDropouts FindLostDropouts(const BoundGraph& bound, const std::vector<Rewritten>& rewrites);
+
+// Whether a model with attention likely has a p above 0: where it reads words and has no rotary
+// embedding.  Configurations of transformers 5.17 and models of timm 1.0 that read images or
+// sounds, or that have rotary embeddings, have a p of 0 unless they are told another.  nullopt for
+// models without attention.  O(nodes).
+std::optional<bool> LikelyDropsOut(const BoundGraph& bound, const std::vector<Rewritten>& rewrites);
+
+// --- Residual branches (residual_branches.cc) -----------------------------------------------
+
+// Which call of PyTorch's a node stands for, rewrites included.  `bound` and
+// `rewrites` must outlive it.
+class NodeCalls {
+ public:
+  NodeCalls(const BoundGraph& bound, const std::vector<Rewritten>& rewrites);
+
+  // The rewrite that ends at `node`, an index, or -1.
+  int32_t RewriteAt(NodeId node) const { return rewrite_of_[static_cast<size_t>(node)]; }
+  // Its call; "" where there is none.
+  std::string_view CallOf(NodeId node) const;
+  // Whether `node` is inside of a rewrite, and not its end.
+  bool IsInner(NodeId node) const { return is_inner_[static_cast<size_t>(node)]; }
+
+  bool IsLinear(NodeId node) const;
+  bool IsLayerNorm(NodeId node) const;
+  // Of one operand; products of two are none.
+  bool IsActivation(NodeId node) const;
+  // torch.nn.Conv1d of one element, as linear as a layer over channels.
+  bool IsPointwise(NodeId node) const;
+
+  // What the call reads first.
+  ValueId InputOf(NodeId node) const;
+
+ private:
+  const BoundGraph& bound_;
+  const std::vector<Rewritten>& rewrites_;
+  std::vector<int32_t> rewrite_of_;  // by node: the rewrite that ends here
+  std::vector<bool> is_inner_;       // by node: inside of a rewrite
+};
+
+struct LostStochasticDepth {
+  NodeId sum = kNoNode;       // the residual sum
+  ValueId branch = kNoValue;  // its operand that was multiplied with noise
+};
+
+// What is known of libraries: in torchvision's MBConv (EfficientNet), CNBlock and Swin's blocks
+// the block's result goes through StochasticDepth before the sum, but in the model's first block,
+// whose rate is 0.  The class is in files of torch.export; in TorchScript's the structure shows it:
+// a module that adds its input to the result of its child "block", a Sequential with SiLU
+// (MobileNetV3's has HardSwish, and no stochastic depth).  Nothing in files exported in training
+// mode.  O(nodes).
+std::vector<LostStochasticDepth> FindLostStochasticDepths(const BoundGraph& bound,
+                                                          const std::vector<Rewritten>& rewrites);
+
+// x + branch, where a layer makes the branch.
+struct BranchEnd {
+  NodeId layer = kNoNode;
+  ValueId value = kNoValue;  // where a dropout may stand: what the sum reads, or a scale before it
+  NodeId reader = kNoNode;   // of `value`
+  bool is_plain = true;      // a linear layer, of which the sum reads all, but for views
+};
+
+// Whose branch `sum` ends; of plain ones the first.  Those that are not are scaled, by a number
+// ("x + 0.5 * ff (x)") or by a vector of the file (LayerScale), or are made, where `attends` says
+// that the model has attention, by a convolution of one element (conformers).
+std::optional<BranchEnd> FindBranchEnd(const BoundGraph& bound, const NodeCalls& calls, NodeId sum,
+                                       bool attends);
+
+// What an activation made, and its reader: a layer or a view in front of that.
+struct Hidden {
+  ValueId value = kNoValue;
+  NodeId reader = kNoNode;
+};
+
+// Of a feed-forward block, layer (activation (layer (…))), of which `layer` is the second, if one
+// forward calls all: "self.fc2 (act (self.fc1 (x)))".  nullopt where there is none; of a
+// Sequential, whose gaps tell of dropouts; and of blocks of transformers that drop nothing out
+// there.
+std::optional<Hidden> FindHidden(const BoundGraph& bound, const NodeCalls& calls, NodeId layer);
+
+// --- How a file was exported (lost_calls.cc) ------------------------------------------------
+
+// True where the file shows what an export for inference would have lost (dropouts, noise,
+// batch norms that compute statistics): what is not in it was not in the module.  O(nodes).
+bool IsTrainingExport(const Graph& graph);
+
+// True where a file of TorchScript's exporter transposes weights as it runs.  The exporter folds
+// that unless it is told do_constant_folding=False, as torch.onnx asks of exports in training mode
+// (2.11): such a file without dropouts is likely of a module that had none.  O(nodes).
+bool IsUnfoldedExport(const Graph& graph);
 
 }  // namespace onnxfit

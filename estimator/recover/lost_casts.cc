@@ -1,14 +1,13 @@
-#include "estimator/recover/lost_casts.h"
-
+// Casts that an fp32 export has left out.
 #include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "estimator/base/index.h"
 #include "estimator/recover/bound_graph.h"
+#include "estimator/recover/lost_calls.h"
 
 namespace onnxfit {
 namespace {

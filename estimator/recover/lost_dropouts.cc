@@ -1,9 +1,7 @@
-#include "estimator/recover/lost_dropouts.h"
-
+// Dropouts of transformers that an export for inference has left out without a trace.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -14,10 +12,8 @@
 #include "estimator/program/module_names.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/exports.h"
-#include "estimator/recover/feed_forward.h"
-#include "estimator/recover/known_in_place.h"
-#include "estimator/recover/node_calls.h"
+#include "estimator/recover/lost_calls.h"
+#include "estimator/recover/places.h"
 
 namespace onnxfit {
 namespace {

@@ -1,11 +1,12 @@
-#include "estimator/recover/lost_tensors.h"
-
+// Parameters and buffers that a file does not hold, though something in it or a library tells of
+// them.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -15,7 +16,8 @@
 #include "estimator/program/libraries.h"
 #include "estimator/program/module_names.h"
 #include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/lost_rotary.h"
+#include "estimator/recover/lost_calls.h"
+#include "estimator/recover/roles.h"
 
 namespace onnxfit {
 namespace {
@@ -222,6 +224,76 @@ int64_t PositionsMasked(const Graph& graph, const ExporterMetadata& metadata) {
   return positions;
 }
 
+// --- Constants that are buffers -------------------------------------------------------------
+
+// Buffers that are constants to the exporter have no names: these are ours.
+constexpr std::string_view kConstantBuffer = "buffer_";
+
+// The module whose forward has the constant that `reader` reads: an index is its caller's.
+std::string ModuleOfConstant(const BoundGraph& bound, NodeId reader) {
+  const ExporterMetadata& metadata = bound.metadata();
+  const ModuleId module = metadata.ModuleOf(reader);
+  const bool is_argument = bound.At(reader).op_type == "Gather";
+  return metadata.modules.PathOf(is_argument ? metadata.modules.CallerOf(module) : module);
+}
+
+// Of embeddings that have position_ids and token_type_ids: where a file shows one of them, forward
+// does not read the other (RobertaEmbeddings, transformers 5.17).
+void AddUnreadIds(const std::vector<ModuleTensor>& parameters,
+                  const std::vector<ModuleTensor>& buffers, std::vector<LostTensor>& lost) {
+  std::unordered_set<std::string_view> in_file;
+  for (const auto* tensors : {&parameters, &buffers}) {
+    for (const ModuleTensor& tensor : *tensors) in_file.insert(tensor.name);
+  }
+  std::map<std::string, std::vector<const ModuleTensor*>> shown;  // by module
+  for (const ModuleTensor& buffer : buffers) {
+    const bool is_ids =
+        buffer.type.dims.size() == 2 && ChildOf(buffer.name).starts_with(kConstantBuffer);
+    if (is_ids) shown[std::string(ParentOf(buffer.name))].push_back(&buffer);
+  }
+  for (const auto& [module, ids] : shown) {
+    const bool has_tables = in_file.contains(module + ".token_type_embeddings.weight") &&
+                            in_file.contains(module + ".position_embeddings.weight");
+    if (!has_tables || ids.size() != 1) continue;
+    lost.push_back({Role::kBuffer, module + ".position_ids", ids[0]->type});
+  }
+}
+
+// Nor does a forward that counts positions itself (CumSum) read the position_ids of embeddings
+// without token types (MPNetEmbeddings, transformers 5.17).
+void AddUncountedIds(const BoundGraph& bound, const std::vector<ModuleTensor>& parameters,
+                     const std::vector<ModuleTensor>& buffers, std::vector<LostTensor>& lost) {
+  std::map<std::string, int64_t> tables;  // module -> positions
+  for (const auto* tensors : {&parameters, &buffers}) {
+    for (const ModuleTensor& tensor : *tensors) {
+      const std::string_view table = ParentOf(tensor.name);
+      if (ChildOf(table) == "position_embeddings" && tensor.type.dims.size() == 2) {
+        tables.emplace(ParentOf(table), tensor.type.dims[0]);
+      }
+    }
+  }
+  for (const auto* tensors : {&parameters, &buffers}) {
+    for (const ModuleTensor& tensor : *tensors) {
+      if (tensor.name.ends_with(".token_type_embeddings.weight")) {
+        tables.erase(std::string(ParentOf(ParentOf(tensor.name))));
+      }
+    }
+  }
+  const Graph& graph = bound.graph();
+  for (size_t i = 0; i < graph.nodes.size() && !tables.empty(); ++i) {
+    if (graph.nodes[i].op_type != "CumSum") continue;
+    const auto table = tables.find(bound.metadata().PathOf(static_cast<NodeId>(i)));
+    if (table == tables.end()) continue;
+    lost.push_back(
+        {Role::kBuffer, table->first + ".position_ids", {DType::kInt64, {1, table->second}}});
+    tables.erase(table);
+  }
+}
+
+// --- Tensors of known libraries -------------------------------------------------------------
+
+constexpr std::string_view kTensors[] = {".weight", ".bias"};
+
 }  // namespace
 
 std::optional<FoldedTable> FindFoldedTable(const Graph& graph, const ExporterMetadata& metadata) {
@@ -242,6 +314,48 @@ std::optional<FoldedTable> FindFoldedTable(const Graph& graph, const ExporterMet
 
 LostTensors FindLostTensors(const BoundGraph& bound, std::vector<ModuleTensor> in_file) {
   return LostTensorFinder(bound, std::move(in_file)).Find();
+}
+
+std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& names) {
+  std::vector<UnreadTensor> found;
+  for (const std::string_view name : names) {
+    for (const UnreadChild& row : UnreadChildren()) {
+      for (const std::string_view tensor : kTensors) {
+        const std::string shown = fmt::format(".{}{}", row.shows, tensor);
+        if (!name.ends_with(shown)) continue;
+        const std::string_view module = name.substr(0, name.size() - shown.size());
+        std::string lost = fmt::format("{}.{}{}", module, row.lost, tensor);
+        if (!names.contains(lost)) found.insert(found.begin(), {std::move(lost), module, name});
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<ModuleTensor> FindConstantBuffers(const BoundGraph& bound) {
+  constexpr int64_t kMostSpelled = 16;
+  std::vector<ModuleTensor> buffers;
+  for (const Node& node : bound.graph().nodes) {
+    if (node.op_type != "Constant" || !HasResult(node)) continue;
+    const ValueId value = node.outputs[0];
+    const std::span<const NodeId> readers = bound.AllReadersOf(value);
+    const auto reader =
+        std::ranges::find_if(readers, [&](NodeId id) { return HasResult(bound.At(id)); });
+    if (Numel(bound.DimsOf(value)) <= kMostSpelled || reader == readers.end()) continue;
+    const std::string module = ModuleOfConstant(bound, *reader);
+    const std::string name = fmt::format("{}{}", kConstantBuffer, buffers.size());
+    buffers.push_back({module.empty() ? name : module + "." + name, value, bound.TypeOf(value)});
+  }
+  return buffers;
+}
+
+std::vector<LostTensor> FindUnreadIds(const BoundGraph& bound,
+                                      const std::vector<ModuleTensor>& parameters,
+                                      const std::vector<ModuleTensor>& buffers) {
+  std::vector<LostTensor> lost;
+  AddUnreadIds(parameters, buffers, lost);
+  AddUncountedIds(bound, parameters, buffers, lost);
+  return lost;
 }
 
 }  // namespace onnxfit

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/lowering_rows.h"
+#include "estimator/recover/lowering.h"
 
 namespace onnxfit {
 namespace {

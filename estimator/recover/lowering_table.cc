@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/recover/convolution_nodes.h"
-#include "estimator/recover/lowering_rows.h"
+#include "estimator/recover/lowering.h"
 
 namespace onnxfit {
 
@@ -78,56 +77,6 @@ void LowerIdentity(UnitWriter& unit, const Node& node, std::string_view) {
     return LowerUnary(at_reader, node, "cat");
   }
   unit.Alias(node.outputs[0], node.inputs[0]);
-}
-
-// Of a convolution into which a batch norm was folded, where torch.export says of its node that it
-// is the batch norm.  Its statement is lost: it bound the name that the batch norm's passes on.
-CallPlace PlaceOfConvolution(const UnitWriter& unit, const FoldedBatchNorm& folded) {
-  const ModuleTree& modules = unit.program().modules;
-  if (modules.NameOf(unit.place().module) != folded.module) return unit.place();
-  CallPlace place = unit.Beside(folded.convolution_module);
-  if (place.frames.size() < 2) return place;
-  StatementId& statement = place.frames[place.frames.size() - 2];
-  if (statement == kNoStatement) return place;
-  SourceLines& source = unit.program().source;
-  const std::string argument = source.At(statement).ArgumentTo(folded.module);
-  if (!argument.empty()) statement = source.PutBeside(statement, {argument});  // else it is in one
-  return place;
-}
-
-// A bias that is not a parameter is one that the exporter computed: a tensor of zeros, or
-// what it folded a batch norm into.
-std::vector<NameId> ConvolutionInputs(UnitWriter& unit, const Node& node) {
-  std::vector<NameId> inputs = {unit.TensorOf(InputOf(node, 0)), unit.TensorOf(InputOf(node, 1))};
-  const ValueId bias = InputOf(node, 2);
-  if (unit.values().IsParameter(bias)) inputs.push_back(unit.TensorOf(bias));
-  return inputs;
-}
-
-std::vector<int64_t> ConvolutionInts(const UnitWriter& unit, const Node& node) {
-  return ToInts(
-      ReadArguments(node, {unit.TypeOf(node.inputs[0]).dims, unit.TypeOf(node.inputs[1]).dims,
-                           unit.TypeOf(node.outputs[0]).dims}));
-}
-
-void LowerConvolution(UnitWriter& unit, const Node& node, std::string_view aten) {
-  std::vector<NameId> inputs = ConvolutionInputs(unit, node);
-  std::vector<int64_t> ints = ConvolutionInts(unit, node);
-  const FoldedBatchNorm* folded = unit.FoldedInto(node);
-  if (folded == nullptr) {
-    unit.Emit(aten, std::move(inputs), {unit.NewResult(node.outputs[0])}, std::move(ints));
-    return;
-  }
-  if (folded->convolution_has_bias && inputs.size() < 3) {
-    const auto bias = unit.values().FindLostTensor(folded->convolution_module + ".bias");
-    if (bias.has_value()) inputs.push_back(*bias);
-  }
-  const TensorType type = unit.WithPrecision(unit.TypeOf(node.outputs[0]));
-  UnitWriter at_convolution = unit.At(PlaceOfConvolution(unit, *folded));
-  const NameId convolved = at_convolution.Make(aten, std::move(inputs), folded->module + ".input",
-                                               type, std::move(ints));
-  UnitWriter at_norm = unit.At(unit.Beside(folded->module));
-  EmitBatchNorm(at_norm, convolved, folded->module, node.outputs[0]);
 }
 
 // torch.nn.Linear, whose weight is transposed; else torch.addmm(bias, x, w).

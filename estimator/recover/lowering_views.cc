@@ -1,14 +1,13 @@
 // Operators that make views of a tensor, or pick parts of it.
 #include <algorithm>
 #include <iterator>
-#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/known_in_place.h"
-#include "estimator/recover/lowering_rows.h"
+#include "estimator/recover/lowering.h"
+#include "estimator/recover/places.h"
 
 namespace onnxfit {
 namespace {

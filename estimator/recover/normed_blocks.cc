@@ -1,5 +1,5 @@
-#include "estimator/recover/normed_blocks.h"
-
+// Shapes of blocks that people build with batch norms, in files where these are folded and no name
+// says so.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -8,6 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/module_names.h"
+#include "estimator/recover/batch_norms.h"
 #include "estimator/recover/bound_graph.h"
 
 namespace onnxfit {

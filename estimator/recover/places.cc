@@ -1,13 +1,131 @@
 #include "estimator/recover/places.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
-#include "estimator/recover/known_in_place.h"
+#include "estimator/program/libraries.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
 namespace {
+
+constexpr std::string_view kInPlaceMarks[] = {"+=",      "*=",           ".add_(",    ".mul_(",
+                                              "relu_(",  "relu6_(",      "sigmoid_(", "tanh_(",
+                                              "clamp_(", "inplace=True", "silu_(",    "hardtanh_("};
+
+// What is known of the class that holds a torch.nn activation, past Sequentials and their like.
+ActivationUse KnownUse(const std::vector<std::string>& classes) {
+  if (classes.empty() || !classes.back().starts_with("torch.nn.modules.activation.")) {
+    return ActivationUse::kUnknown;
+  }
+  const auto holder = std::find_if(classes.rbegin(), classes.rend(), [](const std::string& name) {
+    return !name.starts_with("torch.nn.");
+  });
+  return holder == classes.rend() ? ActivationUse::kUnknown : ActivationsOf(*holder);
+}
+
+constexpr std::string_view kActivations[] = {
+    "Relu",      "Clip",        "LeakyRelu", "Elu",
+    "HardSwish", "HardSigmoid", "Mul"};  // the last of SiLU's two
+
+// Every module that a node is in.
+std::set<std::string, std::less<>> ModulesOf(const std::vector<std::string>& paths) {
+  std::set<std::string, std::less<>> modules = {""};
+  for (std::string_view path : paths) {
+    while (modules.emplace(path).second && path.find('.') != std::string_view::npos) {
+      path = ParentOf(path);
+    }
+  }
+  return modules;
+}
+
+std::string Below(std::string_view module, std::string_view child) {
+  return module.empty() ? std::string(child) : fmt::format("{}.{}", module, child);
+}
+
+// The module of which `path` is the child `child`, in which "*" is a name, if it is that.
+std::optional<std::string_view> ModuleWith(std::string_view path, std::string_view child) {
+  while (true) {
+    const bool is_last = child.find('.') == std::string_view::npos;
+    if (path.empty() || (ChildOf(child) != "*" && ChildOf(child) != ChildOf(path))) {
+      return std::nullopt;
+    }
+    const bool is_outermost = path.find('.') == std::string_view::npos;
+    if (is_last) return is_outermost ? std::string_view() : ParentOf(path);
+    if (is_outermost) return std::nullopt;
+    path = ParentOf(path);
+    child = ParentOf(child);
+  }
+}
+
+// The modules that have all children of `row`.
+std::set<std::string_view> ModulesLike(const InPlaceChildren& row,
+                                       const std::set<std::string, std::less<>>& modules) {
+  std::set<std::string_view> found;
+  for (const std::string_view child : row.children) {
+    if (child.empty()) break;
+    std::set<std::string_view> with_child;
+    for (const std::string& path : modules) {
+      const auto module = ModuleWith(path, child);
+      if (module && (child == row.children[0] || found.contains(*module)))
+        with_child.insert(*module);
+    }
+    found = std::move(with_child);
+  }
+  return found;
+}
+
+bool IsWhere(const InPlaceChildren& row, const std::string& glob, const Node& node,
+             std::string_view path) {
+  const bool is_of_kind =
+      row.of == InPlaceChildren::Of::kSums
+          ? node.op_type == "Add"
+          : std::ranges::find(kActivations, node.op_type) != std::end(kActivations);
+  return is_of_kind && (!row.is_listed || IsListed(path)) && MatchesGlob(path, glob);
+}
+
+// Whether a gather picked the numbers of `value`, but for a scale, an addend or a view.
+bool IsPicked(const Graph& graph, ValueId value) {
+  constexpr std::string_view kPassing[] = {"Div", "Mul", "Add", "Transpose", "Cast", "Identity"};
+  constexpr int kMostSteps = 6;
+  for (int step = 0; step < kMostSteps && value != kNoValue; ++step) {
+    const NodeId producer = graph.values[Index(value)].producer;
+    if (producer == kNoNode) return false;
+    const Node& node = graph.nodes[Index(producer)];
+    if (node.op_type == "GatherElements") return true;
+    if (std::ranges::find(kPassing, node.op_type) == std::end(kPassing)) return false;
+    value = node.inputs[0];
+  }
+  return false;
+}
+
+// T5's buckets of relative positions: those of the direction, and where (is near, …) of both.
+bool AddsBuckets(const Graph& graph, const Node& add) {
+  const auto maker = [&](ValueId value) {
+    const NodeId producer = value == kNoValue ? kNoNode : graph.values[Index(value)].producer;
+    return producer == kNoNode ? nullptr : &graph.nodes[Index(producer)];
+  };
+  const Node* direction = maker(add.inputs[0]);
+  const Node* distance = maker(add.inputs[1]);
+  if (direction == nullptr || distance == nullptr || distance->op_type != "Where") return false;
+  const Node* is_near = maker(distance->inputs[0]);
+  return (direction->op_type == "Add" || direction->op_type == "Mul") && is_near != nullptr &&
+         is_near->op_type == "Less";
+}
+
+// --- By flags -------------------------------------------------------------------------------
 
 // Known from libraries, and said by flags: by a node's name or its module's.
 std::set<NodeId> FindOutOfPlace(const BoundGraph& bound, const TrainingSettings& settings) {
@@ -86,6 +204,87 @@ std::set<std::string> FindOutsideAutocast(const BoundGraph& bound) {
     if (is_generated[Index(origin.lines)]) modules.insert(metadata.modules.PathOf(origin.module));
   }
   return modules;
+}
+
+std::optional<bool> WrittenInPlace(std::string_view line) {
+  if (line.empty()) return std::nullopt;
+  for (const std::string_view mark : kInPlaceMarks) {
+    if (line.find(mark) != std::string_view::npos) return true;
+  }
+  const bool is_setting = line.find("self.inplace") != std::string_view::npos;
+  const bool may_be_argument = line.find(", True)") != std::string_view::npos;
+  return is_setting || may_be_argument ? std::nullopt : std::optional(false);
+}
+
+std::set<NodeId> FindInPlaceSums(const Graph& graph) {
+  std::set<NodeId> found;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.op_type != "Add") continue;
+    const bool are_picked = IsPicked(graph, node.inputs[0]) && IsPicked(graph, node.inputs[1]);
+    if (are_picked || AddsBuckets(graph, node)) found.insert(static_cast<NodeId>(i));
+  }
+  return found;
+}
+
+std::map<NodeId, bool> FindKnownInPlace(const Graph& graph, const ExporterMetadata& metadata) {
+  std::map<NodeId, bool> found;
+  std::vector<std::string> paths;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto node = static_cast<NodeId>(i);
+    if (KnownUse(metadata.ClassesOf(node)) == ActivationUse::kInPlace) found.emplace(node, true);
+    paths.push_back(metadata.PathOf(node));
+  }
+  const std::set<std::string, std::less<>> modules = ModulesOf(paths);
+  for (const InPlaceChildren& row : InPlaceModules()) {
+    for (const std::string_view module : ModulesLike(row, modules)) {
+      const std::string glob = Below(module, row.glob);
+      for (size_t i = 0; i < graph.nodes.size(); ++i) {
+        if (!IsWhere(row, glob, graph.nodes[i], paths[i])) continue;
+        found.emplace(static_cast<NodeId>(i), row.in_place);
+      }
+    }
+  }
+  return found;
+}
+
+std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph, const ExporterMetadata& metadata) {
+  std::set<std::string> excitations;  // modules with a scale_activation
+  std::vector<std::pair<NodeId, std::string>> activations;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto node = static_cast<NodeId>(i);
+    const std::string& path = metadata.PathOf(node);
+    const std::string_view child = ChildOf(path);
+    if (child == "scale_activation") excitations.emplace(ParentOf(path));
+    const bool is_relu = graph.nodes[i].op_type == "Relu";
+    if (child == "activation" && is_relu) activations.emplace_back(node, ParentOf(path));
+  }
+  std::set<NodeId> found;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto node = static_cast<NodeId>(i);
+    if (KnownUse(metadata.ClassesOf(node)) == ActivationUse::kOutOfPlace) found.insert(node);
+  }
+  for (const auto& [node, module] : activations) {
+    if (excitations.contains(module)) found.insert(node);
+  }
+  return found;
+}
+
+bool HasAttention(const Graph& graph, const std::vector<Rewritten>& rewrites) {
+  const auto is_call = [](const Rewritten& call) {
+    return call.aten == "scaled_dot_product_attention";
+  };
+  if (std::ranges::any_of(rewrites, is_call)) return true;
+  std::vector<bool> is_weights(graph.values.size());  // made by a softmax
+  for (const Node& node : graph.nodes) {
+    const ValueId first = node.inputs.empty() ? kNoValue : node.inputs[0];
+    const bool reads = first != kNoValue && is_weights[Index(first)];
+    if (reads && node.op_type == "MatMul") return true;
+    const bool passes_on = reads && (node.op_type == "Dropout" || node.op_type == "Cast");
+    if (node.outputs.empty() || node.outputs[0] == kNoValue) continue;
+    if (passes_on || node.op_type == "Softmax") is_weights[Index(node.outputs[0])] = true;
+  }
+  return false;
 }
 
 }  // namespace onnxfit

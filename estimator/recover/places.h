@@ -2,12 +2,14 @@
 // room recover/.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "estimator/base/settings.h"
+#include "estimator/onnx/graph.h"
 #include "estimator/program/program_writer.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/rewrites.h"
@@ -40,5 +42,33 @@ StatementId FrameAt(const ModuleTree& modules, const CallPlace& place, size_t le
 // torch.autocast(…)` apart from its module's forward; what models do so for is
 // torch.autocast(enabled=False), as rotary embeddings do.  O(nodes).
 std::set<std::string> FindOutsideAutocast(const BoundGraph& bound);
+
+// --- In place: which calls write over their input -------------------------------------------
+
+// Whether a line of source writes over an operand: "out += x", "x.relu_()"; not "F.relu(x)".  An
+// empty one says nothing, nor does a module's "F.relu(input, inplace=self.inplace)".
+std::optional<bool> WrittenInPlace(std::string_view line);
+
+// Activations that do not work in place, though they could: in torchvision's
+// SqueezeExcitation (0.26, ops/misc.py) `activation` is made by torch.nn.ReLU() without
+// arguments.  Its children are called avgpool, fc1, fc2, activation and scale_activation.
+// And torch.nn's activations in modules of diffusers and transformers, where torch.export
+// names their classes.
+// O(nodes).
+std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph, const ExporterMetadata& metadata);
+
+// Of torchvision's activations and sums: whether they write over their input, as
+// nn.ReLU(inplace=True) and "out += identity" do.  By the classes that torch.export names, else by
+// the children of modules.  O(nodes × log).
+std::map<NodeId, bool> FindKnownInPlace(const Graph& graph, const ExporterMetadata& metadata);
+
+// Sums that are written over their first operand, though the model has attention: "score +=
+// p2c_att / scale" of transformers' DeBERTa (5.17, modeling_deberta_v2.py), of what two gathers
+// picked, and "relative_buckets += torch.where(…)" of its T5.  O(nodes).
+std::set<NodeId> FindInPlaceSums(const Graph& graph);
+
+// Whether the model has attention.  Those of torch.nn, transformers and torchvision that do
+// write x + y and relu(x), never over an operand.  O(nodes).
+bool HasAttention(const Graph& graph, const std::vector<Rewritten>& rewrites);
 
 }  // namespace onnxfit

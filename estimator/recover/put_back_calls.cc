@@ -1,5 +1,4 @@
-#include "estimator/recover/put_back_calls.h"
-
+// Writes calls that an export has lost, while the units around them are lowered.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/module_names.h"
 #include "estimator/recover/lowering.h"
+#include "estimator/recover/put_backs.h"
 
 namespace onnxfit {
 
@@ -20,7 +20,7 @@ PutBackWriter::PutBackWriter(Recovery& recovery, const PutBacks& put_backs, cons
   for (const Unit& unit : units) unit_at_[Index(unit.at)] = &unit;
 }
 
-// --- Calls in front of their readers, and behind their makers ---------------------------------
+// --- Calls in front of their readers, and behind their makers -------------------------------
 
 void PutBackWriter::WriteCopiesOfInputs() {
   const std::vector<ValueId>& inputs = recovery_.bound.graph().inputs;
@@ -91,7 +91,7 @@ void PutBackWriter::ReadTensorsOf(UnitWriter& unit, const std::string& module,
   }
 }
 
-// --- Where they run ----------------------------------------------------------------------------
+// --- Where they run -------------------------------------------------------------------------
 
 CallPlace PutBackWriter::PlaceOf(const UnitWriter& unit, const LostCall& lost) const {
   if (lost.op == "to") return PlaceOfCast(unit);
@@ -170,7 +170,7 @@ bool PutBackWriter::IsInLine(const UnitWriter& unit, const LostCall& lost, State
          source.AreSame(line, FrameAt(unit.program().modules, places_.Of(maker), level));
 }
 
-// --- Stochastic depth ----------------------------------------------------------------------------
+// --- Stochastic depth -----------------------------------------------------------------------
 
 // branch * noise, the noise one number a sample.
 void PutBackWriter::WriteStochasticDepth(UnitWriter& unit, NodeId node) {
@@ -190,8 +190,7 @@ void PutBackWriter::WriteStochasticDepth(UnitWriter& unit, NodeId node) {
   unit.values().Hide(found->second, product);
 }
 
-// --- Calls that were merged with another layer's
-// ----------------------------------------------------
+// --- Calls that were merged with another layer's --------------------------------------------
 
 namespace {
 
@@ -255,8 +254,7 @@ NameId PutBackWriter::RepeatIn(UnitWriter& unit, ValueId value, ModuleId twin) {
   return unit.values().Exchange(value, kept);
 }
 
-// --- Rotary embeddings
-// -------------------------------------------------------------------------------
+// --- Rotary embeddings ----------------------------------------------------------------------
 
 void PutBackWriter::WriteRotary(NodeId node) {
   const bool is_here = put_backs_.rotary.has_value() && put_backs_.rotary->layer == node;

@@ -10,10 +10,7 @@
 #include "estimator/base/text.h"
 #include "estimator/program/libraries.h"
 #include "estimator/program/module_names.h"
-#include "estimator/recover/exports.h"
-#include "estimator/recover/lost_casts.h"
-#include "estimator/recover/lost_dropouts.h"
-#include "estimator/recover/lost_stochastic_depth.h"
+#include "estimator/recover/lost_calls.h"
 
 namespace onnxfit {
 namespace {

@@ -1,5 +1,5 @@
-#include "estimator/recover/recurrent_calls.h"
-
+// Layers of torch.nn.LSTM, GRU and RNN, each of them one node of ONNX behind those that order its
+// weights anew.
 #include <algorithm>
 #include <charconv>
 #include <iterator>
@@ -13,6 +13,7 @@
 #include "estimator/program/module_names.h"
 #include "estimator/program/recurrent_layers.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
 namespace {

@@ -1,10 +1,7 @@
-#include "estimator/recover/restored_tensors.h"
-
+// Tensors of the module that an exporter has merged with equal ones, or dropped.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,14 +13,11 @@
 #include "estimator/base/index.h"
 #include "estimator/program/module_names.h"
 #include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/merged_order.h"
-#include "estimator/recover/recurrent_calls.h"
+#include "estimator/recover/rewrites.h"
+#include "estimator/recover/roles.h"
 
 namespace onnxfit {
 namespace {
-
-// How TorchScript's exporter calls the transpose of a weight that it computed: "onnx::MatMul_123".
-constexpr std::string_view kFactor = "onnx::MatMul_";
 
 // An input of a node.
 struct Slot {
@@ -76,9 +70,7 @@ class Restorer {
   }
 
   void Restore() {
-    SplitIdentities();
-    if (!sources_.empty()) FindLayers();
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) ReadSources(static_cast<NodeId>(i));
+    restored_ += SplitCopies(graph_, metadata_);
     for (const FxGroup& group : metadata_.groups) RestoreOperands(group);
     RestoreRecurrentBiases();
     for (const FxGroup& group : metadata_.groups) RestoreViewed(group);
@@ -94,67 +86,6 @@ class Restorer {
 
  private:
   std::string_view NameOf(ValueId value) const { return graph_.values[Index(value)].name; }
-
-  const Initializer* InitializerOf(ValueId value) const {
-    const int32_t index = value == kNoValue ? -1 : graph_.values[Index(value)].initializer;
-    return index < 0 ? nullptr : &graph_.initializers[Index(index)];
-  }
-
-  // The exporter writes them in reverse.
-  void SplitIdentities() {
-    const size_t kept = graph_.initializers.size();
-    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
-      SplitIdentity(*node);
-    }
-    if (graph_.initializers.size() > kept) PlaceMerged(graph_, kept);
-  }
-
-  // `b = Identity (a)`: b becomes an initializer, the node is left without a result.
-  void SplitIdentity(Node& node) {
-    if (node.op_type != "Identity" || node.inputs.size() != 1 || node.outputs.size() != 1) return;
-    const Initializer* source = InitializerOf(node.inputs[0]);
-    const ValueId value = node.outputs[0];
-    if (source == nullptr || value == kNoValue || graph_.values[Index(value)].is_output) return;
-    if (!IsFloat(source->type.dtype) || IsLifted(NameOf(node.inputs[0]))) return;
-    node.outputs[0] = kNoValue;
-    graph_.values[Index(value)].producer = kNoNode;
-    if (NameOf(node.inputs[0]).starts_with(kFactor)) {
-      sources_.emplace(value, node.inputs[0]);
-    } else {
-      Store(value, TensorType(source->type));
-    }
-  }
-
-  void FindLayers() {
-    for (const Initializer& initializer : graph_.initializers) {
-      const std::string_view layer = NumberedLayer(NameOf(initializer.value));
-      if (!layer.empty()) layers_.emplace(layer);
-    }
-  }
-
-  // What the exporter computed of a weight that is used twice, it computed twice.  But a layer
-  // with tensors of its own has weights of its own, equal where it is a copy of another layer
-  // (torch.nn.TransformerEncoder makes its layers so).
-  void ReadSources(NodeId id) {
-    for (ValueId& value : graph_.nodes[Index(id)].inputs) {
-      const auto copied = sources_.find(value);
-      const ValueId source = copied == sources_.end() ? value : copied->second;
-      if (value == kNoValue || !NameOf(source).starts_with(kFactor)) continue;
-      const std::string layer(NumberedLayer(metadata_.PathOf(id) + "."));
-      const auto [kept, is_first] = kept_in_.try_emplace({source, layer}, source);
-      if (is_first && value != source && layers_.contains(layer)) {
-        kept->second = value;
-        Store(value, TensorType(InitializerOf(source)->type));
-      }
-      value = kept->second;
-    }
-  }
-
-  void Store(ValueId value, TensorType type) {
-    graph_.values[Index(value)].initializer = static_cast<int32_t>(graph_.initializers.size());
-    graph_.initializers.push_back({.value = value, .type = std::move(type), .external = true});
-    ++restored_;
-  }
 
   // What the group's call names and its nodes do not read: another tensor stands in its
   // place, after the exporter's own constants; a bias in whose place nothing stands was zero.
@@ -223,7 +154,7 @@ class Restorer {
   // file has no other trace.  One stands for those of equal weights.
   void RestoreSummand(NodeId id) {
     for (ValueId& value : graph_.nodes[Index(id)].inputs) {
-      const Initializer* stored = InitializerOf(value);
+      const Initializer* stored = InitializerOf(graph_, value);
       const bool is_first = stored != nullptr && NameOf(value).starts_with("add");
       if (!is_first && !summands_.contains(value)) continue;
       const auto own = targets_.find(metadata_.PathOf(id) + ".weight");
@@ -257,7 +188,7 @@ class Restorer {
     return named;
   }
 
-  // A batch norm in a convolution: its tensors are in no slot (folded_batch_norm.h).
+  // A batch norm in a convolution: its tensors are in no slot (batch_norms.h).
   bool IsFolded(const FxGroup& group) const {
     if (group.call.target.find("batch_norm") == std::string_view::npos) return false;
     return std::none_of(group.nodes.begin(), group.nodes.end(), [&](NodeId node) {
@@ -276,7 +207,7 @@ class Restorer {
     std::vector<std::pair<std::string_view, TensorType>> lost;
     for (const auto& [target, value] : targets_) {
       const auto bias = targets_.find(BiasOfRecurrentWeight(target));
-      const Initializer* weight = InitializerOf(value);
+      const Initializer* weight = InitializerOf(graph_, value);
       const bool is_lost = bias != targets_.end() && bias->second == kNoValue;
       if (!is_lost || weight == nullptr || weight->type.dims.size() != 2) continue;
       lost.emplace_back(bias->first, TensorType{weight->type.dtype, {weight->type.dims[0]}});
@@ -293,7 +224,7 @@ class Restorer {
       const Node& node = graph_.nodes[Index(id)];
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         Slot slot = SlotBehind({id, i});
-        const Initializer* stored = InitializerOf(At(slot));
+        const Initializer* stored = InitializerOf(graph_, At(slot));
         if (stored == nullptr) continue;
         const bool is_tensor = IsFloat(stored->type.dtype) && !stored->type.dims.empty();
         if (is_tensor || targets_.contains(NameOf(At(slot)))) slots.push_back(slot);
@@ -310,7 +241,8 @@ class Restorer {
     ValueId& own = targets_.at(lost->target);
     std::unordered_set<ValueId> others;
     for (const Initializer& stored : graph_.initializers) {
-      if (!IsView(stored) || (own != kNoValue && stored.type != InitializerOf(own)->type)) continue;
+      if (!IsView(stored) || (own != kNoValue && stored.type != InitializerOf(graph_, own)->type))
+        continue;
       if (own == kNoValue) {
         own = stored.value;
         graph_.values[Index(own)].name = lost->target;
@@ -383,7 +315,7 @@ class Restorer {
     const NodeId maker = value == kNoValue ? kNoNode : graph_.values[Index(value)].producer;
     const bool is_view = maker != kNoNode && graph_.nodes[Index(maker)].op_type == "Transpose" &&
                          metadata_.GroupOf(maker) != metadata_.GroupOf(slot.node);
-    return is_view && InitializerOf(graph_.nodes[Index(maker)].inputs[0]) != nullptr
+    return is_view && InitializerOf(graph_, graph_.nodes[Index(maker)].inputs[0]) != nullptr
                ? Slot{maker, 0}
                : slot;
   }
@@ -399,14 +331,15 @@ class Restorer {
       graph_.values[Index(stored)].name = entry.target;
       own = stored;
     }
-    if (own == kNoValue) own = NewValue(entry.target, InitializerOf(stored)->type);
+    if (own == kNoValue) own = NewValue(entry.target, InitializerOf(graph_, stored)->type);
     At(slot) = own;
   }
 
   ValueId NewValue(std::string_view name, TensorType type) {
     graph_.values.push_back({.name = name});
     const auto value = static_cast<ValueId>(graph_.values.size() - 1);
-    Store(value, std::move(type));
+    StoreTensor(graph_, value, std::move(type));
+    ++restored_;
     return value;
   }
 
@@ -414,7 +347,8 @@ class Restorer {
     for (const NodeId id : group.nodes) {
       Node& node = graph_.nodes[Index(id)];
       const BiasRow* row = FindBiasRow(node.op_type);
-      const Initializer* weight = node.inputs.size() < 2 ? nullptr : InitializerOf(node.inputs[1]);
+      const Initializer* weight =
+          node.inputs.size() < 2 ? nullptr : InitializerOf(graph_, node.inputs[1]);
       if (row == nullptr || weight == nullptr || weight->type.dims.size() < 2) continue;
       const TensorType type = {weight->type.dtype, {row->channels(node, weight->type.dims)}};
       const ValueId bias = NewValue(entry.target, type);
@@ -428,13 +362,10 @@ class Restorer {
   Graph& graph_;
   const ExporterMetadata& metadata_;
   std::unordered_map<std::string_view, const SignatureEntry*> entries_;  // by name
-  std::unordered_map<std::string_view, ValueId> targets_;       // kNoValue: not in the file
-  std::unordered_map<ValueId, ValueId> sources_;                // of copies of nameless tensors
-  std::set<std::string, std::less<>> layers_;                   // numbered ones that hold tensors
-  std::map<std::pair<ValueId, std::string>, ValueId> kept_in_;  // source, layer -> what it reads
-  std::unordered_set<std::string_view> calls_;                  // names of all calls
-  std::unordered_set<ValueId> viewed_;                          // parameters, stored as views
-  std::unordered_set<ValueId> summands_;                        // weights, stored as 1 + themselves
+  std::unordered_map<std::string_view, ValueId> targets_;  // kNoValue: not in the file
+  std::unordered_set<std::string_view> calls_;             // names of all calls
+  std::unordered_set<ValueId> viewed_;                     // parameters, stored as views
+  std::unordered_set<ValueId> summands_;                   // weights, stored as 1 + themselves
   size_t restored_ = 0;
 };
 

@@ -1,75 +1,22 @@
+// The list of patterns, in which earlier rows win; the small ones are here.
 #include "estimator/recover/rewrites.h"
 
-#include <cmath>
+#include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/attention.h"
 #include "estimator/recover/bound_graph.h"
-#include "estimator/recover/chunks.h"
-#include "estimator/recover/exported_calls.h"
 #include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/grouped_heads.h"
-#include "estimator/recover/norms.h"
-#include "estimator/recover/recurrent_calls.h"
-#include "estimator/recover/token_positions.h"
 
 namespace onnxfit {
 namespace {
 
-// x * gate(x), in either order.
-std::optional<Rewritten> GatedBy(const BoundGraph& bound, NodeId mul, std::string_view gate,
-                                 std::string_view aten) {
-  const Node& node = bound.At(mul);
-  if (node.inputs.size() != 2) return std::nullopt;
-  for (const size_t side : {size_t{1}, size_t{0}}) {
-    const NodeId inner = bound.Inner(node.inputs[side], gate);
-    const ValueId x = node.inputs[1 - side];
-    if (inner == kNoNode || bound.At(inner).inputs[0] != x) continue;
-    return Rewritten{aten, {x}, mul, {inner, mul}};
-  }
-  return std::nullopt;
-}
-
-std::optional<Rewritten> FindSilu(const BoundGraph& bound, NodeId mul) {
-  return GatedBy(bound, mul, "Sigmoid", "silu");
-}
-
-std::optional<Rewritten> FindHardSwish(const BoundGraph& bound, NodeId mul) {
-  auto found = GatedBy(bound, mul, "HardSigmoid", "hardswish");
-  if (!found.has_value()) return found;
-  const Node& gate = bound.At(found->nodes[0]);
-  const bool is_hardswish = std::abs(FloatAttribute(gate, "alpha", 0.2) - 1.0 / 6) < 1e-4 &&
-                            FloatAttribute(gate, "beta", 0.5) == 0.5;
-  return is_hardswish ? found : std::nullopt;
-}
-
-// x * tanh (softplus (x)), as TorchScript's exporter writes torch.nn.Mish.
-std::optional<Rewritten> FindMish(const BoundGraph& bound, NodeId mul) {
-  const Node& node = bound.At(mul);
-  const size_t side = bound.InnerSide(node, "Tanh");
-  if (side > 1) return std::nullopt;
-  const NodeId tanh = bound.Inner(node.inputs[side], "Tanh");
-  const NodeId softplus = bound.Inner(bound.At(tanh).inputs[0], "Softplus");
-  const ValueId x = node.inputs[1 - side];
-  if (softplus == kNoNode || bound.At(softplus).inputs[0] != x) return std::nullopt;
-  return Rewritten{"mish", {x}, mul, {softplus, tanh, mul}};
-}
-
-// a * sigmoid (b) of the halves a, b of x, as TorchScript's exporter writes torch.nn.GLU.
-std::optional<Rewritten> FindGlu(const BoundGraph& bound, NodeId mul) {
-  const Node& node = bound.At(mul);
-  const NodeId gate = node.inputs.size() == 2 ? bound.Inner(node.inputs[1], "Sigmoid") : kNoNode;
-  const NodeId split = gate == kNoNode ? kNoNode : bound.Inner(node.inputs[0], "Split");
-  if (split == kNoNode || bound.At(split).outputs.size() != 2) return std::nullopt;
-  const std::vector<ValueId>& halves = bound.At(split).outputs;
-  const bool is_glu = halves[0] == node.inputs[0] && halves[1] == bound.At(gate).inputs[0] &&
-                      bound.ReadersOf(halves[1]).size() == 1 &&
-                      bound.DimsOf(halves[0]) == bound.DimsOf(halves[1]);
-  if (!is_glu) return std::nullopt;
-  return Rewritten{"glu", {bound.At(split).inputs[0]}, mul, {split, gate, mul}};
-}
+// --- Noise ----------------------------------------------------------------------------------
 
 // bernoulli_(p).div_(p) of a new tensor, as exported: a comparison of random numbers with p,
 // cast and divided.  Empty where `div` does not end it.
@@ -118,117 +65,76 @@ std::optional<Rewritten> FindNoisy(const BoundGraph& bound, NodeId mul) {
   return std::nullopt;
 }
 
-// torch.nn.GroupNorm: an instance norm over groups, then weight and bias, [C, 1, 1].
-std::optional<Rewritten> FindGroupNorm(const BoundGraph& bound, NodeId add) {
-  const auto inner = [&](NodeId node, std::string_view op) {
-    return node == kNoNode ? kNoNode : bound.Inner(bound.At(node).inputs[0], op);
-  };
-  const NodeId mul = inner(add, "Mul");
-  const NodeId ungroup = inner(mul, "Reshape");
-  const NodeId norm = inner(ungroup, "InstanceNormalization");
-  const NodeId group = inner(norm, "Reshape");
-  if (group == kNoNode || bound.At(norm).inputs.size() != 3) return std::nullopt;
-  const Dims groups = bound.DimsOf(bound.At(norm).inputs[1]);  // [G]
-  return Rewritten{"group_norm",
-                   {bound.At(group).inputs[0], bound.At(mul).inputs[1], bound.At(add).inputs[1]},
-                   add,
-                   {group, norm, ungroup, mul, add},
-                   groups};
+// --- Chunks ---------------------------------------------------------------------------------
+
+// Inputs of Slice.
+enum : size_t { kData, kStarts, kEnds, kAxes, kInputs };
+
+bool IsOneAxis(const BoundGraph& bound, const Node& slice) {
+  if (slice.op_type != "Slice" || slice.inputs.size() != kInputs) return false;
+  const KnownTensor* axes = bound.Known(slice.inputs[kAxes]);
+  return axes != nullptr && axes->elements().size() == 1;
 }
 
-// torch.nn.Linear on more than two dimensions: x · w + b.
-std::optional<Rewritten> FindLinear(const BoundGraph& bound, NodeId add) {
-  const Node& node = bound.At(add);
-  const size_t side = bound.InnerSide(node, "MatMul");
-  if (side > 1 || !bound.IsStored(node.inputs[1 - side], 1)) return std::nullopt;
-  const NodeId product = bound.Inner(node.inputs[side], "MatMul");
-  const std::vector<ValueId>& factors = bound.At(product).inputs;
-  Rewritten linear = {
-      "linear", {factors[0], factors[1], node.inputs[1 - side]}, add, {product, add}};
-  const NodeId transpose = bound.Inner(factors[1], "Transpose");
-  if (transpose != kNoNode) {
-    linear.inputs[1] = bound.At(transpose).inputs[0];
-    linear.nodes.insert(linear.nodes.begin(), transpose);
+// The number that input `i` of a slice is, else -1.
+int64_t NumberOf(const BoundGraph& bound, const Node& slice, size_t i) {
+  const KnownTensor* known = bound.Known(slice.inputs[i]);
+  return known == nullptr || known->elements().size() != 1 ? -1 : known->elements()[0];
+}
+
+// The slice of the same tensor that ends where `next` begins, by the same product.
+NodeId Before(const BoundGraph& bound, const Node& next) {
+  if (bound.Maker(next.inputs[kStarts], "Mul") == kNoNode) return kNoNode;
+  for (const NodeId reader : bound.ReadersOf(next.inputs[kData])) {
+    const Node& slice = bound.At(reader);
+    if (!IsOneAxis(bound, slice) || slice.inputs[kData] != next.inputs[kData]) continue;
+    const bool is_same_axis = NumberOf(bound, slice, kAxes) == NumberOf(bound, next, kAxes);
+    if (is_same_axis && slice.inputs[kEnds] == next.inputs[kStarts]) return reader;
   }
-  if (!bound.IsStored(linear.inputs[1], 2)) return std::nullopt;
-  return linear;
+  return kNoNode;
 }
 
-// The same without a bias; the weight's transpose may have been computed by the exporter.
-std::optional<Rewritten> FindProduct(const BoundGraph& bound, NodeId product) {
-  const std::vector<ValueId>& factors = bound.At(product).inputs;
-  if (bound.IsStored(factors[1], 2) && IsComputedName(bound.NameOf(factors[1]))) {
-    return Rewritten{"linear", {factors[0], factors[1]}, product, {product}};
+bool EndsWithData(const BoundGraph& bound, const Node& slice) {
+  const Dims& dims = bound.DimsOf(slice.inputs[kData]);
+  int64_t axis = bound.Known(slice.inputs[kAxes])->elements()[0];
+  if (axis < 0) axis += static_cast<int64_t>(dims.size());
+  return bound.Maker(slice.inputs[kEnds], "Mul") != kNoNode &&
+         NumberOf(bound, slice, kEnds) == dims[Index(axis)];
+}
+
+bool IsReadBefore(const BoundGraph& bound, NodeId slice, NodeId last) {
+  return std::ranges::any_of(bound.ReadersOf(bound.At(slice).outputs[0]),
+                             [&](NodeId reader) { return reader < last; });
+}
+
+// --- Heads ----------------------------------------------------------------------------------
+
+constexpr size_t kMaskArgument = 3;
+
+// Whether the call that `rewritten` was got a tensor as mask, and none is left.
+bool HasLostMask(const ExporterMetadata& metadata, const Rewritten& rewritten) {
+  if (rewritten.aten != "scaled_dot_product_attention") return false;
+  if (rewritten.inputs[kMaskArgument] != kNoValue) return false;
+  const FxNode* call = metadata.CallOf(rewritten.last);
+  return call != nullptr && call->arguments.size() > kMaskArgument &&
+         call->arguments[kMaskArgument].kind == FxArgument::Kind::kReference;
+}
+
+// The first value behind Reshape, [Identity], Expand, Unsqueeze, each with no other reader;
+// their nodes go into `nodes`.  kNoValue where that is not what made `value`.
+ValueId Unrepeated(const BoundGraph& bound, ValueId value, std::vector<NodeId>& nodes) {
+  constexpr std::string_view kSteps[] = {"Reshape", "Identity", "Expand", "Unsqueeze"};
+  for (const std::string_view step : kSteps) {
+    const NodeId node = bound.Inner(value, step);
+    if (node == kNoNode && step == "Identity") continue;
+    if (node == kNoNode) return kNoValue;
+    nodes.push_back(node);
+    value = bound.At(node).inputs[0];
   }
-  const NodeId transpose = bound.Inner(factors[1], "Transpose");
-  if (transpose == kNoNode) return std::nullopt;
-  const ValueId weight = bound.At(transpose).inputs[0];
-  const bool is_weight = bound.IsStored(weight, 2) &&
-                         IntsAttribute(bound.At(transpose), "perm") == std::vector<int64_t>{1, 0};
-  if (!is_weight) return std::nullopt;
-  return Rewritten{"linear", {factors[0], weight}, product, {transpose, product}};
+  return value;
 }
 
-// torch.nn.GELU: x * (erf(x / √2) + 1) * 0.5, as TorchScript's exporter writes it.
-std::optional<Rewritten> FindGelu(const BoundGraph& bound, NodeId halve) {
-  const Node& last = bound.At(halve);
-  const size_t side = bound.InnerSide(last, "Mul");
-  if (side > 1 || bound.NumberOf(last.inputs[1 - side]) != 0.5) return std::nullopt;
-  const NodeId gate = bound.Inner(last.inputs[side], "Mul");
-  const size_t add_side = bound.InnerSide(bound.At(gate), "Add");
-  if (add_side > 1) return std::nullopt;
-  const ValueId x = bound.At(gate).inputs[1 - add_side];
-  const NodeId add = bound.Inner(bound.At(gate).inputs[add_side], "Add");
-  const size_t erf_side = bound.InnerSide(bound.At(add), "Erf");
-  if (erf_side > 1 || bound.NumberOf(bound.At(add).inputs[1 - erf_side]) != 1) {
-    return std::nullopt;
-  }
-  const NodeId erf = bound.Inner(bound.At(add).inputs[erf_side], "Erf");
-  const NodeId divide = bound.Inner(bound.At(erf).inputs[0], "Div");
-  if (divide == kNoNode || bound.At(divide).inputs[0] != x) return std::nullopt;
-  return Rewritten{"gelu", {x}, halve, {divide, erf, add, gate, halve}};
-}
-
-// The operand of a commutative node beside the one that is known to be `number`, else
-// kNoValue.
-ValueId BesideNumber(const BoundGraph& bound, NodeId node, double number) {
-  if (node == kNoNode) return kNoValue;
-  const std::vector<ValueId>& inputs = bound.At(node).inputs;
-  for (const size_t side : {size_t{0}, size_t{1}}) {
-    if (std::abs(bound.NumberOf(inputs[side]) - number) < 1e-5) return inputs[1 - side];
-  }
-  return kNoValue;
-}
-
-// x · (x · x), which Pow would be in code that is written by hand.
-std::vector<NodeId> CubeNodes(const BoundGraph& bound, ValueId value, ValueId x) {
-  const NodeId cube = bound.Inner(value, "Mul");
-  const size_t side = cube == kNoNode ? 2 : bound.InnerSide(bound.At(cube), "Mul");
-  if (side > 1 || bound.At(cube).inputs[1 - side] != x) return {};
-  const NodeId square = bound.Inner(bound.At(cube).inputs[side], "Mul");
-  const bool squares = bound.At(square).inputs == std::vector<ValueId>{x, x};
-  return squares ? std::vector<NodeId>{square, cube} : std::vector<NodeId>();
-}
-
-// torch.nn.GELU(approximate='tanh'): 0.5 · (x · (1 + tanh (√(2/π) · (x + 0.044715 · x³)))), as
-// TorchScript's exporter writes it.
-std::optional<Rewritten> FindGeluTanh(const BoundGraph& bound, NodeId last) {
-  const NodeId gate = bound.Inner(BesideNumber(bound, last, 0.5), "Mul");
-  const size_t side = gate == kNoNode ? 2 : bound.InnerSide(bound.At(gate), "Add");
-  if (side > 1) return std::nullopt;
-  const ValueId x = bound.At(gate).inputs[1 - side];
-  const NodeId add = bound.Inner(bound.At(gate).inputs[side], "Add");
-  const NodeId tanh = bound.Inner(BesideNumber(bound, add, 1), "Tanh");
-  const NodeId scale = tanh == kNoNode ? kNoNode : bound.Inner(bound.At(tanh).inputs[0], "Mul");
-  const NodeId sum = bound.Inner(BesideNumber(bound, scale, 0.7978846), "Add");
-  const size_t cubic = sum == kNoNode ? 2 : bound.InnerSide(bound.At(sum), "Mul");
-  if (cubic > 1 || bound.At(sum).inputs[1 - cubic] != x) return std::nullopt;
-  const NodeId kappa = bound.Inner(bound.At(sum).inputs[cubic], "Mul");
-  std::vector<NodeId> nodes = CubeNodes(bound, BesideNumber(bound, kappa, 0.044715), x);
-  if (nodes.empty()) return std::nullopt;
-  nodes.insert(nodes.end(), {kappa, sum, scale, tanh, add, gate, last});
-  return Rewritten{"gelu", {x}, last, std::move(nodes)};
-}
+// --- The list -------------------------------------------------------------------------------
 
 struct RewriteRow {
   std::string_view last;  // operator of the last node
@@ -274,10 +180,6 @@ bool AnyTaken(const Rewritten& found, const std::vector<bool>& taken) {
   return false;
 }
 
-}  // namespace
-
-namespace {
-
 class Search {
  public:
   Search(const Graph& graph, const BoundGraph& bound)
@@ -309,6 +211,60 @@ class Search {
 };
 
 }  // namespace
+
+std::optional<Rewritten> FindChunk(const BoundGraph& bound, NodeId last) {
+  const Node& end = bound.At(last);
+  if (!IsOneAxis(bound, end) || !EndsWithData(bound, end)) return std::nullopt;
+  Rewritten chunk;
+  chunk.aten = "split";
+  chunk.inputs = {end.inputs[kData]};
+  chunk.last = last;
+  NodeId slice = last;
+  for (;;) {
+    if (IsReadBefore(bound, slice, last)) return std::nullopt;
+    chunk.nodes.insert(chunk.nodes.begin(), slice);
+    chunk.results.insert(chunk.results.begin(), bound.At(slice).outputs[0]);
+    if (NumberOf(bound, bound.At(slice), kStarts) == 0) break;
+    const NodeId before = Before(bound, bound.At(slice));
+    if (before == kNoNode || before >= slice) return std::nullopt;
+    slice = before;
+  }
+  return chunk.nodes.size() < 2 ? std::nullopt : std::optional(std::move(chunk));
+}
+
+std::optional<Rewritten> FindNotEqual(const BoundGraph& bound, NodeId last) {
+  const NodeId equal = bound.Inner(bound.At(last).inputs[0], "Equal");
+  if (equal == kNoNode) return std::nullopt;
+  return Rewritten{"ne", bound.At(equal).inputs, last, {equal, last}};
+}
+
+std::optional<Rewritten> FindTokenPositions(const BoundGraph& bound, NodeId last) {
+  const Node& product = bound.At(last);
+  const size_t side = bound.InnerSide(product, "CumSum");
+  if (side > 1) return std::nullopt;
+  const NodeId sum = bound.Inner(product.inputs[side], "CumSum");
+  const ValueId mask = bound.At(sum).inputs[0];
+  const TensorType& type = bound.TypeOf(mask);
+  if (product.inputs[1 - side] != mask || type.dtype != DType::kInt32) return std::nullopt;
+  Rewritten call = {"mul", {mask, mask}, last, {sum, last}};
+  call.before.push_back({"cumsum", {{.value = mask}}, {DType::kInt64, type.dims}});
+  call.before.push_back({"to", {{.hidden = 0}}, type});
+  call.before.push_back({"add.Scalar", {{.hidden = 1}}, type, {}, 0});
+  return call;
+}
+
+void TakeBackRepeatedHeads(const BoundGraph& bound, std::vector<Rewritten>& rewrites) {
+  for (Rewritten& rewritten : rewrites) {
+    if (!HasLostMask(bound.metadata(), rewritten)) continue;
+    std::vector<NodeId> nodes;
+    const ValueId k = Unrepeated(bound, rewritten.inputs[1], nodes);
+    const ValueId v = Unrepeated(bound, rewritten.inputs[2], nodes);
+    if (k == kNoValue || v == kNoValue) continue;
+    rewritten.inputs[1] = k;
+    rewritten.inputs[2] = v;
+    rewritten.nodes.insert(rewritten.nodes.begin(), nodes.begin(), nodes.end());
+  }
+}
 
 std::vector<Rewritten> FindRewrites(const BoundGraph& bound) {
   Search search(bound.graph(), bound);

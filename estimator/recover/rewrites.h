@@ -2,12 +2,14 @@
 // Internal to the room recover/.
 #pragma once
 
-#include <span>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "estimator/onnx/graph.h"
 #include "estimator/onnx/shapes.h"
+#include "estimator/program/program.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
 
@@ -44,9 +46,118 @@ struct Rewritten {
   std::string_view aten_in_eval = {};   // "": the same
 };
 
-// What the exporter says (exported_calls.h), then every place where a pattern matches
+// What the exporter says, then every place where a pattern matches
 // completely: its inner results have no other reader and are no output.  No node is in two of
 // them; earlier rows win.  O(nodes × rewrites).
 std::vector<Rewritten> FindRewrites(const BoundGraph& bound);
+
+// --- What the exporter says (exported_calls.cc, recurrent_calls.cc) -------------------------
+
+// The groups of nodes whose call has a row in the table and whose operands are all found:
+// by name, or, where the exporter has removed or renamed one, as what the nodes read in its
+// place.  A group with more than one result outside of it is left as its nodes.
+// In the order of groups.  O(nodes).
+std::vector<Rewritten> FindExportedCalls(const BoundGraph& bound);
+
+// The calls "lstm", "gru" and "rnn", which run one layer in all its directions: x, the first
+// hidden and cell state (kNoValue where there is none), then the module's own tensors.  ints: what
+// the gates, hidden states and cells are that a layer keeps, and those that its backward makes, in
+// elements of all steps, samples and directions.
+// Parameters stand behind Slice, Concat and Unsqueeze, since ONNX orders gates otherwise; where
+// torch.export has computed biases together, those of the weights' names.
+// O(nodes).
+std::vector<Rewritten> FindRecurrentCalls(const BoundGraph& bound);
+
+// "rnn.bias_ih_l0_reverse" for "rnn.weight_ih_l0_reverse"; "" for other names.
+std::string BiasOfRecurrentWeight(std::string_view weight);
+
+// Whether `op_type` is ONNX's operator of such a layer.
+bool IsRecurrent(std::string_view op_type);
+
+// Patterns, found by the last of their nodes:
+
+// --- Attention (attention.cc) ---------------------------------------------------------------
+
+// F.scaled_dot_product_attention (q, k, v, mask), as exporters write it:
+//
+//   MatMul (q·c, kᵀ·c)  [Add mask]  Softmax  [Where IsNaN]  [Dropout]  MatMul v
+//
+// It is known by its scale, a number whose square root multiplies q and kᵀ each: attention
+// written by hand scales once, and runs in PyTorch as it is written.
+// ints: 1 where it drops out, 1 where it is causal.  `last` is the product with v.
+std::optional<Rewritten> FindAttention(const BoundGraph& bound, NodeId last);
+
+// torch.zeros (…, dtype=query.dtype) in the place of a bias that an attention does not have:
+// T5's between decoder and encoder.  `last` makes it.
+std::optional<Rewritten> FindZeroBias(const BoundGraph& bound, NodeId last);
+
+// proj.unflatten(-1, (3, E)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous(), of which
+// q, k and v are proj[0], proj[1], proj[2]: torch.nn.MultiheadAttention's projection of all
+// three.  The copy leaves no node; `last` is the Squeeze.
+// Source: _in_projection_packed of torch/nn/functional.py, pytorch v2.11.0.
+std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId last);
+
+// Attention of which the exporter was given a mask that PyTorch, in training, is not: transformers
+// then passes grouped heads as they are (enable_gqa) instead of repeating keys and values, which
+// is in the file (use_gqa_in_sdpa of integrations/sdpa_attention.py, transformers 5.17).
+// Takes k[:, :, None].expand(…).reshape(…) back to k in such rewrites.  O(rewrites).
+void TakeBackRepeatedHeads(const BoundGraph& bound, std::vector<Rewritten>& rewrites);
+
+// --- Layers (layers.cc) ---------------------------------------------------------------------
+
+// torch.nn's layers and activations, as exporters write them in their parts:
+//   SiLU       x * sigmoid (x)
+//   HardSwish  x * hardsigmoid (x)
+//   Mish       x * tanh (softplus (x))
+//   GLU        a * sigmoid (b) of the halves a, b of x
+//   GELU       x * (erf (x / √2) + 1) * 0.5, or the same by tanh
+//   Linear     x · wᵀ + b on more than two dimensions, and without a bias
+//   GroupNorm  an instance norm over groups, then weight and bias
+std::optional<Rewritten> FindSilu(const BoundGraph& bound, NodeId mul);
+std::optional<Rewritten> FindHardSwish(const BoundGraph& bound, NodeId mul);
+std::optional<Rewritten> FindMish(const BoundGraph& bound, NodeId mul);
+std::optional<Rewritten> FindGlu(const BoundGraph& bound, NodeId mul);
+std::optional<Rewritten> FindGelu(const BoundGraph& bound, NodeId halve);
+std::optional<Rewritten> FindGeluTanh(const BoundGraph& bound, NodeId last);
+std::optional<Rewritten> FindLinear(const BoundGraph& bound, NodeId add);
+std::optional<Rewritten> FindProduct(const BoundGraph& bound, NodeId product);
+std::optional<Rewritten> FindGroupNorm(const BoundGraph& bound, NodeId add);
+
+// torch.rsqrt, which exporters write as 1 / √x; `last` is the division or Reciprocal.
+std::optional<Rewritten> FindRsqrt(const BoundGraph& bound, NodeId last);
+
+// weight * (x * rsqrt (mean (x.to (float32) ** 2) + ε)) of a module, in its parts as PyTorch
+// runs them.  The cast does nothing in the fp32 model that was exported, and tracing gives its
+// name to x itself; in 16 bits
+//   with a cast back behind the product, x is in fp32 up to there   (Llama)
+//   without one, only its square is, and the product of both        (T5)
+// `last` is the product with the weight.  Norms that cast nothing are left as their nodes.
+// Sources: T5LayerNorm and LlamaRMSNorm of transformers 5.17.
+std::optional<Rewritten> FindRmsNorm(const BoundGraph& bound, NodeId last);
+
+// torch.nn.functional.rms_norm, which torch.export takes apart and PyTorch 2.9 and later does not:
+// the source line calls it.  `last` is the product with the weight.
+std::optional<Rewritten> FindFusedRmsNorm(const BoundGraph& bound, NodeId last);
+// The same without a weight.
+std::optional<Rewritten> FindPlainRmsNorm(const BoundGraph& bound, NodeId last);
+
+// torch.nn.LayerNorm before opset 17; `last` adds the bias.
+std::optional<Rewritten> FindLayerNorm(const BoundGraph& bound, NodeId last);
+
+// --- Views and positions (rewrites.cc) ------------------------------------------------------
+
+// x.chunk(n, dim): TorchScript's exporter writes one slice a chunk, from 0 to the end of x, and
+// each begins with the very product at which the one before ends (torch 2.11,
+// torchscript_exporter/symbolic_opset11.py, prim_constant_chunk); x[:, :n] and x[:, n:] of a
+// model's code have two numbers there, or an open end.  `last` is the last slice.
+std::optional<Rewritten> FindChunk(const BoundGraph& bound, NodeId last);
+
+// x != y, which ONNX has no operator for: not (x == y).  `last` is the Not.
+std::optional<Rewritten> FindNotEqual(const BoundGraph& bound, NodeId last);
+
+// (torch.cumsum(mask, dim=1).type_as(mask) + 0) * mask, create_position_ids_from_input_ids of
+// transformers 5.17 (modeling_roberta.py): the file has a sum in the mask's type, which PyTorch
+// makes in 64 bits, and no + 0.  `last` is the Mul.
+std::optional<Rewritten> FindTokenPositions(const BoundGraph& bound, NodeId last);
 
 }  // namespace onnxfit

@@ -18,43 +18,10 @@
 #include "estimator/program/module_names.h"
 #include "estimator/program/placement.h"
 #include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/float_buffers.h"
-#include "estimator/recover/folded_weights.h"
-#include "estimator/recover/known_in_place.h"
-#include "estimator/recover/lost_tensors.h"
-#include "estimator/recover/quantized.h"
-#include "estimator/recover/ties.h"
-#include "estimator/recover/unread_tensors.h"
+#include "estimator/recover/places.h"
 
 namespace onnxfit {
 namespace {
-
-// Inputs that hold a module's tensors by the meaning of their operator.
-struct ModuleSlot {
-  std::string_view op_type;
-  size_t input;
-  Role role;
-};
-
-constexpr ModuleSlot kModuleSlots[] = {
-    {"BatchNormalization", 1, Role::kParameter},
-    {"BatchNormalization", 2, Role::kParameter},
-    {"BatchNormalization", 3, Role::kBuffer},
-    {"BatchNormalization", 4, Role::kBuffer},
-    {"Conv", 1, Role::kParameter},
-    {"Conv", 2, Role::kParameter},
-    {"ConvTranspose", 1, Role::kParameter},
-    {"ConvTranspose", 2, Role::kParameter},
-    {"Gemm", 1, Role::kParameter},
-    {"Gemm", 2, Role::kParameter},
-    {"LayerNormalization", 1, Role::kParameter},
-    {"LayerNormalization", 2, Role::kParameter},
-    {"PRelu", 1, Role::kParameter},
-    {"Resize", 1, Role::kConstant},  // roi, scales, sizes
-    {"Resize", 2, Role::kConstant},
-    {"Resize", 3, Role::kConstant},
-    {"Upsample", 1, Role::kConstant},
-};
 
 constexpr size_t kMeanInput = 3;  // of BatchNormalization
 
@@ -64,9 +31,6 @@ struct Ranked {
   Role role = Role::kConstant;
   ModuleTensor tensor;
 };
-
-// Buffers that are constants to the exporter have no names: these are ours.
-constexpr std::string_view kConstantBuffer = "buffer_";
 
 // Places between two neighbours of one rank: what a file lost goes behind its convolution.
 constexpr int64_t kPlaces = 16;
@@ -82,8 +46,7 @@ class RoleFinder {
 
   Roles Find() {
     roles_.of_initializer.assign(graph_.initializers.size(), Role::kConstant);
-    FindFolded();
-    FindAffine();
+    TakeBatchNorms();
     IndexFile();
     FindNameless();
     FindTable();
@@ -121,58 +84,13 @@ class RoleFinder {
     tensors_ = std::move(grouped);
   }
 
-  // Those that the file has lost, if they are to be put back; else a warning.
-  void FindFolded() {
-    FoldedBatchNorms found = FindFoldedBatchNorms(bound_, settings_);
-    roles_.folded = std::move(found.folded);
-    const bool keeps = settings_.batch_norm == BatchNormUse::kKeep;
-    if (found.in_doubt && !keeps) DoubtBatchNorms(found);
-    const size_t count = roles_.folded.size();
-    if (count == 0 || (found.in_doubt && !keeps)) return;
-    const std::string were = fmt::format("{} batch norm{}", count, count == 1 ? "" : "s");
-    if (!keeps) {
-      roles_.assumptions.push_back(
-          fmt::format("{} that {} folded into convolutions {} put back{} "
-                      "(--batch-norm keep, to leave {} folded)",
-                      were, settings_.batch_norm == BatchNormUse::kAuto ? "the exporter" : "may be",
-                      count == 1 ? "is" : "are", KeptByFolded(), count == 1 ? "it" : "them"));
-      return;
-    }
-    roles_.folded.clear();
-    if (found.in_doubt) return;
-    roles_.warnings.push_back(
-        {warning::kFoldedBatchNorm,
-         were + " folded into convolutions by the exporter: parameters and activations are "
-                "counted as in the file"});
-  }
-
-  // A product and a sum for each channel.
-  void FindAffine() {
-    if (settings_.batch_norm == BatchNormUse::kKeep) return;
-    roles_.affine = FindAffineBatchNorms(bound_);
-    const size_t count = roles_.affine.size();
-    if (count == 0) return;
-    roles_.assumptions.push_back(fmt::format(
-        "{} batch norm{} that the file has as a product for each channel {} put back "
-        "(--batch-norm keep, to leave {} so)",
-        count, count == 1 ? "" : "s", count == 1 ? "is" : "are", count == 1 ? "it" : "them"));
-  }
-
-  // No name says whether they were folded.
-  void DoubtBatchNorms(const FoldedBatchNorms& found) {
-    roles_.doubts.push_back(Doubt::kBatchNorm);
-    if (found.shape.empty()) {
-      roles_.assumptions.push_back(
-          "biases of convolutions are taken for biases, and no norm is in the file "
-          "(--batch-norm restore, if batch norms were folded into them)");
-      return;
-    }
-    const size_t count = roles_.folded.size();
-    roles_.assumptions.push_back(fmt::format(
-        "{} batch norm{} {} taken to be folded into biases of convolutions, for the file has {}, "
-        "and {} put back{} (--batch-norm keep, if there were none)",
-        count, count == 1 ? "" : "s", count == 1 ? "is" : "are", found.shape,
-        count == 1 ? "is" : "are", KeptByFolded()));
+  void TakeBatchNorms() {
+    BatchNorms norms = FindBatchNorms(bound_, settings_);
+    roles_.folded = std::move(norms.folded);
+    roles_.affine = std::move(norms.affine);
+    roles_.assumptions = std::move(norms.assumptions);
+    roles_.doubts = std::move(norms.doubts);
+    roles_.warnings = std::move(norms.warnings);
   }
 
   // Weights that lost their names, of which a copy of an embedding is none; buffers.
@@ -180,15 +98,9 @@ class RoleFinder {
     if (!signature_.empty()) return;
     float_buffers_ = FindFloatBuffers(graph_);
     for (FoldedWeight& weight : FindFoldedWeights(graph_, metadata_)) {
-      if (weight.tied != kNoValue) DecideTie(weight);
+      if (weight.tied != kNoValue) DecideTie(bound_, settings_, weight, roles_);
       transposed_.emplace(weight.value, std::move(weight));
     }
-  }
-
-  void DoubtTie() {
-    const bool is_told = settings_.assumed.tied_head.has_value();
-    if (is_told || std::ranges::count(roles_.doubts, Doubt::kTiedHead) > 0) return;
-    roles_.doubts.push_back(Doubt::kTiedHead);
   }
 
   void FindTable() {
@@ -200,34 +112,6 @@ class RoleFinder {
         fmt::format("{} is taken to have {} rows, of which the export has kept {}", table.name,
                     table.type.dims[0], shapes_.types[Index(found->rows)].tensor.dims[0]));
     AddLost(table.name, kLast, table.role, table.type);
-  }
-
-  // Stored elements say it; where they are not in the file, it is a guess.
-  void DecideTie(const FoldedWeight& weight) {
-    const std::optional<bool> stored = AreTransposes(graph_, weight.value, weight.tied);
-    if (stored.has_value() && !settings_.assumed.tied_head.has_value()) {
-      if (*stored) roles_.ties.emplace_back(weight.value, weight.tied);
-      roles_.notes.push_back(fmt::format("{} {} {}, by the elements that the file stores",
-                                         weight.name, *stored ? "is" : "is not",
-                                         NameOf(weight.tied)));
-      return;
-    }
-    DoubtTie();
-    const bool is_tied = settings_.assumed.tied_head.value_or(LikelyTiesHead(graph_, metadata_));
-    if (is_tied) roles_.ties.emplace_back(weight.value, weight.tied);
-    const std::string bytes = FormatBytes(BytesOf(
-        {ParameterType(settings_.precision), shapes_.types[Index(weight.value)].tensor.dims}));
-    if (is_tied) {
-      roles_.assumptions.push_back(
-          fmt::format("{} is taken to be {}, tied: {} less are parameters (--assume tied-head=no, "
-                      "if it is not)",
-                      weight.name, NameOf(weight.tied), bytes));
-    } else if (!settings_.assumed.tied_head.has_value()) {
-      roles_.assumptions.push_back(fmt::format(
-          "{} is not taken to be {}, though it may be: {} more are parameters (--assume "
-          "tied-head=yes, if they are tied)",
-          weight.name, NameOf(weight.tied), bytes));
-    }
   }
 
   // A file may say how its parameters were stored, not how they are trained: 16 bits are what
@@ -254,19 +138,6 @@ class RoleFinder {
         Name(stored), stored == DType::kFloat16 ? "fp16" : "bf16"));
   }
 
-  // ": 1.2 GiB more are kept for backward", their results; nothing is in eval.
-  std::string KeptByFolded() const {
-    if (settings_.mode == Mode::kEval) return "";
-    int64_t bytes = 0;
-    for (const FoldedBatchNorm& folded : roles_.folded) {
-      const ValueId result = graph_.nodes[Index(folded.convolution)].outputs[0];
-      const TensorType type = {ComputeType(settings_.precision),
-                               shapes_.types[Index(result)].tensor.dims};
-      bytes = CheckedAdd(bytes, BytesOf(type));
-    }
-    return fmt::format(": {} more are kept for backward", FormatBytes(bytes));
-  }
-
   void IndexFile() {
     first_names_ = FindFirstNames(graph_, metadata_);
     for (const SignatureEntry& entry : metadata_.signature) {
@@ -278,9 +149,8 @@ class RoleFinder {
     misses_parameters_ = std::ranges::any_of(metadata_.signature, [&](const SignatureEntry& entry) {
       return entry.kind == SignatureEntry::Kind::kParameter && !stored.contains(entry.target);
     });
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) IndexNode(static_cast<int64_t>(i));
     roles_.rewrites = FindRewrites(bound_);
-    for (const Rewritten& rewritten : roles_.rewrites) IndexRewritten(rewritten);
+    uses_ = FindUses(bound_, roles_.rewrites);
     for (const FoldedBatchNorm& folded : roles_.folded) {
       const Node& node = graph_.nodes[Index(folded.convolution)];
       if (node.inputs.size() > 2 && !folded.convolution_has_bias) {
@@ -298,48 +168,6 @@ class RoleFinder {
     }
   }
 
-  void IndexNode(int64_t index) {
-    const Node& node = graph_.nodes[Index(index)];
-    if (!HasResult(node)) return;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      first_use_.try_emplace(node.inputs[i], index * kPlaces + static_cast<int64_t>(i));
-    }
-    for (const ModuleSlot& slot : kModuleSlots) {
-      if (node.op_type != slot.op_type || slot.input >= node.inputs.size()) continue;
-      if (node.inputs[slot.input] != kNoValue) slots_[node.inputs[slot.input]] = slot.role;
-    }
-    if (IsQuantizing(node)) IndexQuantizing(node);
-    if (IsHost(node)) return;
-    for (const ValueId value : node.inputs) device_reads_.insert(value);
-  }
-
-  // Weights of integers, scales and zero points of channels.  Those of a tensor are numbers.
-  void IndexQuantizing(const Node& node) {
-    for (const ValueId value : node.inputs) {
-      if (value == kNoValue) continue;
-      const bool is_number = Numel(shapes_.types[Index(value)].tensor.dims) <= 1;
-      slots_[value] = is_number ? Role::kConstant : Role::kBuffer;
-    }
-  }
-
-  // What only the inner nodes of a rewrite read does not exist in PyTorch.
-  void IndexRewritten(const Rewritten& rewritten) {
-    for (const NodeId node : rewritten.nodes) {
-      for (const ValueId value : graph_.nodes[Index(node)].inputs) {
-        const auto& kept = rewritten.inputs;
-        if (std::find(kept.begin(), kept.end(), value) != kept.end()) continue;
-        slots_.try_emplace(value, Role::kConstant);
-      }
-    }
-  }
-
-  // All its results follow from shapes: it runs on the host.
-  bool IsHost(const Node& node) const {
-    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId value) {
-      return value == kNoValue || shapes_.known[Index(value)].has_value();
-    });
-  }
-
   std::string_view NameOf(ValueId value) const { return graph_.values[Index(value)].name; }
 
   Role RoleOf(const Initializer& initializer) const {
@@ -353,7 +181,7 @@ class RoleFinder {
     const bool is_rows =
         roles_.table_rows.has_value() && roles_.table_rows->first == initializer.value;
     if (is_rows) return Role::kConstant;
-    if (const auto slot = slots_.find(initializer.value); slot != slots_.end()) {
+    if (const auto slot = uses_.roles.find(initializer.value); slot != uses_.roles.end()) {
       const bool is_ones = !signature_.empty() && !misses_parameters_;
       return is_ones ? Role::kConstant : slot->second;
     }
@@ -365,7 +193,8 @@ class RoleFinder {
     if (IsFloat(initializer.type.dtype)) {
       return IsComputed(initializer) && !in_module ? Role::kConstant : Role::kParameter;
     }
-    return in_module && device_reads_.contains(initializer.value) ? Role::kBuffer : Role::kConstant;
+    return in_module && uses_.on_device.contains(initializer.value) ? Role::kBuffer
+                                                                    : Role::kConstant;
   }
 
   // A number; or, where a signature names all that belongs to the model, what is not in it: the
@@ -419,82 +248,28 @@ class RoleFinder {
     const bool is_moved = transposed != transposed_.end() && roles_.folded.empty();
     if (is_moved) return RankBefore(transposed->second.before);
     if (roles_.folded.empty()) return index * kPlaces;
-    const auto use = first_use_.find(value);
-    return use == first_use_.end() ? kLast : use->second;
+    const auto use = uses_.first.find(value);
+    if (use == uses_.first.end()) return kLast;
+    return use->second.node * kPlaces + static_cast<int64_t>(use->second.input);
   }
 
-  // Buffers that state_dict leaves out (position ids) are constants to TorchScript's exporter;
-  // so are the numbers and sizes that code spells, which are fewer.
+  // Those that are constants to TorchScript's exporter, and those that no result needs.
   void AddConstantBuffers() {
-    constexpr int64_t kMostSpelled = 16;
     if (!signature_.empty()) return;
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const Node& node = graph_.nodes[i];
-      if (node.op_type != "Constant" || !HasResult(node)) continue;
-      const ValueId value = node.outputs[0];
-      const TensorType& type = shapes_.types[Index(value)].tensor;
-      const auto use = first_use_.find(value);
-      if (Numel(type.dims) <= kMostSpelled || use == first_use_.end()) continue;
-      const auto reader = static_cast<NodeId>(use->second / kPlaces);
-      ModuleId module = metadata_.ModuleOf(reader);
-      const bool is_argument = graph_.nodes[Index(reader)].op_type == "Gather";
-      if (is_argument) module = metadata_.modules.CallerOf(module);
-      AddConstantBuffer(value, metadata_.modules.PathOf(module), type);
+    for (ModuleTensor& buffer : FindConstantBuffers(bound_)) {
+      tensors_.push_back({kLast, Role::kBuffer, std::move(buffer)});
     }
-    AddUnreadIds();
+    const std::vector<LostTensor> lost =
+        FindUnreadIds(bound_, Listed(Role::kParameter), Listed(Role::kBuffer));
+    for (const auto& [role, name, type] : lost) AddLost(name, kLast, role, type);
   }
 
-  // transformers' embeddings have position_ids and token_type_ids; where a file shows one of
-  // them, forward does not read the other (RobertaEmbeddings, transformers 5.17).
-  void AddUnreadIds() {
-    std::map<std::string, std::vector<const Ranked*>> shown;  // by module
-    std::unordered_set<std::string_view> in_file;
+  std::vector<ModuleTensor> Listed(Role role) const {
+    std::vector<ModuleTensor> tensors;
     for (const Ranked& ranked : tensors_) {
-      in_file.insert(ranked.tensor.name);
-      const bool is_ids = ranked.role == Role::kBuffer && ranked.tensor.type.dims.size() == 2 &&
-                          ChildOf(ranked.tensor.name).starts_with(kConstantBuffer);
-      if (is_ids) shown[std::string(ParentOf(ranked.tensor.name))].push_back(&ranked);
+      if (ranked.role == role) tensors.push_back(ranked.tensor);
     }
-    std::vector<std::pair<std::string, TensorType>> lost;
-    for (const auto& [module, buffers] : shown) {
-      const bool has_tables = in_file.contains(module + ".token_type_embeddings.weight") &&
-                              in_file.contains(module + ".position_embeddings.weight");
-      if (!has_tables || buffers.size() != 1) continue;
-      lost.emplace_back(module + ".position_ids", buffers[0]->tensor.type);
-    }
-    for (const auto& [name, type] : lost) AddLost(name, kLast, Role::kBuffer, type);
-    AddUncountedIds();
-  }
-
-  // Nor does a forward that counts positions itself (CumSum) read the position_ids of embeddings
-  // without token types (MPNetEmbeddings, transformers 5.17).
-  void AddUncountedIds() {
-    std::map<std::string, int64_t> tables;  // module -> positions
-    for (const Ranked& ranked : tensors_) {
-      const std::string_view table = ParentOf(ranked.tensor.name);
-      if (ChildOf(table) == "position_embeddings" && ranked.tensor.type.dims.size() == 2) {
-        tables.emplace(ParentOf(table), ranked.tensor.type.dims[0]);
-      }
-    }
-    for (const Ranked& ranked : tensors_) {
-      if (ranked.tensor.name.ends_with(".token_type_embeddings.weight")) {
-        tables.erase(std::string(ParentOf(ParentOf(ranked.tensor.name))));
-      }
-    }
-    for (size_t i = 0; i < graph_.nodes.size() && !tables.empty(); ++i) {
-      if (graph_.nodes[i].op_type != "CumSum") continue;
-      const auto table = tables.find(metadata_.PathOf(static_cast<NodeId>(i)));
-      if (table == tables.end()) continue;
-      const TensorType type = {DType::kInt64, {1, table->second}};
-      AddLost(table->first + ".position_ids", kLast, Role::kBuffer, type);
-      tables.erase(table);
-    }
-  }
-
-  void AddConstantBuffer(ValueId value, const std::string& module, const TensorType& type) {
-    const std::string number = fmt::format("{}{}", kConstantBuffer, constant_buffers_++);
-    const std::string name = module.empty() ? number : module + "." + number;
-    tensors_.push_back({kLast, Role::kBuffer, {name, value, type}});
+    return tensors;
   }
 
   int64_t RankBefore(ValueId value) const {
@@ -610,15 +385,12 @@ class RoleFinder {
   bool misses_parameters_ = false;                            // of the signature's
   std::map<std::string_view, std::string_view> first_names_;  // of tied ones
   std::vector<SignatureEntry::Kind> kinds_;                   // by place
-  std::unordered_map<ValueId, Role> slots_;
-  std::unordered_map<ValueId, int64_t> first_use_;
+  TensorUses uses_;
   std::unordered_map<ValueId, std::string> modules_;  // of convolutions with folded norms
   std::unordered_map<ValueId, FoldedWeight> transposed_;
   std::unordered_set<ValueId> float_buffers_;
   std::unordered_set<ValueId> folded_biases_;  // what batch norms were made of or folded into
   std::set<std::string> put_back_;             // batch norms and biases, by name
-  int constant_buffers_ = 0;
-  std::unordered_set<ValueId> device_reads_;
 };
 
 }  // namespace

@@ -1,17 +1,214 @@
-#include "estimator/recover/trainable.h"
-
+// What the nodes of a file tell of the tensors that they read: trained, a buffer or a number; and
+// which models cannot be trained at all.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/program/gradient_flow.h"
-#include "estimator/recover/quantized.h"
+#include "estimator/program/libraries.h"
+#include "estimator/program/module_names.h"
+#include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/roles.h"
 
 namespace onnxfit {
 namespace {
+
+// --- Buffers of floats ----------------------------------------------------------------------
+
+constexpr std::string_view kComparisons[] = {
+    "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
+};
+
+constexpr std::string_view kViews[] = {
+    "Slice", "Unsqueeze", "Squeeze", "Reshape", "Expand", "Gather", "Transpose",
+};
+
+template <size_t N>
+bool IsOneOf(const std::string_view (&names)[N], std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+using Readers = std::unordered_map<ValueId, std::vector<NodeId>>;
+
+// Every way from `value` ends in a comparison.
+bool IsOnlyCompared(const Graph& graph, const Readers& readers, ValueId value) {
+  std::vector<ValueId> open = {value};
+  bool is_compared = false;
+  while (!open.empty()) {
+    const auto found = readers.find(open.back());
+    open.pop_back();
+    if (found == readers.end()) continue;
+    for (const NodeId reader : found->second) {
+      const Node& node = graph.nodes[Index(reader)];
+      if (IsOneOf(kComparisons, node.op_type)) {
+        is_compared = true;
+      } else if (IsOneOf(kViews, node.op_type) && !node.outputs.empty()) {
+        open.push_back(node.outputs[0]);
+      } else if (node.op_type != "Shape") {
+        return false;
+      }
+    }
+  }
+  return is_compared;
+}
+
+// final_logits_bias of transformers' BART, [1, n] without a name, which is added to the logits.
+bool IsAddedToLogits(const Graph& graph, const Readers& readers, const Initializer& stored) {
+  const bool is_row = stored.type.dims.size() == 2 && stored.type.dims[0] == 1 &&
+                      IsComputedName(graph.values[Index(stored.value)].name);
+  const auto found = readers.find(stored.value);
+  if (!is_row || found == readers.end() || found->second.size() != 1) return false;
+  const Node& add = graph.nodes[Index(found->second[0])];
+  return add.op_type == "Add" && graph.values[Index(add.outputs[0])].is_output;
+}
+
+// --- Quantized models -----------------------------------------------------------------------
+
+// Of any domain.  Source: ONNX's Operators.md (opset 21); ONNX Runtime's docs/ContribOperators.md
+// (1.23).
+constexpr std::string_view kQuantizing[] = {
+    "ConvInteger",
+    "DequantizeLinear",
+    "DynamicQuantizeLinear",
+    "MatMulInteger",
+    "QLinearConv",
+    "QLinearMatMul",
+    "QuantizeLinear",
+    "DynamicQuantizeLSTM",
+    "DynamicQuantizeMatMul",
+    "MatMulBnb4",
+    "MatMulIntegerToFloat",
+    "MatMulNBits",
+    "QAttention",
+    "QEmbedLayerNormalization",
+    "QGemm",
+    "QLinearAdd",
+    "QLinearAveragePool",
+    "QLinearConcat",
+    "QLinearGlobalAveragePool",
+    "QLinearLeakyRelu",
+    "QLinearMul",
+    "QLinearSigmoid",
+    "QLinearSoftmax",
+};
+
+// Whether `node` reads or makes quantized numbers: its stored operands are buffers.
+bool IsQuantizing(const Node& node) {
+  const std::string_view name = node.op_type.substr(node.op_type.rfind('.') + 1);
+  return std::find(std::begin(kQuantizing), std::end(kQuantizing), name) != std::end(kQuantizing);
+}
+
+// --- What nodes read ------------------------------------------------------------------------
+
+// Inputs that hold a module's tensors by the meaning of their operator.
+struct ModuleSlot {
+  std::string_view op_type;
+  size_t input;
+  Role role;
+};
+
+constexpr ModuleSlot kModuleSlots[] = {
+    {"BatchNormalization", 1, Role::kParameter},
+    {"BatchNormalization", 2, Role::kParameter},
+    {"BatchNormalization", 3, Role::kBuffer},
+    {"BatchNormalization", 4, Role::kBuffer},
+    {"Conv", 1, Role::kParameter},
+    {"Conv", 2, Role::kParameter},
+    {"ConvTranspose", 1, Role::kParameter},
+    {"ConvTranspose", 2, Role::kParameter},
+    {"Gemm", 1, Role::kParameter},
+    {"Gemm", 2, Role::kParameter},
+    {"LayerNormalization", 1, Role::kParameter},
+    {"LayerNormalization", 2, Role::kParameter},
+    {"PRelu", 1, Role::kParameter},
+    {"Resize", 1, Role::kConstant},  // roi, scales, sizes
+    {"Resize", 2, Role::kConstant},
+    {"Resize", 3, Role::kConstant},
+    {"Upsample", 1, Role::kConstant},
+};
+
+class UseFinder {
+ public:
+  explicit UseFinder(const BoundGraph& bound) : bound_(bound) {}
+
+  TensorUses Find(const std::vector<Rewritten>& rewrites) {
+    for (size_t i = 0; i < bound_.graph().nodes.size(); ++i) AddNode(static_cast<NodeId>(i));
+    for (const Rewritten& rewritten : rewrites) AddRewritten(rewritten);
+    return std::move(uses_);
+  }
+
+ private:
+  void AddNode(NodeId id) {
+    const Node& node = bound_.At(id);
+    if (!HasResult(node)) return;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      uses_.first.try_emplace(node.inputs[i], TensorUses::Place{id, i});
+    }
+    for (const ModuleSlot& slot : kModuleSlots) {
+      if (node.op_type != slot.op_type || slot.input >= node.inputs.size()) continue;
+      if (node.inputs[slot.input] != kNoValue) uses_.roles[node.inputs[slot.input]] = slot.role;
+    }
+    if (IsQuantizing(node)) AddQuantizing(node);
+    if (IsHost(node)) return;
+    for (const ValueId value : node.inputs) uses_.on_device.insert(value);
+  }
+
+  // Weights of integers, scales and zero points of channels.  Those of a tensor are numbers.
+  void AddQuantizing(const Node& node) {
+    for (const ValueId value : node.inputs) {
+      if (value == kNoValue) continue;
+      const bool is_number = Numel(bound_.DimsOf(value)) <= 1;
+      uses_.roles[value] = is_number ? Role::kConstant : Role::kBuffer;
+    }
+  }
+
+  // What only the inner nodes of a rewrite read does not exist in PyTorch.
+  void AddRewritten(const Rewritten& rewritten) {
+    for (const NodeId node : rewritten.nodes) {
+      for (const ValueId value : bound_.At(node).inputs) {
+        const auto& kept = rewritten.inputs;
+        if (std::find(kept.begin(), kept.end(), value) != kept.end()) continue;
+        uses_.roles.try_emplace(value, Role::kConstant);
+      }
+    }
+  }
+
+  // All its results follow from shapes: it runs on the host.
+  bool IsHost(const Node& node) const {
+    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId value) {
+      return value == kNoValue || bound_.Known(value) != nullptr;
+    });
+  }
+
+  const BoundGraph& bound_;
+  TensorUses uses_;
+};
+
+// --- Models that cannot be trained ----------------------------------------------------------
+
+// The first node that reads a stored matrix of integers as its weight: autograd has no gradient
+// for it.
+std::optional<NodeId> FindQuantizedWeight(const Graph& graph) {
+  std::unordered_set<ValueId> integers;
+  for (const Initializer& tensor : graph.initializers) {
+    if (!IsFloat(tensor.type.dtype) && tensor.type.dims.size() > 1) integers.insert(tensor.value);
+  }
+  for (size_t i = 0; i < graph.nodes.size() && !integers.empty(); ++i) {
+    const Node& node = graph.nodes[i];
+    const bool reads = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                   [&](ValueId value) { return integers.contains(value); });
+    if (reads && IsQuantizing(node)) return static_cast<NodeId>(i);
+  }
+  return std::nullopt;
+}
 
 // Biases and norms alone: the vectors that quantization leaves in floats.  Adapters beside
 // quantized weights are matrices.
@@ -38,6 +235,30 @@ std::string WhyNotTrainable(const Graph& graph, const Program& program) {
 }
 
 }  // namespace
+
+std::unordered_set<ValueId> FindFloatBuffers(const Graph& graph) {
+  Readers readers;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!HasResult(graph.nodes[i])) continue;
+    for (const ValueId value : graph.nodes[i].inputs) {
+      if (value != kNoValue) readers[value].push_back(static_cast<NodeId>(i));
+    }
+  }
+  std::unordered_set<ValueId> buffers;
+  for (const Initializer& initializer : graph.initializers) {
+    if (!IsFloat(initializer.type.dtype) || Numel(initializer.type.dims) <= 1) continue;
+    const std::string_view name = ChildOf(graph.values[Index(initializer.value)].name);
+    const bool is_buffer = IsFloatBuffer(name) ||
+                           IsOnlyCompared(graph, readers, initializer.value) ||
+                           IsAddedToLogits(graph, readers, initializer);
+    if (is_buffer) buffers.insert(initializer.value);
+  }
+  return buffers;
+}
+
+TensorUses FindUses(const BoundGraph& bound, const std::vector<Rewritten>& rewrites) {
+  return UseFinder(bound).Find(rewrites);
+}
 
 void CheckTrainable(const Graph& graph, const Program& program, const TrainingSettings& settings) {
   if (settings.mode == Mode::kEval || settings.loss == Loss::kNone) return;

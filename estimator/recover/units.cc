@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/device_integers.h"
+#include "estimator/recover/device_values.h"
 
 namespace onnxfit {
 namespace {

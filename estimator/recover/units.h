@@ -15,7 +15,7 @@ enum class UnitKind : uint8_t {
   kCall,       // several nodes are one call: by what the exporter says of them, or by a pattern
   kPutBack,    // what the file has left of a call that is put back as a whole
   kNumbers,    // arithmetic of sizes, masks and constants on the host: no call
-  kBatchNorm,  // a product and a sum, which were a batch norm (affine_batch_norm.h)
+  kBatchNorm,  // a product and a sum, which were a batch norm (batch_norms.h)
   kNode,       // a single node, by the row of its operator
 };
 

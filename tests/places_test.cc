@@ -1,4 +1,4 @@
-#include "estimator/recover/known_in_place.h"
+#include "estimator/recover/places.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include "estimator/base/index.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit::known_in_place_test {
+namespace onnxfit::places_test {
 namespace {
 
 TEST_CASE("whether a line of source writes over an operand") {
@@ -195,4 +195,4 @@ TEST_CASE("models with attention write over nothing") {
 }
 
 }  // namespace
-}  // namespace onnxfit::known_in_place_test
+}  // namespace onnxfit::places_test

@@ -1,4 +1,4 @@
-#include "estimator/recover/folded_batch_norm.h"
+#include "estimator/recover/batch_norms.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include "estimator/recover/roles.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit::folded_batch_norm_test {
+namespace onnxfit::batch_norms_test {
 namespace {
 
 std::string OpsOf(const Program& program) {
@@ -323,4 +323,4 @@ TEST_CASE("networks with biases of their own stay as they are") {
 }
 
 }  // namespace
-}  // namespace onnxfit::folded_batch_norm_test
+}  // namespace onnxfit::batch_norms_test

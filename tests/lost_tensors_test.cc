@@ -1,12 +1,12 @@
-#include "estimator/recover/unread_tensors.h"
-
 #include <doctest/doctest.h>
 
 #include <set>
 #include <string>
 #include <string_view>
 
-namespace onnxfit::unread_tensors_test {
+#include "estimator/recover/roles.h"
+
+namespace onnxfit::lost_tensors_test {
 namespace {
 
 std::string Found(const std::set<std::string_view>& names) {
@@ -31,4 +31,4 @@ TEST_CASE("what the file has is not lost") {
 }
 
 }  // namespace
-}  // namespace onnxfit::unread_tensors_test
+}  // namespace onnxfit::lost_tensors_test

@@ -1,15 +1,14 @@
-#include "estimator/recover/lost_stochastic_depth.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <string>
 
 #include "estimator/base/index.h"
+#include "estimator/recover/lost_calls.h"
 #include "tests/bound_model.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit::lost_stochastic_depth_test {
+namespace onnxfit::residual_branches_test {
 namespace {
 
 size_t CountLost(const std::string& text) {
@@ -77,4 +76,4 @@ TEST_CASE("--dropout 0 and inference put nothing back") {
 }
 
 }  // namespace
-}  // namespace onnxfit::lost_stochastic_depth_test
+}  // namespace onnxfit::residual_branches_test
