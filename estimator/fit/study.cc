@@ -11,7 +11,6 @@
 #include "estimator/base/error.h"
 #include "estimator/fit/batch_runs.h"
 #include "estimator/fit/predict.h"
-#include "estimator/onnx/held_elements.h"
 #include "estimator/onnx/shapes.h"
 #include "estimator/program/between_batches.h"
 #include "estimator/pt2/embedded_program.h"

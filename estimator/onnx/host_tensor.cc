@@ -10,8 +10,8 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/onnx/constants.h"
-#include "estimator/onnx/held_elements.h"
 #include "estimator/onnx/onnx_model.h"
+#include "estimator/onnx/shapes.h"
 
 namespace onnxfit {
 

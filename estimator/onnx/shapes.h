@@ -130,4 +130,9 @@ std::string DynamicAxes(const Graph& graph, const std::vector<ChangedDim>& dims)
 // REQUIRES: dims is not empty.
 std::string ExportLine(const Graph& graph, const std::vector<ChangedDim>& dims);
 
+// The elements of KnownTensors that were evaluated, of all graphs; 8 bytes each.  Beyond
+// kMaxHeldElements (constants.h) evaluation throws Error: who keeps shapes for later lets them go
+// before.
+int64_t HeldElements();
+
 }  // namespace onnxfit
