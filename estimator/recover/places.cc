@@ -145,6 +145,16 @@ std::set<NodeId> FindOutOfPlace(const BoundGraph& bound, const TrainingSettings&
   return found;
 }
 
+// By index of lines, which nodes share.
+std::vector<std::optional<bool>> FindWrittenInPlace(const ExporterMetadata& metadata) {
+  std::vector<std::optional<bool>> by_source;
+  for (const NodeLines& lines : metadata.lines) {
+    const bool has_line = !lines.frames.empty() && lines.frames.back() != kNoStatement;
+    by_source.push_back(has_line ? WrittenInPlace(lines.innermost) : std::nullopt);
+  }
+  return by_source;
+}
+
 }  // namespace
 
 Places::Places(const BoundGraph& bound, const std::vector<Rewritten>& calls,
@@ -158,10 +168,11 @@ Places::Places(const BoundGraph& bound, const std::vector<Rewritten>& calls,
 void Places::DecideInPlace(const std::vector<Rewritten>& calls, const TrainingSettings& settings) {
   const Graph& graph = bound_.graph();
   const std::map<NodeId, bool> known = FindKnownInPlace(graph, bound_.metadata());
+  const std::vector<std::optional<bool>> by_source = FindWrittenInPlace(bound_.metadata());
   const bool has_attention = HasAttention(graph, calls);
   for (size_t i = 0; i < in_place_.size(); ++i) {
     const auto node = static_cast<NodeId>(i);
-    in_place_[i] = InPlaceBySource(node);
+    in_place_[i] = by_source[Index(bound_.metadata().At(node).lines)];
     const auto row = in_place_[i].has_value() ? known.end() : known.find(node);
     if (row != known.end()) in_place_[i] = row->second;
     const std::vector<ValueId>& results = bound_.At(node).outputs;
@@ -171,12 +182,6 @@ void Places::DecideInPlace(const std::vector<Rewritten>& calls, const TrainingSe
   }
   for (const NodeId node : FindOutOfPlace(bound_, settings)) in_place_[Index(node)] = false;
   for (const NodeId node : FindInPlaceSums(graph)) in_place_[Index(node)] = true;
-}
-
-std::optional<bool> Places::InPlaceBySource(NodeId node) const {
-  const NodeLines& lines = bound_.metadata().LinesOf(node);
-  const bool has_line = !lines.frames.empty() && lines.frames.back() != kNoStatement;
-  return has_line ? WrittenInPlace(lines.innermost) : std::nullopt;
 }
 
 CallPlace Places::Of(NodeId node) const {

@@ -27,7 +27,6 @@ class Places {
   CallPlace Of(NodeId node) const;
 
  private:
-  std::optional<bool> InPlaceBySource(NodeId node) const;
   void DecideInPlace(const std::vector<Rewritten>& calls, const TrainingSettings& settings);
 
   const BoundGraph& bound_;
