@@ -80,11 +80,18 @@ TEST_CASE("where transformers have dropouts") {
                    ones = Expand (one, d) ["/m/Mul"] o = Mul (n, ones)
                    ["/m/l/Relu"] y = Relu (o))",
        "o in m/dropout/ "},
-      {"the table of DeBERTa's relative positions",
-       normed + R"(["/m/a/pos_key_proj/MatMul"] k = MatMul ("m.wpe", "onnx::MatMul_1")
-                   ["/m/a/pos_query_proj/MatMul"] q = MatMul ("m.wpe", "onnx::MatMul_2")
-                   ["/m/a/Mul"] p = Mul (k, q) ["/m/a/Mul_1"] y = Mul (n, p))",
+      {"a table of relative positions, whose scores a gather picks",
+       normed + R"(["/m/a/k/MatMul"] k = MatMul ("m.wpe", "onnx::MatMul_1")
+                   ["/m/a/Transpose"] t = Transpose <perm = [1, 0]> (k)
+                   ["/m/a/MatMul"] s = MatMul (n, t) zero = Constant <value = int64 {0}> ()
+                   d = Constant <value = int64[3] {2, 3, 8}> () i = Expand (zero, d)
+                   ["/m/a/GatherElements"] y = GatherElements <axis = 2> (s, i))",
        "n in m/dropout/ m.wpe in m/a/pos_dropout/ "},
+      {"one whose scores are taken as they are",
+       normed + R"(["/m/a/k/MatMul"] k = MatMul ("m.wpe", "onnx::MatMul_1")
+                   ["/m/a/Transpose"] t = Transpose <perm = [1, 0]> (k)
+                   ["/m/a/MatMul"] s = MatMul (n, t) ["/m/a/MatMul_1"] y = MatMul (s, "m.wpe"))",
+       "n in m/dropout/ "},
       {"the last layer of torch.nn.TransformerEncoderLayer's feed-forward block",
        normed + R"(["/m/l/Relu"] r = Relu (n)
                    ["/m/l/linear2/MatMul"] y = MatMul (r, "onnx::MatMul_1"))",

@@ -175,15 +175,40 @@ class LostDropoutFinder {
     }
   }
 
-  // What both projections of positions read of DeBERTa's DisentangledSelfAttention (transformers
-  // 5.17): its table's views leave no trace of pos_dropout.
+  // Attention that scores words against positions, and gathers from the scores those of relative
+  // distances (DeBERTa's), drops out the table of positions before each projection of it: views
+  // of a table leave no trace.
   void AddPositions(NodeId node) {
-    const std::string& path = metadata_.PathOf(node);
-    const std::string_view child = ChildOf(path);
-    if (child != "pos_key_proj" && child != "pos_query_proj") return;
-    if (!calls_.IsLinear(node)) return;
+    if (!calls_.IsLinear(node) || !IsOfTable(calls_.InputOf(node), kMostSteps)) return;
+    if (!IsGathered(At(node).outputs[0], kMostSteps)) return;
     const ModuleId module = CallerOf(node);
     Add(node, calls_.InputOf(node), modules_.PathOf(module) + ".pos_dropout", module);
+  }
+
+  static constexpr int kMostSteps = 8;  // views, scales and a norm on the way
+
+  // A tensor of the file, but for views and a norm of it.
+  bool IsOfTable(ValueId value, int steps) const {
+    constexpr std::string_view kPassing[] = {"Slice", "Unsqueeze", "Reshape", "Cast", "Identity"};
+    const Value& made = graph_.values[Index(value)];
+    if (made.initializer >= 0) return bound_.DimsOf(value).size() > 1;
+    if (made.producer == kNoNode || steps == 0) return false;
+    const bool is_view =
+        std::ranges::find(kPassing, At(made.producer).op_type) != std::end(kPassing);
+    if (!is_view && !calls_.IsLayerNorm(made.producer)) return false;
+    return IsOfTable(calls_.InputOf(made.producer), steps - 1);
+  }
+
+  // By a GatherElements, from its product with something, but for views and scales.
+  bool IsGathered(ValueId value, int steps) const {
+    constexpr std::string_view kPassing[] = {"Transpose", "Reshape", "Unsqueeze", "Expand", "Tile",
+                                             "MatMul",    "Div",     "Mul",       "Cast"};
+    return steps > 0 && std::ranges::any_of(bound_.ReadersOf(value), [&](NodeId reader) {
+             const Node& node = At(reader);
+             if (node.op_type == "GatherElements") return node.inputs[0] == value;
+             const bool passes = std::ranges::find(kPassing, node.op_type) != std::end(kPassing);
+             return passes && IsGathered(node.outputs[0], steps - 1);
+           });
   }
 
   // A linear layer of a matrix that makes an output, of what an activation made.
