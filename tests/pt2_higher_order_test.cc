@@ -9,7 +9,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/eager/dispatch.h"
-#include "estimator/program/gradient_flow.h"
+#include "estimator/program/loss.h"
 #include "tests/pt2_helpers.h"
 
 namespace onnxfit::pt2_higher_order_test {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "estimator/program/lifetimes.h"
-#include "estimator/program/module_names.h"
-#include "estimator/program/recalls.h"
+#include "estimator/program/modules.h"
+#include "estimator/program/repeated_modules.h"
 
 namespace onnxfit::statements_test {
 namespace {
@@ -70,7 +70,7 @@ std::string Scopes(const char* caller, const std::vector<int64_t>& lines) {
                    source.Read(line, "x = self.a(x)"), source.Read(9, "return x")};
     program.calls.push_back(call);
   }
-  MarkRecalls(program);
+  MarkRepeatedModules(program);
   std::string text;
   for (const AtenCall& call : program.calls) {
     text +=

@@ -1,5 +1,3 @@
-#include "estimator/program/written_attention.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/eager_attention.h"
 
 namespace onnxfit::written_attention_test {
 namespace {

@@ -9,7 +9,7 @@
 #include "estimator/base/index.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
-#include "estimator/program/convolution_arguments.h"
+#include "estimator/program/call_operands.h"
 
 namespace onnxfit {
 namespace {

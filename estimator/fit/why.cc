@@ -10,7 +10,7 @@
 #include "estimator/fit/predict.h"
 #include "estimator/fit/tensor_names.h"
 #include "estimator/memory/lives.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "estimator/base/index.h"
 #include "estimator/program/like.h"
 
 namespace onnxfit {
@@ -24,8 +23,7 @@ bool BroadcastsTo(const Dims& from, const Dims& to) {
   return true;
 }
 
-// --- What is asked of an operator's sizes
-// ---------------------------------------------------------
+// --- What is asked of an operator's sizes ---------------------------------------------------
 
 bool IsAnything(const CallOperands&) { return true; }
 
@@ -117,8 +115,7 @@ bool IsAttention(const CallOperands& call) {
   return !Has(call, 3) || (!In(call, 3).empty() && BroadcastsTo(In(call, 3), scores));
 }
 
-// --- The operators
-// --------------------------------------------------------------------------------
+// --- The operators --------------------------------------------------------------------------
 
 struct OperandsRow {
   std::string_view op;
@@ -238,6 +235,29 @@ bool FitsRule(const CallOperands& call) {
   }
   if (row.fits == IsAnything) return true;
   return !call.outputs.empty() && call.outputs[0] != nullptr && row.fits(call);
+}
+
+std::vector<int64_t> ToInts(const std::optional<ConvolutionArguments>& arguments) {
+  if (!arguments) return {};
+  std::vector<int64_t> ints = {arguments->groups, arguments->is_transposed ? 1 : 0};
+  for (const auto* list : {&arguments->stride, &arguments->padding, &arguments->dilation}) {
+    ints.insert(ints.end(), list->begin(), list->end());
+  }
+  return ints;
+}
+
+std::optional<ConvolutionArguments> ArgumentsIn(std::span<const int64_t> ints) {
+  if (ints.size() < 2) return std::nullopt;
+  const size_t count = (ints.size() - 2) / 3;
+  const auto list = [&](size_t i) {
+    const std::span<const int64_t> part = ints.subspan(2 + i * count, count);
+    return std::vector<int64_t>(part.begin(), part.end());
+  };
+  return ConvolutionArguments{.stride = list(0),
+                              .padding = list(1),
+                              .dilation = list(2),
+                              .groups = ints[0],
+                              .is_transposed = ints[1] != 0};
 }
 
 }  // namespace onnxfit

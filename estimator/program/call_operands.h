@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -23,5 +24,20 @@ struct CallOperands {
 // together: "linear" a matrix behind x, "permute" an order of x's dimensions.  A call that has not,
 // which damaged or foreign metadata say, has to run as an unknown one ("?").  O(dimensions).
 bool FitsRule(const CallOperands& call);
+
+// The numbers that a convolution takes, as integer arguments of its call.
+struct ConvolutionArguments {
+  std::vector<int64_t> stride;  // these three: one a spatial dimension
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  int64_t groups = 1;
+  bool is_transposed = false;
+
+  bool operator==(const ConvolutionArguments&) const = default;
+};
+
+// As AtenCall::ints has them, and back.  Nothing of nothing.
+std::vector<int64_t> ToInts(const std::optional<ConvolutionArguments>& arguments);
+std::optional<ConvolutionArguments> ArgumentsIn(std::span<const int64_t> ints);
 
 }  // namespace onnxfit

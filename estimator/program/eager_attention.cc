@@ -11,9 +11,8 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/program/call_copies.h"
-#include "estimator/program/module_names.h"
-#include "estimator/program/written_attention.h"
+#include "estimator/program/modules.h"
+#include "estimator/program/program_writer.h"
 
 namespace onnxfit {
 namespace {

@@ -1,6 +1,8 @@
 // Attention written out in Python, for models that train with attn_implementation="eager".
 #pragma once
 
+#include <string_view>
+
 #include "estimator/program/program.h"
 
 namespace onnxfit {
@@ -13,12 +15,26 @@ namespace onnxfit {
 //   output = matmul(weights, v)
 //
 // What files write out themselves is not touched, but for that same function of transformers, which
-// is written out anew in this run's types (written_attention.h).  A mask of bools, and a causal one
-// that a kernel needs no tensor for, become zeros and the lowest number, [B, 1, S, Sk]. Source:
+// is written out anew in this run's types (written_attention.cc).  A mask of bools, and a causal
+// one that a kernel needs no tensor for, become zeros and the lowest number, [B, 1, S, Sk]. Source:
 // eager_attention_forward of 218 of 322 modeling_*.py (the others leave the softmax's type to
 // autocast; those that module names tell apart do so here), eager_mask of masking_utils.py,
 // transformers 5.17.
 // O(calls).
 void WriteAttentionOut(Program& program, const TrainingSettings& settings);
+
+// --- Attention that a library wrote out in Python (written_attention.cc) --------------------
+// Internal to the room program/.
+
+// The call that stands for transformers' eager attention, as scaled_dot_product_attention; ints:
+// whether it drops out, 0, whether it leaves the type of the softmax to autocast.
+inline constexpr std::string_view kEagerAttention = "eager_attention";
+
+// Makes one kEagerAttention of the calls that eager_attention_forward makes, by the line of its
+// caller, "attention_interface(" of transformers 5.17: products, scale, mask, softmax, cast,
+// dropout, heads that are repeated.  An export in fp32 shows neither which casts a run in 16 bits
+// makes nor which names hold what; WriteAttentionOut, which writes the call out again, knows.
+// Whether there was one.  O(calls).
+bool GatherWrittenAttention(Program& program);
 
 }  // namespace onnxfit

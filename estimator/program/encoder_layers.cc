@@ -1,12 +1,11 @@
-#include "estimator/program/encoder_layers.h"
-
 #include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "estimator/base/index.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/fast_paths.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {

@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/program/call_copies.h"
-#include "estimator/program/encoder_layers.h"
 #include "estimator/program/module_runs.h"
+#include "estimator/program/program_writer.h"
 
 namespace onnxfit {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {
@@ -24,7 +24,7 @@ bool IsNumbered(std::string_view name) {
   return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// --- Dropouts ------------------------------------------------------------------------------
+// --- Dropouts -------------------------------------------------------------------------------
 
 // Of transformers' classes, those of models that read words and have no rotary embedding, or have
 // no attention: LikelyDropsOut tells the others by what they read.
@@ -225,7 +225,7 @@ constexpr StochasticDepthBlock kStochasticDepthBlocks[] = {
       "x = x + self.stochastic_depth(self.norm2(self.mlp(x)))"}},
 };
 
-// --- In place ------------------------------------------------------------------------------
+// --- In place -------------------------------------------------------------------------------
 
 constexpr auto kOutOfPlace = ActivationUse::kOutOfPlace;
 constexpr auto kNotKnown = ActivationUse::kUnknown;
@@ -280,7 +280,7 @@ constexpr InPlaceChildren kInPlaceModules[] = {
     {{"features.*.0", "features.*.conv.0"}, "features.*", true, kSums, false, kMobileNetV2},
 };
 
-// --- Parameters and buffers ----------------------------------------------------------------
+// --- Parameters and buffers -----------------------------------------------------------------
 
 // Llama and its kin: Mistral, Mixtral, Qwen2, Qwen3, OLMo2, Granite, StableLM.
 constexpr NameFact kOwnHeads[] = {
@@ -338,7 +338,7 @@ constexpr NameFact kClones[] = {
      {kTransformers, "models/llama/modeling_llama.py", "self.original_inv_freq = nn.Buffer("}},
 };
 
-// --- Names of Python's -------------------------------------------------------------------------
+// --- Names of Python's ----------------------------------------------------------------------
 
 constexpr SeenIn kBert = {kTransformers, "models/bert/modeling_bert.py",
                           "hidden_states = self.dense(hidden_states)"};
@@ -472,7 +472,7 @@ constexpr NameFact kEagerAttentionCalls[] = {
      {kTransformers, "models/bert/modeling_bert.py", "= attention_interface("}},
 };
 
-// --- What torch.export's tracing does otherwise ----------------------------------------------
+// --- What torch.export's tracing does otherwise ---------------------------------------------
 
 // A statement of a library's forward: parts of its file's path and of its text.
 struct TracedStatement {

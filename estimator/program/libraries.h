@@ -19,7 +19,7 @@ struct SeenIn {
   std::string_view text;
 };
 
-// --- Dropouts ------------------------------------------------------------------------------
+// --- Dropouts -------------------------------------------------------------------------------
 
 // Classes whose dropouts have a p of 0 unless they are told another one.
 struct DropoutDefault {
@@ -80,7 +80,7 @@ struct StochasticDepthBlock {
 };
 std::span<const StochasticDepthBlock> StochasticDepthBlocks();
 
-// --- In place ------------------------------------------------------------------------------
+// --- In place -------------------------------------------------------------------------------
 
 // Whether the activations that classes make write over their input: nullopt where nothing is known.
 // `holder` is the innermost class around one that is not torch's own.
@@ -105,7 +105,7 @@ struct InPlaceChildren {
 };
 std::span<const InPlaceChildren> InPlaceModules();
 
-// --- Parameters and buffers ----------------------------------------------------------------
+// --- Parameters and buffers -----------------------------------------------------------------
 
 // Whether a language model's head has weights of its own by default, where a feed-forward block of
 // that path is in it.
@@ -136,7 +136,7 @@ std::string_view ChildWithTiedBias();
 // How the name of a clone of a buffer begins: "original_inv_freq".
 std::string_view CloneOfBuffer();
 
-// --- Names of Python's -------------------------------------------------------------------------
+// --- Names of Python's ----------------------------------------------------------------------
 
 // What a forward binds to a name, told by the children of its module: of files without lines.
 struct KnownNameRow {
@@ -167,7 +167,7 @@ bool ReplacesWhatItHolds(std::string_view line);
 // How a line calls eager attention: its products, scale, mask, softmax and dropout run there.
 std::string_view CallOfEagerAttention();
 
-// --- What torch.export's tracing does otherwise ----------------------------------------------
+// --- What torch.export's tracing does otherwise ---------------------------------------------
 
 // By the line that a call was made in, of the file `file`:
 // whether it builds a mask that is left out of a run where it hides nothing or is causal;

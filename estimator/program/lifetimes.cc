@@ -6,11 +6,9 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/program/helper_locals.h"
-#include "estimator/program/known_names.h"
-#include "estimator/program/module_names.h"
-#include "estimator/program/numbered_recalls.h"
-#include "estimator/program/recalls.h"
+#include "estimator/program/forward_locals.h"
+#include "estimator/program/modules.h"
+#include "estimator/program/repeated_modules.h"
 #include "estimator/program/statements.h"
 
 namespace onnxfit {
@@ -311,8 +309,8 @@ std::vector<bool> HeldNames(const Program& program, bool hold_outputs) {
 
 void PlaceDeaths(Program& program, bool hold_outputs) {
   if (program.calls.empty()) return;
-  MarkRecalls(program);
-  MarkNumberedRecalls(program);
+  MarkRepeatedModules(program);
+  MarkNumberedModules(program);
   Lifetimes lifetimes(program);
   lifetimes.FollowStatements();
   lifetimes.FollowKnownNames();

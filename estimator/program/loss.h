@@ -1,4 +1,4 @@
-// The loss of the training loop as calls.  Internal to the room program/.
+// The loss of the training loop as calls, and the parameters that its gradients reach.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "estimator/base/tensor_type.h"
+#include "estimator/program/program.h"
 #include "estimator/program/program_writer.h"
 
 namespace onnxfit {
@@ -32,5 +33,9 @@ NameId AddLabels(ProgramWriter& writer, NameId output, Loss loss, std::string_vi
 // Appends the loss of `output` to the program.  Cross entropy takes [N, C] as it is,
 // [N, S, V] as [N·S, V], [N, C, H, W …] with the classes in dimension 1.
 void AppendLoss(ProgramWriter& writer, NameId output, NameId labels, Loss loss);
+
+// Parameters to which no gradient flows from the loss: no call leads from them to it through
+// floats alone.  REQUIRES: the program has a loss.  O(calls).
+std::vector<NameId> UnreachedParameters(const Program& program);
 
 }  // namespace onnxfit

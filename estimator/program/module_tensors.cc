@@ -1,5 +1,9 @@
 #include "estimator/program/module_tensors.h"
 
+#include <cstdint>
+#include <map>
+#include <string_view>
+
 #include "estimator/base/bytes.h"
 
 namespace onnxfit {
@@ -9,6 +13,44 @@ int64_t SumBytes(const std::vector<ModuleTensor>& tensors) {
   int64_t bytes = 0;
   for (const ModuleTensor& tensor : tensors) bytes = CheckedAdd(bytes, BytesOf(tensor.type));
   return bytes;
+}
+
+// --- Orders ---------------------------------------------------------------------------------
+
+// A tensor and what is left of its path below the module in question.
+struct Entry {
+  size_t index = 0;
+  std::string_view path;
+};
+
+enum class Own : uint8_t { kFirst, kLast };
+
+// `own_place`: where a module's own tensors stand, before or after those of its children.
+void Place(const std::vector<Entry>& entries, Own own_place, std::vector<size_t>& order) {
+  std::vector<std::vector<Entry>> children;
+  std::map<std::string_view, size_t> child_of;
+  std::vector<size_t> own;
+  for (const Entry& entry : entries) {
+    const size_t dot = entry.path.find('.');
+    if (dot == std::string_view::npos) {
+      own.push_back(entry.index);
+      continue;
+    }
+    const auto [child, is_new] = child_of.emplace(entry.path.substr(0, dot), children.size());
+    if (is_new) children.emplace_back();
+    children[child->second].push_back({entry.index, entry.path.substr(dot + 1)});
+  }
+  if (own_place == Own::kFirst) order.insert(order.end(), own.begin(), own.end());
+  for (const std::vector<Entry>& child : children) Place(child, own_place, order);
+  if (own_place == Own::kLast) order.insert(order.end(), own.begin(), own.end());
+}
+
+std::vector<size_t> Ordered(const std::vector<std::string>& names, Own own_place) {
+  std::vector<Entry> entries;
+  for (size_t i = 0; i < names.size(); ++i) entries.push_back({i, names[i]});
+  std::vector<size_t> order;
+  Place(entries, own_place, order);
+  return order;
 }
 
 }  // namespace
@@ -21,5 +63,13 @@ int64_t ModuleTensors::ParameterCount() const {
 
 int64_t ModuleTensors::ParameterBytes() const { return SumBytes(parameters); }
 int64_t ModuleTensors::BufferBytes() const { return SumBytes(buffers); }
+
+std::vector<size_t> PlacementOrder(const std::vector<std::string>& names) {
+  return Ordered(names, Own::kLast);
+}
+
+std::vector<size_t> CopyOrder(const std::vector<std::string>& names) {
+  return Ordered(names, Own::kFirst);
+}
 
 }  // namespace onnxfit

@@ -1,6 +1,8 @@
-// The tensors of a module, as its file has them.
+// The tensors of a module, as its file has them, and the orders in which they come to the device,
+// and are copied.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,5 +26,16 @@ struct ModuleTensors {
   int64_t ParameterBytes() const;
   int64_t BufferBytes() const;
 };
+
+// Indices of `names` ("layer1.0.conv1.weight") in the order of model.to("cuda"): children
+// before their parent, in the order in which they are first named; in a module its own
+// tensors as listed.  O(names × depth × log names).
+// Source: torch/nn/modules/module.py, Module._apply, pytorch v2.6.0.
+std::vector<size_t> PlacementOrder(const std::vector<std::string>& names);
+
+// The same in the order of copy.deepcopy(model): a module before its children.
+// Source: torch/nn/modules/module.py, Module.__init__, which makes its tables in that
+// order, pytorch v2.11.0.
+std::vector<size_t> CopyOrder(const std::vector<std::string>& names);
 
 }  // namespace onnxfit

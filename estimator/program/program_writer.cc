@@ -12,10 +12,9 @@
 #include "estimator/program/call_operands.h"
 #include "estimator/program/eager_attention.h"
 #include "estimator/program/fast_paths.h"
-#include "estimator/program/gradient_flow.h"
 #include "estimator/program/lifetimes.h"
 #include "estimator/program/loss.h"
-#include "estimator/program/placement.h"
+#include "estimator/program/module_tensors.h"
 #include "estimator/program/recurrent_layers.h"
 
 namespace onnxfit {
@@ -186,6 +185,21 @@ void FinishProgram(ProgramWriter& writer, NameId loss_output,
   SayFrozen(program, settings);
   WarnOfRecurrent(program);
   WarnOfUnreached(program, settings);
+}
+
+NameId AddValue(Program& program, std::string name, const TensorType& type) {
+  program.values.push_back({std::move(name), {type, {}}});
+  return static_cast<NameId>(program.values.size()) - 1;
+}
+
+AtenCall CallAt(const AtenCall& at, std::string_view op, std::vector<NameId> inputs,
+                std::vector<NameId> outputs, std::vector<int64_t> ints) {
+  AtenCall call = at;
+  call.op = op;
+  call.inputs = std::move(inputs);
+  call.outputs = std::move(outputs);
+  call.ints = std::move(ints);
+  return call;
 }
 
 }  // namespace onnxfit

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -88,5 +87,14 @@ class ProgramWriter {
 // exporter's, and go.  Throws Error as AddLabels does.  O(calls × depth of modules).
 void FinishProgram(ProgramWriter& writer, NameId loss_output,
                    const std::function<bool(const AtenCall&)>& is_leftover);
+
+// --- Calls that are written in the place of others ------------------------------------------
+
+// A value more of `program`.
+NameId AddValue(Program& program, std::string name, const TensorType& type);
+
+// `at` with another operator and operands: of the same place, module and statement.
+AtenCall CallAt(const AtenCall& at, std::string_view op, std::vector<NameId> inputs,
+                std::vector<NameId> outputs, std::vector<int64_t> ints = {});
 
 }  // namespace onnxfit

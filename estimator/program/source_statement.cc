@@ -4,8 +4,7 @@
 #include <cctype>
 #include <iterator>
 
-#include "estimator/base/index.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {

@@ -1,13 +1,9 @@
-#include "estimator/program/written_attention.h"
-
 #include <algorithm>
-#include <optional>
-#include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/eager_attention.h"
 #include "estimator/program/libraries.h"
 
 namespace onnxfit {

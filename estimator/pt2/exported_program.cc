@@ -7,7 +7,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
 #include "estimator/base/text.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 #include "estimator/pt2/json_text.h"
 #include "estimator/pt2/read_program.h"
 #include "estimator/pt2/schema.h"

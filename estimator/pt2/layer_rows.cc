@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/program/convolution_arguments.h"
+#include "estimator/program/call_operands.h"
 #include "estimator/pt2/call_rows.h"
 
 namespace onnxfit::pt2 {

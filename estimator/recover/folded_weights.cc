@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "estimator/base/index.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/roles.h"
 

@@ -13,7 +13,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/libraries.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/lost_calls.h"
 #include "estimator/recover/put_backs.h"

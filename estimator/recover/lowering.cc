@@ -11,7 +11,7 @@
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/program/like.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "estimator/base/tensor_type.h"
 #include "estimator/onnx/graph.h"
-#include "estimator/program/convolution_arguments.h"
+#include "estimator/program/call_operands.h"
 #include "estimator/recover/lowering.h"
 
 namespace onnxfit {

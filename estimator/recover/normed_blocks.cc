@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 #include "estimator/recover/batch_norms.h"
 #include "estimator/recover/bound_graph.h"
 

@@ -5,7 +5,7 @@
 #include <cctype>
 
 #include "estimator/base/index.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 #include "estimator/recover/lowering.h"
 #include "estimator/recover/put_backs.h"
 

@@ -10,7 +10,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 #include "estimator/program/recurrent_layers.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/rewrites.h"

@@ -11,7 +11,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/rewrites.h"
 #include "estimator/recover/roles.h"

@@ -15,8 +15,8 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
-#include "estimator/program/module_names.h"
-#include "estimator/program/placement.h"
+#include "estimator/program/module_tensors.h"
+#include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/places.h"
 

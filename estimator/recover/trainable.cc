@@ -12,9 +12,9 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/program/gradient_flow.h"
 #include "estimator/program/libraries.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/loss.h"
+#include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/roles.h"
 

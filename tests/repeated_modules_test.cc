@@ -1,4 +1,4 @@
-#include "estimator/program/numbered_recalls.h"
+#include "estimator/program/repeated_modules.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 #include "estimator/base/index.h"
 
-namespace onnxfit::numbered_recalls_test {
+namespace onnxfit::numbered_repeats_test {
 namespace {
 
 std::vector<std::string> Parts(std::string_view path) {
@@ -36,7 +36,7 @@ std::string Marked(const std::vector<std::string>& scopes,
     program.parameters.push_back(static_cast<NameId>(program.values.size()));
     program.values.push_back({name, {}});
   }
-  MarkNumberedRecalls(program);
+  MarkNumberedModules(program);
   std::string marked;
   for (const AtenCall& call : program.calls) {
     marked += fmt::format("{} ", fmt::join(program.modules.NamesOf(call.module), "/"));
@@ -69,4 +69,4 @@ TEST_CASE("numbers that say nothing of modules stay") {
 }
 
 }  // namespace
-}  // namespace onnxfit::numbered_recalls_test
+}  // namespace onnxfit::numbered_repeats_test

@@ -1,8 +1,8 @@
-#include "estimator/program/placement.h"
+#include "estimator/program/module_tensors.h"
 
 #include <doctest/doctest.h>
 
-namespace onnxfit::placement_test {
+namespace onnxfit::module_tensors_test {
 namespace {
 
 TEST_CASE("children come before their parent, each with its own tensors in order") {
@@ -31,4 +31,4 @@ TEST_CASE("a path of many parts does not need a deep stack") {
 }
 
 }  // namespace
-}  // namespace onnxfit::placement_test
+}  // namespace onnxfit::module_tensors_test

@@ -1,14 +1,14 @@
-#include "estimator/program/known_names.h"
+#include "estimator/program/forward_locals.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "estimator/base/index.h"
-#include "estimator/program/module_names.h"
+#include "estimator/program/modules.h"
 #include "tests/trace_helpers.h"
 
-namespace onnxfit::known_names_test {
+namespace onnxfit::forward_locals_test {
 namespace {
 
 // "e until Add as wte": which value is held until which call has returned, and by which name.
@@ -84,4 +84,4 @@ TEST_CASE("the variance of an RMS norm is a local of it") {
 }
 
 }  // namespace
-}  // namespace onnxfit::known_names_test
+}  // namespace onnxfit::forward_locals_test
