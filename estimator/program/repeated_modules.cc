@@ -145,10 +145,11 @@ class NumberedModuleMarker {
   }
 
   void Mark() {
-    std::set<ModuleId> counted;
-    for (const AtenCall& call : program_.calls) {
-      if (counted.insert(call.module).second) Count(program_.modules.NamesOf(call.module));
-    }
+    std::set<ModuleId> called;
+    for (const AtenCall& call : program_.calls) called.insert(call.module);
+    if (std::ranges::none_of(called, [&](ModuleId module) { return MayBeNumbered(module); }))
+      return;
+    for (const ModuleId module : called) Count(program_.modules.NamesOf(module));
     for (auto module = parents_.rbegin(); module != parents_.rend(); ++module) CountLoop(*module);
     MarkAll();
   }
@@ -162,7 +163,13 @@ class NumberedModuleMarker {
     }
   }
 
-  // `scope` without the number of its innermost module, if that is one: m.fc_1 may be a module.
+  // Whether its name ends with a number of a call: m.fc_1 may be a module.
+  bool MayBeNumbered(ModuleId module) const {
+    return NumberOf(program_.modules.NameOf(module)) != 0 &&
+           !modules_.contains(program_.modules.PathOf(module));
+  }
+
+  // `scope` without the number of its innermost module, if that is one.
   Scope WithoutNumber(const Scope& scope) const {
     if (scope.empty() || NumberOf(scope.back()) == 0) return scope;
     if (modules_.contains(ModulePath(scope))) return scope;
