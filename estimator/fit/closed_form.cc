@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "estimator/base/bytes.h"
@@ -41,6 +42,8 @@ constexpr LayerBytes kLayerBytes[] = {
     {Precision::kFp16, 34, 5},   {Precision::kBf16, 34, 5},    {Precision::kFp32, 66, 9},
     {Precision::kFp64, 130, 17}, {Precision::kAmpFp16, 38, 7}, {Precision::kAmpBf16, 38, 7},
 };
+
+static_assert(std::size(kLayerBytes) == std::size(kPrecisions));
 
 const LayerBytes& LayerBytesOf(Precision precision) {
   return *std::ranges::find(kLayerBytes, precision, &LayerBytes::precision);

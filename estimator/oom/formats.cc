@@ -22,6 +22,7 @@ constexpr std::string_view kFamilies[] = {
     "llama.cpp",
     "the machine's RAM",
 };
+static_assert(std::size(kFamilies) == static_cast<size_t>(OomFamily::kRam) + 1);
 
 // Where a source is a repository's file, its path says how the text is made; the others are
 // messages that people published.

@@ -1,6 +1,7 @@
 // What is known of libraries and no file says: every fact about torch.nn, transformers,
-// torchvision, timm and diffusers that a program is made by.  One row a fact, with the release in
+// torchvision, timm and diffusers that is a name or a number.  One row a fact, with the release in
 // which it was seen; tests/check_libraries.py says which rows an installed release no longer has.
+// (A library's algorithm is beside the code that imitates it, with its source.)
 #pragma once
 
 #include <cstddef>
