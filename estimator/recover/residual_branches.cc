@@ -1,6 +1,5 @@
 // The ends of residual branches: the feed-forward blocks that some of them are, and the stochastic
 // depth that libraries have there.
-
 #include <algorithm>
 #include <iterator>
 #include <set>
