@@ -83,14 +83,14 @@ TEST_CASE("where transformers have dropouts") {
       {"a table of relative positions, whose scores a gather picks",
        normed + R"(["/m/a/k/MatMul"] k = MatMul ("m.wpe", "onnx::MatMul_1")
                    ["/m/a/Transpose"] t = Transpose <perm = [1, 0]> (k)
-                   ["/m/a/MatMul"] s = MatMul (n, t) zero = Constant <value = int64 {0}> ()
+                   ["/m/a/MatMul"] scores = MatMul (n, t) zero = Constant <value = int64 {0}> ()
                    d = Constant <value = int64[3] {2, 3, 8}> () i = Expand (zero, d)
-                   ["/m/a/GatherElements"] y = GatherElements <axis = 2> (s, i))",
+                   ["/m/a/GatherElements"] y = GatherElements <axis = 2> (scores, i))",
        "n in m/dropout/ m.wpe in m/a/pos_dropout/ "},
       {"one whose scores are taken as they are",
        normed + R"(["/m/a/k/MatMul"] k = MatMul ("m.wpe", "onnx::MatMul_1")
                    ["/m/a/Transpose"] t = Transpose <perm = [1, 0]> (k)
-                   ["/m/a/MatMul"] s = MatMul (n, t) ["/m/a/MatMul_1"] y = MatMul (s, "m.wpe"))",
+                   ["/m/a/MatMul"] scores = MatMul (n, t) ["/m/a/MatMul_1"] y = MatMul (scores, "m.wpe"))",
        "n in m/dropout/ "},
       {"the last layer of torch.nn.TransformerEncoderLayer's feed-forward block",
        normed + R"(["/m/l/Relu"] r = Relu (n)

@@ -52,7 +52,9 @@ class UnitWriter {
   bool trains() const { return recovery_->writer.trains(); }
 
   const TensorType& TypeOf(ValueId value) const { return recovery_->bound.TypeOf(value); }
-  TensorType WithPrecision(TensorType type) const { return recovery_->writer.WithPrecision(type); }
+  TensorType WithPrecision(TensorType type) const {
+    return recovery_->writer.WithPrecision(std::move(type));
+  }
   // The call that `node` came from, as torch.export names it: "aten.clone.default", or "".
   std::string_view TargetOf(const Node& node) const;
   // The batch norm that was folded into the convolution `node`, or null.
