@@ -1,5 +1,6 @@
 // The out-of-memory messages that we know: one row a format, one row a phrase with a number.
-// A new format is a row here and a message in tests/data/oom_messages.txt.  Internal to the room oom/.
+// A new format is a row here and a message in tests/data/oom_messages.txt.  Internal to the room
+// oom/.
 #pragma once
 
 #include <cstdint>
