@@ -1,9 +1,13 @@
+#include "estimator/recover/lowering.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <string>
 
+#include "estimator/eager/op_rule.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/program/like.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::lowering_test {
@@ -11,6 +15,18 @@ namespace {
 
 Program Lowered(const std::string& text, const TrainingSettings& settings = {}) {
   return Build(text, settings).program;
+}
+
+// A name without a rule would run as an unknown operator.
+TEST_CASE("every call that a row names has a rule") {
+  CHECK(LoweringRows().size() > 80);
+  for (const LoweringRow& row : LoweringRows()) {
+    CAPTURE(row.op_type);
+    for (const std::string_view aten : {row.aten, row.aten_of_scalar, row.aten_of_first_scalar}) {
+      CAPTURE(aten);
+      CHECK((aten.empty() || HasOpRule(RuleNameOf(aten))));
+    }
+  }
 }
 
 TEST_CASE("a number is an argument of the call, and which side it is on matters") {

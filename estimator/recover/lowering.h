@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -116,7 +117,9 @@ struct LoweringRow {
 // The calls of `node` by its row, or as an unknown operator.
 void LowerNode(UnitWriter& unit, const Node& node);
 
-// The row of an operator of ONNX's own domain, or null (lowering_table.cc).  O(1).
+// All of ONNX's own domain (lowering_table.cc).
+std::span<const LoweringRow> LoweringRows();
+// The row of an operator of ONNX's own domain, or null.  O(1).
 const LoweringRow* FindLowering(std::string_view op_type);
 
 // The row of an operator that is several calls, or null (lowering_fused.cc).  O(rows).

@@ -381,6 +381,8 @@ constexpr LoweringRow kLoweringRows[] = {
 
 }  // namespace
 
+std::span<const LoweringRow> LoweringRows() { return kLoweringRows; }
+
 const LoweringRow* FindLowering(std::string_view op_type) {
   static const auto index = [] {
     std::unordered_map<std::string_view, const LoweringRow*> rows;
