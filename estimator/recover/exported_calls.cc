@@ -75,18 +75,10 @@ const ExportedRow* FindRow(const FxNode& call) {
 class ExportedCallFinder {
  public:
   explicit ExportedCallFinder(const BoundGraph& bound)
-      : graph_(bound.graph()),
-        metadata_(bound.metadata()),
-        shapes_(bound.shapes()),
-        readers_(graph_.values.size()) {
+      : bound_(bound), graph_(bound.graph()), metadata_(bound.metadata()), shapes_(bound.shapes()) {
     for (const SignatureEntry& entry : metadata_.signature) targets_[entry.name] = entry.target;
     for (size_t i = 0; i < graph_.values.size(); ++i) {
       values_.emplace(graph_.values[i].name, static_cast<ValueId>(i));
-    }
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      for (const ValueId value : graph_.nodes[i].inputs) {
-        if (value != kNoValue) readers_[Index(value)].push_back(static_cast<NodeId>(i));
-      }
     }
   }
 
@@ -189,10 +181,9 @@ class ExportedCallFinder {
 
   bool IsReadOutside(ValueId value, int32_t index) const {
     if (value == kNoValue) return false;
-    const auto& readers = readers_[Index(value)];
     return graph_.values[Index(value)].is_output ||
-           std::any_of(readers.begin(), readers.end(),
-                       [&](NodeId node) { return !IsIn(node, index); });
+           std::ranges::any_of(bound_.AllReadersOf(value),
+                               [&](NodeId node) { return !IsIn(node, index); });
   }
 
   // Fills call.inputs; false where one is not found.
@@ -265,10 +256,10 @@ class ExportedCallFinder {
     return read;
   }
 
+  const BoundGraph& bound_;
   const Graph& graph_;
   const ExporterMetadata& metadata_;
   const Shapes& shapes_;
-  std::vector<std::vector<NodeId>> readers_;                        // by value
   std::unordered_map<std::string_view, std::string_view> targets_;  // of the signature, by name
   std::unordered_map<std::string_view, ValueId> values_;
 };

@@ -81,7 +81,7 @@ struct LostRotary {
 // Signals: a buffer inv_freq in the signature that the file does not hold; a constant that
 // torch.export has named for the call that made it, and what reads it.  Nothing where the model
 // has several such buffers: their constants look alike.  O(nodes + initializers).
-std::optional<LostRotary> FindLostRotary(const Graph& graph, const ExporterMetadata& metadata);
+std::optional<LostRotary> FindLostRotary(const BoundGraph& bound);
 
 // --- Dropouts (lost_dropouts.cc) ------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 // A rotary embedding that an exporter has computed: found in a file, and written as its library
 // runs it.
 #include <algorithm>
+#include <span>
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -19,13 +19,12 @@ namespace {
 
 class LostRotaryFinder {
  public:
-  LostRotaryFinder(const Graph& graph, const ExporterMetadata& metadata)
-      : graph_(graph), metadata_(metadata) {}
+  explicit LostRotaryFinder(const BoundGraph& bound)
+      : bound_(bound), graph_(bound.graph()), metadata_(bound.metadata()) {}
 
   std::optional<LostRotary> Find() {
     found_.module = LostModule();
     if (found_.module.empty()) return std::nullopt;
-    IndexReaders();
     for (const Initializer& initializer : graph_.initializers) Add(initializer);
     if (found_.positions == 0 || !FindPlace()) return std::nullopt;
     for (const NodeId node : found_.nodes) AddResult(node);
@@ -48,19 +47,11 @@ class LostRotaryFinder {
     return module;
   }
 
-  void IndexReaders() {
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      for (const ValueId value : graph_.nodes[i].inputs) {
-        if (value != kNoValue) reader_.try_emplace(value, static_cast<NodeId>(i));
-      }
-    }
-  }
-
   void Add(const Initializer& initializer) {
-    const auto reader = reader_.find(initializer.value);
-    if (reader == reader_.end() || !IsFloat(initializer.type.dtype)) return;
+    const std::span<const NodeId> readers = bound_.AllReadersOf(initializer.value);
+    if (readers.empty() || !IsFloat(initializer.type.dtype)) return;
     const std::string_view name = graph_.values[Index(initializer.value)].name;
-    const std::string_view op = graph_.nodes[Index(reader->second)].op_type;
+    const std::string_view op = bound_.At(readers[0]).op_type;
     const Dims& dims = initializer.type.dims;
     if (dims.size() < 3 || dims[0] != 1) return;
     if (name.starts_with("matmul") && op == "Transpose") {
@@ -107,9 +98,10 @@ class LostRotaryFinder {
     const Node& node = graph_.nodes[Index(id)];
     if (node.op_type != "Cos" && node.op_type != "Sin") return;
     ValueId value = node.outputs[0];
-    for (auto reader = reader_.find(value); reader != reader_.end(); reader = reader_.find(value)) {
-      if (std::ranges::find(found_.nodes, reader->second) == found_.nodes.end()) break;
-      value = graph_.nodes[Index(reader->second)].outputs[0];
+    while (!bound_.AllReadersOf(value).empty()) {
+      const NodeId reader = bound_.AllReadersOf(value)[0];
+      if (std::ranges::find(found_.nodes, reader) == found_.nodes.end()) break;
+      value = bound_.At(reader).outputs[0];
     }
     (node.op_type == "Cos" ? found_.cos : found_.sin).push_back(value);
   }
@@ -135,9 +127,9 @@ class LostRotaryFinder {
     return !child.empty() && child.find_first_not_of("0123456789") == std::string_view::npos;
   }
 
+  const BoundGraph& bound_;
   const Graph& graph_;
   const ExporterMetadata& metadata_;
-  std::unordered_map<ValueId, NodeId> reader_;  // the first
   LostRotary found_;
 };
 
@@ -268,8 +260,8 @@ class RotaryCalls {
 
 }  // namespace
 
-std::optional<LostRotary> FindLostRotary(const Graph& graph, const ExporterMetadata& metadata) {
-  return LostRotaryFinder(graph, metadata).Find();
+std::optional<LostRotary> FindLostRotary(const BoundGraph& bound) {
+  return LostRotaryFinder(bound).Find();
 }
 
 void WriteRotaryCalls(Recovery& recovery, const LostRotary& rotary) {

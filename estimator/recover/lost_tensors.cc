@@ -25,7 +25,8 @@ namespace {
 class LostTensorFinder {
  public:
   LostTensorFinder(const BoundGraph& bound, std::vector<ModuleTensor> in_file)
-      : graph_(bound.graph()),
+      : bound_(bound),
+        graph_(bound.graph()),
         metadata_(bound.metadata()),
         shapes_(bound.shapes()),
         tensors_(std::move(in_file)) {}
@@ -44,7 +45,7 @@ class LostTensorFinder {
 
   // Of what a rotary embedding computes, the file holds results alone.
   void AddFrequencies() {
-    const std::optional<LostRotary> rotary = FindLostRotary(graph_, metadata_);
+    const std::optional<LostRotary> rotary = FindLostRotary(bound_);
     if (!rotary.has_value()) return;
     AddLost(rotary->module + ".inv_freq", Role::kBuffer, {DType::kFloat32, {rotary->frequencies}});
   }
@@ -180,6 +181,7 @@ class LostTensorFinder {
     tensors_.push_back({name, kNoValue, type});
   }
 
+  const BoundGraph& bound_;
   const Graph& graph_;
   const ExporterMetadata& metadata_;
   const Shapes& shapes_;

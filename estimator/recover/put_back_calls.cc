@@ -29,8 +29,7 @@ void PutBackWriter::WriteCopiesOfInputs() {
     if (lost.op != "cat" || !is_input) continue;
     UnitWriter unit(recovery_,
                     {.where = DisplayName(recovery_.bound.graph(), node), .module = lost.caller});
-    const auto [made, is_new] = made_.emplace(lost.name, kNoName);
-    if (is_new) made->second = Write(unit, lost);
+    MakeOnce(unit, lost);
   }
 }
 
@@ -39,18 +38,21 @@ void PutBackWriter::WriteBefore(UnitWriter& unit, NodeId node) {
   const auto [begin, end] = put_backs_.before.equal_range(node);
   for (auto row = begin; row != end; ++row) {
     const LostCall& lost = row->second;
-    const auto [made, is_new] = made_.emplace(lost.name, kNoName);
-    if (is_new) made->second = lost.repeats == kNoNode ? Write(unit, lost) : Repeat(unit, lost);
-    unit.values().Hide(lost.input, made->second);
+    const NameId made = MakeOnce(unit, lost);
+    unit.values().Hide(lost.input, made);
   }
 }
 
 void PutBackWriter::WriteBehind(UnitWriter& unit, NodeId node) {
   const auto [begin, end] = put_backs_.behind.equal_range(node);
-  for (auto row = begin; row != end; ++row) {
-    const auto [made, is_new] = made_.emplace(row->second.name, kNoName);
-    if (is_new) made->second = Write(unit, row->second);
-  }
+  for (auto row = begin; row != end; ++row) MakeOnce(unit, row->second);
+}
+
+// Its result, which several nodes may read.
+NameId PutBackWriter::MakeOnce(UnitWriter& unit, const LostCall& lost) {
+  const auto [made, is_new] = made_.emplace(lost.name, kNoName);
+  if (is_new) made->second = lost.repeats == kNoNode ? Write(unit, lost) : Repeat(unit, lost);
+  return made->second;
 }
 
 NameId PutBackWriter::Write(UnitWriter& unit, const LostCall& lost) {

@@ -34,7 +34,7 @@ class PutBackFinder {
         settings_(settings) {}
 
   PutBacks Find() {
-    found_.rotary = FindLostRotary(graph_, metadata_);
+    found_.rotary = FindLostRotary(bound_);
     if (found_.rotary.has_value()) {
       found_.notes.push_back(found_.rotary->module + " is put back: the export holds its results");
     }

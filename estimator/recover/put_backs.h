@@ -57,6 +57,7 @@ class PutBackWriter {
   void WriteBehind(UnitWriter& unit, NodeId node);
 
  private:
+  NameId MakeOnce(UnitWriter& unit, const LostCall& lost);
   NameId Write(UnitWriter& unit, const LostCall& lost);
   NameId Repeat(UnitWriter& unit, const LostCall& lost);
   void ReadTensorsOf(UnitWriter& unit, const std::string& module, AtenCall& call) const;
