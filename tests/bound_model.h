@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "estimator/onnx/shapes.h"
-#include "estimator/recover/bound_graph.h"
+#include "estimator/recover/findings.h"
 
 namespace onnxfit {
 
@@ -14,14 +14,16 @@ struct BoundModel {
       : graph(std::move(file)),
         metadata(ReadExporterMetadata(graph)),
         shapes(BindShapes(graph, binding)),
-        bound(graph, metadata, shapes) {}
+        found(graph, metadata, shapes),
+        bound(found.bound) {}
   BoundModel(const BoundModel&) = delete;
   BoundModel& operator=(const BoundModel&) = delete;
 
   Graph graph;
   ExporterMetadata metadata;
   Shapes shapes;
-  BoundGraph bound;
+  Findings found;
+  const BoundGraph& bound;
 };
 
 }  // namespace onnxfit

@@ -1,11 +1,10 @@
-#include "estimator/recover/fx_node.h"
-
 #include <doctest/doctest.h>
 
 #include <filesystem>
 #include <string>
 
 #include "estimator/onnx/loader.h"
+#include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit::fx_node_test {
 namespace {

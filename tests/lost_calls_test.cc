@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "estimator/recover/exporter_metadata.h"
 #include "tests/fx_text.h"
@@ -12,9 +13,13 @@
 namespace onnxfit::lost_calls_test {
 namespace {
 
+std::vector<LostCall> CallsOf(const Graph& graph, const ExporterMetadata& metadata) {
+  return FindLostCalls(graph, metadata, FindLostOperands(graph, metadata), {});
+}
+
 std::string Found(const Graph& graph) {
   std::string text;
-  for (const LostCall& lost : FindLostCalls(graph, ReadExporterMetadata(graph), {})) {
+  for (const LostCall& lost : CallsOf(graph, ReadExporterMetadata(graph))) {
     text += lost.name + ">" + std::string(graph.nodes[static_cast<size_t>(lost.before)].name) + " ";
   }
   return text;
@@ -171,7 +176,7 @@ TEST_CASE("operands that no node makes tell which call is gone") {
     Say(graph, 1, reader);
     std::string found;
     const ExporterMetadata metadata = ReadExporterMetadata(graph);
-    for (const LostCall& lost : FindLostCalls(graph, metadata, {})) {
+    for (const LostCall& lost : CallsOf(graph, metadata)) {
       found += std::string(lost.op) + " ";
       for (const std::string& name : metadata.modules.NamesOf(lost.caller)) found += "/" + name;
       if (!lost.module.empty()) found += "/" + lost.module;
@@ -306,7 +311,7 @@ TEST_CASE("one value in two places is not told apart") {
 TEST_CASE("in eval torch.export leaves a dropout's result as an operand that no node makes") {
   const Graph graph = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx");
   std::set<std::string> dropouts;  // one has two readers
-  for (const LostCall& lost : FindLostCalls(graph, ReadExporterMetadata(graph), {})) {
+  for (const LostCall& lost : CallsOf(graph, ReadExporterMetadata(graph))) {
     if (lost.op == "dropout") dropouts.insert(lost.name);
   }
   CHECK(dropouts.size() == 25);  // as many as the module runs

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "estimator/program/libraries.h"
+#include "estimator/recover/findings.h"
 #include "estimator/recover/lost_calls.h"
 #include "tests/bound_model.h"
 #include "tests/fx_text.h"
@@ -309,7 +310,7 @@ std::optional<bool> Likely(const std::string& inputs, const std::string& before)
                                       before + R"( t = Transpose <perm = [0, 2, 1]> (x)
           s = MatMul (x, t) w = Softmax (s) y = MatMul (w, x) })",
                                   {.loss = Loss::kNone});
-  return LikelyDropsOut(BoundModel(built.graph).bound, built.roles.rewrites);
+  return LikelyDropsOut(built.file->findings->bound, built.file->findings->rewrites);
 }
 
 TEST_CASE("which models with attention likely drop out") {

@@ -1,6 +1,7 @@
 // From ONNX text to what the machine asks of memory.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,9 +38,10 @@ inline PreparedRun Build(std::string_view text, const TrainingSettings& settings
 
 // What a lowered program asks of memory.
 inline Trace Train(Program program, const TrainingSettings& settings) {
-  PreparedRun run;
-  run.program = std::move(program);
-  return RunPrepared(std::move(run), {.settings = settings}).trace;
+  const auto run = std::make_shared<PreparedRun>();
+  run->file = std::make_shared<BoundFile>();
+  run->program = std::move(program);
+  return RunPrepared(run, {.settings = settings}).trace;
 }
 
 // All steps of a trace on a card.

@@ -9,6 +9,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/onnx/loader.h"
+#include "estimator/recover/findings.h"
 #include "tests/bound_model.h"
 #include "tests/trace_helpers.h"
 
@@ -26,14 +27,15 @@ const char* KindText(UnitKind kind) {
   return kTexts[static_cast<size_t>(kind)];
 }
 
-Found FindIn(const BoundGraph& bound) {
+Found FindIn(const Findings& findings) {
+  const BoundGraph& bound = findings.bound;
   const TrainingSettings settings;
-  const Roles roles = FindRoles(bound, settings);
+  const Roles roles = FindRoles(findings, settings);
   ProgramWriter writer(settings, "model.onnx");
   const DeviceValues values(bound, roles, writer);
   const Graph& graph = bound.graph();
   Found found = {.text = "\n", .times = std::vector<int>(graph.nodes.size())};
-  for (const Unit& unit : FindUnits(bound, roles, values, roles.rewrites, {})) {
+  for (const Unit& unit : FindUnits(bound, roles, values, findings.rewrites, {})) {
     found.text += fmt::format("{} at {}:", KindText(unit.kind), unit.at);
     for (const NodeId node : unit.nodes) {
       found.text += fmt::format(" {}", graph.nodes[Index(node)].op_type);
@@ -47,7 +49,7 @@ Found FindIn(const BoundGraph& bound) {
 TEST_CASE("nodes that are one call are a unit, others one each") {
   const Found found = FindIn(BoundModel(ParseGraph(R"(net (float[2, 3] x) => (float[2, 3] y) {
       s = Sigmoid (x) h = Mul (x, s) n = Shape (h) y = Reshape (h, n) })"))
-                                 .bound);
+                                 .found);
   CHECK_MESSAGE(found.text ==
                     "\n"
                     "call at 1: Sigmoid Mul\n"
@@ -63,7 +65,7 @@ TEST_CASE("every node of every model is in exactly one unit") {
     if (!entry.path().extension().string().starts_with(".onnx")) continue;
     CAPTURE(entry.path().string());
     const PreparedRun run = PrepareRun(LoadModel(entry.path()), {.binding = {.batch = 2}});
-    const Found found = FindIn(BoundGraph(run.graph, run.metadata, run.shapes));
+    const Found found = FindIn(*run.file->findings);
     for (const int times : found.times) REQUIRE(times == 1);
     ++models;
   }

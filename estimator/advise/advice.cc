@@ -43,7 +43,7 @@ std::vector<Advice> AdviseAtBatch(const Study& study, const EstimateRequest& req
   const Judgement& before = judged.judgement;
   if (before.verdict == Verdict::kFits) return {};
   const EstimateRequest plain = PlainRequest(request, judged.target);
-  const int64_t batch = study.Prepared(plain)->shapes.batch;
+  const int64_t batch = study.Prepared(plain)->file->shapes.batch;
   ReadingPrograms programs(study, ReadingsOf(plain, DoubtsAt(study, plain)), batch);
   const EstimateRequest& own = programs.worse();
   const LoopedPrediction asked = PredictLoop(study, own);

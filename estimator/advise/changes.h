@@ -55,7 +55,7 @@ struct AdviceCase {
   const LoopedPrediction& asked;  // of `request`
   ReadingPrograms& programs;      // the same, and by the guess
 
-  int64_t batch() const { return asked.prediction->shapes.batch; }
+  int64_t batch() const { return asked.prediction->shapes().batch; }
   bool is_training() const { return request.settings.mode == Mode::kTrain; }
 };
 

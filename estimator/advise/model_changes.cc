@@ -84,7 +84,7 @@ Changes SmallerStates(const AdviceCase& c) {
 
 Changes Frozen(const AdviceCase& c) {
   if (!c.is_training() || !c.request.settings.freeze.empty()) return {};
-  const Roles& roles = c.asked.prediction->roles;
+  const Roles& roles = c.asked.prediction->roles();
   std::vector<NamedCount> parameters;
   for (const ModuleTensor& p : roles.parameters) {
     parameters.push_back({p.name, Numel(p.type.dims)});
@@ -144,10 +144,10 @@ bool IsImage(const TensorType& type) {
 Changes SmallerImages(const AdviceCase& c) {
   Changes changes;
   const Prediction& p = *c.asked.prediction;
-  for (const ValueId id : p.graph.inputs) {
-    const TensorType& type = p.shapes.types[Index(id)].tensor;
+  for (const ValueId id : p.graph().inputs) {
+    const TensorType& type = p.shapes().types[Index(id)].tensor;
     if (!IsImage(type) || type.dims[0] != c.batch()) continue;
-    const std::string name(p.graph.values[Index(id)].name);
+    const std::string name(p.graph().values[Index(id)].name);
     changes.push_back(SmallerImage(name, type.dims, 3));
     changes.push_back(SmallerImage(name, type.dims, 2));
   }

@@ -40,7 +40,7 @@ namespace {
 int64_t AskedBatch(const Study& study, const EstimateRequest& request) {
   const DimBinding& binding = request.binding;
   const bool cares = !binding.batch && !binding.inputs.empty();
-  return cares ? study.Prepared(request)->shapes.batch : binding.batch.value_or(1);
+  return cares ? study.Prepared(request)->file->shapes.batch : binding.batch.value_or(1);
 }
 
 EstimateRequest WithoutDetails(EstimateRequest request) {

@@ -147,10 +147,10 @@ Estimate MakeEstimate(const Study& study, const EstimateRequest& request) {
   const Timeline timeline = Replay(trace, prediction.alloc_conf);
   const std::vector<Doubt> doubts = DoubtsOf(prediction.program, request.settings);
 
-  estimate.model = Summarize(file, prediction.roles);
+  estimate.model = Summarize(file, prediction.roles());
   estimate.settings = request.settings;
   estimate.alloc_conf = request.alloc_conf.text;
-  estimate.batch = prediction.shapes.batch;
+  estimate.batch = prediction.shapes().batch;
   estimate.dims = WithoutMissing(file, request.binding).dims;
   estimate.optimizer_state_bytes = StateBytes(trace);
   SetPeak(estimate, trace, timeline, request, doubts);

@@ -20,6 +20,7 @@
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/make_program.h"
 #include "estimator/recover/build_program.h"
+#include "estimator/recover/findings.h"
 #include "estimator/recover/roles.h"
 
 namespace onnxfit {
@@ -63,6 +64,15 @@ Graph LoadModelFrom(std::string_view bytes, const std::string& path, const std::
 }
 
 // What follows runs a model that was read.
+
+BoundFile::BoundFile() = default;
+BoundFile::~BoundFile() = default;
+
+std::span<const Rewritten> Prediction::rewrites() const {
+  const Findings* found = run->file->findings.get();
+  return found == nullptr ? std::span<const Rewritten>() : std::span(found->rewrites);
+}
+
 namespace {
 
 Warnings CardWarnings(const TrainingSettings& settings) {
@@ -72,35 +82,32 @@ Warnings CardWarnings(const TrainingSettings& settings) {
 }
 
 // What does not depend on how the graph is run.
-BoundFile BindGraph(const Graph& file, const DimBinding& binding) {
-  BoundFile model;
+void BindGraph(const Graph& file, const DimBinding& binding, BoundFile& model) {
   model.graph = InlineControlFlow(file, binding, model.warnings);
   model.graph = Rebind(std::move(model.graph), binding, model.warnings);
   model.graph = TakeFusedApart(std::move(model.graph), binding);
   model.metadata = ReadExporterMetadata(model.graph);
   RestoreTensors(model.graph, model.metadata);
   model.shapes = BindShapes(model.graph, binding);
-  return model;
+  model.findings = std::make_unique<Findings>(model.graph, model.metadata, model.shapes);
 }
 
-BoundFile BindExported(const Graph& file, const DimBinding& binding) {
-  BoundFile model;
+void BindExported(const Graph& file, const DimBinding& binding, BoundFile& model) {
   model.graph = file;
   model.shapes = BindShapes(file, binding);
-  return model;
 }
 
 // Nothing is lost, and nothing recovered.
 void MakeExported(const Graph& file, const TrainingSettings& settings, PreparedRun& run) {
-  pt2::MadeProgram made = pt2::MakeProgram(file, run.shapes, settings);
+  pt2::MadeProgram made = pt2::MakeProgram(file, run.file->shapes, settings);
   static_cast<ModuleTensors&>(run.roles) = std::move(made.tensors);
   run.program = std::move(made.program);
 }
 
 void Recover(const TrainingSettings& settings, PreparedRun& run) {
-  const BoundGraph bound(run.graph, run.metadata, run.shapes);
-  run.roles = FindRoles(bound, settings);
-  run.program = BuildProgram(bound, run.roles, settings);
+  const Findings& found = *run.file->findings;
+  run.roles = FindRoles(found, settings);
+  run.program = BuildProgram(found, run.roles, settings);
   run.program.doubts.insert(run.program.doubts.end(), run.roles.doubts.begin(),
                             run.roles.doubts.end());
 }
@@ -108,24 +115,31 @@ void Recover(const TrainingSettings& settings, PreparedRun& run) {
 }  // namespace
 
 // A size that does not fit is told by the input that has it.
-BoundFile BindModel(const Graph& file, const DimBinding& binding) {
-  if (file.exported != nullptr) return BindExported(file, binding);
+std::shared_ptr<const BoundFile> BindModel(const Graph& file, const DimBinding& binding) {
+  auto model = std::make_shared<BoundFile>();
+  if (file.exported != nullptr) {
+    BindExported(file, binding, *model);
+    return model;
+  }
   try {
-    return BindGraph(file, binding);
+    BindGraph(file, binding, *model);
   } catch (const SizeError& error) {
     throw WrongSize(file, binding, error);
   }
+  return model;
 }
 
-PreparedRun MakeRun(const Graph& file, BoundFile model, const TrainingSettings& settings) {
+PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
+                    const TrainingSettings& settings) {
   PreparedRun run;
-  static_cast<BoundFile&>(run) = std::move(model);
+  run.warnings = model->warnings;
+  run.file = std::move(model);
   if (file.exported != nullptr) {
     MakeExported(file, settings, run);
   } else {
     Recover(settings, run);
   }
-  CheckTrainable(run.graph, run.program, settings);
+  CheckTrainable(run.file->graph, run.program, settings);
   return run;
 }
 
@@ -134,22 +148,19 @@ PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {
 }
 
 Prediction Predict(const Graph& file, const EstimateRequest& request) {
-  return RunPrepared(PrepareRun(file, request), request);
+  return RunPrepared(Study(file).Prepared(request), request);
 }
 
-Prediction RunPrepared(PreparedRun run, const EstimateRequest& request) {
+Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateRequest& request) {
   Prediction p;
-  p.graph = std::move(run.graph);
-  p.metadata = std::move(run.metadata);
-  p.shapes = std::move(run.shapes);
-  p.roles = std::move(run.roles);
-  p.program = Dispatch(std::move(run.program), request.settings);
+  p.run = std::move(run);
+  p.program = Dispatch(p.run->program, request.settings);
   const bool records = request.details || !request.why.empty();
   p.trace = RunTraining(p.program, request.settings, records ? &p.holders : nullptr);
   p.is_inference = request.settings.mode == Mode::kEval;
   p.alloc_conf = request.alloc_conf.conf;
-  for (const Warnings& warnings : {run.warnings, CardWarnings(request.settings), p.shapes.warnings,
-                                   p.roles.warnings, p.program.warnings}) {
+  for (const Warnings& warnings : {p.run->warnings, CardWarnings(request.settings),
+                                   p.shapes().warnings, p.roles().warnings, p.program.warnings}) {
     p.warnings.insert(p.warnings.end(), warnings.begin(), warnings.end());
   }
   return p;

@@ -32,10 +32,10 @@ StepSummary Summarize(const Trace& trace, const StepEvents& step) {
 }
 
 std::string NodesNote(const Prediction& prediction) {
-  const Graph& graph = prediction.graph;
+  const Graph& graph = prediction.graph();
   const auto on_host = std::ranges::count_if(graph.nodes, [&](const Node& node) {
     return std::ranges::all_of(node.outputs, [&](ValueId value) {
-      return value == kNoValue || prediction.shapes.known[Index(value)].has_value();
+      return value == kNoValue || prediction.shapes().known[Index(value)].has_value();
     });
   });
   return fmt::format("{} nodes run as {} calls, the loss included; arithmetic on the host: {}",
@@ -193,14 +193,13 @@ std::string BatchAssumption(const Shapes& shapes) {
   return shapes.batch_place.empty() ? "" : "the batch is " + shapes.batch_place;
 }
 
-// Of a prediction or a prepared run.
-template <typename Run>
-std::vector<std::string> FileAssumptions(const Run& run) {
+// `program` is that of `run`, dispatched or not.
+std::vector<std::string> FileAssumptions(const PreparedRun& run, const Program& program) {
   std::vector<std::string> assumptions;
-  const std::string batch = BatchAssumption(run.shapes);
+  const std::string batch = BatchAssumption(run.file->shapes);
   if (!batch.empty()) assumptions.push_back(batch);
   Append(assumptions, run.roles.assumptions);
-  Append(assumptions, run.program.assumptions);
+  Append(assumptions, program.assumptions);
   return assumptions;
 }
 
@@ -210,13 +209,13 @@ std::vector<std::string> Assumptions(const Prediction& prediction, const Estimat
   std::vector<std::string> assumptions =
       RunAssumptions(CudnnAssumption(prediction, request),
                      InPlaceText(prediction.program, request.settings), request);
-  Append(assumptions, FileAssumptions(prediction));
+  Append(assumptions, FileAssumptions(*prediction.run, prediction.program));
   return assumptions;
 }
 
 std::vector<std::string> Notes(const Prediction& prediction, const EstimateRequest& request) {
-  std::vector<std::string> notes = prediction.graph.notes;
-  Append(notes, prediction.roles.notes);
+  std::vector<std::string> notes = prediction.graph().notes;
+  Append(notes, prediction.roles().notes);
   Append(notes, prediction.program.notes);
   Append(notes, AllocConfNotes(request.alloc_conf));
   Append(notes, request.notes);
@@ -230,9 +229,9 @@ FileRemarks RemarksOnFile(const Study& study, const EstimateRequest& request) {
   FileRemarks remarks;
   const std::string_view in_place = InPlaceText(run.program, request.settings);
   if (!in_place.empty()) remarks.assumptions.emplace_back(in_place);
-  Append(remarks.assumptions, FileAssumptions(run));
+  Append(remarks.assumptions, FileAssumptions(run, run.program));
   for (const Warnings& warnings :
-       {run.warnings, run.shapes.warnings, run.roles.warnings, run.program.warnings}) {
+       {run.warnings, run.file->shapes.warnings, run.roles.warnings, run.program.warnings}) {
     Append(remarks.warnings, warnings);
   }
   return remarks;

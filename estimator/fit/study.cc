@@ -188,7 +188,7 @@ class LastFew {
 // The file at some sizes.  One thread at a time may make a program of it: elements that are known
 // are evaluated when they are first read.
 struct KeptModel {
-  BoundFile model;
+  std::shared_ptr<const BoundFile> model;
   std::mutex mutex;
 };
 
@@ -267,7 +267,7 @@ std::shared_ptr<const PreparedRun> Study::Prepared(const EstimateRequest& reques
 
 std::shared_ptr<const Prediction> Study::Predicted(const EstimateRequest& request) const {
   const auto run = [&] {
-    return std::make_shared<const Prediction>(RunPrepared(*Prepared(request), request));
+    return std::make_shared<const Prediction>(RunPrepared(Prepared(request), request));
   };
   const bool records = request.details || !request.why.empty();
   if (records) return run();

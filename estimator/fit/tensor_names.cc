@@ -59,7 +59,7 @@ class TensorNames {
   }
 
  private:
-  const onnxfit::Graph& Graph() const { return prediction_.graph; }
+  const onnxfit::Graph& Graph() const { return prediction_.graph(); }
   const Program& program() const { return prediction_.program; }
 
   NameMeaning& At(std::string_view name) {
@@ -190,31 +190,32 @@ namespace {
 std::string InsideText(const Prediction& prediction, const Rewritten& rewritten) {
   std::vector<std::string_view> ops;
   for (const NodeId node : rewritten.nodes) {
-    ops.push_back(prediction.graph.nodes[Index(node)].op_type);
+    ops.push_back(prediction.graph().nodes[Index(node)].op_type);
   }
   return fmt::format("PyTorch has no such tensor: {} are one call, {}, at {}",
                      fmt::join(ops, " + "), rewritten.aten,
-                     DisplayName(prediction.graph, rewritten.last));
+                     DisplayName(prediction.graph(), rewritten.last));
 }
 
 // Why a value of the file is no tensor of the program.
 std::string AbsentValue(const Prediction& prediction, ValueId value) {
-  const Value& found = prediction.graph.values[Index(value)];
-  if (prediction.shapes.known[Index(value)].has_value()) {
+  const Value& found = prediction.graph().values[Index(value)];
+  if (prediction.shapes().known[Index(value)].has_value()) {
     return "a number on the host: it follows from shapes and constants, so the device never "
            "has it";
   }
-  for (const Rewritten& rewritten : prediction.roles.rewrites) {
+  for (const Rewritten& rewritten : prediction.rewrites()) {
     if (std::ranges::find(rewritten.nodes, found.producer) == rewritten.nodes.end()) continue;
     return InsideText(prediction, rewritten);
   }
-  for (const FoldedBatchNorm& folded : prediction.roles.folded) {
-    const Node& node = prediction.graph.nodes[Index(folded.convolution)];
+  for (const FoldedBatchNorm& folded : prediction.roles().folded) {
+    const Node& node = prediction.graph().nodes[Index(folded.convolution)];
     if (node.inputs.size() < 3 || node.inputs[2] != value) continue;
     return fmt::format(
         "the exporter made it when it folded batch norm {} into {}: PyTorch has {} "
         "instead",
-        folded.module, DisplayName(prediction.graph, folded.convolution), folded.module + ".bias");
+        folded.module, DisplayName(prediction.graph(), folded.convolution),
+        folded.module + ".bias");
   }
   if (found.initializer >= 0) {
     return "a constant of the file that no call of PyTorch takes as a tensor";

@@ -272,7 +272,7 @@ OomReplay ReplayOom(const Study& study, const EstimateRequest& request, const Oo
   const EstimateRequest steps = StepsOf(request);
   const SharedPrediction p = study.Predicted(steps);
   OomReplay replay = {.model = study.file().path,
-                      .batch = p->shapes.batch,
+                      .batch = p->shapes().batch,
                       .asks = oom.facts.tried.has_value(),
                       .warnings = p->warnings};
   if (replay.asks) replay.candidates = Candidates(*p, oom.message);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/fx_node.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {

@@ -1,4 +1,5 @@
-// The passes from a graph to its program, in their order.
+// The passes from a graph to its program, in their order: what no setting has a say in, then, for
+// each way to read the file, the rest.
 #include "estimator/recover/build_program.h"
 
 #include <optional>
@@ -28,8 +29,8 @@ void Append(std::vector<T>& to, const std::vector<T>& more) {
 }
 
 // The calls that nodes are (rewrites.h), those of attention with the dropouts that were decided.
-std::vector<Rewritten> CallsOf(const Roles& roles, const PutBacks& put_backs) {
-  std::vector<Rewritten> calls = roles.rewrites;
+std::vector<Rewritten> CallsOf(const Findings& found, const PutBacks& put_backs) {
+  std::vector<Rewritten> calls = found.rewrites;
   for (const auto& [call, drops] : put_backs.attention) calls[call].ints[0] = drops ? 1 : 0;
   return calls;
 }
@@ -55,41 +56,71 @@ void LowerUnits(Recovery& recovery, const std::vector<Unit>& units, const PutBac
 
 }  // namespace
 
-Program BuildProgram(const BoundGraph& bound, const Roles& roles,
-                     const TrainingSettings& settings) {
+// --- Whatever the settings ------------------------------------------------------------------
+
+Findings::Findings(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes)
+    : bound(graph, metadata, shapes) {
+  // 1. Nodes that are one call of PyTorch's: before tensors, of which some are inside of them.
+  rewrites = FindRewrites(bound);
+
+  // 2. The module's tensors, as they are used and named.
+  uses = FindUses(bound, rewrites);
+  first_names = FindFirstNames(graph, metadata);
+  folded_table = FindFoldedTable(graph, metadata);
+  if (metadata.signature.empty()) {
+    float_buffers = FindFloatBuffers(graph);
+    folded_weights = FindFoldedWeights(graph, metadata);
+  }
+
+  // 3. What the export has lost, or may have.
+  rotary = FindLostRotary(bound);
+  operands = FindLostOperands(graph, metadata);
+  casts = FindLostCasts(bound);
+  dropouts = FindLostDropouts(bound, rewrites);
+  likely_drops_out = LikelyDropsOut(bound, rewrites);
+  stochastic_depths = FindLostStochasticDepths(bound, rewrites);
+
+  // 4. Where calls run, and which work in place.
+  in_place = FindInPlace(bound, rewrites);
+  outside_autocast = FindOutsideAutocast(bound);
+}
+
+// --- By the settings ------------------------------------------------------------------------
+
+Program BuildProgram(const Findings& found, const Roles& roles, const TrainingSettings& settings) {
+  const BoundGraph& bound = found.bound;
   const std::optional<size_t> loss_output = LossOutputOf(bound, settings);
 
-  // 1. What the module has: parameters, buffers, the run's inputs.
-  Recovery recovery(bound, roles, settings);
+  // 5. What the module has: parameters, buffers (roles.cc), the run's inputs.
+  Recovery recovery(found, roles, settings);
   Program& program = recovery.writer.program();
 
-  // 2. What the export has lost: before units, which it may be.
-  const PutBacks put_backs = FindPutBacks(bound, roles, settings);
-  recovery.outside_autocast = FindOutsideAutocast(bound);
+  // 6. What of the lost is put back: before units, which it may be.
+  const PutBacks put_backs = FindPutBacks(found, roles, settings);
   if (const auto& rotary = put_backs.rotary; rotary.has_value()) {
     const ModuleId module = program.modules.Enter(rotary->caller, rotary->module);
     recovery.outside_autocast.insert(program.modules.PathOf(module));
   }
 
-  // 3. What each node belongs to, and where its calls run.
-  const std::vector<Rewritten> calls = CallsOf(roles, put_backs);
+  // 7. What each node belongs to, and where its calls run.
+  const std::vector<Rewritten> calls = CallsOf(found, put_backs);
   const std::vector<NodeId> of_rotary =
       put_backs.rotary.has_value() ? put_backs.rotary->nodes : std::vector<NodeId>();
   const std::vector<Unit> units = FindUnits(bound, roles, recovery.values, calls, of_rotary);
-  const Places places(bound, calls, settings);
+  const Places places(found, settings);
   Append(program.notes, NotesOf(bound.graph(), calls));
   Append(program.notes, put_backs.notes);
   Append(program.assumptions, put_backs.assumptions);
   Append(program.doubts, put_backs.doubts);
 
-  // 4. The calls, unit by unit, with those that are put back around them.
+  // 8. The calls, unit by unit, with those that are put back around them.
   LowerUnits(recovery, units, put_backs, places);
   for (const ValueId output : bound.graph().outputs) {
     UnitWriter writer(recovery, {});
     program.outputs.push_back(writer.TensorOf(output));
   }
 
-  // 5. The loss, and when Python's names let go.
+  // 9. The loss, and when Python's names let go.
   const NameId loss = loss_output.has_value() ? program.outputs[*loss_output] : kNoName;
   FinishProgram(recovery.writer, loss, [](const AtenCall&) { return true; });
   program.name_of = recovery.values.TakeNames();

@@ -3,7 +3,7 @@
 
 #include "estimator/base/settings.h"
 #include "estimator/program/program.h"
-#include "estimator/recover/bound_graph.h"
+#include "estimator/recover/findings.h"
 #include "estimator/recover/roles.h"
 
 namespace onnxfit {
@@ -11,6 +11,6 @@ namespace onnxfit {
 // Lowers each unit of nodes to the calls that PyTorch would run, and puts back what the export has
 // lost.  Host arithmetic is dropped.  Throws Error where settings.loss_output names no output or a
 // glob of settings.freeze no parameter.  O(nodes).
-Program BuildProgram(const BoundGraph& bound, const Roles& roles, const TrainingSettings& settings);
+Program BuildProgram(const Findings& found, const Roles& roles, const TrainingSettings& settings);
 
 }  // namespace onnxfit

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/fx_node.h"
+#include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
 namespace {

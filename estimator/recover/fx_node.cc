@@ -1,8 +1,8 @@
-#include "estimator/recover/fx_node.h"
-
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+
+#include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
 namespace {

@@ -32,15 +32,13 @@ std::optional<int> PlaceIn(std::string_view parent, std::string_view child) {
   return code == std::errc() && last == end ? std::optional<int>(place) : std::nullopt;
 }
 
-class LostCallFinder {
+class LostOperandFinder {
  public:
-  LostCallFinder(const Graph& graph, const ExporterMetadata& metadata,
-                 const std::vector<FoldedBatchNorm>& folded)
+  LostOperandFinder(const Graph& graph, const ExporterMetadata& metadata)
       : graph_(graph),
         metadata_(metadata),
         modules_(metadata.modules),
         training_(IsTrainingExport(graph)) {
-    for (const FoldedBatchNorm& norm : folded) folded_.insert(norm.convolution);
     for (const Value& value : graph.values) known_.insert(value.name);
     for (const SignatureEntry& entry : metadata.signature) {
       known_.insert(entry.name);
@@ -53,13 +51,14 @@ class LostCallFinder {
     }
   }
 
-  std::vector<LostCall> Find() {
+  LostOperands Find() {
+    LostOperands found;
+    found.drops.resize(graph_.nodes.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const auto id = static_cast<NodeId>(i);
-      const bool dropped = FindOperands(id);
-      if (!training_) FindGap(id, dropped);
+      found.drops[i] = FindOperands(static_cast<NodeId>(i));
     }
-    return std::move(lost_);
+    found.calls = std::move(lost_);
+    return found;
   }
 
  private:
@@ -247,7 +246,36 @@ class LostCallFinder {
 
   bool IsActivation(ValueId value) const { return graph_.values[Index(value)].initializer < 0; }
 
-  // Children of a Sequential that left no node before this one.
+  const Graph& graph_;
+  const ExporterMetadata& metadata_;
+  const ModuleTree& modules_;
+  bool training_;  // exported in training mode: no dropout is lost
+  std::unordered_set<std::string_view> known_;
+  std::map<std::string_view, std::string_view> targets_;  // of the signature, by name
+  std::map<std::string_view, std::string_view> names_;    // by target
+  std::unordered_set<std::string_view> read_;             // what calls refer to
+  std::unordered_set<std::string_view> read_again_;       // modules of calls that were merged
+  std::unordered_set<std::string_view> seen_;
+  std::map<std::string_view, ValueId> operands_;  // that are gone: what is read in their place
+  std::vector<LostCall> lost_;
+};
+
+// Children of a Sequential that left no node: dropouts of a file exported for inference.
+class GapFinder {
+ public:
+  GapFinder(const Graph& graph, const ExporterMetadata& metadata, const std::vector<bool>& drops,
+            const std::vector<FoldedBatchNorm>& folded)
+      : graph_(graph), metadata_(metadata), modules_(metadata.modules), drops_(drops) {
+    for (const FoldedBatchNorm& norm : folded) folded_.insert(norm.convolution);
+  }
+
+  std::vector<LostCall> Find() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) FindGap(static_cast<NodeId>(i), drops_[i]);
+    return std::move(lost_);
+  }
+
+ private:
+  // Those right before this node; `dropped`: it has a dropout of its own.
   void FindGap(NodeId id, bool dropped) {
     const ModuleId module = metadata_.ModuleOf(id);
     if (module == kOutside) return;  // a node of which the file says nothing
@@ -286,7 +314,8 @@ class LostCallFinder {
     const int call = calls_of_[name]++;  // a module may be called again
     if (call > 0) name += fmt::format("_{}", call);
     for (const ValueId input : graph_.nodes[Index(id)].inputs) {
-      if (input == kNoValue || !IsActivation(input)) continue;
+      const bool is_activation = input != kNoValue && graph_.values[Index(input)].initializer < 0;
+      if (!is_activation) continue;
       lost_.push_back({id, input, std::move(name), "dropout"});
       return;
     }
@@ -300,17 +329,10 @@ class LostCallFinder {
   const Graph& graph_;
   const ExporterMetadata& metadata_;
   const ModuleTree& modules_;
-  bool training_;  // exported in training mode: no dropout is lost
-  std::unordered_set<std::string_view> known_;
-  std::map<std::string_view, std::string_view> targets_;  // of the signature, by name
-  std::map<std::string_view, std::string_view> names_;    // by target
-  std::unordered_set<std::string_view> read_;             // what calls refer to
-  std::unordered_set<std::string_view> read_again_;       // modules of calls that were merged
-  std::unordered_set<std::string_view> seen_;
-  std::map<std::string_view, ValueId> operands_;  // that are gone: what is read in their place
-  ModuleId module_ = kOutside;                    // of the last node that has one
-  std::vector<ModuleId> path_;                    // the modules around it, outermost first
+  const std::vector<bool>& drops_;  // by node
   std::unordered_set<NodeId> folded_;
+  ModuleId module_ = kOutside;  // of the last node that has one
+  std::vector<ModuleId> path_;  // the modules around it, outermost first
   std::map<std::string, Container> open_;
   std::map<std::string, int> calls_of_;  // by the name of a dropout
   std::vector<LostCall> lost_;
@@ -318,9 +340,20 @@ class LostCallFinder {
 
 }  // namespace
 
+LostOperands FindLostOperands(const Graph& graph, const ExporterMetadata& metadata) {
+  return LostOperandFinder(graph, metadata).Find();
+}
+
 std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
+                                    const LostOperands& operands,
                                     const std::vector<FoldedBatchNorm>& folded) {
-  return LostCallFinder(graph, metadata, folded).Find();
+  std::vector<LostCall> calls = operands.calls;
+  if (IsTrainingExport(graph)) return calls;
+  for (LostCall& gap : GapFinder(graph, metadata, operands.drops, folded).Find()) {
+    calls.push_back(std::move(gap));
+  }
+  std::ranges::stable_sort(calls, {}, &LostCall::before);
+  return calls;
 }
 
 bool IsTrainingExport(const Graph& graph) {

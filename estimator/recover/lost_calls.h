@@ -33,16 +33,25 @@ struct LostCall {
   bool is_rare = false;         // a dropout that is put back only where a flag says so
 };
 
+struct LostOperands {
+  std::vector<LostCall> calls;  // in the order of nodes
+  std::vector<bool> drops;      // by NodeId: whether a dropout is among those before it
+};
+
 // Signals: an operand of the call that a node came from which no node makes: in eval mode
 // torch.export turns Dropout into "%clone_3" and removes it, as it does with contiguous(), which
 // differs from it by what it copies: a view that the same module made; with "%cat_2", a
 // concatenation of one tensor, which is a copy; with "%add_4", x + 0, or x * 1; and with
 // "%relu_3", a call equal to one that it keeps, whose result the node then reads, or that of a norm
-// with equal weights, whose own no call reads; and, for dropouts
-// of files exported for inference, a gap in the indices of a Sequential: "classifier.0" missing
-// before "classifier.1", which neither such a clone nor a folded batch norm explains.  A dropout at
-// the end of a Sequential, or outside of one, is not seen.  In the order of nodes.  O(nodes).
+// with equal weights, whose own no call reads.  O(nodes).
+LostOperands FindLostOperands(const Graph& graph, const ExporterMetadata& metadata);
+
+// These, and dropouts of files exported for inference that left a gap in the indices of a
+// Sequential: "classifier.0" missing before "classifier.1", which neither such a clone nor a folded
+// batch norm explains.  A dropout at the end of a Sequential, or outside of one, is not seen.  In
+// the order of nodes.  O(nodes).
 std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
+                                    const LostOperands& operands,
                                     const std::vector<FoldedBatchNorm>& folded);
 
 // --- Casts (lost_casts.cc) ------------------------------------------------------------------

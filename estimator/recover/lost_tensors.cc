@@ -16,6 +16,7 @@
 #include "estimator/program/libraries.h"
 #include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/findings.h"
 #include "estimator/recover/lost_calls.h"
 #include "estimator/recover/roles.h"
 
@@ -24,11 +25,12 @@ namespace {
 
 class LostTensorFinder {
  public:
-  LostTensorFinder(const BoundGraph& bound, std::vector<ModuleTensor> in_file)
-      : bound_(bound),
-        graph_(bound.graph()),
-        metadata_(bound.metadata()),
-        shapes_(bound.shapes()),
+  LostTensorFinder(const Findings& found, std::vector<ModuleTensor> in_file)
+      : rotary_(found.rotary),
+        bound_(found.bound),
+        graph_(bound_.graph()),
+        metadata_(bound_.metadata()),
+        shapes_(bound_.shapes()),
         tensors_(std::move(in_file)) {}
 
   LostTensors Find() {
@@ -45,9 +47,9 @@ class LostTensorFinder {
 
   // Of what a rotary embedding computes, the file holds results alone.
   void AddFrequencies() {
-    const std::optional<LostRotary> rotary = FindLostRotary(bound_);
-    if (!rotary.has_value()) return;
-    AddLost(rotary->module + ".inv_freq", Role::kBuffer, {DType::kFloat32, {rotary->frequencies}});
+    if (!rotary_.has_value()) return;
+    AddLost(rotary_->module + ".inv_freq", Role::kBuffer,
+            {DType::kFloat32, {rotary_->frequencies}});
   }
 
   // "rope.original_inv_freq", a clone of "rope.inv_freq" that no call reads and the file does
@@ -181,6 +183,7 @@ class LostTensorFinder {
     tensors_.push_back({name, kNoValue, type});
   }
 
+  const std::optional<LostRotary>& rotary_;
   const BoundGraph& bound_;
   const Graph& graph_;
   const ExporterMetadata& metadata_;
@@ -314,8 +317,8 @@ std::optional<FoldedTable> FindFoldedTable(const Graph& graph, const ExporterMet
   return found;
 }
 
-LostTensors FindLostTensors(const BoundGraph& bound, std::vector<ModuleTensor> in_file) {
-  return LostTensorFinder(bound, std::move(in_file)).Find();
+LostTensors FindLostTensors(const Findings& found, std::vector<ModuleTensor> in_file) {
+  return LostTensorFinder(found, std::move(in_file)).Find();
 }
 
 std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& names) {

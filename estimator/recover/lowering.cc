@@ -232,12 +232,13 @@ void LowerUnit(UnitWriter& writer, const Unit& unit) {
 
 // --- The writer -----------------------------------------------------------------------------
 
-Recovery::Recovery(const BoundGraph& bound_graph, const Roles& roles_of_tensors,
+Recovery::Recovery(const Findings& found, const Roles& roles_of_tensors,
                    const TrainingSettings& settings)
-    : bound(bound_graph),
+    : bound(found.bound),
       roles(roles_of_tensors),
-      writer(settings, bound_graph.graph().path),
-      values(bound_graph, roles_of_tensors, writer) {
+      writer(settings, bound.graph().path),
+      values(bound, roles_of_tensors, writer),
+      outside_autocast(found.outside_autocast) {
   writer.program().modules = bound.metadata().modules;
   writer.program().source = bound.metadata().source;
   for (const FoldedBatchNorm& norm : roles.folded) folded[norm.convolution] = &norm;

@@ -14,6 +14,7 @@
 
 #include "estimator/onnx/graph.h"
 #include "estimator/recover/device_values.h"
+#include "estimator/recover/findings.h"
 #include "estimator/recover/units.h"
 
 namespace onnxfit {
@@ -21,15 +22,14 @@ namespace onnxfit {
 // What all units of a file share while they are lowered.
 struct Recovery {
   // All must outlive it.  Throws Error as DeviceValues does.
-  Recovery(const BoundGraph& bound_graph, const Roles& roles_of_tensors,
-           const TrainingSettings& settings);
+  Recovery(const Findings& found, const Roles& roles_of_tensors, const TrainingSettings& settings);
 
   const BoundGraph& bound;
   const Roles& roles;
   ProgramWriter writer;
   DeviceValues values;
   std::map<NodeId, const FoldedBatchNorm*> folded;  // by convolution
-  std::set<std::string> outside_autocast = {};      // paths of modules
+  std::set<std::string> outside_autocast;           // paths of modules
   std::set<std::string> further_results = {};       // operators that were warned of
 };
 

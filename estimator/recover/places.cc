@@ -17,6 +17,7 @@
 #include "estimator/program/libraries.h"
 #include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/findings.h"
 
 namespace onnxfit {
 namespace {
@@ -127,11 +128,11 @@ bool AddsBuckets(const Graph& graph, const Node& add) {
 
 // --- By flags -------------------------------------------------------------------------------
 
-// Known from libraries, and said by flags: by a node's name or its module's.
-std::set<NodeId> FindOutOfPlace(const BoundGraph& bound, const TrainingSettings& settings) {
+// By a node's name or its module's.
+std::set<NodeId> PickedOutOfPlace(const BoundGraph& bound, const TrainingSettings& settings) {
+  if (settings.out_of_place.empty()) return {};
   const Graph& graph = bound.graph();
-  std::set<NodeId> found = FindOutOfPlaceActivations(graph, bound.metadata());
-  if (settings.out_of_place.empty()) return found;
+  std::set<NodeId> found;
   std::vector<std::string> names;
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes.size()); ++id) {
     names.push_back(DisplayName(graph, id));
@@ -157,31 +158,32 @@ std::vector<std::optional<bool>> FindWrittenInPlace(const ExporterMetadata& meta
 
 }  // namespace
 
-Places::Places(const BoundGraph& bound, const std::vector<Rewritten>& calls,
-               const TrainingSettings& settings)
-    : bound_(bound), in_place_(bound.graph().nodes.size()) {
-  DecideInPlace(calls, settings);
+Places::Places(const Findings& found, const TrainingSettings& settings)
+    : bound_(found.bound), in_place_(found.in_place) {
+  for (const NodeId node : PickedOutOfPlace(bound_, settings)) in_place_[Index(node)] = false;
 }
 
-// What the source says, then what is known of a library; models with attention write over nothing;
-// flags, and what such models do all the same, come last.
-void Places::DecideInPlace(const std::vector<Rewritten>& calls, const TrainingSettings& settings) {
-  const Graph& graph = bound_.graph();
-  const std::map<NodeId, bool> known = FindKnownInPlace(graph, bound_.metadata());
-  const std::vector<std::optional<bool>> by_source = FindWrittenInPlace(bound_.metadata());
-  const bool has_attention = HasAttention(graph, calls);
-  for (size_t i = 0; i < in_place_.size(); ++i) {
+InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& rewrites) {
+  const Graph& graph = bound.graph();
+  const ExporterMetadata& metadata = bound.metadata();
+  const std::map<NodeId, bool> known = FindKnownInPlace(graph, metadata);
+  const std::vector<std::optional<bool>> by_source = FindWrittenInPlace(metadata);
+  const bool has_attention = HasAttention(graph, rewrites);
+  InPlaceNodes in_place(graph.nodes.size());
+  for (size_t i = 0; i < in_place.size(); ++i) {
     const auto node = static_cast<NodeId>(i);
-    in_place_[i] = by_source[Index(bound_.metadata().At(node).lines)];
-    const auto row = in_place_[i].has_value() ? known.end() : known.find(node);
-    if (row != known.end()) in_place_[i] = row->second;
-    const std::vector<ValueId>& results = bound_.At(node).outputs;
+    in_place[i] = by_source[Index(metadata.At(node).lines)];
+    const auto row = in_place[i].has_value() ? known.end() : known.find(node);
+    if (row != known.end()) in_place[i] = row->second;
+    const std::vector<ValueId>& results = bound.At(node).outputs;
     const bool is_float =
-        !results.empty() && results[0] != kNoValue && IsFloat(bound_.TypeOf(results[0]).dtype);
-    if (has_attention && is_float && !in_place_[i].has_value()) in_place_[i] = false;
+        !results.empty() && results[0] != kNoValue && IsFloat(bound.TypeOf(results[0]).dtype);
+    if (has_attention && is_float && !in_place[i].has_value()) in_place[i] = false;
   }
-  for (const NodeId node : FindOutOfPlace(bound_, settings)) in_place_[Index(node)] = false;
-  for (const NodeId node : FindInPlaceSums(graph)) in_place_[Index(node)] = true;
+  for (const NodeId node : FindOutOfPlaceActivations(graph, metadata))
+    in_place[Index(node)] = false;
+  for (const NodeId node : FindInPlaceSums(graph)) in_place[Index(node)] = true;
+  return in_place;
 }
 
 CallPlace Places::Of(NodeId node) const {

@@ -16,21 +16,23 @@
 
 namespace onnxfit {
 
+// Whether a node works in place, by NodeId; nullopt: neither the file nor a library says it.
+using InPlaceNodes = std::vector<std::optional<bool>>;
+
+struct Findings;
+
 class Places {
  public:
-  // `bound` must outlive it.  Throws Error where a glob of settings.out_of_place picks nothing.
-  // O(nodes × log).
-  Places(const BoundGraph& bound, const std::vector<Rewritten>& calls,
-         const TrainingSettings& settings);
+  // `found` must outlive it.  Throws Error where a glob of settings.out_of_place picks nothing.
+  // O(nodes).
+  Places(const Findings& found, const TrainingSettings& settings);
 
   // Of a call that `node` stands for.
   CallPlace Of(NodeId node) const;
 
  private:
-  void DecideInPlace(const std::vector<Rewritten>& calls, const TrainingSettings& settings);
-
   const BoundGraph& bound_;
-  std::vector<std::optional<bool>> in_place_;  // by node
+  InPlaceNodes in_place_;
 };
 
 // The statement of the forward at `level` of a call that runs at `place`; kNoStatement where the
@@ -43,6 +45,10 @@ StatementId FrameAt(const ModuleTree& modules, const CallPlace& place, size_t le
 std::set<std::string> FindOutsideAutocast(const BoundGraph& bound);
 
 // --- In place: which calls write over their input -------------------------------------------
+
+// What the source says, then what is known of a library; models with attention write over nothing,
+// but for what such models do all the same.  O(nodes × log).
+InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& rewrites);
 
 // Whether a line of source writes over an operand: "out += x", "x.relu_()"; not "F.relu(x)".  An
 // empty one says nothing, nor does a module's "F.relu(input, inplace=self.inplace)".

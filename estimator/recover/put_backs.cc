@@ -26,15 +26,16 @@ struct DropoutPlace {
 
 class PutBackFinder {
  public:
-  PutBackFinder(const BoundGraph& bound, const Roles& roles, const TrainingSettings& settings)
-      : bound_(bound),
-        graph_(bound.graph()),
-        metadata_(bound.metadata()),
+  PutBackFinder(const Findings& found, const Roles& roles, const TrainingSettings& settings)
+      : file_(found),
+        bound_(found.bound),
+        graph_(bound_.graph()),
+        metadata_(bound_.metadata()),
         roles_(roles),
         settings_(settings) {}
 
   PutBacks Find() {
-    found_.rotary = FindLostRotary(bound_);
+    found_.rotary = file_.rotary;
     if (found_.rotary.has_value()) {
       found_.notes.push_back(found_.rotary->module + " is put back: the export holds its results");
     }
@@ -71,14 +72,14 @@ class PutBackFinder {
 
   // Those that leave a trace, and dropouts of transformers, where they are likely or told.
   std::vector<LostCall> LostCalls() {
-    std::vector<LostCall> calls = FindLostCalls(graph_, metadata_, roles_.folded);
-    for (LostCall& cast : FindLostCasts(bound_)) calls.push_back(std::move(cast));
+    std::vector<LostCall> calls = FindLostCalls(graph_, metadata_, file_.operands, roles_.folded);
+    calls.insert(calls.end(), file_.casts.begin(), file_.casts.end());
     // 1 + weight.float(): what is made of a weight comes behind its cast.
     std::stable_partition(calls.begin(), calls.end(), [&](const LostCall& call) {
       return call.op == "to" && IsParameter(call.input);
     });
     LostDropouts found;
-    if (trains()) found = FindLostDropouts(bound_, roles_.rewrites);
+    if (trains()) found = file_.dropouts;
     const bool drops = DropsOutElsewhere(std::ranges::any_of(calls, &IsDropout));
     for (LostCall& call : found.calls) {
       const bool is_there = std::ranges::any_of(calls, [&](const LostCall& other) {
@@ -104,7 +105,7 @@ class PutBackFinder {
   bool DropsOutElsewhere(bool is_traced) const {
     if (!trains()) return false;
     if (settings_.dropout.has_value()) return *settings_.dropout != 0;
-    const std::optional<bool> likely = LikelyDropsOut(bound_, roles_.rewrites);
+    const std::optional<bool> likely = file_.likely_drops_out;
     if (is_traced) return likely.value_or(true);
     return metadata_.groups.empty() && likely.value_or(false) && !IsUnfoldedExport(graph_);
   }
@@ -133,7 +134,7 @@ class PutBackFinder {
   }
 
   DropoutPlace PlaceOfAttention(size_t call) const {
-    const NodeId node = roles_.rewrites[call].last;
+    const NodeId node = file_.rewrites[call].last;
     return {NamesAt(node), NeverDropsOut(metadata_.ClassesOf(node), /*weighs=*/true)};
   }
 
@@ -218,7 +219,7 @@ class PutBackFinder {
 
   void PlanStochasticDepths() {
     int64_t bytes = 0;  // of noise, a number a sample
-    for (const auto& [sum, branch] : FindLostStochasticDepths(bound_, roles_.rewrites)) {
+    for (const auto& [sum, branch] : file_.stochastic_depths) {
       found_.stochastic_depths.emplace(sum, branch);
       const Dims& dims = bound_.DimsOf(branch);
       const Dims per_sample = {dims.empty() ? 1 : dims[0]};
@@ -234,6 +235,7 @@ class PutBackFinder {
         FormatBytes(bytes)));
   }
 
+  const Findings& file_;
   const BoundGraph& bound_;
   const Graph& graph_;
   const ExporterMetadata& metadata_;
@@ -244,9 +246,8 @@ class PutBackFinder {
 
 }  // namespace
 
-PutBacks FindPutBacks(const BoundGraph& bound, const Roles& roles,
-                      const TrainingSettings& settings) {
-  return PutBackFinder(bound, roles, settings).Find();
+PutBacks FindPutBacks(const Findings& found, const Roles& roles, const TrainingSettings& settings) {
+  return PutBackFinder(found, roles, settings).Find();
 }
 
 }  // namespace onnxfit

@@ -32,8 +32,7 @@ struct PutBacks {
 // Calls that leave a trace (lost_calls.h), a rotary embedding, and the dropouts and
 // stochastic depths that libraries have, where they are likely or `settings` tell of them.
 // Throws Error where a glob of settings.placed_dropouts picks nothing.  O(nodes).
-PutBacks FindPutBacks(const BoundGraph& bound, const Roles& roles,
-                      const TrainingSettings& settings);
+PutBacks FindPutBacks(const Findings& found, const Roles& roles, const TrainingSettings& settings);
 
 // Writes them, while the units around them are lowered (put_back_calls.cc).
 class PutBackWriter {

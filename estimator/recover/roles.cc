@@ -18,6 +18,7 @@
 #include "estimator/program/module_tensors.h"
 #include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/findings.h"
 #include "estimator/recover/places.h"
 
 namespace onnxfit {
@@ -37,11 +38,12 @@ constexpr int64_t kPlaces = 16;
 
 class RoleFinder {
  public:
-  RoleFinder(const BoundGraph& bound, const TrainingSettings& settings)
-      : bound_(bound),
-        graph_(bound.graph()),
-        metadata_(bound.metadata()),
-        shapes_(bound.shapes()),
+  RoleFinder(const Findings& found, const TrainingSettings& settings)
+      : found_(found),
+        bound_(found.bound),
+        graph_(bound_.graph()),
+        metadata_(bound_.metadata()),
+        shapes_(bound_.shapes()),
         settings_(settings) {}
 
   Roles Find() {
@@ -95,22 +97,19 @@ class RoleFinder {
 
   // Weights that lost their names, of which a copy of an embedding is none; buffers.
   void FindNameless() {
-    if (!signature_.empty()) return;
-    float_buffers_ = FindFloatBuffers(graph_);
-    for (FoldedWeight& weight : FindFoldedWeights(graph_, metadata_)) {
+    for (const FoldedWeight& weight : found_.folded_weights) {
       if (weight.tied != kNoValue) DecideTie(bound_, settings_, weight, roles_);
-      transposed_.emplace(weight.value, std::move(weight));
+      transposed_.emplace(weight.value, &weight);
     }
   }
 
   void FindTable() {
-    std::optional<FoldedTable> found = FindFoldedTable(graph_, metadata_);
-    if (!found.has_value()) return;
-    LostTensor& table = found->table;
-    roles_.table_rows = {found->rows, table.name};
+    if (!found_.folded_table.has_value()) return;
+    const auto& [rows, table] = *found_.folded_table;
+    roles_.table_rows = {rows, table.name};
     roles_.assumptions.push_back(
         fmt::format("{} is taken to have {} rows, of which the export has kept {}", table.name,
-                    table.type.dims[0], shapes_.types[Index(found->rows)].tensor.dims[0]));
+                    table.type.dims[0], shapes_.types[Index(rows)].tensor.dims[0]));
     AddLost(table.name, kLast, table.role, table.type);
   }
 
@@ -139,7 +138,6 @@ class RoleFinder {
   }
 
   void IndexFile() {
-    first_names_ = FindFirstNames(graph_, metadata_);
     for (const SignatureEntry& entry : metadata_.signature) {
       signature_.emplace(entry.target, kinds_.size());
       kinds_.push_back(entry.kind);
@@ -149,8 +147,6 @@ class RoleFinder {
     misses_parameters_ = std::ranges::any_of(metadata_.signature, [&](const SignatureEntry& entry) {
       return entry.kind == SignatureEntry::Kind::kParameter && !stored.contains(entry.target);
     });
-    roles_.rewrites = FindRewrites(bound_);
-    uses_ = FindUses(bound_, roles_.rewrites);
     for (const FoldedBatchNorm& folded : roles_.folded) {
       const Node& node = graph_.nodes[Index(folded.convolution)];
       if (node.inputs.size() > 2 && !folded.convolution_has_bias) {
@@ -181,20 +177,21 @@ class RoleFinder {
     const bool is_rows =
         roles_.table_rows.has_value() && roles_.table_rows->first == initializer.value;
     if (is_rows) return Role::kConstant;
-    if (const auto slot = uses_.roles.find(initializer.value); slot != uses_.roles.end()) {
+    if (const auto slot = found_.uses.roles.find(initializer.value);
+        slot != found_.uses.roles.end()) {
       const bool is_ones = !signature_.empty() && !misses_parameters_;
       return is_ones ? Role::kConstant : slot->second;
     }
     if (IsTied(initializer.value)) return Role::kConstant;
-    if (float_buffers_.contains(initializer.value)) return Role::kBuffer;
+    if (found_.float_buffers.contains(initializer.value)) return Role::kBuffer;
     // Exporters name what belongs to a module by its path, "encoder.scale"; numbers that
     // they fold have names of their own, "val_12", "/Constant_output_0".
     const bool in_module = name.find('.') != std::string_view::npos && name[0] != '/';
     if (IsFloat(initializer.type.dtype)) {
       return IsComputed(initializer) && !in_module ? Role::kConstant : Role::kParameter;
     }
-    return in_module && uses_.on_device.contains(initializer.value) ? Role::kBuffer
-                                                                    : Role::kConstant;
+    return in_module && found_.uses.on_device.contains(initializer.value) ? Role::kBuffer
+                                                                          : Role::kConstant;
   }
 
   // A number; or, where a signature names all that belongs to the model, what is not in it: the
@@ -227,11 +224,11 @@ class RoleFinder {
   // Its name in the module: the file's, but for weights that the exporter computed anew.
   std::string ModuleName(const Initializer& initializer) const {
     const auto transposed = transposed_.find(initializer.value);
-    if (transposed != transposed_.end()) return transposed->second.name;
+    if (transposed != transposed_.end()) return transposed->second->name;
     const auto module = modules_.find(initializer.value);
     const std::string_view name = NameOf(initializer.value);
-    const auto first = first_names_.find(name);
-    if (first != first_names_.end()) return std::string(first->second);
+    const auto first = found_.first_names.find(name);
+    if (first != found_.first_names.end()) return std::string(first->second);
     if (module == modules_.end() || name.find('.') != std::string_view::npos) {
       return std::string(name);
     }
@@ -246,10 +243,10 @@ class RoleFinder {
     if (!signature_.empty()) return kLast;
     const auto transposed = transposed_.find(value);
     const bool is_moved = transposed != transposed_.end() && roles_.folded.empty();
-    if (is_moved) return RankBefore(transposed->second.before);
+    if (is_moved) return RankBefore(transposed->second->before);
     if (roles_.folded.empty()) return index * kPlaces;
-    const auto use = uses_.first.find(value);
-    if (use == uses_.first.end()) return kLast;
+    const auto use = found_.uses.first.find(value);
+    if (use == found_.uses.first.end()) return kLast;
     return use->second.node * kPlaces + static_cast<int64_t>(use->second.input);
   }
 
@@ -281,7 +278,7 @@ class RoleFinder {
   void AddLostTensors() {
     std::vector<ModuleTensor> in_file;
     for (const Ranked& ranked : tensors_) in_file.push_back(ranked.tensor);
-    LostTensors lost = FindLostTensors(bound_, in_file);
+    LostTensors lost = FindLostTensors(found_, in_file);
     for (const auto& [role, name, type] : lost.tensors) AddLost(name, kLast, role, type);
     roles_.views = std::move(lost.views);
     std::ranges::move(lost.assumptions, std::back_inserter(roles_.assumptions));
@@ -374,6 +371,7 @@ class RoleFinder {
 
   static constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
 
+  const Findings& found_;
   const BoundGraph& bound_;
   const Graph& graph_;
   const ExporterMetadata& metadata_;
@@ -381,22 +379,19 @@ class RoleFinder {
   const TrainingSettings& settings_;
   Roles roles_;
   std::vector<Ranked> tensors_;
-  std::map<std::string, size_t, std::less<>> signature_;      // target -> place
-  bool misses_parameters_ = false;                            // of the signature's
-  std::map<std::string_view, std::string_view> first_names_;  // of tied ones
-  std::vector<SignatureEntry::Kind> kinds_;                   // by place
-  TensorUses uses_;
-  std::unordered_map<ValueId, std::string> modules_;  // of convolutions with folded norms
-  std::unordered_map<ValueId, FoldedWeight> transposed_;
-  std::unordered_set<ValueId> float_buffers_;
+  std::map<std::string, size_t, std::less<>> signature_;  // target -> place
+  bool misses_parameters_ = false;                        // of the signature's
+  std::vector<SignatureEntry::Kind> kinds_;               // by place
+  std::unordered_map<ValueId, std::string> modules_;      // of convolutions with folded norms
+  std::unordered_map<ValueId, const FoldedWeight*> transposed_;
   std::unordered_set<ValueId> folded_biases_;  // what batch norms were made of or folded into
   std::set<std::string> put_back_;             // batch norms and biases, by name
 };
 
 }  // namespace
 
-Roles FindRoles(const BoundGraph& bound, const TrainingSettings& settings) {
-  return RoleFinder(bound, settings).Find();
+Roles FindRoles(const Findings& found, const TrainingSettings& settings) {
+  return RoleFinder(found, settings).Find();
 }
 
 }  // namespace onnxfit

@@ -50,6 +50,8 @@ enum class Role : uint8_t {
 // Tensors that belong to a folded batch norm or an affine one: their names in `parameters` and
 // `buffers` are its module's, with .weight, .bias, .running_mean, .running_var and
 // .num_batches_tracked.
+struct Findings;
+
 struct Roles : ModuleTensors {
   std::vector<Role> of_initializer;               // by index into Graph::initializers
   std::vector<FoldedBatchNorm> folded;            // put back
@@ -59,7 +61,6 @@ struct Roles : ModuleTensors {
   std::vector<std::pair<ValueId, std::string>> views;
   // An initializer, and the table of which it is the first rows.
   std::optional<std::pair<ValueId, std::string>> table_rows;
-  std::vector<Rewritten> rewrites;  // what their inner nodes alone read is in no module
   std::vector<std::string> assumptions;
   std::vector<Doubt> doubts;       // what was guessed and no flag said
   std::vector<std::string> notes;  // for -v
@@ -69,7 +70,7 @@ struct Roles : ModuleTensors {
 // Signals, surest first: the exporter's graph_signature; the operator that reads the
 // value (statistics of a batch norm); its type and use.
 // O((nodes + initializers) × log initializers).
-Roles FindRoles(const BoundGraph& bound, const TrainingSettings& settings);
+Roles FindRoles(const Findings& found, const TrainingSettings& settings);
 
 // Throws Error, with the reason, where loss.backward() would raise one for every batch: no
 // output of floats, weights of integers (whatever biases there are), no parameter, all of them
@@ -96,7 +97,7 @@ struct LostTensors {
 // What graph_signature names and is not `in_file`, where the file tells its type: copies that no
 // call reads, position ids as long as their table, a buffer that was sliced, norms whose result
 // is not used.  Empty where there is no signature.  O((signature + initializers) × log).
-LostTensors FindLostTensors(const BoundGraph& bound, std::vector<ModuleTensor> in_file);
+LostTensors FindLostTensors(const Findings& found, std::vector<ModuleTensor> in_file);
 
 // A table of which the file holds the rows that a model took, as a table of positions is read.
 struct FoldedTable {

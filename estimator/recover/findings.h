@@ -1,0 +1,53 @@
+// What a file shows at some sizes before any setting is asked: found once, for all ways to read it.
+// Internal to the room recover/, but for `rewrites`.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "estimator/recover/bound_graph.h"
+#include "estimator/recover/lost_calls.h"
+#include "estimator/recover/places.h"
+#include "estimator/recover/rewrites.h"
+#include "estimator/recover/roles.h"
+
+namespace onnxfit {
+
+struct Findings {
+  // All must outlive it.  (The passes are in build_program.cc.)  O(nodes × log).
+  Findings(const Graph& graph, const ExporterMetadata& metadata, const Shapes& shapes);
+  Findings(const Findings&) = delete;
+  Findings& operator=(const Findings&) = delete;
+
+  const BoundGraph bound;
+
+  // Calls that several nodes are (rewrites.h).
+  std::vector<Rewritten> rewrites;
+
+  // The module's tensors (roles.h).  Those of TorchScript's exporter alone, which writes no
+  // signature, are empty for others.
+  TensorUses uses;
+  std::map<std::string_view, std::string_view> first_names;  // of tied ones
+  std::optional<FoldedTable> folded_table;
+  std::unordered_set<ValueId> float_buffers;  // TorchScript's
+  std::vector<FoldedWeight> folded_weights;   // TorchScript's
+
+  // What the export has lost, or may have (lost_calls.h).
+  std::optional<LostRotary> rotary;
+  LostOperands operands;
+  std::vector<LostCall> casts;
+  LostDropouts dropouts;
+  std::optional<bool> likely_drops_out;
+  std::vector<LostStochasticDepth> stochastic_depths;
+
+  // Where calls run (places.h).
+  InPlaceNodes in_place;
+  std::set<std::string> outside_autocast;
+};
+
+}  // namespace onnxfit
