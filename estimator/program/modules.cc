@@ -15,6 +15,11 @@ ModuleId ModuleTree::Enter(ModuleId caller, std::string_view name) {
   return found->second;
 }
 
+std::optional<ModuleId> ModuleTree::Find(ModuleId caller, std::string_view name) const {
+  const auto found = ids_.find({caller, std::string(name)});
+  return found == ids_.end() ? std::nullopt : std::optional(found->second);
+}
+
 ModuleId ModuleTree::Enter(const std::vector<std::string>& names) {
   ModuleId module = kOutside;
   for (const std::string& name : names) module = Enter(module, name);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,7 +22,9 @@ class ModuleTree {
   // `name` as the forward of `caller` calls it: "m.conv"; "m.conv@1" for its second run, where
   // runs are told apart.  O(log modules).
   ModuleId Enter(ModuleId caller, std::string_view name);
-  // The same of modules from the outermost in.
+  // The same where it was entered before, else nullopt.
+  std::optional<ModuleId> Find(ModuleId caller, std::string_view name) const;
+  // Enters modules from the outermost in.
   ModuleId Enter(const std::vector<std::string>& names);
 
   // How many modules are around a call in `module`, it among them; 0 outside.

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -124,8 +125,6 @@ class RepeatedModuleMarker {
 
 // --- By TorchScript's names -----------------------------------------------------------------
 
-using Scope = std::vector<std::string>;
-
 // k of "layer_k"; 0 without a number.
 int64_t NumberOf(std::string_view module) {
   const size_t end = module.rfind('_');
@@ -138,7 +137,7 @@ int64_t NumberOf(std::string_view module) {
 
 class NumberedModuleMarker {
  public:
-  explicit NumberedModuleMarker(Program& program) : program_(program) {
+  explicit NumberedModuleMarker(Program& program) : program_(program), tree_(program.modules) {
     for (const auto* names : {&program.parameters, &program.frozen, &program.buffers}) {
       for (const NameId name : *names) AddModules(program.values[Index(name)].name);
     }
@@ -149,8 +148,8 @@ class NumberedModuleMarker {
     for (const AtenCall& call : program_.calls) called.insert(call.module);
     if (std::ranges::none_of(called, [&](ModuleId module) { return MayBeNumbered(module); }))
       return;
-    for (const ModuleId module : called) Count(program_.modules.NamesOf(module));
-    for (auto module = parents_.rbegin(); module != parents_.rend(); ++module) CountLoop(*module);
+    for (const ModuleId module : called) Count(module);
+    CountLoops();
     MarkAll();
   }
 
@@ -165,93 +164,101 @@ class NumberedModuleMarker {
 
   // Whether its name ends with a number of a call: m.fc_1 may be a module.
   bool MayBeNumbered(ModuleId module) const {
-    return NumberOf(program_.modules.NameOf(module)) != 0 &&
-           !modules_.contains(program_.modules.PathOf(module));
+    return NumberOf(tree_.NameOf(module)) != 0 && !modules_.contains(tree_.PathOf(module));
   }
 
-  // `scope` without the number of its innermost module, if that is one.
-  Scope WithoutNumber(const Scope& scope) const {
-    if (scope.empty() || NumberOf(scope.back()) == 0) return scope;
-    if (modules_.contains(ModulePath(scope))) return scope;
-    Scope first = scope;
-    first.back().resize(first.back().rfind('_'));
-    return runs_.contains(first) ? first : scope;
+  // `module` without the number of its call, if it has one.
+  ModuleId WithoutNumber(ModuleId module) const {
+    if (!MayBeNumbered(module)) return module;
+    const std::string& name = tree_.NameOf(module);
+    const std::optional<ModuleId> first =
+        tree_.Find(tree_.CallerOf(module), name.substr(0, name.rfind('_')));
+    return first.has_value() && runs_.contains(*first) ? *first : module;
   }
 
-  void Count(const Scope& scope) {
-    if (scope.empty()) return;
-    const Scope first = WithoutNumber(scope);
-    const int64_t run = first == scope ? 0 : NumberOf(scope.back());
+  void Count(ModuleId module) {
+    if (module == kOutside) return;
+    const ModuleId first = WithoutNumber(module);
+    const int64_t run = first == module ? 0 : NumberOf(tree_.NameOf(module));
     int64_t& runs = runs_[first];
     runs = std::max(runs, run + 1);
-    for (size_t level = 1; level < scope.size(); ++level) {
-      parents_.emplace(scope.begin(), scope.begin() + static_cast<std::ptrdiff_t>(level));
+    for (ModuleId around = tree_.CallerOf(module); around != kOutside;
+         around = tree_.CallerOf(around)) {
+      parents_.insert({tree_.DepthOf(around), around});
     }
   }
 
   // A module without nodes of its own that loops over others, "layers.0", …, calls each once.
-  void CountLoop(const Scope& module) {
-    if (runs_.contains(module)) return;
-    int64_t fewest = std::numeric_limits<int64_t>::max();
-    for (auto row = runs_.upper_bound(module); row != runs_.end(); ++row) {
-      const Scope& inner = row->first;
-      if (SharedModules(module, inner) < module.size()) break;
-      if (inner.size() != module.size() + 1) continue;
-      if (!IsListed(inner.back())) return;
-      fewest = std::min(fewest, row->second);
+  void CountLoops() {
+    for (const auto& [module, runs] : runs_) AddChild(module, runs);
+    for (auto parent = parents_.rbegin(); parent != parents_.rend(); ++parent) {
+      const ModuleId module = parent->second;
+      const auto loop = loops_.find(module);
+      if (loop == loops_.end() || !loop->second.is_list || runs_.contains(module)) continue;
+      runs_[module] = loop->second.fewest;
+      AddChild(module, loop->second.fewest);
     }
-    if (fewest != std::numeric_limits<int64_t>::max()) runs_[module] = fewest;
   }
 
-  // By level: how often its module runs.
-  std::vector<int64_t> RunsOf(const Scope& scope) const {
-    std::vector<int64_t> runs;
-    Scope module;
-    for (const std::string& name : scope) {
-      module.push_back(name);
-      const auto found = runs_.find(module);
-      runs.push_back(found == runs_.end() ? (runs.empty() ? 1 : runs.back()) : found->second);
-    }
-    return runs;
+  void AddChild(ModuleId module, int64_t runs) {
+    Loop& loop = loops_[tree_.CallerOf(module)];
+    loop.fewest = std::min(loop.fewest, runs);
+    loop.is_list = loop.is_list && IsListed(tree_.NameOf(module));
   }
 
-  void MarkAll() const {
+  // How often it runs; where it has no calls of its own, as often as what is around it.
+  int64_t RunsOf(ModuleId module) const {
+    for (; module != kOutside; module = tree_.CallerOf(module)) {
+      if (const auto found = runs_.find(module); found != runs_.end()) return found->second;
+    }
+    return 1;
+  }
+
+  void MarkAll() {
     std::map<ModuleId, ModuleId> marked;
     for (AtenCall& call : program_.calls) {
       const auto [found, is_new] = marked.try_emplace(call.module, call.module);
-      if (is_new) {
-        Scope scope = program_.modules.NamesOf(call.module);
-        Mark(scope);
-        found->second = program_.modules.Enter(scope);
-      }
+      if (is_new) found->second = Marked(call.module);
       call.module = found->second;
     }
   }
 
   // Names of modules without children stay as they are: they are told apart.
-  void Mark(Scope& scope) const {
-    if (scope.size() < 2) return;
-    const Scope first = WithoutNumber(scope);
-    const std::vector<int64_t> runs = RunsOf(first);
-    int64_t run = first == scope ? 0 : NumberOf(scope.back());
-    Scope marked = first;
+  ModuleId Marked(ModuleId module) {
+    const ModuleId first = WithoutNumber(module);
+    if (first == module || tree_.DepthOf(module) < 2) return module;
+    int64_t run = NumberOf(tree_.NameOf(module));
+    std::vector<std::string> names = tree_.NamesOf(first);
     bool has_run = false;  // a module with children
-    for (size_t level = marked.size(); level-- > 0 && run > 0;) {
-      const int64_t around = level == 0 ? 1 : runs[level - 1];
-      if (runs[level] % around != 0) return;
-      const int64_t turns = runs[level] / around;  // in one run of the module around it
+    for (size_t level = names.size(); level-- > 0 && run > 0;) {
+      const ModuleId own = tree_.AtLevel(first, level);
+      const int64_t around = RunsOf(tree_.CallerOf(own));
+      if (RunsOf(own) % around != 0) return module;
+      const int64_t turns = RunsOf(own) / around;  // in one run of the module around it
       const int64_t turn = run % turns;
-      if (turn > 0) marked[level] += fmt::format("@{}", turn);
-      has_run |= turn > 0 && (level + 1 < marked.size() || parents_.contains(first));
+      if (turn > 0) names[level] += fmt::format("@{}", turn);
+      has_run |= turn > 0 && (level + 1 < names.size() || HasChildren(first));
       run /= turns;
     }
-    if (has_run) scope = std::move(marked);
+    return has_run ? tree_.Enter(names) : module;
   }
 
+  bool HasChildren(ModuleId module) const {
+    return parents_.contains({tree_.DepthOf(module), module});
+  }
+
+  // What a module calls.
+  struct Loop {
+    int64_t fewest = std::numeric_limits<int64_t>::max();  // runs of one of them
+    bool is_list = true;                                   // all are children of lists
+  };
+
   Program& program_;
-  std::set<std::string, std::less<>> modules_;  // paths of those with parameters
-  std::set<Scope> parents_;                     // modules that have children
-  std::map<Scope, int64_t> runs_;               // of modules that have calls of their own
+  ModuleTree& tree_;
+  std::set<std::string, std::less<>> modules_;     // paths of those with parameters
+  std::set<std::pair<size_t, ModuleId>> parents_;  // modules that have children, by depth
+  std::map<ModuleId, int64_t> runs_;               // of modules that have calls of their own
+  std::map<ModuleId, Loop> loops_;                 // by who calls
 };
 
 }  // namespace
