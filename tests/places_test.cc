@@ -6,6 +6,7 @@
 #include <string>
 
 #include "estimator/base/index.h"
+#include "tests/bound_model.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::places_test {
@@ -181,6 +182,14 @@ TEST_CASE("a sum of what two gathers picked is written in place") {
       "two) ";
   CHECK(summed(five + "y = Add (g, e)") == std::set<NodeId>{8});
   CHECK(summed(five + "f = Add (e, two) y = Add (g, f)").empty());
+}
+
+TEST_CASE("a flag says that such a sum is not written in place") {
+  const Graph graph = ParseGraph(R"(n (float[2, 2] x, int64[2, 2] i) => (float[2, 2] y) {
+      g = GatherElements (x, i) h = GatherElements (x, i) [sum] y = Add (g, h) })");
+  const BoundModel model(graph);
+  CHECK(Places(model.found, {}).Of(2).written_in_place == true);
+  CHECK(Places(model.found, {.out_of_place = {"sum"}}).Of(2).written_in_place == false);
 }
 
 TEST_CASE("models with attention write over nothing") {

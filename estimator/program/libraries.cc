@@ -20,10 +20,6 @@ bool EndsWith(std::string_view path, std::string_view tail) {
          (path.size() == tail.size() || path[path.size() - tail.size() - 1] == '.');
 }
 
-bool IsNumbered(std::string_view name) {
-  return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 // --- Dropouts -------------------------------------------------------------------------------
 
 // Of transformers' classes, those of models that read words and have no rotary embedding, or have

@@ -76,10 +76,13 @@ std::string_view ChildOf(std::string_view path) {
   return child.substr(0, child.find('@'));
 }
 
+bool IsNumbered(std::string_view name) {
+  return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 bool IsListed(std::string_view module) {
   const size_t dot = module.rfind('.');
-  return dot != std::string_view::npos &&
-         module.find_first_not_of("0123456789", dot + 1) == std::string_view::npos;
+  return dot != std::string_view::npos && IsNumbered(module.substr(dot + 1));
 }
 
 std::string_view NumberedLayer(std::string_view path) {
@@ -87,7 +90,7 @@ std::string_view NumberedLayer(std::string_view path) {
     const size_t dot = path.rfind('.', end - 1);
     const size_t start = dot == std::string_view::npos ? 0 : dot + 1;
     const std::string_view part = path.substr(start, end - start);
-    if (part.find_first_not_of("0123456789") == std::string_view::npos) return path.substr(0, end);
+    if (IsNumbered(part)) return path.substr(0, end);
     end = dot;
   }
   return "";

@@ -75,6 +75,9 @@ std::string ModulePath(const std::vector<std::string>& scope);
 std::string_view ParentOf(std::string_view path);
 std::string_view ChildOf(std::string_view path);
 
+// Whether a child's name is a number, as lists and Sequentials call theirs.
+bool IsNumbered(std::string_view name);
+
 // Whether a module of a scope is a child of a ModuleList or a Sequential: "layers.3".
 bool IsListed(std::string_view module);
 

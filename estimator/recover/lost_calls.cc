@@ -229,9 +229,7 @@ class LostOperandFinder {
   // The second layer of fairseq's blocks, in a numbered layer.
   bool IsBeforeFc2(NodeId reader) const {
     const std::string path = metadata_.PathOf(reader);
-    const std::string_view layer = ChildOf(ParentOf(path));
-    return IsFairseqsSecondLayer(path) && !layer.empty() &&
-           layer.find_first_not_of("0123456789") == std::string_view::npos;
+    return IsFairseqsSecondLayer(path) && IsNumbered(ChildOf(ParentOf(path)));
   }
 
   // A view that the same module made: its clone was contiguous(), not a dropout.

@@ -122,10 +122,7 @@ class LostRotaryFinder {
   }
 
   // "model.layers.0".
-  static bool IsLayer(std::string_view module) {
-    const std::string_view child = ChildOf(module);
-    return !child.empty() && child.find_first_not_of("0123456789") == std::string_view::npos;
-  }
+  static bool IsLayer(std::string_view module) { return IsNumbered(ChildOf(module)); }
 
   const BoundGraph& bound_;
   const Graph& graph_;

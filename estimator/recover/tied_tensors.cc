@@ -42,7 +42,7 @@ std::string InAnyLayer(std::string_view name) {
   for (size_t start = 0; start < name.size();) {
     const size_t end = std::min(name.find('.', start), name.size());
     const std::string_view part = name.substr(start, end - start);
-    const bool is_number = part.find_first_not_of("0123456789") == std::string_view::npos;
+    const bool is_number = IsNumbered(part);
     bound += is_number ? "#" : part;
     bound += '.';
     start = end + 1;
