@@ -79,6 +79,14 @@ TEST_CASE("what an ONNX operator is in PyTorch may depend on its inputs and attr
       {"y = ReduceL2 (x, a)", "linalg_vector_norm(x) "},
       {"y, i = TopK (x, k)", "topk(x) "},
       {"i = ArgMax (x) y = GatherElements (x, i)", "argmax(x) gather(x i) "},
+      {"i = ArgMax (x) j = BitwiseAnd (i, i) y = GatherElements (x, j)",
+       "argmax(x) bitwise_and(i i) gather(x j) "},
+      {"i = ArgMax (x) j = BitwiseNot (i) y = GatherElements (x, j)",
+       "argmax(x) bitwise_not(i) gather(x j) "},
+      {"v = Reshape (x, s) z = SpaceToDepth <blocksize = 2> (v) y = Flatten (z)",
+       "view(x) pixel_unshuffle(v) view(z) "},
+      {"v = Reshape (x, s) z = GlobalMaxPool (v) y = Flatten (z)",
+       "view(x) adaptive_max_pool2d(v) view(z) "},
       {"i = ArgMax (x) y = ScatterElements (x, i, x)", "argmax(x) scatter(x i x) "},
       {"i = ArgMax (x) y = ScatterElements <reduction = \"add\"> (x, i, x)",
        "argmax(x) scatter_add(x i x) "},
@@ -88,7 +96,7 @@ TEST_CASE("what an ONNX operator is in PyTorch may depend on its inputs and attr
     const Program program = Lowered(
         "net (float[2, 8] x) => (float[A, B] y) { c = Constant <value = float {2.0}> () "
         "p = Constant <value = int64[4] {0, 1, 0, 1}> () a = Constant <value = int64[1] {1}> () "
-        "k = Constant <value = int64[1] {3}> () " +
+        "k = Constant <value = int64[1] {3}> () s = Constant <value = int64[4] {2, 2, 2, 2}> () " +
             std::string(row.node) + " }",
         {.mode = Mode::kEval, .loss = Loss::kNone});
     std::string calls;

@@ -201,6 +201,7 @@ std::string_view NameForRank(const UnitWriter& unit, const Node& node, std::stri
   constexpr RankedNames kNames[] = {
       {"max_pool2d", "max_pool1d", "max_pool3d"},
       {"avg_pool2d", "avg_pool1d", "avg_pool3d"},
+      {"adaptive_max_pool2d", "adaptive_max_pool1d", "adaptive_max_pool3d"},
       {"upsample_nearest2d", "upsample_nearest1d", "upsample_nearest3d"},
       {"upsample_bilinear2d", "upsample_linear1d", "upsample_trilinear3d"},
   };
@@ -331,6 +332,10 @@ constexpr LoweringRow kLoweringRows[] = {
     {"Or", "logical_or", LowerBinary},
     {"Xor", "logical_xor", LowerBinary},
     {"Not", "logical_not", LowerUnary},
+    {"BitwiseAnd", "bitwise_and", LowerBinary},
+    {"BitwiseOr", "bitwise_or", LowerBinary},
+    {"BitwiseXor", "bitwise_xor", LowerBinary},
+    {"BitwiseNot", "bitwise_not", LowerUnary},
     {"IsNaN", "isnan", LowerUnary},
     {"IsInf", "isinf", LowerUnary},
 
@@ -338,6 +343,7 @@ constexpr LoweringRow kLoweringRows[] = {
     {"MaxPool", "max_pool2d", LowerPool},
     {"AveragePool", "avg_pool2d", LowerPool},
     {"GlobalAveragePool", "mean", LowerUnary},
+    {"GlobalMaxPool", "adaptive_max_pool2d", LowerPool},
     {"ReduceMean", "mean", LowerUnary},
     {"ReduceSum", "sum", LowerUnary},
     {"ReduceMax", "max.dim", LowerReduceMax},
@@ -364,6 +370,7 @@ constexpr LoweringRow kLoweringRows[] = {
     {"Concat", "cat", LowerAll},
     {"Pad", "pad", LowerPad},
     {"DepthToSpace", "pixel_shuffle", LowerUnary},
+    {"SpaceToDepth", "pixel_unshuffle", LowerUnary},
     {"Tile", "repeat", LowerUnary},
     {"Resize", "upsample_nearest2d", LowerResize},
     {"Upsample", "upsample_nearest2d", LowerResize},
