@@ -23,6 +23,9 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
   const Row rows[] = {
       {"add", In(0) | In(1), {}},
       {"argmax", {}, {}},
+      {"acos", In(0), In(0)},
+      {"asin", In(0), In(0)},
+      {"asinh", In(0), In(0)},
       {"atan", In(0), In(0)},
       {"clamp", In(0), In(0)},
       {"clamp_min", In(0), In(0)},
@@ -30,6 +33,8 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"glu", In(0), In(0)},
       {"instance_norm", {}, {}},  // taken apart
       {"log1p", In(0), In(0)},
+      {"log2", In(0), In(0)},
+      {"sinh", In(0), In(0)},
       {"log_sigmoid", In(0), In(0)},
       {"logsumexp", In(0), In(0) | Out(0)},
       {"max.dim", In(0), Aux(0)},
@@ -218,7 +223,10 @@ TEST_CASE("autocast casts what PyTorch says") {
                                         "reciprocal", "rsqrt",
                                         "softmax",    "softplus",
                                         "sum",        "tan",
-                                        "cumsum"};
+                                        "cumsum",     "acos",
+                                        "asin",       "cosh",
+                                        "sinh",       "log2",
+                                        "log10"};
   for (const std::string_view name : kLower) {
     CAPTURE(std::string(name));
     CHECK(FindOpRule(name).autocast == AutocastPolicy::kLower);

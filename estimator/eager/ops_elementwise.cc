@@ -39,6 +39,8 @@ TensorType Bools(const CallTypes& call) { return {DType::kBool, call.out(0).dims
 // pytorch v2.6.0): cos is grad * -sin (x).  Sources: torch 2.11 events.
 constexpr std::array<Step, 8> kOneOnTheWay = {Scratch(LikeInput), MakeGrad(0)};
 constexpr std::array<Step, 8> kTwoOnTheWay = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)};
+constexpr std::array<Step, 8> kThreeOnTheWay = {Scratch(LikeInput), Scratch(LikeInput),
+                                                Scratch(LikeInput), MakeGrad(0)};
 constexpr std::array<Step, 8> kFourOnTheWay = {Scratch(LikeInput), Scratch(LikeInput),
                                                Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)};
 
@@ -197,6 +199,12 @@ constexpr OpRule kElementwiseRules[] = {
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(In(0))}},
+    // grad / (x * ln (2))
+    {.name = "log2",
+     .strides = AsOperands,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(In(0))},
+     .backward = kOneOnTheWay},
     {.name = "log1p",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
@@ -222,6 +230,29 @@ constexpr OpRule kElementwiseRules[] = {
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
      .backward = kTwoOnTheWay},
+    // grad * cosh (x)
+    {.name = "sinh",
+     .strides = AsOperands,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(In(0))},
+     .backward = kOneOnTheWay},
+    // grad * rsqrt (-x * x + 1); of acos grad * -rsqrt (-x * x + 1)
+    {.name = "asin",
+     .strides = AsOperands,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(In(0))},
+     .backward = kFourOnTheWay},
+    {.name = "acos",
+     .strides = AsOperands,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(In(0))},
+     .backward = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
+                  Scratch(LikeInput), MakeGrad(0)}},
+    // grad * rsqrt (x ** 2 + 1)
+    {.name = "asinh",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(In(0))},
+     .backward = kThreeOnTheWay},
     // where (x >= min && x <= max, grad, 0); of one bound one comparison.
     {.name = "clamp",
      .strides = AsOperands,

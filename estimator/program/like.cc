@@ -18,6 +18,12 @@ constexpr LikeRow kLikeRows[] = {
     {"celu", "elu"},        // at::elu with other numbers, as the next
     {"selu", "elu"},
     {"clamp_max", "clamp_min"},
+    {"log10", "log2"},
+    {"cosh", "sinh"},               // grad * sinh (x)
+    {"acosh", "asinh"},             // grad * rsqrt (x * x - 1)
+    {"atanh", "asinh"},             // grad * 1 / (1 - x ** 2)
+    {"hardshrink", "hardsigmoid"},  // a kernel that reads the gradient and x
+    {"softshrink", "hardsigmoid"},
     {"square", "pow.Tensor_Scalar"},  // at::pow (x, 2)
     {"triu", "tril"},
 

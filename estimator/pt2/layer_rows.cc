@@ -203,6 +203,8 @@ constexpr CallRow kLayerRows[] = {
     {"hardtanh.default", "hardtanh", WriteUnary},
     {"hardswish.default", "hardswish", WriteUnary},
     {"hardsigmoid.default", "hardsigmoid", WriteUnary},
+    {"hardshrink.default", "hardshrink", WriteUnary},
+    {"softshrink.default", "softshrink", WriteUnary},
     {"sigmoid.default", "sigmoid", WriteUnary},
     {"tanh.default", "tanh", WriteUnary},
     {"dropout.default", "dropout", WriteDropout},
