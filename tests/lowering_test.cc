@@ -87,6 +87,9 @@ TEST_CASE("what an ONNX operator is in PyTorch may depend on its inputs and attr
        "argmax(x) bitwise_not(i) gather(x j) "},
       {"v = Reshape (x, s) z = SpaceToDepth <blocksize = 2> (v) y = Flatten (z)",
        "view(x) pixel_unshuffle(v) view(z) "},
+      {"v = Reshape (x, t) z = Col2Im (v, e, f) y = Flatten (z)", "view(x) col2im(v) view(z) "},
+      {"v = Reshape (x, s) z = GridSample (v, v) y = Flatten (z)",
+       "view(x) grid_sampler(v v) view(z) "},
       {"v = Reshape (x, s) z = GlobalMaxPool (v) y = Flatten (z)",
        "view(x) adaptive_max_pool2d(v) view(z) "},
       {"i = ArgMax (x) y = ScatterElements (x, i, x)", "argmax(x) scatter(x i x) "},
@@ -98,7 +101,9 @@ TEST_CASE("what an ONNX operator is in PyTorch may depend on its inputs and attr
     const Program program = Lowered(
         "net (float[2, 8] x) => (float[A, B] y) { c = Constant <value = float {2.0}> () "
         "p = Constant <value = int64[4] {0, 1, 0, 1}> () a = Constant <value = int64[1] {1}> () "
-        "k = Constant <value = int64[1] {3}> () s = Constant <value = int64[4] {2, 2, 2, 2}> () " +
+        "k = Constant <value = int64[1] {3}> () s = Constant <value = int64[4] {2, 2, 2, 2}> () "
+        "t = Constant <value = int64[3] {1, 4, 4}> () e = Constant <value = int64[2] {4, 4}> () "
+        "f = Constant <value = int64[2] {2, 2}> () " +
             std::string(row.node) + " }",
         {.mode = Mode::kEval, .loss = Loss::kNone});
     std::string calls;

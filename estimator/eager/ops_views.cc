@@ -38,6 +38,80 @@ TensorType RolledOnce(const CallTypes& call) {
   return call.ints().empty() || call.ints()[0] < 2 ? TensorType() : LikeInput(call);
 }
 
+// --- Windows of pictures ---
+
+// The result begins as a tensor in the input's shape, which is resized: it stays in that memory
+// where it has room there, else it gets new one (im2col_cuda and col2im_cuda of
+// aten/src/ATen/native/cuda, pytorch v2.11.0).
+bool OutgrowsInput(const CallTypes& call) {
+  return Numel(call.out(0).dims) > Numel(call.in(0).dims);
+}
+TensorType LargerOfBoth(const CallTypes& call) {
+  return OutgrowsInput(call) ? LikeOutput(call) : LikeInput(call);
+}
+TensorType Outgrown(const CallTypes& call) {
+  return OutgrowsInput(call) ? LikeInput(call) : TensorType();
+}
+TensorType DenseCopy(const CallTypes& call) {
+  return IsContiguous(call.in(0)) ? TensorType() : LikeInput(call);
+}
+// The copy is made behind what the result begins as.
+TensorType CopyBefore(const CallTypes& call) {
+  return OutgrowsInput(call) ? DenseCopy(call) : TensorType();
+}
+TensorType CopyBehind(const CallTypes& call) {
+  return OutgrowsInput(call) ? TensorType() : DenseCopy(call);
+}
+
+// The gradient of one is the other one of the incoming gradient.
+void WindowsBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  const StridedType& gradient = types.incoming_gradient();
+  const TensorType dense = {gradient.dtype, gradient.dims};
+  const bool outgrows = Numel(types.in(0).dims) > Numel(gradient.dims);
+  int begun = 0;
+  if (outgrows) begun = kernel.Take(dense);
+  if (!outgrows) kernel.MakeGrad(0, {}, gradient.dims);
+  if (!IsContiguous(gradient)) kernel.Take(dense);
+  if (!outgrows) return;
+  kernel.MakeGrad(0);
+  kernel.Free(begun);
+}
+
+// Autocast casts to the wider type.  cuDNN samples what is neither bf16 nor of more dimensions or
+// channels than it takes; ints: whether the arguments are those that it knows.
+// Source: grid_sampler of aten/src/ATen/native/GridSampler.cpp, cond_cudnn_grid_sampler of
+// GridSamplerUtils.h, pytorch v2.11.0.
+void TakeGridSamplerApart(Dispatcher& dispatcher, const AtenCall& call) {
+  constexpr int64_t kMostChannels = 1024;
+  std::vector<NameId> operands = {call.inputs[0], call.inputs[1]};
+  const auto is_wide = [&](size_t i) { return BitsOf(dispatcher.TypeOf(operands[i]).dtype) > 16; };
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    if (is_wide(i) || !is_wide(1 - i)) continue;
+    const DType wide = dispatcher.TypeOf(operands[1 - i]).dtype;
+    operands[i] =
+        dispatcher.Make("_to_copy", {operands[i]}, {wide, dispatcher.TypeOf(operands[i]).dims});
+  }
+  const StridedType& x = dispatcher.TypeOf(operands[0]);
+  const bool is_known = !call.ints.empty() && call.ints[0] != 0;
+  const bool is_taken =
+      is_known && x.dtype != DType::kBFloat16 && x.dims.size() == 4 && x.dims[1] <= kMostChannels;
+  dispatcher.MakeResult(is_taken ? "_cudnn_grid_sampler" : "_grid_sampler", operands);
+}
+
+// Of the places always, of the picture if it is wanted.
+// Source: grid_sampler_2d_backward_cuda of aten/src/ATen/native/cuda/GridSampler.cpp.
+void GridSamplerBackward(Kernel& kernel) {
+  kernel.MakeGrad(0);
+  kernel.IsWanted(1)
+      ? kernel.MakeGrad(1)
+      : static_cast<void>(kernel.Take({kernel.types().in(1).dtype, kernel.types().in(1).dims}));
+}
+
+TensorType DensePlaces(const CallTypes& call) {
+  return IsContiguous(call.in(1)) ? TensorType() : TensorType{call.in(1).dtype, call.in(1).dims};
+}
+
 constexpr OpRule kViewRules[] = {
     // Exporters write reshape as view: where strides forbid one, it copies.
     {.name = "view",
@@ -74,6 +148,21 @@ constexpr OpRule kViewRules[] = {
     {.name = "pad.copies", .gradients = {Reads(In(0))}},  // reflects or repeats what is there
     {.name = "pixel_shuffle", .gradients = {Reads({})}},
     {.name = "upsample_nearest2d", .autocast = AutocastPolicy::kFp32, .gradients = {Reads({})}},
+    {.name = "im2col",
+     .storage = LargerOfBoth,
+     .gradients = {Reads({})},
+     .forward = {Scratch(Outgrown), Scratch(CopyBefore), MakeOut(0), Scratch(CopyBehind)},
+     .run_backward = WindowsBackward},
+    // picture, places
+    {.name = "grid_sampler", .take_apart = TakeGridSamplerApart},
+    {.name = "_grid_sampler",
+     .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1))},
+     .run_backward = GridSamplerBackward},
+    {.name = "_cudnn_grid_sampler",  // aten/src/ATen/native/cudnn/GridSampler.cpp
+     .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1))},
+     .makes_all_gradients = [](const CallTypes&) { return true; },
+     .forward = {Scratch(DensePlaces), MakeOut(0)},
+     .backward = {Scratch(DensePlaces), MakeGrad(0), MakeGrad(1)}},
     {.name = "bernoulli"},  // empty(...).bernoulli_(p).div_(p), in the type of its first input
     {.name = "constant"},   // made from numbers: zeros, full, arange, rand
     {.name = "repeat", .gradients = {Reads({})}},

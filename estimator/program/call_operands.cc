@@ -213,6 +213,8 @@ constexpr OperandsRow kRows[] = {
     {"index", 2, HasDims},
     {"index_select", 2},
     {"gather", 2},
+    {"grid_sampler", 2, HasChannels},
+    {"im2col", 1, HasChannels},
     {"scatter", 2},
     {"scatter_add", 2},
     {"nll_loss", 2},

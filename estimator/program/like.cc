@@ -82,6 +82,7 @@ constexpr LikeRow kLikeRows[] = {
     {"upsample_bicubic2d", "upsample_nearest2d"},
     {"upsample_trilinear3d", "upsample_nearest2d"},
 
+    {"col2im", "im2col"},
     {"pixel_unshuffle", "pixel_shuffle"},
     {"channel_shuffle", "pixel_shuffle"},
     {"tile", "repeat"},

@@ -182,6 +182,15 @@ void WritePad(CallWriter& writer, const Call& call, std::string_view op) {
   WriteUnary(writer, call, mode.empty() || mode == "constant" ? op : "pad.copies");
 }
 
+// ints: whether it is of the kind that cuDNN knows: bilinear, zeros outside, aligned corners.
+void WriteGridSampler(CallWriter& writer, const Call& call, std::string_view op) {
+  const bool is_plain = writer.IntAt(call, "interpolation_mode", 0) == 0 &&
+                        writer.IntAt(call, "padding_mode", 0) == 0;
+  const bool is_known = is_plain && writer.IntAt(call, "align_corners", 0) != 0;
+  writer.Emit(op, {writer.TensorAt(call, "input"), writer.TensorAt(call, "grid")},
+              {writer.Result(call)}, {is_known ? 1 : 0});
+}
+
 void WriteDetach(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
   if (!writer.IsTracked(self)) return ReturnFirst(writer, call, op);
@@ -232,6 +241,10 @@ constexpr CallRow kMovementRows[] = {
     {"pixel_shuffle.default", "pixel_shuffle", WriteUnary},
     {"pixel_unshuffle.default", "pixel_unshuffle", WriteUnary},
     {"channel_shuffle.default", "channel_shuffle", WriteUnary},
+    {"im2col.default", "im2col", WriteUnary},
+    {"col2im.default", "col2im", WriteUnary},
+    {"grid_sampler.default", "grid_sampler", WriteGridSampler},
+    {"grid_sampler_2d.default", "grid_sampler", WriteGridSampler},
     {"flip.default", "flip", WriteUnary},
     {"roll.default", "roll", WriteRoll},
     {"repeat.default", "repeat", WriteUnary},

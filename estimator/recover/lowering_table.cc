@@ -225,6 +225,22 @@ void LowerResize(UnitWriter& unit, const Node& node, std::string_view aten) {
   LowerUnary(unit, node, NameForRank(unit, node, aten));
 }
 
+// ints: as those of a .pt2's (WriteGridSampler).
+void LowerGridSample(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const auto text = [&](std::string_view name, std::string_view absent) {
+    const Attribute* attribute = FindAttribute(node, name);
+    const auto* found =
+        attribute == nullptr ? nullptr : std::get_if<std::string_view>(&attribute->value);
+    return found == nullptr ? absent : *found;
+  };
+  const std::string_view mode = text("mode", "linear");
+  const bool is_plain =
+      (mode == "linear" || mode == "bilinear") && text("padding_mode", "zeros") == "zeros";
+  const bool is_known = is_plain && IntAttribute(node, "align_corners", 0) != 0;
+  unit.Emit(aten, {unit.TensorOf(InputOf(node, 0)), unit.TensorOf(InputOf(node, 1))},
+            {unit.NewResult(node.outputs[0])}, {is_known ? 1 : 0});
+}
+
 // Nothing happens between equal types, to a number of Python's, nor where the exporter alone
 // casts: PyTorch's kernels promote what they read.
 void LowerCast(UnitWriter& unit, const Node& node, std::string_view aten) {
@@ -380,6 +396,8 @@ constexpr LoweringRow kLoweringRows[] = {
     {"DepthToSpace", "pixel_shuffle", LowerUnary},
     {"SpaceToDepth", "pixel_unshuffle", LowerUnary},
     {"Tile", "repeat", LowerUnary},
+    {"Col2Im", "col2im", LowerUnary},
+    {"GridSample", "grid_sampler", LowerGridSample},
     {"Resize", "upsample_nearest2d", LowerResize},
     {"Upsample", "upsample_nearest2d", LowerResize},
     {"Gather", "embedding", LowerGather},
