@@ -60,6 +60,7 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
   const std::string linear = FxText("y", "linear.default", "%x, %p_w, %p_b");
   const std::string parts = FxText("unbind", "unbind.int", "%x, -1");
   const std::string silu = FxText("y", "silu.default", "%x,");
+  const std::string log = FxText("y", "log2.default", "%x,");
   const std::string copy =
       "%y : [num_users=1] = call_function[target=torch.ops.aten.clone.default]"
       "(args = (%x,), kwargs = {memory_format: torch.contiguous_format})";
@@ -127,6 +128,7 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
        kIdentity,
        {FxText("y", "roll.default", "%x, [1, 2], [0, 1]")},
        "roll(x 2 )=y "},
+      {"a logarithm that is divided", kSilu, {log, log}, "log2(x )=y "},
       {"a dropout with p = 0", kIdentity, {FxText("y", "clone.default", "%x,")}, ""},
   };
   for (const Row& row : rows) {

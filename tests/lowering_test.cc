@@ -87,6 +87,8 @@ TEST_CASE("what an ONNX operator is in PyTorch may depend on its inputs and attr
        "argmax(x) bitwise_not(i) gather(x j) "},
       {"v = Reshape (x, s) z = SpaceToDepth <blocksize = 2> (v) y = Flatten (z)",
        "view(x) pixel_unshuffle(v) view(z) "},
+      {"i = ArgMax (x) o = OneHot (i, k, q) j = ArgMax (o) y = GatherElements (x, j)",
+       "argmax(x) one_hot(i) argmax(o) gather(x j) "},
       {"v = Reshape (x, t) z = Col2Im (v, e, f) y = Flatten (z)", "view(x) col2im(v) view(z) "},
       {"v = Reshape (x, s) z = GridSample (v, v) y = Flatten (z)",
        "view(x) grid_sampler(v v) view(z) "},
@@ -103,7 +105,7 @@ TEST_CASE("what an ONNX operator is in PyTorch may depend on its inputs and attr
         "p = Constant <value = int64[4] {0, 1, 0, 1}> () a = Constant <value = int64[1] {1}> () "
         "k = Constant <value = int64[1] {3}> () s = Constant <value = int64[4] {2, 2, 2, 2}> () "
         "t = Constant <value = int64[3] {1, 4, 4}> () e = Constant <value = int64[2] {4, 4}> () "
-        "f = Constant <value = int64[2] {2, 2}> () " +
+        "q = Constant <value = int64[2] {0, 1}> () f = Constant <value = int64[2] {2, 2}> () " +
             std::string(row.node) + " }",
         {.mode = Mode::kEval, .loss = Loss::kNone});
     std::string calls;

@@ -60,6 +60,7 @@ constexpr LikeRow kLikeRows[] = {
     {"any", "amax"},
     {"all", "amax"},
     {"argmin", "argmax"},
+    {"one_hot", "argmax"},
     {"argsort", "argmax"},
     {"linalg_vector_norm", "norm"},
     {"sort", "topk"},

@@ -229,6 +229,7 @@ constexpr CallRow kElementwiseRows[] = {
     {"amin.default", "amin", WriteUnary},
     {"argmax.default", "argmax", WriteUnary},
     {"argmin.default", "argmin", WriteUnary},
+    {"one_hot.default", "one_hot", WriteUnary},
     {"var.dim", "var", WriteUnary},
     {"var.correction", "var", WriteUnary},
     {"std.dim", "std", WriteUnary},

@@ -303,7 +303,7 @@ constexpr LoweringRow kLoweringRows[] = {
     {"Clip", "hardtanh", LowerClip},
     {"HardSigmoid", "hardsigmoid", LowerUnary},
     {"HardSwish", "hardswish", LowerUnary},
-    {"Shrink", "hardshrink", LowerUnary},  // with a bias torch.nn.Softshrink, which keeps as much
+    {"Shrink", "hardshrink", LowerUnary},
     {"Mish", "mish", LowerUnary},
     {"Gelu", "gelu", LowerUnary},
     {"Sigmoid", "sigmoid", LowerUnary},
@@ -377,6 +377,7 @@ constexpr LoweringRow kLoweringRows[] = {
     {"TopK", "topk", LowerTopK},
     {"ArgMax", "argmax", LowerUnary},
     {"ArgMin", "argmin", LowerUnary},
+    {"OneHot", "one_hot", LowerUnary},
 
     // Views, copies and joins.
     {"Identity", "", LowerIdentity},
