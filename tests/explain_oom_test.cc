@@ -422,8 +422,8 @@ TEST_CASE("what cannot be explained is said in one line") {
   const std::string gzip = folder.Write("train.log.gz", "\x1F\x8B\x08");
   const std::string looked_for =
       "; looked for those of PyTorch on the CPU, PyTorch with cudaMallocAsync, vLLM, llama.cpp, "
-      "the machine's RAM, Jetson, PyTorch on Apple's MPS, PyTorch, TensorFlow, Theano, JAX/XLA, "
-      "ONNX Runtime, TensorRT and CUDA\n";
+      "the machine's RAM, Jetson, PyTorch on Apple's MPS, PyTorch, TensorFlow, Theano, "
+      "PaddlePaddle, JAX/XLA, ONNX Runtime, TensorRT and CUDA\n";
   struct Row {
     std::vector<std::string> args;
     std::string error;

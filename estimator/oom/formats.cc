@@ -12,6 +12,7 @@ constexpr std::string_view kFamilies[] = {
     "PyTorch on the CPU",
     "TensorFlow",
     "Theano",
+    "PaddlePaddle",
     "JAX/XLA",
     "ONNX Runtime",
     "TensorRT",
@@ -128,6 +129,8 @@ constexpr OomFormat kFormats[] = {
      "Theano/Theano#3748"},
     {"theano-gpuarray", OomFamily::kTheano, "", OomRank::kBare, "gpudata_alloc:cumemalloc", "",
      "libgpuarray"},
+    {"paddle", OomFamily::kPaddle, "", OomRank::kFailure, "outofmemoryerrorongpu", "cannotallocate",
+     "paddle/fluid/memory/allocation/cuda_allocator.cc"},
     {"xla", OomFamily::kXla, "", OomRank::kFailure, "outofmemorywhiletryingtoallocate", "",
      "jax-ml/jax#13428"},
     {"xla-allocator", OomFamily::kXla, "", OomRank::kFailure, "failedtoallocaterequestfor", "",
@@ -165,6 +168,8 @@ constexpr OomFormat kFormats[] = {
      "c10/cuda/CUDAException.cpp"},
     {"cuda", OomFamily::kCuda, "", OomRank::kBare, "cudadrivererror:outofmemory", "",
      "c10/cuda/driver_api.h"},
+    {"hip", OomFamily::kCuda, "", OomRank::kBare, "hiperror:outofmemory", "",
+     "c10/hip/HIPException.cpp"},
     {"nccl", OomFamily::kCuda, "", OomRank::kBare, "cudafailure2'outofmemory'", "",
      "NCCL 2.19 on, src/include/checks.h"},
     {"nccl", OomFamily::kCuda, "", OomRank::kBare, "cudafailure'outofmemory'", "",
@@ -228,6 +233,11 @@ constexpr OomPhrase kPhrases[] = {
     {OomFamily::kTheano, kSize, OomField::kTried, "errorallocating", ""},
     {OomFamily::kTheano, kSize, OomField::kFree, "driverreport", ""},
     {OomFamily::kTheano, kSize, OomField::kTotal, "freeand", ""},
+    // paddle/fluid/memory/allocation/cuda_allocator.cc: what is allocated is total - free.
+    {OomFamily::kPaddle, OomPhrase::Value::kGpu, {}, "outofmemoryerrorongpu", ""},
+    {OomFamily::kPaddle, kSize, OomField::kTried, "cannotallocate", ""},
+    {OomFamily::kPaddle, kNothing, {}, "", "memoryhasbeenallocated"},
+    {OomFamily::kPaddle, kSize, OomField::kFree, "availablememoryisonly", ""},
     // xla/service/buffer_assignment.cc; the rounded size of the allocator is told exactly, too.
     {OomFamily::kXla, kSize, OomField::kTried, "(", ")ondeviceordinal"},
     {OomFamily::kXla, kNothing, {}, "failedtoallocaterequestfor", ""},
@@ -309,6 +319,8 @@ constexpr OomReading kReadings[] = {
     {"nccl", true, "NCCL found no memory for its buffers",
      "they are beside PyTorch's memory: what PyTorch has cached is not there for them"},
     {"cuda", false, "CUDA ran out of memory, without numbers",
+     "a call beside PyTorch's allocator failed, often the first one: then others hold the card"},
+    {"hip", false, "ROCm ran out of memory, without numbers",
      "a call beside PyTorch's allocator failed, often the first one: then others hold the card"},
 };
 

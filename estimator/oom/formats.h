@@ -19,6 +19,7 @@ enum class OomFamily : uint8_t {
   kHost,  // RAM, not a card
   kTensorFlow,
   kTheano,
+  kPaddle,
   kXla,
   kOnnxRuntime,
   kTensorRt,
