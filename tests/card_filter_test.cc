@@ -27,9 +27,10 @@ std::string ErrorOf(const std::string& filter) {
 }
 
 constexpr char k24GiB[] =
-    "titanrtx rtx3090 rtx4090 rtx5090-laptop a5000 quadro-rtx6000 p40 a10 a10g a30 l4";
+    "titanrtx rtx3090 rtx3090ti rtx4090 rtx5090-laptop a5000 quadro-rtx6000 p40 a10 a10g a30 l4";
 constexpr char k16[] =
-    "rtx3080-laptop rtx4060ti-16gb rtx4080 rtx4080s rtx4090-laptop rtx5060ti rtx5080 a4000 p100 t4 "
+    "rtx3080-laptop rtx4060ti-16gb rtx4080 rtx4080s rtx4090-laptop rtx5060ti rtx5070ti rtx5080 "
+    "a4000 p100 t4 "
     "v100-16gb jetson-agx-xavier jetson-orin-nx";
 constexpr char k10To11[] = "gtx1080ti rtx2080ti rtx3080";
 
@@ -42,9 +43,9 @@ TEST_CASE("filters find cards") {
   };
   const Case cases[] = {
       {"t4", "t4"},
-      {"3090", "rtx3090"},
-      {"RTX 3090", "rtx3090"},
-      {"NVIDIA GeForce RTX 3090", "rtx3090"},
+      {"3090", "rtx3090 rtx3090ti"},
+      {"RTX 3090", "rtx3090 rtx3090ti"},
+      {"NVIDIA GeForce RTX 3090", "rtx3090 rtx3090ti"},
       {"2080", "rtx2080 rtx2080s rtx2080ti"},
       {"2080s", "rtx2080s"},
       {"titan", "titanx titanxp titanv titanrtx"},
@@ -104,7 +105,7 @@ TEST_CASE("filters find cards") {
 TEST_CASE("several filters hold together, none finds all") {
   CHECK(FilterCards({}).size() == Cards().size());
   CHECK(Matching({"laptop", "16GiB"}) == "rtx3080-laptop rtx4090-laptop");
-  CHECK(Matching({"rtx", "3090"}) == "rtx3090");
+  CHECK(Matching({"rtx", "3090"}) == "rtx3090 rtx3090ti");
   CHECK(Matching({"laptop", "80GiB"}) == "");
   CHECK(Matching({"jetson", ">8GiB", "<64GiB"}) ==
         "jetson-agx-xavier jetson-orin-nx jetson-agx-orin-32gb");

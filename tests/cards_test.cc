@@ -38,7 +38,7 @@ std::string Suggested(std::string_view typed, size_t most = 3) {
 }  // namespace
 
 TEST_CASE("every card has what an answer needs") {
-  CHECK(Cards().size() == 108);
+  CHECK(Cards().size() == 111);
   std::set<std::string_view> aliases;
   std::set<std::string_view> names;
   for (const Card& card : Cards()) {
@@ -71,6 +71,7 @@ TEST_CASE("families and memory are those of the table") {
 TEST_CASE("a total is the smallest that CUDA showed") {
   CHECK(Get("t4").total_bytes == 14918 * kMiB);
   CHECK(Get("rtx3090").total_bytes == 24122 * kMiB);
+  CHECK(Get("rtx3090ti").total_bytes == 24139 * kMiB);
   CHECK(Get("p100").total_bytes == 16280 * kMiB);
   CHECK(Get("quadro-rtx4000").total_bytes == 7987 * kMiB);
   CHECK(Get("jetson-nano-2gb").total_bytes == 1972 * kMiB);
@@ -214,6 +215,9 @@ TEST_CASE("a card is found by its names") {
       {"3080-12GB", "rtx3080-12gb"},
       {"NVIDIA GeForce RTX 3080 Laptop GPU", "rtx3080-laptop"},
       {"GeForce GTX 1080 Ti", "gtx1080ti"},
+      {"NVIDIA GeForce RTX 3090 Ti", "rtx3090ti"},
+      {"NVIDIA GeForce RTX 4070 SUPER", "rtx4070s"},
+      {"NVIDIA GeForce RTX 5070 Ti", "rtx5070ti"},
       {"GTX 1060", "gtx1060"},
       {"GTX 1060 3GB", "gtx1060-3gb"},
       {"GeForce GTX 1660 SUPER", "gtx1660s"},
@@ -293,7 +297,7 @@ TEST_CASE("what is no card gets its neighbours") {
   CHECK(Suggested("A100", 1) == "a100-40gb");
   CHECK(Suggested("v100") == "v100-16gb v100-32gb");
   CHECK(Suggested("RTX 6000") == "rtx6000-ada quadro-rtx6000");
-  CHECK(Suggested("rtx309") == "rtx3090");
+  CHECK(Suggested("rtx309") == "rtx3090 rtx3090ti");
   CHECK(Suggested("rtx3909") == "rtx3090");
   CHECK(Suggested("RTX 4090 D", 1) == "rtx4090");
   CHECK(Suggested("Orin", 9).find("jetson-orin-nano") != std::string::npos);

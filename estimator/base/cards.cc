@@ -69,6 +69,8 @@ constexpr Row kRows[] = {
     {"rtx3080-laptop", "GeForce RTX 3080 Laptop 16GB", "laptop", "GDDR6", 16, 86, 48, 16110},
     {"rtx3080ti", "GeForce RTX 3080 Ti", "consumer", "GDDR6X", 12, 86, 80, 11909},
     {"rtx3090", "GeForce RTX 3090", "consumer", "GDDR6X", 24, 86, 82, 24122, 24576, 24576},
+    // Ultralytics' banners under Linux: 24142 and 24139 MiB, two in one machine.
+    {"rtx3090ti", "GeForce RTX 3090 Ti", "consumer", "GDDR6X", 24, 86, 84, 24139, 0, 24564},
     {"rtx4050-laptop", "GeForce RTX 4050 Laptop", "laptop", "GDDR6", 6, 89, 20, 0, 6140},
     // Ultralytics' banner: "CUDA:0 (NVIDIA GeForce RTX 4060, 7807MiB)", rounded.
     {"rtx4060", "GeForce RTX 4060", "consumer", "GDDR6", 8, 89, 24, 7806},
@@ -77,6 +79,8 @@ constexpr Row kRows[] = {
     // 15.57 GiB of a log of PyTorch.
     {"rtx4060ti-16gb", "GeForce RTX 4060 Ti 16GB", "consumer", "GDDR6", 16, 89, 34, 15943},
     {"rtx4070", "GeForce RTX 4070", "consumer", "GDDR6X", 12, 89, 46, 11994, 12282},
+    // nvidia-smi in logs, as of the 5070 Ti; of CUDA's total none was found.
+    {"rtx4070s", "GeForce RTX 4070 SUPER", "consumer", "GDDR6X", 12, 89, 56, 0, 0, 12282},
     {"rtx4070ti", "GeForce RTX 4070 Ti", "consumer", "GDDR6X", 12, 89, 60, 11889, 12282},
     {"rtx4070-laptop", "GeForce RTX 4070 Laptop", "laptop", "GDDR6", 8, 89, 36, 7806, 8188},
     {"rtx4080", "GeForce RTX 4080", "consumer", "GDDR6X", 16, 89, 76, 0, 16376},
@@ -88,6 +92,7 @@ constexpr Row kRows[] = {
     {"rtx5060-laptop", "GeForce RTX 5060 Laptop", "laptop", "GDDR7", 8, 120, 26, 0, 8151},
     {"rtx5060ti", "GeForce RTX 5060 Ti 16GB", "consumer", "GDDR7", 16, 120, 36, 15848},
     {"rtx5070", "GeForce RTX 5070", "consumer", "GDDR7", 12, 120, 48, 0, 12227, 12227},
+    {"rtx5070ti", "GeForce RTX 5070 Ti", "consumer", "GDDR7", 16, 120, 70, 0, 0, 16303},
     {"rtx5080", "GeForce RTX 5080", "consumer", "GDDR7", 16, 120, 84, 15821},
     {"rtx5090", "GeForce RTX 5090", "consumer", "GDDR7", 32, 120, 170, 32102, 0, 32607},
     // Linux: ollama's "23.4 GiB total", rounded.  Windows: Orpheus-FastAPI#84 and nvidia-smi.
