@@ -1,7 +1,7 @@
 """What operators.py compares with: figures of zoo_operators.py's networks, their exports.
 
     measure_operators.py FOLDER [OPERATOR...]            # exports, of ONNX without weights
-    measure_operators.py OUT.jsonl --figures [OPERATOR...]
+    measure_operators.py --figures OUT.jsonl [OPERATOR...]
 
 The figures are those of one process, whose caches and workspaces are given back between runs, on
 the runtime that README.md tells of.  What an exporter refuses is said and left out.
