@@ -69,6 +69,8 @@ TEST_CASE("what an ONNX operator is in PyTorch may depend on its inputs and attr
       {"y = Clip (x, , c)", "clamp_max(x) "},
       {"y = Max (x, c)", "clamp_min(x) "},
       {"y = Ceil (x)", "ceil(x) "},
+      {"y = Mod (x, x)", "remainder(x x) "},
+      {"y = Mod <fmod = 1> (x, c)", "fmod(x) "},
       {"y = Acosh (x)", "acosh(x) "},
       {"y = Shrink <lambd = 0.5> (x)", "hardshrink(x) "},
       {"y = Sign (x)", "sign(x) "},

@@ -150,6 +150,8 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"gru_inference", {}, {}},
       {"rnn_inference", {}, {}},
       {"reciprocal", In(0), Out(0)},
+      {"remainder", In(0), {}},
+      {"remainder", In(1), In(0) | In(1)},
       {"relu", In(0), Out(0)},
       {"rms_norm", {}, {}},  // taken apart
       {"_fused_rms_norm", In(0), In(0) | In(1) | Aux(0)},
@@ -298,9 +300,9 @@ TEST_CASE("a file's name for an operator stays where both run alike") {
 // "grad" alone, or grad * 1, in derivatives.yaml: what broadcasting needs summed is the engine's.
 TEST_CASE("the incoming gradient itself is that of sums and copies alone") {
   const std::set<std::pair<std::string_view, int>> expected = {
-      {"add", 0},    {"add", 1},        {"sub", 0},        {"addcmul", 0}, {"addcdiv", 0},
-      {"add_", 0},   {"add_", 1},       {"addmm", 0},      {"baddbmm", 0}, {"clone", 0},
-      {"expand", 0}, {"add.Scalar", 0}, {"scatter_add", 0}};
+      {"add", 0},    {"add", 1},        {"sub", 0},         {"addcmul", 0},  {"addcdiv", 0},
+      {"add_", 0},   {"add_", 1},       {"addmm", 0},       {"baddbmm", 0},  {"clone", 0},
+      {"expand", 0}, {"add.Scalar", 0}, {"scatter_add", 0}, {"remainder", 0}};
   for (const auto family : AllOpRules()) {
     for (const OpRule& listed : family) {
       const OpRule& rule = FindOpRule(listed.name);

@@ -73,6 +73,7 @@ TEST_CASE("calls of ATen are rows of the operator table") {
        {{"input", Ref("x")}, {"grid", Ref("x")}, {"padding_mode", Number(1)}},
        {8, 6, 6},
        "grid_sampler(x,x;0)"},
+      {"fmod.Scalar", {{"self", Ref("x")}, {"other", Real(2)}}, {8, 6, 6}, "fmod(x)"},
       {"log10.default", {{"self", Ref("x")}}, {8, 6, 6}, "log10(x)"},
       {"asinh.default", {{"self", Ref("x")}}, {8, 6, 6}, "asinh(x)"},
       {"softshrink.default", {{"self", Ref("x")}}, {8, 6, 6}, "softshrink(x)"},

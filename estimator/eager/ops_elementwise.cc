@@ -84,6 +84,13 @@ constexpr OpRule kElementwiseRules[] = {
      // -grad * ((x / other) / other)
      .backward = {ScratchWith(1, LikeOutput), ScratchWith(1, LikeOutput),
                   ScratchWith(1, LikeOutput), MakeGrad(1), DropScratch(), MakeGrad(0)}},
+    // grad; of the other one -grad * floor (x / other)
+    {.name = "remainder",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {PassThrough(), ReadsElementwise(In(0) | In(1))},
+     .backward = {MakeGrad(0), ScratchWith(1, LikeOutput), ScratchWith(1, LikeOutput),
+                  MakeGrad(1)}},
     // x + a * b and x + a / b by one kernel; grad * (b * value)
     {.name = "addcmul",
      .strides = AsOperands,

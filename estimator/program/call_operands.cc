@@ -141,6 +141,7 @@ constexpr OperandsRow kRows[] = {
     {"minimum", 1, AllBroadcast},
     {"maximum", 1, AllBroadcast},
     {"eq", 1, AllBroadcast},
+    {"remainder", 1, AllBroadcast},
     {"where", 3, AllBroadcast},
     {"masked_fill", 2, AllBroadcast},
     {"prelu", 2, AllBroadcast},

@@ -19,6 +19,7 @@ constexpr LikeRow kLikeRows[] = {
     {"selu", "elu"},
     {"clamp_max", "clamp_min"},
     {"log10", "log2"},
+    {"fmod", "remainder"},
     {"cosh", "sinh"},               // grad * sinh (x)
     {"acosh", "asinh"},             // grad * rsqrt (x * x - 1)
     {"atanh", "asinh"},             // grad * 1 / (1 - x ** 2)
@@ -52,7 +53,6 @@ constexpr LikeRow kLikeRows[] = {
     {"isinf", "eq"},
     {"div.Tensor_mode", "eq"},
     {"floor_divide", "eq"},
-    {"remainder", "eq"},
 
     // Reductions.
     {"min.dim", "max.dim"},

@@ -121,6 +121,9 @@ constexpr CallRow kElementwiseRows[] = {
     {"div.Tensor_mode", "div.Tensor_mode", WriteAll},
     {"floor_divide.default", "floor_divide", WriteAll},
     {"remainder.Scalar", "remainder", WriteUnary},
+    {"remainder.Tensor", "remainder", WriteAll},
+    {"fmod.Scalar", "fmod", WriteUnary},
+    {"fmod.Tensor", "fmod", WriteAll},
     {"pow.Tensor_Scalar", "pow.Tensor_Scalar", WriteUnary},
     {"square.default", "square", WriteUnary},  // at::pow(x, 2)
     {"addcmul.default", "addcmul", WriteAll},

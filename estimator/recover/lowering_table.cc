@@ -48,6 +48,10 @@ void LowerBinary(UnitWriter& unit, const Node& node, std::string_view aten) {
   unit.Emit(scalar.empty() ? aten : scalar, {tensor}, {unit.NewResult(node.outputs[0])});
 }
 
+void LowerMod(UnitWriter& unit, const Node& node, std::string_view aten) {
+  LowerBinary(unit, node, IntAttribute(node, "fmod", 0) != 0 ? "fmod" : aten);
+}
+
 // masked_fill is a choice between a number and a tensor, the number first; torch.where with a
 // number makes a tensor of it (torch/onnx, symbolic_opset9.py, pytorch v2.11.0).
 void LowerWhere(UnitWriter& unit, const Node& node, std::string_view aten) {
@@ -316,6 +320,7 @@ constexpr LoweringRow kLoweringRows[] = {
     {"Mul", "mul", LowerBinary, "mul.Scalar"},
     {"Div", "div", LowerDiv, "mul.Scalar", "reciprocal"},
     {"Pow", "pow", LowerBinary, "pow.Tensor_Scalar", "pow.Scalar"},
+    {"Mod", "remainder", LowerMod},
     {"Min", "minimum", LowerBinary, "clamp_max"},
     {"Max", "maximum", LowerBinary, "clamp_min"},
     {"Neg", "neg", LowerUnary},
