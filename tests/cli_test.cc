@@ -57,6 +57,20 @@ TEST_CASE("an estimate is printed, as text and as JSON, by both spellings") {
   CHECK(json.out.find("\"optimizer\": \"sgd\",") != std::string::npos);
 }
 
+TEST_CASE("what Muon steps is said") {
+  const TempFolder folder;
+  const std::string model = folder.Write("two.onnxtxt", R"(<ir_version: 8, opset_import: ["" : 17]>
+mlp (float[N, 2] x) => (float[N, 2] y)
+<float[2, 2] w = {1, 2, 3, 4}, float[2, 2] v = {5, 6, 7, 8}> {
+  h = MatMul(x, w)
+  y = MatMul(h, v)
+})");
+  const CommandResult json = RunCommand({model, "-o", "muon", "--format", "json"});
+  CHECK(json.out.find("torch.optim.Muon steps 1 of 2 parameters, matrices of hidden layers; AdamW, "
+                      "behind it, embeddings, the last layer's and what is no matrix") !=
+        std::string::npos);
+}
+
 TEST_CASE("lists print a table, in every format") {
   const ModelFolder folder;
   const std::vector<std::string> args = {folder.model(), "-b", "3,5", "-p", "fp32,bf16"};

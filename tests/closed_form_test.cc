@@ -237,6 +237,8 @@ TEST_CASE("missing or bad numbers are errors with what to try") {
        "--params: expected a MODEL file or the numbers of one, found both, 'net.onnx'"},
       {Gpt3({"-b", "1,2"}), "--params: expected one batch, precision and optimizer, found a list"},
       {Gpt3({"-f", "csv"}), "--format: expected text or json with --params (try: --format json)"},
+      {Gpt3({"-o", "muon"}),
+       "--optimizer: expected one that steps all parameters with --params, found 'muon'"},
       {Gpt3({"--mode", "eval"}), "--mode: expected train with --params: "},
       {Gpt3({"--dim", "seq=4"}), "--dim: expected a MODEL file, found --params (try: --seq N)"},
       {Gpt3({"--freeze", "a"}), "--freeze: expected a MODEL file, whose parameters have names"},

@@ -7,6 +7,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/program/hidden_matrices.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::optimizer_step_test {
@@ -22,8 +23,9 @@ constexpr char kMatrixAndVector[] = R"(
   })";
 
 // What `phase` of step `step` allocates and frees, by bytes: "+192 -192".
-std::string BytesOf(const TrainingSettings& settings, int32_t step, Phase phase) {
-  const Trace trace = Train(Build(kMatrixAndVector, settings).program, settings);
+std::string BytesOf(const TrainingSettings& settings, int32_t step, Phase phase,
+                    const char* net = kMatrixAndVector) {
+  const Trace trace = Train(Build(net, settings).program, settings);
   std::string text;
   bool inside = false;
   for (const Event& event : trace.events) {
@@ -105,6 +107,38 @@ TEST_CASE("Lion makes the state of a parameter just before it updates it") {
   const TrainingSettings settings = {.optimizer = Optimizer::kLion, .loss = Loss::kMse};
   CHECK(BytesOf(settings, 1, Phase::kOptimizer) == "+192 +192 +192 -192 -192 +16 +16 +16 -16 -16");
   CHECK(BytesOf(settings, 2, Phase::kOptimizer) == "+192 +192 -192 -192 +16 +16 -16 -16");
+}
+
+// torch/optim/_muon.py by events of torch 2.11.0: five iterations in bf16, whose products are
+// square, of the shorter side; AdamW steps behind it.
+TEST_CASE("Muon steps hidden matrices, AdamW the others") {
+  const TrainingSettings settings = {.optimizer = Optimizer::kMuon, .loss = Loss::kMse, .steps = 2};
+  const std::string again = " +32 -32 +32 -32 +64 -64";
+  const std::string matrix =
+      "+128 +64 +2 +2 -2 -2 +32 +32 +64 -64" + again + again + again + again + " -32 -32 -128 -64";
+  CHECK(BytesOf(settings, 1, Phase::kOptimizer, kTwoLayers) ==
+        "+128 " + matrix + " +64 +64 +64 -64");
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer, kTwoLayers) == matrix + " +64 -64");
+}
+
+TEST_CASE("hidden is a matrix that is no table of an embedding, nor the last layer's") {
+  const Program program = Build(R"(
+    net (int64[2, 3] i) => (float[2, 3, 5] y)
+    < float[7, 4] table = ["location": "none"], float[4, 4] w = ["location": "none"],
+      float[4] b = ["location": "none"], float[4, 5] head = ["location": "none"] > {
+      e = Gather (table, i)
+      h = MatMul (e, w)
+      s = Add (h, b)
+      y = MatMul (s, head)
+    })",
+                                {})
+                              .program;
+  std::string hidden;
+  const std::vector<bool> are = AreHiddenMatrices(program);
+  for (size_t i = 0; i < are.size(); ++i) {
+    if (are[i]) hidden += program.values[Index(program.parameters[i])].name;
+  }
+  CHECK(hidden == "w");
 }
 
 TEST_CASE("Adagrad's states are there before the first step, the averaged model after them") {
@@ -200,6 +234,17 @@ TEST_CASE("a buffer's copy has for a moment a tensor of one element") {
   CHECK_MESSAGE(text.find("+scale.ema:12 +bias.ema:12 +mean.ema:12 +mean.ema:4 -mean.ema "
                           "+variance.ema:12 +variance.ema:4 -variance.ema") != std::string::npos,
                 text);
+}
+
+TEST_CASE("Muon is there from 2.9 on") {
+  const auto find = [](size_t version) {
+    FindOptimizerRule(Optimizer::kMuon, {}, Frameworks()[version]);
+  };
+  CHECK_NOTHROW(find(3));
+  CHECK_THROWS_WITH_AS(find(2),
+                       "--optimizer: expected one of pytorch-2.8's, found 'muon' (try: a later "
+                       "version, --framework)",
+                       Error);
 }
 
 TEST_CASE("PyTorch takes lists where it is not told, but for Adafactor") {

@@ -318,8 +318,8 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "--freeze"}, "--freeze: expected names of parameters such as layer1.*, found nothing"},
       {{"m", "--batch-norm", "fold"}, "--batch-norm: expected auto, keep or restore, found 'fold'"},
       {{"m", "-o", "adamv"},
-       "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, lion or "
-       "adamw-8bit, found 'adamv' (did you mean 'adam'?)"},
+       "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, lion, "
+       "adamw-8bit or muon, found 'adamv' (did you mean 'adam'?)"},
       {{"m", "--optimizer-impl", "loop"},
        "--optimizer-impl: expected foreach, for-loop or fused, found 'loop'"},
       {{"m", "--clip-grad=1.0"}, "--clip-grad: expected yes or no, found '1.0'"},

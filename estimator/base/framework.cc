@@ -2,10 +2,10 @@
 // 2.9.1, 2.10.0, 2.11.0, 2.12.1, 2.13.0, 2.14.1, 2.15.0), unchanged, on a CUDA runtime that only
 // counts.  Workspaces, seeds, norms and Adagrad: events of torch.cuda.memory, forward and backward;
 // large workspaces: the same on cards of compute capability 9.0, 10.0, 11.0, 12.0 and (2.6, 2.8,
-// 2.10 to 2.13) 7.5, 8.6, 8.9, 10.3 and 12.1; options: what setting each one answers; the lowest
-// compute capability: torch.cuda.get_arch_list(); attention: what torch._fused_sdp_choice
-// answers with the cuDNN that the wheel brings, on cards of 8.0, 9.0, 10.0 and 12.0; sorts: events
-// on the same cards (both 2.9 to 2.15; 2.6 to 2.8 are taken to be as 2.9).
+// 2.10 to 2.13) 7.5, 8.6, 8.9, 10.3 and 12.1; options: what setting each one answers; Muon: what
+// torch.optim has; the lowest compute capability: torch.cuda.get_arch_list(); attention: what
+// torch._fused_sdp_choice answers with the cuDNN that the wheel brings, on cards of 8.0, 9.0, 10.0
+// and 12.0; sorts: events on the same cards (both 2.9 to 2.15; 2.6 to 2.8 are taken to be as 2.9).
 // Of the rest of the allocator nothing differs in what these versions were run with, but that
 // 2.12 takes another one of free blocks of equal size: its reserved bytes can be off by a segment.
 #include "estimator/base/framework.h"
@@ -63,6 +63,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .cublas_in_lt = CublasInLt::kFirst,
      .large_workspaces = kHopper,
      .cudnn = 91002,
+     .has_muon = true,
      .missing_alloc_options = Youngest(9),
      .min_compute_capability = 70},
     {.name = "pytorch-2.10",
@@ -70,6 +71,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .lt_min_rows = 2,
      .large_workspaces = kHopper,
      .cudnn = 91002,
+     .has_muon = true,
      .missing_alloc_options = Youngest(7),
      .min_compute_capability = 70},
     {.name = "pytorch-2.11",
@@ -79,6 +81,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .cudnn_attention = CudnnHeads::k256OnHopper,
      .cudnn_drops_all = true,
      .cub = Cub::kFrom211,
+     .has_muon = true,
      .missing_alloc_options = Youngest(6),
      .min_compute_capability = 75},
     {.name = "pytorch-2.12",
@@ -88,6 +91,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .cudnn_attention = CudnnHeads::k256OnHopper,
      .cub = Cub::kFrom211,
      .fused_adagrad = true,
+     .has_muon = true,
      .missing_alloc_options = Youngest(4),
      .min_compute_capability = 75},
     {.name = "pytorch-2.13",
@@ -98,6 +102,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .sorts_by_rows = true,
      .cub = Cub::kFrom213,
      .fused_adagrad = true,
+     .has_muon = true,
      .missing_alloc_options = Youngest(2),
      .min_compute_capability = 75},
     {.name = "pytorch-2.14",
@@ -110,6 +115,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .sorts_by_rows = true,
      .cub = Cub::kFrom213,
      .fused_adagrad = true,
+     .has_muon = true,
      .missing_alloc_options = Youngest(2),
      .min_compute_capability = 75},
     {.name = "pytorch-2.15",
@@ -125,6 +131,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .cub = Cub::kFrom213,
      .norms_with_offsets = true,
      .fused_adagrad = true,
+     .has_muon = true,
      .min_compute_capability = 75},
 };
 constexpr const FrameworkProfile& kDefault = kFrameworks[5];

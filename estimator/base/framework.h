@@ -56,6 +56,7 @@ struct FrameworkProfile {
 
   bool norms_with_offsets = false;  // _foreach_norm keeps where each tensor's chunks begin
   bool fused_adagrad = false;       // torch.optim.Adagrad(fused=True) runs on CUDA
+  bool has_muon = false;            // torch.optim.Muon
   std::span<const std::string_view> missing_alloc_options = {};  // of PYTORCH_ALLOC_CONF
 
   int min_compute_capability = 0;  // times ten: 75 for 7.5

@@ -29,6 +29,7 @@ enum class Optimizer : uint8_t {
   kAdafactor,
   kLion,
   kAdamW8bit,
+  kMuon,  // of hidden matrices; AdamW of all others
 };
 
 // How an optimizer of torch.optim runs: over lists of all parameters, one parameter after
@@ -80,6 +81,7 @@ inline constexpr Spelling<Optimizer> kOptimizers[] = {
     {"adamw", Optimizer::kAdamW},      {"rmsprop", Optimizer::kRmsprop},
     {"adagrad", Optimizer::kAdagrad},  {"adafactor", Optimizer::kAdafactor},
     {"lion", Optimizer::kLion},        {"adamw-8bit", Optimizer::kAdamW8bit},
+    {"muon", Optimizer::kMuon},
 };
 
 inline constexpr Spelling<OptimizerImpl> kOptimizerImpls[] = {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "estimator/base/bytes.h"
@@ -82,6 +83,39 @@ constexpr Making kColumnNorm = {
 constexpr Making kMeanOfRows = {
     .type = MeanOfRows, .summed = RowVariance, .dim = Reduced::kLastButOne};
 constexpr Making kOuterProduct = {.type = Matrix, .product = true};
+
+// Muon's iteration, in bf16: what is there already is not copied.
+TensorType InBf16(const TensorType& parameter) { return {DType::kBFloat16, parameter.dims}; }
+TensorType CopyInBf16(const TensorType& parameter) {
+  return parameter.dtype == DType::kBFloat16 ? TensorType() : InBf16(parameter);
+}
+TensorType Bf16Scalar(const TensorType&) { return {DType::kBFloat16, {}}; }
+TensorType GramMatrix(const TensorType& parameter) {
+  const int64_t side = std::min(parameter.dims[0], parameter.dims[1]);
+  return {DType::kBFloat16, {side, side}};
+}
+
+// The update, whose norm is clamped, then five iterations of Newton and Schulz.
+constexpr OptimizerSteps MuonSteps() {
+  OptimizerSteps steps = {Bind(Local::kUpdate, {Same}),
+                          Alias(Local::kOrthogonal, Local::kUpdate),
+                          Bind(Local::kOrthogonal, {CopyInBf16}),
+                          Bind(Local::kMean, {.type = Bf16Scalar, .summed = InBf16}),
+                          Bind(Local::kClampedNorm, {Bf16Scalar}),
+                          Delete(Local::kMean),
+                          Delete(Local::kClampedNorm)};
+  size_t at = 7;
+  for (int iteration = 0; iteration < 5; ++iteration) {
+    steps[at++] = Bind(Local::kGram, {.type = GramMatrix, .product = true});
+    steps[at++] = Bind(Local::kGramUpdate, {.type = GramMatrix, .product = true});
+    steps[at++] = Bind(Local::kOrthogonal, {.type = InBf16, .product = true});
+  }
+  steps[at++] = Delete(Local::kGram);
+  steps[at++] = Delete(Local::kGramUpdate);
+  steps[at++] = Alias(Local::kUpdate, Local::kOrthogonal);
+  steps[at++] = Delete(Local::kOrthogonal);
+  return steps;
+}
 
 // The first of an optimizer is the implementation taken by default.
 constexpr OptimizerRule kOptimizerRules[] = {
@@ -174,6 +208,13 @@ constexpr OptimizerRule kOptimizerRules[] = {
                  {"absmax1", BlockScales},
                  {"absmax2", BlockScales}}},
      .shared_bytes = kQuantizationTables},
+
+    {.optimizer = Optimizer::kMuon,
+     .impl = OptimizerImpl::kForLoop,
+     .only_where = &FrameworkProfile::has_muon,
+     .states = kMomentum,
+     .steps = MuonSteps(),
+     .of_others = Optimizer::kAdamW},
 };
 
 bool IsIn(const FrameworkProfile& framework, const OptimizerRule& rule) {
@@ -204,11 +245,17 @@ const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<Optimi
     const bool fits = rule.optimizer == optimizer && rule.impl == impl.value_or(rule.impl);
     if (fits && IsIn(framework, rule)) return rule;
   }
-  throw Error(
-      {.where = "--optimizer-impl",
-       .text = fmt::format("expected {} for {} of {}, found '{}'", ImplsOf(optimizer, framework),
-                           ToString(optimizer), framework.name, ToString(*impl)),
-       .hint = "leave it out for PyTorch's own choice"});
+  const std::string impls = ImplsOf(optimizer, framework);
+  if (impls.empty()) {
+    throw Error({.where = "--optimizer",
+                 .text = fmt::format("expected one of {}'s, found '{}'", framework.name,
+                                     ToString(optimizer)),
+                 .hint = "a later version, --framework"});
+  }
+  throw Error({.where = "--optimizer-impl",
+               .text = fmt::format("expected {} for {} of {}, found '{}'", impls,
+                                   ToString(optimizer), framework.name, ToString(*impl)),
+               .hint = "leave it out for PyTorch's own choice"});
 }
 
 }  // namespace onnxfit

@@ -51,8 +51,12 @@ enum class Local : uint8_t {
   kSquare,
   kEstimate,
   kUpdate,
+  kOrthogonal,
+  kGram,
+  kGramUpdate,
+  kClampedNorm,
 };
-inline constexpr int kLocals = 9;
+inline constexpr int kLocals = 13;
 
 // One statement that allocates or frees.  Foreach runs it for a whole list of parameters,
 // and a local is a list; a loop runs all statements for one parameter after the other.
@@ -83,6 +87,8 @@ constexpr UpdateStep Pass(Making making) {
   return {.type = UpdateStep::Type::kPass, .making = making};
 }
 
+using OptimizerSteps = std::array<UpdateStep, 26>;
+
 struct OptimizerRule {
   Optimizer optimizer = Optimizer::kNone;
   OptimizerImpl impl = OptimizerImpl::kForeach;
@@ -91,7 +97,9 @@ struct OptimizerRule {
   StatesMade states_made = StatesMade::kFirstStep;
   int shared_bytes = 0;         // tables that all parameters share
   bool matrices_apart = false;  // lists hold matrices alone, or vectors alone
-  std::array<UpdateStep, 13> steps = {};
+  OptimizerSteps steps = {};
+  // Takes hidden matrices alone; this one steps the others behind it.  kNone: takes all.
+  Optimizer of_others = Optimizer::kNone;
 };
 
 // The row of `optimizer` in the implementation `impl`, or the one that PyTorch takes when it

@@ -10,6 +10,7 @@
 #include "estimator/base/index.h"
 #include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/strides.h"
+#include "estimator/program/hidden_matrices.h"
 
 namespace onnxfit {
 
@@ -54,15 +55,15 @@ void GradScaler::CheckInf() {
 
 // _unscale_grads_: each device has a copy, the one that they were made on too.
 void GradScaler::CopyToDevices(TensorId inverse, TensorId found) {
-  found_inf_ = New(DType::kFloat32, "GradScaler.found_inf");
+  found_inf_.push_back(New(DType::kFloat32, "GradScaler.found_inf"));
   machine_.Release(New(DType::kFloat32, "GradScaler.inv_scale"));
   machine_.Release(inverse);
   machine_.Release(found);
 }
 
-void GradScaler::BeforeStep(bool fused) {
+void GradScaler::BeforeStep(bool fused, size_t optimizer) {
   if (!enabled_) return;
-  const bool unscaled = found_inf_ != kNoTensor;
+  const bool unscaled = found_inf_.size() > optimizer;
   if (!fused) {
     if (!unscaled) Unscale();
     return;
@@ -75,7 +76,8 @@ void GradScaler::BeforeStep(bool fused) {
 void GradScaler::AfterStep() {
   Drop(grad_scale_);
   Drop(sum_);
-  Drop(found_inf_);
+  for (TensorId& found : found_inf_) Drop(found);
+  found_inf_.clear();
 }
 
 // --- torch.nn.utils.clip_grad_norm_ --------------------------------------------
@@ -199,48 +201,67 @@ OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
       machine_(calls.machine()),
       settings_(settings),
       gradients_(gradients),
-      rule_(FindOptimizerRule(settings.optimizer, settings.optimizer_impl, settings.framework)),
+      parts_(PartsOf(calls.program(), settings)),
       scaler_(machine_, settings.precision == Precision::kAmpFp16),
       averaged_(calls),
       label_(machine_.AddLabel("optimizer temporary")),
       has_states_(gradients.size()) {}
 
+std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
+                                                        const TrainingSettings& settings) {
+  const auto find = [&](Optimizer optimizer) -> const OptimizerRule& {
+    return FindOptimizerRule(optimizer, settings.optimizer_impl, settings.framework);
+  };
+  const OptimizerRule& first = find(settings.optimizer);
+  std::vector<Part> parts = {{first, {}}};
+  const bool takes_all = first.of_others == Optimizer::kNone;
+  if (!takes_all) parts.push_back({find(first.of_others), {}});
+  const std::vector<bool> hidden = takes_all ? std::vector<bool>() : AreHiddenMatrices(program);
+  for (size_t i = 0; i < program.parameters.size(); ++i) {
+    parts[takes_all || hidden[i] ? 0 : 1].parameters.push_back(i);
+  }
+  return parts;
+}
+
 void OptimizerStep::Construct() {
-  if (rule_.states_made == StatesMade::kConstruction) {
-    for (size_t i = 0; i < gradients_.size(); ++i) MakeStates(i);
+  for (const Part& part : parts_) {
+    if (part.rule.states_made != StatesMade::kConstruction) continue;
+    for (const size_t i : part.parameters) MakeStates(part.rule, i);
   }
   if (settings_.ema) averaged_.Construct();
 }
 
 void OptimizerStep::Run() {
   if (settings_.clip_grad) {
-    scaler_.Unscale();
+    for (size_t i = 0; i < parts_.size(); ++i) scaler_.Unscale();
     ClipGradNorm(calls_, gradients_);
   }
-  scaler_.BeforeStep(rule_.impl == OptimizerImpl::kFused);
-  Step();
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    scaler_.BeforeStep(parts_[i].rule.impl == OptimizerImpl::kFused, i);
+    Step(parts_[i]);
+  }
   scaler_.AfterStep();
   if (settings_.ema) averaged_.Update();
 }
 
-void OptimizerStep::Step() {
-  if (rule_.states_made == StatesMade::kFirstStep) MakeAllStates();
-  for (const std::vector<size_t>& group : Groups()) {
-    if (rule_.states_made == StatesMade::kWithUpdate) MakeStates(group[0]);
-    for (const UpdateStep& step : rule_.steps) Take(step, group);
+void OptimizerStep::Step(const Part& part) {
+  if (part.rule.states_made == StatesMade::kFirstStep) MakeAllStates(part);
+  for (const std::vector<size_t>& group : Groups(part)) {
+    if (part.rule.states_made == StatesMade::kWithUpdate) MakeStates(part.rule, group[0]);
+    for (const UpdateStep& step : part.rule.steps) Take(step, group);
   }
   for (size_t local = 0; local < kLocals; ++local) BindLocal(static_cast<Local>(local), {});
 }
 
 // The parameters that have a gradient, in those groups for which the statements of a step
 // run: all at once, matrices and vectors, or one at a time.
-std::vector<std::vector<size_t>> OptimizerStep::Groups() const {
+std::vector<std::vector<size_t>> OptimizerStep::Groups(const Part& part) const {
   std::vector<std::vector<size_t>> groups;
   std::unordered_map<size_t, size_t> known;
-  for (size_t i = 0; i < gradients_.size(); ++i) {
+  for (const size_t i : part.parameters) {
     if (!gradients_.Has(i)) continue;
-    const bool is_matrix = rule_.matrices_apart && TypeOf(i).dims.size() > 1;
-    const size_t key = rule_.impl == OptimizerImpl::kForLoop ? i : size_t{is_matrix};
+    const bool is_matrix = part.rule.matrices_apart && TypeOf(i).dims.size() > 1;
+    const size_t key = part.rule.impl == OptimizerImpl::kForLoop ? i : size_t{is_matrix};
     const auto [group, is_new] = known.emplace(key, groups.size());
     if (is_new) groups.emplace_back();
     groups[group->second].push_back(i);
@@ -248,22 +269,22 @@ std::vector<std::vector<size_t>> OptimizerStep::Groups() const {
   return groups;
 }
 
-void OptimizerStep::MakeAllStates() {
-  if (rule_.shared_bytes > 0 && !std::exchange(shared_made_, true)) MakeShared();
-  for (size_t i = 0; i < gradients_.size(); ++i) {
-    if (gradients_.Has(i)) MakeStates(i);
+void OptimizerStep::MakeAllStates(const Part& part) {
+  if (part.rule.shared_bytes > 0 && !std::exchange(shared_made_, true)) MakeShared(part.rule);
+  for (const size_t i : part.parameters) {
+    if (gradients_.Has(i)) MakeStates(part.rule, i);
   }
 }
 
-void OptimizerStep::MakeShared() {
+void OptimizerStep::MakeShared(const OptimizerRule& rule) {
   const LabelId label = machine_.AddLabel("quantization tables");
-  machine_.New({DType::kUint8, {rule_.shared_bytes}}, label, Kind::kOptimizerState);
+  machine_.New({DType::kUint8, {rule.shared_bytes}}, label, Kind::kOptimizerState);
 }
 
-void OptimizerStep::MakeStates(size_t parameter) {
+void OptimizerStep::MakeStates(const OptimizerRule& rule, size_t parameter) {
   if (has_states_[parameter]) return;
   has_states_[parameter] = true;
-  for (const StateTensor& state : rule_.states) MakeState(parameter, state);
+  for (const StateTensor& state : rule.states) MakeState(parameter, state);
 }
 
 void OptimizerStep::MakeState(size_t parameter, const StateTensor& state) {

@@ -31,9 +31,9 @@ class GradScaler {
   // scaler.unscale_(optimizer).
   void Unscale();
 
-  // scaler.step(optimizer) before and after optimizer.step(), scaler.update() after that.
-  // Fused optimizers undo the scale in their kernels, unless Unscale did.
-  void BeforeStep(bool fused);
+  // scaler.step(optimizer) before optimizer.step(), the first `optimizer` is 0; then
+  // scaler.update().  Fused optimizers undo the scale in their kernels, unless Unscale did.
+  void BeforeStep(bool fused, size_t optimizer);
   void AfterStep();
 
  private:
@@ -45,7 +45,7 @@ class GradScaler {
   Machine& machine_;
   bool enabled_;
   bool made_ = false;
-  TensorId found_inf_ = kNoTensor;   // until update()
+  std::vector<TensorId> found_inf_;  // of each optimizer, until update()
   TensorId sum_ = kNoTensor;         // of found_inf, and the scale: what a fused
   TensorId grad_scale_ = kNoTensor;  // optimizer is given for its step
 };
@@ -99,11 +99,18 @@ class OptimizerStep {
   void Run();
 
  private:
-  void Step();
-  std::vector<std::vector<size_t>> Groups() const;
-  void MakeAllStates();
-  void MakeShared();
-  void MakeStates(size_t parameter);
+  // An optimizer and what it steps.
+  struct Part {
+    const OptimizerRule& rule;
+    std::vector<size_t> parameters;
+  };
+
+  static std::vector<Part> PartsOf(const Program& program, const TrainingSettings& settings);
+  void Step(const Part& part);
+  std::vector<std::vector<size_t>> Groups(const Part& part) const;
+  void MakeAllStates(const Part& part);
+  void MakeShared(const OptimizerRule& rule);
+  void MakeStates(const OptimizerRule& rule, size_t parameter);
   void MakeState(size_t parameter, const StateTensor& state);
   void Take(const UpdateStep& step, std::span<const size_t> group);
   void BindLocal(Local local, std::vector<TensorId> tensors);
@@ -114,7 +121,7 @@ class OptimizerStep {
   Machine& machine_;
   const TrainingSettings& settings_;
   const ParameterGradients& gradients_;
-  const OptimizerRule& rule_;
+  std::vector<Part> parts_;
   GradScaler scaler_;
   AveragedModel averaged_;
   LabelId label_;  // of temporaries

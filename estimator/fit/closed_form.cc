@@ -65,6 +65,14 @@ void CheckRequest(const EstimateRequest& request) {
     RefuseForm("--mode", "expected train with --params: the formula is of a training step",
                "a MODEL file");
   }
+  const OptimizerRule& rule =
+      FindOptimizerRule(settings.optimizer, settings.optimizer_impl, settings.framework);
+  if (rule.of_others != Optimizer::kNone) {
+    RefuseForm("--optimizer",
+               fmt::format("expected one that steps all parameters with --params, found '{}'",
+                           ToString(settings.optimizer)),
+               fmt::format("--optimizer {}, which keeps more", ToString(rule.of_others)));
+  }
   if (!settings.freeze.empty()) {
     RefuseForm("--freeze", "expected a MODEL file, whose parameters have names, found --params",
                "a MODEL file");

@@ -13,6 +13,7 @@
 #include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/memory/lives.h"
+#include "estimator/program/hidden_matrices.h"
 
 namespace onnxfit {
 namespace {
@@ -193,11 +194,25 @@ std::string BatchAssumption(const Shapes& shapes) {
   return shapes.batch_place.empty() ? "" : "the batch is " + shapes.batch_place;
 }
 
+// "" where one optimizer steps all parameters.
+std::string OptimizerAssumption(const Program& program, const TrainingSettings& settings) {
+  if (settings.optimizer != Optimizer::kMuon || settings.mode != Mode::kTrain) return "";
+  const std::vector<bool> hidden = AreHiddenMatrices(program);
+  const auto count = std::ranges::count(hidden, true);
+  return fmt::format(
+      "torch.optim.Muon steps {} of {} parameters, matrices of hidden layers; AdamW, behind it, "
+      "embeddings, the last layer's and what is no matrix",
+      count, hidden.size());
+}
+
 // `program` is that of `run`, dispatched or not.
-std::vector<std::string> FileAssumptions(const PreparedRun& run, const Program& program) {
+std::vector<std::string> FileAssumptions(const PreparedRun& run, const Program& program,
+                                         const TrainingSettings& settings) {
   std::vector<std::string> assumptions;
   const std::string batch = BatchAssumption(run.file->shapes);
   if (!batch.empty()) assumptions.push_back(batch);
+  const std::string optimizer = OptimizerAssumption(program, settings);
+  if (!optimizer.empty()) assumptions.push_back(optimizer);
   Append(assumptions, run.roles.assumptions);
   Append(assumptions, program.assumptions);
   return assumptions;
@@ -209,7 +224,7 @@ std::vector<std::string> Assumptions(const Prediction& prediction, const Estimat
   std::vector<std::string> assumptions =
       RunAssumptions(CudnnAssumption(prediction, request),
                      InPlaceText(prediction.program, request.settings), request);
-  Append(assumptions, FileAssumptions(*prediction.run, prediction.program));
+  Append(assumptions, FileAssumptions(*prediction.run, prediction.program, request.settings));
   return assumptions;
 }
 
@@ -229,7 +244,7 @@ FileRemarks RemarksOnFile(const Study& study, const EstimateRequest& request) {
   FileRemarks remarks;
   const std::string_view in_place = InPlaceText(run.program, request.settings);
   if (!in_place.empty()) remarks.assumptions.emplace_back(in_place);
-  Append(remarks.assumptions, FileAssumptions(run, run.program));
+  Append(remarks.assumptions, FileAssumptions(run, run.program, request.settings));
   for (const Warnings& warnings :
        {run.warnings, run.file->shapes.warnings, run.roles.warnings, run.program.warnings}) {
     Append(remarks.warnings, warnings);

@@ -126,7 +126,7 @@ class Errors(unittest.TestCase):
         self.assertEqual(
             str(self.refusal(LENET, optimizer="adamv")),
             "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, "
-            "lion or adamw-8bit, found 'adamv' (did you mean 'adam'?)")
+            "lion, adamw-8bit or muon, found 'adamv' (did you mean 'adam'?)")
 
     def test_hints_stand_apart(self):
         error = self.refusal(LENET, gpu="nosuch")

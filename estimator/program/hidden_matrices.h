@@ -1,0 +1,15 @@
+// Which parameters people give to Muon.
+#pragma once
+
+#include <vector>
+
+#include "estimator/program/program.h"
+
+namespace onnxfit {
+
+// By index into program.parameters: matrices that are no embedding's table, nor the weight of the
+// last layer that has one.  Source: "Muon is an optimizer for 2D parameters of neural network
+// hidden layers", torch/optim/_muon.py, pytorch v2.11.0.  O(calls).
+std::vector<bool> AreHiddenMatrices(const Program& program);
+
+}  // namespace onnxfit
