@@ -26,12 +26,10 @@ bool IsIn(std::string_view name, std::string_view module) {
 }
 
 // Whether a part of `path` is a number: "encoder.layer.3".
-bool IsNumbered(std::string_view path) {
+bool HasNumber(std::string_view path) {
   for (size_t start = 0; start <= path.size();) {
     const size_t end = std::min(path.find('.', start), path.size());
-    const std::string_view part = path.substr(start, end - start);
-    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-    if (!part.empty() && std::ranges::all_of(part, is_digit)) return true;
+    if (IsNumbered(path.substr(start, end - start))) return true;
     start = end + 1;
   }
   return false;
@@ -136,14 +134,14 @@ class FoldedWeightFinder {
 
   // In front of the first tensor of `module` that comes later, or behind the last one.
   ValueId AnchorIn(std::string_view module, bool is_parent, NodeId product) const {
-    const bool in_layer = IsNumbered(module);
+    const bool in_layer = HasNumber(module);
     bool passed = false;
     for (const ValueId value : named_) {
       const bool is_in = IsIn(NameOf(value), module);
       if (passed && !is_in) return value;
       if (!is_in) continue;
       const std::string_view owner = ParentOf(NameOf(value));
-      const bool is_beside = ParentOf(owner) == module && in_layer && !IsNumbered(ChildOf(owner));
+      const bool is_beside = ParentOf(owner) == module && in_layer && !HasNumber(ChildOf(owner));
       if (is_beside && (is_parent || IsNorm(owner))) return value;
       if (FirstUse(value) > product) return value;
       passed = true;
