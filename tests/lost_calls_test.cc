@@ -1,6 +1,7 @@
 #include "estimator/recover/lost_calls.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <set>
 #include <string>
@@ -164,6 +165,8 @@ TEST_CASE("operands that no node makes tell which call is gone") {
       {"a copy of a view", R"(["/m/T"] h = Transpose (x) ["/m/A"] y = Neg (h))", "clone",
        "contiguous /m"},
       {"x + 0", R"(["/m/T"] h = Transpose (x) ["/m/a/A"] y = Neg (h))", "add_12", "add.Scalar /m"},
+      {"x.detach()", R"(["/m/T"] h = Transpose (x) ["/m/a/A"] y = Neg (h))", "detach_1",
+       "detach /m"},
       {"another call", R"(["/m/T"] h = Transpose (x) ["/m/A"] y = Neg (h))", "add_relu_1", ""},
   };
   for (const Row& row : rows) {
@@ -315,6 +318,34 @@ TEST_CASE("in eval torch.export leaves a dropout's result as an operand that no 
     if (lost.op == "dropout") dropouts.insert(lost.name);
   }
   CHECK(dropouts.size() == 25);  // as many as the module runs
+}
+
+// y = a * b.detach() of b = relu(a), a = x * w, in each way that an export has it.
+TEST_CASE("what is detached has no history, whether a node says so or its operand is gone") {
+  const auto calls = [](const std::string& nodes, const std::vector<std::string>& texts) {
+    Graph graph = ParseGraph(
+        "net (float[4, 4] x) => (float[4, 4] y) "
+        "< float[4, 4] w = [\"location\": \"none\"] > "
+        "{ a = Mul (x, w) b = Relu (a) " +
+        nodes + " }");
+    for (size_t i = 0; i < texts.size(); ++i) Say(graph, static_cast<NodeId>(i), texts[i]);
+    std::string text;
+    for (const AtenCall& call : Build(graph, {.loss = Loss::kMse}).program.calls) {
+      text += fmt::format("{}{} ", call.leaves_autograd ? "no_grad " : "", call.op);
+    }
+    return text;
+  };
+  const std::string a = FxText("a", "mul.Tensor", "%x, %p_w,");
+  const std::string b = FxText("b", "relu.default", "%a,");
+  const std::string y = FxText("y", "mul.Tensor", "%a, %detach");
+  const std::string of_b = FxText("detach", "detach.default", "%b,");
+  const std::string of_x = FxText("detach", "detach.default", "%x,");
+  CHECK(calls("detach = Identity (b) y = Mul (a, detach)", {a, b, of_b, y})
+            .starts_with("mul relu no_grad view mul "));
+  CHECK(calls("y = Mul (a, b)", {a, b, y}).starts_with("mul relu no_grad view mul "));
+  // Without a history there is nothing to leave.
+  CHECK(
+      calls("detach = Identity (x) y = Mul (a, detach)", {a, b, of_x, y}).starts_with("mul mul "));
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ TEST_CASE("a norm's ones are not the module's, and an einsum may be a permutatio
   CHECK(program("LayerNormalization (x, w)") == "\n%y = layer_norm(%x)  # LayerNormalization #1\n");
   CHECK(program("Einsum <equation = \"abc->cab\"> (x)") ==
         "\n%y = permute(%x; 2, 0, 1)  # Einsum #1\n");
-  CHECK(program("Einsum <equation = \"abc->ab\"> (x)") == "\n%y = ?(%x)  # Einsum #1\n");
+  CHECK(program("Einsum <equation = \"abb->ab\"> (x)") == "\n%y = ?(%x)  # Einsum #1\n");
 }
 
 TEST_CASE("a number in front of a tensor fills it where a mask says so") {

@@ -51,10 +51,7 @@ bool WritesInPlace(std::string_view target);
 
 // --- Calls that run as several (composite_calls.cc) ----------------------------
 
-// torch.einsum: a permutation of one operand, or a product of two as one of batches of matrices:
-// permute, reshape, bmm, view, permute.  Other equations (three operands, "...", a letter twice in
-// one operand, one that is summed up beforehand) are unknown calls.
-// Source: einsum and sumproduct_pair of aten/src/ATen/native/Linear.cpp, pytorch v2.11.0.
+// torch.einsum (program/einsum.h).
 void WriteEinsum(CallWriter& writer, const Call& call, std::string_view op);
 
 // One call of `op` ("lstm", "gru", "rnn") for each layer, in all its directions: an upper bound of

@@ -10,6 +10,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/program/einsum.h"
 #include "estimator/program/recurrent_layers.h"
 #include "estimator/pt2/call_rows.h"
 
@@ -17,166 +18,21 @@ namespace onnxfit::pt2 {
 
 // --- torch.einsum --------------------------------------------------------------
 
-namespace {
-
-// A letter a dimension.
-struct Equation {
-  std::vector<std::string> operands;
-  std::string result;
-};
-
-bool AreOnce(const std::string& letters) {
-  std::string sorted = letters;
-  std::ranges::sort(sorted);
-  return std::ranges::adjacent_find(sorted) == sorted.end();
-}
-
-// "bhqd,bhkd->bhqk"; nullopt for what is not written so.
-std::optional<Equation> ParseEquation(std::string_view text) {
-  std::string plain;
-  std::ranges::copy_if(text, std::back_inserter(plain), [](char c) { return c != ' '; });
-  const size_t arrow = plain.find("->");
-  if (arrow == plain.npos || plain.find('.') != plain.npos) return std::nullopt;
-  Equation equation = {{""}, plain.substr(arrow + 2)};
-  for (const char c : plain.substr(0, arrow)) {
-    if (c == ',') {
-      equation.operands.emplace_back();
-    } else {
-      equation.operands.back().push_back(c);
-    }
-  }
-  const bool fits = std::ranges::all_of(equation.operands, AreOnce) && AreOnce(equation.result);
-  return fits ? std::optional(equation) : std::nullopt;
-}
-
-class EinsumWriter {
- public:
-  EinsumWriter(CallWriter& writer, const Call& call) : writer_(writer), call_(call) {}
-
-  // False where the operands are not of these sizes.
-  bool WritePermutation(NameId x, const std::string& letters, const std::string& result) {
-    if (!Fits(x, letters) || !std::ranges::is_permutation(letters, result)) return false;
-    writer_.Emit("permute", {x}, {writer_.Result(call_)}, OrderOf(letters, result));
-    return true;
-  }
-
-  bool WriteProduct(NameId a, NameId b, const Equation& equation) {
-    const std::string& left = equation.operands[0];
-    const std::string& right = equation.operands[1];
-    if (!Fits(a, left) || !Fits(b, right)) return false;
-    const auto has = [](const std::string& letters, char c) {
-      return letters.find(c) != letters.npos;
-    };
-    std::string batch;
-    std::string rows;
-    std::string columns;
-    std::string summed;
-    for (const char c : left) {
-      const bool is_shared = has(right, c);
-      const bool stays = has(equation.result, c);
-      if (!stays && !is_shared) return false;
-      std::string& kept = is_shared ? batch : rows;
-      (stays ? kept : summed).push_back(c);
-    }
-    for (const char c : right) {
-      if (has(left, c)) continue;
-      if (!has(equation.result, c)) return false;
-      columns.push_back(c);
-    }
-    if (!std::ranges::is_permutation(batch + rows + columns, equation.result)) return false;
-    sizes_ = SizesOf(a, left);
-    for (const auto& [letter, size] : SizesOf(b, right)) {
-      const int64_t other = SizeOf(letter);
-      if (other >= 0 && other != size) return false;
-      sizes_.emplace_back(letter, size);
-    }
-    const NameId first = AsMatrices(a, left, {batch, rows, summed});
-    const NameId second = AsMatrices(b, right, {batch, summed, columns});
-    const NameId product =
-        Make("bmm", {first, second}, {Product(batch), Product(rows), Product(columns)});
-    const std::string made = batch + rows + columns;
-    const NameId unfolded = Make("view", {product}, Each(made));
-    writer_.Emit("permute", {unfolded}, {writer_.Result(call_)}, OrderOf(made, equation.result));
-    return true;
-  }
-
- private:
-  using Sizes = std::vector<std::pair<char, int64_t>>;
-
-  bool Fits(NameId name, const std::string& letters) const {
-    return name != kNoName && writer_.DimsOf(name).size() == letters.size();
-  }
-
-  Sizes SizesOf(NameId name, const std::string& letters) const {
-    Sizes sizes;
-    const Dims& dims = writer_.DimsOf(name);
-    for (size_t i = 0; i < letters.size(); ++i) sizes.emplace_back(letters[i], dims[i]);
-    return sizes;
-  }
-
-  // -1 for a letter that is not there.
-  int64_t SizeOf(char letter) const {
-    const auto found = std::ranges::find(sizes_, letter, &Sizes::value_type::first);
-    return found == sizes_.end() ? -1 : found->second;
-  }
-
-  Dims Each(const std::string& letters) const {
-    Dims dims;
-    for (const char c : letters) dims.push_back(SizeOf(c));
-    return dims;
-  }
-
-  int64_t Product(const std::string& letters) const {
-    int64_t product = 1;
-    for (const char c : letters) product = CheckedMul(product, SizeOf(c));
-    return product;
-  }
-
-  static std::vector<int64_t> OrderOf(const std::string& from, const std::string& to) {
-    std::vector<int64_t> order;
-    for (const char c : to) order.push_back(static_cast<int64_t>(from.find(c)));
-    return order;
-  }
-
-  NameId Make(std::string_view op, std::vector<NameId> inputs, Dims dims,
-              std::vector<int64_t> ints = {}) {
-    const DType dtype = writer_.TypeOfResult(call_).dtype;
-    const NameId made =
-        writer_.NewName(std::string(call_.name) + "." + std::string(op), {dtype, std::move(dims)});
-    writer_.Emit(op, std::move(inputs), {made}, std::move(ints));
-    return made;
-  }
-
-  NameId AsMatrices(NameId name, const std::string& letters,
-                    const std::vector<std::string>& groups) {
-    std::string order;
-    Dims dims;
-    for (const std::string& group : groups) {
-      order += group;
-      dims.push_back(Product(group));
-    }
-    const NameId turned = Make("permute", {name}, Each(order), OrderOf(letters, order));
-    return Make("view", {turned}, std::move(dims));
-  }
-
-  CallWriter& writer_;
-  const Call& call_;
-  Sizes sizes_;
-};
-
-}  // namespace
-
 void WriteEinsum(CallWriter& writer, const Call& call, std::string_view) {
-  const std::optional<Equation> equation = ParseEquation(writer.TextAt(call, "equation"));
   const std::vector<NameId> tensors = writer.Tensors(call);
-  const bool fits = equation && equation->operands.size() == tensors.size();
-  EinsumWriter einsum(writer, call);
-  if (fits && tensors.size() == 1 &&
-      einsum.WritePermutation(tensors[0], equation->operands[0], equation->result)) {
-    return;
-  }
-  if (fits && tensors.size() == 2 && einsum.WriteProduct(tensors[0], tensors[1], *equation)) return;
-  writer.WriteUnknown(call);
+  std::vector<Dims> dims;
+  for (const NameId tensor : tensors) dims.push_back(writer.DimsOf(tensor));
+  const auto steps = PlanEinsum(writer.TextAt(call, "equation"), dims);
+  if (!steps) return writer.WriteUnknown(call);
+  const DType dtype = writer.TypeOfResult(call).dtype;
+  WriteSteps(*steps, tensors, [&](const EinsumStep& step, std::vector<NameId> inputs) {
+    const bool is_last = &step == &steps->back();
+    const NameId made =
+        is_last ? writer.Result(call)
+                : writer.NewName(fmt::format("{}.{}", call.name, step.op), {dtype, step.dims});
+    writer.Emit(step.op, std::move(inputs), {made}, step.ints);
+    return made;
+  });
 }
 
 // --- torch.nn.LSTM, GRU and RNN ------------------------------------------------

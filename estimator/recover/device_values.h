@@ -34,6 +34,10 @@ class DeviceValues {
   bool IsHost(ValueId value) const;
   // Its elements, or the one float that it is, follow from shapes and constants.
   bool IsKnown(ValueId value) const;
+  // A float that a parameter feeds, or one itself.  REQUIRES: `value` is not kNoValue.
+  bool FollowsParameter(ValueId value) const {
+    return follows_parameter_[static_cast<size_t>(value)];
+  }
   bool IsParameter(ValueId value) const;
   // A tensor that the file holds and that is none of the module's.
   bool IsMadeOfNumbers(ValueId value) const;

@@ -117,11 +117,12 @@ class LostOperandFinder {
     return module != kOutside && metadata_.ModuleOf(maker) == module;
   }
 
-  // What the exporter removes where it changes no number: x + 0, x * 1, a cat of one tensor.
+  // What the exporter removes where it changes no number: x + 0, x * 1, a cat of one tensor,
+  // x.detach().
   static std::string_view RemovedCall(std::string_view stem) {
     constexpr std::pair<std::string_view, std::string_view> kRows[] = {
         {"add", "add.Scalar"}, {"sub", "add.Scalar"}, {"mul", "mul.Scalar"},
-        {"div", "mul.Scalar"}, {"cat", "cat"},
+        {"div", "mul.Scalar"}, {"cat", "cat"},        {"detach", "detach"},
     };
     for (const auto& [name, aten] : kRows) {
       if (name == stem) return aten;

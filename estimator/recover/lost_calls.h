@@ -21,7 +21,7 @@ struct LostCall {
   NodeId before = kNoNode;   // the node that read its result
   ValueId input = kNoValue;  // what the node reads now
   std::string name;          // one call may have several readers
-  std::string_view op;       // "dropout", "cat", …; "" where it repeats another call
+  std::string_view op;       // "dropout", "detach", …; "" where it repeats another call
   NodeId repeats = kNoNode;  // the node that made `input`, by an equal call
   NodeId behind = kNoNode;   // the node behind which it runs; kNoNode: before its reader
   // The module call that runs it, by its caller and its own name; "": by the caller's own forward,
@@ -41,7 +41,8 @@ struct LostOperands {
 // Signals: an operand of the call that a node came from which no node makes: in eval mode
 // torch.export turns Dropout into "%clone_3" and removes it, as it does with contiguous(), which
 // differs from it by what it copies: a view that the same module made; with "%cat_2", a
-// concatenation of one tensor, which is a copy; with "%add_4", x + 0, or x * 1; and with
+// concatenation of one tensor, which is a copy; with "%add_4", x + 0, or x * 1; with "%detach"
+// that; and with
 // "%relu_3", a call equal to one that it keeps, whose result the node then reads, or that of a norm
 // with equal weights, whose own no call reads.  O(nodes).
 LostOperands FindLostOperands(const Graph& graph, const ExporterMetadata& metadata);

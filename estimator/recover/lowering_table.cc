@@ -1,4 +1,6 @@
 // Which ATen calls PyTorch runs for an ONNX operator.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <span>
@@ -6,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/program/einsum.h"
 #include "estimator/recover/lowering.h"
 
 namespace onnxfit {
@@ -80,7 +83,14 @@ void LowerIdentity(UnitWriter& unit, const Node& node, std::string_view) {
     UnitWriter at_reader = unit.At(PlaceOfReader(unit, node.outputs[0]));
     return LowerUnary(at_reader, node, "cat");
   }
-  unit.Alias(node.outputs[0], node.inputs[0]);
+  const bool detaches = unit.TargetOf(node) == "aten.detach.default";
+  if (!detaches || !unit.values().FollowsParameter(node.inputs[0])) {
+    return unit.Alias(node.outputs[0], node.inputs[0]);
+  }
+  CallPlace place = unit.place();
+  place.leaves_autograd = true;
+  UnitWriter without_gradient = unit.At(std::move(place));
+  LowerUnary(without_gradient, node, "view");
 }
 
 // torch.nn.Linear, whose weight is transposed; else torch.addmm(bias, x, w).
@@ -105,26 +115,26 @@ void LowerBatchNorm(UnitWriter& unit, const Node& node, std::string_view) {
   LowerAll(unit, node, unit.trains() ? "batch_norm" : "batch_norm_inference");
 }
 
-// Where `equation` reorders the dimensions of one operand, "nhwc->nchw": their new order.
-std::vector<int64_t> OrderOf(std::string_view equation) {
-  const size_t arrow = std::min(equation.find("->"), equation.size());
-  const std::string_view from = equation.substr(0, arrow);
-  const std::string_view to = equation.substr(std::min(arrow + 2, equation.size()));
-  if (from.size() != to.size() || !std::is_permutation(from.begin(), from.end(), to.begin()))
-    return {};
-  std::vector<int64_t> order;
-  for (const char letter : to) order.push_back(static_cast<int64_t>(from.find(letter)));
-  return order;
-}
-
-void LowerEinsum(UnitWriter& unit, const Node& node, std::string_view aten) {
+void LowerEinsum(UnitWriter& unit, const Node& node, std::string_view) {
   const Attribute* equation = FindAttribute(node, "equation");
   const auto* text =
       equation == nullptr ? nullptr : std::get_if<std::string_view>(&equation->value);
-  std::vector<int64_t> order = text == nullptr ? std::vector<int64_t>() : OrderOf(*text);
-  if (node.inputs.size() != 1 || order.empty()) return unit.LowerUnknown(node);
-  const NameId input = unit.TensorOf(node.inputs[0]);
-  unit.Emit(aten, {input}, {unit.NewResult(node.outputs[0])}, std::move(order));
+  std::vector<Dims> dims;
+  for (const ValueId input : node.inputs) dims.push_back(unit.TypeOf(input).dims);
+  const TensorType& type = unit.TypeOf(node.outputs[0]);
+  const auto steps = text == nullptr ? std::nullopt : PlanEinsum(*text, dims);
+  if (!steps || steps->back().dims != type.dims) return unit.LowerUnknown(node);
+  std::vector<NameId> tensors;
+  for (const ValueId input : node.inputs) tensors.push_back(unit.TensorOf(input));
+  const std::string name(unit.bound().NameOf(node.outputs[0]));
+  WriteSteps(*steps, tensors, [&](const EinsumStep& step, std::vector<NameId> inputs) {
+    const bool is_last = &step == &steps->back();
+    const NameId made = is_last ? unit.NewResult(node.outputs[0])
+                                : unit.NewName(fmt::format("{}.{}", name, step.op),
+                                               unit.WithPrecision({type.dtype, step.dims}));
+    unit.Emit(step.op, std::move(inputs), {made}, step.ints);
+    return made;
+  });
 }
 
 // Without a weight of the module: exporters write ones.
@@ -391,7 +401,7 @@ constexpr LoweringRow kLoweringRows[] = {
     {"Squeeze", "view", LowerUnary},
     {"Unsqueeze", "view", LowerUnary},
     {"Transpose", "permute", LowerTranspose},
-    {"Einsum", "permute", LowerEinsum},
+    {"Einsum", "", LowerEinsum},
     {"Expand", "expand", LowerExpand},
     {"Slice", "slice", LowerSlice},
     {"Split", "split", LowerSplit},

@@ -55,15 +55,27 @@ NameId PutBackWriter::MakeOnce(UnitWriter& unit, const LostCall& lost) {
   return made->second;
 }
 
+namespace {
+
+// As the program has it: x.detach() is a view without a history.
+std::string_view OpOf(const UnitWriter& unit, const LostCall& lost) {
+  if (lost.op == "dropout") return unit.DropoutOp();
+  return lost.op == "detach" ? "view" : lost.op;
+}
+
+}  // namespace
+
 NameId PutBackWriter::Write(UnitWriter& unit, const LostCall& lost) {
   const NameId input = unit.TensorOf(lost.input);
-  UnitWriter there = unit.At(PlaceOf(unit, lost));
+  CallPlace place = PlaceOf(unit, lost);
+  place.leaves_autograd = place.leaves_autograd || lost.op == "detach";
+  UnitWriter there = unit.At(std::move(place));
   TensorType type = unit.program().values[Index(input)].type;
   if (lost.op == "to" && BitsOf(type.dtype) < 32) type.dtype = DType::kFloat32;
   const NameId made = unit.NewName(lost.name, type);
   std::vector<NameId> inputs = {input};
   if (lost.like != kNoValue) inputs.push_back(there.TensorOf(lost.like));
-  there.Emit(lost.op == "dropout" ? unit.DropoutOp() : lost.op, std::move(inputs), {made});
+  there.Emit(OpOf(unit, lost), std::move(inputs), {made});
   return made;
 }
 
