@@ -151,5 +151,23 @@ TEST_CASE("a group norm, which exporters write as an instance norm over groups")
   CHECK(built.roles.ParameterCount() == 8 + 8);  // not the ones and zeros
 }
 
+// Of [N, C, L] in C groups the second reshape does nothing, and weights are stored as [C, 1].
+TEST_CASE("a group norm whose second reshape was taken out") {
+  const auto program =
+      [](const std::string& scale) {
+        return ToString(Build(R"(net (float[2, 4, 8] x) => (float[2, 4, 8] y)
+      < float[4, 1] "gn.weight" = ["location": "none"], float[4, 1] "gn.bias" = ["location": "none"],
+        float[4] ones = {1, 1, 1, 1}, float[4] zeros = {0, 0, 0, 0}, int64[3] grouped = {0, 4, -1} > {
+        r = Reshape (x, grouped)
+        n = InstanceNormalization (r, ones, zeros)
+        m = Mul (n, )" + scale + R"()
+        [gn] y = Add (m, "gn.bias") })",
+                              {.mode = Mode::kEval})
+                            .program);
+      };
+  CHECK(program("\"gn.weight\"").ends_with("= group_norm(%x, %gn.weight, %gn.bias; 4)  # gn\n"));
+  CHECK(program("x").find("group_norm") == std::string::npos);  // another product
+}
+
 }  // namespace
 }  // namespace onnxfit::rewrites_test

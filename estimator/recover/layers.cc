@@ -256,22 +256,27 @@ std::optional<Rewritten> FindProduct(const BoundGraph& bound, NodeId product) {
   return Rewritten{"linear", {factors[0], weight}, product, {transpose, product}};
 }
 
-// torch.nn.GroupNorm: an instance norm over groups, then weight and bias, [C, 1, 1].
+// torch.nn.GroupNorm: an instance norm over groups, then weight and bias, [C, 1, 1].  Exporters
+// take the second reshape out where it does nothing: of [N, C, L] in C groups.
 std::optional<Rewritten> FindGroupNorm(const BoundGraph& bound, NodeId add) {
   const auto inner = [&](NodeId node, std::string_view op) {
     return node == kNoNode ? kNoNode : bound.Inner(bound.At(node).inputs[0], op);
   };
   const NodeId mul = inner(add, "Mul");
   const NodeId ungroup = inner(mul, "Reshape");
-  const NodeId norm = inner(ungroup, "InstanceNormalization");
+  const NodeId norm = inner(ungroup == kNoNode ? mul : ungroup, "InstanceNormalization");
   const NodeId group = inner(norm, "Reshape");
   if (group == kNoNode || bound.At(norm).inputs.size() != 3) return std::nullopt;
+  const ValueId weight = bound.At(mul).inputs[1];
+  if (ungroup == kNoNode && !bound.IsStored(weight, 2)) return std::nullopt;
   const Dims groups = bound.DimsOf(bound.At(norm).inputs[1]);  // [G]
-  return Rewritten{"group_norm",
-                   {bound.At(group).inputs[0], bound.At(mul).inputs[1], bound.At(add).inputs[1]},
-                   add,
-                   {group, norm, ungroup, mul, add},
-                   groups};
+  Rewritten call = {"group_norm",
+                    {bound.At(group).inputs[0], weight, bound.At(add).inputs[1]},
+                    add,
+                    {group, norm, mul, add},
+                    groups};
+  if (ungroup != kNoNode) call.nodes.insert(call.nodes.begin() + 2, ungroup);
+  return call;
 }
 
 std::optional<Rewritten> FindRsqrt(const BoundGraph& bound, NodeId last) {
