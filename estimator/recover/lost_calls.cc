@@ -233,14 +233,26 @@ class LostOperandFinder {
     return IsFairseqsSecondLayer(path) && IsNumbered(ChildOf(ParentOf(path)));
   }
 
-  // A view that the same module made: its clone was contiguous(), not a dropout.
+  // A view whose clone was contiguous(), not a dropout: the same module made it, or the one in
+  // front of the reader's in a Sequential, between which no dropout stands.
   bool IsOwnView(ValueId value, NodeId reader) const {
     constexpr std::string_view kViews[] = {"Transpose", "Squeeze", "Gather", "Expand"};
     const NodeId producer = graph_.values[Index(value)].producer;
     if (producer == kNoNode) return false;
     const std::string_view op = graph_.nodes[Index(producer)].op_type;
-    return std::find(std::begin(kViews), std::end(kViews), op) != std::end(kViews) &&
-           metadata_.ModuleOf(producer) == metadata_.ModuleOf(reader);
+    const bool is_view = std::find(std::begin(kViews), std::end(kViews), op) != std::end(kViews);
+    const ModuleId maker = metadata_.ModuleOf(producer);
+    const ModuleId module = metadata_.ModuleOf(reader);
+    return (is_view && maker == module) || ((is_view || op == "Slice") && AreNext(maker, module));
+  }
+
+  // "net.1" and "net.2" of one Sequential "net".
+  bool AreNext(ModuleId first, ModuleId second) const {
+    const ModuleId caller = modules_.CallerOf(second);
+    if (second == kOutside || modules_.CallerOf(first) != caller) return false;
+    const auto before = PlaceIn(modules_.NameOf(caller), modules_.NameOf(first));
+    const auto behind = PlaceIn(modules_.NameOf(caller), modules_.NameOf(second));
+    return before.has_value() && behind.has_value() && *behind == *before + 1;
   }
 
   bool IsActivation(ValueId value) const { return graph_.values[Index(value)].initializer < 0; }

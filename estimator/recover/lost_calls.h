@@ -40,7 +40,8 @@ struct LostOperands {
 
 // Signals: an operand of the call that a node came from which no node makes: in eval mode
 // torch.export turns Dropout into "%clone_3" and removes it, as it does with contiguous(), which
-// differs from it by what it copies: a view that the same module made; with "%cat_2", a
+// differs from it by what it copies: a view that the same module made, or the one in front of it in
+// a Sequential; with "%cat_2", a
 // concatenation of one tensor, which is a copy; with "%add_4", x + 0, or x * 1; with "%detach"
 // that; and with
 // "%relu_3", a call equal to one that it keeps, whose result the node then reads, or that of a norm
