@@ -53,6 +53,27 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"lerp", In(0) | In(1), {}},
       {"baddbmm", In(0) | In(1) | In(2), In(1) | In(2)},
       {"scatter_add", In(0), {}},
+      {"as_strided_scatter", In(0) | In(1), {}},
+      {"copysign", In(0), In(0) | Out(0)},
+      {"copysign", In(1), {}},
+      {"diag_embed", In(0), {}},
+      {"diagonal", In(0), {}},
+      {"index_add", In(0), {}},
+      {"index_add", In(2), In(1) | In(2)},
+      {"index_add.alpha", In(2), In(1) | In(2)},
+      {"index_copy", In(0), In(1)},
+      {"index_fill", In(0), In(1)},
+      {"index_put", In(0), In(2) | In(3) | In(4) | In(5)},
+      {"index_put.accumulate", In(0), {}},
+      {"index_reduce", In(0), In(0) | In(1) | In(2) | Out(0)},
+      {"masked_scatter", In(2), In(1)},
+      {"native_dropout_backward", In(0), In(0) | In(1)},
+      {"pad.circular", In(0), {}},
+      {"put", In(2), In(1) | In(2)},
+      {"put.accumulate", In(0), {}},
+      {"scatter_reduce", In(2), In(0) | In(1) | In(2) | Out(0)},
+      {"select_scatter", In(0) | In(1), {}},
+      {"unfold", In(0), {}},
       {"tan", In(0), Out(0)},
       {"add.Scalar", In(0), {}},
       {"_cudnn_attention", In(0),
@@ -254,9 +275,21 @@ TEST_CASE("autocast casts what PyTorch says") {
 // operator in place reads the result.
 TEST_CASE("what works in place is what torch.nn has in place") {
   const std::map<std::string_view, InPlace> expected = {
-      {"relu", InPlace::kResult}, {"leaky_relu", InPlace::kResult}, {"elu", InPlace::kResult},
-      {"add", InPlace::kResult},  {"hardtanh", InPlace::kClone},    {"hardswish", InPlace::kClone},
-      {"mish", InPlace::kClone},  {"silu", InPlace::kClone},
+      {"relu", InPlace::kResult},
+      {"leaky_relu", InPlace::kResult},
+      {"elu", InPlace::kResult},
+      {"add", InPlace::kResult},
+      {"hardtanh", InPlace::kClone},
+      {"hardswish", InPlace::kClone},
+      {"mish", InPlace::kClone},
+      {"silu", InPlace::kClone},
+      // x[i] = y
+      {"index_add", InPlace::kResult},
+      {"index_add.alpha", InPlace::kResult},
+      {"index_copy", InPlace::kResult},
+      {"index_fill", InPlace::kResult},
+      {"index_put", InPlace::kResult},
+      {"index_put.accumulate", InPlace::kResult},
   };
   for (const auto family : AllOpRules()) {
     for (const OpRule& listed : family) {
@@ -299,10 +332,24 @@ TEST_CASE("a file's name for an operator stays where both run alike") {
 
 // "grad" alone, or grad * 1, in derivatives.yaml: what broadcasting needs summed is the engine's.
 TEST_CASE("the incoming gradient itself is that of sums and copies alone") {
-  const std::set<std::pair<std::string_view, int>> expected = {
-      {"add", 0},    {"add", 1},        {"sub", 0},         {"addcmul", 0},  {"addcdiv", 0},
-      {"add_", 0},   {"add_", 1},       {"addmm", 0},       {"baddbmm", 0},  {"clone", 0},
-      {"expand", 0}, {"add.Scalar", 0}, {"scatter_add", 0}, {"remainder", 0}};
+  const std::set<std::pair<std::string_view, int>> expected = {{"add", 0},
+                                                               {"add", 1},
+                                                               {"sub", 0},
+                                                               {"addcmul", 0},
+                                                               {"addcdiv", 0},
+                                                               {"add_", 0},
+                                                               {"add_", 1},
+                                                               {"addmm", 0},
+                                                               {"baddbmm", 0},
+                                                               {"clone", 0},
+                                                               {"expand", 0},
+                                                               {"add.Scalar", 0},
+                                                               {"scatter_add", 0},
+                                                               {"remainder", 0},
+                                                               {"index_add", 0},
+                                                               {"index_add.alpha", 0},
+                                                               {"index_put.accumulate", 0},
+                                                               {"put.accumulate", 0}};
   for (const auto family : AllOpRules()) {
     for (const OpRule& listed : family) {
       const OpRule& rule = FindOpRule(listed.name);

@@ -157,6 +157,8 @@ class Formulas : public Kernel {
       case Gradient::Form::kExpanded:
         return machine_.View(incoming_[0], InputType(input).dims,
                              StridesOfSum(incoming_type_, InputType(input).dims));
+      case Gradient::Form::kPart:
+        return MakePart(input);
       case Gradient::Form::kChannelSum:
         return Sum(incoming_[0], kChannels, InputType(input), label);
       case Gradient::Form::kCastBack:
@@ -198,6 +200,18 @@ class Formulas : public Kernel {
     ViewStrides view = StridesOfView(gradient, type.dims);
     if (view.possible) return machine_.View(incoming_[0], type.dims, std::move(view.strides));
     return machine_.New(type, label);
+  }
+
+  // ints: the dimension of a selection, two of a diagonal.
+  TensorId MakePart(size_t input) {
+    const Dims& dims = InputType(input).dims;
+    const Tensor& gradient = machine_.tensor(incoming_[0]);
+    const bool is_smaller = dims.size() < gradient.strides.size();
+    const std::vector<int64_t>& ints = call_.ints;
+    return machine_.View(incoming_[0], dims,
+                         is_smaller && ints.size() == 2
+                             ? DiagonalStrides(gradient.strides, ints[0], ints[1])
+                             : NarrowedStrides(gradient, dims, ints));
   }
 
   static constexpr uint64_t kChannels = uint64_t{1} << 1;  // dimension 1

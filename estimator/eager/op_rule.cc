@@ -33,7 +33,7 @@ std::span<const std::span<const OpRule>> AllOpRules() {
   static const std::vector<std::span<const OpRule>> families = {
       AttentionRules(),     ConvolutionRules(), DropoutRules(),   ElementwiseRules(),
       EmbeddingRules(),     LinearRules(),      LossRules(),      ViewRules(),
-      NormalizationRules(), ReductionRules(),   RecurrentRules(),
+      NormalizationRules(), ReductionRules(),   RecurrentRules(), IndexingRules(),
   };
   return families;
 }

@@ -42,6 +42,7 @@ struct Gradient {
     kPassThrough,  // the incoming gradient itself
     kView,         // the incoming gradient, seen in the input's shape
     kExpanded,     // the incoming gradient of a sum, seen in the input's shape
+    kPart,         // the part of the incoming gradient that ints say, as of select and diagonal
     kNew,          // a new tensor in the input's shape
     kNewLikeIn,    // the same, in the input's order of dimensions
     kNewAsIn,      // the same, as empty_like(input)
@@ -57,6 +58,7 @@ inline constexpr Gradient kNoGradient;
 
 constexpr Gradient PassThrough() { return {Gradient::Form::kPassThrough, {}}; }
 constexpr Gradient ViewOfGradient() { return {Gradient::Form::kView, {}}; }
+constexpr Gradient PartOfGradient() { return {Gradient::Form::kPart, {}}; }
 constexpr Gradient Expands() { return {Gradient::Form::kExpanded, {}}; }
 // A gradient in the input's shape whose formula reads `slots`.
 constexpr Gradient Reads(Slots slots) { return {Gradient::Form::kNew, slots}; }
@@ -271,6 +273,7 @@ std::span<const OpRule> ConvolutionRules();    // ops_linear.cc
 std::span<const OpRule> DropoutRules();        // ops_elementwise.cc
 std::span<const OpRule> ElementwiseRules();    // ops_elementwise.cc
 std::span<const OpRule> EmbeddingRules();      // ops_embedding.cc
+std::span<const OpRule> IndexingRules();       // ops_indexing.cc
 std::span<const OpRule> LinearRules();         // ops_linear.cc
 std::span<const OpRule> LossRules();           // ops_reductions.cc
 std::span<const OpRule> NormalizationRules();  // ops_normalization.cc

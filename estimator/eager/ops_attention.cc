@@ -253,11 +253,12 @@ TensorType CudnnGradientCopy(const CallTypes& call) {
   return gradient.strides.back() == 1 ? kNoTensorType : gradient;
 }
 
-// _safe_softmax: rows that are masked out become zeros.
+// _safe_softmax: rows that are masked out become zeros.  ints: the dimension; none: the last.
 TensorType MaskedElements(const CallTypes& call) { return {DType::kBool, call.out(0).dims}; }
 TensorType MaskedRows(const CallTypes& call) {
   Dims rows = call.out(0).dims;
-  rows.back() = 1;
+  const int64_t axis = call.ints().empty() ? std::ssize(rows) - 1 : call.ints()[0];
+  rows[Index(axis)] = 1;
   return {DType::kBool, rows};
 }
 

@@ -277,6 +277,17 @@ constexpr OpRule kElementwiseRules[] = {
      .gradients = {Reads({})},
      .forward = {MakeOut(0), Scratch(CastInput)},
      .backward = kTwoOnTheWay},  // flip, cumsum, flip
+    // grad * (result / x, 0 where x is 0); of the other one zeros
+    {.name = "copysign",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {ReadsElementwise(In(0) | Out(0)), Reads({})},
+     .backward = {MakeGrad(1), ScratchWith(0, LikeOutput), PassingWith(0, Bools), MakeGrad(0)}},
+    // grad, mask: grad * (mask * scale)
+    {.name = "native_dropout_backward",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(In(0) | In(1))},
+     .backward = kTwoOnTheWay},
     // x, mask
     {.name = "masked_fill", .strides = AsOperands, .gradients = {ReadsElementwise(In(1))}},
     {.name = "prelu",

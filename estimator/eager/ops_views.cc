@@ -1,5 +1,7 @@
 // Views, copies and joins.  Sources: pytorch v2.6.0 derivatives.yaml; torch 2.11 events.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "estimator/eager/dispatcher.h"
 #include "estimator/eager/op_rule.h"
@@ -32,6 +34,57 @@ void WriteInto(Dispatcher& dispatcher, const AtenCall& call) {
   if (!is_tracked) return dispatcher.ReturnSame(call.inputs[0]);
   dispatcher.MakeResult("_slice_scatter", call.inputs);
 }
+
+// --- Windows, diagonals, strides -----------------------------------------------
+
+Dims WindowsOf(const CallTypes& call) { return WindowStrides(call.in(0).strides, call.ints()); }
+
+// Where windows overlap, backward counts the places of the dimension.
+// Source: unfold_backward of aten/src/ATen/native/UnfoldBackward.cpp, pytorch v2.11.0.
+TensorType PlacesOfWindows(const CallTypes& call) {
+  const std::vector<int64_t>& ints = call.ints();
+  if (call.in(0).dims.empty() || ints[2] >= ints[1]) return {};
+  return {DType::kInt64, {call.in(0).dims[Index(ints[0])]}};
+}
+
+Dims DiagonalOf(const CallTypes& call) {
+  return DiagonalStrides(call.in(0).strides, call.ints()[0], call.ints()[1]);
+}
+
+// ints: the strides, none of torch.export's adaptive_avg_pool2d.
+Dims GivenStrides(const CallTypes& call) {
+  if (call.ints().size() == call.out(0).dims.size()) return call.ints();
+  return StridesOfView(call.in(0), call.out(0).dims).strides;
+}
+
+// Whether two indices may be the same place in memory.
+// Source: _maybe_overlapping_memory of torch/csrc/autograd/FunctionsManual.cpp, pytorch v2.11.0.
+bool MayOverlap(const CallTypes& call) {
+  const Dims& dims = call.out(0).dims;
+  if (call.ints().size() != dims.size()) return false;
+  std::vector<std::pair<int64_t, int64_t>> by_stride;
+  for (size_t i = 0; i < dims.size(); ++i) by_stride.emplace_back(call.ints()[i], dims[i]);
+  std::ranges::sort(by_stride);
+  int64_t last = 0;
+  for (const auto& [stride, size] : by_stride) {
+    if (size == 1) continue;
+    if (stride <= last) return true;
+    last += stride * (size - 1);
+  }
+  return false;
+}
+// Then the gradient is added up by the places of its elements.
+TensorType AllPlaces(const CallTypes& call) {
+  if (!MayOverlap(call)) return {};
+  return {DType::kInt64, {Numel(call.in(0).dims)}};
+}
+TensorType PlacesOfElements(const CallTypes& call) {
+  if (!MayOverlap(call)) return {};
+  return {DType::kInt64, {Numel(call.out(0).dims)}};
+}
+
+// x, what is written over a part of it
+TensorType LikeWritten(const CallTypes& call) { return {call.in(1).dtype, call.in(1).dims}; }
 
 // One dimension after the other.
 TensorType RolledOnce(const CallTypes& call) {
@@ -120,7 +173,24 @@ constexpr OpRule kViewRules[] = {
      .gradients = {ViewOfGradient()}},
     // Of torch.export's adaptive_avg_pool2d, whose result gets the input's order of dimensions:
     // all but two of them are 1.
-    {.name = "as_strided", .alias = Alias::kReshape, .gradients = {Reads({})}},
+    {.name = "as_strided",
+     .strides = GivenStrides,
+     .alias = Alias::kReshape,
+     .gradients = {Reads({})},
+     .backward = {MakeGrad(0), Scratch(AllPlaces), Scratch(PlacesOfElements)}},
+    {.name = "unfold",
+     .strides = WindowsOf,
+     .alias = Alias::kNarrow,
+     .gradients = {Reads({})},
+     .backward = {MakeGrad(0), Scratch(PlacesOfWindows)}},
+    {.name = "diagonal", .strides = DiagonalOf, .alias = Alias::kNarrow, .gradients = {Reads({})}},
+    {.name = "diag_embed", .gradients = {PartOfGradient()}},
+    // A copy of x with a part written over: the gradient of x has zeros there, that of the part is
+    // a part of it.
+    {.name = "select_scatter",
+     .gradients = {Reads({}), PartOfGradient()},
+     .backward = {ScratchWith(0, LikeWritten), MakeGrad(0), DropScratch(), MakeGrad(1)}},
+    {.name = "as_strided_scatter", .gradients = {Reads({}), PartOfGradient()}},
     {.name = "slice_scatter", .take_apart = WriteInto},
     {.name = "_slice_scatter", .gradients = {Reads({}), Reads({})}},
     {.name = "fill_", .take_apart = WriteInto},

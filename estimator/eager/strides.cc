@@ -128,6 +128,23 @@ Dims NarrowedStrides(const StridedType& tensor, const Dims& dims,
   return strides;
 }
 
+Dims DiagonalStrides(Dims strides, int64_t a, int64_t b) {
+  const int64_t along = strides[Index(a)] + strides[Index(b)];
+  strides.erase(strides.begin() + std::max(a, b));
+  strides.erase(strides.begin() + std::min(a, b));
+  strides.push_back(along);
+  return strides;
+}
+
+Dims WindowStrides(Dims strides, std::span<const int64_t> ints) {
+  if (strides.empty()) return {1};
+  int64_t& along = strides[Index(ints[0])];
+  const int64_t within = along;
+  along *= ints[2];
+  strides.push_back(within);
+  return strides;
+}
+
 namespace {
 
 // Strides of `operand` broadcast to so many dimensions.

@@ -42,6 +42,12 @@ Dims StridesOfSum(const StridedType& sum, const Dims& dims);
 Dims NarrowedStrides(const StridedType& tensor, const Dims& dims,
                      std::span<const int64_t> axis_and_step);
 
+// Strides of a diagonal over two dimensions of `strides`, which comes last.
+// REQUIRES: they are two.
+Dims DiagonalStrides(Dims strides, int64_t a, int64_t b);
+// Strides of windows of one dimension, which come last: ints are the dimension, size and step.
+Dims WindowStrides(Dims strides, std::span<const int64_t> ints);
+
 // Strides of what an elementwise kernel makes of `operands`, whose dimensions broadcast to
 // `dims`: in the order in which the first of them lie in memory that say so, without gaps.
 // Source: TensorIterator::reorder_dimensions, aten/src/ATen/TensorIterator.cpp, pytorch v2.6.0.

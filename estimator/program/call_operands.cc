@@ -61,6 +61,25 @@ bool IsPart(const CallOperands& call) {
   });
 }
 
+// ints: dimension, size and step.
+bool HasWindows(const CallOperands& call) {
+  return call.ints.size() == 3 && Out(call).size() == In(call, 0).size() + 1 &&
+         static_cast<size_t>(call.ints[0]) <= In(call, 0).size();
+}
+
+// ints: two dimensions of `of`.
+bool HasAxes(const CallOperands& call, const Dims& of) {
+  return call.ints.size() == 2 && call.ints[0] != call.ints[1] &&
+         std::ranges::all_of(call.ints,
+                             [&](int64_t axis) { return static_cast<size_t>(axis) < of.size(); });
+}
+bool HasDiagonal(const CallOperands& call) {
+  return HasAxes(call, In(call, 0)) && Out(call).size() + 1 == In(call, 0).size();
+}
+bool IsOnDiagonal(const CallOperands& call) {
+  return HasAxes(call, Out(call)) && In(call, 0).size() + 1 == Out(call).size();
+}
+
 bool AreJoined(const CallOperands& call) {
   return std::ranges::all_of(call.inputs, [&](const Dims* input) {
     return input == nullptr || input->size() == Out(call).size();
@@ -216,6 +235,24 @@ constexpr OperandsRow kRows[] = {
     {"gather", 2},
     {"grid_sampler", 2, HasChannels},
     {"im2col", 1, HasChannels},
+    {"unfold", 1, HasWindows},
+    {"diagonal", 1, HasDiagonal},
+    {"diag_embed", 1, IsOnDiagonal},
+    {"select_scatter", 2, IsLikeFirst},
+    {"as_strided_scatter", 2, IsLikeFirst},
+    {"index_add", 3, IsLikeFirst},
+    {"index_add.alpha", 3, IsLikeFirst},
+    {"index_copy", 3, IsLikeFirst},
+    {"index_fill", 2, IsLikeFirst},
+    {"index_put", 3, IsLikeFirst},
+    {"index_put.accumulate", 3, IsLikeFirst},
+    {"put", 3, IsLikeFirst},
+    {"put.accumulate", 3, IsLikeFirst},
+    {"scatter_reduce", 3, IsLikeFirst},
+    {"index_reduce", 3, IsLikeFirst},
+    {"masked_scatter", 3},
+    {"copysign", 1, AllBroadcast},
+    {"native_dropout_backward", 2, AllBroadcast},
     {"scatter", 2},
     {"scatter_add", 2},
     {"nll_loss", 2},

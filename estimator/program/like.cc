@@ -13,6 +13,8 @@ constexpr LikeRow kLikeRows[] = {
     {"round", "floor"},
     {"sign", "floor"},
     {"trunc", "floor"},
+    {"fill", "floor"},
+    {"bernoulli.self", "floor"},
 
     {"relu6", "hardtanh"},  // at::hardtanh (x, 0, 6)
     {"celu", "elu"},        // at::elu with other numbers, as the next
@@ -83,6 +85,11 @@ constexpr LikeRow kLikeRows[] = {
     {"upsample_bicubic2d", "upsample_nearest2d"},
     {"upsample_trilinear3d", "upsample_nearest2d"},
 
+    {"block_diag", "cat"},  // parts of the gradient
+    {"diagonal_scatter", "select_scatter"},
+    {"diagonal_copy", "flip"},  // its gradient is a new tensor
+    {"take", "gather"},
+    {"alpha_dropout", "mul"},  // x * noise, then + shift in place
     {"col2im", "im2col"},
     {"pixel_unshuffle", "pixel_shuffle"},
     {"channel_shuffle", "pixel_shuffle"},

@@ -1,0 +1,261 @@
+// Writes at indices and masks.  Sources: pytorch v2.11.0, tools/autograd/derivatives.yaml and
+// FunctionsManual.cpp, aten/src/ATen/native/cuda/Indexing.cu; torch 2.11 events.
+#include <vector>
+
+#include "estimator/eager/kernel_scratch.h"
+#include "estimator/eager/op_rule.h"
+#include "estimator/eager/strides.h"
+
+namespace onnxfit {
+namespace {
+
+TensorType Plain(const StridedType& type) { return {type.dtype, type.dims}; }
+TensorType TruthsOf(const StridedType& type) { return {DType::kBool, type.dims}; }
+
+TensorType LikeSecond(const CallTypes& call) { return Plain(call.in(1)); }
+TensorType LikeThird(const CallTypes& call) { return Plain(call.in(2)); }
+
+// --- x, values, indices… -------------------------------------------------------
+
+// How many places the indices, which broadcast, name.
+int64_t CountOfPlaces(const CallTypes& call) {
+  Dims places;
+  for (size_t i = 2; i < call.input_count(); ++i) {
+    if (!call.has_input(i)) continue;
+    const Dims& dims = call.in(i).dims;
+    while (places.size() < dims.size()) places.insert(places.begin(), 1);
+    const size_t added = places.size() - dims.size();
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d] != 1) places[added + d] = dims[d];
+    }
+  }
+  return Numel(places);
+}
+
+// index_put_with_sort_kernel: a place for each index, they and their numbers sorted.
+TensorType SortedPlaces(const CallTypes& call) { return {DType::kInt64, {CountOfPlaces(call)}}; }
+TensorType PlacesSort(const CallTypes& call) {
+  const int64_t bits = BitsOfIndices(Numel(call.in(0).dims));
+  return {DType::kUint8, {SortBytes(CountOfPlaces(call), bits, call.device())}};
+}
+
+constexpr Slots kIndices = In(2) | In(3) | In(4) | In(5);
+
+// --- x, indices, values, reduced -----------------------------------------------
+
+// ints: how, and whether x is among what is reduced.
+enum class Reduction : uint8_t { kSum, kMean, kExtreme, kProduct };
+
+bool IsReducedBy(const CallTypes& call, Reduction reduction) {
+  return !call.ints().empty() && call.ints()[0] == static_cast<int64_t>(reduction);
+}
+bool IncludesSelf(const CallTypes& call) { return call.ints().size() > 1 && call.ints()[1] != 0; }
+
+// A mean counts ones.
+TensorType OnesOfMean(const CallTypes& call) {
+  return IsReducedBy(call, Reduction::kMean) ? LikeThird(call) : TensorType();
+}
+TensorType CountsOfMean(const CallTypes& call) {
+  return IsReducedBy(call, Reduction::kMean) ? LikeInput(call) : TensorType();
+}
+TensorType ZeroCounts(const CallTypes& call) {
+  return IsReducedBy(call, Reduction::kMean) ? TruthsOf(call.in(0)) : TensorType();
+}
+
+// scatter_reduce_backward and index_reduce_backward of FunctionsManual.cpp.
+class ReducedBackward {
+ public:
+  ReducedBackward(Kernel& kernel, bool scatters)
+      : kernel_(kernel),
+        scatters_(scatters),
+        self_(Plain(kernel.types().in(0))),
+        source_(Plain(kernel.types().in(2))) {}
+
+  void Run() {
+    const CallTypes& types = kernel_.types();
+    if (IsReducedBy(types, Reduction::kMean)) return Mean();
+    if (IsReducedBy(types, Reduction::kExtreme)) return Extreme();
+    if (IsReducedBy(types, Reduction::kProduct)) return Product();
+    kernel_.MakeGrad(2);
+    kernel_.MakeGrad(0);
+  }
+
+ private:
+  // N = ones_like (grad).scatter_add (dim, index, ones_like (src))
+  void Mean() {
+    const int begun = kernel_.Take(self_);
+    const int ones = kernel_.Take(source_);
+    const int counts = kernel_.Take(self_);
+    kernel_.Free(begun);
+    kernel_.Free(ones);
+    Pass(TruthsOf(kernel_.types().in(0)));
+    const int self = TakeSelf();
+    const int of_source = kernel_.Take(source_);
+    const int gathered = kernel_.Take(source_);
+    kernel_.MakeGrad(2);
+    kernel_.Free(gathered);
+    kernel_.Free(of_source);
+    kernel_.Free(counts);
+    GiveSelf(self);
+  }
+
+  // Shared among all that are equal to the result.
+  void Extreme() {
+    const int value = kernel_.Take(source_);
+    const int self_is_result = Compared(self_);
+    const int source_is_result = Compared(source_);
+    const int count = kernel_.Take(self_);
+    const int shared = kernel_.Take(self_);
+    const int truths = scatters_ ? kernel_.Take({DType::kBool, self_.dims}) : kernel_.Take({});
+    const int self = TakeSelf();
+    kernel_.Free(truths);
+    const int gathered = kernel_.Take(source_);
+    const int of_source = scatters_ ? kernel_.Take({DType::kBool, source_.dims}) : kernel_.Take({});
+    kernel_.MakeGrad(2);
+    for (const int taken : {of_source, gathered, shared, count, source_is_result, self_is_result}) {
+      kernel_.Free(taken);
+    }
+    kernel_.Free(value);
+    GiveSelf(self);
+  }
+
+  // Of what is 0 the product of the others.
+  void Product() {
+    const TensorType truths = {DType::kBool, source_.dims};
+    const int masked = Compared(self_);
+    const int result = kernel_.Take(self_);
+    const int divided = kernel_.Take(self_);
+    const int self = TakeSelf();
+    kernel_.Free(divided);
+    const int zeros = kernel_.Take(truths);
+    const std::vector<int> counts = {kernel_.Take(self_), kernel_.Take(source_),
+                                     kernel_.Take(self_)};
+    const int count = kernel_.Take(source_);
+    for (const int taken : counts) kernel_.Free(taken);
+    const int is_one = kernel_.Take(truths);
+    const int single = kernel_.Take(truths);
+    kernel_.Free(is_one);
+    std::vector<int> taken = {count, single, zeros, masked, result};
+    for (const bool of_self : {false, true, false, true, false, false, true, false}) {
+      taken.push_back(kernel_.Take(of_self ? self_ : source_));
+    }
+    kernel_.MakeGrad(2);
+    for (const int each : taken) kernel_.Free(each);
+    GiveSelf(self);
+  }
+
+  // (a == b).to (dtype)
+  int Compared(const TensorType& type) {
+    const int truths = kernel_.Take({DType::kBool, type.dims});
+    const int numbers = kernel_.Take(type);
+    kernel_.Free(truths);
+    return numbers;
+  }
+
+  // Where x is not reduced, its gradient gets zeros at the indices: one more tensor.
+  int TakeSelf() {
+    if (!IncludesSelf(kernel_.types())) return kernel_.Take(self_);
+    kernel_.MakeGrad(0);
+    return kernel_.Take({});
+  }
+  void GiveSelf(int self) {
+    if (IncludesSelf(kernel_.types())) return;
+    kernel_.MakeGrad(0);
+    kernel_.Free(self);
+  }
+
+  void Pass(const TensorType& type) { kernel_.Free(kernel_.Take(type)); }
+
+  Kernel& kernel_;
+  bool scatters_;
+  TensorType self_;
+  TensorType source_;
+};
+
+constexpr Slots kReduced = In(0) | In(1) | In(2) | Out(0);
+
+// --- Masks ---------------------------------------------------------------------
+
+// masked_scatter counts the mask's elements that are true before each.
+TensorType MaskPlaces(const CallTypes& call) { return {DType::kInt64, {Numel(call.out(0).dims)}}; }
+TensorType MaskScan(const CallTypes& call) {
+  return {DType::kUint8, {ScanBytes(Numel(call.out(0).dims), call.framework().cub)}};
+}
+
+// --- Circular pads -------------------------------------------------------------
+
+// ints: the pads, the last dimension's first.  x is copied into the middle, then each side from
+// the other one: in backward each copy of a part of the result clones its whole gradient
+// (CopySlices), and what the part is copied from has a gradient of the whole, too.
+// Source: _pad_circular_symint of aten/src/ATen/native/PadNd.cpp, pytorch v2.11.0.
+void CircularPadBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  const TensorType whole = {types.out(0).dtype, types.out(0).dims};
+  const std::vector<int64_t>& pads = types.ints();
+  for (size_t i = pads.size(); i-- > 0;) {
+    const size_t axis = whole.dims.size() - 1 - i / 2;
+    if (pads[i] <= 0 || axis >= whole.dims.size()) continue;
+    TensorType side = whole;
+    side.dims[axis] = pads[i];
+    const int clone = kernel.Take(whole);
+    const int read = kernel.Take(side);
+    kernel.Free(kernel.Take(side));
+    kernel.Free(read);
+    kernel.Free(clone);
+  }
+  const int clone = kernel.Take(whole);
+  kernel.MakeGrad(0);
+  kernel.Free(clone);
+}
+
+constexpr OpRule kIndexingRules[] = {
+    // x, indices, values
+    {.name = "index_add",
+     .in_place = InPlace::kResult,
+     .gradients = {PassThrough(), kNoGradient, Reads(In(1) | In(2))},
+     .backward = {MakeGrad(0), MakeGrad(2)}},
+    {.name = "index_add.alpha",
+     .in_place = InPlace::kResult,  // times a number
+     .gradients = {PassThrough(), kNoGradient, Reads(In(1) | In(2))},
+     .backward = {MakeGrad(0), ScratchWith(2, LikeThird), MakeGrad(2)}},
+    {.name = "index_copy",
+     .in_place = InPlace::kResult,
+     .gradients = {Reads(In(1)), kNoGradient, Reads(In(1) | In(2))}},
+    {.name = "index_fill", .in_place = InPlace::kResult, .gradients = {Reads(In(1))}},
+    {.name = "put",
+     .gradients = {Reads(In(1)), kNoGradient, Reads(In(1) | In(2))},
+     .backward = {ScratchWith(0, LikeThird), MakeGrad(0), DropScratch(), MakeGrad(2)}},
+    {.name = "put.accumulate", .gradients = {PassThrough(), kNoGradient, Reads(In(1) | In(2))}},
+    // x, values, indices…: the gradient of x has zeros at the indices.
+    {.name = "index_put",
+     .in_place = InPlace::kResult,
+     .gradients = {Reads(kIndices), Reads(kIndices)},
+     .backward = {ScratchWith(0, LikeSecond), MakeGrad(0), DropScratch(), MakeGrad(1)}},
+    {.name = "index_put.accumulate",
+     .in_place = InPlace::kResult,
+     .gradients = {PassThrough(), Reads(kIndices)},
+     .forward = {MakeOut(0), Scratch(SortedPlaces), Scratch(SortedPlaces), Scratch(SortedPlaces),
+                 Scratch(SortedPlaces), Scratch(PlacesSort)}},
+    // x, indices, values; ints: how
+    {.name = "scatter_reduce",
+     .gradients = {Reads(kReduced), kNoGradient, Reads(kReduced)},
+     .forward = {MakeOut(0), Scratch(OnesOfMean), Scratch(CountsOfMean), Scratch(ZeroCounts)},
+     .run_backward = [](Kernel& kernel) { ReducedBackward(kernel, true).Run(); }},
+    {.name = "index_reduce",
+     .gradients = {Reads(kReduced), kNoGradient, Reads(kReduced)},
+     .forward = {MakeOut(0), Scratch(CountsOfMean), Scratch(OnesOfMean)},
+     .run_backward = [](Kernel& kernel) { ReducedBackward(kernel, false).Run(); }},
+    // x, mask, values
+    {.name = "masked_scatter",
+     .gradients = {Reads(In(1)), kNoGradient, Reads(In(1))},
+     .forward = {MakeOut(0), Scratch(MaskPlaces), Scratch(MaskScan)},
+     // those that are taken, and zeros for the rest, joined
+     .backward = {MakeGrad(0), ScratchWith(2, LikeThird), MakeGrad(2)}},
+    {.name = "pad.circular", .gradients = {Reads({})}, .run_backward = CircularPadBackward},
+};
+
+}  // namespace
+
+std::span<const OpRule> IndexingRules() { return kIndexingRules; }
+
+}  // namespace onnxfit
