@@ -273,4 +273,19 @@ void CallWriter::ReturnSame(const Call& call, NameId name) {
   if (!call.results.empty()) names_[call.results[0].text] = name;
 }
 
+void CallWriter::CopyResults(const Call& call) {
+  const auto copy = [&](const Argument& result) {
+    const auto found = names_.find(result.text);
+    if (result.kind != Argument::Kind::kTensor || found == names_.end()) return;
+    const NameId view = found->second;
+    const NameId made = NewName(std::string(result.text), program_.values[Index(view)].type);
+    Emit("clone", {view}, {made});
+    found->second = made;
+  };
+  for (const Argument& result : call.results) {
+    copy(result);
+    for (const Argument& item : result.items) copy(item);
+  }
+}
+
 }  // namespace onnxfit::pt2

@@ -53,7 +53,8 @@ std::string OutOfPlace(std::string_view target) {
 const CallRow* FindByTarget(std::string_view target) {
   static const auto index = [] {
     std::unordered_map<std::string_view, const CallRow*> rows;
-    for (const auto family : {LayerRows(), ElementwiseRows(), MovementRows(), MakingRows()}) {
+    for (const auto family : {LayerRows(), ElementwiseRows(), MovementRows(), ViewRows(),
+                              IndexingRows(), MakingRows()}) {
       for (const CallRow& row : family) rows.emplace(row.target, &row);
     }
     return rows;
@@ -70,9 +71,20 @@ std::string_view WithoutNamespace(std::string_view target) {
 }  // namespace
 
 const CallRow* FindCallRow(std::string_view target) {
+  static constexpr CallRow kCopy = {"", "", WriteCopyOfView};
   const std::string_view own = WithoutNamespace(target);
   const CallRow* row = FindByTarget(own);
-  return row == nullptr ? FindByTarget(OutOfPlace(own)) : row;
+  if (row == nullptr) row = FindByTarget(OutOfPlace(own));
+  return row == nullptr && ViewOfCopy(target) != nullptr ? &kCopy : row;
+}
+
+const CallRow* ViewOfCopy(std::string_view target) {
+  constexpr std::string_view kSuffix = "_copy.";
+  const std::string_view own = WithoutNamespace(target);
+  const size_t at = own.find(kSuffix);
+  if (at == own.npos) return nullptr;
+  return FindByTarget(std::string(own.substr(0, at)) + "." +
+                      std::string(own.substr(at + kSuffix.size())));
 }
 
 bool RunsOnHost(std::string_view target) {

@@ -22,6 +22,8 @@ struct CallRow {
 std::span<const CallRow> LayerRows();        // layer_rows.cc
 std::span<const CallRow> ElementwiseRows();  // elementwise_rows.cc
 std::span<const CallRow> MovementRows();     // movement_rows.cc
+std::span<const CallRow> ViewRows();         // view_rows.cc
+std::span<const CallRow> IndexingRows();     // indexing_rows.cc
 std::span<const CallRow> MakingRows();       // making_rows.cc
 
 // --- What rows of several families do ---
@@ -39,9 +41,14 @@ void WriteFirst(CallWriter& writer, const Call& call, std::string_view op);
 // Several results.
 void WriteParts(CallWriter& writer, const Call& call, std::string_view op);
 
+// A copy of a view by the view's name: the view of `permute_copy`, then a clone.
+void WriteCopyOfView(CallWriter& writer, const Call& call, std::string_view op);
+
 // The row of a call, which may be that of its twin out of place ("relu" for "relu_"), or null.
 // O(1).
 const CallRow* FindCallRow(std::string_view target);
+// The row of the view that a call copies ("permute" for "permute_copy"), or null.  O(1).
+const CallRow* ViewOfCopy(std::string_view target);
 
 // Whether a call allocates nothing on the device: asserts, sizes.
 bool RunsOnHost(std::string_view target);

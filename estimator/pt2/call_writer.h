@@ -88,6 +88,8 @@ class CallWriter : public ProgramWriter {
   void ReturnDetached(const Call& call, NameId name);
   // The call's result is `name`: nothing runs.
   void ReturnSame(const Call& call, NameId name);
+  // The call's results are copies of those that it has so far.
+  void CopyResults(const Call& call);
   // The type that the file gives the call's first result, in this run's precision.
   TensorType TypeOfResult(const Call& call) const;
   // The elements of an argument that follow from sizes, of a mask that torch.export alone makes

@@ -119,6 +119,23 @@ void WriteFeatureDropout(CallWriter& writer, const Call& call, std::string_view 
   writer.Emit("mul", {x, noise}, {writer.Result(call)});
 }
 
+// Of whole channels or of each element: noise, and a shift that is computed from it, then
+// x * noise + shift in place.
+// Source: _dropout_impl of aten/src/ATen/native/Dropout.cpp, pytorch v2.11.0.
+template <bool kOfChannels>
+void WriteAlphaDropout(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId x = writer.TensorAt(call, "input");
+  const bool drops = writer.trains() && writer.RealAt(call, "p", 0.5) > 0;
+  if (!drops || writer.settings().dropout.value_or(1) == 0) return ReturnFirst(writer, call, op);
+  TensorType type = writer.program().values[Index(x)].type;
+  for (size_t i = 2; kOfChannels && i < type.dims.size(); ++i) type.dims[i] = 1;
+  const NameId noise = writer.NewName(std::string(call.name) + ".noise", type);
+  const NameId shift = writer.NewName(std::string(call.name) + ".shift", type);
+  writer.Emit("bernoulli", {x}, {noise});
+  writer.Emit("add.Scalar", {noise}, {shift});
+  writer.Emit(op, {x, noise, shift}, {writer.Result(call)});
+}
+
 // A mask that hides nothing, and a causal one, are none where torch.export alone makes them
 // (libraries.h).  Without one, transformers passes grouped heads as they are (enable_gqa) instead
 // of repeating keys and values (use_gqa_in_sdpa of integrations/sdpa_attention.py,
@@ -210,6 +227,8 @@ constexpr CallRow kLayerRows[] = {
     {"dropout.default", "dropout", WriteDropout},
     {"native_dropout.default", "dropout", WriteDropout},
     {"feature_dropout.default", "", WriteFeatureDropout},
+    {"alpha_dropout.default", "alpha_dropout", WriteAlphaDropout<false>},
+    {"feature_alpha_dropout.default", "alpha_dropout", WriteAlphaDropout<true>},
     {"scaled_dot_product_attention.default", "scaled_dot_product_attention", WriteAttention},
 
     // Recurrent layers.

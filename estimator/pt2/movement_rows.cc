@@ -91,10 +91,18 @@ void WriteSelect(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, {self}, {writer.Result(call)}, {writer.AxisAt(call, "dim", self, 0)});
 }
 
-// Windows of one dimension, a view: its gradient is as that of a part.
+// Windows of one dimension, a view.
 void WriteUnfold(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
-  writer.Emit(op, {self}, {writer.Result(call)}, {writer.AxisAt(call, "dimension", self, 0)});
+  writer.Emit(op, {self}, {writer.Result(call)},
+              {writer.AxisAt(call, "dimension", self, 0), writer.IntAt(call, "size", 1),
+               writer.IntAt(call, "step", 1)});
+}
+
+// Its strides go along.
+void WriteAsStrided(CallWriter& writer, const Call& call, std::string_view op) {
+  writer.Emit(op, {writer.TensorAt(call, "self")}, {writer.Result(call)},
+              writer.IntsAt(call, "stride"));
 }
 
 void WriteUnbind(CallWriter& writer, const Call& call, std::string_view op) {
@@ -179,6 +187,10 @@ void WriteIndex(CallWriter& writer, const Call& call, std::string_view op) {
 
 void WritePad(CallWriter& writer, const Call& call, std::string_view op) {
   const std::string_view mode = writer.TextAt(call, "mode");
+  if (mode == "circular") {
+    return writer.Emit("pad.circular", {writer.TensorAt(call, "self")}, {writer.Result(call)},
+                       writer.IntsAt(call, "pad"));
+  }
   WriteUnary(writer, call, mode.empty() || mode == "constant" ? op : "pad.copies");
 }
 
@@ -209,13 +221,17 @@ constexpr CallRow kMovementRows[] = {
     {"squeeze.dims", "view", WriteUnary},
     {"flatten.using_ints", "view", WriteUnary},
     {"unflatten.int", "view", WriteUnary},
-    {"as_strided.default", "as_strided", WriteUnary},
-    {"unfold.default", "select", WriteUnfold},
+    {"as_strided.default", "as_strided", WriteAsStrided},
+    {"unfold.default", "unfold", WriteUnfold},
     {"alias.default", "", ReturnFirst},
     {"detach.default", "", WriteDetach},
     {"t.default", "permute", WriteTranspose},
     {"transpose.int", "permute", WriteTranspose},
     {"numpy_T.default", "permute", WriteTranspose},
+    {"mT.default", "permute", WriteTranspose},
+    {"mH.default", "permute", WriteTranspose},
+    {"adjoint.default", "permute", WriteTranspose},
+    {"matrix_H.default", "permute", WriteTranspose},
     {"swapaxes.default", "permute", WriteTranspose},
     {"swapdims.default", "permute", WriteTranspose},
     {"movedim.int", "permute", WriteMovedim},
