@@ -87,7 +87,6 @@ constexpr LikeRow kLikeRows[] = {
 
     {"block_diag", "cat"},  // parts of the gradient
     {"diagonal_scatter", "select_scatter"},
-    {"diagonal_copy", "flip"},  // its gradient is a new tensor
     {"take", "gather"},
     {"alpha_dropout", "mul"},  // x * noise, then + shift in place
     {"col2im", "im2col"},

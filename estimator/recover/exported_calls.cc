@@ -17,15 +17,62 @@ namespace {
 
 using ArgumentPlaces = std::array<int8_t, 3>;  // of operands among a call's arguments; -1: no more
 constexpr ArgumentPlaces kFirst = {0, -1, -1};
+constexpr std::string_view kUnknownCall;  // its nodes run as they are written
+
+// What `call`, whose first operand is of `rank` dimensions, says beside its tensors.
+using IntsOf = std::vector<int64_t> (*)(const FxNode& call, int64_t rank);
+
+int64_t NumberAt(const FxNode& call, size_t place, int64_t absent) {
+  return place < call.arguments.size() ? call.arguments[place].number : absent;
+}
+
+int64_t AxisAt(const FxNode& call, size_t place, int64_t absent, int64_t rank) {
+  const int64_t axis = NumberAt(call, place, absent);
+  return axis < 0 ? axis + rank : axis;
+}
+
+// x.unfold (dimension, size, step)
+std::vector<int64_t> WindowsOf(const FxNode& call, int64_t rank) {
+  return {AxisAt(call, 1, 0, rank), NumberAt(call, 2, 1), NumberAt(call, 3, 1)};
+}
+
+// x.diagonal (offset, dim1, dim2)
+std::vector<int64_t> DiagonalOf(const FxNode& call, int64_t rank) {
+  return {AxisAt(call, 2, 0, rank), AxisAt(call, 3, 1, rank)};
+}
+
+// The numbers of a list: x.as_strided (sizes, strides), pad (x, pads).
+template <size_t kPlace>
+std::vector<int64_t> ListOf(const FxNode& call, int64_t) {
+  std::vector<int64_t> numbers;
+  if (kPlace >= call.arguments.size()) return numbers;
+  for (const FxArgument& item : call.arguments[kPlace].items) {
+    if (item.kind != FxArgument::Kind::kNumber) return {};
+    numbers.push_back(item.number);
+  }
+  return numbers;
+}
+
+// x.scatter_reduce (dim, index, src, reduce, include_self=True): as eager/ops_indexing.cc counts.
+std::vector<int64_t> ReductionOf(const FxNode& call, int64_t) {
+  const std::string_view how = call.arguments.size() > 4 ? call.arguments[4].text : "";
+  const bool is_extreme = how == "amax" || how == "amin";
+  const int64_t reduction = how == "sum" ? 0 : how == "mean" ? 1 : is_extreme ? 2 : 3;
+  const bool leaves_self = std::ranges::any_of(call.named, [](const auto& argument) {
+    return argument.first == "include_self" && argument.second.text == "False";
+  });
+  return {reduction, leaves_self ? 0 : 1};
+}
 
 struct ExportedRow {
   std::string_view target;
   std::string_view aten;
   ArgumentPlaces operands = kFirst;
-  std::string_view only_with = {};  // a named argument's word, without which it is another call
+  std::string_view only_with = {};  // an argument's word, without which it is another call
   int8_t counted = -1;              // an argument whose length goes along: a list of sizes
   int8_t dimension = -1;            // an argument that names one of the first operand's; else 0
   bool has_parts = false;           // several results
+  IntsOf ints = nullptr;            // instead of these
 };
 
 constexpr ExportedRow kExportedRows[] = {
@@ -51,26 +98,45 @@ constexpr ExportedRow kExportedRows[] = {
     {"aten.linalg_vector_norm.default", "linalg_vector_norm"},
     {"aten.logsumexp.default", "logsumexp"},
     {"aten.rsqrt.default", "rsqrt"},
-    {"aten.as_strided.default", "as_strided"},
+    {.target = "aten.as_strided.default", .aten = "as_strided", .ints = ListOf<2>},
     {"aten.clone.default", "contiguous", kFirst, "torch.contiguous_format"},
     {.target = "aten.unbind.int", .aten = "unbind", .dimension = 1, .has_parts = true},
     {"aten.index.Tensor", "index", {0, 1, -1}},
     {"aten.roll.default", "roll", kFirst, "", 2},
     {"aten.slice_scatter.default", "slice_scatter", {0, 1, -1}},
+    {"aten.select_scatter.default", "select_scatter", {0, 1, -1}, "", -1, 2},
+    {"aten.bernoulli.default", "bernoulli.self"},
+    // What is added there may be index_add, of which torch.export makes the same.
+    {"aten.index_put.default", kUnknownCall, {0, 2, 1}, "True"},
+    {"aten.index_put.default", "index_put", {0, 2, 1}},
+    {.target = "aten.scatter_reduce.two",
+     .aten = "scatter_reduce",
+     .operands = {0, 2, 3},
+     .ints = ReductionOf},
+    {.target = "aten.pad.default",
+     .aten = "pad.circular",
+     .only_with = "circular",
+     .ints = ListOf<1>},
+    {.target = "aten.unfold.default", .aten = "unfold", .ints = WindowsOf},
+    {.target = "aten.diagonal.default", .aten = "diagonal", .ints = DiagonalOf},
     {"aten.ne.Tensor", "ne", {0, 1, -1}},
     {"aten.ne.Scalar", "ne"},
     {"aten.fill.Tensor", "fill_", {0, 1, -1}},
 };
 
 bool HasWord(const FxNode& call, std::string_view word) {
-  return std::any_of(call.named.begin(), call.named.end(),
-                     [&](const auto& argument) { return argument.second.text == word; });
+  const bool is_given = std::ranges::any_of(
+      call.arguments, [&](const FxArgument& argument) { return argument.text == word; });
+  return is_given || std::any_of(call.named.begin(), call.named.end(), [&](const auto& argument) {
+           return argument.second.text == word;
+         });
 }
 
 const ExportedRow* FindRow(const FxNode& call) {
   for (const ExportedRow& row : kExportedRows) {
     if (row.target != call.target) continue;
-    return row.only_with.empty() || HasWord(call, row.only_with) ? &row : nullptr;
+    if (!row.only_with.empty() && !HasWord(call, row.only_with)) continue;
+    return row.aten == kUnknownCall ? nullptr : &row;
   }
   return nullptr;
 }
@@ -127,6 +193,11 @@ class ExportedCallFinder {
     const auto argument = [&](int8_t place) {
       return Index(place) < fx.arguments.size() ? fx.arguments[Index(place)] : FxArgument();
     };
+    if (row.ints != nullptr) {
+      const ValueId first = ValueOf(argument(0).text);
+      if (first == kNoValue) return {};
+      return row.ints(fx, std::ssize(shapes_.types[Index(first)].tensor.dims));
+    }
     if (row.counted >= 0) return {static_cast<int64_t>(argument(row.counted).items.size())};
     if (row.dimension < 0) return {};
     const int64_t dimension = argument(row.dimension).number;
