@@ -76,6 +76,51 @@ TEST_CASE("calls of ATen are rows of the operator table") {
       {"fmod.Scalar", {{"self", Ref("x")}, {"other", Real(2)}}, {8, 6, 6}, "fmod(x)"},
       {"log10.default", {{"self", Ref("x")}}, {8, 6, 6}, "log10(x)"},
       {"asinh.default", {{"self", Ref("x")}}, {8, 6, 6}, "asinh(x)"},
+      {"rsub.Tensor", {{"self", Ref("x")}, {"other", Ref("x")}}, {8, 6, 6}, "sub(x,x)"},
+      {"true_divide.Tensor", {{"self", Ref("x")}, {"other", Ref("x")}}, {8, 6, 6}, "div(x,x)"},
+      {"div.Tensor_mode",
+       {{"self", Ref("x")}, {"other", Ref("x")}, {"rounding_mode", Text("floor")}},
+       {8, 6, 6},
+       "div.Tensor_mode(x,x)"},
+      {"clamp.Tensor",
+       {{"self", Ref("x")}, {"min", Ref("x")}, {"max", Ref("x")}},
+       {8, 6, 6},
+       "clamp.Tensor(x,x,x)"},
+      {"clamp.Tensor", {{"self", Ref("x")}, {"max", Ref("x")}}, {8, 6, 6}, "clamp_max.Tensor(x,x)"},
+      {"xlogy.Tensor", {{"self", Ref("x")}, {"other", Ref("x")}}, {8, 6, 6}, "xlogy(x,x)"},
+      {"special_exp2.default", {{"self", Ref("x")}}, {8, 6, 6}, "exp2(x)"},
+      {"special_ndtr.default",
+       {{"self", Ref("x")}},
+       {8, 6, 6},
+       "mul.Scalar(x) erf(y.mul.Scalar) add.Scalar(y.erf) mul.Scalar(y.add.Scalar)"},
+      {"float_power.Tensor_Scalar",
+       {{"self", Ref("x")}, {"exponent", Real(2)}},
+       {8, 6, 6},
+       "to(x) pow.Tensor_Scalar(y.to)"},
+      {"threshold.default",
+       {{"self", Ref("x")}, {"threshold", Real(1)}, {"value", Real(0)}},
+       {8, 6, 6},
+       "threshold(x)"},
+      {"l1_loss.default",
+       {{"self", Ref("x")}, {"target", Ref("x")}, {"reduction", Number(0)}},
+       {8, 6, 6},
+       "l1_loss(x,x;0)"},
+      {"smooth_l1_loss.default",
+       {{"self", Ref("x")}, {"target", Ref("x")}},
+       {8, 6, 6},
+       "smooth_l1_loss(x,x;1)"},
+      {"smooth_l1_loss.default",
+       {{"self", Ref("x")}, {"target", Ref("x")}, {"beta", Real(0)}},
+       {8, 6, 6},
+       "l1_loss(x,x;1)"},
+      {"kl_div.default",
+       {{"self", Ref("x")}, {"target", Ref("x")}, {"log_target", Bool(true)}},
+       {8, 6, 6},
+       "kl_div(x,x;1;1)"},
+      {"cross_entropy_loss.default",
+       {{"self", Ref("x")}, {"target", Ref("x")}},
+       {8, 6, 6},
+       "cross_entropy_loss(x,x)"},
       {"softshrink.default", {{"self", Ref("x")}}, {8, 6, 6}, "softshrink(x)"},
       {"relu_.default", {{"self", Ref("x")}}, {8, 6, 6}, "relu!(x)"},
       {"mul_.Scalar", {{"self", Ref("x")}, {"other", Real(2)}}, {8, 6, 6}, "mul.Scalar!(x)"},
@@ -397,6 +442,15 @@ TEST_CASE("a cast back to the type of the input reads it") {
   cast("x", "h", "hidden_states = hidden_states.to(torch.float32)");
   cast("h", "y", "return self.weight * hidden_states.to(input_dtype)");
   CHECK(CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program) == "to(x) type_as(h,x)");
+}
+
+TEST_CASE("several dimensions of labels are one") {
+  ExportedBuilder builder;
+  builder.Input("x", {8, 6}).Input("t", {6}, DType::kInt64);
+  builder.MakeFixed("torch.ops.aten.cross_entropy_loss.default", "y",
+                    {{"self", Ref("x")}, {"target", Ref("t")}}, {});
+  CHECK(CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program) ==
+        "_log_softmax(x) view(y.log_softmax) view(t) nll_loss2d(y.view,y.view)");
 }
 
 TEST_CASE("an operator without a row is told") {

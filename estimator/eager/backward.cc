@@ -83,15 +83,14 @@ class Formulas : public Kernel {
       case Step::Type::kGrad:
         return MakeIfWanted(static_cast<size_t>(step.index));
       case Step::Type::kScratch:
-        if (step.index < 0 || IsWanted(step.index)) TakeScratch(step);
-        return;
+        return TakeScratch(step);
       case Step::Type::kWorkspace:
         if (!made_last_) return;
         return calls_.TakeWorkspace(node_.call, step, Thread::kBackward);
       case Step::Type::kDropGradient:
         return machine_.Release(std::exchange(incoming_[0], kNoTensor));
       case Step::Type::kDropScratch:
-        return DropScratch();
+        return step.count == 0 ? DropScratch() : DropScratch(step.index, step.count);
       case Step::Type::kOut:
       case Step::Type::kAux:
       case Step::Type::kEnd:
@@ -99,9 +98,15 @@ class Formulas : public Kernel {
     }
   }
 
+  // One that nobody wants keeps its number.
   void TakeScratch(const Step& step) {
-    const int taken = Take(step.scratch(types_));
+    const bool is_wanted = step.index < 0 || IsWanted(step.index);
+    const int taken = Take(is_wanted ? step.scratch(types_) : TensorType());
     if (step.passes) Free(taken);
+  }
+
+  void DropScratch(int first, int count) {
+    for (int i = first; i < first + count; ++i) Free(i);
   }
 
   void DropScratch() {

@@ -153,13 +153,14 @@ struct Step {
     kWorkspace,     // of a library, as the framework holds them; in backward only behind a
                     // gradient that is wanted
     kDropGradient,  // backward lets go of the incoming gradient before its end
-    kDropScratch,   // the same of all scratch so far
+    kDropScratch,   // the same of all scratch so far, or of `count` of it from the `index`-th on
   };
   Type type = Type::kEnd;
   int8_t index = 0;                // of kWorkspace: a Workspace
   TypeFunction scratch = nullptr;  // of kWorkspace: cuDNN's attention's
   bool only_over_view = false;     // in backward of what wrote over a view (CopySlices)
   bool passes = false;             // a scratch of backward that is freed at once
+  int8_t count = 0;                // of kDropScratch; 0: all
 };
 
 constexpr Step MakeOut(int i) { return {Step::Type::kOut, static_cast<int8_t>(i), nullptr}; }
@@ -182,6 +183,12 @@ constexpr Step OverView(Step step) {
 }
 constexpr Step DropGradient() { return {Step::Type::kDropGradient, 0, nullptr}; }
 constexpr Step DropScratch() { return {Step::Type::kDropScratch, 0, nullptr}; }
+// Of the row's scratches, from 0: `count` from the `first` on.
+constexpr Step DropScratch(int first, int count) {
+  Step step = {Step::Type::kDropScratch, static_cast<int8_t>(first), nullptr};
+  step.count = static_cast<int8_t>(count);
+  return step;
+}
 constexpr Step Uses(Workspace workspace) {
   return {Step::Type::kWorkspace, static_cast<int8_t>(workspace), nullptr};
 }
@@ -217,6 +224,8 @@ enum class AutocastPolicy : uint8_t {
   kFp32FromHalf,  // the same of fp16, whose kernel reads it; casts bf16
 };
 
+using BackwardSteps = std::array<Step, 20>;
+
 struct OpRule {
   std::string_view name = {};
   // A call that PyTorch takes apart, by the types and strides of its operands (dispatcher.h).
@@ -236,7 +245,7 @@ struct OpRule {
   TypePredicate makes_all_gradients = nullptr;
   std::array<AuxTensor, 3> aux = {};
   std::array<Step, 8> forward = {};         // empty: outputs, then auxiliary results
-  std::array<Step, 8> backward = {};        // empty: gradients in the order of inputs
+  BackwardSteps backward = {};              // empty: gradients in the order of inputs
   void (*run_backward)(Kernel&) = nullptr;  // instead of both
 };
 
@@ -275,7 +284,8 @@ std::span<const OpRule> ElementwiseRules();    // ops_elementwise.cc
 std::span<const OpRule> EmbeddingRules();      // ops_embedding.cc
 std::span<const OpRule> IndexingRules();       // ops_indexing.cc
 std::span<const OpRule> LinearRules();         // ops_linear.cc
-std::span<const OpRule> LossRules();           // ops_reductions.cc
+std::span<const OpRule> LossRules();           // ops_losses.cc
+std::span<const OpRule> MathRules();           // ops_math.cc
 std::span<const OpRule> NormalizationRules();  // ops_normalization.cc
 std::span<const OpRule> RecurrentRules();      // ops_recurrent.cc
 std::span<const OpRule> ReductionRules();      // ops_reductions.cc
@@ -283,6 +293,13 @@ std::span<const OpRule> ViewRules();           // ops_views.cc
 
 // Types of what is made on the way.
 inline TensorType LikeInput(const CallTypes& call) { return call.in(0); }
+// Of a second and a third operand, which may be a number, in the result's type.
+inline TensorType LikeSecond(const CallTypes& call) {
+  return call.has_input(1) ? TensorType{call.out(0).dtype, call.in(1).dims} : TensorType();
+}
+inline TensorType LikeThird(const CallTypes& call) {
+  return call.has_input(2) ? TensorType{call.out(0).dtype, call.in(2).dims} : TensorType();
+}
 inline TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
 inline TensorType ScalarLikeOutput(const CallTypes& call) { return {call.out(0).dtype, {}}; }
 

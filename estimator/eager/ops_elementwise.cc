@@ -37,28 +37,24 @@ TensorType Bools(const CallTypes& call) { return {DType::kBool, call.out(0).dims
 
 // Formulas of backward, by how many tensors they make on the way (tools/autograd/derivatives.yaml,
 // pytorch v2.6.0): cos is grad * -sin (x).  Sources: torch 2.11 events.
-constexpr std::array<Step, 8> kOneOnTheWay = {Scratch(LikeInput), MakeGrad(0)};
-constexpr std::array<Step, 8> kTwoOnTheWay = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)};
-constexpr std::array<Step, 8> kThreeOnTheWay = {Scratch(LikeInput), Scratch(LikeInput),
-                                                Scratch(LikeInput), MakeGrad(0)};
-constexpr std::array<Step, 8> kFourOnTheWay = {Scratch(LikeInput), Scratch(LikeInput),
-                                               Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)};
+constexpr BackwardSteps kOneOnTheWay = {Scratch(LikeInput), MakeGrad(0)};
+constexpr BackwardSteps kTwoOnTheWay = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)};
+constexpr BackwardSteps kThreeOnTheWay = {Scratch(LikeInput), Scratch(LikeInput),
+                                          Scratch(LikeInput), MakeGrad(0)};
+constexpr BackwardSteps kFourOnTheWay = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
+                                         Scratch(LikeInput), MakeGrad(0)};
 
 // grad / 2 where both are equal, 0 where the other is chosen.
-constexpr std::array<Step, 8> kHalvesOfEqual = {ScratchWith(0, LikeOutput),
-                                                ScratchWith(0, Bools),
-                                                MakeGrad(0),
-                                                ScratchWith(0, Bools),
-                                                DropScratch(),
-                                                ScratchWith(1, LikeOutput),
-                                                ScratchWith(1, Bools),
-                                                MakeGrad(1)};
+constexpr BackwardSteps kHalvesOfEqual = {
+    ScratchWith(1, LikeOutput), ScratchWith(1, Bools), MakeGrad(1),
+    ScratchWith(1, Bools),      DropScratch(),         ScratchWith(0, LikeOutput),
+    ScratchWith(0, Bools),      MakeGrad(0),           ScratchWith(0, Bools)};
 
 // What is in place on a view (a linear layer's result of three dimensions) goes through
 // CopySlices.
-constexpr std::array<Step, 8> kInPlace = {OverView(Scratch(LikeOutput)), OverView(DropGradient()),
-                                          MakeGrad(0), OverView(Scratch(LikeOutput)),
-                                          OverView(Scratch(LikeOutput))};
+constexpr BackwardSteps kInPlace = {OverView(Scratch(LikeOutput)), OverView(DropGradient()),
+                                    MakeGrad(0), OverView(Scratch(LikeOutput)),
+                                    OverView(Scratch(LikeOutput))};
 
 constexpr OpRule kElementwiseRules[] = {
     // Sums keep nothing: the incoming gradient goes to both.
@@ -101,25 +97,20 @@ constexpr OpRule kElementwiseRules[] = {
     {.name = "addcdiv",
      .strides = AsOperands,
      .promotes = true,
-     .gradients = {PassThrough(), ReadsElementwise(In(2)), ReadsElementwise(In(1) | In(2))}},
+     .gradients = {PassThrough(), ReadsElementwise(In(2)), ReadsElementwise(In(1) | In(2))},
+     // grad * (value / b), -grad * (value * a / (b * b))
+     .backward = {MakeGrad(0), ScratchWith(1, LikeThird), MakeGrad(1), DropScratch(),
+                  ScratchWith(2, LikeThird), ScratchWith(2, LikeSecond), ScratchWith(2, LikeOutput),
+                  ScratchWith(2, LikeOutput), MakeGrad(2)}},
     {.name = "lerp",
      .strides = AsOperands,
      .gradients = {ReadsElementwise({}), ReadsElementwise({})}},
-    {.name = "pow",
-     .strides = AsOperands,
-     .autocast = AutocastPolicy::kFp32,
-     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1) | Out(0))}},
     // grad * (exponent * x ** (exponent - 1))
     {.name = "pow.Tensor_Scalar",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(In(0))},
      .backward = kTwoOnTheWay},
-    {.name = "pow.Scalar",
-     .strides = AsOperands,  // number ** x
-     .autocast = AutocastPolicy::kFp32,
-     .gradients = {ReadsElementwise(Out(0))},
-     .backward = kOneOnTheWay},
     // By a number: only one side has a gradient, and nothing is kept.
     {.name = "mul.Scalar", .strides = AsOperands, .gradients = {ReadsElementwise({})}},
     {.name = "add.Scalar", .strides = AsOperands, .gradients = {PassThrough()}},

@@ -95,10 +95,10 @@ TensorType CopyOfGradient(const CallTypes& call) {
 }
 
 // One formula for each operand; products without bias make the second one's first.
-constexpr std::array<Step, 8> kMatrixSecondFirst = {
+constexpr BackwardSteps kMatrixSecondFirst = {
     MakeGrad(1), PassingWith(1, CopyOfGradient), Uses(Workspace::kCublas),
     MakeGrad(0), PassingWith(0, CopyOfGradient), Uses(Workspace::kCublas)};
-constexpr std::array<Step, 8> kSecondFirst = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(0),
+constexpr BackwardSteps kSecondFirst = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(0),
                                               Uses(Workspace::kCublas)};
 
 constexpr OpRule kLinearRules[] = {

@@ -15,6 +15,7 @@ constexpr LikeRow kLikeRows[] = {
     {"trunc", "floor"},
     {"fill", "floor"},
     {"bernoulli.self", "floor"},
+    {"round.decimals", "floor"},
 
     {"relu6", "hardtanh"},  // at::hardtanh (x, 0, 6)
     {"celu", "elu"},        // at::elu with other numbers, as the next
@@ -27,6 +28,18 @@ constexpr LikeRow kLikeRows[] = {
     {"atanh", "asinh"},             // grad * 1 / (1 - x ** 2)
     {"hardshrink", "hardsigmoid"},  // a kernel that reads the gradient and x
     {"softshrink", "hardsigmoid"},
+    {"threshold", "hardsigmoid"},
+    {"logit", "hardsigmoid"},
+    {"angle", "hardsigmoid"},   // of real numbers zeros, or pi
+    {"erfc", "erf"},            // -2 / sqrt (pi) * exp (-(x ** 2)) * grad
+    {"erfinv", "asin"},         // sqrt (pi) / 2 * exp (erfinv (x) ** 2) * grad
+    {"exp2", "sqrt"},           // grad * result * log (2)
+    {"special_entr", "asinh"},  // grad * (-(1 + log (x)))
+    {"frac", "add.Scalar"},     // grad
+    {"deg2rad", "mul.Scalar"},
+    {"rad2deg", "mul.Scalar"},
+    {"fmin", "fmax"},
+    {"clamp_max.Tensor", "clamp_min.Tensor"},
     {"square", "pow.Tensor_Scalar"},  // at::pow (x, 2)
     {"triu", "tril"},
 
@@ -53,8 +66,9 @@ constexpr LikeRow kLikeRows[] = {
     {"__rshift__", "eq"},
     {"isnan", "eq"},
     {"isinf", "eq"},
-    {"div.Tensor_mode", "eq"},
     {"floor_divide", "eq"},
+
+    {"smooth_l1_loss", "mse_loss"},
 
     // Reductions.
     {"min.dim", "max.dim"},

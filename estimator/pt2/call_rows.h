@@ -20,6 +20,7 @@ struct CallRow {
 
 // The rows by family, one file each.
 std::span<const CallRow> LayerRows();        // layer_rows.cc
+std::span<const CallRow> LossRows();         // loss_rows.cc
 std::span<const CallRow> ElementwiseRows();  // elementwise_rows.cc
 std::span<const CallRow> MovementRows();     // movement_rows.cc
 std::span<const CallRow> ViewRows();         // view_rows.cc

@@ -43,6 +43,50 @@ void WriteClamp(CallWriter& writer, const Call& call, std::string_view op) {
   WriteUnary(writer, call, has_both ? op : has_min ? "clamp_min" : "clamp_max");
 }
 
+void WriteClampByTensors(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId min = writer.TensorAt(call, "min");
+  const NameId max = writer.TensorAt(call, "max");
+  if (min != kNoName && max != kNoName) return WriteAll(writer, call, op);
+  WriteAll(writer, call, min != kNoName ? "clamp_min.Tensor" : "clamp_max.Tensor");
+}
+
+// at::rsub(self, other): other - self.
+void WriteReversed(CallWriter& writer, const Call& call, std::string_view op) {
+  const std::vector<NameId> tensors = writer.Tensors(call);
+  if (tensors.size() < 2) return writer.WriteUnknown(call);
+  writer.Emit(op, {tensors[1], tensors[0]}, {writer.Result(call)});
+}
+
+// A local of `call` in the type of its result, or in `dtype`.
+NameId LocalOf(CallWriter& writer, const Call& call, std::string_view op,
+               std::vector<NameId> inputs, DType dtype = DType::kUndefined) {
+  TensorType type = writer.program().values[Index(inputs[0])].type;
+  if (dtype != DType::kUndefined) type.dtype = dtype;
+  const NameId local = writer.NewName(std::string(call.name) + "." + std::string(op), type);
+  writer.Emit(op, std::move(inputs), {local});
+  return local;
+}
+
+// at::pow of what is cast to float64 (aten/src/ATen/native/Pow.cpp, pytorch v2.11.0).
+void WriteFloatPower(CallWriter& writer, const Call& call, std::string_view op) {
+  std::vector<NameId> tensors = writer.Tensors(call);
+  for (size_t i = tensors.size(); i-- > 0;) {
+    tensors[i] = LocalOf(writer, call, "to", {tensors[i]}, DType::kFloat64);
+  }
+  writer.Emit(op, std::move(tensors),
+              {writer.Result(call, TensorType{DType::kFloat64, writer.TypeOfResult(call).dims})});
+}
+
+// (1 + erf(x * sqrt(1/2))) * 0.5
+// Source: special_ndtr of aten/src/ATen/native/UnaryOps.cpp, pytorch v2.11.0.
+void WriteNormalCdf(CallWriter& writer, const Call& call, std::string_view) {
+  const NameId x = writer.TensorAt(call, "self");
+  const NameId scaled = LocalOf(writer, call, "mul.Scalar", {x});
+  const NameId erf = LocalOf(writer, call, "erf", {scaled});
+  const NameId sum = LocalOf(writer, call, "add.Scalar", {erf});
+  writer.Emit("mul.Scalar", {sum}, {writer.Result(call)});
+}
+
 // torch.where(arange(S)[:, None] >= arange(S), bias, -3e38), which attention with a bias is told
 // to be causal by: each call makes it anew.
 // Source: sdpa_attention_forward of integrations/sdpa_attention.py, transformers 5.17.
@@ -111,7 +155,9 @@ constexpr CallRow kElementwiseRows[] = {
     {"subtract.Tensor", "sub", WriteBinary<kAddScalar>},
     {"add.Tensor", "add", WriteBinary<kAddScalar>},
     {"sub.Tensor", "sub", WriteBinary<kAddScalar>},
+    {"true_divide.Tensor", "div", WriteBinary<kMulScalar>},
     {"rsub.Scalar", "neg", WriteUnary},
+    {"rsub.Tensor", "sub", WriteReversed},
     {"mul.Tensor", "mul", WriteBinary<kMulScalar>},
     {"div.Tensor", "div", WriteBinary<kMulScalar>},
     {"add.Scalar", "add.Scalar", WriteUnary},
@@ -119,6 +165,7 @@ constexpr CallRow kElementwiseRows[] = {
     {"mul.Scalar", "mul.Scalar", WriteUnary},
     {"div.Scalar", "mul.Scalar", WriteUnary},
     {"div.Tensor_mode", "div.Tensor_mode", WriteAll},
+    {"div.Scalar_mode", "div.Tensor_mode", WriteAll},
     {"floor_divide.default", "floor_divide", WriteAll},
     {"remainder.Scalar", "remainder", WriteUnary},
     {"remainder.Tensor", "remainder", WriteAll},
@@ -129,8 +176,23 @@ constexpr CallRow kElementwiseRows[] = {
     {"addcmul.default", "addcmul", WriteAll},
     {"addcdiv.default", "addcdiv", WriteAll},
     {"lerp.Scalar", "lerp", WriteAll},
+    {"lerp.Tensor", "lerp.Tensor", WriteAll},
     {"pow.Tensor_Tensor", "pow", WriteBinary<kPowScalar>},
     {"pow.Scalar", "pow.Scalar", WriteUnary},
+    {"float_power.Tensor_Tensor", "pow", WriteFloatPower},
+    {"float_power.Tensor_Scalar", "pow.Tensor_Scalar", WriteFloatPower},
+    {"float_power.Scalar", "pow.Scalar", WriteFloatPower},
+    {"ldexp.Tensor", "ldexp", WriteAll},
+    {"frexp.Tensor", "frexp", WriteParts},
+    {"atan2.default", "atan2", WriteAll},
+    {"hypot.default", "hypot", WriteAll},
+    {"logaddexp.default", "logaddexp", WriteAll},
+    {"logaddexp2.default", "logaddexp2", WriteAll},
+    {"xlogy.Tensor", "xlogy", WriteAll},
+    {"special_xlogy.default", "xlogy", WriteAll},
+    {"special_xlog1py.default", "special_xlog1py", WriteAll},
+    {"fmax.default", "fmax", WriteAll},
+    {"fmin.default", "fmin", WriteAll},
     {"minimum.default", "minimum", WriteAll},
     {"maximum.default", "maximum", WriteAll},
     {"min.other", "minimum", WriteAll},
@@ -158,17 +220,45 @@ constexpr CallRow kElementwiseRows[] = {
     {"asinh.default", "asinh", WriteUnary},
     {"acosh.default", "acosh", WriteUnary},
     {"atanh.default", "atanh", WriteUnary},
+    {"exp2.default", "exp2", WriteUnary},
+    {"special_exp2.default", "exp2", WriteUnary},
+    {"erfc.default", "erfc", WriteUnary},
+    {"special_erfc.default", "erfc", WriteUnary},
+    {"erfinv.default", "erfinv", WriteUnary},
+    {"special_erfinv.default", "erfinv", WriteUnary},
+    {"logit.default", "logit", WriteUnary},
+    {"special_logit.default", "logit", WriteUnary},
+    {"angle.default", "angle", WriteUnary},
+    {"frac.default", "frac", WriteUnary},
+    {"deg2rad.default", "deg2rad", WriteUnary},
+    {"rad2deg.default", "rad2deg", WriteUnary},
+    {"nan_to_num.default", "nan_to_num", WriteUnary},
+    {"sinc.default", "sinc", WriteUnary},
+    {"special_sinc.default", "sinc", WriteUnary},
+    {"special_entr.default", "special_entr", WriteUnary},
+    {"special_erfcx.default", "special_erfcx", WriteUnary},
+    {"special_i0e.default", "special_i0e", WriteUnary},
+    {"special_i1.default", "special_i1", WriteUnary},
+    {"special_i1e.default", "special_i1e", WriteUnary},
+    {"special_log_ndtr.default", "special_log_ndtr", WriteUnary},
+    {"special_ndtri.default", "special_ndtri", WriteUnary},
+    {"trunc.default", "trunc", WriteUnary},
+    {"fix.default", "trunc", WriteUnary},
+    {"special_ndtr.default", "", WriteNormalCdf},
     {"floor.default", "floor", WriteUnary},
     {"ceil.default", "ceil", WriteUnary},
     {"round.default", "round", WriteUnary},
+    {"round.decimals", "round.decimals", WriteUnary},
     {"sign.default", "sign", WriteUnary},
     {"tril.default", "tril", WriteUnary},
     {"triu.default", "triu", WriteUnary},
     {"cumsum.default", "cumsum", WriteUnary},
     {"clamp.default", "clamp", WriteClamp},
-    {"clamp.Tensor", "clamp", WriteUnary},
+    {"clamp.Tensor", "clamp.Tensor", WriteClampByTensors},
     {"clamp_min.default", "clamp_min", WriteUnary},
     {"clamp_max.default", "clamp_max", WriteUnary},
+    {"clamp_min.Tensor", "clamp_min.Tensor", WriteAll},
+    {"clamp_max.Tensor", "clamp_max.Tensor", WriteAll},
     {"where.self", "where", WriteWhere},
     {"where.ScalarOther", "where", WriteWhere},
     {"where.ScalarSelf", "where", WriteWhere},

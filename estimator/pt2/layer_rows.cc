@@ -222,6 +222,8 @@ constexpr CallRow kLayerRows[] = {
     {"hardsigmoid.default", "hardsigmoid", WriteUnary},
     {"hardshrink.default", "hardshrink", WriteUnary},
     {"softshrink.default", "softshrink", WriteUnary},
+    {"rrelu.default", "rrelu", WriteUnary},
+    {"threshold.default", "threshold", WriteUnary},
     {"sigmoid.default", "sigmoid", WriteUnary},
     {"tanh.default", "tanh", WriteUnary},
     {"dropout.default", "dropout", WriteDropout},

@@ -1,0 +1,228 @@
+// Powers, choices between tensors and special functions: formulas of several steps.  Sources:
+// pytorch v2.11.0, tools/autograd/derivatives.yaml, and where they name a function,
+// torch/csrc/autograd/FunctionsManual.cpp; the order of what they make from torch 2.11 events
+// (arguments of a call from the last to the first; gradients by the names of the arguments).
+// Autocast: the lists of aten/src/ATen/autocast_mode.h.
+#include "estimator/eager/op_rule.h"
+
+namespace onnxfit {
+namespace {
+
+TensorType MathBools(const CallTypes& call) { return {DType::kBool, call.out(0).dims}; }
+TensorType BoolsOfFirst(const CallTypes& call) { return {DType::kBool, call.in(0).dims}; }
+TensorType BoolsOfSecond(const CallTypes& call) {
+  return call.has_input(1) ? TensorType{DType::kBool, call.in(1).dims} : TensorType();
+}
+
+// A number of Python's on the device: at::pow (number, x) makes it (native/Pow.cpp).
+TensorType Double(const CallTypes&) { return {DType::kFloat64, {}}; }
+
+// Each of two operands by k tensors on the way, the second one first.
+constexpr BackwardSteps kOneEach = {ScratchWith(1, LikeOutput), MakeGrad(1), DropScratch(),
+                                    ScratchWith(0, LikeOutput), MakeGrad(0)};
+constexpr BackwardSteps kThreeEach = {ScratchWith(1, LikeOutput),
+                                      ScratchWith(1, LikeOutput),
+                                      ScratchWith(1, LikeOutput),
+                                      MakeGrad(1),
+                                      DropScratch(),
+                                      ScratchWith(0, LikeOutput),
+                                      ScratchWith(0, LikeOutput),
+                                      ScratchWith(0, LikeOutput),
+                                      MakeGrad(0)};
+
+constexpr BackwardSteps kThreeThen = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
+                                      MakeGrad(0)};
+constexpr BackwardSteps kFourThen = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
+                                     Scratch(LikeInput), MakeGrad(0)};
+
+// where (x >= min, grad, 0) and where (x < min, grad, 0)
+constexpr BackwardSteps kBoundedByTensor = {
+    ScratchWith(1, ScalarLikeOutput), ScratchWith(1, MathBools), MakeGrad(1), DropScratch(),
+    ScratchWith(0, ScalarLikeOutput), ScratchWith(0, MathBools), MakeGrad(0)};
+
+constexpr OpRule kMathRules[] = {
+    // x ** exponent: grad * where (x == 0 & exponent >= 0, 0, result * log (x));
+    // where (exponent == 0, 0, grad * (exponent * x ** (exponent - 1)))
+    {.name = "pow",
+     .strides = AsOperands,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1) | Out(0))},
+     .backward = {ScratchWith(1, BoolsOfSecond), ScratchWith(1, BoolsOfFirst),
+                  ScratchWith(1, MathBools), DropScratch(0, 2), ScratchWith(1, LikeInput),
+                  ScratchWith(1, LikeOutput), ScratchWith(1, ScalarLikeOutput),
+                  ScratchWith(1, LikeOutput), MakeGrad(1), DropScratch(),
+                  ScratchWith(0, LikeSecond), ScratchWith(0, LikeOutput),
+                  ScratchWith(0, LikeOutput), ScratchWith(0, LikeOutput),
+                  ScratchWith(0, ScalarLikeOutput), ScratchWith(0, BoolsOfSecond), MakeGrad(0)}},
+    // number ** x: grad * (result * log (number))
+    {.name = "pow.Scalar",
+     .strides = AsOperands,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {ReadsElementwise(Out(0))},
+     .forward = {MakeOut(0), Scratch(Double)},
+     .backward = {Scratch(LikeInput), MakeGrad(0)}},
+    // x * 2 ** other: grad * result * log (2); grad * 2 ** other
+    {.name = "ldexp",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {ReadsElementwise(In(1)), ReadsElementwise(Out(0))},
+     .forward = {Scratch(LikeSecond), MakeOut(0)},
+     .backward = {ScratchWith(1, LikeOutput), MakeGrad(1), DropScratch(),
+                  ScratchWith(0, LikeSecond), PassingWith(0, Double), MakeGrad(0)}},
+    // Its results are x's mantissa and exponent: grad / 2 ** exponent
+    {.name = "frexp",
+     .gradients = {ReadsElementwise(Out(1))},
+     .backward = {Scratch(LikeInput), MakeGrad(0)}},
+
+    // grad * -x / (x² + y²); grad * y / (x² + y²), 0 where that is
+    {.name = "atan2",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
+     .backward = {Scratch(LikeSecond), Scratch(LikeInput), Scratch(LikeOutput), DropScratch(0, 2),
+                  Scratch(LikeOutput), PassingWith(0, MathBools), ScratchWith(0, LikeOutput),
+                  MakeGrad(0), ScratchWith(1, LikeInput), ScratchWith(1, LikeOutput), MakeGrad(1)}},
+    // grad * x / result
+    {.name = "hypot",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {ReadsElementwise(In(0) | Out(0)), ReadsElementwise(In(1) | Out(0))},
+     .backward = kOneEach},
+    // grad / (1 + exp (y - x))
+    {.name = "logaddexp",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
+     .backward = kThreeEach},
+    // grad / (1 + 2 ** (y - x))
+    {.name = "logaddexp2",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
+     .backward = {ScratchWith(1, LikeOutput), ScratchWith(1, LikeOutput), PassingWith(1, Double),
+                  ScratchWith(1, LikeOutput), MakeGrad(1), DropScratch(),
+                  ScratchWith(0, LikeOutput), ScratchWith(0, LikeOutput), PassingWith(0, Double),
+                  ScratchWith(0, LikeOutput), MakeGrad(0)}},
+    // xlogy (grad, y), 0 where x == 0 & y <= 0; grad * x / y
+    {.name = "xlogy",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
+     .backward = {ScratchWith(1, LikeOutput), MakeGrad(1), DropScratch(),
+                  ScratchWith(0, LikeOutput), ScratchWith(0, BoolsOfSecond),
+                  ScratchWith(0, BoolsOfFirst), ScratchWith(0, MathBools), MakeGrad(0)}},
+    // The same of y + 1.
+    {.name = "special_xlog1py",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
+     .backward = {ScratchWith(1, LikeSecond), ScratchWith(1, LikeOutput), MakeGrad(1),
+                  DropScratch(), ScratchWith(0, LikeOutput), ScratchWith(0, BoolsOfSecond),
+                  ScratchWith(0, BoolsOfFirst), ScratchWith(0, MathBools), MakeGrad(0)}},
+
+    // x where it is positive, else x * noise
+    {.name = "rrelu",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(In(0) | Aux(0))},
+     .aux = {{{"noise", LikeInput}}},
+     .forward = {MakeAux(0), MakeOut(0)}},
+
+    // Choices.  grad, 0 where the other one was chosen: (x >= y) | isnan (y)
+    {.name = "fmax",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
+     .backward = {ScratchWith(1, MathBools), ScratchWith(1, BoolsOfSecond), MakeGrad(1),
+                  DropScratch(), ScratchWith(0, MathBools), ScratchWith(0, BoolsOfSecond),
+                  MakeGrad(0)}},
+    {.name = "clamp_min.Tensor",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
+     .backward = kBoundedByTensor},
+    // x, min, max: where (min < max & x < min, grad, 0), where (max < min | x > max, grad, 0),
+    // where (x >= min & x <= max, grad, 0)
+    {.name = "clamp.Tensor",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {ReadsElementwise(In(0) | In(1) | In(2)), ReadsElementwise(In(0) | In(1) | In(2)),
+                   ReadsElementwise(In(0) | In(1) | In(2))},
+     .backward = {ScratchWith(1, ScalarLikeOutput), ScratchWith(1, MathBools),
+                  ScratchWith(1, MathBools), MakeGrad(1), DropScratch(1, 2),
+                  ScratchWith(2, MathBools), ScratchWith(2, MathBools), MakeGrad(2), DropScratch(),
+                  ScratchWith(0, ScalarLikeOutput), ScratchWith(0, MathBools),
+                  ScratchWith(0, MathBools), MakeGrad(0)}},
+    // x + weight * (end - x): grad * weight, grad * (1 - weight), grad * (end - x)
+    {.name = "lerp.Tensor",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(In(2)), ReadsElementwise(In(2)),
+                   ReadsElementwise(In(0) | In(1))},
+     .backward = {MakeGrad(1), ScratchWith(0, LikeThird), MakeGrad(0), DropScratch(),
+                  ScratchWith(2, LikeOutput), MakeGrad(2)}},
+    // Rounded to whole numbers: zeros.
+    {.name = "div.Tensor_mode",
+     .strides = AsOperands,
+     .promotes = true,
+     .gradients = {ReadsElementwise(In(1)), ReadsElementwise(In(0) | In(1))},
+     .backward = {MakeGrad(1), MakeGrad(0)}},
+
+    // grad * isfinite (x), which is (x == x) * (abs (x) != inf)
+    {.name = "nan_to_num",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(In(0))},
+     .backward = {Scratch(LikeInput), Scratch(MathBools), Scratch(MathBools), Scratch(MathBools),
+                  DropScratch(0, 3), MakeGrad(0)}},
+    // where (pi² x² == 0, 0, grad * ((pi x * cos (pi x) - sin (pi x)) / (pi² x²)))
+    {.name = "sinc",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(In(0))},
+     .backward = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), DropScratch(1, 1),
+                  Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
+                  Scratch(LikeInput), Scratch(LikeInput), DropScratch(3, 5),
+                  Scratch(ScalarLikeOutput), Scratch(MathBools), MakeGrad(0)}},
+    // (2 x * result - 2 / sqrt (pi)) * grad
+    {.name = "special_erfcx",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(In(0) | Out(0))},
+     .backward = kThreeThen},
+    // grad * (i1e (x) - sgn (x) * result)
+    {.name = "special_i0e",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(In(0) | Out(0))},
+     .backward = kFourThen},
+    // grad * where (abs (x) > eps, i0 (y) - result * (1 / y), 0.5), y: where (abs (x) > eps, x,
+    // eps)
+    {.name = "special_i1",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(In(0) | Out(0))},
+     .backward = {Scratch(LikeInput), Scratch(MathBools), DropScratch(0, 1),
+                  Scratch(ScalarLikeOutput), Scratch(LikeInput), DropScratch(2, 1),
+                  Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
+                  DropScratch(4, 3), Scratch(ScalarLikeOutput), Scratch(LikeInput), MakeGrad(0)}},
+    // The same with i0e (y) - result * (sgn (y) + 1 / y).
+    {.name = "special_i1e",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(In(0) | Out(0))},
+     .backward = {Scratch(LikeInput), Scratch(MathBools), DropScratch(0, 1),
+                  Scratch(ScalarLikeOutput), Scratch(LikeInput), DropScratch(2, 1),
+                  Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
+                  Scratch(LikeInput), Scratch(LikeInput), DropScratch(4, 5),
+                  Scratch(ScalarLikeOutput), Scratch(LikeInput), MakeGrad(0)}},
+    // grad / sqrt (2 pi) * exp (-(result + x ** 2 / 2))
+    {.name = "special_log_ndtr",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(In(0) | Out(0))},
+     .backward = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
+                  Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)}},
+    // grad * sqrt (2 pi) * exp (result ** 2 / 2)
+    {.name = "special_ndtri",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(Out(0))},
+     .backward = kFourThen},
+};
+
+}  // namespace
+
+std::span<const OpRule> MathRules() { return kMathRules; }
+
+}  // namespace onnxfit
