@@ -444,6 +444,26 @@ TEST_CASE("a cast back to the type of the input reads it") {
   CHECK(CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program) == "to(x) type_as(h,x)");
 }
 
+TEST_CASE("a type that nothing else in the module has is the code's own") {
+  const auto made = [](const char* target, DType dtype) {
+    ExportedBuilder builder;
+    builder.Input("x", {8});
+    const std::string aten = std::string(kNs) + target;
+    builder.Make(aten, "y", {{"self", Ref("x")}}, {8}, dtype);
+    return Made(builder.Return("y"), {.mode = Mode::kEval}).program;
+  };
+  const auto type_of = [](const Program& program) {
+    return program.values[static_cast<size_t>(program.outputs[0])].type.dtype;
+  };
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat64}) {
+    CHECK(type_of(made("to.dtype", dtype)) == dtype);
+  }
+  const Program softmax = made("softmax.int", DType::kFloat64);
+  CHECK(CallsOf(softmax) == "to(x) softmax(y.cast)");
+  CHECK(type_of(softmax) == DType::kFloat64);
+  CHECK(CallsOf(made("log_softmax.int", DType::kFloat32)) == "log_softmax(x)");
+}
+
 TEST_CASE("several dimensions of labels are one") {
   ExportedBuilder builder;
   builder.Input("x", {8, 6}).Input("t", {6}, DType::kInt64);

@@ -237,6 +237,17 @@ TensorType CallWriter::TypeOfResult(const Call& call) const {
   return tensor == nullptr ? TensorType() : WithPrecision(TypeOf(*tensor));
 }
 
+DType CallWriter::OwnTypeOfResult(const Call& call) const {
+  const Tensor* made = call.results.empty() ? nullptr : FindTensor(call.results[0].text);
+  if (made == nullptr || !IsFloat(made->dtype) || BitsOf(made->dtype) < 16)
+    return DType::kUndefined;
+  const bool is_given = std::ranges::any_of(exported_.inputs, [&](const InputSpec& spec) {
+    const Tensor* input = FindTensor(spec.name);
+    return input != nullptr && input->dtype == made->dtype;
+  });
+  return is_given || made->dtype == DType::kFloat32 ? DType::kUndefined : made->dtype;
+}
+
 std::vector<NameId> CallWriter::Results(const Call& call) {
   std::vector<NameId> results;
   const auto add = [&](const Argument& result) {

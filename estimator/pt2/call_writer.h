@@ -92,6 +92,10 @@ class CallWriter : public ProgramWriter {
   void CopyResults(const Call& call);
   // The type that the file gives the call's first result, in this run's precision.
   TensorType TypeOfResult(const Call& call) const;
+  // The type of floats that the file gives the call's first result, where nothing that goes into
+  // the module has it: x.half(), x.double() of a module in float32.  kUndefined of others, and of
+  // float32.  O(inputs).
+  DType OwnTypeOfResult(const Call& call) const;
   // The elements of an argument that follow from sizes, of a mask that torch.export alone makes
   // (libraries.h); null of others.
   const Known* LibraryMaskAt(const Call& call, std::string_view name);

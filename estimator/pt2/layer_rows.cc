@@ -1,5 +1,6 @@
 // Layers: what has parameters, a mode, or a window.
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -159,6 +160,18 @@ void WriteAttention(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, std::move(operands), {writer.Result(call)}, {drops ? 1 : 0, is_causal ? 1 : 0});
 }
 
+// softmax(x, dim, dtype=torch.float64) casts first.
+// Source: softmax of aten/src/ATen/native/SoftMax.cpp, pytorch v2.11.0.
+void WriteSoftmax(CallWriter& writer, const Call& call, std::string_view op) {
+  const DType own = writer.OwnTypeOfResult(call);
+  const NameId x = writer.TensorAt(call, "self");
+  if (own == DType::kUndefined || x == kNoName) return WriteUnary(writer, call, op);
+  const TensorType type = {own, writer.DimsOf(x)};
+  const NameId cast = writer.NewName(std::string(call.name) + ".cast", type);
+  writer.Emit("to", {x}, {cast});
+  writer.Emit(op, {cast}, {writer.Result(call, type)});
+}
+
 // A mean where one pixel is left.
 // Source: adaptive_avg_pool2d of aten/src/ATen/native/AdaptiveAveragePooling.cpp, pytorch v2.11.0.
 void WriteAdaptivePool(CallWriter& writer, const Call& call, std::string_view op) {
@@ -198,9 +211,9 @@ constexpr CallRow kLayerRows[] = {
     {"native_group_norm.default", "group_norm", WriteGroupNorm},
     {"rms_norm.default", "rms_norm", WriteLayerNorm},
     {"instance_norm.default", "instance_norm", WriteAll},
-    {"softmax.int", "softmax", WriteUnary},
+    {"softmax.int", "softmax", WriteSoftmax},
     {"_softmax.default", "softmax", WriteUnary},
-    {"log_softmax.int", "log_softmax", WriteUnary},
+    {"log_softmax.int", "log_softmax", WriteSoftmax},
     {"_log_softmax.default", "log_softmax", WriteUnary},
 
     // Activations and dropouts.

@@ -49,6 +49,8 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
       BitsOf(type.dtype) < 32) {
     type.dtype = DType::kFloat32;
   }
+  const DType own = writer.OwnTypeOfResult(call);
+  if (own != DType::kUndefined) type.dtype = own;
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return WriteConstant(writer, call, "constant");
   if (SpellsFloat32(call)) writer.NoteInput(call, self);
