@@ -68,11 +68,12 @@ struct ExportedRow {
   std::string_view target;
   std::string_view aten;
   ArgumentPlaces operands = kFirst;
-  std::string_view only_with = {};  // an argument's word, without which it is another call
-  int8_t counted = -1;              // an argument whose length goes along: a list of sizes
-  int8_t dimension = -1;            // an argument that names one of the first operand's; else 0
-  bool has_parts = false;           // several results
-  IntsOf ints = nullptr;            // instead of these
+  std::string_view only_with = {};   // an argument's word, without which it is another call
+  int8_t counted = -1;               // an argument whose length goes along: a list of sizes
+  int8_t dimension = -1;             // an argument that names one of the first operand's; else 0
+  bool has_parts = false;            // several results
+  IntsOf ints = nullptr;             // instead of these
+  std::string_view of_numbers = {};  // what it is where all operands but the first are numbers
 };
 
 constexpr ExportedRow kExportedRows[] = {
@@ -90,7 +91,33 @@ constexpr ExportedRow kExportedRows[] = {
     {"aten.log10.default", "log10"},
     {"aten.im2col.default", "im2col"},
     {"aten.expm1.default", "expm1"},
-    {"aten.clamp.Tensor", "clamp"},
+    {.target = "aten.clamp.Tensor",
+     .aten = "clamp.Tensor",
+     .operands = {0, 1, 2},
+     .of_numbers = "clamp"},
+    {.target = "aten.clamp_min.Tensor",
+     .aten = "clamp_min.Tensor",
+     .operands = {0, 1, -1},
+     .of_numbers = "clamp_min"},
+    {.target = "aten.clamp_max.Tensor",
+     .aten = "clamp_max.Tensor",
+     .operands = {0, 1, -1},
+     .of_numbers = "clamp_max"},
+    {"aten.addcdiv.default", "addcdiv", {0, 1, 2}},
+    {"aten.atan2.default", "atan2", {0, 1, -1}},
+    {"aten.div.Tensor_mode", "div.Tensor_mode", {0, 1, -1}},
+    {"aten.remainder.Tensor", "remainder", {0, 1, -1}},
+    {"aten.lerp.Tensor", "lerp.Tensor", {0, 1, 2}},
+    {"aten.logaddexp.default", "logaddexp", {0, 1, -1}},
+    {"aten.logaddexp2.default", "logaddexp2", {0, 1, -1}},
+    {"aten.xlogy.Tensor", "xlogy", {0, 1, -1}},
+    {"aten.frac.default", "frac"},
+    {"aten.trunc.default", "trunc"},
+    {"aten.round.decimals", "round.decimals"},
+    {"aten.logit.default", "logit"},
+    {"aten.sinc.default", "sinc"},
+    {"aten.special_erfcx.default", "special_erfcx"},
+    {"aten.mse_loss.default", "mse_loss", {0, 1, -1}},
     {"aten.clamp_min.default", "clamp_min"},
     {"aten.clamp_max.default", "clamp_max"},
     {"aten.amax.default", "amax"},
@@ -162,7 +189,7 @@ class ExportedCallFinder {
   }
 
  private:
-  std::optional<Rewritten> Read(const ExportedRow& row, int32_t index) const {
+  std::optional<Rewritten> Read(ExportedRow row, int32_t index) const {
     const FxGroup& group = metadata_.groups[Index(index)];
     Rewritten call;
     call.aten = row.aten;
@@ -172,6 +199,10 @@ class ExportedCallFinder {
     call.ints = Ints(row, group.call);
     if (row.has_parts) call.results = ResultsOf(index, call.nodes);
     call.last = row.has_parts ? LastOf(call.nodes) : ResultOf(index, call.nodes);
+    if (call.last != kNoNode && !row.of_numbers.empty() && ReadsOne(index, call.last)) {
+      call.aten = row.of_numbers;
+      row.operands = kFirst;
+    }
     if (call.last == kNoNode || !FindOperands(row, index, call)) return std::nullopt;
     return Fits(call) ? std::optional(std::move(call)) : std::nullopt;
   }
@@ -258,6 +289,12 @@ class ExportedCallFinder {
     return graph_.values[Index(value)].is_output ||
            std::ranges::any_of(bound_.AllReadersOf(value),
                                [&](NodeId node) { return !IsIn(node, index); });
+  }
+
+  bool ReadsOne(int32_t index, NodeId last) const {
+    const std::vector<FxArgument>& arguments = metadata_.groups[Index(index)].call.arguments;
+    const bool is_twice = arguments.size() > 1 && arguments[0].text == arguments[1].text;
+    return !is_twice && ReadFromOutside(index, last).size() == 1;
   }
 
   // Fills call.inputs; false where one is not found.
