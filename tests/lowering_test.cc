@@ -57,6 +57,30 @@ TEST_CASE("a number is an argument of the call, and which side it is on matters"
   }
 }
 
+TEST_CASE("a cast to a type that nothing else in the model has is the code's own") {
+  const auto calls = [](const char* graph) {
+    std::string found;
+    for (const AtenCall& call : Lowered(graph, {.mode = Mode::kEval}).calls)
+      found += std::string(call.op) + " ";
+    return found;
+  };
+  CHECK(calls("n (float[4] x) => (double[4] y) { y = Cast <to = 11> (x) }") == "to ");
+  CHECK(calls("n (float[4] x) => (float[4] y) "
+              "{ d = Cast <to = 11> (x) e = Exp (d) y = Cast <to = 1> (e) }") == "to exp to ");
+  CHECK(calls("n (float[4] x) => (float16[4] y) { y = Cast <to = 10> (x) }").empty());
+  CHECK(calls("n (float[4] x, double[4] z) => (double[4] y) { y = Cast <to = 11> (x) }").empty());
+}
+
+TEST_CASE("a loss of pixels is another kernel") {
+  const auto calls = [](const char* graph) {
+    return std::string(Lowered(graph, {.mode = Mode::kEval}).calls[0].op);
+  };
+  CHECK(calls("n (float[2, 3] x, int64[2] t) => (float y) "
+              "{ y = NegativeLogLikelihoodLoss (x, t) }") == "nll_loss");
+  CHECK(calls("n (float[2, 3, 4, 4] x, int64[2, 4, 4] t) => (float y) "
+              "{ y = NegativeLogLikelihoodLoss (x, t) }") == "nll_loss2d");
+}
+
 TEST_CASE("what an ONNX operator is in PyTorch may depend on its inputs and attributes") {
   struct Row {
     const char* node;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/program/einsum.h"
 #include "estimator/recover/lowering.h"
 
@@ -255,17 +256,46 @@ void LowerGridSample(UnitWriter& unit, const Node& node, std::string_view aten) 
             {unit.NewResult(node.outputs[0])}, {is_known ? 1 : 0});
 }
 
+// The type of `value` in this run: as the file says it where nothing that goes into the model has
+// it (x.double() of a model in float32), for float64 alone where nobody names the call, since what
+// exports under autocast casts to 16 bits everywhere.
+TensorType TypeInRun(const UnitWriter& unit, ValueId value, std::string_view target) {
+  const TensorType& type = unit.TypeOf(value);
+  const bool is_named = target == "aten._to_copy.default";
+  const bool is_wide = type.dtype == DType::kFloat64;
+  const bool is_narrow = type.dtype == DType::kFloat16 || type.dtype == DType::kBFloat16;
+  if (!is_wide && !(is_named && is_narrow)) return unit.WithPrecision(type);
+  const Graph& graph = unit.graph();
+  const bool is_given =
+      std::ranges::any_of(graph.initializers,
+                          [&](const Initializer& each) { return each.type.dtype == type.dtype; }) ||
+      std::ranges::any_of(graph.inputs,
+                          [&](ValueId input) { return unit.TypeOf(input).dtype == type.dtype; });
+  return is_given ? unit.WithPrecision(type) : type;
+}
+
 // Nothing happens between equal types, to a number of Python's, nor where the exporter alone
 // casts: PyTorch's kernels promote what they read.
 void LowerCast(UnitWriter& unit, const Node& node, std::string_view aten) {
   if (unit.values().IsNumber(node.inputs[0])) return LowerIdentity(unit, node, aten);
-  const TensorType from = unit.WithPrecision(unit.TypeOf(node.inputs[0]));
-  const TensorType to = unit.WithPrecision(unit.TypeOf(node.outputs[0]));
-  const bool is_exporters = unit.TargetOf(node) == "prims.convert_element_type.default";
+  const std::string_view target = unit.TargetOf(node);
+  const TensorType from = TypeInRun(unit, node.inputs[0], target);
+  const TensorType to = TypeInRun(unit, node.outputs[0], target);
+  const bool is_exporters = target == "prims.convert_element_type.default";
   if (from.dtype == to.dtype || is_exporters) {
     return unit.Alias(node.outputs[0], node.inputs[0]);
   }
-  LowerUnary(unit, node, aten);
+  const NameId input = unit.TensorOf(node.inputs[0]);
+  const NameId result = unit.NewResult(node.outputs[0]);
+  unit.program().values[Index(result)].type.dtype = to.dtype;
+  unit.Emit(aten, {input}, {result});
+}
+
+// [N, C] and [C] by one kernel, [N, C, H, W] by another.
+void LowerNll(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const size_t rank = unit.TypeOf(node.inputs[0]).dims.size();
+  if (rank == 3 || rank > 4) return unit.LowerUnknown(node);
+  LowerAll(unit, node, rank == 4 ? "nll_loss2d" : aten);
 }
 
 void LowerPad(UnitWriter& unit, const Node& node, std::string_view aten) {
@@ -389,6 +419,7 @@ constexpr LoweringRow kLoweringRows[] = {
     {"ReduceMin", "min.dim", LowerReduceMax},
     {"ReduceL2", "linalg_vector_norm", LowerUnary},
     {"ReduceLogSumExp", "logsumexp", LowerUnary},
+    {"NegativeLogLikelihoodLoss", "nll_loss", LowerNll},
     {"TopK", "topk", LowerTopK},
     {"ArgMax", "argmax", LowerUnary},
     {"ArgMin", "argmin", LowerUnary},
