@@ -464,6 +464,21 @@ TEST_CASE("a type that nothing else in the module has is the code's own") {
   CHECK(CallsOf(made("log_softmax.int", DType::kFloat32)) == "log_softmax(x)");
 }
 
+// Of torch 2.11's events in bfloat16: a cast, the softmax in fp32, which is kept, and a cast back.
+TEST_CASE("a softmax that the code wants in fp32 is one in 16 bits, too") {
+  ExportedBuilder builder;
+  builder.Input("x", {8}).At("net.py", 3,
+                             "w = softmax(x, dim=-1, dtype=torch.float32).to(x.dtype)");
+  builder.Make("torch.ops.aten.softmax.int", "s",
+               {{"self", Ref("x")}, {"dim", Number(-1)}, {"dtype", Text("float32")}}, {8});
+  builder.Make("torch.ops.aten.to.dtype", "y", {{"self", Ref("s")}, {"dtype", Text("float32")}},
+               {8});
+  const Program program =
+      Made(builder.Return("y"), {.precision = Precision::kBf16, .mode = Mode::kEval}).program;
+  CHECK(CallsOf(program) == "to(x) softmax(s.cast) to(s)");
+  CHECK(program.values[static_cast<size_t>(program.outputs[0])].type.dtype == DType::kBFloat16);
+}
+
 TEST_CASE("several dimensions of labels are one") {
   ExportedBuilder builder;
   builder.Input("x", {8, 6}).Input("t", {6}, DType::kInt64);

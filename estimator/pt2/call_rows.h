@@ -45,6 +45,10 @@ void WriteParts(CallWriter& writer, const Call& call, std::string_view op);
 // A copy of a view by the view's name: the view of `permute_copy`, then a clone.
 void WriteCopyOfView(CallWriter& writer, const Call& call, std::string_view op);
 
+// Whether the code spells float32 ("x.to(torch.float32)", "x.float()"), whatever the run's type is:
+// the file has numbers for both.
+bool SpellsFloat32(const Call& call);
+
 // The row of a call, which may be that of its twin out of place ("relu" for "relu_"), or null.
 // O(1).
 const CallRow* FindCallRow(std::string_view target);

@@ -160,10 +160,15 @@ void WriteAttention(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, std::move(operands), {writer.Result(call)}, {drops ? 1 : 0, is_causal ? 1 : 0});
 }
 
-// softmax(x, dim, dtype=torch.float64) casts first.
+// softmax(x, dim, dtype=torch.float32) of 16 bits casts first.  Of fp16 its kernel does without:
+// there this is the cast too much, for a moment.
 // Source: softmax of aten/src/ATen/native/SoftMax.cpp, pytorch v2.11.0.
 void WriteSoftmax(CallWriter& writer, const Call& call, std::string_view op) {
-  const DType own = writer.OwnTypeOfResult(call);
+  DType own = writer.OwnTypeOfResult(call);
+  const bool is_narrow = BitsOf(writer.TypeOfResult(call).dtype) < 32;
+  if (is_narrow && FindArgument(call, "dtype") != nullptr && SpellsFloat32(call)) {
+    own = DType::kFloat32;
+  }
   const NameId x = writer.TensorAt(call, "self");
   if (own == DType::kUndefined || x == kNoName) return WriteUnary(writer, call, op);
   const TensorType type = {own, writer.DimsOf(x)};

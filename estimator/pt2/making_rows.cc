@@ -8,15 +8,6 @@
 namespace onnxfit::pt2 {
 namespace {
 
-// To a type that the code spells ("x.to(torch.float32)", "x.float()"), or to that of another
-// tensor, which is the run's: the file has numbers for both.
-bool SpellsFloat32(const Call& call) {
-  if (call.lines.empty()) return false;
-  const std::string_view line = call.lines.back().text;
-  return line.find("float32") != std::string_view::npos ||
-         line.find(".float()") != std::string_view::npos;
-}
-
 // The same in a type that is given, most likely as that of what it will be joined with:
 // torch.zeros(sizes, dtype=query.dtype).
 void WriteFilled(CallWriter& writer, const Call& call, std::string_view op) {
@@ -43,17 +34,27 @@ bool SpellsInputType(const Call& call) {
          call.lines.back().text.find(".to(input_dtype)") != std::string::npos;
 }
 
+// The same of a cast, which may be that of a softmax's result:
+// "softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)".
+bool SpellsCastToFloat32(const Call& call) {
+  if (!SpellsFloat32(call)) return false;
+  const std::string_view line = call.lines.back().text;
+  const size_t softmax = line.find("softmax(");
+  const size_t cast = softmax == line.npos ? line.npos : line.find(").to(", softmax);
+  return cast == line.npos || line.find("float32", cast) != line.npos;
+}
+
 void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   TensorType type = writer.TypeOfResult(call);
-  if (writer.TextAt(call, "dtype") == "float32" && SpellsFloat32(call) && IsFloat(type.dtype) &&
-      BitsOf(type.dtype) < 32) {
+  if (writer.TextAt(call, "dtype") == "float32" && SpellsCastToFloat32(call) &&
+      IsFloat(type.dtype) && BitsOf(type.dtype) < 32) {
     type.dtype = DType::kFloat32;
   }
   const DType own = writer.OwnTypeOfResult(call);
   if (own != DType::kUndefined) type.dtype = own;
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return WriteConstant(writer, call, "constant");
-  if (SpellsFloat32(call)) writer.NoteInput(call, self);
+  if (SpellsCastToFloat32(call)) writer.NoteInput(call, self);
   const NameId input = SpellsInputType(call) ? writer.NotedInput(call) : kNoName;
   if (input != kNoName) return writer.Emit("type_as", {self, input}, {writer.Result(call)});
   writer.Emit(op, {self}, {writer.CastResult(call, self, type)});
@@ -108,6 +109,13 @@ constexpr CallRow kMakingRows[] = {
 };
 
 }  // namespace
+
+bool SpellsFloat32(const Call& call) {
+  if (call.lines.empty()) return false;
+  const std::string_view line = call.lines.back().text;
+  return line.find("float32") != std::string_view::npos ||
+         line.find(".float()") != std::string_view::npos;
+}
 
 std::span<const CallRow> MakingRows() { return kMakingRows; }
 
