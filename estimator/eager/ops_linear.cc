@@ -99,7 +99,7 @@ constexpr BackwardSteps kMatrixSecondFirst = {
     MakeGrad(1), PassingWith(1, CopyOfGradient), Uses(Workspace::kCublas),
     MakeGrad(0), PassingWith(0, CopyOfGradient), Uses(Workspace::kCublas)};
 constexpr BackwardSteps kSecondFirst = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(0),
-                                              Uses(Workspace::kCublas)};
+                                        Uses(Workspace::kCublas)};
 
 constexpr OpRule kLinearRules[] = {
     {.name = "linear", .take_apart = TakeLinearApart, .autocast = AutocastPolicy::kLower},
