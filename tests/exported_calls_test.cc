@@ -59,12 +59,22 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
   };
   const std::string linear = FxText("y", "linear.default", "%x, %p_w, %p_b");
   const std::string parts = FxText("unbind", "unbind.int", "%x, -1");
+  const std::string cross = FxText("y", "linalg_cross.default", "%x, %z");
+  const std::string product = FxText("y", "prod.dim_int", "%x, -1");
   const std::string silu = FxText("y", "silu.default", "%x,");
   const std::string log = FxText("y", "log2.default", "%x,");
   const std::string copy =
       "%y : [num_users=1] = call_function[target=torch.ops.aten.clone.default]"
       "(args = (%x,), kwargs = {memory_format: torch.contiguous_format})";
   const Row rows[] = {
+      {"a cross product",
+       "n (float[4, 3] x, float[4, 3] z) => (float[4, 3] y) { h = Mul (x, z) y = Sub (h, z) }",
+       {cross, cross},
+       "linalg_cross(x z )=y "},
+      {"a product of the last dimension",
+       "n (float[4, 3] x) => (float[4, 1] y) { y = ReduceProd (x) }",
+       {product},
+       "prod(x 1 )=y "},
       {"a linear of two nodes", kLinear, {linear, linear}, "linear(x fc.weight fc.bias )=y "},
       {"one without a bias",
        R"(n (float[2, 4] x) => (float[2, 5] y) < float[5, 4] "fc.weight" = ["location": "none"] > {

@@ -77,6 +77,37 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"logsumexp", In(0), In(0) | Out(0)},
       {"max.dim", In(0), Aux(0)},
       {"norm", In(0), In(0) | Out(0)},
+      {"norm.one", In(0), In(0)},
+      {"norm.power", In(0), In(0) | Out(0)},
+      {"norm.largest", In(0), In(0) | Out(0)},
+      {"dist", In(1), In(0) | In(1) | Out(0)},
+      {"pairwise_distance", {}, {}},  // taken apart, as the next two
+      {"triplet_margin_loss", {}, {}},
+      {"cosine_similarity", {}, {}},
+      {"cross", In(0), In(1)},
+      {"max", In(0), In(0) | Out(0)},
+      {"median", In(0), In(0) | Out(0)},
+      {"sort", In(0), Out(1)},
+      {"cummax", In(0), In(0) | Out(1)},
+      {"var_mean", In(0), In(0)},
+      {"std_mean", In(0), In(0) | Out(0)},
+      {"prod", In(0), In(0) | Out(0)},
+      {"cumprod", In(0), In(0) | Out(0)},
+      {"logcumsumexp", In(0), In(0) | Out(0)},
+      {"mvlgamma", In(0), In(0)},
+      {"nansum", In(0), In(0)},
+      {"trace", In(0), {}},
+      {"max_pool2d_with_indices", In(0), In(0) | Out(1)},
+      {"fractional_max_pool2d", In(0), In(0) | Out(1)},
+      {"max_unpool2d", In(0), In(1)},
+      {"normal", In(0), {}},
+      {"addbmm", In(0) | In(1), In(2)},
+      {"mv", In(0) | In(1), In(0) | In(1)},
+      {"addmv", In(0) | In(2), In(1)},
+      {"addr", In(0) | In(1), In(2)},
+      {"dot", In(0), In(1)},
+      {"vdot", In(1), In(0)},
+      {"linalg_vecdot", {}, {}},  // taken apart
       {"pad.copies", In(0), In(0)},
       {"pixel_shuffle", In(0), {}},
       {"flip", In(0), {}},
@@ -140,8 +171,9 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"amax", In(0), In(0) | Out(0)},
       {"as_strided", In(0), {}},
       {"avg_pool2d", In(0), In(0)},
-      {"batch_norm", In(0) | In(1) | In(2), In(0) | In(1) | Aux(0) | Aux(1)},
-      {"batch_norm", In(2), In(0) | In(1) | Aux(0) | Aux(1)},
+      {"batch_norm", In(0) | In(1) | In(2), In(0) | In(1) | In(3) | In(4) | Aux(0) | Aux(1)},
+      {"batch_norm", In(2), In(0) | In(1) | In(3) | In(4) | Aux(0) | Aux(1)},
+      {"native_batch_norm", In(0), In(0) | In(1) | In(3) | In(4) | Out(1) | Out(2)},
       {"batch_norm_inference", In(0), In(1)},
       {"bernoulli", {}, {}},
       {"bmm", In(0) | In(1), In(0) | In(1)},
@@ -177,7 +209,8 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"slice_scatter", {}, {}},
       {"_slice_scatter", In(0) | In(1), {}},
       {"unbind", In(0), {}},
-      {"layer_norm", In(0) | In(1) | In(2), In(0) | In(1) | Aux(0) | Aux(1)},
+      {"layer_norm", In(0) | In(1) | In(2), In(0) | In(1) | In(2) | Aux(0) | Aux(1)},
+      {"native_layer_norm", In(0), In(0) | In(1) | In(2) | Out(1) | Out(2)},
       {"leaky_relu", In(0), In(0)},
       {"log", In(0), In(0)},
       {"log_softmax", In(0), Out(0)},
@@ -275,9 +308,13 @@ TEST_CASE("every row is well formed") {
 // "CUDA Ops that can autocast to float16" and "to float32" of PyTorch's documentation of torch.amp
 // (2.11), those that have a row.
 TEST_CASE("autocast casts what PyTorch says") {
-  constexpr std::string_view kLower[] = {"addmm", "baddbmm",     "bmm",
-                                         "mm",    "linear",      "matmul",
-                                         "prelu", "convolution", "scaled_dot_product_attention"};
+  constexpr std::string_view kLower[] = {"addmm",         "baddbmm",
+                                         "bmm",           "mm",
+                                         "linear",        "matmul",
+                                         "prelu",         "convolution",
+                                         "addmv",         "addbmm",
+                                         "addr",          "mv",
+                                         "linalg_vecdot", "scaled_dot_product_attention"};
   constexpr std::string_view kFp32[] = {"pow",
                                         "pow.Tensor_Scalar",
                                         "pow.Scalar",
@@ -317,7 +354,12 @@ TEST_CASE("autocast casts what PyTorch says") {
                                         "soft_margin_loss",
                                         "multi_margin_loss",
                                         "multilabel_margin_loss",
-                                        "binary_cross_entropy_with_logits"};
+                                        "binary_cross_entropy_with_logits",
+                                        "prod",
+                                        "cumprod",
+                                        "dist",
+                                        "cosine_similarity",
+                                        "triplet_margin_loss"};
   for (const std::string_view name : kLower) {
     CAPTURE(std::string(name));
     CHECK(FindOpRule(name).autocast == AutocastPolicy::kLower);
@@ -369,7 +411,8 @@ TEST_CASE("what works in place is what torch.nn has in place") {
 
 // TensorIterator's promotion: by two tensors, of which autocast may have left one in 16 bits.
 TEST_CASE("sums and products of two tensors have the wider type") {
-  for (const std::string_view name : {"add", "sub", "mul", "div", "minimum", "maximum", "where"}) {
+  for (const std::string_view name :
+       {"add", "sub", "mul", "div", "minimum", "maximum", "where", "cross"}) {
     CAPTURE(std::string(name));
     CHECK(FindOpRule(name).promotes);
   }
@@ -401,6 +444,9 @@ TEST_CASE("the incoming gradient itself is that of sums and copies alone") {
                                                                {"sub", 0},
                                                                {"addcmul", 0},
                                                                {"addcdiv", 0},
+                                                               {"addbmm", 0},
+                                                               {"addmv", 0},
+                                                               {"addr", 0},
                                                                {"add_", 0},
                                                                {"add_", 1},
                                                                {"addmm", 0},

@@ -52,6 +52,30 @@ TEST_CASE("calls of ATen are rows of the operator table") {
       {"add.Tensor", {{"self", Ref("x")}, {"other", Ref("x")}}, {8, 6, 6}, "add(x,x)"},
       {"add.Tensor", {{"self", Ref("x")}, {"other", Number(1)}}, {8, 6, 6}, "add.Scalar(x)"},
       {"div.Tensor", {{"self", Ref("x")}, {"other", Real(2)}}, {8, 6, 6}, "mul.Scalar(x)"},
+      {"prod.dim_int", {{"self", Ref("x")}, {"dim", Number(-1)}}, {8, 6}, "prod(x;3)"},
+      {"linalg_vector_norm.default",
+       {{"self", Ref("x")}, {"ord", Real(6)}},
+       {8, 6},
+       "norm.power(x)"},
+      {"norm.ScalarOpt_dim", {{"self", Ref("x")}, {"p", Number(1)}}, {8, 6}, "norm.one(x)"},
+      {"linalg_norm.default", {{"self", Ref("x")}}, {8, 6}, "linalg_vector_norm(x)"},
+      {"nanmean.default",
+       {{"self", Ref("x")}},
+       {8, 6},
+       "isnan(x) sum(y.isnan) nansum(x) div(y.sum,y.count)"},
+      {"cosine_similarity.default",
+       {{"x1", Ref("x")}, {"x2", Ref("x")}, {"dim", Number(-1)}},
+       {8, 6},
+       "cosine_similarity(x,x;3)"},
+      {"cross.default", {{"self", Ref("x")}, {"other", Ref("x")}}, {8, 6, 6}, "cross(x,x)"},
+      {"tensordot.default",
+       {{"self", Ref("x")},
+        {"other", Ref("p_w")},
+        {"dims_self", Numbers({1})},
+        {"dims_other", Numbers({0})}},
+       {6, 6, 8, 3, 3},
+       "permute(x;0;2;3;1) view(y.permute) permute(w;0;1;2;3) view(y.permute) mm(y.view,y.view) "
+       "view(y.mm)"},
       {"relu.default", {{"self", Ref("x")}}, {8, 6, 6}, "relu(x)"},
       {"one_hot.default",
        {{"self", Ref("x")}, {"num_classes", Number(3)}},
@@ -486,6 +510,18 @@ TEST_CASE("several dimensions of labels are one") {
                     {{"self", Ref("x")}, {"target", Ref("t")}}, {});
   CHECK(CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program) ==
         "_log_softmax(x) view(y.log_softmax) view(t) nll_loss2d(y.view,y.view)");
+}
+
+TEST_CASE("products of each element with each are of views") {
+  const auto calls = [](const char* target, std::vector<int64_t> rest) {
+    ExportedBuilder builder;
+    builder.Parameter("p_v", "v", {8}).Input("x", {});
+    builder.Make(target, "y", {{"self", Ref("x")}, {"other", Ref("p_v")}}, rest);
+    return CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program);
+  };
+  CHECK(calls("torch.ops.aten.outer.default", {8}) == "view(x) mul(y.view,v)");
+  CHECK(calls("torch.ops.aten.kron.default", {8}) ==
+        "view(x) view(v) mul(y.view,y.view) view(y.mul)");
 }
 
 TEST_CASE("an operator without a row is told") {

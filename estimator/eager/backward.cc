@@ -44,6 +44,11 @@ class Formulas : public Kernel {
     return i < gradients_.size() && node_.next[i].node != kNoGradNode;
   }
 
+  bool HasIncoming(int output) const override {
+    const auto i = static_cast<size_t>(output);
+    return i < incoming_.size() && incoming_[i] != kNoTensor;
+  }
+
   void MakeGrad(int input, Dims strides, const Dims& storage) override {
     if (!IsWanted(input)) return;
     const auto i = static_cast<size_t>(input);

@@ -121,17 +121,19 @@ void Forward::Take(int32_t index, const Step& step, Frame& frame) {
   const auto slot = static_cast<size_t>(step.index);
   switch (step.type) {
     case Step::Type::kOut:
-      frame.outputs[slot] = MakeOutput(index, slot, frame);
+      if (slot < frame.outputs.size()) frame.outputs[slot] = MakeOutput(index, slot, frame);
       return;
     case Step::Type::kAux:
       return MakeAux(index, slot, frame);
     case Step::Type::kWorkspace:
       return calls_.TakeWorkspace(index, step, Thread::kForward);
     case Step::Type::kScratch:
-      return MakeScratch(index, step.scratch, frame);
+      return MakeScratch(index, step, frame);
+    case Step::Type::kDropScratch:
+      for (const TensorId scratch : std::exchange(frame.scratch, {})) machine_.Release(scratch);
+      return;
     case Step::Type::kGrad:  // of backward alone, as tests/op_rule_test.cc checks
     case Step::Type::kDropGradient:
-    case Step::Type::kDropScratch:
     case Step::Type::kEnd:
       return;
   }
@@ -145,10 +147,12 @@ void Forward::MakeAux(int32_t index, size_t slot, Frame& frame) {
   frame.aux[slot] = machine_.New(type, calls_.AuxLabel(index, slot));
 }
 
-void Forward::MakeScratch(int32_t index, TypeFunction scratch, Frame& frame) {
-  const TensorType type = scratch(calls_.TypesOf(index));
+void Forward::MakeScratch(int32_t index, const Step& step, Frame& frame) {
+  const TensorType type = step.scratch(calls_.TypesOf(index));
   if (type.dtype == DType::kUndefined) return;
-  frame.scratch.push_back(machine_.New(type, calls_.ScratchLabel(index)));
+  const TensorId made = machine_.New(type, calls_.ScratchLabel(index));
+  if (step.passes) return machine_.Release(made);
+  frame.scratch.push_back(made);
 }
 
 // An output that nobody names is not made.

@@ -117,6 +117,8 @@ class Kernel {
 
   virtual const CallTypes& types() const = 0;
   virtual bool IsWanted(int input) const = 0;
+  // Whether a gradient of output `i` has come in.
+  virtual bool HasIncoming(int output) const = 0;
   // The gradient of input `i`, if it is wanted; `strides` empty: contiguous.  `storage`: the
   // dims of the tensor of which it is a part, if it is one.
   virtual void MakeGrad(int i, Dims strides = {}, const Dims& storage = {}) = 0;
@@ -153,13 +155,14 @@ struct Step {
     kWorkspace,     // of a library, as the framework holds them; in backward only behind a
                     // gradient that is wanted
     kDropGradient,  // backward lets go of the incoming gradient before its end
-    kDropScratch,   // the same of all scratch so far, or of `count` of it from the `index`-th on
+    kDropScratch,   // the call lets go of all scratch so far, or of `count` of it from the
+                    // `index`-th on
   };
   Type type = Type::kEnd;
   int8_t index = 0;                // of kWorkspace: a Workspace
   TypeFunction scratch = nullptr;  // of kWorkspace: cuDNN's attention's
   bool only_over_view = false;     // in backward of what wrote over a view (CopySlices)
-  bool passes = false;             // a scratch of backward that is freed at once
+  bool passes = false;             // a scratch that is freed at once
   int8_t count = 0;                // of kDropScratch; 0: all
 };
 
@@ -167,6 +170,12 @@ constexpr Step MakeOut(int i) { return {Step::Type::kOut, static_cast<int8_t>(i)
 constexpr Step MakeAux(int i) { return {Step::Type::kAux, static_cast<int8_t>(i), nullptr}; }
 constexpr Step MakeGrad(int i) { return {Step::Type::kGrad, static_cast<int8_t>(i), nullptr}; }
 constexpr Step Scratch(TypeFunction type) { return {Step::Type::kScratch, -1, type}; }
+// Freed before the next step.
+constexpr Step Passing(TypeFunction type) {
+  Step step = Scratch(type);
+  step.passes = true;
+  return step;
+}
 // Only where the gradient of input `i` is wanted.
 constexpr Step ScratchWith(int i, TypeFunction type) {
   return {Step::Type::kScratch, static_cast<int8_t>(i), type};
@@ -288,6 +297,7 @@ std::span<const OpRule> LossRules();           // ops_losses.cc
 std::span<const OpRule> MathRules();           // ops_math.cc
 std::span<const OpRule> NormalizationRules();  // ops_normalization.cc
 std::span<const OpRule> RecurrentRules();      // ops_recurrent.cc
+std::span<const OpRule> NormRules();           // ops_norms.cc
 std::span<const OpRule> ReductionRules();      // ops_reductions.cc
 std::span<const OpRule> ViewRules();           // ops_views.cc
 
@@ -302,6 +312,12 @@ inline TensorType LikeThird(const CallTypes& call) {
 }
 inline TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
 inline TensorType ScalarLikeOutput(const CallTypes& call) { return {call.out(0).dtype, {}}; }
+inline TensorType BoolsLikeInput(const CallTypes& call) { return {DType::kBool, call.in(0).dims}; }
+inline TensorType BoolsLikeOutput(const CallTypes& call) {
+  return {DType::kBool, call.out(0).dims};
+}
+// Bools and integers are summed up in 64 bits, for which they are cast.
+TensorType CastOfIntegers(const CallTypes& call);  // ops_reductions.cc
 
 // The strides of an elementwise kernel's result.
 Dims AsOperands(const CallTypes& call);  // ops_elementwise.cc

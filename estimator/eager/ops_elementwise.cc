@@ -25,12 +25,6 @@ void CastToTypeOfSecond(Dispatcher& dispatcher, const AtenCall& call) {
   CastUnlessThere(dispatcher, call);
 }
 
-// Of integers, which are summed up in 64 bits.
-TensorType CastInput(const CallTypes& call) {
-  if (call.in(0).dtype == call.out(0).dtype) return {};
-  return {call.out(0).dtype, call.in(0).dims};
-}
-
 // The 0 of where (condition, grad, 0), on the device: at::where of a number (pytorch v2.11.0,
 // aten/src/ATen/native/TensorCompare.cpp).
 TensorType Bools(const CallTypes& call) { return {DType::kBool, call.out(0).dims}; }
@@ -266,7 +260,7 @@ constexpr OpRule kElementwiseRules[] = {
     {.name = "cumsum",
      .autocast = AutocastPolicy::kFp32Result,
      .gradients = {Reads({})},
-     .forward = {MakeOut(0), Scratch(CastInput)},
+     .forward = {MakeOut(0), Scratch(CastOfIntegers)},
      .backward = kTwoOnTheWay},  // flip, cumsum, flip
     // grad * (result / x, 0 where x is 0); of the other one zeros
     {.name = "copysign",

@@ -50,6 +50,17 @@ void TakeMatMulApart(Dispatcher& dispatcher, const AtenCall& call) {
   MatMul(dispatcher, call.inputs[0], call.inputs[1], Ends::kCall);
 }
 
+// The sum of products along the last dimension.
+// Source: linalg_vecdot of aten/src/ATen/native/LinearAlgebra.cpp, pytorch v2.11.0.
+void TakeVecdotApart(Dispatcher& dispatcher, const AtenCall& call) {
+  const StridedType left = dispatcher.TypeOf(call.inputs[0]);
+  if (left.dims.size() == 1 && dispatcher.TypeOf(call.inputs[1]).dims.size() == 1) {
+    return dispatcher.MakeResult("vdot", call.inputs);
+  }
+  const NameId product = dispatcher.Make("mul", call.inputs, left);
+  dispatcher.MakeResult("sum", {product});
+}
+
 Dims BatchOf(const StridedType& type) { return {type.dims.begin(), type.dims.end() - 2}; }
 
 Dims Broadcast(Dims a, Dims b) {
@@ -130,6 +141,37 @@ constexpr OpRule kLinearRules[] = {
      .forward = {MakeOut(0), Uses(Workspace::kCublas)},
      .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
                   MakeGrad(0)}},
+    // x [n, m], to which the sum of products of [b, n, k] and [b, k, m] is added.
+    {.name = "addbmm",
+     .autocast = AutocastPolicy::kLower,
+     .gradients = {PassThrough(), Reads(In(2)), Reads(In(1))},
+     .forward = {MakeOut(0), Uses(Workspace::kCublas)},
+     .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
+                  MakeGrad(0)}},
+    // Of vectors: the gradient of the matrix is an outer product, without a workspace.
+    {.name = "mv",
+     .autocast = AutocastPolicy::kLower,
+     .gradients = {Reads(In(1)), Reads(In(0))},
+     .forward = {MakeOut(0), Uses(Workspace::kCublas)},
+     .backward = {MakeGrad(0), MakeGrad(1), Uses(Workspace::kCublas)}},
+    {.name = "addmv",
+     .autocast = AutocastPolicy::kLower,
+     .gradients = {PassThrough(), Reads(In(2)), Reads(In(1))},
+     .forward = {MakeOut(0), Uses(Workspace::kCublas)},
+     .backward = {MakeGrad(1), MakeGrad(2), Uses(Workspace::kCublas), MakeGrad(0)}},
+    {.name = "addr",  // x + outer product
+     .autocast = AutocastPolicy::kLower,
+     .gradients = {PassThrough(), Reads(In(2)), Reads(In(1))},
+     .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
+                  MakeGrad(0)}},
+    {.name = "dot",
+     .gradients = {Reads(In(1)), Reads(In(0))},
+     .forward = {MakeOut(0), Uses(Workspace::kCublas)}},
+    {.name = "vdot",
+     .gradients = {Reads(In(1)), Reads(In(0))},
+     .forward = {MakeOut(0), Uses(Workspace::kCublas)},
+     .backward = {MakeGrad(1), MakeGrad(0)}},
+    {.name = "linalg_vecdot", .take_apart = TakeVecdotApart, .autocast = AutocastPolicy::kLower},
     {.name = "add_", .in_place = InPlace::kAlways, .gradients = {PassThrough(), PassThrough()}},
 };
 
@@ -148,6 +190,12 @@ NameId MatMul(Dispatcher& dispatcher, NameId a, NameId b, Ends ends) {
   };
   const StridedType left = dispatcher.TypeOf(a);
   const StridedType right = dispatcher.TypeOf(b);
+  if (left.dims.size() < 2 && right.dims.size() < 2) return finish("dot", {a, b}, {});
+  if (left.dims.size() == 1 && right.dims.size() == 2) {
+    const NameId row = dispatcher.Reshape(a, {1, left.dims[0]});
+    const NameId product = dispatcher.Make("mm", {row, b}, {left.dtype, {1, right.dims[1]}});
+    return finish("view", {product}, {right.dims[1]});
+  }
   if (left.dims.size() < 2 || right.dims.size() < 2) return finish("mv", {a, b}, {});
   const int64_t columns = right.dims.back();
   if (left.dims.size() == 2 && right.dims.size() == 2) {

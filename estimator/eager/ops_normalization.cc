@@ -141,6 +141,13 @@ bool RunsOnCudnn(const CallTypes& call) {
 
 // One formula makes all three gradients, so it keeps the same whichever is wanted.
 constexpr Gradient kNormBackward = Reads(In(0) | In(1) | Aux(0) | Aux(1));
+// Whose formula names the bias among its arguments, and saves it so.
+constexpr Gradient kLayerNormBackward = Reads(In(0) | In(1) | In(2) | Aux(0) | Aux(1));
+// Whose formula names the running statistics.
+constexpr Gradient kBatchNormBackward = Reads(In(0) | In(1) | In(3) | In(4) | Aux(0) | Aux(1));
+// The same where the model reads the statistics of the batch or the row, too.
+constexpr Gradient kOwnLayerNormBackward = Reads(In(0) | In(1) | In(2) | Out(1) | Out(2));
+constexpr Gradient kOwnBatchNormBackward = Reads(In(0) | In(1) | In(3) | In(4) | Out(1) | Out(2));
 
 // aten/src/ATen/native/layer_norm.cpp (rms_norm), torch 2.11 events: in fp32 and in parts where
 // autocast has made x of another type than the weight.
@@ -174,11 +181,17 @@ void TakeInstanceNormApart(Dispatcher& d, const AtenCall& call) {
   dims[1] = channels;
   std::vector<NameId> inputs(1);
   for (size_t i = 1; i < call.inputs.size(); ++i) {
+    const bool is_there = call.inputs[i] != kNoName;
     inputs.push_back(
-        d.Make("repeat", {call.inputs[i]}, {d.TypeOf(call.inputs[i]).dtype, {channels}}));
+        is_there ? d.Make("repeat", {call.inputs[i]}, {d.TypeOf(call.inputs[i]).dtype, {channels}})
+                 : kNoName);
   }
   inputs[0] = d.Reshape(call.inputs[0], dims);
   const NameId normed = d.Make("batch_norm", inputs, {x.dtype, dims});
+  // New running statistics, one after the other: the mean over samples.
+  for (size_t i = 3; i < call.inputs.size(); ++i) {
+    if (call.inputs[i] != kNoName) d.Drop(d.Make("mean", {inputs[i]}, d.TypeOf(call.inputs[i])));
+  }
   d.MakeResult("view", {normed});
 }
 
@@ -186,15 +199,22 @@ constexpr OpRule kNormalizationRules[] = {
     {.name = "instance_norm", .take_apart = TakeInstanceNormApart},
     // x, weight, bias.  Running statistics exist already.
     {.name = "batch_norm",
-     .gradients = {kNormBackward, kNormBackward, kNormBackward},
+     .gradients = {kBatchNormBackward, kBatchNormBackward, kBatchNormBackward},
      .makes_all_gradients = RunsOnCudnn,
      .aux = {{{"save_mean", PerChannel}, {"save_invstd", PerChannel}}}},
+    {.name = "native_batch_norm",
+     .gradients = {kOwnBatchNormBackward, kOwnBatchNormBackward, kOwnBatchNormBackward}},
     // What it saves is the input as it lies, not its contiguous copy.
     {.name = "layer_norm",
      .autocast = AutocastPolicy::kFp32,
-     .gradients = {kNormBackward, kNormBackward, kNormBackward},
+     .gradients = {kLayerNormBackward, kLayerNormBackward, kLayerNormBackward},
      .aux = {{{"mean", PerRow}, {"rstd", PerRow}}},
      .forward = {Scratch(InputCopy), MakeOut(0), MakeAux(0), MakeAux(1)},
+     .run_backward = BackwardByRows},
+    {.name = "native_layer_norm",
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {kOwnLayerNormBackward, kOwnLayerNormBackward, kOwnLayerNormBackward},
+     .forward = {Scratch(InputCopy), MakeOut(0), MakeOut(1), MakeOut(2)},
      .run_backward = BackwardByRows},
     // x, weight: one kernel, but for types that differ.
     {.name = "rms_norm", .take_apart = TakeRmsNormApart},

@@ -1,5 +1,8 @@
 // Pooling and reductions.  Sources: pytorch v2.6.0 derivatives.yaml; orders from recorded events,
 // torch 2.11 (the pooled values before their indices).
+#include <algorithm>
+#include <array>
+
 #include "estimator/eager/op_rule.h"
 
 namespace onnxfit {
@@ -8,27 +11,212 @@ namespace {
 
 TensorType Indices(const CallTypes& call) { return {DType::kInt64, call.out(0).dims}; }
 
-TensorType InputAsOutput(const CallTypes& call) { return {call.out(0).dtype, call.in(0).dims}; }
-TensorType BoolsOfOutput(const CallTypes& call) { return {DType::kBool, call.out(0).dims}; }
+TensorType Counts(const CallTypes& call) { return {DType::kInt64, call.out(0).dims}; }
+TensorType IntegersLikeInput(const CallTypes& call) { return {DType::kInt64, call.in(0).dims}; }
+TensorType DiagonalPlaces(const CallTypes& call) {
+  const Dims& dims = call.in(0).dims;
+  return {DType::kInt64, {std::min(dims[0], dims[1])}};
+}
+
+// The gradient of a largest element is shared by all that are as large: grad / their count, where
+// they are.  A sum of bools casts them (scale_grad_by_count and evenly_distribute_backward).
+constexpr std::array<Step, 8> kSharedByEqual = {Scratch(BoolsLikeInput), Scratch(Counts),
+                                                Passing(IntegersLikeInput), Scratch(LikeOutput),
+                                                MakeGrad(0)};
+constexpr std::array<Step, 8> kSharedByEqualOfAll = {Scratch(BoolsLikeInput),
+                                                     Scratch(BoolsLikeOutput),
+                                                     Scratch(BoolsLikeInput),
+                                                     Scratch(Counts),
+                                                     Passing(IntegersLikeInput),
+                                                     Scratch(LikeOutput),
+                                                     MakeGrad(0)};
+
+// number * grad * (x - mean (x)), as the gradient of `result`.
+void MakeVarianceGrad(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  kernel.Take(LikeOutput(types));
+  kernel.Take(LikeInput(types));
+  kernel.Take(LikeOutput(types));
+  kernel.MakeGrad(0);
+}
+
+// The gradient of the variance: grad / (2 * result), 0 where the result is.
+int TakeGradOfSquare(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  const int twice = kernel.Take(LikeOutput(types));
+  const int gradient = kernel.Take(LikeOutput(types));
+  kernel.Free(kernel.Take(BoolsLikeOutput(types)));
+  kernel.Free(twice);
+  return gradient;
+}
+
+void StdBackward(Kernel& kernel) {
+  TakeGradOfSquare(kernel);
+  MakeVarianceGrad(kernel);
+}
+
+// Of both results, those that have a gradient: that of the mean is added.
+template <bool kHasRoot>
+void MomentsBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  if (!kernel.HasIncoming(0)) return kernel.MakeGrad(0);
+  if (!kernel.HasIncoming(1)) {
+    return kHasRoot ? StdBackward(kernel) : MakeVarianceGrad(kernel);
+  }
+  const int root = kHasRoot ? TakeGradOfSquare(kernel) : -1;
+  const int mean = kernel.Take(LikeOutput(types));
+  const int difference = kernel.Take(LikeInput(types));
+  const int scaled = kernel.Take(LikeOutput(types));
+  kernel.Take(LikeInput(types));
+  for (const int taken : {scaled, difference, mean}) kernel.Free(taken);
+  if (kHasRoot) kernel.Free(root);
+  kernel.Take(LikeInput(types));
+  kernel.MakeGrad(0);
+}
+
+// What CUB selects with, of up to a block of elements; 8 bytes more for each that follows.
+constexpr int64_t kSelectBytes = 1023;
+
+// Where nothing is 0, which the formula asks first: grad * (result / x).  Of all elements it looks
+// for zeros (nonzero), of a dimension it counts them.  ints: the dimension.
+void ProductBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  const int zeros = kernel.Take(BoolsLikeInput(types));
+  const bool is_of_all = types.out(0).dims.empty() && types.ints().empty();
+  const int count = kernel.Take(is_of_all ? TensorType{DType::kInt32, {}} : Counts(types));
+  if (!is_of_all) {
+    kernel.Free(kernel.Take(IntegersLikeInput(types)));
+    kernel.Free(kernel.Take({DType::kInt64, {}}));
+  } else {
+    kernel.Free(kernel.Take({DType::kUint8, {1}}));
+    kernel.Free(kernel.Take({DType::kUint8, {kSelectBytes}}));
+    kernel.Free(count);
+    kernel.Free(zeros);
+  }
+  kernel.Take(LikeInput(types));
+  kernel.MakeGrad(0);
+}
+
+// Where nothing is 0: the sum of result * grad from the end, by x.
+void CumulativeProductBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  kernel.Take(LikeOutput(types));
+  kernel.Take(BoolsLikeInput(types));
+  kernel.Free(kernel.Take({DType::kBool, {}}));
+  const int flipped = kernel.Take(LikeOutput(types));
+  const int summed = kernel.Take(LikeOutput(types));
+  kernel.Take(LikeOutput(types));
+  kernel.Free(summed);
+  kernel.Free(flipped);
+  kernel.MakeGrad(0);
+}
+
+// exp (reversed sum in logarithms of (log |grad| - result) + x), of positive and of negative
+// gradients (logcumsumexp_backward).
+int TakeSideOfLogSum(Kernel& kernel) {
+  const TensorType type = LikeInput(kernel.types());
+  const int shifted = kernel.Take(type);
+  const int flipped = kernel.Take(type);
+  const int summed = kernel.Take(type);
+  const int back = kernel.Take(type);
+  kernel.Free(summed);
+  kernel.Free(flipped);
+  const int moved = kernel.Take(type);
+  const int side = kernel.Take(type);
+  for (const int taken : {moved, back, shifted}) kernel.Free(taken);
+  return side;
+}
+
+void LogSumBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  kernel.Take(ScalarLikeOutput(types));
+  const int size = kernel.Take(LikeInput(types));
+  kernel.Take(LikeInput(types));
+  kernel.Free(size);
+  for (int i = 0; i < 2; ++i) {
+    const int is_there = kernel.Take(BoolsLikeInput(types));
+    kernel.Take(LikeInput(types));
+    kernel.Free(is_there);
+  }
+  TakeSideOfLogSum(kernel);
+  TakeSideOfLogSum(kernel);
+  kernel.MakeGrad(0);
+}
+
+// The numbers that one dimension has: a sort of up to 4096 in it copies them to each row
+// (sort_cuda_kernel of aten/src/ATen/native/cuda/Sort.cpp).  ints: the dimension.
+constexpr int64_t kMostSortedAtOnce = 4096;
+TensorType Numbering(const CallTypes& call) {
+  const Dims& dims = call.in(0).dims;
+  const int64_t size = dims.empty() || call.ints().empty() ? 1 : dims[Index(call.ints()[0])];
+  if (size > kMostSortedAtOnce) return {};
+  return {DType::kInt64, {size}};
+}
+
+// The arguments of mvlgamma's p gammas.  ints: p.
+TensorType GammaPlaces(const CallTypes& call) { return {call.in(0).dtype, {call.ints()[0]}}; }
+TensorType GammaArguments(const CallTypes& call) {
+  TensorType type = LikeInput(call);
+  type.dims.push_back(call.ints()[0]);
+  return type;
+}
 
 constexpr OpRule kReductionRules[] = {
     {.name = "max_pool2d", .gradients = {Reads(In(0) | Aux(0))}, .aux = {{{"indices", Indices}}}},
+    // Whose indices the model reads, too.
+    {.name = "max_pool2d_with_indices", .gradients = {Reads(In(0) | Out(1))}},
+    // picture, samples; values, places
+    {.name = "fractional_max_pool2d", .gradients = {Reads(In(0) | Out(1))}},
+    {.name = "max_unpool2d", .gradients = {Reads(In(1))}},  // values, places
     {.name = "avg_pool2d", .gradients = {Reads(In(0))}},
     // Means keep nothing; their gradient has the input's full size.
     {.name = "mean", .gradients = {Reads({})}},
-    {.name = "sum", .autocast = AutocastPolicy::kFp32Result, .gradients = {Expands()}},
+    {.name = "sum",
+     .autocast = AutocastPolicy::kFp32Result,
+     .gradients = {Expands()},
+     .forward = {MakeOut(0), Scratch(CastOfIntegers)}},
+    // grad where x is a number
+    {.name = "nansum",
+     .gradients = {Reads(In(0))},
+     .backward = {Scratch(BoolsLikeInput), Scratch(BoolsLikeInput), MakeGrad(0)}},
+    {.name = "trace", .gradients = {Reads({})}, .backward = {MakeGrad(0), Scratch(DiagonalPlaces)}},
     // Beside the value the place where it was found, which its gradient is scattered to.
     {.name = "max.dim", .gradients = {Reads(Aux(0))}, .aux = {{{"indices", Indices}}}},
-    {.name = "amax", .gradients = {Reads(In(0) | Out(0))}},
-    // grad * (x - mean) * number; of std divided by it
-    {.name = "var", .gradients = {Reads(In(0))}},
-    {.name = "std", .gradients = {Reads(In(0) | Out(0))}},
-    // x * (grad / norm), 0 where the norm is, in the norm's type
-    {.name = "norm",
+    {.name = "amax", .gradients = {Reads(In(0) | Out(0))}, .backward = kSharedByEqual},
+    {.name = "max", .gradients = {Reads(In(0) | Out(0))}, .backward = kSharedByEqualOfAll},
+    // The middle of all that are sorted: their places, and the numbers of a row.
+    // Source: median_impl of aten/src/ATen/native/cuda/Sorting.cpp.
+    {.name = "median",
+     .gradients = {Reads(In(0) | Out(0))},
+     .forward = {Scratch(LikeInput), Scratch(IntegersLikeInput), Scratch(IntegersLikeInput),
+                 DropScratch(), Scratch(BoolsLikeOutput), MakeOut(0)},
+     .backward = kSharedByEqualOfAll},
+    // values, places
+    {.name = "sort",
+     .gradients = {Reads(Out(1))},
+     .forward = {MakeOut(0), MakeOut(1), Scratch(Numbering)}},
+    {.name = "cummax", .gradients = {Reads(In(0) | Out(1))}},
+    {.name = "var", .gradients = {Reads(In(0))}, .run_backward = MakeVarianceGrad},
+    {.name = "std", .gradients = {Reads(In(0) | Out(0))}, .run_backward = StdBackward},
+    {.name = "var_mean", .gradients = {Reads(In(0))}, .run_backward = MomentsBackward<false>},
+    {.name = "std_mean",
+     .gradients = {Reads(In(0) | Out(0))},
+     .run_backward = MomentsBackward<true>},
+    {.name = "prod",
      .autocast = AutocastPolicy::kFp32Result,
      .gradients = {Reads(In(0) | Out(0))},
-     .backward = {Scratch(InputAsOutput), Scratch(BoolsOfOutput), Scratch(InputAsOutput),
-                  DropScratch(), MakeGrad(0)}},
+     .run_backward = ProductBackward},
+    {.name = "cumprod",
+     .autocast = AutocastPolicy::kFp32Result,
+     .gradients = {Reads(In(0) | Out(0))},
+     .forward = {MakeOut(0), Scratch(CastOfIntegers)},
+     .run_backward = CumulativeProductBackward},
+    {.name = "logcumsumexp", .gradients = {Reads(In(0) | Out(0))}, .run_backward = LogSumBackward},
+    // The sum of log-gammas of x and p numbers; grad * sum of digammas
+    {.name = "mvlgamma",
+     .gradients = {Reads(In(0))},
+     .forward = {Passing(GammaPlaces), Scratch(GammaArguments), MakeOut(0)},
+     .backward = {Passing(GammaPlaces), Scratch(GammaArguments), Scratch(LikeOutput), MakeGrad(0)}},
     // x.amax, as zeros where it is infinite; exp (x - that), its sum
     {.name = "logsumexp",
      .autocast = AutocastPolicy::kFp32,
@@ -40,5 +228,11 @@ constexpr OpRule kReductionRules[] = {
 }  // namespace
 
 std::span<const OpRule> ReductionRules() { return kReductionRules; }
+
+TensorType CastOfIntegers(const CallTypes& call) {
+  const DType made = call.out(0).dtype;
+  if (call.in(0).dtype == made || IsFloat(made)) return {};
+  return {made, call.in(0).dims};
+}
 
 }  // namespace onnxfit

@@ -233,6 +233,9 @@ constexpr OpRule kViewRules[] = {
      .makes_all_gradients = [](const CallTypes&) { return true; },
      .forward = {Scratch(DensePlaces), MakeOut(0)},
      .backward = {Scratch(DensePlaces), MakeGrad(0), MakeGrad(1)}},
+    {.name = "normal",  // of means, which are added to what is drawn: their gradient is zeros
+     .gradients = {Reads({})},
+     .forward = {MakeOut(0), Scratch(LikeInput)}},
     {.name = "bernoulli"},  // empty(...).bernoulli_(p).div_(p), in the type of its first input
     {.name = "constant"},   // made from numbers: zeros, full, arange, rand
     {.name = "repeat", .gradients = {Reads({})}},

@@ -79,7 +79,11 @@ constexpr LikeRow kLikeRows[] = {
     {"one_hot", "argmax"},
     {"argsort", "argmax"},
     {"linalg_vector_norm", "norm"},
-    {"sort", "topk"},
+    {"min", "max"},
+    {"nanmedian", "median"},
+    {"cummin", "cummax"},
+    {"kthvalue", "topk"},
+    {"linalg_cross", "cross"},
 
     // One, two and three dimensions.
     {"max_pool1d", "max_pool2d"},
@@ -98,6 +102,14 @@ constexpr LikeRow kLikeRows[] = {
     {"upsample_bilinear2d", "upsample_nearest2d"},
     {"upsample_bicubic2d", "upsample_nearest2d"},
     {"upsample_trilinear3d", "upsample_nearest2d"},
+    {"_upsample_nearest_exact1d", "upsample_nearest2d"},
+    {"_upsample_nearest_exact2d", "upsample_nearest2d"},
+    {"_upsample_nearest_exact3d", "upsample_nearest2d"},
+    {"_upsample_bilinear2d_aa", "upsample_nearest2d"},
+    {"_upsample_bicubic2d_aa", "upsample_nearest2d"},
+    {"max_unpool3d", "max_unpool2d"},
+    {"fractional_max_pool3d", "fractional_max_pool2d"},
+    {"linalg_diagonal", "select"},
 
     {"block_diag", "cat"},  // parts of the gradient
     {"diagonal_scatter", "select_scatter"},

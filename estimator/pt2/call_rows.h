@@ -66,6 +66,15 @@ bool WritesInPlace(std::string_view target);
 // torch.einsum (program/einsum.h).
 void WriteEinsum(CallWriter& writer, const Call& call, std::string_view op);
 
+// Products of each element with each: of views, by mul.
+// Source: outer and kron of aten/src/ATen/native/LinearAlgebra.cpp, pytorch v2.11.0.
+void WriteOuter(CallWriter& writer, const Call& call, std::string_view op);
+void WriteKron(CallWriter& writer, const Call& call, std::string_view op);
+
+// A product of matrices, of which both are made first: permute, reshape, mm, view.
+// Source: tensordot of aten/src/ATen/native/Linear.cpp, pytorch v2.11.0.
+void WriteTensordot(CallWriter& writer, const Call& call, std::string_view op);
+
 // One call of `op` ("lstm", "gru", "rnn") for each layer, in all its directions: an upper bound of
 // what it keeps (program/recurrent_layers.h), which a warning says.
 void WriteRecurrent(CallWriter& writer, const Call& call, std::string_view op);

@@ -1,4 +1,5 @@
 // Arithmetic, comparisons and reductions.
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -141,6 +142,77 @@ void WriteWithPlaces(CallWriter& writer, const Call& call, std::string_view op) 
     return writer.Emit("topk", {self}, std::move(results));
   }
   writer.Emit(op, {self}, {results[0]});
+}
+
+// By the power: 2, 1, infinity (either sign), or another.  That of zero counts, and is unknown.
+void WriteNorm(CallWriter& writer, const Call& call, std::string_view op) {
+  const double power = writer.RealAt(call, "ord", writer.RealAt(call, "p", 2));
+  if (power == 0) return writer.WriteUnknown(call);
+  const bool is_other = power != 2;
+  WriteUnary(writer, call,
+             !is_other           ? op
+             : std::isinf(power) ? "norm.largest"
+             : power == 1        ? "norm.one"
+                                 : "norm.power");
+}
+
+// Of all elements, or the root of the sum of squares: norms of matrices by another order are
+// unknown calls.
+// Source: linalg_norm and linalg_matrix_norm of aten/src/ATen/native/LinearAlgebra.cpp, pytorch
+// v2.11.0.
+void WriteMatrixNorm(CallWriter& writer, const Call& call, std::string_view op) {
+  const bool is_named = call.target.find("str") != std::string_view::npos;
+  const bool is_plain =
+      is_named ? writer.TextAt(call, "ord") == "fro" : FindArgument(call, "ord") == nullptr;
+  is_plain ? WriteUnary(writer, call, op) : writer.WriteUnknown(call);
+}
+
+// Other powers than 2 have gradients of their own.
+void WriteDistance(CallWriter& writer, const Call& call, std::string_view op) {
+  writer.RealAt(call, "p", 2) == 2 ? WriteAll(writer, call, op) : writer.WriteUnknown(call);
+}
+
+// Along a dimension, the last one where none is named.
+void WriteAlong(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  const int64_t rank = std::ssize(writer.DimsOf(self));
+  std::vector<int64_t> ints;
+  if (rank > 0) ints = {writer.AxisAt(call, "dim", self, rank - 1)};
+  writer.Emit(op, {self}, writer.Results(call), std::move(ints));
+}
+
+void WriteSortOfFirst(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  TensorType places = writer.TypeOfResult(call);
+  places.dtype = DType::kInt64;
+  const NameId indices = writer.NewName(std::string(call.name) + ".indices", places);
+  writer.Emit(op, {self}, {writer.Result(call), indices}, {0});
+}
+
+void WriteGammas(CallWriter& writer, const Call& call, std::string_view op) {
+  writer.Emit(op, {writer.TensorAt(call, "self")}, {writer.Result(call)},
+              {writer.IntAt(call, "p", 1)});
+}
+
+// The sum of what are numbers, by their count.
+// Source: nanmean of aten/src/ATen/native/ReduceOps.cpp, pytorch v2.11.0.
+void WriteMeanOfNumbers(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  const TensorType type = writer.TypeOfResult(call);
+  const std::string name(call.name);
+  const NameId is_none = writer.NewName(name + ".isnan", {DType::kBool, writer.DimsOf(self)});
+  const NameId count = writer.NewName(name + ".count", {DType::kInt64, type.dims});
+  const NameId sum = writer.NewName(name + ".sum", type);
+  writer.Emit("isnan", {self}, {is_none});
+  writer.Emit("sum", {is_none}, {count});
+  writer.Emit(op, {self}, {sum});
+  writer.Emit("div", {sum, count}, {writer.Result(call)});
+}
+
+void WriteSumToSize(CallWriter& writer, const Call& call, std::string_view op) {
+  const bool is_same =
+      writer.DimsOf(writer.TensorAt(call, "self")) == writer.TypeOfResult(call).dims;
+  is_same ? ReturnFirst(writer, call, op) : WriteUnary(writer, call, op);
 }
 
 constexpr char kAddScalar[] = "add.Scalar";
@@ -310,6 +382,24 @@ constexpr CallRow kElementwiseRows[] = {
     {"mean.dim", "mean", WriteUnary},
     {"sum.default", "sum", WriteUnary},
     {"sum.dim_IntList", "sum", WriteUnary},
+    {"nansum.default", "nansum", WriteUnary},
+    {"nanmean.default", "nansum", WriteMeanOfNumbers},
+    {"sum_to_size.default", "sum", WriteSumToSize},
+    {"trace.default", "trace", WriteUnary},
+    {"prod.default", "prod", WriteUnary},
+    {"prod.dim_int", "prod", WriteAlong},
+    {"cumprod.default", "cumprod", WriteUnary},
+    {"logcumsumexp.default", "logcumsumexp", WriteUnary},
+    {"mvlgamma.default", "mvlgamma", WriteGammas},
+    {"max.default", "max", WriteUnary},
+    {"min.default", "min", WriteUnary},
+    {"median.default", "median", WriteUnary},
+    {"nanmedian.default", "nanmedian", WriteUnary},
+    {"median.dim", "kthvalue", WriteParts},
+    {"nanmedian.dim", "kthvalue", WriteParts},
+    {"kthvalue.default", "kthvalue", WriteParts},
+    {"cummax.default", "cummax", WriteParts},
+    {"cummin.default", "cummin", WriteParts},
     {"max.dim", "max.dim", WriteWithPlaces},
     {"min.dim", "min.dim", WriteWithPlaces},
     {"amax.default", "amax", WriteUnary},
@@ -323,17 +413,34 @@ constexpr CallRow kElementwiseRows[] = {
     {"argmax.default", "argmax", WriteUnary},
     {"argmin.default", "argmin", WriteUnary},
     {"one_hot.default", "one_hot", WriteUnary},
+    {"var.default", "var", WriteUnary},
+    {"std.default", "std", WriteUnary},
+    {"var_mean.default", "var_mean", WriteParts},
+    {"var_mean.dim", "var_mean", WriteParts},
+    {"var_mean.correction", "var_mean", WriteParts},
+    {"std_mean.default", "std_mean", WriteParts},
+    {"std_mean.dim", "std_mean", WriteParts},
+    {"std_mean.correction", "std_mean", WriteParts},
     {"var.dim", "var", WriteUnary},
     {"var.correction", "var", WriteUnary},
     {"std.dim", "std", WriteUnary},
     {"std.correction", "std", WriteUnary},
     {"topk.default", "topk", WriteParts},
-    {"sort.default", "sort", WriteParts},
-    {"sort.stable", "sort", WriteParts},
+    {"sort.default", "sort", WriteAlong},
+    {"sort.stable", "sort", WriteAlong},
+    {"msort.default", "sort", WriteSortOfFirst},
     {"argsort.default", "argsort", WriteUnary},
     {"logsumexp.default", "logsumexp", WriteUnary},
-    {"linalg_vector_norm.default", "linalg_vector_norm", WriteUnary},
-    {"norm.ScalarOpt_dim", "norm", WriteUnary},
+    {"linalg_vector_norm.default", "linalg_vector_norm", WriteNorm},
+    {"linalg_norm.default", "linalg_vector_norm", WriteMatrixNorm},
+    {"linalg_norm.ord_str", "linalg_vector_norm", WriteMatrixNorm},
+    {"linalg_matrix_norm.str_ord", "linalg_vector_norm", WriteMatrixNorm},
+    {"norm.Scalar", "norm", WriteNorm},
+    {"norm.ScalarOpt_dim", "norm", WriteNorm},
+    {"dist.default", "dist", WriteDistance},
+    {"pairwise_distance.default", "pairwise_distance", WriteDistance},
+    {"cross.default", "cross", WriteAll},
+    {"linalg_cross.default", "linalg_cross", WriteAll},
 };
 
 }  // namespace

@@ -31,8 +31,26 @@ std::vector<int64_t> PaddingOf(CallWriter& writer, const Call& call, const Dims&
   return padding;
 }
 
+// Where padding "same" is an odd number, x is padded by one more behind it before.
+// Source: _convolution_same of aten/src/ATen/native/Convolution.cpp, pytorch v2.11.0.
+NameId PaddedBehind(CallWriter& writer, const Call& call, NameId x, const Dims& weight,
+                    const std::vector<int64_t>& dilation) {
+  TensorType type = writer.program().values[Index(x)].type;
+  if (writer.TextAt(call, "padding") != "same" || type.dims.size() != weight.size()) return x;
+  bool is_padded = false;
+  for (size_t i = 2; i < weight.size(); ++i) {
+    if (dilation[i - 2] * (weight[i] - 1) % 2 == 0) continue;
+    ++type.dims[i];
+    is_padded = true;
+  }
+  if (!is_padded) return x;
+  const NameId padded = writer.NewName(std::string(call.name) + ".pad", type);
+  writer.Emit("pad", {x}, {padded});
+  return padded;
+}
+
 void WriteConvolution(CallWriter& writer, const Call& call, std::string_view op) {
-  const std::vector<NameId> tensors = writer.Tensors(call);
+  std::vector<NameId> tensors = writer.Tensors(call);
   if (tensors.size() < 2) return writer.WriteUnknown(call);
   const Dims weight = writer.DimsOf(tensors[1]);
   if (weight.size() < 3) return writer.WriteUnknown(call);
@@ -43,7 +61,8 @@ void WriteConvolution(CallWriter& writer, const Call& call, std::string_view op)
   arguments.groups = writer.IntAt(call, "groups", 1);
   arguments.is_transposed = call.target.find("transpose") != std::string_view::npos ||
                             writer.IntAt(call, "transposed", 0) != 0;
-  writer.Emit(op, tensors, {writer.Result(call)}, ToInts(arguments));
+  tensors[0] = PaddedBehind(writer, call, tensors[0], weight, arguments.dilation);
+  writer.Emit(op, std::move(tensors), {writer.Result(call)}, ToInts(arguments));
 }
 
 // Of run_decompositions: the mean and the deviation of the batch are results too, and nobody reads
@@ -55,19 +74,36 @@ bool ReadsStatistics(CallWriter& writer, const Call& call) {
   return is_read(1) || is_read(2);
 }
 
+// All three are results, and the statistics are what is kept.
+void WriteWithStatistics(CallWriter& writer, const Call& call, std::string_view op,
+                         std::vector<NameId> tensors, std::vector<int64_t> ints = {}) {
+  std::vector<NameId> results = writer.Results(call);
+  results.resize(std::min<size_t>(results.size(), 3));
+  writer.Emit(op, std::move(tensors), std::move(results), std::move(ints));
+}
+
 void WriteBatchNorm(CallWriter& writer, const Call& call, std::string_view op) {
-  if (ReadsStatistics(writer, call)) return writer.WriteUnknown(call);
   std::vector<NameId> tensors;
   for (const char* name : {"input", "weight", "bias", "running_mean", "running_var"}) {
     tensors.push_back(writer.TensorAt(call, name));
+  }
+  if (ReadsStatistics(writer, call)) {
+    if (!writer.trains()) return writer.WriteUnknown(call);
+    return WriteWithStatistics(writer, call, "native_batch_norm", std::move(tensors));
   }
   writer.Emit(writer.trains() ? op : "batch_norm_inference", std::move(tensors),
               {writer.Result(call)});
 }
 
 void WriteLayerNorm(CallWriter& writer, const Call& call, std::string_view op) {
-  if (ReadsStatistics(writer, call)) return writer.WriteUnknown(call);
   const auto count = static_cast<int64_t>(writer.IntsAt(call, "normalized_shape").size());
+  if (ReadsStatistics(writer, call)) {
+    std::vector<NameId> tensors;
+    for (const char* name : {"input", "weight", "bias"}) {
+      tensors.push_back(writer.TensorAt(call, name));
+    }
+    return WriteWithStatistics(writer, call, "native_layer_norm", std::move(tensors), {count});
+  }
   writer.Emit(op, writer.Tensors(call), {writer.Result(call)}, {count});
 }
 
@@ -75,6 +111,46 @@ void WriteGroupNorm(CallWriter& writer, const Call& call, std::string_view op) {
   if (ReadsStatistics(writer, call)) return writer.WriteUnknown(call);
   writer.Emit(op, writer.Tensors(call), {writer.Result(call)},
               {writer.IntAt(call, "num_groups", writer.IntAt(call, "group", 1))});
+}
+
+// In training by the statistics of each sample, else as a batch norm.
+void WriteInstanceNorm(CallWriter& writer, const Call& call, std::string_view op) {
+  std::vector<NameId> tensors;
+  for (const char* name : {"input", "weight", "bias", "running_mean", "running_var"}) {
+    tensors.push_back(writer.TensorAt(call, name));
+  }
+  while (tensors.size() > 1 && tensors.back() == kNoName) tensors.pop_back();
+  const bool is_fixed = tensors.size() == 5 && !writer.trains();
+  writer.Emit(is_fixed ? "batch_norm_inference" : op, std::move(tensors), {writer.Result(call)});
+}
+
+// Pools whose places the model reads, too.
+void WritePoolWithPlaces(CallWriter& writer, const Call& call, std::string_view op) {
+  const bool reads_places = call.results.size() > 1 && writer.IsRead(call.results[1].text);
+  if (!reads_places) return WriteUnary(writer, call, op);
+  writer.Emit("max_pool2d_with_indices", {writer.TensorAt(call, "self")}, writer.Results(call));
+}
+
+// Picture and samples; values and places.
+void WriteAllWithParts(CallWriter& writer, const Call& call, std::string_view op) {
+  writer.Emit(op, writer.Tensors(call), writer.Results(call));
+}
+
+// ints: the dimension.
+void WriteCosineSimilarity(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId x1 = writer.TensorAt(call, "x1");
+  const NameId x2 = writer.TensorAt(call, "x2");
+  if (x1 == kNoName || x2 == kNoName || writer.DimsOf(x1).size() != writer.DimsOf(x2).size()) {
+    return writer.WriteUnknown(call);
+  }
+  writer.Emit(op, {x1, x2}, {writer.Result(call)}, {writer.AxisAt(call, "dim", x1, 1)});
+}
+
+// Distances by the root of squares, without a third one between what differs from x.
+void WriteTripletLoss(CallWriter& writer, const Call& call, std::string_view op) {
+  const bool is_plain = writer.RealAt(call, "p", 2) == 2 && writer.IntAt(call, "swap", 0) == 0 &&
+                        writer.IntAt(call, "reduction", 1) < 2;
+  is_plain ? WriteAll(writer, call, op) : writer.WriteUnknown(call);
 }
 
 // A weight for each channel is viewed as [1, C, 1, …].
@@ -192,6 +268,7 @@ constexpr CallRow kLayerRows[] = {
     {"conv3d.default", "convolution", WriteConvolution},
     {"conv1d.padding", "convolution", WriteConvolution},
     {"conv2d.padding", "convolution", WriteConvolution},
+    {"conv3d.padding", "convolution", WriteConvolution},
     {"conv_transpose1d.default", "convolution", WriteConvolution},
     {"conv_transpose2d.input", "convolution", WriteConvolution},
     {"conv_transpose3d.input", "convolution", WriteConvolution},
@@ -202,6 +279,18 @@ constexpr CallRow kLayerRows[] = {
     {"baddbmm.default", "baddbmm", WriteAll},
     {"einsum.default", "", WriteEinsum},
     {"mm.default", "mm", WriteAll},
+    {"mv.default", "mv", WriteAll},
+    {"dot.default", "dot", WriteAll},
+    {"vdot.default", "vdot", WriteAll},
+    {"linalg_vecdot.default", "linalg_vecdot", WriteAll},
+    {"addmv.default", "addmv", WriteAll},
+    {"addr.default", "addr", WriteAll},
+    {"addbmm.default", "addbmm", WriteAll},
+    {"outer.default", "mul", WriteOuter},
+    {"kron.default", "mul", WriteKron},
+    {"tensordot.default", "mm", WriteTensordot},
+    {"cosine_similarity.default", "cosine_similarity", WriteCosineSimilarity},
+    {"triplet_margin_loss.default", "triplet_margin_loss", WriteTripletLoss},
     {"addmm.default", "addmm", WriteAll},
 
     // Normalizations.
@@ -215,7 +304,8 @@ constexpr CallRow kLayerRows[] = {
     {"group_norm.default", "group_norm", WriteGroupNorm},
     {"native_group_norm.default", "group_norm", WriteGroupNorm},
     {"rms_norm.default", "rms_norm", WriteLayerNorm},
-    {"instance_norm.default", "instance_norm", WriteAll},
+    {"instance_norm.default", "instance_norm", WriteInstanceNorm},
+    {"_batch_norm_with_update.default", "batch_norm", WriteBatchNorm},
     {"softmax.int", "softmax", WriteSoftmax},
     {"_softmax.default", "softmax", WriteUnary},
     {"log_softmax.int", "log_softmax", WriteSoftmax},
@@ -264,12 +354,16 @@ constexpr CallRow kLayerRows[] = {
     {"avg_pool1d.default", "avg_pool1d", WriteUnary},
     {"avg_pool2d.default", "avg_pool2d", WriteUnary},
     {"avg_pool3d.default", "avg_pool3d", WriteUnary},
-    {"max_pool1d_with_indices.default", "max_pool2d", WriteFirst},
-    {"max_pool2d_with_indices.default", "max_pool2d", WriteFirst},
-    {"max_pool3d_with_indices.default", "max_pool2d", WriteFirst},
-    {"adaptive_max_pool1d.default", "adaptive_max_pool1d", WriteFirst},
-    {"adaptive_max_pool2d.default", "adaptive_max_pool2d", WriteFirst},
-    {"adaptive_max_pool3d.default", "adaptive_max_pool3d", WriteFirst},
+    {"max_pool1d_with_indices.default", "max_pool2d", WritePoolWithPlaces},
+    {"max_pool2d_with_indices.default", "max_pool2d", WritePoolWithPlaces},
+    {"max_pool3d_with_indices.default", "max_pool2d", WritePoolWithPlaces},
+    {"fractional_max_pool2d.default", "fractional_max_pool2d", WriteAllWithParts},
+    {"fractional_max_pool3d.default", "fractional_max_pool3d", WriteAllWithParts},
+    {"max_unpool2d.default", "max_unpool2d", WriteAll},
+    {"max_unpool3d.default", "max_unpool3d", WriteAll},
+    {"adaptive_max_pool1d.default", "adaptive_max_pool1d", WritePoolWithPlaces},
+    {"adaptive_max_pool2d.default", "adaptive_max_pool2d", WritePoolWithPlaces},
+    {"adaptive_max_pool3d.default", "adaptive_max_pool3d", WritePoolWithPlaces},
     {"adaptive_avg_pool1d.default", "adaptive_avg_pool1d", WriteAdaptivePool},
     {"adaptive_avg_pool2d.default", "adaptive_avg_pool2d", WriteAdaptivePool},
     {"adaptive_avg_pool3d.default", "adaptive_avg_pool3d", WriteAdaptivePool},

@@ -90,6 +90,7 @@ constexpr CallRow kMakingRows[] = {
     {"randn.default", "constant", WriteFilled},
     {"rand_like.default", "constant", WriteLike},
     {"randn_like.default", "constant", WriteLike},
+    {"normal.Tensor_float", "normal", WriteUnary},
     {"scalar_tensor.default", "constant", WriteConstant},
     {"lift_fresh_copy.default", "", ReturnFirst},
 

@@ -138,12 +138,16 @@ void LowerEinsum(UnitWriter& unit, const Node& node, std::string_view) {
   });
 }
 
-// Without a weight of the module: exporters write ones.
+// Without a weight of the module: exporters write ones; without a bias, zeros.
 void LowerLayerNorm(UnitWriter& unit, const Node& node, std::string_view aten) {
-  const ValueId weight = InputOf(node, 1);
-  if (weight != kNoValue && unit.values().IsMadeOfNumbers(weight))
-    return LowerUnary(unit, node, aten);
-  LowerAll(unit, node, aten);
+  const auto is_left_out = [&](size_t i) {
+    const ValueId value = InputOf(node, i);
+    return value != kNoValue && unit.values().IsMadeOfNumbers(value);
+  };
+  if (is_left_out(1)) return LowerUnary(unit, node, aten);
+  if (!is_left_out(2)) return LowerAll(unit, node, aten);
+  std::vector<NameId> operands = {unit.TensorOf(InputOf(node, 0)), unit.TensorOf(InputOf(node, 1))};
+  unit.Emit(aten, std::move(operands), {unit.NewResult(node.outputs[0])});
 }
 
 // Without weight and bias of the module: exporters write ones and zeros.

@@ -1,0 +1,188 @@
+// Norms of tensors, and distances.  Sources: norm_backward of torch/csrc/autograd/
+// FunctionsManual.cpp, aten/src/ATen/native/Distance.cpp and Loss.cpp, pytorch v2.11.0; orders from
+// recorded events, torch 2.11.
+#include <array>
+
+#include "estimator/eager/dispatcher.h"
+#include "estimator/eager/op_rule.h"
+
+namespace onnxfit {
+namespace {
+
+TensorType InputAsOutput(const CallTypes& call) { return {call.out(0).dtype, call.in(0).dims}; }
+TensorType CountsOfNorm(const CallTypes& call) { return {DType::kInt64, call.out(0).dims}; }
+TensorType IntegersOfNormed(const CallTypes& call) { return {DType::kInt64, call.in(0).dims}; }
+
+// grad * (x / norm), 0 where the norm is, in the norm's type.
+void NormBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  const int scaled = kernel.Take(InputAsOutput(types));
+  const int is_zero = kernel.Take(BoolsLikeOutput(types));
+  if (types.in(0).dtype == types.out(0).dtype) return kernel.MakeGrad(0);
+  kernel.Take(InputAsOutput(types));
+  kernel.Free(is_zero);
+  kernel.Free(scaled);
+  kernel.MakeGrad(0);
+}
+
+// x * |x| ** (p - 2), times grad / norm ** (p - 1), 0 where the norm is.
+void PowerNormBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  const int size = kernel.Take(InputAsOutput(types));
+  kernel.Take(InputAsOutput(types));
+  kernel.Free(size);
+  const int power = kernel.Take(LikeOutput(types));
+  kernel.Take(LikeOutput(types));
+  kernel.Free(power);
+  kernel.Free(kernel.Take(BoolsLikeOutput(types)));
+  kernel.MakeGrad(0);
+}
+
+// sgn (x) * (grad / count) where |x| is the norm: shared by all that are as large.
+void LargestNormBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  kernel.Take(InputAsOutput(types));
+  const int equal = kernel.Take(BoolsLikeInput(types));
+  const int no_number = kernel.Take(BoolsLikeInput(types));
+  kernel.Take(BoolsLikeInput(types));
+  kernel.Free(no_number);
+  kernel.Free(equal);
+  kernel.Take(CountsOfNorm(types));
+  kernel.Free(kernel.Take(IntegersOfNormed(types)));
+  kernel.Take(LikeOutput(types));
+  kernel.Take(InputAsOutput(types));
+  kernel.Take(InputAsOutput(types));
+  kernel.MakeGrad(0);
+}
+
+Dims BroadcastDims(const Dims& a, const Dims& b) {
+  const Dims& longer = a.size() < b.size() ? b : a;
+  const Dims& shorter = a.size() < b.size() ? a : b;
+  Dims dims = longer;
+  const size_t added = longer.size() - shorter.size();
+  for (size_t i = 0; i < shorter.size(); ++i) {
+    if (dims[i + added] == 1) dims[i + added] = shorter[i];
+  }
+  return dims;
+}
+
+TensorType Difference(const CallTypes& call) {
+  return {call.in(0).dtype, BroadcastDims(call.in(0).dims, call.in(1).dims)};
+}
+
+// The norm's gradient of (x - other), which is made anew for each; the other's is negated.
+void DistBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  for (const int i : {1, 0}) {
+    if (!kernel.IsWanted(i)) continue;
+    const int difference = kernel.Take(Difference(types));
+    const int scaled = kernel.Take(Difference(types));
+    const int is_zero = kernel.Take(BoolsLikeOutput(types));
+    const int negated = i == 1 ? kernel.Take(Difference(types)) : -1;
+    if (i == 0) kernel.MakeGrad(0);
+    kernel.Free(is_zero);
+    kernel.Free(scaled);
+    if (i == 1) {
+      kernel.MakeGrad(1);
+      kernel.Free(negated);
+    }
+    kernel.Free(difference);
+  }
+}
+
+// --- What is taken apart ---
+
+TensorType TypeOfBoth(Dispatcher& d, NameId a, NameId b) {
+  return {d.TypeOf(a).dtype, BroadcastDims(d.TypeOf(a).dims, d.TypeOf(b).dims)};
+}
+
+// x1 - x2 + eps
+NameId MakeMovedDifference(Dispatcher& d, NameId a, NameId b) {
+  const TensorType type = TypeOfBoth(d, a, b);
+  const NameId difference = d.Make("sub", {a, b}, type);
+  return d.Make("add.Scalar", {difference}, type);
+}
+
+void TakePairwiseDistanceApart(Dispatcher& d, const AtenCall& call) {
+  d.MakeResult("norm", {MakeMovedDifference(d, call.inputs[0], call.inputs[1])});
+}
+
+// clamp_min (margin + distance (x, positive) - distance (x, negative), 0)
+void TakeTripletLossApart(Dispatcher& d, const AtenCall& call) {
+  std::array<NameId, 2> distances = {};
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const size_t locals = d.local_count();
+    const NameId moved = MakeMovedDifference(d, call.inputs[0], call.inputs[i + 1]);
+    TensorType type = d.TypeOf(moved);
+    type.dims.pop_back();
+    distances[i] = d.Make("norm", {moved}, type);
+    d.DropBeyond(locals, distances[i]);
+  }
+  const TensorType type = d.TypeOf(distances[0]);
+  const NameId margin = d.Make("add.Scalar", {distances[0]}, type);
+  const NameId difference = d.Make("sub", {margin, distances[1]}, type);
+  const bool is_reduced = d.TypeOf(call.outputs[0]).dims.size() < type.dims.size();
+  if (!is_reduced) return d.MakeResult("clamp_min", {difference});
+  const NameId loss = d.Make("clamp_min", {difference}, type);
+  d.Drop(margin);
+  d.MakeResult("mean", {loss});
+}
+
+// The sum of x1 / |x1| * x2 / |x2|.  ints: the dimension.
+void TakeCosineSimilarityApart(Dispatcher& d, const AtenCall& call) {
+  const TensorType type = TypeOfBoth(d, call.inputs[0], call.inputs[1]);
+  TensorType kept = type;
+  kept.dims[Index(call.ints[0])] = 1;
+  std::array<NameId, 2> norms = {};
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    norms[i] = d.Make("clone", {d.Make("norm", {call.inputs[i]}, kept)}, kept);
+  }
+  d.Make("constant", {}, {type.dtype, {}});  // eps, which norms have at least
+  const NameId second = d.Make("div", {call.inputs[1], norms[1]}, type);
+  const NameId first = d.Make("div", {call.inputs[0], norms[0]}, type);
+  d.MakeResult("sum", {d.Make("mul", {first, second}, type)});
+}
+
+constexpr OpRule kNormRules[] = {
+    {.name = "norm",
+     .autocast = AutocastPolicy::kFp32Result,
+     .gradients = {Reads(In(0) | Out(0))},
+     .run_backward = NormBackward},
+    // Of another power than 2: grad * sgn (x), and what the functions say.
+    {.name = "norm.one",
+     .autocast = AutocastPolicy::kFp32Result,
+     .gradients = {Reads(In(0))},
+     .backward = {Scratch(InputAsOutput), MakeGrad(0)}},
+    {.name = "norm.power",
+     .autocast = AutocastPolicy::kFp32Result,
+     .gradients = {Reads(In(0) | Out(0))},
+     .run_backward = PowerNormBackward},
+    {.name = "norm.largest",
+     .autocast = AutocastPolicy::kFp32Result,
+     .gradients = {Reads(In(0) | Out(0))},
+     .run_backward = LargestNormBackward},
+    // The norm of x - other.
+    {.name = "dist",
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads(In(0) | In(1) | Out(0)), Reads(In(0) | In(1) | Out(0))},
+     .forward = {Scratch(Difference), MakeOut(0)},
+     .run_backward = DistBackward},
+    {.name = "pairwise_distance", .take_apart = TakePairwiseDistanceApart},
+    {.name = "triplet_margin_loss",
+     .take_apart = TakeTripletLossApart,
+     .autocast = AutocastPolicy::kFp32},
+    {.name = "cosine_similarity",
+     .take_apart = TakeCosineSimilarityApart,
+     .autocast = AutocastPolicy::kFp32},
+    // Both gradients by the same kernel, of the other one and of the incoming one.
+    {.name = "cross",
+     .promotes = true,
+     .gradients = {Reads(In(1)), Reads(In(0))},
+     .backward = {MakeGrad(1), MakeGrad(0)}},
+};
+
+}  // namespace
+
+std::span<const OpRule> NormRules() { return kNormRules; }
+
+}  // namespace onnxfit
