@@ -89,6 +89,16 @@ TEST_CASE("a workspace of a call comes after its result and goes before the next
                 text);
 }
 
+// torch.addmm (c, x, w) with c [16, 48], recorded the same way.
+TEST_CASE("cublasLt adds a bias, and no matrix") {
+  constexpr char kGemm[] = R"(
+    net (float[16, 64] x) => (float[16, 48] y)
+    < float[48, 64] w = ["location": "none"], float[16, 48] c = ["location": "none"] > {
+      y = Gemm <transB = 1> (x, w, c)
+    })";
+  CHECK(Workspaces(kGemm, "pytorch-2.11") == "+C / +C | /");
+}
+
 // Recorded the same way: F.linear of 1, 2, 3 and 64 rows, summands and columns.
 TEST_CASE("cublasLt takes no product of a single row of weights or column") {
   struct Row {
