@@ -12,8 +12,8 @@ namespace {
 TensorType Plain(const StridedType& type) { return {type.dtype, type.dims}; }
 TensorType TruthsOf(const StridedType& type) { return {DType::kBool, type.dims}; }
 
-TensorType LikeSecond(const CallTypes& call) { return Plain(call.in(1)); }
-TensorType LikeThird(const CallTypes& call) { return Plain(call.in(2)); }
+TensorType AsSecond(const CallTypes& call) { return Plain(call.in(1)); }
+TensorType AsThird(const CallTypes& call) { return Plain(call.in(2)); }
 
 // --- x, values, indices… -------------------------------------------------------
 
@@ -53,7 +53,7 @@ bool IncludesSelf(const CallTypes& call) { return call.ints().size() > 1 && call
 
 // A mean counts ones.
 TensorType OnesOfMean(const CallTypes& call) {
-  return IsReducedBy(call, Reduction::kMean) ? LikeThird(call) : TensorType();
+  return IsReducedBy(call, Reduction::kMean) ? AsThird(call) : TensorType();
 }
 TensorType CountsOfMean(const CallTypes& call) {
   return IsReducedBy(call, Reduction::kMean) ? LikeInput(call) : TensorType();
@@ -217,20 +217,20 @@ constexpr OpRule kIndexingRules[] = {
     {.name = "index_add.alpha",
      .in_place = InPlace::kResult,  // times a number
      .gradients = {PassThrough(), kNoGradient, Reads(In(1) | In(2))},
-     .backward = {MakeGrad(0), ScratchWith(2, LikeThird), MakeGrad(2)}},
+     .backward = {MakeGrad(0), ScratchWith(2, AsThird), MakeGrad(2)}},
     {.name = "index_copy",
      .in_place = InPlace::kResult,
      .gradients = {Reads(In(1)), kNoGradient, Reads(In(1) | In(2))}},
     {.name = "index_fill", .in_place = InPlace::kResult, .gradients = {Reads(In(1))}},
     {.name = "put",
      .gradients = {Reads(In(1)), kNoGradient, Reads(In(1) | In(2))},
-     .backward = {ScratchWith(0, LikeThird), MakeGrad(0), DropScratch(), MakeGrad(2)}},
+     .backward = {ScratchWith(0, AsThird), MakeGrad(0), DropScratch(), MakeGrad(2)}},
     {.name = "put.accumulate", .gradients = {PassThrough(), kNoGradient, Reads(In(1) | In(2))}},
     // x, values, indices…: the gradient of x has zeros at the indices.
     {.name = "index_put",
      .in_place = InPlace::kResult,
      .gradients = {Reads(kIndices), Reads(kIndices)},
-     .backward = {ScratchWith(0, LikeSecond), MakeGrad(0), DropScratch(), MakeGrad(1)}},
+     .backward = {ScratchWith(0, AsSecond), MakeGrad(0), DropScratch(), MakeGrad(1)}},
     {.name = "index_put.accumulate",
      .in_place = InPlace::kResult,
      .gradients = {PassThrough(), Reads(kIndices)},
@@ -250,7 +250,7 @@ constexpr OpRule kIndexingRules[] = {
      .gradients = {Reads(In(1)), kNoGradient, Reads(In(1))},
      .forward = {MakeOut(0), Scratch(MaskPlaces), Scratch(MaskScan)},
      // those that are taken, and zeros for the rest, joined
-     .backward = {MakeGrad(0), ScratchWith(2, LikeThird), MakeGrad(2)}},
+     .backward = {MakeGrad(0), ScratchWith(2, AsThird), MakeGrad(2)}},
     {.name = "pad.circular", .gradients = {Reads({})}, .run_backward = CircularPadBackward},
 };
 

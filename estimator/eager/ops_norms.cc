@@ -3,6 +3,7 @@
 // recorded events, torch 2.11.
 #include <array>
 
+#include "estimator/base/strided_loops.h"
 #include "estimator/eager/dispatcher.h"
 #include "estimator/eager/op_rule.h"
 
@@ -53,17 +54,6 @@ void LargestNormBackward(Kernel& kernel) {
   kernel.Take(InputAsOutput(types));
   kernel.Take(InputAsOutput(types));
   kernel.MakeGrad(0);
-}
-
-Dims BroadcastDims(const Dims& a, const Dims& b) {
-  const Dims& longer = a.size() < b.size() ? b : a;
-  const Dims& shorter = a.size() < b.size() ? a : b;
-  Dims dims = longer;
-  const size_t added = longer.size() - shorter.size();
-  for (size_t i = 0; i < shorter.size(); ++i) {
-    if (dims[i + added] == 1) dims[i + added] = shorter[i];
-  }
-  return dims;
 }
 
 TensorType Difference(const CallTypes& call) {
