@@ -20,16 +20,16 @@ TensorType DiagonalPlaces(const CallTypes& call) {
 
 // The gradient of a largest element is shared by all that are as large: grad / their count, where
 // they are.  A sum of bools casts them (scale_grad_by_count and evenly_distribute_backward).
-constexpr std::array<Step, 8> kSharedByEqual = {Scratch(BoolsLikeInput), Scratch(Counts),
-                                                Passing(IntegersLikeInput), Scratch(LikeOutput),
-                                                MakeGrad(0)};
-constexpr std::array<Step, 8> kSharedByEqualOfAll = {Scratch(BoolsLikeInput),
-                                                     Scratch(BoolsLikeOutput),
-                                                     Scratch(BoolsLikeInput),
-                                                     Scratch(Counts),
-                                                     Passing(IntegersLikeInput),
-                                                     Scratch(LikeOutput),
-                                                     MakeGrad(0)};
+constexpr BackwardSteps kSharedByEqual = {Scratch(BoolsLikeInput), Scratch(Counts),
+                                          Passing(IntegersLikeInput), Scratch(LikeOutput),
+                                          MakeGrad(0)};
+constexpr BackwardSteps kSharedByEqualOfAll = {Scratch(BoolsLikeInput),
+                                               Scratch(BoolsLikeOutput),
+                                               Scratch(BoolsLikeInput),
+                                               Scratch(Counts),
+                                               Passing(IntegersLikeInput),
+                                               Scratch(LikeOutput),
+                                               MakeGrad(0)};
 
 // number * grad * (x - mean (x)), as the gradient of `result`.
 void MakeVarianceGrad(Kernel& kernel) {
