@@ -33,7 +33,6 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"kl_div", {}, {}},
       {"l1_loss", {}, {}},
       {"margin_ranking_loss", {}, {}},
-      {"pairwise_distance", {}, {}},
       {"poisson_nll_loss", {}, {}},
       {"div.Tensor_mode", In(0), In(1)},
       {"fmax", In(1), In(0) | In(1)},

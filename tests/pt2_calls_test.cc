@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "estimator/pt2/call_rows.h"
 #include "tests/pt2_helpers.h"
@@ -532,6 +534,17 @@ TEST_CASE("an operator without a row is told") {
   REQUIRE(program.warnings.size() == 1);
   CHECK(program.warnings[0].text.starts_with(
       "no rule for torch.ops.aten.frobnicate.default (1 call): "));
+}
+
+TEST_CASE("no call has two rows") {
+  std::set<std::string_view> targets;
+  for (const auto family : {LayerRows(), LossRows(), ElementwiseRows(), MovementRows(), ViewRows(),
+                            IndexingRows(), MakingRows()}) {
+    for (const CallRow& row : family) {
+      CAPTURE(std::string(row.target));
+      CHECK(targets.insert(row.target).second);
+    }
+  }
 }
 
 }  // namespace

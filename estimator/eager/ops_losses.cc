@@ -113,13 +113,6 @@ void TakePoissonApart(Dispatcher& d, const AtenCall& call) {
   EndLoss(d, call, "add_", {loss, MakeStirlingTerm(d, target)}, errors);
 }
 
-// norm (x - y + eps, dim=-1)
-void TakeDistanceApart(Dispatcher& d, const AtenCall& call) {
-  const TensorType type = ErrorsOf(d, call.inputs[0], call.inputs[1]);
-  const NameId difference = d.Make("sub", call.inputs, type);
-  d.MakeResult("norm", {d.Make("add.Scalar", {difference}, type)});
-}
-
 // -(log_softmax (x) * target).sum () / N, where targets are probabilities.
 void TakeSoftTargetsApart(Dispatcher& d, const AtenCall& call) {
   const TensorType errors = ErrorsOf(d, call.inputs[0], call.inputs[1]);
@@ -224,7 +217,6 @@ constexpr OpRule kLossRules[] = {
      .take_apart = TakeHingeApart,
      .autocast = AutocastPolicy::kFp32},
     {.name = "poisson_nll_loss", .take_apart = TakePoissonApart, .autocast = AutocastPolicy::kFp32},
-    {.name = "pairwise_distance", .take_apart = TakeDistanceApart},
 };
 
 }  // namespace

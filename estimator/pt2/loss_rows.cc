@@ -113,7 +113,6 @@ constexpr CallRow kLossRows[] = {
     {"multilabel_margin_loss.default", "multilabel_margin_loss", WriteLoss},
     {"margin_ranking_loss.default", "margin_ranking_loss", WriteLoss},
     {"hinge_embedding_loss.default", "hinge_embedding_loss", WriteLoss},
-    {"pairwise_distance.default", "pairwise_distance", WriteAll},
     {"pdist.default", "pdist", WriteUnary},
 };
 

@@ -209,14 +209,6 @@ void WriteDetach(CallWriter& writer, const Call& call, std::string_view op) {
   writer.ReturnDetached(call, self);
 }
 
-// As many results as tensors, one of each.
-void WriteEach(CallWriter& writer, const Call& call, std::string_view op) {
-  const std::vector<NameId> tensors = writer.Tensors(call);
-  const std::vector<NameId> results = writer.Results(call);
-  if (tensors.size() != results.size()) return writer.WriteUnknown(call);
-  for (size_t i = 0; i < tensors.size(); ++i) writer.Emit(op, {tensors[i]}, {results[i]});
-}
-
 constexpr CallRow kMovementRows[] = {
     // Views, copies and joins.
     {"view.default", "view", WriteUnary},
@@ -246,7 +238,6 @@ constexpr CallRow kMovementRows[] = {
     {"movedim.intlist", "permute", WriteMovedim},
     {"permute.default", "permute", WritePermute},
     {"expand.default", "expand", WriteUnary},
-    {"broadcast_tensors.default", "expand", WriteEach},
     {"expand_as.default", "expand", WriteUnary},
     {"select.int", "select", WriteSelect},
     {"slice.Tensor", "slice", WriteSlice},
