@@ -515,7 +515,7 @@ TEST_CASE("several dimensions of labels are one") {
 }
 
 TEST_CASE("products of each element with each are of views") {
-  const auto calls = [](const char* target, std::vector<int64_t> rest) {
+  const auto calls = [](const char* target, const std::vector<int64_t>& rest) {
     ExportedBuilder builder;
     builder.Parameter("p_v", "v", {8}).Input("x", {});
     builder.Make(target, "y", {{"self", Ref("x")}, {"other", Ref("p_v")}}, rest);
