@@ -100,8 +100,9 @@ def leave_folders_out(model):
         del value.metadata_props[:]
 
 
-def save_without_folders(program, path):
-    """A .pt2 whose source lines name files below site-packages, or files alone; weights are zero."""
+def save_without_folders(program, path, zeroed="/data/weights/"):
+    """A .pt2 whose source lines name files below site-packages, or files alone; what lies below
+    `zeroed` is zero."""
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
     with zipfile.ZipFile(buffer) as source, zipfile.ZipFile(path, "w") as target:
@@ -110,7 +111,7 @@ def save_without_folders(program, path):
             if member.filename.endswith(".json"):
                 text = re.sub(r'File \\"[^"\\]*?site-packages/', r'File \\"', data.decode())
                 data = re.sub(r'File \\"/[^"\\]*/', r'File \\"', text).encode()
-            elif "/data/weights/" in member.filename:
+            elif zeroed in member.filename:
                 data = bytes(len(data))
             target.writestr(zipfile.ZipInfo(member.filename), data)
 

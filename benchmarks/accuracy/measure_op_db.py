@@ -10,13 +10,10 @@ exporter refuses, is said.
 
 import argparse
 import gc
-import io
 import json
 import logging
-import re
 import tempfile
 import warnings
-import zipfile
 from pathlib import Path
 
 import torch
@@ -97,24 +94,11 @@ def record(name, precision, out):
 
 # --- Exports ---------------------------------------------------------------------------------
 
-def save_description(program, path):
-    """A .pt2 of JSON alone: no tensor's elements, no folders in source lines."""
-    buffer = io.BytesIO()
-    torch.export.save(program, buffer)
-    with zipfile.ZipFile(buffer) as source, zipfile.ZipFile(path, "w") as target:
-        for member in source.infolist():
-            data = source.read(member)
-            if member.filename.endswith(".json"):
-                text = re.sub(r'File \\"[^"\\]*?site-packages/', r'File \\"', data.decode())
-                data = re.sub(r'File \\"/[^"\\]*/', r'File \\"', text).encode()
-            elif "/data/" in member.filename:
-                data = bytes(len(data))
-            target.writestr(zipfile.ZipInfo(member.filename), data)
-
-
 def export(network, kind, path):
     if kind == "pt2":
-        save_description(torch.export.export(network, network.inputs, strict=False), path)
+        from export_transformers import save_without_folders
+        program = torch.export.export(network, network.inputs, strict=False)
+        save_without_folders(program, path, zeroed="/data/")
     elif kind == "dynamo-raw":
         torch.onnx.export(network, network.inputs, path, dynamo=True, optimize=False,
                           verbose=False, external_data=False)

@@ -155,8 +155,8 @@ struct Step {
     kWorkspace,     // of a library, as the framework holds them; in backward only behind a
                     // gradient that is wanted
     kDropGradient,  // backward lets go of the incoming gradient before its end
-    kDropScratch,   // the call lets go of all scratch so far, or of `count` of it from the
-                    // `index`-th on
+    kDropScratch,   // the call lets go of all scratch so far, or, in backward, of `count` of it
+                    // from the `index`-th on
   };
   Type type = Type::kEnd;
   int8_t index = 0;                // of kWorkspace: a Workspace
@@ -311,13 +311,27 @@ inline TensorType LikeThird(const CallTypes& call) {
   return call.has_input(2) ? TensorType{call.out(0).dtype, call.in(2).dims} : TensorType();
 }
 inline TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
+// As the 0 of where (condition, grad, 0), on the device: at::where of a number (pytorch v2.11.0,
+// aten/src/ATen/native/TensorCompare.cpp).
 inline TensorType ScalarLikeOutput(const CallTypes& call) { return {call.out(0).dtype, {}}; }
 inline TensorType BoolsLikeInput(const CallTypes& call) { return {DType::kBool, call.in(0).dims}; }
 inline TensorType BoolsLikeOutput(const CallTypes& call) {
   return {DType::kBool, call.out(0).dims};
 }
+inline TensorType IntegersLikeOutput(const CallTypes& call) {
+  return {DType::kInt64, call.out(0).dims};
+}
 // Bools and integers are summed up in 64 bits, for which they are cast.
 TensorType CastOfIntegers(const CallTypes& call);  // ops_reductions.cc
+
+// A formula of backward that makes so many tensors on the way (tools/autograd/derivatives.yaml,
+// pytorch v2.6.0): cos is grad * -sin (x).  Sources: torch 2.11 events.
+constexpr BackwardSteps OnTheWay(size_t count) {
+  BackwardSteps steps = {};
+  for (size_t i = 0; i < count; ++i) steps[i] = Scratch(LikeInput);
+  steps[count] = MakeGrad(0);
+  return steps;
+}
 
 // The strides of an elementwise kernel's result.
 Dims AsOperands(const CallTypes& call);  // ops_elementwise.cc

@@ -254,7 +254,6 @@ TensorType CudnnGradientCopy(const CallTypes& call) {
 }
 
 // _safe_softmax: rows that are masked out become zeros.  ints: the dimension; none: the last.
-TensorType MaskedElements(const CallTypes& call) { return {DType::kBool, call.out(0).dims}; }
 TensorType MaskedRows(const CallTypes& call) {
   Dims rows = call.out(0).dims;
   const int64_t axis = call.ints().empty() ? std::ssize(rows) - 1 : call.ints()[0];
@@ -299,13 +298,13 @@ constexpr OpRule kAttentionRules[] = {
      .run_backward = EfficientBackward},
     {.name = "_safe_softmax",
      .gradients = {Reads(Out(0))},
-     .forward = {MakeOut(0), Scratch(MaskedElements), Scratch(MaskedRows),
+     .forward = {MakeOut(0), Scratch(BoolsLikeOutput), Scratch(MaskedRows),
                  Scratch(ScalarLikeOutput)},
      .backward = {MakeGrad(0), Scratch(LikeOutput)}},
     // Of torch._native_multi_head_attention, in inference alone: q, k and v by heads; scores under
     // a mask of them all; both written over, by softmax and by the context.
     {.name = "_transform_bias_rescale_qkv"},
-    {.name = "_masked_softmax", .forward = {Scratch(MaskedElements), MakeOut(0)}},
+    {.name = "_masked_softmax", .forward = {Scratch(BoolsLikeOutput), MakeOut(0)}},
     {.name = "softmax_", .in_place = InPlace::kAlways},
     {.name = "bmm_", .in_place = InPlace::kAlways, .forward = {Uses(Workspace::kCublas)}},
 };

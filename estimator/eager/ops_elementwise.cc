@@ -25,24 +25,16 @@ void CastToTypeOfSecond(Dispatcher& dispatcher, const AtenCall& call) {
   CastUnlessThere(dispatcher, call);
 }
 
-// The 0 of where (condition, grad, 0), on the device: at::where of a number (pytorch v2.11.0,
-// aten/src/ATen/native/TensorCompare.cpp).
-TensorType Bools(const CallTypes& call) { return {DType::kBool, call.out(0).dims}; }
-
-// Formulas of backward, by how many tensors they make on the way (tools/autograd/derivatives.yaml,
-// pytorch v2.6.0): cos is grad * -sin (x).  Sources: torch 2.11 events.
-constexpr BackwardSteps kOneOnTheWay = {Scratch(LikeInput), MakeGrad(0)};
-constexpr BackwardSteps kTwoOnTheWay = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)};
-constexpr BackwardSteps kThreeOnTheWay = {Scratch(LikeInput), Scratch(LikeInput),
-                                          Scratch(LikeInput), MakeGrad(0)};
-constexpr BackwardSteps kFourOnTheWay = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
-                                         Scratch(LikeInput), MakeGrad(0)};
-
 // grad / 2 where both are equal, 0 where the other is chosen.
-constexpr BackwardSteps kHalvesOfEqual = {
-    ScratchWith(1, LikeOutput), ScratchWith(1, Bools), MakeGrad(1),
-    ScratchWith(1, Bools),      DropScratch(),         ScratchWith(0, LikeOutput),
-    ScratchWith(0, Bools),      MakeGrad(0),           ScratchWith(0, Bools)};
+constexpr BackwardSteps kHalvesOfEqual = {ScratchWith(1, LikeOutput),
+                                          ScratchWith(1, BoolsLikeOutput),
+                                          MakeGrad(1),
+                                          ScratchWith(1, BoolsLikeOutput),
+                                          DropScratch(),
+                                          ScratchWith(0, LikeOutput),
+                                          ScratchWith(0, BoolsLikeOutput),
+                                          MakeGrad(0),
+                                          ScratchWith(0, BoolsLikeOutput)};
 
 // What is in place on a view (a linear layer's result of three dimensions) goes through
 // CopySlices.
@@ -104,7 +96,7 @@ constexpr OpRule kElementwiseRules[] = {
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = kTwoOnTheWay},
+     .backward = OnTheWay(2)},
     // By a number: only one side has a gradient, and nothing is kept.
     {.name = "mul.Scalar", .strides = AsOperands, .gradients = {ReadsElementwise({})}},
     {.name = "add.Scalar", .strides = AsOperands, .gradients = {PassThrough()}},
@@ -125,27 +117,27 @@ constexpr OpRule kElementwiseRules[] = {
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(Out(0))},
-     .backward = kOneOnTheWay},
+     .backward = OnTheWay(1)},
     {.name = "sqrt",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(Out(0))},
-     .backward = kOneOnTheWay},
+     .backward = OnTheWay(1)},
     // -0.5 * grad * result ** 3
     {.name = "rsqrt",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(Out(0))},
-     .backward = kTwoOnTheWay},
+     .backward = OnTheWay(2)},
     {.name = "reciprocal",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(Out(0))},
-     .backward = kTwoOnTheWay},
+     .backward = OnTheWay(2)},
     {.name = "tan",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(Out(0))},
-     .backward = kTwoOnTheWay},
+     .backward = OnTheWay(2)},
 
     // Kept: the input.
     // In place they keep the result, which then is the same storage.
@@ -196,64 +188,64 @@ constexpr OpRule kElementwiseRules[] = {
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = kOneOnTheWay},
+     .backward = OnTheWay(1)},
     {.name = "log1p",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = kOneOnTheWay},
+     .backward = OnTheWay(1)},
     {.name = "erf",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = kFourOnTheWay},
+     .backward = OnTheWay(4)},
     {.name = "abs",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = kOneOnTheWay},
+     .backward = OnTheWay(1)},
     {.name = "sin",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = kOneOnTheWay},
+     .backward = OnTheWay(1)},
     {.name = "cos",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = kTwoOnTheWay},
+     .backward = OnTheWay(2)},
     {.name = "atan",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = kTwoOnTheWay},
+     .backward = OnTheWay(2)},
     // grad * cosh (x)
     {.name = "sinh",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = kOneOnTheWay},
+     .backward = OnTheWay(1)},
     // grad * rsqrt (-x * x + 1); of acos grad * -rsqrt (-x * x + 1)
     {.name = "asin",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = kFourOnTheWay},
+     .backward = OnTheWay(4)},
     {.name = "acos",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
-                  Scratch(LikeInput), MakeGrad(0)}},
+     .backward = OnTheWay(5)},
     // grad * rsqrt (x ** 2 + 1)
     {.name = "asinh",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = kThreeOnTheWay},
+     .backward = OnTheWay(3)},
     // where (x >= min && x <= max, grad, 0); of one bound one comparison.
     {.name = "clamp",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = {Scratch(ScalarLikeOutput), Scratch(Bools), Scratch(Bools), MakeGrad(0)}},
+     .backward = {Scratch(ScalarLikeOutput), Scratch(BoolsLikeOutput), Scratch(BoolsLikeOutput),
+                  MakeGrad(0)}},
     {.name = "clamp_min",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = {Scratch(ScalarLikeOutput), Scratch(Bools), MakeGrad(0)}},
+     .backward = {Scratch(ScalarLikeOutput), Scratch(BoolsLikeOutput), MakeGrad(0)}},
     // The gradient is zeros.
     {.name = "floor", .strides = AsOperands, .gradients = {ReadsElementwise({})}},
     {.name = "tril", .gradients = {Reads({})}},
@@ -261,18 +253,19 @@ constexpr OpRule kElementwiseRules[] = {
      .autocast = AutocastPolicy::kFp32Result,
      .gradients = {Reads({})},
      .forward = {MakeOut(0), Scratch(CastOfIntegers)},
-     .backward = kTwoOnTheWay},  // flip, cumsum, flip
+     .backward = OnTheWay(2)},  // flip, cumsum, flip
     // grad * (result / x, 0 where x is 0); of the other one zeros
     {.name = "copysign",
      .strides = AsOperands,
      .promotes = true,
      .gradients = {ReadsElementwise(In(0) | Out(0)), Reads({})},
-     .backward = {MakeGrad(1), ScratchWith(0, LikeOutput), PassingWith(0, Bools), MakeGrad(0)}},
+     .backward = {MakeGrad(1), ScratchWith(0, LikeOutput), PassingWith(0, BoolsLikeOutput),
+                  MakeGrad(0)}},
     // grad, mask: grad * (mask * scale)
     {.name = "native_dropout_backward",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0) | In(1))},
-     .backward = kTwoOnTheWay},
+     .backward = OnTheWay(2)},
     // x, mask
     {.name = "masked_fill", .strides = AsOperands, .gradients = {ReadsElementwise(In(1))}},
     {.name = "prelu",
@@ -332,7 +325,7 @@ constexpr OpRule kDropoutRules[] = {
     {.name = "dropout",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(Aux(0))},
-     .aux = {{{"mask", Bools}}},
+     .aux = {{{"mask", BoolsLikeOutput}}},
      .forward = {MakeAux(0), MakeOut(0)}},
     {.name = "dropout_",
      .in_place = InPlace::kAlways,

@@ -2,9 +2,11 @@
 // FunctionsManual.cpp, aten/src/ATen/native/cuda/Indexing.cu; torch 2.11 events.
 #include <vector>
 
+#include "estimator/base/strided_loops.h"
 #include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
+#include "estimator/program/call_operands.h"
 
 namespace onnxfit {
 namespace {
@@ -21,13 +23,7 @@ TensorType AsThird(const CallTypes& call) { return Plain(call.in(2)); }
 int64_t CountOfPlaces(const CallTypes& call) {
   Dims places;
   for (size_t i = 2; i < call.input_count(); ++i) {
-    if (!call.has_input(i)) continue;
-    const Dims& dims = call.in(i).dims;
-    while (places.size() < dims.size()) places.insert(places.begin(), 1);
-    const size_t added = places.size() - dims.size();
-    for (size_t d = 0; d < dims.size(); ++d) {
-      if (dims[d] != 1) places[added + d] = dims[d];
-    }
+    if (call.has_input(i)) places = BroadcastDims(places, call.in(i).dims);
   }
   return Numel(places);
 }
@@ -43,9 +39,7 @@ constexpr Slots kIndices = In(2) | In(3) | In(4) | In(5);
 
 // --- x, indices, values, reduced -----------------------------------------------
 
-// ints: how, and whether x is among what is reduced.
-enum class Reduction : uint8_t { kSum, kMean, kExtreme, kProduct };
-
+// ints: how (a Reduction), and whether x is among what is reduced.
 bool IsReducedBy(const CallTypes& call, Reduction reduction) {
   return !call.ints().empty() && call.ints()[0] == static_cast<int64_t>(reduction);
 }

@@ -8,8 +8,6 @@
 namespace onnxfit {
 namespace {
 
-TensorType MathBools(const CallTypes& call) { return {DType::kBool, call.out(0).dims}; }
-TensorType BoolsOfFirst(const CallTypes& call) { return {DType::kBool, call.in(0).dims}; }
 TensorType BoolsOfSecond(const CallTypes& call) {
   return call.has_input(1) ? TensorType{DType::kBool, call.in(1).dims} : TensorType();
 }
@@ -30,15 +28,10 @@ constexpr BackwardSteps kThreeEach = {ScratchWith(1, LikeOutput),
                                       ScratchWith(0, LikeOutput),
                                       MakeGrad(0)};
 
-constexpr BackwardSteps kThreeThen = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
-                                      MakeGrad(0)};
-constexpr BackwardSteps kFourThen = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
-                                     Scratch(LikeInput), MakeGrad(0)};
-
 // where (x >= min, grad, 0) and where (x < min, grad, 0)
 constexpr BackwardSteps kBoundedByTensor = {
-    ScratchWith(1, ScalarLikeOutput), ScratchWith(1, MathBools), MakeGrad(1), DropScratch(),
-    ScratchWith(0, ScalarLikeOutput), ScratchWith(0, MathBools), MakeGrad(0)};
+    ScratchWith(1, ScalarLikeOutput), ScratchWith(1, BoolsLikeOutput), MakeGrad(1), DropScratch(),
+    ScratchWith(0, ScalarLikeOutput), ScratchWith(0, BoolsLikeOutput), MakeGrad(0)};
 
 constexpr OpRule kMathRules[] = {
     // x ** exponent: grad * where (x == 0 & exponent >= 0, 0, result * log (x));
@@ -47,8 +40,8 @@ constexpr OpRule kMathRules[] = {
      .strides = AsOperands,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1) | Out(0))},
-     .backward = {ScratchWith(1, BoolsOfSecond), ScratchWith(1, BoolsOfFirst),
-                  ScratchWith(1, MathBools), DropScratch(0, 2), ScratchWith(1, LikeInput),
+     .backward = {ScratchWith(1, BoolsOfSecond), ScratchWith(1, BoolsLikeInput),
+                  ScratchWith(1, BoolsLikeOutput), DropScratch(0, 2), ScratchWith(1, LikeInput),
                   ScratchWith(1, LikeOutput), ScratchWith(1, ScalarLikeOutput),
                   ScratchWith(1, LikeOutput), MakeGrad(1), DropScratch(),
                   ScratchWith(0, LikeSecond), ScratchWith(0, LikeOutput),
@@ -80,7 +73,7 @@ constexpr OpRule kMathRules[] = {
      .promotes = true,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
      .backward = {Scratch(LikeSecond), Scratch(LikeInput), Scratch(LikeOutput), DropScratch(0, 2),
-                  Scratch(LikeOutput), PassingWith(0, MathBools), ScratchWith(0, LikeOutput),
+                  Scratch(LikeOutput), PassingWith(0, BoolsLikeOutput), ScratchWith(0, LikeOutput),
                   MakeGrad(0), ScratchWith(1, LikeInput), ScratchWith(1, LikeOutput), MakeGrad(1)}},
     // grad * x / result
     {.name = "hypot",
@@ -110,7 +103,7 @@ constexpr OpRule kMathRules[] = {
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
      .backward = {ScratchWith(1, LikeOutput), MakeGrad(1), DropScratch(),
                   ScratchWith(0, LikeOutput), ScratchWith(0, BoolsOfSecond),
-                  ScratchWith(0, BoolsOfFirst), ScratchWith(0, MathBools), MakeGrad(0)}},
+                  ScratchWith(0, BoolsLikeInput), ScratchWith(0, BoolsLikeOutput), MakeGrad(0)}},
     // The same of y + 1.
     {.name = "special_xlog1py",
      .strides = AsOperands,
@@ -118,7 +111,7 @@ constexpr OpRule kMathRules[] = {
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
      .backward = {ScratchWith(1, LikeSecond), ScratchWith(1, LikeOutput), MakeGrad(1),
                   DropScratch(), ScratchWith(0, LikeOutput), ScratchWith(0, BoolsOfSecond),
-                  ScratchWith(0, BoolsOfFirst), ScratchWith(0, MathBools), MakeGrad(0)}},
+                  ScratchWith(0, BoolsLikeInput), ScratchWith(0, BoolsLikeOutput), MakeGrad(0)}},
 
     // x where it is positive, else x * noise
     {.name = "rrelu",
@@ -132,8 +125,8 @@ constexpr OpRule kMathRules[] = {
      .strides = AsOperands,
      .promotes = true,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
-     .backward = {ScratchWith(1, MathBools), ScratchWith(1, BoolsOfSecond), MakeGrad(1),
-                  DropScratch(), ScratchWith(0, MathBools), ScratchWith(0, BoolsOfSecond),
+     .backward = {ScratchWith(1, BoolsLikeOutput), ScratchWith(1, BoolsOfSecond), MakeGrad(1),
+                  DropScratch(), ScratchWith(0, BoolsLikeOutput), ScratchWith(0, BoolsOfSecond),
                   MakeGrad(0)}},
     {.name = "clamp_min.Tensor",
      .strides = AsOperands,
@@ -147,11 +140,11 @@ constexpr OpRule kMathRules[] = {
      .promotes = true,
      .gradients = {ReadsElementwise(In(0) | In(1) | In(2)), ReadsElementwise(In(0) | In(1) | In(2)),
                    ReadsElementwise(In(0) | In(1) | In(2))},
-     .backward = {ScratchWith(1, ScalarLikeOutput), ScratchWith(1, MathBools),
-                  ScratchWith(1, MathBools), MakeGrad(1), DropScratch(1, 2),
-                  ScratchWith(2, MathBools), ScratchWith(2, MathBools), MakeGrad(2), DropScratch(),
-                  ScratchWith(0, ScalarLikeOutput), ScratchWith(0, MathBools),
-                  ScratchWith(0, MathBools), MakeGrad(0)}},
+     .backward = {ScratchWith(1, ScalarLikeOutput), ScratchWith(1, BoolsLikeOutput),
+                  ScratchWith(1, BoolsLikeOutput), MakeGrad(1), DropScratch(1, 2),
+                  ScratchWith(2, BoolsLikeOutput), ScratchWith(2, BoolsLikeOutput), MakeGrad(2),
+                  DropScratch(), ScratchWith(0, ScalarLikeOutput), ScratchWith(0, BoolsLikeOutput),
+                  ScratchWith(0, BoolsLikeOutput), MakeGrad(0)}},
     // x + weight * (end - x): grad * weight, grad * (1 - weight), grad * (end - x)
     {.name = "lerp.Tensor",
      .strides = AsOperands,
@@ -170,8 +163,8 @@ constexpr OpRule kMathRules[] = {
     {.name = "nan_to_num",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0))},
-     .backward = {Scratch(LikeInput), Scratch(MathBools), Scratch(MathBools), Scratch(MathBools),
-                  DropScratch(0, 3), MakeGrad(0)}},
+     .backward = {Scratch(LikeInput), Scratch(BoolsLikeOutput), Scratch(BoolsLikeOutput),
+                  Scratch(BoolsLikeOutput), DropScratch(0, 3), MakeGrad(0)}},
     // where (pi² x² == 0, 0, grad * ((pi x * cos (pi x) - sin (pi x)) / (pi² x²)))
     {.name = "sinc",
      .strides = AsOperands,
@@ -179,23 +172,23 @@ constexpr OpRule kMathRules[] = {
      .backward = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), DropScratch(1, 1),
                   Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
                   Scratch(LikeInput), Scratch(LikeInput), DropScratch(3, 5),
-                  Scratch(ScalarLikeOutput), Scratch(MathBools), MakeGrad(0)}},
+                  Scratch(ScalarLikeOutput), Scratch(BoolsLikeOutput), MakeGrad(0)}},
     // (2 x * result - 2 / sqrt (pi)) * grad
     {.name = "special_erfcx",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0) | Out(0))},
-     .backward = kThreeThen},
+     .backward = OnTheWay(3)},
     // grad * (i1e (x) - sgn (x) * result)
     {.name = "special_i0e",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0) | Out(0))},
-     .backward = kFourThen},
+     .backward = OnTheWay(4)},
     // grad * where (abs (x) > eps, i0 (y) - result * (1 / y), 0.5), y: where (abs (x) > eps, x,
     // eps)
     {.name = "special_i1",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0) | Out(0))},
-     .backward = {Scratch(LikeInput), Scratch(MathBools), DropScratch(0, 1),
+     .backward = {Scratch(LikeInput), Scratch(BoolsLikeOutput), DropScratch(0, 1),
                   Scratch(ScalarLikeOutput), Scratch(LikeInput), DropScratch(2, 1),
                   Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
                   DropScratch(4, 3), Scratch(ScalarLikeOutput), Scratch(LikeInput), MakeGrad(0)}},
@@ -203,7 +196,7 @@ constexpr OpRule kMathRules[] = {
     {.name = "special_i1e",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0) | Out(0))},
-     .backward = {Scratch(LikeInput), Scratch(MathBools), DropScratch(0, 1),
+     .backward = {Scratch(LikeInput), Scratch(BoolsLikeOutput), DropScratch(0, 1),
                   Scratch(ScalarLikeOutput), Scratch(LikeInput), DropScratch(2, 1),
                   Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
                   Scratch(LikeInput), Scratch(LikeInput), DropScratch(4, 5),
@@ -212,13 +205,12 @@ constexpr OpRule kMathRules[] = {
     {.name = "special_log_ndtr",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0) | Out(0))},
-     .backward = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
-                  Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)}},
+     .backward = OnTheWay(6)},
     // grad * sqrt (2 pi) * exp (result ** 2 / 2)
     {.name = "special_ndtri",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(Out(0))},
-     .backward = kFourThen},
+     .backward = OnTheWay(4)},
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Pooling and reductions.  Sources: pytorch v2.6.0 derivatives.yaml; orders from recorded events,
 // torch 2.11 (the pooled values before their indices).
 #include <algorithm>
-#include <array>
 
 #include "estimator/eager/op_rule.h"
 
@@ -9,9 +8,6 @@ namespace onnxfit {
 
 namespace {
 
-TensorType Indices(const CallTypes& call) { return {DType::kInt64, call.out(0).dims}; }
-
-TensorType Counts(const CallTypes& call) { return {DType::kInt64, call.out(0).dims}; }
 TensorType IntegersLikeInput(const CallTypes& call) { return {DType::kInt64, call.in(0).dims}; }
 TensorType DiagonalPlaces(const CallTypes& call) {
   const Dims& dims = call.in(0).dims;
@@ -20,13 +16,13 @@ TensorType DiagonalPlaces(const CallTypes& call) {
 
 // The gradient of a largest element is shared by all that are as large: grad / their count, where
 // they are.  A sum of bools casts them (scale_grad_by_count and evenly_distribute_backward).
-constexpr BackwardSteps kSharedByEqual = {Scratch(BoolsLikeInput), Scratch(Counts),
+constexpr BackwardSteps kSharedByEqual = {Scratch(BoolsLikeInput), Scratch(IntegersLikeOutput),
                                           Passing(IntegersLikeInput), Scratch(LikeOutput),
                                           MakeGrad(0)};
 constexpr BackwardSteps kSharedByEqualOfAll = {Scratch(BoolsLikeInput),
                                                Scratch(BoolsLikeOutput),
                                                Scratch(BoolsLikeInput),
-                                               Scratch(Counts),
+                                               Scratch(IntegersLikeOutput),
                                                Passing(IntegersLikeInput),
                                                Scratch(LikeOutput),
                                                MakeGrad(0)};
@@ -83,7 +79,8 @@ void ProductBackward(Kernel& kernel) {
   const CallTypes& types = kernel.types();
   const int zeros = kernel.Take(BoolsLikeInput(types));
   const bool is_of_all = types.out(0).dims.empty() && types.ints().empty();
-  const int count = kernel.Take(is_of_all ? TensorType{DType::kInt32, {}} : Counts(types));
+  const int count =
+      kernel.Take(is_of_all ? TensorType{DType::kInt32, {}} : IntegersLikeOutput(types));
   if (!is_of_all) {
     kernel.Free(kernel.Take(IntegersLikeInput(types)));
     kernel.Free(kernel.Take({DType::kInt64, {}}));
@@ -162,7 +159,9 @@ TensorType GammaArguments(const CallTypes& call) {
 }
 
 constexpr OpRule kReductionRules[] = {
-    {.name = "max_pool2d", .gradients = {Reads(In(0) | Aux(0))}, .aux = {{{"indices", Indices}}}},
+    {.name = "max_pool2d",
+     .gradients = {Reads(In(0) | Aux(0))},
+     .aux = {{{"indices", IntegersLikeOutput}}}},
     // Whose indices the model reads, too.
     {.name = "max_pool2d_with_indices", .gradients = {Reads(In(0) | Out(1))}},
     // picture, samples; values, places
@@ -181,7 +180,7 @@ constexpr OpRule kReductionRules[] = {
      .backward = {Scratch(BoolsLikeInput), Scratch(BoolsLikeInput), MakeGrad(0)}},
     {.name = "trace", .gradients = {Reads({})}, .backward = {MakeGrad(0), Scratch(DiagonalPlaces)}},
     // Beside the value the place where it was found, which its gradient is scattered to.
-    {.name = "max.dim", .gradients = {Reads(Aux(0))}, .aux = {{{"indices", Indices}}}},
+    {.name = "max.dim", .gradients = {Reads(Aux(0))}, .aux = {{{"indices", IntegersLikeOutput}}}},
     {.name = "amax", .gradients = {Reads(In(0) | Out(0))}, .backward = kSharedByEqual},
     {.name = "max", .gradients = {Reads(In(0) | Out(0))}, .backward = kSharedByEqualOfAll},
     // The middle of all that are sorted: their places, and the numbers of a row.

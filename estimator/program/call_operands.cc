@@ -342,4 +342,10 @@ std::optional<ConvolutionArguments> ArgumentsIn(std::span<const int64_t> ints) {
                               .is_transposed = ints[1] != 0};
 }
 
+Reduction ReductionOf(std::string_view reduce) {
+  if (reduce == "sum") return Reduction::kSum;
+  if (reduce == "mean") return Reduction::kMean;
+  return reduce == "amax" || reduce == "amin" ? Reduction::kExtreme : Reduction::kProduct;
+}
+
 }  // namespace onnxfit

@@ -40,4 +40,8 @@ struct ConvolutionArguments {
 std::vector<int64_t> ToInts(const std::optional<ConvolutionArguments>& arguments);
 std::optional<ConvolutionArguments> ArgumentsIn(std::span<const int64_t> ints);
 
+// How scatter_reduce and index_reduce reduce, as the first integer argument of their calls.
+enum class Reduction : uint8_t { kSum, kMean, kExtreme, kProduct };
+Reduction ReductionOf(std::string_view reduce);  // "amax"
+
 }  // namespace onnxfit

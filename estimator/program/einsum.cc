@@ -1,8 +1,8 @@
 #include "estimator/program/einsum.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
-#include <numeric>
 #include <string>
 #include <utility>
 

@@ -28,11 +28,6 @@ void ReturnFirst(CallWriter& writer, const Call& call, std::string_view) {
   writer.ReturnSame(call, tensors[0]);
 }
 
-void WriteFirst(CallWriter& writer, const Call& call, std::string_view op) {
-  const bool reads_other = call.results.size() > 1 && writer.IsRead(call.results[1].text);
-  reads_other ? writer.WriteUnknown(call) : WriteUnary(writer, call, op);
-}
-
 void WriteParts(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return writer.WriteUnknown(call);

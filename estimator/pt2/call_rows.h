@@ -37,8 +37,6 @@ void WriteAll(CallWriter& writer, const Call& call, std::string_view op);
 void WriteConstant(CallWriter& writer, const Call& call, std::string_view op);
 // The result is the first argument: nothing runs.
 void ReturnFirst(CallWriter& writer, const Call& call, std::string_view op);
-// The same, of which the other results are auxiliary and nobody reads them.
-void WriteFirst(CallWriter& writer, const Call& call, std::string_view op);
 // Several results.
 void WriteParts(CallWriter& writer, const Call& call, std::string_view op);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/call_operands.h"
 #include "estimator/pt2/call_rows.h"
 
 namespace onnxfit::pt2 {
@@ -77,9 +78,7 @@ void WriteIndexPut(CallWriter& writer, const Call& call, std::string_view op) {
 
 // ints: how, and whether x is reduced with the others.
 void WriteReduced(CallWriter& writer, const Call& call, std::string_view op) {
-  const std::string_view reduce = writer.TextAt(call, "reduce");
-  const bool is_extreme = reduce == "amax" || reduce == "amin";
-  const int64_t how = reduce == "sum" ? 0 : reduce == "mean" ? 1 : is_extreme ? 2 : 3;
+  const auto how = static_cast<int64_t>(ReductionOf(writer.TextAt(call, "reduce")));
   WriteOver(writer, call, op, writer.Tensors(call), {how, writer.IntAt(call, "include_self", 1)});
 }
 

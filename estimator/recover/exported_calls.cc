@@ -53,15 +53,13 @@ std::vector<int64_t> ListOf(const FxNode& call, int64_t) {
   return numbers;
 }
 
-// x.scatter_reduce (dim, index, src, reduce, include_self=True): as eager/ops_indexing.cc counts.
-std::vector<int64_t> ReductionOf(const FxNode& call, int64_t) {
+// x.scatter_reduce (dim, index, src, reduce, include_self=True)
+std::vector<int64_t> ReductionIn(const FxNode& call, int64_t) {
   const std::string_view how = call.arguments.size() > 4 ? call.arguments[4].text : "";
-  const bool is_extreme = how == "amax" || how == "amin";
-  const int64_t reduction = how == "sum" ? 0 : how == "mean" ? 1 : is_extreme ? 2 : 3;
   const bool leaves_self = std::ranges::any_of(call.named, [](const auto& argument) {
     return argument.first == "include_self" && argument.second.text == "False";
   });
-  return {reduction, leaves_self ? 0 : 1};
+  return {static_cast<int64_t>(ReductionOf(how)), leaves_self ? 0 : 1};
 }
 
 struct ExportedRow {
@@ -152,7 +150,7 @@ constexpr ExportedRow kExportedRows[] = {
     {.target = "aten.scatter_reduce.two",
      .aten = "scatter_reduce",
      .operands = {0, 2, 3},
-     .ints = ReductionOf},
+     .ints = ReductionIn},
     {.target = "aten.pad.default",
      .aten = "pad.circular",
      .only_with = "circular",
