@@ -8,10 +8,12 @@
 data/op_db.json.xz holds what PyTorch 2.11.0 counted in two steps of zoo_op_db.py's networks,
 data/op_db.tar.xz their exports in training mode; measure_op_db.py makes both.  A run is right in
 every figure, off (by at most so many bytes, and whether the answer warns that it may be) or refused.
+data/op_db_used.csv names the operators that networks use, and by whom; used_by_networks.py makes it.
 """
 
 import argparse
 import collections
+import csv
 import json
 import lzma
 import subprocess
@@ -99,24 +101,37 @@ def measure(args):
 
 # --- What is printed -------------------------------------------------------------------------
 
+def used_by_networks():
+    with (HERE / "data/op_db_used.csv").open(newline="") as file:
+        return {row["operator"] for row in csv.DictReader(line for line in file if line[0] != "#")}
+
+
+def share(rows):
+    return f"{100 * sum(row['answer'] == 'right' for row in rows) / max(len(rows), 1):.1f} %"
+
+
 def print_summary(rows):
+    used = used_by_networks()
     groups = collections.defaultdict(list)
     for row in rows:
         groups[row["kind"], row["precision"]].append(row)
-    print("| export | precision | operators | right | off | of these said to be | refused |\n"
-          "|---|---|---|---|---|---|---|")
+    print("| export | precision | operators | right | off | of these said to be | refused "
+          "| used by networks | right |\n|---|---|---|---|---|---|---|---|---|")
     for (kind, precision), group in groups.items():
         count = collections.Counter(row["answer"] for row in group)
         said = sum(row["answer"] == "off" and bool(row["warned"]) for row in group)
-        print(f"| `{kind}` | {precision} | {len(group)} | {100 * count['right'] / len(group):.1f} % "
-              f"| {count['off']} | {said} | {count['refused']} |")
+        of_networks = [row for row in group if row["operator"] in used]
+        print(f"| `{kind}` | {precision} | {len(group)} | {share(group)} | {count['off']} | {said} "
+              f"| {count['refused']} | {len(of_networks)} | {share(of_networks)} |")
 
 
 def print_wrong(rows):
+    used = used_by_networks()
     for row in rows:
         if row["answer"] != "right":
             warned = "warned" if row["warned"] else ""
-            print(*[row[name] for name in TABLE.key], row["answer"], row["first"], warned)
+            print(*[row[name] for name in TABLE.key], row["answer"], row["first"], warned,
+                  "used by networks" if row["operator"] in used else "")
 
 
 def main():
