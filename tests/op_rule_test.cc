@@ -28,6 +28,12 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"binary_cross_entropy_with_logits", In(1), In(0) | In(1) | In(2)},
       {"clamp.Tensor", In(1), In(0) | In(1) | In(2)},
       {"clamp_min.Tensor", In(0), In(0) | In(1)},
+      {"_euclidean_dist", In(0), In(0) | In(1) | Out(0)},
+      {"_trilinear", In(0), In(1) | In(2)},
+      {"cdist", In(0), In(0) | In(1) | Out(0)},
+      {"cosine_embedding_loss", {}, {}},  // taken apart
+      {"embedding_bag", In(0), In(1) | In(2) | In(3) | Aux(0) | Aux(1) | Aux(2)},
+      {"sqrt_", In(0), Out(0)},
       {"cross_entropy_loss", {}, {}},  // taken apart, as the losses behind it
       {"hinge_embedding_loss", {}, {}},
       {"kl_div", {}, {}},

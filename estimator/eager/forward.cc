@@ -103,7 +103,7 @@ void Forward::Leave(int32_t index, Frame& frame) {
     if (aux != kNoTensor) machine_.Release(aux);
   }
   if (frame.clone != kNoTensor) machine_.Release(frame.clone);
-  for (const TensorId scratch : frame.scratch) machine_.Release(scratch);
+  DropScratch(onnxfit::DropScratch(), frame);
   for (const NameId name : call.dies) Unbind(name);
 }
 
@@ -130,8 +130,7 @@ void Forward::Take(int32_t index, const Step& step, Frame& frame) {
     case Step::Type::kScratch:
       return MakeScratch(index, step, frame);
     case Step::Type::kDropScratch:
-      for (const TensorId scratch : std::exchange(frame.scratch, {})) machine_.Release(scratch);
-      return;
+      return DropScratch(step, frame);
     case Step::Type::kGrad:  // of backward alone, as tests/op_rule_test.cc checks
     case Step::Type::kDropGradient:
     case Step::Type::kEnd:
@@ -149,10 +148,19 @@ void Forward::MakeAux(int32_t index, size_t slot, Frame& frame) {
 
 void Forward::MakeScratch(int32_t index, const Step& step, Frame& frame) {
   const TensorType type = step.scratch(calls_.TypesOf(index));
-  if (type.dtype == DType::kUndefined) return;
-  const TensorId made = machine_.New(type, calls_.ScratchLabel(index));
-  if (step.passes) return machine_.Release(made);
-  frame.scratch.push_back(made);
+  const bool is_made = type.dtype != DType::kUndefined;
+  frame.scratch.push_back(is_made ? machine_.New(type, calls_.ScratchLabel(index)) : kNoTensor);
+  if (step.passes && is_made) machine_.Release(std::exchange(frame.scratch.back(), kNoTensor));
+}
+
+// One that is not made, or gone, keeps its number.
+void Forward::DropScratch(const Step& step, Frame& frame) {
+  const auto first = static_cast<size_t>(step.index);
+  const size_t end = step.count == 0 ? frame.scratch.size() : first + Index(step.count);
+  for (size_t i = first; i < end; ++i) {
+    const TensorId scratch = std::exchange(frame.scratch[i], kNoTensor);
+    if (scratch != kNoTensor) machine_.Release(scratch);
+  }
 }
 
 // An output that nobody names is not made.

@@ -64,6 +64,7 @@ class Forward {
   void Take(int32_t index, const Step& step, Frame& frame);
   void MakeAux(int32_t index, size_t slot, Frame& frame);
   void MakeScratch(int32_t index, const Step& step, Frame& frame);
+  void DropScratch(const Step& step, Frame& frame);
   TensorId MakeOutput(int32_t index, size_t output, Frame& frame);
   TensorId MakePart(int32_t index, NameId name);
   bool MayOverwrite(int32_t index, const Frame& frame) const;

@@ -129,6 +129,7 @@ struct Tile {
 };
 
 constexpr Tile kSortTiles[] = {{0, 256 * 11}, {80, 384 * 10}, {90, 384 * 12}};
+constexpr Tile kSortTilesOf32[] = {{0, 256 * 11}, {80, 384 * 8}};
 constexpr Tile kUniqueTilesTo210[] = {{0, 320}, {80, 1792}, {86, 320}, {90, 4480}};
 constexpr Tile kUniqueTilesFrom211[] = {{0, 320}, {80, 1792}, {86, 320}, {90, 4480}, {100, 3840}};
 constexpr Tile kUniqueTilesFrom213[] = {{0, 320}, {80, 1344}, {86, 320}, {90, 4928}};
@@ -149,6 +150,24 @@ constexpr int64_t kPassBits = 8;           // of a key
 constexpr int64_t kHistogramBytes = 2048;  // of a pass
 constexpr int64_t kLookBackBytes = 1024;   // of a block
 
+constexpr int64_t kLeastOfOneSweep = 32;  // bits of a key: smaller ones are counted first
+
+// Keys, and values of 64 bits.
+int64_t CopiesToSort(int64_t count, int64_t key_bits) {
+  return CheckedAdd(Aligned(CheckedMul(key_bits / 8, count)), Aligned(CheckedMul(8, count)));
+}
+
+// The counts of all digits, of as many blocks as a card runs five times over, and a tile of the
+// scan.
+int64_t SpineBytes(const DeviceProfile& device) {
+  constexpr int64_t kThreads = 128;
+  constexpr int64_t kDigits = 128;
+  constexpr int64_t kScanItems = 11'264;
+  const int64_t blocks =
+      5 * device.multiprocessors * (device.threads_per_multiprocessor / kThreads);
+  return 4 * (kDigits * blocks + kScanItems);
+}
+
 std::span<const Tile> UniqueTiles(Cub cub) {
   if (cub == Cub::kTo210) return kUniqueTilesTo210;
   return cub == Cub::kFrom211 ? std::span<const Tile>(kUniqueTilesFrom211) : kUniqueTilesFrom213;
@@ -163,13 +182,20 @@ int64_t StateBytes(int64_t blocks, Cub cub) {
 }  // namespace
 
 // Fewer keys than a tile's are sorted at once; several passes go to and fro between copies.
-int64_t SortBytes(int64_t count, int64_t bits, const DeviceProfile& device) {
+int64_t SortBytes(int64_t count, int64_t bits, const DeviceProfile& device, int64_t key_bits) {
   constexpr int64_t kSingleTile = 256 * 9;
   if (count <= kSingleTile) return 1;
   const int64_t passes = DivideUp(bits, kPassBits);
-  const int64_t copies = passes > 1 ? CheckedMul(2, Aligned(CheckedMul(8, count))) : 0;
-  const int64_t look_back = kLookBackBytes * DivideUp(count, TileOf(kSortTiles, device));
+  const int64_t copies = passes > 1 ? CopiesToSort(count, key_bits) : 0;
+  if (key_bits < kLeastOfOneSweep) return CheckedAdd(copies, kAlignment / 2 + SpineBytes(device));
+  const std::span<const Tile> tiles =
+      key_bits < 64 ? std::span<const Tile>(kSortTilesOf32) : std::span<const Tile>(kSortTiles);
+  const int64_t look_back = kLookBackBytes * DivideUp(count, TileOf(tiles, device));
   return CheckedAdd(copies, kAlignment + kHistogramBytes * passes + look_back);
+}
+
+int64_t SegmentSortBytes(int64_t count, int64_t key_bits) {
+  return CheckedAdd(CopiesToSort(count, key_bits), kAlignment / 2);
 }
 
 int64_t UniqueBytes(int64_t count, Cub cub, const DeviceProfile& device) {

@@ -43,13 +43,18 @@ void PassScratch(Machine& machine, const SumShape& sum, const DeviceProfile& dev
 
 // --- Sorts ---------------------------------------------------------------------
 
-// What CUB's and Thrust's kernels take beside their results, of keys and values of 64 bits: blocks
-// that take a tile of them each tell one another what they found.
+// What CUB's and Thrust's kernels take beside their results, of values of 64 bits: blocks that take
+// a tile of them each tell one another what they found.
 
-// Bytes of cub::DeviceRadixSort::SortPairs over the lowest `bits` of `count` keys.
+// Bytes of cub::DeviceRadixSort::SortPairs over the lowest `bits` of `count` keys of `key_bits`.
 // Source: cub/device/dispatch/{dispatch_radix_sort,tuning/tuning_radix_sort}.cuh of CUDA 13.0;
-// torch 2.11 and 2.15 events of cards of compute capability 7.5 to 12.0.
-int64_t SortBytes(int64_t count, int64_t bits, const DeviceProfile& device);
+// torch 2.11 and 2.15 events of cards of compute capability 7.5 to 12.0, of keys of 16 and 32 bits
+// of 8.0 alone.
+int64_t SortBytes(int64_t count, int64_t bits, const DeviceProfile& device, int64_t key_bits = 64);
+
+// Bytes of cub::DeviceSegmentedRadixSort::SortPairs: copies of keys and values.  Source: the same
+// directory; torch 2.11 events of 16, 32 and 64 bits.
+int64_t SegmentSortBytes(int64_t count, int64_t key_bits);
 
 // Bytes of thrust::unique_by_key_copy.  Source: events of 2.9 to 2.15, to 500,000 keys.
 int64_t UniqueBytes(int64_t count, Cub cub, const DeviceProfile& device);

@@ -155,8 +155,8 @@ struct Step {
     kWorkspace,     // of a library, as the framework holds them; in backward only behind a
                     // gradient that is wanted
     kDropGradient,  // backward lets go of the incoming gradient before its end
-    kDropScratch,   // the call lets go of all scratch so far, or, in backward, of `count` of it
-                    // from the `index`-th on
+    kDropScratch,   // the call lets go of all scratch so far, or of `count` of it from the
+                    // `index`-th on
   };
   Type type = Type::kEnd;
   int8_t index = 0;                // of kWorkspace: a Workspace
@@ -253,7 +253,7 @@ struct OpRule {
   // calls with one output.
   TypePredicate makes_all_gradients = nullptr;
   std::array<AuxTensor, 3> aux = {};
-  std::array<Step, 8> forward = {};         // empty: outputs, then auxiliary results
+  std::array<Step, 16> forward = {};        // empty: outputs, then auxiliary results
   BackwardSteps backward = {};              // empty: gradients in the order of inputs
   void (*run_backward)(Kernel&) = nullptr;  // instead of both
 };

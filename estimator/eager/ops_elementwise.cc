@@ -122,6 +122,10 @@ constexpr OpRule kElementwiseRules[] = {
      .strides = AsOperands,
      .gradients = {ReadsElementwise(Out(0))},
      .backward = OnTheWay(1)},
+    {.name = "sqrt_",
+     .in_place = InPlace::kAlways,
+     .gradients = {ReadsElementwise(Out(0))},
+     .backward = OnTheWay(1)},
     // -0.5 * grad * result ** 3
     {.name = "rsqrt",
      .strides = AsOperands,

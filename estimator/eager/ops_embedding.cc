@@ -74,6 +74,28 @@ void EmbeddingBackward(Kernel& kernel) {
   count > kMostUnsorted ? SortAndSum(kernel, count) : kernel.MakeGrad(0);
 }
 
+// --- Bags: weight, indices, offsets, weights of indices; ints: the mode (at::native::
+// EmbeddingBagMode), 0 sum, 1 mean, 2 max ---
+
+// Sources: _embedding_bag_cuda and embedding_bag_backward_cuda_* of aten/src/ATen/native/cuda/
+// EmbeddingBag.cu, _embedding_bag_backward of native/EmbeddingBag.cpp, pytorch v2.11.0; torch 2.11
+// events.
+bool IsLargest(const CallTypes& call) { return !call.ints().empty() && call.ints()[0] == 2; }
+TensorType BagSizes(const CallTypes& call) { return {DType::kInt64, {call.out(0).dims[0]}}; }
+TensorType BagOfEach(const CallTypes& call) { return {DType::kInt64, call.in(1).dims}; }
+TensorType LargestPlaces(const CallTypes& call) {
+  return IsLargest(call) ? TensorType{DType::kInt64, call.out(0).dims} : TensorType();
+}
+
+void BagBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  const int64_t count = Numel(types.in(1).dims);
+  kernel.MakeGrad(3);
+  if (!kernel.IsWanted(0)) return;
+  if (IsLargest(types) || count == 0) return kernel.MakeGrad(0);
+  SortAndSum(kernel, count);
+}
+
 // index_put_with_sort_kernel of aten/src/ATen/native/cuda/Indexing.cu, pytorch v2.6.0; sizes from
 // torch 2.11 events, 256 to 20,000 indices.
 void IndexBackward(Kernel& kernel) {
@@ -96,6 +118,12 @@ constexpr OpRule kEmbeddingRules[] = {
      .gradients = {Reads(In(1))},
      .forward = {Scratch(IndexCopy), MakeOut(0)},
      .run_backward = EmbeddingBackward},
+    {.name = "embedding_bag",
+     .gradients = {Reads(In(1) | In(2) | In(3) | Aux(0) | Aux(1) | Aux(2)), kNoGradient,
+                   kNoGradient, Reads(In(0) | In(1) | In(2) | Aux(1))},
+     .aux = {{{"bag_size", BagSizes}, {"offset2bag", BagOfEach}, {"max_indices", LargestPlaces}}},
+     .forward = {MakeAux(0), MakeAux(1), MakeOut(0), MakeAux(2)},
+     .run_backward = BagBackward},
     // x[indices], along its first dimension
     {.name = "index", .gradients = {Reads(In(1))}, .run_backward = IndexBackward},
 };

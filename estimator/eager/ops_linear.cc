@@ -105,6 +105,20 @@ TensorType CopyOfGradient(const CallTypes& call) {
   return gradient;
 }
 
+// --- x1 [N, d1], weight [O, d1, d2], x2 [N, d2]: a sum over d1 and d2 for each of O, each of which
+// makes the same on the way ---
+
+TensorType TrilinearOf(const CallTypes& call, Dims dims) {
+  return {call.out(0).dtype, std::move(dims)};
+}
+TensorType TrilinearRows(const CallTypes& call) { return TrilinearOf(call, {call.in(0).dims[0]}); }
+TensorType TrilinearPairs(const CallTypes& call) {
+  return TrilinearOf(call, {call.in(0).dims[0], call.in(0).dims[1], call.in(2).dims[1]});
+}
+TensorType TrilinearPart(const CallTypes& call) {
+  return TrilinearOf(call, {call.in(0).dims[1], call.in(2).dims[1]});
+}
+
 // One formula for each operand; products without bias make the second one's first.
 constexpr BackwardSteps kMatrixSecondFirst = {
     MakeGrad(1), PassingWith(1, CopyOfGradient), Uses(Workspace::kCublas),
@@ -148,6 +162,14 @@ constexpr OpRule kLinearRules[] = {
      .forward = {MakeOut(0), Uses(Workspace::kCublas)},
      .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
                   MakeGrad(0)}},
+    // Source: _trilinear and sumproduct_pair of aten/src/ATen/native/Linear.cpp, pytorch v2.11.0.
+    {.name = "_trilinear",
+     .gradients = {Reads(In(1) | In(2)), Reads(In(0) | In(2)), Reads(In(0) | In(1))},
+     .forward = {MakeOut(0), Scratch(LikeThird), Uses(Workspace::kCublas), Scratch(TrilinearRows)},
+     .backward = {MakeGrad(0), ScratchWith(0, TrilinearPairs), ScratchWith(0, LikeInput),
+                  Uses(Workspace::kCublas), DropScratch(), MakeGrad(1), ScratchWith(1, LikeInput),
+                  ScratchWith(1, TrilinearPart), DropScratch(), MakeGrad(2),
+                  ScratchWith(2, LikeThird), ScratchWith(2, LikeThird)}},
     // Of vectors: the gradient of the matrix is an outer product, without a workspace.
     {.name = "mv",
      .autocast = AutocastPolicy::kLower,

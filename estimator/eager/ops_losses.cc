@@ -81,6 +81,36 @@ void TakeHingeApart(Dispatcher& d, const AtenCall& call) {
   EndLoss(d, call, "add", {far, near}, errors);
 }
 
+// x1 · x2 / √((x1² + ε) (x2² + ε)) along the last dimension: where (target == 1, 1 - cos, 0)
+// + where (target == -1, clamp_min_ (cos - margin, 0), 0)
+void TakeCosineLossApart(Dispatcher& d, const AtenCall& call) {
+  const NameId target = call.inputs[2];
+  const TensorType products = ErrorsOf(d, call.inputs[0], call.inputs[1]);
+  TensorType type = products;
+  if (!type.dims.empty()) type.dims.pop_back();
+  const auto sum_of = [&](NameId a, NameId b, bool moves) {
+    const NameId product = d.Make("mul", {a, b}, products);
+    NameId sum = d.Make("sum", {product}, type);
+    const NameId moved = moves ? d.Make("add.Scalar", {sum}, type) : kNoName;
+    if (moves) d.Drop(sum);
+    d.Drop(product);
+    return moves ? moved : sum;
+  };
+  const NameId both = sum_of(call.inputs[0], call.inputs[1], false);
+  const NameId first = sum_of(call.inputs[0], call.inputs[0], true);
+  const NameId second = sum_of(call.inputs[1], call.inputs[1], true);
+  const NameId size = d.Make("sqrt_", {d.Make("mul", {first, second}, type)}, type);
+  const NameId cosine = d.Make("div", {both, size}, type);
+  const NameId zeros = d.Make("constant", {}, type);
+  const NameId far = d.Make("neg", {cosine}, type);
+  const NameId near = d.Make("clamp_min", {d.Make("add.Scalar", {cosine}, type)}, type);
+  const TensorType errors = {type.dtype, BroadcastDims(type.dims, d.TypeOf(target).dims)};
+  const TensorType chosen = {DType::kBool, d.TypeOf(target).dims};
+  const NameId alike = d.Make("where", {d.Make("eq", {target}, chosen), far, zeros}, errors);
+  const NameId unlike = d.Make("where", {d.Make("eq", {target}, chosen), near, zeros}, errors);
+  EndLoss(d, call, "add", {alike, unlike}, errors);
+}
+
 // target * log (target) - target + 0.5 * log (2 pi * target), 0 where target <= 1
 NameId MakeStirlingTerm(Dispatcher& d, NameId target) {
   const TensorType type = d.TypeOf(target);
@@ -130,6 +160,12 @@ bool IsReduced(const CallTypes& call) {
   return call.out(0).dims.empty() && !call.in(0).dims.empty();
 }
 
+// A result that is made for the errors, and resized to one number.
+TensorType ErrorsUnlessEmpty(const CallTypes& call) {
+  const StridedType& x = call.in(0);
+  return Numel(x.dims) == 0 ? TensorType(call.out(0)) : TensorType(x);
+}
+
 // Errors that are reduced, and: the number that they are reduced to.
 TensorType ReducedErrors(const CallTypes& call) {
   return IsReduced(call) ? TensorType{call.out(0).dtype, call.in(0).dims} : TensorType();
@@ -165,7 +201,7 @@ constexpr OpRule kLossRules[] = {
     // prediction, target.  The result is made for the errors and resized to their mean's one
     // number (TORCH_META_FUNC(mse_loss)).
     {.name = "mse_loss",
-     .storage = LikeInput,
+     .storage = ErrorsUnlessEmpty,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1))},
      .forward = {MakeOut(0), Scratch(ReducedErrors)}},
@@ -175,7 +211,7 @@ constexpr OpRule kLossRules[] = {
      .forward = {Scratch(ReducedErrors), MakeOut(0)}},
     // prediction, target, weight.  The result is made for the errors and resized.
     {.name = "binary_cross_entropy",
-     .storage = LikeInput,
+     .storage = ErrorsUnlessEmpty,
      .gradients = {Reads(In(0) | In(1) | In(2)), Reads(In(0) | In(1) | In(2))},
      .forward = {MakeOut(0), Scratch(ReducedNumber)}},
     // The logarithm of the sigmoid, then errors; of the target's gradient grad * -x
@@ -186,7 +222,7 @@ constexpr OpRule kLossRules[] = {
      .backward = {MakeGrad(0), ScratchWith(1, LikeInput), MakeGrad(1)}},
     // log (1 + exp (-target * x)); -target * grad * z / (1 + z) of z = exp (-target * x)
     {.name = "soft_margin_loss",
-     .storage = LikeInput,
+     .storage = ErrorsUnlessEmpty,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1))},
      .forward = {MakeOut(0), Scratch(ReducedNumber)},
@@ -215,6 +251,9 @@ constexpr OpRule kLossRules[] = {
      .autocast = AutocastPolicy::kFp32},
     {.name = "hinge_embedding_loss",
      .take_apart = TakeHingeApart,
+     .autocast = AutocastPolicy::kFp32},
+    {.name = "cosine_embedding_loss",
+     .take_apart = TakeCosineLossApart,
      .autocast = AutocastPolicy::kFp32},
     {.name = "poisson_nll_loss", .take_apart = TakePoissonApart, .autocast = AutocastPolicy::kFp32},
 };

@@ -2,6 +2,7 @@
 // FunctionsManual.cpp, aten/src/ATen/native/Distance.cpp and Loss.cpp, pytorch v2.11.0; orders from
 // recorded events, torch 2.11.
 #include <array>
+#include <utility>
 
 #include "estimator/base/strided_loops.h"
 #include "estimator/eager/dispatcher.h"
@@ -78,6 +79,31 @@ void DistBackward(Kernel& kernel) {
     }
     kernel.Free(difference);
   }
+}
+
+// --- Distances of all pairs of rows, x1 [.., n, d] and x2 [.., m, d] ---
+
+// Of the power 0 a gradient of zeros; else a summand for each pair.  ints: 1 where it is 0.
+template <size_t kOwn>
+TensorType PairSummands(const CallTypes& call) {
+  if (!call.ints().empty() && call.ints()[0] != 0) return {};
+  Dims dims = call.out(0).dims;
+  if (kOwn == 0) std::swap(dims.end()[-1], dims.end()[-2]);
+  dims.push_back(call.in(0).dims.back());
+  return {call.out(0).dtype, dims};
+}
+
+template <size_t kSide>
+TensorType RowNumbers(const CallTypes& call) {
+  TensorType type = {call.out(0).dtype, call.in(kSide).dims};
+  type.dims.back() = 1;
+  return type;
+}
+template <size_t kSide>
+TensorType RowsAndNumbers(const CallTypes& call) {
+  TensorType type = {call.out(0).dtype, call.in(kSide).dims};
+  type.dims.back() += 2;
+  return type;
 }
 
 // --- What is taken apart ---
@@ -157,6 +183,26 @@ constexpr OpRule kNormRules[] = {
      .gradients = {Reads(In(0) | In(1) | Out(0)), Reads(In(0) | In(1) | Out(0))},
      .forward = {Scratch(Difference), MakeOut(0)},
      .run_backward = DistBackward},
+    {.name = "cdist",
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads(In(0) | In(1) | Out(0)), Reads(In(0) | In(1) | Out(0))},
+     .backward = {MakeGrad(0), PassingWith(0, PairSummands<0>), ScratchWith(1, LikeOutput),
+                  ScratchWith(1, LikeOutput), MakeGrad(1), PassingWith(1, PairSummands<1>)}},
+    // √(clamp_min_ ([-2 x1, x1², 1] · [x2, 1, x2²])); of ratio = grad / result, 0 where that is,
+    // x1 * sum (ratio) - ratio · x2, and the same of the other one.
+    {.name = "_euclidean_dist",
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads(In(0) | In(1) | Out(0)), Reads(In(0) | In(1) | Out(0))},
+     .makes_all_gradients = [](const CallTypes&) { return true; },
+     .forward = {Scratch(LikeInput), Scratch(RowNumbers<0>), DropScratch(0, 1),
+                 Scratch(RowNumbers<0>), Scratch(LikeSecond), Scratch(RowNumbers<1>),
+                 DropScratch(3, 1), Scratch(RowNumbers<1>), Scratch(LikeInput),
+                 Scratch(RowsAndNumbers<0>), DropScratch(1, 2), DropScratch(6, 1),
+                 Scratch(RowsAndNumbers<1>), DropScratch(4, 2), MakeOut(0),
+                 Uses(Workspace::kCublas)},
+     .backward = {Scratch(LikeOutput), Passing(BoolsLikeOutput), Scratch(LikeInput),
+                  Scratch(RowNumbers<0>), Scratch(LikeInput), MakeGrad(0), Uses(Workspace::kCublas),
+                  Scratch(LikeSecond), Scratch(RowNumbers<1>), Scratch(LikeSecond), MakeGrad(1)}},
     {.name = "pairwise_distance", .take_apart = TakePairwiseDistanceApart},
     {.name = "triplet_margin_loss",
      .take_apart = TakeTripletLossApart,

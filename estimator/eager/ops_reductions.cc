@@ -2,6 +2,7 @@
 // torch 2.11 (the pooled values before their indices).
 #include <algorithm>
 
+#include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/op_rule.h"
 
 namespace onnxfit {
@@ -140,14 +141,67 @@ void LogSumBackward(Kernel& kernel) {
   kernel.MakeGrad(0);
 }
 
-// The numbers that one dimension has: a sort of up to 4096 in it copies them to each row
-// (sort_cuda_kernel of aten/src/ATen/native/cuda/Sort.cpp).  ints: the dimension.
+// --- Sorts.  ints: the dimension ---
+
+// Up to 4096 elements in it are sorted in place: the numbers of one row are copied to each.  More
+// by CUB, of what lies along the dimension (sort_cuda_kernel of aten/src/ATen/native/cuda/Sort.cpp,
+// launch_stable_sort_kernel of SortStable.cu).
 constexpr int64_t kMostSortedAtOnce = 4096;
-TensorType Numbering(const CallTypes& call) {
+
+size_t SortedAxis(const CallTypes& call) { return call.ints().empty() ? 0 : Index(call.ints()[0]); }
+int64_t SortedSize(const CallTypes& call) {
   const Dims& dims = call.in(0).dims;
-  const int64_t size = dims.empty() || call.ints().empty() ? 1 : dims[Index(call.ints()[0])];
-  if (size > kMostSortedAtOnce) return {};
-  return {DType::kInt64, {size}};
+  return dims.empty() || call.ints().empty() ? 1 : dims[SortedAxis(call)];
+}
+bool SortsByCub(const CallTypes& call) { return SortedSize(call) > kMostSortedAtOnce; }
+
+// How CUB sorts: row by row, a few all at once, by key and then by row, or many in one call.
+enum class SortedBy : uint8_t { kRow, kKeyAndRow, kSegment };
+SortedBy SortOf(const CallTypes& call) {
+  constexpr int64_t kLargeRow = 1'000'000;
+  constexpr int64_t kManyRows = 128;
+  const int64_t size = SortedSize(call);
+  const int64_t rows = Numel(call.in(0).dims) / size;
+  if (rows <= 1 || size >= kLargeRow) return SortedBy::kRow;
+  return rows < kManyRows ? SortedBy::kKeyAndRow : SortedBy::kSegment;
+}
+
+TensorType Numbering(const CallTypes& call) {
+  if (SortsByCub(call)) return {};
+  return {DType::kInt64, {SortedSize(call)}};
+}
+
+bool SortsCopy(const CallTypes& call) {
+  return SortsByCub(call) && call.in(0).strides[SortedAxis(call)] != 1;
+}
+TensorType CopyToSort(const CallTypes& call) {
+  return SortsCopy(call) ? TensorType(call.in(0)) : TensorType();
+}
+TensorType SortedPlacesCopy(const CallTypes& call) {
+  return SortsCopy(call) ? IntegersLikeInput(call) : TensorType();
+}
+
+// The numbers of a row, or of all; by key and row, where they go, too.
+TensorType SortNumbers(const CallTypes& call) {
+  if (!SortsByCub(call)) return {};
+  const bool is_one = SortOf(call) == SortedBy::kRow;
+  return {DType::kInt64, {is_one ? SortedSize(call) : Numel(call.in(0).dims)}};
+}
+TensorType SortedNumbers(const CallTypes& call) {
+  const bool has = SortsByCub(call) && SortOf(call) == SortedBy::kKeyAndRow;
+  return has ? SortNumbers(call) : TensorType();
+}
+TensorType SortedKeys(const CallTypes& call) {
+  const bool has = SortsByCub(call) && SortOf(call) == SortedBy::kKeyAndRow;
+  return has ? TensorType(call.in(0)) : TensorType();
+}
+TensorType SortScratch(const CallTypes& call) {
+  if (!SortsByCub(call)) return {};
+  const int64_t count = SortNumbers(call).dims[0];
+  const int64_t bits = BitsOf(call.in(0).dtype);
+  const bool is_whole = SortOf(call) == SortedBy::kSegment;
+  return {DType::kUint8,
+          {is_whole ? SegmentSortBytes(count, bits) : SortBytes(count, bits, call.device(), bits)}};
 }
 
 // The arguments of mvlgamma's p gammas.  ints: p.
@@ -193,7 +247,9 @@ constexpr OpRule kReductionRules[] = {
     // values, places
     {.name = "sort",
      .gradients = {Reads(Out(1))},
-     .forward = {MakeOut(0), MakeOut(1), Scratch(Numbering)}},
+     .forward = {MakeOut(0), MakeOut(1), Scratch(Numbering), Scratch(CopyToSort),
+                 Scratch(CopyToSort), Scratch(SortedPlacesCopy), Scratch(SortNumbers),
+                 Scratch(SortedNumbers), Scratch(SortedKeys), Scratch(SortScratch)}},
     {.name = "cummax", .gradients = {Reads(In(0) | Out(1))}},
     {.name = "var", .gradients = {Reads(In(0))}, .run_backward = MakeVarianceGrad},
     {.name = "std", .gradients = {Reads(In(0) | Out(0))}, .run_backward = StdBackward},

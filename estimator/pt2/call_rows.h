@@ -73,6 +73,10 @@ void WriteKron(CallWriter& writer, const Call& call, std::string_view op);
 // Source: tensordot of aten/src/ATen/native/Linear.cpp, pytorch v2.11.0.
 void WriteTensordot(CallWriter& writer, const Call& call, std::string_view op);
 
+// torch.nn.functional.bilinear: of rows, and the sum with its bias.
+// Source: bilinear of the same file.
+void WriteBilinear(CallWriter& writer, const Call& call, std::string_view op);
+
 // One call of `op` ("lstm", "gru", "rnn") for each layer, in all its directions: an upper bound of
 // what it keeps (program/recurrent_layers.h), which a warning says.
 void WriteRecurrent(CallWriter& writer, const Call& call, std::string_view op);

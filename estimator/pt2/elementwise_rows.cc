@@ -1,4 +1,5 @@
 // Arithmetic, comparisons and reductions.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -170,6 +171,25 @@ void WriteMatrixNorm(CallWriter& writer, const Call& call, std::string_view op) 
 // Other powers than 2 have gradients of their own.
 void WriteDistance(CallWriter& writer, const Call& call, std::string_view op) {
   writer.RealAt(call, "p", 2) == 2 ? WriteAll(writer, call, op) : writer.WriteUnknown(call);
+}
+
+// Of more than 25 rows, and of the power 2, by products.
+// Source: cdist of aten/src/ATen/native/Distance.cpp, pytorch v2.11.0.
+void WritePairDistances(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId x1 = writer.TensorAt(call, "x1");
+  const NameId x2 = writer.TensorAt(call, "x2");
+  const Dims first = writer.DimsOf(x1);
+  const Dims second = writer.DimsOf(x2);
+  const bool is_plain = first.size() > 1 && first.size() == second.size() &&
+                        std::equal(first.begin(), first.end() - 2, second.begin());
+  if (!is_plain) return writer.WriteUnknown(call);
+  constexpr int64_t kFewRows = 25;
+  const double power = writer.RealAt(call, "p", 2);
+  const int64_t mode = writer.IntAt(call, "compute_mode", 0);
+  const bool is_large = first.end()[-2] > kFewRows || second.end()[-2] > kFewRows;
+  const bool by_products = power == 2 && (mode == 1 || (mode == 0 && is_large));
+  writer.Emit(by_products ? "_euclidean_dist" : op, {x1, x2}, {writer.Result(call)},
+              {power == 0 ? 1 : 0});
 }
 
 // Along a dimension, the last one where none is named.
@@ -438,6 +458,7 @@ constexpr CallRow kElementwiseRows[] = {
     {"norm.Scalar", "norm", WriteNorm},
     {"norm.ScalarOpt_dim", "norm", WriteNorm},
     {"dist.default", "dist", WriteDistance},
+    {"cdist.default", "cdist", WritePairDistances},
     {"pairwise_distance.default", "pairwise_distance", WriteDistance},
     {"cross.default", "cross", WriteAll},
     {"linalg_cross.default", "linalg_cross", WriteAll},

@@ -133,6 +133,19 @@ void WriteTakeAlong(CallWriter& writer, const Call& call, std::string_view op) {
               {writer.Result(call)});
 }
 
+// ints: the mode.
+void WriteEmbeddingBag(CallWriter& writer, const Call& call, std::string_view op) {
+  std::vector<NameId> operands;
+  for (const char* name : {"weight", "indices", "offsets", "per_sample_weights"}) {
+    operands.push_back(writer.TensorAt(call, name));
+  }
+  const bool is_known = operands[0] != kNoName && operands[1] != kNoName &&
+                        operands[2] != kNoName && writer.IntAt(call, "scale_grad_by_freq", 0) == 0;
+  if (!is_known) return writer.WriteUnknown(call);
+  if (operands.back() == kNoName) operands.pop_back();
+  writer.Emit(op, std::move(operands), {writer.Result(call)}, {writer.IntAt(call, "mode", 0)});
+}
+
 // ints: the dimension.
 void WriteSafeSoftmax(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
@@ -152,6 +165,8 @@ constexpr CallRow kIndexingRows[] = {
     {"masked_scatter.default", "masked_scatter", WriteAll},
     {"put.default", "put", WritePut},
     {"take.default", "take", WriteAll},
+    {"embedding_bag.padding_idx", "embedding_bag", WriteEmbeddingBag},
+    {"embedding_bag.default", "embedding_bag", WriteEmbeddingBag},
     {"take_along_dim.default", "gather", WriteTakeAlong},
     {"select_scatter.default", "select_scatter", WriteSelectScatter},
     {"slice_scatter.default", "select_scatter", WriteSliceScatter},

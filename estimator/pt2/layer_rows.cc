@@ -289,6 +289,7 @@ constexpr CallRow kLayerRows[] = {
     {"outer.default", "mul", WriteOuter},
     {"kron.default", "mul", WriteKron},
     {"tensordot.default", "mm", WriteTensordot},
+    {"bilinear.default", "_trilinear", WriteBilinear},
     {"cosine_similarity.default", "cosine_similarity", WriteCosineSimilarity},
     {"triplet_margin_loss.default", "triplet_margin_loss", WriteTripletLoss},
     {"addmm.default", "addmm", WriteAll},

@@ -113,6 +113,7 @@ constexpr CallRow kLossRows[] = {
     {"multilabel_margin_loss.default", "multilabel_margin_loss", WriteLoss},
     {"margin_ranking_loss.default", "margin_ranking_loss", WriteLoss},
     {"hinge_embedding_loss.default", "hinge_embedding_loss", WriteLoss},
+    {"cosine_embedding_loss.default", "cosine_embedding_loss", WriteLoss},
     {"pdist.default", "pdist", WriteUnary},
 };
 

@@ -98,4 +98,28 @@ void WriteTensordot(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit("view", {product}, {writer.Result(call)});
 }
 
+// Rows of all but the last dimension; then the bias.
+void WriteBilinear(CallWriter& writer, const Call& call, std::string_view op) {
+  const auto rows = [&](const char* name) {
+    const NameId x = writer.TensorAt(call, name);
+    const Dims dims = writer.DimsOf(x);
+    if (x == kNoName || dims.size() == 2 || dims.empty() || dims.back() == 0) return x;
+    return MakePart(writer, call, "view", {x}, {Numel(dims) / dims.back(), dims.back()});
+  };
+  const NameId x1 = rows("input1");
+  const NameId x2 = rows("input2");
+  const NameId weight = writer.TensorAt(call, "weight");
+  const NameId bias = writer.TensorAt(call, "bias");
+  const bool is_known = writer.DimsOf(x1).size() == 2 && writer.DimsOf(x2).size() == 2 &&
+                        writer.DimsOf(weight).size() == 3;
+  if (!is_known) return writer.WriteUnknown(call);
+  const Dims dims = {writer.DimsOf(x1)[0], writer.DimsOf(weight)[0]};
+  const bool is_flat = writer.TypeOfResult(call).dims.size() == 2;
+  if (is_flat && bias == kNoName) return writer.Emit(op, {x1, weight, x2}, {writer.Result(call)});
+  NameId sum = MakePart(writer, call, op, {x1, weight, x2}, dims);
+  if (is_flat) return writer.Emit("add", {sum, bias}, {writer.Result(call)});
+  if (bias != kNoName) sum = MakePart(writer, call, "add", {sum, bias}, dims);
+  writer.Emit("view", {sum}, {writer.Result(call)});
+}
+
 }  // namespace onnxfit::pt2
