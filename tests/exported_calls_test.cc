@@ -6,6 +6,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/onnx/loader.h"
+#include "estimator/recover/exported_groups.h"
 #include "estimator/recover/rewrites.h"
 #include "tests/bound_model.h"
 #include "tests/fx_text.h"
@@ -21,7 +22,7 @@ std::string Found(std::string_view text, const std::vector<std::string>& fx) {
       "graph_signature", "p_w: PARAMETER target='fc.weight'\np_b: PARAMETER target='fc.bias'\n");
   std::string found;
   const BoundModel model(graph);
-  for (const Rewritten& call : FindExportedCalls(model.bound)) {
+  for (const Rewritten& call : FindExportedCalls(ExportedGroups(model.bound))) {
     found += std::string(call.aten) + "(";
     for (const ValueId input : call.inputs) {
       found += std::string(graph.values[Index(input)].name) + " ";
@@ -156,6 +157,18 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
       {"what is added there",
        kIdentity,
        {FxText("y", "index_put.default", "%x, [%x], %x, True")},
+       "index_put.accumulate(x x x )=y "},
+      {"what is added along a dimension",
+       kIdentity,
+       {FxText("y", "index_put.default", "%x, [None, %x], %x, True")},
+       "index_add(x x x )=y "},
+      {"the largest norm",
+       kIdentity,
+       {FxText("y", "linalg_vector_norm.default", "%x, -inf")},
+       "norm.largest(x )=y "},
+      {"a norm of zero counts",
+       kIdentity,
+       {FxText("y", "linalg_vector_norm.default", "%x, 0")},
        ""},
       {"a pad from the other side",
        kIdentity,

@@ -5,11 +5,12 @@
 #include <iterator>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 
 #include "estimator/base/index.h"
 #include "estimator/program/call_operands.h"
 #include "estimator/recover/bound_graph.h"
+#include "estimator/recover/call_parts.h"
+#include "estimator/recover/exported_groups.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
@@ -62,6 +63,19 @@ std::vector<int64_t> ReductionIn(const FxNode& call, int64_t) {
   return {static_cast<int64_t>(ReductionOf(how)), leaves_self ? 0 : 1};
 }
 
+// --- Names that arguments decide; `line` is that of the source, "" where the file has none ---
+
+using NameOf = std::string_view (*)(const FxNode& call, std::string_view line);
+
+// x.norm (p): 2, 1, infinity (either sign), or another power.  That of zero counts.
+std::string_view NormOf(const FxNode& call, std::string_view) {
+  const std::string_view power = call.arguments.size() > 1 ? call.arguments[1].text : "2";
+  if (power.ends_with("inf")) return "norm.largest";
+  if (power == "0" || power == "0.0") return kUnknownCall;
+  if (power == "1" || power == "1.0") return "norm.one";
+  return power == "2" || power == "2.0" ? "linalg_vector_norm" : "norm.power";
+}
+
 struct ExportedRow {
   std::string_view target;
   std::string_view aten;
@@ -72,7 +86,27 @@ struct ExportedRow {
   bool has_parts = false;            // several results
   IntsOf ints = nullptr;             // instead of these
   std::string_view of_numbers = {};  // what it is where all operands but the first are numbers
+  NameOf name_of = nullptr;          // instead of `aten`
+  bool (*only_if)(const FxNode& call, std::string_view line) = nullptr;
 };
+
+// torch.export makes index_put of index_copy and index_add, too, which name a dimension: those
+// before it have no index.  x[…] = y of the code is index_put itself.
+bool NamesDimension(const FxNode& call) {
+  if (call.arguments.size() < 2) return false;
+  const std::vector<FxArgument>& indices = call.arguments[1].items;
+  return indices.size() > 1 && indices[0].text == "None";
+}
+bool Adds(const FxNode& call, std::string_view) {
+  return call.arguments.size() > 3 && call.arguments[3].text == "True";
+}
+bool AddsAlong(const FxNode& call, std::string_view line) {
+  const bool is_index_add = line.find("index_add") != std::string_view::npos;
+  return Adds(call, line) && (NamesDimension(call) || is_index_add);
+}
+bool CopiesAlong(const FxNode& call, std::string_view line) {
+  return NamesDimension(call) && !Adds(call, line) && !line.empty() && !HasSubscript(line);
+}
 
 constexpr ExportedRow kExportedRows[] = {
     {"aten.linear.default", "linear", {0, 1, 2}},
@@ -133,7 +167,9 @@ constexpr ExportedRow kExportedRows[] = {
     {"aten.addmv.default", "addmv", {0, 1, 2}},
     {"aten.addr.default", "addr", {0, 1, 2}},
     {"aten.addbmm.default", "addbmm", {0, 1, 2}},
-    {"aten.linalg_vector_norm.default", "linalg_vector_norm"},
+    {.target = "aten.linalg_vector_norm.default", .aten = "linalg_vector_norm", .name_of = NormOf},
+    {"prims.var.default", "var"},
+    {"aten.fill.Scalar", "fill"},
     {"aten.logsumexp.default", "logsumexp"},
     {"aten.rsqrt.default", "rsqrt"},
     {.target = "aten.as_strided.default", .aten = "as_strided", .ints = ListOf<2>},
@@ -144,8 +180,18 @@ constexpr ExportedRow kExportedRows[] = {
     {"aten.slice_scatter.default", "slice_scatter", {0, 1, -1}},
     {"aten.select_scatter.default", "select_scatter", {0, 1, -1}, "", -1, 2},
     {"aten.bernoulli.default", "bernoulli.self"},
-    // What is added there may be index_add, of which torch.export makes the same.
-    {"aten.index_put.default", kUnknownCall, {0, 2, 1}, "True"},
+    {.target = "aten.index_put.default",
+     .aten = "index_add",
+     .operands = {0, 1, 2},
+     .only_if = AddsAlong},
+    {.target = "aten.index_put.default",
+     .aten = "index_put.accumulate",
+     .operands = {0, 2, 1},
+     .only_if = Adds},
+    {.target = "aten.index_put.default",
+     .aten = "index_copy",
+     .operands = {0, 1, 2},
+     .only_if = CopiesAlong},
     {"aten.index_put.default", "index_put", {0, 2, 1}},
     {.target = "aten.scatter_reduce.two",
      .aten = "scatter_reduce",
@@ -170,30 +216,28 @@ bool HasWord(const FxNode& call, std::string_view word) {
          });
 }
 
-const ExportedRow* FindRow(const FxNode& call) {
+std::optional<ExportedRow> FindRow(const FxNode& call, std::string_view line) {
   for (const ExportedRow& row : kExportedRows) {
     if (row.target != call.target) continue;
     if (!row.only_with.empty() && !HasWord(call, row.only_with)) continue;
-    return row.aten == kUnknownCall ? nullptr : &row;
+    if (row.only_if != nullptr && !row.only_if(call, line)) continue;
+    ExportedRow found = row;
+    if (row.name_of != nullptr) found.aten = row.name_of(call, line);
+    return found.aten == kUnknownCall ? std::nullopt : std::optional(found);
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 class ExportedCallFinder {
  public:
-  explicit ExportedCallFinder(const BoundGraph& bound)
-      : bound_(bound), graph_(bound.graph()), metadata_(bound.metadata()), shapes_(bound.shapes()) {
-    for (const SignatureEntry& entry : metadata_.signature) targets_[entry.name] = entry.target;
-    for (size_t i = 0; i < graph_.values.size(); ++i) {
-      values_.emplace(graph_.values[i].name, static_cast<ValueId>(i));
-    }
-  }
+  explicit ExportedCallFinder(const ExportedGroups& groups)
+      : groups_(groups), bound_(groups.bound()), graph_(bound_.graph()), shapes_(bound_.shapes()) {}
 
   std::vector<Rewritten> Find() const {
     std::vector<Rewritten> calls;
-    for (size_t i = 0; i < metadata_.groups.size(); ++i) {
-      const ExportedRow* row = FindRow(metadata_.groups[i].call);
-      auto call = row == nullptr ? std::nullopt : Read(*row, static_cast<int32_t>(i));
+    for (int32_t i = 0; i < groups_.count(); ++i) {
+      const auto row = FindRow(groups_.At(i).call, groups_.LineOf(i));
+      auto call = row.has_value() ? Read(*row, i) : std::nullopt;
       if (call.has_value()) calls.push_back(std::move(*call));
     }
     return calls;
@@ -201,34 +245,19 @@ class ExportedCallFinder {
 
  private:
   std::optional<Rewritten> Read(ExportedRow row, int32_t index) const {
-    const FxGroup& group = metadata_.groups[Index(index)];
+    const FxGroup& group = groups_.At(index);
     Rewritten call;
     call.aten = row.aten;
-    for (const NodeId node : group.nodes) {
-      if (!IsHost(node) && !IsSharedWeight(node)) call.nodes.push_back(node);
-    }
+    call.nodes = groups_.NodesOf(index);
     call.ints = Ints(row, group.call);
     if (row.has_parts) call.results = ResultsOf(index, call.nodes);
-    call.last = row.has_parts ? LastOf(call.nodes) : ResultOf(index, call.nodes);
+    call.last = row.has_parts ? LastOf(call.nodes) : groups_.ResultOf(index, call.nodes);
     if (call.last != kNoNode && !row.of_numbers.empty() && ReadsOne(index, call.last)) {
       call.aten = row.of_numbers;
       row.operands = kFirst;
     }
     if (call.last == kNoNode || !FindOperands(row, index, call)) return std::nullopt;
-    return Fits(call) ? std::optional(std::move(call)) : std::nullopt;
-  }
-
-  // Where the file says what PyTorch does not do, its nodes run as they are written.
-  bool Fits(const Rewritten& call) const {
-    const auto dims_of = [&](ValueId value) {
-      return value == kNoValue ? nullptr : &shapes_.types[Index(value)].tensor.dims;
-    };
-    CallOperands operands = {.op = call.aten, .ints = call.ints};
-    std::vector<ValueId> results = call.results;
-    if (results.empty()) results.push_back(graph_.nodes[Index(call.last)].outputs[0]);
-    for (const ValueId value : call.inputs) operands.inputs.push_back(dims_of(value));
-    for (const ValueId value : results) operands.outputs.push_back(dims_of(value));
-    return FitsRule(operands);
+    return groups_.Fits(call) ? std::optional(std::move(call)) : std::nullopt;
   }
 
   std::vector<int64_t> Ints(const ExportedRow& row, const FxNode& fx) const {
@@ -236,14 +265,14 @@ class ExportedCallFinder {
       return Index(place) < fx.arguments.size() ? fx.arguments[Index(place)] : FxArgument();
     };
     if (row.ints != nullptr) {
-      const ValueId first = ValueOf(argument(0).text);
+      const ValueId first = groups_.ValueOf(argument(0).text);
       if (first == kNoValue) return {};
       return row.ints(fx, std::ssize(shapes_.types[Index(first)].tensor.dims));
     }
     if (row.counted >= 0) return {static_cast<int64_t>(argument(row.counted).items.size())};
     if (row.dimension < 0) return {};
     const int64_t dimension = argument(row.dimension).number;
-    const ValueId first = ValueOf(argument(0).text);
+    const ValueId first = groups_.ValueOf(argument(0).text);
     if (dimension >= 0 || first == kNoValue) return {dimension};
     return {dimension + static_cast<int64_t>(shapes_.types[Index(first)].tensor.dims.size())};
   }
@@ -257,60 +286,21 @@ class ExportedCallFinder {
     std::vector<ValueId> results;
     for (const NodeId node : nodes) {
       for (const ValueId value : graph_.nodes[Index(node)].outputs) {
-        if (IsReadOutside(value, index)) results.push_back(value);
+        if (groups_.IsReadOutside(value, index)) results.push_back(value);
       }
     }
     return results;
   }
 
-  bool IsHost(NodeId id) const {
-    const Node& node = graph_.nodes[Index(id)];
-    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId value) {
-      return value == kNoValue || shapes_.known[Index(value)].has_value() ||
-             shapes_.known_scalar[Index(value)].has_value();
-    });
-  }
-
-  // The transpose of a weight that calls of one module share: the exporter writes it once
-  // (onnxscript's CommonSubexpressionEliminationPass), under the name of the first.
-  bool IsSharedWeight(NodeId id) const {
-    const Node& node = graph_.nodes[Index(id)];
-    return node.op_type == "Transpose" && graph_.values[Index(node.inputs[0])].initializer >= 0 &&
-           IsReadOutside(node.outputs[0], metadata_.GroupOf(id));
-  }
-
-  bool IsIn(NodeId node, int32_t index) const { return metadata_.GroupOf(node) == index; }
-
-  // The only node that others, or the model's caller, read of; kNoNode where there are more.
-  NodeId ResultOf(int32_t index, const std::vector<NodeId>& nodes) const {
-    NodeId result = kNoNode;
-    for (const NodeId node : nodes) {
-      const std::vector<ValueId>& outputs = graph_.nodes[Index(node)].outputs;
-      const auto leaves = std::count_if(outputs.begin(), outputs.end(),
-                                        [&](ValueId value) { return IsReadOutside(value, index); });
-      if (leaves == 0) continue;
-      if (leaves > 1 || result != kNoNode || !IsReadOutside(outputs[0], index)) return kNoNode;
-      result = node;
-    }
-    return result;
-  }
-
-  bool IsReadOutside(ValueId value, int32_t index) const {
-    if (value == kNoValue) return false;
-    return graph_.values[Index(value)].is_output ||
-           std::ranges::any_of(bound_.AllReadersOf(value),
-                               [&](NodeId node) { return !IsIn(node, index); });
-  }
-
   bool ReadsOne(int32_t index, NodeId last) const {
-    const std::vector<FxArgument>& arguments = metadata_.groups[Index(index)].call.arguments;
+    const std::vector<FxArgument>& arguments = groups_.At(index).call.arguments;
     const bool is_twice = arguments.size() > 1 && arguments[0].text == arguments[1].text;
     return !is_twice && ReadFromOutside(index, last).size() == 1;
   }
 
   // Fills call.inputs; false where one is not found.
   bool FindOperands(const ExportedRow& row, int32_t index, Rewritten& call) const {
-    const FxNode& fx = metadata_.groups[Index(index)].call;
+    const FxNode& fx = groups_.At(index).call;
     std::vector<ValueId> rest = ReadFromOutside(index, call.last);
     std::vector<size_t> missing;
     for (const FxArgument& argument : Operands(row, fx)) {
@@ -318,7 +308,7 @@ class ExportedCallFinder {
         if (missing.empty()) DropStored(rest);
         break;
       }
-      const ValueId value = ValueOf(argument.text);
+      const ValueId value = groups_.ValueOf(argument.text);
       if (value == kNoValue) missing.push_back(call.inputs.size());
       std::erase(rest, value);
       call.inputs.push_back(value);
@@ -348,13 +338,6 @@ class ExportedCallFinder {
                   [&](ValueId value) { return graph_.values[Index(value)].initializer >= 0; });
   }
 
-  // A value of the graph, or a tensor of the module under its name there.
-  ValueId ValueOf(std::string_view name) const {
-    const auto target = targets_.find(name);
-    const auto value = values_.find(target == targets_.end() ? name : target->second);
-    return value == values_.end() ? kNoValue : value->second;
-  }
-
   // What the nodes that lead to `last` read of others, once each, the first operand's first:
   // x of x @ (transpose of w).  No numbers.
   std::vector<ValueId> ReadFromOutside(int32_t index, NodeId last) const {
@@ -368,7 +351,8 @@ class ExportedCallFinder {
         continue;
       }
       const NodeId producer = graph_.values[Index(value)].producer;
-      if (producer != kNoNode && (IsIn(producer, index) || IsSharedWeight(producer))) {
+      if (producer != kNoNode &&
+          (groups_.IsIn(producer, index) || groups_.IsSharedWeight(producer))) {
         const std::vector<ValueId>& inputs = graph_.nodes[Index(producer)].inputs;
         open.insert(open.end(), inputs.rbegin(), inputs.rend());
       } else if (std::find(read.begin(), read.end(), value) == read.end()) {
@@ -378,19 +362,16 @@ class ExportedCallFinder {
     return read;
   }
 
+  const ExportedGroups& groups_;
   const BoundGraph& bound_;
   const Graph& graph_;
-  const ExporterMetadata& metadata_;
   const Shapes& shapes_;
-  std::unordered_map<std::string_view, std::string_view> targets_;  // of the signature, by name
-  std::unordered_map<std::string_view, ValueId> values_;
 };
 
 }  // namespace
 
-std::vector<Rewritten> FindExportedCalls(const BoundGraph& bound) {
-  return bound.metadata().groups.empty() ? std::vector<Rewritten>()
-                                         : ExportedCallFinder(bound).Find();
+std::vector<Rewritten> FindExportedCalls(const ExportedGroups& groups) {
+  return ExportedCallFinder(groups).Find();
 }
 
 }  // namespace onnxfit

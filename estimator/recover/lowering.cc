@@ -181,6 +181,13 @@ void LowerCall(UnitWriter& unit, const Rewritten& call) {
   if (call.in_compute_type) {
     unit.program().values[Index(results[0])].type.dtype = ComputeType(unit.settings().precision);
   }
+  if (call.own_type != DType::kUndefined) {
+    unit.program().values[Index(results[0])].type.dtype = call.own_type;
+  }
+  if (call.aten == kUnknownOp) {
+    return unit.EmitUnknown(unit.TargetOf(unit.bound().At(call.last)), std::move(inputs),
+                            std::move(results));
+  }
   const bool is_other = !unit.trains() && !call.aten_in_eval.empty();
   unit.Emit(is_other ? call.aten_in_eval : call.aten, std::move(inputs), std::move(results),
             std::move(ints));
@@ -336,8 +343,12 @@ void UnitWriter::LowerUnknown(const Node& node) {
   for (const ValueId value : node.outputs) {
     if (value != kNoValue) outputs.push_back(NewResult(value));
   }
-  recovery_->writer.EmitUnknown(WithAutocast(), node.op_type, std::move(inputs),
-                                std::move(outputs));
+  EmitUnknown(node.op_type, std::move(inputs), std::move(outputs));
+}
+
+void UnitWriter::EmitUnknown(std::string_view name, std::vector<NameId> inputs,
+                             std::vector<NameId> outputs) {
+  recovery_->writer.EmitUnknown(WithAutocast(), name, std::move(inputs), std::move(outputs));
 }
 
 }  // namespace onnxfit

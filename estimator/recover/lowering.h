@@ -86,6 +86,7 @@ class UnitWriter {
               const TensorType& type, std::vector<int64_t> ints = {});
   // A call of an operator without a row.
   void LowerUnknown(const Node& node);
+  void EmitUnknown(std::string_view name, std::vector<NameId> inputs, std::vector<NameId> outputs);
 
  private:
   void WarnOfFurtherResult(ValueId value);

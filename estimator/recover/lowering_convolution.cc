@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/onnx/graph.h"
 #include "estimator/program/call_operands.h"
@@ -99,12 +100,28 @@ CallPlace PlaceOfConvolution(const UnitWriter& unit, const FoldedBatchNorm& fold
   return place;
 }
 
-// A bias that is not a parameter is one that the exporter computed: a tensor of zeros, or
-// what it folded a batch norm into.
+// A number that is cast and expanded.
+bool IsFilled(const UnitWriter& unit, ValueId value) {
+  while (!unit.values().IsHost(value)) {
+    const NodeId producer = unit.graph().values[Index(value)].producer;
+    if (producer == kNoNode) return false;
+    const Node& node = unit.bound().At(producer);
+    const bool keeps_number =
+        node.op_type == "Expand" || node.op_type == "CastLike" || node.op_type == "Cast";
+    if (!keeps_number) return false;
+    value = node.inputs[0];
+  }
+  return true;
+}
+
+// A bias that is no parameter, nor made of one, is one that the exporter computed: a tensor of
+// zeros, or what it folded a batch norm into.
 std::vector<NameId> ConvolutionInputs(UnitWriter& unit, const Node& node) {
   std::vector<NameId> inputs = {unit.TensorOf(InputOf(node, 0)), unit.TensorOf(InputOf(node, 1))};
   const ValueId bias = InputOf(node, 2);
-  if (unit.values().IsParameter(bias)) inputs.push_back(unit.TensorOf(bias));
+  const bool is_made = bias != kNoValue && unit.graph().values[Index(bias)].producer != kNoNode &&
+                       unit.values().FollowsParameter(bias) && !IsFilled(unit, bias);
+  if (is_made || unit.values().IsParameter(bias)) inputs.push_back(unit.TensorOf(bias));
   return inputs;
 }
 

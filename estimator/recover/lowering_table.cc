@@ -152,8 +152,9 @@ void LowerLayerNorm(UnitWriter& unit, const Node& node, std::string_view aten) {
 
 // Without weight and bias of the module: exporters write ones and zeros.
 void LowerInstanceNorm(UnitWriter& unit, const Node& node, std::string_view aten) {
-  if (unit.values().IsParameter(InputOf(node, 1))) return LowerAll(unit, node, aten);
-  LowerUnary(unit, node, aten);
+  const ValueId weight = InputOf(node, 1);
+  const bool is_made = weight != kNoValue && unit.values().FollowsParameter(weight);
+  is_made ? LowerAll(unit, node, aten) : LowerUnary(unit, node, aten);
 }
 
 void LowerDropout(UnitWriter& unit, const Node& node, std::string_view aten) {
@@ -197,9 +198,14 @@ void LowerDiv(UnitWriter& unit, const Node& node, std::string_view aten) {
   unit.Emit("mul.Scalar", {inverse}, {result});
 }
 
-// x.max(dim) or x.amax(dim): TorchScript writes both alike.
+// x.max(dim) or x.amax(dim): TorchScript writes both alike; x.max() names no dimension.
 void LowerReduceMax(UnitWriter& unit, const Node& node, std::string_view aten) {
-  const bool has_places = !unit.TargetOf(node).starts_with("aten.am");
+  const bool has_list = FindAttribute(node, "axes") != nullptr;
+  if (node.inputs.size() < 2 && !has_list && unit.TargetOf(node).empty()) {
+    return LowerUnary(unit, node, node.op_type == "ReduceMin" ? "min" : "max");
+  }
+  const bool is_of_all = has_list && IntsAttribute(node, "axes").empty();  // x.amax ()
+  const bool has_places = !unit.TargetOf(node).starts_with("aten.am") && !is_of_all;
   if (has_places) return LowerUnary(unit, node, aten);
   LowerUnary(unit, node, node.op_type == "ReduceMin" ? "amin" : "amax");
 }

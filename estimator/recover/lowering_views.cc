@@ -129,7 +129,13 @@ void LowerTopK(UnitWriter& unit, const Node& node, std::string_view aten) {
   for (const ValueId value : node.outputs) {
     outputs.push_back(value == kNoValue ? kNoName : unit.NewResult(value));
   }
-  unit.Emit(aten, {input}, std::move(outputs));
+  const int64_t rank = std::ssize(unit.TypeOf(node.inputs[0]).dims);
+  int64_t axis = IntAttribute(node, "axis", -1);
+  if (axis < 0) axis += rank;
+  const bool is_whole = unit.TypeOf(node.inputs[0]).dims == unit.TypeOf(node.outputs[0]).dims;
+  const bool sorts = is_whole && axis >= 0 && unit.TargetOf(node) != "aten.topk.default";
+  unit.Emit(sorts ? "sort" : aten, {input}, std::move(outputs),
+            sorts ? std::vector{axis} : std::vector<int64_t>());
 }
 
 // A number that is scattered is an argument of the call.

@@ -2,7 +2,9 @@
 #include "estimator/recover/rewrites.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -11,6 +13,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/recover/bound_graph.h"
+#include "estimator/recover/exported_groups.h"
 #include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
@@ -153,6 +156,9 @@ constexpr RewriteRow kRewrites[] = {
     {"Expand", FindZeroBias},           // as torch.export writes torch.zeros
     {"Squeeze", FindPackedProjection},  //
     {"Not", FindNotEqual},
+    {"Cast", FindWideSoftmax},
+    {"Div", FindLogOfBase},
+    {"Log", FindLog1p},
     {"Mul", FindTokenPositions},
     {"Slice", FindChunk},         //
     {"Mul", FindSilu},            //
@@ -238,6 +244,48 @@ std::optional<Rewritten> FindNotEqual(const BoundGraph& bound, NodeId last) {
   return Rewritten{"ne", bound.At(equal).inputs, last, {equal, last}};
 }
 
+std::optional<Rewritten> FindWideSoftmax(const BoundGraph& bound, NodeId last) {
+  const Node& cast = bound.At(last);
+  const TensorType& type = bound.TypeOf(cast.outputs[0]);
+  const std::string_view target = bound.metadata().TargetOf(last);
+  const bool is_softmax = target.empty() || target.find("softmax") != std::string_view::npos;
+  if (type.dtype != DType::kFloat64 || !is_softmax) return std::nullopt;
+  for (const auto& [op, aten] : {std::pair("Softmax", "softmax"), {"LogSoftmax", "log_softmax"}}) {
+    const NodeId softmax = bound.Inner(cast.inputs[0], op);
+    if (softmax == kNoNode) continue;
+    const ValueId x = bound.At(softmax).inputs[0];
+    if (bound.TypeOf(x).dtype == DType::kFloat64) return std::nullopt;
+    Rewritten call = {aten, {x}, last, {softmax, last}};
+    call.before.push_back({.aten = "to", .inputs = {{.value = x}}, .type = type});
+    call.before.back().takes_place_of = 0;
+    call.before.back().as_written = true;
+    call.own_type = type.dtype;
+    return call;
+  }
+  return std::nullopt;
+}
+
+std::optional<Rewritten> FindLogOfBase(const BoundGraph& bound, NodeId last) {
+  const std::vector<ValueId>& inputs = bound.At(last).inputs;
+  const NodeId log = bound.Inner(inputs[0], "Log");
+  if (log == kNoNode || !bound.metadata().TargetOf(last).empty()) return std::nullopt;
+  constexpr std::pair<double, std::string_view> kBases[] = {{std::numbers::ln10, "log10"},
+                                                            {std::numbers::ln2, "log2"}};
+  for (const auto& [number, aten] : kBases) {
+    if (std::abs(bound.NumberOf(inputs[1]) - number) > 1e-5) continue;
+    return Rewritten{aten, {bound.At(log).inputs[0]}, last, {log, last}};
+  }
+  return std::nullopt;
+}
+
+std::optional<Rewritten> FindLog1p(const BoundGraph& bound, NodeId last) {
+  const NodeId sum = bound.Inner(bound.At(last).inputs[0], "Add");
+  if (sum == kNoNode || !bound.metadata().TargetOf(last).empty()) return std::nullopt;
+  const std::vector<ValueId>& summands = bound.At(sum).inputs;
+  if (bound.NumberOf(summands[0]) != 1) return std::nullopt;
+  return Rewritten{"log1p", {summands[1]}, last, {sum, last}};
+}
+
 std::optional<Rewritten> FindTokenPositions(const BoundGraph& bound, NodeId last) {
   const Node& product = bound.At(last);
   const size_t side = bound.InnerSide(product, "CumSum");
@@ -270,7 +318,11 @@ std::vector<Rewritten> FindRewrites(const BoundGraph& bound) {
   Search search(bound.graph(), bound);
   search.TakeAll(kByLine);
   for (Rewritten& call : FindRecurrentCalls(bound)) search.Take(std::move(call));
-  for (Rewritten& call : FindExportedCalls(bound)) search.Take(std::move(call));
+  if (!bound.metadata().groups.empty()) {
+    const ExportedGroups groups(bound);
+    for (Rewritten& call : FindDecomposedCalls(groups)) search.Take(std::move(call));
+    for (Rewritten& call : FindExportedCalls(groups)) search.Take(std::move(call));
+  }
   search.TakeAll(kRewrites);
   std::vector<Rewritten> rewrites = std::move(search).Rewrites();
   TakeBackRepeatedHeads(bound, rewrites);

@@ -15,6 +15,8 @@
 
 namespace onnxfit {
 
+class ExportedGroups;
+
 // A call that no node stands for, in front of the one that nodes became: k's own transpose,
 // which an exporter merged with another one; the copy that contiguous() makes.
 struct HiddenCall {
@@ -31,17 +33,21 @@ struct HiddenCall {
   bool as_written = false;  // in fp32 whatever the model's precision
 };
 
+// An operator without a row, which keeps all that it reads and makes; a warning says so.
+inline constexpr std::string_view kUnknownOp = "?";
+
 // Nodes that become one call.
 struct Rewritten {
   std::string_view aten;
-  std::vector<ValueId> inputs;
-  NodeId last = kNoNode;      // the call takes this node's place and result
-  std::vector<NodeId> nodes;  // all of them, `last` included
+  std::vector<ValueId> inputs = {};
+  NodeId last = kNoNode;           // the call takes this node's place and result
+  std::vector<NodeId> nodes = {};  // all of them, `last` included
   std::vector<int64_t> ints = {};
   bool only_in_training = false;        // in eval it is its first input
   std::vector<HiddenCall> before = {};  // in their order
   NodeId dropout = kNoNode;             // where this drops out, ints[0] of the call is 1
   bool in_compute_type = false;         // under autocast its result has the lower type
+  DType own_type = DType::kUndefined;   // of the result, where it is so whatever the precision
   std::vector<ValueId> results = {};    // where there are several; empty: that of `last`
   std::string_view aten_in_eval = {};   // "": the same
 };
@@ -57,7 +63,12 @@ std::vector<Rewritten> FindRewrites(const BoundGraph& bound);
 // by name, or, where the exporter has removed or renamed one, as what the nodes read in its
 // place.  A group with more than one result outside of it is left as its nodes.
 // In the order of groups.  O(nodes).
-std::vector<Rewritten> FindExportedCalls(const BoundGraph& bound);
+std::vector<Rewritten> FindExportedCalls(const ExportedGroups& groups);
+
+// Calls that torch.export has taken apart before it wrote them, by PyTorch's decompositions: a
+// Huber loss, of which the file names sub, abs, lt, mul and where.  All parts are on one line of
+// the source, which spells none of them.  O(groups).
+std::vector<Rewritten> FindDecomposedCalls(const ExportedGroups& groups);
 
 // The calls "lstm", "gru" and "rnn", which run one layer in all its directions: x, the first
 // hidden and cell state (kNoValue where there is none), then the module's own tensors.  ints: what
@@ -154,6 +165,16 @@ std::optional<Rewritten> FindChunk(const BoundGraph& bound, NodeId last);
 
 // x != y, which ONNX has no operator for: not (x == y).  `last` is the Not.
 std::optional<Rewritten> FindNotEqual(const BoundGraph& bound, NodeId last);
+
+// softmax (x, dtype=torch.float64), which casts x first; both exporters write the cast behind it.
+// `last` is the Cast.
+std::optional<Rewritten> FindWideSoftmax(const BoundGraph& bound, NodeId last);
+
+// x.log10 () and x.log2 (), which TorchScript's exporter writes as log (x) / log (10), log (x) /
+// log (2), and x.log1p (), log (1 + x): of the code's own sum the number is behind.  `last` is the
+// Div or the Log.
+std::optional<Rewritten> FindLogOfBase(const BoundGraph& bound, NodeId last);
+std::optional<Rewritten> FindLog1p(const BoundGraph& bound, NodeId last);
 
 // (torch.cumsum(mask, dim=1).type_as(mask) + 0) * mask, create_position_ids_from_input_ids of
 // transformers 5.17 (modeling_roberta.py): the file has a sum in the mask's type, which PyTorch

@@ -316,7 +316,8 @@ class RoleFinder {
     for (const Node& node : graph_.nodes) {
       if (node.op_type != "BatchNormalization" || node.inputs.size() <= kMeanInput) continue;
       const ValueId mean = node.inputs[kMeanInput];
-      if (!counted.insert(mean).second) continue;
+      const bool is_stored = graph_.values[Index(mean)].initializer >= 0;
+      if (!is_stored || !counted.insert(mean).second) continue;
       AddLost(std::string(ParentOf(NameOf(mean))) + ".num_batches_tracked", kLast, Role::kBuffer,
               {DType::kInt64, {}});
     }
