@@ -63,6 +63,44 @@ TEST_CASE("a name dies when what was given it has returned") {
   }
 }
 
+// Calls 0 and 1 make what call 2 joins, call 3 is behind it: all of one forward.
+TEST_CASE("a list that a name holds keeps what is in it") {
+  const auto deaths = [](const char* joins, const char* appends) {
+    Program program;
+    program.values.resize(5);
+    program.inputs = {0};
+    const ModuleId module = program.modules.Enter({"m"});
+    const auto add = [&](const char* op, int64_t line, const char* text, std::vector<NameId> inputs,
+                         NameId output) {
+      AtenCall call;
+      call.op = op;
+      call.inputs = std::move(inputs);
+      call.outputs = {output};
+      call.module = module;
+      call.frames = {program.source.Read(line, text)};
+      program.calls.push_back(std::move(call));
+    };
+    add("relu", 1, appends, {0}, 1);
+    add("neg", 2, "xs.append(-x)", {0}, 2);
+    add("cat", 3, joins, {1, 2}, 3);
+    add("relu", 4, "z = self.act(y)", {3}, 4);
+    program.outputs = {4};
+    return Deaths(std::move(program), /*hold_outputs=*/false);
+  };
+  struct Row {
+    const char* joins;
+    const char* appends;
+    std::string deaths;
+  };
+  const Row rows[] = {
+      {"y = torch.cat(xs, dim=1)", "xs.append(relu(x))", "0:3 1:3 2:3 3:3 4:3 "},
+      {"y = torch.cat(xs, dim=1)", "a = relu(x)", "0:3 1:3 2:3 3:3 4:3 "},
+      {"xs = torch.cat(xs, dim=1)", "xs.append(relu(x))", "1:2 2:2 0:3 3:3 4:3 "},
+      {"y = torch.cat([xs.pop(), xs.pop()])", "xs.append(relu(x))", "1:2 2:2 0:3 3:3 4:3 "},
+  };
+  for (const Row& row : rows) CHECK(deaths(row.joins, row.appends) == row.deaths);
+}
+
 // q, k = rotate(q, k) makes names 1 and 2, q = f(q) name 3 and k = g(k) name 4.
 TEST_CASE("of several results each is bound to its own name") {
   const auto deaths = [](const char* pair) {

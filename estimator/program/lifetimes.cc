@@ -52,7 +52,10 @@ class Lifetimes {
   // What statements bind to names lives as long as the names hold it.
   void FollowStatements() {
     for (const ModuleCall& module : FindModuleCalls(program_, runs_)) {
-      for (size_t i = 0; i < module.statements.size(); ++i) FollowStatement(module, i);
+      for (size_t i = 0; i < module.statements.size(); ++i) {
+        FollowStatement(module, i);
+        FollowList(module, i);
+      }
       FollowAliases(module);
     }
   }
@@ -131,6 +134,49 @@ class Lifetimes {
     const NameId other = OtherResult(statement);
     if (other == kNoName) return;
     Extend(other, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
+  }
+
+  // A list that a name holds, holds what is in it: what torch.cat is given by that name, and what
+  // a statement appends that nothing takes out again.
+  void FollowList(const ModuleCall& module, size_t index) {
+    const Statement& statement = module.statements[index];
+    if (statement.source == kNoStatement) return;
+    const SourceStatement& line = program_.source.At(statement.source);
+    if (!line.joins.empty() && std::ranges::find(line.targets, line.joins) == line.targets.end()) {
+      for (int64_t i = statement.first; i <= statement.last; ++i) {
+        const AtenCall& call = program_.calls[Index(i)];
+        if (call.op != "cat" && call.op != "stack") continue;
+        for (const NameId part : call.inputs) HoldInList(module, index, line.joins, part);
+      }
+    }
+    if (line.appends_to.empty() || TakesOut(module, line.appends_to)) return;
+    for (const NameId value : program_.calls[Index(statement.last)].outputs) {
+      HoldInList(module, index, line.appends_to, value);
+    }
+  }
+
+  void HoldInList(const ModuleCall& module, size_t index, const std::string& list, NameId value) {
+    if (value == kNoName) return;
+    Extend(value, NameBoundUntil(module, index, list),
+           {.by = NameKeeper::By::kStatement, .target = list});
+  }
+
+  // "x = hs.pop()"
+  bool TakesOut(const ModuleCall& module, const std::string& list) const {
+    return std::ranges::any_of(module.statements, [&](const Statement& statement) {
+      return statement.source != kNoStatement &&
+             program_.source.At(statement.source).Mentions(list + ".pop(");
+    });
+  }
+
+  // The end of the next statement that binds `name` anew or returns; or of the module call.
+  int64_t NameBoundUntil(const ModuleCall& module, size_t index, const std::string& name) const {
+    for (size_t i = index + 1; i < module.statements.size(); ++i) {
+      const Statement& next = module.statements[i];
+      const bool rebinds = std::ranges::find(next.targets, name) != next.targets.end();
+      if (rebinds || Returns(next)) return next.last;
+    }
+    return module.last;
   }
 
   bool CallsModule(const Statement& statement) const {

@@ -137,6 +137,28 @@ std::string ReceiverOf(std::string_view line) {
   return IsIdentifier(name) && !is_module ? std::string(name) : "";
 }
 
+// "xs" of "y = torch.cat(xs, dim=1)"; "" of "torch.cat([x, y])".
+std::string JoinedList(std::string_view line) {
+  constexpr std::string_view kJoins[] = {"torch.cat(", "torch.stack(", "torch.concat(",
+                                         "torch.hstack(", "torch.vstack("};
+  for (const std::string_view join : kJoins) {
+    const size_t at = line.find(join);
+    if (at == std::string_view::npos) continue;
+    const std::string_view rest = line.substr(at + join.size());
+    const std::string_view name = Trimmed(rest.substr(0, rest.find_first_of(",)")));
+    return IsIdentifier(name) ? std::string(name) : "";
+  }
+  return "";
+}
+
+// "xs" of "xs.append(self.conv(x))".
+std::string AppendedList(std::string_view line) {
+  const std::string_view body = BodyOf(line);
+  const size_t at = body.find(".append(");
+  const std::string_view name = body.substr(0, at == std::string_view::npos ? 0 : at);
+  return IsIdentifier(name) ? std::string(name) : "";
+}
+
 // "features" of "y = self.features(x)" and of "return self.features(x)", else "".
 std::string_view OutermostOwnCall(std::string_view line) {
   constexpr std::string_view kSelf = "self.";
@@ -194,6 +216,8 @@ SourceStatement ReadStatement(int64_t line, std::string_view text) {
           .is_generated = IsGenerated(text),
           .operands = SumOperands(text),
           .receiver = ReceiverOf(text),
+          .joins = JoinedList(text),
+          .appends_to = AppendedList(text),
           .callee = std::string(CalleeOf(text)),
           .own_call = std::string(OutermostOwnCall(text)),
           .module_calls = CountModuleCalls(text)};

@@ -25,6 +25,9 @@ struct SourceStatement {
   std::pair<std::string, std::string> operands = {};
   // "x" of "y = x.view(shape)", of a call on a plain name that is no module of Python's; else "".
   std::string receiver = {};
+  // "xs" of "y = torch.cat(xs, dim=1)" and of "xs.append(self.conv(x))": a list, by its plain name.
+  std::string joins = {};
+  std::string appends_to = {};
   std::string callee = {};    // "self.layers[i]" of "x = self.layers[i](x)": what is called first
   std::string own_call = {};  // "features" of "y = self.features(x)": what is called last, or ""
   std::string argument = {};  // of one that was put back: the name that own_call is passed
