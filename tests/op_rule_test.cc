@@ -179,7 +179,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"batch_norm", In(0) | In(1) | In(2), In(0) | In(1) | In(3) | In(4) | Aux(0) | Aux(1)},
       {"batch_norm", In(2), In(0) | In(1) | In(3) | In(4) | Aux(0) | Aux(1)},
       {"native_batch_norm", In(0), In(0) | In(1) | In(3) | In(4) | Out(1) | Out(2)},
-      {"batch_norm_inference", In(0), In(1)},
+      {"batch_norm_inference", In(0), In(0) | In(1) | In(3) | In(4) | Aux(0) | Aux(1)},
       {"bernoulli", {}, {}},
       {"bmm", In(0) | In(1), In(0) | In(1)},
       {"cat", In(0) | In(1), {}},

@@ -102,13 +102,22 @@ void Dispatcher::DropCachedCasts() {
 void Dispatcher::CastArguments(AtenCall& call, const OpRule& rule) {
   const DType lower = AutocastTypeOf(call);
   if (lower == DType::kUndefined || !Casts(rule.autocast, lower)) return;
-  const DType to = rule.autocast == AutocastPolicy::kLower ? lower : DType::kFloat32;
+  const DType to = CastType(call, rule.autocast, lower);
   for (size_t i = call.inputs.size(); i-- > 0;) {
     if (call.inputs[i] == kNoName) continue;
     const DType from = TypeOf(call.inputs[i]).dtype;
     if (from == to || !IsFloat(from) || from == DType::kFloat64) continue;
     call.inputs[i] = CastOf(call.inputs[i], to);
   }
+}
+
+DType Dispatcher::CastType(const AtenCall& call, AutocastPolicy policy, DType lower) const {
+  if (policy == AutocastPolicy::kLower) return lower;
+  if (policy != AutocastPolicy::kWidest) return DType::kFloat32;
+  const auto is_wide = [&](NameId input) {
+    return input != kNoName && TypeOf(input).dtype == DType::kFloat32;
+  };
+  return std::ranges::any_of(call.inputs, is_wide) ? DType::kFloat32 : lower;
 }
 
 // Parameters are cast once; what else is an argument each time.  What is kept has a gradient, also

@@ -62,6 +62,7 @@ class Dispatcher {
   bool IsInAutocast(const AtenCall& call) const;
   void DropCachedCasts();
   void CastArguments(AtenCall& call, const OpRule& rule);
+  DType CastType(const AtenCall& call, AutocastPolicy policy, DType lower) const;
   NameId CastOf(NameId name, DType to);
   NameId NewName(std::string name, const TensorType& type);
   AtenCall PartOfRunning(std::string_view op, std::vector<NameId> inputs, NameId output,

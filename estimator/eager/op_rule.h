@@ -231,6 +231,7 @@ enum class AutocastPolicy : uint8_t {
   kFp32,          // casts to fp32
   kFp32Result,    // makes a result of fp32, of what its kernel reads as it is
   kFp32FromHalf,  // the same of fp16, whose kernel reads it; casts bf16
+  kWidest,        // casts to the widest type of its inputs
 };
 
 using BackwardSteps = std::array<Step, 20>;
@@ -311,6 +312,10 @@ inline TensorType LikeThird(const CallTypes& call) {
   return call.has_input(2) ? TensorType{call.out(0).dtype, call.in(2).dims} : TensorType();
 }
 inline TensorType LikeOutput(const CallTypes& call) { return call.out(0); }
+// What a sum over some of the input's dimensions takes on the way (kernel_scratch.h): partial sums,
+// then semaphores, which are freed first.  In ops_reductions.cc.
+TensorType SumsOfBlocks(const CallTypes& call);
+TensorType SemaphoresOfBlocks(const CallTypes& call);
 // As the 0 of where (condition, grad, 0), on the device: at::where of a number (pytorch v2.11.0,
 // aten/src/ATen/native/TensorCompare.cpp).
 inline TensorType ScalarLikeOutput(const CallTypes& call) { return {call.out(0).dtype, {}}; }

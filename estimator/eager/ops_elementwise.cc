@@ -76,12 +76,14 @@ constexpr OpRule kElementwiseRules[] = {
     // x + a * b and x + a / b by one kernel; grad * (b * value)
     {.name = "addcmul",
      .strides = AsOperands,
+     .autocast = AutocastPolicy::kWidest,
      .promotes = true,
      .gradients = {PassThrough(), ReadsElementwise(In(2)), ReadsElementwise(In(1))},
-     .backward = {MakeGrad(0), ScratchWith(1, LikeOutput), MakeGrad(1), DropScratch(),
-                  ScratchWith(2, LikeOutput), MakeGrad(2)}},
+     .backward = {MakeGrad(0), ScratchWith(1, LikeThird), MakeGrad(1), DropScratch(),
+                  ScratchWith(2, LikeSecond), MakeGrad(2)}},
     {.name = "addcdiv",
      .strides = AsOperands,
+     .autocast = AutocastPolicy::kWidest,
      .promotes = true,
      .gradients = {PassThrough(), ReadsElementwise(In(2)), ReadsElementwise(In(1) | In(2))},
      // grad * (value / b), -grad * (value * a / (b * b))

@@ -223,6 +223,7 @@ constexpr OpRule kIndexingRules[] = {
     // x, values, indices…: the gradient of x has zeros at the indices.
     {.name = "index_put",
      .in_place = InPlace::kResult,
+     .autocast = AutocastPolicy::kWidest,
      .gradients = {Reads(kIndices), Reads(kIndices)},
      .backward = {ScratchWith(0, AsSecond), MakeGrad(0), DropScratch(), MakeGrad(1)}},
     {.name = "index_put.accumulate",

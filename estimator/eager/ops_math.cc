@@ -70,6 +70,7 @@ constexpr OpRule kMathRules[] = {
     // grad * -x / (x² + y²); grad * y / (x² + y²), 0 where that is
     {.name = "atan2",
      .strides = AsOperands,
+     .autocast = AutocastPolicy::kWidest,
      .promotes = true,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
      .backward = {Scratch(LikeSecond), Scratch(LikeInput), Scratch(LikeOutput), DropScratch(0, 2),

@@ -139,6 +139,14 @@ bool RunsOnCudnn(const CallTypes& call) {
   return has_kernel && x.dims.size() > 2 && x.dims[0] <= kMostSamples;
 }
 
+// What PyTorch's own kernel returns beside the result, also where it fills it with nothing
+// (batch_norm_cuda of aten/src/ATen/native/cuda/Normalization.cu); cuDNN returns 0 elements.
+TensorType PerChannelOfOwnKernel(const CallTypes& call) {
+  TensorType type = PerChannel(call);
+  if (RunsOnCudnn(call)) type.dims = {0};
+  return type;
+}
+
 // One formula makes all three gradients, so it keeps the same whichever is wanted.
 constexpr Gradient kNormBackward = Reads(In(0) | In(1) | Aux(0) | Aux(1));
 // Whose formula names the bias among its arguments, and saves it so.
@@ -233,16 +241,21 @@ constexpr OpRule kNormalizationRules[] = {
      .backward = {MakeGrad(0), MakeGrad(1), MakeGrad(2), Scratch(PerSampleChannel),
                   Scratch(PerSampleChannel), ScratchWith(0, PerGroupInFp32),
                   ScratchWith(0, PerGroupInFp32), ScratchWith(0, PerSampleChannel)}},
-    // With a fixed mean and variance nothing is computed, and nothing but the input kept.
-    {.name = "batch_norm_inference", .gradients = {Reads(In(1)), Reads(In(0)), Reads({})}},
-    // half_to_float, aten/src/ATen/native/SoftMax.cpp, pytorch v2.6.0
+    // With a fixed mean and variance: one formula of all three gradients.  torch 2.11 events.
+    {.name = "batch_norm_inference",
+     .gradients = {kBatchNormBackward, kBatchNormBackward, kBatchNormBackward},
+     .aux = {{{"save_mean", PerChannelOfOwnKernel}, {"save_invstd", PerChannelOfOwnKernel}}}},
+    // half_to_float, aten/src/ATen/native/SoftMax.cpp; the copy host_softmax of
+    // aten/src/ATen/native/cuda/SoftMax.cu, pytorch v2.6.0
     {.name = "softmax",
      .autocast = AutocastPolicy::kFp32FromHalf,
      .gradients = {Reads(Out(0))},
+     .forward = {MakeOut(0), Scratch(InputCopy)},
      .backward = {MakeGrad(0), Scratch(LikeOutput)}},
     {.name = "log_softmax",
      .autocast = AutocastPolicy::kFp32FromHalf,
-     .gradients = {Reads(Out(0))}},
+     .gradients = {Reads(Out(0))},
+     .forward = {MakeOut(0), Scratch(InputCopy)}},
 };
 
 }  // namespace

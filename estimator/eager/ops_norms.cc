@@ -163,6 +163,7 @@ constexpr OpRule kNormRules[] = {
     {.name = "norm",
      .autocast = AutocastPolicy::kFp32Result,
      .gradients = {Reads(In(0) | Out(0))},
+     .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)},
      .run_backward = NormBackward},
     // Of another power than 2: grad * sgn (x), and what the functions say.
     {.name = "norm.one",
@@ -212,6 +213,7 @@ constexpr OpRule kNormRules[] = {
      .autocast = AutocastPolicy::kFp32},
     // Both gradients by the same kernel, of the other one and of the incoming one.
     {.name = "cross",
+     .autocast = AutocastPolicy::kWidest,
      .promotes = true,
      .gradients = {Reads(In(1)), Reads(In(0))},
      .backward = {MakeGrad(1), MakeGrad(0)}},

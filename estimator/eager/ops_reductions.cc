@@ -9,6 +9,34 @@ namespace onnxfit {
 
 namespace {
 
+// Bit i: dimension i of `dims` is one of `left`, what a reduction leaves, with or without ones for
+// those that it sums over.
+uint64_t KeptDims(const Dims& dims, const Dims& left) {
+  uint64_t kept = 0;
+  const bool keeps_ones = dims.size() == left.size();
+  for (size_t i = 0, next = 0; i < dims.size(); ++i) {
+    const bool is_left =
+        keeps_ones ? left[i] == dims[i] : next < left.size() && left[next] == dims[i];
+    if (!is_left) continue;
+    kept |= uint64_t{1} << i;
+    ++next;
+  }
+  return kept;
+}
+
+SumScratch ScratchOfSum(const CallTypes& call) {
+  const StridedType& x = call.in(0);
+  constexpr size_t kMostDims = 64;
+  if (x.dims.size() > kMostDims) return {};
+  const DType summed = IsFloat(x.dtype) ? x.dtype : call.out(0).dtype;
+  return ScratchOf(SumOver(summed, x.dims, x.strides, KeptDims(x.dims, call.out(0).dims)),
+                   call.device());
+}
+
+TensorType ScratchBytes(int64_t count) {
+  return count == 0 ? TensorType() : TensorType{DType::kUint8, {count}};
+}
+
 TensorType IntegersLikeInput(const CallTypes& call) { return {DType::kInt64, call.in(0).dims}; }
 TensorType DiagonalPlaces(const CallTypes& call) {
   const Dims& dims = call.in(0).dims;
@@ -223,11 +251,14 @@ constexpr OpRule kReductionRules[] = {
     {.name = "max_unpool2d", .gradients = {Reads(In(1))}},  // values, places
     {.name = "avg_pool2d", .gradients = {Reads(In(0))}},
     // Means keep nothing; their gradient has the input's full size.
-    {.name = "mean", .gradients = {Reads({})}},
+    {.name = "mean",
+     .gradients = {Reads({})},
+     .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)}},
     {.name = "sum",
      .autocast = AutocastPolicy::kFp32Result,
      .gradients = {Expands()},
-     .forward = {MakeOut(0), Scratch(CastOfIntegers)}},
+     .forward = {MakeOut(0), Scratch(CastOfIntegers), Scratch(SumsOfBlocks),
+                 Passing(SemaphoresOfBlocks)}},
     // grad where x is a number
     {.name = "nansum",
      .gradients = {Reads(In(0))},
@@ -235,8 +266,14 @@ constexpr OpRule kReductionRules[] = {
     {.name = "trace", .gradients = {Reads({})}, .backward = {MakeGrad(0), Scratch(DiagonalPlaces)}},
     // Beside the value the place where it was found, which its gradient is scattered to.
     {.name = "max.dim", .gradients = {Reads(Aux(0))}, .aux = {{{"indices", IntegersLikeOutput}}}},
-    {.name = "amax", .gradients = {Reads(In(0) | Out(0))}, .backward = kSharedByEqual},
-    {.name = "max", .gradients = {Reads(In(0) | Out(0))}, .backward = kSharedByEqualOfAll},
+    {.name = "amax",
+     .gradients = {Reads(In(0) | Out(0))},
+     .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)},
+     .backward = kSharedByEqual},
+    {.name = "max",
+     .gradients = {Reads(In(0) | Out(0))},
+     .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)},
+     .backward = kSharedByEqualOfAll},
     // The middle of all that are sorted: their places, and the numbers of a row.
     // Source: median_impl of aten/src/ATen/native/cuda/Sorting.cpp.
     {.name = "median",
@@ -260,6 +297,7 @@ constexpr OpRule kReductionRules[] = {
     {.name = "prod",
      .autocast = AutocastPolicy::kFp32Result,
      .gradients = {Reads(In(0) | Out(0))},
+     .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)},
      .run_backward = ProductBackward},
     {.name = "cumprod",
      .autocast = AutocastPolicy::kFp32Result,
@@ -281,6 +319,14 @@ constexpr OpRule kReductionRules[] = {
 };
 
 }  // namespace
+
+TensorType SumsOfBlocks(const CallTypes& call) {
+  return ScratchBytes(ScratchOfSum(call).partial_bytes);
+}
+
+TensorType SemaphoresOfBlocks(const CallTypes& call) {
+  return ScratchBytes(ScratchOfSum(call).semaphore_bytes);
+}
 
 std::span<const OpRule> ReductionRules() { return kReductionRules; }
 

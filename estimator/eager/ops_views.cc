@@ -244,7 +244,9 @@ constexpr OpRule kViewRules[] = {
     // x, indices, values: the gradient of x is that of the result but zero at the indices.
     {.name = "scatter", .gradients = {Reads(In(1)), kNoGradient, Reads(In(1))}},
     {.name = "topk", .gradients = {Reads(Out(1))}},  // values, indices
-    {.name = "scatter_add", .gradients = {PassThrough(), kNoGradient, Reads(In(1))}},
+    {.name = "scatter_add",
+     .autocast = AutocastPolicy::kWidest,
+     .gradients = {PassThrough(), kNoGradient, Reads(In(1))}},
 };
 
 }  // namespace
