@@ -55,6 +55,18 @@ constexpr std::string_view kMlp = R"(
       y = Add(o, b)
     })";
 
+TEST_CASE("the mask of an old Dropout is like its input") {
+  CHECK(TypesText(R"(
+    <ir_version: 3, opset_import: ["" : 9]>
+    g (float[2, 3] x) => (float[2, 3] y) {
+      y, mask = Dropout <ratio = 0.5> (x)
+    })",
+                  {}) == R"(
+y float32[2, 3]
+mask float32[2, 3]
+)");
+}
+
 TEST_CASE("the batch is the dimension that is free first") {
   CHECK(TypesText(kMlp, {}) == R"(
 h float32[1, 2000]

@@ -135,12 +135,20 @@ std::vector<onnx::TypeProto> InputTypes(const onnx::NodeProto& node, const NodeC
   return types;
 }
 
+// What ONNX's function leaves open: Dropout's mask before opset 10, which ONNX's model zoo has.
+void InferMask(const onnx::NodeProto& node, NodeContext& context) {
+  if (node.op_type() != "Dropout" || !context.hasOutput(1) || !context.hasInput(0)) return;
+  onnx::TypeProto* const mask = context.getOutputType(1);
+  if (mask->value_case() == onnx::TypeProto::VALUE_NOT_SET) *mask = *context.getInputType(0);
+}
+
 }  // namespace
 
 bool InferOutputs(const onnx::OpSchema& schema, const onnx::NodeProto& node, int64_t opset,
                   NodeContext& context) {
   if (schema.has_type_and_shape_inference_function()) {
     schema.GetTypeAndShapeInferenceFunction()(context);
+    InferMask(node, context);
     return true;
   }
   const int version = static_cast<int>(opset);
