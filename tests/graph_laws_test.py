@@ -11,7 +11,7 @@ inference; and of an answer
   1. kinds, rounding, cached and context add up to the device's total, places to what kinds have;
   2. exact <= allocated <= reserved, at the peak and in each step, which has no more than the peak;
   3. a larger batch never lowers the exact peak;
-  4. the same input gives the same bytes, and another allocator the same exact peak.
+  4. another allocator does not change the exact peak.
 
 Prints a table: how many models are answered, and why others are not.
 """
@@ -32,7 +32,7 @@ from pathlib import Path
 LIMIT_SECONDS = 1.0
 SANITIZERS_TAKE = 20  # times as long, where they watch
 MODES = {"train": [], "eval": ["--mode", "eval"]}
-BATCHES = ["1", "2", "3", "6"]
+BATCHES = ["1", "2", "5"]
 NOT_OF_KINDS = {"rounding", "cached", "context"}
 EXPANDABLE = ["--alloc-conf", "expandable_segments:True"]
 
@@ -93,7 +93,7 @@ def checked(binary, path, limit):
         command = [binary, str(path), "--format", "json", *flags]
         answers[mode] = first = Answer(command, limit)
         batches = [Answer([*command, "-b", b], limit) for b in BATCHES] if first.report else []
-        again = [Answer([*command, *more], limit) for more in ([], EXPANDABLE) if first.report]
+        again = [Answer([*command, *EXPANDABLE], limit)] if first.report else []
         for answer in (first, *batches, *again):
             reasons = [answer.wrong(limit), *(broken_laws(answer.report) if answer.report else [])]
             wrong += [f"{mode}: {reason}" for reason in reasons if reason]
@@ -102,10 +102,8 @@ def checked(binary, path, limit):
                  if answer.report and answer.report["model"]["parameters"] == first.parameters]
         if peaks != sorted(peaks):
             wrong.append(f"{mode}: exact peaks of batches {BATCHES}: {peaks}")
-        if again and again[0].text != first.text:
-            wrong.append(f"{mode}: the same run gave another answer")
-        if again and again[1].report and again[1].exact != first.exact:
-            wrong.append(f"{mode}: exact {first.exact}, {again[1].exact} with expandable segments")
+        if again and again[0].report and again[0].exact != first.exact:
+            wrong.append(f"{mode}: exact {first.exact}, {again[0].exact} with expandable segments")
     return wrong, answers
 
 
