@@ -150,6 +150,13 @@ TEST_CASE("why less than the largest may be better") {
       std::string::npos);
 }
 
+// Rough runs are off by thousands of samples there; once each of them was tried, for minutes.
+TEST_CASE("what raises a batch of millions is found in few runs" * doctest::timeout(60)) {
+  const Graph file = FileOf("dropout_mlp.onnxtxt");
+  const auto all = ToRaise(file, {}, Memory(8 * kGiB));
+  CHECK_FALSE(all.empty());
+}
+
 // The batch of whole inputs.
 TEST_CASE("inputs that are bound as a whole follow the batch") {
   const Graph file = FileOf("resnet18.train.onnx");

@@ -182,8 +182,24 @@ int64_t BatchSearch::LargestAbout(int64_t likely, const BatchLimits& limits) {
   own.most = std::min(last + last / kAbove, limits.most.value_or(kMostBatch));
   int64_t batch = Largest(own);
   is_rough_ = false;
-  while (batch > 0 && !PlayExactly(batch)) batch = RoundDown(batch - 1, limits.multiple_of);
-  return batch;
+  return LargestExactly(batch, limits.multiple_of);
+}
+
+// `batch`, or what is below it and runs by its own run: rough runs of large batches of small
+// samples may be off by thousands.
+int64_t BatchSearch::LargestExactly(int64_t batch, int64_t multiple_of) {
+  if (batch <= 0 || PlayExactly(batch)) return batch;
+  int64_t fails = batch;
+  int64_t runs = 0;
+  for (int64_t step = multiple_of; runs == 0 && step < fails; step *= 2) {
+    const int64_t tried = RoundDown(fails - step, multiple_of);
+    if (tried > 0) (PlayExactly(tried) ? runs : fails) = tried;
+  }
+  for (int64_t step = fails - runs; runs > 0 && step > multiple_of; step = fails - runs) {
+    const int64_t tried = runs + std::max(RoundDown(step / 2, multiple_of), multiple_of);
+    (PlayExactly(tried) ? runs : fails) = tried;
+  }
+  return runs;
 }
 
 }  // namespace onnxfit

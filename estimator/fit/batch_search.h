@@ -60,6 +60,7 @@ class BatchSearch {
   int64_t LastRunning();
   bool Play(int64_t batch);
   bool PlayExactly(int64_t batch);
+  int64_t LargestExactly(int64_t batch, int64_t multiple_of);
   bool Plays(const PlayableRun& run) const;
   int64_t FirstFailureBetween(int64_t runs, int64_t fails);
 
