@@ -1,5 +1,5 @@
-"""Makes random networks from ONNX's own schemas: any operator, with inputs, attributes and constants
-that its shape inference takes, chained.  graph_laws_test.py holds the answers about them to the laws.
+"""Makes random networks from ONNX's own schemas: any operator, with inputs, attributes and
+constants that its shape inference takes, chained.  graph_laws_test.py holds answers to the laws.
 
     python3 random_graphs.py --seed 1 --count 200 --output FOLDER|ARCHIVE.tar.xz
 
@@ -192,7 +192,8 @@ class Maker:
             tensor = types[name].tensor_type
             if not tensor.HasField("shape") or tensor.elem_type not in NAMES:
                 return None
-            dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
+            dims = [d.dim_value if d.HasField("dim_value") else d.dim_param
+                    for d in tensor.shape.dim]
             if not self.is_sensible(dims):
                 return None
             outputs.append((name, tensor.elem_type, dims))

@@ -71,8 +71,7 @@ constexpr std::string_view kTexts[] = {
     "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.fx_node", "pkg.torch.onnx.name_scopes",
     "pkg.torch.onnx.stack_trace", "namespace", "['', 'model.layer', 'linear']",
     "['torch.nn.modules.linear.Linear', 'aten.linear.default']",
-    "%linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x, "
-    "%w))",
+    "%linear : [num_users=1] = call_function[target=torch.ops.aten.relu.default](args = (%x,))",
     "File \"model.py\", line 1, in forward\n    x = self.relu(x)", "aten.dropout.default",
     "aten.scaled_dot_product_attention.default", "/model/layer/MatMul_output_0", "onnx::MatMul_12",
     "model.layer.weight", "model.layer.bias", "running_mean",

@@ -150,12 +150,12 @@ std::string AnyText(const std::vector<Message*>& all, Random& random) {
 
 void ChangeText(const Slot& slot, const std::vector<Message*>& all, Random& random) {
   const size_t way = Below(4, random);
-  std::string now = TextIn(slot);
+  const std::string now = TextIn(slot);
   const size_t most = now.size() + 64;
   if (way == 0) SetText(slot, OddText(random));
   if (way == 1) SetText(slot, AnyText(all, random));
-  if (way == 2) SetText(slot, MutateText(std::move(now), most, random));
-  if (way == 3) SetText(slot, MutateBytes(std::move(now), most));
+  if (way == 2) SetText(slot, MutateText(now, most, random));
+  if (way == 3) SetText(slot, MutateBytes(now, most));
 }
 
 // Puts a message of the same type, found anywhere in `others`, in the place of the slot's.
