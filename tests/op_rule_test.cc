@@ -23,6 +23,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
   const Row rows[] = {
       {"add", In(0) | In(1), {}},
       {"argmax", {}, {}},
+      {"nonzero", {}, {}},
       {"atan2", In(0), In(0) | In(1)},
       {"binary_cross_entropy", In(0), In(0) | In(1) | In(2)},
       {"binary_cross_entropy_with_logits", In(1), In(0) | In(1) | In(2)},

@@ -304,6 +304,7 @@ constexpr OpRule kElementwiseRules[] = {
 
     // Not differentiable: the output is all there is.
     {.name = "argmax"},
+    {.name = "nonzero"},  // and all that chooses places, or makes integers of less bits
     {.name = "eq", .strides = AsOperands},  // and all comparisons
 };
 

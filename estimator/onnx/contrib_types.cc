@@ -214,6 +214,64 @@ ContribTypes OfGroupQueryAttention(const ContribCall& call) {
   return {{call.in(0).dtype, {q[0], q[1], CheckedMul(heads, head)}}, present, present};
 }
 
+// Weight [rows, D], indices, offsets: a sum for each bag (exported_bags.cc).
+ContribTypes OfEmbeddingBag(const ContribCall& call) {
+  const Dims& weight = call.in(0).dims;
+  const Dims& offsets = call.in(2).dims;
+  if (weight.size() != 2 || offsets.size() != 1) return {};
+  const int64_t bags = offsets[0] - IntAttribute(*call.node, "include_last_offset", 0);
+  return bags < 0 ? ContribTypes{} : ContribTypes{{call.in(0).dtype, {bags, weight[1]}}};
+}
+
+// --- Quantized ----------------------------------------------------------------------------
+
+// Numbers, scale and zero point of each operand, then of the result: that is of their type.
+ContribTypes OfQuantizedPair(const ContribCall& call) {
+  const auto dims = CommonDims(call.in(0).dims, call.in(3).dims);
+  return dims.has_value() ? ContribTypes{{call.in(0).dtype, *dims}} : ContribTypes{};
+}
+
+// Of float32 where no scale of the result is given.
+ContribTypes OfQuantizedGemm(const ContribCall& call) {
+  const auto is_set = [&](const char* name) { return IntAttribute(*call.node, name, 0) != 0; };
+  const auto dims = ProductDims(TurnedDims(call.in(0).dims, false, is_set("transA")),
+                                TurnedDims(call.in(3).dims, false, is_set("transB")));
+  const DType dtype = call.has(7) ? call.in(0).dtype : DType::kFloat32;
+  return dims.has_value() ? ContribTypes{{dtype, *dims}} : ContribTypes{};
+}
+
+// Scale and zero point of the result, then those of each part behind it.
+ContribTypes OfQuantizedConcat(const ContribCall& call) {
+  if (!call.has(2) || call.in(2).dims.empty()) return {};
+  TensorType type = call.in(2);
+  const auto rank = static_cast<int64_t>(type.dims.size());
+  const int64_t axis = IntAttribute(*call.node, "axis", 0);
+  const int64_t place = axis < 0 ? axis + rank : axis;
+  if (place < 0 || place >= rank) return {};
+  for (size_t i = 5; i < call.inputs.size(); i += 3) {
+    if (!call.has(i) || call.in(i).dims.size() != type.dims.size()) return {};
+    int64_t& size = type.dims[static_cast<size_t>(place)];
+    size = CheckedAdd(size, call.in(i).dims[static_cast<size_t>(place)]);
+  }
+  return {type};
+}
+
+// Channels first: one number of each.
+ContribTypes OfQuantizedGlobalPool(const ContribCall& call) {
+  TensorType type = call.in(0);
+  if (type.dims.size() < 3) return {};
+  const bool is_last = IntAttribute(*call.node, "channels_last", 0) != 0;
+  for (size_t i = is_last ? 1 : 2; i + (is_last ? 1 : 0) < type.dims.size(); ++i) type.dims[i] = 1;
+  return {type};
+}
+
+// x, the packed weights of q, k and v, bias, scales and zero points: as Attention, in float32.
+ContribTypes OfQuantizedAttention(const ContribCall& call) {
+  const Dims& x = call.in(0).dims;
+  if (x.size() != 3 || call.in(1).dims.size() != 2) return {};
+  return {{DType::kFloat32, {x[0], x[1], call.in(1).dims.back() / 3}}};
+}
+
 // Inputs and outputs as ONNX Runtime's docs/ContribOperators.md (1.23) has them.
 constexpr ContribRow kContribRows[] = {
     {"Gelu", 1, LikeFirst},
@@ -244,6 +302,15 @@ constexpr ContribRow kContribRows[] = {
     {"MatMulNBits", 3, OfMatMulNBits},
     {"DynamicQuantizeMatMul", 3, OfQuantizedMatMul},
     {"MatMulIntegerToFloat", 4, OfQuantizedMatMul},
+    {"QAttention", 2, OfQuantizedAttention},
+    {"QGemm", 6, OfQuantizedGemm},
+    {"QLinearAdd", 7, OfQuantizedPair},
+    {"QLinearMul", 7, OfQuantizedPair},
+    {"QLinearConcat", 5, OfQuantizedConcat},
+    {"QLinearGlobalAveragePool", 5, OfQuantizedGlobalPool},
+    {"QLinearLeakyRelu", 4, LikeFirst},
+    {"QLinearSigmoid", 4, LikeFirst},
+    {"QLinearSoftmax", 4, LikeFirst},
     {"FusedConv", 2, OfFusedConv},
     {"NhwcConv", 2, OfNhwcConv},
     {"NhwcFusedConv", 2, OfNhwcConv},
@@ -252,6 +319,8 @@ constexpr ContribRow kContribRows[] = {
 }  // namespace
 
 const ContribRow* FindContrib(std::string_view domain, std::string_view op_type) {
+  static constexpr ContribRow kBag = {"EmbeddingBag", 3, OfEmbeddingBag};
+  if (domain == kOwnDomain) return op_type == kBag.op_type ? &kBag : nullptr;
   const auto* const row = std::ranges::find(kContribRows, op_type, &ContribRow::op_type);
   if (row == std::end(kContribRows)) return nullptr;
   const bool is_norm = row->types == LikeFirst && op_type.ends_with("LayerNormalization");

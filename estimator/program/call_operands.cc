@@ -267,6 +267,7 @@ constexpr OperandsRow kRows[] = {
     {"cat", 1, AreJoined},
 
     {"embedding", 2, IsTable},
+    {"embedding_bag", 3},
     {"index", 2, HasDims},
     {"index_select", 2},
     {"gather", 2},

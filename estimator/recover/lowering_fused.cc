@@ -53,6 +53,13 @@ void LowerBiasGelu(UnitWriter& unit, const Node& node, std::string_view aten) {
   parts.Finish(aten, {x});
 }
 
+void LowerEmbeddingBag(UnitWriter& unit, const Node& node, std::string_view aten) {
+  std::vector<NameId> inputs;
+  for (const ValueId value : node.inputs) inputs.push_back(unit.TensorOf(value));
+  unit.Emit(aten, std::move(inputs), {unit.NewResult(node.outputs[0])},
+            {IntAttribute(node, "mode", 0)});
+}
+
 // x * sigmoid (1.702 * x), as transformers writes it.
 void LowerQuickGelu(UnitWriter& unit, const Node& node, std::string_view) {
   FusedParts parts(unit, node);
@@ -252,6 +259,7 @@ constexpr LoweringRow kFusedRows[] = {
     {"com.microsoft.FastGelu", "gelu", LowerBiasGelu, "", "", kOne},
     {"com.microsoft.BiasGelu", "gelu", LowerBiasGelu, "", "", kOne},
     {"com.microsoft.QuickGelu", "", LowerQuickGelu, "", "", kOne},
+    {"pkg.onnxfit.EmbeddingBag", "embedding_bag", LowerEmbeddingBag, "", "", kThree},
     {"com.microsoft.GroupNorm", "", LowerGroupNorm, "", "", kThree},
     {"com.microsoft.GroupQueryAttention", "", LowerGroupQueryAttention, "", "", kGrouped},
     {"com.microsoft.SimplifiedLayerNormalization", "", LowerRmsNormalization, "", "", kTwo},
