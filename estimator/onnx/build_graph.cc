@@ -56,10 +56,10 @@ class GraphBuilder {
     AddNodes();
     reads_.resize(graph_.nodes.size());
     ReadInputs();
-    CheckSignatures();
     SortNodes();
     AddOutputs();
     LeaveOutStatistics();
+    CheckSignatures();
     AppendMetadata(model_->proto.metadata_props(), graph_.metadata);
     AppendMetadata(proto_.metadata_props(), graph_.metadata);
     graph_.model = std::move(model_);
@@ -204,10 +204,15 @@ class GraphBuilder {
     }
   }
 
-  // Below opset 14 a batch norm that trains lists its four statistics, whose shapes ONNX does not
-  // infer; exporters let nobody read them.
+  // Below opset 14 a batch norm that trains lists its four statistics (torch.onnx's instance norm
+  // also beyond), below 10 a dropout its mask: ONNX does not infer their shapes, and exporters let
+  // nobody read them.
   void LeaveOutStatistics() {
-    constexpr size_t kWithStatistics = 5;
+    const auto count_of = [](const Node& node) -> size_t {
+      if (!node.domain.empty()) return SIZE_MAX;
+      if (node.op_type == "BatchNormalization") return 5;
+      return node.op_type == "Dropout" ? 2 : SIZE_MAX;
+    };
     std::vector<bool> is_read(graph_.values.size());
     for (const Node& node : graph_.nodes) {
       for (const ValueId input : node.inputs) {
@@ -218,8 +223,7 @@ class GraphBuilder {
       return value != kNoValue && (is_read[Index(value)] || At(value).is_output);
     };
     for (Node& node : graph_.nodes) {
-      const bool is_norm = node.op_type == "BatchNormalization";
-      if (!is_norm || node.outputs.size() < kWithStatistics) continue;
+      if (node.outputs.size() < count_of(node)) continue;
       if (std::any_of(node.outputs.begin() + 1, node.outputs.end(), is_wanted)) continue;
       node.outputs.erase(node.outputs.begin() + 1, node.outputs.end());
     }

@@ -152,6 +152,8 @@ void LowerSequenceAt(UnitWriter& unit, const Node& node, std::string_view aten);
 void LowerGather(UnitWriter& unit, const Node& node, std::string_view aten);
 void LowerTopK(UnitWriter& unit, const Node& node, std::string_view aten);
 void LowerScatter(UnitWriter& unit, const Node& node, std::string_view aten);
+void LowerScatterNd(UnitWriter& unit, const Node& node, std::string_view aten);
+void LowerQuantized(UnitWriter& unit, const Node& node, std::string_view aten);
 
 // With the batch norm that was folded into it, if there is one (lowering_convolution.cc).
 void LowerConvolution(UnitWriter& unit, const Node& node, std::string_view aten);

@@ -459,7 +459,36 @@ constexpr LoweringRow kLoweringRows[] = {
     {"Upsample", "upsample_nearest2d", LowerResize},
     {"Gather", "embedding", LowerGather},
     {"GatherElements", "gather", LowerAll},
+    {"GatherND", "index", LowerAll},
     {"ScatterElements", "scatter", LowerScatter},
+    {"ScatterND", "index_put", LowerScatterNd},
+
+    // What data choose: new places of integers, and elements at them.
+    {"NonZero", "nonzero", LowerTopK},
+    {"NonMaxSuppression", "nonzero", LowerTopK},
+    {"Unique", "nonzero", LowerTopK},
+    {"Compress", "index", LowerAll},
+    {"RoiAlign", "index_select", LowerAll},
+
+    // Integers of less bits, in inference: each node makes a tensor, and nothing beside it.
+    {"QuantizeLinear", "nonzero", LowerQuantized},
+    {"DequantizeLinear", "nonzero", LowerQuantized},
+    {"DynamicQuantizeLinear", "nonzero", LowerQuantized},
+    {"QLinearConv", "nonzero", LowerQuantized},
+    {"QLinearMatMul", "nonzero", LowerQuantized},
+    {"ConvInteger", "nonzero", LowerQuantized},
+    {"MatMulInteger", "nonzero", LowerQuantized},
+    {"com.microsoft.QAttention", "nonzero", LowerQuantized},
+    {"com.microsoft.QGemm", "nonzero", LowerQuantized},
+    {"com.microsoft.QLinearAdd", "nonzero", LowerQuantized},
+    {"com.microsoft.QLinearMul", "nonzero", LowerQuantized},
+    {"com.microsoft.QLinearConcat", "nonzero", LowerQuantized},
+    {"com.microsoft.QLinearGlobalAveragePool", "nonzero", LowerQuantized},
+    {"com.microsoft.QLinearLeakyRelu", "nonzero", LowerQuantized},
+    {"com.microsoft.QLinearSigmoid", "nonzero", LowerQuantized},
+    {"com.microsoft.QLinearSoftmax", "nonzero", LowerQuantized},
+    {"com.microsoft.DynamicQuantizeMatMul", "nonzero", LowerQuantized},
+    {"com.microsoft.MatMulIntegerToFloat", "nonzero", LowerQuantized},
 
     // Tensors made from numbers.
     {"Constant", "", LowerConstant},

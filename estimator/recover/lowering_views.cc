@@ -150,4 +150,30 @@ void LowerScatter(UnitWriter& unit, const Node& node, std::string_view aten) {
   unit.Emit(adds ? "scatter_add" : aten, std::move(inputs), {unit.NewResult(node.outputs[0])});
 }
 
+// x, places, values: what is added there is another call.
+void LowerScatterNd(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const Attribute* reduction = FindAttribute(node, "reduction");
+  const auto* how =
+      reduction == nullptr ? nullptr : std::get_if<std::string_view>(&reduction->value);
+  const bool adds = how != nullptr && *how == "add";
+  const NameId x = unit.TensorOf(node.inputs[0]);
+  const NameId places = unit.TensorOf(node.inputs[1]);
+  unit.Emit(adds ? "index_put.accumulate" : aten, {x, unit.TensorOf(node.inputs[2]), places},
+            {unit.NewResult(node.outputs[0])});
+}
+
+// All that is no number; a gradient goes through what it is in training, which nobody knows.
+void LowerQuantized(UnitWriter& unit, const Node& node, std::string_view aten) {
+  if (unit.trains()) return unit.LowerUnknown(node);
+  std::vector<NameId> inputs;
+  for (const ValueId value : node.inputs) {
+    if (value != kNoValue && !unit.values().IsHost(value)) inputs.push_back(unit.TensorOf(value));
+  }
+  std::vector<NameId> outputs;
+  for (const ValueId value : node.outputs) {
+    outputs.push_back(value == kNoValue ? kNoName : unit.NewResult(value));
+  }
+  unit.Emit(inputs.empty() ? "constant" : aten, std::move(inputs), std::move(outputs));
+}
+
 }  // namespace onnxfit
