@@ -14,6 +14,7 @@
 #include "estimator/base/file_bytes.h"
 #include "estimator/base/text.h"
 #include "estimator/fit/predict.h"
+#include "estimator/onnx/named_sizes.h"
 #include "estimator/report/snapshot_json.h"
 
 namespace onnxfit {
@@ -166,10 +167,10 @@ std::set<std::string> NamesOfAny(const DimBinding& binding, std::span<const Grap
     const Names dims = FreeDims(*graph);
     const Names inputs = InputNames(*graph);
     for (const auto& [name, size] : binding.dims) {
-      if (IsIn(dims, name)) found.insert(name);
+      if (IsIn(dims, name) || MayNameSize(*graph, name)) found.insert(name);
     }
     for (const auto& [name, shape] : binding.inputs) {
-      if (IsIn(inputs, name)) found.insert(name);
+      if (IsIn(inputs, name) || MayNameSize(*graph, name)) found.insert(name);
     }
   }
   return found;

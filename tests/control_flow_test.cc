@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "estimator/onnx/loader.h"
 
@@ -22,8 +24,9 @@ std::string NamesOf(const Graph& graph, const std::vector<ValueId>& values) {
 }
 
 // A line for each node, "y = Add(x, w) float32[2, 4]", then one for each warning.
-std::string FlatText(std::string_view model, int64_t batch) {
-  const DimBinding binding{.batch = batch, .dims = {}, .inputs = {}};
+std::string FlatText(std::string_view model, int64_t batch,
+                     std::map<std::string, int64_t> dims = {}) {
+  DimBinding binding{.batch = batch, .dims = std::move(dims), .inputs = {}};
   Warnings warnings;
   const Graph graph = InlineControlFlow(ParseGraph(model), binding, warnings);
   const Shapes shapes = BindShapes(graph, binding);
@@ -91,7 +94,7 @@ TEST_CASE("an If whose condition depends on data becomes the larger branch") {
     })",
                  2) == R"(
 y = Concat(x, x) float32[4, 4]
-OF103 which branch of the If 'choose' runs depends on data: else_branch is taken, whose outputs are 64 B
+OF103 which branch of the If 'choose' runs depends on data: else_branch is taken, whose tensors are 64 B
 )");
 }
 
@@ -139,7 +142,7 @@ h3 = Sqrt(again/h2) float32[2, 4]
 )");
 }
 
-TEST_CASE("a Loop becomes its body, once") {
+TEST_CASE("a Loop becomes its body, once for each trip") {
   CHECK(FlatText(R"(
     g (float[N, 4] x) => (float[A, B] last, float[C, D, E] all)
     <int64 trips = {3}, bool go = {1}> {
@@ -156,27 +159,87 @@ i = Constant() int64[]
 c = Constant() bool[]
 c2 = Identity(c) bool[]
 f = CastLike(i, x) float32[]
-last = Add(x, f) float32[2, 4]
-item = Relu(last) float32[2, 4]
+v2 = Add(x, f) float32[2, 4]
+item = Relu(v2) float32[2, 4]
+repeat/i = Constant() int64[]
+repeat/c = Constant() bool[]
+repeat/c2 = Identity(repeat/c) bool[]
+repeat/f = CastLike(repeat/i, v2) float32[]
+repeat/v2 = Add(v2, repeat/f) float32[2, 4]
+repeat/item = Relu(repeat/v2) float32[2, 4]
+repeat/i_2 = Constant() int64[]
+repeat/c_2 = Constant() bool[]
+repeat/c2_2 = Identity(repeat/c_2) bool[]
+repeat/f_2 = CastLike(repeat/i_2, repeat/v2) float32[]
+last = Add(repeat/v2, repeat/f_2) float32[2, 4]
+repeat/item_2 = Relu(last) float32[2, 4]
 all/each/axes = Constant() int64[1]
 all/each = Unsqueeze(item, all/each/axes) float32[1, 2, 4]
-all = Concat(all/each, all/each, all/each) float32[3, 2, 4]
-OF103 the Loop 'repeat' runs up to 3 times: its body is counted once
+all/all/each/axes = Constant() int64[1]
+all/all/each = Unsqueeze(repeat/item, all/all/each/axes) float32[1, 2, 4]
+all/all/each_2/axes = Constant() int64[1]
+all/all/each_2 = Unsqueeze(repeat/item_2, all/all/each_2/axes) float32[1, 2, 4]
+all = Concat(all/each, all/all/each, all/all/each_2) float32[3, 2, 4]
 )");
 }
 
-TEST_CASE("how often a while loop runs is not known") {
-  CHECK(FlatText(R"(
+// Nothing ends it that is known.
+constexpr std::string_view kWhile = R"(
     g (float[N, 4] x, bool go) => (float[A, B] last) {
-      last = Loop<
+      [until] last = Loop<
         body = step (int64 i, bool c, float v) => (bool c, float v2) { v2 = Neg(v) }>( , go, x)
-    })",
-                 2) == R"(
+    })";
+
+TEST_CASE("how often a while loop runs, --dim says by its first result") {
+  CHECK_THROWS_WITH_AS(FlatText(kWhile, 2),
+                       "<text>: node 'until': how often the body of this Loop runs depends on data "
+                       "(try: --dim last=10)",
+                       Error);
+  CHECK(FlatText(kWhile, 2, {{"last", 2}}) == R"(
 i = Constant() int64[]
 c = Constant() bool[]
-last = Neg(x) float32[2, 4]
-OF103 the Loop 'Loop #0' runs an unknown number of times: its body is counted once
+v2 = Neg(x) float32[2, 4]
+until/i = Constant() int64[]
+until/c = Constant() bool[]
+last = Neg(v2) float32[2, 4]
 )");
+}
+
+TEST_CASE("a while loop that counts ends where its condition does") {
+  CHECK(FlatText(R"(
+    g (float[N, 4] x) => (float[A, B] last) <int64 zero = {0}, bool go = {1}, int64 most = {3}> {
+      count, last = Loop<
+        body = step (int64 i, bool c, int64 n, float v) => (bool more, int64 n2, float v2) {
+          one = Constant<value = int64 {1}>()
+          n2 = Add(n, one)
+          more = Less(n2, most)
+          v2 = Neg(v)
+        }>( , go, zero, x)
+    })",
+                 2)
+            .ends_with("last = Neg(count/v2) float32[2, 4]\n"));
+}
+
+TEST_CASE("of a list that is constructed, nodes read the elements") {
+  CHECK(FlatText(R"(
+    g (float[N, 4] x, float[N] z) => (float[A, B] y) <int64 last = {-1}> {
+      list = SequenceConstruct(x, z)
+      tall = SequenceMap<body = one (float t) => (float u) {
+        axes = Constant<value = int64[1] {-1}>()
+        u = Unsqueeze(t, axes)
+      }>(list)
+      item = SequenceAt(tall, last)
+      y = Relu(item)
+    })",
+                 2)
+            .ends_with("item = Identity(tall/u) float32[2, 1]\ny = Relu(item) float32[2, 1]\n"));
+  CHECK(FlatText(R"(
+    g (float[N, 4] x) => (float[A, B] y) {
+      list = SequenceConstruct(x, x)
+      y = ConcatFromSequence<axis = 1>(list)
+    })",
+                 2)
+            .ends_with("y = Concat(x, x) float32[2, 8]\n"));
 }
 
 TEST_CASE("an If behind another is judged by what the other makes") {
@@ -192,8 +255,8 @@ TEST_CASE("an If behind another is judged by what the other makes") {
                  2) == R"(
 h = Relu(x) float32[2, 4]
 y = Concat(h, h) float32[4, 4]
-OF103 which branch of the If 'first' runs depends on data: then_branch is taken, whose outputs are 32 B
-OF103 which branch of the If 'second' runs depends on data: else_branch is taken, whose outputs are 64 B
+OF103 which branch of the If 'first' runs depends on data: then_branch is taken, whose tensors are 32 B
+OF103 which branch of the If 'second' runs depends on data: else_branch is taken, whose tensors are 64 B
 )");
 }
 
@@ -234,7 +297,8 @@ std::string Chain(int count, std::string_view node, std::string_view initializer
 
 size_t CountFlat(const std::string& model) {
   Warnings warnings;
-  return InlineControlFlow(ParseGraph(model), {}, warnings).nodes.size();
+  DimBinding binding;
+  return InlineControlFlow(ParseGraph(model), binding, warnings).nodes.size();
 }
 
 std::string FlatError(const std::string& model) {
@@ -279,7 +343,10 @@ TEST_CASE("a list has a part for each of at most 1024 trips, all lists together 
   };
   Warnings warnings;
   const auto parts = [&](int trips) {
-    return InlineControlFlow(ParseGraph(text(1, trips)), {}, warnings).nodes.back().inputs.size();
+    DimBinding binding;
+    return InlineControlFlow(ParseGraph(text(1, trips)), binding, warnings)
+        .nodes.back()
+        .inputs.size();
   };
   CHECK(parts(1024) == 1024);
   CHECK(parts(1025) == 2);  // an Unsqueeze of one, and its axes
@@ -302,7 +369,8 @@ TEST_CASE("a dimension that stays free is an error here too") {
   const Graph graph = ParseGraph(
       "g (float[N, K] x, bool c) => (float y) { y = If<then_branch = a () => (float x) {}, "
       "else_branch = b () => (float x) {}>(c) }");
-  CHECK_THROWS_WITH_AS(InlineControlFlow(graph, {}, warnings),
+  DimBinding binding;
+  CHECK_THROWS_WITH_AS(InlineControlFlow(graph, binding, warnings),
                        "<text>: input 'x': dimension 'K' is free (try: --dim K=512)", Error);
 }
 

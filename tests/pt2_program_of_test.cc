@@ -170,7 +170,11 @@ TEST_CASE("a size that no input decides is refused") {
   builder.Make("torch.ops.aten.relu.default", "y", {{"self", Ref("x")}}, {8});
   ExportedProgram exported = builder.Return("y");
   exported.graph.tensors.at("y").sizes[0].expression = "u0";
-  CHECK_THROWS_WITH_AS(Made(exported), doctest::Contains("depends on data"), Error);
+  CHECK_THROWS_WITH_AS(Made(exported),
+                       doctest::Contains("the data decide it, of 'y': the most that "
+                                         "it may be was expected, found nothing "
+                                         "(try: --dim u0=100)"),
+                       Error);
 }
 
 TEST_CASE("a batch that the export does not allow is said") {

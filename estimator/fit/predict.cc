@@ -1,5 +1,8 @@
 #include "estimator/fit/predict.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <fstream>
 #include <utility>
 
@@ -7,6 +10,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
 #include "estimator/base/framework.h"
+#include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
@@ -81,8 +85,22 @@ Warnings CardWarnings(const TrainingSettings& settings) {
   return {{warning::kUnsupportedCard, why}};
 }
 
+// What --dim says of sizes in the graph, which follow from no input's.
+std::map<std::string, int64_t> SizesOfData(const Graph& file, const DimBinding& binding) {
+  std::map<std::string, int64_t> sizes = WithoutMissing(file, binding).dims;
+  for (const std::string& name : FreeDims(file)) sizes.erase(name);
+  return sizes;
+}
+
+void SaySizes(const std::map<std::string, int64_t>& sizes, Program& program) {
+  for (const auto& [name, size] : sizes) {
+    program.assumptions.push_back(
+        fmt::format("data decide {}, which is {} at most, and counted so", Quote(name), size));
+  }
+}
+
 // What does not depend on how the graph is run.
-void BindGraph(const Graph& file, const DimBinding& binding, BoundFile& model) {
+void BindGraph(const Graph& file, DimBinding binding, BoundFile& model) {
   model.graph = InlineControlFlow(file, binding, model.warnings);
   model.graph = Rebind(std::move(model.graph), binding, model.warnings);
   model.graph = TakeFusedApart(std::move(model.graph), binding);
@@ -99,15 +117,18 @@ void BindExported(const Graph& file, const DimBinding& binding, BoundFile& model
 
 // Nothing is lost, and nothing recovered.
 void MakeExported(const Graph& file, const TrainingSettings& settings, PreparedRun& run) {
-  pt2::MadeProgram made = pt2::MakeProgram(file, run.file->shapes, settings);
+  pt2::MadeProgram made =
+      pt2::MakeProgram(file, run.file->shapes, settings, run.file->sizes_of_data);
   static_cast<ModuleTensors&>(run.roles) = std::move(made.tensors);
   run.program = std::move(made.program);
+  SaySizes(run.file->sizes_of_data, run.program);
 }
 
 void Recover(const TrainingSettings& settings, PreparedRun& run) {
   const Findings& found = *run.file->findings;
   run.roles = FindRoles(found, settings);
   run.program = BuildProgram(found, run.roles, settings);
+  SaySizes(run.file->sizes_of_data, run.program);
   run.program.doubts.insert(run.program.doubts.end(), run.roles.doubts.begin(),
                             run.roles.doubts.end());
 }
@@ -117,6 +138,7 @@ void Recover(const TrainingSettings& settings, PreparedRun& run) {
 // A size that does not fit is told by the input that has it.
 std::shared_ptr<const BoundFile> BindModel(const Graph& file, const DimBinding& binding) {
   auto model = std::make_shared<BoundFile>();
+  model->sizes_of_data = SizesOfData(file, binding);
   if (file.exported != nullptr) {
     BindExported(file, binding, *model);
     return model;

@@ -1,6 +1,7 @@
 // From a file to what a run of it asks of memory: what every answer is made of.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,6 +40,7 @@ struct BoundFile {
   Graph graph;  // the file's, its control flow inlined, lost tensors put back
   ExporterMetadata metadata;
   Shapes shapes;
+  std::map<std::string, int64_t> sizes_of_data;  // that --dim gives, by its names
   std::unique_ptr<const Findings> findings;  // of all these; an exported program has lost nothing
   Warnings warnings;                         // of all this
 };

@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
-#include "estimator/base/index.h"
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
-#include "estimator/onnx/inferrer.h"
-#include "estimator/onnx/onnx_model.h"
+#include "estimator/onnx/contrib_operators.h"
+#include "estimator/onnx/partial_inferrer.h"
 
 namespace onnxfit {
 namespace {
@@ -20,19 +19,20 @@ namespace {
 // graph may be looked at so many times in any case.
 constexpr int64_t kMaxTrialNodes = 1 << 16;
 constexpr int64_t kLeastRounds = 16;
+// Nodes of loops that are written out once for each trip.
+constexpr int64_t kMaxWrittenNodes = 1 << 13;
 // Bodies inside one another that are tried at once; others wait until they stand alone.
 constexpr int kMaxTrialDepth = 2;
 
 // What becomes of one If or Loop.
 struct Choice {
-  std::string body;              // the attribute that is written out
-  std::optional<int64_t> trips;  // of a Loop, at most, where known
+  std::string body;                   // the attribute that is written out
+  std::optional<int64_t> trips = {};  // of a Loop, at most, where known
+  int64_t copies = 1;                 // of its body that are written out
 };
 
 // By the node's place in the file, which stays when nodes are sorted.
 using Choices = std::map<const onnx::NodeProto*, Choice>;
-
-bool IsFlow(const Node& node) { return node.op_type == "If" || node.op_type == "Loop"; }
 
 bool HasFlow(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), IsFlow);
@@ -50,18 +50,11 @@ std::unordered_set<std::string> TakenNames(const Graph& graph) {
   return taken;
 }
 
-int64_t OnnxOpset(const Graph& graph) {
-  for (const OpsetImport& opset : graph.opsets) {
-    if (opset.domain.empty()) return opset.version;
-  }
-  return 0;
-}
-
 // Writes one body out in place of its node.
 void WriteOut(const onnx::NodeProto& node, const Choice& choice, BodyInliner& inliner) {
   const onnx::GraphProto& body = *BodyOf(node, choice.body);
   if (node.op_type() == "Loop") {
-    inliner.InlineLoop(node, body, choice.trips);
+    inliner.InlineLoop(node, body, {choice.trips, choice.copies});
   } else {
     inliner.InlineBranch(node, body);
   }
@@ -94,95 +87,6 @@ int64_t CountNodes(const onnx::GraphProto& graph) {
   return count;
 }
 
-// What one output of an If or Loop is, as far as that is known.
-struct Fact {
-  onnx::TypeProto type;
-  std::optional<HostTensor> elements;
-  int64_t bytes = 0;  // 0 where they are not known
-};
-
-// The body of one If or Loop as a graph of its own, whose outputs are those of the node, and what
-// is known of its inputs.
-struct LoneBody {
-  Graph graph;
-  BoundInputs inputs = {};
-  std::vector<std::optional<HostTensor>> elements = {};  // by input
-};
-
-// Infers what can be inferred: what an If or Loop makes is not known before somebody says it, nor
-// what is computed from it.  Contradictions are left to BindShapes.
-class PartialInferrer {
- public:
-  PartialInferrer(const Graph& graph, const DimBinding& binding)
-      : graph_(graph), inferrer_(graph, binding) {}
-  explicit PartialInferrer(const LoneBody& body)
-      : graph_(body.graph), inferrer_(body.graph, body.inputs) {
-    for (size_t i = 0; i < body.elements.size(); ++i) {
-      inferrer_.Assume(graph_.inputs[i], body.inputs.types[i], body.elements[i]);
-    }
-  }
-
-  void Infer(NodeId id) {
-    if (IsFlow(graph_.nodes[Index(id)]) || !inferrer_.InputsResolved(id)) return;
-    try {
-      inferrer_.Infer(id);
-    } catch (const Error&) {
-      return;
-    }
-  }
-
-  // `made` by the node's outputs, left out ones aside.
-  void Assume(NodeId id, const std::vector<Fact>& made) {
-    size_t next = 0;
-    for (const ValueId value : graph_.nodes[Index(id)].outputs) {
-      if (value == kNoValue || next >= made.size()) continue;
-      inferrer_.Assume(value, made[next].type, made[next].elements);
-      ++next;
-    }
-  }
-
-  std::vector<Fact> Outputs() const {
-    std::vector<Fact> facts;
-    for (const ValueId value : graph_.outputs) {
-      const int64_t bytes = inferrer_.Resolved(value) ? BytesOf(inferrer_.TypeOf(value).tensor) : 0;
-      facts.push_back({inferrer_.ProtoOf(value), inferrer_.KnownOf(value), bytes});
-    }
-    return facts;
-  }
-
-  const Graph& graph() const { return graph_; }
-  const Inferrer& get() const { return inferrer_; }
-
- private:
-  const Graph& graph_;
-  Inferrer inferrer_;
-};
-
-int64_t BytesOfAll(const std::vector<Fact>& facts) {
-  int64_t bytes = 0;
-  for (const Fact& fact : facts) bytes = CheckedAdd(bytes, fact.bytes);
-  return bytes;
-}
-
-std::optional<int64_t> KnownScalar(const Inferrer& inferrer, const Node& node, size_t input) {
-  if (input >= node.inputs.size() || node.inputs[input] == kNoValue) return std::nullopt;
-  const std::optional<HostTensor>& known = inferrer.KnownOf(node.inputs[input]);
-  if (!known.has_value() || known->is_float() || Numel(known->stored) != 1) return std::nullopt;
-  return known->integers()[0];
-}
-
-// One If or Loop of a graph that is inferred so far.
-struct Flow {
-  PartialInferrer& partial;
-  NodeId id;
-  const std::unordered_map<std::string_view, ValueId>& by_name;  // of the graph's values
-
-  const Graph& graph() const { return partial.graph(); }
-  const Node& node() const { return graph().nodes[Index(id)]; }
-  const onnx::NodeProto& proto() const { return graph().model->NodeOf(id); }
-  std::string name() const { return Quote(DisplayName(graph(), id)); }
-};
-
 // The inputs of a lone body are the node's, and what the body reads of the graph around it.
 LoneBody BodyAlone(const Flow& flow, const Choice& choice) {
   const Inferrer& around = flow.partial.get();
@@ -212,8 +116,9 @@ LoneBody BodyAlone(const Flow& flow, const Choice& choice) {
 
 class FlowInliner {
  public:
-  explicit FlowInliner(const onnx::GraphProto& file)
-      : most_nodes_(std::max(kMaxTrialNodes, kLeastRounds * CountNodes(file))) {}
+  // Takes the sizes that it has used out of `binding`.
+  FlowInliner(const onnx::GraphProto& file, DimBinding& binding)
+      : binding_(binding), most_nodes_(std::max(kMaxTrialNodes, kLeastRounds * CountNodes(file))) {}
 
   // One level: bodies may hold further Ifs and Loops.  `depth`: of trials around it.
   Graph Inline(PartialInferrer partial, Warnings& warnings, int depth = 0) {
@@ -264,69 +169,119 @@ class FlowInliner {
   }
 
   Choice ChooseLoop(const Flow& flow, int depth, Warnings& warnings) {
-    std::optional<int64_t> trips = KnownScalar(flow.partial.get(), flow.node(), 0);
-    if (trips == INT64_MAX) trips.reset();  // how exporters write a while loop
-    const std::string often =
-        trips.has_value() ? fmt::format("up to {} times", *trips) : "an unknown number of times";
-    warnings.push_back(
-        {warning::kUnknownBranch,
-         fmt::format("the Loop {} runs {}: its body is counted once", flow.name(), often)});
-    const Choice choice = {"body", trips};
+    Trips trips = TripsOf(flow);
+    const std::string name = NameOfLoop(flow);
+    const auto given = binding_.dims.find(name);
+    if (!trips.is_exact && given != binding_.dims.end()) {
+      trips = {given->second, true};
+      if (depth == 0) binding_.dims.erase(given);
+    }
+    const bool is_asked = !trips.most && depth == 0 && flow.partial.get().InputsResolved(flow.id);
+    if (is_asked) RefuseTrips(flow, name);
+    const Choice choice = {"body", trips.most, CopiesOf(flow, trips.most.value_or(1), depth)};
+    Say(flow, trips, choice.copies, warnings);
     flow.partial.Assume(flow.id, Try(flow, choice, depth));
     return choice;
+  }
+
+  // What --dim calls how often it runs.
+  static std::string NameOfLoop(const Flow& flow) {
+    for (const ValueId value : flow.node().outputs) {
+      if (value != kNoValue) return std::string(flow.graph().values[Index(value)].name);
+    }
+    return "";
+  }
+
+  [[noreturn]] static void RefuseTrips(const Flow& flow, const std::string& name) {
+    throw Error({flow.graph().path, "node " + flow.name(),
+                 "how often the body of this Loop runs depends on data",
+                 "--dim " + ShellWord(name + "=10")});
+  }
+
+  // As many as there are trips, while there is room for their nodes.
+  int64_t CopiesOf(const Flow& flow, int64_t trips, int depth) {
+    const int64_t nodes = CountNodes(*BodyOf(flow.proto(), "body"));
+    const bool is_short = trips <= BodyInliner::kMaxTrips;
+    if (depth > 0 || !is_short || nodes * trips > room_) return std::min<int64_t>(trips, 1);
+    room_ -= nodes * trips;
+    return trips;
+  }
+
+  static void Say(const Flow& flow, const Trips& trips, int64_t copies, Warnings& warnings) {
+    const int64_t most = trips.most.value_or(1);
+    if (trips.is_exact && copies == most) return;
+    const std::string often = !trips.most      ? "an unknown number of times"
+                              : trips.is_exact ? fmt::format("{} times", most)
+                                               : fmt::format("up to {} times", most);
+    const std::string counted =
+        copies == most ? "so often it is counted" : "its body is counted once";
+    warnings.push_back({warning::kUnknownBranch,
+                        fmt::format("the Loop {} runs {}: {}", flow.name(), often, counted)});
   }
 
   Choice ChooseBranch(const Flow& flow, int depth, Warnings& warnings) {
     const std::optional<int64_t> condition = KnownScalar(flow.partial.get(), flow.node(), 0);
     if (condition.has_value()) {
-      const Choice choice = {*condition != 0 ? "then_branch" : "else_branch", {}};
+      const Choice choice = {*condition != 0 ? "then_branch" : "else_branch"};
       flow.partial.Assume(flow.id, Try(flow, choice, depth));
       return choice;
     }
-    const std::vector<Fact> then_made = Try(flow, {"then_branch", {}}, depth);
-    const std::vector<Fact> else_made = Try(flow, {"else_branch", {}}, depth);
-    const bool is_else = BytesOfAll(else_made) > BytesOfAll(then_made);
+    int64_t then_bytes = 0;
+    int64_t else_bytes = 0;
+    const std::vector<Fact> then_made = Try(flow, {"then_branch"}, depth, &then_bytes);
+    const std::vector<Fact> else_made = Try(flow, {"else_branch"}, depth, &else_bytes);
+    const bool is_else = else_bytes > then_bytes;
     const std::vector<Fact>& made = is_else ? else_made : then_made;
     const std::string larger = is_else ? "else_branch" : "then_branch";
-    warnings.push_back({warning::kUnknownBranch,
-                        fmt::format("which branch of the If {} runs depends on data: {} is taken, "
-                                    "whose outputs are {}",
-                                    flow.name(), larger, FormatBytes(BytesOfAll(made)))});
+    warnings.push_back(
+        {warning::kUnknownBranch,
+         fmt::format("which branch of the If {} runs depends on data: {} is taken, "
+                     "whose tensors are {}",
+                     flow.name(), larger, FormatBytes(is_else ? else_bytes : then_bytes))});
     flow.partial.Assume(flow.id, made);
-    return {larger, {}};
+    return {larger};
   }
 
   // What a body makes; nothing where it cannot be told.  What is wrong with it is said when it
   // stands among the other nodes.
-  std::vector<Fact> Try(const Flow& flow, const Choice& choice, int depth) {
+  // `bytes`: of all tensors that it makes.
+  std::vector<Fact> Try(const Flow& flow, const Choice& choice, int depth,
+                        int64_t* bytes = nullptr) {
     try {
       LoneBody body = BodyAlone(flow, choice);
       while (HasFlow(body.graph) && depth + 1 < kMaxTrialDepth) {
         Warnings ignored;
         body.graph = Inline(PartialInferrer(body), ignored, depth + 1);
       }
-      return Infer(body);
+      return Infer(body, bytes);
     } catch (const Error&) {
       return {};
     }
   }
 
-  std::vector<Fact> Infer(const LoneBody& body) {
+  std::vector<Fact> Infer(const LoneBody& body, int64_t* bytes) {
     CountLooks(body.graph);
     PartialInferrer partial(body);
-    for (NodeId id = 0; id < static_cast<NodeId>(body.graph.nodes.size()); ++id) partial.Infer(id);
+    for (NodeId id = 0; id < static_cast<NodeId>(body.graph.nodes.size()); ++id) {
+      partial.Infer(id);
+      if (bytes != nullptr) *bytes = CheckedAdd(*bytes, partial.BytesMadeBy(id));
+    }
     return partial.Outputs();
   }
 
+  DimBinding& binding_;
+  int64_t room_ = kMaxWrittenNodes;
   int64_t most_nodes_;
   int64_t nodes_ = 0;
 };
 
 }  // namespace
 
-Graph InlineControlFlow(Graph graph, const DimBinding& binding, Warnings& warnings) {
+Graph InlineControlFlow(Graph graph, DimBinding& binding, Warnings& warnings) {
+  graph = UnrollSequences(std::move(graph));
   if (!HasFlow(graph)) return graph;
-  FlowInliner inliner(graph.model->proto.graph());
+  graph = JoinEmbeddingBags(std::move(graph));
+  FlowInliner inliner(graph.model->proto.graph(), binding);
   while (HasFlow(graph)) graph = inliner.Inline(PartialInferrer(graph, binding), warnings);
   return graph;
 }

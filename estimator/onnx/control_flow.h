@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "estimator/base/error.h"
 #include "estimator/onnx/graph.h"
@@ -22,10 +23,17 @@ namespace onnxfit {
 
 // Replaces each If by the branch that runs under `binding` where its condition follows
 // from shapes and constants; otherwise by the branch whose outputs are larger, with a
-// warning.  A Loop is replaced by its body, once, with a warning that says how often it
-// runs where that is known.  Returns `graph` itself where it has neither.
-// Throws Error as BindShapes does.  O(nodes), bodies included.
-Graph InlineControlFlow(Graph graph, const DimBinding& binding, Warnings& warnings);
+// warning.  A Loop is replaced by its body, once for each trip; once alone, with a warning, where
+// that are too many nodes.  How often it runs follows from shapes and constants, or is what --dim
+// says of its first output, which is taken out of `binding`.  Returns `graph` itself where it has
+// neither.  Throws Error as BindShapes does, and for a Loop that runs nobody knows how often.
+// O(nodes), bodies and trips included.
+Graph InlineControlFlow(Graph graph, DimBinding& binding, Warnings& warnings);
+
+// Of lists that SequenceConstruct makes, nodes read the elements: SequenceMap is its body for each,
+// SequenceAt one of them, ConcatFromSequence a Concat.  Returns `graph` itself where it has none.
+// O(nodes), bodies and elements included.
+Graph UnrollSequences(Graph graph);
 
 // --- Bodies written out; internal to the room onnx/ ----------------------------
 
@@ -42,10 +50,18 @@ class BodyInliner {
   // `body` is one of the two branches of `node`.
   void InlineBranch(const onnx::NodeProto& node, const onnx::GraphProto& body);
 
-  // One iteration.  What each iteration adds to a list is there `trips` times where that
-  // is known and not above kMaxTrips, else once.  Throws Error where lists exceed kMaxCopies.
-  void InlineLoop(const onnx::NodeProto& node, const onnx::GraphProto& body,
-                  std::optional<int64_t> trips);
+  struct Iterations {
+    std::optional<int64_t> trips;  // nullopt: nobody knows
+    int64_t copies = 1;            // that are written out: all of them, one, or none
+  };
+  // What each iteration adds to a list is there as often as there are trips, where these are known
+  // and not above kMaxTrips, else once.  Throws Error where lists exceed kMaxCopies.
+  void InlineLoop(const onnx::NodeProto& node, const onnx::GraphProto& body, Iterations iterations);
+
+  // A SequenceMap over lists that are constructed: the body once for each element.  `elements` by
+  // input of the node; one name for a tensor, which all iterations read.
+  void InlineMap(const onnx::NodeProto& node, const onnx::GraphProto& body,
+                 const std::vector<std::vector<std::string>>& elements);
 
   static constexpr int64_t kMaxTrips = 1024;
   static constexpr int64_t kMaxCopies = 1 << 17;  // of all lists together
@@ -57,8 +73,9 @@ class BodyInliner {
   void NameLocals(const onnx::GraphProto& body, const std::string& prefix, Names& names);
   void AppendBody(const onnx::GraphProto& body, const std::string& prefix, const Names& names);
   void AppendOutput(const std::string& from, const std::string& to, const Names& names);
-  void AppendList(const std::string& from, const std::string& to, const Names& names,
-                  std::optional<int64_t> trips);
+  void AppendList(const std::vector<std::string>& parts, const std::string& to);
+  void AppendIteration(const onnx::GraphProto& body, const std::string& prefix, int64_t trip,
+                       Names& names);
   std::string AppendConstant(const std::string& name, onnx::TensorProto value);
   std::string AppendUnsqueezed(const std::string& from, const std::string& to);
 

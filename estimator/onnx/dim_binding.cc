@@ -10,6 +10,7 @@
 #include "estimator/base/quote.h"
 #include "estimator/base/text.h"
 #include "estimator/base/warnings.h"
+#include "estimator/onnx/named_sizes.h"
 #include "estimator/onnx/onnx_model.h"
 
 namespace onnxfit {
@@ -70,6 +71,12 @@ class InputBinder {
   }
 
   int place_axis() const { return place_axis_; }
+
+  [[noreturn]] void RefuseUnused(const std::string& name) const {
+    const auto dim = binding_.dims.find(name);
+    if (dim != binding_.dims.end()) RefuseDim(name, dim->second);
+    RefuseInput(name, binding_.inputs.at(name));
+  }
 
   BoundInputs Bind() && {
     BindGiven();
@@ -322,8 +329,13 @@ class InputBinder {
       const auto found =
           std::find_if(inputs_.begin(), inputs_.end(),
                        [&wanted = name](const DeclaredInput& i) { return i.name == wanted; });
-      if (found == inputs_.end()) RefuseInput(name, dims);
-      BindWhole(*found, dims);
+      if (found != inputs_.end()) {
+        BindWhole(*found, dims);
+      } else if (MayNameSize(graph_, name)) {
+        bound_.inner_shapes[name] = dims;
+      } else {
+        RefuseInput(name, dims);
+      }
     }
   }
 
@@ -359,6 +371,10 @@ class InputBinder {
       const bool known =
           std::any_of(free_.begin(), free_.end(),
                       [&wanted = name](const FreeDim& free) { return free.name == wanted; });
+      if (!known && MayNameSize(graph_, name)) {
+        bound_.inner_dims[name] = size;
+        continue;
+      }
       if (!known) RefuseDim(name, size);
       BindSymbol(name, size, fmt::format("--dim {}={}", name, size));
     }
@@ -493,6 +509,10 @@ BoundInputs BindInputs(const Graph& graph, const DimBinding& binding) {
   return InputBinder(graph, WithoutMissing(graph, binding)).Bind();
 }
 
+void RefuseUnused(const Graph& graph, const DimBinding& binding, const std::string& name) {
+  InputBinder(graph, binding).RefuseUnused(name);
+}
+
 int BatchAxis(const Graph& graph) { return InputBinder(graph, {}).place_axis(); }
 
 std::vector<std::string> FreeDims(const Graph& graph) { return InputBinder(graph, {}).FreeNames(); }
@@ -508,7 +528,7 @@ DimBinding WithoutMissing(const Graph& graph, DimBinding binding) {
   const auto drop = [&](auto& sizes, const std::vector<std::string>& names) {
     std::erase_if(sizes, [&](const auto& size) {
       return binding.optional.contains(size.first) &&
-             std::ranges::find(names, size.first) == names.end();
+             std::ranges::find(names, size.first) == names.end() && !MayNameSize(graph, size.first);
     });
   };
   drop(binding.dims, FreeDims(graph));

@@ -29,12 +29,20 @@ struct BoundInputs {
   std::string batch_place = {};            // as of Shapes
   std::vector<onnx::TypeProto> types;      // by Graph::inputs; every dimension a number
   std::map<std::string, int64_t> symbols;  // what each named dimension is
+  // What --dim and --shape say of values in the graph, whose sizes data decide (data_sizes.h).
+  std::map<std::string, int64_t> inner_dims;
+  std::map<std::string, Dims> inner_shapes;
   std::optional<Rebound> rebound;
   Warnings warnings;
 };
 
-// Throws Error as BindShapes does.  O(inputs × dimensions).
+// Throws Error as BindShapes does.  O(inputs × dimensions), and O(values) for each name in the
+// graph.
 BoundInputs BindInputs(const Graph& graph, const DimBinding& binding);
+
+// --dim or --shape `name`, which no size in the graph turned out to need.
+[[noreturn]] void RefuseUnused(const Graph& graph, const DimBinding& binding,
+                               const std::string& name);
 
 // Which dimension of an input is the batch, by what recurrent layers read.
 struct InputAxis {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "estimator/base/quote.h"
+#include "estimator/onnx/named_sizes.h"
 #include "estimator/onnx/onnx_model.h"
 #include "estimator/onnx/schemas.h"
 
@@ -16,6 +17,23 @@ namespace {
 
 constexpr std::string_view kFromFile = "the shapes that the file stores are believed";
 constexpr std::string_view kFromInput = "outputs are taken to be like the first input";
+
+// Operators that run nowhere where PyTorch's allocator counts.
+struct OtherRow {
+  std::string_view domain;
+  std::string_view reason;
+  std::string_view instead;
+};
+constexpr OtherRow kOthers[] = {
+    {"ai.onnx.ml",
+     "an operator of a neural network was expected, found one of classical machine learning, which "
+     "runs on the CPU and takes no memory of a GPU",
+     "a network of PyTorch's, as ONNX or .pt2"},
+    {"com.microsoft.nchwc",
+     "ONNX Runtime's optimizer has laid its tensors out for the CPU at hand, which a GPU does not "
+     "run",
+     "the file from before, or one that GraphOptimizationLevel.ORT_ENABLE_EXTENDED has made"},
+};
 
 bool IsSequence(const onnx::TypeProto& type) {
   return type.has_optional_type() ? IsSequence(type.optional_type().elem_type())
@@ -56,6 +74,9 @@ Inferrer::Inferrer(const Graph& graph, BoundInputs inputs)
   SilenceProtobuf();
   AddInputs();
   AddInitializers();
+  for (const auto& [key, name] : graph_.metadata) {
+    if (key == kSizeOfData) used_names_.emplace(name);
+  }
 }
 
 void Inferrer::AddInputs() {
@@ -92,6 +113,7 @@ void Inferrer::Infer(NodeId id) {
   FollowLists(id, op);
   CheckDims(id);
   Evaluate(id, op);
+  if (!OutputsResolved(id) && InputsResolved(id)) TakeBounds(id);
 }
 
 const Inferrer::Operator& Inferrer::OperatorOf(const Node& node) {
@@ -337,6 +359,11 @@ NodeId Inferrer::GuessBehind(NodeId id) const {
 
 void Inferrer::Believe(NodeId id) {
   const Node& node = NodeAt(id);
+  for (const OtherRow& other : kOthers) {
+    if (node.domain == other.domain) {
+      Refuse(id, std::string(other.reason), std::string(other.instead));
+    }
+  }
   bool stored = true;
   for (const ValueId value : node.outputs) {
     if (value == kNoValue || BelieveStored(value)) continue;
@@ -350,10 +377,9 @@ void Inferrer::Believe(NodeId id) {
 
 // Named dimensions of the type that the file stores are those of the inputs.
 bool Inferrer::BelieveStored(ValueId value) {
-  if (!stored_.has_value()) CollectStored();
-  const auto found = stored_->find(graph_.values[Place(value)].name);
-  if (found == stored_->end() || !found->second->has_tensor_type()) return false;
-  onnx::TypeProto type = *found->second;
+  const onnx::TypeProto* stored = StoredTypeOf(value);
+  if (stored == nullptr) return false;
+  onnx::TypeProto type = *stored;
   for (auto& dim : *type.mutable_tensor_type()->mutable_shape()->mutable_dim()) {
     const auto symbol = inputs_.symbols.find(dim.dim_param());
     if (!dim.has_dim_value() && symbol == inputs_.symbols.end()) return false;

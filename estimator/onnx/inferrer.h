@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -48,6 +49,14 @@ onnx::TypeProto ProtoFrom(DType dtype, const Dims& dims);
 struct OuterScope {
   std::unordered_map<std::string, int> opsets;                      // by domain
   std::unordered_map<std::string, onnx::TypeProto*> types_by_name;  // captures
+};
+
+// A dimension that data decide.
+struct OpenSize {
+  ValueId value = kNoValue;
+  int axis = 0;      // -1: not even how many there are is known
+  std::string name;  // as --dim has it, for axis -1 --shape
+  std::optional<int64_t> most = {};
 };
 
 using ScopeMaker = std::function<const OuterScope&()>;
@@ -162,7 +171,10 @@ class Inferrer {
   const std::map<std::string, int64_t>& symbols() const { return inputs_.symbols; }
 
   // REQUIRES: not OutputsResolved(id).
-  [[noreturn]] void RefuseUnresolved(NodeId id) const;
+  [[noreturn]] void RefuseUnresolved(NodeId id);
+
+  // Names of the binding that no size turned out to need; "" where there is none.
+  std::string UnusedName() const;
 
   int64_t batch() const { return inputs_.batch; }
   const std::string& batch_place() const { return inputs_.batch_place; }
@@ -208,6 +220,20 @@ class Inferrer {
 
   void FollowLists(NodeId id, const Operator& op);
 
+  // --- Sizes that data decide (inferrer_bounds.cc) ---
+  void TakeBounds(NodeId id);
+  void GiveRank(NodeId id, size_t output);
+  void KeepSizes(NodeId id, size_t output);
+  const onnx::TypeProto* StoredTypeOf(ValueId value);
+  const onnx::TensorShapeProto::Dimension* StoredDim(ValueId value, int axis);
+  std::optional<int64_t> StoredSize(ValueId value, int axis);
+  std::optional<int64_t> BoundOf(const OpenSize& open, const std::string& by_place) const;
+  void TakeBound(NodeId id, const OpenSize& open);
+  std::vector<OpenSize> OpenSizesOf(NodeId id);
+  void Assume(const OpenSize& open, int64_t size);
+  std::vector<std::string> FlagsFrom(NodeId first);
+  bool TryInfer(NodeId id);
+
   void CheckReshape(NodeId id) const;
   void CheckDims(NodeId id) const;
 
@@ -239,6 +265,7 @@ class Inferrer {
   // By node and input; its type as ONNX has it, what is known of it.
   std::map<std::pair<NodeId, size_t>, std::pair<onnx::TypeProto, std::optional<HostTensor>>> put_;
   std::optional<std::unordered_map<std::string_view, const onnx::TypeProto*>> stored_;
+  std::set<std::string, std::less<>> used_names_;  // of the binding's inner sizes
   std::optional<OuterScope> scope_;
   ScopeMaker make_scope_;
   Doubts doubts_;

@@ -18,17 +18,6 @@ bool HasNegative(const onnx::TypeProto& type) {
   return std::any_of(dims.begin(), dims.end(), [](const auto& dim) { return dim.dim_value() < 0; });
 }
 
-// "int64[2, ?]".
-std::string UnresolvedText(const onnx::TypeProto& type) {
-  if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return "unknown";
-  std::vector<std::string> dims;
-  for (const auto& dim : type.tensor_type().shape().dim()) {
-    dims.push_back(dim.has_dim_value() ? std::to_string(dim.dim_value()) : "?");
-  }
-  return fmt::format("{}[{}]", Name(static_cast<DType>(type.tensor_type().elem_type())),
-                     fmt::join(dims, ", "));
-}
-
 // ONNX's reason without the context below it.
 std::string OneLine(std::string_view reason) {
   return std::string(reason.substr(0, reason.find('\n')));
@@ -144,17 +133,6 @@ void Inferrer::CheckReshape(NodeId id) const {
          fmt::format("{} cannot take the shape {}", ToString(TensorTypeOf(node.inputs[0])),
                      ToString(TensorTypeOf(node.outputs[0]).dims)),
          HintOnSizes());
-}
-
-void Inferrer::RefuseUnresolved(NodeId id) const {
-  for (const ValueId value : NodeAt(id).outputs) {
-    if (value == kNoValue || Resolved(value)) continue;
-    Refuse(id,
-           fmt::format("the shape of its output {} depends on data, {}",
-                       Quote(graph_.values[Place(value)].name), UnresolvedText(TypeAt(value))),
-           "onnxsim, or an export whose shapes follow from those of the inputs");
-  }
-  Refuse(id, "the shapes of its outputs depend on data", "");
 }
 
 // --- What is said ---------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "estimator/base/index.h"
 #include "estimator/onnx/control_flow.h"
 
 namespace onnxfit {
@@ -154,25 +155,29 @@ std::string BodyInliner::AppendUnsqueezed(const std::string& from, const std::st
   return to;
 }
 
-void BodyInliner::AppendList(const std::string& from, const std::string& to, const Names& names,
-                             std::optional<int64_t> trips) {
+// A part for each iteration; equal ones are made once.
+void BodyInliner::AppendList(const std::vector<std::string>& parts, const std::string& to) {
   if (to.empty()) return;
-  const int64_t copies = trips.has_value() && *trips <= kMaxTrips ? *trips : 1;
-  if (copies <= 1) {
-    AppendUnsqueezed(Renamed(from, names), to);
+  if (parts.size() == 1) {
+    AppendUnsqueezed(parts[0], to);
     return;
   }
-  copies_ += copies;
+  copies_ += std::ssize(parts);
   if (copies_ > kMaxCopies) {
     throw Error(
         {.file = path_,
          .where = "loops",
          .text = fmt::format("lists of at most {} parts were expected, found more", kMaxCopies)});
   }
-  const std::string once = AppendUnsqueezed(Renamed(from, names), Unique(to + "/each", to));
+  std::vector<std::string> unsqueezed;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool is_new = i == 0 || parts[i] != parts[i - 1];
+    unsqueezed.push_back(is_new ? AppendUnsqueezed(parts[i], Unique(to + "/each", to))
+                                : unsqueezed.back());
+  }
   onnx::NodeProto& concat = *graph_.add_node();
   concat.set_op_type("Concat");
-  for (int64_t i = 0; i < copies; ++i) concat.add_input(once);
+  for (const std::string& part : unsqueezed) concat.add_input(part);
   concat.add_output(to);
   onnx::AttributeProto& axis = *concat.add_attribute();
   axis.set_name("axis");
@@ -190,30 +195,80 @@ void BodyInliner::InlineBranch(const onnx::NodeProto& node, const onnx::GraphPro
   for (int i = 0; i < outputs; ++i) AppendOutput(body.output(i).name(), node.output(i), names);
 }
 
-// Loop: (most trips, condition, carried ...) -> (carried ..., lists ...)
-// body: (trip, condition, carried ...) -> (condition, carried ..., elements of lists ...)
-void BodyInliner::InlineLoop(const onnx::NodeProto& node, const onnx::GraphProto& body,
-                             std::optional<int64_t> trips) {
-  const std::string prefix = PrefixOf(node);
-  const int carried = std::max(node.input_size() - 2, 0);
-  const int outputs = std::min(node.output_size(), body.output_size() - 1);
-  Names names;
-  const onnx::TensorProto::DataType types[] = {onnx::TensorProto::INT64, onnx::TensorProto::BOOL};
+// `names` has what is carried.
+void BodyInliner::AppendIteration(const onnx::GraphProto& body, const std::string& prefix,
+                                  int64_t trip, Names& names) {
+  const onnx::TensorProto parts[] = {Scalar(onnx::TensorProto::INT64, trip),
+                                     Scalar(onnx::TensorProto::BOOL, 1)};
   for (int i = 0; i < std::min(body.input_size(), 2); ++i) {
     const std::string name = Unique(body.input(i).name(), prefix);
-    names[body.input(i).name()] = AppendConstant(name, Scalar(types[i], i));
-  }
-  for (int i = 0; i < carried && i + 2 < body.input_size(); ++i) {
-    names[body.input(i + 2).name()] = node.input(i + 2);
-  }
-  for (int i = 0; i < std::min(outputs, carried); ++i) {
-    NameOutput(body, body.output(i + 1).name(), node.output(i), names);
+    names[body.input(i).name()] = AppendConstant(name, parts[i]);
   }
   NameLocals(body, prefix, names);
   AppendBody(body, prefix, names);
+}
+
+// Loop: (most trips, condition, carried ...) -> (carried ..., lists ...)
+// body: (trip, condition, carried ...) -> (condition, carried ..., elements of lists ...)
+void BodyInliner::InlineLoop(const onnx::NodeProto& node, const onnx::GraphProto& body,
+                             Iterations iterations) {
+  const std::string prefix = PrefixOf(node);
+  const int count = std::max(node.input_size() - 2, 0);
+  const int outputs = std::min(node.output_size(), body.output_size() - 1);
+  std::vector<std::string> carried;
+  for (int i = 0; i < count; ++i) carried.push_back(node.input(i + 2));
+  std::vector<std::vector<std::string>> lists(Index(std::max(outputs - count, 0)));
+  // A list of no parts has no type.
+  const int64_t copies = std::max<int64_t>(iterations.copies, lists.empty() ? 0 : 1);
+  for (int64_t trip = 0; trip < copies; ++trip) {
+    Names names;
+    for (int i = 0; i < std::min(count, body.input_size() - 2); ++i) {
+      names[body.input(i + 2).name()] = carried[Index(i)];
+    }
+    for (int i = 0; trip + 1 == copies && i < std::min(outputs, count); ++i) {
+      NameOutput(body, body.output(i + 1).name(), node.output(i), names);
+    }
+    AppendIteration(body, prefix, trip, names);
+    for (int i = 0; i < std::min(count, body.output_size() - 1); ++i) {
+      carried[Index(i)] = Renamed(body.output(i + 1).name(), names);
+    }
+    for (int i = count; i < outputs; ++i) {
+      lists[Index(i - count)].push_back(Renamed(body.output(i + 1).name(), names));
+    }
+  }
+  for (int i = 0; i < std::min(outputs, count); ++i) {
+    AppendOutput(carried[Index(i)], node.output(i), {});
+  }
+  const int64_t trips = iterations.trips.value_or(1);
+  for (int i = count; i < outputs; ++i) {
+    std::vector<std::string>& parts = lists[Index(i - count)];
+    if (trips <= kMaxTrips) parts.resize(Index(std::max<int64_t>(trips, 1)), parts.back());
+    AppendList(parts, node.output(i));
+  }
+}
+
+void BodyInliner::InlineMap(const onnx::NodeProto& node, const onnx::GraphProto& body,
+                            const std::vector<std::vector<std::string>>& elements) {
+  const std::string prefix = PrefixOf(node);
+  const int outputs = std::min(node.output_size(), body.output_size());
+  std::vector<std::vector<std::string>> made(Index(outputs));
+  for (size_t place = 0; place < elements[0].size(); ++place) {
+    Names names;
+    for (int i = 0; i < std::min(node.input_size(), body.input_size()); ++i) {
+      const std::vector<std::string>& list = elements[Index(i)];
+      names[body.input(i).name()] = list[std::min(place, list.size() - 1)];
+    }
+    NameLocals(body, prefix, names);
+    AppendBody(body, prefix, names);
+    for (int i = 0; i < outputs; ++i) {
+      made[Index(i)].push_back(Renamed(body.output(i).name(), names));
+    }
+  }
   for (int i = 0; i < outputs; ++i) {
-    if (i < carried) AppendOutput(body.output(i + 1).name(), node.output(i), names);
-    if (i >= carried) AppendList(body.output(i + 1).name(), node.output(i), names, trips);
+    onnx::NodeProto& list = *graph_.add_node();
+    list.set_op_type("SequenceConstruct");
+    for (const std::string& part : made[Index(i)]) list.add_input(part);
+    list.add_output(node.output(i));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "estimator/onnx/constants.h"
+#include "estimator/onnx/dim_binding.h"
 #include "estimator/onnx/inferrer.h"
 
 namespace onnxfit {
@@ -46,6 +47,9 @@ Shapes BindShapes(const Graph& graph, const DimBinding& binding) {
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes.size()); ++id) {
     inferrer.Infer(id);
     if (!inferrer.OutputsResolved(id)) inferrer.RefuseUnresolved(id);
+  }
+  if (const std::string unused = inferrer.UnusedName(); !unused.empty()) {
+    RefuseUnused(graph, binding, unused);
   }
   Shapes shapes;
   shapes.batch = inferrer.batch();

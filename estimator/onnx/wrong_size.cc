@@ -173,7 +173,7 @@ class Blame {
   }
 
   // The node that refuses `binding`, "" where none does.
-  std::string RefusedBy(const DimBinding& binding) const {
+  std::string RefusedBy(DimBinding binding) const {
     Warnings ignored;
     try {
       Graph graph = Rebind(InlineControlFlow(file_, binding, ignored), binding, ignored);
@@ -255,7 +255,7 @@ class Blame {
   // Of what is left where all other sizes are the file's.
   Error ErrorOfBatch() const {
     Warnings ignored;
-    const DimBinding binding = AsWritten(ChangedSizes());
+    DimBinding binding = AsWritten(ChangedSizes());
     try {
       Rebind(InlineControlFlow(file_, binding, ignored), binding, ignored);
     } catch (const Error& error) {

@@ -1,15 +1,19 @@
 #include "estimator/pt2/make_program.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
+#include "estimator/onnx/named_sizes.h"
 #include "estimator/program/loss.h"
 #include "estimator/pt2/call_writer.h"
 #include "estimator/pt2/expression.h"
@@ -99,6 +103,104 @@ SymbolValues SymbolsOf(const ExportedProgram& exported, const onnxfit::Graph& fi
   }
   SolveSymbols(exported, file, shapes, symbols);
   return symbols;
+}
+
+// --- Sizes that data decide -----------------------------------------------------------------
+
+using Words = std::set<std::string_view>;
+
+void AddSymbols(std::string_view expression, Words& symbols) {
+  constexpr std::string_view kLetters =
+      "_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  size_t end = 0;
+  while ((end = expression.find_first_of(kLetters, end)) != expression.npos) {
+    const size_t begin = end;
+    end = std::min(expression.find_first_not_of(kLetters, begin), expression.size());
+    const bool is_function = end < expression.size() && expression[end] == '(';
+    const bool is_number = expression[begin] >= '0' && expression[begin] <= '9';
+    if (!is_function && !is_number) symbols.insert(expression.substr(begin, end - begin));
+  }
+}
+
+// In the graph, and in those that its calls take.
+void AddSymbols(const Graph& graph, Words& symbols) {
+  for (const auto& [name, tensor] : graph.tensors) {
+    for (const Size& size : tensor.sizes) AddSymbols(size.expression, symbols);
+  }
+  for (const Call& call : graph.calls) {
+    for (const Argument* body : BodiesOf(call)) AddSymbols(*body->graph, symbols);
+  }
+}
+
+// Symbols of sizes that follow from no input's, in their order: "u0".
+Words SizesOfData(const ExportedProgram& exported) {
+  Words all;
+  Words of_inputs;
+  AddSymbols(exported.graph, all);
+  for (const auto& [name, tensor] : InputsOf(exported)) {
+    for (const Size& size : tensor->sizes) AddSymbols(size.expression, of_inputs);
+  }
+  for (const std::string_view symbol : of_inputs) all.erase(symbol);
+  return all;
+}
+
+// What the symbol was at the export: that of a number that forward takes.
+std::optional<int64_t> ExampleOf(const ExportedProgram& exported, std::string_view symbol) {
+  for (const auto& [name, size] : exported.graph.symbols) {
+    if (size.expression == symbol && size.hint.has_value()) return size.hint;
+  }
+  return std::nullopt;
+}
+
+// The first tensor that has it.
+std::string_view FirstOfSize(const Graph& graph, std::string_view symbol) {
+  for (const Call& call : graph.calls) {
+    for (const Argument& result : ResultsOf(call)) {
+      const auto tensor = graph.tensors.find(result.text);
+      if (tensor == graph.tensors.end()) continue;
+      Words symbols;
+      for (const Size& size : tensor->second.sizes) AddSymbols(size.expression, symbols);
+      if (symbols.contains(symbol)) return result.text;
+    }
+  }
+  return "";
+}
+
+int64_t BoundToType(const ExportedProgram& exported, std::string_view symbol) {
+  constexpr int64_t kExample = 100;
+  constexpr int64_t kNoLimit = int64_t{1} << 40;  // what PyTorch writes where there is none
+  const auto range = exported.ranges.find(symbol);
+  if (range == exported.ranges.end()) return kExample;
+  const int64_t high = range->second.high.value_or(kNoLimit);
+  return high < kNoLimit ? high : std::max(kExample, range->second.low.value_or(0));
+}
+
+void BindSizesOfData(const onnxfit::Graph& file, const std::map<std::string, int64_t>& sizes,
+                     SymbolValues& symbols) {
+  const ExportedProgram& exported = *file.exported;
+  std::vector<std::string> flags;
+  std::string_view first;
+  for (const auto& [key, symbol] : file.metadata) {
+    if (key != kSizeOfData) continue;
+    const auto given = sizes.find(std::string(symbol));
+    const auto example = ExampleOf(exported, symbol);
+    if (given != sizes.end()) {
+      symbols.emplace(symbol, given->second);
+    } else if (example.has_value()) {
+      symbols.emplace(symbol, *example);
+    } else {
+      if (first.empty()) first = symbol;
+      flags.push_back(fmt::format("--dim {}={}", symbol, BoundToType(exported, symbol)));
+    }
+  }
+  if (flags.empty()) return;
+  const std::string_view tensor = FirstOfSize(exported.graph, first);
+  throw Error({.file = file.path,
+               .where = fmt::format("size {}", first),
+               .text = fmt::format("the data decide it{}: the most that it may be was expected, "
+                                   "found nothing",
+                                   tensor.empty() ? "" : fmt::format(", of {}", Quote(tensor))),
+               .hint = fmt::format("{}", fmt::join(flags, " "))});
 }
 
 // torch.export's argument that frees what is wanted otherwise and what is free, an entry for each
@@ -243,15 +345,20 @@ onnxfit::Graph InputGraph(ExportedProgram exported) {
   onnxfit::Graph graph = GraphOfInputs(exported.path, inputs);
   graph.digest = exported.digest;
   graph.notes = exported.notes;
+  for (const std::string_view symbol : SizesOfData(exported)) {
+    graph.metadata.emplace_back(kSizeOfData, symbol);
+  }
   graph.exported = std::make_shared<const ExportedProgram>(std::move(exported));
   return graph;
 }
 
 MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
-                        const TrainingSettings& settings) {
+                        const TrainingSettings& settings,
+                        const std::map<std::string, int64_t>& sizes_of_data) {
   const ExportedProgram& exported = *file.exported;
   RefuseOtherSizes(exported, file, shapes);
-  const SymbolValues symbols = SymbolsOf(exported, file, shapes);
+  SymbolValues symbols = SymbolsOf(exported, file, shapes);
+  BindSizesOfData(file, sizes_of_data, symbols);
   CallWriter writer(exported, symbols, settings);
   writer.WriteForward();
   FinishProgram(writer, LossOutput(writer, settings),

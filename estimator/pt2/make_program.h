@@ -1,7 +1,10 @@
 // From a .pt2 to the Program that PyTorch runs.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "estimator/base/settings.h"
 #include "estimator/onnx/graph.h"
@@ -24,9 +27,11 @@ struct MadeProgram {
 
 // The calls as the file has them, at the sizes that `shapes` binds to the inputs of `file`, which
 // InputGraph has made; then the loss.  Nothing is recovered: a dropout runs with the p that it has.
-// Throws Error where sizes depend on data, where the batch that is asked for is not the one that
-// the file fixes, and as BuildProgram does.  O(calls).
+// `sizes_of_data`: what sizes that data decide are at most, by their symbols ("u0").  Throws Error
+// where one is missing, where the batch that is asked for is not the one that the file fixes, and
+// as BuildProgram does.  O(calls).
 MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
-                        const TrainingSettings& settings);
+                        const TrainingSettings& settings,
+                        const std::map<std::string, int64_t>& sizes_of_data = {});
 
 }  // namespace onnxfit::pt2

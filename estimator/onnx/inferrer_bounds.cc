@@ -1,0 +1,244 @@
+// Sizes that data decide: what the binding says of them, and what is asked for where it says
+// nothing.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "estimator/base/quote.h"
+#include "estimator/onnx/data_sizes.h"
+#include "estimator/onnx/inferrer.h"
+#include "estimator/onnx/onnx_model.h"
+
+namespace onnxfit {
+namespace {
+
+// "int64[2, ?]".
+std::string UnresolvedText(const onnx::TypeProto& type) {
+  if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return "unknown";
+  std::vector<std::string> dims;
+  for (const auto& dim : type.tensor_type().shape().dim()) {
+    dims.push_back(dim.has_dim_value() ? std::to_string(dim.dim_value()) : "?");
+  }
+  return fmt::format("{}[{}]", Name(static_cast<DType>(type.tensor_type().elem_type())),
+                     fmt::join(dims, ", "));
+}
+
+}  // namespace
+
+// --- What the file says ---------------------------------------------------------
+
+const onnx::TypeProto* Inferrer::StoredTypeOf(ValueId value) {
+  if (!stored_.has_value()) CollectStored();
+  const auto found = stored_->find(graph_.values[Place(value)].name);
+  const bool is_tensor = found != stored_->end() && found->second->has_tensor_type();
+  return is_tensor ? found->second : nullptr;
+}
+
+const onnx::TensorShapeProto::Dimension* Inferrer::StoredDim(ValueId value, int axis) {
+  const onnx::TypeProto* stored = StoredTypeOf(value);
+  if (stored == nullptr) return nullptr;
+  const auto& made = TypeAt(value).tensor_type().shape().dim();
+  const auto& dims = stored->tensor_type().shape().dim();
+  return dims.size() == made.size() ? &dims[axis] : nullptr;
+}
+
+// A size under an input's name, or a number in a file whose batch is the file's.
+std::optional<int64_t> Inferrer::StoredSize(ValueId value, int axis) {
+  const auto* dim = StoredDim(value, axis);
+  if (dim == nullptr) return std::nullopt;
+  const auto symbol = inputs_.symbols.find(dim->dim_param());
+  if (symbol != inputs_.symbols.end()) return symbol->second;
+  const bool is_number = dim->has_dim_value() && !inputs_.rebound.has_value();
+  return is_number ? std::optional(dim->dim_value()) : std::nullopt;
+}
+
+// --- What is open ---------------------------------------------------------------
+
+// Where ONNX's inference leaves open how many dimensions there are.
+void Inferrer::GiveRank(NodeId id, size_t output) {
+  const ValueId value = NodeAt(id).outputs[output];
+  onnx::TypeProto& type = TypeAt(value);
+  if (type.has_sequence_type() || type.has_optional_type()) return;
+  if (type.has_tensor_type() && type.tensor_type().has_shape()) return;
+  const onnx::TypeProto* stored = StoredTypeOf(value);
+  std::optional<TensorType> open = OpenTypeOf(CallOf(id, OperatorOf(NodeAt(id))), output);
+  if (!open && stored != nullptr && stored->tensor_type().has_shape()) {
+    open = {TensorTypeOf(value).dtype, {}};
+    open->dims.assign(static_cast<size_t>(stored->tensor_type().shape().dim_size()), -1);
+  }
+  if (!open || std::ssize(open->dims) > kMaxRank) return;
+  const bool has_type = open->dtype != DType::kUndefined;
+  if (!has_type && stored == nullptr) return;
+  const auto element =
+      has_type ? static_cast<int32_t>(open->dtype) : stored->tensor_type().elem_type();
+  type.mutable_tensor_type()->set_elem_type(element);
+  auto* shape = type.mutable_tensor_type()->mutable_shape();
+  for (const int64_t dim : open->dims) {
+    auto* added = shape->add_dim();
+    if (dim >= 0) added->set_dim_value(dim);
+  }
+}
+
+void Inferrer::KeepSizes(NodeId id, size_t output) {
+  const ValueId value = NodeAt(id).outputs[output];
+  if (!TypeAt(value).has_tensor_type() || !TypeAt(value).tensor_type().has_shape()) return;
+  const Call call = CallOf(id, OperatorOf(NodeAt(id)));
+  auto& dims = *TypeAt(value).mutable_tensor_type()->mutable_shape()->mutable_dim();
+  for (int axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis].has_dim_value()) continue;
+    if (const auto size = SizeOf(call, output, axis)) dims[axis].set_dim_value(*size);
+  }
+}
+
+std::vector<OpenSize> Inferrer::OpenSizesOf(NodeId id) {
+  std::vector<OpenSize> open;
+  const Node& node = NodeAt(id);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const ValueId value = node.outputs[i];
+    if (value == kNoValue || Resolved(value) || TypeAt(value).has_sequence_type()) continue;
+    const std::string name(graph_.values[Place(value)].name);
+    const auto& type = TypeAt(value).tensor_type();
+    if (!type.has_shape()) {
+      open.push_back({value, -1, name});
+      continue;
+    }
+    const auto& dims = type.shape().dim();
+    const auto left = std::ranges::count_if(dims, [](const auto& d) { return !d.has_dim_value(); });
+    const Call call = CallOf(id, OperatorOf(node));
+    for (int axis = 0; axis < dims.size(); ++axis) {
+      if (dims[axis].has_dim_value()) continue;
+      const auto* stored = StoredDim(value, axis);
+      std::string symbol = stored == nullptr ? "" : stored->dim_param();
+      if (symbol.empty()) symbol = NameOfSize(name, axis, static_cast<int>(left));
+      open.push_back({value, axis, std::move(symbol), MostOf(call, i, axis)});
+    }
+  }
+  return open;
+}
+
+// --- What is given --------------------------------------------------------------
+
+void Inferrer::Assume(const OpenSize& open, int64_t size) {
+  auto* shape = TypeAt(open.value).mutable_tensor_type()->mutable_shape();
+  shape->mutable_dim(open.axis)->set_dim_value(size);
+}
+
+// By the name that the error gives, or by the value and its dimension.
+std::optional<int64_t> Inferrer::BoundOf(const OpenSize& open, const std::string& by_place) const {
+  for (const std::string& name : {open.name, by_place}) {
+    const auto found = inputs_.inner_dims.find(name);
+    if (found != inputs_.inner_dims.end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+void Inferrer::TakeBound(NodeId id, const OpenSize& open) {
+  const std::string value(graph_.values[Place(open.value)].name);
+  const std::string by_place = NameOfSize(value, open.axis, 0);
+  const std::optional<int64_t> size = BoundOf(open, by_place);
+  if (!size) return;
+  used_names_.insert({open.name, by_place});
+  if (open.most && *size > *open.most) {
+    Refuse(id,
+           fmt::format("{} is at most {}, whatever the data are, found {}", Quote(open.name),
+                       *open.most, *size),
+           fmt::format("--dim {}", ShellWord(fmt::format("{}={}", open.name, *open.most))));
+  }
+  Assume(open, *size);
+}
+
+void Inferrer::TakeBounds(NodeId id) {
+  const Node& node = NodeAt(id);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const ValueId value = node.outputs[i];
+    if (value == kNoValue || Resolved(value)) continue;
+    GiveRank(id, i);
+    KeepSizes(id, i);
+    const auto whole = inputs_.inner_shapes.find(std::string(graph_.values[Place(value)].name));
+    if (whole == inputs_.inner_shapes.end() || TypeAt(value).has_sequence_type()) continue;
+    used_names_.insert(whole->first);
+    TypeAt(value) = ProtoFrom(TensorTypeOf(value).dtype, whole->second);
+  }
+  for (const OpenSize& open : OpenSizesOf(id)) {
+    if (open.axis < 0) continue;
+    const std::optional<int64_t> stored = StoredSize(open.value, open.axis);
+    if (stored) {
+      Assume(open, *stored);
+    } else {
+      TakeBound(id, open);
+    }
+  }
+  if (node.op_type == "Reshape" && OutputsResolved(id)) CheckReshape(id);
+}
+
+std::string Inferrer::UnusedName() const {
+  for (const auto& [name, size] : inputs_.inner_dims) {
+    if (!used_names_.contains(name)) return name;
+  }
+  for (const auto& [name, dims] : inputs_.inner_shapes) {
+    if (!used_names_.contains(name)) return name;
+  }
+  return "";
+}
+
+// --- What is asked for ----------------------------------------------------------
+
+namespace {
+
+constexpr int64_t kExample = 100;  // where nothing says how many there may be
+
+std::string FlagFor(const OpenSize& open) {
+  if (open.axis < 0) return "--shape " + ShellWord(open.name + "=1x3x224x224");
+  const int64_t size = std::max<int64_t>(open.most.value_or(kExample), 1);
+  return "--dim " + ShellWord(fmt::format("{}={}", open.name, size));
+}
+
+}  // namespace
+
+// Behind what is open, as if it were answered: so that all that is to be typed is told at once.
+std::vector<std::string> Inferrer::FlagsFrom(NodeId first) {
+  constexpr size_t kMostFlags = 12;
+  std::vector<std::string> flags;
+  const auto last = static_cast<NodeId>(graph_.nodes.size());
+  for (NodeId id = first; id < last && flags.size() < kMostFlags; ++id) {
+    if (id != first && !TryInfer(id)) return flags;
+    for (const OpenSize& open : OpenSizesOf(id)) {
+      std::string flag = FlagFor(open);
+      if (std::ranges::find(flags, flag) == flags.end()) flags.push_back(std::move(flag));
+      if (open.axis < 0) continue;
+      const int64_t size = std::max<int64_t>(open.most.value_or(kExample), 1);
+      inputs_.inner_dims.emplace(open.name, size);
+      Assume(open, size);
+    }
+    if (!OutputsResolved(id)) return flags;
+  }
+  return flags;
+}
+
+bool Inferrer::TryInfer(NodeId id) {
+  try {
+    Infer(id);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+void Inferrer::RefuseUnresolved(NodeId id) {
+  std::string text = "the shapes of its outputs depend on data";
+  for (const ValueId value : NodeAt(id).outputs) {
+    if (value == kNoValue || Resolved(value)) continue;
+    text = fmt::format("the shape of its output {} depends on data, {}",
+                       Quote(graph_.values[Place(value)].name), UnresolvedText(TypeAt(value)));
+    break;
+  }
+  const std::vector<OpenSize> open = OpenSizesOf(id);
+  if (!open.empty() && open[0].most) text += fmt::format(", where ? is at most {}", *open[0].most);
+  const std::vector<std::string> flags = FlagsFrom(id);
+  Refuse(id, std::move(text),
+         flags.empty() ? "onnxsim, or an export whose shapes follow from those of the inputs"
+                       : fmt::format("{}", fmt::join(flags, " ")));
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,180 @@
+// Sizes that data decide: what the error gives to type, and what follows when it is typed.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "estimator/onnx/control_flow.h"
+#include "estimator/onnx/loader.h"
+#include "estimator/onnx/shapes.h"
+
+namespace onnxfit::data_sizes_test {
+namespace {
+
+std::string Graphed(std::string_view nodes) {
+  return fmt::format(
+      "g (float[N, 4] x, bool[N, 4] mask, int64 n, int64[2] lengths) => (float y) "
+      "<float[3, 4] w = {{0,0,0,0,0,0,0,0,0,0,0,0}}, int64[1] zero = {{0}}, int64 k = {{2}}, "
+      "int64[1] all = {{-1}}, float[1] limit = {{0.5}}> {{ {} }}",
+      nodes);
+}
+
+std::string ErrorOf(const std::string& model, const DimBinding& binding) {
+  try {
+    BindShapes(ParseGraph(model), binding);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string HintOf(const std::string& model, const DimBinding& binding) {
+  try {
+    BindShapes(ParseGraph(model), binding);
+  } catch (const Error& error) {
+    return error.parts().hint;
+  }
+  return "no error";
+}
+
+std::string TypeOf(const std::string& model, const DimBinding& binding, std::string_view name) {
+  const Graph graph = ParseGraph(model);
+  const Shapes shapes = BindShapes(graph, binding);
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    if (graph.values[i].name == name) return ToString(shapes.types[i].tensor);
+  }
+  return "no such value";
+}
+
+TEST_CASE("the error gives the flag, and the flag an answer") {
+  struct Row {
+    std::string_view nodes;
+    std::string_view hint;
+    std::map<std::string, int64_t> dims;
+    std::string_view type;  // of y
+  };
+  const Row rows[] = {
+      // The most that there may be is what is proposed.
+      {"y = NonZero(mask)", "--dim y=12", {{"y", 5}}, "int64[2, 5]"},
+      {"c = Greater(x, limit) b = Reshape(c, all) y = Compress(x, b)",
+       "--dim y=12",
+       {{"y", 5}},
+       "float32[5]"},
+      {"c = Unsqueeze(n, zero) y, i = TopK(x, c)",
+       "--dim y=4 --dim i=4",
+       {{"y", 2}, {"i", 2}},
+       "float32[3, 2]"},
+      {"p = NonZero(mask) t = Transpose<perm = [1, 0]>(p) y = GatherND(x, t)",
+       "--dim p=12",
+       {{"p", 5}},
+       "float32[5]"},
+      {"y, i, j, c = Unique(x)",
+       "--dim y=12 --dim i=12 --dim j=12 --dim c=12",
+       {{"y", 6}, {"i", 6}, {"j", 12}, {"c", 6}},
+       "float32[6]"},
+      // No limit: an example.
+      {"y = Range(k, n, k)", "--dim y=100", {{"y", 9}}, "int64[9]"},
+      {"y = Reshape(x, lengths)",
+       "--dim y.0=100 --dim y.1=100",
+       {{"y.0", 2}, {"y.1", 6}},
+       "float32[2, 6]"},
+      {"u = Unsqueeze(n, zero) y = Expand(u, lengths)",
+       "--dim y.0=100 --dim y.1=100",
+       {{"y.0", 3}, {"y.1", 4}},
+       "int64[3, 4]"},
+      {"y = ConstantOfShape(lengths)",
+       "--dim y.0=100 --dim y.1=100",
+       {{"y.0", 3}, {"y.1", 8}},
+       "float32[3, 8]"},
+      {"e = Unsqueeze(n, zero) y = Slice(x, zero, e, zero)",
+       "--dim y=3",
+       {{"y", 2}},
+       "float32[2, 4]"},
+      {"y = Tile(x, lengths)",
+       "--dim y.0=100 --dim y.1=100",
+       {{"y.0", 6}, {"y.1", 8}},
+       "float32[6, 8]"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.nodes);
+    const std::string model = Graphed(row.nodes);
+    CHECK(HintOf(model, {.batch = 3}) == row.hint);
+    CHECK(TypeOf(model, {.batch = 3, .dims = row.dims}, "y") == row.type);
+  }
+}
+
+TEST_CASE("the error says where, what it reads, and the most that there may be") {
+  const std::string model = Graphed("[nz] y = NonZero(mask)");
+  CHECK(ErrorOf(model, {.batch = 3}) ==
+        "<text>: node 'nz' (NonZero): the shape of its output 'y' depends on data, int64[2, ?], "
+        "where ? is at most 12 (try: --dim y=12)");
+  CHECK(ErrorOf(model, {.batch = 3, .dims = {{"y", 13}}}) ==
+        "<text>: node 'nz' (NonZero): 'y' is at most 12, whatever the data are, found 13 "
+        "(try: --dim y=12)");
+}
+
+TEST_CASE("all that is open is told at once") {
+  const std::string model = Graphed(
+      "p = NonZero(mask) t = Transpose<perm = [1, 0]>(p) f = GatherND(x, t) q = NonZero(f) "
+      "r = Range(k, n, k) y = Neg(r)");
+  CHECK(HintOf(model, {.batch = 3}) == "--dim p=12 --dim q=12 --dim r=100");
+}
+
+TEST_CASE("a value whose rank nobody knows is given as a whole") {
+  const std::string model =
+      "g (float[N, 4] x, int64[D] shape) => (float y) { y = Reshape(x, shape) }";
+  CHECK(TypeOf(model, {.batch = 3, .dims = {{"D", 2}, {"y.0", 2}, {"y.1", 6}}}, "y") ==
+        "float32[2, 6]");
+  CHECK(TypeOf(model, {.batch = 3, .dims = {{"D", 2}}, .inputs = {{"y", {6, 2}}}}, "y") ==
+        "float32[6, 2]");
+}
+
+TEST_CASE("a dimension that the file names goes by that name, once for all that have it") {
+  const std::string model = R"(
+    g (bool[N, 4] mask, bool[N, 4] other) => (int64[2, found] y, int64[2, found] z) {
+      y = NonZero(mask)
+      z = NonZero(other)
+    })";
+  CHECK(HintOf(model, {.batch = 3}) == "--dim found=12");
+  CHECK(TypeOf(model, {.batch = 3, .dims = {{"found", 8}}}, "z") == "int64[2, 8]");
+}
+
+TEST_CASE("boxes that are left are bounded by boxes, classes and the limit of a class") {
+  const std::string model = R"(
+    g (float[N, 100, 4] boxes, float[N, 3, 100] scores) => (int64[M, 3] y)
+    <int64[1] limit = {7}> { y = NonMaxSuppression(boxes, scores, limit) })";
+  CHECK(HintOf(model, {.batch = 2}) == "--dim M=42");
+  CHECK(TypeOf(model, {.batch = 2, .dims = {{"M", 10}}}, "y") == "int64[10, 3]");
+}
+
+TEST_CASE("a size input that has a default decides the shape") {
+  const std::string model = R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[N, 3, 8, 8] x, int64[4] sizes) => (float[A, B, C, D] y)
+    <int64[4] sizes = {2, 3, 16, 24}> { y = Resize<mode = "nearest">(x, , , sizes) })";
+  CHECK(TypeOf(model, {.batch = 2}, "y") == "float32[2, 3, 16, 24]");
+}
+
+TEST_CASE("a size input without one is refused by name") {
+  const std::string model = R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[N, 3, 8, 8] x, int64[4] sizes) => (float[A, B, C, D] y)
+    { y = Resize<mode = "nearest">(x, , , sizes) })";
+  CHECK(HintOf(model, {.batch = 2}) == "--dim A=100 --dim B=100 --dim C=100 --dim D=100");
+}
+
+TEST_CASE("what names nothing that data decide is refused as before") {
+  CHECK(ErrorOf(Graphed("y = Neg(x)"), {.batch = 3, .dims = {{"seq", 5}}}) ==
+        "<text>: --dim seq=5: no free dimension has this name, the model has 'N': the file fixes "
+        "the others, 'x' is [N, 4], 'mask' is [N, 4], 'n' is [] and 1 more (try: an export with "
+        "dynamic_shapes=({0: \"N\", 1: \"seq\"}, {0: \"N\", 1: \"seq\"}, None, None), for "
+        "TorchScript "
+        "dynamic_axes={\"x\": {0: \"N\", 1: \"seq\"}, \"mask\": {0: \"N\", 1: \"seq\"}})");
+  CHECK(ErrorOf(Graphed("y = Neg(x)"), {.batch = 3, .dims = {{"y", 5}}})
+            .starts_with("<text>: --dim y=5: no free dimension has this name"));
+}
+
+}  // namespace
+}  // namespace onnxfit::data_sizes_test
