@@ -152,7 +152,7 @@ void LowerSequenceAt(UnitWriter& unit, const Node& node, std::string_view aten);
 void LowerGather(UnitWriter& unit, const Node& node, std::string_view aten);
 void LowerTopK(UnitWriter& unit, const Node& node, std::string_view aten);
 void LowerScatter(UnitWriter& unit, const Node& node, std::string_view aten);
-void LowerScatterNd(UnitWriter& unit, const Node& node, std::string_view aten);
+void LowerPlaces(UnitWriter& unit, const Node& node, std::string_view aten);
 void LowerQuantized(UnitWriter& unit, const Node& node, std::string_view aten);
 
 // With the batch norm that was folded into it, if there is one (lowering_convolution.cc).

@@ -459,15 +459,15 @@ constexpr LoweringRow kLoweringRows[] = {
     {"Upsample", "upsample_nearest2d", LowerResize},
     {"Gather", "embedding", LowerGather},
     {"GatherElements", "gather", LowerAll},
-    {"GatherND", "index", LowerAll},
+    {"GatherND", "index", LowerPlaces},
     {"ScatterElements", "scatter", LowerScatter},
-    {"ScatterND", "index_put", LowerScatterNd},
+    {"ScatterND", "index_put", LowerPlaces},
 
     // What data choose: new places of integers, and elements at them.
     {"NonZero", "nonzero", LowerTopK},
     {"NonMaxSuppression", "nonzero", LowerTopK},
     {"Unique", "nonzero", LowerTopK},
-    {"Compress", "index", LowerAll},
+    {"Compress", "index", LowerPlaces},
     {"RoiAlign", "index_select", LowerAll},
 
     // Integers of less bits, in inference: each node makes a tensor, and nothing beside it.

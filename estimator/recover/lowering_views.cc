@@ -150,16 +150,15 @@ void LowerScatter(UnitWriter& unit, const Node& node, std::string_view aten) {
   unit.Emit(adds ? "scatter_add" : aten, std::move(inputs), {unit.NewResult(node.outputs[0])});
 }
 
-// x, places, values: what is added there is another call.
-void LowerScatterNd(UnitWriter& unit, const Node& node, std::string_view aten) {
-  const Attribute* reduction = FindAttribute(node, "reduction");
-  const auto* how =
-      reduction == nullptr ? nullptr : std::get_if<std::string_view>(&reduction->value);
-  const bool adds = how != nullptr && *how == "add";
-  const NameId x = unit.TensorOf(node.inputs[0]);
-  const NameId places = unit.TensorOf(node.inputs[1]);
-  unit.Emit(adds ? "index_put.accumulate" : aten, {x, unit.TensorOf(node.inputs[2]), places},
-            {unit.NewResult(node.outputs[0])});
+// x, places and, where they are written, values.  Which call of PyTorch's it was decides what is
+// kept for a gradient, and nobody says that.
+void LowerPlaces(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const bool is_tracked = unit.trains() && IsFloat(unit.TypeOf(node.outputs[0]).dtype);
+  if (is_tracked) return unit.LowerUnknown(node);
+  std::vector<NameId> inputs = {unit.TensorOf(node.inputs[0])};
+  if (node.inputs.size() > 2) inputs.push_back(unit.TensorOf(node.inputs[2]));
+  inputs.push_back(unit.TensorOf(node.inputs[1]));
+  unit.Emit(aten, std::move(inputs), {unit.NewResult(node.outputs[0])});
 }
 
 // All that is no number; a gradient goes through what it is in training, which nobody knows.
