@@ -220,6 +220,31 @@ TEST_CASE("a while loop that counts ends where its condition does") {
             .ends_with("last = Neg(count/v2) float32[2, 4]\n"));
 }
 
+TEST_CASE("TorchScript's Loop over bags is one node again") {
+  CHECK(FlatText(R"(
+    g (int64[6] ids, float[6] scale) => (float[A, B] y)
+    <float[10, 4] table, int64[2] offsets = {0, 3}, int64[1] count = {6}, int64[1] zero = {0},
+     int64[1] one = {1}, int64[1] end = {9}, int64 bags = {2}, bool go = {1}> {
+      all = Concat<axis = 0>(offsets, count)
+      next = Slice(all, one, end, zero)
+      y = Loop<body = bag (int64 i, bool c) => (bool c2, float[4] sum) {
+        from = Gather<axis = 0>(all, i)
+        to = Gather<axis = 0>(next, i)
+        first = Unsqueeze(from, zero)
+        last = Unsqueeze(to, zero)
+        part = Slice(ids, first, last, zero)
+        rows = Gather<axis = 0>(table, part)
+        scales = Slice(scale, first, last, zero)
+        column = Unsqueeze(scales, one)
+        scaled = Mul(rows, column)
+        sum = ReduceSum<keepdims = 0>(scaled, zero)
+        c2 = Cast<to = 9>(go)
+      }>(bags, go)
+    })",
+                 6)
+            .ends_with("y = pkg.onnxfit.EmbeddingBag(table, ids, offsets, scale) float32[2, 4]\n"));
+}
+
 TEST_CASE("of a list that is constructed, nodes read the elements") {
   CHECK(FlatText(R"(
     g (float[N, 4] x, float[N] z) => (float[A, B] y) <int64 last = {-1}> {

@@ -28,9 +28,9 @@ Graph TakeFusedApart(Graph graph, const DimBinding& binding);
 // Of operators that stand for several nodes of the file.
 inline constexpr std::string_view kOwnDomain = "pkg.onnxfit";
 
-// The nodes that torch.export writes for torch.nn.EmbeddingBag, a Loop over its bags among them,
-// become one, pkg.onnxfit.EmbeddingBag (weight, indices, offsets, weights of indices), by what they
-// say of their call.  Returns `graph` itself where it has none.  O(nodes).
+// The nodes that exporters write for torch.nn.EmbeddingBag, a Loop over its bags among them, become
+// one, pkg.onnxfit.EmbeddingBag (weight, indices, offsets, weights of indices): torch.export's by
+// what they say of their call, TorchScript's by their pattern.  Returns `graph` itself where it has none.  O(nodes).
 Graph JoinEmbeddingBags(Graph graph);
 
 // --- Types; internal to the room onnx/ -----------------------------------------

@@ -1,5 +1,6 @@
-// torch.nn.EmbeddingBag as torch.export writes it: one node again.
+// torch.nn.EmbeddingBag as exporters write it, a Loop over its bags: one node again.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "estimator/onnx/constants.h"
 #include "estimator/onnx/contrib_operators.h"
 #include "estimator/onnx/onnx_model.h"
 
@@ -97,6 +99,74 @@ std::optional<onnx::NodeProto> BagOf(const Nodes& nodes, std::string_view call) 
   return bag;
 }
 
+// --- TorchScript's Loop over bags -------------------------------------------------
+
+using Producers =
+    std::unordered_map<std::string_view, const onnx::NodeProto*>;  // by what they make
+
+Producers ProducersIn(const onnx::GraphProto& graph) {
+  Producers producers;
+  for (const auto& node : graph.node()) {
+    for (const std::string& output : node.output()) producers.emplace(output, &node);
+  }
+  return producers;
+}
+
+// The node of that kind that makes input `input` of `node`; null where another one does.
+const onnx::NodeProto* Behind(const onnx::NodeProto* node, int input, std::string_view op_type,
+                              const Producers& producers) {
+  if (node == nullptr || input >= node->input_size()) return nullptr;
+  const auto found = producers.find(node->input(input));
+  const bool is_it = found != producers.end() && found->second->op_type() == op_type;
+  return is_it ? found->second : nullptr;
+}
+
+// ints: as torch's mode of a bag; nullopt for other reductions.
+std::optional<int64_t> ModeOf(const onnx::NodeProto& node) {
+  constexpr std::string_view kReductions[] = {"ReduceSum", "ReduceMean", "ReduceMax"};
+  const auto* found = std::ranges::find(kReductions, node.op_type());
+  if (found == std::end(kReductions)) return std::nullopt;
+  return found - std::begin(kReductions);
+}
+
+// In the body: weight [Gather (Slice (indices, Gather (offsets, trip), next))], times the weights
+// of the indices, reduced; torch/onnx/symbolic_opset11.py 2.11, embedding_bag.  The offsets have
+// the number of indices behind them.
+std::optional<onnx::NodeProto> BagOfLoop(const onnx::NodeProto& loop, const Producers& around) {
+  const onnx::AttributeProto* body = FindAttribute(loop, "body");
+  const bool is_list = loop.op_type() == "Loop" && loop.input_size() == 2 &&
+                       loop.output_size() == 1 && body != nullptr && body->g().output_size() == 2;
+  if (!is_list) return std::nullopt;
+  const Producers inner = ProducersIn(body->g());
+  const auto last = inner.find(body->g().output(1).name());
+  if (last == inner.end() || !ModeOf(*last->second)) return std::nullopt;
+  const onnx::NodeProto* product = Behind(last->second, 0, "Mul", inner);
+  const onnx::NodeProto* rows =
+      Behind(product == nullptr ? last->second : product, 0, "Gather", inner);
+  const onnx::NodeProto* part = Behind(rows, 1, "Slice", inner);
+  const onnx::NodeProto* start = Behind(Behind(part, 1, "Unsqueeze", inner), 0, "Gather", inner);
+  const onnx::NodeProto* spread = Behind(product, 1, "Unsqueeze", inner);
+  const onnx::NodeProto* weights = Behind(spread, 0, "Slice", inner);
+  if (start == nullptr || inner.contains(rows->input(0)) || inner.contains(part->input(0)) ||
+      inner.contains(start->input(0)) || (product != nullptr && weights == nullptr)) {
+    return std::nullopt;
+  }
+  const onnx::NodeProto* joined = Behind(start, 0, "Concat", around);
+  const bool has_offsets = joined != nullptr && joined->input_size() == 2;
+  onnx::NodeProto bag = loop;
+  bag.clear_input();
+  bag.clear_attribute();
+  bag.set_op_type("EmbeddingBag");
+  bag.set_domain(std::string(kOwnDomain));
+  bag.add_input(rows->input(0));
+  bag.add_input(part->input(0));
+  bag.add_input(has_offsets ? joined->input(0) : start->input(0));
+  if (weights != nullptr) bag.add_input(weights->input(0));
+  AddInt(bag, "mode", *ModeOf(*last->second));
+  AddInt(bag, "include_last_offset", has_offsets ? 0 : 1);
+  return bag;
+}
+
 using NameSet = std::unordered_set<std::string>;
 
 void AddRead(const onnx::NodeProto& node, NameSet& read) {
@@ -156,6 +226,11 @@ Graph JoinEmbeddingBags(Graph graph) {
     if (!bag.has_value()) continue;
     bags.emplace(nodes.back(), *std::move(bag));
     inner.insert(nodes.begin(), nodes.end());
+  }
+  const Producers producers = ProducersIn(old);
+  for (const auto& node : old.node()) {
+    std::optional<onnx::NodeProto> bag = BagOfLoop(node, producers);
+    if (bag.has_value()) bags.emplace(&node, *std::move(bag));
   }
   if (bags.empty()) return graph;
   onnx::ModelProto model = graph.model->proto;
