@@ -204,15 +204,10 @@ class GraphBuilder {
     }
   }
 
-  // Below opset 14 a batch norm that trains lists its four statistics (torch.onnx's instance norm
-  // also beyond), below 10 a dropout its mask: ONNX does not infer their shapes, and exporters let
-  // nobody read them.
+  // Below opset 14 a batch norm that trains lists its four statistics, torch.onnx's instance norm
+  // also beyond.  ONNX does not infer their shapes; exporters let nobody read them.
   void LeaveOutStatistics() {
-    const auto count_of = [](const Node& node) -> size_t {
-      if (!node.domain.empty()) return SIZE_MAX;
-      if (node.op_type == "BatchNormalization") return 5;
-      return node.op_type == "Dropout" ? 2 : SIZE_MAX;
-    };
+    constexpr size_t kWithStatistics = 5;
     std::vector<bool> is_read(graph_.values.size());
     for (const Node& node : graph_.nodes) {
       for (const ValueId input : node.inputs) {
@@ -223,7 +218,8 @@ class GraphBuilder {
       return value != kNoValue && (is_read[Index(value)] || At(value).is_output);
     };
     for (Node& node : graph_.nodes) {
-      if (node.outputs.size() < count_of(node)) continue;
+      const bool is_norm = node.op_type == "BatchNormalization";
+      if (!is_norm || node.outputs.size() < kWithStatistics) continue;
       if (std::any_of(node.outputs.begin() + 1, node.outputs.end(), is_wanted)) continue;
       node.outputs.erase(node.outputs.begin() + 1, node.outputs.end());
     }

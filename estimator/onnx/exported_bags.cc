@@ -72,6 +72,9 @@ const std::string* OffsetsOf(const Nodes& nodes) {
 // Reshape (indices), Gather (weight), Unsqueeze (weights of the indices), a Loop, its parts joined.
 std::optional<onnx::NodeProto> BagOf(const Nodes& nodes, std::string_view call) {
   const std::vector<std::string_view> arguments = ArgumentsOf(call);
+  const auto text_at = [&](size_t place) {
+    return place < arguments.size() ? arguments[place] : std::string_view();
+  };
   const onnx::NodeProto* reshape = FirstOf(nodes, "Reshape");
   const onnx::NodeProto* gather = FirstOf(nodes, "Gather");
   const std::string* offsets = OffsetsOf(nodes);
@@ -79,10 +82,7 @@ std::optional<onnx::NodeProto> BagOf(const Nodes& nodes, std::string_view call) 
                         FirstOf(nodes, "Loop") != nullptr && gather->input_size() > 1 &&
                         reshape->input_size() > 0 && reshape->output_size() > 0 &&
                         gather->input(1) == reshape->output(0) && nodes.back()->output_size() == 1;
-  if (!is_whole) return std::nullopt;
-  const auto text_at = [&](size_t place) {
-    return place < arguments.size() ? arguments[place] : std::string_view();
-  };
+  if (!is_whole || text_at(3) == "True") return std::nullopt;  // scale_grad_by_freq
   onnx::NodeProto bag = *nodes.back();
   bag.clear_input();
   bag.clear_attribute();
