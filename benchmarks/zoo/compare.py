@@ -1,0 +1,192 @@
+"""The zoo: how far estimates, own guesses alone, are from what PyTorch's allocator counted.
+
+    compare.py                 # by kind of export and library: answered, to the byte, how far off
+    compare.py -v [FAMILY...]  # the largest error of each family and kind that is not right
+    compare.py --check         # exit 1 where a run is not as zoo.csv has it
+    compare.py --update        # writes zoo.csv
+    compare.py --exports FOLDER --truths FILE.jsonl...   # of others than data/
+
+data/truth.json.xz holds what truths.py wrote, data/models*.tar.xz what exports.py wrote.
+"""
+
+import argparse
+import fnmatch
+import json
+import lzma
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "accuracy"))
+import committed  # noqa: E402
+from registry import FILES  # noqa: E402
+from runs import PYTORCH, ROOT  # noqa: E402
+
+FIGURES = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
+OFF = 0.005  # of a figure: what -v shows
+
+
+def worse(before, row):
+    if bool(before["refused"]) != bool(row["refused"]):
+        return [f"refused: {row['refused']}"] if row["refused"] else []
+    return [f"{name} {row[name]} %, not {before[name]}" for name in FIGURES
+            if row[name] != "" and abs(float(row[name])) > abs(float(before[name]))]
+
+
+TABLE = committed.Table(HERE / "zoo.csv", ["family", "kind", "run"], [*FIGURES, "refused"], worse,
+                        lambda row: not row["refused"] and not float(row["exact"]))
+
+
+# --- Runs ------------------------------------------------------------------------------------
+
+def read_truths(paths):
+    truths = []
+    for path in paths:
+        if path.suffix == ".xz":
+            with lzma.open(path, "rt") as file:
+                truths += json.load(file)
+        else:
+            truths += map(json.loads, path.read_text().splitlines())
+    return truths
+
+
+def unpack(folder):
+    for path in sorted((HERE / "data").glob("models*.tar.xz")):
+        with tarfile.open(path) as archive:
+            archive.extractall(folder)
+
+
+def jobs_of(truths, folder, families):
+    """(truth, kind, path) of all that have an export; a .pt2 is of one mode."""
+    return [(truth, kind, path) for truth in truths
+            if not families or any(fnmatch.fnmatchcase(truth["model"], f) for f in families)
+            for kind, ending in FILES.items() if PYTORCH.get(kind, truth["mode"]) == truth["mode"]
+            for path in [Path(folder) / f"{truth['model']}.{ending}"] if path.exists()]
+
+
+def key_of(truth, kind):
+    run = f"b{truth['batch']} {truth['precision']} {truth['optimizer']} {truth['mode']}"
+    return {"family": truth["model"], "kind": kind, "run": run}
+
+
+def percent_off(truth, report):
+    """Of the step that is the furthest off; reserved, of all steps' peak."""
+    pairs = list(zip(truth["steps"], report["steps"]))
+    found = {}
+    for ours, theirs in FIGURES.items():
+        errors = [estimated[f"peak_{ours}"] / true["peak"][theirs] - 1 for true, estimated in pairs]
+        found[ours] = max(errors, key=abs)
+    reserved = [max(step["peak"]["reserved"] for step in truth["steps"]),
+                max(step["peak_reserved"] for step in report["steps"])]
+    found["reserved"] = reserved[1] / reserved[0] - 1
+    return {name: shown(100 * error) for name, error in found.items()}
+
+
+def shown(percent):
+    """0 is to the byte; what rounds to it is not."""
+    if percent == 0:
+        return "0"
+    text = f"{percent:.3f}"
+    return text if float(text) else ("0.001" if percent > 0 else "-0.001")
+
+
+def estimate(binary, truth, kind, path):
+    row = {**key_of(truth, kind), **dict.fromkeys(FIGURES, ""), "refused": ""}
+    command = [binary, str(path), "-b", str(truth["batch"]), "-p", truth["precision"],
+               "-o", truth["optimizer"], "--mode", truth["mode"], "--framework", "pytorch-2.11",
+               "--format", "json", "-n", "0", *truth["flags"].split()]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                            timeout=120)
+    if result.returncode == 0:
+        return {**row, **percent_off(truth, json.loads(result.stdout))}
+    if result.returncode != 2 or not result.stderr.startswith("error: "):
+        return {**row, "refused": f"CRASHED {result.returncode} {result.stderr[-100:]}"}
+    return {**row, "refused": result.stderr.splitlines()[0][7:].split(": ", 1)[-1][:100]}
+
+
+def measure(args):
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
+        folder = args.exports or scratch
+        if not args.exports:
+            unpack(scratch)
+        truths = read_truths(args.truths or [HERE / "data/truth.json.xz"])
+        keys = [tuple(key_of(truth, kind).values())
+                for truth, kind, _ in jobs_of(truths, folder, [])]
+        jobs = jobs_of(truths, folder, args.families)[::args.every]
+        return list(pool.map(lambda job: estimate(args.binary, *job), jobs)), keys
+
+
+# --- What is printed -------------------------------------------------------------------------
+
+def quantile(ordered, share):
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def line(kind, mode, library, rows):
+    answered = [row for row in rows if not row["refused"]]
+    if not answered:
+        return
+    errors = sorted(abs(float(row["exact"])) for row in answered)
+    right = sum(error == 0 for error in errors)
+    close = sum(error <= 100 * OFF for error in errors)
+    print(f"| `{kind}` | {mode} | {library} | {len({row['family'] for row in rows})} | {len(rows)} "
+          f"| {100 * len(answered) / len(rows):.0f} % | {100 * right / len(rows):.1f} % "
+          f"| {100 * close / len(rows):.1f} % | {quantile(errors, .5):.2f} % "
+          f"| {quantile(errors, .95):.1f} % | {errors[-1]:.1f} % |")
+
+
+def print_summary(rows):
+    print("| export | mode | library | families | runs | answered | to the byte | within 0.5 % "
+          "| median | 95 % | worst |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    libraries = sorted({row["family"].split(".")[0] for row in rows})
+    for mode in ("train", "eval"):
+        for kind in FILES:
+            some = [row for row in rows if row["kind"] == kind and row["run"].endswith(mode)]
+            line(kind, mode, "all", some)
+            for library in libraries:
+                line(kind, mode, library,
+                     [row for row in some if row["family"].startswith(library + ".")])
+
+
+def print_wrong(rows):
+    """One line for each family, kind and mode: its largest error."""
+    seen = set()
+    for row in sorted(rows, key=lambda row: -abs(float(row["exact"] or 1e9))):
+        key = row["family"], row["kind"], row["run"].rsplit(" ", 1)[-1]
+        if key in seen or row["exact"] == "0":
+            continue
+        seen.add(key)
+        figures = " ".join(f"{name} {float(row[name]):+.3f} %" for name in FIGURES if row[name])
+        print(f"{row['family']:36} {row['kind']:10} {row['run']:24} {row['refused'] or figures}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", default=str(ROOT / "build/release/onnxfit"))
+    parser.add_argument("--committed", action="store_true", help="what zoo.csv says")
+    parser.add_argument("--exports", type=Path, metavar="FOLDER")
+    parser.add_argument("--truths", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="one run in N")
+    parser.add_argument("-v", "--verbose", action="store_true", help="what is not right")
+    parser.add_argument("families", nargs="*")
+    committed.add_arguments(parser)
+    args = parser.parse_intermixed_args()
+    rows, keys = (list(TABLE.read().values()), []) if args.committed else measure(args)
+    if args.check:
+        return committed.check(TABLE, rows, keys)
+    if args.update and committed.update(TABLE, rows, args.reason, args.drop):
+        return 1
+    if args.verbose:
+        print_wrong(rows)
+    print_summary(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
