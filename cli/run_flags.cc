@@ -131,7 +131,9 @@ std::vector<Flag> RunFlags() {
        "(8:64:8, first:last:step) makes a table",
        "1, or the file's", SetBatch, false, false, kOfRuns & ~Only(Command::kMaxBatch)},
       {"--dim", "", "NAME=N", kGroup,
-       "size of another free dimension, or a list or range of them; repeatable", "", SetDim, true},
+       "size of another free dimension, or the most of one that data decide; a list or range "
+       "makes a table; repeatable",
+       "", SetDim, true},
       {"--shape", "", "IN=2x512", kGroup, "shape of one input; repeatable", "", SetShape, true},
       {"--precision", "-p", "P", kGroup, Choices(kPrecisions) + ", or a list of them",
        ToString(settings.precision), SetPrecision},
