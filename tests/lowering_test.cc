@@ -192,7 +192,8 @@ TEST_CASE("a norm's ones are not the module's, and an einsum may be a permutatio
   CHECK(program("LayerNormalization (x, x, w)") ==
         "\n%y = layer_norm(%x, %x)  # LayerNormalization #1\n");  // nor is a bias
   CHECK(program("Einsum <equation = \"abc->cab\"> (x)") ==
-        "\n%y = permute(%x; 2, 0, 1)  # Einsum #1\n");
+        "\n%y.einsum_operand = einsum_operand(%x)  # Einsum #1"
+        "\n%y = permute(%y.einsum_operand; 2, 0, 1)  # Einsum #1\n");
   CHECK(program("Einsum <equation = \"abb->ab\"> (x)") == "\n%y = ?(%x)  # Einsum #1\n");
 }
 

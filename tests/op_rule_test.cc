@@ -118,7 +118,8 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"pixel_shuffle", In(0), {}},
       {"flip", In(0), {}},
       {"im2col", In(0), {}},
-      {"grid_sampler", {}, {}},  // taken apart
+      {"einsum_operand", {}, {}},  // taken apart
+      {"grid_sampler", {}, {}},    // taken apart
       {"_grid_sampler", In(0), In(0) | In(1)},
       {"_cudnn_grid_sampler", In(1), In(0) | In(1)},
       {"var", In(0), In(0)},

@@ -349,21 +349,23 @@ TEST_CASE("calls of ATen are rows of the operator table") {
       {"einsum.default",
        {{"equation", Text("nchw -> nhwc")}, {"tensors", List({Ref("x")})}},
        {6, 6, 8},
-       "permute(x;0;2;3;1)"},
+       "einsum_operand(x) permute(y.einsum_operand;0;2;3;1)"},
       {"einsum.default",
        {{"equation", Text("nchw,nchk->nhwk")}, {"tensors", List({Ref("x"), Ref("x")})}},
        {6, 6, 6},
-       "permute(x;0;2;3;1) view(y.permute) permute(x;0;2;1;3) view(y.permute) bmm(y.view,y.view) "
+       "einsum_operand(x) einsum_operand(x) permute(y.einsum_operand;0;2;3;1) view(y.permute) "
+       "permute(y.einsum_operand;0;2;1;3) view(y.permute) bmm(y.view,y.view) "
        "view(y.bmm)"},
       {"einsum.default",
        {{"equation", Text("nchw,nckw->nhk")}, {"tensors", List({Ref("x"), Ref("x")})}},
        {6, 6},
-       "permute(x;0;2;1;3) view(y.permute) permute(x;0;1;3;2) view(y.permute) bmm(y.view,y.view) "
+       "einsum_operand(x) einsum_operand(x) permute(y.einsum_operand;0;2;1;3) view(y.permute) "
+       "permute(y.einsum_operand;0;1;3;2) view(y.permute) bmm(y.view,y.view) "
        "view(y.bmm)"},
       {"einsum.default",
        {{"equation", Text("nc...->n...c")}, {"tensors", List({Ref("x")})}},
        {6, 6, 8},
-       "permute(x;0;2;3;1)"},
+       "einsum_operand(x) permute(y.einsum_operand;0;2;3;1)"},
       {"einsum.default",
        {{"equation", Text("nnhw->nhw")}, {"tensors", List({Ref("x")})}},
        {8, 6, 6},

@@ -185,7 +185,8 @@ void Dispatcher::SetResultType(DType dtype) {
 
 void Dispatcher::ReturnSame(NameId name) {
   same_[Index(running_->outputs[0])] = name;
-  ++names_of_[Index(name)];
+  const bool is_own_cast = std::erase(casts_, name) > 0;
+  if (!is_own_cast) ++names_of_[Index(name)];
 }
 
 void Dispatcher::Assume(std::string_view assumption) {

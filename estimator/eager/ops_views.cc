@@ -16,6 +16,10 @@ void MakeContiguous(Dispatcher& dispatcher, const AtenCall& call) {
   dispatcher.MakeResult("clone", {input});
 }
 
+void ReturnOperand(Dispatcher& dispatcher, const AtenCall& call) {
+  dispatcher.ReturnSame(call.inputs[0]);
+}
+
 // Python's x[:, a:b] is x itself where that is all of it (torch/csrc/autograd/
 // python_variable_indexing.cpp, applySlicing).
 void TakeSliceApart(Dispatcher& dispatcher, const AtenCall& call) {
@@ -224,6 +228,8 @@ constexpr OpRule kViewRules[] = {
      .forward = {Scratch(Outgrown), Scratch(CopyBefore), MakeOut(0), Scratch(CopyBehind)},
      .run_backward = WindowsBackward},
     // picture, places
+    // What torch.einsum is given (program/einsum.h).
+    {.name = "einsum_operand", .take_apart = ReturnOperand, .autocast = AutocastPolicy::kLower},
     {.name = "grid_sampler", .take_apart = TakeGridSamplerApart},
     {.name = "_grid_sampler",
      .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1))},

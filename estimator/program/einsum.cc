@@ -287,12 +287,16 @@ std::optional<std::vector<EinsumStep>> PlanEinsum(std::string_view equation,
 }
 
 void WriteSteps(const std::vector<EinsumStep>& steps, const std::vector<NameId>& operands,
-                const EmitStep& emit) {
+                const std::vector<Dims>& dims, const EmitStep& emit) {
+  std::vector<NameId> given;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    given.push_back(emit({.op = "einsum_operand", .inputs = {}, .dims = dims[i]}, {operands[i]}));
+  }
   std::vector<NameId> made;
   for (const EinsumStep& step : steps) {
     std::vector<NameId> inputs;
     for (const int32_t input : step.inputs) {
-      inputs.push_back(input >= 0 ? operands[Index(input)] : made[Index(-input - 1)]);
+      inputs.push_back(input >= 0 ? given[Index(input)] : made[Index(-input - 1)]);
     }
     made.push_back(emit(step, std::move(inputs)));
   }

@@ -31,9 +31,11 @@ struct EinsumStep {
 std::optional<std::vector<EinsumStep>> PlanEinsum(std::string_view equation,
                                                   const std::vector<Dims>& operands);
 
-// Writes the calls of a plan: `emit` makes each but the last, whose result is `result`.
+// Writes the calls of a plan, and before them one of each operand, which autocast casts
+// (AT_FORALL_LOWER_PRECISION_FP of aten/src/ATen/autocast_mode.h, pytorch v2.11.0): `emit` makes
+// each.  `dims`: of the operands.
 using EmitStep = std::function<NameId(const EinsumStep& step, std::vector<NameId> inputs)>;
 void WriteSteps(const std::vector<EinsumStep>& steps, const std::vector<NameId>& operands,
-                const EmitStep& emit);
+                const std::vector<Dims>& dims, const EmitStep& emit);
 
 }  // namespace onnxfit

@@ -25,7 +25,7 @@ void WriteEinsum(CallWriter& writer, const Call& call, std::string_view) {
   const auto steps = PlanEinsum(writer.TextAt(call, "equation"), dims);
   if (!steps) return writer.WriteUnknown(call);
   const DType dtype = writer.TypeOfResult(call).dtype;
-  WriteSteps(*steps, tensors, [&](const EinsumStep& step, std::vector<NameId> inputs) {
+  WriteSteps(*steps, tensors, dims, [&](const EinsumStep& step, std::vector<NameId> inputs) {
     const bool is_last = &step == &steps->back();
     const NameId made =
         is_last ? writer.Result(call)

@@ -128,7 +128,7 @@ void LowerEinsum(UnitWriter& unit, const Node& node, std::string_view) {
   std::vector<NameId> tensors;
   for (const ValueId input : node.inputs) tensors.push_back(unit.TensorOf(input));
   const std::string name(unit.bound().NameOf(node.outputs[0]));
-  WriteSteps(*steps, tensors, [&](const EinsumStep& step, std::vector<NameId> inputs) {
+  WriteSteps(*steps, tensors, dims, [&](const EinsumStep& step, std::vector<NameId> inputs) {
     const bool is_last = &step == &steps->back();
     const NameId made = is_last ? unit.NewResult(node.outputs[0])
                                 : unit.NewName(fmt::format("{}.{}", name, step.op),
