@@ -30,7 +30,8 @@ inline constexpr std::string_view kOwnDomain = "pkg.onnxfit";
 
 // The nodes that exporters write for torch.nn.EmbeddingBag, a Loop over its bags among them, become
 // one, pkg.onnxfit.EmbeddingBag (weight, indices, offsets, weights of indices): torch.export's by
-// what they say of their call, TorchScript's by their pattern.  Returns `graph` itself where it has none.  O(nodes).
+// what they say of their call, TorchScript's by their pattern.  Returns `graph` itself where it has
+// none.  O(nodes).
 Graph JoinEmbeddingBags(Graph graph);
 
 // --- Types; internal to the room onnx/ -----------------------------------------
