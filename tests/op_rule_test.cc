@@ -242,6 +242,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"pow.Scalar", In(0), Out(0)},
       {"pow.Tensor_Scalar", In(0), In(0)},
       {"prelu", In(0) | In(1), In(0) | In(1)},
+      {"_weight_norm", In(0) | In(1), In(0) | In(1) | Aux(0)},
       {"lstm", In(0), kAllInputs | Aux(0)},
       {"gru", In(3), kAllInputs | Aux(0)},
       {"rnn", In(0), kAllInputs | Aux(0)},

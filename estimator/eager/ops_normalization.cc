@@ -57,6 +57,11 @@ TensorType PerSampleChannel(const CallTypes& call) {
   return {StatisticsType(x.dtype), {x.dims[0], x.dims[1]}};
 }
 
+// Of _weight_norm: one number for each of g.
+TensorType NormsOfWeight(const CallTypes& call) {
+  return {StatisticsType(call.in(0).dtype), call.in(1).dims};
+}
+
 TensorType InputCopy(const CallTypes& call) {
   if (IsContiguous(call.in(0))) return {};
   return call.in(0);
@@ -245,6 +250,11 @@ constexpr OpRule kNormalizationRules[] = {
     {.name = "batch_norm_inference",
      .gradients = {kBatchNormBackward, kBatchNormBackward, kBatchNormBackward},
      .aux = {{{"save_mean", PerChannelOfOwnKernel}, {"save_invstd", PerChannelOfOwnKernel}}}},
+    // v, g: torch.nn.utils.parametrizations.weight_norm.  The result, then the norms: one kernel,
+    // and one for both gradients (aten/src/ATen/native/cuda/WeightNorm.cu, pytorch v2.6.0).
+    {.name = "_weight_norm",
+     .gradients = {Reads(In(0) | In(1) | Aux(0)), Reads(In(0) | In(1) | Aux(0))},
+     .aux = {{{"norms", NormsOfWeight}}}},
     // half_to_float, aten/src/ATen/native/SoftMax.cpp; the copy host_softmax of
     // aten/src/ATen/native/cuda/SoftMax.cu, pytorch v2.6.0
     {.name = "softmax",

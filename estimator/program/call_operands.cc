@@ -237,6 +237,7 @@ constexpr OperandsRow kRows[] = {
     {"addr", 3},
     {"addbmm", 3},
     {"baddbmm", 3},
+    {"_weight_norm", 2},
     {"cross", 2, AllBroadcast},
     {"dist", 2},
     {"pairwise_distance", 2, HasDims},

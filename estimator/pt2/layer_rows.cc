@@ -311,6 +311,7 @@ constexpr CallRow kLayerRows[] = {
     {"_softmax.default", "softmax", WriteUnary},
     {"log_softmax.int", "log_softmax", WriteSoftmax},
     {"_log_softmax.default", "log_softmax", WriteUnary},
+    {"_weight_norm.default", "_weight_norm", WriteAll},
 
     // Activations and dropouts.
     {"relu.default", "relu", WriteUnary},
