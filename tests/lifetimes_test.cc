@@ -129,6 +129,39 @@ TEST_CASE("of several results each is bound to its own name") {
   CHECK(deaths("x = rotate(q, k)").find("2:2") == std::string::npos);
 }
 
+// Two turns of a loop over blocks, each of two calls in `line`, whose results a sum reads.
+TEST_CASE("a further turn binds a further name anew, or passes on what it holds") {
+  const auto deaths = [](const char* line) {
+    Program program;
+    program.values.resize(8);
+    program.inputs = {0};
+    SourceLines& source = program.source;
+    const auto add = [&](std::vector<NameId> inputs, const std::vector<std::string>& scopes,
+                         std::vector<StatementId> frames) {
+      const auto output = static_cast<NameId>(program.calls.size() + 1);
+      program.calls.push_back({.op = "relu",
+                               .where = "",
+                               .inputs = std::move(inputs),
+                               .outputs = {output},
+                               .module = program.modules.Enter(scopes),
+                               .frames = std::move(frames)});
+    };
+    for (const NameId x : {0, 3}) {
+      const std::string block = x == 0 ? "b.0" : "b.1";
+      add({x}, {"m", block}, {source.Read(7, line), source.Read(20, "y = f(x)")});
+      add({x}, {"m", block}, {source.Read(7, line), source.Read(21, "return h(x), y")});
+      add({x + 1, x + 2}, {"m"}, {source.Read(8, "x = r + s")});
+    }
+    add({6}, {"m"}, {source.Read(9, "z = self.end(x)")});
+    program.outputs = {7};
+    return Deaths(program, /*hold_outputs=*/false);
+  };
+  CHECK(deaths("r, s = block(x)") == "1:4 2:4 3:5 0:6 4:6 5:6 6:6 7:6 ");
+  CHECK(deaths("r, s = block(x, s)") == "2:4 3:5 0:6 1:6 4:6 5:6 6:6 7:6 ");
+  CHECK(deaths("r, s = block(") == "2:4 3:5 0:6 1:6 4:6 5:6 6:6 7:6 ");
+  CHECK(deaths("r, s = block(x, s)").find(" 1:6 ") != std::string::npos);
+}
+
 TEST_CASE("the loop may hold the result") {
   CHECK(Deaths(Chain({{}, {}, {}}), /*hold_outputs=*/true) == "0:0 1:2 2:2 ");
 }

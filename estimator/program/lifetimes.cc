@@ -296,7 +296,10 @@ class Lifetimes {
     const std::string& target = statement.targets[place];
     for (size_t i = index + 1; i < module.statements.size(); ++i) {
       const Statement& next = module.statements[i];
-      if (place > 0 && program_.source.AreSame(next.source, statement.source)) continue;
+      if (place > 0 && program_.source.AreSame(next.source, statement.source) &&
+          program_.source.At(statement.source).MayPassOn(target)) {
+        continue;
+      }
       const bool rebinds =
           std::find(next.targets.begin(), next.targets.end(), target) != next.targets.end();
       const bool may_rebind = next.is_hidden && next.targets.empty() && Reads(next, statement);

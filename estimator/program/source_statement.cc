@@ -227,6 +227,20 @@ bool SourceStatement::Mentions(std::string_view word) const {
   return text.find(word) != std::string::npos;
 }
 
+bool SourceStatement::MayPassOn(std::string_view name) const {
+  const std::string_view value = ValueOf(BodyOf(text));
+  if (std::ranges::count(value, '(') > std::ranges::count(value, ')')) return true;
+  const auto is_part_of_word = [&](size_t at) {
+    return at < value.size() &&
+           (std::isalnum(static_cast<unsigned char>(value[at])) != 0 || value[at] == '_');
+  };
+  for (size_t at = value.find(name); at != value.npos; at = value.find(name, at + 1)) {
+    const bool begins = at == 0 || (!is_part_of_word(at - 1) && value[at - 1] != '.');
+    if (begins && !is_part_of_word(at + name.size())) return true;
+  }
+  return false;
+}
+
 std::string SourceStatement::ArgumentTo(std::string_view module) const {
   std::string called(ChildOf(module));
   if (is_put_back) return called == own_call ? argument : "";

@@ -35,6 +35,9 @@ struct SourceStatement {
 
   // Whether its text has `word`.
   bool Mentions(std::string_view word) const;
+  // Whether what it assigns reads the variable `name`: "bias" of "x, bias = layer(x, bias)"; true
+  // where its arguments go on in lines that the file does not show.
+  bool MayPassOn(std::string_view name) const;
   // "out" of "y = self.bn1(out)" for module "layer1.0.bn1", and of "input = module(input)" for a
   // child of a Sequential, "x" of "x = r(cat([u(x), s.pop()]))" for one of a list: the name that
   // it passes to the module, or "".
