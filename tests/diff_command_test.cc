@@ -128,8 +128,8 @@ TEST_CASE("a dimension or an input that one side has need not be the other's") {
       {{"--dim", "height=64"},
        "error: --dim height=64: no free dimension of either has this name: old.onnxtxt has 'N', "
        "'seq', new.onnxtxt has 'N', 'tokens' (try: --dim seq=64 --dim tokens=64)\n"},
-      {{"--shape", "y=2x64x128"},
-       "error: --shape y=2x64x128: no input of either has this name: old.onnxtxt has 'x', "
+      {{"--shape", "z=2x64x128"},
+       "error: --shape z=2x64x128: no input of either has this name: old.onnxtxt has 'x', "
        "new.onnxtxt has 'x' (try: --shape x=2x64x128)\n"},
   };
   for (const Row& row : rows) {
