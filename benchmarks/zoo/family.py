@@ -119,11 +119,23 @@ def images(size=224, channels=3, name="x"):
     return floats(name, channels, size, size)
 
 
+def several(floating=None, **ids):
+    """Floats of the shapes in `floating`, then ids of the lengths given; () is one a sample."""
+    def make(batch, device, dtype):
+        found = {name: torch.empty(batch, *shape, device=device, dtype=dtype)
+                 for name, shape in (floating or {}).items()}
+        return {**found, **{name: torch.zeros(batch, *shape, dtype=torch.long, device=device)
+                            for name, shape in ids.items()}}
+    return make
+
+
 def tokens(length, target=None):
     """Of an encoder, and of a decoder where `target` says how many."""
-    def make(batch, device, dtype):
-        def ids(count):
-            return torch.zeros(batch, count, dtype=torch.long, device=device)
-        decoder = {} if target is None else {"decoder_input_ids": ids(target)}
-        return {"input_ids": ids(length), **decoder}
-    return make
+    decoder = {} if target is None else {"decoder_input_ids": (target,)}
+    return several(input_ids=(length,), **decoder)
+
+
+def tutorials(found):
+    """{name: Family} of {name: (build, inputs, loss)}: each is a family of its own."""
+    return {f"tutorial.{name}": Family(build, inputs, f"tutorial.{name}", loss)
+            for name, (build, inputs, loss) in found.items()}

@@ -9,7 +9,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from family import Family, First, floats, images, tokens
+from family import First, floats, images, several, tokens, tutorials
 
 
 class PreActBlock(nn.Module):
@@ -451,16 +451,6 @@ class FTTransformer(nn.Module):
         return self.head(F.relu(self.last_normalization(x[:, 0])))
 
 
-def several(floating=None, **ids):
-    """Floats of the shapes in `floating`, then ids of the lengths given; () is one a sample."""
-    def make(batch, device, dtype):
-        found = {name: torch.empty(batch, *shape, device=device, dtype=dtype)
-                 for name, shape in (floating or {}).items()}
-        return {**found, **{name: torch.zeros(batch, *shape, dtype=torch.long, device=device)
-                            for name, shape in ids.items()}}
-    return make
-
-
 def families():
     small = images(32)
     found = {
@@ -477,5 +467,4 @@ def families():
         "nbeats": (NBeats, floats("x", 120), "mse"),
         "ft_transformer": (FTTransformer, several({"x_num": (20,)}, x_cat=(8,)), "ce"),
     }
-    return {f"tutorial.{name}": Family(build, inputs, f"tutorial.{name}", loss)
-            for name, (build, inputs, loss) in found.items()}
+    return tutorials(found)

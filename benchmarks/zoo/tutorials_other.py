@@ -11,7 +11,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
-from family import Family, First, floats, images, tokens
+from family import First, floats, images, several, tokens, tutorials
 
 
 class MultiHeadedAttention(nn.Module):
@@ -565,16 +565,6 @@ class TabNet(nn.Module):
         return self.final_mapping(res)
 
 
-def several(floating=None, **ids):
-    """Floats of the shapes in `floating`, then ids of the lengths given; () is one a sample."""
-    def make(batch, device, dtype):
-        found = {name: torch.empty(batch, *shape, device=device, dtype=dtype)
-                 for name, shape in (floating or {}).items()}
-        return {**found, **{name: torch.zeros(batch, *shape, dtype=torch.long, device=device)
-                            for name, shape in ids.items()}}
-    return make
-
-
 def families():
     found = {
         "annotated_transformer": (AnnotatedTransformer, several(src=(48,), tgt=(40,)), "ce"),
@@ -596,5 +586,4 @@ def families():
         "quartznet": (QuartzNet, floats("audio", 64, 200), "ce"),
         "tabnet": (TabNet, floats("x", 54), "ce"),
     }
-    return {f"tutorial.{name}": Family(build, inputs, f"tutorial.{name}", loss)
-            for name, (build, inputs, loss) in found.items()}
+    return tutorials(found)

@@ -10,7 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.nn.utils.parametrizations import spectral_norm
 
-from family import Family, First, floats, images
+from family import First, floats, images, tutorials
 
 
 class MnistNet(nn.Module):
@@ -595,5 +595,4 @@ def families():
         "cbam": (cbam_resnet, images(128, name="input"), "ce"), "hrnet": (HRNet, images(128), "ce"),
         "retinanet": (RetinaNet, images(160), "ce"),
     }
-    return {f"tutorial.{name}": Family(build, inputs, f"tutorial.{name}", loss)
-            for name, (build, inputs, loss) in found.items()}
+    return tutorials(found)
