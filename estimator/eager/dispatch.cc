@@ -132,6 +132,7 @@ NameId Dispatcher::CastOf(NameId name, DType to) {
   Append(std::move(copies));
   if (is_cached) {
     cached_casts_[name] = cast;
+    is_own_[Index(cast)] = true;
     program_.cached_casts.push_back(cast);
   } else {
     casts_.push_back(cast);

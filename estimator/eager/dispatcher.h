@@ -85,7 +85,7 @@ class Dispatcher {
   std::unordered_map<NameId, NameId> cached_casts_;  // of parameters
   std::vector<bool> is_parameter_;  // by NameId: trained, so that autocast keeps its cast
   std::vector<bool> needs_grad_;    // by NameId
-  std::vector<bool> is_own_;        // by NameId: a parameter, or a view of one
+  std::vector<bool> is_own_;        // by NameId: a parameter, its kept cast, or a view of one
   std::vector<NameId> same_;        // by NameId: what it is another name of, or itself
   std::vector<int32_t> names_of_;   // by NameId: names of the same tensor that live
 };
