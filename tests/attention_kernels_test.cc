@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/strides.h"
 #include "estimator/eager/training.h"
@@ -193,6 +194,15 @@ TEST_CASE("cuDNN's attention makes the gradients that nobody wants, too") {
     program.parameters.erase(name);
     const Trace trace = RunTraining(Dispatch(std::move(program), settings), settings);
     CHECK(Sizes(trace, Phase::kBackward) == row.backward);
+  }
+}
+
+// What the kernel reads is a padded copy; the mask itself is the caller's.
+TEST_CASE("a mask that attention copies stays the caller's") {
+  const Case row = {"padded", kBf16, 4, 4, 197, 64, false, false, kBf16, "", ""};
+  const Program program = Dispatch(AttentionProgram(row), {});
+  for (const AtenCall& call : program.calls) {
+    for (const NameId name : call.dies) CHECK(program.values[Index(name)].name != "mask");
   }
 }
 

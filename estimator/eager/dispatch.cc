@@ -196,7 +196,7 @@ void Dispatcher::Assume(std::string_view assumption) {
 }
 
 void Dispatcher::Drop(NameId local) {
-  std::erase(locals_, local);
+  if (std::erase(locals_, local) == 0) return;
   program_.calls.back().dies.push_back(local);
 }
 

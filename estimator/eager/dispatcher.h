@@ -44,7 +44,7 @@ class Dispatcher {
   void SetResultType(DType dtype);
   // The call returns `name` itself.
   void ReturnSame(NameId name);
-  // A local is let go before the next call.
+  // A local is let go before the next call; what the caller gave, or autocast cast, stays.
   void Drop(NameId local);
   // How many locals there are, and: those beyond the first `count` are let go, but `kept`.
   size_t local_count() const { return locals_.size(); }
