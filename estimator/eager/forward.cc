@@ -76,10 +76,15 @@ void Forward::Run(size_t first, size_t last, bool grad) {
 }
 
 void Forward::Run(int32_t index, bool grad) {
+  const AtenCall& call = calls_.call(index);
+  if (call.made_once && names_[Index(call.outputs[0])] != kNoTensor) {
+    for (const NameId name : call.dies) Unbind(name);
+    return;
+  }
   machine_.EnterOperator(calls_.OperatorLabel(index));
   Frame frame = Enter(index);
   Allocate(index, frame);
-  if (grad) calls_.call(index).leaves_autograd ? KeepHistory(index, frame) : Record(index, frame);
+  if (grad) call.leaves_autograd ? KeepHistory(index, frame) : Record(index, frame);
   Leave(index, frame);
 }
 

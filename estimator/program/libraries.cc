@@ -329,6 +329,12 @@ constexpr NameFact kTiedBiases[] = {
       "\"lm_head.decoder.bias\": \"lm_head.bias\""}},
 };
 
+constexpr NameFact kIndexedOnce[] = {
+    {"attention_biases",
+     {kTimm, "models/levit.py",
+      "self.attention_bias_cache[device_key] = self.attention_biases[:, self.attention_bias_idxs]"}},
+};
+
 constexpr NameFact kClones[] = {
     {"original_",
      {kTransformers, "models/llama/modeling_llama.py", "self.original_inv_freq = nn.Buffer("}},
@@ -586,6 +592,11 @@ bool HasOwnHead(std::string_view path) {
 
 bool IsFloatBuffer(std::string_view name) {
   return std::ranges::find(kFloatBuffers, name, &NameFact::name) != std::end(kFloatBuffers);
+}
+
+bool IsIndexedOnce(std::string_view parameter) {
+  return std::ranges::any_of(kIndexedOnce,
+                             [&](const NameFact& row) { return parameter.ends_with(row.name); });
 }
 
 std::span<const UnreadChild> UnreadChildren() { return kUnreadChildren; }

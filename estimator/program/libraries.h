@@ -132,6 +132,9 @@ struct PositionBuffer {
 };
 std::span<const PositionBuffer> PositionBuffers();
 
+// Whether a module in eval mode indexes its parameter of that name once and keeps the result.
+bool IsIndexedOnce(std::string_view parameter);
+
 // The child of a head by which its own bias is read, too: "lm_head.decoder.bias" is "lm_head.bias".
 std::string_view ChildWithTiedBias();
 // How the name of a clone of a buffer begins: "original_inv_freq".

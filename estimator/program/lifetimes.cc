@@ -350,6 +350,9 @@ std::vector<bool> HeldNames(const Program& program, bool hold_outputs) {
   hold(program.frozen);
   hold(program.buffers);
   if (hold_outputs) hold(program.outputs);
+  for (const AtenCall& call : program.calls) {
+    if (call.made_once) hold(call.outputs);
+  }
   if (program.loss != kNoName) held[Index(program.loss)] = true;
   return held;
 }

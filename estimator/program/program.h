@@ -42,6 +42,7 @@ struct AtenCall {
   bool leaves_autocast = false;               // runs under torch.autocast(enabled=False)
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) inside the model
   bool leaves_autograd = false;               // runs under torch.no_grad()
+  bool made_once = false;                     // in the first step: a module keeps the result
   std::vector<StatementId> frames = {};       // of forwards around it, innermost last
   std::vector<HeldValue> held = {};           // by names that no line of the file shows
   std::vector<NameId> last_reads = {};        // names that no later call reads

@@ -12,6 +12,7 @@
 #include "estimator/program/call_operands.h"
 #include "estimator/program/eager_attention.h"
 #include "estimator/program/fast_paths.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/lifetimes.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/module_tensors.h"
@@ -168,6 +169,14 @@ void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
                    unreached, program.parameters.size())});
 }
 
+void FindMadeOnce(Program& program, const TrainingSettings& settings) {
+  if (settings.mode != Mode::kEval) return;
+  for (AtenCall& call : program.calls) {
+    const bool indexes = call.op == "index" || call.op == "embedding";
+    call.made_once = indexes && IsIndexedOnce(program.values[Index(call.inputs[0])].name);
+  }
+}
+
 }  // namespace
 
 void FinishProgram(ProgramWriter& writer, NameId loss_output,
@@ -181,6 +190,7 @@ void FinishProgram(ProgramWriter& writer, NameId loss_output,
   WriteAttentionOut(program, settings);
   DropUnread(program, is_leftover);
   TakeFastPaths(program, settings);
+  FindMadeOnce(program, settings);
   PlaceDeaths(program, settings.mode == Mode::kEval || settings.loop.hold_outputs);
   SayFrozen(program, settings);
   WarnOfRecurrent(program);
