@@ -171,6 +171,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"matmul", {}, {}},
       {"scaled_dot_product_attention", {}, {}},
       {"type_as", {}, {}},  // taken apart
+      {"to_other_width", {}, {}},
       {"to", {}, {}},
       {"select", In(0), {}},
       {"_log_softmax", In(0), Out(0)},

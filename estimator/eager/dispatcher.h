@@ -29,6 +29,7 @@ class Dispatcher {
   // (DifferentiableViewMeta::requires_grad, torch/csrc/autograd/variable.h; seen in torch 2.11).
   bool RequiresGrad(NameId name) const { return needs_grad_[Index(name)] || is_own_[Index(name)]; }
   bool trains() const { return settings_.mode == Mode::kTrain; }
+  DType parameter_type() const { return ParameterType(settings_.precision); }
   const FrameworkProfile& framework() const { return settings_.framework; }
   const DeviceProfile& device() const { return settings_.device; }
   // What the answer rests on, told once.

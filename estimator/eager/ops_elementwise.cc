@@ -3,6 +3,7 @@
 // that modules run with inplace=True, and `out += x`, may work in place; what saves its
 // input then saves a clone (torch 2.11 events: relu6_, silu_, hardswish_, mish_).
 // Autocast: the lists of aten/src/ATen/autocast_mode.h, pytorch v2.6.0.
+#include "estimator/base/bytes.h"
 #include "estimator/eager/dispatcher.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
@@ -17,6 +18,13 @@ void CastUnlessThere(Dispatcher& dispatcher, const AtenCall& call) {
     return dispatcher.ReturnSame(call.inputs[0]);
   }
   dispatcher.MakeResult("_to_copy", {call.inputs[0]});
+}
+
+// x.float() of what has 16 bits, x.to(dtype) of what has 32, in a run in 16 bits.
+void CastToOtherWidth(Dispatcher& dispatcher, const AtenCall& call) {
+  const bool is_narrow = BitsOf(dispatcher.TypeOf(call.inputs[0]).dtype) == 16;
+  dispatcher.SetResultType(is_narrow ? DType::kFloat32 : dispatcher.parameter_type());
+  CastUnlessThere(dispatcher, call);
 }
 
 // x.type_as(other)
@@ -299,6 +307,7 @@ constexpr OpRule kElementwiseRules[] = {
 
     // A cast: its gradient is cast back.
     {.name = "to", .take_apart = CastUnlessThere},
+    {.name = "to_other_width", .take_apart = CastToOtherWidth},
     {.name = "type_as", .take_apart = CastToTypeOfSecond},
     {.name = "_to_copy", .strides = AsOperands, .gradients = {CastsBack()}},
 

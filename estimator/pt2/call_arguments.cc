@@ -54,6 +54,13 @@ NameId CallWriter::TensorAt(const Call& call, std::string_view name) {
   return argument == nullptr ? kNoName : TensorOf(*argument);
 }
 
+NameId CallWriter::UncastAt(const Call& call, std::string_view name) {
+  const Argument* argument = FindArgument(call, name);
+  if (argument == nullptr) return kNoName;
+  const auto cast = spelled_casts_.find(argument->text);
+  return cast == spelled_casts_.end() ? TensorOf(*argument) : cast->second.self;
+}
+
 // A constant of the module's code, torch.tensor(2.0), is made where it is read first.
 NameId CallWriter::TensorOf(const Argument& argument) {
   if (argument.kind != Argument::Kind::kTensor) return kNoName;
@@ -94,6 +101,11 @@ NameId CallWriter::CastResult(const Call& call, NameId self, const TensorType& t
     spelled_casts_[call.results[0].text] = {&call, self};
   }
   return result;
+}
+
+std::optional<CastWay> CallWriter::WayOf(const Call& call) const {
+  const auto way = cast_ways_.find(&call);
+  return way == cast_ways_.end() ? std::nullopt : std::optional(way->second);
 }
 
 void CallWriter::NoteInput(const Call& call, NameId name) {

@@ -46,6 +46,8 @@ void WriteCopyOfView(CallWriter& writer, const Call& call, std::string_view op);
 // Whether the code spells float32 ("x.to(torch.float32)", "x.float()"), whatever the run's type is:
 // the file has numbers for both.
 bool SpellsFloat32(const Call& call);
+// Whether that line shows no type at all: a helper's, of whose lines the file has none.
+bool HidesTypes(const Call& call);
 
 // The row of a call, which may be that of its twin out of place ("relu" for "relu_"), or null.
 // O(1).

@@ -50,6 +50,9 @@ CallWriter::CallWriter(const ExportedProgram& exported, const SymbolValues& symb
             return tensor == nullptr ? std::optional<Dims>() : TypeOf(*tensor).dims;
           }) {
   AddReads(exported.graph, read_);
+  if (BitsOf(ParameterType(settings.precision)) == 16) {
+    cast_ways_ = FindCastWays(exported.graph);
+  }
   for (const Call& call : exported.graph.calls) {
     for (const auto& [name, argument] : call.arguments) {
       if (argument.kind == Kind::kTensor) readers_.emplace(argument.text, &call);

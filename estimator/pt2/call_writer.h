@@ -11,6 +11,7 @@
 
 #include "estimator/program/module_tensors.h"
 #include "estimator/program/program_writer.h"
+#include "estimator/pt2/cast_ways.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/known_elements.h"
 
@@ -67,6 +68,8 @@ class CallWriter : public ProgramWriter {
   std::string_view TextAt(const Call& call, std::string_view name) const;
   // The tensor that an argument is; kNoName where it is none.
   NameId TensorAt(const Call& call, std::string_view name);
+  // What a cast that did nothing in the export was given, where the argument is its result.
+  NameId UncastAt(const Call& call, std::string_view name);
   NameId TensorOf(const Argument& argument);
   // All tensors among the arguments, those in lists too, in order.
   std::vector<NameId> Tensors(const Call& call);
@@ -82,6 +85,8 @@ class CallWriter : public ProgramWriter {
   // the result's name from then on, too, wherever the code reads it.
   NameId CastResult(const Call& call, NameId self, const TensorType& type);
   // What the module of `call` was given, as its code casts it first; kNoName where none was noted.
+  // Of a cast whose line does not tell (cast_ways.h), in a run in 16 bits.
+  std::optional<CastWay> WayOf(const Call& call) const;
   void NoteInput(const Call& call, NameId name);
   NameId NotedInput(const Call& call) const;
   // The call's result is a view of `name` that no gradient passes.
@@ -199,6 +204,7 @@ class CallWriter : public ProgramWriter {
   bool has_checkpoints_ = false;
   const Call* running_ = nullptr;
   std::map<std::string_view, SpelledCast> spelled_casts_;
+  std::map<const Call*, CastWay> cast_ways_;
   std::map<std::string_view, NameId> module_inputs_;  // by module
   std::set<NameId> tracked_;
   std::map<std::string_view, const Call*> readers_;  // by tensor: the first

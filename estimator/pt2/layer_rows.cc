@@ -242,7 +242,8 @@ void WriteAttention(CallWriter& writer, const Call& call, std::string_view op) {
 void WriteSoftmax(CallWriter& writer, const Call& call, std::string_view op) {
   DType own = writer.OwnTypeOfResult(call);
   const bool is_narrow = BitsOf(writer.TypeOfResult(call).dtype) < 32;
-  if (is_narrow && FindArgument(call, "dtype") != nullptr && SpellsFloat32(call)) {
+  if (is_narrow && FindArgument(call, "dtype") != nullptr &&
+      (SpellsFloat32(call) || writer.WayOf(call) == CastWay::kToFloat32)) {
     own = DType::kFloat32;
   }
   const NameId x = writer.TensorAt(call, "self");

@@ -1,4 +1,6 @@
 // Tensors made from numbers, casts, and what is written over.
+#include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -34,37 +36,41 @@ bool SpellsInputType(const Call& call) {
          call.lines.back().text.find(".to(input_dtype)") != std::string::npos;
 }
 
-// The same of a cast, which may be that of a softmax's result:
-// "softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)".
-bool SpellsCastToFloat32(const Call& call) {
-  if (!SpellsFloat32(call)) return false;
-  const std::string_view line = call.lines.back().text;
-  const size_t softmax = line.find("softmax(");
-  const size_t cast = softmax == line.npos ? line.npos : line.find(").to(", softmax);
-  return cast == line.npos || line.find("float32", cast) != line.npos;
+// A cast of a helper, to the other of both widths.
+void WriteCastOfHelper(CallWriter& writer, const Call& call, NameId self, CastWay way) {
+  const TensorType type = {DType::kFloat32, writer.TypeOfResult(call).dims};
+  const bool is_own = way == CastWay::kOtherOfLocal;
+  const NameId result = is_own ? writer.Result(call, type) : writer.CastResult(call, self, type);
+  writer.Emit("to_other_width", {self}, {result});
 }
 
 void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   TensorType type = writer.TypeOfResult(call);
-  if (writer.TextAt(call, "dtype") == "float32" && SpellsCastToFloat32(call) &&
-      IsFloat(type.dtype) && BitsOf(type.dtype) < 32) {
+  const std::optional<CastWay> way = writer.WayOf(call);
+  const bool is_to_float32 = SpellsFloat32(call) && way != CastWay::kBack;
+  if (writer.TextAt(call, "dtype") == "float32" && is_to_float32 && IsFloat(type.dtype) &&
+      BitsOf(type.dtype) < 32) {
     type.dtype = DType::kFloat32;
   }
   const DType own = writer.OwnTypeOfResult(call);
   if (own != DType::kUndefined) type.dtype = own;
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return WriteConstant(writer, call, "constant");
-  if (SpellsCastToFloat32(call)) writer.NoteInput(call, self);
+  if (is_to_float32) writer.NoteInput(call, self);
   const NameId input = SpellsInputType(call) ? writer.NotedInput(call) : kNoName;
   if (input != kNoName) return writer.Emit("type_as", {self, input}, {writer.Result(call)});
+  if (way == CastWay::kBack) return writer.Emit(op, {self}, {writer.Result(call, type)});
+  if (way) return WriteCastOfHelper(writer, call, self, *way);
   writer.Emit(op, {self}, {writer.CastResult(call, self, type)});
 }
 
-// x.type_as(other); where `other` is on the host, a cast to the type that the file says.
+// x.type_as(other), "norm(x.float()).type_as(x)"; where `other` is on the host, a cast to the type
+// that the file says.
 void WriteTypeAs(CallWriter& writer, const Call& call, std::string_view op) {
-  std::vector<NameId> tensors = writer.Tensors(call);
-  if (tensors.size() < 2) return WriteCast(writer, call, "to");
-  writer.Emit(op, std::move(tensors), {writer.Result(call)});
+  const NameId self = writer.TensorAt(call, "self");
+  const NameId other = writer.UncastAt(call, "other");
+  if (self == kNoName || other == kNoName) return WriteCast(writer, call, "to");
+  writer.Emit(op, {self, other}, {writer.Result(call)});
 }
 
 constexpr CallRow kMakingRows[] = {
@@ -116,6 +122,17 @@ bool SpellsFloat32(const Call& call) {
   const std::string_view line = call.lines.back().text;
   return line.find("float32") != std::string_view::npos ||
          line.find(".float()") != std::string_view::npos;
+}
+
+bool HidesTypes(const Call& call) {
+  constexpr std::string_view kSpellings[] = {".to(",  ".float(",    ".type(", "type_as",
+                                             "dtype", ".bfloat16(", ".half(", "float32"};
+  if (call.lines.empty()) return false;
+  const std::string_view line = call.lines.back().text;
+  return line.find('(') != std::string_view::npos &&
+         std::ranges::none_of(kSpellings, [&](std::string_view spelling) {
+           return line.find(spelling) != std::string_view::npos;
+         });
 }
 
 std::span<const CallRow> MakingRows() { return kMakingRows; }

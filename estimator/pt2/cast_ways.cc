@@ -1,0 +1,170 @@
+#include "estimator/pt2/cast_ways.h"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "estimator/pt2/call_rows.h"
+
+namespace onnxfit::pt2 {
+namespace {
+
+using Kind = Argument::Kind;
+
+constexpr std::string_view kCasts[] = {"torch.ops.aten.to.dtype", "torch.ops.aten._to_copy.default",
+                                       "torch.ops.aten.to.dtype_layout"};
+constexpr std::string_view kTypeAs = "torch.ops.aten.type_as.default";
+constexpr std::string_view kSoftmax = "torch.ops.aten.softmax.int";
+
+// Whose operands have to be of one type.
+constexpr std::string_view kProducts[] = {
+    "torch.ops.aten.linear.default",      "torch.ops.aten.matmul.default",
+    "torch.ops.aten.mm.default",          "torch.ops.aten.bmm.default",
+    "torch.ops.aten.conv1d.default",      "torch.ops.aten.conv2d.default",
+    "torch.ops.aten.conv3d.default",      "torch.ops.aten.einsum.default",
+    "torch.ops.aten._grouped_mm.default", "torch.ops.transformers.grouped_mm_fallback.default"};
+
+constexpr std::string_view kViews[] = {
+    "torch.ops.aten.transpose.int",     "torch.ops.aten.permute.default",
+    "torch.ops.aten.view.default",      "torch.ops.aten.reshape.default",
+    "torch.ops.aten.unsqueeze.default", "torch.ops.aten.t.default"};
+
+bool IsAmong(std::string_view target, auto&& targets) {
+  return std::ranges::find(targets, target) != std::end(targets);
+}
+
+std::vector<std::string_view> TensorsOf(const Argument& argument) {
+  std::vector<std::string_view> tensors;
+  if (argument.kind == Kind::kTensor) tensors.push_back(argument.text);
+  for (const Argument& item : argument.items) {
+    if (item.kind == Kind::kTensor) tensors.push_back(item.text);
+  }
+  return tensors;
+}
+
+// "norm(x.float()).to(dtype)", "softmax(x, dtype=torch.float32).type_as(x)"
+bool SpellsCastBack(const Call& call) {
+  const std::string_view line = call.lines.back().text;
+  const size_t up = std::max(line.rfind("float32") + 1, line.rfind(".float(") + 1);
+  if (up == 0) return false;
+  return line.find(".to(", up) != line.npos || line.find("type_as(", up) != line.npos;
+}
+
+class CastWayFinder {
+ public:
+  explicit CastWayFinder(const Graph& graph) : graph_(graph) {
+    for (const Call& call : graph.calls) Add(call);
+  }
+
+  std::map<const Call*, CastWay> Find() {
+    for (const Call* cast : casts_) {
+      if (HidesTypes(*cast)) helpers_[lines_[cast]].push_back(cast);
+      if (IsLocal(*cast) && SpellsCastBack(*cast)) ways_[cast] = CastWay::kBack;
+    }
+    for (const auto& [line, casts] : helpers_) ReadHelper(casts);
+    for (const Call& call : graph_.calls) {
+      if (IsAmong(call.target, kProducts)) KeepTypesEqual(call);
+    }
+    return std::move(ways_);
+  }
+
+ private:
+  // A line of a forward, the module's path before it, and which time in a row it runs.
+  using Line = std::tuple<std::string_view, std::string_view, int64_t, int64_t>;
+
+  // A module that a line makes and calls, and that is none of the model's, is part of the line.
+  void Add(const Call& call) {
+    if (call.lines.empty()) return;
+    const std::string_view module = call.modules.empty() ? "" : call.modules.back().path;
+    auto& [file, number, turn] = last_[module];
+    const bool goes_on = std::ranges::any_of(call.lines, [&](const SourceLine& line) {
+      return line.file == file && line.line == number;
+    });
+    if (!goes_on) {
+      file = call.lines.back().file;
+      number = call.lines.back().line;
+      ++turn;
+    }
+    lines_[&call] = {module, file, number, turn};
+    for (const Argument& result : call.results) {
+      for (const std::string_view tensor : TensorsOf(result)) makers_[tensor] = &call;
+    }
+    const bool is_cast = IsAmong(call.target, kCasts) || call.target == kTypeAs;
+    const bool has_both = !call.arguments.empty() && !call.results.empty();
+    if (is_cast && has_both && IsFloat32(call.arguments[0].second.text) &&
+        IsFloat32(call.results[0].text)) {
+      casts_.push_back(&call);
+    }
+  }
+
+  void ReadHelper(const std::vector<const Call*>& casts) {
+    for (const Call* cast : casts) {
+      const Call* maker = MakerOf(cast->arguments[0].second.text);
+      if (maker != nullptr && maker->target == kSoftmax && IsLocal(*cast)) {
+        ways_[maker] = CastWay::kToFloat32;
+      }
+      if (cast == casts.back() || cast->target == kTypeAs) continue;
+      ways_[cast] = IsLocal(*cast) ? CastWay::kOtherOfLocal : CastWay::kOtherOfArgument;
+    }
+  }
+
+  // What is multiplied with something that has the run's type has it, too.
+  void KeepTypesEqual(const Call& product) {
+    std::vector<const Call*> casts;
+    bool are_all = true;
+    for (const auto& [name, argument] : product.arguments) {
+      for (const std::string_view tensor : TensorsOf(argument)) {
+        if (!IsFloat32(tensor)) continue;
+        const Call* cast = ChangingMakerOf(tensor);
+        cast == nullptr ? void(are_all = false) : casts.push_back(cast);
+      }
+    }
+    if (are_all) return;
+    for (const Call* cast : casts) ways_.erase(cast);
+  }
+
+  // The cast to the other width that makes `tensor`, or what it is a view of; null without one.
+  const Call* ChangingMakerOf(std::string_view tensor) const {
+    for (const Call* maker = MakerOf(tensor); maker != nullptr;) {
+      const auto way = ways_.find(maker);
+      if (way != ways_.end() && IsAmong(maker->target, kCasts)) return maker;
+      if (!IsAmong(maker->target, kViews) || maker->arguments.empty()) return nullptr;
+      maker = MakerOf(maker->arguments[0].second.text);
+    }
+    return nullptr;
+  }
+
+  // Whether it casts what its own line has made.
+  bool IsLocal(const Call& cast) const {
+    const Call* maker = MakerOf(cast.arguments[0].second.text);
+    return maker != nullptr && lines_.contains(maker) && lines_.at(maker) == lines_.at(&cast);
+  }
+
+  bool IsFloat32(std::string_view tensor) const {
+    const auto found = graph_.tensors.find(tensor);
+    return found != graph_.tensors.end() && found->second.dtype == DType::kFloat32;
+  }
+
+  const Call* MakerOf(std::string_view tensor) const {
+    const auto maker = makers_.find(tensor);
+    return maker == makers_.end() ? nullptr : maker->second;
+  }
+
+  const Graph& graph_;
+  std::map<std::string_view, std::tuple<std::string_view, int64_t, int64_t>> last_;  // by module
+  std::map<const Call*, Line> lines_;
+  std::map<std::string_view, const Call*> makers_;  // by result
+  std::vector<const Call*> casts_;                  // of 32 bits to 32 bits
+  std::map<Line, std::vector<const Call*>> helpers_;
+  std::map<const Call*, CastWay> ways_;
+};
+
+}  // namespace
+
+std::map<const Call*, CastWay> FindCastWays(const Graph& graph) {
+  return CastWayFinder(graph).Find();
+}
+
+}  // namespace onnxfit::pt2

@@ -1,0 +1,26 @@
+// Which way casts go in a run in 16 bits, where they did nothing in the export, which was in 32:
+// x.float() and x.to(dtype) are the same call there.  Internal to the room pt2/.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "estimator/pt2/exported_program.h"
+
+namespace onnxfit::pt2 {
+
+enum class CastWay : uint8_t {
+  kOtherOfArgument,  // to the other width; its caller goes on reading what it gave the helper
+  kOtherOfLocal,     // to the other width
+  kBack,             // to the run's type: "f(x.float()).to(dtype)"
+  kToFloat32,        // of a softmax with a type of its own, which is cast back behind it
+};
+
+// Those that the line of a cast does not tell by itself.  Where a helper casts, whose lines the
+// file does not show, all casts of one call of it but the last change the type, which goes back;
+// not those whose result is multiplied with what no cast has made, where both types have to be
+// equal.  Where a line spells float32 and a cast behind it, a cast of what the line has made is
+// the latter.  O(calls × log).
+std::map<const Call*, CastWay> FindCastWays(const Graph& graph);
+
+}  // namespace onnxfit::pt2

@@ -1,0 +1,104 @@
+// Which way casts go that did nothing in an export in 32 bits.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "estimator/pt2/cast_ways.h"
+#include "tests/pt2_helpers.h"
+
+namespace onnxfit::pt2::cast_ways_test {
+namespace {
+
+constexpr const char* kCast = "torch.ops.aten.to.dtype";
+
+ExportedBuilder& Cast(ExportedBuilder& builder, const char* from, const char* to) {
+  return builder.Make(kCast, to, {{"self", Ref(from)}, {"dtype", Text("float32")}}, {8});
+}
+
+std::string Name(CastWay way) {
+  switch (way) {
+    case CastWay::kOtherOfArgument:
+      return "other of argument";
+    case CastWay::kOtherOfLocal:
+      return "other of local";
+    case CastWay::kBack:
+      return "back";
+    case CastWay::kToFloat32:
+      return "to fp32";
+  }
+  return "";
+}
+
+// "to: back", a line each, in the order of the calls.
+std::string WaysIn(const ExportedProgram& program) {
+  const auto ways = FindCastWays(program.graph);
+  std::string text;
+  for (const Call& call : program.graph.calls) {
+    const auto way = ways.find(&call);
+    if (way == ways.end()) continue;
+    text += std::string(call.results[0].text) + ": " + Name(way->second) + "\n";
+  }
+  return text;
+}
+
+// q, k = rotate(q, k), which casts both up, multiplies with what it was given, and casts back.
+TEST_CASE("a helper's casts change the type, but for the last") {
+  ExportedBuilder builder;
+  builder.Input("q", {8}).At("net.py", 3, "q = rotate(q)");
+  Cast(builder, "q", "up");
+  builder.Make("torch.ops.aten.cos.default", "c", {{"self", Ref("up")}}, {8});
+  Cast(builder, "c", "middle");
+  Cast(builder, "middle", "down");
+  CHECK(WaysIn(builder.Return("down")) == "up: other of argument\nmiddle: other of local\n");
+}
+
+TEST_CASE("each turn of a loop calls the helper anew") {
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  Cast(builder.At("net.py", 3, "x = self.attend(x)"), "x", "a");
+  builder.At("net.py", 4, "x = x + 1").Make(kCast, "other", {}, {8});
+  Cast(builder.At("net.py", 3, "x = self.attend(x)"), "a", "b");
+  CHECK(WaysIn(builder.Return("b")).empty());
+}
+
+TEST_CASE("what is multiplied with a parameter has its type") {
+  const auto ways = [](const char* product) {
+    ExportedBuilder builder;
+    builder.Parameter("p_w", "w", {8, 8}).Input("x", {8}).At("net.py", 3, "x = experts(x)");
+    Cast(builder, "x", "a");
+    builder.Make(product, "y", {{"self", Ref("a")}, {"other", Ref("p_w")}}, {8});
+    Cast(builder, "y", "b");
+    return WaysIn(builder.Return("b"));
+  };
+  CHECK(ways("torch.ops.aten.matmul.default").empty());
+  CHECK(ways("torch.ops.aten.mul.Tensor") == "a: other of argument\n");
+}
+
+TEST_CASE("a line that spells float32 and a cast behind it casts back what it makes") {
+  const auto ways = [](const char* line) {
+    ExportedBuilder builder;
+    builder.Input("x", {8}).At("net.py", 3, line);
+    Cast(builder, "x", "up");
+    builder.Make("torch.ops.aten.cos.default", "c", {{"self", Ref("up")}}, {8});
+    Cast(builder, "c", "down");
+    return WaysIn(builder.Return("down"));
+  };
+  CHECK(ways("return norm(x.to(torch.float32)).to(dtype)") == "down: back\n");
+  CHECK(ways("return norm(x.float()).type_as(x)") == "down: back\n");
+  CHECK(ways("return norm(x.to(dtype)).to(torch.float32)").empty());
+}
+
+TEST_CASE("a helper's softmax has a type of its own where it is cast back") {
+  const auto ways = [](bool casts) {
+    ExportedBuilder builder;
+    builder.Input("x", {8}).At("net.py", 3, "x = attention_interface(");
+    builder.Make("torch.ops.aten.softmax.int", "s", {{"self", Ref("x")}}, {8});
+    if (casts) Cast(builder, "s", "down");
+    return WaysIn(builder.Return(casts ? "down" : "s"));
+  };
+  CHECK(ways(true) == "s: to fp32\n");
+  CHECK(ways(false).empty());
+}
+
+}  // namespace
+}  // namespace onnxfit::pt2::cast_ways_test
