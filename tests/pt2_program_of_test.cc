@@ -332,6 +332,11 @@ TEST_CASE("masks that a library leaves out of a run are left out") {
   CHECK(Attention(kFile, kLine, 0) == attends + ";0;1)");   // causal
   CHECK(Attention(kFile, kLine, 99) == attends + ";0;0)");  // hides nothing
   CHECK(Attention(kFile, kLine, 1) == kMade + attends + ",mask;0;0)");
+  CHECK(Attention(kFile, "mask = create_sliding_window_causal_mask(**kwargs)", 0) ==
+        attends + ";0;1)");
+  // Which says allow_is_causal_skip=False.
+  CHECK(Attention("transformers/models/falcon/modeling_falcon.py", kLine, 0) ==
+        kMade + attends + ",mask;0;0)");
   CHECK(Attention("net.py", kLine, 0) == kMade + attends + ",mask;0;0)");
   CHECK(Attention(kFile, "mask = rows >= columns", 0) == kMade + attends + ",mask;0;0)");
 }

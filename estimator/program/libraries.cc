@@ -491,10 +491,30 @@ constexpr TracedStatement kMaskBuilders[] = {
     {"transformers/",
      "create_bidirectional_mask(",
      {kTransformers, kMasking, "def create_bidirectional_mask("}},
+    {"transformers/",
+     "create_sliding_window_causal_mask(",
+     {kTransformers, kMasking, "def create_sliding_window_causal_mask("}},
+    {"transformers/",
+     "create_bidirectional_sliding_window_mask(",
+     {kTransformers, kMasking, "def create_bidirectional_sliding_window_mask("}},
+    {"transformers/",
+     "create_chunked_causal_mask(",
+     {kTransformers, kMasking, "def create_chunked_causal_mask("}},
+    // One of them, by a name of its own.
+    {"transformers/",
+     " mask_function(",
+     {kTransformers, "models/mixtral/modeling_mixtral.py", "mask_function = create_causal_mask"}},
     // The same through a method of BertModel and its kin.
     {"transformers/",
      "_create_attention_masks(",
      {kTransformers, "models/bert/modeling_bert.py", "def _create_attention_masks("}},
+};
+
+// Which skip no mask.
+constexpr TracedStatement kMasksAlwaysBuilt[] = {
+    {"models/falcon/modeling_falcon.py",
+     "create_causal_mask(",
+     {kTransformers, "models/falcon/modeling_falcon.py", "allow_is_causal_skip=False"}},
 };
 
 constexpr TracedStatement kWeightCasts[] = {
@@ -623,9 +643,10 @@ bool IsFrom(std::string_view file, const TracedStatement& row) {
 }  // namespace
 
 bool BuildsMask(std::string_view file, std::string_view line) {
-  return std::ranges::any_of(kMaskBuilders, [&](const TracedStatement& row) {
+  const auto is = [&](const TracedStatement& row) {
     return IsFrom(file, row) && line.find(row.text) != std::string_view::npos;
-  });
+  };
+  return std::ranges::any_of(kMaskBuilders, is) && std::ranges::none_of(kMasksAlwaysBuilt, is);
 }
 
 bool CastsToWeight(std::string_view file, std::string_view line) {
