@@ -191,19 +191,25 @@ TensorId Forward::MakePart(int32_t index, NameId name) {
   return part;
 }
 
+// Whether the result is of the type of input 0.
+bool Forward::IsOverFirst(int32_t index) const {
+  const AtenCall& call = calls_.call(index);
+  return call.inputs[0] != kNoName &&
+         HaveSameType(calls_.TypeOf(call.inputs[0]), calls_.TypeOf(call.outputs[0]));
+}
+
 // Nobody reads input 0 later, nobody saved it, and nobody else holds its storage.
 bool Forward::MayOverwrite(int32_t index, const Frame& frame) const {
   const AtenCall& call = calls_.call(index);
   const InPlace in_place = calls_.rule(index).in_place;
   if (in_place == InPlace::kAlways) return true;
+  if (in_place == InPlace::kIfNamed) return call.written_in_place == true && IsOverFirst(index);
   if (in_place_ == InPlaceUse::kNever || in_place == InPlace::kNever) return false;
   if (in_place_ == InPlaceUse::kKnown && call.written_in_place != true) return false;
   if (!in_place_plan_.empty() && !in_place_plan_[Index(index)]) return false;
   if (call.written_in_place == false) return false;
+  if (!IsOverFirst(index)) return false;
   const NameId name = call.inputs[0];
-  if (name == kNoName || !HaveSameType(calls_.TypeOf(name), calls_.TypeOf(call.outputs[0]))) {
-    return false;
-  }
   // Modules do over what a linear layer of three dimensions returns, a view, if they are told to.
   if (machine_.tensor(frame.inputs[0]).is_view && call.written_in_place != true) return false;
   const auto& last = call.last_reads;
@@ -219,7 +225,10 @@ bool Forward::WroteOverView(int32_t index, const Frame& frame) const {
 TensorId Forward::Overwrite(int32_t index, Frame& frame) {
   const Tensor& input = machine_.tensor(frame.inputs[0]);
   const bool tracked = input.grad_fn.node != kNoGradNode && !calls_.call(index).leaves_autograd;
-  if (calls_.rule(index).in_place == InPlace::kClone && tracked) {
+  const OpRule& rule = calls_.rule(index);
+  const bool is_read = rule.in_place == InPlace::kClone ||
+                       (rule.in_place == InPlace::kIfNamed && rule.gradients[0].reads.Has(In(0)));
+  if (is_read && tracked) {
     frame.clone =
         machine_.New({input.dtype, input.dims}, calls_.NameLabel(calls_.call(index).inputs[0]));
   }

@@ -67,6 +67,7 @@ class Forward {
   void DropScratch(const Step& step, Frame& frame);
   TensorId MakeOutput(int32_t index, size_t output, Frame& frame);
   TensorId MakePart(int32_t index, NameId name);
+  bool IsOverFirst(int32_t index) const;
   bool MayOverwrite(int32_t index, const Frame& frame) const;
   bool WroteOverView(int32_t index, const Frame& frame) const;
   TensorId Overwrite(int32_t index, Frame& frame);

@@ -219,9 +219,10 @@ enum class Alias : uint8_t {
 // What becomes of input 0 where the call may write over it.
 enum class InPlace : uint8_t {
   kNever,
-  kResult,  // the result takes its storage
-  kClone,   // the same, and a clone of the input is saved for backward
-  kAlways,  // the operator's name ends in "_": in place whatever else is so
+  kResult,   // the result takes its storage
+  kClone,    // the same, and a clone of the input is saved for backward
+  kAlways,   // the operator's name ends in "_": in place whatever else is so
+  kIfNamed,  // where the call's does ("x.clamp_()"); input 0 is cloned if backward reads it
 };
 
 // What torch.autocast does with a call's arguments.
