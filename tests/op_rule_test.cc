@@ -185,6 +185,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"batch_norm_inference", In(0), In(0) | In(1) | In(3) | In(4) | Aux(0) | Aux(1)},
       {"bernoulli", {}, {}},
       {"bmm", In(0) | In(1), In(0) | In(1)},
+      {"_grouped_mm", In(0) | In(1), In(0) | In(1) | In(2)},
       {"cat", In(0) | In(1), {}},
       {"eq", {}, {}},
       {"constant", {}, {}},

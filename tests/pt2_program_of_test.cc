@@ -8,6 +8,7 @@
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/make_program.h"
 #include "tests/pt2_helpers.h"
+#include "tests/trace_helpers.h"
 
 namespace onnxfit::pt2_program_of_test {
 namespace {
@@ -393,6 +394,56 @@ TEST_CASE("heads are not repeated where the mask goes that made them so") {
         "scaled_dot_product_attention(q,k,k;0;1)");
   CHECK(GroupedAttention("mask = rows >= columns")
             .ends_with("view(k) expand(a) view(b) scaled_dot_product_attention(q,c,c,mask;0;0)"));
+}
+
+// LeViT's biases: a module in eval mode keeps what it indexes first.
+TEST_CASE("what a module indexes once is made in the first step alone") {
+  const auto made = [](Mode mode) {
+    ExportedBuilder net;
+    net.Parameter("p_b", "attn.attention_biases", {9, 8}).Input("x", {8});
+    net.MakeFixed("torch.ops.aten.arange.default", "n", {{"end", Number(8)}}, {8}, DType::kInt64);
+    net.MakeFixed("torch.ops.aten.index.Tensor", "bias",
+                  {{"self", Ref("p_b")}, {"indices", List({Ref("n")})}}, {8, 8});
+    net.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("bias")}}, {8});
+    return Made(net.Return("y"), {.mode = mode, .steps = 2}).program;
+  };
+  const std::string trace = ToString(Train(made(Mode::kEval), {.mode = Mode::kEval, .steps = 2}));
+  const size_t first = trace.find("+bias:");
+  REQUIRE(first != std::string::npos);
+  CHECK(trace.find("+bias:", first + 1) == std::string::npos);
+  CHECK_FALSE(made(Mode::kTrain).calls[1].made_once);
+}
+
+// The bytes that a call takes in eval mode beside what it reads.
+TEST_CASE("a call whose name ends in _ writes over what it reads, whoever reads that too") {
+  const auto takes = [](const char* target) {
+    ExportedBuilder net;
+    net.Input("x", {8});
+    net.Make("torch.ops.aten.cos.default", "h", {{"self", Ref("x")}}, {8});
+    net.Make(target, "m", {{"self", Ref("h")}, {"min", Number(0)}}, {8});
+    net.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("h")}, {"other", Ref("m")}}, {8});
+    const TrainingSettings settings = {.mode = Mode::kEval, .steps = 1};
+    const std::string trace = ToString(Train(Made(net.Return("y"), settings).program, settings));
+    return trace.find("+m:") != std::string::npos;
+  };
+  CHECK(takes("torch.ops.aten.clamp.default"));
+  CHECK_FALSE(takes("torch.ops.aten.clamp_.default"));
+}
+
+TEST_CASE("experts' products in groups are known by transformers' name, too") {
+  const auto warnings = [](const char* target) {
+    ExportedBuilder net;
+    net.Parameter("p_w", "experts.w", {2, 8, 6}).Input("x", {8});
+    net.MakeFixed("torch.ops.aten.arange.default", "ends", {{"end", Number(2)}}, {2},
+                  DType::kInt32);
+    net.Make(target, "y", {{"input", Ref("x")}, {"weight", Ref("p_w")}, {"offs", Ref("ends")}},
+             {6});
+    const Program program = Made(net.Return("y")).program;
+    CHECK(CallsOf(program) == "constant() _grouped_mm(x,experts.w,ends)");
+    return program.warnings.size();
+  };
+  CHECK(warnings("torch.ops.transformers.grouped_mm_fallback.default") == 0);
+  CHECK(warnings("torch.ops.aten._grouped_mm.default") == 0);
 }
 
 // As MPNet's and DeBERTa's positions: torch.arange(n) without a device.

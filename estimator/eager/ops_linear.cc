@@ -148,6 +148,10 @@ constexpr OpRule kLinearRules[] = {
      .gradients = {Reads(In(1)), Reads(In(0))},
      .forward = {MakeOut(0), Uses(Workspace::kCublas)},
      .backward = kSecondFirst},
+    // Rows [n, k] in groups, a matrix [k, m] for each group, where groups end.
+    {.name = "_grouped_mm",
+     .gradients = {Reads(In(1) | In(2)), Reads(In(0) | In(2))},
+     .backward = kSecondFirst},
     // x [b, m, n], to which the product of [b, m, k] and [b, k, n] is added.
     {.name = "baddbmm",
      .autocast = AutocastPolicy::kLower,

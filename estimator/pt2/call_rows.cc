@@ -58,9 +58,12 @@ const CallRow* FindByTarget(std::string_view target) {
   return found == index.end() ? nullptr : found->second;
 }
 
+constexpr std::string_view kOps = "torch.ops.";
+
+// What other namespaces have keeps theirs: "transformers.grouped_mm_fallback.default".
 std::string_view WithoutNamespace(std::string_view target) {
-  return target.starts_with(kAtenNamespace) ? target.substr(kAtenNamespace.size())
-                                            : std::string_view();
+  if (target.starts_with(kAtenNamespace)) return target.substr(kAtenNamespace.size());
+  return target.starts_with(kOps) ? target.substr(kOps.size()) : std::string_view();
 }
 
 }  // namespace

@@ -277,6 +277,10 @@ constexpr CallRow kLayerRows[] = {
     {"linear.default", "linear", WriteAll},
     {"matmul.default", "matmul", WriteAll},
     {"bmm.default", "bmm", WriteAll},
+    // What transformers calls where it does not compile: torch.nn.functional.grouped_mm, of cards
+    // of compute capability 8.0 (_can_use_grouped_mm of integrations/moe.py, transformers 5.17.0).
+    {"transformers.grouped_mm_fallback.default", "_grouped_mm", WriteAll},
+    {"_grouped_mm.default", "_grouped_mm", WriteAll},
     {"baddbmm.default", "baddbmm", WriteAll},
     {"einsum.default", "", WriteEinsum},
     {"mm.default", "mm", WriteAll},
