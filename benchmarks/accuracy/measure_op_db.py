@@ -3,6 +3,7 @@
     measure_op_db.py FOLDER [OPERATOR...]            # exports, without weights
     measure_op_db.py OUT.jsonl --figures [OPERATOR...]
     measure_op_db.py EVENTS.gz --events PRECISION OPERATOR   # for events.py, with --loss mse
+    measure_op_db.py … --layouts [OPERATOR...]    # those that networks use, in other layouts
 
 Figures and events are those of the runtime that README.md tells of.  What does not run there, or an
 exporter refuses, is said.
@@ -19,12 +20,14 @@ from pathlib import Path
 import torch
 from torch.nn import functional as F
 
+import op_db
 import recorder
 import zoo_op_db as zoo
 from measure_operators import PRECISIONS, counted, give_back
 
 STEPS = 2
 KINDS = ["pt2", "dynamo-raw", "train"]
+KINDS_OF_LAYOUT = ["pt2", "dynamo-raw"]
 
 
 # --- Figures ---------------------------------------------------------------------------------
@@ -32,20 +35,20 @@ KINDS = ["pt2", "dynamo-raw", "train"]
 class Run:
     """The reference loop (estimator/eager/training.h) with mse_loss."""
 
-    def __init__(self, info, precision):
-        self.info, self.precision = info, precision
+    def __init__(self, name, precision):
+        self.name, self.precision = name, precision
         self.like, self.result = self.sizes()
         give_back()  # the network has references to itself
 
     def sizes(self):
         """Inputs, and a tensor like the result, on the host."""
-        network = zoo.build(self.info).cuda()
+        network = zoo.build(self.name).cuda()
         with torch.no_grad():
             result = network(*(tensor.cuda() for tensor in network.inputs))
         return network.inputs, torch.empty_like(result, device="cpu")
 
     def steps(self):
-        network = zoo.build(self.info).cuda().train()
+        network = zoo.build(self.name).cuda().train()
         optimizer = torch.optim.AdamW(network.parameters())
         autocast = torch.autocast("cuda", torch.bfloat16, enabled=self.precision == "amp-bf16")
         for _ in range(STEPS):
@@ -66,7 +69,9 @@ class Run:
 def measured(name, precision):
     run = {"operator": name, "precision": precision}
     try:
-        return {**run, "steps": list(Run(zoo.operators()[name], precision).steps())}
+        call = Run(name, precision)
+        steps, events = recorder.Recorder().of(lambda: list(call.steps()))
+        return {**run, "steps": steps, **({"events": events} if "@" in name else {})}
     except Exception as error:  # kernels that do nothing leave no values behind
         return {**run, "refused": first_line(error)}
 
@@ -86,7 +91,7 @@ def measure(names, out):
 
 
 def record(name, precision, out):
-    run = Run(zoo.operators()[name], precision)
+    run = Run(name, precision)
     recorder.start("python")
     list(run.steps())
     recorder.write(out, {"precision": precision, "optimizer": "adamw", "mode": "train"})
@@ -111,7 +116,7 @@ def export(network, kind, path):
 def write(name, kind, folder):
     from export_transformers import leave_folders_out, leave_weights_out
     import onnx
-    network = zoo.build(zoo.operators()[name]).train()
+    network = zoo.build(name).train()
     path = folder / f"{name}.{'train.pt2' if kind == 'pt2' else kind + '.onnx'}"
     if kind == "pt2":
         return export(network, kind, path)
@@ -127,29 +132,38 @@ def write_all(names, folder):
     logging.disable(logging.CRITICAL)
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
-        for kind in KINDS:
+        for kind in KINDS_OF_LAYOUT if "@" in name else KINDS:
             try:
                 write(name, kind, folder)
             except Exception as error:  # exporters have many
                 print("refused:", name, kind, first_line(error), flush=True)
 
 
+def names_of(args):
+    if not args.layouts:
+        return args.operators or list(zoo.operators())
+    used = op_db.used_by_networks()
+    return zoo.in_layouts(args.operators or [name for name in zoo.operators() if name in used])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("operators", nargs="*", default=list(zoo.operators()))
+    parser.add_argument("operators", nargs="*", help="NAME, or NAME@LAYOUT")
+    parser.add_argument("--layouts", action="store_true")
     parser.add_argument("--figures", action="store_true")
     parser.add_argument("--events", choices=PRECISIONS, metavar="PRECISION")
     args = parser.parse_intermixed_args()
     warnings.filterwarnings("ignore")
+    names = names_of(args)
     if not args.figures and not args.events:
-        return write_all(args.operators, args.out)
+        return write_all(names, args.out)
     from measure_transformers import compute_nothing
     compute_nothing()
     if args.events:
-        return record(args.operators[0], args.events, args.out)
-    return measure(args.operators, args.out)
+        return record(names[0], args.events, args.out)
+    return measure(names, args.out)
 
 
 if __name__ == "__main__":
