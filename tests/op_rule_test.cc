@@ -225,6 +225,27 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"log_softmax", In(0), Out(0)},
       {"masked_fill", In(0), In(1)},
       {"max_pool2d", In(0), In(0) | Aux(0)},
+      {"max_pool3d", In(0), In(0) | Aux(0)},
+      {"max_pool3d_with_indices", In(0), In(0) | Out(1)},
+      {"adaptive_max_pool2d", In(0), In(0) | Aux(0)},
+      {"adaptive_max_pool3d", In(0), In(0) | Aux(0)},
+      {"max_pool1d", {}, {}},  // taken apart, as all of one dimension
+      {"adaptive_max_pool1d", {}, {}},
+      {"avg_pool1d", {}, {}},
+      {"adaptive_avg_pool1d", {}, {}},
+      {"avg_pool3d", In(0), In(0)},
+      {"adaptive_avg_pool2d", In(0), In(0)},
+      {"adaptive_avg_pool3d", In(0), In(0)},
+      {"fractional_max_pool3d", In(0), In(0) | Out(1)},
+      {"upsample_nearest3d", In(0), {}},
+      {"upsample_bilinear2d", In(0), {}},
+      {"upsample_bicubic2d", In(0), {}},
+      {"upsample_trilinear3d", In(0), {}},
+      {"_upsample_bilinear2d_aa", In(0), {}},
+      {"_upsample_bicubic2d_aa", In(0), {}},
+      {"kthvalue", In(0), Out(1)},
+      {"pad.reflect", In(0), In(0)},
+      {"bernoulli.self", In(0), {}},
       {"maximum", In(0), In(0) | In(1)},
       {"mean", In(0), {}},
       {"minimum", In(1), In(0) | In(1)},
@@ -444,6 +465,7 @@ TEST_CASE("what runs like another operator has that one's row") {
 TEST_CASE("a file's name for an operator stays where both run alike") {
   CHECK(NamedBy("aten.__and__.Tensor", "logical_and") == "__and__");
   CHECK(NamedBy("aten.eq.Scalar", "ge") == "eq");
+  CHECK(NamedBy("aten.upsample_bilinear2d.vec", "upsample_nearest2d") == "upsample_bilinear2d");
   CHECK(NamedBy("aten.relu.default", "logical_and") == "logical_and");
   CHECK(NamedBy("", "ceil") == "ceil");
 }

@@ -109,7 +109,7 @@ NameId RepeatHeads(Dispatcher& d, NameId name, const Attention& a) {
   const NameId apart = d.Make("view", {name}, {type.dtype, dims});
   dims[2] = a.heads() / type.dims[1];
   const NameId repeated = d.Make("expand", {apart}, {type.dtype, dims});
-  const NameId copy = d.Make("clone", {repeated}, {type.dtype, dims});
+  const NameId copy = d.Make("clone", {repeated}, {type.dtype, dims}, kAsContiguous);
   return d.Make("view", {copy}, {type.dtype, {dims[0], a.heads(), dims[3], dims[4]}});
 }
 

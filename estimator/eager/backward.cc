@@ -53,7 +53,7 @@ class Formulas : public Kernel {
     if (!IsWanted(input)) return;
     const auto i = static_cast<size_t>(input);
     const LabelId label = calls_.GradientLabel(call_.inputs[i]);
-    StridedType type = Contiguous(InputType(i));
+    StridedType type = NewType(i);
     if (!strides.empty()) type.strides = std::move(strides);
     if (storage.empty()) {
       gradients_[i] = machine_.NewStrided(type, label);
@@ -62,6 +62,13 @@ class Formulas : public Kernel {
     const TensorId whole = machine_.New({type.dtype, storage}, label);
     gradients_[i] = machine_.View(whole, type.dims, type.strides);
     machine_.Release(whole);
+  }
+
+  void MakeGradAnyway(int input) override {
+    if (IsWanted(input)) return MakeGrad(input, {}, {});
+    const auto i = static_cast<size_t>(input);
+    if (i >= call_.inputs.size() || call_.inputs[i] == kNoName) return;
+    scratch_.push_back(machine_.NewStrided(NewType(i), calls_.GradientLabel(call_.inputs[i])));
   }
 
   int Take(const TensorType& type) override {
@@ -148,14 +155,11 @@ class Formulas : public Kernel {
   TensorId Make(size_t input) {
     const Gradient& gradient = GradientOf(rule_, static_cast<int>(input));
     const LabelId label = calls_.GradientLabel(call_.inputs[input]);
-    if (gradient.form == Gradient::Form::kNew) return machine_.New(InputType(input), label);
     if (gradient.form == Gradient::Form::kNewLikeIn) return MakeMatrix(input, label);
-    if (gradient.form == Gradient::Form::kNewAsIn) {
-      const StridedType& type = calls_.TypeOf(call_.inputs[input]);
-      return machine_.NewStrided({type, StridesLike(type)}, label);
-    }
-    if (gradient.form == Gradient::Form::kNewLikeOut) {
-      return machine_.NewStrided(LikeIncoming(incoming_type_.dtype), label);
+    if (gradient.form == Gradient::Form::kNew || gradient.form == Gradient::Form::kNewAsIn ||
+        gradient.form == Gradient::Form::kNewInFormat ||
+        gradient.form == Gradient::Form::kNewLikeOut) {
+      return machine_.NewStrided(NewType(input), label);
     }
     if (incoming_[0] == kNoTensor) return kNoTensor;
     switch (gradient.form) {
@@ -176,11 +180,27 @@ class Formulas : public Kernel {
       case Gradient::Form::kNew:
       case Gradient::Form::kNewLikeIn:
       case Gradient::Form::kNewAsIn:
+      case Gradient::Form::kNewInFormat:
       case Gradient::Form::kNewLikeOut:
       case Gradient::Form::kNone:
         break;
     }
     return kNoTensor;
+  }
+
+  // A gradient that is new, as its form says.
+  StridedType NewType(size_t input) const {
+    const StridedType& type = InputType(input);
+    switch (GradientOf(rule_, static_cast<int>(input)).form) {
+      case Gradient::Form::kNewAsIn:
+        return {type, StridesLike(type)};
+      case Gradient::Form::kNewInFormat:
+        return {type, StridesIn(SuggestedFormat(type), type.dims)};
+      case Gradient::Form::kNewLikeOut:
+        return Elementwise(GradientOf(rule_, static_cast<int>(input)).reads);
+      default:
+        return Contiguous(type);
+    }
   }
 
   // The gradient of a transposed matrix is made as that of the matrix, then transposed.
@@ -197,6 +217,28 @@ class Formulas : public Kernel {
 
   StridedType LikeIncoming(DType dtype) const {
     return {{dtype, incoming_type_.dims}, StridesLike(incoming_type_)};
+  }
+
+  // What an elementwise formula makes of the incoming gradient and of `reads`, which decide where
+  // the gradient is broadcast.
+  StridedType Elementwise(Slots reads) const {
+    const Dims& dims = incoming_type_.dims;
+    std::vector<const StridedType*> operands = {&incoming_type_};
+    for (size_t i = 0; i < call_.inputs.size() && i < kMaxInputSlots; ++i) {
+      const bool is_read = reads.Has(In(static_cast<int>(i))) && call_.inputs[i] != kNoName;
+      if (is_read && BroadcastsTo(InputType(i).dims, dims)) operands.push_back(&InputType(i));
+    }
+    if (operands.size() == 1 || IsDense(incoming_type_)) return LikeIncoming(incoming_type_.dtype);
+    return {{incoming_type_.dtype, dims}, ElementwiseStrides(dims, operands)};
+  }
+
+  static bool BroadcastsTo(const Dims& from, const Dims& to) {
+    if (from.size() > to.size()) return false;
+    const size_t added = to.size() - from.size();
+    for (size_t i = 0; i < from.size(); ++i) {
+      if (from[i] != 1 && from[i] != to[i + added]) return false;
+    }
+    return true;
   }
 
   TensorId MakeView(size_t input, LabelId label) {

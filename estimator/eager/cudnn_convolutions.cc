@@ -19,7 +19,7 @@ const StridedType& TypeOf(const Program& program, NameId name) {
 }
 
 bool LiesChannelsLast(const StridedType& type) {
-  return type.dims.size() > 3 && !IsContiguous(type) && type.strides[1] == 1;
+  return SuggestedFormat(type) == MemoryFormat::kChannelsLast;
 }
 
 // A convolution along one dimension runs as one of two, the first of which has size 1.

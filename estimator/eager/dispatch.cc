@@ -211,13 +211,13 @@ void Dispatcher::DropBeyond(size_t count, NameId kept) {
 NameId Dispatcher::Reshape(NameId name, const Dims& dims) {
   const StridedType& type = TypeOf(name);
   if (StridesOfView(type, dims).possible) return Make("view", {name}, {type.dtype, dims});
-  const NameId copy = Make("clone", {name}, type);
+  const NameId copy = Make("clone", {name}, type, kAsContiguous);
   return Make("view", {copy}, {TypeOf(copy).dtype, dims});
 }
 
 void Dispatcher::ReshapeResult(NameId name) {
   if (!StridesOfView(TypeOf(name), TypeOf(running_->outputs[0]).dims).possible) {
-    name = Make("clone", {name}, TypeOf(name));
+    name = Make("clone", {name}, TypeOf(name), kAsContiguous);
   }
   MakeResult("view", {name});
 }

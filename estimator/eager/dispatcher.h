@@ -14,6 +14,11 @@
 
 namespace onnxfit {
 
+// The ints of a clone that is asked to be contiguous, or to be in the format that it suggests:
+// clone(memory_format=contiguous_format).
+inline const std::vector<int64_t> kAsContiguous = {1};
+inline const std::vector<int64_t> kInSuggestedFormat = {2};
+
 class Dispatcher {
  public:
   // `settings` must outlive it.
@@ -90,6 +95,11 @@ class Dispatcher {
   std::vector<NameId> same_;        // by NameId: what it is another name of, or itself
   std::vector<int32_t> names_of_;   // by NameId: names of the same tensor that live
 };
+
+// x.contiguous(): x itself, or a local.
+NameId MakeDense(Dispatcher& dispatcher, NameId name);
+// x.contiguous(x.suggest_memory_format())
+NameId MakeInFormat(Dispatcher& dispatcher, NameId name);
 
 // What is made last is the result of the running call, or a local of it.
 enum class Ends : uint8_t { kCall, kLocal };

@@ -33,7 +33,7 @@ std::span<const std::span<const OpRule>> AllOpRules() {
   static const std::vector<std::span<const OpRule>> families = {
       AttentionRules(), ConvolutionRules(), DropoutRules(),  ElementwiseRules(),   EmbeddingRules(),
       LinearRules(),    LossRules(),        ViewRules(),     NormalizationRules(), NormRules(),
-      ReductionRules(), RecurrentRules(),   IndexingRules(), MathRules(),
+      ReductionRules(), RecurrentRules(),   IndexingRules(), MathRules(),          PoolRules(),
   };
   return families;
 }

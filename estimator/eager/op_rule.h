@@ -46,6 +46,7 @@ struct Gradient {
     kNew,          // a new tensor in the input's shape
     kNewLikeIn,    // the same, in the input's order of dimensions
     kNewAsIn,      // the same, as empty_like(input)
+    kNewInFormat,  // the same, in the memory format that the input suggests
     kNewLikeOut,   // a new tensor that lies as the incoming gradient does
     kCastBack,     // the same in the input's type
     kChannelSum,   // the incoming gradient, summed up over all dimensions but 1
@@ -64,8 +65,10 @@ constexpr Gradient Expands() { return {Gradient::Form::kExpanded, {}}; }
 constexpr Gradient Reads(Slots slots) { return {Gradient::Form::kNew, slots}; }
 // The same for a product of matrices, which writes a transposed operand's gradient transposed.
 constexpr Gradient ReadsForMatrix(Slots slots) { return {Gradient::Form::kNewLikeIn, slots}; }
-// The same for what keeps the input's memory format.
+// The same for what lies as the input does.
 constexpr Gradient ReadsAsInput(Slots slots) { return {Gradient::Form::kNewAsIn, slots}; }
+// The same for what keeps the input's memory format (SuggestedFormat).
+constexpr Gradient ReadsInFormat(Slots slots) { return {Gradient::Form::kNewInFormat, slots}; }
 constexpr Gradient CastsBack() { return {Gradient::Form::kCastBack, {}}; }
 // The bias of a convolution: [C] of [N, C, …].
 constexpr Gradient SumsToChannels(Slots slots) { return {Gradient::Form::kChannelSum, slots}; }
@@ -119,9 +122,12 @@ class Kernel {
   virtual bool IsWanted(int input) const = 0;
   // Whether a gradient of output `i` has come in.
   virtual bool HasIncoming(int output) const = 0;
-  // The gradient of input `i`, if it is wanted; `strides` empty: contiguous.  `storage`: the
-  // dims of the tensor of which it is a part, if it is one.
+  // The gradient of input `i`, if it is wanted; `strides` empty: as its form says, contiguous of
+  // all but kNewAsIn, kNewInFormat and kNewLikeOut.  `storage`: the dims of the tensor of which it
+  // is a part, if it is one.
   virtual void MakeGrad(int i, Dims strides = {}, const Dims& storage = {}) = 0;
+  // The same also if nobody wants it, for as long as the call runs.
+  virtual void MakeGradAnyway(int i) = 0;
   // A tensor that lives until it is freed, or until the call returns.
   virtual int Take(const TensorType& type) = 0;
   virtual void Free(int taken) = 0;
@@ -298,6 +304,7 @@ std::span<const OpRule> LinearRules();         // ops_linear.cc
 std::span<const OpRule> LossRules();           // ops_losses.cc
 std::span<const OpRule> MathRules();           // ops_math.cc
 std::span<const OpRule> NormalizationRules();  // ops_normalization.cc
+std::span<const OpRule> PoolRules();           // ops_pools.cc
 std::span<const OpRule> RecurrentRules();      // ops_recurrent.cc
 std::span<const OpRule> NormRules();           // ops_norms.cc
 std::span<const OpRule> ReductionRules();      // ops_reductions.cc

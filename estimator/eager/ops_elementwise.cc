@@ -5,6 +5,7 @@
 // Autocast: the lists of aten/src/ATen/autocast_mode.h, pytorch v2.6.0.
 #include "estimator/base/bytes.h"
 #include "estimator/eager/dispatcher.h"
+#include "estimator/eager/layouts.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
 
@@ -43,6 +44,23 @@ constexpr BackwardSteps kHalvesOfEqual = {ScratchWith(1, LikeOutput),
                                           ScratchWith(0, BoolsLikeOutput),
                                           MakeGrad(0),
                                           ScratchWith(0, BoolsLikeOutput)};
+
+// Of both halves of x.
+Dims AsHalves(const CallTypes& call) { return StridesLike({call.out(0), call.in(0).strides}); }
+
+// where (condition, 0, grad), then where (condition, grad, 0), which lie as the condition does
+// first.
+void WhereBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  const StridedType& gradient = types.incoming_gradient();
+  const StridedType* const operands[] = {&types.in(0), &gradient};
+  for (const int i : {2, 1}) {
+    if (!kernel.IsWanted(i)) continue;
+    const int zero = kernel.Take(ScalarLikeOutput(types));
+    kernel.MakeGrad(i, ElementwiseStrides(gradient.dims, operands));
+    kernel.Free(zero);
+  }
+}
 
 // What is in place on a view (a linear layer's result of three dimensions) goes through
 // CopySlices.
@@ -179,7 +197,7 @@ constexpr OpRule kElementwiseRules[] = {
      .in_place = InPlace::kResult,
      .gradients = {ReadsElementwise(In(0))},
      .backward = kInPlace},
-    {.name = "glu", .gradients = {Reads(In(0))}},
+    {.name = "glu", .strides = AsHalves, .gradients = {Reads(In(0))}},
     {.name = "log_sigmoid", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
     {.name = "softplus",
      .strides = AsOperands,
@@ -289,8 +307,9 @@ constexpr OpRule kElementwiseRules[] = {
     {.name = "cumsum",
      .autocast = AutocastPolicy::kFp32Result,
      .gradients = {Reads({})},
-     .forward = {MakeOut(0), Scratch(CastOfIntegers)},
-     .backward = OnTheWay(2)},  // flip, cumsum, flip
+     .forward = {MakeOut(0), Scratch(CastOfIntegers), Scratch(DenseInput<0>)},
+     // flip, which lies as the gradient does, cumsum, flip
+     .backward = {Scratch(LikeInput), Scratch(LikeInput), Passing(DenseGradient), MakeGrad(0)}},
     // grad * (result / x, 0 where x is 0); of the other one zeros
     {.name = "copysign",
      .strides = AsOperands,
@@ -303,23 +322,20 @@ constexpr OpRule kElementwiseRules[] = {
      .strides = AsOperands,
      .gradients = {ReadsElementwise(In(0) | In(1))},
      .backward = OnTheWay(2)},
-    // x, mask
-    {.name = "masked_fill",
-     .strides = AsOperands,
-     .in_place = InPlace::kIfNamed,
-     .gradients = {ReadsElementwise(In(1))}},
+    // x, mask: of a contiguous clone (aten/src/ATen/native/cuda/Indexing.cu)
+    {.name = "masked_fill", .in_place = InPlace::kIfNamed, .gradients = {Reads(In(1))}},
+    {.name = "bernoulli.self", .gradients = {ReadsElementwise({})}},
     {.name = "prelu",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kLower,
-     .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
+     .gradients = {ReadsAsInput(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
      .makes_all_gradients = [](const CallTypes&) { return true; }},
 
     {.name = "where",
      .strides = AsOperands,
      .promotes = true,
      .gradients = {kNoGradient, ReadsElementwise(In(0)), ReadsElementwise(In(0))},
-     .backward = {ScratchWith(1, ScalarLikeOutput), MakeGrad(1), DropScratch(),
-                  ScratchWith(2, ScalarLikeOutput), MakeGrad(2)}},
+     .run_backward = WhereBackward},
     {.name = "minimum",
      .strides = AsOperands,
      .promotes = true,
@@ -363,12 +379,20 @@ std::span<const OpRule> ElementwiseRules() { return kElementwiseRules; }
 
 namespace {
 
+// In the memory format that the incoming gradient suggests (native_dropout_backward_cuda of
+// aten/src/ATen/native/cuda/Dropout.cu, pytorch v2.11.0).
+void DropoutBackward(Kernel& kernel) {
+  const StridedType& gradient = kernel.types().incoming_gradient();
+  kernel.MakeGrad(0, StridesIn(SuggestedFormat(gradient), gradient.dims));
+}
+
 constexpr OpRule kDropoutRules[] = {
     {.name = "dropout",
      .strides = AsOperands,
      .gradients = {ReadsElementwise(Aux(0))},
      .aux = {{{"mask", BoolsLikeOutput}}},
-     .forward = {MakeAux(0), MakeOut(0)}},
+     .forward = {MakeAux(0), MakeOut(0)},
+     .run_backward = DropoutBackward},
     {.name = "dropout_",
      .in_place = InPlace::kAlways,
      .gradients = {Reads(Aux(0))},

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "estimator/eager/kernel_scratch.h"
+#include "estimator/eager/layouts.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
 
@@ -91,6 +92,7 @@ void BagBackward(Kernel& kernel) {
   const CallTypes& types = kernel.types();
   const int64_t count = Numel(types.in(1).dims);
   kernel.MakeGrad(3);
+  kernel.Take(DenseGradient(types));
   if (!kernel.IsWanted(0)) return;
   if (IsLargest(types) || count == 0) return kernel.MakeGrad(0);
   SortAndSum(kernel, count);

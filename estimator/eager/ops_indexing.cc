@@ -4,6 +4,7 @@
 
 #include "estimator/base/strided_loops.h"
 #include "estimator/eager/kernel_scratch.h"
+#include "estimator/eager/layouts.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
 #include "estimator/program/call_operands.h"
@@ -105,7 +106,7 @@ class ReducedBackward {
     kernel_.Free(truths);
     const int gathered = kernel_.Take(source_);
     const int of_source = scatters_ ? kernel_.Take({DType::kBool, source_.dims}) : kernel_.Take({});
-    kernel_.MakeGrad(2);
+    kernel_.MakeGrad(2, StridesLike(kernel_.types().in(2)));
     for (const int taken : {of_source, gathered, shared, count, source_is_result, self_is_result}) {
       kernel_.Free(taken);
     }
@@ -133,7 +134,7 @@ class ReducedBackward {
     for (const bool of_self : {false, true, false, true, false, false, true, false}) {
       taken.push_back(kernel_.Take(of_self ? self_ : source_));
     }
-    kernel_.MakeGrad(2);
+    kernel_.MakeGrad(2, StridesLike(kernel_.types().in(2)));
     for (const int each : taken) kernel_.Free(each);
     GiveSelf(self);
   }
@@ -212,21 +213,30 @@ constexpr OpRule kIndexingRules[] = {
      .in_place = InPlace::kResult,  // times a number
      .gradients = {PassThrough(), kNoGradient, Reads(In(1) | In(2))},
      .backward = {MakeGrad(0), ScratchWith(2, AsThird), MakeGrad(2)}},
+    // What is a clone of the incoming gradient, written over, lies as that does.
     {.name = "index_copy",
      .in_place = InPlace::kResult,
-     .gradients = {Reads(In(1)), kNoGradient, Reads(In(1) | In(2))}},
-    {.name = "index_fill", .in_place = InPlace::kResult, .gradients = {Reads(In(1))}},
+     .gradients = {ReadsElementwise(In(1)), kNoGradient, Reads(In(1) | In(2))}},
+    {.name = "index_fill",
+     .strides = AsInput,
+     .in_place = InPlace::kResult,
+     .gradients = {ReadsElementwise(In(1))}},
     {.name = "put",
-     .gradients = {Reads(In(1)), kNoGradient, Reads(In(1) | In(2))},
+     .strides = AsInput,
+     .gradients = {ReadsElementwise(In(1)), kNoGradient, Reads(In(1) | In(2))},
      .backward = {ScratchWith(0, AsThird), MakeGrad(0), DropScratch(), MakeGrad(2)}},
-    {.name = "put.accumulate", .gradients = {PassThrough(), kNoGradient, Reads(In(1) | In(2))}},
+    {.name = "put.accumulate",
+     .strides = AsInput,
+     .gradients = {PassThrough(), kNoGradient, Reads(In(1) | In(2))}},
     // x, values, indices…: the gradient of x has zeros at the indices.
     {.name = "index_put",
+     .strides = AsInput,
      .in_place = InPlace::kResult,
      .autocast = AutocastPolicy::kWidest,
-     .gradients = {Reads(kIndices), Reads(kIndices)},
+     .gradients = {ReadsElementwise(kIndices), Reads(kIndices)},
      .backward = {ScratchWith(0, AsSecond), MakeGrad(0), DropScratch(), MakeGrad(1)}},
     {.name = "index_put.accumulate",
+     .strides = AsInput,
      .in_place = InPlace::kResult,
      .gradients = {PassThrough(), Reads(kIndices)},
      .forward = {MakeOut(0), Scratch(SortedPlaces), Scratch(SortedPlaces), Scratch(SortedPlaces),
@@ -243,7 +253,7 @@ constexpr OpRule kIndexingRules[] = {
     // x, mask, values
     {.name = "masked_scatter",
      .gradients = {Reads(In(1)), kNoGradient, Reads(In(1))},
-     .forward = {MakeOut(0), Scratch(MaskPlaces), Scratch(MaskScan)},
+     .forward = {MakeOut(0), Scratch(MaskPlaces), Passing(MaskScan), Scratch(DenseInput<2>)},
      // those that are taken, and zeros for the rest, joined
      .backward = {MakeGrad(0), ScratchWith(2, AsThird), MakeGrad(2)}},
     {.name = "pad.circular", .gradients = {Reads({})}, .run_backward = CircularPadBackward},

@@ -93,16 +93,26 @@ bool Folds(const Dispatcher& dispatcher, NameId a, NameId b) {
   return true;
 }
 
-// A matrix whose rows and columns both have gaps, or overlap, is copied for each product
-// (prepare_matrix_for_cublas, aten/src/ATen/native/cuda/Blas.cpp, pytorch v2.6.0).
-TensorType CopyOfGradient(const CallTypes& call) {
-  const StridedType& gradient = call.incoming_gradient();
-  const Dims& strides = gradient.strides;
-  if (strides.size() != 2) return {};
-  const bool is_by_rows = strides[1] == 1 && strides[0] >= gradient.dims[1];
-  const bool is_by_columns = strides[0] == 1 && strides[1] >= gradient.dims[0];
-  if (is_by_rows || is_by_columns) return {};
-  return gradient;
+// A matrix, or a batch of them, whose rows and columns both have gaps, or overlap, is copied for
+// each product (prepare_matrix_for_cublas and prepare_batch_matrix_for_cublas,
+// aten/src/ATen/native/cuda/Blas.cpp, pytorch v2.11.0).
+TensorType CopyForProduct(const StridedType& type) {
+  const size_t rank = type.dims.size();
+  if (rank < 2 || type.strides.size() != rank) return {};
+  const int64_t rows = type.strides[rank - 2];
+  const int64_t columns = type.strides[rank - 1];
+  const bool is_by_rows = columns == 1 && rows >= type.dims[rank - 1];
+  const bool is_by_columns = rows == 1 && columns >= type.dims[rank - 2];
+  const bool is_contiguous = rank == 3 && rows != 0 && columns != 0 && IsContiguous(type);
+  if (is_by_rows || is_by_columns || is_contiguous) return {};
+  return {type.dtype, type.dims};
+}
+template <size_t kInput>
+TensorType Factor(const CallTypes& call) {
+  return CopyForProduct(call.in(kInput));
+}
+TensorType GradientAsFactor(const CallTypes& call) {
+  return CopyForProduct(call.incoming_gradient());
 }
 
 // --- x1 [N, d1], weight [O, d1, d2], x2 [N, d2]: a sum over d1 and d2 for each of O, each of which
@@ -119,12 +129,28 @@ TensorType TrilinearPart(const CallTypes& call) {
   return TrilinearOf(call, {call.in(0).dims[1], call.in(2).dims[1]});
 }
 
-// One formula for each operand; products without bias make the second one's first.
-constexpr BackwardSteps kMatrixSecondFirst = {
-    MakeGrad(1), PassingWith(1, CopyOfGradient), Uses(Workspace::kCublas),
-    MakeGrad(0), PassingWith(0, CopyOfGradient), Uses(Workspace::kCublas)};
-constexpr BackwardSteps kSecondFirst = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(0),
+// One formula for each operand: a^T · grad and grad · b^T, of which the second factor is copied
+// first.  Products without bias make the second one's first.
+constexpr BackwardSteps kSecondFirst = {MakeGrad(1),
+                                        ScratchWith(1, GradientAsFactor),
+                                        ScratchWith(1, Factor<0>),
+                                        Uses(Workspace::kCublas),
+                                        DropScratch(),
+                                        MakeGrad(0),
+                                        ScratchWith(0, Factor<1>),
+                                        ScratchWith(0, GradientAsFactor),
                                         Uses(Workspace::kCublas)};
+// The same of what is added to the product.
+constexpr BackwardSteps kFirstFirst = {MakeGrad(1),
+                                       ScratchWith(1, Factor<2>),
+                                       ScratchWith(1, GradientAsFactor),
+                                       Uses(Workspace::kCublas),
+                                       DropScratch(),
+                                       MakeGrad(2),
+                                       ScratchWith(2, GradientAsFactor),
+                                       ScratchWith(2, Factor<1>),
+                                       Uses(Workspace::kCublas),
+                                       MakeGrad(0)};
 
 constexpr OpRule kLinearRules[] = {
     {.name = "linear", .take_apart = TakeLinearApart, .autocast = AutocastPolicy::kLower},
@@ -134,19 +160,17 @@ constexpr OpRule kLinearRules[] = {
     {.name = "addmm",
      .autocast = AutocastPolicy::kLower,
      .gradients = {PassThrough(), ReadsForMatrix(In(2)), ReadsForMatrix(In(1))},
-     .forward = {MakeOut(0), Uses(Workspace::kCublasLt)},
-     .backward = {MakeGrad(1), PassingWith(1, CopyOfGradient), Uses(Workspace::kCublas),
-                  MakeGrad(2), PassingWith(2, CopyOfGradient), Uses(Workspace::kCublas),
-                  MakeGrad(0)}},
+     .forward = {MakeOut(0), Scratch(Factor<2>), Scratch(Factor<1>), Uses(Workspace::kCublasLt)},
+     .backward = kFirstFirst},
     {.name = "mm",
      .autocast = AutocastPolicy::kLower,
      .gradients = {ReadsForMatrix(In(1)), ReadsForMatrix(In(0))},
-     .forward = {MakeOut(0), Uses(Workspace::kCublas)},
-     .backward = kMatrixSecondFirst},
+     .forward = {MakeOut(0), Scratch(Factor<1>), Scratch(Factor<0>), Uses(Workspace::kCublas)},
+     .backward = kSecondFirst},
     {.name = "bmm",
      .autocast = AutocastPolicy::kLower,
      .gradients = {Reads(In(1)), Reads(In(0))},
-     .forward = {MakeOut(0), Uses(Workspace::kCublas)},
+     .forward = {MakeOut(0), Scratch(Factor<1>), Scratch(Factor<0>), Uses(Workspace::kCublas)},
      .backward = kSecondFirst},
     // Rows [n, k] in groups, a matrix [k, m] for each group, where groups end.
     {.name = "_grouped_mm",
@@ -156,9 +180,8 @@ constexpr OpRule kLinearRules[] = {
     {.name = "baddbmm",
      .autocast = AutocastPolicy::kLower,
      .gradients = {PassThrough(), Reads(In(2)), Reads(In(1))},
-     .forward = {MakeOut(0), Uses(Workspace::kCublas)},
-     .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
-                  MakeGrad(0)}},
+     .forward = {MakeOut(0), Scratch(Factor<2>), Scratch(Factor<1>), Uses(Workspace::kCublas)},
+     .backward = kFirstFirst},
     // x [n, m], to which the sum of products of [b, n, k] and [b, k, m] is added.
     {.name = "addbmm",
      .autocast = AutocastPolicy::kLower,
@@ -260,7 +283,8 @@ constexpr OpRule kConvolutionRules[] = {
     {.name = "convolution",
      .autocast = AutocastPolicy::kLower,
      .asks_cudnn = true,
-     .gradients = {ReadsAsInput(kConvolutionBackward.reads), kConvolutionBackward,
+     .gradients = {ReadsAsInput(kConvolutionBackward.reads),
+                   ReadsAsInput(kConvolutionBackward.reads),
                    SumsToChannels(kConvolutionBackward.reads)},
      .forward = {MakeOut(0), Uses(Workspace::kCudnnForward)},
      .backward = {MakeGrad(0), Uses(Workspace::kCudnnDataGradient), MakeGrad(1),

@@ -8,6 +8,7 @@
 
 #include "estimator/base/strided_loops.h"
 #include "estimator/eager/dispatcher.h"
+#include "estimator/eager/layouts.h"
 #include "estimator/eager/op_rule.h"
 
 namespace onnxfit {
@@ -185,9 +186,20 @@ TensorType DistanceSummands(const CallTypes& call) {
   return {call.out(0).dtype, {dims[0] - 1, dims[0], dims[1]}};
 }
 
+// at::pdist of aten/src/ATen/native/Distance.cpp
+void TakePairDistancesApart(Dispatcher& d, const AtenCall& call) {
+  d.MakeResult("pdist", {MakeDense(d, call.inputs[0])});
+}
+
+// As both operands do, where it is not reduced.
+Dims AsErrors(const CallTypes& call) { return IsReduced(call) ? Dims() : AsOperands(call); }
+
 constexpr OpRule kLossRules[] = {
     // Inside of cross_entropy autocast leaves it in 16 bits (torch 2.11 events).
-    {.name = "_log_softmax", .gradients = {Reads(Out(0))}},
+    {.name = "_log_softmax",
+     .gradients = {Reads(Out(0))},
+     .forward = {MakeOut(0), Scratch(DenseInput<0>)},
+     .backward = {MakeGrad(0), Scratch(DenseGradient)}},
     // log-probabilities, labels, weights of classes
     {.name = "nll_loss",
      .autocast = AutocastPolicy::kFp32,
@@ -201,23 +213,25 @@ constexpr OpRule kLossRules[] = {
     // prediction, target.  The result is made for the errors and resized to their mean's one
     // number (TORCH_META_FUNC(mse_loss)).
     {.name = "mse_loss",
+     .strides = AsErrors,
      .storage = ErrorsUnlessEmpty,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1))},
      .forward = {MakeOut(0), Scratch(ReducedErrors)}},
     {.name = "huber_loss",
+     .strides = AsErrors,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1))},
      .forward = {Scratch(ReducedErrors), MakeOut(0)}},
     // prediction, target, weight.  The result is made for the errors and resized.
     {.name = "binary_cross_entropy",
      .storage = ErrorsUnlessEmpty,
-     .gradients = {Reads(In(0) | In(1) | In(2)), Reads(In(0) | In(1) | In(2))},
+     .gradients = {ReadsAsInput(In(0) | In(1) | In(2)), ReadsAsInput(In(0) | In(1) | In(2))},
      .forward = {MakeOut(0), Scratch(ReducedNumber)}},
     // The logarithm of the sigmoid, then errors; of the target's gradient grad * -x
     {.name = "binary_cross_entropy_with_logits",
      .autocast = AutocastPolicy::kFp32,
-     .gradients = {Reads(In(0) | In(1) | In(2)), Reads(In(0) | In(1) | In(2))},
+     .gradients = {ReadsAsInput(In(0) | In(1) | In(2)), ReadsAsInput(In(0) | In(1) | In(2))},
      .forward = {Scratch(LikeInput), Scratch(ReducedErrors), MakeOut(0)},
      .backward = {MakeGrad(0), ScratchWith(1, LikeInput), MakeGrad(1)}},
     // log (1 + exp (-target * x)); -target * grad * z / (1 + z) of z = exp (-target * x)
@@ -231,14 +245,17 @@ constexpr OpRule kLossRules[] = {
     {.name = "multi_margin_loss",
      .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1) | In(2))},
-     .forward = {MakeOut(0), Scratch(ReducedRows)}},
+     .forward = {MakeOut(0), Scratch(DenseInput<0>), Scratch(ReducedRows)},
+     .backward = {MakeGrad(0), Scratch(DenseInput<0>)}},
     {.name = "multilabel_margin_loss",
      .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1) | Aux(0))},
      .aux = {{{"is_target", LikeInput}}},
-     .forward = {MakeAux(0), Scratch(ReducedRows), MakeOut(0)}},
+     .forward = {Scratch(DenseInput<0>), MakeAux(0), Scratch(ReducedRows), MakeOut(0)},
+     .backward = {MakeGrad(0), Scratch(DenseInput<0>)}},
     // Distances of all pairs of rows.
     {.name = "pdist",
+     .take_apart = TakePairDistancesApart,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | Out(0))},
      .backward = {MakeGrad(0), Scratch(DistanceSummands)}},

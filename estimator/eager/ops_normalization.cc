@@ -1,10 +1,12 @@
 // Normalizations and softmax: what they keep for backward.  Sources: pytorch v2.6.0
 // derivatives.yaml; order of allocations from recorded events, torch 2.11.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "estimator/eager/dispatcher.h"
 #include "estimator/eager/kernel_scratch.h"
+#include "estimator/eager/layouts.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
 
@@ -62,11 +64,6 @@ TensorType NormsOfWeight(const CallTypes& call) {
   return {StatisticsType(call.in(0).dtype), call.in(1).dims};
 }
 
-TensorType InputCopy(const CallTypes& call) {
-  if (IsContiguous(call.in(0))) return {};
-  return call.in(0);
-}
-
 // Partial sums of the gradients of weight and bias: rows of them, 0 where one kernel does.
 // GammaBetaBackwardSimple of aten/src/ATen/native/cuda/layer_norm_kernel.cu, pytorch v2.6.0; torch
 // 2.11 and 2.15 events on cards with 108 and 132 multiprocessors.
@@ -119,7 +116,9 @@ void SumUpRows(Kernel& kernel, int64_t rows) {
 // Of layer_norm and rms_norm.
 void BackwardByRows(Kernel& kernel) {
   const CallTypes& call = kernel.types();
-  kernel.Take(InputCopy(call));
+  for (const TensorType& copy : {DenseInput<0>(call), DenseInput<1>(call), DenseInput<2>(call)}) {
+    kernel.Take(copy);
+  }
   kernel.MakeGrad(0);
   const int64_t columns = NormalizedNumel(call);
   const int64_t rows = columns == 0 ? 0 : Numel(call.in(0).dims) / columns;
@@ -135,13 +134,72 @@ void BackwardByRows(Kernel& kernel) {
 
 // Whether cuDNN runs it, whose backward makes all three gradients.  Source: _select_batch_
 // norm_backend of aten/src/ATen/native/Normalization.cpp, pytorch v2.6.0; torch 2.11 events.
-bool RunsOnCudnn(const CallTypes& call) {
+bool HasCudnnKernel(const TensorType& x, const TensorType& weight) {
   constexpr int64_t kMostSamples = 880801;
-  const TensorType& x = call.in(0);
-  if (!call.has_input(1)) return false;
-  const bool has_kernel = x.dtype == DType::kFloat16 ? call.in(1).dtype == DType::kFloat32
-                                                     : x.dtype != DType::kBFloat16;
-  return has_kernel && x.dims.size() > 2 && x.dims[0] <= kMostSamples;
+  const bool is_known =
+      x.dtype == DType::kFloat16 ? weight.dtype == DType::kFloat32 : x.dtype != DType::kBFloat16;
+  return is_known && x.dims.size() > 2 && x.dims[0] <= kMostSamples;
+}
+bool RunsOnCudnn(const CallTypes& call) {
+  return call.has_input(1) && HasCudnnKernel(call.in(0), call.in(1));
+}
+
+// cuDNN is given x in the format that it suggests, of which autograd knows, and keeps it.
+void TakeBatchNormApart(Dispatcher& d, const AtenCall& call) {
+  std::vector<NameId> inputs = call.inputs;
+  const bool has_weight = inputs.size() > 1 && inputs[1] != kNoName;
+  if (has_weight && HasCudnnKernel(d.TypeOf(inputs[0]), d.TypeOf(inputs[1]))) {
+    inputs[0] = MakeInFormat(d, inputs[0]);
+  }
+  d.MakeResult(call.op, std::move(inputs), call.ints);
+}
+Dims AsNormed(const CallTypes& call) { return RunsOnCudnn(call) ? InFormat(call) : AsInput(call); }
+
+// PyTorch's own kernel knows channels last of pictures alone; means of another order are taken of a
+// wide copy (batch_norm_mean_var of aten/src/ATen/native/cuda/Normalization.cu).
+bool LiesInOtherOrder(const StridedType& type) {
+  const bool is_picture =
+      type.dims.size() == 4 && IsContiguousIn(MemoryFormat::kChannelsLast, type);
+  return !IsContiguous(type) && !is_picture;
+}
+TensorType WideCopy(const CallTypes& call) {
+  const StridedType& x = call.in(0);
+  const bool is_made = !RunsOnCudnn(call) && LiesInOtherOrder(x) && BitsOf(x.dtype) == 16;
+  return is_made ? TensorType{StatisticsType(x.dtype), x.dims} : TensorType();
+}
+
+// cuDNN makes all three gradients, whichever are wanted.
+void CudnnNormBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  kernel.Take(GradientInFormat(types));
+  for (const int i : {0, 1, 2}) kernel.MakeGradAnyway(i);
+}
+
+void BatchNormBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  if (RunsOnCudnn(types)) return CudnnNormBackward(kernel);
+  const bool is_last = types.in(0).dims.size() == 4 &&
+                       SuggestedFormat(types.in(0)) == MemoryFormat::kChannelsLast &&
+                       SuggestedFormat(types.incoming_gradient()) == MemoryFormat::kChannelsLast;
+  if (is_last) {  // sums of the gradient, and of it times x
+    kernel.Take(PerChannel(types));
+    kernel.Take(PerChannel(types));
+  } else {
+    kernel.MakeGrad(0);
+  }
+  kernel.MakeGrad(1);
+  kernel.MakeGrad(2);
+  if (is_last) return kernel.MakeGrad(0);
+  if (types.in(0).dims.size() < 4) return;
+  kernel.Take(DenseInput<0>(types));
+  kernel.Take(DenseGradient(types));
+}
+
+// at::group_norm is given x.contiguous(), of which autograd knows.
+void TakeGroupNormApart(Dispatcher& d, const AtenCall& call) {
+  std::vector<NameId> inputs = call.inputs;
+  inputs[0] = MakeDense(d, inputs[0]);
+  d.MakeResult("group_norm", std::move(inputs), call.ints);
 }
 
 // What PyTorch's own kernel returns beside the result, also where it fills it with nothing
@@ -212,42 +270,52 @@ constexpr OpRule kNormalizationRules[] = {
     {.name = "instance_norm", .take_apart = TakeInstanceNormApart},
     // x, weight, bias.  Running statistics exist already.
     {.name = "batch_norm",
-     .gradients = {kBatchNormBackward, kBatchNormBackward, kBatchNormBackward},
-     .makes_all_gradients = RunsOnCudnn,
-     .aux = {{{"save_mean", PerChannel}, {"save_invstd", PerChannel}}}},
+     .take_apart = TakeBatchNormApart,
+     .strides = AsNormed,
+     .gradients = {ReadsInFormat(kBatchNormBackward.reads), kBatchNormBackward, kBatchNormBackward},
+     .aux = {{{"save_mean", PerChannel}, {"save_invstd", PerChannel}}},
+     .forward = {MakeOut(0), MakeAux(0), MakeAux(1), Scratch(WideCopy)},
+     .run_backward = BatchNormBackward},
     {.name = "native_batch_norm",
+     .strides = AsNormed,
      .gradients = {kOwnBatchNormBackward, kOwnBatchNormBackward, kOwnBatchNormBackward}},
     // What it saves is the input as it lies, not its contiguous copy.
     {.name = "layer_norm",
      .autocast = AutocastPolicy::kFp32,
      .gradients = {kLayerNormBackward, kLayerNormBackward, kLayerNormBackward},
      .aux = {{{"mean", PerRow}, {"rstd", PerRow}}},
-     .forward = {Scratch(InputCopy), MakeOut(0), MakeAux(0), MakeAux(1)},
+     .forward = {Scratch(DenseInput<0>), Scratch(DenseInput<1>), Scratch(DenseInput<2>), MakeOut(0),
+                 MakeAux(0), MakeAux(1)},
      .run_backward = BackwardByRows},
     {.name = "native_layer_norm",
      .autocast = AutocastPolicy::kFp32,
      .gradients = {kOwnLayerNormBackward, kOwnLayerNormBackward, kOwnLayerNormBackward},
-     .forward = {Scratch(InputCopy), MakeOut(0), MakeOut(1), MakeOut(2)},
+     .forward = {Scratch(DenseInput<0>), Scratch(DenseInput<1>), Scratch(DenseInput<2>), MakeOut(0),
+                 MakeOut(1), MakeOut(2)},
      .run_backward = BackwardByRows},
     // x, weight: one kernel, but for types that differ.
     {.name = "rms_norm", .take_apart = TakeRmsNormApart},
     {.name = "_fused_rms_norm",
      .gradients = {Reads(In(0) | In(1) | Aux(0)), Reads(In(0) | In(1) | Aux(0))},
      .aux = {{{"rstd", PerRow}}},
-     .forward = {Scratch(InputCopy), MakeOut(0), MakeAux(0)},
+     .forward = {Scratch(DenseInput<0>), Scratch(DenseInput<1>), MakeOut(0), MakeAux(0)},
      .run_backward = BackwardByRows},
     // aten/src/ATen/native/cuda/group_norm_kernel.cu, pytorch v2.6.0.
     {.name = "group_norm",
+     .take_apart = TakeGroupNormApart,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {kNormBackward, kNormBackward, kNormBackward},
      .aux = {{{"mean", PerGroup}, {"rstd", PerGroup}}},
      .forward = {MakeOut(0), MakeAux(0), MakeAux(1), Scratch(PerSampleChannel),
                  Scratch(PerSampleChannel)},
-     .backward = {MakeGrad(0), MakeGrad(1), MakeGrad(2), Scratch(PerSampleChannel),
-                  Scratch(PerSampleChannel), ScratchWith(0, PerGroupInFp32),
-                  ScratchWith(0, PerGroupInFp32), ScratchWith(0, PerSampleChannel)}},
+     .backward = {Scratch(DenseGradient), MakeGrad(0), MakeGrad(1), MakeGrad(2),
+                  Scratch(PerSampleChannel), Scratch(PerSampleChannel),
+                  ScratchWith(0, PerGroupInFp32), ScratchWith(0, PerGroupInFp32),
+                  ScratchWith(0, PerSampleChannel)}},
     // With a fixed mean and variance: one formula of all three gradients.  torch 2.11 events.
     {.name = "batch_norm_inference",
+     .take_apart = TakeBatchNormApart,
+     .strides = AsNormed,
      .gradients = {kBatchNormBackward, kBatchNormBackward, kBatchNormBackward},
      .aux = {{{"save_mean", PerChannelOfOwnKernel}, {"save_invstd", PerChannelOfOwnKernel}}}},
     // v, g: torch.nn.utils.parametrizations.weight_norm.  The result, then the norms: one kernel,
@@ -260,12 +328,14 @@ constexpr OpRule kNormalizationRules[] = {
     {.name = "softmax",
      .autocast = AutocastPolicy::kFp32FromHalf,
      .gradients = {Reads(Out(0))},
-     .forward = {MakeOut(0), Scratch(InputCopy)},
-     .backward = {MakeGrad(0), Scratch(LikeOutput)}},
+     .forward = {MakeOut(0), Scratch(DenseInput<0>)},
+     // grad * result, which lies as the gradient does
+     .backward = {MakeGrad(0), Scratch(LikeOutput), Scratch(DenseGradient)}},
     {.name = "log_softmax",
      .autocast = AutocastPolicy::kFp32FromHalf,
      .gradients = {Reads(Out(0))},
-     .forward = {MakeOut(0), Scratch(InputCopy)}},
+     .forward = {MakeOut(0), Scratch(DenseInput<0>)},
+     .backward = {MakeGrad(0), Scratch(DenseGradient)}},
 };
 
 }  // namespace

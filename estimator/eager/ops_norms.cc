@@ -6,6 +6,7 @@
 
 #include "estimator/base/strided_loops.h"
 #include "estimator/eager/dispatcher.h"
+#include "estimator/eager/layouts.h"
 #include "estimator/eager/op_rule.h"
 
 namespace onnxfit {
@@ -162,21 +163,21 @@ void TakeCosineSimilarityApart(Dispatcher& d, const AtenCall& call) {
 constexpr OpRule kNormRules[] = {
     {.name = "norm",
      .autocast = AutocastPolicy::kFp32Result,
-     .gradients = {Reads(In(0) | Out(0))},
+     .gradients = {ReadsAsInput(In(0) | Out(0))},
      .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)},
      .run_backward = NormBackward},
     // Of another power than 2: grad * sgn (x), and what the functions say.
     {.name = "norm.one",
      .autocast = AutocastPolicy::kFp32Result,
-     .gradients = {Reads(In(0))},
+     .gradients = {ReadsAsInput(In(0))},
      .backward = {Scratch(InputAsOutput), MakeGrad(0)}},
     {.name = "norm.power",
      .autocast = AutocastPolicy::kFp32Result,
-     .gradients = {Reads(In(0) | Out(0))},
+     .gradients = {ReadsAsInput(In(0) | Out(0))},
      .run_backward = PowerNormBackward},
     {.name = "norm.largest",
      .autocast = AutocastPolicy::kFp32Result,
-     .gradients = {Reads(In(0) | Out(0))},
+     .gradients = {ReadsAsInput(In(0) | Out(0))},
      .run_backward = LargestNormBackward},
     // The norm of x - other.
     {.name = "dist",
@@ -187,8 +188,12 @@ constexpr OpRule kNormRules[] = {
     {.name = "cdist",
      .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1) | Out(0)), Reads(In(0) | In(1) | Out(0))},
-     .backward = {MakeGrad(0), PassingWith(0, PairSummands<0>), ScratchWith(1, LikeOutput),
-                  ScratchWith(1, LikeOutput), MakeGrad(1), PassingWith(1, PairSummands<1>)}},
+     .forward = {Scratch(DenseInput<0>), Scratch(DenseInput<1>), MakeOut(0)},
+     .backward = {ScratchWith(0, DenseGradient), ScratchWith(0, DenseInput<0>),
+                  ScratchWith(0, DenseInput<1>), MakeGrad(0), PassingWith(0, PairSummands<0>),
+                  DropScratch(), ScratchWith(1, LikeOutput), ScratchWith(1, LikeOutput),
+                  ScratchWith(1, DenseInput<1>), ScratchWith(1, DenseInput<0>), MakeGrad(1),
+                  PassingWith(1, PairSummands<1>)}},
     // √(clamp_min_ ([-2 x1, x1², 1] · [x2, 1, x2²])); of ratio = grad / result, 0 where that is,
     // x1 * sum (ratio) - ratio · x2, and the same of the other one.
     {.name = "_euclidean_dist",

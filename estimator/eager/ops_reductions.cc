@@ -1,8 +1,9 @@
-// Pooling and reductions.  Sources: pytorch v2.6.0 derivatives.yaml; orders from recorded events,
-// torch 2.11 (the pooled values before their indices).
+// Reductions.  Sources: pytorch v2.6.0 derivatives.yaml; orders from recorded events,
+// torch 2.11.
 #include <algorithm>
 
 #include "estimator/eager/kernel_scratch.h"
+#include "estimator/eager/layouts.h"
 #include "estimator/eager/op_rule.h"
 
 namespace onnxfit {
@@ -108,6 +109,8 @@ void ProductBackward(Kernel& kernel) {
   const CallTypes& types = kernel.types();
   const int zeros = kernel.Take(BoolsLikeInput(types));
   const bool is_of_all = types.out(0).dims.empty() && types.ints().empty();
+  const bool is_copied = is_of_all && !IsContiguous(types.in(0));
+  const int dense = kernel.Take(is_copied ? BoolsLikeInput(types) : TensorType());
   const int count =
       kernel.Take(is_of_all ? TensorType{DType::kInt32, {}} : IntegersLikeOutput(types));
   if (!is_of_all) {
@@ -117,6 +120,7 @@ void ProductBackward(Kernel& kernel) {
     kernel.Free(kernel.Take({DType::kUint8, {1}}));
     kernel.Free(kernel.Take({DType::kUint8, {kSelectBytes}}));
     kernel.Free(count);
+    kernel.Free(dense);
     kernel.Free(zeros);
   }
   kernel.Take(LikeInput(types));
@@ -241,15 +245,6 @@ TensorType GammaArguments(const CallTypes& call) {
 }
 
 constexpr OpRule kReductionRules[] = {
-    {.name = "max_pool2d",
-     .gradients = {Reads(In(0) | Aux(0))},
-     .aux = {{{"indices", IntegersLikeOutput}}}},
-    // Whose indices the model reads, too.
-    {.name = "max_pool2d_with_indices", .gradients = {Reads(In(0) | Out(1))}},
-    // picture, samples; values, places
-    {.name = "fractional_max_pool2d", .gradients = {Reads(In(0) | Out(1))}},
-    {.name = "max_unpool2d", .gradients = {Reads(In(1))}},  // values, places
-    {.name = "avg_pool2d", .gradients = {Reads(In(0))}},
     // Means keep nothing; their gradient has the input's full size.
     {.name = "mean",
      .gradients = {Reads({})},
@@ -261,50 +256,60 @@ constexpr OpRule kReductionRules[] = {
                  Passing(SemaphoresOfBlocks)}},
     // grad where x is a number
     {.name = "nansum",
-     .gradients = {Reads(In(0))},
+     .gradients = {ReadsAsInput(In(0))},
      .backward = {Scratch(BoolsLikeInput), Scratch(BoolsLikeInput), MakeGrad(0)}},
     {.name = "trace", .gradients = {Reads({})}, .backward = {MakeGrad(0), Scratch(DiagonalPlaces)}},
     // Beside the value the place where it was found, which its gradient is scattered to.
     {.name = "max.dim", .gradients = {Reads(Aux(0))}, .aux = {{{"indices", IntegersLikeOutput}}}},
     {.name = "amax",
-     .gradients = {Reads(In(0) | Out(0))},
+     .gradients = {ReadsAsInput(In(0) | Out(0))},
      .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)},
      .backward = kSharedByEqual},
     {.name = "max",
-     .gradients = {Reads(In(0) | Out(0))},
-     .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)},
+     .gradients = {ReadsAsInput(In(0) | Out(0))},
+     .forward = {MakeOut(0), Scratch(DenseInput<0>), Scratch(SumsOfBlocks),
+                 Passing(SemaphoresOfBlocks)},
      .backward = kSharedByEqualOfAll},
     // The middle of all that are sorted: their places, and the numbers of a row.
     // Source: median_impl of aten/src/ATen/native/cuda/Sorting.cpp.
     {.name = "median",
-     .gradients = {Reads(In(0) | Out(0))},
-     .forward = {Scratch(LikeInput), Scratch(IntegersLikeInput), Scratch(IntegersLikeInput),
-                 DropScratch(), Scratch(BoolsLikeOutput), MakeOut(0)},
+     .gradients = {ReadsAsInput(In(0) | Out(0))},
+     .forward = {Scratch(LikeInput), Scratch(DenseInput<0>), Scratch(IntegersLikeInput),
+                 Scratch(IntegersLikeInput), DropScratch(0, 1), DropScratch(2, 2),
+                 Scratch(BoolsLikeOutput), MakeOut(0)},
      .backward = kSharedByEqualOfAll},
-    // values, places
+    // values, places, which lie as x does
     {.name = "sort",
+     .strides = AsInput,
      .gradients = {Reads(Out(1))},
      .forward = {MakeOut(0), MakeOut(1), Scratch(Numbering), Scratch(CopyToSort),
                  Scratch(CopyToSort), Scratch(SortedPlacesCopy), Scratch(SortNumbers),
                  Scratch(SortedNumbers), Scratch(SortedKeys), Scratch(SortScratch)}},
-    {.name = "cummax", .gradients = {Reads(In(0) | Out(1))}},
-    {.name = "var", .gradients = {Reads(In(0))}, .run_backward = MakeVarianceGrad},
-    {.name = "std", .gradients = {Reads(In(0) | Out(0))}, .run_backward = StdBackward},
-    {.name = "var_mean", .gradients = {Reads(In(0))}, .run_backward = MomentsBackward<false>},
+    {.name = "cummax",
+     .gradients = {Reads(In(0) | Out(1))},
+     .forward = {MakeOut(0), MakeOut(1), Scratch(DenseInput<0>)}},
+    {.name = "var", .gradients = {ReadsAsInput(In(0))}, .run_backward = MakeVarianceGrad},
+    {.name = "std", .gradients = {ReadsAsInput(In(0) | Out(0))}, .run_backward = StdBackward},
+    {.name = "var_mean",
+     .gradients = {ReadsAsInput(In(0))},
+     .run_backward = MomentsBackward<false>},
     {.name = "std_mean",
-     .gradients = {Reads(In(0) | Out(0))},
+     .gradients = {ReadsAsInput(In(0) | Out(0))},
      .run_backward = MomentsBackward<true>},
     {.name = "prod",
      .autocast = AutocastPolicy::kFp32Result,
-     .gradients = {Reads(In(0) | Out(0))},
+     .gradients = {ReadsAsInput(In(0) | Out(0))},
      .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)},
      .run_backward = ProductBackward},
     {.name = "cumprod",
      .autocast = AutocastPolicy::kFp32Result,
      .gradients = {Reads(In(0) | Out(0))},
-     .forward = {MakeOut(0), Scratch(CastOfIntegers)},
+     .forward = {MakeOut(0), Scratch(CastOfIntegers), Scratch(DenseInput<0>)},
      .run_backward = CumulativeProductBackward},
-    {.name = "logcumsumexp", .gradients = {Reads(In(0) | Out(0))}, .run_backward = LogSumBackward},
+    {.name = "logcumsumexp",
+     .gradients = {Reads(In(0) | Out(0))},
+     .forward = {MakeOut(0), Scratch(DenseInput<0>)},
+     .run_backward = LogSumBackward},
     // The sum of log-gammas of x and p numbers; grad * sum of digammas
     {.name = "mvlgamma",
      .gradients = {Reads(In(0))},
@@ -313,7 +318,7 @@ constexpr OpRule kReductionRules[] = {
     // x.amax, as zeros where it is infinite; exp (x - that), its sum
     {.name = "logsumexp",
      .autocast = AutocastPolicy::kFp32,
-     .gradients = {Reads(In(0) | Out(0))},
+     .gradients = {ReadsAsInput(In(0) | Out(0))},
      .forward = {Scratch(LikeOutput), Scratch(LikeInput), MakeOut(0), Scratch(LikeOutput)},
      .backward = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)}},
 };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "estimator/eager/dispatcher.h"
+#include "estimator/eager/layouts.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
 
@@ -13,7 +14,7 @@ namespace {
 void MakeContiguous(Dispatcher& dispatcher, const AtenCall& call) {
   const NameId input = call.inputs[0];
   if (IsContiguous(dispatcher.TypeOf(input))) return dispatcher.ReturnSame(input);
-  dispatcher.MakeResult("clone", {input});
+  dispatcher.MakeResult("clone", {input}, kAsContiguous);
 }
 
 void ReturnOperand(Dispatcher& dispatcher, const AtenCall& call) {
@@ -90,9 +91,48 @@ TensorType PlacesOfElements(const CallTypes& call) {
 // x, what is written over a part of it
 TensorType LikeWritten(const CallTypes& call) { return {call.in(1).dtype, call.in(1).dims}; }
 
-// One dimension after the other.
+// One dimension after the other, of a tensor that is contiguous: the first time of a copy.
+bool RollsTwice(const CallTypes& call) { return !call.ints().empty() && call.ints()[0] > 1; }
 TensorType RolledOnce(const CallTypes& call) {
-  return call.ints().empty() || call.ints()[0] < 2 ? TensorType() : LikeInput(call);
+  return RollsTwice(call) ? LikeInput(call) : TensorType();
+}
+template <bool kTwice, TypeFunction kCopy>
+TensorType ToRoll(const CallTypes& call) {
+  return RollsTwice(call) == kTwice ? kCopy(call) : TensorType();
+}
+
+// --- Joins and pads ---
+
+// Whatever they suggest, if all suggest the same.  Source: cat_compute_output_memory_format of
+// aten/src/ATen/native/TensorShape.cpp, pytorch v2.11.0.
+Dims InCommonFormat(const CallTypes& call) {
+  const Dims& dims = call.out(0).dims;
+  for (size_t i = 0; i < call.input_count(); ++i) {
+    const bool is_last = call.in(i).dims.size() == dims.size() &&
+                         SuggestedFormat(call.in(i)) == MemoryFormat::kChannelsLast;
+    if (!is_last) return ContiguousStrides(dims);
+  }
+  return StridesIn(MemoryFormat::kChannelsLast, dims);
+}
+
+// The clone of a part of the incoming gradient.
+// Source: constant_pad_nd of aten/src/ATen/native/PadNd.cpp, pytorch v2.11.0.
+void PadBackward(Kernel& kernel) {
+  const StridedType& gradient = kernel.types().incoming_gradient();
+  const TensorType x = kernel.types().in(0);
+  const bool is_part = gradient.strides.size() == x.dims.size();
+  kernel.MakeGrad(0, is_part ? StridesLike({x, gradient.strides}) : Dims());
+}
+
+// Of volumes the kernel reads any strides (reflection_pad3d_backward_out_cuda_template).
+TensorType GradientOfReflection(const CallTypes& call) {
+  return call.in(0).dims.size() == 5 ? TensorType() : DenseGradient(call);
+}
+
+// ints: kAsContiguous, kInSuggestedFormat, or none of what lies as x does.
+Dims AsAsked(const CallTypes& call) {
+  if (call.ints() == kAsContiguous) return ContiguousStrides(call.out(0).dims);
+  return call.ints() == kInSuggestedFormat ? InFormat(call) : AsInput(call);
 }
 
 // --- Windows of pictures ---
@@ -109,15 +149,12 @@ TensorType LargerOfBoth(const CallTypes& call) {
 TensorType Outgrown(const CallTypes& call) {
   return OutgrowsInput(call) ? LikeInput(call) : TensorType();
 }
-TensorType DenseCopy(const CallTypes& call) {
-  return IsContiguous(call.in(0)) ? TensorType() : LikeInput(call);
-}
 // The copy is made behind what the result begins as.
 TensorType CopyBefore(const CallTypes& call) {
-  return OutgrowsInput(call) ? DenseCopy(call) : TensorType();
+  return OutgrowsInput(call) ? DenseInput<0>(call) : TensorType();
 }
 TensorType CopyBehind(const CallTypes& call) {
-  return OutgrowsInput(call) ? TensorType() : DenseCopy(call);
+  return OutgrowsInput(call) ? TensorType() : DenseInput<0>(call);
 }
 
 // The gradient of one is the other one of the incoming gradient.
@@ -160,13 +197,7 @@ void TakeGridSamplerApart(Dispatcher& dispatcher, const AtenCall& call) {
 // Source: grid_sampler_2d_backward_cuda of aten/src/ATen/native/cuda/GridSampler.cpp.
 void GridSamplerBackward(Kernel& kernel) {
   kernel.MakeGrad(0);
-  kernel.IsWanted(1)
-      ? kernel.MakeGrad(1)
-      : static_cast<void>(kernel.Take({kernel.types().in(1).dtype, kernel.types().in(1).dims}));
-}
-
-TensorType DensePlaces(const CallTypes& call) {
-  return IsContiguous(call.in(1)) ? TensorType() : TensorType{call.in(1).dtype, call.in(1).dims};
+  kernel.MakeGradAnyway(1);
 }
 
 constexpr OpRule kViewRules[] = {
@@ -196,17 +227,19 @@ constexpr OpRule kViewRules[] = {
      .backward = {ScratchWith(0, LikeWritten), MakeGrad(0), DropScratch(), MakeGrad(1)}},
     {.name = "as_strided_scatter", .gradients = {Reads({}), PartOfGradient()}},
     {.name = "slice_scatter", .take_apart = WriteInto},
-    {.name = "_slice_scatter", .gradients = {Reads({}), Reads({})}},
+    {.name = "_slice_scatter", .strides = AsInput, .gradients = {ReadsElementwise({}), Reads({})}},
     {.name = "fill_", .take_apart = WriteInto},
     // ints: how many dimensions.
     {.name = "roll",
      .gradients = {Reads({})},
-     .forward = {Scratch(RolledOnce), MakeOut(0)},
-     .backward = {Scratch(RolledOnce), MakeGrad(0)}},
-    {.name = "flip", .gradients = {Reads({})}},
+     .forward = {Scratch(ToRoll<true, DenseInput<0>>), Scratch(RolledOnce), DropScratch(0, 1),
+                 Scratch(ToRoll<false, DenseInput<0>>), MakeOut(0)},
+     .backward = {Scratch(ToRoll<true, DenseGradient>), Scratch(RolledOnce), DropScratch(0, 1),
+                  Scratch(ToRoll<false, DenseGradient>), MakeGrad(0)}},
+    {.name = "flip", .strides = AsInput, .gradients = {ReadsElementwise({})}},
     {.name = "unbind", .alias = Alias::kNarrow, .gradients = {Reads({})}},
     {.name = "contiguous", .take_apart = MakeContiguous},
-    {.name = "clone", .gradients = {PassThrough()}},
+    {.name = "clone", .strides = AsAsked, .gradients = {PassThrough()}},
     {.name = "permute", .alias = Alias::kPermute, .gradients = {ViewOfGradient()}},
     {.name = "expand", .alias = Alias::kExpand, .gradients = {PassThrough()}},
     {.name = "select", .alias = Alias::kNarrow, .gradients = {Reads({})}},
@@ -217,11 +250,18 @@ constexpr OpRule kViewRules[] = {
      .gradients = {Reads({})}},
     {.name = "split", .alias = Alias::kNarrow, .gradients = {Reads({})}},
     // Each part's gradient is a narrow view of the incoming one.
-    {.name = "cat", .promotes = true, .variadic = true, .gradients = {ViewOfGradient()}},
-    {.name = "pad", .gradients = {Reads({})}},
-    {.name = "pad.copies", .gradients = {Reads(In(0))}},  // reflects or repeats what is there
+    {.name = "cat",
+     .strides = InCommonFormat,
+     .promotes = true,
+     .variadic = true,
+     .gradients = {ViewOfGradient()}},
+    {.name = "pad", .strides = InFormat, .gradients = {Reads({})}, .run_backward = PadBackward},
+    {.name = "pad.reflect",
+     .gradients = {Reads(In(0))},
+     .forward = {MakeOut(0), Scratch(DenseInput<0>)},
+     .backward = {MakeGrad(0), Scratch(GradientOfReflection)}},
+    {.name = "pad.copies", .gradients = {Reads(In(0))}},  // repeats what is there
     {.name = "pixel_shuffle", .gradients = {Reads({})}},
-    {.name = "upsample_nearest2d", .autocast = AutocastPolicy::kFp32, .gradients = {Reads({})}},
     {.name = "im2col",
      .storage = LargerOfBoth,
      .gradients = {Reads({})},
@@ -237,8 +277,8 @@ constexpr OpRule kViewRules[] = {
     {.name = "_cudnn_grid_sampler",  // aten/src/ATen/native/cudnn/GridSampler.cpp
      .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1))},
      .makes_all_gradients = [](const CallTypes&) { return true; },
-     .forward = {Scratch(DensePlaces), MakeOut(0)},
-     .backward = {Scratch(DensePlaces), MakeGrad(0), MakeGrad(1)}},
+     .forward = {Scratch(DenseInput<1>), MakeOut(0)},
+     .backward = {Scratch(DenseInput<1>), MakeGrad(0), MakeGrad(1)}},
     {.name = "normal",  // of means, which are added to what is drawn: their gradient is zeros
      .gradients = {Reads({})},
      .forward = {MakeOut(0), Scratch(LikeInput)}},
@@ -249,13 +289,29 @@ constexpr OpRule kViewRules[] = {
     {.name = "gather", .gradients = {Reads(In(0) | In(1))}},
     // x, indices, values: the gradient of x is that of the result but zero at the indices.
     {.name = "scatter", .gradients = {Reads(In(1)), kNoGradient, Reads(In(1))}},
-    {.name = "topk", .gradients = {Reads(Out(1))}},  // values, indices
+    {.name = "topk",  // values, indices
+     .gradients = {Reads(Out(1))},
+     .forward = {MakeOut(0), MakeOut(1), Scratch(DenseInput<0>)}},
+    {.name = "kthvalue",
+     .gradients = {Reads(Out(1))},
+     .forward = {Scratch(DenseInput<0>), MakeOut(0), MakeOut(1)}},
     {.name = "scatter_add",
      .autocast = AutocastPolicy::kWidest,
      .gradients = {PassThrough(), kNoGradient, Reads(In(1))}},
 };
 
 }  // namespace
+
+NameId MakeDense(Dispatcher& dispatcher, NameId name) {
+  const StridedType& type = dispatcher.TypeOf(name);
+  return IsContiguous(type) ? name : dispatcher.Make("clone", {name}, type, kAsContiguous);
+}
+
+NameId MakeInFormat(Dispatcher& dispatcher, NameId name) {
+  const StridedType& type = dispatcher.TypeOf(name);
+  if (IsContiguousIn(SuggestedFormat(type), type)) return name;
+  return dispatcher.Make("clone", {name}, type, kInSuggestedFormat);
+}
 
 std::span<const OpRule> ViewRules() { return kViewRules; }
 

@@ -211,4 +211,52 @@ Dims StridesLike(const StridedType& tensor) {
   return ElementwiseStrides(tensor.dims, operands);
 }
 
+// --- Memory formats ------------------------------------------------------------
+
+namespace {
+
+// Dimensions of pictures with channels last, from the fastest on.
+std::vector<size_t> ChannelsFirst(size_t rank) {
+  std::vector<size_t> order(rank);
+  std::iota(order.rbegin(), order.rend(), size_t{0});
+  std::rotate(order.begin(), order.end() - 2, order.end() - 1);  // dimension 1 to the front
+  return order;
+}
+
+}  // namespace
+
+MemoryFormat SuggestedFormat(const StridedType& tensor) {
+  const size_t rank = tensor.dims.size();
+  if ((rank != 4 && rank != 5) || tensor.strides[1] == 0) return MemoryFormat::kContiguous;
+  int64_t least = 0;
+  for (const size_t dim : ChannelsFirst(rank)) {
+    const bool is_ambiguous = dim == 0 && least == tensor.strides[1];
+    if (tensor.dims[dim] == 0 || tensor.strides[dim] < least || is_ambiguous) {
+      return MemoryFormat::kContiguous;
+    }
+    least = tensor.strides[dim] * tensor.dims[dim];
+  }
+  return MemoryFormat::kChannelsLast;
+}
+
+Dims StridesIn(MemoryFormat format, const Dims& dims) {
+  if (format == MemoryFormat::kContiguous || Numel(dims) == 0) return ContiguousStrides(dims);
+  Dims strides(dims.size());
+  int64_t stride = 1;
+  for (const size_t dim : ChannelsFirst(dims.size())) {
+    strides[dim] = stride;
+    stride *= std::max<int64_t>(dims[dim], 1);
+  }
+  return strides;
+}
+
+bool IsContiguousIn(MemoryFormat format, const StridedType& tensor) {
+  if (format == MemoryFormat::kContiguous) return IsContiguous(tensor);
+  const Dims strides = StridesIn(format, tensor.dims);
+  for (size_t i = 0; i < strides.size(); ++i) {
+    if (tensor.dims[i] != 1 && tensor.strides[i] != strides[i]) return false;
+  }
+  return true;
+}
+
 }  // namespace onnxfit

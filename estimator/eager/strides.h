@@ -57,4 +57,17 @@ Dims ElementwiseStrides(const Dims& dims, std::span<const StridedType* const> op
 // empty_like(tensor), which keeps the order of dimensions.
 Dims StridesLike(const StridedType& tensor);
 
+// In which order the memory of pictures [N, C, H, W] and [N, C, D, H, W] is; all else is
+// contiguous.
+enum class MemoryFormat : uint8_t { kContiguous, kChannelsLast };
+
+// x.suggest_memory_format(): channels last where strides say so.  Those of fewer than 4 dimensions
+// never do.  Source: is_channels_last_strides_2d_s4 and _3d_s5 of c10/core/MemoryFormat.h,
+// pytorch v2.11.0.
+MemoryFormat SuggestedFormat(const StridedType& tensor);
+// REQUIRES of both: 4 or 5 dimensions, where the format is not contiguous.
+Dims StridesIn(MemoryFormat format, const Dims& dims);
+// x.is_contiguous(memory_format=format)
+bool IsContiguousIn(MemoryFormat format, const StridedType& tensor);
+
 }  // namespace onnxfit

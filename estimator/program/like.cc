@@ -14,7 +14,6 @@ constexpr LikeRow kLikeRows[] = {
     {"sign", "floor"},
     {"trunc", "floor"},
     {"fill", "floor"},
-    {"bernoulli.self", "floor"},
     {"round.decimals", "floor"},
 
     {"relu6", "hardtanh"},  // at::hardtanh (x, 0, 6)
@@ -82,33 +81,15 @@ constexpr LikeRow kLikeRows[] = {
     {"min", "max"},
     {"nanmedian", "median"},
     {"cummin", "cummax"},
-    {"kthvalue", "topk"},
     {"linalg_cross", "cross"},
 
     // One, two and three dimensions.
-    {"max_pool1d", "max_pool2d"},
-    {"max_pool3d", "max_pool2d"},
-    {"adaptive_max_pool1d", "max_pool2d"},
-    {"adaptive_max_pool2d", "max_pool2d"},
-    {"adaptive_max_pool3d", "max_pool2d"},
-    {"avg_pool1d", "avg_pool2d"},
-    {"avg_pool3d", "avg_pool2d"},
-    {"adaptive_avg_pool1d", "avg_pool2d"},
-    {"adaptive_avg_pool2d", "avg_pool2d"},
-    {"adaptive_avg_pool3d", "avg_pool2d"},
-    {"upsample_nearest1d", "upsample_nearest2d"},
-    {"upsample_nearest3d", "upsample_nearest2d"},
-    {"upsample_linear1d", "upsample_nearest2d"},
-    {"upsample_bilinear2d", "upsample_nearest2d"},
-    {"upsample_bicubic2d", "upsample_nearest2d"},
-    {"upsample_trilinear3d", "upsample_nearest2d"},
-    {"_upsample_nearest_exact1d", "upsample_nearest2d"},
+    {"upsample_nearest1d", "upsample_nearest3d"},
+    {"upsample_linear1d", "upsample_bicubic2d"},
+    {"_upsample_nearest_exact1d", "upsample_nearest3d"},
     {"_upsample_nearest_exact2d", "upsample_nearest2d"},
-    {"_upsample_nearest_exact3d", "upsample_nearest2d"},
-    {"_upsample_bilinear2d_aa", "upsample_nearest2d"},
-    {"_upsample_bicubic2d_aa", "upsample_nearest2d"},
+    {"_upsample_nearest_exact3d", "upsample_nearest3d"},
     {"max_unpool3d", "max_unpool2d"},
-    {"fractional_max_pool3d", "fractional_max_pool2d"},
     {"linalg_diagonal", "select"},
 
     {"block_diag", "cat"},  // parts of the gradient
@@ -120,6 +101,30 @@ constexpr LikeRow kLikeRows[] = {
     {"channel_shuffle", "pixel_shuffle"},
     {"tile", "repeat"},
     {"repeat_interleave", "repeat"},
+};
+
+// Operators with rows of their own, of which ONNX has the same node as of another one.
+constexpr LikeRow kOfSameNode[] = {
+    {"max_pool1d", "max_pool2d"},
+    {"max_pool3d", "max_pool2d"},
+    {"adaptive_max_pool1d", "max_pool2d"},
+    {"adaptive_max_pool2d", "max_pool2d"},
+    {"adaptive_max_pool3d", "max_pool2d"},
+    {"avg_pool1d", "avg_pool2d"},
+    {"avg_pool3d", "avg_pool2d"},
+    {"adaptive_avg_pool1d", "avg_pool2d"},
+    {"adaptive_avg_pool2d", "avg_pool2d"},
+    {"adaptive_avg_pool3d", "avg_pool2d"},
+    {"upsample_nearest3d", "upsample_nearest2d"},
+    {"upsample_bilinear2d", "upsample_nearest2d"},
+    {"upsample_bicubic2d", "upsample_nearest2d"},
+    {"upsample_trilinear3d", "upsample_nearest2d"},
+    {"_upsample_bilinear2d_aa", "upsample_nearest2d"},
+    {"_upsample_bicubic2d_aa", "upsample_nearest2d"},
+    {"upsample_nearest1d", "upsample_nearest2d"},
+    {"upsample_linear1d", "upsample_nearest2d"},
+    {"_upsample_nearest_exact1d", "upsample_nearest2d"},
+    {"_upsample_nearest_exact3d", "upsample_nearest2d"},
 };
 
 constexpr std::string_view kNamespace = "aten.";
@@ -144,8 +149,10 @@ std::string_view NamedBy(std::string_view target, std::string_view op) {
   target.remove_prefix(kNamespace.size());
   const std::string_view name = target.substr(0, target.find('.'));
   if (name == RuleNameOf(op)) return RuleNameOf(op);
-  for (const LikeRow& row : kLikeRows) {
-    if (row.op == name && row.like == RuleNameOf(op)) return row.op;
+  for (const std::span<const LikeRow> rows : {LikeRows(), std::span<const LikeRow>(kOfSameNode)}) {
+    for (const LikeRow& row : rows) {
+      if (row.op == name && row.like == RuleNameOf(op)) return row.op;
+    }
   }
   return op;
 }

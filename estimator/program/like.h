@@ -17,8 +17,8 @@ std::span<const LikeRow> LikeRows();
 // "floor" for "ceil"; `op` itself where it has rows of its own.  O(1).
 std::string_view RuleNameOf(std::string_view op);
 
-// The operator of a call that the file names "aten.ceil.default" where that runs as `op` does;
-// else `op`.  O(1).
+// The operator of a call that the file names "aten.ceil.default" where that runs as `op` does,
+// or has the same node; else `op`.  O(1).
 std::string_view NamedBy(std::string_view target, std::string_view op);
 
 }  // namespace onnxfit

@@ -128,7 +128,9 @@ void WriteInstanceNorm(CallWriter& writer, const Call& call, std::string_view op
 void WritePoolWithPlaces(CallWriter& writer, const Call& call, std::string_view op) {
   const bool reads_places = call.results.size() > 1 && writer.IsRead(call.results[1].text);
   if (!reads_places) return WriteUnary(writer, call, op);
-  writer.Emit("max_pool2d_with_indices", {writer.TensorAt(call, "self")}, writer.Results(call));
+  const bool is_of_volumes = op.find("3d") != std::string_view::npos;
+  op = is_of_volumes ? "max_pool3d_with_indices" : "max_pool2d_with_indices";
+  writer.Emit(op, {writer.TensorAt(call, "self")}, writer.Results(call));
 }
 
 // Picture and samples; values and places.
@@ -361,9 +363,9 @@ constexpr CallRow kLayerRows[] = {
     {"avg_pool1d.default", "avg_pool1d", WriteUnary},
     {"avg_pool2d.default", "avg_pool2d", WriteUnary},
     {"avg_pool3d.default", "avg_pool3d", WriteUnary},
-    {"max_pool1d_with_indices.default", "max_pool2d", WritePoolWithPlaces},
+    {"max_pool1d_with_indices.default", "max_pool1d", WritePoolWithPlaces},
     {"max_pool2d_with_indices.default", "max_pool2d", WritePoolWithPlaces},
-    {"max_pool3d_with_indices.default", "max_pool2d", WritePoolWithPlaces},
+    {"max_pool3d_with_indices.default", "max_pool3d", WritePoolWithPlaces},
     {"fractional_max_pool2d.default", "fractional_max_pool2d", WriteAllWithParts},
     {"fractional_max_pool3d.default", "fractional_max_pool3d", WriteAllWithParts},
     {"max_unpool2d.default", "max_unpool2d", WriteAll},

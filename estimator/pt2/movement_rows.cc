@@ -191,7 +191,9 @@ void WritePad(CallWriter& writer, const Call& call, std::string_view op) {
     return writer.Emit("pad.circular", {writer.TensorAt(call, "self")}, {writer.Result(call)},
                        writer.IntsAt(call, "pad"));
   }
-  WriteUnary(writer, call, mode.empty() || mode == "constant" ? op : "pad.copies");
+  if (mode == "reflect") op = "pad.reflect";
+  if (mode == "replicate") op = "pad.copies";
+  WriteUnary(writer, call, op);
 }
 
 // ints: whether it is of the kind that cuDNN knows: bilinear, zeros outside, aligned corners.

@@ -311,8 +311,9 @@ void LowerNll(UnitWriter& unit, const Node& node, std::string_view aten) {
 void LowerPad(UnitWriter& unit, const Node& node, std::string_view aten) {
   const Attribute* mode = FindAttribute(node, "mode");
   const auto* how = mode == nullptr ? nullptr : std::get_if<std::string_view>(&mode->value);
-  const bool copies = how != nullptr && *how != "constant";
-  LowerUnary(unit, node, copies ? "pad.copies" : aten);
+  if (how != nullptr && *how == "reflect") aten = "pad.reflect";
+  if (how != nullptr && (*how == "edge" || *how == "wrap")) aten = "pad.copies";
+  LowerUnary(unit, node, aten);
 }
 
 // A number of Python's, or what becomes a tensor where one is read.

@@ -1,0 +1,230 @@
+// Pools and interpolation: in which memory format their results are, and what their kernels copy.
+// Sources: pytorch v2.11.0, tools/autograd/derivatives.yaml, aten/src/ATen/native/Pool.h and
+// Pooling.cpp, native/cuda/{DilatedMaxPool2d,DilatedMaxPool3d,AveragePool2d,AveragePool3d,
+// AdaptiveAveragePooling,AdaptiveMaxPooling2d,UpSampleNearest2d,UpSampleBilinear2d}.cu and their
+// likes; orders from recorded events, torch 2.11 (values before their places).
+#include "estimator/eager/dispatcher.h"
+#include "estimator/eager/layouts.h"
+#include "estimator/eager/op_rule.h"
+
+namespace onnxfit {
+namespace {
+
+bool SuggestsChannelsLast(const StridedType& type) {
+  return SuggestedFormat(type) == MemoryFormat::kChannelsLast;
+}
+
+// --- Pools ---
+
+// A pool along one dimension is one of [N, C, 1, L].
+void TakeLinePoolApart(Dispatcher& d, const AtenCall& call, std::string_view op) {
+  const auto as_plane = [&](NameId name) {
+    TensorType type = d.TypeOf(name);
+    type.dims.insert(type.dims.end() - 1, 1);
+    return type;
+  };
+  const NameId plane = d.Make("view", {call.inputs[0]}, as_plane(call.inputs[0]));
+  const NameId pooled = d.Make(op, {plane}, as_plane(call.outputs[0]), call.ints);
+  d.MakeResult("view", {pooled});
+}
+
+// Pictures alone keep their format, unbatched ones of three dimensions do not.
+MemoryFormat FormatOfVolumes(const CallTypes& call) {
+  return call.in(0).dims.size() == 5 ? SuggestedFormat(call.in(0)) : MemoryFormat::kContiguous;
+}
+Dims InFormatOfVolumes(const CallTypes& call) {
+  return StridesIn(FormatOfVolumes(call), call.out(0).dims);
+}
+TensorType VolumesInFormat(const CallTypes& call) {
+  return CopyUnlessIn(FormatOfVolumes(call), call.in(0));
+}
+void VolumePoolBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  kernel.MakeGrad(0, StridesIn(FormatOfVolumes(types), types.in(0).dims));
+  kernel.Take(CopyUnlessIn(FormatOfVolumes(types), types.incoming_gradient()));
+}
+
+// What is contiguous beside a tensor in another format: kernels know no other one.
+TensorType DenseOutput(const CallTypes& call) {
+  return SuggestsChannelsLast(call.in(0)) ? LikeOutput(call) : TensorType();
+}
+TensorType DensePlacesOfOutput(const CallTypes& call) {
+  return SuggestsChannelsLast(call.in(0)) ? IntegersLikeOutput(call) : TensorType();
+}
+TensorType DenseInputGradient(const CallTypes& call) {
+  return SuggestsChannelsLast(call.in(0)) ? LikeInput(call) : TensorType();
+}
+
+// The kernel for channels last reads any strides; the other one those of one picture.
+TensorType BatchUnlessChannelsLast(const CallTypes& call) {
+  const bool is_read = SuggestsChannelsLast(call.in(0)) || call.in(0).dims.size() == 3;
+  return is_read ? TensorType() : DenseInput<0>(call);
+}
+TensorType GradientUnlessChannelsLast(const CallTypes& call) {
+  return SuggestsChannelsLast(call.in(0)) ? TensorType() : DenseGradient(call);
+}
+TensorType BatchOfVolumes(const CallTypes& call) {
+  return call.in(0).dims.size() == 5 ? DenseInput<0>(call) : TensorType();
+}
+
+// --- Interpolation ---
+
+// Fewer channels are not worth the kernels for channels last, which copies then stand for.
+bool HasManyChannels(const CallTypes& call) {
+  constexpr int64_t kLeastChannels = 4;
+  return call.in(0).dims[1] >= kLeastChannels;
+}
+bool ReadsChannelsLast(const CallTypes& call) {
+  return SuggestsChannelsLast(call.in(0)) && HasManyChannels(call);
+}
+TensorType OutputOfFewChannels(const CallTypes& call) {
+  return ReadsChannelsLast(call) ? TensorType() : DenseOutput(call);
+}
+TensorType InputOfNearest(const CallTypes& call) {
+  return ReadsChannelsLast(call) ? InputInFormat(call) : DenseInput<0>(call);
+}
+
+// In the incoming gradient's format.
+void PictureBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  const StridedType& gradient = types.incoming_gradient();
+  const MemoryFormat format = SuggestedFormat(gradient);
+  const bool is_read = format == MemoryFormat::kContiguous || HasManyChannels(types);
+  kernel.MakeGrad(0, StridesIn(format, types.in(0).dims));
+  if (!is_read) kernel.Take(LikeInput(types));
+  kernel.Take(is_read ? CopyUnlessIn(format, gradient) : DenseGradient(types));
+}
+template <bool kByCopy>
+void InGradientsFormat(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  const MemoryFormat format = SuggestedFormat(types.incoming_gradient());
+  kernel.MakeGrad(0, StridesIn(format, types.in(0).dims));
+  kernel.Take(DenseGradient(types));
+  if (kByCopy && format == MemoryFormat::kChannelsLast) kernel.Take(LikeInput(types));
+}
+
+constexpr BackwardSteps kDenseBackward = {MakeGrad(0), Scratch(DenseGradient)};
+
+constexpr OpRule kPoolRules[] = {
+    {.name = "max_pool1d",
+     .take_apart = [](Dispatcher& d, const AtenCall& c) { TakeLinePoolApart(d, c, "max_pool2d"); }},
+    {.name = "max_pool2d",
+     .strides = InFormat,
+     .gradients = {ReadsInFormat(In(0) | Aux(0))},
+     .aux = {{{"indices", IntegersLikeOutput}}},
+     .forward = {MakeOut(0), MakeAux(0), Scratch(InputInFormat)},
+     .backward = {MakeGrad(0), Scratch(InputInFormat), Scratch(GradientInFormat)}},
+    {.name = "max_pool3d",
+     .strides = InFormatOfVolumes,
+     .gradients = {Reads(In(0) | Aux(0))},
+     .aux = {{{"indices", IntegersLikeOutput}}},
+     .forward = {MakeOut(0), MakeAux(0), Scratch(VolumesInFormat)},
+     .run_backward = VolumePoolBackward},
+    // Whose indices the model reads, too.
+    {.name = "max_pool2d_with_indices",
+     .strides = InFormat,
+     .gradients = {ReadsInFormat(In(0) | Out(1))},
+     .forward = {MakeOut(0), MakeOut(1), Scratch(InputInFormat)},
+     .backward = {MakeGrad(0), Scratch(InputInFormat), Scratch(GradientInFormat)}},
+    {.name = "max_pool3d_with_indices",
+     .strides = InFormatOfVolumes,
+     .gradients = {Reads(In(0) | Out(1))},
+     .forward = {MakeOut(0), MakeOut(1), Scratch(VolumesInFormat)},
+     .run_backward = VolumePoolBackward},
+    {.name = "adaptive_max_pool1d",
+     .take_apart = [](Dispatcher& d,
+                      const AtenCall& c) { TakeLinePoolApart(d, c, "adaptive_max_pool2d"); }},
+    {.name = "adaptive_max_pool2d",
+     .strides = InFormat,
+     .gradients = {ReadsInFormat(In(0) | Aux(0))},
+     .aux = {{{"indices", IntegersLikeOutput}}},
+     .forward = {MakeOut(0), MakeAux(0), Scratch(DenseOutput), Scratch(DensePlacesOfOutput),
+                 Scratch(DenseInput<0>)},
+     .backward = {MakeGrad(0), Scratch(DenseGradient), Scratch(DensePlacesOfOutput),
+                  Scratch(DenseInputGradient)}},
+    {.name = "adaptive_max_pool3d",
+     .gradients = {Reads(In(0) | Aux(0))},
+     .aux = {{{"indices", IntegersLikeOutput}}},
+     .forward = {MakeOut(0), MakeAux(0), Scratch(BatchOfVolumes)},
+     .backward = kDenseBackward},
+    // picture, samples; values, places
+    {.name = "fractional_max_pool2d",
+     .gradients = {Reads(In(0) | Out(1))},
+     .backward = {Scratch(DenseGradient), MakeGrad(0)}},
+    {.name = "fractional_max_pool3d", .gradients = {Reads(In(0) | Out(1))}},
+    {.name = "max_unpool2d",  // values, places
+     .gradients = {Reads(In(1))},
+     .forward = {Scratch(DenseInput<0>), MakeOut(0)},
+     .backward = {Scratch(DenseGradient), MakeGrad(0)}},
+    {.name = "avg_pool1d",
+     .take_apart = [](Dispatcher& d, const AtenCall& c) { TakeLinePoolApart(d, c, "avg_pool2d"); }},
+    {.name = "avg_pool2d",
+     .strides = InFormat,
+     .gradients = {ReadsInFormat(In(0))},
+     .forward = {MakeOut(0), Scratch(InputInFormat)},
+     .backward = {MakeGrad(0), Scratch(InputInFormat), Scratch(GradientInFormat)}},
+    {.name = "avg_pool3d",
+     .gradients = {Reads(In(0))},
+     .forward = {MakeOut(0), Scratch(DenseInput<0>)},
+     .backward = kDenseBackward},
+    {.name = "adaptive_avg_pool1d",
+     .take_apart = [](Dispatcher& d,
+                      const AtenCall& c) { TakeLinePoolApart(d, c, "adaptive_avg_pool2d"); }},
+    {.name = "adaptive_avg_pool2d",
+     .strides = InFormat,
+     .gradients = {ReadsInFormat(In(0))},
+     .forward = {Scratch(BatchUnlessChannelsLast), MakeOut(0)},
+     .backward = {MakeGrad(0), Scratch(GradientUnlessChannelsLast)}},
+    {.name = "adaptive_avg_pool3d",
+     .gradients = {Reads(In(0))},
+     .forward = {Scratch(BatchOfVolumes), MakeOut(0)},
+     .backward = kDenseBackward},
+
+    {.name = "upsample_nearest2d",
+     .strides = InFormat,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads({})},
+     .forward = {MakeOut(0), Scratch(OutputOfFewChannels), Scratch(InputOfNearest)},
+     .run_backward = PictureBackward},
+    {.name = "upsample_nearest3d",  // and of one dimension
+     .strides = InFormat,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads({})},
+     .forward = {MakeOut(0), Scratch(DenseOutput), Scratch(DenseInput<0>)},
+     .backward = kDenseBackward},
+    // Kernels that read any strides.
+    {.name = "upsample_bilinear2d",
+     .strides = InFormat,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads({})},
+     .run_backward = PictureBackward},
+    {.name = "upsample_bicubic2d",  // and linear of one dimension
+     .strides = InFormat,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads({})},
+     .backward = kDenseBackward},
+    {.name = "upsample_trilinear3d",
+     .strides = InFormat,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads({})},
+     .run_backward = InGradientsFormat<true>},
+    // Antialiased.
+    {.name = "_upsample_bilinear2d_aa",
+     .strides = InFormat,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads({})},
+     .forward = {MakeOut(0), Scratch(DenseOutput), Scratch(DenseInput<0>)},
+     .run_backward = InGradientsFormat<false>},
+    {.name = "_upsample_bicubic2d_aa",
+     .strides = InFormat,
+     .autocast = AutocastPolicy::kFp32,
+     .gradients = {Reads({})},
+     .forward = {MakeOut(0), Scratch(DenseOutput), Scratch(DenseInput<0>)},
+     .backward = kDenseBackward},
+};
+
+}  // namespace
+
+std::span<const OpRule> PoolRules() { return kPoolRules; }
+
+}  // namespace onnxfit
