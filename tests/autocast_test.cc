@@ -41,6 +41,18 @@ TEST_CASE("casts of one call go from the last to the first") {
                 text);
 }
 
+// x.transpose(1, 2) @ w: rows without gaps for one matrix that asks for a gradient, in inference,
+// too (recorded events).
+TEST_CASE("what autocast keeps of a parameter asks for a gradient in inference") {
+  const std::string text =
+      TraceText(R"(net (float[2, 4, 3] x) => (float[2, 3, 8] y)
+                   < float[4, 8] w = ["location": "none"] > {
+                     t = Transpose <perm = [0, 2, 1]> (x) y = MatMul (t, w)
+                   })",
+                {.precision = Precision::kAmpBf16, .mode = Mode::kEval, .steps = 1});
+  CHECK_MESSAGE(text.find("+y.clone:48") != std::string::npos, text);
+}
+
 TEST_CASE("GradScaler keeps two numbers") {
   const std::string text = TraceText(
       kTwoLayers, {.precision = Precision::kAmpFp16, .optimizer = Optimizer::kSgd, .steps = 2});

@@ -120,8 +120,8 @@ DType Dispatcher::CastType(const AtenCall& call, AutocastPolicy policy, DType lo
   return std::ranges::any_of(call.inputs, is_wide) ? DType::kFloat32 : lower;
 }
 
-// Parameters are cast once; what else is an argument each time.  What is kept has a gradient, also
-// where torch.no_grad() is around the first call (recorded events, torch 2.11).
+// Parameters are cast once; what else is an argument each time.  What is kept has a gradient and
+// asks for one, also where torch.no_grad() is around the call (recorded events, torch 2.11).
 NameId Dispatcher::CastOf(NameId name, DType to) {
   const bool is_cached = is_parameter_[Index(name)] && to != DType::kFloat32;
   const auto cached = cached_casts_.find(name);
@@ -131,6 +131,7 @@ NameId Dispatcher::CastOf(NameId name, DType to) {
   copies.leaves_autograd = copies.leaves_autograd && !is_cached;
   Append(std::move(copies));
   if (is_cached) {
+    is_own_[Index(cast)] = true;
     cached_casts_[name] = cast;
     is_own_[Index(cast)] = true;
     program_.cached_casts.push_back(cast);
