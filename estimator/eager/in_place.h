@@ -10,8 +10,8 @@ namespace onnxfit {
 
 // By call: whether it writes over its input in training when nothing is frozen.  Files do
 // not say what works in place, so it is taken to wherever it is legal; but a model's code
-// does not change when a part of it is frozen, and what then keeps nothing would make more
-// of it legal.  REQUIRES: settings.mode is kTrain.  O(calls).
+// does not change when a part of it is frozen, nor in inference, where what keeps nothing
+// would make more of it legal.  O(calls).
 std::vector<bool> FindInPlaceCalls(const Program& program, const TrainingSettings& settings);
 
 // Whether calls may work in place of which neither the file nor a library nor a flag says whether

@@ -30,7 +30,8 @@ class Training {
         optimizer_(calls_, settings, gradients_) {
     if (log != nullptr) machine_.RecordInto(*log);
     FindOutputs();
-    if (program.frozen.empty() || settings.mode == Mode::kEval) return;
+    const bool trains = settings.mode == Mode::kTrain;
+    if (trains ? program.frozen.empty() : !LeavesInPlaceOpen(program, settings)) return;
     forward_.PlanInPlace(FindInPlaceCalls(program, settings));
   }
 
