@@ -192,6 +192,46 @@ TEST_CASE("a flag says that such a sum is not written in place") {
   CHECK(Places(model.found, {.out_of_place = {"sum"}}).Of(2).written_in_place == false);
 }
 
+// F.relu (h) in a forward; nn.ReLU may be told to work in place.
+TEST_CASE("activations that are functions work out of place") {
+  const auto trace = [](const std::string& node) {
+    return TraceText(R"(n (float[8, 4] x) => (float[8, 4] y)
+                        < float[4, 4] w = ["location": "none"] > {
+                          ["/fc/MatMul"] h = MatMul (x, w)
+                          [")" +
+                         node + R"("] r = Relu (h) ["/Neg"] y = Neg (r) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(trace("/Relu").find("+r:128") != std::string::npos);
+  CHECK(trace("/act/Relu").find("+r:128") == std::string::npos);
+}
+
+// Sigmoid keeps its result in training.
+TEST_CASE("inference writes over what training can, and nothing else") {
+  const auto trace = [](const std::string& op) {
+    return TraceText(R"(n (float[8, 4] x) => (float[8, 4] y)
+                        < float[4, 4] w = ["location": "none"] > {
+                          h = MatMul (x, w) s = )" +
+                         op + R"( (h) y = Relu (s) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(trace("Sigmoid").find("+y:128") != std::string::npos);
+  CHECK(trace("Neg").find("+y:128") == std::string::npos);
+}
+
+// Autocast keeps a cast of it, in place of `h`; "h += f(h)" would still be refused in fp32.
+TEST_CASE("no sum is written over what was read before") {
+  const auto trace = [](const std::string& summed) {
+    return TraceText(R"(n (float[8, 4] x) => (float[8, 4] y)
+                        < float[4, 4] w = ["location": "none"], float[4] b = ["location": "none"] > {
+                          h = Add (x, b) g = MatMul (h, w) n = Neg (b) k = Sub (x, n) y = Add ()" +
+                         summed + ") }",
+                     {.precision = Precision::kAmpBf16, .mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(trace("h, g").find("+y:128") != std::string::npos);
+  CHECK(trace("k, g").find("+y:128") == std::string::npos);
+}
+
 TEST_CASE("models with attention write over nothing") {
   const auto trace = [](const std::string& weighs) {
     return TraceText(R"(n (float[8, 4, 4] x) => (float[8, 4, 4] y) {

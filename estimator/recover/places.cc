@@ -126,6 +126,39 @@ bool AddsBuckets(const Graph& graph, const Node& add) {
          is_near->op_type == "Less";
 }
 
+// "x + f(x)": what f has read, it keeps for its gradient, so that no code writes over it.
+bool AddsToWhatWasRead(const BoundGraph& bound, NodeId add) {
+  const Node& node = bound.graph().nodes[Index(add)];
+  if (node.op_type != "Add" || node.inputs[0] == kNoValue) return false;
+  return std::ranges::any_of(bound.ReadersOf(node.inputs[0]),
+                             [=](NodeId reader) { return reader < add; });
+}
+
+bool IsActivation(const Node& node) {
+  return node.op_type != "Mul" &&
+         std::ranges::find(kActivations, node.op_type) != std::end(kActivations);
+}
+
+// Activations among what else a module's forward does are functions, "F.relu(x)", which work out of
+// place unless they are told to; a module such as torch.nn.ReLU has nothing else in it.  None in a
+// file that names no modules.
+std::vector<bool> FindFunctionalActivations(const Graph& graph, const ExporterMetadata& metadata) {
+  std::set<std::string_view> forwards;  // modules that do more
+  bool names_modules = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const std::string& path = metadata.PathOf(static_cast<NodeId>(i));
+    names_modules |= !path.empty();
+    if (!IsActivation(node) && node.op_type != "Constant") forwards.insert(path);
+  }
+  std::vector<bool> found(graph.nodes.size());
+  for (size_t i = 0; i < found.size() && names_modules; ++i) {
+    const std::string& path = metadata.PathOf(static_cast<NodeId>(i));
+    found[i] = IsActivation(graph.nodes[i]) && forwards.contains(path);
+  }
+  return found;
+}
+
 // --- By flags -------------------------------------------------------------------------------
 
 // By a node's name or its module's.
@@ -169,6 +202,7 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
   const std::map<NodeId, bool> known = FindKnownInPlace(graph, metadata);
   const std::vector<std::optional<bool>> by_source = FindWrittenInPlace(metadata);
   const bool has_attention = HasAttention(graph, rewrites);
+  const std::vector<bool> is_function = FindFunctionalActivations(graph, metadata);
   InPlaceNodes in_place(graph.nodes.size());
   for (size_t i = 0; i < in_place.size(); ++i) {
     const auto node = static_cast<NodeId>(i);
@@ -178,7 +212,9 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
     const std::vector<ValueId>& results = bound.At(node).outputs;
     const bool is_float =
         !results.empty() && results[0] != kNoValue && IsFloat(bound.TypeOf(results[0]).dtype);
-    if (has_attention && is_float && !in_place[i].has_value()) in_place[i] = false;
+    const bool is_known = in_place[i].has_value() || !is_float;
+    if (is_known) continue;
+    if (has_attention || is_function[i] || AddsToWhatWasRead(bound, node)) in_place[i] = false;
   }
   for (const NodeId node : FindOutOfPlaceActivations(graph, metadata))
     in_place[Index(node)] = false;

@@ -47,7 +47,8 @@ std::set<std::string> FindOutsideAutocast(const BoundGraph& bound);
 // --- In place: which calls write over their input -------------------------------------------
 
 // What the source says, then what is known of a library; models with attention write over nothing,
-// but for what such models do all the same.  O(nodes × log).
+// but for what such models do all the same, and no sum over what an earlier node has read.
+// O(nodes × log).
 InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& rewrites);
 
 // Whether a line of source writes over an operand: "out += x", "x.relu_()"; not "F.relu(x)".  An
