@@ -169,5 +169,41 @@ TEST_CASE("a group norm whose second reshape was taken out") {
   CHECK(program("x").find("group_norm") == std::string::npos);  // another product
 }
 
+// F.batch_norm (x, weight, None, None, None, training=True), as of a standardized weight.
+TEST_CASE("a batch norm that keeps no statistics is one call") {
+  const std::string zeros = "{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}";
+  const auto build = [&](const std::string& squared) {
+    return Build(R"(net (float[2, 20, 3] x) => (float[2, 20, 3] y)
+      < float[20] "bn.weight" = ["location": "none"] > {
+        zeros = Constant <value = float[20] )" +
+                     zeros + R"(> ()
+        t = Transpose <perm = [0, 2, 1]> (x)
+        m = ReduceMean <axes = [0, 1], keepdims = 0> (t)
+        k = ReduceMean <axes = [0, 1]> (t) d = Sub (t, k) q = Mul (d, )" +
+                     squared + R"()
+        v = ReduceMean <axes = [0, 1], keepdims = 0> (q)
+        [bn] y, rm, rv = BatchNormalization <training_mode = 1> (x, "bn.weight", zeros, m, v) })",
+                 {});
+  };
+  const PreparedRun built = build("d");
+  CHECK(ToString(built.program).find("%y = batch_norm(%x, %bn.weight, ") != std::string::npos);
+  CHECK(ToString(built.program).find("mean") == std::string::npos);
+  CHECK(built.roles.buffers.empty());  // not the zeros
+  // What is read elsewhere is a call of its own.
+  CHECK(ToString(build("d) z = Neg (d").program).find("mean") != std::string::npos);
+}
+
+TEST_CASE("the zeros in the place of a norm's bias are no buffer") {
+  const std::string zeros = "{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}";
+  const auto built = Build(R"(net (float[2, 20] x) => (float[2, 20] y)
+      < float[20] "ln.weight" = ["location": "none"] > {
+        zeros = Constant <value = float[20] )" +
+                               zeros + R"(> ()
+        [ln] y = LayerNormalization (x, "ln.weight", zeros) })",
+                           {});
+  CHECK(built.roles.buffers.empty());
+  CHECK(ToString(built.program).find("%y = layer_norm(%x, %ln.weight)  # ln") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace onnxfit::rewrites_test

@@ -177,6 +177,7 @@ constexpr RewriteRow kRewrites[] = {
     {"Add", FindLinear},          //
     {"MatMul", FindProduct},      //
     {"Add", FindGroupNorm},
+    {"BatchNormalization", FindBatchStatistics},
 };
 
 bool AnyTaken(const Rewritten& found, const std::vector<bool>& taken) {

@@ -114,6 +114,12 @@ std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId la
 // Takes k[:, :, None].expand(…).reshape(…) back to k in such rewrites.  O(rewrites).
 void TakeBackRepeatedHeads(const BoundGraph& bound, std::vector<Rewritten>& rewrites);
 
+// --- Batch norms (batch_statistics.cc) ------------------------------------------------------
+
+// One that keeps no statistics: Reshape, Transpose, ReduceMean, … of its input make them.
+// `norm` is the BatchNormalization.
+std::optional<Rewritten> FindBatchStatistics(const BoundGraph& bound, NodeId norm);
+
 // --- Layers (layers.cc) ---------------------------------------------------------------------
 
 // torch.nn's layers and activations, as exporters write them in their parts:
