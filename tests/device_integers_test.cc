@@ -124,6 +124,30 @@ TEST_CASE("where transformers' embeddings show one buffer of ids there is anothe
   CHECK(buffers("other") == "m.buffer_0 ");
 }
 
+// relative_position_index of windowed attention: equal constants are one, and a name is a buffer's.
+TEST_CASE("what takes rows of a module's own table is a buffer of that module") {
+  const auto buffers = [](const std::string& index) {
+    const std::string numbers = "{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19}";
+    const PreparedRun built =
+        Build(R"(net (float[20, 4] x) => (float[20, 4] y)
+        < float[24, 4] "a.table" = ["location": "none"],
+          float[24, 4] "b.table" = ["location": "none"],
+          int64[20] "a.index" = )" +
+                  numbers + R"(, int64[1] shape = {-1} > {
+        c = Constant <value = int64[20] )" +
+                  numbers + R"(> () ["/a/Reshape"] r = Reshape ("a.index", shape)
+        ["/a/Gather"] p = Gather ("a.table", )" +
+                  index + R"() ["/b/Gather"] q = Gather ("b.table", c)
+        s = Add (p, q) y = Add (s, x) })",
+              {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+    return names;
+  };
+  CHECK(buffers("c") == "buffer_0 a.index buffer_0.copy_1 ");
+  CHECK(buffers("r") == "buffer_0 a.index ");
+}
+
 // One token is decoded: its position is a number, and still on the device.
 TEST_CASE("a single position is made on the device") {
   const PreparedRun built = Build(R"(net (float[N, 4] x) => (float[N, 4] y) {

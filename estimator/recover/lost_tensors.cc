@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <unordered_set>
@@ -295,6 +296,30 @@ void AddUncountedIds(const BoundGraph& bound, const std::vector<ModuleTensor>& p
   }
 }
 
+// How many modules take rows of tables of their own by `value`: each has such a buffer, of which
+// TorchScript's exporter keeps one where they are equal.
+size_t CountOwners(const BoundGraph& bound, ValueId value) {
+  std::set<std::string_view> owners;
+  for (const NodeId reader : bound.AllReadersOf(value)) {
+    const Node& node = bound.At(reader);
+    if (node.op_type != "Gather" || node.inputs[1] != value) continue;
+    const std::string_view owner = ParentOf(bound.NameOf(node.inputs[0]));
+    if (!owner.empty() && owner == bound.metadata().PathOf(reader)) owners.insert(owner);
+  }
+  return owners.size();
+}
+
+// Whether norms alone read `value`, in place of the weight or bias that they do not have: the
+// exporter's ones and zeros.
+bool StandsForNone(const BoundGraph& bound, ValueId value) {
+  constexpr std::string_view kNorms[] = {"BatchNormalization", "InstanceNormalization",
+                                         "LayerNormalization"};
+  return std::ranges::all_of(bound.AllReadersOf(value), [&](NodeId reader) {
+    const Node& node = bound.At(reader);
+    return std::ranges::find(kNorms, node.op_type) != std::end(kNorms) && node.inputs[0] != value;
+  });
+}
+
 // --- Tensors of known libraries -------------------------------------------------------------
 
 constexpr std::string_view kTensors[] = {".weight", ".bias"};
@@ -340,6 +365,7 @@ std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& na
 std::vector<ModuleTensor> FindConstantBuffers(const BoundGraph& bound) {
   constexpr int64_t kMostSpelled = 16;
   std::vector<ModuleTensor> buffers;
+  std::vector<ModuleTensor> copies;
   for (const Node& node : bound.graph().nodes) {
     if (node.op_type != "Constant" || !HasResult(node)) continue;
     const ValueId value = node.outputs[0];
@@ -347,10 +373,16 @@ std::vector<ModuleTensor> FindConstantBuffers(const BoundGraph& bound) {
     const auto reader =
         std::ranges::find_if(readers, [&](NodeId id) { return HasResult(bound.At(id)); });
     if (Numel(bound.DimsOf(value)) <= kMostSpelled || reader == readers.end()) continue;
+    if (StandsForNone(bound, value)) continue;
     const std::string module = ModuleOfConstant(bound, *reader);
     const std::string name = fmt::format("{}{}", kConstantBuffer, buffers.size());
     buffers.push_back({module.empty() ? name : module + "." + name, value, bound.TypeOf(value)});
+    for (size_t i = 1; i < CountOwners(bound, value); ++i) {
+      const std::string copy = fmt::format("{}.copy_{}", buffers.back().name, i);
+      copies.push_back({copy, kNoValue, bound.TypeOf(value)});
+    }
   }
+  std::ranges::move(copies, std::back_inserter(buffers));
   return buffers;
 }
 

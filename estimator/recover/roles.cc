@@ -190,8 +190,14 @@ class RoleFinder {
     if (IsFloat(initializer.type.dtype)) {
       return IsComputed(initializer) && !in_module ? Role::kConstant : Role::kParameter;
     }
-    return in_module && found_.uses.on_device.contains(initializer.value) ? Role::kBuffer
-                                                                          : Role::kConstant;
+    const bool is_read = found_.uses.on_device.contains(initializer.value);
+    return in_module && (is_read || IsTable(initializer)) ? Role::kBuffer : Role::kConstant;
+  }
+
+  // More integers than sizes that code spells: relative positions, which exporters read as indices.
+  static bool IsTable(const Initializer& initializer) {
+    constexpr int64_t kMostSpelled = 16;
+    return Numel(initializer.type.dims) > kMostSpelled;
   }
 
   // A number; or, where a signature names all that belongs to the model, what is not in it: the
