@@ -206,6 +206,37 @@ TEST_CASE("activations that are functions work out of place") {
   CHECK(trace("/act/Relu").find("+r:128") == std::string::npos);
 }
 
+TEST_CASE("sums of products are made anew, and so is what begins a module") {
+  const auto trace = [](const std::string& body) {
+    return TraceText(R"(n (float[8, 4] x) => (float[8, 4] y)
+                        < float[4, 4] w = ["location": "none"] > {
+                          two = Constant <value = float {2.0}> ()
+                          ["/fc/MatMul"] h = MatMul (x, w) )" +
+                         body + " }",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(trace(R"(["/Mul"] r = Mul (h, two) ["/Add"] s = Add (r, x) ["/Neg"] y = Neg (s))")
+            .find("+s:128") != std::string::npos);
+  CHECK(trace(R"(["/n/Neg"] r = Neg (h) ["/Add"] s = Add (r, x) ["/Neg"] y = Neg (s))")
+            .find("+s:128") == std::string::npos);
+  CHECK(trace(R"(["/m/act/Relu"] r = Relu (h) ["/m/n/Neg"] y = Neg (r))").find("+r:128") !=
+        std::string::npos);
+  CHECK(trace(R"(["/m/n/Neg"] n = Neg (h) ["/m/act/Relu"] r = Relu (n) ["/m/n_1/Neg"] y = Neg (r))")
+            .find("+r:128") == std::string::npos);
+}
+
+TEST_CASE("timm's stages of blocks and torchvision's DenseNet are known by their children") {
+  const auto known = [](const std::string& inner) {
+    return KnownInPlace(R"(["/stages/stages.0/stages.0.0/)" + inner + R"(/Neg"] a = Neg (x)
+                           ["/stages/stages.0/stages.0.0/Add"] b = Add (a, x)
+                           ["/head/global_pool/Neg"] y = Neg (b))");
+  };
+  CHECK(known("conv1") == "\n/stages/stages.0/stages.0.0/Add: no\n");
+  CHECK(known("identity") == "\n/stages/stages.0/stages.0.0/Add: yes\n");
+  CHECK(KnownInPlace(R"(["/features/denseblock1/Neg"] a = Neg (x) ["/Relu"] b = Relu (a)
+                        ["/classifier/Neg"] y = Neg (b))") == "\n/Relu: yes\n");
+}
+
 // Sigmoid keeps its result in training.
 TEST_CASE("inference writes over what training can, and nothing else") {
   const auto trace = [](const std::string& op) {

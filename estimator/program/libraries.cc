@@ -260,6 +260,9 @@ constexpr SeenIn kVgg = {kTorchvision, "models/vgg.py", "nn.ReLU(inplace=True)"}
 constexpr SeenIn kEfficientNet = {kTorchvision, "models/efficientnet.py", "result += input"};
 constexpr SeenIn kMobileNetV2 = {kTorchvision, "models/mobilenetv2.py", "return x + self.conv(x)"};
 
+constexpr SeenIn kByobNet = {kTimm, "models/byobnet.py", "x += identity"};
+constexpr SeenIn kTimmStages = {kTimm, "models/cspnet.py", "+ shortcut"};
+
 // "*" is a child of any name.
 constexpr InPlaceChildren kInPlaceModules[] = {
     // ResNet; BasicBlock and Bottleneck, with "out += identity".
@@ -271,6 +274,17 @@ constexpr InPlaceChildren kInPlaceModules[] = {
     {{"features", "avgpool", "classifier"}, "classifier.*", true, kActivations, true, kVgg},
     {{"features.*.*.block", "avgpool"}, "features.*", true, kActivations, true, kEfficientNet},
     {{"features.*.*.block", "avgpool"}, "features.*", true, kSums, true, kEfficientNet},
+    // DenseNet's own forward.
+    {{"features.denseblock1", "classifier"},
+     "",
+     false,
+     kActivations,
+     true,
+     {kTorchvision, "models/densenet.py", "out = F.relu(features, inplace=True)"}},
+    // timm's stages of blocks, but those of byobnet.py with an identity.
+    {{"stages.*.*.identity", "head.global_pool"}, "stages.*", true, kSums, true, kByobNet},
+    {{"stages.*.*", "head.global_pool"}, "stages.*", false, kSums, false, kTimmStages},
+    {{"stages.*.*", "head.global_pool"}, "stages.*", true, kSums, false, kTimmStages},
     // Conv2dNormActivation; InvertedResidual's "x + self.conv(x)".
     {{"features.*.0", "features.*.conv.0"}, "features.*", true, kActivations, true, kMobileNetV2},
     {{"features.*.0", "features.*.conv.0"}, "features.*", true, kSums, false, kMobileNetV2},

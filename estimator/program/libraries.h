@@ -98,7 +98,7 @@ ActivationUse ActivationsOf(std::string_view holder);
 struct InPlaceChildren {
   enum class Of : uint8_t { kActivations, kSums };
   std::string_view children[4];
-  std::string_view glob;  // of modules, as their path below it
+  std::string_view glob;  // of modules, as their path below it; "": itself
   bool is_listed;         // those that are children of a Sequential alone
   Of of;
   bool in_place;

@@ -126,17 +126,39 @@ bool AddsBuckets(const Graph& graph, const Node& add) {
          is_near->op_type == "Less";
 }
 
+bool IsActivation(const Node& node) {
+  return node.op_type != "Mul" &&
+         std::ranges::find(kActivations, node.op_type) != std::end(kActivations);
+}
+
+// An activation that begins a module, nasnet's "relu, conv, norm", reads what its caller still has.
+bool BeginsModule(const BoundGraph& bound, NodeId activation) {
+  const Node& node = bound.At(activation);
+  if (!IsActivation(node) || node.inputs[0] == kNoValue) return false;
+  const NodeId producer = bound.graph().values[Index(node.inputs[0])].producer;
+  const ModuleTree& modules = bound.metadata().modules;
+  const ModuleId caller = modules.CallerOf(bound.metadata().ModuleOf(activation));
+  const size_t depth = modules.DepthOf(caller);
+  return producer != kNoNode && depth > 0 &&
+         modules.Shared(caller, bound.metadata().ModuleOf(producer)) < depth;
+}
+
+// "a * b + c" of one forward is one expression.
+bool AddsToProduct(const BoundGraph& bound, NodeId add) {
+  const Node& node = bound.At(add);
+  const NodeId product = node.op_type == "Add" && node.inputs[0] != kNoValue
+                             ? bound.Maker(node.inputs[0], "Mul")
+                             : kNoNode;
+  const ExporterMetadata& metadata = bound.metadata();
+  return product != kNoNode && metadata.ModuleOf(product) == metadata.ModuleOf(add);
+}
+
 // "x + f(x)": what f has read, it keeps for its gradient, so that no code writes over it.
 bool AddsToWhatWasRead(const BoundGraph& bound, NodeId add) {
   const Node& node = bound.graph().nodes[Index(add)];
   if (node.op_type != "Add" || node.inputs[0] == kNoValue) return false;
   return std::ranges::any_of(bound.ReadersOf(node.inputs[0]),
                              [=](NodeId reader) { return reader < add; });
-}
-
-bool IsActivation(const Node& node) {
-  return node.op_type != "Mul" &&
-         std::ranges::find(kActivations, node.op_type) != std::end(kActivations);
 }
 
 // Activations among what else a module's forward does are functions, "F.relu(x)", which work out of
@@ -214,7 +236,9 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
         !results.empty() && results[0] != kNoValue && IsFloat(bound.TypeOf(results[0]).dtype);
     const bool is_known = in_place[i].has_value() || !is_float;
     if (is_known) continue;
-    if (has_attention || is_function[i] || AddsToWhatWasRead(bound, node)) in_place[i] = false;
+    const bool adds = AddsToWhatWasRead(bound, node) || AddsToProduct(bound, node);
+    const bool is_kept = is_function[i] || adds || BeginsModule(bound, node);
+    if (has_attention || is_kept) in_place[i] = false;
   }
   for (const NodeId node : FindOutOfPlaceActivations(graph, metadata))
     in_place[Index(node)] = false;
@@ -281,7 +305,7 @@ std::map<NodeId, bool> FindKnownInPlace(const Graph& graph, const ExporterMetada
   const std::set<std::string, std::less<>> modules = ModulesOf(paths);
   for (const InPlaceChildren& row : InPlaceModules()) {
     for (const std::string_view module : ModulesLike(row, modules)) {
-      const std::string glob = Below(module, row.glob);
+      const std::string glob = row.glob.empty() ? std::string(module) : Below(module, row.glob);
       for (size_t i = 0; i < graph.nodes.size(); ++i) {
         if (!IsWhere(row, glob, graph.nodes[i], paths[i])) continue;
         found.emplace(static_cast<NodeId>(i), row.in_place);

@@ -47,7 +47,8 @@ std::set<std::string> FindOutsideAutocast(const BoundGraph& bound);
 // --- In place: which calls write over their input -------------------------------------------
 
 // What the source says, then what is known of a library; models with attention write over nothing,
-// but for what such models do all the same, and no sum over what an earlier node has read.
+// but for what such models do all the same; and no code does over what an earlier node has read, a
+// product that it adds to, or the argument of a module that an activation begins.
 // O(nodes × log).
 InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& rewrites);
 
