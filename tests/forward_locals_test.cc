@@ -56,7 +56,8 @@ TEST_CASE("modules of libraries are known by their children") {
   CHECK(Known(R"(["/m/attention/Neg"] a = Neg (x) ["/m/ffn_output/Abs"] f = Abs (a)
                  ["/m/Add"] s = Add (f, a) ["/m/full_layer_layer_norm/Neg"] y = Neg (s))") ==
         "a until /m/full_layer_layer_norm/Neg as attention_output; "
-        "f until /m/full_layer_layer_norm/Neg as ffn_output; ");
+        "f until /m/full_layer_layer_norm/Neg as ffn_output; "
+        "a until /m/full_layer_layer_norm/Neg as what is read later; ");
   const std::string after = R"(["/m/wi_1/Abs"] b = Abs (x) ["/m/Mul"] c = Mul (a, b)
                                ["/m/wo/Neg"] y = Neg (c))";
   CHECK(Known(R"(["/m/wi_0/Neg"] g = Neg (x) ["/m/act/Tanh"] a = Tanh (g))" + after) ==
@@ -72,6 +73,33 @@ TEST_CASE("modules of libraries are known by their children") {
       Known(R"(["/o/dense/Neg"] a = Neg (x) ["/o/dropout/Abs"] d = Abs (a) ["/o/Add"] s = Add (d, x)
                  ["/o/LayerNorm/Neg"] n = Neg (s) ["/Abs"] y = Abs (n))") ==
       "a until /o/dropout/Abs as hidden_states; d until /o/LayerNorm/Neg as hidden_states; ");
+}
+
+TEST_CASE("what a later module reads has a name of its own, unless a sum takes the name") {
+  const auto known = [](const std::string& reader) {
+    return Known(R"(["/m/a/Neg"] a = Neg (x) ["/m/b/Abs"] b = Abs (a) )" + reader +
+                 R"( ["/m/d/Neg"] d = Neg (c) ["/m/Abs"] y = Abs (d))");
+  };
+  CHECK(known(R"(["/m/c/Add"] c = Add (a, b))") == "a until /m/Abs as what is read later; ");
+  CHECK(known(R"(["/m/Add"] c = Add (b, a))") == "a until /m/Abs as what is read later; ");
+  CHECK(known(R"(["/m/Add"] c = Add (a, b))").empty());
+  CHECK(known(R"(["/m/c/Neg"] c = Neg (b))").empty());
+}
+
+TEST_CASE("timm's forward holds what it gives forward_head") {
+  const auto known = [](const std::string& pool) {
+    return Known(R"(["/blocks/Neg"] f = Neg (x) [")" + pool + R"("] p = Abs (f)
+                    ["/fc/Neg"] y = Neg (p))");
+  };
+  CHECK(known("/global_pool/pool/Abs") == "f until /fc/Neg as features; ");
+  CHECK(known("/global_pool/Abs").empty());  // of somebody else
+  CHECK(known("/other/pool/Abs").empty());
+}
+
+TEST_CASE("timm's squeeze and excitation holds what its gate reads") {
+  CHECK(Known(R"(["/m/fc1/Neg"] a = Neg (x) ["/m/fc2/Abs"] b = Abs (a)
+                 ["/m/gate/Sigmoid"] g = Sigmoid (b) ["/m/Mul"] y = Mul (x, g))") ==
+        "b until /m/Mul as x_se; ");
 }
 
 TEST_CASE("the variance of an RMS norm is a local of it") {

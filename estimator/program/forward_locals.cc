@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,8 @@ class KnownNameFinder {
     FindByRows(forward, steps);
     FindEmbedded(forward, steps);
     FindShared(forward, steps);
+    FindReadLater(forward, steps);
+    FindFeatures(forward, steps);
     for (const Step& step : steps) {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
     }
@@ -173,6 +176,49 @@ class KnownNameFinder {
     }
     for (const auto& [value, layers] : readers) {
       if (layers.size() > 1) names_.push_back({value, forward.last, "what the layers share"});
+    }
+  }
+
+  // x1 = self.stem(x): what is read after another child has run has a name of its own, unless a sum
+  // or product of it takes the name, "x = x + y".  Names in loops are bound anew.
+  void FindReadLater(const Forward& forward, const std::vector<Step>& steps) {
+    std::map<NameId, size_t> makers;   // of what children make: the step
+    std::map<NameId, size_t> readers;  // the last step
+    for (size_t i = 0; i < steps.size(); ++i) {
+      for (int64_t call = steps[i].first; call <= steps[i].last; ++call) {
+        for (const NameId value : At(call).inputs) {
+          if (makers.contains(value)) readers[value] = i;
+        }
+      }
+      if (!steps[i].is_child || IsListed(steps[i].key)) continue;
+      for (const NameId value : At(steps[i].last).outputs) {
+        if (value != kNoName) makers[value] = i;
+      }
+    }
+    for (const auto& [value, last] : readers) {
+      const std::span between =
+          std::span(steps).subspan(makers[value] + 1, last - makers[value] - 1);
+      const bool is_later = std::ranges::any_of(between, &Step::is_child);
+      if (!is_later || TakesName(steps[last], value)) continue;
+      names_.push_back({value, forward.last, "what is read later"});
+    }
+  }
+
+  // x = x + y
+  bool TakesName(const Step& step, NameId value) const {
+    const std::vector<NameId>& inputs = At(step.first).inputs;
+    return !step.is_child && step.key != "cat" && inputs.size() <= 2 && inputs[0] == value;
+  }
+
+  // x = self.forward_features(x); x = self.forward_head(x)
+  void FindFeatures(const Forward& forward, const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
+      const bool has_parts = runs_.DepthAt(step.first) > forward.level + 1;
+      if (!step.is_child || !has_parts || !BeginsHead(step.key)) continue;
+      for (const NameId value : At(step.first).inputs) {
+        if (value != kNoName) names_.push_back({value, forward.last, "features"});
+      }
+      return;
     }
   }
 

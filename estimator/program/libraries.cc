@@ -438,9 +438,29 @@ constexpr KnownNameRow kKnownNameRows[] = {
     {{"DenseReluDense", "layer_norm"}, "DenseReluDense", "forwarded_states", {}, false, kT5Layers},
     {{"wi_0", "wi_1", "wo"}, "act", "hidden_gelu", {}, false, kT5Gated},
     {{"wi_0", "wi_1", "wo"}, "wi_1", "hidden_linear", {}, false, kT5Gated},
+    // timm's SEModule and SqueezeExcite: "return x * self.gate(x_se)".
+    {{"fc1", "fc2", "gate"},
+     "fc2",
+     "x_se",
+     {},
+     false,
+     {kTimm, "layers/squeeze_excite.py", "return x * self.gate(x_se)"}},
+    {{"conv_reduce", "conv_expand", "gate"},
+     "conv_expand",
+     "x_se",
+     {},
+     false,
+     {kTimm, "models/_efficientnet_blocks.py", "return x * self.gate(x_se)"}},
     // T5ForConditionalGeneration, BartModel.
     {{"encoder", "decoder"}, "encoder", "encoder_outputs", {}, true, kEncoderDecoder},
     {{"encoder", "decoder"}, "decoder", "decoder_outputs", {}, true, kEncoderDecoder},
+};
+
+// SelectAdaptivePool2d, and vgg.py's ConvMlp, in "x = self.forward_head(x)".
+constexpr NameFact kHeadChildren[] = {
+    {"global_pool", {kTimm, "models/resnet.py", "x = self.forward_head(x)"}},
+    {"in_conv", {kTimm, "models/lowformer.py", "x = self.forward_head(x)"}},
+    {"pre_logits", {kTimm, "models/vgg.py", "x = self.forward_head(x)"}},
 };
 
 constexpr SeenIn kPositionIds = {kTransformers, "models/roberta/modeling_roberta.py",
@@ -638,6 +658,11 @@ std::span<const PositionBuffer> PositionBuffers() { return kPositionBuffers; }
 std::string_view ChildWithTiedBias() { return kTiedBiases[0].name; }
 std::string_view CloneOfBuffer() { return kClones[0].name; }
 std::span<const KnownNameRow> KnownNameRows() { return kKnownNameRows; }
+
+bool BeginsHead(std::string_view child) {
+  return std::ranges::find(kHeadChildren, child, &NameFact::name) != std::end(kHeadChildren);
+}
+
 std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
 
 bool ReplacesWhatItHolds(std::string_view line) {

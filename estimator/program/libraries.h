@@ -154,6 +154,10 @@ struct KnownNameRow {
 };
 std::span<const KnownNameRow> KnownNameRows();
 
+// Whether a method that the outermost forward calls begins with a child of that name, which itself
+// has children: that forward's name holds what it is given.
+bool BeginsHead(std::string_view child);
+
 // What a helper binds to names: a method or function whose lines the file does not show, and a call
 // that makes it or reads it.
 struct HelperLocal {
