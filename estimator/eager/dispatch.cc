@@ -133,7 +133,6 @@ NameId Dispatcher::CastOf(NameId name, DType to) {
   if (is_cached) {
     is_own_[Index(cast)] = true;
     cached_casts_[name] = cast;
-    is_own_[Index(cast)] = true;
     program_.cached_casts.push_back(cast);
   } else {
     casts_.push_back(cast);
