@@ -15,8 +15,8 @@ bool SameCall(const AtenCall& a, const AtenCall& b) {
   return a.op == b.op && a.inputs == b.inputs && a.outputs == b.outputs &&
          a.ints.size() == b.ints.size() && a.written_in_place == b.written_in_place &&
          a.leaves_autocast == b.leaves_autocast && a.enters_autocast == b.enters_autocast &&
-         a.leaves_autograd == b.leaves_autograd && a.made_once == b.made_once && a.last_reads == b.last_reads &&
-         a.dies == b.dies && a.module == b.module &&
+         a.leaves_autograd == b.leaves_autograd && a.made_once == b.made_once &&
+         a.last_reads == b.last_reads && a.dies == b.dies && a.module == b.module &&
          std::equal(a.held.begin(), a.held.end(), b.held.begin(), b.held.end(), SameHeld);
 }
 

@@ -346,7 +346,8 @@ constexpr NameFact kTiedBiases[] = {
 constexpr NameFact kIndexedOnce[] = {
     {"attention_biases",
      {kTimm, "models/levit.py",
-      "self.attention_bias_cache[device_key] = self.attention_biases[:, self.attention_bias_idxs]"}},
+      "self.attention_bias_cache[device_key] = self.attention_biases[:, "
+      "self.attention_bias_idxs]"}},
 };
 
 constexpr NameFact kClones[] = {
