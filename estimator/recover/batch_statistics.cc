@@ -14,19 +14,19 @@
 namespace onnxfit {
 namespace {
 
-enum : size_t { kX, kWeight, kBias, kMean, kVariance, kNormInputs };
+enum : size_t { kNormX, kNormWeight, kNormBias, kNormMean, kNormVariance, kNormInputs };
 
 // The nodes between a norm's input and its statistics.
 class StatisticsNodes {
  public:
   StatisticsNodes(const BoundGraph& bound, NodeId norm)
-      : bound_(bound), x_(bound.At(norm).inputs[kX]), found_({norm}) {}
+      : bound_(bound), x_(bound.At(norm).inputs[kNormX]), found_({norm}) {}
 
   // In the graph's order, the norm last; empty where something else is made of them, or they of
   // something else.
   std::vector<NodeId> Find() && {
     const Node& norm = bound_.At(found_[0]);
-    if (!Follow(norm.inputs[kMean]) || !Follow(norm.inputs[kVariance])) return {};
+    if (!Follow(norm.inputs[kNormMean]) || !Follow(norm.inputs[kNormVariance])) return {};
     std::ranges::sort(found_);
     return AreReadHereAlone() ? std::move(found_) : std::vector<NodeId>();
   }
@@ -68,11 +68,11 @@ std::optional<Rewritten> FindBatchStatistics(const BoundGraph& bound, NodeId nor
   if (inputs.size() != kNormInputs) return std::nullopt;
   std::vector<NodeId> nodes = StatisticsNodes(bound, norm).Find();
   if (nodes.size() < 2) return std::nullopt;
-  return Rewritten{
-      "batch_norm",
-      {inputs[kX], Given(bound, inputs[kWeight]), Given(bound, inputs[kBias]), kNoValue, kNoValue},
-      norm,
-      std::move(nodes)};
+  return Rewritten{"batch_norm",
+                   {inputs[kNormX], Given(bound, inputs[kNormWeight]),
+                    Given(bound, inputs[kNormBias]), kNoValue, kNoValue},
+                   norm,
+                   std::move(nodes)};
 }
 
 }  // namespace onnxfit
