@@ -260,7 +260,6 @@ constexpr SeenIn kVgg = {kTorchvision, "models/vgg.py", "nn.ReLU(inplace=True)"}
 constexpr SeenIn kEfficientNet = {kTorchvision, "models/efficientnet.py", "result += input"};
 constexpr SeenIn kMobileNetV2 = {kTorchvision, "models/mobilenetv2.py", "return x + self.conv(x)"};
 
-constexpr SeenIn kByobNet = {kTimm, "models/byobnet.py", "x += identity"};
 constexpr SeenIn kTimmStages = {kTimm, "models/cspnet.py", "+ shortcut"};
 
 // "*" is a child of any name.
@@ -281,8 +280,7 @@ constexpr InPlaceChildren kInPlaceModules[] = {
      kActivations,
      true,
      {kTorchvision, "models/densenet.py", "out = F.relu(features, inplace=True)"}},
-    // timm's stages of blocks, but those of byobnet.py with an identity.
-    {{"stages.*.*.identity", "head.global_pool"}, "stages.*", true, kSums, true, kByobNet},
+    // timm's stages of blocks.
     {{"stages.*.*", "head.global_pool"}, "stages.*", false, kSums, false, kTimmStages},
     {{"stages.*.*", "head.global_pool"}, "stages.*", true, kSums, false, kTimmStages},
     // Conv2dNormActivation; InvertedResidual's "x + self.conv(x)".
@@ -538,7 +536,8 @@ constexpr TracedStatement kMaskBuilders[] = {
     // One of them, by a name of its own.
     {"transformers/",
      " mask_function(",
-     {kTransformers, "models/mixtral/modeling_mixtral.py", "mask_function = create_causal_mask"}},
+     {kTransformers, "models/ministral3/modeling_ministral3.py",
+      "mask_function = create_causal_mask"}},
     // The same through a method of BertModel and its kin.
     {"transformers/",
      "_create_attention_masks(",

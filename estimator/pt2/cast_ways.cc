@@ -71,6 +71,12 @@ class CastWayFinder {
   }
 
  private:
+  struct Turn {
+    std::string_view file = {};
+    int64_t line = 0;
+    int64_t number = 0;
+  };
+
   // A line of a forward, the module's path before it, and which time in a row it runs.
   using Line = std::tuple<std::string_view, std::string_view, int64_t, int64_t>;
 
@@ -78,16 +84,12 @@ class CastWayFinder {
   void Add(const Call& call) {
     if (call.lines.empty()) return;
     const std::string_view module = call.modules.empty() ? "" : call.modules.back().path;
-    auto& [file, number, turn] = last_[module];
+    Turn& last = last_[module];
     const bool goes_on = std::ranges::any_of(call.lines, [&](const SourceLine& line) {
-      return line.file == file && line.line == number;
+      return line.file == last.file && line.line == last.line;
     });
-    if (!goes_on) {
-      file = call.lines.back().file;
-      number = call.lines.back().line;
-      ++turn;
-    }
-    lines_[&call] = {module, file, number, turn};
+    if (!goes_on) last = {call.lines.back().file, call.lines.back().line, last.number + 1};
+    lines_[&call] = {module, last.file, last.line, last.number};
     for (const Argument& result : call.results) {
       for (const std::string_view tensor : TensorsOf(result)) makers_[tensor] = &call;
     }
@@ -153,7 +155,7 @@ class CastWayFinder {
   }
 
   const Graph& graph_;
-  std::map<std::string_view, std::tuple<std::string_view, int64_t, int64_t>> last_;  // by module
+  std::map<std::string_view, Turn> last_;  // by module
   std::map<const Call*, Line> lines_;
   std::map<std::string_view, const Call*> makers_;  // by result
   std::vector<const Call*> casts_;                  // of 32 bits to 32 bits
