@@ -28,7 +28,7 @@ TEST_CASE("notes count calls, host arithmetic and what works in place") {
   const Row rows[] = {
       {InPlaceUse::kAuto,
        "6 nodes run as 7 calls, the loss included; arithmetic on the host: 1; "
-       "in place: 1 add, 1 relu, the first at Add #1"},
+       "in place: 1 relu, the first at Relu #2"},
       {InPlaceUse::kNever, "6 nodes run as 7 calls, the loss included; arithmetic on the host: 1"},
   };
   for (const Row& row : rows) {

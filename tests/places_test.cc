@@ -232,7 +232,6 @@ TEST_CASE("timm's stages of blocks and torchvision's DenseNet are known by their
                            ["/head/global_pool/Neg"] y = Neg (b))");
   };
   CHECK(known("conv1") == "\n/stages/stages.0/stages.0.0/Add: no\n");
-  CHECK(known("identity") == "\n/stages/stages.0/stages.0.0/Add: yes\n");
   CHECK(KnownInPlace(R"(["/features/denseblock1/Neg"] a = Neg (x) ["/Relu"] b = Relu (a)
                         ["/classifier/Neg"] y = Neg (b))") == "\n/Relu: yes\n");
 }
