@@ -219,10 +219,9 @@ def main():
         rows, keys = committed_rows(), []
     else:
         rows, keys = measure_all(args)
-    if args.check:
-        return committed.check(EXPECTED, rows, keys)
-    if args.update and committed.update(EXPECTED, rows, args.reason, args.drop):
-        return 1
+    status = committed.settle(args, EXPECTED, rows, keys)
+    if status is not None:
+        return status
     if not args.summary:
         print_rows(rows)
     print_summary(rows)

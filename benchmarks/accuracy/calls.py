@@ -159,10 +159,9 @@ def main():
         print_differences(args)
         return 0
     rows, keys = (list(COUNTS.read().values()), []) if args.committed else measure(args)
-    if args.check:
-        return committed.check(COUNTS, rows, keys)
-    if args.update and committed.update(COUNTS, rows, args.reason, args.drop):
-        return 1
+    status = committed.settle(args, COUNTS, rows, keys)
+    if status is not None:
+        return status
     print_causes(rows) if args.causes else print_summary(rows)
     return 0
 

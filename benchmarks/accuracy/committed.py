@@ -108,3 +108,13 @@ def add_arguments(parser):
     parser.add_argument("--update", action="store_true", help="commit the figures of today")
     parser.add_argument("--reason", default="", metavar="WHY", help="why some of them are worse")
     parser.add_argument("--drop", action="store_true", help="forget runs that are gone")
+
+
+def settle(args, table, rows, keys):
+    """What these flags ask for.  Returns an exit status, or None where the figures are to be
+    printed."""
+    if args.check:
+        return check(table, rows, keys)
+    if args.update and update(table, rows, args.reason, args.drop):
+        return 1
+    return None

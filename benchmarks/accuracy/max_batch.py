@@ -263,10 +263,9 @@ def main():
         parser.error("--update is of all files (found flags that choose some)")
     measured, keys = measure_all(args)
     rows = [file.figures() for file in measured]
-    if args.check:
-        return committed.check(EXPECTED, rows, keys)
-    if args.update and committed.update(EXPECTED, rows, args.reason, args.drop):
-        return 1
+    status = committed.settle(args, EXPECTED, rows, keys)
+    if status is not None:
+        return status
     print_runs(measured)
     print_table(measured)
     return 0

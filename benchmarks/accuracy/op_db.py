@@ -194,10 +194,9 @@ def main():
     database = LAYOUTS if args.layouts else SAMPLES
     table = database.table()
     rows, keys = (list(table.read().values()), []) if args.committed else measure(args, database)
-    if args.check:
-        return committed.check(table, rows, keys)
-    if args.update and committed.update(table, rows, args.reason, args.drop):
-        return 1
+    status = committed.settle(args, table, rows, keys)
+    if status is not None:
+        return status
     if args.verbose:
         print_wrong(rows)
     print_summary(rows)

@@ -178,10 +178,9 @@ def main():
     committed.add_arguments(parser)
     args = parser.parse_intermixed_args()
     rows, keys = (list(TABLE.read().values()), []) if args.committed else measure(args)
-    if args.check:
-        return committed.check(TABLE, rows, keys)
-    if args.update and committed.update(TABLE, rows, args.reason, args.drop):
-        return 1
+    status = committed.settle(args, TABLE, rows, keys)
+    if status is not None:
+        return status
     if args.verbose:
         print_wrong(rows)
     print_summary(rows)

@@ -1,6 +1,7 @@
 #include "estimator/pt2/cast_ways.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -10,8 +11,6 @@
 
 namespace onnxfit::pt2 {
 namespace {
-
-using Kind = Argument::Kind;
 
 constexpr std::string_view kCasts[] = {"torch.ops.aten.to.dtype", "torch.ops.aten._to_copy.default",
                                        "torch.ops.aten.to.dtype_layout"};
@@ -33,15 +32,6 @@ constexpr std::string_view kViews[] = {
 
 bool IsAmong(std::string_view target, auto&& targets) {
   return std::ranges::find(targets, target) != std::end(targets);
-}
-
-std::vector<std::string_view> TensorsOf(const Argument& argument) {
-  std::vector<std::string_view> tensors;
-  if (argument.kind == Kind::kTensor) tensors.push_back(argument.text);
-  for (const Argument& item : argument.items) {
-    if (item.kind == Kind::kTensor) tensors.push_back(item.text);
-  }
-  return tensors;
 }
 
 // "norm(x.float()).to(dtype)", "softmax(x, dtype=torch.float32).type_as(x)"
@@ -90,9 +80,9 @@ class CastWayFinder {
     });
     if (!goes_on) last = {call.lines.back().file, call.lines.back().line, last.number + 1};
     lines_[&call] = {module, last.file, last.line, last.number};
-    for (const Argument& result : call.results) {
-      for (const std::string_view tensor : TensorsOf(result)) makers_[tensor] = &call;
-    }
+    std::set<std::string_view> made;
+    for (const Argument& result : call.results) AddNames(result, made);
+    for (const std::string_view tensor : made) makers_[tensor] = &call;
     const bool is_cast = IsAmong(call.target, kCasts) || call.target == kTypeAs;
     const bool has_both = !call.arguments.empty() && !call.results.empty();
     if (is_cast && has_both && IsFloat32(call.arguments[0].second.text) &&
@@ -114,14 +104,14 @@ class CastWayFinder {
 
   // What is multiplied with something that has the run's type has it, too.
   void KeepTypesEqual(const Call& product) {
+    std::set<std::string_view> operands;
+    for (const auto& [name, argument] : product.arguments) AddNames(argument, operands);
     std::vector<const Call*> casts;
     bool are_all = true;
-    for (const auto& [name, argument] : product.arguments) {
-      for (const std::string_view tensor : TensorsOf(argument)) {
-        if (!IsFloat32(tensor)) continue;
-        const Call* cast = ChangingMakerOf(tensor);
-        cast == nullptr ? void(are_all = false) : casts.push_back(cast);
-      }
+    for (const std::string_view tensor : operands) {
+      if (!IsFloat32(tensor)) continue;
+      const Call* cast = ChangingMakerOf(tensor);
+      cast == nullptr ? void(are_all = false) : casts.push_back(cast);
     }
     if (are_all) return;
     for (const Call* cast : casts) ways_.erase(cast);
