@@ -2,6 +2,7 @@
 
     events.py MODEL RECORDING [flags of onnxfit]  # exit 1 where they differ
     events.py resnet18.train tests/data/resnet18.b8.fp32.adamw.events
+    events.py --peak MODEL RECORDING …            # who lives at the peak, where it differs
     events.py --check                             # what tests/data holds, and altered
 
 MODEL is a file, or NAME.KIND of data/models*.tar.xz.  RECORDING is one of
@@ -13,7 +14,9 @@ from its name, MODEL.bBATCH.PRECISION.OPTIMIZER…, unless flags say them.
 
 Events are compared by identity: not only how many bytes are freed, but which allocation.
 Allocations of 0 bytes take no memory and are left out.  With --any-order it does not matter
-in which order memory is freed between two allocations.
+in which order memory is freed between two allocations.  With --peak the answer is instead who
+lives at the peak of either side, by size, where the two differ: what a first difference, which may
+be one of many that take nothing, does not show.
 """
 
 import argparse
@@ -23,7 +26,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections import namedtuple
+from collections import Counter, namedtuple
+from itertools import accumulate
 from pathlib import Path
 
 from runs import ROOT, unpack_models
@@ -199,6 +203,33 @@ def origin(true, ours, difference):
                 yield f"        #{event.number}, freed by {side}, as {name}: {made.where}"
 
 
+# --- Who lives at the peak --------------------------------------------------------------------
+
+def alive_at_peak(events):
+    """The allocations that live when the most bytes are asked for, in order, and their bytes."""
+    changes = [event.size if event.sign == "+" else -event.size for event in events]
+    now = list(accumulate(changes))
+    end = now.index(max(now)) + 1
+    freed = {event.number for event in events[:end] if event.sign == "-"}
+    return [event for event in events[:end]
+            if event.sign == "+" and event.number not in freed], now[end - 1]
+
+
+def report_peak(true, ours):
+    """Lines: for each size of which not as many live at both peaks, who they are."""
+    sides = {"true": alive_at_peak(true), "ours": alive_at_peak(ours)}
+    lines = [f"peak: PyTorch {sides['true'][1]}, predicted {sides['ours'][1]}"]
+    counts = {name: Counter(event.size for event in alive) for name, (alive, _) in sides.items()}
+    differ = {size: (counts["ours"][size] - counts["true"][size]) * size
+              for size in counts["true"] | counts["ours"]}
+    for size in sorted((s for s in differ if differ[s]), key=lambda s: -abs(differ[s])):
+        lines.append(f"{differ[size]:+} bytes: PyTorch {counts['true'][size]}, "
+                     f"predicted {counts['ours'][size]} of {size}")
+        lines += [f"    {name} #{event.number} {event.where or '?'}"
+                  for name, (alive, _) in sides.items() for event in alive if event.size == size]
+    return lines, sides["true"][1] == sides["ours"][1]
+
+
 def report(true, ours):
     """What to print, line by line, and whether both sides are the same."""
     difference = first_difference(true, ours)
@@ -243,6 +274,16 @@ def check_raw_form():
         Event("-", 0, 512, ""), Event("+", 2, 512, "")]
 
 
+def check_peak():
+    true = [Event("+", 0, 8, "a"), Event("+", 1, 4, "b"), Event("-", 0, 8, "a"),
+            Event("+", 2, 2, "c")]
+    ours = [Event("+", 0, 8, "x"), Event("-", 0, 8, "x"), Event("+", 1, 4, "y")]
+    assert report_peak(true, ours) == (
+        ["peak: PyTorch 12, predicted 8", "-4 bytes: PyTorch 1, predicted 0 of 4",
+         "    true #1 b"], False)
+    assert report_peak(true, true)[1]
+
+
 def check_any_order():
     a, b, c = Event("-", 0, 512, ""), Event("-", 1, 512, ""), Event("+", 2, 512, "")
     assert in_any_order([b, a, c, b]) == [a, b, c, b]
@@ -252,6 +293,7 @@ def check(printer, models):
     """The committed recordings have no difference, and changes made on purpose are named."""
     check_raw_form()
     check_any_order()
+    check_peak()
     for model, recording in CHECKED:
         true, settings = read_recording(ROOT / recording)
         ours = predict(printer, models[tuple(model.split("."))], flags_for(settings, []))
@@ -269,6 +311,7 @@ def main():
     parser.add_argument("--printer", default=str(ROOT / "build/release/benchmarks/print_trace"))
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--any-order", action="store_true")
+    parser.add_argument("--peak", action="store_true")
     parser.add_argument("model", nargs="?")
     parser.add_argument("recording", nargs="?")
     args, flags = parser.parse_known_args()
@@ -284,7 +327,7 @@ def main():
         true, settings = read_recording(args.recording)
         ours = predict(args.printer, model, flags_for(settings, flags))
         order = in_any_order if args.any_order else list
-        lines, equal = report(order(true), order(ours))
+        lines, equal = report_peak(true, ours) if args.peak else report(order(true), order(ours))
     print("\n".join(lines))
     return 0 if equal else 1
 

@@ -173,11 +173,12 @@ def model_module(task, config_class):
     return ".".join(found.__module__.split(".")[:3])
 
 
-def families(known=()):
-    """One of each module that is not held out, or is in `known`; says what cannot be made."""
+def families(known=(), is_wanted=lambda name: True):
+    """One of each module, of the names that are wanted, that is not held out or is in `known`;
+    says what cannot be made."""
     made, modules = {}, set()
     for name, config_class in config_classes().items():
-        task = task_of(config_class)
+        task = task_of(config_class) if is_wanted(f"transformers.{name}") else None
         if task is None:
             continue
         try:

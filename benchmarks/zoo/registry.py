@@ -18,9 +18,18 @@ def rooms_of(patterns):
             yield importlib.import_module(room)
 
 
+def families_of(room, is_wanted):
+    """Those of transformers are built to be looked at, so only what is wanted."""
+    return room.families(is_wanted=is_wanted) if room.__name__ == "of_transformers" \
+        else room.families()
+
+
 def zoo(patterns=()):
     """{name: Family} of those whose name matches, and that are not held out."""
     from family import is_held_out
-    return {name: family for room in rooms_of(patterns) for name, family in room.families().items()
-            if not is_held_out(family.module)
-            and (not patterns or any(fnmatch.fnmatchcase(name, p) for p in patterns))}
+
+    def is_wanted(name):
+        return not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    return {name: family for room in rooms_of(patterns)
+            for name, family in families_of(room, is_wanted).items()
+            if is_wanted(name) and not is_held_out(family.module)}
