@@ -57,6 +57,14 @@ def answering(function, answer):
     return ask
 
 
+def showing_all(function):
+    """Does what `function` does, and answers that its mask hides no token."""
+    def ask(padding_mask, kv_length, local_attention_size=None):
+        function(padding_mask, kv_length, local_attention_size)
+        return local_attention_size is None or kv_length < local_attention_size
+    return ask
+
+
 def compute_nothing():
     """For a runtime whose kernels do nothing: no cuDNN, and the branches that a card takes."""
     LIBRARY.impl("convolution", convolution, "CUDA")
@@ -64,6 +72,7 @@ def compute_nothing():
     torch.backends.cuda.enable_cudnn_sdp(False)
     masking.find_packed_sequence_indices = answering(masking.find_packed_sequence_indices, None)
     masking.fast_all = answering(masking.fast_all, True)  # no token is padding
+    masking._ignore_bidirectional_mask_sdpa = showing_all(masking._ignore_bidirectional_mask_sdpa)
 
 
 def make_optimizer(name, model):
