@@ -64,6 +64,7 @@ void CallWriter::WriteForward() {
   AddModule();
   AddInputs();
   WriteCalls(exported_.graph);
+  KeepUnreadMasks();
   AddOutputs();
   WarnOfCheckpoints();
   WarnOfUnknown("call");
@@ -177,6 +178,25 @@ void CallWriter::Follow(size_t first, bool builds_mask) {
       mask_parts_.insert(name);
       leftovers_.insert(name);
     }
+  }
+}
+
+// A mask that no layer reads is made all the same, unless the library leaves it out because of what
+// it shows: one of a sliding window, beside that of full attention.
+void CallWriter::KeepUnreadMasks() {
+  std::set<NameId> read;
+  for (const AtenCall& call : program_.calls) read.insert(call.inputs.begin(), call.inputs.end());
+  for (const Call& call : exported_.graph.calls) {
+    if (!BuildsLibraryMask(call) || call.results.size() != 1) continue;
+    const std::string_view result = call.results[0].text;
+    const auto name = names_.find(result);
+    if (name == names_.end() || read.contains(name->second)) continue;
+    const Dims& dims = DimsOf(name->second);
+    const bool is_mask = dims.size() == 4 && dims[2] > 1 && dims[3] > 1 && !IsNoMask(name->second);
+    if (!is_mask || asked_masks_.contains(name->second)) continue;
+    const Known* shown = known_.Find(result);
+    const bool is_skipped = shown != nullptr && (AreAllTrue(*shown) || IsCausal(*shown));
+    if (!is_skipped) leftovers_.erase(name->second);
   }
 }
 

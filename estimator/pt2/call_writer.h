@@ -114,6 +114,7 @@ class CallWriter : public ProgramWriter {
   NameId UnrepeatedHeads(NameId heads);
 
   // The elements of an argument that follow from sizes alone; null of others.
+  const Known* KnownResultOf(const Call& call) { return known_.Find(call.results[0].text); }
   const Known* KnownAt(const Call& call, std::string_view name);
   // Throws Error: `call` takes `asked` rows of the argument `table`, which has `most`.  It is told
   // by the model's input that has so many, where the sizes of `counted` show it.
@@ -140,6 +141,7 @@ class CallWriter : public ProgramWriter {
   void WriteCall(const Call& call);
   bool MakesTensor(const Call& call) const;
   void Follow(size_t first, bool builds_mask);
+  void KeepUnreadMasks();
 
   // --- Calls with bodies (higher_order.cc, loops.cc) ---
 
@@ -187,7 +189,8 @@ class CallWriter : public ProgramWriter {
   std::map<std::string_view, NameId> names_;
   std::map<std::string_view, std::string_view> first_names_;  // of tied parameters
   KnownElements known_;
-  std::set<NameId> mask_parts_;  // results of calls that build masks
+  std::set<NameId> mask_parts_;   // results of calls that build masks
+  std::set<NameId> asked_masks_;  // whose elements LibraryMaskAt gave
   std::set<NameId> no_masks_;
   std::set<NameId> leftovers_;  // and of others that IsLeftover
 

@@ -56,6 +56,7 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   if (own != DType::kUndefined) type.dtype = own;
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return WriteConstant(writer, call, "constant");
+  if (writer.IsNoMask(self) && type.dtype == DType::kBool) return writer.ReturnSame(call, self);
   if (is_to_float32) writer.NoteInput(call, self);
   const NameId input = SpellsInputType(call) ? writer.NotedInput(call) : kNoName;
   if (input != kNoName) return writer.Emit("type_as", {self, input}, {writer.Result(call)});
