@@ -70,6 +70,7 @@ TEST_CASE("the names that a line of source assigns to") {
       {"for f in self.blocks:", {}},
       {"if x: return f(x)", {}},
       {"y = {1: x}[1]", {"y"}},
+      {"\"full\": mask(x, key=1),", {"\"full\""}},
       {"", {}},
   };
   for (const Row& row : rows) {

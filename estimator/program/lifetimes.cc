@@ -1,14 +1,17 @@
 #include "estimator/program/lifetimes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/program/forward_locals.h"
+#include "estimator/program/helper_frames.h"
 #include "estimator/program/modules.h"
 #include "estimator/program/repeated_modules.h"
+#include "estimator/program/returned_weights.h"
 #include "estimator/program/statements.h"
 
 namespace onnxfit {
@@ -25,6 +28,9 @@ class Lifetimes {
         last_(program.values.size(), kBeforeAll),
         dies_(program.values.size(), kBeforeAll) {
     program_.keepers.resize(program.values.size());
+    for (const Rebinding& rebinding : program.rebindings) {
+      rebindings_.emplace(rebinding.value, &rebinding);
+    }
     for (size_t i = 0; i < program_.calls.size(); ++i) Follow(static_cast<int64_t>(i));
   }
 
@@ -51,12 +57,20 @@ class Lifetimes {
 
   // What statements bind to names lives as long as the names hold it.
   void FollowStatements() {
-    for (const ModuleCall& module : FindModuleCalls(program_, runs_)) {
+    const std::vector<ModuleCall> modules = FindModuleCalls(program_, runs_);
+    for (const ModuleCall& module : modules) {
       for (size_t i = 0; i < module.statements.size(); ++i) {
         FollowStatement(module, i);
         FollowList(module, i);
+        FollowHelper(module.statements[i]);
       }
       FollowAliases(module);
+    }
+    for (const HeldWeights& held : FindHeldWeights(program_, runs_, modules)) {
+      const ModuleCall& module = modules[held.module];
+      Extend(held.weights, BoundUntil(module, held.statement, held.place),
+             {.by = NameKeeper::By::kStatement,
+              .target = module.statements[held.statement].targets[held.place]});
     }
   }
 
@@ -121,8 +135,7 @@ class Lifetimes {
         if (name == kNoName) continue;
         const bool is_local = statement.in_helper || last_[Index(name)] <= statement.last;
         if (i != statement.last && is_local) {
-          const int64_t held = HeldInHelper(program_, runs_, statement, i, name);
-          if (held > i) Extend(name, held, {.by = NameKeeper::By::kStatement});
+          HoldInHelper(statement, i, name);
           continue;
         }
         const bool is_further = i != statement.last && statement.targets.size() > 1;
@@ -134,6 +147,18 @@ class Lifetimes {
     const NameId other = OtherResult(statement);
     if (other == kNoName) return;
     Extend(other, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
+  }
+
+  // The names of a function whose text is known.
+  void FollowHelper(const Statement& statement) {
+    for (const KnownName& local : FindHelperNames(program_, statement)) {
+      Extend(local.value, local.until, {.by = NameKeeper::By::kStatement, .target = local.name});
+    }
+  }
+
+  void HoldInHelper(const Statement& statement, int64_t maker, NameId name) {
+    const int64_t held = HeldInHelper(program_, runs_, statement, maker, name);
+    if (held > maker) Extend(name, held, {.by = NameKeeper::By::kStatement});
   }
 
   // A list that a name holds, holds what is in it: what torch.cat is given by that name, and what
@@ -316,7 +341,20 @@ class Lifetimes {
     return program_.keepers[Index(name)].by == NameKeeper::By::kStatement;
   }
 
+  // A statement that was left out may bind the keeper's name anew before.
+  int64_t Until(NameId name, int64_t to, const NameKeeper& keeper) const {
+    const auto [first, last] = rebindings_.equal_range(name);
+    for (auto rebinding = first; rebinding != last; ++rebinding) {
+      const auto& [_, behind, statement] = *rebinding->second;
+      const std::vector<std::string>& targets = program_.source.At(statement).targets;
+      const bool is_same = std::ranges::find(targets, keeper.target) != targets.end();
+      if (is_same && behind >= born_[Index(name)]) to = std::min(to, behind);
+    }
+    return to;
+  }
+
   void Extend(NameId name, int64_t to, const NameKeeper& keeper) {
+    if (keeper.by == NameKeeper::By::kStatement) to = Until(name, to, keeper);
     const bool also_bound =
         to == dies_[Index(name)] && keeper.by == NameKeeper::By::kStatement && !IsBound(name);
     if (to <= dies_[Index(name)] && !also_bound) return;
@@ -338,7 +376,23 @@ class Lifetimes {
   std::vector<int64_t> born_;  // by name: the call that makes it
   std::vector<int64_t> last_;  // by name: the last call that reads it
   std::vector<int64_t> dies_;  // by name: the call after which it is dropped
+  std::multimap<NameId, const Rebinding*> rebindings_;  // by value
 };
+
+// What is made in the first step alone and read by what every step makes.
+std::vector<NameId> NamesOfResultsMadeOnce(const Program& program) {
+  std::vector<bool> made_once(program.values.size());
+  std::vector<NameId> read;
+  for (const AtenCall& call : program.calls) {
+    if (!call.made_once) {
+      std::ranges::copy_if(call.inputs, std::back_inserter(read),
+                           [&](NameId name) { return name != kNoName && made_once[Index(name)]; });
+      continue;
+    }
+    for (const NameId name : call.outputs) made_once[Index(name)] = true;
+  }
+  return read;
+}
 
 // The module's own tensors and what the loop keeps.
 std::vector<bool> HeldNames(const Program& program, bool hold_outputs) {
@@ -350,9 +404,7 @@ std::vector<bool> HeldNames(const Program& program, bool hold_outputs) {
   hold(program.frozen);
   hold(program.buffers);
   if (hold_outputs) hold(program.outputs);
-  for (const AtenCall& call : program.calls) {
-    if (call.made_once) hold(call.outputs);
-  }
+  hold(NamesOfResultsMadeOnce(program));
   if (program.loss != kNoName) held[Index(program.loss)] = true;
   return held;
 }

@@ -183,7 +183,14 @@ int64_t CountModuleCalls(std::string_view line) {
 }
 
 // Of several statements on one line, those of the last.
+// "\"full\"" of "\"full\": mask(x),": what a dict holds, under a name that no variable has.
+std::string_view ItemOf(std::string_view line) {
+  const size_t end = line.find("\": ");
+  return line.starts_with('"') && end != line.npos ? line.substr(0, end + 1) : "";
+}
+
 std::vector<std::string> TargetsOf(std::string_view line) {
+  if (const std::string_view item = ItemOf(line); !item.empty()) return {std::string(item)};
   std::vector<std::string> targets;
   std::string_view rest = BodyOf(line);
   while (!rest.empty()) {
@@ -213,6 +220,7 @@ SourceStatement ReadStatement(int64_t line, std::string_view text) {
           .targets = TargetsOf(text),
           .returns = text.starts_with("return "),
           .is_tail = text.starts_with(')'),
+          .is_open = std::ranges::count(text, '(') > std::ranges::count(text, ')'),
           .is_generated = IsGenerated(text),
           .operands = SumOperands(text),
           .receiver = ReceiverOf(text),
