@@ -420,6 +420,21 @@ TEST_CASE("a statement that a run leaves out binds its name anew") {
   CHECK(FreedWhere("other = create_causal_mask(") == "behind");
 }
 
+TEST_CASE("what an attribute of a module holds lives until the next step binds it anew") {
+  const auto frees = [](const char* line) {
+    ExportedBuilder net;
+    net.Input("x", {8}).At("net.py", 3, line);
+    net.Make("torch.ops.aten.cos.default", "state", {{"self", Ref("x")}}, {8});
+    net.At("net.py", 4, "return sin(x)");
+    net.Make("torch.ops.aten.sin.default", "y", {{"self", Ref("x")}}, {8});
+    const TrainingSettings settings = {.mode = Mode::kEval, .steps = 2};
+    const std::string trace = ToString(Train(Made(net.Return("y"), settings).program, settings));
+    return trace.find("-state") != trace.rfind("-state") ? 2 : 1;
+  };
+  CHECK(frees("state = cos(x)") == 2);
+  CHECK(frees("self.state = cos(x)") == 1);
+}
+
 // Masks that no layer reads.
 TEST_CASE("a mask that nobody reads is made unless it would be left out") {
   const auto calls = [](const char* compares) {

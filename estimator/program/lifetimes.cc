@@ -71,8 +71,20 @@ class Lifetimes {
       Extend(held.weights, BoundUntil(module, held.statement, held.place),
              {.by = NameKeeper::By::kStatement,
               .target = module.statements[held.statement].targets[held.place]});
+      NoteAttribute(held.weights, held.module, module.statements[held.statement], held.place);
     }
+    for (size_t m = 0; m < modules.size(); ++m) {
+      for (const Statement& statement : modules[m].statements) {
+        for (const NameId value : program_.calls[Index(statement.last)].outputs) {
+          if (!statement.targets.empty()) NoteAttribute(value, m, statement, 0);
+        }
+      }
+    }
+    FollowAttributes();
   }
+
+  // What modules' attributes hold beyond the step, until the next one binds them anew.
+  const std::vector<NameId>& of_attributes() const { return of_attributes_; }
 
   // What is known to be bound though no line says so.
   void FollowKnownNames() {
@@ -147,6 +159,28 @@ class Lifetimes {
     const NameId other = OtherResult(statement);
     if (other == kNoName) return;
     Extend(other, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
+  }
+
+  // "self.attn = f(x)"
+  void NoteAttribute(NameId value, size_t module, const Statement& statement, size_t place) {
+    const std::string& target = statement.targets[place];
+    if (value == kNoName || !target.starts_with("self.")) return;
+    const std::string path = program_.modules.PathOf(runs_.all()[module].module);
+    attributes_[path.substr(0, path.find('@')) + target][statement.last] = value;
+  }
+
+  // One value takes the place of the one before.
+  void FollowAttributes() {
+    for (const auto& [attribute, values] : attributes_) {
+      for (auto value = values.begin(); value != values.end(); ++value) {
+        const auto next = std::next(value);
+        if (next == values.end()) {
+          of_attributes_.push_back(value->second);
+          continue;
+        }
+        Extend(value->second, next->first, {.by = NameKeeper::By::kStatement, .target = attribute});
+      }
+    }
   }
 
   // The names of a function whose text is known.
@@ -377,6 +411,9 @@ class Lifetimes {
   std::vector<int64_t> last_;  // by name: the last call that reads it
   std::vector<int64_t> dies_;  // by name: the call after which it is dropped
   std::multimap<NameId, const Rebinding*> rebindings_;  // by value
+  // By module and name: by the call behind which it is bound.
+  std::map<std::string, std::map<int64_t, NameId>> attributes_;
+  std::vector<NameId> of_attributes_;
 };
 
 // What is made in the first step alone and read by what every step makes.
@@ -419,7 +456,9 @@ void PlaceDeaths(Program& program, bool hold_outputs) {
   lifetimes.FollowStatements();
   lifetimes.FollowKnownNames();
   for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
-  lifetimes.Place(HeldNames(program, hold_outputs));
+  std::vector<bool> held = HeldNames(program, hold_outputs);
+  for (const NameId name : lifetimes.of_attributes()) held[Index(name)] = true;
+  lifetimes.Place(held);
 }
 
 }  // namespace onnxfit

@@ -19,9 +19,10 @@ constexpr std::string_view kOnTheWay[] = {"dropout", "to", "view", "expand", "sl
 // What a router's linear layer runs.
 constexpr std::string_view kLinear[] = {"linear", "matmul"};
 
-// "attn_weights", "attention_probs", or what nobody wants.
+// "attn_weights", "attention_probs", "self.attn", or what nobody wants.
 bool IsOfWeights(std::string_view name) {
-  return name == "_" || name.find("weights") != name.npos || name.find("probs") != name.npos;
+  return name == "_" || name.starts_with("self.") || name.find("weights") != name.npos ||
+         name.find("probs") != name.npos;
 }
 
 bool IsAmong(std::string_view op, auto&& ops) {

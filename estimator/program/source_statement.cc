@@ -90,6 +90,11 @@ std::string_view ValueOf(std::string_view line) {
 }
 
 // The names that one statement assigns to.
+// "self.attn"
+bool IsAttribute(std::string_view name) {
+  return name.starts_with("self.") && IsIdentifier(name.substr(5));
+}
+
 std::vector<std::string> TargetsOfOne(std::string_view line) {
   const size_t at = Assignment(line);
   if (at == std::string_view::npos) return {};
@@ -102,7 +107,7 @@ std::vector<std::string> TargetsOfOne(std::string_view line) {
   while (true) {
     const size_t comma = left.find(',');
     const std::string_view name = Trimmed(left.substr(0, comma));
-    if (!IsIdentifier(name)) return {};
+    if (!IsIdentifier(name) && !IsAttribute(name)) return {};
     targets.emplace_back(name);
     if (comma == std::string_view::npos) return targets;
     left.remove_prefix(comma + 1);
