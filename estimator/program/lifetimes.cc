@@ -19,6 +19,22 @@ namespace {
 
 constexpr int64_t kBeforeAll = -1;
 
+// "x" of "y = block(x, size)" and "y = self.blocks[i](x)"; "" of others.
+std::string_view FirstArgument(std::string_view line) {
+  const size_t open = line.find('(', line.find(" = "));
+  if (open == line.npos) return "";
+  const std::string_view rest = line.substr(open + 1);
+  const size_t end = rest.find_first_of(",)");
+  return end == rest.npos ? rest : rest.substr(0, end);
+}
+
+// "xs = [f(x) for x in ys]": the list holds what all turns make.
+bool IsComprehension(std::string_view line) {
+  const size_t loop = line.find(" for ");
+  const size_t list = line.find(" = [");
+  return list != line.npos && loop != line.npos && list < loop;
+}
+
 class Lifetimes {
  public:
   explicit Lifetimes(Program& program)
@@ -127,10 +143,13 @@ class Lifetimes {
       const bool is_replaced = name == call.inputs[0] && ReplacesOperand(program_, call);
       is_replaced ? Extend(name, i, {}) : ExtendToModuleThatTook(name, i);
     }
+    const bool is_kept = ReplacesOperand(program_, call) && runs_.DepthAt(i) > 0;
     for (const NameId name : call.outputs) {
       if (name == kNoName) continue;
       born_[Index(name)] = i;
       Extend(name, i, {});
+      // By a cache, which the outermost forward makes.
+      if (is_kept) Extend(name, runs_.EndOf(i, 0), {.by = NameKeeper::By::kStatement});
     }
   }
 
@@ -355,16 +374,34 @@ class Lifetimes {
     const std::string& target = statement.targets[place];
     for (size_t i = index + 1; i < module.statements.size(); ++i) {
       const Statement& next = module.statements[i];
-      if (place > 0 && program_.source.AreSame(next.source, statement.source) &&
-          program_.source.At(statement.source).MayPassOn(target)) {
+      if (program_.source.AreSame(next.source, statement.source) &&
+          GoesOn(program_.source.At(statement.source), target, place)) {
         continue;
       }
       const bool rebinds =
           std::find(next.targets.begin(), next.targets.end(), target) != next.targets.end();
       const bool may_rebind = next.is_hidden && next.targets.empty() && Reads(next, statement);
       if (rebinds || Returns(next) || may_rebind) return next.last;
+      if (place == 0 && PassesOther(module, next, target)) return next.first - 1;
     }
     return module.last;
+  }
+
+  // Whether what a turn of a loop has bound to `target` is not dropped by the next one.
+  static bool GoesOn(const SourceStatement& line, const std::string& target, size_t place) {
+    return place > 0 ? line.MayPassOn(target) : IsComprehension(line.text);
+  }
+
+  // Whether `next`, a further turn of a loop, passes by the name `target` what the turn before has
+  // made: "x = outputs[0]", which makes no call, stands behind "outputs = block(x)".
+  bool PassesOther(const ModuleCall& module, const Statement& next,
+                   const std::string& target) const {
+    const AtenCall& call = program_.calls[Index(next.first)];
+    if (next.source == kNoStatement || runs_.DepthAt(next.first) <= next.level) return false;
+    if (FirstArgument(program_.source.At(next.source).text) != target) return false;
+    const Statement* maker = call.inputs.empty() ? nullptr : MakerOf(module, call.inputs[0]);
+    return maker != nullptr && maker->first < next.first &&
+           program_.source.AreSame(maker->source, next.source);
   }
 
   bool Returns(const Statement& statement) const {

@@ -207,6 +207,19 @@ std::vector<std::string> TargetsOf(std::string_view line) {
   return targets;
 }
 
+// "layer(x," whose arguments go on below, but not "(t.view(n)", which is in parentheses itself.
+bool LeavesCallOpen(std::string_view value) {
+  std::vector<size_t> open;
+  for (size_t i = 0; i < value.size(); ++i) {
+    if (value[i] == '(') open.push_back(i);
+    if (value[i] == ')' && !open.empty()) open.pop_back();
+  }
+  return std::ranges::any_of(open, [&](size_t at) {
+    const unsigned char before = at == 0 ? ' ' : static_cast<unsigned char>(value[at - 1]);
+    return std::isalnum(before) != 0 || before == '_' || before == ']' || before == ')';
+  });
+}
+
 // "x", "self.layer" and "self.layers[i]" of lines that call them: "y = x(z)".
 std::string_view CalleeOf(std::string_view line) {
   const std::string_view before = line.substr(0, line.find('('));
@@ -242,7 +255,7 @@ bool SourceStatement::Mentions(std::string_view word) const {
 
 bool SourceStatement::MayPassOn(std::string_view name) const {
   const std::string_view value = ValueOf(BodyOf(text));
-  if (std::ranges::count(value, '(') > std::ranges::count(value, ')')) return true;
+  if (LeavesCallOpen(value)) return true;
   const auto is_part_of_word = [&](size_t at) {
     return at < value.size() &&
            (std::isalnum(static_cast<unsigned char>(value[at])) != 0 || value[at] == '_');
