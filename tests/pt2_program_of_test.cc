@@ -420,6 +420,25 @@ TEST_CASE("a statement that a run leaves out binds its name anew") {
   CHECK(FreedWhere("other = create_causal_mask(") == "behind");
 }
 
+// out = torch.empty(…); out[:, :4] = x
+TEST_CASE("what is written into a part of a tensor has its history there") {
+  const auto calls = [](const char* written) {
+    ExportedBuilder net;
+    net.Parameter("p_w", "w", {4}).Parameter("p_v", "v", {8}).Input("x", {4});
+    net.Make("torch.ops.aten.mul.Tensor", "m", {{"self", Ref("x")}, {"other", Ref("p_w")}}, {4});
+    net.Make("torch.ops.aten.new_empty.default", "out", {{"self", Ref("x")}}, {8});
+    net.Make("torch.ops.aten.slice.Tensor", "part",
+             {{"self", Ref("out")}, {"dim", Number(1)}, {"start", Number(0)}, {"end", Number(4)}},
+             {4});
+    net.Make("torch.ops.aten.copy_.default", "copied",
+             {{"self", Ref("part")}, {"src", Ref(written)}}, {4});
+    net.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("out")}, {"other", Ref("p_v")}}, {8});
+    return CallsOf(Made(net.Return("y")).program);
+  };
+  CHECK(calls("m").ends_with("slice(out) copy_slices!(out,m) mul(copied,v)"));
+  CHECK(calls("x").find("copy_slices") == std::string::npos);
+}
+
 TEST_CASE("what an attribute of a module holds lives until the next step binds it anew") {
   const auto frees = [](const char* line) {
     ExportedBuilder net;

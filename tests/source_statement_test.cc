@@ -9,6 +9,13 @@
 namespace onnxfit::source_statement_test {
 namespace {
 
+TEST_CASE("a line that leaves a call open may pass anything on, one in parentheses what it names") {
+  CHECK(ReadStatement(1, "x, y = layer(x,").MayPassOn("y"));
+  CHECK_FALSE(ReadStatement(1, "x, y = (t.view(2)").MayPassOn("y"));
+  CHECK(ReadStatement(1, "x, y = layer(x, y)").MayPassOn("y"));
+  CHECK_FALSE(ReadStatement(1, "x, y = layer(x)").MayPassOn("y"));
+}
+
 TEST_CASE("the name that a line passes to a module") {
   struct Row {
     const char* module;

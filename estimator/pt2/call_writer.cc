@@ -210,6 +210,21 @@ bool CallWriter::IsLeftover(const AtenCall& call) const {
   return call.outputs.size() == 1 && leftovers_.contains(call.outputs[0]);
 }
 
+NameId CallWriter::BaseOf(NameId view) const {
+  for (auto call = program_.calls.rbegin(); call != program_.calls.rend(); ++call) {
+    if (call->outputs.size() != 1 || call->outputs[0] != view) continue;
+    if (call->op != "slice" && call->op != "select") return view;
+    view = call->inputs[0];
+  }
+  return kNoName;
+}
+
+void CallWriter::Supersede(NameId before, NameId after) {
+  for (auto& [text, name] : names_) {
+    if (name == before) name = after;
+  }
+}
+
 // The calls are the last ones, but for those of the other operands.
 NameId CallWriter::UnrepeatedHeads(NameId heads) {
   std::vector<NameId> made;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/program/module_tensors.h"
 #include "estimator/program/program_writer.h"
 #include "estimator/pt2/cast_ways.h"
@@ -108,6 +109,16 @@ class CallWriter : public ProgramWriter {
   // Notes that `mask`, which is added to scores, masks nothing: the library makes none in a run.
   void NoteNoMask(NameId mask) { no_masks_.insert(mask); }
   bool IsNoMask(NameId name) const { return no_masks_.contains(name); }
+
+  // The tensor that a call has made and `view` is a part of, by slices and selections; kNoName of
+  // one that no call has made.
+  NameId BaseOf(NameId view) const;
+  // From now on calls that read `before` read `after`, which has its storage.
+  void Supersede(NameId before, NameId after);
+  NameId NewNameLike(NameId other, std::string name) {
+    const TensorType type = program_.values[Index(other)].type;
+    return NewName(std::move(name), type);
+  }
 
   // What `heads` repeats, k of k[:, :, None].expand(…).reshape(…), whose calls become leftovers;
   // `heads` where that is not how it was made.

@@ -65,6 +65,20 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, {self}, {writer.CastResult(call, self, type)});
 }
 
+// out[:, a:b] = x: what `out` was read as has x's history from then on.
+void WriteCopy(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  const NameId source = writer.TensorAt(call, "src");
+  const bool is_tracked = writer.trains() && source != kNoName && writer.IsTracked(source);
+  const NameId base = is_tracked ? writer.BaseOf(self) : kNoName;
+  if (base != kNoName) {
+    const NameId written = writer.NewNameLike(base, std::string(call.name));
+    writer.Emit(op, {base, source}, {written});
+    writer.Supersede(base, written);
+  }
+  writer.ReturnSame(call, self);
+}
+
 // x.type_as(other), "norm(x.float()).type_as(x)"; where `other` is on the host, a cast to the type
 // that the file says.
 void WriteTypeAs(CallWriter& writer, const Call& call, std::string_view op) {
@@ -113,7 +127,7 @@ constexpr CallRow kMakingRows[] = {
     {"bernoulli_.float", "", ReturnFirst},
     {"fill_.Scalar", "", ReturnFirst},
     {"zero_.default", "", ReturnFirst},
-    {"copy_.default", "", ReturnFirst},
+    {"copy_.default", "copy_slices", WriteCopy},
 };
 
 }  // namespace
