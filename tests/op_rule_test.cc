@@ -149,6 +149,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"put.accumulate", In(0), {}},
       {"scatter_reduce", In(2), In(0) | In(1) | In(2) | Out(0)},
       {"select_scatter", In(0) | In(1), {}},
+      {"copy_slices", In(0) | In(1), {}},
       {"unfold", In(0), {}},
       {"tan", In(0), Out(0)},
       {"add.Scalar", In(0), {}},

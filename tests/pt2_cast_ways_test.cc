@@ -88,6 +88,18 @@ TEST_CASE("a line that spells float32 and a cast behind it casts back what it ma
   CHECK(ways("return norm(x.to(dtype)).to(torch.float32)").empty());
 }
 
+TEST_CASE("what is cast back has the type of what it is multiplied with") {
+  ExportedBuilder builder;
+  builder.Parameter("p_w", "w", {8, 8}).Input("x", {8});
+  Cast(builder.At("net.py", 3, "return norm(x.to(torch.float32)).to("), "x", "up");
+  builder.Make("torch.ops.aten.cos.default", "c", {{"self", Ref("up")}}, {8});
+  Cast(builder, "c", "down");
+  builder.At("net.py", 4, "x = self.linear(x)");
+  builder.Make("torch.ops.aten.linear.default", "y",
+               {{"input", Ref("down")}, {"weight", Ref("p_w")}}, {8});
+  CHECK(WaysIn(builder.Return("y")) == "down: back\n");
+}
+
 TEST_CASE("a helper's softmax has a type of its own where it is cast back") {
   const auto ways = [](bool casts) {
     ExportedBuilder builder;

@@ -396,6 +396,84 @@ TEST_CASE("heads are not repeated where the mask goes that made them so") {
             .ends_with("view(k) expand(a) view(b) scaled_dot_product_attention(q,c,c,mask;0;0)"));
 }
 
+// Where the trace of inference frees what a mask was made of: before or behind the call "last".
+std::string FreedWhere(const char* mask_text) {
+  ExportedBuilder net;
+  net.Input("q", {4, 6, 8}).At("net.py", 5, "mask = torch.ones(6, 1)");
+  net.MakeFixed("torch.ops.aten.arange.default", "ones", {{"end", Number(6)}}, {6, 1},
+                DType::kInt64);
+  net.At("transformers/models/llama/modeling_llama.py", 7, mask_text);
+  net.MakeFixed("torch.ops.aten.arange.default", "rows", {{"end", Number(6)}}, {6}, DType::kInt64);
+  net.MakeFixed("torch.ops.aten.ge.Tensor", "shown",
+                {{"self", Ref("ones")}, {"other", Ref("rows")}}, {6, 6}, DType::kBool);
+  net.At("net.py", 9, "y = attention(q)");
+  net.Make("torch.ops.aten.cos.default", "y", {{"self", Ref("q")}}, {4, 6, 8});
+  net.At("net.py", 10, "last = y * 2");
+  net.Make("torch.ops.aten.cos.default", "last", {{"self", Ref("y")}}, {4, 6, 8});
+  const TrainingSettings settings = {.mode = Mode::kEval};
+  const std::string trace = ToString(Train(Made(net.Return("last"), settings).program, settings));
+  return trace.find("-ones") < trace.find("+last:") ? "before" : "behind";
+}
+
+TEST_CASE("a statement that a run leaves out binds its name anew") {
+  CHECK(FreedWhere("mask = create_causal_mask(") == "before");
+  CHECK(FreedWhere("other = create_causal_mask(") == "behind");
+}
+
+// out = torch.empty(…); out[:, :4] = x
+TEST_CASE("what is written into a part of a tensor has its history there") {
+  const auto calls = [](const char* written) {
+    ExportedBuilder net;
+    net.Parameter("p_w", "w", {4}).Parameter("p_v", "v", {8}).Input("x", {4});
+    net.Make("torch.ops.aten.mul.Tensor", "m", {{"self", Ref("x")}, {"other", Ref("p_w")}}, {4});
+    net.Make("torch.ops.aten.new_empty.default", "out", {{"self", Ref("x")}}, {8});
+    net.Make("torch.ops.aten.slice.Tensor", "part",
+             {{"self", Ref("out")}, {"dim", Number(1)}, {"start", Number(0)}, {"end", Number(4)}},
+             {4});
+    net.Make("torch.ops.aten.copy_.default", "copied",
+             {{"self", Ref("part")}, {"src", Ref(written)}}, {4});
+    net.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("out")}, {"other", Ref("p_v")}}, {8});
+    return CallsOf(Made(net.Return("y")).program);
+  };
+  CHECK(calls("m").ends_with("slice(out) copy_slices!(out,m) mul(copied,v)"));
+  CHECK(calls("x").find("copy_slices") == std::string::npos);
+}
+
+TEST_CASE("what an attribute of a module holds lives until the next step binds it anew") {
+  const auto frees = [](const char* line) {
+    ExportedBuilder net;
+    net.Input("x", {8}).At("net.py", 3, line);
+    net.Make("torch.ops.aten.cos.default", "state", {{"self", Ref("x")}}, {8});
+    net.At("net.py", 4, "return sin(x)");
+    net.Make("torch.ops.aten.sin.default", "y", {{"self", Ref("x")}}, {8});
+    const TrainingSettings settings = {.mode = Mode::kEval, .steps = 2};
+    const std::string trace = ToString(Train(Made(net.Return("y"), settings).program, settings));
+    return trace.find("-state") != trace.rfind("-state") ? 2 : 1;
+  };
+  CHECK(frees("state = cos(x)") == 2);
+  CHECK(frees("self.state = cos(x)") == 1);
+}
+
+// Masks that no layer reads.
+TEST_CASE("a mask that nobody reads is made unless it would be left out") {
+  const auto calls = [](const char* compares) {
+    ExportedBuilder net;
+    net.Input("q", {4}).At("transformers/models/llama/modeling_llama.py", 7,
+                           "\"sliding\": create_sliding_window_causal_mask(");
+    net.MakeFixed("torch.ops.aten.arange.default", "rows", {{"end", Number(6)}}, {6},
+                  DType::kInt64);
+    net.MakeFixed("torch.ops.aten.view.default", "column", {{"self", Ref("rows")}}, {1, 1, 6, 1},
+                  DType::kInt64);
+    net.MakeFixed(compares, "shown", {{"self", Ref("column")}, {"other", Ref("rows")}},
+                  {1, 1, 6, 6}, DType::kBool);
+    net.At("net.py", 9, "return cos(q)");
+    net.Make("torch.ops.aten.cos.default", "y", {{"self", Ref("q")}}, {4});
+    return CallsOf(Made(net.Return("y"), {.mode = Mode::kEval}).program);
+  };
+  CHECK(calls("torch.ops.aten.ge.Tensor") == "cos(q)");
+  CHECK(calls("torch.ops.aten.lt.Tensor").find("lt(") != std::string::npos);
+}
+
 // LeViT's biases: a module in eval mode keeps what it indexes first.
 TEST_CASE("what a module indexes once is made in the first step alone") {
   const auto made = [](Mode mode) {
@@ -412,6 +490,22 @@ TEST_CASE("what a module indexes once is made in the first step alone") {
   REQUIRE(first != std::string::npos);
   CHECK(trace.find("+bias:", first + 1) == std::string::npos);
   CHECK_FALSE(made(Mode::kTrain).calls[1].made_once);
+}
+
+// DINOv3's coordinates, of a function under lru_cache.
+TEST_CASE("what a cached function returns is made in the first step alone") {
+  ExportedBuilder net;
+  net.Input("x", {8}).At("net.py", 3, "coords = get_patches_center_coordinates(8)");
+  net.MakeFixed("torch.ops.aten.arange.default", "n", {{"end", Number(8)}}, {8});
+  net.MakeFixed("torch.ops.aten.mul.Scalar", "m", {{"self", Ref("n")}, {"other", Real(2)}}, {8});
+  net.At("net.py", 4, "y = x + coords");
+  net.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("m")}}, {8});
+  const TrainingSettings settings = {.mode = Mode::kEval, .steps = 2};
+  const std::string trace = ToString(Train(Made(net.Return("y"), settings).program, settings));
+  CHECK(trace.find("+n:") == trace.rfind("+n:"));
+  CHECK(trace.find("+m:") == trace.rfind("+m:"));
+  CHECK(trace.find("-n") != std::string::npos);  // its caller's names hold the result alone
+  CHECK(trace.find("-m") == std::string::npos);
 }
 
 // The bytes that a call takes in eval mode beside what it reads.

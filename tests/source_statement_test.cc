@@ -9,6 +9,13 @@
 namespace onnxfit::source_statement_test {
 namespace {
 
+TEST_CASE("a line that leaves a call open may pass anything on, one in parentheses what it names") {
+  CHECK(ReadStatement(1, "x, y = layer(x,").MayPassOn("y"));
+  CHECK_FALSE(ReadStatement(1, "x, y = (t.view(2)").MayPassOn("y"));
+  CHECK(ReadStatement(1, "x, y = layer(x, y)").MayPassOn("y"));
+  CHECK_FALSE(ReadStatement(1, "x, y = layer(x)").MayPassOn("y"));
+}
+
 TEST_CASE("the name that a line passes to a module") {
   struct Row {
     const char* module;
@@ -63,13 +70,15 @@ TEST_CASE("the names that a line of source assigns to") {
       {"return x == y", {}},
       {"self.conv(x, bias=True)", {}},
       {"out[name] = x", {}},
-      {"self.state = x", {}},
+      {"self.state = x", {"self.state"}},
+      {"x, self.attn = f(x)", {"x", "self.attn"}},
       {"for u, r in zip(self.u, self.r): x = r(u(x))", {"x"}},
       {"if i < 3: s.append(x); x = pool(x[a:b], ';')", {"x"}},
       {"x = f(x); g(x)", {"x"}},
       {"for f in self.blocks:", {}},
       {"if x: return f(x)", {}},
       {"y = {1: x}[1]", {"y"}},
+      {"\"full\": mask(x, key=1),", {"\"full\""}},
       {"", {}},
   };
   for (const Row& row : rows) {

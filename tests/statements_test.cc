@@ -79,6 +79,12 @@ std::string Scopes(const char* caller, const std::vector<int64_t>& lines) {
   return text;
 }
 
+TEST_CASE("a line that goes on below is one statement with its end") {
+  CHECK(Statements({{1, "x = f(", ""}, {3, ").view(n)", ""}, {4, "y = g(x)", ""}}) ==
+        "1:0-1 4:2-2 ");
+  CHECK(Statements({{1, "x = f(x)", ""}, {3, ").view(n)", ""}}) == "1:0-0 3:1-1 ");
+}
+
 TEST_CASE("a module whose forward begins again is called again") {
   CHECK(Scopes("x = self.layers[i](x)", {7, 8, 7, 8, 7}) ==
         "m/m.layers.0 m/m.layers.0 m/m.layers.0@1 m/m.layers.0@1 m/m.layers.0@2 ");

@@ -21,7 +21,8 @@ Forward::Forward(CallTable& calls, const TrainingSettings& settings)
       in_place_(settings.in_place),
       names_(calls.program().values.size(), kNoTensor),
       is_cached_(calls.program().values.size()),
-      overwrote_(calls.program().calls.size()) {
+      overwrote_(calls.program().calls.size()),
+      has_run_(calls.program().calls.size()) {
   for (const NameId name : calls.program().cached_casts) is_cached_[Index(name)] = true;
 }
 
@@ -77,10 +78,11 @@ void Forward::Run(size_t first, size_t last, bool grad) {
 
 void Forward::Run(int32_t index, bool grad) {
   const AtenCall& call = calls_.call(index);
-  if (call.made_once && names_[Index(call.outputs[0])] != kNoTensor) {
+  if (call.made_once && has_run_[Index(index)]) {
     for (const NameId name : call.dies) Unbind(name);
     return;
   }
+  has_run_[Index(index)] = true;
   machine_.EnterOperator(calls_.OperatorLabel(index));
   Frame frame = Enter(index);
   Allocate(index, frame);

@@ -82,6 +82,7 @@ class Forward {
   std::vector<TensorId> names_;      // by name: what it holds, one reference
   std::vector<bool> is_cached_;      // by name: a cast that autocast keeps
   std::vector<bool> overwrote_;      // by call
+  std::vector<bool> has_run_;        // by call: of those that are made once
   std::vector<bool> in_place_plan_;  // by call; empty: all of them
 };
 

@@ -170,11 +170,13 @@ int64_t EfficientWorkspace(const Attention& a) {
       CheckedMul(CheckedMul(DivideUp(a.rows(), tile.rows), DivideUp(a.head_size(), tile.columns)),
                  tile.rows * tile.columns + tile.lock);
   if (a.is_16_bit() && std::max(a.head_size(), a.value_size()) > kLargestInRegisters) {
-    constexpr int64_t kKeys = 128;      // of a block
+    constexpr int64_t kKeys = 64;       // of a block, kBlockSizeJ
+    constexpr int64_t kColumns = 128;   // kBlockSizeI
     constexpr int64_t kMostWork = 200;  // samples x heads x splits
     const int64_t splits = std::clamp<int64_t>(
         DivideUp(a.keys(), kKeys), 1, std::max<int64_t>(1, kMostWork / (a.batch() * a.heads())));
-    elements += splits * kKeys * (RoundUp(a.head_size(), kKeys) + RoundUp(a.value_size(), kKeys));
+    elements +=
+        splits * kKeys * (RoundUp(a.head_size(), kColumns) + RoundUp(a.value_size(), kColumns));
   }
   return CheckedMul(a.batch() * a.heads(), RoundUp(elements, 4));
 }

@@ -348,6 +348,20 @@ constexpr NameFact kIndexedOnce[] = {
       "self.attention_bias_idxs]"}},
 };
 
+// Of functions under @compile_compatible_method_lru_cache whose arguments are sizes alone.
+constexpr NameFact kCachedFunctions[] = {
+    {"get_patches_center_coordinates",
+     {kTransformers, "models/dinov3_vit/modeling_dinov3_vit.py",
+      "@compile_compatible_method_lru_cache(maxsize=32)\ndef get_patches_center_coordinates("}},
+    {"_cached_build_2d_sinusoidal_position_embedding",
+     {kTransformers, "models/d_fine/modeling_d_fine.py",
+      "@compile_compatible_method_lru_cache(maxsize=32)\n"
+      "    def _cached_build_2d_sinusoidal_position_embedding("}},
+    {"_cached_generate_anchors",
+     {kTransformers, "models/d_fine/modeling_d_fine.py",
+      "@compile_compatible_method_lru_cache(maxsize=32)\n    def _cached_generate_anchors("}},
+};
+
 constexpr NameFact kClones[] = {
     {"original_",
      {kTransformers, "models/llama/modeling_llama.py", "self.original_inv_freq = nn.Buffer("}},
@@ -493,6 +507,50 @@ constexpr HelperLocal kHelperLocals[] = {
     {"multi_head_attention_forward", "scaled_dot_product_attention", false, true, "", kMultiHead},
     {"multi_head_attention_forward", "baddbmm", false, true, "", kMultiHead},
     {"multi_head_attention_forward", "bmm", false, true, "", kMultiHead},
+};
+
+constexpr SeenIn kGroupedExperts = {kTransformers, "integrations/moe.py",
+                                    "def grouped_mm_experts_forward("};
+constexpr HelperFrame kHelperFrames[] = {
+    // With biases, and with the limits of GPT-OSS's _apply_gate.
+    {"experts_forward(",
+     "expert_ids_g, perm = sort\n"
+     "selected_hidden_states_g = index\n"
+     "sample_weights_g = index\n"
+     "histc_input = to\n"
+     "tokens_per_expert = histc\n"
+     "offsets = cumsum\n"
+     "sentinel_mask = ge\n"
+     "selected_biases = index\n"
+     "proj_out = _grouped_mm\n"
+     "proj_out = masked_fill\n"
+     "gate = clamp_max\n"
+     "up = clamp\n"
+     "scaled = mul.Scalar\n"
+     "glu, -scaled = mul\n"
+     "proj_out, -gate, -up, -glu = mul\n"
+     "selected_biases = index\n"
+     "proj_out = _grouped_mm\n"
+     "proj_out = masked_fill\n"
+     "weighted_out = mul\n"
+     "weighted_out = index\n",
+     kGroupedExperts},
+    {"experts_forward(",
+     "expert_ids_g, perm = sort\n"
+     "selected_hidden_states_g = index\n"
+     "sample_weights_g = index\n"
+     "histc_input = to\n"
+     "tokens_per_expert = histc\n"
+     "offsets = cumsum\n"
+     "sentinel_mask = ge\n"
+     "proj_out = _grouped_mm\n"
+     "proj_out = masked_fill\n"
+     "proj_out = mul\n"
+     "proj_out = _grouped_mm\n"
+     "proj_out = masked_fill\n"
+     "weighted_out = mul\n"
+     "weighted_out = index\n",
+     kGroupedExperts},
 };
 
 // DynamicLayer.update.
@@ -653,6 +711,11 @@ bool IsIndexedOnce(std::string_view parameter) {
                              [&](const NameFact& row) { return parameter.ends_with(row.name); });
 }
 
+bool IsCached(std::string_view function) {
+  return std::ranges::find(kCachedFunctions, function, &NameFact::name) !=
+         std::end(kCachedFunctions);
+}
+
 std::span<const UnreadChild> UnreadChildren() { return kUnreadChildren; }
 std::span<const PositionBuffer> PositionBuffers() { return kPositionBuffers; }
 std::string_view ChildWithTiedBias() { return kTiedBiases[0].name; }
@@ -664,6 +727,8 @@ bool BeginsHead(std::string_view child) {
 }
 
 std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
+
+std::span<const HelperFrame> HelperFrames() { return kHelperFrames; }
 
 bool ReplacesWhatItHolds(std::string_view line) {
   return std::ranges::any_of(kReplacing, [&](const NameFact& row) {

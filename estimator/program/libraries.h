@@ -135,6 +135,10 @@ std::span<const PositionBuffer> PositionBuffers();
 // Whether a module in eval mode indexes its parameter of that name once and keeps the result.
 bool IsIndexedOnce(std::string_view parameter);
 
+// Whether a cache of the library holds what that function has returned, so that it runs in the
+// first step alone: "get_patches_center_coordinates".
+bool IsCached(std::string_view function);
+
 // The child of a head by which its own bias is read, too: "lm_head.decoder.bias" is "lm_head.bias".
 std::string_view ChildWithTiedBias();
 // How the name of a clone of a buffer begins: "original_inv_freq".
@@ -169,6 +173,15 @@ struct HelperLocal {
   SeenIn seen;
 };
 std::span<const HelperLocal> HelperLocals();
+
+// What a function that a line calls by `call` binds, in order: a line for each statement that makes
+// a call, "targets = operator", where "-name" is dropped behind it.
+struct HelperFrame {
+  std::string_view call;
+  std::string_view text;
+  SeenIn seen;
+};
+std::span<const HelperFrame> HelperFrames();
 
 // Whether the line calls a method whose object holds what it was given last.
 bool ReplacesWhatItHolds(std::string_view line);

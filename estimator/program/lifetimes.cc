@@ -1,20 +1,39 @@
 #include "estimator/program/lifetimes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/program/forward_locals.h"
+#include "estimator/program/helper_frames.h"
 #include "estimator/program/modules.h"
 #include "estimator/program/repeated_modules.h"
+#include "estimator/program/returned_weights.h"
 #include "estimator/program/statements.h"
 
 namespace onnxfit {
 namespace {
 
 constexpr int64_t kBeforeAll = -1;
+
+// "x" of "y = block(x, size)" and "y = self.blocks[i](x)"; "" of others.
+std::string_view FirstArgument(std::string_view line) {
+  const size_t open = line.find('(', line.find(" = "));
+  if (open == line.npos) return "";
+  const std::string_view rest = line.substr(open + 1);
+  const size_t end = rest.find_first_of(",)");
+  return end == rest.npos ? rest : rest.substr(0, end);
+}
+
+// "xs = [f(x) for x in ys]": the list holds what all turns make.
+bool IsComprehension(std::string_view line) {
+  const size_t loop = line.find(" for ");
+  const size_t list = line.find(" = [");
+  return list != line.npos && loop != line.npos && list < loop;
+}
 
 class Lifetimes {
  public:
@@ -25,6 +44,9 @@ class Lifetimes {
         last_(program.values.size(), kBeforeAll),
         dies_(program.values.size(), kBeforeAll) {
     program_.keepers.resize(program.values.size());
+    for (const Rebinding& rebinding : program.rebindings) {
+      rebindings_.emplace(rebinding.value, &rebinding);
+    }
     for (size_t i = 0; i < program_.calls.size(); ++i) Follow(static_cast<int64_t>(i));
   }
 
@@ -51,14 +73,34 @@ class Lifetimes {
 
   // What statements bind to names lives as long as the names hold it.
   void FollowStatements() {
-    for (const ModuleCall& module : FindModuleCalls(program_, runs_)) {
+    const std::vector<ModuleCall> modules = FindModuleCalls(program_, runs_);
+    for (const ModuleCall& module : modules) {
       for (size_t i = 0; i < module.statements.size(); ++i) {
         FollowStatement(module, i);
         FollowList(module, i);
+        FollowHelper(module.statements[i]);
       }
       FollowAliases(module);
     }
+    for (const HeldWeights& held : FindHeldWeights(program_, runs_, modules)) {
+      const ModuleCall& module = modules[held.module];
+      Extend(held.weights, BoundUntil(module, held.statement, held.place),
+             {.by = NameKeeper::By::kStatement,
+              .target = module.statements[held.statement].targets[held.place]});
+      NoteAttribute(held.weights, held.module, module.statements[held.statement], held.place);
+    }
+    for (size_t m = 0; m < modules.size(); ++m) {
+      for (const Statement& statement : modules[m].statements) {
+        for (const NameId value : program_.calls[Index(statement.last)].outputs) {
+          if (!statement.targets.empty()) NoteAttribute(value, m, statement, 0);
+        }
+      }
+    }
+    FollowAttributes();
   }
+
+  // What modules' attributes hold beyond the step, until the next one binds them anew.
+  const std::vector<NameId>& of_attributes() const { return of_attributes_; }
 
   // What is known to be bound though no line says so.
   void FollowKnownNames() {
@@ -101,10 +143,13 @@ class Lifetimes {
       const bool is_replaced = name == call.inputs[0] && ReplacesOperand(program_, call);
       is_replaced ? Extend(name, i, {}) : ExtendToModuleThatTook(name, i);
     }
+    const bool is_kept = ReplacesOperand(program_, call) && runs_.DepthAt(i) > 0;
     for (const NameId name : call.outputs) {
       if (name == kNoName) continue;
       born_[Index(name)] = i;
       Extend(name, i, {});
+      // By a cache, which the outermost forward makes.
+      if (is_kept) Extend(name, runs_.EndOf(i, 0), {.by = NameKeeper::By::kStatement});
     }
   }
 
@@ -121,8 +166,7 @@ class Lifetimes {
         if (name == kNoName) continue;
         const bool is_local = statement.in_helper || last_[Index(name)] <= statement.last;
         if (i != statement.last && is_local) {
-          const int64_t held = HeldInHelper(program_, runs_, statement, i, name);
-          if (held > i) Extend(name, held, {.by = NameKeeper::By::kStatement});
+          HoldInHelper(statement, i, name);
           continue;
         }
         const bool is_further = i != statement.last && statement.targets.size() > 1;
@@ -134,6 +178,40 @@ class Lifetimes {
     const NameId other = OtherResult(statement);
     if (other == kNoName) return;
     Extend(other, until, {.by = NameKeeper::By::kStatement, .target = statement.targets[0]});
+  }
+
+  // "self.attn = f(x)"
+  void NoteAttribute(NameId value, size_t module, const Statement& statement, size_t place) {
+    const std::string& target = statement.targets[place];
+    if (value == kNoName || !target.starts_with("self.")) return;
+    const std::string path = program_.modules.PathOf(runs_.all()[module].module);
+    attributes_[path.substr(0, path.find('@')) + target][statement.last] = value;
+  }
+
+  // One value takes the place of the one before.
+  void FollowAttributes() {
+    for (const auto& [attribute, values] : attributes_) {
+      for (auto value = values.begin(); value != values.end(); ++value) {
+        const auto next = std::next(value);
+        if (next == values.end()) {
+          of_attributes_.push_back(value->second);
+          continue;
+        }
+        Extend(value->second, next->first, {.by = NameKeeper::By::kStatement, .target = attribute});
+      }
+    }
+  }
+
+  // The names of a function whose text is known.
+  void FollowHelper(const Statement& statement) {
+    for (const KnownName& local : FindHelperNames(program_, statement)) {
+      Extend(local.value, local.until, {.by = NameKeeper::By::kStatement, .target = local.name});
+    }
+  }
+
+  void HoldInHelper(const Statement& statement, int64_t maker, NameId name) {
+    const int64_t held = HeldInHelper(program_, runs_, statement, maker, name);
+    if (held > maker) Extend(name, held, {.by = NameKeeper::By::kStatement});
   }
 
   // A list that a name holds, holds what is in it: what torch.cat is given by that name, and what
@@ -296,16 +374,34 @@ class Lifetimes {
     const std::string& target = statement.targets[place];
     for (size_t i = index + 1; i < module.statements.size(); ++i) {
       const Statement& next = module.statements[i];
-      if (place > 0 && program_.source.AreSame(next.source, statement.source) &&
-          program_.source.At(statement.source).MayPassOn(target)) {
+      if (program_.source.AreSame(next.source, statement.source) &&
+          GoesOn(program_.source.At(statement.source), target, place)) {
         continue;
       }
       const bool rebinds =
           std::find(next.targets.begin(), next.targets.end(), target) != next.targets.end();
       const bool may_rebind = next.is_hidden && next.targets.empty() && Reads(next, statement);
       if (rebinds || Returns(next) || may_rebind) return next.last;
+      if (place == 0 && PassesOther(module, next, target)) return next.first - 1;
     }
     return module.last;
+  }
+
+  // Whether what a turn of a loop has bound to `target` is not dropped by the next one.
+  static bool GoesOn(const SourceStatement& line, const std::string& target, size_t place) {
+    return place > 0 ? line.MayPassOn(target) : IsComprehension(line.text);
+  }
+
+  // Whether `next`, a further turn of a loop, passes by the name `target` what the turn before has
+  // made: "x = outputs[0]", which makes no call, stands behind "outputs = block(x)".
+  bool PassesOther(const ModuleCall& module, const Statement& next,
+                   const std::string& target) const {
+    const AtenCall& call = program_.calls[Index(next.first)];
+    if (next.source == kNoStatement || runs_.DepthAt(next.first) <= next.level) return false;
+    if (FirstArgument(program_.source.At(next.source).text) != target) return false;
+    const Statement* maker = call.inputs.empty() ? nullptr : MakerOf(module, call.inputs[0]);
+    return maker != nullptr && maker->first < next.first &&
+           program_.source.AreSame(maker->source, next.source);
   }
 
   bool Returns(const Statement& statement) const {
@@ -316,7 +412,20 @@ class Lifetimes {
     return program_.keepers[Index(name)].by == NameKeeper::By::kStatement;
   }
 
+  // A statement that was left out may bind the keeper's name anew before.
+  int64_t Until(NameId name, int64_t to, const NameKeeper& keeper) const {
+    const auto [first, last] = rebindings_.equal_range(name);
+    for (auto rebinding = first; rebinding != last; ++rebinding) {
+      const auto& [_, behind, statement] = *rebinding->second;
+      const std::vector<std::string>& targets = program_.source.At(statement).targets;
+      const bool is_same = std::ranges::find(targets, keeper.target) != targets.end();
+      if (is_same && behind >= born_[Index(name)]) to = std::min(to, behind);
+    }
+    return to;
+  }
+
   void Extend(NameId name, int64_t to, const NameKeeper& keeper) {
+    if (keeper.by == NameKeeper::By::kStatement) to = Until(name, to, keeper);
     const bool also_bound =
         to == dies_[Index(name)] && keeper.by == NameKeeper::By::kStatement && !IsBound(name);
     if (to <= dies_[Index(name)] && !also_bound) return;
@@ -338,7 +447,26 @@ class Lifetimes {
   std::vector<int64_t> born_;  // by name: the call that makes it
   std::vector<int64_t> last_;  // by name: the last call that reads it
   std::vector<int64_t> dies_;  // by name: the call after which it is dropped
+  std::multimap<NameId, const Rebinding*> rebindings_;  // by value
+  // By module and name: by the call behind which it is bound.
+  std::map<std::string, std::map<int64_t, NameId>> attributes_;
+  std::vector<NameId> of_attributes_;
 };
+
+// What is made in the first step alone and read by what every step makes.
+std::vector<NameId> NamesOfResultsMadeOnce(const Program& program) {
+  std::vector<bool> made_once(program.values.size());
+  std::vector<NameId> read;
+  for (const AtenCall& call : program.calls) {
+    if (!call.made_once) {
+      std::ranges::copy_if(call.inputs, std::back_inserter(read),
+                           [&](NameId name) { return name != kNoName && made_once[Index(name)]; });
+      continue;
+    }
+    for (const NameId name : call.outputs) made_once[Index(name)] = true;
+  }
+  return read;
+}
 
 // The module's own tensors and what the loop keeps.
 std::vector<bool> HeldNames(const Program& program, bool hold_outputs) {
@@ -350,9 +478,7 @@ std::vector<bool> HeldNames(const Program& program, bool hold_outputs) {
   hold(program.frozen);
   hold(program.buffers);
   if (hold_outputs) hold(program.outputs);
-  for (const AtenCall& call : program.calls) {
-    if (call.made_once) hold(call.outputs);
-  }
+  hold(NamesOfResultsMadeOnce(program));
   if (program.loss != kNoName) held[Index(program.loss)] = true;
   return held;
 }
@@ -367,7 +493,9 @@ void PlaceDeaths(Program& program, bool hold_outputs) {
   lifetimes.FollowStatements();
   lifetimes.FollowKnownNames();
   for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
-  lifetimes.Place(HeldNames(program, hold_outputs));
+  std::vector<bool> held = HeldNames(program, hold_outputs);
+  for (const NameId name : lifetimes.of_attributes()) held[Index(name)] = true;
+  lifetimes.Place(held);
 }
 
 }  // namespace onnxfit

@@ -76,6 +76,7 @@ constexpr LikeRow kLikeRows[] = {
     {"all", "amax"},
     {"argmin", "argmax"},
     {"one_hot", "argmax"},
+    {"histc", "argmax"},
     {"argsort", "argmax"},
     {"linalg_vector_norm", "norm"},
     {"min", "max"},

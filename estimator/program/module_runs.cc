@@ -28,8 +28,10 @@ int64_t ModuleRuns::EndOf(int64_t call, size_t level) const {
   return runs_[Index(run)].last;
 }
 
+int32_t ModuleRuns::RunOf(int64_t call) const { return innermost_[Index(call)]; }
+
 size_t ModuleRuns::DepthAt(int64_t call) const {
-  const int32_t run = innermost_[Index(call)];
+  const int32_t run = RunOf(call);
   return run < 0 ? 0 : runs_[Index(run)].level + 1;
 }
 

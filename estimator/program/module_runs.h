@@ -26,6 +26,8 @@ class ModuleRuns {
   const std::vector<ModuleRun>& all() const { return runs_; }
   // The last call of the run that call `call` is in, of the module at `level` around it.  O(depth).
   int64_t EndOf(int64_t call, size_t level) const;
+  // The innermost run around call `call`, as an index; -1 outside of all.
+  int32_t RunOf(int64_t call) const;
   // How many modules are around `call`.
   size_t DepthAt(int64_t call) const;
 

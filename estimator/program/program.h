@@ -42,7 +42,7 @@ struct AtenCall {
   bool leaves_autocast = false;               // runs under torch.autocast(enabled=False)
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) inside the model
   bool leaves_autograd = false;               // runs under torch.no_grad()
-  bool made_once = false;                     // in the first step: a module keeps the result
+  bool made_once = false;                     // in the first step: a module or a cache keeps it
   std::vector<StatementId> frames = {};       // of forwards around it, innermost last
   std::vector<HeldValue> held = {};           // by names that no line of the file shows
   std::vector<NameId> last_reads = {};        // names that no later call reads
@@ -62,6 +62,13 @@ struct NameKeeper {
   std::string target = {};  // of kStatement: Python's name
 };
 
+// A statement whose calls were left out binds what held `value` anew, behind call `behind`.
+struct Rebinding {
+  NameId value = kNoName;
+  int64_t behind = 0;
+  StatementId statement = kNoStatement;
+};
+
 struct Program {
   std::vector<ProgramValue> values;
   ModuleTree modules;
@@ -69,10 +76,11 @@ struct Program {
   std::vector<NameId> parameters;  // trained, in the order in which the optimizer sees them
   std::vector<NameId> frozen;      // need no gradient (settings.freeze)
   std::vector<NameId> buffers;
-  std::vector<NameId> placement;     // all three, in the order of model.to("cuda")
-  std::vector<NameId> copy_order;    // all three, in the order of copy.deepcopy(model)
-  std::vector<NameId> inputs;        // a new batch each step, labels last
-  std::vector<AtenCall> calls;       // forward, then the loss
+  std::vector<NameId> placement;   // all three, in the order of model.to("cuda")
+  std::vector<NameId> copy_order;  // all three, in the order of copy.deepcopy(model)
+  std::vector<NameId> inputs;      // a new batch each step, labels last
+  std::vector<AtenCall> calls;     // forward, then the loss
+  std::vector<Rebinding> rebindings;
   std::vector<NameId> outputs;       // of the model; the loop may hold them
   NameId loss = kNoName;             // kNoName: nothing to train
   std::vector<NameId> cached_casts;  // let go when autocast exits; Dispatch lists them

@@ -126,6 +126,14 @@ void ProgramWriter::WarnOfMisfits() {
 namespace {
 
 // Leaves out calls whose results nobody reads, of those that `may_go`.
+// What a call reads that goes may have had the name that its statement binds.
+void NoteRebindings(const AtenCall& call, int64_t behind, Program& program) {
+  if (call.frames.empty() || call.frames.back() == kNoStatement) return;
+  for (const NameId name : call.inputs) {
+    if (name != kNoName) program.rebindings.push_back({name, behind, call.frames.back()});
+  }
+}
+
 void DropUnread(Program& program, const std::function<bool(const AtenCall&)>& may_go) {
   std::vector<bool> read(program.values.size());
   for (const NameId name : program.outputs) read[Index(name)] = true;
@@ -135,7 +143,10 @@ void DropUnread(Program& program, const std::function<bool(const AtenCall&)>& ma
     AtenCall& call = program.calls[i];
     const bool is_read = std::ranges::any_of(
         call.outputs, [&](NameId name) { return name != kNoName && read[Index(name)]; });
-    if (!is_read && may_go(call)) continue;
+    if (!is_read && may_go(call)) {
+      NoteRebindings(call, -static_cast<int64_t>(kept.size()), program);
+      continue;
+    }
     for (const NameId name : call.inputs) {
       if (name != kNoName) read[Index(name)] = true;
     }
@@ -143,6 +154,9 @@ void DropUnread(Program& program, const std::function<bool(const AtenCall&)>& ma
   }
   std::ranges::reverse(kept);
   program.calls = std::move(kept);
+  for (Rebinding& rebinding : program.rebindings) {
+    rebinding.behind += static_cast<int64_t>(program.calls.size()) - 1;
+  }
 }
 
 // Before what else was assumed, as the first thing that is decided.
@@ -169,11 +183,21 @@ void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
                    unreached, program.parameters.size())});
 }
 
+// Whether a line on the way to it calls a function that is.
+bool IsCachedCall(const Program& program, const AtenCall& call) {
+  return std::ranges::any_of(call.frames, [&](StatementId frame) {
+    if (frame == kNoStatement) return false;
+    const std::string_view callee = program.source.At(frame).callee;
+    return IsCached(callee.substr(callee.rfind('.') + 1));
+  });
+}
+
 void FindMadeOnce(Program& program, const TrainingSettings& settings) {
-  if (settings.mode != Mode::kEval) return;
   for (AtenCall& call : program.calls) {
     const bool indexes = call.op == "index" || call.op == "embedding";
-    call.made_once = indexes && IsIndexedOnce(program.values[Index(call.inputs[0])].name);
+    call.made_once =
+        IsCachedCall(program, call) || (indexes && settings.mode == Mode::kEval &&
+                                        IsIndexedOnce(program.values[Index(call.inputs[0])].name));
   }
 }
 

@@ -90,6 +90,11 @@ std::string_view ValueOf(std::string_view line) {
 }
 
 // The names that one statement assigns to.
+// "self.attn"
+bool IsAttribute(std::string_view name) {
+  return name.starts_with("self.") && IsIdentifier(name.substr(5));
+}
+
 std::vector<std::string> TargetsOfOne(std::string_view line) {
   const size_t at = Assignment(line);
   if (at == std::string_view::npos) return {};
@@ -102,7 +107,7 @@ std::vector<std::string> TargetsOfOne(std::string_view line) {
   while (true) {
     const size_t comma = left.find(',');
     const std::string_view name = Trimmed(left.substr(0, comma));
-    if (!IsIdentifier(name)) return {};
+    if (!IsIdentifier(name) && !IsAttribute(name)) return {};
     targets.emplace_back(name);
     if (comma == std::string_view::npos) return targets;
     left.remove_prefix(comma + 1);
@@ -183,7 +188,14 @@ int64_t CountModuleCalls(std::string_view line) {
 }
 
 // Of several statements on one line, those of the last.
+// "\"full\"" of "\"full\": mask(x),": what a dict holds, under a name that no variable has.
+std::string_view ItemOf(std::string_view line) {
+  const size_t end = line.find("\": ");
+  return line.starts_with('"') && end != line.npos ? line.substr(0, end + 1) : "";
+}
+
 std::vector<std::string> TargetsOf(std::string_view line) {
+  if (const std::string_view item = ItemOf(line); !item.empty()) return {std::string(item)};
   std::vector<std::string> targets;
   std::string_view rest = BodyOf(line);
   while (!rest.empty()) {
@@ -193,6 +205,19 @@ std::vector<std::string> TargetsOf(std::string_view line) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return targets;
+}
+
+// "layer(x," whose arguments go on below, but not "(t.view(n)", which is in parentheses itself.
+bool LeavesCallOpen(std::string_view value) {
+  std::vector<size_t> open;
+  for (size_t i = 0; i < value.size(); ++i) {
+    if (value[i] == '(') open.push_back(i);
+    if (value[i] == ')' && !open.empty()) open.pop_back();
+  }
+  return std::ranges::any_of(open, [&](size_t at) {
+    const unsigned char before = at == 0 ? ' ' : static_cast<unsigned char>(value[at - 1]);
+    return std::isalnum(before) != 0 || before == '_' || before == ']' || before == ')';
+  });
 }
 
 // "x", "self.layer" and "self.layers[i]" of lines that call them: "y = x(z)".
@@ -213,6 +238,7 @@ SourceStatement ReadStatement(int64_t line, std::string_view text) {
           .targets = TargetsOf(text),
           .returns = text.starts_with("return "),
           .is_tail = text.starts_with(')'),
+          .is_open = std::ranges::count(text, '(') > std::ranges::count(text, ')'),
           .is_generated = IsGenerated(text),
           .operands = SumOperands(text),
           .receiver = ReceiverOf(text),
@@ -229,7 +255,7 @@ bool SourceStatement::Mentions(std::string_view word) const {
 
 bool SourceStatement::MayPassOn(std::string_view name) const {
   const std::string_view value = ValueOf(BodyOf(text));
-  if (std::ranges::count(value, '(') > std::ranges::count(value, ')')) return true;
+  if (LeavesCallOpen(value)) return true;
   const auto is_part_of_word = [&](size_t at) {
     return at < value.size() &&
            (std::isalnum(static_cast<unsigned char>(value[at])) != 0 || value[at] == '_');

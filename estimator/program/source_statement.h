@@ -17,6 +17,7 @@ struct SourceStatement {
   std::vector<std::string> targets = {};  // names that it binds: "x"
   bool returns = false;                   // from the forward, or a helper of it
   bool is_tail = false;                   // ").view(n)": its first line is unknown
+  bool is_open = false;                   // "x = self.mask(": it goes on in lines below
   bool is_put_back = false;               // it stands before or behind the line, not in it
   // Of a graph that torch.export made of a part of the model: the body of `with torch.autocast(…)`.
   bool is_generated = false;

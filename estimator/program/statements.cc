@@ -69,18 +69,29 @@ class StatementFinder {
     return !name.empty();
   }
 
-  // A module whose line is unknown, behind a line that calls more modules than were seen and
-  // binds the same name, is the rest of it: r of "x = r(cat([u(x), y]))".
   void JoinParts(std::vector<Statement>& statements, size_t depth) const {
     for (size_t i = 1; i < statements.size(); ++i) {
       Statement& before = statements[i - 1];
-      const bool is_rest = before.source != kNoStatement && statements[i].source == kNoStatement &&
-                           !before.targets.empty() && statements[i].targets == before.targets &&
-                           source_.At(before.source).module_calls > ModulesIn(before, depth);
-      if (!is_rest) continue;
+      if (!IsRest(statements[i], before, depth) && !IsTail(statements[i], before)) continue;
       before.last = statements[i].last;
       statements.erase(statements.begin() + static_cast<std::ptrdiff_t>(i--));
     }
+  }
+
+  // A module whose line is unknown, behind a line that calls more modules than were seen and
+  // binds the same name: r of "x = r(cat([u(x), y]))".
+  bool IsRest(const Statement& statement, const Statement& before, size_t depth) const {
+    return before.source != kNoStatement && statement.source == kNoStatement &&
+           !before.targets.empty() && statement.targets == before.targets &&
+           source_.At(before.source).module_calls > ModulesIn(before, depth);
+  }
+
+  // ").to(torch.bool)" behind "mask = create_mask(".
+  bool IsTail(const Statement& statement, const Statement& before) const {
+    if (before.source == kNoStatement || statement.source == kNoStatement) return false;
+    const SourceStatement& head = source_.At(before.source);
+    const SourceStatement& tail = source_.At(statement.source);
+    return head.is_open && tail.is_tail && head.line < tail.line;
   }
 
   // How many modules `statement` of a forward at `depth` calls.

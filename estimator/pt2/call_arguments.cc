@@ -134,7 +134,10 @@ std::vector<NameId> CallWriter::Tensors(const Call& call) {
 const Known* CallWriter::LibraryMaskAt(const Call& call, std::string_view name) {
   const Argument* argument = FindArgument(call, name);
   if (argument == nullptr || argument->kind != Argument::Kind::kTensor) return nullptr;
-  return mask_parts_.contains(TensorOf(*argument)) ? known_.Find(argument->text) : nullptr;
+  const NameId mask = TensorOf(*argument);
+  if (!mask_parts_.contains(mask)) return nullptr;
+  asked_masks_.insert(mask);
+  return known_.Find(argument->text);
 }
 
 const Known* CallWriter::KnownAt(const Call& call, std::string_view name) {

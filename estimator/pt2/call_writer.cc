@@ -64,6 +64,7 @@ void CallWriter::WriteForward() {
   AddModule();
   AddInputs();
   WriteCalls(exported_.graph);
+  KeepUnreadMasks();
   AddOutputs();
   WarnOfCheckpoints();
   WarnOfUnknown("call");
@@ -180,6 +181,25 @@ void CallWriter::Follow(size_t first, bool builds_mask) {
   }
 }
 
+// A mask that no layer reads is made all the same, unless the library leaves it out because of what
+// it shows: one of a sliding window, beside that of full attention.
+void CallWriter::KeepUnreadMasks() {
+  std::set<NameId> read;
+  for (const AtenCall& call : program_.calls) read.insert(call.inputs.begin(), call.inputs.end());
+  for (const Call& call : exported_.graph.calls) {
+    if (!BuildsLibraryMask(call) || call.results.size() != 1) continue;
+    const std::string_view result = call.results[0].text;
+    const auto name = names_.find(result);
+    if (name == names_.end() || read.contains(name->second)) continue;
+    const Dims& dims = DimsOf(name->second);
+    const bool is_mask = dims.size() == 4 && dims[2] > 1 && dims[3] > 1 && !IsNoMask(name->second);
+    if (!is_mask || asked_masks_.contains(name->second)) continue;
+    const Known* shown = known_.Find(result);
+    const bool is_skipped = shown != nullptr && (AreAllTrue(*shown) || IsCausal(*shown));
+    if (!is_skipped) leftovers_.erase(name->second);
+  }
+}
+
 void CallWriter::WriteUnknown(const Call& call) {
   std::vector<NameId> results = Results(call);
   std::erase(results, kNoName);
@@ -188,6 +208,21 @@ void CallWriter::WriteUnknown(const Call& call) {
 
 bool CallWriter::IsLeftover(const AtenCall& call) const {
   return call.outputs.size() == 1 && leftovers_.contains(call.outputs[0]);
+}
+
+NameId CallWriter::BaseOf(NameId view) const {
+  for (auto call = program_.calls.rbegin(); call != program_.calls.rend(); ++call) {
+    if (call->outputs.size() != 1 || call->outputs[0] != view) continue;
+    if (call->op != "slice" && call->op != "select") return view;
+    view = call->inputs[0];
+  }
+  return kNoName;
+}
+
+void CallWriter::Supersede(NameId before, NameId after) {
+  for (auto& [text, name] : names_) {
+    if (name == before) name = after;
+  }
 }
 
 // The calls are the last ones, but for those of the other operands.

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/program/module_tensors.h"
 #include "estimator/program/program_writer.h"
 #include "estimator/pt2/cast_ways.h"
@@ -109,11 +110,22 @@ class CallWriter : public ProgramWriter {
   void NoteNoMask(NameId mask) { no_masks_.insert(mask); }
   bool IsNoMask(NameId name) const { return no_masks_.contains(name); }
 
+  // The tensor that a call has made and `view` is a part of, by slices and selections; kNoName of
+  // one that no call has made.
+  NameId BaseOf(NameId view) const;
+  // From now on calls that read `before` read `after`, which has its storage.
+  void Supersede(NameId before, NameId after);
+  NameId NewNameLike(NameId other, std::string name) {
+    const TensorType type = program_.values[Index(other)].type;
+    return NewName(std::move(name), type);
+  }
+
   // What `heads` repeats, k of k[:, :, None].expand(…).reshape(…), whose calls become leftovers;
   // `heads` where that is not how it was made.
   NameId UnrepeatedHeads(NameId heads);
 
   // The elements of an argument that follow from sizes alone; null of others.
+  const Known* KnownResultOf(const Call& call) { return known_.Find(call.results[0].text); }
   const Known* KnownAt(const Call& call, std::string_view name);
   // Throws Error: `call` takes `asked` rows of the argument `table`, which has `most`.  It is told
   // by the model's input that has so many, where the sizes of `counted` show it.
@@ -140,6 +152,7 @@ class CallWriter : public ProgramWriter {
   void WriteCall(const Call& call);
   bool MakesTensor(const Call& call) const;
   void Follow(size_t first, bool builds_mask);
+  void KeepUnreadMasks();
 
   // --- Calls with bodies (higher_order.cc, loops.cc) ---
 
@@ -187,7 +200,8 @@ class CallWriter : public ProgramWriter {
   std::map<std::string_view, NameId> names_;
   std::map<std::string_view, std::string_view> first_names_;  // of tied parameters
   KnownElements known_;
-  std::set<NameId> mask_parts_;  // results of calls that build masks
+  std::set<NameId> mask_parts_;   // results of calls that build masks
+  std::set<NameId> asked_masks_;  // whose elements LibraryMaskAt gave
   std::set<NameId> no_masks_;
   std::set<NameId> leftovers_;  // and of others that IsLeftover
 

@@ -121,7 +121,8 @@ class CastWayFinder {
   const Call* ChangingMakerOf(std::string_view tensor) const {
     for (const Call* maker = MakerOf(tensor); maker != nullptr;) {
       const auto way = ways_.find(maker);
-      if (way != ways_.end() && IsAmong(maker->target, kCasts)) return maker;
+      const bool changes = way != ways_.end() && way->second != CastWay::kBack;
+      if (changes && IsAmong(maker->target, kCasts)) return maker;
       if (!IsAmong(maker->target, kViews) || maker->arguments.empty()) return nullptr;
       maker = MakerOf(maker->arguments[0].second.text);
     }

@@ -21,6 +21,13 @@ NameId CastLike(CallWriter& writer, NameId x, NameId like) {
   return cast;
 }
 
+// What transformers adds to a mask while torch.export traces it, and leaves out of a run where a
+// row has one sequence: find_packed_sequence_indices of masking_utils.py, transformers 5.17.0.
+bool ShowsOneSequence(CallWriter& writer, const Call& call) {
+  const Known* shown = BuildsLibraryMask(call) ? writer.KnownResultOf(call) : nullptr;
+  return shown != nullptr && AreAllTrue(*shown);
+}
+
 // A tensor and a number run as the operator with a scalar; in place nothing is made, unless a
 // gradient flows.
 template <const char* kScalar>
@@ -35,7 +42,9 @@ void WriteBinary(CallWriter& writer, const Call& call, std::string_view op) {
     tensors[1] = CastLike(writer, tensors[1], tensors[0]);
   constexpr std::string_view kOfNumber = kScalar;
   const bool is_other = has_number && !kOfNumber.empty();
-  writer.Emit(is_other ? kOfNumber : op, std::move(tensors), {writer.Result(call)});
+  const NameId result = writer.Result(call);
+  writer.Emit(is_other ? kOfNumber : op, std::move(tensors), {result});
+  if (op == "eq" && ShowsOneSequence(writer, call)) writer.NoteNoMask(result);
 }
 
 // A bound on one side is another kernel.
@@ -345,6 +354,7 @@ constexpr CallRow kElementwiseRows[] = {
     {"tril.default", "tril", WriteUnary},
     {"triu.default", "triu", WriteUnary},
     {"cumsum.default", "cumsum", WriteUnary},
+    {"histc.default", "histc", WriteUnary},
     {"clamp.default", "clamp", WriteClamp},
     {"clamp.Tensor", "clamp.Tensor", WriteClampByTensors},
     {"clamp_min.default", "clamp_min", WriteUnary},
@@ -392,7 +402,7 @@ constexpr CallRow kElementwiseRows[] = {
     {"__lshift__.Tensor", "__lshift__", WriteAll},
     {"__rshift__.Scalar", "__rshift__", WriteUnary},
     {"__rshift__.Tensor", "__rshift__", WriteAll},
-    {"__and__.Tensor", "__and__", WriteAll},
+    {"__and__.Tensor", "__and__", WriteBinary<kSame>},
     {"__or__.Tensor", "__or__", WriteAll},
     {"isnan.default", "isnan", WriteUnary},
     {"isinf.default", "isinf", WriteUnary},

@@ -56,12 +56,27 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   if (own != DType::kUndefined) type.dtype = own;
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return WriteConstant(writer, call, "constant");
+  if (writer.IsNoMask(self) && type.dtype == DType::kBool) return writer.ReturnSame(call, self);
   if (is_to_float32) writer.NoteInput(call, self);
   const NameId input = SpellsInputType(call) ? writer.NotedInput(call) : kNoName;
   if (input != kNoName) return writer.Emit("type_as", {self, input}, {writer.Result(call)});
   if (way == CastWay::kBack) return writer.Emit(op, {self}, {writer.Result(call, type)});
   if (way) return WriteCastOfHelper(writer, call, self, *way);
   writer.Emit(op, {self}, {writer.CastResult(call, self, type)});
+}
+
+// out[:, a:b] = x: what `out` was read as has x's history from then on.
+void WriteCopy(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  const NameId source = writer.TensorAt(call, "src");
+  const bool is_tracked = writer.trains() && source != kNoName && writer.IsTracked(source);
+  const NameId base = is_tracked ? writer.BaseOf(self) : kNoName;
+  if (base != kNoName) {
+    const NameId written = writer.NewNameLike(base, std::string(call.name));
+    writer.Emit(op, {base, source}, {written});
+    writer.Supersede(base, written);
+  }
+  writer.ReturnSame(call, self);
 }
 
 // x.type_as(other), "norm(x.float()).type_as(x)"; where `other` is on the host, a cast to the type
@@ -112,7 +127,7 @@ constexpr CallRow kMakingRows[] = {
     {"bernoulli_.float", "", ReturnFirst},
     {"fill_.Scalar", "", ReturnFirst},
     {"zero_.default", "", ReturnFirst},
-    {"copy_.default", "", ReturnFirst},
+    {"copy_.default", "copy_slices", WriteCopy},
 };
 
 }  // namespace

@@ -1,0 +1,18 @@
+// Names that functions of libraries bind, whose lines a file does not show but whose text is known
+// (HelperFrames in libraries.h).  Internal to the room program/.
+#pragma once
+
+#include <vector>
+
+#include "estimator/program/forward_locals.h"
+#include "estimator/program/program.h"
+#include "estimator/program/statements.h"
+
+namespace onnxfit {
+
+// What the names of the function that `statement` calls hold, and until when, by the first text of
+// which the statement makes all calls, in that order, and others in between.  Nothing where no
+// text is known.  O(calls of the statement + lines).
+std::vector<KnownName> FindHelperNames(const Program& program, const Statement& statement);
+
+}  // namespace onnxfit

@@ -1,0 +1,93 @@
+#include "estimator/program/returned_weights.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace onnxfit::returned_weights_test {
+namespace {
+
+struct Made {
+  const char* op;
+  const char* line;  // of the innermost forward
+};
+
+// In a forward "m", `caller` calls `module`, whose forward makes `calls`, each of what the last one
+// made.
+Program Calling(const std::string& module, const char* caller, const std::vector<Made>& calls) {
+  Program program;
+  program.values.resize(calls.size() + 1);
+  const ModuleId outer = program.modules.Enter({"m"});
+  for (size_t i = 0; i < calls.size(); ++i) {
+    AtenCall call = {.op = calls[i].op, .where = calls[i].op};
+    call.inputs = {static_cast<NameId>(i)};
+    call.outputs = {static_cast<NameId>(i + 1)};
+    call.module = program.modules.Enter(outer, module);
+    int64_t line = 20;  // that of the first call with this text
+    for (const Made& made : calls) {
+      if (std::string_view(made.line) == calls[i].line) break;
+      ++line;
+    }
+    call.frames = {program.source.Read(3, caller), program.source.Read(line, calls[i].line)};
+    program.calls.push_back(std::move(call));
+  }
+  return program;
+}
+
+// "operator as target; " for what is held.
+std::string Held(const Program& program) {
+  const ModuleRuns runs(program);
+  const std::vector<ModuleCall> modules = FindModuleCalls(program, runs);
+  std::string text;
+  for (const HeldWeights& held : FindHeldWeights(program, runs, modules)) {
+    const Statement& statement = modules[held.module].statements[held.statement];
+    text += std::string(program.calls[static_cast<size_t>(held.weights) - 1].op) + " as " +
+            statement.targets[held.place] + "; ";
+  }
+  return text;
+}
+
+const std::vector<Made> kAttention = {{"bmm", "s = q @ k"},
+                                      {"softmax", "w = softmax(s)"},
+                                      {"dropout", "w = dropout(w)"},
+                                      {"bmm", "out = w @ v"}};
+
+}  // namespace
+
+TEST_CASE("weights are held by a second name, or by a tuple, of who calls attention") {
+  const auto held = [](const char* caller) { return Held(Calling("attn", caller, kAttention)); };
+  CHECK(held("x, attn_weights = self.attn(x)") == "dropout as attn_weights; ");
+  CHECK(held("x, _ = self.attn(x)") == "dropout as _; ");
+  CHECK(held("attn_outputs = self.attn(x)") == "dropout as attn_outputs; ");
+  CHECK(held("x = self.attn(x)").empty());
+  CHECK(held("x, size = self.attn(x, size)").empty());
+  CHECK(held("outputs = self.attn(x, output_attentions=output_attentions)").empty());
+}
+
+TEST_CASE("weights that no name of the inner forward holds are not returned") {
+  const char* const line = "x = softmax(s) @ v";
+  CHECK(Held(Calling("attn", "x, _ = self.attn(x)", {{"softmax", line}, {"bmm", line}})).empty());
+}
+
+TEST_CASE("a router's logits are held by the name that nobody wants") {
+  const std::vector<Made> router = {{"linear", "logits = linear(x)"},
+                                    {"softmax", "scores = softmax(logits)"},
+                                    {"topk", "scores, indices = topk(scores)"}};
+  CHECK(Held(Calling("gate", "_, scores, indices = self.gate(x)", router)) == "linear as _; ");
+  CHECK(Held(Calling("gate", "scores, indices = self.gate(x)", router)).empty());
+}
+
+TEST_CASE("a loop over layers keeps what the last one returned, and returns it not") {
+  Program program = Calling("layers.0", "outputs = layer(x)", kAttention);
+  for (AtenCall& call : program.calls) {
+    const ModuleId model = program.modules.Enter({"m"});
+    call.module = program.modules.Enter(program.modules.Enter(model, "decoder"), "layers.0");
+    call.frames.insert(call.frames.begin(), program.source.Read(1, "outputs = self.decoder(x)"));
+  }
+  CHECK(Held(program) == "dropout as outputs; ");
+}
+
+}  // namespace onnxfit::returned_weights_test
