@@ -214,7 +214,7 @@ std::vector<std::optional<bool>> FindWrittenInPlace(const ExporterMetadata& meta
 }  // namespace
 
 Places::Places(const Findings& found, const TrainingSettings& settings)
-    : bound_(found.bound), in_place_(found.in_place) {
+    : bound_(found.bound), bodies_(found.bodies), in_place_(found.in_place) {
   for (const NodeId node : PickedOutOfPlace(bound_, settings)) in_place_[Index(node)] = false;
 }
 
@@ -250,7 +250,8 @@ CallPlace Places::Of(NodeId node) const {
   return {.where = DisplayName(bound_.graph(), node),
           .module = bound_.ModuleAround(node),
           .frames = bound_.metadata().LinesOf(node).frames,
-          .written_in_place = in_place_[Index(node)]};
+          .written_in_place = in_place_[Index(node)],
+          .leaves_autograd = bodies_.without_grad[Index(node)]};
 }
 
 StatementId FrameAt(const ModuleTree& modules, const CallPlace& place, size_t level) {
@@ -260,17 +261,6 @@ StatementId FrameAt(const ModuleTree& modules, const CallPlace& place, size_t le
   const size_t below = depth - (level + 1);
   return below <= 1 && below < place.frames.size() ? place.frames[place.frames.size() - 1 - below]
                                                    : kNoStatement;
-}
-
-std::set<std::string> FindOutsideAutocast(const BoundGraph& bound) {
-  const ExporterMetadata& metadata = bound.metadata();
-  std::vector<bool> is_generated;  // by index of lines, which nodes share
-  for (const NodeLines& lines : metadata.lines) is_generated.push_back(IsGenerated(lines.text));
-  std::set<std::string> modules;
-  for (const NodeOrigin& origin : metadata.origins) {
-    if (is_generated[Index(origin.lines)]) modules.insert(metadata.modules.PathOf(origin.module));
-  }
-  return modules;
 }
 
 std::optional<bool> WrittenInPlace(std::string_view line) {

@@ -155,6 +155,7 @@ constexpr RewriteRow kRewrites[] = {
     {"ConstantOfShape", FindZeroBias},  //
     {"Expand", FindZeroBias},           // as torch.export writes torch.zeros
     {"Squeeze", FindPackedProjection},  //
+    {"Add", FindUnmasked},              //
     {"Not", FindNotEqual},
     {"Cast", FindWideSoftmax},
     {"Div", FindLogOfBase},

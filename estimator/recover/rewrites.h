@@ -33,6 +33,8 @@ struct HiddenCall {
   bool as_written = false;  // in fp32 whatever the model's precision
 };
 
+// A call that the code does not make: its first operand is its result.
+inline constexpr std::string_view kNoCall = "";
 // An operator without a row, which keeps all that it reads and makes; a warning says so.
 inline constexpr std::string_view kUnknownOp = "?";
 
@@ -107,6 +109,10 @@ std::optional<Rewritten> FindZeroBias(const BoundGraph& bound, NodeId last);
 // three.  The copy leaves no node; `last` is the Squeeze.
 // Source: _in_projection_packed of torch/nn/functional.py, pytorch v2.11.0.
 std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId last);
+
+// scores + mask of attention that is written in its parts, where a library makes the mask and, but
+// while torch.export traces it, leaves out one that hides nothing.  `last` is the sum.
+std::optional<Rewritten> FindUnmasked(const BoundGraph& bound, NodeId last);
 
 // Attention of which the exporter was given a mask that PyTorch, in training, is not: transformers
 // then passes grouped heads as they are (enable_gqa) instead of repeating keys and values, which
