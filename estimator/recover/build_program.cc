@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "estimator/base/index.h"
 #include "estimator/program/loss.h"
@@ -46,7 +47,9 @@ void LowerUnits(Recovery& recovery, const std::vector<Unit>& units, const PutBac
   for (const Unit& unit : units) {
     for (; next <= unit.at; ++next) lost.WriteRotary(next);
     if (unit.kind == UnitKind::kNumbers || unit.kind == UnitKind::kPutBack) continue;
-    UnitWriter writer(recovery, places.Of(unit.at));
+    CallPlace place = places.Of(unit.at);
+    if (unit.call != nullptr) place.module = unit.call->module.value_or(place.module);
+    UnitWriter writer(recovery, std::move(place));
     lost.WriteStochasticDepth(writer, unit.at);
     for (const NodeId node : unit.nodes) lost.WriteBefore(writer, node);
     if (unit.kind == UnitKind::kNode) lost.WriteShared(writer, unit.at);

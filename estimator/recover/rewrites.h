@@ -52,6 +52,7 @@ struct Rewritten {
   DType own_type = DType::kUndefined;   // of the result, where it is so whatever the precision
   std::vector<ValueId> results = {};    // where there are several; empty: that of `last`
   std::string_view aten_in_eval = {};   // "": the same
+  std::optional<ModuleId> module = {};  // where it runs, if not where `last` does
 };
 
 // What the exporter says, then every place where a pattern matches
@@ -71,6 +72,10 @@ std::vector<Rewritten> FindExportedCalls(const ExportedGroups& groups);
 // Huber loss, of which the file names sub, abs, lt, mul and where.  All parts are on one line of
 // the source, which spells none of them.  O(groups).
 std::vector<Rewritten> FindDecomposedCalls(const ExportedGroups& groups);
+
+// Equal splits of one line, which the code makes once: torch.export makes the parts anew behind
+// each call that writes over one of them.  O(groups × log).
+std::vector<Rewritten> FindRegeneratedParts(const ExportedGroups& groups);
 
 // The calls "lstm", "gru" and "rnn", which run one layer in all its directions: x, the first
 // hidden and cell state (kNoValue where there is none), then the module's own tensors.  ints: what
