@@ -229,6 +229,20 @@ constexpr auto kInPlace = ActivationUse::kInPlace;
 
 // Of torchvision's, some have both, and some make GELU alone, or are told by their children.
 constexpr ActivationRow kActivationRows[] = {
+    // Norms with an activation, which is told so; gates, which have a default of their own.
+    {"timm.layers.norm_act.", kInPlace, {kTimm, "layers/norm_act.py", "inplace: bool = True,"}},
+    {"timm.layers.squeeze_excite.",
+     kInPlace,
+     {kTimm, "layers/squeeze_excite.py", "self.act = create_act_layer(act_layer, inplace=True)"}},
+    {"timm.layers.activations.Sigmoid",
+     kOutOfPlace,
+     {kTimm, "layers/squeeze_excite.py", "self.gate = create_act_layer(gate_layer)"}},
+    {"timm.layers.activations.HardSigmoid",
+     kOutOfPlace,
+     {kTimm, "layers/squeeze_excite.py", "self.gate = create_act_layer(gate_layer)"}},
+    {"timm.models.cspnet.",
+     kOutOfPlace,
+     {kTimm, "models/cspnet.py", "self.act3 = create_act_layer(act_layer)"}},
     {"diffusers.", kOutOfPlace, {kDiffusers, "models/activations.py", "\"relu\": nn.ReLU"}},
     {"transformers.", kOutOfPlace, {kTransformers, "activations.py", "\"relu\": nn.ReLU,"}},
     {"torchvision.models.segmentation.",

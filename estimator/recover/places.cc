@@ -26,10 +26,13 @@ constexpr std::string_view kInPlaceMarks[] = {"+=",      "*=",           ".add_(
                                               "relu_(",  "relu6_(",      "sigmoid_(", "tanh_(",
                                               "clamp_(", "inplace=True", "silu_(",    "hardtanh_("};
 
-// What is known of the class that holds a torch.nn activation, past Sequentials and their like.
+// What is known of the class that holds a torch.nn activation, past Sequentials and their like, or
+// of a library's own.
 ActivationUse KnownUse(const std::vector<std::string>& classes) {
-  if (classes.empty() || !classes.back().starts_with("torch.nn.modules.activation.")) {
-    return ActivationUse::kUnknown;
+  if (classes.empty()) return ActivationUse::kUnknown;
+  if (!classes.back().starts_with("torch.nn.modules.activation.")) {
+    const bool is_librarys = classes.back().find(".activations.") != std::string::npos;
+    return is_librarys ? ActivationsOf(classes.back()) : ActivationUse::kUnknown;
   }
   const auto holder = std::find_if(classes.rbegin(), classes.rend(), [](const std::string& name) {
     return !name.starts_with("torch.nn.");
@@ -264,7 +267,7 @@ StatementId FrameAt(const ModuleTree& modules, const CallPlace& place, size_t le
 }
 
 std::optional<bool> WrittenInPlace(std::string_view line) {
-  if (line.empty()) return std::nullopt;
+  if (line.empty() || line.find("if self.inplace") != std::string_view::npos) return std::nullopt;
   for (const std::string_view mark : kInPlaceMarks) {
     if (line.find(mark) != std::string_view::npos) return true;
   }
