@@ -62,6 +62,8 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
       y = Expand (z, s) })";
   constexpr char kOnes[] = R"(n (float[4] x) => (bool y) {
       one = Constant <value = float {1.0}> () y = Cast <to = 9> (one) })";
+  constexpr char kReshape[] = R"(n (float[4] x) => (float[4] v) {
+      size = Constant <value = int64[1] {4}> () y = Identity (x) v = Reshape (y, size) })";
   constexpr char kKnown[] = R"(n (int64[1] i) => (int64[1] y) {
       one = Constant <value = int64[1] {1}> () s = Shape (i) y = Sub (one, s) })";
   struct Row {
@@ -241,6 +243,15 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
        "bernoulli(x )=y "},
       {"ones in their own", kOnes, {"", ones}, "constant()=y "},
       {"an index of what is known", kKnown, {"", index, index}, "index(one i )=y "},
+      {"pixels between others",
+       kIdentity,
+       {FxText("y", "_upsample_bilinear2d_aa.default", "%x, [2, 2], False")},
+       "_upsample_bilinear2d_aa(x )=y "},
+      {"a copy", kReshape, {"", copy, FxText("v", "view.default", "%y, [4]")}, "contiguous(x )=y "},
+      {"that of a reshape",
+       kReshape,
+       {"", copy, FxText("v", "_unsafe_view.default", "%y, [4]")},
+       "(x )=y "},
       {"a dropout with p = 0", kIdentity, {FxText("y", "clone.default", "%x,")}, ""},
   };
   for (const Row& row : rows) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "estimator/base/index.h"
@@ -143,6 +144,8 @@ constexpr ExportedRow kExportedRows[] = {
      .aten = "max_pool3d_with_indices",
      .has_parts = true,
      .least_parts = 2},
+    {"aten._upsample_bilinear2d_aa.default", "_upsample_bilinear2d_aa"},
+    {"aten._upsample_bicubic2d_aa.default", "_upsample_bicubic2d_aa"},
     {"aten.silu.default", "silu"},
     {"aten.hardswish.default", "hardswish"},
     {"aten.gelu.default", "gelu"},
@@ -304,6 +307,7 @@ class ExportedCallFinder {
     }
     const bool is_whole = call.last != kNoNode && call.results.size() >= LeastParts(row);
     if (!is_whole || !FindOperands(row, index, call) || !Follows(call)) return std::nullopt;
+    if (call.aten == "contiguous" && IsOfReshape(call.last)) call.aten = kNoCall;
     return groups_.Fits(call) ? std::optional(std::move(call)) : std::nullopt;
   }
 
@@ -325,6 +329,14 @@ class ExportedCallFinder {
   }
 
   static size_t LeastParts(const ExportedRow& row) { return row.has_parts ? row.least_parts : 0; }
+
+  // x.reshape (…) of what torch.export saw no view of: it makes a copy, and _unsafe_view of that.
+  // Whether PyTorch copies depends on how its kernels lay x out.
+  bool IsOfReshape(NodeId copy) const {
+    const std::span<const NodeId> readers = bound_.AllReadersOf(bound_.At(copy).outputs[0]);
+    return readers.size() == 1 &&
+           bound_.metadata().TargetOf(readers[0]) == "aten._unsafe_view.default";
+  }
 
   // Integers have their type in all precisions.
   bool Follows(const Rewritten& call) const {
