@@ -51,6 +51,10 @@ const std::vector<std::string> kThresholdCalls = {
     FxText("h", "mul.Tensor", "%x, %w"), FxText("m", "le.Scalar", "%h, 1.0"),
     FxText("m", "le.Scalar", "%h, 1.0"), FxText("y", "where.ScalarSelf", "%m, 1.0, %h")};
 
+constexpr char kWeightNorm[] = R"(n (float[4, 2] v, float[4, 1] g) => (float[4, 2] y) {
+    l = ReduceL2 <axes = [1]> (v) d = Div (g, l) y = Mul (v, d)
+  })";
+
 constexpr char kHuber[] = R"(n (float[4] x, float[4] t) => (float y) {
     d = Sub (x, t)
     e = Abs (d)
@@ -129,6 +133,15 @@ TEST_CASE("a value whose gradient depends on data is said to be unknown") {
       "n (float[4] x, bool[4] k, float v) => (float[4] y) { y = Where (k, v, x) }";
   CHECK(Found(kFill, {FxText("y", "masked_fill.Tensor", "%x, %k, %v")}, "y = x.masked(k, v)") ==
         "?(x k v )=y ");
+}
+
+TEST_CASE("a weight of a length of its own is one call") {
+  const std::vector<std::string> calls = {
+      FxText("l", "linalg_vector_norm.default", "%v, 2, [1], True"),
+      FxText("d", "div.Tensor", "%g, %l"), FxText("y", "mul.Tensor", "%v, %d")};
+  CHECK(Found(kWeightNorm, calls, "return torch._weight_norm(v, g, dim)") ==
+        "_weight_norm(v g )=y ");
+  CHECK(Found(kWeightNorm, calls, "return v * (g / norm(v))").empty());
 }
 
 }  // namespace

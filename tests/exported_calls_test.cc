@@ -52,6 +52,20 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
   constexpr char kParts[] = R"(n (float[2, 3, 2] x) => (float[2, 3] y, float[2, 3] z) {
       i = Constant <value = int64 {0}> () y = Gather <axis = 2> (x, i)
       j = Constant <value = int64 {1}> () z = Gather <axis = 2> (x, j) })";
+  constexpr char kPool[] =
+      R"(n (float[1, 2, 4, 4] x) => (float[1, 2, 2, 2] y, int64[1, 2, 2, 2] z) {
+      y, p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x) z = Neg (p) })";
+  constexpr char kValues[] = R"(n (float[1, 2, 4, 4] x) => (float[1, 2, 2, 2] y) {
+      y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x) })";
+  constexpr char kZeros[] = R"(n (float[4] x) => (float[4] y) {
+      zero = Constant <value = float {0.0}> () z = CastLike (zero, x) s = Shape (x)
+      y = Expand (z, s) })";
+  constexpr char kOnes[] = R"(n (float[4] x) => (bool y) {
+      one = Constant <value = float {1.0}> () y = Cast <to = 9> (one) })";
+  constexpr char kReshape[] = R"(n (float[4] x) => (float[4] v) {
+      size = Constant <value = int64[1] {4}> () y = Identity (x) v = Reshape (y, size) })";
+  constexpr char kKnown[] = R"(n (int64[1] i) => (int64[1] y) {
+      one = Constant <value = int64[1] {1}> () s = Shape (i) y = Sub (one, s) })";
   struct Row {
     const char* name;
     const char* graph;
@@ -62,6 +76,12 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
   const std::string parts = FxText("unbind", "unbind.int", "%x, -1");
   const std::string cross = FxText("y", "linalg_cross.default", "%x, %z");
   const std::string product = FxText("y", "prod.dim_int", "%x, -1");
+  const std::string pool = FxText("pool", "max_pool2d_with_indices.default", "%x, [2, 2]");
+  const std::string zeros = FxText("y", "zeros_like.default", "%x,");
+  const std::string index = FxText("y", "index.Tensor", "%one, [%i]");
+  const std::string ones =
+      "%y : [num_users=1] = call_function[target=torch.ops.aten.new_ones.default]"
+      "(args = (%x, []), kwargs = {dtype: torch.bool})";
   const std::string silu = FxText("y", "silu.default", "%x,");
   const std::string log = FxText("y", "log2.default", "%x,");
   const std::string copy =
@@ -192,6 +212,46 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
        {FxText("y", "div.Tensor_mode", "%x, %w"), FxText("y", "div.Tensor_mode", "%x, %w")},
        "div.Tensor_mode(x w )=y "},
       {"a logarithm that is divided", kSilu, {log, log}, "log2(x )=y "},
+      {"a product that is added",
+       "n (float[4] x, float[4] w) => (float[4] y) { p = Mul (x, w) y = Add (x, p) }",
+       {FxText("y", "addcmul.default", "%x, %x, %w"), FxText("y", "addcmul.default", "%x, %x, %w")},
+       "addcmul(x x w )=y "},
+      {"products of matrices that are added",
+       "n (float[2, 3, 3] x, float[2, 3, 3] w) => (float[2, 3, 3] y) { p = MatMul (w, w) y = Add "
+       "(p, "
+       "x) }",
+       {FxText("y", "baddbmm.default", "%x, %w, %w"), FxText("y", "baddbmm.default", "%x, %w, %w")},
+       "baddbmm(x w w )=y "},
+      {"a group norm",
+       kNorm,
+       {FxText("y", "group_norm.default", "%x, 3, %p_w, None")},
+       "group_norm(x fc.weight 3 )=y "},
+      {"a bound on one side",
+       kIdentity,
+       {FxText("y", "clamp.default", "%x, 1.0")},
+       "clamp_min(x )=y "},
+      {"on the other",
+       kIdentity,
+       {FxText("y", "clamp.default", "%x, None, 1.0")},
+       "clamp_max(x )=y "},
+      {"on both", kIdentity, {FxText("y", "clamp.default", "%x, 0, 1.0")}, "clamp(x )=y "},
+      {"a pool's values and places", kPool, {pool, pool}, "max_pool2d_with_indices(x )=y+z+z "},
+      {"its values alone", kValues, {pool}, ""},
+      {"zeros in the type of another tensor",
+       kZeros,
+       {"", zeros, zeros, zeros},
+       "bernoulli(x )=y "},
+      {"ones in their own", kOnes, {"", ones}, "constant()=y "},
+      {"an index of what is known", kKnown, {"", index, index}, "index(one i )=y "},
+      {"pixels between others",
+       kIdentity,
+       {FxText("y", "_upsample_bilinear2d_aa.default", "%x, [2, 2], False")},
+       "_upsample_bilinear2d_aa(x )=y "},
+      {"a copy", kReshape, {"", copy, FxText("v", "view.default", "%y, [4]")}, "contiguous(x )=y "},
+      {"that of a reshape",
+       kReshape,
+       {"", copy, FxText("v", "_unsafe_view.default", "%y, [4]")},
+       "(x )=y "},
       {"a dropout with p = 0", kIdentity, {FxText("y", "clone.default", "%x,")}, ""},
   };
   for (const Row& row : rows) {

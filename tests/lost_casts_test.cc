@@ -92,5 +92,25 @@ TEST_CASE("a cast to the type that there is already is no call") {
   CHECK(FindLostCasts(BoundModel(ParseGraph(kNorm)).bound).empty());  // no source line, no cast
 }
 
+TEST_CASE("a softmax in fp32 is cast back in its own line") {
+  const auto casts = [](const std::string& line) {
+    Graph graph = ParseGraph(
+        "n (float[2, 4] x) => (float[2, 4] y) { s = Neg (x) w = Softmax (s) y = Neg (w) }");
+    const std::string trace = Frame(line);
+    graph.nodes[1].metadata.emplace_back(kLinesKey, trace);
+    const BoundModel model(graph);
+    std::string text;
+    for (const LostCall& call : FindLostCasts(model.bound)) {
+      text += fmt::format("{} {} ", call.op, graph.values[Index(call.input)].name);
+    }
+    return text;
+  };
+  constexpr char kBoth[] = "to.inline s type_as.inline w ";
+  CHECK(casts("w = F.softmax(s.float(), dim=-1).type_as(s)") == kBoth);
+  CHECK(casts("w = F.softmax(s, dim=-1, dtype=torch.float32).to(q.dtype)") == kBoth);
+  CHECK(casts("w = F.softmax(s, dim=-1).float()").empty());
+  CHECK(casts("w = F.softmax(s, dim=-1).to(q.dtype)").empty());
+}
+
 }  // namespace
 }  // namespace onnxfit::lost_casts_test

@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "estimator/recover/roles.h"
+#include "tests/bound_model.h"
+#include "tests/trace_helpers.h"
 
 namespace onnxfit::lost_tensors_test {
 namespace {
@@ -28,6 +30,18 @@ TEST_CASE("what the file has is not lost") {
   CHECK(Found({"v.pre_layrnorm.weight", "v.pre_layrnorm.bias", "v.post_layernorm.weight",
                "v.post_layernorm.bias"}) == "");
   CHECK(Found({"v.norm.weight", "v.norm.bias"}) == "");
+}
+
+TEST_CASE("a clone of a buffer is as large as it") {
+  Graph graph = ParseGraph("n (float[4] x) => (float[4] y) { y = Neg (x) }");
+  graph.metadata.emplace_back("graph_signature",
+                              "o: BUFFER target='m.full_original_inv_freq' persistent=False\n");
+  const BoundModel model(std::move(graph));
+  const LostTensors lost =
+      FindLostTensors(model.found, {{"m.full_inv_freq", kNoValue, {DType::kFloat32, {8}}}});
+  REQUIRE(lost.tensors.size() == 1);
+  CHECK(lost.tensors[0].name == "m.full_original_inv_freq");
+  CHECK(lost.tensors[0].type.dims == Dims{8});
 }
 
 }  // namespace

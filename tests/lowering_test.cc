@@ -29,6 +29,20 @@ TEST_CASE("every call that a row names has a rule") {
   }
 }
 
+TEST_CASE("an instance norm of ones and zeros, in the type of its input, has no parameters") {
+  const Program program = Lowered(R"(n (float[2, 3, 4, 4] x) => (float[2, 3, 4, 4] y)
+      < float[3, 3, 1, 1] w = ["location": "none"] > {
+        h = Conv (x, w)
+        one = Constant <value = float {1.0}> () o = CastLike (one, h)
+        n = Constant <value = int64[1] {3}> () ones = Expand (o, n)
+        zero = Constant <value = float {0.0}> () z = CastLike (zero, h) zeros = Expand (z, n)
+        y = InstanceNormalization (h, ones, zeros)
+      })");
+  for (const AtenCall& call : program.calls) {
+    if (call.op == "instance_norm") CHECK(call.inputs.size() == 1);
+  }
+}
+
 TEST_CASE("a number is an argument of the call, and which side it is on matters") {
   struct Row {
     const char* node;

@@ -61,5 +61,19 @@ TEST_CASE("a base that others read is a call") {
   CHECK(Calls("x.relu_()", read) == "view relu view view sigmoid sigmoid ");
 }
 
+TEST_CASE("a row of a table is a view where torch.export says so") {
+  const auto op = [](const std::string& target) {
+    const std::string call = FxText("y", target, "%w, 0, 0");
+    Graph graph = ParseGraph(R"(n (float[4] x) => (float[4] z)
+      < float[3, 4] w = ["location": "none"] > {
+        i = Constant <value = int64 {0}> () y = Gather (w, i) z = Add (x, y)
+      })");
+    Say(graph, 1, call);
+    return std::string(Build(graph, {}).program.calls[0].op);
+  };
+  CHECK(op("select.int") == "select");
+  CHECK(op("embedding.default") != "select");
+}
+
 }  // namespace
 }  // namespace onnxfit::lowering_views_test

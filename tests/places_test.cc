@@ -34,6 +34,8 @@ TEST_CASE("whether a line of source writes over an operand") {
        std::nullopt},
       {"File \"a.py\", line 3, in forward\n  x = F.relu(x, inplace=True)",
        "x = F.relu(x, inplace=True)", true},
+      {"File \"a.py\", line 3, in forward\n  return x.relu_() if self.inplace else x.relu()",
+       "return x.relu_() if self.inplace else x.relu()", std::nullopt},
       {"File \"a.py\", line 3, in forward\n  return F.relu(input, inplace=self.inplace)",
        "return F.relu(input, inplace=self.inplace)", std::nullopt},
   };
@@ -78,6 +80,9 @@ TEST_CASE("libraries are known that make activations without arguments") {
   CHECK(found("diffusers.models.resnet.ResnetBlock2D", kRelu) == 1);
   CHECK(found("transformers.models.opt.modeling_opt.OPTDecoderLayer", kRelu) == 1);
   CHECK(found("torchvision.models.resnet.BasicBlock", kRelu) == 0);
+  CHECK(found("timm.models.cspnet.BottleneckBlock", kRelu) == 1);
+  CHECK(found("timm.layers.squeeze_excite.SEModule", kRelu) == 0);
+  CHECK(found("timm.layers.squeeze_excite.SEModule", "timm.layers.activations.Sigmoid") == 1);
   CHECK(found("diffusers.models.resnet.ResnetBlock2D", "mine.Activation") == 0);
 }
 
@@ -142,6 +147,9 @@ TEST_CASE("torch.export names the class that holds an activation") {
   CHECK(
       known("['', 'torchvision.models.vgg.VGG', 'torch.nn.modules.container.Sequential', "
             "'torch.nn.modules.activation.ReLU', 'aten.relu.default']"));
+  CHECK(
+      known("['', 'timm.layers.norm_act.BatchNormAct2d', 'torch.nn.modules.activation.ReLU', "
+            "'aten.relu.default']"));
   CHECK_FALSE(
       known("['', '__main__.Net', 'torch.nn.modules.activation.ReLU', "
             "'aten.relu.default']"));

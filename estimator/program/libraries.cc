@@ -229,6 +229,20 @@ constexpr auto kInPlace = ActivationUse::kInPlace;
 
 // Of torchvision's, some have both, and some make GELU alone, or are told by their children.
 constexpr ActivationRow kActivationRows[] = {
+    // Norms with an activation, which is told so; gates, which have a default of their own.
+    {"timm.layers.norm_act.", kInPlace, {kTimm, "layers/norm_act.py", "inplace: bool = True,"}},
+    {"timm.layers.squeeze_excite.",
+     kInPlace,
+     {kTimm, "layers/squeeze_excite.py", "self.act = create_act_layer(act_layer, inplace=True)"}},
+    {"timm.layers.activations.Sigmoid",
+     kOutOfPlace,
+     {kTimm, "layers/squeeze_excite.py", "self.gate = create_act_layer(gate_layer)"}},
+    {"timm.layers.activations.HardSigmoid",
+     kOutOfPlace,
+     {kTimm, "layers/squeeze_excite.py", "self.gate = create_act_layer(gate_layer)"}},
+    {"timm.models.cspnet.",
+     kOutOfPlace,
+     {kTimm, "models/cspnet.py", "self.act3 = create_act_layer(act_layer)"}},
     {"diffusers.", kOutOfPlace, {kDiffusers, "models/activations.py", "\"relu\": nn.ReLU"}},
     {"transformers.", kOutOfPlace, {kTransformers, "activations.py", "\"relu\": nn.ReLU,"}},
     {"torchvision.models.segmentation.",
@@ -333,6 +347,91 @@ constexpr PositionBuffer kPositionBuffers[] = {
      "token_type_ids",
      {kTransformers, "models/bert/modeling_bert.py",
       "self.token_type_ids = nn.Buffer(torch.zeros("}},
+};
+
+constexpr std::string_view kBertFile = "models/bert/modeling_bert.py";
+constexpr std::string_view kSiglip = "models/siglip/modeling_siglip.py";
+constexpr std::string_view kXlnet = "models/xlnet/modeling_xlnet.py";
+constexpr std::string_view kActivationFile = "nn/modules/activation.py";
+constexpr UnreadTensorRow kUnreadTensors[] = {
+    // Poolers, whose result the model returns and its head does not read.
+    {"pooler.dense.weight",
+     {1, 1},
+     "",
+     {kTransformers, kBertFile, "self.dense = nn.Linear(config.hidden_size, config.hidden_size)"}},
+    {"pooler.dense.bias",
+     {1},
+     "",
+     {kTransformers, kBertFile, "self.dense = nn.Linear(config.hidden_size, config.hidden_size)"}},
+    {"pooler.weight",
+     {1, 1},
+     "",
+     {kTransformers, "models/big_bird/modeling_big_bird.py",
+      "self.pooler = nn.Linear(config.hidden_size, config.hidden_size)"}},
+    {"pooler.bias",
+     {1},
+     "",
+     {kTransformers, "models/big_bird/modeling_big_bird.py",
+      "self.pooler = nn.Linear(config.hidden_size, config.hidden_size)"}},
+    // SiglipMultiheadAttentionPoolingHead, likewise.
+    {"probe",
+     {-1, -1, 1},
+     "",
+     {kTransformers, kSiglip, "self.probe = nn.Parameter(torch.randn(1, 1, config.hidden_size))"}},
+    {"layernorm.weight", {1}, "", {kTransformers, kSiglip, "self.layernorm = nn.LayerNorm("}},
+    {"layernorm.bias", {1}, "", {kTransformers, kSiglip, "self.layernorm = nn.LayerNorm("}},
+    {"attention.in_proj_weight",
+     {3, 1},
+     "",
+     {kTorch, kActivationFile, "torch.empty((3 * embed_dim, embed_dim)"}},
+    {"attention.in_proj_bias",
+     {3},
+     "",
+     {kTorch, kActivationFile, "torch.empty(3 * embed_dim, **factory_kwargs)"}},
+    {"attention.out_proj.weight", {1, 1}, "", {kTorch, kActivationFile, "self.out_proj ="}},
+    {"attention.out_proj.bias", {1}, "", {kTorch, kActivationFile, "self.out_proj ="}},
+    // Tokens in place of what is masked in pretraining.
+    {"mask_token",
+     {-1, 1},
+     "",
+     {kTransformers, "models/dinov2/modeling_dinov2.py",
+      "self.mask_token = nn.Parameter(torch.zeros(1, config.hidden_size))"}},
+    {"mask_emb",
+     {-1, -1, 1},
+     "",
+     {kTransformers, kXlnet, "self.mask_emb = nn.Parameter(torch.FloatTensor(1, 1,"}},
+    // Segments, of which there is one.
+    {"r_s_bias",
+     {},
+     "r_r_bias",
+     {kTransformers, kXlnet, "self.r_s_bias = nn.Parameter(torch.FloatTensor(self.n_head,"}},
+    {"seg_embed",
+     {-2},
+     "r_r_bias",
+     {kTransformers, kXlnet, "self.seg_embed = nn.Parameter(torch.FloatTensor(2, self.n_head,"}},
+    // Attention of sampled blocks, of which a short sequence has none.
+    {"self.key.weight",
+     {},
+     "self.query.weight",
+     {kTransformers, "models/mra/modeling_mra.py", "self.key = nn.Linear("}},
+    {"self.key.bias",
+     {},
+     "self.query.bias",
+     {kTransformers, "models/mra/modeling_mra.py", "self.key = nn.Linear("}},
+    {"self.value.weight",
+     {},
+     "self.query.weight",
+     {kTransformers, "models/mra/modeling_mra.py", "self.value = nn.Linear("}},
+    {"self.value.bias",
+     {},
+     "self.query.bias",
+     {kTransformers, "models/mra/modeling_mra.py", "self.value = nn.Linear("}},
+};
+
+constexpr UnreadMask kUnreadMasks[] = {
+    {"bias",
+     "wpe.weight",
+     {kTransformers, "models/gpt_bigcode/modeling_gpt_bigcode.py", "self.bias = nn.Buffer("}},
 };
 
 constexpr NameFact kTiedBiases[] = {
@@ -718,6 +817,8 @@ bool IsCached(std::string_view function) {
 
 std::span<const UnreadChild> UnreadChildren() { return kUnreadChildren; }
 std::span<const PositionBuffer> PositionBuffers() { return kPositionBuffers; }
+std::span<const UnreadTensorRow> UnreadTensorRows() { return kUnreadTensors; }
+std::span<const UnreadMask> UnreadMasks() { return kUnreadMasks; }
 std::string_view ChildWithTiedBias() { return kTiedBiases[0].name; }
 std::string_view CloneOfBuffer() { return kClones[0].name; }
 std::span<const KnownNameRow> KnownNameRows() { return kKnownNameRows; }

@@ -4,6 +4,7 @@
 // (A library's algorithm is beside the code that imitates it, with its source.)
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -131,6 +132,23 @@ struct PositionBuffer {
   SeenIn seen;
 };
 std::span<const PositionBuffer> PositionBuffers();
+
+// A tensor that no call reads, so that an export has its name alone.
+struct UnreadTensorRow {
+  std::string_view tail;  // of its path, below a module: "pooler.dense.weight"
+  // Its sizes: multiples of the module's width, or, below zero, numbers as they are.
+  std::array<int8_t, 3> sizes;
+  std::string_view like;  // another tensor of that module, whose sizes come behind those; "": none
+  SeenIn seen;
+};
+std::span<const UnreadTensorRow> UnreadTensorRows();
+// A mask [n, n] that no call reads, of n positions of a table beside it.
+struct UnreadMask {
+  std::string_view buffer;
+  std::string_view table;
+  SeenIn seen;
+};
+std::span<const UnreadMask> UnreadMasks();
 
 // Whether a module in eval mode indexes its parameter of that name once and keeps the result.
 bool IsIndexedOnce(std::string_view parameter);

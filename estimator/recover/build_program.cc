@@ -2,11 +2,15 @@
 // each way to read the file, the rest.
 #include "estimator/recover/build_program.h"
 
+#include <algorithm>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "estimator/base/index.h"
 #include "estimator/program/loss.h"
 #include "estimator/recover/lowering.h"
+#include "estimator/recover/masks.h"
 #include "estimator/recover/places.h"
 #include "estimator/recover/put_backs.h"
 #include "estimator/recover/units.h"
@@ -43,7 +47,9 @@ void LowerUnits(Recovery& recovery, const std::vector<Unit>& units, const PutBac
   for (const Unit& unit : units) {
     for (; next <= unit.at; ++next) lost.WriteRotary(next);
     if (unit.kind == UnitKind::kNumbers || unit.kind == UnitKind::kPutBack) continue;
-    UnitWriter writer(recovery, places.Of(unit.at));
+    CallPlace place = places.Of(unit.at);
+    if (unit.call != nullptr) place.module = unit.call->module.value_or(place.module);
+    UnitWriter writer(recovery, std::move(place));
     lost.WriteStochasticDepth(writer, unit.at);
     for (const NodeId node : unit.nodes) lost.WriteBefore(writer, node);
     if (unit.kind == UnitKind::kNode) lost.WriteShared(writer, unit.at);
@@ -52,6 +58,16 @@ void LowerUnits(Recovery& recovery, const std::vector<Unit>& units, const PutBac
     lost.WriteBehind(writer, unit.at);
   }
   recovery.writer.WarnOfUnknown("node");
+}
+
+// Names of what runs although nobody reads it.
+std::set<NameId> RunAllTheSame(const Recovery& recovery) {
+  std::set<NameId> names;
+  for (const ValueId value : FindArgumentsOfMasks(recovery.bound)) {
+    names.insert(recovery.values.NameOf(value));
+  }
+  names.erase(kNoName);
+  return names;
 }
 
 }  // namespace
@@ -82,7 +98,7 @@ Findings::Findings(const Graph& graph, const ExporterMetadata& metadata, const S
 
   // 4. Where calls run, and which work in place.
   in_place = FindInPlace(bound, rewrites);
-  outside_autocast = FindOutsideAutocast(bound);
+  bodies = FindGeneratedBodies(bound);
 }
 
 // --- By the settings ------------------------------------------------------------------------
@@ -122,7 +138,9 @@ Program BuildProgram(const Findings& found, const Roles& roles, const TrainingSe
 
   // 9. The loss, and when Python's names let go.
   const NameId loss = loss_output.has_value() ? program.outputs[*loss_output] : kNoName;
-  FinishProgram(recovery.writer, loss, [](const AtenCall&) { return true; });
+  FinishProgram(recovery.writer, loss, [kept = RunAllTheSame(recovery)](const AtenCall& call) {
+    return std::ranges::none_of(call.outputs, [&](NameId name) { return kept.contains(name); });
+  });
   program.name_of = recovery.values.TakeNames();
   return recovery.writer.TakeProgram();
 }

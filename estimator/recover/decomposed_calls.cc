@@ -37,6 +37,7 @@ constexpr DecomposedRow kDecomposedRows[] = {
     {"where(gt(abs(x),#),sub(x,mul(sign(x),#)),mul(x,#))", "softshrink", "x"},
     {"where(isposinf(x),#,where(isneginf(x),#,where(isnan(x),#,x)))", "nan_to_num", "x"},
     {"sqrt(var(x))", "std", "x"},
+    {"mul(v,div(g,linalg_vector_norm(v)))", "_weight_norm", "vg"},
     {"mul(mul(x,rsqrt(add(mean(pow(x,#)),#))),w)", "rms_norm", "xw"},
     {"sub(g:mul(x,y),mul(y,sum(g)))", "_softmax_backward_data", "xy"},
     {"sum(diagonal_copy(x))", "trace", "x"},

@@ -17,8 +17,10 @@ namespace {
 std::vector<bool> FloatsFedBy(const BoundGraph& bound, const std::vector<bool>& parameters) {
   std::vector<bool> fed = parameters;
   for (const Node& node : bound.graph().nodes) {
+    const bool reads_type = node.op_type == "CastLike";  // of what it reads second
     const bool is_fed = std::ranges::any_of(
-        node.inputs, [&](ValueId value) { return value != kNoValue && fed[Index(value)]; });
+        node.inputs.begin(), reads_type ? node.inputs.begin() + 1 : node.inputs.end(),
+        [&](ValueId value) { return value != kNoValue && fed[Index(value)]; });
     if (!is_fed) continue;
     for (const ValueId value : node.outputs) {
       if (value != kNoValue) fed[Index(value)] = IsFloat(bound.TypeOf(value).dtype);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "estimator/base/index.h"
@@ -18,6 +19,7 @@ namespace {
 
 using ArgumentPlaces = std::array<int8_t, 3>;  // of operands among a call's arguments; -1: no more
 constexpr ArgumentPlaces kFirst = {0, -1, -1};
+constexpr ArgumentPlaces kNone = {-1, -1, -1};
 constexpr std::string_view kUnknownCall;  // its nodes run as they are written
 
 // What `call`, whose first operand is of `rank` dimensions, says beside its tensors.
@@ -36,6 +38,9 @@ int64_t AxisAt(const FxNode& call, size_t place, int64_t absent, int64_t rank) {
 std::vector<int64_t> WindowsOf(const FxNode& call, int64_t rank) {
   return {AxisAt(call, 1, 0, rank), NumberAt(call, 2, 1), NumberAt(call, 3, 1)};
 }
+
+// group_norm (x, groups, weight, bias)
+std::vector<int64_t> GroupsIn(const FxNode& call, int64_t) { return {NumberAt(call, 1, 1)}; }
 
 // x.diagonal (offset, dim1, dim2)
 std::vector<int64_t> DiagonalOf(const FxNode& call, int64_t rank) {
@@ -76,6 +81,14 @@ std::string_view NormOf(const FxNode& call, std::string_view) {
   return power == "2" || power == "2.0" ? "linalg_vector_norm" : "norm.power";
 }
 
+// x.clamp (min, max): a bound on one side is another kernel.
+std::string_view ClampOf(const FxNode& call, std::string_view) {
+  const auto is_given = [&](size_t place) {
+    return place < call.arguments.size() && call.arguments[place].text != "None";
+  };
+  return !is_given(2) ? "clamp_min" : is_given(1) ? "clamp" : "clamp_max";
+}
+
 struct ExportedRow {
   std::string_view target;
   std::string_view aten;
@@ -84,6 +97,7 @@ struct ExportedRow {
   int8_t counted = -1;               // an argument whose length goes along: a list of sizes
   int8_t dimension = -1;             // an argument that names one of the first operand's; else 0
   bool has_parts = false;            // several results
+  size_t least_parts = 1;            // that are read; with fewer its nodes run as they are written
   IntsOf ints = nullptr;             // instead of these
   std::string_view of_numbers = {};  // what it is where all operands but the first are numbers
   NameOf name_of = nullptr;          // instead of `aten`
@@ -108,9 +122,30 @@ bool CopiesAlong(const FxNode& call, std::string_view line) {
   return NamesDimension(call) && !Adds(call, line) && !line.empty() && !HasSubscript(line);
 }
 
+// The call that reads the type of its operand alone.
+constexpr std::string_view kFilledLike = "bernoulli";
+// zeros_like (x): in x's own type.
+bool KeepsType(const FxNode& call, std::string_view) {
+  return std::ranges::none_of(call.named, [](const auto& a) { return a.first == "dtype"; });
+}
+
 constexpr ExportedRow kExportedRows[] = {
     {"aten.linear.default", "linear", {0, 1, 2}},
     {"aten.layer_norm.default", "layer_norm", {0, 2, 3}, "", 1},
+    {.target = "aten.group_norm.default",
+     .aten = "group_norm",
+     .operands = {0, 2, 3},
+     .ints = GroupsIn},
+    {.target = "aten.max_pool2d_with_indices.default",
+     .aten = "max_pool2d_with_indices",
+     .has_parts = true,
+     .least_parts = 2},
+    {.target = "aten.max_pool3d_with_indices.default",
+     .aten = "max_pool3d_with_indices",
+     .has_parts = true,
+     .least_parts = 2},
+    {"aten._upsample_bilinear2d_aa.default", "_upsample_bilinear2d_aa"},
+    {"aten._upsample_bicubic2d_aa.default", "_upsample_bicubic2d_aa"},
     {"aten.silu.default", "silu"},
     {"aten.hardswish.default", "hardswish"},
     {"aten.gelu.default", "gelu"},
@@ -136,6 +171,7 @@ constexpr ExportedRow kExportedRows[] = {
      .operands = {0, 1, -1},
      .of_numbers = "clamp_max"},
     {"aten.addcdiv.default", "addcdiv", {0, 1, 2}},
+    {"aten.addcmul.default", "addcmul", {0, 1, 2}},
     {"aten.atan2.default", "atan2", {0, 1, -1}},
     {"aten.div.Tensor_mode", "div.Tensor_mode", {0, 1, -1}},
     {"aten.remainder.Tensor", "remainder", {0, 1, -1}},
@@ -150,6 +186,7 @@ constexpr ExportedRow kExportedRows[] = {
     {"aten.sinc.default", "sinc"},
     {"aten.special_erfcx.default", "special_erfcx"},
     {"aten.mse_loss.default", "mse_loss", {0, 1, -1}},
+    {.target = "aten.clamp.default", .aten = "clamp", .name_of = ClampOf},
     {"aten.clamp_min.default", "clamp_min"},
     {"aten.clamp_max.default", "clamp_max"},
     {"aten.amax.default", "amax"},
@@ -166,6 +203,7 @@ constexpr ExportedRow kExportedRows[] = {
     {"aten.vdot.default", "vdot", {0, 1, -1}},
     {"aten.addmv.default", "addmv", {0, 1, 2}},
     {"aten.addr.default", "addr", {0, 1, 2}},
+    {"aten.baddbmm.default", "baddbmm", {0, 1, 2}},
     {"aten.addbmm.default", "addbmm", {0, 1, 2}},
     {.target = "aten.linalg_vector_norm.default", .aten = "linalg_vector_norm", .name_of = NormOf},
     {"prims.var.default", "var"},
@@ -206,6 +244,17 @@ constexpr ExportedRow kExportedRows[] = {
     {"aten.ne.Tensor", "ne", {0, 1, -1}},
     {"aten.ne.Scalar", "ne"},
     {"aten.fill.Tensor", "fill_", {0, 1, -1}},
+
+    // Tensors that are filled, in the type of another one or in one of their own.
+    {.target = "aten.zeros_like.default", .aten = kFilledLike, .only_if = KeepsType},
+    {.target = "aten.ones_like.default", .aten = kFilledLike, .only_if = KeepsType},
+    {.target = "aten.full_like.default", .aten = kFilledLike, .only_if = KeepsType},
+    {.target = "aten.rand_like.default", .aten = kFilledLike, .only_if = KeepsType},
+    {.target = "aten.randn_like.default", .aten = kFilledLike, .only_if = KeepsType},
+    {.target = "aten.new_zeros.default", .aten = kFilledLike, .only_if = KeepsType},
+    {.target = "aten.new_full.default", .aten = kFilledLike, .only_if = KeepsType},
+    {.target = "aten.new_ones.default", .aten = kFilledLike, .only_if = KeepsType},
+    {"aten.new_ones.default", "constant", kNone},
 };
 
 bool HasWord(const FxNode& call, std::string_view word) {
@@ -248,7 +297,7 @@ class ExportedCallFinder {
     const FxGroup& group = groups_.At(index);
     Rewritten call;
     call.aten = row.aten;
-    call.nodes = groups_.NodesOf(index);
+    call.nodes = groups_.AnyNodesOf(index);
     call.ints = Ints(row, group.call);
     if (row.has_parts) call.results = ResultsOf(index, call.nodes);
     call.last = row.has_parts ? LastOf(call.nodes) : groups_.ResultOf(index, call.nodes);
@@ -256,7 +305,9 @@ class ExportedCallFinder {
       call.aten = row.of_numbers;
       row.operands = kFirst;
     }
-    if (call.last == kNoNode || !FindOperands(row, index, call)) return std::nullopt;
+    const bool is_whole = call.last != kNoNode && call.results.size() >= LeastParts(row);
+    if (!is_whole || !FindOperands(row, index, call) || !Follows(call)) return std::nullopt;
+    if (call.aten == "contiguous" && IsOfReshape(call.last)) call.aten = kNoCall;
     return groups_.Fits(call) ? std::optional(std::move(call)) : std::nullopt;
   }
 
@@ -275,6 +326,22 @@ class ExportedCallFinder {
     const ValueId first = groups_.ValueOf(argument(0).text);
     if (dimension >= 0 || first == kNoValue) return {dimension};
     return {dimension + static_cast<int64_t>(shapes_.types[Index(first)].tensor.dims.size())};
+  }
+
+  static size_t LeastParts(const ExportedRow& row) { return row.has_parts ? row.least_parts : 0; }
+
+  // x.reshape (…) of what torch.export saw no view of: it makes a copy, and _unsafe_view of that.
+  // Whether PyTorch copies depends on how its kernels lay x out.
+  bool IsOfReshape(NodeId copy) const {
+    const std::span<const NodeId> readers = bound_.AllReadersOf(bound_.At(copy).outputs[0]);
+    return readers.size() == 1 &&
+           bound_.metadata().TargetOf(readers[0]) == "aten._unsafe_view.default";
+  }
+
+  // Integers have their type in all precisions.
+  bool Follows(const Rewritten& call) const {
+    return call.aten != kFilledLike ||
+           IsFloat(bound_.TypeOf(bound_.At(call.last).outputs[0]).dtype);
   }
 
   static NodeId LastOf(const std::vector<NodeId>& nodes) {
@@ -313,7 +380,8 @@ class ExportedCallFinder {
       std::erase(rest, value);
       call.inputs.push_back(value);
     }
-    if (call.inputs.empty() || missing.size() != rest.size()) return false;
+    const bool has_operands = !call.inputs.empty() || row.operands == kNone;
+    if (!has_operands || missing.size() != rest.size()) return false;
     for (size_t i = 0; i < missing.size(); ++i) call.inputs[missing[i]] = rest[i];
     return true;
   }

@@ -1,6 +1,7 @@
 #include "estimator/recover/exported_groups.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "estimator/base/index.h"
 #include "estimator/program/call_operands.h"
@@ -33,6 +34,14 @@ std::vector<NodeId> ExportedGroups::NodesOf(int32_t index) const {
   for (const NodeId node : At(index).nodes) {
     if (!IsHost(node) && !IsSharedWeight(node)) nodes.push_back(node);
   }
+  return nodes;
+}
+
+std::vector<NodeId> ExportedGroups::AnyNodesOf(int32_t index) const {
+  std::vector<NodeId> nodes = NodesOf(index);
+  if (!nodes.empty()) return nodes;
+  std::ranges::copy_if(At(index).nodes, std::back_inserter(nodes),
+                       [&](NodeId node) { return !IsSharedWeight(node); });
   return nodes;
 }
 

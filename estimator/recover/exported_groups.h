@@ -30,6 +30,9 @@ class ExportedGroups {
   ValueId ValueOf(std::string_view name) const;
   // Those that run on the device, and are this call's alone.
   std::vector<NodeId> NodesOf(int32_t index) const;
+  // The same, or all that are this call's alone where what it makes is known: the device may make
+  // that all the same.
+  std::vector<NodeId> AnyNodesOf(int32_t index) const;
 
   // The line of the source that made the call; "" where the file has none.
   std::string_view LineOf(int32_t index) const {

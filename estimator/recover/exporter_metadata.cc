@@ -117,6 +117,7 @@ NodeLines LinesIn(std::string_view text, SourceLines& source) {
     }
     rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
     lines.innermost = rest.starts_with(kFrame) ? std::string_view() : TakeLine(rest);
+    lines.lines.push_back({head.substr(0, head.find('"')), lines.innermost});
     lines.frames.push_back(number == 0 ? kNoStatement : source.Read(number, lines.innermost));
   }
   return lines;

@@ -68,9 +68,15 @@ struct FxGroup {
   std::vector<NodeId> nodes;  // in the graph's order
 };
 
+struct FileLine {
+  std::string_view file;  // "transformers/models/bert/modeling_bert.py"
+  std::string_view text;  // "" where the file does not show it
+};
+
 // Lines of the model's source on the way to a node.
 struct NodeLines {
   std::string_view text = {};            // as the exporter writes them all; "" where it does not
+  std::vector<FileLine> lines = {};      // one by one, the innermost last
   std::vector<StatementId> frames = {};  // of the forwards around its call, the innermost last
   std::string_view innermost = {};       // the line that the call was made in; "" if unknown
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "estimator/recover/bound_graph.h"
+#include "estimator/recover/generated_bodies.h"
 #include "estimator/recover/lost_calls.h"
 #include "estimator/recover/places.h"
 #include "estimator/recover/rewrites.h"
@@ -47,7 +48,7 @@ struct Findings {
 
   // Where calls run (places.h).
   InPlaceNodes in_place;
-  std::set<std::string> outside_autocast;
+  GeneratedBodies bodies;
 };
 
 }  // namespace onnxfit

@@ -57,6 +57,25 @@ bool CastsProduct(std::string_view line) {
   return open != std::string_view::npos && Has(line.substr(open, cast - open), "*");
 }
 
+// What a line passes to softmax, and what it does with the result.
+struct SoftmaxLine {
+  std::string_view arguments;
+  std::string_view behind;
+};
+
+SoftmaxLine ReadSoftmax(std::string_view line) {
+  constexpr std::string_view kCall = "softmax(";
+  const size_t call = line.find(kCall);
+  if (call == std::string_view::npos) return {};
+  line.remove_prefix(call + kCall.size());
+  size_t open = 1;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '(') ++open;
+    if (line[i] == ')' && --open == 0) return {line.substr(0, i), line.substr(i + 1)};
+  }
+  return {};
+}
+
 // Lines of the node's own forward, of helpers too.
 std::string_view LinesOf(const BoundGraph& bound, NodeId node) {
   return bound.metadata().LinesOf(node).text;
@@ -70,6 +89,25 @@ class LostCastFinder {
  public:
   LostCastFinder(const BoundGraph& bound, std::vector<LostCall>& calls)
       : bound_(bound), calls_(calls) {}
+
+  void AddSoftmax(NodeId softmax) {
+    const auto [arguments, behind] = ReadSoftmax(LineOf(bound_, softmax));
+    const bool casts = Has(arguments, ".float()") || Has(arguments, "dtype=torch.float32");
+    const bool returns_cast = behind.starts_with(".to(") || behind.starts_with(".type_as(");
+    if (!casts || !returns_cast || Has(behind, "float32")) return;
+    const ValueId x = bound_.At(softmax).inputs[0];
+    const ValueId weights = ResultOf(softmax);
+    calls_.push_back(
+        {.before = softmax, .input = x, .name = NameOf(weights, ".float"), .op = "to.inline"});
+    for (const NodeId reader : bound_.ReadersOf(weights)) {
+      calls_.push_back({.before = reader,
+                        .input = weights,
+                        .name = NameOf(weights, ".cast"),
+                        .op = "type_as.inline",
+                        .behind = softmax,
+                        .like = x});
+    }
+  }
 
   void Add(const Norm& norm) {
     const std::string_view squaring = LineOf(bound_, norm.pow);
@@ -153,6 +191,7 @@ std::vector<LostCall> FindLostCasts(const BoundGraph& bound) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     const auto id = static_cast<NodeId>(i);
+    if (node.op_type == "Softmax") finder.AddSoftmax(id);
     if (node.op_type != "Pow" || LinesOf(bound, id).empty()) continue;
     const auto norm = FindNorm(bound, id);
     if (norm.has_value()) finder.Add(*norm);

@@ -20,6 +20,7 @@
 #include "estimator/recover/findings.h"
 #include "estimator/recover/lost_calls.h"
 #include "estimator/recover/roles.h"
+#include "estimator/recover/unread_tensors.h"
 
 namespace onnxfit {
 namespace {
@@ -40,6 +41,8 @@ class LostTensorFinder {
     AddPositionIds();
     AddSlicedBuffer();
     AddUnusedNorms();
+    AddUnread();
+    AddOriginals();
     return std::move(lost_);
   }
 
@@ -54,16 +57,17 @@ class LostTensorFinder {
   }
 
   // "rope.original_inv_freq", a clone of "rope.inv_freq" that no call reads and the file does
-  // not hold.
+  // not hold; "rope.full_original_inv_freq" of "rope.full_inv_freq".
   void AddOriginals() {
     const std::string_view clone = CloneOfBuffer();
     std::map<std::string, TensorType> found;
     for (const ModuleTensor& tensor : tensors_) found.emplace(tensor.name, tensor.type);
     for (const SignatureEntry& entry : metadata_.signature) {
       const std::string_view child = ChildOf(entry.target);
-      if (!child.starts_with(clone) || found.contains(std::string(entry.target))) continue;
-      const auto clone_of =
-          found.find(fmt::format("{}.{}", ParentOf(entry.target), child.substr(clone.size())));
+      const size_t at = child.find(clone);
+      if (at == child.npos || found.contains(std::string(entry.target))) continue;
+      const auto clone_of = found.find(fmt::format(
+          "{}.{}{}", ParentOf(entry.target), child.substr(0, at), child.substr(at + clone.size())));
       if (clone_of == found.end()) continue;
       AddLost(std::string(entry.target), Role::kBuffer, clone_of->second);
     }
@@ -137,6 +141,11 @@ class LostTensorFinder {
       AssumeWidth(lost.back().first, sibling->first);
     }
     for (const auto& [name, type] : lost) AddLost(name, Role::kParameter, type);
+  }
+
+  void AddUnread() {
+    const std::vector<LostTensor> unread = SizeUnreadTensors(bound_, tensors_);
+    for (const auto& [role, name, type] : unread) AddLost(name, role, type);
   }
 
   void AssumeWidth(const std::string& name, std::string_view sibling) {

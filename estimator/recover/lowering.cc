@@ -171,7 +171,8 @@ std::vector<NameId> OperandsOf(UnitWriter& unit, const Rewritten& call) {
 // Several nodes that are one call.
 void LowerCall(UnitWriter& unit, const Rewritten& call) {
   const ValueId output = unit.bound().At(call.last).outputs[0];
-  if (call.only_in_training && !unit.trains()) return unit.Alias(output, call.inputs[0]);
+  const bool is_none = call.aten == kNoCall || (call.only_in_training && !unit.trains());
+  if (is_none) return unit.Alias(output, call.inputs[0]);
   std::vector<NameId> inputs = OperandsOf(unit, call);
   std::vector<int64_t> ints = call.ints;
   if (call.dropout != kNoNode) ints[0] = unit.DropsOut(unit.bound().At(call.dropout)) ? 1 : 0;
@@ -245,7 +246,7 @@ Recovery::Recovery(const Findings& found, const Roles& roles_of_tensors,
       roles(roles_of_tensors),
       writer(settings, bound.graph().path),
       values(bound, roles_of_tensors, writer),
-      outside_autocast(found.outside_autocast) {
+      outside_autocast(found.bodies.outside_autocast) {
   writer.program().modules = bound.metadata().modules;
   writer.program().source = bound.metadata().source;
   for (const FoldedBatchNorm& norm : roles.folded) folded[norm.convolution] = &norm;

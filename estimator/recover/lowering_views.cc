@@ -108,7 +108,7 @@ void LowerSequenceAt(UnitWriter& unit, const Node& node, std::string_view aten) 
 void LowerGather(UnitWriter& unit, const Node& node, std::string_view) {
   const ValueId data = InputOf(node, 0);
   const ValueId indices = InputOf(node, 1);
-  if (!unit.values().IsParameter(data)) {
+  if (!unit.values().IsParameter(data) || unit.TargetOf(node) == "aten.select.int") {
     const KnownTensor* known = unit.bound().Known(indices);
     if (known != nullptr && known->dims.empty()) {
       const NameId input = unit.TensorOf(data);

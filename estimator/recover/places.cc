@@ -26,10 +26,13 @@ constexpr std::string_view kInPlaceMarks[] = {"+=",      "*=",           ".add_(
                                               "relu_(",  "relu6_(",      "sigmoid_(", "tanh_(",
                                               "clamp_(", "inplace=True", "silu_(",    "hardtanh_("};
 
-// What is known of the class that holds a torch.nn activation, past Sequentials and their like.
+// What is known of the class that holds a torch.nn activation, past Sequentials and their like, or
+// of a library's own.
 ActivationUse KnownUse(const std::vector<std::string>& classes) {
-  if (classes.empty() || !classes.back().starts_with("torch.nn.modules.activation.")) {
-    return ActivationUse::kUnknown;
+  if (classes.empty()) return ActivationUse::kUnknown;
+  if (!classes.back().starts_with("torch.nn.modules.activation.")) {
+    const bool is_librarys = classes.back().find(".activations.") != std::string::npos;
+    return is_librarys ? ActivationsOf(classes.back()) : ActivationUse::kUnknown;
   }
   const auto holder = std::find_if(classes.rbegin(), classes.rend(), [](const std::string& name) {
     return !name.starts_with("torch.nn.");
@@ -214,7 +217,7 @@ std::vector<std::optional<bool>> FindWrittenInPlace(const ExporterMetadata& meta
 }  // namespace
 
 Places::Places(const Findings& found, const TrainingSettings& settings)
-    : bound_(found.bound), in_place_(found.in_place) {
+    : bound_(found.bound), bodies_(found.bodies), in_place_(found.in_place) {
   for (const NodeId node : PickedOutOfPlace(bound_, settings)) in_place_[Index(node)] = false;
 }
 
@@ -250,7 +253,8 @@ CallPlace Places::Of(NodeId node) const {
   return {.where = DisplayName(bound_.graph(), node),
           .module = bound_.ModuleAround(node),
           .frames = bound_.metadata().LinesOf(node).frames,
-          .written_in_place = in_place_[Index(node)]};
+          .written_in_place = in_place_[Index(node)],
+          .leaves_autograd = bodies_.without_grad[Index(node)]};
 }
 
 StatementId FrameAt(const ModuleTree& modules, const CallPlace& place, size_t level) {
@@ -262,19 +266,8 @@ StatementId FrameAt(const ModuleTree& modules, const CallPlace& place, size_t le
                                                    : kNoStatement;
 }
 
-std::set<std::string> FindOutsideAutocast(const BoundGraph& bound) {
-  const ExporterMetadata& metadata = bound.metadata();
-  std::vector<bool> is_generated;  // by index of lines, which nodes share
-  for (const NodeLines& lines : metadata.lines) is_generated.push_back(IsGenerated(lines.text));
-  std::set<std::string> modules;
-  for (const NodeOrigin& origin : metadata.origins) {
-    if (is_generated[Index(origin.lines)]) modules.insert(metadata.modules.PathOf(origin.module));
-  }
-  return modules;
-}
-
 std::optional<bool> WrittenInPlace(std::string_view line) {
-  if (line.empty()) return std::nullopt;
+  if (line.empty() || line.find("if self.inplace") != std::string_view::npos) return std::nullopt;
   for (const std::string_view mark : kInPlaceMarks) {
     if (line.find(mark) != std::string_view::npos) return true;
   }

@@ -12,6 +12,7 @@
 #include "estimator/onnx/graph.h"
 #include "estimator/program/program_writer.h"
 #include "estimator/recover/bound_graph.h"
+#include "estimator/recover/generated_bodies.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
@@ -32,17 +33,13 @@ class Places {
 
  private:
   const BoundGraph& bound_;
+  const GeneratedBodies& bodies_;
   InPlaceNodes in_place_;
 };
 
 // The statement of the forward at `level` of a call that runs at `place`; kNoStatement where the
 // file does not show it.  O(depth).
 StatementId FrameAt(const ModuleTree& modules, const CallPlace& place, size_t level);
-
-// Paths of modules whose calls leave autocast: torch.export takes the body of `with
-// torch.autocast(…)` apart from its module's forward; what models do so for is
-// torch.autocast(enabled=False), as rotary embeddings do.  O(nodes).
-std::set<std::string> FindOutsideAutocast(const BoundGraph& bound);
 
 // --- In place: which calls write over their input -------------------------------------------
 

@@ -57,8 +57,12 @@ NameId PutBackWriter::MakeOnce(UnitWriter& unit, const LostCall& lost) {
 
 namespace {
 
+// A cast that is a part of its line: "softmax(x.float()).type_as(x)".
+constexpr std::string_view kInLine = ".inline";
+
 // As the program has it: x.detach() is a view without a history.
 std::string_view OpOf(const UnitWriter& unit, const LostCall& lost) {
+  if (lost.op.ends_with(kInLine)) return lost.op.substr(0, lost.op.size() - kInLine.size());
   if (lost.op == "dropout") return unit.DropoutOp();
   return lost.op == "detach" ? "view" : lost.op;
 }
@@ -71,7 +75,7 @@ NameId PutBackWriter::Write(UnitWriter& unit, const LostCall& lost) {
   place.leaves_autograd = place.leaves_autograd || lost.op == "detach";
   UnitWriter there = unit.At(std::move(place));
   TensorType type = unit.program().values[Index(input)].type;
-  if (lost.op == "to" && BitsOf(type.dtype) < 32) type.dtype = DType::kFloat32;
+  if (OpOf(unit, lost) == "to" && BitsOf(type.dtype) < 32) type.dtype = DType::kFloat32;
   const NameId made = unit.NewName(lost.name, type);
   std::vector<NameId> inputs = {input};
   if (lost.like != kNoValue) inputs.push_back(there.TensorOf(lost.like));
@@ -108,6 +112,7 @@ void PutBackWriter::ReadTensorsOf(UnitWriter& unit, const std::string& module,
 // --- Where they run -------------------------------------------------------------------------
 
 CallPlace PutBackWriter::PlaceOf(const UnitWriter& unit, const LostCall& lost) const {
+  if (lost.op.ends_with(kInLine)) return unit.place();
   if (lost.op == "to") return PlaceOfCast(unit);
   if (lost.op == "type_as") return PlaceOfCastBack(unit, lost);
   if (lost.caller == kOutside && lost.module.empty()) return unit.Beside(lost.name);

@@ -155,6 +155,7 @@ constexpr RewriteRow kRewrites[] = {
     {"ConstantOfShape", FindZeroBias},  //
     {"Expand", FindZeroBias},           // as torch.export writes torch.zeros
     {"Squeeze", FindPackedProjection},  //
+    {"Add", FindUnmasked},              //
     {"Not", FindNotEqual},
     {"Cast", FindWideSoftmax},
     {"Div", FindLogOfBase},
@@ -321,6 +322,7 @@ std::vector<Rewritten> FindRewrites(const BoundGraph& bound) {
   for (Rewritten& call : FindRecurrentCalls(bound)) search.Take(std::move(call));
   if (!bound.metadata().groups.empty()) {
     const ExportedGroups groups(bound);
+    for (Rewritten& call : FindRegeneratedParts(groups)) search.Take(std::move(call));
     for (Rewritten& call : FindDecomposedCalls(groups)) search.Take(std::move(call));
     for (Rewritten& call : FindExportedCalls(groups)) search.Take(std::move(call));
   }

@@ -33,6 +33,8 @@ struct HiddenCall {
   bool as_written = false;  // in fp32 whatever the model's precision
 };
 
+// A call that the code does not make: its first operand is its result.
+inline constexpr std::string_view kNoCall = "";
 // An operator without a row, which keeps all that it reads and makes; a warning says so.
 inline constexpr std::string_view kUnknownOp = "?";
 
@@ -50,6 +52,7 @@ struct Rewritten {
   DType own_type = DType::kUndefined;   // of the result, where it is so whatever the precision
   std::vector<ValueId> results = {};    // where there are several; empty: that of `last`
   std::string_view aten_in_eval = {};   // "": the same
+  std::optional<ModuleId> module = {};  // where it runs, if not where `last` does
 };
 
 // What the exporter says, then every place where a pattern matches
@@ -69,6 +72,10 @@ std::vector<Rewritten> FindExportedCalls(const ExportedGroups& groups);
 // Huber loss, of which the file names sub, abs, lt, mul and where.  All parts are on one line of
 // the source, which spells none of them.  O(groups).
 std::vector<Rewritten> FindDecomposedCalls(const ExportedGroups& groups);
+
+// Equal splits of one line, which the code makes once: torch.export makes the parts anew behind
+// each call that writes over one of them.  O(groups × log).
+std::vector<Rewritten> FindRegeneratedParts(const ExportedGroups& groups);
 
 // The calls "lstm", "gru" and "rnn", which run one layer in all its directions: x, the first
 // hidden and cell state (kNoValue where there is none), then the module's own tensors.  ints: what
@@ -107,6 +114,10 @@ std::optional<Rewritten> FindZeroBias(const BoundGraph& bound, NodeId last);
 // three.  The copy leaves no node; `last` is the Squeeze.
 // Source: _in_projection_packed of torch/nn/functional.py, pytorch v2.11.0.
 std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId last);
+
+// scores + mask of attention that is written in its parts, where a library makes the mask and, but
+// while torch.export traces it, leaves out one that hides nothing.  `last` is the sum.
+std::optional<Rewritten> FindUnmasked(const BoundGraph& bound, NodeId last);
 
 // Attention of which the exporter was given a mask that PyTorch, in training, is not: transformers
 // then passes grouped heads as they are (enable_gqa) instead of repeating keys and values, which

@@ -99,6 +99,7 @@ std::vector<Unit> FindUnits(const BoundGraph& bound, const Roles& roles, const D
 std::vector<std::string> NotesOf(const Graph& graph, const std::vector<Rewritten>& calls) {
   std::map<std::string, std::pair<int, NodeId>> places;  // how many, the first
   for (const Rewritten& call : calls) {
+    if (call.aten == kNoCall) continue;
     std::vector<std::string_view> ops;
     for (const NodeId node : call.nodes) ops.push_back(graph.nodes[Index(node)].op_type);
     const std::string what = fmt::format("{} run as {}", fmt::join(ops, " + "), call.aten);

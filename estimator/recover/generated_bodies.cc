@@ -1,0 +1,62 @@
+#include "estimator/recover/generated_bodies.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "estimator/base/index.h"
+#include "estimator/recover/call_parts.h"
+
+namespace onnxfit {
+namespace {
+
+// By how their names begin: calls that autocast runs in 16 bits, and those in 32 for which models
+// disable it.
+// Source: aten/src/ATen/autocast_mode.h, AT_FORALL_LOWER_PRECISION_FP and AT_FORALL_FP32, pytorch
+// v2.11.0.
+constexpr std::string_view kCastCalls[] = {"conv",       "linear",
+                                           "matmul",     "mm",
+                                           "mv",         "bmm",
+                                           "addmm",      "baddbmm",
+                                           "einsum",     "pow",
+                                           "softmax",    "layer_norm",
+                                           "group_norm", "scaled_dot_product_attention"};
+
+bool IsCast(std::string_view target) {
+  const std::string_view name = NameInTarget(target);
+  const bool is_view = name == "expand" || name == "expand_as";
+  return !is_view && std::ranges::any_of(
+                         kCastCalls, [&](std::string_view call) { return name.starts_with(call); });
+}
+
+std::vector<bool> FindGeneratedNodes(const ExporterMetadata& metadata) {
+  std::vector<bool> is_generated;  // by index of lines, which nodes share
+  for (const NodeLines& lines : metadata.lines) is_generated.push_back(IsGenerated(lines.text));
+  std::vector<bool> found;
+  for (const NodeOrigin& origin : metadata.origins) {
+    found.push_back(is_generated[Index(origin.lines)]);
+  }
+  return found;
+}
+
+}  // namespace
+
+GeneratedBodies FindGeneratedBodies(const BoundGraph& bound) {
+  const ExporterMetadata& metadata = bound.metadata();
+  GeneratedBodies bodies;
+  bodies.without_grad = FindGeneratedNodes(metadata);
+  std::vector<bool>& found = bodies.without_grad;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto node = static_cast<NodeId>(i);
+    if (found[i] && IsCast(metadata.TargetOf(node))) {
+      bodies.outside_autocast.insert(metadata.PathOf(node));
+    }
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    found[i] =
+        found[i] && !bodies.outside_autocast.contains(metadata.PathOf(static_cast<NodeId>(i)));
+  }
+  return bodies;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,26 @@
+// Bodies of torch.autocast(enabled=False) and torch.no_grad(), which torch.export takes apart from
+// their module's forward: their lines are those of a graph that it has generated.  Internal to the
+// room recover/.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "estimator/recover/bound_graph.h"
+
+namespace onnxfit {
+
+struct GeneratedBodies {
+  // Paths of modules whose calls leave autocast: those that run products, or what else autocast
+  // would cast, in such a body.  What models open a block of torch.autocast for is to disable it,
+  // as rotary embeddings do.
+  std::set<std::string> outside_autocast;
+  // By node: bodies without any such call, for which disabling autocast would change nothing.
+  std::vector<bool> without_grad;
+};
+
+// O(nodes).
+GeneratedBodies FindGeneratedBodies(const BoundGraph& bound);
+
+}  // namespace onnxfit

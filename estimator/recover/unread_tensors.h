@@ -1,0 +1,25 @@
+// The sizes of tensors that no call reads, of which a file of torch.export's has names alone.
+// Internal to the room recover/.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "estimator/program/module_tensors.h"
+#include "estimator/recover/bound_graph.h"
+#include "estimator/recover/roles.h"
+
+namespace onnxfit {
+
+// Of what the signature names, no call reads and `known`, the module's other tensors, does not
+// have, those whose sizes `known` tells:
+//   "backs.5.weight"       as all in other layers, "backs.4.weight", which are alike
+//   "head.mlp.fc1.weight"  as all that end so below other modules
+//   "rope.inv_freq"        a buffer, as all of that name
+//   "pooler.dense.weight"  by a row of program/libraries.h, where it is known how wide its module
+//   is
+// O(signature × known).
+std::vector<LostTensor> SizeUnreadTensors(const BoundGraph& bound,
+                                          const std::vector<ModuleTensor>& known);
+
+}  // namespace onnxfit

@@ -1,0 +1,38 @@
+#include "estimator/recover/generated_bodies.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/bound_model.h"
+#include "tests/fx_text.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::generated_bodies_test {
+namespace {
+
+// Of a body that runs `target` in module "net.table": what leaves autocast, autograd.
+std::string Leaves(const std::string& target, const std::string& line) {
+  Graph graph = ParseGraph("n (float[4] x) => (float[4] y) { y = Neg (x) }");
+  const std::string call = FxText("y", target, "%x");
+  const std::string lines = "File \"net.py\", line 5, in forward\n  " + line + "\n";
+  Say(graph, 0, call);
+  graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.stack_trace", lines);
+  graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.name_scopes",
+                                       "['', 'net', 'net.table', 'y']");
+  const BoundModel model(std::move(graph));
+  const GeneratedBodies& bodies = model.found.bodies;
+  std::string text;
+  for (const std::string& path : bodies.outside_autocast) text += "autocast at " + path;
+  if (bodies.without_grad[0]) text += "autograd";
+  return text;
+}
+
+TEST_CASE("a body of torch.no_grad() is one that autocast would not change") {
+  CHECK(Leaves("matmul.default", "y = torch.ops.aten.f(x)") == "autocast at net.table");
+  CHECK(Leaves("embedding.default", "y = torch.ops.aten.f(x)") == "autograd");
+  CHECK(Leaves("embedding.default", "y = self.f(x)").empty());
+}
+
+}  // namespace
+}  // namespace onnxfit::generated_bodies_test

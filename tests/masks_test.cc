@@ -1,0 +1,71 @@
+#include "estimator/recover/masks.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+
+#include "tests/bound_model.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::masks_test {
+namespace {
+
+constexpr std::string_view kLinesKey = "pkg.torch.onnx.stack_trace";
+
+// Scores, to which a mask is added that hides nothing, of `given`, which the code made before.
+constexpr char kScores[] = R"(net (float[2, 4] x) => (float[2, 4] y) {
+    size = Shape (x) one = Constant <value = float {1.0}> () given = Expand (one, size)
+    shown = Cast <to = 9> (given)
+    zero = Constant <value = float {0.0}> () low = Constant <value = float {-3.0e38}> ()
+    mask = Where (shown, zero, low)
+    s = Neg (x) t = Add (s, mask) y = Softmax (t)
+  })";
+
+std::string Frame(const std::string& file, const std::string& line) {
+  return fmt::format("File \"{}\", line {}, in forward\n  {}\n", file, line.size(), line);
+}
+
+// The graph, where a line of `file` makes the mask of what another one made.
+Graph Model(const std::string& file, const std::string& given, const std::string& mask) {
+  static std::string lines[2];  // which must outlive the graph
+  lines[0] = Frame(file, given);
+  lines[1] = Frame(file, mask);
+  Graph graph = ParseGraph(kScores);
+  for (Node& node : graph.nodes) {
+    const std::string_view op = node.op_type;
+    if (op == "Expand") node.metadata.emplace_back(kLinesKey, lines[0]);
+    if (op == "Cast" || op == "Where") node.metadata.emplace_back(kLinesKey, lines[1]);
+  }
+  return graph;
+}
+
+TEST_CASE("a library's mask that hides nothing is none in a run") {
+  const auto is_added = [](const std::string& file, const std::string& line) {
+    const BoundModel model(Model(file, "given = torch.ones(n)", line));
+    for (const Rewritten& call : model.found.rewrites) {
+      if (call.aten == kNoCall) return false;
+    }
+    return true;
+  };
+  CHECK_FALSE(is_added("transformers/models/bert.py", "mask = create_bidirectional_mask("));
+  CHECK(is_added("mine/models/bert.py", "mask = create_bidirectional_mask("));
+  CHECK(is_added("transformers/models/bert.py", "mask = torch.where(shown, 0, low)"));
+}
+
+TEST_CASE("what a mask would be made of is made all the same") {
+  const auto arguments = [](const std::string& given, const std::string& mask) {
+    const BoundModel model(Model("transformers/models/bert.py", given, mask));
+    std::string names;
+    for (const ValueId value : FindArgumentsOfMasks(model.bound)) {
+      names += std::string(model.bound.NameOf(value)) + " ";
+    }
+    return names;
+  };
+  CHECK(arguments("given = torch.ones(n)", "mask = create_causal_mask(") == "given ");
+  CHECK(arguments("mask = torch.ones(n)", "mask = create_causal_mask(").empty());  // it is rebound
+  CHECK(arguments("given = torch.ones(n)", "mask = given > 0").empty());
+}
+
+}  // namespace
+}  // namespace onnxfit::masks_test

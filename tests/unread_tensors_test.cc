@@ -1,0 +1,63 @@
+#include "estimator/recover/unread_tensors.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+
+#include "tests/bound_model.h"
+#include "tests/fx_text.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::unread_tensors_test {
+namespace {
+
+// What is found of `name`, beside tensors of the module; a node runs in module "run.1.fc".
+std::string Size(const std::string& name, const char* kind = "PARAMETER") {
+  Graph graph = ParseGraph("n (float[4] x) => (float[4] y) { y = Neg (x) }");
+  const std::string call = FxText("y", "neg.default", "%x, %p_read");
+  Say(graph, 0, call);
+  graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.name_scopes",
+                                       "['', 'run', 'run.1', 'run.1.fc', 'y']");
+  const std::string signature = fmt::format(
+      "p_unread: {} target='{}'\np_read: PARAMETER target='layers.7.fc.weight'\n", kind, name);
+  graph.metadata.emplace_back("graph_signature", signature);
+  const BoundModel model(std::move(graph));
+  const TensorType half = {DType::kFloat32, {2, 3}};
+  const std::vector<ModuleTensor> known = {
+      {"layers.0.fc.weight", kNoValue, half},
+      {"layers.1.fc.weight", kNoValue, half},
+      {"run.0.fc.weight", kNoValue, half},
+      {"mixed.0.fc.weight", kNoValue, half},
+      {"mixed.1.fc.weight", kNoValue, {half.dtype, {9}}},
+      {"encoder.mlp.fc.weight", kNoValue, {half.dtype, {5, 6}}},
+      {"rope.inv_freq", kNoValue, {half.dtype, {8}}},
+      {"bert.wpe.weight", kNoValue, {half.dtype, {16, 4}}},
+      {"bert.norm.weight", kNoValue, {half.dtype, {4}}},
+      {"other.norm.weight", kNoValue, {half.dtype, {7}}}};
+  std::string text;
+  for (const LostTensor& lost : SizeUnreadTensors(model.bound, known)) {
+    text += fmt::format("{} {}", Name(lost.type.dtype), fmt::join(lost.type.dims, "x"));
+  }
+  return text;
+}
+
+TEST_CASE("a tensor that no call reads is as large as what is named alike") {
+  CHECK(Size("layers.2.fc.weight") == "float32 2x3");  // not layers.7, which is read
+  CHECK(Size("mixed.2.fc.weight").empty());            // which have several sizes
+  CHECK(Size("run.1.fc.weight").empty());              // another name of what is read there
+  CHECK(Size("head.mlp.fc.weight") == "float32 5x6");
+  CHECK(Size("head.fc.weight").empty());
+  CHECK(Size("ropes.1.inv_freq", "BUFFER") == "float32 8");
+  CHECK(Size("ropes.1.inv_freq").empty());
+}
+
+TEST_CASE("or as its library makes it of the width that its module has") {
+  CHECK(Size("bert.pooler.dense.weight") == "float32 4x4");
+  CHECK(Size("bert.mask_token") == "float32 1x4");
+  CHECK(Size("mask_token").empty());  // norms of several widths
+  CHECK(Size("bert.bias", "BUFFER") == "bool 16x16");
+}
+
+}  // namespace
+}  // namespace onnxfit::unread_tensors_test
