@@ -47,8 +47,11 @@ std::string_view Name(DType dtype);
 // Bits of one element; 0 for strings and unknown types.
 int BitsOf(DType dtype);
 
-// Floating point, so that a gradient may flow through it.
+// Floating point.
 bool IsFloat(DType dtype);
+bool IsComplex(DType dtype);
+// Whether a gradient may flow through it.
+bool HasGradients(DType dtype);
 bool IsInteger(DType dtype);  // signed or unsigned, bool not included
 
 // Every dimension >= 0; {} is a scalar.

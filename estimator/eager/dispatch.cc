@@ -247,7 +247,7 @@ void Dispatcher::SetTypes(const AtenCall& call, const OpRule& rule) {
     StridedType& type = program_.values[Index(call.outputs[i])].type;
     if (IsFloat(type.dtype) && IsFloat(dtype) && call.op != "_to_copy") type.dtype = dtype;
     type.strides = StridesOf(call, rule, i);
-    needs_grad_[Index(call.outputs[i])] = needs_grad && IsFloat(type.dtype);
+    needs_grad_[Index(call.outputs[i])] = needs_grad && HasGradients(type.dtype);
     is_own_[Index(call.outputs[i])] = is_own;
   }
 }

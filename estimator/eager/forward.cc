@@ -242,7 +242,7 @@ void Forward::Record(int32_t index, const Frame& frame) {
   const bool wanted = std::any_of(next.begin(), next.end(),
                                   [](const Edge& edge) { return edge.node != kNoGradNode; });
   const auto output = std::find_if(frame.outputs.begin(), frame.outputs.end(), [&](TensorId id) {
-    return id != kNoTensor && IsFloat(machine_.tensor(id).dtype);
+    return id != kNoTensor && HasGradients(machine_.tensor(id).dtype);
   });
   if (!wanted || output == frame.outputs.end()) return;
   const std::vector<Saved> kept = Save(index, next, frame);
@@ -261,7 +261,7 @@ void Forward::Record(int32_t index, const Frame& frame) {
   }
   for (size_t i = 0; i < frame.outputs.size(); ++i) {
     const TensorId result = frame.outputs[i];
-    if (result == kNoTensor || !IsFloat(machine_.tensor(result).dtype)) continue;
+    if (result == kNoTensor || !HasGradients(machine_.tensor(result).dtype)) continue;
     machine_.SetGradFn(result, {node, static_cast<int32_t>(i)});
   }
 }

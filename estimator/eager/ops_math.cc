@@ -68,6 +68,8 @@ constexpr OpRule kMathRules[] = {
      .backward = {Scratch(LikeInput), MakeGrad(0)}},
 
     // grad * -x / (x² + y²); grad * y / (x² + y²), 0 where that is
+    // abs * (cos(angle) + i sin(angle))
+    {.name = "polar", .gradients = {ReadsElementwise(Out(0)), ReadsElementwise(Out(0))}},
     {.name = "atan2",
      .strides = AsOperands,
      .autocast = AutocastPolicy::kWidest,

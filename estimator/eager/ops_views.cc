@@ -40,6 +40,22 @@ void WriteInto(Dispatcher& dispatcher, const AtenCall& call) {
   dispatcher.MakeResult("_slice_scatter", call.inputs);
 }
 
+// --- Complex numbers ------------------------------------------------------------
+
+Dims StridesOfComplex(const CallTypes& call) {
+  Dims strides = call.in(0).strides;
+  if (!strides.empty()) strides.pop_back();
+  for (int64_t& stride : strides) stride /= 2;
+  return strides;
+}
+
+Dims StridesOfPairs(const CallTypes& call) {
+  Dims strides = call.in(0).strides;
+  for (int64_t& stride : strides) stride *= 2;
+  strides.push_back(1);
+  return strides;
+}
+
 // --- Windows, diagonals, strides -----------------------------------------------
 
 Dims WindowsOf(const CallTypes& call) { return WindowStrides(call.in(0).strides, call.ints()); }
@@ -247,6 +263,15 @@ constexpr OpRule kViewRules[] = {
     {.name = "unbind", .alias = Alias::kNarrow, .gradients = {Reads({})}},
     {.name = "contiguous", .take_apart = MakeContiguous},
     {.name = "clone", .strides = AsAsked, .gradients = {PassThrough()}},
+    // Pairs of numbers in the last dimension, as complex ones, and back.
+    {.name = "view_as_complex",
+     .strides = StridesOfComplex,
+     .alias = Alias::kNarrow,
+     .gradients = {ViewOfGradient()}},
+    {.name = "view_as_real",
+     .strides = StridesOfPairs,
+     .alias = Alias::kNarrow,
+     .gradients = {ViewOfGradient()}},
     {.name = "permute", .alias = Alias::kPermute, .gradients = {ViewOfGradient()}},
     {.name = "expand", .alias = Alias::kExpand, .gradients = {PassThrough()}},
     {.name = "select", .alias = Alias::kNarrow, .gradients = {Reads({})}},

@@ -173,7 +173,8 @@ void CallWriter::Follow(size_t first, bool builds_mask) {
     });
     for (const NameId name : call.outputs) {
       if (name == kNoName) continue;
-      if (is_tracked && IsFloat(program_.values[Index(name)].type.dtype)) tracked_.insert(name);
+      if (is_tracked && HasGradients(program_.values[Index(name)].type.dtype))
+        tracked_.insert(name);
       if (!builds_mask) continue;
       mask_parts_.insert(name);
       leftovers_.insert(name);

@@ -286,6 +286,7 @@ constexpr CallRow kElementwiseRows[] = {
     {"ldexp.Tensor", "ldexp", WriteAll},
     {"frexp.Tensor", "frexp", WriteParts},
     {"atan2.default", "atan2", WriteAll},
+    {"polar.default", "polar", WriteAll},
     {"hypot.default", "hypot", WriteAll},
     {"logaddexp.default", "logaddexp", WriteAll},
     {"logaddexp2.default", "logaddexp2", WriteAll},

@@ -222,6 +222,8 @@ constexpr CallRow kViewRows[] = {
 
     {"positive.default", "", ReturnFirst},
     {"real.default", "", WriteOfReals},
+    {"view_as_complex.default", "view_as_complex", WriteUnary},
+    {"view_as_real.default", "view_as_real", WriteUnary},
     {"conj.default", "", WriteOfReals},
     {"conj_physical.default", "", WriteOfReals},
     {"resolve_conj.default", "", WriteOfReals},
