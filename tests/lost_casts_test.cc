@@ -112,5 +112,17 @@ TEST_CASE("a softmax in fp32 is cast back in its own line") {
   CHECK(casts("w = F.softmax(s, dim=-1).to(q.dtype)").empty());
 }
 
+TEST_CASE("a norm without a weight may cast within its line, too") {
+  constexpr char kPlain[] = R"(net (float[2, 4] x) => (float[2, 4] y) {
+      two = Constant <value = float {2.0}> () eps = Constant <value = float {0.00001}> ()
+      p = Pow (x, two) m = ReduceMean <axes = [-1]> (p) a = Add (m, eps)
+      s = Sqrt (a) r = Reciprocal (s) n = Mul (x, r) y = Neg (n)
+    })";
+  const std::string line = "return self._norm(x.float()).type_as(x)";
+  CHECK(LostCasts(line, line, kPlain) ==
+        "to.inline x before p; to.inline x before n; type_as.inline n x before y behind n; ");
+  CHECK(LostCasts("return self._norm(x)", "return self._norm(x)", kPlain).empty());
+}
+
 }  // namespace
 }  // namespace onnxfit::lost_casts_test

@@ -308,7 +308,7 @@ TEST_CASE("a norm whose result is not used is as wide as one beside it") {
         "m.pre_layrnorm.weight");
   CHECK(roles("m.post_layernorm.bias").ParameterCount() == 4);
   CHECK(roles("m.layers.norm.weight").ParameterCount() == 4);
-  CHECK(roles("m.pooler.weight").ParameterCount() == 4);
+  CHECK(roles("m.projector.weight").ParameterCount() == 4);
 }
 
 TEST_CASE("a file of 16 bits that is counted in fp32 is told") {

@@ -66,7 +66,8 @@ std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& 
 //   output = self._norm(x.float())                     back behind it               (Gemma)
 //   output = output * (1.0 + self.weight.float())      the weight, too              (Gemma)
 // "to" casts to fp32, "type_as" to the type of `like`, which is no call where it is that already.
-// A softmax may do so within its line, of which "to.inline" and "type_as.inline" are parts:
+// A softmax and a norm without a weight may do so within their line, of which "to.inline" and
+// "type_as.inline" are parts:
 //   weights = softmax(scores.float(), dim=-1).type_as(scores)                       (XLM, MPT)
 // Sources: transformers 5.17.  O(nodes).
 std::vector<LostCall> FindLostCasts(const BoundGraph& bound);

@@ -1,5 +1,6 @@
 // Casts that an fp32 export has left out.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,7 +17,7 @@ namespace {
 struct Norm {
   NodeId pow = kNoNode;
   NodeId product = kNoNode;
-  NodeId scaled = kNoNode;  // the product with the weight
+  NodeId scaled = kNoNode;  // the product with the weight; kNoNode: there is none
 };
 
 // The one node that reads `value`; kNoNode where there are more.
@@ -37,8 +38,8 @@ std::optional<Norm> FindNorm(const BoundGraph& bound, NodeId pow) {
   const NodeId sqrt = Next(bound, add, "Sqrt");
   const NodeId inverse = Next(bound, sqrt, "Reciprocal");
   const NodeId product = Next(bound, inverse, "Mul");
+  if (product == kNoNode) return std::nullopt;
   const NodeId scaled = Next(bound, product, "Mul");
-  if (scaled == kNoNode) return std::nullopt;
   const std::vector<ValueId>& factors = bound.At(product).inputs;
   const ValueId x = bound.At(pow).inputs[0];
   const bool is_norm = std::find(factors.begin(), factors.end(), x) != factors.end();
@@ -96,20 +97,23 @@ class LostCastFinder {
     const bool returns_cast = behind.starts_with(".to(") || behind.starts_with(".type_as(");
     if (!casts || !returns_cast || Has(behind, "float32")) return;
     const ValueId x = bound_.At(softmax).inputs[0];
-    const ValueId weights = ResultOf(softmax);
-    calls_.push_back(
-        {.before = softmax, .input = x, .name = NameOf(weights, ".float"), .op = "to.inline"});
-    for (const NodeId reader : bound_.ReadersOf(weights)) {
-      calls_.push_back({.before = reader,
-                        .input = weights,
-                        .name = NameOf(weights, ".cast"),
-                        .op = "type_as.inline",
-                        .behind = softmax,
-                        .like = x});
-    }
+    AddInLine(softmax, x, ResultOf(softmax));
+    AddBackInLine(softmax, x);
+  }
+
+  // "return self._norm(x.float()).type_as(x)", a norm without a weight.
+  bool AddWithinLine(const Norm& norm) {
+    const std::string_view line = LineOf(bound_, norm.pow);
+    const bool casts = Has(line, ".float()).type_as(") || Has(line, ".float()).to(");
+    if (!casts || LineOf(bound_, norm.product) != line) return false;
+    const ValueId x = bound_.At(norm.pow).inputs[0];
+    for (const NodeId reader : {norm.pow, norm.product}) AddInLine(reader, x, ResultOf(norm.pow));
+    AddBackInLine(norm.product, x);
+    return true;
   }
 
   void Add(const Norm& norm) {
+    if (AddWithinLine(norm) || norm.scaled == kNoNode) return;
     const std::string_view squaring = LineOf(bound_, norm.pow);
     const std::string_view scaling = LineOf(bound_, norm.scaled);
     const bool squares_cast = Has(squaring, ".to(torch.float32)");
@@ -146,6 +150,28 @@ class LostCastFinder {
     return std::string(bound_.graph().values[Index(value)].name) + std::string(suffix);
   }
 
+  // Named after what `reader` makes first.
+  void AddInLine(NodeId reader, ValueId x, ValueId made) {
+    calls_.push_back(
+        {.before = reader, .input = x, .name = NameOf(made, ".float"), .op = "to.inline"});
+  }
+
+  // What `maker` makes, to the type of `like`, or, where that was cast so itself, of what it was
+  // cast to.
+  void AddBackInLine(NodeId maker, ValueId like) {
+    const ValueId made = ResultOf(maker);
+    if (const auto cast = cast_to_.find(like); cast != cast_to_.end()) like = cast->second;
+    cast_to_.emplace(made, like);
+    for (const NodeId reader : bound_.ReadersOf(made)) {
+      calls_.push_back({.before = reader,
+                        .input = made,
+                        .name = NameOf(made, ".cast"),
+                        .op = "type_as.inline",
+                        .behind = maker,
+                        .like = like});
+    }
+  }
+
   // Named after the squares: x may be normed more than once.
   void AddToFloat(NodeId before, ValueId x) {
     if (calls_.empty() || calls_.back().input != x || calls_.back().op != "to") {
@@ -180,6 +206,7 @@ class LostCastFinder {
   const BoundGraph& bound_;
   std::vector<LostCall>& calls_;
   std::string name_;
+  std::map<ValueId, ValueId> cast_to_;  // what was cast within its line, and to the type of what
 };
 
 }  // namespace

@@ -93,6 +93,7 @@ class UnreadSizes {
     if (!type && is_buffer) type = TypeOfMask(name);
     if (!type && is_buffer) {
       type = TypeOfAll([&](std::string_view other) { return ChildOf(name) == ChildOf(other); });
+      if (type && !IsFloat(type->dtype)) type.reset();  // position ids are as long as a table
     }
     return type || is_buffer ? type : TypeByRow(name);
   }

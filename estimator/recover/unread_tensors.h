@@ -15,7 +15,7 @@ namespace onnxfit {
 // have, those whose sizes `known` tells:
 //   "backs.5.weight"       as all in other layers, "backs.4.weight", which are alike
 //   "head.mlp.fc1.weight"  as all that end so below other modules
-//   "rope.inv_freq"        a buffer, as all of that name
+//   "rope.inv_freq"        a buffer of floats, as all of that name
 //   "pooler.dense.weight"  by a row of program/libraries.h, where it is known how wide its module
 //   is
 // O(signature × known).
