@@ -300,6 +300,7 @@ constexpr NameFact kFloatBuffers[] = {
     {"pe", {}},  // PyTorch's tutorial on transformers
     {"final_logits_bias", {kTransformers, "models/bart/modeling_bart.py", "\"final_logits_bias\""}},
     {"inv_freq", {kTransformers, "models/llama/modeling_llama.py", "self.inv_freq = nn.Buffer("}},
+    {"mask", {}},
     {"masked_bias", {}},  // GPT-2's before transformers 4.30, and nanoGPT's
     // Code that computes rotations, positions and masks once.
     {"freqs_cis", {}},
@@ -318,6 +319,14 @@ constexpr UnreadChild kUnreadChildren[] = {
     {"pre_layrnorm",
      "post_layernorm",
      {kTransformers, "models/clip/modeling_clip.py", "self.pre_layrnorm = nn.LayerNorm("}},
+};
+
+constexpr UnreadParameter kUnreadParameters[] = {
+    // Dinov2Embeddings', read where patches are masked.
+    {"encoder.layer.0.layer_scale1.lambda1",
+     "embeddings.mask_token",
+     "embeddings.cls_token",
+     {kTransformers, "models/dinov2/modeling_dinov2.py", "self.mask_token = nn.Parameter("}},
 };
 
 constexpr PositionBuffer kPositionBuffers[] = {
@@ -351,6 +360,17 @@ constexpr NameFact kIndexedOnce[] = {
 constexpr NameFact kClones[] = {
     {"original_",
      {kTransformers, "models/llama/modeling_llama.py", "self.original_inv_freq = nn.Buffer("}},
+};
+
+constexpr NameFact kRotaryEmbeddings[] = {
+    {"rotary_emb",
+     {kTransformers, "models/llama/modeling_llama.py",
+      "self.rotary_emb = LlamaRotaryEmbedding("}},
+};
+
+constexpr NameFact kEmbeddings[] = {
+    {"embeddings",
+     {kTransformers, "models/bert/modeling_bert.py", "self.embeddings = BertEmbeddings("}},
 };
 
 // --- Names of Python's ----------------------------------------------------------------------
@@ -654,8 +674,11 @@ bool IsIndexedOnce(std::string_view parameter) {
 }
 
 std::span<const UnreadChild> UnreadChildren() { return kUnreadChildren; }
+std::span<const UnreadParameter> UnreadParameters() { return kUnreadParameters; }
 std::span<const PositionBuffer> PositionBuffers() { return kPositionBuffers; }
 std::string_view ChildWithTiedBias() { return kTiedBiases[0].name; }
+bool IsRotaryEmbedding(std::string_view module) { return module == kRotaryEmbeddings[0].name; }
+std::string_view NameOfEmbeddings() { return kEmbeddings[0].name; }
 std::string_view CloneOfBuffer() { return kClones[0].name; }
 std::span<const KnownNameRow> KnownNameRows() { return kKnownNameRows; }
 

@@ -124,6 +124,15 @@ struct UnreadChild {
 };
 std::span<const UnreadChild> UnreadChildren();
 
+// The same of a parameter beside others, by paths in the module that has all of them.
+struct UnreadParameter {
+  std::string_view shows;
+  std::string_view lost;
+  std::string_view like;  // beside it, of its size
+  SeenIn seen;
+};
+std::span<const UnreadParameter> UnreadParameters();
+
 // Buffers of embeddings that count positions, of as many numbers as `table` has rows.
 struct PositionBuffer {
   std::string_view table;  // the module's child
@@ -131,6 +140,12 @@ struct PositionBuffer {
   SeenIn seen;
 };
 std::span<const PositionBuffer> PositionBuffers();
+
+// Whether a module of that name is transformers' rotary embedding: the frequencies that it computes
+// once are a buffer, of which it has a clone.
+bool IsRotaryEmbedding(std::string_view module);
+// How BERT and its kin call the module that has their tables of words, positions and types.
+std::string_view NameOfEmbeddings();
 
 // Whether a module in eval mode indexes its parameter of that name once and keeps the result.
 bool IsIndexedOnce(std::string_view parameter);

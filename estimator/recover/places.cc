@@ -268,7 +268,8 @@ std::set<std::string> FindOutsideAutocast(const BoundGraph& bound) {
   for (const NodeLines& lines : metadata.lines) is_generated.push_back(IsGenerated(lines.text));
   std::set<std::string> modules;
   for (const NodeOrigin& origin : metadata.origins) {
-    if (is_generated[Index(origin.lines)]) modules.insert(metadata.modules.PathOf(origin.module));
+    const std::string& path = metadata.modules.PathOf(origin.module);
+    if (is_generated[Index(origin.lines)] || IsRotaryEmbedding(ChildOf(path))) modules.insert(path);
   }
   return modules;
 }

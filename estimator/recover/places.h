@@ -41,7 +41,8 @@ StatementId FrameAt(const ModuleTree& modules, const CallPlace& place, size_t le
 
 // Paths of modules whose calls leave autocast: torch.export takes the body of `with
 // torch.autocast(…)` apart from its module's forward; what models do so for is
-// torch.autocast(enabled=False), as rotary embeddings do.  O(nodes).
+// torch.autocast(enabled=False), as rotary embeddings do, which their names show in other files.
+// O(nodes).
 std::set<std::string> FindOutsideAutocast(const BoundGraph& bound);
 
 // --- In place: which calls write over their input -------------------------------------------
