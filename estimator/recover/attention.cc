@@ -2,6 +2,7 @@
 // PyTorch.
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -220,12 +221,25 @@ bool FindFlattened(const BoundGraph& bound, ValueId value, AttentionParts& parts
   return true;
 }
 
+// kᵀ of a k that is a transpose itself, which the exporter has taken back: the root of a scale that
+// it computes of sizes shows whose product it is.
+bool FindTakenBack(const BoundGraph& bound, NodeId product, ValueId value, AttentionParts& parts) {
+  const NodeId mul = bound.Maker(bound.At(product).inputs[1], "Mul");
+  if (mul == kNoNode || bound.Maker(bound.At(mul).inputs[1], "Sqrt") == kNoNode) return false;
+  const size_t rank = bound.DimsOf(value).size();
+  for (size_t i = 0; i < rank; ++i) parts.key_perm.push_back(static_cast<int64_t>(i));
+  std::swap(parts.key_perm[rank - 1], parts.key_perm[rank - 2]);
+  parts.key = value;
+  return true;
+}
+
 bool FindFactors(const BoundGraph& bound, NodeId product, AttentionParts& parts) {
   const std::vector<ValueId>& factors = bound.At(product).inputs;
   parts.q = Unscaled(bound, product, factors[0], parts);
   const ValueId transposed = Unscaled(bound, product, factors[1], parts);
   if (parts.q == kNoValue || transposed == kNoValue) return false;
-  return FindTransposed(bound, transposed, parts) || FindFlattened(bound, transposed, parts);
+  return FindTransposed(bound, transposed, parts) || FindFlattened(bound, transposed, parts) ||
+         FindTakenBack(bound, product, transposed, parts);
 }
 
 // k's own transpose, which the exporter's swallowed.
@@ -238,6 +252,36 @@ HiddenCall KeyTranspose(const BoundGraph& bound, const AttentionParts& parts) {
           .type = std::move(type),
           .ints = parts.key_perm,
           .takes_place_of = kKeyInput};
+}
+
+// Whether a permutation puts another dimension last, so that its numbers are apart in memory.
+bool MovesLast(const std::vector<int64_t>& perm) {
+  return !perm.empty() && perm.back() != static_cast<int64_t>(perm.size()) - 1;
+}
+
+// x.contiguous() of the operand `input`, of which TorchScript's exporter writes nothing: fused
+// kernels read rows of numbers that are side by side, so that code copies what is transposed (timm
+// 1.0.31, layers/attention2d.py: "q.transpose(-1, -2).contiguous()").
+void CopyTransposed(const BoundGraph& bound, int input, Rewritten& call) {
+  const ValueId value = call.inputs[Index(input)];
+  const auto hidden = std::ranges::find(call.before, input, &HiddenCall::takes_place_of);
+  if (hidden != call.before.end()) {
+    if (hidden->aten != "permute" || !MovesLast(hidden->ints)) return;
+    const int index = static_cast<int>(hidden - call.before.begin());
+    HiddenCall copy = {.aten = "contiguous",
+                       .inputs = {{.hidden = index}},
+                       .type = hidden->type,
+                       .takes_place_of = input};
+    hidden->takes_place_of = -1;
+    call.before.push_back(std::move(copy));
+    return;
+  }
+  const NodeId transpose = bound.Maker(value, "Transpose");
+  if (transpose == kNoNode || !MovesLast(IntsAttribute(bound.At(transpose), "perm"))) return;
+  call.before.push_back({.aten = "contiguous",
+                         .inputs = {{.value = value}},
+                         .type = bound.TypeOf(value),
+                         .takes_place_of = input});
 }
 
 // k's own view, which the exporter's swallowed.
@@ -321,8 +365,37 @@ Rewritten MakeCall(const BoundGraph& bound, NodeId last, const Dims& scores, Att
                     .dropout = parts.dropout};
   if (!parts.key_perm.empty()) call.before.push_back(KeyTranspose(bound, parts));
   if (!parts.key_view.empty()) call.before.push_back(KeyView(bound, parts));
+  if (!said.has_value() && IsNamedByTorchScript(bound.At(last))) {
+    for (const int input : {0, 1, 2}) CopyTransposed(bound, input, call);
+  }
   if (mask.causal && mask.tensor != kNoValue) AddMaskedBias(bound, mask.tensor, scores, call);
   return call;
+}
+
+// What is read of `value` behind views that nothing else reads.
+ValueId BehindViews(const BoundGraph& bound, ValueId value) {
+  constexpr std::string_view kViews[] = {"Unsqueeze", "Reshape"};
+  while (bound.ReadersOf(value).size() == 1) {
+    const Node& reader = bound.At(bound.ReadersOf(value)[0]);
+    if (std::ranges::find(kViews, reader.op_type) == std::end(kViews)) break;
+    value = reader.outputs[0];
+  }
+  return value;
+}
+
+// Whether `add` adds `mask` to the scores of an attention that is one call.
+bool IsMaskOfAttention(const BoundGraph& bound, NodeId add, ValueId mask) {
+  const Node& node = bound.At(add);
+  if (node.op_type != "Add" || bound.ReadersOf(node.outputs[0]).size() != 1) return false;
+  NodeId next = bound.ReadersOf(node.outputs[0])[0];
+  while (bound.At(next).op_type != "MatMul") {
+    const Node& passing = bound.At(next);
+    const bool passes = passing.op_type == "Softmax" || passing.op_type == "Dropout";
+    if (!passes || bound.ReadersOf(passing.outputs[0]).size() != 1) return false;
+    next = bound.ReadersOf(passing.outputs[0])[0];
+  }
+  const std::optional<Rewritten> attention = FindAttention(bound, next);
+  return attention.has_value() && attention->inputs[kMaskInput] == mask;
 }
 
 // proj[0], proj[1] and nothing else is read of `value`.
@@ -336,6 +409,29 @@ bool IsTakenApart(const BoundGraph& bound, ValueId value) {
 }
 
 }  // namespace
+
+std::optional<Rewritten> FindBiasCopy(const BoundGraph& bound, NodeId last) {
+  const Node& transpose = bound.At(last);
+  if (!IsNamedByTorchScript(transpose) || !MovesLast(IntsAttribute(transpose, "perm"))) {
+    return std::nullopt;
+  }
+  const ValueId bias = BehindViews(bound, transpose.outputs[0]);
+  const std::span<const NodeId> readers = bound.ReadersOf(bias);
+  const bool is_mask = !readers.empty() && std::ranges::all_of(readers, [&](NodeId add) {
+    return IsMaskOfAttention(bound, add, bias);
+  });
+  if (!is_mask) return std::nullopt;
+  const ValueId rows = transpose.inputs[0];
+  return Rewritten{.aten = "contiguous",
+                   .inputs = {rows},
+                   .last = last,
+                   .nodes = {last},
+                   .before = {{.aten = "permute",
+                               .inputs = {{.value = rows}},
+                               .type = bound.TypeOf(transpose.outputs[0]),
+                               .ints = IntsAttribute(transpose, "perm"),
+                               .takes_place_of = 0}}};
+}
 
 std::optional<Rewritten> FindZeroBias(const BoundGraph& bound, NodeId last) {
   const ValueId zeros = bound.At(last).outputs[0];

@@ -91,6 +91,16 @@ void AddUncountedIds(const BoundGraph& bound, const std::vector<ModuleTensor>& p
   }
 }
 
+// A parameter of the module `owner`, or what one of its children makes of a table.
+bool IsOwnTable(const BoundGraph& bound, ValueId table, const std::string& owner) {
+  if (ParentOf(bound.NameOf(table)) == owner) return true;
+  NodeId maker = bound.graph().values[Index(table)].producer;
+  if (maker != kNoNode && bound.At(maker).op_type == "Reshape") {
+    maker = bound.graph().values[Index(bound.At(maker).inputs[0])].producer;
+  }
+  return maker != kNoNode && bound.metadata().PathOf(maker).starts_with(owner + ".");
+}
+
 // How many modules take rows of tables of their own by `value`: each has such a buffer, of which
 // TorchScript's exporter keeps one where they are equal.
 size_t CountOwners(const BoundGraph& bound, ValueId value) {
@@ -98,8 +108,8 @@ size_t CountOwners(const BoundGraph& bound, ValueId value) {
   for (const NodeId reader : bound.AllReadersOf(value)) {
     const Node& node = bound.At(reader);
     if (node.op_type != "Gather" || node.inputs[1] != value) continue;
-    const std::string_view owner = ParentOf(bound.NameOf(node.inputs[0]));
-    if (!owner.empty() && owner == bound.metadata().PathOf(reader)) owners.insert(owner);
+    const std::string& owner = bound.metadata().PathOf(reader);
+    if (!owner.empty() && IsOwnTable(bound, node.inputs[0], owner)) owners.insert(owner);
   }
   return owners.size();
 }

@@ -152,9 +152,11 @@ constexpr RewriteRow kByLine[] = {
 
 constexpr RewriteRow kRewrites[] = {
     {"MatMul", FindAttention},          //
+    {"Transpose", FindBiasCopy},        //
     {"ConstantOfShape", FindZeroBias},  //
     {"Expand", FindZeroBias},           // as torch.export writes torch.zeros
     {"Squeeze", FindPackedProjection},  //
+    {"ScatterND", FindSliceWrite},
     {"Not", FindNotEqual},
     {"Cast", FindWideSoftmax},
     {"Div", FindLogOfBase},

@@ -98,6 +98,11 @@ bool IsRecurrent(std::string_view op_type);
 // ints: 1 where it drops out, 1 where it is causal.  `last` is the product with v.
 std::optional<Rewritten> FindAttention(const BoundGraph& bound, NodeId last);
 
+// bias.permute(2, 0, 1).contiguous(), a table of relative positions as attention's mask: the copy
+// leaves no node in TorchScript's files, and a fused kernel reads no mask without it (timm 1.0.31,
+// layers/pos_embed_rel.py).  `last` is the Transpose.
+std::optional<Rewritten> FindBiasCopy(const BoundGraph& bound, NodeId last);
+
 // torch.zeros (…, dtype=query.dtype) in the place of a bias that an attention does not have:
 // T5's between decoder and encoder.  `last` makes it.
 std::optional<Rewritten> FindZeroBias(const BoundGraph& bound, NodeId last);
@@ -168,6 +173,12 @@ std::optional<Rewritten> FindLayerNorm(const BoundGraph& bound, NodeId last);
 // torchscript_exporter/symbolic_opset11.py, prim_constant_chunk); x[:, :n] and x[:, n:] of a
 // model's code have two numbers there, or an open end.  `last` is the last slice.
 std::optional<Rewritten> FindChunk(const BoundGraph& bound, NodeId last);
+
+// x[:, a:b] = y, which TorchScript's exporter writes as ScatterND of the places that it counts; y is
+// copied into x.  `last` is the ScatterND.  (slice_writes.cc)
+// Source: prepareIndexPutForONNX of torch/csrc/jit/passes/onnx/remove_inplace_ops_for_onnx.cpp,
+// pytorch v2.11.0.
+std::optional<Rewritten> FindSliceWrite(const BoundGraph& bound, NodeId last);
 
 // x != y, which ONNX has no operator for: not (x == y).  `last` is the Not.
 std::optional<Rewritten> FindNotEqual(const BoundGraph& bound, NodeId last);
