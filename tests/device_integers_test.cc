@@ -127,18 +127,19 @@ TEST_CASE("where transformers' embeddings show one buffer of ids there is anothe
 TEST_CASE("what the model slices of the types is a buffer of its embeddings") {
   const std::string ids = "{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23}";
   const auto buffers = [&](const std::string& reader) {
-    const PreparedRun built = Build(R"(net (float[24, 4] x) => (float[24, 4] y)
+    const PreparedRun built =
+        Build(R"(net (float[24, 4] x) => (float[24, 4] y)
         < float[24, 4] "m.embeddings.position_embeddings.weight" = ["location": "none"],
           float[24, 4] "m.embeddings.token_type_embeddings.weight" = ["location": "none"],
           int64[1] shape = {-1} > {
         b = Constant <value = int64[1, 24] )" +
-                                        ids + R"(> () ["/m/embeddings/Reshape"] r = Reshape (b, shape)
+                  ids + R"(> () ["/m/embeddings/Reshape"] r = Reshape (b, shape)
         c = Constant <value = int64[1, 24] )" +
-                                        ids + R"(> () [")" + reader + R"("] q = Reshape (c, shape)
+                  ids + R"(> () [")" + reader + R"("] q = Reshape (c, shape)
         ["/m/embeddings/a/Gather"] p = Gather ("m.embeddings.position_embeddings.weight", r)
         ["/m/embeddings/b/Gather"] t = Gather ("m.embeddings.token_type_embeddings.weight", q)
         s = Add (p, t) y = Add (s, x) })",
-                                    {});
+              {});
     std::string names;
     for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
     return names;
@@ -148,18 +149,16 @@ TEST_CASE("what the model slices of the types is a buffer of its embeddings") {
         "m.embeddings.buffer_0 m.embeddings.position_ids other.buffer_1 ");
 }
 
-constexpr std::string_view kFrequencies =
-    "value = float[1, 4, 1] {1.0, 0.1, 0.01, 0.001}";
+constexpr std::string_view kFrequencies = "value = float[1, 4, 1] {1.0, 0.1, 0.01, 0.001}";
 
 TEST_CASE("frequencies of a rotary embedding are a buffer, of which it has a clone") {
   const auto buffers = [](const std::string& module) {
-    const PreparedRun built =
-        Build(fmt::format(R"(net (float[N, 4, 4] x) => (float[N, 4, 4] y)
+    const PreparedRun built = Build(fmt::format(R"(net (float[N, 4, 4] x) => (float[N, 4, 4] y)
         < float[4, 4] "m.w" = ["location": "none"], int64[3] shape = {{1, 4, 4}} > {{
         f = Constant <{}> () ["/m/{}/Expand"] e = Expand (f, shape)
         ["/m/{}/Mul"] p = Mul (x, e) ["/m/MatMul"] y = MatMul (p, "m.w") }})",
-                          kFrequencies, module, module),
-              {});
+                                                kFrequencies, module, module),
+                                    {});
     std::string names;
     for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
     return names;
@@ -173,13 +172,12 @@ TEST_CASE("what a forward computes of numbers is not a buffer") {
   const auto buffers = [](const std::string& other) {
     const std::string row =
         "value = float[20] {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20}";
-    const PreparedRun built =
-        Build(fmt::format(R"(net (float[N, 20] x) => (float[N, 20] y)
+    const PreparedRun built = Build(fmt::format(R"(net (float[N, 20] x) => (float[N, 20] y)
         < float[20, 20] "m.w" = ["location": "none"] > {{
         a = Constant <{}> () b = Constant <{}> () ["/m/Div"] p = Div (x, a)
         ["/{}/Div"] q = Div (p, b) ["/m/MatMul"] y = MatMul (q, "m.w") }})",
-                          row, row, other),
-              {});
+                                                row, row, other),
+                                    {});
     std::string names;
     for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
     return names;

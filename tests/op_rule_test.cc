@@ -141,6 +141,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"index_fill", In(0), In(1)},
       {"index_put", In(0), In(2) | In(3) | In(4) | In(5)},
       {"index_put.accumulate", In(0), {}},
+      {"copy_slice", In(0) | In(1), {}},
       {"index_reduce", In(0), In(0) | In(1) | In(2) | Out(0)},
       {"masked_scatter", In(2), In(1)},
       {"native_dropout_backward", In(0), In(0) | In(1)},
@@ -427,6 +428,7 @@ TEST_CASE("what works in place is what torch.nn has in place") {
       {"index_fill", InPlace::kResult},
       {"index_put", InPlace::kResult},
       {"index_put.accumulate", InPlace::kResult},
+      {"copy_slice", InPlace::kAlways},
   };
   for (const auto family : AllOpRules()) {
     for (const OpRule& listed : family) {

@@ -235,7 +235,8 @@ constexpr OpRule kIndexingRules[] = {
      .autocast = AutocastPolicy::kWidest,
      .gradients = {ReadsElementwise(kIndices), Reads(kIndices)},
      .backward = {ScratchWith(0, AsSecond), MakeGrad(0), DropScratch(), MakeGrad(1)}},
-    // x, y, which is copied into a part of x: CopySlices takes a copy of x's gradient, the part's of
+    // x, y, which is copied into a part of x: CopySlices takes a copy of x's gradient, the part's
+    // of
     // that, and fills it with zeros.
     // Source: CopySlices::apply_impl of torch/csrc/autograd/functions/tensor.cpp, CopyBackwards,
     // pytorch v2.11.0.

@@ -180,6 +180,9 @@ constexpr RewriteRow kRewrites[] = {
     {"MatMul", FindProduct},      //
     {"Add", FindGroupNorm},
     {"BatchNormalization", FindBatchStatistics},
+    {"Sqrt", FindVariance},
+    {"Div", FindVariance},
+    {"ReduceMean", FindVariance},
 };
 
 bool AnyTaken(const Rewritten& found, const std::vector<bool>& taken) {

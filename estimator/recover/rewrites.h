@@ -174,14 +174,19 @@ std::optional<Rewritten> FindLayerNorm(const BoundGraph& bound, NodeId last);
 // model's code have two numbers there, or an open end.  `last` is the last slice.
 std::optional<Rewritten> FindChunk(const BoundGraph& bound, NodeId last);
 
-// x[:, a:b] = y, which TorchScript's exporter writes as ScatterND of the places that it counts; y is
-// copied into x.  `last` is the ScatterND.  (slice_writes.cc)
-// Source: prepareIndexPutForONNX of torch/csrc/jit/passes/onnx/remove_inplace_ops_for_onnx.cpp,
-// pytorch v2.11.0.
+// x[:, a:b] = y, which TorchScript's exporter writes as ScatterND of the places that it counts; y
+// is copied into x.  `last` is the ScatterND.  (slice_writes.cc) Source: prepareIndexPutForONNX of
+// torch/csrc/jit/passes/onnx/remove_inplace_ops_for_onnx.cpp, pytorch v2.11.0.
 std::optional<Rewritten> FindSliceWrite(const BoundGraph& bound, NodeId last);
 
 // x != y, which ONNX has no operator for: not (x == y).  `last` is the Not.
 std::optional<Rewritten> FindNotEqual(const BoundGraph& bound, NodeId last);
+
+// x.var(dim) and x.std(dim), which TorchScript's exporter writes as the mean of (x - mean (x))²,
+// with a correction times n / (n - 1), and its root.  `last` is the ReduceMean, Div or Sqrt.
+// Source: _var_mean_helper of torch/onnx/_internal/torchscript_exporter/symbolic_helper.py, v2.11.
+// (variances.cc)
+std::optional<Rewritten> FindVariance(const BoundGraph& bound, NodeId last);
 
 // softmax (x, dtype=torch.float64), which casts x first; both exporters write the cast behind it.
 // `last` is the Cast.

@@ -403,8 +403,8 @@ class RoleFinder {
   std::map<std::string, size_t, std::less<>> signature_;  // target -> place
   bool misses_parameters_ = false;                        // of the signature's
   bool is_torchscript_ = false;
-  std::vector<SignatureEntry::Kind> kinds_;               // by place
-  std::unordered_map<ValueId, std::string> modules_;      // of convolutions with folded norms
+  std::vector<SignatureEntry::Kind> kinds_;           // by place
+  std::unordered_map<ValueId, std::string> modules_;  // of convolutions with folded norms
   std::unordered_map<ValueId, const FoldedWeight*> transposed_;
   std::unordered_set<ValueId> folded_biases_;  // what batch norms were made of or folded into
   std::set<std::string> put_back_;             // batch norms and biases, by name
