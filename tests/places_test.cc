@@ -273,5 +273,22 @@ TEST_CASE("models with attention write over nothing") {
   CHECK(trace("Neg (w)").find("+y:512") == std::string::npos);
 }
 
+TEST_CASE("a batch norm's own activation writes over it, even beside attention") {
+  const auto trace = [](const std::string& node) {
+    return TraceText(R"(n (float[8, 4, 4] x) => (float[8, 4, 4] y)
+                        < float[4] "bn.weight" = ["location": "none"],
+                          float[4] "bn.bias" = ["location": "none"],
+                          float[4] "bn.running_mean" = ["location": "none"],
+                          float[4] "bn.running_var" = ["location": "none"] > {
+                          ["/bn/BatchNormalization"] b = BatchNormalization (x, "bn.weight",
+                            "bn.bias", "bn.running_mean", "bn.running_var")
+                          [")" +
+                         node + R"("] r = Relu (b) w = Softmax (r) y = MatMul (w, r) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(trace("/bn/act/Relu").find("+r:512") == std::string::npos);
+  CHECK(trace("/act/Relu").find("+r:512") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace onnxfit::places_test

@@ -288,6 +288,11 @@ constexpr InPlaceChildren kInPlaceModules[] = {
     {{"features.*.0", "features.*.conv.0"}, "features.*", true, kSums, false, kMobileNetV2},
 };
 
+// BatchNormAct2d's.
+constexpr NameFact kActivationsOfNorms[] = {
+    {"act", {kTimm, "layers/norm_act.py", "inplace: bool = True"}},
+};
+
 // --- Parameters and buffers -----------------------------------------------------------------
 
 // Llama and its kin: Mistral, Mixtral, Qwen2, Qwen3, OLMo2, Granite, StableLM.
@@ -364,8 +369,7 @@ constexpr NameFact kClones[] = {
 
 constexpr NameFact kRotaryEmbeddings[] = {
     {"rotary_emb",
-     {kTransformers, "models/llama/modeling_llama.py",
-      "self.rotary_emb = LlamaRotaryEmbedding("}},
+     {kTransformers, "models/llama/modeling_llama.py", "self.rotary_emb = LlamaRotaryEmbedding("}},
 };
 
 constexpr NameFact kEmbeddings[] = {
@@ -658,6 +662,8 @@ ActivationUse ActivationsOf(std::string_view holder) {
 }
 
 std::span<const InPlaceChildren> InPlaceModules() { return kInPlaceModules; }
+
+bool IsActivationOfNorm(std::string_view child) { return child == kActivationsOfNorms[0].name; }
 
 bool HasOwnHead(std::string_view path) {
   return std::ranges::any_of(kOwnHeads,

@@ -106,6 +106,9 @@ struct InPlaceChildren {
 };
 std::span<const InPlaceChildren> InPlaceModules();
 
+// Whether a batch norm that calls a child of that name lets it write over what the norm has made.
+bool IsActivationOfNorm(std::string_view child);
+
 // --- Parameters and buffers -----------------------------------------------------------------
 
 // Whether a language model's head has weights of its own by default, where a feed-forward block of
