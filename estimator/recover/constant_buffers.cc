@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_set>
 #include <utility>
 
@@ -138,14 +139,6 @@ bool HasFrequencies(const BoundGraph& bound, const StoredConstant& constant) {
          dims[0] == 1 && dims[2] == 1 && IsRotaryEmbedding(ChildOf(constant.module));
 }
 
-// Whether `a` and `b` are what a forward has computed of numbers: the exporter does so anew for
-// each of the calls that read it, where all of them read a buffer as one.
-bool AreComputedAlike(const BoundGraph& bound, const StoredConstant& a, const StoredConstant& b) {
-  return a.module == b.module && IsFloat(bound.TypeOf(a.value).dtype) &&
-         bound.TypeOf(a.value) == bound.TypeOf(b.value) &&
-         bound.At(a.reader).op_type == bound.At(b.reader).op_type;
-}
-
 // Constants that may be a module's, as numbers and sizes that code spells are not, nor floats that
 // it joins to others, torch.zeros(…).
 std::vector<StoredConstant> FindLargeConstants(const BoundGraph& bound) {
@@ -168,15 +161,23 @@ std::vector<StoredConstant> FindLargeConstants(const BoundGraph& bound) {
   return found;
 }
 
+// Without floats of one type that calls of one kind read in a forward: it has computed them of
+// numbers, and the exporter does so anew for each of the calls, where all of them read a buffer as
+// one.
 std::vector<StoredConstant> FindStoredConstants(const BoundGraph& bound) {
-  const std::vector<StoredConstant> all = FindLargeConstants(bound);
-  std::vector<StoredConstant> stored;
-  for (const StoredConstant& constant : all) {
-    const bool is_computed = std::ranges::any_of(all, [&](const StoredConstant& other) {
-      return other.value != constant.value && AreComputedAlike(bound, constant, other);
-    });
-    if (!is_computed) stored.push_back(constant);
-  }
+  std::vector<StoredConstant> stored = FindLargeConstants(bound);
+  const auto key = [&](const StoredConstant& constant) {
+    return std::tuple(constant.module, bound.At(constant.reader).op_type,
+                      bound.TypeOf(constant.value).dims);
+  };
+  const auto is_float = [&](const StoredConstant& constant) {
+    return IsFloat(bound.TypeOf(constant.value).dtype);
+  };
+  std::map<std::tuple<std::string, std::string_view, Dims>, int> alike;
+  for (const StoredConstant& constant : stored) alike[key(constant)] += is_float(constant) ? 1 : 0;
+  std::erase_if(stored, [&](const StoredConstant& constant) {
+    return is_float(constant) && alike[key(constant)] > 1;
+  });
   return stored;
 }
 
