@@ -237,6 +237,18 @@ TEST_CASE("timm's stages of blocks and torchvision's DenseNet are known by their
 }
 
 // Sigmoid keeps its result in training.
+TEST_CASE("timm's ResBottleneck makes its last activation anew") {
+  const auto known =
+      [](const std::string& block) {
+        return KnownInPlace(ParseGraph(R"(n (float[4] x) => (float[4] y) {
+        ["/stages/stages.0/blocks/)" + block +
+                                       R"(/Relu"] a = Relu (x)
+        ["/head/global_pool/Neg"] y = Neg (a) })"));
+      };
+  CHECK(known("blocks.0/act3") == "\n/stages/stages.0/blocks/blocks.0/act3/Relu: no\n");
+  CHECK(known("blocks.0/act1") == "\n");
+}
+
 TEST_CASE("inference writes over what training can, and nothing else") {
   const auto trace = [](const std::string& op) {
     return TraceText(R"(n (float[8, 4] x) => (float[8, 4] y)

@@ -280,6 +280,13 @@ constexpr InPlaceChildren kInPlaceModules[] = {
      kActivations,
      true,
      {kTorchvision, "models/densenet.py", "out = F.relu(features, inplace=True)"}},
+    // ResBottleneck of timm's CspNet, whose act3 is made without arguments.
+    {{"stages.*.blocks.*.act3", "head.global_pool"},
+     "stages.*.act3",
+     false,
+     kActivations,
+     false,
+     {kTimm, "models/cspnet.py", "self.act3 = create_act_layer(act_layer)"}},
     // timm's stages of blocks.
     {{"stages.*.*", "head.global_pool"}, "stages.*", false, kSums, false, kTimmStages},
     {{"stages.*.*", "head.global_pool"}, "stages.*", true, kSums, false, kTimmStages},
