@@ -189,7 +189,8 @@ class RoleFinder {
     // they fold have names of their own, "val_12", "/Constant_output_0", which TorchScript's alone
     // can be told from what the outermost module has, "offsets".
     const bool has_path = name.find('.') != std::string_view::npos && name[0] != '/';
-    const bool is_outermost = is_torchscript_ && !has_path && !IsComputedName(name);
+    const bool is_outermost = is_torchscript_ && !has_path && !IsComputedName(name) &&
+                              found_.uses.first.contains(initializer.value);
     if (IsFloat(initializer.type.dtype)) {
       const bool in_module = has_path || is_outermost;
       return IsComputed(initializer) && !in_module ? Role::kConstant : Role::kParameter;
