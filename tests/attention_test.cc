@@ -62,6 +62,44 @@ TEST_CASE("attention is known by the square root of its scale on both sides") {
   }
 }
 
+// What fused kernels read is side by side: code copies what is transposed, which leaves no node.
+TEST_CASE("transposed operands of TorchScript's attention are copied") {
+  const auto program = [](const std::string& name, const std::string& root) {
+    return Attention(R"(qt = Transpose <perm = [0, 1, 3, 2]> (q) qc = Mul (qt, c) r = )" + root +
+                         R"( (c) kc = Mul (k, r) vt = Transpose <perm = [0, 1, 3, 2]> (v)
+                     s = MatMul (qc, kc) w = Softmax (s) [")" +
+                         name + R"("] o = MatMul (w, vt)
+                     y = Transpose <perm = [0, 1, 3, 2]> (o))",
+                     Mode::kEval, "1, 2, 3, 4");
+  };
+  CHECK(program("/sdpa", "Sqrt") ==
+        "\n%qt = permute(%q; 0, 1, 3, 2)  # Transpose #4\n"
+        "%vt = permute(%v; 0, 1, 3, 2)  # Transpose #8\n"
+        "%o.permute = permute(%k; 0, 1, 3, 2)  # /sdpa\n"
+        "%o.contiguous = contiguous(%qt)  # /sdpa\n"
+        "%o.contiguous = contiguous(%o.permute)  # /sdpa\n"
+        "%o.contiguous = contiguous(%vt)  # /sdpa\n"
+        "%o = scaled_dot_product_attention(%o.contiguous, %o.contiguous, %o.contiguous, none; 0, 0)"
+        "  # /sdpa\n%y = permute(%o; 0, 1, 3, 2)  # Transpose #12\n");
+  CHECK(program("sdpa", "Sqrt").find("contiguous") == std::string::npos);
+  CHECK(program("/sdpa", "Neg").find("scaled_dot") == std::string::npos);
+}
+
+TEST_CASE("a permuted bias of attention is copied") {
+  const auto program = [](const std::string& perm) {
+    return Attention(R"(["/Transpose"] t = Transpose <perm = )" + perm + R"(> (k)
+                     one = Constant <value = int64[1] {0}> () b = Unsqueeze (t, one)
+                     qc = Mul (q, c) qt = Transpose <perm = [0, 1, 3, 2]> (v) kc = Mul (qt, c)
+                     s = MatMul (qc, kc) a = Add (s, b) w = Softmax (a) y = MatMul (w, v))",
+                     Mode::kEval, perm == "[2, 0, 1]" ? "3, 3, 2" : "3, 2, 3");
+  };
+  CHECK(program("[2, 0, 1]")
+            .starts_with("\n%t.permute = permute(%k; 2, 0, 1)  # /Transpose\n"
+                         "%t = contiguous(%t.permute)  # /Transpose\n"
+                         "%b = view(%t)"));
+  CHECK(program("[1, 0, 2]").find("contiguous") == std::string::npos);
+}
+
 TEST_CASE("attention of a k that has its shape already, by either exporter") {
   constexpr char kDirect[] =
       "\n%y = scaled_dot_product_attention(%q, %k, %v, none; 0, 0)  # sdpa\n";

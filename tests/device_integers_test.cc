@@ -124,6 +124,85 @@ TEST_CASE("where transformers' embeddings show one buffer of ids there is anothe
   CHECK(buffers("other") == "m.buffer_0 ");
 }
 
+TEST_CASE("what the model slices of the types is a buffer of its embeddings") {
+  const std::string ids = "{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23}";
+  const auto buffers = [&](const std::string& reader) {
+    const PreparedRun built =
+        Build(R"(net (float[24, 4] x) => (float[24, 4] y)
+        < float[24, 4] "m.embeddings.position_embeddings.weight" = ["location": "none"],
+          float[24, 4] "m.embeddings.token_type_embeddings.weight" = ["location": "none"],
+          int64[1] shape = {-1} > {
+        b = Constant <value = int64[1, 24] )" +
+                  ids + R"(> () ["/m/embeddings/Reshape"] r = Reshape (b, shape)
+        c = Constant <value = int64[1, 24] )" +
+                  ids + R"(> () [")" + reader + R"("] q = Reshape (c, shape)
+        ["/m/embeddings/a/Gather"] p = Gather ("m.embeddings.position_embeddings.weight", r)
+        ["/m/embeddings/b/Gather"] t = Gather ("m.embeddings.token_type_embeddings.weight", q)
+        s = Add (p, t) y = Add (s, x) })",
+              {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+    return names;
+  };
+  CHECK(buffers("/m/Reshape") == "m.buffer_1 m.embeddings.buffer_0 ");
+  CHECK(buffers("/other/Reshape") ==
+        "m.embeddings.buffer_0 m.embeddings.position_ids other.buffer_1 ");
+}
+
+constexpr std::string_view kFrequencies = "value = float[1, 4, 1] {1.0, 0.1, 0.01, 0.001}";
+
+TEST_CASE("frequencies of a rotary embedding are a buffer, of which it has a clone") {
+  const auto buffers = [](const std::string& module) {
+    const PreparedRun built = Build(fmt::format(R"(net (float[N, 4, 4] x) => (float[N, 4, 4] y)
+        < float[4, 4] "m.w" = ["location": "none"], int64[3] shape = {{1, 4, 4}} > {{
+        f = Constant <{}> () ["/m/{}/Expand"] e = Expand (f, shape)
+        ["/m/{}/Mul"] p = Mul (x, e) ["/m/MatMul"] y = MatMul (p, "m.w") }})",
+                                                kFrequencies, module, module),
+                                    {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+    return names;
+  };
+  CHECK(buffers("rotary_emb") == "m.rotary_emb.buffer_0 m.rotary_emb.original_buffer_0 ");
+  CHECK(buffers("scale") == "");
+}
+
+// dim_t of positions in two dimensions, which both read: two constants.
+TEST_CASE("what a forward computes of numbers is not a buffer") {
+  const auto buffers = [](const std::string& other) {
+    const std::string row =
+        "value = float[20] {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20}";
+    const PreparedRun built = Build(fmt::format(R"(net (float[N, 20] x) => (float[N, 20] y)
+        < float[20, 20] "m.w" = ["location": "none"] > {{
+        a = Constant <{}> () b = Constant <{}> () ["/m/Div"] p = Div (x, a)
+        ["/{}/Div"] q = Div (p, b) ["/m/MatMul"] y = MatMul (q, "m.w") }})",
+                                                row, row, other),
+                                    {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+    return names;
+  };
+  CHECK(buffers("m") == "");
+  CHECK(buffers("n") == "m.buffer_0 n.buffer_1 ");
+}
+
+TEST_CASE("what the outermost module has is told from what the exporter computed") {
+  const auto tensors = [](const std::string& node) {
+    const PreparedRun built = Build(R"(net (float[N, 4] x, int64[N, 3] i) => (float[N, 3, 4] y)
+        < float[9, 4] "m.w" = ["location": "none"], int64[3] offsets = {0, 3, 6},
+          float[1] bias = {0.5} > {
+        [")" + node + R"("] j = Add (i, offsets) e = Gather ("m.w", j) y = Add (e, bias) })",
+                                    {});
+    std::string names;
+    for (const auto* list : {&built.roles.parameters, &built.roles.buffers}) {
+      for (const ModuleTensor& tensor : *list) names += tensor.name + " ";
+    }
+    return names;
+  };
+  CHECK(tensors("/Add") == "bias m.w offsets ");
+  CHECK(tensors("Add_1") == "m.w ");
+}
+
 // relative_position_index of windowed attention: equal constants are one, and a name is a buffer's.
 TEST_CASE("what takes rows of a module's own table is a buffer of that module") {
   const auto buffers = [](const std::string& index) {

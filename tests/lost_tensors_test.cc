@@ -26,6 +26,12 @@ TEST_CASE("the norm of CLIP's pooled output, weight first") {
         "v.post_layernorm.bias of v as v.pre_layrnorm.bias\n");
 }
 
+TEST_CASE("the token of what is masked, in DINOv2's embeddings") {
+  CHECK(Found({"d.embeddings.cls_token", "d.encoder.layer.0.layer_scale1.lambda1"}) ==
+        "d.embeddings.mask_token of d.embeddings as d.embeddings.cls_token\n");
+  CHECK(Found({"d.embeddings.cls_token", "d.encoder.layer.0.norm1.weight"}) == "");
+}
+
 TEST_CASE("what the file has is not lost") {
   CHECK(Found({"v.pre_layrnorm.weight", "v.pre_layrnorm.bias", "v.post_layernorm.weight",
                "v.post_layernorm.bias"}) == "");

@@ -141,6 +141,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"index_fill", In(0), In(1)},
       {"index_put", In(0), In(2) | In(3) | In(4) | In(5)},
       {"index_put.accumulate", In(0), {}},
+      {"copy_slice", In(0) | In(1), {}},
       {"index_reduce", In(0), In(0) | In(1) | In(2) | Out(0)},
       {"masked_scatter", In(2), In(1)},
       {"native_dropout_backward", In(0), In(0) | In(1)},
@@ -152,7 +153,6 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"view_as_complex", In(0), {}},
       {"view_as_real", In(0), {}},
       {"polar", In(0) | In(1), Out(0)},
-      {"copy_slices", In(0) | In(1), {}},
       {"unfold", In(0), {}},
       {"tan", In(0), Out(0)},
       {"add.Scalar", In(0), {}},
@@ -431,6 +431,7 @@ TEST_CASE("what works in place is what torch.nn has in place") {
       {"index_fill", InPlace::kResult},
       {"index_put", InPlace::kResult},
       {"index_put.accumulate", InPlace::kResult},
+      {"copy_slice", InPlace::kAlways},
   };
   for (const auto family : AllOpRules()) {
     for (const OpRule& listed : family) {

@@ -245,6 +245,18 @@ TEST_CASE("timm's stages of blocks and torchvision's DenseNet are known by their
 }
 
 // Sigmoid keeps its result in training.
+TEST_CASE("timm's ResBottleneck makes its last activation anew") {
+  const auto known =
+      [](const std::string& block) {
+        return KnownInPlace(ParseGraph(R"(n (float[4] x) => (float[4] y) {
+        ["/stages/stages.0/blocks/)" + block +
+                                       R"(/Relu"] a = Relu (x)
+        ["/head/global_pool/Neg"] y = Neg (a) })"));
+      };
+  CHECK(known("blocks.0/act3") == "\n/stages/stages.0/blocks/blocks.0/act3/Relu: no\n");
+  CHECK(known("blocks.0/act1") == "\n");
+}
+
 TEST_CASE("inference writes over what training can, and nothing else") {
   const auto trace = [](const std::string& op) {
     return TraceText(R"(n (float[8, 4] x) => (float[8, 4] y)
@@ -279,6 +291,23 @@ TEST_CASE("models with attention write over nothing") {
   };
   CHECK(trace("MatMul (w, x)").find("+y:512") != std::string::npos);
   CHECK(trace("Neg (w)").find("+y:512") == std::string::npos);
+}
+
+TEST_CASE("a batch norm's own activation writes over it, even beside attention") {
+  const auto trace = [](const std::string& node) {
+    return TraceText(R"(n (float[8, 4, 4] x) => (float[8, 4, 4] y)
+                        < float[4] "bn.weight" = ["location": "none"],
+                          float[4] "bn.bias" = ["location": "none"],
+                          float[4] "bn.running_mean" = ["location": "none"],
+                          float[4] "bn.running_var" = ["location": "none"] > {
+                          ["/bn/BatchNormalization"] b = BatchNormalization (x, "bn.weight",
+                            "bn.bias", "bn.running_mean", "bn.running_var")
+                          [")" +
+                         node + R"("] r = Relu (b) w = Softmax (r) y = MatMul (w, r) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(trace("/bn/act/Relu").find("+r:512") == std::string::npos);
+  CHECK(trace("/act/Relu").find("+r:512") != std::string::npos);
 }
 
 }  // namespace

@@ -435,8 +435,8 @@ TEST_CASE("what is written into a part of a tensor has its history there") {
     net.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("out")}, {"other", Ref("p_v")}}, {8});
     return CallsOf(Made(net.Return("y")).program);
   };
-  CHECK(calls("m").ends_with("slice(out) copy_slices!(out,m) mul(copied,v)"));
-  CHECK(calls("x").find("copy_slices") == std::string::npos);
+  CHECK(calls("m").ends_with("slice(out) copy_slice!(out,m) mul(copied,v)"));
+  CHECK(calls("x").find("copy_slice") == std::string::npos);
 }
 
 TEST_CASE("what an attribute of a module holds lives until the next step binds it anew") {

@@ -193,6 +193,42 @@ TEST_CASE("a batch norm that keeps no statistics is one call") {
   CHECK(ToString(build("d) z = Neg (d").program).find("mean") != std::string::npos);
 }
 
+TEST_CASE("a variance is one call, and its root") {
+  const auto program = [](const std::string& centred, const std::string& end) {
+    return ProgramText(
+        R"(last = Constant <value = int64 {1}> () one = Constant <value = float {1}> ()
+      shape = Shape (x) n = Gather (shape, last) c = Cast <to = 1> (n) l = Sub (c, one)
+      k = ReduceMean <axes = [-1]> (x) d = Sub (x, k) q = Mul (d, )" +
+        centred + R"() ["/v/ReduceMean"] m = ReduceMean <axes = [-1]> (q) s = Mul (m, c)
+      ["/v/Div"] v = Div (s, l) )" +
+        end);
+  };
+  CHECK(program("d", "[y] y = Add (x, v)") == "\n%v = var(%x)  # /v/Div\n%y = add(%x, %v)  # y\n");
+  CHECK(program("d", R"(["/v/Sqrt"] r = Sqrt (v) [y] y = Add (x, r))") ==
+        "\n%r = std(%x)  # /v/Sqrt\n%y = add(%x, %r)  # y\n");
+  CHECK(program("x", "[y] y = Add (x, v)").find("var") == std::string::npos);
+  CHECK(program("d", "e = Add (x, v) [y] y = Add (e, d)").find("var") == std::string::npos);
+}
+
+// The exporter counts places in nodes without a module; those of the model's own Range have one.
+TEST_CASE("what TorchScript's exporter writes at places that it counts is copied into a slice") {
+  const auto program = [](const std::string& range) {
+    const std::string counted = R"(zero = Constant <value = int64 {0}> ()
+      one = Constant <value = int64 {1}> () axis = Constant <value = int64[1] {1}> ()
+      size = Constant <value = int64[2] {2, 8}> () two = Constant <value = int64 {2}> ()
+      eight = Constant <value = int64 {8}> () up = Constant <value = int64[2] {2, 1}> ()
+      ends = Constant <value = int64[1] {2}> ()
+      [")" + range + R"("] i = Range (zero, two, one) ["Range_2"] j = Range (zero, eight, one)
+      r = Reshape (i, up) a = Expand (r, size) b = Expand (j, size)
+      c = Unsqueeze (a, ends) d = Unsqueeze (b, ends) ["/Concat"] p = Concat <axis = -1> (c, d)
+      [n] n = Neg (x) [e] e = Exp (x) ["/ScatterND"] s = ScatterND (n, p, e) [y] y = Abs (s))";
+    return ProgramText(counted);
+  };
+  CHECK(program("Range_1") ==
+        "\n%n = neg(%x)  # n\n%e = exp(%x)  # e\n%s = copy_slice(%n, %e)  # /ScatterND\n"
+        "%y = abs(%s)  # y\n");
+}
+
 TEST_CASE("the zeros in the place of a norm's bias are no buffer") {
   const std::string zeros = "{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}";
   const auto built = Build(R"(net (float[2, 20] x) => (float[2, 20] y)

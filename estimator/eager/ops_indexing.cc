@@ -235,6 +235,15 @@ constexpr OpRule kIndexingRules[] = {
      .autocast = AutocastPolicy::kWidest,
      .gradients = {ReadsElementwise(kIndices), Reads(kIndices)},
      .backward = {ScratchWith(0, AsSecond), MakeGrad(0), DropScratch(), MakeGrad(1)}},
+    // x, y, which is copied into a part of x: CopySlices takes a copy of x's gradient, the part's
+    // of that, and fills it with zeros.
+    // Source: CopySlices::apply_impl of torch/csrc/autograd/functions/tensor.cpp, CopyBackwards,
+    // pytorch v2.11.0.
+    {.name = "copy_slice",
+     .strides = AsInput,
+     .in_place = InPlace::kAlways,
+     .gradients = {ReadsElementwise({}), Reads({})},
+     .backward = {MakeGrad(0), MakeGrad(1), ScratchWith(0, AsSecond)}},
     {.name = "index_put.accumulate",
      .strides = AsInput,
      .in_place = InPlace::kResult,

@@ -241,13 +241,6 @@ constexpr OpRule kViewRules[] = {
     {.name = "select_scatter",
      .gradients = {Reads({}), PartOfGradient()},
      .backward = {ScratchWith(0, LikeWritten), MakeGrad(0), DropScratch(), MakeGrad(1)}},
-    // x, with a part written over in place: the gradient of x is a copy with zeros there, that of
-    // the part is copied out of it.
-    // Source: CopySlices::apply of torch/csrc/autograd/functions/tensor.cpp, pytorch v2.11.0.
-    {.name = "copy_slices",
-     .in_place = InPlace::kAlways,
-     .gradients = {Reads({}), Reads({})},
-     .backward = {MakeGrad(0), MakeGrad(1)}},
     {.name = "as_strided_scatter", .gradients = {Reads({}), PartOfGradient()}},
     {.name = "slice_scatter", .take_apart = WriteInto},
     {.name = "_slice_scatter", .strides = AsInput, .gradients = {ReadsElementwise({}), Reads({})}},

@@ -281,7 +281,7 @@ constexpr OperandsRow kRows[] = {
     {"diagonal", 1, HasDiagonal},
     {"diag_embed", 1, IsOnDiagonal},
     {"select_scatter", 2, IsLikeFirst},
-    {"copy_slices", 2, IsLikeFirst},
+    {"copy_slice", 2, IsLikeFirst},
     {"as_strided_scatter", 2, IsLikeFirst},
     {"index_add", 3, IsLikeFirst},
     {"index_add.alpha", 3, IsLikeFirst},

@@ -294,12 +294,24 @@ constexpr InPlaceChildren kInPlaceModules[] = {
      kActivations,
      true,
      {kTorchvision, "models/densenet.py", "out = F.relu(features, inplace=True)"}},
+    // ResBottleneck of timm's CspNet, whose act3 is made without arguments.
+    {{"stages.*.blocks.*.act3", "head.global_pool"},
+     "stages.*.act3",
+     false,
+     kActivations,
+     false,
+     {kTimm, "models/cspnet.py", "self.act3 = create_act_layer(act_layer)"}},
     // timm's stages of blocks.
     {{"stages.*.*", "head.global_pool"}, "stages.*", false, kSums, false, kTimmStages},
     {{"stages.*.*", "head.global_pool"}, "stages.*", true, kSums, false, kTimmStages},
     // Conv2dNormActivation; InvertedResidual's "x + self.conv(x)".
     {{"features.*.0", "features.*.conv.0"}, "features.*", true, kActivations, true, kMobileNetV2},
     {{"features.*.0", "features.*.conv.0"}, "features.*", true, kSums, false, kMobileNetV2},
+};
+
+// BatchNormAct2d's.
+constexpr NameFact kActivationsOfNorms[] = {
+    {"act", {kTimm, "layers/norm_act.py", "inplace: bool = True"}},
 };
 
 // --- Parameters and buffers -----------------------------------------------------------------
@@ -314,6 +326,7 @@ constexpr NameFact kFloatBuffers[] = {
     {"pe", {}},  // PyTorch's tutorial on transformers
     {"final_logits_bias", {kTransformers, "models/bart/modeling_bart.py", "\"final_logits_bias\""}},
     {"inv_freq", {kTransformers, "models/llama/modeling_llama.py", "self.inv_freq = nn.Buffer("}},
+    {"mask", {}},
     {"masked_bias", {}},  // GPT-2's before transformers 4.30, and nanoGPT's
     // Code that computes rotations, positions and masks once.
     {"freqs_cis", {}},
@@ -332,6 +345,14 @@ constexpr UnreadChild kUnreadChildren[] = {
     {"pre_layrnorm",
      "post_layernorm",
      {kTransformers, "models/clip/modeling_clip.py", "self.pre_layrnorm = nn.LayerNorm("}},
+};
+
+constexpr UnreadParameter kUnreadParameters[] = {
+    // Dinov2Embeddings', read where patches are masked.
+    {"encoder.layer.0.layer_scale1.lambda1",
+     "embeddings.mask_token",
+     "embeddings.cls_token",
+     {kTransformers, "models/dinov2/modeling_dinov2.py", "self.mask_token = nn.Parameter("}},
 };
 
 constexpr PositionBuffer kPositionBuffers[] = {
@@ -464,6 +485,16 @@ constexpr NameFact kCachedFunctions[] = {
 constexpr NameFact kClones[] = {
     {"original_",
      {kTransformers, "models/llama/modeling_llama.py", "self.original_inv_freq = nn.Buffer("}},
+};
+
+constexpr NameFact kRotaryEmbeddings[] = {
+    {"rotary_emb",
+     {kTransformers, "models/llama/modeling_llama.py", "self.rotary_emb = LlamaRotaryEmbedding("}},
+};
+
+constexpr NameFact kEmbeddings[] = {
+    {"embeddings",
+     {kTransformers, "models/bert/modeling_bert.py", "self.embeddings = BertEmbeddings("}},
 };
 
 // --- Names of Python's ----------------------------------------------------------------------
@@ -796,6 +827,8 @@ ActivationUse ActivationsOf(std::string_view holder) {
 
 std::span<const InPlaceChildren> InPlaceModules() { return kInPlaceModules; }
 
+bool IsActivationOfNorm(std::string_view child) { return child == kActivationsOfNorms[0].name; }
+
 bool HasOwnHead(std::string_view path) {
   return std::ranges::any_of(kOwnHeads,
                              [&](const NameFact& row) { return path.ends_with(row.name); });
@@ -816,10 +849,13 @@ bool IsCached(std::string_view function) {
 }
 
 std::span<const UnreadChild> UnreadChildren() { return kUnreadChildren; }
+std::span<const UnreadParameter> UnreadParameters() { return kUnreadParameters; }
 std::span<const PositionBuffer> PositionBuffers() { return kPositionBuffers; }
 std::span<const UnreadTensorRow> UnreadTensorRows() { return kUnreadTensors; }
 std::span<const UnreadMask> UnreadMasks() { return kUnreadMasks; }
 std::string_view ChildWithTiedBias() { return kTiedBiases[0].name; }
+bool IsRotaryEmbedding(std::string_view module) { return module == kRotaryEmbeddings[0].name; }
+std::string_view NameOfEmbeddings() { return kEmbeddings[0].name; }
 std::string_view CloneOfBuffer() { return kClones[0].name; }
 std::span<const KnownNameRow> KnownNameRows() { return kKnownNameRows; }
 

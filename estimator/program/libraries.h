@@ -107,6 +107,9 @@ struct InPlaceChildren {
 };
 std::span<const InPlaceChildren> InPlaceModules();
 
+// Whether a batch norm that calls a child of that name lets it write over what the norm has made.
+bool IsActivationOfNorm(std::string_view child);
+
 // --- Parameters and buffers -----------------------------------------------------------------
 
 // Whether a language model's head has weights of its own by default, where a feed-forward block of
@@ -124,6 +127,15 @@ struct UnreadChild {
   SeenIn seen;
 };
 std::span<const UnreadChild> UnreadChildren();
+
+// The same of a parameter beside others, by paths in the module that has all of them.
+struct UnreadParameter {
+  std::string_view shows;
+  std::string_view lost;
+  std::string_view like;  // beside it, of its size
+  SeenIn seen;
+};
+std::span<const UnreadParameter> UnreadParameters();
 
 // Buffers of embeddings that count positions, of as many numbers as `table` has rows.
 struct PositionBuffer {
@@ -149,6 +161,11 @@ struct UnreadMask {
   SeenIn seen;
 };
 std::span<const UnreadMask> UnreadMasks();
+// Whether a module of that name is transformers' rotary embedding: the frequencies that it computes
+// once are a buffer, of which it has a clone.
+bool IsRotaryEmbedding(std::string_view module);
+// How BERT and its kin call the module that has their tables of words, positions and types.
+std::string_view NameOfEmbeddings();
 
 // Whether a module in eval mode indexes its parameter of that name once and keeps the result.
 bool IsIndexedOnce(std::string_view parameter);

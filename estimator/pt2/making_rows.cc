@@ -127,7 +127,7 @@ constexpr CallRow kMakingRows[] = {
     {"bernoulli_.float", "", ReturnFirst},
     {"fill_.Scalar", "", ReturnFirst},
     {"zero_.default", "", ReturnFirst},
-    {"copy_.default", "copy_slices", WriteCopy},
+    {"copy_.default", "copy_slice", WriteCopy},
 };
 
 }  // namespace

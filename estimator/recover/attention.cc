@@ -2,7 +2,6 @@
 // PyTorch.
 #include <algorithm>
 #include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -220,12 +219,25 @@ bool FindFlattened(const BoundGraph& bound, ValueId value, AttentionParts& parts
   return true;
 }
 
+// kᵀ of a k that is a transpose itself, which the exporter has taken back: the root of a scale that
+// it computes of sizes shows whose product it is.
+bool FindTakenBack(const BoundGraph& bound, NodeId product, ValueId value, AttentionParts& parts) {
+  const NodeId mul = bound.Maker(bound.At(product).inputs[1], "Mul");
+  if (mul == kNoNode || bound.Maker(bound.At(mul).inputs[1], "Sqrt") == kNoNode) return false;
+  const size_t rank = bound.DimsOf(value).size();
+  for (size_t i = 0; i < rank; ++i) parts.key_perm.push_back(static_cast<int64_t>(i));
+  std::swap(parts.key_perm[rank - 1], parts.key_perm[rank - 2]);
+  parts.key = value;
+  return true;
+}
+
 bool FindFactors(const BoundGraph& bound, NodeId product, AttentionParts& parts) {
   const std::vector<ValueId>& factors = bound.At(product).inputs;
   parts.q = Unscaled(bound, product, factors[0], parts);
   const ValueId transposed = Unscaled(bound, product, factors[1], parts);
   if (parts.q == kNoValue || transposed == kNoValue) return false;
-  return FindTransposed(bound, transposed, parts) || FindFlattened(bound, transposed, parts);
+  return FindTransposed(bound, transposed, parts) || FindFlattened(bound, transposed, parts) ||
+         FindTakenBack(bound, product, transposed, parts);
 }
 
 // k's own transpose, which the exporter's swallowed.
@@ -238,6 +250,36 @@ HiddenCall KeyTranspose(const BoundGraph& bound, const AttentionParts& parts) {
           .type = std::move(type),
           .ints = parts.key_perm,
           .takes_place_of = kKeyInput};
+}
+
+// Whether a permutation puts another dimension last, so that its numbers are apart in memory.
+bool MovesLast(const std::vector<int64_t>& perm) {
+  return !perm.empty() && perm.back() != static_cast<int64_t>(perm.size()) - 1;
+}
+
+// x.contiguous() of the operand `input`, of which TorchScript's exporter writes nothing: fused
+// kernels read rows of numbers that are side by side, so that code copies what is transposed (timm
+// 1.0.31, layers/attention2d.py: "q.transpose(-1, -2).contiguous()").
+void CopyTransposed(const BoundGraph& bound, int input, Rewritten& call) {
+  const ValueId value = call.inputs[Index(input)];
+  const auto hidden = std::ranges::find(call.before, input, &HiddenCall::takes_place_of);
+  if (hidden != call.before.end()) {
+    if (hidden->aten != "permute" || !MovesLast(hidden->ints)) return;
+    const int index = static_cast<int>(hidden - call.before.begin());
+    HiddenCall copy = {.aten = "contiguous",
+                       .inputs = {{.hidden = index}},
+                       .type = hidden->type,
+                       .takes_place_of = input};
+    hidden->takes_place_of = -1;
+    call.before.push_back(std::move(copy));
+    return;
+  }
+  const NodeId transpose = bound.Maker(value, "Transpose");
+  if (transpose == kNoNode || !MovesLast(IntsAttribute(bound.At(transpose), "perm"))) return;
+  call.before.push_back({.aten = "contiguous",
+                         .inputs = {{.value = value}},
+                         .type = bound.TypeOf(value),
+                         .takes_place_of = input});
 }
 
 // k's own view, which the exporter's swallowed.
@@ -321,18 +363,11 @@ Rewritten MakeCall(const BoundGraph& bound, NodeId last, const Dims& scores, Att
                     .dropout = parts.dropout};
   if (!parts.key_perm.empty()) call.before.push_back(KeyTranspose(bound, parts));
   if (!parts.key_view.empty()) call.before.push_back(KeyView(bound, parts));
+  if (!said.has_value() && IsNamedByTorchScript(bound.At(last))) {
+    for (const int input : {0, 1, 2}) CopyTransposed(bound, input, call);
+  }
   if (mask.causal && mask.tensor != kNoValue) AddMaskedBias(bound, mask.tensor, scores, call);
   return call;
-}
-
-// proj[0], proj[1] and nothing else is read of `value`.
-bool IsTakenApart(const BoundGraph& bound, ValueId value) {
-  const std::span<const NodeId> readers = bound.ReadersOf(value);
-  return readers.size() > 1 && std::ranges::all_of(readers, [&](NodeId reader) {
-           const Node& node = bound.At(reader);
-           return node.op_type == "Gather" && node.inputs[0] == value &&
-                  IntAttribute(node, "axis", 0) == 0 && bound.DimsOf(node.inputs[1]).empty();
-         });
 }
 
 }  // namespace
@@ -352,22 +387,6 @@ std::optional<Rewritten> FindZeroBias(const BoundGraph& bound, NodeId last) {
   }
   return Rewritten{
       .aten = "constant", .inputs = {}, .last = last, .nodes = {last}, .in_compute_type = true};
-}
-
-std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId last) {
-  const Node& squeeze = bound.At(last);
-  const NodeId transpose = bound.Inner(squeeze.inputs[0], "Transpose");
-  if (transpose == kNoNode || !IsTakenApart(bound, squeeze.outputs[0])) return std::nullopt;
-  if (bound.Inner(bound.At(transpose).inputs[0], "Unsqueeze") == kNoNode) return std::nullopt;
-  const ValueId packed = squeeze.inputs[0];
-  return Rewritten{.aten = "contiguous",
-                   .inputs = {packed},
-                   .last = last,
-                   .nodes = {last},
-                   .before = {{.aten = "view",
-                               .inputs = {{.value = packed}},
-                               .type = bound.TypeOf(squeeze.outputs[0]),
-                               .takes_place_of = 0}}};
 }
 
 std::optional<Rewritten> FindAttention(const BoundGraph& bound, NodeId last) {

@@ -246,6 +246,8 @@ bool IsComputedName(std::string_view name) {
   return name.starts_with("onnx::") || name.starts_with('/');
 }
 
+bool IsNamedByTorchScript(const Node& node) { return node.name.starts_with('/'); }
+
 bool IsLifted(std::string_view name) { return ChildOf(name).starts_with("lifted_tensor_"); }
 
 }  // namespace onnxfit

@@ -130,6 +130,9 @@ ExporterMetadata ReadExporterMetadata(const Graph& graph);
 // "/fc/Transpose_output_0", and not one of the module's.
 bool IsComputedName(std::string_view name);
 
+// TorchScript's exporter begins the names of nodes with the modules around them: "/fc/MatMul".
+bool IsNamedByTorchScript(const Node& node);
+
 // The name that torch.export gives to a number that the model's code makes: torch.tensor(2.0).
 bool IsLifted(std::string_view name);
 

@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
+#include "estimator/program/modules.h"
 #include "estimator/recover/call_parts.h"
 
 namespace onnxfit {
@@ -39,6 +41,14 @@ std::vector<bool> FindGeneratedNodes(const ExporterMetadata& metadata) {
   return found;
 }
 
+// Files without lines show them by their names.
+void AddRotaryEmbeddings(const ExporterMetadata& metadata, std::set<std::string>& modules) {
+  for (const NodeOrigin& origin : metadata.origins) {
+    const std::string& path = metadata.modules.PathOf(origin.module);
+    if (IsRotaryEmbedding(ChildOf(path))) modules.insert(path);
+  }
+}
+
 }  // namespace
 
 GeneratedBodies FindGeneratedBodies(const BoundGraph& bound) {
@@ -56,6 +66,7 @@ GeneratedBodies FindGeneratedBodies(const BoundGraph& bound) {
     found[i] =
         found[i] && !bodies.outside_autocast.contains(metadata.PathOf(static_cast<NodeId>(i)));
   }
+  AddRotaryEmbeddings(metadata, bodies.outside_autocast);
   return bodies;
 }
 

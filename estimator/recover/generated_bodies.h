@@ -14,7 +14,7 @@ namespace onnxfit {
 struct GeneratedBodies {
   // Paths of modules whose calls leave autocast: those that run products, or what else autocast
   // would cast, in such a body.  What models open a block of torch.autocast for is to disable it,
-  // as rotary embeddings do.
+  // as rotary embeddings do, which their names show in files without lines.
   std::set<std::string> outside_autocast;
   // By node: bodies without any such call, for which disabling autocast would change nothing.
   std::vector<bool> without_grad;

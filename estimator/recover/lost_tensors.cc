@@ -203,7 +203,7 @@ class LostTensorFinder {
 };
 
 // The one parameter that the file does not hold and no call refers to, else null.
-const SignatureEntry* UnreadParameter(const Graph& graph, const ExporterMetadata& metadata) {
+const SignatureEntry* NameOfUnread(const Graph& graph, const ExporterMetadata& metadata) {
   std::unordered_set<std::string_view> stored;
   for (const Initializer& initializer : graph.initializers) {
     stored.insert(graph.values[Index(initializer.value)].name);
@@ -239,104 +239,28 @@ int64_t PositionsMasked(const Graph& graph, const ExporterMetadata& metadata) {
   return positions;
 }
 
-// --- Constants that are buffers -------------------------------------------------------------
-
-// Buffers that are constants to the exporter have no names: these are ours.
-constexpr std::string_view kConstantBuffer = "buffer_";
-
-// The module whose forward has the constant that `reader` reads: an index is its caller's.
-std::string ModuleOfConstant(const BoundGraph& bound, NodeId reader) {
-  const ExporterMetadata& metadata = bound.metadata();
-  const ModuleId module = metadata.ModuleOf(reader);
-  const bool is_argument = bound.At(reader).op_type == "Gather";
-  return metadata.modules.PathOf(is_argument ? metadata.modules.CallerOf(module) : module);
-}
-
-// Of embeddings that have position_ids and token_type_ids: where a file shows one of them, forward
-// does not read the other (RobertaEmbeddings, transformers 5.17).
-void AddUnreadIds(const std::vector<ModuleTensor>& parameters,
-                  const std::vector<ModuleTensor>& buffers, std::vector<LostTensor>& lost) {
-  std::unordered_set<std::string_view> in_file;
-  for (const auto* tensors : {&parameters, &buffers}) {
-    for (const ModuleTensor& tensor : *tensors) in_file.insert(tensor.name);
-  }
-  std::map<std::string, std::vector<const ModuleTensor*>> shown;  // by module
-  for (const ModuleTensor& buffer : buffers) {
-    const bool is_ids =
-        buffer.type.dims.size() == 2 && ChildOf(buffer.name).starts_with(kConstantBuffer);
-    if (is_ids) shown[std::string(ParentOf(buffer.name))].push_back(&buffer);
-  }
-  for (const auto& [module, ids] : shown) {
-    const bool has_tables = in_file.contains(module + ".token_type_embeddings.weight") &&
-                            in_file.contains(module + ".position_embeddings.weight");
-    if (!has_tables || ids.size() != 1) continue;
-    lost.push_back({Role::kBuffer, module + ".position_ids", ids[0]->type});
-  }
-}
-
-// Nor does a forward that counts positions itself (CumSum) read the position_ids of embeddings
-// without token types (MPNetEmbeddings, transformers 5.17).
-void AddUncountedIds(const BoundGraph& bound, const std::vector<ModuleTensor>& parameters,
-                     const std::vector<ModuleTensor>& buffers, std::vector<LostTensor>& lost) {
-  std::map<std::string, int64_t> tables;  // module -> positions
-  for (const auto* tensors : {&parameters, &buffers}) {
-    for (const ModuleTensor& tensor : *tensors) {
-      const std::string_view table = ParentOf(tensor.name);
-      if (ChildOf(table) == "position_embeddings" && tensor.type.dims.size() == 2) {
-        tables.emplace(ParentOf(table), tensor.type.dims[0]);
-      }
-    }
-  }
-  for (const auto* tensors : {&parameters, &buffers}) {
-    for (const ModuleTensor& tensor : *tensors) {
-      if (tensor.name.ends_with(".token_type_embeddings.weight")) {
-        tables.erase(std::string(ParentOf(ParentOf(tensor.name))));
-      }
-    }
-  }
-  const Graph& graph = bound.graph();
-  for (size_t i = 0; i < graph.nodes.size() && !tables.empty(); ++i) {
-    if (graph.nodes[i].op_type != "CumSum") continue;
-    const auto table = tables.find(bound.metadata().PathOf(static_cast<NodeId>(i)));
-    if (table == tables.end()) continue;
-    lost.push_back(
-        {Role::kBuffer, table->first + ".position_ids", {DType::kInt64, {1, table->second}}});
-    tables.erase(table);
-  }
-}
-
-// How many modules take rows of tables of their own by `value`: each has such a buffer, of which
-// TorchScript's exporter keeps one where they are equal.
-size_t CountOwners(const BoundGraph& bound, ValueId value) {
-  std::set<std::string_view> owners;
-  for (const NodeId reader : bound.AllReadersOf(value)) {
-    const Node& node = bound.At(reader);
-    if (node.op_type != "Gather" || node.inputs[1] != value) continue;
-    const std::string_view owner = ParentOf(bound.NameOf(node.inputs[0]));
-    if (!owner.empty() && owner == bound.metadata().PathOf(reader)) owners.insert(owner);
-  }
-  return owners.size();
-}
-
-// Whether norms alone read `value`, in place of the weight or bias that they do not have: the
-// exporter's ones and zeros.
-bool StandsForNone(const BoundGraph& bound, ValueId value) {
-  constexpr std::string_view kNorms[] = {"BatchNormalization", "InstanceNormalization",
-                                         "LayerNormalization"};
-  return std::ranges::all_of(bound.AllReadersOf(value), [&](NodeId reader) {
-    const Node& node = bound.At(reader);
-    return std::ranges::find(kNorms, node.op_type) != std::end(kNorms) && node.inputs[0] != value;
-  });
-}
-
 // --- Tensors of known libraries -------------------------------------------------------------
 
 constexpr std::string_view kTensors[] = {".weight", ".bias"};
 
+void AddUnreadParameters(const std::set<std::string_view>& names,
+                         std::vector<UnreadTensor>& found) {
+  for (const std::string_view name : names) {
+    for (const UnreadParameter& row : UnreadParameters()) {
+      if (!name.ends_with(fmt::format(".{}", row.shows))) continue;
+      const std::string_view module = name.substr(0, name.size() - row.shows.size());
+      const auto like = names.find(fmt::format("{}{}", module, row.like));
+      std::string lost = fmt::format("{}{}", module, row.lost);
+      if (like == names.end() || names.contains(lost)) continue;
+      found.push_back({std::move(lost), ParentOf(*like), *like});
+    }
+  }
+}
+
 }  // namespace
 
 std::optional<FoldedTable> FindFoldedTable(const Graph& graph, const ExporterMetadata& metadata) {
-  const SignatureEntry* lost = UnreadParameter(graph, metadata);
+  const SignatureEntry* lost = NameOfUnread(graph, metadata);
   if (lost == nullptr) return std::nullopt;
   std::optional<FoldedTable> found;
   for (const Initializer& initializer : graph.initializers) {
@@ -368,40 +292,8 @@ std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& na
       }
     }
   }
+  AddUnreadParameters(names, found);
   return found;
-}
-
-std::vector<ModuleTensor> FindConstantBuffers(const BoundGraph& bound) {
-  constexpr int64_t kMostSpelled = 16;
-  std::vector<ModuleTensor> buffers;
-  std::vector<ModuleTensor> copies;
-  for (const Node& node : bound.graph().nodes) {
-    if (node.op_type != "Constant" || !HasResult(node)) continue;
-    const ValueId value = node.outputs[0];
-    const std::span<const NodeId> readers = bound.AllReadersOf(value);
-    const auto reader =
-        std::ranges::find_if(readers, [&](NodeId id) { return HasResult(bound.At(id)); });
-    if (Numel(bound.DimsOf(value)) <= kMostSpelled || reader == readers.end()) continue;
-    if (StandsForNone(bound, value)) continue;
-    const std::string module = ModuleOfConstant(bound, *reader);
-    const std::string name = fmt::format("{}{}", kConstantBuffer, buffers.size());
-    buffers.push_back({module.empty() ? name : module + "." + name, value, bound.TypeOf(value)});
-    for (size_t i = 1; i < CountOwners(bound, value); ++i) {
-      const std::string copy = fmt::format("{}.copy_{}", buffers.back().name, i);
-      copies.push_back({copy, kNoValue, bound.TypeOf(value)});
-    }
-  }
-  std::ranges::move(copies, std::back_inserter(buffers));
-  return buffers;
-}
-
-std::vector<LostTensor> FindUnreadIds(const BoundGraph& bound,
-                                      const std::vector<ModuleTensor>& parameters,
-                                      const std::vector<ModuleTensor>& buffers) {
-  std::vector<LostTensor> lost;
-  AddUnreadIds(parameters, buffers, lost);
-  AddUncountedIds(bound, parameters, buffers, lost);
-  return lost;
 }
 
 }  // namespace onnxfit

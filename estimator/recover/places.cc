@@ -184,6 +184,23 @@ std::vector<bool> FindFunctionalActivations(const Graph& graph, const ExporterMe
   return found;
 }
 
+// Activations of a batch norm's own: modules that run one and call a child for it.
+std::vector<bool> FindActivationsOfNorms(const Graph& graph, const ExporterMetadata& metadata) {
+  std::set<std::string_view> norms;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].op_type != "BatchNormalization") continue;
+    norms.insert(metadata.PathOf(static_cast<NodeId>(i)));
+  }
+  std::vector<bool> found(graph.nodes.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    const std::string& path = metadata.PathOf(static_cast<NodeId>(i));
+    const bool is_activation =
+        std::ranges::find(kActivations, graph.nodes[i].op_type) != std::end(kActivations);
+    found[i] = is_activation && IsActivationOfNorm(ChildOf(path)) && norms.contains(ParentOf(path));
+  }
+  return found;
+}
+
 // --- By flags -------------------------------------------------------------------------------
 
 // By a node's name or its module's.
@@ -228,12 +245,14 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
   const std::vector<std::optional<bool>> by_source = FindWrittenInPlace(metadata);
   const bool has_attention = HasAttention(graph, rewrites);
   const std::vector<bool> is_function = FindFunctionalActivations(graph, metadata);
+  const std::vector<bool> is_of_norm = FindActivationsOfNorms(graph, metadata);
   InPlaceNodes in_place(graph.nodes.size());
   for (size_t i = 0; i < in_place.size(); ++i) {
     const auto node = static_cast<NodeId>(i);
     in_place[i] = by_source[Index(metadata.At(node).lines)];
     const auto row = in_place[i].has_value() ? known.end() : known.find(node);
     if (row != known.end()) in_place[i] = row->second;
+    if (!in_place[i].has_value() && is_of_norm[i]) in_place[i] = true;
     const std::vector<ValueId>& results = bound.At(node).outputs;
     const bool is_float =
         !results.empty() && results[0] != kNoValue && IsFloat(bound.TypeOf(results[0]).dtype);

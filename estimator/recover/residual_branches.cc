@@ -175,8 +175,6 @@ bool IsMadeInBlock(const BoundGraph& bound, ValueId value) {
   return module != kOutside;
 }
 
-bool IsNamedByTorchScript(const Node& node) { return node.name.starts_with('/'); }
-
 }  // namespace
 
 NodeCalls::NodeCalls(const BoundGraph& bound, const std::vector<Rewritten>& rewrites)

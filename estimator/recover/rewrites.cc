@@ -152,10 +152,12 @@ constexpr RewriteRow kByLine[] = {
 
 constexpr RewriteRow kRewrites[] = {
     {"MatMul", FindAttention},          //
+    {"Transpose", FindBiasCopy},        //
     {"ConstantOfShape", FindZeroBias},  //
     {"Expand", FindZeroBias},           // as torch.export writes torch.zeros
     {"Squeeze", FindPackedProjection},  //
     {"Add", FindUnmasked},              //
+    {"ScatterND", FindSliceWrite},
     {"Not", FindNotEqual},
     {"Cast", FindWideSoftmax},
     {"Div", FindLogOfBase},
@@ -179,6 +181,9 @@ constexpr RewriteRow kRewrites[] = {
     {"MatMul", FindProduct},      //
     {"Add", FindGroupNorm},
     {"BatchNormalization", FindBatchStatistics},
+    {"Sqrt", FindVariance},
+    {"Div", FindVariance},
+    {"ReduceMean", FindVariance},
 };
 
 bool AnyTaken(const Rewritten& found, const std::vector<bool>& taken) {

@@ -105,6 +105,11 @@ bool IsRecurrent(std::string_view op_type);
 // ints: 1 where it drops out, 1 where it is causal.  `last` is the product with v.
 std::optional<Rewritten> FindAttention(const BoundGraph& bound, NodeId last);
 
+// bias.permute(2, 0, 1).contiguous(), a table of relative positions as attention's mask: the copy
+// leaves no node in TorchScript's files, and a fused kernel reads no mask without it (timm 1.0.31,
+// layers/pos_embed_rel.py).  `last` is the Transpose.
+std::optional<Rewritten> FindBiasCopy(const BoundGraph& bound, NodeId last);
+
 // torch.zeros (…, dtype=query.dtype) in the place of a bias that an attention does not have:
 // T5's between decoder and encoder.  `last` makes it.
 std::optional<Rewritten> FindZeroBias(const BoundGraph& bound, NodeId last);
@@ -180,8 +185,19 @@ std::optional<Rewritten> FindLayerNorm(const BoundGraph& bound, NodeId last);
 // model's code have two numbers there, or an open end.  `last` is the last slice.
 std::optional<Rewritten> FindChunk(const BoundGraph& bound, NodeId last);
 
+// x[:, a:b] = y, which TorchScript's exporter writes as ScatterND of the places that it counts; y
+// is copied into x.  `last` is the ScatterND.  (slice_writes.cc) Source: prepareIndexPutForONNX of
+// torch/csrc/jit/passes/onnx/remove_inplace_ops_for_onnx.cpp, pytorch v2.11.0.
+std::optional<Rewritten> FindSliceWrite(const BoundGraph& bound, NodeId last);
+
 // x != y, which ONNX has no operator for: not (x == y).  `last` is the Not.
 std::optional<Rewritten> FindNotEqual(const BoundGraph& bound, NodeId last);
+
+// x.var(dim) and x.std(dim), which TorchScript's exporter writes as the mean of (x - mean (x))²,
+// with a correction times n / (n - 1), and its root.  `last` is the ReduceMean, Div or Sqrt.
+// Source: _var_mean_helper of torch/onnx/_internal/torchscript_exporter/symbolic_helper.py, v2.11.
+// (variances.cc)
+std::optional<Rewritten> FindVariance(const BoundGraph& bound, NodeId last);
 
 // softmax (x, dtype=torch.float64), which casts x first; both exporters write the cast behind it.
 // `last` is the Cast.

@@ -147,6 +147,7 @@ class RoleFinder {
     misses_parameters_ = std::ranges::any_of(metadata_.signature, [&](const SignatureEntry& entry) {
       return entry.kind == SignatureEntry::Kind::kParameter && !stored.contains(entry.target);
     });
+    is_torchscript_ = std::ranges::any_of(graph_.nodes, IsNamedByTorchScript);
     for (const FoldedBatchNorm& folded : roles_.folded) {
       const Node& node = graph_.nodes[Index(folded.convolution)];
       if (node.inputs.size() > 2 && !folded.convolution_has_bias) {
@@ -185,13 +186,27 @@ class RoleFinder {
     if (IsTied(initializer.value)) return Role::kConstant;
     if (found_.float_buffers.contains(initializer.value)) return Role::kBuffer;
     // Exporters name what belongs to a module by its path, "encoder.scale"; numbers that
-    // they fold have names of their own, "val_12", "/Constant_output_0".
-    const bool in_module = name.find('.') != std::string_view::npos && name[0] != '/';
+    // they fold have names of their own, "val_12", "/Constant_output_0", which TorchScript's alone
+    // can be told from what the outermost module has, "offsets".
+    const bool has_path = name.find('.') != std::string_view::npos && name[0] != '/';
+    const bool is_outermost = is_torchscript_ && !has_path && !IsComputedName(name) &&
+                              found_.uses.first.contains(initializer.value);
     if (IsFloat(initializer.type.dtype)) {
+      const bool in_module = has_path || is_outermost;
       return IsComputed(initializer) && !in_module ? Role::kConstant : Role::kParameter;
     }
     const bool is_read = found_.uses.on_device.contains(initializer.value);
-    return in_module && (is_read || IsTable(initializer)) ? Role::kBuffer : Role::kConstant;
+    const bool is_buffer = has_path ? is_read || IsTable(initializer)
+                                    : is_outermost && IsReadAsTensor(initializer.value);
+    return is_buffer ? Role::kBuffer : Role::kConstant;
+  }
+
+  // By what does not read it as sizes or axes.
+  bool IsReadAsTensor(ValueId value) const {
+    const auto use = found_.uses.first.find(value);
+    if (use == found_.uses.first.end()) return false;
+    const std::string_view op = bound_.At(use->second.node).op_type;
+    return op == "Add" || op == "Gather" || (op == "Unsqueeze" && use->second.input == 0);
   }
 
   // More integers than sizes that code spells: relative positions, which exporters read as indices.
@@ -388,8 +403,9 @@ class RoleFinder {
   std::vector<Ranked> tensors_;
   std::map<std::string, size_t, std::less<>> signature_;  // target -> place
   bool misses_parameters_ = false;                        // of the signature's
-  std::vector<SignatureEntry::Kind> kinds_;               // by place
-  std::unordered_map<ValueId, std::string> modules_;      // of convolutions with folded norms
+  bool is_torchscript_ = false;
+  std::vector<SignatureEntry::Kind> kinds_;           // by place
+  std::unordered_map<ValueId, std::string> modules_;  // of convolutions with folded norms
   std::unordered_map<ValueId, const FoldedWeight*> transposed_;
   std::unordered_set<ValueId> folded_biases_;  // what batch norms were made of or folded into
   std::set<std::string> put_back_;             // batch norms and biases, by name

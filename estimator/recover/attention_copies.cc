@@ -1,0 +1,98 @@
+// Copies that contiguous() makes for attention and no node stands for.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <vector>
+
+#include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/rewrites.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr size_t kBiasOfCall = 3;
+
+bool PutsAnotherLast(const std::vector<int64_t>& perm) {
+  return !perm.empty() && perm.back() != static_cast<int64_t>(perm.size()) - 1;
+}
+
+// What is read of `value` behind views that nothing else reads.
+ValueId BehindViews(const BoundGraph& bound, ValueId value) {
+  constexpr std::string_view kViews[] = {"Unsqueeze", "Reshape"};
+  while (bound.ReadersOf(value).size() == 1) {
+    const Node& reader = bound.At(bound.ReadersOf(value)[0]);
+    if (std::ranges::find(kViews, reader.op_type) == std::end(kViews)) break;
+    value = reader.outputs[0];
+  }
+  return value;
+}
+
+// Whether `add` adds `mask` to the scores of an attention that is one call.
+bool IsMaskOfAttention(const BoundGraph& bound, NodeId add, ValueId mask) {
+  const Node& node = bound.At(add);
+  if (node.op_type != "Add" || bound.ReadersOf(node.outputs[0]).size() != 1) return false;
+  NodeId next = bound.ReadersOf(node.outputs[0])[0];
+  while (bound.At(next).op_type != "MatMul") {
+    const Node& passing = bound.At(next);
+    const bool passes = passing.op_type == "Softmax" || passing.op_type == "Dropout";
+    if (!passes || bound.ReadersOf(passing.outputs[0]).size() != 1) return false;
+    next = bound.ReadersOf(passing.outputs[0])[0];
+  }
+  const std::optional<Rewritten> attention = FindAttention(bound, next);
+  return attention.has_value() && attention->inputs[kBiasOfCall] == mask;
+}
+
+// proj[0], proj[1] and nothing else is read of `value`.
+bool IsTakenApart(const BoundGraph& bound, ValueId value) {
+  const std::span<const NodeId> readers = bound.ReadersOf(value);
+  return readers.size() > 1 && std::ranges::all_of(readers, [&](NodeId reader) {
+           const Node& node = bound.At(reader);
+           return node.op_type == "Gather" && node.inputs[0] == value &&
+                  IntAttribute(node, "axis", 0) == 0 && bound.DimsOf(node.inputs[1]).empty();
+         });
+}
+
+}  // namespace
+
+std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId last) {
+  const Node& squeeze = bound.At(last);
+  const NodeId transpose = bound.Inner(squeeze.inputs[0], "Transpose");
+  if (transpose == kNoNode || !IsTakenApart(bound, squeeze.outputs[0])) return std::nullopt;
+  if (bound.Inner(bound.At(transpose).inputs[0], "Unsqueeze") == kNoNode) return std::nullopt;
+  const ValueId packed = squeeze.inputs[0];
+  return Rewritten{.aten = "contiguous",
+                   .inputs = {packed},
+                   .last = last,
+                   .nodes = {last},
+                   .before = {{.aten = "view",
+                               .inputs = {{.value = packed}},
+                               .type = bound.TypeOf(squeeze.outputs[0]),
+                               .takes_place_of = 0}}};
+}
+
+std::optional<Rewritten> FindBiasCopy(const BoundGraph& bound, NodeId last) {
+  const Node& transpose = bound.At(last);
+  if (!IsNamedByTorchScript(transpose) || !PutsAnotherLast(IntsAttribute(transpose, "perm"))) {
+    return std::nullopt;
+  }
+  const ValueId bias = BehindViews(bound, transpose.outputs[0]);
+  const std::span<const NodeId> readers = bound.ReadersOf(bias);
+  const bool is_mask = !readers.empty() && std::ranges::all_of(readers, [&](NodeId add) {
+    return IsMaskOfAttention(bound, add, bias);
+  });
+  if (!is_mask) return std::nullopt;
+  const ValueId rows = transpose.inputs[0];
+  return Rewritten{.aten = "contiguous",
+                   .inputs = {rows},
+                   .last = last,
+                   .nodes = {last},
+                   .before = {{.aten = "permute",
+                               .inputs = {{.value = rows}},
+                               .type = bound.TypeOf(transpose.outputs[0]),
+                               .ints = IntsAttribute(transpose, "perm"),
+                               .takes_place_of = 0}}};
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,214 @@
+// Buffers that are constants to TorchScript's exporter, and those beside them that it leaves out.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
+#include "estimator/program/modules.h"
+#include "estimator/recover/bound_graph.h"
+#include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/roles.h"
+
+namespace onnxfit {
+namespace {
+
+// Buffers that are constants to the exporter have no names: these are ours.
+constexpr std::string_view kConstantBuffer = "buffer_";
+
+// The module whose forward has the constant that `reader` reads: an index is its caller's.
+std::string ModuleOfConstant(const BoundGraph& bound, NodeId reader) {
+  const ExporterMetadata& metadata = bound.metadata();
+  const ModuleId module = metadata.ModuleOf(reader);
+  const bool is_argument = bound.At(reader).op_type == "Gather";
+  return metadata.modules.PathOf(is_argument ? metadata.modules.CallerOf(module) : module);
+}
+
+// Of embeddings that have position_ids and token_type_ids: where a file shows one of them, forward
+// does not read the other (RobertaEmbeddings, transformers 5.17).  Their caller may read the types
+// (BigBirdModel).
+void AddUnreadIds(const std::vector<ModuleTensor>& parameters,
+                  const std::vector<ModuleTensor>& buffers, std::vector<LostTensor>& lost) {
+  std::unordered_set<std::string_view> in_file;
+  for (const auto* tensors : {&parameters, &buffers}) {
+    for (const ModuleTensor& tensor : *tensors) in_file.insert(tensor.name);
+  }
+  const auto has_tables = [&](const std::string& module) {
+    return in_file.contains(module + ".token_type_embeddings.weight") &&
+           in_file.contains(module + ".position_embeddings.weight");
+  };
+  std::map<std::string, std::vector<const ModuleTensor*>> shown;  // by module
+  for (const ModuleTensor& buffer : buffers) {
+    const bool is_ids =
+        buffer.type.dims.size() == 2 && ChildOf(buffer.name).starts_with(kConstantBuffer);
+    if (!is_ids) continue;
+    std::string module(ParentOf(buffer.name));
+    const std::string embeddings = fmt::format("{}.{}", module, NameOfEmbeddings());
+    shown[has_tables(embeddings) ? embeddings : module].push_back(&buffer);
+  }
+  for (const auto& [module, ids] : shown) {
+    if (!has_tables(module) || ids.size() != 1) continue;
+    lost.push_back({Role::kBuffer, module + ".position_ids", ids[0]->type});
+  }
+}
+
+// Nor does a forward that counts positions itself (CumSum) read the position_ids of embeddings
+// without token types (MPNetEmbeddings, transformers 5.17).
+void AddUncountedIds(const BoundGraph& bound, const std::vector<ModuleTensor>& parameters,
+                     const std::vector<ModuleTensor>& buffers, std::vector<LostTensor>& lost) {
+  std::map<std::string, int64_t> tables;  // module -> positions
+  for (const auto* tensors : {&parameters, &buffers}) {
+    for (const ModuleTensor& tensor : *tensors) {
+      const std::string_view table = ParentOf(tensor.name);
+      if (ChildOf(table) == "position_embeddings" && tensor.type.dims.size() == 2) {
+        tables.emplace(ParentOf(table), tensor.type.dims[0]);
+      }
+    }
+  }
+  for (const auto* tensors : {&parameters, &buffers}) {
+    for (const ModuleTensor& tensor : *tensors) {
+      if (tensor.name.ends_with(".token_type_embeddings.weight")) {
+        tables.erase(std::string(ParentOf(ParentOf(tensor.name))));
+      }
+    }
+  }
+  const Graph& graph = bound.graph();
+  for (size_t i = 0; i < graph.nodes.size() && !tables.empty(); ++i) {
+    if (graph.nodes[i].op_type != "CumSum") continue;
+    const auto table = tables.find(bound.metadata().PathOf(static_cast<NodeId>(i)));
+    if (table == tables.end()) continue;
+    lost.push_back(
+        {Role::kBuffer, table->first + ".position_ids", {DType::kInt64, {1, table->second}}});
+    tables.erase(table);
+  }
+}
+
+// A parameter of the module `owner`, or what one of its children makes of a table.
+bool IsOwnTable(const BoundGraph& bound, ValueId table, const std::string& owner) {
+  if (ParentOf(bound.NameOf(table)) == owner) return true;
+  NodeId maker = bound.graph().values[Index(table)].producer;
+  if (maker != kNoNode && bound.At(maker).op_type == "Reshape") {
+    maker = bound.graph().values[Index(bound.At(maker).inputs[0])].producer;
+  }
+  return maker != kNoNode && bound.metadata().PathOf(maker).starts_with(owner + ".");
+}
+
+// How many modules take rows of tables of their own by `value`: each has such a buffer, of which
+// TorchScript's exporter keeps one where they are equal.
+size_t CountOwners(const BoundGraph& bound, ValueId value) {
+  std::set<std::string_view> owners;
+  for (const NodeId reader : bound.AllReadersOf(value)) {
+    const Node& node = bound.At(reader);
+    if (node.op_type != "Gather" || node.inputs[1] != value) continue;
+    const std::string& owner = bound.metadata().PathOf(reader);
+    if (!owner.empty() && IsOwnTable(bound, node.inputs[0], owner)) owners.insert(owner);
+  }
+  return owners.size();
+}
+
+// Whether norms alone read `value`, in place of the weight or bias that they do not have: the
+// exporter's ones and zeros.
+bool StandsForNone(const BoundGraph& bound, ValueId value) {
+  constexpr std::string_view kNorms[] = {"BatchNormalization", "InstanceNormalization",
+                                         "LayerNormalization"};
+  return std::ranges::all_of(bound.AllReadersOf(value), [&](NodeId reader) {
+    const Node& node = bound.At(reader);
+    return std::ranges::find(kNorms, node.op_type) != std::end(kNorms) && node.inputs[0] != value;
+  });
+}
+
+struct StoredConstant {
+  ValueId value = kNoValue;
+  std::string module;  // whose forward reads it
+  NodeId reader = kNoNode;
+};
+
+// inv_freq[None, :, None].expand(…) of transformers' rotary embeddings.
+bool HasFrequencies(const BoundGraph& bound, const StoredConstant& constant) {
+  const auto& [dtype, dims] = bound.TypeOf(constant.value);
+  return bound.At(constant.reader).op_type == "Expand" && IsFloat(dtype) && dims.size() == 3 &&
+         dims[0] == 1 && dims[2] == 1 && IsRotaryEmbedding(ChildOf(constant.module));
+}
+
+// Constants that may be a module's, as numbers and sizes that code spells are not, nor floats that
+// it joins to others, torch.zeros(…).
+std::vector<StoredConstant> FindLargeConstants(const BoundGraph& bound) {
+  constexpr int64_t kMostSpelled = 16;
+  std::vector<StoredConstant> found;
+  for (const Node& node : bound.graph().nodes) {
+    if (node.op_type != "Constant" || !HasResult(node)) continue;
+    const ValueId value = node.outputs[0];
+    const std::span<const NodeId> readers = bound.AllReadersOf(value);
+    const auto reader =
+        std::ranges::find_if(readers, [&](NodeId id) { return HasResult(bound.At(id)); });
+    if (reader == readers.end() || StandsForNone(bound, value)) continue;
+    const StoredConstant constant = {value, ModuleOfConstant(bound, *reader), *reader};
+    const bool is_spelled = Numel(bound.DimsOf(value)) <= kMostSpelled;
+    if (is_spelled && !HasFrequencies(bound, constant)) continue;
+    const bool is_padding =
+        IsFloat(bound.TypeOf(value).dtype) && bound.At(*reader).op_type == "Concat";
+    if (!is_padding) found.push_back(constant);
+  }
+  return found;
+}
+
+// Without floats of one type that calls of one kind read in a forward: it has computed them of
+// numbers, and the exporter does so anew for each of the calls, where all of them read a buffer as
+// one.
+std::vector<StoredConstant> FindStoredConstants(const BoundGraph& bound) {
+  std::vector<StoredConstant> stored = FindLargeConstants(bound);
+  const auto key = [&](const StoredConstant& constant) {
+    return std::tuple(constant.module, bound.At(constant.reader).op_type,
+                      bound.TypeOf(constant.value).dims);
+  };
+  const auto is_float = [&](const StoredConstant& constant) {
+    return IsFloat(bound.TypeOf(constant.value).dtype);
+  };
+  std::map<std::tuple<std::string, std::string_view, Dims>, int> alike;
+  for (const StoredConstant& constant : stored) alike[key(constant)] += is_float(constant) ? 1 : 0;
+  std::erase_if(stored, [&](const StoredConstant& constant) {
+    return is_float(constant) && alike[key(constant)] > 1;
+  });
+  return stored;
+}
+
+}  // namespace
+
+std::vector<ModuleTensor> FindConstantBuffers(const BoundGraph& bound) {
+  std::vector<ModuleTensor> buffers;
+  std::vector<ModuleTensor> copies;
+  for (const StoredConstant& constant : FindStoredConstants(bound)) {
+    const auto& [value, module, reader] = constant;
+    const std::string name = fmt::format("{}{}", kConstantBuffer, buffers.size());
+    buffers.push_back({module.empty() ? name : module + "." + name, value, bound.TypeOf(value)});
+    for (size_t i = 1; i < CountOwners(bound, value); ++i) {
+      const std::string copy = fmt::format("{}.copy_{}", buffers.back().name, i);
+      copies.push_back({copy, kNoValue, bound.TypeOf(value)});
+    }
+    if (!HasFrequencies(bound, constant)) continue;
+    const std::string clone = fmt::format("{}.{}{}", module, CloneOfBuffer(), name);
+    copies.push_back({clone, kNoValue, bound.TypeOf(value)});
+  }
+  std::ranges::move(copies, std::back_inserter(buffers));
+  return buffers;
+}
+
+std::vector<LostTensor> FindUnreadIds(const BoundGraph& bound,
+                                      const std::vector<ModuleTensor>& parameters,
+                                      const std::vector<ModuleTensor>& buffers) {
+  std::vector<LostTensor> lost;
+  AddUnreadIds(parameters, buffers, lost);
+  AddUncountedIds(bound, parameters, buffers, lost);
+  return lost;
+}
+
+}  // namespace onnxfit
