@@ -690,6 +690,13 @@ constexpr NameFact kReplacing[] = {
     {"cache.update(", {kTransformers, "cache_utils.py", "def update("}},
 };
 
+// Others return them if they are asked to, "output_attentions".
+constexpr NameFact kReturningWeights[] = {
+    {"self_outputs = self.self(",
+     {kTransformers, "models/megatron_bert/modeling_megatron_bert.py",
+      "return context_layer, attention_probs"}},
+};
+
 constexpr NameFact kEagerAttentionCalls[] = {
     {"attention_interface(",
      {kTransformers, "models/bert/modeling_bert.py", "= attention_interface("}},
@@ -872,6 +879,8 @@ bool ReplacesWhatItHolds(std::string_view line) {
     return line.find(row.name) != std::string_view::npos;
   });
 }
+
+std::string_view CallThatReturnsWeights() { return kReturningWeights[0].name; }
 
 std::string_view CallOfEagerAttention() { return kEagerAttentionCalls[0].name; }
 

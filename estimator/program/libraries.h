@@ -218,6 +218,9 @@ struct HelperFrame {
 };
 std::span<const HelperFrame> HelperFrames();
 
+// How a line calls self-attention whose forward returns weights, too, whoever asks for them.
+std::string_view CallThatReturnsWeights();
+
 // Whether the line calls a method whose object holds what it was given last.
 bool ReplacesWhatItHolds(std::string_view line);
 // How a line calls eager attention: its products, scale, mask, softmax and dropout run there.

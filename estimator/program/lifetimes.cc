@@ -374,7 +374,8 @@ class Lifetimes {
     const std::string& target = statement.targets[place];
     for (size_t i = index + 1; i < module.statements.size(); ++i) {
       const Statement& next = module.statements[i];
-      if (program_.source.AreSame(next.source, statement.source) &&
+      if (statement.source != kNoStatement &&
+          program_.source.AreSame(next.source, statement.source) &&
           GoesOn(program_.source.At(statement.source), target, place)) {
         continue;
       }

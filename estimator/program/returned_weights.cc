@@ -89,24 +89,27 @@ class HeldWeightsFinder {
     const Statement* statement = run < 0 ? nullptr : StatementAt(run, call);
     if (statement == nullptr) return;
     const bool is_named_before = makers_[Index(weights)] < statement->first;
-    if (!is_named_before && !Hold(weights, run, *statement)) return;
+    bool is_passed_on = !is_named_before;
+    if (is_passed_on && !Hold(weights, run, *statement, /*is_passed_on=*/false)) return;
     for (bool is_layer = IsLayer(run); (run = runs_.all()[Index(run)].caller) >= 0;) {
       statement = StatementAt(run, call);
-      if (statement == nullptr || !Hold(weights, run, *statement) || is_layer) return;
+      if (statement == nullptr || !Hold(weights, run, *statement, is_passed_on) || is_layer) return;
+      is_passed_on = true;
       is_layer = IsLayer(run);
     }
   }
 
-  // Whether the statement binds them, or passes them on.
-  bool Hold(NameId weights, int32_t run, const Statement& statement) {
+  // Whether the statement binds them, or passes them on: to a lone name only what another name
+  // shows to be returned.
+  bool Hold(NameId weights, int32_t run, const Statement& statement, bool is_passed_on) {
     const std::vector<std::string>& targets = statement.targets;
     if (statement.source == kNoStatement) return false;
     const SourceStatement& line = program_.source.At(statement.source);
     if (line.Mentions("output_attentions")) return false;
     if (targets.empty()) return line.returns;
-    if (targets.size() > 1 ? !IsOfWeights(targets[1]) : !targets[0].ends_with("outputs")) {
-      return false;
-    }
+    const bool is_tuple = targets[0].ends_with("outputs") &&
+                          (is_passed_on || line.Mentions(CallThatReturnsWeights()));
+    if (targets.size() > 1 ? !IsOfWeights(targets[1]) : !is_tuple) return false;
     Add(weights, Index(run), statement, std::min<size_t>(targets.size() - 1, 1));
     return true;
   }

@@ -22,9 +22,10 @@ struct HeldWeights {
 };
 
 // What a softmax has made and a product reads is taken to be returned by the forward or the method
-// that made it, where its caller binds a second name that says so, or one that ends with "outputs",
-// and does not tell whether it wants them ("output_attentions"); and so on outwards, until one that
-// calls numbered layers, which keeps what the last one returned.
+// that made it, where its caller binds a second name that says so, or calls it as libraries do that
+// always return it, and does not tell whether it wants them ("output_attentions"); and so on
+// outwards, also to a name that ends with "outputs", until one that calls numbered layers, which
+// keeps what the last one returned.
 // `modules` are those of `runs`, in that order.  O(calls × (depth of modules + statements)).
 std::vector<HeldWeights> FindHeldWeights(const Program& program, const ModuleRuns& runs,
                                          const std::vector<ModuleCall>& modules);
