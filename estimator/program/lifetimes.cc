@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/base/index.h"
@@ -48,6 +50,7 @@ class Lifetimes {
       rebindings_.emplace(rebinding.value, &rebinding);
     }
     for (size_t i = 0; i < program_.calls.size(); ++i) Follow(static_cast<int64_t>(i));
+    FollowCaches();
   }
 
   void Place(const std::vector<bool>& held) {
@@ -143,13 +146,24 @@ class Lifetimes {
       const bool is_replaced = name == call.inputs[0] && ReplacesOperand(program_, call);
       is_replaced ? Extend(name, i, {}) : ExtendToModuleThatTook(name, i);
     }
-    const bool is_kept = ReplacesOperand(program_, call) && runs_.DepthAt(i) > 0;
     for (const NameId name : call.outputs) {
       if (name == kNoName) continue;
       born_[Index(name)] = i;
       Extend(name, i, {});
-      // By a cache, which the outermost forward makes.
-      if (is_kept) Extend(name, runs_.EndOf(i, 0), {.by = NameKeeper::By::kStatement});
+    }
+  }
+
+  // What a cache holds, which the outermost forward makes, until something takes its place.
+  void FollowCaches() {
+    std::set<NameId> replaced;
+    for (size_t i = program_.calls.size(); i-- > 0;) {
+      const AtenCall& call = program_.calls[i];
+      const auto at = static_cast<int64_t>(i);
+      if (!ReplacesOperand(program_, call) || runs_.DepthAt(at) == 0) continue;
+      if (!replaced.contains(call.outputs[0])) {
+        Extend(call.outputs[0], runs_.EndOf(at, 0), {.by = NameKeeper::By::kStatement});
+      }
+      replaced.insert(call.inputs[0]);
     }
   }
 
