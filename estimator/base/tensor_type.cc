@@ -45,9 +45,7 @@ const DTypeRow& RowOf(DType dtype) {
 std::string_view Name(DType dtype) { return RowOf(dtype).name; }
 int BitsOf(DType dtype) { return RowOf(dtype).bits; }
 bool IsFloat(DType dtype) { return RowOf(dtype).family == Family::kFloat; }
-bool IsComplex(DType dtype) {
-  return dtype == DType::kComplex64 || dtype == DType::kComplex128;
-}
+bool IsComplex(DType dtype) { return dtype == DType::kComplex64 || dtype == DType::kComplex128; }
 bool HasGradients(DType dtype) { return IsFloat(dtype) || IsComplex(dtype); }
 bool IsInteger(DType dtype) { return RowOf(dtype).family == Family::kInteger; }
 
