@@ -474,11 +474,11 @@ constexpr NameFact kCachedFunctions[] = {
      {kTransformers, "models/dinov3_vit/modeling_dinov3_vit.py",
       "@compile_compatible_method_lru_cache(maxsize=32)\ndef get_patches_center_coordinates("}},
     {"_cached_build_2d_sinusoidal_position_embedding",
-     {kTransformers, "models/d_fine/modeling_d_fine.py",
+     {kTransformers, "models/rt_detr/modeling_rt_detr.py",
       "@compile_compatible_method_lru_cache(maxsize=32)\n"
       "    def _cached_build_2d_sinusoidal_position_embedding("}},
     {"_cached_generate_anchors",
-     {kTransformers, "models/d_fine/modeling_d_fine.py",
+     {kTransformers, "models/rt_detr/modeling_rt_detr.py",
       "@compile_compatible_method_lru_cache(maxsize=32)\n    def _cached_generate_anchors("}},
 };
 
