@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {

@@ -252,11 +252,6 @@ HiddenCall KeyTranspose(const BoundGraph& bound, const AttentionParts& parts) {
           .takes_place_of = kKeyInput};
 }
 
-// Whether a permutation puts another dimension last, so that its numbers are apart in memory.
-bool MovesLast(const std::vector<int64_t>& perm) {
-  return !perm.empty() && perm.back() != static_cast<int64_t>(perm.size()) - 1;
-}
-
 // x.contiguous() of the operand `input`, of which TorchScript's exporter writes nothing: fused
 // kernels read rows of numbers that are side by side, so that code copies what is transposed (timm
 // 1.0.31, layers/attention2d.py: "q.transpose(-1, -2).contiguous()").

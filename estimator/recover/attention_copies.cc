@@ -14,10 +14,6 @@ namespace {
 
 constexpr size_t kBiasOfCall = 3;
 
-bool PutsAnotherLast(const std::vector<int64_t>& perm) {
-  return !perm.empty() && perm.back() != static_cast<int64_t>(perm.size()) - 1;
-}
-
 // What is read of `value` behind views that nothing else reads.
 ValueId BehindViews(const BoundGraph& bound, ValueId value) {
   constexpr std::string_view kViews[] = {"Unsqueeze", "Reshape"};
@@ -56,6 +52,10 @@ bool IsTakenApart(const BoundGraph& bound, ValueId value) {
 
 }  // namespace
 
+bool MovesLast(const std::vector<int64_t>& perm) {
+  return !perm.empty() && perm.back() != static_cast<int64_t>(perm.size()) - 1;
+}
+
 std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId last) {
   const Node& squeeze = bound.At(last);
   const NodeId transpose = bound.Inner(squeeze.inputs[0], "Transpose");
@@ -74,7 +74,7 @@ std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId la
 
 std::optional<Rewritten> FindBiasCopy(const BoundGraph& bound, NodeId last) {
   const Node& transpose = bound.At(last);
-  if (!IsNamedByTorchScript(transpose) || !PutsAnotherLast(IntsAttribute(transpose, "perm"))) {
+  if (!IsNamedByTorchScript(transpose) || !MovesLast(IntsAttribute(transpose, "perm"))) {
     return std::nullopt;
   }
   const ValueId bias = BehindViews(bound, transpose.outputs[0]);

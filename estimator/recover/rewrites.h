@@ -105,6 +105,9 @@ bool IsRecurrent(std::string_view op_type);
 // ints: 1 where it drops out, 1 where it is causal.  `last` is the product with v.
 std::optional<Rewritten> FindAttention(const BoundGraph& bound, NodeId last);
 
+// Whether a permutation puts another dimension last, so that its numbers are apart in memory.
+bool MovesLast(const std::vector<int64_t>& perm);
+
 // bias.permute(2, 0, 1).contiguous(), a table of relative positions as attention's mask: the copy
 // leaves no node in TorchScript's files, and a fused kernel reads no mask without it (timm 1.0.31,
 // layers/pos_embed_rel.py).  `last` is the Transpose.
