@@ -1,4 +1,4 @@
-"""Says which rows of estimator/program/libraries.cc an installed release no longer has.
+"""Says which rows of estimator/program/library_*.cc an installed release no longer has.
 
     check_libraries.py [FOLDER]      # a folder of installed packages; default: this Python's own
     check_libraries.py --self-test   # shows that it can fail
@@ -16,10 +16,16 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent / "estimator/program/libraries.cc"
+TABLES = Path(__file__).parent.parent / "estimator/program"
 NAMES = re.compile(r'constexpr std::string_view (k\w+) = "([^"]*)";')
 STRING = r'(?:"(?:[^"\\]|\\.)*"\s*)+'
 ROW = re.compile(rf"\{{(k\w+|{STRING}),\s*(k\w+|{STRING}),\s*({STRING})\}}")
+
+
+def own_tables():
+    """The text of library_rows.h, which names the releases, and of the tables beside it."""
+    files = [TABLES / "library_rows.h", *sorted(TABLES.glob("library_*.cc"))]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 
 def text_of(token, names):
@@ -96,8 +102,8 @@ def self_test():
                 "libraries: 3 rows checked; not installed: absent"]
     assert [line for line, _ in found] == expected, found
     assert found[-1][1]
-    own = list(rows(SOURCE.read_text(encoding="utf-8")))
-    assert len(own) > 80, f"{len(own)} rows of {SOURCE}"
+    own = list(rows(own_tables()))
+    assert len(own) > 80, f"{len(own)} rows below {TABLES}"
     print(f"libraries self-test: {len(own)} rows")
 
 
@@ -108,7 +114,7 @@ def main():
     default = sysconfig.get_paths()["purelib"]
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else default)
     is_wrong = False
-    for line, is_wrong in check(folder, SOURCE.read_text(encoding="utf-8")):
+    for line, is_wrong in check(folder, own_tables()):
         print(line)
     return 1 if is_wrong else 0
 

@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <iterator>
+
+#include "estimator/program/libraries.h"
+#include "estimator/program/library_rows.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr SeenIn kBert = {kTransformers, "models/bert/modeling_bert.py",
+                          "hidden_states = self.dense(hidden_states)"};
+constexpr SeenIn kRobertaIds = {kTransformers, "models/roberta/modeling_roberta.py",
+                                "incremental_indices = "};
+constexpr SeenIn kAlbert = {kTransformers, "models/albert/modeling_albert.py",
+                            "ffn_output = self.ffn_output(ffn_output)"};
+constexpr SeenIn kT5Layers = {kTransformers, "models/t5/modeling_t5.py",
+                              "normed_hidden_states = self.layer_norm(hidden_states)"};
+constexpr SeenIn kT5Gated = {kTransformers, "models/t5/modeling_t5.py",
+                             "hidden_linear = self.wi_1(hidden_states)"};
+constexpr SeenIn kEncoderDecoder = {kTransformers, "models/t5/modeling_t5.py",
+                                    "decoder_outputs = self.decoder("};
+
+constexpr KnownNameRow kKnownNameRows[] = {
+    // BertSelfOutput, BertOutput (also of ELECTRA, RoBERTa).
+    {{"dense", "LayerNorm"}, "dense", "hidden_states", {"dropout", "LayerNorm"}, false, kBert},
+    {{"dense", "dropout", "LayerNorm"}, "dropout", "hidden_states", {"LayerNorm"}, false, kBert},
+    // BertEmbeddings, also copied by others: the types of tokens, of a buffer.
+    {{"token_type_embeddings"},
+     "gather",
+     "buffered_token_type_ids",
+     {},
+     false,
+     {kTransformers, "models/bert/modeling_bert.py", "buffered_token_type_ids = torch.gather("}},
+    // RobertaEmbeddings: mask and incremental_indices of its positions.
+    {{"word_embeddings", "position_embeddings", "token_type_embeddings"},
+     "mul",
+     "indices",
+     {"expand"},
+     false,
+     kRobertaIds},
+    {{"word_embeddings", "position_embeddings", "token_type_embeddings"},
+     "to",
+     "mask",
+     {"expand"},
+     false,
+     kRobertaIds},
+    // AlbertLayer, whose ff_chunk returns what ffn_output made.
+    {{"attention", "ffn_output", "full_layer_layer_norm"},
+     "attention",
+     "attention_output",
+     {},
+     false,
+     kAlbert},
+    {{"attention", "ffn_output", "full_layer_layer_norm"},
+     "ffn_output",
+     "ffn_output",
+     {},
+     false,
+     kAlbert},
+    // BertModel, ViTModel, and those that are built like them.
+    {{"embeddings", "!embeddings_project"},
+     "embeddings",
+     "embedding_output",
+     {},
+     false,
+     {kTransformers, "models/bert/modeling_bert.py", "embedding_output = self.embeddings("}},
+    {{"embeddings", "encoder"},
+     "encoder",
+     "encoder_outputs",
+     {},
+     true,
+     {kTransformers, "models/bert/modeling_bert.py", "encoder_outputs = self.encoder("}},
+    {{"embeddings", "layernorm"},
+     "layernorm",
+     "sequence_output",
+     {},
+     true,
+     {kTransformers, "models/vit/modeling_vit.py", "sequence_output = self.layernorm("}},
+    // T5LayerSelfAttention, T5LayerCrossAttention, T5LayerFF, T5DenseGatedActDense.
+    {{"SelfAttention", "layer_norm"}, "layer_norm", "normed_hidden_states", {}, false, kT5Layers},
+    {{"SelfAttention", "layer_norm"}, "SelfAttention", "attention_output", {}, false, kT5Layers},
+    {{"EncDecAttention", "layer_norm"}, "layer_norm", "normed_hidden_states", {}, false, kT5Layers},
+    {{"EncDecAttention", "layer_norm"},
+     "EncDecAttention",
+     "attention_output",
+     {},
+     false,
+     kT5Layers},
+    {{"DenseReluDense", "layer_norm"}, "DenseReluDense", "forwarded_states", {}, false, kT5Layers},
+    {{"wi_0", "wi_1", "wo"}, "act", "hidden_gelu", {}, false, kT5Gated},
+    {{"wi_0", "wi_1", "wo"}, "wi_1", "hidden_linear", {}, false, kT5Gated},
+    // timm's SEModule and SqueezeExcite: "return x * self.gate(x_se)".
+    {{"fc1", "fc2", "gate"},
+     "fc2",
+     "x_se",
+     {},
+     false,
+     {kTimm, "layers/squeeze_excite.py", "return x * self.gate(x_se)"}},
+    {{"conv_reduce", "conv_expand", "gate"},
+     "conv_expand",
+     "x_se",
+     {},
+     false,
+     {kTimm, "models/_efficientnet_blocks.py", "return x * self.gate(x_se)"}},
+    // T5ForConditionalGeneration, BartModel.
+    {{"encoder", "decoder"}, "encoder", "encoder_outputs", {}, true, kEncoderDecoder},
+    {{"encoder", "decoder"}, "decoder", "decoder_outputs", {}, true, kEncoderDecoder},
+};
+
+// SelectAdaptivePool2d, and vgg.py's ConvMlp, in "x = self.forward_head(x)".
+constexpr NameFact kHeadChildren[] = {
+    {"global_pool", {kTimm, "models/resnet.py", "x = self.forward_head(x)"}},
+    {"in_conv", {kTimm, "models/lowformer.py", "x = self.forward_head(x)"}},
+    {"pre_logits", {kTimm, "models/vgg.py", "x = self.forward_head(x)"}},
+};
+
+constexpr SeenIn kPositionIds = {kTransformers, "models/roberta/modeling_roberta.py",
+                                 "def create_position_ids_from_input_ids("};
+constexpr SeenIn kDisentangled = {kTransformers, "models/deberta_v2/modeling_deberta_v2.py",
+                                  "def disentangled_attention_bias("};
+constexpr SeenIn kComputeBias = {kTransformers, "models/t5/modeling_t5.py", "def compute_bias("};
+constexpr SeenIn kMultiHead = {kTorch, "nn/functional.py", "def multi_head_attention_forward("};
+
+constexpr HelperLocal kHelperLocals[] = {
+    // The positions without padding's, the mask.
+    {"create_position_ids_from_input_ids", "mul", true, false, "", kPositionIds},
+    {"create_position_ids_from_input_ids", "cumsum", false, true, "", kPositionIds},
+    // pos_key_layer, c2p_pos, c2p_att, and the same of p2c.
+    {"disentangled_attention_bias", "repeat", true, false, "", kDisentangled},
+    {"disentangled_attention_bias", "hardtanh", true, false, "", kDisentangled},
+    {"disentangled_attention_bias", "clamp", true, false, "", kDisentangled},
+    {"disentangled_attention_bias", "gather", true, false, "", kDisentangled},
+    // relative_position = memory_position - context_position; is_small, relative_position and
+    // relative_position_if_large in _relative_position_bucket.
+    {"compute_bias", "sub", true, true, "", kComputeBias},
+    {"compute_bias", "where", false, true, "embedding", kComputeBias},
+    // The mask of create_position_bias_mask.
+    {"attention_interface",
+     "where",
+     true,
+     false,
+     "",
+     {kTransformers, "integrations/sdpa_attention.py", "def create_position_bias_mask("}},
+    // q, k and v, and where weights are asked for, q_scaled.
+    {"multi_head_attention_forward", "scaled_dot_product_attention", false, true, "", kMultiHead},
+    {"multi_head_attention_forward", "baddbmm", false, true, "", kMultiHead},
+    {"multi_head_attention_forward", "bmm", false, true, "", kMultiHead},
+};
+
+constexpr SeenIn kGroupedExperts = {kTransformers, "integrations/moe.py",
+                                    "def grouped_mm_experts_forward("};
+constexpr HelperFrame kHelperFrames[] = {
+    // With biases, and with the limits of GPT-OSS's _apply_gate.
+    {"experts_forward(",
+     "expert_ids_g, perm = sort\n"
+     "selected_hidden_states_g = index\n"
+     "sample_weights_g = index\n"
+     "histc_input = to\n"
+     "tokens_per_expert = histc\n"
+     "offsets = cumsum\n"
+     "sentinel_mask = ge\n"
+     "selected_biases = index\n"
+     "proj_out = _grouped_mm\n"
+     "proj_out = masked_fill\n"
+     "gate = clamp_max\n"
+     "up = clamp\n"
+     "scaled = mul.Scalar\n"
+     "glu, -scaled = mul\n"
+     "proj_out, -gate, -up, -glu = mul\n"
+     "selected_biases = index\n"
+     "proj_out = _grouped_mm\n"
+     "proj_out = masked_fill\n"
+     "weighted_out = mul\n"
+     "weighted_out = index\n",
+     kGroupedExperts},
+    {"experts_forward(",
+     "expert_ids_g, perm = sort\n"
+     "selected_hidden_states_g = index\n"
+     "sample_weights_g = index\n"
+     "histc_input = to\n"
+     "tokens_per_expert = histc\n"
+     "offsets = cumsum\n"
+     "sentinel_mask = ge\n"
+     "proj_out = _grouped_mm\n"
+     "proj_out = masked_fill\n"
+     "proj_out = mul\n"
+     "proj_out = _grouped_mm\n"
+     "proj_out = masked_fill\n"
+     "weighted_out = mul\n"
+     "weighted_out = index\n",
+     kGroupedExperts},
+};
+
+// DynamicLayer.update.
+constexpr NameFact kReplacing[] = {
+    {"past_key_values.update(",
+     {kTransformers, "models/llama/modeling_llama.py", "past_key_values.update("}},
+    {"cache.update(", {kTransformers, "cache_utils.py", "def update("}},
+};
+
+// Others return them if they are asked to, "output_attentions".
+constexpr NameFact kReturningWeights[] = {
+    {"self_outputs = self.self(",
+     {kTransformers, "models/megatron_bert/modeling_megatron_bert.py",
+      "return context_layer, attention_probs"}},
+};
+
+constexpr NameFact kEagerAttentionCalls[] = {
+    {"attention_interface(",
+     {kTransformers, "models/bert/modeling_bert.py", "= attention_interface("}},
+};
+
+}  // namespace
+
+std::span<const KnownNameRow> KnownNameRows() { return kKnownNameRows; }
+
+bool BeginsHead(std::string_view child) {
+  return std::ranges::find(kHeadChildren, child, &NameFact::name) != std::end(kHeadChildren);
+}
+
+std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
+
+std::span<const HelperFrame> HelperFrames() { return kHelperFrames; }
+
+bool ReplacesWhatItHolds(std::string_view line) {
+  return std::ranges::any_of(kReplacing, [&](const NameFact& row) {
+    return line.find(row.name) != std::string_view::npos;
+  });
+}
+
+std::string_view CallThatReturnsWeights() { return kReturningWeights[0].name; }
+
+std::string_view CallOfEagerAttention() { return kEagerAttentionCalls[0].name; }
+
+}  // namespace onnxfit

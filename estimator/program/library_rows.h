@@ -1,0 +1,29 @@
+// What the tables of facts about libraries share.  Internal to the room program/.
+#pragma once
+
+#include <string_view>
+
+#include "estimator/program/libraries.h"
+
+namespace onnxfit {
+
+// The releases that facts were seen in.
+inline constexpr std::string_view kTorch = "torch 2.11.0";
+inline constexpr std::string_view kTorchvision = "torchvision 0.26.0";
+inline constexpr std::string_view kTransformers = "transformers 5.17.0";
+inline constexpr std::string_view kTimm = "timm 1.0.31";
+inline constexpr std::string_view kDiffusers = "diffusers 0.42.1";
+
+struct NameFact {
+  std::string_view name;
+  SeenIn seen;
+  std::string_view other = {};  // where the fact is of two
+};
+
+// Whether `path` is `tail`, or ends with it as a module's name.
+inline bool EndsWithName(std::string_view path, std::string_view tail) {
+  return path.ends_with(tail) &&
+         (path.size() == tail.size() || path[path.size() - tail.size() - 1] == '.');
+}
+
+}  // namespace onnxfit
