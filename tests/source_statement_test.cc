@@ -97,6 +97,10 @@ TEST_CASE("what a sum's and a view's lines read") {
   CHECK(ReadStatement(1, "y = torch.cat(xs)").receiver.empty());
   CHECK(ReadStatement(1, "x = layer(x)").callee == "layer");
   CHECK(ReadStatement(1, "x = self.layers[i](x)").callee == "self.layers[i]");
+  CHECK(ReadStatement(1, "y = self.layers[i](x, size)").passes == "x");
+  CHECK(ReadStatement(1, "return f(x)").passes.empty());
+  CHECK(ReadStatement(1, "xs = [f(x) for x in ys]").is_comprehension);
+  CHECK_FALSE(ReadStatement(1, "xs = [f(x), y]").is_comprehension);
   CHECK(ReadStatement(1, "return x").returns);
   CHECK(ReadStatement(1, ").view(n)").is_tail);
 }

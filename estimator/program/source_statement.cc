@@ -226,6 +226,21 @@ std::string_view CalleeOf(std::string_view line) {
   return before.substr(before.find_last_of(" =") + 1);
 }
 
+// "x" of "y = block(x, size)" and "y = self.blocks[i](x)"; "" of others.
+std::string_view FirstArgument(std::string_view line) {
+  const size_t open = line.find('(', line.find(" = "));
+  if (open == line.npos) return "";
+  const std::string_view rest = line.substr(open + 1);
+  const size_t end = rest.find_first_of(",)");
+  return end == rest.npos ? rest : rest.substr(0, end);
+}
+
+bool IsComprehension(std::string_view line) {
+  const size_t loop = line.find(" for ");
+  const size_t list = line.find(" = [");
+  return list != line.npos && loop != line.npos && list < loop;
+}
+
 }  // namespace
 
 bool IsGenerated(std::string_view text) {
@@ -244,7 +259,9 @@ SourceStatement ReadStatement(int64_t line, std::string_view text) {
           .receiver = ReceiverOf(text),
           .joins = JoinedList(text),
           .appends_to = AppendedList(text),
+          .is_comprehension = IsComprehension(text),
           .callee = std::string(CalleeOf(text)),
+          .passes = std::string(FirstArgument(text)),
           .own_call = std::string(OutermostOwnCall(text)),
           .module_calls = CountModuleCalls(text)};
 }

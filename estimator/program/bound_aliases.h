@@ -1,0 +1,16 @@
+// Names that are bound to a value without a call: "residual = x".  Internal to the room program/.
+#pragma once
+
+#include "estimator/program/bound_until.h"
+#include "estimator/program/program.h"
+#include "estimator/program/statements.h"
+#include "estimator/program/value_lives.h"
+
+namespace onnxfit {
+
+// "residual" of "x = residual + x", where another name was bound to what it reads.  It holds the
+// value until what is read by that name next has been made, or forward returns.  O(statements²).
+void FollowAliases(const Program& program, const NameBindings& bindings, const ModuleCall& module,
+                   ValueLives& lives);
+
+}  // namespace onnxfit

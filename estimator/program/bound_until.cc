@@ -1,0 +1,87 @@
+#include "estimator/program/bound_until.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "estimator/base/index.h"
+
+namespace onnxfit {
+namespace {
+
+bool Binds(const Statement& statement, const std::string& name) {
+  return std::ranges::find(statement.targets, name) != statement.targets.end();
+}
+
+// Whether what a turn of a loop has bound to `target` is not dropped by the next one.
+bool GoesOn(const SourceStatement& line, const std::string& target, size_t place) {
+  return place > 0 ? line.MayPassOn(target) : line.is_comprehension;
+}
+
+}  // namespace
+
+int64_t NameBindings::BoundUntil(const ModuleCall& module, size_t index, size_t place) const {
+  const Statement& statement = module.statements[index];
+  const std::string& target = statement.targets[place];
+  for (size_t i = index + 1; i < module.statements.size(); ++i) {
+    const Statement& next = module.statements[i];
+    if (statement.source != kNoStatement &&
+        program_.source.AreSame(next.source, statement.source) &&
+        GoesOn(program_.source.At(statement.source), target, place)) {
+      continue;
+    }
+    const bool may_rebind = next.is_hidden && next.targets.empty() && Reads(next, statement);
+    if (Binds(next, target) || Returns(next) || may_rebind) return next.last;
+    if (place == 0 && PassesOther(module, next, target)) return next.first - 1;
+  }
+  return module.last;
+}
+
+int64_t NameBindings::NameBoundUntil(const ModuleCall& module, size_t index,
+                                     const std::string& name) const {
+  for (size_t i = index + 1; i < module.statements.size(); ++i) {
+    const Statement& next = module.statements[i];
+    if (Binds(next, name) || Returns(next)) return next.last;
+  }
+  return module.last;
+}
+
+const Statement* NameBindings::MakerOf(const ModuleCall& module, NameId name) const {
+  const int64_t born = name == kNoName ? ValueLives::kBeforeAll : lives_.BornAt(name);
+  for (const Statement& statement : module.statements) {
+    if (statement.first <= born && born <= statement.last) return &statement;
+  }
+  return nullptr;
+}
+
+bool NameBindings::Returns(const Statement& statement) const {
+  return statement.source != kNoStatement && program_.source.At(statement.source).returns;
+}
+
+bool NameBindings::Reads(const Statement& later, const Statement& statement) const {
+  const std::vector<NameId>& values = program_.calls[Index(statement.last)].outputs;
+  return std::ranges::any_of(values, [&](NameId value) {
+    return value != kNoName && lives_.LastReadAt(value) >= later.first && ReadsValue(later, value);
+  });
+}
+
+bool NameBindings::ReadsValue(const Statement& statement, NameId value) const {
+  for (int64_t i = statement.first; i <= statement.last; ++i) {
+    const std::vector<NameId>& inputs = program_.calls[Index(i)].inputs;
+    if (std::ranges::find(inputs, value) != inputs.end()) return true;
+  }
+  return false;
+}
+
+// Whether `next`, a further turn of a loop, passes by the name `target` what the turn before has
+// made: "x = outputs[0]", which makes no call, stands behind "outputs = block(x)".
+bool NameBindings::PassesOther(const ModuleCall& module, const Statement& next,
+                               const std::string& target) const {
+  const AtenCall& call = program_.calls[Index(next.first)];
+  if (next.source == kNoStatement || runs_.DepthAt(next.first) <= next.level) return false;
+  if (program_.source.At(next.source).passes != target) return false;
+  const Statement* maker = call.inputs.empty() ? nullptr : MakerOf(module, call.inputs[0]);
+  return maker != nullptr && maker->first < next.first &&
+         program_.source.AreSame(maker->source, next.source);
+}
+
+}  // namespace onnxfit
