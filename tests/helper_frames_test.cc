@@ -20,7 +20,7 @@ std::string Names(const char* line, const std::vector<const char*>& ops) {
                                .last = static_cast<int64_t>(ops.size()) - 1,
                                .source = program.source.Read(3, line)};
   std::string text;
-  for (const KnownName& known : FindHelperNames(program, statement)) {
+  for (const KnownName& known : FindHelperNames(program, statement).locals) {
     text += known.name + ": " + ops[static_cast<size_t>(known.value) - 1] + " until " +
             std::to_string(known.until) + "; ";
   }
@@ -41,6 +41,33 @@ TEST_CASE("names of a function whose text is known hold what its calls make") {
   CHECK(names.find("proj_out: masked_fill until 12; ") != std::string::npos);
   CHECK(names.find("proj_out: mul until 13; ") != std::string::npos);
   CHECK(names.find("proj_out: masked_fill until 17; ") != std::string::npos);
+}
+
+// Two turns of the loop over positions.
+const std::vector<const char*> kScan = {
+    "add",    "softplus", "mul", "exp", "mul",    "mul", "constant", "mul", "add", "to",
+    "matmul", "mul",      "add", "to",  "matmul", "cat", "add",      "mul", "sum"};
+
+TEST_CASE("a loop binds its names anew in each turn, and a list keeps what is added") {
+  const std::string names = Names("y = mamba_selective_scan(", kScan);
+  CHECK(names.find("ssm_state: add until 12; ") != std::string::npos);
+  CHECK(names.find("ssm_state: add until 18; ") != std::string::npos);
+  CHECK(names.find("scan_output: matmul until 14; ") != std::string::npos);
+  CHECK(names.find("scan_outputs[]: matmul until 18; scan_outputs[]: matmul until 18; ") !=
+        std::string::npos);
+}
+
+TEST_CASE("what a function returns is told by target, and all that an object holds") {
+  Program program;
+  program.values.resize(5);
+  const char* ops[] = {"split", "clamp", "exp", "exp"};
+  for (NameId i = 0; i < 4; ++i) {
+    program.calls.push_back({.op = ops[i], .where = "", .inputs = {i}, .outputs = {i + 1}});
+  }
+  const StatementId source = program.source.Read(3, "posterior = self.encode(x).latent_dist");
+  const HelperNames names = FindHelperNames(program, {.first = 0, .last = 3, .source = source});
+  REQUIRE(names.returned.size() == 1);
+  CHECK(names.returned[0] == std::vector<NameId>{1, 2, 3, 4});
 }
 
 TEST_CASE("of another function, or where calls of the text are missing, nothing is known") {

@@ -12,11 +12,12 @@
 namespace onnxfit {
 namespace {
 
-// One call of the function's, and what is bound to its results.
+// One call of the function's, and what is bound to its results; or what it returns.
 struct HelperLine {
   std::vector<std::string_view> targets;
   std::vector<std::string_view> dropped;
-  std::string_view op;
+  std::string_view op;  // "" of one that returns its targets
+  bool in_loop = false;
 };
 
 std::vector<std::string_view> PartsOf(std::string_view text, std::string_view separator) {
@@ -29,9 +30,12 @@ std::vector<std::string_view> PartsOf(std::string_view text, std::string_view se
   return parts;
 }
 
-// "proj_out, -gate = mul"
+// "proj_out, -gate = mul", "  state = add" of a loop, "return proj_out"
 HelperLine ReadHelperLine(std::string_view text) {
-  HelperLine line;
+  constexpr std::string_view kReturn = "return ";
+  if (text.starts_with(kReturn)) return {.targets = PartsOf(text.substr(kReturn.size()), ", ")};
+  HelperLine line = {.in_loop = text.starts_with("  ")};
+  if (line.in_loop) text.remove_prefix(2);
   const size_t equals = text.find(" = ");
   line.op = text.substr(equals + 3);
   for (const std::string_view name : PartsOf(text.substr(0, equals), ", ")) {
@@ -49,53 +53,92 @@ std::vector<HelperLine> LinesOf(const HelperFrame& frame) {
   return lines;
 }
 
+// How texts call it: a cast to the type of another tensor is one, too.
+std::string_view NameOf(const AtenCall& call) {
+  return call.op == "type_as" ? std::string_view("to") : call.op;
+}
+
 class HelperRun {
  public:
-  HelperRun(const Program& program, const Statement& statement)
-      : program_(program), statement_(statement) {}
+  HelperRun(const Program& program, const Statement& statement,
+            const std::vector<HelperLine>& lines)
+      : program_(program), statement_(statement), lines_(lines) {}
 
   // Nothing where not all lines are found.
-  std::vector<KnownName> Run(const std::vector<HelperLine>& lines) {
-    auto line = lines.begin();
-    for (int64_t i = statement_.first; i <= statement_.last && line != lines.end(); ++i) {
-      if (program_.calls[Index(i)].op == line->op) Bind(*line++, i);
+  HelperNames Run() {
+    for (int64_t i = statement_.first; i <= statement_.last; ++i) {
+      const std::string_view op = NameOf(program_.calls[Index(i)]);
+      const size_t line = LineAt(op);
+      if (line < lines_.size()) Bind(lines_[line], i);
+      if (line < lines_.size()) next_ = line + 1;
     }
-    if (line != lines.end()) return {};
+    if (!OpOf(next_).empty()) return {};
+    if (next_ < lines_.size()) Return(lines_[next_]);
     while (!bound_.empty()) Drop(bound_.begin()->first, statement_.last);
     return std::move(names_);
   }
 
  private:
+  // That of a line that makes a call, "" of others.
+  std::string_view OpOf(size_t line) const { return line < lines_.size() ? lines_[line].op : ""; }
+
+  // The next line, if it is `op`, or the first of the loop that ends before it; behind all where
+  // neither is.
+  size_t LineAt(std::string_view op) const {
+    if (OpOf(next_) == op) return next_;
+    const bool goes_on = next_ < lines_.size() && lines_[next_].in_loop;
+    size_t line = next_;
+    while (!goes_on && line > 0 && lines_[line - 1].in_loop) --line;
+    return OpOf(line) == op ? line : lines_.size();
+  }
+
   void Bind(const HelperLine& line, int64_t call) {
     for (const std::string_view name : line.dropped) Drop(name, call);
     const std::vector<NameId>& values = program_.calls[Index(call)].outputs;
     for (size_t i = 0; i < line.targets.size() && i < values.size(); ++i) {
-      Drop(line.targets[i], call);
-      bound_[line.targets[i]] = values[i];
+      for (const std::string_view name : PartsOf(line.targets[i], "=")) {
+        if (!name.ends_with("[]")) Drop(name, call);
+        if (values[i] != kNoName) bound_[name].push_back(values[i]);
+      }
+    }
+  }
+
+  // "return a, b", and "return mean+std" of an object that has both.
+  void Return(const HelperLine& line) {
+    for (const std::string_view target : line.targets) {
+      std::vector<NameId>& values = names_.returned.emplace_back();
+      for (const std::string_view name : PartsOf(target, "+")) {
+        const std::vector<NameId>& held = bound_[name];
+        values.insert(values.end(), held.begin(), held.end());
+      }
     }
   }
 
   void Drop(std::string_view name, int64_t call) {
     const auto found = bound_.find(name);
     if (found == bound_.end()) return;
-    if (found->second != kNoName) names_.push_back({found->second, call, std::string(name)});
+    for (const NameId value : found->second) {
+      names_.locals.push_back({value, call, std::string(name)});
+    }
     bound_.erase(found);
   }
 
   const Program& program_;
   const Statement& statement_;
-  std::map<std::string_view, NameId> bound_;
-  std::vector<KnownName> names_;
+  const std::vector<HelperLine>& lines_;
+  size_t next_ = 0;
+  std::map<std::string_view, std::vector<NameId>> bound_;
+  HelperNames names_;
 };
 
 }  // namespace
 
-std::vector<KnownName> FindHelperNames(const Program& program, const Statement& statement) {
+HelperNames FindHelperNames(const Program& program, const Statement& statement) {
   if (statement.source == kNoStatement) return {};
   for (const HelperFrame& frame : HelperFrames()) {
     if (!program.source.At(statement.source).Mentions(frame.call)) continue;
-    std::vector<KnownName> names = HelperRun(program, statement).Run(LinesOf(frame));
-    if (!names.empty()) return names;
+    HelperNames names = HelperRun(program, statement, LinesOf(frame)).Run();
+    if (!names.locals.empty()) return names;
   }
   return {};
 }

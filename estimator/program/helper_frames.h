@@ -10,9 +10,16 @@
 
 namespace onnxfit {
 
-// What the names of the function that `statement` calls hold, and until when, by the first text of
-// which the statement makes all calls, in that order, and others in between.  Nothing where no
-// text is known.  O(calls of the statement + lines).
-std::vector<KnownName> FindHelperNames(const Program& program, const Statement& statement);
+// What the names of a function hold, and until when, and what it returns: by target of the
+// statement that calls it, several values of an object.
+struct HelperNames {
+  std::vector<KnownName> locals;
+  std::vector<std::vector<NameId>> returned;
+};
+
+// Those of the function that `statement` calls, by the first text of which the statement makes all
+// calls, in that order, and others in between.  Nothing where no text is known.
+// O(calls of the statement + lines).
+HelperNames FindHelperNames(const Program& program, const Statement& statement);
 
 }  // namespace onnxfit

@@ -189,6 +189,102 @@ constexpr HelperFrame kHelperFrames[] = {
      "weighted_out = mul\n"
      "weighted_out = index\n",
      kGroupedExperts},
+    {"mamba_selective_scan(",
+     "dt = add\n"
+     "dt = softplus\n"
+     "discrete_A = exp\n"
+     "discrete_B = mul\n"
+     "deltaB_u = mul\n"
+     "ssm_state = constant\n"
+     "  ssm_state = add\n"
+     "  scan_output=scan_outputs[] = matmul\n"
+     "scan_output = cat\n"
+     "scan_output = add\n"
+     "scan_output = mul\n",
+     {kTransformers, "models/mamba/modeling_mamba.py", "def mamba_selective_scan("}},
+    {"compute_global_attention_representations(",
+     "global_and_local_k = cat\n"
+     "global_and_local_v = cat\n"
+     "extended_mask = pad\n"
+     "attn_weights = bmm\n"
+     "attn_weights = add\n"
+     "attn_probs = softmax\n"
+     "attn_output = bmm\n"
+     "return attn_output, attn_probs",
+     {kTransformers, "models/pegasus_x/modeling_pegasus_x.py",
+      "def compute_global_attention_representations("}},
+    {"compute_local_attention_representations(",
+     "extended_mask = pad\n"
+     "blocked_local2global = bmm\n"
+     "blocked_local2local = bmm\n"
+     "attn_weights = cat\n"
+     "attn_weights = add\n"
+     "attn_probs = softmax\n"
+     "local2global_attn_output = bmm\n"
+     "local2local_attn_output = bmm\n"
+     "attn_output = add\n"
+     "return attn_output, attn_probs",
+     {kTransformers, "models/pegasus_x/modeling_pegasus_x.py",
+      "def compute_local_attention_representations("}},
+    {"self._attn(query, key, value, attention_mask)",
+     "attn_scores = bernoulli\n"
+     "attention_scores = baddbmm\n"
+     "attention_scores = add\n"
+     "attn_weights = softmax\n"
+     "attn_weights = to\n"
+     "attn_output = matmul\n"
+     "return attn_output, attn_weights",
+     {kTransformers, "models/gpt_neox_japanese/modeling_gpt_neox_japanese.py",
+      "attn_scores = torch.zeros("}},
+    // LiteMLA.
+    {"self._attn(q, k, v)",
+     "q = to\n"
+     "k = to\n"
+     "v = to\n"
+     "kv = matmul\n"
+     "out = matmul\n"
+     "out = div\n",
+     {kTimm, "models/efficientvit_mit.py", "def _attn(self, q, k, v):"}},
+    // SanaMultiscaleAttnProcessor2_0, and apply_linear_attention; the value is a part of the
+    // states.
+    {"self.processor(self, hidden_states)",
+     "query = linear\n"
+     "key = linear\n"
+     "value = linear\n"
+     "hidden_states=multi_scale_qkv[] = cat\n"
+     "  proj_in = convolution\n"
+     "  multi_scale_qkv[], -proj_in = convolution\n"
+     "hidden_states = cat\n"
+     "hidden_states=value = to\n"
+     "query = relu\n"
+     "key = relu\n"
+     "padded = pad\n"
+     "scores = matmul\n"
+     "scaled = matmul\n"
+     "scaled = to\n"
+     "hidden_states, -padded, -scores, -scaled = div\n"
+     "hidden_states = to\n"
+     "hidden_states = linear\n",
+     {kDiffusers, "models/attention_processor.py", "class SanaMultiscaleAttnProcessor2_0:"}},
+    // AttnProcessor2_0.
+    {"self.processor(",
+     "hidden_states=encoder_hidden_states = group_norm\n"
+     "query = linear\n"
+     "key = linear\n"
+     "value = linear\n"
+     "hidden_states = scaled_dot_product_attention\n"
+     "hidden_states = to\n"
+     "hidden_states = linear\n"
+     "hidden_states = add\n",
+     {kDiffusers, "models/attention_processor.py", "class AttnProcessor2_0:"}},
+    // AutoencoderKL's, and its kin's.
+    {"posterior = self.encode(x).latent_dist",
+     "mean, logvar = split\n"
+     "logvar = clamp\n"
+     "std = exp\n"
+     "var = exp\n"
+     "return mean+logvar+std+var",
+     {kDiffusers, "models/autoencoders/vae.py", "class DiagonalGaussianDistribution(object):"}},
 };
 
 // DynamicLayer.update.

@@ -43,7 +43,7 @@ class Lifetimes {
       for (size_t i = 0; i < module.statements.size(); ++i) {
         FollowStatement(module, i);
         FollowLists(program_, bindings_, module, i, lives_);
-        FollowHelper(module.statements[i]);
+        FollowHelper(module, i);
       }
       FollowAliases(program_, bindings_, module, lives_);
     }
@@ -131,10 +131,18 @@ class Lifetimes {
     }
   }
 
-  // The names of a function whose text is known.
-  void FollowHelper(const Statement& statement) {
-    for (const KnownName& local : FindHelperNames(program_, statement)) {
+  // The names of a function whose text is known, and those of its caller for what it returns.
+  void FollowHelper(const ModuleCall& module, size_t index) {
+    const Statement& statement = module.statements[index];
+    const HelperNames names = FindHelperNames(program_, statement);
+    for (const KnownName& local : names.locals) {
       lives_.HoldBy(local.name, local.value, local.until);
+    }
+    for (size_t i = 0; i < std::min(names.returned.size(), statement.targets.size()); ++i) {
+      const int64_t until = bindings_.BoundUntil(module, index, i);
+      for (const NameId value : names.returned[i]) {
+        lives_.HoldBy(statement.targets[i], value, until);
+      }
     }
   }
 
