@@ -101,6 +101,74 @@ TEST_CASE("a list that a name holds keeps what is in it") {
   for (const Row& row : rows) CHECK(deaths(row.joins, row.appends) == row.deaths);
 }
 
+// Calls of the modules m.stages.0 to m.stages.2, of two turns of `reads` and of `last`, in that
+// order: what those make dies there.  The turns read what the first two stages made.
+std::string DeathsOfStages(const char* stage, const char* reads, const char* last) {
+  Program program;
+  program.values.resize(7);
+  program.inputs = {0};
+  const auto add = [&](const char* child, int64_t line, const char* text,
+                       std::vector<NameId> inputs) {
+    AtenCall call;
+    call.op = "relu";
+    call.inputs = std::move(inputs);
+    call.outputs = {static_cast<NameId>(program.calls.size() + 1)};
+    call.module = program.modules.Enter({"m", child});
+    call.frames = {program.source.Read(line, text), kNoStatement};
+    program.calls.push_back(std::move(call));
+  };
+  add("m.stages.0", 1, stage, {0});
+  add("m.stages.1", 1, stage, {1});
+  add("m.stages.2", 1, stage, {2});
+  add("m.sides.0", 3, reads, {2});
+  add("m.sides.1", 3, reads, {1});
+  add("m.head", 5, last, {5});
+  program.outputs = {6};
+  return Deaths(std::move(program), /*hold_outputs=*/false);
+}
+
+// for stage in self.stages: x = stage(x); xs.append(x)
+TEST_CASE("what a loop has made and a later one reads is in a list with the rest") {
+  constexpr char kHeld[] = "1:5 2:5 3:5 ";
+  constexpr char kSide[] = "y = side(c)";
+  const auto is_held = [&](const char* stage, const char* reads, const char* last) {
+    return DeathsOfStages(stage, reads, last).find(kHeld) != std::string::npos;
+  };
+  CHECK(is_held("x = stage(x)", kSide, "z = self.head(y)"));
+  CHECK_FALSE(is_held("x = stage(x)", "y = side(xs.pop())", "z = self.head(y)"));
+  CHECK_FALSE(is_held("x = [stage(x) for stage in self.stages]", "x = [side(c) for c in x]",
+                      "z = self.head(x)"));
+  CHECK_FALSE(
+      is_held("x = f([stage(x) for stage in self.stages])", "x = side(c)", "z = self.head(x)"));
+}
+
+TEST_CASE("a name lives until a return has made all its turns") {
+  CHECK(DeathsOfStages("xs.append(stage(x))", "return [side(c) for c in xs]", "z = self.head(y)")
+            .find("1:4 2:4 3:4 ") != std::string::npos);
+}
+
+// xs = [relu(x)]; y = g(xs.pop()); z = h(y)
+TEST_CASE("a list lets go of what is taken from it") {
+  const auto deaths = [](const char* takes) {
+    Program program;
+    program.values.resize(4);
+    program.inputs = {0};
+    const char* lines[] = {"xs = [relu(x)]", takes, "z = h(y)"};
+    for (NameId i = 0; i < 3; ++i) {
+      program.calls.push_back({.op = "relu",
+                               .where = "",
+                               .inputs = {i},
+                               .outputs = {i + 1},
+                               .module = program.modules.Enter({"m"}),
+                               .frames = {program.source.Read(i + 1, lines[i])}});
+    }
+    program.outputs = {3};
+    return Deaths(std::move(program), /*hold_outputs=*/false);
+  };
+  CHECK(deaths("y = g(xs.pop())").find("1:1 ") != std::string::npos);
+  CHECK(deaths("y = g(xs[0])").find("1:2 ") != std::string::npos);
+}
+
 // q, k = rotate(q, k) makes names 1 and 2, q = f(q) name 3 and k = g(k) name 4.
 TEST_CASE("of several results each is bound to its own name") {
   const auto deaths = [](const char* pair) {

@@ -30,7 +30,8 @@ int64_t NameBindings::BoundUntil(const ModuleCall& module, size_t index, size_t 
       continue;
     }
     const bool may_rebind = next.is_hidden && next.targets.empty() && Reads(next, statement);
-    if (Binds(next, target) || Returns(next) || may_rebind) return next.last;
+    if (Returns(next)) return EndOfReturn(module, next);
+    if (Binds(next, target) || may_rebind) return next.last;
     if (place == 0 && PassesOther(module, next, target)) return next.first - 1;
   }
   return module.last;
@@ -40,7 +41,8 @@ int64_t NameBindings::NameBoundUntil(const ModuleCall& module, size_t index,
                                      const std::string& name) const {
   for (size_t i = index + 1; i < module.statements.size(); ++i) {
     const Statement& next = module.statements[i];
-    if (Binds(next, name) || Returns(next)) return next.last;
+    if (Returns(next)) return EndOfReturn(module, next);
+    if (Binds(next, name)) return next.last;
   }
   return module.last;
 }
@@ -55,6 +57,15 @@ const Statement* NameBindings::MakerOf(const ModuleCall& module, NameId name) co
 
 bool NameBindings::Returns(const Statement& statement) const {
   return statement.source != kNoStatement && program_.source.At(statement.source).returns;
+}
+
+// Several turns of a loop may be of one: "return torch.cat([self.head(x) for x in xs])".
+int64_t NameBindings::EndOfReturn(const ModuleCall& module, const Statement& returning) const {
+  const auto is_same = [&](const Statement& statement) {
+    return statement.source != kNoStatement &&
+           program_.source.AreSame(statement.source, returning.source);
+  };
+  return std::find_if(module.statements.rbegin(), module.statements.rend(), is_same)->last;
 }
 
 bool NameBindings::Reads(const Statement& later, const Statement& statement) const {

@@ -36,6 +36,7 @@ class NameBindings {
 
  private:
   bool Returns(const Statement& statement) const;
+  int64_t EndOfReturn(const ModuleCall& module, const Statement& returning) const;
   bool ReadsValue(const Statement& statement, NameId value) const;
   bool PassesOther(const ModuleCall& module, const Statement& next,
                    const std::string& target) const;

@@ -1,7 +1,10 @@
 #include "estimator/program/held_lists.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "estimator/base/index.h"
 
@@ -16,7 +19,72 @@ bool TakesOut(const Program& program, const ModuleCall& module, const std::strin
   });
 }
 
+// "y = torch.stack([f(x) for x in xs])", whose list has no name beyond the line, or that of the
+// line.
+bool IsLoopInside(const SourceStatement& line) {
+  return line.Mentions(" for ") && !line.text.starts_with("for ");
+}
+
+// The turns of the line of statement `first`, that one among them, as indices; {} where an earlier
+// statement is of the line, too.
+std::vector<size_t> TurnsOf(const Program& program, const ModuleCall& module, size_t first) {
+  std::vector<size_t> turns;
+  const StatementId source = module.statements[first].source;
+  for (size_t i = 0; i < module.statements.size(); ++i) {
+    const StatementId other = module.statements[i].source;
+    if (other == kNoStatement || !program.source.AreSame(other, source)) continue;
+    if (i < first) return {};
+    turns.push_back(i);
+  }
+  return turns;
+}
+
+// How many turns have made what statements of one line read behind the next turn; the most.
+size_t MostReadLater(const Program& program, const NameBindings& bindings, const ModuleCall& module,
+                     const std::vector<size_t>& turns) {
+  std::map<int64_t, std::set<size_t>> read;  // by line
+  for (size_t turn = 0; turn + 1 < turns.size(); ++turn) {
+    for (size_t i = turns[turn + 1] + 1; i < module.statements.size(); ++i) {
+      const Statement& later = module.statements[i];
+      if (later.source == kNoStatement) continue;
+      if (!bindings.Reads(later, module.statements[turns[turn]])) continue;
+      read[program.source.At(later.source).line].insert(turn);
+    }
+  }
+  size_t most = 0;
+  for (const auto& [line, made] : read) most = std::max(most, made.size());
+  return most;
+}
+
 }  // namespace
+
+void FollowHiddenLists(const Program& program, const NameBindings& bindings,
+                       const ModuleCall& module, ValueLives& lives) {
+  const bool takes_out = std::ranges::any_of(module.statements, [&](const Statement& statement) {
+    return statement.source != kNoStatement &&
+           program.source.At(statement.source).Mentions(".pop(");
+  });
+  for (size_t i = 0; i < module.statements.size() && !takes_out; ++i) {
+    const Statement& first = module.statements[i];
+    if (first.targets.empty() || first.source == kNoStatement) continue;
+    if (IsLoopInside(program.source.At(first.source))) continue;
+    const std::vector<size_t> turns = TurnsOf(program, module, i);
+    if (turns.size() < 3 || MostReadLater(program, bindings, module, turns) < 2) continue;
+    for (const size_t turn : turns) {
+      for (const NameId value : program.calls[Index(module.statements[turn].last)].outputs) {
+        if (value != kNoName) lives.HoldBy("", value, module.last);
+      }
+    }
+  }
+}
+
+bool MakesListToTakeFrom(const Program& program, const ModuleCall& module,
+                         const Statement& statement) {
+  if (statement.source == kNoStatement || statement.targets.size() != 1) return false;
+  const std::string& list = statement.targets[0];
+  return program.source.At(statement.source).text.starts_with(list + " = [") &&
+         TakesOut(program, module, list);
+}
 
 void FollowLists(const Program& program, const NameBindings& bindings, const ModuleCall& module,
                  size_t index, ValueLives& lives) {

@@ -45,6 +45,7 @@ class Lifetimes {
         FollowLists(program_, bindings_, module, i, lives_);
         FollowHelper(module, i);
       }
+      FollowHiddenLists(program_, bindings_, module, lives_);
       FollowAliases(program_, bindings_, module, lives_);
     }
     FollowWeights(modules);
@@ -99,7 +100,7 @@ class Lifetimes {
   // no module, the second to the second.
   void FollowStatement(const ModuleCall& module, size_t index) {
     const Statement& statement = module.statements[index];
-    if (statement.targets.empty()) return;
+    if (statement.targets.empty() || MakesListToTakeFrom(program_, module, statement)) return;
     if (!CallsModule(statement) && FollowPairs(module, index)) return;
     const int64_t until = bindings_.BoundUntil(module, index, 0);
     for (int64_t i = statement.first; i <= statement.last; ++i) {
