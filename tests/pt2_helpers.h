@@ -74,8 +74,9 @@ class ExportedBuilder {
     return *this;
   }
   // Calls that follow are of that module.
-  ExportedBuilder& In(std::string_view path) {
+  ExportedBuilder& In(std::string_view path, std::string_view type = "net.Part") {
     module_ = path;
+    type_ = type;
     return *this;
   }
 
@@ -116,7 +117,7 @@ class ExportedBuilder {
     Call call = {.target = target, .name = name, .arguments = std::move(arguments)};
     call.results = {Ref(name)};
     call.modules = {{.path = "", .type = "net.Net"}};
-    if (!module_.empty()) call.modules.push_back({.path = module_, .type = "net.Part"});
+    if (!module_.empty()) call.modules.push_back({.path = module_, .type = type_});
     if (line_.line > 0) call.lines = {line_};
     program_.graph.calls.push_back(std::move(call));
     return *this;
@@ -125,6 +126,7 @@ class ExportedBuilder {
   ExportedProgram program_;
   SourceLine line_;
   std::string_view module_;
+  std::string_view type_;
 };
 
 // The program at a batch of 4, without a loss unless the settings have one.

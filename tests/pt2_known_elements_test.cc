@@ -57,6 +57,13 @@ TEST_CASE("elements follow from sizes") {
   CHECK(After("slice.Tensor",
               {{"self", Ref("r")}, {"dim", Number(0)}, {"start", Number(1)}, {"end", Number(3)}},
               {2}) == "1 2");
+  CHECK(After("select.int", {{"self", Ref("c")}, {"dim", Number(0)}, {"index", Number(-1)}}, {1}) ==
+        "3");
+  CHECK(After("select.int", {{"self", Ref("c")}, {"dim", Number(-1)}, {"index", Number(0)}}, {4}) ==
+        "0 1 2 3");
+  CHECK(After("abs.default", {{"self", Ref("n")}}, {4}) == "4 3 2 1");
+  CHECK(After("floor_divide.default", {{"self", Ref("n")}, {"other", Number(3)}}, {4}) ==
+        "-2 -1 -1 -1");
   CHECK(After("cumsum.default", {{"self", Ref("r")}, {"dim", Number(-1)}}, {4}) == "0 1 3 6");
   CHECK(After("cumsum.default", {{"self", Ref("c")}, {"dim", Number(-1)}}, {4, 1}) == "0 1 2 3");
   CHECK(After("diff.default", {{"self", Ref("r")}}, {3}) == "1 1 1");

@@ -335,6 +335,7 @@ TEST_CASE("masks that a library leaves out of a run are left out") {
   CHECK(Attention(kFile, kLine, 1) == kMade + attends + ",mask;0;0)");
   CHECK(Attention(kFile, "mask = create_sliding_window_causal_mask(**kwargs)", 0) ==
         attends + ";0;1)");
+  CHECK(Attention(kFile, "masks = create_masks_for_generate(**kwargs)", 0) == attends + ";0;1)");
   // Which says allow_is_causal_skip=False.
   CHECK(Attention("transformers/models/falcon/modeling_falcon.py", kLine, 0) ==
         kMade + attends + ",mask;0;0)");
@@ -364,7 +365,7 @@ TEST_CASE("a mask that hides nothing is not added to scores") {
 }
 
 // Four heads share two of keys, which are repeated before attention with a causal mask.
-std::string GroupedAttention(const char* mask_text) {
+std::string GroupedAttention(const char* mask_text, int64_t width = 8) {
   const auto op = [](const char* name) { return std::string("torch.ops.aten.") + name; };
   const std::string arange = op("arange.default");
   const std::string view = op("view.default");
@@ -372,26 +373,28 @@ std::string GroupedAttention(const char* mask_text) {
   const std::string ge = op("ge.Tensor");
   const std::string sdpa = op("scaled_dot_product_attention.default");
   ExportedBuilder builder;
-  builder.Input("q", {4, 6, 8}).Input("k", {2, 6, 8});
+  builder.Input("q", {4, 6, width}).Input("k", {2, 6, width});
   builder.At("transformers/models/llama/modeling_llama.py", 7, mask_text);
   builder.MakeFixed(arange, "rows", {{"end", Number(6)}}, {6}, DType::kInt64);
   builder.MakeFixed(view, "column", {{"self", Ref("rows")}}, {6, 1}, DType::kInt64);
   builder.MakeFixed(ge, "mask", {{"self", Ref("column")}, {"other", Ref("rows")}}, {6, 6},
                     DType::kBool);
   builder.At("net.py", 9, "return attention(q)");
-  builder.Make(view, "a", {{"self", Ref("k")}}, {2, 1, 6, 8});
-  builder.Make(expand, "b", {{"self", Ref("a")}}, {2, 2, 6, 8});
-  builder.Make(view, "c", {{"self", Ref("b")}}, {4, 6, 8});
+  builder.Make(view, "a", {{"self", Ref("k")}}, {2, 1, 6, width});
+  builder.Make(expand, "b", {{"self", Ref("a")}}, {2, 2, 6, width});
+  builder.Make(view, "c", {{"self", Ref("b")}}, {4, 6, width});
   builder.Make(
       sdpa, "y",
       {{"query", Ref("q")}, {"key", Ref("c")}, {"value", Ref("c")}, {"attn_mask", Ref("mask")}},
-      {4, 6, 8});
+      {4, 6, width});
   return CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program);
 }
 
 TEST_CASE("heads are not repeated where the mask goes that made them so") {
   CHECK(GroupedAttention("mask = create_causal_mask(") ==
         "scaled_dot_product_attention(q,k,k;0;1)");
+  CHECK(GroupedAttention("mask = create_causal_mask(", 512)  // use_gqa_in_sdpa: up to 256
+            .ends_with("view(k) expand(a) view(b) scaled_dot_product_attention(q,c,c;0;1)"));
   CHECK(GroupedAttention("mask = rows >= columns")
             .ends_with("view(k) expand(a) view(b) scaled_dot_product_attention(q,c,c,mask;0;0)"));
 }

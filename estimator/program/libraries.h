@@ -235,9 +235,12 @@ std::string_view CallOfEagerAttention();
 // whether it builds a mask that is left out of a run where it hides nothing or is causal;
 bool BuildsMask(std::string_view file, std::string_view line);
 // whether it casts to the type of the module's weight first, where that has 16 bits, a branch that
-// an export in fp32 does not take;
-bool CastsToWeight(std::string_view file, std::string_view line);
+// an export in fp32 does not take, in a module of class `type`;
+bool CastsToWeight(std::string_view file, std::string_view line, std::string_view type);
 // whether it runs under torch.autocast(enabled=False), which is none on the meta device.
 bool RunsOutsideAutocast(std::string_view file, std::string_view line);
+// Whether attention without a mask is passed grouped heads of so many numbers as they are, instead
+// of repeating them.
+bool PassesGroupedHeads(int64_t key_width, int64_t value_width);
 
 }  // namespace onnxfit

@@ -6,11 +6,13 @@
 namespace onnxfit {
 namespace {
 
-// A statement of a library's forward: parts of its file's path and of its text.
+// A statement of a library's forward: parts of its file's path and of its text; where other
+// classes have the same, how that of its module ends.
 struct TracedStatement {
   std::string_view file;
   std::string_view text;
   SeenIn seen;
+  std::string_view type = {};
 };
 
 constexpr std::string_view kMasking = "masking_utils.py";
@@ -30,6 +32,10 @@ constexpr TracedStatement kMaskBuilders[] = {
     {"transformers/",
      "create_chunked_causal_mask(",
      {kTransformers, kMasking, "def create_chunked_causal_mask("}},
+    // Several of them, by the types of the layers.
+    {"transformers/",
+     "create_masks_for_generate(",
+     {kTransformers, kMasking, "def create_masks_for_generate("}},
     // One of them, by a name of its own.
     {"transformers/",
      " mask_function(",
@@ -55,6 +61,11 @@ constexpr TracedStatement kWeightCasts[] = {
      "return self.weight * hidden_states",
      {kTransformers, "models/t5/modeling_t5.py",
       "if self.weight.dtype in [torch.float16, torch.bfloat16]:"}},
+    {"diffusers/models/normalization.py",
+     "hidden_states = hidden_states * self.weight",
+     {kDiffusers, "models/normalization.py",
+      "if self.weight.dtype in [torch.float16, torch.bfloat16]:"},
+     "normalization.RMSNorm"},
 };
 
 // Rotary embeddings: "with maybe_autocast(device_type=…, enabled=False)".  The statements of its
@@ -70,6 +81,20 @@ constexpr TracedStatement kOutsideAutocast[] = {
     {"transformers/", "sin = emb.sin() * ", {kTransformers, kLlama, "sin = emb.sin() * "}},
     {"transformers/", "cos = freqs.cos() * ", {}},
     {"transformers/", "sin = freqs.sin() * ", {}},
+    // "with torch.autocast(device_type=v.device.type, enabled=False)", but not on the meta device.
+    {"timm/models/efficientvit_mit.py",
+     "out = self._attn(q, k, v)",
+     {kTimm, "models/efficientvit_mit.py", "v.device.type != 'meta'"}},
+};
+
+// Of use_gqa_in_sdpa.
+struct GroupedHeads {
+  int64_t most;
+  SeenIn seen;
+};
+constexpr GroupedHeads kGroupedHeads[] = {
+    {256,
+     {kTransformers, "integrations/sdpa_attention.py", "key.shape[-1] == value.shape[-1] <= 256"}},
 };
 
 bool IsFrom(std::string_view file, const TracedStatement& row) {
@@ -85,10 +110,14 @@ bool BuildsMask(std::string_view file, std::string_view line) {
   return std::ranges::any_of(kMaskBuilders, is) && std::ranges::none_of(kMasksAlwaysBuilt, is);
 }
 
-bool CastsToWeight(std::string_view file, std::string_view line) {
+bool CastsToWeight(std::string_view file, std::string_view line, std::string_view type) {
   return std::ranges::any_of(kWeightCasts, [&](const TracedStatement& row) {
-    return IsFrom(file, row) && line.ends_with(row.text);
+    return IsFrom(file, row) && line.ends_with(row.text) && type.ends_with(row.type);
   });
+}
+
+bool PassesGroupedHeads(int64_t key_width, int64_t value_width) {
+  return key_width == value_width && value_width <= kGroupedHeads[0].most;
 }
 
 bool RunsOutsideAutocast(std::string_view file, std::string_view line) {

@@ -152,6 +152,15 @@ void CallWriter::WriteCall(const Call& call) {
   Follow(first, BuildsLibraryMask(call));
 }
 
+void CallWriter::EmitBinding(std::string target, std::string_view op, std::vector<NameId> inputs,
+                             std::vector<NameId> outputs) {
+  CallPlace place = place_;
+  if (!place.frames.empty()) {
+    place.frames.back() = program_.source.PutBeside(place.frames.back(), {std::move(target)});
+  }
+  ProgramWriter::Emit(place, op, std::move(inputs), std::move(outputs));
+}
+
 bool CallWriter::MakesTensor(const Call& call) const {
   const auto is_tensor = [&](const Argument& result) {
     const Tensor* tensor = result.kind == Kind::kTensor ? FindTensor(result.text) : nullptr;

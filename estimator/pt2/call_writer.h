@@ -60,6 +60,10 @@ class CallWriter : public ProgramWriter {
     ProgramWriter::Emit(place_, op, std::move(inputs), std::move(outputs), std::move(ints));
   }
 
+  // The same in a statement of its own before the running one: it binds `target`.
+  void EmitBinding(std::string target, std::string_view op, std::vector<NameId> inputs,
+                   std::vector<NameId> outputs);
+
   // --- for the functions in the rows ---
 
   // What an argument is, or `absent`.

@@ -13,12 +13,16 @@
 namespace onnxfit::pt2 {
 namespace {
 
-// x.to(like.dtype), which is x where that is its type.
-NameId CastLike(CallWriter& writer, NameId x, NameId like) {
-  const ProgramValue& value = writer.program().values[Index(x)];
+// "hidden_states = hidden_states.to(self.weight.dtype)" before the product of a norm's weight,
+// which has one dimension, and the hidden states.
+void CastToWeight(CallWriter& writer, std::vector<NameId>& operands) {
+  const size_t rank = writer.DimsOf(operands[0]).size();
+  const size_t weight = rank > writer.DimsOf(operands[1]).size() ? 1 : 0;
+  NameId& states = operands[1 - weight];
+  const ProgramValue& value = writer.program().values[Index(states)];
   const NameId cast = writer.NewName(value.name + ".cast", value.type);
-  writer.Emit("type_as", {x, like}, {cast});
-  return cast;
+  writer.EmitBinding("hidden_states", "type_as", {states, operands[weight]}, {cast});
+  states = cast;
 }
 
 // What transformers adds to a mask while torch.export traces it, and leaves out of a run where a
@@ -38,8 +42,7 @@ void WriteBinary(CallWriter& writer, const Call& call, std::string_view op) {
   const bool has_number = tensors.size() < 2;
   const bool is_filled = has_number && WritesInPlace(call.target) && !tensors.empty();
   if (is_filled && !writer.IsTracked(tensors[0])) return writer.ReturnSame(call, tensors[0]);
-  if (!has_number && CastsToWeightFirst(call))
-    tensors[1] = CastLike(writer, tensors[1], tensors[0]);
+  if (!has_number && CastsToWeightFirst(call)) CastToWeight(writer, tensors);
   constexpr std::string_view kOfNumber = kScalar;
   const bool is_other = has_number && !kOfNumber.empty();
   const NameId result = writer.Result(call);

@@ -111,6 +111,15 @@ std::optional<Known> Narrowed(const Known& known, int64_t axis, int64_t first, c
   return result;
 }
 
+// What is at one place of a dimension, which goes.
+std::optional<Known> Selected(const Known& known, int64_t axis, int64_t place, const Dims& to) {
+  if (axis < 0 || axis >= std::ssize(known.dims)) return std::nullopt;
+  Dims one = known.dims;
+  one[Index(axis)] = 1;
+  const std::optional<Known> part = Narrowed(known, axis, place, one);
+  return part ? Reshaped(*part, to) : std::nullopt;
+}
+
 // Every element of the last dimension written out.
 std::optional<Known> FullAlongLast(const Known& known) {
   if (known.dims.empty()) return std::nullopt;
@@ -217,6 +226,11 @@ int64_t Both(int64_t a, int64_t b) { return a != 0 && b != 0 ? 1 : 0; }
 int64_t Either(int64_t a, int64_t b) { return a != 0 || b != 0 ? 1 : 0; }
 int64_t Lower(int64_t a, int64_t b) { return std::min(a, b); }
 int64_t Higher(int64_t a, int64_t b) { return std::max(a, b); }
+// Rounded down; by 0, which PyTorch refuses, 0.
+int64_t Quotient(int64_t a, int64_t b) {
+  if (b == 0 || b == -1) return b == 0 ? 0 : Difference(0, a);
+  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
 
 template <Binary kApply>
 Made MakeBinary(const KnownCall& call) {
@@ -228,6 +242,13 @@ Made MakeBinary(const KnownCall& call) {
 Made MakeNot(const KnownCall& call) {
   const Made self = call.Operand("self");
   return self == nullptr ? nullptr : MadeOf(Elementwise(*self, Known{{}, {}, {0}}, Equal));
+}
+
+Made MakeAbsolute(const KnownCall& call) {
+  const Made self = call.Operand("self");
+  if (self == nullptr) return nullptr;
+  const std::optional<Known> negative = Elementwise(Known{{}, {}, {0}}, *self, Difference);
+  return negative ? MadeOf(Elementwise(*self, *negative, Higher)) : nullptr;
 }
 
 Made ReturnSelf(const KnownCall& call) { return call.Operand("self"); }
@@ -245,6 +266,17 @@ Made MakeSlice(const KnownCall& call) {
   const int64_t axis = call.Int("dim", 0);
   return MadeOf(Narrowed(*self, axis < 0 ? axis + std::ssize(self->dims) : axis,
                          call.Int("start", 0), call.dims));
+}
+
+Made MakeSelected(const KnownCall& call) {
+  const Made self = call.Operand("self");
+  if (self == nullptr) return nullptr;
+  const int64_t dim = call.Int("dim", 0);
+  const int64_t axis = dim < 0 ? dim + std::ssize(self->dims) : dim;
+  const int64_t index = call.Int("index", 0);
+  const bool is_from_end = index < 0 && axis >= 0 && axis < std::ssize(self->dims);
+  const int64_t place = is_from_end ? index + self->dims[Index(axis)] : index;
+  return MadeOf(Selected(*self, axis, place, call.dims));
 }
 
 bool IsAlongLast(const KnownCall& call, const Known& self, int64_t absent) {
@@ -298,6 +330,7 @@ constexpr KnownRow kKnownRows[] = {
     {"mul", MakeBinary<Product>},
     {"minimum", MakeBinary<Lower>},
     {"maximum", MakeBinary<Higher>},
+    {"floor_divide", MakeBinary<Quotient>},
     {"eq", MakeBinary<Equal>},
     {"ne", MakeBinary<Unequal>},
     {"lt", MakeBinary<Less>},
@@ -312,6 +345,7 @@ constexpr KnownRow kKnownRows[] = {
     {"logical_or", MakeBinary<Either>},
     {"logical_not", MakeNot},
     {"bitwise_not", MakeNot},
+    {"abs", MakeAbsolute},
     {"cumsum", MakeSums},
     {"diff", MakeDiff},
 
@@ -326,6 +360,7 @@ constexpr KnownRow kKnownRows[] = {
     {"expand", MakeView<Expanded>},
     {"repeat", MakeView<Expanded>},  // of dimensions of 1
     {"slice", MakeSlice},
+    {"select", MakeSelected},
     {"index", MakeIndexed},
 };
 

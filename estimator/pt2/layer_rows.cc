@@ -7,6 +7,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/call_operands.h"
+#include "estimator/program/libraries.h"
 #include "estimator/pt2/call_rows.h"
 
 namespace onnxfit::pt2 {
@@ -215,10 +216,18 @@ void WriteAlphaDropout(CallWriter& writer, const Call& call, std::string_view op
   writer.Emit(op, {x, noise, shift}, {writer.Result(call)});
 }
 
+// Without a mask, transformers passes grouped heads as they are (enable_gqa) instead of repeating
+// keys and values.
+void PassGroupedHeads(CallWriter& writer, std::vector<NameId>& operands) {
+  const Dims& key = writer.DimsOf(operands[1]);
+  const Dims& value = writer.DimsOf(operands[2]);
+  if (key.empty() || value.empty() || !PassesGroupedHeads(key.back(), value.back())) return;
+  operands[1] = writer.UnrepeatedHeads(operands[1]);
+  operands[2] = writer.UnrepeatedHeads(operands[2]);
+}
+
 // A mask that hides nothing, and a causal one, are none where torch.export alone makes them
-// (libraries.h).  Without one, transformers passes grouped heads as they are (enable_gqa) instead
-// of repeating keys and values (use_gqa_in_sdpa of integrations/sdpa_attention.py,
-// transformers 5.17).
+// (libraries.h).
 void WriteAttention(CallWriter& writer, const Call& call, std::string_view op) {
   const bool drops = writer.trains() && writer.RealAt(call, "dropout_p", 0) > 0 &&
                      writer.settings().dropout.value_or(1) != 0;
@@ -231,8 +240,7 @@ void WriteAttention(CallWriter& writer, const Call& call, std::string_view op) {
   is_causal = is_causal || (mask != nullptr && IsCausal(*mask));
   if (mask != nullptr && (IsCausal(*mask) || AreAllTrue(*mask))) {
     given = kNoName;
-    operands[1] = writer.UnrepeatedHeads(operands[1]);
-    operands[2] = writer.UnrepeatedHeads(operands[2]);
+    PassGroupedHeads(writer, operands);
   }
   if (given != kNoName) operands.push_back(given);
   writer.Emit(op, std::move(operands), {writer.Result(call)}, {drops ? 1 : 0, is_causal ? 1 : 0});

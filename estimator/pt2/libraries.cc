@@ -12,7 +12,9 @@ bool BuildsLibraryMask(const Call& call) {
 }
 
 bool CastsToWeightFirst(const Call& call) {
-  return !call.lines.empty() && CastsToWeight(call.lines.back().file, call.lines.back().text);
+  if (call.lines.empty()) return false;
+  const std::string_view type = call.modules.empty() ? "" : call.modules.back().type;
+  return CastsToWeight(call.lines.back().file, call.lines.back().text, type);
 }
 
 bool LeavesAutocast(const Call& call) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exported_groups.h"
 #include "estimator/recover/exporter_metadata.h"
@@ -311,6 +312,9 @@ std::optional<Rewritten> FindTokenPositions(const BoundGraph& bound, NodeId last
 void TakeBackRepeatedHeads(const BoundGraph& bound, std::vector<Rewritten>& rewrites) {
   for (Rewritten& rewritten : rewrites) {
     if (!HasLostMask(bound.metadata(), rewritten)) continue;
+    const Dims& key = bound.TypeOf(rewritten.inputs[1]).dims;
+    const Dims& value = bound.TypeOf(rewritten.inputs[2]).dims;
+    if (key.empty() || value.empty() || !PassesGroupedHeads(key.back(), value.back())) continue;
     std::vector<NodeId> nodes;
     const ValueId k = Unrepeated(bound, rewritten.inputs[1], nodes);
     const ValueId v = Unrepeated(bound, rewritten.inputs[2], nodes);
