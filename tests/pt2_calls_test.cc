@@ -447,16 +447,44 @@ TEST_CASE("a vector of nothing joins any other") {
   CHECK(CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program) == "cat(x)");
 }
 
-TEST_CASE("what rotary embeddings compute leaves autocast") {
-  ExportedBuilder builder;
-  builder.Input("x", {6}).At("transformers/models/llama/modeling_llama.py", 9,
-                             "cos = emb.cos() * self.attention_scaling");
-  builder.Make("torch.ops.aten.cos.default", "c", {{"self", Ref("x")}}, {6});
-  builder.At("transformers/models/llama/modeling_llama.py", 12, "x = cos(emb)");
-  builder.Make("torch.ops.aten.cos.default", "y", {{"self", Ref("c")}}, {6});
-  const Program program = Made(builder.Return("y"), {.mode = Mode::kEval}).program;
-  CHECK(program.calls[0].leaves_autocast);
-  CHECK_FALSE(program.calls[1].leaves_autocast);
+TEST_CASE("what libraries compute outside of autocast leaves it") {
+  const auto leaves = [](const char* file, const char* line) {
+    ExportedBuilder builder;
+    builder.Input("x", {6}).At(file, 9, line);
+    builder.Make("torch.ops.aten.cos.default", "y", {{"self", Ref("x")}}, {6});
+    return Made(builder.Return("y"), {.mode = Mode::kEval}).program.calls[0].leaves_autocast;
+  };
+  constexpr char kLlama[] = "transformers/models/llama/modeling_llama.py";
+  constexpr char kVit[] = "timm/models/efficientvit_mit.py";
+  CHECK(leaves(kLlama, "cos = emb.cos() * self.attention_scaling"));
+  CHECK_FALSE(leaves(kLlama, "x = cos(emb)"));
+  CHECK(leaves(kVit, "out = self._attn(q, k, v)"));
+  CHECK_FALSE(leaves("net.py", "out = self._attn(q, k, v)"));
+}
+
+// "if self.weight.dtype in [torch.float16, torch.bfloat16]:", which no export in fp32 has.
+TEST_CASE("what a norm's weight is multiplied with has its type") {
+  const auto calls = [](const char* file, const char* type, const char* first, const char* second) {
+    ExportedBuilder builder;
+    builder.Parameter("p_v", "v", {8}).Input("x", {6, 8}).In("norm", type);
+    builder.At(file, 3, "hidden_states = hidden_states * torch.rsqrt(variance + self.eps)");
+    builder.Make("torch.ops.aten.mul.Tensor", "h", {{"self", Ref("x")}, {"other", Ref("x")}},
+                 {6, 8});
+    builder.At(file, 9, second);
+    const bool is_behind = std::string(first) == "h";
+    builder.Make("torch.ops.aten.mul.Tensor", "y",
+                 {{"self", Ref(first)}, {"other", Ref(is_behind ? "p_v" : "h")}}, {6, 8});
+    return CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program);
+  };
+  constexpr char kT5[] = "transformers/models/t5/modeling_t5.py";
+  constexpr char kNorms[] = "diffusers/models/normalization.py";
+  constexpr char kType[] = "diffusers.models.normalization.RMSNorm";
+  constexpr char kLine[] = "hidden_states = hidden_states * self.weight";
+  CHECK(calls(kT5, "", "p_v", "return self.weight * hidden_states") ==
+        "mul(x,x) type_as(h,v) mul(v,h.cast)");
+  CHECK(calls(kNorms, kType, "h", kLine) == "mul(x,x) type_as(h,v) mul(h.cast,v)");
+  CHECK(calls(kNorms, "diffusers.models.normalization.MochiRMSNorm", "h", kLine) ==
+        "mul(x,x) mul(h,v)");
 }
 
 TEST_CASE("a cast that the code spells is one in 16 bits, too") {
@@ -476,6 +504,7 @@ TEST_CASE("a cast that the code spells is one in 16 bits, too") {
            CallsOf(program);
   };
   CHECK(calls("x = x.to(torch.float32)", "return x * self.v") == "float32 to(x) mul(to,v)");
+  CHECK(calls("x = x.float() if cast else None", "return x * self.v") == "float32 to(x) mul(to,v)");
   CHECK(calls("x = x.to(dtype)", "return x * self.v") == "bfloat16 to(x) mul(to,v)");
   // The tracer calls x by the cast's name, which the code does not.
   CHECK(calls("y = x.to(torch.float32).mean()", "return x * self.v") == "float32 to(x) mul(x,v)");
@@ -494,6 +523,33 @@ TEST_CASE("a cast back to the type of the input reads it") {
   cast("x", "h", "hidden_states = hidden_states.to(torch.float32)");
   cast("h", "y", "return self.weight * hidden_states.to(input_dtype)");
   CHECK(CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program) == "to(x) type_as(h,x)");
+}
+
+// "attn_weights = attn_weights.to(value.dtype)" of a helper, which autocast gives fp32.
+TEST_CASE("autocast's weights are cast to the type of what they are multiplied with") {
+  const auto calls = [](const char* line, Precision precision) {
+    ExportedBuilder builder;
+    builder.Input("q", {6, 6}).Input("v", {6, 6}).At("net.py", 3, line);
+    builder.Make("torch.ops.aten.matmul.default", "s", {{"self", Ref("q")}, {"other", Ref("q")}},
+                 {6, 6});
+    builder.Make("torch.ops.aten.softmax.int", "w", {{"self", Ref("s")}, {"dim", Number(-1)}},
+                 {6, 6});
+    builder.Make("torch.ops.aten.to.dtype", "t", {{"self", Ref("w")}, {"dtype", Text("float32")}},
+                 {6, 6});
+    builder.Make("torch.ops.aten.matmul.default", "y", {{"self", Ref("t")}, {"other", Ref("v")}},
+                 {6, 6});
+    const TrainingSettings settings = {.precision = precision, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("y"), settings).program);
+  };
+  const auto with = [](const std::string& cast) {
+    return "matmul(q,q) softmax(s) " + cast + " matmul(t,v)";
+  };
+  CHECK(calls("y = self._attn(q, v)", Precision::kAmpBf16) == with("type_as(w,v)"));
+  CHECK(calls("y, w = attention_interface(", Precision::kAmpBf16) == with("type_as(w,q)"));
+  CHECK(calls("y = softmax(s.float(), dim=-1).to(v.dtype) @ v", Precision::kAmpBf16) ==
+        with("type_as(w,v)"));
+  CHECK(calls("y = softmax(s, dim=-1).float() @ v", Precision::kAmpBf16) == with("to(w)"));
+  CHECK(calls("y = self._attn(q, v)", Precision::kFp32) == with("to(w)"));
 }
 
 TEST_CASE("a type that nothing else in the module has is the code's own") {

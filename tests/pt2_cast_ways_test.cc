@@ -23,6 +23,8 @@ std::string Name(CastWay way) {
       return "other of local";
     case CastWay::kBack:
       return "back";
+    case CastWay::kForProduct:
+      return "for a product";
     case CastWay::kToFloat32:
       return "to fp32";
   }
@@ -72,6 +74,24 @@ TEST_CASE("what is multiplied with a parameter has its type") {
   };
   CHECK(ways("torch.ops.aten.matmul.default").empty());
   CHECK(ways("torch.ops.aten.mul.Tensor") == "a: other of argument\n");
+}
+
+// y = torch.matmul(state.to(dtype), w) of a helper, which goes on with the state.
+TEST_CASE("a helper's cast in a product is for the product alone") {
+  ExportedBuilder builder;
+  builder.Parameter("p_w", "w", {8, 8}).Input("x", {8}).At("net.py", 3, "x = scan(x)");
+  builder.Make("torch.ops.aten.cos.default", "state", {{"self", Ref("x")}}, {8});
+  Cast(builder, "state", "a");
+  builder.Make("torch.ops.aten.matmul.default", "y", {{"self", Ref("a")}, {"other", Ref("p_w")}},
+               {8});
+  builder.Make("torch.ops.aten.sin.default", "next", {{"self", Ref("a")}}, {8});
+  builder.Make("torch.ops.aten.mul.Tensor", "z", {{"self", Ref("next")}, {"other", Ref("y")}}, {8});
+  Cast(builder, "z", "b");
+  const ExportedProgram program = builder.Return("b");
+  CHECK(WaysIn(program) == "a: for a product\n");
+  const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
+  CHECK(CallsOf(Made(program, settings).program) ==
+        "cos(x) to(state) matmul(a,w) sin(state) mul(next,y) to(z)");
 }
 
 TEST_CASE("a line that spells float32 and a cast behind it casts back what it makes") {

@@ -79,13 +79,15 @@ NameId CallWriter::TensorOf(const Argument& argument) {
 // binds the cast to a name ("x = x.to(torch.float32)"), of the same forward.
 bool CallWriter::IsOfCast(const SpelledCast& cast) const {
   if (running_ == nullptr || running_->lines.empty() || cast.call->lines.empty()) return true;
+  if (WayOf(*cast.call) == CastWay::kForProduct) return IsProduct(*running_);
   const SourceLine& line = cast.call->lines.back();
   const bool is_within = std::ranges::any_of(running_->lines, [&](const SourceLine& here) {
     return line.file == here.file && line.line == here.line;
   });
   if (is_within) return true;
-  const bool binds = line.text.find(" = ") != std::string_view::npos &&
-                     (line.text.ends_with(".to(torch.float32)") || line.text.ends_with(".float()"));
+  const std::string_view assigned = line.text.substr(0, line.text.find(" if "));
+  const bool binds = assigned.find(" = ") != assigned.npos &&
+                     (assigned.ends_with(".to(torch.float32)") || assigned.ends_with(".float()"));
   return binds && std::ranges::equal(cast.call->modules, running_->modules, {}, &ModuleFrame::path,
                                      &ModuleFrame::path);
 }
@@ -93,7 +95,8 @@ bool CallWriter::IsOfCast(const SpelledCast& cast) const {
 NameId CallWriter::CastResult(const Call& call, NameId self, const TensorType& type) {
   const NameId result = Result(call, type);
   const bool changes = type.dtype != program_.values[Index(self)].type.dtype ||
-                       AutocastType(settings_.precision) != DType::kUndefined;
+                       AutocastType(settings_.precision) != DType::kUndefined ||
+                       WayOf(call) == CastWay::kForProduct;
   const Argument* given = FindArgument(call, "self");
   const Tensor* before = given == nullptr ? nullptr : FindTensor(given->text);
   const Tensor* after = FindTensor(call.results[0].text);

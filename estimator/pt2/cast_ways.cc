@@ -34,14 +34,6 @@ bool IsAmong(std::string_view target, auto&& targets) {
   return std::ranges::find(targets, target) != std::end(targets);
 }
 
-// "norm(x.float()).to(dtype)", "softmax(x, dtype=torch.float32).type_as(x)"
-bool SpellsCastBack(const Call& call) {
-  const std::string_view line = call.lines.back().text;
-  const size_t up = std::max(line.rfind("float32") + 1, line.rfind(".float(") + 1);
-  if (up == 0) return false;
-  return line.find(".to(", up) != line.npos || line.find("type_as(", up) != line.npos;
-}
-
 class CastWayFinder {
  public:
   explicit CastWayFinder(const Graph& graph) : graph_(graph) {
@@ -55,7 +47,7 @@ class CastWayFinder {
     }
     for (const auto& [line, casts] : helpers_) ReadHelper(casts);
     for (const Call& call : graph_.calls) {
-      if (IsAmong(call.target, kProducts)) KeepTypesEqual(call);
+      if (IsProduct(call)) KeepTypesEqual(call);
     }
     return std::move(ways_);
   }
@@ -114,14 +106,19 @@ class CastWayFinder {
       cast == nullptr ? void(are_all = false) : casts.push_back(cast);
     }
     if (are_all) return;
-    for (const Call* cast : casts) ways_.erase(cast);
+    for (const Call* cast : casts) {
+      const bool is_operand = operands.contains(cast->results[0].text);
+      ways_.erase(cast);
+      if (is_operand && IsLocal(*cast)) ways_[cast] = CastWay::kForProduct;
+    }
   }
 
   // The cast to the other width that makes `tensor`, or what it is a view of; null without one.
   const Call* ChangingMakerOf(std::string_view tensor) const {
     for (const Call* maker = MakerOf(tensor); maker != nullptr;) {
       const auto way = ways_.find(maker);
-      const bool changes = way != ways_.end() && way->second != CastWay::kBack;
+      const bool changes = way != ways_.end() && way->second != CastWay::kBack &&
+                           way->second != CastWay::kForProduct;
       if (changes && IsAmong(maker->target, kCasts)) return maker;
       if (!IsAmong(maker->target, kViews) || maker->arguments.empty()) return nullptr;
       maker = MakerOf(maker->arguments[0].second.text);
@@ -155,6 +152,16 @@ class CastWayFinder {
 };
 
 }  // namespace
+
+bool SpellsCastBack(const Call& call) {
+  if (call.lines.empty()) return false;
+  const std::string_view line = call.lines.back().text;
+  const size_t up = std::max(line.rfind("float32") + 1, line.rfind(".float(") + 1);
+  if (up == 0) return false;
+  return line.find(".to(", up) != line.npos || line.find("type_as(", up) != line.npos;
+}
+
+bool IsProduct(const Call& call) { return IsAmong(call.target, kProducts); }
 
 std::map<const Call*, CastWay> FindCastWays(const Graph& graph) {
   return CastWayFinder(graph).Find();

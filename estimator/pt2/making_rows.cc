@@ -1,10 +1,12 @@
 // Tensors made from numbers, casts, and what is written over.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "estimator/program/libraries.h"
 #include "estimator/pt2/call_rows.h"
 
 namespace onnxfit::pt2 {
@@ -44,6 +46,41 @@ void WriteCastOfHelper(CallWriter& writer, const Call& call, NameId self, CastWa
   writer.Emit("to_other_width", {self}, {result});
 }
 
+// The call that has made `name`, through views and dropouts, if the last calls are those; null
+// where others are among them.
+const AtenCall* LastMakerOf(const Program& program, NameId name) {
+  constexpr std::string_view kOnTheWay[] = {"dropout", "permute", "view", "reshape"};
+  for (auto call = program.calls.rbegin(); call != program.calls.rend(); ++call) {
+    if (call->outputs.empty() || call->outputs[0] != name) return nullptr;
+    if (std::ranges::find(kOnTheWay, call->op) == std::end(kOnTheWay)) return &*call;
+    name = call->inputs[0];
+  }
+  return nullptr;
+}
+
+// What the last product of matrices reads first.
+NameId QueryOf(const Program& program) {
+  for (auto call = program.calls.rbegin(); call != program.calls.rend(); ++call) {
+    if (call->op == "matmul") return call->inputs[0];
+  }
+  return kNoName;
+}
+
+// Whose type attention's code gives `self` under autocast, where the file says fp32:
+// "attn_weights.to(value.dtype)" of what a softmax has made, which autocast runs in fp32, that of
+// what it is multiplied with, but eager attention has ".to(query.dtype)", and so has what attention
+// has made.  kNoName of other casts.
+NameId PartnerInAttention(CallWriter& writer, const Call& call, NameId self) {
+  const bool runs_autocast = AutocastType(writer.settings().precision) != DType::kUndefined;
+  if (!runs_autocast || !(HidesTypes(call) || SpellsCastBack(call))) return kNoName;
+  const AtenCall* maker = LastMakerOf(writer.program(), self);
+  if (maker == nullptr) return kNoName;
+  if (maker->op == "scaled_dot_product_attention") return maker->inputs[0];
+  if (maker->op != "softmax") return kNoName;
+  const bool is_eager = call.lines.back().text.find(CallOfEagerAttention()) != std::string::npos;
+  return is_eager ? QueryOf(writer.program()) : writer.PartnerOfResult(call);
+}
+
 void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   TensorType type = writer.TypeOfResult(call);
   const std::optional<CastWay> way = writer.WayOf(call);
@@ -57,11 +94,13 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return WriteConstant(writer, call, "constant");
   if (writer.IsNoMask(self) && type.dtype == DType::kBool) return writer.ReturnSame(call, self);
+  if (const NameId partner = PartnerInAttention(writer, call, self); partner != kNoName)
+    return writer.Emit("type_as", {self, partner}, {writer.Result(call)});
   if (is_to_float32) writer.NoteInput(call, self);
   const NameId input = SpellsInputType(call) ? writer.NotedInput(call) : kNoName;
   if (input != kNoName) return writer.Emit("type_as", {self, input}, {writer.Result(call)});
   if (way == CastWay::kBack) return writer.Emit(op, {self}, {writer.Result(call, type)});
-  if (way) return WriteCastOfHelper(writer, call, self, *way);
+  if (way && way != CastWay::kForProduct) return WriteCastOfHelper(writer, call, self, *way);
   writer.Emit(op, {self}, {writer.CastResult(call, self, type)});
 }
 
