@@ -552,6 +552,28 @@ TEST_CASE("autocast's weights are cast to the type of what they are multiplied w
   CHECK(calls("y = self._attn(q, v)", Precision::kFp32) == with("to(w)"));
 }
 
+// encoding = F.one_hot(places).to(flat.dtype): the file has fp32 for both.
+TEST_CASE("a cast under autocast has the type that the variable's value has") {
+  const auto calls = [](const char* line, Precision precision) {
+    ExportedBuilder builder;
+    builder.Input("x", {6}).At("net.py", 3, "flat = self.linear(x)");
+    builder.Make("torch.ops.aten.relu.default", "flat", {{"self", Ref("x")}}, {6});
+    builder.At("net.py", 4, line);
+    builder.Make("torch.ops.aten.cos.default", "c", {{"self", Ref("flat")}}, {6});
+    builder.Make("torch.ops.aten.to.dtype", "y", {{"self", Ref("c")}, {"dtype", Text("float32")}},
+                 {6});
+    const TrainingSettings settings = {.precision = precision, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("y"), settings).program);
+  };
+  CHECK(calls("y = cos(flat).to(flat.dtype)", Precision::kAmpBf16) ==
+        "relu(x) cos(flat) type_as(c,flat)");
+  // Before the line has bound it anew.
+  CHECK(calls("flat = cos(flat).to(flat.dtype)", Precision::kAmpBf16) ==
+        "relu(x) cos(flat) type_as(c,flat)");
+  CHECK(calls("y = cos(flat).to(x.dtype)", Precision::kAmpBf16) == "relu(x) cos(flat) to(c)");
+  CHECK(calls("y = cos(flat).to(flat.dtype)", Precision::kFp32) == "relu(x) cos(flat) to(c)");
+}
+
 TEST_CASE("a type that nothing else in the module has is the code's own") {
   const auto made = [](const char* target, DType dtype) {
     ExportedBuilder builder;

@@ -277,6 +277,11 @@ constexpr HelperFrame kHelperFrames[] = {
      "hidden_states = linear\n"
      "hidden_states = add\n",
      {kDiffusers, "models/attention_processor.py", "class AttnProcessor2_0:"}},
+    // DenseLayer.
+    {"self.bottleneck_fn(",
+     "concated_features = cat\n"
+     "bottleneck_output = convolution\n",
+     {kTimm, "models/densenet.py", "def bottleneck_fn("}},
     // AutoencoderKL's, and its kin's.
     {"posterior = self.encode(x).latent_dist",
      "mean, logvar = split\n"

@@ -111,6 +111,14 @@ std::optional<CastWay> CallWriter::WayOf(const Call& call) const {
   return way == cast_ways_.end() ? std::nullopt : std::optional(way->second);
 }
 
+NameId CallWriter::BoundTo(const Call& call, std::string_view variable) const {
+  if (call.modules.empty() || call.lines.size() != call.modules.size()) return kNoName;
+  const auto found = variables_.find({call.modules.back().path, std::string(variable)});
+  if (found == variables_.end()) return kNoName;
+  const bool is_running = found->second.line == call.lines.back().line;
+  return is_running ? found->second.before : found->second.value;
+}
+
 void CallWriter::NoteInput(const Call& call, NameId name) {
   if (!call.modules.empty()) module_inputs_[call.modules.back().path] = name;
 }

@@ -150,6 +150,22 @@ void CallWriter::WriteCall(const Call& call) {
   row == nullptr ? WriteUnknown(call) : row->write(*this, call, row->op);
   place_.leaves_autocast = left;
   Follow(first, BuildsLibraryMask(call));
+  NoteVariables(call, first);
+}
+
+// Every forward around the call has a line for it: "x = self.block(x)" binds x to what is made
+// last.
+void CallWriter::NoteVariables(const Call& call, size_t first) {
+  const bool makes = program_.calls.size() > first && !program_.calls.back().outputs.empty();
+  if (!makes || call.lines.size() != call.modules.size()) return;
+  for (size_t i = 0; i < call.lines.size(); ++i) {
+    const SourceStatement& statement = program_.source.At(place_.frames[i]);
+    if (statement.targets.size() != 1) continue;
+    Variable& variable = variables_[{call.modules[i].path, statement.targets[0]}];
+    if (variable.line != statement.line) variable.before = variable.value;
+    variable.line = statement.line;
+    variable.value = program_.calls.back().outputs[0];
+  }
 }
 
 void CallWriter::EmitBinding(std::string target, std::string_view op, std::vector<NameId> inputs,

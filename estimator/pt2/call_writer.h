@@ -89,6 +89,9 @@ class CallWriter : public ProgramWriter {
   // As Result, of a cast that did nothing in the export: the tracer calls its operand `self` by
   // the result's name from then on, too, wherever the code reads it.
   NameId CastResult(const Call& call, NameId self, const TensorType& type);
+  // What a statement before that of `call`, of the same forward, has bound to `variable`; kNoName
+  // where none is known.
+  NameId BoundTo(const Call& call, std::string_view variable) const;
   // What the module of `call` was given, as its code casts it first; kNoName where none was noted.
   // Of a cast whose line does not tell (cast_ways.h), in a run in 16 bits.
   std::optional<CastWay> WayOf(const Call& call) const;
@@ -215,6 +218,15 @@ class CallWriter : public ProgramWriter {
     NameId self = kNoName;
   };
   bool IsOfCast(const SpelledCast& cast) const;
+
+  // By module and Python's name: what the statement in `line` binds, and what was bound before.
+  struct Variable {
+    int64_t line = 0;
+    NameId value = kNoName;
+    NameId before = kNoName;
+  };
+  void NoteVariables(const Call& call, size_t first);
+  std::map<std::pair<std::string_view, std::string>, Variable> variables_;
 
   int loops_ = 0;                                 // and branches, around the running call
   static constexpr int64_t kMostCalls = 100'000;  // in them

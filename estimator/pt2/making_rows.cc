@@ -71,14 +71,36 @@ NameId QueryOf(const Program& program) {
 // what it is multiplied with, but eager attention has ".to(query.dtype)", and so has what attention
 // has made.  kNoName of other casts.
 NameId PartnerInAttention(CallWriter& writer, const Call& call, NameId self) {
-  const bool runs_autocast = AutocastType(writer.settings().precision) != DType::kUndefined;
-  if (!runs_autocast || !(HidesTypes(call) || SpellsCastBack(call))) return kNoName;
+  if (!HidesTypes(call) && !SpellsCastBack(call)) return kNoName;
   const AtenCall* maker = LastMakerOf(writer.program(), self);
   if (maker == nullptr) return kNoName;
   if (maker->op == "scaled_dot_product_attention") return maker->inputs[0];
   if (maker->op != "softmax") return kNoName;
   const bool is_eager = call.lines.back().text.find(CallOfEagerAttention()) != std::string::npos;
   return is_eager ? QueryOf(writer.program()) : writer.PartnerOfResult(call);
+}
+
+// "flat" of "x = f(y).to(flat.dtype)", where it is the line's only cast; "" of others.
+std::string_view TypedLike(const Call& call) {
+  constexpr std::string_view kCast = ".to(";
+  constexpr std::string_view kType = ".dtype)";
+  if (call.lines.empty() || SpellsFloat32(call)) return "";
+  const std::string_view line = call.lines.back().text;
+  const size_t cast = line.find(kCast);
+  if (cast == line.npos || line.find(kCast, cast + 1) != line.npos) return "";
+  const std::string_view rest = line.substr(cast + kCast.size());
+  const size_t end = rest.find(kType);
+  return end == rest.npos ? "" : rest.substr(0, end);
+}
+
+// What a cast under autocast, which the file has in fp32, has the type of: kNoName where that is
+// not known.
+NameId PartnerUnderAutocast(CallWriter& writer, const Call& call, NameId self) {
+  if (AutocastType(writer.settings().precision) == DType::kUndefined) return kNoName;
+  const NameId partner = PartnerInAttention(writer, call, self);
+  if (partner != kNoName) return partner;
+  const std::string_view variable = TypedLike(call);
+  return variable.empty() ? kNoName : writer.BoundTo(call, variable);
 }
 
 void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
@@ -94,7 +116,7 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return WriteConstant(writer, call, "constant");
   if (writer.IsNoMask(self) && type.dtype == DType::kBool) return writer.ReturnSame(call, self);
-  if (const NameId partner = PartnerInAttention(writer, call, self); partner != kNoName)
+  if (const NameId partner = PartnerUnderAutocast(writer, call, self); partner != kNoName)
     return writer.Emit("type_as", {self, partner}, {writer.Result(call)});
   if (is_to_float32) writer.NoteInput(call, self);
   const NameId input = SpellsInputType(call) ? writer.NotedInput(call) : kNoName;
