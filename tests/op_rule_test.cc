@@ -254,6 +254,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"mean", In(0), {}},
       {"minimum", In(1), In(0) | In(1)},
       {"mish", In(0), In(0)},
+      {"bloom_gelu", In(0), In(0)},
       {"mm", In(0) | In(1), In(0) | In(1)},
       {"mse_loss", In(0), In(0) | In(1)},
       {"mul", In(0) | In(1), In(0) | In(1)},

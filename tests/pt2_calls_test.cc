@@ -552,6 +552,31 @@ TEST_CASE("autocast's weights are cast to the type of what they are multiplied w
   CHECK(calls("y = self._attn(q, v)", Precision::kFp32) == with("to(w)"));
 }
 
+// Bloom's GeLUFunction keeps its input, and nothing that its forward makes.
+TEST_CASE("calls of a Function keep nothing, and the last one has its backward") {
+  const auto program = [](Mode mode) {
+    ExportedBuilder builder;
+    builder.Parameter("p_w", "w", {8}).Input("h", {8});
+    builder.Make("torch.ops.aten.mul.Tensor", "x", {{"self", Ref("h")}, {"other", Ref("p_w")}},
+                 {8});
+    builder.In("gelu").At("transformers/models/bloom/modeling_bloom.py", 9,
+                          "return bloom_gelu_forward(input)");
+    builder.Make("torch.ops.aten.sin.default", "half", {{"self", Ref("x")}}, {8});
+    builder.Make("torch.ops.aten.tanh.default", "t", {{"self", Ref("x")}}, {8});
+    builder.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("half")}, {"other", Ref("t")}},
+                 {8});
+    builder.At("net.py", 4, "return torch.cos(y)");
+    builder.Make("torch.ops.aten.cos.default", "z", {{"self", Ref("y")}}, {8});
+    return Made(builder.Return("z"), {.mode = mode, .loss = Loss::kNone}).program;
+  };
+  const Program trained = program(Mode::kTrain);
+  CHECK(CallsOf(trained) == "mul(h,w) sin(x) tanh(x) bloom_gelu(x,half,t) cos(y)");
+  CHECK(trained.calls[1].leaves_autograd);
+  CHECK(trained.calls[2].leaves_autograd);
+  CHECK_FALSE(trained.calls[3].leaves_autograd);
+  CHECK(CallsOf(program(Mode::kEval)) == "mul(h,w) sin(x) tanh(x) mul(half,t) cos(y)");
+}
+
 // encoding = F.one_hot(places).to(flat.dtype): the file has fp32 for both.
 TEST_CASE("a cast under autocast has the type that the variable's value has") {
   const auto calls = [](const char* line, Precision precision) {

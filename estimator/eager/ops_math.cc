@@ -34,6 +34,14 @@ constexpr BackwardSteps kBoundedByTensor = {
     ScratchWith(0, ScalarLikeOutput), ScratchWith(0, BoolsLikeOutput), MakeGrad(0)};
 
 constexpr OpRule kMathRules[] = {
+    // GeLUFunction of transformers 5.17.0, models/bloom/modeling_bloom.py, which keeps x alone: the
+    // last product of bloom_gelu_forward, behind x; bloom_gelu_back makes tanh_out, then at most
+    // four more beside it for ff, then ff * g.
+    {.name = "bloom_gelu",
+     .strides = AsOperands,
+     .gradients = {ReadsElementwise(In(0))},
+     .backward = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
+                  Scratch(LikeInput), DropScratch(1, 4), Scratch(LikeInput), MakeGrad(0)}},
     // x ** exponent: grad * where (x == 0 & exponent >= 0, 0, result * log (x));
     // where (exponent == 0, 0, grad * (exponent * x ** (exponent - 1)))
     {.name = "pow",

@@ -198,6 +198,7 @@ constexpr OperandsRow kRows[] = {
     {"hardsigmoid", 1, AllBroadcast},
     {"hardswish", 1, AllBroadcast},
     {"mish", 1, AllBroadcast},
+    {"bloom_gelu", 3, AllBroadcast},
     {"gelu", 1, AllBroadcast},
     {"silu", 1, AllBroadcast},
     {"log_sigmoid", 1, AllBroadcast},

@@ -239,6 +239,10 @@ bool BuildsMask(std::string_view file, std::string_view line);
 bool CastsToWeight(std::string_view file, std::string_view line, std::string_view type);
 // whether it runs under torch.autocast(enabled=False), which is none on the meta device.
 bool RunsOutsideAutocast(std::string_view file, std::string_view line);
+// the operator whose backward a torch.autograd.Function has, whose forward made the call; "" of
+// others: its calls keep nothing, the last one is that operator of the Function's first operand and
+// its own;
+std::string_view FunctionOf(std::string_view file, std::string_view line);
 // Whether attention without a mask is passed grouped heads of so many numbers as they are, instead
 // of repeating them.
 bool PassesGroupedHeads(int64_t key_width, int64_t value_width);

@@ -97,6 +97,18 @@ constexpr GroupedHeads kGroupedHeads[] = {
      {kTransformers, "integrations/sdpa_attention.py", "key.shape[-1] == value.shape[-1] <= 256"}},
 };
 
+// Statements that call a torch.autograd.Function, and the operator that has its backward.
+struct TracedFunction {
+  TracedStatement statement;
+  std::string_view op;
+};
+constexpr TracedFunction kFunctions[] = {
+    {{"transformers/models/bloom/modeling_bloom.py",
+      "return bloom_gelu_forward(input)",
+      {kTransformers, "models/bloom/modeling_bloom.py", "class GeLUFunction("}},
+     "bloom_gelu"},
+};
+
 bool IsFrom(std::string_view file, const TracedStatement& row) {
   return file.find(row.file) != std::string_view::npos;
 }
@@ -114,6 +126,13 @@ bool CastsToWeight(std::string_view file, std::string_view line, std::string_vie
   return std::ranges::any_of(kWeightCasts, [&](const TracedStatement& row) {
     return IsFrom(file, row) && line.ends_with(row.text) && type.ends_with(row.type);
   });
+}
+
+std::string_view FunctionOf(std::string_view file, std::string_view line) {
+  const auto* found = std::ranges::find_if(kFunctions, [&](const TracedFunction& row) {
+    return IsFrom(file, row.statement) && line == row.statement.text;
+  });
+  return found == std::end(kFunctions) ? std::string_view() : found->op;
 }
 
 bool PassesGroupedHeads(int64_t key_width, int64_t value_width) {

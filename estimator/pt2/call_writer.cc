@@ -147,10 +147,37 @@ void CallWriter::WriteCall(const Call& call) {
   const bool left = place_.leaves_autocast;
   place_.leaves_autocast = left || LeavesAutocast(call);
   if (loops_ > 0 && --calls_left_ < 0) RefuseLoops(call);
-  row == nullptr ? WriteUnknown(call) : row->write(*this, call, row->op);
+  const std::string_view function = trains() ? FunctionAround(call) : "";
+  if (row == nullptr) {
+    WriteUnknown(call);
+  } else if (!function.empty()) {
+    WriteInFunction(call, *row, function);
+  } else {
+    row->write(*this, call, row->op);
+  }
   place_.leaves_autocast = left;
   Follow(first, BuildsLibraryMask(call));
   NoteVariables(call, first);
+}
+
+void CallWriter::WriteInFunction(const Call& call, const CallRow& row, std::string_view op) {
+  const std::string_view module = call.modules.empty() ? "" : call.modules.back().path;
+  if (module != function_module_) function_input_ = TensorAt(call, "self");
+  function_module_ = module;
+  if (IsLastOfFunction(call)) {
+    std::vector<NameId> operands = Tensors(call);
+    operands.insert(operands.begin(), function_input_);
+    return Emit(op, std::move(operands), {Result(call)});
+  }
+  const bool left = place_.leaves_autograd;
+  place_.leaves_autograd = true;
+  row.write(*this, call, row.op);
+  place_.leaves_autograd = left;
+}
+
+bool CallWriter::IsLastOfFunction(const Call& call) const {
+  const auto reader = readers_.find(call.results[0].text);
+  return reader == readers_.end() || FunctionAround(*reader->second).empty();
 }
 
 // Every forward around the call has a line for it: "x = self.block(x)" binds x to what is made

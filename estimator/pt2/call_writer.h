@@ -32,6 +32,8 @@ std::vector<const std::vector<Argument>*> ListsOf(const Call& call);
 // The results, those in a list too.
 std::vector<Argument> ResultsOf(const Call& call);
 
+struct CallRow;
+
 // --- The writer ----------------------------------------------------------------
 
 // What each symbol is in this run.
@@ -226,7 +228,13 @@ class CallWriter : public ProgramWriter {
     NameId before = kNoName;
   };
   void NoteVariables(const Call& call, size_t first);
+  // A call of a torch.autograd.Function's forward in training: `op` has its backward.
+  void WriteInFunction(const Call& call, const CallRow& row, std::string_view op);
+  bool IsLastOfFunction(const Call& call) const;
   std::map<std::pair<std::string_view, std::string>, Variable> variables_;
+
+  std::string_view function_module_;  // of the last call of a Function's
+  NameId function_input_ = kNoName;
 
   int loops_ = 0;                                 // and branches, around the running call
   static constexpr int64_t kMostCalls = 100'000;  // in them

@@ -17,6 +17,11 @@ bool CastsToWeightFirst(const Call& call) {
   return CastsToWeight(call.lines.back().file, call.lines.back().text, type);
 }
 
+std::string_view FunctionAround(const Call& call) {
+  if (call.lines.empty()) return "";
+  return FunctionOf(call.lines.back().file, call.lines.back().text);
+}
+
 bool LeavesAutocast(const Call& call) {
   return !call.lines.empty() && RunsOutsideAutocast(call.lines.back().file, call.lines.back().text);
 }

@@ -2,6 +2,8 @@
 // (program/libraries.h), by the lines of a call.  Internal to the room pt2/.
 #pragma once
 
+#include <string_view>
+
 #include "estimator/pt2/exported_program.h"
 
 namespace onnxfit::pt2 {
@@ -13,6 +15,10 @@ bool BuildsLibraryMask(const Call& call);
 // Whether the product `call` casts its other operand to the type of the module's weight first,
 // where that has 16 bits: a branch that an export in fp32 does not take.
 bool CastsToWeightFirst(const Call& call);
+
+// The operator that has the backward of the torch.autograd.Function whose forward makes `call`; ""
+// where there is none.
+std::string_view FunctionAround(const Call& call);
 
 // Whether `call` runs under torch.autocast(enabled=False), of which an export from the meta device
 // says nothing.
