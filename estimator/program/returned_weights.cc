@@ -14,7 +14,8 @@ namespace {
 
 // What reads weights, and what may stand between it and the softmax.
 constexpr std::string_view kWeighing[] = {"matmul", "bmm", "baddbmm", "einsum"};
-constexpr std::string_view kOnTheWay[] = {"dropout", "to", "view", "expand", "slice", "reshape"};
+constexpr std::string_view kOnTheWay[] = {"dropout", "to",    "type_as", "view",
+                                          "expand",  "slice", "reshape"};
 
 // What a router's linear layer runs.
 constexpr std::string_view kLinear[] = {"linear", "matmul"};
