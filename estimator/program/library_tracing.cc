@@ -70,6 +70,10 @@ constexpr TracedStatement kOutsideAutocast[] = {
     {"transformers/", "sin = emb.sin() * ", {kTransformers, kLlama, "sin = emb.sin() * "}},
     {"transformers/", "cos = freqs.cos() * ", {}},
     {"transformers/", "sin = freqs.sin() * ", {}},
+    // LiteMLA.
+    {"timm/models/efficientvit_mit.py",
+     "out = self._attn(q, k, v)",
+     {kTimm, "models/efficientvit_mit.py", "with torch.autocast(device_type=v.device.type"}},
 };
 
 bool IsFrom(std::string_view file, const TracedStatement& row) {
