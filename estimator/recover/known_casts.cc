@@ -1,7 +1,9 @@
-// Casts that an fp32 export has left out, and its lines, too: those that libraries are known for.
+// Casts that an fp32 export has left out, and its lines, too: those that libraries are known for,
+// and those that lines of torch.export's own refer to.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <string>
 #include <utility>
@@ -22,12 +24,17 @@ std::string_view OperatorName(std::string_view target) {
   return target.substr(0, target.find('.'));
 }
 
+// Casts that no row tells.
+constexpr CastRow kToFloat = {"", "", "", CastRow::Of::kOperands, CastRow::To::kFloat, -1, {}};
+constexpr CastRow kBack = {"", "", "", CastRow::Of::kResult, CastRow::To::kRead, -1, {}};
+
 class KnownCastFinder {
  public:
   explicit KnownCastFinder(const BoundGraph& bound) : bound_(bound) {}
 
   std::vector<LostCall> Find() {
     for (const FxGroup& group : bound_.metadata().groups) {
+      if (IsGeneratedBy(group.nodes.back())) AddGenerated(group);
       const std::string_view op = OperatorName(group.call.target);
       const CastRow* counted = nullptr;  // each call counts once on the way through a line
       for (const CastRow& row : CastRows()) {
@@ -44,6 +51,51 @@ class KnownCastFinder {
     ValueId read = kNoValue;
     std::map<std::string_view, int> calls;
   };
+
+  // --- Graphs of torch.export's, of a part under torch.autocast (enabled=False) ---------------
+
+  bool IsGeneratedBy(NodeId node) const {
+    return IsGenerated(bound_.metadata().LinesOf(node).text);
+  }
+
+  // "matmul.default(transpose, to_2)" reads a cast of what the code around has made; what it makes
+  // goes back to the type of that where other code reads it.
+  void AddGenerated(const FxGroup& group) {
+    const NodeId last = group.nodes.back();
+    const std::vector<ValueId> operands = OperandsOf(group);
+    const std::vector<std::string_view> names = NamesIn(bound_.metadata().LinesOf(last).innermost);
+    LineRun& run = RunOf("torch.ops.", bound_.metadata().ModuleOf(last));
+    for (size_t i = 0; i < operands.size() && names.size() == operands.size(); ++i) {
+      const NodeId maker = bound_.graph().values[Index(operands[i])].producer;
+      const bool is_cast = names[i] == "to" || names[i].starts_with("to_");
+      if (!is_cast || maker == kNoNode || IsGeneratedBy(maker)) continue;
+      if (run.read == kNoValue) run.read = operands[i];
+      run.calls.try_emplace("to", 1);
+      AddBefore(kToFloat, group, operands, i, run);
+    }
+    const auto is_outside = [&](NodeId reader) { return !IsGeneratedBy(reader); };
+    const ValueId made = bound_.At(last).outputs[0];
+    const bool leaves = std::ranges::any_of(bound_.AllReadersOf(made), is_outside);
+    if (run.read != kNoValue && leaves) AddBehind(kBack, group, run);
+  }
+
+  // "x" and "y" of "z = torch.ops.aten.add.Tensor(x, y, 1);  x = None".
+  static std::vector<std::string_view> NamesIn(std::string_view line) {
+    std::vector<std::string_view> names;
+    line = line.substr(0, line.find(';'));
+    line.remove_prefix(std::min(line.find('(') + 1, line.size()));
+    while (!line.empty()) {
+      const size_t end = std::min(line.find_first_of(",)"), line.size());
+      std::string_view name = line.substr(0, end);
+      name.remove_prefix(std::min(name.find_first_not_of(" [("), name.size()));
+      const bool is_name = !name.empty() && std::isalpha(static_cast<unsigned char>(name[0])) != 0;
+      if (is_name && name.find('=') == std::string_view::npos) names.push_back(name);
+      line.remove_prefix(std::min(end + 1, line.size()));
+    }
+    return names;
+  }
+
+  // --- Libraries' -----------------------------------------------------------------------------
 
   bool IsAround(const CastRow& row, const FxGroup& group) const {
     return std::ranges::any_of(bound_.metadata().LinesOf(group.nodes.back()).lines,

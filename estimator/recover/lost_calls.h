@@ -72,8 +72,9 @@ std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& 
 // Sources: transformers 5.17.  O(nodes).
 std::vector<LostCall> FindLostCasts(const BoundGraph& bound);
 
-// Those of which the file has no line, by what is known of libraries (CastRow in libraries.h), in
-// the order of calls.  O(calls × rows).  (known_casts.cc)
+// Those of which the file has no line, by what is known of libraries (CastRow in libraries.h), and
+// those of a body of torch.autocast (enabled=False), whose lines name what they read "to_2"; in the
+// order of calls.  O(calls × rows).  (known_casts.cc)
 std::vector<LostCall> FindKnownCasts(const BoundGraph& bound);
 
 // --- Rotary embeddings (lost_rotary.cc) -----------------------------------------------------
