@@ -126,9 +126,9 @@ constexpr KnownNameRow kKnownNameRows[] = {
     {{"act3", "!conv4", "!bn1", "!attn_last"}, "conv3", "out", {"add"}, false, kNormFree},
     {{"act3", "attn_last", "!bn1"}, "conv3", "out", {"mul.Scalar"}, false, kNormFree},
     // BitPreActivationBottleneckLayer.
-    {{"norm1", "norm3", "!act3"}, "conv1", "hidden_states", {"conv2"}, false, kBit},
-    {{"norm1", "norm3", "!act3"}, "conv2", "hidden_states", {"conv3"}, false, kBit},
-    {{"norm1", "norm3", "!act3"}, "norm1", "hidden_states_preact", {}, false, kBit},
+    {{"norm1", "norm3", "conv3", "!act3"}, "conv1", "hidden_states", {"conv2"}, false, kBit},
+    {{"norm1", "norm3", "conv3", "!act3"}, "conv2", "hidden_states", {"conv3"}, false, kBit},
+    {{"norm1", "norm3", "conv3", "!act3"}, "norm1", "hidden_states_preact", {}, false, kBit},
     // CrossStage of timm's CspNet.
     {{"conv_exp", "blocks", "conv_transition"}, "conv_exp", "x", {}, false, kCsp},
     {{"conv_exp", "blocks", "conv_transition"}, "split", "xs, xb", {}, false, kCsp},
