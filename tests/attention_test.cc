@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "tests/bound_model.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
@@ -281,6 +282,39 @@ TEST_CASE("attention has the mask and the dropout that its call says") {
   CHECK(program("%q, %k, %v, None, 0.0, True").find("%v, none; 0, 1)") != std::string::npos);
   CHECK(program("%q, %k, %v, %m, 0.1").find("%v, %m; 1, 0)") != std::string::npos);
   CHECK(program("%q, %k, %v, %m").find("%v, %m; 0, 0)") != std::string::npos);
+}
+
+// Libraries leave out a causal mask that they make, but while torch.export traces them.
+TEST_CASE("a causal mask that the model's own lines make stays a tensor") {
+  const auto has_mask = [](const std::string& line) {
+    Graph graph = ParseGraph(R"(n (float[1, 2, 3, 4] q, float[1, 2, 3, 4] k, float[1, 2, 3, 4] v)
+                                => (float[1, 2, 3, 4] y) {
+        size = Constant <value = int64[2] {3, 3}> () one = Constant <value = float {1.0}> ()
+        zero = Constant <value = float {0.0}> () hidden = Constant <value = float {-inf}> ()
+        c = Constant <value = float {0.5}> ()
+        ones = Expand (one, size) low = Trilu <upper = 0> (ones) given = Cast <to = 9> (low)
+        qc = Mul (q, c) t = Transpose <perm = [0, 1, 3, 2]> (k) kc = Mul (t, c)
+        s = MatMul (qc, kc) mask = Where (given, zero, hidden) a = Add (s, mask) w = Softmax (a)
+        y = MatMul (w, v)
+      })");
+    const std::string says =
+        FxText("y", "scaled_dot_product_attention.default", "%q, %k, %v, %given");
+    const std::string trace =
+        "File \"transformers/models/a/modeling_a.py\", line 3, in forward\n  " + line + "\n";
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const bool is_mask = graph.nodes[i].op_type == "Cast";
+      if (is_mask) graph.nodes[i].metadata.emplace_back("pkg.torch.onnx.stack_trace", trace);
+      if (i > 7) Say(graph, static_cast<NodeId>(i), says);
+    }
+    const BoundModel model(graph);
+    for (const Rewritten& call : model.found.rewrites) {
+      if (call.aten == "scaled_dot_product_attention") return call.inputs[3] != kNoValue;
+    }
+    FAIL("no attention");
+    return false;
+  };
+  CHECK(has_mask("mask = torch.ones(3, 3).tril().bool()"));
+  CHECK_FALSE(has_mask("mask = create_causal_mask("));
 }
 
 }  // namespace

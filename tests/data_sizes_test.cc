@@ -176,5 +176,17 @@ TEST_CASE("what names nothing that data decide is refused as before") {
             .starts_with("<text>: --dim y=5: no free dimension has this name"));
 }
 
+// x[mask] = 0: torch.export counts the places, and no result is as large.
+TEST_CASE("what scatters alone read is as much as there may be") {
+  const DimBinding three = {.batch = 3};
+  const std::string places = Graphed(
+      "at = NonZero(mask) rows = Transpose<perm = [1, 0]>(at) bits = Cast<to = 7>(mask) "
+      "flat = Reshape(bits, all) count = ReduceSum(flat) none = Cast<to = 1>(zero) "
+      "fill = Expand(none, count) y = ScatterND(x, rows, fill)");
+  CHECK(TypeOf(places, three, "at") == "int64[2, 12]");
+  CHECK(TypeOf(places, three, "fill") == "float32[12]");
+  CHECK(HintOf(Graphed("at = NonZero(mask) y = Neg(at)"), three) == "--dim at=12");
+}
+
 }  // namespace
 }  // namespace onnxfit::data_sizes_test

@@ -144,5 +144,27 @@ TEST_CASE("a weight of a length of its own is one call") {
   CHECK(Found(kWeightNorm, calls, "return v * (g / norm(v))").empty());
 }
 
+// torch.export refers to sizes as it does to tensors.
+TEST_CASE("a size is a number of a decomposed call") {
+  const std::vector<std::string> fx = {FxText("n", "sym_size.int", "%x, 0"),
+                                       FxText("v", "view.default", "%x, [%n]"),
+                                       FxText("y", "index.Tensor", "%v, [%i]")};
+  CHECK(Found(R"(n (float[4] x, int64[3] i) => (float[3] y) {
+                   n = Shape (x) v = Reshape (x, n) y = Gather (v, i)
+                 })",
+              fx, "y = torch.take(x, i)") == "take(x i )=y ");
+}
+
+// Of several that are found the first is taken.
+TEST_CASE("a tensor that is made of a number fills as the number does") {
+  CHECK(Found(R"(n (float[4] x, bool[4] m) => (float[4] y) {
+                   c = Constant <value = float {1.0}> () y = Where (m, c, x)
+                 })",
+              {FxText("c", "scalar_tensor.default", "1.0"),
+               FxText("y", "masked_fill.Tensor", "%x, %m, %c")},
+              "y = torch.masked_fill(x, m, torch.scalar_tensor(1.0))") ==
+        "masked_fill(x m )=y ?(x m c )=y ");
+}
+
 }  // namespace
 }  // namespace onnxfit::decomposed_calls_test

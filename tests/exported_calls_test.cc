@@ -260,5 +260,21 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
   }
 }
 
+TEST_CASE("a transposed weight that the call names is its operand") {
+  CHECK(Found(R"(n (int64[3] i) => (float[3, 4] y)
+                 < float[4, 5] "fc.weight" = ["location": "none"] > {
+                   t = Transpose <perm = [1, 0]> ("fc.weight") y = Gather (t, i)
+                 })",
+              {FxText("t", "t.default", "%p_w,"), FxText("y", "index.Tensor", "%t, [%i]")}) ==
+        "index(t i )=y ");
+}
+
+TEST_CASE("a tensor that is like another has its type") {
+  const std::string call = FxText("y", "new_empty.default", "%x, [2]");
+  CHECK(Found("n (float[4] x) => (float[2] y) { s = Constant <value = int64[1] {2}> () "
+              "z = ConstantOfShape (s) y = CastLike (z, x) }",
+              {"", call, call}) == "bernoulli(x )=y ");
+}
+
 }  // namespace
 }  // namespace onnxfit::exported_calls_test

@@ -68,11 +68,42 @@ TEST_CASE("modules of libraries are known by their children") {
         "a until /m/o/LayerNorm/Neg as hidden_states; ");
   CHECK(Known(R"(["/m/b/embeddings/Neg"] e = Neg (x) ["/m/b/encoder/Abs"] h = Abs (e)
                  ["/m/b/Tanh"] p = Tanh (h) ["/m/Abs"] y = Abs (p))") ==
-        "e until /m/b/Tanh as embedding_output; h until /m/Abs as encoder_outputs; ");
+        "e until /m/b/Tanh as embedding_output; h until /m/Abs as encoder_outputs; "
+        "e until /m/b/Tanh as x; ");
   CHECK(
       Known(R"(["/o/dense/Neg"] a = Neg (x) ["/o/dropout/Abs"] d = Abs (a) ["/o/Add"] s = Add (d, x)
                  ["/o/LayerNorm/Neg"] n = Neg (s) ["/Abs"] y = Abs (n))") ==
       "a until /o/dropout/Abs as hidden_states; d until /o/LayerNorm/Neg as hidden_states; ");
+}
+
+TEST_CASE("an activation of a forward's own is in the statement of the child before it") {
+  const auto known = [](const std::string& activation) {
+    return Known(R"(["/m/a/Neg"] a = Neg (x) ["/m/b/Abs"] b = Abs (a) [")" + activation +
+                 R"("] c = Tanh (b) ["/m/Exp"] y = Exp (c))");
+  };
+  CHECK(known("/m/Tanh") == "a until /m/Tanh as x; ");
+  CHECK(known("/m/act/Tanh").empty());
+}
+
+// torch.export shows no line of the caller's for what it made a graph of.
+TEST_CASE("what a generated graph returns to layers is a local of its caller") {
+  Program program = Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y) {
+                 ["/m/rope/Neg"] r = Neg (x) ["/m/block.0/Add"] a = Add (x, r)
+                 ["/m/block.1/Add"] b = Add (a, r) ["/m/Abs"] y = Abs (b) })",
+                          {.mode = Mode::kEval})
+                        .program;
+  const auto last = static_cast<int64_t>(program.calls.size()) - 1;
+  const auto known = [&](const char* line) {
+    const StatementId statement = program.source.Read(3, line);
+    for (AtenCall& call : program.calls) call.frames = {statement};
+    std::string names;
+    for (const KnownName& name : FindKnownNames(program, ModuleRuns(program), last)) {
+      names += program.values[Index(name.value)].name + " as " + name.name;
+    }
+    return names;
+  };
+  CHECK(known("neg = torch.ops.aten.neg.default(x);  x = None") == "r as what the layers share");
+  CHECK(known("r = self.rope(x)").empty());
 }
 
 TEST_CASE("what a later module reads has a name of its own, unless a sum takes the name") {
@@ -94,6 +125,15 @@ TEST_CASE("timm's forward holds what it gives forward_head") {
   CHECK(known("/global_pool/pool/Abs") == "f until /fc/Neg as features; ");
   CHECK(known("/global_pool/Abs").empty());  // of somebody else
   CHECK(known("/other/pool/Abs").empty());
+}
+
+TEST_CASE("blocks of libraries hold what they pass on in one line") {
+  CHECK(Known(R"(["/m/fc1/Neg"] a = Neg (x) ["/m/conv/Abs"] b = Abs (a)
+                 ["/m/fc2/Neg"] c = Neg (b) ["/m/Abs"] y = Abs (c))") ==
+        "a until /m/fc2/Neg as x; ");
+  CHECK(Known(R"(["/m/conv1/Neg"] a = Neg (x) ["/m/downsample/Abs"] b = Abs (x)
+                 ["/m/Add"] c = Add (a, b) ["/m/act/Neg"] y = Neg (c))")
+            .find("b until /m/act/Neg as shortcut; ") != std::string::npos);
 }
 
 TEST_CASE("timm's squeeze and excitation holds what its gate reads") {

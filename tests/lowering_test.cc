@@ -226,6 +226,13 @@ TEST_CASE("a number in front of a tensor fills it where a mask says so") {
   CHECK(op("x, x") == "where");
 }
 
+TEST_CASE("a choice makes a tensor of its number for itself") {
+  const Program program = Lowered(R"(net (float[2, 8] x, bool[2, 8] m) => (float[2, 8] y) {
+      c = Constant <value = float {2.0}> () z = Where (m, x, c) y = Where (m, c, z) })",
+                                  {.mode = Mode::kEval});
+  CHECK(program.calls.back().op == "masked_fill");
+}
+
 TEST_CASE("a dropout with p = 0 is none, nor is any in eval") {
   const auto calls = [](const std::string& ratio, Mode mode) {
     return Lowered(

@@ -150,6 +150,13 @@ TEST_CASE("torch.export names the class that holds an activation") {
   CHECK(
       known("['', 'timm.layers.norm_act.BatchNormAct2d', 'torch.nn.modules.activation.ReLU', "
             "'aten.relu.default']"));
+  // timm's Mlp is told its activation by the block that makes it.
+  CHECK(
+      known("['', 'timm.models.nextvit.NextConvBlock', 'timm.layers.mlp.ConvMlp', "
+            "'torch.nn.modules.activation.ReLU', 'aten.relu.default']"));
+  CHECK_FALSE(
+      known("['', 'timm.models.vgg.VGG', 'timm.layers.mlp.ConvMlp', "
+            "'torch.nn.modules.activation.ReLU', 'aten.relu.default']"));
   CHECK_FALSE(
       known("['', '__main__.Net', 'torch.nn.modules.activation.ReLU', "
             "'aten.relu.default']"));

@@ -68,6 +68,13 @@ TEST_CASE("weights are held by a second name, or by a tuple, of who calls attent
   CHECK(held("outputs = self.attn(x, output_attentions=output_attentions)").empty());
 }
 
+TEST_CASE("a cast back to another tensor's type is on the way") {
+  const std::vector<Made> calls = {
+      {"softmax", "w = softmax(s)"}, {"type_as", "w = w.type_as(v)"}, {"bmm", "out = w @ v"}};
+  CHECK(Held(Calling("attn", "x, attn_weights = self.attn(x)", calls)) ==
+        "type_as as attn_weights; ");
+}
+
 TEST_CASE("weights that no name of the inner forward holds are not returned") {
   const char* const line = "x = softmax(s) @ v";
   CHECK(Held(Calling("attn", "x, _ = self.attn(x)", {{"softmax", line}, {"bmm", line}})).empty());

@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 
+#include "tests/bound_model.h"
+#include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::rewrites_test {
@@ -239,6 +242,26 @@ TEST_CASE("the zeros in the place of a norm's bias are no buffer") {
                            {});
   CHECK(built.roles.buffers.empty());
   CHECK(ToString(built.program).find("%y = layer_norm(%x, %ln.weight)  # ln") != std::string::npos);
+}
+
+// Autocast casts the transposed weight for each of them.
+TEST_CASE("a product with a transposed weight is one where torch.export says so") {
+  const auto program = [](const char* target) {
+    Graph graph = ParseGraph(R"(n (float[2, 8] x) => (float[2, 4] y)
+        < float[4, 8] w = ["location": "none"] > {
+          [t] t = Transpose <perm = [1, 0]> (w) [y] y = MatMul (x, t)
+        })");
+    const std::string transpose = FxText("t", "t.default", "%w,");
+    const std::string product = FxText("y", target, "%x, %t");
+    Say(graph, 0, transpose);
+    Say(graph, 1, product);
+    const BoundModel model(graph);
+    std::string calls;
+    for (const Rewritten& call : model.found.rewrites) calls += fmt::format("{} ", call.aten);
+    return calls;
+  };
+  CHECK(program("matmul.default").find("linear") == std::string::npos);
+  CHECK(program("mm.default").find("linear") != std::string::npos);
 }
 
 }  // namespace

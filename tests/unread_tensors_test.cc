@@ -12,8 +12,9 @@
 namespace onnxfit::unread_tensors_test {
 namespace {
 
-// What is found of `name`, beside tensors of the module; a node runs in module "run.1.fc".
-std::string Size(const std::string& name, const char* kind = "PARAMETER") {
+// What is found of `name`, beside tensors of the module, or `warns`, what is said where nothing is;
+// a node runs in module "run.1.fc".
+std::string Ask(const std::string& name, const char* kind, bool warns) {
   Graph graph = ParseGraph("n (float[4] x) => (float[4] y) { y = Neg (x) }");
   const std::string call = FxText("y", "neg.default", "%x, %p_read");
   Say(graph, 0, call);
@@ -35,11 +36,27 @@ std::string Size(const std::string& name, const char* kind = "PARAMETER") {
       {"bert.wpe.weight", kNoValue, {half.dtype, {16, 4}}},
       {"bert.norm.weight", kNoValue, {half.dtype, {4}}},
       {"other.norm.weight", kNoValue, {half.dtype, {7}}}};
+  if (warns) return FindUnsized(model.bound, known).value_or(Warning()).text;
   std::string text;
   for (const LostTensor& lost : SizeUnreadTensors(model.bound, known)) {
     text += fmt::format("{} {}", Name(lost.type.dtype), fmt::join(lost.type.dims, "x"));
   }
   return text;
+}
+
+std::string Size(const std::string& name, const char* kind = "PARAMETER") {
+  return Ask(name, kind, false);
+}
+
+TEST_CASE("parameters without sizes are told") {
+  const auto warning = [](const std::string& name) { return Ask(name, "PARAMETER", true); };
+  CHECK(warning("tower.patch.weight") ==
+        "1 parameter is in modules that no node runs, such as tower.patch.weight: the file has "
+        "names, and no sizes, so that what they take is missing here (a .pt2 of torch.export.save "
+        "has them)");
+  CHECK(warning("layers.0.fc.weight").empty());      // known
+  CHECK(warning("encoder.mlp2.fc.weight").empty());  // another name of encoder.mlp
+  CHECK(warning("run.1.fc.weight").empty());         // another name of what is read there
 }
 
 TEST_CASE("a tensor that no call reads is as large as what is named alike") {

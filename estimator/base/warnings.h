@@ -16,6 +16,7 @@ inline constexpr char kNumbersDisagree[] = "OF111";  // of a model that is given
 inline constexpr char kIdleFlags[] = "OF112";        // flags that change nothing in this run
 inline constexpr char kOtherMode[] = "OF113";        // exported in eval, asked for training
 inline constexpr char kUnusedProgram[] = "OF114";    // onnxfit.program is damaged, or not of this
+inline constexpr char kUnsizedTensors[] = "OF115";   // parameters of which the file has names alone
 inline constexpr char kNotTrainable[] = "OF108";     // parameters that no gradient reaches
 
 // 2xx: what runs it.

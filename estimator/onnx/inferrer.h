@@ -228,6 +228,7 @@ class Inferrer {
   const onnx::TensorShapeProto::Dimension* StoredDim(ValueId value, int axis);
   std::optional<int64_t> StoredSize(ValueId value, int axis);
   std::optional<int64_t> BoundOf(const OpenSize& open, const std::string& by_place) const;
+  std::optional<int64_t> MostScattered(NodeId id, ValueId value) const;
   void TakeBound(NodeId id, const OpenSize& open);
   std::vector<OpenSize> OpenSizesOf(NodeId id);
   void Assume(const OpenSize& open, int64_t size);

@@ -133,11 +133,36 @@ std::optional<int64_t> Inferrer::BoundOf(const OpenSize& open, const std::string
   return std::nullopt;
 }
 
+// Where all that `value` leads to is where, and what, scatters write into tensors of known sizes,
+// the most places there may be: x[mask] = y, whose count no result shows.
+std::optional<int64_t> Inferrer::MostScattered(NodeId id, ValueId value) const {
+  constexpr size_t kMostValues = 32;
+  std::optional<int64_t> most;
+  std::set<ValueId> open = {value};
+  const auto is_open = [&](ValueId input) { return open.contains(input); };
+  for (size_t i = Place(id) + 1; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    if (std::ranges::none_of(node.inputs, is_open)) continue;
+    const bool writes = node.op_type == "ScatterND" && !is_open(node.inputs[0]);
+    if (writes && Resolved(node.inputs[0])) {
+      most = std::max(most.value_or(0), Numel(TensorTypeOf(node.inputs[0]).dims));
+    } else {
+      open.insert(node.outputs.begin(), node.outputs.end());
+    }
+    if (open.size() > kMostValues) return std::nullopt;
+  }
+  return std::ranges::none_of(graph_.outputs, is_open) ? most : std::nullopt;
+}
+
 void Inferrer::TakeBound(NodeId id, const OpenSize& open) {
   const std::string value(graph_.values[Place(open.value)].name);
   const std::string by_place = NameOfSize(value, open.axis, 0);
   const std::optional<int64_t> size = BoundOf(open, by_place);
-  if (!size) return;
+  if (!size) {
+    const std::optional<int64_t> most = MostScattered(id, open.value);
+    if (most) Assume(open, std::min(*most, open.most.value_or(*most)));
+    return;
+  }
   used_names_.insert({open.name, by_place});
   if (open.most && *size > *open.most) {
     Refuse(id,

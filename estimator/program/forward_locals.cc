@@ -37,12 +37,13 @@ struct Step {
 class KnownNameFinder {
  public:
   KnownNameFinder(const Program& program, const ModuleRuns& runs)
-      : modules_(program.modules), calls_(program.calls), runs_(runs) {}
+      : modules_(program.modules), calls_(program.calls), source_(program.source), runs_(runs) {}
 
   std::vector<KnownName> Find(int64_t last) {
     const auto shows_lines = [](const AtenCall& call) { return !call.frames.empty(); };
-    if (last < 0 || std::ranges::any_of(calls_, shows_lines)) return {};
+    if (last < 0) return {};
     last_ = last;
+    shows_lines_ = std::ranges::any_of(calls_, shows_lines);
     Read({0, last, 0});
     for (const ModuleRun& run : runs_.all()) {
       if (run.first <= last) Read({run.first, run.last, run.level + 1});
@@ -55,9 +56,11 @@ class KnownNameFinder {
 
   void Read(const Forward& forward) {
     const std::vector<Step> steps = StepsOf(forward);
+    if (shows_lines_) return FindShared(forward, steps);
     FindByRows(forward, steps);
     FindEmbedded(forward, steps);
     FindShared(forward, steps);
+    FindNested(steps);
     FindReadLater(forward, steps);
     FindFeatures(forward, steps);
     for (const Step& step : steps) {
@@ -170,13 +173,41 @@ class KnownNameFinder {
             readers[value].insert(step.key);
           }
         }
-        own.insert(At(i).outputs.begin(), At(i).outputs.end());
+        if (IsUnshown(At(i))) own.insert(At(i).outputs.begin(), At(i).outputs.end());
       }
       made.insert(own.begin(), own.end());
     }
     for (const auto& [value, layers] : readers) {
       if (layers.size() > 1) names_.push_back({value, forward.last, "what the layers share"});
     }
+  }
+
+  // "x = F.relu(self.conv(x))": an activation of a forward's own, of what a child has just made, is
+  // in the statement that calls the child, so that x is what it was until then.
+  void FindNested(const std::vector<Step>& steps) {
+    constexpr std::string_view kFunctions[] = {"relu", "tanh", "sigmoid", "gelu", "silu"};
+    std::set<NameId> made;
+    for (size_t i = 0; i + 1 < steps.size(); ++i) {
+      const Step& next = steps[i + 1];
+      const std::vector<NameId>& results = At(steps[i].last).outputs;
+      const std::vector<NameId>& read = At(next.first).inputs;
+      const bool is_nested = steps[i].is_child && !next.is_child && !read.empty() &&
+                             !results.empty() && read[0] == results[0] &&
+                             std::ranges::find(kFunctions, next.key) != std::end(kFunctions);
+      for (int64_t call = steps[i].first; is_nested && call <= steps[i].last; ++call) {
+        for (const NameId value : At(call).inputs) {
+          if (made.contains(value)) names_.push_back({value, next.last, "x"});
+        }
+      }
+      made.insert(results.begin(), results.end());
+    }
+  }
+
+  // Whether no line tells what it binds: the file has none, or that of a graph that torch.export
+  // made of a part, the rotary embedding under torch.no_grad().
+  bool IsUnshown(const AtenCall& call) const {
+    return !shows_lines_ || (!call.frames.empty() && call.frames.back() != kNoStatement &&
+                             source_.At(call.frames.back()).is_generated);
   }
 
   // x1 = self.stem(x): what is read after another child has run has a name of its own, unless a sum
@@ -234,8 +265,10 @@ class KnownNameFinder {
 
   const ModuleTree& modules_;
   const std::vector<AtenCall>& calls_;
+  const SourceLines& source_;
   const ModuleRuns& runs_;
   int64_t last_ = 0;  // the model's last call
+  bool shows_lines_ = false;
   std::vector<KnownName> names_;
 };
 

@@ -183,7 +183,7 @@ std::string_view CloneOfBuffer();
 
 // What a forward binds to a name, told by the children of its module: of files without lines.
 struct KnownNameRow {
-  std::string_view children[3];  // those that it has, and, with "!", has not
+  std::string_view children[4];  // those that it has, and, with "!", has not
   std::string_view made_by;      // one of them, or an operator
   std::string_view name;         // Python's
   // What makes what is bound next, whichever comes first; "": the forward's end.
@@ -246,5 +246,24 @@ std::string_view FunctionOf(std::string_view file, std::string_view line);
 // Whether attention without a mask is passed grouped heads of so many numbers as they are, instead
 // of repeating them.
 bool PassesGroupedHeads(int64_t key_width, int64_t value_width);
+
+// Casts that do nothing in an fp32 model, of which an export of it has lost the lines, too
+// (library_casts.cc): those around a call that is made on the way through a line.
+struct CastRow {
+  enum class Of : uint8_t { kOperands, kFirst, kSecond, kParameters, kResult };
+  enum class To : uint8_t {
+    kFloat,  // fp32
+    kRead,   // the type of what the line's first call in the table was given
+    kOther,  // the type of the call's second operand
+  };
+  std::string_view file;  // part of its path
+  std::string_view line;  // part of its text
+  std::string_view op;    // of the call, as torch.export names it: "matmul"
+  Of of;
+  To to;
+  int8_t nth;  // of those calls on the way through the line; -1: all
+  SeenIn seen;
+};
+std::span<const CastRow> CastRows();
 
 }  // namespace onnxfit

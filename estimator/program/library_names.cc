@@ -20,6 +20,17 @@ constexpr SeenIn kT5Gated = {kTransformers, "models/t5/modeling_t5.py",
 constexpr SeenIn kEncoderDecoder = {kTransformers, "models/t5/modeling_t5.py",
                                     "decoder_outputs = self.decoder("};
 
+constexpr SeenIn kNormFree = {kTimm, "models/nfnet.py", "out = self.conv2(self.act2(out))"};
+constexpr SeenIn kBit = {kTransformers, "models/bit/modeling_bit.py",
+                         "hidden_states_preact = self.norm1(hidden_states)"};
+constexpr SeenIn kCsp = {kTimm, "models/cspnet.py",
+                         "xs, xb = x.split(self.expand_chs // 2, dim=1)"};
+constexpr SeenIn kRes2Net = {kTimm, "models/res2net.py", "spx = torch.split(out, self.width, 1)"};
+constexpr SeenIn kCvt = {kTransformers, "models/cvt/modeling_cvt.py", "attention_probs = "};
+constexpr SeenIn kStar = {kTimm, "models/starnet.py", "x = self.dwconv2(self.g(x))"};
+constexpr SeenIn kDinov2 = {kTransformers, "models/dinov2/modeling_dinov2.py",
+                            "hidden_states_norm = self.norm1(hidden_states)"};
+
 constexpr KnownNameRow kKnownNameRows[] = {
     // BertSelfOutput, BertOutput (also of ELECTRA, RoBERTa).
     {{"dense", "LayerNorm"}, "dense", "hidden_states", {"dropout", "LayerNorm"}, false, kBert},
@@ -102,6 +113,89 @@ constexpr KnownNameRow kKnownNameRows[] = {
      {},
      false,
      {kTimm, "models/_efficientnet_blocks.py", "return x * self.gate(x_se)"}},
+    // A block's shortcut: "identity", in torchvision.
+    {{"conv1", "downsample"},
+     "downsample",
+     "shortcut",
+     {},
+     false,
+     {kTimm, "models/res2net.py", "shortcut = self.downsample(x)"}},
+    // NormFreeBlock: "out = self.conv2(self.act2(out))".
+    {{"act3", "!conv4", "!bn1"}, "conv1", "out", {"conv2"}, false, kNormFree},
+    {{"act3", "!conv4", "!bn1"}, "conv2", "out", {"conv3", "conv2b"}, false, kNormFree},
+    {{"act3", "!conv4", "!bn1", "!attn_last"}, "conv3", "out", {"add"}, false, kNormFree},
+    {{"act3", "attn_last", "!bn1"}, "conv3", "out", {"mul.Scalar"}, false, kNormFree},
+    // BitPreActivationBottleneckLayer.
+    {{"norm1", "norm3", "conv3", "!act3"}, "conv1", "hidden_states", {"conv2"}, false, kBit},
+    {{"norm1", "norm3", "conv3", "!act3"}, "conv2", "hidden_states", {"conv3"}, false, kBit},
+    {{"norm1", "norm3", "conv3", "!act3"}, "norm1", "hidden_states_preact", {}, false, kBit},
+    // CrossStage of timm's CspNet.
+    {{"conv_exp", "blocks", "conv_transition"}, "conv_exp", "x", {}, false, kCsp},
+    {{"conv_exp", "blocks", "conv_transition"}, "split", "xs, xb", {}, false, kCsp},
+    {{"conv_exp", "blocks", "conv_transition"}, "blocks", "xb", {"conv_transition_b"}, false, kCsp},
+    {{"conv_exp", "blocks", "conv_transition"}, "conv_transition_b", "xb", {}, false, kCsp},
+    // GatedConvBlock of MambaOut: "x = self.fc2(…)" of parts of x.
+    {{"fc1", "conv", "fc2"},
+     "fc1",
+     "x",
+     {"fc2"},
+     false,
+     {kTimm, "models/mambaout.py", "g, i, c = torch.split(x, self.split_indices, dim=-1)"}},
+    {{"fc1", "conv", "fc2"},
+     "split",
+     "g, i, c",
+     {},
+     false,
+     {kTimm, "models/mambaout.py", "g, i, c = torch.split(x, self.split_indices, dim=-1)"}},
+    // Bottle2neck of Res2Net.
+    {{"conv1", "conv3", "!conv2"}, "relu", "out", {"cat"}, false, kRes2Net},
+    {{"conv1", "conv3", "!conv2"}, "split", "spx", {}, false, kRes2Net},
+    // SelecSlsBlock.
+    {{"conv4", "conv5", "conv6"},
+     "conv5",
+     "d3",
+     {},
+     false,
+     {kTimm, "models/selecsls.py", "d3 = self.conv5(self.conv4(d2))"}},
+    // CvtSelfAttention.
+    {{"projection_query", "projection_key", "projection_value"},
+     "mul.Scalar",
+     "attention_score",
+     {},
+     false,
+     kCvt},
+    {{"projection_query", "projection_key", "projection_value"},
+     "softmax",
+     "attention_probs",
+     {},
+     false,
+     kCvt},
+    // SplitAttn: "(x * x_attn…).sum(dim=1)" of x by radixes.
+    {{"fc1", "fc2", "rsoftmax"},
+     "view",
+     "x",
+     {},
+     false,
+     {kTimm, "layers/split_attn.py", "x = x.reshape((B, self.radix, RC // self.radix, H, W))"}},
+    // StarNet's Block.
+    {{"f1", "f2", "dwconv2"}, "mul", "x", {"dwconv2"}, false, kStar},
+    {{"f1", "f2", "dwconv2"}, "dwconv", "x", {"mul"}, false, kStar},
+    // DonutSwinLayer: "layer_output = hidden_states + self.output(layer_output)".
+    {{"layernorm_before", "intermediate", "output"},
+     "intermediate",
+     "layer_output",
+     {"add"},
+     false,
+     {kTransformers, "models/donut/modeling_donut_swin.py",
+      "layer_output = hidden_states + self.output(layer_output)"}},
+    // Dinov2Layer.
+    {{"norm1", "layer_scale1", "attention"}, "norm1", "hidden_states_norm", {}, false, kDinov2},
+    {{"norm1", "layer_scale1", "attention"},
+     "layer_scale1",
+     "self_attention_output",
+     {},
+     false,
+     kDinov2},
     // T5ForConditionalGeneration, BartModel.
     {{"encoder", "decoder"}, "encoder", "encoder_outputs", {}, true, kEncoderDecoder},
     {{"encoder", "decoder"}, "decoder", "decoder_outputs", {}, true, kEncoderDecoder},

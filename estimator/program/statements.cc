@@ -47,8 +47,22 @@ class StatementFinder {
         statement.targets = NameOfOperand(statement, module, depth);
       }
     }
+    ForgetGenerated(module.statements);
     JoinParts(module.statements, depth);
     return module;
+  }
+
+  // Of a part of a forward torch.export makes a graph, "with torch.no_grad():", whose names end
+  // with it; of all of a forward its names stand for those that the code has.
+  void ForgetGenerated(std::vector<Statement>& statements) const {
+    const auto is = [&](const Statement& statement, bool is_generated) {
+      return statement.source != kNoStatement &&
+             source_.At(statement.source).is_generated == is_generated;
+    };
+    if (std::ranges::none_of(statements, [&](const Statement& s) { return is(s, false); })) return;
+    for (Statement& statement : statements) {
+      if (is(statement, true)) statement.targets.clear();
+    }
   }
 
   bool IsSameLine(const Statement& a, const Statement& b) const {

@@ -7,79 +7,11 @@
 
 #include "estimator/base/index.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/masks.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
 namespace {
-
-// --- Masks ----------------------------------------------------------------------------------
-
-// Exporters compute masks that PyTorch, told by a flag, never makes: tracing keeps libraries from
-// leaving out the mask that hides nothing, and is_causal is written as a triangle.
-struct AttentionMask {
-  ValueId tensor = kNoValue;  // a bool mask, or what is added to the scores; kNoValue: none
-  bool causal = false;        // what lies behind a position is hidden from it
-};
-
-// Masks hide with -inf, with the least number of a type, or with -10000, as BERT once did.
-constexpr double kHides = -9999;
-
-enum class Kept : uint8_t { kAll, kTriangle, kOther };
-
-// torch.ones(…).tril() == 0, of which the numbers are not computed.
-bool IsBehindTriangle(const BoundGraph& bound, ValueId condition) {
-  const NodeId equal = bound.Maker(condition, "Equal");
-  if (equal == kNoNode || bound.NumberOf(bound.At(equal).inputs[1]) != 0) return false;
-  const NodeId trilu = bound.Maker(bound.At(equal).inputs[0], "Trilu");
-  if (trilu == kNoNode || IntAttribute(bound.At(trilu), "upper", 1) != 0) return false;
-  const std::vector<ValueId>& inputs = bound.At(trilu).inputs;
-  if (inputs.size() > 1 && inputs[1] != kNoValue) return false;  // another diagonal
-  const NodeId expand = bound.Maker(inputs[0], "Expand");
-  return expand != kNoNode && bound.NumberOf(bound.At(expand).inputs[0]) == 1;
-}
-
-// What a condition keeps, being `shown` there.
-Kept WhatIsKept(const BoundGraph& bound, ValueId condition, bool shown) {
-  if (!shown && IsBehindTriangle(bound, condition)) return Kept::kTriangle;
-  const KnownTensor* known = bound.Known(condition);
-  if (known == nullptr) return Kept::kOther;
-  const Nonzeros nonzeros = known->nonzeros();
-  if (nonzeros == (shown ? Nonzeros::kAll : Nonzeros::kNone)) return Kept::kAll;
-  const bool is_triangle = nonzeros == (shown ? Nonzeros::kLower : Nonzeros::kUpper);
-  return is_triangle ? Kept::kTriangle : Kept::kOther;
-}
-
-bool Hides(const BoundGraph& bound, ValueId value) { return bound.NumberOf(value) < kHides; }
-
-bool IsZero(const BoundGraph& bound, ValueId value) {
-  return bound.IsNumber(value) && bound.NumberOf(value) == 0;
-}
-
-// `value` is what a file adds to the scores.
-//   Where (all true, 0, -inf)        nothing
-//   Where (triangle, 0, -inf)        causal
-//   Where (all true, bias, -3e38)    the bias
-//   Where (triangle, bias, -3e38)    the bias, causal
-//   Where (other, 0, -inf)           the bool mask `other`
-//   anything else                    itself
-// The same with the last two turned round, where true hides.  O(elements of the condition).
-AttentionMask ReadMask(const BoundGraph& bound, ValueId value) {
-  const NodeId where = bound.Maker(value, "Where");
-  if (where == kNoNode) return {.tensor = value};
-  const std::vector<ValueId>& inputs = bound.At(where).inputs;
-  const bool shown = !Hides(bound, inputs[1]);  // what the condition is where nothing is hidden
-  if (shown && !Hides(bound, inputs[2])) return {.tensor = value};
-  const ValueId bias = IsZero(bound, inputs[shown ? 1 : 2]) ? kNoValue : inputs[shown ? 1 : 2];
-  switch (WhatIsKept(bound, inputs[0], shown)) {
-    case Kept::kAll:
-      return bias == kNoValue ? AttentionMask() : ReadMask(bound, bias);
-    case Kept::kTriangle:
-      return {.tensor = bias, .causal = true};
-    case Kept::kOther:
-      break;
-  }
-  return {.tensor = bias == kNoValue && shown ? inputs[0] : value};
-}
 
 // --- Attention ------------------------------------------------------------------------------
 
@@ -338,15 +270,28 @@ std::optional<SaidAttention> SaidOf(const BoundGraph& bound, NodeId last) {
                        .is_causal = ArgumentText(*call, 5, "is_causal") == "True"};
 }
 
+// The bool mask that the call `last` ends was given, where the model's own lines make it: no run
+// leaves it out, whatever it shows.  Else kNoValue.
+ValueId MaskOfModel(const BoundGraph& bound, NodeId last, ValueId mask) {
+  const NodeId where = mask == kNoValue ? kNoNode : bound.Maker(mask, "Where");
+  if (where == kNoNode || CallOf(bound, where) != CallOf(bound, last)) return kNoValue;
+  const ValueId given = bound.At(where).inputs[0];
+  const NodeId maker = bound.graph().values[Index(given)].producer;
+  const bool is_made = maker != kNoNode && IsMaskOfModel(bound.metadata(), maker);
+  return is_made ? given : kNoValue;
+}
+
 AttentionMask MaskOfCall(const BoundGraph& bound, const std::optional<SaidAttention>& said,
-                         ValueId mask) {
+                         NodeId last, ValueId mask) {
   if (said.has_value() && !said->has_mask) return {.causal = said->is_causal};
+  const ValueId own = said.has_value() ? MaskOfModel(bound, last, mask) : kNoValue;
+  if (own != kNoValue) return {.tensor = own};
   return mask == kNoValue ? AttentionMask() : ReadMask(bound, mask);
 }
 
 Rewritten MakeCall(const BoundGraph& bound, NodeId last, const Dims& scores, AttentionParts parts) {
   const std::optional<SaidAttention> said = SaidOf(bound, last);
-  const AttentionMask mask = MaskOfCall(bound, said, parts.mask);
+  const AttentionMask mask = MaskOfCall(bound, said, last, parts.mask);
   if (said.has_value() && said->drops_out) parts.dropout = parts.softmax;  // for want of a Dropout
   std::reverse(parts.nodes.begin(), parts.nodes.end());
   parts.nodes.push_back(last);

@@ -11,9 +11,6 @@ namespace {
 bool IsReference(const FxArgument& argument) {
   return argument.kind == FxArgument::Kind::kReference;
 }
-bool HasReference(const FxArgument& argument) {
-  return IsReference(argument) || std::ranges::any_of(argument.items, HasReference);
-}
 
 }  // namespace
 
@@ -44,6 +41,20 @@ ValueId PartsMatch::Letter(char letter) const {
   return groups_.ValueOf(letters_[Index(letter - 'a')]);
 }
 
+// A size, or a number made of sizes: torch.export refers to those as it does to tensors.
+bool PartsMatch::IsSize(const FxArgument& argument) const {
+  const int32_t index = IsReference(argument) ? groups_.Find(argument.text) : -1;
+  if (index < 0) return false;
+  const std::string_view target = groups_.At(index).call.target;
+  return target.starts_with("aten.sym_size.") || target.starts_with("operator.");
+}
+
+bool PartsMatch::HasTensor(const FxArgument& argument) const {
+  return (IsReference(argument) && !IsSize(argument)) ||
+         std::ranges::any_of(argument.items,
+                             [&](const FxArgument& item) { return HasTensor(item); });
+}
+
 bool PartsMatch::Call(int32_t index) {
   const std::string_view name = TakeName();
   if (index < 0 || NameInTarget(groups_.At(index).call.target) != name) return false;
@@ -62,7 +73,7 @@ bool PartsMatch::Items(const std::vector<FxArgument>& arguments, char close) {
     if (mark == close) break;
   }
   return std::none_of(arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end(),
-                      HasReference);
+                      [&](const FxArgument& argument) { return HasTensor(argument); });
 }
 
 bool PartsMatch::Term(const FxArgument& argument) {
@@ -79,7 +90,7 @@ bool PartsMatch::Term(const FxArgument& argument) {
   if (mark == '#') return TakeFilled(argument, /*is_number=*/true);
   if (mark == '~') return TakeFilled(argument, /*is_number=*/false);
   if (mark == '%') return TakeMadeOfNumbers(argument);
-  if (mark == '_') return !HasReference(argument);
+  if (mark == '_') return !HasTensor(argument);
   return Bind(mark, argument);
 }
 
@@ -128,7 +139,7 @@ bool PartsMatch::TakeMadeOfNumbers(const FxArgument& argument) {
     return std::ranges::all_of(argument.items,
                                [&](const FxArgument& item) { return TakeMadeOfNumbers(item); });
   }
-  if (!IsReference(argument)) return true;
+  if (!IsReference(argument) || IsSize(argument)) return true;
   const int32_t index = groups_.Find(argument.text);
   if (index < 0) return false;
   if (std::ranges::find(taken_, index) != taken_.end()) return true;

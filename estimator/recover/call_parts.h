@@ -27,7 +27,7 @@ bool HasSubscript(std::string_view line);
 //   %          one that is made of numbers alone (places: arange, …), or a list of these
 //   ^f(x)      a sum of parts of f (x)
 //   [x,_]      a list
-//   _          a number, a list of numbers, a word
+//   _          a number or a size, a list of these, a word
 // Further arguments of a call are numbers and words.
 class PartsMatch {
  public:
@@ -43,6 +43,8 @@ class PartsMatch {
   ValueId Letter(char letter) const;
 
  private:
+  bool IsSize(const FxArgument& argument) const;
+  bool HasTensor(const FxArgument& argument) const;
   bool Call(int32_t index);
   bool Items(const std::vector<FxArgument>& arguments, char close);
   bool Term(const FxArgument& argument);

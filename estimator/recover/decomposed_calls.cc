@@ -54,6 +54,7 @@ constexpr DecomposedRow kDecomposedRows[] = {
     {"index_put(x,[_,i],mul(v,#),_)", "index_add.alpha", "xiv"},
     // The gradient of such a value is summed up over places that depend on data.
     {"index_put(x,[_,i],expand(v,_))", kUnknownOp, "xiv"},
+    {"masked_fill(x,m,#)", "masked_fill", "xm"},
     {"masked_fill(x,m,v)", kUnknownOp, "xmv"},
     {"instance_norm(x,w,b,m,v)", "instance_norm", "xwbmv"},
 

@@ -253,6 +253,8 @@ constexpr ExportedRow kExportedRows[] = {
     {.target = "aten.randn_like.default", .aten = kFilledLike, .only_if = KeepsType},
     {.target = "aten.new_zeros.default", .aten = kFilledLike, .only_if = KeepsType},
     {.target = "aten.new_full.default", .aten = kFilledLike, .only_if = KeepsType},
+    {.target = "aten.new_empty.default", .aten = kFilledLike, .only_if = KeepsType},
+    {.target = "aten.empty_like.default", .aten = kFilledLike, .only_if = KeepsType},
     {.target = "aten.new_ones.default", .aten = kFilledLike, .only_if = KeepsType},
     {"aten.new_ones.default", "constant", kNone},
 };
@@ -406,6 +408,14 @@ class ExportedCallFinder {
                   [&](ValueId value) { return graph_.values[Index(value)].initializer >= 0; });
   }
 
+  // The transpose of a weight, of which the call says nothing: t of "x[i]" with x = w.t() it names.
+  bool IsWeight(int32_t index, NodeId producer) const {
+    const std::string_view result = bound_.NameOf(bound_.At(producer).outputs[0]);
+    const std::vector<std::string_view> named = References(groups_.At(index).call);
+    const bool is_named = std::ranges::find(named, result) != named.end();
+    return !is_named && groups_.IsSharedWeight(producer);
+  }
+
   // What the nodes that lead to `last` read of others, once each, the first operand's first:
   // x of x @ (transpose of w).  No numbers.
   std::vector<ValueId> ReadFromOutside(int32_t index, NodeId last) const {
@@ -419,8 +429,7 @@ class ExportedCallFinder {
         continue;
       }
       const NodeId producer = graph_.values[Index(value)].producer;
-      if (producer != kNoNode &&
-          (groups_.IsIn(producer, index) || groups_.IsSharedWeight(producer))) {
+      if (producer != kNoNode && (groups_.IsIn(producer, index) || IsWeight(index, producer))) {
         const std::vector<ValueId>& inputs = graph_.nodes[Index(producer)].inputs;
         open.insert(open.end(), inputs.rbegin(), inputs.rend());
       } else if (std::find(read.begin(), read.end(), value) == read.end()) {

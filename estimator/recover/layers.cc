@@ -223,12 +223,19 @@ std::optional<Rewritten> FindGeluTanh(const BoundGraph& bound, NodeId last) {
   return Rewritten{"gelu", {x}, last, std::move(nodes)};
 }
 
+// Whether torch.export says that the code spells a product, "x @ self.weight.T + b": of a
+// transposed weight, which autocast casts anew for each.
+bool IsSpelledProduct(const BoundGraph& bound, NodeId product) {
+  return bound.metadata().TargetOf(product) == "aten.matmul.default";
+}
+
 // torch.nn.Linear on more than two dimensions: x · w + b.
 std::optional<Rewritten> FindLinear(const BoundGraph& bound, NodeId add) {
   const Node& node = bound.At(add);
   const size_t side = bound.InnerSide(node, "MatMul");
   if (side > 1 || !bound.IsStored(node.inputs[1 - side], 1)) return std::nullopt;
   const NodeId product = bound.Inner(node.inputs[side], "MatMul");
+  if (IsSpelledProduct(bound, product)) return std::nullopt;
   const std::vector<ValueId>& factors = bound.At(product).inputs;
   Rewritten linear = {
       "linear", {factors[0], factors[1], node.inputs[1 - side]}, add, {product, add}};
@@ -248,7 +255,7 @@ std::optional<Rewritten> FindProduct(const BoundGraph& bound, NodeId product) {
     return Rewritten{"linear", {factors[0], factors[1]}, product, {product}};
   }
   const NodeId transpose = bound.Inner(factors[1], "Transpose");
-  if (transpose == kNoNode) return std::nullopt;
+  if (transpose == kNoNode || IsSpelledProduct(bound, product)) return std::nullopt;
   const ValueId weight = bound.At(transpose).inputs[0];
   const bool is_weight = bound.IsStored(weight, 2) &&
                          IntsAttribute(bound.At(transpose), "perm") == std::vector<int64_t>{1, 0};

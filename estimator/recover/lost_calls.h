@@ -18,7 +18,7 @@
 namespace onnxfit {
 
 struct LostCall {
-  NodeId before = kNoNode;   // the node that read its result
+  NodeId before = kNoNode;   // the node that read its result; kNoNode: all that read `input`
   ValueId input = kNoValue;  // what the node reads now
   std::string name;          // one call may have several readers
   std::string_view op;       // "dropout", "detach", …; "" where it repeats another call
@@ -71,6 +71,11 @@ std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& 
 //   weights = softmax(scores.float(), dim=-1).type_as(scores)                       (XLM, MPT)
 // Sources: transformers 5.17.  O(nodes).
 std::vector<LostCall> FindLostCasts(const BoundGraph& bound);
+
+// Those of which the file has no line, by what is known of libraries (CastRow in libraries.h), and
+// those of a body of torch.autocast (enabled=False), whose lines name what they read "to_2"; in the
+// order of calls.  O(calls × rows).  (known_casts.cc)
+std::vector<LostCall> FindKnownCasts(const BoundGraph& bound);
 
 // --- Rotary embeddings (lost_rotary.cc) -----------------------------------------------------
 

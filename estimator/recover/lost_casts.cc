@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "estimator/base/index.h"
 #include "estimator/recover/bound_graph.h"
@@ -223,6 +224,7 @@ std::vector<LostCall> FindLostCasts(const BoundGraph& bound) {
     const auto norm = FindNorm(bound, id);
     if (norm.has_value()) finder.Add(*norm);
   }
+  for (LostCall& call : FindKnownCasts(bound)) calls.push_back(std::move(call));
   return calls;
 }
 

@@ -43,6 +43,8 @@ class LostTensorFinder {
     AddUnusedNorms();
     AddUnread();
     AddOriginals();
+    const std::optional<Warning> unsized = FindUnsized(bound_, tensors_);
+    if (unsized.has_value()) lost_.warnings.push_back(*unsized);
     return std::move(lost_);
   }
 

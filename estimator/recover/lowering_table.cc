@@ -56,12 +56,30 @@ void LowerMod(UnitWriter& unit, const Node& node, std::string_view aten) {
   LowerBinary(unit, node, IntAttribute(node, "fmod", 0) != 0 ? "fmod" : aten);
 }
 
+// Numbers that the code spells and no call has made a tensor of: the tensor is that call's alone,
+// though other nodes may read the same constant.
+std::vector<ValueId> UnwrittenNumbers(const UnitWriter& unit, const Node& node) {
+  std::vector<ValueId> numbers;
+  for (const size_t place : {size_t{1}, size_t{2}}) {
+    const ValueId value = InputOf(node, place);
+    const bool is_spelled = value != kNoValue && unit.values().IsNumber(value) &&
+                            unit.bound().Maker(value, "Constant") != kNoNode;
+    if (is_spelled) numbers.push_back(value);
+  }
+  return numbers;
+}
+
 // masked_fill is a choice between a number and a tensor, the number first; torch.where with a
 // number makes a tensor of it (torch/onnx, symbolic_opset9.py, pytorch v2.11.0).
 void LowerWhere(UnitWriter& unit, const Node& node, std::string_view aten) {
   const auto is_number = [&](ValueId value) { return unit.values().IsNumber(value); };
   const ValueId hidden = InputOf(node, 1);
-  if (!is_number(hidden) || is_number(InputOf(node, 2))) return LowerAll(unit, node, aten);
+  if (!is_number(hidden) || is_number(InputOf(node, 2))) {
+    const std::vector<ValueId> numbers = UnwrittenNumbers(unit, node);
+    LowerAll(unit, node, aten);
+    for (const ValueId number : numbers) unit.values().Exchange(number, kNoName);
+    return;
+  }
   const NameId x = unit.TensorOf(InputOf(node, 2));
   const NameId mask = unit.TensorOf(InputOf(node, 0));
   unit.Emit("masked_fill", {x, mask}, {unit.NewResult(node.outputs[0])});

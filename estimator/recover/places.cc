@@ -27,17 +27,19 @@ constexpr std::string_view kInPlaceMarks[] = {"+=",      "*=",           ".add_(
                                               "clamp_(", "inplace=True", "silu_(",    "hardtanh_("};
 
 // What is known of the class that holds a torch.nn activation, past Sequentials and their like, or
-// of a library's own.
+// of a library's own.  A layer of timm's, "Mlp", is told its activation by the block that makes it.
 ActivationUse KnownUse(const std::vector<std::string>& classes) {
   if (classes.empty()) return ActivationUse::kUnknown;
   if (!classes.back().starts_with("torch.nn.modules.activation.")) {
     const bool is_librarys = classes.back().find(".activations.") != std::string::npos;
     return is_librarys ? ActivationsOf(classes.back()) : ActivationUse::kUnknown;
   }
-  const auto holder = std::find_if(classes.rbegin(), classes.rend(), [](const std::string& name) {
-    return !name.starts_with("torch.nn.");
-  });
-  return holder == classes.rend() ? ActivationUse::kUnknown : ActivationsOf(*holder);
+  for (auto holder = classes.rbegin(); holder != classes.rend(); ++holder) {
+    if (holder->starts_with("torch.nn.")) continue;
+    const ActivationUse use = ActivationsOf(*holder);
+    if (use != ActivationUse::kUnknown || !holder->starts_with("timm.layers.")) return use;
+  }
+  return ActivationUse::kUnknown;
 }
 
 constexpr std::string_view kActivations[] = {

@@ -45,7 +45,10 @@ void PutBackWriter::WriteBefore(UnitWriter& unit, NodeId node) {
 
 void PutBackWriter::WriteBehind(UnitWriter& unit, NodeId node) {
   const auto [begin, end] = put_backs_.behind.equal_range(node);
-  for (auto row = begin; row != end; ++row) MakeOnce(unit, row->second);
+  for (auto row = begin; row != end; ++row) {
+    const NameId made = MakeOnce(unit, row->second);
+    if (row->second.before == kNoNode) unit.values().Exchange(row->second.input, made);
+  }
 }
 
 // Its result, which several nodes may read.
@@ -112,12 +115,21 @@ void PutBackWriter::ReadTensorsOf(UnitWriter& unit, const std::string& module,
 // --- Where they run -------------------------------------------------------------------------
 
 CallPlace PutBackWriter::PlaceOf(const UnitWriter& unit, const LostCall& lost) const {
-  if (lost.op.ends_with(kInLine)) return unit.place();
+  if (lost.op.ends_with(kInLine)) return PlaceInLine(unit, lost);
   if (lost.op == "to") return PlaceOfCast(unit);
   if (lost.op == "type_as") return PlaceOfCastBack(unit, lost);
   if (lost.caller == kOutside && lost.module.empty()) return unit.Beside(lost.name);
   if (lost.op == "dropout" && lost.behind != kNoNode) return PlaceBehindMaker(unit, lost);
   return PlaceOfModule(unit, lost);
+}
+
+// Its maker's or reader's own, or the statement that calls that module: "logits = head(x).float()".
+CallPlace PutBackWriter::PlaceInLine(const UnitWriter& unit, const LostCall& lost) {
+  CallPlace place = unit.place();
+  const bool is_outer = lost.caller != kOutside && lost.caller != place.module;
+  if (is_outer) place.module = lost.caller;
+  if (is_outer && !place.frames.empty()) place.frames.pop_back();
+  return place;
 }
 
 // A statement of its own, before its reader's: "x = x.to(torch.float32)".

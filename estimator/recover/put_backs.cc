@@ -45,7 +45,7 @@ class PutBackFinder {
       Note(lost);
       if (IsDropout(lost)) dropouts.push_back(lost);
       if (lost.behind != kNoNode) found_.behind.emplace(lost.behind, lost);
-      found_.before.emplace(lost.before, std::move(lost));
+      if (lost.before != kNoNode) found_.before.emplace(lost.before, std::move(lost));
     }
     if (!dropouts.empty()) AssumeDropouts(dropouts);
     if (trains() && settings_.dropout != 0.0) PlanStochasticDepths();
@@ -55,10 +55,14 @@ class PutBackFinder {
  private:
   bool trains() const { return settings_.mode == Mode::kTrain; }
 
+  static NodeId ReaderOf(const LostCall& lost) {
+    return lost.before == kNoNode ? lost.behind : lost.before;
+  }
+
   void Note(const LostCall& lost) {
     found_.notes.push_back(fmt::format("{} is put back before {}",
                                        lost.repeats == kNoNode ? lost.op : lost.name,
-                                       DisplayName(graph_, lost.before)));
+                                       DisplayName(graph_, ReaderOf(lost))));
   }
 
   // cos * 1.0, which is put back with cos.

@@ -61,6 +61,7 @@ class PutBackWriter {
   NameId Repeat(UnitWriter& unit, const LostCall& lost);
   void ReadTensorsOf(UnitWriter& unit, const std::string& module, AtenCall& call) const;
   CallPlace PlaceOf(const UnitWriter& unit, const LostCall& lost) const;
+  static CallPlace PlaceInLine(const UnitWriter& unit, const LostCall& lost);
   CallPlace PlaceOfCast(const UnitWriter& unit) const;
   CallPlace PlaceOfCastBack(const UnitWriter& unit, const LostCall& lost) const;
   CallPlace PlaceBehindMaker(const UnitWriter& unit, const LostCall& lost) const;

@@ -332,6 +332,7 @@ std::vector<Rewritten> FindRewrites(const BoundGraph& bound) {
   if (!bound.metadata().groups.empty()) {
     const ExportedGroups groups(bound);
     for (Rewritten& call : FindRegeneratedParts(groups)) search.Take(std::move(call));
+    for (Rewritten& call : FindSliceWrites(groups)) search.Take(std::move(call));
     for (Rewritten& call : FindDecomposedCalls(groups)) search.Take(std::move(call));
     for (Rewritten& call : FindExportedCalls(groups)) search.Take(std::move(call));
   }

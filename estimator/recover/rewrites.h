@@ -77,6 +77,10 @@ std::vector<Rewritten> FindDecomposedCalls(const ExportedGroups& groups);
 // each call that writes over one of them.  O(groups × log).
 std::vector<Rewritten> FindRegeneratedParts(const ExportedGroups& groups);
 
+// x[:, i, :i] = y, which torch.export writes as select_scatter and slice_scatter of parts of x: y
+// is copied into x, which nobody reads behind it.  Last ones first.  O(groups).  (slice_writes.cc)
+std::vector<Rewritten> FindSliceWrites(const ExportedGroups& groups);
+
 // The calls "lstm", "gru" and "rnn", which run one layer in all its directions: x, the first
 // hidden and cell state (kNoValue where there is none), then the module's own tensors.  ints: what
 // the gates, hidden states and cells are that a layer keeps, and those that its backward makes, in

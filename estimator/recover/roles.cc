@@ -303,6 +303,7 @@ class RoleFinder {
     for (const auto& [role, name, type] : lost.tensors) AddLost(name, kLast, role, type);
     roles_.views = std::move(lost.views);
     std::ranges::move(lost.assumptions, std::back_inserter(roles_.assumptions));
+    std::ranges::move(lost.warnings, std::back_inserter(roles_.warnings));
   }
 
   // A signature names them.

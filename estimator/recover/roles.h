@@ -92,6 +92,7 @@ struct LostTensors {
   // An initializer, and the lost buffer of which it is a view that the exporter computed.
   std::vector<std::pair<ValueId, std::string>> views;
   std::vector<std::string> assumptions;
+  Warnings warnings;
 };
 
 // What graph_signature names and is not `in_file`, where the file tells its type: copies that no

@@ -1,10 +1,13 @@
-// x[:, a:b] = y, as TorchScript's exporter writes it.
+// x[:, a:b] = y, as exporters write it.
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/recover/exported_groups.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
@@ -47,7 +50,120 @@ bool CountsPlaces(const BoundGraph& bound, ValueId places) {
   return false;
 }
 
+// --- torch.export's -------------------------------------------------------------------------
+
+// Writes of torch.export's: x[:, i, :i] = y is select_scatter (x, slice_scatter (x[:, i], y)).
+class SliceWriteFinder {
+ public:
+  explicit SliceWriteFinder(const ExportedGroups& groups)
+      : groups_(groups), bound_(groups.bound()) {}
+
+  std::vector<Rewritten> Find() const {
+    std::vector<Rewritten> calls;
+    std::set<std::string_view> written;
+    for (int32_t i = groups_.count() - 1; i >= 0; --i) {
+      Rewritten call;
+      if (!IsScatter(i) || IsInner(i) || !FindWrite(i, call)) continue;
+      calls.push_back(std::move(call));
+      written.insert({Argument(i, 0), groups_.At(i).call.name});
+    }
+    if (!written.empty()) AddCopies(written, calls);
+    return calls;
+  }
+
+ private:
+  bool IsScatter(int32_t index) const {
+    const std::string_view target = groups_.At(index).call.target;
+    const bool is_scatter =
+        target == "aten.select_scatter.default" || target == "aten.slice_scatter.default";
+    return is_scatter && groups_.At(index).call.arguments.size() > 2;
+  }
+
+  std::string_view Argument(int32_t index, size_t place) const {
+    return groups_.At(index).call.arguments[place].text;
+  }
+
+  // The scatter whose result `index` writes into a larger tensor, -1: it writes another's.
+  int32_t InnerOf(int32_t index) const {
+    const int32_t inner = groups_.Find(Argument(index, 1));
+    if (inner < 0 || !IsScatter(inner)) return -1;
+    const int32_t view = groups_.Find(Argument(inner, 0));
+    const bool is_part = view >= 0 && !groups_.At(view).call.arguments.empty() &&
+                         Argument(view, 0) == Argument(index, 0);
+    return is_part ? inner : -1;
+  }
+
+  bool IsInner(int32_t index) const {
+    const NodeId last = groups_.ResultOf(index, groups_.NodesOf(index));
+    if (last == kNoNode) return false;
+    const auto readers = bound_.AllReadersOf(bound_.At(last).outputs[0]);
+    return readers.size() == 1 && bound_.metadata().GroupOf(readers[0]) >= 0 &&
+           IsScatter(bound_.metadata().GroupOf(readers[0])) &&
+           InnerOf(bound_.metadata().GroupOf(readers[0])) == index;
+  }
+
+  // All that `index` is, with what it is made of: false where x is read behind it, as it was.
+  bool FindWrite(int32_t index, Rewritten& call) const {
+    const ValueId x = groups_.ValueOf(Argument(index, 0));
+    call.nodes = groups_.NodesOf(index);
+    call.last = groups_.ResultOf(index, call.nodes);
+    if (x == kNoValue || call.last == kNoNode || !IsWritten(x, call.last)) return false;
+    int32_t write = index;
+    for (int32_t inner = InnerOf(index); inner >= 0; inner = InnerOf(inner)) {
+      for (const int32_t part : {inner, groups_.Find(Argument(inner, 0))}) {
+        const std::vector<NodeId> nodes = groups_.NodesOf(part);
+        call.nodes.insert(call.nodes.begin(), nodes.begin(), nodes.end());
+      }
+      write = inner;
+    }
+    std::ranges::sort(call.nodes);
+    const ValueId y = groups_.ValueOf(Argument(write, 1));
+    call.aten = "copy_slice";
+    call.inputs = {x, y};
+    return y != kNoValue && IsFloat(bound_.TypeOf(y).dtype) && groups_.Fits(call);
+  }
+
+  // x[:, i, :i].clone(), kept as it was before x[:, i, :i] is written: no dropout of an export for
+  // inference, which is such a clone, too.
+  void AddCopies(const std::set<std::string_view>& written, std::vector<Rewritten>& calls) const {
+    for (int32_t i = 0; i < groups_.count(); ++i) {
+      const FxNode& clone = groups_.At(i).call;
+      const bool is_plain = clone.target == "aten.clone.default" && clone.named.empty();
+      if (!is_plain || !written.contains(WholeOf(i))) continue;
+      const NodeId last = groups_.ResultOf(i, groups_.NodesOf(i));
+      const ValueId part = groups_.ValueOf(Argument(i, 0));
+      if (last == kNoNode || part == kNoValue) continue;
+      calls.push_back({.aten = "clone", .inputs = {part}, .last = last, .nodes = {last}});
+    }
+  }
+
+  // What the call `index` reads a part of, by torch.export's name; "" where it does not.
+  std::string_view WholeOf(int32_t index) const {
+    std::string_view whole;
+    for (int32_t part = groups_.Find(Argument(index, 0)); part >= 0; part = groups_.Find(whole)) {
+      const std::string_view target = groups_.At(part).call.target;
+      if (target != "aten.slice.Tensor" && target != "aten.select.int") break;
+      whole = Argument(part, 0);
+    }
+    return whole;
+  }
+
+  bool IsWritten(ValueId x, NodeId last) const {
+    const NodeId maker = bound_.graph().values[Index(x)].producer;
+    const auto is_before = [&](NodeId reader) { return reader <= last; };
+    return maker != kNoNode && IsFloat(bound_.TypeOf(x).dtype) &&
+           std::ranges::all_of(bound_.AllReadersOf(x), is_before);
+  }
+
+  const ExportedGroups& groups_;
+  const BoundGraph& bound_;
+};
+
 }  // namespace
+
+std::vector<Rewritten> FindSliceWrites(const ExportedGroups& groups) {
+  return SliceWriteFinder(groups).Find();
+}
 
 std::optional<Rewritten> FindSliceWrite(const BoundGraph& bound, NodeId last) {
   const Node& node = bound.At(last);

@@ -1,12 +1,16 @@
 #include "estimator/recover/unread_tensors.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/base/warnings.h"
 #include "estimator/program/libraries.h"
 #include "estimator/program/modules.h"
 
@@ -40,6 +44,18 @@ bool EndAlike(std::string_view a, std::string_view b) {
     if (!IsNumbered(x[x.size() - i])) ++names;
   }
   return names >= 3;
+}
+
+// "cpe.proj.weight" of "cpe1.proj.weight"; "layers.0.weight" of itself.
+std::string WithoutCounts(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    const bool is_digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    const bool is_behind =
+        !text.empty() && std::isalpha(static_cast<unsigned char>(text.back())) != 0;
+    if (!is_digit || !is_behind) text += c;
+  }
+  return text;
 }
 
 size_t SharedModules(std::string_view a, std::string_view b) {
@@ -82,6 +98,26 @@ class UnreadSizes {
     return found;
   }
 
+  std::optional<Warning> WarnOfUnsized() const {
+    std::vector<std::string_view> unsized;
+    size_t aliases = 0;
+    for (const SignatureEntry& entry : metadata_.signature) {
+      const bool is_missing = entry.kind == SignatureEntry::Kind::kParameter &&
+                              !names_.contains(entry.target) && !read_.contains(entry.name);
+      if (!is_missing || MayBeAlias(entry.target)) continue;
+      if (runs_.contains(ParentOf(entry.target))) ++aliases;
+      if (!runs_.contains(ParentOf(entry.target))) unsized.push_back(entry.target);
+    }
+    if (unsized.size() <= aliases) return std::nullopt;
+    return Warning{
+        warning::kUnsizedTensors,
+        fmt::format("{} {} in modules that no node runs, such as {}: the file has names, "
+                    "and no sizes, so that what they take is missing here (a .pt2 of "
+                    "torch.export.save has them)",
+                    unsized.size(), unsized.size() == 1 ? "parameter is" : "parameters are",
+                    unsized[0])};
+  }
+
  private:
   std::optional<TensorType> TypeOf(std::string_view name, bool is_buffer) const {
     std::optional<TensorType> type;
@@ -96,6 +132,14 @@ class UnreadSizes {
       if (type && !IsFloat(type->dtype)) type.reset();  // position ids are as long as a table
     }
     return type || is_buffer ? type : TypeByRow(name);
+  }
+
+  // "cpe1.proj.weight", which blocks have as "blocks1.0.cpe.proj.weight".
+  bool MayBeAlias(std::string_view name) const {
+    const std::string plain = WithoutCounts(name);
+    return std::ranges::any_of(known_, [&](const ModuleTensor& tensor) {
+      return EndAlike(plain, WithoutCounts(tensor.name));
+    });
   }
 
   // That of all known tensors of such names; nothing where there is none, or they differ.
@@ -167,6 +211,11 @@ class UnreadSizes {
 };
 
 }  // namespace
+
+std::optional<Warning> FindUnsized(const BoundGraph& bound,
+                                   const std::vector<ModuleTensor>& known) {
+  return UnreadSizes(bound, known).WarnOfUnsized();
+}
 
 std::vector<LostTensor> SizeUnreadTensors(const BoundGraph& bound,
                                           const std::vector<ModuleTensor>& known) {

@@ -2,9 +2,11 @@
 // Internal to the room recover/.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/program/module_tensors.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/roles.h"
@@ -21,5 +23,11 @@ namespace onnxfit {
 // O(signature × known).
 std::vector<LostTensor> SizeUnreadTensors(const BoundGraph& bound,
                                           const std::vector<ModuleTensor>& known);
+
+// Parameters of modules that run no node, which the signature names and `known`, those of the file
+// and those that were sized, does not have: their bytes are missing in an answer.  nullopt where
+// there are none, or where as many are in modules that do run, which are other names of known
+// tensors. O(signature + nodes).
+std::optional<Warning> FindUnsized(const BoundGraph& bound, const std::vector<ModuleTensor>& known);
 
 }  // namespace onnxfit
