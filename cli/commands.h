@@ -50,6 +50,11 @@ int RunCheck(const Options& options, std::ostream& out);
 // message.
 int RunExplainOom(const Options& options, std::ostream& out, std::string& reading);
 
+// `onnxfit report`: the estimate, its step and other batches drawn on a page for a browser.  Writes
+// one HTML file to `out`, or to the file that `options` name.  Returns the exit code.  Throws
+// Error.
+int RunReport(const Options& options, std::ostream& out);
+
 // `onnxfit gpus`: the cards of the table, or of this machine.  Writes the cards that match the
 // filters of `options`, or those of this machine (--detect), to `out`, or to the file that they
 // name.  Returns the exit code of cli.md.  Throws Error, also where no card matches, and NoGpuError

@@ -29,6 +29,7 @@ enum class Command : uint8_t {
   kExplainOom,
   kGpus,
   kInit,
+  kReport,
 };
 enum class Action : uint8_t { kRun, kHelp, kVersion };
 enum class Format : uint8_t { kText, kJson, kMarkdown, kCsv };
@@ -38,8 +39,17 @@ inline constexpr Spelling<Command> kCommands[] = {
     {"estimate", Command::kEstimate}, {"max-batch", Command::kMaxBatch},
     {"verify", Command::kVerify},     {"check", Command::kCheck},
     {"diff", Command::kDiff},         {"explain-oom", Command::kExplainOom},
-    {"gpus", Command::kGpus},         {"init", Command::kInit}};
+    {"gpus", Command::kGpus},         {"init", Command::kInit},
+    {"report", Command::kReport}};
 constexpr std::string_view ToString(Command v) { return NameOf<Command>(kCommands, v); }
+
+// Of estimate alone: a run as a file for another tool.
+enum class FileFormat : uint8_t { kSvg, kPerfetto, kMemorySnapshot, kTreemap };
+inline constexpr Spelling<FileFormat> kFileFormats[] = {
+    {"svg", FileFormat::kSvg},
+    {"perfetto", FileFormat::kPerfetto},
+    {"memory-snapshot", FileFormat::kMemorySnapshot},
+    {"treemap", FileFormat::kTreemap}};
 
 inline constexpr Spelling<Format> kFormats[] = {{"text", Format::kText},
                                                 {"json", Format::kJson},
@@ -130,8 +140,11 @@ struct Options {
   BatchLimits limits;       // of max-batch
   bool is_strict = false;   // TIGHT counts as not fitting
   Format format = Format::kText;
+  std::optional<FileFormat> file_format = {};  // of estimate, in the place of `format`
   TextOptions text;  // but for its colour, which `color` and the terminal decide
   ColorMode color = ColorMode::kAuto;
+  bool timeline = false;   // draw memory over the step
+  bool tree = false;       // what each module takes
   std::string output;      // a path, "" is standard output
   bool force = false;      // `output` may exist
   bool exit_zero = false;  // a target that does not hold gives 0

@@ -49,6 +49,7 @@ int PerformAction(const Options& options, std::ostream& out, std::ostream& err,
   if (options.command == Command::kMaxBatch) return RunMaxBatch(options, out, err);
   if (options.command == Command::kVerify) return RunVerify(options, out, err);
   if (options.command == Command::kDiff) return RunDiff(options, out, reading);
+  if (options.command == Command::kReport) return RunReport(options, out);
   if (options.command == Command::kCheck) return RunCheck(options, out);
   return RunEstimate(options, out);
 }
