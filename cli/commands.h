@@ -61,6 +61,14 @@ int RunReport(const Options& options, std::ostream& out);
 // where this machine has none.
 int RunGpus(const Options& options, std::ostream& out);
 
+// `onnxfit explain`: what a warning means, by its code; all of them in a line each without one.
+// Returns the exit code.  Throws Error for a code that no warning has.
+int RunExplain(const Options& options, std::ostream& out);
+
+// `onnxfit completion`: a script by which a shell completes, or a page of the manual.  Returns the
+// exit code.  Throws Error for a shell that it does not know.
+int RunCompletion(const Options& options, std::ostream& out);
+
 // `onnxfit init`: a config for a folder.  Writes onnxfit.toml into the folder of `options`, with a
 // check for each .onnx file below it, and what it wrote to `out`.  Returns the exit code.  Throws
 // Error where there is one already, unless forced, or no model.

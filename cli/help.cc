@@ -27,6 +27,8 @@ usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
        onnxfit gpus [FILTER] [flags]                (the cards that it knows)
        onnxfit init [FOLDER]                        (a config of checks)
        onnxfit report MODEL.onnx [flags]            (a page for a browser)
+       onnxfit explain [CODE]                       (what a warning means)
+       onnxfit completion bash|zsh|fish|man         (for your shell, a manual)
 )",
      R"(
 examples
@@ -159,6 +161,29 @@ Memory over a step, what lives at its peak, other batches; it needs no network,
 and can be read without its script, too.
 exit: 0 done, 1 a card does not hold, 2 no answer (bad flag, unreadable model,
       FILE exists), 3 no usable GPU here (--gpu auto)
+)"},
+    {R"(onnxfit explain: what a warning means, and what settles it
+
+usage: onnxfit explain [CODE]    (all of them in a line each without one)
+)",
+     R"(
+examples
+  onnxfit explain OF109
+  onnxfit explain
+
+exit: 0 done, 2 no such code
+)"},
+    {R"(onnxfit completion: commands, flags and cards, completed by your shell
+
+usage: onnxfit completion bash|zsh|fish|man
+)",
+     R"(
+examples
+  source <(onnxfit completion bash)
+  onnxfit completion fish > ~/.config/fish/completions/onnxfit.fish
+  onnxfit completion man > ~/.local/share/man/man1/onnxfit.1
+
+exit: 0 done, 2 no such shell
 )"}};
 
 // "  -b, --batch N", "      --mode M", "  -q".

@@ -30,17 +30,24 @@ enum class Command : uint8_t {
   kGpus,
   kInit,
   kReport,
+  kExplain,
+  kCompletion,
 };
 enum class Action : uint8_t { kRun, kHelp, kVersion };
 enum class Format : uint8_t { kText, kJson, kMarkdown, kCsv };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
 
-inline constexpr Spelling<Command> kCommands[] = {
-    {"estimate", Command::kEstimate}, {"max-batch", Command::kMaxBatch},
-    {"verify", Command::kVerify},     {"check", Command::kCheck},
-    {"diff", Command::kDiff},         {"explain-oom", Command::kExplainOom},
-    {"gpus", Command::kGpus},         {"init", Command::kInit},
-    {"report", Command::kReport}};
+inline constexpr Spelling<Command> kCommands[] = {{"estimate", Command::kEstimate},
+                                                  {"max-batch", Command::kMaxBatch},
+                                                  {"verify", Command::kVerify},
+                                                  {"check", Command::kCheck},
+                                                  {"diff", Command::kDiff},
+                                                  {"explain-oom", Command::kExplainOom},
+                                                  {"gpus", Command::kGpus},
+                                                  {"init", Command::kInit},
+                                                  {"report", Command::kReport},
+                                                  {"explain", Command::kExplain},
+                                                  {"completion", Command::kCompletion}};
 constexpr std::string_view ToString(Command v) { return NameOf<Command>(kCommands, v); }
 
 // Of estimate alone: a run as a file for another tool.
@@ -124,7 +131,7 @@ struct Options {
   std::string model;  // a path, "-" is standard input; "" where explain-oom has none, or numbers
   NumbersOptions numbers;            // of estimate, in the place of a model
   std::string log;                   // of explain-oom: a path, "-" is standard input
-  std::vector<std::string> filters;  // of gpus
+  std::vector<std::string> filters;  // of gpus; codes of explain, the shell of completion
   bool detect = false;               // of gpus: the cards of this machine
   VerifyOptions verify;
   CheckOptions check;
