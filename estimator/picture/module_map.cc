@@ -14,7 +14,7 @@ namespace {
 
 // The map's own box: as wide as three squares over two.
 constexpr Rectangle kField = {0, 0, 150, 100};
-constexpr double kLeastArea = 6;    // of 15,000: smaller ones are left blank
+constexpr double kLeastArea = 6;     // of 15,000: smaller ones are left blank
 constexpr double kLeastSplit = 300;  // smaller ones are not split further
 
 using Modules = std::vector<ModuleSum>;
