@@ -45,7 +45,8 @@ EstimateRequest WithPictures(const Options& options) {
   EstimateRequest request = options.request;
   if (options.timeline) request.curve_points = kTerminalPoints;
   if (options.file_format == FileFormat::kSvg) request.curve_points = kPagePoints;
-  request.modules = options.tree || options.file_format == FileFormat::kTreemap;
+  const bool is_page = options.format == Format::kText || options.format == Format::kMarkdown;
+  request.modules = is_page || options.tree || options.file_format == FileFormat::kTreemap;
   return request;
 }
 
@@ -67,7 +68,7 @@ std::string FileOf(const Study& study, const Estimate& estimate, const Options& 
 std::string PicturesOf(const Estimate& estimate, const Options& options, const std::ostream& out) {
   if (options.format != Format::kText) return "";
   const TextOptions text = WithColor(options, out);
-  return TreeText(estimate, text) + TimelineText(estimate, text);
+  return (options.tree ? TreeText(estimate, text) : "") + TimelineText(estimate, text);
 }
 
 std::vector<Judgement> JudgementsOf(const Estimate& estimate) {

@@ -61,6 +61,24 @@ TEST_CASE("a file that names no modules is all the model's own") {
   CHECK(estimate.modules[0].parameters == 16);
 }
 
+ModuleSum Sum(const std::string& path, size_t depth, int64_t bytes);
+
+std::string Names(const std::vector<ModuleSum>& sums) {
+  std::string text;
+  for (const ModuleSum& sum : sums) text += sum.path + " ";
+  return text;
+}
+
+TEST_CASE("the largest modules lie apart, and one with more than half is split, but for a list") {
+  const std::vector<ModuleSum> modules = {
+      Sum("", 0, 100),        Sum("body", 1, 90),     Sum("body.h", 2, 80), Sum("body.h.0", 3, 40),
+      Sum("body.h.1", 3, 40), Sum("body.wte", 2, 10), Sum("head", 1, 6),    Sum("none", 1, 0)};
+  CHECK(Names(LargestModules(modules, 8)) == "body.h body.wte head ");
+  CHECK(Names(LargestModules(modules, 2)) == "body.h body.wte ");
+  CHECK(LargestModules({Sum("", 0, 100)}, 8).empty());
+  CHECK(LargestModules({}, 8).empty());
+}
+
 ModuleSum Sum(const std::string& path, size_t depth, int64_t bytes) {
   return {.path = path, .depth = depth, .weight_bytes = bytes};
 }

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include "estimator/base/index.h"
 #include "estimator/fit/owners.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {
@@ -126,6 +128,47 @@ std::vector<ModuleSum> SumModules(const Prediction& prediction, const Timeline& 
     if (live.kind == Kind::kParameter) sum.parameters += Numel(buffer.dims);
   }
   return sums.List();
+}
+
+namespace {
+
+// The modules directly in the one at `place`, but for those that have nothing.
+std::vector<size_t> DirectlyIn(const std::vector<ModuleSum>& modules, size_t place) {
+  std::vector<size_t> children;
+  for (size_t i = place + 1; i < modules.size() && modules[i].depth > modules[place].depth; ++i) {
+    if (modules[i].depth == modules[place].depth + 1 && modules[i].bytes() > 0) {
+      children.push_back(i);
+    }
+  }
+  return children;
+}
+
+// Whether they are the items of a list: what one takes, each takes.
+bool AreNumbered(const std::vector<ModuleSum>& modules, const std::vector<size_t>& places) {
+  return std::ranges::all_of(places, [&](size_t place) {
+    const std::string_view path = modules[place].path;
+    return IsNumbered(path.substr(path.rfind('.') + 1));
+  });
+}
+
+}  // namespace
+
+std::vector<ModuleSum> LargestModules(const std::vector<ModuleSum>& modules, size_t most) {
+  if (modules.empty()) return {};
+  const auto bytes = [&](size_t place) { return modules[place].bytes(); };
+  std::vector<size_t> chosen = DirectlyIn(modules, 0);
+  while (!chosen.empty()) {
+    const auto largest = std::ranges::max_element(chosen, {}, bytes);
+    const std::vector<size_t> inside = DirectlyIn(modules, *largest);
+    const bool is_split = 2 * bytes(*largest) > bytes(0) && !AreNumbered(modules, inside);
+    if (!is_split) break;
+    chosen.erase(largest);
+    chosen.insert(chosen.end(), inside.begin(), inside.end());
+  }
+  std::ranges::stable_sort(chosen, std::ranges::greater(), bytes);
+  std::vector<ModuleSum> sums;
+  for (size_t i = 0; i < std::min(most, chosen.size()); ++i) sums.push_back(modules[chosen[i]]);
+  return sums;
 }
 
 }  // namespace onnxfit
