@@ -50,11 +50,24 @@ int RunCheck(const Options& options, std::ostream& out);
 // message.
 int RunExplainOom(const Options& options, std::ostream& out, std::string& reading);
 
+// `onnxfit report`: the estimate, its step and other batches drawn on a page for a browser.  Writes
+// one HTML file to `out`, or to the file that `options` name.  Returns the exit code.  Throws
+// Error.
+int RunReport(const Options& options, std::ostream& out);
+
 // `onnxfit gpus`: the cards of the table, or of this machine.  Writes the cards that match the
 // filters of `options`, or those of this machine (--detect), to `out`, or to the file that they
 // name.  Returns the exit code of cli.md.  Throws Error, also where no card matches, and NoGpuError
 // where this machine has none.
 int RunGpus(const Options& options, std::ostream& out);
+
+// `onnxfit explain`: what a warning means, by its code; all of them in a line each without one.
+// Returns the exit code.  Throws Error for a code that no warning has.
+int RunExplain(const Options& options, std::ostream& out);
+
+// `onnxfit completion`: a script by which a shell completes, or a page of the manual.  Returns the
+// exit code.  Throws Error for a shell that it does not know.
+int RunCompletion(const Options& options, std::ostream& out);
 
 // `onnxfit init`: a config for a folder.  Writes onnxfit.toml into the folder of `options`, with a
 // check for each .onnx file below it, and what it wrote to `out`.  Returns the exit code.  Throws

@@ -14,6 +14,9 @@
 #include "estimator/fit/predict.h"
 #include "estimator/fit/sweep.h"
 #include "estimator/onnx/shapes.h"
+#include "estimator/picture/page.h"
+#include "estimator/picture/run_files.h"
+#include "estimator/picture/terminal.h"
 #include "estimator/report/estimate.h"
 
 namespace onnxfit {
@@ -36,6 +39,36 @@ std::string ReportOf(const Answer& answer, const Options& options, const std::os
 SweepAnswer TableOf(const Graph& graph, const Options& options) {
   const size_t largest = options.format == Format::kJson ? options.text.rows : 0;
   return RunSweep(graph, options.request, options.sweep, largest);
+}
+
+EstimateRequest WithPictures(const Options& options) {
+  EstimateRequest request = options.request;
+  if (options.timeline) request.curve_points = kTerminalPoints;
+  if (options.file_format == FileFormat::kSvg) request.curve_points = kPagePoints;
+  const bool is_page = options.format == Format::kText || options.format == Format::kMarkdown;
+  request.modules = is_page || options.tree || options.file_format == FileFormat::kTreemap;
+  return request;
+}
+
+std::string FileOf(const Study& study, const Estimate& estimate, const Options& options) {
+  switch (*options.file_format) {
+    case FileFormat::kSvg:
+      return ToSvg(estimate);
+    case FileFormat::kPerfetto:
+      return ToPerfetto(*study.Predicted(options.request));
+    case FileFormat::kMemorySnapshot:
+      return ToMemorySnapshot(*study.Predicted(options.request));
+    case FileFormat::kTreemap:
+      return ToFoldedStacks(estimate);
+  }
+  return "";
+}
+
+// What pages for people show below all else: behind the first line alone, too.
+std::string PicturesOf(const Estimate& estimate, const Options& options, const std::ostream& out) {
+  if (options.format != Format::kText) return "";
+  const TextOptions text = WithColor(options, out);
+  return (options.tree ? TreeText(estimate, text) : "") + TimelineText(estimate, text);
 }
 
 std::vector<Judgement> JudgementsOf(const Estimate& estimate) {
@@ -66,11 +99,13 @@ int RunEstimate(const Options& options, std::ostream& out) {
     return ExitCodeOf(JudgementsOf(answer), options);
   }
   const Study study(graph);
-  Estimate estimate = MakeEstimate(study, options.request);
-  if (!options.text.quiet && options.request.why.empty()) {
-    AddAdvice(study, options.request, estimate);
-  }
-  WriteReport(ReportOf(estimate, options, out), options, out);
+  const EstimateRequest request = WithPictures(options);
+  Estimate estimate = MakeEstimate(study, request);
+  if (!options.text.quiet && request.why.empty()) AddAdvice(study, request, estimate);
+  WriteReport(options.file_format
+                  ? FileOf(study, estimate, options)
+                  : ReportOf(estimate, options, out) + PicturesOf(estimate, options, out),
+              options, out);
   return ExitCodeOf(JudgementsOf(estimate), options);
 }
 

@@ -191,43 +191,62 @@ std::vector<Flag> MachineFlags() {
        Only(Command::kGpus)}};
 }
 
+// Reports, and files for other tools.
+void SetEstimateFormat(const Typed& typed, Options& options) {
+  for (const Spelling<FileFormat>& row : kFileFormats) {
+    if (row.name == typed.text) options.file_format = row.value;
+  }
+  if (!options.file_format) options.format = ParseChoice(typed, kFormats);
+}
+
 std::vector<Flag> ReportFlags() {
   constexpr std::string_view kGroup = "The report";
-  constexpr Commands kOneFormat = kOfReports & ~Only(Command::kCheck);
+  constexpr Commands kToOneFile = kOfReports & ~Only(Command::kCheck);
+  constexpr Commands kOneFormat = kToOneFile & kOfText;
   return {
       {"--format", "-f", "F", kGroup,
        Choices(kFormats) + "; csv has a header and one row a run, in exact bytes", "text",
        [](const Typed& t, Options& o) { o.format = ParseChoice(t, kFormats); }, false, false,
-       kOneFormat},
+       kOneFormat & ~Only(Command::kEstimate)},
+      {"--format", "-f", "F", kGroup,
+       Choices(kFormats) + ", for other tools " + Choices(kFileFormats) +
+           "; csv has a header and one row a run, in exact bytes",
+       "text", SetEstimateFormat, false, false, Only(Command::kEstimate)},
       {"--format", "-f", "F[=FILE]", kGroup, Choices(kCheckFormats) + "; repeatable", "text",
        AddOutput, true, false, Only(Command::kCheck)},
       {"--output", "", "FILE", kGroup, "write there", "standard output",
        [](const Typed& t, Options& o) { SetText(t, "the path of a file", o.output); }, false, false,
-       kOneFormat},
+       kToOneFile},
       {"--force", "", "", kGroup, "write there even if FILE exists", "",
        [](const Typed& t, Options& o) { o.force = ParseSwitch(t); }, false, false,
-       kOneFormat | Only(Command::kInit)},
+       kToOneFile | Only(Command::kInit)},
       {"", "-n", "N", kGroup, "how many of the largest tensors, or nodes that grew", "8",
        [](const Typed& t, Options& o) { o.text.rows = static_cast<size_t>(ParseWhole(t, 0)); },
-       false, false, kOfGates},
+       false, false, kOfGates & kOfText},
       {"--why", "", "NAME", kGroup, "the life of one tensor, or of a node's results", "",
        [](const Typed& t, Options& o) {
          SetText(t, "the name of a tensor or a node", o.request.why);
        },
        false, false, Only(Command::kEstimate)},
+      {"--timeline", "", "", kGroup, "memory over the step of the peak, drawn", "",
+       [](const Typed& t, Options& o) { o.timeline = ParseSwitch(t); }, false, false,
+       Only(Command::kEstimate)},
+      {"--tree", "", "", kGroup, "what each module has at the peak", "",
+       [](const Typed& t, Options& o) { o.tree = ParseSwitch(t); }, false, false,
+       Only(Command::kEstimate)},
       {"", "-q", "", kGroup, "the first line alone", "",
-       [](const Typed& t, Options& o) { o.text.quiet = ParseSwitch(t); }},
+       [](const Typed& t, Options& o) { o.text.quiet = ParseSwitch(t); }, false, false, kOfText},
       {"", "-v", "", kGroup, "details, events of each step, notes on how the file was read", "",
        [](const Typed& t, Options& o) {
          o.text.verbose = ParseSwitch(t);
          o.request.details = o.text.verbose;
        },
-       false, false, kOfRuns},
+       false, false, kOfRuns & kOfText},
       {"--ascii", "", "", kGroup, "no letter beyond ASCII", "",
-       [](const Typed& t, Options& o) { o.text.ascii = ParseSwitch(t); }},
+       [](const Typed& t, Options& o) { o.text.ascii = ParseSwitch(t); }, false, false, kOfText},
       {"--color", "", "WHEN", kGroup, Choices(kColorModes), "auto",
        [](const Typed& t, Options& o) { o.color = ParseChoice(t, kColorModes); }, false, false,
-       kOfReports},
+       kOfReports & kOfText},
       {"--exit-zero", "", "", kGroup, "exit 0 where a target or budget does not hold", "",
        [](const Typed& t, Options& o) { o.exit_zero = ParseSwitch(t); }, false, false, kOfGates},
       {"--version", "", "", kGroup, "print the version", "",

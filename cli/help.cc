@@ -26,6 +26,9 @@ usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
        onnxfit explain-oom [LOG] [flags]            (what an error means)
        onnxfit gpus [FILTER] [flags]                (the cards that it knows)
        onnxfit init [FOLDER]                        (a config of checks)
+       onnxfit report MODEL.onnx [flags]            (a page for a browser)
+       onnxfit explain [CODE]                       (what a warning means)
+       onnxfit completion bash|zsh|fish|man         (for your shell, a manual)
 )",
      R"(
 examples
@@ -144,6 +147,43 @@ examples
 Each model gets its batch, and a size for other dimensions that it leaves free;
 one that cannot be trained becomes a comment that says why.
 exit: 0 written, 2 not (there is one already, no models)
+)"},
+    {R"(onnxfit report: an estimate as one HTML file, with pictures
+
+usage: onnxfit report MODEL.onnx [flags] --output FILE.html
+)",
+     R"(
+examples
+  onnxfit report resnet50.onnx -b 32 --gpu rtx3060 --output resnet50.html
+  onnxfit report gpt2.onnx -b 8 -p amp-bf16 --gpu t4 --gpu l4 --output gpt2.html
+
+Memory over a step, what lives at its peak, other batches; it needs no network,
+and can be read without its script, too.
+exit: 0 done, 1 a card does not hold, 2 no answer (bad flag, unreadable model,
+      FILE exists), 3 no usable GPU here (--gpu auto)
+)"},
+    {R"(onnxfit explain: what a warning means, and what settles it
+
+usage: onnxfit explain [CODE]    (all of them in a line each without one)
+)",
+     R"(
+examples
+  onnxfit explain OF109
+  onnxfit explain
+
+exit: 0 done, 2 no such code
+)"},
+    {R"(onnxfit completion: commands, flags and cards, completed by your shell
+
+usage: onnxfit completion bash|zsh|fish|man
+)",
+     R"(
+examples
+  source <(onnxfit completion bash)
+  onnxfit completion fish > ~/.config/fish/completions/onnxfit.fish
+  onnxfit completion man > ~/.local/share/man/man1/onnxfit.1
+
+exit: 0 done, 2 no such shell
 )"}};
 
 // "  -b, --batch N", "      --mode M", "  -q".

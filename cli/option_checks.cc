@@ -44,7 +44,7 @@ void CheckSweep(const Options& options) {
   const std::vector<ListedFlag> flags = ListedFlags(options.sweep);
   if (flags.empty()) return;
   if (options.command == Command::kExplainOom || options.command == Command::kDiff ||
-      options.command == Command::kVerify) {
+      options.command == Command::kVerify || options.command == Command::kReport) {
     if (options.model.empty()) return;  // what the environment says of models
     throw Error({.where = flags[0].name,
                  .text = fmt::format("expected one value with {}, found {}",
@@ -55,6 +55,12 @@ void CheckSweep(const Options& options) {
     throw Error({.text = fmt::format(
                      "expected at most {} combinations, found {} ({})", kMostCombinations,
                      count ? std::to_string(*count) : "more than 2^63", ListedText(flags))});
+  }
+  if (options.file_format) {
+    throw Error({.where = "--format",
+                 .text = fmt::format("expected one run, found a table of {} ({})", *count,
+                                     ListedText(flags)),
+                 .hint = "one value for " + flags[0].name});
   }
   if (!options.request.why.empty()) {
     throw Error({.where = "--why",

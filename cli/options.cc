@@ -304,6 +304,7 @@ void TakeWords(const std::vector<std::string>& words, bool has_numbers, Options&
       break;
     case Command::kMaxBatch:
     case Command::kVerify:
+    case Command::kReport:
       options.model = ModelOf(words);
       break;
     case Command::kCheck:
@@ -316,6 +317,8 @@ void TakeWords(const std::vector<std::string>& words, bool has_numbers, Options&
       options.log = LogOf(words);
       break;
     case Command::kGpus:
+    case Command::kExplain:
+    case Command::kCompletion:
       options.filters = words;
       break;
     case Command::kInit:

@@ -29,17 +29,34 @@ enum class Command : uint8_t {
   kExplainOom,
   kGpus,
   kInit,
+  kReport,
+  kExplain,
+  kCompletion,
 };
 enum class Action : uint8_t { kRun, kHelp, kVersion };
 enum class Format : uint8_t { kText, kJson, kMarkdown, kCsv };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
 
-inline constexpr Spelling<Command> kCommands[] = {
-    {"estimate", Command::kEstimate}, {"max-batch", Command::kMaxBatch},
-    {"verify", Command::kVerify},     {"check", Command::kCheck},
-    {"diff", Command::kDiff},         {"explain-oom", Command::kExplainOom},
-    {"gpus", Command::kGpus},         {"init", Command::kInit}};
+inline constexpr Spelling<Command> kCommands[] = {{"estimate", Command::kEstimate},
+                                                  {"max-batch", Command::kMaxBatch},
+                                                  {"verify", Command::kVerify},
+                                                  {"check", Command::kCheck},
+                                                  {"diff", Command::kDiff},
+                                                  {"explain-oom", Command::kExplainOom},
+                                                  {"gpus", Command::kGpus},
+                                                  {"init", Command::kInit},
+                                                  {"report", Command::kReport},
+                                                  {"explain", Command::kExplain},
+                                                  {"completion", Command::kCompletion}};
 constexpr std::string_view ToString(Command v) { return NameOf<Command>(kCommands, v); }
+
+// Of estimate alone: a run as a file for another tool.
+enum class FileFormat : uint8_t { kSvg, kPerfetto, kMemorySnapshot, kTreemap };
+inline constexpr Spelling<FileFormat> kFileFormats[] = {
+    {"svg", FileFormat::kSvg},
+    {"perfetto", FileFormat::kPerfetto},
+    {"memory-snapshot", FileFormat::kMemorySnapshot},
+    {"treemap", FileFormat::kTreemap}};
 
 inline constexpr Spelling<Format> kFormats[] = {{"text", Format::kText},
                                                 {"json", Format::kJson},
@@ -114,7 +131,7 @@ struct Options {
   std::string model;  // a path, "-" is standard input; "" where explain-oom has none, or numbers
   NumbersOptions numbers;            // of estimate, in the place of a model
   std::string log;                   // of explain-oom: a path, "-" is standard input
-  std::vector<std::string> filters;  // of gpus
+  std::vector<std::string> filters;  // of gpus; codes of explain, the shell of completion
   bool detect = false;               // of gpus: the cards of this machine
   VerifyOptions verify;
   CheckOptions check;
@@ -130,8 +147,11 @@ struct Options {
   BatchLimits limits;       // of max-batch
   bool is_strict = false;   // TIGHT counts as not fitting
   Format format = Format::kText;
+  std::optional<FileFormat> file_format = {};  // of estimate, in the place of `format`
   TextOptions text;  // but for its colour, which `color` and the terminal decide
   ColorMode color = ColorMode::kAuto;
+  bool timeline = false;   // draw memory over the step
+  bool tree = false;       // what each module takes
   std::string output;      // a path, "" is standard output
   bool force = false;      // `output` may exist
   bool exit_zero = false;  // a target that does not hold gives 0

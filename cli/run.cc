@@ -1,5 +1,7 @@
 #include "cli/run.h"
 
+#include <fmt/format.h>
+
 #include <exception>
 #include <new>
 #include <ostream>
@@ -8,8 +10,10 @@
 #include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/targets.h"
+#include "estimator/base/cards.h"
 #include "estimator/base/device.h"
 #include "estimator/base/error.h"
+#include "estimator/base/framework.h"
 #include "estimator/cuda/find_gpus.h"
 #include "estimator/report/layout.h"
 
@@ -33,14 +37,22 @@ Error WithDetail(const Error& error) {
   return Error(parts);
 }
 
+// What it is made of, below its own version.
+std::string VersionText() {
+  const std::span<const FrameworkProfile> frameworks = Frameworks();
+  return fmt::format(
+      "onnxfit {}\n  rules of {} to {} ({} unless --framework says another)\n  {} cards\n",
+      ONNXFIT_VERSION, frameworks.front().name, frameworks.back().name, DefaultFramework().name,
+      Cards().size());
+}
+
 // CUDA's first card, which is the one that PyTorch takes.
 GpuSearch FindFirstGpu() { return FindGpus(0); }
 
 int PerformAction(const Options& options, std::ostream& out, std::ostream& err,
                   std::string& reading) {
   if (options.action == Action::kHelp || options.action == Action::kVersion) {
-    out << (options.action == Action::kHelp ? HelpText(options.command)
-                                            : "onnxfit " ONNXFIT_VERSION "\n");
+    out << (options.action == Action::kHelp ? HelpText(options.command) : VersionText());
     return kExitDone;
   }
   if (options.command == Command::kExplainOom) return RunExplainOom(options, out, reading);
@@ -49,6 +61,9 @@ int PerformAction(const Options& options, std::ostream& out, std::ostream& err,
   if (options.command == Command::kMaxBatch) return RunMaxBatch(options, out, err);
   if (options.command == Command::kVerify) return RunVerify(options, out, err);
   if (options.command == Command::kDiff) return RunDiff(options, out, reading);
+  if (options.command == Command::kExplain) return RunExplain(options, out);
+  if (options.command == Command::kCompletion) return RunCompletion(options, out);
+  if (options.command == Command::kReport) return RunReport(options, out);
   if (options.command == Command::kCheck) return RunCheck(options, out);
   return RunEstimate(options, out);
 }

@@ -134,6 +134,16 @@ void SetPeak(Estimate& estimate, const Trace& trace, const Timeline& timeline,
   estimate.largest = Largest(trace, timeline);
 }
 
+NamedCurve CurveOf(const Prediction& prediction, const Timeline& timeline, size_t points) {
+  NamedCurve named;
+  const int32_t step = std::max(timeline.peak_step, 1);  // not of what setup takes
+  named.curve = ReadCurve(prediction.trace, step, points, prediction.alloc_conf);
+  for (const CurvePoint& point : named.curve.points) {
+    named.nodes.push_back(LabelText(prediction.trace, point.at));
+  }
+  return named;
+}
+
 }  // namespace
 
 int64_t ContextBytesOf(const EstimateRequest& request) { return ContextRow(request).bytes; }
@@ -178,6 +188,10 @@ Estimate MakeEstimate(const Study& study, const EstimateRequest& request) {
   }
   if (request.details) estimate.step_events = SummarizeSteps(prediction);
   if (!request.why.empty()) estimate.why = ExplainTensor(prediction, request.why);
+  if (request.curve_points > 0) {
+    estimate.curve = CurveOf(prediction, timeline, request.curve_points);
+  }
+  if (request.modules) estimate.modules = SumModules(prediction, timeline);
   return estimate;
 }
 

@@ -11,12 +11,14 @@
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
+#include "estimator/fit/module_sums.h"
 #include "estimator/fit/places.h"
 #include "estimator/fit/study.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/fit/why.h"
 #include "estimator/memory/allocator_conf.h"
+#include "estimator/memory/curve.h"
 #include "estimator/memory/timeline.h"
 #include "estimator/onnx/graph.h"
 #include "estimator/onnx/shapes.h"
@@ -77,6 +79,12 @@ struct StepSummary {
   Instant peak;
 };
 
+// A curve, and the operators at its points, "" between them.
+struct NamedCurve {
+  Curve curve;
+  std::vector<std::string> nodes;
+};
+
 struct Estimate {
   ModelSummary model;
   TrainingSettings settings;
@@ -104,6 +112,8 @@ struct Estimate {
 
   std::optional<WhyAnswer> why;          // where a tensor was asked for
   std::vector<StepSummary> step_events;  // where details were: steps[0] is step 1
+  std::optional<NamedCurve> curve;       // where it was asked for: of the peak's step
+  std::vector<ModuleSum> modules;        // where they were: the model first
 };
 
 // What is asked, beside the file.
@@ -116,6 +126,8 @@ struct EstimateRequest {
   bool wants_range = true;                               // what the file leaves open, both ways
   std::string why = {};                                  // a tensor whose life is to be told
   bool details = false;                                  // what only -v shows
+  size_t curve_points = 0;                               // of a step's curve, at most; 0: none
+  bool modules = false;                                  // what each module takes
   std::vector<std::string> notes = {};                   // of the flags, for -v
   Warnings warnings = {};                                // of the flags
 };

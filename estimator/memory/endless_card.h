@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "estimator/memory/allocator.h"
 #include "estimator/memory/segment_source.h"
@@ -19,6 +20,10 @@ class EndlessCard {
   void Alloc(BufferId buffer, int64_t bytes);
   void Free(BufferId buffer) { allocator_->Free(buffer); }
   AllocatorStats stats() const { return allocator_->stats(); }
+  // As Allocator::PlaceOf.
+  std::optional<Layout::Place> PlaceOf(BufferId buffer) const {
+    return allocator_->PlaceOf(buffer);
+  }
 
  private:
   std::unique_ptr<SegmentSource> source_;

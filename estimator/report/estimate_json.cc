@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "estimator/base/calibration.h"
+#include "estimator/base/index.h"
 #include "estimator/report/estimate.h"
 #include "estimator/report/json_parts.h"
 
@@ -185,6 +186,42 @@ Json WhyJson(const WhyAnswer& why, size_t count) {
   return object;
 }
 
+// A column each, of as many entries as there are points: numbers of a picture, not records.
+Json CurveJson(const NamedCurve& named) {
+  Json json = {{"step", named.curve.step}, {"peak", named.curve.peak}};
+  for (const size_t start : named.curve.PhaseStarts()) {
+    json["phases"].push_back(
+        {{"phase", ToString(named.curve.points[start].phase)}, {"from", start}});
+  }
+  json["nodes"] = named.nodes;
+  Json& kinds = json["kinds"];
+  for (int kind = 0; kind < kKinds; ++kind) {
+    const auto bytes = [&](const CurvePoint& point) { return point.bytes[Index(kind)]; };
+    if (std::ranges::none_of(named.curve.points, bytes)) continue;
+    for (const CurvePoint& point : named.curve.points) {
+      kinds[ToString(static_cast<Kind>(kind))].push_back(bytes(point));
+    }
+  }
+  for (const CurvePoint& point : named.curve.points) {
+    json["allocated"].push_back(point.allocated_bytes);
+    json["reserved"].push_back(point.reserved_bytes);
+  }
+  return json;
+}
+
+Json ModulesJson(const std::vector<ModuleSum>& modules) {
+  Json rows = Json::array();
+  for (const ModuleSum& sum : modules) {
+    rows.push_back({{"path", sum.path},
+                    {"parameters", sum.parameters},
+                    {"weight_bytes", sum.weight_bytes},
+                    {"training_bytes", sum.training_bytes},
+                    {"activation_bytes", sum.activation_bytes},
+                    {"other_bytes", sum.other_bytes}});
+  }
+  return rows;
+}
+
 // A combination without an answer: what was asked, and why there is none.
 Json RefusedJson(const SweepAnswer& answer, const SweepRow& row, const JsonOptions& options) {
   const EstimateRequest& request = row.request;
@@ -220,6 +257,8 @@ Json EstimateJson(const Estimate& estimate, const JsonOptions& options) {
     report["targets"].push_back(TargetJson(judged));
   }
   if (estimate.why) report["why"] = WhyJson(*estimate.why, options.rows);
+  if (estimate.curve) report["curve"] = CurveJson(*estimate.curve);
+  if (!estimate.modules.empty()) report["modules"] = ModulesJson(estimate.modules);
   return report;
 }
 

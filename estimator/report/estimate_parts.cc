@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -180,6 +181,21 @@ std::vector<std::string> DetailLines(const Estimate& estimate) {
                   ToString(estimate.settings.loss), estimate.settings.framework.name),
       fmt::format("peak in bytes: exact {}, allocated {}, reserved {}, device {}", peak.exact_bytes,
                   peak.allocated_bytes, peak.reserved_bytes, estimate.device_bytes)};
+}
+
+std::string ModuleText(const ModuleSum& sum) {
+  std::pair<int64_t, std::string_view> parts[] = {{sum.activation_bytes, "activations"},
+                                                  {sum.training_bytes, "grads, states"},
+                                                  {sum.weight_bytes, "weights"},
+                                                  {sum.other_bytes, "others"}};
+  std::ranges::stable_sort(parts, std::ranges::greater(),
+                           [](const auto& part) { return part.first; });
+  std::string text;
+  for (size_t i = 0; i < 2 && parts[i].first > 0; ++i) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", parts[i].second,
+                        FormatBytes(parts[i].first));
+  }
+  return text;
 }
 
 }  // namespace onnxfit

@@ -76,6 +76,9 @@ std::string SizeText(const TensorGroup& group, std::string_view times);
 // What only -v shows of an estimate as a whole, a line each.
 std::vector<std::string> DetailLines(const Estimate& estimate);
 
+// "made in it 2.00 GiB, weights 27.0 MiB": what is most of a module's bytes, then what is next.
+std::string ModuleText(const ModuleSum& sum);
+
 // "step 2, forward, at /conv1/Conv", "setup".
 std::string InstantText(const Instant& instant);
 

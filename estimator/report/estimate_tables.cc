@@ -106,6 +106,19 @@ std::string StepsMarkdown(const Page& page) {
                          MarkdownTable(header, std::string(header.size(), 'r'), rows));
 }
 
+std::string ModulesMarkdown(const Page& page) {
+  const std::vector<ModuleSum>& modules = page.estimate.modules;
+  MarkdownRows cells;
+  for (const ModuleSum& sum : LargestModules(modules, page.options.rows)) {
+    const double share = 100 * ShareOf(sum.bytes(), modules[0].bytes());
+    cells.push_back({FormatBytes(sum.bytes()), fmt::format("{:.1f}%", share), Code(page, sum.path),
+                     ModuleText(sum)});
+  }
+  if (cells.empty()) return "";
+  return MarkdownSection("Largest modules at the peak",
+                         MarkdownTable({"size", "share", "module", "of which"}, "rrll", cells));
+}
+
 std::string LargestMarkdown(const Page& page) {
   MarkdownRows cells;
   for (const TensorGroup& group : Groups(page.estimate.largest, page.options.rows)) {
@@ -167,7 +180,8 @@ std::string ToMarkdown(const Estimate& estimate, const TextOptions& options) {
     text += TotalsMarkdown(page) + Why(page);
   } else {
     text += BreakdownMarkdown(page) + TotalsMarkdown(page) + StepsMarkdown(page) +
-            LargestMarkdown(page) + BulletsMarkdown(page, "Assumptions", estimate.assumptions);
+            ModulesMarkdown(page) + LargestMarkdown(page) +
+            BulletsMarkdown(page, "Assumptions", estimate.assumptions);
   }
   text += WarningItems(page);
   if (options.verbose) {

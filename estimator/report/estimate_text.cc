@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kWidestBar = 20;
 constexpr size_t kLeastPath = 12;  // beside the settings, else those get a line of their own
 constexpr size_t kWidestType = 30;
+constexpr size_t kWidestModule = 24;
 
 using Rows = std::vector<std::vector<Cell>>;
 
@@ -145,6 +146,20 @@ std::string LifeText(const Page& page, const LargeTensor& tensor, size_t columns
                      page.Cut(tensor.dies.empty() ? "end" : tensor.dies, room));
 }
 
+// Bytes, their share of what is exact, and what they are for.
+std::string Modules(const Page& page) {
+  const std::vector<ModuleSum>& modules = page.estimate.modules;
+  Rows cells;
+  for (const ModuleSum& sum : LargestModules(modules, page.options.rows)) {
+    const double share = 100 * ShareOf(sum.bytes(), modules[0].bytes());
+    cells.push_back({{FormatBytes(sum.bytes())},
+                     {fmt::format("{:.1f}%", share)},
+                     {page.Cut(sum.path, kWidestModule)},
+                     {ModuleText(sum)}});
+  }
+  return cells.empty() ? "" : "\nLargest modules at the peak\n" + Table(cells, "rrll", kIndent);
+}
+
 // Two lines a tensor: size, type and name; under them what holds it and its life.
 std::string Largest(const Page& page) {
   const std::vector<TensorGroup> groups = Groups(page.estimate.largest, page.options.rows);
@@ -220,7 +235,8 @@ std::string ToText(const Estimate& estimate, const TextOptions& options) {
     text += ChangesLine(page) + Totals(page) + WhyText(page, *estimate.why) + WarningLines(page);
   } else {
     text += ChangesLine(page) + AdviceLines(page) + Breakdown(page) + Totals(page) + Steps(page) +
-            Largest(page) + Bullets(page, "Assumptions", estimate.assumptions) + WarningLines(page);
+            Modules(page) + Largest(page) + Bullets(page, "Assumptions", estimate.assumptions) +
+            WarningLines(page);
   }
   if (options.verbose) text += Details(page);
   return TrimLines(text);

@@ -1,0 +1,108 @@
+#include "estimator/base/warning_texts.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "estimator/base/warnings.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr WarningText kTexts[] = {
+    {warning::kFoldedBatchNorm, "batch norms folded into convolutions",
+     "An export in eval mode multiplies a batch norm's weights into the convolution before it. "
+     "Training has both: the norm's parameters, and what it keeps for backward, are missing from "
+     "such a file, so that what is counted as in the file is too little.",
+     "Export in training mode (torch.onnx.export(..., training=TrainingMode.TRAINING), or "
+     "model.train() before torch.export.export); or --batch-norm restore, which puts a norm behind "
+     "every convolution with a bias."},
+    {warning::kUnknownOperator, "an operator without a rule",
+     "The file has an operator whose memory no rule tells. In training all that it reads and makes "
+     "is taken to be kept until its backward, in inference its results are taken as new tensors. "
+     "Kernels of it may take more for a moment, or keep less.",
+     "Compare with verify on a card. Operators of a library can be taken apart by exporting "
+     "without it (torch.export's .pt2 has PyTorch's own calls)."},
+    {warning::kUnknownBranch, "an If or a Loop that data decide",
+     "Which branch runs, or how often a body does, follows from values that a file does not have. "
+     "The larger branch is taken, and a loop as often as the warning says.",
+     "--dim NAME=N with the name that the warning gives; or export for one case."},
+    {warning::kReboundBatch, "the batch was written in the file",
+     "The export was made for one batch, and sizes inside follow from it. They were changed to the "
+     "batch that was asked for, by what the file's operators say.",
+     "Export with a free first dimension (dynamic_shapes, dynamic_axes): then nothing has to be "
+     "changed."},
+    {warning::kStoredShape, "a shape was believed",
+     "Sizes of an operator's result could not be inferred, and those that the file has written "
+     "down were taken. They are those of the export, whatever sizes were asked for.",
+     "Ask for the sizes of the export, or export with the sizes that you train with."},
+    {warning::kNotTrainable, "parameters that no gradient reaches",
+     "From the loss backward no path leads to these parameters: they get no gradient and no "
+     "optimizer state, as in PyTorch. In a model that trains well this is rare.",
+     "--loss-output names the output that your loss takes; --loss-output and --labels are checked "
+     "by -v."},
+    {warning::kLostAnswers, "the file leaves open what decides",
+     "Whether nn.ReLU writes in place, whether a dropout had p = 0, whether a head is tied: "
+     "exports "
+     "do not say it. Estimates take the likeliest and show the range; verdicts and max-batch take "
+     "the worse.",
+     "Type the flag that the warning names."},
+    {warning::kUpperBound, "layers that are bounded",
+     "What these layers keep is decided in a library, by versions and sizes. What is said is an "
+     "upper bound: the run takes as much or less.",
+     "verify on a card shows how much less."},
+    {warning::kNumbersDisagree, "the numbers of a model do not fit each other",
+     "A transformer has about 12 x layers x hidden^2 parameters and its vocabulary. --params says "
+     "another number by far.",
+     "Look for a number that is wrong. Mixtures of experts have more: their closed form is not "
+     "known here, use a file."},
+    {warning::kIdleFlags, "flags that change nothing",
+     "Inference has no optimizer, no gradients and no loss: flags about them were read and do "
+     "nothing.",
+     "Leave them out, or --mode train."},
+    {warning::kOtherMode, "exported in the other mode",
+     "torch.export writes down what ran. A model that was exported in eval mode and is asked about "
+     "in training has lost what it does in training alone, but for dropouts and batch norms, which "
+     "are run as the mode asked for.",
+     "model.train() or model.eval() before torch.export.export."},
+    {warning::kUnusedProgram, "the calls in the file were not used",
+     "An ONNX file may hold PyTorch's own calls (onnxfit.program). These are damaged, or not of "
+     "this file, so that its nodes were read instead, which say less.",
+     "Write the file again: python -m onnxfit export."},
+    {warning::kUnsupportedCard, "PyTorch has no kernels for the card",
+     "The binaries of this release of PyTorch were not built for the card's compute capability: "
+     "the run would fail before it takes memory.",
+     "--framework with a release that supports it; another card."},
+    {warning::kUnseenTotal, "the card's size was not seen",
+     "How much of a card CUDA shows under Linux is known where somebody has published it. For this "
+     "card it was computed from its data sheet and from cards like it.",
+     "onnxfit gpus --detect on the card; --memory SIZE with what nvidia-smi shows."},
+    {warning::kSharedMemory, "the CPU has a share of the memory",
+     "Of boards whose GPU has no memory of its own, the operating system and all other programs "
+     "take their part first, and nobody is told how much is left.",
+     "--reserve SIZE with what they take."},
+    {warning::kNoCudnnPlans, "cuDNN knows no such card",
+     "--cudnn asks the library which kernels it would take. The one at hand has no plans for the "
+     "card: workspaces are not counted.",
+     "--cudnn FOLDER with a release of cuDNN that supports the card."},
+    {warning::kSlowMemory, "a part of the memory is slow",
+     "The last part of this card's memory is reached by a narrow path. Runs that take more than "
+     "the "
+     "rest fit, and are slow.",
+     "Stay below the size that the warning names."},
+    {warning::kOneOfSeveral, "the machine has several cards",
+     "A cloud's machine was named that has several cards. The answer is for one process on one of "
+     "them.",
+     "With data parallel training each card holds the whole model: the answer holds for each, at "
+     "the batch of one."},
+};
+
+}  // namespace
+
+std::span<const WarningText> WarningTexts() { return kTexts; }
+
+const WarningText* FindWarningText(std::string_view code) {
+  const auto* const found = std::ranges::find(kTexts, code, &WarningText::code);
+  return found == std::end(kTexts) ? nullptr : found;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,107 @@
+#include "estimator/memory/placed_run.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/memory/allocator.h"
+#include "estimator/memory/endless_card.h"
+
+namespace onnxfit {
+namespace {
+
+// Where CUDA's first addresses are, as snapshots show them: any number would do.
+constexpr int64_t kFirstAddress = int64_t{0x7f} << 40;
+
+class PlacedReplay {
+ public:
+  PlacedReplay(const Trace& trace, const AllocatorConf& conf)
+      : trace_(trace), conf_(conf), card_(conf), blocks_(trace.buffers.size()) {}
+
+  PlacedRun Run() {
+    for (const Event& event : trace_.events) Follow(event);
+    return std::move(run_);
+  }
+
+ private:
+  struct Block {
+    int64_t address = 0;
+    int64_t bytes = 0;
+  };
+
+  void Follow(const Event& event) {
+    switch (event.type) {
+      case Event::Type::kAlloc:
+        return Alloc(event.id);
+      case Event::Type::kFree:
+        return Free(event.id);
+      case Event::Type::kPhase:
+        now_ = {.step = event.id, .phase = event.phase, .operators = now_.operators};
+        return;
+      case Event::Type::kAt:
+        now_.at = event.id;
+        ++now_.operators;
+        return;
+      case Event::Type::kKind:
+        return;
+    }
+  }
+
+  void Alloc(BufferId buffer) {
+    const int64_t bytes = trace_.buffers[Index(buffer)].bytes;
+    const int64_t reserved = card_.stats().reserved_bytes;
+    card_.Alloc(buffer, bytes);
+    const std::optional<Layout::Place> place = card_.PlaceOf(buffer);
+    if (!place) return;
+    const int64_t grown = card_.stats().reserved_bytes - reserved;
+    if (grown > 0) AddSegment(place->segment, grown, IsOfSmallPool(bytes, conf_));
+    const int64_t address = AddressOf(place->segment) + place->offset;
+    blocks_[Index(buffer)] = {address, place->bytes};
+    Add(PlacedEvent::Action::kAlloc, address, place->bytes, buffer);
+  }
+
+  void Free(BufferId buffer) {
+    card_.Free(buffer);
+    const Block& block = blocks_[Index(buffer)];
+    if (block.bytes > 0) Add(PlacedEvent::Action::kFree, block.address, block.bytes, buffer);
+  }
+
+  // Another part of one that there is follows at its end where nothing else does: room is left.
+  void AddSegment(int32_t number, int64_t bytes, bool is_small) {
+    const auto known = sizes_.find(number);
+    const int64_t before = known == sizes_.end() ? 0 : known->second;
+    const int64_t address = AddressOf(number) + before;
+    sizes_[number] = before + bytes;
+    run_.segments.push_back({address, bytes, is_small});
+    Add(PlacedEvent::Action::kSegment, address, bytes, -1);
+  }
+
+  // Segments are as far apart as no card is large.
+  static int64_t AddressOf(int32_t number) {
+    constexpr int64_t kRoom = int64_t{1} << 40;
+    return kFirstAddress + kRoom * number;
+  }
+
+  void Add(PlacedEvent::Action action, int64_t address, int64_t bytes, BufferId buffer) {
+    run_.events.push_back({action, address, bytes, buffer, now_});
+  }
+
+  const Trace& trace_;
+  const AllocatorConf conf_;
+  EndlessCard card_;
+  std::vector<Block> blocks_;         // by BufferId
+  std::map<int32_t, int64_t> sizes_;  // of segments, by number
+  PlacedRun run_;
+  Moment now_;
+};
+
+}  // namespace
+
+PlacedRun ReplayPlaced(const Trace& trace, const AllocatorConf& conf) {
+  PlacedRun run = PlacedReplay(trace, conf).Run();
+  std::ranges::sort(run.segments, {}, &PlacedSegment::address);
+  return run;
+}
+
+}  // namespace onnxfit

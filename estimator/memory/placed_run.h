@@ -1,0 +1,42 @@
+// A trace, replayed with addresses: where each block lies, as a snapshot of PyTorch's allocator
+// tells it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "estimator/memory/allocator_conf.h"
+#include "estimator/memory/lives.h"
+#include "estimator/memory/trace.h"
+
+namespace onnxfit {
+
+struct PlacedEvent {
+  enum class Action : uint8_t {
+    kSegment,  // PyTorch asks the card: bytes of a new segment
+    kAlloc,    // bytes of a block
+    kFree,
+  };
+  Action action = Action::kAlloc;
+  int64_t address = 0;
+  int64_t bytes = 0;     // of a block as it is handed out, of a segment as the card gives it
+  BufferId buffer = -1;  // -1 of a segment
+  Moment moment;
+};
+
+struct PlacedSegment {
+  int64_t address = 0;
+  int64_t bytes = 0;
+  bool is_small = false;  // of the pool of small blocks
+};
+
+struct PlacedRun {
+  std::vector<PlacedEvent> events;      // in order; what has no bytes has none
+  std::vector<PlacedSegment> segments;  // in order of their addresses
+};
+
+// On a card that is never full and gives each segment addresses behind those before.  With
+// expandable segments, which grow, every growth is a segment of its own.  O(events × log).
+PlacedRun ReplayPlaced(const Trace& trace, const AllocatorConf& conf = {});
+
+}  // namespace onnxfit

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "estimator/base/bytes.h"
+#include "estimator/picture/html.h"
+#include "estimator/picture/page_parts.h"
+#include "estimator/report/estimate_parts.h"
+#include "estimator/report/layout.h"
+#include "estimator/report/sentences.h"
+
+namespace onnxfit {
+namespace {
+
+std::string VerdictCard(const JudgedTarget& judged) {
+  const Judgement& judgement = judged.judgement;
+  const double share = std::min(100.0, 100 * judgement.share());
+  std::string inner = Element("p", {},
+                              Element("strong", {}, VerdictWord(judgement.verdict)) +
+                                  HtmlText(fmt::format(" on {}: {}", judged.target.name,
+                                                       UsedText(judgement, kUnicodeGlyphs)))) +
+                      Element("div", {{"class", "meter"}, {"aria-hidden", "true"}},
+                              Element("i", {{"style", fmt::format("width:{:.1f}%", share)}}, ""));
+  if (judgement.fails_at) {
+    inner += Element("p", {}, HtmlText(FailureText(*judgement.fails_at)));
+  }
+  for (const std::string& reason : judgement.reasons) inner += Element("p", {}, HtmlText(reason));
+  return Element("div", {{"class", fmt::format("verdict {}", ToString(judgement.verdict))}},
+                 inner) +
+         "\n";
+}
+
+std::string MostText(const Estimate& estimate) {
+  const std::vector<BreakdownRow> rows = ShownBreakdown(estimate);
+  if (rows.empty()) return "";
+  return fmt::format("Most is {}: {}, {} of {}.", KindWords(rows[0].kind),
+                     FormatBytes(rows[0].bytes), SharesOf(rows, estimate.device_bytes)[0],
+                     FormatBytes(estimate.device_bytes));
+}
+
+std::string PeakText(const Estimate& estimate) {
+  if (estimate.peak_step == 0) return "";
+  return fmt::format("The peak is in step {}, {}{}.", estimate.peak_step, estimate.peak_phase,
+                     estimate.peak_node.empty() ? "" : ", at " + estimate.peak_node);
+}
+
+// Of the first card that the run does not fit.
+std::string FirstThing(const Estimate& estimate) {
+  for (const JudgedTarget& judged : estimate.targets) {
+    for (const Advice& advice : judged.advice) {
+      if (advice.effect != Effect::kEnough) continue;
+      return fmt::format("To make it fit {}, first: {}{} ({}).", judged.target.name, advice.change,
+                         advice.flags.empty() ? "" : ", " + advice.flags, advice.cost);
+    }
+  }
+  return "";
+}
+
+std::string LargestModule(const Estimate& estimate) {
+  const ModuleSum* most = nullptr;
+  for (size_t i = 1; i < estimate.modules.size(); ++i) {
+    const ModuleSum& sum = estimate.modules[i];
+    const bool is_leaf =
+        i + 1 == estimate.modules.size() || estimate.modules[i + 1].depth <= sum.depth;
+    if (is_leaf && (most == nullptr || sum.bytes() > most->bytes())) most = &sum;
+  }
+  if (most == nullptr) return "";
+  return fmt::format("Of single modules {} has most: {}.", most->path, FormatBytes(most->bytes()));
+}
+
+}  // namespace
+
+std::string KindClass(std::string_view kind) { return "k-" + std::string(kind); }
+
+std::string KindWords(std::string_view kind) { return HtmlText(WithSpaces(kind)); }
+
+std::string PercentText(int64_t bytes, int64_t total) {
+  return fmt::format("{:.1f}%", 100 * ShareOf(bytes, total));
+}
+
+std::string HeadOfPage(const PageContent& content) {
+  const Estimate& estimate = content.estimate;
+  std::string_view name = estimate.model.path;
+  name.remove_prefix(name.rfind('/') + 1);
+  std::string text = Element("h1", {}, HtmlText(name)) +
+                     Element("p", {{"class", "run"}}, HtmlText(SettingsText(estimate)));
+  for (const JudgedTarget& judged : estimate.targets) text += VerdictCard(judged);
+  std::string told;
+  for (const std::string& sentence :
+       {MostText(estimate), PeakText(estimate), LargestModule(estimate), FirstThing(estimate)}) {
+    if (!sentence.empty()) told += Element("li", {}, HtmlText(sentence));
+  }
+  return Element("header", {}, text + Element("ul", {{"class", "told"}}, told)) + "\n";
+}
+
+}  // namespace onnxfit

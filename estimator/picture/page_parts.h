@@ -1,0 +1,73 @@
+// The sections of a page.  Internal to the room picture/.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "estimator/picture/page.h"
+
+namespace onnxfit {
+
+// The model's name and its run, the verdict on each card, and in a sentence each what takes most,
+// when the peak is and what to do first.
+std::string HeadOfPage(const PageContent& content);
+
+// Memory over one step, stacked by kind; the cards' lines across it, the peak marked and named.
+std::string CurveSection(const Estimate& estimate);
+
+// What lives at the peak: by kind, by module, and the largest tensors with their lives.
+std::string PeakSection(const Estimate& estimate);
+
+// Modules as a map of areas; "" where the file names none.
+std::string ModuleMap(const Estimate& estimate);
+
+// Memory against batch size, with the cards' lines.
+std::string BatchSection(const PageContent& content);
+
+// What each change would bring, for cards that the run does not fit; "" without any.
+std::string AdviceSection(const Estimate& estimate);
+
+// Nodes, parameters and inputs with what they have at the peak: to be sorted and searched.
+std::string PlacesSection(const Estimate& estimate);
+
+// What was assumed, warned of and how sure the numbers are.
+std::string TrustSection(const Estimate& estimate);
+
+// What a page looks like, and what it does.
+std::string PageStyle();
+std::string_view PageScript();
+
+// "activations": the class and the words of a kind.
+std::string KindClass(std::string_view kind);
+std::string KindWords(std::string_view kind);
+
+// "42.1%"
+std::string PercentText(int64_t bytes, int64_t total);
+
+// The lines across a plot of device memory: the cards asked about or, without any, common sizes of
+// memory up to somewhat above `most`.
+struct CardLine {
+  std::string name;
+  int64_t bytes = 0;
+};
+std::vector<CardLine> CardLines(const Estimate& estimate, int64_t most);
+
+// A plot's frame: `drawing` (SVG without words, stretched to the box), ticks, card lines, what else
+// stands upon it.  `id` is of the figure; `below` follows the box.
+struct Plot {
+  std::string id;
+  std::string label;  // what it shows, for those who do not see it
+  int64_t top = 0;    // bytes at the upper edge
+  size_t columns = 0;
+  std::string drawing = {};
+  std::string over = {};   // HTML upon the box
+  std::string below = {};  // HTML under it
+  std::vector<CardLine> lines = {};
+};
+inline constexpr int64_t kPlotHeight = 1000;  // of the drawing's own units
+std::string PlotFigure(const Plot& plot, std::string_view caption);
+
+// Of `bytes` where `top` is kPlotHeight.
+int64_t HeightOf(int64_t bytes, int64_t top);
+
+}  // namespace onnxfit

@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "estimator/base/bytes.h"
+#include "estimator/picture/html.h"
+#include "estimator/picture/layers.h"
+#include "estimator/picture/page_parts.h"
+
+namespace onnxfit {
+namespace {
+
+// Sizes of memory that cards are sold with (estimator/base/cards.cc).
+constexpr int64_t kCommonSizes[] = {4, 6, 8, 12, 16, 24, 32, 40, 48, 80, 96, 141, 180, 288};
+
+std::string FromTop(int64_t bytes, int64_t top) {
+  const double share = static_cast<double>(bytes) / static_cast<double>(top);
+  return fmt::format("top:{:.2f}%", 100 * (1 - share));
+}
+
+std::string Ticks(int64_t top) {
+  std::string text;
+  for (const int64_t tick : ByteTicks(top)) {
+    if (tick > top) continue;
+    text += Element("li", {{"style", FromTop(tick, top)}}, TickText(tick));
+  }
+  return Element("ul", {{"class", "ticks"}, {"aria-hidden", "true"}}, text);
+}
+
+std::string Lines(const Plot& plot) {
+  std::string text;
+  for (const CardLine& line : plot.lines) {
+    if (line.bytes > plot.top) continue;
+    text += Element("div", {{"class", "line"}, {"style", FromTop(line.bytes, plot.top)}},
+                    Element("span", {}, HtmlText(line.name)));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<CardLine> CardLines(const Estimate& estimate, int64_t most) {
+  std::vector<CardLine> lines;
+  for (const JudgedTarget& judged : estimate.targets) {
+    lines.push_back({judged.target.name, judged.judgement.usable_bytes});
+  }
+  if (!lines.empty()) return lines;
+  for (const int64_t size : kCommonSizes) {
+    const int64_t bytes = size * kGiB;
+    if (bytes * 4 >= most && bytes <= most + most / 5) {
+      lines.push_back({fmt::format("{} GiB", size), bytes});
+    }
+  }
+  return lines;
+}
+
+int64_t HeightOf(int64_t bytes, int64_t top) {
+  const double share = static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(top, 1));
+  return static_cast<int64_t>(share * static_cast<double>(kPlotHeight) + 0.5);
+}
+
+std::string PlotFigure(const Plot& plot, std::string_view caption) {
+  const std::string box = fmt::format("0 0 {} {}", plot.columns, kPlotHeight);
+  const std::string drawing = Element("svg",
+                                      {{"viewBox", box},
+                                       {"preserveAspectRatio", "none"},
+                                       {"aria-hidden", "true"},
+                                       {"focusable", "false"}},
+                                      plot.drawing);
+  const std::string field =
+      Element("div", {{"class", "field"}, {"role", "img"}, {"aria-label", plot.label}},
+              drawing + Lines(plot) + plot.over);
+  return Element("figure", {{"id", plot.id}, {"class", "plot"}},
+                 Element("figcaption", {}, caption) + "\n" +
+                     Element("div", {{"class", "box"}}, Ticks(plot.top) + field) + plot.below) +
+         "\n";
+}
+
+}  // namespace onnxfit

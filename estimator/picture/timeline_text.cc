@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "estimator/base/bytes.h"
+#include "estimator/picture/terminal.h"
+#include "estimator/report/layout.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr size_t kLines = 10;
+constexpr size_t kLabelColumns = 10;  // "1023.9 MiB"
+constexpr size_t kWidest = kReportColumns - kLabelColumns - 4;
+
+// The letters of a column: below what stays from step to step, above all else; of the topmost line
+// of what is above, eighths.
+struct Blocks {
+  std::string_view stays;
+  std::array<std::string_view, 9> eighths;
+  std::string_view axis;
+  std::string_view corner;
+  std::string_view floor;
+  std::string_view peak;
+};
+constexpr Blocks kUnicodeBlocks = {
+    "░", {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}, "│", "└", "─", "▲"};
+constexpr Blocks kAsciiBlocks = {".", {" ", " ", " ", " ", "#", "#", "#", "#", "#"}, "|", "+", "-",
+                                 "^"};
+
+constexpr Kind kStaying[] = {Kind::kParameter, Kind::kBuffer, Kind::kGradient,
+                             Kind::kOptimizerState};
+
+int64_t StayingBytes(const CurvePoint& point) {
+  int64_t bytes = 0;
+  for (const Kind kind : kStaying) bytes += point.bytes[static_cast<size_t>(kind)];
+  return bytes;
+}
+
+class TimelineDrawing {
+ public:
+  TimelineDrawing(const Estimate& estimate, const TextOptions& options)
+      : named_(*estimate.curve),
+        curve_(named_.curve),
+        blocks_(options.ascii ? kAsciiBlocks : kUnicodeBlocks),
+        options_(options),
+        width_(std::max(std::min(kWidest, curve_.points.size()),
+                        curve_.points.size() < kWidest / 2 ? kWidest : size_t{1})),
+        top_(std::max<int64_t>(curve_.points[curve_.peak].allocated_bytes, 1)) {}
+
+  std::string Text() const {
+    std::string text = fmt::format("\nAllocated over step {}\n", curve_.step);
+    for (size_t line = kLines; line > 0; --line) text += Line(line - 1);
+    text += fmt::format("{} {}", PadLeft("0 B", kLabelColumns), blocks_.corner);
+    for (size_t column = 0; column < width_; ++column) text += blocks_.floor;
+    return text + '\n' + PhaseLine() + PeakLine() + Legend();
+  }
+
+ private:
+  const CurvePoint& PointAt(size_t column) const {
+    return curve_.points[column * curve_.points.size() / width_];
+  }
+
+  // The first column of a point.
+  size_t ColumnOf(size_t point) const {
+    return (point * width_ + curve_.points.size() - 1) / curve_.points.size();
+  }
+
+  double Height(int64_t bytes) const {
+    return static_cast<double>(bytes) / static_cast<double>(top_) * kLines;
+  }
+
+  std::string_view Letter(const CurvePoint& point, size_t line) const {
+    if (std::round(Height(StayingBytes(point))) > static_cast<double>(line)) return blocks_.stays;
+    const double above = Height(point.allocated_bytes) - static_cast<double>(line);
+    return blocks_.eighths[static_cast<size_t>(std::lround(std::clamp(above, 0.0, 1.0) * 8))];
+  }
+
+  std::string Line(size_t line) const {
+    const bool is_labelled = line + 1 == kLines || line + 1 == kLines / 2;
+    const int64_t bytes = top_ / static_cast<int64_t>(kLines) * static_cast<int64_t>(line + 1);
+    const std::string label = is_labelled ? FormatBytes(line + 1 == kLines ? top_ : bytes) : "";
+    std::string text = fmt::format("{} {}", PadLeft(label, kLabelColumns), blocks_.axis);
+    for (size_t column = 0; column < width_; ++column) text += Letter(PointAt(column), line);
+    return text + '\n';
+  }
+
+  // Names where they have room.
+  std::string PhaseLine() const {
+    std::string line;
+    const std::vector<size_t> starts = curve_.PhaseStarts();
+    for (size_t i = 0; i < starts.size(); ++i) {
+      const size_t from = ColumnOf(starts[i]);
+      const size_t to = i + 1 < starts.size() ? ColumnOf(starts[i + 1]) : kWidest;
+      const std::string name(ToString(curve_.points[starts[i]].phase));
+      const bool has_room = to - from > name.size();
+      const size_t lead = has_room ? 0 : name.size();  // the bar behind it
+      line = PadRight(line, from - std::min(lead, from));
+      line += has_room ? "|" + name : name + "|";
+    }
+    return std::string(kLabelColumns + 2, ' ') + line + '\n';
+  }
+
+  std::string PeakLine() const {
+    const std::string& node = named_.nodes[curve_.peak];
+    std::string text = fmt::format("{} {}", blocks_.peak, FormatBytes(top_));
+    if (!node.empty()) text += " at " + Clean(node, options_.ascii);
+    const size_t room = kReportColumns - kLabelColumns - 2;
+    text = CutMiddle(text, room, GlyphsOf(options_).ellipsis);
+    const size_t column = std::min(ColumnOf(curve_.peak), room - Columns(text));
+    return std::string(kLabelColumns + 2 + column, ' ') + text + '\n';
+  }
+
+  std::string Legend() const {
+    return fmt::format("  {} parameters, buffers, gradients, optimizer state   {} all else\n",
+                       blocks_.stays, blocks_.eighths[8]);
+  }
+
+  const NamedCurve& named_;
+  const Curve& curve_;
+  const Blocks& blocks_;
+  const TextOptions& options_;
+  size_t width_;
+  int64_t top_;
+};
+
+}  // namespace
+
+std::string TimelineText(const Estimate& estimate, const TextOptions& options) {
+  if (!estimate.curve || estimate.curve->curve.points.empty()) return "";
+  return TrimLines(TimelineDrawing(estimate, options).Text());
+}
+
+}  // namespace onnxfit
