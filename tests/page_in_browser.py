@@ -4,7 +4,7 @@
     page_in_browser.py --binary … --self-test     # shows that it can fail
 
 Each page in a light and a dark theme and at 360 pixels, without errors on the console; and without
-its script.  Takes Chromium (Debian: chromium); exits with 77, skipped, where there is none.  --keep
+its script.  Takes Chromium (Debian: chromium).  --keep
 leaves pages and screenshots there, to be looked at.
 """
 
@@ -20,7 +20,6 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-SKIPPED = 77
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # What is shown: a network that fits, one that does not and so has advice, one that names no module
@@ -147,8 +146,7 @@ def main():
     arguments = parser.parse_args()
     binary = next((path for path in map(shutil.which, BROWSERS) if path), None)
     if binary is None:
-        print("skipped: no Chromium here")
-        return SKIPPED
+        sys.exit("no Chromium here (try: apt-get install chromium)")
     if arguments.self_test:
         return self_test(binary, arguments.binary)
     is_wrong = False

@@ -37,7 +37,7 @@ TEST_CASE("a page says the verdict, what takes most and when the peak is") {
   const std::string page = PageOf({Model("resnet18.train.onnx"), "-b", "8", "-g", "t4"});
   CHECK(page.starts_with("<!doctype html>\n<html lang=\"en\">"));
   CHECK(Has(page, "<strong>FITS</strong> on t4: "));
-  CHECK(Has(page, "<li>Most is "));
+  CHECK(Has(page, "<li>Largest part: "));
   CHECK(Has(page, "<li>The peak is in step "));
   for (const char* id : {"step", "peak", "batch", "nodes", "trust"}) {
     CAPTURE(id);

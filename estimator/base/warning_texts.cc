@@ -68,6 +68,12 @@ constexpr WarningText kTexts[] = {
      "An ONNX file may hold PyTorch's own calls (onnxfit.program). These are damaged, or not of "
      "this file, so that its nodes were read instead, which say less.",
      "Write the file again: python -m onnxfit export."},
+    {warning::kUnsizedTensors, "parameters without sizes",
+     "The file names parameters that no node reads, and says no sizes of theirs: torch.export's "
+     "ONNX keeps names of what a forward with these inputs does not use. They would be on the "
+     "device, and are not counted, so that the answer is too little by them.",
+     "Export a .pt2 (torch.export.save), which has their sizes; or export with inputs that all of "
+     "the model reads, images beside the words."},
     {warning::kUnsupportedCard, "PyTorch has no kernels for the card",
      "The binaries of this release of PyTorch were not built for the card's compute capability: "
      "the run would fail before it takes memory.",

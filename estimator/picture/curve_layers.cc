@@ -56,10 +56,15 @@ DrawnCurve DrawCurve(const Estimate& estimate) {
 
 std::string CurveLabel(const Estimate& estimate) {
   const Curve& curve = estimate.curve->curve;
+  const CurvePoint& peak = curve.points[curve.peak];
   const std::string& node = estimate.curve->nodes[curve.peak];
-  return fmt::format("Memory over step {}, by kind. The most, {} allocated, in {}{}.", curve.step,
-                     FormatBytes(curve.points[curve.peak].allocated_bytes),
-                     ToString(curve.points[curve.peak].phase), node.empty() ? "" : ", at " + node);
+  std::string text = fmt::format("Memory over step {}, by kind. The most, {} allocated, in {}{}.",
+                                 curve.step, FormatBytes(peak.allocated_bytes),
+                                 ToString(peak.phase), node.empty() ? "" : ", at " + node);
+  if (estimate.targets.size() > 1) {
+    text += fmt::format(" As on {}, the first of the cards.", estimate.targets[0].target.name);
+  }
+  return text;
 }
 
 }  // namespace onnxfit

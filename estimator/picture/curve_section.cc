@@ -35,7 +35,9 @@ std::string PeakMark(const Estimate& estimate) {
   return Element(
       "div",
       {{"class", is_right ? "mark right" : "mark"}, {"style", fmt::format("left:{:.2f}%", place)}},
-      Element("span", {}, "peak " + FormatBytes(curve.points[curve.peak].allocated_bytes)));
+      Element(
+          "span", {},
+          fmt::format("peak {} + context", FormatBytes(curve.points[curve.peak].allocated_bytes))));
 }
 
 std::string Legend(const std::vector<Layer>& layers) {
@@ -44,7 +46,7 @@ std::string Legend(const std::vector<Layer>& layers) {
     text += Element("li", {},
                     Element("i", {{"class", KindClass(layer->kind)}}, "") + KindWords(layer->kind));
   }
-  text += Element("li", {}, Element("i", {{"class", "reserved"}}, "") + "reserved by PyTorch");
+  text += Element("li", {}, Element("i", {{"class", "reserved"}}, "") + "reserved + context");
   return Element("ul", {{"class", "legend"}}, text);
 }
 

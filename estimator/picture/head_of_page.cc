@@ -34,7 +34,7 @@ std::string VerdictCard(const JudgedTarget& judged) {
 std::string MostText(const Estimate& estimate) {
   const std::vector<BreakdownRow> rows = ShownBreakdown(estimate);
   if (rows.empty()) return "";
-  return fmt::format("Most is {}: {}, {} of {}.", KindWords(rows[0].kind),
+  return fmt::format("Largest part: {}, {}, {} of {}.", KindWords(rows[0].kind),
                      FormatBytes(rows[0].bytes), SharesOf(rows, estimate.device_bytes)[0],
                      FormatBytes(estimate.device_bytes));
 }
@@ -57,16 +57,30 @@ std::string FirstThing(const Estimate& estimate) {
   return "";
 }
 
-std::string LargestModule(const Estimate& estimate) {
-  const ModuleSum* most = nullptr;
-  for (size_t i = 1; i < estimate.modules.size(); ++i) {
-    const ModuleSum& sum = estimate.modules[i];
-    const bool is_leaf =
-        i + 1 == estimate.modules.size() || estimate.modules[i + 1].depth <= sum.depth;
-    if (is_leaf && (most == nullptr || sum.bytes() > most->bytes())) most = &sum;
+// What no module has made: mostly the loss's.
+int64_t OutsideBytes(const std::vector<ModuleSum>& modules) {
+  int64_t bytes = modules[0].bytes();
+  for (const ModuleSum& sum : modules) {
+    if (sum.depth == 1) bytes -= sum.bytes();
   }
-  if (most == nullptr) return "";
-  return fmt::format("Of single modules {} has most: {}.", most->path, FormatBytes(most->bytes()));
+  return bytes;
+}
+
+std::string LargestModule(const Estimate& estimate) {
+  const std::vector<ModuleSum> largest = LargestModules(estimate.modules, 1);
+  if (largest.empty()) return "";
+  const int64_t all = estimate.modules[0].bytes();
+  std::string text =
+      fmt::format("Largest module: {}, {}, {} of the tensors.", largest[0].path,
+                  FormatBytes(largest[0].bytes()), PercentText(largest[0].bytes(), all));
+  const int64_t outside = OutsideBytes(estimate.modules);
+  if (outside * 5 < all) return text;
+  return text + fmt::format(" The loss and what else is outside of modules have {}.",
+                            FormatBytes(outside));
+}
+
+std::string NoVerdict(const Estimate& estimate) {
+  return estimate.targets.empty() ? "No card was named: --gpu NAME says whether it fits." : "";
 }
 
 }  // namespace
@@ -88,7 +102,8 @@ std::string HeadOfPage(const PageContent& content) {
   for (const JudgedTarget& judged : estimate.targets) text += VerdictCard(judged);
   std::string told;
   for (const std::string& sentence :
-       {MostText(estimate), PeakText(estimate), LargestModule(estimate), FirstThing(estimate)}) {
+       {MostText(estimate), PeakText(estimate), LargestModule(estimate), FirstThing(estimate),
+        NoVerdict(estimate)}) {
     if (!sentence.empty()) told += Element("li", {}, HtmlText(sentence));
   }
   return Element("header", {}, text + Element("ul", {{"class", "told"}}, told)) + "\n";

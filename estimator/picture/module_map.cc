@@ -59,6 +59,19 @@ std::string StoryOf(const ModuleSum& sum, int64_t total) {
   return text;
 }
 
+// The last names of a path, where there is room for them.
+std::string CellLabel(std::string_view path, const Rectangle& area) {
+  constexpr double kLeastWidth = 7;
+  constexpr double kLeastHeight = 4;
+  constexpr int kNames = 3;
+  if (area.width < kLeastWidth || area.height < kLeastHeight) return "";
+  size_t dot = path.size();
+  for (int i = 0; i < kNames && dot != path.npos; ++i) {
+    dot = dot == 0 ? path.npos : path.rfind('.', dot - 1);
+  }
+  return HtmlBreakable(dot == path.npos ? path : path.substr(dot + 1));
+}
+
 class MapDrawing {
  public:
   explicit MapDrawing(const Modules& modules) : modules_(modules), total_(modules[0].bytes()) {}
@@ -119,7 +132,7 @@ class MapDrawing {
                       {"style", style},
                       {"tabindex", "0"},
                       {"title", story}},
-                     HtmlBreakable(name));
+                     CellLabel(name, area));
   }
 
   static constexpr size_t kItself = static_cast<size_t>(-1);

@@ -14,7 +14,7 @@ constexpr std::string_view kColors = R"css(
   --page: #ffffff; --ink: #1f2328; --soft: #59636e; --edge: #d1d9e0; --pane: #f6f8fa; --link: #0550ae;
   --ok: #1a7f37; --tight: #9a6700; --bad: #cf222e;
   --parameters: #0969da; --buffers: #54aeff; --optimizer: #bf3989; --gradients: #8250df;
-  --inputs: #1a7f37; --activations: #d4630a; --temporaries: #bf8700; --workspaces: #6e7781;
+  --inputs: #1a7f37; --activations: #d4630a; --temporaries: #bf8700; --workspaces: #0e7c7b;
   --context: #8c959f; --rounding: #afb8c1;
 }
 @media (prefers-color-scheme: dark) {
@@ -22,7 +22,7 @@ constexpr std::string_view kColors = R"css(
     --page: #0d1117; --ink: #e6edf3; --soft: #9198a1; --edge: #3d444d; --pane: #151b23; --link: #79c0ff;
     --ok: #3fb950; --tight: #d29922; --bad: #ff7b72;
     --parameters: #388bfd; --buffers: #79c0ff; --optimizer: #db61a2; --gradients: #a371f7;
-    --inputs: #3fb950; --activations: #e8853a; --temporaries: #d4a72c; --workspaces: #8b949e;
+    --inputs: #3fb950; --activations: #e8853a; --temporaries: #d4a72c; --workspaces: #2bb3b3;
     --context: #6e7681; --rounding: #57606a;
   }
 }
@@ -68,7 +68,8 @@ figure { margin: 0 0 1rem; } figcaption { color: var(--soft); margin-bottom: .5r
   font-size: .8rem; color: var(--soft); white-space: nowrap; }
 .field { position: relative; border-left: 1px solid var(--soft); border-bottom: 1px solid var(--soft); }
 .field svg { position: absolute; inset: 0; width: 100%; height: 100%; display: block; }
-.line { position: absolute; left: 0; right: 0; border-top: 2px dashed var(--bad); pointer-events: none; }
+.line { position: absolute; left: 0; right: 0; border-top: 2px dashed var(--ink); pointer-events: none;
+  box-shadow: 0 -1px 0 var(--page), 0 1px 0 var(--page); }
 .line span { position: absolute; left: .25rem; top: .1rem; padding: 0 .25rem; font-size: .8rem;
   background: var(--page); }
 .mark { position: absolute; top: 0; bottom: 0; border-left: 2px solid var(--ink); pointer-events: none; }
@@ -125,7 +126,7 @@ footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
 constexpr std::string_view kWords = R"css(
 text { font: 13px system-ui, sans-serif; fill: var(--ink); } .title { font-weight: 600; }
 .page { fill: var(--page); } .tick { stroke: var(--edge); } .peak { stroke: var(--ink); stroke-width: 2; }
-.card { stroke: var(--bad); stroke-width: 2; stroke-dasharray: 6 4; }
+.card { stroke: var(--ink); stroke-width: 2; stroke-dasharray: 6 4; }
 )css";
 
 }  // namespace

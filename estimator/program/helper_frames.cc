@@ -14,9 +14,9 @@ namespace {
 
 // One call of the function's, and what is bound to its results; or what it returns.
 struct HelperLine {
-  std::vector<std::string_view> targets;
-  std::vector<std::string_view> dropped;
-  std::string_view op;  // "" of one that returns its targets
+  std::vector<std::string_view> targets = {};
+  std::vector<std::string_view> dropped = {};
+  std::string_view op = {};  // "" of one that returns its targets
   bool in_loop = false;
 };
 
