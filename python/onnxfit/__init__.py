@@ -6,9 +6,9 @@
 `torch` is needed for models that are Python objects alone.  `python -m onnxfit export TARGET`
 writes models of libraries to files."""
 
-from onnxfit._ask import check, closed_form, estimate, max_batch, sweep
+from onnxfit._ask import check, closed_form, estimate, max_batch, report, sweep
 from onnxfit.errors import OnnxfitError, OnnxfitWarning
 from onnxfit.results import Check, ClosedForm, Estimate, MaxBatch, Sweep
 
 __all__ = ["Check", "ClosedForm", "Estimate", "MaxBatch", "OnnxfitError", "OnnxfitWarning",
-           "Sweep", "check", "closed_form", "estimate", "max_batch", "sweep"]
+           "Sweep", "check", "closed_form", "estimate", "max_batch", "report", "sweep"]

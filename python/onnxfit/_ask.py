@@ -96,6 +96,24 @@ def estimate(model: ModelLike, inputs: object = None, *, batch: Optional[int] = 
     return _estimate_of(answer)
 
 
+def report(model: ModelLike, inputs: object = None, *,
+           output: Union[None, str, "os.PathLike[str]"] = None, force: bool = False,
+           batch: Optional[int] = None, precision: Optional[str] = None,
+           optimizer: Optimizer = None, loss: Loss = None, gpu: Choice = None,
+           dynamic_shapes: Any = None, **more: Unpack[flags.RunFlags]) -> str:
+    """The same as a page for a browser: one HTML file with pictures that needs no network.
+    Returned as text and, with `output`, written there, which may not exist without `force`."""
+    if output is not None and not force and os.path.lexists(output):
+        raise OnnxfitError(f"{os.fspath(output)}: it exists already", "force=True")
+    with _prepared(model, inputs, dynamic_shapes,
+                   {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
+                    "loss": loss, "gpu": gpu}) as (file, words):
+        page = _command.page(["report", file.path, *flags.arguments(words)], hide=_ours(file))
+    if output is not None:
+        Path(output).write_text(page, encoding="utf-8")
+    return page
+
+
 def sweep(model: ModelLike, inputs: object = None, *, batch: Batch = None, precision: Choice = None,
           optimizer: Union[Optimizer, Sequence[str]] = None, loss: Loss = None, gpu: Choice = None,
           dynamic_shapes: Any = None, **more: Unpack[flags.RunFlags]) -> Sweep:

@@ -93,6 +93,12 @@ def ask(arguments: Sequence[str], hide: Sequence[str] = ()) -> Answer:
             as_text.kill()  # where there is no JSON; nothing where it has ended
 
 
+def page(arguments: Sequence[str], hide: Sequence[str] = ()) -> str:
+    """What a command that has one format alone writes."""
+    with _start(arguments) as process:
+        return _finish(process, hide)
+
+
 def ask_once(arguments: Sequence[str], text_file: Path, hide: Sequence[str] = ()) -> Answer:
     """The same of a command that takes several formats in one run; the text goes by a file."""
     with _start([*arguments, "--format", "json", "--format", f"text={text_file}",

@@ -47,6 +47,18 @@ class Estimates(unittest.TestCase):
         self.assertFalse(answer.holds or answer.targets[0].fits)
         self.assertGreater(answer.targets[0].fails_at.asked_bytes, 0)
 
+    def test_a_page_is_returned_and_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "r.html")
+            page = onnxfit.report(RESNET, batch=8, gpu="t4", output=file)
+            self.assertTrue(page.startswith("<!doctype html>"))
+            self.assertIn("<strong>FITS</strong> on t4", page)
+            self.assertEqual(file.read_text(encoding="utf-8"), page)
+            with self.assertRaisesRegex(onnxfit.OnnxfitError, "r.html: it exists already"):
+                onnxfit.report(RESNET, batch=8, output=file)
+            onnxfit.report(RESNET, batch=9, output=file, force=True)
+            self.assertNotEqual(file.read_text(encoding="utf-8"), page)
+
     def test_printed_it_is_the_report(self):
         answer = onnxfit.estimate(LENET, batch=32, gpu="rtx3060")
         self.assertTrue(str(answer).startswith("FITS on rtx3060: "))

@@ -11,7 +11,8 @@ from onnxfit import _command, _config, flags
 LENET = Path(__file__).resolve().parent.parent.parent / "models/lenet.onnxtxt"
 
 # Of --help, what is about printing, which values do not need.
-PRINTING = {"format", "output", "force", "color", "exit_zero", "version", "help"}
+PRINTING = {"format", "output", "force", "color", "exit_zero", "version", "help", "timeline",
+            "tree"}
 RENAMED = {"dim": "dims", "shape": "shapes"}
 
 
