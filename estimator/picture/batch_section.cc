@@ -126,8 +126,7 @@ std::vector<int64_t> BatchesAround(int64_t batch) {
                                   batch * 2, batch * 3, batch * 4};
   std::erase_if(batches, [](int64_t b) { return b < 1; });
   std::ranges::sort(batches);
-  const auto [first, last] = std::ranges::unique(batches);
-  batches.erase(first, last);
+  batches.erase(std::unique(batches.begin(), batches.end()), batches.end());
   return batches;
 }
 
