@@ -6,6 +6,13 @@
 #include <string_view>
 
 namespace onnxfit {
+
+size_t EndOfModule(const std::vector<ModuleSum>& modules, size_t place) {
+  size_t end = place + 1;
+  while (end < modules.size() && modules[end].depth > modules[place].depth) ++end;
+  return end;
+}
+
 namespace {
 
 using Modules = std::vector<ModuleSum>;
@@ -15,13 +22,6 @@ std::string_view LastName(std::string_view path) { return path.substr(path.rfind
 bool IsNumber(std::string_view name) {
   return !name.empty() && name.size() < 7 &&
          std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
-}
-
-// Behind the last module in the one at `place`.
-size_t EndOf(const Modules& modules, size_t place) {
-  size_t end = place + 1;
-  while (end < modules.size() && modules[end].depth > modules[place].depth) ++end;
-  return end;
 }
 
 bool TakeTheSame(const ModuleSum& a, const ModuleSum& b) {
@@ -39,8 +39,8 @@ std::string WithoutDigits(std::string_view name) {
 
 // Whether two modules and all in them take the same under the same names.
 bool AreAlike(const Modules& modules, size_t a, size_t b) {
-  const size_t end = EndOf(modules, a);
-  if (EndOf(modules, b) - b != end - a) return false;
+  const size_t end = EndOfModule(modules, a);
+  if (EndOfModule(modules, b) - b != end - a) return false;
   for (size_t i = a; i < end; ++i) {
     const ModuleSum& other = modules[b + (i - a)];
     const bool is_inside = i != a;
@@ -65,7 +65,7 @@ class Folding {
  private:
   void Add(size_t place, int64_t count, std::string name) {
     lines_.push_back({modules_[place], count, std::move(name)});
-    const size_t end = EndOf(modules_, place);
+    const size_t end = EndOfModule(modules_, place);
     for (size_t child = place + 1; child < end;) child = AddRow(child, end, count);
   }
 
@@ -73,12 +73,12 @@ class Folding {
   size_t AddRow(size_t first, size_t end, int64_t count) {
     const std::string_view name = LastName(modules_[first].path);
     size_t last = first;
-    size_t next = EndOf(modules_, first);
+    size_t next = EndOfModule(modules_, first);
     int64_t alike = 1;
     while (IsNumber(name) && next < end && IsNumber(LastName(modules_[next].path)) &&
            AreAlike(modules_, first, next)) {
       last = next;
-      next = EndOf(modules_, next);
+      next = EndOfModule(modules_, next);
       ++alike;
     }
     Add(first, count * alike,

@@ -1,6 +1,7 @@
 // Modules as people read them: those that repeat in one line.  Internal to the room picture/.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@ struct ModuleLine {
   int64_t count = 1;  // how many are alike, in it and around it
   std::string name;   // below its parent: "attn", "0..11"
 };
+
+// Behind the last module in the one at `place`.  O(modules in it).
+size_t EndOfModule(const std::vector<ModuleSum>& modules, size_t place);
 
 // `modules` in their order; neighbours whose names are numbers one after the other, and that take
 // the same down to their innermost module, are one line, and so are those in them.  Sums of lines

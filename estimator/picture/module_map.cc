@@ -19,12 +19,6 @@ constexpr double kLeastSplit = 300;  // smaller ones are not split further
 
 using Modules = std::vector<ModuleSum>;
 
-size_t EndOfModule(const Modules& modules, size_t place) {
-  size_t end = place + 1;
-  while (end < modules.size() && modules[end].depth > modules[place].depth) ++end;
-  return end;
-}
-
 // The modules directly in the one at `place`, largest first.
 std::vector<size_t> ChildrenOf(const Modules& modules, size_t place) {
   std::vector<size_t> children;
