@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include "tests/trace_writer.h"
 
 namespace onnxfit::curve_test {
@@ -42,7 +44,7 @@ Trace Hundred() {
 }
 
 TEST_CASE("no more slices than were asked for, and the peak among them") {
-  for (const size_t most : {2, 3, 7, 50, 200, 1000}) {
+  for (const size_t most : std::vector<size_t>{2, 3, 7, 50, 200, 1000}) {
     CAPTURE(most);
     const Curve curve = ReadCurve(Hundred(), 1, most);
     CHECK(curve.points.size() <= most);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "estimator/base/bytes.h"
 #include "estimator/picture/html.h"
@@ -56,7 +57,7 @@ std::vector<CardLine> CardLines(const Estimate& estimate, int64_t most) {
 
 int64_t HeightOf(int64_t bytes, int64_t top) {
   const double share = static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(top, 1));
-  return static_cast<int64_t>(share * static_cast<double>(kPlotHeight) + 0.5);
+  return std::llround(share * static_cast<double>(kPlotHeight));
 }
 
 std::string PlotFigure(const Plot& plot, std::string_view caption) {

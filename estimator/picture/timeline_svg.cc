@@ -145,7 +145,8 @@ class SvgDrawing {
     int place = 0;
     for (auto layer = drawn_.layers.rbegin(); layer != drawn_.layers.rend(); ++layer, ++place) {
       const double x = kLeft + kColumn * (place % kColumns);
-      const double y = kLegendTop + 20 * (place / kColumns);
+      const int row = place / kColumns;
+      const double y = kLegendTop + 20 * row;
       text += Element("rect",
                       {{"class", KindClass(layer->kind)},
                        {"x", Number(x)},
