@@ -243,6 +243,8 @@ constexpr HelperLocal kHelperLocals[] = {
 
 constexpr SeenIn kGroupedExperts = {kTransformers, "integrations/moe.py",
                                     "def grouped_mm_experts_forward("};
+constexpr SeenIn kShiftedWindows = {kTimm, "models/swin_transformer_v2_cr.py",
+                                    "def _shifted_window_attn(self, x):"};
 constexpr HelperFrame kHelperFrames[] = {
     // With biases, and with the limits of GPT-OSS's _apply_gate.
     {"experts_forward(",
@@ -339,6 +341,29 @@ constexpr HelperFrame kHelperFrames[] = {
      "out = matmul\n"
      "out = div\n",
      {kTimm, "models/efficientvit_mit.py", "def _attn(self, q, k, v):"}},
+    // SwinTransformerV2CrBlock, with a shift and without.
+    {"self._shifted_window_attn(x)",
+     "-x = roll\n"
+     "x = pad\n"
+     "x_windows = contiguous\n"
+     "-attn = softmax\n"
+     "attn_windows = linear\n"
+     "x = contiguous\n"
+     "-x, -x_windows, -attn_windows = roll\n",
+     kShiftedWindows},
+    {"self._shifted_window_attn(x)",
+     "x = pad\n"
+     "x_windows = contiguous\n"
+     "-attn = softmax\n"
+     "attn_windows = linear\n"
+     "-x, -x_windows, -attn_windows = contiguous\n",
+     kShiftedWindows},
+    // Xcit, of its PositionalEncodingFourier.
+    {"self.forward_features(",
+     "-pos_x = cos\n"
+     "-pos_y = cos\n"
+     "pos_encoding = repeat\n",
+     {kTimm, "models/xcit.py", "pos_encoding = self.pos_embed(B, Hp, Wp)"}},
     // SanaMultiscaleAttnProcessor2_0, and apply_linear_attention; the value is a part of the
     // states.
     {"self.processor(self, hidden_states)",
