@@ -425,10 +425,22 @@ constexpr NameFact kReturningWeights[] = {
       "return context_layer, attention_probs"}},
 };
 
+// Else "attn_weights_reshaped = None" is returned.
+constexpr NameFact kKeepingWeights[] = {
+    {"torch.bmm(attn_probs",
+     {kTransformers, "models/trocr/modeling_trocr.py",
+      "attn_output = torch.bmm(attn_probs, value_states)"}},
+};
+
 constexpr NameFact kEagerAttentionCalls[] = {
     {"attention_interface(",
      {kTransformers, "models/bert/modeling_bert.py", "= attention_interface("}},
 };
+
+bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {
+  return std::ranges::any_of(
+      rows, [&](const NameFact& row) { return line.find(row.name) != std::string_view::npos; });
+}
 
 }  // namespace
 
@@ -442,11 +454,9 @@ std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
 
 std::span<const HelperFrame> HelperFrames() { return kHelperFrames; }
 
-bool ReplacesWhatItHolds(std::string_view line) {
-  return std::ranges::any_of(kReplacing, [&](const NameFact& row) {
-    return line.find(row.name) != std::string_view::npos;
-  });
-}
+bool ReplacesWhatItHolds(std::string_view line) { return MentionsAny(kReplacing, line); }
+
+bool KeepsWeightsUnlessAsked(std::string_view line) { return MentionsAny(kKeepingWeights, line); }
 
 std::string_view CallThatReturnsWeights() { return kReturningWeights[0].name; }
 
