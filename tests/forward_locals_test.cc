@@ -142,6 +142,29 @@ TEST_CASE("timm's squeeze and excitation holds what its gate reads") {
         "b until /m/Mul as x_se; ");
 }
 
+// Until which call a method, whose lines the file does not show, holds what its first call makes.
+std::string HeldByMethod(const std::string& loop) {
+  const Program program =
+      Build("net (float[2, 3, 8] x) => (float[2, 3, 8] y) " +
+                (R"({ ["/m/a/Neg"] a = Neg (x) ["/m/Abs"] b = Abs (a) )" + loop) +
+                R"( ["/m/Exp"] y = Exp (d) })",
+            {.mode = Mode::kEval})
+          .program;
+  const Statement method = {.first = 0, .last = 4, .in_helper = true, .level = 1};
+  const int64_t until =
+      HeldInHelper(program, ModuleRuns(program), method, 0, program.calls[0].outputs[0]);
+  return program.calls[Index(until)].where;
+}
+
+TEST_CASE("a method binds anew what it gives to the first module of a loop alone") {
+  CHECK(HeldByMethod(R"(["/m/block.0/Add"] c = Add (a, b)
+                        ["/m/block.1/Neg"] d = Neg (c))") == "/m/block.0/Add");
+  CHECK(HeldByMethod(R"(["/m/block.0/Add"] c = Add (a, b)
+                        ["/m/block.1/Add"] d = Add (a, c))") == "/m/Exp");
+  CHECK(HeldByMethod(R"(["/m/one/Add"] c = Add (a, b)
+                        ["/m/other/Neg"] d = Neg (c))") == "/m/Exp");
+}
+
 TEST_CASE("the variance of an RMS norm is a local of it") {
   const std::string norm = R"(one = Constant <value = float {1.0}> ()
       last = Constant <value = int64[1] {-1}> ()

@@ -57,6 +57,19 @@ TEST_CASE("a loop binds its names anew in each turn, and a list keeps what is ad
         std::string::npos);
 }
 
+TEST_CASE("a method of timm's drops its names with its last call") {
+  const std::string shifted =
+      Names("x = x + self.drop_path1(self.norm1(self._shifted_window_attn(x)))",
+            {"roll", "pad", "contiguous", "linear", "softmax", "linear", "contiguous", "roll",
+             "layer_norm", "add"});
+  CHECK(shifted ==
+        "x: pad until 6; x: contiguous until 7; x_windows: contiguous until 7; "
+        "attn_windows: linear until 7; ");
+  CHECK(Names("x = self.forward_features(x)",
+              {"cos", "cos", "convolution", "repeat", "reshape", "add", "layer_norm"}) ==
+        "pos_encoding: repeat until 6; ");
+}
+
 TEST_CASE("what a function returns is told by target, and all that an object holds") {
   Program program;
   program.values.resize(5);

@@ -80,6 +80,20 @@ TEST_CASE("weights that no name of the inner forward holds are not returned") {
   CHECK(Held(Calling("attn", "x, _ = self.attn(x)", {{"softmax", line}, {"bmm", line}})).empty());
 }
 
+TEST_CASE("a forward that returns weights reshaped, if at all, keeps them to itself") {
+  const auto held = [](const char* product) {
+    return Held(Calling("attn", "x, attn_weights = self.attn(x)",
+                        {{"softmax", "attn_probs = softmax(s)"}, {"bmm", product}}));
+  };
+  CHECK(held("attn_output = torch.bmm(attn_probs, value_states)").empty());
+  CHECK(held("attn_output = torch.bmm(probs, value_states)") == "softmax as attn_weights; ");
+  const std::vector<Made> reshaped = {{"softmax", "attn_probs = softmax(s)"},
+                                      {"view", "attn_probs = attn_probs.view(n, h, w)"},
+                                      {"bmm", "attn_output = torch.bmm(attn_probs, v)"}};
+  CHECK(Held(Calling("attn", "x, attn_weights = self.attn(x)", reshaped)) ==
+        "view as attn_weights; ");
+}
+
 TEST_CASE("a router's logits are held by the name that nobody wants") {
   const std::vector<Made> router = {{"linear", "logits = linear(x)"},
                                     {"softmax", "scores = softmax(logits)"},

@@ -311,21 +311,49 @@ int64_t StepEnd(const ModuleRuns& runs, const Statement& statement, int64_t i) {
   return runs.DepthAt(i) > statement.level ? runs.EndOf(i, statement.level) : i;
 }
 
-// Whether more than one step of the method reads `name`, a result of its step that ends with
-// call `maker`.
-bool IsReadAgain(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
-                 const Statement& statement, int64_t maker, NameId name) {
-  if (StepEnd(runs, statement, maker) != maker) return false;
-  int64_t readers = 0;
-  for (int64_t i = maker + 1; i <= statement.last && readers < 2;) {
+// How many steps of the method behind call `maker` read `name`, and the last call of the last one.
+struct StepReads {
+  int64_t steps = 0;
+  int64_t last = 0;
+};
+
+StepReads ReadsBehind(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+                      const Statement& statement, int64_t maker, NameId name) {
+  const auto reads = [&](const AtenCall& call) {
+    return std::ranges::find(call.inputs, name) != call.inputs.end();
+  };
+  StepReads found = {.last = maker};
+  for (int64_t i = maker + 1; i <= statement.last;) {
     const int64_t last = StepEnd(runs, statement, i);
-    const auto reads = [&](const AtenCall& call) {
-      return std::ranges::find(call.inputs, name) != call.inputs.end();
-    };
-    if (std::any_of(calls.begin() + i, calls.begin() + last + 1, reads)) ++readers;
+    const bool is_read = std::any_of(calls.begin() + i, calls.begin() + last + 1, reads);
+    if (is_read) found = {found.steps + 1, last};
     i = last + 1;
   }
-  return readers > 1;
+  return found;
+}
+
+// Whether call `i` ends the run of a module of a list, and the next one of the list comes then.
+bool EndsTurn(const Program& program, const Statement& statement, int64_t i) {
+  if (i >= statement.last) return false;
+  const ModuleTree& modules = program.modules;
+  const ModuleId ended = program.calls[Index(i)].module;
+  const ModuleId begun = program.calls[Index(i + 1)].module;
+  const size_t level = statement.level;
+  if (std::min(modules.DepthOf(ended), modules.DepthOf(begun)) <= level) return false;
+  const std::string& module = modules.NameAt(ended, level);
+  const std::string& next = modules.NameAt(begun, level);
+  return IsListed(module) && IsListed(next) && ParentOf(module) == ParentOf(next);
+}
+
+// The last call at which a method whose lines are unknown has `name`, a result of its step that
+// ends with call `maker`: more than one step reads it.  What a loop over modules reads in one turn
+// and no more is bound anew by it: x = block(x).  `maker` where no name is known.
+int64_t HeldByMethod(const Program& program, const ModuleRuns& runs, const Statement& statement,
+                     int64_t maker, NameId name) {
+  if (StepEnd(runs, statement, maker) != maker) return maker;
+  const StepReads reads = ReadsBehind(program.calls, runs, statement, maker, name);
+  if (reads.steps < 2) return maker;
+  return EndsTurn(program, statement, reads.last) ? reads.last : statement.last;
 }
 
 }  // namespace
@@ -347,9 +375,7 @@ int64_t HeldInHelper(const Program& program, const ModuleRuns& runs, const State
     if (!Names(local, program, statement, maker, name)) continue;
     return EndOf(local, program.calls, statement, maker);
   }
-  const bool is_local =
-      statement.in_helper && IsReadAgain(program.calls, runs, statement, maker, name);
-  return is_local ? statement.last : maker;
+  return statement.in_helper ? HeldByMethod(program, runs, statement, maker, name) : maker;
 }
 
 }  // namespace onnxfit

@@ -224,6 +224,9 @@ std::span<const HelperFrame> HelperFrames();
 // How a line calls self-attention whose forward returns weights, too, whoever asks for them.
 std::string_view CallThatReturnsWeights();
 
+// Whether a forward whose product of weights is this line returns them only to those who ask.
+bool KeepsWeightsUnlessAsked(std::string_view line);
+
 // Whether the line calls a method whose object holds what it was given last.
 bool ReplacesWhatItHolds(std::string_view line);
 // How a line calls eager attention: its products, scale, mask, softmax and dropout run there.

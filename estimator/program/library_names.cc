@@ -243,6 +243,8 @@ constexpr HelperLocal kHelperLocals[] = {
 
 constexpr SeenIn kGroupedExperts = {kTransformers, "integrations/moe.py",
                                     "def grouped_mm_experts_forward("};
+constexpr SeenIn kShiftedWindows = {kTimm, "models/swin_transformer_v2_cr.py",
+                                    "def _shifted_window_attn(self, x):"};
 constexpr HelperFrame kHelperFrames[] = {
     // With biases, and with the limits of GPT-OSS's _apply_gate.
     {"experts_forward(",
@@ -339,6 +341,29 @@ constexpr HelperFrame kHelperFrames[] = {
      "out = matmul\n"
      "out = div\n",
      {kTimm, "models/efficientvit_mit.py", "def _attn(self, q, k, v):"}},
+    // SwinTransformerV2CrBlock, with a shift and without.
+    {"self._shifted_window_attn(x)",
+     "-x = roll\n"
+     "x = pad\n"
+     "x_windows = contiguous\n"
+     "-attn = softmax\n"
+     "attn_windows = linear\n"
+     "x = contiguous\n"
+     "-x, -x_windows, -attn_windows = roll\n",
+     kShiftedWindows},
+    {"self._shifted_window_attn(x)",
+     "x = pad\n"
+     "x_windows = contiguous\n"
+     "-attn = softmax\n"
+     "attn_windows = linear\n"
+     "-x, -x_windows, -attn_windows = contiguous\n",
+     kShiftedWindows},
+    // Xcit, of its PositionalEncodingFourier.
+    {"self.forward_features(",
+     "-pos_x = cos\n"
+     "-pos_y = cos\n"
+     "pos_encoding = repeat\n",
+     {kTimm, "models/xcit.py", "pos_encoding = self.pos_embed(B, Hp, Wp)"}},
     // SanaMultiscaleAttnProcessor2_0, and apply_linear_attention; the value is a part of the
     // states.
     {"self.processor(self, hidden_states)",
@@ -400,10 +425,22 @@ constexpr NameFact kReturningWeights[] = {
       "return context_layer, attention_probs"}},
 };
 
+// Else "attn_weights_reshaped = None" is returned.
+constexpr NameFact kKeepingWeights[] = {
+    {"torch.bmm(attn_probs",
+     {kTransformers, "models/trocr/modeling_trocr.py",
+      "attn_output = torch.bmm(attn_probs, value_states)"}},
+};
+
 constexpr NameFact kEagerAttentionCalls[] = {
     {"attention_interface(",
      {kTransformers, "models/bert/modeling_bert.py", "= attention_interface("}},
 };
+
+bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {
+  return std::ranges::any_of(
+      rows, [&](const NameFact& row) { return line.find(row.name) != std::string_view::npos; });
+}
 
 }  // namespace
 
@@ -417,11 +454,9 @@ std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
 
 std::span<const HelperFrame> HelperFrames() { return kHelperFrames; }
 
-bool ReplacesWhatItHolds(std::string_view line) {
-  return std::ranges::any_of(kReplacing, [&](const NameFact& row) {
-    return line.find(row.name) != std::string_view::npos;
-  });
-}
+bool ReplacesWhatItHolds(std::string_view line) { return MentionsAny(kReplacing, line); }
+
+bool KeepsWeightsUnlessAsked(std::string_view line) { return MentionsAny(kKeepingWeights, line); }
 
 std::string_view CallThatReturnsWeights() { return kReturningWeights[0].name; }
 

@@ -90,6 +90,7 @@ class HeldWeightsFinder {
     const Statement* statement = run < 0 ? nullptr : StatementAt(run, call);
     if (statement == nullptr) return;
     const bool is_named_before = makers_[Index(weights)] < statement->first;
+    if (is_named_before && KeepsThem(*statement, weights)) return;
     bool is_passed_on = !is_named_before;
     if (is_passed_on && !Hold(weights, run, *statement, /*is_passed_on=*/false)) return;
     for (bool is_layer = IsLayer(run); (run = runs_.all()[Index(run)].caller) >= 0;) {
@@ -98,6 +99,20 @@ class HeldWeightsFinder {
       is_passed_on = true;
       is_layer = IsLayer(run);
     }
+  }
+
+  // Whether a view of them, which is what is returned, stands between the softmax and them.
+  bool IsView(NameId weights) const {
+    const AtenCall* maker = &program_.calls[Index(makers_[Index(weights)])];
+    while (maker->op != "softmax" && maker->op != "view") {
+      maker = &program_.calls[Index(makers_[Index(maker->inputs[0])])];
+    }
+    return maker->op == "view";
+  }
+
+  bool KeepsThem(const Statement& product, NameId weights) const {
+    return product.source != kNoStatement && !IsView(weights) &&
+           KeepsWeightsUnlessAsked(program_.source.At(product.source).text);
   }
 
   // Whether the statement binds them, or passes them on: to a lone name only what another name
