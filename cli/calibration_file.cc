@@ -24,8 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Commands kReadDefault =
-    Only(Command::kEstimate) | Only(Command::kMaxBatch) | Only(Command::kVerify);
+constexpr Commands kReadDefault = Only(Command::kEstimate) | Only(Command::kMaxBatch) |
+                                  Only(Command::kReport) | Only(Command::kVerify);
 
 std::vector<Calibration> ReadFile(const std::string& path) {
   try {

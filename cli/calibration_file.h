@@ -13,7 +13,7 @@
 
 namespace onnxfit {
 
-// The file in the current folder: estimate, max-batch and verify read it where nobody says
+// The file in the current folder: estimate, max-batch, report and verify read it where nobody says
 // otherwise, and verify --save writes it.
 inline constexpr std::string_view kCalibrationName = "onnxfit.calibration.json";
 inline constexpr std::string_view kNoCalibration = "none";
@@ -26,7 +26,7 @@ std::vector<SharedCalibration> ReadCalibrationFile(const std::string& path);
 void SaveCalibration(const std::string& path, const Calibration& calibration);
 
 // What the run has a say of: nothing with --cudnn, else the file of --calibration, or else, for
-// estimate, max-batch and verify, that of the current folder if there is one.
+// estimate, max-batch, report and verify, that of the current folder if there is one.
 std::vector<SharedCalibration> CalibrationsFor(const Options& options);
 
 // What follows is verify --save: what the card's libraries take, for later estimates.

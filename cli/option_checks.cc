@@ -133,7 +133,8 @@ void CheckNumbers(const Options& options) {
     throw Error(
         {.where = "--params", .text = "expected one batch, precision and optimizer, found a list"});
   }
-  if (options.format == Format::kText || options.format == Format::kJson) return;
+  const bool is_report = options.format == Format::kText || options.format == Format::kJson;
+  if (is_report && !options.file_format) return;
   throw Error({.where = "--format",
                .text = "expected text or json with --params",
                .hint = "--format json"});

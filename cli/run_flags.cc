@@ -230,7 +230,7 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) { o.request.overhead_bytes = ParseBytes(t.text, t.place); }},
       {"--calibration", "", "FILE", kGroup,
        "what was measured on the card: its context, cuDNN's workspaces; none for nothing",
-       "./onnxfit.calibration.json in estimate, max-batch and verify",
+       "./onnxfit.calibration.json in estimate, max-batch, report and verify",
        [](const Typed& t, Options& o) {
          SetText(t, "the path of a file, or none", o.calibration);
        }},

@@ -75,6 +75,7 @@ TEST_CASE("the largest modules lie apart, and one with more than half is split, 
       Sum("body.h.1", 3, 40), Sum("body.wte", 2, 10), Sum("head", 1, 6),    Sum("none", 1, 0)};
   CHECK(Names(LargestModules(modules, 8)) == "body.h body.wte head ");
   CHECK(Names(LargestModules(modules, 2)) == "body.h body.wte ");
+  CHECK(Names(LargestModules({Sum("", 0, 100), Sum("m", 1, 90), Sum("m.small", 2, 5)}, 8)) == "m ");
   CHECK(LargestModules({Sum("", 0, 100)}, 8).empty());
   CHECK(LargestModules({}, 8).empty());
 }

@@ -18,6 +18,10 @@ TEST_CASE("values are opcodes of protocol 2") {
   CHECK(PickleWriter().BeginDict().Item("a", int64_t{3}).EndDict().Finish() ==
         "\x80\x02}(X\x01\0\0\0aJ\x03\0\0\0u."s);
   CHECK(PickleWriter().BeginList().EndList().Finish() == "\x80\x02](e."s);
+  CHECK(PickleWriter().BeginList().Switch(true).NextBatch().Switch(false).EndList().Finish() ==
+        "\x80\x02](\x88"
+        "e(\x89"
+        "e."s);
   CHECK(PickleWriter().BeginTuple().Switch(false).EndTuple().Finish() == "\x80\x02(\x89t."s);
 }
 

@@ -160,7 +160,10 @@ std::vector<ModuleSum> LargestModules(const std::vector<ModuleSum>& modules, siz
   while (!chosen.empty()) {
     const auto largest = std::ranges::max_element(chosen, {}, bytes);
     const std::vector<size_t> inside = DirectlyIn(modules, *largest);
-    const bool is_split = 2 * bytes(*largest) > bytes(0) && !AreNumbered(modules, inside);
+    int64_t of_inside = 0;
+    for (const size_t place : inside) of_inside += bytes(place);
+    const bool is_split = bytes(*largest) > bytes(0) / 2 && of_inside > bytes(*largest) / 2 &&
+                          !AreNumbered(modules, inside);
     if (!is_split) break;
     chosen.erase(largest);
     chosen.insert(chosen.end(), inside.begin(), inside.end());

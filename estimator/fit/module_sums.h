@@ -32,8 +32,8 @@ struct ModuleSum {
 std::vector<ModuleSum> SumModules(const Prediction& prediction, const Timeline& timeline);
 
 // At most `most` of `modules`, as SumModules lists them, that lie apart, largest first: those in
-// the model itself or, where one of them has more than half of all and is no list, those in that.
-// O(modules × depth).
+// the model itself or, where one of them has more than half of all and is no list, those in that:
+// most of it has to be in them. O(modules × depth).
 std::vector<ModuleSum> LargestModules(const std::vector<ModuleSum>& modules, size_t most);
 
 }  // namespace onnxfit

@@ -105,14 +105,16 @@ std::string BatchSection(const PageContent& content) {
   if (!content.batches) return "";
   const std::vector<BatchPoint> points = PointsOf(*content.batches);
   if (points.size() < 2) return "";
-  const int64_t most = points.back().estimate->device_bytes;
-  Plot plot = {.id = "batches",
-               .label = fmt::format("Memory on the device against the batch size, from {} at batch "
-                                    "{} to {} at batch {}.",
-                                    FormatBytes(points[0].estimate->device_bytes), points[0].batch,
-                                    FormatBytes(most), points.back().batch),
-               .top = ByteTicks(most).back(),
-               .columns = kColumns};
+  int64_t most = 0;
+  for (const BatchPoint& point : points) most = std::max(most, point.estimate->device_bytes);
+  Plot plot = {
+      .id = "batches",
+      .label = fmt::format("Memory on the device against the batch size, from {} at batch "
+                           "{} to {} at batch {}.",
+                           FormatBytes(points[0].estimate->device_bytes), points[0].batch,
+                           FormatBytes(points.back().estimate->device_bytes), points.back().batch),
+      .top = ByteTicks(most).back(),
+      .columns = kColumns};
   plot.lines = CardLines(content.estimate, most);
   plot.drawing = DrawCurve(points, plot.top);
   plot.over = PointMarks(points, plot.top, content.estimate.batch);

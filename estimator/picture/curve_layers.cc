@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "estimator/base/bytes.h"
 #include "estimator/picture/html.h"
@@ -14,9 +15,9 @@ namespace {
 int64_t TopOf(const Estimate& estimate, int64_t peak) {
   int64_t top = peak;
   for (const CardLine& line : CardLines(estimate, peak)) {
-    if (line.bytes <= 4 * peak) top = std::max(top, line.bytes);
+    if (line.bytes / 4 <= peak) top = std::max(top, line.bytes);
   }
-  return ByteTicks(top + top / 50).back();
+  return ByteTicks(top + std::min(top / 50, std::numeric_limits<int64_t>::max() - top)).back();
 }
 
 // From the top layer down, each from the bottom up to its upper edge: the ones below lie over it.

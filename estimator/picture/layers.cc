@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "estimator/base/bytes.h"
 
@@ -70,16 +71,20 @@ std::vector<int64_t> ByteTicks(int64_t most) {
   int64_t step = unit;
   for (const int64_t factor : {1, 2, 4, 5, 10, 20, 25, 50, 100, 200, 250, 512, 1024, 2048, 5120}) {
     step = unit * factor;
-    if (step * kMostTicks >= most) break;
+    if (step >= most / kMostTicks + (most % kMostTicks == 0 ? 0 : 1)) break;
   }
   std::vector<int64_t> ticks = {0};
-  while (ticks.back() < most) ticks.push_back(ticks.back() + step);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  while (ticks.back() < most && ticks.back() <= kMost - step) {
+    ticks.push_back(ticks.back() + step);
+  }
   return ticks;
 }
 
 std::string TickText(int64_t bytes) {
-  constexpr std::pair<int64_t, const char*> kUnits[] = {
-      {kGiB * 1024, "TiB"}, {kGiB, "GiB"}, {kMiB, "MiB"}, {kKiB, "KiB"}};
+  constexpr std::pair<int64_t, const char*> kUnits[] = {{kGiB * kGiB, "EiB"}, {kMiB * kGiB, "PiB"},
+                                                        {kKiB * kGiB, "TiB"}, {kGiB, "GiB"},
+                                                        {kMiB, "MiB"},        {kKiB, "KiB"}};
   for (const auto& [size, unit] : kUnits) {
     if (bytes < size) continue;
     const double count = static_cast<double>(bytes) / static_cast<double>(size);

@@ -84,7 +84,10 @@ std::string PlacesSection(const Estimate& estimate) {
               "<thead><tr><th scope=\"col\" aria-sort=\"descending\">at the peak</th>"
               "<th scope=\"col\">what</th><th scope=\"col\">name</th></tr></thead>" +
                   Element("tbody", {}, body));
-  return Section("nodes", fmt::format("All {} nodes, parameters and inputs", count),
+  return Section("nodes",
+                 count < places.size()
+                     ? fmt::format("The {} largest of nodes, parameters and inputs", count)
+                     : fmt::format("All {} nodes, parameters and inputs at the peak", count),
                  "<p class=\"search\" hidden><label>Show those whose name has "
                  "<input type=\"search\" id=\"search\"></label> "
                  "<output id=\"found\"></output></p>" +

@@ -53,8 +53,11 @@ class SnapshotWriter {
   }
 
   void WriteEvents() {
+    constexpr size_t kBatch = 1000;
+    size_t written = 0;
     pickle_.BeginList();
     for (const PlacedEvent& event : run_.events) {
+      if (++written % kBatch == 0) pickle_.NextBatch();
       switch (event.action) {
         case PlacedEvent::Action::kSegment:
           WriteEvent("segment_alloc", event, event.bytes);

@@ -8,11 +8,11 @@ std::string_view PageScript() {
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
   const size = (bytes) => {
     let unit = 0;
-    while (bytes >= 1024 && unit < 4) { bytes /= 1024; ++unit; }
-    return (unit === 0 ? bytes : bytes.toPrecision(bytes >= 1000 ? 4 : 3)) + " " + units[unit];
+    while (bytes >= (unit === 0 ? 1024 : 1023.95) && unit < 6) { bytes /= 1024; ++unit; }
+    return (unit === 0 ? bytes : bytes.toFixed(bytes < 9.995 ? 2 : 1)) + " " + units[unit];
   };
 
   // The curve: what lives at the instant under the pointer, or where the arrow keys went.

@@ -50,6 +50,11 @@ PickleWriter& PickleWriter::EndList() {
   return *this;
 }
 
+PickleWriter& PickleWriter::NextBatch() {
+  bytes_ += {kAppends, kMark};
+  return *this;
+}
+
 PickleWriter& PickleWriter::BeginTuple() {
   bytes_ += kMark;
   return *this;

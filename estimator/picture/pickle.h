@@ -17,6 +17,9 @@ class PickleWriter {
   PickleWriter& EndDict();
   PickleWriter& BeginList();
   PickleWriter& EndList();
+  // Between items of a long list: what reads it takes thousands at a time, not all at once, as
+  // those that Python writes (pickle.py, _BATCHSIZE).
+  PickleWriter& NextBatch();
   PickleWriter& BeginTuple();
   PickleWriter& EndTuple();
   PickleWriter& Text(std::string_view text);  // bad UTF-8 becomes U+FFFD

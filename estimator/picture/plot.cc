@@ -48,7 +48,7 @@ std::vector<CardLine> CardLines(const Estimate& estimate, int64_t most) {
   if (!lines.empty()) return lines;
   for (const int64_t size : kCommonSizes) {
     const int64_t bytes = size * kGiB;
-    if (bytes * 4 >= most && bytes <= most + most / 5) {
+    if (bytes >= most / 4 && bytes - bytes / 6 <= most) {
       lines.push_back({fmt::format("{} GiB", size), bytes});
     }
   }

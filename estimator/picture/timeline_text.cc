@@ -99,8 +99,10 @@ class TimelineDrawing {
       const std::string name(ToString(curve_.points[starts[i]].phase));
       const bool has_room = to - from > name.size();
       const size_t lead = has_room ? 0 : name.size();  // the bar behind it
-      line = PadRight(line, from - std::min(lead, from));
-      line += has_room ? "|" + name : name + "|";
+      const size_t begin = from - std::min(lead, from);
+      const bool is_taken = line.size() > begin || begin + name.size() + 1 > kWidest;
+      if (is_taken) continue;
+      line = PadRight(line, begin) + (has_room ? "|" + name : name + "|");
     }
     return std::string(kLabelColumns + 2, ' ') + line + '\n';
   }

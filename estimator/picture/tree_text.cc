@@ -12,7 +12,7 @@
 namespace onnxfit {
 namespace {
 
-constexpr size_t kWidestName = 30;
+constexpr size_t kLeastName = 12;
 constexpr int64_t kLeastShare = 100;  // of the peak, one of so many
 
 std::string SizeCell(int64_t bytes) { return bytes == 0 ? "" : FormatBytes(bytes); }
@@ -20,6 +20,15 @@ std::string SizeCell(int64_t bytes) { return bytes == 0 ? "" : FormatBytes(bytes
 std::string ShareCell(int64_t bytes, int64_t total) {
   if (total == 0) return "";
   return fmt::format("{:.1f}%", 100 * static_cast<double>(bytes) / static_cast<double>(total));
+}
+
+// Leaves them what the other columns have left of the page.
+void CutNames(std::vector<std::vector<Cell>>& cells, std::string_view ellipsis) {
+  const std::vector<size_t> widths = ColumnWidths(cells, cells[0].size());
+  size_t others = kIndent.size();
+  for (size_t i = 1; i < widths.size(); ++i) others += widths[i] + 2;
+  const size_t room = std::max(kReportColumns - std::min(others, kReportColumns), kLeastName);
+  for (std::vector<Cell>& row : cells) row[0].text = CutMiddle(row[0].text, room, ellipsis);
 }
 
 }  // namespace
@@ -38,13 +47,14 @@ std::string TreeText(const Estimate& estimate, const TextOptions& options) {
       continue;
     }
     const std::string name = std::string(2 * line.sum.depth, ' ') + Clean(line.name, options.ascii);
-    cells.push_back({{CutMiddle(name, kWidestName, ellipsis)},
+    cells.push_back({{name},
                      {CountText(line.sum.parameters * line.count)},
                      {SizeCell(line.sum.weight_bytes * line.count)},
                      {SizeCell(line.sum.training_bytes * line.count)},
                      {SizeCell(line.sum.activation_bytes * line.count)},
                      {ShareCell(bytes, total)}});
   }
+  CutNames(cells, ellipsis);
   std::string text = "\nBy module, at the peak\n" + Table(cells, "lrrrrr", kIndent);
   if (left_out > 0) text += fmt::format("  {} below 1% left out (-v)\n", left_out);
   return TrimLines(text);
