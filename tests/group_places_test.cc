@@ -91,26 +91,5 @@ TEST_CASE("one that has more than half of a change of many is named") {
   CHECK(most() == "l.2");
 }
 
-TEST_CASE("the name of all") {
-  struct Row {
-    std::vector<std::string> names;
-    const char* common;
-  };
-  const Row rows[] = {{{"a"}, "a"},
-                      {{""}, ""},
-                      {{"layer.3/relu_1"}, "layer.3/relu_1"},
-                      {{"layer.3/relu_1", "layer.4/relu_1"}, "layer.{3,4}/relu_1"},
-                      {{"layer.3/relu_1", "layer.4/relu_1", "layer.4/relu_20"}, "layer.*/relu_*"},
-                      {{"1", "2"}, "{1,2}"},
-                      {{"a01", "a1"}, "a{01,1}"},
-                      {{"99999999999999999999999", "1"}, "{99999999999999999999999,1}"},
-                      {{"l.7a", "l.8a", "l.9a", "l.10a"}, "l.*a"},
-                      {{"7a8", "7a9"}, "7a{8,9}"}};
-  for (const Row& row : rows) {
-    CAPTURE(row.common);
-    CHECK(CommonName(row.names) == row.common);
-  }
-}
-
 }  // namespace
 }  // namespace onnxfit::group_places_test

@@ -37,8 +37,8 @@ nvidia-smi will show about 539 MiB. The peak is in step 2, backward, at `/conv1/
 | bytes | type | name | kind | from | to |
 | ---: | --- | --- | --- | --- | --- |
 | 588.0 KiB | `float32[32, 6, 28, 28]` | `/conv1/Conv` | activations | `/conv1/Conv` | `/relu` |
-| 187.5 KiB | `float32[120, 400]` | `fc1.weight` | parameters | setup | end |
 | 2 × 187.5 KiB | `float32[120, 400]` | `fc1.weight` | optimizer state | `step` | end |
+| 187.5 KiB | `float32[120, 400]` | `fc1.weight` | parameters | setup | end |
 
 ### Assumptions
 

@@ -174,10 +174,10 @@ Step by step
 Largest tensors at the peak
       588.0 KiB  float32[32, 6, 28, 28]  /conv1/Conv
                  activations, /conv1/Conv → /relu
-      187.5 KiB  float32[120, 400]       fc1.weight
-                 parameters, setup → end
   2 × 187.5 KiB  float32[120, 400]       fc1.weight
                  optimizer state, step → end
+      187.5 KiB  float32[120, 400]       fc1.weight
+                 parameters, setup → end
        98.0 KiB  float32[32, 1, 28, 28]  x
                  inputs, setup → /conv1/Conv
 
@@ -226,6 +226,40 @@ TEST_CASE("how the file was read stands there, too") {
   CHECK(lines[3] == "     tied-head=no");
 }
 
+TEST_CASE("tensors of a list's blocks are one line, what has most together first") {
+  Estimate e = SampleEstimate();
+  const TensorType type = {DType::kFloat32, {4, 8}};
+  e.largest = {{"fc", type, 100 * kKiB, Kind::kActivation, "fc", "loss"}};
+  for (const char* number : {"0", "3", "11", "12"}) {
+    const std::string block = std::string("layers.") + number;
+    e.largest.push_back(
+        {block + ".conv", type, 40 * kKiB, Kind::kActivation, block + "/conv", block + "/relu"});
+  }
+  e.largest.push_back({"layers.2.conv", type, 40 * kKiB, Kind::kGradient, "layers.2/conv", ""});
+  const std::string report = Report(e);
+  const size_t at = report.find("Largest tensors at the peak\n");
+  CHECK(report.substr(at, report.find("\n\n", at) - at) == R"(Largest tensors at the peak
+  4 × 40.0 KiB  float32[4, 8]  layers.*.conv
+                activations, layers.*/conv → layers.*/relu
+     100.0 KiB  float32[4, 8]  fc
+                activations, fc → loss
+      40.0 KiB  float32[4, 8]  layers.2.conv
+                gradients, layers.2/conv → end)");
+}
+
+TEST_CASE("what is made between operators has its phase") {
+  Estimate e = SampleEstimate();
+  e.largest = {{"w.exp_avg",
+                {DType::kFloat32, {4}},
+                16,
+                Kind::kOptimizerState,
+                "",
+                "",
+                Phase::kOptimizer,
+                Phase::kForward}};
+  CHECK(Report(e).find("optimizer state, optimizer → forward\n") != std::string::npos);
+}
+
 TEST_CASE("ASCII, colours and fewer rows") {
   Estimate e = SampleEstimate();
   e.model.path = "modèles/lenet.onnx";
@@ -252,10 +286,10 @@ TEST_CASE("ASCII, colours and fewer rows") {
         "The peak is in step 2, backward, at /conv1/Conv.\n"
         "\n"
         "Largest tensors at the peak\n"
-        "  588.0 KiB  float32[32, 6, 28, 28]  /conv1/Conv\n"
-        "             activations, /conv1/Conv -> /relu\n"
-        "  187.5 KiB  float32[120, 400]       fc1.weight\n"
-        "             parameters, setup -> end\n"
+        "      588.0 KiB  float32[32, 6, 28, 28]  /conv1/Conv\n"
+        "                 activations, /conv1/Conv -> /relu\n"
+        "  2 x 187.5 KiB  float32[120, 400]       fc1.weight\n"
+        "                 optimizer state, step -> end\n"
         "\n"
         "Warnings\n"
         "  \033[33mOF102\033[0m  2 operators have no row (Frobnicate, Twist): all that they read "

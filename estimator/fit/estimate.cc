@@ -103,7 +103,10 @@ std::vector<LargeTensor> Largest(const Trace& trace, const Timeline& timeline) {
                        .bytes = buffer.bytes,
                        .kind = live.kind,
                        .born = LabelText(trace, live.born),
-                       .dies = LabelText(trace, live.dies)});
+                       .dies = LabelText(trace, live.dies),
+                       .born_in = live.born_in,
+                       .dies_in = live.dies_in,
+                       .dies_later = live.dies_later});
   }
   std::stable_sort(tensors.begin(), tensors.end(),
                    [](const LargeTensor& a, const LargeTensor& b) { return a.bytes > b.bytes; });

@@ -43,13 +43,16 @@ struct BreakdownRow {
   std::optional<int64_t> high = {};
 };
 
-struct LargeTensor {
+struct LargeTensor {  // alive at the peak
   std::string name;
   TensorType type;
   int64_t bytes = 0;
   Kind kind = Kind::kTemporary;
-  std::string born;  // operator, "" in setup
-  std::string dies;  // operator, "" where it stays
+  std::string born;  // operator, "" between operators
+  std::string dies;  // operator, "" where it stays, or goes between operators
+  Phase born_in = Phase::kSetup;
+  std::optional<Phase> dies_in = {};  // nullopt where it stays
+  bool dies_later = false;            // in a later step than the peak's
 };
 
 // PYTORCH_ALLOC_CONF, as given and as understood.

@@ -105,20 +105,35 @@ class Measure {
   size_t events_to_peak_ = 0;
 };
 
+// Which operator runs, in which phase.
+struct Clock {
+  int32_t at = -1;
+  Phase phase = Phase::kSetup;
+  int32_t step = 0;
+
+  void Follow(const Event& event) {
+    if (event.type == Event::Type::kAt) at = event.id;
+    if (event.type != Event::Type::kPhase) return;
+    at = -1;
+    phase = event.phase;
+    step = event.id;
+  }
+};
+
 // Second pass: what is alive after the first `count` events, in order of birth.
 std::vector<LiveBuffer> LiveAfter(const Trace& trace, size_t count) {
   std::vector<LiveBuffer> all(trace.buffers.size());
   std::vector<bool> alive(trace.buffers.size());
   std::vector<BufferId> births;
-  int32_t at = -1;
+  Clock clock;
   for (size_t i = 0; i < count; ++i) {
     const Event& event = trace.events[i];
-    if (event.type == Event::Type::kAt) at = event.id;
-    if (event.type == Event::Type::kPhase) at = -1;
+    clock.Follow(event);
     if (event.type == Event::Type::kFree) alive[Index(event.id)] = false;
     if (event.type == Event::Type::kKind) all[Index(event.id)].kind = event.kind;
     if (event.type != Event::Type::kAlloc) continue;
-    all[Index(event.id)] = {.buffer = event.id, .kind = event.kind, .born = at};
+    all[Index(event.id)] = {
+        .buffer = event.id, .kind = event.kind, .born = clock.at, .born_in = clock.phase};
     alive[Index(event.id)] = true;
     births.push_back(event.id);
   }
@@ -129,17 +144,22 @@ std::vector<LiveBuffer> LiveAfter(const Trace& trace, size_t count) {
   return live;
 }
 
-// Third pass: where those that are alive after `count` events die.
-void NoteDeaths(const Trace& trace, size_t count, std::vector<LiveBuffer>& live) {
-  std::vector<int32_t> dies(trace.buffers.size(), -1);
-  int32_t at = -1;
+// Third pass: where those that are alive after `count` events, in `step`, die.
+void NoteDeaths(const Trace& trace, size_t count, int32_t step, std::vector<LiveBuffer>& live) {
+  std::vector<std::optional<Clock>> dies(trace.buffers.size());
+  Clock clock;
   for (size_t i = 0; i < trace.events.size(); ++i) {
     const Event& event = trace.events[i];
-    if (event.type == Event::Type::kAt) at = event.id;
-    if (event.type == Event::Type::kPhase) at = -1;
-    if (event.type == Event::Type::kFree && i >= count) dies[Index(event.id)] = at;
+    clock.Follow(event);
+    if (event.type == Event::Type::kFree && i >= count) dies[Index(event.id)] = clock;
   }
-  for (LiveBuffer& buffer : live) buffer.dies = dies[Index(buffer.buffer)];
+  for (LiveBuffer& buffer : live) {
+    const std::optional<Clock>& death = dies[Index(buffer.buffer)];
+    if (!death) continue;
+    buffer.dies = death->at;
+    buffer.dies_in = death->phase;
+    buffer.dies_later = death->step > step;
+  }
 }
 
 }  // namespace
@@ -148,7 +168,7 @@ Timeline Replay(const Trace& trace, const AllocatorConf& conf) {
   Timeline timeline;
   const size_t count = Measure(trace, conf).Run(timeline);
   timeline.live_at_peak = LiveAfter(trace, count);
-  NoteDeaths(trace, count, timeline.live_at_peak);
+  NoteDeaths(trace, count, timeline.peak_step, timeline.live_at_peak);
   for (const LiveBuffer& live : timeline.live_at_peak) {
     timeline.bytes_by_kind[static_cast<size_t>(live.kind)] +=
         trace.buffers[Index(live.buffer)].bytes;

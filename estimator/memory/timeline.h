@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,11 @@ struct StepFigures {
 struct LiveBuffer {
   BufferId buffer = 0;
   Kind kind = Kind::kTemporary;
-  int32_t born = -1;  // label of the operator that allocated it, -1 in setup
-  int32_t dies = -1;  // label of the operator at which it is freed, -1 if it never is
+  int32_t born = -1;  // label of the operator that allocated it, -1 between operators
+  int32_t dies = -1;  // label of the operator at which it is freed, -1 between them or never
+  Phase born_in = Phase::kSetup;
+  std::optional<Phase> dies_in = {};  // nullopt if it never is freed
+  bool dies_later = false;            // in a later step than the peak's
 };
 
 struct Timeline {

@@ -53,11 +53,11 @@ std::string BreakdownTable(const Estimate& estimate) {
                              Element("tbody", {}, body)));
 }
 
-// Why a tensor is there and until when, in words.
-std::string LifeOf(const LargeTensor& tensor) {
-  const std::string born = tensor.born.empty() ? "setup" : HtmlCode(tensor.born);
-  const std::string dies = tensor.dies.empty() ? "the end" : HtmlCode(tensor.dies);
-  return fmt::format("{} → {}", born, dies);
+// From when until when: operators, else phases.
+std::string LifeOf(const TensorGroup& group) {
+  const LargeTensor& tensor = *group.tensor;
+  return fmt::format("{} → {}", tensor.born.empty() ? HtmlText(group.born) : HtmlCode(group.born),
+                     tensor.dies.empty() ? HtmlText(group.dies) : HtmlCode(group.dies));
 }
 
 std::string TensorsTable(const Estimate& estimate) {
@@ -67,12 +67,12 @@ std::string TensorsTable(const Estimate& estimate) {
     body +=
         Element(
             "tr", {},
-            CellOf(HtmlText(SizeText(group, "×")), "number") + CellOf(HtmlCode(tensor.name)) +
+            CellOf(HtmlText(SizeText(group, "×")), "number") + CellOf(HtmlCode(group.name)) +
                 CellOf(HtmlText(ToString(tensor.type)), "type") +
                 CellOf(Element("i", {{"class", "dot " + KindClass(ToString(tensor.kind))}}, "") +
                            KindWords(ToString(tensor.kind)),
                        "kind") +
-                CellOf(LifeOf(tensor))) +
+                CellOf(LifeOf(group))) +
         "\n";
   }
   return Element("div", {{"class", "wide"}},

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/numbered_names.h"
 
 namespace onnxfit {
 namespace {
@@ -149,19 +150,50 @@ std::vector<std::vector<std::string>> StepRows(const Estimate& estimate) {
   return rows;
 }
 
+std::string_view BirthText(const LargeTensor& tensor) {
+  return tensor.born.empty() ? ToString(tensor.born_in) : tensor.born;
+}
+
+std::string_view DeathText(const LargeTensor& tensor) {
+  if (!tensor.dies.empty()) return tensor.dies;
+  if (tensor.dies_later) return "next step";
+  return tensor.dies_in ? ToString(*tensor.dies_in) : "end";
+}
+
+namespace {
+
+std::string CommonOf(const std::vector<const LargeTensor*>& tensors,
+                     std::string_view (*text)(const LargeTensor&)) {
+  std::vector<std::string> texts;
+  for (const LargeTensor* tensor : tensors) texts.emplace_back(text(*tensor));
+  return CommonName(texts);
+}
+
+TensorGroup GroupOf(const std::vector<const LargeTensor*>& tensors) {
+  return {.tensor = tensors[0],
+          .count = std::ssize(tensors),
+          .name = CommonOf(tensors, [](const LargeTensor& t) { return std::string_view(t.name); }),
+          .born = CommonOf(tensors, BirthText),
+          .dies = CommonOf(tensors, DeathText)};
+}
+
+}  // namespace
+
 std::vector<TensorGroup> Groups(const std::vector<LargeTensor>& tensors, size_t rows) {
-  std::map<
-      std::tuple<std::string_view, DType, Dims, int64_t, Kind, std::string_view, std::string_view>,
-      size_t>
-      index;
-  std::vector<TensorGroup> groups;
+  std::map<std::tuple<std::string, DType, Dims, Kind, std::string, std::string>, size_t> index;
+  std::vector<std::vector<const LargeTensor*>> alike;
   for (const LargeTensor& t : tensors) {
-    const auto [at, added] = index.try_emplace(
-        {t.name, t.type.dtype, t.type.dims, t.bytes, t.kind, t.born, t.dies}, groups.size());
-    if (added) groups.push_back({&t, 0});
-    ++groups[at->second].count;
+    const auto [at, is_new] =
+        index.try_emplace({NumberPattern(t.name), t.type.dtype, t.type.dims, t.kind,
+                           NumberPattern(BirthText(t)), NumberPattern(DeathText(t))},
+                          alike.size());
+    if (is_new) alike.emplace_back();
+    alike[at->second].push_back(&t);
   }
-  groups.resize(std::min(rows, groups.size()));
+  std::ranges::stable_sort(alike, std::ranges::greater(),
+                           [](const auto& group) { return group[0]->bytes * std::ssize(group); });
+  std::vector<TensorGroup> groups;
+  for (size_t i = 0; i < std::min(rows, alike.size()); ++i) groups.push_back(GroupOf(alike[i]));
   return groups;
 }
 

@@ -61,13 +61,21 @@ std::string_view MonitorOf(const std::vector<JudgedTarget>& targets);
 // The header and a row for each step.  In eval nothing follows the forward pass.
 std::vector<std::vector<std::string>> StepRows(const Estimate& estimate);
 
+// The operator that makes it or, between operators, the phase: "setup", "optimizer".
+std::string_view BirthText(const LargeTensor& tensor);
+// The same of what frees it; "next step", and "end" where nothing does.
+std::string_view DeathText(const LargeTensor& tensor);
+
+// Tensors that differ in numbers of their names alone, as those of a list's blocks do.
 struct TensorGroup {
-  const LargeTensor* tensor = nullptr;
+  const LargeTensor* tensor = nullptr;  // the first
   int64_t count = 0;
+  std::string name = {};  // of all, "*" for what differs: "h.*.attn.weight"
+  std::string born = {};  // BirthText and DeathText, likewise
+  std::string dies = {};
 };
 
-// The first `rows` groups of tensors that a report could not tell apart, in the order of
-// their first members.
+// The first `rows` groups, what has most together first.  O(tensors × log + letters shown).
 std::vector<TensorGroup> Groups(const std::vector<LargeTensor>& tensors, size_t rows);
 
 // "2 × 187.5 KiB".

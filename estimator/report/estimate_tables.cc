@@ -119,14 +119,19 @@ std::string ModulesMarkdown(const Page& page) {
                          MarkdownTable({"size", "share", "module", "of which"}, "rrll", cells));
 }
 
+// An operator's name as code, what else is said in words.
+std::string InstantCell(const Page& page, const std::string& node, std::string_view words) {
+  return node.empty() ? std::string(words) : Code(page, node);
+}
+
 std::string LargestMarkdown(const Page& page) {
   MarkdownRows cells;
   for (const TensorGroup& group : Groups(page.estimate.largest, page.options.rows)) {
     const LargeTensor& tensor = *group.tensor;
     cells.push_back({SizeText(group, page.glyphs.times), Code(page, ToString(tensor.type)),
-                     Code(page, tensor.name), WithSpaces(ToString(tensor.kind)),
-                     tensor.born.empty() ? "setup" : Code(page, tensor.born),
-                     tensor.dies.empty() ? "end" : Code(page, tensor.dies)});
+                     Code(page, group.name), WithSpaces(ToString(tensor.kind)),
+                     InstantCell(page, tensor.born, group.born),
+                     InstantCell(page, tensor.dies, group.dies)});
   }
   if (cells.empty()) return "";
   return MarkdownSection(

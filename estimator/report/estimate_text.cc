@@ -137,13 +137,12 @@ std::string Steps(const Page& page) {
 // --- What -------------------------------------------------------------------------------
 
 // "activations, /conv1 → /relu"; both operators get the same room.
-std::string LifeText(const Page& page, const LargeTensor& tensor, size_t columns) {
-  const std::string kind = WithSpaces(ToString(tensor.kind)) + ", ";
+std::string LifeText(const Page& page, const TensorGroup& group, size_t columns) {
+  const std::string kind = WithSpaces(ToString(group.tensor->kind)) + ", ";
   const size_t arrow = Columns(page.glyphs.arrow) + 2;
   const size_t room = (columns - Columns(kind) - arrow) / 2;
-  return fmt::format("{}{} {} {}", kind,
-                     page.Cut(tensor.born.empty() ? "setup" : tensor.born, room), page.glyphs.arrow,
-                     page.Cut(tensor.dies.empty() ? "end" : tensor.dies, room));
+  return fmt::format("{}{} {} {}", kind, page.Cut(group.born, room), page.glyphs.arrow,
+                     page.Cut(group.dies, room));
 }
 
 // Bytes, their share of what is exact, and what they are for.
@@ -176,8 +175,8 @@ std::string Largest(const Page& page) {
     const LargeTensor& tensor = *groups[i].tensor;
     text += fmt::format("{}{}  {}  {}\n{}{}\n", kIndent, PadLeft(cells[i][0].text, widths[0]),
                         PadRight(cells[i][1].text, widths[1]),
-                        page.Cut(tensor.name, room - widths[1] - 2), indent,
-                        LifeText(page, tensor, room));
+                        page.Cut(groups[i].name, room - widths[1] - 2), indent,
+                        LifeText(page, groups[i], room));
   }
   return text.empty() ? "" : "\nLargest tensors at the peak\n" + text;
 }
