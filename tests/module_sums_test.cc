@@ -6,6 +6,7 @@
 #include "estimator/fit/predict.h"
 #include "estimator/onnx/loader.h"
 #include "estimator/picture/module_lines.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit::module_sums_test {
 namespace {
@@ -82,6 +83,29 @@ TEST_CASE("the largest modules lie apart, and one with more than half is split, 
 
 ModuleSum Sum(const std::string& path, size_t depth, int64_t bytes) {
   return {.path = path, .depth = depth, .weight_bytes = bytes};
+}
+
+TEST_CASE("a path of many parts has as many modules as there can be") {
+  std::string deep;
+  for (int i = 0; i < 30'000; ++i) deep += "m.";
+  const Graph graph = ParseGraph(R"(net (float[2, 4] x) => (float[2, 4] y)
+    < float[4, 4] ")" + deep + R"(weight" = ["location": "none"] > {
+      y = MatMul (x, ")" + deep + R"(weight") })");
+  const std::vector<ModuleSum> sums = MakeEstimate(graph, {.modules = true}).modules;
+  CHECK(sums.size() <= kMostModuleDepth + 1);
+  CHECK(FoldModules(sums).size() == sums.size());
+}
+
+TEST_CASE("what a module has itself is what those in it have not") {
+  const std::vector<ModuleSum> modules = {Sum("", 0, 100), Sum("a", 1, 60), Sum("a.b", 2, 50),
+                                          Sum("c", 1, 30)};
+  CHECK(ModulesIn(modules, 0) == std::vector<size_t>{1, 3});
+  CHECK(ModulesIn(modules, 1) == std::vector<size_t>{2});
+  CHECK(ModulesIn(modules, 3).empty());
+  CHECK(EndOfModule(modules, 1) == 3);
+  CHECK(OwnOf(modules, 0).bytes() == 10);
+  CHECK(OwnOf(modules, 1).bytes() == 10);
+  CHECK(OwnOf(modules, 2).bytes() == 50);
 }
 
 TEST_CASE("neighbours with numbers that take the same are one line") {

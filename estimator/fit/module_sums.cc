@@ -27,13 +27,22 @@ std::pair<std::string_view, std::string_view> SplitFirst(std::string_view path) 
   return {first.substr(0, first.find('@')), rest};
 }
 
+// `part` `times` more.
+void Add(const ModuleSum& part, int64_t times, ModuleSum& sum) {
+  sum.parameters += times * part.parameters;
+  sum.weight_bytes += times * part.weight_bytes;
+  sum.training_bytes += times * part.training_bytes;
+  sum.activation_bytes += times * part.activation_bytes;
+  sum.other_bytes += times * part.other_bytes;
+}
+
 class ModuleSums {
  public:
   ModuleSums() { nodes_.emplace_back(); }
 
   ModuleSum& At(std::string_view path) {
     size_t node = 0;
-    while (!path.empty()) {
+    for (size_t depth = 0; !path.empty() && depth < kMostModuleDepth; ++depth) {
       const auto [name, rest] = SplitFirst(path);
       node = Child(node, name);
       path = rest;
@@ -70,7 +79,7 @@ class ModuleSums {
       }
       const size_t first = sums.size();
       Append(child, path.empty() ? name : path + "." + name, depth + 1, sums);
-      Add(sums[first], sums[place]);
+      Add(sums[first], 1, sums[place]);
     }
   }
 
@@ -82,17 +91,9 @@ class ModuleSums {
   void AppendWrapped(size_t child, std::vector<ModuleSum>& sums) {
     std::vector<ModuleSum> inner;
     Append(child, "", 0, inner);
-    Add(inner[0], sums[0]);
+    Add(inner[0], 1, sums[0]);
     sums.insert(sums.end(), std::make_move_iterator(inner.begin() + 1),
                 std::make_move_iterator(inner.end()));
-  }
-
-  static void Add(const ModuleSum& part, ModuleSum& sum) {
-    sum.parameters += part.parameters;
-    sum.weight_bytes += part.weight_bytes;
-    sum.training_bytes += part.training_bytes;
-    sum.activation_bytes += part.activation_bytes;
-    sum.other_bytes += part.other_bytes;
   }
 
   std::deque<ModuleNode> nodes_;  // the model first
@@ -130,18 +131,27 @@ std::vector<ModuleSum> SumModules(const Prediction& prediction, const Timeline& 
   return sums.List();
 }
 
-namespace {
-
-// The modules directly in the one at `place`, but for those that have nothing.
-std::vector<size_t> DirectlyIn(const std::vector<ModuleSum>& modules, size_t place) {
-  std::vector<size_t> children;
-  for (size_t i = place + 1; i < modules.size() && modules[i].depth > modules[place].depth; ++i) {
-    if (modules[i].depth == modules[place].depth + 1 && modules[i].bytes() > 0) {
-      children.push_back(i);
-    }
-  }
-  return children;
+size_t EndOfModule(const std::vector<ModuleSum>& modules, size_t place) {
+  size_t end = place + 1;
+  while (end < modules.size() && modules[end].depth > modules[place].depth) ++end;
+  return end;
 }
+
+std::vector<size_t> ModulesIn(const std::vector<ModuleSum>& modules, size_t place) {
+  std::vector<size_t> inside;
+  for (size_t i = place + 1; i < modules.size() && modules[i].depth > modules[place].depth; ++i) {
+    if (modules[i].depth == modules[place].depth + 1) inside.push_back(i);
+  }
+  return inside;
+}
+
+ModuleSum OwnOf(const std::vector<ModuleSum>& modules, size_t place) {
+  ModuleSum own = modules[place];
+  for (const size_t inside : ModulesIn(modules, place)) Add(modules[inside], -1, own);
+  return own;
+}
+
+namespace {
 
 // Whether they are the items of a list: what one takes, each takes.
 bool AreNumbered(const std::vector<ModuleSum>& modules, const std::vector<size_t>& places) {
@@ -156,10 +166,10 @@ bool AreNumbered(const std::vector<ModuleSum>& modules, const std::vector<size_t
 std::vector<ModuleSum> LargestModules(const std::vector<ModuleSum>& modules, size_t most) {
   if (modules.empty()) return {};
   const auto bytes = [&](size_t place) { return modules[place].bytes(); };
-  std::vector<size_t> chosen = DirectlyIn(modules, 0);
+  std::vector<size_t> chosen = ModulesIn(modules, 0);
   while (!chosen.empty()) {
     const auto largest = std::ranges::max_element(chosen, {}, bytes);
-    const std::vector<size_t> inside = DirectlyIn(modules, *largest);
+    const std::vector<size_t> inside = ModulesIn(modules, *largest);
     int64_t of_inside = 0;
     for (const size_t place : inside) of_inside += bytes(place);
     const bool is_split = bytes(*largest) > bytes(0) / 2 && of_inside > bytes(*largest) / 2 &&
@@ -168,6 +178,7 @@ std::vector<ModuleSum> LargestModules(const std::vector<ModuleSum>& modules, siz
     chosen.erase(largest);
     chosen.insert(chosen.end(), inside.begin(), inside.end());
   }
+  std::erase_if(chosen, [&](size_t place) { return bytes(place) == 0; });
   std::ranges::stable_sort(chosen, std::ranges::greater(), bytes);
   std::vector<ModuleSum> sums;
   for (size_t i = 0; i < std::min(most, chosen.size()); ++i) sums.push_back(modules[chosen[i]]);

@@ -28,8 +28,17 @@ struct ModuleSum {
 // memory.  Those that have nothing at the peak are left out.  The first adds up to
 // timeline.exact_at_peak; a module to no less than those in it.  What the loss makes, and files
 // that name no modules, belong to the model itself.  A name that all paths begin with ("model.") is
-// left off.  O(buffers alive at the peak × depth × log).
+// left off.  O(buffers alive at the peak × depth × modules side by side).
 std::vector<ModuleSum> SumModules(const Prediction& prediction, const Timeline& timeline);
+
+// Behind the last module in the one at `place`.  O(modules in it).
+size_t EndOfModule(const std::vector<ModuleSum>& modules, size_t place);
+
+// Where the modules directly in the one at `place` stand, in their order.  O(modules in it).
+std::vector<size_t> ModulesIn(const std::vector<ModuleSum>& modules, size_t place);
+
+// What the module at `place` has beside those in it.  O(modules in it).
+ModuleSum OwnOf(const std::vector<ModuleSum>& modules, size_t place);
 
 // At most `most` of `modules`, as SumModules lists them, that lie apart, largest first: those in
 // the model itself or, where one of them has more than half of all and is no list, those in that:

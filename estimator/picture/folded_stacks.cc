@@ -18,19 +18,6 @@ std::string StackOf(std::string_view path) {
   return stack;
 }
 
-// What a module has beside those directly in it.
-ModuleSum OwnOf(const std::vector<ModuleSum>& modules, size_t place) {
-  ModuleSum own = modules[place];
-  for (size_t i = place + 1; i < modules.size() && modules[i].depth > own.depth; ++i) {
-    if (modules[i].depth != own.depth + 1) continue;
-    own.weight_bytes -= modules[i].weight_bytes;
-    own.training_bytes -= modules[i].training_bytes;
-    own.activation_bytes -= modules[i].activation_bytes;
-    own.other_bytes -= modules[i].other_bytes;
-  }
-  return own;
-}
-
 }  // namespace
 
 std::string ToFoldedStacks(const Estimate& estimate) {

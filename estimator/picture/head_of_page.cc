@@ -13,24 +13,6 @@
 namespace onnxfit {
 namespace {
 
-std::string VerdictCard(const JudgedTarget& judged) {
-  const Judgement& judgement = judged.judgement;
-  const double share = std::min(100.0, 100 * judgement.share());
-  std::string inner = Element("p", {},
-                              Element("strong", {}, VerdictWord(judgement.verdict)) +
-                                  HtmlText(fmt::format(" on {}: {}", judged.target.name,
-                                                       UsedText(judgement, kUnicodeGlyphs)))) +
-                      Element("div", {{"class", "meter"}, {"aria-hidden", "true"}},
-                              Element("i", {{"style", fmt::format("width:{:.1f}%", share)}}, ""));
-  if (judgement.fails_at) {
-    inner += Element("p", {}, HtmlText(FailureText(*judgement.fails_at)));
-  }
-  for (const std::string& reason : judgement.reasons) inner += Element("p", {}, HtmlText(reason));
-  return Element("div", {{"class", fmt::format("verdict {}", ToString(judgement.verdict))}},
-                 inner) +
-         "\n";
-}
-
 std::string MostText(const Estimate& estimate) {
   const std::vector<BreakdownRow> rows = ShownBreakdown(estimate);
   if (rows.empty()) return "";
@@ -57,15 +39,6 @@ std::string FirstThing(const Estimate& estimate) {
   return "";
 }
 
-// What no module has made: mostly the loss's.
-int64_t OutsideBytes(const std::vector<ModuleSum>& modules) {
-  int64_t bytes = modules[0].bytes();
-  for (const ModuleSum& sum : modules) {
-    if (sum.depth == 1) bytes -= sum.bytes();
-  }
-  return bytes;
-}
-
 std::string LargestModule(const Estimate& estimate) {
   const std::vector<ModuleSum> largest = LargestModules(estimate.modules, 1);
   if (largest.empty()) return "";
@@ -73,7 +46,7 @@ std::string LargestModule(const Estimate& estimate) {
   std::string text =
       fmt::format("Largest module: {}, {}, {} of the tensors.", largest[0].path,
                   FormatBytes(largest[0].bytes()), PercentText(largest[0].bytes(), all));
-  const int64_t outside = OutsideBytes(estimate.modules);
+  const int64_t outside = OwnOf(estimate.modules, 0).bytes();
   if (outside * 5 < all) return text;
   return text + fmt::format(" The loss and what else is outside of modules have {}.",
                             FormatBytes(outside));
@@ -84,6 +57,25 @@ std::string NoVerdict(const Estimate& estimate) {
 }
 
 }  // namespace
+
+std::string VerdictCard(const JudgedTarget& judged, std::string_view was) {
+  const Judgement& judgement = judged.judgement;
+  const double share = std::min(100.0, 100 * judgement.share());
+  std::string inner = Element("p", {},
+                              Element("strong", {}, VerdictWord(judgement.verdict)) +
+                                  HtmlText(fmt::format(" on {}: {}", judged.target.name,
+                                                       UsedText(judgement, kUnicodeGlyphs)))) +
+                      Element("div", {{"class", "meter"}, {"aria-hidden", "true"}},
+                              Element("i", {{"style", fmt::format("width:{:.1f}%", share)}}, ""));
+  if (judgement.fails_at) {
+    inner += Element("p", {}, HtmlText(FailureText(*judgement.fails_at)));
+  }
+  if (!was.empty()) inner += Element("p", {}, HtmlText(fmt::format("Before: {}.", was)));
+  for (const std::string& reason : judgement.reasons) inner += Element("p", {}, HtmlText(reason));
+  return Element("div", {{"class", fmt::format("verdict {}", ToString(judgement.verdict))}},
+                 inner) +
+         "\n";
+}
 
 std::string KindClass(std::string_view kind) { return "k-" + std::string(kind); }
 

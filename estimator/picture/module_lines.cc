@@ -7,12 +7,6 @@
 
 namespace onnxfit {
 
-size_t EndOfModule(const std::vector<ModuleSum>& modules, size_t place) {
-  size_t end = place + 1;
-  while (end < modules.size() && modules[end].depth > modules[place].depth) ++end;
-  return end;
-}
-
 namespace {
 
 using Modules = std::vector<ModuleSum>;

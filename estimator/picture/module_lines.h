@@ -16,9 +16,6 @@ struct ModuleLine {
   std::string name;   // below its parent: "attn", "0..11"
 };
 
-// Behind the last module in the one at `place`.  O(modules in it).
-size_t EndOfModule(const std::vector<ModuleSum>& modules, size_t place);
-
 // `modules` in their order; neighbours whose names are numbers one after the other, and that take
 // the same down to their innermost module, are one line, and so are those in them.  Sums of lines
 // times their counts are those of the modules.

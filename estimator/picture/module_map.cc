@@ -19,16 +19,13 @@ constexpr double kLeastSplit = 300;  // smaller ones are not split further
 
 using Modules = std::vector<ModuleSum>;
 
-// The modules directly in the one at `place`, largest first.
-std::vector<size_t> ChildrenOf(const Modules& modules, size_t place) {
-  std::vector<size_t> children;
-  const size_t end = EndOfModule(modules, place);
-  for (size_t i = place + 1; i < end; i = EndOfModule(modules, i)) {
-    if (modules[i].bytes() > 0) children.push_back(i);
-  }
+// The modules directly in the one at `place` that have anything, largest first.
+std::vector<size_t> LargestFirst(const Modules& modules, size_t place) {
+  std::vector<size_t> inside = ModulesIn(modules, place);
+  std::erase_if(inside, [&](size_t i) { return modules[i].bytes() == 0; });
   std::ranges::stable_sort(
-      children, [&](size_t a, size_t b) { return modules[a].bytes() > modules[b].bytes(); });
-  return children;
+      inside, [&](size_t a, size_t b) { return modules[a].bytes() > modules[b].bytes(); });
+  return inside;
 }
 
 // What most of a module's bytes are: its class.
@@ -78,12 +75,12 @@ class MapDrawing {
  private:
   // Fills `field` with what is in the module at `place`, and what that has itself.
   void Split(size_t place, const Rectangle& field) {
-    std::vector<size_t> children = ChildrenOf(modules_, place);
+    std::vector<size_t> children = LargestFirst(modules_, place);
     std::vector<double> sizes;
-    int64_t own = modules_[place].bytes();
-    for (const size_t child : children) own -= modules_[child].bytes();
-    for (const size_t child : children)
+    const int64_t own = OwnOf(modules_, place).bytes();
+    for (const size_t child : children) {
       sizes.push_back(static_cast<double>(modules_[child].bytes()));
+    }
     if (own > 0) {  // in its place by size, so that sizes fall
       const auto at =
           std::ranges::find_if(sizes, [&](double size) { return size < static_cast<double>(own); });
@@ -100,7 +97,7 @@ class MapDrawing {
   void DrawModule(size_t place, const Rectangle& area) {
     if (area.width * area.height < kLeastArea) return;
     const bool is_split =
-        area.width * area.height >= kLeastSplit && !ChildrenOf(modules_, place).empty();
+        area.width * area.height >= kLeastSplit && !LargestFirst(modules_, place).empty();
     if (is_split) return Split(place, area);
     DrawArea(modules_[place].path, StoryOf(modules_[place], total_), MostOf(modules_[place]), area);
   }

@@ -6,6 +6,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/picture/module_lines.h"
+#include "estimator/picture/page_parts.h"
 #include "estimator/picture/terminal.h"
 #include "estimator/report/layout.h"
 
@@ -16,11 +17,6 @@ constexpr size_t kLeastName = 12;
 constexpr int64_t kLeastShare = 100;  // of the peak, one of so many
 
 std::string SizeCell(int64_t bytes) { return bytes == 0 ? "" : FormatBytes(bytes); }
-
-std::string ShareCell(int64_t bytes, int64_t total) {
-  if (total == 0) return "";
-  return fmt::format("{:.1f}%", 100 * static_cast<double>(bytes) / static_cast<double>(total));
-}
 
 // Leaves them what the other columns have left of the page.
 void CutNames(std::vector<std::vector<Cell>>& cells, std::string_view ellipsis) {
@@ -52,7 +48,7 @@ std::string TreeText(const Estimate& estimate, const TextOptions& options) {
                      {SizeCell(line.sum.weight_bytes * line.count)},
                      {SizeCell(line.sum.training_bytes * line.count)},
                      {SizeCell(line.sum.activation_bytes * line.count)},
-                     {ShareCell(bytes, total)}});
+                     {PercentText(bytes, total)}});
   }
   CutNames(cells, ellipsis);
   std::string text = "\nBy module, at the peak\n" + Table(cells, "lrrrrr", kIndent);

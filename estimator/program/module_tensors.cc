@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "estimator/base/bytes.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {
@@ -26,13 +27,15 @@ struct Entry {
 enum class Own : uint8_t { kFirst, kLast };
 
 // `own_place`: where a module's own tensors stand, before or after those of its children.
-void Place(const std::vector<Entry>& entries, Own own_place, std::vector<size_t>& order) {
+// `depth`: how many modules are around.
+void Place(const std::vector<Entry>& entries, Own own_place, size_t depth,
+           std::vector<size_t>& order) {
   std::vector<std::vector<Entry>> children;
   std::map<std::string_view, size_t> child_of;
   std::vector<size_t> own;
   for (const Entry& entry : entries) {
     const size_t dot = entry.path.find('.');
-    if (dot == std::string_view::npos) {
+    if (dot == std::string_view::npos || depth == kMostModuleDepth) {
       own.push_back(entry.index);
       continue;
     }
@@ -41,7 +44,7 @@ void Place(const std::vector<Entry>& entries, Own own_place, std::vector<size_t>
     children[child->second].push_back({entry.index, entry.path.substr(dot + 1)});
   }
   if (own_place == Own::kFirst) order.insert(order.end(), own.begin(), own.end());
-  for (const std::vector<Entry>& child : children) Place(child, own_place, order);
+  for (const std::vector<Entry>& child : children) Place(child, own_place, depth + 1, order);
   if (own_place == Own::kLast) order.insert(order.end(), own.begin(), own.end());
 }
 
@@ -49,7 +52,7 @@ std::vector<size_t> Ordered(const std::vector<std::string>& names, Own own_place
   std::vector<Entry> entries;
   for (size_t i = 0; i < names.size(); ++i) entries.push_back({i, names[i]});
   std::vector<size_t> order;
-  Place(entries, own_place, order);
+  Place(entries, own_place, 0, order);
   return order;
 }
 

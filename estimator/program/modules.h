@@ -16,6 +16,10 @@ namespace onnxfit {
 using ModuleId = int32_t;                // index into a ModuleTree
 inline constexpr ModuleId kOutside = 0;  // of all modules: the training loop's own
 
+// No model has modules this deep: what a file names deeper is no module, and a walk down stops
+// there.
+inline constexpr size_t kMostModuleDepth = 64;
+
 // A module has levels around it: 0 is the model's own forward, its depth - 1 that of itself.
 class ModuleTree {
  public:

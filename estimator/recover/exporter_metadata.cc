@@ -12,7 +12,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr size_t kMaxScopeDepth = 64;  // deeper than any model: such names are no module paths
 constexpr std::string_view kSignatureKey = "graph_signature";
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
 constexpr std::string_view kClassKey = "pkg.torch.onnx.class_hierarchy";
@@ -84,7 +83,7 @@ std::vector<std::string> OuterItems(std::string_view text) {
 // The modules in "/a/b/c", all parts but the last.
 std::vector<std::string> ModulesIn(std::string_view path) {
   const auto depth = static_cast<size_t>(std::count(path.begin(), path.end(), '/'));
-  if (!path.starts_with('/') || depth > kMaxScopeDepth) return {};
+  if (!path.starts_with('/') || depth > kMostModuleDepth) return {};
   std::vector<std::string> parts;
   path.remove_prefix(1);
   for (size_t end = path.find('/'); end != std::string_view::npos; end = path.find('/')) {
@@ -141,7 +140,7 @@ class ModuleReader {
     const auto [found, is_new] = known_.try_emplace(text, kOutside);
     if (!is_new) return found->second;
     const std::vector<std::string> items = OuterItems(text);
-    if (items.size() < kMaxScopeDepth) found->second = modules_.Enter(items);
+    if (items.size() < kMostModuleDepth) found->second = modules_.Enter(items);
     return found->second;
   }
 
