@@ -54,6 +54,22 @@ TEST_CASE("no more slices than were asked for, and the peak among them") {
   CHECK(ReadCurve(Hundred(), 1, 1000).points.size() == 200);
 }
 
+TEST_CASE("where there are more phases than points, neighbours join and the peak stays") {
+  TraceWriter writer;
+  BufferId next = 0;
+  for (int i = 0; i < 60; ++i) {  // as gradients are accumulated
+    writer.Enter(1, i % 2 == 0 ? Phase::kForward : Phase::kBackward).At("op");
+    writer.Alloc("x", i == 41 ? 4096 : 512, Kind::kActivation).Free(next++);
+  }
+  for (const size_t most : std::vector<size_t>{1, 7, 59, 60}) {
+    CAPTURE(most);
+    const Curve curve = ReadCurve(writer.trace(), 1, most);
+    CHECK(curve.points.size() == most);
+    CHECK(curve.points[curve.peak].allocated_bytes == 4096);
+    CHECK(curve.points[curve.peak].phase == Phase::kBackward);
+  }
+}
+
 TEST_CASE("a step that the trace does not have has no points") {
   const Curve curve = ReadCurve(TwoSteps(), 9, 100);
   CHECK(curve.points.empty());

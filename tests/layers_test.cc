@@ -32,6 +32,8 @@ TEST_CASE("there are few ticks, whatever the size") {
   }
 }
 
+TEST_CASE("where nothing is held an axis has a size, too") { CHECK(ByteTicks(0).size() == 2); }
+
 TEST_CASE("ticks are short") {
   CHECK(TickText(0) == "0");
   CHECK(TickText(4 * kGiB) == "4 GiB");

@@ -16,7 +16,7 @@ namespace {
 std::string Written(const PlacedRun& run) {
   std::string text;
   for (const PlacedEvent& event : run.events) {
-    const char* const words[] = {"segment", "alloc", "free"};
+    const char* const words[] = {"segment", "map", "alloc", "free"};
     text += words[static_cast<size_t>(event.action)];
     text += " " + std::to_string(event.address - run.segments[0].address) + " " +
             std::to_string(event.bytes) + "\n";
@@ -60,7 +60,9 @@ TEST_CASE("no two live blocks share a byte, with fixed and with expandable segme
     std::map<int64_t, int64_t> live;  // ends by address
     int64_t reserved = 0;
     for (const PlacedEvent& event : run.events) {
-      if (event.action == PlacedEvent::Action::kSegment) reserved += event.bytes;
+      const bool grows =
+          event.action == (expandable ? PlacedEvent::Action::kMap : PlacedEvent::Action::kSegment);
+      if (grows) reserved += event.bytes;
       if (event.action == PlacedEvent::Action::kFree) CHECK(live.erase(event.address) == 1);
       if (event.action != PlacedEvent::Action::kAlloc) continue;
       const auto next = live.lower_bound(event.address);
@@ -69,6 +71,10 @@ TEST_CASE("no two live blocks share a byte, with fixed and with expandable segme
       live[event.address] = event.address + event.bytes;
     }
     CHECK(run.events.size() > 10);
+    int64_t in_segments = 0;
+    for (const PlacedSegment& segment : run.segments) in_segments += segment.bytes;
+    CHECK(in_segments == reserved);
+    if (expandable) CHECK(run.segments.size() <= 2);  // one a pool
     CHECK(reserved == Replay(trace, conf).peak.reserved_bytes);
   }
 }

@@ -20,7 +20,9 @@ RUNS = [
     ["gpt2.dynamo.onnx", "-b", "2", "-p", "amp-bf16"],
     ["t5_small.script.onnx", "-b", "2", "--mode", "eval"],
     ["lenet.onnxtxt", "-b", "4", "-o", "sgdm"],
+    ["resnet18.train.onnx", "-b", "4", "--alloc-conf", "expandable_segments:True"],
 ]
+GROWS = ("segment_alloc", "segment_map")
 BINARY = ""
 
 
@@ -52,10 +54,16 @@ class Snapshot(unittest.TestCase):
                     now += {"alloc": event["size"], "free_completed": -event["size"]}.get(
                         event["action"], 0)
                     peak = max(peak, now)
-                    reserved += event["size"] if event["action"] == "segment_alloc" else 0
+                    reserved += event["size"] if event["action"] in GROWS else 0
                 told = peak_of(run)
                 self.assertEqual(peak, told["exact_bytes"])
                 self.assertEqual(reserved, told["reserved_bytes"])
+
+    def test_expandable_segments_are_one_each_pool(self):
+        snapshot = self.snapshot_of(RUNS[-1])
+        self.assertEqual([s["is_expandable"] for s in snapshot["segments"]], [True, True])
+        self.assertEqual({e["action"] for e in snapshot["device_traces"][0]
+                          if e["action"].startswith("segment")}, {"segment_map"})
 
     def test_segments_are_full_of_blocks_that_lie_apart(self):
         for run in RUNS:

@@ -42,16 +42,34 @@ void ShareOut(std::vector<PhaseShare>& phases, size_t most) {
   }
 }
 
+// Leaves `most` at most: of neighbours that join, the highest.
+void JoinPoints(size_t most, std::vector<CurvePoint>& points) {
+  if (points.size() <= most) return;
+  const auto at = [&](size_t i) {
+    return points.begin() + static_cast<std::ptrdiff_t>(i * points.size() / most);
+  };
+  std::vector<CurvePoint> joined;
+  for (size_t i = 0; i < most; ++i) {
+    joined.push_back(*std::ranges::max_element(at(i), at(i + 1), {}, &CurvePoint::allocated_bytes));
+  }
+  points = std::move(joined);
+}
+
 class CurveReader {
  public:
   CurveReader(const Trace& trace, int32_t step, size_t most, const AllocatorConf& conf)
-      : trace_(trace), card_(conf), kinds_(trace.buffers.size()), phases_(PhasesOf(trace, step)) {
+      : trace_(trace),
+        card_(conf),
+        kinds_(trace.buffers.size()),
+        most_(most),
+        phases_(PhasesOf(trace, step)) {
     curve_.step = step;
     ShareOut(phases_, most);
   }
 
   Curve Read() {
     for (const Event& event : trace_.events) Follow(event);
+    JoinPoints(most_, curve_.points);
     const auto peak = std::ranges::max_element(curve_.points, {}, &CurvePoint::allocated_bytes);
     curve_.peak = static_cast<size_t>(peak - curve_.points.begin());
     return std::move(curve_);
@@ -126,6 +144,7 @@ class CurveReader {
   const Trace& trace_;
   EndlessCard card_;
   std::vector<Kind> kinds_;  // by BufferId
+  const size_t most_;
   std::vector<PhaseShare> phases_;
   Curve curve_;
   std::array<int64_t, kKinds> bytes_ = {};

@@ -29,9 +29,9 @@ struct Curve {
 };
 
 // Step `step` of `trace`, cut into at most `most` slices of as many operators each; the optimizer's
-// foreach kernels count one by one.  A phase has a slice at least, and none has parts of two.  Of a
-// slice the instant counts at which the most is allocated, so that no peak is lost.
-// REQUIRES: most >= the phases of a step.  O(events × log).
+// foreach kernels count one by one.  A phase has a slice at least, and none has parts of two, but
+// where there are more phases than `most`.  Of a slice the instant counts at which the most is
+// allocated, so that no peak is lost.  REQUIRES: most > 0.  O(events × log).
 Curve ReadCurve(const Trace& trace, int32_t step, size_t most, const AllocatorConf& conf = {});
 
 }  // namespace onnxfit

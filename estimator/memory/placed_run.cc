@@ -55,7 +55,7 @@ class PlacedReplay {
     const std::optional<Layout::Place> place = card_.PlaceOf(buffer);
     if (!place) return;
     const int64_t grown = card_.stats().reserved_bytes - reserved;
-    if (grown > 0) AddSegment(place->segment, grown, IsOfSmallPool(bytes, conf_));
+    if (grown > 0) Grow(place->segment, grown, IsOfSmallPool(bytes, conf_));
     const int64_t address = AddressOf(place->segment) + place->offset;
     blocks_[Index(buffer)] = {address, place->bytes};
     Add(PlacedEvent::Action::kAlloc, address, place->bytes, buffer);
@@ -67,14 +67,16 @@ class PlacedReplay {
     if (block.bytes > 0) Add(PlacedEvent::Action::kFree, block.address, block.bytes, buffer);
   }
 
-  // Another part of one that there is follows at its end where nothing else does: room is left.
-  void AddSegment(int32_t number, int64_t bytes, bool is_small) {
-    const auto known = sizes_.find(number);
-    const int64_t before = known == sizes_.end() ? 0 : known->second;
-    const int64_t address = AddressOf(number) + before;
-    sizes_[number] = before + bytes;
-    run_.segments.push_back({address, bytes, is_small});
-    Add(PlacedEvent::Action::kSegment, address, bytes, -1);
+  // A new segment, or another part of one, which follows at its end.
+  void Grow(int32_t number, int64_t bytes, bool is_small) {
+    const auto [found, is_new] = segments_.try_emplace(number, run_.segments.size());
+    if (is_new) {
+      run_.segments.push_back({AddressOf(number), 0, is_small, conf_.expandable_segments});
+    }
+    PlacedSegment& segment = run_.segments[found->second];
+    Add(conf_.expandable_segments ? PlacedEvent::Action::kMap : PlacedEvent::Action::kSegment,
+        segment.address + segment.bytes, bytes, -1);
+    segment.bytes += bytes;
   }
 
   // Segments are as far apart as no card is large.
@@ -90,8 +92,8 @@ class PlacedReplay {
   const Trace& trace_;
   const AllocatorConf conf_;
   EndlessCard card_;
-  std::vector<Block> blocks_;         // by BufferId
-  std::map<int32_t, int64_t> sizes_;  // of segments, by number
+  std::vector<Block> blocks_;           // by BufferId
+  std::map<int32_t, size_t> segments_;  // where run_ has each, by its number
   PlacedRun run_;
   Moment now_;
 };

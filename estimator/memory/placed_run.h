@@ -14,6 +14,7 @@ namespace onnxfit {
 struct PlacedEvent {
   enum class Action : uint8_t {
     kSegment,  // PyTorch asks the card: bytes of a new segment
+    kMap,      // the same of an expandable one: bytes that it grows by
     kAlloc,    // bytes of a block
     kFree,
   };
@@ -28,6 +29,7 @@ struct PlacedSegment {
   int64_t address = 0;
   int64_t bytes = 0;
   bool is_small = false;  // of the pool of small blocks
+  bool is_expandable = false;
 };
 
 struct PlacedRun {
@@ -35,8 +37,8 @@ struct PlacedRun {
   std::vector<PlacedSegment> segments;  // in order of their addresses
 };
 
-// On a card that is never full and gives each segment addresses behind those before.  With
-// expandable segments, which grow, every growth is a segment of its own.  O(events × log).
+// On a card that is never full and gives each segment addresses behind those before, with room to
+// grow.  O(events × log).
 PlacedRun ReplayPlaced(const Trace& trace, const AllocatorConf& conf = {});
 
 }  // namespace onnxfit

@@ -63,6 +63,14 @@ std::vector<int64_t> ReservedOnDevice(const Estimate& estimate) {
   return bytes;
 }
 
+std::vector<int64_t> AllocatedOnDevice(const Estimate& estimate) {
+  std::vector<int64_t> bytes;
+  for (const CurvePoint& point : PointsOf(estimate)) {
+    bytes.push_back(point.allocated_bytes + ContextOf(estimate));
+  }
+  return bytes;
+}
+
 std::vector<int64_t> ByteTicks(int64_t most) {
   constexpr int64_t kLeastStep = 1024;
   constexpr int64_t kMostTicks = 5;
@@ -75,7 +83,7 @@ std::vector<int64_t> ByteTicks(int64_t most) {
   }
   std::vector<int64_t> ticks = {0};
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  while (ticks.back() < most && ticks.back() <= kMost - step) {
+  while ((ticks.back() < most || ticks.size() == 1) && ticks.back() <= kMost - step) {
     ticks.push_back(ticks.back() + step);
   }
   return ticks;

@@ -24,7 +24,10 @@ std::vector<Layer> LayersOf(const Estimate& estimate);
 // What is reserved and the context, by point.
 std::vector<int64_t> ReservedOnDevice(const Estimate& estimate);
 
-// Ticks of an axis of bytes from 0: three to six round sizes, the last not below `most`.
+// What is allocated and the context, by point.
+std::vector<int64_t> AllocatedOnDevice(const Estimate& estimate);
+
+// Ticks of an axis of bytes from 0: two to six round sizes, the last not below `most`.
 std::vector<int64_t> ByteTicks(int64_t most);
 
 // "2.5 GiB", "512 MiB": no zeros behind the point.

@@ -62,6 +62,9 @@ class SnapshotWriter {
         case PlacedEvent::Action::kSegment:
           WriteEvent("segment_alloc", event, event.bytes);
           break;
+        case PlacedEvent::Action::kMap:
+          WriteEvent("segment_map", event, event.bytes);
+          break;
         case PlacedEvent::Action::kAlloc:
           WriteEvent("alloc", event, RequestedOf(event.buffer));
           break;
@@ -126,7 +129,7 @@ class SnapshotWriter {
         .Item("stream", int64_t{0})
         .Item("segment_type", segment.is_small ? "small" : "large");
     pickle_.Text("segment_pool_id").BeginTuple().Integer(0).Integer(0).EndTuple();
-    pickle_.Text("is_expandable").Switch(false);
+    pickle_.Text("is_expandable").Switch(segment.is_expandable);
     pickle_.Text("frames").BeginList().EndList();
     pickle_.Text("blocks").BeginList();
     WriteBlocks(segment, blocks);

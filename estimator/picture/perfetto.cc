@@ -49,36 +49,41 @@ class PerfettoWriter {
     WriteCounters();
     WritePhases();
     WriteTensors();
-    const Record file = {{"traceEvents", std::move(records_)}, {"displayTimeUnit", "ns"}};
-    return file.dump(-1, ' ', false, Record::error_handler_t::replace) + "\n";
+    return text_ + "],\"displayTimeUnit\":\"ns\"}\n";
   }
 
  private:
   // Allocations and frees follow each other, a microsecond each.
   double TimeOf(int64_t event) const { return static_cast<double>(event); }
 
+  // One by one: no document of all is held.
+  void Add(const Record& record) {
+    text_ += is_first_ ? "\n" : ",\n";
+    text_ += record.dump(-1, ' ', false, Record::error_handler_t::replace);
+    is_first_ = false;
+  }
+
   void Name(int process, const std::string& name) {
-    records_.push_back(
-        {{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"args", {{"name", name}}}});
+    Add({{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"args", {{"name", name}}}});
   }
 
   void Count(const char* what, int64_t at, int64_t bytes) {
-    records_.push_back({{"ph", "C"},
-                        {"name", what},
-                        {"pid", kOfRun},
-                        {"ts", TimeOf(at)},
-                        {"args", {{"bytes", bytes}}}});
+    Add({{"ph", "C"},
+         {"name", what},
+         {"pid", kOfRun},
+         {"ts", TimeOf(at)},
+         {"args", {{"bytes", bytes}}}});
   }
 
   void Slice(int process, size_t lane, const std::string& name, int64_t from, int64_t until,
              Record arguments) {
-    records_.push_back({{"ph", "X"},
-                        {"name", Clean(name, false)},
-                        {"pid", process},
-                        {"tid", lane + 1},
-                        {"ts", TimeOf(from)},
-                        {"dur", TimeOf(until) - TimeOf(from)},
-                        {"args", std::move(arguments)}});
+    Add({{"ph", "X"},
+         {"name", Clean(name, false)},
+         {"pid", process},
+         {"tid", lane + 1},
+         {"ts", TimeOf(from)},
+         {"dur", TimeOf(until) - TimeOf(from)},
+         {"args", std::move(arguments)}});
   }
 
   void WriteCounters() {
@@ -138,7 +143,8 @@ class PerfettoWriter {
   const Prediction& prediction_;
   const Trace& trace_;
   const Lives lives_;
-  Record records_ = Record::array();
+  std::string text_ = "{\"traceEvents\":[";
+  bool is_first_ = true;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "estimator/picture/html.h"
 #include "estimator/picture/page_parts.h"
 #include "estimator/picture/run_files.h"
+#include "estimator/report/layout.h"
 
 namespace onnxfit {
 namespace {
@@ -68,8 +69,9 @@ class SvgDrawing {
 
  private:
   std::string Heading() const {
-    return Words(kLeft, 24, "start", estimate_.model.path, "title") +
-           Words(kLeft, 44, "start", CurveLabel(estimate_));
+    constexpr size_t kMostLetters = 100;  // that are as wide as the field
+    return Words(kLeft, 24, "start", CutMiddle(estimate_.model.path, kMostLetters, "…"), "title") +
+           Words(kLeft, 44, "start", CutMiddle(CurveLabel(estimate_), kMostLetters, "…"));
   }
 
   std::string Ticks() const {
@@ -154,7 +156,7 @@ class SvgDrawing {
                        {"width", "12"},
                        {"height", "12"}},
                       "") +
-              Words(x + 18, y, "start", KindWords(layer->kind));
+              Words(x + 18, y, "start", WithSpaces(layer->kind));
     }
     return text;
   }

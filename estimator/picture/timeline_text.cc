@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kLines = 10;
 constexpr size_t kLabelColumns = 10;  // "1023.9 MiB"
-constexpr size_t kWidest = kReportColumns - kLabelColumns - 4;
+constexpr size_t kWidest = kTerminalPoints;
+static_assert(kWidest + kLabelColumns + 4 == kReportColumns);
 
 // The letters of a column: below what stays from step to step, above all else; of the topmost line
 // of what is above, eighths.
