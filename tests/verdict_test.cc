@@ -225,6 +225,22 @@ TEST_CASE("what cuDNN may ask for turns what fits into tight, never into out of 
         "then 2.00 MiB are missing");
 }
 
+TEST_CASE("what a file names without sizes makes what fits tight, and nothing else") {
+  const Played played(OneBuffer);
+  PlayableRun run = played.run();
+  const Target roomy = CardOf(kOneBuffer + 100 * kMiB);
+  CHECK(Text(Judge(run, roomy)) == "fits");
+  CHECK(FitsOn(run, roomy));
+  run.uncounted = UncountedText({{"OF101", "another"}});
+  CHECK(Text(Judge(run, roomy)) == "fits");
+  run.uncounted = UncountedText({{warning::kUnsizedTensors, "3 parameters …"}});
+  CHECK(Text(Judge(run, roomy)) ==
+        "tight: parameters whose sizes the file does not say are not counted (OF115)");
+  CHECK_FALSE(FitsOn(run, roomy));
+  CHECK(RunsOn(run, roomy));
+  CHECK(Judge(run, CardOf(kOneBuffer - 1)).verdict == Verdict::kOom);
+}
+
 TEST_CASE("shares of others come off first, their high end decides") {
   const Played played(OneBuffer);
   Target target = CardOf(kOneBuffer + 40 * kMiB);

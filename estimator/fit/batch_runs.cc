@@ -151,6 +151,7 @@ std::shared_ptr<BatchRun> RunOnce(const Program& program, const TrainingSettings
   }
   made->bytes = BytesOf(made->trace);
   made->bytes.push_back(MostCudnnWorkspaceBytes(program, settings.device));
+  made->uncounted = UncountedText(program.warnings);
   made->trace.buffers.clear();
   made->trace.buffers.shrink_to_fit();
   return made;
@@ -248,6 +249,7 @@ PlayableRun BatchLoops::Playable(const SharedBatchRun& anchor, std::vector<int64
           .conf = request_.alloc_conf.conf,
           .unmodelled_bytes = unmodelled_bytes,
           .is_inference = request_.settings.mode == Mode::kEval,
+          .uncounted = anchor->uncounted,
           .owner = anchor};
 }
 

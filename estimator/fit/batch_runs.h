@@ -34,6 +34,7 @@ struct BatchRun {
   Trace trace;  // without its buffers' types
   Loop loop;
   std::vector<int64_t> bytes;  // of each buffer, and at the end what libraries may ask for
+  std::string uncounted;       // as PlayableRun has it
 };
 using SharedBatchRun = std::shared_ptr<const BatchRun>;
 

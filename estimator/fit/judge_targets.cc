@@ -14,7 +14,8 @@ PlayableRun RunOf(const Prediction& prediction, const Loop& loop, int64_t unmode
           .bytes = BytesOf(prediction.trace),
           .conf = prediction.alloc_conf,
           .unmodelled_bytes = unmodelled_bytes,
-          .is_inference = prediction.is_inference};
+          .is_inference = prediction.is_inference,
+          .uncounted = UncountedText(prediction.program.warnings)};
 }
 
 LoopedPrediction WithLoop(SharedPrediction prediction, const DeviceProfile& device) {

@@ -11,6 +11,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/base/warnings.h"
 #include "estimator/memory/allocator.h"
 #include "estimator/memory/card_run.h"
 
@@ -225,6 +226,7 @@ std::vector<std::string> TightReasons(const PlayableRun& run, const Target& targ
   if (played.retries > 0) add(RetryReason(played.retries));
   if (played.retries == 0) add(NearbyReason(run, target, played.peak_reserved_bytes));
   add(UncertaintyReason(run, target, played.peak_reserved_bytes));
+  add(run.uncounted);
   return reasons;
 }
 
@@ -241,6 +243,14 @@ std::string_view ToString(Verdict verdict) {
   return kNames[static_cast<size_t>(verdict)];
 }
 
+std::string UncountedText(const Warnings& warnings) {
+  const bool is_told = std::ranges::any_of(
+      warnings, [](const Warning& w) { return w.code == warning::kUnsizedTensors; });
+  if (!is_told) return "";
+  return fmt::format("parameters whose sizes the file does not say are not counted ({})",
+                     warning::kUnsizedTensors);
+}
+
 double Judgement::share() const {
   const auto usable = static_cast<double>(std::max<int64_t>(usable_bytes, 1));
   return static_cast<double>(used_bytes) / usable;
@@ -251,6 +261,7 @@ bool RunsOn(const PlayableRun& run, const Target& target) {
 }
 
 bool FitsOn(const PlayableRun& run, const Target& target) {
+  if (!run.uncounted.empty()) return false;
   if (IsPlain(run.conf)) {
     const int64_t workspaces = run.unmodelled_bytes;
     const int64_t nearby = std::max<int64_t>(0, target.capacity_bytes() - 8 * kMiB);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/warnings.h"
 #include "estimator/fit/target.h"
 #include "estimator/memory/allocator_conf.h"
 #include "estimator/memory/card_run.h"
@@ -75,9 +76,14 @@ struct PlayableRun {
   AllocatorConf conf = {};
   int64_t unmodelled_bytes = 0;  // what libraries may ask for beyond the trace, at most
   bool is_inference = false;
+  std::string uncounted = {};  // what is not in the trace though it takes memory; "" for nothing
   std::shared_ptr<const void> owner = {};  // of trace and loop, where nobody else keeps them
   std::shared_ptr<KnownPlays> known = {};  // of this very run; null: nothing is kept
 };
+
+// "parameters whose sizes the file does not say are not counted (OF115)", where `warnings` have
+// that; "" where they do not.  No bound is known, so that a run of which this is true never FITS.
+std::string UncountedText(const Warnings& warnings);
 
 // Plays the run on the card's own size, and on sizes of 2, 4 and 8 MiB more and less where the
 // first needs no retry.  O(steps × calls × log), up to seven times.
