@@ -175,6 +175,8 @@ onnx::ModelProto ParseModel(onnx::OnnxParser& parser, bool is_model) {
   return model;
 }
 
+}  // namespace
+
 onnx::ModelProto ParseOnnxText(std::string_view text) {
   if (static_cast<int64_t>(text.size()) > kMaxTextBytes) {
     throw Error({.text = fmt::format("at most {} of text were expected, found {}",
@@ -199,8 +201,6 @@ onnx::ModelProto ParseOnnxText(std::string_view text) {
   if (!parser.EndOfInput()) throw Error({.text = "one model was expected, more text follows it"});
   return model;
 }
-
-}  // namespace
 
 // --- From bytes to a Graph -----------------------------------------------------
 

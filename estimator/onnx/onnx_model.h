@@ -39,6 +39,10 @@ struct OnnxModel {
   }
 };
 
+// ONNX's text form, as ParseGraph (loader.h) takes it, parsed and no more.  Throws Error without a
+// file.
+onnx::ModelProto ParseOnnxText(std::string_view text);
+
 // True where all elements of `tensor` are in its raw_data or typed data, as many as its
 // dimensions say.  False for what was skipped, is external, or does not add up; so it is
 // to be asked before the elements of an attribute's tensor (Constant) are read.
