@@ -25,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Commands kReadDefault = Only(Command::kEstimate) | Only(Command::kMaxBatch) |
-                                  Only(Command::kReport) | Only(Command::kVerify);
+                                  Only(Command::kReport) | Only(Command::kVerify) |
+                                  Only(Command::kAnnotate);
 
 std::vector<Calibration> ReadFile(const std::string& path) {
   try {

@@ -17,7 +17,7 @@ inline constexpr int kExitStopped = 130;    // Ctrl-C, as shells count it: 128 +
 
 // `onnxfit estimate`: from a file to a report.  Writes the report to `out`, or to the file that
 // `options` name.  Returns the exit code of cli.md.  Throws Error.
-int RunEstimate(const Options& options, std::ostream& out);
+int RunEstimate(const Options& options, std::ostream& out, std::ostream& err);
 
 // `onnxfit estimate` of a model that is given by its numbers instead of a file.  Writes the closed
 // form; returns the exit code.  Throws Error.
@@ -50,10 +50,15 @@ int RunCheck(const Options& options, std::ostream& out);
 // message.
 int RunExplainOom(const Options& options, std::ostream& out, std::string& reading);
 
-// `onnxfit report`: the estimate, its step and other batches drawn on a page for a browser.  Writes
-// one HTML file to `out`, or to the file that `options` name.  Returns the exit code.  Throws
-// Error.
-int RunReport(const Options& options, std::ostream& out);
+// `onnxfit report`: the estimate, its step and other batches drawn on a page for a browser, or two
+// answers and what grew.  Writes one HTML file to `out`, or to the file that `options` name.
+// `reading` is the file that errors without one are about.  Returns the exit code.  Throws Error.
+int RunReport(const Options& options, std::ostream& out, std::ostream& err, std::string& reading);
+
+// `onnxfit annotate`: a copy of an ONNX file with what each node takes in its metadata, for
+// viewers. Writes it to `out`, or to the file that `options` name.  Returns the exit code.  Throws
+// Error, also for a .pt2.
+int RunAnnotate(const Options& options, std::ostream& out);
 
 // `onnxfit gpus`: the cards of the table, or of this machine.  Writes the cards that match the
 // filters of `options`, or those of this machine (--detect), to `out`, or to the file that they

@@ -11,6 +11,7 @@
 #include "cli/flags.h"
 #include "cli/options.h"
 #include "estimator/base/cards.h"
+#include "estimator/base/warning_texts.h"
 
 namespace onnxfit {
 namespace {
@@ -25,7 +26,7 @@ Words ChoicesOf(const Flag& flag) {
   for (size_t at = help.find(kOr); at != help.npos; at = help.find(kOr, at + kOr.size())) {
     const size_t begin = help.find_last_of(' ', at - 1) + 1;  // npos + 1 is 0
     const size_t after = at + kOr.size();
-    const size_t end = std::min(help.find_first_of(" ,;", after), help.size());
+    const size_t end = std::min(help.find_first_of(" ,;:", after), help.size());
     const std::string before(help.substr(begin, at - begin));
     if (words.empty() || words.back() != before) words.push_back(before);
     words.emplace_back(help.substr(after, end - after));
@@ -46,6 +47,16 @@ Words CommandNames() {
   Words names;
   for (const Spelling<Command>& row : kCommands) names.emplace_back(row.name);
   return names;
+}
+
+// What a command takes that is no file and no flag.
+Words ArgumentsOf(Command command) {
+  if (command == Command::kCompletion) return {"bash", "zsh", "fish", "man"};
+  if (command == Command::kGpus) return CardNames();
+  Words codes;
+  if (command != Command::kExplain) return codes;
+  for (const WarningText& warning : WarningTexts()) codes.emplace_back(warning.code);
+  return codes;
 }
 
 Words NamesOfFlag(const Flag& flag) {
@@ -76,10 +87,7 @@ std::string BashValues() {
   }
   std::string text;
   for (const auto& [names, words] : values) {
-    text += fmt::format(
-        "    {})\n      COMPREPLY=($(compgen -W \"{}\" -- \"$current\"))\n"
-        "      return ;;\n",
-        names, fmt::join(words, " "));
+    text += fmt::format("    {}) _onnxfit_words \"{}\"; return ;;\n", names, fmt::join(words, " "));
   }
   return text;
 }
@@ -93,13 +101,29 @@ std::string BashFlags() {
   return text;
 }
 
+// Of commands that take words that can be listed.
+std::string BashArguments() {
+  std::string text;
+  for (const Spelling<Command>& row : kCommands) {
+    const Words words = ArgumentsOf(row.value);
+    if (words.empty()) continue;
+    text +=
+        fmt::format("    {}) _onnxfit_words \"{}\"; return ;;\n", row.name, fmt::join(words, " "));
+  }
+  return text;
+}
+
 std::string Bash() {
   const std::string commands = fmt::format("{}", fmt::join(CommandNames(), "|"));
   return fmt::format(R"(# Completion of onnxfit for bash: source it, or put it into
 # ~/.local/share/bash-completion/completions/onnxfit
+_onnxfit_words() {{
+  mapfile -t -O "${{#COMPREPLY[@]}}" COMPREPLY < <(compgen -W "$1" -- "$current")
+}}
 _onnxfit() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
   local command=estimate words="" word
+  COMPREPLY=()
   for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
     case $word in {}) command=$word; break ;; esac
   done
@@ -108,17 +132,20 @@ _onnxfit() {{
   if [[ $current == -* ]]; then
     case $command in
 {}    esac
-    COMPREPLY=($(compgen -W "$words" -- "$current"))
+    _onnxfit_words "$words"
     return
   fi
-  COMPREPLY=($(compgen -f -- "$current"))
+  case $command in
+{}  esac
+  mapfile -t COMPREPLY < <(compgen -f -- "$current")
   if ((COMP_CWORD == 1)); then
-    COMPREPLY+=($(compgen -W "{}" -- "$current"))
+    _onnxfit_words "{}"
   fi
 }}
 complete -o filenames -F _onnxfit onnxfit
 )",
-                     commands, BashValues(), BashFlags(), fmt::join(CommandNames(), " "));
+                     commands, BashValues(), BashFlags(), BashArguments(),
+                     fmt::join(CommandNames(), " "));
 }
 
 std::string Zsh() {
@@ -159,6 +186,12 @@ std::string Fish() {
       "# ~/.config/fish/completions/onnxfit.fish\n";
   for (const std::string& command : CommandNames()) {
     text += fmt::format("complete -c onnxfit -n __fish_use_subcommand -a {}\n", command);
+  }
+  for (const Spelling<Command>& row : kCommands) {
+    const Words words = ArgumentsOf(row.value);
+    if (words.empty()) continue;
+    text += fmt::format("complete -c onnxfit -n '__fish_seen_subcommand_from {}' -f -a '{}'\n",
+                        row.name, fmt::join(words, " "));
   }
   for (const Flag& flag : Flags()) {
     text += "complete -c onnxfit" + FishCondition(flag);

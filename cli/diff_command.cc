@@ -1,71 +1,11 @@
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <string_view>
-#include <utility>
-#include <vector>
-
+// `onnxfit diff`: what grew between two answers.
 #include "cli/commands.h"
-#include "cli/compared.h"
-#include "cli/flags.h"
+#include "cli/compare_sides.h"
 #include "cli/output.h"
-#include "cli/targets.h"
-#include "estimator/base/cards.h"
-#include "estimator/compare/compare.h"
 #include "estimator/report/diff.h"
-#include "estimator/report/snapshot_json.h"
 
 namespace onnxfit {
 namespace {
-
-struct AskedAlike {
-  EstimateRequest request;
-  std::vector<std::string> flags = {};  // that were taken and are no defaults: "--batch 32"
-};
-
-bool IsGiven(const Options& options, std::string_view flag) {
-  return std::find(options.given.begin(), options.given.end(), flag) != options.given.end();
-}
-
-// Sizes that --shape says whole are not said again.
-bool IsTaken(const Options& options, std::string_view flag) {
-  const bool is_size = flag == "--batch" || flag == "--dim";
-  return !IsGiven(options, flag) && !(is_size && IsGiven(options, "--shape"));
-}
-
-// Whose kernels ran: no target is made of it.
-void TakeCard(const std::string& name, AskedAlike& alike) {
-  const Card* card = FindCard(name);
-  if (card == nullptr || !alike.request.targets.empty()) return;
-  alike.request.settings.device = card->device;
-  alike.flags.push_back(fmt::format("--gpu {}", card->alias));
-}
-
-// A model beside a report is asked what the report's model was asked: the request of `options` with
-// the flags that `report` was made with, where nobody says otherwise.  What was measured on a card
-// (--calibration) and shapes of inputs (--shape) are not taken.  Throws Error where a flag of the
-// report is none of this version's.
-AskedAlike AskAsReport(const Snapshot& report, const Options& options) {
-  const auto values = FlagsOf(report);
-  Options filled = options;
-  AskedAlike alike;
-  // In the order of the flags, some of which decide what later ones may say.
-  for (const Flag& flag : Flags()) {
-    if (flag.group != kRunGroup || !IsOf(flag, Command::kDiff) || !IsTaken(options, flag.name)) {
-      continue;
-    }
-    for (const auto& [name, value] : values) {
-      if (name != flag.name) continue;
-      flag.set({name, value}, filled);
-      if (value != flag.standard) alike.flags.push_back(fmt::format("{} {}", name, value));
-    }
-  }
-  alike.request = filled.request;
-  for (const auto& [name, value] : values) {
-    if (name == "--gpu") TakeCard(value, alike);
-  }
-  return alike;
-}
 
 std::string ReportOf(const Diff& diff, const Options& options, const std::ostream& out) {
   const TextOptions text = WithColor(options, out);
@@ -74,51 +14,13 @@ std::string ReportOf(const Diff& diff, const Options& options, const std::ostrea
   return options.format == Format::kMarkdown ? ToMarkdown(diff, text) : ToText(diff, text);
 }
 
-// The cards' verdicts, where both sides have them.
-int ExitCodeOf(const Diff& diff, const Options& options) {
-  std::vector<Judgement> judgements;
-  for (const JudgedTarget& judged : diff.after) judgements.push_back(judged.judgement);
-  const int code = ExitCodeOf(judgements, options);
-  return diff.grew_too_much() && !options.exit_zero ? kExitTargetFails : code;
-}
-
-// A model beside a report is asked the same; two models what the flags say.
-AskedAlike RequestFor(const Loaded& before, const Loaded& after, const Options& options) {
-  AskedAlike alike = {.request = options.request};
-  const Loaded* report = before.report && after.graph ? &before : nullptr;
-  if (after.report && before.graph) report = &after;
-  if (report != nullptr) alike = AskAsReport(*report->report, options);
-  alike.request.wants_range = false;
-  if (before.graph && after.graph) {
-    alike.request.binding = BindingForBoth(alike.request.binding, {before.name, &*before.graph},
-                                           {after.name, &*after.graph});
-  }
-  return alike;
-}
-
 }  // namespace
 
 int RunDiff(const Options& options, std::ostream& out, std::string& reading) {
   CheckOutput(options, options.model, "the model");
-  reading = options.old_model;
-  const Loaded old_side = LoadSide(options.old_model);
-  reading = options.model;
-  const Loaded new_side = LoadSide(options.model);
-  reading.clear();  // a name is of both
-  const AskedAlike alike = RequestFor(old_side, new_side, options);
-  reading = options.old_model;
-  Side before = AnswerSide(old_side, alike.request);
-  reading = options.model;
-  Side after = AnswerSide(new_side, alike.request);
-  Diff diff = {.comparison = Compare(before.snapshot, after.snapshot),
-               .fail_above = options.fail_above,
-               .taken = alike.flags};
-  if (before.estimate && after.estimate) {
-    diff.before = std::move(before.estimate->targets);
-    diff.after = std::move(after.estimate->targets);
-  }
-  WriteReport(ReportOf(diff, options, out), options, out);
-  return ExitCodeOf(diff, options);
+  const ComparedSides sides = CompareSides(options, reading);
+  WriteReport(ReportOf(sides.diff, options, out), options, out);
+  return ExitCodeOf(sides.diff, options);
 }
 
 }  // namespace onnxfit

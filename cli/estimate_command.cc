@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/targets.h"
 #include "cli/values.h"
 #include "estimator/advise/advice.h"
@@ -36,9 +38,23 @@ std::string ReportOf(const Answer& answer, const Options& options, const std::os
 }
 
 // JSON alone shows the tensors of a table's rows.
-SweepAnswer TableOf(const Graph& graph, const Options& options) {
+SweepAnswer TableOf(const Graph& graph, const Options& options, Progress& progress) {
   const size_t largest = options.format == Format::kJson ? options.text.rows : 0;
-  return RunSweep(graph, options.request, options.sweep, largest);
+  const int64_t all = CountCombinations(options.sweep).value_or(0);
+  return RunSweep(graph, options.request, options.sweep, largest, [&](size_t done) {
+    progress.Show(fmt::format("estimate: {} of {} runs", done, all));
+  });
+}
+
+// What is told of it while it takes longer than people wait without a word.
+Estimate EstimateOf(const Study& study, const EstimateRequest& request, const Options& options,
+                    Progress& progress) {
+  progress.Show("estimate: following the run, allocation by allocation");
+  Estimate estimate = MakeEstimate(study, request);
+  if (options.text.quiet || !request.why.empty()) return estimate;
+  progress.Show("estimate: trying what would make it fit");
+  AddAdvice(study, request, estimate);
+  return estimate;
 }
 
 EstimateRequest WithPictures(const Options& options) {
@@ -66,47 +82,47 @@ std::string FileOf(const Study& study, const Estimate& estimate, const Options& 
 
 // What pages for people show below all else: behind the first line alone, too.
 std::string PicturesOf(const Estimate& estimate, const Options& options, const std::ostream& out) {
-  if (options.format != Format::kText) return "";
   const TextOptions text = WithColor(options, out);
-  return (options.tree ? TreeText(estimate, text) : "") + TimelineText(estimate, text);
-}
-
-std::vector<Judgement> JudgementsOf(const Estimate& estimate) {
-  std::vector<Judgement> judgements;
-  for (const JudgedTarget& judged : estimate.targets) judgements.push_back(judged.judgement);
-  return judgements;
+  const std::string pictures =
+      (options.tree ? TreeText(estimate, text) : "") + TimelineText(estimate, text);
+  if (options.format == Format::kText) return pictures;
+  const bool is_markdown = options.format == Format::kMarkdown && !pictures.empty();
+  return is_markdown ? "\n```text" + pictures + "```\n" : "";
 }
 
 // Of all rows that have an answer.
-std::vector<Judgement> JudgementsOf(const SweepAnswer& answer) {
-  std::vector<Judgement> judgements;
+std::vector<JudgedTarget> TargetsOf(const SweepAnswer& answer) {
+  std::vector<JudgedTarget> targets;
   for (const SweepRow& row : answer.rows) {
     if (!row.estimate) continue;
-    for (const Judgement& judgement : JudgementsOf(*row.estimate)) judgements.push_back(judgement);
+    targets.insert(targets.end(), row.estimate->targets.begin(), row.estimate->targets.end());
   }
-  return judgements;
+  return targets;
 }
 
 }  // namespace
 
-int RunEstimate(const Options& options, std::ostream& out) {
+int RunEstimate(const Options& options, std::ostream& out, std::ostream& err) {
   if (options.numbers.any()) return RunClosedForm(options, out);
   CheckOutput(options, options.model, "the model");
+  Progress progress(err, std::chrono::seconds(1));
+  progress.Show("estimate: reading the model");
   const Graph graph = LoadModel(options.model);
   if (!options.sweep.empty()) {
-    const SweepAnswer answer = TableOf(graph, options);
+    const SweepAnswer answer = TableOf(graph, options, progress);
+    progress.End();
     WriteReport(ReportOf(answer, options, out), options, out);
-    return ExitCodeOf(JudgementsOf(answer), options);
+    return ExitCodeOf(TargetsOf(answer), options);
   }
   const Study study(graph);
   const EstimateRequest request = WithPictures(options);
-  Estimate estimate = MakeEstimate(study, request);
-  if (!options.text.quiet && request.why.empty()) AddAdvice(study, request, estimate);
+  const Estimate estimate = EstimateOf(study, request, options, progress);
+  progress.End();
   WriteReport(options.file_format
                   ? FileOf(study, estimate, options)
                   : ReportOf(estimate, options, out) + PicturesOf(estimate, options, out),
               options, out);
-  return ExitCodeOf(JudgementsOf(estimate), options);
+  return ExitCodeOf(estimate.targets, options);
 }
 
 int RunClosedForm(const Options& options, std::ostream& out) {

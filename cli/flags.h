@@ -16,14 +16,15 @@ using Commands = unsigned;
 constexpr Commands Only(Command command) { return 1u << static_cast<unsigned>(command); }
 inline constexpr Commands kAllCommands = ~0u;
 inline constexpr Commands kOfAnswers = Only(Command::kEstimate) | Only(Command::kMaxBatch) |
-                                       Only(Command::kDiff) | Only(Command::kReport);
+                                       Only(Command::kDiff) | Only(Command::kReport) |
+                                       Only(Command::kAnnotate);
 inline constexpr Commands kOfRuns =
     kOfAnswers | Only(Command::kVerify) | Only(Command::kExplainOom);
 inline constexpr Commands kOfReports =
     ~(Only(Command::kInit) | Only(Command::kExplain) | Only(Command::kCompletion));
-// That write what a terminal shows; a page is for a browser.
-inline constexpr Commands kOfText =
-    ~(Only(Command::kReport) | Only(Command::kExplain) | Only(Command::kCompletion));
+// That write what a terminal shows; a page is for a browser, a model for viewers.
+inline constexpr Commands kOfText = ~(Only(Command::kReport) | Only(Command::kAnnotate) |
+                                      Only(Command::kExplain) | Only(Command::kCompletion));
 // That may exit with 1.
 inline constexpr Commands kOfGates = kOfAnswers | Only(Command::kVerify) | Only(Command::kCheck);
 

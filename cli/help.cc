@@ -27,6 +27,7 @@ usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
        onnxfit gpus [FILTER] [flags]                (the cards that it knows)
        onnxfit init [FOLDER]                        (a config of checks)
        onnxfit report MODEL.onnx [flags]            (a page for a browser)
+       onnxfit annotate MODEL.onnx [flags]          (a copy for Netron)
        onnxfit explain [CODE]                       (what a warning means)
        onnxfit completion bash|zsh|fish|man         (for your shell, a manual)
 )",
@@ -151,11 +152,13 @@ exit: 0 written, 2 not (there is one already, no models)
     {R"(onnxfit report: an estimate as one HTML file, with pictures
 
 usage: onnxfit report MODEL.onnx [flags] --output FILE.html
+       onnxfit report OLD NEW [flags] --output FILE.html     (both, and what grew)
 )",
      R"(
 examples
   onnxfit report resnet50.onnx -b 32 --gpu rtx3060 --output resnet50.html
   onnxfit report gpt2.onnx -b 8 -p amp-bf16 --gpu t4 --gpu l4 --output gpt2.html
+  onnxfit report git:main:gpt2.onnx gpt2.onnx -b 8 --output grew.html
 
 Memory over a step, what lives at its peak, other batches; it needs no network,
 and can be read without its script, too.
@@ -184,7 +187,22 @@ examples
   onnxfit completion man > ~/.local/share/man/man1/onnxfit.1
 
 exit: 0 done, 2 no such shell
-)"}};
+)"},
+    {R"(onnxfit annotate: a copy of the model that says what each node takes
+
+usage: onnxfit annotate MODEL.onnx [flags] --output COPY.onnx
+)",
+     R"(
+examples
+  onnxfit annotate resnet50.onnx -b 32 --gpu rtx3060 --output annotated.onnx
+
+What a node has at the peak, and what is allocated while it runs forward, stand
+in its metadata as onnxfit.at_peak and onnxfit.allocated, where Netron shows
+them; the run and its verdicts in the model's own.  Nothing else is changed.
+exit: 0 done, 1 a card does not hold, 2 no answer (bad flag, unreadable model,
+      FILE exists), 3 no usable GPU here (--gpu auto)
+)"},
+};
 
 // "  -b, --batch N", "      --mode M", "  -q".
 std::string LeadOf(const Flag& flag) {

@@ -38,13 +38,26 @@ std::string ListedText(const std::vector<ListedFlag>& flags) {
   return text;
 }
 
+// Of those that draw beside the report, the first; "" without any.
+std::string PictureFlag(const Options& options) {
+  if (options.timeline) return "--timeline";
+  return options.tree ? "--tree" : "";
+}
+
+// A flag that shows one run as no table can; "" without any.
+std::string FlagOfOneRun(const Options& options) {
+  if (options.file_format) return "--format";
+  return options.request.why.empty() ? PictureFlag(options) : "--why";
+}
+
 }  // namespace
 
 void CheckSweep(const Options& options) {
   const std::vector<ListedFlag> flags = ListedFlags(options.sweep);
   if (flags.empty()) return;
   if (options.command == Command::kExplainOom || options.command == Command::kDiff ||
-      options.command == Command::kVerify || options.command == Command::kReport) {
+      options.command == Command::kVerify || options.command == Command::kReport ||
+      options.command == Command::kAnnotate) {
     if (options.model.empty()) return;  // what the environment says of models
     throw Error({.where = flags[0].name,
                  .text = fmt::format("expected one value with {}, found {}",
@@ -56,18 +69,23 @@ void CheckSweep(const Options& options) {
                      "expected at most {} combinations, found {} ({})", kMostCombinations,
                      count ? std::to_string(*count) : "more than 2^63", ListedText(flags))});
   }
-  if (options.file_format) {
-    throw Error({.where = "--format",
-                 .text = fmt::format("expected one run, found a table of {} ({})", *count,
-                                     ListedText(flags)),
-                 .hint = "one value for " + flags[0].name});
+  const std::string alone = FlagOfOneRun(options);
+  if (alone.empty()) return;
+  throw Error(
+      {.where = alone,
+       .text = fmt::format("expected one run, found a table of {} ({})", *count, ListedText(flags)),
+       .hint = "one value for " + flags[0].name});
+}
+
+void CheckPictures(const Options& options) {
+  const std::string picture = PictureFlag(options);
+  if (options.file_format && !options.request.why.empty()) {
+    throw Error({.where = "--why", .text = "expected text or json, found a file for another tool"});
   }
-  if (!options.request.why.empty()) {
-    throw Error({.where = "--why",
-                 .text = fmt::format("expected one run, found a table of {} ({})", *count,
-                                     ListedText(flags)),
-                 .hint = "one value for " + flags[0].name});
-  }
+  const bool has_place = options.format != Format::kCsv && !options.file_format;
+  if (picture.empty() || has_place) return;
+  throw Error({.where = picture,
+               .text = "expected with text, markdown or json, found with another --format"});
 }
 
 // What follows checks a model's numbers, then the flags of verify.
@@ -132,6 +150,9 @@ void CheckNumbers(const Options& options) {
   if (!options.sweep.empty()) {
     throw Error(
         {.where = "--params", .text = "expected one batch, precision and optimizer, found a list"});
+  }
+  if (const std::string picture = PictureFlag(options); !picture.empty()) {
+    throw Error({.where = picture, .text = "expected a MODEL file, found --params"});
   }
   const bool is_report = options.format == Format::kText || options.format == Format::kJson;
   if (is_report && !options.file_format) return;

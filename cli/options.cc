@@ -154,7 +154,21 @@ std::string LogOf(const std::vector<std::string>& words) {
        .hint = "a model goes to --model"});
 }
 
+std::string ModelOf(const std::vector<std::string>& words) {
+  if (words.empty()) {
+    throw Error({.text = "expected a model file, found none", .hint = "onnxfit MODEL.onnx"});
+  }
+  if (words.size() == 1) return words[0];
+  throw Error({.text = fmt::format("expected one model file, found {} and {}", Quoted(words[0]),
+                                   Quoted(words[1]))});
+}
+
+// "OLD NEW", or of a report one model.
 void SetSides(const std::vector<std::string>& words, Options& options) {
+  if (options.command == Command::kReport && words.size() != 2) {
+    options.model = ModelOf(words);
+    return;
+  }
   if (words.size() != 2) {
     throw Error(
         {.text = fmt::format("expected two files, the old one first, found {}", words.size()),
@@ -181,15 +195,6 @@ std::string ConfigOf(const std::vector<std::string>& words) {
 std::string FolderOf(const std::vector<std::string>& words) {
   if (words.size() < 2) return words.empty() ? "" : words[0];
   throw Error({.text = fmt::format("expected one folder, found {} and {}", Quoted(words[0]),
-                                   Quoted(words[1]))});
-}
-
-std::string ModelOf(const std::vector<std::string>& words) {
-  if (words.empty()) {
-    throw Error({.text = "expected a model file, found none", .hint = "onnxfit MODEL.onnx"});
-  }
-  if (words.size() == 1) return words[0];
-  throw Error({.text = fmt::format("expected one model file, found {} and {}", Quoted(words[0]),
                                    Quoted(words[1]))});
 }
 
@@ -304,13 +309,14 @@ void TakeWords(const std::vector<std::string>& words, bool has_numbers, Options&
       break;
     case Command::kMaxBatch:
     case Command::kVerify:
-    case Command::kReport:
+    case Command::kAnnotate:
       options.model = ModelOf(words);
       break;
     case Command::kCheck:
       options.check.config = ConfigOf(words);
       break;
     case Command::kDiff:
+    case Command::kReport:
       SetSides(words, options);
       break;
     case Command::kExplainOom:
@@ -359,6 +365,7 @@ Options ParseOptions(std::span<const std::string> args) {
   ApplyAll(declared, options);
   WarnOfIdleFlags(declared, options);
   CheckSweep(options);
+  CheckPictures(options);
   CheckVerify(options);
   CheckNumbers(options);
   return options;

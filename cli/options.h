@@ -32,22 +32,19 @@ enum class Command : uint8_t {
   kReport,
   kExplain,
   kCompletion,
+  kAnnotate,
 };
 enum class Action : uint8_t { kRun, kHelp, kVersion };
 enum class Format : uint8_t { kText, kJson, kMarkdown, kCsv };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
 
-inline constexpr Spelling<Command> kCommands[] = {{"estimate", Command::kEstimate},
-                                                  {"max-batch", Command::kMaxBatch},
-                                                  {"verify", Command::kVerify},
-                                                  {"check", Command::kCheck},
-                                                  {"diff", Command::kDiff},
-                                                  {"explain-oom", Command::kExplainOom},
-                                                  {"gpus", Command::kGpus},
-                                                  {"init", Command::kInit},
-                                                  {"report", Command::kReport},
-                                                  {"explain", Command::kExplain},
-                                                  {"completion", Command::kCompletion}};
+inline constexpr Spelling<Command> kCommands[] = {
+    {"estimate", Command::kEstimate}, {"max-batch", Command::kMaxBatch},
+    {"verify", Command::kVerify},     {"check", Command::kCheck},
+    {"diff", Command::kDiff},         {"explain-oom", Command::kExplainOom},
+    {"gpus", Command::kGpus},         {"init", Command::kInit},
+    {"report", Command::kReport},     {"annotate", Command::kAnnotate},
+    {"explain", Command::kExplain},   {"completion", Command::kCompletion}};
 constexpr std::string_view ToString(Command v) { return NameOf<Command>(kCommands, v); }
 
 // Of estimate alone: a run as a file for another tool.
@@ -136,7 +133,7 @@ struct Options {
   VerifyOptions verify;
   CheckOptions check;
   std::string folder;                   // of init: a path, "" is the current one
-  std::string old_model;                // of diff, whose other side is `model`
+  std::string old_model;                // of diff and report, whose other side is `model`
   std::optional<Allowance> fail_above;  // of diff
   std::vector<std::string> given = {};  // flags that somebody said, here or by other ways
   EstimateRequest request;              // its targets are made of `targets`
@@ -173,6 +170,9 @@ void CheckNumbers(const Options& options);
 
 // Lists that make too many combinations, or stand where one run is asked for.
 void CheckSweep(const Options& options);
+
+// Flags that draw, with formats that have no place for it.
+void CheckPictures(const Options& options);
 
 // Flags of verify that contradict each other.
 void CheckVerify(const Options& options);

@@ -19,9 +19,12 @@ Progress::Progress(std::ostream& err, std::chrono::milliseconds after)
   if (is_shown_ && !has_begun_) timer_ = std::thread([this, after] { ShowLater(after); });
 }
 
-Progress::~Progress() {
+Progress::~Progress() { End(); }
+
+void Progress::End() {
   {
     const std::lock_guard lock(mutex_);
+    if (is_done_) return;
     is_done_ = true;
   }
   ends_.notify_all();
@@ -39,7 +42,7 @@ void Progress::ShowLater(std::chrono::milliseconds after) {
 void Progress::Show(const std::string& text) {
   const std::lock_guard lock(mutex_);
   text_ = text.substr(0, kColumns);
-  if (has_begun_) Write();
+  if (has_begun_ && !is_done_) Write();
 }
 
 void Progress::Write() {

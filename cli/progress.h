@@ -16,12 +16,15 @@ class Progress {
   // Silent where `err` is not this process's standard error on a terminal, and until work has
   // taken `after`.
   explicit Progress(std::ostream& err, std::chrono::milliseconds after = {});
-  ~Progress();  // clears the line
+  ~Progress();  // ends it
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   // Cuts `text` to a line.  May be called from several threads.
   void Show(const std::string& text);
+
+  // Clears the line, and shows no other: before an answer is written.
+  void End();
 
  private:
   void ShowLater(std::chrono::milliseconds after);

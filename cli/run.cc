@@ -63,9 +63,10 @@ int PerformAction(const Options& options, std::ostream& out, std::ostream& err,
   if (options.command == Command::kDiff) return RunDiff(options, out, reading);
   if (options.command == Command::kExplain) return RunExplain(options, out);
   if (options.command == Command::kCompletion) return RunCompletion(options, out);
-  if (options.command == Command::kReport) return RunReport(options, out);
+  if (options.command == Command::kReport) return RunReport(options, out, err, reading);
+  if (options.command == Command::kAnnotate) return RunAnnotate(options, out);
   if (options.command == Command::kCheck) return RunCheck(options, out);
-  return RunEstimate(options, out);
+  return RunEstimate(options, out, err);
 }
 
 // With -v, what a library said to it is told, too.

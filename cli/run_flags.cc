@@ -161,8 +161,9 @@ std::vector<Flag> RunFlags() {
          SetText(t, "the name of an input", o.request.settings.labels);
        }},
       {"--batch-norm", "", "B", kGroup,
-       "auto puts folded batch norms back where they show, restore behind every convolution "
-       "with a bias, keep takes the graph as it is",
+       Choices(kBatchNormUses) +
+           ": folded batch norms are put back where they show, nowhere, or behind every "
+           "convolution with a bias",
        "auto",
        [](const Typed& t, Options& o) {
          o.request.settings.batch_norm = ParseChoice(t, kBatchNormUses);
@@ -181,8 +182,10 @@ std::vector<Flag> RunFlags() {
          o.request.settings.attention = ParseChoice(t, kAttentionUses);
        }},
       {"--in-place", "", "I", kGroup,
-       "activations and sums write over their input: always where legal; where file or library "
-       "say so (known); never; auto guesses always, and takes the worse where it matters",
+       Choices(kInPlaceUses) +
+           ": activations and sums write over their input wherever that is legal (always), where "
+           "file or library say so (known), or never; auto guesses always, and takes the worse "
+           "where it matters",
        "auto",
        [](const Typed& t, Options& o) {
          o.request.settings.in_place = ParseChoice(t, kInPlaceUses);

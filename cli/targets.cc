@@ -134,6 +134,12 @@ int ExitCodeOf(const std::vector<Judgement>& judgements, const Options& options)
   return holds || options.exit_zero ? kExitDone : kExitTargetFails;
 }
 
+int ExitCodeOf(const std::vector<JudgedTarget>& targets, const Options& options) {
+  std::vector<Judgement> judgements;
+  for (const JudgedTarget& judged : targets) judgements.push_back(judged.judgement);
+  return ExitCodeOf(judgements, options);
+}
+
 // What follows is --cudnn.
 namespace {
 

@@ -24,6 +24,7 @@ void SetTargets(Options& options, const GpuFinder& find);
 
 // The exit code of cli.md for what was found of the targets.
 int ExitCodeOf(const std::vector<Judgement>& judgements, const Options& options);
+int ExitCodeOf(const std::vector<JudgedTarget>& targets, const Options& options);
 
 // --cudnn: gives every card of the run a cuDNN that is asked for the workspaces of convolutions.
 // Nothing without --cudnn.  Cards that cuDNN does not know get a warning.  Throws Error where there

@@ -98,7 +98,8 @@ TEST_CASE("what cannot be answered is exit code 2, --exit-zero or not") {
        "error: 8.00 GiB: expected more than the 8.00 GiB that the context takes, found 8.00 GiB"},
       {{model, "--memory", "8GiB", "--reserve", "9GiB"}, "error: 8.00 GiB: expected more than "},
       {{"max-batch", model, "-b", "4", "--memory", "8GiB"},
-       "error: --batch: expected with estimate, verify, diff, explain-oom or report, found "
+       "error: --batch: expected with estimate, verify, diff, explain-oom, report or annotate, "
+       "found "
        "with max-batch\n"},
       {{"max-batch", model, "--memory", "8GiB", "--max", "0"}, "error: --max: expected "},
       {{"max-batch", model, "--memory", "8GiB", "--multiple-of", "0"},

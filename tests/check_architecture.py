@@ -28,7 +28,7 @@ ROOMS = {
     "oom": ["fit", "memory", "onnx", "base"],
     "compare": ["fit", "memory", "base"],
     "report": ["advise", "oom", "compare", "fit", "memory", "onnx", "base"],
-    "picture": ["report", "advise", "fit", "memory", "base"],
+    "picture": ["report", "advise", "compare", "fit", "memory", "onnx", "base"],
     "cuda": ["memory", "base"],
     "microbenchmark": ["cuda", "memory", "base"],
     "cli": ["microbenchmark", "cuda", "picture", "report", "advise", "oom", "compare", "fit", "eager", "program",

@@ -243,6 +243,7 @@ TEST_CASE("missing or bad numbers are errors with what to try") {
       {Gpt3({"--dim", "seq=4"}), "--dim: expected a MODEL file, found --params (try: --seq N)"},
       {Gpt3({"--freeze", "a"}), "--freeze: expected a MODEL file, whose parameters have names"},
       {Gpt3({"--why", "a"}), "--why: expected a MODEL file, found --params"},
+      {Gpt3({"--tree"}), "--tree: expected a MODEL file, found --params"},
       {{"max-batch", "--params", "7e9"}, "expected a model file, found none"},
       {{"--params", "1e15", "--layers", "9999999", "--hidden", "9999999", "--seq", "9999999"},
        "sizes above 2^63 bytes cannot be counted"},

@@ -4,10 +4,13 @@
 """
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 BINARY = ""
 
@@ -31,17 +34,32 @@ def bash_completes(*words):
     quoted = " ".join(f"'{word}'" for word in words)
     script = ASK_BASH.format(script=completion_for("bash"), words=quoted, count=len(words))
     run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    return run.stdout.split()
+    return [line for line in run.stdout.splitlines() if line]
 
 
 class Completion(unittest.TestCase):
     def test_commands_come_first(self):
-        self.assertIn("max-batch", bash_completes("onnxfit", "max"))
-        self.assertIn("explain-oom", bash_completes("onnxfit", "expl"))
+        self.assertEqual(bash_completes("onnxfit", "max"), ["max-batch"])
+        self.assertEqual(bash_completes("onnxfit", "expl"), ["explain-oom", "explain"])
+
+    def test_words_of_commands(self):
+        self.assertEqual(bash_completes("onnxfit", "explain", "OF101"), ["OF101"])
+        self.assertEqual(bash_completes("onnxfit", "completion", "ba"), ["bash"])
+        self.assertIn("rtx4090", bash_completes("onnxfit", "gpus", "rtx40"))
+
+    def test_names_of_files_keep_their_spaces(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a model.onnx", "a model.pt2"):
+                (Path(folder) / name).touch()
+            self.assertEqual(sorted(bash_completes("onnxfit", "-b", "1", f"{folder}/a m")),
+                             [f"{folder}/a model.onnx", f"{folder}/a model.pt2"])
 
     def test_values_of_flags_that_have_a_list(self):
         self.assertEqual(bash_completes("onnxfit", "m.onnx", "-p", "amp"),
                          ["amp-bf16", "amp-fp16"])
+        self.assertEqual(bash_completes("onnxfit", "m.onnx", "--in-place", "a"),
+                         ["always", "auto"])
+        self.assertEqual(bash_completes("onnxfit", "m.onnx", "--batch-norm", "k"), ["keep"])
         self.assertIn("memory-snapshot", bash_completes("onnxfit", "m.onnx", "--format", "mem"))
         self.assertIn("rtx4090", bash_completes("onnxfit", "m.onnx", "--gpu", "rtx409"))
 
@@ -54,9 +72,9 @@ class Completion(unittest.TestCase):
     def test_scripts_can_be_read(self):
         for shell, check in (("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]),
                              ("fish", ["fish", "--no-execute"])):
-            if shutil.which(shell) is None:
-                continue
             with self.subTest(shell=shell):
+                if shutil.which(shell) is None:
+                    self.skipTest(f"no {shell} here")
                 subprocess.run([*check, "/dev/stdin"], input=completion_for(shell), text=True,
                                check=True, capture_output=True)
 
@@ -69,9 +87,9 @@ class Completion(unittest.TestCase):
         self.assertGreater(len(flags), 40)
         for flag in flags:
             with self.subTest(flag=flag):
-                self.assertIn(flag, bash)
+                self.assertRegex(bash, rf'[ "]{flag}[ "]')
                 self.assertIn(f"-l {flag[2:]} ", fish)
-                self.assertIn(flag.replace("-", "\\-"), man)
+                self.assertRegex(man, re.escape(flag.replace("-", "\\-")) + r"[ ,\n]")
 
     @unittest.skipIf(shutil.which("groff") is None, "no groff here")
     def test_the_page_of_the_manual_has_no_warnings(self):

@@ -185,7 +185,8 @@ TEST_CASE("what init refuses") {
       {{"init", file}, file + ": expected a folder, found none"},
       {{"init", "a", "b"}, "expected one folder, found 'a' and 'b'"},
       {{"init", "-b", "3"},
-       "--batch: expected with estimate, verify, diff, explain-oom or report, found with init"},
+       "--batch: expected with estimate, verify, diff, explain-oom, report or annotate, found with "
+       "init"},
       {{"init", "-f", "json"},
        "--format: expected with estimate, max-batch, verify, check, diff, explain-oom or gpus, "
        "found "

@@ -234,7 +234,7 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"min-batch", "m.onnx"},
        "expected a command or a model file, found 'min-batch' (did you mean 'max-batch'?)"},
       {{"max-batch", "m.onnx", "-b", "8"},
-       "--batch: expected with estimate, verify, diff, explain-oom or report, found with "
+       "--batch: expected with estimate, verify, diff, explain-oom, report or annotate, found with "
        "max-batch"},
 
       {{"m", "--batch", "0"}, "--batch: expected a whole number from 1, found '0'"},
@@ -273,6 +273,14 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "-b", "8,16", "-p", "fp32,bf16", "--why", "x"},
        "--why: expected one run, found a table of 4 (2 of --batch, 2 of --precision) (try: one "
        "value for --batch)"},
+      {{"m", "-b", "8,16", "--tree"},
+       "--tree: expected one run, found a table of 2 (2 of --batch) (try: one value for --batch)"},
+      {{"m", "--timeline", "-f", "csv"},
+       "--timeline: expected with text, markdown or json, found with another --format"},
+      {{"m", "--tree", "-f", "svg"},
+       "--tree: expected with text, markdown or json, found with another --format"},
+      {{"m", "--why", "x", "-f", "perfetto"},
+       "--why: expected text or json, found a file for another tool"},
       {{"explain-oom", "--model", "m", "-b", "8,16"},
        "--batch: expected one value with explain-oom, found 2"},
       {{"m", "-b", "1", "-b", "8"}, "--batch: expected one value, found '1' and '8'"},
@@ -456,7 +464,8 @@ TEST_CASE("gpus takes filters, and flags of the report alone") {
   CHECK(Parse({"gpus", "-f", "markdown"}).format == Format::kMarkdown);
   CHECK(Parse({"gpus", "-q"}).text.quiet);
   CHECK(ErrorOf({"gpus", "-b", "3"}) ==
-        "--batch: expected with estimate, verify, diff, explain-oom or report, found with gpus");
+        "--batch: expected with estimate, verify, diff, explain-oom, report or annotate, found "
+        "with gpus");
   CHECK(ErrorOf({"gpus", "-v"}) ==
         "-v: expected with estimate, max-batch, verify, diff or explain-oom, found with gpus");
   CHECK(ErrorOf({"gpus", "-n", "3"}) ==

@@ -9,18 +9,28 @@
 
   // Its numbers are those of its JSON.
   const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+  const compares = "increase_bytes" in data, peak = compares ? data.after.peak : data.peak;
   const shown = sum(all("#places [data-bytes]").map((cell) => Number(cell.dataset.bytes)));
-  check(shown === sum(data.places.map((place) => place.bytes)), "places do not add up: " + shown);
-  check(data.curve.allocated[data.curve.peak] === data.peak.allocated_bytes, "the curve's peak");
-  check(Math.max(...data.curve.reserved) <= data.peak.reserved_bytes, "the curve's reserved bytes");
-  const rows = all("#peak table")[0].tBodies[0].rows;
-  const filled = data.breakdown.filter((row) => row.bytes !== 0).length;
+  const places = compares ? data.nodes.map((node) => node.new_bytes - node.old_bytes)
+    : data.places.map((place) => place.bytes);
+  check(shown === sum(places), "places do not add up: " + shown);
+  check(data.curve.allocated[data.curve.peak] === peak.allocated_bytes, "the curve's peak");
+  check(Math.max(...data.curve.reserved) <= peak.reserved_bytes, "the curve's reserved bytes");
+  const rows = all(compares ? "#kinds table" : "#peak table")[0].tBodies[0].rows;
+  const filled = compares ? data.kinds.filter((kind) => kind.old_bytes + kind.new_bytes !== 0).length
+    : data.breakdown.filter((row) => row.bytes !== 0).length;
   check(rows.length === filled + 1, "a row for each kind: " + rows.length);
+  if (compares) {
+    const changes = all("#kinds [data-bytes]").map((cell) => Number(cell.dataset.bytes));
+    check(changes.pop() === data.increase_bytes, "the change as a whole");
+    check(sum(changes) === data.increase_bytes, "kinds do not add up: " + changes);
+    check(all("path.before").length === 1, "no curve of before");
+  }
   data.curve.allocated.forEach((bytes, i) => {
     const kinds = sum(Object.values(data.curve.kinds).map((of) => of[i]));
     check(kinds <= bytes, "kinds above what is allocated at " + i);
   });
-  check(all("#batch tbody tr").length === data.batches.length, "a row for each batch");
+  check(compares || all("#batch tbody tr").length === data.batches.length, "a row for each batch");
 
   // It fits the window.
   check(document.documentElement.scrollWidth <= window.innerWidth,

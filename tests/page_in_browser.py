@@ -23,11 +23,12 @@ ROOT = HERE.parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # What is shown: a network that fits, one that does not and so has advice, one that names no module
-# and no card, inference.
+# and no card, one beside another, inference.
 PAGES = {
     "fits": ["resnet50.train.onnx", "-b", "32", "--gpu", "rtx3060"],
     "oom": ["gpt2.dynamo.onnx", "-b", "64", "-p", "amp-bf16", "--gpu", "t4", "--gpu", "l4"],
     "plain": ["lenet.onnxtxt", "-b", "4"],
+    "grew": ["resnet18.train.onnx", "resnet50.train.onnx", "-b", "16", "--gpu", "rtx3060"],
     "eval": ["unet.train.onnx", "-b", "2", "--mode", "eval", "--memory", "8GiB"],
 }
 LIGHT, DARK = "1", "0"
@@ -103,7 +104,8 @@ def without_script(binary, page, folder):
 
 
 def page_of(onnxfit, words):
-    command = [onnxfit, "report", str(ROOT / "models" / words[0]), *words[1:], "--exit-zero"]
+    named = [str(ROOT / "models" / word) if ".onnx" in word else word for word in words]
+    command = [onnxfit, "report", *named, "--exit-zero"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode != 0:
         sys.exit(f"{' '.join(command)}: {run.stderr}")

@@ -1,6 +1,7 @@
 #include "estimator/fit/sweep.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 
 #include "estimator/base/error.h"
@@ -67,12 +68,16 @@ std::vector<EstimateRequest> Combinations(const EstimateRequest& request, const 
 }
 
 SweepAnswer RunSweep(const Study& study, const EstimateRequest& request, const Sweep& sweep,
-                     size_t largest) {
+                     size_t largest, const std::function<void(size_t)>& answered) {
   const std::vector<EstimateRequest> requests = Combinations(request, sweep);
   SweepAnswer answer = {.model = study.file().path, .sweep = sweep, .rows = {}};
   answer.rows.resize(requests.size());
-  ForEachIndex(requests.size(),
-               [&](size_t i) { answer.rows[i] = AnswerRow(study, requests[i], largest); });
+  std::atomic<size_t> count = 0;
+  ForEachIndex(requests.size(), [&](size_t i) {
+    answer.rows[i] = AnswerRow(study, requests[i], largest);
+    const size_t done = ++count;
+    if (answered) answered(done);
+  });
   const bool has_answer = std::any_of(answer.rows.begin(), answer.rows.end(),
                                       [](const SweepRow& row) { return row.estimate.has_value(); });
   if (!has_answer) MakeEstimate(study, requests[0]);  // throws what it threw before

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,9 +59,10 @@ struct SweepAnswer {
 // Answers all combinations, with `largest` of the largest tensors each and without places: a
 // table of thousands would hold gigabytes of them.  A combination that cannot be answered is a row
 // that says why. Throws the first row's Error where none can.  Takes as long as each answer alone,
-// on all processors; what it gives does not depend on how many there are.
+// on all processors; what it gives does not depend on how many there are.  `answered` is told how
+// many are done, from any of several threads.
 SweepAnswer RunSweep(const Study& study, const EstimateRequest& request, const Sweep& sweep,
-                     size_t largest);
+                     size_t largest, const std::function<void(size_t)>& answered = {});
 
 // A table in a line.
 struct SweepSummary {

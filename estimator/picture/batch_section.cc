@@ -8,6 +8,7 @@
 #include "estimator/picture/layers.h"
 #include "estimator/picture/page_parts.h"
 #include "estimator/report/estimate_parts.h"
+#include "estimator/report/sentences.h"
 
 namespace onnxfit {
 namespace {
@@ -42,7 +43,7 @@ std::string PointMarks(const std::vector<BatchPoint>& points, int64_t top, int64
   return text;
 }
 
-std::string DrawCurve(const std::vector<BatchPoint>& points, int64_t top) {
+std::string BatchLine(const std::vector<BatchPoint>& points, int64_t top) {
   std::string path;
   for (const BatchPoint& point : points) {
     path += fmt::format("{}{} {}", path.empty() ? "M" : "L",
@@ -67,11 +68,9 @@ std::string BatchNames(const std::vector<BatchPoint>& points) {
 }
 
 std::string VerdictCell(const Judgement& judgement) {
-  const std::string word = ToString(judgement.verdict) == "oom"    ? "OOM"
-                           : ToString(judgement.verdict) == "fits" ? "FITS"
-                                                                   : "TIGHT";
-  return Element("td", {{"class", fmt::format("verdict {}", ToString(judgement.verdict))}},
-                 fmt::format("{} {:.0f}%", word, 100 * judgement.share()));
+  return Element(
+      "td", {{"class", fmt::format("verdict {}", ToString(judgement.verdict))}},
+      fmt::format("{} {:.0f}%", VerdictWord(judgement.verdict), 100 * judgement.share()));
 }
 
 std::string BatchTable(const std::vector<BatchPoint>& points) {
@@ -116,7 +115,7 @@ std::string BatchSection(const PageContent& content) {
       .top = ByteTicks(most).back(),
       .columns = kColumns};
   plot.lines = CardLines(content.estimate, most);
-  plot.drawing = DrawCurve(points, plot.top);
+  plot.drawing = BatchLine(points, plot.top);
   plot.over = PointMarks(points, plot.top, content.estimate.batch);
   plot.below = BatchNames(points);
   return Section("batch", "By batch size",

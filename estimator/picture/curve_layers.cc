@@ -7,6 +7,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/picture/html.h"
+#include "estimator/report/sentences.h"
 
 namespace onnxfit {
 namespace {
@@ -44,14 +45,55 @@ std::string DrawReserved(const Estimate& estimate, int64_t top) {
   return Element("path", {{"class", "reserved"}, {"d", LinePath(heights, kPlotHeight)}}, "");
 }
 
+std::string DrawBefore(const Estimate& before, const Estimate& estimate, int64_t top) {
+  std::vector<int64_t> heights =
+      StretchTo(AllocatedOnDevice(before), before.curve->curve, estimate.curve->curve);
+  for (int64_t& height : heights) height = HeightOf(height, top);
+  return Element("path", {{"class", "before"}, {"d", LinePath(heights, kPlotHeight)}}, "");
+}
+
+// Where each phase begins, and the end; the whole as one where the other has other phases.
+std::vector<size_t> Borders(const Curve& curve, const Curve& other) {
+  const auto phases = [](const Curve& of) {
+    std::vector<Phase> names;
+    for (const size_t start : of.PhaseStarts()) names.push_back(of.points[start].phase);
+    return names;
+  };
+  std::vector<size_t> borders = {0};
+  if (phases(curve) == phases(other)) borders = curve.PhaseStarts();
+  borders.push_back(curve.points.size());
+  return borders;
+}
+
 }  // namespace
 
-DrawnCurve DrawCurve(const Estimate& estimate) {
-  const int64_t peak = std::ranges::max(ReservedOnDevice(estimate));
+std::vector<int64_t> StretchTo(const std::vector<int64_t>& bytes, const Curve& from,
+                               const Curve& to) {
+  const std::vector<size_t> old_borders = Borders(from, to);
+  const std::vector<size_t> new_borders = Borders(to, from);
+  std::vector<int64_t> stretched;
+  for (size_t phase = 0; phase + 1 < new_borders.size(); ++phase) {
+    const size_t points = new_borders[phase + 1] - new_borders[phase];
+    const size_t old_points = old_borders[phase + 1] - old_borders[phase];
+    for (size_t i = 0; i < points; ++i) {
+      const size_t first = old_borders[phase] + i * old_points / points;
+      const size_t behind = old_borders[phase] + (i + 1) * old_points / points;
+      const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto count = static_cast<std::ptrdiff_t>(std::max(behind, first + 1) - first);
+      stretched.push_back(*std::max_element(begin, begin + count));
+    }
+  }
+  return stretched;
+}
+
+DrawnCurve DrawCurve(const Estimate& estimate, const Estimate* before) {
+  int64_t peak = std::ranges::max(ReservedOnDevice(estimate));
+  if (before != nullptr) peak = std::max(peak, std::ranges::max(AllocatedOnDevice(*before)));
   DrawnCurve drawn = {.layers = LayersOf(estimate),
                       .lines = CardLines(estimate, peak),
                       .top = TopOf(estimate, peak)};
   drawn.drawing = DrawLayers(drawn.layers, drawn.top) + DrawReserved(estimate, drawn.top);
+  if (before != nullptr) drawn.drawing += DrawBefore(*before, estimate, drawn.top);
   return drawn;
 }
 
@@ -62,6 +104,11 @@ std::string CurveLabel(const Estimate& estimate) {
   std::string text = fmt::format("Memory over step {}, by kind. The most, {} allocated, in {}{}.",
                                  curve.step, FormatBytes(peak.allocated_bytes),
                                  ToString(peak.phase), node.empty() ? "" : ", at " + node);
+  for (const JudgedTarget& judged : estimate.targets) {
+    if (!judged.judgement.fails_at) continue;
+    text += fmt::format(" Drawn as with room for it; on {} it {}.", judged.target.name,
+                        FailureText(*judged.judgement.fails_at));
+  }
   if (estimate.targets.size() > 1) {
     text += fmt::format(" As on {}, the first of the cards.", estimate.targets[0].target.name);
   }

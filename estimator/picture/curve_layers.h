@@ -18,8 +18,13 @@ struct DrawnCurve {
   std::string drawing = {};     // paths in a box of points × kPlotHeight
 };
 
-// REQUIRES: estimate.curve has points.
-DrawnCurve DrawCurve(const Estimate& estimate);
+// `before`: drawn over it as a line, in the same scale.  REQUIRES: their curves have points.
+DrawnCurve DrawCurve(const Estimate& estimate, const Estimate* before = nullptr);
+
+// `bytes` of the points of `from` at the points of `to`, phase by phase where both have the same
+// ones: of what falls on a point the most, so that no peak is lost.  REQUIRES: both have points.
+std::vector<int64_t> StretchTo(const std::vector<int64_t>& bytes, const Curve& from,
+                               const Curve& to);
 
 // "Memory over step 2, by kind. The most, 2.92 GiB allocated, in backward, at NODE."
 std::string CurveLabel(const Estimate& estimate);

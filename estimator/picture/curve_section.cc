@@ -40,22 +40,27 @@ std::string PeakMark(const Estimate& estimate) {
           fmt::format("peak {} + context", FormatBytes(curve.points[curve.peak].allocated_bytes))));
 }
 
-std::string Legend(const std::vector<Layer>& layers) {
+std::string Legend(const std::vector<Layer>& layers, bool has_before) {
   std::string text;
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     text += Element("li", {},
                     Element("i", {{"class", KindClass(layer->kind)}}, "") + KindWords(layer->kind));
   }
   text += Element("li", {}, Element("i", {{"class", "reserved"}}, "") + "reserved + context");
+  if (has_before) {
+    text +=
+        Element("li", {}, Element("i", {{"class", "before"}}, "") + "before: allocated + context");
+  }
   return Element("ul", {{"class", "legend"}}, text);
 }
 
 }  // namespace
 
-std::string CurveSection(const Estimate& estimate) {
+std::string CurveSection(const Estimate& estimate, const Estimate* before) {
   const Curve& curve = estimate.curve->curve;
   if (curve.points.empty()) return "";
-  const DrawnCurve drawn = DrawCurve(estimate);
+  if (before != nullptr && before->curve->curve.points.empty()) before = nullptr;
+  const DrawnCurve drawn = DrawCurve(estimate, before);
   Plot plot = {.id = "curve",
                .label = CurveLabel(estimate),
                .top = drawn.top,
@@ -63,7 +68,7 @@ std::string CurveSection(const Estimate& estimate) {
   plot.drawing = drawn.drawing;
   plot.lines = drawn.lines;
   plot.over = PeakMark(estimate);
-  plot.below = PhaseNames(curve) + Legend(drawn.layers) +
+  plot.below = PhaseNames(curve) + Legend(drawn.layers, before != nullptr) +
                Element("p", {{"class", "readout"}, {"aria-live", "polite"}, {"hidden", ""}}, "");
   return Section("step", "Memory over one step", PlotFigure(plot, HtmlText(CurveLabel(estimate))));
 }

@@ -24,7 +24,10 @@ std::string AdviceRow(const Advice& advice) {
   if (!advice.why.empty()) why += (why.empty() ? "" : ". ") + HtmlText(advice.why);
   return Element("tr", {{"class", std::string(ToString(advice.effect))}},
                  Element("th", {{"scope", "row"}}, HtmlText(advice.change)) +
-                     Element("td", {}, advice.flags.empty() ? "" : HtmlCode(advice.flags)) +
+                     Element("td", {},
+                             advice.flags.empty()
+                                 ? ""
+                                 : Element("code", {{"class", "flags"}}, HtmlText(advice.flags))) +
                      Element("td", {}, EffectOf(advice)) +
                      Element("td", {{"class", "number"}}, saved) + Element("td", {}, why)) +
          "\n";
@@ -61,6 +64,17 @@ std::string AdviceSection(const Estimate& estimate) {
   return tables.empty() ? "" : Section("advice", "What would make it fit", tables);
 }
 
+std::string SearchField() {
+  return "<p class=\"search\" hidden><label>Show those whose name has "
+         "<input type=\"search\" id=\"search\"></label> <output id=\"found\"></output></p>";
+}
+
+std::string ScrolledTable(std::string_view label, std::string_view table) {
+  return Element(
+      "div", {{"class", "wide tall"}, {"tabindex", "0"}, {"role", "region"}, {"aria-label", label}},
+      table);
+}
+
 std::string PlacesSection(const Estimate& estimate) {
   std::vector<Place> places = estimate.places;
   std::erase_if(places, [](const Place& place) { return place.bytes == 0; });
@@ -88,16 +102,7 @@ std::string PlacesSection(const Estimate& estimate) {
                  count < places.size()
                      ? fmt::format("The {} largest of nodes, parameters and inputs", count)
                      : fmt::format("All {} nodes, parameters and inputs at the peak", count),
-                 "<p class=\"search\" hidden><label>Show those whose name has "
-                 "<input type=\"search\" id=\"search\"></label> "
-                 "<output id=\"found\"></output></p>" +
-                     Element("div",
-                             {{"class", "wide tall"},
-                              {"tabindex", "0"},
-                              {"role", "region"},
-                              {"aria-label", "nodes, parameters and inputs"}},
-                             table) +
-                     left_out);
+                 SearchField() + ScrolledTable("nodes, parameters and inputs", table) + left_out);
 }
 
 std::string TrustSection(const Estimate& estimate) {

@@ -11,8 +11,7 @@ namespace onnxfit {
 namespace {
 
 // JSON that stands in an element of script: nothing in it may end that.
-std::string ForScript(const Json& json) {
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string ForScript(std::string_view text) {
   std::string safe;
   for (const char c : text) {
     if (c == '<') {
@@ -62,14 +61,19 @@ std::string Main(const PageContent& content) {
 }  // namespace
 
 std::string ToHtml(const PageContent& content) {
-  const std::string title = HtmlText(TitleOf(content.estimate));
-  const std::string footer =
-      fmt::format("onnxfit {}, {}", content.version, content.estimate.settings.framework.name);
+  return WholePage({.title = TitleOf(content.estimate),
+                    .body = Main(content),
+                    .footer = fmt::format("onnxfit {}, {}", content.version,
+                                          content.estimate.settings.framework.name),
+                    .data = DataOf(content).dump(-1, ' ', false, Json::error_handler_t::replace)});
+}
+
+std::string WholePage(const PageParts& parts) {
   return "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n" +
-         Element("title", {}, title) + "\n" + Element("style", {}, PageStyle()) +
-         "\n</head>\n<body>\n" + Main(content) + "\n" + Element("footer", {}, HtmlText(footer)) +
-         "\n" + "<script type=\"application/json\" id=\"data\">" + ForScript(DataOf(content)) +
+         Element("title", {}, HtmlText(parts.title)) + "\n" + Element("style", {}, PageStyle()) +
+         "\n</head>\n<body>\n" + parts.body + "\n" + Element("footer", {}, HtmlText(parts.footer)) +
+         "\n" + "<script type=\"application/json\" id=\"data\">" + ForScript(parts.data) +
          "</script>\n" + Element("script", {}, PageScript()) + "\n</body>\n</html>\n";
 }
 

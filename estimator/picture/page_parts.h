@@ -8,12 +8,25 @@
 
 namespace onnxfit {
 
+// A page around its `body`; `data` is JSON, which stands in it as text for programs and its script.
+struct PageParts {
+  std::string title;
+  std::string body;
+  std::string footer;
+  std::string data;
+};
+std::string WholePage(const PageParts& parts);
+
 // The model's name and its run, the verdict on each card, and in a sentence each what takes most,
 // when the peak is and what to do first.
 std::string HeadOfPage(const PageContent& content);
 
+// "FITS on t4: …", with what fails and why it is tight.  `was`: the verdict before, if it is known.
+std::string VerdictCard(const JudgedTarget& judged, std::string_view was = "");
+
 // Memory over one step, stacked by kind; the cards' lines across it, the peak marked and named.
-std::string CurveSection(const Estimate& estimate);
+// `before`: of the run that it is compared with, as a line.
+std::string CurveSection(const Estimate& estimate, const Estimate* before = nullptr);
 
 // What lives at the peak: by kind, by module, and the largest tensors with their lives.
 std::string PeakSection(const Estimate& estimate);
@@ -29,6 +42,10 @@ std::string AdviceSection(const Estimate& estimate);
 
 // Nodes, parameters and inputs with what they have at the peak: to be sorted and searched.
 std::string PlacesSection(const Estimate& estimate);
+
+// What the page's script searches the table "places" with, and a table in a box of its own.
+std::string SearchField();
+std::string ScrolledTable(std::string_view label, std::string_view table);
 
 // What was assumed, warned of and how sure the numbers are.
 std::string TrustSection(const Estimate& estimate);

@@ -10,6 +10,7 @@ std::string_view PageScript() {
   const data = JSON.parse(document.getElementById("data").textContent);
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
   const size = (bytes) => {
+    if (bytes < 0) return "-" + size(-bytes);
     let unit = 0;
     while (bytes >= (unit === 0 ? 1024 : 1023.95) && unit < 6) { bytes /= 1024; ++unit; }
     return (unit === 0 ? bytes : bytes.toFixed(bytes < 9.995 ? 2 : 1)) + " " + units[unit];

@@ -36,6 +36,7 @@ constexpr std::string_view kColors = R"css(
 .k-workspaces { fill: var(--workspaces); background: var(--workspaces); }
 .k-context { fill: var(--context); background: var(--context); }
 .k-rounding, .k-cached { fill: var(--rounding); background: var(--rounding); }
+path.before { fill: none; stroke: var(--bad); stroke-width: 2; stroke-dasharray: 5 3; vector-effect: non-scaling-stroke; }
 path.reserved { fill: none; stroke: var(--ink); stroke-width: 1.5; vector-effect: non-scaling-stroke; }
 )css";
 
@@ -49,7 +50,7 @@ h2 { margin: 2.5rem 0 .75rem; font-size: 1.25rem; border-bottom: 1px solid var(-
 h3 { margin: 1.25rem 0 .25rem; font-size: 1rem; }
 p, ul { margin: .25rem 0; }
 a { color: var(--link); }
-code { font: .9em ui-monospace, monospace; }
+code { font: .9em ui-monospace, monospace; } .flags { white-space: nowrap; }
 :focus-visible { outline: 3px solid var(--link); outline-offset: 2px; }
 .run { color: var(--soft); }
 header .verdict { margin: .75rem 0; padding: .5rem .75rem; border-left: .4rem solid var(--edge);
@@ -92,6 +93,7 @@ figure { margin: 0 0 1rem; } figcaption { color: var(--soft); margin-bottom: .5r
 .point { position: absolute; width: .6rem; height: .6rem; margin: -.3rem; border-radius: 50%;
   background: var(--parameters); transform: translateY(-.0rem); }
 .point { margin-bottom: -.3rem; } .point.asked { background: var(--ink); width: .8rem; height: .8rem; }
+i.before { height: 0; border-top: 2px dashed var(--bad); vertical-align: .2rem; }
 i.reserved { height: 0; border-top: 2px solid var(--ink); vertical-align: .2rem; }
 .map { position: relative; aspect-ratio: 3 / 2; max-height: 34rem; width: 100%; }
 .cell { position: absolute; border: 1px solid var(--page); overflow: hidden; padding: .1rem .25rem;
@@ -103,6 +105,7 @@ th, td { padding: .2rem .6rem .2rem 0; text-align: left; vertical-align: top; }
 th.number { text-align: right; }
 tbody tr { border-top: 1px solid var(--edge); }
 tbody th { font-weight: 400; } .total > * { font-weight: 600; }
+.more { color: var(--bad); } .less { color: var(--ok); }
 .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .type, .kind { white-space: nowrap; } .bars { width: 30%; min-width: 4rem; } .bar { display: block; height: .9rem; }
 .tall thead th { position: sticky; top: 0; background: var(--page); }
