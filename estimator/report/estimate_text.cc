@@ -172,7 +172,6 @@ std::string Largest(const Page& page) {
   const size_t room = kReportColumns - indent.size();
   std::string text;
   for (size_t i = 0; i < groups.size(); ++i) {
-    const LargeTensor& tensor = *groups[i].tensor;
     text += fmt::format("{}{}  {}  {}\n{}{}\n", kIndent, PadLeft(cells[i][0].text, widths[0]),
                         PadRight(cells[i][1].text, widths[1]),
                         page.Cut(groups[i].name, room - widths[1] - 2), indent,
