@@ -39,10 +39,17 @@ void CheckFolder(const Options& options, const AnnotatedCopy& copy) {
 
 int RunAnnotate(const Options& options, std::ostream& out) {
   CheckOutput(options, options.model, "the model");
+  CheckTerminal(options, out, "a model");
   if (options.model.ends_with(".pt2")) {
     throw Error({.file = options.model,
                  .text = "expected an ONNX file, found a .pt2, of which no viewer shows notes",
                  .hint = "onnxfit report"});
+  }
+  if (options.output.ends_with(".onnxtxt")) {
+    throw Error({.file = options.output,
+                 .where = "--output",
+                 .text = "expected a name for ONNX protobuf, found one for its text",
+                 .hint = fs::path(options.output).replace_extension(".onnx").string()});
   }
   if (options.model == "-") throw Error({.text = "expected a file, which is read twice, found -"});
   const Graph graph = LoadModel(options.model);

@@ -215,8 +215,11 @@ std::vector<Flag> ReportFlags() {
       {"--format", "-f", "F[=FILE]", kGroup, Choices(kCheckFormats) + "; repeatable", "text",
        AddOutput, true, false, Only(Command::kCheck)},
       {"--output", "", "FILE", kGroup, "write there", "standard output",
-       [](const Typed& t, Options& o) { SetText(t, "the path of a file", o.output); }, false, false,
-       kToOneFile},
+       [](const Typed& t, Options& o) {
+         SetText(t, "the path of a file", o.output);
+         if (o.output == "-") o.output.clear();  // standard output, as everywhere
+       },
+       false, false, kToOneFile},
       {"--force", "", "", kGroup, "write there even if FILE exists", "",
        [](const Typed& t, Options& o) { o.force = ParseSwitch(t); }, false, false,
        kToOneFile | Only(Command::kInit)},

@@ -26,7 +26,7 @@ usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
        onnxfit explain-oom [LOG] [flags]            (what an error means)
        onnxfit gpus [FILTER] [flags]                (the cards that it knows)
        onnxfit init [FOLDER]                        (a config of checks)
-       onnxfit report MODEL.onnx [flags]            (a page for a browser)
+       onnxfit report [OLD] MODEL.onnx [flags]      (a page for a browser)
        onnxfit annotate MODEL.onnx [flags]          (a copy for Netron)
        onnxfit explain [CODE]                       (what a warning means)
        onnxfit completion bash|zsh|fish|man         (for your shell, a manual)
@@ -58,7 +58,7 @@ examples
   onnxfit max-batch bert.onnx --gpu l4 --mode eval  (requests side by side)
 
 Of two batches take the one that FITS; the largest that runs is TIGHT above it.
-CSV has them as fitting_batch and max_batch, JSON as fitting.batch and max_batch.
+In CSV they are fitting_batch and max_batch, in JSON fitting.batch, max_batch.
 
 Flags are also read from the environment: ONNXFIT_PRECISION=bf16 is -p bf16.
 exit: 0 done, 1 not even one sample fits, 2 no answer (bad flag, no such
@@ -80,21 +80,23 @@ exit: 0 pass, 1 fail or full, 2 no answer (bad flag, unreadable model), 3 no GPU
 )"},
     {R"(onnxfit check: does any model of a config take more than it may, or than before?
 
-usage: onnxfit check [CONFIG] [flags]        (onnxfit.toml; onnxfit init writes it)
+usage: onnxfit check [CONFIG] [flags]     (onnxfit.toml; onnxfit init writes it)
 )",
      R"(
 examples
-  onnxfit check --update                     (writes onnxfit.lock.json: commit it)
+  onnxfit check --update                  (writes onnxfit.lock.json: commit it)
   onnxfit check
   onnxfit check --against git:main --only 'resnet*'
   onnxfit check --format github --format junit=memory.xml
 
-PASS, WARN, FAIL, NEW (not in the lock), GONE (only there), ERROR: a line a check.
+A line a check: PASS, WARN, FAIL, ERROR, NEW (not in the lock), GONE (only
+there).
 exit: 0 all hold, 1 a budget or the lock does not, 2 a check has no answer
 )"},
     {R"(onnxfit diff: what grew, by kind and by node
 
-usage: onnxfit diff OLD NEW [flags]    (models, reports of --format json, git:REF:PATH)
+usage: onnxfit diff OLD NEW [flags]
+       (models, reports of --format json, git:REF:PATH)
 )",
      R"(
 examples
@@ -138,7 +140,7 @@ exit: 0 done, 2 no answer (bad flag, no such card), 3 no usable GPU (--detect)
 )"},
     {R"(onnxfit init: writes onnxfit.toml, with a check for each model
 
-usage: onnxfit init [FOLDER] [flags]    (.onnx files below FOLDER, or below here)
+usage: onnxfit init [FOLDER] [flags]   (.onnx files below FOLDER, or below here)
 )",
      R"(
 examples
@@ -152,7 +154,7 @@ exit: 0 written, 2 not (there is one already, no models)
     {R"(onnxfit report: an estimate as one HTML file, with pictures
 
 usage: onnxfit report MODEL.onnx [flags] --output FILE.html
-       onnxfit report OLD NEW [flags] --output FILE.html     (both, and what grew)
+       onnxfit report OLD NEW [flags] --output FILE.html   (both, and what grew)
 )",
      R"(
 examples
@@ -209,7 +211,7 @@ std::string LeadOf(const Flag& flag) {
   std::string names =
       fmt::format("{:2}{:2}{}", flag.letter, flag.letter.empty() ? "" : ", ", flag.name);
   if (flag.name.empty()) names = flag.letter;
-  return PadRight(fmt::format("  {} {}", names, flag.value), kHelpColumn);
+  return PadRight(fmt::format("  {} {} ", names, flag.value), kHelpColumn);
 }
 
 std::string TextOf(const Flag& flag) {

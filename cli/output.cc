@@ -83,6 +83,12 @@ void Write(const std::string& report, const std::string& name, std::ostream& out
 
 }  // namespace
 
+void CheckTerminal(const Options& options, const std::ostream& out, const char* what) {
+  if (!IsStandardOutput(options, out) || isatty(STDOUT_FILENO) != 1) return;
+  throw Error({.where = "--output",
+               .text = fmt::format("expected a file: {} is nothing for a terminal", what)});
+}
+
 void CheckOutput(const Options& options, const std::string& input_path, const char* input) {
   if (options.output.empty()) return;
   std::error_code ignored;

@@ -13,6 +13,9 @@ namespace onnxfit {
 // the answer is about ("the model"), at `input_path`.  Throws Error.
 void CheckOutput(const Options& options, const std::string& input_path, const char* input);
 
+// Throws Error where `what` ("a model"), which is not for people to read, would go to a terminal.
+void CheckTerminal(const Options& options, const std::ostream& out, const char* what);
+
 // `options.text`, with colours where they are wanted, and in ASCII where standard output shows no
 // other letters.
 TextOptions WithColor(const Options& options, const std::ostream& out);

@@ -54,6 +54,7 @@ int RunComparison(const Options& options, std::ostream& out, std::string& readin
 
 int RunReport(const Options& options, std::ostream& out, std::ostream& err, std::string& reading) {
   CheckOutput(options, options.model, "the model");
+  CheckTerminal(options, out, "a page for a browser");
   if (!options.old_model.empty()) return RunComparison(options, out, reading);
   Progress progress(err, std::chrono::seconds(1));
   progress.Show("report: reading the model");

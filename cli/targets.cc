@@ -120,7 +120,8 @@ void SetTargets(Options& options, const GpuFinder& find) {
     card.is_one_of_many = cards.size() * sizes.size() > 1;
     for (const std::optional<int64_t>& size : sizes) {
       card.memory_bytes = size;
-      request.targets.push_back(MakeTarget(card));
+      Target& target = request.targets.emplace_back(MakeTarget(card));
+      target.unusable = WhyUnsupported(request.settings.framework, target.device);
     }
   }
   SetDevice(calibrations, options);

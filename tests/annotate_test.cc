@@ -115,6 +115,8 @@ net (float[N, 4] x) => (float[N, 2] y) <float[4, 2] w = ["location": "w.bin"]>
   CHECK(RunCommand({"annotate", model, "--output", folder.Path("c.onnx")}).code == 0);
   CHECK(Has(RunCommand({"annotate", Model("x.pt2")}).err, "found a .pt2"));
   CHECK(Has(RunCommand({"annotate", "-"}).err, "read twice"));
+  CHECK(Has(RunCommand({"annotate", model, "--output", "c.onnxtxt"}).err, "(try: c.onnx)"));
+  CHECK(RunCommand({"annotate", model, "--output", "-"}).out.size() > 50);
   CHECK(RunCommand({"annotate"}).code == 2);
 }
 

@@ -119,6 +119,14 @@ TEST_CASE("neighbours with numbers that take the same are one line") {
   CHECK(text == "(model) 1\n h 1\n  0..1 2\n   a 2\n  2 1\n head 1\n");
 }
 
+TEST_CASE("numbers that do not count on are no range") {
+  const std::vector<ModuleLine> lines = FoldModules(
+      {Sum("", 0, 40), Sum("0", 1, 10), Sum("1", 1, 10), Sum("3", 1, 10), Sum("2", 1, 10)});
+  std::string text;
+  for (const ModuleLine& line : lines) text += line.name + " ";
+  CHECK(text == "(model) 0..1 3 2 ");
+}
+
 TEST_CASE("what has the same sum but other modules stays apart") {
   const std::vector<ModuleLine> lines =
       FoldModules({Sum("", 0, 40), Sum("0", 1, 20), Sum("0.a", 2, 20), Sum("1", 1, 20),

@@ -101,6 +101,12 @@ constexpr AdviceRow kAdviceRows[] = {
      "products in 16 bits, weights in fp32; compare some outputs",
      [](const AdviceCase& c) { return !IsTraining(c) && IsFp32(c) && !HasBf16(c); },
      [](EstimateRequest& r) { r.settings.precision = Precision::kAmpFp16; }},
+    {ChangedPart::kPrecision, CostClass::kPrecision, "mixed precision in fp16", "-p amp-fp16",
+     "the card has no bf16: attention there keeps its scores; scales the loss",
+     [](const AdviceCase& c) {
+       return IsTraining(c) && !HasBf16(c) && c.request.settings.precision == Precision::kAmpBf16;
+     },
+     [](EstimateRequest& r) { r.settings.precision = Precision::kAmpFp16; }},
     {ChangedPart::kPrecision, CostClass::kPrecision, "all in bf16", "-p bf16",
      "weights and moments too; small updates are lost, watch the loss",
      [](const AdviceCase& c) { return IsTraining(c) && IsWide(c) && HasBf16(c); },

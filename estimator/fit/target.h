@@ -51,6 +51,7 @@ struct Target {
   bool shares_memory = false;      // with the CPU
   Warnings warnings = {};          // about the card itself
   bool is_listed = false;          // one of a list: no verdict on it is a failure
+  std::string unusable = {};       // why no run of PyTorch's begins on it, whatever fits
 
   int64_t usable_bytes() const;          // for this process, its context included
   int64_t capacity_bytes() const;        // for its tensors and cache: what is likely

@@ -1,13 +1,13 @@
 #include "estimator/picture/curve_layers.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "estimator/base/bytes.h"
 #include "estimator/picture/html.h"
-#include "estimator/report/sentences.h"
 
 namespace onnxfit {
 namespace {
@@ -104,10 +104,13 @@ std::string CurveLabel(const Estimate& estimate) {
   std::string text = fmt::format("Memory over step {}, by kind. The most, {} allocated, in {}{}.",
                                  curve.step, FormatBytes(peak.allocated_bytes),
                                  ToString(peak.phase), node.empty() ? "" : ", at " + node);
+  std::vector<std::string_view> failing;
   for (const JudgedTarget& judged : estimate.targets) {
-    if (!judged.judgement.fails_at) continue;
-    text += fmt::format(" Drawn as with room for it; on {} it {}.", judged.target.name,
-                        FailureText(*judged.judgement.fails_at));
+    if (judged.judgement.fails_at) failing.push_back(judged.target.name);
+  }
+  if (!failing.empty()) {
+    text += fmt::format(" Drawn as with room for all of it: on {} the run fails before.",
+                        fmt::join(failing, " and "));
   }
   if (estimate.targets.size() > 1) {
     text += fmt::format(" As on {}, the first of the cards.", estimate.targets[0].target.name);

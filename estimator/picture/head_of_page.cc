@@ -52,6 +52,23 @@ std::string LargestModule(const Estimate& estimate) {
                             FormatBytes(outside));
 }
 
+// Of the batches that the page has, for cards that not all of them fit.
+std::string BatchText(const PageContent& content, const Target& target, size_t place) {
+  if (!content.batches) return "";
+  int64_t largest = 0;
+  bool fit_all = true;
+  for (const SweepRow& row : content.batches->rows) {
+    if (!row.estimate) continue;
+    const bool fits = row.estimate->targets[place].judgement.verdict == Verdict::kFits;
+    fit_all &= fits;
+    if (fits) largest = std::max(largest, row.estimate->batch);
+  }
+  if (fit_all) return "";
+  if (largest == 0) return fmt::format("None of the batches below fits {}.", target.name);
+  return fmt::format("Of the batches below, {} is the largest that fits {} (max-batch finds all).",
+                     largest, target.name);
+}
+
 std::string NoVerdict(const Estimate& estimate) {
   return estimate.targets.empty() ? "No card was named: --gpu NAME says whether it fits." : "";
 }
@@ -67,6 +84,9 @@ std::string VerdictCard(const JudgedTarget& judged, std::string_view was) {
                                                        UsedText(judgement, kUnicodeGlyphs)))) +
                       Element("div", {{"class", "meter"}, {"aria-hidden", "true"}},
                               Element("i", {{"style", fmt::format("width:{:.1f}%", share)}}, ""));
+  if (!judged.target.unusable.empty()) {
+    inner += Element("p", {}, HtmlText(judged.target.unusable));
+  }
   if (judgement.fails_at) {
     inner += Element("p", {}, HtmlText(FailureText(*judgement.fails_at)));
   }
@@ -92,10 +112,14 @@ std::string HeadOfPage(const PageContent& content) {
   std::string text = Element("h1", {}, HtmlText(name)) +
                      Element("p", {{"class", "run"}}, HtmlText(SettingsText(estimate)));
   for (const JudgedTarget& judged : estimate.targets) text += VerdictCard(judged);
+  std::vector<std::string> sentences = {MostText(estimate), PeakText(estimate),
+                                        LargestModule(estimate), FirstThing(estimate)};
+  for (size_t i = 0; i < estimate.targets.size(); ++i) {
+    sentences.push_back(BatchText(content, estimate.targets[i].target, i));
+  }
+  sentences.push_back(NoVerdict(estimate));
   std::string told;
-  for (const std::string& sentence :
-       {MostText(estimate), PeakText(estimate), LargestModule(estimate), FirstThing(estimate),
-        NoVerdict(estimate)}) {
+  for (const std::string& sentence : sentences) {
     if (!sentence.empty()) told += Element("li", {}, HtmlText(sentence));
   }
   return Element("header", {}, text + Element("ul", {{"class", "told"}}, told)) + "\n";

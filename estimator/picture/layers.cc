@@ -77,7 +77,7 @@ std::vector<int64_t> ByteTicks(int64_t most) {
   int64_t unit = kLeastStep;
   while (unit <= most / (kMostTicks * 1024)) unit *= 1024;
   int64_t step = unit;
-  for (const int64_t factor : {1, 2, 4, 5, 10, 20, 25, 50, 100, 200, 250, 512, 1024, 2048, 5120}) {
+  for (const int64_t factor : {1, 2, 4, 5, 10, 20, 25, 50, 100, 200, 256, 512, 1024, 2048, 5120}) {
     step = unit * factor;
     if (step >= most / kMostTicks + (most % kMostTicks == 0 ? 0 : 1)) break;
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 namespace onnxfit {
@@ -16,6 +17,12 @@ std::string_view LastName(std::string_view path) { return path.substr(path.rfind
 bool IsNumber(std::string_view name) {
   return !name.empty() && name.size() < 7 &&
          std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// "3" and "4"
+bool CountsOn(std::string_view name, std::string_view next) {
+  return IsNumber(name) && IsNumber(next) &&
+         std::stoi(std::string(name)) + 1 == std::stoi(std::string(next));
 }
 
 bool TakeTheSame(const ModuleSum& a, const ModuleSum& b) {
@@ -63,13 +70,14 @@ class Folding {
     for (size_t child = place + 1; child < end;) child = AddRow(child, end, count);
   }
 
-  // The module at `first` with all that follow and are like it; returns the place behind them.
+  // The module at `first` with all that follow, count on and are like it; returns the place behind
+  // them.
   size_t AddRow(size_t first, size_t end, int64_t count) {
     const std::string_view name = LastName(modules_[first].path);
     size_t last = first;
     size_t next = EndOfModule(modules_, first);
     int64_t alike = 1;
-    while (IsNumber(name) && next < end && IsNumber(LastName(modules_[next].path)) &&
+    while (next < end && CountsOn(LastName(modules_[last].path), LastName(modules_[next].path)) &&
            AreAlike(modules_, first, next)) {
       last = next;
       next = EndOfModule(modules_, next);

@@ -46,8 +46,8 @@ Json DataOf(const PageContent& content) {
 }
 
 std::string TitleOf(const Estimate& estimate) {
-  return fmt::format("{}: memory of a {} step", estimate.model.path,
-                     estimate.settings.mode == Mode::kTrain ? "training" : "inference");
+  return fmt::format("{}: memory of {} step", estimate.model.path,
+                     estimate.settings.mode == Mode::kTrain ? "a training" : "an inference");
 }
 
 std::string Main(const PageContent& content) {

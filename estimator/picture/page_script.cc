@@ -9,11 +9,17 @@ std::string_view PageScript() {
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+  // As the page's own numbers are: a half goes to the even digit.
+  const rounded = (value, digits) => {
+    const scale = 10 ** digits, whole = Math.floor(value * scale), rest = value * scale - whole;
+    const up = rest > 0.5 || (rest === 0.5 && whole % 2 === 1);
+    return ((whole + (up ? 1 : 0)) / scale).toFixed(digits);
+  };
   const size = (bytes) => {
     if (bytes < 0) return "-" + size(-bytes);
     let unit = 0;
     while (bytes >= (unit === 0 ? 1024 : 1023.95) && unit < 6) { bytes /= 1024; ++unit; }
-    return (unit === 0 ? bytes : bytes.toFixed(bytes < 9.995 ? 2 : 1)) + " " + units[unit];
+    return (unit === 0 ? bytes : rounded(bytes, bytes < 9.995 ? 2 : 1)) + " " + units[unit];
   };
 
   // The curve: what lives at the instant under the pointer, or where the arrow keys went.

@@ -73,6 +73,7 @@ figure { margin: 0 0 1rem; } figcaption { color: var(--soft); margin-bottom: .5r
   box-shadow: 0 -1px 0 var(--page), 0 1px 0 var(--page); }
 .line span { position: absolute; left: .25rem; top: .1rem; padding: 0 .25rem; font-size: .8rem;
   background: var(--page); }
+.low span { top: auto; bottom: .1rem; }
 .mark { position: absolute; top: 0; bottom: 0; border-left: 2px solid var(--ink); pointer-events: none; }
 .mark span { position: absolute; top: -1.5rem; left: .25rem; padding: 0 .25rem; font-size: .8rem;
   font-weight: 600; white-space: nowrap; background: var(--page); }

@@ -32,8 +32,10 @@ std::string Lines(const Plot& plot) {
   std::string text;
   for (const CardLine& line : plot.lines) {
     if (line.bytes > plot.top) continue;
-    text += Element("div", {{"class", "line"}, {"style", FromTop(line.bytes, plot.top)}},
-                    Element("span", {}, HtmlText(line.name)));
+    const bool is_low = line.bytes < plot.top / 12;  // its name would lie on the axis
+    text += Element(
+        "div", {{"class", is_low ? "line low" : "line"}, {"style", FromTop(line.bytes, plot.top)}},
+        Element("span", {}, HtmlText(line.name)));
   }
   return text;
 }

@@ -49,12 +49,16 @@ class TimelineDrawing {
         curve_(named_.curve),
         blocks_(options.ascii ? kAsciiBlocks : kUnicodeBlocks),
         options_(options),
+        fails_(std::ranges::any_of(
+            estimate.targets,
+            [](const JudgedTarget& judged) { return judged.judgement.fails_at.has_value(); })),
         width_(std::max(std::min(kWidest, curve_.points.size()),
                         curve_.points.size() < kWidest / 2 ? kWidest : size_t{1})),
         top_(std::max<int64_t>(curve_.points[curve_.peak].allocated_bytes, 1)) {}
 
   std::string Text() const {
-    std::string text = fmt::format("\nAllocated over step {}\n", curve_.step);
+    std::string text = fmt::format("\nAllocated over step {}{}\n", curve_.step,
+                                   fails_ ? ", on a card with room for all of it" : "");
     for (size_t line = kLines; line > 0; --line) text += Line(line - 1);
     text += fmt::format("{} {}", PadLeft("0 B", kLabelColumns), blocks_.corner);
     for (size_t column = 0; column < width_; ++column) text += blocks_.floor;
@@ -127,6 +131,7 @@ class TimelineDrawing {
   const Curve& curve_;
   const Blocks& blocks_;
   const TextOptions& options_;
+  const bool fails_;  // on a card that was asked about
   size_t width_;
   int64_t top_;
 };

@@ -209,15 +209,18 @@ std::vector<std::string> DetailLines(const Estimate& estimate) {
       fmt::format("model: opset {}, {} nodes, {} parameters ({}), buffers {}", model.opset,
                   model.nodes, model.parameters, FormatBytes(model.parameter_bytes),
                   FormatBytes(model.buffer_bytes)),
-      fmt::format("run: {}, loss {}, {}", ToString(estimate.settings.mode),
-                  ToString(estimate.settings.loss), estimate.settings.framework.name),
+      fmt::format("run: {}{}, {}", ToString(estimate.settings.mode),
+                  estimate.settings.mode == Mode::kEval
+                      ? ""
+                      : fmt::format(", loss {}", ToString(estimate.settings.loss)),
+                  estimate.settings.framework.name),
       fmt::format("peak in bytes: exact {}, allocated {}, reserved {}, device {}", peak.exact_bytes,
                   peak.allocated_bytes, peak.reserved_bytes, estimate.device_bytes)};
 }
 
 std::string ModuleText(const ModuleSum& sum) {
   std::pair<int64_t, std::string_view> parts[] = {{sum.activation_bytes, "activations"},
-                                                  {sum.training_bytes, "grads, states"},
+                                                  {sum.training_bytes, "grads + states"},
                                                   {sum.weight_bytes, "weights"},
                                                   {sum.other_bytes, "others"}};
   std::ranges::stable_sort(parts, std::ranges::greater(),

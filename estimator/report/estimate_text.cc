@@ -156,7 +156,13 @@ std::string Modules(const Page& page) {
                      {page.Cut(sum.path, kWidestModule)},
                      {ModuleText(sum)}});
   }
-  return cells.empty() ? "" : "\nLargest modules at the peak\n" + Table(cells, "rrll", kIndent);
+  if (cells.empty()) return "";
+  const std::vector<size_t> widths = ColumnWidths(cells, 3);
+  const size_t others = kIndent.size() + widths[0] + widths[1] + widths[2] + 3 * 2;
+  for (std::vector<Cell>& row : cells) {
+    row[3].text = page.Cut(row[3].text, kReportColumns - std::min(others, kReportColumns));
+  }
+  return "\nLargest modules at the peak\n" + Table(cells, "rrll", kIndent);
 }
 
 // Two lines a tensor: size, type and name; under them what holds it and its life.

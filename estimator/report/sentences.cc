@@ -193,6 +193,7 @@ std::string VerdictDetails(const JudgedTarget& judged, const TextOptions& option
   const Judgement& judgement = judged.judgement;
   std::string text;
   if (judgement.guessed) text += Bullet(ReadingText(judgement), options);
+  if (!judged.target.unusable.empty()) text += Bullet(judged.target.unusable, options);
   if (judgement.fails_at) text += Bullet(FailureText(*judgement.fails_at), options);
   for (const std::string& reason : judgement.reasons) text += Bullet(reason, options);
   for (const Share& share : judged.target.shares) text += Bullet(ShareText(share), options);
