@@ -179,24 +179,50 @@ def dump(run, path):
         pickle.dump(shared(snapshot), file)
 
 
-def exported():
-    """The network as .pt2, weights of zeros."""
+def without_paths(data):
+    here = f"{Path(__file__).resolve().parent}/".encode()
+    packages = f"{Path(torch.__file__).parent.parent}/".encode()
+    return data.replace(here, b"").replace(packages, b"")
+
+
+def network():
+    """Each weight of one number, so that files are small, and no two are the same."""
     model = Net()
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
+        for number, parameter in enumerate(model.parameters(), 1):
+            parameter.fill_(number)
     tokens = torch.zeros(BATCH, LENGTH, dtype=torch.long)
-    size = torch.export.Dim("batch", min=2, max=4096)
-    program = torch.export.export(model, (tokens,), dynamic_shapes=({0: size},))
-    file = io.BytesIO()
-    torch.export.save(program, file)
-    here = f'{Path(__file__).resolve().parent}/'.encode()
-    packages = f"{Path(torch.__file__).parent.parent}/".encode()
-    with zipfile.ZipFile(file) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()
-                   if "/data/sample_inputs/" not in name}
-    return {name: data.replace(here, b"").replace(packages, b"")
-            for name, data in members.items()}
+    return model, (tokens,), ({0: torch.export.Dim("batch", min=2, max=4096)},)
+
+
+def as_pt2():
+    model, inputs, sizes = network()
+    file, packed = io.BytesIO(), io.BytesIO()
+    torch.export.save(torch.export.export(model, inputs, dynamic_shapes=sizes), file)
+    with zipfile.ZipFile(file) as archive, zipfile.ZipFile(packed, "w") as small:
+        for name in archive.namelist():
+            if "/data/sample_inputs/" not in name:
+                small.writestr(zipfile.ZipInfo(name), without_paths(archive.read(name)),
+                               zipfile.ZIP_DEFLATED, 9)
+    return packed.getvalue()
+
+
+def as_onnx():
+    """Of torch.onnx.export, weights named and left out."""
+    import onnx  # pylint: disable=import-outside-toplevel
+    model, inputs, sizes = network()
+    program = torch.onnx.export(model.train(), inputs, dynamo=True, dynamic_shapes=sizes,
+                                optimize=False)
+    proto = program.model_proto
+    for weight in proto.graph.initializer:
+        if len(weight.raw_data) > 1024:
+            weight.ClearField("raw_data")
+            weight.data_location = onnx.TensorProto.EXTERNAL
+            weight.external_data.add(key="location", value="net.onnx.data")
+    for node in proto.graph.node:
+        for item in node.metadata_props:
+            item.value = without_paths(item.value.encode()).decode()
+    return proto.SerializeToString()
 
 
 def main():
@@ -209,11 +235,8 @@ def main():
             subprocess.run([sys.executable, __file__, run, path], check=True)
             archive.writestr(zipfile.ZipInfo(f"{run}.pickle"), Path(path).read_bytes(),
                              zipfile.ZIP_DEFLATED, 9)
-        inner = io.BytesIO()
-        with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as program:
-            for name, data in exported().items():
-                program.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED, 9)
-        archive.writestr(zipfile.ZipInfo("net.pt2"), inner.getvalue())
+        archive.writestr(zipfile.ZipInfo("net.pt2"), as_pt2())
+        archive.writestr(zipfile.ZipInfo("net.onnx"), as_onnx(), zipfile.ZIP_DEFLATED, 9)
 
 
 if __name__ == "__main__":
