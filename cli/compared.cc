@@ -16,7 +16,6 @@
 #include "estimator/fit/predict.h"
 #include "estimator/onnx/named_sizes.h"
 #include "estimator/report/snapshot_json.h"
-#include "estimator/snapshot/pickle_reader.h"
 
 namespace onnxfit {
 namespace {
@@ -44,7 +43,6 @@ Loaded ReadReport(std::string_view text, const std::string& name) {
 
 Loaded ReadBytes(std::string_view bytes, const std::string& path, const std::string& name) {
   if (LooksLikeJson(bytes)) return ReadReport(bytes, name);
-  if (LooksLikePickle(bytes)) return {.name = name, .run = ReadMemorySnapshot(bytes)};
   return {.name = name, .graph = LoadModelFrom(bytes, path, name)};
 }
 
@@ -82,8 +80,7 @@ Loaded LoadSide(const std::string& text) {
   const std::string name = text == "-" ? std::string(kStandardInput) : text;
   try {
     const FileBytes file(text, [](std::string_view) {}, {.what = "a model or a report"});
-    const std::string_view first = file.bytes().substr(0, 4096);
-    const bool is_model = text != "-" && !LooksLikeJson(first) && !LooksLikePickle(first);
+    const bool is_model = text != "-" && !LooksLikeJson(file.bytes().substr(0, 4096));
     // Of a large file the loader lets go of what it has read.
     if (is_model) return {.name = name, .graph = LoadModel(text)};
     return ReadBytes(file.bytes(), text, name);

@@ -11,7 +11,6 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/onnx/graph.h"
 #include "estimator/onnx/shapes.h"
-#include "estimator/snapshot/memory_snapshot.h"
 
 namespace onnxfit {
 
@@ -23,20 +22,18 @@ struct Side {
   std::optional<Estimate> estimate = {};  // of a model; a report is read as it is
 };
 
-// One side before it is answered: a report, a model, or what PyTorch wrote down of a run.
+// One side before it is answered: a report or a model.
 struct Loaded {
   std::string name = {};  // as messages have it
   std::optional<Snapshot> report = {};
   std::optional<Graph> graph = {};
-  std::optional<MemorySnapshot> run = {};
 };
 
-// `text`: the path of a model, of a report (onnxfit estimate --format json) or of a memory
-// snapshot,
-// "-" for standard input, or git:REF:PATH, one of these as a git repository has it.  Throws Error.
+// `text`: the path of a model or of a report (onnxfit estimate --format json), "-" for standard
+// input, or git:REF:PATH, a model or report as a git repository has it.  Throws Error.
 Loaded LoadSide(const std::string& text);
 
-// A report as it is, a model answered for `request`.  REQUIRES: no memory snapshot.  Throws Error.
+// A report as it is, a model answered for `request`.  Throws Error.
 Side AnswerSide(const Loaded& loaded, const EstimateRequest& request);
 
 // Of a graph that is here already.

@@ -12,7 +12,6 @@
 #include "cli/snapshots.h"
 #include "cli/targets.h"
 #include "estimator/base/cards.h"
-#include "estimator/base/error.h"
 #include "estimator/compare/compare.h"
 #include "estimator/report/diff.h"
 #include "estimator/report/snapshot_json.h"
@@ -98,34 +97,16 @@ AskedAlike RequestFor(const Loaded& before, const Loaded& after, const Options& 
   return alike;
 }
 
-// A memory snapshot is compared with a model, which comes behind it.
-int DiffSnapshot(Loaded& before, const Loaded& after, const Options& options, std::ostream& out,
-                 std::string& reading) {
-  if (!before.run) {
-    throw Error({.file = after.name,
-                 .text = "a memory snapshot was expected before its model, found behind it",
-                 .hint = fmt::format("onnxfit diff {} {}", options.model, options.old_model)});
-  }
-  if (!after.graph) {
-    throw Error({.file = after.name,
-                 .text = fmt::format("a model was expected beside a memory snapshot, found {}",
-                                     after.run ? "another" : "a report")});
-  }
-  reading = after.name;
-  return AnswerSnapshot({.name = before.name, .snapshot = std::move(*before.run)}, &*after.graph,
-                        options, out);
-}
-
 }  // namespace
 
 int RunDiff(const Options& options, std::ostream& out, std::string& reading) {
   CheckOutput(options, options.model, "the model");
+  if (const auto code = DiffSnapshot(options, out, reading)) return *code;
   reading = options.old_model;
-  Loaded old_side = LoadSide(options.old_model);
+  const Loaded old_side = LoadSide(options.old_model);
   reading = options.model;
   const Loaded new_side = LoadSide(options.model);
   reading.clear();  // a name is of both
-  if (old_side.run || new_side.run) return DiffSnapshot(old_side, new_side, options, out, reading);
   const AskedAlike alike = RequestFor(old_side, new_side, options);
   reading = options.old_model;
   Side before = AnswerSide(old_side, alike.request);

@@ -68,17 +68,6 @@ void DropTraining(std::vector<OomExplanation>& processes) {
   }
 }
 
-// Of a memory snapshot there is no message to explain: it tells what lived.
-int ExplainSnapshot(std::string_view bytes, const Options& options, std::ostream& out,
-                    std::string& reading) {
-  SnapshotSide side = {.name = reading, .snapshot = ReadMemorySnapshot(bytes)};
-  if (options.model.empty()) return AnswerSnapshot(std::move(side), nullptr, options, out);
-  CheckOutput(options, options.model, "the model");
-  reading = options.model;
-  const Graph model = LoadModel(options.model);
-  return AnswerSnapshot(std::move(side), &model, options, out);
-}
-
 }  // namespace
 
 int RunExplainOom(const Options& options, std::ostream& out, std::string& reading) {
@@ -93,7 +82,10 @@ int RunExplainOom(const Options& options, std::ostream& out, std::string& readin
   CheckOutput(options, options.log, "the log");
   reading = options.log == "-" ? "<stdin>" : options.log;
   const FileBytes file(options.log, RefuseBinary, {.what = "a log", .terminal = true});
-  if (LooksLikePickle(file.bytes())) return ExplainSnapshot(file.bytes(), options, out, reading);
+  if (LooksLikePickle(file.bytes())) {
+    SnapshotSide side = {.name = reading, .snapshot = ReadMemorySnapshot(file.bytes())};
+    return ExplainSnapshot(std::move(side), options, out, reading);
+  }
   std::vector<OomExplanation> processes;
   for (const ProcessOom& process : ReadLog(file.bytes()).processes) {
     processes.push_back(ExplainOom(process));

@@ -119,6 +119,40 @@ def kept_in_inference():
     return locals()
 
 
+def kept_by_hook():
+    model, optimizer = on_card()
+    outputs = []
+    model.blocks[0].down.register_forward_hook(lambda module, inputs, out: outputs.append(out))
+    return train(model, optimizer), outputs
+
+
+def accumulated():  # no leak: gradients of two batches
+    model, optimizer = on_card()
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        for _ in range(2):
+            x, y = batch()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+        optimizer.step()
+    return locals()
+
+
+def late_history():  # that does not have the first two turns
+    model, optimizer = on_card()
+    outputs = []
+    for turn in range(STEPS + 2):
+        if turn == 2:
+            torch.cuda.memory._record_memory_history(max_entries=100000, stacks="python")
+        x, y = batch()
+        optimizer.zero_grad()
+        outputs.append(model(x))
+        loss = F.cross_entropy(outputs[-1], y)
+        loss.backward()
+        optimizer.step()
+    return locals()
+
+
 def full_card():
     torch.cuda.set_per_process_memory_fraction(150 * 2**20 / torch.cuda.mem_get_info()[1])
     try:
@@ -133,6 +167,9 @@ HISTORIES = {  # by run: what of its history is recorded
     "kept_graph": {"stacks": "python"},
     "kept_scores": {"stacks": "python"},
     "kept_in_inference": {"stacks": "python"},
+    "kept_by_hook": {"stacks": "python"},
+    "accumulated": {"stacks": "python"},
+    "late_history": None,
     "full_card": {"stacks": "python"},
     "short_history": {"stacks": "python", "max_entries": 600},
     "no_history": None,

@@ -66,6 +66,8 @@ TEST_CASE("a run without a leak keeps what is predicted, to the byte") {
     CHECK(KeptRows("plain", {}, model) == "\n");
     // Taken between two steps, without a history.
     CHECK(KeptRows("no_history", {}, model) == "\n");
+    // Two batches a step: turns of the inner loop.
+    CHECK(KeptRows("accumulated", {"--accumulate", "2"}, model) == "\n");
   }
   const std::string json = Diff("plain", {"-f", "json"}).out;
   CHECK(json.find("\"peak_bytes\": 68734348,") != std::string::npos);
@@ -92,6 +94,13 @@ TEST_CASE("each leak is named by its line, with all of its bytes") {
     // outputs.append(model(x)) without gradients.
     CHECK(KeptRows("kept_in_inference", {"--mode", "eval"}, model) ==
           "\nmake_snapshots.py:51 (forward) < :118,3,384000,384000,3,\n");
+    // A hook's list of what one layer makes: of the same size as what its statement makes else.
+    CHECK(KeptRows("kept_by_hook", {}, model) ==
+          "\nmake_snapshots.py:37 (forward) < :50 < :68,4,4194304,3145728,3,\n");
+    // outputs.append(model(x)), of which a history that begins late has no lines of two.
+    CHECK(KeptRows("late_history", {}, model) ==
+          "\nmake_snapshots.py:51 (forward) < :149,4,512000,384000,3,\n"
+          "before the history,2,256000,0,0,\n");
   }
 }
 

@@ -46,9 +46,9 @@ std::string ToCsv(const StoryAnswer& answer, bool ascii = false);
 //      "missing": [{"name", "kind", "bytes", "count"}], "warnings": [{"code", "text"}]},
 //    "kept_too_much", "notes": […]}
 // A GROUP is {"bytes", "count", "sizes": [{"bytes", "count"}], "growing_bytes", "growing_turns",
-// "backward", "frames": [{"file", "line", "function"}]}: `bytes` of all, frames of Python,
-// innermost first, PyTorch's own among them.  Lists are whole; what is not known or does not apply
-// is absent.
+// "backward", "before_history", "frames": [{"file", "line", "function"}]}: `bytes` of all, frames
+// of Python, innermost first, PyTorch's own among them.  Lists are whole; what is not known or does
+// not apply is absent.
 std::string ToJson(const StoryAnswer& answer, const JsonOptions& options);
 
 // What follows are parts of them.  Internal to the room report/.
@@ -63,6 +63,8 @@ std::vector<std::string> StoryNotes(const StoryAnswer& answer);
 // "net.py:36 (forward) < :50 < train.py:93": who asked and who called that, in the loop;
 // "backward", "no line of Python (backward?)".
 std::string AskerText(const RunStory& story, StackId stack);
+// The same, or "before the history".
+std::string AskerText(const RunStory& story, const LineGroup& group);
 // "in 3 of 4 turns"; "" of what does not grow.
 std::string GrowingText(const RunStory& story, const LineGroup& group);
 

@@ -19,7 +19,7 @@ std::string_view MomentName(RecordedMoment::What what) {
 void AddGroups(std::string_view list, const std::vector<LineGroup>& groups,
                const StoryAnswer& answer, bool ascii, std::string& text) {
   for (const LineGroup& group : groups) {
-    text += CsvLine({std::string(list), Clean(AskerText(answer.story, group.stack), ascii),
+    text += CsvLine({std::string(list), Clean(AskerText(answer.story, group), ascii),
                      fmt::format("{}", group.count), fmt::format("{}", group.bytes),
                      fmt::format("{}", group.growing_bytes), fmt::format("{}", group.growing_turns),
                      ""});
@@ -51,6 +51,7 @@ Json GroupJson(const RunStory& story, const LineGroup& group) {
     json["growing_turns"] = group.growing_turns;
   }
   if (story.snapshot.stacks[Index(group.stack)].is_backward) json["backward"] = true;
+  if (group.is_early && story.run.events > 0) json["before_history"] = true;
   json["frames"] = FramesJson(story.snapshot, group.stack);
   return json;
 }

@@ -150,6 +150,11 @@ std::string AskerText(const RunStory& story, StackId stack) {
   return text;
 }
 
+std::string AskerText(const RunStory& story, const LineGroup& group) {
+  const bool is_early = group.is_early && !story.snapshot.events.empty();
+  return is_early ? "before the history" : AskerText(story, group.stack);
+}
+
 std::string GrowingText(const RunStory& story, const LineGroup& group) {
   if (group.growing_turns == 0) return "";
   return fmt::format("in {} of {} turns", group.growing_turns, story.turns.count());
@@ -200,7 +205,7 @@ std::string GroupTable(std::string_view title, const std::vector<LineGroup>& gro
   Rows rows = {{{std::string(title)}, {"count"}, {"bytes"}, {"grows"}}};
   for (size_t i = 0; i < std::min(groups.size(), page.options.rows); ++i) {
     const LineGroup& group = groups[i];
-    const std::string asker = AskerText(page.answer.story, group.stack);
+    const std::string asker = AskerText(page.answer.story, group);
     rows.push_back({{page.Cut(asker, kAskerColumns)},
                     {fmt::format("{}", group.count)},
                     {FormatBytes(group.bytes)},
@@ -274,7 +279,7 @@ std::string GroupSection(std::string_view title, const std::vector<LineGroup>& g
   std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < std::min(groups.size(), page.options.rows); ++i) {
     const LineGroup& group = groups[i];
-    rows.push_back({MarkdownCode(page.Shown(AskerText(page.answer.story, group.stack))),
+    rows.push_back({MarkdownCode(page.Shown(AskerText(page.answer.story, group))),
                     fmt::format("{}", group.count), FormatBytes(group.bytes),
                     GrowingText(page.answer.story, group)});
   }

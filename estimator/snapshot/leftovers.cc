@@ -71,18 +71,11 @@ class MomentSearch {
   int64_t apart_ = 0;                        // bytes that one of the two has alone
 };
 
-// What earlier turns left is no part of the step.
-bool IsOfStep(const RunStory& story, size_t block, int64_t now) {
-  const int64_t turn = story.turns.TurnAt(story.run.blocks[block].born);
-  return !story.grows[block] && (turn < 2 || turn == now);
-}
-
 int64_t MomentMostLike(const RunStory& story, const std::vector<size_t>& live,
                        const Prediction& prediction) {
-  const int64_t now = story.turns.TurnAt(story.run.moment.event - 1);
   MomentSearch search(prediction);
   for (const size_t block : live) {
-    if (IsOfStep(story, block, now)) search.AddOfRun(story.run.blocks[block].bytes);
+    if (!story.grows[block]) search.AddOfRun(story.run.blocks[block].bytes);
   }
   return search.Find();
 }
@@ -118,41 +111,60 @@ class PhaseReader {
   std::unordered_map<StackId, Phase> by_stack_;
 };
 
-// Whether the lines that the model's file knows of a call are among those of a stack, in their
-// order.  (A file does not name the lines of what calls the model, nor always those of torch.nn.)
+// How well the lines that a model's file knows of a call fit a stack.
+enum class Fit : uint8_t {
+  kNot,
+  kAmong,  // they are among its lines, in their order: a file does not name what calls the model
+  kSame,   // and the innermost is the same, too: several calls of one statement are told apart
+};
+
+// Frames that files do not name: functions of torch.nn, and what calls a module's forward.
+bool IsLeftOut(std::string_view file) {
+  return file.ends_with("torch/nn/functional.py") || file.ends_with("torch/nn/modules/module.py");
+}
+
 class LineMatcher {
  public:
-  LineMatcher(const RunStory& story, const Prediction& prediction)
-      : snapshot_(story.snapshot), frames_(FramesByLabel(prediction)) {}
-
-  bool HasLines(int32_t label) const {
-    return label >= 0 && std::any_of(frames_[Index(label)].begin(), frames_[Index(label)].end(),
-                                     [](const CallFrame& frame) { return frame.line > 0; });
+  LineMatcher(const RunStory& story, const Prediction& prediction) : snapshot_(story.snapshot) {
+    for (const std::vector<CallFrame>& call : FramesByLabel(prediction)) {
+      std::vector<int64_t>& lines = calls_.emplace_back();
+      for (const CallFrame& frame : call) {
+        if (frame.line > 0) lines.push_back(frame.line);
+      }
+    }
   }
 
-  bool Match(int32_t label, StackId stack) {
-    const auto [known, is_new] = known_.emplace(std::make_pair(label, stack), false);
-    if (is_new) known->second = Compare(frames_[Index(label)], snapshot_.stacks[Index(stack)]);
+  bool HasLines(int32_t label) const { return label >= 0 && !calls_[Index(label)].empty(); }
+
+  Fit FitOf(int32_t label, StackId stack) {
+    const auto [known, is_new] = known_.emplace(std::make_pair(label, stack), Fit::kNot);
+    if (is_new) known->second = Compare(calls_[Index(label)], LinesOf(stack));
     return known->second;
   }
 
  private:
-  bool Compare(const std::vector<CallFrame>& call, const SnapshotStack& stack) const {
-    auto at = stack.frames.begin();
-    for (const CallFrame& frame : call) {
-      if (frame.line == 0) continue;
-      at = std::find_if(at, stack.frames.end(), [&](FrameId other) {
-        return snapshot_.frames[Index(other)].line == frame.line;
-      });
-      if (at == stack.frames.end()) return false;
+  std::vector<int64_t> LinesOf(StackId stack) const {
+    std::vector<int64_t> lines;
+    for (const FrameId id : snapshot_.stacks[Index(stack)].frames) {
+      const SnapshotFrame& frame = snapshot_.frames[Index(id)];
+      if (!IsLeftOut(frame.file)) lines.push_back(frame.line);
+    }
+    return lines;
+  }
+
+  static Fit Compare(const std::vector<int64_t>& call, const std::vector<int64_t>& lines) {
+    auto at = lines.begin();
+    for (const int64_t line : call) {
+      at = std::find(at, lines.end(), line);
+      if (at == lines.end()) return Fit::kNot;
       ++at;
     }
-    return true;
+    return call.front() == lines.front() ? Fit::kSame : Fit::kAmong;
   }
 
   const MemorySnapshot& snapshot_;
-  const std::vector<std::vector<CallFrame>> frames_;
-  std::map<std::pair<int32_t, StackId>, bool> known_;
+  std::vector<std::vector<int64_t>> calls_;  // by label: lines, innermost first
+  std::map<std::pair<int32_t, StackId>, Fit> known_;
 };
 
 struct PredictedBlock {
@@ -180,7 +192,8 @@ class Matcher {
 
   void Match() {
     for (auto& [bytes, sizes] : classes_) {
-      MatchLines(sizes);
+      MatchLines(sizes, Fit::kSame);
+      MatchLines(sizes, Fit::kAmong);
       MatchPhases(sizes);
       MatchAny(sizes);
       kept_.insert(kept_.end(), sizes.run.begin(), sizes.run.end());
@@ -224,7 +237,7 @@ class Matcher {
     std::erase_if(sizes.run, [&](size_t block) { return taken.contains(block); });
   }
 
-  void MatchLines(SizeClass& sizes) {
+  void MatchLines(SizeClass& sizes, Fit wanted) {
     std::map<StackId, std::vector<size_t>> by_stack;
     for (const size_t block : sizes.run) {
       by_stack[story_.run.blocks[block].stack].push_back(block);
@@ -235,7 +248,7 @@ class Matcher {
       if (!has_lines || !lines_.HasLines(predicted.born.at)) return nullptr;
       std::vector<size_t>* first = nullptr;
       for (auto& [stack, blocks] : by_stack) {
-        if (blocks.empty() || !lines_.Match(predicted.born.at, stack)) continue;
+        if (blocks.empty() || lines_.FitOf(predicted.born.at, stack) < wanted) continue;
         const bool is_before =
             first == nullptr || IsBefore(blocks.back(), first->back(), Phase::kForward);
         if (is_before) first = &blocks;

@@ -36,11 +36,11 @@ struct Leftovers {
 };
 
 // Compares what lives at the run's moment with the moment of the prediction that is most like it:
-// the one with the least bytes that one of the two has alone, growth and what earlier turns of the
-// loop left aside.  Allocations are matched by their bytes as PyTorch rounds them (to 512) and, of
-// those that are equal, by the source lines that both name, then by phase, then by bytes alone;
-// what grows is matched last.  Throws Error where sums need more than 63 bits. O((blocks +
-// predicted events) × log × depth of stacks).
+// the one with the least bytes that one of the two has alone, what grows left aside.  Allocations
+// are matched by their bytes as PyTorch rounds them (to 512) and, of those that are equal, by the
+// source lines that both name, then by phase, then by bytes alone; what grows is matched last.
+// Throws Error where sums need more than 63 bits. O((blocks + predicted events) × log × depth of
+// stacks).
 Leftovers FindLeftovers(const RunStory& story, const Prediction& prediction);
 
 }  // namespace onnxfit

@@ -13,7 +13,13 @@ namespace onnxfit {
 namespace {
 
 // Who asked, as far as it is told: autograd's thread has no lines.
-using Asker = std::pair<std::vector<FrameId>, bool>;
+struct Asker {
+  std::vector<FrameId> frames = {};
+  bool is_backward = false;
+  bool is_early = false;
+
+  auto operator<=>(const Asker&) const = default;
+};
 
 struct Gathered {
   LineGroup group;
@@ -61,19 +67,23 @@ std::vector<FrameId> FramesInLoop(const RunStory& story, StackId stack) {
 }
 
 std::vector<LineGroup> GroupByLines(const RunStory& story, std::span<const size_t> blocks) {
-  std::map<StackId, Asker> askers;
+  std::map<std::pair<StackId, bool>, Asker> askers;
   std::map<Asker, Gathered> gathered;
   for (const size_t index : blocks) {
-    const StackId stack = story.run.blocks[index].stack;
-    const auto [asker, is_new] = askers.try_emplace(stack);
+    const RecordedBlock& block = story.run.blocks[index];
+    const bool is_early = block.born < 0 && block.stack == 0;
+    const auto [asker, is_new] = askers.try_emplace({block.stack, is_early});
     if (is_new) {
-      asker->second = {UserFrames(story.snapshot, stack),
-                       story.snapshot.stacks[Index(stack)].is_backward};
+      asker->second = {UserFrames(story.snapshot, block.stack),
+                       story.snapshot.stacks[Index(block.stack)].is_backward, is_early};
     }
     Gather(story, index, gathered[asker->second]);
   }
   std::vector<LineGroup> groups;
-  for (auto& [asker, group] : gathered) groups.push_back(Finished(std::move(group)));
+  for (auto& [asker, group] : gathered) {
+    group.group.is_early = asker.is_early;
+    groups.push_back(Finished(std::move(group)));
+  }
   std::stable_sort(groups.begin(), groups.end(),
                    [](const LineGroup& a, const LineGroup& b) { return a.bytes > b.bytes; });
   return groups;

@@ -23,6 +23,7 @@ struct SizeCount {
 // Allocations that the same lines of the user's asked for.
 struct LineGroup {
   StackId stack = 0;                  // of the largest; PyTorch's own frames differ
+  bool is_early = false;              // asked for before the history, so that nobody knows by whom
   std::vector<SizeCount> sizes = {};  // the largest total first
   int64_t bytes = 0;                  // of all
   int64_t count = 0;
