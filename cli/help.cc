@@ -23,7 +23,7 @@ usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
        onnxfit verify MODEL.onnx [flags]            (carry it out on this GPU)
        onnxfit check [CONFIG] [flags]               (memory regressions, in CI)
        onnxfit diff OLD NEW [flags]                 (what grew)
-       onnxfit explain-oom [LOG|SNAPSHOT] [flags]   (what an error means, a leak)
+       onnxfit explain-oom [LOG|SNAPSHOT] [flags]   (what an error means; leaks)
        onnxfit gpus [FILTER] [flags]                (the cards that it knows)
        onnxfit init [FOLDER]                        (a config of checks)
        onnxfit report MODEL.onnx [flags]            (a page for a browser)
@@ -94,7 +94,7 @@ exit: 0 all hold, 1 a budget or the lock does not, 2 a check has no answer
     {R"(onnxfit diff: what grew, by kind and by node; what a run kept, by line
 
 usage: onnxfit diff OLD NEW [flags]    (models, reports of --format json, git:REF:PATH)
-       onnxfit diff SNAPSHOT MODEL [flags]    (what PyTorch wrote down of a run)
+       onnxfit diff SNAPSHOT MODEL [flags]    (what PyTorch wrote of a run)
 )",
      R"(
 examples
@@ -105,8 +105,8 @@ examples
 
 A snapshot's run is compared where it held most, or where the card was full,
 with the moment of the predicted run that is most like it. To write one:
-  torch.cuda.memory._record_memory_history(max_entries=100000)   (at the start)
-  torch.cuda.memory._dump_snapshot("snapshot.pickle")            (some steps later)
+  torch.cuda.memory._record_memory_history(max_entries=100000)  (at the start)
+  torch.cuda.memory._dump_snapshot("snapshot.pickle")           (steps later)
 
 exit: 0 done, 1 it grew, or kept more, by more than --fail-above, or a card does
       not hold, 2 no answer, 3 no usable GPU here (--gpu auto)
@@ -114,7 +114,7 @@ exit: 0 done, 1 it grew, or kept more, by more than --fail-above, or a card does
     {R"(onnxfit explain-oom: what an out-of-memory message means, and what to change
 
 usage: onnxfit explain-oom [LOG] [flags]    (standard input without LOG, or "-")
-       onnxfit explain-oom SNAPSHOT [flags]    (what PyTorch wrote down of a run)
+       onnxfit explain-oom SNAPSHOT [flags]    (what PyTorch wrote of a run)
 )",
      R"(
 examples
@@ -126,8 +126,8 @@ examples
 
 A snapshot shows by line what lived, what every turn of the loop leaves behind,
 and, beside a model, what the run kept that is not predicted. To write one:
-  torch.cuda.memory._record_memory_history(max_entries=100000)   (at the start)
-  torch.cuda.memory._dump_snapshot("snapshot.pickle")            (some steps later)
+  torch.cuda.memory._record_memory_history(max_entries=100000)  (at the start)
+  torch.cuda.memory._dump_snapshot("snapshot.pickle")           (steps later)
 
 Flags are also read from the environment: ONNXFIT_ASCII=1 is --ascii.
 exit: 0 explained, 2 no answer (bad flag, no message in the log)

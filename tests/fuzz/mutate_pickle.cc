@@ -36,7 +36,7 @@ uint64_t NumberAt(std::string_view bytes) {
 }
 
 // An opcode with all that belongs to it.
-std::vector<std::string> TokensOf(std::string_view bytes) {
+std::vector<std::string> OpcodesOf(std::string_view bytes) {
   std::vector<std::string> tokens;
   while (!bytes.empty()) {
     const Shape shape = ShapeOf(bytes[0]);
@@ -100,7 +100,7 @@ void ChangeOne(std::vector<std::string>& tokens, Random& random) {
 }  // namespace
 
 std::string MutatePickle(const std::string& bytes, size_t most, Random& random) {
-  std::vector<std::string> tokens = TokensOf(bytes);
+  std::vector<std::string> tokens = OpcodesOf(bytes);
   if (tokens.empty() || OneIn(20, random)) return MutateBytes(bytes, most);
   const size_t times = 1 + Below(3, random);
   for (size_t i = 0; i < times && !tokens.empty(); ++i) ChangeOne(tokens, random);
