@@ -131,20 +131,90 @@ TEST_CASE("what grows neither names the moment, nor is taken for what is predict
   CHECK(left.kept[0].growing_turns == 3);
 }
 
+// Who asked for what the run kept alone: "net.py:1", "net.py:1 + net.py:2"; "none" without lines.
+std::string KeptBy(const std::string& text, const Prediction& prediction) {
+  const RunStory story = TellStory(ParseSnapshotText(text));
+  std::string askers;
+  for (const LineGroup& group : FindLeftovers(story, prediction).kept) {
+    const SnapshotStack& stack = story.snapshot.stacks[static_cast<size_t>(group.stack)];
+    std::string asker = "none";
+    if (!stack.frames.empty()) {
+      const SnapshotFrame& frame = story.snapshot.frames[static_cast<size_t>(stack.frames[0])];
+      asker = frame.file + ":" + std::to_string(frame.line);
+    }
+    askers += (askers.empty() ? "" : " + ") + asker;
+  }
+  return askers;
+}
+
+// A weight and its state, of one size.
+Prediction StatefulRun() {
+  return PredictionOf(TraceBuilder()
+                          .Phase(0, Phase::kSetup)
+                          .Alloc("w", 4096, Kind::kParameter)
+                          .Phase(1, Phase::kOptimizer)
+                          .Alloc("w.exp_avg", 4096, Kind::kOptimizerState)
+                          .trace);
+}
+
 TEST_CASE("of equal sizes, those of the phase that is predicted are matched first") {
-  const auto kept_by = [](const std::string& text) {
-    const RunStory story = TellStory(ParseSnapshotText(text));
-    const Leftovers left = FindLeftovers(story, SmallRun());
-    REQUIRE(left.kept.size() == 1);
-    const SnapshotStack& stack = story.snapshot.stacks[static_cast<size_t>(left.kept[0].stack)];
-    return stack.frames.empty() ? std::string("none")
-                                : story.snapshot.frames[static_cast<size_t>(stack.frames[0])].file;
-  };
-  // The weight, its gradient, and a third of their size, which a forward made.
-  CHECK(kept_by("+w 4096\nhistory\n+k 4096 net.py:1:forward\n+y 2048 net.py:2:forward\n"
-                "+dw 4096 engine\n") == "net.py");
-  CHECK(kept_by("+w 4096\nhistory\n+k 4096 torch/optim/adam.py:1:step\n+y 2048 net.py:2:forward\n"
-                "+dw 4096 engine\n") == "torch/optim/adam.py");
+  // The weight, its gradient, and a third of their size.
+  const std::string before = "+w 4096\nhistory\n+y 2048 net.py:2:forward\n";
+  CHECK(KeptBy(before + "+k 4096 net.py:1:forward\n+dw 4096 engine\n", SmallRun()) == "net.py:1");
+  CHECK(KeptBy("+w 4096\nhistory\n+s 4096 torch/optim/adam.py:1:step\n+k 4096 net.py:1:forward\n",
+               StatefulRun()) == "net.py:1");
+  // Of one phase: the optimizer's states are made once, before what else its steps make.
+  CHECK(KeptBy("+w 4096\nhistory\n+s 4096 torch/optim/adam.py:1:step\n"
+               "+k 4096 torch/optim/adam.py:2:step\n",
+               StatefulRun()) == "torch/optim/adam.py:2");
+}
+
+TEST_CASE("what grows is matched last, however old") {
+  const std::string turn = R"(
++x# 600 train.py:5:main
++leak# 4096 torch/optim/adam.py:1:step train.py:6:main
+-x#
+)";
+  const std::string first =
+      "+x 600 train.py:5:main\n"
+      "+leak 4096 torch/optim/adam.py:1:step train.py:6:main\n-x\n";
+  const std::string state = "+s 4096 torch/optim/adam.py:2:step train.py:7:main\n";
+  const Leftovers left =
+      LeftoversOf("+w 4096 train.py:2:main\n" + first + state + Repeated(3, turn), StatefulRun());
+  REQUIRE(!left.kept.empty());
+  CHECK(left.kept[0].count == 4);
+}
+
+// A sum in line 3 of net.py, which line 9 calls; it is what is predicted to live.
+Prediction RunWithLines() {
+  Prediction prediction = PredictionOf(
+      TraceBuilder().Phase(1, Phase::kForward).Alloc("add", 4096, Kind::kActivation).trace);
+  const Event at = {.type = Event::Type::kAt, .id = 0};
+  prediction.trace.events.insert(prediction.trace.events.begin() + 1, at);
+  SourceLines& source = prediction.program.source;
+  prediction.program.calls.push_back(
+      {.op = "add", .where = "add", .frames = {source.Read(9, "f(x)"), source.Read(3, "x + y")}});
+  return prediction;
+}
+
+TEST_CASE("of equal sizes, those of the lines that a model's file names are matched first") {
+  const Prediction run = RunWithLines();
+  CHECK(KeptBy("+a 4096 net.py:3:f net.py:9:g\n+b 4096 net.py:4:f net.py:9:g\n", run) ==
+        "net.py:4");
+  // Another call of the statement, by its innermost line.
+  CHECK(KeptBy("+a 4096 net.py:3:f net.py:9:g\n"
+               "+b 4096 torch/nn/modules/linear.py:134:forward net.py:3:f net.py:9:g\n",
+               run) == "torch/nn/modules/linear.py:134");
+  // Functions of torch.nn, which files do not name, say nothing of that.
+  CHECK(KeptBy("+a 4096 torch/nn/functional.py:7:f net.py:3:f net.py:9:g\n"
+               "+b 4096 torch/nn/modules/linear.py:134:forward net.py:3:f net.py:9:g\n",
+               run) == "torch/nn/modules/linear.py:134");
+  // Lines that a file does not name may be inside.
+  CHECK(KeptBy("+a 4096 other.py:7:f net.py:3:f net.py:9:g\n+b 4096 net.py:4:f net.py:9:g\n",
+               run) == "net.py:4");
+  // In their order.
+  CHECK(KeptBy("+a 4096 other.py:7:f net.py:3:f net.py:9:g\n+b 4096 net.py:9:g net.py:3:f\n",
+               run) == "net.py:9");
 }
 
 // What onnxfit writes as PyTorch's snapshot is the run that it predicts.

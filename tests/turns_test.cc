@@ -55,6 +55,15 @@ TEST_CASE("of loops in loops the outermost counts, of equal depth the one with m
 +b# 1 train.py:8:step train.py:5:main
 )";
   CHECK(LoopOf("+w 1 train.py:6:main\n" + Repeated(4, inner)) == "train.py:7 4");
+  const std::string middle = R"(
++a# 1 train.py:4:main
++b# 1 train.py:7:step train.py:5:main
++c# 1 train.py:8:step train.py:5:main
++d# 1 train.py:7:step train.py:5:main
++e# 1 train.py:8:step train.py:5:main
++f# 1 train.py:7:step train.py:5:main
+)";
+  CHECK(LoopOf(Repeated(3, middle)) == "train.py:4 3");
   std::string epochs;
   for (const char* epoch : {"p", "q", "r"}) {
     epochs += std::string("+") + epoch + " 1 train.py:4:main\n";
@@ -82,8 +91,8 @@ TEST_CASE("other threads do not cut a turn") {
 +x# 1 train.py:5:main
 +x1# 1 train.py:6:main
 +g# 1 engine
-+l# 1 loader.py:2:run
 +x2# 1 train.py:7:main
++l# 1 loader.py:2:run
 )")) == "train.py:5 4");
 }
 
