@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "estimator/base/bytes.h"
@@ -12,14 +13,8 @@
 namespace onnxfit {
 namespace {
 
-// Who asked, as far as it is told: autograd's thread has no lines.
-struct Asker {
-  std::vector<FrameId> frames = {};
-  bool is_backward = false;
-  bool is_early = false;
-
-  auto operator<=>(const Asker&) const = default;
-};
+// Who asked, as far as it is told: frames; by autograd, whose thread has none; before the history.
+using Asker = std::tuple<std::vector<FrameId>, bool, bool>;
 
 struct Gathered {
   LineGroup group;
@@ -81,7 +76,7 @@ std::vector<LineGroup> GroupByLines(const RunStory& story, std::span<const size_
   }
   std::vector<LineGroup> groups;
   for (auto& [asker, group] : gathered) {
-    group.group.is_early = asker.is_early;
+    group.group.is_early = std::get<2>(asker);
     groups.push_back(Finished(std::move(group)));
   }
   std::stable_sort(groups.begin(), groups.end(),
