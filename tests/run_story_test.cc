@@ -30,8 +30,7 @@ StoryAnswer LeakingAnswer() {
 
 TEST_CASE("what lives, by line, and what grows") {
   CHECK(ToText(LeakingAnswer()) == R"(peak: 112.4 KiB in tensors, 2.00 MiB reserved
-run.pickle at its peak: event 20 of 22, turn 4 of 4 of the loop at train.py:5
-(main)
+run.pickle at its peak, in turn 4 of 4 of the loop at train.py:5 (main)
 grows by 700 B a turn: 3 turns leave 2.05 KiB behind, all asked for in
 train.py:7 (main)
 
@@ -63,6 +62,11 @@ TEST_CASE("with -v who called whom, by whole paths") {
             .find("  /home/me/metrics.py:3 in add\n    train.py:7 in main\n") != std::string::npos);
 }
 
+TEST_CASE("which moment it is about, without a loop") {
+  CHECK(StorySentences(AnswerOf("+a 1 net.py:1:f\n-a\n"))[0] ==
+        "run.pickle at its peak, event 1 of 2");
+}
+
 TEST_CASE("where the card was full, it says who asked") {
   const StoryAnswer answer = AnswerOf("+a 100 net.py:1:f\noom 5000 net.py:9:g\n");
   CHECK(HeadlineOf(answer) ==
@@ -80,6 +84,11 @@ TEST_CASE("what keeps it from saying more") {
   CHECK(note_of(AnswerOf("")) == "this snapshot has no history, so that no");
   CHECK(note_of(AnswerOf("+a 1 net.py:1:f\n")) == "no loop of three turns is in the history");
   StoryAnswer answer = LeakingAnswer();
+  answer.leftovers = {.predicted_bytes = 1000, .missing_bytes = 100};
+  CHECK(note_of(answer) == "");
+  answer.leftovers->missing_bytes = 101;
+  CHECK(note_of(answer) == "101 B of what is predicted is not in the");
+  answer = LeakingAnswer();
   answer.story.run.contradictions = 2;
   CHECK(note_of(answer) == "2 events contradict others, and were pas");
   answer = LeakingAnswer();

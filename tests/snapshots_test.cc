@@ -129,7 +129,7 @@ TEST_CASE("a graph that each turn keeps, at the peak and where the card is full"
 TEST_CASE("the page of diff") {
   const Snapshots snapshots;
   CHECK(Diff("kept_scores").out == R"(kept 500.0 KiB that is not predicted, of 66.0 MiB in tensors
-kept_scores.pickle at its peak: event 1027 of 1217, turn 4 of 4 of the loop at
+kept_scores.pickle at its peak, in turn 4 of 4 of the loop at
 make_snapshots.py:101 (kept_scores)
 net.pt2 is most like it in step 2, backward, at linear_7: 65.6 MiB, its peak
 grows by 125.0 KiB a turn: 3 turns leave 375.0 KiB behind, all asked for in
@@ -139,8 +139,8 @@ kept, and not predicted              count      bytes  grows
 make_snapshots.py:104 (kept_scores)      4  500.0 KiB  in 3 of 4 turns
 )");
   CHECK(Diff("plain").out == R"(kept what is predicted: 65.6 MiB in tensors
-plain.pickle at its peak: event 451 of 1213, turn 2 of 4 of the loop at
-make_snapshots.py:66 (train)
+plain.pickle at its peak, in turn 2 of 4 of the loop at make_snapshots.py:66
+(train)
 net.pt2 is most like it in step 2, backward, at linear_7: 65.6 MiB, its peak
 )");
 }
@@ -152,6 +152,8 @@ TEST_CASE("another batch than the run's shows on both sides") {
   CHECK(result.out.find("\nkept, and not predicted ") != std::string::npos);
   CHECK(result.out.find("\npredicted, and not kept ") != std::string::npos);
   CHECK(result.out.find("(-n ") != std::string::npos);
+  CHECK(result.out.find("is not in the run: is it of this batch, precision\n") !=
+        std::string::npos);
   CHECK(Widest(result.out) <= 80);
 }
 
@@ -176,8 +178,8 @@ TEST_CASE("explain-oom tells of a snapshot alone") {
   CHECK(result.out ==
         R"(OOM: 1.00 MiB asked by make_snapshots.py:36 (forward) < :50 < :90; 131.9 MiB in
 tensors, 150.0 MiB reserved
-full_card.pickle when the card was full: event 1124 of 1127, turn 4 of 4 of the
-loop at make_snapshots.py:88 (kept_graph)
+full_card.pickle when the card was full, in turn 4 of 4 of the loop at
+make_snapshots.py:88 (kept_graph)
 grows by 33.2 MiB a turn: 3 turns leave 99.6 MiB behind, 99.6 MiB of it asked
 for in make_snapshots.py:93 (kept_graph)
 

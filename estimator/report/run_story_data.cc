@@ -92,7 +92,7 @@ Json LeftoversJson(const StoryAnswer& answer, const Leftovers& left) {
                {"predicted_peak_bytes", left.predicted_peak_bytes},
                {"step", left.moment.step},
                {"phase", ToString(left.moment.phase)}};
-  PutIfKnown(json, "node", left.node);
+  PutIfKnown(json, "node", left.moment.node);
   json["kept_bytes"] = left.kept_bytes;
   json["kept"] = GroupsJson(answer.story, left.kept);
   json["missing_bytes"] = left.missing_bytes;

@@ -60,13 +60,12 @@ std::string MomentText(const StoryAnswer& answer) {
   const RecordedMoment& moment = story.run.moment;
   constexpr std::string_view kMoments[] = {"when the card was full", "at its peak",
                                            "when it was taken"};
-  std::string text = fmt::format("{} {}", answer.path, kMoments[static_cast<size_t>(moment.what)]);
-  if (moment.what != What::kTaken) {
-    text += fmt::format(": event {} of {}", moment.event, story.run.events);
-  }
+  const std::string text =
+      fmt::format("{} {}", answer.path, kMoments[static_cast<size_t>(moment.what)]);
+  if (moment.what == What::kTaken) return text;
   const int64_t turn = story.turns.TurnAt(moment.event - 1);
-  if (turn == 0) return text;
-  return text + fmt::format(", turn {} of {} of the loop at {}", turn, story.turns.count(),
+  if (turn == 0) return text + fmt::format(", event {} of {}", moment.event, story.run.events);
+  return text + fmt::format(", in turn {} of {} of the loop at {}", turn, story.turns.count(),
                             FrameText(FrameOf(story, story.turns.loop)));
 }
 
@@ -75,8 +74,7 @@ std::string PredictedText(const StoryAnswer& answer, const Leftovers& left) {
       left.predicted_bytes == left.predicted_peak_bytes
           ? ", its peak"
           : fmt::format("; its peak is {}", FormatBytes(left.predicted_peak_bytes));
-  const Instant instant = {.step = left.moment.step, .phase = left.moment.phase, .node = left.node};
-  return fmt::format("{} is most like it in {}: {}{}", answer.model, InstantText(instant),
+  return fmt::format("{} is most like it in {}: {}{}", answer.model, InstantText(left.moment),
                      FormatBytes(left.predicted_bytes), peak);
 }
 
@@ -91,6 +89,9 @@ std::string GrowthText(const RunStory& story) {
                             is_all ? "all" : FormatBytes(story.growth_line_bytes) + " of it",
                             FrameText(FrameOf(story, story.growth_line)));
 }
+
+// A leak adds to a run, and takes nothing from it.
+bool IsAnotherRun(const Leftovers& left) { return left.missing_bytes > left.predicted_bytes / 10; }
 
 }  // namespace
 
@@ -122,6 +123,11 @@ std::vector<std::string> StoryNotes(const StoryAnswer& answer) {
   if (!story.snapshot.events.empty() && story.snapshot.frames.empty()) {
     notes.emplace_back(
         "the history has no lines of Python: record it with context=\"all\", which is the default");
+  }
+  if (answer.leftovers && IsAnotherRun(*answer.leftovers)) {
+    notes.push_back(fmt::format(
+        "{} of what is predicted is not in the run: is it of this batch, precision and optimizer?",
+        FormatBytes(answer.leftovers->missing_bytes)));
   }
   if (story.run.contradictions > 0) {
     notes.push_back(

@@ -12,6 +12,7 @@
 #include "estimator/base/index.h"
 #include "estimator/fit/call_frames.h"
 #include "estimator/fit/predict.h"
+#include "estimator/memory/lives.h"
 
 namespace onnxfit {
 namespace {
@@ -342,8 +343,8 @@ Leftovers FindLeftovers(const RunStory& story, const Prediction& prediction) {
   Matcher matcher(story, prediction);
   for (const size_t block : live) matcher.AddOfRun(block);
   if (event >= 0) {
-    left.moment = lives.of_event[Index(event)];
-    left.node = LabelText(trace, left.moment.at);
+    const Moment& moment = lives.of_event[Index(event)];
+    left.moment = {.step = moment.step, .phase = moment.phase, .node = LabelText(trace, moment.at)};
     ForEachLive(lives, event, [&](BufferId buffer, const Life& life) {
       const int64_t bytes = trace.buffers[Index(buffer)].bytes;
       left.predicted_bytes += bytes;

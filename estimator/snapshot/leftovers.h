@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/memory/lives.h"
+#include "estimator/fit/why.h"
 #include "estimator/memory/trace.h"
 #include "estimator/snapshot/story.h"
 
@@ -31,8 +31,7 @@ struct Leftovers {
   int64_t predicted_bytes = 0;             // that live at the predicted moment
   int64_t missing_bytes = 0;               // of them, by the prediction alone
   int64_t predicted_peak_bytes = 0;
-  Moment moment = {};     // of the prediction
-  std::string node = {};  // that runs then, "" between operators
+  Instant moment = {};  // of the prediction
 };
 
 // Compares what lives at the run's moment with the moment of the prediction that is most like it:
