@@ -1,12 +1,14 @@
 """Writes data/snapshots.zip: memory snapshots of real runs of a small network, and the network.
 
-    cd tests && python3 make_snapshots.py [RUN]    # takes PyTorch 2.11 and a card that it can use
+    cd tests && python3 make_snapshots.py    # takes PyTorch 2.11 and a card that it can use
 
 Each run trains as its name says and dumps what torch.cuda.memory wrote down, while its names still
 hold what they held.  What keeps memory is the run's name; snapshots_test.cc knows the lines.  Folders are taken off file names, but
-for those of packages: "torch/nn/modules/linear.py", "make_snapshots.py".
+for those of packages: "torch/nn/modules/linear.py", "make_snapshots.py".  data/leak/ has what
+README.md shows: a program, its snapshot and its network.
 """
 
+import importlib.util
 import io
 import os
 import pickle
@@ -20,7 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-ARCHIVE = Path(__file__).resolve().parent / "data/snapshots.zip"
+DATA = Path(__file__).resolve().parent / "data"
+ARCHIVE = DATA / "snapshots.zip"
 BATCH, LENGTH, WIDTH, WORDS, CLASSES, STEPS = 32, 64, 128, 1000, 1000, 4
 
 
@@ -203,6 +206,13 @@ def shared(snapshot):
     return renamed(snapshot)
 
 
+def take_folders_off(path):
+    with open(path, "rb") as file:
+        snapshot = pickle.load(file)
+    with open(path, "wb") as file:
+        pickle.dump(shared(snapshot), file)
+
+
 def dump(run, path):
     if HISTORIES[run] is not None:
         torch.cuda.memory._record_memory_history(**{"max_entries": 100000, **HISTORIES[run]})
@@ -210,32 +220,33 @@ def dump(run, path):
     torch.cuda.memory._dump_snapshot(path)
     torch.cuda.memory._record_memory_history(enabled=None)
     del kept
-    with open(path, "rb") as file:
-        snapshot = pickle.load(file)
-    with open(path, "wb") as file:
-        pickle.dump(shared(snapshot), file)
+    take_folders_off(path)
 
 
 def without_paths(data):
-    here = f"{Path(__file__).resolve().parent}/".encode()
+    here = f"{DATA.parent}/".encode()
     packages = f"{Path(torch.__file__).parent.parent}/".encode()
     return data.replace(here, b"").replace(packages, b"")
 
 
+SIZES = ({0: torch.export.Dim("batch", min=2, max=4096)},)
+
+
 def network():
+    return filled(Net()), (torch.zeros(BATCH, LENGTH, dtype=torch.long),)
+
+
+def filled(model):
     """Each weight of one number, so that files are small, and no two are the same."""
-    model = Net()
     with torch.no_grad():
         for number, parameter in enumerate(model.parameters(), 1):
             parameter.fill_(number)
-    tokens = torch.zeros(BATCH, LENGTH, dtype=torch.long)
-    return model, (tokens,), ({0: torch.export.Dim("batch", min=2, max=4096)},)
+    return model
 
 
-def as_pt2():
-    model, inputs, sizes = network()
+def as_pt2(model, inputs):
     file, packed = io.BytesIO(), io.BytesIO()
-    torch.export.save(torch.export.export(model, inputs, dynamic_shapes=sizes), file)
+    torch.export.save(torch.export.export(model, inputs, dynamic_shapes=SIZES), file)
     with zipfile.ZipFile(file) as archive, zipfile.ZipFile(packed, "w") as small:
         for name in archive.namelist():
             if "/data/sample_inputs/" not in name:
@@ -247,8 +258,8 @@ def as_pt2():
 def as_onnx():
     """Of torch.onnx.export, weights named and left out."""
     import onnx  # pylint: disable=import-outside-toplevel
-    model, inputs, sizes = network()
-    program = torch.onnx.export(model.train(), inputs, dynamo=True, dynamic_shapes=sizes,
+    model, inputs = network()
+    program = torch.onnx.export(model.train(), inputs, dynamo=True, dynamic_shapes=SIZES,
                                 optimize=False)
     proto = program.model_proto
     for weight in proto.graph.initializer:
@@ -262,6 +273,17 @@ def as_onnx():
     return proto.SerializeToString()
 
 
+def write_example():
+    folder = DATA / "leak"
+    subprocess.run([sys.executable, "train.py"], cwd=folder, check=True)
+    take_folders_off(folder / "snapshot.pickle")
+    spec = importlib.util.spec_from_file_location("train", folder / "train.py")
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    example = as_pt2(filled(program.Net()), (torch.zeros(256, 784),))
+    (folder / "net.pt2").write_bytes(example)
+
+
 def main():
     if len(sys.argv) > 2:
         return dump(sys.argv[1], sys.argv[2])
@@ -272,8 +294,9 @@ def main():
             subprocess.run([sys.executable, __file__, run, path], check=True)
             archive.writestr(zipfile.ZipInfo(f"{run}.pickle"), Path(path).read_bytes(),
                              zipfile.ZIP_DEFLATED, 9)
-        archive.writestr(zipfile.ZipInfo("net.pt2"), as_pt2())
+        archive.writestr(zipfile.ZipInfo("net.pt2"), as_pt2(*network()))
         archive.writestr(zipfile.ZipInfo("net.onnx"), as_onnx(), zipfile.ZIP_DEFLATED, 9)
+    write_example()
 
 
 if __name__ == "__main__":

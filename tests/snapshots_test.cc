@@ -83,34 +83,34 @@ TEST_CASE("each leak is named by its line, with all of its bytes") {
   for (const char* model : {"net.pt2", "net.onnx"}) {
     CAPTURE(model);
     // losses.append(loss): a number each turn, and the last one is predicted, too.
-    CHECK(KeptRows("kept_loss", {}, model) == "\nmake_snapshots.py:68 (train),3,12,12,3,\n");
+    CHECK(KeptRows("kept_loss", {}, model) == "\nmake_snapshots.py:71 (train),3,12,12,3,\n");
     // scores.append(softmax(out)): float[32, 1000]; the last turn's has not been seen to stay.
     CHECK(KeptRows("kept_scores", {}, model) ==
-          "\nmake_snapshots.py:104 (kept_scores),4,512000,384000,3,\n");
+          "\nmake_snapshots.py:107 (kept_scores),4,512000,384000,3,\n");
     // The same, of which the first turns are not in the history.
     CHECK(KeptRows("short_history", {}, model)
-              .starts_with("\nmake_snapshots.py:104 (kept_scores) < :"));
+              .starts_with("\nmake_snapshots.py:107 (kept_scores) < :"));
     CHECK(KeptRows("short_history", {}, model).ends_with(",4,512000,0,0,\n"));
     // outputs.append(model(x)) without gradients.
     CHECK(KeptRows("kept_in_inference", {"--mode", "eval"}, model) ==
-          "\nmake_snapshots.py:51 (forward) < :118,3,384000,384000,3,\n");
+          "\nmake_snapshots.py:54 (forward) < :121,3,384000,384000,3,\n");
     // A hook's list of what one layer makes: of the same size as what its statement makes else.
     CHECK(KeptRows("kept_by_hook", {}, model) ==
-          "\nmake_snapshots.py:37 (forward) < :50 < :68,4,4194304,3145728,3,\n");
+          "\nmake_snapshots.py:40 (forward) < :53 < :71,4,4194304,3145728,3,\n");
     // outputs.append(model(x)), of which a history that begins late has no lines of two.
     CHECK(KeptRows("late_history", {}, model) ==
-          "\nmake_snapshots.py:51 (forward) < :149,4,512000,384000,3,\n"
+          "\nmake_snapshots.py:54 (forward) < :152,4,512000,384000,3,\n"
           "before the history,2,256000,0,0,\n");
   }
 }
 
 // total = total + loss: each turn keeps the graph of a forward, 33.2 MiB.
 constexpr char kGraph[] = R"(
-make_snapshots.py:37 (forward) < :50 < :93,33,59867136,59867136,3,
-make_snapshots.py:35 (forward) < :50 < :93,24,25264128,25264128,3,
-make_snapshots.py:36 (forward) < :50 < :93,18,15728640,15728640,3,
-make_snapshots.py:48 (forward) < :93,3,3145728,3145728,3,
-make_snapshots.py:93 (kept_graph),)";
+make_snapshots.py:40 (forward) < :53 < :96,33,59867136,59867136,3,
+make_snapshots.py:38 (forward) < :53 < :96,24,25264128,25264128,3,
+make_snapshots.py:39 (forward) < :53 < :96,18,15728640,15728640,3,
+make_snapshots.py:51 (forward) < :96,3,3145728,3145728,3,
+make_snapshots.py:96 (kept_graph),)";
 
 TEST_CASE("a graph that each turn keeps, at the peak and where the card is full") {
   const Snapshots snapshots;
@@ -130,19 +130,31 @@ TEST_CASE("the page of diff") {
   const Snapshots snapshots;
   CHECK(Diff("kept_scores").out == R"(kept 500.0 KiB that is not predicted, of 66.0 MiB in tensors
 kept_scores.pickle at its peak, in turn 4 of 4 of the loop at
-make_snapshots.py:101 (kept_scores)
+make_snapshots.py:104 (kept_scores)
 net.pt2 is most like it in step 2, backward, at linear_7: 65.6 MiB, its peak
 grows by 125.0 KiB a turn: 3 turns leave 375.0 KiB behind, all asked for in
-make_snapshots.py:104 (kept_scores)
+make_snapshots.py:107 (kept_scores)
 
 kept, and not predicted              count      bytes  grows
-make_snapshots.py:104 (kept_scores)      4  500.0 KiB  in 3 of 4 turns
+make_snapshots.py:107 (kept_scores)      4  500.0 KiB  in 3 of 4 turns
 )");
   CHECK(Diff("plain").out == R"(kept what is predicted: 65.6 MiB in tensors
-plain.pickle at its peak, in turn 2 of 4 of the loop at make_snapshots.py:66
+plain.pickle at its peak, in turn 2 of 4 of the loop at make_snapshots.py:69
 (train)
 net.pt2 is most like it in step 2, backward, at linear_7: 65.6 MiB, its peak
 )");
+}
+
+TEST_CASE("the program of README.md") {
+  const std::string folder = std::string(ONNXFIT_SOURCE_DIR) + "/tests/data/leak/";
+  const CommandResult result = RunCommand(
+      {"diff", folder + "snapshot.pickle", folder + "net.pt2", "-b", "256", "-f", "csv"});
+  CHECK(result.out.ends_with("\nkept,train.py:27 (train),4,4096000,3072000,3,\n"));
+  const std::string line = "scores.append(logits.softmax(-1))";
+  std::istringstream lines(ContentsOf(folder + "train.py"));
+  std::string text;
+  for (int i = 0; i < 27; ++i) std::getline(lines, text);
+  CHECK(text.find(line) != std::string::npos);
 }
 
 TEST_CASE("another batch than the run's shows on both sides") {
@@ -176,18 +188,18 @@ TEST_CASE("explain-oom tells of a snapshot alone") {
   const CommandResult result = RunCommand({"explain-oom", "full_card.pickle", "-n", "4"});
   CHECK(result.code == 0);
   CHECK(result.out ==
-        R"(OOM: 1.00 MiB asked by make_snapshots.py:36 (forward) < :50 < :90; 131.9 MiB in
+        R"(OOM: 1.00 MiB asked by make_snapshots.py:39 (forward) < :53 < :93; 131.9 MiB in
 tensors, 150.0 MiB reserved
 full_card.pickle when the card was full, in turn 4 of 4 of the loop at
-make_snapshots.py:88 (kept_graph)
+make_snapshots.py:91 (kept_graph)
 grows by 33.2 MiB a turn: 3 turns leave 99.6 MiB behind, 99.6 MiB of it asked
-for in make_snapshots.py:93 (kept_graph)
+for in make_snapshots.py:96 (kept_graph)
 
 in tensors                                  count     bytes  grows
-make_snapshots.py:37 (forward) < :50 < :93     33  57.1 MiB  in 3 of 4 turns
-make_snapshots.py:35 (forward) < :50 < :93     24  24.1 MiB  in 3 of 4 turns
-make_snapshots.py:36 (forward) < :50 < :93     18  15.0 MiB  in 3 of 4 turns
-make_snapshots.py:35 (forward) < :50 < :90      6  13.1 MiB
+make_snapshots.py:40 (forward) < :53 < :96     33  57.1 MiB  in 3 of 4 turns
+make_snapshots.py:38 (forward) < :53 < :96     24  24.1 MiB  in 3 of 4 turns
+make_snapshots.py:39 (forward) < :53 < :96     18  15.0 MiB  in 3 of 4 turns
+make_snapshots.py:38 (forward) < :53 < :93      6  13.1 MiB
 and 11 more (-n 15 shows all)
 )");
   // Growth that is no large part of what lives has a list of its own.
@@ -205,8 +217,8 @@ TEST_CASE("explain-oom beside a model tells what was kept, too") {
   CHECK(result.out.find("\nkept 99.6 MiB that is not predicted, of 131.9 MiB in tensors\n") !=
         std::string::npos);
   // With -v who called whom.
-  CHECK(result.out.find("\n  make_snapshots.py:37 in forward\n    make_snapshots.py:50 in forward\n"
-                        "    make_snapshots.py:93 in kept_graph\n") != std::string::npos);
+  CHECK(result.out.find("\n  make_snapshots.py:40 in forward\n    make_snapshots.py:53 in forward\n"
+                        "    make_snapshots.py:96 in kept_graph\n") != std::string::npos);
   CHECK(Widest(result.out) <= 80);
 }
 
@@ -234,7 +246,7 @@ TEST_CASE("Markdown has what the text has") {
   const std::string page = Diff("kept_scores", {"-f", "markdown"}).out;
   CHECK(page.starts_with("**kept 500.0 KiB that is not predicted, of 66.0 MiB in tensors**\n"));
   CHECK(
-      page.find("\n| `make_snapshots.py:104 (kept_scores)` | 4 | 500.0 KiB | in 3 of 4 turns |") !=
+      page.find("\n| `make_snapshots.py:107 (kept_scores)` | 4 | 500.0 KiB | in 3 of 4 turns |") !=
       std::string::npos);
 }
 
