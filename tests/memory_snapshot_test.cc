@@ -243,6 +243,7 @@ TEST_CASE("whose a line is") {
       {"train.py", true, false},
       {"<stdin>", true, false},
       {"<frozen runpy>", true, true},
+      {"/tmp/torchinductor_me/ab/cabc.py", true, true},
       {"CUDACachingAllocator.cpp", false, false},
       {"??", false, false},
       {"", false, false},

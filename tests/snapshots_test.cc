@@ -137,6 +137,9 @@ make_snapshots.py:107 (kept_scores)
 
 kept, and not predicted              count      bytes  grows
 make_snapshots.py:107 (kept_scores)      4  500.0 KiB  in 3 of 4 turns
+
+a list that every turn adds to keeps its tensors on the card, with the graph
+that made them: add loss.item(), or out.detach().cpu()
 )");
   CHECK(Diff("plain").out == R"(kept what is predicted: 65.6 MiB in tensors
 plain.pickle at its peak, in turn 2 of 4 of the loop at make_snapshots.py:69
@@ -192,6 +195,7 @@ TEST_CASE("explain-oom tells of a snapshot alone") {
 tensors, 150.0 MiB reserved
 full_card.pickle when the card was full, in turn 4 of 4 of the loop at
 make_snapshots.py:91 (kept_graph)
+18.1 MiB of what is reserved holds no tensor: rounding, and pieces too small
 grows by 33.2 MiB a turn: 3 turns leave 99.6 MiB behind, 99.6 MiB of it asked
 for in make_snapshots.py:96 (kept_graph)
 
@@ -201,6 +205,9 @@ make_snapshots.py:38 (forward) < :53 < :96     24  24.1 MiB  in 3 of 4 turns
 make_snapshots.py:39 (forward) < :53 < :96     18  15.0 MiB  in 3 of 4 turns
 make_snapshots.py:38 (forward) < :53 < :93      6  13.1 MiB
 and 11 more (-n 15 shows all)
+
+a list that every turn adds to keeps its tensors on the card, with the graph
+that made them: add loss.item(), or out.detach().cpu()
 )");
   // Growth that is no large part of what lives has a list of its own.
   const std::string small = RunCommand({"explain-oom", "kept_loss.pickle", "-n", "3"}).out;

@@ -93,6 +93,12 @@ std::string GrowthText(const RunStory& story) {
 // A leak adds to a run, and takes nothing from it.
 bool IsAnotherRun(const Leftovers& left) { return left.missing_bytes > left.predicted_bytes / 10; }
 
+// What PyTorch had of the card, and could not hand out.
+std::string UnusedText(const RecordedMoment& moment) {
+  return fmt::format("{} of what is reserved holds no tensor: rounding, and pieces too small",
+                     FormatBytes(moment.reserved_bytes - moment.requested_bytes));
+}
+
 }  // namespace
 
 std::string HeadlineOf(const StoryAnswer& answer) {
@@ -104,6 +110,10 @@ std::string HeadlineOf(const StoryAnswer& answer) {
 
 std::vector<std::string> StorySentences(const StoryAnswer& answer) {
   std::vector<std::string> sentences = {MomentText(answer)};
+  const RecordedMoment& moment = answer.story.run.moment;
+  if (moment.what == What::kOom && moment.reserved_bytes > moment.requested_bytes) {
+    sentences.push_back(UnusedText(moment));
+  }
   if (answer.leftovers) sentences.push_back(PredictedText(answer, *answer.leftovers));
   if (answer.leftovers && !answer.is_diff) {
     sentences.push_back(LeftoversHeadline(*answer.leftovers));
@@ -136,6 +146,11 @@ std::vector<std::string> StoryNotes(const StoryAnswer& answer) {
   if (story.snapshot.devices > 1) {
     notes.push_back(fmt::format("of {} cards this is number {}, which holds most",
                                 story.snapshot.devices, story.snapshot.device));
+  }
+  if (story.growth_bytes > 0) {
+    notes.emplace_back(
+        "a list that every turn adds to keeps its tensors on the card, with the graph that made "
+        "them: add loss.item(), or out.detach().cpu()");
   }
   return notes;
 }

@@ -27,6 +27,7 @@ bool IsPythonFile(std::string_view file) { return file.ends_with(".py") || file.
 
 bool IsOfPyTorch(std::string_view file) {
   if (file.starts_with("<frozen ") || file.starts_with("<eval_with_key>")) return true;
+  if (file.find("torchinductor_") != file.npos) return true;  // what torch.compile wrote
   const std::string_view part = Below(file, "torch/");
   if (part.starts_with('_')) return true;
   const auto begins = [&](std::string_view known) { return part.starts_with(known); };
