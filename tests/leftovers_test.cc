@@ -118,9 +118,11 @@ TEST_CASE("nothing is like a run that has nothing") {
 // The step is at its beginning; all that turns 1 to 3 left is as large as what it will make.
 TEST_CASE("what grows neither names the moment, nor is taken for what is predicted") {
   const Leftovers left = LeftoversOf("+w 4096 train.py:2:main\n" + Repeated(4, R"(
-+x# 600 train.py:5:main
-+leak# 2048 train.py:6:main
++x# 9000 train.py:5:main
 -x#
++y# 600 train.py:5:main
++leak# 2048 train.py:6:main
+-y#
 )") + "oom 9 train.py:5:main\n",
                                      SmallRun());
   CHECK(left.kept_bytes == 3 * 2048);
@@ -171,16 +173,17 @@ TEST_CASE("of equal sizes, those of the phase that is predicted are matched firs
 
 TEST_CASE("what grows is matched last, however old") {
   const std::string turn = R"(
-+x# 600 train.py:5:main
-+leak# 4096 torch/optim/adam.py:1:step train.py:6:main
++x# 9000 train.py:5:main
 -x#
++leak# 4096 torch/optim/adam.py:1:step train.py:6:main
 )";
   const std::string first =
-      "+x 600 train.py:5:main\n"
-      "+leak 4096 torch/optim/adam.py:1:step train.py:6:main\n-x\n";
+      "+x 9000 train.py:5:main\n-x\n"
+      "+leak 4096 torch/optim/adam.py:1:step train.py:6:main\n";
   const std::string state = "+s 4096 torch/optim/adam.py:2:step train.py:7:main\n";
-  const Leftovers left =
-      LeftoversOf("+w 4096 train.py:2:main\n" + first + state + Repeated(3, turn), StatefulRun());
+  const Leftovers left = LeftoversOf(
+      "+w 4096 train.py:2:main\n" + first + state + Repeated(3, turn) + "oom 9 train.py:5:main\n",
+      StatefulRun());
   REQUIRE(!left.kept.empty());
   CHECK(left.kept[0].count == 4);
 }

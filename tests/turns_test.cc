@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <sstream>
 #include <string>
 
 #include "estimator/snapshot/story.h"
@@ -11,12 +12,24 @@ namespace onnxfit::turns_test {
 namespace {
 
 // "train.py:5 3": where a turn begins, and how many there are; "" without a loop.
-std::string LoopOf(const std::string& text) {
+std::string LoopThatKeeps(const std::string& text) {
   const MemorySnapshot snapshot = ParseSnapshotText(text);
-  const Turns turns = FindTurns(snapshot);
+  const Turns turns = FindTurns(snapshot, FollowSnapshot(snapshot));
   if (turns.loop < 0) return "";
   const SnapshotFrame& frame = snapshot.frames[static_cast<size_t>(turns.loop)];
   return frame.file + ":" + std::to_string(frame.line) + " " + std::to_string(turns.count());
+}
+
+// The same where all goes at the end.
+std::string LoopOf(const std::string& text) {
+  std::string freed = text;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = line.substr(0, line.find(' '));
+    const bool is_kept = name.starts_with('+') && text.find("-" + name.substr(1)) == text.npos;
+    if (is_kept) freed += "-" + name.substr(1) + "\n";
+  }
+  return LoopThatKeeps(freed);
 }
 
 // What grows: "100 x 3 in 3 turns, …".
@@ -84,6 +97,20 @@ TEST_CASE("loops over layers, and PyTorch's own, are no steps") {
 +a# 1 torch/optim/adam.py:2:_init_group train.py:6:main
 +b# 1 torch/optim/adam.py:3:_init_group train.py:6:main
 )")) == "");
+}
+
+// Four layers of a model, on the card from the beginning.
+TEST_CASE("loops that free next to nothing build something, and are no steps") {
+  const std::string build = Repeated(4, R"(
++w# 300 net.py:2:__init__ train.py:4:main
++b# 100 net.py:3:__init__ train.py:4:main
+)");
+  CHECK(LoopOf(build) == "net.py:2 4");
+  CHECK(LoopThatKeeps(build) == "");
+  CHECK(GrowthOf(build) == "");
+  // A quarter of what the whole turns make is enough.
+  CHECK(LoopThatKeeps(build + "-b1\n-b2\n") == "net.py:2 4");
+  CHECK(LoopThatKeeps(build + "-b1\n") == "");
 }
 
 TEST_CASE("other threads do not cut a turn") {

@@ -107,7 +107,7 @@ RunStory TellStory(MemorySnapshot snapshot) {
   RunStory story;
   story.snapshot = std::move(snapshot);
   story.run = FollowSnapshot(story.snapshot);
-  story.turns = FindTurns(story.snapshot);
+  story.turns = FindTurns(story.snapshot, story.run);
   const std::vector<size_t> growing = FindGrowth(story.run, story.turns);
   story.grows.resize(story.run.blocks.size());
   for (const size_t index : growing) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "estimator/base/index.h"
@@ -13,9 +14,42 @@ namespace {
 // A return to an earlier line: how many functions are around it, and the line.
 using Return = std::pair<size_t, FrameId>;
 
+// How much of what is asked for between two events goes again.
+class Freed {
+ public:
+  explicit Freed(const RecordedRun& run)
+      : asked_(Index(run.events) + 1), freed_(Index(run.events) + 1) {
+    for (const RecordedBlock& block : run.blocks) {
+      if (block.born < 0) continue;
+      asked_[Index(block.born) + 1] += static_cast<double>(block.bytes);
+      if (block.dies < run.events)
+        freed_[Index(block.born) + 1] += static_cast<double>(block.bytes);
+    }
+    std::partial_sum(asked_.begin(), asked_.end(), asked_.begin());
+    std::partial_sum(freed_.begin(), freed_.end(), freed_.begin());
+  }
+
+  // 0 to 1; 0 where nothing is asked for.
+  double ShareBetween(int64_t from, int64_t to) const {
+    const double asked = asked_[Index(to)] - asked_[Index(from)];
+    return asked > 0 ? (freed_[Index(to)] - freed_[Index(from)]) / asked : 0;
+  }
+
+ private:
+  std::vector<double> asked_;  // by event: bytes before it
+  std::vector<double> freed_;
+};
+
+// A step frees its activations, even where it keeps the graph of one: what its backward pass makes
+// goes.  A loop that makes a model, or loads one, frees next to nothing.
+constexpr double kLeastFreed = 0.25;
+
 class TurnFinder {
  public:
-  explicit TurnFinder(const MemorySnapshot& snapshot) : snapshot_(snapshot) { ChooseMain(); }
+  TurnFinder(const MemorySnapshot& snapshot, const RecordedRun& run)
+      : snapshot_(snapshot), freed_(run) {
+    ChooseMain();
+  }
 
   Turns Find() {
     StackId before = 0;
@@ -80,12 +114,12 @@ class TurnFinder {
     return true;
   }
 
-  // The outermost loop of three turns, its line with the most of them.
+  // The outermost loop of three turns that are steps, its line with the most of them.
   Turns Choose() const {
     const std::vector<int64_t>* most = nullptr;
     Return chosen;
     for (const auto& [where, events] : returns_) {
-      if (events.size() < 2) continue;
+      if (events.size() < 2 || !AreSteps(events)) continue;
       if (most != nullptr && (where.first > chosen.first || events.size() <= most->size()))
         continue;
       most = &events;
@@ -95,6 +129,11 @@ class TurnFinder {
     Turns turns = {.loop = chosen.second, .begins = *most};
     turns.begins.insert(turns.begins.begin(), FirstAt(chosen));
     return turns;
+  }
+
+  // Of the turns that are whole.
+  bool AreSteps(const std::vector<int64_t>& begins) const {
+    return freed_.ShareBetween(begins.front(), begins.back()) >= kLeastFreed;
   }
 
   // The first turn returns from nowhere.
@@ -111,6 +150,7 @@ class TurnFinder {
   }
 
   const MemorySnapshot& snapshot_;
+  const Freed freed_;
   FrameId main_ = -1;
   std::map<Return, std::vector<int64_t>> returns_;  // the events that begin them
 };
@@ -121,7 +161,9 @@ int64_t Turns::TurnAt(int64_t event) const {
   return std::upper_bound(begins.begin(), begins.end(), event) - begins.begin();
 }
 
-Turns FindTurns(const MemorySnapshot& snapshot) { return TurnFinder(snapshot).Find(); }
+Turns FindTurns(const MemorySnapshot& snapshot, const RecordedRun& run) {
+  return TurnFinder(snapshot, run).Find();
+}
 
 std::vector<size_t> FindGrowth(const RecordedRun& run, const Turns& turns) {
   // By stack and bytes of one: those of each turn.

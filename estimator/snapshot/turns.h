@@ -12,7 +12,7 @@ namespace onnxfit {
 
 // The loop whose turns are the steps: where a stack of Python comes back to an earlier line of the
 // same function, of the user's and outside of all modules, outermost functions first, three turns
-// at least.
+// at least, and frees a quarter of what it asks for.
 struct Turns {
   FrameId loop = -1;                 // where a turn first asks for memory; -1: no loop was found
   std::vector<int64_t> begins = {};  // the events that do, in order
@@ -22,8 +22,8 @@ struct Turns {
   int64_t count() const { return static_cast<int64_t>(begins.size()); }
 };
 
-// O(events × depth of stacks).
-Turns FindTurns(const MemorySnapshot& snapshot);
+// `run` is of `snapshot`.  O(events × depth of stacks).
+Turns FindTurns(const MemorySnapshot& snapshot, const RecordedRun& run);
 
 // What a loop leaves behind, by index into the run's blocks: allocations of one size by the same
 // lines, of which two turns or more before the last each keep some until the end, an early one
