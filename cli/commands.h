@@ -34,8 +34,9 @@ int RunMaxBatch(const Options& options, std::ostream& out, std::ostream& err);
 // there is no card.
 int RunVerify(const Options& options, std::ostream& out, std::ostream& err);
 
-// `onnxfit diff`: what grew between two models, reports or states of a repository.  Writes the
-// answer and returns the exit code.  `reading` is what is being read, for errors.
+// `onnxfit diff`: what grew between two models, reports or states of a repository; what the run of
+// a memory snapshot kept that the prediction of a model does not.  Writes the answer and returns
+// the exit code.  `reading` is what is being read, for errors.
 int RunDiff(const Options& options, std::ostream& out, std::string& reading);
 
 // `onnxfit check`: the CI gate.  Writes the answer in all formats asked for, and the lock where
@@ -44,7 +45,8 @@ int RunDiff(const Options& options, std::ostream& out, std::string& reading);
 // there is nothing to answer.
 int RunCheck(const Options& options, std::ostream& out);
 
-// `onnxfit explain-oom`: from a log to what its out-of-memory message means.  Writes the
+// `onnxfit explain-oom`: from a log to what its out-of-memory message means, from a memory snapshot
+// to what lived.  Writes the
 // explanation to `out`, or to the file that `options` name.  `reading` is the file that errors
 // without one are about.  Returns the exit code of cli.md.  Throws Error, also where the log has no
 // message.

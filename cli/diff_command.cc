@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/compare_sides.h"
 #include "cli/output.h"
+#include "cli/snapshots.h"
 #include "estimator/report/diff.h"
 
 namespace onnxfit {
@@ -18,6 +19,7 @@ std::string ReportOf(const Diff& diff, const Options& options, const std::ostrea
 
 int RunDiff(const Options& options, std::ostream& out, std::string& reading) {
   CheckOutput(options, options.model, "the model");
+  if (const auto code = DiffSnapshot(options, out, reading)) return *code;
   const ComparedSides sides = CompareSides(options, reading);
   WriteReport(ReportOf(sides.diff, options, out), options, out);
   return ExitCodeOf(sides.diff, options);

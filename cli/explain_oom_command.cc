@@ -6,18 +6,22 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/snapshots.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
 #include "estimator/fit/predict.h"
 #include "estimator/oom/explanation.h"
 #include "estimator/oom/replay.h"
 #include "estimator/report/oom.h"
+#include "estimator/snapshot/memory_snapshot.h"
+#include "estimator/snapshot/pickle_reader.h"
 
 namespace onnxfit {
 namespace {
 
-// What is no text: compressed logs, models, core dumps.
+// What is no text: compressed logs, models, core dumps.  Memory snapshots are none either.
 void RefuseBinary(std::string_view first) {
+  if (LooksLikePickle(first)) return;
   const bool is_utf16 = first.starts_with("\xFF\xFE") || first.starts_with("\xFE\xFF");
   if (first.starts_with("\x1F\x8B")) {
     throw Error({.text = "a log was expected, found a gzip file",
@@ -29,10 +33,9 @@ void RefuseBinary(std::string_view first) {
   }
 }
 
-OomLog ReadLog(const std::string& path) {
-  const FileBytes file(path, RefuseBinary, {.what = "a log", .terminal = true});
-  const std::string converted = FromUtf16(file.bytes());
-  const OomLog log = ReadOomLog(converted.empty() ? file.bytes() : converted);
+OomLog ReadLog(std::string_view bytes) {
+  const std::string converted = FromUtf16(bytes);
+  const OomLog log = ReadOomLog(converted.empty() ? bytes : converted);
   if (!log.processes.empty()) return log;
   throw Error({.text = fmt::format(
                    "an out-of-memory message was expected, found none in {} line{}{}; "
@@ -78,8 +81,13 @@ int RunExplainOom(const Options& options, std::ostream& out, std::string& readin
   }
   CheckOutput(options, options.log, "the log");
   reading = options.log == "-" ? "<stdin>" : options.log;
+  const FileBytes file(options.log, RefuseBinary, {.what = "a log", .terminal = true});
+  if (LooksLikePickle(file.bytes())) {
+    SnapshotSide side = {.name = reading, .snapshot = ReadMemorySnapshot(file.bytes())};
+    return ExplainSnapshot(std::move(side), options, out, reading);
+  }
   std::vector<OomExplanation> processes;
-  for (const ProcessOom& process : ReadLog(options.log).processes) {
+  for (const ProcessOom& process : ReadLog(file.bytes()).processes) {
     processes.push_back(ExplainOom(process));
   }
   std::optional<OomReplay> replay;

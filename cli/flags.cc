@@ -104,7 +104,7 @@ std::vector<Flag> TargetFlags() {
 std::vector<Flag> MessageFlags() {
   return {{"--model", "", "MODEL", "The model",
            "the model that was trained: names the tensor that asked, and the largest batch that "
-           "runs; \"The run\" is about it",
+           "runs, or what a snapshot's run kept beside it; \"The run\" is about it",
            "", [](const Typed& t, Options& o) { SetText(t, "the path of a model", o.model); },
            false, false, Only(Command::kExplainOom)}};
 }
@@ -176,7 +176,8 @@ std::vector<Flag> ComparisonFlags() {
          SetText(t, "names of checks such as resnet*", o.check.only.emplace_back());
        },
        true, false, Only(Command::kCheck)},
-      {"--fail-above", "", "SIZE|PERCENT", kGroup, "exit 1 where it grew by more: 64MiB, 2%", "",
+      {"--fail-above", "", "SIZE|PERCENT", kGroup,
+       "exit 1 where it grew by more, or kept more than is predicted: 64MiB, 2%", "",
        [](const Typed& t, Options& o) { o.fail_above = ParseAllowance(t); }, false, false,
        Only(Command::kDiff)},
   };
@@ -223,9 +224,10 @@ std::vector<Flag> ReportFlags() {
       {"--force", "", "", kGroup, "write there even if FILE exists", "",
        [](const Typed& t, Options& o) { o.force = ParseSwitch(t); }, false, false,
        kToOneFile | Only(Command::kInit)},
-      {"", "-n", "N", kGroup, "how many of the largest tensors, or nodes that grew", "8",
+      {"", "-n", "N", kGroup,
+       "how many of the largest tensors, of nodes that grew, or of lines that kept memory", "8",
        [](const Typed& t, Options& o) { o.text.rows = static_cast<size_t>(ParseWhole(t, 0)); },
-       false, false, kOfGates & kOfText},
+       false, false, (kOfGates & kOfText) | Only(Command::kExplainOom)},
       {"--why", "", "NAME", kGroup, "the life of one tensor, or of a node's results", "",
        [](const Typed& t, Options& o) {
          SetText(t, "the name of a tensor or a node", o.request.why);

@@ -23,7 +23,7 @@ usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
        onnxfit verify MODEL.onnx [flags]            (carry it out on this GPU)
        onnxfit check [CONFIG] [flags]               (memory regressions, in CI)
        onnxfit diff OLD NEW [flags]                 (what grew)
-       onnxfit explain-oom [LOG] [flags]            (what an error means)
+       onnxfit explain-oom [LOG|SNAPSHOT] [flags]   (what an error means; leaks)
        onnxfit gpus [FILTER] [flags]                (the cards that it knows)
        onnxfit init [FOLDER]                        (a config of checks)
        onnxfit report [OLD] MODEL.onnx [flags]      (a page for a browser)
@@ -93,23 +93,32 @@ A line a check: PASS, WARN, FAIL, ERROR, NEW (not in the lock), GONE (only
 there).
 exit: 0 all hold, 1 a budget or the lock does not, 2 a check has no answer
 )"},
-    {R"(onnxfit diff: what grew, by kind and by node
+    {R"(onnxfit diff: what grew, by kind and by node; what a run kept, by line
 
 usage: onnxfit diff OLD NEW [flags]
        (models, reports of --format json, git:REF:PATH)
+       onnxfit diff SNAPSHOT MODEL [flags]
+       (what PyTorch wrote of a run)
 )",
      R"(
 examples
   onnxfit diff old.onnx new.onnx -b 32
   onnxfit diff git:main:model.onnx model.onnx -b 32 -p amp-bf16 --fail-above 2%
   onnxfit diff before.json after.json --format markdown
+  onnxfit diff snapshot.pickle model.pt2 -b 32 --fail-above 1%
 
-exit: 0 done, 1 it grew by more than --fail-above, or a card does not hold,
-      2 no answer, 3 no usable GPU here (--gpu auto)
+A snapshot's run is compared where it held most, or where the card was full,
+with the moment of the predicted run that is most like it. To write one:
+  torch.cuda.memory._record_memory_history(max_entries=100000)  (at the start)
+  torch.cuda.memory._dump_snapshot("snapshot.pickle")           (steps later)
+
+exit: 0 done, 1 it grew, or kept more, by more than --fail-above, or a card does
+      not hold, 2 no answer, 3 no usable GPU here (--gpu auto)
 )"},
     {R"(onnxfit explain-oom: what an out-of-memory message means, and what to change
 
 usage: onnxfit explain-oom [LOG] [flags]    (standard input without LOG, or "-")
+       onnxfit explain-oom SNAPSHOT [flags]    (what PyTorch wrote of a run)
 )",
      R"(
 examples
@@ -117,6 +126,12 @@ examples
   python3 train.py 2>&1 | onnxfit explain-oom -q
   onnxfit explain-oom train.log --model resnet50.onnx -b 64 -p amp-bf16
   onnxfit explain-oom train.log --model resnet50.onnx -b 64 --gpu rtx3060
+  onnxfit explain-oom snapshot.pickle --model resnet50.pt2 -b 64
+
+A snapshot shows by line what lived, what every turn of the loop leaves behind,
+and, beside a model, what the run kept that is not predicted. To write one:
+  torch.cuda.memory._record_memory_history(max_entries=100000)  (at the start)
+  torch.cuda.memory._dump_snapshot("snapshot.pickle")           (steps later)
 
 Flags are also read from the environment: ONNXFIT_ASCII=1 is --ascii.
 exit: 0 explained, 2 no answer (bad flag, no message in the log)

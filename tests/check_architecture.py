@@ -27,15 +27,16 @@ ROOMS = {
     "advise": ["fit", "eager", "memory", "onnx", "base"],
     "oom": ["fit", "memory", "onnx", "base"],
     "compare": ["fit", "memory", "base"],
-    "report": ["advise", "oom", "compare", "fit", "memory", "onnx", "base"],
+    "snapshot": ["fit", "memory", "base"],
+    "report": ["advise", "oom", "compare", "snapshot", "fit", "memory", "onnx", "base"],
     "picture": ["report", "advise", "compare", "fit", "memory", "onnx", "base"],
     "cuda": ["memory", "base"],
     "microbenchmark": ["cuda", "memory", "base"],
-    "cli": ["microbenchmark", "cuda", "picture", "report", "advise", "oom", "compare", "fit", "eager", "program",
-            "memory", "onnx", "base"],
+    "cli": ["microbenchmark", "cuda", "picture", "report", "advise", "oom", "compare", "snapshot", "fit", "eager",
+            "program", "memory", "onnx", "base"],
     "benchmarks": ["cli", "report", "fit", "eager", "program", "memory", "onnx", "base"],
-    "tests": ["cli", "microbenchmark", "cuda", "picture", "report", "advise", "oom", "compare", "fit", "eager",
-              "recover", "pt2", "program", "memory", "onnx", "base"],
+    "tests": ["cli", "microbenchmark", "cuda", "picture", "report", "advise", "oom", "compare", "snapshot", "fit",
+              "eager", "recover", "pt2", "program", "memory", "onnx", "base"],
 }
 
 # A library's headers, by how they begin, and the only folder, or folders, that may include them.

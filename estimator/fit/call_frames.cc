@@ -28,12 +28,14 @@ std::vector<CallFrame> FramesOf(const Program& program, const AtenCall& call) {
 }  // namespace
 
 std::vector<std::vector<CallFrame>> FramesByLabel(const Prediction& prediction) {
+  // As they were written: of the parts that one is taken apart into none has its frames.
+  const Program& program = prediction.run ? prediction.run->program : prediction.program;
   std::unordered_map<std::string_view, const AtenCall*> calls;
-  for (const AtenCall& call : prediction.program.calls) calls.emplace(call.where, &call);
+  for (const AtenCall& call : program.calls) calls.emplace(call.where, &call);
   std::vector<std::vector<CallFrame>> frames(prediction.trace.labels.size());
   for (size_t label = 0; label < frames.size(); ++label) {
     const auto call = calls.find(prediction.trace.labels[label]);
-    if (call != calls.end()) frames[label] = FramesOf(prediction.program, *call->second);
+    if (call != calls.end()) frames[label] = FramesOf(program, *call->second);
   }
   return frames;
 }

@@ -34,7 +34,7 @@ CRASHES = ROOT / "tests/data/crashes.tar.xz"
 TARGETS = {  # by name, as in targets.cc: the folder of its seeds
     "eval": "onnx", "train": "onnx", "diff": "onnx", "text": "text", "max-batch": "text",
     "pt2": "pt2", "config": "config", "lock": "lock", "report": "report",
-    "calibration": "calibration", "log": "log"}
+    "calibration": "calibration", "log": "log", "snapshot": "snapshot"}
 MOST_BYTES = 1 << 16  # of a changed file
 # What a small file may take where sanitizers watch.
 LIMITS = ["-rss_limit_mb=3072", "-malloc_limit_mb=2048"]

@@ -46,4 +46,8 @@ std::string MutateText(std::string text, size_t most, Random& random);
 // A .pt2 archive, of which one member is changed as text.  What is no archive: its bytes changed.
 std::string MutateArchive(const std::string& bytes, size_t most, Random& random);
 
+// A pickle, of which opcodes are replaced, taken away, copied and moved, with all that belongs to
+// each, and numbers and texts set.
+std::string MutatePickle(const std::string& bytes, size_t most, Random& random);
+
 }  // namespace onnxfit::fuzz

@@ -62,6 +62,7 @@ const Target kTargets[] = {
      MutateTokens,
      nullptr,
      {"MODEL", "--gpu", "t4", "--calibration", "FILE"}},
+    {"snapshot", "changed.pickle", MutatePickle, nullptr, {"diff", "FILE", "MODEL"}},
     {"log", "changed.log", MutateTokens, nullptr, {"explain-oom", "FILE"}},
 };
 
