@@ -343,6 +343,33 @@ TEST_CASE("masks that a library leaves out of a run are left out") {
   CHECK(Attention(kFile, "mask = rows >= columns", 0) == kMade + attends + ",mask;0;0)");
 }
 
+// position_bias of attention that a decoder tells to be causal by a mask alone.
+TEST_CASE("a bias has a causal mask of its own, but where attention is never causal") {
+  const auto calls = [](const char* file) {
+    ExportedBuilder net;
+    net.Parameter("p_b", "b", {1, 2, 6, 6}).Input("q", {2, 6, 8});
+    net.At("transformers/models/t5/modeling_t5.py", 7, "mask = create_causal_mask(");
+    net.MakeFixed("torch.ops.aten.arange.default", "rows", {{"end", Number(6)}}, {6},
+                  DType::kInt64);
+    net.MakeFixed("torch.ops.aten.unsqueeze.default", "column",
+                  {{"self", Ref("rows")}, {"dim", Number(1)}}, {6, 1}, DType::kInt64);
+    net.MakeFixed("torch.ops.aten.ge.Tensor", "mask",
+                  {{"self", Ref("column")}, {"other", Ref("rows")}}, {6, 6}, DType::kBool);
+    net.At(file, 9, "attn_output, attn_weights = attention_interface(");
+    net.MakeFixed("torch.ops.aten.where.ScalarOther", "m",
+                  {{"condition", Ref("mask")}, {"self", Ref("p_b")}, {"other", Real(-1e9)}},
+                  {1, 2, 6, 6});
+    net.Make("torch.ops.aten.scaled_dot_product_attention.default", "y",
+             {{"query", Ref("q")}, {"key", Ref("q")}, {"value", Ref("q")}, {"attn_mask", Ref("m")}},
+             {2, 6, 8});
+    return CallsOf(Made(net.Return("y"), {.mode = Mode::kEval}).program);
+  };
+  CHECK(calls("transformers/models/umt5/modeling_umt5.py") ==
+        "scaled_dot_product_attention(q,q,q,b;0;0)");
+  CHECK(calls("transformers/models/t5/modeling_t5.py").find("where(m.ge,b,m.constant)") !=
+        std::string::npos);
+}
+
 // attention_mask = create_bidirectional_mask(…) of eager attention, which a run has as None.
 TEST_CASE("a mask that hides nothing is not added to scores") {
   const auto calls = [](const char* line, int64_t least) {

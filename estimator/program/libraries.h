@@ -237,6 +237,8 @@ std::string_view CallOfEagerAttention();
 // By the line that a call was made in, of the file `file`:
 // whether it builds a mask that is left out of a run where it hides nothing or is causal;
 bool BuildsMask(std::string_view file, std::string_view line);
+// whether it calls attention that is not causal where such a mask is left out;
+bool IsNeverCausal(std::string_view file, std::string_view line);
 // whether it casts to the type of the module's weight first, where that has 16 bits, a branch that
 // an export in fp32 does not take, in a module of class `type`;
 bool CastsToWeight(std::string_view file, std::string_view line, std::string_view type);

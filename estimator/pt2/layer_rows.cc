@@ -246,6 +246,19 @@ void WriteAttention(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, std::move(operands), {writer.Result(call)}, {drops ? 1 : 0, is_causal ? 1 : 0});
 }
 
+// softmax(x, dim, dtype=y.dtype), which autocast leaves as it is.
+// Source: fp32_set_opt_dtype of aten/src/ATen/autocast_mode.h, pytorch v2.11.0.
+void WriteSoftmaxLike(CallWriter& writer, const Call& call, std::string_view op, NameId giver) {
+  NameId x = writer.TensorAt(call, "self");
+  if (x != giver) {
+    const TensorType type = writer.program().values[Index(x)].type;
+    const NameId cast = writer.NewName(std::string(call.name) + ".cast", type);
+    writer.Emit("type_as", {x, giver}, {cast});
+    x = cast;
+  }
+  writer.EmitOutsideAutocast(op, {x}, {writer.Result(call)});
+}
+
 // softmax(x, dim, dtype=torch.float32) of 16 bits casts first.  Of fp16 its kernel does without:
 // there this is the cast too much, for a moment.
 // Source: softmax of aten/src/ATen/native/SoftMax.cpp, pytorch v2.11.0.
@@ -257,6 +270,8 @@ void WriteSoftmax(CallWriter& writer, const Call& call, std::string_view op) {
     own = DType::kFloat32;
   }
   const NameId x = writer.TensorAt(call, "self");
+  const NameId giver = x == kNoName ? kNoName : GiverUnderAutocast(writer, call);
+  if (giver != kNoName) return WriteSoftmaxLike(writer, call, op, giver);
   if (own == DType::kUndefined || x == kNoName) return WriteUnary(writer, call, op);
   const TensorType type = {own, writer.DimsOf(x)};
   const NameId cast = writer.NewName(std::string(call.name) + ".cast", type);
