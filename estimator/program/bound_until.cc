@@ -83,13 +83,26 @@ bool NameBindings::ReadsValue(const Statement& statement, NameId value) const {
   return false;
 }
 
+// The name that the statement passes first to the module that it calls; of "outputs = block(",
+// which goes on in lines that the file does not show, what the module that reads it calls it, which
+// is mostly the same.
+std::string NameBindings::FirstArgumentOf(const Statement& statement) const {
+  const std::vector<StatementId>& frames = program_.calls[Index(statement.first)].frames;
+  const SourceStatement* line = &program_.source.At(statement.source);
+  for (size_t i = statement.level; line->passes.empty() && line->is_open; ++i) {
+    if (i >= frames.size() || frames[i] == kNoStatement) return "";
+    line = &program_.source.At(frames[i]);
+  }
+  return line->passes;
+}
+
 // Whether `next`, a further turn of a loop, passes by the name `target` what the turn before has
 // made: "x = outputs[0]", which makes no call, stands behind "outputs = block(x)".
 bool NameBindings::PassesOther(const ModuleCall& module, const Statement& next,
                                const std::string& target) const {
   const AtenCall& call = program_.calls[Index(next.first)];
   if (next.source == kNoStatement || runs_.DepthAt(next.first) <= next.level) return false;
-  if (program_.source.At(next.source).passes != target) return false;
+  if (FirstArgumentOf(next) != target) return false;
   const Statement* maker = call.inputs.empty() ? nullptr : MakerOf(module, call.inputs[0]);
   return maker != nullptr && maker->first < next.first &&
          program_.source.AreSame(maker->source, next.source);

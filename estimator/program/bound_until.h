@@ -38,6 +38,7 @@ class NameBindings {
   bool Returns(const Statement& statement) const;
   int64_t EndOfReturn(const ModuleCall& module, const Statement& returning) const;
   bool ReadsValue(const Statement& statement, NameId value) const;
+  std::string FirstArgumentOf(const Statement& statement) const;
   bool PassesOther(const ModuleCall& module, const Statement& next,
                    const std::string& target) const;
 

@@ -101,7 +101,8 @@ class Lifetimes {
   void FollowStatement(const ModuleCall& module, size_t index) {
     const Statement& statement = module.statements[index];
     if (statement.targets.empty() || MakesListToTakeFrom(program_, module, statement)) return;
-    if (!CallsModule(statement) && FollowPairs(module, index)) return;
+    const bool is_function = statement.in_helper || !CallsModule(statement);
+    if (is_function && FollowPairs(module, index)) return;
     const size_t own = TargetOfLast(module, index);
     for (int64_t i = statement.first; i <= statement.last; ++i) {
       for (const NameId name : program_.calls[Index(i)].outputs) {
