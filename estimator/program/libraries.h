@@ -221,6 +221,15 @@ struct HelperFrame {
 };
 std::span<const HelperFrame> HelperFrames();
 
+// A line of a forward that returns a list of what the modules make that the line calls, whose names
+// begin with `child`.
+struct CollectedLine {
+  std::string_view text;
+  std::string_view child;
+  SeenIn seen;
+};
+std::span<const CollectedLine> CollectedLines();
+
 // How a line calls self-attention whose forward returns weights, too, whoever asks for them.
 std::string_view CallThatReturnsWeights();
 

@@ -437,6 +437,21 @@ constexpr NameFact kEagerAttentionCalls[] = {
      {kTransformers, "models/bert/modeling_bert.py", "= attention_interface("}},
 };
 
+constexpr CollectedLine kCollectedLines[] = {
+    // Of FeatureDictNet, by the layers that it is asked for: mostly all stages.
+    {"return list(self._collect(x).values())",
+     "layer",
+     {kTimm, "models/_features.py", "return list(self._collect(x).values())"}},
+    // DPT's fusion stage and its copies.
+    {"fused_hidden_state = layer(",
+     "",
+     {kTransformers, "models/dpt/modeling_dpt.py", "fused_hidden_states.append("}},
+    // Which DebertaV2Model asks for its hidden states.
+    {"output_states, attn_weights = layer_module(",
+     "",
+     {kTransformers, "models/deberta_v2/modeling_deberta_v2.py", "output_hidden_states=True"}},
+};
+
 bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {
   return std::ranges::any_of(
       rows, [&](const NameFact& row) { return line.find(row.name) != std::string_view::npos; });
@@ -453,6 +468,8 @@ bool BeginsHead(std::string_view child) {
 std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
 
 std::span<const HelperFrame> HelperFrames() { return kHelperFrames; }
+
+std::span<const CollectedLine> CollectedLines() { return kCollectedLines; }
 
 bool ReplacesWhatItHolds(std::string_view line) { return MentionsAny(kReplacing, line); }
 

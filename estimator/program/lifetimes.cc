@@ -9,6 +9,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/bound_aliases.h"
 #include "estimator/program/bound_until.h"
+#include "estimator/program/collected_results.h"
 #include "estimator/program/forward_locals.h"
 #include "estimator/program/held_attributes.h"
 #include "estimator/program/held_lists.h"
@@ -49,6 +50,7 @@ class Lifetimes {
       FollowAliases(program_, bindings_, module, lives_);
     }
     FollowWeights(modules);
+    FollowCollected(modules);
     for (size_t m = 0; m < modules.size(); ++m) {
       for (const Statement& statement : modules[m].statements) {
         for (const NameId value : program_.calls[Index(statement.last)].outputs) {
@@ -156,6 +158,16 @@ class Lifetimes {
       lives_.HoldBy(statement.targets[held.place], held.weights,
                     bindings_.BoundUntil(module, held.statement, held.place));
       attributes_.Note(held.weights, held.module, statement, held.place);
+    }
+  }
+
+  void FollowCollected(const std::vector<ModuleCall>& modules) {
+    const CollectedResults found = FindCollected(program_, runs_, modules);
+    for (const KnownName& made : found.made) lives_.HoldBy(made.name, made.value, made.until);
+    for (const CollectedResult& held : found.returned) {
+      const ModuleCall& module = modules[held.module];
+      lives_.HoldBy(module.statements[held.statement].targets[0], held.value,
+                    bindings_.BoundUntil(module, held.statement, 0));
     }
   }
 
