@@ -32,19 +32,25 @@ class CollectedFinder {
   }
 
  private:
-  // What the modules make that the statement calls.
+  // What the modules make that the statement calls; without any, what it makes itself.
   void Collect(const CollectedLine& row, int32_t run, const Statement& statement) {
+    bool calls_module = false;
     for (int64_t i = statement.first; i <= statement.last; ++i) {
       if (runs_.DepthAt(i) <= statement.level) continue;
+      calls_module = true;
       const ModuleId module = program_.calls[Index(i)].module;
       i = runs_.EndOf(i, statement.level);
-      const bool is_listed =
-          ChildOf(program_.modules.NameAt(module, statement.level)).starts_with(row.child);
-      const std::vector<NameId>& results = program_.calls[Index(i)].outputs;
-      if (!is_listed || results.empty() || results[0] == kNoName) continue;
-      found_.made.push_back({results[0], modules_[Index(run)].last, "what forward returns"});
-      Return(results[0], run, i);
+      const std::string& name = program_.modules.NameAt(module, statement.level);
+      if (ChildOf(name).starts_with(row.child)) Add(run, i);
     }
+    if (!calls_module) Add(run, statement.last);
+  }
+
+  void Add(int32_t run, int64_t call) {
+    const std::vector<NameId>& results = program_.calls[Index(call)].outputs;
+    if (results.empty() || results[0] == kNoName) return;
+    found_.made.push_back({results[0], modules_[Index(run)].last, "what forward returns"});
+    Return(results[0], run, call);
   }
 
   // To the callers of `run`.
@@ -61,10 +67,22 @@ class CollectedFinder {
         found_.returned.push_back(
             {value, Index(run), static_cast<size_t>(at - statements.begin())});
       }
-      const bool is_last = std::next(at) == statements.end();
-      before = is_last ? "" : name;
-      if (!is_last && name.empty()) return;
+      const bool passes_on = PassesOn(at, statements);
+      before = passes_on ? "" : name;
+      if (!passes_on && name.empty()) return;
     }
+  }
+
+  // Whether the forward returns what `statement` has been given: nothing follows, or what is known
+  // to add to it.
+  bool PassesOn(std::vector<Statement>::const_iterator statement,
+                const std::vector<Statement>& statements) const {
+    const auto is_known = [&](const Statement& later) {
+      return later.source != kNoStatement &&
+             PassesListOn(program_.source.At(later.source).text);
+    };
+    return std::next(statement) == statements.end() ||
+           std::any_of(statement, statements.end(), is_known);
   }
 
   const Program& program_;

@@ -229,6 +229,8 @@ struct CollectedLine {
   SeenIn seen;
 };
 std::span<const CollectedLine> CollectedLines();
+// Whether a forward with that line returns the list that it was given before.
+bool PassesListOn(std::string_view line);
 
 // How a line calls self-attention whose forward returns weights, too, whoever asks for them.
 std::string_view CallThatReturnsWeights();

@@ -442,6 +442,15 @@ constexpr CollectedLine kCollectedLines[] = {
     {"return list(self._collect(x).values())",
      "layer",
      {kTimm, "models/_features.py", "return list(self._collect(x).values())"}},
+    // DETR's masks of feature maps, and its positions, and those of its kin.
+    {"size=feature_map.shape[-2:]).to(torch.bool)[0]",
+     "",
+     {kTransformers, "models/conditional_detr/modeling_conditional_detr.py",
+      "out.append((feature_map, mask))"}},
+    {"pos.append(self.position_embedding(feature_map, mask)",
+     "",
+     {kTransformers, "models/table_transformer/modeling_table_transformer.py",
+      "pos.append(self.position_embedding(feature_map, mask)"}},
     // DPT's fusion stage and its copies.
     {"fused_hidden_state = layer(",
      "",
@@ -450,6 +459,15 @@ constexpr CollectedLine kCollectedLines[] = {
     {"output_states, attn_weights = layer_module(",
      "",
      {kTransformers, "models/deberta_v2/modeling_deberta_v2.py", "output_hidden_states=True"}},
+};
+
+constexpr NameFact kPassingOn[] = {
+    {"size=feature_map.shape[-2:]).to(torch.bool)[0]",
+     {kTransformers, "models/conditional_detr/modeling_conditional_detr.py",
+      "out.append((feature_map, mask))"}},
+    {"pos.append(self.position_embedding(feature_map, mask)",
+     {kTransformers, "models/table_transformer/modeling_table_transformer.py",
+      "return out, pos"}},
 };
 
 bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {
@@ -470,6 +488,8 @@ std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
 std::span<const HelperFrame> HelperFrames() { return kHelperFrames; }
 
 std::span<const CollectedLine> CollectedLines() { return kCollectedLines; }
+
+bool PassesListOn(std::string_view line) { return MentionsAny(kPassingOn, line); }
 
 bool ReplacesWhatItHolds(std::string_view line) { return MentionsAny(kReplacing, line); }
 

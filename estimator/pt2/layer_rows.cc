@@ -226,8 +226,17 @@ void PassGroupedHeads(CallWriter& writer, std::vector<NameId>& operands) {
   operands[2] = writer.UnrepeatedHeads(operands[2]);
 }
 
+// Whether one head of keys is read by all of the query, as any product of matrices does: attention
+// is not told to repeat it.
+bool BroadcastsHeads(CallWriter& writer, const Call& call) {
+  const NameId key = writer.TensorAt(call, "key");
+  const Dims& query = writer.DimsOf(writer.TensorAt(call, "query"));
+  const bool has_one = writer.DimsOf(key).size() == 4 && writer.DimsOf(key)[1] == 1;
+  return has_one && query[1] > 1 && writer.IntAt(call, "enable_gqa", 0) == 0;
+}
+
 // A mask that hides nothing, and a causal one, are none where torch.export alone makes them
-// (libraries.h).
+// (libraries.h).  ints: whether it drops out; whether it is causal; 1 where heads are broadcast.
 void WriteAttention(CallWriter& writer, const Call& call, std::string_view op) {
   const bool drops = writer.trains() && writer.RealAt(call, "dropout_p", 0) > 0 &&
                      writer.settings().dropout.value_or(1) != 0;
@@ -243,7 +252,9 @@ void WriteAttention(CallWriter& writer, const Call& call, std::string_view op) {
     PassGroupedHeads(writer, operands);
   }
   if (given != kNoName) operands.push_back(given);
-  writer.Emit(op, std::move(operands), {writer.Result(call)}, {drops ? 1 : 0, is_causal ? 1 : 0});
+  std::vector<int64_t> ints = {drops ? 1 : 0, is_causal ? 1 : 0};
+  if (BroadcastsHeads(writer, call)) ints.push_back(1);
+  writer.Emit(op, std::move(operands), {writer.Result(call)}, std::move(ints));
 }
 
 // softmax(x, dim, dtype=y.dtype), which autocast leaves as it is.
@@ -259,6 +270,15 @@ void WriteSoftmaxLike(CallWriter& writer, const Call& call, std::string_view op,
   writer.EmitOutsideAutocast(op, {x}, {writer.Result(call)});
 }
 
+// Whether a function whose lines the file does not show gives a softmax the type of what it reads:
+// in one that wants fp32, a cast back stands behind it.
+bool KeepsOwnType(CallWriter& writer, const Call& call) {
+  const bool is_told = FindArgument(call, "dtype") != nullptr && HidesTypes(call);
+  const Call* reader = writer.FirstReaderOf(call);
+  return is_told && AutocastType(writer.settings().precision) != DType::kUndefined &&
+         reader != nullptr && !IsCast(*reader);
+}
+
 // softmax(x, dim, dtype=torch.float32) of 16 bits casts first.  Of fp16 its kernel does without:
 // there this is the cast too much, for a moment.
 // Source: softmax of aten/src/ATen/native/SoftMax.cpp, pytorch v2.11.0.
@@ -270,7 +290,8 @@ void WriteSoftmax(CallWriter& writer, const Call& call, std::string_view op) {
     own = DType::kFloat32;
   }
   const NameId x = writer.TensorAt(call, "self");
-  const NameId giver = x == kNoName ? kNoName : GiverUnderAutocast(writer, call);
+  NameId giver = x == kNoName ? kNoName : GiverUnderAutocast(writer, call);
+  if (giver == kNoName && KeepsOwnType(writer, call)) giver = x;
   if (giver != kNoName) return WriteSoftmaxLike(writer, call, op, giver);
   if (own == DType::kUndefined || x == kNoName) return WriteUnary(writer, call, op);
   const TensorType type = {own, writer.DimsOf(x)};
