@@ -229,15 +229,12 @@ NameId CallWriter::PartnerOfResult(const Call& call) {
   return kNoName;
 }
 
-const Call* CallWriter::FirstReaderOf(const Call& call) const {
-  const auto reader = readers_.find(call.results[0].text);
-  return reader == readers_.end() ? nullptr : reader->second;
-}
-
 NameId CallWriter::FactorOfResult(const Call& call) const {
-  const Call* reader = FirstReaderOf(call);
-  if (reader == nullptr || reader->target != "torch.ops.aten.mul.Tensor") return kNoName;
-  for (const auto& [name, argument] : reader->arguments) {
+  const auto reader = readers_.find(call.results[0].text);
+  const bool is_product =
+      reader != readers_.end() && reader->second->target == "torch.ops.aten.mul.Tensor";
+  if (!is_product) return kNoName;
+  for (const auto& [name, argument] : reader->second->arguments) {
     const bool is_tensor = argument.kind == Argument::Kind::kTensor;
     if (!is_tensor || argument.text == call.results[0].text) continue;
     const auto other = names_.find(argument.text);

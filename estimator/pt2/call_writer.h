@@ -152,8 +152,6 @@ class CallWriter : public ProgramWriter {
   // What the first call that reads the result, through views and what writes over it, joins it
   // with, of floats; kNoName where that is not there yet.
   NameId PartnerOfResult(const Call& call);
-  // The first call that reads the result; null without one.
-  const Call* FirstReaderOf(const Call& call) const;
   // What the first call that reads the result multiplies it with; kNoName of other calls.
   NameId FactorOfResult(const Call& call) const;
   // Whether a gradient may flow through it.

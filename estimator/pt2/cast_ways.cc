@@ -75,8 +75,9 @@ class CastWayFinder {
     std::set<std::string_view> made;
     for (const Argument& result : call.results) AddNames(result, made);
     for (const std::string_view tensor : made) makers_[tensor] = &call;
+    const bool is_cast = IsAmong(call.target, kCasts) || call.target == kTypeAs;
     const bool has_both = !call.arguments.empty() && !call.results.empty();
-    if (IsCast(call) && has_both && IsFloat32(call.arguments[0].second.text) &&
+    if (is_cast && has_both && IsFloat32(call.arguments[0].second.text) &&
         IsFloat32(call.results[0].text)) {
       casts_.push_back(&call);
     }
@@ -158,10 +159,6 @@ bool SpellsCastBack(const Call& call) {
   const size_t up = std::max(line.rfind("float32") + 1, line.rfind(".float(") + 1);
   if (up == 0) return false;
   return line.find(".to(", up) != line.npos || line.find("type_as(", up) != line.npos;
-}
-
-bool IsCast(const Call& call) {
-  return IsAmong(call.target, kCasts) || call.target == kTypeAs;
 }
 
 bool IsProduct(const Call& call) { return IsAmong(call.target, kProducts); }

@@ -28,9 +28,6 @@ std::map<const Call*, CastWay> FindCastWays(const Graph& graph);
 // "softmax(x, dtype=torch.float32).type_as(x)".
 bool SpellsCastBack(const Call& call);
 
-// Whether it casts, to a type or to that of another tensor.
-bool IsCast(const Call& call);
-
 // Whether the operands have to be of one type.
 bool IsProduct(const Call& call);
 

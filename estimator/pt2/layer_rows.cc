@@ -270,15 +270,6 @@ void WriteSoftmaxLike(CallWriter& writer, const Call& call, std::string_view op,
   writer.EmitOutsideAutocast(op, {x}, {writer.Result(call)});
 }
 
-// Whether a function whose lines the file does not show gives a softmax the type of what it reads:
-// in one that wants fp32, a cast back stands behind it.
-bool KeepsOwnType(CallWriter& writer, const Call& call) {
-  const bool is_told = FindArgument(call, "dtype") != nullptr && HidesTypes(call);
-  const Call* reader = writer.FirstReaderOf(call);
-  return is_told && AutocastType(writer.settings().precision) != DType::kUndefined &&
-         reader != nullptr && !IsCast(*reader);
-}
-
 // softmax(x, dim, dtype=torch.float32) of 16 bits casts first.  Of fp16 its kernel does without:
 // there this is the cast too much, for a moment.
 // Source: softmax of aten/src/ATen/native/SoftMax.cpp, pytorch v2.11.0.
@@ -290,8 +281,7 @@ void WriteSoftmax(CallWriter& writer, const Call& call, std::string_view op) {
     own = DType::kFloat32;
   }
   const NameId x = writer.TensorAt(call, "self");
-  NameId giver = x == kNoName ? kNoName : GiverUnderAutocast(writer, call);
-  if (giver == kNoName && KeepsOwnType(writer, call)) giver = x;
+  const NameId giver = x == kNoName ? kNoName : GiverUnderAutocast(writer, call);
   if (giver != kNoName) return WriteSoftmaxLike(writer, call, op, giver);
   if (own == DType::kUndefined || x == kNoName) return WriteUnary(writer, call, op);
   const TensorType type = {own, writer.DimsOf(x)};

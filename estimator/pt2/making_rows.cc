@@ -62,7 +62,7 @@ void WriteCastOfHelper(CallWriter& writer, const Call& call, NameId self, CastWa
 // The call that has made `name`, through views and dropouts, if the last calls are those; null
 // where others are among them.
 const AtenCall* LastMakerOf(const Program& program, NameId name) {
-  constexpr std::string_view kOnTheWay[] = {"dropout", "permute", "view", "reshape"};
+  constexpr std::string_view kOnTheWay[] = {"dropout", "permute", "view", "reshape", "slice"};
   for (auto call = program.calls.rbegin(); call != program.calls.rend(); ++call) {
     if (call->outputs.empty() || call->outputs[0] != name) return nullptr;
     if (std::ranges::find(kOnTheWay, call->op) == std::end(kOnTheWay)) return &*call;
@@ -90,7 +90,8 @@ NameId PartnerInAttention(CallWriter& writer, const Call& call, NameId self) {
   if (maker->op == "scaled_dot_product_attention") return maker->inputs[0];
   if (maker->op != "softmax") return kNoName;
   const bool is_eager = call.lines.back().text.find(CallOfEagerAttention()) != std::string::npos;
-  return is_eager ? QueryOf(writer.program()) : writer.PartnerOfResult(call);
+  const bool has_sinks = writer.program().calls.back().op == "slice";
+  return is_eager && !has_sinks ? QueryOf(writer.program()) : writer.PartnerOfResult(call);
 }
 
 // "flat" of "x = f(y).to(flat.dtype)", where it is the line's only cast; "" of others.
