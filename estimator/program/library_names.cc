@@ -396,6 +396,37 @@ constexpr HelperFrame kHelperFrames[] = {
      "hidden_states = linear\n"
      "hidden_states = add\n",
      {kDiffusers, "models/attention_processor.py", "class AttnProcessor2_0:"}},
+    // Mamba2's scan by chunks, in Bamba and its kin.
+    {"mamba2_chunk_scan(",
+     "dt = add\n"
+     "dt = softplus\n"
+     "dt = clamp\n"
+     "B = repeat_interleave\n"
+     "C = repeat_interleave\n"
+     "D_residual = mul\n"
+     "hidden_states = mul\n"
+     "A = mul\n"
+     "hidden_states = pad\n"
+     "A = pad\n"
+     "B = pad\n"
+     "C = pad\n"
+     "A_cumsum = cumsum\n"
+     "L = exp\n"
+     "G = sum\n"
+     "M = sum\n"
+     "Y_diag = sum\n"
+     "decay_states = exp\n"
+     "B_decay = mul\n"
+     "states = sum\n"
+     "states = cat\n"
+     "decay_chunk = exp\n"
+     "new_states=states = sum\n"
+     "state_decay_out = exp\n"
+     "C_times_states = mul\n"
+     "Y_off = mul\n"
+     "output = add\n"
+     "output = add\n",
+     {kTransformers, "models/bamba/modeling_bamba.py", "def mamba2_chunk_scan("}},
     // DenseLayer.
     {"self.bottleneck_fn(",
      "concated_features = cat\n"

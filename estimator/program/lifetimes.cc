@@ -16,6 +16,7 @@
 #include "estimator/program/helper_frames.h"
 #include "estimator/program/modules.h"
 #include "estimator/program/repeated_modules.h"
+#include "estimator/program/returned_tuples.h"
 #include "estimator/program/returned_weights.h"
 #include "estimator/program/statements.h"
 #include "estimator/program/value_lives.h"
@@ -51,6 +52,7 @@ class Lifetimes {
     }
     FollowWeights(modules);
     FollowCollected(modules);
+    FollowTuples(modules);
     for (size_t m = 0; m < modules.size(); ++m) {
       for (const Statement& statement : modules[m].statements) {
         for (const NameId value : program_.calls[Index(statement.last)].outputs) {
@@ -158,6 +160,14 @@ class Lifetimes {
       lives_.HoldBy(statement.targets[held.place], held.weights,
                     bindings_.BoundUntil(module, held.statement, held.place));
       attributes_.Note(held.weights, held.module, statement, held.place);
+    }
+  }
+
+  void FollowTuples(const std::vector<ModuleCall>& modules) {
+    for (const ReturnedValue& held : FindReturnedTuples(program_, runs_, modules)) {
+      const ModuleCall& module = modules[held.module];
+      lives_.HoldBy(module.statements[held.statement].targets[held.place], held.value,
+                    bindings_.BoundUntil(module, held.statement, held.place));
     }
   }
 
