@@ -130,7 +130,7 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   if (own != DType::kUndefined) type.dtype = own;
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return WriteConstant(writer, call, "constant");
-  if (writer.IsNoMask(self) && type.dtype == DType::kBool) return writer.ReturnSame(call, self);
+  if (writer.IsNoMask(self)) return writer.ReturnSame(call, self);
   if (const NameId partner = PartnerUnderAutocast(writer, call, self); partner != kNoName)
     return writer.Emit("type_as", {self, partner}, {writer.Result(call)});
   if (is_to_float32) writer.NoteInput(call, self);
