@@ -370,6 +370,24 @@ TEST_CASE("a bias has a causal mask of its own, but where attention is never cau
         std::string::npos);
 }
 
+// Falcon's one head of keys and values, which scaled_dot_product_attention broadcasts.
+TEST_CASE("one head of keys is broadcast unless attention is told to group heads") {
+  const auto calls = [](int64_t grouped, int64_t heads) {
+    ExportedBuilder net;
+    net.Input("q", {4, 6, 8}).Input("k", {heads, 6, 8});
+    net.Make("torch.ops.aten.scaled_dot_product_attention.default", "y",
+             {{"query", Ref("q")},
+              {"key", Ref("k")},
+              {"value", Ref("k")},
+              {"enable_gqa", Bool(grouped != 0)}},
+             {4, 6, 8});
+    return CallsOf(Made(net.Return("y"), {.mode = Mode::kEval}).program);
+  };
+  CHECK(calls(0, 1) == "scaled_dot_product_attention(q,k,k;0;0;1)");
+  CHECK(calls(1, 1) == "scaled_dot_product_attention(q,k,k;0;0)");
+  CHECK(calls(0, 4) == "scaled_dot_product_attention(q,k,k;0;0)");
+}
+
 // attention_mask = create_bidirectional_mask(…) of eager attention, which a run has as None.
 TEST_CASE("a mask that hides nothing is not added to scores") {
   const auto calls = [](const char* line, int64_t least) {
@@ -381,14 +399,16 @@ TEST_CASE("a mask that hides nothing is not added to scores") {
                   {6}, DType::kBool);
     net.MakeFixed("torch.ops.aten.where.Scalar", "m",
                   {{"condition", Ref("c")}, {"self", Number(0)}, {"other", Real(-1e9)}}, {6});
-    net.At("net.py", 9, "scores = scores + mask");
-    net.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("m")}}, {6});
+    net.At("net.py", 9, "scores = scores + mask.to(scores.dtype)");
+    net.MakeFixed("torch.ops.aten.to.dtype", "t", {{"self", Ref("m")}, {"dtype", Text("float32")}},
+                  {6});
+    net.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("t")}}, {6});
     net.Make("torch.ops.aten.exp.default", "z", {{"self", Ref("y")}}, {6});
     return CallsOf(Made(net.Return("z"), {.mode = Mode::kEval, .loss = Loss::kNone}).program);
   };
   CHECK(calls("mask = create_bidirectional_mask(", 0) == "exp(x)");
-  CHECK(calls("mask = create_bidirectional_mask(", 1).ends_with("add(x,m) exp(y)"));
-  CHECK(calls("mask = own_mask(", 0).ends_with("add(x,m) exp(y)"));
+  CHECK(calls("mask = create_bidirectional_mask(", 1).ends_with("add(x,t) exp(y)"));
+  CHECK(calls("mask = own_mask(", 0).ends_with("add(x,t) exp(y)"));
 }
 
 // Four heads share two of keys, which are repeated before attention with a causal mask.

@@ -78,8 +78,7 @@ class CollectedFinder {
   bool PassesOn(std::vector<Statement>::const_iterator statement,
                 const std::vector<Statement>& statements) const {
     const auto is_known = [&](const Statement& later) {
-      return later.source != kNoStatement &&
-             PassesListOn(program_.source.At(later.source).text);
+      return later.source != kNoStatement && PassesListOn(program_.source.At(later.source).text);
     };
     return std::next(statement) == statements.end() ||
            std::any_of(statement, statements.end(), is_known);

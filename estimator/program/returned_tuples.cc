@@ -31,9 +31,7 @@ std::vector<std::string_view> PartsOfReturn(const SourceStatement& line) {
   return parts;
 }
 
-bool IsPlainName(std::string_view part) {
-  return part.find_first_of("([.+-*/ ") == part.npos;
-}
+bool IsPlainName(std::string_view part) { return part.find_first_of("([.+-*/ ") == part.npos; }
 
 class TupleFinder {
  public:
@@ -64,8 +62,8 @@ class TupleFinder {
     const std::vector<NameId> values = ValuesOf(modules_[run], parts);
     for (size_t i = 0; i < values.size(); ++i) {
       if (values[i] == kNoName) continue;
-      found_.push_back({values[i], Index(caller),
-                        static_cast<size_t>(at - statements.begin()), targets == 1 ? 0 : i});
+      found_.push_back({values[i], Index(caller), static_cast<size_t>(at - statements.begin()),
+                        targets == 1 ? 0 : i});
     }
   }
 

@@ -1,5 +1,5 @@
-// What forwards return beside their value in a line that shows it: "return self.gamma * x, attention"
-// and "return cos.to(x.dtype), sin.to(x.dtype)".  Internal to the room program/.
+// What forwards return beside their value in a line that shows it: "return self.gamma * x,
+// attention" and "return cos.to(x.dtype), sin.to(x.dtype)".  Internal to the room program/.
 #pragma once
 
 #include <cstddef>
