@@ -64,6 +64,9 @@ bool RunsOnHost(std::string_view target);
 // "relu_.default" writes over its first argument.
 bool WritesInPlace(std::string_view target);
 
+// Attention, without masks that torch.export alone makes (attention_calls.cc).
+void WriteAttention(CallWriter& writer, const Call& call, std::string_view op);
+
 // --- Calls that run as several (composite_calls.cc) ----------------------------
 
 // torch.einsum (program/einsum.h).

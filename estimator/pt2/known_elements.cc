@@ -254,8 +254,8 @@ Made MakeAbsolute(const KnownCall& call) {
 // The highest of parts of what is the same everywhere.
 Made MakePooled(const KnownCall& call) {
   const Made self = call.Operand("self");
-  const bool is_one = self != nullptr && self->elements.size() == 1;
-  return is_one ? MadeOf(Known{call.dims, Dims(call.dims.size(), 1), self->elements}) : nullptr;
+  if (self == nullptr || self->elements.size() != 1) return nullptr;
+  return MadeOf(Known{call.dims, Dims(call.dims.size(), 1), self->elements});
 }
 
 Made ReturnSelf(const KnownCall& call) { return call.Operand("self"); }
