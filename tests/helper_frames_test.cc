@@ -101,6 +101,11 @@ TEST_CASE("a scan by chunks holds what its text binds, once by two names") {
   CHECK(names.find("output: add until 35; output: add until 35; ") == std::string::npos);
 }
 
+TEST_CASE("an activation holds its parameters until it returns") {
+  CHECK(Names("return self._xielu_python(input)", {"softplus", "softplus", "add", "gt", "mul"}) ==
+        "alpha_n: add until 4; alpha_p: softplus until 4; ");
+}
+
 TEST_CASE("a method of timm's drops its names with its last call") {
   const std::string shifted =
       Names("x = x + self.drop_path1(self.norm1(self._shifted_window_attn(x)))",

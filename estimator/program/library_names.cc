@@ -427,6 +427,11 @@ constexpr HelperFrame kHelperFrames[] = {
      "output = add\n"
      "output = add\n",
      {kTransformers, "models/bamba/modeling_bamba.py", "def mamba2_chunk_scan("}},
+    // XIELUActivation.
+    {"self._xielu_python(",
+     "alpha_p = softplus\n"
+     "alpha_n = add\n",
+     {kTransformers, "activations.py", "def _xielu_python("}},
     // DenseLayer.
     {"self.bottleneck_fn(",
      "concated_features = cat\n"
@@ -497,8 +502,7 @@ constexpr NameFact kPassingOn[] = {
      {kTransformers, "models/conditional_detr/modeling_conditional_detr.py",
       "out.append((feature_map, mask))"}},
     {"pos.append(self.position_embedding(feature_map, mask)",
-     {kTransformers, "models/table_transformer/modeling_table_transformer.py",
-      "return out, pos"}},
+     {kTransformers, "models/table_transformer/modeling_table_transformer.py", "return out, pos"}},
 };
 
 bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {
