@@ -150,6 +150,21 @@ TEST_CASE("lines of one chain of calls are a statement, whose name is in a line 
   CHECK(death("relu(x)", "s = relu(k)") == 2);
 }
 
+TEST_CASE("a name is bound anew behind all turns of a comprehension") {
+  const auto death = [](const std::string& line) {
+    const auto turn = [&](const std::string& path) {
+      return Line{{1}, {"m", path}, {{14, line}, {1, kConv}}};
+    };
+    return DeathOf(1, {{{0}, {"m", "m.embed"}, {{13, "x = self.embed(x)"}, {1, kConv}}},
+                       turn("m.convs.0"),
+                       turn("m.convs.1"),
+                       {{3}, {"m"}, {{14, line}}},
+                       {{4}, {"m"}, {{16, "z = y.relu()"}}}});
+  };
+  CHECK(death("x = [F.relu(conv(x)) for conv in self.convs]") == 3);
+  CHECK(death("y = [F.relu(conv(x)) for conv in self.convs]") == 4);
+}
+
 TEST_CASE("a dict holds what each turn puts into it") {
   const auto death = [](const std::string& line) {
     return DeathOf(1, {{{0}, {"m", "m.rotary"}, {{14, line}, {1, kConv}}},

@@ -286,6 +286,18 @@ TEST_CASE("a bias that no call reads is that of a child of its module") {
   CHECK(names("lm_head.decoder.shift").empty());
 }
 
+// WavLM's torch.cat((q_proj.bias, k_proj.bias)).
+TEST_CASE("a parameter that a call reads in a list is its own") {
+  ExportedBuilder builder;
+  builder.Parameter("p_q", "q_proj.bias", {8}).Parameter("p_k", "k_proj.bias", {8});
+  builder.Parameter("p_o", "out_proj.bias", {8}).Input("x", {16}).In("attention");
+  builder.MakeFixed("torch.ops.aten.cat.default", "b",
+                    {{"tensors", List({Ref("p_q"), Ref("p_k")})}}, {16});
+  builder.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("b")}}, {16});
+  builder.MakeFixed("torch.ops.aten.exp.default", "z", {{"self", Ref("p_o")}}, {8});
+  CHECK(FindFirstNames(builder.Return("y")).empty());
+}
+
 TEST_CASE("what is stored once is one parameter, and what is stored twice two") {
   ExportedProgram stored = Tied("p_e").Return("y");
   stored.inputs[0].storage = "weight_0";

@@ -31,7 +31,7 @@ int64_t NameBindings::BoundUntil(const ModuleCall& module, size_t index, size_t 
     }
     const bool may_rebind = next.is_hidden && next.targets.empty() && Reads(next, statement);
     if (Returns(next)) return EndOfReturn(module, next);
-    if (Binds(next, target) || may_rebind) return next.last;
+    if (Binds(next, target) || may_rebind) return EndOfTurns(module, i);
     if (place == 0 && PassesOther(module, next, target)) return next.first - 1;
   }
   return module.last;
@@ -66,6 +66,19 @@ int64_t NameBindings::EndOfReturn(const ModuleCall& module, const Statement& ret
            program_.source.AreSame(statement.source, returning.source);
   };
   return std::find_if(module.statements.rbegin(), module.statements.rend(), is_same)->last;
+}
+
+// Behind all turns of "x = [f(x) for f in fs]".
+int64_t NameBindings::EndOfTurns(const ModuleCall& module, size_t index) const {
+  const StatementId source = module.statements[index].source;
+  if (source == kNoStatement || !program_.source.At(source).is_comprehension) {
+    return module.statements[index].last;
+  }
+  while (index + 1 < module.statements.size() &&
+         program_.source.AreSame(module.statements[index + 1].source, source)) {
+    ++index;
+  }
+  return module.statements[index].last;
 }
 
 bool NameBindings::Reads(const Statement& later, const Statement& statement) const {
