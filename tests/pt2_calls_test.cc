@@ -555,6 +555,26 @@ TEST_CASE("autocast's weights are cast to the type of what they are multiplied w
   CHECK(calls("y = self._attn(q, v)", Precision::kFp32) == with("to(w)"));
 }
 
+// "dropout(probs[..., :-1]).to(value_states.dtype)" of GPT-OSS.
+TEST_CASE("weights that have lost their sinks are cast to the type of the values") {
+  ExportedBuilder builder;
+  builder.Input("q", {6, 6}).Input("v", {5, 6}).At("net.py", 3, "y, w = attention_interface(");
+  builder.Make("torch.ops.aten.matmul.default", "s", {{"self", Ref("q")}, {"other", Ref("q")}},
+               {6, 6});
+  builder.Make("torch.ops.aten.softmax.int", "w", {{"self", Ref("s")}, {"dim", Number(-1)}},
+               {6, 6});
+  builder.Make("torch.ops.aten.slice.Tensor", "p",
+               {{"self", Ref("w")}, {"dim", Number(2)}, {"start", Number(0)}, {"end", Number(-1)}},
+               {6, 5});
+  builder.Make("torch.ops.aten.to.dtype", "t", {{"self", Ref("p")}, {"dtype", Text("float32")}},
+               {6, 5});
+  builder.Make("torch.ops.aten.matmul.default", "y", {{"self", Ref("t")}, {"other", Ref("v")}},
+               {6, 6});
+  const TrainingSettings settings = {.precision = Precision::kAmpBf16, .mode = Mode::kEval};
+  const std::string calls = CallsOf(Made(builder.Return("y"), settings).program);
+  CHECK_MESSAGE(calls.ends_with(" type_as(p,v) matmul(t,v)"), calls);
+}
+
 // Bloom's GeLUFunction keeps its input, and nothing that its forward makes.
 TEST_CASE("calls of a Function keep nothing, and the last one has its backward") {
   const auto program = [](Mode mode) {
