@@ -57,6 +57,55 @@ TEST_CASE("a loop binds its names anew in each turn, and a list keeps what is ad
         std::string::npos);
 }
 
+TEST_CASE("a scan by chunks holds what its text binds, once by two names") {
+  const std::string names = Names("y = mamba2_chunk_scan(", {"add",
+                                                             "softplus",
+                                                             "clamp",
+                                                             "repeat_interleave",
+                                                             "repeat_interleave",
+                                                             "pad",
+                                                             "mul",
+                                                             "mul",
+                                                             "mul",
+                                                             "pad",
+                                                             "pad",
+                                                             "pad",
+                                                             "pad",
+                                                             "cumsum",
+                                                             "exp",
+                                                             "mul",
+                                                             "sum",
+                                                             "mul",
+                                                             "sum",
+                                                             "mul",
+                                                             "sum",
+                                                             "sub",
+                                                             "exp",
+                                                             "mul",
+                                                             "mul",
+                                                             "sum",
+                                                             "cat",
+                                                             "exp",
+                                                             "mul",
+                                                             "sum",
+                                                             "exp",
+                                                             "mul",
+                                                             "sum",
+                                                             "mul",
+                                                             "add",
+                                                             "add"});
+  CHECK(names.find("dt: clamp until 35; ") != std::string::npos);
+  CHECK(names.find("A: mul until 10; ") != std::string::npos);
+  CHECK(names.find("A_cumsum: cumsum until 35; ") != std::string::npos);
+  CHECK(names.find("states: cat until 29; ") != std::string::npos);
+  CHECK(names.find("output: add until 35; output: add until 35; ") == std::string::npos);
+}
+
+TEST_CASE("an activation holds its parameters until it returns") {
+  CHECK(Names("return self._xielu_python(input)", {"softplus", "softplus", "add", "gt", "mul"}) ==
+        "alpha_n: add until 4; alpha_p: softplus until 4; ");
+}
+
 TEST_CASE("a method of timm's drops its names with its last call") {
   const std::string shifted =
       Names("x = x + self.drop_path1(self.norm1(self._shifted_window_attn(x)))",

@@ -197,6 +197,35 @@ TEST_CASE("of several results each is bound to its own name") {
   CHECK(deaths("x = rotate(q, k)").find("2:2") == std::string::npos);
 }
 
+// x, c = self.pool(x, c) makes names 1 and 2, which two lines read.
+TEST_CASE("of two results of a module the next lines tell which is which") {
+  const auto deaths = [](const char* reader) {
+    Program program;
+    program.values.resize(5);
+    program.inputs = {0};
+    SourceLines& source = program.source;
+    const StatementId pair = source.Read(7, "x, c = self.pool(x, c)");
+    const auto add = [&](std::vector<NameId> inputs, const std::vector<std::string>& scopes,
+                         std::vector<StatementId> frames) {
+      const auto output = static_cast<NameId>(program.calls.size() + 1);
+      program.calls.push_back({.op = "relu",
+                               .where = "",
+                               .inputs = std::move(inputs),
+                               .outputs = {output},
+                               .module = program.modules.Enter(scopes),
+                               .frames = std::move(frames)});
+    };
+    add({0}, {"m", "m.pool"}, {pair, source.Read(1, "x = self.conv(x)")});
+    add({0}, {"m", "m.pool"}, {pair, source.Read(2, "c = self.fc(c)")});
+    add({1}, {"m"}, {source.Read(8, reader)});
+    add({3, 2}, {"m"}, {source.Read(9, "x = torch.cat((c, x))")});
+    program.outputs = {4};
+    return Deaths(std::move(program), /*hold_outputs=*/false);
+  };
+  CHECK(deaths("x = x.flatten(2)").find("1:2 ") != std::string::npos);
+  CHECK(deaths("x = self.flatten(x)").find("1:3 ") != std::string::npos);
+}
+
 // Two turns of a loop over blocks, each of two calls in `line`, whose results a sum reads.
 TEST_CASE("a further turn binds a further name anew, or passes on what it holds") {
   const auto deaths = [](const char* line) {

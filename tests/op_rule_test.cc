@@ -217,6 +217,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"hardtanh", In(0), In(0)},
       {"fill_", {}, {}},  // taken apart, as is slice_scatter
       {"index", In(0), In(1)},
+      {"index.host", In(0), {}},
       {"index_select", In(0), In(1)},
       {"roll", In(0), {}},
       {"slice_scatter", {}, {}},
@@ -405,6 +406,9 @@ TEST_CASE("autocast casts what PyTorch says") {
     const AutocastPolicy policy = FindOpRule(name).autocast;
     CHECK((policy == AutocastPolicy::kFp32 || policy == AutocastPolicy::kFp32Result ||
            policy == AutocastPolicy::kFp32FromHalf));
+  }
+  for (const std::string_view name : {"dot", "vdot"}) {
+    CHECK(FindOpRule(name).autocast == AutocastPolicy::kWidest);
   }
   for (const std::string_view name : {"relu", "gelu", "tanh", "batch_norm", "add", "mul", "mean"}) {
     CAPTURE(std::string(name));

@@ -6,6 +6,7 @@
 
 #include "estimator/pt2/call_rows.h"
 #include "tests/pt2_helpers.h"
+#include "tests/trace_helpers.h"
 
 namespace onnxfit::pt2_calls_test {
 namespace {
@@ -506,6 +507,8 @@ TEST_CASE("a cast that the code spells is one in 16 bits, too") {
   CHECK(calls("x = x.to(torch.float32)", "return x * self.v") == "float32 to(x) mul(to,v)");
   CHECK(calls("x = x.float() if cast else None", "return x * self.v") == "float32 to(x) mul(to,v)");
   CHECK(calls("x = x.to(dtype)", "return x * self.v") == "bfloat16 to(x) mul(to,v)");
+  CHECK(calls("y = f(x.to(torch.float))", "return x * self.v") == "float32 to(x) mul(x,v)");
+  CHECK(calls("x = x.to(torch.float16)", "return x * self.v") == "bfloat16 to(x) mul(to,v)");
   // The tracer calls x by the cast's name, which the code does not.
   CHECK(calls("y = x.to(torch.float32).mean()", "return x * self.v") == "float32 to(x) mul(x,v)");
 }
@@ -550,6 +553,26 @@ TEST_CASE("autocast's weights are cast to the type of what they are multiplied w
         with("type_as(w,v)"));
   CHECK(calls("y = softmax(s, dim=-1).float() @ v", Precision::kAmpBf16) == with("to(w)"));
   CHECK(calls("y = self._attn(q, v)", Precision::kFp32) == with("to(w)"));
+}
+
+// "dropout(probs[..., :-1]).to(value_states.dtype)" of GPT-OSS.
+TEST_CASE("weights that have lost their sinks are cast to the type of the values") {
+  ExportedBuilder builder;
+  builder.Input("q", {6, 6}).Input("v", {5, 6}).At("net.py", 3, "y, w = attention_interface(");
+  builder.Make("torch.ops.aten.matmul.default", "s", {{"self", Ref("q")}, {"other", Ref("q")}},
+               {6, 6});
+  builder.Make("torch.ops.aten.softmax.int", "w", {{"self", Ref("s")}, {"dim", Number(-1)}},
+               {6, 6});
+  builder.Make("torch.ops.aten.slice.Tensor", "p",
+               {{"self", Ref("w")}, {"dim", Number(2)}, {"start", Number(0)}, {"end", Number(-1)}},
+               {6, 5});
+  builder.Make("torch.ops.aten.to.dtype", "t", {{"self", Ref("p")}, {"dtype", Text("float32")}},
+               {6, 5});
+  builder.Make("torch.ops.aten.matmul.default", "y", {{"self", Ref("t")}, {"other", Ref("v")}},
+               {6, 6});
+  const TrainingSettings settings = {.precision = Precision::kAmpBf16, .mode = Mode::kEval};
+  const std::string calls = CallsOf(Made(builder.Return("y"), settings).program);
+  CHECK_MESSAGE(calls.ends_with(" type_as(p,v) matmul(t,v)"), calls);
 }
 
 // Bloom's GeLUFunction keeps its input, and nothing that its forward makes.
@@ -597,6 +620,108 @@ TEST_CASE("a cast under autocast has the type that the variable's value has") {
         "relu(x) cos(flat) type_as(c,flat)");
   CHECK(calls("y = cos(flat).to(x.dtype)", Precision::kAmpBf16) == "relu(x) cos(flat) to(c)");
   CHECK(calls("y = cos(flat).to(flat.dtype)", Precision::kFp32) == "relu(x) cos(flat) to(c)");
+}
+
+// "torch.rand(shape, dtype=hidden_states.dtype)" of stochastic depth: the file has fp32.
+TEST_CASE("what is filled under autocast has the type of what the forward was passed") {
+  const auto calls = [](const char* line, Precision precision, const char* other) {
+    ExportedBuilder builder;
+    builder.Input("x", {6}).Input("h", {6}).In("drop_path").At("net.py", 3, line);
+    builder.Make("torch.ops.aten.rand.default", "r", {{"dtype", Text("float32")}}, {1});
+    builder.Make("torch.ops.aten.floor.default", "f", {{"self", Ref("r")}}, {1});
+    builder.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("h")}, {"other", Ref("f")}}, {6});
+    builder.Make("torch.ops.aten.mul.Tensor", "z", {{"self", Ref("y")}, {"other", Ref(other)}},
+                 {6});
+    const TrainingSettings settings = {.precision = precision, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("z"), settings).program);
+  };
+  constexpr char kLine[] = "r = torch.rand(shape, dtype=h.dtype, device=h.device)";
+  const std::string rest = " floor(r) mul(h,f) mul(y,h)";
+  CHECK(calls(kLine, Precision::kAmpBf16, "h") == "bernoulli(h)" + rest);
+  // Of two that it may be, that with which the result is joined.
+  CHECK(calls(kLine, Precision::kAmpBf16, "x") == "bernoulli(h) floor(r) mul(h,f) mul(y,x)");
+  CHECK(calls("r = torch.rand(shape)", Precision::kAmpBf16, "h") == "bernoulli(h)" + rest);
+}
+
+// The router of GPT-OSS: "softmax(values, dim=1, dtype=values.dtype)".
+TEST_CASE("a softmax that is told a type stays in it under autocast") {
+  const auto program = [](const char* line, Precision precision) {
+    ExportedBuilder builder;
+    builder.Input("x", {6}).At("net.py", 3, "values = self.router(x)");
+    builder.Make("torch.ops.aten.relu.default", "v", {{"self", Ref("x")}}, {6});
+    builder.At("net.py", 4, line);
+    builder.Make("torch.ops.aten.softmax.int", "y",
+                 {{"self", Ref("v")}, {"dim", Number(1)}, {"dtype", Text("float32")}}, {6});
+    const TrainingSettings settings = {.precision = precision, .mode = Mode::kEval};
+    return Made(builder.Return("y"), settings).program;
+  };
+  constexpr char kLine[] = "y = softmax(values, dim=1, dtype=values.dtype)";
+  CHECK(program(kLine, Precision::kAmpBf16).calls[1].leaves_autocast);
+  CHECK(CallsOf(program(kLine, Precision::kAmpBf16)) == "relu(x) softmax(v)");
+  CHECK(CallsOf(program("y = softmax(x + values, dim=1, dtype=values.dtype)",
+                        Precision::kAmpBf16)) == "relu(x) softmax(v)");
+  CHECK_FALSE(program(kLine, Precision::kFp32).calls[1].leaves_autocast);
+  CHECK_FALSE(program("y = softmax(values, 1)", Precision::kAmpBf16).calls[1].leaves_autocast);
+}
+
+// "attn_output * sink_scale.unsqueeze(-1).to(attn_output.dtype)" of a function whose lines the
+// file does not show.
+TEST_CASE("a hidden cast under autocast has the type of what it is multiplied with") {
+  const auto calls = [](const char* line, const char* target) {
+    ExportedBuilder builder;
+    builder.Input("x", {6}).Input("o", {6}).At("net.py", 3, line);
+    builder.Make("torch.ops.aten.to.dtype", "t", {{"self", Ref("x")}, {"dtype", Text("float32")}},
+                 {6});
+    builder.Make(target, "y", {{"self", Ref("o")}, {"other", Ref("t")}}, {6});
+    const TrainingSettings settings = {.precision = Precision::kAmpBf16, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("y"), settings).program);
+  };
+  CHECK(calls("y, w = attention_interface(", "torch.ops.aten.mul.Tensor") ==
+        "type_as(x,o) mul(o,t)");
+  CHECK(calls("y, w = attention_interface(", "torch.ops.aten.add.Tensor") == "to(x) add(o,t)");
+  CHECK(calls("y = o * x.to(torch.float32)", "torch.ops.aten.mul.Tensor") == "to(x) mul(o,t)");
+}
+
+// A quotient in place has the type and the storage of what is divided, of which a clone is kept
+// where the divisor's gradient reads it.
+TEST_CASE("x /= y writes over x") {
+  const auto trace = [](const char* target) {
+    ExportedBuilder builder;
+    builder.Parameter("p_w", "w", {8, 8}).Input("x", {8});
+    builder.Make("torch.ops.aten.linear.default", "h",
+                 {{"input", Ref("x")}, {"weight", Ref("p_w")}}, {8});
+    builder.Make("torch.ops.aten.sum.dim_IntList", "s", {{"self", Ref("h")}, {"dim", Numbers({1})}},
+                 {1});
+    builder.Make(target, "y", {{"self", Ref("h")}, {"other", Ref("s")}}, {8});
+    const TrainingSettings settings = {
+        .precision = Precision::kAmpBf16, .loss = Loss::kMse, .steps = 1};
+    return ToString(Train(Made(builder.Return("y"), settings).program, settings));
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != text.npos;
+  };
+  const std::string over = trace("torch.ops.aten.div_.Tensor");
+  CHECK_MESSAGE(has(over, "+s:16 +h:64 "), over);  // the clone
+  CHECK_FALSE(has(over, "+y:"));
+  CHECK(has(trace("torch.ops.aten.div.Tensor"), "+s:16 +y:128 "));  // fp32, as autocast's sum is
+}
+
+// Autograd keeps indices where they are; a copy is there while the kernel runs.
+TEST_CASE("indices on the host are copied each time") {
+  ExportedBuilder builder;
+  builder.Parameter("p_w", "w", {8, 8}).Input("x", {8});
+  builder.MakeFixed("torch.ops.aten.arange.default", "i", {{"end", Number(6)}}, {6}, DType::kInt64);
+  builder.program().graph.tensors["i"].device = "cpu";
+  builder.program().graph.tensors["p_w"].device = "cuda";
+  builder.MakeFixed("torch.ops.aten.index.Tensor", "r",
+                    {{"self", Ref("p_w")}, {"indices", List({Ref("i")})}}, {6, 8});
+  builder.Make("torch.ops.aten.linear.default", "y", {{"input", Ref("x")}, {"weight", Ref("r")}},
+               {6});
+  const TrainingSettings settings = {.loss = Loss::kMse, .steps = 1};
+  const Program program = Made(builder.Return("y"), settings).program;
+  CHECK(CallsOf(program) == "index.host(w;6) linear(x,r)");
+  const std::string text = ToString(Train(program, settings));
+  CHECK_MESSAGE(text.find("+r.scratch:48 +r:192 -r.scratch") != text.npos, text);
 }
 
 TEST_CASE("a type that nothing else in the module has is the code's own") {

@@ -67,6 +67,8 @@ TEST_CASE("elements follow from sizes") {
   CHECK(After("cumsum.default", {{"self", Ref("r")}, {"dim", Number(-1)}}, {4}) == "0 1 3 6");
   CHECK(After("cumsum.default", {{"self", Ref("c")}, {"dim", Number(-1)}}, {4, 1}) == "0 1 2 3");
   CHECK(After("diff.default", {{"self", Ref("r")}}, {3}) == "1 1 1");
+  CHECK(After("max_pool1d.default", {{"self", Ref("r")}, {"kernel_size", Numbers({2})}}, {2}) ==
+        "?");
   CHECK(After("new_ones.default", {{"self", Ref("r")}}, {3, 5}) == "1");
   CHECK(After("expand.default", {{"self", Ref("r")}}, {9, 4}) == "0 1 2 3");
   CHECK(After("repeat.default", {{"self", Ref("c")}}, {4, 3}) == "0 1 2 3");

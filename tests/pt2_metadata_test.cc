@@ -67,6 +67,10 @@ TEST_CASE("the lines of Python that a call is of") {
        "  File \"torch/nn/modules/activation.py\", line 144, in forward\n    return F.relu(input)",
        "net.py:11 forward: return self.act(x)\n"
        "torch/nn/modules/activation.py:144 forward: return F.relu(input)\n"},
+      // Without what Python does not read.
+      {"File \"a.py\", line 2, in f\n    x = x.float()  # [N, C], as F.pad(\"#\") has it\n",
+       "a.py:2 f: x = x.float()\n"},
+      {"File \"a.py\", line 2, in f\n    x = g(x, \"# of\")\n", "a.py:2 f: x = g(x, \"# of\")\n"},
       // Without text, as of code that is nowhere; with marks, as of Python 3.11; of several lines.
       {"  File \"<eval>\", line 1, in <lambda>\n  File \"a.py\", line 2, in f\n    x = g(\n      "
        "1)\n",

@@ -286,6 +286,18 @@ TEST_CASE("a bias that no call reads is that of a child of its module") {
   CHECK(names("lm_head.decoder.shift").empty());
 }
 
+// WavLM's torch.cat((q_proj.bias, k_proj.bias)).
+TEST_CASE("a parameter that a call reads in a list is its own") {
+  ExportedBuilder builder;
+  builder.Parameter("p_q", "q_proj.bias", {8}).Parameter("p_k", "k_proj.bias", {8});
+  builder.Parameter("p_o", "out_proj.bias", {8}).Input("x", {16}).In("attention");
+  builder.MakeFixed("torch.ops.aten.cat.default", "b",
+                    {{"tensors", List({Ref("p_q"), Ref("p_k")})}}, {16});
+  builder.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("b")}}, {16});
+  builder.MakeFixed("torch.ops.aten.exp.default", "z", {{"self", Ref("p_o")}}, {8});
+  CHECK(FindFirstNames(builder.Return("y")).empty());
+}
+
 TEST_CASE("what is stored once is one parameter, and what is stored twice two") {
   ExportedProgram stored = Tied("p_e").Return("y");
   stored.inputs[0].storage = "weight_0";
@@ -343,6 +355,51 @@ TEST_CASE("masks that a library leaves out of a run are left out") {
   CHECK(Attention(kFile, "mask = rows >= columns", 0) == kMade + attends + ",mask;0;0)");
 }
 
+// position_bias of attention that a decoder tells to be causal by a mask alone.
+TEST_CASE("a bias has a causal mask of its own, but where attention is never causal") {
+  const auto calls = [](const char* file) {
+    ExportedBuilder net;
+    net.Parameter("p_b", "b", {1, 2, 6, 6}).Input("q", {2, 6, 8});
+    net.At("transformers/models/t5/modeling_t5.py", 7, "mask = create_causal_mask(");
+    net.MakeFixed("torch.ops.aten.arange.default", "rows", {{"end", Number(6)}}, {6},
+                  DType::kInt64);
+    net.MakeFixed("torch.ops.aten.unsqueeze.default", "column",
+                  {{"self", Ref("rows")}, {"dim", Number(1)}}, {6, 1}, DType::kInt64);
+    net.MakeFixed("torch.ops.aten.ge.Tensor", "mask",
+                  {{"self", Ref("column")}, {"other", Ref("rows")}}, {6, 6}, DType::kBool);
+    net.At(file, 9, "attn_output, attn_weights = attention_interface(");
+    net.MakeFixed("torch.ops.aten.where.ScalarOther", "m",
+                  {{"condition", Ref("mask")}, {"self", Ref("p_b")}, {"other", Real(-1e9)}},
+                  {1, 2, 6, 6});
+    net.Make("torch.ops.aten.scaled_dot_product_attention.default", "y",
+             {{"query", Ref("q")}, {"key", Ref("q")}, {"value", Ref("q")}, {"attn_mask", Ref("m")}},
+             {2, 6, 8});
+    return CallsOf(Made(net.Return("y"), {.mode = Mode::kEval}).program);
+  };
+  CHECK(calls("transformers/models/umt5/modeling_umt5.py") ==
+        "scaled_dot_product_attention(q,q,q,b;0;0)");
+  CHECK(calls("transformers/models/t5/modeling_t5.py").find("where(m.ge,b,m.constant)") !=
+        std::string::npos);
+}
+
+// Falcon's one head of keys and values, which scaled_dot_product_attention broadcasts.
+TEST_CASE("one head of keys is broadcast unless attention is told to group heads") {
+  const auto calls = [](int64_t grouped, int64_t heads) {
+    ExportedBuilder net;
+    net.Input("q", {4, 6, 8}).Input("k", {heads, 6, 8});
+    net.Make("torch.ops.aten.scaled_dot_product_attention.default", "y",
+             {{"query", Ref("q")},
+              {"key", Ref("k")},
+              {"value", Ref("k")},
+              {"enable_gqa", Bool(grouped != 0)}},
+             {4, 6, 8});
+    return CallsOf(Made(net.Return("y"), {.mode = Mode::kEval}).program);
+  };
+  CHECK(calls(0, 1) == "scaled_dot_product_attention(q,k,k;0;0;1)");
+  CHECK(calls(1, 1) == "scaled_dot_product_attention(q,k,k;0;0)");
+  CHECK(calls(0, 4) == "scaled_dot_product_attention(q,k,k;0;0)");
+}
+
 // attention_mask = create_bidirectional_mask(…) of eager attention, which a run has as None.
 TEST_CASE("a mask that hides nothing is not added to scores") {
   const auto calls = [](const char* line, int64_t least) {
@@ -354,14 +411,16 @@ TEST_CASE("a mask that hides nothing is not added to scores") {
                   {6}, DType::kBool);
     net.MakeFixed("torch.ops.aten.where.Scalar", "m",
                   {{"condition", Ref("c")}, {"self", Number(0)}, {"other", Real(-1e9)}}, {6});
-    net.At("net.py", 9, "scores = scores + mask");
-    net.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("m")}}, {6});
+    net.At("net.py", 9, "scores = scores + mask.to(scores.dtype)");
+    net.MakeFixed("torch.ops.aten.to.dtype", "t", {{"self", Ref("m")}, {"dtype", Text("float32")}},
+                  {6});
+    net.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("t")}}, {6});
     net.Make("torch.ops.aten.exp.default", "z", {{"self", Ref("y")}}, {6});
     return CallsOf(Made(net.Return("z"), {.mode = Mode::kEval, .loss = Loss::kNone}).program);
   };
   CHECK(calls("mask = create_bidirectional_mask(", 0) == "exp(x)");
-  CHECK(calls("mask = create_bidirectional_mask(", 1).ends_with("add(x,m) exp(y)"));
-  CHECK(calls("mask = own_mask(", 0).ends_with("add(x,m) exp(y)"));
+  CHECK(calls("mask = create_bidirectional_mask(", 1).ends_with("add(x,t) exp(y)"));
+  CHECK(calls("mask = own_mask(", 0).ends_with("add(x,t) exp(y)"));
 }
 
 // Four heads share two of keys, which are repeated before attention with a causal mask.

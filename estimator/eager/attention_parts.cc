@@ -122,8 +122,9 @@ void RunMath(Dispatcher& d, const AtenCall& call, NameId mask, const Attention& 
   NameId v = Cast(d, call.inputs[2], dtype);
   const NameId scaled_q = d.Make("mul.Scalar", {q}, {dtype, a.q.dims});
   if (is_causal) mask = CausalMask(d, a);
-  k = RepeatHeads(d, k, a);
-  v = RepeatHeads(d, v, a);
+  const bool broadcasts = call.ints.size() > 2 && call.ints[2] != 0;
+  if (!broadcasts) k = RepeatHeads(d, k, a);
+  if (!broadcasts) v = RepeatHeads(d, v, a);
   std::vector<int64_t> order(d.TypeOf(k).dims.size());
   std::iota(order.begin(), order.end(), int64_t{0});
   std::swap(order.end()[-1], order.end()[-2]);

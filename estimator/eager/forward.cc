@@ -226,11 +226,13 @@ bool Forward::WroteOverView(int32_t index, const Frame& frame) const {
 
 TensorId Forward::Overwrite(int32_t index, Frame& frame) {
   const Tensor& input = machine_.tensor(frame.inputs[0]);
-  const bool tracked = input.grad_fn.node != kNoGradNode && !calls_.call(index).leaves_autograd;
+  const std::vector<Edge> next = NextEdges(index, frame);
+  const bool tracked = next[0].node != kNoGradNode;
   const OpRule& rule = calls_.rule(index);
-  const bool is_read = rule.in_place == InPlace::kClone ||
-                       (rule.in_place == InPlace::kIfNamed && rule.gradients[0].reads.Has(In(0)));
-  if (is_read && tracked) {
+  const bool is_read = rule.in_place == InPlace::kClone ? tracked
+                                                        : rule.in_place == InPlace::kIfNamed &&
+                                                              SavedSlots(rule, next).Has(In(0));
+  if (is_read && !calls_.call(index).leaves_autograd) {
     frame.clone =
         machine_.New({input.dtype, input.dims}, calls_.NameLabel(calls_.call(index).inputs[0]));
   }
@@ -283,14 +285,19 @@ std::vector<Edge> Forward::NextEdges(int32_t index, const Frame& frame) const {
   return next;
 }
 
-std::vector<Forward::Saved> Forward::Save(int32_t index, const std::vector<Edge>& next,
-                                          const Frame& frame) {
-  const OpRule& rule = calls_.rule(index);
+// What the gradients that are asked for read.
+Slots Forward::SavedSlots(const OpRule& rule, const std::vector<Edge>& next) {
   Slots wanted;
   for (size_t i = 0; i < next.size() && i < kMaxInputSlots; ++i) {
     if (next[i].node != kNoGradNode) wanted = wanted | In(static_cast<int>(i));
   }
-  const Slots slots = SavedForBackward(rule, wanted);
+  return SavedForBackward(rule, wanted);
+}
+
+std::vector<Forward::Saved> Forward::Save(int32_t index, const std::vector<Edge>& next,
+                                          const Frame& frame) {
+  const OpRule& rule = calls_.rule(index);
+  const Slots slots = SavedSlots(rule, next);
   const auto keeps = [&](Slots slot) { return rule.keeps_everything || slots.Has(slot); };
   std::vector<Saved> saved;
   const auto keep = [&](TensorId tensor, Slots slot) {

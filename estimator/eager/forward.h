@@ -73,6 +73,7 @@ class Forward {
   TensorId Overwrite(int32_t index, Frame& frame);
   void Record(int32_t index, const Frame& frame);
   void KeepHistory(int32_t index, const Frame& frame);
+  static Slots SavedSlots(const OpRule& rule, const std::vector<Edge>& next);
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
   std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
 

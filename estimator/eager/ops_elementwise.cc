@@ -90,6 +90,7 @@ constexpr OpRule kElementwiseRules[] = {
      .backward = {MakeGrad(1), MakeGrad(0)}},
     {.name = "div",
      .strides = AsOperands,
+     .in_place = InPlace::kIfNamed,
      .promotes = true,
      .gradients = {ReadsElementwise(In(1)), ReadsElementwise(In(0) | In(1))},
      // -grad * ((x / other) / other)

@@ -100,9 +100,8 @@ void BagBackward(Kernel& kernel) {
 
 // index_put_with_sort_kernel of aten/src/ATen/native/cuda/Indexing.cu, pytorch v2.6.0; sizes from
 // torch 2.11 events, 256 to 20,000 indices.
-void IndexBackward(Kernel& kernel) {
+void IndexedBackward(Kernel& kernel, int64_t count) {
   const CallTypes& types = kernel.types();
-  const int64_t count = Numel(types.in(1).dims);
   const StridedType& gradient = types.incoming_gradient();
   kernel.MakeGrad(0);
   const int remainders = kernel.Take(Indices(count));
@@ -113,6 +112,14 @@ void IndexBackward(Kernel& kernel) {
   const int64_t bits = BitsOfIndices(types.in(0).dims[0]);
   kernel.Take(Bytes(SortBytes(count, bits, types.device())));
 }
+
+void IndexBackward(Kernel& kernel) { IndexedBackward(kernel, Numel(kernel.types().in(1).dims)); }
+
+// ints: how many indices there are, on the host; autograd keeps those.
+// Source: make_info of aten/src/ATen/native/TensorAdvancedIndexing.cpp, pytorch v2.11.0.
+TensorType CopyOfIndices(const CallTypes& call) { return Indices(call.ints()[0]); }
+
+void HostIndexBackward(Kernel& kernel) { IndexedBackward(kernel, kernel.types().ints()[0]); }
 
 constexpr OpRule kEmbeddingRules[] = {
     // weight [V, D], indices: the gradient has the whole table's size.
@@ -128,6 +135,10 @@ constexpr OpRule kEmbeddingRules[] = {
      .run_backward = BagBackward},
     // x[indices], along its first dimension
     {.name = "index", .gradients = {Reads(In(1))}, .run_backward = IndexBackward},
+    {.name = "index.host",
+     .gradients = {Reads({})},
+     .forward = {Scratch(CopyOfIndices), MakeOut(0)},
+     .run_backward = HostIndexBackward},
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ int64_t NameBindings::BoundUntil(const ModuleCall& module, size_t index, size_t 
     }
     const bool may_rebind = next.is_hidden && next.targets.empty() && Reads(next, statement);
     if (Returns(next)) return EndOfReturn(module, next);
-    if (Binds(next, target) || may_rebind) return next.last;
+    if (Binds(next, target) || may_rebind) return EndOfTurns(module, i);
     if (place == 0 && PassesOther(module, next, target)) return next.first - 1;
   }
   return module.last;
@@ -68,6 +68,19 @@ int64_t NameBindings::EndOfReturn(const ModuleCall& module, const Statement& ret
   return std::find_if(module.statements.rbegin(), module.statements.rend(), is_same)->last;
 }
 
+// Behind all turns of "x = [f(x) for f in fs]".
+int64_t NameBindings::EndOfTurns(const ModuleCall& module, size_t index) const {
+  const StatementId source = module.statements[index].source;
+  if (source == kNoStatement || !program_.source.At(source).is_comprehension) {
+    return module.statements[index].last;
+  }
+  while (index + 1 < module.statements.size() &&
+         program_.source.AreSame(module.statements[index + 1].source, source)) {
+    ++index;
+  }
+  return module.statements[index].last;
+}
+
 bool NameBindings::Reads(const Statement& later, const Statement& statement) const {
   const std::vector<NameId>& values = program_.calls[Index(statement.last)].outputs;
   return std::ranges::any_of(values, [&](NameId value) {
@@ -83,13 +96,26 @@ bool NameBindings::ReadsValue(const Statement& statement, NameId value) const {
   return false;
 }
 
+// The name that the statement passes first to the module that it calls; of "outputs = block(",
+// which goes on in lines that the file does not show, what the module that reads it calls it, which
+// is mostly the same.
+std::string NameBindings::FirstArgumentOf(const Statement& statement) const {
+  const std::vector<StatementId>& frames = program_.calls[Index(statement.first)].frames;
+  const SourceStatement* line = &program_.source.At(statement.source);
+  for (size_t i = statement.level; line->passes.empty() && line->is_open; ++i) {
+    if (i >= frames.size() || frames[i] == kNoStatement) return "";
+    line = &program_.source.At(frames[i]);
+  }
+  return line->passes;
+}
+
 // Whether `next`, a further turn of a loop, passes by the name `target` what the turn before has
 // made: "x = outputs[0]", which makes no call, stands behind "outputs = block(x)".
 bool NameBindings::PassesOther(const ModuleCall& module, const Statement& next,
                                const std::string& target) const {
   const AtenCall& call = program_.calls[Index(next.first)];
   if (next.source == kNoStatement || runs_.DepthAt(next.first) <= next.level) return false;
-  if (program_.source.At(next.source).passes != target) return false;
+  if (FirstArgumentOf(next) != target) return false;
   const Statement* maker = call.inputs.empty() ? nullptr : MakerOf(module, call.inputs[0]);
   return maker != nullptr && maker->first < next.first &&
          program_.source.AreSame(maker->source, next.source);

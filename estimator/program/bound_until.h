@@ -37,7 +37,9 @@ class NameBindings {
  private:
   bool Returns(const Statement& statement) const;
   int64_t EndOfReturn(const ModuleCall& module, const Statement& returning) const;
+  int64_t EndOfTurns(const ModuleCall& module, size_t index) const;
   bool ReadsValue(const Statement& statement, NameId value) const;
+  std::string FirstArgumentOf(const Statement& statement) const;
   bool PassesOther(const ModuleCall& module, const Statement& next,
                    const std::string& target) const;
 

@@ -274,6 +274,7 @@ constexpr OperandsRow kRows[] = {
     {"embedding", 2, IsTable},
     {"embedding_bag", 3},
     {"index", 2, HasDims},
+    {"index.host", 1, HasDims},
     {"index_select", 2},
     {"gather", 2},
     {"grid_sampler", 2, HasChannels},

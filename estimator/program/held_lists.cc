@@ -19,6 +19,12 @@ bool TakesOut(const Program& program, const ModuleCall& module, const std::strin
   });
 }
 
+bool CallsModule(const Program& program, const Statement& statement) {
+  return std::any_of(
+      program.calls.begin() + statement.first, program.calls.begin() + statement.last + 1,
+      [&](const AtenCall& call) { return program.modules.DepthOf(call.module) > statement.level; });
+}
+
 // "y = torch.stack([f(x) for x in xs])", whose list has no name beyond the line, or that of the
 // line.
 bool IsLoopInside(const SourceStatement& line) {
@@ -100,6 +106,15 @@ void FollowLists(const Program& program, const NameBindings& bindings, const Mod
       const AtenCall& call = program.calls[Index(i)];
       if (call.op != "cat" && call.op != "stack") continue;
       for (const NameId part : call.inputs) hold(line.joins, part);
+    }
+  }
+  // Of what modules make: other lines write into tensors, and replace what lists hold.
+  const bool stores = !line.stores_in.empty() && CallsModule(program, statement);
+  for (int64_t i = statement.first; i <= statement.last && stores; ++i) {
+    for (const NameId value : program.calls[Index(i)].outputs) {
+      if (value == kNoName) continue;
+      const bool leaves = i == statement.last || lives.LastReadAt(value) > statement.last;
+      if (leaves) hold(line.stores_in, value);
     }
   }
   if (line.appends_to.empty() || TakesOut(program, module, line.appends_to)) return;

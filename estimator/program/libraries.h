@@ -221,6 +221,17 @@ struct HelperFrame {
 };
 std::span<const HelperFrame> HelperFrames();
 
+// A line of a forward that returns a list of what the modules make that the line calls, whose names
+// begin with `child`.
+struct CollectedLine {
+  std::string_view text;
+  std::string_view child;
+  SeenIn seen;
+};
+std::span<const CollectedLine> CollectedLines();
+// Whether a forward with that line returns the list that it was given before.
+bool PassesListOn(std::string_view line);
+
 // How a line calls self-attention whose forward returns weights, too, whoever asks for them.
 std::string_view CallThatReturnsWeights();
 
@@ -237,6 +248,8 @@ std::string_view CallOfEagerAttention();
 // By the line that a call was made in, of the file `file`:
 // whether it builds a mask that is left out of a run where it hides nothing or is causal;
 bool BuildsMask(std::string_view file, std::string_view line);
+// whether it calls attention that is not causal where such a mask is left out;
+bool IsNeverCausal(std::string_view file, std::string_view line);
 // whether it casts to the type of the module's weight first, where that has 16 bits, a branch that
 // an export in fp32 does not take, in a module of class `type`;
 bool CastsToWeight(std::string_view file, std::string_view line, std::string_view type);

@@ -396,6 +396,42 @@ constexpr HelperFrame kHelperFrames[] = {
      "hidden_states = linear\n"
      "hidden_states = add\n",
      {kDiffusers, "models/attention_processor.py", "class AttnProcessor2_0:"}},
+    // Mamba2's scan by chunks, in Bamba and its kin.
+    {"mamba2_chunk_scan(",
+     "dt = add\n"
+     "dt = softplus\n"
+     "dt = clamp\n"
+     "B = repeat_interleave\n"
+     "C = repeat_interleave\n"
+     "D_residual = mul\n"
+     "hidden_states = mul\n"
+     "A = mul\n"
+     "hidden_states = pad\n"
+     "A = pad\n"
+     "B = pad\n"
+     "C = pad\n"
+     "A_cumsum = cumsum\n"
+     "L = exp\n"
+     "G = sum\n"
+     "M = sum\n"
+     "Y_diag = sum\n"
+     "decay_states = exp\n"
+     "B_decay = mul\n"
+     "states = sum\n"
+     "states = cat\n"
+     "decay_chunk = exp\n"
+     "new_states=states = sum\n"
+     "state_decay_out = exp\n"
+     "C_times_states = mul\n"
+     "Y_off = mul\n"
+     "output = add\n"
+     "output = add\n",
+     {kTransformers, "models/bamba/modeling_bamba.py", "def mamba2_chunk_scan("}},
+    // XIELUActivation.
+    {"self._xielu_python(",
+     "alpha_p = softplus\n"
+     "alpha_n = add\n",
+     {kTransformers, "activations.py", "def _xielu_python("}},
     // DenseLayer.
     {"self.bottleneck_fn(",
      "concated_features = cat\n"
@@ -437,6 +473,38 @@ constexpr NameFact kEagerAttentionCalls[] = {
      {kTransformers, "models/bert/modeling_bert.py", "= attention_interface("}},
 };
 
+constexpr CollectedLine kCollectedLines[] = {
+    // Of FeatureDictNet, by the layers that it is asked for: mostly all stages.
+    {"return list(self._collect(x).values())",
+     "layer",
+     {kTimm, "models/_features.py", "return list(self._collect(x).values())"}},
+    // DETR's masks of feature maps, and its positions, and those of its kin.
+    {"size=feature_map.shape[-2:]).to(torch.bool)[0]",
+     "",
+     {kTransformers, "models/conditional_detr/modeling_conditional_detr.py",
+      "out.append((feature_map, mask))"}},
+    {"pos.append(self.position_embedding(feature_map, mask)",
+     "",
+     {kTransformers, "models/table_transformer/modeling_table_transformer.py",
+      "pos.append(self.position_embedding(feature_map, mask)"}},
+    // DPT's fusion stage and its copies.
+    {"fused_hidden_state = layer(",
+     "",
+     {kTransformers, "models/dpt/modeling_dpt.py", "fused_hidden_states.append("}},
+    // Which DebertaV2Model asks for its hidden states.
+    {"output_states, attn_weights = layer_module(",
+     "",
+     {kTransformers, "models/deberta_v2/modeling_deberta_v2.py", "output_hidden_states=True"}},
+};
+
+constexpr NameFact kPassingOn[] = {
+    {"size=feature_map.shape[-2:]).to(torch.bool)[0]",
+     {kTransformers, "models/conditional_detr/modeling_conditional_detr.py",
+      "out.append((feature_map, mask))"}},
+    {"pos.append(self.position_embedding(feature_map, mask)",
+     {kTransformers, "models/table_transformer/modeling_table_transformer.py", "return out, pos"}},
+};
+
 bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {
   return std::ranges::any_of(
       rows, [&](const NameFact& row) { return line.find(row.name) != std::string_view::npos; });
@@ -453,6 +521,10 @@ bool BeginsHead(std::string_view child) {
 std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
 
 std::span<const HelperFrame> HelperFrames() { return kHelperFrames; }
+
+std::span<const CollectedLine> CollectedLines() { return kCollectedLines; }
+
+bool PassesListOn(std::string_view line) { return MentionsAny(kPassingOn, line); }
 
 bool ReplacesWhatItHolds(std::string_view line) { return MentionsAny(kReplacing, line); }
 

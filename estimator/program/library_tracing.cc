@@ -54,6 +54,14 @@ constexpr TracedStatement kMasksAlwaysBuilt[] = {
      {kTransformers, "models/falcon/modeling_falcon.py", "allow_is_causal_skip=False"}},
 };
 
+// Attention that is not causal by itself, so that it is none where a causal mask is left out, in a
+// decoder too.
+constexpr TracedStatement kNeverCausal[] = {
+    {"models/umt5/modeling_umt5.py",
+     "attention_interface(",
+     {kTransformers, "models/umt5/modeling_umt5.py", "is_causal: bool = False"}},
+};
+
 constexpr TracedStatement kWeightCasts[] = {
     // T5LayerNorm and its copies: "if self.weight.dtype in [torch.float16, torch.bfloat16]:
     // hidden_states = hidden_states.to(self.weight.dtype)" before it.
@@ -120,6 +128,12 @@ bool BuildsMask(std::string_view file, std::string_view line) {
     return IsFrom(file, row) && line.find(row.text) != std::string_view::npos;
   };
   return std::ranges::any_of(kMaskBuilders, is) && std::ranges::none_of(kMasksAlwaysBuilt, is);
+}
+
+bool IsNeverCausal(std::string_view file, std::string_view line) {
+  return std::ranges::any_of(kNeverCausal, [&](const TracedStatement& row) {
+    return IsFrom(file, row) && line.find(row.text) != std::string_view::npos;
+  });
 }
 
 bool CastsToWeight(std::string_view file, std::string_view line, std::string_view type) {

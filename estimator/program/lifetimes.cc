@@ -9,12 +9,14 @@
 #include "estimator/base/index.h"
 #include "estimator/program/bound_aliases.h"
 #include "estimator/program/bound_until.h"
+#include "estimator/program/collected_results.h"
 #include "estimator/program/forward_locals.h"
 #include "estimator/program/held_attributes.h"
 #include "estimator/program/held_lists.h"
 #include "estimator/program/helper_frames.h"
 #include "estimator/program/modules.h"
 #include "estimator/program/repeated_modules.h"
+#include "estimator/program/returned_tuples.h"
 #include "estimator/program/returned_weights.h"
 #include "estimator/program/statements.h"
 #include "estimator/program/value_lives.h"
@@ -49,6 +51,8 @@ class Lifetimes {
       FollowAliases(program_, bindings_, module, lives_);
     }
     FollowWeights(modules);
+    FollowCollected(modules);
+    FollowTuples(modules);
     for (size_t m = 0; m < modules.size(); ++m) {
       for (const Statement& statement : modules[m].statements) {
         for (const NameId value : program_.calls[Index(statement.last)].outputs) {
@@ -101,8 +105,9 @@ class Lifetimes {
   void FollowStatement(const ModuleCall& module, size_t index) {
     const Statement& statement = module.statements[index];
     if (statement.targets.empty() || MakesListToTakeFrom(program_, module, statement)) return;
-    if (!CallsModule(statement) && FollowPairs(module, index)) return;
-    const int64_t until = bindings_.BoundUntil(module, index, 0);
+    const bool is_function = statement.in_helper || !CallsModule(statement);
+    if (is_function && FollowPairs(module, index)) return;
+    const size_t own = TargetOfLast(module, index);
     for (int64_t i = statement.first; i <= statement.last; ++i) {
       for (const NameId name : program_.calls[Index(i)].outputs) {
         if (name == kNoName) continue;
@@ -112,14 +117,40 @@ class Lifetimes {
           continue;
         }
         const bool is_further = i != statement.last && statement.targets.size() > 1;
-        const size_t target = is_further ? 1 : 0;
-        lives_.HoldBy(statement.targets[target], name,
-                      is_further ? bindings_.BoundUntil(module, index, target) : until);
+        const size_t target = is_further && own == 0 ? 1 : is_further ? 0 : own;
+        lives_.HoldBy(statement.targets[target], name, bindings_.BoundUntil(module, index, target));
       }
     }
     const NameId other = OtherResult(statement);
     if (other == kNoName) return;
-    lives_.HoldBy(statement.targets[0], other, until);
+    lives_.HoldBy(statement.targets[0], other, bindings_.BoundUntil(module, index, 0));
+  }
+
+  // Which target of the statement its value is bound to: the first, but of "x, y = self.pool(x, y)"
+  // the second, where the next line that reads something else that leaves it calls that x.
+  size_t TargetOfLast(const ModuleCall& module, size_t index) const {
+    const Statement& statement = module.statements[index];
+    if (statement.targets.size() != 2) return 0;
+    for (int64_t i = statement.first; i < statement.last; ++i) {
+      for (const NameId name : program_.calls[Index(i)].outputs) {
+        if (name == kNoName || lives_.LastReadAt(name) <= statement.last) continue;
+        if (NameOf(name, module, index) == statement.targets[0]) return 1;
+      }
+    }
+    return 0;
+  }
+
+  // "x" of "y = x.view(shape)", the first line behind the statement that reads `name`, if that is
+  // the first that its calls read.
+  std::string NameOf(NameId name, const ModuleCall& module, size_t index) const {
+    for (size_t i = index + 1; i < module.statements.size(); ++i) {
+      const Statement& later = module.statements[i];
+      const std::vector<NameId>& read = program_.calls[Index(later.first)].inputs;
+      if (std::ranges::find(read, name) == read.end()) continue;
+      const bool is_known = later.source != kNoStatement && read[0] == name;
+      return is_known ? program_.source.At(later.source).receiver : "";
+    }
+    return "";
   }
 
   void FollowWeights(const std::vector<ModuleCall>& modules) {
@@ -129,6 +160,24 @@ class Lifetimes {
       lives_.HoldBy(statement.targets[held.place], held.weights,
                     bindings_.BoundUntil(module, held.statement, held.place));
       attributes_.Note(held.weights, held.module, statement, held.place);
+    }
+  }
+
+  void FollowTuples(const std::vector<ModuleCall>& modules) {
+    for (const ReturnedValue& held : FindReturnedTuples(program_, runs_, modules)) {
+      const ModuleCall& module = modules[held.module];
+      lives_.HoldBy(module.statements[held.statement].targets[held.place], held.value,
+                    bindings_.BoundUntil(module, held.statement, held.place));
+    }
+  }
+
+  void FollowCollected(const std::vector<ModuleCall>& modules) {
+    const CollectedResults found = FindCollected(program_, runs_, modules);
+    for (const KnownName& made : found.made) lives_.HoldBy(made.name, made.value, made.until);
+    for (const CollectedResult& held : found.returned) {
+      const ModuleCall& module = modules[held.module];
+      lives_.HoldBy(module.statements[held.statement].targets[0], held.value,
+                    bindings_.BoundUntil(module, held.statement, 0));
     }
   }
 

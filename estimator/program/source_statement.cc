@@ -164,6 +164,15 @@ std::string AppendedList(std::string_view line) {
   return IsIdentifier(name) ? std::string(name) : "";
 }
 
+// "xs" of "xs[i] = f(x)"; "" of others.
+std::string ItemOwner(std::string_view line) {
+  const std::string_view body = BodyOf(line);
+  const std::string_view name = body.substr(0, body.find('['));
+  const size_t close = body.find("] = ");
+  const bool is_item = name.size() < body.size() && body.find('=') == close + 2;
+  return is_item && IsIdentifier(name) ? std::string(name) : "";
+}
+
 // "features" of "y = self.features(x)" and of "return self.features(x)", else "".
 std::string_view OutermostOwnCall(std::string_view line) {
   constexpr std::string_view kSelf = "self.";
@@ -259,6 +268,7 @@ SourceStatement ReadStatement(int64_t line, std::string_view text) {
           .receiver = ReceiverOf(text),
           .joins = JoinedList(text),
           .appends_to = AppendedList(text),
+          .stores_in = ItemOwner(text),
           .is_comprehension = IsComprehension(text),
           .callee = std::string(CalleeOf(text)),
           .passes = std::string(FirstArgument(text)),

@@ -29,6 +29,7 @@ struct SourceStatement {
   // "xs" of "y = torch.cat(xs, dim=1)" and of "xs.append(self.conv(x))": a list, by its plain name.
   std::string joins = {};
   std::string appends_to = {};
+  std::string stores_in = {};  // "xs" of "xs[i] = f(x)": a dict or a list
   // "xs = [f(x) for x in ys]": the list holds what all turns make.
   bool is_comprehension = false;
   std::string callee = {};    // "self.layers[i]" of "x = self.layers[i](x)": what is called first

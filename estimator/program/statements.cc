@@ -49,6 +49,7 @@ class StatementFinder {
     }
     ForgetGenerated(module.statements);
     JoinParts(module.statements, depth);
+    NameChains(module, depth);
     return module;
   }
 
@@ -86,8 +87,12 @@ class StatementFinder {
   void JoinParts(std::vector<Statement>& statements, size_t depth) const {
     for (size_t i = 1; i < statements.size(); ++i) {
       Statement& before = statements[i - 1];
-      if (!IsRest(statements[i], before, depth) && !IsTail(statements[i], before)) continue;
+      const bool is_chain = IsChain(statements[i], before);
+      if (!is_chain && !IsRest(statements[i], before, depth) && !IsTail(statements[i], before)) {
+        continue;
+      }
       before.last = statements[i].last;
+      before.is_chain = before.is_chain || is_chain;
       statements.erase(statements.begin() + static_cast<std::ptrdiff_t>(i--));
     }
   }
@@ -98,6 +103,26 @@ class StatementFinder {
     return before.source != kNoStatement && statement.source == kNoStatement &&
            !before.targets.empty() && statement.targets == before.targets &&
            source_.At(before.source).module_calls > ModulesIn(before, depth);
+  }
+
+  // ".view(n)" behind "self.key(x)", of "key = (", whose line makes no call.
+  bool IsChain(const Statement& statement, const Statement& before) const {
+    if (before.source == kNoStatement || statement.source == kNoStatement) return false;
+    const SourceStatement& line = source_.At(statement.source);
+    const std::vector<NameId>& read = calls_[Index(statement.first)].inputs;
+    return line.text.starts_with('.') && source_.At(before.source).line < line.line &&
+           !read.empty() && IsAmong(read[0], calls_[Index(before.last)].outputs);
+  }
+
+  // That under which its value is read; else one that no other statement has: what it binds is in a
+  // line that is not known.
+  void NameChains(ModuleCall& module, size_t depth) const {
+    for (Statement& statement : module.statements) {
+      if (!statement.is_chain || !statement.targets.empty()) continue;
+      statement.targets = NameOfResult(statement, module, depth);
+      const int64_t line = source_.At(statement.source).line;
+      if (statement.targets.empty()) statement.targets = {"." + std::to_string(line)};
+    }
   }
 
   // ").to(torch.bool)" behind "mask = create_mask(".

@@ -17,6 +17,7 @@ struct Statement {
   StatementId source = kNoStatement;      // "x = self.conv(x)"
   std::vector<std::string> targets = {};  // "x", that of its source or a likely one
   bool is_hidden = false;                 // the file holds inner lines alone, not this one
+  bool is_chain = false;                  // ".view(n)" is in a line below
   bool in_helper = false;  // its calls are those of a method, whose lines are unknown
   size_t level = 0;        // modules around the calls of its own
 };

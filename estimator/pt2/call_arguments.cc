@@ -119,6 +119,26 @@ NameId CallWriter::BoundTo(const Call& call, std::string_view variable) const {
   return is_running ? found->second.before : found->second.value;
 }
 
+NameId CallWriter::BoundOrPassedTo(const Call& call, std::string_view variable) const {
+  const NameId bound = BoundTo(call, variable);
+  const std::vector<Call>& calls = graphs_.back()->calls;
+  const bool is_own = &call >= calls.data() && &call < calls.data() + calls.size();
+  if (bound != kNoName || call.modules.empty() || !is_own) return bound;
+  const auto is_inside = [&](const Call& other) {
+    return std::ranges::equal(call.modules, other.modules, {}, &ModuleFrame::path,
+                              &ModuleFrame::path);
+  };
+  std::set<NameId> passed;
+  for (const Call* next = &call; next < calls.data() + calls.size() && is_inside(*next); ++next) {
+    for (const auto& [name, argument] : next->arguments) {
+      const auto found = names_.find(argument.text);
+      if (argument.kind != Argument::Kind::kTensor || found == names_.end()) continue;
+      if (IsFloat(program_.values[Index(found->second)].type.dtype)) passed.insert(found->second);
+    }
+  }
+  return passed.size() == 1 ? *passed.begin() : kNoName;
+}
+
 void CallWriter::NoteInput(const Call& call, NameId name) {
   if (!call.modules.empty()) module_inputs_[call.modules.back().path] = name;
 }
@@ -209,6 +229,20 @@ NameId CallWriter::PartnerOfResult(const Call& call) {
   return kNoName;
 }
 
+NameId CallWriter::FactorOfResult(const Call& call) const {
+  const auto reader = readers_.find(call.results[0].text);
+  const bool is_product =
+      reader != readers_.end() && reader->second->target == "torch.ops.aten.mul.Tensor";
+  if (!is_product) return kNoName;
+  for (const auto& [name, argument] : reader->second->arguments) {
+    const bool is_tensor = argument.kind == Argument::Kind::kTensor;
+    if (!is_tensor || argument.text == call.results[0].text) continue;
+    const auto other = names_.find(argument.text);
+    return other == names_.end() ? kNoName : other->second;
+  }
+  return kNoName;
+}
+
 bool CallWriter::IsTracked(NameId name) const { return tracked_.contains(name); }
 
 int64_t CallWriter::AxisAt(const Call& call, std::string_view name, NameId of, int64_t absent) {
@@ -219,6 +253,12 @@ int64_t CallWriter::AxisAt(const Call& call, std::string_view name, NameId of, i
 const Dims& CallWriter::DimsOf(NameId name) const {
   static const Dims kNone;
   return name == kNoName ? kNone : program_.values[Index(name)].type.dims;
+}
+
+int64_t CallWriter::NumelOf(const Argument& argument) const {
+  const bool is_tensor = argument.kind == Argument::Kind::kTensor;
+  const Tensor* tensor = is_tensor ? FindTensor(argument.text) : nullptr;
+  return tensor == nullptr ? 0 : Numel(TypeOf(*tensor).dims);
 }
 
 // --- Results -----------------------------------------------------------------------------------
@@ -304,6 +344,14 @@ void CallWriter::ReturnDetached(const Call& call, NameId name) {
   place_.leaves_autograd = true;
   Emit("view", {name}, {Result(call, program_.values[Index(name)].type)});
   place_.leaves_autograd = left;
+}
+
+void CallWriter::EmitOutsideAutocast(std::string_view op, std::vector<NameId> inputs,
+                                     std::vector<NameId> outputs) {
+  const bool left = place_.leaves_autocast;
+  place_.leaves_autocast = true;
+  Emit(op, std::move(inputs), std::move(outputs));
+  place_.leaves_autocast = left;
 }
 
 void CallWriter::ReturnSame(const Call& call, NameId name) {

@@ -48,6 +48,9 @@ void WriteCopyOfView(CallWriter& writer, const Call& call, std::string_view op);
 bool SpellsFloat32(const Call& call);
 // Whether that line shows no type at all: a helper's, of whose lines the file has none.
 bool HidesTypes(const Call& call);
+// x of "softmax(y, dtype=x.dtype)" and "torch.rand(size, dtype=x.dtype)" under autocast, which the
+// file has in fp32; kNoName of others, and where it is not known.
+NameId GiverUnderAutocast(const CallWriter& writer, const Call& call);
 
 // The row of a call, which may be that of its twin out of place ("relu" for "relu_"), or null.
 // O(1).
@@ -60,6 +63,9 @@ bool RunsOnHost(std::string_view target);
 
 // "relu_.default" writes over its first argument.
 bool WritesInPlace(std::string_view target);
+
+// Attention, without masks that torch.export alone makes (attention_calls.cc).
+void WriteAttention(CallWriter& writer, const Call& call, std::string_view op);
 
 // --- Calls that run as several (composite_calls.cc) ----------------------------
 

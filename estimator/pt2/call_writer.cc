@@ -181,17 +181,21 @@ bool CallWriter::IsLastOfFunction(const Call& call) const {
 }
 
 // Every forward around the call has a line for it: "x = self.block(x)" binds x to what is made
-// last.
+// last, "values, places = x.topk(2)" each to its own.
 void CallWriter::NoteVariables(const Call& call, size_t first) {
   const bool makes = program_.calls.size() > first && !program_.calls.back().outputs.empty();
   if (!makes || call.lines.size() != call.modules.size()) return;
   for (size_t i = 0; i < call.lines.size(); ++i) {
     const SourceStatement& statement = program_.source.At(place_.frames[i]);
-    if (statement.targets.size() != 1) continue;
-    Variable& variable = variables_[{call.modules[i].path, statement.targets[0]}];
-    if (variable.line != statement.line) variable.before = variable.value;
-    variable.line = statement.line;
-    variable.value = program_.calls.back().outputs[0];
+    const std::vector<NameId>& made = program_.calls.back().outputs;
+    const bool are_all = statement.targets.size() == made.size();
+    if (statement.targets.size() != 1 && !are_all) continue;
+    for (size_t target = 0; target < statement.targets.size(); ++target) {
+      Variable& variable = variables_[{call.modules[i].path, statement.targets[target]}];
+      if (variable.line != statement.line) variable.before = variable.value;
+      variable.line = statement.line;
+      variable.value = made[target];
+    }
   }
 }
 

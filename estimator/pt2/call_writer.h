@@ -83,6 +83,8 @@ class CallWriter : public ProgramWriter {
   // A dimension of the tensor `of`, which may be counted from the end.
   int64_t AxisAt(const Call& call, std::string_view name, NameId of, int64_t absent);
   const Dims& DimsOf(NameId name) const;  // {} for kNoName
+  // How many elements a tensor has, on the device or on the host; 0 of what is none.
+  int64_t NumelOf(const Argument& argument) const;
 
   // The tensors that the call makes; kNoName for what is none.
   std::vector<NameId> Results(const Call& call);
@@ -94,13 +96,19 @@ class CallWriter : public ProgramWriter {
   // What a statement before that of `call`, of the same forward, has bound to `variable`; kNoName
   // where none is known.
   NameId BoundTo(const Call& call, std::string_view variable) const;
-  // What the module of `call` was given, as its code casts it first; kNoName where none was noted.
+  // The same, or what the forward of `call` was passed, if that is one tensor of floats and nothing
+  // is known to bind `variable`.
+  NameId BoundOrPassedTo(const Call& call, std::string_view variable) const;
   // Of a cast whose line does not tell (cast_ways.h), in a run in 16 bits.
   std::optional<CastWay> WayOf(const Call& call) const;
+  // What the module of `call` was given, as its code casts it first; kNoName where none was noted.
   void NoteInput(const Call& call, NameId name);
   NameId NotedInput(const Call& call) const;
   // The call's result is a view of `name` that no gradient passes.
   void ReturnDetached(const Call& call, NameId name);
+  // As Emit, under torch.autocast(enabled=False).
+  void EmitOutsideAutocast(std::string_view op, std::vector<NameId> inputs,
+                           std::vector<NameId> outputs);
   // The call's result is `name`: nothing runs.
   void ReturnSame(const Call& call, NameId name);
   // The call's results are copies of those that it has so far.
@@ -144,6 +152,8 @@ class CallWriter : public ProgramWriter {
   // What the first call that reads the result, through views and what writes over it, joins it
   // with, of floats; kNoName where that is not there yet.
   NameId PartnerOfResult(const Call& call);
+  // What the first call that reads the result multiplies it with; kNoName of other calls.
+  NameId FactorOfResult(const Call& call) const;
   // Whether a gradient may flow through it.
   bool IsTracked(NameId name) const;
   bool IsRead(std::string_view result) const { return read_.contains(result); }

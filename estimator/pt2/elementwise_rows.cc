@@ -127,7 +127,8 @@ void WriteWhere(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
   const bool is_bias = self != kNoName && writer.DimsOf(self).size() > 1;
   const Known* shown = is_bias ? writer.LibraryMaskAt(call, "condition") : nullptr;
-  if (shown != nullptr && AreAllTrue(*shown)) return writer.ReturnSame(call, self);
+  const bool is_lost = shown != nullptr && IsCausal(*shown) && LosesCausality(call);
+  if (is_lost || (shown != nullptr && AreAllTrue(*shown))) return writer.ReturnSame(call, self);
   if (shown != nullptr && IsCausal(*shown)) return WriteCausalBias(writer, call, self);
   std::vector<NameId> operands = {writer.TensorAt(call, "condition")};
   for (const char* name : {"self", "other"}) {

@@ -171,9 +171,13 @@ class TieFinder {
       const std::string_view module = call.modules.empty() ? "" : call.modules.back().path;
       for (const auto& [name, argument] : call.arguments) {
         if (argument.graph != nullptr) AddReads(*argument.graph);
-        if (!parameters_.contains(argument.text)) continue;
-        read_.insert(argument.text);
-        read_in_.emplace(module, argument.text);
+        std::set<std::string_view> names;  // of lists, too: cat([q_bias, k_bias])
+        AddNames(argument, names);
+        for (const std::string_view read : names) {
+          if (!parameters_.contains(read)) continue;
+          read_.insert(read);
+          read_in_.emplace(module, read);
+        }
       }
     }
   }

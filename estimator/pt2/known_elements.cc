@@ -251,6 +251,13 @@ Made MakeAbsolute(const KnownCall& call) {
   return negative ? MadeOf(Elementwise(*self, *negative, Higher)) : nullptr;
 }
 
+// The highest of parts of what is the same everywhere.
+Made MakePooled(const KnownCall& call) {
+  const Made self = call.Operand("self");
+  if (self == nullptr || self->elements.size() != 1) return nullptr;
+  return MadeOf(Known{call.dims, Dims(call.dims.size(), 1), self->elements});
+}
+
 Made ReturnSelf(const KnownCall& call) { return call.Operand("self"); }
 
 // What follows from its operand and its own dimensions.
@@ -348,6 +355,7 @@ constexpr KnownRow kKnownRows[] = {
     {"abs", MakeAbsolute},
     {"cumsum", MakeSums},
     {"diff", MakeDiff},
+    {"max_pool1d", MakePooled},
 
     {"to", ReturnSelf},
     {"clone", ReturnSelf},

@@ -7,7 +7,6 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/call_operands.h"
-#include "estimator/program/libraries.h"
 #include "estimator/pt2/call_rows.h"
 
 namespace onnxfit::pt2 {
@@ -216,34 +215,17 @@ void WriteAlphaDropout(CallWriter& writer, const Call& call, std::string_view op
   writer.Emit(op, {x, noise, shift}, {writer.Result(call)});
 }
 
-// Without a mask, transformers passes grouped heads as they are (enable_gqa) instead of repeating
-// keys and values.
-void PassGroupedHeads(CallWriter& writer, std::vector<NameId>& operands) {
-  const Dims& key = writer.DimsOf(operands[1]);
-  const Dims& value = writer.DimsOf(operands[2]);
-  if (key.empty() || value.empty() || !PassesGroupedHeads(key.back(), value.back())) return;
-  operands[1] = writer.UnrepeatedHeads(operands[1]);
-  operands[2] = writer.UnrepeatedHeads(operands[2]);
-}
-
-// A mask that hides nothing, and a causal one, are none where torch.export alone makes them
-// (libraries.h).
-void WriteAttention(CallWriter& writer, const Call& call, std::string_view op) {
-  const bool drops = writer.trains() && writer.RealAt(call, "dropout_p", 0) > 0 &&
-                     writer.settings().dropout.value_or(1) != 0;
-  std::vector<NameId> operands;
-  for (const char* name : {"query", "key", "value"})
-    operands.push_back(writer.TensorAt(call, name));
-  bool is_causal = writer.IntAt(call, "is_causal", 0) != 0;
-  const Known* mask = writer.LibraryMaskAt(call, "attn_mask");
-  NameId given = writer.TensorAt(call, "attn_mask");
-  is_causal = is_causal || (mask != nullptr && IsCausal(*mask));
-  if (mask != nullptr && (IsCausal(*mask) || AreAllTrue(*mask))) {
-    given = kNoName;
-    PassGroupedHeads(writer, operands);
+// softmax(x, dim, dtype=y.dtype), which autocast leaves as it is.
+// Source: fp32_set_opt_dtype of aten/src/ATen/autocast_mode.h, pytorch v2.11.0.
+void WriteSoftmaxLike(CallWriter& writer, const Call& call, std::string_view op, NameId giver) {
+  NameId x = writer.TensorAt(call, "self");
+  if (x != giver) {
+    const TensorType type = writer.program().values[Index(x)].type;
+    const NameId cast = writer.NewName(std::string(call.name) + ".cast", type);
+    writer.Emit("type_as", {x, giver}, {cast});
+    x = cast;
   }
-  if (given != kNoName) operands.push_back(given);
-  writer.Emit(op, std::move(operands), {writer.Result(call)}, {drops ? 1 : 0, is_causal ? 1 : 0});
+  writer.EmitOutsideAutocast(op, {x}, {writer.Result(call)});
 }
 
 // softmax(x, dim, dtype=torch.float32) of 16 bits casts first.  Of fp16 its kernel does without:
@@ -257,6 +239,8 @@ void WriteSoftmax(CallWriter& writer, const Call& call, std::string_view op) {
     own = DType::kFloat32;
   }
   const NameId x = writer.TensorAt(call, "self");
+  const NameId giver = x == kNoName ? kNoName : GiverUnderAutocast(writer, call);
+  if (giver != kNoName) return WriteSoftmaxLike(writer, call, op, giver);
   if (own == DType::kUndefined || x == kNoName) return WriteUnary(writer, call, op);
   const TensorType type = {own, writer.DimsOf(x)};
   const NameId cast = writer.NewName(std::string(call.name) + ".cast", type);

@@ -11,6 +11,10 @@ bool BuildsLibraryMask(const Call& call) {
       call.lines, [](const SourceLine& line) { return BuildsMask(line.file, line.text); });
 }
 
+bool LosesCausality(const Call& call) {
+  return !call.lines.empty() && IsNeverCausal(call.lines.back().file, call.lines.back().text);
+}
+
 bool CastsToWeightFirst(const Call& call) {
   if (call.lines.empty()) return false;
   const std::string_view type = call.modules.empty() ? "" : call.modules.back().type;

@@ -12,6 +12,9 @@ namespace onnxfit::pt2 {
 // attention is told that it is causal instead.
 bool BuildsLibraryMask(const Call& call);
 
+// Whether attention, which is told so by such a mask alone, is not causal then.
+bool LosesCausality(const Call& call);
+
 // Whether the product `call` casts its other operand to the type of the module's weight first,
 // where that has 16 bits: a branch that an export in fp32 does not take.
 bool CastsToWeightFirst(const Call& call);

@@ -12,12 +12,25 @@
 namespace onnxfit::pt2 {
 namespace {
 
+// "x" of "torch.rand(size, dtype=x.dtype)"; "" of others.
+std::string_view TypeGiver(const Call& call) {
+  constexpr std::string_view kGiven = "dtype=";
+  if (call.lines.empty()) return "";
+  const std::string_view line = call.lines.back().text;
+  const size_t given = line.find(kGiven);
+  if (given == line.npos) return "";
+  const std::string_view rest = line.substr(given + kGiven.size());
+  const size_t end = rest.find(".dtype");
+  return end == rest.npos || end > rest.find_first_of(",)") ? "" : rest.substr(0, end);
+}
+
 // The same in a type that is given, most likely as that of what it will be joined with:
 // torch.zeros(sizes, dtype=query.dtype).
 void WriteFilled(CallWriter& writer, const Call& call, std::string_view op) {
   const bool is_float = IsFloat(writer.TypeOfResult(call).dtype);
   const bool is_given = FindArgument(call, "dtype") != nullptr && !SpellsFloat32(call);
-  const NameId partner = is_float && is_given ? writer.PartnerOfResult(call) : kNoName;
+  NameId partner = is_float ? GiverUnderAutocast(writer, call) : kNoName;
+  if (partner == kNoName && is_float && is_given) partner = writer.PartnerOfResult(call);
   if (partner == kNoName) return WriteConstant(writer, call, op);
   writer.Emit("bernoulli", {partner}, {writer.Result(call)});
 }
@@ -49,7 +62,7 @@ void WriteCastOfHelper(CallWriter& writer, const Call& call, NameId self, CastWa
 // The call that has made `name`, through views and dropouts, if the last calls are those; null
 // where others are among them.
 const AtenCall* LastMakerOf(const Program& program, NameId name) {
-  constexpr std::string_view kOnTheWay[] = {"dropout", "permute", "view", "reshape"};
+  constexpr std::string_view kOnTheWay[] = {"dropout", "permute", "view", "reshape", "slice"};
   for (auto call = program.calls.rbegin(); call != program.calls.rend(); ++call) {
     if (call->outputs.empty() || call->outputs[0] != name) return nullptr;
     if (std::ranges::find(kOnTheWay, call->op) == std::end(kOnTheWay)) return &*call;
@@ -77,7 +90,8 @@ NameId PartnerInAttention(CallWriter& writer, const Call& call, NameId self) {
   if (maker->op == "scaled_dot_product_attention") return maker->inputs[0];
   if (maker->op != "softmax") return kNoName;
   const bool is_eager = call.lines.back().text.find(CallOfEagerAttention()) != std::string::npos;
-  return is_eager ? QueryOf(writer.program()) : writer.PartnerOfResult(call);
+  const bool has_sinks = writer.program().calls.back().op == "slice";
+  return is_eager && !has_sinks ? QueryOf(writer.program()) : writer.PartnerOfResult(call);
 }
 
 // "flat" of "x = f(y).to(flat.dtype)", where it is the line's only cast; "" of others.
@@ -97,7 +111,8 @@ std::string_view TypedLike(const Call& call) {
 // not known.
 NameId PartnerUnderAutocast(CallWriter& writer, const Call& call, NameId self) {
   if (AutocastType(writer.settings().precision) == DType::kUndefined) return kNoName;
-  const NameId partner = PartnerInAttention(writer, call, self);
+  NameId partner = PartnerInAttention(writer, call, self);
+  if (partner == kNoName && HidesTypes(call)) partner = writer.FactorOfResult(call);
   if (partner != kNoName) return partner;
   const std::string_view variable = TypedLike(call);
   return variable.empty() ? kNoName : writer.BoundTo(call, variable);
@@ -115,7 +130,7 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   if (own != DType::kUndefined) type.dtype = own;
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return WriteConstant(writer, call, "constant");
-  if (writer.IsNoMask(self) && type.dtype == DType::kBool) return writer.ReturnSame(call, self);
+  if (writer.IsNoMask(self)) return writer.ReturnSame(call, self);
   if (const NameId partner = PartnerUnderAutocast(writer, call, self); partner != kNoName)
     return writer.Emit("type_as", {self, partner}, {writer.Result(call)});
   if (is_to_float32) writer.NoteInput(call, self);
@@ -195,9 +210,18 @@ constexpr CallRow kMakingRows[] = {
 
 bool SpellsFloat32(const Call& call) {
   if (call.lines.empty()) return false;
+  constexpr std::string_view kFloat = "torch.float";  // the same, but "torch.float16"
   const std::string_view line = call.lines.back().text;
-  return line.find("float32") != std::string_view::npos ||
-         line.find(".float()") != std::string_view::npos;
+  const size_t end = line.find(kFloat) + kFloat.size();
+  const bool is_short = line.find(kFloat) != line.npos &&
+                        (end == line.size() || line[end] == ',' || line[end] == ')');
+  return is_short || line.find("float32") != line.npos || line.find(".float()") != line.npos;
+}
+
+NameId GiverUnderAutocast(const CallWriter& writer, const Call& call) {
+  if (AutocastType(writer.settings().precision) == DType::kUndefined) return kNoName;
+  const std::string_view variable = TypeGiver(call);
+  return variable.empty() ? kNoName : writer.BoundOrPassedTo(call, variable);
 }
 
 bool HidesTypes(const Call& call) {

@@ -171,15 +171,20 @@ void WriteEmbedding(CallWriter& writer, const Call& call, std::string_view op) {
 }
 
 // x[:, i]: the tensors among a list of indices.
+// Indices on the host are copied to the device each time.
 void WriteIndex(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
   const Argument* indices = FindArgument(call, "indices");
   std::vector<NameId> operands = {self};
+  int64_t on_host = 0;
   if (indices != nullptr) {
     for (const Argument& item : indices->items) {
       const NameId index = writer.TensorOf(item);
-      if (index != kNoName) operands.push_back(index);
+      index != kNoName ? operands.push_back(index) : void(on_host += writer.NumelOf(item));
     }
+  }
+  if (operands.size() < 2 && on_host > 0 && self != kNoName) {
+    return writer.Emit("index.host", {self}, {writer.Result(call)}, {on_host});
   }
   if (operands.size() < 2) return writer.WriteUnknown(call);
   writer.Emit(op, std::move(operands), {writer.Result(call)});

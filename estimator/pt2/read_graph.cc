@@ -95,6 +95,21 @@ std::optional<SourceLine> ParseFileLine(std::string_view line) {
 // Python 3.11 and later underline a part of the line above.
 bool IsUnderline(std::string_view line) { return line.find_first_not_of("^~ ") == line.npos; }
 
+// "x = self.conv(x)" of "x = self.conv(x)  # [N, C]".
+std::string_view WithoutComment(std::string_view line) {
+  char quote = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote == 0 && c == '#') return Trim(line.substr(0, i));
+    if (quote == 0 && (c == '"' || c == '\'')) {
+      quote = c;
+    } else if (c == quote) {
+      quote = 0;
+    }
+  }
+  return line;
+}
+
 }  // namespace
 
 std::vector<ModuleFrame> ParseModuleStack(std::string_view text, TextPool& pool) {
@@ -117,7 +132,7 @@ std::vector<SourceLine> ParseStackTrace(std::string_view text) {
       lines.push_back(*source);
       is_text_next = true;
     } else if (is_text_next && !IsUnderline(line)) {
-      lines.back().text = line;
+      lines.back().text = WithoutComment(line);
       is_text_next = false;
     }
   }

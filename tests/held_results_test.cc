@@ -1,0 +1,180 @@
+// What names hold by the lines around calls: of loops, methods, lists, tuples and chains.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/program/lifetimes.h"
+
+namespace onnxfit::held_results_test {
+namespace {
+
+// A call, which makes the name after those before it; 0 is the input.
+struct Line {
+  std::vector<NameId> inputs;
+  std::vector<std::string> scopes;
+  std::vector<std::pair<int64_t, std::string>> frames;
+};
+
+// The call with which `name` dies.
+int64_t DeathOf(NameId name, const std::vector<Line>& lines) {
+  Program program;
+  program.values.resize(lines.size() + 1);
+  program.inputs = {0};
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::vector<StatementId> frames;
+    for (const auto& frame : lines[i].frames) {
+      frames.push_back(program.source.Read(frame.first, frame.second));
+    }
+    program.calls.push_back({.op = "relu",
+                             .where = "",
+                             .inputs = lines[i].inputs,
+                             .outputs = {static_cast<NameId>(i + 1)},
+                             .module = program.modules.Enter(lines[i].scopes),
+                             .frames = std::move(frames)});
+  }
+  program.outputs = {static_cast<NameId>(lines.size())};
+  PlaceDeaths(program, /*hold_outputs=*/false);
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    for (const NameId dead : program.calls[i].dies) {
+      if (dead == name) return static_cast<int64_t>(i);
+    }
+  }
+  return -1;
+}
+
+constexpr char kConv[] = "return conv(x)";
+
+TEST_CASE("a loop whose line goes on below passes what the block calls its argument") {
+  const auto death = [](const std::string& inner) {
+    const auto turn = [&](NameId read, const std::string& block) {
+      return Line{
+          {read}, {"m", block, block + ".ln"}, {{9, "outputs = block("}, {3, inner}, {1, kConv}}};
+    };
+    return DeathOf(1, {{{0}, {"m", "m.norm"}, {{7, "hidden_states = self.norm(x)"}, {1, kConv}}},
+                       turn(1, "m.h.0"),
+                       turn(2, "m.h.1"),
+                       {{3}, {"m"}, {{11, "return hidden_states.relu()"}}}});
+  };
+  CHECK(death("y = self.ln(hidden_states)") == 1);
+  CHECK(death("y = self.ln(x)") == 3);
+}
+
+TEST_CASE("a method that calls a module returns as many values as its line has targets") {
+  const auto death = [](const std::string& line) {
+    return DeathOf(2, {{{0}, {"m"}, {{5, line}}},
+                       {{1}, {"m", "m.kv"}, {{5, line}, {1, kConv}}},
+                       {{2}, {"m"}, {{5, line}}},
+                       {{2, 3}, {"m"}, {{6, "y = attend(k, v)"}}},
+                       {{4}, {"m"}, {{7, "z = relu(y)"}}}});
+  };
+  CHECK(death("k, v = self.expand(x)") == 4);
+  CHECK(death("k = self.expand(x)") == 3);
+}
+
+TEST_CASE("what a forward collects in a list, its callers' names hold") {
+  const auto death = [](const std::string& turn) {
+    const auto layer = [&](NameId read, int64_t line, const std::string& path) {
+      return Line{{read},
+                  {"m", "m.neck", "m.neck.fusion", path},
+                  {{20, "h = self.neck(x)"},
+                   {10, "output = self.fusion(features)"},
+                   {line, turn},
+                   {1, kConv}}};
+    };
+    return DeathOf(1, {layer(0, 5, "m.neck.fusion.layers.0"),
+                       layer(1, 6, "m.neck.fusion.layers.1"),
+                       {{2}, {"m"}, {{21, "y = head(h)"}}},
+                       {{3}, {"m"}, {{22, "return y.relu()"}}}});
+  };
+  CHECK(death("fused_hidden_state = layer(x)") == 3);
+  CHECK(death("state = layer(x)") == 1);
+}
+
+// As DETR's do, with masks.
+TEST_CASE("forwards that are known to pass a list on return it") {
+  const auto death = [](const std::string& made_behind, const std::string& collects) {
+    const auto stage = [&](NameId read, const std::string& path) {
+      return Line{{read},
+                  {"m", "m.enc", "m.enc.model", path},
+                  {{30, "found = self.enc(x)"},
+                   {10, "features = self.model(x)"},
+                   {5, collects},
+                   {1, kConv}}};
+    };
+    return DeathOf(1, {stage(0, "m.enc.model.layer1"),
+                       stage(1, "m.enc.model.layer2"),
+                       {{0}, {"m", "m.enc"}, {{30, "found = self.enc(x)"}, {12, made_behind}}},
+                       {{2}, {"m"}, {{31, "y = head(f)"}}},
+                       {{4}, {"m"}, {{32, "return y.relu()"}}}});
+  };
+  constexpr char kMask[] = "mask = f(m, size=feature_map.shape[-2:]).to(torch.bool)[0]";
+  constexpr char kCollects[] = "return list(self._collect(x).values())";
+  CHECK(death(kMask, kCollects) == 4);
+  CHECK(death("mask = f(m)", kCollects) == 2);
+  CHECK(death("mask = f(m)", "return self.stages(x)") == 1);
+}
+
+TEST_CASE("a line that returns several values shows which") {
+  const auto death = [](const std::string& call, const std::string& returned) {
+    return DeathOf(1, {{{0}, {"m", "m.attn"}, {{9, call}, {1, "attention = softmax(x)"}}},
+                       {{1}, {"m", "m.attn"}, {{9, call}, {2, "out = bmm(attention)"}}},
+                       {{2}, {"m", "m.attn"}, {{9, call}, {3, returned}}},
+                       {{3}, {"m"}, {{10, "y = relu(x)"}}},
+                       {{4}, {"m"}, {{11, "return y.relu()"}}}});
+  };
+  CHECK(death("x, p = self.attn(x)", "return self.gamma * out, attention") == 4);
+  CHECK(death("x = self.attn(x)", "return f(out, attention)") == 2);
+  // Nobody reads the first of both.
+  const auto pair = [](const std::string& returned) {
+    constexpr char kCall[] = "both = self.rotary(x)";
+    return DeathOf(1, {{{0}, {"m", "m.rotary"}, {{9, kCall}, {3, returned}}},
+                       {{0}, {"m", "m.rotary"}, {{9, kCall}, {3, returned}}},
+                       {{2}, {"m"}, {{10, "y = relu(x)"}}},
+                       {{3}, {"m"}, {{11, "return y.relu()"}}}});
+  };
+  CHECK(pair("return cos.to(t), sin.to(t)") == 3);
+  CHECK(pair("return f(cos.to(t), sin.to(t))") == 0);
+}
+
+TEST_CASE("lines of one chain of calls are a statement, whose name is in a line above") {
+  const auto death = [](const std::string& below, const std::string& reader) {
+    return DeathOf(2, {{{0}, {"m", "m.key"}, {{14, "self.key(x)"}, {1, kConv}}},
+                       {{1}, {"m"}, {{15, below}}},
+                       {{2}, {"m"}, {{18, reader}}},
+                       {{3}, {"m"}, {{19, "z = s.relu()"}}}});
+  };
+  CHECK(death(".float()", "s = relu(k)") == 3);
+  CHECK(death(".float()", "k = k.relu()") == 2);
+  CHECK(death("relu(x)", "s = relu(k)") == 2);
+}
+
+TEST_CASE("a name is bound anew behind all turns of a comprehension") {
+  const auto death = [](const std::string& line) {
+    const auto turn = [&](const std::string& path) {
+      return Line{{1}, {"m", path}, {{14, line}, {1, kConv}}};
+    };
+    return DeathOf(1, {{{0}, {"m", "m.embed"}, {{13, "x = self.embed(x)"}, {1, kConv}}},
+                       turn("m.convs.0"),
+                       turn("m.convs.1"),
+                       {{3}, {"m"}, {{14, line}}},
+                       {{4}, {"m"}, {{16, "z = y.relu()"}}}});
+  };
+  CHECK(death("x = [F.relu(conv(x)) for conv in self.convs]") == 3);
+  CHECK(death("y = [F.relu(conv(x)) for conv in self.convs]") == 4);
+}
+
+TEST_CASE("a dict holds what each turn puts into it") {
+  const auto death = [](const std::string& line) {
+    return DeathOf(1, {{{0}, {"m", "m.rotary"}, {{14, line}, {1, kConv}}},
+                       {{0}, {"m", "m.rotary"}, {{14, line}, {1, kConv}}},
+                       {{1, 2}, {"m"}, {{15, "y = f(held)"}}},
+                       {{3}, {"m"}, {{16, "z = y.relu()"}}}});
+  };
+  CHECK(death("held[kind] = self.rotary(x)") == 3);
+  CHECK(death("f(held[kind], self.rotary(x))") == 2);
+}
+
+}  // namespace
+}  // namespace onnxfit::held_results_test
