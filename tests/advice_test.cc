@@ -235,8 +235,8 @@ TEST_CASE("cards before 8.0 have no bf16") {
   CHECK(FindAdvice(old, "-p amp-bf16") == nullptr);
   CHECK(FindAdvice(old, "-p bf16") == nullptr);
   CHECK(FindAdvice(old, "-p fp16") == nullptr);  // no way to train
-  const auto in_bf16 = AtBatch(FileOf("gpt2.dynamo.onnx"), RequestFor("-b 64 -p amp-bf16"),
-                               CardCalled("t4"));
+  const auto in_bf16 =
+      AtBatch(FileOf("gpt2.dynamo.onnx"), RequestFor("-b 64 -p amp-bf16"), CardCalled("t4"));
   CHECK(FindAdvice(in_bf16, "-p amp-fp16") != nullptr);
   const auto young = AtBatch(file, request, CardCalled("rtx3060"));
   CHECK(FindAdvice(young, "-p amp-bf16") != nullptr);

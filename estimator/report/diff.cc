@@ -192,7 +192,7 @@ std::string ToText(const Diff& diff, const TextOptions& options) {
   const DiffPage page = {diff, options, GlyphsOf(options)};
   std::string text = Head(page);
   if (options.quiet) return text;
-  text += Verdicts(page) + MostLine(page) + Sides(page);
+  text += MostLine(page) + Verdicts(page) + Sides(page);
   text += Kinds(page) + Places(page) + Notes(page);
   return TrimLines(text);
 }

@@ -157,7 +157,7 @@ std::string Modules(const Page& page) {
                      {ModuleText(sum)}});
   }
   if (cells.empty()) return "";
-  const std::vector<size_t> widths = ColumnWidths(cells, 3);
+  const std::vector<size_t> widths = ColumnWidths(cells, cells[0].size());
   const size_t others = kIndent.size() + widths[0] + widths[1] + widths[2] + 3 * 2;
   for (std::vector<Cell>& row : cells) {
     row[3].text = page.Cut(row[3].text, kReportColumns - std::min(others, kReportColumns));
