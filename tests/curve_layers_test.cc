@@ -32,8 +32,8 @@ TEST_CASE("as one where the phases are others") {
 }
 
 TEST_CASE("no peak is lost, whatever the lengths") {
-  for (const size_t old_points : {1, 5, 17, 300}) {
-    for (const size_t points : {1, 4, 66, 299}) {
+  for (const size_t old_points : std::vector<size_t>{1, 5, 17, 300}) {
+    for (const size_t points : std::vector<size_t>{1, 4, 66, 299}) {
       Sizes bytes(old_points, 1);
       bytes[old_points * 2 / 3] = 9;
       const Sizes stretched = StretchTo(bytes, CurveOf({{Phase::kForward, old_points}}),

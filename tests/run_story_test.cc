@@ -82,7 +82,7 @@ TEST_CASE("where the card was full, it says who asked") {
 }
 
 TEST_CASE("what keeps it from saying more") {
-  const auto note_of = [](StoryAnswer answer) {
+  const auto note_of = [](const StoryAnswer& answer) {
     const std::vector<std::string> notes = StoryNotes(answer);
     return notes.empty() ? std::string() : notes[0].substr(0, 40);
   };
