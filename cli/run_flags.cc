@@ -219,6 +219,15 @@ std::vector<Flag> RunFlags() {
                  o.request.settings.freeze.emplace_back());
        },
        true},
+      {"--checkpoint", "", "GLOB", kGroup,
+       "modules whose activations backward computes again, such as layer1.*, or auto: the blocks "
+       "that repeat; repeatable",
+       "",
+       [](const Typed& t, Options& o) {
+         SetText(t, "auto or names of modules such as layer1.*",
+                 o.request.settings.checkpoint.emplace_back());
+       },
+       true},
       // Before --alloc-conf, whose options it decides.
       {"--framework", "", "F", kGroup,
        fmt::format("whose allocator and workspaces: {}", fmt::join(FrameworkNames(), " | ")),

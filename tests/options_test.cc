@@ -97,6 +97,8 @@ TEST_CASE("every flag reaches its place") {
                                  "--freeze",
                                  "layer1.*",
                                  "--freeze=*.bias",
+                                 "--checkpoint",
+                                 "auto",
                                  "--optimizer-impl=fused",
                                  "--clip-grad",
                                  "--ema",
@@ -134,6 +136,7 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.loop.prefetch == 2);
   CHECK(options.request.settings.loop.accumulate == 4);
   CHECK(options.request.settings.freeze == std::vector<std::string>{"layer1.*", "*.bias"});
+  CHECK(options.request.settings.checkpoint == std::vector<std::string>{"auto"});
 }
 
 TEST_CASE("lists and ranges are axes of a table, a single value is none") {

@@ -80,6 +80,7 @@ const Row kRows[] = {
     {"loop.prefetch", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.prefetch = 1; }},
     {"loop.accumulate", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.accumulate = 2; }},
     {"freeze", "resnet18.train.onnx", [](TrainingSettings& s) { s.freeze = {"layer1*"}; }},
+    {"checkpoint", "resnet18.train.onnx", [](TrainingSettings& s) { s.checkpoint = {"auto"}; }},
     {"steps", "lenet.onnxtxt", [](TrainingSettings& s) { s.steps = 5; }},
 };
 
@@ -112,7 +113,7 @@ TEST_CASE("every field has a row above") {
   // A field more does not compile: give it a row here, and one in study.cc.
   const auto& [framework, device, precision, optimizer, impl, clip, ema, mode, loss, output, labels,
                in_place, out_of_place, batch_norm, dropout, placed, assumed, attention, loop,
-               freeze, steps] = settings;
+               freeze, checkpoint, steps] = settings;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [zero_grad, hold_outputs, prefetch, accumulate] = loop;
   CHECK(steps > accumulate);

@@ -205,7 +205,9 @@ struct TrainingSettings {
   AttentionUse attention = AttentionUse::kSdpa;
   LoopSettings loop = {};
   std::vector<std::string> freeze = {};  // globs: parameters that need no gradient
-  int steps = 3;                         // peaks settle with the third step
+  // Globs of modules under torch.utils.checkpoint(use_reentrant=False); "auto": repeated blocks.
+  std::vector<std::string> checkpoint = {};
+  int steps = 3;  // peaks settle with the third step
 };
 
 // What a file leaves open, so that recovery guesses; a flag each says how it is.

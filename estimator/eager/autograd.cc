@@ -20,9 +20,11 @@ struct Pending {
 
 class Engine {
  public:
-  Engine(CallTable& calls, ParameterGradients& gradients)
+  Engine(CallTable& calls, ParameterGradients& gradients,
+         const std::function<void(GradNodeId)>& unpack)
       : calls_(calls),
         machine_(calls.machine()),
+        unpack_(unpack),
         parameter_gradients_(gradients),
         pending_(machine_.node_limit()) {}
 
@@ -118,7 +120,10 @@ class Engine {
 
   std::vector<TensorId> Apply(GradNodeId id, std::vector<TensorId>& incoming) {
     const int32_t call = machine_.node(id).call;
-    if (call >= 0) machine_.EnterOperator(calls_.OperatorLabel(call));
+    if (call >= 0) {
+      machine_.EnterOperator(calls_.OperatorLabel(call));
+      unpack_(id);
+    }
     return Gradients(calls_, id, incoming);
   }
 
@@ -144,6 +149,7 @@ class Engine {
 
   CallTable& calls_;
   Machine& machine_;
+  const std::function<void(GradNodeId)>& unpack_;
   ParameterGradients& parameter_gradients_;
   std::vector<Pending> pending_;  // by node
   std::priority_queue<std::pair<int64_t, GradNodeId>> ready_;
@@ -160,8 +166,9 @@ void ParameterGradients::Clear(Machine& machine) {
   }
 }
 
-void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients) {
-  Engine(calls, gradients).Run(loss);
+void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients,
+                 const std::function<void(GradNodeId)>& unpack) {
+  Engine(calls, gradients, unpack).Run(loss);
 }
 
 }  // namespace onnxfit

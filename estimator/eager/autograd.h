@@ -3,6 +3,7 @@
 // input_buffer.cpp,functions/accumulate_grad.h}.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "estimator/eager/call_table.h"
@@ -27,9 +28,11 @@ class ParameterGradients {
 };
 
 // loss.backward().  Nodes run in the reverse order of their calls; a parameter's
-// accumulation as soon as all of its gradients have come.  O(nodes × log nodes).
+// accumulation as soon as all of its gradients have come.  `unpack` is told of each node before its
+// formulas read what it saved.  O(nodes × log nodes).
 // REQUIRES: `loss` has a history.
-void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients);
+void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients,
+                 const std::function<void(GradNodeId)>& unpack);
 
 // The formulas of one node (backward.cc): the gradients of the inputs of `node`, one reference
 // each, kNoTensor where none is wanted, allocated in PyTorch's order, then validated as the engine

@@ -73,7 +73,13 @@ void Forward::PlaceModel() {
 }
 
 void Forward::Run(size_t first, size_t last, bool grad) {
-  for (size_t i = first; i < last; ++i) Run(static_cast<int32_t>(i), grad);
+  if (first == 0) activations_.clear();
+  for (size_t i = first; i < last; ++i) {
+    const int32_t span = grad && !span_at_.empty() ? span_at_[i] : -1;
+    if (span >= 0) EnterSpan(span);
+    Run(static_cast<int32_t>(i), grad);
+    if (is_inside_ && Index(spans_[Index(activations_.back().span)].last) == i) LeaveSpan();
+  }
 }
 
 void Forward::Run(int32_t index, bool grad) {
@@ -133,7 +139,9 @@ void Forward::Take(int32_t index, const Step& step, Frame& frame) {
     case Step::Type::kAux:
       return MakeAux(index, slot, frame);
     case Step::Type::kWorkspace:
-      return calls_.TakeWorkspace(index, step, Thread::kForward);
+      // Autograd's own thread, which has a handle of its own, computes again.
+      return calls_.TakeWorkspace(index, step,
+                                  recomputed_ == nullptr ? Thread::kForward : Thread::kBackward);
     case Step::Type::kScratch:
       return MakeScratch(index, step, frame);
     case Step::Type::kDropScratch:
@@ -248,24 +256,43 @@ void Forward::Record(int32_t index, const Frame& frame) {
   });
   if (!wanted || output == frame.outputs.end()) return;
   const std::vector<Saved> kept = Save(index, next, frame);
-  std::vector<TensorId> saved;
-  for (const auto& [tensor, slot] : kept) {
-    if (machine_.kind(tensor) == Kind::kTemporary) machine_.SetKind(tensor, Kind::kActivation);
-    saved.push_back(tensor);
-  }
-  const GradNodeId node = machine_.NewNode({.call = index,
-                                            .outputs = static_cast<int32_t>(frame.outputs.size()),
-                                            .next = std::move(next),
-                                            .saved = std::move(saved),
-                                            .over_view = WroteOverView(index, frame)});
-  for (const auto& [tensor, slot] : kept) {
-    machine_.NoteHolder(node, {.type = Holder::Type::kSaved, .id = index, .slot = slot}, tensor);
-  }
+  const GradNodeId node = Pack(index,
+                               {.call = index,
+                                .outputs = static_cast<int32_t>(frame.outputs.size()),
+                                .next = std::move(next),
+                                .saved = {},
+                                .over_view = WroteOverView(index, frame)},
+                               kept);
   for (size_t i = 0; i < frame.outputs.size(); ++i) {
     const TensorId result = frame.outputs[i];
     if (result == kNoTensor || !HasGradients(machine_.tensor(result).dtype)) continue;
     machine_.SetGradFn(result, {node, static_cast<int32_t>(i)});
   }
+}
+
+// A node with what it saves, which under a checkpoint it leaves.
+GradNodeId Forward::Pack(int32_t index, GradNode node, const std::vector<Saved>& kept) {
+  if (is_inside_ && !kept.empty()) {
+    Activation& activation = activations_.back();
+    for (const auto& [tensor, slot] : kept) machine_.Release(tensor);
+    for (const auto& [name, tensor] : activation.arguments) {
+      machine_.Retain(tensor);
+      node.arguments.push_back(tensor);
+    }
+    node.activation = static_cast<int32_t>(activations_.size() - 1);
+    activation.saved += kept.size();
+    return activation.nodes[index] = machine_.NewNode(std::move(node));
+  }
+  if (recomputed_ != nullptr) GiveBack(index, kept);
+  for (const auto& [tensor, slot] : kept) {
+    if (machine_.kind(tensor) == Kind::kTemporary) machine_.SetKind(tensor, Kind::kActivation);
+    node.saved.push_back(tensor);
+  }
+  const GradNodeId made = machine_.NewNode(std::move(node));
+  for (const auto& [tensor, slot] : kept) {
+    machine_.NoteHolder(made, {.type = Holder::Type::kSaved, .id = index, .slot = slot}, tensor);
+  }
+  return made;
 }
 
 // Under torch.no_grad() what is written over has the history that it had.

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/base/settings.h"
 #include "estimator/eager/call_table.h"
+#include "estimator/program/checkpointed_spans.h"
 
 namespace onnxfit {
 
@@ -33,6 +35,14 @@ class Forward {
   // Lets go of the casts that torch.autocast kept.
   void ExitAutocast();
 
+  // torch.utils.checkpoint(use_reentrant=False) around `spans`, which lie apart, in order: their
+  // nodes save nothing, and hold the values from outside that the span reads.
+  void Checkpoint(std::vector<CallSpan> spans);
+  // Before `node` runs backward: where it saved nothing for being under a checkpoint, all of its
+  // span runs once more, up to the last call that saves anything, and gives every node what it
+  // would have saved.  O(calls of the span + names) for the first node of a span.
+  void Unpack(GradNodeId node);
+
   // By call: whether it wrote over its input when it ran last.
   const std::vector<bool>& overwrote() const { return overwrote_; }
   // From now on only the calls of `plan` write over their input, where they may.
@@ -52,6 +62,14 @@ class Forward {
   struct Saved {
     TensorId tensor = kNoTensor;
     Slots slot = {};
+  };
+
+  // A run of a span under a checkpoint.
+  struct Activation {
+    int32_t span = 0;
+    std::vector<std::pair<NameId, TensorId>> arguments = {};  // values from outside
+    std::map<int32_t, GradNodeId> nodes = {};                 // by call, those that wait
+    size_t saved = 0;                                         // by all of them together
   };
 
   Holder::Type HolderOf(NameId name) const;
@@ -76,6 +94,13 @@ class Forward {
   static Slots SavedSlots(const OpRule& rule, const std::vector<Edge>& next);
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
   std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
+  std::vector<NameId> ReadFromOutside(const CallSpan& span) const;
+  void EnterSpan(int32_t span);
+  void LeaveSpan();
+  GradNodeId Pack(int32_t index, GradNode node, const std::vector<Saved>& kept);
+  bool Waits(GradNodeId node, int32_t index) const;
+  void GiveBack(int32_t index, const std::vector<Saved>& kept);
+  void Recompute(Activation& activation);
 
   CallTable& calls_;
   Machine& machine_;
@@ -85,6 +110,12 @@ class Forward {
   std::vector<bool> overwrote_;      // by call
   std::vector<bool> has_run_;        // by call: of those that are made once
   std::vector<bool> in_place_plan_;  // by call; empty: all of them
+  std::vector<CallSpan> spans_;      // under a checkpoint
+  std::vector<int32_t> span_at_;     // by call that begins one: its index, else -1; may be empty
+  std::vector<Activation> activations_;  // of this forward pass
+  bool is_inside_ = false;               // the last of them
+  Activation* recomputed_ = nullptr;     // that runs once more
+  size_t given_back_ = 0;                // by it so far
 };
 
 }  // namespace onnxfit

@@ -97,6 +97,12 @@ void Machine::ReleaseSaved(GradNodeId node) {
   NoteRelease(Holder::Type::kSaved, node);
   const std::vector<TensorId> saved = std::exchange(NodeAt(node).saved, {});
   for (const TensorId tensor : saved) Release(tensor);
+  const std::vector<TensorId> arguments = std::exchange(NodeAt(node).arguments, {});
+  for (const TensorId tensor : arguments) Release(tensor);
+}
+
+void Machine::SetSaved(GradNodeId node, std::vector<TensorId> saved) {
+  NodeAt(node).saved = std::move(saved);
 }
 
 void Machine::RetainNode(GradNodeId node) { ++NodeAt(node).references; }
@@ -168,6 +174,7 @@ void Machine::SweepNode() {
   const GradNode node = std::exchange(NodeAt(id), {});
   unused_nodes_.push_back(id);
   NoteRelease(Holder::Type::kSaved, id);
+  for (const TensorId argument : node.arguments) DropTensor(argument);
   for (size_t i = node.saved.size(); i-- > 0;) DropTensor(node.saved[i]);
   for (const Edge& edge : node.next) {
     if (edge.node != kNoGradNode) DropNode(edge.node);

@@ -47,6 +47,8 @@ struct GradNode {
   std::vector<TensorId> saved = {};       // one reference each
   DType multiple_of = DType::kUndefined;  // of a multiple: the loss's type
   bool over_view = false;                 // the call wrote over its first input, a view
+  int32_t activation = -1;                // whose recomputation gives `saved` (recomputation.h)
+  std::vector<TensorId> arguments = {};   // of that, one reference each
   int32_t references = 0;                 // by tensors and by the nodes before it
 };
 
@@ -76,6 +78,8 @@ class Machine {
   // A node with no reference yet; `next` edges are retained.
   GradNodeId NewNode(GradNode node);
   void SetGradFn(TensorId tensor, Edge edge);
+  // `node` has saved these, which were computed again: one reference each, taken over.
+  void SetSaved(GradNodeId node, std::vector<TensorId> saved);
   // Gives back what `node` saved, as the engine does once it has run.
   void ReleaseSaved(GradNodeId node);
   void RetainNode(GradNodeId node);

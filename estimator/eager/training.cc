@@ -12,6 +12,7 @@
 #include "estimator/eager/forward.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/eager/optimizer_step.h"
+#include "estimator/program/checkpointed_spans.h"
 
 namespace onnxfit {
 namespace {
@@ -31,7 +32,10 @@ class Training {
     if (log != nullptr) machine_.RecordInto(*log);
     FindOutputs();
     const bool trains = settings.mode == Mode::kTrain;
-    if (trains ? program.frozen.empty() : !LeavesInPlaceOpen(program, settings)) return;
+    forward_.Checkpoint(CheckpointedSpans(program, settings.checkpoint));
+    if (trains ? program.frozen.empty() && settings.checkpoint.empty()
+               : !LeavesInPlaceOpen(program, settings))
+      return;
     forward_.PlanInPlace(FindInPlaceCalls(program, settings));
   }
 
@@ -160,7 +164,8 @@ class Training {
     if (scaled != kNoTensor) FollowFrom(loss_, scaled);
     const TensorId root = scaled == kNoTensor ? loss_ : scaled;
     if (machine_.tensor(root).grad_fn.node != kNoGradNode) {
-      onnxfit::RunBackward(calls_, root, gradients_);
+      onnxfit::RunBackward(calls_, root, gradients_,
+                           [this](GradNodeId node) { forward_.Unpack(node); });
     }
     if (scaled != kNoTensor) machine_.Release(scaled);
   }

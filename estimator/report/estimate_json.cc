@@ -28,6 +28,7 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
   if (loop.prefetch != standard.prefetch) object["prefetch"] = loop.prefetch;
   if (loop.accumulate != standard.accumulate) object["accumulate"] = loop.accumulate;
   if (!settings.freeze.empty()) object["freeze"] = settings.freeze;
+  if (!settings.checkpoint.empty()) object["checkpoint"] = settings.checkpoint;
 }
 
 // What of the way a file is read is not the default.

@@ -39,6 +39,7 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
     items.push_back(fmt::format("accumulate {}", settings.loop.accumulate));
   }
   AddAll("freeze", settings.freeze, items);
+  AddAll("checkpoint", settings.checkpoint, items);
   if (settings.loss != standard_settings.loss) {
     items.push_back(fmt::format("loss {}", ToString(settings.loss)));
   }

@@ -37,6 +37,7 @@ class RunFlags(TypedDict, total=False):
     prefetch: Optional[int]
     accumulate: Optional[int]
     freeze: Names
+    checkpoint: Names  # "auto", or modules
     framework: Optional[str]  # pytorch-2.6 to pytorch-2.15
     alloc_conf: Optional[str]
     overhead: Optional[Size]
@@ -139,7 +140,8 @@ def _assume(flag: str, value: object) -> List[str]:
 
 _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("batch", "precision", "optimizer"), _list),
-    **dict.fromkeys(("gpu", "memory", "freeze", "out_of_place", "only"), _several),
+    **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "out_of_place",
+                    "only"), _several),
     **dict.fromkeys(("clip_grad", "ema", "hold_outputs", "strict", "all_gpus", "verbose", "ascii",
                      "update"), _switch),
     "dims": _dims,

@@ -38,6 +38,7 @@ class Settings:
     accumulate: int = 1
     prefetch: int = 0
     freeze: Tuple[str, ...] = ()
+    checkpoint: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ class Flags(unittest.TestCase):
             ({"shapes": {"x": (2, 512)}}, ["--shape", "x=2x512"]),
             ({"clip_grad": True, "ema": False}, ["--clip-grad"]),
             ({"freeze": "layer1.*"}, ["--freeze", "layer1.*"]),
+            ({"checkpoint": "auto"}, ["--checkpoint", "auto"]),
             ({"dropout": 0.1}, ["--dropout", "0.1"]),
             ({"dropout": {"head": 0}}, ["--dropout", "head=0"]),
             ({"assume": {"tied-head": False}}, ["--assume", "tied-head=no"]),

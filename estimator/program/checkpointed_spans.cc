@@ -1,0 +1,91 @@
+#include "estimator/program/checkpointed_spans.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "estimator/base/error.h"
+#include "estimator/base/index.h"
+#include "estimator/base/text.h"
+#include "estimator/program/module_runs.h"
+
+namespace onnxfit {
+namespace {
+
+std::string_view LastName(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
+std::string_view ParentPath(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? "" : path.substr(0, dot);
+}
+
+// Whether the modules are picked: by path.
+class Picked {
+ public:
+  Picked(const Program& program, const std::vector<ModuleRun>& runs,
+         const std::vector<std::string>& globs)
+      : program_(program), runs_(runs) {
+    std::vector<std::string> named;
+    for (const std::string& glob : globs) {
+      if (glob == kAutoCheckpoint) {
+        AddBlocks();
+      } else {
+        named.push_back(glob);
+      }
+    }
+    if (!named.empty()) AddNamed(named);
+  }
+
+  bool Has(ModuleId module) const { return paths_.contains(PathOf(module)); }
+
+ private:
+  const std::string& PathOf(ModuleId module) const { return program_.modules.PathOf(module); }
+
+  void AddNamed(const std::vector<std::string>& globs) {
+    std::set<std::string> all;
+    for (const ModuleRun& run : runs_) all.insert(PathOf(run.module));
+    const std::vector<std::string> names(all.begin(), all.end());
+    const std::vector<bool> picked = PickNames(names, globs, {"--checkpoint", "modules", ""});
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (picked[i]) paths_.insert(names[i]);
+    }
+  }
+
+  // Items of lists: those with modules in them.
+  void AddBlocks() {
+    std::set<std::string> with_modules;
+    for (const ModuleRun& run : runs_) {
+      if (run.caller >= 0) with_modules.insert(PathOf(runs_[Index(run.caller)].module));
+    }
+    std::map<std::string_view, std::set<std::string>> lists;
+    for (const std::string& path : with_modules) {
+      if (IsNumbered(LastName(path))) lists[ParentPath(path)].insert(path);
+    }
+    for (const auto& [parent, items] : lists) {
+      if (items.size() > 1) paths_.insert(items.begin(), items.end());
+    }
+  }
+
+  const Program& program_;
+  const std::vector<ModuleRun>& runs_;
+  std::set<std::string> paths_;
+};
+
+}  // namespace
+
+std::vector<CallSpan> CheckpointedSpans(const Program& program,
+                                        const std::vector<std::string>& globs) {
+  std::vector<CallSpan> spans;
+  if (globs.empty()) return spans;
+  const ModuleRuns runs(program);
+  const Picked picked(program, runs.all(), globs);
+  for (const ModuleRun& run : runs.all()) {
+    const bool is_inside = !spans.empty() && run.first <= spans.back().last;
+    if (is_inside || !picked.Has(run.module)) continue;
+    spans.push_back({static_cast<int32_t>(run.first), static_cast<int32_t>(run.last)});
+  }
+  return spans;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,33 @@
+// Which parts of a program torch.utils.checkpoint is put around.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "estimator/program/program.h"
+
+namespace onnxfit {
+
+// Calls `first` to `last`, both included, of one run of a module.
+struct CallSpan {
+  int32_t first = 0;
+  int32_t last = 0;
+
+  bool operator==(const CallSpan&) const = default;
+};
+
+// What stands for the blocks that repeat, as a glob does for names.
+inline constexpr char kAutoCheckpoint[] = "auto";
+
+// The runs of the modules that `globs` name, the outermost where one is in another, in order;
+// "auto" names the blocks that repeat: modules with a number for a name beside others of the same
+// parent, that have modules in them, the outermost ("transformer.h.*", "layer1.*"), as libraries
+// put checkpoints around their layers (transformers 5.17, modeling_layers.py,
+// GradientCheckpointingLayer; timm 1.0.31, models/_manipulate.py, checkpoint_seq).  Empty for no
+// globs.  Throws Error where a glob names no module that runs, with those that do.
+// O(calls × depth × globs).
+std::vector<CallSpan> CheckpointedSpans(const Program& program,
+                                        const std::vector<std::string>& globs);
+
+}  // namespace onnxfit

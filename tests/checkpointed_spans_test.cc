@@ -1,0 +1,46 @@
+#include "estimator/program/checkpointed_spans.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "estimator/base/error.h"
+#include "tests/checkpointed_net.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::checkpointed_spans_test {
+namespace {
+
+// "h.0: 0..1" by the module of the first call.
+std::string SpansOf(const std::vector<std::string>& globs) {
+  const Program program = Build(kTwoBlocks, {}).program;
+  std::string text;
+  for (const CallSpan& span : CheckpointedSpans(program, globs)) {
+    text += std::to_string(span.first) + ".." + std::to_string(span.last) + " ";
+  }
+  return text;
+}
+
+TEST_CASE("blocks that repeat are items of lists with modules in them") {
+  CHECK(SpansOf({kAutoCheckpoint}) == "0..2 3..5 ");
+}
+
+TEST_CASE("globs name modules, the outermost counts") {
+  CHECK(SpansOf({}).empty());
+  CHECK(SpansOf({"h.1"}) == "3..5 ");
+  CHECK(SpansOf({"*.act"}) == "1..1 4..4 ");
+  CHECK(SpansOf({"h.*"}) == "0..2 3..5 ");
+  CHECK(SpansOf({"h.0", "auto"}) == "0..2 3..5 ");
+}
+
+TEST_CASE("a glob that names no module is an error with those that there are") {
+  try {
+    SpansOf({"h.7"});
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("--checkpoint") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace onnxfit::checkpointed_spans_test
