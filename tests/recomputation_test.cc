@@ -1,6 +1,7 @@
 // Activations that backward computes again: torch.utils.checkpoint(use_reentrant=False).
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,19 @@ TEST_CASE("what is computed again stops with the last call that saves anything")
   }
   CHECK(of_head == 2 * settings.steps);     // forward and backward
   CHECK(of_sigmoid == 3 * settings.steps);  // and once more
+}
+
+TEST_CASE("a parameter's name holds it for good, whatever is computed again") {
+  EstimateRequest request = {.details = true};
+  request.settings.checkpoint = {"auto"};
+  const Prediction prediction = Predict(ParseGraph(kTwoBlocks), request);
+  for (const NameId parameter : prediction.program.parameters) {
+    const auto held = std::ranges::find_if(prediction.holders, [&](const Holder& holder) {
+      return holder.type == Holder::Type::kName && holder.id == parameter;
+    });
+    REQUIRE(held != prediction.holders.end());
+    CHECK(held->until == Holder::kForGood);
+  }
 }
 
 // PyTorch 2.11.0's own statistics: transformers 5.17's gradient_checkpointing_enable(

@@ -101,17 +101,19 @@ class Forward {
   bool Waits(GradNodeId node, int32_t index) const;
   void GiveBack(int32_t index, const std::vector<Saved>& kept);
   void Recompute(Activation& activation);
+  void ReleaseNames(const Activation& activation);
 
   CallTable& calls_;
   Machine& machine_;
   InPlaceUse in_place_;
-  std::vector<TensorId> names_;      // by name: what it holds, one reference
-  std::vector<bool> is_cached_;      // by name: a cast that autocast keeps
-  std::vector<bool> overwrote_;      // by call
-  std::vector<bool> has_run_;        // by call: of those that are made once
-  std::vector<bool> in_place_plan_;  // by call; empty: all of them
-  std::vector<CallSpan> spans_;      // under a checkpoint
-  std::vector<int32_t> span_at_;     // by call that begins one: its index, else -1; may be empty
+  std::vector<TensorId> names_;                         // by name: what it holds, one reference
+  std::vector<bool> is_cached_;                         // by name: a cast that autocast keeps
+  std::vector<bool> overwrote_;                         // by call
+  std::vector<bool> has_run_;                           // by call: of those that are made once
+  std::vector<bool> in_place_plan_;                     // by call; empty: all of them
+  std::vector<CallSpan> spans_;                         // under a checkpoint
+  std::vector<std::vector<NameId>> read_from_outside_;  // by span
+  std::vector<int32_t> span_at_;  // by call that begins one: its index, else -1; may be empty
   std::vector<Activation> activations_;  // of this forward pass
   bool is_inside_ = false;               // the last of them
   Activation* recomputed_ = nullptr;     // that runs once more

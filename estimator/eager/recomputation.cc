@@ -18,6 +18,7 @@ void Forward::Checkpoint(std::vector<CallSpan> spans) {
   span_at_.resize(calls_.program().calls.size(), -1);
   for (size_t i = 0; i < spans_.size(); ++i) {
     span_at_[Index(spans_[i].first)] = static_cast<int32_t>(i);
+    read_from_outside_.push_back(ReadFromOutside(spans_[i]));
   }
 }
 
@@ -39,7 +40,7 @@ std::vector<NameId> Forward::ReadFromOutside(const CallSpan& span) const {
 void Forward::EnterSpan(int32_t span) {
   Activation& activation = activations_.emplace_back();
   activation.span = span;
-  for (const NameId name : ReadFromOutside(spans_[Index(span)])) {
+  for (const NameId name : read_from_outside_[Index(span)]) {
     const TensorId tensor = names_[Index(name)];
     if (tensor == kNoTensor) continue;
     machine_.Retain(tensor);
@@ -80,8 +81,21 @@ void Forward::Recompute(Activation& activation) {
     Run(i, /*grad=*/true);
   }
   recomputed_ = nullptr;
-  for (size_t i = 0; i < names_.size(); ++i) Unbind(static_cast<NameId>(i));
+  ReleaseNames(activation);
   names_ = std::move(outer);
+}
+
+// The frames are gone: what they were lent is not theirs to let go of, all else is.
+void Forward::ReleaseNames(const Activation& activation) {
+  const auto give_back = [&](NameId name) {
+    const TensorId lent = std::exchange(names_[Index(name)], kNoTensor);
+    if (lent != kNoTensor) machine_.Release(lent);
+  };
+  for (const NameId name : calls_.program().placement) give_back(name);
+  for (const auto& [name, tensor] : activation.arguments) give_back(name);
+  for (size_t i = 0; i < names_.size(); ++i) {
+    if (names_[i] != kNoTensor) Unbind(static_cast<NameId>(i));
+  }
 }
 
 // Whether the node is that of the first run still: nobody may have needed it.

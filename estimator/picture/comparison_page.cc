@@ -155,8 +155,8 @@ std::string Curves(const ComparisonContent& content) {
 // --- The same for programs ----------------------------------------------------------------------
 
 Json DataOf(const ComparisonContent& content) {
-  Json data = ParseJson(ToJson(content.diff, {.version = content.version}));
   const JsonOptions options = {.version = content.version, .rows = kPageTensors};
+  Json data = DiffJson(content.diff, options);
   if (content.before) data["before"] = EstimateJson(*content.before, options);
   if (!content.after) return data;
   data["after"] = EstimateJson(*content.after, options);

@@ -55,20 +55,24 @@ std::vector<Layer> LayersOf(const Estimate& estimate) {
   return layers;
 }
 
-std::vector<int64_t> ReservedOnDevice(const Estimate& estimate) {
-  std::vector<int64_t> bytes;
+namespace {
+
+std::vector<int64_t> OnDevice(const Estimate& estimate, int64_t CurvePoint::*bytes) {
+  std::vector<int64_t> sums;
   for (const CurvePoint& point : PointsOf(estimate)) {
-    bytes.push_back(point.reserved_bytes + ContextOf(estimate));
+    sums.push_back(point.*bytes + ContextOf(estimate));
   }
-  return bytes;
+  return sums;
+}
+
+}  // namespace
+
+std::vector<int64_t> ReservedOnDevice(const Estimate& estimate) {
+  return OnDevice(estimate, &CurvePoint::reserved_bytes);
 }
 
 std::vector<int64_t> AllocatedOnDevice(const Estimate& estimate) {
-  std::vector<int64_t> bytes;
-  for (const CurvePoint& point : PointsOf(estimate)) {
-    bytes.push_back(point.allocated_bytes + ContextOf(estimate));
-  }
-  return bytes;
+  return OnDevice(estimate, &CurvePoint::allocated_bytes);
 }
 
 std::vector<int64_t> ByteTicks(int64_t most) {

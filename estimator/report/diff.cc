@@ -308,7 +308,7 @@ std::string ToCsv(const Diff& diff) {
   return text;
 }
 
-std::string ToJson(const Diff& diff, const JsonOptions& options) {
+Json DiffJson(const Diff& diff, const JsonOptions& options) {
   Json report = {{"schema", 1}, {"version", options.version}};
   report.update(ComparisonJson(diff.comparison));
   if (diff.fail_above) report["grew_too_much"] = diff.grew_too_much();
@@ -317,7 +317,11 @@ std::string ToJson(const Diff& diff, const JsonOptions& options) {
     report["targets"].push_back(
         {{"old", TargetJson(diff.before[i])}, {"new", TargetJson(diff.after[i])}});
   }
-  return Dumped(report) + '\n';
+  return report;
+}
+
+std::string ToJson(const Diff& diff, const JsonOptions& options) {
+  return Dumped(DiffJson(diff, options)) + '\n';
 }
 
 }  // namespace onnxfit

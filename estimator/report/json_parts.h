@@ -52,6 +52,9 @@ Json AdviceJson(const std::vector<Advice>& advice);
 // {"old", "new", "increase_bytes", "kinds", "nodes", "peak_moved", "settings_changed"}
 Json ComparisonJson(const Comparison& comparison);
 
+// What `diff --format json` prints, to stand within another answer.
+Json DiffJson(const Diff& diff, const JsonOptions& options);
+
 // JSON that people compare line by line: `json` over several lines, two spaces deeper at each
 // level: what holds nothing but plain values and lists of them stands on one, so that a change of
 // one thing is one line of a diff.
