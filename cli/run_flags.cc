@@ -103,6 +103,30 @@ void SetAssumed(const Typed& typed, Options& options) {
   Refuse(typed, "conv-bias=yes, in-place-dropout=yes, tied-head=yes, or the same with no");
 }
 
+constexpr int64_t kMostRank = 1 << 20;
+
+// "8", "8:q_proj,v_proj".
+void SetLora(const Typed& typed, Options& options) {
+  LoraSettings& lora = options.request.settings.lora;
+  const size_t colon = typed.text.find(':');
+  lora.rank = ParseWhole({.place = typed.place, .text = typed.text.substr(0, colon)}, 1, kMostRank);
+  lora.targets.clear();
+  if (colon == std::string::npos) return;
+  for (std::string_view rest = std::string_view(typed.text).substr(colon + 1);;) {
+    const size_t comma = rest.find(',');
+    lora.targets.emplace_back(rest.substr(0, comma));
+    if (lora.targets.back().empty()) Refuse(typed, "a rank and names of layers: 8:q_proj,v_proj");
+    if (comma == std::string_view::npos) return;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+void SetLoraDropout(const Typed& typed, Options& options) {
+  const std::optional<double> p = ProbabilityIn(typed.text);
+  if (!p.has_value()) Refuse(typed, "a probability below 1");
+  options.request.settings.lora.dropout = *p;
+}
+
 std::vector<std::string_view> FrameworkNames() {
   std::vector<std::string_view> names;
   for (const FrameworkProfile& framework : Frameworks()) names.push_back(framework.name);
@@ -219,6 +243,11 @@ std::vector<Flag> RunFlags() {
                  o.request.settings.freeze.emplace_back());
        },
        true},
+      {"--lora", "", "RANK[:NAMES]", kGroup,
+       "adapters of that rank beside frozen layers: those of such names (q_proj,v_proj; globs too; "
+       "all-linear), or peft's for the type of model",
+       "", SetLora},
+      {"--lora-dropout", "", "P", kGroup, "of what the adapters are given", "0", SetLoraDropout},
       {"--checkpoint", "", "GLOB", kGroup,
        "modules whose activations backward computes again, such as layer1.*, or auto: the blocks "
        "that repeat; repeatable",

@@ -81,6 +81,11 @@ const Row kRows[] = {
     {"loop.accumulate", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.accumulate = 2; }},
     {"freeze", "resnet18.train.onnx", [](TrainingSettings& s) { s.freeze = {"layer1*"}; }},
     {"checkpoint", "resnet18.train.onnx", [](TrainingSettings& s) { s.checkpoint = {"auto"}; }},
+    {"lora.rank", "gpt2.dynamo.onnx", [](TrainingSettings& s) { s.lora.rank = 8; }},
+    {"lora.targets", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.lora = {.rank = 8, .targets = {"c_fc"}}; }},
+    {"lora.dropout", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.lora = {.rank = 8, .dropout = 0.1}; }},
     {"steps", "lenet.onnxtxt", [](TrainingSettings& s) { s.steps = 5; }},
 };
 
@@ -113,11 +118,13 @@ TEST_CASE("every field has a row above") {
   // A field more does not compile: give it a row here, and one in study.cc.
   const auto& [framework, device, precision, optimizer, impl, clip, ema, mode, loss, output, labels,
                in_place, out_of_place, batch_norm, dropout, placed, assumed, attention, loop,
-               freeze, checkpoint, steps] = settings;
+               freeze, checkpoint, lora, steps] = settings;
+  const auto& [rank, targets, lora_dropout] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [zero_grad, hold_outputs, prefetch, accumulate] = loop;
   CHECK(steps > accumulate);
   CHECK_FALSE(conv_bias);
+  CHECK(rank == 0);
 }
 
 TEST_CASE("what a stage does not read is not asked for again") {

@@ -160,6 +160,13 @@ struct LoopSettings {
   int64_t accumulate = 1;     // micro-batches of the batch's size for one optimizer step
 };
 
+// Low-rank adapters beside layers whose own parameters are frozen, as all others of the model are.
+struct LoraSettings {
+  int64_t rank = 0;                       // 0: none
+  std::vector<std::string> targets = {};  // globs of layers; none: peft's for the type of model
+  double dropout = 0;                     // of what the adapters are given
+};
+
 // The 16-bit type of autocast, kUndefined without it.
 constexpr DType AutocastType(Precision precision) {
   return precision == Precision::kAmpFp16   ? DType::kFloat16
@@ -207,6 +214,7 @@ struct TrainingSettings {
   std::vector<std::string> freeze = {};  // globs: parameters that need no gradient
   // Globs of modules under torch.utils.checkpoint(use_reentrant=False); "auto": repeated blocks.
   std::vector<std::string> checkpoint = {};
+  LoraSettings lora = {};
   int steps = 3;  // peaks settle with the third step
 };
 

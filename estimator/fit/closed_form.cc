@@ -73,8 +73,13 @@ void CheckRequest(const EstimateRequest& request) {
                            ToString(settings.optimizer)),
                fmt::format("--optimizer {}, which keeps more", ToString(rule.of_others)));
   }
-  if (!settings.freeze.empty()) {
-    RefuseForm("--freeze", "expected a MODEL file, whose parameters have names, found --params",
+  const std::pair<std::string_view, bool> by_name[] = {
+      {"--freeze", !settings.freeze.empty()},
+      {"--lora", settings.lora.rank > 0},
+      {"--checkpoint", !settings.checkpoint.empty()}};
+  for (const auto& [flag, is_given] : by_name) {
+    if (!is_given) continue;
+    RefuseForm(std::string(flag), "expected a MODEL file, whose layers have names, found --params",
                "a MODEL file");
   }
   if (!request.binding.dims.empty() || !request.binding.inputs.empty()) {

@@ -20,6 +20,7 @@
 #include "estimator/onnx/loader.h"
 #include "estimator/onnx/rebind.h"
 #include "estimator/onnx/wrong_size.h"
+#include "estimator/program/adapters.h"
 #include "estimator/pt2/embedded_program.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/make_program.h"
@@ -133,6 +134,30 @@ void Recover(const TrainingSettings& settings, PreparedRun& run) {
                             run.roles.doubts.end());
 }
 
+// Of the first class that tells; "" where none does.
+std::string_view ModelTypeOf(const BoundFile& file) {
+  std::string_view type;
+  const auto look = [&](std::string_view class_name) {
+    if (type.empty()) type = onnxfit::ModelTypeOf(class_name);
+  };
+  if (file.graph.exported != nullptr) {
+    for (const pt2::Call& call : file.graph.exported->graph.calls) {
+      for (const pt2::ModuleFrame& module : call.modules) look(module.type);
+    }
+  }
+  for (const auto& classes : file.metadata.classes) {
+    for (const std::string& class_name : classes) look(class_name);
+  }
+  return type;
+}
+
+void AdaptModel(const TrainingSettings& settings, PreparedRun& run) {
+  const BoundFile& file = *run.file;
+  std::vector<ModuleTensor> made =
+      AddAdapters(run.program, settings, ModelTypeOf(file), file.graph.path);
+  std::ranges::move(made, std::back_inserter(run.roles.parameters));
+}
+
 }  // namespace
 
 // A size that does not fit is told by the input that has it.
@@ -161,6 +186,7 @@ PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
   } else {
     Recover(settings, run);
   }
+  if (settings.lora.rank > 0) AdaptModel(settings, run);
   CheckTrainable(run.file->graph, run.program, settings);
   return run;
 }

@@ -98,6 +98,12 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.loss_output); }},
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.labels); }},
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.freeze); }},
+    {ReadBy::kProgram,
+     [](const TrainingSettings& s, Key& key) {
+       key.Add(s.lora.rank);
+       key.Add(s.lora.targets);
+       key.Add(s.lora.dropout);
+     }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.hold_outputs); }},
     // How the program is run.
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.framework.name); }},

@@ -282,4 +282,17 @@ struct CastRow {
 };
 std::span<const CastRow> CastRows();
 
+// --- Adapters -------------------------------------------------------------------------------
+
+// The layers that peft puts LoRA beside in models of a type where nobody picks others.
+struct AdapterTargets {
+  std::string_view model_type;  // "gpt2"
+  std::array<std::string_view, 8> names;
+  SeenIn seen;
+};
+
+// By the type's name or that of its module in transformers ("deberta_v2"); empty where peft has
+// none.
+std::vector<std::string> AdapterTargetsOf(std::string_view model_type);
+
 }  // namespace onnxfit

@@ -36,7 +36,8 @@ void ProgramWriter::ListParameters(const std::vector<NameId>& parameters,
   const std::vector<bool> picked =
       PickNames(names, settings_.freeze, {"--freeze", "parameters", path()});
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const bool is_out = picked[i] || (!is_frozen.empty() && is_frozen[i]);
+    const bool is_out =
+        picked[i] || settings_.lora.rank > 0 || (!is_frozen.empty() && is_frozen[i]);
     (is_out ? program_.frozen : program_.parameters).push_back(parameters[i]);
   }
 }
@@ -161,7 +162,8 @@ void DropUnread(Program& program, const std::function<bool(const AtenCall&)>& ma
 
 // Before what else was assumed, as the first thing that is decided.
 void SayFrozen(Program& program, const TrainingSettings& settings) {
-  if (program.frozen.empty() || settings.mode == Mode::kEval) return;
+  const bool is_told = settings.lora.rank > 0;  // with the adapters
+  if (program.frozen.empty() || settings.mode == Mode::kEval || is_told) return;
   const bool has_batch_norm = std::ranges::any_of(
       program.calls, [](const AtenCall& call) { return call.op == "batch_norm"; });
   program.assumptions.insert(

@@ -40,7 +40,7 @@ class ProgramWriter {
   NameId NewName(std::string name, const TensorType& type);
 
   // Parameters in the module's order, frozen ones among them: those that settings.freeze picks,
-  // and those for which `is_frozen` says so (empty: none).
+  // those for which `is_frozen` says so (empty: none), and all where adapters are to be trained.
   void ListParameters(const std::vector<NameId>& parameters,
                       const std::vector<bool>& is_frozen = {});
   // The orders in which the values that there are come to the device, and are copied.

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
+#include "estimator/program/adapters.h"
 #include "estimator/recover/exporter_metadata.h"
 
 namespace onnxfit {
@@ -175,7 +176,7 @@ void DeviceValues::AddModuleTensors(const Roles& roles, ProgramWriter& writer) {
     parameters.push_back(AddTensor(parameter, writer));
     if (parameter.value != kNoValue) is_parameter_[Index(parameter.value)] = true;
   }
-  writer.ListParameters(parameters);
+  writer.ListParameters(parameters, FrozenBesideAdapters(writer.program(), parameters));
   for (const ModuleTensor& buffer : roles.buffers) {
     writer.program().buffers.push_back(AddTensor(buffer, writer));
   }

@@ -19,6 +19,14 @@ Json ModelJson(const ModelSummary& model) {
   return object;
 }
 
+void PutLora(Json& object, const LoraSettings& lora) {
+  if (lora.rank == 0) return;
+  Json& json = object["lora"];
+  json["rank"] = lora.rank;
+  if (!lora.targets.empty()) json["targets"] = lora.targets;
+  if (lora.dropout > 0) json["dropout"] = lora.dropout;
+}
+
 // What is not the default.
 void PutLoop(Json& object, const TrainingSettings& settings) {
   const LoopSettings& loop = settings.loop;
@@ -29,6 +37,7 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
   if (loop.accumulate != standard.accumulate) object["accumulate"] = loop.accumulate;
   if (!settings.freeze.empty()) object["freeze"] = settings.freeze;
   if (!settings.checkpoint.empty()) object["checkpoint"] = settings.checkpoint;
+  PutLora(object, settings.lora);
 }
 
 // What of the way a file is read is not the default.

@@ -27,6 +27,18 @@ void AddUpdate(const TrainingSettings& settings, Items& items) {
   if (settings.ema) items.emplace_back("ema");
 }
 
+// As --lora takes it.
+std::string LoraText(const LoraSettings& lora) {
+  return fmt::format("{}{}{}", lora.rank, lora.targets.empty() ? "" : ":",
+                     fmt::join(lora.targets, ","));
+}
+
+void AddLora(const LoraSettings& lora, Items& items) {
+  if (lora.rank == 0) return;
+  items.push_back("lora " + LoraText(lora));
+  if (lora.dropout > 0) items.push_back(fmt::format("lora-dropout {}", lora.dropout));
+}
+
 // What is there in training alone.
 void AddTraining(const TrainingSettings& settings, Items& items) {
   const LoopSettings standard;
@@ -43,6 +55,7 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
   if (settings.loss != standard_settings.loss) {
     items.push_back(fmt::format("loss {}", ToString(settings.loss)));
   }
+  AddLora(settings.lora, items);
   if (!settings.loss_output.empty()) items.push_back("loss-output " + settings.loss_output);
   if (!settings.labels.empty()) items.push_back("labels " + settings.labels);
   if (settings.dropout.has_value()) items.push_back(fmt::format("dropout {}", *settings.dropout));

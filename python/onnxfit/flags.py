@@ -38,6 +38,8 @@ class RunFlags(TypedDict, total=False):
     accumulate: Optional[int]
     freeze: Names
     checkpoint: Names  # "auto", or modules
+    lora: Union[None, int, str]  # a rank, or "8:q_proj,v_proj"
+    lora_dropout: Optional[float]
     framework: Optional[str]  # pytorch-2.6 to pytorch-2.15
     alloc_conf: Optional[str]
     overhead: Optional[Size]

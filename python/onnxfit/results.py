@@ -22,6 +22,15 @@ class Model:
 
 
 @dataclass(frozen=True)
+class Lora:
+    """Adapters beside frozen layers: those of such names, or peft's for the type of model."""
+
+    rank: int
+    targets: Tuple[str, ...] = ()
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True)
 class Settings:
     """The run that the answer is about; the rest is the default."""
 
@@ -39,6 +48,7 @@ class Settings:
     prefetch: int = 0
     freeze: Tuple[str, ...] = ()
     checkpoint: Tuple[str, ...] = ()
+    lora: Optional[Lora] = None
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,8 @@ class Flags(unittest.TestCase):
             ({"clip_grad": True, "ema": False}, ["--clip-grad"]),
             ({"freeze": "layer1.*"}, ["--freeze", "layer1.*"]),
             ({"checkpoint": "auto"}, ["--checkpoint", "auto"]),
+            ({"lora": 8, "lora_dropout": 0.05}, ["--lora", "8", "--lora-dropout", "0.05"]),
+            ({"lora": "8:q_proj,v_proj"}, ["--lora", "8:q_proj,v_proj"]),
             ({"dropout": 0.1}, ["--dropout", "0.1"]),
             ({"dropout": {"head": 0}}, ["--dropout", "head=0"]),
             ({"assume": {"tied-head": False}}, ["--assume", "tied-head=no"]),

@@ -1,0 +1,149 @@
+#include "estimator/program/linear_layers.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/program/module_runs.h"
+
+namespace onnxfit {
+namespace {
+
+// Which operand of a product is the matrix.
+struct ProductRow {
+  std::string_view op;
+  size_t input;
+  size_t weight;
+  size_t bias;
+};
+
+constexpr ProductRow kProducts[] = {
+    {"linear", 0, 1, 2}, {"addmm", 1, 2, 0}, {"matmul", 0, 1, 2}, {"mm", 0, 1, 2}};
+
+constexpr std::string_view kViews[] = {"view", "reshape", "t", "transpose", "permute"};
+
+const ProductRow* ProductOf(std::string_view op) {
+  const auto* const row = std::ranges::find(kProducts, op, &ProductRow::op);
+  return row == std::end(kProducts) ? nullptr : row;
+}
+
+class Finder {
+ public:
+  explicit Finder(const Program& program) : program_(program), runs_(program) {
+    for (const auto* list : {&program.placement, &program.parameters, &program.frozen}) {
+      for (const NameId name : *list) order_.emplace(name, order_.size());
+    }
+    for (const ModuleRun& run : runs_.all()) {
+      if (run.caller >= 0) callers_.insert(run.caller);
+    }
+  }
+
+  std::vector<LinearLayer> Find() && {
+    FindTables();
+    for (size_t i = 0; i < runs_.all().size(); ++i) {
+      if (!callers_.contains(static_cast<int32_t>(i))) Look(runs_.all()[i]);
+    }
+    std::vector<LinearLayer> layers;
+    for (auto& [path, layer] : found_) layers.push_back(std::move(layer));
+    std::ranges::stable_sort(layers, {},
+                             [this](const LinearLayer& layer) { return order_.at(layer.behind); });
+    return layers;
+  }
+
+ private:
+  bool IsTensorOfModule(NameId name) const { return order_.contains(name); }
+  const std::string& NameTextOf(NameId name) const { return program_.values[Index(name)].name; }
+  const Dims& DimsOf(NameId name) const { return program_.values[Index(name)].type.dims; }
+
+  // Of embeddings, by their shapes.
+  void FindTables() {
+    for (const AtenCall& call : program_.calls) {
+      if (call.op == "embedding" && call.inputs[0] != kNoName) {
+        tables_.insert(DimsOf(call.inputs[0]));
+      }
+    }
+  }
+
+  // The only product of a run, by a matrix of the module's, beside which it does nothing but look
+  // at what it has otherwise; -1 where there is none such: a router multiplies, and goes on.
+  int64_t ProductIn(const ModuleRun& run) const {
+    int64_t found = -1;
+    for (int64_t i = run.first; i <= run.last; ++i) {
+      const AtenCall& call = program_.calls[Index(i)];
+      const ProductRow* row = ProductOf(call.op);
+      const bool is_view = std::ranges::find(kViews, call.op) != std::end(kViews);
+      if (row == nullptr && is_view) continue;
+      if (row == nullptr || row->weight >= call.inputs.size() || found >= 0) return -1;
+      const NameId weight = call.inputs[row->weight];
+      if (weight == kNoName || !IsTensorOfModule(weight) || DimsOf(weight).size() != 2) return -1;
+      found = i;
+    }
+    return found;
+  }
+
+  // What the run reads from outside, but for the tensors of the layer's own.
+  NameId InputOf(const ModuleRun& run, const LinearLayer& layer) const {
+    std::unordered_set<NameId> known = {kNoName, layer.weight, layer.bias};
+    for (int64_t i = run.first; i <= run.last; ++i) {
+      const AtenCall& call = program_.calls[Index(i)];
+      for (const NameId name : call.inputs) {
+        if (!known.contains(name)) return name;
+      }
+      known.insert(call.outputs.begin(), call.outputs.end());
+    }
+    return kNoName;
+  }
+
+  void Look(const ModuleRun& run) {
+    const int64_t product = ProductIn(run);
+    if (product < 0) return;
+    const AtenCall& call = program_.calls[Index(product)];
+    const ProductRow& row = *ProductOf(call.op);
+    LinearLayer layer = {.path = program_.modules.PathOf(run.module),
+                         .weight = call.inputs[row.weight]};
+    if (row.bias < call.inputs.size()) layer.bias = call.inputs[row.bias];
+    const NameId input = InputOf(run, layer);
+    const NameId result = program_.calls[Index(run.last)].outputs[0];
+    if (input == kNoName || result == kNoName || DimsOf(input).empty() || DimsOf(result).empty()) {
+      return;
+    }
+    layer.in_features = DimsOf(input).back();
+    layer.out_features = DimsOf(result).back();
+    layer.is_output = tables_.contains({layer.out_features, layer.in_features});
+    layer.behind = BehindWhich(layer);
+    const auto known = found_.try_emplace(layer.path, std::move(layer)).first;
+    known->second.runs.push_back({run.first, run.last, product, input, result});
+  }
+
+  // A layer that has its matrix from another one, tied, has none in its place: it is taken to be
+  // the last of its parent's.
+  NameId BehindWhich(const LinearLayer& layer) const {
+    if (layer.bias != kNoName) return layer.bias;
+    const std::string& weight = NameTextOf(layer.weight);
+    const std::string parent = std::string(ParentOf(layer.path)) + ".";
+    const bool is_tied = ParentOf(weight) != layer.path && weight.find('.') != weight.npos;
+    NameId behind = layer.weight;
+    for (const NameId name : program_.placement) {
+      if (is_tied && NameTextOf(name).starts_with(parent)) behind = name;
+    }
+    return behind;
+  }
+
+  const Program& program_;
+  const ModuleRuns runs_;
+  std::unordered_map<NameId, size_t> order_;  // of the module's tensors
+  std::set<int32_t> callers_;                 // runs that have others in them
+  std::set<Dims> tables_;
+  std::map<std::string, LinearLayer> found_;  // by path
+};
+
+}  // namespace
+
+std::vector<LinearLayer> FindLinearLayers(const Program& program) { return Finder(program).Find(); }
+
+}  // namespace onnxfit

@@ -1,0 +1,38 @@
+// The modules of a program that multiply what they are given by one matrix of their own: nn.Linear,
+// transformers' Conv1D.  Adapters stand beside them, and they are what is quantized.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "estimator/program/program.h"
+
+namespace onnxfit {
+
+// One run of a layer's forward: calls `first` to `last`, the product at `product`.
+struct LinearRun {
+  int64_t first = 0;
+  int64_t last = 0;
+  int64_t product = 0;
+  NameId input = kNoName;   // what forward is given
+  NameId result = kNoName;  // what it returns, of call `last`
+};
+
+struct LinearLayer {
+  std::string path;  // "model.layers.0.self_attn.q_proj"
+  NameId weight =
+      kNoName;            // in the form of its file: of nn.Linear [out, in], of a MatMul [in, out]
+  NameId bias = kNoName;  // kNoName where it has none, or none is known
+  NameId behind = kNoName;  // the module's tensor behind which those of the layer stand in order
+  int64_t in_features = 0;
+  int64_t out_features = 0;
+  bool is_output = false;  // has the shape of an embedding's table, as get_output_embeddings() has
+  std::vector<LinearRun> runs = {};
+};
+
+// In the order of the module's parameters, each once: a layer that is called again has more runs.
+// O(calls × depth of modules).
+std::vector<LinearLayer> FindLinearLayers(const Program& program);
+
+}  // namespace onnxfit

@@ -1,0 +1,156 @@
+// LoRA: what peft puts beside a model's layers.
+#include "estimator/program/adapters.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
+#include "estimator/base/index.h"
+#include "estimator/fit/estimate.h"
+#include "estimator/fit/predict.h"
+#include "estimator/program/linear_layers.h"
+#include "tests/checkpointed_net.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::adapters_test {
+namespace {
+
+TrainingSettings WithLora(LoraSettings lora) {
+  TrainingSettings settings;
+  settings.lora = std::move(lora);
+  return settings;
+}
+
+std::vector<std::string> NamesOf(const Program& program, const std::vector<NameId>& ids) {
+  std::vector<std::string> names;
+  for (const NameId id : ids) names.push_back(program.values[Index(id)].name);
+  return names;
+}
+
+// What is trained of kTwoBlocks.
+std::vector<std::string> TrainedOf(const std::vector<std::string>& targets) {
+  const Program program = Build(kTwoBlocks, WithLora({.rank = 4, .targets = targets})).program;
+  return NamesOf(program, program.parameters);
+}
+
+// As an export of what peft has adapted.
+constexpr char kAdapted[] = R"(
+  net (float[256, 64] x) => (float[256, 64] y)
+  < float[64, 64] "fc.base_layer.weight" = ["location": "none"],
+    float[64, 4] "fc.lora_A.default.weight" = ["location": "none"],
+    float[4, 64] "fc.lora_B.default.weight" = ["location": "none"] > {
+    ["/fc/base_layer/MatMul"] a = MatMul (x, "fc.base_layer.weight")
+    ["/fc/lora_A.default/MatMul"] b = MatMul (x, "fc.lora_A.default.weight")
+    ["/fc/lora_B.default/MatMul"] c = MatMul (b, "fc.lora_B.default.weight")
+    ["/fc/Add"] y = Add (a, c)
+  })";
+
+// An embedding of 50 words of 8, and a head of the same shape.
+constexpr char kWords[] = R"(
+  net (int64[2, 5] ids) => (float[2, 5, 50] y)
+  < float[50, 8] "embed.weight" = ["location": "none"],
+    float[8, 8] "fc.weight" = ["location": "none"],
+    float[8, 50] "head.weight" = ["location": "none"] > {
+    ["/embed/Gather"] e = Gather ("embed.weight", ids)
+    ["/fc/MatMul"] h = MatMul (e, "fc.weight")
+    ["/head/MatMul"] y = MatMul (h, "head.weight")
+  })";
+
+}  // namespace
+
+TEST_CASE("linear layers are those that multiply by a matrix of their own") {
+  const std::vector<LinearLayer> layers = FindLinearLayers(Build(kWords, {}).program);
+  REQUIRE(layers.size() == 2);
+  CHECK(layers[0].path == "fc");
+  CHECK(layers[0].in_features == 8);
+  CHECK_FALSE(layers[0].is_output);
+  CHECK(layers[1].path == "head");
+  CHECK(layers[1].out_features == 50);
+  CHECK(layers[1].is_output);
+}
+
+TEST_CASE("names pick layers wherever they are, globs by their whole path") {
+  const std::vector<std::string> both = {
+      "h.0.fc.lora_A.default.weight", "h.0.fc.lora_B.default.weight",
+      "h.1.fc.lora_A.default.weight", "h.1.fc.lora_B.default.weight"};
+  CHECK(TrainedOf({"fc"}) == both);
+  CHECK(TrainedOf({"h.*.fc"}) == both);
+  CHECK(TrainedOf({"h.1.fc"}) == std::vector<std::string>(both.begin() + 2, both.end()));
+  CHECK(TrainedOf({"head"}).size() == 2);
+  CHECK(TrainedOf({"all-linear"}).size() == 10);
+}
+
+TEST_CASE("all-linear leaves out what has the shape of an embedding") {
+  const Program program = Build(kWords, WithLora({.rank = 2, .targets = {"all-linear"}})).program;
+  CHECK(NamesOf(program, program.parameters) ==
+        std::vector<std::string>{"fc.lora_A.default.weight", "fc.lora_B.default.weight"});
+}
+
+TEST_CASE("an adapter has rank times inputs and outputs, which alone are trained") {
+  EstimateRequest request = {.settings = WithLora({.rank = 4, .targets = {"fc", "out"}})};
+  const Estimate estimate = MakeEstimate(ParseGraph(kTwoBlocks), request);
+  constexpr int64_t kAdapters = 4 * 4 * (64 + 64);
+  CHECK(estimate.model.parameters == 4 * 64 * 64 + 64 * 2 + kAdapters);
+  CHECK(estimate.optimizer_state_bytes == 2 * 4 * kAdapters);
+  const std::vector<std::string>& told = estimate.assumptions;
+  CHECK(std::ranges::find(told,
+                          "adapters of rank 4 are trained beside 4 of 5 linear layers, the first "
+                          "h.0.fc: 2048 parameters; all others are frozen") != told.end());
+}
+
+// result = result + lora_B(lora_A(dropout(x))) * scaling
+TEST_CASE("the adapted layer's calls, and what lives as long as its frame") {
+  const Program program =
+      Build(kTwoBlocks, WithLora({.rank = 4, .targets = {"h.0.out"}, .dropout = 0.1})).program;
+  std::string text;
+  for (const AtenCall& call : program.calls) {
+    const std::string& path = program.modules.PathOf(call.module);
+    if (!path.starts_with("h.0.out")) continue;
+    text += std::string(call.op) + " " + path;
+    for (const std::string& name : NamesOf(program, call.dies)) text += " -" + name;
+    text += "\n";
+  }
+  CHECK(text ==
+        "matmul h.0.out\n"
+        "to h.0.out\n"
+        "dropout h.0.out.lora_dropout.default\n"
+        "linear h.0.out.lora_A.default -b.to.lora_dropout\n"
+        "linear h.0.out.lora_B.default -b.to.lora_dropout.lora_A\n"
+        "mul.Scalar h.0.out -b.to.lora_dropout.lora_A.lora_B\n"
+        "add h.0.out -b.to.lora_dropout.lora_A.lora_B.mul -c.base_layer\n"
+        "type_as h.0.out -c.base_layer.add -b.to -x -b\n");
+}
+
+TEST_CASE("of an export with adapters in it, they alone are trained") {
+  const Program program = Build(kAdapted, {}).program;
+  CHECK(NamesOf(program, program.frozen) == std::vector<std::string>{"fc.base_layer.weight"});
+  CHECK(NamesOf(program, program.parameters) ==
+        std::vector<std::string>{"fc.lora_A.default.weight", "fc.lora_B.default.weight"});
+  CHECK(Build(kTwoBlocks, {}).program.frozen.empty());
+}
+
+TEST_CASE("without names, peft's own for the type of model; where it has none, an error says so") {
+  const std::string gpt2 = std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx";
+  const Program program = Build(LoadModel(gpt2), WithLora({.rank = 8})).program;
+  const std::vector<std::string> names = NamesOf(program, program.parameters);
+  REQUIRE(names.size() == 24);
+  CHECK(names[0] == "model.transformer.h.0.attn.c_attn.lora_A.default.weight");
+  CHECK_THROWS_WITH_AS(
+      Build(kTwoBlocks, WithLora({.rank = 8})),
+      "<text>: --lora: the file does not say of which type the model is, which decides "
+      "what peft's defaults are (try: --lora RANK:NAME with names of layers such "
+      "as fc, or all-linear)",
+      Error);
+  CHECK_THROWS_WITH_AS(
+      TrainedOf({"q"}),
+      "<text>: --lora: expected names of linear layers (h.0.fc, h.0.out, h.1.fc …), found "
+      "'q'",
+      Error);
+  CHECK(ModelTypeOf("transformers.models.gpt2.modeling_gpt2.GPT2Model") == "gpt2");
+  CHECK(ModelTypeOf("torch.nn.modules.linear.Linear").empty());
+}
+
+}  // namespace onnxfit::adapters_test
