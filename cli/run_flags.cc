@@ -105,20 +105,34 @@ void SetAssumed(const Typed& typed, Options& options) {
 
 constexpr int64_t kMostRank = 1 << 20;
 
+// Behind the colon of "8:q_proj,v_proj"; `expected` is what such a flag takes.
+std::vector<std::string> NamesBehindColon(const Typed& typed, std::string_view expected) {
+  std::vector<std::string> names;
+  const size_t colon = typed.text.find(':');
+  if (colon == std::string::npos) return names;
+  for (std::string_view rest = std::string_view(typed.text).substr(colon + 1);;) {
+    const size_t comma = rest.find(',');
+    names.emplace_back(rest.substr(0, comma));
+    if (names.back().empty()) Refuse(typed, expected);
+    if (comma == std::string_view::npos) return names;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 // "8", "8:q_proj,v_proj".
 void SetLora(const Typed& typed, Options& options) {
   LoraSettings& lora = options.request.settings.lora;
-  const size_t colon = typed.text.find(':');
-  lora.rank = ParseWhole({.place = typed.place, .text = typed.text.substr(0, colon)}, 1, kMostRank);
-  lora.targets.clear();
-  if (colon == std::string::npos) return;
-  for (std::string_view rest = std::string_view(typed.text).substr(colon + 1);;) {
-    const size_t comma = rest.find(',');
-    lora.targets.emplace_back(rest.substr(0, comma));
-    if (lora.targets.back().empty()) Refuse(typed, "a rank and names of layers: 8:q_proj,v_proj");
-    if (comma == std::string_view::npos) return;
-    rest.remove_prefix(comma + 1);
-  }
+  lora.rank = ParseWhole({.place = typed.place, .text = typed.text.substr(0, typed.text.find(':'))},
+                         1, kMostRank);
+  lora.targets = NamesBehindColon(typed, "a rank and names of layers: 8:q_proj,v_proj");
+}
+
+// "nf4", "nf4:q_proj,v_proj".
+void SetQuantize(const Typed& typed, Options& options) {
+  QuantizeSettings& quantize = options.request.settings.quantize;
+  const Typed kind = {.place = typed.place, .text = typed.text.substr(0, typed.text.find(':'))};
+  quantize.kind = ParseChoice(kind, kQuantizations);
+  quantize.targets = NamesBehindColon(typed, "nf4 and names of layers: nf4:q_proj,v_proj");
 }
 
 void SetLoraDropout(const Typed& typed, Options& options) {
@@ -248,6 +262,11 @@ std::vector<Flag> RunFlags() {
        "all-linear), or peft's for the type of model",
        "", SetLora},
       {"--lora-dropout", "", "P", kGroup, "of what the adapters are given", "0", SetLoraDropout},
+      {"--quantize", "", "Q[:NAMES]", kGroup,
+       Choices(kQuantizations) +
+           ": frozen linear layers as bitsandbytes keeps them: those of such names, or all but the "
+           "last one and the output embedding",
+       "none", SetQuantize},
       {"--checkpoint", "", "GLOB", kGroup,
        "modules whose activations backward computes again, such as layer1.*, or auto: the blocks "
        "that repeat; repeatable",

@@ -169,6 +169,8 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"add_", In(0) | In(1), {}},
       {"addmm", In(0) | In(1) | In(2), In(1) | In(2)},
       {"addmm", In(0) | In(2), In(1)},  // x is data
+      {"addmm_4bit", In(1), {}},        // weights are dequantized again
+      {"linear_4bit", In(0), {}},
       {"clone", In(0), {}},
       {"contiguous", {}, {}},  // taken apart, as the next four
       {"linear", {}, {}},

@@ -102,6 +102,8 @@ TEST_CASE("every flag reaches its place") {
                                  "--lora",
                                  "8:q_proj,*.fc?",
                                  "--lora-dropout=0.05",
+                                 "--quantize",
+                                 "nf4:fc",
                                  "--optimizer-impl=fused",
                                  "--clip-grad",
                                  "--ema",
@@ -143,6 +145,8 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.lora.rank == 8);
   CHECK(options.request.settings.lora.targets == std::vector<std::string>{"q_proj", "*.fc?"});
   CHECK(options.request.settings.lora.dropout == 0.05);
+  CHECK(options.request.settings.quantize.kind == Quantization::kNf4);
+  CHECK(options.request.settings.quantize.targets == std::vector<std::string>{"fc"});
 }
 
 TEST_CASE("lists and ranges are axes of a table, a single value is none") {

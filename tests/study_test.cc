@@ -86,6 +86,10 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.lora = {.rank = 8, .targets = {"c_fc"}}; }},
     {"lora.dropout", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.lora = {.rank = 8, .dropout = 0.1}; }},
+    {"quantize.kind", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.quantize.kind = Quantization::kNf4; }},
+    {"quantize.targets", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.quantize = {.kind = Quantization::kNf4, .targets = {"c_fc"}}; }},
     {"steps", "lenet.onnxtxt", [](TrainingSettings& s) { s.steps = 5; }},
 };
 
@@ -118,13 +122,15 @@ TEST_CASE("every field has a row above") {
   // A field more does not compile: give it a row here, and one in study.cc.
   const auto& [framework, device, precision, optimizer, impl, clip, ema, mode, loss, output, labels,
                in_place, out_of_place, batch_norm, dropout, placed, assumed, attention, loop,
-               freeze, checkpoint, lora, steps] = settings;
+               freeze, checkpoint, lora, quantize, steps] = settings;
+  const auto& [quantization, quantized_layers] = quantize;
   const auto& [rank, targets, lora_dropout] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [zero_grad, hold_outputs, prefetch, accumulate] = loop;
   CHECK(steps > accumulate);
   CHECK_FALSE(conv_bias);
   CHECK(rank == 0);
+  CHECK(quantization == Quantization::kNone);
 }
 
 TEST_CASE("what a stage does not read is not asked for again") {

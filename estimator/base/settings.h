@@ -62,6 +62,9 @@ enum class ZeroGrad : uint8_t { kBeforeForward, kBeforeBackward, kKeep };
 // (transformers' attn_implementation="eager").
 enum class AttentionUse : uint8_t { kSdpa, kEager };
 
+// How bitsandbytes keeps the weights of frozen layers.
+enum class Quantization : uint8_t { kNone, kNf4 };
+
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
 struct Spelling {
@@ -112,6 +115,9 @@ inline constexpr Spelling<ZeroGrad> kZeroGrads[] = {{"before-forward", ZeroGrad:
                                                     {"before-backward", ZeroGrad::kBeforeBackward},
                                                     {"keep", ZeroGrad::kKeep}};
 
+inline constexpr Spelling<Quantization> kQuantizations[] = {{"none", Quantization::kNone},
+                                                            {"nf4", Quantization::kNf4}};
+
 inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUse::kSdpa},
                                                             {"eager", AttentionUse::kEager}};
 
@@ -130,6 +136,9 @@ constexpr std::string_view ToString(OptimizerImpl v) {
   return NameOf<OptimizerImpl>(kOptimizerImpls, v);
 }
 constexpr std::string_view ToString(Mode v) { return NameOf<Mode>(kModes, v); }
+constexpr std::string_view ToString(Quantization v) {
+  return NameOf<Quantization>(kQuantizations, v);
+}
 constexpr std::string_view ToString(Loss v) { return NameOf<Loss>(kLosses, v); }
 constexpr std::string_view ToString(BatchNormUse v) {
   return NameOf<BatchNormUse>(kBatchNormUses, v);
@@ -167,6 +176,11 @@ struct LoraSettings {
   double dropout = 0;                     // of what the adapters are given
 };
 
+struct QuantizeSettings {
+  Quantization kind = Quantization::kNone;
+  std::vector<std::string> targets = {};  // globs of layers; none: those that transformers takes
+};
+
 // The 16-bit type of autocast, kUndefined without it.
 constexpr DType AutocastType(Precision precision) {
   return precision == Precision::kAmpFp16   ? DType::kFloat16
@@ -180,6 +194,12 @@ constexpr DType ParameterType(Precision precision) {
          : precision == Precision::kFp16 ? DType::kFloat16
          : precision == Precision::kBf16 ? DType::kBFloat16
                                          : DType::kFloat32;
+}
+
+// The type in which quantized layers compute.
+constexpr DType QuantizedComputeType(Precision precision) {
+  return precision == Precision::kAmpFp16 || precision == Precision::kFp16 ? DType::kFloat16
+                                                                           : DType::kBFloat16;
 }
 
 // The type in which convolutions and products run.
@@ -215,6 +235,7 @@ struct TrainingSettings {
   // Globs of modules under torch.utils.checkpoint(use_reentrant=False); "auto": repeated blocks.
   std::vector<std::string> checkpoint = {};
   LoraSettings lora = {};
+  QuantizeSettings quantize = {};
   int steps = 3;  // peaks settle with the third step
 };
 

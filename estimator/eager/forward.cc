@@ -1,8 +1,6 @@
 #include "estimator/eager/forward.h"
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "estimator/base/index.h"
@@ -46,30 +44,6 @@ TensorId Forward::Take(NameId name) {
 void Forward::Unbind(NameId name) {
   const TensorId before = Take(name);
   if (before != kNoTensor) machine_.Release(before);
-}
-
-void Forward::BindParameter(int32_t index, TensorId tensor) {
-  const GradNodeId leaf =
-      machine_.NewNode({.call = GradNode::kLeaf, .parameter = index, .next = {}, .saved = {}});
-  machine_.SetGradFn(tensor, {leaf, 0});
-  const NameId name = calls_.program().parameters[Index(index)];
-  machine_.NoteHolder(name, {.type = Holder::Type::kName, .id = name}, tensor);
-  names_[Index(name)] = tensor;
-}
-
-void Forward::PlaceModel() {
-  const Program& program = calls_.program();
-  std::unordered_map<NameId, int32_t> trained;
-  for (size_t i = 0; i < program.parameters.size(); ++i) {
-    trained[program.parameters[i]] = static_cast<int32_t>(i);
-  }
-  const std::unordered_set<NameId> buffers(program.buffers.begin(), program.buffers.end());
-  for (const NameId name : program.placement) {
-    const Kind kind = buffers.contains(name) ? Kind::kBuffer : Kind::kParameter;
-    const TensorId tensor = machine_.New(calls_.TypeOf(name), calls_.NameLabel(name), kind);
-    const auto parameter = trained.find(name);
-    parameter == trained.end() ? Bind(name, tensor) : BindParameter(parameter->second, tensor);
-  }
 }
 
 void Forward::Run(size_t first, size_t last, bool grad) {

@@ -26,7 +26,7 @@ class Forward {
   TensorId Take(NameId name);
 
   // model.to("cuda").  Those parameters that are trained become leaves that accumulate
-  // their gradients.
+  // their gradients.  In placement.cc.
   void PlaceModel();
 
   // Runs the calls from `first` to before `last`, in the order of the program.  With `grad`,
@@ -73,7 +73,11 @@ class Forward {
   };
 
   Holder::Type HolderOf(NameId name) const;
-  void BindParameter(int32_t index, TensorId tensor);
+  TensorId NewOfModel(NameId name, const TensorType& type);
+  void BindOfModel(NameId name, TensorId tensor);
+  void PlacePacked();
+  void PlaceAndCast(const std::vector<NameId>& names);
+  void Pack(const QuantizedWeight& weight);
   void Run(int32_t index, bool grad);
   void Unbind(NameId name);
   Frame Enter(int32_t index) const;
@@ -108,12 +112,15 @@ class Forward {
   InPlaceUse in_place_;
   std::vector<TensorId> names_;                         // by name: what it holds, one reference
   std::vector<bool> is_cached_;                         // by name: a cast that autocast keeps
+  std::vector<bool> is_buffer_;                         // by name; empty before the first is placed
+  std::vector<int32_t> parameter_of_;                   // by name: its index where it is trained
   std::vector<bool> overwrote_;                         // by call
   std::vector<bool> has_run_;                           // by call: of those that are made once
   std::vector<bool> in_place_plan_;                     // by call; empty: all of them
   std::vector<CallSpan> spans_;                         // under a checkpoint
   std::vector<std::vector<NameId>> read_from_outside_;  // by span
   std::vector<int32_t> span_at_;  // by call that begins one: its index, else -1; may be empty
+  TensorId code_of_scales_ = kNoTensor;  // of 8 bits, which bitsandbytes keeps for all weights
   std::vector<Activation> activations_;  // of this forward pass
   bool is_inside_ = false;               // the last of them
   Activation* recomputed_ = nullptr;     // that runs once more

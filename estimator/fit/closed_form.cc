@@ -76,6 +76,7 @@ void CheckRequest(const EstimateRequest& request) {
   const std::pair<std::string_view, bool> by_name[] = {
       {"--freeze", !settings.freeze.empty()},
       {"--lora", settings.lora.rank > 0},
+      {"--quantize", settings.quantize.kind != Quantization::kNone},
       {"--checkpoint", !settings.checkpoint.empty()}};
   for (const auto& [flag, is_given] : by_name) {
     if (!is_given) continue;

@@ -21,6 +21,7 @@
 #include "estimator/onnx/rebind.h"
 #include "estimator/onnx/wrong_size.h"
 #include "estimator/program/adapters.h"
+#include "estimator/program/quantized_layers.h"
 #include "estimator/pt2/embedded_program.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/make_program.h"
@@ -185,6 +186,9 @@ PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
     MakeExported(file, settings, run);
   } else {
     Recover(settings, run);
+  }
+  if (settings.quantize.kind != Quantization::kNone) {
+    QuantizeLayers(run.program, settings, ModelTypeOf(*run.file), run.file->graph.path);
   }
   if (settings.lora.rank > 0) AdaptModel(settings, run);
   CheckTrainable(run.file->graph, run.program, settings);

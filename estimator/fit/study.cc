@@ -104,6 +104,11 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.lora.targets);
        key.Add(s.lora.dropout);
      }},
+    {ReadBy::kBoth,
+     [](const TrainingSettings& s, Key& key) {
+       key.Add(s.quantize.kind);
+       key.Add(s.quantize.targets);
+     }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.hold_outputs); }},
     // How the program is run.
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.framework.name); }},

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "estimator/base/bytes.h"
@@ -19,29 +20,9 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kFlag = "--lora";
+constexpr std::string_view kLoraFlag = "--lora";
 
 // --- Which layers ---------------------------------------------------------------------------
-
-std::vector<std::string> PathsOf(const std::vector<LinearLayer>& layers) {
-  std::vector<std::string> paths;
-  for (const LinearLayer& layer : layers) paths.push_back(layer.path);
-  return paths;
-}
-
-// A name picks layers that are called so wherever they are.
-std::vector<std::string> WithAnyParent(const std::vector<std::string>& targets,
-                                       const std::vector<std::string>& paths) {
-  std::vector<std::string> globs;
-  for (const std::string& target : targets) {
-    const std::string anywhere = "*." + target;
-    const auto matches = [&](const std::string& path) { return MatchesGlob(path, anywhere); };
-    const bool is_anywhere = std::ranges::any_of(paths, matches);
-    if (is_anywhere) globs.push_back(anywhere);
-    if (!is_anywhere || std::ranges::find(paths, target) != paths.end()) globs.push_back(target);
-  }
-  return globs;
-}
 
 // That of most layers, the first where several are as common.
 std::string_view CommonestName(const std::vector<std::string>& paths) {
@@ -65,29 +46,28 @@ std::vector<std::string> DefaultTargets(std::string_view model_type,
   if (!targets.empty()) return targets;
   throw Error(
       {.file = file,
-       .where = std::string(kFlag),
+       .where = std::string(kLoraFlag),
        .text = model_type.empty()
                    ? "the file does not say of which type the model is, which decides "
                      "what peft's defaults are"
                    : fmt::format("peft has no defaults for models of the type {}", model_type),
-       .hint = fmt::format("{} RANK:NAME with names of layers such as {}, or {}", kFlag,
+       .hint = fmt::format("{} RANK:NAME with names of layers such as {}, or {}", kLoraFlag,
                            CommonestName(paths), kAllLinear)});
 }
 
-std::vector<bool> PickLayers(const std::vector<LinearLayer>& layers, const LoraSettings& lora,
-                             std::string_view model_type, const std::string& file) {
+std::vector<bool> PickAdapted(const std::vector<LinearLayer>& layers, const LoraSettings& lora,
+                              std::string_view model_type, const std::string& file) {
   const std::vector<std::string> paths = PathsOf(layers);
   std::vector<std::string> targets = lora.targets;
   if (targets.empty()) targets = DefaultTargets(model_type, paths, file);
   const bool takes_all = std::erase(targets, kAllLinear) > 0;
-  std::vector<bool> picked =
-      PickNames(paths, WithAnyParent(targets, paths), {kFlag, "linear layers", file});
+  std::vector<bool> picked = PickLayers(layers, targets, kLoraFlag, file);
   for (size_t i = 0; takes_all && i < layers.size(); ++i) {
     if (!layers[i].is_output) picked[i] = true;
   }
   if (std::ranges::find(picked, true) != picked.end()) return picked;
   throw Error({.file = file,
-               .where = std::string(kFlag),
+               .where = std::string(kLoraFlag),
                .text = "expected linear layers to put adapters beside, found none"});
 }
 
@@ -96,64 +76,79 @@ std::vector<bool> PickLayers(const std::vector<LinearLayer>& layers, const LoraS
 struct Adapter {
   NameId a = kNoName;  // [rank, in]
   NameId b = kNoName;  // [out, rank]
+  bool is_quantized = false;
 };
+
+// peft casts adapters of 16 bits to fp32 (autocast_adapter_dtype).
+DType AdapterType(Precision precision) {
+  return precision == Precision::kFp64 ? DType::kFloat64 : DType::kFloat32;
+}
+
+// The order of `order` with `more` behind some of its names.
+void Insert(const std::map<NameId, std::vector<NameId>>& more, std::vector<NameId>& order) {
+  std::vector<NameId> longer;
+  for (const NameId name : order) {
+    longer.push_back(name);
+    const auto found = more.find(name);
+    if (found == more.end()) continue;
+    longer.insert(longer.end(), found->second.begin(), found->second.end());
+  }
+  order = std::move(longer);
+}
 
 class AdapterWriter {
  public:
   AdapterWriter(Program& program, const TrainingSettings& settings)
-      : program_(program), settings_(settings), made_at_(program.values.size(), -1) {
-    for (size_t i = 0; i < program.calls.size(); ++i) {
-      for (const NameId name : program.calls[i].outputs) {
-        if (name != kNoName) made_at_[Index(name)] = static_cast<int64_t>(i);
-      }
-    }
+      : program_(program), settings_(settings), arguments_(program) {
+    for (const QuantizedWeight& weight : program.quantized) quantized_.insert(weight.packed);
   }
 
   void Add(const LinearLayer& layer) {
     const int64_t rank = settings_.lora.rank;
     const Adapter adapter = {.a = NewWeight(layer, ".lora_A", {rank, layer.in_features}),
-                             .b = NewWeight(layer, ".lora_B", {layer.out_features, rank})};
+                             .b = NewWeight(layer, ".lora_B", {layer.out_features, rank}),
+                             .is_quantized = quantized_.contains(layer.weight)};
     for (const LinearRun& run : layer.runs) runs_.emplace(run.last, std::pair(run, adapter));
   }
 
+  // The module that is in the layer's place has the adapter's tensors behind its own; a quantized
+  // one has been on the device when they come.
   std::vector<ModuleTensor> Finish() && {
+    WriteCalls();
+    Insert(behind_, program_.copy_order);
+    if (quantized_.empty()) {
+      Insert(behind_, program_.placement);
+    } else {
+      auto& order = program_.placement;
+      order.insert(order.end(), program_.adapters.begin(), program_.adapters.end());
+    }
+    return std::move(tensors_);
+  }
+
+ private:
+  NameId NewWeight(const LinearLayer& layer, std::string_view name, Dims dims) {
+    const std::string path = fmt::format("{}{}.default.weight", layer.path, name);
+    const TensorType weight = {AdapterType(settings_.precision), std::move(dims)};
+    const NameId made = AddValue(program_, path, weight);
+    program_.parameters.push_back(made);
+    program_.adapters.push_back(made);
+    behind_[layer.behind].push_back(made);
+    tensors_.push_back({.name = path, .type = weight});
+    return made;
+  }
+
+  void WriteCalls() {
     std::vector<AtenCall> before = std::exchange(program_.calls, {});
     for (size_t i = 0; i < before.size(); ++i) {
       program_.calls.push_back(std::move(before[i]));
       const auto found = runs_.find(static_cast<int64_t>(i));
       if (found != runs_.end()) WriteForward(found->second.first, found->second.second);
     }
-    for (auto* order : {&program_.placement, &program_.copy_order}) Insert(*order);
-    return std::move(tensors_);
-  }
-
- private:
-  void Insert(std::vector<NameId>& order) const {
-    std::vector<NameId> longer;
-    for (const NameId name : order) {
-      longer.push_back(name);
-      const auto found = behind_.find(name);
-      if (found == behind_.end()) continue;
-      longer.insert(longer.end(), found->second.begin(), found->second.end());
-    }
-    order = std::move(longer);
-  }
-
-  // Behind the layer's own tensors, as the module that is in the layer's place has them.
-  NameId NewWeight(const LinearLayer& layer, std::string_view name, Dims dims) {
-    // peft casts adapters of 16 bits to fp32 (autocast_adapter_dtype).
-    const DType type = settings_.precision == Precision::kFp64 ? DType::kFloat64 : DType::kFloat32;
-    const std::string path = fmt::format("{}{}.default.weight", layer.path, name);
-    const TensorType weight = {type, std::move(dims)};
-    const NameId made = AddValue(program_, path, weight);
-    program_.parameters.push_back(made);
-    behind_[layer.behind].push_back(made);
-    tensors_.push_back({.name = path, .type = weight});
-    return made;
   }
 
   const TensorType& TypeOf(NameId name) const { return program_.values[Index(name)].type; }
 
+  // `child`: the module's that makes the call, or what a result of the layer's own is called.
   NameId Emit(std::string_view op, std::vector<NameId> inputs, std::string_view child, DType dtype,
               int64_t features) {
     const std::string& base = program_.values[Index(inputs[0])].name;
@@ -169,70 +164,93 @@ class AdapterWriter {
   }
 
   void Drop(NameId name) { program_.calls.back().dies.push_back(name); }
-
-  // The frame of the adapted layer is that of the layer's caller's argument: what ends with the
-  // layer ends with it.
-  std::vector<NameId> TakeDeaths(const LinearRun& run) {
-    std::vector<NameId> later;
-    for (size_t i = program_.calls.size() - Index(run.last - run.first) - 1;
-         i < program_.calls.size(); ++i) {
-      AtenCall& call = program_.calls[i];
-      std::erase(call.last_reads, run.input);
-      std::erase_if(call.dies, [&](NameId name) {
-        const bool is_argument = made_at_[Index(name)] < run.first;
-        if (is_argument) later.push_back(name);
-        return is_argument;
-      });
-    }
-    return later;
+  // `name` is bound to `next`, and lets go of what it held.
+  void Rebind(NameId& name, NameId next) {
+    Drop(name);
+    name = next;
   }
 
-  // result = self.base_layer(x); x = x.to(lora_A.weight.dtype)
-  // result = result + lora_B(lora_A(dropout(x))) * scaling; return result.to(its type before)
-  void WriteForward(const LinearRun& run, const Adapter& adapter) {
-    const std::vector<NameId> deaths = TakeDeaths(run);
+  // What the base layer returned, a name of the adapted layer's from now on.
+  NameId TakeBase(const LinearRun& run) {
     AtenCall& last = program_.calls.back();
-    const TensorType result_type = TypeOf(run.result);
-    const NameId base = AddValue(program_, TypeName(run.result) + ".base_layer", result_type);
+    const std::string name = program_.values[Index(run.result)].name + ".base_layer";
+    const NameId base = AddValue(program_, name, TensorType(TypeOf(run.result)));
     last.outputs[0] = base;
-    place_ = last;
+    place_ = CallAt(last, "", {}, {});
     place_.dies.clear();
     place_.last_reads.clear();
     place_.held.clear();
     place_.written_in_place = false;
+    return base;
+  }
+
+  void WriteForward(const LinearRun& run, const Adapter& adapter) {
+    const size_t count = Index(run.last - run.first) + 1;
+    const std::vector<NameId> deaths =
+        arguments_.TakeDeaths(run, std::span(program_.calls).last(count));
+    const NameId base = TakeBase(run);
+    adapter.is_quantized ? WriteBesideQuantized(run, adapter, base)
+                         : WriteBeside(run, adapter, base);
+    auto& dies = program_.calls.back().dies;
+    dies.insert(dies.end(), deaths.begin(), deaths.end());
+  }
+
+  // lora_B(lora_A(dropout(x))) * scaling
+  NameId WriteAdapter(NameId x, const Adapter& adapter) {
     const DType type = TypeOf(adapter.a).dtype;
-    const int64_t in = TypeOf(run.input).dims.back();
-    const int64_t out = result_type.dims.back();
-    const NameId x = Emit("to", {run.input}, "to", type, in);
-    const NameId dropped = DropOut(x, type, in);
+    const int64_t in = TypeOf(x).dims.back();
+    const int64_t out = TypeOf(adapter.b).dims[0];
+    const bool drops = settings_.mode == Mode::kTrain && settings_.lora.dropout > 0;
+    const NameId dropped = drops ? Emit("dropout", {x}, "lora_dropout", type, in) : x;
     const NameId down = Emit("linear", {dropped, adapter.a}, "lora_A", type, settings_.lora.rank);
     if (dropped != x) Drop(dropped);
     const NameId up = Emit("linear", {down, adapter.b}, "lora_B", type, out);
     Drop(down);
     const NameId scaled = Emit("mul.Scalar", {up}, "mul", type, out);
     Drop(up);
-    const NameId sum = Emit("add", {base, scaled}, "add", type, out);
+    return scaled;
+  }
+
+  // x = x.to(lora_A.weight.dtype); result = result + adapter(x); return result.to(its type before)
+  void WriteBeside(const LinearRun& run, const Adapter& adapter, NameId base) {
+    const DType type = TypeOf(adapter.a).dtype;
+    const NameId x = Emit("to", {run.input}, "to", type, TypeOf(run.input).dims.back());
+    const NameId scaled = WriteAdapter(x, adapter);
+    const NameId sum = Emit("add", {base, scaled}, "add", type, TypeOf(base).dims.back());
     Drop(scaled);
     Drop(base);
     program_.calls.push_back(CallAt(place_, "type_as", {sum, base}, {run.result}));
     Drop(sum);
     Drop(x);
-    auto& dies = program_.calls.back().dies;
-    dies.insert(dies.end(), deaths.begin(), deaths.end());
   }
 
-  NameId DropOut(NameId x, DType type, int64_t features) {
-    const bool drops = settings_.mode == Mode::kTrain && settings_.lora.dropout > 0;
-    return drops ? Emit("dropout", {x}, "lora_dropout", type, features) : x;
+  // peft 0.21.2, tuners/lora/bnb.py, Linear4bit.forward: result = result.clone(); without autocast
+  // x = x.to(lora_A.weight.dtype); output = adapter(x); without it output.to(result.dtype);
+  // return result + output
+  void WriteBesideQuantized(const LinearRun& run, const Adapter& adapter, NameId base) {
+    const bool converts = AutocastType(settings_.precision) == DType::kUndefined;
+    const DType type = TypeOf(base).dtype;
+    const int64_t out = TypeOf(base).dims.back();
+    NameId result = Emit("clone", {base}, "clone", type, out);
+    Drop(base);
+    NameId x = run.input;
+    if (converts) {
+      x = Emit("to", {x}, "to", TypeOf(adapter.a).dtype, TypeOf(x).dims.back());
+    }
+    NameId output = WriteAdapter(x, adapter);
+    if (converts) Rebind(output, Emit("type_as", {output, result}, "to", type, out));
+    program_.calls.push_back(CallAt(place_, "add", {result, output}, {run.result}));
+    Drop(result);
+    Drop(output);
+    if (x != run.input) Drop(x);
   }
-
-  const std::string& TypeName(NameId name) const { return program_.values[Index(name)].name; }
 
   Program& program_;
   const TrainingSettings& settings_;
-  std::vector<int64_t> made_at_;                            // by name: the call; -1: none
-  std::map<int64_t, std::pair<LinearRun, Adapter>> runs_;   // by their last call
-  std::unordered_map<NameId, std::vector<NameId>> behind_;  // by the last tensor of a layer
+  const FrameArguments arguments_;
+  std::set<NameId> quantized_;                             // packed weights
+  std::map<int64_t, std::pair<LinearRun, Adapter>> runs_;  // by their last call
+  std::map<NameId, std::vector<NameId>> behind_;           // by the last tensor of a layer
   std::vector<ModuleTensor> tensors_;
   AtenCall place_;
 };
@@ -280,7 +298,7 @@ std::vector<bool> FrozenBesideAdapters(const Program& program,
 std::vector<ModuleTensor> AddAdapters(Program& program, const TrainingSettings& settings,
                                       std::string_view model_type, const std::string& path) {
   const std::vector<LinearLayer> layers = FindLinearLayers(program);
-  const std::vector<bool> picked = PickLayers(layers, settings.lora, model_type, path);
+  const std::vector<bool> picked = PickAdapted(layers, settings.lora, model_type, path);
   SayAdapted(program, layers, picked, settings.lora.rank);
   AdapterWriter writer(program, settings);
   for (size_t i = 0; i < layers.size(); ++i) {

@@ -295,4 +295,12 @@ struct AdapterTargets {
 // none.
 std::vector<std::string> AdapterTargetsOf(std::string_view model_type);
 
+// Layers that transformers keeps in fp32, and does not quantize: the ends of their paths.
+struct KeptLayer {
+  std::string_view model_type;
+  std::string_view name;
+  SeenIn seen;
+};
+bool IsKeptIn32Bits(std::string_view model_type, std::string_view path);
+
 }  // namespace onnxfit

@@ -58,7 +58,7 @@ constexpr AdapterTargets kAdapterTargets[] = {
      {kPeft, kTargets, "\"gemma3_text\": [\"q_proj\", \"v_proj\"]"}},
     {"gemma4",
      {"*language_model.*.q_proj", "*language_model.*.v_proj"},
-     {kPeft, kTargets, "\"gemma4\": r\".*language_model\\..*\\.(q_proj|v_proj)\""}},
+     {kPeft, kTargets, "\"gemma4\": r\".*language_model"}},
     {"qwen2", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"qwen2\": [\"q_proj\", \"v_proj\"]"}},
     {"qwen3", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"qwen3\": [\"q_proj\", \"v_proj\"]"}},
     {"nemotron_h",
@@ -71,6 +71,25 @@ constexpr AdapterTargets kAdapterTargets[] = {
      {"r_proj", "k_proj", "v_proj", "o_proj", "key", "value"},
      {kPeft, kTargets,
       "\"rwkv7\": [\"r_proj\", \"k_proj\", \"v_proj\", \"o_proj\", \"key\", \"value\"]"}},
+};
+
+// _keep_in_fp32_modules.
+constexpr KeptLayer kKeptLayers[] = {
+    {"t5", "wo", {kTransformers, "models/t5/modeling_t5.py", "_keep_in_fp32_modules = [\"wo\"]"}},
+    {"mt5",
+     "wo",
+     {kTransformers, "models/mt5/modeling_mt5.py", "_keep_in_fp32_modules = [\"wo\"]"}},
+    {"umt5",
+     "wo",
+     {kTransformers, "models/umt5/modeling_umt5.py", "_keep_in_fp32_modules = [\"wo\"]"}},
+    {"glm_moe_dsa",
+     "indexer.weights_proj",
+     {kTransformers, "models/glm_moe_dsa/modeling_glm_moe_dsa.py",
+      "_keep_in_fp32_modules = [\"indexer.weights_proj\"]"}},
+    {"deepseek_v32",
+     "indexer.weights_proj",
+     {kTransformers, "models/deepseek_v32/modeling_deepseek_v32.py",
+      "_keep_in_fp32_modules = [\"indexer.weights_proj\"]"}},
 };
 
 // Modules of transformers are called as types are, with "_" where those have "-".
@@ -91,6 +110,12 @@ std::vector<std::string> AdapterTargetsOf(std::string_view model_type) {
     }
   }
   return names;
+}
+
+bool IsKeptIn32Bits(std::string_view model_type, std::string_view path) {
+  return std::ranges::any_of(kKeptLayers, [&](const KeptLayer& row) {
+    return row.model_type == model_type && EndsWithName(path, row.name);
+  });
 }
 
 }  // namespace onnxfit

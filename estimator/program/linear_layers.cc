@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/base/text.h"
 #include "estimator/program/module_runs.h"
 
 namespace onnxfit {
@@ -22,10 +23,13 @@ struct ProductRow {
   size_t bias;
 };
 
-constexpr ProductRow kProducts[] = {
-    {"linear", 0, 1, 2}, {"addmm", 1, 2, 0}, {"matmul", 0, 1, 2}, {"mm", 0, 1, 2}};
+constexpr ProductRow kProducts[] = {{"linear", 0, 1, 2},      {"addmm", 1, 2, 0},
+                                    {"matmul", 0, 1, 2},      {"mm", 0, 1, 2},
+                                    {"linear_4bit", 0, 1, 2}, {"addmm_4bit", 1, 2, 0}};
 
-constexpr std::string_view kViews[] = {"view", "reshape", "t", "transpose", "permute"};
+// What such a layer does beside it: views, and the casts of a quantized one.
+constexpr std::string_view kBeside[] = {"view",    "reshape", "t",      "transpose",
+                                        "permute", "to",      "type_as"};
 
 const ProductRow* ProductOf(std::string_view op) {
   const auto* const row = std::ranges::find(kProducts, op, &ProductRow::op);
@@ -70,14 +74,15 @@ class Finder {
   }
 
   // The only product of a run, by a matrix of the module's, beside which it does nothing but look
-  // at what it has otherwise; -1 where there is none such: a router multiplies, and goes on.
+  // at what it has otherwise, or cast it; -1 where there is none such: a router multiplies, and
+  // goes on.
   int64_t ProductIn(const ModuleRun& run) const {
     int64_t found = -1;
     for (int64_t i = run.first; i <= run.last; ++i) {
       const AtenCall& call = program_.calls[Index(i)];
       const ProductRow* row = ProductOf(call.op);
-      const bool is_view = std::ranges::find(kViews, call.op) != std::end(kViews);
-      if (row == nullptr && is_view) continue;
+      const bool is_beside = std::ranges::find(kBeside, call.op) != std::end(kBeside);
+      if (row == nullptr && is_beside) continue;
       if (row == nullptr || row->weight >= call.inputs.size() || found >= 0) return -1;
       const NameId weight = call.inputs[row->weight];
       if (weight == kNoName || !IsTensorOfModule(weight) || DimsOf(weight).size() != 2) return -1;
@@ -145,5 +150,65 @@ class Finder {
 }  // namespace
 
 std::vector<LinearLayer> FindLinearLayers(const Program& program) { return Finder(program).Find(); }
+
+// --- Which of them --------------------------------------------------------------------------
+
+namespace {
+
+// A name picks layers that are called so wherever they are.
+std::vector<std::string> WithAnyParent(const std::vector<std::string>& targets,
+                                       const std::vector<std::string>& paths) {
+  std::vector<std::string> globs;
+  for (const std::string& target : targets) {
+    const auto matches_any = [&](std::string_view glob) {
+      return std::ranges::any_of(paths,
+                                 [&](const std::string& path) { return MatchesGlob(path, glob); });
+    };
+    const std::string anywhere = "*." + target;
+    const bool is_anywhere = matches_any(anywhere);
+    if (is_anywhere) globs.push_back(anywhere);
+    if (!is_anywhere || matches_any(target)) globs.push_back(target);
+  }
+  return globs;
+}
+
+}  // namespace
+
+std::vector<std::string> PathsOf(const std::vector<LinearLayer>& layers) {
+  std::vector<std::string> paths;
+  for (const LinearLayer& layer : layers) paths.push_back(layer.path);
+  return paths;
+}
+
+std::vector<bool> PickLayers(const std::vector<LinearLayer>& layers,
+                             const std::vector<std::string>& targets, std::string_view flag,
+                             const std::string& file) {
+  const std::vector<std::string> paths = PathsOf(layers);
+  return PickNames(paths, WithAnyParent(targets, paths), {flag, "linear layers", file});
+}
+
+// --- Their frames ---------------------------------------------------------------------------
+
+FrameArguments::FrameArguments(const Program& program) : made_at_(program.values.size(), -1) {
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    for (const NameId name : program.calls[i].outputs) {
+      if (name != kNoName) made_at_[Index(name)] = static_cast<int64_t>(i);
+    }
+  }
+}
+
+std::vector<NameId> FrameArguments::TakeDeaths(const LinearRun& run,
+                                               std::span<AtenCall> calls) const {
+  std::vector<NameId> taken;
+  for (AtenCall& call : calls) {
+    std::erase(call.last_reads, run.input);
+    std::erase_if(call.dies, [&](NameId name) {
+      const bool is_argument = made_at_[Index(name)] < run.first;
+      if (is_argument) taken.push_back(name);
+      return is_argument;
+    });
+  }
+  return taken;
+}
 
 }  // namespace onnxfit

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/program/program.h"
@@ -34,5 +36,26 @@ struct LinearLayer {
 // In the order of the module's parameters, each once: a layer that is called again has more runs.
 // O(calls × depth of modules).
 std::vector<LinearLayer> FindLinearLayers(const Program& program);
+
+std::vector<std::string> PathsOf(const std::vector<LinearLayer>& layers);
+
+// By index into `layers`.  "q_proj" picks all layers whose last name that is, as in peft; globs are
+// matched with whole paths.  Throws Error for a target that picks nothing; `flag` is what messages
+// call its place.  O(layers × targets).
+std::vector<bool> PickLayers(const std::vector<LinearLayer>& layers,
+                             const std::vector<std::string>& targets, std::string_view flag,
+                             const std::string& file);
+
+// What a layer's frame was given lives as long as the frame, also where it gets other calls.
+class FrameArguments {
+ public:
+  explicit FrameArguments(const Program& program);
+
+  // Takes the deaths of what was made before `run` from its calls: they are those of its end.
+  std::vector<NameId> TakeDeaths(const LinearRun& run, std::span<AtenCall> calls) const;
+
+ private:
+  std::vector<int64_t> made_at_;  // by name: the call, -1 where none makes it
+};
 
 }  // namespace onnxfit

@@ -69,14 +69,30 @@ struct Rebinding {
   StatementId statement = kNoStatement;
 };
 
+// A weight that is packed when it comes to the device.
+struct QuantizedWeight {
+  NameId packed = kNoName;
+  TensorType full = {};  // as it was
+  // What stays beside it (quantize_4bit, bitsandbytes' functional.py).
+  struct Scales {
+    NameId code = kNoName;              // what 4 bits stand for
+    NameId offset = kNoName;            // the mean of the scales
+    NameId scales_of_scales = kNoName;  // in fp32
+    NameId scales = kNoName;            // of blocks, in 8 bits
+    NameId code_of_scales = kNoName;    // what 8 bits stand for
+  } scales = {};
+};
+
 struct Program {
   std::vector<ProgramValue> values;
   ModuleTree modules;
   SourceLines source;
   std::vector<NameId> parameters;  // trained, in the order in which the optimizer sees them
+  std::vector<NameId> adapters;    // of these: what stands beside layers
   std::vector<NameId> frozen;      // need no gradient (settings.freeze)
   std::vector<NameId> buffers;
-  std::vector<NameId> placement;   // all three, in the order of model.to("cuda")
+  std::vector<NameId> placement;  // all three, in the order of model.to("cuda")
+  std::vector<QuantizedWeight> quantized;
   std::vector<NameId> copy_order;  // all three, in the order of copy.deepcopy(model)
   std::vector<NameId> inputs;      // a new batch each step, labels last
   std::vector<AtenCall> calls;     // forward, then the loss

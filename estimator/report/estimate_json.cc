@@ -27,6 +27,13 @@ void PutLora(Json& object, const LoraSettings& lora) {
   if (lora.dropout > 0) json["dropout"] = lora.dropout;
 }
 
+void PutQuantize(Json& object, const QuantizeSettings& quantize) {
+  if (quantize.kind == Quantization::kNone) return;
+  Json& json = object["quantize"];
+  json["kind"] = ToString(quantize.kind);
+  if (!quantize.targets.empty()) json["targets"] = quantize.targets;
+}
+
 // What is not the default.
 void PutLoop(Json& object, const TrainingSettings& settings) {
   const LoopSettings& loop = settings.loop;
@@ -38,6 +45,7 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
   if (!settings.freeze.empty()) object["freeze"] = settings.freeze;
   if (!settings.checkpoint.empty()) object["checkpoint"] = settings.checkpoint;
   PutLora(object, settings.lora);
+  PutQuantize(object, settings.quantize);
 }
 
 // What of the way a file is read is not the default.

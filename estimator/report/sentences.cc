@@ -27,15 +27,20 @@ void AddUpdate(const TrainingSettings& settings, Items& items) {
   if (settings.ema) items.emplace_back("ema");
 }
 
-// As --lora takes it.
-std::string LoraText(const LoraSettings& lora) {
-  return fmt::format("{}{}{}", lora.rank, lora.targets.empty() ? "" : ":",
-                     fmt::join(lora.targets, ","));
+// As flags take them behind a colon.
+std::string TargetsText(const std::vector<std::string>& targets) {
+  return fmt::format("{}{}", targets.empty() ? "" : ":", fmt::join(targets, ","));
+}
+
+void AddQuantize(const QuantizeSettings& quantize, Items& items) {
+  if (quantize.kind == Quantization::kNone) return;
+  items.push_back(
+      fmt::format("quantize {}{}", ToString(quantize.kind), TargetsText(quantize.targets)));
 }
 
 void AddLora(const LoraSettings& lora, Items& items) {
   if (lora.rank == 0) return;
-  items.push_back("lora " + LoraText(lora));
+  items.push_back(fmt::format("lora {}{}", lora.rank, TargetsText(lora.targets)));
   if (lora.dropout > 0) items.push_back(fmt::format("lora-dropout {}", lora.dropout));
 }
 
@@ -55,6 +60,7 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
   if (settings.loss != standard_settings.loss) {
     items.push_back(fmt::format("loss {}", ToString(settings.loss)));
   }
+  AddQuantize(settings.quantize, items);
   AddLora(settings.lora, items);
   if (!settings.loss_output.empty()) items.push_back("loss-output " + settings.loss_output);
   if (!settings.labels.empty()) items.push_back("labels " + settings.labels);

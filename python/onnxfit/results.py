@@ -31,6 +31,14 @@ class Lora:
 
 
 @dataclass(frozen=True)
+class Quantize:
+    """Frozen layers whose weights are packed: those of such names, or all but the last."""
+
+    kind: str  # nf4
+    targets: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Settings:
     """The run that the answer is about; the rest is the default."""
 
@@ -49,6 +57,7 @@ class Settings:
     freeze: Tuple[str, ...] = ()
     checkpoint: Tuple[str, ...] = ()
     lora: Optional[Lora] = None
+    quantize: Optional[Quantize] = None
 
 
 @dataclass(frozen=True)

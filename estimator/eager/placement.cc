@@ -1,0 +1,117 @@
+// How a model comes to the device: as it is, or its weights packed on the way.
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "estimator/eager/forward.h"
+
+namespace onnxfit {
+
+void Forward::PlaceModel() {
+  const Program& program = calls_.program();
+  if (!program.quantized.empty()) return PlacePacked();
+  for (const NameId name : program.placement) {
+    BindOfModel(name, NewOfModel(name, calls_.TypeOf(name)));
+  }
+}
+
+TensorId Forward::NewOfModel(NameId name, const TensorType& type) {
+  const std::vector<NameId>& buffers = calls_.program().buffers;
+  if (is_buffer_.empty()) {
+    is_buffer_.resize(names_.size());
+    for (const NameId buffer : buffers) is_buffer_[Index(buffer)] = true;
+  }
+  const Kind kind = is_buffer_[Index(name)] ? Kind::kBuffer : Kind::kParameter;
+  return machine_.New(type, calls_.NameLabel(name), kind);
+}
+
+// A parameter that is trained becomes a leaf.
+void Forward::BindOfModel(NameId name, TensorId tensor) {
+  const std::vector<NameId>& parameters = calls_.program().parameters;
+  if (parameter_of_.empty()) {
+    parameter_of_.resize(names_.size(), -1);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      parameter_of_[Index(parameters[i])] = static_cast<int32_t>(i);
+    }
+  }
+  const int32_t parameter = parameter_of_[Index(name)];
+  if (parameter < 0) return Bind(name, tensor);
+  const GradNodeId leaf =
+      machine_.NewNode({.call = GradNode::kLeaf, .parameter = parameter, .next = {}, .saved = {}});
+  machine_.SetGradFn(tensor, {leaf, 0});
+  machine_.NoteHolder(name, {.type = Holder::Type::kName, .id = name}, tensor);
+  names_[Index(name)] = tensor;
+}
+
+// --- Packed ---------------------------------------------------------------------------------
+
+// As from_pretrained(quantization_config=…) does it with a checkpoint of 16 bits, then peft's
+// prepare_model_for_kbit_training (0.21.2, utils/other.py), which casts what is not packed to fp32,
+// and get_peft_model, which puts adapters beside in the type of the products, and casts them, too.
+void Forward::PlacePacked() {
+  const Program& program = calls_.program();
+  std::vector<NameId> base;
+  for (const NameId name : program.placement) {
+    if (std::ranges::find(program.adapters, name) == program.adapters.end()) base.push_back(name);
+  }
+  PlaceAndCast(base);
+  PlaceAndCast(program.adapters);
+}
+
+// All of 16 bits first, then one after the other in its own type.
+void Forward::PlaceAndCast(const std::vector<NameId>& names) {
+  const Program& program = calls_.program();
+  const DType narrow = program.quantized[0].full.dtype;
+  std::unordered_map<NameId, const QuantizedWeight*> packed;
+  for (const QuantizedWeight& weight : program.quantized) packed[weight.packed] = &weight;
+  std::vector<std::pair<NameId, TensorId>> to_cast;
+  for (const NameId name : names) {
+    const auto found = packed.find(name);
+    if (found != packed.end()) {
+      Pack(*found->second);
+      continue;
+    }
+    const TensorType type = calls_.TypeOf(name);
+    const bool is_cast = type.dtype == DType::kFloat32 && !program.adapters.empty() &&
+                         std::ranges::find(program.buffers, name) == program.buffers.end();
+    const TensorId tensor = NewOfModel(name, is_cast ? TensorType{narrow, type.dims} : type);
+    if (is_cast) {
+      to_cast.emplace_back(name, tensor);
+    } else {
+      BindOfModel(name, tensor);
+    }
+  }
+  for (const auto& [name, tensor] : to_cast) {
+    BindOfModel(name, NewOfModel(name, calls_.TypeOf(name)));
+    machine_.Release(tensor);
+  }
+}
+
+// bitsandbytes 0.50.2, nn/modules.py (Params4bit._quantize) and functional.py (quantize_4bit): the
+// order from recorded events.
+void Forward::Pack(const QuantizedWeight& weight) {
+  const NameId code = weight.scales.code;
+  const NameId code_of_scales = weight.scales.code_of_scales;
+  const TensorType exact_scales = {DType::kFloat32, calls_.TypeOf(weight.scales.scales).dims};
+  const auto keep = [&](NameId name) { BindOfModel(name, NewOfModel(name, calls_.TypeOf(name))); };
+  const auto take = [&](const TensorType& type) { return NewOfModel(weight.packed, type); };
+  const TensorId full = take(weight.full);
+  const TensorId of_blocks = take(exact_scales);
+  keep(weight.packed);
+  keep(code);
+  const TensorId absolute = take(calls_.TypeOf(code));
+  const TensorId largest = take({DType::kFloat32, {}});
+  machine_.Release(absolute);
+  machine_.Release(largest);
+  keep(weight.scales.offset);
+  const TensorId around_mean = take(exact_scales);
+  if (code_of_scales_ == kNoTensor) {
+    code_of_scales_ = NewOfModel(code_of_scales, calls_.TypeOf(code_of_scales));
+  }
+  keep(weight.scales.scales_of_scales);
+  keep(weight.scales.scales);
+  keep(code_of_scales);
+  for (const TensorId tensor : {around_mean, of_blocks, full}) machine_.Release(tensor);
+}
+
+}  // namespace onnxfit
