@@ -105,6 +105,16 @@ void SetAssumed(const Typed& typed, Options& options) {
 
 constexpr int64_t kMostRank = 1 << 20;
 
+void SetCheckpoint(const Typed& typed, Options& options) {
+  constexpr std::string_view kEvery = "every=";
+  if (typed.text.starts_with(kEvery)) {
+    (void)ParseWhole({.place = typed.place, .text = typed.text.substr(kEvery.size())}, 1,
+                     kMostRank);
+  }
+  SetText(typed, "auto, every=N or names of modules such as layer1.*",
+          options.request.settings.checkpoint.emplace_back());
+}
+
 // Behind the colon of "8:q_proj,v_proj"; `expected` is what such a flag takes.
 std::vector<std::string> NamesBehindColon(const Typed& typed, std::string_view expected) {
   std::vector<std::string> names;
@@ -269,13 +279,13 @@ std::vector<Flag> RunFlags() {
        "none", SetQuantize},
       {"--checkpoint", "", "GLOB", kGroup,
        "modules whose activations backward computes again, such as layer1.*, or auto: the blocks "
-       "that repeat; repeatable",
+       "that repeat, or every=N: each N-th of them; repeatable",
+       "", SetCheckpoint, true},
+      {"--checkpoint-reentrant", "", "", kGroup, "as torch.utils.checkpoint(use_reentrant=True)",
        "",
        [](const Typed& t, Options& o) {
-         SetText(t, "auto or names of modules such as layer1.*",
-                 o.request.settings.checkpoint.emplace_back());
-       },
-       true},
+         o.request.settings.checkpoint_reentrant = ParseSwitch(t);
+       }},
       // Before --alloc-conf, whose options it decides.
       {"--framework", "", "F", kGroup,
        fmt::format("whose allocator and workspaces: {}", fmt::join(FrameworkNames(), " | ")),

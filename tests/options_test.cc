@@ -99,6 +99,7 @@ TEST_CASE("every flag reaches its place") {
                                  "--freeze=*.bias",
                                  "--checkpoint",
                                  "auto",
+                                 "--checkpoint-reentrant",
                                  "--lora",
                                  "8:q_proj,*.fc?",
                                  "--lora-dropout=0.05",
@@ -142,6 +143,7 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.loop.accumulate == 4);
   CHECK(options.request.settings.freeze == std::vector<std::string>{"layer1.*", "*.bias"});
   CHECK(options.request.settings.checkpoint == std::vector<std::string>{"auto"});
+  CHECK(options.request.settings.checkpoint_reentrant);
   CHECK(options.request.settings.lora.rank == 8);
   CHECK(options.request.settings.lora.targets == std::vector<std::string>{"q_proj", "*.fc?"});
   CHECK(options.request.settings.lora.dropout == 0.05);

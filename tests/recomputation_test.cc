@@ -8,6 +8,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
 #include "estimator/memory/timeline.h"
+#include "estimator/program/checkpointed_spans.h"
 #include "tests/checkpointed_net.h"
 #include "tests/trace_helpers.h"
 
@@ -51,6 +52,31 @@ TEST_CASE("what is computed again stops with the last call that saves anything")
   }
   CHECK(of_head == 2 * settings.steps);     // forward and backward
   CHECK(of_sigmoid == 3 * settings.steps);  // and once more
+}
+
+TEST_CASE("every=2 takes the second block, the fourth …") {
+  const Program program = Build(kTwoBlocks, {}).program;
+  const std::vector<CallSpan> all = CheckpointedSpans(program, {"auto"});
+  REQUIRE(all.size() == 2);
+  CHECK(CheckpointedSpans(program, {"every=2"}) == std::vector<CallSpan>{all[1]});
+  CHECK(CheckpointedSpans(program, {"every=1"}) == all);
+  CHECK(CheckpointedSpans(program, {"every=3"}).empty());
+}
+
+// Of the first block nothing that it is given asks for gradients: its parameters get none.
+TEST_CASE("a reentrant checkpoint keeps what it was given, and runs in a backward of its own") {
+  TrainingSettings settings;
+  settings.optimizer = Optimizer::kSgd;
+  settings.checkpoint = {"h.1"};
+  settings.checkpoint_reentrant = true;
+  const Timeline one = Replay(Train(Build(kTwoBlocks, settings).program, settings));
+  const StepFigures plain = TrainedWith({}).steps[1];
+  CHECK(plain.after_forward.requested_bytes - one.steps[1].after_forward.requested_bytes == kValue);
+  CHECK(one.steps[1].after_backward == plain.after_backward);
+  settings.checkpoint = {"auto"};
+  const Timeline both = Replay(Train(Build(kTwoBlocks, settings).program, settings));
+  CHECK(plain.after_backward.requested_bytes - both.steps[1].after_backward.requested_bytes ==
+        2 * 64 * 64 * 4);  // gradients of h.0
 }
 
 TEST_CASE("a parameter's name holds it for good, whatever is computed again") {

@@ -81,6 +81,11 @@ const Row kRows[] = {
     {"loop.accumulate", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.accumulate = 2; }},
     {"freeze", "resnet18.train.onnx", [](TrainingSettings& s) { s.freeze = {"layer1*"}; }},
     {"checkpoint", "resnet18.train.onnx", [](TrainingSettings& s) { s.checkpoint = {"auto"}; }},
+    {"checkpoint_reentrant", "resnet18.train.onnx",
+     [](TrainingSettings& s) {
+       s.checkpoint = {"auto"};
+       s.checkpoint_reentrant = true;
+     }},
     {"lora.rank", "gpt2.dynamo.onnx", [](TrainingSettings& s) { s.lora.rank = 8; }},
     {"lora.targets", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.lora = {.rank = 8, .targets = {"c_fc"}}; }},
@@ -122,7 +127,7 @@ TEST_CASE("every field has a row above") {
   // A field more does not compile: give it a row here, and one in study.cc.
   const auto& [framework, device, precision, optimizer, impl, clip, ema, mode, loss, output, labels,
                in_place, out_of_place, batch_norm, dropout, placed, assumed, attention, loop,
-               freeze, checkpoint, lora, quantize, steps] = settings;
+               freeze, checkpoint, reentrant, lora, quantize, steps] = settings;
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [rank, targets, lora_dropout] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
@@ -130,6 +135,7 @@ TEST_CASE("every field has a row above") {
   CHECK(steps > accumulate);
   CHECK_FALSE(conv_bias);
   CHECK(rank == 0);
+  CHECK_FALSE(reentrant);
   CHECK(quantization == Quantization::kNone);
 }
 

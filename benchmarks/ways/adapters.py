@@ -106,8 +106,11 @@ def in_8_bits(layer):
 
 
 def quantized(model, make):
-    """Layers are quantized as they move to the device."""
+    """Layers of a checkpoint of 16 bits, quantized as they move to the device."""
+    import torch
     network = inner(model)
+    for parameter in network.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16)
     chosen = [path for path, module in linears(network).items()
               if not stays(model, path, module)]
     if len(chosen) < FEWEST:

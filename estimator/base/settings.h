@@ -232,8 +232,9 @@ struct TrainingSettings {
   AttentionUse attention = AttentionUse::kSdpa;
   LoopSettings loop = {};
   std::vector<std::string> freeze = {};  // globs: parameters that need no gradient
-  // Globs of modules under torch.utils.checkpoint(use_reentrant=False); "auto": repeated blocks.
+  // Globs of modules under torch.utils.checkpoint; "auto": repeated blocks; "every=N": each N-th.
   std::vector<std::string> checkpoint = {};
+  bool checkpoint_reentrant = false;  // use_reentrant=True
   LoraSettings lora = {};
   QuantizeSettings quantize = {};
   int steps = 3;  // peaks settle with the third step

@@ -20,12 +20,13 @@ struct Pending {
 
 class Engine {
  public:
-  Engine(CallTable& calls, ParameterGradients& gradients,
-         const std::function<void(GradNodeId)>& unpack)
+  Engine(CallTable& calls, ParameterGradients& gradients, const CheckpointHooks& hooks,
+         size_t arguments = 0)
       : calls_(calls),
         machine_(calls.machine()),
-        unpack_(unpack),
+        hooks_(hooks),
         parameter_gradients_(gradients),
+        argument_gradients_(arguments, kNoTensor),
         pending_(machine_.node_limit()) {}
 
   void Run(TensorId loss) {
@@ -36,20 +37,34 @@ class Engine {
     const TensorId ones = machine_.New(type, machine_.AddLabel("loss.grad"));
     machine_.Retain(ones);
     Deliver(root, ones);
+    RunReady();
+    machine_.Release(ones);
+  }
+
+  std::vector<TensorId> RunFrom(const std::vector<std::pair<Edge, TensorId>>& outputs) {
+    for (const auto& [edge, gradient] : outputs) CountDependencies(edge.node);
+    for (const auto& [edge, gradient] : outputs) {
+      machine_.Retain(gradient);
+      Deliver(edge, gradient);
+    }
+    RunReady();
+    return std::move(argument_gradients_);
+  }
+
+ private:
+  void RunReady() {
     while (!ready_.empty()) {
       const GradNodeId node = ready_.top().second;
       ready_.pop();
       Evaluate(node);
       machine_.ReleaseNode(node);
     }
-    machine_.Release(ones);
   }
 
- private:
-  // Each node that the loss reaches, and how many gradients it will get.
+  // Each node that the root reaches, and how many gradients it will get, the root one more.
   void CountDependencies(GradNodeId root) {
+    if (++pending_[Index(root)].missing > 1) return;
     std::vector<GradNodeId> stack = {root};
-    pending_[Index(root)].missing = 1;
     while (!stack.empty()) {
       const GradNodeId id = stack.back();
       stack.pop_back();
@@ -65,8 +80,9 @@ class Engine {
 
   // Later calls first; parameters before all others.
   int64_t Priority(GradNodeId node) const {
-    return machine_.node(node).call == GradNode::kLeaf ? std::numeric_limits<int64_t>::max()
-                                                       : machine_.node(node).sequence;
+    const int32_t call = machine_.node(node).call;
+    const bool accumulates = call == GradNode::kLeaf || call == GradNode::kArgument;
+    return accumulates ? std::numeric_limits<int64_t>::max() : machine_.node(node).sequence;
   }
 
   // One edge has delivered: `gradient` (taken over) or nothing.
@@ -104,6 +120,10 @@ class Engine {
       if (incoming[0] != kNoTensor) Accumulate(machine_.node(id).parameter, incoming[0]);
       return;
     }
+    if (machine_.node(id).call == GradNode::kArgument) {
+      if (incoming[0] != kNoTensor) AccumulateArgument(machine_.node(id).parameter, incoming[0]);
+      return;
+    }
     const bool any = std::any_of(incoming.begin(), incoming.end(),
                                  [](TensorId gradient) { return gradient != kNoTensor; });
     std::vector<TensorId> gradients(machine_.node(id).next.size(), kNoTensor);
@@ -122,9 +142,9 @@ class Engine {
     const int32_t call = machine_.node(id).call;
     if (call >= 0) {
       machine_.EnterOperator(calls_.OperatorLabel(call));
-      unpack_(id);
+      hooks_.unpack(id);
     }
-    return Gradients(calls_, id, incoming);
+    return call == GradNode::kRerun ? hooks_.rerun(id, incoming) : Gradients(calls_, id, incoming);
   }
 
   // AccumulateGrad: the gradient is taken as it is where nobody else holds it and it lies
@@ -136,21 +156,34 @@ class Engine {
       machine_.Release(gradient);
       return;
     }
-    const Tensor& tensor = machine_.tensor(gradient);
-    if (tensor.references > 1 || !IsContiguous(tensor)) {
-      const TensorType type = {tensor.dtype, tensor.dims};
-      const TensorId copy = machine_.New(type, calls_.GradientLabel(name));
-      machine_.Release(std::exchange(gradient, copy));
-    }
+    gradient = Own(gradient, calls_.GradientLabel(name));
     machine_.SetKind(gradient, Kind::kGradient);
     machine_.NoteHolder(parameter, {.type = Holder::Type::kGradient, .id = name}, gradient);
     parameter_gradients_.Set(index, gradient);
   }
 
+  // `gradient` where nobody else holds it and it lies as what it is of, else a copy.
+  TensorId Own(TensorId gradient, LabelId label) {
+    const Tensor& tensor = machine_.tensor(gradient);
+    if (tensor.references == 1 && IsContiguous(tensor)) return gradient;
+    const TensorType type = {tensor.dtype, tensor.dims};
+    const TensorId copy = machine_.New(type, label);
+    machine_.Release(gradient);
+    return copy;
+  }
+
+  // The same into what a checkpoint was given; what only asks for gradients has no number.
+  void AccumulateArgument(int32_t argument, TensorId gradient) {
+    gradient = Own(gradient, FanOutLabel());
+    if (argument < 0) return machine_.Release(gradient);
+    argument_gradients_[Index(argument)] = gradient;
+  }
+
   CallTable& calls_;
   Machine& machine_;
-  const std::function<void(GradNodeId)>& unpack_;
+  const CheckpointHooks& hooks_;
   ParameterGradients& parameter_gradients_;
+  std::vector<TensorId> argument_gradients_;
   std::vector<Pending> pending_;  // by node
   std::priority_queue<std::pair<int64_t, GradNodeId>> ready_;
   LabelId fan_out_label_ = -1;
@@ -167,8 +200,15 @@ void ParameterGradients::Clear(Machine& machine) {
 }
 
 void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients,
-                 const std::function<void(GradNodeId)>& unpack) {
-  Engine(calls, gradients, unpack).Run(loss);
+                 const CheckpointHooks& hooks) {
+  Engine(calls, gradients, hooks).Run(loss);
+}
+
+std::vector<TensorId> RunNestedBackward(CallTable& calls,
+                                        const std::vector<std::pair<Edge, TensorId>>& outputs,
+                                        size_t arguments, ParameterGradients& gradients,
+                                        const CheckpointHooks& hooks) {
+  return Engine(calls, gradients, hooks, arguments).RunFrom(outputs);
 }
 
 }  // namespace onnxfit

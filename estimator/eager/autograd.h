@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "estimator/eager/call_table.h"
@@ -27,12 +28,27 @@ class ParameterGradients {
   std::vector<TensorId> tensors_;
 };
 
+// What checkpoints do in backward (recomputation.cc).
+struct CheckpointHooks {
+  // Before the formulas of a node read what it saved.
+  std::function<void(GradNodeId)> unpack;
+  // In place of formulas: the gradients of the arguments of a node that runs its span again.
+  std::function<std::vector<TensorId>(GradNodeId, const std::vector<TensorId>& incoming)> rerun;
+};
+
 // loss.backward().  Nodes run in the reverse order of their calls; a parameter's
-// accumulation as soon as all of its gradients have come.  `unpack` is told of each node before its
-// formulas read what it saved.  O(nodes × log nodes).
+// accumulation as soon as all of its gradients have come.  O(nodes × log nodes).
 // REQUIRES: `loss` has a history.
 void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients,
-                 const std::function<void(GradNodeId)>& unpack);
+                 const CheckpointHooks& hooks);
+
+// torch.autograd.backward(outputs, gradients) inside of another backward, which holds the gradients
+// that come in: those of the arguments of the checkpoint, by their number, kNoTensor where none
+// came, one reference each.
+std::vector<TensorId> RunNestedBackward(CallTable& calls,
+                                        const std::vector<std::pair<Edge, TensorId>>& outputs,
+                                        size_t arguments, ParameterGradients& gradients,
+                                        const CheckpointHooks& hooks);
 
 // The formulas of one node (backward.cc): the gradients of the inputs of `node`, one reference
 // each, kNoTensor where none is wanted, allocated in PyTorch's order, then validated as the engine

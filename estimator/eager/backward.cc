@@ -14,6 +14,7 @@ class Formulas : public Kernel {
   Formulas(CallTable& calls, GradNodeId node, std::vector<TensorId>& incoming)
       : calls_(calls),
         machine_(calls.machine()),
+        id_(node),
         node_(machine_.node(node)),
         call_(calls.call(node_.call)),
         rule_(calls.rule(node_.call)),
@@ -31,6 +32,7 @@ class Formulas : public Kernel {
       for (size_t i = 0; i < gradients_.size(); ++i) MakeIfWanted(i);
     }
     DropScratch();
+    machine_.ReleaseUnpacked(id_);
     for (size_t i = 0; i < gradients_.size(); ++i) Validate(i);
     return std::move(gradients_);
   }
@@ -316,6 +318,7 @@ class Formulas : public Kernel {
 
   CallTable& calls_;
   Machine& machine_;
+  const GradNodeId id_;
   const GradNode& node_;
   const AtenCall& call_;
   const OpRule& rule_;

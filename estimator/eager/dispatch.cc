@@ -129,6 +129,7 @@ NameId Dispatcher::CastOf(NameId name, DType to) {
   const NameId cast = NewName(program_.values[Index(name)].name + ".cast", {to, TypeOf(name).dims});
   AtenCall copies = PartOfRunning("_to_copy", {name}, cast, {});
   copies.leaves_autograd = copies.leaves_autograd && !is_cached;
+  copies.is_autocasts = true;
   Append(std::move(copies));
   if (is_cached) {
     is_own_[Index(cast)] = true;

@@ -50,8 +50,14 @@ void Forward::Run(size_t first, size_t last, bool grad) {
   if (first == 0) activations_.clear();
   for (size_t i = first; i < last; ++i) {
     const int32_t span = grad && !span_at_.empty() ? span_at_[i] : -1;
+    if (span >= 0 && is_reentrant_) {
+      RunWithoutGradients(span);
+      i = Index(spans_[Index(span)].last);
+      continue;
+    }
     if (span >= 0) EnterSpan(span);
     Run(static_cast<int32_t>(i), grad);
+    if (grad && is_reentrant_) AskForGradients(static_cast<int32_t>(i));
     if (is_inside_ && Index(spans_[Index(activations_.back().span)].last) == i) LeaveSpan();
   }
 }
@@ -115,7 +121,7 @@ void Forward::Take(int32_t index, const Step& step, Frame& frame) {
     case Step::Type::kWorkspace:
       // Autograd's own thread, which has a handle of its own, computes again.
       return calls_.TakeWorkspace(index, step,
-                                  recomputed_ == nullptr ? Thread::kForward : Thread::kBackward);
+                                  is_in_backward_ ? Thread::kBackward : Thread::kForward);
     case Step::Type::kScratch:
       return MakeScratch(index, step, frame);
     case Step::Type::kDropScratch:
@@ -255,6 +261,9 @@ GradNodeId Forward::Pack(int32_t index, GradNode node, const std::vector<Saved>&
     }
     node.activation = static_cast<int32_t>(activations_.size() - 1);
     activation.saved += kept.size();
+    activation.last_saving = index;
+    activation.saves_inputs_alone =
+        std::ranges::all_of(kept, [](const Saved& saved) { return kInputs.Has(saved.slot); });
     return activation.nodes[index] = machine_.NewNode(std::move(node));
   }
   if (recomputed_ != nullptr) GiveBack(index, kept);

@@ -8,6 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/settings.h"
+#include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
 #include "estimator/program/checkpointed_spans.h"
 
@@ -38,10 +39,18 @@ class Forward {
   // torch.utils.checkpoint(use_reentrant=False) around `spans`, which lie apart, in order: their
   // nodes save nothing, and hold the values from outside that the span reads.
   void Checkpoint(std::vector<CallSpan> spans);
+  // The same of use_reentrant=True: a span runs without gradients, and one node stands for it,
+  // which saves what the span was given.
+  void CheckpointReentrant(std::vector<CallSpan> spans);
   // Before `node` runs backward: where it saved nothing for being under a checkpoint, all of its
   // span runs once more, up to the last call that saves anything, and gives every node what it
   // would have saved.  O(calls of the span + names) for the first node of a span.
   void Unpack(GradNodeId node);
+
+  // Backward of a node that stands for a span: runs it once more, then its own backward.  The
+  // gradients of its arguments, one reference each.
+  std::vector<TensorId> Rerun(GradNodeId node, const std::vector<TensorId>& incoming,
+                              ParameterGradients& gradients, const CheckpointHooks& hooks);
 
   // By call: whether it wrote over its input when it ran last.
   const std::vector<bool>& overwrote() const { return overwrote_; }
@@ -70,6 +79,8 @@ class Forward {
     std::vector<std::pair<NameId, TensorId>> arguments = {};  // values from outside
     std::map<int32_t, GradNodeId> nodes = {};                 // by call, those that wait
     size_t saved = 0;                                         // by all of them together
+    int32_t last_saving = -1;                                 // the last call that saves anything
+    bool saves_inputs_alone = false;                          // that call
   };
 
   Holder::Type HolderOf(NameId name) const;
@@ -99,6 +110,17 @@ class Forward {
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
   std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
   std::vector<NameId> ReadFromOutside(const CallSpan& span) const;
+  std::vector<NameId> ReadOutside(const CallSpan& span) const;
+  std::vector<TensorId> SwapNames(const Activation& activation);
+  void FindCasts();
+  void CastAgain(int32_t index);
+  void GiveInputsBack(int32_t index);
+  bool ReuseCast(int32_t index);
+  void FindInputEmbedding();
+  void AskForGradients(int32_t index);
+  void RunWithoutGradients(int32_t span);
+  void StandFor(const Activation& activation);
+  void BindDetached(const Activation& activation);
   void EnterSpan(int32_t span);
   void LeaveSpan();
   GradNodeId Pack(int32_t index, GradNode node, const std::vector<Saved>& kept);
@@ -119,6 +141,12 @@ class Forward {
   std::vector<bool> in_place_plan_;                     // by call; empty: all of them
   std::vector<CallSpan> spans_;                         // under a checkpoint
   std::vector<std::vector<NameId>> read_from_outside_;  // by span
+  std::vector<std::vector<NameId>> read_outside_;       // by span, of what it makes
+  std::map<NameId, TensorId> argument_casts_;           // of a span that runs again
+  std::map<NameId, int32_t> cast_by_;                   // the calls that make what is cached
+  int32_t input_embedding_ = -1;                        // the call, where it asks for gradients
+  bool is_reentrant_ = false;
+  bool is_in_backward_ = false;   // computes again, in autograd's own thread
   std::vector<int32_t> span_at_;  // by call that begins one: its index, else -1; may be empty
   TensorId code_of_scales_ = kNoTensor;  // of 8 bits, which bitsandbytes keeps for all weights
   std::vector<Activation> activations_;  // of this forward pass

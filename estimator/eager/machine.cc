@@ -93,10 +93,17 @@ void Machine::SetGradFn(TensorId tensor, Edge edge) {
   At(tensor).grad_fn = edge;
 }
 
+void Machine::ReleaseUnpacked(GradNodeId node) {
+  if (NodeAt(node).activation < 0) return;
+  const std::vector<TensorId> saved = std::exchange(NodeAt(node).saved, {});
+  for (const TensorId tensor : saved) Release(tensor);
+}
+
 void Machine::ReleaseSaved(GradNodeId node) {
   NoteRelease(Holder::Type::kSaved, node);
   const std::vector<TensorId> saved = std::exchange(NodeAt(node).saved, {});
   for (const TensorId tensor : saved) Release(tensor);
+  if (NodeAt(node).call == GradNode::kRerun) return;  // whose function holds the rest
   const std::vector<TensorId> arguments = std::exchange(NodeAt(node).arguments, {});
   for (const TensorId tensor : arguments) Release(tensor);
 }

@@ -38,16 +38,18 @@ struct Tensor : StridedType {
 struct GradNode {
   static constexpr int32_t kLeaf = -1;      // accumulates into a parameter
   static constexpr int32_t kMultiple = -2;  // the loop's loss * number
+  static constexpr int32_t kArgument = -3;  // accumulates into what a checkpoint was given
+  static constexpr int32_t kRerun = -4;     // runs a checkpoint's span again, and its backward
 
-  int32_t call = kLeaf;    // index of the call, or one of the two above
-  int32_t parameter = -1;  // of a leaf: its index
+  int32_t call = kLeaf;    // index of the call, or one of the four above
+  int32_t parameter = -1;  // of a leaf: its index; of an argument: which it is
   int64_t sequence = 0;    // later calls have larger ones
   int32_t outputs = 1;
   std::vector<Edge> next = {};            // by input; kNoGradNode where no gradient is wanted
   std::vector<TensorId> saved = {};       // one reference each
   DType multiple_of = DType::kUndefined;  // of a multiple: the loss's type
   bool over_view = false;                 // the call wrote over its first input, a view
-  int32_t activation = -1;                // whose recomputation gives `saved` (recomputation.h)
+  int32_t activation = -1;                // whose recomputation gives `saved`, or is run
   std::vector<TensorId> arguments = {};   // of that, one reference each
   int32_t references = 0;                 // by tensors and by the nodes before it
 };
@@ -80,6 +82,9 @@ class Machine {
   void SetGradFn(TensorId tensor, Edge edge);
   // `node` has saved these, which were computed again: one reference each, taken over.
   void SetSaved(GradNodeId node, std::vector<TensorId> saved);
+  // Gives back what was computed again for `node`, as its formulas do at their end: the last that
+  // hold it (SavedVariable::unpack with hooks, pytorch v2.11.0).
+  void ReleaseUnpacked(GradNodeId node);
   // Gives back what `node` saved, as the engine does once it has run.
   void ReleaseSaved(GradNodeId node);
   void RetainNode(GradNodeId node);

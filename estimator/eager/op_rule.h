@@ -32,6 +32,7 @@ inline constexpr int kMaxOutputSlots = 8;
 inline constexpr int kMaxAuxSlots = 8;
 
 constexpr Slots In(int i) { return {uint32_t{1} << i}; }
+inline constexpr Slots kInputs = {(uint32_t{1} << kMaxInputSlots) - 1};
 constexpr Slots Out(int i) { return {uint32_t{1} << (kMaxInputSlots + i)}; }
 constexpr Slots Aux(int i) { return {uint32_t{1} << (kMaxInputSlots + kMaxOutputSlots + i)}; }
 

@@ -1,9 +1,12 @@
-// torch.utils.checkpoint(use_reentrant=False): parts of a forward pass that run again when backward
-// needs what they saved.  Source: pytorch v2.11.0, torch/utils/checkpoint.py
+// torch.utils.checkpoint: parts of a forward pass that run again when backward needs what they
+// saved.  Source: pytorch v2.11.0, torch/utils/checkpoint.py.  use_reentrant=False
 // (_checkpoint_without_reentrant_generator): saved tensors are replaced by holders; the first that
 // is unpacked runs the function again under enable_grad, whose own saved tensors, detached, fill
-// the holders; it stops with an exception once all are filled.
+// the holders; it stops with an exception once all are filled.  use_reentrant=True
+// (CheckpointFunction): the function runs under no_grad; backward runs it again with detached
+// arguments, then torch.autograd.backward() of what that returns.
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -16,13 +19,23 @@ void Forward::Checkpoint(std::vector<CallSpan> spans) {
   span_at_.clear();
   if (spans_.empty()) return;
   span_at_.resize(calls_.program().calls.size(), -1);
+  FindCasts();
   for (size_t i = 0; i < spans_.size(); ++i) {
     span_at_[Index(spans_[i].first)] = static_cast<int32_t>(i);
     read_from_outside_.push_back(ReadFromOutside(spans_[i]));
   }
 }
 
-// Parameters and buffers are the module's own: it does not take them as arguments.
+void Forward::FindCasts() {
+  const std::vector<AtenCall>& calls = calls_.program().calls;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const bool is_cast = calls[i].outputs.size() == 1 && calls[i].outputs[0] != kNoName &&
+                         is_cached_[Index(calls[i].outputs[0])];
+    if (is_cast) cast_by_.emplace(calls[i].outputs[0], static_cast<int32_t>(i));
+  }
+}
+
+// Parameters and buffers are the module's own: it does not take them as arguments, nor their casts.
 std::vector<NameId> Forward::ReadFromOutside(const CallSpan& span) const {
   const Program& program = calls_.program();
   std::unordered_set<NameId> known(program.placement.begin(), program.placement.end());
@@ -30,7 +43,8 @@ std::vector<NameId> Forward::ReadFromOutside(const CallSpan& span) const {
   for (int32_t i = span.first; i <= span.last; ++i) {
     const AtenCall& call = calls_.call(i);
     for (const NameId name : call.inputs) {
-      if (name != kNoName && known.insert(name).second) names.push_back(name);
+      const bool is_own = name == kNoName || is_cached_[Index(name)];
+      if (!is_own && known.insert(name).second) names.push_back(name);
     }
     for (const NameId name : call.outputs) known.insert(name);
   }
@@ -61,25 +75,53 @@ void Forward::Unpack(GradNodeId node) {
   Recompute(activations_[Index(waiting.activation)]);
 }
 
-// In names of its own.
-void Forward::Recompute(Activation& activation) {
-  const Program& program = calls_.program();
+// Names of its own, in which the module's tensors and what the span was given are bound; returns
+// those before.
+std::vector<TensorId> Forward::SwapNames(const Activation& activation) {
   std::vector<TensorId> outer(names_.size(), kNoTensor);
   std::swap(outer, names_);
-  const auto bind = [&](NameId name, TensorId tensor) {
+  for (const NameId name : calls_.program().placement) {
+    const TensorId tensor = outer[Index(name)];
+    if (tensor == kNoTensor) continue;
     machine_.Retain(tensor);
     names_[Index(name)] = tensor;
-  };
-  for (const NameId name : program.placement) {
-    if (outer[Index(name)] != kNoTensor) bind(name, outer[Index(name)]);
   }
-  for (const auto& [name, tensor] : activation.arguments) bind(name, tensor);
+  for (const auto& [name, tensor] : activation.arguments) {
+    machine_.Retain(tensor);
+    names_[Index(name)] = tensor;
+  }
+  return outer;
+}
+
+// What autocast had cast before is cast again: its cache was left with the forward pass.
+void Forward::CastAgain(int32_t index) {
+  for (const NameId name : calls_.call(index).inputs) {
+    if (name == kNoName || !is_cached_[Index(name)] || names_[Index(name)] != kNoTensor) continue;
+    Run(cast_by_.at(name), /*grad=*/true);
+  }
+}
+
+// Inputs are saved before a kernel runs: the last of all that are saved ends the second run there.
+void Forward::GiveInputsBack(int32_t index) {
+  machine_.EnterOperator(calls_.OperatorLabel(index));
+  const Frame frame = Enter(index);
+  const std::vector<Saved> kept = Save(index, NextEdges(index, frame), frame);
+  GiveBack(index, kept);
+  for (const auto& [tensor, slot] : kept) machine_.Release(tensor);
+}
+
+void Forward::Recompute(Activation& activation) {
+  std::vector<TensorId> outer = SwapNames(activation);
   recomputed_ = &activation;
+  is_in_backward_ = true;
   given_back_ = 0;
   const CallSpan& span = spans_[Index(activation.span)];
   for (int32_t i = span.first; i <= span.last && given_back_ < activation.saved; ++i) {
-    Run(i, /*grad=*/true);
+    CastAgain(i);
+    const bool stops_before = i == activation.last_saving && activation.saves_inputs_alone;
+    stops_before ? GiveInputsBack(i) : Run(i, /*grad=*/true);
   }
+  is_in_backward_ = false;
   recomputed_ = nullptr;
   ReleaseNames(activation);
   names_ = std::move(outer);
@@ -111,6 +153,171 @@ void Forward::GiveBack(int32_t index, const std::vector<Saved>& kept) {
   std::vector<TensorId> saved;
   for (const auto& [tensor, slot] : kept) saved.push_back(machine_.Detach(tensor));
   machine_.SetSaved(waiting->second, std::move(saved));
+}
+
+// --- use_reentrant=True ---------------------------------------------------------------------
+
+void Forward::CheckpointReentrant(std::vector<CallSpan> spans) {
+  Checkpoint(std::move(spans));
+  is_reentrant_ = !spans_.empty();
+  FindInputEmbedding();
+  for (const CallSpan& span : spans_) read_outside_.push_back(ReadOutside(span));
+}
+
+// What the span makes and others read.
+std::vector<NameId> Forward::ReadOutside(const CallSpan& span) const {
+  const Program& program = calls_.program();
+  std::unordered_set<NameId> made;
+  for (int32_t i = span.first; i <= span.last; ++i) {
+    made.insert(calls_.call(i).outputs.begin(), calls_.call(i).outputs.end());
+  }
+  made.erase(kNoName);
+  std::vector<NameId> names;
+  const auto read = [&](NameId name) {
+    if (made.erase(name) > 0) names.push_back(name);
+  };
+  for (size_t i = Index(span.last) + 1; i < program.calls.size(); ++i) {
+    for (const NameId name : program.calls[i].inputs) read(name);
+  }
+  for (const NameId name : program.outputs) read(name);
+  return names;
+}
+
+// The first call of what the model is given and a frozen tensor of its own: the input embedding, be
+// it a table or a convolution of patches.
+void Forward::FindInputEmbedding() {
+  const Program& program = calls_.program();
+  if (program.adapters.empty()) return;
+  std::set<NameId> own(program.frozen.begin(), program.frozen.end());
+  const auto is_own = [&](NameId name) { return own.contains(name); };
+  for (size_t i = 0; i < program.calls.size() && input_embedding_ < 0; ++i) {
+    const AtenCall& call = calls_.call(static_cast<int32_t>(i));
+    if (!call.inputs.empty() && std::ranges::all_of(call.inputs, is_own)) {
+      own.insert(call.outputs.begin(), call.outputs.end());
+    } else if (std::ranges::any_of(call.inputs, is_own)) {
+      input_embedding_ = static_cast<int32_t>(i);
+    }
+  }
+}
+
+// model.enable_input_require_grads(), without which a frozen embedding leaves a reentrant
+// checkpoint without gradients: its result is a leaf, which a node holds.  A table's is one
+// wherever it is read.
+void Forward::AskForGradients(int32_t index) {
+  if (input_embedding_ < 0) return;
+  const AtenCall& call = calls_.call(index);
+  const AtenCall& first = calls_.call(input_embedding_);
+  const bool is_of_table = call.op == "embedding" && call.inputs[0] == first.inputs[0];
+  if (index != input_embedding_ && !is_of_table) return;
+  const TensorId result = names_[Index(call.outputs[0])];
+  if (result == kNoTensor || machine_.tensor(result).grad_fn.node != kNoGradNode) return;
+  const TensorId held = machine_.Detach(result);
+  const GradNodeId leaf =
+      machine_.NewNode({.call = GradNode::kArgument, .next = {}, .saved = {held}});
+  machine_.SetGradFn(result, {leaf, 0});
+}
+
+void Forward::RunWithoutGradients(int32_t span) {
+  EnterSpan(span);
+  is_inside_ = false;
+  for (int32_t i = spans_[Index(span)].first; i <= spans_[Index(span)].last; ++i) {
+    Run(i, /*grad=*/false);
+  }
+  StandFor(activations_.back());
+  for (const auto& [name, tensor] : activations_.back().arguments) machine_.Release(tensor);
+}
+
+// One node for all that the span has made; none where nothing that it was given asks for gradients.
+void Forward::StandFor(const Activation& activation) {
+  GradNode node = {.call = GradNode::kRerun, .next = {}, .saved = {}};
+  node.activation = static_cast<int32_t>(activations_.size() - 1);
+  bool wanted = false;
+  for (const auto& [name, tensor] : activation.arguments) {
+    node.next.push_back(machine_.tensor(tensor).grad_fn);
+    wanted = wanted || node.next.back().node != kNoGradNode;
+  }
+  if (!wanted) return;
+  // Keywords, which ask for no gradient, are held by the function until the node dies.
+  for (const auto& [name, tensor] : activation.arguments) {
+    machine_.Retain(tensor);
+    const bool asks = machine_.tensor(tensor).grad_fn.node != kNoGradNode;
+    (asks ? node.saved : node.arguments).push_back(tensor);
+  }
+  const std::vector<NameId>& results = read_outside_[Index(activation.span)];
+  node.outputs = static_cast<int32_t>(results.size());
+  const GradNodeId made = machine_.NewNode(std::move(node));
+  for (size_t i = 0; i < results.size(); ++i) {
+    const TensorId result = names_[Index(results[i])];
+    if (result == kNoTensor || !HasGradients(machine_.tensor(result).dtype)) continue;
+    machine_.SetGradFn(result, {made, static_cast<int32_t>(i)});
+  }
+}
+
+// In place of arguments that ask for gradients, leaves of their storage.
+void Forward::BindDetached(const Activation& activation) {
+  for (size_t i = 0; i < activation.arguments.size(); ++i) {
+    const auto& [name, tensor] = activation.arguments[i];
+    const TensorId detached = machine_.Detach(tensor);
+    if (machine_.tensor(tensor).grad_fn.node != kNoGradNode) {
+      const GradNodeId leaf = machine_.NewNode({.call = GradNode::kArgument,
+                                                .parameter = static_cast<int32_t>(i),
+                                                .next = {},
+                                                .saved = {}});
+      machine_.SetGradFn(detached, {leaf, 0});
+    }
+    machine_.Release(std::exchange(names_[Index(name)], detached));
+  }
+}
+
+// Whether call `index` casts an argument that asks for gradients, which torch.autocast does once:
+// it is a leaf now, whose casts its cache keeps as those of parameters.
+bool Forward::ReuseCast(int32_t index) {
+  const AtenCall& call = calls_.call(index);
+  if (!call.is_autocasts || is_cached_[Index(call.outputs[0])]) return false;
+  const TensorId argument = names_[Index(call.inputs[0])];
+  const GradNodeId leaf = machine_.tensor(argument).grad_fn.node;
+  if (leaf == kNoGradNode || machine_.node(leaf).call != GradNode::kArgument) return false;
+  const auto known = argument_casts_.find(call.inputs[0]);
+  if (known == argument_casts_.end()) {
+    Run(index, /*grad=*/true);
+    const TensorId cast = names_[Index(call.outputs[0])];
+    machine_.Retain(cast);
+    argument_casts_.emplace(call.inputs[0], cast);
+    return true;
+  }
+  machine_.Retain(known->second);
+  Bind(call.outputs[0], known->second);
+  for (const NameId name : call.dies) Unbind(name);
+  return true;
+}
+
+std::vector<TensorId> Forward::Rerun(GradNodeId node, const std::vector<TensorId>& incoming,
+                                     ParameterGradients& gradients, const CheckpointHooks& hooks) {
+  const Activation& activation = activations_[Index(machine_.node(node).activation)];
+  const CallSpan& span = spans_[Index(activation.span)];
+  std::vector<TensorId> outer = SwapNames(activation);
+  BindDetached(activation);
+  is_in_backward_ = true;
+  for (int32_t i = span.first; i <= span.last; ++i) {
+    CastAgain(i);
+    if (!ReuseCast(i)) Run(i, /*grad=*/true);
+  }
+  is_in_backward_ = false;
+  for (const auto& [name, cast] : std::exchange(argument_casts_, {})) machine_.Release(cast);
+  std::vector<std::pair<Edge, TensorId>> outputs;
+  const std::vector<NameId>& results = read_outside_[Index(activation.span)];
+  for (size_t i = 0; i < results.size(); ++i) {
+    const TensorId result = names_[Index(results[i])];
+    if (result == kNoTensor || incoming[i] == kNoTensor) continue;
+    const Edge edge = machine_.tensor(result).grad_fn;
+    if (edge.node != kNoGradNode) outputs.emplace_back(edge, incoming[i]);
+  }
+  for (const NameId cast : calls_.program().cached_casts) Unbind(cast);
+  std::vector<TensorId> made =
+      RunNestedBackward(calls_, outputs, activation.arguments.size(), gradients, hooks);
+  ReleaseNames(activation);
+  names_ = std::move(outer);
+  return made;
 }
 
 }  // namespace onnxfit

@@ -32,7 +32,9 @@ class Training {
     if (log != nullptr) machine_.RecordInto(*log);
     FindOutputs();
     const bool trains = settings.mode == Mode::kTrain;
-    forward_.Checkpoint(CheckpointedSpans(program, settings.checkpoint));
+    const auto spans = CheckpointedSpans(program, settings.checkpoint);
+    settings.checkpoint_reentrant ? forward_.CheckpointReentrant(spans)
+                                  : forward_.Checkpoint(spans);
     if (trains ? program.frozen.empty() && settings.checkpoint.empty()
                : !LeavesInPlaceOpen(program, settings))
       return;
@@ -164,8 +166,7 @@ class Training {
     if (scaled != kNoTensor) FollowFrom(loss_, scaled);
     const TensorId root = scaled == kNoTensor ? loss_ : scaled;
     if (machine_.tensor(root).grad_fn.node != kNoGradNode) {
-      onnxfit::RunBackward(calls_, root, gradients_,
-                           [this](GradNodeId node) { forward_.Unpack(node); });
+      onnxfit::RunBackward(calls_, root, gradients_, hooks_);
     }
     if (scaled != kNoTensor) machine_.Release(scaled);
   }
@@ -177,6 +178,12 @@ class Training {
   Forward forward_;
   ParameterGradients gradients_;
   OptimizerStep optimizer_;
+  const CheckpointHooks hooks_ = {
+      .unpack = [this](GradNodeId node) { forward_.Unpack(node); },
+      .rerun =
+          [this](GradNodeId node, const std::vector<TensorId>& incoming) {
+            return forward_.Rerun(node, incoming, gradients_, hooks_);
+          }};
   std::vector<NameId> outputs_;
   size_t model_end_ = 0;       // the loss's calls begin here
   std::queue<Batch> ahead_;    // on the device before the loop takes them

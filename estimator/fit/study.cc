@@ -122,6 +122,7 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.prefetch); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.accumulate); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.checkpoint); }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.checkpoint_reentrant); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.steps); }},
 };
 

@@ -1,6 +1,8 @@
 #include "estimator/program/checkpointed_spans.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string_view>
@@ -30,6 +32,9 @@ class Picked {
     for (const std::string& glob : globs) {
       if (glob == kAutoCheckpoint) {
         AddBlocks();
+      } else if (glob.starts_with(kEveryCheckpoint)) {
+        every_ = std::strtoll(glob.c_str() + std::strlen(kEveryCheckpoint), nullptr, 10);
+        AddBlocks();
       } else {
         named.push_back(glob);
       }
@@ -38,6 +43,8 @@ class Picked {
   }
 
   bool Has(ModuleId module) const { return paths_.contains(PathOf(module)); }
+  // Of the runs that are picked, whether the `i`-th from 0 on is one.
+  bool HasRun(size_t i) const { return every_ <= 1 || (static_cast<int64_t>(i) + 1) % every_ == 0; }
 
  private:
   const std::string& PathOf(ModuleId module) const { return program_.modules.PathOf(module); }
@@ -70,20 +77,25 @@ class Picked {
   const Program& program_;
   const std::vector<ModuleRun>& runs_;
   std::set<std::string> paths_;
+  int64_t every_ = 1;
 };
 
 }  // namespace
 
 std::vector<CallSpan> CheckpointedSpans(const Program& program,
                                         const std::vector<std::string>& globs) {
-  std::vector<CallSpan> spans;
-  if (globs.empty()) return spans;
+  if (globs.empty()) return {};
   const ModuleRuns runs(program);
   const Picked picked(program, runs.all(), globs);
+  std::vector<CallSpan> outermost;
   for (const ModuleRun& run : runs.all()) {
-    const bool is_inside = !spans.empty() && run.first <= spans.back().last;
+    const bool is_inside = !outermost.empty() && run.first <= outermost.back().last;
     if (is_inside || !picked.Has(run.module)) continue;
-    spans.push_back({static_cast<int32_t>(run.first), static_cast<int32_t>(run.last)});
+    outermost.push_back({static_cast<int32_t>(run.first), static_cast<int32_t>(run.last)});
+  }
+  std::vector<CallSpan> spans;
+  for (size_t i = 0; i < outermost.size(); ++i) {
+    if (picked.HasRun(i)) spans.push_back(outermost[i]);
   }
   return spans;
 }

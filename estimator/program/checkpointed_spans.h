@@ -19,6 +19,9 @@ struct CallSpan {
 
 // What stands for the blocks that repeat, as a glob does for names.
 inline constexpr char kAutoCheckpoint[] = "auto";
+// "every=2": the second of them, the fourth …, as torchtitan 0.2.0 counts for selective_ac_option
+// (distributed/activation_checkpoint.py).
+inline constexpr char kEveryCheckpoint[] = "every=";
 
 // The runs of the modules that `globs` name, the outermost where one is in another, in order;
 // "auto" names the blocks that repeat: modules with a number for a name beside others of the same

@@ -42,6 +42,7 @@ struct AtenCall {
   bool leaves_autocast = false;               // runs under torch.autocast(enabled=False)
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) inside the model
   bool leaves_autograd = false;               // runs under torch.no_grad()
+  bool is_autocasts = false;                  // a cast that torch.autocast makes of an argument
   bool made_once = false;                     // in the first step: a module or a cache keeps it
   std::vector<StatementId> frames = {};       // of forwards around it, innermost last
   std::vector<HeldValue> held = {};           // by names that no line of the file shows

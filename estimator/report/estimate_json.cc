@@ -44,6 +44,7 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
   if (loop.accumulate != standard.accumulate) object["accumulate"] = loop.accumulate;
   if (!settings.freeze.empty()) object["freeze"] = settings.freeze;
   if (!settings.checkpoint.empty()) object["checkpoint"] = settings.checkpoint;
+  if (settings.checkpoint_reentrant) object["checkpoint_reentrant"] = true;
   PutLora(object, settings.lora);
   PutQuantize(object, settings.quantize);
 }

@@ -37,7 +37,8 @@ class RunFlags(TypedDict, total=False):
     prefetch: Optional[int]
     accumulate: Optional[int]
     freeze: Names
-    checkpoint: Names  # "auto", or modules
+    checkpoint: Names  # "auto", "every=N", or modules
+    checkpoint_reentrant: bool
     lora: Union[None, int, str]  # a rank, or "8:q_proj,v_proj"
     lora_dropout: Optional[float]
     quantize: Optional[str]  # nf4, or "nf4:q_proj,v_proj"
@@ -145,8 +146,8 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("batch", "precision", "optimizer"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "out_of_place",
                     "only"), _several),
-    **dict.fromkeys(("clip_grad", "ema", "hold_outputs", "strict", "all_gpus", "verbose", "ascii",
-                     "update"), _switch),
+    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ema", "hold_outputs", "strict",
+                     "all_gpus", "verbose", "ascii", "update"), _switch),
     "dims": _dims,
     "shapes": _shapes,
     "dropout": _dropout,

@@ -56,6 +56,7 @@ class Settings:
     prefetch: int = 0
     freeze: Tuple[str, ...] = ()
     checkpoint: Tuple[str, ...] = ()
+    checkpoint_reentrant: bool = False
     lora: Optional[Lora] = None
     quantize: Optional[Quantize] = None
 

@@ -50,6 +50,8 @@ class Flags(unittest.TestCase):
             ({"freeze": "layer1.*"}, ["--freeze", "layer1.*"]),
             ({"checkpoint": "auto"}, ["--checkpoint", "auto"]),
             ({"lora": 8, "lora_dropout": 0.05}, ["--lora", "8", "--lora-dropout", "0.05"]),
+            ({"checkpoint": "every=2", "checkpoint_reentrant": True},
+             ["--checkpoint", "every=2", "--checkpoint-reentrant"]),
             ({"quantize": "nf4"}, ["--quantize", "nf4"]),
             ({"lora": "8:q_proj,v_proj"}, ["--lora", "8:q_proj,v_proj"]),
             ({"dropout": 0.1}, ["--dropout", "0.1"]),
