@@ -176,5 +176,45 @@ TEST_CASE("a dict holds what each turn puts into it") {
   CHECK(death("f(held[kind], self.rotary(x))") == 2);
 }
 
+// xs = [conv(y) for conv in convs], and `replaces`, two turns each; what reads all.
+TEST_CASE("what takes the place of a list's item is held, and the item let go") {
+  const auto deaths = [](const std::string& replaces) {
+    std::string text;
+    for (const NameId name : {1, 2, 3}) {
+      const std::string made = "xs = [conv(y) for conv in self.convs]";
+      text += std::to_string(DeathOf(name, {{{0}, {"m", "m.convs.0"}, {{4, made}, {1, kConv}}},
+                                            {{0}, {"m", "m.convs.1"}, {{4, made}, {1, kConv}}},
+                                            {{1}, {"m"}, {{6, replaces}}},
+                                            {{2}, {"m"}, {{6, replaces}}},
+                                            {{3}, {"m"}, {{7, "y = f(xs[0])"}}},
+                                            {{4, 5}, {"m"}, {{8, "y = g(xs[1], y)"}}},
+                                            {{6}, {"m"}, {{9, "z = y.relu()"}}}})) +
+              " ";
+    }
+    return text;
+  };
+  CHECK(deaths("xs[i] = xs[i] + 1") == "2 3 6 ");
+  CHECK(deaths("xs[i] = resize(") == "2 3 6 ");
+  CHECK(deaths("xs[i] = resize(xs[j])") == "6 6 4 ");
+  CHECK(deaths("ys[i] = ys[i] + 1") == "6 6 4 ");
+}
+
+// A forward makes `name` and what it returns first; two turns of a loop call it.
+TEST_CASE("a forward returns what it calls as its caller does") {
+  const auto deaths = [](const std::string& name) {
+    const auto made = [&](const std::string& layer, NameId read, int64_t line,
+                          const std::string& text) {
+      return Line{{read}, {"m", layer}, {{5, "x, mask = layer(x)"}, {line, text}}};
+    };
+    const std::vector<Line> lines = {
+        made("m.h.0", 0, 1, name + " = f(x)"), made("m.h.0", 0, 2, "y = g(x)"),
+        made("m.h.1", 2, 1, name + " = f(x)"), made("m.h.1", 2, 2, "y = g(x)"),
+        {{4}, {"m"}, {{6, "y = f(x)"}}},       {{5}, {"m"}, {{7, "z = g(y)"}}}};
+    return std::pair(DeathOf(1, lines), DeathOf(3, lines));
+  };
+  CHECK(deaths("mask") == std::pair<int64_t, int64_t>(3, 5));
+  CHECK(deaths("other") == std::pair<int64_t, int64_t>(1, 3));
+}
+
 }  // namespace
 }  // namespace onnxfit::held_results_test

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
@@ -42,6 +44,7 @@ class Lifetimes {
   std::vector<NameId> FollowStatements() {
     const std::vector<ModuleCall> modules = FindModuleCalls(program_, runs_);
     for (const ModuleCall& module : modules) {
+      FollowReplacedItems(program_, bindings_, module, lives_);
       for (size_t i = 0; i < module.statements.size(); ++i) {
         FollowStatement(module, i);
         FollowLists(program_, bindings_, module, i, lives_);
@@ -53,6 +56,7 @@ class Lifetimes {
     FollowWeights(modules);
     FollowCollected(modules);
     FollowTuples(modules);
+    FollowSameNames(modules);
     for (size_t m = 0; m < modules.size(); ++m) {
       for (const Statement& statement : modules[m].statements) {
         for (const NameId value : program_.calls[Index(statement.last)].outputs) {
@@ -171,6 +175,29 @@ class Lifetimes {
     }
   }
 
+  // "x, mask = self.embed(x)": where the forward that it calls has a name "mask", too, that is
+  // taken to be what it returns; until the next turn of a loop returns its own.
+  void FollowSameNames(const std::vector<ModuleCall>& modules) {
+    std::map<std::pair<int32_t, std::string>, int64_t> next;  // by caller and name
+    for (size_t run = modules.size(); run-- > 0;) {
+      const int32_t caller = runs_.all()[run].caller;
+      if (caller < 0) continue;
+      const ModuleCall& around = modules[Index(caller)];
+      const auto at = std::ranges::find(around.statements, modules[run].last, &Statement::last);
+      if (at == around.statements.end() || at->first != modules[run].first) continue;
+      for (size_t i = 1; i < at->targets.size(); ++i) {
+        const NameId value =
+            lives_.HeldUntil(at->targets[i], modules[run].first, modules[run].last);
+        if (value == kNoName) continue;
+        const auto index = static_cast<size_t>(at - around.statements.begin());
+        const auto [bound, _] = next.try_emplace({caller, at->targets[i]}, around.last);
+        const int64_t until = bindings_.BoundUntil(around, index, i);
+        lives_.HoldBy(at->targets[i], value, std::min(until, bound->second));
+        bound->second = at->last;
+      }
+    }
+  }
+
   void FollowCollected(const std::vector<ModuleCall>& modules) {
     const CollectedResults found = FindCollected(program_, runs_, modules);
     for (const KnownName& made : found.made) lives_.HoldBy(made.name, made.value, made.until);
@@ -184,7 +211,7 @@ class Lifetimes {
   // The names of a function whose text is known, and those of its caller for what it returns.
   void FollowHelper(const ModuleCall& module, size_t index) {
     const Statement& statement = module.statements[index];
-    const HelperNames names = FindHelperNames(program_, statement);
+    const HelperNames names = FindHelperNames(program_, runs_, statement);
     for (const KnownName& local : names.locals) {
       lives_.HoldBy(local.name, local.value, local.until);
     }
