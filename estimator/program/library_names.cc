@@ -427,6 +427,29 @@ constexpr HelperFrame kHelperFrames[] = {
      "output = add\n"
      "output = add\n",
      {kTransformers, "models/bamba/modeling_bamba.py", "def mamba2_chunk_scan("}},
+    // VQModel: the quantizer's indices, "_", its loss, and what it made.
+    {"self.decode(h)",
+     "_ = argmin\n"
+     "commit_loss = add\n"
+     "quant = self.quantize\n"
+     "quant2 = self.post_quant_conv\n"
+     "dec = self.decoder\n"
+     "return dec+commit_loss",
+     {kDiffusers, "models/autoencoders/vq_model.py", "quant, commit_loss, _ = self.quantize(h)"}},
+    // NaFlexVit.
+    {"self.forward_features(",
+     "embeds = self.embeds\n",
+     {kTimm, "models/naflexvit.py", "x = embeds['patches']"}},
+    // ViTMAEEmbeddings.
+    {"self.random_masking(",
+     "noise = constant\n"
+     "ids_shuffle = argsort\n"
+     "ids_restore = argsort\n"
+     "sequence_unmasked = gather\n"
+     "mask = constant\n"
+     "mask = gather\n"
+     "return sequence_unmasked, mask, ids_restore",
+     {kTransformers, "models/vit_mae/modeling_vit_mae.py", "def random_masking("}},
     // XIELUActivation.
     {"self._xielu_python(",
      "alpha_p = softplus\n"
