@@ -216,5 +216,31 @@ TEST_CASE("a forward returns what it calls as its caller does") {
   CHECK(deaths("other") == std::pair<int64_t, int64_t>(1, 3));
 }
 
+TEST_CASE("a forward that returns what it was given binds nothing that it has made") {
+  const auto deaths = [](const std::string& line) {
+    const std::vector<Line> lines = {
+        {{0}, {"m", "m.embed"}, {{4, "x = self.embed(y)"}, {1, kConv}}},
+        {{1}, {"m", "m.extend"}, {{5, line}, {2, "mask = f(x)"}}},
+        {{1}, {"m"}, {{6, "y = f(x)"}}},
+        {{3}, {"m"}, {{7, "z = g(y)"}}},
+        {{4}, {"m"}, {{8, "z = h(z)"}}}};
+    return std::pair(DeathOf(1, lines), DeathOf(2, lines));
+  };
+  CHECK(deaths("x = self.extend(x)") == std::pair<int64_t, int64_t>(4, 1));
+  CHECK(deaths("mask = self.extend(x)") == std::pair<int64_t, int64_t>(4, 4));
+}
+
+TEST_CASE("a dict of keywords for masks holds the embeddings") {
+  const auto death = [](const std::string& line) {
+    return DeathOf(2, {{{0}, {"m", "m.embed"}, {{4, "x = self.embed(y)"}, {1, kConv}}},
+                       {{1}, {"m"}, {{5, "x = x * scale"}}},
+                       {{0}, {"m"}, {{6, line}}},
+                       {{2}, {"m"}, {{7, "x = f(x)"}}},
+                       {{3, 4}, {"m"}, {{8, "z = g(x, mask)"}}}});
+  };
+  CHECK(death("mask = make_mask(**mask_kwargs)") == 4);
+  CHECK(death("mask = make_mask(**kwargs)") == 3);
+}
+
 }  // namespace
 }  // namespace onnxfit::held_results_test

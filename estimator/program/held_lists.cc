@@ -71,31 +71,6 @@ bool PutsInto(const Program& program, const Statement& statement, const std::str
          (line.is_comprehension && statement.targets.size() == 1 && statement.targets[0] == list);
 }
 
-// One turn of a loop, calls `first` to `last`.
-struct Turn {
-  int64_t first = 0;
-  int64_t last = 0;
-};
-
-// Those of a statement that calls no module, which are one statement together: the same operators
-// again and again.
-std::vector<Turn> TurnsIn(const Program& program, const Statement& statement) {
-  const int64_t calls = statement.last - statement.first + 1;
-  const auto repeats = [&](int64_t turn) {
-    if (calls % turn != 0) return false;
-    const auto first = program.calls.begin() + statement.first;
-    return std::equal(first, first + calls - turn, first + turn, first + calls,
-                      [](const AtenCall& a, const AtenCall& b) { return a.op == b.op; });
-  };
-  int64_t turn = 1;
-  while (!repeats(turn)) ++turn;
-  std::vector<Turn> turns;
-  for (int64_t i = statement.first; i <= statement.last; i += turn) {
-    turns.push_back({i, i + turn - 1});
-  }
-  return turns;
-}
-
 // What the item held that a turn of the line binds anew: what its value begins with, "xs[i] + y",
 // or what the turn's first call reads, of lines that show no other item.
 NameId ReplacedItem(const Program& program, const SourceStatement& line, const Turn& turn) {

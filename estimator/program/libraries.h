@@ -240,6 +240,8 @@ bool KeepsWeightsUnlessAsked(std::string_view line);
 
 // Whether the line calls a method whose object holds what it was given last.
 bool ReplacesWhatItHolds(std::string_view line);
+// Whether the line passes a dict of keywords, "mask_kwargs", that holds embeddings, too.
+bool PassesEmbeddings(std::string_view line);
 // How a line calls eager attention: its products, scale, mask, softmax and dropout run there.
 std::string_view CallOfEagerAttention();
 

@@ -491,6 +491,13 @@ constexpr NameFact kKeepingWeights[] = {
       "attn_output = torch.bmm(attn_probs, value_states)"}},
 };
 
+// "mask_kwargs = {..., "inputs_embeds": hidden_states, ...}".
+constexpr NameFact kPassingEmbeddings[] = {
+    {"(**mask_kwargs)",
+     {kTransformers, "models/modernbert_decoder/modeling_modernbert_decoder.py",
+      "create_causal_mask(**mask_kwargs)"}},
+};
+
 constexpr NameFact kEagerAttentionCalls[] = {
     {"attention_interface(",
      {kTransformers, "models/bert/modeling_bert.py", "= attention_interface("}},
@@ -552,6 +559,8 @@ bool PassesListOn(std::string_view line) { return MentionsAny(kPassingOn, line);
 bool ReplacesWhatItHolds(std::string_view line) { return MentionsAny(kReplacing, line); }
 
 bool KeepsWeightsUnlessAsked(std::string_view line) { return MentionsAny(kKeepingWeights, line); }
+
+bool PassesEmbeddings(std::string_view line) { return MentionsAny(kPassingEmbeddings, line); }
 
 std::string_view CallThatReturnsWeights() { return kReturningWeights[0].name; }
 

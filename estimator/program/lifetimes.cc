@@ -16,6 +16,7 @@
 #include "estimator/program/held_attributes.h"
 #include "estimator/program/held_lists.h"
 #include "estimator/program/helper_frames.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/modules.h"
 #include "estimator/program/repeated_modules.h"
 #include "estimator/program/returned_tuples.h"
@@ -49,6 +50,7 @@ class Lifetimes {
         FollowStatement(module, i);
         FollowLists(program_, bindings_, module, i, lives_);
         FollowHelper(module, i);
+        FollowMaskKeywords(module, i);
       }
       FollowHiddenLists(program_, bindings_, module, lives_);
       FollowAliases(program_, bindings_, module, lives_);
@@ -109,6 +111,7 @@ class Lifetimes {
   void FollowStatement(const ModuleCall& module, size_t index) {
     const Statement& statement = module.statements[index];
     if (statement.targets.empty() || MakesListToTakeFrom(program_, module, statement)) return;
+    if (bindings_.ReturnsArgument(module, index)) return;
     const bool is_function = statement.in_helper || !CallsModule(statement);
     if (is_function && FollowPairs(module, index)) return;
     const size_t own = TargetOfLast(module, index);
@@ -220,6 +223,24 @@ class Lifetimes {
       for (const NameId value : names.returned[i]) {
         lives_.HoldBy(statement.targets[i], value, until);
       }
+    }
+  }
+
+  // "mask = make_mask(**mask_kwargs)", whose dict holds the embeddings that a module has made
+  // before, as the name holds them that they were bound to.
+  void FollowMaskKeywords(const ModuleCall& module, size_t index) {
+    const std::vector<Statement>& statements = module.statements;
+    const StatementId source = statements[index].source;
+    if (index == 0 || source == kNoStatement || !PassesEmbeddings(program_.source.At(source).text))
+      return;
+    size_t embeds = index;
+    while (embeds > 0 && !CallsModule(statements[--embeds])) {
+    }
+    if (statements[embeds].targets.empty()) return;
+    size_t last = index - 1;
+    while (last > embeds && statements[last].targets != statements[embeds].targets) --last;
+    for (const NameId name : program_.calls[Index(statements[last].last)].outputs) {
+      lives_.HoldBy("mask_kwargs", name, bindings_.NameBoundUntil(module, index, "mask_kwargs"));
     }
   }
 
