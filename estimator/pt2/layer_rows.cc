@@ -155,24 +155,6 @@ void WriteTripletLoss(CallWriter& writer, const Call& call, std::string_view op)
   is_plain ? WriteAll(writer, call, op) : writer.WriteUnknown(call);
 }
 
-// A weight for each channel is viewed as [1, C, 1, …].
-// Source: prelu of aten/src/ATen/native/Activation.cpp, pytorch v2.11.0.
-void WritePrelu(CallWriter& writer, const Call& call, std::string_view op) {
-  const NameId x = writer.TensorAt(call, "self");
-  NameId weight = writer.TensorAt(call, "weight");
-  if (x == kNoName || weight == kNoName) return writer.WriteUnknown(call);
-  TensorType type = writer.program().values[Index(weight)].type;
-  const size_t rank = writer.DimsOf(x).size();
-  if (type.dims.size() == 1 && rank > 1) {
-    type.dims = Dims(rank, 1);
-    type.dims[1] = writer.DimsOf(weight)[0];
-    const NameId view = writer.NewName(std::string(call.name) + ".weight", type);
-    writer.Emit("view", {weight}, {view});
-    weight = view;
-  }
-  writer.Emit(op, {x, weight}, {writer.Result(call)});
-}
-
 // Which mode the module was exported in does not matter: the call is there in both.
 // Source: dropout of aten/src/ATen/native/Dropout.cpp, pytorch v2.11.0.
 void WriteDropout(CallWriter& writer, const Call& call, std::string_view op) {
@@ -316,7 +298,7 @@ constexpr CallRow kLayerRows[] = {
     {"relu.default", "relu", WriteUnary},
     {"relu6.default", "relu6", WriteUnary},
     {"leaky_relu.default", "leaky_relu", WriteUnary},
-    {"prelu.default", "prelu", WritePrelu},
+    {"prelu.default", "prelu", WriteAll},
     {"elu.default", "elu", WriteUnary},
     {"celu.default", "celu", WriteUnary},
     {"selu.default", "selu", WriteUnary},
