@@ -84,12 +84,14 @@ class HelperRun {
     if (line < lines_.size()) next_ = line + 1;
   }
 
-  // "self.decoder" of the module that the function calls, where the call is the last of its run.
+  // "self.blocks.3" of the module that the function calls, where the call is the last of its run.
   std::string ModuleEndingAt(int64_t call) const {
     const size_t level = statement_.level;
     if (runs_.DepthAt(call) <= level || runs_.EndOf(call, level) != call) return "";
     const ModuleId module = program_.calls[Index(call)].module;
-    return "self." + std::string(ChildOf(program_.modules.NameAt(module, level)));
+    const std::string& name = program_.modules.NameAt(module, level);
+    const std::string caller = level > 0 ? program_.modules.NameAt(module, level - 1) + "." : "";
+    return "self." + std::string(name.starts_with(caller) ? name.substr(caller.size()) : name);
   }
 
   // That of a line that makes a call, "" of others.

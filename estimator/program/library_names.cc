@@ -436,6 +436,26 @@ constexpr HelperFrame kHelperFrames[] = {
      "dec = self.decoder\n"
      "return dec+commit_loss",
      {kDiffusers, "models/autoencoders/vq_model.py", "quant, commit_loss, _ = self.quantize(h)"}},
+    // Levit: "x, x_dist = self.head(x), self.head_dist(x)".
+    {"self.forward_head(",
+     "x = mean\n"
+     "result = self.head\n"
+     "x_dist, -x = self.head_dist\n",
+     {kTimm, "models/levit.py", "return (x + x_dist) / 2"}},
+    // VOLO, whose forward_features passes x on to forward_tokens and forward_cls.
+    {"self.forward_features(",
+     "x = self.patch_embed\n"
+     "x = self.network.4\n"
+     "x = self.post_network.1\n"
+     "x = self.norm\n",
+     {kTimm, "models/volo.py", "x = self.forward_tokens(x)"}},
+    // MegatronBertLayer.
+    {"apply_chunking_to_forward(",
+     "ln_output = self.ln\n"
+     "intermediate_output = self.intermediate\n"
+     "layer_output = self.output\n",
+     {kTransformers, "models/megatron_bert/modeling_megatron_bert.py",
+      "ln_output = self.ln(attention_output)"}},
     // NaFlexVit.
     {"self.forward_features(",
      "embeds = self.embeds\n",

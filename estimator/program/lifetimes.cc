@@ -47,9 +47,9 @@ class Lifetimes {
     for (const ModuleCall& module : modules) {
       FollowReplacedItems(program_, bindings_, module, lives_);
       for (size_t i = 0; i < module.statements.size(); ++i) {
-        FollowStatement(module, i);
+        const bool is_known = FollowHelper(module, i);
+        FollowStatement(module, i, is_known);
         FollowLists(program_, bindings_, module, i, lives_);
-        FollowHelper(module, i);
         FollowMaskKeywords(module, i);
       }
       FollowHiddenLists(program_, bindings_, module, lives_);
@@ -108,7 +108,8 @@ class Lifetimes {
   // The value of the statement is taken to be bound to its first target, and all else that it
   // made and later ones read to the second, if there is one; of "q, k = rotate(q, k)", which calls
   // no module, the second to the second.
-  void FollowStatement(const ModuleCall& module, size_t index) {
+  // `is_known` where the text of the function that it calls is.
+  void FollowStatement(const ModuleCall& module, size_t index, bool is_known) {
     const Statement& statement = module.statements[index];
     if (statement.targets.empty() || MakesListToTakeFrom(program_, module, statement)) return;
     if (bindings_.ReturnsArgument(module, index)) return;
@@ -120,7 +121,7 @@ class Lifetimes {
         if (name == kNoName) continue;
         const bool is_local = statement.in_helper || lives_.LastReadAt(name) <= statement.last;
         if (i != statement.last && is_local) {
-          HoldInHelper(statement, i, name);
+          if (!is_known) HoldInHelper(statement, i, name);
           continue;
         }
         const bool is_further = i != statement.last && statement.targets.size() > 1;
@@ -212,7 +213,8 @@ class Lifetimes {
   }
 
   // The names of a function whose text is known, and those of its caller for what it returns.
-  void FollowHelper(const ModuleCall& module, size_t index) {
+  // Whether it is.
+  bool FollowHelper(const ModuleCall& module, size_t index) {
     const Statement& statement = module.statements[index];
     const HelperNames names = FindHelperNames(program_, runs_, statement);
     for (const KnownName& local : names.locals) {
@@ -224,6 +226,7 @@ class Lifetimes {
         lives_.HoldBy(statement.targets[i], value, until);
       }
     }
+    return !names.locals.empty();
   }
 
   // "mask = make_mask(**mask_kwargs)", whose dict holds the embeddings that a module has made

@@ -208,6 +208,15 @@ void CallWriter::EmitBinding(std::string target, std::string_view op, std::vecto
   ProgramWriter::Emit(place, op, std::move(inputs), std::move(outputs));
 }
 
+void CallWriter::EmitInCaller(std::string target, std::string_view op, std::vector<NameId> inputs,
+                              std::vector<NameId> outputs) {
+  const CallPlace around = place_;
+  place_.module = program_.modules.CallerOf(place_.module);
+  place_.frames.pop_back();
+  EmitBinding(std::move(target), op, std::move(inputs), std::move(outputs));
+  place_ = around;
+}
+
 bool CallWriter::MakesTensor(const Call& call) const {
   const auto is_tensor = [&](const Argument& result) {
     const Tensor* tensor = result.kind == Kind::kTensor ? FindTensor(result.text) : nullptr;

@@ -8,6 +8,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/call_operands.h"
 #include "estimator/pt2/call_rows.h"
+#include "estimator/pt2/libraries.h"
 
 namespace onnxfit::pt2 {
 namespace {
@@ -155,6 +156,17 @@ void WriteTripletLoss(CallWriter& writer, const Call& call, std::string_view op)
   is_plain ? WriteAll(writer, call, op) : writer.WriteUnknown(call);
 }
 
+void WriteLinear(CallWriter& writer, const Call& call, std::string_view op) {
+  std::vector<NameId> operands = writer.Tensors(call);
+  if (operands.size() > 1 && CastsArgumentFirst(call)) {
+    const ProgramValue& value = writer.program().values[Index(operands[0])];
+    const NameId cast = writer.NewName(value.name + ".cast", value.type);
+    writer.EmitInCaller("hidden_states", "type_as", {operands[0], operands[1]}, {cast});
+    operands[0] = cast;
+  }
+  writer.Emit(op, std::move(operands), {writer.Result(call)});
+}
+
 // Which mode the module was exported in does not matter: the call is there in both.
 // Source: dropout of aten/src/ATen/native/Dropout.cpp, pytorch v2.11.0.
 void WriteDropout(CallWriter& writer, const Call& call, std::string_view op) {
@@ -250,7 +262,7 @@ constexpr CallRow kLayerRows[] = {
     {"conv_transpose2d.input", "convolution", WriteConvolution},
     {"conv_transpose3d.input", "convolution", WriteConvolution},
     {"convolution.default", "convolution", WriteConvolution},
-    {"linear.default", "linear", WriteAll},
+    {"linear.default", "linear", WriteLinear},
     {"matmul.default", "matmul", WriteAll},
     {"bmm.default", "bmm", WriteAll},
     // What transformers calls where it does not compile: torch.nn.functional.grouped_mm, of cards
