@@ -16,6 +16,7 @@ struct Line {
   std::vector<std::string> scopes;
   std::vector<std::pair<int64_t, std::string>> frames;
 };
+constexpr char kFile[] = "transformers/models/gemma4/modeling_gemma4.py";
 
 // The call with which `name` dies.
 int64_t DeathOf(NameId name, const std::vector<Line>& lines) {
@@ -25,7 +26,7 @@ int64_t DeathOf(NameId name, const std::vector<Line>& lines) {
   for (size_t i = 0; i < lines.size(); ++i) {
     std::vector<StatementId> frames;
     for (const auto& frame : lines[i].frames) {
-      frames.push_back(program.source.Read(frame.first, frame.second));
+      frames.push_back(program.source.Read(frame.first, frame.second, kFile));
     }
     program.calls.push_back({.op = "relu",
                              .where = "",
@@ -216,6 +217,20 @@ TEST_CASE("a forward returns what it calls as its caller does") {
   CHECK(deaths("other") == std::pair<int64_t, int64_t>(1, 3));
 }
 
+TEST_CASE("what nothing reads and the caller drops is returned") {
+  const auto death = [](const std::string& line) {
+    const auto made = [&](int64_t number, const std::string& text) {
+      return Line{{0}, {"m", "m.attn"}, {{5, line}, {number, text}}};
+    };
+    return DeathOf(1, {made(1, "state = f(x)"),
+                       made(2, "y = g(x)"),
+                       {{2}, {"m"}, {{6, "x = f(x)"}}},
+                       {{3}, {"m"}, {{7, "z = g(x)"}}}});
+  };
+  CHECK(death("x, _ = self.attn(x)") == 3);
+  CHECK(death("x = self.attn(x)") == 1);
+}
+
 TEST_CASE("a forward that returns what it was given binds nothing that it has made") {
   const auto deaths = [](const std::string& line) {
     const std::vector<Line> lines = {
@@ -240,6 +255,33 @@ TEST_CASE("a dict of keywords for masks holds the embeddings") {
   };
   CHECK(death("mask = make_mask(**mask_kwargs)") == 4);
   CHECK(death("mask = make_mask(**kwargs)") == 3);
+}
+
+// Attention of three layers, whose last two read what call 0 has made: it reads `line`.
+TEST_CASE("the last layer of a kind stores keys and values for others") {
+  const auto deaths = [](const std::string& line) {
+    std::vector<Line> lines = {{{0}, {"m", "m.rope"}, {{3, "a = self.rope(x)"}, {1, kConv}}},
+                               {{0}, {"m", "m.rope"}, {{4, "b = self.rope(x)"}, {1, kConv}}}};
+    for (const NameId rope : {1, 2, 2}) {
+      const std::string layer = "m.h." + std::to_string(lines.size() / 3);
+      const auto call = [&](NameId read, NameId other, int64_t number, const std::string& text) {
+        lines.push_back({{read, other},
+                         {"m", layer, layer + ".attn"},
+                         {{5, "x = layer(x)"}, {2, "x = self.attn(x)"}, {number, text}}});
+      };
+      const auto last = static_cast<NameId>(lines.size());
+      lines.push_back({{last}, {"m", layer}, {{5, "x = layer(x)"}, {1, "x = f(x)"}}});
+      call(last + 1, rope, 7, line);
+      call(last + 1, last + 2, 8, "y = f(x)");
+    }
+    lines.push_back({{static_cast<NameId>(lines.size())}, {"m"}, {{6, "x = f(x)"}}});
+    lines.push_back({{static_cast<NameId>(lines.size())}, {"m"}, {{9, "z = g(x)"}}});
+    std::string text;
+    for (const NameId name : {4, 7, 10}) text += std::to_string(DeathOf(name, lines)) + " ";
+    return text;
+  };
+  CHECK(deaths("value_states = self.v_norm(value_states)") == "12 7 12 ");
+  CHECK(deaths("value_states = self.norm(value_states)") == "4 7 10 ");
 }
 
 }  // namespace

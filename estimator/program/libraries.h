@@ -240,6 +240,15 @@ bool KeepsWeightsUnlessAsked(std::string_view line);
 
 // Whether the line calls a method whose object holds what it was given last.
 bool ReplacesWhatItHolds(std::string_view line);
+// What a forward with that line puts into a dict that it was given, in the last layer of each kind.
+struct StoredNames {
+  std::string_view file;  // part of its path
+  std::string_view line;
+  std::string_view names[2];
+  std::string_view dict;
+  SeenIn seen;
+};
+const StoredNames& NamesStoredByKind();
 // Whether the line passes a dict of keywords, "mask_kwargs", that holds embeddings, too.
 bool PassesEmbeddings(std::string_view line);
 // How a line calls eager attention: its products, scale, mask, softmax and dropout run there.

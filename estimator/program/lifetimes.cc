@@ -21,6 +21,7 @@
 #include "estimator/program/repeated_modules.h"
 #include "estimator/program/returned_tuples.h"
 #include "estimator/program/returned_weights.h"
+#include "estimator/program/shared_states.h"
 #include "estimator/program/statements.h"
 #include "estimator/program/value_lives.h"
 
@@ -57,6 +58,7 @@ class Lifetimes {
     }
     FollowWeights(modules);
     FollowCollected(modules);
+    FollowSharedStates(program_, runs_, modules, lives_);
     FollowTuples(modules);
     FollowSameNames(modules);
     for (size_t m = 0; m < modules.size(); ++m) {
@@ -180,7 +182,8 @@ class Lifetimes {
   }
 
   // "x, mask = self.embed(x)": where the forward that it calls has a name "mask", too, that is
-  // taken to be what it returns; until the next turn of a loop returns its own.
+  // taken to be what it returns, and for "_" what nothing reads; until the next turn of a loop
+  // returns its own.
   void FollowSameNames(const std::vector<ModuleCall>& modules) {
     std::map<std::pair<int32_t, std::string>, int64_t> next;  // by caller and name
     for (size_t run = modules.size(); run-- > 0;) {
@@ -191,7 +194,9 @@ class Lifetimes {
       if (at == around.statements.end() || at->first != modules[run].first) continue;
       for (size_t i = 1; i < at->targets.size(); ++i) {
         const NameId value =
-            lives_.HeldUntil(at->targets[i], modules[run].first, modules[run].last);
+            at->targets[i] == "_"
+                ? OnlyUnread(modules[run])
+                : lives_.HeldUntil(at->targets[i], modules[run].first, modules[run].last);
         if (value == kNoName) continue;
         const auto index = static_cast<size_t>(at - around.statements.begin());
         const auto [bound, _] = next.try_emplace({caller, at->targets[i]}, around.last);
@@ -200,6 +205,21 @@ class Lifetimes {
         bound->second = at->last;
       }
     }
+  }
+
+  // What a forward binds to a name and no call reads, where that is one value: it is there to be
+  // returned.
+  NameId OnlyUnread(const ModuleCall& module) const {
+    NameId found = kNoName;
+    for (const Statement& statement : module.statements) {
+      const std::vector<NameId>& made = program_.calls[Index(statement.last)].outputs;
+      const bool is_bound = statement.source != kNoStatement && statement.targets.size() == 1;
+      if (!is_bound || made.size() != 1 || made[0] == kNoName) continue;
+      if (lives_.LastReadAt(made[0]) != ValueLives::kBeforeAll) continue;
+      if (found != kNoName) return kNoName;
+      found = made[0];
+    }
+    return found;
   }
 
   void FollowCollected(const std::vector<ModuleCall>& modules) {

@@ -136,7 +136,7 @@ void CallWriter::WriteCall(const Call& call) {
   }
   place_.frames.clear();
   for (const SourceLine& line : call.lines) {
-    place_.frames.push_back(program_.source.Read(line.line, line.text));
+    place_.frames.push_back(program_.source.Read(line.line, line.text, line.file));
   }
   place_.written_in_place = WritesInPlace(call.target);
   NoteCheckpoint(call);
