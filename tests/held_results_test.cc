@@ -217,6 +217,20 @@ TEST_CASE("a forward returns what it calls as its caller does") {
   CHECK(deaths("other") == std::pair<int64_t, int64_t>(1, 3));
 }
 
+TEST_CASE("a list holds what all turns of a line have made") {
+  const auto death = [](const std::string& line) {
+    const auto turn = [&](const std::string& module) {
+      return Line{{0}, {"m", module}, {{5, line}, {1, kConv}}};
+    };
+    return DeathOf(1, {turn("m.nodes.0_0"),
+                       turn("m.nodes.1_0"),
+                       {{1, 2}, {"m"}, {{6, "y = f(rows[0], rows[1])"}}},
+                       {{3}, {"m"}, {{7, "z = g(y)"}}}});
+  };
+  CHECK(death("rows.append([self.nodes[i](x)])") == 3);
+  CHECK(death("f([self.nodes[i](x)])") == 2);
+}
+
 TEST_CASE("what nothing reads and the caller drops is returned") {
   const auto death = [](const std::string& line) {
     const auto made = [&](int64_t number, const std::string& text) {

@@ -152,19 +152,20 @@ void FollowLists(const Program& program, const NameBindings& bindings, const Mod
       for (const NameId part : call.inputs) hold(line.joins, part);
     }
   }
+  // What the line makes and others read, of all its turns.
+  const auto hold_leaving = [&](const std::string& list) {
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      for (const NameId value : program.calls[Index(i)].outputs) {
+        if (value == kNoName) continue;
+        if (i == statement.last || lives.LastReadAt(value) > statement.last) hold(list, value);
+      }
+    }
+  };
   // Of what modules make: other lines write into tensors, and replace what lists hold.
   const bool stores = !line.stores_in.empty() && CallsModule(program, statement);
-  for (int64_t i = statement.first; i <= statement.last && stores; ++i) {
-    for (const NameId value : program.calls[Index(i)].outputs) {
-      if (value == kNoName) continue;
-      const bool leaves = i == statement.last || lives.LastReadAt(value) > statement.last;
-      if (leaves) hold(line.stores_in, value);
-    }
-  }
-  if (line.appends_to.empty() || TakesOut(program, module, line.appends_to)) return;
-  for (const NameId value : program.calls[Index(statement.last)].outputs) {
-    hold(line.appends_to, value);
-  }
+  if (stores) hold_leaving(line.stores_in);
+  const bool appends = !line.appends_to.empty() && !TakesOut(program, module, line.appends_to);
+  if (appends) hold_leaving(line.appends_to);
 }
 
 }  // namespace onnxfit
