@@ -111,6 +111,37 @@ void RefuseDeepKeys(std::string_view text, const std::string& path) {
   }
 }
 
+bool BeginsText(char c) { return c == '#' || c == '"' || c == '\''; }
+
+// Where the string that begins at `begin`, or the comment, has ended.
+size_t EndOfText(std::string_view text, size_t begin) {
+  if (text[begin] == '#') return std::min(text.size(), text.find('\n', begin));
+  const std::string_view one = text.substr(begin, 1);
+  const bool is_long = text.substr(begin, 3) == std::string(3, text[begin]);
+  const std::string quote(is_long ? 3 : 1, text[begin]);
+  for (size_t i = begin + quote.size(); i < text.size(); ++i) {
+    if (text.substr(i).starts_with(quote)) return i + quote.size();
+    if (text[i] == '\n' && !is_long) return i;
+    if (text[i] == '\\' && one == "\"") ++i;
+  }
+  return text.size();
+}
+
+// Beside strings and comments TOML has ASCII alone; what toml++ 3.3 does with other letters there
+// is undefined (is_non_ascii_horizontal_whitespace).
+void RefuseOddLetters(std::string_view text, const std::string& path) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";  // that a file may begin with
+  for (size_t i = text.starts_with(kMark) ? kMark.size() : 0; i < text.size(); ++i) {
+    while (i < text.size() && BeginsText(text[i])) i = EndOfText(text, i);
+    const unsigned char letter = i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+    if (letter < 0xC2 || letter > 0xF4) continue;  // of none that UTF-8 has beyond ASCII
+    const auto at = text.begin() + static_cast<std::ptrdiff_t>(i);
+    throw Error({.file = path,
+                 .where = fmt::format("line {}", std::count(text.begin(), at, '\n') + 1),
+                 .text = "expected ASCII, or quotes around it, found another letter"});
+  }
+}
+
 bool IsBare(std::string_view key) {
   constexpr std::string_view kBare =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
@@ -147,6 +178,7 @@ std::string TomlKey(std::string_view key) {
 
 TomlNode ParseToml(std::string_view text, const std::string& path) {
   RefuseDeepKeys(text, path);
+  RefuseOddLetters(text, path);
   try {
     return NodeOf(toml::parse(text));
   } catch (const toml::parse_error& error) {

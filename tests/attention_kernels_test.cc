@@ -145,6 +145,18 @@ TEST_CASE("what attention allocates beside its operands") {
   }
 }
 
+// Keys of 192 take the kernel for heads of any size (recorded events of youtu).
+TEST_CASE("values whose keys do not stay in registers are summed up in fp32") {
+  const Case row = {"larger keys", kBf16, 4, 4, 197, 192, false, false, kNone, "", ""};
+  Program program = AttentionProgram(row);
+  for (size_t name = 4; name < program.values.size(); ++name) {
+    program.values[name].type.dims[3] = 128;  // v, what is made of it, and the result
+  }
+  const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
+  const Trace trace = RunTraining(Dispatch(std::move(program), settings), settings);
+  CHECK(Sizes(trace, Phase::kForward).find("403456 806912 ") != std::string::npos);
+}
+
 TEST_CASE("what the memory-efficient kernel allocates for grouped heads in torch 2.15") {
   const Case rows[] = {
       {"grouped", kFp32, 8, 2, 128, 64, false, false, kNone, "8 8 524288 8192 ",

@@ -53,6 +53,17 @@ TEST_CASE("what autocast keeps of a parameter asks for a gradient in inference")
   CHECK_MESSAGE(text.find("+y.clone:48") != std::string::npos, text);
 }
 
+TEST_CASE("a weight that prelu views for each channel is cast before, once") {
+  const std::string text =
+      TraceText(R"(net (float[2, 4] x) => (float[2, 4] z)
+                   < float[4] w = ["location": "none"] > {
+                     y = PRelu (x, w) z = PRelu (y, w)
+                   })",
+                {.precision = Precision::kAmpBf16, .mode = Mode::kEval, .steps = 1});
+  CHECK(text.find("+w.cast:8") != std::string::npos);
+  CHECK(text.find("+w.cast:8") == text.rfind("+w.cast:8"));
+}
+
 TEST_CASE("GradScaler keeps two numbers") {
   const std::string text = TraceText(
       kTwoLayers, {.precision = Precision::kAmpFp16, .optimizer = Optimizer::kSgd, .steps = 2});

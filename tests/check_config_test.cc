@@ -529,6 +529,28 @@ TEST_CASE("the environment has no say in checks") {
   CHECK(!check.is_strict);
 }
 
+// What toml++ 3.3 makes of them is undefined.
+TEST_CASE("letters beyond ASCII are in strings and comments alone") {
+  const auto is_read = [](const char* text) {
+    try {
+      ParseToml(text, "x.toml");
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  for (const char* text :
+       {"á", "a = á", "a = 1 á", "á = 1", "a = \"b\" á", "a = \"\"\"\nb\"\"\"\n[é]"}) {
+    CAPTURE(text);
+    CHECK_FALSE(is_read(text));
+  }
+  for (const char* text : {"# á", "a = 'é'", "\"é\" = 1", "a = \"\\\"é\"  # á",
+                           "\xEF\xBB\xBF a = 1", "a = \"\"\"\n\"é\"\n\"\"\""}) {
+    CAPTURE(text);
+    CHECK(is_read(text));
+  }
+}
+
 TEST_CASE("what is written for TOML is what TOML reads") {
   for (const char* text : {"", "a", "a b", "a\"b\\c", "tab\tnewline\n\x7f", "naïve", "a.b", "-"}) {
     CAPTURE(text);

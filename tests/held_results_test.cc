@@ -16,6 +16,7 @@ struct Line {
   std::vector<std::string> scopes;
   std::vector<std::pair<int64_t, std::string>> frames;
 };
+constexpr char kFile[] = "transformers/models/gemma4/modeling_gemma4.py";
 
 // The call with which `name` dies.
 int64_t DeathOf(NameId name, const std::vector<Line>& lines) {
@@ -25,7 +26,7 @@ int64_t DeathOf(NameId name, const std::vector<Line>& lines) {
   for (size_t i = 0; i < lines.size(); ++i) {
     std::vector<StatementId> frames;
     for (const auto& frame : lines[i].frames) {
-      frames.push_back(program.source.Read(frame.first, frame.second));
+      frames.push_back(program.source.Read(frame.first, frame.second, kFile));
     }
     program.calls.push_back({.op = "relu",
                              .where = "",
@@ -174,6 +175,127 @@ TEST_CASE("a dict holds what each turn puts into it") {
   };
   CHECK(death("held[kind] = self.rotary(x)") == 3);
   CHECK(death("f(held[kind], self.rotary(x))") == 2);
+}
+
+// xs = [conv(y) for conv in convs], and `replaces`, two turns each; what reads all.
+TEST_CASE("what takes the place of a list's item is held, and the item let go") {
+  const auto deaths = [](const std::string& replaces) {
+    std::string text;
+    for (const NameId name : {1, 2, 3}) {
+      const std::string made = "xs = [conv(y) for conv in self.convs]";
+      text += std::to_string(DeathOf(name, {{{0}, {"m", "m.convs.0"}, {{4, made}, {1, kConv}}},
+                                            {{0}, {"m", "m.convs.1"}, {{4, made}, {1, kConv}}},
+                                            {{1}, {"m"}, {{6, replaces}}},
+                                            {{2}, {"m"}, {{6, replaces}}},
+                                            {{3}, {"m"}, {{7, "y = f(xs[0])"}}},
+                                            {{4, 5}, {"m"}, {{8, "y = g(xs[1], y)"}}},
+                                            {{6}, {"m"}, {{9, "z = y.relu()"}}}})) +
+              " ";
+    }
+    return text;
+  };
+  CHECK(deaths("xs[i] = xs[i] + 1") == "2 3 6 ");
+  CHECK(deaths("xs[i] = resize(") == "2 3 6 ");
+  CHECK(deaths("xs[i] = resize(xs[j])") == "6 6 4 ");
+  CHECK(deaths("ys[i] = ys[i] + 1") == "6 6 4 ");
+}
+
+// A forward makes `name` and what it returns first; two turns of a loop call it.
+TEST_CASE("a forward returns what it calls as its caller does") {
+  const auto deaths = [](const std::string& name) {
+    const auto made = [&](const std::string& layer, NameId read, int64_t line,
+                          const std::string& text) {
+      return Line{{read}, {"m", layer}, {{5, "x, mask = layer(x)"}, {line, text}}};
+    };
+    const std::vector<Line> lines = {
+        made("m.h.0", 0, 1, name + " = f(x)"), made("m.h.0", 0, 2, "y = g(x)"),
+        made("m.h.1", 2, 1, name + " = f(x)"), made("m.h.1", 2, 2, "y = g(x)"),
+        {{4}, {"m"}, {{6, "y = f(x)"}}},       {{5}, {"m"}, {{7, "z = g(y)"}}}};
+    return std::pair(DeathOf(1, lines), DeathOf(3, lines));
+  };
+  CHECK(deaths("mask") == std::pair<int64_t, int64_t>(3, 5));
+  CHECK(deaths("other") == std::pair<int64_t, int64_t>(1, 3));
+}
+
+TEST_CASE("a list holds what all turns of a line have made") {
+  const auto death = [](const std::string& line) {
+    const auto turn = [&](const std::string& module) {
+      return Line{{0}, {"m", module}, {{5, line}, {1, kConv}}};
+    };
+    return DeathOf(1, {turn("m.nodes.0_0"),
+                       turn("m.nodes.1_0"),
+                       {{1, 2}, {"m"}, {{6, "y = f(rows[0], rows[1])"}}},
+                       {{3}, {"m"}, {{7, "z = g(y)"}}}});
+  };
+  CHECK(death("rows.append([self.nodes[i](x)])") == 3);
+  CHECK(death("f([self.nodes[i](x)])") == 2);
+}
+
+TEST_CASE("what nothing reads and the caller drops is returned") {
+  const auto death = [](const std::string& line) {
+    const auto made = [&](int64_t number, const std::string& text) {
+      return Line{{0}, {"m", "m.attn"}, {{5, line}, {number, text}}};
+    };
+    return DeathOf(1, {made(1, "state = f(x)"),
+                       made(2, "y = g(x)"),
+                       {{2}, {"m"}, {{6, "x = f(x)"}}},
+                       {{3}, {"m"}, {{7, "z = g(x)"}}}});
+  };
+  CHECK(death("x, _ = self.attn(x)") == 3);
+  CHECK(death("x = self.attn(x)") == 1);
+}
+
+TEST_CASE("a forward that returns what it was given binds nothing that it has made") {
+  const auto deaths = [](const std::string& line) {
+    const std::vector<Line> lines = {
+        {{0}, {"m", "m.embed"}, {{4, "x = self.embed(y)"}, {1, kConv}}},
+        {{1}, {"m", "m.extend"}, {{5, line}, {2, "mask = f(x)"}}},
+        {{1}, {"m"}, {{6, "y = f(x)"}}},
+        {{3}, {"m"}, {{7, "z = g(y)"}}},
+        {{4}, {"m"}, {{8, "z = h(z)"}}}};
+    return std::pair(DeathOf(1, lines), DeathOf(2, lines));
+  };
+  CHECK(deaths("x = self.extend(x)") == std::pair<int64_t, int64_t>(4, 1));
+  CHECK(deaths("mask = self.extend(x)") == std::pair<int64_t, int64_t>(4, 4));
+}
+
+TEST_CASE("a dict of keywords for masks holds the embeddings") {
+  const auto death = [](const std::string& line) {
+    return DeathOf(2, {{{0}, {"m", "m.embed"}, {{4, "x = self.embed(y)"}, {1, kConv}}},
+                       {{1}, {"m"}, {{5, "x = x * scale"}}},
+                       {{0}, {"m"}, {{6, line}}},
+                       {{2}, {"m"}, {{7, "x = f(x)"}}},
+                       {{3, 4}, {"m"}, {{8, "z = g(x, mask)"}}}});
+  };
+  CHECK(death("mask = make_mask(**mask_kwargs)") == 4);
+  CHECK(death("mask = make_mask(**kwargs)") == 3);
+}
+
+// Attention of three layers, whose last two read what call 0 has made: it reads `line`.
+TEST_CASE("the last layer of a kind stores keys and values for others") {
+  const auto deaths = [](const std::string& line) {
+    std::vector<Line> lines = {{{0}, {"m", "m.rope"}, {{3, "a = self.rope(x)"}, {1, kConv}}},
+                               {{0}, {"m", "m.rope"}, {{4, "b = self.rope(x)"}, {1, kConv}}}};
+    for (const NameId rope : {1, 2, 2}) {
+      const std::string layer = "m.h." + std::to_string(lines.size() / 3);
+      const auto call = [&](NameId read, NameId other, int64_t number, const std::string& text) {
+        lines.push_back({{read, other},
+                         {"m", layer, layer + ".attn"},
+                         {{5, "x = layer(x)"}, {2, "x = self.attn(x)"}, {number, text}}});
+      };
+      const auto last = static_cast<NameId>(lines.size());
+      lines.push_back({{last}, {"m", layer}, {{5, "x = layer(x)"}, {1, "x = f(x)"}}});
+      call(last + 1, rope, 7, line);
+      call(last + 1, last + 2, 8, "y = f(x)");
+    }
+    lines.push_back({{static_cast<NameId>(lines.size())}, {"m"}, {{6, "x = f(x)"}}});
+    lines.push_back({{static_cast<NameId>(lines.size())}, {"m"}, {{9, "z = g(x)"}}});
+    std::string text;
+    for (const NameId name : {4, 7, 10}) text += std::to_string(DeathOf(name, lines)) + " ";
+    return text;
+  };
+  CHECK(deaths("value_states = self.v_norm(value_states)") == "12 7 12 ");
+  CHECK(deaths("value_states = self.norm(value_states)") == "4 7 10 ");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ std::string Names(const char* line, const std::vector<const char*>& ops) {
                                .last = static_cast<int64_t>(ops.size()) - 1,
                                .source = program.source.Read(3, line)};
   std::string text;
-  for (const KnownName& known : FindHelperNames(program, statement).locals) {
+  for (const KnownName& known : FindHelperNames(program, ModuleRuns(program), statement).locals) {
     text += known.name + ": " + ops[static_cast<size_t>(known.value) - 1] + " until " +
             std::to_string(known.until) + "; ";
   }
@@ -127,9 +127,28 @@ TEST_CASE("what a function returns is told by target, and all that an object hol
     program.calls.push_back({.op = ops[i], .where = "", .inputs = {i}, .outputs = {i + 1}});
   }
   const StatementId source = program.source.Read(3, "posterior = self.encode(x).latent_dist");
-  const HelperNames names = FindHelperNames(program, {.first = 0, .last = 3, .source = source});
+  const HelperNames names =
+      FindHelperNames(program, ModuleRuns(program), {.first = 0, .last = 3, .source = source});
   REQUIRE(names.returned.size() == 1);
   CHECK(names.returned[0] == std::vector<NameId>{1, 2, 3, 4});
+}
+
+TEST_CASE("a line of a text may call a module, whose last call makes what it returns") {
+  Program program;
+  program.values.resize(5);
+  const char* modules[] = {"m.embeds.proj", "m.embeds", "m.blocks.0", "m.norm"};
+  for (NameId i = 0; i < 4; ++i) {
+    program.calls.push_back({.op = "add", .where = "", .inputs = {i}, .outputs = {i + 1}});
+    const ModuleId outer = program.modules.Enter({"m", i < 2 ? "m.embeds" : modules[i]});
+    program.calls.back().module = i == 0 ? program.modules.Enter(outer, modules[i]) : outer;
+  }
+  const StatementId source = program.source.Read(3, "x = self.forward_features(x)");
+  const Statement statement = {.first = 0, .last = 3, .source = source, .level = 1};
+  const HelperNames names = FindHelperNames(program, ModuleRuns(program), statement);
+  REQUIRE(names.locals.size() == 1);
+  CHECK(names.locals[0].name == "embeds");
+  CHECK(names.locals[0].value == 2);
+  CHECK(names.locals[0].until == 3);
 }
 
 TEST_CASE("of another function, or where calls of the text are missing, nothing is known") {

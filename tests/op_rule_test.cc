@@ -174,6 +174,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"clone", In(0), {}},
       {"contiguous", {}, {}},  // taken apart, as the next four
       {"linear", {}, {}},
+      {"prelu", {}, {}},
       {"matmul", {}, {}},
       {"scaled_dot_product_attention", {}, {}},
       {"type_as", {}, {}},  // taken apart
@@ -272,7 +273,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"pow", In(1), In(0) | In(1) | Out(0)},
       {"pow.Scalar", In(0), Out(0)},
       {"pow.Tensor_Scalar", In(0), In(0)},
-      {"prelu", In(0) | In(1), In(0) | In(1)},
+      {"_prelu_kernel", In(0) | In(1), In(0) | In(1)},
       {"_weight_norm", In(0) | In(1), In(0) | In(1) | Aux(0)},
       {"lstm", In(0), kAllInputs | Aux(0)},
       {"gru", In(3), kAllInputs | Aux(0)},

@@ -488,6 +488,26 @@ TEST_CASE("what a norm's weight is multiplied with has its type") {
         "mul(x,x) mul(h,v)");
 }
 
+// "if hidden_states.dtype != self.wo.weight.dtype:", as under autocast.
+TEST_CASE("what a layer of T5's is passed has the type of its weight") {
+  const auto calls = [](const char* file, const char* line) {
+    ExportedBuilder builder;
+    builder.Parameter("p_w", "wo.weight", {4, 8}).Input("x", {8});
+    builder.Make("torch.ops.aten.linear.default", "y",
+                 {{"input", Ref("x")}, {"weight", Ref("p_w")}}, {4});
+    pt2::Call& call = builder.program().graph.calls.back();
+    call.modules = {{.path = "ff"}, {.path = "ff.wo"}};
+    call.lines = {{.file = file, .line = 9, .text = line}, {.line = 3, .text = "return f(x)"}};
+    const Program program = Made(builder.Return("y"), {.mode = Mode::kEval}).program;
+    return CallsOf(program) + " of " + program.modules.PathOf(program.calls[0].module);
+  };
+  constexpr char kT5[] = "transformers/models/t5/modeling_t5.py";
+  constexpr char kLine[] = "hidden_states = self.wo(hidden_states)";
+  CHECK(calls(kT5, kLine) == "type_as(x,wo.weight) linear(x.cast,wo.weight) of ff");
+  CHECK(calls(kT5, "y = self.wo(x)") == "linear(x,wo.weight) of ff.wo");
+  CHECK(calls("net.py", kLine) == "linear(x,wo.weight) of ff.wo");
+}
+
 TEST_CASE("a cast that the code spells is one in 16 bits, too") {
   const auto calls = [](const char* first, const char* second) {
     ExportedBuilder builder;

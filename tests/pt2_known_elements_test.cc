@@ -80,6 +80,20 @@ TEST_CASE("elements follow from sizes") {
         "0 1 2 3");
 }
 
+TEST_CASE("a picture of one number is that in every size") {
+  const auto resized = [](const char* of) {
+    ExportedBuilder builder;
+    builder.MakeFixed("torch.ops.aten.ones.default", "o", {}, {1, 1, 2, 2}, DType::kFloat32);
+    builder.MakeFixed("torch.ops.aten.arange.default", "r", {{"end", Number(4)}}, {4},
+                      DType::kInt64);
+    builder.MakeFixed("torch.ops.aten.upsample_nearest2d.vec", "y", {{"input", Ref(of)}},
+                      {1, 1, 3, 5}, DType::kFloat32);
+    return ElementsOf(builder.Return("y"));
+  };
+  CHECK(resized("o") == "1");
+  CHECK(resized("r") == "?");
+}
+
 TEST_CASE("what data decide is not known, nor what is too large, or reads beyond a table") {
   CHECK(After("add.Tensor", {{"self", Ref("x")}, {"other", Number(1)}}, {4}) == "?");
   CHECK(After("add.Tensor", {{"self", Ref("r")}, {"other", Real(0.5)}}, {4}) == "?");

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "estimator/pt2/read_program.h"
 
@@ -45,6 +47,28 @@ TEST_CASE("the modules that a call is in") {
     CAPTURE(row.text);
     CHECK(StackText(row.text) == row.frames);
   }
+}
+
+// The paths of modules around a call of "m", "m.h.0.attn" and its child, below a line of "m".
+std::string PathsBelow(std::string_view line, size_t lines) {
+  pt2::TextPool pool;
+  std::vector<pt2::ModuleFrame> modules = {
+      {.path = "m"}, {.path = "m.h.0.attn"}, {.path = "m.h.0.attn.q"}};
+  std::vector<pt2::SourceLine> trace(lines, {.text = "y = self.q(x)"});
+  trace[0].text = line;
+  pt2::AddForwardsOfNoStack(modules, trace, pool);
+  std::string paths;
+  for (const pt2::ModuleFrame& module : modules) paths += std::string(module.path) + " ";
+  return paths;
+}
+
+TEST_CASE("a forward that is called by its name is a module, too") {
+  CHECK(PathsBelow("y = layer.forward(x)", 4) == "m m.h.0 m.h.0.attn m.h.0.attn.q ");
+  constexpr char kAsTheyAre[] = "m m.h.0.attn m.h.0.attn.q ";
+  CHECK(PathsBelow("y = layer.forward(x)", 3) == kAsTheyAre);
+  CHECK(PathsBelow("y = super().forward(x)", 4) == kAsTheyAre);
+  CHECK(PathsBelow("y = Block.forward(self, x)", 4) == kAsTheyAre);
+  CHECK(PathsBelow("y = layer(x)", 4) == kAsTheyAre);
 }
 
 // "file:line function: text" a line.

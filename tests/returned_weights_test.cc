@@ -100,6 +100,9 @@ TEST_CASE("a router's logits are held by the name that nobody wants") {
                                     {"topk", "scores, indices = topk(scores)"}};
   CHECK(Held(Calling("gate", "_, scores, indices = self.gate(x)", router)) == "linear as _; ");
   CHECK(Held(Calling("gate", "scores, indices = self.gate(x)", router)).empty());
+  std::vector<Made> attention = router;
+  attention.insert(attention.begin(), {"linear", "q = linear(x)"});
+  CHECK(Held(Calling("attn", "x, _, indices = self.attn(x)", attention)).empty());
 }
 
 TEST_CASE("a loop over layers keeps what the last one returned, and returns it not") {

@@ -86,5 +86,25 @@ TEST_CASE("attention that others wrote, or whose weights are read, stays as it i
   CHECK(Gathered({}, /*keeps_weights=*/true).starts_with(with_scores));
 }
 
+// How many values the last call of attention in a layer holds: q, k, v, the heads of k and v, and
+// the weights.
+size_t HeldBy(bool shows_lines) {
+  Forward forward;
+  forward.Call("scaled_dot_product_attention", {0, 1, 2});
+  AtenCall& attention = forward.program.calls.back();
+  attention.ints = {0, 0};
+  attention.module = forward.program.modules.Enter({"m", "m.layers.0", "m.layers.0.attn"});
+  if (!shows_lines) attention.frames.clear();
+  TrainingSettings settings;
+  settings.attention = AttentionUse::kEager;
+  WriteAttentionOut(forward.program, settings);
+  return forward.program.calls.back().held.size();
+}
+
+TEST_CASE("lines tell how far weights are returned, without them the layer holds them") {
+  CHECK(HeldBy(/*shows_lines=*/true) == 5);
+  CHECK(HeldBy(/*shows_lines=*/false) == 6);
+}
+
 }  // namespace
 }  // namespace onnxfit::written_attention_test

@@ -141,10 +141,13 @@ TensorType EfficientSeed(const CallTypes& call) {
 
 constexpr int64_t kLargestInRegisters = 128;  // head size
 
-// Output of 16 bits that does not stay in registers is summed up in fp32.
+// Output of 16 bits that does not stay in registers is summed up in fp32: of a kernel that takes
+// heads of any size, be they keys' or values'.  Source: _efficient_attention_forward of
+// aten/src/ATen/native/transformers/cuda/attention.cu, pytorch v2.11.0.
 TensorType OutputAccumulator(const CallTypes& call) {
   const Attention a = Read(call);
-  if (!a.is_16_bit() || a.value_size() <= kLargestInRegisters) return kNoTensorType;
+  const int64_t size = std::max(a.head_size(), a.value_size());
+  if (!a.is_16_bit() || size <= kLargestInRegisters) return kNoTensorType;
   return {DType::kFloat32, {a.batch(), a.rows(), a.heads(), a.value_size()}};
 }
 

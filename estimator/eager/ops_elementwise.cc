@@ -13,6 +13,20 @@ namespace onnxfit {
 namespace {
 
 // x.to (dtype) is x where it has that type.
+// A weight for each channel is viewed as [1, C, 1, …], behind its cast.
+// Source: prelu of aten/src/ATen/native/Activation.cpp, pytorch v2.11.0.
+void TakePreluApart(Dispatcher& dispatcher, const AtenCall& call) {
+  NameId weight = call.inputs[1];
+  const size_t rank = dispatcher.TypeOf(call.inputs[0]).dims.size();
+  const StridedType type = dispatcher.TypeOf(weight);
+  if (type.dims.size() == 1 && rank > 1) {
+    Dims dims(rank, 1);
+    dims[1] = type.dims[0];
+    weight = dispatcher.Make("view", {weight}, {type.dtype, dims});
+  }
+  dispatcher.MakeResult("_prelu_kernel", {call.inputs[0], weight});
+}
+
 void CastUnlessThere(Dispatcher& dispatcher, const AtenCall& call) {
   const DType dtype = dispatcher.TypeOf(call.outputs[0]).dtype;
   if (dispatcher.TypeOf(call.inputs[0]).dtype == dtype) {
@@ -326,9 +340,9 @@ constexpr OpRule kElementwiseRules[] = {
     // x, mask: of a contiguous clone (aten/src/ATen/native/cuda/Indexing.cu)
     {.name = "masked_fill", .in_place = InPlace::kIfNamed, .gradients = {Reads(In(1))}},
     {.name = "bernoulli.self", .gradients = {ReadsElementwise({})}},
-    {.name = "prelu",
+    {.name = "prelu", .take_apart = TakePreluApart, .autocast = AutocastPolicy::kLower},
+    {.name = "_prelu_kernel",
      .strides = AsOperands,
-     .autocast = AutocastPolicy::kLower,
      .gradients = {ReadsAsInput(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
      .makes_all_gradients = [](const CallTypes&) { return true; }},
 

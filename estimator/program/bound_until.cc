@@ -31,6 +31,7 @@ int64_t NameBindings::BoundUntil(const ModuleCall& module, size_t index, size_t 
     }
     const bool may_rebind = next.is_hidden && next.targets.empty() && Reads(next, statement);
     if (Returns(next)) return EndOfReturn(module, next);
+    if (Binds(next, target) && ReturnsSame(next, statement)) continue;
     if (Binds(next, target) || may_rebind) return EndOfTurns(module, i);
     if (place == 0 && PassesOther(module, next, target)) return next.first - 1;
   }
@@ -86,6 +87,31 @@ bool NameBindings::Reads(const Statement& later, const Statement& statement) con
   return std::ranges::any_of(values, [&](NameId value) {
     return value != kNoName && lives_.LastReadAt(value) >= later.first && ReadsValue(later, value);
   });
+}
+
+bool NameBindings::MakesReadBehind(const Statement& statement, int64_t last) const {
+  for (int64_t i = statement.first; i <= statement.last; ++i) {
+    for (const NameId value : program_.calls[Index(i)].outputs) {
+      if (value != kNoName && lives_.LastReadAt(value) > last) return true;
+    }
+  }
+  return false;
+}
+
+bool NameBindings::ReturnsSame(const Statement& later, const Statement& statement) const {
+  if (later.source == kNoStatement || program_.source.At(later.source).own_call.empty())
+    return false;
+  return MakesReadBehind(statement, later.last) && !MakesReadBehind(later, later.last);
+}
+
+bool NameBindings::ReturnsArgument(const ModuleCall& module, size_t index) const {
+  const Statement& statement = module.statements[index];
+  if (statement.targets.empty()) return false;
+  return std::any_of(
+      module.statements.begin(), module.statements.begin() + static_cast<std::ptrdiff_t>(index),
+      [&](const Statement& earlier) {
+        return Binds(earlier, statement.targets[0]) && ReturnsSame(statement, earlier);
+      });
 }
 
 bool NameBindings::ReadsValue(const Statement& statement, NameId value) const {

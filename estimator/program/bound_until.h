@@ -28,6 +28,10 @@ class NameBindings {
   // module call.
   int64_t NameBoundUntil(const ModuleCall& module, size_t index, const std::string& name) const;
 
+  // Whether statement `index` is "x = self.extend(x)" of a forward that returns what it was given:
+  // nothing that the line makes is read behind it, but what x was before.
+  bool ReturnsArgument(const ModuleCall& module, size_t index) const;
+
   // The statement in which a value was made; null where it was none of the module call's.
   const Statement* MakerOf(const ModuleCall& module, NameId name) const;
 
@@ -38,6 +42,8 @@ class NameBindings {
   bool Returns(const Statement& statement) const;
   int64_t EndOfReturn(const ModuleCall& module, const Statement& returning) const;
   int64_t EndOfTurns(const ModuleCall& module, size_t index) const;
+  bool MakesReadBehind(const Statement& statement, int64_t last) const;
+  bool ReturnsSame(const Statement& later, const Statement& statement) const;
   bool ReadsValue(const Statement& statement, NameId value) const;
   std::string FirstArgumentOf(const Statement& statement) const;
   bool PassesOther(const ModuleCall& module, const Statement& next,

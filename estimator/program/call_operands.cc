@@ -33,6 +33,13 @@ bool AllBroadcast(const CallOperands& call) {
   });
 }
 
+// A weight for each channel may be a list.
+bool IsActivatedByWeight(const CallOperands& call) {
+  const Dims& weight = In(call, 1);
+  const bool is_list = weight.size() == 1 && Out(call).size() > 1 && weight[0] == Out(call)[1];
+  return is_list ? In(call, 0) == Out(call) : AllBroadcast(call);
+}
+
 bool IsLikeFirst(const CallOperands& call) { return In(call, 0) == Out(call); }
 
 bool HasAsMany(const CallOperands& call) { return Numel(In(call, 0)) == Numel(Out(call)); }
@@ -185,7 +192,8 @@ constexpr OperandsRow kRows[] = {
     {"remainder", 1, AllBroadcast},
     {"where", 3, AllBroadcast},
     {"masked_fill", 2, AllBroadcast},
-    {"prelu", 2, AllBroadcast},
+    {"prelu", 2, IsActivatedByWeight},
+    {"_prelu_kernel", 2, AllBroadcast},
     {"to", 1, AllBroadcast},
     {"type_as", 2, IsLikeFirst},
     {"clamp", 1, AllBroadcast},

@@ -32,7 +32,7 @@ class CollectedFinder {
   }
 
  private:
-  // What the modules make that the statement calls; without any, what it makes itself.
+  // What the modules make that the statement calls; without any, what it makes itself in each turn.
   void Collect(const CollectedLine& row, int32_t run, const Statement& statement) {
     bool calls_module = false;
     for (int64_t i = statement.first; i <= statement.last; ++i) {
@@ -43,7 +43,8 @@ class CollectedFinder {
       const std::string& name = program_.modules.NameAt(module, statement.level);
       if (ChildOf(name).starts_with(row.child)) Add(run, i);
     }
-    if (!calls_module) Add(run, statement.last);
+    if (calls_module) return;
+    for (const Turn& turn : TurnsIn(program_, statement)) Add(run, turn.last);
   }
 
   void Add(int32_t run, int64_t call) {

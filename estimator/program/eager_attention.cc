@@ -88,11 +88,11 @@ class EagerAttention {
   }
 
   // The attention's forward has names for q, k and v; the weights it returns to its layer, which
-  // calls them "_".
+  // calls them "_". Where the file shows the lines, they tell how far (returned_weights.h).
   void Hold(AtenCall& call, const std::vector<NameId>& qkv, NameId weights) const {
     if (call.module == kOutside) return;
     for (const NameId name : qkv) call.held.push_back({name, DepthOf(call) - 1});
-    call.held.push_back({weights, LayerOf(call.module)});
+    if (call.frames.empty()) call.held.push_back({weights, LayerOf(call.module)});
   }
 
   // key_states and value_states, until eager_attention_forward returns

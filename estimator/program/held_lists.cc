@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
@@ -62,7 +64,49 @@ size_t MostReadLater(const Program& program, const NameBindings& bindings, const
   return most;
 }
 
+bool PutsInto(const Program& program, const Statement& statement, const std::string& list) {
+  if (statement.source == kNoStatement) return false;
+  const SourceStatement& line = program.source.At(statement.source);
+  return line.appends_to == list || line.stores_in == list ||
+         (line.is_comprehension && statement.targets.size() == 1 && statement.targets[0] == list);
+}
+
+// What the item held that a turn of the line binds anew: what its value begins with, "xs[i] + y",
+// or what the turn's first call reads, of lines that show no other item.
+NameId ReplacedItem(const Program& program, const SourceStatement& line, const Turn& turn) {
+  const std::string_view text = line.text;
+  const std::string_view item = text.substr(0, text.find(" = "));
+  const std::string_view value = text.substr(std::min(text.size(), item.size() + 3));
+  const bool is_first = value.starts_with(item);
+  if (!is_first && (!line.is_open || value.find(line.stores_in) != value.npos)) return kNoName;
+  const std::vector<NameId>& read = program.calls[Index(is_first ? turn.last : turn.first)].inputs;
+  return read.empty() ? kNoName : read[0];
+}
+
 }  // namespace
+
+void FollowReplacedItems(const Program& program, const NameBindings& bindings,
+                         const ModuleCall& module, ValueLives& lives) {
+  std::vector<std::pair<size_t, int64_t>> made;  // a statement, and the call of what is new in it
+  for (size_t i = 0; i < module.statements.size(); ++i) {
+    const Statement& statement = module.statements[i];
+    if (statement.source == kNoStatement) continue;
+    const SourceStatement& line = program.source.At(statement.source);
+    if (line.stores_in.empty()) continue;
+    for (const Turn& turn : TurnsIn(program, statement)) {
+      const NameId replaced = ReplacedItem(program, line, turn);
+      const Statement* maker = bindings.MakerOf(module, replaced);
+      if (maker == nullptr || !PutsInto(program, *maker, line.stores_in)) continue;
+      lives.LetGo(line.stores_in, replaced, turn.last);
+      made.emplace_back(i, turn.last);
+    }
+  }
+  for (const auto& [i, call] : made) {
+    const std::string& list = program.source.At(module.statements[i].source).stores_in;
+    const int64_t until = bindings.NameBoundUntil(module, i, list);
+    lives.HoldBy(list, program.calls[Index(call)].outputs[0], until);
+  }
+}
 
 void FollowHiddenLists(const Program& program, const NameBindings& bindings,
                        const ModuleCall& module, ValueLives& lives) {
@@ -108,19 +152,20 @@ void FollowLists(const Program& program, const NameBindings& bindings, const Mod
       for (const NameId part : call.inputs) hold(line.joins, part);
     }
   }
+  // What the line makes and others read, of all its turns.
+  const auto hold_leaving = [&](const std::string& list) {
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      for (const NameId value : program.calls[Index(i)].outputs) {
+        if (value == kNoName) continue;
+        if (i == statement.last || lives.LastReadAt(value) > statement.last) hold(list, value);
+      }
+    }
+  };
   // Of what modules make: other lines write into tensors, and replace what lists hold.
   const bool stores = !line.stores_in.empty() && CallsModule(program, statement);
-  for (int64_t i = statement.first; i <= statement.last && stores; ++i) {
-    for (const NameId value : program.calls[Index(i)].outputs) {
-      if (value == kNoName) continue;
-      const bool leaves = i == statement.last || lives.LastReadAt(value) > statement.last;
-      if (leaves) hold(line.stores_in, value);
-    }
-  }
-  if (line.appends_to.empty() || TakesOut(program, module, line.appends_to)) return;
-  for (const NameId value : program.calls[Index(statement.last)].outputs) {
-    hold(line.appends_to, value);
-  }
+  if (stores) hold_leaving(line.stores_in);
+  const bool appends = !line.appends_to.empty() && !TakesOut(program, module, line.appends_to);
+  if (appends) hold_leaving(line.appends_to);
 }
 
 }  // namespace onnxfit

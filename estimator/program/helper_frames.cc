@@ -8,6 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/libraries.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {
@@ -60,17 +61,15 @@ std::string_view NameOf(const AtenCall& call) {
 
 class HelperRun {
  public:
-  HelperRun(const Program& program, const Statement& statement,
+  HelperRun(const Program& program, const ModuleRuns& runs, const Statement& statement,
             const std::vector<HelperLine>& lines)
-      : program_(program), statement_(statement), lines_(lines) {}
+      : program_(program), runs_(runs), statement_(statement), lines_(lines) {}
 
   // Nothing where not all lines are found.
   HelperNames Run() {
     for (int64_t i = statement_.first; i <= statement_.last; ++i) {
-      const std::string_view op = NameOf(program_.calls[Index(i)]);
-      const size_t line = LineAt(op);
-      if (line < lines_.size()) Bind(lines_[line], i);
-      if (line < lines_.size()) next_ = line + 1;
+      Follow(NameOf(program_.calls[Index(i)]), i);
+      if (const std::string module = ModuleEndingAt(i); !module.empty()) Follow(module, i);
     }
     if (!OpOf(next_).empty()) return {};
     if (next_ < lines_.size()) Return(lines_[next_]);
@@ -79,6 +78,22 @@ class HelperRun {
   }
 
  private:
+  void Follow(std::string_view op, int64_t call) {
+    const size_t line = LineAt(op);
+    if (line < lines_.size()) Bind(lines_[line], call);
+    if (line < lines_.size()) next_ = line + 1;
+  }
+
+  // "self.blocks.3" of the module that the function calls, where the call is the last of its run.
+  std::string ModuleEndingAt(int64_t call) const {
+    const size_t level = statement_.level;
+    if (runs_.DepthAt(call) <= level || runs_.EndOf(call, level) != call) return "";
+    const ModuleId module = program_.calls[Index(call)].module;
+    const std::string& name = program_.modules.NameAt(module, level);
+    const std::string caller = level > 0 ? program_.modules.NameAt(module, level - 1) + "." : "";
+    return "self." + std::string(name.starts_with(caller) ? name.substr(caller.size()) : name);
+  }
+
   // That of a line that makes a call, "" of others.
   std::string_view OpOf(size_t line) const { return line < lines_.size() ? lines_[line].op : ""; }
 
@@ -124,6 +139,7 @@ class HelperRun {
   }
 
   const Program& program_;
+  const ModuleRuns& runs_;
   const Statement& statement_;
   const std::vector<HelperLine>& lines_;
   size_t next_ = 0;
@@ -133,11 +149,12 @@ class HelperRun {
 
 }  // namespace
 
-HelperNames FindHelperNames(const Program& program, const Statement& statement) {
+HelperNames FindHelperNames(const Program& program, const ModuleRuns& runs,
+                            const Statement& statement) {
   if (statement.source == kNoStatement) return {};
   for (const HelperFrame& frame : HelperFrames()) {
     if (!program.source.At(statement.source).Mentions(frame.call)) continue;
-    HelperNames names = HelperRun(program, statement, LinesOf(frame)).Run();
+    HelperNames names = HelperRun(program, runs, statement, LinesOf(frame)).Run();
     if (!names.locals.empty()) return names;
   }
   return {};

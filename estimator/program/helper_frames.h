@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "estimator/program/forward_locals.h"
+#include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
 #include "estimator/program/statements.h"
 
@@ -20,6 +21,7 @@ struct HelperNames {
 // Those of the function that `statement` calls, by the first text of which the statement makes all
 // calls, in that order, and others in between.  Nothing where no text is known.
 // O(calls of the statement + lines).
-HelperNames FindHelperNames(const Program& program, const Statement& statement);
+HelperNames FindHelperNames(const Program& program, const ModuleRuns& runs,
+                            const Statement& statement);
 
 }  // namespace onnxfit

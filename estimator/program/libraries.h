@@ -210,10 +210,10 @@ struct HelperLocal {
 std::span<const HelperLocal> HelperLocals();
 
 // What a function that a line calls by `call` binds, in order: a line for each statement that makes
-// a call, "targets = operator", where "-name" is dropped behind it, "a=b" are two names of one
-// value, and what is bound to "xs[]" is added to a list.  Lines that begin with two spaces are a
-// loop's. "return a, b" is the last one, where the caller's names hold more than what is read
-// later, "return a+b" what an object holds.
+// a call, "targets = operator", or calls a module, "targets = self.child", where "-name" is dropped
+// behind it, "a=b" are two names of one value, and what is bound to "xs[]" is added to a list.
+// Lines that begin with two spaces are a loop's. "return a, b" is the last one, where the caller's
+// names hold more than what is read later, "return a+b" what an object holds.
 struct HelperFrame {
   std::string_view call;
   std::string_view text;
@@ -240,6 +240,17 @@ bool KeepsWeightsUnlessAsked(std::string_view line);
 
 // Whether the line calls a method whose object holds what it was given last.
 bool ReplacesWhatItHolds(std::string_view line);
+// What a forward with that line puts into a dict that it was given, in the last layer of each kind.
+struct StoredNames {
+  std::string_view file;  // part of its path
+  std::string_view line;
+  std::string_view names[2];
+  std::string_view dict;
+  SeenIn seen;
+};
+const StoredNames& NamesStoredByKind();
+// Whether the line passes a dict of keywords, "mask_kwargs", that holds embeddings, too.
+bool PassesEmbeddings(std::string_view line);
 // How a line calls eager attention: its products, scale, mask, softmax and dropout run there.
 std::string_view CallOfEagerAttention();
 
@@ -253,6 +264,9 @@ bool IsNeverCausal(std::string_view file, std::string_view line);
 // whether it casts to the type of the module's weight first, where that has 16 bits, a branch that
 // an export in fp32 does not take, in a module of class `type`;
 bool CastsToWeight(std::string_view file, std::string_view line, std::string_view type);
+// whether it casts what it passes to a linear layer to the type of its weight first, where they
+// differ;
+bool CastsArgument(std::string_view file, std::string_view line);
 // whether it runs under torch.autocast(enabled=False), which is none on the meta device.
 bool RunsOutsideAutocast(std::string_view file, std::string_view line);
 // the operator whose backward a torch.autograd.Function has, whose forward made the call; "" of

@@ -241,212 +241,6 @@ constexpr HelperLocal kHelperLocals[] = {
     {"multi_head_attention_forward", "bmm", false, true, "", kMultiHead},
 };
 
-constexpr SeenIn kGroupedExperts = {kTransformers, "integrations/moe.py",
-                                    "def grouped_mm_experts_forward("};
-constexpr SeenIn kShiftedWindows = {kTimm, "models/swin_transformer_v2_cr.py",
-                                    "def _shifted_window_attn(self, x):"};
-constexpr HelperFrame kHelperFrames[] = {
-    // With biases, and with the limits of GPT-OSS's _apply_gate.
-    {"experts_forward(",
-     "expert_ids_g, perm = sort\n"
-     "selected_hidden_states_g = index\n"
-     "sample_weights_g = index\n"
-     "histc_input = to\n"
-     "tokens_per_expert = histc\n"
-     "offsets = cumsum\n"
-     "sentinel_mask = ge\n"
-     "selected_biases = index\n"
-     "proj_out = _grouped_mm\n"
-     "proj_out = masked_fill\n"
-     "gate = clamp_max\n"
-     "up = clamp\n"
-     "scaled = mul.Scalar\n"
-     "glu, -scaled = mul\n"
-     "proj_out, -gate, -up, -glu = mul\n"
-     "selected_biases = index\n"
-     "proj_out = _grouped_mm\n"
-     "proj_out = masked_fill\n"
-     "weighted_out = mul\n"
-     "weighted_out = index\n",
-     kGroupedExperts},
-    {"experts_forward(",
-     "expert_ids_g, perm = sort\n"
-     "selected_hidden_states_g = index\n"
-     "sample_weights_g = index\n"
-     "histc_input = to\n"
-     "tokens_per_expert = histc\n"
-     "offsets = cumsum\n"
-     "sentinel_mask = ge\n"
-     "proj_out = _grouped_mm\n"
-     "proj_out = masked_fill\n"
-     "proj_out = mul\n"
-     "proj_out = _grouped_mm\n"
-     "proj_out = masked_fill\n"
-     "weighted_out = mul\n"
-     "weighted_out = index\n",
-     kGroupedExperts},
-    {"mamba_selective_scan(",
-     "dt = add\n"
-     "dt = softplus\n"
-     "discrete_A = exp\n"
-     "discrete_B = mul\n"
-     "deltaB_u = mul\n"
-     "ssm_state = constant\n"
-     "  ssm_state = add\n"
-     "  scan_output=scan_outputs[] = matmul\n"
-     "scan_output = cat\n"
-     "scan_output = add\n"
-     "scan_output = mul\n",
-     {kTransformers, "models/mamba/modeling_mamba.py", "def mamba_selective_scan("}},
-    {"compute_global_attention_representations(",
-     "global_and_local_k = cat\n"
-     "global_and_local_v = cat\n"
-     "extended_mask = pad\n"
-     "attn_weights = bmm\n"
-     "attn_weights = add\n"
-     "attn_probs = softmax\n"
-     "attn_output = bmm\n"
-     "return attn_output, attn_probs",
-     {kTransformers, "models/pegasus_x/modeling_pegasus_x.py",
-      "def compute_global_attention_representations("}},
-    {"compute_local_attention_representations(",
-     "extended_mask = pad\n"
-     "blocked_local2global = bmm\n"
-     "blocked_local2local = bmm\n"
-     "attn_weights = cat\n"
-     "attn_weights = add\n"
-     "attn_probs = softmax\n"
-     "local2global_attn_output = bmm\n"
-     "local2local_attn_output = bmm\n"
-     "attn_output = add\n"
-     "return attn_output, attn_probs",
-     {kTransformers, "models/pegasus_x/modeling_pegasus_x.py",
-      "def compute_local_attention_representations("}},
-    {"self._attn(query, key, value, attention_mask)",
-     "attn_scores = bernoulli\n"
-     "attention_scores = baddbmm\n"
-     "attention_scores = add\n"
-     "attn_weights = softmax\n"
-     "attn_weights = to\n"
-     "attn_output = matmul\n"
-     "return attn_output, attn_weights",
-     {kTransformers, "models/gpt_neox_japanese/modeling_gpt_neox_japanese.py",
-      "attn_scores = torch.zeros("}},
-    // LiteMLA.
-    {"self._attn(q, k, v)",
-     "q = to\n"
-     "k = to\n"
-     "v = to\n"
-     "kv = matmul\n"
-     "out = matmul\n"
-     "out = div\n",
-     {kTimm, "models/efficientvit_mit.py", "def _attn(self, q, k, v):"}},
-    // SwinTransformerV2CrBlock, with a shift and without.
-    {"self._shifted_window_attn(x)",
-     "-x = roll\n"
-     "x = pad\n"
-     "x_windows = contiguous\n"
-     "-attn = softmax\n"
-     "attn_windows = linear\n"
-     "x = contiguous\n"
-     "-x, -x_windows, -attn_windows = roll\n",
-     kShiftedWindows},
-    {"self._shifted_window_attn(x)",
-     "x = pad\n"
-     "x_windows = contiguous\n"
-     "-attn = softmax\n"
-     "attn_windows = linear\n"
-     "-x, -x_windows, -attn_windows = contiguous\n",
-     kShiftedWindows},
-    // Xcit, of its PositionalEncodingFourier.
-    {"self.forward_features(",
-     "-pos_x = cos\n"
-     "-pos_y = cos\n"
-     "pos_encoding = repeat\n",
-     {kTimm, "models/xcit.py", "pos_encoding = self.pos_embed(B, Hp, Wp)"}},
-    // SanaMultiscaleAttnProcessor2_0, and apply_linear_attention; the value is a part of the
-    // states.
-    {"self.processor(self, hidden_states)",
-     "query = linear\n"
-     "key = linear\n"
-     "value = linear\n"
-     "hidden_states=multi_scale_qkv[] = cat\n"
-     "  proj_in = convolution\n"
-     "  multi_scale_qkv[], -proj_in = convolution\n"
-     "hidden_states = cat\n"
-     "hidden_states=value = to\n"
-     "query = relu\n"
-     "key = relu\n"
-     "padded = pad\n"
-     "scores = matmul\n"
-     "scaled = matmul\n"
-     "scaled = to\n"
-     "hidden_states, -padded, -scores, -scaled = div\n"
-     "hidden_states = to\n"
-     "hidden_states = linear\n",
-     {kDiffusers, "models/attention_processor.py", "class SanaMultiscaleAttnProcessor2_0:"}},
-    // AttnProcessor2_0.
-    {"self.processor(",
-     "hidden_states=encoder_hidden_states = group_norm\n"
-     "query = linear\n"
-     "key = linear\n"
-     "value = linear\n"
-     "hidden_states = scaled_dot_product_attention\n"
-     "hidden_states = to\n"
-     "hidden_states = linear\n"
-     "hidden_states = add\n",
-     {kDiffusers, "models/attention_processor.py", "class AttnProcessor2_0:"}},
-    // Mamba2's scan by chunks, in Bamba and its kin.
-    {"mamba2_chunk_scan(",
-     "dt = add\n"
-     "dt = softplus\n"
-     "dt = clamp\n"
-     "B = repeat_interleave\n"
-     "C = repeat_interleave\n"
-     "D_residual = mul\n"
-     "hidden_states = mul\n"
-     "A = mul\n"
-     "hidden_states = pad\n"
-     "A = pad\n"
-     "B = pad\n"
-     "C = pad\n"
-     "A_cumsum = cumsum\n"
-     "L = exp\n"
-     "G = sum\n"
-     "M = sum\n"
-     "Y_diag = sum\n"
-     "decay_states = exp\n"
-     "B_decay = mul\n"
-     "states = sum\n"
-     "states = cat\n"
-     "decay_chunk = exp\n"
-     "new_states=states = sum\n"
-     "state_decay_out = exp\n"
-     "C_times_states = mul\n"
-     "Y_off = mul\n"
-     "output = add\n"
-     "output = add\n",
-     {kTransformers, "models/bamba/modeling_bamba.py", "def mamba2_chunk_scan("}},
-    // XIELUActivation.
-    {"self._xielu_python(",
-     "alpha_p = softplus\n"
-     "alpha_n = add\n",
-     {kTransformers, "activations.py", "def _xielu_python("}},
-    // DenseLayer.
-    {"self.bottleneck_fn(",
-     "concated_features = cat\n"
-     "bottleneck_output = convolution\n",
-     {kTimm, "models/densenet.py", "def bottleneck_fn("}},
-    // AutoencoderKL's, and its kin's.
-    {"posterior = self.encode(x).latent_dist",
-     "mean, logvar = split\n"
-     "logvar = clamp\n"
-     "std = exp\n"
-     "var = exp\n"
-     "return mean+logvar+std+var",
-     {kDiffusers, "models/autoencoders/vae.py", "class DiagonalGaussianDistribution(object):"}},
-};
-
 // DynamicLayer.update.
 constexpr NameFact kReplacing[] = {
     {"past_key_values.update(",
@@ -467,6 +261,21 @@ constexpr NameFact kKeepingWeights[] = {
      {kTransformers, "models/trocr/modeling_trocr.py",
       "attn_output = torch.bmm(attn_probs, value_states)"}},
 };
+
+// "mask_kwargs = {..., "inputs_embeds": hidden_states, ...}".
+constexpr NameFact kPassingEmbeddings[] = {
+    {"(**mask_kwargs)",
+     {kTransformers, "models/modernbert_decoder/modeling_modernbert_decoder.py",
+      "create_causal_mask(**mask_kwargs)"}},
+};
+
+constexpr StoredNames kStoredNames = {
+    "models/gemma",
+    "value_states = self.v_norm(value_states)",
+    {"key_states", "value_states"},
+    "shared_kv_states",
+    {kTransformers, "models/gemma4/modeling_gemma4.py",
+     "shared_kv_states[self.layer_type] = key_states, value_states"}};
 
 constexpr NameFact kEagerAttentionCalls[] = {
     {"attention_interface(",
@@ -520,8 +329,6 @@ bool BeginsHead(std::string_view child) {
 
 std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
 
-std::span<const HelperFrame> HelperFrames() { return kHelperFrames; }
-
 std::span<const CollectedLine> CollectedLines() { return kCollectedLines; }
 
 bool PassesListOn(std::string_view line) { return MentionsAny(kPassingOn, line); }
@@ -529,6 +336,10 @@ bool PassesListOn(std::string_view line) { return MentionsAny(kPassingOn, line);
 bool ReplacesWhatItHolds(std::string_view line) { return MentionsAny(kReplacing, line); }
 
 bool KeepsWeightsUnlessAsked(std::string_view line) { return MentionsAny(kKeepingWeights, line); }
+
+const StoredNames& NamesStoredByKind() { return kStoredNames; }
+
+bool PassesEmbeddings(std::string_view line) { return MentionsAny(kPassingEmbeddings, line); }
 
 std::string_view CallThatReturnsWeights() { return kReturningWeights[0].name; }
 

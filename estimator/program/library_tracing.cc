@@ -76,6 +76,22 @@ constexpr TracedStatement kWeightCasts[] = {
      "normalization.RMSNorm"},
 };
 
+// T5's feed-forward blocks and their copies: under autocast the weight is in fp32.
+constexpr TracedStatement kArgumentCasts[] = {
+    {"transformers/",
+     "hidden_states = self.wo(hidden_states)",
+     {kTransformers, "models/t5/modeling_t5.py",
+      "hidden_states = hidden_states.to(self.wo.weight.dtype)"}},
+    {"models/seamless_m4t",
+     "hidden_states = self.fc2(hidden_states)",
+     {kTransformers, "models/seamless_m4t_v2/modeling_seamless_m4t_v2.py",
+      "hidden_states = hidden_states.to(self.fc2.weight.dtype)"}},
+    {"models/nllb_moe/",
+     "hidden_states = self.fc2(hidden_states)",
+     {kTransformers, "models/nllb_moe/modeling_nllb_moe.py",
+      "hidden_states = hidden_states.to(self.fc2.weight.dtype)"}},
+};
+
 // Rotary embeddings: "with maybe_autocast(device_type=…, enabled=False)".  The statements of its
 // body, in Llama's and its copies.
 constexpr std::string_view kLlama = "models/llama/modeling_llama.py";
@@ -139,6 +155,12 @@ bool IsNeverCausal(std::string_view file, std::string_view line) {
 bool CastsToWeight(std::string_view file, std::string_view line, std::string_view type) {
   return std::ranges::any_of(kWeightCasts, [&](const TracedStatement& row) {
     return IsFrom(file, row) && line.ends_with(row.text) && type.ends_with(row.type);
+  });
+}
+
+bool CastsArgument(std::string_view file, std::string_view line) {
+  return std::ranges::any_of(kArgumentCasts, [&](const TracedStatement& row) {
+    return IsFrom(file, row) && line == row.text;
   });
 }
 

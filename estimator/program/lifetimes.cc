@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
@@ -14,10 +16,12 @@
 #include "estimator/program/held_attributes.h"
 #include "estimator/program/held_lists.h"
 #include "estimator/program/helper_frames.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/modules.h"
 #include "estimator/program/repeated_modules.h"
 #include "estimator/program/returned_tuples.h"
 #include "estimator/program/returned_weights.h"
+#include "estimator/program/shared_states.h"
 #include "estimator/program/statements.h"
 #include "estimator/program/value_lives.h"
 
@@ -42,17 +46,21 @@ class Lifetimes {
   std::vector<NameId> FollowStatements() {
     const std::vector<ModuleCall> modules = FindModuleCalls(program_, runs_);
     for (const ModuleCall& module : modules) {
+      FollowReplacedItems(program_, bindings_, module, lives_);
       for (size_t i = 0; i < module.statements.size(); ++i) {
-        FollowStatement(module, i);
+        const bool is_known = FollowHelper(module, i);
+        FollowStatement(module, i, is_known);
         FollowLists(program_, bindings_, module, i, lives_);
-        FollowHelper(module, i);
+        FollowMaskKeywords(module, i);
       }
       FollowHiddenLists(program_, bindings_, module, lives_);
       FollowAliases(program_, bindings_, module, lives_);
     }
     FollowWeights(modules);
     FollowCollected(modules);
+    FollowSharedStates(program_, runs_, modules, lives_);
     FollowTuples(modules);
+    FollowSameNames(modules);
     for (size_t m = 0; m < modules.size(); ++m) {
       for (const Statement& statement : modules[m].statements) {
         for (const NameId value : program_.calls[Index(statement.last)].outputs) {
@@ -102,9 +110,11 @@ class Lifetimes {
   // The value of the statement is taken to be bound to its first target, and all else that it
   // made and later ones read to the second, if there is one; of "q, k = rotate(q, k)", which calls
   // no module, the second to the second.
-  void FollowStatement(const ModuleCall& module, size_t index) {
+  // `is_known` where the text of the function that it calls is.
+  void FollowStatement(const ModuleCall& module, size_t index, bool is_known) {
     const Statement& statement = module.statements[index];
     if (statement.targets.empty() || MakesListToTakeFrom(program_, module, statement)) return;
+    if (bindings_.ReturnsArgument(module, index)) return;
     const bool is_function = statement.in_helper || !CallsModule(statement);
     if (is_function && FollowPairs(module, index)) return;
     const size_t own = TargetOfLast(module, index);
@@ -113,7 +123,7 @@ class Lifetimes {
         if (name == kNoName) continue;
         const bool is_local = statement.in_helper || lives_.LastReadAt(name) <= statement.last;
         if (i != statement.last && is_local) {
-          HoldInHelper(statement, i, name);
+          if (!is_known) HoldInHelper(statement, i, name);
           continue;
         }
         const bool is_further = i != statement.last && statement.targets.size() > 1;
@@ -171,6 +181,47 @@ class Lifetimes {
     }
   }
 
+  // "x, mask = self.embed(x)": where the forward that it calls has a name "mask", too, that is
+  // taken to be what it returns, and for "_" what nothing reads; until the next turn of a loop
+  // returns its own.
+  void FollowSameNames(const std::vector<ModuleCall>& modules) {
+    std::map<std::pair<int32_t, std::string>, int64_t> next;  // by caller and name
+    for (size_t run = modules.size(); run-- > 0;) {
+      const int32_t caller = runs_.all()[run].caller;
+      if (caller < 0) continue;
+      const ModuleCall& around = modules[Index(caller)];
+      const auto at = std::ranges::find(around.statements, modules[run].last, &Statement::last);
+      if (at == around.statements.end() || at->first != modules[run].first) continue;
+      for (size_t i = 1; i < at->targets.size(); ++i) {
+        const NameId value =
+            at->targets[i] == "_"
+                ? OnlyUnread(modules[run])
+                : lives_.HeldUntil(at->targets[i], modules[run].first, modules[run].last);
+        if (value == kNoName) continue;
+        const auto index = static_cast<size_t>(at - around.statements.begin());
+        const auto [bound, _] = next.try_emplace({caller, at->targets[i]}, around.last);
+        const int64_t until = bindings_.BoundUntil(around, index, i);
+        lives_.HoldBy(at->targets[i], value, std::min(until, bound->second));
+        bound->second = at->last;
+      }
+    }
+  }
+
+  // What a forward binds to a name and no call reads, where that is one value: it is there to be
+  // returned.
+  NameId OnlyUnread(const ModuleCall& module) const {
+    NameId found = kNoName;
+    for (const Statement& statement : module.statements) {
+      const std::vector<NameId>& made = program_.calls[Index(statement.last)].outputs;
+      const bool is_bound = statement.source != kNoStatement && statement.targets.size() == 1;
+      if (!is_bound || made.size() != 1 || made[0] == kNoName) continue;
+      if (lives_.LastReadAt(made[0]) != ValueLives::kBeforeAll) continue;
+      if (found != kNoName) return kNoName;
+      found = made[0];
+    }
+    return found;
+  }
+
   void FollowCollected(const std::vector<ModuleCall>& modules) {
     const CollectedResults found = FindCollected(program_, runs_, modules);
     for (const KnownName& made : found.made) lives_.HoldBy(made.name, made.value, made.until);
@@ -182,9 +233,10 @@ class Lifetimes {
   }
 
   // The names of a function whose text is known, and those of its caller for what it returns.
-  void FollowHelper(const ModuleCall& module, size_t index) {
+  // Whether it is.
+  bool FollowHelper(const ModuleCall& module, size_t index) {
     const Statement& statement = module.statements[index];
-    const HelperNames names = FindHelperNames(program_, statement);
+    const HelperNames names = FindHelperNames(program_, runs_, statement);
     for (const KnownName& local : names.locals) {
       lives_.HoldBy(local.name, local.value, local.until);
     }
@@ -193,6 +245,25 @@ class Lifetimes {
       for (const NameId value : names.returned[i]) {
         lives_.HoldBy(statement.targets[i], value, until);
       }
+    }
+    return !names.locals.empty();
+  }
+
+  // "mask = make_mask(**mask_kwargs)", whose dict holds the embeddings that a module has made
+  // before, as the name holds them that they were bound to.
+  void FollowMaskKeywords(const ModuleCall& module, size_t index) {
+    const std::vector<Statement>& statements = module.statements;
+    const StatementId source = statements[index].source;
+    if (index == 0 || source == kNoStatement || !PassesEmbeddings(program_.source.At(source).text))
+      return;
+    size_t embeds = index;
+    while (embeds > 0 && !CallsModule(statements[--embeds])) {
+    }
+    if (statements[embeds].targets.empty()) return;
+    size_t last = index - 1;
+    while (last > embeds && statements[last].targets != statements[embeds].targets) --last;
+    for (const NameId name : program_.calls[Index(statements[last].last)].outputs) {
+      lives_.HoldBy("mask_kwargs", name, bindings_.NameBoundUntil(module, index, "mask_kwargs"));
     }
   }
 

@@ -78,9 +78,10 @@ class HeldWeightsFinder {
         const auto place = unwanted - statement.targets.begin();
         return Add(logits, module, statement, static_cast<size_t>(place));
       }
-      const bool makes = logits == kNoName ? IsAmong(call.op, kLinear)
-                                           : call.op == "to" && call.inputs[0] == logits;
-      if (makes) logits = call.outputs[0];
+      const bool is_linear = IsAmong(call.op, kLinear);
+      if (is_linear && logits != kNoName) return;  // no router has two
+      const bool casts = call.op == "to" && call.inputs[0] == logits;
+      if (is_linear || casts) logits = call.outputs[0];
     }
   }
 

@@ -307,10 +307,13 @@ std::string SourceStatement::ArgumentTo(std::string_view module) const {
   return IsIdentifier(name) ? std::string(name) : "";
 }
 
-StatementId SourceLines::Read(int64_t line, std::string_view text) {
+StatementId SourceLines::Read(int64_t line, std::string_view text, std::string_view file) {
   const auto next = static_cast<StatementId>(statements_.size());
   const auto [found, is_new] = ids_.try_emplace({line, std::string(text)}, next);
-  if (is_new) statements_.push_back(ReadStatement(line, text));
+  if (is_new) {
+    statements_.push_back(ReadStatement(line, text));
+    statements_.back().file = file;
+  }
   return found->second;
 }
 

@@ -14,6 +14,7 @@ namespace onnxfit {
 struct SourceStatement {
   int64_t line = 0;       // in its file, above 0; of one that was put back beside another, of that
   std::string text = {};  // "x = self.conv(x)"; "" of one that was put back
+  std::string file = {};  // "net.py", where the exporter says it
   std::vector<std::string> targets = {};  // names that it binds: "x"
   bool returns = false;                   // from the forward, or a helper of it
   bool is_tail = false;                   // ").view(n)": its first line is unknown
@@ -61,7 +62,8 @@ inline constexpr StatementId kNoStatement = -1;  // the file does not show it
 // The statements of a program, each read once.
 class SourceLines {
  public:
-  StatementId Read(int64_t line, std::string_view text);  // O(log statements)
+  // O(log statements).
+  StatementId Read(int64_t line, std::string_view text, std::string_view file = {});
   StatementId PutBack(SourceStatement statement);
   // A statement of its own beside `statement`, which is known: it binds `targets`.
   StatementId PutBeside(StatementId statement, std::vector<std::string> targets);

@@ -265,4 +265,21 @@ std::vector<ModuleCall> FindModuleCalls(const Program& program, const ModuleRuns
   return StatementFinder(program, runs).Find();
 }
 
+std::vector<Turn> TurnsIn(const Program& program, const Statement& statement) {
+  const int64_t calls = statement.last - statement.first + 1;
+  const auto repeats = [&](int64_t turn) {
+    if (calls % turn != 0) return false;
+    const auto first = program.calls.begin() + statement.first;
+    return std::equal(first, first + calls - turn, first + turn, first + calls,
+                      [](const AtenCall& a, const AtenCall& b) { return a.op == b.op; });
+  };
+  int64_t turn = 1;
+  while (!repeats(turn)) ++turn;
+  std::vector<Turn> turns;
+  for (int64_t i = statement.first; i <= statement.last; i += turn) {
+    turns.push_back({i, i + turn - 1});
+  }
+  return turns;
+}
+
 }  // namespace onnxfit

@@ -37,4 +37,14 @@ struct ModuleCall {
 // turns of a loop.  O(calls × depth of modules).
 std::vector<ModuleCall> FindModuleCalls(const Program& program, const ModuleRuns& runs);
 
+// One turn of a loop, calls `first` to `last`.
+struct Turn {
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+// Those of a statement that calls no module, which are one statement together: the same operators
+// again and again.  O(calls of the statement × divisors of their number).
+std::vector<Turn> TurnsIn(const Program& program, const Statement& statement);
+
 }  // namespace onnxfit

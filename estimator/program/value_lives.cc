@@ -31,7 +31,8 @@ ValueLives::ValueLives(Program& program, const ModuleRuns& runs)
       dies_(program.values.size(), kBeforeAll) {
   program_.keepers.resize(program.values.size());
   for (const Rebinding& rebinding : program.rebindings) {
-    rebindings_.emplace(rebinding.value, &rebinding);
+    const std::vector<std::string>& targets = program.source.At(rebinding.statement).targets;
+    rebindings_.emplace(rebinding.value, Rebound{targets, rebinding.behind});
   }
   for (size_t i = 0; i < program_.calls.size(); ++i) Follow(static_cast<int64_t>(i));
 }
@@ -54,6 +55,17 @@ void ValueLives::Follow(int64_t i) {
   }
 }
 
+NameId ValueLives::HeldUntil(const std::string& target, int64_t from, int64_t to) const {
+  const auto held = held_.find({target, to});
+  NameId found = kNoName;
+  for (const NameId name : held == held_.end() ? std::vector<NameId>() : held->second) {
+    if (name == found || BornAt(name) < from) continue;
+    if (found != kNoName) return kNoName;
+    found = name;
+  }
+  return found;
+}
+
 // The outermost module call around call `i` that does not hold the birth of `name`.
 void ValueLives::ExtendToModuleThatTook(NameId name, int64_t i) {
   const int64_t born = born_[Index(name)];
@@ -67,12 +79,11 @@ bool ValueLives::IsBound(NameId name) const {
   return program_.keepers[Index(name)].by == NameKeeper::By::kStatement;
 }
 
-// A statement that was left out may bind the keeper's name anew before.
+// What the keeper's name is may be bound anew before.
 int64_t ValueLives::Until(NameId name, int64_t to, const NameKeeper& keeper) const {
   const auto [first, last] = rebindings_.equal_range(name);
   for (auto rebinding = first; rebinding != last; ++rebinding) {
-    const auto& [_, behind, statement] = *rebinding->second;
-    const std::vector<std::string>& targets = program_.source.At(statement).targets;
+    const auto& [targets, behind] = rebinding->second;
     const bool is_same = std::ranges::find(targets, keeper.target) != targets.end();
     if (is_same && behind >= born_[Index(name)]) to = std::min(to, behind);
   }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "estimator/program/module_runs.h"
@@ -27,13 +29,28 @@ class ValueLives {
   void Extend(NameId name, int64_t to, const NameKeeper& keeper);
   // The same of a name of Python's.
   void HoldBy(const std::string& target, NameId name, int64_t to) {
+    if (name != kNoName && !target.empty()) held_[{target, to}].push_back(name);
     Extend(name, to, {.by = NameKeeper::By::kStatement, .target = target});
+  }
+  // What the name `target` holds until call `to`, of what was made since call `from`, where that is
+  // one value; else kNoName.
+  NameId HeldUntil(const std::string& target, int64_t from, int64_t to) const;
+
+  // What `target` holds lets go of `name` behind call `behind` at the latest: names of Python's
+  // that hold it from now on.
+  void LetGo(const std::string& target, NameId name, int64_t behind) {
+    rebindings_.emplace(name, Rebound{{target}, behind});
   }
 
   // Fills AtenCall::last_reads and AtenCall::dies, but for what is `held` longer than the step.
   void Place(const std::vector<bool>& held);
 
  private:
+  struct Rebound {
+    std::vector<std::string> targets;
+    int64_t behind = 0;
+  };
+
   void Follow(int64_t i);
   void ExtendToModuleThatTook(NameId name, int64_t i);
   bool IsBound(NameId name) const;
@@ -44,7 +61,8 @@ class ValueLives {
   std::vector<int64_t> born_;  // by name
   std::vector<int64_t> last_;
   std::vector<int64_t> dies_;
-  std::multimap<NameId, const Rebinding*> rebindings_;  // by value
+  std::multimap<NameId, Rebound> rebindings_;                            // by value
+  std::map<std::pair<std::string, int64_t>, std::vector<NameId>> held_;  // by name and last call
 };
 
 }  // namespace onnxfit

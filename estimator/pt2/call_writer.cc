@@ -136,7 +136,7 @@ void CallWriter::WriteCall(const Call& call) {
   }
   place_.frames.clear();
   for (const SourceLine& line : call.lines) {
-    place_.frames.push_back(program_.source.Read(line.line, line.text));
+    place_.frames.push_back(program_.source.Read(line.line, line.text, line.file));
   }
   place_.written_in_place = WritesInPlace(call.target);
   NoteCheckpoint(call);
@@ -206,6 +206,15 @@ void CallWriter::EmitBinding(std::string target, std::string_view op, std::vecto
     place.frames.back() = program_.source.PutBeside(place.frames.back(), {std::move(target)});
   }
   ProgramWriter::Emit(place, op, std::move(inputs), std::move(outputs));
+}
+
+void CallWriter::EmitInCaller(std::string target, std::string_view op, std::vector<NameId> inputs,
+                              std::vector<NameId> outputs) {
+  const CallPlace around = place_;
+  place_.module = program_.modules.CallerOf(place_.module);
+  place_.frames.pop_back();
+  EmitBinding(std::move(target), op, std::move(inputs), std::move(outputs));
+  place_ = around;
 }
 
 bool CallWriter::MakesTensor(const Call& call) const {

@@ -65,6 +65,9 @@ class CallWriter : public ProgramWriter {
   // The same in a statement of its own before the running one: it binds `target`.
   void EmitBinding(std::string target, std::string_view op, std::vector<NameId> inputs,
                    std::vector<NameId> outputs);
+  // The same in the forward that calls the module, before it does so.
+  void EmitInCaller(std::string target, std::string_view op, std::vector<NameId> inputs,
+                    std::vector<NameId> outputs);
 
   // --- for the functions in the rows ---
 

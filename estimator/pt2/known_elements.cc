@@ -83,6 +83,7 @@ std::string_view OperatorOf(std::string_view target) {
 
 // As views that put in or take out dimensions of 1 have it, and expansions.
 std::optional<Known> Reshaped(const Known& known, const Dims& to) {
+  if (known.elements.size() == 1) return Known{to, Dims(to.size(), 1), known.elements};
   std::optional<Dims> stored = ViewedStored(known.dims, known.stored, to);
   if (!stored) return std::nullopt;
   return Known{to, *std::move(stored), known.elements};
@@ -255,7 +256,7 @@ Made MakeAbsolute(const KnownCall& call) {
 Made MakePooled(const KnownCall& call) {
   const Made self = call.Operand("self");
   if (self == nullptr || self->elements.size() != 1) return nullptr;
-  return MadeOf(Known{call.dims, Dims(call.dims.size(), 1), self->elements});
+  return MadeOf(Reshaped(*self, call.dims));
 }
 
 Made ReturnSelf(const KnownCall& call) { return call.Operand("self"); }
@@ -265,6 +266,13 @@ template <std::optional<Known> (*kChange)(const Known&, const Dims&)>
 Made MakeView(const KnownCall& call) {
   const Made self = call.Operand("self");
   return self == nullptr ? nullptr : MadeOf(kChange(*self, call.dims));
+}
+
+// Its nearest elements, where all are the same.
+Made MakeResized(const KnownCall& call) {
+  const Made self = call.Operand("input");
+  if (self == nullptr || self->elements.size() != 1) return nullptr;
+  return MadeOf(Reshaped(*self, call.dims));
 }
 
 Made MakeSlice(const KnownCall& call) {
@@ -365,11 +373,13 @@ constexpr KnownRow kKnownRows[] = {
     {"squeeze", MakeView<Reshaped>},
     {"view", MakeView<Reshaped>},
     {"reshape", MakeView<Reshaped>},
+    {"flatten", MakeView<Reshaped>},
     {"expand", MakeView<Expanded>},
     {"repeat", MakeView<Expanded>},  // of dimensions of 1
     {"slice", MakeSlice},
     {"select", MakeSelected},
     {"index", MakeIndexed},
+    {"upsample_nearest2d", MakeResized},
 };
 
 }  // namespace

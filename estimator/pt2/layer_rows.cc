@@ -8,6 +8,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/call_operands.h"
 #include "estimator/pt2/call_rows.h"
+#include "estimator/pt2/libraries.h"
 
 namespace onnxfit::pt2 {
 namespace {
@@ -155,22 +156,15 @@ void WriteTripletLoss(CallWriter& writer, const Call& call, std::string_view op)
   is_plain ? WriteAll(writer, call, op) : writer.WriteUnknown(call);
 }
 
-// A weight for each channel is viewed as [1, C, 1, …].
-// Source: prelu of aten/src/ATen/native/Activation.cpp, pytorch v2.11.0.
-void WritePrelu(CallWriter& writer, const Call& call, std::string_view op) {
-  const NameId x = writer.TensorAt(call, "self");
-  NameId weight = writer.TensorAt(call, "weight");
-  if (x == kNoName || weight == kNoName) return writer.WriteUnknown(call);
-  TensorType type = writer.program().values[Index(weight)].type;
-  const size_t rank = writer.DimsOf(x).size();
-  if (type.dims.size() == 1 && rank > 1) {
-    type.dims = Dims(rank, 1);
-    type.dims[1] = writer.DimsOf(weight)[0];
-    const NameId view = writer.NewName(std::string(call.name) + ".weight", type);
-    writer.Emit("view", {weight}, {view});
-    weight = view;
+void WriteLinear(CallWriter& writer, const Call& call, std::string_view op) {
+  std::vector<NameId> operands = writer.Tensors(call);
+  if (operands.size() > 1 && CastsArgumentFirst(call)) {
+    const ProgramValue& value = writer.program().values[Index(operands[0])];
+    const NameId cast = writer.NewName(value.name + ".cast", value.type);
+    writer.EmitInCaller("hidden_states", "type_as", {operands[0], operands[1]}, {cast});
+    operands[0] = cast;
   }
-  writer.Emit(op, {x, weight}, {writer.Result(call)});
+  writer.Emit(op, std::move(operands), {writer.Result(call)});
 }
 
 // Which mode the module was exported in does not matter: the call is there in both.
@@ -268,7 +262,7 @@ constexpr CallRow kLayerRows[] = {
     {"conv_transpose2d.input", "convolution", WriteConvolution},
     {"conv_transpose3d.input", "convolution", WriteConvolution},
     {"convolution.default", "convolution", WriteConvolution},
-    {"linear.default", "linear", WriteAll},
+    {"linear.default", "linear", WriteLinear},
     {"matmul.default", "matmul", WriteAll},
     {"bmm.default", "bmm", WriteAll},
     // What transformers calls where it does not compile: torch.nn.functional.grouped_mm, of cards
@@ -316,7 +310,7 @@ constexpr CallRow kLayerRows[] = {
     {"relu.default", "relu", WriteUnary},
     {"relu6.default", "relu6", WriteUnary},
     {"leaky_relu.default", "leaky_relu", WriteUnary},
-    {"prelu.default", "prelu", WritePrelu},
+    {"prelu.default", "prelu", WriteAll},
     {"elu.default", "elu", WriteUnary},
     {"celu.default", "celu", WriteUnary},
     {"selu.default", "selu", WriteUnary},

@@ -21,6 +21,12 @@ bool CastsToWeightFirst(const Call& call) {
   return CastsToWeight(call.lines.back().file, call.lines.back().text, type);
 }
 
+bool CastsArgumentFirst(const Call& call) {
+  const size_t lines = call.lines.size();
+  if (lines < 2 || lines != call.modules.size()) return false;
+  return CastsArgument(call.lines[lines - 2].file, call.lines[lines - 2].text);
+}
+
 std::string_view FunctionAround(const Call& call) {
   if (call.lines.empty()) return "";
   return FunctionOf(call.lines.back().file, call.lines.back().text);

@@ -90,4 +90,10 @@ std::vector<ModuleFrame> ParseModuleStack(std::string_view text, TextPool& pool)
 // What is no frame is left out.
 std::vector<SourceLine> ParseStackTrace(std::string_view text);
 
+// "y = layer.forward(x)" enters a module that no stack names, but a line: puts in the parent of the
+// module that is called there, "m.layers.0" between "m" and "m.layers.0.attn".  Where there are
+// lines for all modules nothing is done.
+void AddForwardsOfNoStack(std::vector<ModuleFrame>& modules, const std::vector<SourceLine>& lines,
+                          TextPool& pool);
+
 }  // namespace onnxfit::pt2

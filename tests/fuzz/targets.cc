@@ -129,7 +129,7 @@ void RunTarget(std::string_view bytes) {
   std::ostringstream out;
   std::ostringstream err;
   const int code = Run(args, out, err);
-  if (code <= 2 && err.str().find("internal: ") == std::string::npos) return;
+  if (code <= 2 && err.str().find("error: internal: ") == std::string::npos) return;
   std::fprintf(stderr, "exit code %d\n%s\n", code, err.str().c_str());
   std::abort();
 }
