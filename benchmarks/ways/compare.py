@@ -1,0 +1,133 @@
+"""The ways people train: how far estimates are from what PyTorch's allocator counted.
+
+    compare.py                 # by way: answered, to the byte, how far off
+    compare.py -v [NETWORK...] # the largest error of each network and way that is not right
+    compare.py --way WAY...    # of these ways alone
+    compare.py --check         # exit 1 where a run is not as ways.csv has it
+    compare.py --update        # writes ways.csv
+    compare.py --truths FILE.jsonl... [--exports FOLDER]    # of others than data/
+
+data/truth.json.xz holds what truths.py wrote; exports are those of ../zoo and ../accuracy.  A way
+whose flags are not known is not answered.
+"""
+
+import argparse
+import os
+import sys
+import tarfile
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "accuracy"), str(HERE.parent / "zoo")]
+import committed  # noqa: E402
+import compare as zoo  # noqa: E402  (../zoo's)
+from table import WAYS, flags_of  # noqa: E402
+
+TABLE = zoo.TABLE._replace(path=HERE / "ways.csv", key=["family", "way", "run"])
+KIND = "pt2-train"
+ENDING = zoo.FILES[KIND]
+OTHERS = HERE.parent / "accuracy/data/models_pt2.tar.xz"
+
+
+def with_flags(truth):
+    return {**truth, "optimizer": WAYS[truth["way"]].optimizer_flag, "flags": flags_of(truth)}
+
+
+def unpack(folder, names):
+    zoo.unpack(folder)
+    with tarfile.open(OTHERS) as archive:
+        for name in names:
+            if f"{name}.{ENDING}" in archive.getnames():
+                archive.extract(f"{name}.{ENDING}", folder)
+
+
+def key_of(truth):
+    return truth["model"], truth["way"], f"b{truth['batch']} {truth['precision']}"
+
+
+def jobs_of(truths, folder, args):
+    return [(with_flags(truth), path) for truth in truths
+            if (not args.families or truth["model"] in args.families)
+            and (not args.way or truth["way"] in args.way)
+            for path in [Path(folder) / f"{truth['model']}.{ENDING}"] if path.exists()]
+
+
+def estimate(binary, truth, path):
+    row = zoo.estimate(binary, truth, KIND, path)
+    return {**row, **dict(zip(TABLE.key, key_of(truth)))}
+
+
+def measure(args):
+    truths = zoo.read_truths(args.truths or [HERE / "data/truth.json.xz"])
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
+        folder = args.exports or scratch
+        if not args.exports:
+            unpack(scratch, {truth["model"] for truth in truths})
+        jobs = jobs_of(truths, folder, args)
+        return (list(pool.map(lambda job: estimate(args.binary, *job), jobs)),
+                [key_of(truth) for truth in truths])
+
+
+# --- What is printed -------------------------------------------------------------------------
+
+def line(way, rows):
+    answered = [row for row in rows if not row["refused"]]
+    cells = [f"`{way}`", len({row["family"] for row in rows}), len(rows),
+             f"{100 * len(answered) / len(rows):.0f} %"]
+    for figure in ["exact", "reserved"] if answered else []:
+        errors = sorted(abs(float(row[figure])) for row in answered)
+        right = sum(error == 0 for error in errors)
+        cells += [f"{100 * right / len(rows):.1f} %", f"{zoo.quantile(errors, .95):.1f} %",
+                  f"{errors[-1]:.1f} %"]
+    print("| " + " | ".join(map(str, cells + [""] * (10 - len(cells)))) + " |")
+
+
+def print_summary(rows):
+    print("| way | networks | runs | answered | to the byte | 95 % | worst "
+          "| reserved to the byte | 95 % | worst |\n|---|---|---|---|---|---|---|---|---|---|")
+    line("all", rows)
+    for way in WAYS:
+        some = [row for row in rows if row["way"] == way]
+        if some:
+            line(way, some)
+
+
+def print_wrong(rows):
+    """One line for each network and way: its largest error."""
+    seen = set()
+    for row in sorted(rows, key=lambda row: -abs(float(row["exact"] or 1e9))):
+        key = row["family"], row["way"]
+        if key in seen or all(row[name] == "0" for name in zoo.FIGURES):
+            continue
+        seen.add(key)
+        figures = " ".join(f"{name} {float(row[name]):+.3f} %" for name in zoo.FIGURES
+                           if row[name])
+        print(f"{row['family']:30} {row['way']:22} {row['run']:12} {row['refused'] or figures}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", default=str(zoo.ROOT / "build/release/onnxfit"))
+    parser.add_argument("--committed", action="store_true", help="what ways.csv says")
+    parser.add_argument("--exports", type=Path, metavar="FOLDER")
+    parser.add_argument("--truths", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("--way", nargs="+", default=[], choices=list(WAYS))
+    parser.add_argument("-v", "--verbose", action="store_true", help="what is not right")
+    parser.add_argument("families", nargs="*", metavar="network")
+    committed.add_arguments(parser)
+    args = parser.parse_intermixed_args()
+    rows, keys = (list(TABLE.read().values()), []) if args.committed else measure(args)
+    status = committed.settle(args, TABLE, rows, keys)
+    if status is not None:
+        return status
+    if args.verbose:
+        print_wrong(rows)
+    print_summary(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Optimizers: how each is made of a model."""
+
+
+def trainable(model):
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def of_bitsandbytes(name):
+    def make(model):
+        import bitsandbytes
+        return getattr(bitsandbytes.optim, name)(trainable(model), lr=1e-3)
+    return make
+
+
+def of_torch(name):
+    def make(model):
+        import torch
+        return getattr(torch.optim, name)(trainable(model), lr=1e-3)
+    return make
+
+
+def adafactor_of_transformers(model):
+    """As its Trainer makes it (optim="adafactor")."""
+    from transformers.optimization import Adafactor
+    return Adafactor(trainable(model), lr=1e-3, scale_parameter=False, relative_step=False)
+
+
+def lion(model):
+    from lion_pytorch import Lion
+    return Lion(trainable(model), lr=1e-4)
+
+
+def schedule_free(model):
+    from schedulefree import AdamWScheduleFree
+    optimizer = AdamWScheduleFree(trainable(model), lr=1e-3)
+    optimizer.train()
+    return optimizer
+
+
+class Both:
+    """Two optimizers, which are asked one after the other."""
+
+    def __init__(self, *optimizers):
+        self.optimizers = optimizers
+
+    def zero_grad(self):
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+
+    def step(self):
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+
+def muon(model):
+    """Muon for matrices of hidden layers, AdamW for embeddings, the head and what is no matrix."""
+    import torch
+    embeddings = [module.weight for module in model.modules()
+                  if isinstance(module, torch.nn.Embedding)]
+    weights = [module.weight for module in model.modules() if hasattr(module, "weight")]
+    head = [weight for weight in weights if weight.dim() == 2][-1]
+    apart = {id(parameter) for parameter in [*embeddings, head]}
+    hidden = [p for p in trainable(model) if p.dim() == 2 and id(p) not in apart]
+    others = [p for p in trainable(model) if p.dim() != 2 or id(p) in apart]
+    return Both(torch.optim.Muon(hidden, lr=1e-3), torch.optim.AdamW(others, lr=1e-3))
+
+
+class Nothing:
+    """What is left of the loop where hooks step."""
+
+    def zero_grad(self):
+        pass
+
+    def step(self):
+        pass
+
+
+def in_backward(model):
+    """docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html"""
+    import torch
+    of = {p: torch.optim.AdamW([p], lr=1e-3, foreach=False) for p in trainable(model)}
+
+    def step(parameter):
+        of[parameter].step()
+        of[parameter].zero_grad()
+    for parameter in trainable(model):
+        parameter.register_post_accumulate_grad_hook(step)
+    return Nothing()
+
+
+def zero(model):
+    import torch
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    return ZeroRedundancyOptimizer(trainable(model), torch.optim.AdamW, lr=1e-3)

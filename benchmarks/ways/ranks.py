@@ -1,0 +1,62 @@
+"""Several cards: one process that believes to be rank 0 of 8; what it sends and gets is not moved.
+
+PyTorch's own fake process group stands for NCCL, whose buffers are not the allocator's.
+"""
+
+from networks import blocks
+
+WORLD = 8
+
+
+def join():
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+    dist.init_process_group("fake", rank=0, world_size=WORLD, store=FakeStore())
+
+
+def reduced(state, bucket):
+    """For the reductions, of which a fake group returns nothing."""
+    import torch
+    future = torch.futures.Future()
+    future.set_result(bucket.buffer())
+    return future
+
+
+def ddp(model, **options):
+    import torch.distributed.utils as checks
+    import torch.nn.parallel.distributed as parallel
+    join()
+    # It compares shapes between ranks.
+    checks._verify_param_shape_across_processes = lambda *_, **__: None
+    parallel._verify_param_shape_across_processes = lambda *_, **__: None
+    made = parallel.DistributedDataParallel(model.to("cuda").train(), device_ids=[0], **options)
+    made.register_comm_hook(None, reduced)
+    return made
+
+
+def ddp_views(model):
+    return ddp(model, gradient_as_bucket_view=True)
+
+
+def ddp_static(model):
+    return ddp(model, static_graph=True)
+
+
+def fsdp(model, **options):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    join()
+    mesh = init_device_mesh("cuda", (WORLD,))
+    for block in blocks(model):
+        fully_shard(block, mesh=mesh, **options)
+    return fully_shard(model, mesh=mesh, **options).train()
+
+
+def fsdp_bf16(model):
+    import torch
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+    return fsdp(model, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
+
+
+def fsdp_keeping(model):
+    return fsdp(model, reshard_after_forward=False)

@@ -1,0 +1,87 @@
+"""The ways people train: how each is set up in Python, and which flags of onnxfit say the same."""
+
+from typing import NamedTuple
+
+# What each was run with, beside torch 2.11.0, transformers 5.17.0, torchvision, timm and diffusers
+# as in ../zoo.
+VERSIONS = {"peft": "0.21.2", "bitsandbytes": "0.50.2", "accelerate": "1.15.0",
+            "schedulefree": "1.4.1", "lion-pytorch": "0.2.5"}
+
+FP32, AMP = (4, "fp32"), (8, "amp-bf16")  # batch, precision
+BOTH, ONE = [FP32, AMP], [FP32]
+LARGER = [(16, "fp32"), (32, "amp-bf16")]  # so that activations decide, and not AdamW
+# Of every kind of tensor that optimizers tell apart: matrices, vectors, kernels of convolutions,
+# few elements and many, one weight in two places.
+FOR_OPTIMIZERS = ["gpt2", "transformers.llama", "transformers.t5", "transformers.qwen2_moe",
+                  "transformers.vit", "torchvision.resnet18", "timm.swinv2_cr_tiny_224",
+                  "tutorial.nested_unet"]
+
+
+class Way(NamedTuple):
+    flags: str = ""  # of onnxfit
+    model: str = ""  # FILE:FUNCTION(model) -> model on the device; "" moves it there
+    optimizer: str = "optimizers:of_torch:AdamW"  # FILE:FUNCTION[:ARGUMENT](model) -> optimizer
+    optimizer_flag: str = "adamw"
+    loop: str = ""  # FILE:FUNCTION that runs its own, or a class that is asked to go backward
+    settings: list = BOTH
+    networks: list = []  # all
+
+
+def of_optimizer(flag, optimizer, flags="", networks=FOR_OPTIMIZERS):
+    return Way(flags, optimizer=f"optimizers:{optimizer}", optimizer_flag=flag, settings=ONE,
+               networks=networks)
+
+
+# LoRA's layers are peft's own for the type, or LINEAR where peft has none for it.
+LINEAR = ":*"
+RANKS = "--world 8 --strategy"
+
+WAYS = {
+    "plain": Way(settings=[FP32, AMP, *LARGER]),
+    "checkpoint": Way("--checkpoint auto", "checkpoints:of_blocks", settings=LARGER),
+    "checkpoint-reentrant": Way("--checkpoint auto --checkpoint-reentrant",
+                                "checkpoints:reentrant", settings=LARGER),
+    "checkpoint-every2": Way("--checkpoint every=2", "checkpoints:every_second",
+                              settings=LARGER),
+    "lora": Way("--lora 8{layers} --lora-dropout 0.05", "adapters:lora"),
+    "lora-all": Way("--lora 16:all-linear", "adapters:lora_all", settings=[AMP]),
+    "lora-checkpoint": Way(
+        "--lora 8{layers} --lora-dropout 0.05 --checkpoint auto --checkpoint-reentrant",
+        "adapters:lora_checkpoint", settings=[AMP]),
+    "dora": Way("--lora 8{layers} --dora", "adapters:dora", settings=[AMP]),
+    "qlora": Way("--quantize nf4 --lora 8{layers} --lora-dropout 0.05", "adapters:qlora"),
+    "qlora-checkpoint": Way(
+        "--quantize nf4 --lora 8{layers} --lora-dropout 0.05 --checkpoint auto "
+        "--checkpoint-reentrant", "adapters:qlora_checkpoint", settings=[AMP]),
+    "int8": Way("--quantize int8 --lora 8{layers} --lora-dropout 0.05", "adapters:int8",
+                settings=[AMP]),
+    "adamw-8bit": Way(optimizer="optimizers:of_bitsandbytes:AdamW8bit",
+                      optimizer_flag="adamw-8bit"),
+    "paged-adamw": of_optimizer("paged-adamw-32bit", "of_bitsandbytes:PagedAdamW"),
+    "paged-adamw-8bit": of_optimizer("paged-adamw-8bit", "of_bitsandbytes:PagedAdamW8bit"),
+    "lion": of_optimizer("lion", "lion"),
+    "lion-bnb": of_optimizer("lion-32bit", "of_bitsandbytes:Lion"),
+    "lion-8bit": of_optimizer("lion-8bit", "of_bitsandbytes:Lion8bit"),
+    "adafactor": of_optimizer("adafactor", "of_torch:Adafactor"),
+    "adafactor-transformers": of_optimizer("adafactor-transformers", "adafactor_of_transformers"),
+    "schedule-free": of_optimizer("schedule-free-adamw", "schedule_free"),
+    "muon": of_optimizer("muon", "muon", networks=["gpt2", "transformers.llama",
+                                                   "transformers.vit"]),
+    "optimizer-in-backward": Way("--optimizer-in-backward", optimizer="optimizers:in_backward",
+                                 settings=LARGER),
+    "ddp": Way(f"{RANKS} ddp", "ranks:ddp"),
+    "ddp-views": Way(f"{RANKS} ddp --ddp-views", "ranks:ddp_views", settings=[AMP]),
+    "zero1": Way(f"{RANKS} zero1", "ranks:ddp", "optimizers:zero"),
+    "fsdp2": Way(f"{RANKS} fsdp", "ranks:fsdp"),
+    "fsdp2-bf16": Way(f"{RANKS} fsdp --fsdp-policy bf16", "ranks:fsdp_bf16", settings=ONE),
+    "fsdp2-keeping": Way(f"{RANKS} fsdp --fsdp-keep", "ranks:fsdp_keeping", settings=ONE),
+    "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),
+    "accelerate": Way("--loop accelerate", loop="trainers:Accelerated", settings=LARGER),
+}
+
+
+def flags_of(truth):
+    """Of onnxfit, that ask for a run."""
+    layers = LINEAR if truth.get("layers_by_name") else ""
+    flags = WAYS[truth["way"]].flags.format(layers=layers)
+    return f"{flags} --loss {truth['loss']}" if truth["loss"] else flags

@@ -1,0 +1,86 @@
+"""Libraries that run the loop."""
+
+import tempfile
+
+from networks import NotForThis, inner, is_of_transformers
+
+STEPS = 3
+
+
+class Accelerated:
+    """accelerate 1.15.0 in the reference loop: what it makes of model, optimizer and backward."""
+
+    def __init__(self, model, optimizer, precision):
+        from accelerate import Accelerator
+        self.accelerator = Accelerator(
+            mixed_precision="bf16" if precision == "amp-bf16" else "no")
+        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+
+    def scale(self, loss):
+        return Backward(self.accelerator, loss)
+
+    def step(self, optimizer):
+        optimizer.step()
+
+    def update(self):
+        pass
+
+
+class Backward:
+    def __init__(self, accelerator, loss):
+        self.accelerator, self.loss = accelerator, loss
+
+    def backward(self):
+        self.accelerator.backward(self.loss)
+
+
+def dataset(inputs, labels):
+    """Samples on the host, as a tokenizer or a processor makes them."""
+    import torch
+
+    class Samples(torch.utils.data.Dataset):
+        def __len__(self):
+            return 1000
+
+        def __getitem__(self, index):
+            return {name: tensor.clone() for name, tensor in {**inputs, "labels": labels}.items()}
+    return Samples()
+
+
+def sample_of(family, model, target):
+    """One sample by the names that the model has for its inputs."""
+    import torch
+    (_, *shape), is_whole = target
+    given = family.inputs(1, "cpu", torch.float32)
+    names = [inner(model).main_input_name, *list(given)[1:]]
+    inputs = {name: tensor[0] for name, tensor in zip(names, given.values())
+              if name != "decoder_input_ids"}  # transformers makes it of the labels
+    return inputs, torch.zeros(shape, dtype=torch.long if is_whole else torch.float32)
+
+
+def trainer(family, model, target, batch, precision):
+    """transformers.Trainer, of which each step is asked when it ends."""
+    import torch
+    import transformers
+    from measure_transformers import peak
+    if not is_of_transformers(model) or not target[1]:
+        raise NotForThis("no labels that the model takes")
+    config = inner(model).config
+    if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = 0  # as those of trained models have it
+    steps = []
+
+    class Asked(transformers.TrainerCallback):
+        def on_train_begin(self, *_, **__):
+            torch.cuda.reset_peak_memory_stats()
+
+        def on_step_end(self, *_, **__):
+            steps.append({"after_step": torch.cuda.memory_allocated(), "peak": peak()})
+            torch.cuda.reset_peak_memory_stats()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = transformers.TrainingArguments(
+            folder, per_device_train_batch_size=batch, max_steps=STEPS, report_to=[],
+            save_strategy="no", bf16=precision == "amp-bf16", disable_tqdm=True)
+        transformers.Trainer(inner(model), arguments, callbacks=[Asked()],
+                             train_dataset=dataset(*sample_of(family, model, target))).train()
+    return steps
