@@ -263,10 +263,10 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
 }
 
 // What only training has.
-constexpr std::string_view kOfTraining[] = {"--optimizer",  "--optimizer-impl", "--clip-grad",
-                                            "--ema",        "--loss",           "--loss-output",
-                                            "--labels",     "--zero-grad",      "--freeze",
-                                            "--accumulate", "--checkpoint"};
+constexpr std::string_view kOfTraining[] = {
+    "--optimizer",  "--optimizer-impl", "--clip-grad", "--ema",       "--optimizer-in-backward",
+    "--loss",       "--loss-output",    "--labels",    "--zero-grad", "--freeze",
+    "--accumulate", "--checkpoint"};
 
 // Whether it says what inference does anyway.
 bool SaysNone(std::string_view flag, const TrainingSettings& settings) {
