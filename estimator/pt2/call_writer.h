@@ -62,9 +62,10 @@ class CallWriter : public ProgramWriter {
     ProgramWriter::Emit(place_, op, std::move(inputs), std::move(outputs), std::move(ints));
   }
 
-  // The same in a statement of its own before the running one: it binds `target`.
+  // The same in a statement of its own before the running one: it binds `target`.  That of the
+  // forward so many `callers` out.
   void EmitBinding(std::string target, std::string_view op, std::vector<NameId> inputs,
-                   std::vector<NameId> outputs);
+                   std::vector<NameId> outputs, size_t callers = 0);
 
   // --- for the functions in the rows ---
 
