@@ -364,8 +364,8 @@ void OptimizerStep::Take(const UpdateStep& step, std::span<const size_t> group) 
 void OptimizerStep::Keep(const Making& making, size_t parameter) {
   const TensorId made = Make(making, parameter);
   const TensorId old = std::exchange(kept_[parameter], made);
-  machine_.SetKind(made, Kind::kOptimizerState);
   if (old != kNoTensor) machine_.Release(old);
+  machine_.SetKind(made, Kind::kOptimizerState);
 }
 
 // Python frees a list from its end.
