@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/settings.h"
@@ -90,6 +91,9 @@ class OptimizerStep {
   // of that kind.
   OptimizerStep(CallTable& calls, const TrainingSettings& settings,
                 const ParameterGradients& gradients);
+
+  // Steps these parameters alone, in that order: a rank's share of them.
+  void StepOnly(std::vector<size_t> parameters) { parts_[0].parameters = std::move(parameters); }
 
   // What is made before the first step: states of some optimizers, the averaged model.
   void Construct();
