@@ -70,12 +70,7 @@ class ExportedBuilder {
 
   // Calls that follow are of that statement, in the model's own forward.
   ExportedBuilder& At(std::string_view file, int64_t line, std::string_view text) {
-    lines_ = {{.file = file, .line = line, .function = "forward", .text = text}};
-    return *this;
-  }
-  // In the forward of a layer that this line calls.
-  ExportedBuilder& Within(std::string_view file, int64_t line, std::string_view text) {
-    lines_.push_back({.file = file, .line = line, .function = "forward", .text = text});
+    line_ = {.file = file, .line = line, .function = "forward", .text = text};
     return *this;
   }
   // Calls that follow are of that module.
@@ -123,13 +118,13 @@ class ExportedBuilder {
     call.results = {Ref(name)};
     call.modules = {{.path = "", .type = "net.Net"}};
     if (!module_.empty()) call.modules.push_back({.path = module_, .type = type_});
-    call.lines = lines_;
+    if (line_.line > 0) call.lines = {line_};
     program_.graph.calls.push_back(std::move(call));
     return *this;
   }
 
   ExportedProgram program_;
-  std::vector<SourceLine> lines_;
+  SourceLine line_;
   std::string_view module_;
   std::string_view type_;
 };

@@ -253,9 +253,6 @@ bool IsNeverCausal(std::string_view file, std::string_view line);
 // whether it casts to the type of the module's weight first, where that has 16 bits, a branch that
 // an export in fp32 does not take, in a module of class `type`;
 bool CastsToWeight(std::string_view file, std::string_view line, std::string_view type);
-// whether it casts to the type of a layer's weight what it passes the layer, a branch that is taken
-// under autocast;
-bool CastsToLayersWeight(std::string_view file, std::string_view line);
 // whether it runs under torch.autocast(enabled=False), which is none on the meta device.
 bool RunsOutsideAutocast(std::string_view file, std::string_view line);
 // the operator whose backward a torch.autograd.Function has, whose forward made the call; "" of

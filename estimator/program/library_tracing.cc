@@ -76,15 +76,6 @@ constexpr TracedStatement kWeightCasts[] = {
      "normalization.RMSNorm"},
 };
 
-// T5DenseActDense, T5DenseGatedActDense and their copies.
-constexpr std::string_view kWo = "hidden_states = self.wo(hidden_states)";
-constexpr std::string_view kToWo = "hidden_states = hidden_states.to(self.wo.weight.dtype)";
-constexpr TracedStatement kLayersWeightCasts[] = {
-    {"transformers/models/t5/", kWo, {kTransformers, "models/t5/modeling_t5.py", kToWo}},
-    {"transformers/models/mt5/", kWo, {kTransformers, "models/mt5/modeling_mt5.py", kToWo}},
-    {"transformers/models/umt5/", kWo, {kTransformers, "models/umt5/modeling_umt5.py", kToWo}},
-};
-
 // Rotary embeddings: "with maybe_autocast(device_type=…, enabled=False)".  The statements of its
 // body, in Llama's and its copies.
 constexpr std::string_view kLlama = "models/llama/modeling_llama.py";
@@ -148,12 +139,6 @@ bool IsNeverCausal(std::string_view file, std::string_view line) {
 bool CastsToWeight(std::string_view file, std::string_view line, std::string_view type) {
   return std::ranges::any_of(kWeightCasts, [&](const TracedStatement& row) {
     return IsFrom(file, row) && line.ends_with(row.text) && type.ends_with(row.type);
-  });
-}
-
-bool CastsToLayersWeight(std::string_view file, std::string_view line) {
-  return std::ranges::any_of(kLayersWeightCasts, [&](const TracedStatement& row) {
-    return IsFrom(file, row) && line.ends_with(row.text);
   });
 }
 

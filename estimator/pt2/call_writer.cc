@@ -200,12 +200,8 @@ void CallWriter::NoteVariables(const Call& call, size_t first) {
 }
 
 void CallWriter::EmitBinding(std::string target, std::string_view op, std::vector<NameId> inputs,
-                             std::vector<NameId> outputs, size_t callers) {
+                             std::vector<NameId> outputs) {
   CallPlace place = place_;
-  for (; callers > 0 && !place.frames.empty(); --callers) {
-    place.frames.pop_back();
-    place.module = program_.modules.CallerOf(place.module);
-  }
   if (!place.frames.empty()) {
     place.frames.back() = program_.source.PutBeside(place.frames.back(), {std::move(target)});
   }

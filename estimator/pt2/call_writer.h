@@ -62,10 +62,9 @@ class CallWriter : public ProgramWriter {
     ProgramWriter::Emit(place_, op, std::move(inputs), std::move(outputs), std::move(ints));
   }
 
-  // The same in a statement of its own before the running one: it binds `target`.  That of the
-  // forward so many `callers` out.
+  // The same in a statement of its own before the running one: it binds `target`.
   void EmitBinding(std::string target, std::string_view op, std::vector<NameId> inputs,
-                   std::vector<NameId> outputs, size_t callers = 0);
+                   std::vector<NameId> outputs);
 
   // --- for the functions in the rows ---
 

@@ -8,7 +8,6 @@
 #include "estimator/base/index.h"
 #include "estimator/program/call_operands.h"
 #include "estimator/pt2/call_rows.h"
-#include "estimator/pt2/libraries.h"
 
 namespace onnxfit::pt2 {
 namespace {
@@ -132,18 +131,6 @@ void WritePoolWithPlaces(CallWriter& writer, const Call& call, std::string_view 
   const bool is_of_volumes = op.find("3d") != std::string_view::npos;
   op = is_of_volumes ? "max_pool3d_with_indices" : "max_pool2d_with_indices";
   writer.Emit(op, {writer.TensorAt(call, "self")}, writer.Results(call));
-}
-
-// "hidden_states = hidden_states.to(self.wo.weight.dtype)" before "self.wo(hidden_states)".
-void WriteLinear(CallWriter& writer, const Call& call, std::string_view op) {
-  std::vector<NameId> tensors = writer.Tensors(call);
-  if (tensors.size() > 1 && CastsToLayersWeightFirst(call)) {
-    const ProgramValue& value = writer.program().values[Index(tensors[0])];
-    const NameId cast = writer.NewName(value.name + ".cast", value.type);
-    writer.EmitBinding("hidden_states", "type_as", {tensors[0], tensors[1]}, {cast}, 1);
-    tensors[0] = cast;
-  }
-  writer.Emit(op, std::move(tensors), {writer.Result(call)});
 }
 
 // Picture and samples; values and places.
@@ -281,7 +268,7 @@ constexpr CallRow kLayerRows[] = {
     {"conv_transpose2d.input", "convolution", WriteConvolution},
     {"conv_transpose3d.input", "convolution", WriteConvolution},
     {"convolution.default", "convolution", WriteConvolution},
-    {"linear.default", "linear", WriteLinear},
+    {"linear.default", "linear", WriteAll},
     {"matmul.default", "matmul", WriteAll},
     {"bmm.default", "bmm", WriteAll},
     // What transformers calls where it does not compile: torch.nn.functional.grouped_mm, of cards

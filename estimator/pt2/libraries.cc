@@ -21,12 +21,6 @@ bool CastsToWeightFirst(const Call& call) {
   return CastsToWeight(call.lines.back().file, call.lines.back().text, type);
 }
 
-bool CastsToLayersWeightFirst(const Call& call) {
-  if (call.lines.size() < 2) return false;
-  const SourceLine& caller = call.lines[call.lines.size() - 2];
-  return CastsToLayersWeight(caller.file, caller.text);
-}
-
 std::string_view FunctionAround(const Call& call) {
   if (call.lines.empty()) return "";
   return FunctionOf(call.lines.back().file, call.lines.back().text);

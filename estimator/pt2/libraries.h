@@ -19,10 +19,6 @@ bool LosesCausality(const Call& call);
 // where that has 16 bits: a branch that an export in fp32 does not take.
 bool CastsToWeightFirst(const Call& call);
 
-// Whether the module that calls the layer which makes `call` casts what it passes to the type of
-// the layer's weight first.
-bool CastsToLayersWeightFirst(const Call& call);
-
 // The operator that has the backward of the torch.autograd.Function whose forward makes `call`; ""
 // where there is none.
 std::string_view FunctionAround(const Call& call);
