@@ -263,10 +263,19 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
 }
 
 // What only training has.
-constexpr std::string_view kOfTraining[] = {
-    "--optimizer", "--optimizer-impl", "--clip-grad",  "--ema",
-    "--loss",      "--loss-output",    "--labels",     "--zero-grad",
-    "--freeze",    "--accumulate",     "--checkpoint", "--checkpoint-reentrant"};
+constexpr std::string_view kOfTraining[] = {"--optimizer",
+                                            "--optimizer-impl",
+                                            "--clip-grad",
+                                            "--ema",
+                                            "--loss",
+                                            "--loss-output",
+                                            "--labels",
+                                            "--zero-grad",
+                                            "--freeze",
+                                            "--accumulate",
+                                            "--checkpoint",
+                                            "--checkpoint-reentrant",
+                                            "--optimizer-in-backward"};
 
 // Whether it says what inference does anyway.
 bool SaysNone(std::string_view flag, const TrainingSettings& settings) {

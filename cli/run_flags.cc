@@ -195,6 +195,14 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) { o.request.settings.clip_grad = ParseSwitch(t); }},
       {"--ema", "", "", kGroup, "keep an average of the model beside it (AveragedModel)", "",
        [](const Typed& t, Options& o) { o.request.settings.ema = ParseSwitch(t); }},
+      {"--optimizer-in-backward", "", "", kGroup,
+       "each parameter has an optimizer, which steps and drops its gradient as soon as backward "
+       "has "
+       "made it",
+       "",
+       [](const Typed& t, Options& o) {
+         o.request.settings.optimizer_in_backward = ParseSwitch(t);
+       }},
       {"--mode", "", "M", kGroup, Choices(kModes), ToString(settings.mode),
        [](const Typed& t, Options& o) { o.request.settings.mode = ParseChoice(t, kModes); }},
       {"--loss", "", "L", kGroup, Choices(kLosses), ToString(settings.loss),

@@ -38,7 +38,8 @@ std::string BytesOf(const TrainingSettings& settings, int32_t step, Phase phase,
   return text;
 }
 
-// All by recorded events: torch 2.11.0, lion-pytorch 0.2.5.
+// All by recorded events: torch 2.11.0, lion-pytorch 0.2.5, bitsandbytes 0.50.2, transformers
+// 5.17.0, schedulefree 1.4.1.
 TEST_CASE("each implementation holds its own temporaries") {
   struct Row {
     Optimizer optimizer;
@@ -74,7 +75,12 @@ TEST_CASE("each implementation holds its own temporaries") {
        "+4 -4 +48 -48 +32 -32 +192 +8 -8 +4 -4 +4 -4 +16 -16 +16 -192 +4 -4 -16"},
       {Optimizer::kAdafactor, kForLoop, "+48 +32 +16",
        "+4 -4 +48 +32 +192 +8 -8 +4 -4 +4 -4 +16 +16 -192 +4 -4 -48 -32 -16 -16"},
-      {Optimizer::kAdamW8bit, kForLoop, "+2048 +192 +192 +16 +16", ""},
+      {Optimizer::kAdamW8bit, kForLoop, kMoments, ""},
+      {Optimizer::kPagedAdamW32bit, kForLoop, kMoments, ""},
+      {Optimizer::kLion8bit, kForLoop, "+192 +16", ""},
+      {Optimizer::kLion32bit, kForLoop, "+192 +16", ""},
+      {Optimizer::kScheduleFreeAdamW, kForeach, kMoments, kList},
+      {Optimizer::kScheduleFreeAdamW, kForLoop, kMoments, kOneByOne},
   };
   for (const Row& row : rows) {
     CAPTURE(ToString(row.optimizer));
@@ -89,18 +95,99 @@ TEST_CASE("each implementation holds its own temporaries") {
 }
 
 // min_8bit_size is 4096: that many elements are in 8 bits, with a scale for 256 of them.
+// The states that `optimizer` makes of a matrix [64, columns].
+std::string StatesOf(int64_t columns, Optimizer optimizer) {
+  const std::string text =
+      TraceText(fmt::format("net (float[2, 64] x) => (float[2, {0}] y) < float[64, {0}] w = "
+                            "[\"location\": \"none\"] > {{ y = MatMul (x, w) }}",
+                            columns),
+                {.optimizer = optimizer, .loss = Loss::kMse, .steps = 1});
+  return text.substr(text.find("optimizer"));
+}
+
 TEST_CASE("tensors from 4096 elements on have their states in 8 bits") {
-  const auto states = [](int64_t columns) {
-    const std::string text =
-        TraceText(fmt::format("net (float[2, 64] x) => (float[2, {0}] y) < float[64, {0}] w = "
-                              "[\"location\": \"none\"] > {{ y = MatMul (x, w) }}",
-                              columns),
-                  {.optimizer = Optimizer::kAdamW8bit, .loss = Loss::kMse, .steps = 1});
-    return text.substr(text.find("optimizer"));
-  };
+  const auto states = [](int64_t columns) { return StatesOf(columns, Optimizer::kAdamW8bit); };
   CHECK_MESSAGE(states(64).find("w.state1:4096 ") != std::string::npos, states(64));
   CHECK_MESSAGE(states(64).find("w.absmax1:64 ") != std::string::npos, states(64));
   CHECK_MESSAGE(states(63).find("w.state1:16128 ") != std::string::npos, states(63));
+}
+
+// name2qmap has two of 256 values in fp32, on the device from the first such tensor on.
+TEST_CASE("states in 8 bits share the tables by which they are read") {
+  const std::string states = StatesOf(64, Optimizer::kAdamW8bit);
+  CHECK_MESSAGE(states.find("qmap1:1024 +w.qmap2:1024 +w.state1:4096 ") != std::string::npos,
+                states);
+  CHECK(StatesOf(63, Optimizer::kAdamW8bit).find("qmap") == std::string::npos);
+  const std::string lion = StatesOf(64, Optimizer::kLion8bit);
+  CHECK_MESSAGE(lion.find("qmap1:1024 +w.state1:4096 +w.absmax1:64") != std::string::npos, lion);
+}
+
+// get_state_buffer: F.get_paged from 1e5 elements on, which is cudaMallocManaged.
+TEST_CASE("paged states of large tensors are not the allocator's") {
+  const std::string small = StatesOf(1562, Optimizer::kPagedAdamW32bit);  // 99968 elements
+  CHECK_MESSAGE(small.find("w.state1:399872 +w.state2:399872") != std::string::npos, small);
+  CHECK(StatesOf(1563, Optimizer::kPagedAdamW32bit).find("state") == std::string::npos);
+  const std::string in_8_bits = StatesOf(1563, Optimizer::kPagedAdamW8bit);
+  CHECK(in_8_bits.find("state1") == std::string::npos);
+  CHECK_MESSAGE(in_8_bits.find("w.absmax1:1564 +w.absmax2:1564") != std::string::npos, in_8_bits);
+}
+
+// By events of transformers 5.17.0: update, which a parameter leaves, goes when the next one's is
+// there; state["RMS"] is a tensor that each step makes anew.
+TEST_CASE("Adafactor of transformers holds an update from one parameter to the next") {
+  const TrainingSettings settings = {
+      .optimizer = Optimizer::kAdafactorTransformers, .loss = Loss::kMse, .steps = 2};
+  const std::string square = " +192 +192 -192 ";
+  const std::string factored = "+48 -48 +32 -32 +8 +48 -8 +32 +192 -48 -32 -192";
+  const std::string clipped = " +4 +4 -4 +4 -4 -4 ";
+  const std::string vector = " +16 +16 -16 -192 +16 -16" + clipped + "+16 -16 -16";
+  CHECK(BytesOf(settings, 1, Phase::kOptimizer) ==
+        "+48 +32 +4 +4 -4" + square + factored + clipped + "+192 -192 +16 +4 +4 -4" + vector);
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer) ==
+        "+4 +4 -4 -4" + square + factored + clipped + "+192 -192 +4 +4 -4 -4" + vector);
+}
+
+TEST_CASE("Adafactor of transformers works in fp32 whatever the parameter is") {
+  const std::string text = BytesOf({.precision = Precision::kBf16,
+                                    .optimizer = Optimizer::kAdafactorTransformers,
+                                    .loss = Loss::kMse,
+                                    .steps = 2},
+                                   2, Phase::kOptimizer);
+  CHECK_MESSAGE(text.starts_with("+192 +192 +4 +4 -4 -4 +192 +192 -192 "), text);
+}
+
+// The tutorial's hook: AdamW(foreach=False) of one parameter, whose gradient goes behind it.
+TEST_CASE("an optimizer in backward steps a parameter as soon as its gradient is there") {
+  const TrainingSettings settings = {.optimizer_in_backward = true, .loss = Loss::kMse, .steps = 2};
+  const auto of_matrix = [&](int32_t step) {
+    const std::string text = BytesOf(settings, step, Phase::kBackward);
+    return text.substr(text.rfind("+192 +192 -192"));
+  };
+  CHECK(BytesOf(settings, 1, Phase::kBackward).find("+16 +16 +16 +16 -16 -16 -16") !=
+        std::string::npos);
+  CHECK(BytesOf(settings, 2, Phase::kBackward).find("+16 +16 +16 -16 -16 -16") !=
+        std::string::npos);
+  CHECK(of_matrix(2).starts_with("+192 +192 -192 -192 -192"));
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer).empty());
+}
+
+TEST_CASE("what waits for all gradients cannot be with an optimizer in backward") {
+  const auto train = [](Precision precision, bool clip) {
+    BytesOf({.precision = precision,
+             .clip_grad = clip,
+             .optimizer_in_backward = true,
+             .loss = Loss::kMse},
+            1, Phase::kBackward);
+  };
+  CHECK_THROWS_WITH_AS(train(Precision::kFp32, true),
+                       "--optimizer-in-backward: expected no --clip-grad, which waits for all "
+                       "gradients",
+                       Error);
+  CHECK_THROWS_WITH_AS(train(Precision::kAmpFp16, false),
+                       "--optimizer-in-backward: expected no GradScaler (-p amp-fp16), which waits "
+                       "for all gradients (try: -p amp-bf16)",
+                       Error);
+  CHECK_NOTHROW(train(Precision::kAmpBf16, false));
 }
 
 TEST_CASE("Lion makes the state of a parameter just before it updates it") {

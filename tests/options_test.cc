@@ -108,6 +108,7 @@ TEST_CASE("every flag reaches its place") {
                                  "--optimizer-impl=fused",
                                  "--clip-grad",
                                  "--ema",
+                                 "--optimizer-in-backward",
                                  "--why",
                                  "h",
                                  "m.onnx"});
@@ -120,6 +121,7 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.optimizer_impl == OptimizerImpl::kFused);
   CHECK(options.request.settings.clip_grad);
   CHECK(options.request.settings.ema);
+  CHECK(options.request.settings.optimizer_in_backward);
   CHECK(options.request.settings.out_of_place == std::vector<std::string>{"*/Add"});
   CHECK(options.request.settings.attention == AttentionUse::kEager);
   CHECK(options.request.settings.mode == Mode::kEval);
@@ -343,8 +345,10 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "--freeze"}, "--freeze: expected names of parameters such as layer1.*, found nothing"},
       {{"m", "--batch-norm", "fold"}, "--batch-norm: expected auto, keep or restore, found 'fold'"},
       {{"m", "-o", "adamv"},
-       "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, lion, "
-       "adamw-8bit or muon, found 'adamv' (did you mean 'adam'?)"},
+       "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, "
+       "adafactor-transformers, lion, adamw-8bit, paged-adamw-8bit, paged-adamw-32bit, lion-8bit, "
+       "paged-lion-8bit, lion-32bit, paged-lion-32bit, schedule-free-adamw or muon, found 'adamv' "
+       "(did you mean 'adam'?)"},
       {{"m", "--optimizer-impl", "loop"},
        "--optimizer-impl: expected foreach, for-loop or fused, found 'loop'"},
       {{"m", "--clip-grad=1.0"}, "--clip-grad: expected yes or no, found '1.0'"},

@@ -206,10 +206,12 @@ TEST_CASE("settings that few use are there only where they are used") {
   e.settings.optimizer_impl = OptimizerImpl::kForLoop;
   e.settings.clip_grad = true;
   e.settings.ema = true;
+  e.settings.optimizer_in_backward = true;
   CHECK(Report(e).find(R"("framework": "pytorch-2.11",
     "optimizer_impl": "for-loop",
     "clip_grad": true,
-    "ema": true
+    "ema": true,
+    "optimizer_in_backward": true
   })") != std::string::npos);
 }
 

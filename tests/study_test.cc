@@ -53,6 +53,8 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.optimizer_impl = OptimizerImpl::kFused; }},
     {"clip_grad", "lenet.onnxtxt", [](TrainingSettings& s) { s.clip_grad = true; }},
     {"ema", "lenet.onnxtxt", [](TrainingSettings& s) { s.ema = true; }},
+    {"optimizer_in_backward", "lenet.onnxtxt",
+     [](TrainingSettings& s) { s.optimizer_in_backward = true; }},
     {"mode", "lenet.onnxtxt", [](TrainingSettings& s) { s.mode = Mode::kEval; }},
     {"loss", "lenet.onnxtxt", [](TrainingSettings& s) { s.loss = Loss::kMse; }},
     {"loss_output", kTwoOutputs, [](TrainingSettings& s) { s.loss_output = "b"; }},
@@ -125,9 +127,9 @@ TEST_CASE("whatever was asked before, another setting gets the answer of a fresh
 TEST_CASE("every field has a row above") {
   const TrainingSettings settings;
   // A field more does not compile: give it a row here, and one in study.cc.
-  const auto& [framework, device, precision, optimizer, impl, clip, ema, mode, loss, output, labels,
-               in_place, out_of_place, batch_norm, dropout, placed, assumed, attention, loop,
-               freeze, checkpoint, reentrant, lora, quantize, steps] = settings;
+  const auto& [framework, device, precision, optimizer, impl, clip, ema, in_backward, mode, loss,
+               output, labels, in_place, out_of_place, batch_norm, dropout, placed, assumed,
+               attention, loop, freeze, checkpoint, reentrant, lora, quantize, steps] = settings;
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [rank, targets, lora_dropout] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;

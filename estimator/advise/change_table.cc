@@ -164,8 +164,7 @@ int64_t SampleStateBytes(Optimizer optimizer, const FrameworkProfile& framework)
   const TensorType sample = {DType::kFloat32, {1024, 1024}};
   int64_t bytes = 0;
   for (const StateTensor& state : FindOptimizerRule(optimizer, {}, framework).states) {
-    if (state.type == nullptr) continue;
-    const TensorType type = state.type(sample);
+    const TensorType type = StateType(state, sample);
     if (type.dtype != DType::kUndefined) bytes += BytesOf(type);
   }
   return bytes;

@@ -27,8 +27,16 @@ enum class Optimizer : uint8_t {
   kRmsprop,
   kAdagrad,
   kAdafactor,
+  kAdafactorTransformers,  // as its Trainer makes it: scale_parameter=False, relative_step=False
   kLion,
-  kAdamW8bit,
+  kAdamW8bit,  // from here on bitsandbytes': small parameters in 32 bits
+  kPagedAdamW8bit,
+  kPagedAdamW32bit,
+  kLion8bit,
+  kPagedLion8bit,
+  kLion32bit,
+  kPagedLion32bit,
+  kScheduleFreeAdamW,
   kMuon,  // of hidden matrices; AdamW of all others
 };
 
@@ -79,11 +87,24 @@ inline constexpr Spelling<Precision> kPrecisions[] = {
 };
 
 inline constexpr Spelling<Optimizer> kOptimizers[] = {
-    {"none", Optimizer::kNone},        {"sgd", Optimizer::kSgd},
-    {"sgdm", Optimizer::kSgdMomentum}, {"adam", Optimizer::kAdam},
-    {"adamw", Optimizer::kAdamW},      {"rmsprop", Optimizer::kRmsprop},
-    {"adagrad", Optimizer::kAdagrad},  {"adafactor", Optimizer::kAdafactor},
-    {"lion", Optimizer::kLion},        {"adamw-8bit", Optimizer::kAdamW8bit},
+    {"none", Optimizer::kNone},
+    {"sgd", Optimizer::kSgd},
+    {"sgdm", Optimizer::kSgdMomentum},
+    {"adam", Optimizer::kAdam},
+    {"adamw", Optimizer::kAdamW},
+    {"rmsprop", Optimizer::kRmsprop},
+    {"adagrad", Optimizer::kAdagrad},
+    {"adafactor", Optimizer::kAdafactor},
+    {"adafactor-transformers", Optimizer::kAdafactorTransformers},
+    {"lion", Optimizer::kLion},
+    {"adamw-8bit", Optimizer::kAdamW8bit},
+    {"paged-adamw-8bit", Optimizer::kPagedAdamW8bit},
+    {"paged-adamw-32bit", Optimizer::kPagedAdamW32bit},
+    {"lion-8bit", Optimizer::kLion8bit},
+    {"paged-lion-8bit", Optimizer::kPagedLion8bit},
+    {"lion-32bit", Optimizer::kLion32bit},
+    {"paged-lion-32bit", Optimizer::kPagedLion32bit},
+    {"schedule-free-adamw", Optimizer::kScheduleFreeAdamW},
     {"muon", Optimizer::kMuon},
 };
 
@@ -215,8 +236,9 @@ struct TrainingSettings {
   Precision precision = Precision::kFp32;
   Optimizer optimizer = Optimizer::kAdamW;
   std::optional<OptimizerImpl> optimizer_impl = {};  // what PyTorch takes when it is not told
-  bool clip_grad = false;  // torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-  bool ema = false;        // an AveragedModel beside the model, updated after each step
+  bool clip_grad = false;              // torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+  bool ema = false;                    // an AveragedModel beside the model, updated after each step
+  bool optimizer_in_backward = false;  // each parameter's own, in a hook of its gradient
   Mode mode = Mode::kTrain;
   Loss loss = Loss::kCrossEntropy;
   std::string loss_output = {};  // which output the loss takes; "" is the first of floats

@@ -160,6 +160,7 @@ class Engine {
     machine_.SetKind(gradient, Kind::kGradient);
     machine_.NoteHolder(parameter, {.type = Holder::Type::kGradient, .id = name}, gradient);
     parameter_gradients_.Set(index, gradient);
+    parameter_gradients_.Accumulated(index);
   }
 
   // `gradient` where nobody else holds it and it lies as what it is of, else a copy.
@@ -192,11 +193,13 @@ class Engine {
 }  // namespace
 
 void ParameterGradients::Clear(Machine& machine) {
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (tensors_[i] == kNoTensor) continue;
-    machine.NoteRelease(Holder::Type::kGradient, static_cast<int32_t>(i));
-    machine.Release(std::exchange(tensors_[i], kNoTensor));
-  }
+  for (size_t i = 0; i < tensors_.size(); ++i) Drop(i, machine);
+}
+
+void ParameterGradients::Drop(size_t parameter, Machine& machine) {
+  if (!Has(parameter)) return;
+  machine.NoteRelease(Holder::Type::kGradient, static_cast<int32_t>(parameter));
+  machine.Release(std::exchange(tensors_[parameter], kNoTensor));
 }
 
 void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients,

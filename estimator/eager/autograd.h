@@ -21,11 +21,19 @@ class ParameterGradients {
   void Set(size_t parameter, TensorId tensor) { tensors_[parameter] = tensor; }
   size_t size() const { return tensors_.size(); }
 
-  // zero_grad(set_to_none=True)
+  // zero_grad(set_to_none=True), of all or of one.
   void Clear(Machine& machine);
+  void Drop(size_t parameter, Machine& machine);
+
+  // p.register_post_accumulate_grad_hook, of every parameter.
+  void HookAccumulation(std::function<void(size_t)> hook) { hook_ = std::move(hook); }
+  void Accumulated(size_t parameter) const {
+    if (hook_) hook_(parameter);
+  }
 
  private:
   std::vector<TensorId> tensors_;
+  std::function<void(size_t)> hook_;
 };
 
 // What checkpoints do in backward (recomputation.cc).

@@ -182,9 +182,10 @@ constexpr OpRule kLinearRules[] = {
      .gradients = {Reads(In(1)), Reads(In(0))},
      .forward = {MakeOut(0), Scratch(Factor<1>), Scratch(Factor<0>), Uses(Workspace::kCublas)},
      .backward = kSecondFirst},
-    // Rows [n, k] in groups, a matrix [k, m] for each group, where groups end.
+    // Rows [n, k] in groups, a matrix [k, m] for each group, where groups end.  Source:
+    // _grouped_mm_mat1_backward and _mat2_, FunctionsManual.cpp, pytorch v2.11.0.
     {.name = "_grouped_mm",
-     .gradients = {Reads(In(1) | In(2)), Reads(In(0) | In(2))},
+     .gradients = {ReadsAsInput(In(1) | In(2)), ReadsAsInput(In(0) | In(2))},
      .backward = kSecondFirst},
     // x [b, m, n], to which the product of [b, m, k] and [b, k, n] is added.
     {.name = "baddbmm",

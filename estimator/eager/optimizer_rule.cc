@@ -1,6 +1,6 @@
 // Sources: torch/optim/*.py, pytorch v2.11.0 and v2.15.0, each row by recorded events; lion: the
-// authors' lion-pytorch 0.2.5, the same way; adamw-8bit: bitsandbytes 0.49,
-// optim/optimizer.py (blockwise, min_8bit_size 4096), its states alone.
+// authors' lion-pytorch 0.2.5, transformers 5.17.0 (optimization.py), schedulefree 1.4.1
+// (adamw_schedulefree.py) and bitsandbytes 0.50.2 (optim/optimizer.py), the same way.
 #include "estimator/eager/optimizer_rule.h"
 
 #include <fmt/format.h>
@@ -45,6 +45,14 @@ TensorType MeanOfRows(const TensorType& parameter) {
   return ColumnVariance(RowVariance(parameter));
 }
 
+TensorType InFp32(const TensorType& parameter) {
+  const bool wider = parameter.dtype == DType::kFloat64;
+  return {wider ? parameter.dtype : DType::kFloat32, parameter.dims};
+}
+TensorType CopyInFp32(const TensorType& parameter) {
+  return InFp32(parameter).dtype == parameter.dtype ? TensorType() : InFp32(parameter);
+}
+
 // bitsandbytes: one byte an element and one fp32 scale for 256 of them; small tensors
 // stay in fp32.
 constexpr int64_t kMin8bitElements = 4096;
@@ -61,10 +69,48 @@ TensorType BlockScales(const TensorType& parameter) {
   return {DType::kFloat32, {RoundUp(numel, kBlockElements) / kBlockElements}};
 }
 
-// Two quantization tables of 256 fp32 values.
-constexpr int kQuantizationTables = 2 * 256 * 4;
+// name2qmap["dynamic"], name2qmap["udynamic"]
+TensorType QuantizationTable(const TensorType& parameter) {
+  if (Numel(parameter.dims) < kMin8bitElements) return {};
+  return {DType::kFloat32, {256}};
+}
 
-using States = std::array<StateTensor, 5>;
+TensorType Fp32(const TensorType& parameter) { return {DType::kFloat32, parameter.dims}; }
+
+// get_state_buffer: elements from which a state of a paged optimizer is F.get_paged(…).
+constexpr int64_t kPagedElements = 100000;
+
+constexpr StateTensor Shared(std::string_view name, TypeForParameter type) {
+  return {.name = name, .type = type, .shared = true};
+}
+constexpr StateTensor Paged(std::string_view name, TypeForParameter type, bool paged) {
+  return {.name = name, .type = type, .paged = paged};
+}
+
+constexpr OptimizerStates WithMoments8bit(bool paged) {
+  return {{Shared("qmap1", QuantizationTable),
+           Shared("qmap2", QuantizationTable),
+           Paged("state1", Quantized, paged),
+           Paged("state2", Quantized, paged),
+           {"absmax1", BlockScales},
+           {"absmax2", BlockScales}}};
+}
+
+constexpr OptimizerStates WithMoment8bit(bool paged) {
+  return {{Shared("qmap1", QuantizationTable),
+           Paged("state1", Quantized, paged),
+           {"absmax1", BlockScales}}};
+}
+
+// One row of bitsandbytes.
+constexpr OptimizerRule OfBitsandbytes(Optimizer optimizer, OptimizerStates states) {
+  return {.optimizer = optimizer,
+          .impl = OptimizerImpl::kForLoop,
+          .states = states,
+          .states_made = StatesMade::kWithUpdate};
+}
+
+using States = OptimizerStates;
 constexpr States kMomentum = {{{"momentum_buffer", Same}}};
 constexpr States kMoments = {{{"exp_avg", Same}, {"exp_avg_sq", Same}}};
 constexpr States kMomentsOnDevice = {
@@ -83,6 +129,48 @@ constexpr Making kColumnNorm = {
 constexpr Making kMeanOfRows = {
     .type = MeanOfRows, .summed = RowVariance, .dim = Reduced::kLastButOne};
 constexpr Making kOuterProduct = {.type = Matrix, .product = true};
+
+// transformers' Adafactor, in fp32 whatever the parameter's type is.
+TensorType Fp32Scalar(const TensorType& parameter) { return {InFp32(parameter).dtype, {}}; }
+TensorType Fp32Matrix(const TensorType& parameter) { return Matrix(InFp32(parameter)); }
+TensorType Fp32Vector(const TensorType& parameter) { return Vector(InFp32(parameter)); }
+TensorType Fp32Rows(const TensorType& parameter) { return RowVariance(InFp32(parameter)); }
+TensorType Fp32Columns(const TensorType& parameter) { return ColumnVariance(InFp32(parameter)); }
+TensorType Fp32MeanOfRows(const TensorType& parameter) { return MeanOfRows(InFp32(parameter)); }
+
+constexpr States kFactoredInFp32 = {
+    {{"exp_avg_sq_row", Fp32Rows}, {"exp_avg_sq_col", Fp32Columns}, {"exp_avg_sq", Fp32Vector}}};
+constexpr Making kFp32Norm = {.type = Fp32Scalar, .summed = InFp32};
+
+// Statements of step(), with those of _rms and _approx_sq_grad.
+constexpr OptimizerSteps kAdafactorOfTransformers = {
+    // grad = p.grad.float(); p_data_fp32 = p.float()
+    Delete(Local::kGradient), Bind(Local::kGradient, {CopyInFp32}), Delete(Local::kParameter),
+    Bind(Local::kParameter, {CopyInFp32}),
+    // state["RMS"] = p.norm(2) / …
+    Bind(Local::kMean, kFp32Norm), Keep({Fp32Scalar}), Delete(Local::kMean),
+    // update = grad**2 + eps
+    Bind(Local::kSquare, {InFp32}), Bind(Local::kEstimate, {InFp32}), Delete(Local::kSquare),
+    Alias(Local::kUpdate, Local::kEstimate), Delete(Local::kEstimate),
+    // exp_avg_sq_row.add_(update.mean(dim=-1)), exp_avg_sq_col.add_(update.mean(dim=-2))
+    Pass({.type = Fp32Rows, .summed = Fp32Matrix, .dim = Reduced::kLast}),
+    Pass({.type = Fp32Columns, .summed = Fp32Matrix, .dim = Reduced::kLastButOne}),
+    // r_factor = row / row.mean(dim=-1); c_factor = col.rsqrt(); return r_factor * c_factor
+    Bind(Local::kMean, {.type = Fp32MeanOfRows, .summed = Fp32Rows, .dim = Reduced::kLastButOne}),
+    Bind(Local::kRowMean, {Fp32Rows}), Delete(Local::kMean),
+    Bind(Local::kColumnMean, {Fp32Columns}), Bind(Local::kEstimate, {Fp32Matrix}),
+    Delete(Local::kRowMean), Delete(Local::kColumnMean),
+    // update = exp_avg_sq.rsqrt()
+    Bind(Local::kEstimate, {Fp32Vector}), Alias(Local::kUpdate, Local::kEstimate),
+    Delete(Local::kEstimate),
+    // update.div_(update.norm(2) / … / clip_threshold)
+    Bind(Local::kMean, kFp32Norm), Bind(Local::kNumerator, {Fp32Scalar}), Delete(Local::kMean),
+    Bind(Local::kClampedNorm, {Fp32Scalar}), Delete(Local::kNumerator), Delete(Local::kClampedNorm),
+    // p.add_(-update)
+    Pass({InFp32})};
+
+// schedulefree: the point z beside the parameter, which is y.
+constexpr States kScheduleFree = {{{"z", Same}, {"exp_avg_sq", Same}}};
 
 // Muon's iteration, in bf16: what is there already is not copied.
 TensorType InBf16(const TensorType& parameter) { return {DType::kBFloat16, parameter.dims}; }
@@ -201,13 +289,29 @@ constexpr OptimizerRule kOptimizerRules[] = {
      .steps = {Bind(Local::kEstimate, {Same}), Bind(Local::kUpdate, {Same}),
                Delete(Local::kEstimate), Delete(Local::kUpdate)}},
 
-    {.optimizer = Optimizer::kAdamW8bit,
+    OfBitsandbytes(Optimizer::kAdamW8bit, WithMoments8bit(false)),
+    OfBitsandbytes(Optimizer::kPagedAdamW8bit, WithMoments8bit(true)),
+    OfBitsandbytes(Optimizer::kPagedAdamW32bit,
+                   {{Paged("state1", Fp32, true), Paged("state2", Fp32, true)}}),
+    OfBitsandbytes(Optimizer::kLion8bit, WithMoment8bit(false)),
+    OfBitsandbytes(Optimizer::kPagedLion8bit, WithMoment8bit(true)),
+    OfBitsandbytes(Optimizer::kLion32bit, {{{"state1", Fp32}}}),
+    OfBitsandbytes(Optimizer::kPagedLion32bit, {{Paged("state1", Fp32, true)}}),
+
+    {.optimizer = Optimizer::kAdafactorTransformers,
      .impl = OptimizerImpl::kForLoop,
-     .states = {{{"state1", Quantized},
-                 {"state2", Quantized},
-                 {"absmax1", BlockScales},
-                 {"absmax2", BlockScales}}},
-     .shared_bytes = kQuantizationTables},
+     .states = kFactoredInFp32,
+     .states_made = StatesMade::kWithUpdate,
+     .steps = kAdafactorOfTransformers},
+
+    {.optimizer = Optimizer::kScheduleFreeAdamW,
+     .impl = OptimizerImpl::kForeach,
+     .states = kScheduleFree,
+     .steps = {Bind(Local::kDenominator, {Same})}},
+    {.optimizer = Optimizer::kScheduleFreeAdamW,
+     .impl = OptimizerImpl::kForLoop,
+     .states = kScheduleFree,
+     .steps = {Bind(Local::kDenominator, {Same})}},
 
     {.optimizer = Optimizer::kMuon,
      .impl = OptimizerImpl::kForLoop,
@@ -232,6 +336,11 @@ std::string ImplsOf(Optimizer optimizer, const FrameworkProfile& framework) {
 }
 
 }  // namespace
+
+TensorType StateType(const StateTensor& state, const TensorType& parameter) {
+  const bool is_paged = state.paged && Numel(parameter.dims) >= kPagedElements;
+  return state.type == nullptr || is_paged ? TensorType() : state.type(parameter);
+}
 
 const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl,
                                        const FrameworkProfile& framework) {

@@ -19,6 +19,8 @@ using TypeForParameter = TensorType (*)(const TensorType& parameter);
 struct StateTensor {
   std::string_view name;  // as in optimizer.state[p]
   TypeForParameter type = nullptr;
+  bool shared = false;  // one for all parameters, made for the first that has it
+  bool paged = false;   // of large parameters in managed memory, which no allocator counts
 };
 
 // When the states come to be.
@@ -55,8 +57,10 @@ enum class Local : uint8_t {
   kGram,
   kGramUpdate,
   kClampedNorm,
+  kGradient,
+  kParameter,
 };
-inline constexpr int kLocals = 13;
+inline constexpr int kLocals = 15;
 
 // One statement that allocates or frees.  Foreach runs it for a whole list of parameters,
 // and a local is a list; a loop runs all statements for one parameter after the other.
@@ -67,6 +71,7 @@ struct UpdateStep {
     kAlias,   // local = what `from` holds
     kDelete,  // del local
     kPass,    // a tensor that one expression makes and drops
+    kKeep,    // optimizer.state[p][…] = a new tensor; what it held goes after that
   };
   Type type = Type::kEnd;
   Local local = Local::kRoot;
@@ -87,15 +92,19 @@ constexpr UpdateStep Pass(Making making) {
   return {.type = UpdateStep::Type::kPass, .making = making};
 }
 
-using OptimizerSteps = std::array<UpdateStep, 26>;
+constexpr UpdateStep Keep(Making making) {
+  return {.type = UpdateStep::Type::kKeep, .making = making};
+}
+
+using OptimizerSteps = std::array<UpdateStep, 32>;
+using OptimizerStates = std::array<StateTensor, 6>;
 
 struct OptimizerRule {
   Optimizer optimizer = Optimizer::kNone;
   OptimizerImpl impl = OptimizerImpl::kForeach;
   bool FrameworkProfile::*only_where = nullptr;  // there in some versions alone
-  std::array<StateTensor, 5> states = {};
+  OptimizerStates states = {};
   StatesMade states_made = StatesMade::kFirstStep;
-  int shared_bytes = 0;         // tables that all parameters share
   bool matrices_apart = false;  // lists hold matrices alone, or vectors alone
   OptimizerSteps steps = {};
   // Takes hidden matrices alone; this one steps the others behind it.  kNone: takes all.
@@ -107,5 +116,9 @@ struct OptimizerRule {
 // Throws Error where the optimizer has no such implementation in `framework`.
 const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl,
                                        const FrameworkProfile& framework);
+
+// What the device's allocator has of the state for that parameter; dtype kUndefined where it has
+// none, or where the state is in managed memory, which the card takes in while it has room.
+TensorType StateType(const StateTensor& state, const TensorType& parameter);
 
 }  // namespace onnxfit

@@ -1,12 +1,16 @@
 #include "estimator/eager/optimizer_step.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/strides.h"
@@ -195,6 +199,26 @@ SumShape SumOf(const TensorType& type, Reduced reduced) {
 
 }  // namespace
 
+namespace {
+
+// The tutorial's optimizers, of one parameter each, have foreach=False.
+std::optional<OptimizerImpl> ImplOf(const TrainingSettings& settings) {
+  const bool is_told = settings.optimizer_impl || settings.optimizer == Optimizer::kNone;
+  if (is_told || !settings.optimizer_in_backward) return settings.optimizer_impl;
+  return OptimizerImpl::kForLoop;
+}
+
+void CheckInBackward(const TrainingSettings& settings) {
+  const bool scales = settings.precision == Precision::kAmpFp16;
+  if (!scales && !settings.clip_grad) return;
+  throw Error({.where = "--optimizer-in-backward",
+               .text = fmt::format("expected no {}, which waits for all gradients",
+                                   scales ? "GradScaler (-p amp-fp16)" : "--clip-grad"),
+               .hint = scales ? "-p amp-bf16" : ""});
+}
+
+}  // namespace
+
 OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
                              const ParameterGradients& gradients)
     : calls_(calls),
@@ -205,12 +229,14 @@ OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
       scaler_(machine_, settings.precision == Precision::kAmpFp16),
       averaged_(calls),
       label_(machine_.AddLabel("optimizer temporary")),
-      has_states_(gradients.size()) {}
+      has_states_(gradients.size()),
+      kept_(gradients.size(), kNoTensor) {}
 
 std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
                                                         const TrainingSettings& settings) {
+  if (settings.optimizer_in_backward) CheckInBackward(settings);
   const auto find = [&](Optimizer optimizer) -> const OptimizerRule& {
-    return FindOptimizerRule(optimizer, settings.optimizer_impl, settings.framework);
+    return FindOptimizerRule(optimizer, ImplOf(settings), settings.framework);
   };
   const OptimizerRule& first = find(settings.optimizer);
   std::vector<Part> parts = {{first, {}}};
@@ -231,7 +257,19 @@ void OptimizerStep::Construct() {
   if (settings_.ema) averaged_.Construct();
 }
 
+void OptimizerStep::RunOf(size_t parameter) {
+  for (const Part& part : parts_) {
+    if (std::ranges::find(part.parameters, parameter) != part.parameters.end()) {
+      Step({part.rule, {parameter}});
+    }
+  }
+}
+
 void OptimizerStep::Run() {
+  if (settings_.optimizer_in_backward) {
+    if (settings_.ema) averaged_.Update();
+    return;
+  }
   if (settings_.clip_grad) {
     for (size_t i = 0; i < parts_.size(); ++i) scaler_.Unscale();
     ClipGradNorm(calls_, gradients_);
@@ -270,15 +308,9 @@ std::vector<std::vector<size_t>> OptimizerStep::Groups(const Part& part) const {
 }
 
 void OptimizerStep::MakeAllStates(const Part& part) {
-  if (part.rule.shared_bytes > 0 && !std::exchange(shared_made_, true)) MakeShared(part.rule);
   for (const size_t i : part.parameters) {
     if (gradients_.Has(i)) MakeStates(part.rule, i);
   }
-}
-
-void OptimizerStep::MakeShared(const OptimizerRule& rule) {
-  const LabelId label = machine_.AddLabel("quantization tables");
-  machine_.New({DType::kUint8, {rule.shared_bytes}}, label, Kind::kOptimizerState);
 }
 
 void OptimizerStep::MakeStates(const OptimizerRule& rule, size_t parameter) {
@@ -288,9 +320,9 @@ void OptimizerStep::MakeStates(const OptimizerRule& rule, size_t parameter) {
 }
 
 void OptimizerStep::MakeState(size_t parameter, const StateTensor& state) {
-  if (state.type == nullptr) return;
-  const TensorType type = state.type(TypeOf(parameter));
+  const TensorType type = StateType(state, TypeOf(parameter));
   if (type.dtype == DType::kUndefined) return;
+  if (state.shared && !shared_made_.insert(state.name).second) return;
   const NameId name = calls_.program().parameters[parameter];
   const std::string& text = calls_.program().values[Index(name)].name;
   const LabelId label = machine_.AddLabel(text + "." + std::string(state.name));
@@ -321,9 +353,19 @@ void OptimizerStep::Take(const UpdateStep& step, std::span<const size_t> group) 
         if (tensor != kNoTensor) machine_.Release(tensor);
       }
       return;
+    case UpdateStep::Type::kKeep:
+      for (const size_t parameter : group) Keep(step.making, parameter);
+      return;
     case UpdateStep::Type::kEnd:
       return;
   }
+}
+
+void OptimizerStep::Keep(const Making& making, size_t parameter) {
+  const TensorId made = Make(making, parameter);
+  const TensorId old = std::exchange(kept_[parameter], made);
+  if (old != kNoTensor) machine_.Release(old);
+  machine_.SetKind(made, Kind::kOptimizerState);
 }
 
 // Python frees a list from its end.

@@ -7,7 +7,10 @@
 #pragma once
 
 #include <array>
+#include <set>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/settings.h"
@@ -89,14 +92,23 @@ class OptimizerStep {
   OptimizerStep(CallTable& calls, const TrainingSettings& settings,
                 const ParameterGradients& gradients);
 
+  // Steps these parameters alone, in that order: a rank's share of them.
+  void StepOnly(std::vector<size_t> parameters) { parts_[0].parameters = std::move(parameters); }
+
   // What is made before the first step: states of some optimizers, the averaged model.
   void Construct();
 
   // scaler.scale(loss), whose result the caller owns; kNoTensor without a scaler.
   TensorId ScaleLoss() { return scaler_.Scale(); }
 
-  // All of the above, once.
+  // All of the above, once; in backward alone what comes after the steps.
   void Run();
+
+  // What a hook does with one parameter when its gradient is there (optimizer_in_backward):
+  //   optimizer_of[p].step()
+  // Source: "How to save memory by fusing the optimizer step into the backward pass",
+  // docs.pytorch.org/tutorials.  O(parameters).
+  void RunOf(size_t parameter);
 
  private:
   // An optimizer and what it steps.
@@ -109,9 +121,9 @@ class OptimizerStep {
   void Step(const Part& part);
   std::vector<std::vector<size_t>> Groups(const Part& part) const;
   void MakeAllStates(const Part& part);
-  void MakeShared(const OptimizerRule& rule);
   void MakeStates(const OptimizerRule& rule, size_t parameter);
   void MakeState(size_t parameter, const StateTensor& state);
+  void Keep(const Making& making, size_t parameter);
   void Take(const UpdateStep& step, std::span<const size_t> group);
   void BindLocal(Local local, std::vector<TensorId> tensors);
   TensorId Make(const Making& making, size_t parameter);
@@ -124,9 +136,10 @@ class OptimizerStep {
   std::vector<Part> parts_;
   GradScaler scaler_;
   AveragedModel averaged_;
-  LabelId label_;  // of temporaries
-  bool shared_made_ = false;
-  std::vector<bool> has_states_;  // by parameter
+  LabelId label_;                           // of temporaries
+  std::set<std::string_view> shared_made_;  // names of states
+  std::vector<bool> has_states_;            // by parameter
+  std::vector<TensorId> kept_;              // by parameter: what a step left in its state
   std::array<std::vector<TensorId>, kLocals> locals_;
 };
 

@@ -30,6 +30,7 @@ class Training {
         gradients_(program.parameters.size()),
         optimizer_(calls_, settings, gradients_) {
     if (log != nullptr) machine_.RecordInto(*log);
+    if (settings.optimizer_in_backward) StepInBackward();
     FindOutputs();
     const bool trains = settings.mode == Mode::kTrain;
     const auto spans = CheckpointedSpans(program, settings.checkpoint);
@@ -53,6 +54,14 @@ class Training {
 
  private:
   bool has_backward() const { return settings_.mode == Mode::kTrain && program_.loss != kNoName; }
+
+  // optimizer_of[p].step(); optimizer_of[p].zero_grad()
+  void StepInBackward() {
+    gradients_.HookAccumulation([this](size_t parameter) {
+      optimizer_.RunOf(parameter);
+      gradients_.Drop(parameter, machine_);
+    });
+  }
 
   // Those of the model's outputs that a call makes, and where the model's calls end: no
   // call that leads to none of them is in the program.

@@ -27,6 +27,8 @@ namespace onnxfit {
 //           if i == 0: optimizer.zero_grad()       # before-backward
 //           loss.backward()                        # gradients add up in place
 //       optimizer.step()
+// With optimizer_in_backward neither zero_grad() nor step() is in the loop: a hook of each
+// parameter steps it and drops its gradient as soon as backward has made that.
 // Division and names that the settings do not ask for are not there.  Figures "after
 // forward" and "after backward" are those of a step's last micro-batch.
 // At the end of the trace what a process still holds is live: parameters, buffers, the

@@ -146,8 +146,8 @@ class FormMaker {
         FindOptimizerRule(settings.optimizer, settings.optimizer_impl, settings.framework);
     int64_t bytes = 0;
     for (const StateTensor& state : rule.states) {
-      if (state.type == nullptr) continue;
-      const TensorType own = state.type(matrix);
+      if (state.shared) continue;
+      const TensorType own = StateType(state, matrix);
       const bool is_counter = own.dims.empty();  // of steps, for each tensor
       if (own.dtype != DType::kUndefined && !is_counter) bytes += BytesOf(own);
     }

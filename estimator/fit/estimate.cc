@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/calibration.h"
@@ -113,12 +114,17 @@ std::vector<LargeTensor> Largest(const Trace& trace, const Timeline& timeline) {
   return tensors;
 }
 
-// All that the optimizer has made: it stays until the end.
+// What the optimizer has at the end.
 int64_t StateBytes(const Trace& trace) {
-  int64_t bytes = 0;
+  std::vector<bool> is_state(trace.buffers.size());
   for (const Event& event : trace.events) {
-    const bool made = event.type == Event::Type::kAlloc && event.kind == Kind::kOptimizerState;
-    if (made) bytes = CheckedAdd(bytes, trace.buffers[Index(event.id)].bytes);
+    const bool says_kind = event.type == Event::Type::kAlloc || event.type == Event::Type::kKind;
+    if (says_kind) is_state[Index(event.id)] = event.kind == Kind::kOptimizerState;
+    if (event.type == Event::Type::kFree) is_state[Index(event.id)] = false;
+  }
+  int64_t bytes = 0;
+  for (size_t i = 0; i < is_state.size(); ++i) {
+    if (is_state[i]) bytes = CheckedAdd(bytes, trace.buffers[i].bytes);
   }
   return bytes;
 }

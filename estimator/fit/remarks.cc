@@ -7,11 +7,13 @@
 #include <map>
 #include <utility>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/calibration.h"
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/eager/in_place.h"
+#include "estimator/eager/optimizer_rule.h"
 #include "estimator/memory/lives.h"
 #include "estimator/program/hidden_matrices.h"
 
@@ -205,6 +207,26 @@ std::string OptimizerAssumption(const Program& program, const TrainingSettings& 
       count, hidden.size());
 }
 
+// "" where the allocator has all states.
+std::string PagedStates(const Program& program, const TrainingSettings& settings) {
+  if (settings.mode != Mode::kTrain) return "";
+  const OptimizerRule& rule =
+      FindOptimizerRule(settings.optimizer, settings.optimizer_impl, settings.framework);
+  int64_t bytes = 0;
+  for (const NameId name : program.parameters) {
+    const TensorType& parameter = program.values[Index(name)].type;
+    for (const StateTensor& state : rule.states) {
+      const bool is_paged = state.paged && StateType(state, parameter).dtype == DType::kUndefined;
+      if (is_paged) bytes = CheckedAdd(bytes, BytesOf(state.type(parameter)));
+    }
+  }
+  return bytes == 0 ? ""
+                    : fmt::format(
+                          "{} of optimizer state are in managed memory, which is not "
+                          "PyTorch's: the card takes them in while it has room",
+                          FormatBytes(bytes));
+}
+
 // `program` is that of `run`, dispatched or not.
 std::vector<std::string> FileAssumptions(const PreparedRun& run, const Program& program,
                                          const TrainingSettings& settings) {
@@ -213,6 +235,8 @@ std::vector<std::string> FileAssumptions(const PreparedRun& run, const Program& 
   if (!batch.empty()) assumptions.push_back(batch);
   const std::string optimizer = OptimizerAssumption(program, settings);
   if (!optimizer.empty()) assumptions.push_back(optimizer);
+  const std::string paged = PagedStates(program, settings);
+  if (!paged.empty()) assumptions.push_back(paged);
   Append(assumptions, run.roles.assumptions);
   Append(assumptions, program.assumptions);
   return assumptions;

@@ -117,6 +117,7 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_impl); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.clip_grad); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.ema); }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_in_backward); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.in_place); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.zero_grad); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.prefetch); }},

@@ -101,6 +101,7 @@ Json SettingsJson(const TrainingSettings& settings, std::optional<int64_t> batch
   if (settings.optimizer_impl) json["optimizer_impl"] = ToString(*settings.optimizer_impl);
   if (settings.clip_grad) json["clip_grad"] = true;
   if (settings.ema) json["ema"] = true;
+  if (settings.optimizer_in_backward) json["optimizer_in_backward"] = true;
   return json;
 }
 

@@ -25,6 +25,7 @@ void AddUpdate(const TrainingSettings& settings, Items& items) {
   }
   if (settings.clip_grad) items.emplace_back("clip-grad");
   if (settings.ema) items.emplace_back("ema");
+  if (settings.optimizer_in_backward) items.emplace_back("optimizer-in-backward");
 }
 
 // As flags take them behind a colon.

@@ -23,6 +23,7 @@ class RunFlags(TypedDict, total=False):
     optimizer_impl: Optional[str]  # foreach, for-loop or fused
     clip_grad: bool
     ema: bool
+    optimizer_in_backward: bool
     mode: Optional[str]  # train or eval
     loss_output: Optional[str]
     labels: Optional[str]
@@ -146,8 +147,9 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("batch", "precision", "optimizer"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "out_of_place",
                     "only"), _several),
-    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ema", "hold_outputs", "strict",
-                     "all_gpus", "verbose", "ascii", "update"), _switch),
+    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ema", "hold_outputs",
+                     "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
+                     "update"), _switch),
     "dims": _dims,
     "shapes": _shapes,
     "dropout": _dropout,

@@ -20,7 +20,17 @@ _CLASSES: Dict[Tuple[str, str], str] = {
     ("torch", "Adafactor"): "adafactor",
     ("lion_pytorch", "Lion"): "lion",
     ("bitsandbytes", "AdamW8bit"): "adamw-8bit",
-    ("bitsandbytes", "PagedAdamW8bit"): "adamw-8bit",
+    ("bitsandbytes", "PagedAdamW8bit"): "paged-adamw-8bit",
+    ("bitsandbytes", "PagedAdamW"): "paged-adamw-32bit",
+    ("bitsandbytes", "PagedAdamW32bit"): "paged-adamw-32bit",
+    ("bitsandbytes", "Lion"): "lion-32bit",
+    ("bitsandbytes", "Lion32bit"): "lion-32bit",
+    ("bitsandbytes", "Lion8bit"): "lion-8bit",
+    ("bitsandbytes", "PagedLion"): "paged-lion-32bit",
+    ("bitsandbytes", "PagedLion32bit"): "paged-lion-32bit",
+    ("bitsandbytes", "PagedLion8bit"): "paged-lion-8bit",
+    ("transformers", "Adafactor"): "adafactor-transformers",
+    ("schedulefree", "AdamWScheduleFree"): "schedule-free-adamw",
 }
 
 # Settings of a group that take memory which the command does not count, and what they are where
@@ -34,6 +44,7 @@ _UNCOUNTED: Mapping[str, Mapping[str, object]] = {
                 "differentiable": False},
     "adagrad": {"weight_decay": 0, "maximize": False, "differentiable": False},
     "adafactor": {"maximize": False},
+    "adafactor-transformers": {"beta1": None, "scale_parameter": False},
 }
 
 # Numbers that change no size.

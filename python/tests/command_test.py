@@ -138,7 +138,9 @@ class Errors(unittest.TestCase):
         self.assertEqual(
             str(self.refusal(LENET, optimizer="adamv")),
             "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, "
-            "lion, adamw-8bit or muon, found 'adamv' (did you mean 'adam'?)")
+            "adafactor-transformers, lion, adamw-8bit, paged-adamw-8bit, paged-adamw-32bit, "
+            "lion-8bit, paged-lion-8bit, lion-32bit, paged-lion-32bit, schedule-free-adamw or "
+            "muon, found 'adamv' (did you mean 'adam'?)")
 
     def test_hints_stand_apart(self):
         error = self.refusal(LENET, gpu="nosuch")

@@ -1,0 +1,159 @@
+#include "estimator/eager/data_parallel.h"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
+#include "estimator/eager/strides.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int64_t kBroadcastBytes = 250 * 1024 * 1024;  // self.broadcast_bucket_size
+constexpr int64_t kFirstBucketBytes = 1024 * 1024;      // dist._DEFAULT_FIRST_BUCKET_BYTES
+constexpr int64_t kBucketBytes = 25 * 1024 * 1024;      // bucket_cap_mb
+constexpr size_t kInFlight = 2;                         // broadcast_coalesced
+
+struct Flat {
+  DType dtype = DType::kUndefined;
+  int64_t elements = 0;
+  int tensors = 0;
+};
+
+// compute_bucket_assignment_by_size: each type has a bucket of its own, which is full once it has
+// that many bytes; those that are not come last.
+std::vector<Flat> Flattened(const std::vector<TensorType>& tensors) {
+  std::vector<Flat> full;
+  std::map<DType, Flat> open;
+  for (const TensorType& tensor : tensors) {
+    Flat& flat = open[tensor.dtype];
+    flat.dtype = tensor.dtype;
+    flat.elements = CheckedAdd(flat.elements, Numel(tensor.dims));
+    ++flat.tensors;
+    if (BytesOf({flat.dtype, {flat.elements}}) < kBroadcastBytes) continue;
+    full.push_back(std::exchange(flat, {}));
+  }
+  for (const auto& [dtype, flat] : open) {
+    if (flat.tensors > 0) full.push_back(flat);
+  }
+  return full;
+}
+
+}  // namespace
+
+DataParallel::DataParallel(CallTable& calls, ParameterGradients& gradients, bool as_views)
+    : calls_(calls),
+      machine_(calls.machine()),
+      gradients_(gradients),
+      as_views_(as_views),
+      label_(machine_.AddLabel("DDP bucket")),
+      bucket_of_(gradients.size()) {}
+
+// _sync_module_states, then the Reducer, whose only bucket has all gradients.
+void DataParallel::Construct() {
+  Broadcast(TypesOf(calls_.program().copy_order));
+  std::vector<size_t> all(gradients_.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  MakeBuckets({all});
+}
+
+void DataParallel::BeforeForward() {
+  if (++forwards_ == 2) Rebuild();
+  Broadcast(TypesOf(calls_.program().buffers));
+}
+
+void DataParallel::TakeGradient(size_t parameter) {
+  if (forwards_ == 1) order_.push_back(parameter);
+  if (!as_views_) return;
+  const Dims& dims = TypeOf(parameter).dims;
+  const TensorId view =
+      machine_.View(buckets_[bucket_of_[parameter]], dims, ContiguousStrides(dims));
+  gradients_.Drop(parameter, machine_);
+  gradients_.Set(parameter, view);
+}
+
+// broadcast_coalesced: a copy of what is flattened, if it is more than one tensor.
+void DataParallel::Broadcast(const std::vector<TensorType>& tensors) {
+  std::deque<TensorId> in_flight;
+  for (const Flat& flat : Flattened(tensors)) {
+    if (flat.tensors == 1) continue;
+    if (in_flight.size() == kInFlight) {
+      machine_.Release(in_flight.front());
+      in_flight.pop_front();
+    }
+    in_flight.push_back(machine_.New({flat.dtype, {flat.elements}}, label_));
+  }
+  for (const TensorId tensor : in_flight) machine_.Release(tensor);
+}
+
+// sync_bucket_indices takes the order and the sizes of buckets to the device; then
+// initialize_buckets drops the old ones first.
+void DataParallel::Rebuild() {
+  std::vector<std::vector<size_t>> buckets(1);
+  int64_t bytes = 0;
+  for (const size_t parameter : order_) {
+    if (bytes >= (buckets.size() == 1 ? kFirstBucketBytes : kBucketBytes)) {
+      buckets.emplace_back();
+      bytes = 0;
+    }
+    buckets.back().push_back(parameter);
+    bytes = CheckedAdd(bytes, BytesOf(TypeOf(parameter)));
+  }
+  const auto numbers = [&](size_t count) {
+    return machine_.New({DType::kInt32, {static_cast<int64_t>(count)}}, label_);
+  };
+  const TensorId indices = numbers(order_.size() + 1);
+  machine_.Release(numbers(buckets.size()));
+  machine_.Release(indices);
+  for (const TensorId bucket : std::exchange(buckets_, {})) machine_.Release(bucket);
+  MakeBuckets(buckets);
+}
+
+// Parameters are taken to be of one type.
+void DataParallel::MakeBuckets(const std::vector<std::vector<size_t>>& parameters) {
+  for (const std::vector<size_t>& some : parameters) {
+    if (some.empty()) continue;
+    int64_t elements = 0;
+    for (const size_t parameter : some) {
+      elements = CheckedAdd(elements, Numel(TypeOf(parameter).dims));
+      bucket_of_[parameter] = buckets_.size();
+    }
+    const TensorType type = {TypeOf(some[0]).dtype, {elements}};
+    buckets_.push_back(machine_.New(type, label_, Kind::kGradient));
+  }
+}
+
+std::vector<TensorType> DataParallel::TypesOf(const std::vector<NameId>& names) const {
+  std::vector<TensorType> types;
+  for (const NameId name : names) types.push_back(calls_.program().values[Index(name)].type);
+  return types;
+}
+
+const TensorType& DataParallel::TypeOf(size_t parameter) const {
+  const Program& program = calls_.program();
+  return program.values[Index(program.parameters[parameter])].type;
+}
+
+std::vector<size_t> FirstShare(const Program& program, int64_t world) {
+  const auto elements = [&](size_t parameter) {
+    return Numel(program.values[Index(program.parameters[parameter])].type.dims);
+  };
+  std::vector<size_t> sorted(program.parameters.size());
+  std::iota(sorted.begin(), sorted.end(), size_t{0});
+  std::ranges::stable_sort(sorted, std::ranges::greater(), elements);
+  std::vector<int64_t> sizes(static_cast<size_t>(world));
+  std::vector<size_t> first;
+  for (const size_t parameter : sorted) {
+    const auto least = std::ranges::min_element(sizes);
+    *least = CheckedAdd(*least, elements(parameter));
+    if (least == sizes.begin()) first.push_back(parameter);
+  }
+  return first;
+}
+
+}  // namespace onnxfit

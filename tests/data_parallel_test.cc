@@ -1,0 +1,105 @@
+#include "estimator/eager/data_parallel.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+
+#include "estimator/base/index.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::data_parallel_test {
+namespace {
+
+// Matrices of 1 MiB (a) and of 24 (b, c), a vector of 2 KiB (d).
+constexpr char kNet[] = R"(
+  net (float[2, 512] x) => (float[2, 512] y)
+  < float[512, 512] a = ["location": "none"], float[512, 12288] b = ["location": "none"],
+    float[12288, 512] c = ["location": "none"], float[512] d = ["location": "none"] > {
+    h = MatMul (x, a)
+    i = MatMul (h, b)
+    j = MatMul (i, c)
+    y = Add (j, d)
+  })";
+
+// What it asks for and gives back: "+2048 -2048".
+struct Rank {
+  Program program = Build(kNet, {}).program;
+  TrainingSettings settings = {};
+  Trace trace;
+  Machine machine{trace};
+  CallTable calls{program, machine, settings};
+  ParameterGradients gradients{program.parameters.size()};
+
+  std::string Events() {
+    std::string text;
+    for (const Event& event : trace.events) {
+      const bool made = event.type == Event::Type::kAlloc;
+      if (!made && event.type != Event::Type::kFree) continue;
+      text += fmt::format("{}{}{}", text.empty() ? "" : " ", made ? '+' : '-',
+                          trace.buffers[Index(event.id)].bytes);
+    }
+    trace.events.clear();
+    return text;
+  }
+
+  void SetGradient(size_t parameter) {
+    const TensorType& type = program.values[Index(program.parameters[parameter])].type;
+    gradients.Set(parameter, machine.New(type, machine.AddLabel("gradient")));
+  }
+};
+
+constexpr int64_t kA = 512 * 512 * 4, kB = 512 * 12288 * 4, kD = 512 * 4;
+
+// By recorded events of torch 2.11.0 over a group of 8.
+TEST_CASE("the model is broadcast, and all gradients have one bucket at first") {
+  Rank rank;
+  DataParallel ddp(rank.calls, rank.gradients, false);
+  ddp.Construct();
+  CHECK(rank.Events() == fmt::format("+{0} -{0} +{0}", kA + 2 * kB + kD));
+  ddp.BeforeForward();
+  CHECK(rank.Events().empty());
+}
+
+TEST_CASE("the second forward makes buckets of gradients as they came") {
+  Rank rank;
+  DataParallel ddp(rank.calls, rank.gradients, false);
+  ddp.Construct();
+  ddp.BeforeForward();
+  for (const size_t parameter : {3, 0, 2, 1}) ddp.TakeGradient(parameter);
+  rank.Events();
+  ddp.BeforeForward();
+  // Five numbers and the sizes of two; a first bucket from 1 MiB on, then from 25 MiB on.
+  CHECK(rank.Events() ==
+        fmt::format("+20 +8 -8 -20 -{} +{} +{}", kA + 2 * kB + kD, kD + kA, 2 * kB));
+  ddp.BeforeForward();
+  CHECK(rank.Events().empty());
+}
+
+TEST_CASE("a gradient that is a part of its bucket has no memory of its own") {
+  for (const bool as_views : {false, true}) {
+    Rank rank;
+    DataParallel ddp(rank.calls, rank.gradients, as_views);
+    ddp.Construct();
+    ddp.BeforeForward();
+    rank.Events();
+    rank.SetGradient(3);
+    ddp.TakeGradient(3);
+    CHECK(rank.Events() == (as_views ? "+2048 -2048" : "+2048"));
+    CHECK(rank.gradients.Has(3));
+    rank.gradients.Clear(rank.machine);
+    CHECK(rank.Events() == (as_views ? "" : "-2048"));
+  }
+}
+
+// a, b, c, d have 2^18, 6291456, 6291456 and 512 elements.
+TEST_CASE("the first rank of ZeroRedundancyOptimizer gets the largest first") {
+  const Rank rank;
+  using Share = std::vector<size_t>;
+  CHECK(FirstShare(rank.program, 1) == Share{1, 2, 0, 3});
+  CHECK(FirstShare(rank.program, 2) == Share{1, 0});
+  CHECK(FirstShare(rank.program, 8) == Share{1});
+}
+
+}  // namespace
+}  // namespace onnxfit::data_parallel_test
