@@ -266,7 +266,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
 constexpr std::string_view kOfTraining[] = {
     "--optimizer",  "--optimizer-impl", "--clip-grad", "--ema",       "--optimizer-in-backward",
     "--loss",       "--loss-output",    "--labels",    "--zero-grad", "--freeze",
-    "--accumulate", "--checkpoint"};
+    "--accumulate", "--checkpoint",     "--strategy",  "--world",     "--ddp-views"};
 
 // Whether it says what inference does anyway.
 bool SaysNone(std::string_view flag, const TrainingSettings& settings) {

@@ -70,6 +70,10 @@ enum class ZeroGrad : uint8_t { kBeforeForward, kBeforeBackward, kKeep };
 // (transformers' attn_implementation="eager").
 enum class AttentionUse : uint8_t { kSdpa, kEager };
 
+// How ranks share the work: gradients are added up in DistributedDataParallel's buckets; zero1 has
+// ZeroRedundancyOptimizer beside it, of which each rank steps a share.
+enum class Strategy : uint8_t { kNone, kDdp, kZero1 };
+
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
 struct Spelling {
@@ -136,6 +140,9 @@ inline constexpr Spelling<ZeroGrad> kZeroGrads[] = {{"before-forward", ZeroGrad:
 inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUse::kSdpa},
                                                             {"eager", AttentionUse::kEager}};
 
+inline constexpr Spelling<Strategy> kStrategies[] = {
+    {"none", Strategy::kNone}, {"ddp", Strategy::kDdp}, {"zero1", Strategy::kZero1}};
+
 // The name of `value` in its table.  REQUIRES: it has a row.
 template <typename Enum>
 constexpr std::string_view NameOf(std::span<const Spelling<Enum>> table, Enum value) {
@@ -156,6 +163,7 @@ constexpr std::string_view ToString(BatchNormUse v) {
   return NameOf<BatchNormUse>(kBatchNormUses, v);
 }
 constexpr std::string_view ToString(InPlaceUse v) { return NameOf<InPlaceUse>(kInPlaceUses, v); }
+constexpr std::string_view ToString(Strategy v) { return NameOf<Strategy>(kStrategies, v); }
 constexpr std::string_view ToString(ZeroGrad v) { return NameOf<ZeroGrad>(kZeroGrads, v); }
 
 // What a file may have lost and only its owner knows (--assume).
@@ -202,6 +210,13 @@ constexpr DType ComputeType(Precision precision) {
   return lower == DType::kUndefined ? ParameterType(precision) : lower;
 }
 
+// Ranks that train together, of which the first is estimated: none has more.
+struct RankSettings {
+  Strategy strategy = Strategy::kNone;
+  int64_t world = 8;                // ranks
+  bool gradients_as_views = false;  // gradient_as_bucket_view
+};
+
 // One training (or inference) run to be estimated.
 struct TrainingSettings {
   FrameworkProfile framework = DefaultFramework();
@@ -229,6 +244,7 @@ struct TrainingSettings {
   std::vector<std::string> freeze = {};  // globs: parameters that need no gradient
   // Globs of modules under torch.utils.checkpoint(use_reentrant=False); "auto": repeated blocks.
   std::vector<std::string> checkpoint = {};
+  RankSettings ranks = {};
   int steps = 3;  // peaks settle with the third step
 };
 

@@ -28,6 +28,13 @@ void AddUpdate(const TrainingSettings& settings, Items& items) {
   if (settings.optimizer_in_backward) items.emplace_back("optimizer-in-backward");
 }
 
+void AddRanks(const RankSettings& ranks, Items& items) {
+  if (ranks.strategy == Strategy::kNone) return;
+  items.push_back(fmt::format("strategy {}", ToString(ranks.strategy)));
+  items.push_back(fmt::format("world {}", ranks.world));
+  if (ranks.gradients_as_views) items.emplace_back("ddp-views");
+}
+
 // What is there in training alone.
 void AddTraining(const TrainingSettings& settings, Items& items) {
   const LoopSettings standard;
@@ -41,6 +48,7 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
   }
   AddAll("freeze", settings.freeze, items);
   AddAll("checkpoint", settings.checkpoint, items);
+  AddRanks(settings.ranks, items);
   if (settings.loss != standard_settings.loss) {
     items.push_back(fmt::format("loss {}", ToString(settings.loss)));
   }

@@ -24,6 +24,9 @@ class RunFlags(TypedDict, total=False):
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool
+    strategy: Optional[str]  # none, ddp or zero1
+    world: int  # ranks
+    ddp_views: bool
     mode: Optional[str]  # train or eval
     loss_output: Optional[str]
     labels: Optional[str]
@@ -143,7 +146,7 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("batch", "precision", "optimizer"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "out_of_place",
                     "only"), _several),
-    **dict.fromkeys(("clip_grad", "ema", "optimizer_in_backward", "hold_outputs", "strict", "all_gpus",
+    **dict.fromkeys(("clip_grad", "ema", "optimizer_in_backward", "ddp_views", "hold_outputs", "strict", "all_gpus",
                      "verbose", "ascii", "update"), _switch),
     "dims": _dims,
     "shapes": _shapes,
