@@ -267,6 +267,7 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--optimizer-impl",
                                             "--clip-grad",
                                             "--ema",
+                                            "--optimizer-in-backward",
                                             "--loss",
                                             "--loss-output",
                                             "--labels",
@@ -274,8 +275,10 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--freeze",
                                             "--accumulate",
                                             "--checkpoint",
-                                            "--checkpoint-reentrant",
-                                            "--optimizer-in-backward"};
+                                            "--strategy",
+                                            "--world",
+                                            "--ddp-views",
+                                            "--checkpoint-reentrant"};
 
 // Whether it says what inference does anyway.
 bool SaysNone(std::string_view flag, const TrainingSettings& settings) {

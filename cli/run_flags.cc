@@ -164,6 +164,8 @@ void SetFramework(const Typed& typed, Options& options) {
 // Of one step: each one is run.
 constexpr int64_t kMostBatches = 1024;
 
+constexpr int64_t kMostRanks = 1 << 20;
+
 constexpr int64_t kMostParameters = 1'000'000'000'000'000;
 constexpr int64_t kMostUnits = 1 << 24;  // of layers, widths, tokens
 
@@ -293,6 +295,23 @@ std::vector<Flag> RunFlags() {
        "",
        [](const Typed& t, Options& o) {
          o.request.settings.checkpoint_reentrant = ParseSwitch(t);
+       }},
+      {"--strategy", "", "S", kGroup,
+       Choices(kStrategies) +
+           ": what the first of --world ranks has under DistributedDataParallel, and with "
+           "ZeroRedundancyOptimizer beside it",
+       "single",
+       [](const Typed& t, Options& o) {
+         o.request.settings.ranks.strategy = ParseChoice(t, kStrategies);
+       }},
+      {"--world", "", "N", kGroup, "ranks that train together with --strategy", "8",
+       [](const Typed& t, Options& o) {
+         o.request.settings.ranks.world = ParseWhole(t, 1, kMostRanks);
+       }},
+      {"--ddp-views", "", "", kGroup,
+       "gradients are parts of DDP's buckets (gradient_as_bucket_view)", "",
+       [](const Typed& t, Options& o) {
+         o.request.settings.ranks.gradients_as_views = ParseSwitch(t);
        }},
       // Before --alloc-conf, whose options it decides.
       {"--framework", "", "F", kGroup,

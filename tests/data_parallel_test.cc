@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "tests/trace_helpers.h"
 
@@ -99,6 +100,27 @@ TEST_CASE("the first rank of ZeroRedundancyOptimizer gets the largest first") {
   CHECK(FirstShare(rank.program, 1) == Share{1, 2, 0, 3});
   CHECK(FirstShare(rank.program, 2) == Share{1, 0});
   CHECK(FirstShare(rank.program, 8) == Share{1});
+}
+
+TEST_CASE("an optimizer in backward is none that waits for the ranks") {
+  TrainingSettings settings = {.optimizer_in_backward = true};
+  settings.ranks.strategy = Strategy::kDdp;
+  CHECK_THROWS_WITH_AS(Train(Build(kNet, settings).program, settings),
+                       "--strategy: expected no --optimizer-in-backward, which steps before ranks "
+                       "have added up their gradients",
+                       Error);
+}
+
+TEST_CASE("a rank of zero1 has states of its share") {
+  const auto has_state = [](const char* name) {
+    TrainingSettings settings = {.loss = Loss::kMse, .steps = 1};
+    settings.ranks = {.strategy = Strategy::kZero1, .world = 2};
+    return TraceText(kNet, settings).find(std::string("+") + name + ".exp_avg:") !=
+           std::string::npos;
+  };
+  CHECK(has_state("b"));
+  CHECK(has_state("a"));
+  CHECK_FALSE(has_state("c"));
 }
 
 }  // namespace

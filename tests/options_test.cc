@@ -109,6 +109,10 @@ TEST_CASE("every flag reaches its place") {
                                  "--clip-grad",
                                  "--ema",
                                  "--optimizer-in-backward",
+                                 "--strategy=zero1",
+                                 "--world",
+                                 "4",
+                                 "--ddp-views",
                                  "--why",
                                  "h",
                                  "m.onnx"});
@@ -122,6 +126,9 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.clip_grad);
   CHECK(options.request.settings.ema);
   CHECK(options.request.settings.optimizer_in_backward);
+  CHECK(options.request.settings.ranks.strategy == Strategy::kZero1);
+  CHECK(options.request.settings.ranks.world == 4);
+  CHECK(options.request.settings.ranks.gradients_as_views);
   CHECK(options.request.settings.out_of_place == std::vector<std::string>{"*/Add"});
   CHECK(options.request.settings.attention == AttentionUse::kEager);
   CHECK(options.request.settings.mode == Mode::kEval);

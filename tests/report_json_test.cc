@@ -207,11 +207,15 @@ TEST_CASE("settings that few use are there only where they are used") {
   e.settings.clip_grad = true;
   e.settings.ema = true;
   e.settings.optimizer_in_backward = true;
+  e.settings.ranks = {.strategy = Strategy::kDdp, .world = 4, .gradients_as_views = true};
   CHECK(Report(e).find(R"("framework": "pytorch-2.11",
     "optimizer_impl": "for-loop",
     "clip_grad": true,
     "ema": true,
-    "optimizer_in_backward": true
+    "optimizer_in_backward": true,
+    "strategy": "ddp",
+    "world": 4,
+    "ddp_views": true
   })") != std::string::npos);
 }
 

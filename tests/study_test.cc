@@ -53,6 +53,8 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.optimizer_impl = OptimizerImpl::kFused; }},
     {"clip_grad", "lenet.onnxtxt", [](TrainingSettings& s) { s.clip_grad = true; }},
     {"ema", "lenet.onnxtxt", [](TrainingSettings& s) { s.ema = true; }},
+    {"ranks.strategy", "lenet.onnxtxt",
+     [](TrainingSettings& s) { s.ranks.strategy = Strategy::kDdp; }},
     {"optimizer_in_backward", "lenet.onnxtxt",
      [](TrainingSettings& s) { s.optimizer_in_backward = true; }},
     {"mode", "lenet.onnxtxt", [](TrainingSettings& s) { s.mode = Mode::kEval; }},
@@ -129,12 +131,15 @@ TEST_CASE("every field has a row above") {
   // A field more does not compile: give it a row here, and one in study.cc.
   const auto& [framework, device, precision, optimizer, impl, clip, ema, in_backward, mode, loss,
                output, labels, in_place, out_of_place, batch_norm, dropout, placed, assumed,
-               attention, loop, freeze, checkpoint, reentrant, lora, quantize, steps] = settings;
+               attention, loop, freeze, checkpoint, reentrant, lora, quantize, ranks, steps] =
+      settings;
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [rank, targets, lora_dropout] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [zero_grad, hold_outputs, prefetch, accumulate] = loop;
+  const auto& [strategy, world, views] = ranks;
   CHECK(steps > accumulate);
+  CHECK(world > steps);
   CHECK_FALSE(conv_bias);
   CHECK(rank == 0);
   CHECK_FALSE(reentrant);

@@ -73,6 +73,10 @@ enum class AttentionUse : uint8_t { kSdpa, kEager };
 // How bitsandbytes keeps the weights of frozen layers.
 enum class Quantization : uint8_t { kNone, kNf4 };
 
+// How ranks share the work: gradients are added up in DistributedDataParallel's buckets; zero1 has
+// ZeroRedundancyOptimizer beside it, of which each rank steps a share.
+enum class Strategy : uint8_t { kNone, kDdp, kZero1 };
+
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
 struct Spelling {
@@ -142,6 +146,9 @@ inline constexpr Spelling<Quantization> kQuantizations[] = {{"none", Quantizatio
 inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUse::kSdpa},
                                                             {"eager", AttentionUse::kEager}};
 
+inline constexpr Spelling<Strategy> kStrategies[] = {
+    {"single", Strategy::kNone}, {"ddp", Strategy::kDdp}, {"zero1", Strategy::kZero1}};
+
 // The name of `value` in its table.  REQUIRES: it has a row.
 template <typename Enum>
 constexpr std::string_view NameOf(std::span<const Spelling<Enum>> table, Enum value) {
@@ -165,6 +172,7 @@ constexpr std::string_view ToString(BatchNormUse v) {
   return NameOf<BatchNormUse>(kBatchNormUses, v);
 }
 constexpr std::string_view ToString(InPlaceUse v) { return NameOf<InPlaceUse>(kInPlaceUses, v); }
+constexpr std::string_view ToString(Strategy v) { return NameOf<Strategy>(kStrategies, v); }
 constexpr std::string_view ToString(ZeroGrad v) { return NameOf<ZeroGrad>(kZeroGrads, v); }
 
 // What a file may have lost and only its owner knows (--assume).
@@ -229,6 +237,13 @@ constexpr DType ComputeType(Precision precision) {
   return lower == DType::kUndefined ? ParameterType(precision) : lower;
 }
 
+// Ranks that train together, of which the first is estimated: none has more.
+struct RankSettings {
+  Strategy strategy = Strategy::kNone;
+  int64_t world = 8;                // ranks
+  bool gradients_as_views = false;  // gradient_as_bucket_view
+};
+
 // One training (or inference) run to be estimated.
 struct TrainingSettings {
   FrameworkProfile framework = DefaultFramework();
@@ -259,6 +274,7 @@ struct TrainingSettings {
   bool checkpoint_reentrant = false;  // use_reentrant=True
   LoraSettings lora = {};
   QuantizeSettings quantize = {};
+  RankSettings ranks = {};
   int steps = 3;  // peaks settle with the third step
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -247,6 +248,15 @@ std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
     parts[takes_all || hidden[i] ? 0 : 1].parameters.push_back(i);
   }
   return parts;
+}
+
+void OptimizerStep::StepOnly(const std::vector<size_t>& parameters) {
+  for (Part& part : parts_) {
+    const std::vector<size_t> had = std::exchange(part.parameters, {});
+    std::ranges::copy_if(parameters, std::back_inserter(part.parameters), [&](size_t parameter) {
+      return std::ranges::find(had, parameter) != had.end();
+    });
+  }
 }
 
 void OptimizerStep::Construct() {

@@ -93,7 +93,7 @@ class OptimizerStep {
                 const ParameterGradients& gradients);
 
   // Steps these parameters alone, in that order: a rank's share of them.
-  void StepOnly(std::vector<size_t> parameters) { parts_[0].parameters = std::move(parameters); }
+  void StepOnly(const std::vector<size_t>& parameters);
 
   // What is made before the first step: states of some optimizers, the averaged model.
   void Construct();

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
+#include "estimator/eager/data_parallel.h"
 #include "estimator/eager/forward.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/eager/optimizer_step.h"
@@ -45,6 +47,7 @@ class Training {
   void Run() {
     machine_.EnterPhase(0, Phase::kSetup);
     forward_.PlaceModel();
+    if (has_backward() && settings_.ranks.strategy != Strategy::kNone) JoinRanks();
     if (has_backward()) optimizer_.Construct();
     for (int64_t i = 0; i < settings_.loop.prefetch; ++i) ahead_.push(NewBatch());
     for (int32_t step = 1; step <= settings_.steps; ++step) {
@@ -54,6 +57,20 @@ class Training {
 
  private:
   bool has_backward() const { return settings_.mode == Mode::kTrain && program_.loss != kNoName; }
+
+  // DistributedDataParallel(model); with zero1 ZeroRedundancyOptimizer(model.parameters(), …), too.
+  void JoinRanks() {
+    const RankSettings& ranks = settings_.ranks;
+    if (settings_.optimizer_in_backward) {
+      throw Error({.where = "--strategy",
+                   .text = "expected no --optimizer-in-backward, which steps before ranks have "
+                           "added up their gradients"});
+    }
+    ddp_.emplace(calls_, gradients_, ranks.gradients_as_views);
+    ddp_->Construct();
+    if (ranks.strategy == Strategy::kZero1) optimizer_.StepOnly(FirstShare(program_, ranks.world));
+    gradients_.HookAccumulation([this](size_t parameter) { ddp_->TakeGradient(parameter); });
+  }
 
   // optimizer_of[p].step(); optimizer_of[p].zero_grad()
   void StepInBackward() {
@@ -81,6 +98,7 @@ class Training {
       machine_.EnterPhase(step, Phase::kForward);
       NextBatch();
       if (i == 0) ZeroGradIf(ZeroGrad::kBeforeForward);
+      if (ddp_) ddp_->BeforeForward();
       RunForward(/*grad=*/true);
       machine_.EnterPhase(step, Phase::kBackward);
       if (i == 0) ZeroGradIf(ZeroGrad::kBeforeBackward);
@@ -193,6 +211,7 @@ class Training {
           [this](GradNodeId node, const std::vector<TensorId>& incoming) {
             return forward_.Rerun(node, incoming, gradients_, hooks_);
           }};
+  std::optional<DataParallel> ddp_;  // around the model, where ranks train together
   std::vector<NameId> outputs_;
   size_t model_end_ = 0;       // the loss's calls begin here
   std::queue<Batch> ahead_;    // on the device before the loop takes them

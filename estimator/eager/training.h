@@ -29,13 +29,13 @@ namespace onnxfit {
 //       optimizer.step()
 // With optimizer_in_backward neither zero_grad() nor step() is in the loop: a hook of each
 // parameter steps it and drops its gradient as soon as backward has made that.
-// Division and names that the settings do not ask for are not there.  Figures "after
-// forward" and "after backward" are those of a step's last micro-batch.
-// At the end of the trace what a process still holds is live: parameters, buffers, the
-// last batches, gradients, optimizer state, the loss, held outputs, workspaces.
-// Throws Error where a size needs more than 63 bits.
-// O(steps × calls × log calls).
-// Who holds what goes into `holders`, if it is not null.
+// With ranks the model is wrapped before the loop, and a hook of each parameter's gradient copies
+// it into a bucket (data_parallel.h). Division and names that the settings do not ask for are not
+// there.  Figures "after forward" and "after backward" are those of a step's last micro-batch. At
+// the end of the trace what a process still holds is live: parameters, buffers, the last batches,
+// gradients, optimizer state, the loss, held outputs, workspaces. Throws Error where a size needs
+// more than 63 bits. O(steps × calls × log calls). Who holds what goes into `holders`, if it is not
+// null.
 Trace RunTraining(const Program& program, const TrainingSettings& settings,
                   Holders* holders = nullptr);
 

@@ -188,6 +188,13 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
     assumptions.emplace_back(
         "the average is made before the first step, of parameters and buffers (--ema)");
   }
+  const RankSettings& ranks = request.settings.ranks;
+  if (ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
+    assumptions.push_back(fmt::format(
+        "the figures are those of the first of {} ranks, and none has more; what NCCL allocates is "
+        "not PyTorch's and not among them (--strategy)",
+        ranks.world));
+  }
   return assumptions;
 }
 

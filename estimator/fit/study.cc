@@ -124,6 +124,12 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.accumulate); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.checkpoint); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.checkpoint_reentrant); }},
+    {ReadBy::kRun,
+     [](const TrainingSettings& s, Key& key) {
+       key.Add(s.ranks.strategy);
+       key.Add(s.ranks.world);
+       key.Add(s.ranks.gradients_as_views);
+     }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.steps); }},
 };
 

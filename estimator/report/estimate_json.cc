@@ -82,6 +82,13 @@ void PutCalibration(Json& object, const SharedCalibration& calibration) {
   PutIfKnown(json, "cudnn", calibration->cudnn);
 }
 
+void PutRanks(Json& json, const RankSettings& ranks) {
+  if (ranks.strategy == Strategy::kNone) return;
+  json["strategy"] = ToString(ranks.strategy);
+  json["world"] = ranks.world;
+  if (ranks.gradients_as_views) json["ddp_views"] = true;
+}
+
 // `batch` is absent where nobody has said it.
 Json SettingsJson(const TrainingSettings& settings, std::optional<int64_t> batch,
                   const std::map<std::string, int64_t>& dims, const std::string& alloc_conf) {
@@ -102,6 +109,7 @@ Json SettingsJson(const TrainingSettings& settings, std::optional<int64_t> batch
   if (settings.clip_grad) json["clip_grad"] = true;
   if (settings.ema) json["ema"] = true;
   if (settings.optimizer_in_backward) json["optimizer_in_backward"] = true;
+  PutRanks(json, settings.ranks);
   return json;
 }
 

@@ -45,6 +45,13 @@ void AddLora(const LoraSettings& lora, Items& items) {
   if (lora.dropout > 0) items.push_back(fmt::format("lora-dropout {}", lora.dropout));
 }
 
+void AddRanks(const RankSettings& ranks, Items& items) {
+  if (ranks.strategy == Strategy::kNone) return;
+  items.push_back(fmt::format("strategy {}", ToString(ranks.strategy)));
+  items.push_back(fmt::format("world {}", ranks.world));
+  if (ranks.gradients_as_views) items.emplace_back("ddp-views");
+}
+
 // What is there in training alone.
 void AddTraining(const TrainingSettings& settings, Items& items) {
   const LoopSettings standard;
@@ -59,6 +66,7 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
   AddAll("freeze", settings.freeze, items);
   AddAll("checkpoint", settings.checkpoint, items);
   if (settings.checkpoint_reentrant) items.emplace_back("checkpoint-reentrant");
+  AddRanks(settings.ranks, items);
   if (settings.loss != standard_settings.loss) {
     items.push_back(fmt::format("loss {}", ToString(settings.loss)));
   }

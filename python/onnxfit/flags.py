@@ -24,6 +24,9 @@ class RunFlags(TypedDict, total=False):
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool
+    strategy: Optional[str]  # none, ddp or zero1
+    world: int  # ranks
+    ddp_views: bool
     mode: Optional[str]  # train or eval
     loss_output: Optional[str]
     labels: Optional[str]
@@ -147,7 +150,7 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("batch", "precision", "optimizer"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "out_of_place",
                     "only"), _several),
-    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ema", "hold_outputs",
+    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_views", "ema", "hold_outputs",
                      "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
                      "update"), _switch),
     "dims": _dims,
