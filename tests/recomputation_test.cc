@@ -63,7 +63,8 @@ TEST_CASE("every=2 takes the second block, the fourth …") {
   CHECK(CheckpointedSpans(program, {"every=3"}).empty());
 }
 
-// Of the first block nothing that it is given asks for gradients: its parameters get none.
+// Nothing that the first block is given asks for gradients: its result asks for none, nor does what
+// the second makes of it.
 TEST_CASE("a reentrant checkpoint keeps what it was given, and runs in a backward of its own") {
   TrainingSettings settings;
   settings.optimizer = Optimizer::kSgd;
@@ -76,7 +77,7 @@ TEST_CASE("a reentrant checkpoint keeps what it was given, and runs in a backwar
   settings.checkpoint = {"auto"};
   const Timeline both = Replay(Train(Build(kTwoBlocks, settings).program, settings));
   CHECK(plain.after_backward.requested_bytes - both.steps[1].after_backward.requested_bytes ==
-        2 * 64 * 64 * 4);  // gradients of h.0
+        4 * 64 * 64 * 4);  // gradients of both blocks
 }
 
 TEST_CASE("a parameter's name holds it for good, whatever is computed again") {
