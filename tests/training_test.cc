@@ -257,7 +257,8 @@ TEST_CASE("prelu makes both gradients in the output's shape") {
            y = PRelu (h, s)
          })",
       {.optimizer = Optimizer::kSgd, .freeze = {"s"}, .steps = 1});
-  CHECK_MESSAGE(text.find("+h.grad:128 +y.view.grad:128 -y.view.grad -y.grad") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("+h.grad:128 +y.view.grad:128 -y.view.grad -y.grad") != std::string::npos,
+                text);
 }
 
 // h is saved by the product that makes k: only when w2 is frozen may the sum take it.
