@@ -239,6 +239,28 @@ std::set<std::string> SizesSet(const Flag& flag, const Options& options) {
   return names;
 }
 
+// Flags that say something about another one alone.
+struct NeededFlag {
+  std::string_view flag;
+  std::string_view needs;
+};
+
+constexpr NeededFlag kNeeded[] = {{"--lora-dropout", "--lora"},
+                                  {"--checkpoint-reentrant", "--checkpoint"},
+                                  {"--world", "--strategy"},
+                                  {"--ddp-views", "--strategy"}};
+
+void RefuseAlone(const std::vector<std::string>& given) {
+  const auto is_given = [&](std::string_view flag) {
+    return std::ranges::find(given, flag) != given.end();
+  };
+  for (const NeededFlag& row : kNeeded) {
+    if (!is_given(row.flag) || is_given(row.needs)) continue;
+    throw Error({.where = std::string(row.flag),
+                 .text = fmt::format("expected beside {}, which is missing", row.needs)});
+  }
+}
+
 // What the command line, the environment and the config say of each flag; the config's sizes are
 // for models that have them.
 void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options) {
@@ -260,6 +282,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
     const bool is_default = GivenOf(flag, *declared[i]).empty();
     if (is_default) options.request.binding.optional.merge(SizesSet(flag, options));
   }
+  RefuseAlone(options.given);
 }
 
 // What only training has.

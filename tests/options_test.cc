@@ -160,6 +160,19 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.quantize.targets == std::vector<std::string>{"fc"});
 }
 
+TEST_CASE("a flag about another one is not taken alone") {
+  const auto refused = [](std::vector<std::string> words, const char* text) {
+    CHECK_THROWS_WITH_AS(Parse(std::move(words)), text, Error);
+  };
+  refused({"m", "--lora-dropout", "0.1"},
+          "--lora-dropout: expected beside --lora, which is missing");
+  refused({"m", "--checkpoint-reentrant"},
+          "--checkpoint-reentrant: expected beside --checkpoint, which is missing");
+  refused({"m", "--world", "4"}, "--world: expected beside --strategy, which is missing");
+  refused({"m", "--ddp-views"}, "--ddp-views: expected beside --strategy, which is missing");
+  CHECK(Parse({"m", "--lora", "8", "--lora-dropout", "0.1"}).request.settings.lora.dropout == 0.1);
+}
+
 TEST_CASE("lists and ranges are axes of a table, a single value is none") {
   const Options options = Parse({"m", "-b", "64,8:24:8", "--dim", "seq=128:512:256", "--dim",
                                  "past=3", "-p", "fp32,amp-bf16", "-o", "sgd,adamw"});
