@@ -60,6 +60,7 @@ const Row kRows[] = {
      "-b 8 --optimizer-impl fused"},
     {"gpt2.dynamo.onnx", "-b 8 --attention eager", "--attention sdpa", "-b 8"},
     {kWideRelu, "-b 4096 --mode eval --in-place never", "--in-place always", "-b 4096 --mode eval"},
+    {"gpt2.dynamo.onnx", "-b 8", "--checkpoint auto", "-b 8 --checkpoint *.h.0"},
     {kLong, "-b 16 --dim S=512 --prefetch 40", "--prefetch 0", "-b 16 --dim S=512"},
     {kWide, "-b 4096 --hold-outputs", "without --hold-outputs", "-b 4096"},
     {kHeavy, "-b 8 --ema", "without --ema", "-b 8"},

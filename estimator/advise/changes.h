@@ -30,6 +30,7 @@ enum class ChangedPart : uint8_t {
   kAttention,
   kInPlace,
   kHeldOutputs,
+  kRecomputed,
   kPrefetch,
   kAverage,
   kBatch,
