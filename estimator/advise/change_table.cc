@@ -3,7 +3,6 @@
 #include "estimator/advise/changes.h"
 #include "estimator/base/error.h"
 #include "estimator/eager/optimizer_rule.h"
-#include "estimator/program/checkpointed_spans.h"
 
 namespace onnxfit {
 
@@ -46,7 +45,7 @@ bool CanLoop(const AdviceCase& c) {
 // Whether blocks repeat that a checkpoint can be put around.
 bool HasBlocks(const AdviceCase& c) {
   return IsTraining(c) && c.request.settings.checkpoint.empty() &&
-         !CheckpointedSpans(c.asked.prediction->program, {kAutoCheckpoint}).empty();
+         HasRepeatedBlocks(*c.asked.prediction);
 }
 
 // A change whose words are the same for all models.
@@ -91,7 +90,7 @@ constexpr AdviceRow kAdviceRows[] = {
      CanLoop, [](EstimateRequest& r) { r.settings.optimizer_impl = OptimizerImpl::kForLoop; }},
     {ChangedPart::kRecomputed, CostClass::kTime, "activations computed again", "--checkpoint auto",
      "torch.utils.checkpoint around blocks; a third more compute", HasBlocks,
-     [](EstimateRequest& r) { r.settings.checkpoint = {kAutoCheckpoint}; }},
+     [](EstimateRequest& r) { r.settings.checkpoint = {"auto"}; }},
     {ChangedPart::kAverage, CostClass::kTuning, "no averaged model on the card", "without --ema",
      "keep the average on the CPU, or do without",
      [](const AdviceCase& c) { return IsTraining(c) && c.request.settings.ema; },

@@ -21,6 +21,7 @@
 #include "estimator/onnx/rebind.h"
 #include "estimator/onnx/wrong_size.h"
 #include "estimator/program/adapters.h"
+#include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/quantized_layers.h"
 #include "estimator/pt2/embedded_program.h"
 #include "estimator/pt2/exported_program.h"
@@ -193,6 +194,10 @@ PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
   if (settings.lora.rank > 0) AdaptModel(settings, run);
   CheckTrainable(run.file->graph, run.program, settings);
   return run;
+}
+
+bool HasRepeatedBlocks(const Prediction& prediction) {
+  return !CheckpointedSpans(prediction.program, {kAutoCheckpoint}).empty();
 }
 
 PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request) {

@@ -76,6 +76,9 @@ Prediction Predict(const Graph& file, const EstimateRequest& request);
 PreparedRun PrepareRun(const Graph& file, const EstimateRequest& request);
 Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateRequest& request);
 
+// Whether blocks repeat, around which --checkpoint auto puts checkpoints.  O(calls × depth).
+bool HasRepeatedBlocks(const Prediction& prediction);
+
 // The two halves of PrepareRun, but for a program in the file: a Study (study.h) keeps what they
 // make.  `file` is that of `model`.
 std::shared_ptr<const BoundFile> BindModel(const Graph& file, const DimBinding& binding);
