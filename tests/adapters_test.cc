@@ -11,6 +11,7 @@
 #include "estimator/base/index.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/linear_layers.h"
 #include "tests/checkpointed_net.h"
 #include "tests/trace_helpers.h"
@@ -146,18 +147,22 @@ TEST_CASE("of an export with adapters in it, they alone are trained") {
   CHECK(Build(kTwoBlocks, {}).program.frozen.empty());
 }
 
-TEST_CASE("without names, peft's own for the type of model; where it has none, an error says so") {
+TEST_CASE("without names, peft's own for the type of model, else those of most types") {
   const std::string gpt2 = std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx";
   const Program program = Build(LoadModel(gpt2), WithLora({.rank = 8})).program;
   const std::vector<std::string> names = NamesOf(program, program.parameters);
   REQUIRE(names.size() == 24);
   CHECK(names[0] == "model.transformer.h.0.attn.c_attn.lora_A.default.weight");
-  CHECK_THROWS_WITH_AS(
-      Build(kTwoBlocks, WithLora({.rank = 8})),
-      "<text>: --lora: the file does not say of which type the model is, which decides "
-      "what peft's defaults are (try: --lora RANK:NAME with names of layers such "
-      "as fc, or all-linear)",
-      Error);
+  using Names = std::vector<std::string>;
+  CHECK(AdapterTargetsOf("gpt2", {"q_proj", "v_proj"}) == Names{"c_attn"});
+  CHECK(AdapterTargetsOf("deberta_v2", {}) == Names{"query_proj", "value_proj"});
+  CHECK(AdapterTargetsOf("new", {"k_proj", "q_proj", "v_proj", "fc"}) == Names{"q_proj", "v_proj"});
+  CHECK(AdapterTargetsOf("", {"key", "query", "value"}) == Names{"query", "value"});
+  CHECK_THROWS_WITH_AS(Build(kTwoBlocks, WithLora({.rank = 8})),
+                       "<text>: --lora: expected layers that peft puts adapters beside when it is "
+                       "not told (q_proj, v_proj, query, value …), found none (try: --lora "
+                       "RANK:NAME with names of layers such as fc, or all-linear)",
+                       Error);
   CHECK_THROWS_WITH_AS(
       TrainedOf({"q"}),
       "<text>: --lora: expected names of linear layers (h.0.fc, h.0.out, h.1.fc …), found "

@@ -38,21 +38,21 @@ std::string_view CommonestName(const std::vector<std::string>& paths) {
   return commonest;
 }
 
-// peft's own for models of that type.
+// peft's own for models of that type, or for those that have layers of such names.
 std::vector<std::string> DefaultTargets(std::string_view model_type,
                                         const std::vector<std::string>& paths,
                                         const std::string& file) {
-  const std::vector<std::string> targets = AdapterTargetsOf(model_type);
+  std::set<std::string_view> names;
+  for (const std::string& path : paths) names.insert(ChildOf(path));
+  const std::vector<std::string> targets = AdapterTargetsOf(model_type, names);
   if (!targets.empty()) return targets;
-  throw Error(
-      {.file = file,
-       .where = std::string(kLoraFlag),
-       .text = model_type.empty()
-                   ? "the file does not say of which type the model is, which decides "
-                     "what peft's defaults are"
-                   : fmt::format("peft has no defaults for models of the type {}", model_type),
-       .hint = fmt::format("{} RANK:NAME with names of layers such as {}, or {}", kLoraFlag,
-                           CommonestName(paths), kAllLinear)});
+  throw Error({.file = file,
+               .where = std::string(kLoraFlag),
+               .text =
+                   "expected layers that peft puts adapters beside when it is not told (q_proj, "
+                   "v_proj, query, value …), found none",
+               .hint = fmt::format("{} RANK:NAME with names of layers such as {}, or {}", kLoraFlag,
+                                   CommonestName(paths), kAllLinear)});
 }
 
 std::vector<bool> PickAdapted(const std::vector<LinearLayer>& layers, const LoraSettings& lora,

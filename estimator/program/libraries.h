@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -305,9 +306,11 @@ struct AdapterTargets {
   SeenIn seen;
 };
 
-// By the type's name or that of its module in transformers ("deberta_v2"); empty where peft has
-// none.
-std::vector<std::string> AdapterTargetsOf(std::string_view model_type);
+// By the type's name or that of its module in transformers ("deberta_v2"); of a type that is not
+// known the names that most types have, of those that its `layers` are called, empty where there
+// are none such.
+std::vector<std::string> AdapterTargetsOf(std::string_view model_type,
+                                          const std::set<std::string_view>& layers);
 
 // Layers that transformers keeps in fp32, and does not quantize: the ends of their paths.
 struct KeptLayer {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "estimator/program/libraries.h"
 #include "estimator/program/library_rows.h"
@@ -21,7 +22,6 @@ constexpr AdapterTargets kAdapterTargets[] = {
     {"opt", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"opt\": [\"q_proj\", \"v_proj\"]"}},
     {"gptj", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"gptj\": [\"q_proj\", \"v_proj\"]"}},
     {"gpt_neox", {"query_key_value"}, {kPeft, kTargets, "\"gpt_neox\": [\"query_key_value\"]"}},
-    {"gpt_neo", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"gpt_neo\": [\"q_proj\", \"v_proj\"]"}},
     {"bert", {"query", "value"}, {kPeft, kTargets, "\"bert\": [\"query\", \"value\"]"}},
     {"roberta", {"query", "value"}, {kPeft, kTargets, "\"roberta\": [\"query\", \"value\"]"}},
     {"xlm-roberta",
@@ -31,8 +31,6 @@ constexpr AdapterTargets kAdapterTargets[] = {
     {"deberta-v2",
      {"query_proj", "value_proj"},
      {kPeft, kTargets, "\"deberta-v2\": [\"query_proj\", \"value_proj\"]"}},
-    {"deberta", {"in_proj"}, {kPeft, kTargets, "\"deberta\": [\"in_proj\"]"}},
-    {"layoutlm", {"query", "value"}, {kPeft, kTargets, "\"layoutlm\": [\"query\", \"value\"]"}},
     {"llama", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"llama\": [\"q_proj\", \"v_proj\"]"}},
     {"llama4", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"llama4\": [\"q_proj\", \"v_proj\"]"}},
     {"chatglm", {"query_key_value"}, {kPeft, kTargets, "\"chatglm\": [\"query_key_value\"]"}},
@@ -43,23 +41,16 @@ constexpr AdapterTargets kAdapterTargets[] = {
      {kPeft, kTargets, "\"RefinedWebModel\": [\"query_key_value\"]"}},
     {"RefinedWeb", {"query_key_value"}, {kPeft, kTargets, "\"RefinedWeb\": [\"query_key_value\"]"}},
     {"falcon", {"query_key_value"}, {kPeft, kTargets, "\"falcon\": [\"query_key_value\"]"}},
-    {"btlm", {"c_proj", "c_attn"}, {kPeft, kTargets, "\"btlm\": [\"c_proj\", \"c_attn\"]"}},
     {"codegen", {"qkv_proj"}, {kPeft, kTargets, "\"codegen\": [\"qkv_proj\"]"}},
-    {"mistral", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"mistral\": [\"q_proj\", \"v_proj\"]"}},
-    {"mixtral", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"mixtral\": [\"q_proj\", \"v_proj\"]"}},
     {"stablelm", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"stablelm\": [\"q_proj\", \"v_proj\"]"}},
     {"phi",
      {"q_proj", "v_proj", "fc1", "fc2"},
      {kPeft, kTargets, "\"phi\": [\"q_proj\", \"v_proj\", \"fc1\", \"fc2\"]"}},
     {"gemma", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"gemma\": [\"q_proj\", \"v_proj\"]"}},
     {"gemma2", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"gemma2\": [\"q_proj\", \"v_proj\"]"}},
-    {"gemma3_text",
-     {"q_proj", "v_proj"},
-     {kPeft, kTargets, "\"gemma3_text\": [\"q_proj\", \"v_proj\"]"}},
     {"gemma4",
      {"*language_model.*.q_proj", "*language_model.*.v_proj"},
      {kPeft, kTargets, "\"gemma4\": r\".*language_model"}},
-    {"qwen2", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"qwen2\": [\"q_proj\", \"v_proj\"]"}},
     {"qwen3", {"q_proj", "v_proj"}, {kPeft, kTargets, "\"qwen3\": [\"q_proj\", \"v_proj\"]"}},
     {"nemotron_h",
      {"q_proj", "k_proj", "v_proj", "o_proj"},
@@ -67,10 +58,6 @@ constexpr AdapterTargets kAdapterTargets[] = {
     {"rwkv",
      {"key", "value", "receptance", "output"},
      {kPeft, kTargets, "\"rwkv\": [\"key\", \"value\", \"receptance\", \"output\"]"}},
-    {"rwkv7",
-     {"r_proj", "k_proj", "v_proj", "o_proj", "key", "value"},
-     {kPeft, kTargets,
-      "\"rwkv7\": [\"r_proj\", \"k_proj\", \"v_proj\", \"o_proj\", \"key\", \"value\"]"}},
 };
 
 // _keep_in_fp32_modules.
@@ -99,17 +86,38 @@ std::string AsModule(std::string_view model_type) {
   return module;
 }
 
-}  // namespace
-
-std::vector<std::string> AdapterTargetsOf(std::string_view model_type) {
+std::vector<std::string> NamesOf(const AdapterTargets& row) {
   std::vector<std::string> names;
-  for (const AdapterTargets& row : kAdapterTargets) {
-    if (AsModule(row.model_type) != AsModule(model_type)) continue;
-    for (const std::string_view name : row.names) {
-      if (!name.empty()) names.emplace_back(name);
-    }
+  for (const std::string_view name : row.names) {
+    if (!name.empty()) names.emplace_back(name);
   }
   return names;
+}
+
+// The names of most types, of those that `layers` all have; the first where several are as common.
+std::vector<std::string> CommonestTargets(const std::set<std::string_view>& layers) {
+  std::map<std::vector<std::string>, int> counts;
+  for (const AdapterTargets& row : kAdapterTargets) ++counts[NamesOf(row)];
+  std::vector<std::string> commonest;
+  int most = 0;
+  for (const auto& [names, count] : counts) {
+    const bool has_all =
+        std::ranges::all_of(names, [&](const std::string& name) { return layers.contains(name); });
+    if (!has_all || count <= most) continue;
+    commonest = names;
+    most = count;
+  }
+  return commonest;
+}
+
+}  // namespace
+
+std::vector<std::string> AdapterTargetsOf(std::string_view model_type,
+                                          const std::set<std::string_view>& layers) {
+  for (const AdapterTargets& row : kAdapterTargets) {
+    if (AsModule(row.model_type) == AsModule(model_type)) return NamesOf(row);
+  }
+  return CommonestTargets(layers);
 }
 
 bool IsKeptIn32Bits(std::string_view model_type, std::string_view path) {
