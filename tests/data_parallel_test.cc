@@ -67,7 +67,7 @@ TEST_CASE("the second forward makes buckets of gradients as they came") {
   DataParallel ddp(rank.calls, rank.gradients, false);
   ddp.Construct();
   ddp.BeforeForward();
-  for (const size_t parameter : {3, 0, 2, 1}) ddp.TakeGradient(parameter);
+  for (const size_t parameter : std::vector<size_t>{3, 0, 2, 1}) ddp.TakeGradient(parameter);
   rank.Events();
   ddp.BeforeForward();
   // Five numbers and the sizes of two; a first bucket from 1 MiB on, then from 25 MiB on.

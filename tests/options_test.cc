@@ -161,8 +161,8 @@ TEST_CASE("every flag reaches its place") {
 }
 
 TEST_CASE("a flag about another one is not taken alone") {
-  const auto refused = [](std::vector<std::string> words, const char* text) {
-    CHECK_THROWS_WITH_AS(Parse(std::move(words)), text, Error);
+  const auto refused = [](const std::vector<std::string>& words, const char* text) {
+    CHECK_THROWS_WITH_AS(Parse(words), text, Error);
   };
   refused({"m", "--lora-dropout", "0.1"},
           "--lora-dropout: expected beside --lora, which is missing");
