@@ -118,3 +118,16 @@ def settle(args, table, rows, keys):
     if args.update and update(table, rows, args.reason, args.drop):
         return 1
     return None
+
+
+def answer(args, table, measure, print_wrong, print_summary):
+    """What a script's flags ask for, of the table (--committed) or of the rows and keys that
+    `measure` makes.  Returns an exit status."""
+    rows, keys = (list(table.read().values()), []) if args.committed else measure()
+    status = settle(args, table, rows, keys)
+    if status is not None:
+        return status
+    if args.verbose:
+        print_wrong(rows)
+    print_summary(rows)
+    return 0

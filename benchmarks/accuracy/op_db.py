@@ -192,15 +192,8 @@ def main():
     if args.update and args.operators:
         parser.error("--update is of all operators (found names of some)")
     database = LAYOUTS if args.layouts else SAMPLES
-    table = database.table()
-    rows, keys = (list(table.read().values()), []) if args.committed else measure(args, database)
-    status = committed.settle(args, table, rows, keys)
-    if status is not None:
-        return status
-    if args.verbose:
-        print_wrong(rows)
-    print_summary(rows)
-    return 0
+    return committed.answer(args, database.table(), lambda: measure(args, database), print_wrong,
+                            print_summary)
 
 
 if __name__ == "__main__":

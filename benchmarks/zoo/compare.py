@@ -177,14 +177,7 @@ def main():
     parser.add_argument("families", nargs="*")
     committed.add_arguments(parser)
     args = parser.parse_intermixed_args()
-    rows, keys = (list(TABLE.read().values()), []) if args.committed else measure(args)
-    status = committed.settle(args, TABLE, rows, keys)
-    if status is not None:
-        return status
-    if args.verbose:
-        print_wrong(rows)
-    print_summary(rows)
-    return 0
+    return committed.answer(args, TABLE, lambda: measure(args), print_wrong, print_summary)
 
 
 if __name__ == "__main__":
