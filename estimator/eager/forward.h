@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -87,7 +88,7 @@ class Forward {
   TensorId NewOfModel(NameId name, const TensorType& type);
   void BindOfModel(NameId name, TensorId tensor);
   void PlacePacked();
-  void PlaceAndCast(const std::vector<NameId>& names);
+  void PlaceAndCast(std::span<const NameId> names);
   void Pack(const QuantizedWeight& weight);
   void Run(int32_t index, bool grad);
   void Unbind(NameId name);
@@ -134,7 +135,7 @@ class Forward {
   InPlaceUse in_place_;
   std::vector<TensorId> names_;                         // by name: what it holds, one reference
   std::vector<bool> is_cached_;                         // by name: a cast that autocast keeps
-  std::vector<bool> is_buffer_;                         // by name; empty before the first is placed
+  std::vector<bool> is_buffer_;                         // by name; both empty before PlaceModel
   std::vector<int32_t> parameter_of_;                   // by name: its index where it is trained
   std::vector<bool> overwrote_;                         // by call
   std::vector<bool> has_run_;                           // by call: of those that are made once

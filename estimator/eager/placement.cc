@@ -1,5 +1,5 @@
 // How a model comes to the device: as it is, or its weights packed on the way.
-#include <algorithm>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -9,6 +9,12 @@ namespace onnxfit {
 
 void Forward::PlaceModel() {
   const Program& program = calls_.program();
+  is_buffer_.resize(names_.size());
+  parameter_of_.resize(names_.size(), -1);
+  for (const NameId buffer : program.buffers) is_buffer_[Index(buffer)] = true;
+  for (size_t i = 0; i < program.parameters.size(); ++i) {
+    parameter_of_[Index(program.parameters[i])] = static_cast<int32_t>(i);
+  }
   if (!program.quantized.empty()) return PlacePacked();
   for (const NameId name : program.placement) {
     BindOfModel(name, NewOfModel(name, calls_.TypeOf(name)));
@@ -16,24 +22,12 @@ void Forward::PlaceModel() {
 }
 
 TensorId Forward::NewOfModel(NameId name, const TensorType& type) {
-  const std::vector<NameId>& buffers = calls_.program().buffers;
-  if (is_buffer_.empty()) {
-    is_buffer_.resize(names_.size());
-    for (const NameId buffer : buffers) is_buffer_[Index(buffer)] = true;
-  }
   const Kind kind = is_buffer_[Index(name)] ? Kind::kBuffer : Kind::kParameter;
   return machine_.New(type, calls_.NameLabel(name), kind);
 }
 
 // A parameter that is trained becomes a leaf.
 void Forward::BindOfModel(NameId name, TensorId tensor) {
-  const std::vector<NameId>& parameters = calls_.program().parameters;
-  if (parameter_of_.empty()) {
-    parameter_of_.resize(names_.size(), -1);
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      parameter_of_[Index(parameters[i])] = static_cast<int32_t>(i);
-    }
-  }
   const int32_t parameter = parameter_of_[Index(name)];
   if (parameter < 0) return Bind(name, tensor);
   const GradNodeId leaf =
@@ -50,16 +44,14 @@ void Forward::BindOfModel(NameId name, TensorId tensor) {
 // and get_peft_model, which puts adapters beside in the type of the products, and casts them, too.
 void Forward::PlacePacked() {
   const Program& program = calls_.program();
-  std::vector<NameId> base;
-  for (const NameId name : program.placement) {
-    if (std::ranges::find(program.adapters, name) == program.adapters.end()) base.push_back(name);
-  }
-  PlaceAndCast(base);
-  PlaceAndCast(program.adapters);
+  const std::span<const NameId> names = program.placement;
+  const size_t adapters = program.adapters.size();  // the last (program/adapters.h)
+  PlaceAndCast(names.first(names.size() - adapters));
+  PlaceAndCast(names.last(adapters));
 }
 
 // All of 16 bits first, then one after the other in its own type.
-void Forward::PlaceAndCast(const std::vector<NameId>& names) {
+void Forward::PlaceAndCast(std::span<const NameId> names) {
   const Program& program = calls_.program();
   const DType narrow = program.quantized[0].full.dtype;
   std::unordered_map<NameId, const QuantizedWeight*> packed;
@@ -72,8 +64,8 @@ void Forward::PlaceAndCast(const std::vector<NameId>& names) {
       continue;
     }
     const TensorType type = calls_.TypeOf(name);
-    const bool is_cast = type.dtype == DType::kFloat32 && !program.adapters.empty() &&
-                         std::ranges::find(program.buffers, name) == program.buffers.end();
+    const bool is_cast =
+        type.dtype == DType::kFloat32 && !program.adapters.empty() && !is_buffer_[Index(name)];
     const TensorId tensor = NewOfModel(name, is_cast ? TensorType{narrow, type.dims} : type);
     if (is_cast) {
       to_cast.emplace_back(name, tensor);

@@ -219,12 +219,11 @@ void Forward::AskForGradients(int32_t index) {
 
 void Forward::RunWithoutGradients(int32_t span) {
   EnterSpan(span);
-  is_inside_ = false;
   for (int32_t i = spans_[Index(span)].first; i <= spans_[Index(span)].last; ++i) {
     Run(i, /*grad=*/false);
   }
   StandFor(activations_.back());
-  for (const auto& [name, tensor] : activations_.back().arguments) machine_.Release(tensor);
+  LeaveSpan();
 }
 
 // One node for all that the span has made; none where nothing that it was given asks for gradients.
