@@ -111,7 +111,9 @@ class Forward {
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
   std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
   std::vector<NameId> ReadFromOutside(const CallSpan& span) const;
-  std::vector<NameId> ReadOutside(const CallSpan& span) const;
+  std::vector<int64_t> LastReads() const;
+  std::vector<NameId> ReadOutside(const CallSpan& span,
+                                  const std::vector<int64_t>& last_reads) const;
   std::vector<TensorId> SwapNames(const Activation& activation);
   void FindCasts();
   void CastAgain(int32_t index);

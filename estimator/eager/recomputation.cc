@@ -161,25 +161,35 @@ void Forward::CheckpointReentrant(std::vector<CallSpan> spans) {
   Checkpoint(std::move(spans));
   is_reentrant_ = !spans_.empty();
   FindInputEmbedding();
-  for (const CallSpan& span : spans_) read_outside_.push_back(ReadOutside(span));
+  const std::vector<int64_t> last_reads = LastReads();
+  for (const CallSpan& span : spans_) read_outside_.push_back(ReadOutside(span, last_reads));
 }
 
-// What the span makes and others read.
-std::vector<NameId> Forward::ReadOutside(const CallSpan& span) const {
+// By name: the last call that reads it, that behind all for the model's outputs; -1 for none.
+std::vector<int64_t> Forward::LastReads() const {
   const Program& program = calls_.program();
-  std::unordered_set<NameId> made;
-  for (int32_t i = span.first; i <= span.last; ++i) {
-    made.insert(calls_.call(i).outputs.begin(), calls_.call(i).outputs.end());
+  std::vector<int64_t> last(names_.size(), -1);
+  const auto end = static_cast<int64_t>(program.calls.size());
+  for (int64_t i = 0; i < end; ++i) {
+    for (const NameId name : program.calls[Index(i)].inputs) {
+      if (name != kNoName) last[Index(name)] = i;
+    }
   }
-  made.erase(kNoName);
+  for (const NameId name : program.outputs) {
+    if (name != kNoName) last[Index(name)] = end;
+  }
+  return last;
+}
+
+// What the span makes and others read behind it.
+std::vector<NameId> Forward::ReadOutside(const CallSpan& span,
+                                         const std::vector<int64_t>& last_reads) const {
   std::vector<NameId> names;
-  const auto read = [&](NameId name) {
-    if (made.erase(name) > 0) names.push_back(name);
-  };
-  for (size_t i = Index(span.last) + 1; i < program.calls.size(); ++i) {
-    for (const NameId name : program.calls[i].inputs) read(name);
+  for (int32_t i = span.first; i <= span.last; ++i) {
+    for (const NameId name : calls_.call(i).outputs) {
+      if (name != kNoName && last_reads[Index(name)] > span.last) names.push_back(name);
+    }
   }
-  for (const NameId name : program.outputs) read(name);
   return names;
 }
 
