@@ -126,6 +126,24 @@ TEST_CASE("blocks of the size from which none is split go back to a full card") 
   CHECK(allocator->stats().retries == 0);
 }
 
+// Each stream's pool is its own; all of them give back to a full card.
+TEST_CASE("what is free on one stream is not handed out on another") {
+  for (const bool expands : {false, true}) {
+    const AllocatorConf conf = {.expandable_segments = expands};
+    const auto source = NewCountingSource(60 * kMiB);
+    const auto allocator = NewCachingAllocator(*source, conf);
+    REQUIRE(allocator->AllocOn(1, 0, 22 * kMiB));
+    allocator->Free(0);
+    REQUIRE(allocator->AllocOn(0, 1, 20 * kMiB));
+    CHECK(allocator->stats().reserved_bytes >= 42 * kMiB);
+    allocator->Free(1);
+    REQUIRE(allocator->AllocOn(1, 2, 20 * kMiB));
+    CHECK(allocator->stats().retries == 0);
+    CHECK(allocator->AllocOn(2, 3, 20 * kMiB));
+    CHECK(allocator->stats().retries == 1);
+  }
+}
+
 // Plays as many random allocations and frees to both.  Returns the retries.
 int64_t CompareWithTwin(unsigned seed, int64_t card_bytes, const AllocatorConf& conf) {
   std::mt19937 random(seed);

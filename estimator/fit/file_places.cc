@@ -50,7 +50,7 @@ void AddForward(const Prediction& prediction, int32_t step, FilePlaces& places) 
   bool is_forward = false;
   for (const Event& event : prediction.trace.events) {
     if (event.type == Event::Type::kAlloc) {
-      card.Alloc(event.id, prediction.trace.buffers[Index(event.id)].bytes);
+      card.Alloc(event.id, prediction.trace.buffers[Index(event.id)]);
     } else if (event.type == Event::Type::kFree) {
       card.Free(event.id);
     } else if (event.type == Event::Type::kPhase) {

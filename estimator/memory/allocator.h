@@ -34,6 +34,7 @@ struct Layout {
     bool operator==(const Place&) const = default;
   };
   std::vector<int64_t> segments = {};  // their sizes, oldest first
+  std::vector<StreamId> streams = {};  // by segment
   std::vector<Place> places = {};      // by BufferId
 
   bool operator==(const Layout&) const = default;
@@ -46,7 +47,10 @@ class Allocator {
   // Gives `buffer` its memory.  Returns false when the device is full: that is an
   // answer, not an error, and `buffer` then has no memory.  0 bytes need no memory.
   // REQUIRES: bytes >= 0; `buffer` is not live.
-  [[nodiscard]] virtual bool Alloc(BufferId buffer, int64_t bytes) = 0;
+  [[nodiscard]] virtual bool AllocOn(StreamId stream, BufferId buffer, int64_t bytes) = 0;
+  [[nodiscard]] bool Alloc(BufferId buffer, int64_t bytes) {
+    return AllocOn(kMainStream, buffer, bytes);
+  }
 
   // Takes the memory of `buffer` back.  REQUIRES: `buffer` is live.
   virtual void Free(BufferId buffer) = 0;
@@ -70,7 +74,8 @@ std::unique_ptr<Allocator> NewExactAllocator();
 
 // PyTorch's policy: 512-byte blocks cut from segments of 2 MiB, 20 MiB or a multiple of
 // 2 MiB (c10/cuda/CUDACachingAllocator.cpp, 2.6 to 2.11), or as `conf` says.  When `source`
-// is full, what is free as a whole goes back to it, then it is asked once more.  One stream.
+// is full, what is free as a whole goes back to it, then it is asked once more.  Each stream has
+// blocks of its own.
 // Alloc and Free move as many free blocks of 24 bytes, at most.  `source` must outlive it.
 std::unique_ptr<Allocator> NewCachingAllocator(SegmentSource& source,
                                                const AllocatorConf& conf = {});

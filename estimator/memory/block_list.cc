@@ -53,6 +53,12 @@ void Pool::Blocks::Erase(Place place) {
   if (keys.empty()) is_used_[place.size_class / 64] &= ~(uint64_t{1} << (place.size_class % 64));
 }
 
+Pool& BlockList::PoolFor(bool is_small, StreamId stream) {
+  if (Index(stream) >= pools_.size()) pools_.resize(Index(stream) + 1);
+  Pools& pools = pools_[Index(stream)];
+  return is_small ? pools.small : pools.large;
+}
+
 std::vector<BlockId> BlockList::LastOfSegments() const {
   std::vector<bool> is_unused(blocks_.size());
   for (const BlockId id : unused_) is_unused[Index(id)] = true;
@@ -77,7 +83,7 @@ BlockId BlockList::Add(const Block& block) {
 void BlockList::MakeFree(BlockId id) {
   Block& block = At(id);
   block.is_free = true;
-  block.freed_at = PoolFor(block.is_small).searches;
+  block.freed_at = Searches(block.is_small);
   SetOf(block).Insert(KeyOf(block, id));
 }
 
@@ -135,7 +141,7 @@ void BlockList::Absorb(BlockId front, BlockId back) {
 }
 
 Pool::Blocks& BlockList::SetOf(const Block& block) {
-  Pool& pool = PoolFor(block.is_small);
+  Pool& pool = PoolFor(block.is_small, block.stream);
   return block.is_mapped ? pool.cached : pool.unmapped;
 }
 

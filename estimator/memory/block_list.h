@@ -9,6 +9,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/memory/trace.h"
 
 namespace onnxfit {
 
@@ -28,12 +29,13 @@ struct Block {
   BlockId previous = kNoBlock;
   BlockId next = kNoBlock;
   bool is_small = false;  // its pool
+  StreamId stream = kMainStream;
   bool is_free = false;   // in its pool, for anyone to take
   bool is_mapped = true;  // has memory; else it is addresses alone (expandable segments)
   int64_t freed_at = 0;   // how many searches its pool had seen when it became free
 };
 
-// The free blocks of small or of large requests.
+// The free blocks of small or of large requests on one stream.
 struct Pool {
   // Best fit: the smallest block, then the oldest segment, then the lowest offset.
   struct Key {
@@ -92,9 +94,8 @@ struct Pool {
     std::array<uint64_t, kClasses / 64> is_used_ = {};  // a bit for each class: it has some
   };
 
-  Blocks cached;         // with memory
-  Blocks unmapped;       // without, in order of address: the size in their key is 0
-  int64_t searches = 0;  // for a free block
+  Blocks cached;    // with memory
+  Blocks unmapped;  // without, in order of address: the size in their key is 0
 };
 
 class BlockList {
@@ -105,7 +106,11 @@ class BlockList {
   // Those that end a segment, in no order.
   std::vector<BlockId> LastOfSegments() const;
 
-  Pool& PoolFor(bool is_small) { return is_small ? small_ : large_; }
+  Pool& PoolFor(bool is_small, StreamId stream);
+  StreamId streams() const { return static_cast<StreamId>(pools_.size()); }  // that have pools
+
+  // How many searches for a free block of a pool's size there have been, on all streams.
+  int64_t& Searches(bool is_small) { return is_small ? small_searches_ : large_searches_; }
 
   // A new block, in no pool.
   BlockId Add(const Block& block);
@@ -132,8 +137,13 @@ class BlockList {
 
   std::vector<Block> blocks_;
   std::vector<BlockId> unused_;  // ids of blocks that are no more
-  Pool small_;
-  Pool large_;
+  struct Pools {
+    Pool small;
+    Pool large;
+  };
+  std::vector<Pools> pools_;  // by stream
+  int64_t small_searches_ = 0;
+  int64_t large_searches_ = 0;
 };
 
 }  // namespace onnxfit

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -43,14 +44,14 @@ class CachingAllocator : public Allocator {
         segments_(conf.expandable_segments ? NewExpandableSegments(blocks_, source, conf_)
                                            : NewFixedSegments(blocks_, source, conf_)) {}
 
-  bool Alloc(BufferId buffer, int64_t bytes) override {
+  bool AllocOn(StreamId stream, BufferId buffer, int64_t bytes) override {
     Owned& owned = OwnedOf(buffer);
     assert(!owned.live);
     owned = {.block = kNoBlock, .requested_bytes = bytes, .live = true};
     if (bytes == 0) return true;
     const int64_t block_bytes = BlockBytes(bytes, conf_);
-    owned.block = TakeFree(block_bytes);
-    if (owned.block == kNoBlock) owned.block = TakeNew(block_bytes);
+    owned.block = TakeFree(block_bytes, stream);
+    if (owned.block == kNoBlock) owned.block = TakeNew(block_bytes, stream);
     owned.live = owned.block != kNoBlock;
     if (!owned.live) return false;
     Split(owned.block, block_bytes);
@@ -106,18 +107,16 @@ class CachingAllocator : public Allocator {
     bool live = false;
   };
 
-  // Their sizes into `layout`; returns their numbers, both in order of age.
+  // Their sizes and streams into `layout`; returns their numbers, both in order of age.
   std::vector<int32_t> ListSegments(Layout& layout) const {
-    std::vector<std::pair<int32_t, int64_t>> segments;
-    for (const BlockId id : blocks_.LastOfSegments()) {
-      const Block& block = blocks_.At(id);
-      segments.emplace_back(block.segment, block.offset + block.bytes);
-    }
-    std::sort(segments.begin(), segments.end());
+    std::vector<BlockId> last = blocks_.LastOfSegments();
+    std::ranges::sort(last, std::less(), [&](BlockId id) { return blocks_.At(id).segment; });
     std::vector<int32_t> numbers;
-    for (const auto& [number, bytes] : segments) {
-      numbers.push_back(number);
-      layout.segments.push_back(bytes);
+    for (const BlockId id : last) {
+      const Block& block = blocks_.At(id);
+      numbers.push_back(block.segment);
+      layout.segments.push_back(block.offset + block.bytes);
+      layout.streams.push_back(block.stream);
     }
     return numbers;
   }
@@ -140,9 +139,9 @@ class CachingAllocator : public Allocator {
   }
 
   // get_free_block: the best fit among free blocks, taken out of its pool.
-  BlockId TakeFree(int64_t block_bytes) {
-    Pool& pool = blocks_.PoolFor(IsSmall(block_bytes));
-    ++pool.searches;
+  BlockId TakeFree(int64_t block_bytes, StreamId stream) {
+    Pool& pool = blocks_.PoolFor(IsSmall(block_bytes), stream);
+    ++blocks_.Searches(IsSmall(block_bytes));
     Pool::Blocks::Place found = pool.cached.LowerBound({.bytes = block_bytes});
     if (found == pool.cached.end()) return kNoBlock;
     if (conf_.expandable_segments) found = LeastExpandable(pool, found);
@@ -178,16 +177,18 @@ class CachingAllocator : public Allocator {
 
   // malloc, where no free block fits: new memory, with the ways to make room for it.
   // kNoBlock: full.
-  BlockId TakeNew(int64_t block_bytes) {
+  BlockId TakeNew(int64_t block_bytes, StreamId stream) {
     if (CollectsGarbage()) {
       segments_->CollectGarbage(ShareOf(conf_.garbage_collection_threshold, limit_bytes_));
     }
-    BlockId id = New(block_bytes);
-    if (id == kNoBlock && segments_->ReleaseOversize(block_bytes)) id = New(block_bytes);
+    BlockId id = New(block_bytes, stream);
+    if (id == kNoBlock && segments_->ReleaseOversize(block_bytes, stream)) {
+      id = New(block_bytes, stream);
+    }
     if (id == kNoBlock) {
       ++stats_.retries;
       segments_->ReleaseCached();
-      id = New(block_bytes);
+      id = New(block_bytes, stream);
     }
     stats_.reserved_bytes = segments_->reserved_bytes();
     return id;
@@ -198,10 +199,10 @@ class CachingAllocator : public Allocator {
   }
 
   // alloc_block: the limit counts a whole segment, also where only pages of one are taken.
-  BlockId New(int64_t block_bytes) {
+  BlockId New(int64_t block_bytes, StreamId stream) {
     const int64_t left_bytes = limit_bytes_ - segments_->reserved_bytes();
     if (SegmentBytes(block_bytes, conf_) > left_bytes) return kNoBlock;
-    return segments_->New(block_bytes);
+    return segments_->New(block_bytes, stream);
   }
 
   // should_split, alloc_found_block: gives the tail back, unless it is too small to be of

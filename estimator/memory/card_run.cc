@@ -40,7 +40,7 @@ class LoopPlayer {
       const BufferId buffer = loop_.BufferIn(step, call);
       if (call.frees) {
         allocator_->Free(buffer);
-      } else if (!Alloc(buffer)) {
+      } else if (!Alloc(call.stream, buffer)) {
         return Fail(step, call, bytes_[Index(buffer)]);
       }
     }
@@ -80,8 +80,8 @@ class LoopPlayer {
     return left / 2 * (of(step) + of(step - 1)) + left % 2 * of(step - 1);
   }
 
-  bool Alloc(BufferId buffer) {
-    const bool fits = allocator_->Alloc(buffer, bytes_[Index(buffer)]);
+  bool Alloc(StreamId stream, BufferId buffer) {
+    const bool fits = allocator_->AllocOn(stream, buffer, bytes_[Index(buffer)]);
     const AllocatorStats stats = allocator_->stats();
     run_.retries = stats.retries;
     run_.peak_reserved_bytes = std::max(run_.peak_reserved_bytes, stats.reserved_bytes);

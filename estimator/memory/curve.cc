@@ -82,7 +82,7 @@ class CurveReader {
       case Event::Type::kAlloc:
         kinds_[buffer] = event.kind;
         bytes_[Index(event.kind)] += trace_.buffers[buffer].bytes;
-        card_.Alloc(event.id, trace_.buffers[buffer].bytes);
+        card_.Alloc(event.id, trace_.buffers[buffer]);
         break;
       case Event::Type::kFree:
         bytes_[Index(kinds_[buffer])] -= trace_.buffers[buffer].bytes;

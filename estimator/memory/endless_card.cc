@@ -12,9 +12,9 @@ EndlessCard::EndlessCard(AllocatorConf conf)
   allocator_ = NewCachingAllocator(*source_, conf);
 }
 
-void EndlessCard::Alloc(BufferId buffer, int64_t bytes) {
+void EndlessCard::Alloc(BufferId id, const Buffer& buffer) {
   // Never full: what does not fit into 63 bits is refused.
-  if (!allocator_->Alloc(buffer, bytes)) RefuseOverflow();
+  if (!allocator_->AllocOn(buffer.stream, id, buffer.bytes)) RefuseOverflow();
 }
 
 }  // namespace onnxfit

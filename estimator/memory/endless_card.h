@@ -17,7 +17,7 @@ class EndlessCard {
   explicit EndlessCard(AllocatorConf conf = {});
 
   // Throws Error where the sum of what is held needs more than 63 bits.
-  void Alloc(BufferId buffer, int64_t bytes);
+  void Alloc(BufferId id, const Buffer& buffer);
   void Free(BufferId buffer) { allocator_->Free(buffer); }
   AllocatorStats stats() const { return allocator_->stats(); }
   // As Allocator::PlaceOf.

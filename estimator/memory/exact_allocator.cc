@@ -10,7 +10,7 @@ namespace {
 
 class ExactAllocator : public Allocator {
  public:
-  bool Alloc(BufferId buffer, int64_t bytes) override {
+  bool AllocOn(StreamId /*stream*/, BufferId buffer, int64_t bytes) override {
     const auto index = static_cast<size_t>(buffer);
     if (index >= bytes_.size()) bytes_.resize(index + 1, kNotLive);
     assert(bytes_[index] == kNotLive);

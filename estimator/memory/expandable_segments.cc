@@ -13,7 +13,7 @@ int64_t AddressBytes(int64_t total_bytes, int64_t page_bytes) {
 }
 
 // A segment is addresses, of which pages get memory where it is needed and give it back
-// where they are free.  There is one for each pool, and a further one only where the
+// where they are free.  There is one for each pool of each stream, and a further one only where the
 // addresses of the first do not suffice.
 class ExpandableSegments : public Segments {
  public:
@@ -22,8 +22,8 @@ class ExpandableSegments : public Segments {
 
   // try_allocate_expandable_block: fills the place that was found from its front, page by
   // page.  What got memory keeps it, also where the card is full before the end.
-  BlockId New(int64_t bytes) override {
-    BlockId id = FindRoom(bytes);
+  BlockId New(int64_t bytes, StreamId stream) override {
+    BlockId id = FindRoom(bytes, stream);
     if (!At(id).is_mapped) id = Map(id, bytes);
     while (id != kNoBlock && At(id).bytes < bytes) {
       const BlockId next = At(id).next;
@@ -35,13 +35,8 @@ class ExpandableSegments : public Segments {
   }
 
   void ReleaseCached() override {
-    for (const bool is_small : {false, true}) {
-      std::vector<BlockId> cached;  // unmapping changes the pool
-      const Pool::Blocks& blocks = blocks_.PoolFor(is_small).cached;
-      for (auto at = blocks.begin(); at != blocks.end(); at = blocks.After(at)) {
-        cached.push_back(blocks.At(at).id);
-      }
-      for (const BlockId id : cached) Unmap(id);
+    for (StreamId stream = 0; stream < blocks_.streams(); ++stream) {
+      for (const bool is_small : {false, true}) ReleaseCached(is_small, stream);
     }
   }
 
@@ -50,15 +45,24 @@ class ExpandableSegments : public Segments {
  private:
   Block& At(BlockId id) { return blocks_.At(id); }
 
+  void ReleaseCached(bool is_small, StreamId stream) {
+    std::vector<BlockId> cached;  // unmapping changes the pool
+    const Pool::Blocks& blocks = blocks_.PoolFor(is_small, stream).cached;
+    for (auto at = blocks.begin(); at != blocks.end(); at = blocks.After(at)) {
+      cached.push_back(blocks.At(at).id);
+    }
+    for (const BlockId id : cached) Unmap(id);
+  }
+
   int64_t PageBytes(bool is_small) const {
     return is_small ? kSmallSegmentBytes : conf_.large_segment_bytes;
   }
 
   // find_expandable_block: the lowest address from which free blocks, with memory and
   // without, hold `bytes`.
-  BlockId FindRoom(int64_t bytes) {
+  BlockId FindRoom(int64_t bytes, StreamId stream) {
     const bool is_small = IsSmall(bytes);
-    const Pool::Blocks& unmapped = blocks_.PoolFor(is_small).unmapped;
+    const Pool::Blocks& unmapped = blocks_.PoolFor(is_small, stream).unmapped;
     for (auto at = unmapped.begin(); at != unmapped.end(); at = unmapped.After(at)) {
       BlockId id = unmapped.At(at).id;
       const BlockId previous = At(id).previous;
@@ -69,6 +73,7 @@ class ExpandableSegments : public Segments {
         blocks_.Add({.segment = segments_++,
                      .bytes = AddressBytes(source_.total_bytes(), PageBytes(is_small)),
                      .is_small = is_small,
+                     .stream = stream,
                      .is_mapped = false});
     blocks_.MakeFree(id);
     return id;

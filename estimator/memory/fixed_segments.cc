@@ -16,11 +16,14 @@ class FixedSegments : public Segments {
   FixedSegments(BlockList& blocks, SegmentSource& source, const AllocatorConf& conf)
       : blocks_(blocks), source_(source), conf_(conf) {}
 
-  BlockId New(int64_t block_bytes) override {
+  BlockId New(int64_t block_bytes, StreamId stream) override {
     const int64_t bytes = SegmentBytes(block_bytes, conf_);
     if (!source_.Take(segments_, 0, bytes)) return kNoBlock;
     reserved_bytes_ = CheckedAdd(reserved_bytes_, bytes);
-    return blocks_.Add({.segment = segments_++, .bytes = bytes, .is_small = IsSmall(block_bytes)});
+    return blocks_.Add({.segment = segments_++,
+                        .bytes = bytes,
+                        .is_small = IsSmall(block_bytes),
+                        .stream = stream});
   }
 
   void ReleaseCached() override {
@@ -29,9 +32,9 @@ class FixedSegments : public Segments {
     }
   }
 
-  bool ReleaseOversize(int64_t block_bytes) override {
+  bool ReleaseOversize(int64_t block_bytes, StreamId stream) override {
     if (conf_.max_split_bytes == AllocatorConf::kUnlimited) return false;
-    const Pool::Blocks& cached = blocks_.PoolFor(IsSmall(block_bytes)).cached;
+    const Pool::Blocks& cached = blocks_.PoolFor(IsSmall(block_bytes), stream).cached;
     const int64_t wanted = std::max(block_bytes, conf_.max_split_bytes);
     const Pool::Blocks::Place one = cached.LowerBound({.bytes = wanted});
     if (one != cached.end()) return Release(cached.At(one).id) > 0;
@@ -66,19 +69,21 @@ class FixedSegments : public Segments {
   int64_t reserved_bytes() const override { return reserved_bytes_; }
 
  private:
-  // The segments of a pool that are one free block, in order of size.
+  // The segments of a pool's size that are one free block, by stream, in order of size.
   std::vector<BlockId> WholeSegments(bool is_small) {
     std::vector<BlockId> whole;
-    const Pool::Blocks& cached = blocks_.PoolFor(is_small).cached;
-    for (auto at = cached.begin(); at != cached.end(); at = cached.After(at)) {
-      const BlockId id = cached.At(at).id;
-      const Block& block = blocks_.At(id);
-      if (block.previous == kNoBlock && block.next == kNoBlock) whole.push_back(id);
+    for (StreamId stream = 0; stream < blocks_.streams(); ++stream) {
+      const Pool::Blocks& cached = blocks_.PoolFor(is_small, stream).cached;
+      for (auto at = cached.begin(); at != cached.end(); at = cached.After(at)) {
+        const BlockId id = cached.At(at).id;
+        const Block& block = blocks_.At(id);
+        if (block.previous == kNoBlock && block.next == kNoBlock) whole.push_back(id);
+      }
     }
     return whole;
   }
 
-  int64_t AgeOf(BlockId id) { return blocks_.PoolFor(false).searches - blocks_.At(id).freed_at; }
+  int64_t AgeOf(BlockId id) { return blocks_.Searches(false) - blocks_.At(id).freed_at; }
 
   double AverageAge(const std::vector<BlockId>& segments) {
     int64_t total = 0;

@@ -59,7 +59,7 @@ class Replayer {
         replay_.was_stopped = true;
       } else if (call.frees) {
         Free(buffer);
-      } else if (!Alloc(buffer)) {
+      } else if (!Alloc(call.stream, buffer)) {
         Fail(step, call, bytes_[Index(buffer)]);
       }
       if (!IsRunning()) break;
@@ -96,9 +96,9 @@ class Replayer {
     return before.free_bytes - reading.free_bytes;
   }
 
-  bool Alloc(BufferId buffer) {
+  bool Alloc(StreamId stream, BufferId buffer) {
     const int64_t reserved_bytes = allocator_->stats().reserved_bytes;
-    const bool fits = allocator_->Alloc(buffer, bytes_[Index(buffer)]);
+    const bool fits = allocator_->AllocOn(stream, buffer, bytes_[Index(buffer)]);
     replay_.retries = allocator_->stats().retries;
     if (!fits) return false;
     is_live_[Index(buffer)] = true;

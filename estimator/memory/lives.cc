@@ -47,7 +47,7 @@ class Reader {
 
   void Alloc(const Event& event) {
     const int64_t before = card_.stats().allocated_bytes;
-    card_.Alloc(event.id, BytesOf(event.id));
+    card_.Alloc(event.id, trace_.buffers[Index(event.id)]);
     const int64_t allocated = card_.stats().allocated_bytes;
     lives_.of_buffer[Index(event.id)] = {
         .born = Place(), .block_bytes = allocated - before, .kind = event.kind};

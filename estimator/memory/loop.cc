@@ -114,7 +114,10 @@ Loop ReadLoop(const Trace& trace) {
     }
     const bool frees = event.type == Event::Type::kFree;
     if (!frees && event.type != Event::Type::kAlloc) continue;
-    loop.calls.push_back({.buffer = event.id, .frees = frees, .event = static_cast<int32_t>(i)});
+    loop.calls.push_back({.buffer = event.id,
+                          .frees = frees,
+                          .stream = trace.buffers[Index(event.id)].stream,
+                          .event = static_cast<int32_t>(i)});
   }
   loop.twins = FindTwins(trace, loop);
   return loop;

@@ -16,6 +16,7 @@ struct Loop {
   struct Call {
     BufferId buffer = 0;
     bool frees = false;
+    StreamId stream = kMainStream;
     int32_t event = 0;  // index into Trace::events
 
     bool operator==(const Call&) const = default;

@@ -49,33 +49,35 @@ class PlacedReplay {
   }
 
   void Alloc(BufferId buffer) {
-    const int64_t bytes = trace_.buffers[Index(buffer)].bytes;
+    const Buffer& asked = trace_.buffers[Index(buffer)];
     const int64_t reserved = card_.stats().reserved_bytes;
-    card_.Alloc(buffer, bytes);
+    card_.Alloc(buffer, asked);
     const std::optional<Layout::Place> place = card_.PlaceOf(buffer);
     if (!place) return;
     const int64_t grown = card_.stats().reserved_bytes - reserved;
-    if (grown > 0) Grow(place->segment, grown, IsOfSmallPool(bytes, conf_));
+    if (grown > 0) Grow(place->segment, grown, asked);
     const int64_t address = AddressOf(place->segment) + place->offset;
     blocks_[Index(buffer)] = {address, place->bytes};
-    Add(PlacedEvent::Action::kAlloc, address, place->bytes, buffer);
+    Add(PlacedEvent::Action::kAlloc, OfBlock(buffer));
   }
 
   void Free(BufferId buffer) {
     card_.Free(buffer);
-    const Block& block = blocks_[Index(buffer)];
-    if (block.bytes > 0) Add(PlacedEvent::Action::kFree, block.address, block.bytes, buffer);
+    if (blocks_[Index(buffer)].bytes > 0) Add(PlacedEvent::Action::kFree, OfBlock(buffer));
   }
 
   // A new segment, or another part of one, which follows at its end.
-  void Grow(int32_t number, int64_t bytes, bool is_small) {
+  void Grow(int32_t number, int64_t bytes, const Buffer& asked) {
     const auto [found, is_new] = segments_.try_emplace(number, run_.segments.size());
     if (is_new) {
-      run_.segments.push_back({AddressOf(number), 0, is_small, conf_.expandable_segments});
+      run_.segments.push_back({.address = AddressOf(number),
+                               .is_small = IsOfSmallPool(asked.bytes, conf_),
+                               .is_expandable = conf_.expandable_segments,
+                               .stream = asked.stream});
     }
     PlacedSegment& segment = run_.segments[found->second];
     Add(conf_.expandable_segments ? PlacedEvent::Action::kMap : PlacedEvent::Action::kSegment,
-        segment.address + segment.bytes, bytes, -1);
+        {.address = segment.address + segment.bytes, .bytes = bytes, .stream = segment.stream});
     segment.bytes += bytes;
   }
 
@@ -85,8 +87,18 @@ class PlacedReplay {
     return kFirstAddress + kRoom * number;
   }
 
-  void Add(PlacedEvent::Action action, int64_t address, int64_t bytes, BufferId buffer) {
-    run_.events.push_back({action, address, bytes, buffer, now_});
+  PlacedEvent OfBlock(BufferId buffer) const {
+    const Block& block = blocks_[Index(buffer)];
+    return {.address = block.address,
+            .bytes = block.bytes,
+            .buffer = buffer,
+            .stream = trace_.buffers[Index(buffer)].stream};
+  }
+
+  void Add(PlacedEvent::Action action, PlacedEvent event) {
+    event.action = action;
+    event.moment = now_;
+    run_.events.push_back(event);
   }
 
   const Trace& trace_;

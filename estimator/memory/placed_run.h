@@ -22,6 +22,7 @@ struct PlacedEvent {
   int64_t address = 0;
   int64_t bytes = 0;     // of a block as it is handed out, of a segment as the card gives it
   BufferId buffer = -1;  // -1 of a segment
+  StreamId stream = kMainStream;
   Moment moment;
 };
 
@@ -30,6 +31,7 @@ struct PlacedSegment {
   int64_t bytes = 0;
   bool is_small = false;  // of the pool of small blocks
   bool is_expandable = false;
+  StreamId stream = kMainStream;
 };
 
 struct PlacedRun {

@@ -16,14 +16,14 @@ class Segments {
   virtual ~Segments() = default;
 
   // A block of at least `bytes` with new memory, in no pool; kNoBlock where the card is full.
-  virtual BlockId New(int64_t bytes) = 0;
+  virtual BlockId New(int64_t bytes, StreamId stream) = 0;
 
   // release_cached_blocks: gives back what is free as a whole.
   virtual void ReleaseCached() = 0;
 
-  // release_available_cached_blocks: gives back free blocks that are never split, until
-  // `bytes` might fit.  Returns false where they do not suffice.
-  virtual bool ReleaseOversize(int64_t /*bytes*/) { return false; }
+  // release_available_cached_blocks: gives back free blocks of that stream that are never split,
+  // until `bytes` might fit.  Returns false where they do not suffice.
+  virtual bool ReleaseOversize(int64_t /*bytes*/, StreamId /*stream*/) { return false; }
 
   // garbage_collect_cached_blocks: gives back long unused segments while more than
   // `kept_bytes` are reserved.

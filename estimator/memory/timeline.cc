@@ -43,7 +43,7 @@ class Measure {
   void Apply(const Event& event, Timeline& timeline) {
     switch (event.type) {
       case Event::Type::kAlloc:
-        card_.Alloc(event.id, trace_.buffers[Index(event.id)].bytes);
+        card_.Alloc(event.id, trace_.buffers[Index(event.id)]);
         now_.Raise(card_.stats());
         break;
       case Event::Type::kFree:

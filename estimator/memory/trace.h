@@ -12,6 +12,8 @@
 namespace onnxfit {
 
 using BufferId = int32_t;  // index into Trace::buffers; each allocation has its own
+using StreamId = int32_t;  // of CUDA; what was freed on one is not handed out on another
+inline constexpr StreamId kMainStream = 0;  // of the loop and of backward
 
 // What holds a buffer at an instant.
 enum class Kind : uint8_t {
@@ -36,6 +38,7 @@ struct Buffer {
   int32_t label = 0;  // index into Trace::labels: what it is called
   DType dtype = DType::kUndefined;
   Dims dims = {};
+  StreamId stream = kMainStream;  // that it is allocated on
 };
 
 struct Event {

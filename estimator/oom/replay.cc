@@ -225,7 +225,7 @@ std::vector<Asked> Candidates(const Prediction& p, const OomMessage& message) {
     if (AsksFor(buffer.bytes, message, p.alloc_conf)) {
       candidates.Add(buffer, now, card.stats().allocated_bytes);
     }
-    card.Alloc(event.id, buffer.bytes);
+    card.Alloc(event.id, buffer);
   }
   return candidates.Take();
 }

@@ -82,7 +82,7 @@ class SnapshotWriter {
         .Item("action", action)
         .Item("addr", event.address)
         .Item("size", bytes)
-        .Item("stream", int64_t{0})
+        .Item("stream", int64_t{event.stream})
         .Item("time_us", event.moment.operators);
     WriteFrames(event.moment.at, event.buffer);
     pickle_.EndDict();
@@ -126,7 +126,7 @@ class SnapshotWriter {
         .Item("allocated_size", allocated)
         .Item("active_size", allocated)
         .Item("requested_size", requested)
-        .Item("stream", int64_t{0})
+        .Item("stream", int64_t{segment.stream})
         .Item("segment_type", segment.is_small ? "small" : "large");
     pickle_.Text("segment_pool_id").BeginTuple().Integer(0).Integer(0).EndTuple();
     pickle_.Text("is_expandable").Switch(segment.is_expandable);

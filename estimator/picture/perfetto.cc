@@ -92,7 +92,7 @@ class PerfettoWriter {
     for (size_t i = 0; i < trace_.events.size(); ++i) {
       const Event& event = trace_.events[i];
       if (event.type == Event::Type::kAlloc) {
-        card.Alloc(event.id, trace_.buffers[Index(event.id)].bytes);
+        card.Alloc(event.id, trace_.buffers[Index(event.id)]);
       } else if (event.type == Event::Type::kFree) {
         card.Free(event.id);
       } else {
