@@ -22,13 +22,37 @@ void Machine::EnterOperator(LabelId label) {
 }
 
 TensorId Machine::NewStrided(StridedType type, LabelId label, Kind kind) {
-  const auto storage = static_cast<BufferId>(trace_.buffers.size());
-  trace_.buffers.push_back(
-      {.bytes = BytesOf(type), .label = label, .dtype = type.dtype, .dims = type.dims});
-  trace_.events.push_back({.type = Event::Type::kAlloc, .kind = kind, .id = storage});
-  storage_references_.push_back(0);
-  kinds_.push_back(kind);
-  return AddTensor({std::move(type), storage});
+  const auto id = static_cast<StorageId>(storages_.size());
+  Storage& storage = storages_.emplace_back();
+  storage.kind = kind;
+  Allocate(storage, {.bytes = BytesOf(type),
+                     .label = label,
+                     .dtype = type.dtype,
+                     .dims = type.dims,
+                     .stream = stream_});
+  return AddTensor({std::move(type), id});
+}
+
+void Machine::Allocate(Storage& storage, const Buffer& buffer) {
+  storage.buffer = static_cast<BufferId>(trace_.buffers.size());
+  storage.has_bytes = true;
+  trace_.buffers.push_back(buffer);
+  trace_.events.push_back(
+      {.type = Event::Type::kAlloc, .kind = storage.kind, .id = storage.buffer});
+}
+
+void Machine::Free(Storage& storage) {
+  if (!std::exchange(storage.has_bytes, false)) return;
+  trace_.events.push_back({.type = Event::Type::kFree, .id = storage.buffer});
+}
+
+void Machine::FreeStorage(TensorId tensor) { Free(StorageOf(tensor)); }
+
+void Machine::AllocStorage(TensorId tensor) {
+  Storage& storage = StorageOf(tensor);
+  if (storage.has_bytes) return;
+  const Buffer same = trace_.buffers[Index(storage.buffer)];
+  Allocate(storage, same);
 }
 
 TensorId Machine::New(const TensorType& type, LabelId label, Kind kind) {
@@ -53,7 +77,7 @@ TensorId Machine::Detach(TensorId of) {
 
 TensorId Machine::AddTensor(Tensor tensor) {
   tensor.references = 1;
-  ++storage_references_[Index(tensor.storage)];
+  ++storages_[Index(tensor.storage)].references;
   if (unused_tensors_.empty()) {
     tensors_.push_back(std::move(tensor));
     return static_cast<TensorId>(tensors_.size() - 1);
@@ -93,6 +117,11 @@ void Machine::SetGradFn(TensorId tensor, Edge edge) {
   At(tensor).grad_fn = edge;
 }
 
+void Machine::HookReturned(TensorId tensor, int32_t module) {
+  const GradNodeId node = At(tensor).grad_fn.node;
+  if (node != kNoGradNode) NodeAt(node).returned_by.push_back(module);
+}
+
 void Machine::ReleaseUnpacked(GradNodeId node) {
   if (NodeAt(node).activation < 0) return;
   const std::vector<TensorId> saved = std::exchange(NodeAt(node).saved, {});
@@ -121,7 +150,7 @@ void Machine::ReleaseNode(GradNodeId node) {
 
 void Machine::NoteHolder(int32_t key, Holder holder, TensorId tensor) {
   if (log_ == nullptr) return;
-  holder.buffer = At(tensor).storage;
+  holder.buffer = StorageOf(tensor).buffer;
   holder.is_view = At(tensor).is_view;
   log_->Begin(key, holder);
 }
@@ -130,18 +159,17 @@ void Machine::NoteRelease(Holder::Type type, int32_t key) {
   if (log_ != nullptr) log_->End(type, key);
 }
 
-Kind Machine::kind(TensorId tensor) const { return kinds_[Index(this->tensor(tensor).storage)]; }
+Kind Machine::kind(TensorId tensor) const { return StorageOf(tensor).kind; }
 
 void Machine::SetKind(TensorId tensor, Kind kind) {
-  const BufferId storage = At(tensor).storage;
-  if (kinds_[Index(storage)] == kind) return;
-  kinds_[Index(storage)] = kind;
-  trace_.events.push_back({.type = Event::Type::kKind, .kind = kind, .id = storage});
+  Storage& storage = StorageOf(tensor);
+  if (storage.kind == kind) return;
+  storage.kind = kind;
+  if (!storage.has_bytes) return;
+  trace_.events.push_back({.type = Event::Type::kKind, .kind = kind, .id = storage.buffer});
 }
 
-int32_t Machine::StorageReferences(TensorId id) const {
-  return storage_references_[Index(tensor(id).storage)];
-}
+int32_t Machine::StorageReferences(TensorId id) const { return StorageOf(id).references; }
 
 void Machine::DropTensor(TensorId id) {
   assert(At(id).references > 0);
@@ -168,9 +196,8 @@ void Machine::SweepTensor() {
   dead_tensors_.pop_back();
   const Tensor tensor = std::exchange(At(id), {});
   unused_tensors_.push_back(id);
-  if (--storage_references_[Index(tensor.storage)] == 0) {
-    trace_.events.push_back({.type = Event::Type::kFree, .id = tensor.storage});
-  }
+  Storage& storage = storages_[Index(tensor.storage)];
+  if (--storage.references == 0) Free(storage);
   if (tensor.grad_fn.node != kNoGradNode) DropNode(tensor.grad_fn.node);
 }
 

@@ -16,6 +16,7 @@
 namespace onnxfit {
 
 using TensorId = int32_t;    // index into the machine's tensors; ids are used again
+using StorageId = int32_t;   // of its storages: bytes that tensors share
 using GradNodeId = int32_t;  // the same for its autograd nodes
 using LabelId = int32_t;     // index into Trace::labels
 inline constexpr TensorId kNoTensor = -1;
@@ -28,7 +29,7 @@ struct Edge {
 };
 
 struct Tensor : StridedType {
-  BufferId storage = -1;
+  StorageId storage = -1;
   bool is_view = false;  // autograd keeps its base: nobody may add into it
   Edge grad_fn = {};     // kNoGradNode: needs no gradient
   int32_t references = 0;
@@ -40,9 +41,10 @@ struct GradNode {
   static constexpr int32_t kMultiple = -2;  // the loop's loss * number
   static constexpr int32_t kArgument = -3;  // accumulates into what a checkpoint was given
   static constexpr int32_t kRerun = -4;     // runs a checkpoint's span again, and its backward
+  static constexpr int32_t kArrival = -5;   // passes on the gradients of a module's arguments
 
-  int32_t call = kLeaf;    // index of the call, or one of the four above
-  int32_t parameter = -1;  // of a leaf: its index; of an argument: which it is
+  int32_t call = kLeaf;    // index of the call, or one of the five above
+  int32_t parameter = -1;  // of a leaf: its index; of an argument: which; of an arrival: the module
   int64_t sequence = 0;    // later calls have larger ones
   int32_t outputs = 1;
   std::vector<Edge> next = {};            // by input; kNoGradNode where no gradient is wanted
@@ -51,6 +53,8 @@ struct GradNode {
   bool over_view = false;                 // the call wrote over its first input, a view
   int32_t activation = -1;                // whose recomputation gives `saved`, or is run
   std::vector<TensorId> arguments = {};   // of that, one reference each
+  std::vector<int32_t> returned_by = {};  // modules that returned what it made
+  std::vector<TensorType> passes = {};    // of an arrival: what it passes on
   int32_t references = 0;                 // by tensors and by the nodes before it
 };
 
@@ -67,6 +71,13 @@ class Machine {
   // A new tensor with one reference, which the caller owns: as it lies, or contiguous.
   TensorId NewStrided(StridedType type, LabelId label, Kind kind = Kind::kTemporary);
   TensorId New(const TensorType& type, LabelId label, Kind kind = Kind::kTemporary);
+  // What is new from now on is allocated on `stream` (torch.cuda.stream).
+  void UseStream(StreamId stream) { stream_ = stream; }
+  // The storage of `tensor` has no bytes from now on, whoever sees it; or has `bytes` again.
+  // UntypedStorage.resize_.
+  void FreeStorage(TensorId tensor);
+  void AllocStorage(TensorId tensor);
+
   // The same storage seen otherwise; one reference, which the caller owns.
   TensorId View(TensorId of, Dims dims, Dims strides);
   // The same tensor without its history: what autograd saves of an output.
@@ -80,6 +91,8 @@ class Machine {
   // A node with no reference yet; `next` edges are retained.
   GradNodeId NewNode(GradNode node);
   void SetGradFn(TensorId tensor, Edge edge);
+  // tensor.register_hook: `module` is told before backward runs what made `tensor`.
+  void HookReturned(TensorId tensor, int32_t module);
   // `node` has saved these, which were computed again: one reference each, taken over.
   void SetSaved(GradNodeId node, std::vector<TensorId> saved);
   // Gives back what was computed again for `node`, as its formulas do at their end: the last that
@@ -108,7 +121,18 @@ class Machine {
   int32_t StorageReferences(TensorId id) const;
 
  private:
+  struct Storage {
+    BufferId buffer = -1;    // the last that it had
+    bool has_bytes = false;  // and still has
+    Kind kind = Kind::kTemporary;
+    int32_t references = 0;  // by tensors
+  };
+
   TensorId AddTensor(Tensor tensor);
+  void Allocate(Storage& storage, const Buffer& buffer);
+  void Free(Storage& storage);
+  Storage& StorageOf(TensorId tensor) { return storages_[Index(At(tensor).storage)]; }
+  const Storage& StorageOf(TensorId id) const { return storages_[Index(tensor(id).storage)]; }
   Tensor& At(TensorId id) { return tensors_[Index(id)]; }
   GradNode& NodeAt(GradNodeId id) { return nodes_[Index(id)]; }
   void DropTensor(TensorId id);
@@ -123,9 +147,9 @@ class Machine {
   std::vector<TensorId> unused_tensors_;
   std::vector<GradNode> nodes_;
   std::vector<GradNodeId> unused_nodes_;
-  std::vector<int32_t> storage_references_;  // by BufferId
-  std::vector<Kind> kinds_;                  // by BufferId
-  std::vector<TensorId> dead_tensors_;       // work lists of Sweep
+  std::vector<Storage> storages_;
+  StreamId stream_ = kMainStream;
+  std::vector<TensorId> dead_tensors_;  // work lists of Sweep
   std::vector<GradNodeId> dead_nodes_;
   int64_t next_sequence_ = 0;
 };
