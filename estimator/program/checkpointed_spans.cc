@@ -26,8 +26,8 @@ std::string_view ParentPath(std::string_view path) {
 class Picked {
  public:
   Picked(const Program& program, const std::vector<ModuleRun>& runs,
-         const std::vector<std::string>& globs)
-      : program_(program), runs_(runs) {
+         const std::vector<std::string>& globs, std::string_view flag)
+      : program_(program), runs_(runs), flag_(flag) {
     std::vector<std::string> named;
     for (const std::string& glob : globs) {
       if (glob == kAutoCheckpoint) {
@@ -53,7 +53,7 @@ class Picked {
     std::set<std::string> all;
     for (const ModuleRun& run : runs_) all.insert(PathOf(run.module));
     const std::vector<std::string> names(all.begin(), all.end());
-    const std::vector<bool> picked = PickNames(names, globs, {"--checkpoint", "modules", ""});
+    const std::vector<bool> picked = PickNames(names, globs, {flag_, "modules", ""});
     for (size_t i = 0; i < names.size(); ++i) {
       if (picked[i]) paths_.insert(names[i]);
     }
@@ -76,26 +76,35 @@ class Picked {
 
   const Program& program_;
   const std::vector<ModuleRun>& runs_;
+  std::string_view flag_;
   std::set<std::string> paths_;
   int64_t every_ = 1;
 };
 
 }  // namespace
 
-std::vector<CallSpan> CheckpointedSpans(const Program& program,
-                                        const std::vector<std::string>& globs) {
+std::vector<ModuleRun> OutermostRuns(const Program& program, const std::vector<std::string>& globs,
+                                     std::string_view flag) {
   if (globs.empty()) return {};
   const ModuleRuns runs(program);
-  const Picked picked(program, runs.all(), globs);
-  std::vector<CallSpan> outermost;
+  const Picked picked(program, runs.all(), globs, flag);
+  std::vector<ModuleRun> outermost;
   for (const ModuleRun& run : runs.all()) {
     const bool is_inside = !outermost.empty() && run.first <= outermost.back().last;
-    if (is_inside || !picked.Has(run.module)) continue;
-    outermost.push_back({static_cast<int32_t>(run.first), static_cast<int32_t>(run.last)});
+    if (!is_inside && picked.Has(run.module)) outermost.push_back(run);
   }
-  std::vector<CallSpan> spans;
+  std::vector<ModuleRun> kept;
   for (size_t i = 0; i < outermost.size(); ++i) {
-    if (picked.HasRun(i)) spans.push_back(outermost[i]);
+    if (picked.HasRun(i)) kept.push_back(outermost[i]);
+  }
+  return kept;
+}
+
+std::vector<CallSpan> CheckpointedSpans(const Program& program,
+                                        const std::vector<std::string>& globs) {
+  std::vector<CallSpan> spans;
+  for (const ModuleRun& run : OutermostRuns(program, globs, "--checkpoint")) {
+    spans.push_back({static_cast<int32_t>(run.first), static_cast<int32_t>(run.last)});
   }
   return spans;
 }

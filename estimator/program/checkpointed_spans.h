@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {
@@ -23,13 +25,17 @@ inline constexpr char kAutoCheckpoint[] = "auto";
 // (distributed/activation_checkpoint.py).
 inline constexpr char kEveryCheckpoint[] = "every=";
 
-// The runs of the modules that `globs` name, the outermost where one is in another, in order;
-// "auto" names the blocks that repeat: modules with a number for a name beside others of the same
-// parent, that have modules in them, the outermost ("transformer.h.*", "layer1.*"), as libraries
-// put checkpoints around their layers (transformers 5.17, modeling_layers.py,
+// The runs of the modules that `globs` of `flag` name, the outermost where one is in another, in
+// order; "auto" names the blocks that repeat: modules with a number for a name beside others of the
+// same parent, that have modules in them, the outermost ("transformer.h.*", "layer1.*"), as
+// libraries put checkpoints around their layers (transformers 5.17, modeling_layers.py,
 // GradientCheckpointingLayer; timm 1.0.31, models/_manipulate.py, checkpoint_seq).  Empty for no
 // globs.  Throws Error where a glob names no module that runs, with those that do.
 // O(calls × depth × globs).
+std::vector<ModuleRun> OutermostRuns(const Program& program, const std::vector<std::string>& globs,
+                                     std::string_view flag);
+
+// Those of --checkpoint.
 std::vector<CallSpan> CheckpointedSpans(const Program& program,
                                         const std::vector<std::string>& globs);
 

@@ -57,6 +57,10 @@ class ProgramWriter {
 
   // The type that parameters and activations have in this run: floats of 16 bits and more.
   TensorType WithPrecision(TensorType type) const;
+  // A buffer of the model's: FSDP's policy leaves it.
+  TensorType BufferType(const TensorType& type) const {
+    return settings_.ranks.fsdp_policy ? type : WithPrecision(type);
+  }
 
   // Warns of calls without a rule, of which the file has `unit`s ("node").
   void WarnOfUnknown(std::string_view unit);

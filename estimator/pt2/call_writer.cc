@@ -89,10 +89,11 @@ void CallWriter::AddTensors(InputSpec::Kind kind, std::vector<NameId>& to) {
     const Tensor* tensor = FindTensor(spec.name);
     if (tensor == nullptr) continue;
     const TensorType type = TypeOf(*tensor);
-    const NameId name = NewName(std::string(spec.target), WithPrecision(type));
+    const bool is_parameter = kind == InputSpec::Kind::kParameter;
+    const NameId name =
+        NewName(std::string(spec.target), is_parameter ? WithPrecision(type) : BufferType(type));
     names_[spec.name] = name;
     to.push_back(name);
-    const bool is_parameter = kind == InputSpec::Kind::kParameter;
     auto& listed = is_parameter ? tensors_of_module_.parameters : tensors_of_module_.buffers;
     listed.push_back({.name = std::string(spec.target), .type = type});
     if (is_parameter) is_frozen_.push_back(!tensor->requires_grad);
