@@ -245,10 +245,11 @@ struct NeededFlag {
   std::string_view needs;
 };
 
-constexpr NeededFlag kNeeded[] = {{"--lora-dropout", "--lora"},
-                                  {"--checkpoint-reentrant", "--checkpoint"},
-                                  {"--world", "--strategy"},
-                                  {"--ddp-views", "--strategy"}};
+constexpr NeededFlag kNeeded[] = {
+    {"--lora-dropout", "--lora"},     {"--checkpoint-reentrant", "--checkpoint"},
+    {"--world", "--strategy"},        {"--ddp-views", "--strategy"},
+    {"--fsdp-modules", "--strategy"}, {"--fsdp-keep", "--strategy"},
+    {"--fsdp-policy", "--strategy"}};
 
 void RefuseAlone(const std::vector<std::string>& given) {
   const auto is_given = [&](std::string_view flag) {
@@ -259,6 +260,17 @@ void RefuseAlone(const std::vector<std::string>& given) {
     throw Error({.where = std::string(row.flag),
                  .text = fmt::format("expected beside {}, which is missing", row.needs)});
   }
+}
+
+// Modules compute in the policy's type.
+void ApplyPolicy(TrainingSettings& settings) {
+  if (!settings.ranks.fsdp_policy) return;
+  if (settings.precision != Precision::kFp32) {
+    throw Error({.where = "--fsdp-policy",
+                 .text = fmt::format("expected a model in fp32, which it casts, found -p {}",
+                                     ToString(settings.precision))});
+  }
+  settings.precision = Precision::kBf16;
 }
 
 // What the command line, the environment and the config say of each flag; the config's sizes are
@@ -283,6 +295,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
     if (is_default) options.request.binding.optional.merge(SizesSet(flag, options));
   }
   RefuseAlone(options.given);
+  ApplyPolicy(options.request.settings);
 }
 
 // What only training has.
@@ -301,6 +314,9 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--strategy",
                                             "--world",
                                             "--ddp-views",
+                                            "--fsdp-modules",
+                                            "--fsdp-keep",
+                                            "--fsdp-policy",
                                             "--checkpoint-reentrant"};
 
 // Whether it says what inference does anyway.

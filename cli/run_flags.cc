@@ -105,14 +105,21 @@ void SetAssumed(const Typed& typed, Options& options) {
 
 constexpr int64_t kMostRank = 1 << 20;
 
-void SetCheckpoint(const Typed& typed, Options& options) {
+void AddModules(const Typed& typed, std::vector<std::string>& globs) {
   constexpr std::string_view kEvery = "every=";
   if (typed.text.starts_with(kEvery)) {
     (void)ParseWhole({.place = typed.place, .text = typed.text.substr(kEvery.size())}, 1,
                      kMostRank);
   }
-  SetText(typed, "auto, every=N or names of modules such as layer1.*",
-          options.request.settings.checkpoint.emplace_back());
+  SetText(typed, "auto, every=N or names of modules such as layer1.*", globs.emplace_back());
+}
+
+void SetCheckpoint(const Typed& typed, Options& options) {
+  AddModules(typed, options.request.settings.checkpoint);
+}
+
+void SetShardedModules(const Typed& typed, Options& options) {
+  AddModules(typed, options.request.settings.ranks.fsdp_modules);
 }
 
 // Behind the colon of "8:q_proj,v_proj"; `expected` is what such a flag takes.
@@ -298,8 +305,8 @@ std::vector<Flag> RunFlags() {
        }},
       {"--strategy", "", "S", kGroup,
        Choices(kStrategies) +
-           ": what the first of --world ranks has under DistributedDataParallel, and with "
-           "ZeroRedundancyOptimizer beside it",
+           ": what the first of --world ranks has under DistributedDataParallel, with "
+           "ZeroRedundancyOptimizer beside it, or under fully_shard (FSDP2)",
        "single",
        [](const Typed& t, Options& o) {
          o.request.settings.ranks.strategy = ParseChoice(t, kStrategies);
@@ -312,6 +319,19 @@ std::vector<Flag> RunFlags() {
        "gradients are parts of DDP's buckets (gradient_as_bucket_view)", "",
        [](const Typed& t, Options& o) {
          o.request.settings.ranks.gradients_as_views = ParseSwitch(t);
+       }},
+      {"--fsdp-modules", "", "GLOB", kGroup,
+       "fully_shard is put on each module of that name, then on the whole model; auto: the blocks "
+       "that repeat; repeatable",
+       "auto", SetShardedModules, true},
+      {"--fsdp-keep", "", "", kGroup,
+       "parameters stay whole between forward and backward (reshard_after_forward=False)", "",
+       [](const Typed& t, Options& o) { o.request.settings.ranks.fsdp_keep = ParseSwitch(t); }},
+      {"--fsdp-policy", "", "P", kGroup,
+       "bf16: MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)", "",
+       [](const Typed& t, Options& o) {
+         if (t.text != "bf16") Refuse(t, "bf16");
+         o.request.settings.ranks.fsdp_policy = true;
        }},
       // Before --alloc-conf, whose options it decides.
       {"--framework", "", "F", kGroup,

@@ -113,6 +113,8 @@ TEST_CASE("every flag reaches its place") {
                                  "--world",
                                  "4",
                                  "--ddp-views",
+                                 "--fsdp-modules=h.*",
+                                 "--fsdp-keep",
                                  "--why",
                                  "h",
                                  "m.onnx"});
@@ -129,6 +131,8 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.ranks.strategy == Strategy::kZero1);
   CHECK(options.request.settings.ranks.world == 4);
   CHECK(options.request.settings.ranks.gradients_as_views);
+  CHECK(options.request.settings.ranks.fsdp_modules == std::vector<std::string>{"h.*"});
+  CHECK(options.request.settings.ranks.fsdp_keep);
   CHECK(options.request.settings.out_of_place == std::vector<std::string>{"*/Add"});
   CHECK(options.request.settings.attention == AttentionUse::kEager);
   CHECK(options.request.settings.mode == Mode::kEval);
@@ -169,6 +173,8 @@ TEST_CASE("a flag about another one is not taken alone") {
   refused({"m", "--checkpoint-reentrant"},
           "--checkpoint-reentrant: expected beside --checkpoint, which is missing");
   refused({"m", "--world", "4"}, "--world: expected beside --strategy, which is missing");
+  refused({"m", "--strategy", "fsdp", "--fsdp-policy", "bf16", "-p", "amp-bf16"},
+          "--fsdp-policy: expected a model in fp32, which it casts, found -p amp-bf16");
   refused({"m", "--ddp-views"}, "--ddp-views: expected beside --strategy, which is missing");
   CHECK(Parse({"m", "--lora", "8", "--lora-dropout", "0.1"}).request.settings.lora.dropout == 0.1);
 }

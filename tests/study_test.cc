@@ -99,6 +99,16 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.quantize.kind = Quantization::kNf4; }},
     {"quantize.targets", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.quantize = {.kind = Quantization::kNf4, .targets = {"c_fc"}}; }},
+    {"ranks.strategy", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.ranks.strategy = Strategy::kFsdp; }},
+    {"ranks.fsdp_modules", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) {
+       s.ranks = {.strategy = Strategy::kFsdp, .fsdp_modules = {"every=2"}};
+     }},
+    {"ranks.fsdp_keep", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdp, .fsdp_keep = true}; }},
+    {"ranks.fsdp_policy", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdp, .fsdp_policy = true}; }},
     {"steps", "lenet.onnxtxt", [](TrainingSettings& s) { s.steps = 5; }},
 };
 
@@ -137,7 +147,7 @@ TEST_CASE("every field has a row above") {
   const auto& [rank, targets, lora_dropout] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [zero_grad, hold_outputs, prefetch, accumulate] = loop;
-  const auto& [strategy, world, views] = ranks;
+  const auto& [strategy, world, views, sharded, keep, policy] = ranks;
   CHECK(steps > accumulate);
   CHECK(world > steps);
   CHECK_FALSE(conv_bias);

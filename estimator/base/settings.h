@@ -74,8 +74,9 @@ enum class AttentionUse : uint8_t { kSdpa, kEager };
 enum class Quantization : uint8_t { kNone, kNf4 };
 
 // How ranks share the work: gradients are added up in DistributedDataParallel's buckets; zero1 has
-// ZeroRedundancyOptimizer beside it, of which each rank steps a share.
-enum class Strategy : uint8_t { kNone, kDdp, kZero1 };
+// ZeroRedundancyOptimizer beside it, of which each rank steps a share; with fsdp each has a part of
+// every parameter (torch.distributed.fsdp.fully_shard).
+enum class Strategy : uint8_t { kNone, kDdp, kZero1, kFsdp };
 
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
@@ -146,8 +147,10 @@ inline constexpr Spelling<Quantization> kQuantizations[] = {{"none", Quantizatio
 inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUse::kSdpa},
                                                             {"eager", AttentionUse::kEager}};
 
-inline constexpr Spelling<Strategy> kStrategies[] = {
-    {"single", Strategy::kNone}, {"ddp", Strategy::kDdp}, {"zero1", Strategy::kZero1}};
+inline constexpr Spelling<Strategy> kStrategies[] = {{"single", Strategy::kNone},
+                                                     {"ddp", Strategy::kDdp},
+                                                     {"zero1", Strategy::kZero1},
+                                                     {"fsdp", Strategy::kFsdp}};
 
 // The name of `value` in its table.  REQUIRES: it has a row.
 template <typename Enum>
@@ -242,6 +245,13 @@ struct RankSettings {
   Strategy strategy = Strategy::kNone;
   int64_t world = 8;                // ranks
   bool gradients_as_views = false;  // gradient_as_bucket_view
+  // Globs of the modules that fully_shard is put on before the whole model, as for checkpoints;
+  // none: the blocks that repeat.
+  std::vector<std::string> fsdp_modules = {};
+  bool fsdp_keep = false;  // reshard_after_forward=False
+  // MixedPrecisionPolicy(param_dtype=that of the precision, reduce_dtype=torch.float32) of a model
+  // in fp32: shards, reduced gradients, states and buffers stay so.
+  bool fsdp_policy = false;
 };
 
 // One training (or inference) run to be estimated.

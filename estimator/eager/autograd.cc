@@ -20,7 +20,7 @@ struct Pending {
 
 class Engine {
  public:
-  Engine(CallTable& calls, ParameterGradients& gradients, const CheckpointHooks& hooks,
+  Engine(CallTable& calls, ParameterGradients& gradients, const BackwardHooks& hooks,
          size_t arguments = 0)
       : calls_(calls),
         machine_(calls.machine()),
@@ -38,6 +38,7 @@ class Engine {
     machine_.Retain(ones);
     Deliver(root, ones);
     RunReady();
+    if (hooks_.end) hooks_.end();
     machine_.Release(ones);
   }
 
@@ -127,6 +128,7 @@ class Engine {
     const bool any = std::any_of(incoming.begin(), incoming.end(),
                                  [](TensorId gradient) { return gradient != kNoTensor; });
     std::vector<TensorId> gradients(machine_.node(id).next.size(), kNoTensor);
+    for (const int32_t module : machine_.node(id).returned_by) hooks_.enter(module);
     if (any) gradients = Apply(id, incoming);
     for (const TensorId gradient : incoming) {
       if (gradient != kNoTensor) machine_.Release(gradient);
@@ -144,7 +146,19 @@ class Engine {
       machine_.EnterOperator(calls_.OperatorLabel(call));
       hooks_.unpack(id);
     }
+    if (call == GradNode::kArrival) return PassOn(id, incoming);
     return call == GradNode::kRerun ? hooks_.rerun(id, incoming) : Gradients(calls_, id, incoming);
+  }
+
+  // A function of Python's: what did not come is zeros.
+  std::vector<TensorId> PassOn(GradNodeId id, std::vector<TensorId>& incoming) {
+    const GradNode& node = machine_.node(id);
+    for (size_t i = 0; i < incoming.size(); ++i) {
+      if (incoming[i] == kNoTensor) incoming[i] = machine_.New(node.passes[i], FanOutLabel());
+      machine_.Retain(incoming[i]);
+    }
+    hooks_.leave(node.parameter);
+    return incoming;
   }
 
   // AccumulateGrad: the gradient is taken as it is where nobody else holds it and it lies
@@ -182,7 +196,7 @@ class Engine {
 
   CallTable& calls_;
   Machine& machine_;
-  const CheckpointHooks& hooks_;
+  const BackwardHooks& hooks_;
   ParameterGradients& parameter_gradients_;
   std::vector<TensorId> argument_gradients_;
   std::vector<Pending> pending_;  // by node
@@ -203,14 +217,14 @@ void ParameterGradients::Drop(size_t parameter, Machine& machine) {
 }
 
 void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients,
-                 const CheckpointHooks& hooks) {
+                 const BackwardHooks& hooks) {
   Engine(calls, gradients, hooks).Run(loss);
 }
 
 std::vector<TensorId> RunNestedBackward(CallTable& calls,
                                         const std::vector<std::pair<Edge, TensorId>>& outputs,
                                         size_t arguments, ParameterGradients& gradients,
-                                        const CheckpointHooks& hooks) {
+                                        const BackwardHooks& hooks) {
   return Engine(calls, gradients, hooks, arguments).RunFrom(outputs);
 }
 

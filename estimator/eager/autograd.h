@@ -36,19 +36,25 @@ class ParameterGradients {
   std::function<void(size_t)> hook_;
 };
 
-// What checkpoints do in backward (recomputation.cc).
-struct CheckpointHooks {
+// What others do in backward: checkpoints (recomputation.cc), sharded modules (fully_sharded.h).
+struct BackwardHooks {
   // Before the formulas of a node read what it saved.
   std::function<void(GradNodeId)> unpack;
   // In place of formulas: the gradients of the arguments of a node that runs its span again.
   std::function<std::vector<TensorId>(GradNodeId, const std::vector<TensorId>& incoming)> rerun;
+  // Before the first node runs of those that made what a module returned; when the gradients of all
+  // that it was given are there.
+  std::function<void(int32_t module)> enter = {};
+  std::function<void(int32_t module)> leave = {};
+  // When the last node has run (queue_callback).
+  std::function<void()> end = {};
 };
 
 // loss.backward().  Nodes run in the reverse order of their calls; a parameter's
 // accumulation as soon as all of its gradients have come.  O(nodes × log nodes).
 // REQUIRES: `loss` has a history.
 void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients,
-                 const CheckpointHooks& hooks);
+                 const BackwardHooks& hooks);
 
 // torch.autograd.backward(outputs, gradients) inside of another backward, which holds the gradients
 // that come in: those of the arguments of the checkpoint, by their number, kNoTensor where none
@@ -56,7 +62,7 @@ void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients,
 std::vector<TensorId> RunNestedBackward(CallTable& calls,
                                         const std::vector<std::pair<Edge, TensorId>>& outputs,
                                         size_t arguments, ParameterGradients& gradients,
-                                        const CheckpointHooks& hooks);
+                                        const BackwardHooks& hooks);
 
 // The formulas of one node (backward.cc): the gradients of the inputs of `node`, one reference
 // each, kNoTensor where none is wanted, allocated in PyTorch's order, then validated as the engine

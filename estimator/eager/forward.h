@@ -30,6 +30,9 @@ class Forward {
   // model.to("cuda").  Those parameters that are trained become leaves that accumulate
   // their gradients.  In placement.cc.
   void PlaceModel();
+  // The same by hand: first this, then each tensor of the model, with the reference to it.
+  void BeginPlacement();
+  void BindOfModel(NameId name, TensorId tensor);
 
   // Runs the calls from `first` to before `last`, in the order of the program.  With `grad`,
   // a node is made where a gradient is wanted.
@@ -51,7 +54,7 @@ class Forward {
   // Backward of a node that stands for a span: runs it once more, then its own backward.  The
   // gradients of its arguments, one reference each.
   std::vector<TensorId> Rerun(GradNodeId node, const std::vector<TensorId>& incoming,
-                              ParameterGradients& gradients, const CheckpointHooks& hooks);
+                              ParameterGradients& gradients, const BackwardHooks& hooks);
 
   // By call: whether it wrote over its input when it ran last.
   const std::vector<bool>& overwrote() const { return overwrote_; }
@@ -86,7 +89,6 @@ class Forward {
 
   Holder::Type HolderOf(NameId name) const;
   TensorId NewOfModel(NameId name, const TensorType& type);
-  void BindOfModel(NameId name, TensorId tensor);
   void PlacePacked();
   void PlaceAndCast(std::span<const NameId> names);
   void Pack(const QuantizedWeight& weight);

@@ -398,6 +398,7 @@ TensorId OptimizerStep::Make(const Making& making, size_t parameter) {
 }
 
 const TensorType& OptimizerStep::TypeOf(size_t parameter) const {
+  if (!shards_.empty()) return shards_[parameter];
   return calls_.program().values[Index(calls_.program().parameters[parameter])].type;
 }
 

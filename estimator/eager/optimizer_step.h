@@ -95,6 +95,9 @@ class OptimizerStep {
   // Steps these parameters alone, in that order: a rank's share of them.
   void StepOnly(const std::vector<size_t>& parameters);
 
+  // Sees these in place of the parameters, by their index: a rank's parts of them.
+  void StepShards(std::vector<TensorType> shards) { shards_ = std::move(shards); }
+
   // What is made before the first step: states of some optimizers, the averaged model.
   void Construct();
 
@@ -140,6 +143,7 @@ class OptimizerStep {
   std::set<std::string_view> shared_made_;  // names of states
   std::vector<bool> has_states_;            // by parameter
   std::vector<TensorId> kept_;              // by parameter: what a step left in its state
+  std::vector<TensorType> shards_;          // by parameter; empty: the parameters themselves
   std::array<std::vector<TensorId>, kLocals> locals_;
 };
 

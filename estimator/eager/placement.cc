@@ -7,7 +7,7 @@
 
 namespace onnxfit {
 
-void Forward::PlaceModel() {
+void Forward::BeginPlacement() {
   const Program& program = calls_.program();
   is_buffer_.resize(names_.size());
   parameter_of_.resize(names_.size(), -1);
@@ -15,6 +15,11 @@ void Forward::PlaceModel() {
   for (size_t i = 0; i < program.parameters.size(); ++i) {
     parameter_of_[Index(program.parameters[i])] = static_cast<int32_t>(i);
   }
+}
+
+void Forward::PlaceModel() {
+  const Program& program = calls_.program();
+  BeginPlacement();
   if (!program.quantized.empty()) return PlacePacked();
   for (const NameId name : program.placement) {
     BindOfModel(name, NewOfModel(name, calls_.TypeOf(name)));

@@ -301,7 +301,7 @@ bool Forward::ReuseCast(int32_t index) {
 }
 
 std::vector<TensorId> Forward::Rerun(GradNodeId node, const std::vector<TensorId>& incoming,
-                                     ParameterGradients& gradients, const CheckpointHooks& hooks) {
+                                     ParameterGradients& gradients, const BackwardHooks& hooks) {
   const Activation& activation = activations_[Index(machine_.node(node).activation)];
   const CallSpan& span = spans_[Index(activation.span)];
   std::vector<TensorId> outer = SwapNames(activation);

@@ -12,6 +12,7 @@
 #include "estimator/eager/call_table.h"
 #include "estimator/eager/data_parallel.h"
 #include "estimator/eager/forward.h"
+#include "estimator/eager/fully_sharded.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/eager/optimizer_step.h"
 #include "estimator/program/checkpointed_spans.h"
@@ -46,8 +47,7 @@ class Training {
 
   void Run() {
     machine_.EnterPhase(0, Phase::kSetup);
-    forward_.PlaceModel();
-    if (has_backward() && settings_.ranks.strategy != Strategy::kNone) JoinRanks();
+    has_backward() && settings_.ranks.strategy == Strategy::kFsdp ? Shard() : Place();
     if (has_backward()) optimizer_.Construct();
     for (int64_t i = 0; i < settings_.loop.prefetch; ++i) ahead_.push(NewBatch());
     for (int32_t step = 1; step <= settings_.steps; ++step) {
@@ -57,6 +57,19 @@ class Training {
 
  private:
   bool has_backward() const { return settings_.mode == Mode::kTrain && program_.loss != kNoName; }
+
+  void Place() {
+    forward_.PlaceModel();
+    if (has_backward() && settings_.ranks.strategy != Strategy::kNone) JoinRanks();
+  }
+
+  // fully_shard(model)
+  void Shard() {
+    CheckFullySharded(program_, settings_);
+    fsdp_.emplace(calls_, forward_, gradients_);
+    fsdp_->Construct();
+    optimizer_.StepShards(fsdp_->ShardTypes());
+  }
 
   // DistributedDataParallel(model); with zero1 ZeroRedundancyOptimizer(model.parameters(), …), too.
   void JoinRanks() {
@@ -129,7 +142,9 @@ class Training {
   Batch NewBatch() {
     Batch batch;
     for (const NameId name : program_.inputs) {
-      batch.push_back(machine_.New(calls_.TypeOf(name), calls_.NameLabel(name), Kind::kInput));
+      const TensorType& asked = calls_.TypeOf(name);
+      const TensorType type = fsdp_ ? fsdp_->InputType(asked) : asked;
+      batch.push_back(machine_.New(type, calls_.NameLabel(name), Kind::kInput));
     }
     return batch;
   }
@@ -144,13 +159,29 @@ class Training {
   void RunForward(bool grad) {
     std::vector<TensorId> old;
     for (const NameId name : outputs_) old.push_back(forward_.Take(name));
-    forward_.Run(0, model_end_, grad);
+    fsdp_ ? RunSharded(grad) : forward_.Run(0, model_end_, grad);
     for (const TensorId tensor : old) {
       if (tensor != kNoTensor) machine_.Release(tensor);
     }
     forward_.Run(model_end_, program_.calls.size(), grad);
     if (grad) BindLoss();
     forward_.ExitAutocast();
+  }
+
+  // The hooks of sharded modules are between the calls.
+  void RunSharded(bool grad) {
+    size_t done = 0;
+    fsdp_->BeforeModel();
+    for (const FullySharded::Run& run : fsdp_->runs()) {
+      if (Index(run.span.last) >= model_end_) break;
+      forward_.Run(done, Index(run.span.first), grad);
+      fsdp_->Before(run);
+      done = Index(run.span.last) + 1;
+      forward_.Run(Index(run.span.first), done, grad);
+      fsdp_->After(run);
+    }
+    forward_.Run(done, model_end_, grad);
+    fsdp_->AfterModel();
   }
 
   // loss = … [/ accumulate]
@@ -193,6 +224,7 @@ class Training {
     if (scaled != kNoTensor) FollowFrom(loss_, scaled);
     const TensorId root = scaled == kNoTensor ? loss_ : scaled;
     if (machine_.tensor(root).grad_fn.node != kNoGradNode) {
+      if (fsdp_) fsdp_->BeginBackward();
       onnxfit::RunBackward(calls_, root, gradients_, hooks_);
     }
     if (scaled != kNoTensor) machine_.Release(scaled);
@@ -205,13 +237,19 @@ class Training {
   Forward forward_;
   ParameterGradients gradients_;
   OptimizerStep optimizer_;
-  const CheckpointHooks hooks_ = {
-      .unpack = [this](GradNodeId node) { forward_.Unpack(node); },
-      .rerun =
-          [this](GradNodeId node, const std::vector<TensorId>& incoming) {
-            return forward_.Rerun(node, incoming, gradients_, hooks_);
-          }};
-  std::optional<DataParallel> ddp_;  // around the model, where ranks train together
+  const BackwardHooks hooks_ = {.unpack = [this](GradNodeId node) { forward_.Unpack(node); },
+                                .rerun =
+                                    [this](GradNodeId node, const std::vector<TensorId>& incoming) {
+                                      return forward_.Rerun(node, incoming, gradients_, hooks_);
+                                    },
+                                .enter = [this](int32_t module) { fsdp_->BeforeBackward(module); },
+                                .leave = [this](int32_t module) { fsdp_->AfterBackward(module); },
+                                .end =
+                                    [this] {
+                                      if (fsdp_) fsdp_->EndBackward();
+                                    }};
+  std::optional<DataParallel> ddp_;   // around the model, where ranks train together
+  std::optional<FullySharded> fsdp_;  // the same, where each has a part of it
   std::vector<NameId> outputs_;
   size_t model_end_ = 0;       // the loss's calls begin here
   std::queue<Batch> ahead_;    // on the device before the loop takes them

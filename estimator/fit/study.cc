@@ -129,7 +129,10 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.ranks.strategy);
        key.Add(s.ranks.world);
        key.Add(s.ranks.gradients_as_views);
+       key.Add(s.ranks.fsdp_modules);
+       key.Add(s.ranks.fsdp_keep);
      }},
+    {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.fsdp_policy); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.steps); }},
 };
 

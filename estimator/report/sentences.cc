@@ -50,6 +50,11 @@ void AddRanks(const RankSettings& ranks, Items& items) {
   items.push_back(fmt::format("strategy {}", ToString(ranks.strategy)));
   items.push_back(fmt::format("world {}", ranks.world));
   if (ranks.gradients_as_views) items.emplace_back("ddp-views");
+  if (!ranks.fsdp_modules.empty()) {
+    items.push_back(fmt::format("fsdp-modules {}", fmt::join(ranks.fsdp_modules, ", ")));
+  }
+  if (ranks.fsdp_keep) items.emplace_back("fsdp-keep");
+  if (ranks.fsdp_policy) items.emplace_back("fsdp-policy bf16 (shards in fp32)");
 }
 
 // What is there in training alone.

@@ -24,9 +24,12 @@ class RunFlags(TypedDict, total=False):
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool
-    strategy: Optional[str]  # none, ddp or zero1
+    strategy: Optional[str]  # single, ddp, zero1 or fsdp
     world: int  # ranks
     ddp_views: bool
+    fsdp_modules: Names  # "auto", "every=N", or modules
+    fsdp_keep: bool
+    fsdp_policy: Optional[str]  # bf16
     mode: Optional[str]  # train or eval
     loss_output: Optional[str]
     labels: Optional[str]
@@ -148,10 +151,10 @@ def _assume(flag: str, value: object) -> List[str]:
 
 _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("batch", "precision", "optimizer"), _list),
-    **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "out_of_place",
-                    "only"), _several),
-    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_views", "ema", "hold_outputs",
-                     "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
+    **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
+                    "out_of_place", "only"), _several),
+    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_views", "ema", "fsdp_keep",
+                     "hold_outputs", "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
                      "update"), _switch),
     "dims": _dims,
     "shapes": _shapes,

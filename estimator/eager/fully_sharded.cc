@@ -1,0 +1,424 @@
+#include "estimator/eager/fully_sharded.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
+#include "estimator/base/index.h"
+#include "estimator/eager/strides.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int32_t kWholeModel = 0;
+
+// FSDPCommContext's streams that anything is allocated on.
+constexpr StreamId kGatherStream = 1;  // all_gather_copy_in_stream
+constexpr StreamId kReduceStream = 2;  // reduce_scatter_stream
+
+// TensorShape.cu: what a block of its kernels copies, in bytes.
+constexpr int64_t kTileBytes = 16 * 128;
+constexpr int64_t kTileThreads = 128;
+
+// What a rank has at most of a tensor.  Of one without dimensions fully_shard makes an error; here
+// it is one row.
+TensorType FirstRows(TensorType whole, int64_t world) {
+  if (!whole.dims.empty()) whole.dims[0] = DivideUp(whole.dims[0], world);
+  return whole;
+}
+
+int64_t Tiles(const std::vector<TensorType>& types, int64_t world, int64_t tile_bytes) {
+  int64_t tiles = 0;
+  for (const TensorType& type : types) {
+    tiles = CheckedAdd(tiles, DivideUp(BytesOf(FirstRows(type, world)), tile_bytes));
+  }
+  return tiles;
+}
+
+// split_with_sizes_copy_out_cuda_contiguous_no_cast: how many tiles of a chunk a block takes.
+int64_t TilesInARow(int64_t tiles, int64_t chunks, const DeviceProfile& device) {
+  const int64_t most_blocks =
+      device.multiprocessors * device.threads_per_multiprocessor / kTileThreads * 2;
+  const int64_t factor = DivideUp(CheckedMul(tiles, chunks), std::max(most_blocks, int64_t{1}));
+  const auto root = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(factor))));
+  return DivideUp(factor, std::min(root, chunks));
+}
+
+std::vector<ShardedModule> ModulesOf(const CallTable& calls) {
+  const std::vector<std::string>& globs = calls.settings().ranks.fsdp_modules;
+  return ShardedModules(calls.program(),
+                        globs.empty() ? std::vector<std::string>{kAutoCheckpoint} : globs);
+}
+
+}  // namespace
+
+void CheckFullySharded(const Program& program, const TrainingSettings& settings) {
+  const auto refuse = [](const char* what) {
+    throw Error({.where = "--strategy", .text = fmt::format("expected no {} with fsdp", what)});
+  };
+  if (settings.optimizer_in_backward) refuse("--optimizer-in-backward");
+  if (settings.ema) refuse("--ema");
+  if (settings.checkpoint_reentrant && !settings.checkpoint.empty()) {
+    refuse("--checkpoint-reentrant");
+  }
+  if (!program.quantized.empty()) refuse("--quantize");
+}
+
+FullySharded::FullySharded(CallTable& calls, Forward& forward, ParameterGradients& gradients)
+    : calls_(calls),
+      machine_(calls.machine()),
+      forward_(forward),
+      gradients_(gradients),
+      ranks_(calls.settings().ranks),
+      modules_(ModulesOf(calls)),
+      groups_(modules_.size()),
+      accumulated_(gradients.size(), kNoTensor),
+      label_(machine_.AddLabel("FSDP")) {
+  const std::vector<NameId>& parameters = calls.program().parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) parameter_of_[parameters[i]] = i;
+  for (size_t i = 1; i < modules_.size(); ++i) {
+    const std::vector<CallSpan>& spans = modules_[i].runs;
+    const std::vector<SpanValues> values = ValuesAcross(calls.program(), spans);
+    for (size_t run = 0; run < spans.size(); ++run) {
+      runs_.push_back({static_cast<int32_t>(i), spans[run], values[run]});
+    }
+  }
+  std::ranges::sort(runs_, {}, [](const Run& run) { return run.span.first; });
+}
+
+TensorId FullySharded::New(const TensorType& type, Kind kind) {
+  return machine_.New(type, label_, kind);
+}
+
+// --- What a rank has ------------------------------------------------------------------------
+
+const TensorType& FullySharded::TypeOf(NameId name) const {
+  return calls_.program().values[Index(name)].type;
+}
+
+// In fp32, where modules cast it.
+TensorType FullySharded::StoredType(NameId name) const { return InputType(TypeOf(name)); }
+
+TensorType FullySharded::InputType(TensorType type) const {
+  if (ranks_.fsdp_policy && IsFloat(type.dtype)) type.dtype = DType::kFloat32;
+  return type;
+}
+
+std::vector<TensorType> FullySharded::TypesOf(const std::vector<NameId>& names) const {
+  std::vector<TensorType> types;
+  for (const NameId name : names) types.push_back(TypeOf(name));
+  return types;
+}
+
+std::vector<TensorType> FullySharded::StoredTypes(const std::vector<NameId>& names) const {
+  std::vector<TensorType> types;
+  for (const NameId name : names) types.push_back(StoredType(name));
+  return types;
+}
+
+TensorType FullySharded::ShardOf(NameId name) const {
+  return FirstRows(StoredType(name), ranks_.world);
+}
+
+TensorType FullySharded::PaddedOf(const TensorType& whole) const {
+  return {whole.dtype, {CheckedMul(Numel(FirstRows(whole, ranks_.world).dims), ranks_.world)}};
+}
+
+// Flat; of several types, in bytes.
+TensorType FullySharded::PaddedTogether(const std::vector<TensorType>& types) const {
+  TensorType together = {types[0].dtype, {0}};
+  const bool is_one_type = std::ranges::all_of(
+      types, [&](const TensorType& type) { return type.dtype == together.dtype; });
+  if (!is_one_type) together.dtype = DType::kUint8;
+  for (const TensorType& type : types) {
+    const TensorType padded = PaddedOf(type);
+    together.dims[0] = CheckedAdd(together.dims[0], is_one_type ? padded.dims[0] : BytesOf(padded));
+  }
+  return together;
+}
+
+std::vector<TensorType> FullySharded::ShardTypes() const {
+  std::vector<TensorType> types;
+  for (const NameId name : calls_.program().parameters) types.push_back(ShardOf(name));
+  return types;
+}
+
+void FullySharded::Construct() {
+  forward_.BeginPlacement();
+  for (size_t i = 1; i < modules_.size(); ++i) Place(static_cast<int32_t>(i));
+  Place(kWholeModel);
+}
+
+// _move_states_to_device, then FSDPParam for each.
+void FullySharded::Place(int32_t module) {
+  const auto make = [&](NameId name, const TensorType& type, Kind kind) {
+    return machine_.New(type, calls_.NameLabel(name), kind);
+  };
+  std::vector<TensorId> whole;
+  for (const NameId name : ModuleOf(module).parameters) {
+    whole.push_back(make(name, StoredType(name), Kind::kParameter));
+  }
+  for (const NameId name : ModuleOf(module).buffers) {
+    forward_.BindOfModel(name, make(name, TypeOf(name), Kind::kBuffer));
+  }
+  for (const NameId name : ModuleOf(module).parameters) {
+    make(name, ShardOf(name), Kind::kParameter);
+  }
+  for (const TensorId tensor : whole) machine_.Release(tensor);
+}
+
+// --- Forward --------------------------------------------------------------------------------
+
+// Its policy casts what it is given; its caller's frame holds that until it returns.
+void FullySharded::BeforeModel() {
+  for (const NameId name : calls_.program().inputs) {
+    const TensorType& type = TypeOf(name);
+    const TensorId given = forward_.Lookup(name);
+    if (given == kNoTensor || type == InputType(type)) continue;
+    const TensorId cast = New(type, Kind::kInput);
+    machine_.Retain(cast);
+    casts_.push_back(cast);
+    forward_.Bind(name, cast);
+  }
+  Enter(kWholeModel);
+}
+
+// The whole model stays unsharded: its backward comes first.
+void FullySharded::AfterModel() {
+  Leave(kWholeModel);
+  for (const TensorId cast : std::exchange(casts_, {})) machine_.Release(cast);
+  HookReturned(calls_.program().outputs, kWholeModel);
+  if (last_gathered_ != kNoTensor) machine_.Release(std::exchange(last_gathered_, kNoTensor));
+}
+
+void FullySharded::Before(const Run& run) {
+  Enter(run.module);
+  Receive(run);
+}
+
+void FullySharded::After(const Run& run) {
+  GiveBack();
+  if (!ranks_.fsdp_keep) Reshard(run.module);
+  Leave(run.module);
+  HookReturned(run.values.returned, run.module);
+}
+
+void FullySharded::Enter(int32_t module) {
+  if (ModuleOf(module).parameters.empty()) return;
+  GroupOf(module).state = State::kForward;
+  Unshard(module);
+  CopyOut(module);
+}
+
+// _record_post_forward
+void FullySharded::Leave(int32_t module) {
+  if (ModuleOf(module).parameters.empty()) return;
+  GroupOf(module).state = State::kIdle;
+  GroupOf(module).uses.push_back(order_.size());
+  order_.push_back(module);
+}
+
+// RegisterPostBackwardFunction: the module sees what it is given through one node.
+void FullySharded::Receive(const Run& run) {
+  GradNode node = {.call = GradNode::kArrival, .parameter = run.module, .next = {}, .saved = {}};
+  for (const NameId name : run.values.given) {
+    const TensorId tensor = forward_.Lookup(name);
+    if (tensor == kNoTensor || machine_.tensor(tensor).grad_fn.node == kNoGradNode) continue;
+    machine_.Retain(tensor);
+    arguments_.emplace_back(name, tensor);
+    node.next.push_back(machine_.tensor(tensor).grad_fn);
+    node.passes.push_back({machine_.tensor(tensor).dtype, machine_.tensor(tensor).dims});
+  }
+  if (arguments_.empty() || ModuleOf(run.module).parameters.empty()) return;
+  node.outputs = static_cast<int32_t>(arguments_.size());
+  const GradNodeId arrival = machine_.NewNode(std::move(node));
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const auto [name, tensor] = arguments_[i];
+    const TensorId seen =
+        machine_.View(tensor, machine_.tensor(tensor).dims, machine_.tensor(tensor).strides);
+    machine_.SetGradFn(seen, {arrival, static_cast<int32_t>(i)});
+    forward_.Bind(name, seen);
+  }
+}
+
+// The caller goes on with its own; what nobody reads any more is gone.
+void FullySharded::GiveBack() {
+  for (const auto& [name, tensor] : std::exchange(arguments_, {})) {
+    if (forward_.Lookup(name) == kNoTensor) {
+      machine_.Release(tensor);
+    } else {
+      forward_.Bind(name, tensor);
+    }
+  }
+}
+
+void FullySharded::HookReturned(const std::vector<NameId>& names, int32_t module) {
+  for (const NameId name : names) {
+    const TensorId tensor = forward_.Lookup(name);
+    if (tensor != kNoTensor) machine_.HookReturned(tensor, module);
+  }
+}
+
+// --- Unsharded parameters -------------------------------------------------------------------
+
+// foreach_all_gather
+void FullySharded::Unshard(int32_t module) {
+  Group& group = GroupOf(module);
+  if (group.gathered != kNoTensor || group.is_unsharded) return;
+  machine_.UseStream(kGatherStream);
+  TensorType type = PaddedTogether(TypesOf(ModuleOf(module).parameters));
+  TensorId cast = kNoTensor;
+  if (ranks_.fsdp_policy) cast = New({type.dtype, {type.dims[0] / ranks_.world}}, Kind::kTemporary);
+  group.gathered = New(type, Kind::kTemporary);
+  if (cast != kNoTensor) machine_.Release(cast);
+  machine_.UseStream(kMainStream);
+}
+
+// wait_for_unshard: in forward the next module lets go of what was gathered.
+void FullySharded::CopyOut(int32_t module) {
+  Group& group = GroupOf(module);
+  if (group.gathered == kNoTensor) return;
+  MakeUnsharded(module);
+  PassSplits(module);
+  group.is_unsharded = true;
+  TensorId done = std::exchange(group.gathered, kNoTensor);
+  if (group.state == State::kForward) std::swap(done, last_gathered_);
+  if (done != kNoTensor) machine_.Release(done);
+}
+
+void FullySharded::MakeUnsharded(int32_t module) {
+  Group& group = GroupOf(module);
+  for (const TensorId tensor : group.tensors) machine_.AllocStorage(tensor);
+  if (!group.tensors.empty()) return;
+  for (const NameId name : ModuleOf(module).parameters) {
+    const TensorId padded =
+        machine_.New(PaddedOf(TypeOf(name)), calls_.NameLabel(name), Kind::kParameter);
+    const Dims& dims = TypeOf(name).dims;
+    group.tensors.push_back(machine_.View(padded, dims, ContiguousStrides(dims)));
+    machine_.Release(padded);
+    forward_.BindOfModel(name, group.tensors.back());
+  }
+}
+
+void FullySharded::Reshard(int32_t module) {
+  Group& group = GroupOf(module);
+  if (!std::exchange(group.is_unsharded, false)) return;
+  for (const TensorId tensor : group.tensors) machine_.FreeStorage(tensor);
+}
+
+// The tables of split_with_sizes_copy: by tensor where it goes, where it comes from, its chunks,
+// the blocks before it; by block, its tensor.
+void FullySharded::PassSplits(int32_t module) {
+  const std::vector<TensorType> types = TypesOf(ModuleOf(module).parameters);
+  const auto blocks = [&](int64_t bytes) { return Tiles(types, ranks_.world, bytes); };
+  const int64_t row = TilesInARow(blocks(kTileBytes), ranks_.world, calls_.settings().device);
+  const auto tensors = static_cast<int64_t>(types.size());
+  PassNumbers(4 * tensors + 1 + blocks(CheckedMul(kTileBytes, row)));
+}
+
+// Those of _chunk_cat.
+void FullySharded::PassChunks(const std::vector<TensorType>& types) {
+  const auto tensors = static_cast<int64_t>(types.size());
+  PassNumbers(6 * tensors + 2 + Tiles(types, ranks_.world, kTileBytes));
+}
+
+void FullySharded::PassNumbers(int64_t numbers) {
+  machine_.Release(New({DType::kInt64, {numbers}}, Kind::kTemporary));
+}
+
+// --- Backward -------------------------------------------------------------------------------
+
+void FullySharded::BeginBackward() {
+  for (size_t i = 0; i < accumulated_.size(); ++i) {
+    accumulated_[i] = gradients_.at(i);
+    gradients_.Set(i, kNoTensor);
+  }
+}
+
+void FullySharded::BeforeBackward(int32_t module) {
+  Group& group = GroupOf(module);
+  if (ModuleOf(module).parameters.empty() || group.state == State::kBeforeBackward) return;
+  group.state = State::kBeforeBackward;
+  Unshard(module);
+  CopyOut(module);
+  Prefetch(module);
+}
+
+// What ran before it in forward is next.
+void FullySharded::Prefetch(int32_t module) {
+  std::vector<size_t>& uses = GroupOf(module).uses;
+  if (uses.empty()) return;
+  const size_t use = uses.back();
+  uses.pop_back();
+  if (use > 0) Unshard(order_[use - 1]);
+}
+
+std::vector<size_t> FullySharded::WithGradients(int32_t module) const {
+  std::vector<size_t> parameters;
+  for (const NameId name : ModuleOf(module).parameters) {
+    const auto found = parameter_of_.find(name);
+    if (found != parameter_of_.end() && gradients_.Has(found->second)) {
+      parameters.push_back(found->second);
+    }
+  }
+  return parameters;
+}
+
+void FullySharded::AfterBackward(int32_t module) {
+  if (ModuleOf(module).parameters.empty()) return;
+  GroupOf(module).state = State::kAfterBackward;
+  Reshard(module);
+  const std::vector<size_t> parameters = WithGradients(module);
+  if (!parameters.empty()) Reduce(parameters);
+}
+
+// foreach_reduce: the last gradient is a local of it.
+void FullySharded::Reduce(const std::vector<size_t>& parameters) {
+  std::vector<NameId> names;
+  for (const size_t i : parameters) names.push_back(calls_.program().parameters[i]);
+  if (last_reduced_ != kNoTensor) machine_.Release(last_reduced_);
+  const std::vector<TensorType> types = StoredTypes(names);
+  TensorType type = PaddedTogether(types);
+  last_reduced_ = New(type, Kind::kTemporary);
+  PassChunks(types);
+  for (size_t i = 0; i + 1 < parameters.size(); ++i) gradients_.Drop(parameters[i], machine_);
+  type.dims[0] /= ranks_.world;
+  machine_.UseStream(kReduceStream);
+  const TensorId reduced = New(type, Kind::kGradient);
+  machine_.UseStream(kMainStream);
+  gradients_.Drop(parameters.back(), machine_);
+  SetShards(parameters, reduced);
+}
+
+// Each is a part of the whole; what is there already is added to.
+void FullySharded::SetShards(const std::vector<size_t>& parameters, TensorId reduced) {
+  for (const size_t i : parameters) {
+    if (accumulated_[i] != kNoTensor) continue;
+    const Dims dims = ShardOf(calls_.program().parameters[i]).dims;
+    accumulated_[i] = machine_.View(reduced, dims, ContiguousStrides(dims));
+  }
+  machine_.Release(reduced);
+}
+
+// _root_post_backward_final_callback
+void FullySharded::EndBackward() {
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    Group& group = groups_[i];
+    if (group.state != State::kAfterBackward) AfterBackward(static_cast<int32_t>(i));
+    group.state = State::kIdle;
+    group.uses.clear();
+    const TensorId unread = std::exchange(group.gathered, kNoTensor);
+    if (unread != kNoTensor) machine_.Release(unread);
+  }
+  order_.clear();
+  if (last_reduced_ != kNoTensor) machine_.Release(std::exchange(last_reduced_, kNoTensor));
+  for (size_t i = 0; i < accumulated_.size(); ++i) {
+    gradients_.Set(i, std::exchange(accumulated_[i], kNoTensor));
+  }
+}
+
+}  // namespace onnxfit
