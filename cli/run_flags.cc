@@ -9,6 +9,7 @@
 #include "cli/values.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/framework.h"
+#include "estimator/program/libraries.h"
 
 namespace onnxfit {
 namespace {
@@ -103,6 +104,13 @@ void SetAssumed(const Typed& typed, Options& options) {
   Refuse(typed, "conv-bias=yes, in-place-dropout=yes, tied-head=yes, or the same with no");
 }
 
+// What the library does unless it is told otherwise.
+void SetLoop(const Typed& typed, Options& options) {
+  TrainingSettings& settings = options.request.settings;
+  settings.loop.library = ParseChoice(typed, kLoopLibraries);
+  settings.clip_grad = DoesLoop(settings.loop.library, LoopFact::kClips);
+}
+
 constexpr int64_t kMostRank = 1 << 20;
 
 void SetCheckpoint(const Typed& typed, Options& options) {
@@ -193,6 +201,12 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.optimizer_impl = ParseChoice(t, kOptimizerImpls);
        }},
+      // Before those whose defaults it decides.
+      {"--loop", "", "L", kGroup,
+       Choices(kLoopLibraries) +
+           ": who runs the training loop; a library's has its own order of things and its defaults "
+           "(trainer: transformers' Trainer, whose model computes the loss of labels)",
+       ToString(settings.loop.library), SetLoop},
       {"--clip-grad", "", "", kGroup, "clip_grad_norm_ before each optimizer step", "",
        [](const Typed& t, Options& o) { o.request.settings.clip_grad = ParseSwitch(t); }},
       {"--ema", "", "", kGroup, "keep an average of the model beside it (AveragedModel)", "",
