@@ -26,12 +26,14 @@ void HoldUntilLast(Program& program, const std::vector<NameId>& held) {
   for (const NameId name : held) last.held.push_back({name, level});
 }
 
-// convert_outputs_to_fp32(model.forward): what autocast has left in 16 bits.  Returns what becomes
-// of `taken`.
-NameId CastOutputs(ProgramWriter& writer, NameId taken) {
+// convert_outputs_to_fp32(model.forward): what autocast has left in 16 bits, of `further`, too,
+// unless that is kNoName, which no other caller sees.  Returns what becomes of `taken`.
+NameId CastOutputs(ProgramWriter& writer, NameId taken, NameId further) {
   Program& program = writer.program();
   std::vector<NameId> given;
-  for (NameId& output : program.outputs) {
+  std::vector<NameId> outputs = program.outputs;
+  if (further != kNoName) outputs.push_back(further);
+  for (NameId& output : outputs) {
     TensorType type = TypeIn(writer, output);
     if (!IsFloat(type.dtype)) continue;
     type.dtype = DType::kFloat32;
@@ -42,6 +44,8 @@ NameId CastOutputs(ProgramWriter& writer, NameId taken) {
     if (given.back() == taken) taken = cast;
   }
   if (!given.empty()) HoldUntilLast(program, given);
+  outputs.resize(program.outputs.size());
+  program.outputs = std::move(outputs);
   return taken;
 }
 
@@ -71,6 +75,19 @@ class LossInModel {
     AppendLoss(writer_, place_, output, labels, Loss::kCrossEntropy);
     if ((does_ & ModelLoss::kDivides) != 0) Divide();
     HoldUntilLast(program_, locals_);
+  }
+
+  // What the model returns beside its logits: the last state of an encoder (Seq2SeqLMOutput), else
+  // kNoName.
+  NameId StateOfEncoder() const {
+    if ((does_ & ModelLoss::kShiftsInputs) == 0) return kNoName;
+    for (size_t i = program_.calls.size(); i-- > 0;) {
+      const AtenCall& call = program_.calls[i];
+      const bool is_inside = program_.modules.DepthOf(call.module) > level_ + 1;
+      if (is_inside && ChildOf(program_.modules.NameAt(call.module, level_ + 1)) == "encoder")
+        return call.outputs[0];
+    }
+    return kNoName;
   }
 
  private:
@@ -167,9 +184,14 @@ void AppendLoopsLoss(ProgramWriter& writer, NameId output, const LibraryModel& m
   const bool in_model = has_loss && IsTheModels(settings) && settings.mode == Mode::kTrain;
   const NameId labels =
       has_loss ? AddLabels(writer, output, settings.loss, settings.labels) : kNoName;
-  if (in_model) LossInModel(writer, model).Append(output, labels);
+  NameId state = kNoName;
+  if (in_model) {
+    LossInModel loss(writer, model);
+    state = loss.StateOfEncoder();
+    loss.Append(output, labels);
+  }
   const bool casts = CastsOutputs(settings);
-  if (casts) output = CastOutputs(writer, output);
+  if (casts) output = CastOutputs(writer, output, state);
   if (!has_loss || in_model || settings.mode == Mode::kEval) return;
   AppendLoss(writer, {.where = kLoss, .behind_autocast = casts}, output, labels, settings.loss);
 }
