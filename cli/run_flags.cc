@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cli/flags.h"
+#include "cli/training_arguments.h"
 #include "cli/values.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/framework.h"
@@ -184,6 +185,11 @@ std::vector<Flag> RunFlags() {
   const TrainingSettings& settings = standard.request.settings;
   constexpr std::string_view kGroup = kRunGroup;
   return {
+      // Before all that it decides.
+      {"--training-args", "", "FILE", kGroup,
+       "transformers' TrainingArguments as JSON (to_json_string): batch, precision, optimizer and "
+       "more, for --loop trainer; flags win",
+       "", SetTrainingArguments},
       {"--batch", "-b", "N", kGroup,
        "size of the dimension left free first, or of dimension 0; a list (8,16) or a range "
        "(8:64:8, first:last:step) makes a table",
