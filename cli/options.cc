@@ -301,6 +301,8 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
 // What only training has.
 constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--optimizer-impl",
+                                            "--training-args",
+                                            "--loop",
                                             "--clip-grad",
                                             "--ema",
                                             "--optimizer-in-backward",

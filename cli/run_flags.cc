@@ -6,9 +6,11 @@
 #include <optional>
 
 #include "cli/flags.h"
+#include "cli/training_arguments.h"
 #include "cli/values.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/framework.h"
+#include "estimator/program/libraries.h"
 
 namespace onnxfit {
 namespace {
@@ -103,6 +105,13 @@ void SetAssumed(const Typed& typed, Options& options) {
   Refuse(typed, "conv-bias=yes, in-place-dropout=yes, tied-head=yes, or the same with no");
 }
 
+// What the library does unless it is told otherwise.
+void SetLoop(const Typed& typed, Options& options) {
+  TrainingSettings& settings = options.request.settings;
+  settings.loop.library = ParseChoice(typed, kLoopLibraries);
+  settings.clip_grad = DoesLoop(settings.loop.library, LoopFact::kClips);
+}
+
 constexpr int64_t kMostRank = 1 << 20;
 
 void AddModules(const Typed& typed, std::vector<std::string>& globs) {
@@ -183,6 +192,11 @@ std::vector<Flag> RunFlags() {
   const TrainingSettings& settings = standard.request.settings;
   constexpr std::string_view kGroup = kRunGroup;
   return {
+      // Before all that it decides.
+      {"--training-args", "", "FILE", kGroup,
+       "transformers' TrainingArguments as JSON (to_json_string): batch, precision, optimizer and "
+       "more, for --loop trainer; flags win",
+       "", SetTrainingArguments},
       {"--batch", "-b", "N", kGroup,
        "size of the dimension left free first, or of dimension 0; a list (8,16) or a range "
        "(8:64:8, first:last:step) makes a table",
@@ -200,6 +214,12 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.optimizer_impl = ParseChoice(t, kOptimizerImpls);
        }},
+      // Before those whose defaults it decides.
+      {"--loop", "", "L", kGroup,
+       Choices(kLoopLibraries) +
+           ": who runs the training loop; a library's has its own order of things and its defaults "
+           "(trainer: transformers' Trainer, whose model computes the loss of labels)",
+       ToString(settings.loop.library), SetLoop},
       {"--clip-grad", "", "", kGroup, "clip_grad_norm_ before each optimizer step", "",
        [](const Typed& t, Options& o) { o.request.settings.clip_grad = ParseSwitch(t); }},
       {"--ema", "", "", kGroup, "keep an average of the model beside it (AveragedModel)", "",

@@ -51,6 +51,12 @@ TEST_CASE("without flags there are the defaults") {
   CHECK(options.output.empty());
 }
 
+TEST_CASE("a library's loop has its defaults, unless flags say otherwise") {
+  CHECK_FALSE(Parse({"m.onnx", "--loop", "accelerate"}).request.settings.clip_grad);
+  CHECK(Parse({"m.onnx", "--loop", "trainer"}).request.settings.clip_grad);
+  CHECK_FALSE(Parse({"m.onnx", "--clip-grad=no", "--loop", "trainer"}).request.settings.clip_grad);
+}
+
 TEST_CASE("every flag reaches its place") {
   const Options options = Parse({"estimate",
                                  "-b",
@@ -105,6 +111,7 @@ TEST_CASE("every flag reaches its place") {
                                  "--lora-dropout=0.05",
                                  "--quantize",
                                  "nf4:fc",
+                                 "--loop=accelerate",
                                  "--optimizer-impl=fused",
                                  "--clip-grad",
                                  "--ema",
@@ -125,6 +132,7 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.precision == Precision::kBf16);
   CHECK(options.request.settings.optimizer == Optimizer::kSgd);
   CHECK(options.request.settings.optimizer_impl == OptimizerImpl::kFused);
+  CHECK(options.request.settings.loop.library == LoopLibrary::kAccelerate);
   CHECK(options.request.settings.clip_grad);
   CHECK(options.request.settings.ema);
   CHECK(options.request.settings.optimizer_in_backward);

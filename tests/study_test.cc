@@ -78,6 +78,8 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.assumed.tied_head = false; }},
     {"attention", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.attention = AttentionUse::kEager; }},
+    {"loop.library", "lenet.onnxtxt",
+     [](TrainingSettings& s) { s.loop.library = LoopLibrary::kTrainer; }},
     {"loop.zero_grad", "lenet.onnxtxt",
      [](TrainingSettings& s) { s.loop.zero_grad = ZeroGrad::kKeep; }},
     {"loop.hold_outputs", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.hold_outputs = true; }},
@@ -146,7 +148,7 @@ TEST_CASE("every field has a row above") {
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [rank, targets, lora_dropout] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
-  const auto& [zero_grad, hold_outputs, prefetch, accumulate] = loop;
+  const auto& [library, zero_grad, hold_outputs, prefetch, accumulate] = loop;
   const auto& [strategy, world, views, sharded, keep, policy] = ranks;
   CHECK(steps > accumulate);
   CHECK(world > steps);
@@ -154,6 +156,7 @@ TEST_CASE("every field has a row above") {
   CHECK(rank == 0);
   CHECK_FALSE(reentrant);
   CHECK(quantization == Quantization::kNone);
+  CHECK(library == LoopLibrary::kPlain);
 }
 
 TEST_CASE("what a stage does not read is not asked for again") {

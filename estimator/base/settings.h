@@ -78,6 +78,10 @@ enum class Quantization : uint8_t { kNone, kNf4 };
 // every parameter (torch.distributed.fsdp.fully_shard).
 enum class Strategy : uint8_t { kNone, kDdp, kZero1, kFsdp };
 
+// Whose loop trains: the plain one of eager/training.h, or that of a library
+// (program/library_loops.cc).
+enum class LoopLibrary : uint8_t { kPlain, kAccelerate, kTrainer, kTimm, kLightning };
+
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
 struct Spelling {
@@ -152,6 +156,10 @@ inline constexpr Spelling<Strategy> kStrategies[] = {{"single", Strategy::kNone}
                                                      {"zero1", Strategy::kZero1},
                                                      {"fsdp", Strategy::kFsdp}};
 
+inline constexpr Spelling<LoopLibrary> kLoopLibraries[] = {{"plain", LoopLibrary::kPlain},
+                                                           {"accelerate", LoopLibrary::kAccelerate},
+                                                           {"trainer", LoopLibrary::kTrainer}};
+
 // The name of `value` in its table.  REQUIRES: it has a row.
 template <typename Enum>
 constexpr std::string_view NameOf(std::span<const Spelling<Enum>> table, Enum value) {
@@ -176,6 +184,9 @@ constexpr std::string_view ToString(BatchNormUse v) {
 }
 constexpr std::string_view ToString(InPlaceUse v) { return NameOf<InPlaceUse>(kInPlaceUses, v); }
 constexpr std::string_view ToString(Strategy v) { return NameOf<Strategy>(kStrategies, v); }
+constexpr std::string_view ToString(LoopLibrary v) {
+  return NameOf<LoopLibrary>(kLoopLibraries, v);
+}
 constexpr std::string_view ToString(ZeroGrad v) { return NameOf<ZeroGrad>(kZeroGrads, v); }
 
 // What a file may have lost and only its owner knows (--assume).
@@ -195,6 +206,7 @@ struct PlacedDropout {
 
 // How the training loop is written; eager/training.h has it in Python.
 struct LoopSettings {
+  LoopLibrary library = LoopLibrary::kPlain;
   ZeroGrad zero_grad = ZeroGrad::kBeforeForward;
   bool hold_outputs = false;  // out = model(x); loss = f(out, y), instead of f(model(x), y)
   int64_t prefetch = 0;       // batches on the device beyond the current one

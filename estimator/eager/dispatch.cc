@@ -78,18 +78,20 @@ void Dispatcher::Dispatch(AtenCall call) {
 }
 
 DType Dispatcher::AutocastTypeOf(const AtenCall& call) const {
-  if (call.leaves_autocast) return DType::kUndefined;
+  if (call.leaves_autocast || call.behind_autocast) return DType::kUndefined;
   return call.enters_autocast != DType::kUndefined ? call.enters_autocast
                                                    : AutocastType(settings_.precision);
 }
 
 // Whether a block of torch.autocast is open, be it one that disables it.
 bool Dispatcher::IsInAutocast(const AtenCall& call) const {
-  return call.leaves_autocast || AutocastTypeOf(call) != DType::kUndefined;
+  return !call.behind_autocast &&
+         (call.leaves_autocast || AutocastTypeOf(call) != DType::kUndefined);
 }
 
 // As torch.autocast does where the outermost block ends (torch/amp/autocast_mode.py, __exit__): of
-// a block inside the model, where the loop has none.
+// a block inside the model, where the loop has none, and of the loop's, where it ends before the
+// loss.
 void Dispatcher::DropCachedCasts() {
   for (const NameId cast : program_.cached_casts) {
     if (std::erase_if(cached_casts_, [&](const auto& cached) { return cached.second == cast; }) > 0)
@@ -164,6 +166,7 @@ AtenCall Dispatcher::PartOfRunning(std::string_view op, std::vector<NameId> inpu
           .written_in_place = running_->written_in_place,
           .leaves_autocast = running_->leaves_autocast,
           .enters_autocast = running_->enters_autocast,
+          .behind_autocast = running_->behind_autocast,
           .leaves_autograd = running_->leaves_autograd};
 }
 

@@ -16,6 +16,7 @@
 #include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/strides.h"
 #include "estimator/program/hidden_matrices.h"
+#include "estimator/program/libraries.h"
 
 namespace onnxfit {
 
@@ -85,89 +86,6 @@ void GradScaler::AfterStep() {
   found_inf_.clear();
 }
 
-// --- torch.nn.utils.clip_grad_norm_ --------------------------------------------
-
-namespace {
-
-// Elements that one block of a foreach kernel takes: kChunkSize,
-// aten/src/ATen/native/cuda/MultiTensorApply.cuh, pytorch v2.11.0.
-constexpr int64_t kChunk = 65536;
-
-class Clipping {
- public:
-  Clipping(CallTable& calls, const ParameterGradients& gradients)
-      : machine_(calls.machine()),
-        with_offsets_(calls.settings().framework.norms_with_offsets),
-        device_(calls.settings().device),
-        label_(machine_.AddLabel("clip_grad_norm")) {
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      if (!gradients.Has(i)) continue;
-      const Tensor& gradient = machine_.tensor(gradients.at(i));
-      dtype_ = gradient.dtype;
-      const int64_t chunks = RoundUp(Numel(gradient.dims), kChunk) / kChunk;
-      most_chunks_ = std::max(most_chunks_, chunks);
-      all_chunks_ = CheckedAdd(all_chunks_, chunks);
-      ++count_;
-    }
-  }
-
-  void Run() {
-    if (count_ == 0) return;
-    const TensorId total = TotalNorm();
-    // max_norm / (total + 1e-6), in reciprocal and product; then the clamp.
-    const TensorId sum = New(dtype_, {});
-    const TensorId reciprocal = New(dtype_, {});
-    const TensorId coefficient = New(dtype_, {});
-    machine_.Release(reciprocal);
-    machine_.Release(sum);
-    const TensorId clamped = New(dtype_, {});
-    for (const TensorId tensor : {coefficient, clamped, total}) machine_.Release(tensor);
-  }
-
- private:
-  TensorId New(DType dtype, Dims dims) { return machine_.New({dtype, std::move(dims)}, label_); }
-
-  // The norm of all is the norm of the gradients' norms, stacked.
-  TensorId TotalNorm() {
-    const std::vector<TensorId> norms = Norms();
-    const TensorId stack = New(dtype_, {count_});
-    const TensorId total = New(dtype_, {});
-    PassScratch(machine_, SumOver(dtype_, {count_}, {1}, /*kept=*/0), device_, label_);
-    machine_.Release(stack);
-    for (size_t i = norms.size(); i-- > 0;) machine_.Release(norms[i]);
-    return total;
-  }
-
-  // _foreach_norm: a partial sum for each chunk.  Each gradient has as many of them as the
-  // largest, or as it needs, where a table says which chunks are whose.
-  std::vector<TensorId> Norms() {
-    const DType accumulator = dtype_ == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-    const TensorId offsets = with_offsets_ ? New(DType::kInt64, {count_ + 1}) : kNoTensor;
-    const int64_t chunks = with_offsets_ ? all_chunks_ : CheckedMul(count_, most_chunks_);
-    const TensorId partial = New(accumulator, {chunks});
-    std::vector<TensorId> norms;
-    for (int64_t i = 0; i < count_; ++i) norms.push_back(New(dtype_, {}));
-    machine_.Release(partial);
-    if (offsets != kNoTensor) machine_.Release(offsets);
-    return norms;
-  }
-
-  Machine& machine_;
-  bool with_offsets_;
-  const DeviceProfile& device_;
-  LabelId label_;
-  DType dtype_ = DType::kFloat32;
-  int64_t count_ = 0;        // gradients
-  int64_t most_chunks_ = 0;  // of one
-  int64_t all_chunks_ = 0;
-};
-
-}  // namespace
-
-void ClipGradNorm(CallTable& calls, const ParameterGradients& gradients) {
-  Clipping(calls, gradients).Run();
-}
-
 // --- The averaged model --------------------------------------------------------
 
 // A buffer's copy gets its own storage and, until that is set, one of a single element.
@@ -202,11 +120,39 @@ SumShape SumOf(const TensorType& type, Reduced reduced) {
 
 namespace {
 
-// The tutorial's optimizers, of one parameter each, have foreach=False.
+// The tutorial's optimizers, of one parameter each, have foreach=False; libraries that run the loop
+// have their own defaults.
 std::optional<OptimizerImpl> ImplOf(const TrainingSettings& settings) {
   const bool is_told = settings.optimizer_impl || settings.optimizer == Optimizer::kNone;
-  if (is_told || !settings.optimizer_in_backward) return settings.optimizer_impl;
-  return OptimizerImpl::kForLoop;
+  if (is_told) return settings.optimizer_impl;
+  if (settings.optimizer_in_backward) return OptimizerImpl::kForLoop;
+  const bool is_fused = settings.optimizer == Optimizer::kAdamW &&
+                        DoesLoop(settings.loop.library, LoopFact::kFusesAdamW);
+  return is_fused ? std::optional(OptimizerImpl::kFused) : std::nullopt;
+}
+
+// Parameters of LayerNorm, by index.
+std::vector<bool> AreOfLayerNorm(const Program& program) {
+  std::set<NameId> names;
+  for (const AtenCall& call : program.calls) {
+    if (call.op == "layer_norm" && call.inputs.size() > 1) {
+      names.insert(call.inputs.begin() + 1, call.inputs.end());
+    }
+  }
+  std::vector<bool> are;
+  for (const NameId name : program.parameters) are.push_back(names.contains(name));
+  return are;
+}
+
+// Those that decay, then the others.
+std::vector<std::vector<size_t>> ByDecay(const Program& program) {
+  const std::vector<bool> of_norms = AreOfLayerNorm(program);
+  std::vector<std::vector<size_t>> groups(2);
+  for (size_t i = 0; i < program.parameters.size(); ++i) {
+    const std::string& name = program.values[Index(program.parameters[i])].name;
+    groups[of_norms[i] || IsUndecayed(name) ? 1 : 0].push_back(i);
+  }
+  return groups;
 }
 
 void CheckInBackward(const TrainingSettings& settings) {
@@ -240,37 +186,44 @@ std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
     return FindOptimizerRule(optimizer, ImplOf(settings), settings.framework);
   };
   const OptimizerRule& first = find(settings.optimizer);
-  std::vector<Part> parts = {{first, {}}};
   const bool takes_all = first.of_others == Optimizer::kNone;
-  if (!takes_all) parts.push_back({find(first.of_others), {}});
+  if (takes_all && DoesLoop(settings.loop.library, LoopFact::kDecaysSome)) {
+    return {{first, ByDecay(program)}};
+  }
+  std::vector<Part> parts = {{first, {{}}}};
+  if (!takes_all) parts.push_back({find(first.of_others), {{}}});
   const std::vector<bool> hidden = takes_all ? std::vector<bool>() : AreHiddenMatrices(program);
   for (size_t i = 0; i < program.parameters.size(); ++i) {
-    parts[takes_all || hidden[i] ? 0 : 1].parameters.push_back(i);
+    parts[takes_all || hidden[i] ? 0 : 1].groups[0].push_back(i);
   }
   return parts;
 }
 
 void OptimizerStep::StepOnly(const std::vector<size_t>& parameters) {
   for (Part& part : parts_) {
-    const std::vector<size_t> had = std::exchange(part.parameters, {});
-    std::ranges::copy_if(parameters, std::back_inserter(part.parameters), [&](size_t parameter) {
-      return std::ranges::find(had, parameter) != had.end();
-    });
+    for (Parameters& group : part.groups) {
+      const Parameters had = std::exchange(group, {});
+      std::ranges::copy_if(parameters, std::back_inserter(group), [&](size_t parameter) {
+        return std::ranges::find(had, parameter) != had.end();
+      });
+    }
   }
 }
 
 void OptimizerStep::Construct() {
   for (const Part& part : parts_) {
     if (part.rule.states_made != StatesMade::kConstruction) continue;
-    for (const size_t i : part.parameters) MakeStates(part.rule, i);
+    for (const Parameters& group : part.groups) {
+      for (const size_t i : group) MakeStates(part.rule, i);
+    }
   }
   if (settings_.ema) averaged_.Construct();
 }
 
 void OptimizerStep::RunOf(size_t parameter) {
   for (const Part& part : parts_) {
-    if (std::ranges::find(part.parameters, parameter) != part.parameters.end()) {
-      Step({part.rule, {parameter}});
+    for (const Parameters& group : part.groups) {
+      if (std::ranges::find(group, parameter) != group.end()) StepGroup(part.rule, {parameter});
     }
   }
 }
@@ -280,10 +233,7 @@ void OptimizerStep::Run() {
     if (settings_.ema) averaged_.Update();
     return;
   }
-  if (settings_.clip_grad) {
-    for (size_t i = 0; i < parts_.size(); ++i) scaler_.Unscale();
-    ClipGradNorm(calls_, gradients_);
-  }
+  Clip();
   for (size_t i = 0; i < parts_.size(); ++i) {
     scaler_.BeforeStep(parts_[i].rule.impl == OptimizerImpl::kFused, i);
     Step(parts_[i]);
@@ -292,34 +242,53 @@ void OptimizerStep::Run() {
   if (settings_.ema) averaged_.Update();
 }
 
+// grad_norm = None; grad_norm = clip_grad_norm_(model.parameters(), 1.0): without a loop that holds
+// it, it is gone at once.
+void OptimizerStep::Clip() {
+  if (!settings_.clip_grad) return;
+  if (norm_ != kNoTensor) machine_.Release(std::exchange(norm_, kNoTensor));
+  for (size_t i = 0; i < parts_.size(); ++i) scaler_.Unscale();
+  const TensorId norm = ClipGradNorm(calls_, gradients_);
+  if (DoesLoop(settings_.loop.library, LoopFact::kHoldsNorm)) {
+    norm_ = norm;
+  } else if (norm != kNoTensor) {
+    machine_.Release(norm);
+  }
+}
+
 void OptimizerStep::Step(const Part& part) {
-  if (part.rule.states_made == StatesMade::kFirstStep) MakeAllStates(part);
-  for (const std::vector<size_t>& group : Groups(part)) {
-    if (part.rule.states_made == StatesMade::kWithUpdate) MakeStates(part.rule, group[0]);
-    for (const UpdateStep& step : part.rule.steps) Take(step, group);
+  for (const Parameters& group : part.groups) StepGroup(part.rule, group);
+}
+
+void OptimizerStep::StepGroup(const OptimizerRule& rule, const Parameters& group) {
+  if (rule.states_made == StatesMade::kFirstStep) MakeAllStates(rule, group);
+  for (const Parameters& together : RunTogether(rule, group)) {
+    if (rule.states_made == StatesMade::kWithUpdate) MakeStates(rule, together[0]);
+    for (const UpdateStep& step : rule.steps) Take(step, together);
   }
   for (size_t local = 0; local < kLocals; ++local) BindLocal(static_cast<Local>(local), {});
 }
 
-// The parameters that have a gradient, in those groups for which the statements of a step
+// The parameters that have a gradient, in those lists for which the statements of a step
 // run: all at once, matrices and vectors, or one at a time.
-std::vector<std::vector<size_t>> OptimizerStep::Groups(const Part& part) const {
-  std::vector<std::vector<size_t>> groups;
+std::vector<OptimizerStep::Parameters> OptimizerStep::RunTogether(const OptimizerRule& rule,
+                                                                  const Parameters& group) const {
+  std::vector<Parameters> lists;
   std::unordered_map<size_t, size_t> known;
-  for (const size_t i : part.parameters) {
+  for (const size_t i : group) {
     if (!gradients_.Has(i)) continue;
-    const bool is_matrix = part.rule.matrices_apart && TypeOf(i).dims.size() > 1;
-    const size_t key = part.rule.impl == OptimizerImpl::kForLoop ? i : size_t{is_matrix};
-    const auto [group, is_new] = known.emplace(key, groups.size());
-    if (is_new) groups.emplace_back();
-    groups[group->second].push_back(i);
+    const bool is_matrix = rule.matrices_apart && TypeOf(i).dims.size() > 1;
+    const size_t key = rule.impl == OptimizerImpl::kForLoop ? i : size_t{is_matrix};
+    const auto [list, is_new] = known.emplace(key, lists.size());
+    if (is_new) lists.emplace_back();
+    lists[list->second].push_back(i);
   }
-  return groups;
+  return lists;
 }
 
-void OptimizerStep::MakeAllStates(const Part& part) {
-  for (const size_t i : part.parameters) {
-    if (gradients_.Has(i)) MakeStates(part.rule, i);
+void OptimizerStep::MakeAllStates(const OptimizerRule& rule, const Parameters& group) {
+  for (const size_t i : group) {
+    if (gradients_.Has(i)) MakeStates(rule, i);
   }
 }
 

@@ -58,7 +58,8 @@ class GradScaler {
 // Gradients are scaled in place: what is allocated are norms.  O(parameters).
 // Sources: torch/nn/utils/clip_grad.py, aten/src/ATen/native/cuda/ForeachReduceOp.cu,
 // pytorch v2.11.0, and recorded events of 2.11 and 2.15.
-void ClipGradNorm(CallTable& calls, const ParameterGradients& gradients);
+// Returns the norm, which the caller owns; kNoTensor where there are no gradients.
+TensorId ClipGradNorm(CallTable& calls, const ParameterGradients& gradients);
 
 // An exponential moving average of the parameters, kept beside the model:
 //   ema = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.999))
@@ -114,16 +115,20 @@ class OptimizerStep {
   void RunOf(size_t parameter);
 
  private:
-  // An optimizer and what it steps.
+  using Parameters = std::vector<size_t>;
+
+  // An optimizer and what it steps, one group after the other.
   struct Part {
     const OptimizerRule& rule;
-    std::vector<size_t> parameters;
+    std::vector<Parameters> groups;
   };
 
   static std::vector<Part> PartsOf(const Program& program, const TrainingSettings& settings);
+  void Clip();
   void Step(const Part& part);
-  std::vector<std::vector<size_t>> Groups(const Part& part) const;
-  void MakeAllStates(const Part& part);
+  void StepGroup(const OptimizerRule& rule, const Parameters& group);
+  std::vector<Parameters> RunTogether(const OptimizerRule& rule, const Parameters& group) const;
+  void MakeAllStates(const OptimizerRule& rule, const Parameters& group);
   void MakeStates(const OptimizerRule& rule, size_t parameter);
   void MakeState(size_t parameter, const StateTensor& state);
   void Keep(const Making& making, size_t parameter);
@@ -140,6 +145,7 @@ class OptimizerStep {
   GradScaler scaler_;
   AveragedModel averaged_;
   LabelId label_;                           // of temporaries
+  TensorId norm_ = kNoTensor;               // of the gradients, where the loop holds it
   std::set<std::string_view> shared_made_;  // names of states
   std::vector<bool> has_states_;            // by parameter
   std::vector<TensorId> kept_;              // by parameter: what a step left in its state

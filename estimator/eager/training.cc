@@ -14,8 +14,11 @@
 #include "estimator/eager/forward.h"
 #include "estimator/eager/fully_sharded.h"
 #include "estimator/eager/in_place.h"
+#include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/optimizer_step.h"
+#include "estimator/eager/strides.h"
 #include "estimator/program/checkpointed_spans.h"
+#include "estimator/program/libraries.h"
 
 namespace onnxfit {
 namespace {
@@ -49,6 +52,7 @@ class Training {
     machine_.EnterPhase(0, Phase::kSetup);
     has_backward() && settings_.ranks.strategy == Strategy::kFsdp ? Shard() : Place();
     if (has_backward()) optimizer_.Construct();
+    if (has_backward() && Does(LoopFact::kSumsLosses)) NewScalar(DType::kFloat32, "sum of losses");
     for (int64_t i = 0; i < settings_.loop.prefetch; ++i) ahead_.push(NewBatch());
     for (int32_t step = 1; step <= settings_.steps; ++step) {
       has_backward() ? TrainingStep(step) : InferenceStep(step);
@@ -56,6 +60,7 @@ class Training {
   }
 
  private:
+  bool Does(LoopFact fact) const { return DoesLoop(settings_.loop.library, fact); }
   bool has_backward() const { return settings_.mode == Mode::kTrain && program_.loss != kNoName; }
 
   void Place() {
@@ -109,7 +114,12 @@ class Training {
   void TrainingStep(int32_t step) {
     for (int64_t i = 0; i < settings_.loop.accumulate; ++i) {
       machine_.EnterPhase(step, Phase::kForward);
-      NextBatch();
+      if (Does(LoopFact::kTakesBatchesAtOnce)) {
+        if (i == 0) TakeBatches();
+        Bind(step_batches_[Index(i)]);
+      } else {
+        NextBatch();
+      }
       if (i == 0) ZeroGradIf(ZeroGrad::kBeforeForward);
       if (ddp_) ddp_->BeforeForward();
       RunForward(/*grad=*/true);
@@ -119,6 +129,7 @@ class Training {
     }
     machine_.EnterPhase(step, Phase::kOptimizer);
     optimizer_.Run();
+    if (Does(LoopFact::kDropsGradients)) gradients_.Clear(machine_);
   }
 
   void InferenceStep(int32_t step) {
@@ -132,11 +143,66 @@ class Training {
     ahead_.push(NewBatch());
     const Batch batch = std::move(ahead_.front());
     ahead_.pop();
+    Bind(batch);
+    for (const TensorId tensor : batch) machine_.Release(tensor);
+  }
+
+  void Bind(const Batch& batch) {
     for (size_t i = 0; i < batch.size(); ++i) {
-      machine_.Retain(batch[i]);
+      for (int references = 0; references < 2; ++references) machine_.Retain(batch[i]);
       forward_.Bind(program_.inputs[i], batch[i]);
     }
     for (const TensorId old : std::exchange(batch_, batch)) machine_.Release(old);
+    if (label_count_ == kNoTensor) return;
+    machine_.Retain(label_count_);
+    forward_.Bind(program_.label_count.count, label_count_);
+  }
+
+  // batches, count = [next(batches) for _ in range(accumulate)], how many labels they have
+  void TakeBatches() {
+    std::vector<Batch> batches;
+    for (int64_t i = 0; i < settings_.loop.accumulate; ++i) {
+      ahead_.push(NewBatch());
+      batches.push_back(std::move(ahead_.front()));
+      ahead_.pop();
+    }
+    const TensorId count = CountLabels();
+    for (const Batch& old : std::exchange(step_batches_, std::move(batches))) {
+      for (const TensorId tensor : old) machine_.Release(tensor);
+    }
+    const TensorId old = std::exchange(label_count_, count);
+    if (old != kNoTensor) machine_.Release(old);
+  }
+
+  // sum((labels != -100).sum() for labels in batches)
+  TensorId CountLabels() {
+    const LabelCount& counted = program_.label_count;
+    if (counted.count == kNoName) return kNoTensor;
+    TensorType labels = calls_.TypeOf(counted.labels);
+    if (counted.is_shifted && !labels.dims.empty() && labels.dims.back() > 0) --labels.dims.back();
+    TensorId sum = kNoTensor;
+    for (int64_t i = 0; i < settings_.loop.accumulate; ++i) {
+      const TensorId of_batch = CountNonZero(labels.dims);
+      const TensorId old = std::exchange(sum, NewScalar(DType::kInt64, "number of labels"));
+      for (const TensorId term : {old, of_batch}) {
+        if (term != kNoTensor) machine_.Release(term);
+      }
+    }
+    return sum;
+  }
+
+  // Integers are added up as such: booleans are cast first (make_reduction of
+  // aten/src/ATen/native/ReduceOpsUtils.h, pytorch v2.11.0).
+  TensorId CountNonZero(const Dims& dims) {
+    const LabelId label = machine_.AddLabel("number of labels");
+    const TensorId mask = machine_.New({DType::kBool, dims}, label);
+    const TensorId count = NewScalar(DType::kInt64, "number of labels");
+    const TensorId cast = machine_.New({DType::kInt64, dims}, label);
+    PassScratch(machine_, SumOver(DType::kInt64, dims, ContiguousStrides(dims), /*kept=*/0),
+                settings_.device, label);
+    machine_.Release(cast);
+    machine_.Release(mask);
+    return count;
   }
 
   Batch NewBatch() {
@@ -189,13 +255,34 @@ class Training {
     TensorId loss = forward_.Lookup(program_.loss);
     machine_.Retain(loss);
     if (!IsHeldOutput(program_.loss)) machine_.Release(forward_.Take(program_.loss));
-    if (settings_.loop.accumulate > 1) {
-      const TensorId mean = NewScalar(machine_.tensor(loss).dtype, "loss / micro-batches");
-      FollowFrom(loss, mean);
+    if (Does(LoopFact::kModelTakesLabels) && label_count_ != kNoTensor) {
+      // loss *= 1, the number of ranks: in place, and yet one more node.
+      const TensorId same = machine_.View(loss, {}, {});
+      FollowFrom(loss, same);
+      machine_.Release(std::exchange(loss, same));
+    } else if (DividesLoss()) {
+      const TensorId mean = Multiple(loss, "loss / micro-batches");
       machine_.Release(std::exchange(loss, mean));
     }
     const TensorId old = std::exchange(loss_, loss);
-    if (old != kNoTensor) machine_.Release(old);
+    if (Does(LoopFact::kSumsLosses)) {
+      last_loss_ = old;  // what the loop adds up is bound to its name when backward has returned
+    } else if (old != kNoTensor) {
+      machine_.Release(old);
+    }
+  }
+
+  // The loop itself, beside what a library does when it goes backward.
+  bool DividesLoss() const {
+    if (Does(LoopFact::kModelTakesLabels)) return true;
+    return settings_.loop.accumulate > 1 && !Does(LoopFact::kDividesLoss);
+  }
+
+  // `tensor` times a number, which the caller owns.
+  TensorId Multiple(TensorId tensor, const char* name) {
+    const TensorId multiple = NewScalar(machine_.tensor(tensor).dtype, name);
+    FollowFrom(tensor, multiple);
+    return multiple;
   }
 
   bool IsHeldOutput(NameId name) const {
@@ -218,16 +305,30 @@ class Training {
     machine_.SetGradFn(multiple, {node, 0});
   }
 
-  // scaler.scale(loss).backward()
+  // scaler.scale(loss [/ accumulate]).backward()
   void RunBackward() {
+    const TensorId mean = Does(LoopFact::kDividesLoss) ? Multiple(loss_, "loss / 1") : kNoTensor;
+    const TensorId loss = mean == kNoTensor ? loss_ : mean;
     const TensorId scaled = optimizer_.ScaleLoss();
-    if (scaled != kNoTensor) FollowFrom(loss_, scaled);
-    const TensorId root = scaled == kNoTensor ? loss_ : scaled;
+    if (scaled != kNoTensor) FollowFrom(loss, scaled);
+    const TensorId root = scaled == kNoTensor ? loss : scaled;
     if (machine_.tensor(root).grad_fn.node != kNoGradNode) {
       if (fsdp_) fsdp_->BeginBackward();
       onnxfit::RunBackward(calls_, root, gradients_, hooks_);
     }
-    if (scaled != kNoTensor) machine_.Release(scaled);
+    for (const TensorId tensor : {scaled, mean, std::exchange(last_loss_, kNoTensor)}) {
+      if (tensor != kNoTensor) machine_.Release(tensor);
+    }
+    if (Does(LoopFact::kTestsLoss)) TestLoss();
+  }
+
+  // torch.isnan(loss) or torch.isinf(loss), each in places that are free again once it is read.
+  void TestLoss() {
+    machine_.Release(NewScalar(DType::kBool, "isnan"));
+    const TensorId magnitude = NewScalar(machine_.tensor(loss_).dtype, "isinf");
+    const TensorId is_infinite = NewScalar(DType::kBool, "isinf");
+    machine_.Release(magnitude);
+    machine_.Release(is_infinite);
   }
 
   const Program& program_;
@@ -251,10 +352,13 @@ class Training {
   std::optional<DataParallel> ddp_;   // around the model, where ranks train together
   std::optional<FullySharded> fsdp_;  // the same, where each has a part of it
   std::vector<NameId> outputs_;
-  size_t model_end_ = 0;       // the loss's calls begin here
-  std::queue<Batch> ahead_;    // on the device before the loop takes them
-  Batch batch_;                // what the loop's x and y hold
-  TensorId loss_ = kNoTensor;  // what its loss holds
+  size_t model_end_ = 0;              // the loss's calls begin here
+  std::queue<Batch> ahead_;           // on the device before the loop takes them
+  Batch batch_;                       // what the loop's x and y hold
+  std::vector<Batch> step_batches_;   // of the step, where a library takes all at once
+  TensorId label_count_ = kNoTensor;  // of the step
+  TensorId loss_ = kNoTensor;         // what its loss holds
+  TensorId last_loss_ = kNoTensor;    // and held, until backward has returned
 };
 
 }  // namespace

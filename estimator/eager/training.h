@@ -27,15 +27,18 @@ namespace onnxfit {
 //           if i == 0: optimizer.zero_grad()       # before-backward
 //           loss.backward()                        # gradients add up in place
 //       optimizer.step()
-// With optimizer_in_backward neither zero_grad() nor step() is in the loop: a hook of each
-// parameter steps it and drops its gradient as soon as backward has made that.
-// With ranks the model is wrapped before the loop, and a hook of each parameter's gradient copies
-// it into a bucket (data_parallel.h). Division and names that the settings do not ask for are not
-// there.  Figures "after forward" and "after backward" are those of a step's last micro-batch. At
-// the end of the trace what a process still holds is live: parameters, buffers, the last batches,
-// gradients, optimizer state, the loss, held outputs, workspaces. Throws Error where a size needs
-// more than 63 bits. O(steps × calls × log calls). Who holds what goes into `holders`, if it is not
-// null.
+// A loop that is a library's (settings.loop.library) is that with what program/library_loops.cc
+// says of it: transformers' Trainer, for one, takes the step's batches first and counts their
+// labels, has the model compute the loss, goes backward from loss / 1, adds the loss up on the
+// device and drops the gradients behind the step. With optimizer_in_backward neither zero_grad()
+// nor step() is in the loop: a hook of each parameter steps it and drops its gradient as soon as
+// backward has made that. With ranks the model is wrapped before the loop, and a hook of each
+// parameter's gradient copies it into a bucket (data_parallel.h). Division and names that the
+// settings do not ask for are not there.  Figures "after forward" and "after backward" are those of
+// a step's last micro-batch. At the end of the trace what a process still holds is live:
+// parameters, buffers, the last batches, gradients, optimizer state, the loss, held outputs,
+// workspaces. Throws Error where a size needs more than 63 bits. O(steps × calls × log calls). Who
+// holds what goes into `holders`, if it is not null.
 Trace RunTraining(const Program& program, const TrainingSettings& settings,
                   Holders* holders = nullptr);
 

@@ -110,6 +110,7 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.quantize.targets);
      }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.hold_outputs); }},
+    {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.library); }},
     // How the program is run.
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.framework.name); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.device); }},

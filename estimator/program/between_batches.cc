@@ -15,8 +15,9 @@ bool SameCall(const AtenCall& a, const AtenCall& b) {
   return a.op == b.op && a.inputs == b.inputs && a.outputs == b.outputs &&
          a.ints.size() == b.ints.size() && a.written_in_place == b.written_in_place &&
          a.leaves_autocast == b.leaves_autocast && a.enters_autocast == b.enters_autocast &&
-         a.leaves_autograd == b.leaves_autograd && a.made_once == b.made_once &&
-         a.last_reads == b.last_reads && a.dies == b.dies && a.module == b.module &&
+         a.behind_autocast == b.behind_autocast && a.leaves_autograd == b.leaves_autograd &&
+         a.made_once == b.made_once && a.last_reads == b.last_reads && a.dies == b.dies &&
+         a.module == b.module &&
          std::equal(a.held.begin(), a.held.end(), b.held.begin(), b.held.end(), SameHeld);
 }
 
@@ -29,7 +30,8 @@ bool SameValue(const ProgramValue& a, const ProgramValue& b) {
 bool SameRecovery(const Program& a, const Program& b) {
   return a.modules == b.modules && a.parameters == b.parameters && a.frozen == b.frozen &&
          a.buffers == b.buffers && a.placement == b.placement && a.inputs == b.inputs &&
-         a.outputs == b.outputs && a.loss == b.loss && a.copy_order == b.copy_order &&
+         a.outputs == b.outputs && a.loss == b.loss && a.label_count == b.label_count &&
+         a.copy_order == b.copy_order &&
          std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(), b.calls.end(), SameCall) &&
          std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(), SameValue);
 }

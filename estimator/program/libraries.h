@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/settings.h"
+
 namespace onnxfit {
 
 // Where a fact was read: a file below an installed package, and a part of its text.
@@ -296,6 +298,41 @@ struct CastRow {
   SeenIn seen;
 };
 std::span<const CastRow> CastRows();
+
+// --- Training loops -------------------------------------------------------------------------
+
+// What a library's loop does otherwise than the plain one of eager/training.h.
+enum class LoopFact : uint8_t {
+  kCastsOutputs,        // autocast is around the model alone, whose outputs become fp32
+  kDividesLoss,         // by the number of micro-batches, be it 1, when it goes backward
+  kModelTakesLabels,    // and computes the loss in its forward
+  kTakesBatchesAtOnce,  // those of a whole step, before the first runs
+  kSumsLosses,          // in a number on the device
+  kTestsLoss,           // whether it is a number, behind backward
+  kHoldsNorm,           // of the gradients, until the next is computed
+  kDropsGradients,      // behind the step
+  kDecaysSome,          // the optimizer has two groups: parameters that decay, then others
+  kClips,               // gradients, unless it is told otherwise
+  kFusesAdamW,          // the same
+};
+bool DoesLoop(LoopLibrary library, LoopFact fact);
+
+// Whether transformers' Trainer lets a parameter of that path not decay, beside those of LayerNorm.
+bool IsUndecayed(std::string_view parameter);
+
+// How a model of transformers computes its loss: cross entropy of its logits, and
+struct ModelLoss {
+  enum Does : uint8_t {
+    kShiftsLabels = 1,  // by one, beside logits in fp32
+    kDivides = 2,       // a sum by the number of labels, instead of a mean
+    kTakesNoCount = 4,  // its forward, which the Trainer therefore does not count labels for
+    kShiftsInputs = 8,  // labels become "decoder_input_ids"
+  };
+  std::string_view classes;  // how their names end
+  uint8_t does;
+  SeenIn seen;
+};
+const ModelLoss& LossOfModel(std::string_view class_name);
 
 // --- Adapters -------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ inline constexpr std::string_view kTorchvision = "torchvision 0.26.0";
 inline constexpr std::string_view kTransformers = "transformers 5.17.0";
 inline constexpr std::string_view kTimm = "timm 1.0.31";
 inline constexpr std::string_view kDiffusers = "diffusers 0.42.1";
+inline constexpr std::string_view kAccelerate = "accelerate 1.15.0";
 inline constexpr std::string_view kPeft = "peft 0.21.2";
 
 struct NameFact {

@@ -15,8 +15,6 @@
 namespace onnxfit {
 namespace {
 
-CallPlace AtLoss() { return {.where = "loss"}; }
-
 const TensorType& TypeOf(ProgramWriter& writer, NameId name) {
   return writer.program().values[Index(name)].type;
 }
@@ -33,42 +31,43 @@ TensorType LabelType(const TensorType& logits) {
 }
 
 // [N, S, V] -> [N·S, V], a view; anything else as it is.
-NameId FlattenTokens(ProgramWriter& writer, NameId logits) {
+NameId FlattenTokens(ProgramWriter& writer, const CallPlace& place, NameId logits) {
   const TensorType type = TypeOf(writer, logits);
   if (type.dims.size() != 3) return logits;
   const TensorType flat = {type.dtype, {CheckedMul(type.dims[0], type.dims[1]), type.dims[2]}};
   const NameId view = writer.NewName("logits", flat);
-  writer.Emit(AtLoss(), "view", {logits}, {view});
+  writer.Emit(place, "view", {logits}, {view});
   return view;
 }
 
-void AppendCrossEntropy(ProgramWriter& writer, NameId output, NameId labels) {
-  const NameId logits = FlattenTokens(writer, output);
+void AppendCrossEntropy(ProgramWriter& writer, const CallPlace& place, NameId output,
+                        NameId labels) {
+  const NameId logits = FlattenTokens(writer, place, output);
   const TensorType type = TypeOf(writer, logits);
   const NameId log_probabilities = writer.NewName("log_probabilities", type);
-  writer.Emit(AtLoss(), "_log_softmax", {logits}, {log_probabilities});
+  writer.Emit(place, "_log_softmax", {logits}, {log_probabilities});
   const NameId loss = writer.NewName("loss", {type.dtype, {}});
-  writer.Emit(AtLoss(), type.dims.size() > 2 ? "nll_loss2d" : "nll_loss",
-              {log_probabilities, labels}, {loss});
+  writer.Emit(place, type.dims.size() > 2 ? "nll_loss2d" : "nll_loss", {log_probabilities, labels},
+              {loss});
   writer.program().loss = loss;
 }
 
 // Logits of 16 bits are taken in fp32 (transformers, loss/loss_utils.py: ForCausalLMLoss).
-void AppendCausalLm(ProgramWriter& writer, NameId output, NameId labels) {
+void AppendCausalLm(ProgramWriter& writer, const CallPlace& place, NameId output, NameId labels) {
   TensorType type = TypeOf(writer, output);
   NameId logits = output;
   if (BitsOf(type.dtype) == 16) {
     type.dtype = DType::kFloat32;
     logits = writer.NewName("logits.float", type);
-    writer.Emit(AtLoss(), "to", {output}, {logits});
+    writer.Emit(place, "to", {output}, {logits});
   }
-  AppendCrossEntropy(writer, logits, labels);
+  AppendCrossEntropy(writer, place, logits, labels);
 }
 
-void AppendMse(ProgramWriter& writer, NameId output, NameId target) {
+void AppendMse(ProgramWriter& writer, const CallPlace& place, NameId output, NameId target) {
   const TensorType type = TypeOf(writer, output);
   const NameId loss = writer.NewName("loss", {type.dtype, {}});
-  writer.Emit(AtLoss(), "mse_loss", {output, target}, {loss});
+  writer.Emit(place, "mse_loss", {output, target}, {loss});
   writer.program().loss = loss;
 }
 
@@ -146,14 +145,15 @@ NameId AddLabels(ProgramWriter& writer, NameId output, Loss loss, std::string_vi
   return labels;
 }
 
-void AppendLoss(ProgramWriter& writer, NameId output, NameId labels, Loss loss) {
+void AppendLoss(ProgramWriter& writer, const CallPlace& place, NameId output, NameId labels,
+                Loss loss) {
   switch (loss) {
     case Loss::kCrossEntropy:
-      return AppendCrossEntropy(writer, output, labels);
+      return AppendCrossEntropy(writer, place, output, labels);
     case Loss::kCausalLm:
-      return AppendCausalLm(writer, output, labels);
+      return AppendCausalLm(writer, place, output, labels);
     case Loss::kMse:
-      return AppendMse(writer, output, labels);
+      return AppendMse(writer, place, output, labels);
     case Loss::kNone:  // the output is the loss itself
       writer.program().loss = output;
   }

@@ -30,9 +30,10 @@ std::optional<size_t> FindLossOutput(const std::string& path,
 // the loss takes none.  Throws Error where no input has that name.
 NameId AddLabels(ProgramWriter& writer, NameId output, Loss loss, std::string_view given);
 
-// Appends the loss of `output` to the program.  Cross entropy takes [N, C] as it is,
+// Appends the loss of `output` to the program, at `place`.  Cross entropy takes [N, C] as it is,
 // [N, S, V] as [N·S, V], [N, C, H, W …] with the classes in dimension 1.
-void AppendLoss(ProgramWriter& writer, NameId output, NameId labels, Loss loss);
+void AppendLoss(ProgramWriter& writer, const CallPlace& place, NameId output, NameId labels,
+                Loss loss);
 
 // Parameters to which no gradient flows from the loss: no call leads from them to it through
 // floats alone.  REQUIRES: the program has a loss.  O(calls).

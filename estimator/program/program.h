@@ -41,6 +41,7 @@ struct AtenCall {
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
   bool leaves_autocast = false;               // runs under torch.autocast(enabled=False)
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) inside the model
+  bool behind_autocast = false;               // runs once the loop's torch.autocast has ended
   bool leaves_autograd = false;               // runs under torch.no_grad()
   bool is_autocasts = false;                  // a cast that torch.autocast makes of an argument
   bool made_once = false;                     // in the first step: a module or a cache keeps it
@@ -84,6 +85,15 @@ struct QuantizedWeight {
   } scales = {};
 };
 
+// How many labels there are, which a library's loop counts before the forward pass.
+struct LabelCount {
+  NameId count = kNoName;   // kNoName: it does not
+  NameId labels = kNoName;  // of which it counts those that are not to be ignored
+  bool is_shifted = false;  // but for the first of each sequence
+
+  bool operator==(const LabelCount&) const = default;
+};
+
 struct Program {
   std::vector<ProgramValue> values;
   ModuleTree modules;
@@ -100,6 +110,7 @@ struct Program {
   std::vector<Rebinding> rebindings;
   std::vector<NameId> outputs;       // of the model; the loop may hold them
   NameId loss = kNoName;             // kNoName: nothing to train
+  LabelCount label_count;            // bound anew each step
   std::vector<NameId> cached_casts;  // let go when autocast exits; Dispatch lists them
   std::vector<std::string> assumptions;
   std::vector<Doubt> doubts;       // what recovery guessed and no flag said

@@ -14,6 +14,7 @@
 #include "estimator/program/fast_paths.h"
 #include "estimator/program/libraries.h"
 #include "estimator/program/lifetimes.h"
+#include "estimator/program/loops_loss.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/module_tensors.h"
 #include "estimator/program/recurrent_layers.h"
@@ -86,6 +87,7 @@ void ProgramWriter::Emit(const CallPlace& place, std::string_view op, std::vecto
                             .written_in_place = place.written_in_place,
                             .leaves_autocast = place.leaves_autocast,
                             .enters_autocast = place.enters_autocast,
+                            .behind_autocast = place.behind_autocast,
                             .leaves_autograd = place.leaves_autograd,
                             .frames = place.frames});
 }
@@ -205,14 +207,19 @@ void FindMadeOnce(Program& program, const TrainingSettings& settings) {
 
 }  // namespace
 
-void FinishProgram(ProgramWriter& writer, NameId loss_output,
+void LibraryModel::LookIn(std::span<const std::string_view> classes) {
+  for (size_t i = 0; i < classes.size() && !is_known(); ++i) {
+    if (!classes[i].starts_with("transformers.models.")) continue;
+    class_name = classes[i];
+    level = i;
+  }
+}
+
+void FinishProgram(ProgramWriter& writer, NameId loss_output, const LibraryModel& model,
                    const std::function<bool(const AtenCall&)>& is_leftover) {
   Program& program = writer.program();
   const TrainingSettings& settings = writer.settings();
-  if (loss_output != kNoName) {
-    const NameId labels = AddLabels(writer, loss_output, settings.loss, settings.labels);
-    if (settings.mode == Mode::kTrain) AppendLoss(writer, loss_output, labels, settings.loss);
-  }
+  AppendLoopsLoss(writer, loss_output, model);
   WriteAttentionOut(program, settings);
   DropUnread(program, is_leftover);
   TakeFastPaths(program, settings);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,7 @@ struct CallPlace {
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
   bool leaves_autocast = false;               // it runs under torch.autocast(enabled=False)
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) around it
+  bool behind_autocast = false;               // it runs once the loop's torch.autocast has ended
   bool leaves_autograd = false;               // it runs under torch.no_grad()
 };
 
@@ -85,11 +87,21 @@ class ProgramWriter {
   std::map<std::string, std::pair<std::string, std::string>> misfits_;
 };
 
+// The outermost module of a library's class that a file names.
+struct LibraryModel {
+  std::string class_name = {};  // "transformers.models.gpt2.modeling_gpt2.GPT2LMHeadModel"; "" none
+  size_t level = 0;             // how many modules are around it
+
+  bool is_known() const { return !class_name.empty(); }
+  // Takes the first of `classes`, from the outermost in, that is one, unless one is known.
+  void LookIn(std::span<const std::string_view> classes);
+};
+
 // The rest of a program whose forward is written: its `loss_output`, unless that is kNoName, gets
 // labels and, in training, the loss; then names get their deaths.  Warns of parameters that no
 // gradient reaches.  Of calls whose results nobody reads, those that `is_leftover` are the
 // exporter's, and go.  Throws Error as AddLabels does.  O(calls × depth of modules).
-void FinishProgram(ProgramWriter& writer, NameId loss_output,
+void FinishProgram(ProgramWriter& writer, NameId loss_output, const LibraryModel& model,
                    const std::function<bool(const AtenCall&)>& is_leftover);
 
 // --- Calls that are written in the place of others ------------------------------------------

@@ -320,6 +320,17 @@ void FixDerived(const ExportedProgram& exported, std::vector<DeclaredTensor>& in
   }
 }
 
+LibraryModel ModelOf(const ExportedProgram& exported) {
+  LibraryModel model;
+  for (const Call& call : exported.graph.calls) {
+    std::vector<std::string_view> classes;
+    for (const ModuleFrame& module : call.modules) classes.push_back(module.type);
+    model.LookIn(classes);
+    if (model.is_known()) break;
+  }
+  return model;
+}
+
 NameId LossOutput(CallWriter& writer, const TrainingSettings& settings) {
   std::vector<NamedOutput> outputs;
   for (const auto& [name, value] : writer.named_outputs()) {
@@ -361,12 +372,13 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   BindSizesOfData(file, sizes_of_data, symbols);
   CallWriter writer(exported, symbols, settings);
   writer.WriteForward();
-  FinishProgram(writer, LossOutput(writer, settings),
+  const std::vector<NameId> inputs = writer.program().inputs;
+  FinishProgram(writer, LossOutput(writer, settings), ModelOf(exported),
                 [&](const AtenCall& call) { return writer.IsLeftover(call); });
   MadeProgram made = {writer.TakeProgram(), writer.TakeTensors()};
   made.program.name_of.assign(file.values.size(), kNoName);
-  for (size_t i = 0; i < std::min(file.inputs.size(), made.program.inputs.size()); ++i) {
-    made.program.name_of[Index(file.inputs[i])] = made.program.inputs[i];
+  for (size_t i = 0; i < std::min(file.inputs.size(), inputs.size()); ++i) {
+    made.program.name_of[Index(file.inputs[i])] = inputs[i];
   }
   SayRanges(exported, symbols, made.program);
   WarnOfMode(exported, settings, made.program);

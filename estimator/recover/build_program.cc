@@ -60,6 +60,14 @@ void LowerUnits(Recovery& recovery, const std::vector<Unit>& units, const PutBac
   recovery.writer.WarnOfUnknown("node");
 }
 
+LibraryModel ModelOf(const ExporterMetadata& metadata) {
+  LibraryModel model;
+  for (const std::vector<std::string>& classes : metadata.classes) {
+    model.LookIn(std::vector<std::string_view>(classes.begin(), classes.end()));
+  }
+  return model;
+}
+
 // Names of what runs although nobody reads it.
 std::set<NameId> RunAllTheSame(const Recovery& recovery) {
   std::set<NameId> names;
@@ -138,9 +146,11 @@ Program BuildProgram(const Findings& found, const Roles& roles, const TrainingSe
 
   // 9. The loss, and when Python's names let go.
   const NameId loss = loss_output.has_value() ? program.outputs[*loss_output] : kNoName;
-  FinishProgram(recovery.writer, loss, [kept = RunAllTheSame(recovery)](const AtenCall& call) {
-    return std::ranges::none_of(call.outputs, [&](NameId name) { return kept.contains(name); });
-  });
+  const LibraryModel model = ModelOf(bound.metadata());
+  FinishProgram(
+      recovery.writer, loss, model, [kept = RunAllTheSame(recovery)](const AtenCall& call) {
+        return std::ranges::none_of(call.outputs, [&](NameId name) { return kept.contains(name); });
+      });
   program.name_of = recovery.values.TakeNames();
   return recovery.writer.TakeProgram();
 }

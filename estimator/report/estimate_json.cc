@@ -38,6 +38,7 @@ void PutQuantize(Json& object, const QuantizeSettings& quantize) {
 void PutLoop(Json& object, const TrainingSettings& settings) {
   const LoopSettings& loop = settings.loop;
   const LoopSettings standard;
+  if (loop.library != standard.library) object["loop"] = ToString(loop.library);
   if (loop.zero_grad != standard.zero_grad) object["zero_grad"] = ToString(loop.zero_grad);
   if (loop.hold_outputs) object["hold_outputs"] = true;
   if (loop.prefetch != standard.prefetch) object["prefetch"] = loop.prefetch;

@@ -20,6 +20,9 @@ void AddAll(std::string_view flag, const std::vector<std::string>& values, Items
 }
 
 void AddUpdate(const TrainingSettings& settings, Items& items) {
+  if (settings.loop.library != LoopLibrary::kPlain) {
+    items.push_back(fmt::format("loop {}", ToString(settings.loop.library)));
+  }
   if (settings.optimizer_impl) {
     items.push_back(fmt::format("optimizer-impl {}", ToString(*settings.optimizer_impl)));
   }

@@ -21,6 +21,8 @@ class RunFlags(TypedDict, total=False):
     dims: Mapping[str, Axis]  # sizes of free dimensions, by name
     shapes: Mapping[str, Sequence[int]]  # of inputs, by name
     optimizer_impl: Optional[str]  # foreach, for-loop or fused
+    training_args: Optional[str]  # the path of a JSON file
+    loop: Optional[str]  # plain, accelerate or trainer
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool

@@ -52,6 +52,7 @@ class Settings:
     framework: str = ""
     gpu: Optional[str] = None
     alloc_conf: str = ""
+    loop: str = "plain"
     accumulate: int = 1
     prefetch: int = 0
     freeze: Tuple[str, ...] = ()

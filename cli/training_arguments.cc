@@ -1,0 +1,96 @@
+// Source: transformers 5.17.0, training_args.py.
+#include "cli/training_arguments.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "estimator/base/error.h"
+#include "estimator/base/file_bytes.h"
+#include "estimator/report/scalars_json.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr std::string_view kOptim = "optim";
+
+// An argument of that value is the flag with `text`; "" is any value, and the same text.
+struct ArgumentRow {
+  std::string_view argument;
+  std::string_view value;
+  std::string_view flag;
+  std::string_view text;
+};
+
+constexpr ArgumentRow kArguments[] = {
+    {"per_device_train_batch_size", "", "--batch", ""},
+    {"gradient_accumulation_steps", "", "--accumulate", ""},
+    {"bf16", "true", "--precision", "amp-bf16"},
+    {"fp16", "true", "--precision", "amp-fp16"},
+    {"gradient_checkpointing", "true", "--checkpoint", "auto"},
+    {"max_grad_norm", "0", "--clip-grad", "no"},
+    {"max_grad_norm", "0.0", "--clip-grad", "no"},
+    {kOptim, "adamw_torch_fused", "--optimizer", "adamw"},
+    {kOptim, "adamw_torch", "--optimizer", "adamw"},
+    {kOptim, "adamw_torch", "--optimizer-impl", "foreach"},
+    {kOptim, "adafactor", "--optimizer", "adafactor-transformers"},
+    {kOptim, "sgd", "--optimizer", "sgd"},
+    {kOptim, "adagrad", "--optimizer", "adagrad"},
+    {kOptim, "rmsprop", "--optimizer", "rmsprop"},
+    {kOptim, "adamw_bnb_8bit", "--optimizer", "adamw-8bit"},
+    {kOptim, "adamw_8bit", "--optimizer", "adamw-8bit"},
+    {kOptim, "paged_adamw_32bit", "--optimizer", "paged-adamw-32bit"},
+    {kOptim, "paged_adamw_8bit", "--optimizer", "paged-adamw-8bit"},
+    {kOptim, "lion_32bit", "--optimizer", "lion-32bit"},
+    {kOptim, "lion_8bit", "--optimizer", "lion-8bit"},
+    {kOptim, "paged_lion_32bit", "--optimizer", "paged-lion-32bit"},
+    {kOptim, "paged_lion_8bit", "--optimizer", "paged-lion-8bit"},
+    {kOptim, "schedule_free_adamw", "--optimizer", "schedule-free-adamw"},
+};
+
+std::map<std::string, std::string> ReadArguments(const std::string& path) {
+  try {
+    const FileBytes file(path, [](std::string_view) {}, {.what = "TrainingArguments as JSON"});
+    return ReadScalars(file.bytes());
+  } catch (const Error& error) {
+    Error::Parts parts = error.parts();
+    parts.file = path;
+    throw Error(parts);
+  }
+}
+
+void SetFlag(std::string_view name, const std::string& place, std::string_view text,
+             Options& options) {
+  const std::vector<Flag>& flags = Flags();
+  const auto flag = std::ranges::find(flags, name, &Flag::name);
+  if (IsOf(*flag, options.command)) flag->set({.place = place, .text = std::string(text)}, options);
+}
+
+void RefuseOptim(const std::string& path, const std::string& value) {
+  const bool is_known = std::ranges::any_of(kArguments, [&](const ArgumentRow& row) {
+    return row.argument == kOptim && row.value == value;
+  });
+  if (is_known) return;
+  throw Error({.file = path,
+               .where = std::string(kOptim),
+               .text = "expected an optimizer that --optimizer knows, found " + Quoted(value)});
+}
+
+}  // namespace
+
+void SetTrainingArguments(const Typed& typed, Options& options) {
+  const std::map<std::string, std::string> arguments = ReadArguments(typed.text);
+  SetFlag("--loop", typed.place, "trainer", options);
+  const auto optim = arguments.find(std::string(kOptim));
+  if (optim != arguments.end()) RefuseOptim(typed.text, optim->second);
+  for (const ArgumentRow& row : kArguments) {
+    const auto argument = arguments.find(std::string(row.argument));
+    if (argument == arguments.end()) continue;
+    if (!row.value.empty() && argument->second != row.value) continue;
+    SetFlag(row.flag, argument->first, row.text.empty() ? argument->second : row.text, options);
+  }
+}
+
+}  // namespace onnxfit

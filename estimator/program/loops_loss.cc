@@ -1,0 +1,199 @@
+#include "estimator/program/loops_loss.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/program/libraries.h"
+#include "estimator/program/loss.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr const char* kLoss = "loss";
+constexpr std::string_view kDecoderInputs = "decoder_input_ids";
+
+TensorType TypeIn(ProgramWriter& writer, NameId name) {
+  return writer.program().values[Index(name)].type;
+}
+
+// `held` live until the last call that was written has returned.
+void HoldUntilLast(Program& program, const std::vector<NameId>& held) {
+  if (program.calls.empty()) return;
+  AtenCall& last = program.calls.back();
+  const size_t level = program.modules.DepthOf(last.module);
+  for (const NameId name : held) last.held.push_back({name, level});
+}
+
+// convert_outputs_to_fp32(model.forward): what autocast has left in 16 bits, of `further`, too,
+// unless that is kNoName, which no other caller sees.  Returns what becomes of `taken`.
+NameId CastOutputs(ProgramWriter& writer, NameId taken, NameId further) {
+  Program& program = writer.program();
+  std::vector<NameId> given;
+  std::vector<NameId> outputs = program.outputs;
+  if (further != kNoName) outputs.push_back(further);
+  for (NameId& output : outputs) {
+    TensorType type = TypeIn(writer, output);
+    if (!IsFloat(type.dtype)) continue;
+    type.dtype = DType::kFloat32;
+    given.push_back(output);
+    const NameId cast = writer.NewName(program.values[Index(output)].name + ".float", type);
+    writer.Emit({.where = "outputs", .behind_autocast = true}, "to", {output}, {cast});
+    output = cast;
+    if (given.back() == taken) taken = cast;
+  }
+  if (!given.empty()) HoldUntilLast(program, given);
+  outputs.resize(program.outputs.size());
+  program.outputs = std::move(outputs);
+  return taken;
+}
+
+bool CastsOutputs(const TrainingSettings& settings) {
+  return AutocastType(settings.precision) != DType::kUndefined &&
+         DoesLoop(settings.loop.library, LoopFact::kCastsOutputs);
+}
+
+// --- In the model's forward -----------------------------------------------------------------
+
+class LossInModel {
+ public:
+  LossInModel(ProgramWriter& writer, const LibraryModel& model)
+      : writer_(writer),
+        program_(writer.program()),
+        does_(LossOfModel(model.class_name).does),
+        level_(model.level),
+        place_({.where = kLoss, .module = InForwardOf(model)}) {}
+
+  void Append(NameId output, NameId labels) {
+    if ((does_ & ModelLoss::kTakesNoCount) == 0) Count(labels);
+    if ((does_ & ModelLoss::kShiftsInputs) != 0) MakeDecoderInputs();
+    if ((does_ & ModelLoss::kShiftsLabels) != 0) {
+      output = InFp32(output);
+      labels = Shifted(labels);
+    }
+    AppendLoss(writer_, place_, output, labels, Loss::kCrossEntropy);
+    if ((does_ & ModelLoss::kDivides) != 0) Divide();
+    HoldUntilLast(program_, locals_);
+  }
+
+  // What the model returns beside its logits: the last state of an encoder (Seq2SeqLMOutput), else
+  // kNoName.
+  NameId StateOfEncoder() const {
+    if ((does_ & ModelLoss::kShiftsInputs) == 0) return kNoName;
+    for (size_t i = program_.calls.size(); i-- > 0;) {
+      const AtenCall& call = program_.calls[i];
+      const bool is_inside = program_.modules.DepthOf(call.module) > level_ + 1;
+      if (is_inside && ChildOf(program_.modules.NameAt(call.module, level_ + 1)) == "encoder")
+        return call.outputs[0];
+    }
+    return kNoName;
+  }
+
+ private:
+  // The module that calls what the last call is in; outside of all where no class is known.
+  ModuleId InForwardOf(const LibraryModel& model) const {
+    if (!model.is_known()) return kOutside;
+    for (size_t i = program_.calls.size(); i-- > 0;) {
+      const ModuleId module = program_.calls[i].module;
+      if (program_.modules.DepthOf(module) > model.level)
+        return program_.modules.AtLevel(module, model.level);
+    }
+    return kOutside;
+  }
+
+  void Count(NameId labels) {
+    LabelCount& counted = program_.label_count;
+    counted.count = writer_.NewName("num_items_in_batch", {DType::kInt64, {}});
+    counted.labels = labels;
+    counted.is_shifted = (does_ & ModelLoss::kShiftsLabels) != 0;
+  }
+
+  // decoder_input_ids = self._shift_right(labels), when the decoder is about to read them: a new
+  // tensor, that the forward's name holds.
+  void MakeDecoderInputs() {
+    std::vector<NameId>& inputs = program_.inputs;
+    const auto input = std::ranges::find_if(
+        inputs, [&](NameId name) { return program_.values[Index(name)].name == kDecoderInputs; });
+    if (input == inputs.end()) return;
+    const NameId ids = *input;
+    inputs.erase(input);
+    std::vector<AtenCall>& calls = program_.calls;
+    const auto reader = std::ranges::find_if(calls, [&](const AtenCall& call) {
+      return std::ranges::find(call.inputs, ids) != call.inputs.end();
+    });
+    const auto at = reader - calls.begin();
+    writer_.Emit(place_, "constant", {}, {ids});
+    calls.back().held.push_back({ids, level_});
+    std::rotate(calls.begin() + at, calls.end() - 1, calls.end());
+  }
+
+  NameId Make(std::string_view op, NameId input, const char* name, const TensorType& type) {
+    const NameId made = writer_.NewName(name, type);
+    writer_.Emit(place_, op, {input}, {made});
+    return made;
+  }
+
+  NameId InFp32(NameId logits) {
+    TensorType type = TypeIn(writer_, logits);
+    type.dtype = DType::kFloat32;
+    locals_.push_back(Make("to", logits, "logits.float", type));
+    return locals_.back();
+  }
+
+  // labels = pad(labels, (0, 1)); shift_labels = labels[..., 1:].contiguous()
+  NameId Shifted(NameId labels) {
+    const TensorType type = TypeIn(writer_, labels);
+    if (type.dims.empty()) return labels;
+    TensorType longer = type;
+    ++longer.dims.back();
+    const NameId padded = Make("pad", labels, "labels.padded", longer);
+    const NameId part = Make("slice", padded, "labels[..., 1:]", type);
+    const NameId shifted = Make("contiguous", part, "shift_labels", type);
+    locals_.insert(locals_.end(), {padded, shifted});
+    return shifted;
+  }
+
+  // loss = loss / num_items_in_batch
+  void Divide() {
+    const NameId sum = std::exchange(
+        program_.loss, writer_.NewName("loss / items", TypeIn(writer_, program_.loss)));
+    writer_.Emit(place_, "div", {sum, program_.label_count.count}, {program_.loss});
+  }
+
+  ProgramWriter& writer_;
+  Program& program_;
+  const uint8_t does_;
+  const size_t level_;  // of the model's forward
+  const CallPlace place_;
+  std::vector<NameId> locals_;  // of the function that computes it
+};
+
+// The loss that was asked for where it is none of logits and classes.
+bool IsTheModels(const TrainingSettings& settings) {
+  const bool is_of_classes =
+      settings.loss == Loss::kCrossEntropy || settings.loss == Loss::kCausalLm;
+  return is_of_classes && DoesLoop(settings.loop.library, LoopFact::kModelTakesLabels);
+}
+
+}  // namespace
+
+void AppendLoopsLoss(ProgramWriter& writer, NameId output, const LibraryModel& model) {
+  const TrainingSettings& settings = writer.settings();
+  const bool has_loss = output != kNoName;
+  const bool in_model = has_loss && IsTheModels(settings) && settings.mode == Mode::kTrain;
+  const NameId labels =
+      has_loss ? AddLabels(writer, output, settings.loss, settings.labels) : kNoName;
+  NameId state = kNoName;
+  if (in_model) {
+    LossInModel loss(writer, model);
+    state = loss.StateOfEncoder();
+    loss.Append(output, labels);
+  }
+  const bool casts = CastsOutputs(settings);
+  if (casts) output = CastOutputs(writer, output, state);
+  if (!has_loss || in_model || settings.mode == Mode::kEval) return;
+  AppendLoss(writer, {.where = kLoss, .behind_autocast = casts}, output, labels, settings.loss);
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,14 @@
+// The numbers, words and switches of a JSON object that other programs write.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace onnxfit {
+
+// By name, as text: "8", "true", "adamw_torch".  What is null, a list or an object is left out.
+// Throws Error, without a file, for what is no JSON object.
+std::map<std::string, std::string> ReadScalars(std::string_view text);
+
+}  // namespace onnxfit

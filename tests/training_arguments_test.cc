@@ -1,0 +1,46 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "estimator/base/error.h"
+#include "tests/temp_folder.h"
+
+namespace onnxfit::training_arguments_test {
+namespace {
+
+Options Parse(const std::string& json, std::vector<std::string> flags = {}) {
+  const TempFolder folder;
+  flags.insert(flags.begin(), {"m.onnx", "--training-args", folder.Write("args.json", json)});
+  return ParseOptions(flags);
+}
+
+TEST_CASE("arguments of the Trainer are flags") {
+  const Options options = Parse(R"({"per_device_train_batch_size": 8, "bf16": true,
+      "gradient_accumulation_steps": 4, "gradient_checkpointing": true, "optim": "adamw_torch",
+      "max_grad_norm": 1.0, "fsdp": [], "deepspeed": null, "lr_scheduler_type": "linear"})");
+  const TrainingSettings& settings = options.request.settings;
+  CHECK(settings.loop.library == LoopLibrary::kTrainer);
+  CHECK(settings.loop.accumulate == 4);
+  CHECK(settings.precision == Precision::kAmpBf16);
+  CHECK(settings.checkpoint == std::vector<std::string>{"auto"});
+  CHECK(settings.optimizer_impl == OptimizerImpl::kForeach);
+  CHECK(settings.clip_grad);
+  CHECK(options.request.binding.batch == 8);
+}
+
+TEST_CASE("flags win over arguments of the Trainer") {
+  const Options options =
+      Parse(R"({"per_device_train_batch_size": 8, "max_grad_norm": 0})", {"-b", "2"});
+  CHECK(options.request.binding.batch == 2);
+  CHECK_FALSE(options.request.settings.clip_grad);
+}
+
+TEST_CASE("an optimizer that no flag is, is refused") {
+  CHECK_THROWS_WITH_AS(Parse(R"({"optim": "lomo"})"), doctest::Contains("found 'lomo'"), Error);
+  CHECK_THROWS_AS(Parse("[]"), Error);
+}
+
+}  // namespace
+}  // namespace onnxfit::training_arguments_test
