@@ -80,7 +80,7 @@ enum class Strategy : uint8_t { kNone, kDdp, kZero1, kFsdp };
 
 // Whose loop trains: the plain one of eager/training.h, or that of a library
 // (program/library_loops.cc).
-enum class LoopLibrary : uint8_t { kPlain, kAccelerate, kTrainer, kTimm, kLightning };
+enum class LoopLibrary : uint8_t { kPlain, kAccelerate, kTrainer };
 
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>

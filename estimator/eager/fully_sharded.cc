@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/eager/shards.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {
@@ -19,34 +19,6 @@ constexpr int32_t kWholeModel = 0;
 // FSDPCommContext's streams that anything is allocated on.
 constexpr StreamId kGatherStream = 1;  // all_gather_copy_in_stream
 constexpr StreamId kReduceStream = 2;  // reduce_scatter_stream
-
-// TensorShape.cu: what a block of its kernels copies, in bytes.
-constexpr int64_t kTileBytes = 16 * 128;
-constexpr int64_t kTileThreads = 128;
-
-// What a rank has at most of a tensor.  Of one without dimensions fully_shard makes an error; here
-// it is one row.
-TensorType FirstRows(TensorType whole, int64_t world) {
-  if (!whole.dims.empty()) whole.dims[0] = DivideUp(whole.dims[0], world);
-  return whole;
-}
-
-int64_t Tiles(const std::vector<TensorType>& types, int64_t world, int64_t tile_bytes) {
-  int64_t tiles = 0;
-  for (const TensorType& type : types) {
-    tiles = CheckedAdd(tiles, DivideUp(BytesOf(FirstRows(type, world)), tile_bytes));
-  }
-  return tiles;
-}
-
-// split_with_sizes_copy_out_cuda_contiguous_no_cast: how many tiles of a chunk a block takes.
-int64_t TilesInARow(int64_t tiles, int64_t chunks, const DeviceProfile& device) {
-  const int64_t most_blocks =
-      device.multiprocessors * device.threads_per_multiprocessor / kTileThreads * 2;
-  const int64_t factor = DivideUp(CheckedMul(tiles, chunks), std::max(most_blocks, int64_t{1}));
-  const auto root = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(factor))));
-  return DivideUp(factor, std::min(root, chunks));
-}
 
 std::vector<ShardedModule> ModulesOf(const CallTable& calls) {
   const std::vector<std::string>& globs = calls.settings().ranks.fsdp_modules;
@@ -122,23 +94,6 @@ std::vector<TensorType> FullySharded::StoredTypes(const std::vector<NameId>& nam
 
 TensorType FullySharded::ShardOf(NameId name) const {
   return FirstRows(StoredType(name), ranks_.world);
-}
-
-TensorType FullySharded::PaddedOf(const TensorType& whole) const {
-  return {whole.dtype, {CheckedMul(Numel(FirstRows(whole, ranks_.world).dims), ranks_.world)}};
-}
-
-// Flat; of several types, in bytes.
-TensorType FullySharded::PaddedTogether(const std::vector<TensorType>& types) const {
-  TensorType together = {types[0].dtype, {0}};
-  const bool is_one_type = std::ranges::all_of(
-      types, [&](const TensorType& type) { return type.dtype == together.dtype; });
-  if (!is_one_type) together.dtype = DType::kUint8;
-  for (const TensorType& type : types) {
-    const TensorType padded = PaddedOf(type);
-    together.dims[0] = CheckedAdd(together.dims[0], is_one_type ? padded.dims[0] : BytesOf(padded));
-  }
-  return together;
 }
 
 std::vector<TensorType> FullySharded::ShardTypes() const {
@@ -270,7 +225,7 @@ void FullySharded::Unshard(int32_t module) {
   Group& group = GroupOf(module);
   if (group.gathered != kNoTensor || group.is_unsharded) return;
   machine_.UseStream(kGatherStream);
-  TensorType type = PaddedTogether(TypesOf(ModuleOf(module).parameters));
+  TensorType type = GatheredTogether(TypesOf(ModuleOf(module).parameters), ranks_.world);
   TensorId cast = kNoTensor;
   if (ranks_.fsdp_policy) cast = New({type.dtype, {type.dims[0] / ranks_.world}}, Kind::kTemporary);
   group.gathered = New(type, Kind::kTemporary);
@@ -283,7 +238,8 @@ void FullySharded::CopyOut(int32_t module) {
   Group& group = GroupOf(module);
   if (group.gathered == kNoTensor) return;
   MakeUnsharded(module);
-  PassSplits(module);
+  PassNumbers(
+      NumbersToSplit(TypesOf(ModuleOf(module).parameters), ranks_.world, calls_.settings().device));
   group.is_unsharded = true;
   TensorId done = std::exchange(group.gathered, kNoTensor);
   if (group.state == State::kForward) std::swap(done, last_gathered_);
@@ -295,8 +251,8 @@ void FullySharded::MakeUnsharded(int32_t module) {
   for (const TensorId tensor : group.tensors) machine_.AllocStorage(tensor);
   if (!group.tensors.empty()) return;
   for (const NameId name : ModuleOf(module).parameters) {
-    const TensorId padded =
-        machine_.New(PaddedOf(TypeOf(name)), calls_.NameLabel(name), Kind::kParameter);
+    const TensorId padded = machine_.New(Gathered(TypeOf(name), ranks_.world),
+                                         calls_.NameLabel(name), Kind::kParameter);
     const Dims& dims = TypeOf(name).dims;
     group.tensors.push_back(machine_.View(padded, dims, ContiguousStrides(dims)));
     machine_.Release(padded);
@@ -310,22 +266,7 @@ void FullySharded::Reshard(int32_t module) {
   for (const TensorId tensor : group.tensors) machine_.FreeStorage(tensor);
 }
 
-// The tables of split_with_sizes_copy: by tensor where it goes, where it comes from, its chunks,
-// the blocks before it; by block, its tensor.
-void FullySharded::PassSplits(int32_t module) {
-  const std::vector<TensorType> types = TypesOf(ModuleOf(module).parameters);
-  const auto blocks = [&](int64_t bytes) { return Tiles(types, ranks_.world, bytes); };
-  const int64_t row = TilesInARow(blocks(kTileBytes), ranks_.world, calls_.settings().device);
-  const auto tensors = static_cast<int64_t>(types.size());
-  PassNumbers(4 * tensors + 1 + blocks(CheckedMul(kTileBytes, row)));
-}
-
-// Those of _chunk_cat.
-void FullySharded::PassChunks(const std::vector<TensorType>& types) {
-  const auto tensors = static_cast<int64_t>(types.size());
-  PassNumbers(6 * tensors + 2 + Tiles(types, ranks_.world, kTileBytes));
-}
-
+// A table that is taken to the device.
 void FullySharded::PassNumbers(int64_t numbers) {
   machine_.Release(New({DType::kInt64, {numbers}}, Kind::kTemporary));
 }
@@ -382,9 +323,9 @@ void FullySharded::Reduce(const std::vector<size_t>& parameters) {
   for (const size_t i : parameters) names.push_back(calls_.program().parameters[i]);
   if (last_reduced_ != kNoTensor) machine_.Release(last_reduced_);
   const std::vector<TensorType> types = StoredTypes(names);
-  TensorType type = PaddedTogether(types);
+  TensorType type = GatheredTogether(types, ranks_.world);
   last_reduced_ = New(type, Kind::kTemporary);
-  PassChunks(types);
+  PassNumbers(NumbersToJoin(types, ranks_.world));
   for (size_t i = 0; i + 1 < parameters.size(); ++i) gradients_.Drop(parameters[i], machine_);
   type.dims[0] /= ranks_.world;
   machine_.UseStream(kReduceStream);

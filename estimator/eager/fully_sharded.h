@@ -1,8 +1,8 @@
 // What torch.distributed.fsdp.fully_shard (FSDP2) asks of its rank's allocator: shards of
 // parameters, what is gathered of them while a module runs, gradients that are reduced and
 // scattered.  What NCCL allocates is not the allocator's.  Sources: torch/distributed/fsdp/
-// _fully_shard/{_fsdp_param_group,_fsdp_collectives,_fsdp_param,_fsdp_state}.py and
-// aten/src/ATen/native/cuda/TensorShape.cu, pytorch v2.11.0, and recorded events.
+// _fully_shard/{_fsdp_param_group,_fsdp_collectives,_fsdp_param,_fsdp_state}.py, pytorch v2.11.0,
+// and recorded events.
 #pragma once
 
 #include <cstdint>
@@ -78,8 +78,6 @@ class FullySharded {
   const TensorType& TypeOf(NameId name) const;
   TensorType StoredType(NameId name) const;
   TensorType ShardOf(NameId name) const;
-  TensorType PaddedOf(const TensorType& whole) const;
-  TensorType PaddedTogether(const std::vector<TensorType>& types) const;
   std::vector<TensorType> TypesOf(const std::vector<NameId>& names) const;
   std::vector<TensorType> StoredTypes(const std::vector<NameId>& names) const;
 
@@ -94,8 +92,6 @@ class FullySharded {
   std::vector<size_t> WithGradients(int32_t module) const;
   void Reduce(const std::vector<size_t>& parameters);
   void SetShards(const std::vector<size_t>& parameters, TensorId reduced);
-  void PassSplits(int32_t module);
-  void PassChunks(const std::vector<TensorType>& types);
   void PassNumbers(int64_t numbers);
   void Receive(const Run& run);
   void GiveBack();
