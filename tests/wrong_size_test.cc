@@ -197,6 +197,14 @@ TEST_CASE("positions beyond a table are refused") {
   CHECK(ErrorText(rows[0].model, Dim("seq", 12)) == "no error");
 }
 
+TEST_CASE("an index beyond all sizes is refused like any other") {
+  CHECK(ErrorText(R"((float[N, 4] x) => (float y)
+                     <int64 far = {9223372036854775807}, float[12] t = ["location": "none"]> {
+                       [far] s = Gather(t, far) y = Relu(x) })",
+                  {.batch = 1})
+            .starts_with("<text>: node 'far' (Gather): it reads index 9223372036854775807 of 't'"));
+}
+
 TEST_CASE("indices are looked at up to 2^25 of them") {
   const auto model = [](int before) {
     std::string nodes = "r = Range(zero, most, one) ";

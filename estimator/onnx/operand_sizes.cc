@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
@@ -216,7 +217,7 @@ Conflict OfGather(const Operands& operands) {
   if (last < table[axis]) return std::nullopt;
   return SizeConflict{.text = fmt::format("it reads index {} of {}, which has {}", last,
                                           OperandText(operands, 0), table[axis]),
-                      .found = last + 1,
+                      .found = last + (last < std::numeric_limits<int64_t>::max() ? 1 : 0),
                       .expected = table[axis],
                       .by_weight = true};
 }

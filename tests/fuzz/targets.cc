@@ -129,7 +129,10 @@ void RunTarget(std::string_view bytes) {
   std::ostringstream out;
   std::ostringstream err;
   const int code = Run(args, out, err);
-  if (code <= 2 && err.str().find("error: internal: ") == std::string::npos) return;
+  constexpr std::string_view kInternal = "internal: ";
+  const bool is_internal = err.str().find("error: internal: ") != std::string::npos &&
+                           bytes.find(kInternal) == std::string_view::npos;  // no name in the file
+  if (code <= 2 && !is_internal) return;
   std::fprintf(stderr, "exit code %d\n%s\n", code, err.str().c_str());
   std::abort();
 }
