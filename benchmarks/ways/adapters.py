@@ -45,8 +45,12 @@ def adapted(model, **options):
     return model
 
 
+def with_lora(model):
+    return adapted(model, r=8, lora_dropout=0.05)
+
+
 def lora(model):
-    return adapted(model, r=8, lora_dropout=0.05).to("cuda").train()
+    return with_lora(model).to("cuda").train()
 
 
 def lora_all(model):

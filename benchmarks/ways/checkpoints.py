@@ -25,12 +25,16 @@ def by_library(model, use_reentrant):
     inner(model).gradient_checkpointing_enable({"use_reentrant": use_reentrant})
 
 
-def of_blocks(model, use_reentrant=False):
+def put_around_blocks(model, use_reentrant=False):
     if is_by_library(model):
         by_library(model, use_reentrant)
     else:
         for block in blocks(model):
             put_around(block, use_reentrant)
+
+
+def of_blocks(model, use_reentrant=False):
+    put_around_blocks(model, use_reentrant)
     return model.to("cuda").train()
 
 

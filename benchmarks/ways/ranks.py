@@ -3,6 +3,8 @@
 PyTorch's own fake process group stands for NCCL, whose buffers are not the allocator's.
 """
 
+import adapters
+import checkpoints
 from networks import blocks
 
 WORLD = 8
@@ -56,6 +58,16 @@ def fsdp_bf16(model):
     import torch
     from torch.distributed.fsdp import MixedPrecisionPolicy
     return fsdp(model, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
+
+
+def fsdp_checkpoint(model):
+    """Recomputation first, as torchtitan does."""
+    checkpoints.put_around_blocks(model)
+    return fsdp(model)
+
+
+def fsdp_lora(model):
+    return fsdp(adapters.with_lora(model))
 
 
 def fsdp_keeping(model):

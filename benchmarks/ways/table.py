@@ -75,6 +75,10 @@ WAYS = {
     "fsdp2": Way(f"{RANKS} fsdp", "ranks:fsdp"),
     "fsdp2-bf16": Way(f"{RANKS} fsdp --fsdp-policy bf16", "ranks:fsdp_bf16", settings=ONE),
     "fsdp2-keeping": Way(f"{RANKS} fsdp --fsdp-keep", "ranks:fsdp_keeping", settings=ONE),
+    "fsdp2-checkpoint": Way(f"{RANKS} fsdp --checkpoint auto", "ranks:fsdp_checkpoint",
+                            settings=LARGER),
+    "fsdp2-lora": Way(f"{RANKS} fsdp --lora 8{{layers}} --lora-dropout 0.05", "ranks:fsdp_lora",
+                      settings=[AMP]),
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),
     "accelerate": Way("--loop accelerate", loop="trainers:Accelerated", settings=LARGER),
 }

@@ -23,7 +23,7 @@ struct PlacedEvent {
   int64_t bytes = 0;     // of a block as it is handed out, of a segment as the card gives it
   BufferId buffer = -1;  // -1 of a segment
   StreamId stream = kMainStream;
-  Moment moment;
+  Moment moment = {};
 };
 
 struct PlacedSegment {
