@@ -262,6 +262,19 @@ void RefuseAlone(const std::vector<std::string>& given) {
   }
 }
 
+// What only sharded models have.
+void CheckRanks(const RankSettings& ranks) {
+  if (ranks.strategy == Strategy::kFsdp) return;
+  const std::string_view flag = !ranks.fsdp_modules.empty() ? "--fsdp-modules"
+                                : ranks.fsdp_keep           ? "--fsdp-keep"
+                                : ranks.fsdp_policy         ? "--fsdp-policy"
+                                                            : "";
+  if (flag.empty()) return;
+  throw Error(
+      {.where = std::string(flag),
+       .text = fmt::format("expected with --strategy fsdp, found {}", ToString(ranks.strategy))});
+}
+
 // Modules compute in the policy's type.
 void ApplyPolicy(TrainingSettings& settings) {
   if (!settings.ranks.fsdp_policy) return;
@@ -295,6 +308,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
     if (is_default) options.request.binding.optional.merge(SizesSet(flag, options));
   }
   RefuseAlone(options.given);
+  CheckRanks(options.request.settings.ranks);
   ApplyPolicy(options.request.settings);
 }
 

@@ -103,6 +103,12 @@ TEST_CASE("gradients of several batches add up in the shards of the first") {
   CHECK(HeldBefore(2, RunOf(settings)) == one);
 }
 
+TEST_CASE("one rank alone gathers nothing") {
+  TrainingSettings settings = Sharded();
+  settings.ranks.world = 1;
+  CHECK(AskedOn(1, Phase::kForward, RunOf(settings)).empty());
+}
+
 TEST_CASE("what is not known of sharded models is refused") {
   TrainingSettings settings = Sharded();
   settings.ema = true;

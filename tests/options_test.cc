@@ -120,8 +120,6 @@ TEST_CASE("every flag reaches its place") {
                                  "--world",
                                  "4",
                                  "--ddp-views",
-                                 "--fsdp-modules=h.*",
-                                 "--fsdp-keep",
                                  "--why",
                                  "h",
                                  "m.onnx"});
@@ -139,8 +137,6 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.ranks.strategy == Strategy::kZero1);
   CHECK(options.request.settings.ranks.world == 4);
   CHECK(options.request.settings.ranks.gradients_as_views);
-  CHECK(options.request.settings.ranks.fsdp_modules == std::vector<std::string>{"h.*"});
-  CHECK(options.request.settings.ranks.fsdp_keep);
   CHECK(options.request.settings.out_of_place == std::vector<std::string>{"*/Add"});
   CHECK(options.request.settings.attention == AttentionUse::kEager);
   CHECK(options.request.settings.mode == Mode::kEval);
@@ -172,6 +168,16 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.quantize.targets == std::vector<std::string>{"fc"});
 }
 
+TEST_CASE("FSDP's flags reach their places, and its policy casts the model") {
+  const TrainingSettings settings = Parse({"m.onnx", "--strategy=fsdp", "--fsdp-modules=h.*",
+                                           "--fsdp-keep", "--fsdp-policy=bf16"})
+                                        .request.settings;
+  CHECK(settings.ranks.strategy == Strategy::kFsdp);
+  CHECK(settings.ranks.fsdp_modules == std::vector<std::string>{"h.*"});
+  CHECK(settings.ranks.fsdp_keep);
+  CHECK(settings.precision == Precision::kBf16);
+}
+
 TEST_CASE("a flag about another one is not taken alone") {
   const auto refused = [](const std::vector<std::string>& words, const char* text) {
     CHECK_THROWS_WITH_AS(Parse(words), text, Error);
@@ -181,6 +187,8 @@ TEST_CASE("a flag about another one is not taken alone") {
   refused({"m", "--checkpoint-reentrant"},
           "--checkpoint-reentrant: expected beside --checkpoint, which is missing");
   refused({"m", "--world", "4"}, "--world: expected beside --strategy, which is missing");
+  refused({"m", "--strategy", "ddp", "--fsdp-keep"},
+          "--fsdp-keep: expected with --strategy fsdp, found ddp");
   refused({"m", "--strategy", "fsdp", "--fsdp-policy", "bf16", "-p", "amp-bf16"},
           "--fsdp-policy: expected a model in fp32, which it casts, found -p amp-bf16");
   refused({"m", "--ddp-views"}, "--ddp-views: expected beside --strategy, which is missing");

@@ -220,10 +220,14 @@ void FullySharded::HookReturned(const std::vector<NameId>& names, int32_t module
 
 // --- Unsharded parameters -------------------------------------------------------------------
 
-// foreach_all_gather
+// foreach_all_gather.  One rank alone has nothing to gather.
 void FullySharded::Unshard(int32_t module) {
   Group& group = GroupOf(module);
   if (group.gathered != kNoTensor || group.is_unsharded) return;
+  if (ranks_.world == 1) {
+    group.gathered = New({DType::kUint8, {0}}, Kind::kTemporary);
+    return;
+  }
   machine_.UseStream(kGatherStream);
   TensorType type = GatheredTogether(TypesOf(ModuleOf(module).parameters), ranks_.world);
   TensorId cast = kNoTensor;
@@ -238,26 +242,39 @@ void FullySharded::CopyOut(int32_t module) {
   Group& group = GroupOf(module);
   if (group.gathered == kNoTensor) return;
   MakeUnsharded(module);
-  PassNumbers(
-      NumbersToSplit(TypesOf(ModuleOf(module).parameters), ranks_.world, calls_.settings().device));
+  if (ranks_.world > 1) {
+    PassNumbers(NumbersToSplit(TypesOf(ModuleOf(module).parameters), ranks_.world,
+                               calls_.settings().device));
+  }
   group.is_unsharded = true;
   TensorId done = std::exchange(group.gathered, kNoTensor);
   if (group.state == State::kForward) std::swap(done, last_gathered_);
   if (done != kNoTensor) machine_.Release(done);
 }
 
+// One rank alone casts parameter by parameter, each by the same local name.
 void FullySharded::MakeUnsharded(int32_t module) {
   Group& group = GroupOf(module);
-  for (const TensorId tensor : group.tensors) machine_.AllocStorage(tensor);
-  if (!group.tensors.empty()) return;
-  for (const NameId name : ModuleOf(module).parameters) {
-    const TensorId padded = machine_.New(Gathered(TypeOf(name), ranks_.world),
-                                         calls_.NameLabel(name), Kind::kParameter);
-    const Dims& dims = TypeOf(name).dims;
-    group.tensors.push_back(machine_.View(padded, dims, ContiguousStrides(dims)));
-    machine_.Release(padded);
-    forward_.BindOfModel(name, group.tensors.back());
+  const std::vector<NameId>& names = ModuleOf(module).parameters;
+  const bool is_first = group.tensors.empty();
+  TensorId cast = kNoTensor;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (ranks_.world == 1 && ranks_.fsdp_policy) {
+      const TensorId before = std::exchange(cast, New(TypeOf(names[i]), Kind::kTemporary));
+      if (before != kNoTensor) machine_.Release(before);
+    }
+    is_first ? AddUnsharded(names[i], group) : machine_.AllocStorage(group.tensors[i]);
   }
+  if (cast != kNoTensor) machine_.Release(cast);
+}
+
+void FullySharded::AddUnsharded(NameId name, Group& group) {
+  const TensorId padded =
+      machine_.New(Gathered(TypeOf(name), ranks_.world), calls_.NameLabel(name), Kind::kParameter);
+  const Dims& dims = TypeOf(name).dims;
+  group.tensors.push_back(machine_.View(padded, dims, ContiguousStrides(dims)));
+  machine_.Release(padded);
+  forward_.BindOfModel(name, group.tensors.back());
 }
 
 void FullySharded::Reshard(int32_t module) {

@@ -87,6 +87,7 @@ class FullySharded {
   void Unshard(int32_t module);
   void CopyOut(int32_t module);
   void MakeUnsharded(int32_t module);
+  void AddUnsharded(NameId name, Group& group);
   void Reshard(int32_t module);
   void Prefetch(int32_t module);
   std::vector<size_t> WithGradients(int32_t module) const;
