@@ -12,6 +12,7 @@
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
 #include "estimator/program/checkpointed_spans.h"
+#include "estimator/program/span_values.h"
 
 namespace onnxfit {
 
@@ -112,10 +113,6 @@ class Forward {
   static Slots SavedSlots(const OpRule& rule, const std::vector<Edge>& next);
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
   std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
-  std::vector<NameId> ReadFromOutside(const CallSpan& span) const;
-  std::vector<int64_t> LastReads() const;
-  std::vector<NameId> ReadOutside(const CallSpan& span,
-                                  const std::vector<int64_t>& last_reads) const;
   std::vector<TensorId> SwapNames(const Activation& activation);
   void FindCasts();
   void CastAgain(int32_t index);
@@ -137,19 +134,18 @@ class Forward {
   CallTable& calls_;
   Machine& machine_;
   InPlaceUse in_place_;
-  std::vector<TensorId> names_;                         // by name: what it holds, one reference
-  std::vector<bool> is_cached_;                         // by name: a cast that autocast keeps
-  std::vector<bool> is_buffer_;                         // by name; both empty before PlaceModel
-  std::vector<int32_t> parameter_of_;                   // by name: its index where it is trained
-  std::vector<bool> overwrote_;                         // by call
-  std::vector<bool> has_run_;                           // by call: of those that are made once
-  std::vector<bool> in_place_plan_;                     // by call; empty: all of them
-  std::vector<CallSpan> spans_;                         // under a checkpoint
-  std::vector<std::vector<NameId>> read_from_outside_;  // by span
-  std::vector<std::vector<NameId>> read_outside_;       // by span, of what it makes
-  std::map<NameId, TensorId> argument_casts_;           // of a span that runs again
-  std::map<NameId, int32_t> cast_by_;                   // the calls that make what is cached
-  int32_t input_embedding_ = -1;                        // the call, where it asks for gradients
+  std::vector<TensorId> names_;                // by name: what it holds, one reference
+  std::vector<bool> is_cached_;                // by name: a cast that autocast keeps
+  std::vector<bool> is_buffer_;                // by name; both empty before PlaceModel
+  std::vector<int32_t> parameter_of_;          // by name: its index where it is trained
+  std::vector<bool> overwrote_;                // by call
+  std::vector<bool> has_run_;                  // by call: of those that are made once
+  std::vector<bool> in_place_plan_;            // by call; empty: all of them
+  std::vector<CallSpan> spans_;                // under a checkpoint
+  std::vector<SpanValues> values_;             // by span
+  std::map<NameId, TensorId> argument_casts_;  // of a span that runs again
+  std::map<NameId, int32_t> cast_by_;          // the calls that make what is cached
+  int32_t input_embedding_ = -1;               // the call, where it asks for gradients
   bool is_reentrant_ = false;
   bool is_in_backward_ = false;   // computes again, in autograd's own thread
   std::vector<int32_t> span_at_;  // by call that begins one: its index, else -1; may be empty

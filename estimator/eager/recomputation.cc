@@ -7,7 +7,6 @@
 // arguments, then torch.autograd.backward() of what that returns.
 #include <algorithm>
 #include <set>
-#include <unordered_set>
 #include <utility>
 
 #include "estimator/eager/forward.h"
@@ -22,8 +21,8 @@ void Forward::Checkpoint(std::vector<CallSpan> spans) {
   FindCasts();
   for (size_t i = 0; i < spans_.size(); ++i) {
     span_at_[Index(spans_[i].first)] = static_cast<int32_t>(i);
-    read_from_outside_.push_back(ReadFromOutside(spans_[i]));
   }
+  values_ = ValuesAcross(calls_.program(), spans_);
 }
 
 void Forward::FindCasts() {
@@ -35,26 +34,10 @@ void Forward::FindCasts() {
   }
 }
 
-// Parameters and buffers are the module's own: it does not take them as arguments, nor their casts.
-std::vector<NameId> Forward::ReadFromOutside(const CallSpan& span) const {
-  const Program& program = calls_.program();
-  std::unordered_set<NameId> known(program.placement.begin(), program.placement.end());
-  std::vector<NameId> names;
-  for (int32_t i = span.first; i <= span.last; ++i) {
-    const AtenCall& call = calls_.call(i);
-    for (const NameId name : call.inputs) {
-      const bool is_own = name == kNoName || is_cached_[Index(name)];
-      if (!is_own && known.insert(name).second) names.push_back(name);
-    }
-    for (const NameId name : call.outputs) known.insert(name);
-  }
-  return names;
-}
-
 void Forward::EnterSpan(int32_t span) {
   Activation& activation = activations_.emplace_back();
   activation.span = span;
-  for (const NameId name : read_from_outside_[Index(span)]) {
+  for (const NameId name : values_[Index(span)].given) {
     const TensorId tensor = names_[Index(name)];
     if (tensor == kNoTensor) continue;
     machine_.Retain(tensor);
@@ -161,36 +144,6 @@ void Forward::CheckpointReentrant(std::vector<CallSpan> spans) {
   Checkpoint(std::move(spans));
   is_reentrant_ = !spans_.empty();
   FindInputEmbedding();
-  const std::vector<int64_t> last_reads = LastReads();
-  for (const CallSpan& span : spans_) read_outside_.push_back(ReadOutside(span, last_reads));
-}
-
-// By name: the last call that reads it, that behind all for the model's outputs; -1 for none.
-std::vector<int64_t> Forward::LastReads() const {
-  const Program& program = calls_.program();
-  std::vector<int64_t> last(names_.size(), -1);
-  const auto end = static_cast<int64_t>(program.calls.size());
-  for (int64_t i = 0; i < end; ++i) {
-    for (const NameId name : program.calls[Index(i)].inputs) {
-      if (name != kNoName) last[Index(name)] = i;
-    }
-  }
-  for (const NameId name : program.outputs) {
-    if (name != kNoName) last[Index(name)] = end;
-  }
-  return last;
-}
-
-// What the span makes and others read behind it.
-std::vector<NameId> Forward::ReadOutside(const CallSpan& span,
-                                         const std::vector<int64_t>& last_reads) const {
-  std::vector<NameId> names;
-  for (int32_t i = span.first; i <= span.last; ++i) {
-    for (const NameId name : calls_.call(i).outputs) {
-      if (name != kNoName && last_reads[Index(name)] > span.last) names.push_back(name);
-    }
-  }
-  return names;
 }
 
 // The first call of what the model is given and a frozen tensor of its own: the input embedding, be
@@ -252,7 +205,7 @@ void Forward::StandFor(const Activation& activation) {
     const bool asks = machine_.tensor(tensor).grad_fn.node != kNoGradNode;
     (asks ? node.saved : node.arguments).push_back(tensor);
   }
-  const std::vector<NameId>& results = read_outside_[Index(activation.span)];
+  const std::vector<NameId>& results = values_[Index(activation.span)].returned;
   node.outputs = static_cast<int32_t>(results.size());
   const GradNodeId made = machine_.NewNode(std::move(node));
   for (size_t i = 0; i < results.size(); ++i) {
@@ -314,7 +267,7 @@ std::vector<TensorId> Forward::Rerun(GradNodeId node, const std::vector<TensorId
   is_in_backward_ = false;
   for (const auto& [name, cast] : std::exchange(argument_casts_, {})) machine_.Release(cast);
   std::vector<std::pair<Edge, TensorId>> outputs;
-  const std::vector<NameId>& results = read_outside_[Index(activation.span)];
+  const std::vector<NameId>& results = values_[Index(activation.span)].returned;
   for (size_t i = 0; i < results.size(); ++i) {
     const TensorId result = names_[Index(results[i])];
     if (result == kNoTensor || incoming[i] == kNoTensor) continue;
