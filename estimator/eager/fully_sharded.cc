@@ -53,13 +53,19 @@ FullySharded::FullySharded(CallTable& calls, Forward& forward, ParameterGradient
   const std::vector<NameId>& parameters = calls.program().parameters;
   for (size_t i = 0; i < parameters.size(); ++i) parameter_of_[parameters[i]] = i;
   for (size_t i = 1; i < modules_.size(); ++i) {
-    const std::vector<CallSpan>& spans = modules_[i].runs;
-    const std::vector<SpanValues> values = ValuesAcross(calls.program(), spans);
-    for (size_t run = 0; run < spans.size(); ++run) {
-      runs_.push_back({static_cast<int32_t>(i), spans[run], values[run]});
+    for (const CallSpan& span : modules_[i].runs) {
+      runs_.push_back({.module = static_cast<int32_t>(i), .span = span});
     }
   }
   std::ranges::sort(runs_, {}, [](const Run& run) { return run.span.first; });
+  FindValues();
+}
+
+void FullySharded::FindValues() {
+  std::vector<CallSpan> spans;
+  for (const Run& run : runs_) spans.push_back(run.span);
+  std::vector<SpanValues> values = ValuesAcross(calls_.program(), spans);
+  for (size_t i = 0; i < runs_.size(); ++i) runs_[i].values = std::move(values[i]);
 }
 
 TensorId FullySharded::New(const TensorType& type, Kind kind) {

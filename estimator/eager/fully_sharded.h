@@ -74,6 +74,7 @@ class FullySharded {
 
   const ShardedModule& ModuleOf(int32_t module) const { return modules_[Index(module)]; }
   Group& GroupOf(int32_t module) { return groups_[Index(module)]; }
+  void FindValues();
   TensorId New(const TensorType& type, Kind kind);
   const TensorType& TypeOf(NameId name) const;
   TensorType StoredType(NameId name) const;
