@@ -80,6 +80,55 @@ TEST_CASE("a reentrant checkpoint keeps what it was given, and runs in a backwar
         4 * 64 * 64 * 4);  // gradients of both blocks
 }
 
+void HoldForGood(Program& program, std::string_view value) {
+  for (AtenCall& call : program.calls) {
+    std::erase_if(call.dies,
+                  [&](NameId name) { return program.values[Index(name)].name == value; });
+  }
+}
+
+// Of the second block the sigmoid's result, too, which the caller holds and nobody reads behind it:
+// zeros stand for its gradient.
+TEST_CASE("a reentrant checkpoint makes zeros for results without a gradient") {
+  TrainingSettings settings;
+  settings.optimizer = Optimizer::kSgd;
+  settings.checkpoint = {"h.1"};
+  settings.checkpoint_reentrant = true;
+  const auto gradients_of_sigmoid = [&](const Program& program) {
+    const Trace trace = Train(program, settings);
+    return std::ranges::count_if(trace.events, [&](const Event& event) {
+      if (event.type != Event::Type::kAlloc) return false;
+      return LabelText(trace, trace.buffers[Index(event.id)].label) == "e.grad";
+    });
+  };
+  Program program = Build(kTwoBlocks, settings).program;
+  const int64_t read = gradients_of_sigmoid(program);
+  HoldForGood(program, "e");
+  CHECK(gradients_of_sigmoid(program) == read + settings.steps);
+}
+
+// "self.a = act(x)" in the first block, which its second run binds anew.
+TEST_CASE("an attribute holds what was computed last") {
+  TrainingSettings settings;
+  settings.optimizer = Optimizer::kSgd;
+  settings.checkpoint = {"auto"};
+  Program program = Build(kTwoBlocks, settings).program;
+  HoldForGood(program, "b");
+  const StatementId line = program.source.Read(1, "self.a = act(x)");
+  AtenCall& sigmoid = program.calls[1];
+  sigmoid.frames.assign(program.modules.DepthOf(sigmoid.module), line);
+  const Trace trace = Train(program, settings);
+  std::string runs;  // of the sigmoid, the bytes that are freed in the end
+  for (size_t id = 0; id < trace.buffers.size(); ++id) {
+    if (LabelText(trace, trace.buffers[id].label) != "b") continue;
+    const bool is_freed = std::ranges::any_of(trace.events, [&](const Event& event) {
+      return event.type == Event::Type::kFree && Index(event.id) == id;
+    });
+    runs += is_freed ? "freed " : "held ";
+  }
+  CHECK(runs == "freed freed freed freed freed held ");  // two a step
+}
+
 TEST_CASE("a parameter's name holds it for good, whatever is computed again") {
   EstimateRequest request = {.details = true};
   request.settings.checkpoint = {"auto"};

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "estimator/base/index.h"
-#include "estimator/program/span_values.h"
 #include "tests/checkpointed_net.h"
 #include "tests/trace_helpers.h"
 
@@ -35,16 +34,6 @@ TEST_CASE("tensors whose names say nothing are of the module that alone reads th
   CHECK(modules[0].parameters.size() == 1);
   CHECK(modules[1].parameters.size() == 2);
   CHECK(modules[2].parameters.size() == 2);
-}
-
-TEST_CASE("a span is given what it reads, and returns what is read behind it") {
-  const Program program = Build(kTwoBlocks, {}).program;
-  const CallSpan spans[] = {{0, 2}, {3, 5}};
-  const std::vector<SpanValues> values = ValuesAcross(program, spans);
-  CHECK(NamesOf(program, values[0].given) == " x");
-  CHECK(NamesOf(program, values[0].returned) == " c");
-  CHECK(NamesOf(program, values[1].given) == " c");
-  CHECK(NamesOf(program, values[1].returned) == " f");
 }
 
 }  // namespace

@@ -114,22 +114,28 @@ class Forward {
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
   std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
   std::vector<TensorId> SwapNames(const Activation& activation);
+  void SwapAttributes(int32_t span, std::vector<TensorId>& outer);
   void FindCasts();
   void CastAgain(int32_t index);
   void GiveInputsBack(int32_t index);
   bool ReuseCast(int32_t index);
   void FindInputEmbedding();
   void AskForGradients(int32_t index);
+  bool EndsEmbedding(int32_t index) const;
   void RunWithoutGradients(int32_t span);
   void StandFor(const Activation& activation);
-  void BindDetached(const Activation& activation);
+  std::vector<GradNodeId> BindDetached(const Activation& activation);
+  void LeaveLeaves(const std::vector<GradNodeId>& leaves, const Activation& activation,
+                   const std::vector<TensorId>& gradients);
+  std::vector<TensorId> Materialize(const std::vector<NameId>& results,
+                                    const std::vector<TensorId>& incoming);
   void EnterSpan(int32_t span);
   void LeaveSpan();
   GradNodeId Pack(int32_t index, GradNode node, const std::vector<Saved>& kept);
   bool Waits(GradNodeId node, int32_t index) const;
   void GiveBack(int32_t index, const std::vector<Saved>& kept);
   void Recompute(Activation& activation);
-  void ReleaseNames(const Activation& activation);
+  void ReturnNames(const Activation& activation, std::vector<TensorId> outer);
 
   CallTable& calls_;
   Machine& machine_;

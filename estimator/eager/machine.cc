@@ -141,6 +141,11 @@ void Machine::SetSaved(GradNodeId node, std::vector<TensorId> saved) {
   NodeAt(node).saved = std::move(saved);
 }
 
+void Machine::HoldBy(GradNodeId node, TensorId tensor) {
+  Retain(tensor);
+  NodeAt(node).arguments.push_back(tensor);
+}
+
 void Machine::RetainNode(GradNodeId node) { ++NodeAt(node).references; }
 
 void Machine::ReleaseNode(GradNodeId node) {

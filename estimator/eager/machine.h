@@ -100,6 +100,8 @@ class Machine {
   void ReleaseUnpacked(GradNodeId node);
   // Gives back what `node` saved, as the engine does once it has run.
   void ReleaseSaved(GradNodeId node);
+  // What `node` holds from now on until it dies or has run, `saved` aside.
+  void HoldBy(GradNodeId node, TensorId tensor);
   void RetainNode(GradNodeId node);
   void ReleaseNode(GradNodeId node);
 

@@ -58,11 +58,12 @@ void Forward::Unpack(GradNodeId node) {
   Recompute(activations_[Index(waiting.activation)]);
 }
 
-// Names of its own, in which the module's tensors and what the span was given are bound; returns
-// those before.
+// Names of its own, in which the module's tensors and what the span was given are bound, and what
+// modules' attributes hold, which it binds anew; returns those before.
 std::vector<TensorId> Forward::SwapNames(const Activation& activation) {
   std::vector<TensorId> outer(names_.size(), kNoTensor);
   std::swap(outer, names_);
+  SwapAttributes(activation.span, outer);
   for (const NameId name : calls_.program().placement) {
     const TensorId tensor = outer[Index(name)];
     if (tensor == kNoTensor) continue;
@@ -74,6 +75,12 @@ std::vector<TensorId> Forward::SwapNames(const Activation& activation) {
     names_[Index(name)] = tensor;
   }
   return outer;
+}
+
+void Forward::SwapAttributes(int32_t span, std::vector<TensorId>& outer) {
+  for (const NameId name : values_[Index(span)].attributes) {
+    std::swap(outer[Index(name)], names_[Index(name)]);
+  }
 }
 
 // What autocast had cast before is cast again: its cache was left with the forward pass.
@@ -106,21 +113,23 @@ void Forward::Recompute(Activation& activation) {
   }
   is_in_backward_ = false;
   recomputed_ = nullptr;
-  ReleaseNames(activation);
-  names_ = std::move(outer);
+  ReturnNames(activation, std::move(outer));
 }
 
-// The frames are gone: what they were lent is not theirs to let go of, all else is.
-void Forward::ReleaseNames(const Activation& activation) {
+// The frames are gone: what they were lent is not theirs to let go of, all else is.  The names are
+// those of before from now on.
+void Forward::ReturnNames(const Activation& activation, std::vector<TensorId> outer) {
   const auto give_back = [&](NameId name) {
     const TensorId lent = std::exchange(names_[Index(name)], kNoTensor);
     if (lent != kNoTensor) machine_.Release(lent);
   };
   for (const NameId name : calls_.program().placement) give_back(name);
   for (const auto& [name, tensor] : activation.arguments) give_back(name);
+  SwapAttributes(activation.span, outer);
   for (size_t i = 0; i < names_.size(); ++i) {
     if (names_[i] != kNoTensor) Unbind(static_cast<NameId>(i));
   }
+  names_ = std::move(outer);
 }
 
 // Whether the node is that of the first run still: nobody may have needed it.
@@ -164,20 +173,36 @@ void Forward::FindInputEmbedding() {
 }
 
 // model.enable_input_require_grads(), without which a frozen embedding leaves a reentrant
-// checkpoint without gradients: its result is a leaf, which a node holds.  A table's is one
-// wherever it is read.
+// checkpoint without gradients: what its module returns is a leaf, which a node holds.  A table's
+// is one wherever it is read.
 void Forward::AskForGradients(int32_t index) {
-  if (input_embedding_ < 0) return;
-  const AtenCall& call = calls_.call(index);
-  const AtenCall& first = calls_.call(input_embedding_);
-  const bool is_of_table = call.op == "embedding" && call.inputs[0] == first.inputs[0];
-  if (index != input_embedding_ && !is_of_table) return;
-  const TensorId result = names_[Index(call.outputs[0])];
+  if (!EndsEmbedding(index)) return;
+  const TensorId result = names_[Index(calls_.call(index).outputs[0])];
   if (result == kNoTensor || machine_.tensor(result).grad_fn.node != kNoGradNode) return;
   const TensorId held = machine_.Detach(result);
   const GradNodeId leaf =
       machine_.NewNode({.call = GradNode::kArgument, .next = {}, .saved = {held}});
   machine_.SetGradFn(result, {leaf, 0});
+}
+
+// Whether the module that embeds the model's input makes call `index` last: it may scale what it
+// has read.
+bool Forward::EndsEmbedding(int32_t index) const {
+  if (input_embedding_ < 0) return false;
+  const std::vector<AtenCall>& calls = calls_.program().calls;
+  const AtenCall& first = calls[Index(input_embedding_)];
+  const auto is_own = [&](int32_t i) {
+    return i >= 0 && Index(i) < calls.size() && calls[Index(i)].module == first.module;
+  };
+  const auto reads = [&](int32_t i) {
+    return i == input_embedding_ ||
+           (calls[Index(i)].op == "embedding" && calls[Index(i)].inputs[0] == first.inputs[0]);
+  };
+  if (first.module == kOutside || !is_own(index)) return reads(index);
+  if (is_own(index + 1)) return false;
+  int32_t i = index;
+  while (is_own(i) && !reads(i)) --i;
+  return is_own(i);
 }
 
 void Forward::RunWithoutGradients(int32_t span) {
@@ -200,10 +225,11 @@ void Forward::StandFor(const Activation& activation) {
   }
   if (!wanted) return;
   // Keywords, which ask for no gradient, are held by the function until the node dies.
+  const bool by_position = values_[Index(activation.span)].by_position;
   for (const auto& [name, tensor] : activation.arguments) {
     machine_.Retain(tensor);
     const bool asks = machine_.tensor(tensor).grad_fn.node != kNoGradNode;
-    (asks ? node.saved : node.arguments).push_back(tensor);
+    (asks || by_position ? node.saved : node.arguments).push_back(tensor);
   }
   const std::vector<NameId>& results = values_[Index(activation.span)].returned;
   node.outputs = static_cast<int32_t>(results.size());
@@ -215,19 +241,36 @@ void Forward::StandFor(const Activation& activation) {
   }
 }
 
-// In place of arguments that ask for gradients, leaves of their storage.
-void Forward::BindDetached(const Activation& activation) {
+// In place of arguments that ask for gradients, leaves of their storage, one reference each.
+std::vector<GradNodeId> Forward::BindDetached(const Activation& activation) {
+  std::vector<GradNodeId> leaves(activation.arguments.size(), kNoGradNode);
   for (size_t i = 0; i < activation.arguments.size(); ++i) {
     const auto& [name, tensor] = activation.arguments[i];
     const TensorId detached = machine_.Detach(tensor);
     if (machine_.tensor(tensor).grad_fn.node != kNoGradNode) {
-      const GradNodeId leaf = machine_.NewNode({.call = GradNode::kArgument,
-                                                .parameter = static_cast<int32_t>(i),
-                                                .next = {},
-                                                .saved = {}});
-      machine_.SetGradFn(detached, {leaf, 0});
+      leaves[i] = machine_.NewNode({.call = GradNode::kArgument,
+                                    .parameter = static_cast<int32_t>(i),
+                                    .next = {},
+                                    .saved = {}});
+      machine_.RetainNode(leaves[i]);
+      machine_.SetGradFn(detached, {leaves[i], 0});
     }
     machine_.Release(std::exchange(names_[Index(name)], detached));
+  }
+  return leaves;
+}
+
+// A leaf that an attribute's history leads to lives on, and with it the argument and its gradient
+// (AccumulateGrad::variable, torch/csrc/autograd/functions/accumulate_grad.h).
+void Forward::LeaveLeaves(const std::vector<GradNodeId>& leaves, const Activation& activation,
+                          const std::vector<TensorId>& gradients) {
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (leaves[i] == kNoGradNode) continue;
+    if (machine_.node(leaves[i]).references > 1) {
+      machine_.HoldBy(leaves[i], activation.arguments[i].second);
+      if (gradients[i] != kNoTensor) machine_.HoldBy(leaves[i], gradients[i]);
+    }
+    machine_.ReleaseNode(leaves[i]);
   }
 }
 
@@ -253,12 +296,27 @@ bool Forward::ReuseCast(int32_t index) {
   return true;
 }
 
+// Zeros for results that no gradient has come for: a torch.autograd.Function materializes them
+// (PyNode::apply, torch/csrc/autograd/python_function.cpp).
+std::vector<TensorId> Forward::Materialize(const std::vector<NameId>& results,
+                                           const std::vector<TensorId>& incoming) {
+  std::vector<TensorId> zeros(results.size(), kNoTensor);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (incoming[i] != kNoTensor) continue;
+    const StridedType& type = calls_.TypeOf(results[i]);
+    zeros[i] = machine_.New({type.dtype, type.dims}, calls_.GradientLabel(results[i]));
+  }
+  return zeros;
+}
+
 std::vector<TensorId> Forward::Rerun(GradNodeId node, const std::vector<TensorId>& incoming,
                                      ParameterGradients& gradients, const BackwardHooks& hooks) {
   const Activation& activation = activations_[Index(machine_.node(node).activation)];
   const CallSpan& span = spans_[Index(activation.span)];
+  const std::vector<NameId>& results = values_[Index(activation.span)].returned;
+  const std::vector<TensorId> zeros = Materialize(results, incoming);
   std::vector<TensorId> outer = SwapNames(activation);
-  BindDetached(activation);
+  const std::vector<GradNodeId> leaves = BindDetached(activation);
   is_in_backward_ = true;
   for (int32_t i = span.first; i <= span.last; ++i) {
     CastAgain(i);
@@ -267,18 +325,21 @@ std::vector<TensorId> Forward::Rerun(GradNodeId node, const std::vector<TensorId
   is_in_backward_ = false;
   for (const auto& [name, cast] : std::exchange(argument_casts_, {})) machine_.Release(cast);
   std::vector<std::pair<Edge, TensorId>> outputs;
-  const std::vector<NameId>& results = values_[Index(activation.span)].returned;
   for (size_t i = 0; i < results.size(); ++i) {
     const TensorId result = names_[Index(results[i])];
-    if (result == kNoTensor || incoming[i] == kNoTensor) continue;
+    if (result == kNoTensor) continue;
     const Edge edge = machine_.tensor(result).grad_fn;
-    if (edge.node != kNoGradNode) outputs.emplace_back(edge, incoming[i]);
+    const TensorId gradient = zeros[i] == kNoTensor ? incoming[i] : zeros[i];
+    if (edge.node != kNoGradNode) outputs.emplace_back(edge, gradient);
   }
   for (const NameId cast : calls_.program().cached_casts) Unbind(cast);
   std::vector<TensorId> made =
       RunNestedBackward(calls_, outputs, activation.arguments.size(), gradients, hooks);
-  ReleaseNames(activation);
-  names_ = std::move(outer);
+  ReturnNames(activation, std::move(outer));
+  LeaveLeaves(leaves, activation, made);
+  for (const TensorId tensor : zeros) {
+    if (tensor != kNoTensor) machine_.Release(tensor);
+  }
   return made;
 }
 

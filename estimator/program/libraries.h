@@ -235,6 +235,9 @@ std::span<const CollectedLine> CollectedLines();
 // Whether a forward with that line returns the list that it was given before.
 bool PassesListOn(std::string_view line);
 
+// Whether the forward that has that line passes what it binds to all of its layers by keyword.
+bool IsPassedToLayers(std::string_view line);
+
 // How a line calls self-attention whose forward returns weights, too, whoever asks for them.
 std::string_view CallThatReturnsWeights();
 

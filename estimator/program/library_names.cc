@@ -314,6 +314,12 @@ constexpr NameFact kPassingOn[] = {
      {kTransformers, "models/table_transformer/modeling_table_transformer.py", "return out, pos"}},
 };
 
+// To decoder layers and blocks that take their positions from elsewhere, too, rotated by the model.
+constexpr NameFact kPassedToLayers[] = {
+    {"position_ids = position_ids.unsqueeze(0)",
+     {kTransformers, "models/llama/modeling_llama.py", "position_ids=position_ids,"}},
+};
+
 bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {
   return std::ranges::any_of(
       rows, [&](const NameFact& row) { return line.find(row.name) != std::string_view::npos; });
@@ -332,6 +338,8 @@ std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
 std::span<const CollectedLine> CollectedLines() { return kCollectedLines; }
 
 bool PassesListOn(std::string_view line) { return MentionsAny(kPassingOn, line); }
+
+bool IsPassedToLayers(std::string_view line) { return MentionsAny(kPassedToLayers, line); }
 
 bool ReplacesWhatItHolds(std::string_view line) { return MentionsAny(kReplacing, line); }
 

@@ -4,49 +4,107 @@
 #include <unordered_set>
 
 #include "estimator/base/index.h"
+#include "estimator/program/module_runs.h"
+#include "estimator/program/passed_names.h"
+#include "estimator/program/statements.h"
 
 namespace onnxfit {
 namespace {
 
-// By name: the last call that reads it, that behind all for the model's outputs; -1 for none.
-std::vector<int64_t> LastReads(const Program& program) {
-  std::vector<int64_t> last(program.values.size(), -1);
-  const auto end = static_cast<int64_t>(program.calls.size());
-  for (int64_t i = 0; i < end; ++i) {
-    for (const NameId name : program.calls[Index(i)].inputs) {
-      if (name != kNoName) last[Index(name)] = i;
-    }
+// By name: the call behind which it dies, that behind all for those that live on.
+std::vector<int64_t> Deaths(const Program& program) {
+  std::vector<int64_t> deaths(program.values.size(), static_cast<int64_t>(program.calls.size()));
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    for (const NameId name : program.calls[i].dies) deaths[Index(name)] = static_cast<int64_t>(i);
   }
-  for (const NameId name : program.outputs) {
-    if (name != kNoName) last[Index(name)] = end;
-  }
-  return last;
+  return deaths;
 }
 
-SpanValues ValuesOf(const Program& program, const CallSpan& span,
-                    const std::vector<int64_t>& last_reads, std::unordered_set<NameId> known) {
-  SpanValues values;
-  for (int32_t i = span.first; i <= span.last; ++i) {
-    const AtenCall& call = program.calls[Index(i)];
-    for (const NameId name : call.inputs) {
-      if (name != kNoName && known.insert(name).second) values.given.push_back(name);
-    }
-    for (const NameId name : call.outputs) {
-      known.insert(name);
-      if (name != kNoName && last_reads[Index(name)] > span.last) values.returned.push_back(name);
+// "self.attn = …", which lets go of nothing within a step.
+std::unordered_set<NameId> Attributes(const Program& program,
+                                      const std::vector<ModuleCall>& forwards,
+                                      const std::vector<int64_t>& deaths) {
+  std::unordered_set<NameId> attributes;
+  for (const ModuleCall& forward : forwards) {
+    for (const Statement& statement : forward.statements) {
+      if (statement.targets.empty() || !statement.targets[0].starts_with("self.")) continue;
+      for (const NameId name : program.calls[Index(statement.last)].outputs) {
+        const bool lives_on = name != kNoName && deaths[Index(name)] == std::ssize(program.calls);
+        if (lives_on) attributes.insert(name);
+      }
     }
   }
-  return values;
+  return attributes;
 }
+
+class ValueReader {
+ public:
+  explicit ValueReader(const Program& program)
+      : program_(program),
+        runs_(program),
+        forwards_(FindModuleCalls(program, runs_)),
+        deaths_(Deaths(program)),
+        attributes_(Attributes(program, forwards_, deaths_)) {
+    own_.insert(program.placement.begin(), program.placement.end());
+    own_.insert(program.cached_casts.begin(), program.cached_casts.end());
+  }
+
+  SpanValues Read(const CallSpan& span) const {
+    SpanValues values;
+    std::unordered_set<NameId> known = own_;
+    for (int32_t i = span.first; i <= span.last; ++i) {
+      const AtenCall& call = program_.calls[Index(i)];
+      for (const NameId name : call.inputs) {
+        if (name != kNoName && known.insert(name).second) values.given.push_back(name);
+      }
+      for (const NameId name : call.outputs) {
+        if (name != kNoName && known.insert(name).second) AddMade(name, span, values);
+      }
+    }
+    const Passed passed = PassedTo(span);
+    values.by_position = passed.by_position;
+    for (const NameId name : passed.names) {
+      if (known.insert(name).second) values.given.push_back(name);
+    }
+    return values;
+  }
+
+ private:
+  // By the forward around the span's module.
+  Passed PassedTo(const CallSpan& span) const {
+    int32_t run = runs_.RunOf(span.first);
+    while (run >= 0 && IsWithin(runs_.all()[Index(run)], span)) {
+      run = runs_.all()[Index(run)].caller;
+    }
+    return run < 0 ? Passed() : PassedNames(program_, forwards_[Index(run)], span.first);
+  }
+
+  static bool IsWithin(const ModuleRun& run, const CallSpan& span) {
+    return span.first <= run.first && run.last <= span.last;
+  }
+
+  void AddMade(NameId name, const CallSpan& span, SpanValues& values) const {
+    if (attributes_.contains(name)) {
+      values.attributes.push_back(name);
+    } else if (deaths_[Index(name)] > span.last) {
+      values.returned.push_back(name);
+    }
+  }
+
+  const Program& program_;
+  ModuleRuns runs_;
+  std::vector<ModuleCall> forwards_;  // of the runs
+  std::vector<int64_t> deaths_;
+  std::unordered_set<NameId> attributes_;
+  std::unordered_set<NameId> own_;
+};
 
 }  // namespace
 
 std::vector<SpanValues> ValuesAcross(const Program& program, std::span<const CallSpan> spans) {
-  const std::vector<int64_t> last_reads = LastReads(program);
-  std::unordered_set<NameId> own(program.placement.begin(), program.placement.end());
-  own.insert(program.cached_casts.begin(), program.cached_casts.end());
+  const ValueReader reader(program);
   std::vector<SpanValues> values;
-  for (const CallSpan& span : spans) values.push_back(ValuesOf(program, span, last_reads, own));
+  for (const CallSpan& span : spans) values.push_back(reader.Read(span));
   return values;
 }
 

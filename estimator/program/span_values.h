@@ -10,12 +10,14 @@
 namespace onnxfit {
 
 struct SpanValues {
-  std::vector<NameId> given;     // made before the span, read in it; in the order of first reads
-  std::vector<NameId> returned;  // made in it, read behind it or an output of the model
+  std::vector<NameId> given;       // made before it: what it reads, by first reads, then the rest
+  bool by_position = false;        // all that is given, as far as its caller's line shows
+  std::vector<NameId> returned;    // made in it and held behind it, whether anybody reads it or not
+  std::vector<NameId> attributes;  // made in it, held by modules from then on ("self.attn = …")
 };
 
-// By span.  The model's own tensors and what autocast keeps of them are not given.  O(calls + the
-// calls of all spans).
+// By span.  The model's own tensors and what autocast keeps of them are neither given nor
+// returned.  O(calls × depth of modules + the calls of all spans).
 std::vector<SpanValues> ValuesAcross(const Program& program, std::span<const CallSpan> spans);
 
 }  // namespace onnxfit

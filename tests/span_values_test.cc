@@ -1,0 +1,102 @@
+#include "estimator/program/span_values.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/program/modules.h"
+#include "tests/checkpointed_net.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::span_values_test {
+namespace {
+
+std::string NamesOf(const Program& program, const std::vector<NameId>& names) {
+  std::string text;
+  for (const NameId name : names) text += " " + program.values[Index(name)].name;
+  return text;
+}
+
+TEST_CASE("a span is given what it reads, and returns what is held behind it") {
+  const Program program = Build(kTwoBlocks, {}).program;
+  const CallSpan spans[] = {{0, 2}, {3, 5}};
+  const std::vector<SpanValues> values = ValuesAcross(program, spans);
+  CHECK(NamesOf(program, values[0].given) == " x");
+  CHECK(NamesOf(program, values[0].returned) == " c");
+  CHECK(NamesOf(program, values[1].given) == " c");
+  CHECK(NamesOf(program, values[1].returned) == " f");
+}
+
+// The forward of "m" makes p in `positions`, then calls a layer in `called`; the layer makes a of x
+// in `own` and y of it.
+struct Lines {
+  const char* positions = "position_ids = position_ids.unsqueeze(0)";
+  const char* called = "x = layer(";
+  const char* own = "a = self.attention(x)";
+  bool attention_lives = false;
+};
+
+class Net {
+ public:
+  explicit Net(const Lines& lines) {
+    program_.values = {{.name = "x"}, {.name = "p"}, {.name = "a"}, {.name = "y"}};
+    program_.inputs = {0};
+    program_.outputs = {3};
+    const StatementId call = Line(8, lines.called);
+    Add(0, {"m"}, {Line(7, lines.positions)});
+    Add(0, {"m", "m.layers.0"}, {call, Line(21, lines.own)});
+    Add(2, {"m", "m.layers.0"}, {call, Line(22, "return self.mlp(a)")});
+    if (!lines.attention_lives) program_.calls[2].dies = {2};
+  }
+
+  SpanValues Values() const {
+    const CallSpan layer = {1, 2};
+    return ValuesAcross(program_, {&layer, 1})[0];
+  }
+  bool ByPosition() const { return Values().by_position; }
+  std::string Given() const { return NamesOf(program_, Values().given); }
+  std::string Returned() const { return NamesOf(program_, Values().returned); }
+  std::string Attributes() const { return NamesOf(program_, Values().attributes); }
+
+ private:
+  StatementId Line(int64_t number, const char* text) { return program_.source.Read(number, text); }
+
+  void Add(NameId input, const std::vector<std::string>& modules, std::vector<StatementId> frames) {
+    const auto output = static_cast<NameId>(program_.calls.size() + 1);
+    program_.calls.push_back({.op = "relu",
+                              .where = "",
+                              .inputs = {input},
+                              .outputs = {output},
+                              .module = program_.modules.Enter(modules),
+                              .frames = std::move(frames)});
+  }
+
+  Program program_;
+};
+
+TEST_CASE("a span is given what its caller's line passes, whether it reads it or not") {
+  CHECK(Net({}).Given() == " x p");  // a library's layers, in lines that the file does not show
+  CHECK(Net({.positions = "mask = x > 0"}).Given() == " x");
+  CHECK(Net({.positions = "mask = x > 0", .called = "x = layer(x, mask)"}).Given() == " x p");
+  CHECK(Net({.positions = "mask = x > 0", .called = "x = layer(x)"}).Given() == " x");
+}
+
+TEST_CASE("a line that is known to its end tells keywords") {
+  CHECK(Net({.called = "x = layer(x, mask)"}).ByPosition());
+  CHECK_FALSE(Net({.called = "x = layer(x, mask=mask)"}).ByPosition());
+  CHECK_FALSE(Net({.called = "x = layer("}).ByPosition());
+}
+
+TEST_CASE("what attributes hold is not returned") {
+  CHECK(Net({}).Returned() == " y");
+  CHECK(Net({.attention_lives = true}).Returned() == " a y");
+  const Net kept({.own = "self.weights = self.attention(x)", .attention_lives = true});
+  CHECK(kept.Returned() == " y");
+  CHECK(kept.Attributes() == " a");
+  CHECK(Net({.own = "self.weights = self.attention(x)"}).Attributes().empty());
+}
+
+}  // namespace
+}  // namespace onnxfit::span_values_test
