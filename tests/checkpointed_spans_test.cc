@@ -33,6 +33,26 @@ TEST_CASE("globs name modules, the outermost counts") {
   CHECK(SpansOf({"h.0", "auto"}) == "0..2 3..5 ");
 }
 
+// Of the two products in a block the first is of a layer that transformers puts checkpoints around.
+TEST_CASE("auto takes a library's own layers where they are known") {
+  Program program = Build(kTwoBlocks, {}).program;
+  const auto put = [&](int64_t number, const char* file) {
+    for (const size_t call : {0UL, 3UL}) {
+      const StatementId line =
+          program.source.Read(number, "hidden_states = self.layernorm_before(hidden_states)", file);
+      AtenCall& product = program.calls[call];
+      product.frames.assign(program.modules.DepthOf(product.module), kNoStatement);
+      product.frames.back() = line;
+    }
+    return CheckpointedSpans(program, {kAutoCheckpoint});
+  };
+  CHECK(put(1, "net.py").size() == 2);
+  const std::vector<CallSpan> layers =
+      put(2, "transformers/models/segformer/modeling_segformer.py");
+  CHECK(layers == std::vector<CallSpan>{{0, 0}, {3, 3}});
+  CHECK(OutermostRuns(program, {kAutoCheckpoint}, "--fsdp-modules").size() == 2);
+}
+
 TEST_CASE("a glob that names no module is an error with those that there are") {
   try {
     SpansOf({"h.7"});

@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <regex>
 #include <string>
 #include <vector>
 
+#include "estimator/base/warnings.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
 #include "estimator/memory/timeline.h"
@@ -127,6 +129,63 @@ TEST_CASE("an attribute holds what was computed last") {
     runs += is_freed ? "freed " : "held ";
   }
   CHECK(runs == "freed freed freed freed freed held ");  // two a step
+}
+
+// "position_bias = torch.zeros(": of a sigmoid here, as far as its line tells.
+TEST_CASE("what a library asks gradients for keeps its own as long as it lives") {
+  TrainingSettings settings;
+  settings.optimizer = Optimizer::kSgd;
+  Program program = Build(R"(
+    net (float[256, 64] x) => (float[256, 2] y)
+    < float[64, 2] "h.0.weight" = ["location": "none"],
+      float[64, 2] "h.1.weight" = ["location": "none"] > {
+      ["/bias/Sigmoid"] b = Sigmoid (x)
+      ["/h.0/fc/MatMul"] c = MatMul (b, "h.0.weight")
+      ["/h.1/fc/MatMul"] d = MatMul (b, "h.1.weight")
+      y = Add (c, d)
+    })",
+                          settings)
+                        .program;
+  const auto after_backward = [&](const std::vector<std::string>& checkpoint) {
+    settings.checkpoint = checkpoint;
+    return Replay(Train(program, settings)).steps[0].after_backward.requested_bytes;
+  };
+  const int64_t plain = after_backward({"auto"});
+  const StatementId line = program.source.Read(1, "position_bias = torch.zeros(");
+  AtenCall& sigmoid = program.calls[0];
+  sigmoid.frames.assign(program.modules.DepthOf(sigmoid.module), line);
+  CHECK(after_backward({"auto"}) == plain + 2 * kValue);  // what asks, and its gradient
+  CHECK(after_backward({"h.*"}) == plain);                // the library is not asked
+}
+
+// h.0 is given what the input embedding makes: a leaf where it is one that libraries return.
+TEST_CASE("a reentrant checkpoint trains nothing without an argument that asks for gradients") {
+  const auto warnings = [](const std::string& embedding) {
+    EstimateRequest request;
+    request.settings.checkpoint = {"h.*"};
+    request.settings.checkpoint_reentrant = true;
+    request.settings.lora = {.rank = 4, .targets = {"*.fc"}};
+    std::string text;
+    const std::string net = R"(
+      net (int64[8, 16] x) => (float[8, 16, 64] y)
+      < float[100, 64] "EMBED.weight" = ["location": "none"],
+        float[64, 64] "h.0.fc.weight" = ["location": "none"],
+        float[64, 64] "h.1.fc.weight" = ["location": "none"] > {
+        ["/EMBED/Gather"] e = Gather ("EMBED.weight", x)
+        ["/h.0/fc/MatMul"] a = MatMul (e, "h.0.fc.weight")
+        ["/h.0/act/Sigmoid"] b = Sigmoid (a)
+        ["/h.1/fc/MatMul"] c = MatMul (b, "h.1.fc.weight")
+        ["/h.1/act/Sigmoid"] y = Sigmoid (c)
+      })";
+    const std::string named = std::regex_replace(net, std::regex("EMBED"), embedding);
+    for (const Warning& warned : Predict(ParseGraph(named), request).warnings) {
+      if (warned.code == warning::kNotTrainable) text += warned.text;
+    }
+    return text;
+  };
+  CHECK(warnings("embed_tokens").empty());
+  CHECK(warnings("stem").starts_with("4 of 4 trained parameters get no gradient"));
+  CHECK(warnings("stages.0.patch_embeddings").starts_with("4 of 4"));
 }
 
 TEST_CASE("a parameter's name holds it for good, whatever is computed again") {

@@ -10,7 +10,10 @@ def put_around(block, use_reentrant):
     forward = block.forward
 
     def run(*args, **kwargs):
-        return checkpoint(partial(forward, **kwargs), *args, use_reentrant=use_reentrant)
+        result = checkpoint(partial(forward, **kwargs), *args, use_reentrant=use_reentrant)
+        if use_reentrant and isinstance(result, list):
+            raise NotForThis("a reentrant checkpoint gives no gradients to what is in a list")
+        return result
     block.forward = run
 
 

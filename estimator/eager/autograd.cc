@@ -122,7 +122,7 @@ class Engine {
       return;
     }
     if (machine_.node(id).call == GradNode::kArgument) {
-      if (incoming[0] != kNoTensor) AccumulateArgument(machine_.node(id).parameter, incoming[0]);
+      if (incoming[0] != kNoTensor) AccumulateArgument(id, incoming[0]);
       return;
     }
     const bool any = std::any_of(incoming.begin(), incoming.end(),
@@ -187,11 +187,17 @@ class Engine {
     return copy;
   }
 
-  // The same into what a checkpoint was given; what only asks for gradients has no number.
-  void AccumulateArgument(int32_t argument, TensorId gradient) {
+  // The same into what a checkpoint was given.  What only asks for gradients has no number: its own
+  // lives as long as the leaf.
+  void AccumulateArgument(GradNodeId leaf, TensorId gradient) {
+    const int32_t argument = machine_.node(leaf).parameter;
     gradient = Own(gradient, FanOutLabel());
-    if (argument < 0) return machine_.Release(gradient);
-    argument_gradients_[Index(argument)] = gradient;
+    if (argument >= 0) {
+      argument_gradients_[Index(argument)] = gradient;
+      return;
+    }
+    machine_.HoldBy(leaf, gradient);
+    machine_.Release(gradient);
   }
 
   CallTable& calls_;

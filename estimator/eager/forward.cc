@@ -57,7 +57,6 @@ void Forward::Run(size_t first, size_t last, bool grad) {
     }
     if (span >= 0) EnterSpan(span);
     Run(static_cast<int32_t>(i), grad);
-    if (grad && is_reentrant_) AskForGradients(static_cast<int32_t>(i));
     if (is_inside_ && Index(spans_[Index(activations_.back().span)].last) == i) LeaveSpan();
   }
 }
@@ -74,6 +73,7 @@ void Forward::Run(int32_t index, bool grad) {
   Allocate(index, frame);
   if (grad) call.leaves_autograd ? KeepHistory(index, frame) : Record(index, frame);
   Leave(index, frame);
+  if (grad && !spans_.empty()) AskForGradients(index);
 }
 
 Forward::Frame Forward::Enter(int32_t index) const {

@@ -47,6 +47,9 @@ class Forward {
   // The same of use_reentrant=True: a span runs without gradients, and one node stands for it,
   // which saves what the span was given.
   void CheckpointReentrant(std::vector<CallSpan> spans);
+  // Of checkpoints that the model's library puts around its layers itself: what it asks gradients
+  // for then (library_names.cc).
+  void AskAsLibraries();
   // Before `node` runs backward: where it saved nothing for being under a checkpoint, all of its
   // span runs once more, up to the last call that saves anything, and gives every node what it
   // would have saved.  O(calls of the span + names) for the first node of a span.
@@ -151,6 +154,7 @@ class Forward {
   std::vector<SpanValues> values_;             // by span
   std::map<NameId, TensorId> argument_casts_;  // of a span that runs again
   std::map<NameId, int32_t> cast_by_;          // the calls that make what is cached
+  std::vector<bool> is_asked_;                 // by call: for gradients, under checkpoints
   int32_t input_embedding_ = -1;               // the call, where it asks for gradients
   bool is_reentrant_ = false;
   bool is_in_backward_ = false;   // computes again, in autograd's own thread

@@ -10,8 +10,26 @@
 #include <utility>
 
 #include "estimator/eager/forward.h"
+#include "estimator/program/libraries.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit {
+namespace {
+
+// Whether the module at `path`, or the one around it, may be what the model returns as its input
+// embedding: no model returns what is in a list.
+bool EmbedsInput(std::string_view path) {
+  std::vector<std::string_view> names;
+  for (size_t begin = 0; begin < path.size(); begin += names.back().size() + 1) {
+    names.push_back(path.substr(begin, path.find('.', begin) - begin));
+  }
+  if (std::ranges::any_of(names, IsNumbered)) return false;
+  const size_t around = names.size() < 2 ? 0 : names.size() - 2;
+  return std::any_of(names.begin() + static_cast<std::ptrdiff_t>(around), names.end(),
+                     IsInputEmbedding);
+}
+
+}  // namespace
 
 void Forward::Checkpoint(std::vector<CallSpan> spans) {
   spans_ = std::move(spans);
@@ -23,6 +41,16 @@ void Forward::Checkpoint(std::vector<CallSpan> spans) {
     span_at_[Index(spans_[i].first)] = static_cast<int32_t>(i);
   }
   values_ = ValuesAcross(calls_.program(), spans_);
+}
+
+void Forward::AskAsLibraries() {
+  const Program& program = calls_.program();
+  is_asked_.clear();
+  for (const AtenCall& call : program.calls) {
+    const bool is_known = !call.frames.empty() && call.frames.back() != kNoStatement;
+    is_asked_.push_back(is_known &&
+                        AsksUnderCheckpoints(program.source.At(call.frames.back()).text));
+  }
 }
 
 void Forward::FindCasts() {
@@ -155,8 +183,8 @@ void Forward::CheckpointReentrant(std::vector<CallSpan> spans) {
   FindInputEmbedding();
 }
 
-// The first call of what the model is given and a frozen tensor of its own: the input embedding, be
-// it a table or a convolution of patches.
+// The first call of what the model is given and a frozen tensor of its own, where the model returns
+// that module as its input embedding, be it a table or a convolution of patches.
 void Forward::FindInputEmbedding() {
   const Program& program = calls_.program();
   if (program.adapters.empty()) return;
@@ -167,26 +195,29 @@ void Forward::FindInputEmbedding() {
     if (!call.inputs.empty() && std::ranges::all_of(call.inputs, is_own)) {
       own.insert(call.outputs.begin(), call.outputs.end());
     } else if (std::ranges::any_of(call.inputs, is_own)) {
-      input_embedding_ = static_cast<int32_t>(i);
+      if (EmbedsInput(program.modules.PathOf(call.module)))
+        input_embedding_ = static_cast<int32_t>(i);
+      return;
     }
   }
 }
 
-// model.enable_input_require_grads(), without which a frozen embedding leaves a reentrant
-// checkpoint without gradients: what its module returns is a leaf, which a node holds.  A table's
-// is one wherever it is read.
+// What a library asks gradients for where checkpoints are around its layers, so that those have an
+// argument with a gradient: a leaf, which a node holds.
 void Forward::AskForGradients(int32_t index) {
-  if (!EndsEmbedding(index)) return;
+  const bool is_asked = !is_asked_.empty() && is_asked_[Index(index)];
+  if (!is_asked && !EndsEmbedding(index)) return;
   const TensorId result = names_[Index(calls_.call(index).outputs[0])];
   if (result == kNoTensor || machine_.tensor(result).grad_fn.node != kNoGradNode) return;
   const TensorId held = machine_.Detach(result);
   const GradNodeId leaf =
-      machine_.NewNode({.call = GradNode::kArgument, .next = {}, .saved = {held}});
+      machine_.NewNode({.call = GradNode::kArgument, .next = {}, .saved = {}, .arguments = {held}});
   machine_.SetGradFn(result, {leaf, 0});
 }
 
-// Whether the module that embeds the model's input makes call `index` last: it may scale what it
-// has read.
+// model.enable_input_require_grads(), without which a frozen embedding leaves a reentrant
+// checkpoint without gradients: whether the module that embeds the model's input makes call `index`
+// last; it may scale what it has read.  A table's is one wherever it is read.
 bool Forward::EndsEmbedding(int32_t index) const {
   if (input_embedding_ < 0) return false;
   const std::vector<AtenCall>& calls = calls_.program().calls;

@@ -42,6 +42,8 @@ class Training {
     const auto spans = CheckpointedSpans(program, settings.checkpoint);
     settings.checkpoint_reentrant ? forward_.CheckpointReentrant(spans)
                                   : forward_.Checkpoint(spans);
+    if (std::ranges::find(settings.checkpoint, kAutoCheckpoint) != settings.checkpoint.end())
+      forward_.AskAsLibraries();
     if (trains ? program.frozen.empty() && settings.checkpoint.empty()
                : !LeavesInPlaceOpen(program, settings))
       return;

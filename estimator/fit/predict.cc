@@ -196,6 +196,31 @@ PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
   return run;
 }
 
+namespace {
+
+// A reentrant checkpoint passes gradients to the parameters in it where an argument asks for some.
+Warnings WarnOfUntrained(const Prediction& prediction) {
+  const Trace& trace = prediction.trace;
+  std::unordered_set<std::string> gradients;  // what they are called
+  for (const Event& event : trace.events) {
+    const bool has_kind = event.type == Event::Type::kAlloc || event.type == Event::Type::kKind;
+    if (has_kind && event.kind == Kind::kGradient)
+      gradients.insert(LabelText(trace, trace.buffers[Index(event.id)].label));
+  }
+  const Program& program = prediction.program;
+  const auto untrained = std::ranges::count_if(program.parameters, [&](NameId parameter) {
+    return !gradients.contains(program.values[Index(parameter)].name + ".grad");
+  });
+  if (untrained == 0) return {};
+  return {{warning::kNotTrainable,
+           fmt::format("{} of {} trained parameters get no gradient: with use_reentrant=True a "
+                       "checkpoint trains nothing where no argument of it asks for one "
+                       "(use_reentrant=False, or model.enable_input_require_grads())",
+                       untrained, program.parameters.size())}};
+}
+
+}  // namespace
+
 bool HasRepeatedBlocks(const Prediction& prediction) {
   return !CheckpointedSpans(prediction.program, {kAutoCheckpoint}).empty();
 }
@@ -219,6 +244,10 @@ Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateReq
   for (const Warnings& warnings : {p.run->warnings, CardWarnings(request.settings),
                                    p.shapes().warnings, p.roles().warnings, p.program.warnings}) {
     p.warnings.insert(p.warnings.end(), warnings.begin(), warnings.end());
+  }
+  if (request.settings.checkpoint_reentrant) {
+    const Warnings untrained = WarnOfUntrained(p);
+    p.warnings.insert(p.warnings.end(), untrained.begin(), untrained.end());
   }
   return p;
 }

@@ -10,7 +10,9 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
+#include "estimator/program/libraries.h"
 #include "estimator/program/module_runs.h"
+#include "estimator/program/statements.h"
 
 namespace onnxfit {
 namespace {
@@ -81,6 +83,23 @@ class Picked {
   int64_t every_ = 1;
 };
 
+// Where the model's library is known to put checkpoints elsewhere than around the blocks that
+// repeat: the names of those modules, else none.
+std::set<std::string> LayersOfLibrary(const Program& program) {
+  const ModuleRuns runs(program);
+  const std::vector<ModuleCall> forwards = FindModuleCalls(program, runs);
+  std::set<std::string> layers;
+  for (size_t i = 0; i < forwards.size(); ++i) {
+    const bool is_layer = std::ranges::any_of(forwards[i].statements, [&](const Statement& s) {
+      if (s.source == kNoStatement) return false;
+      const SourceStatement& line = program.source.At(s.source);
+      return IsCheckpointedForward(line.file, line.text);
+    });
+    if (is_layer) layers.insert(program.modules.PathOf(runs.all()[i].module));
+  }
+  return layers;
+}
+
 }  // namespace
 
 std::vector<ModuleRun> OutermostRuns(const Program& program, const std::vector<std::string>& globs,
@@ -102,8 +121,14 @@ std::vector<ModuleRun> OutermostRuns(const Program& program, const std::vector<s
 
 std::vector<CallSpan> CheckpointedSpans(const Program& program,
                                         const std::vector<std::string>& globs) {
+  std::vector<std::string> named = globs;
+  const auto by_library = std::ranges::find(named, kAutoCheckpoint);
+  if (by_library != named.end()) {
+    const std::set<std::string> layers = LayersOfLibrary(program);
+    if (!layers.empty()) named.insert(named.erase(by_library), layers.begin(), layers.end());
+  }
   std::vector<CallSpan> spans;
-  for (const ModuleRun& run : OutermostRuns(program, globs, "--checkpoint")) {
+  for (const ModuleRun& run : OutermostRuns(program, named, "--checkpoint")) {
     spans.push_back({static_cast<int32_t>(run.first), static_cast<int32_t>(run.last)});
   }
   return spans;

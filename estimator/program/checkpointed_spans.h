@@ -35,7 +35,8 @@ inline constexpr char kEveryCheckpoint[] = "every=";
 std::vector<ModuleRun> OutermostRuns(const Program& program, const std::vector<std::string>& globs,
                                      std::string_view flag);
 
-// Those of --checkpoint.
+// Those of --checkpoint: "auto" of models whose library is known to choose others
+// (library_checkpoints.cc) names those.
 std::vector<CallSpan> CheckpointedSpans(const Program& program,
                                         const std::vector<std::string>& globs);
 

@@ -235,6 +235,9 @@ std::span<const CollectedLine> CollectedLines();
 // Whether a forward with that line returns the list that it was given before.
 bool PassesListOn(std::string_view line);
 
+// Whether what that line binds asks for gradients where checkpoints are around the layers.
+bool AsksUnderCheckpoints(std::string_view line);
+
 // Whether the forward that has that line passes what it binds to all of its layers by keyword.
 bool IsPassedToLayers(std::string_view line);
 
@@ -301,6 +304,16 @@ struct CastRow {
   SeenIn seen;
 };
 std::span<const CastRow> CastRows();
+
+// --- Recomputation --------------------------------------------------------------------------
+
+// Whether a forward with that line is of a layer that the library puts a checkpoint around, in a
+// model where not all that repeats is one.
+bool IsCheckpointedForward(std::string_view file, std::string_view line);
+
+// Whether a model that has a module of that name ("embed_tokens") returns it as its input
+// embedding.
+bool IsInputEmbedding(std::string_view module);
 
 // --- Training loops -------------------------------------------------------------------------
 

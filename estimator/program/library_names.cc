@@ -314,6 +314,14 @@ constexpr NameFact kPassingOn[] = {
      {kTransformers, "models/table_transformer/modeling_table_transformer.py", "return out, pos"}},
 };
 
+// Zeros in place of relative biases, which blocks pass on to each other: with them reentrant
+// checkpoints have an argument that asks for gradients.
+constexpr NameFact kAskingUnderCheckpoints[] = {
+    {"position_bias = torch.zeros(",
+     {kTransformers, "models/t5/modeling_t5.py",
+      "if self.gradient_checkpointing and self.training:"}},
+};
+
 // To decoder layers and blocks that take their positions from elsewhere, too, rotated by the model.
 constexpr NameFact kPassedToLayers[] = {
     {"position_ids = position_ids.unsqueeze(0)",
@@ -338,6 +346,10 @@ std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
 std::span<const CollectedLine> CollectedLines() { return kCollectedLines; }
 
 bool PassesListOn(std::string_view line) { return MentionsAny(kPassingOn, line); }
+
+bool AsksUnderCheckpoints(std::string_view line) {
+  return MentionsAny(kAskingUnderCheckpoints, line);
+}
 
 bool IsPassedToLayers(std::string_view line) { return MentionsAny(kPassedToLayers, line); }
 
