@@ -188,6 +188,57 @@ TEST_CASE("a reentrant checkpoint trains nothing without an argument that asks f
   CHECK(warnings("stages.0.patch_embeddings").starts_with("4 of 4"));
 }
 
+// h.1 is given what a transposition sees of h.0's product.
+TEST_CASE("an argument's gradient lies in memory as the argument does") {
+  const auto copies = [](const std::string& between) {
+    TrainingSettings settings;
+    settings.optimizer = Optimizer::kSgd;
+    settings.checkpoint = {"h.1"};
+    settings.checkpoint_reentrant = true;
+    const std::string net = R"(
+      net (float[64, 64] x) => (float[64, 64] y)
+      < float[64, 64] "h.0.weight" = ["location": "none"],
+        float[64, 64] "h.1.weight" = ["location": "none"] > {
+        ["/h.0/fc/MatMul"] a = MatMul (x, "h.0.weight")
+        b = BETWEEN (a)
+        ["/h.1/fc/MatMul"] y = MatMul (b, "h.1.weight")
+      })";
+    const std::string named = std::regex_replace(net, std::regex("BETWEEN"), between);
+    const Trace trace = Train(Build(named, settings).program, settings);
+    return std::ranges::count_if(trace.buffers, [&](const Buffer& buffer) {
+      return LabelText(trace, buffer.label) == "sum of gradients";
+    });
+  };
+  CHECK(copies("Sigmoid") == 0);
+  CHECK(copies("Transpose") == 3);  // one a step
+}
+
+TEST_CASE("without gradients attention keeps no sums of exponentials") {
+  TrainingSettings settings;
+  settings.optimizer = Optimizer::kSgd;
+  const Program program = Build(R"(
+    <ir_version: 10, opset_import: ["": 23]>
+    net (float[2, 4, 64, 16] q) => (float[2, 4, 64, 16] y)
+    < float[16, 16] "h.0.weight" = ["location": "none"],
+      float[16, 16] "h.1.weight" = ["location": "none"] > {
+      ["/h.0/fc/MatMul"] a = MatMul (q, "h.0.weight")
+      ["/h.1/fc/MatMul"] b = MatMul (a, "h.1.weight")
+      ["/h.1/Attention"] y = Attention (b, a, a)
+    })",
+                                settings)
+                              .program;
+  const auto sums = [&](bool reentrant) {
+    settings.checkpoint = {"h.1"};
+    settings.checkpoint_reentrant = reentrant;
+    const Trace trace = Train(program, settings);
+    return std::ranges::count_if(trace.buffers, [&](const Buffer& buffer) {
+      return LabelText(trace, buffer.label).ends_with(".logsumexp");
+    });
+  };
+  CHECK(sums(false) == 2 * settings.steps);  // and once more, in backward
+  CHECK(sums(true) == settings.steps);
+}
+
 TEST_CASE("a parameter's name holds it for good, whatever is computed again") {
   EstimateRequest request = {.details = true};
   request.settings.checkpoint = {"auto"};

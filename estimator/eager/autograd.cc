@@ -170,28 +170,40 @@ class Engine {
       machine_.Release(gradient);
       return;
     }
-    gradient = Own(gradient, calls_.GradientLabel(name));
+    gradient = Own(gradient, Contiguous(TensorType(machine_.tensor(gradient))),
+                   calls_.GradientLabel(name));
     machine_.SetKind(gradient, Kind::kGradient);
     machine_.NoteHolder(parameter, {.type = Holder::Type::kGradient, .id = name}, gradient);
     parameter_gradients_.Set(index, gradient);
     parameter_gradients_.Accumulated(index);
   }
 
-  // `gradient` where nobody else holds it and it lies as what it is of, else a copy.
-  TensorId Own(TensorId gradient, LabelId label) {
+  // `gradient` where nobody else holds it and it lies as `variable`, what it is of, else a copy
+  // that does (utils::clone_obey_contract, torch/csrc/autograd/utils/grad_layout_contract.h).
+  TensorId Own(TensorId gradient, const StridedType& variable, LabelId label) {
     const Tensor& tensor = machine_.tensor(gradient);
-    if (tensor.references == 1 && IsContiguous(tensor)) return gradient;
-    const TensorType type = {tensor.dtype, tensor.dims};
-    const TensorId copy = machine_.New(type, label);
+    const Dims strides = IsDense(variable) ? variable.strides : ContiguousStrides(variable.dims);
+    if (tensor.references == 1 && LiesAs(strides, tensor)) return gradient;
+    const StridedType type = {{tensor.dtype, tensor.dims}, strides};
+    const TensorId copy = machine_.NewStrided(type, label);
     machine_.Release(gradient);
     return copy;
+  }
+
+  // Strides of one element say nothing.
+  static bool LiesAs(const Dims& strides, const StridedType& tensor) {
+    for (size_t i = 0; i < strides.size(); ++i) {
+      if (tensor.dims[i] != 1 && tensor.strides[i] != strides[i]) return false;
+    }
+    return true;
   }
 
   // The same into what a checkpoint was given.  What only asks for gradients has no number: its own
   // lives as long as the leaf.
   void AccumulateArgument(GradNodeId leaf, TensorId gradient) {
     const int32_t argument = machine_.node(leaf).parameter;
-    gradient = Own(gradient, FanOutLabel());
+    const TensorId variable = machine_.node(leaf).arguments[0];
+    gradient = Own(gradient, StridedType(machine_.tensor(variable)), FanOutLabel());
     if (argument >= 0) {
       argument_gradients_[Index(argument)] = gradient;
       return;

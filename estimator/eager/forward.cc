@@ -135,7 +135,7 @@ void Forward::Take(int32_t index, const Step& step, Frame& frame) {
 
 void Forward::MakeAux(int32_t index, size_t slot, Frame& frame) {
   const AuxTensor& aux = calls_.rule(index).aux[slot];
-  if (aux.type == nullptr) return;
+  if (aux.type == nullptr || (aux.for_gradients && is_without_gradients_)) return;
   const TensorType type = aux.type(calls_.TypesOf(index));
   if (type.dtype == DType::kUndefined) return;
   frame.aux[slot] = machine_.New(type, calls_.AuxLabel(index, slot));

@@ -128,8 +128,7 @@ class Forward {
   void RunWithoutGradients(int32_t span);
   void StandFor(const Activation& activation);
   std::vector<GradNodeId> BindDetached(const Activation& activation);
-  void LeaveLeaves(const std::vector<GradNodeId>& leaves, const Activation& activation,
-                   const std::vector<TensorId>& gradients);
+  void LeaveLeaves(const std::vector<GradNodeId>& leaves, const std::vector<TensorId>& gradients);
   std::vector<TensorId> Materialize(const std::vector<NameId>& results,
                                     const std::vector<TensorId>& incoming);
   void EnterSpan(int32_t span);
@@ -157,8 +156,9 @@ class Forward {
   std::vector<bool> is_asked_;                 // by call: for gradients, under checkpoints
   int32_t input_embedding_ = -1;               // the call, where it asks for gradients
   bool is_reentrant_ = false;
-  bool is_in_backward_ = false;   // computes again, in autograd's own thread
-  std::vector<int32_t> span_at_;  // by call that begins one: its index, else -1; may be empty
+  bool is_without_gradients_ = false;  // under torch.no_grad(), in training
+  bool is_in_backward_ = false;        // computes again, in autograd's own thread
+  std::vector<int32_t> span_at_;       // by call that begins one: its index, else -1; may be empty
   TensorId code_of_scales_ = kNoTensor;  // of 8 bits, which bitsandbytes keeps for all weights
   std::vector<Activation> activations_;  // of this forward pass
   bool is_inside_ = false;               // the last of them

@@ -140,6 +140,7 @@ class Dispatcher;
 struct AuxTensor {
   std::string_view name = {};
   TypeFunction type = nullptr;
+  bool for_gradients = false;  // not made under torch.no_grad()
 };
 
 enum class Workspace : uint8_t {

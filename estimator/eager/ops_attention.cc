@@ -128,6 +128,10 @@ void FlashBackward(Kernel& kernel) {
 
 // --- Memory-efficient attention ------------------------------------------------------------------
 
+// should_compute_logsumexp() asks whether gradients are enabled, too (pytorch v2.11.0,
+// aten/src/ATen/native/transformers/sdp_utils_cpp.h).
+constexpr bool kForGradients = true;
+
 // Rows padded to the size of a block; nothing where no gradient will ask for it.
 TensorType EfficientLogSumExp(const CallTypes& call) {
   const Attention a = Read(call);
@@ -286,7 +290,9 @@ constexpr OpRule kAttentionRules[] = {
      .strides = CudnnOutput,
      .gradients = {ReadsAsInput(kCudnnSaved), ReadsAsInput(kCudnnSaved), ReadsAsInput(kCudnnSaved)},
      .makes_all_gradients = [](const CallTypes&) { return true; },
-     .aux = {{{"logsumexp", CudnnLogSumExp}, {"rng seed", CudnnSeed}, {"rng offset", CudnnSeed}}},
+     .aux = {{{"logsumexp", CudnnLogSumExp, kForGradients},
+              {"rng seed", CudnnSeed},
+              {"rng offset", CudnnSeed}}},
      .forward = {MakeAux(1), MakeAux(2), MakeOut(0), MakeAux(0),
                  UsesForAttention(CudnnForwardWorkspace)},
      .backward = {MakeGrad(0), MakeGrad(1), MakeGrad(2), Scratch(CudnnGradientCopy),
@@ -296,7 +302,7 @@ constexpr OpRule kAttentionRules[] = {
      .strides = OutputRowsFirst,
      .gradients = {Reads(kEfficientSaved), Reads(kEfficientSaved), Reads(kEfficientSaved),
                    Reads(kEfficientSaved)},
-     .aux = {{{"logsumexp", EfficientLogSumExp},
+     .aux = {{{"logsumexp", EfficientLogSumExp, kForGradients},
               {"rng offset", EfficientSeed},
               {"rng seed", EfficientSeed}}},
      .forward = {MakeAux(2), MakeAux(1), MakeOut(0), MakeAux(0), Scratch(OutputAccumulator)},

@@ -238,9 +238,11 @@ bool Forward::EndsEmbedding(int32_t index) const {
 
 void Forward::RunWithoutGradients(int32_t span) {
   EnterSpan(span);
+  is_without_gradients_ = true;
   for (int32_t i = spans_[Index(span)].first; i <= spans_[Index(span)].last; ++i) {
     Run(i, /*grad=*/false);
   }
+  is_without_gradients_ = false;
   StandFor(activations_.back());
   LeaveSpan();
 }
@@ -282,7 +284,8 @@ std::vector<GradNodeId> Forward::BindDetached(const Activation& activation) {
       leaves[i] = machine_.NewNode({.call = GradNode::kArgument,
                                     .parameter = static_cast<int32_t>(i),
                                     .next = {},
-                                    .saved = {}});
+                                    .saved = {},
+                                    .arguments = {machine_.Detach(tensor)}});
       machine_.RetainNode(leaves[i]);
       machine_.SetGradFn(detached, {leaves[i], 0});
     }
@@ -293,14 +296,12 @@ std::vector<GradNodeId> Forward::BindDetached(const Activation& activation) {
 
 // A leaf that an attribute's history leads to lives on, and with it the argument and its gradient
 // (AccumulateGrad::variable, torch/csrc/autograd/functions/accumulate_grad.h).
-void Forward::LeaveLeaves(const std::vector<GradNodeId>& leaves, const Activation& activation,
+void Forward::LeaveLeaves(const std::vector<GradNodeId>& leaves,
                           const std::vector<TensorId>& gradients) {
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (leaves[i] == kNoGradNode) continue;
-    if (machine_.node(leaves[i]).references > 1) {
-      machine_.HoldBy(leaves[i], activation.arguments[i].second);
-      if (gradients[i] != kNoTensor) machine_.HoldBy(leaves[i], gradients[i]);
-    }
+    const bool lives_on = machine_.node(leaves[i]).references > 1;
+    if (lives_on && gradients[i] != kNoTensor) machine_.HoldBy(leaves[i], gradients[i]);
     machine_.ReleaseNode(leaves[i]);
   }
 }
@@ -367,7 +368,7 @@ std::vector<TensorId> Forward::Rerun(GradNodeId node, const std::vector<TensorId
   std::vector<TensorId> made =
       RunNestedBackward(calls_, outputs, activation.arguments.size(), gradients, hooks);
   ReturnNames(activation, std::move(outer));
-  LeaveLeaves(leaves, activation, made);
+  LeaveLeaves(leaves, made);
   for (const TensorId tensor : zeros) {
     if (tensor != kNoTensor) machine_.Release(tensor);
   }
