@@ -201,7 +201,8 @@ TEST_CASE("an argument's gradient lies in memory as the argument does") {
         float[64, 64] "h.1.weight" = ["location": "none"] > {
         ["/h.0/fc/MatMul"] a = MatMul (x, "h.0.weight")
         b = BETWEEN (a)
-        ["/h.1/fc/MatMul"] y = MatMul (b, "h.1.weight")
+        ["/h.1/Softmax"] c = Softmax (b)
+        y = MatMul (c, "h.1.weight")
       })";
     const std::string named = std::regex_replace(net, std::regex("BETWEEN"), between);
     const Trace trace = Train(Build(named, settings).program, settings);
