@@ -30,6 +30,7 @@ constexpr ArgumentRow kArguments[] = {
     {"bf16", "true", "--precision", "amp-bf16"},
     {"fp16", "true", "--precision", "amp-fp16"},
     {"gradient_checkpointing", "true", "--checkpoint", "auto"},
+    {"gradient_checkpointing_kwargs.use_reentrant", "true", "--checkpoint-reentrant", ""},
     {"max_grad_norm", "0", "--clip-grad", "no"},
     {"max_grad_norm", "0.0", "--clip-grad", "no"},
     {kOptim, "adamw_torch_fused", "--optimizer", "adamw"},
@@ -61,6 +62,25 @@ std::map<std::string, std::string> ReadArguments(const std::string& path) {
   }
 }
 
+// What gradient_checkpointing_enable() is told, where it is called.
+void CheckCheckpointing(const std::string& path, std::map<std::string, std::string>& arguments) {
+  constexpr std::string_view kTold = "gradient_checkpointing_kwargs.";
+  if (arguments["gradient_checkpointing"] != "true") {
+    std::erase_if(arguments, [&](const auto& item) { return item.first.starts_with(kTold); });
+  }
+  const auto expect = [&](const std::string& name, const std::string& value, const std::string& why,
+                          const std::string& hint) {
+    const auto found = arguments.find(std::string(kTold) + name);
+    if (found == arguments.end() || found->second == value) return;
+    throw Error({.file = path,
+                 .where = found->first,
+                 .text = "expected " + value + why + ", found " + found->second,
+                 .hint = hint});
+  };
+  expect("every_n_layers", "1", "", "--checkpoint 'GLOB' with the names of those layers");
+  expect("offload", "false", " (what is kept on the host is not known here)", "");
+}
+
 void SetFlag(std::string_view name, const std::string& place, std::string_view text,
              Options& options) {
   const std::vector<Flag>& flags = Flags();
@@ -81,7 +101,8 @@ void RefuseOptim(const std::string& path, const std::string& value) {
 }  // namespace
 
 void SetTrainingArguments(const Typed& typed, Options& options) {
-  const std::map<std::string, std::string> arguments = ReadArguments(typed.text);
+  std::map<std::string, std::string> arguments = ReadArguments(typed.text);
+  CheckCheckpointing(typed.text, arguments);
   SetFlag("--loop", typed.place, "trainer", options);
   const auto optim = arguments.find(std::string(kOptim));
   if (optim != arguments.end()) RefuseOptim(typed.text, optim->second);

@@ -158,27 +158,32 @@ TEST_CASE("what a library asks gradients for keeps its own as long as it lives")
   CHECK(after_backward({"h.*"}) == plain);                // the library is not asked
 }
 
+// Two blocks with adapters behind a frozen embedding of that name, 512 × 64 values.
+Prediction Adapted(const std::string& embedding, const std::string& checkpoint, bool reentrant) {
+  EstimateRequest request;
+  request.settings.optimizer = Optimizer::kSgd;
+  request.settings.checkpoint = {checkpoint};
+  request.settings.checkpoint_reentrant = reentrant;
+  request.settings.lora = {.rank = 4, .targets = {"*.fc"}};
+  const std::string net = R"(
+    net (int64[8, 64] x) => (float[8, 64, 64] y)
+    < float[100, 64] "EMBED.weight" = ["location": "none"],
+      float[64, 64] "h.0.fc.weight" = ["location": "none"],
+      float[64, 64] "h.1.fc.weight" = ["location": "none"] > {
+      ["/EMBED/Gather"] e = Gather ("EMBED.weight", x)
+      ["/h.0/fc/MatMul"] a = MatMul (e, "h.0.fc.weight")
+      ["/h.0/act/Sigmoid"] b = Sigmoid (a)
+      ["/h.1/fc/MatMul"] c = MatMul (b, "h.1.fc.weight")
+      ["/h.1/act/Sigmoid"] y = Sigmoid (c)
+    })";
+  return Predict(ParseGraph(std::regex_replace(net, std::regex("EMBED"), embedding)), request);
+}
+
 // h.0 is given what the input embedding makes: a leaf where it is one that libraries return.
 TEST_CASE("a reentrant checkpoint trains nothing without an argument that asks for gradients") {
   const auto warnings = [](const std::string& embedding) {
-    EstimateRequest request;
-    request.settings.checkpoint = {"h.*"};
-    request.settings.checkpoint_reentrant = true;
-    request.settings.lora = {.rank = 4, .targets = {"*.fc"}};
     std::string text;
-    const std::string net = R"(
-      net (int64[8, 16] x) => (float[8, 16, 64] y)
-      < float[100, 64] "EMBED.weight" = ["location": "none"],
-        float[64, 64] "h.0.fc.weight" = ["location": "none"],
-        float[64, 64] "h.1.fc.weight" = ["location": "none"] > {
-        ["/EMBED/Gather"] e = Gather ("EMBED.weight", x)
-        ["/h.0/fc/MatMul"] a = MatMul (e, "h.0.fc.weight")
-        ["/h.0/act/Sigmoid"] b = Sigmoid (a)
-        ["/h.1/fc/MatMul"] c = MatMul (b, "h.1.fc.weight")
-        ["/h.1/act/Sigmoid"] y = Sigmoid (c)
-      })";
-    const std::string named = std::regex_replace(net, std::regex("EMBED"), embedding);
-    for (const Warning& warned : Predict(ParseGraph(named), request).warnings) {
+    for (const Warning& warned : Adapted(embedding, "h.*", true).warnings) {
       if (warned.code == warning::kNotTrainable) text += warned.text;
     }
     return text;
@@ -186,6 +191,17 @@ TEST_CASE("a reentrant checkpoint trains nothing without an argument that asks f
   CHECK(warnings("embed_tokens").empty());
   CHECK(warnings("stem").starts_with("4 of 4 trained parameters get no gradient"));
   CHECK(warnings("stages.0.patch_embeddings").starts_with("4 of 4"));
+}
+
+TEST_CASE("a library that puts checkpoints itself asks for gradients of tokens") {
+  const auto after_backward = [](const std::string& embedding, const std::string& checkpoint) {
+    const Trace trace = Adapted(embedding, checkpoint, false).trace;
+    return Replay(trace).steps[0].after_backward.requested_bytes;
+  };
+  const int64_t plain = after_backward("embed_tokens", "h.*");
+  constexpr int64_t kTokens = 8 * 64 * 64 * 4;
+  CHECK(after_backward("embed_tokens", "auto") == plain + 2 * kTokens);  // and their gradient
+  CHECK(after_backward("stem", "auto") == plain);
 }
 
 // h.1 is given what a transposition sees of h.0's product.

@@ -36,5 +36,25 @@ TEST_CASE("tensors whose names say nothing are of the module that alone reads th
   CHECK(modules[2].parameters.size() == 2);
 }
 
+// As of a vision tower in a run on text alone.
+TEST_CASE("blocks that repeat and never run are modules of their own") {
+  Program program = Build(kTwoBlocks, {}).program;
+  const auto add = [&](const char* name) {
+    program.parameters.push_back(static_cast<NameId>(program.values.size()));
+    program.placement.push_back(program.parameters.back());
+    program.values.push_back({.name = name, .type = {DType::kFloat32, {64, 64}}});
+  };
+  add("visual.blocks.0.fc.weight");
+  add("visual.blocks.1.fc.weight");
+  add("visual.norms.0.weight");
+  add("visual.head.0.fc.weight");
+  const std::vector<ShardedModule> modules = ShardedModules(program, {kAutoCheckpoint});
+  REQUIRE(modules.size() == 5);
+  CHECK(modules[3].path == "visual.blocks.0");
+  CHECK(modules[4].runs.empty());
+  CHECK(NamesOf(program, modules[4].parameters) == " visual.blocks.1.fc.weight");
+  CHECK(ShardedModules(program, {"h.*"}).size() == 3);
+}
+
 }  // namespace
 }  // namespace onnxfit::sharded_modules_test

@@ -30,6 +30,22 @@ TEST_CASE("arguments of the Trainer are flags") {
   CHECK(options.request.binding.batch == 8);
 }
 
+TEST_CASE("what recomputation is told is read where it is asked for") {
+  const auto told = [](const std::string& enabled, const std::string& arguments) {
+    return Parse(R"({"gradient_checkpointing": )" + enabled +
+                 R"(, "gradient_checkpointing_kwargs": )" + arguments + "}");
+  };
+  const auto is_reentrant = [](const Options& options) {
+    return options.request.settings.checkpoint_reentrant;
+  };
+  CHECK(is_reentrant(told("true", R"({"use_reentrant": true})")));
+  CHECK_FALSE(is_reentrant(told("true", R"({"use_reentrant": false, "every_n_layers": 1})")));
+  CHECK_FALSE(is_reentrant(told("false", R"({"use_reentrant": true})")));
+  CHECK_THROWS_WITH_AS(told("true", R"({"every_n_layers": 2})"),
+                       doctest::Contains("gradient_checkpointing_kwargs.every_n_layers"), Error);
+  CHECK_THROWS_AS(told("true", R"({"offload": true})"), Error);
+}
+
 TEST_CASE("flags win over arguments of the Trainer") {
   const Options options =
       Parse(R"({"per_device_train_batch_size": 8, "max_grad_norm": 0})", {"-b", "2"});

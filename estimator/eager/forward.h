@@ -123,6 +123,7 @@ class Forward {
   void GiveInputsBack(int32_t index);
   bool ReuseCast(int32_t index);
   void FindInputEmbedding();
+  void AskOfTokens();
   void AskForGradients(int32_t index);
   bool EndsEmbedding(int32_t index) const;
   void RunWithoutGradients(int32_t span);

@@ -44,6 +44,7 @@ void Forward::Checkpoint(std::vector<CallSpan> spans) {
 }
 
 void Forward::AskAsLibraries() {
+  AskOfTokens();
   const Program& program = calls_.program();
   is_asked_.clear();
   for (const AtenCall& call : program.calls) {
@@ -213,6 +214,15 @@ void Forward::AskForGradients(int32_t index) {
   const GradNodeId leaf =
       machine_.NewNode({.call = GradNode::kArgument, .next = {}, .saved = {}, .arguments = {held}});
   machine_.SetGradFn(result, {leaf, 0});
+}
+
+// gradient_checkpointing_enable() of a model whose main input is "input_ids" does what a reentrant
+// checkpoint needs, whichever it is (transformers v5.17, modeling_utils.py).
+void Forward::AskOfTokens() {
+  if (is_reentrant_ || spans_.empty()) return;
+  FindInputEmbedding();
+  if (input_embedding_ >= 0 && calls_.call(input_embedding_).op != "embedding")
+    input_embedding_ = -1;
 }
 
 // model.enable_input_require_grads(), without which a frozen embedding leaves a reentrant

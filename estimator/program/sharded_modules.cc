@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {
@@ -18,6 +19,7 @@ class Sharding {
     modules_.emplace_back();
     for (const ModuleRun& run : OutermostRuns(program, globs, "--fsdp-modules")) AddRun(run);
     FindReaders();
+    if (std::ranges::find(globs, kAutoCheckpoint) != globs.end()) AddIdle();
   }
 
   std::vector<ShardedModule> Take() {
@@ -55,6 +57,38 @@ class Sharding {
         if (name != kNoName) readers_[name].insert(module_of[i]);
       }
     }
+  }
+
+  // Blocks that repeat and never run, such as those of a vision tower that is given no picture: by
+  // the names of their parameters, as far as nobody reads those.
+  void AddIdle() {
+    std::map<std::string_view, std::set<std::string_view>> lists;
+    for (const NameId name : program_.placement) {
+      const std::string_view block = BlockAround(program_.values[Index(name)].name);
+      if (block.empty() || readers_.contains(name) || OwnerOf(name) != kWholeModel) continue;
+      lists[block.substr(0, block.rfind('.'))].insert(block);
+    }
+    for (const auto& [parent, blocks] : lists) {
+      if (blocks.size() < 2) continue;
+      for (const std::string_view block : blocks) {
+        by_path_.try_emplace(std::string(block), modules_.size());
+        modules_.push_back({.path = std::string(block)});
+      }
+    }
+  }
+
+  // "visual.blocks.0" of "visual.blocks.0.mlp.fc1.weight": the outermost item of a list that has
+  // modules in it, "" where there is none.
+  static std::string_view BlockAround(std::string_view tensor) {
+    for (size_t dot = tensor.find('.'); dot != std::string_view::npos;) {
+      const size_t end = tensor.find('.', dot + 1);
+      if (end == std::string_view::npos) return "";
+      const bool has_modules = tensor.find('.', end + 1) != std::string_view::npos;
+      if (has_modules && IsNumbered(tensor.substr(dot + 1, end - dot - 1)))
+        return tensor.substr(0, end);
+      dot = end;
+    }
+    return "";
   }
 
   size_t OwnerOf(NameId name) const {

@@ -4,16 +4,25 @@
 #include "estimator/report/json_parts.h"
 
 namespace onnxfit {
+namespace {
+
+void AddScalars(const Json& object, const std::string& before,
+                std::map<std::string, std::string>& scalars) {
+  for (const auto& item : object.items()) {
+    const Json& value = item.value();
+    if (value.is_object() && before.empty()) AddScalars(value, item.key() + ".", scalars);
+    if (value.is_null() || value.is_structured()) continue;
+    scalars[before + item.key()] = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+}
+
+}  // namespace
 
 std::map<std::string, std::string> ReadScalars(std::string_view text) {
   const Json json = ParseJson(text);
   if (!json.is_object()) throw Error({.text = "expected a JSON object, found another value"});
   std::map<std::string, std::string> scalars;
-  for (const auto& item : json.items()) {
-    const Json& value = item.value();
-    if (value.is_null() || value.is_structured()) continue;
-    scalars[item.key()] = value.is_string() ? value.get<std::string>() : value.dump();
-  }
+  AddScalars(json, "", scalars);
   return scalars;
 }
 

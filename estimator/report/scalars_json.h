@@ -7,7 +7,8 @@
 
 namespace onnxfit {
 
-// By name, as text: "8", "true", "adamw_torch".  What is null, a list or an object is left out.
+// By name, as text: "8", "true", "adamw_torch"; those of an object in it as "object.name".  What is
+// null, a list or deeper is left out.
 // Throws Error, without a file, for what is no JSON object.
 std::map<std::string, std::string> ReadScalars(std::string_view text);
 
