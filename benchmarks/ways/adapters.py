@@ -64,6 +64,13 @@ def dora(model):
 
 
 def lora_checkpoint(model):
+    """As the Trainer turns recomputation on in a model that has adapters."""
+    model = lora(model)
+    checkpoints.by_library(model, use_reentrant=False)
+    return model
+
+
+def lora_checkpoint_reentrant(model):
     """peft's own way with recomputation: the embeddings' results ask for a gradient."""
     checkpoints.by_library(model, use_reentrant=True)
     inner(model).enable_input_require_grads()

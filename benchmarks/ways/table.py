@@ -45,9 +45,11 @@ WAYS = {
                               settings=LARGER),
     "lora": Way("--lora 8{layers} --lora-dropout 0.05", "adapters:lora"),
     "lora-all": Way("--lora 16:all-linear", "adapters:lora_all", settings=[AMP]),
-    "lora-checkpoint": Way(
+    "lora-checkpoint": Way("--lora 8{layers} --lora-dropout 0.05 --checkpoint auto",
+                           "adapters:lora_checkpoint", settings=[AMP]),
+    "lora-checkpoint-reentrant": Way(
         "--lora 8{layers} --lora-dropout 0.05 --checkpoint auto --checkpoint-reentrant",
-        "adapters:lora_checkpoint", settings=[AMP]),
+        "adapters:lora_checkpoint_reentrant", settings=[AMP]),
     "dora": Way("--lora 8{layers} --dora", "adapters:dora", settings=[AMP]),
     "qlora": Way("--quantize nf4 --lora 8{layers} --lora-dropout 0.05", "adapters:qlora"),
     "qlora-checkpoint": Way(
