@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "estimator/base/error.h"
@@ -51,6 +52,13 @@ TEST_CASE("auto takes a library's own layers where they are known") {
       put(2, "transformers/models/segformer/modeling_segformer.py");
   CHECK(layers == std::vector<CallSpan>{{0, 0}, {3, 3}});
   CHECK(OutermostRuns(program, {kAutoCheckpoint}, "--fsdp-modules").size() == 2);
+}
+
+TEST_CASE("every=2 counts modules as the model has them, not as they run") {
+  Program program = Build(kTwoBlocks, {}).program;
+  CHECK(CheckpointedSpans(program, {"every=2"}) == std::vector<CallSpan>{{3, 5}});
+  std::ranges::reverse(program.placement);
+  CHECK(CheckpointedSpans(program, {"every=2"}) == std::vector<CallSpan>{{0, 2}});
 }
 
 TEST_CASE("a glob that names no module is an error with those that there are") {

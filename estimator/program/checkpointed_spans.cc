@@ -45,11 +45,42 @@ class Picked {
   }
 
   bool Has(ModuleId module) const { return paths_.contains(PathOf(module)); }
-  // Of the runs that are picked, whether the `i`-th from 0 on is one.
-  bool HasRun(size_t i) const { return every_ <= 1 || (static_cast<int64_t>(i) + 1) % every_ == 0; }
+
+  // Of the runs that are picked, in order: those of every N-th module.
+  std::vector<ModuleRun> Counted(std::vector<ModuleRun> runs) const {
+    if (every_ <= 1) return runs;
+    const std::map<std::string_view, int64_t> numbers = Numbers(runs);
+    std::erase_if(runs, [&](const ModuleRun& run) {
+      return (numbers.at(PathOf(run.module)) + 1) % every_ != 0;
+    });
+    return runs;
+  }
 
  private:
   const std::string& PathOf(ModuleId module) const { return program_.modules.PathOf(module); }
+
+  // By module of `runs`: its place in the order of named_modules(), which parameters have, too;
+  // modules without any come last.
+  std::map<std::string_view, int64_t> Numbers(const std::vector<ModuleRun>& runs) const {
+    std::map<std::string_view, int64_t> numbers;
+    std::vector<std::string_view> paths;
+    for (const ModuleRun& run : runs) {
+      if (numbers.emplace(PathOf(run.module), 0).second) paths.push_back(PathOf(run.module));
+    }
+    std::ranges::stable_sort(paths, {}, [&](std::string_view path) { return FirstOf(path); });
+    for (size_t i = 0; i < paths.size(); ++i) numbers[paths[i]] = static_cast<int64_t>(i);
+    return numbers;
+  }
+
+  // Which parameter is the first in the module.
+  size_t FirstOf(std::string_view path) const {
+    const auto is_in = [&](NameId name) {
+      const std::string& tensor = program_.values[Index(name)].name;
+      return tensor.starts_with(path) && tensor.size() > path.size() && tensor[path.size()] == '.';
+    };
+    const auto first = std::ranges::find_if(program_.placement, is_in);
+    return static_cast<size_t>(first - program_.placement.begin());
+  }
 
   void AddNamed(const std::vector<std::string>& globs) {
     std::set<std::string> all;
@@ -112,11 +143,7 @@ std::vector<ModuleRun> OutermostRuns(const Program& program, const std::vector<s
     const bool is_inside = !outermost.empty() && run.first <= outermost.back().last;
     if (!is_inside && picked.Has(run.module)) outermost.push_back(run);
   }
-  std::vector<ModuleRun> kept;
-  for (size_t i = 0; i < outermost.size(); ++i) {
-    if (picked.HasRun(i)) kept.push_back(outermost[i]);
-  }
-  return kept;
+  return picked.Counted(std::move(outermost));
 }
 
 std::vector<CallSpan> CheckpointedSpans(const Program& program,

@@ -21,8 +21,8 @@ struct CallSpan {
 
 // What stands for the blocks that repeat, as a glob does for names.
 inline constexpr char kAutoCheckpoint[] = "auto";
-// "every=2": the second of them, the fourth …, as torchtitan 0.2.0 counts for selective_ac_option
-// (distributed/activation_checkpoint.py).
+// "every=2": the second of them in the order of named_modules(), the fourth …, as torchtitan 0.2.0
+// counts for selective_ac_option (distributed/activation_checkpoint.py).
 inline constexpr char kEveryCheckpoint[] = "every=";
 
 // The runs of the modules that `globs` of `flag` name, the outermost where one is in another, in
