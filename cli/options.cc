@@ -286,6 +286,16 @@ void ApplyPolicy(TrainingSettings& settings) {
   settings.precision = Precision::kBf16;
 }
 
+// Of an estimate, too.
+void KeepTyped(const Flag& flag, const CLI::Option& option, Options& options) {
+  const bool is_of_run = flag.group == kRunGroup || flag.group == kCardGroup;
+  if (!is_of_run || !IsOf(flag, Command::kEstimate)) return;
+  for (const Typed& typed : GivenOf(flag, option)) {
+    options.typed.push_back(
+        {std::string(flag.name), std::string(flag.letter), flag.value.empty() ? "" : typed.text});
+  }
+}
+
 // What the command line, the environment and the config say of each flag; the config's sizes are
 // for models that have them.
 void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options) {
@@ -301,6 +311,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
     const Flag& flag = Flags()[i];
     if (declared[i]->count() > 0) CheckFlag(flag, options, has_model);
     if (!IsOf(flag, options.command)) continue;
+    if (declared[i]->count() > 0) KeepTyped(flag, *declared[i], options);
     const std::vector<Typed> values = ValuesOf(flag, *declared[i], config);
     if (!values.empty()) options.given.emplace_back(flag.name);
     Apply(flag, values, options);

@@ -122,6 +122,13 @@ struct CheckOptions {
   std::vector<FormattedOutput> outputs = {};  // empty for text
 };
 
+// A flag and its value as they were typed, "" for a switch.
+struct TypedFlag {
+  std::string name;
+  std::string letter = {};  // "" where it has none
+  std::string value = {};
+};
+
 struct Options {
   Command command = Command::kEstimate;
   Action action = Action::kRun;
@@ -136,6 +143,7 @@ struct Options {
   std::string old_model;                // of diff and report, whose other side is `model`
   std::optional<Allowance> fail_above;  // of diff
   std::vector<std::string> given = {};  // flags that somebody said, here or by other ways
+  std::vector<TypedFlag> typed = {};    // what of the run and its cards was typed, in help's order
   EstimateRequest request;              // its targets are made of `targets`
   Sweep sweep;                          // what of the request varies; empty for one answer
   TargetOptions targets;

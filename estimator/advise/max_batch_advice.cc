@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <utility>
 
 #include "estimator/advise/advice.h"
 #include "estimator/advise/changes.h"
@@ -30,9 +29,15 @@ struct Question {
   int64_t WorthBatches() const { return std::max<int64_t>(1, batch / 20); }
 };
 
-// What is printed fits, or runs; the few runs around it are read off.
-int64_t LargestBatchOn(const Question& q, std::vector<BatchLoops*> loops, const Target& target) {
-  return BatchSearch(std::move(loops), target, q.is_strict()).LargestAbout(q.batch, q.limits);
+// What is printed fits, or runs; the few runs around it are read off.  Where nothing runs yet, what
+// fits rather than what runs.
+int64_t LargestBatchOn(const Question& q, const std::vector<BatchLoops*>& loops,
+                       const Target& target) {
+  const auto largest = [&](bool is_strict) {
+    return BatchSearch(loops, target, is_strict).LargestAbout(q.batch, q.limits);
+  };
+  const int64_t fitting = q.batch == 0 ? largest(true) : 0;
+  return fitting > 0 ? fitting : largest(q.is_strict());
 }
 
 // Whether at the asked batch as many bytes are saved as some more samples take.
@@ -83,6 +88,10 @@ Advice AdviceOfRaise(const Question& q, const Raise& raise) {
   const AdviceCase c = {q.c.study, at_batch, q.c.target, q.c.asked, q.c.programs};
   Advice advice = AdviceOf(c, raise.changes);
   advice.max_batch = raise.batch;
+  if (q.batch == 0 && raise.batch > 0) {  // not all that runs fits
+    ChangedLoops changed(q.c, raise.changes);
+    advice.judgement = changed.loops().JudgeOneAt(raise.batch, q.c.target);
+  }
   return advice;
 }
 
@@ -99,7 +108,7 @@ void AddRaises(const Question& q, const std::vector<Raise>& raises, std::vector<
   }
 }
 
-// Not even the least batch runs, whatever is changed alone.
+// Not even the least batch runs: of what makes one run, what is cheaper than each change alone.
 void AddCombinedRaise(const Question& q, const std::vector<Change>& changes,
                       std::vector<Advice>& all) {
   const Judgement before = ReadingLoops(q.c.programs).JudgeOneAt(q.c.batch(), q.c.target);
@@ -122,7 +131,7 @@ int64_t LargestOfPasses(const Question& q, int64_t count) {
   ReadingLoops printed(q.c.programs, InPasses(std::min(count, kMostPlayedMicroBatches)));
   std::vector<BatchLoops*> loops = many.all();
   for (BatchLoops* of_printed : printed.all()) loops.push_back(of_printed);
-  return LargestBatchOn(q, std::move(loops), q.c.target);
+  return LargestBatchOn(q, loops, q.c.target);
 }
 
 // Several batches a step: as few as make it larger.
@@ -144,6 +153,16 @@ void AddAccumulation(const Question& q, std::vector<Advice>& all) {
                  .accumulate = count});
 }
 
+// Several of this card, where none runs the least batch alone.
+bool AddSharded(const Question& q, const Judgement& before, std::vector<Advice>& all) {
+  const auto found = FindShardedRun(q.c, before);
+  if (!found) return false;
+  ChangedLoops changed(q.c, found->changes);
+  const Raise raise = {found->changes, LargestBatchOn(q, changed.loops().all(), q.c.target)};
+  if (raise.batch > 0) all.push_back(AdviceOfRaise(q, raise));
+  return raise.batch > 0;
+}
+
 // A card for a little more would be no advice.
 constexpr int64_t kWorthAnother = 150;  // per cent of this one's memory
 
@@ -152,8 +171,9 @@ void AddCard(const Question& q, std::vector<Advice>& all) {
   const Judgement before = {.verdict = q.is_strict() ? Verdict::kTight : Verdict::kOom};
   const auto card =
       FindLargerCard(q.c, before, q.batch > 0 ? bytes / 100 * kWorthAnother : bytes + 1);
+  const bool is_sharded = q.batch == 0 && AddSharded(q, before, all);
   if (!card) {
-    if (q.batch == 0) all.push_back(ManyCards(q.c));
+    if (q.batch == 0 && !is_sharded) all.push_back(ManyCards(q.c));
     return;
   }
   Advice advice = AdviceOf(*card);
@@ -181,7 +201,7 @@ std::vector<Advice> AdviseMaxBatch(const Study& study, const EstimateRequest& re
   std::vector<Advice> all;
   AddRaises(q, RaiseByEach(q, changes), all);
   if (batch > 0) AddAccumulation(q, all);
-  if (batch == 0 && !AnyIsEnough(all)) AddCombinedRaise(q, changes, all);
+  if (batch == 0) AddCombinedRaise(q, changes, all);
   AddCard(q, all);
   Rank(all);
   return all;

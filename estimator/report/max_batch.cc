@@ -178,6 +178,17 @@ std::string WhyNotText(const MaxBatchRow& row, const TextOptions& options) {
   return "\nWhy not take the largest\n" + Wrap("  ", Clean(row.why_not_largest, options.ascii));
 }
 
+// Of several lines, which a shell reads as one.
+std::string RecipeText(const MaxBatchRow& row, const TextOptions& options) {
+  if (row.recipe.empty()) return "";
+  constexpr size_t kBeforeBackslash = 78;
+  std::string text = Wrap("  ", Clean(row.recipe, options.ascii), kBeforeBackslash);
+  for (size_t at = text.find('\n'); at + 1 < text.size(); at = text.find('\n', at + 3)) {
+    text.replace(at, 1, " \\\n");
+  }
+  return "\nTo see it\n" + text;
+}
+
 std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
   const MaxBatch& found = answer.rows[0].found;
   std::string text = Headline(found, options);
@@ -187,6 +198,7 @@ std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
                          options);
   text += AroundText(answer.rows[0], options) + AdviceText(answer.rows[0].advice, options);
   if (found.batch > 0) text += WhyNotText(answer.rows[0], options);
+  text += RecipeText(answer.rows[0], options);
   return TrimLines(text + RowRemarksText(answer, options));
 }
 

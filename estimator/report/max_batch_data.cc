@@ -51,6 +51,7 @@ Json RowJson(const MaxBatchRow& row, const JsonOptions& options) {
   if (!row.remarks.assumptions.empty()) object["assumptions"] = Json(row.remarks.assumptions);
   if (!row.remarks.warnings.empty()) object["warnings"] = WarningsJson(row.remarks.warnings);
   if (!row.advice.empty()) object["advice"] = AdviceJson(row.advice);
+  if (!row.recipe.empty()) object["recipe"] = row.recipe;
   if (answer.next) object["next"] = NextJson(*answer.next);
   return object;
 }

@@ -150,6 +150,8 @@ class Advice:
     saved_bytes: Optional[int] = None
     cost: str = ""
     cost_class: str = ""
+    slower_percent: int = 0  # of a step's time
+    source: str = ""  # of that
     why: str = ""
 
 
