@@ -444,6 +444,7 @@ Options ParseOptions(std::span<const std::string> args) {
   ApplyAll(declared, options);
   WarnOfIdleFlags(declared, options);
   CheckSweep(options);
+  CheckWorld(options);
   CheckPictures(options);
   CheckVerify(options);
   CheckNumbers(options);

@@ -331,9 +331,13 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.ranks.strategy = ParseChoice(t, kStrategies);
        }},
-      {"--world", "", "N", kGroup, "ranks that train together with --strategy", "8",
+      {"--world", "", "N", kGroup,
+       "ranks that train together with --strategy, with a batch each; auto, in estimate with one "
+       "--gpu: as few of 1, 2, 4, ... 1024 as fit",
+       "8",
        [](const Typed& t, Options& o) {
-         o.request.settings.ranks.world = ParseWhole(t, 1, kMostRanks);
+         o.finds_world = t.text == "auto";
+         if (!o.finds_world) o.request.settings.ranks.world = ParseWhole(t, 1, kMostRanks);
        }},
       {"--ddp-views", "", "", kGroup,
        "gradients are parts of DDP's buckets (gradient_as_bucket_view)", "",

@@ -289,6 +289,11 @@ Json EstimateJson(const Estimate& estimate, const JsonOptions& options) {
   for (const JudgedTarget& judged : estimate.targets) {
     report["targets"].push_back(TargetJson(judged));
   }
+  for (const WorldOutcome& outcome : estimate.worlds) {
+    report["worlds"].push_back({{"world", outcome.world},
+                                {"verdict", ToString(outcome.judgement.verdict)},
+                                {"used_bytes", outcome.judgement.used_bytes}});
+  }
   if (estimate.why) report["why"] = WhyJson(*estimate.why, options.rows);
   if (estimate.curve) report["curve"] = CurveJson(*estimate.curve);
   if (!estimate.modules.empty()) report["modules"] = ModulesJson(estimate.modules);

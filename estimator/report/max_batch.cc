@@ -110,6 +110,12 @@ std::string LuckierText(const MaxBatch& answer) {
 std::vector<std::string> AroundItems(const MaxBatchRow& row) {
   const MaxBatch& answer = row.found;
   std::vector<std::string> items;
+  const RankSettings& ranks = row.settings.ranks;
+  const int64_t batch = RecommendedOf(answer).batch;
+  if (ranks.strategy != Strategy::kNone && batch > 0) {
+    items.push_back(fmt::format("on each of {} cards: {} samples a step together", ranks.world,
+                                batch * ranks.world));
+  }
   if (answer.fitting) items.push_back(TightText(answer));
   if (answer.guessed_batch) items.push_back(GuessText(answer));
   if (answer.is_limited) items.emplace_back("larger ones run, too: --max ends it");

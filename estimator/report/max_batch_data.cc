@@ -24,10 +24,15 @@ Json FittingJson(const BatchOutcome& fitting) {
 
 // Of several rows, what tells them apart.
 Json SettingsJson(const MaxBatchRow& row) {
-  return {{"dims", Json(row.dims)},
-          {"precision", ToString(row.settings.precision)},
-          {"optimizer", ToString(row.settings.optimizer)},
-          {"mode", ToString(row.settings.mode)}};
+  Json settings = {{"dims", Json(row.dims)},
+                   {"precision", ToString(row.settings.precision)},
+                   {"optimizer", ToString(row.settings.optimizer)},
+                   {"mode", ToString(row.settings.mode)}};
+  const RankSettings& ranks = row.settings.ranks;
+  if (ranks.strategy == Strategy::kNone) return settings;
+  settings["strategy"] = ToString(ranks.strategy);
+  settings["world"] = ranks.world;
+  return settings;
 }
 
 Json RowJson(const MaxBatchRow& row, const JsonOptions& options) {

@@ -27,7 +27,7 @@ class RunFlags(TypedDict, total=False):
     ema: bool
     optimizer_in_backward: bool
     strategy: Optional[str]  # single, ddp, zero1 or fsdp
-    world: int  # ranks
+    world: Union[int, str]  # ranks; "auto" in an estimate
     ddp_views: bool
     fsdp_modules: Names  # "auto", "every=N", or modules
     fsdp_keep: bool

@@ -193,6 +193,15 @@ class Range:
 
 
 @dataclass(frozen=True)
+class World:
+    """So many ranks, and what each of them has on the card."""
+
+    world: int
+    verdict: str
+    used_bytes: int
+
+
+@dataclass(frozen=True)
 class Report:
     """What all answers share: the command's report, and its JSON."""
 
@@ -226,6 +235,7 @@ class _Estimated:
     warnings: Tuple[Doubt, ...] = ()
     range: Optional[Range] = None
     targets: Tuple[Target, ...] = ()
+    worlds: Tuple[World, ...] = ()  # where `world` was "auto": those tried
     schema: int = 1
     version: str = ""
 
@@ -306,6 +316,7 @@ class LargestBatch:
     estimate: Optional[Estimate] = None  # at that batch
     next: Optional[Next] = None
     advice: Tuple[Advice, ...] = ()
+    recipe: str = ""  # a command that runs where nothing else does
 
 
 @dataclass(frozen=True)
