@@ -74,13 +74,9 @@ std::optional<Trial> TryOrThrow(const AdviceCase& c, const Judgement& before,
   const bool in_parts = std::any_of(changes.begin(), changes.end(),
                                     [](const Change& change) { return !change.apply; });
   const int64_t part = in_parts ? LargestPart(c, before, changes) : c.batch();
-  Trial trial;
-  trial.changes = InParts(c, changes, part);
-  trial.request = Changed(c.request, trial.changes);
-  ChangedLoops changed(c, trial.changes);
-  trial.judgement = changed.loops().JudgeOneAt(part, c.target);
-  trial.saved_bytes = before.used_bytes - trial.judgement.used_bytes;
-  return trial;
+  const std::vector<Change> filled = InParts(c, changes, part);
+  ChangedLoops changed(c, filled);
+  return TrialOf(c, before, filled, changed.loops(), part);
 }
 
 std::string TimeText(int slower_percent) {
@@ -138,6 +134,16 @@ std::optional<Trial> Try(const AdviceCase& c, const Judgement& before,
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+Trial TrialOf(const AdviceCase& c, const Judgement& before, std::span<const Change> changes,
+              ReadingLoops& loops, int64_t batch) {
+  Trial trial;
+  trial.changes = {changes.begin(), changes.end()};
+  trial.request = Changed(c.request, changes);
+  trial.judgement = loops.JudgeOneAt(batch, c.target);
+  trial.saved_bytes = before.used_bytes - trial.judgement.used_bytes;
+  return trial;
 }
 
 Change AnySmallerBatch() { return {.part = ChangedPart::kBatch, .cost_class = CostClass::kTime}; }

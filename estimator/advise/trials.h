@@ -48,6 +48,10 @@ bool IsEnough(const Judgement& judgement, const Judgement& before);
 std::optional<Trial> Try(const AdviceCase& c, const Judgement& before,
                          std::span<const Change> changes);
 
+// The same of loops that are changed so, at a batch of theirs.
+Trial TrialOf(const AdviceCase& c, const Judgement& before, std::span<const Change> changes,
+              ReadingLoops& loops, int64_t batch);
+
 // What Try() is to fill in: smaller batches, whose size depends on all other changes.
 Change AnySmallerBatch();
 
