@@ -70,6 +70,18 @@ bool CanBeQuantized(const AdviceCase& c) {
          HasRepeatedBlocks(*c.asked.prediction);
 }
 
+// What ranks have whole.
+bool HasReplicas(const AdviceCase& c) {
+  const RankSettings& ranks = c.request.settings.ranks;
+  return IsTraining(c) && ranks.world > 1 &&
+         (ranks.strategy == Strategy::kDdp || ranks.strategy == Strategy::kZero1);
+}
+
+void ShareBy(Strategy strategy, EstimateRequest& r) {
+  r.settings.ranks.strategy = strategy;
+  if (strategy == Strategy::kFsdp) r.settings.ranks.gradients_as_views = false;
+}
+
 // LoraConfig(r=8) is peft's default (0.21.2, tuners/lora/config.py).
 constexpr int64_t kAdviceRank = 8;
 
@@ -114,6 +126,22 @@ constexpr AdviceRow kAdviceRows[] = {
        return IsTraining(c) && c.request.settings.loop.zero_grad != ZeroGrad::kBeforeForward;
      },
      [](EstimateRequest& r) { r.settings.loop.zero_grad = ZeroGrad::kBeforeForward; }},
+    {ChangedPart::kBuckets, CostClass::kFree, "gradients as parts of their buckets", "--ddp-views",
+     "gradient_as_bucket_view=True; gradients cannot be detached",
+     [](const AdviceCase& c) {
+       return HasReplicas(c) && !c.request.settings.ranks.gradients_as_views;
+     },
+     [](EstimateRequest& r) { r.settings.ranks.gradients_as_views = true; }},
+    {ChangedPart::kRanks, CostClass::kFree, "optimizer state shared among the ranks",
+     "--strategy zero1",
+     "ZeroRedundancyOptimizer; as much is sent (Rajbhandari et al. 2020, arXiv:1910.02054)",
+     [](const AdviceCase& c) {
+       return HasReplicas(c) && c.request.settings.ranks.strategy == Strategy::kDdp;
+     },
+     [](EstimateRequest& r) { ShareBy(Strategy::kZero1, r); }},
+    {ChangedPart::kRanks, CostClass::kTime, "the model shared among the ranks", "--strategy fsdp",
+     "FSDP2; half as much again is sent (Rajbhandari et al. 2020, arXiv:1910.02054)", HasReplicas,
+     [](EstimateRequest& r) { ShareBy(Strategy::kFsdp, r); }},
     {ChangedPart::kAttention, CostClass::kFree, "attention in one kernel", "--attention sdpa",
      "the same result; its weights cannot be looked at",
      [](const AdviceCase& c) { return c.request.settings.attention == AttentionUse::kEager; },

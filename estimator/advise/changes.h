@@ -41,6 +41,7 @@ enum class ChangedPart : uint8_t {
   kTrained,
   kSize,
   kRanks,
+  kBuckets,
 };
 
 // Whether PyTorch runs the same program all the same.
@@ -49,7 +50,8 @@ constexpr bool KeepsProgram(ChangedPart part) {
          part == ChangedPart::kStepInBackward || part == ChangedPart::kZeroGrad ||
          part == ChangedPart::kRecomputed || part == ChangedPart::kPrefetch ||
          part == ChangedPart::kAverage || part == ChangedPart::kBatch ||
-         part == ChangedPart::kOptimizer || part == ChangedPart::kRanks;
+         part == ChangedPart::kOptimizer || part == ChangedPart::kRanks ||
+         part == ChangedPart::kBuckets;
 }
 
 // A run that needs too much, and the card.
