@@ -33,15 +33,23 @@ struct Question {
   int64_t WorthBatches() const { return std::max<int64_t>(1, batch / 20); }
 };
 
-// What is printed fits, or runs; the few runs around it are read off.  Where nothing runs yet, what
-// fits rather than what runs.
+// What is printed fits, or runs; the few runs around it are read off.
 int64_t LargestBatchOn(const Question& q, const std::vector<BatchLoops*>& loops,
                        const Target& target) {
-  const auto largest = [&](bool is_strict) {
-    return BatchSearch(loops, target, is_strict).LargestAbout(q.batch, q.limits);
+  return BatchSearch(loops, target, q.is_strict()).LargestAbout(q.batch, q.limits);
+}
+
+// Where nothing runs as asked: what fits rather than what runs.
+BatchOutcome LargestOutcome(const Question& q, ReadingLoops& loops, const Target& target) {
+  const auto judged = [&](int64_t batch) {
+    return BatchOutcome{batch, batch > 0 ? loops.JudgeOneAt(batch, target) : Judgement()};
   };
-  const int64_t fitting = q.batch == 0 ? largest(true) : 0;
-  return fitting > 0 ? fitting : largest(q.is_strict());
+  const BatchOutcome running = judged(LargestBatchOn(q, loops.all(), target));
+  if (running.batch == 0 || running.judgement.verdict == Verdict::kFits) return running;
+  BatchLimits below = q.limits;
+  below.most = running.batch;
+  const int64_t fitting = BatchSearch(loops.all(), target, true).LargestAbout(running.batch, below);
+  return fitting > 0 ? judged(fitting) : running;
 }
 
 // Whether at the asked batch as many bytes are saved as some more samples take.
@@ -70,10 +78,13 @@ Raise RaiseWith(const Question& q, std::span<const Change> changes) {
   } else if (!MayRaise(q, changes[0], changed.loops().of_worse())) {
     return raise;
   }
-  raise.batch = LargestBatchOn(q, changed.loops().all(), q.c.target);
-  if (q.batch == 0 && raise.batch > 0) {
-    raise.judgement = changed.loops().JudgeOneAt(raise.batch, q.c.target);
+  if (q.batch > 0) {
+    raise.batch = LargestBatchOn(q, changed.loops().all(), q.c.target);
+    return raise;
   }
+  const BatchOutcome largest = LargestOutcome(q, changed.loops(), q.c.target);
+  raise.batch = largest.batch;
+  if (largest.batch > 0) raise.judgement = largest.judgement;
   return raise;
 }
 
@@ -196,7 +207,8 @@ void AddCard(const Question& q, std::vector<Advice>& all) {
   ReadingLoops loops(q.c.programs, [&](EstimateRequest& request) {
     request.settings.device = card->target.device;
   });
-  advice.max_batch = LargestBatchOn(q, loops.all(), card->target);
+  advice.max_batch = q.batch > 0 ? LargestBatchOn(q, loops.all(), card->target)
+                                 : LargestOutcome(q, loops, card->target).batch;
   advice.judgement.reset();
   if (*advice.max_batch > q.batch) all.push_back(std::move(advice));
 }
