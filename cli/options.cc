@@ -249,7 +249,7 @@ constexpr NeededFlag kNeeded[] = {
     {"--lora-dropout", "--lora"},     {"--checkpoint-reentrant", "--checkpoint"},
     {"--world", "--strategy"},        {"--ddp-views", "--strategy"},
     {"--fsdp-modules", "--strategy"}, {"--fsdp-keep", "--strategy"},
-    {"--fsdp-policy", "--strategy"}};
+    {"--fsdp-policy", "--strategy"},  {"--reduce-bucket", "--strategy"}};
 
 void RefuseAlone(const std::vector<std::string>& given) {
   const auto is_given = [&](std::string_view flag) {
@@ -263,7 +263,13 @@ void RefuseAlone(const std::vector<std::string>& given) {
 }
 
 // What only sharded models have.
-void CheckRanks(const RankSettings& ranks) {
+void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given) {
+  const bool is_bucket_said = std::ranges::find(given, "--reduce-bucket") != given.end();
+  if (is_bucket_said && ranks.strategy != Strategy::kZero2) {
+    throw Error({.where = "--reduce-bucket",
+                 .text = fmt::format("expected with --strategy zero2, found {}",
+                                     ToString(ranks.strategy))});
+  }
   if (ranks.strategy == Strategy::kFsdp) return;
   const std::string_view flag = !ranks.fsdp_modules.empty() ? "--fsdp-modules"
                                 : ranks.fsdp_keep           ? "--fsdp-keep"
@@ -319,7 +325,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
     if (is_default) options.request.binding.optional.merge(SizesSet(flag, options));
   }
   RefuseAlone(options.given);
-  CheckRanks(options.request.settings.ranks);
+  CheckRanks(options.request.settings.ranks, options.given);
   ApplyPolicy(options.request.settings);
 }
 
@@ -344,6 +350,7 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--fsdp-modules",
                                             "--fsdp-keep",
                                             "--fsdp-policy",
+                                            "--reduce-bucket",
                                             "--checkpoint-reentrant"};
 
 // Whether it says what inference does anyway.

@@ -2,7 +2,7 @@
 // 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", arXiv:1910.02054,
 // section 3.1 and figure 1.  Of Psi parameters a rank has 2 Psi + 2 Psi + K Psi bytes (in 16 bits,
 // K = 12 for Adam with a copy of the parameters in 32), of which stage 1 divides the last by N
-// ranks, and stage 3 all.
+// ranks, stage 2 the gradients, too, and stage 3 all.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -143,6 +143,28 @@ TEST_CASE("stage 1: K Psi / N") {
       CHECK(zero1.held.states * world <= form.state * (psi + (world - 1) * largest));
     }
   });
+}
+
+// DeepSpeed's, which has the paper's K: parameters in 16 bits, and 4 + 4 + 4 bytes of the part
+// in 32. The part begins and ends within parameters, whose gradients are kept whole.
+TEST_CASE("stage 2: 2 Psi + (2 + 12) Psi / N") {
+  const Form form = {Precision::kBf16, Optimizer::kAdamW, 2, 2, 12};
+  for (const char* model : kModels) {
+    CAPTURE(model);
+    const Graph file = FileOf(model);
+    for (const int64_t world : {int64_t{1}, int64_t{2}, int64_t{8}}) {
+      CAPTURE(world);
+      const Ranked zero2 = RunOf(file, form, {.strategy = Strategy::kZero2, .world = world});
+      const int64_t psi = zero2.Psi();
+      const int64_t part = (psi + 2 * world - 1) / (2 * world) * 2;  // to 4 bytes
+      int64_t largest = 0;
+      for (const Dims& dims : zero2.parameters) largest = std::max(largest, Numel(dims));
+      CHECK(zero2.held.parameters == 2 * part * world + 4 * part);
+      CHECK(zero2.held.states == 8 * part);
+      CHECK(zero2.held.gradients >= 2 * std::min(part, psi));
+      CHECK(zero2.held.gradients <= 2 * (part + largest));
+    }
+  }
 }
 
 // fully_shard gives rows away, the first rank as many as any has.

@@ -166,6 +166,12 @@ std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest&
   return asks ? "convolutions ask cuDNN for no workspace" : "";
 }
 
+// ZeroRedundancyOptimizer gives whole parameters away; DeepSpeed's parts begin within parameters,
+// whose gradients are kept whole.
+bool HasEqualShares(Strategy strategy) {
+  return strategy != Strategy::kZero1 && strategy != Strategy::kZero2;
+}
+
 // Of a run of any file.
 std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_view in_place,
                                         const EstimateRequest& request) {
@@ -195,7 +201,7 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
         fmt::format("the figures are those of the first of {} ranks{}; what NCCL allocates is not "
                     "PyTorch's and "
                     "not among them (--strategy)",
-                    ranks.world, ranks.strategy == Strategy::kZero1 ? "" : ", and none has more"));
+                    ranks.world, HasEqualShares(ranks.strategy) ? ", and none has more" : ""));
   }
   return assumptions;
 }
