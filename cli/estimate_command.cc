@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.h"
@@ -15,6 +16,7 @@
 #include "estimator/fit/closed_form.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/sweep.h"
+#include "estimator/fit/worlds.h"
 #include "estimator/onnx/shapes.h"
 #include "estimator/picture/page.h"
 #include "estimator/picture/run_files.h"
@@ -46,6 +48,14 @@ SweepAnswer TableOf(const Graph& graph, const Options& options, Progress& progre
   });
 }
 
+// What each of several numbers of ranks has, where that is asked.
+std::vector<WorldOutcome> WorldsOf(const Study& study, const EstimateRequest& request,
+                                   const Options& options, Progress& progress) {
+  if (!options.finds_world) return {};
+  progress.Show("estimate: trying numbers of ranks");
+  return JudgeWorlds(study, request, request.targets.at(0));
+}
+
 // What is told of it while it takes longer than people wait without a word.
 Estimate EstimateOf(const Study& study, const EstimateRequest& request, const Options& options,
                     Progress& progress) {
@@ -66,14 +76,15 @@ EstimateRequest WithPictures(const Options& options) {
   return request;
 }
 
-std::string FileOf(const Study& study, const Estimate& estimate, const Options& options) {
+std::string FileOf(const Study& study, const EstimateRequest& request, const Estimate& estimate,
+                   const Options& options) {
   switch (*options.file_format) {
     case FileFormat::kSvg:
       return ToSvg(estimate);
     case FileFormat::kPerfetto:
-      return ToPerfetto(*study.Predicted(options.request));
+      return ToPerfetto(*study.Predicted(request));
     case FileFormat::kMemorySnapshot:
-      return ToMemorySnapshot(*study.Predicted(options.request));
+      return ToMemorySnapshot(*study.Predicted(request));
     case FileFormat::kTreemap:
       return ToFoldedStacks(estimate);
   }
@@ -115,11 +126,14 @@ int RunEstimate(const Options& options, std::ostream& out, std::ostream& err) {
     return ExitCodeOf(TargetsOf(answer), options);
   }
   const Study study(graph);
-  const EstimateRequest request = WithPictures(options);
-  const Estimate estimate = EstimateOf(study, request, options, progress);
+  EstimateRequest request = WithPictures(options);
+  std::vector<WorldOutcome> worlds = WorldsOf(study, request, options, progress);
+  if (!worlds.empty()) request.settings.ranks.world = WorldToTake(worlds);
+  Estimate estimate = EstimateOf(study, request, options, progress);
+  estimate.worlds = std::move(worlds);
   progress.End();
   WriteReport(options.file_format
-                  ? FileOf(study, estimate, options)
+                  ? FileOf(study, request, estimate, options)
                   : ReportOf(estimate, options, out) + PicturesOf(estimate, options, out),
               options, out);
   return ExitCodeOf(estimate.targets, options);

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/recipe.h"
 #include "cli/targets.h"
 #include "estimator/advise/advice.h"
 #include "estimator/base/error.h"
@@ -40,6 +41,19 @@ BatchDetail DetailOf(const Options& options) {
   return is_line ? BatchDetail::kHeadline : BatchDetail::kAround;
 }
 
+// Where nothing runs: the first of what FITS then, else of what runs, to be copied.
+void AddRecipe(const Options& options, MaxBatchAnswer& answer) {
+  if (answer.rows.size() != 1 || answer.rows[0].found.batch > 0) return;
+  const Advice* chosen = nullptr;
+  for (const Advice& advice : answer.rows[0].advice) {
+    if (!advice.judgement || advice.max_batch.value_or(0) == 0) continue;
+    const bool fits = advice.judgement->verdict == Verdict::kFits;
+    if (chosen == nullptr || fits) chosen = &advice;
+    if (fits) break;
+  }
+  if (chosen != nullptr) answer.rows[0].recipe = RecipeOf(options, *chosen);
+}
+
 // What takes longer than people wait without a word shows a line on a terminal.
 MaxBatchAnswer Answer(const Options& options, BatchLimits limits, std::ostream& err) {
   Progress progress(err, std::chrono::seconds(1));
@@ -50,6 +64,7 @@ MaxBatchAnswer Answer(const Options& options, BatchLimits limits, std::ostream& 
   MaxBatchAnswer answer = AnswerMaxBatch(study, requests, limits);
   const bool shows_advice = !options.text.quiet && options.format != Format::kCsv;
   if (shows_advice) AddAdvice(study, requests[0], limits, answer);
+  AddRecipe(options, answer);
   return answer;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/options.h"
@@ -159,6 +160,24 @@ void CheckNumbers(const Options& options) {
   throw Error({.where = "--format",
                .text = "expected text or json with --params",
                .hint = "--format json"});
+}
+
+void CheckWorld(const Options& options) {
+  if (!options.finds_world) return;
+  const auto refuse = [&](std::string text, std::string hint) {
+    throw Error({.where = "--world", .text = std::move(text), .hint = std::move(hint)});
+  };
+  if (options.command != Command::kEstimate || options.numbers.any()) {
+    refuse("auto: expected with an estimate of a MODEL file, whose batch each rank takes",
+           "onnxfit estimate MODEL.onnx -b N --strategy fsdp --world auto");
+  }
+  if (!options.sweep.empty()) refuse("auto: expected one run, found a list", "");
+  const size_t cards =
+      options.targets.cards.size() * std::max<size_t>(1, options.targets.sizes.size());
+  const size_t targets = options.targets.cards.empty() ? options.targets.sizes.size() : cards;
+  if (targets != 1 || options.targets.lists_all) {
+    refuse("auto: expected one kind of card", "--gpu a100");
+  }
 }
 
 void CheckVerify(const Options& options) {

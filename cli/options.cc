@@ -249,7 +249,7 @@ constexpr NeededFlag kNeeded[] = {
     {"--lora-dropout", "--lora"},     {"--checkpoint-reentrant", "--checkpoint"},
     {"--world", "--strategy"},        {"--ddp-views", "--strategy"},
     {"--fsdp-modules", "--strategy"}, {"--fsdp-keep", "--strategy"},
-    {"--fsdp-policy", "--strategy"}};
+    {"--fsdp-policy", "--strategy"},  {"--reduce-bucket", "--strategy"}};
 
 void RefuseAlone(const std::vector<std::string>& given) {
   const auto is_given = [&](std::string_view flag) {
@@ -263,7 +263,13 @@ void RefuseAlone(const std::vector<std::string>& given) {
 }
 
 // What only sharded models have.
-void CheckRanks(const RankSettings& ranks) {
+void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given) {
+  const bool is_bucket_said = std::ranges::find(given, "--reduce-bucket") != given.end();
+  if (is_bucket_said && ranks.strategy != Strategy::kZero2) {
+    throw Error({.where = "--reduce-bucket",
+                 .text = fmt::format("expected with --strategy zero2, found {}",
+                                     ToString(ranks.strategy))});
+  }
   if (ranks.strategy == Strategy::kFsdp) return;
   const std::string_view flag = !ranks.fsdp_modules.empty() ? "--fsdp-modules"
                                 : ranks.fsdp_keep           ? "--fsdp-keep"
@@ -286,6 +292,16 @@ void ApplyPolicy(TrainingSettings& settings) {
   settings.precision = Precision::kBf16;
 }
 
+// Of an estimate, too.
+void KeepTyped(const Flag& flag, const CLI::Option& option, Options& options) {
+  const bool is_of_run = flag.group == kRunGroup || flag.group == kCardGroup;
+  if (!is_of_run || !IsOf(flag, Command::kEstimate)) return;
+  for (const Typed& typed : GivenOf(flag, option)) {
+    options.typed.push_back(
+        {std::string(flag.name), std::string(flag.letter), flag.value.empty() ? "" : typed.text});
+  }
+}
+
 // What the command line, the environment and the config say of each flag; the config's sizes are
 // for models that have them.
 void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options) {
@@ -301,6 +317,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
     const Flag& flag = Flags()[i];
     if (declared[i]->count() > 0) CheckFlag(flag, options, has_model);
     if (!IsOf(flag, options.command)) continue;
+    if (declared[i]->count() > 0) KeepTyped(flag, *declared[i], options);
     const std::vector<Typed> values = ValuesOf(flag, *declared[i], config);
     if (!values.empty()) options.given.emplace_back(flag.name);
     Apply(flag, values, options);
@@ -308,7 +325,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
     if (is_default) options.request.binding.optional.merge(SizesSet(flag, options));
   }
   RefuseAlone(options.given);
-  CheckRanks(options.request.settings.ranks);
+  CheckRanks(options.request.settings.ranks, options.given);
   ApplyPolicy(options.request.settings);
 }
 
@@ -333,6 +350,7 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--fsdp-modules",
                                             "--fsdp-keep",
                                             "--fsdp-policy",
+                                            "--reduce-bucket",
                                             "--checkpoint-reentrant"};
 
 // Whether it says what inference does anyway.
@@ -433,6 +451,7 @@ Options ParseOptions(std::span<const std::string> args) {
   ApplyAll(declared, options);
   WarnOfIdleFlags(declared, options);
   CheckSweep(options);
+  CheckWorld(options);
   CheckPictures(options);
   CheckVerify(options);
   CheckNumbers(options);

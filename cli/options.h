@@ -122,6 +122,13 @@ struct CheckOptions {
   std::vector<FormattedOutput> outputs = {};  // empty for text
 };
 
+// A flag and its value as they were typed, "" for a switch.
+struct TypedFlag {
+  std::string name;
+  std::string letter = {};  // "" where it has none
+  std::string value = {};
+};
+
 struct Options {
   Command command = Command::kEstimate;
   Action action = Action::kRun;
@@ -136,7 +143,9 @@ struct Options {
   std::string old_model;                // of diff and report, whose other side is `model`
   std::optional<Allowance> fail_above;  // of diff
   std::vector<std::string> given = {};  // flags that somebody said, here or by other ways
+  std::vector<TypedFlag> typed = {};    // what of the run and its cards was typed, in help's order
   EstimateRequest request;              // its targets are made of `targets`
+  bool finds_world = false;             // of estimate: as few ranks as are enough (--world auto)
   Sweep sweep;                          // what of the request varies; empty for one answer
   TargetOptions targets;
   std::string calibration;  // a path or "none", "" where nobody says
@@ -170,6 +179,9 @@ void CheckNumbers(const Options& options);
 
 // Lists that make too many combinations, or stand where one run is asked for.
 void CheckSweep(const Options& options);
+
+// Where as few ranks as are enough can be looked for.
+void CheckWorld(const Options& options);
 
 // Flags that draw, with formats that have no place for it.
 void CheckPictures(const Options& options);

@@ -181,6 +181,7 @@ void SetFramework(const Typed& typed, Options& options) {
 constexpr int64_t kMostBatches = 1024;
 
 constexpr int64_t kMostRanks = 1 << 20;
+constexpr int64_t kMostBucket = int64_t{1} << 40;
 
 constexpr int64_t kMostParameters = 1'000'000'000'000'000;
 constexpr int64_t kMostUnits = 1 << 24;  // of layers, widths, tokens
@@ -326,14 +327,18 @@ std::vector<Flag> RunFlags() {
       {"--strategy", "", "S", kGroup,
        Choices(kStrategies) +
            ": what the first of --world ranks has under DistributedDataParallel, with "
-           "ZeroRedundancyOptimizer beside it, or under fully_shard (FSDP2)",
+           "ZeroRedundancyOptimizer beside it, with DeepSpeed's ZeRO, or under fully_shard (FSDP2)",
        "single",
        [](const Typed& t, Options& o) {
          o.request.settings.ranks.strategy = ParseChoice(t, kStrategies);
        }},
-      {"--world", "", "N", kGroup, "ranks that train together with --strategy", "8",
+      {"--world", "", "N", kGroup,
+       "ranks that train together with --strategy, with a batch each; auto, in estimate with one "
+       "--gpu: as few of 1, 2, 4, ... 1024 as fit",
+       "8",
        [](const Typed& t, Options& o) {
-         o.request.settings.ranks.world = ParseWhole(t, 1, kMostRanks);
+         o.finds_world = t.text == "auto";
+         if (!o.finds_world) o.request.settings.ranks.world = ParseWhole(t, 1, kMostRanks);
        }},
       {"--ddp-views", "", "", kGroup,
        "gradients are parts of DDP's buckets (gradient_as_bucket_view)", "",
@@ -352,6 +357,11 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          if (t.text != "bf16") Refuse(t, "bf16");
          o.request.settings.ranks.fsdp_policy = true;
+       }},
+      {"--reduce-bucket", "", "N", kGroup, "elements of a bucket of DeepSpeed's (zero2)",
+       "500000000",
+       [](const Typed& t, Options& o) {
+         o.request.settings.ranks.reduce_bucket = ParseWhole(t, 1, kMostBucket);
        }},
       // Before --alloc-conf, whose options it decides.
       {"--framework", "", "F", kGroup,

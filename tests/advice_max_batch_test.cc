@@ -114,9 +114,28 @@ TEST_CASE("not even one sample, and no single change makes one run") {
   const Graph file = ParseGraph(kHeavy);
   const Target card = Memory(Needs(file, RequestFor("-b 1 -o sgd -p bf16")) + 16 * kMiB);
   const auto all = ToRaise(file, {}, card);
-  CHECK(all[0].flags == "-o sgd -p bf16");
+  CHECK(all[0].flags == "-o paged-adamw-32bit -p bf16");
   CHECK(*all[0].max_batch == LargestBatch(file, RequestFor("", all[0].flags), card));
   CHECK(all[1].cost_class == CostClass::kMoney);
+}
+
+TEST_CASE("not even one sample: what fits then, and several cards") {
+  const Graph file = FileOf("gpt2.dynamo.onnx");
+  const Target card = Memory(1'800 * kMiB);
+  REQUIRE(LargestBatch(file, {}, card) == 0);
+  const auto all = ToRaise(file, {}, card);
+  const Advice* sharded = FindAdvice(all, "--strategy fsdp --world 2");
+  REQUIRE(sharded != nullptr);
+  for (const Advice& advice : all) {
+    if (!advice.judgement) continue;
+    CAPTURE(advice.flags);
+    EstimateRequest typed = RequestFor("", advice.flags);
+    typed.binding.batch = *advice.max_batch;
+    const Judgement judgement = Judged(file, typed, card).judgement;
+    CHECK(judgement.verdict != Verdict::kOom);
+    CHECK(advice.judgement->verdict == judgement.verdict);
+    CHECK(advice.judgement->used_bytes == judgement.used_bytes);
+  }
 }
 
 TEST_CASE("where --max ends it there is nothing to raise") {

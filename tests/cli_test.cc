@@ -35,6 +35,43 @@ mlp (float[N, 4] x) => (float[N, 2] y)
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+// The last lines of a largest batch that is none, a command over several lines.
+std::vector<std::string> RecipeIn(const std::string& report) {
+  const std::string title = "To see it\n";
+  const size_t begin = report.find(title);
+  REQUIRE(begin != std::string::npos);
+  const size_t end = report.find("\n\n", begin);
+  std::istringstream words(report.substr(begin, end - begin).substr(title.size()));
+  std::vector<std::string> recipe;
+  for (std::string word; words >> word;) {
+    if (word != "\\") recipe.push_back(word);
+  }
+  return recipe;
+}
+
+TEST_CASE("where not even one sample runs, a command that does is there to be copied") {
+  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx";
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, {"-p", "bf16", "--optimizer-impl", "foreach"}}) {
+    std::vector<std::string> args = {"max-batch",  model, "--memory",      "1000MiB",
+                                     "--overhead", "0",   "--multiple-of", "1"};
+    args.insert(args.end(), more.begin(), more.end());
+    const CommandResult search = RunCommand(args);
+    CHECK(search.code == 1);
+    const std::vector<std::string> recipe = RecipeIn(search.out);
+    REQUIRE(recipe.size() > 6);
+    CHECK(recipe[0] == "onnxfit");
+    CHECK(recipe[1] == "estimate");
+    const CommandResult copied = RunCommand({recipe.begin() + 1, recipe.end()});
+    CAPTURE(copied.err);
+    CHECK(copied.code == 0);
+    CHECK(copied.out.starts_with("FITS"));
+    args.insert(args.end(), {"-f", "json"});
+    const std::string json = RunCommand(args).out;
+    CHECK(json.find("\"recipe\": \"onnxfit estimate ") != std::string::npos);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("an estimate is printed, as text and as JSON, by both spellings") {

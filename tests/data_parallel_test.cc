@@ -102,6 +102,25 @@ TEST_CASE("the first rank of ZeroRedundancyOptimizer gets the largest first") {
   CHECK(FirstShare(rank.program, 8) == Share{1});
 }
 
+// Of 36, 30, 30 and 30 elements the first of three ranks has 36, and the second 60.
+TEST_CASE("another rank may have more than the first") {
+  const Program program = Build(R"(
+    net (float[2, 6] x) => (float[2, 5] y)
+    < float[6, 6] a = ["location": "none"], float[6, 5] b = ["location": "none"],
+      float[5, 6] c = ["location": "none"], float[6, 5] d = ["location": "none"] > {
+      h = MatMul (x, a)
+      i = MatMul (h, b)
+      j = MatMul (i, c)
+      y = MatMul (j, d)
+    })",
+                                {})
+                              .program;
+  CHECK(FirstShare(program, 3) == std::vector<size_t>{0});
+  CHECK(MoreThanFirstShare(program, 3) == 60 - 36);
+  CHECK(MoreThanFirstShare(program, 4) == 0);
+  CHECK(MoreThanFirstShare(program, 1) == 0);
+}
+
 TEST_CASE("an optimizer in backward is none that waits for the ranks") {
   TrainingSettings settings = {.optimizer_in_backward = true};
   settings.ranks.strategy = Strategy::kDdp;

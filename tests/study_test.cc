@@ -109,6 +109,8 @@ const Row kRows[] = {
      }},
     {"ranks.fsdp_keep", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdp, .fsdp_keep = true}; }},
+    {"ranks.reduce_bucket", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kZero2, .reduce_bucket = 1000}; }},
     {"ranks.fsdp_policy", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdp, .fsdp_policy = true}; }},
     {"steps", "lenet.onnxtxt", [](TrainingSettings& s) { s.steps = 5; }},
@@ -149,9 +151,10 @@ TEST_CASE("every field has a row above") {
   const auto& [rank, targets, lora_dropout] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [library, zero_grad, hold_outputs, prefetch, accumulate] = loop;
-  const auto& [strategy, world, views, sharded, keep, policy] = ranks;
+  const auto& [strategy, world, views, sharded, keep, policy, bucket] = ranks;
   CHECK(steps > accumulate);
   CHECK(world > steps);
+  CHECK(bucket > world);
   CHECK_FALSE(conv_bias);
   CHECK(rank == 0);
   CHECK_FALSE(reentrant);

@@ -29,11 +29,11 @@ bool IsWorthALine(const Advice& advice, const Judgement& before) {
 }
 
 void AddCards(const AdviceCase& c, const Judgement& before, std::vector<Advice>& all) {
-  if (const auto card = FindLargerCard(c, before, c.target.total_bytes + 1)) {
-    all.push_back(AdviceOf(*card));
-  } else if (before.verdict == Verdict::kOom) {
-    all.push_back(ManyCards(c));
-  }
+  const auto card = FindLargerCard(c, before, c.target.total_bytes + 1);
+  const auto sharded = FindShardedRun(c, before);
+  if (card) all.push_back(AdviceOf(*card));
+  if (sharded) all.push_back(AdviceOfTrial(c, before, *sharded));
+  if (!card && !sharded && before.verdict == Verdict::kOom) all.push_back(ManyCards(c));
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ std::vector<Advice> AdviseAtBatch(const Study& study, const EstimateRequest& req
   const std::vector<Trial> singles = TryEach(c, before, changes);
   std::vector<Advice> all;
   for (const Trial& trial : singles) all.push_back(AdviceOfTrial(c, before, trial));
-  if (before.verdict == Verdict::kOom && !AnyIsEnough(all)) {
+  if (before.verdict == Verdict::kOom) {
     const auto found = FindCombination(c, before, singles);
     if (found) all.push_back(AdviceOfTrial(c, before, *found));
   }

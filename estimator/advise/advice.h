@@ -17,9 +17,10 @@
 namespace onnxfit {
 
 // What would make the run of `request` fit a card on which it is TIGHT or OOM; nothing where it
-// FITS.  Changes that are enough come first, of these the cheapest, of these what saves most;
-// where none on this card is enough, pairs and then triples are tried.  Throws Error as Predict
-// does.  Some 20 predictions, 60 where combinations are tried.
+// FITS.  Changes that are enough come first, of these the cheapest, of these what takes least time,
+// of these what saves most.  Several together are among them where these cost less than each that
+// is enough alone.  Throws Error as Predict does.  Some 20 predictions, 60 where combinations are
+// tried.
 std::vector<Advice> AdviseAtBatch(const Study& study, const EstimateRequest& request,
                                   const JudgedTarget& judged);
 

@@ -26,6 +26,7 @@ namespace onnxfit {
 enum class ChangedPart : uint8_t {
   kAllocator,
   kOptimizerImpl,
+  kStepInBackward,
   kZeroGrad,
   kAttention,
   kInPlace,
@@ -36,16 +37,21 @@ enum class ChangedPart : uint8_t {
   kBatch,
   kOptimizer,
   kPrecision,
+  kQuantized,
   kTrained,
   kSize,
+  kRanks,
+  kBuckets,
 };
 
 // Whether PyTorch runs the same program all the same.
 constexpr bool KeepsProgram(ChangedPart part) {
   return part == ChangedPart::kAllocator || part == ChangedPart::kOptimizerImpl ||
-         part == ChangedPart::kZeroGrad || part == ChangedPart::kPrefetch ||
+         part == ChangedPart::kStepInBackward || part == ChangedPart::kZeroGrad ||
+         part == ChangedPart::kRecomputed || part == ChangedPart::kPrefetch ||
          part == ChangedPart::kAverage || part == ChangedPart::kBatch ||
-         part == ChangedPart::kOptimizer;
+         part == ChangedPart::kOptimizer || part == ChangedPart::kRanks ||
+         part == ChangedPart::kBuckets;
 }
 
 // A run that needs too much, and the card.
@@ -70,6 +76,8 @@ struct Change {
   std::string flags = {};
   std::string cost = {};
   std::function<void(EstimateRequest&)> apply = {};
+  int slower_percent = 0;   // as Advice has it
+  std::string source = {};  // the same
 };
 
 // Those that apply, cheapest first.  A smaller batch is not among them: whoever knows the batch
@@ -116,10 +124,6 @@ std::optional<FrozenGlobs> GlobsBeforeLast(std::span<const NamedCount> parameter
 // What follows says which optimizers and implementations there are to choose from.
 
 bool HasImpl(Optimizer optimizer, OptimizerImpl impl, const FrameworkProfile& framework);
-
-// What runs `optimizer`: `asked`, or else what PyTorch takes.  Without an optimizer, foreach.
-OptimizerImpl ImplOf(Optimizer optimizer, std::optional<OptimizerImpl> asked,
-                     const FrameworkProfile& framework);
 
 // What an optimizer keeps of a matrix of 1024 x 1024 parameters in fp32: what tells them apart.
 int64_t SampleStateBytes(Optimizer optimizer, const FrameworkProfile& framework);

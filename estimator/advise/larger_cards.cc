@@ -177,6 +177,26 @@ std::string ManyText(const std::vector<Held>& all, const Target& largest, const 
 
 }  // namespace
 
+namespace {
+
+constexpr int64_t kMostAdvisedCards = 64;
+
+Change ShardedOver(int64_t world) {
+  return {
+      ChangedPart::kRanks,
+      CostClass::kMoney,
+      fmt::format("{} such cards that share the model", world),
+      fmt::format("--strategy fsdp --world {}", world),
+      "FSDP2; each takes this batch; half as much again is sent as with DDP (Rajbhandari et al. "
+      "2020, arXiv:1910.02054, section 7)",
+      [world](EstimateRequest& r) {
+        r.settings.ranks.strategy = Strategy::kFsdp;
+        r.settings.ranks.world = world;
+      }};
+}
+
+}  // namespace
+
 std::optional<LargerCard> FindLargerCard(const AdviceCase& c, const Judgement& before,
                                          int64_t least_bytes) {
   // Kernels change scratch and workspaces, not tensors: what is far too large stays so.
@@ -204,6 +224,21 @@ Advice AdviceOf(const LargerCard& card) {
                               FormatBytes(card.target.total_bytes)),
           .cost_class = CostClass::kMoney,
           .judgement = card.judgement};
+}
+
+std::optional<Trial> FindShardedRun(const AdviceCase& c, const Judgement& before) {
+  if (!c.is_training() || c.request.settings.ranks.strategy != Strategy::kNone) return std::nullopt;
+  const auto over = [&](int64_t world) {
+    const Change change = ShardedOver(world);
+    std::optional<Trial> trial = Try(c, before, {&change, 1});
+    if (trial && !IsEnough(trial->judgement, before)) trial.reset();
+    return trial;
+  };
+  std::optional<Trial> fewest = over(kMostAdvisedCards);
+  for (int64_t world = 2; fewest && world < kMostAdvisedCards; world *= 2) {
+    if (std::optional<Trial> fewer = over(world)) return fewer;
+  }
+  return fewest;
 }
 
 std::optional<Advice> SeveralCards(const AdviceCase& c) {

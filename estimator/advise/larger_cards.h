@@ -7,6 +7,7 @@
 
 #include "estimator/advise/advice.h"
 #include "estimator/advise/changes.h"
+#include "estimator/advise/trials.h"
 #include "estimator/base/cards.h"
 #include "estimator/fit/verdict.h"
 
@@ -25,6 +26,10 @@ std::optional<LargerCard> FindLargerCard(const AdviceCase& c, const Judgement& b
 
 // "--gpu a10": its name and size as a line of advice.
 Advice AdviceOf(const LargerCard& card);
+
+// The run on several of its cards that share the model (FSDP2), as few as are enough of 2, 4, … 64;
+// nullopt where there are none, or where ranks share it already.
+std::optional<Trial> FindShardedRun(const AdviceCase& c, const Judgement& before);
 
 // Where even one sample is too much for every card: how many would hold it together, with
 // parameters, gradients and optimizer state shared evenly (ZeRO-3, FSDP) and one sample's

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <utility>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "estimator/advise/advice.h"
 #include "estimator/advise/changes.h"
@@ -22,6 +24,7 @@ struct Question {
   const MaxBatch& answer;
   int64_t batch = 0;  // the one to take
   const BatchLimits& limits;
+  Judgement before = {};  // of the least batch, where that does not run
 
   // What FITS is raised to what FITS, what only runs to what runs.
   bool is_strict() const { return limits.is_strict || FittingOf(answer).batch > 0; }
@@ -31,8 +34,22 @@ struct Question {
 };
 
 // What is printed fits, or runs; the few runs around it are read off.
-int64_t LargestBatchOn(const Question& q, std::vector<BatchLoops*> loops, const Target& target) {
-  return BatchSearch(std::move(loops), target, q.is_strict()).LargestAbout(q.batch, q.limits);
+int64_t LargestBatchOn(const Question& q, const std::vector<BatchLoops*>& loops,
+                       const Target& target) {
+  return BatchSearch(loops, target, q.is_strict()).LargestAbout(q.batch, q.limits);
+}
+
+// Where nothing runs as asked: what fits rather than what runs.
+BatchOutcome LargestOutcome(const Question& q, ReadingLoops& loops, const Target& target) {
+  const auto judged = [&](int64_t batch) {
+    return BatchOutcome{batch, batch > 0 ? loops.JudgeOneAt(batch, target) : Judgement()};
+  };
+  const BatchOutcome running = judged(LargestBatchOn(q, loops.all(), target));
+  if (running.batch == 0 || running.judgement.verdict == Verdict::kFits) return running;
+  BatchLimits below = q.limits;
+  below.most = running.batch;
+  const int64_t fitting = BatchSearch(loops.all(), target, true).LargestAbout(running.batch, below);
+  return fitting > 0 ? judged(fitting) : running;
 }
 
 // Whether at the asked batch as many bytes are saved as some more samples take.
@@ -47,20 +64,37 @@ bool MayRaise(const Question& q, const Change& change, BatchLoops& changed) {
 
 struct Raise {
   std::vector<Change> changes;
-  int64_t batch = 0;
+  int64_t batch = 0;                        // 0 where it gains too little
+  std::optional<Trial> tried = {};          // of the least batch, where that does not run as asked
+  std::optional<Judgement> judgement = {};  // of `batch` there: not all that runs fits
 };
 
-// 0 where it does not apply, or gains too little.
-Raise RaiseBy(const Question& q, const Change& change) {
-  Raise raise = {{change}};
-  try {
-    ChangedLoops changed(q.c, raise.changes);
-    if (!MayRaise(q, change, changed.loops().of_worse())) return raise;
-    raise.batch = LargestBatchOn(q, changed.loops().all(), q.c.target);
-  } catch (const Error&) {
-    raise.batch = 0;
+Raise RaiseWith(const Question& q, std::span<const Change> changes) {
+  Raise raise = {{changes.begin(), changes.end()}};
+  ChangedLoops changed(q.c, changes);
+  if (q.batch == 0) {
+    raise.tried = TrialOf(q.c, q.before, changes, changed.loops(), q.c.batch());
+    if (!IsEnough(raise.tried->judgement, q.before)) return raise;
+  } else if (!MayRaise(q, changes[0], changed.loops().of_worse())) {
+    return raise;
   }
+  if (q.batch > 0) {
+    raise.batch = LargestBatchOn(q, changed.loops().all(), q.c.target);
+    return raise;
+  }
+  const BatchOutcome largest = LargestOutcome(q, changed.loops(), q.c.target);
+  raise.batch = largest.batch;
+  if (largest.batch > 0) raise.judgement = largest.judgement;
   return raise;
+}
+
+// Without a batch where it does not apply.
+Raise RaiseBy(const Question& q, const Change& change) {
+  try {
+    return RaiseWith(q, {&change, 1});
+  } catch (const Error&) {
+    return {{change}};
+  }
 }
 
 std::vector<Raise> RaiseByEach(const Question& q, const std::vector<Change>& changes) {
@@ -83,6 +117,7 @@ Advice AdviceOfRaise(const Question& q, const Raise& raise) {
   const AdviceCase c = {q.c.study, at_batch, q.c.target, q.c.asked, q.c.programs};
   Advice advice = AdviceOf(c, raise.changes);
   advice.max_batch = raise.batch;
+  advice.judgement = raise.judgement;
   return advice;
 }
 
@@ -99,14 +134,16 @@ void AddRaises(const Question& q, const std::vector<Raise>& raises, std::vector<
   }
 }
 
-// Not even the least batch runs, whatever is changed alone.
-void AddCombinedRaise(const Question& q, const std::vector<Change>& changes,
+// Not even the least batch runs: of what makes one run, what is cheaper than each change alone.
+void AddCombinedRaise(const Question& q, const std::vector<Raise>& raises,
                       std::vector<Advice>& all) {
-  const Judgement before = ReadingLoops(q.c.programs).JudgeOneAt(q.c.batch(), q.c.target);
-  const auto found = FindCombination(q.c, before, TryEach(q.c, before, changes));
+  std::vector<Trial> singles;
+  for (const Raise& raise : raises) {
+    if (raise.tried) singles.push_back(*raise.tried);
+  }
+  const auto found = FindCombination(q.c, q.before, singles);
   if (!found) return;
-  ChangedLoops changed(q.c, found->changes);
-  const Raise raise = {found->changes, LargestBatchOn(q, changed.loops().all(), q.c.target)};
+  const Raise raise = RaiseWith(q, found->changes);
   if (raise.batch > 0) all.push_back(AdviceOfRaise(q, raise));
 }
 
@@ -122,7 +159,7 @@ int64_t LargestOfPasses(const Question& q, int64_t count) {
   ReadingLoops printed(q.c.programs, InPasses(std::min(count, kMostPlayedMicroBatches)));
   std::vector<BatchLoops*> loops = many.all();
   for (BatchLoops* of_printed : printed.all()) loops.push_back(of_printed);
-  return LargestBatchOn(q, std::move(loops), q.c.target);
+  return LargestBatchOn(q, loops, q.c.target);
 }
 
 // Several batches a step: as few as make it larger.
@@ -144,6 +181,15 @@ void AddAccumulation(const Question& q, std::vector<Advice>& all) {
                  .accumulate = count});
 }
 
+// Several of this card, where none runs the least batch alone.
+bool AddSharded(const Question& q, std::vector<Advice>& all) {
+  const auto found = FindShardedRun(q.c, q.before);
+  if (!found) return false;
+  const Raise raise = RaiseWith(q, found->changes);
+  if (raise.batch > 0) all.push_back(AdviceOfRaise(q, raise));
+  return raise.batch > 0;
+}
+
 // A card for a little more would be no advice.
 constexpr int64_t kWorthAnother = 150;  // per cent of this one's memory
 
@@ -152,15 +198,17 @@ void AddCard(const Question& q, std::vector<Advice>& all) {
   const Judgement before = {.verdict = q.is_strict() ? Verdict::kTight : Verdict::kOom};
   const auto card =
       FindLargerCard(q.c, before, q.batch > 0 ? bytes / 100 * kWorthAnother : bytes + 1);
+  const bool is_sharded = q.batch == 0 && AddSharded(q, all);
   if (!card) {
-    if (q.batch == 0) all.push_back(ManyCards(q.c));
+    if (q.batch == 0 && !is_sharded) all.push_back(ManyCards(q.c));
     return;
   }
   Advice advice = AdviceOf(*card);
   ReadingLoops loops(q.c.programs, [&](EstimateRequest& request) {
     request.settings.device = card->target.device;
   });
-  advice.max_batch = LargestBatchOn(q, loops.all(), card->target);
+  advice.max_batch = q.batch > 0 ? LargestBatchOn(q, loops.all(), card->target)
+                                 : LargestOutcome(q, loops, card->target).batch;
   advice.judgement.reset();
   if (*advice.max_batch > q.batch) all.push_back(std::move(advice));
 }
@@ -176,12 +224,15 @@ std::vector<Advice> AdviseMaxBatch(const Study& study, const EstimateRequest& re
   const EstimateRequest own = RequestAt(study, programs.worse(), std::max(batch, least));
   const LoopedPrediction asked = PredictLoop(study, own);
   const AdviceCase c = {study, own, answer.target, asked, programs};
-  const Question q = {c, answer, batch, limits};
-  const std::vector<Change> changes = ChangesFor(c);
+  Question q = {c, answer, batch, limits};
+  if (batch == 0) q.before = ReadingLoops(programs).JudgeOneAt(c.batch(), answer.target);
+  if (batch == 0 && limits.is_strict)
+    q.before.verdict = Verdict::kTight;  // what is TIGHT is not enough
+  const std::vector<Raise> raises = RaiseByEach(q, ChangesFor(c));
   std::vector<Advice> all;
-  AddRaises(q, RaiseByEach(q, changes), all);
+  AddRaises(q, raises, all);
   if (batch > 0) AddAccumulation(q, all);
-  if (batch == 0 && !AnyIsEnough(all)) AddCombinedRaise(q, changes, all);
+  if (batch == 0) AddCombinedRaise(q, raises, all);
   AddCard(q, all);
   Rank(all);
   return all;

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -73,13 +74,15 @@ std::optional<Trial> TryOrThrow(const AdviceCase& c, const Judgement& before,
   const bool in_parts = std::any_of(changes.begin(), changes.end(),
                                     [](const Change& change) { return !change.apply; });
   const int64_t part = in_parts ? LargestPart(c, before, changes) : c.batch();
-  Trial trial;
-  trial.changes = InParts(c, changes, part);
-  trial.request = Changed(c.request, trial.changes);
-  ChangedLoops changed(c, trial.changes);
-  trial.judgement = changed.loops().JudgeOneAt(part, c.target);
-  trial.saved_bytes = before.used_bytes - trial.judgement.used_bytes;
-  return trial;
+  const std::vector<Change> filled = InParts(c, changes, part);
+  ChangedLoops changed(c, filled);
+  return TrialOf(c, before, filled, changed.loops(), part);
+}
+
+std::string TimeText(int slower_percent) {
+  if (slower_percent == 0) return "as fast";
+  return fmt::format("about {}% {} time", std::abs(slower_percent),
+                     slower_percent > 0 ? "more" : "less");
 }
 
 void AddPart(std::string_view separator, const std::string& text, std::string& to) {
@@ -133,129 +136,38 @@ std::optional<Trial> Try(const AdviceCase& c, const Judgement& before,
   }
 }
 
+Trial TrialOf(const AdviceCase& c, const Judgement& before, std::span<const Change> changes,
+              ReadingLoops& loops, int64_t batch) {
+  Trial trial;
+  trial.changes = {changes.begin(), changes.end()};
+  trial.request = Changed(c.request, changes);
+  trial.judgement = loops.JudgeOneAt(batch, c.target);
+  trial.saved_bytes = before.used_bytes - trial.judgement.used_bytes;
+  return trial;
+}
+
 Change AnySmallerBatch() { return {.part = ChangedPart::kBatch, .cost_class = CostClass::kTime}; }
 
 Advice AdviceOf(const AdviceCase& c, std::span<const Change> changes) {
   Advice advice;
   const int64_t batch = Changed(c.request, changes).binding.batch.value_or(c.batch());
+  double time = 1;
   for (const Change& change : changes) {
-    AddPart(" and ", change.what, advice.change);
+    AddPart(&change == &changes.back() ? " and " : ", ", change.what, advice.change);
     AddPart(" ", FlagsAt(change, batch), advice.flags);
     AddPart("; ", change.cost, advice.cost);
     advice.cost_class = std::max(advice.cost_class, change.cost_class);
+    time *= 1 + change.slower_percent / 100.0;
+    if (advice.source.find(change.source) == std::string::npos) {
+      AddPart("; ", change.source, advice.source);
+    }
+  }
+  advice.slower_percent = static_cast<int>(std::lround(100 * (time - 1)));
+  if (!advice.source.empty()) {
+    AddPart("; ", fmt::format("{} ({})", TimeText(advice.slower_percent), advice.source),
+            advice.cost);
   }
   return advice;
-}
-
-// What follows tries changes together.
-namespace {
-
-struct Combination {
-  std::vector<size_t> singles;  // indices, rising
-  int cost = 0;                 // ranks of the classes, added up
-  int64_t hoped_bytes = 0;      // what it may save
-};
-
-const Change& ChangeOf(const Trial& single) { return single.changes[0]; }
-
-class CombinationSearch {
- public:
-  CombinationSearch(const AdviceCase& c, const Judgement& before, std::span<const Trial> singles)
-      : case_(c), before_(before), singles_(singles) {
-    for (size_t i = 0; i < singles.size(); ++i) saved_[{i}] = singles[i].saved_bytes;
-  }
-
-  std::optional<Trial> Find() {
-    std::vector<Combination> some = WithOneMore({{}});
-    for (const size_t most : {kMostPairs, kMostTriples}) {
-      some = WithOneMore(some);
-      if (auto found = FirstEnough(some, most)) return found;
-    }
-    return std::nullopt;
-  }
-
- private:
-  bool GoTogether(const Combination& some, size_t next) const {
-    return std::none_of(some.singles.begin(), some.singles.end(), [&](size_t i) {
-      return ChangeOf(singles_[i]).part == ChangeOf(singles_[next]).part;
-    });
-  }
-
-  // Each of `some` with one more that comes after its last.
-  std::vector<Combination> WithOneMore(const std::vector<Combination>& some) const {
-    std::vector<Combination> more;
-    for (const Combination& combination : some) {
-      const size_t first = combination.singles.empty() ? 0 : combination.singles.back() + 1;
-      for (size_t next = first; next < singles_.size(); ++next) {
-        if (!GoTogether(combination, next)) continue;
-        Combination longer = combination;
-        longer.singles.push_back(next);
-        longer.cost += static_cast<int>(ChangeOf(singles_[next]).cost_class);
-        longer.hoped_bytes = HopedBytes(longer.singles);
-        more.push_back(std::move(longer));
-      }
-    }
-    return more;
-  }
-
-  // Savings of the same bytes do not add up, so the least that any part of it lets hope for.
-  int64_t HopedBytes(const std::vector<size_t>& singles) const {
-    int64_t sum = 0;
-    for (const size_t i : singles) sum += std::max<int64_t>(0, singles_[i].saved_bytes);
-    int64_t least = sum;
-    for (const size_t i : singles) {
-      std::vector<size_t> others = singles;
-      std::erase(others, i);
-      const auto known = saved_.find(others);
-      if (known == saved_.end()) continue;
-      const int64_t with_it = known->second + std::max<int64_t>(0, singles_[i].saved_bytes);
-      least = std::min(least, with_it);
-    }
-    return least;
-  }
-
-  // Some may save more than is hoped, where each alone only moves the peak.
-  void SortByPromise(std::vector<Combination>& some) const {
-    const int64_t missing = before_.used_bytes - before_.usable_bytes;
-    const auto rank = [missing](const Combination& x) {
-      const bool promises = x.hoped_bytes >= missing;
-      return std::tuple(!promises, promises ? x.cost : 0, -x.hoped_bytes);
-    };
-    std::stable_sort(some.begin(), some.end(),
-                     [&](const Combination& a, const Combination& b) { return rank(a) < rank(b); });
-  }
-
-  std::optional<Trial> TryAll(const Combination& combination) const {
-    std::vector<Change> changes;
-    for (const size_t i : combination.singles) {
-      const Change& change = ChangeOf(singles_[i]);
-      changes.push_back(change.part == ChangedPart::kBatch ? AnySmallerBatch() : change);
-    }
-    return Try(case_, before_, changes);
-  }
-
-  std::optional<Trial> FirstEnough(std::vector<Combination> some, size_t most) {
-    SortByPromise(some);
-    for (size_t i = 0; i < std::min(most, some.size()); ++i) {
-      std::optional<Trial> trial = TryAll(some[i]);
-      if (!trial) continue;
-      if (IsEnough(trial->judgement, before_)) return trial;
-      saved_[some[i].singles] = trial->saved_bytes;
-    }
-    return std::nullopt;
-  }
-
-  const AdviceCase& case_;
-  const Judgement& before_;
-  const std::span<const Trial> singles_;
-  std::map<std::vector<size_t>, int64_t> saved_;  // what was judged
-};
-
-}  // namespace
-
-std::optional<Trial> FindCombination(const AdviceCase& c, const Judgement& before,
-                                     std::span<const Trial> singles) {
-  return CombinationSearch(c, before, singles).Find();
 }
 
 // What follows is shared by the two questions for advice.
@@ -327,8 +239,10 @@ Advice ManyCards(const AdviceCase& c) {
 void Rank(std::vector<Advice>& all) {
   std::stable_sort(all.begin(), all.end(), [](const Advice& a, const Advice& b) {
     const auto rank = [](const Advice& x) {
-      return std::tuple(x.effect, x.cost_class, -x.max_batch.value_or(0) * x.accumulate,
-                        -x.saved_bytes);
+      // How much longer another optimizer takes until it is there, nobody knows.
+      const int slower_percent = x.cost_class == CostClass::kTuning ? 0 : x.slower_percent;
+      return std::tuple(x.effect, x.cost_class, slower_percent,
+                        -x.max_batch.value_or(0) * x.accumulate, -x.saved_bytes);
     };
     return rank(a) < rank(b);
   });

@@ -48,22 +48,22 @@ bool IsEnough(const Judgement& judgement, const Judgement& before);
 std::optional<Trial> Try(const AdviceCase& c, const Judgement& before,
                          std::span<const Change> changes);
 
+// The same of loops that are changed so, at a batch of theirs.
+Trial TrialOf(const AdviceCase& c, const Judgement& before, std::span<const Change> changes,
+              ReadingLoops& loops, int64_t batch);
+
 // What Try() is to fill in: smaller batches, whose size depends on all other changes.
 Change AnySmallerBatch();
 
 // A line of advice; its effect is the caller's to say.
 Advice AdviceOf(const AdviceCase& c, std::span<const Change> changes);
 
-// What follows tries several changes together, where none alone is enough.
-
-inline constexpr size_t kMostPairs = 24;    // judged
-inline constexpr size_t kMostTriples = 16;  // the same
-
-// The first pair of `singles` that is enough, else the first triple: those first that may save what
-// is missing, as far as it is known of their parts, the cheapest of them first; then the others, by
-// what they may save.
+// Several changes together, of those that `singles` tried, which are enough and cost less than any
+// that is enough alone: of the cheapest class of cost that has such, none of them to spare, the
+// costliest left out first.  nullopt where there are none.  At most kMostCombined plays.
 std::optional<Trial> FindCombination(const AdviceCase& c, const Judgement& before,
                                      std::span<const Trial> singles);
+inline constexpr int kMostCombined = 40;
 
 // What follows is shared by the two questions for advice.
 
@@ -85,7 +85,8 @@ bool AnyIsEnough(const std::vector<Advice>& all);
 // For a run that no card of the table holds.
 Advice ManyCards(const AdviceCase& c);
 
-// What helps most for least: enough before some before none, then cheapest, then what it gives.
+// What helps most for least: enough before some before none, then cheapest, then what takes least
+// time, then what it gives.
 void Rank(std::vector<Advice>& all);
 
 }  // namespace onnxfit

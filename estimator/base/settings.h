@@ -74,9 +74,10 @@ enum class AttentionUse : uint8_t { kSdpa, kEager };
 enum class Quantization : uint8_t { kNone, kNf4 };
 
 // How ranks share the work: gradients are added up in DistributedDataParallel's buckets; zero1 has
-// ZeroRedundancyOptimizer beside it, of which each rank steps a share; with fsdp each has a part of
-// every parameter (torch.distributed.fsdp.fully_shard).
-enum class Strategy : uint8_t { kNone, kDdp, kZero1, kFsdp };
+// ZeroRedundancyOptimizer beside it, of which each rank steps a share; zero2 is DeepSpeed's, whose
+// ranks keep gradients of their share alone; with fsdp each has a part of every parameter
+// (torch.distributed.fsdp.fully_shard).
+enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp };
 
 // Whose loop trains: the plain one of eager/training.h, or that of a library
 // (program/library_loops.cc).
@@ -154,6 +155,7 @@ inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUs
 inline constexpr Spelling<Strategy> kStrategies[] = {{"single", Strategy::kNone},
                                                      {"ddp", Strategy::kDdp},
                                                      {"zero1", Strategy::kZero1},
+                                                     {"zero2", Strategy::kZero2},
                                                      {"fsdp", Strategy::kFsdp}};
 
 inline constexpr Spelling<LoopLibrary> kLoopLibraries[] = {{"plain", LoopLibrary::kPlain},
@@ -252,7 +254,7 @@ constexpr DType ComputeType(Precision precision) {
   return lower == DType::kUndefined ? ParameterType(precision) : lower;
 }
 
-// Ranks that train together, of which the first is estimated: none has more.
+// Ranks that train together, of which the first is estimated: with zero1 another may have more.
 struct RankSettings {
   Strategy strategy = Strategy::kNone;
   int64_t world = 8;                // ranks
@@ -264,6 +266,7 @@ struct RankSettings {
   // MixedPrecisionPolicy(param_dtype=that of the precision, reduce_dtype=torch.float32) of a model
   // in fp32: shards, reduced gradients, states and buffers stay so.
   bool fsdp_policy = false;
+  int64_t reduce_bucket = 500'000'000;  // elements: DeepSpeed's reduce_bucket_size
 };
 
 // One training (or inference) run to be estimated.

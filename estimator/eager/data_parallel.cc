@@ -139,21 +139,38 @@ const TensorType& DataParallel::TypeOf(size_t parameter) const {
   return program.values[Index(program.parameters[parameter])].type;
 }
 
-std::vector<size_t> FirstShare(const Program& program, int64_t world) {
+namespace {
+
+struct Shares {
+  std::vector<size_t> first;   // its parameters
+  std::vector<int64_t> sizes;  // elements of each
+};
+
+Shares SharesOf(const Program& program, int64_t world) {
   const auto elements = [&](size_t parameter) {
     return Numel(program.values[Index(program.parameters[parameter])].type.dims);
   };
   std::vector<size_t> sorted(program.parameters.size());
   std::iota(sorted.begin(), sorted.end(), size_t{0});
   std::ranges::stable_sort(sorted, std::ranges::greater(), elements);
-  std::vector<int64_t> sizes(static_cast<size_t>(world));
-  std::vector<size_t> first;
+  Shares shares = {{}, std::vector<int64_t>(static_cast<size_t>(world))};
   for (const size_t parameter : sorted) {
-    const auto least = std::ranges::min_element(sizes);
+    const auto least = std::ranges::min_element(shares.sizes);
     *least = CheckedAdd(*least, elements(parameter));
-    if (least == sizes.begin()) first.push_back(parameter);
+    if (least == shares.sizes.begin()) shares.first.push_back(parameter);
   }
-  return first;
+  return shares;
+}
+
+}  // namespace
+
+std::vector<size_t> FirstShare(const Program& program, int64_t world) {
+  return SharesOf(program, world).first;
+}
+
+int64_t MoreThanFirstShare(const Program& program, int64_t world) {
+  const std::vector<int64_t> sizes = SharesOf(program, world).sizes;
+  return std::ranges::max(sizes) - sizes[0];
 }
 
 }  // namespace onnxfit

@@ -49,9 +49,12 @@ class DataParallel {
 };
 
 // Which parameters the first of `world` ranks steps with ZeroRedundancyOptimizer, in its order: the
-// largest first, each to the rank that has the fewest elements.  No rank has more.  Source:
+// largest first, each to the rank that has the fewest elements.  Source:
 // _partition_parameters of torch/distributed/optim/zero_redundancy_optimizer.py, pytorch v2.11.0.
 // O(parameters × (log parameters + world)).
 std::vector<size_t> FirstShare(const Program& program, int64_t world);
+
+// How many more elements than the first the rank steps that has most.  O(the same).
+int64_t MoreThanFirstShare(const Program& program, int64_t world);
 
 }  // namespace onnxfit

@@ -120,17 +120,6 @@ SumShape SumOf(const TensorType& type, Reduced reduced) {
 
 namespace {
 
-// The tutorial's optimizers, of one parameter each, have foreach=False; libraries that run the loop
-// have their own defaults.
-std::optional<OptimizerImpl> ImplOf(const TrainingSettings& settings) {
-  const bool is_told = settings.optimizer_impl || settings.optimizer == Optimizer::kNone;
-  if (is_told) return settings.optimizer_impl;
-  if (settings.optimizer_in_backward) return OptimizerImpl::kForLoop;
-  const bool is_fused = settings.optimizer == Optimizer::kAdamW &&
-                        DoesLoop(settings.loop.library, LoopFact::kFusesAdamW);
-  return is_fused ? std::optional(OptimizerImpl::kFused) : std::nullopt;
-}
-
 // Parameters of LayerNorm, by index.
 std::vector<bool> AreOfLayerNorm(const Program& program) {
   std::set<NameId> names;
@@ -166,6 +155,19 @@ void CheckInBackward(const TrainingSettings& settings) {
 
 }  // namespace
 
+std::optional<OptimizerImpl> AskedImpl(const TrainingSettings& settings) {
+  const bool is_told = settings.optimizer_impl || settings.optimizer == Optimizer::kNone;
+  if (is_told) return settings.optimizer_impl;
+  if (settings.optimizer_in_backward) return OptimizerImpl::kForLoop;
+  const bool is_fused = settings.optimizer == Optimizer::kAdamW &&
+                        DoesLoop(settings.loop.library, LoopFact::kFusesAdamW);
+  return is_fused ? std::optional(OptimizerImpl::kFused) : std::nullopt;
+}
+
+OptimizerImpl ImplOf(const TrainingSettings& settings) {
+  return FindOptimizerRule(settings.optimizer, AskedImpl(settings), settings.framework).impl;
+}
+
 OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
                              const ParameterGradients& gradients)
     : calls_(calls),
@@ -183,7 +185,7 @@ std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
                                                         const TrainingSettings& settings) {
   if (settings.optimizer_in_backward) CheckInBackward(settings);
   const auto find = [&](Optimizer optimizer) -> const OptimizerRule& {
-    return FindOptimizerRule(optimizer, ImplOf(settings), settings.framework);
+    return FindOptimizerRule(optimizer, AskedImpl(settings), settings.framework);
   };
   const OptimizerRule& first = find(settings.optimizer);
   const bool takes_all = first.of_others == Optimizer::kNone;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
@@ -84,6 +85,14 @@ class AveragedModel {
   Machine& machine_;
   bool updated_ = false;
 };
+
+// The implementation that the loop asks its optimizer for: that of the settings; the tutorial's
+// optimizers, of one parameter each, have foreach=False; libraries that run the loop have their own
+// defaults.  nullopt: PyTorch's choice.
+std::optional<OptimizerImpl> AskedImpl(const TrainingSettings& settings);
+
+// The one that runs then.  Throws Error where the optimizer has no such implementation.
+OptimizerImpl ImplOf(const TrainingSettings& settings);
 
 // The whole.
 class OptimizerStep {

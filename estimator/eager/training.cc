@@ -17,6 +17,7 @@
 #include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/optimizer_step.h"
 #include "estimator/eager/strides.h"
+#include "estimator/eager/zero_partition.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/libraries.h"
 
@@ -67,7 +68,8 @@ class Training {
 
   void Place() {
     forward_.PlaceModel();
-    if (has_backward() && settings_.ranks.strategy != Strategy::kNone) JoinRanks();
+    if (!has_backward() || settings_.ranks.strategy == Strategy::kNone) return;
+    settings_.ranks.strategy == Strategy::kZero2 ? Partition() : JoinRanks();
   }
 
   // fully_shard(model)
@@ -76,6 +78,16 @@ class Training {
     fsdp_.emplace(calls_, forward_, gradients_);
     fsdp_->Construct();
     optimizer_.StepShards(fsdp_->ShardTypes());
+  }
+
+  // deepspeed.initialize(model=model, optimizer=…, config=…)
+  void Partition() {
+    CheckZeroPartition(settings_);
+    zero_.emplace(calls_, forward_, gradients_);
+    zero_->Construct();
+    optimizer_.StepShards(zero_->ShardTypes());
+    optimizer_.StepOnly({0});
+    gradients_.HookAccumulation([this](size_t parameter) { zero_->TakeGradient(parameter); });
   }
 
   // DistributedDataParallel(model); with zero1 ZeroRedundancyOptimizer(model.parameters(), …), too.
@@ -130,7 +142,9 @@ class Training {
       RunBackward();
     }
     machine_.EnterPhase(step, Phase::kOptimizer);
+    if (zero_) zero_->BeginStep();
     optimizer_.Run();
+    if (zero_) zero_->EndStep();
     if (Does(LoopFact::kDropsGradients)) gradients_.Clear(machine_);
   }
 
@@ -317,6 +331,7 @@ class Training {
     if (machine_.tensor(root).grad_fn.node != kNoGradNode) {
       if (fsdp_) fsdp_->BeginBackward();
       onnxfit::RunBackward(calls_, root, gradients_, hooks_);
+      if (zero_) zero_->EndBackward();
     }
     for (const TensorId tensor : {scaled, mean, std::exchange(last_loss_, kNoTensor)}) {
       if (tensor != kNoTensor) machine_.Release(tensor);
@@ -351,7 +366,8 @@ class Training {
                                     [this] {
                                       if (fsdp_) fsdp_->EndBackward();
                                     }};
-  std::optional<DataParallel> ddp_;   // around the model, where ranks train together
+  std::optional<DataParallel> ddp_;  // around the model, where ranks train together
+  std::optional<ZeroPartition> zero_;
   std::optional<FullySharded> fsdp_;  // the same, where each has a part of it
   std::vector<NameId> outputs_;
   size_t model_end_ = 0;              // the loss's calls begin here

@@ -88,6 +88,12 @@ struct NamedCurve {
   std::vector<std::string> nodes;
 };
 
+// So many ranks, and what each of them has on a card.
+struct WorldOutcome {
+  int64_t world = 1;
+  Judgement judgement;
+};
+
 struct Estimate {
   ModelSummary model;
   TrainingSettings settings;
@@ -112,6 +118,7 @@ struct Estimate {
   std::vector<std::string> notes;  // what loading and recovery did, for -v
 
   std::vector<JudgedTarget> targets;  // in the order of the request's
+  std::vector<WorldOutcome> worlds;   // where it was asked how many ranks are enough: those tried
 
   std::optional<WhyAnswer> why;          // where a tensor was asked for
   std::vector<StepSummary> step_events;  // where details were: steps[0] is step 1

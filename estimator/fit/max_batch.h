@@ -95,6 +95,7 @@ struct MaxBatchRow {
   std::optional<Estimate> estimate = {};
   FileRemarks remarks = {};          // at such a batch; of rows without an estimate
   std::vector<Advice> advice = {};   // what would raise it, where that was asked for
+  std::string recipe = {};           // a command that runs where nothing else does; "" for none
   std::string why_not_largest = {};  // why less may be better, "" for many rows
 };
 

@@ -12,6 +12,7 @@
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/cudnn_convolutions.h"
+#include "estimator/eager/data_parallel.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/eager/optimizer_rule.h"
 #include "estimator/memory/lives.h"
@@ -165,6 +166,12 @@ std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest&
   return asks ? "convolutions ask cuDNN for no workspace" : "";
 }
 
+// ZeroRedundancyOptimizer gives whole parameters away; DeepSpeed's parts begin within parameters,
+// whose gradients are kept whole.
+bool HasEqualShares(Strategy strategy) {
+  return strategy != Strategy::kZero1 && strategy != Strategy::kZero2;
+}
+
 // Of a run of any file.
 std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_view in_place,
                                         const EstimateRequest& request) {
@@ -190,10 +197,11 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   }
   const RankSettings& ranks = request.settings.ranks;
   if (ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
-    assumptions.push_back(fmt::format(
-        "the figures are those of the first of {} ranks, and none has more; what NCCL allocates is "
-        "not PyTorch's and not among them (--strategy)",
-        ranks.world));
+    assumptions.push_back(
+        fmt::format("the figures are those of the first of {} ranks{}; what NCCL allocates is not "
+                    "PyTorch's and "
+                    "not among them (--strategy)",
+                    ranks.world, HasEqualShares(ranks.strategy) ? ", and none has more" : ""));
   }
   return assumptions;
 }
@@ -212,6 +220,18 @@ std::string OptimizerAssumption(const Program& program, const TrainingSettings& 
       "torch.optim.Muon steps {} of {} parameters, matrices of hidden layers; AdamW, behind it, "
       "embeddings, the last layer's and what is no matrix",
       count, hidden.size());
+}
+
+// Of shares that differ.
+std::string LargerShare(const Program& program, const TrainingSettings& settings) {
+  const RankSettings& ranks = settings.ranks;
+  if (settings.mode != Mode::kTrain || ranks.strategy != Strategy::kZero1) return "";
+  const int64_t more = MoreThanFirstShare(program, ranks.world);
+  return more == 0 ? ""
+                   : fmt::format(
+                         "ZeroRedundancyOptimizer gives whole parameters away: another rank has "
+                         "the states of {} more elements than the first",
+                         more);
 }
 
 // "" where the allocator has all states.
@@ -242,6 +262,8 @@ std::vector<std::string> FileAssumptions(const PreparedRun& run, const Program& 
   if (!batch.empty()) assumptions.push_back(batch);
   const std::string optimizer = OptimizerAssumption(program, settings);
   if (!optimizer.empty()) assumptions.push_back(optimizer);
+  const std::string larger = LargerShare(program, settings);
+  if (!larger.empty()) assumptions.push_back(larger);
   const std::string paged = PagedStates(program, settings);
   if (!paged.empty()) assumptions.push_back(paged);
   Append(assumptions, run.roles.assumptions);

@@ -132,6 +132,7 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.ranks.gradients_as_views);
        key.Add(s.ranks.fsdp_modules);
        key.Add(s.ranks.fsdp_keep);
+       key.Add(s.ranks.reduce_bucket);
      }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.fsdp_policy); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.steps); }},

@@ -124,6 +124,8 @@ struct Advice {
   std::string flags = {};   // what to type: "-p amp-bf16"; "" where there is nothing
   std::string cost = {};    // a short sentence
   CostClass cost_class = CostClass::kFree;
+  int slower_percent = 0;   // a step takes so much longer, as `source` says; below 0: less long
+  std::string source = {};  // of that figure; "" where nobody measured it
   Effect effect = Effect::kEnough;
   std::string why = {};                     // in numbers; "" where the other fields say it all
   std::optional<Judgement> judgement = {};  // of the changed run, at the batch asked

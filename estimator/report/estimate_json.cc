@@ -88,6 +88,7 @@ void PutRanks(Json& json, const RankSettings& ranks) {
   json["strategy"] = ToString(ranks.strategy);
   json["world"] = ranks.world;
   if (ranks.gradients_as_views) json["ddp_views"] = true;
+  if (ranks.strategy == Strategy::kZero2) json["reduce_bucket"] = ranks.reduce_bucket;
   if (ranks.strategy != Strategy::kFsdp) return;
   if (!ranks.fsdp_modules.empty()) json["fsdp_modules"] = ranks.fsdp_modules;
   if (ranks.fsdp_keep) json["fsdp_keep"] = true;
@@ -288,6 +289,11 @@ Json EstimateJson(const Estimate& estimate, const JsonOptions& options) {
   }
   for (const JudgedTarget& judged : estimate.targets) {
     report["targets"].push_back(TargetJson(judged));
+  }
+  for (const WorldOutcome& outcome : estimate.worlds) {
+    report["worlds"].push_back({{"world", outcome.world},
+                                {"verdict", ToString(outcome.judgement.verdict)},
+                                {"used_bytes", outcome.judgement.used_bytes}});
   }
   if (estimate.why) report["why"] = WhyJson(*estimate.why, options.rows);
   if (estimate.curve) report["curve"] = CurveJson(*estimate.curve);

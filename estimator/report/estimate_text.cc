@@ -50,6 +50,19 @@ std::string Verdicts(const Page& page) {
   return text;
 }
 
+// How many ranks were tried until it was enough.
+std::string Worlds(const Page& page) {
+  if (page.estimate.worlds.empty()) return "";
+  Rows cells;
+  for (const WorldOutcome& outcome : page.estimate.worlds) {
+    const Judgement& judgement = outcome.judgement;
+    cells.push_back({{std::to_string(outcome.world)},
+                     {VerdictWord(judgement.verdict)},
+                     {FormatBytes(judgement.used_bytes)}});
+  }
+  return "\nOver how many ranks, and what each has\n" + Table(cells, "rlr", kIndent);
+}
+
 std::string AdviceLines(const Page& page) {
   std::string text;
   for (const JudgedTarget& judged : page.estimate.targets) {
@@ -238,9 +251,9 @@ std::string ToText(const Estimate& estimate, const TextOptions& options) {
   if (estimate.why) {
     text += ChangesLine(page) + Totals(page) + WhyText(page, *estimate.why) + WarningLines(page);
   } else {
-    text += ChangesLine(page) + AdviceLines(page) + Breakdown(page) + Totals(page) + Steps(page) +
-            Modules(page) + Largest(page) + Bullets(page, "Assumptions", estimate.assumptions) +
-            WarningLines(page);
+    text += ChangesLine(page) + Worlds(page) + AdviceLines(page) + Breakdown(page) + Totals(page) +
+            Steps(page) + Modules(page) + Largest(page) +
+            Bullets(page, "Assumptions", estimate.assumptions) + WarningLines(page);
   }
   if (options.verbose) text += Details(page);
   return TrimLines(text);

@@ -87,6 +87,8 @@ Json AdviceJson(const std::vector<Advice>& advice) {
     if (a.saved_bytes > 0) row["saved_bytes"] = a.saved_bytes;
     PutIfKnown(row, "cost", a.cost);
     row["cost_class"] = ToString(a.cost_class);
+    if (a.slower_percent != 0) row["slower_percent"] = a.slower_percent;
+    PutIfKnown(row, "source", a.source);
     PutIfKnown(row, "why", a.why);
     rows.push_back(std::move(row));
   }

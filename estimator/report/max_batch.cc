@@ -110,6 +110,12 @@ std::string LuckierText(const MaxBatch& answer) {
 std::vector<std::string> AroundItems(const MaxBatchRow& row) {
   const MaxBatch& answer = row.found;
   std::vector<std::string> items;
+  const RankSettings& ranks = row.settings.ranks;
+  const int64_t batch = RecommendedOf(answer).batch;
+  if (ranks.strategy != Strategy::kNone && batch > 0) {
+    items.push_back(fmt::format("on each of {} cards: {} samples a step together", ranks.world,
+                                batch * ranks.world));
+  }
   if (answer.fitting) items.push_back(TightText(answer));
   if (answer.guessed_batch) items.push_back(GuessText(answer));
   if (answer.is_limited) items.emplace_back("larger ones run, too: --max ends it");
@@ -178,6 +184,17 @@ std::string WhyNotText(const MaxBatchRow& row, const TextOptions& options) {
   return "\nWhy not take the largest\n" + Wrap("  ", Clean(row.why_not_largest, options.ascii));
 }
 
+// Of several lines, which a shell reads as one.
+std::string RecipeText(const MaxBatchRow& row, const TextOptions& options) {
+  if (row.recipe.empty()) return "";
+  constexpr size_t kBeforeBackslash = 78;
+  std::string text = Wrap("  ", Clean(row.recipe, options.ascii), kBeforeBackslash);
+  for (size_t at = text.find('\n'); at + 1 < text.size(); at = text.find('\n', at + 3)) {
+    text.replace(at, 1, " \\\n");
+  }
+  return "\nTo see it\n" + text;
+}
+
 std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
   const MaxBatch& found = answer.rows[0].found;
   std::string text = Headline(found, options);
@@ -187,6 +204,7 @@ std::string OneCard(const MaxBatchAnswer& answer, const TextOptions& options) {
                          options);
   text += AroundText(answer.rows[0], options) + AdviceText(answer.rows[0].advice, options);
   if (found.batch > 0) text += WhyNotText(answer.rows[0], options);
+  text += RecipeText(answer.rows[0], options);
   return TrimLines(text + RowRemarksText(answer, options));
 }
 

@@ -24,10 +24,15 @@ Json FittingJson(const BatchOutcome& fitting) {
 
 // Of several rows, what tells them apart.
 Json SettingsJson(const MaxBatchRow& row) {
-  return {{"dims", Json(row.dims)},
-          {"precision", ToString(row.settings.precision)},
-          {"optimizer", ToString(row.settings.optimizer)},
-          {"mode", ToString(row.settings.mode)}};
+  Json settings = {{"dims", Json(row.dims)},
+                   {"precision", ToString(row.settings.precision)},
+                   {"optimizer", ToString(row.settings.optimizer)},
+                   {"mode", ToString(row.settings.mode)}};
+  const RankSettings& ranks = row.settings.ranks;
+  if (ranks.strategy == Strategy::kNone) return settings;
+  settings["strategy"] = ToString(ranks.strategy);
+  settings["world"] = ranks.world;
+  return settings;
 }
 
 Json RowJson(const MaxBatchRow& row, const JsonOptions& options) {
@@ -51,6 +56,7 @@ Json RowJson(const MaxBatchRow& row, const JsonOptions& options) {
   if (!row.remarks.assumptions.empty()) object["assumptions"] = Json(row.remarks.assumptions);
   if (!row.remarks.warnings.empty()) object["warnings"] = WarningsJson(row.remarks.warnings);
   if (!row.advice.empty()) object["advice"] = AdviceJson(row.advice);
+  if (!row.recipe.empty()) object["recipe"] = row.recipe;
   if (answer.next) object["next"] = NextJson(*answer.next);
   return object;
 }

@@ -56,6 +56,9 @@ void AddRanks(const RankSettings& ranks, Items& items) {
   if (!ranks.fsdp_modules.empty()) {
     items.push_back(fmt::format("fsdp-modules {}", fmt::join(ranks.fsdp_modules, ", ")));
   }
+  if (ranks.strategy == Strategy::kZero2) {
+    items.push_back(fmt::format("reduce-bucket {}", ranks.reduce_bucket));
+  }
   if (ranks.fsdp_keep) items.emplace_back("fsdp-keep");
   if (ranks.fsdp_policy) items.emplace_back("fsdp-policy bf16 (shards in fp32)");
 }

@@ -26,12 +26,13 @@ class RunFlags(TypedDict, total=False):
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool
-    strategy: Optional[str]  # single, ddp, zero1 or fsdp
-    world: int  # ranks
+    strategy: Optional[str]  # single, ddp, zero1, zero2 or fsdp
+    world: Union[int, str]  # ranks; "auto" in an estimate
     ddp_views: bool
     fsdp_modules: Names  # "auto", "every=N", or modules
     fsdp_keep: bool
     fsdp_policy: Optional[str]  # bf16
+    reduce_bucket: Optional[int]  # elements of DeepSpeed's, with zero2
     mode: Optional[str]  # train or eval
     loss_output: Optional[str]
     labels: Optional[str]

@@ -150,6 +150,8 @@ class Advice:
     saved_bytes: Optional[int] = None
     cost: str = ""
     cost_class: str = ""
+    slower_percent: int = 0  # of a step's time
+    source: str = ""  # of that
     why: str = ""
 
 
@@ -191,6 +193,15 @@ class Range:
 
 
 @dataclass(frozen=True)
+class World:
+    """So many ranks, and what each of them has on the card."""
+
+    world: int
+    verdict: str
+    used_bytes: int
+
+
+@dataclass(frozen=True)
 class Report:
     """What all answers share: the command's report, and its JSON."""
 
@@ -224,6 +235,7 @@ class _Estimated:
     warnings: Tuple[Doubt, ...] = ()
     range: Optional[Range] = None
     targets: Tuple[Target, ...] = ()
+    worlds: Tuple[World, ...] = ()  # where `world` was "auto": those tried
     schema: int = 1
     version: str = ""
 
@@ -304,6 +316,7 @@ class LargestBatch:
     estimate: Optional[Estimate] = None  # at that batch
     next: Optional[Next] = None
     advice: Tuple[Advice, ...] = ()
+    recipe: str = ""  # a command that runs where nothing else does
 
 
 @dataclass(frozen=True)

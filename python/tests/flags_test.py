@@ -49,6 +49,8 @@ class Flags(unittest.TestCase):
             ({"clip_grad": True, "ema": False}, ["--clip-grad"]),
             ({"freeze": "layer1.*"}, ["--freeze", "layer1.*"]),
             ({"checkpoint": "auto"}, ["--checkpoint", "auto"]),
+            ({"strategy": "zero2", "reduce_bucket": 1000, "world": "auto"},
+             ["--strategy", "zero2", "--reduce-bucket", "1000", "--world", "auto"]),
             ({"strategy": "fsdp", "fsdp_modules": ["h.*"], "fsdp_keep": True},
              ["--strategy", "fsdp", "--fsdp-modules", "h.*", "--fsdp-keep"]),
             ({"lora": 8, "lora_dropout": 0.05}, ["--lora", "8", "--lora-dropout", "0.05"]),

@@ -1,0 +1,198 @@
+#include "estimator/eager/zero_partition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
+#include "estimator/base/index.h"
+#include "estimator/eager/strides.h"
+
+namespace onnxfit {
+
+namespace {
+
+constexpr int64_t kStartAlignment = 2;  // nccl_start_alignment_factor
+
+constexpr size_t kFirst = 0;
+
+}  // namespace
+
+void CheckZeroPartition(const TrainingSettings& settings) {
+  const auto refuse = [](const char* what) {
+    throw Error({.where = "--strategy", .text = fmt::format("expected no {} with zero2", what)});
+  };
+  const bool is_pure =
+      settings.precision == Precision::kBf16 || settings.precision == Precision::kFp32;
+  if (!is_pure) {
+    throw Error({.where = "--strategy",
+                 .text = fmt::format("expected -p bf16 or fp32 with zero2, which keeps parameters "
+                                     "in 32 bits beside those of the model, found {}",
+                                     ToString(settings.precision))});
+  }
+  if (settings.optimizer_in_backward) refuse("--optimizer-in-backward");
+  if (settings.ema) refuse("--ema");
+  if (settings.clip_grad) refuse("--clip-grad");
+  if (settings.loop.accumulate > 1) refuse("--accumulate");
+  if (settings.loop.library != LoopLibrary::kPlain) refuse("--loop");
+  if (settings.quantize.kind != Quantization::kNone) refuse("--quantize");
+  if (settings.optimizer == Optimizer::kMuon) refuse("-o muon");
+}
+
+ZeroPartition::ZeroPartition(CallTable& calls, Forward& forward, ParameterGradients& gradients)
+    : calls_(calls),
+      machine_(calls.machine()),
+      forward_(forward),
+      gradients_(gradients),
+      label_(machine_.AddLabel("ZeRO")) {
+  const Program& program = calls.program();
+  int64_t elements = 0;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    begins_.push_back(elements);
+    elements = CheckedAdd(elements, ElementsOf(i));
+    type_ = program.values[Index(program.parameters[i])].type.dtype;
+  }
+  const int64_t world = calls.settings().ranks.world;
+  const int64_t alignment = kStartAlignment * world;
+  partition_ = (elements + alignment - 1) / alignment * kStartAlignment;
+  for (size_t i = 0; i < begins_.size(); ++i) {
+    if (begins_[i] < partition_) kept_elements_ += ElementsOf(i);
+  }
+}
+
+int64_t ZeroPartition::ElementsOf(size_t parameter) const {
+  const Program& program = calls_.program();
+  return Numel(program.values[Index(program.parameters[parameter])].type.dims);
+}
+
+TensorId ZeroPartition::New(DType type, int64_t elements, Kind kind) {
+  return machine_.New({type, {elements}}, label_, kind);
+}
+
+// Parameters become views of the flat buffer; initialize_optimizer_states makes a gradient for a
+// moment.
+void ZeroPartition::Construct() {
+  New(type_, partition_ * calls_.settings().ranks.world, Kind::kParameter);
+  for (const NameId name : calls_.program().parameters) {
+    machine_.FreeStorage(forward_.Lookup(name));
+  }
+  const TensorId clone = New(type_, partition_, Kind::kTemporary);
+  if (type_ != DType::kFloat32) {
+    New(DType::kFloat32, partition_, Kind::kParameter);
+    machine_.Release(clone);
+  } else {
+    machine_.SetKind(clone, Kind::kParameter);
+  }
+  machine_.Release(New(DType::kFloat32, partition_, Kind::kTemporary));
+}
+
+std::vector<TensorType> ZeroPartition::ShardTypes() const {
+  std::vector<TensorType> types(gradients_.size(), TensorType{DType::kFloat32, {0}});
+  types[kFirst] = {DType::kFloat32, {partition_}};
+  return types;
+}
+
+void ZeroPartition::GiveView(TensorId of, size_t parameter) {
+  const Program& program = calls_.program();
+  const Dims& dims = program.values[Index(program.parameters[parameter])].type.dims;
+  const TensorId view = machine_.View(of, dims, ContiguousStrides(dims));
+  gradients_.Drop(parameter, machine_);
+  gradients_.Set(parameter, view);
+}
+
+// setup_buckets, with the first gradient; reduce_independent_p_g_buckets_and_remove_grads: those
+// larger than a bucket stay where they are.
+void ZeroPartition::TakeGradient(size_t parameter) {
+  const int64_t size = calls_.settings().ranks.reduce_bucket;
+  const int64_t elements = ElementsOf(parameter);
+  if (bucket_ == kNoTensor) bucket_ = New(type_, size, Kind::kGradient);
+  if (in_bucket_ + elements > size) Reduce();
+  if (elements <= size) GiveView(bucket_, parameter);
+  in_bucket_ += elements;
+  reducing_.push_back(parameter);
+}
+
+// average_tensor and allreduce_and_scatter: of slices for each rank in a row, a copy where there
+// are several.
+void ZeroPartition::PassCopies() const {
+  const int64_t size = calls_.settings().ranks.reduce_bucket;
+  int64_t elements = 0;
+  int slices = 0;
+  int64_t last_rank = -1;
+  const auto pass = [&] {
+    if (slices > 1) machine_.Release(machine_.New({type_, {elements}}, label_));
+    elements = slices = 0;
+  };
+  for (const size_t parameter : reducing_) {
+    const int64_t begin = begins_[parameter];
+    const int64_t end = begin + ElementsOf(parameter);
+    for (int64_t at = begin; at < end;) {
+      const int64_t next = std::min(end, (RankOf(at) + 1) * partition_);
+      if (RankOf(at) != last_rank || slices == 0) {
+        if (elements > size) pass();
+        ++slices;
+      }
+      elements += next - at;
+      last_rank = RankOf(at);
+      at = next;
+    }
+  }
+  pass();
+}
+
+// reduce_ipg_grads, copy_grads_in_partition.
+void ZeroPartition::Reduce() {
+  PassCopies();
+  for (const size_t parameter : std::exchange(reducing_, {})) {
+    if (begins_[parameter] >= partition_) {
+      gradients_.Drop(parameter, machine_);
+      continue;
+    }
+    if (kept_ == kNoTensor) kept_ = New(type_, kept_elements_, Kind::kGradient);
+    GiveView(kept_, parameter);
+  }
+  in_bucket_ = 0;
+}
+
+// independent_gradient_partition_epilogue: averaged_gradients are views of what is kept.
+void ZeroPartition::EndBackward() {
+  if (bucket_ == kNoTensor) return;
+  Reduce();
+  machine_.Release(std::exchange(bucket_, kNoTensor));
+  gradients_.Clear(machine_);
+}
+
+// get_grad_norm_direct: of each gradient in 64 bits (get_norm_dtype of zero/utils.py).
+void ZeroPartition::PassNorms() const {
+  std::vector<TensorId> norms;
+  for (size_t i = 0; i < begins_.size() && begins_[i] < partition_; ++i) {
+    const int64_t elements = std::min(ElementsOf(i), partition_ - begins_[i]);
+    const TensorId cast = machine_.New({DType::kFloat64, {elements}}, label_);
+    norms.push_back(machine_.New({DType::kFloat64, {}}, label_));
+    machine_.Release(cast);
+  }
+  for (const TensorId norm : norms) machine_.Release(norm);
+}
+
+void ZeroPartition::BeginStep() {
+  if (kept_ == kNoTensor) return;
+  PassNorms();
+  TensorId own = kept_;
+  if (begins_.size() > 1 && begins_[1] < partition_) {
+    own = New(type_, partition_, Kind::kGradient);
+  } else {
+    machine_.Retain(own);
+  }
+  if (type_ != DType::kFloat32) {
+    const TensorId flat = std::exchange(own, New(DType::kFloat32, partition_, Kind::kGradient));
+    machine_.Release(flat);
+  }
+  machine_.Release(std::exchange(kept_, kNoTensor));
+  gradients_.Set(kFirst, own);
+}
+
+void ZeroPartition::EndStep() { gradients_.Drop(kFirst, machine_); }
+
+}  // namespace onnxfit

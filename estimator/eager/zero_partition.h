@@ -1,0 +1,64 @@
+// What DeepSpeed's ZeRO stage 2 asks of its rank's allocator: parameters in one flat buffer, of
+// which it steps a part in 32 bits; buckets in which gradients are reduced, of which it keeps that
+// part.  What NCCL allocates is not the allocator's.  Source: deepspeed/runtime/zero/
+// stage_1_and_2.py, DeepSpeedZeroOptimizer, DeepSpeed 0.19.8, with contiguous_gradients and without
+// overlap_comm, as it is by default; and the allocator's figures of such runs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "estimator/eager/autograd.h"
+#include "estimator/eager/call_table.h"
+#include "estimator/eager/forward.h"
+
+namespace onnxfit {
+
+// Throws Error where these settings ask for what is not known of it.
+void CheckZeroPartition(const TrainingSettings& settings);
+
+// The first rank's part, of as many elements as any rank's, which begins with the first parameter.
+class ZeroPartition {
+ public:
+  // All must outlive it.
+  ZeroPartition(CallTable& calls, Forward& forward, ParameterGradients& gradients);
+
+  // The constructor, behind model.to("cuda").  O(parameters).
+  void Construct();
+
+  // What the optimizer sees in the place of all parameters: the part, as its first.
+  std::vector<TensorType> ShardTypes() const;
+
+  // When backward has made the gradient of that parameter, and all of them.
+  void TakeGradient(size_t parameter);
+  void EndBackward();
+
+  // Around the optimizer's step, which finds the part's gradient as that of the first parameter.
+  void BeginStep();
+  void EndStep();
+
+ private:
+  int64_t ElementsOf(size_t parameter) const;
+  TensorId New(DType type, int64_t elements, Kind kind);
+  void GiveView(TensorId of, size_t parameter);
+  int64_t RankOf(int64_t element) const { return element / partition_; }
+  void PassCopies() const;
+  void PassNorms() const;
+  void Reduce();
+
+  CallTable& calls_;
+  Machine& machine_;
+  Forward& forward_;
+  ParameterGradients& gradients_;
+  DType type_ = DType::kUndefined;  // of parameters
+  int64_t partition_ = 0;           // elements
+  std::vector<int64_t> begins_;     // of parameters in the flat buffer
+  int64_t kept_elements_ = 0;       // of the parameters that are in the part, if only with an end
+  TensorId bucket_ = kNoTensor;
+  int64_t in_bucket_ = 0;         // elements
+  std::vector<size_t> reducing_;  // parameters whose gradients are there
+  TensorId kept_ = kNoTensor;     // grads_in_partition
+  LabelId label_;
+};
+
+}  // namespace onnxfit

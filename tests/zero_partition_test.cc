@@ -1,0 +1,163 @@
+#include "estimator/eager/zero_partition.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+
+#include "estimator/base/error.h"
+#include "estimator/base/index.h"
+#include "estimator/fit/estimate.h"
+#include "estimator/onnx/loader.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::zero_partition_test {
+namespace {
+
+// 4, 96, 96 and 2 elements: of two ranks each has 100, the first a, b and nothing of c and d.
+constexpr char kNet[] = R"(
+  net (float[2, 2] x) => (float[2, 2] y)
+  < float[2, 2] a = ["location": "none"], float[2, 48] b = ["location": "none"],
+    float[48, 2] c = ["location": "none"], float[2] d = ["location": "none"] > {
+    h = MatMul (x, a)
+    i = MatMul (h, b)
+    j = MatMul (i, c)
+    y = Add (j, d)
+  })";
+
+constexpr int64_t kPart = 100;
+
+TrainingSettings Partitioned(int64_t bucket) {
+  TrainingSettings settings = {.precision = Precision::kBf16, .loss = Loss::kMse, .steps = 2};
+  settings.ranks = {.strategy = Strategy::kZero2, .world = 2, .reduce_bucket = bucket};
+  return settings;
+}
+
+// What ZeRO asks for in one phase of a step: "200 400".
+std::string AskedIn(int32_t step, Phase phase, const TrainingSettings& settings) {
+  const Trace trace = Train(Build(kNet, settings).program, settings);
+  std::string text;
+  bool is_there = false;
+  for (const Event& event : trace.events) {
+    if (event.type == Event::Type::kPhase) is_there = event.id == step && event.phase == phase;
+    if (event.type != Event::Type::kAlloc || !is_there) continue;
+    const Buffer& buffer = trace.buffers[Index(event.id)];
+    if (LabelText(trace, buffer.label) != "ZeRO") continue;
+    text += fmt::format("{}{}", text.empty() ? "" : " ", buffer.bytes);
+  }
+  return text;
+}
+
+TEST_CASE("parameters are in one buffer, and the rank's part in 32 bits") {
+  // The buffer, a copy of the part, the part in 32 bits, a gradient for a moment.
+  CHECK(AskedIn(0, Phase::kSetup, Partitioned(1000)) ==
+        fmt::format("{} {} {} {}", 2 * 2 * kPart, 2 * kPart, 4 * kPart, 4 * kPart));
+}
+
+TEST_CASE("one bucket has all gradients, then the part stays") {
+  // The bucket; a copy of what two ranks get; a's and b's gradients.
+  CHECK(AskedIn(2, Phase::kBackward, Partitioned(1000)) ==
+        fmt::format("{} {} {}", 2 * 1000, 2 * 198, 2 * 100));
+}
+
+TEST_CASE("full buckets are reduced, and what is larger than one on its own") {
+  // d and c fill one, of the second rank alone; then b, then a.
+  CHECK(AskedIn(2, Phase::kBackward, Partitioned(98)) == fmt::format("{} {}", 2 * 98, 2 * 100));
+  CHECK(AskedIn(2, Phase::kBackward, Partitioned(50)) == fmt::format("{} {}", 2 * 50, 2 * 100));
+}
+
+TEST_CASE("the part's gradient is put together, and then in 32 bits") {
+  // First the norms of a's and b's, in 64 bits.
+  const std::string norms = fmt::format("{} 8 {} 8", 8 * 4, 8 * 96);
+  CHECK(AskedIn(2, Phase::kOptimizer, Partitioned(1000)) ==
+        fmt::format("{} {} {}", norms, 2 * kPart, 4 * kPart));
+  TrainingSettings fp32 = Partitioned(1000);
+  fp32.precision = Precision::kFp32;
+  CHECK(AskedIn(2, Phase::kOptimizer, fp32) == fmt::format("{} {}", norms, 4 * kPart));
+}
+
+TEST_CASE("what is not known of it is refused") {
+  const auto error = [](TrainingSettings settings) -> std::string {
+    settings.ranks.strategy = Strategy::kZero2;
+    try {
+      CheckZeroPartition(settings);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(error({.precision = Precision::kBf16}) == "");
+  CHECK(error({.precision = Precision::kAmpBf16}) ==
+        "--strategy: expected -p bf16 or fp32 with zero2, which keeps parameters in 32 bits beside "
+        "those of the model, found amp-bf16");
+  CHECK(error({.clip_grad = true}) == "--strategy: expected no --clip-grad with zero2");
+  CHECK(error({.loop = {.accumulate = 2}}) == "--strategy: expected no --accumulate with zero2");
+}
+
+// Four of x = x + Linear(4096, 1024)(ReLU()(Linear(1024, 4096)(x))), then Linear(1024, 10).
+std::string ResidualNet() {
+  std::string weights =
+      "float[10, 1024] hw = [\"location\": \"none\"], float[10] hb = "
+      "[\"location\": \"none\"]";
+  std::string nodes;
+  std::string last = "x";
+  for (const char* l : {"0", "1", "2", "3"}) {
+    weights =
+        fmt::format(
+            "{1}float[4096, 1024] uw{0} = [\"location\": \"none\"], float[4096] ub{0} = "
+            "[\"location\": "
+            "\"none\"], float[1024, 4096] dw{0} = [\"location\": \"none\"], float[1024] db{0} = "
+            "[\"location\": \"none\"]{2}",
+            l, "", "") +
+        ", " + weights;
+    nodes += fmt::format(
+        "u{0} = Gemm <transB = 1> ({1}, uw{0}, ub{0}) r{0} = Relu (u{0}) "
+        "d{0} = Gemm <transB = 1> (r{0}, dw{0}, db{0}) x{0} = Add ({1}, d{0}) ",
+        l, last);
+    last = std::string("x") + l;
+  }
+  return fmt::format(
+      "net (float[N, 1024] x) => (float[N, 10] y) < {} > {{ {} y = Gemm <transB = 1> "
+      "({}, hw, hb) }}",
+      weights, nodes, last);
+}
+
+struct Truth {
+  int64_t bucket;
+  int64_t world;
+  Optimizer optimizer;
+  int64_t exact;
+};
+
+// What torch 2.11's allocator counted at the second step's peak under DeepSpeed 0.19.8, by
+// PyTorch's fake process group, with the runtime that benchmarks/accuracy/README.md tells of; in
+// bf16, 4 samples.
+constexpr Truth kTruths[] = {{1'000'000, 2, Optimizer::kAdamW, 429'496'578},
+                             {500'000'000, 8, Optimizer::kAdamW, 1'202'814'662},
+                             {5'000'000, 8, Optimizer::kAdamW, 177'599'034},
+                             {5'000'000, 8, Optimizer::kSgd, 144'013'866},
+                             {20'000'000, 1, Optimizer::kAdamW, 756'969'818}};
+
+TEST_CASE("peaks are those that DeepSpeed has, scalars aside") {
+  const std::string text = ResidualNet();
+  for (const Truth& truth : kTruths) {
+    CAPTURE(truth.bucket);
+    CAPTURE(truth.world);
+    EstimateRequest request;
+    request.binding.batch = 4;
+    request.settings.precision = Precision::kBf16;
+    request.settings.optimizer = truth.optimizer;
+    request.settings.in_place = InPlaceUse::kNever;
+    request.settings.ranks = {
+        .strategy = Strategy::kZero2, .world = truth.world, .reduce_bucket = truth.bucket};
+    const Graph file = ParseGraph(text);
+    const Estimate estimate = MakeEstimate(file, request);
+    const int64_t off = estimate.steps[1].peak.exact_bytes - truth.exact;
+    CAPTURE(off);
+    CHECK(off <= 0);
+    CHECK(off > -4096);
+  }
+}
+
+}  // namespace
+}  // namespace onnxfit::zero_partition_test
