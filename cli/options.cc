@@ -246,10 +246,10 @@ struct NeededFlag {
 };
 
 constexpr NeededFlag kNeeded[] = {
-    {"--lora-dropout", "--lora"},     {"--checkpoint-reentrant", "--checkpoint"},
-    {"--world", "--strategy"},        {"--ddp-views", "--strategy"},
-    {"--fsdp-modules", "--strategy"}, {"--fsdp-keep", "--strategy"},
-    {"--fsdp-policy", "--strategy"}};
+    {"--lora-dropout", "--lora"},  {"--checkpoint-reentrant", "--checkpoint"},
+    {"--dora", "--lora"},          {"--world", "--strategy"},
+    {"--ddp-views", "--strategy"}, {"--fsdp-modules", "--strategy"},
+    {"--fsdp-keep", "--strategy"}, {"--fsdp-policy", "--strategy"}};
 
 void RefuseAlone(const std::vector<std::string>& given) {
   const auto is_given = [&](std::string_view flag) {

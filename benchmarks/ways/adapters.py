@@ -125,11 +125,11 @@ def quantized(model, make):
     return model.to("cuda")
 
 
-def prepared(model, **options):
+def prepared(model, bits=4, **options):
     """peft.prepare_model_for_kbit_training of what has the mark that transformers leaves."""
     import peft
     network = inner(model)
-    network.is_loaded_in_4bit = True
+    setattr(network, f"is_loaded_in_{bits}bit", True)
     peft.prepare_model_for_kbit_training(network, **options)
     return model
 
@@ -151,5 +151,5 @@ def qlora_checkpoint(model):
 
 def int8(model):
     targets = targets_of(model)
-    model = prepared(quantized(model, in_8_bits), use_gradient_checkpointing=False)
+    model = prepared(quantized(model, in_8_bits), 8, use_gradient_checkpointing=False)
     return adapted(model, r=8, lora_dropout=0.05, target_modules=targets).train()

@@ -167,7 +167,8 @@ AtenCall Dispatcher::PartOfRunning(std::string_view op, std::vector<NameId> inpu
           .leaves_autocast = running_->leaves_autocast,
           .enters_autocast = running_->enters_autocast,
           .behind_autocast = running_->behind_autocast,
-          .leaves_autograd = running_->leaves_autograd};
+          .leaves_autograd = running_->leaves_autograd,
+          .made_once = running_->made_once};
 }
 
 NameId Dispatcher::Make(std::string_view op, std::vector<NameId> inputs, const TensorType& type,

@@ -53,6 +53,7 @@ struct GradNode {
   bool over_view = false;                 // the call wrote over its first input, a view
   int32_t activation = -1;                // whose recomputation gives `saved`, or is run
   std::vector<TensorId> arguments = {};   // of that, one reference each
+  std::vector<TensorId> kept = {};        // as long as the node, one reference each
   std::vector<int32_t> returned_by = {};  // modules that returned what it made
   std::vector<TensorType> passes = {};    // of an arrival: what it passes on
   int32_t references = 0;                 // by tensors and by the nodes before it

@@ -257,6 +257,9 @@ struct OpRule {
   bool variadic = false;          // every input is as input 0: its gradient, its reads
   bool asks_cudnn = false;        // for a workspace whose size is known where it was measured
   bool keeps_everything = false;  // saves all inputs and outputs: an operator we do not know
+  // Of a function of Python's (torch.autograd.Function) that keeps what it saves in attributes of
+  // its context: as long as its node, whatever runs.
+  bool keeps_in_node = false;
   std::array<Gradient, 5> gradients = {};
   // Whether one kernel makes all gradients: those that nobody wants die when it has run.  Of
   // calls with one output.

@@ -58,14 +58,14 @@ void Forward::PlacePacked() {
 // All of 16 bits first, then one after the other in its own type.
 void Forward::PlaceAndCast(std::span<const NameId> names) {
   const Program& program = calls_.program();
-  const DType narrow = program.quantized[0].full.dtype;
+  const DType narrow = QuantizedComputeType(calls_.settings().precision);
   std::unordered_map<NameId, const QuantizedWeight*> packed;
   for (const QuantizedWeight& weight : program.quantized) packed[weight.packed] = &weight;
   std::vector<std::pair<NameId, TensorId>> to_cast;
   for (const NameId name : names) {
     const auto found = packed.find(name);
     if (found != packed.end()) {
-      Pack(*found->second);
+      found->second->scales.code == kNoName ? PackRows(*found->second) : Pack(*found->second);
       continue;
     }
     const TensorType type = calls_.TypeOf(name);
@@ -82,6 +82,16 @@ void Forward::PlaceAndCast(std::span<const NameId> names) {
     BindOfModel(name, NewOfModel(name, calls_.TypeOf(name)));
     machine_.Release(tensor);
   }
+}
+
+// bitsandbytes 0.50.2, nn/modules.py (Int8Params._quantize), backends/cuda/ops.py
+// (int8_vectorwise_quant).
+void Forward::PackRows(const QuantizedWeight& weight) {
+  const TensorId full = NewOfModel(weight.packed, weight.full);
+  for (const NameId name : {weight.scales.scales, weight.packed}) {
+    BindOfModel(name, NewOfModel(name, calls_.TypeOf(name)));
+  }
+  machine_.Release(full);
 }
 
 // bitsandbytes 0.50.2, nn/modules.py (Params4bit._quantize) and functional.py (quantize_4bit): the

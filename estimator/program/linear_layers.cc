@@ -23,13 +23,14 @@ struct ProductRow {
   size_t bias;
 };
 
-constexpr ProductRow kProducts[] = {{"linear", 0, 1, 2},      {"addmm", 1, 2, 0},
-                                    {"matmul", 0, 1, 2},      {"mm", 0, 1, 2},
-                                    {"linear_4bit", 0, 1, 2}, {"addmm_4bit", 1, 2, 0}};
+constexpr ProductRow kProducts[] = {
+    {"linear", 0, 1, 2},      {"addmm", 1, 2, 0},      {"matmul", 0, 1, 2},     {"mm", 0, 1, 2},
+    {"linear_4bit", 0, 1, 2}, {"addmm_4bit", 1, 2, 0}, {"linear_8bit", 0, 1, 5}};
 
 // What such a layer does beside it: views, and the casts of a quantized one.
-constexpr std::string_view kBeside[] = {"view",    "reshape", "t",      "transpose",
-                                        "permute", "to",      "type_as"};
+constexpr std::string_view kBeside[] = {"view",      "reshape",        "t",
+                                        "transpose", "permute",        "to",
+                                        "type_as",   "int8_row_stats", "int8_vectorwise_quant"};
 
 const ProductRow* ProductOf(std::string_view op) {
   const auto* const row = std::ranges::find(kProducts, op, &ProductRow::op);

@@ -50,7 +50,8 @@ class RunFlags(TypedDict, total=False):
     checkpoint_reentrant: bool
     lora: Union[None, int, str]  # a rank, or "8:q_proj,v_proj"
     lora_dropout: Optional[float]
-    quantize: Optional[str]  # nf4, or "nf4:q_proj,v_proj"
+    dora: bool
+    quantize: Optional[str]  # nf4 or int8, or "nf4:q_proj,v_proj"
     framework: Optional[str]  # pytorch-2.6 to pytorch-2.15
     alloc_conf: Optional[str]
     overhead: Optional[Size]
