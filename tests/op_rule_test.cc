@@ -171,6 +171,9 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"addmm", In(0) | In(2), In(1)},  // x is data
       {"addmm_4bit", In(1), {}},        // weights are dequantized again
       {"linear_4bit", In(0), {}},
+      {"linear_8bit", In(0), In(2)},  // in an attribute of its context
+      {"int8_row_stats", {}, {}},
+      {"int8_vectorwise_quant", {}, {}},
       {"clone", In(0), {}},
       {"contiguous", {}, {}},  // taken apart, as the next four
       {"linear", {}, {}},

@@ -24,6 +24,18 @@ TrainingSettings WithQuantized(std::vector<std::string> targets = {}, int64_t ra
   return settings;
 }
 
+TrainingSettings In8Bits(std::vector<std::string> targets, int64_t rank = 0) {
+  TrainingSettings settings = WithQuantized(std::move(targets), rank);
+  settings.quantize.kind = Quantization::kInt8;
+  return settings;
+}
+
+constexpr char kFourDims[] = R"(
+  net (float[2, 3, 4, 8] x) => (float[2, 3, 4, 8] y)
+  < float[8, 8] "fc.weight" = ["location": "none"] > {
+    ["/fc/MatMul"] y = MatMul (x, "fc.weight")
+  })";
+
 int64_t BytesOf(const Program& program, NameId name) {
   return onnxfit::BytesOf(program.values[Index(name)].type);
 }
@@ -89,6 +101,60 @@ TEST_CASE("what a packed layer keeps until backward") {
   CHECK(saved == 4 * kWeight - (kWeight / 2 + kBeside) - kSharedCode);
 }
 
+// A row for each output: as many bytes as values, a scale of fp32 for each row.
+TEST_CASE("a weight in 8 bits has a scale for each row") {
+  const Program program = Build(kTwoBlocks, In8Bits({"head"})).program;
+  REQUIRE(program.quantized.size() == 1);
+  const QuantizedWeight& weight = program.quantized[0];
+  CHECK(weight.full == TensorType{DType::kFloat16, {2, 64}});
+  CHECK(program.values[Index(weight.packed)].type.dims == Dims{2, 64});
+  CHECK(BytesOf(program, weight.packed) == 2 * 64);
+  CHECK(BytesOf(program, weight.scales.scales) == 2 * 4);
+  CHECK(program.values[Index(weight.scales.scales)].name == "head.SCB");
+}
+
+TEST_CASE("a layer in 8 bits quantizes what it is given; an adapter beside it adds to its result") {
+  using Calls = std::vector<std::string>;
+  const Calls layer = {"view", "to", "int8_row_stats", "int8_vectorwise_quant", "linear_8bit"};
+  CHECK(CallsOf(Build(kTwoBlocks, In8Bits({"h.0.fc"})).program, "h.0.fc") == layer);
+  Calls adapted = layer;
+  adapted.insert(adapted.end(), {"to", "mul.Scalar", "type_as", "add"});
+  CHECK(CallsOf(Build(kTwoBlocks, In8Bits({"h.0.fc"}, 4)).program, "h.0.fc") == adapted);
+}
+
+// MatMul8bitLt keeps its input in an attribute: until the loss is bound anew, and not until
+// backward has run, as torch.nn.functional.linear does.
+TEST_CASE("what a layer in 8 bits was given lives as long as the graph") {
+  const auto kept = [](TrainingSettings settings) {
+    settings.optimizer = Optimizer::kSgd;
+    settings.freeze = {"h.*.out*", "head*"};
+    const Trace trace = Train(Build(kTwoBlocks, settings).program, settings);
+    return Replay(trace).steps[1].after_backward.requested_bytes;
+  };
+  constexpr int64_t kWeight = 64 * 64;
+  constexpr int64_t kPacked = kWeight + 64 * 4;
+  constexpr int64_t kInput = 256 * 64 * 4;
+  const int64_t more = kept(In8Bits({"h.1.out"})) - kept({});
+  CHECK(more == kPacked - 4 * kWeight + kInput);
+}
+
+// 256 rows of 64: x in fp16, a scale for each row, what is in 8 bits, |x|, what reaches 6, whether
+// any does, the 0 for its columns; products in 32 bits, then in fp16.
+TEST_CASE("what a layer in 8 bits makes on the way") {
+  TrainingSettings settings = In8Bits({"h.0.fc"});
+  settings.mode = Mode::kEval;
+  settings.loss = Loss::kNone;
+  const std::string text = ToString(Train(Build(kTwoBlocks, settings).program, settings));
+  CHECK(text == "");
+}
+
+TEST_CASE("layers in 8 bits take inputs of two or three dimensions") {
+  CHECK_THROWS_WITH_AS(Build(kFourDims, In8Bits({"fc"})),
+                       "<text>: --quantize: expected inputs of two or three dimensions, as "
+                       "bitsandbytes takes in 8 bits, found 4 of 'fc' (try: --quantize nf4)",
+                       Error);
+}
+
 // PyTorch 2.11.0's own statistics of GPT-2 (512 tokens), batch 4, loaded in bf16 by
 // bitsandbytes 0.50.2 and prepared by peft 0.21.2: rank 8, dropout 0.05; AdamW, three steps.
 TEST_CASE("QLoRA's peak is PyTorch's, to the byte") {
@@ -97,6 +163,16 @@ TEST_CASE("QLoRA's peak is PyTorch's, to the byte") {
   request.settings.quantize.kind = Quantization::kNf4;
   request.settings.lora = {.rank = 8, .dropout = 0.05};
   CHECK(MakeEstimate(graph, request).peak.exact_bytes == 3252350408);
+}
+
+// The same in 8 bits, batch 8 under autocast in bf16.
+TEST_CASE("the peak of adapters beside layers in 8 bits is PyTorch's, to the byte") {
+  const Graph graph = LoadModel(std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx");
+  EstimateRequest request = {.binding = {.batch = 8}};
+  request.settings.precision = Precision::kAmpBf16;
+  request.settings.quantize.kind = Quantization::kInt8;
+  request.settings.lora = {.rank = 8, .dropout = 0.05};
+  CHECK(MakeEstimate(graph, request).peak == Peak{7060218668, 7065209856, 8665432064});
 }
 
 }  // namespace onnxfit::quantized_layers_test

@@ -95,7 +95,7 @@ class AdapterWriter {
  public:
   AdapterWriter(Program& program, const TrainingSettings& settings)
       : program_(program), settings_(settings), calls_(program, settings) {
-    for (const QuantizedWeight& weight : program.quantized) quantized_.insert(weight.packed);
+    for (QuantizedWeight& weight : program.quantized) quantized_[weight.packed] = &weight;
   }
 
   void Add(const LinearLayer& layer) {
@@ -133,6 +133,8 @@ class AdapterWriter {
     const NameId made = AddValue(program_, path, weight);
     program_.parameters.push_back(made);
     program_.adapters.push_back(made);
+    const auto packed = quantized_.find(layer.weight);
+    if (packed != quantized_.end()) packed->second->adapters.push_back(made);
     behind_[layer.behind].push_back(made);
     tensors_.push_back({.name = path, .type = weight});
     return made;
@@ -150,7 +152,7 @@ class AdapterWriter {
   Program& program_;
   const TrainingSettings& settings_;
   AdapterCalls calls_;
-  std::set<NameId> quantized_;                             // packed weights
+  std::map<NameId, QuantizedWeight*> quantized_;           // by the packed weight
   std::map<int64_t, std::pair<LinearRun, Adapter>> runs_;  // by their last call
   std::map<NameId, std::vector<NameId>> behind_;           // by the last tensor of a layer
   std::vector<ModuleTensor> tensors_;

@@ -1,6 +1,7 @@
 #include "estimator/program/linear_layers.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <string_view>
@@ -92,6 +93,16 @@ class Finder {
     return found;
   }
 
+  // What `name` is a cast of, itself where the run makes none.
+  NameId CastOf(const ModuleRun& run, NameId name) const {
+    for (int64_t i = run.first; i <= run.last; ++i) {
+      const AtenCall& call = program_.calls[Index(i)];
+      const bool casts = call.op == "to" || call.op == "type_as";
+      if (casts && name != kNoName && call.outputs[0] == name) return call.inputs[0];
+    }
+    return name;
+  }
+
   // What the run reads from outside, but for the tensors of the layer's own.
   NameId InputOf(const ModuleRun& run, const LinearLayer& layer) const {
     std::unordered_set<NameId> known = {kNoName, layer.weight, layer.bias};
@@ -112,7 +123,7 @@ class Finder {
     const ProductRow& row = *ProductOf(call.op);
     LinearLayer layer = {.path = program_.modules.PathOf(run.module),
                          .weight = call.inputs[row.weight]};
-    if (row.bias < call.inputs.size()) layer.bias = call.inputs[row.bias];
+    if (row.bias < call.inputs.size()) layer.bias = CastOf(run, call.inputs[row.bias]);
     const NameId input = InputOf(run, layer);
     const NameId result = program_.calls[Index(run.last)].outputs[0];
     if (input == kNoName || result == kNoName || DimsOf(input).empty() || DimsOf(result).empty()) {
@@ -190,12 +201,19 @@ std::vector<bool> PickLayers(const std::vector<LinearLayer>& layers,
 
 // --- Their frames ---------------------------------------------------------------------------
 
+namespace {
+
+constexpr int64_t kOfModule = std::numeric_limits<int64_t>::max();  // a tensor of the module's own
+
+}  // namespace
+
 FrameArguments::FrameArguments(const Program& program) : made_at_(program.values.size(), -1) {
   for (size_t i = 0; i < program.calls.size(); ++i) {
     for (const NameId name : program.calls[i].outputs) {
       if (name != kNoName) made_at_[Index(name)] = static_cast<int64_t>(i);
     }
   }
+  for (const NameId name : program.placement) made_at_[Index(name)] = kOfModule;
 }
 
 std::vector<NameId> FrameArguments::TakeDeaths(const LinearRun& run,

@@ -84,6 +84,9 @@ struct QuantizedWeight {
     NameId scales = kNoName;            // of blocks, in 8 bits; of rows, in fp32
     NameId code_of_scales = kNoName;    // what 8 bits stand for
   } scales = {};
+  std::vector<NameId> adapters = {};  // of Program::adapters, what stands beside it
+
+  bool is_in_4_bits() const { return scales.code != kNoName; }
 };
 
 // How many labels there are, which a library's loop counts before the forward pass.

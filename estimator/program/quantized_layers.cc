@@ -54,6 +54,21 @@ std::vector<bool> PickQuantized(const Program& program, const std::vector<Linear
                                    ToString(quantize.kind))});
 }
 
+// bitsandbytes 0.50.2, backends/cuda/ops.py, _int8_linear_matmul_impl.
+void CheckInputs(const Program& program, const LinearLayer& layer, const std::string& file) {
+  for (const LinearRun& run : layer.runs) {
+    const TensorType& given = program.values[Index(run.input)].type;
+    const size_t rank = given.dims.size();
+    if (rank == 2 || rank == 3) continue;
+    throw Error({.file = file,
+                 .where = std::string(kQuantizeFlag),
+                 .text = fmt::format("expected inputs of two or three dimensions, as bitsandbytes "
+                                     "takes in 8 bits, found {} of '{}'",
+                                     rank, layer.path),
+                 .hint = fmt::format("{} nf4", kQuantizeFlag)});
+  }
+}
+
 // --- Their tensors --------------------------------------------------------------------------
 
 int64_t BlocksOf(int64_t values, int64_t in_block) { return (values + in_block - 1) / in_block; }
@@ -123,60 +138,64 @@ class LayerPacker {
     weight.scales.scales = add(".absmax", {DType::kUint8, {scales}});
     weight.scales.code_of_scales = add(".nested_quant_map", {DType::kFloat32, {kCodeOfScales}});
     TypeOf(layer.weight) = {{DType::kUint8, {BlocksOf(values, 2), 1}}, {}};
-    if (layer.bias != kNoName) TypeOf(layer.bias).dtype = compute_type_;  // bias.data = …
+    // One that is trained keeps its place.
+    if (layer.bias != kNoName && !IsFrozen(layer.bias)) TypeOf(layer.bias).dtype = compute_type_;
     program_.quantized.push_back(std::move(weight));
   }
 
-  // x = x.to(compute_dtype); return matmul_4bit(x, weight, bias).to(the type that x had)
+  // x = x.to(compute_dtype); bias.data = bias.data.to(x.dtype)
+  // return matmul_4bit(x, weight, bias).to(the type that x had)
   void WriteIn4Bits(const AtenCall& place, const LinearRun& run, const LinearLayer& layer) {
     const std::string name = program_.values[Index(run.result)].name;
     const NameId x = AddValue(program_, name + ".x", {compute_type_, TypeOf(run.input).dims});
     const NameId product =
         AddValue(program_, name + ".product", {compute_type_, TypeOf(run.result).dims});
     program_.calls.push_back(CallAt(place, "to", {run.input}, {x}));
+    const NameId bias = CastBias(place, layer, x);
     const std::vector<int64_t> sizes = {layer.out_features, layer.in_features};
     program_.calls.push_back(
-        layer.bias == kNoName
-            ? CallAt(place, "linear_4bit", {x, layer.weight}, {product}, sizes)
-            : CallAt(place, "addmm_4bit", {layer.bias, x, layer.weight}, {product}, sizes));
+        bias == kNoName ? CallAt(place, "linear_4bit", {x, layer.weight}, {product}, sizes)
+                        : CallAt(place, "addmm_4bit", {bias, x, layer.weight}, {product}, sizes));
     program_.calls.push_back(CallAt(place, "type_as", {product, run.input}, {run.result}));
     program_.calls.back().dies = {product, x};
   }
 
   // MatMul8bitLt.forward, of inputs without outliers (autograd/_functions.py;
   // backends/cuda/ops.py).
-  void WriteIn8Bits(AtenCall place, const LinearRun& run, const LinearLayer& layer) {
-    if (run.first == layer.runs.front().first) CastBias(place, run, layer);
+  void WriteIn8Bits(const AtenCall& place, const LinearRun& run, const LinearLayer& layer) {
+    const NameId bias = CastBias(place, layer, run.input);
     const std::string name = program_.values[Index(run.result)].name;
-    const Dims& dims = TypeOf(run.input).dims;
-    const Dims rows = {Numel(dims) / std::max<int64_t>(dims.back(), 1), dims.back()};
+    const TensorType given = TypeOf(run.input);
+    const Dims rows = {Numel(given.dims) / layer.in_features, layer.in_features};
     const auto make = [&](std::string_view op, std::vector<NameId> inputs, std::string_view what,
                           const TensorType& type) {
       const NameId made = AddValue(program_, fmt::format("{}.{}", name, what), type);
       program_.calls.push_back(CallAt(place, op, std::move(inputs), {made}));
+      program_.calls.back().leaves_autograd = true;
       return made;
     };
-    const AtenCall with_gradients = place;
-    place.leaves_autograd = true;
-    const NameId x = make("view", {run.input}, "A", {TypeOf(run.input).dtype, rows});
+    const NameId x = make("view", {run.input}, "A", {given.dtype, rows});
     const NameId half = make("to", {x}, "half", {DType::kFloat16, rows});
     const NameId scales = make("int8_row_stats", {}, "SCA", {DType::kFloat32, {rows[0]}});
     const NameId packed = make("int8_vectorwise_quant", {half}, "CA", {DType::kInt8, rows});
     program_.calls.back().dies = {half};
-    program_.calls.push_back(CallAt(with_gradients, "linear_8bit",
-                                    {run.input, layer.weight, x, packed, scales, layer.bias},
+    program_.calls.push_back(CallAt(place, "linear_8bit",
+                                    {run.input, layer.weight, x, packed, scales, bias},
                                     {run.result}, {layer.out_features, layer.in_features}));
     program_.calls.back().dies = {x, packed, scales};
   }
 
-  // Linear8bitLt.forward: self.bias.data = self.bias.data.to(x.dtype), which the module keeps.
-  void CastBias(const AtenCall& place, const LinearRun& run, const LinearLayer& layer) {
-    if (layer.bias == kNoName || !IsFrozen(layer.bias)) return;
-    const StridedType type = TypeOf(layer.bias);
+  // self.bias.data = self.bias.data.to(x.dtype), which the module keeps, when it first runs.
+  NameId CastBias(const AtenCall& place, const LinearLayer& layer, NameId x) {
+    if (layer.bias == kNoName || !IsFrozen(layer.bias)) return layer.bias;
+    const auto [found, is_first] = cast_biases_.try_emplace(layer.bias, kNoName);
+    if (!is_first) return found->second;
+    const TensorType type = TypeOf(layer.bias);
     const NameId cast = AddValue(program_, layer.path + ".bias.data", type);
-    program_.calls.push_back(CallAt(place, "type_as", {layer.bias, run.input}, {cast}));
+    program_.calls.push_back(CallAt(place, "type_as", {layer.bias, x}, {cast}));
     program_.calls.back().made_once = true;
     program_.calls.back().dies = {layer.bias};
+    return found->second = cast;
   }
 
   bool IsFrozen(NameId name) const {
@@ -199,6 +218,7 @@ class LayerPacker {
   const DType compute_type_;
   const FrameArguments arguments_;
   std::map<int64_t, std::pair<LinearRun, const LinearLayer*>> runs_;  // by their first call
+  std::map<NameId, NameId> cast_biases_;
 };
 
 // With what their inputs decide, of 8 bits.
@@ -220,7 +240,9 @@ void QuantizeLayers(Program& program, const TrainingSettings& settings, std::str
       PickQuantized(program, layers, settings.quantize, model_type, path);
   LayerPacker packer(program, settings);
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (picked[i]) packer.Pack(layers[i]);
+    if (!picked[i]) continue;
+    if (settings.quantize.kind == Quantization::kInt8) CheckInputs(program, layers[i], path);
+    packer.Pack(layers[i]);
   }
   packer.WriteCalls();
   program.assumptions.insert(
