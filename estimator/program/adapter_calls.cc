@@ -57,6 +57,16 @@ NameId AdapterCalls::TakeBase(const LinearRun& run) {
   return base;
 }
 
+// What forward is given, in rows of as many features as the layer takes: where an exporter has put
+// the reshape before it into the layer, as these are seen.
+NameId AdapterCalls::TakeInput(const LinearRun& run, const Adapter& adapter) {
+  const int64_t in = TypeOf(adapter.a).dims[1];
+  if (TypeOf(run.input).dims.back() == in) return run.input;
+  TensorType rows = {TypeOf(run.input).dtype, TypeOf(run.result).dims};
+  rows.dims.back() = in;
+  return Emit("view", {run.input}, "view", rows);
+}
+
 void AdapterCalls::Write(const LinearRun& run, const Adapter& adapter) {
   const size_t count = Index(run.last - run.first) + 1;
   const std::vector<NameId> deaths =
@@ -104,7 +114,8 @@ NameId AdapterCalls::WriteAdapter(NameId x, const Adapter& adapter) {
 // x = x.to(lora_A.weight.dtype); result = result + adapter(x); return result.to(its type before)
 void AdapterCalls::WriteBeside(const LinearRun& run, const Adapter& adapter, NameId base) {
   const DType type = TypeOf(adapter.a).dtype;
-  const NameId x = EmitRows("to", {run.input}, "to", type, TypeOf(run.input).dims.back());
+  const NameId input = TakeInput(run, adapter);
+  const NameId x = EmitRows("to", {input}, "to", type, TypeOf(input).dims.back());
   const bool is_dora = adapter.magnitude != kNoName;
   const NameId beside = is_dora ? WriteDora(x, adapter, base) : WriteAdapter(x, adapter);
   const NameId sum = EmitRows("add", {base, beside}, "add", type, TypeOf(base).dims.back());
@@ -113,6 +124,7 @@ void AdapterCalls::WriteBeside(const LinearRun& run, const Adapter& adapter, Nam
   program_.calls.push_back(CallAt(place_, "type_as", {sum, base}, {run.result}));
   Drop(sum);
   Drop(x);
+  if (input != run.input) Drop(input);
 }
 
 // bnb.py, Linear4bit.forward: result = result.clone(), which Linear8bitLt.forward leaves out;
@@ -126,7 +138,8 @@ void AdapterCalls::WriteBesidePacked(const LinearRun& run, const Adapter& adapte
   if (adapter.packed == Quantization::kNf4) {
     Rebind(result, EmitRows("clone", {base}, "clone", type, out));
   }
-  NameId x = run.input;
+  const NameId input = TakeInput(run, adapter);
+  NameId x = input;
   if (converts) {
     x = EmitRows("to", {x}, "to", TypeOf(adapter.a).dtype, TypeOf(x).dims.back());
   }
@@ -135,7 +148,8 @@ void AdapterCalls::WriteBesidePacked(const LinearRun& run, const Adapter& adapte
   program_.calls.push_back(CallAt(place_, "add", {result, output}, {run.result}));
   Drop(result);
   Drop(output);
-  if (x != run.input) Drop(x);
+  if (x != input) Drop(x);
+  if (input != run.input) Drop(input);
 }
 
 // --- DoRA -----------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ class AdapterCalls {
   void Drop(NameId name) { program_.calls.back().dies.push_back(name); }
   void Rebind(NameId& name, NameId next);
   NameId TakeBase(const LinearRun& run);
+  NameId TakeInput(const LinearRun& run, const Adapter& adapter);
   NameId WriteDropout(NameId x, const Adapter& adapter);
   NameId WriteProducts(NameId x, const Adapter& adapter);
   NameId WriteAdapter(NameId x, const Adapter& adapter);

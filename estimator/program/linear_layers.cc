@@ -129,12 +129,18 @@ class Finder {
     if (input == kNoName || result == kNoName || DimsOf(input).empty() || DimsOf(result).empty()) {
       return;
     }
-    layer.in_features = DimsOf(input).back();
     layer.out_features = DimsOf(result).back();
+    layer.in_features = InputsOf(call, layer);
     layer.is_output = tables_.contains({layer.out_features, layer.in_features});
     layer.behind = BehindWhich(layer);
     const auto known = found_.try_emplace(layer.path, std::move(layer)).first;
     known->second.runs.push_back({run.first, run.last, product, input, result});
+  }
+
+  // What is given may lie otherwise: modules make rows of it.
+  int64_t InputsOf(const AtenCall& product, const LinearLayer& layer) const {
+    if (product.ints.size() == 2) return product.ints[1];  // of a packed matrix
+    return Numel(DimsOf(layer.weight)) / std::max<int64_t>(layer.out_features, 1);
   }
 
   // A layer that has its matrix from another one, tied, has none in its place: it is taken to be

@@ -59,7 +59,7 @@ void CheckInputs(const Program& program, const LinearLayer& layer, const std::st
   for (const LinearRun& run : layer.runs) {
     const TensorType& given = program.values[Index(run.input)].type;
     const size_t rank = given.dims.size();
-    if (rank == 2 || rank == 3) continue;
+    if (rank == 2 || rank == 3 || given.dims.back() != layer.in_features) continue;
     throw Error({.file = file,
                  .where = std::string(kQuantizeFlag),
                  .text = fmt::format("expected inputs of two or three dimensions, as bitsandbytes "

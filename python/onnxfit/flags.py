@@ -156,7 +156,7 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("batch", "precision", "optimizer"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only"), _several),
-    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_views", "ema", "fsdp_keep",
+    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_views", "dora", "ema", "fsdp_keep",
                      "hold_outputs", "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
                      "update"), _switch),
     "dims": _dims,
