@@ -195,6 +195,21 @@ TEST_CASE("a layer with magnitudes computes the norm of its weight and the adapt
         "add\ntype_as\n");
 }
 
+TEST_CASE("what is not counted of Conv1D's magnitudes is said") {
+  const std::string gpt2 = std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx";
+  const auto said = [&](LoraSettings lora) {
+    const std::vector<std::string> told =
+        Build(LoadModel(gpt2), WithLora(std::move(lora))).program.assumptions;
+    return std::ranges::count(
+        told, std::string("gradients that peft makes of the transposed weights of 12 adapted "
+                          "layers behind a dropout (transformers' Conv1D), and nobody reads, are "
+                          "not counted"));
+  };
+  CHECK(said({.rank = 8, .dropout = 0.1, .dora = true}) == 1);
+  CHECK(said({.rank = 8, .dora = true}) == 0);
+  CHECK(said({.rank = 8, .dropout = 0.1}) == 0);
+}
+
 TEST_CASE("magnitudes beside packed or sharded weights are refused") {
   TrainingSettings settings = WithLora({.rank = 4, .targets = {"fc"}, .dora = true});
   settings.quantize.kind = Quantization::kNf4;

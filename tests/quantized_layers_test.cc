@@ -4,8 +4,10 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/estimate.h"
@@ -29,6 +31,23 @@ TrainingSettings In8Bits(std::vector<std::string> targets, int64_t rank = 0) {
   settings.quantize.kind = Quantization::kInt8;
   return settings;
 }
+
+int CountOf(std::string_view text, std::string_view word) {
+  int count = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if (end == text.size() || text[end] == ' ' || text[end] == '\n') ++count;
+  }
+  return count;
+}
+
+constexpr char kWithBias[] = R"(
+  net (float[256, 64] x) => (float[256, 2] y)
+  < float[64, 64] "fc.weight" = ["location": "none"], float[64] "fc.bias" = ["location": "none"],
+    float[64, 2] "head.weight" = ["location": "none"] > {
+    ["/fc/Gemm"] h = Gemm <transB = 1> (x, "fc.weight", "fc.bias")
+    ["/head/MatMul"] y = MatMul (h, "head.weight")
+  })";
 
 constexpr char kOneLayer[] = R"(
   net (float[256, 64] x) => (float[256, 2] y)
@@ -105,6 +124,48 @@ TEST_CASE("what a packed layer keeps until backward") {
   constexpr int64_t kSharedCode = 1024;  // of scales, which is kept once
   const int64_t saved = kept(plain) - kept(WithQuantized({"h.0.fc"}));
   CHECK(saved == 4 * kWeight - (kWeight / 2 + kBeside) - kSharedCode);
+}
+
+// prepare_model_for_kbit_training casts it to fp32, as all that is not packed; what runs first
+// casts it to the type of the product, which the layer keeps.
+TEST_CASE("the bias of a packed layer is cast when it first runs") {
+  for (const Quantization kind : {Quantization::kNf4, Quantization::kInt8}) {
+    TrainingSettings settings = WithQuantized({"fc"}, 4);
+    settings.quantize.kind = kind;
+    settings.precision = Precision::kAmpBf16;
+    const std::string text = TraceText(kWithBias, settings);
+    CAPTURE(text);
+    CHECK(CountOf(text, "+fc.bias:128") == 1);             // of a checkpoint in 16 bits
+    CHECK(CountOf(text, "+fc.bias:256") == 1);             // in fp32
+    const int casts = kind == Quantization::kNf4 ? 1 : 0;  // x is in fp32 here
+    CHECK(CountOf(text, "+fc.bias.data:128") == casts);
+    CHECK(CountOf(text, "-fc.bias") == 1 + casts);
+  }
+}
+
+TEST_CASE("adapters beside weights of 4 bits come in 16 bits, beside 8 bits in 32") {
+  TrainingSettings settings = WithQuantized({"fc"}, 4);
+  CHECK(CountOf(TraceText(kWithBias, settings), "+fc.lora_A.default.weight:512") == 1);
+  settings.quantize.kind = Quantization::kInt8;
+  CHECK(CountOf(TraceText(kWithBias, settings), "+fc.lora_A.default.weight:512") == 0);
+}
+
+// Between the model and its adapters: both ways of playing a trace do it.
+TEST_CASE("the cache is emptied when a packed model is prepared") {
+  const Trace packed = Train(Build(kTwoBlocks, WithQuantized({}, 4)).program, WithQuantized({}, 4));
+  CHECK(packed.cache_emptied_at > 0);
+  CHECK(Replay(packed).peak.reserved_bytes == RunOnCard(packed, kGiB).peak_reserved_bytes);
+  CHECK(Train(Build(kTwoBlocks, WithQuantized()).program, WithQuantized()).cache_emptied_at ==
+        Trace::kNever);
+  Trace trace = {.events = {{.type = Event::Type::kAlloc, .id = 0},
+                            {.type = Event::Type::kFree, .id = 0},
+                            {.type = Event::Type::kAlloc, .id = 1}},
+                 .buffers = {{.bytes = 30 * kMiB}, {.bytes = 40 * kMiB}},
+                 .labels = {"a"}};
+  CHECK(Replay(trace).peak.reserved_bytes == 70 * kMiB);
+  trace.cache_emptied_at = 2;
+  CHECK(Replay(trace).peak.reserved_bytes == 40 * kMiB);
+  CHECK(RunOnCard(trace, kGiB).peak_reserved_bytes == 40 * kMiB);
 }
 
 // A row for each output: as many bytes as values, a scale of fp32 for each row.

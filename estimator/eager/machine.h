@@ -68,6 +68,8 @@ class Machine {
   // Marks in the trace: a step's phase begins; from now on the operator `label` runs.
   void EnterPhase(int32_t step, Phase phase);
   void EnterOperator(LabelId label);
+  // torch.cuda.empty_cache(), once, in setup.
+  void EmptyCache() { trace_.cache_emptied_at = static_cast<int64_t>(trace_.events.size()); }
 
   // A new tensor with one reference, which the caller owns: as it lies, or contiguous.
   TensorId NewStrided(StridedType type, LabelId label, Kind kind = Kind::kTemporary);

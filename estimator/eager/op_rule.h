@@ -308,6 +308,7 @@ std::span<const OpRule> LinearRules();         // ops_linear.cc
 std::span<const OpRule> LossRules();           // ops_losses.cc
 std::span<const OpRule> MathRules();           // ops_math.cc
 std::span<const OpRule> NormalizationRules();  // ops_normalization.cc
+std::span<const OpRule> PackedRules();         // ops_packed.cc
 std::span<const OpRule> PoolRules();           // ops_pools.cc
 std::span<const OpRule> RecurrentRules();      // ops_recurrent.cc
 std::span<const OpRule> NormRules();           // ops_norms.cc

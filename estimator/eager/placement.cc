@@ -46,14 +46,15 @@ void Forward::BindOfModel(NameId name, TensorId tensor) {
 // --- Packed ---------------------------------------------------------------------------------
 
 // As from_pretrained(quantization_config=…) does it with a checkpoint of 16 bits, then peft's
-// prepare_model_for_kbit_training (0.21.2, utils/other.py), which casts what is not packed to fp32,
-// and get_peft_model, which puts adapters beside weights of 4 bits in the type of the products, and
-// casts them, too.
+// prepare_model_for_kbit_training (0.21.2, utils/other.py), which casts what is not packed to fp32
+// and empties the cache (auto_clear_cache), and get_peft_model, which puts adapters beside weights
+// of 4 bits in the type of the products, and casts them, too.
 void Forward::PlacePacked() {
   const Program& program = calls_.program();
   const std::span<const NameId> names = program.placement;
   const size_t adapters = program.adapters.size();  // the last (program/adapters.h)
   PlaceAndCast(names.first(names.size() - adapters));
+  if (adapters > 0) machine_.EmptyCache();
   PlaceAndCast(names.last(adapters));
 }
 

@@ -187,6 +187,30 @@ void SayAdapted(Program& program, const std::vector<LinearLayer>& layers,
                   layers.size(), layers[first].path, trained));
 }
 
+// transformers' Conv1D, whose weight lies the other way than nn.Linear's.
+bool IsConv1d(const Program& program, const LinearLayer& layer) {
+  const AtenCall& product = program.calls[Index(layer.runs.front().product)];
+  const Dims& dims = program.values[Index(layer.weight)].type.dims;
+  return product.op == "addmm" && dims == Dims{layer.in_features, layer.out_features};
+}
+
+// Behind a dropout, DoRA multiplies by nn.Parameter(weight.T), which asks for a gradient, as nobody
+// meant it to (peft 0.21.2, utils/other.py, transpose).
+void SayUncounted(Program& program, const std::vector<LinearLayer>& layers,
+                  const std::vector<bool>& picked, const TrainingSettings& settings) {
+  const LoraSettings& lora = settings.lora;
+  if (!lora.dora || lora.dropout == 0 || settings.mode == Mode::kEval) return;
+  int64_t count = 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (picked[i] && IsConv1d(program, layers[i])) ++count;
+  }
+  if (count == 0) return;
+  program.assumptions.push_back(fmt::format(
+      "gradients that peft makes of the transposed weights of {} adapted layers behind a "
+      "dropout (transformers' Conv1D), and nobody reads, are not counted",
+      count));
+}
+
 }  // namespace
 
 std::string_view ModelTypeOf(std::string_view class_name) {
@@ -215,6 +239,7 @@ std::vector<ModuleTensor> AddAdapters(Program& program, const TrainingSettings& 
   const std::vector<LinearLayer> layers = FindLinearLayers(program);
   const std::vector<bool> picked = PickAdapted(layers, settings.lora, model_type, path);
   SayAdapted(program, layers, picked, settings.lora);
+  SayUncounted(program, layers, picked, settings);
   AdapterWriter writer(program, settings);
   for (size_t i = 0; i < layers.size(); ++i) {
     if (picked[i]) writer.Add(layers[i]);
