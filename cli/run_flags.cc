@@ -309,7 +309,7 @@ std::vector<Flag> RunFlags() {
        "all-linear), or peft's for the type of model",
        "", SetLora},
       {"--lora-dropout", "", "P", kGroup, "of what the adapters are given", "0", SetLoraDropout},
-      {"--dora", "", "", kGroup, "adapters with magnitudes of their own (use_dora=True)", "",
+      {"--dora", "", "", kGroup, "DoRA: adapters with magnitudes of their own (use_dora=True)", "",
        [](const Typed& t, Options& o) { o.request.settings.lora.dora = ParseSwitch(t); }},
       {"--quantize", "", "Q[:NAMES]", kGroup,
        Choices(kQuantizations) +

@@ -169,7 +169,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"add_", In(0) | In(1), {}},
       {"addmm", In(0) | In(1) | In(2), In(1) | In(2)},
       {"addmm", In(0) | In(2), In(1)},  // x is data
-      {"addmm_4bit", {}, {}},  // taken apart, as the next
+      {"addmm_4bit", {}, {}},           // taken apart, as the next
       {"linear_4bit", {}, {}},
       {"addmm_dequantized", In(1), {}},  // weights are dequantized again
       {"linear_dequantized", In(0), {}},
