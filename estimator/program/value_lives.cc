@@ -82,6 +82,7 @@ bool ValueLives::IsBound(NameId name) const {
 // Whether the innermost statement that binds what the call makes binds it to the keeper's name: the
 // name lets go of what it held before the frame returns.
 bool ValueLives::IsBoundAnewAt(const AtenCall& call, NameId name) const {
+  if (std::ranges::find(call.outputs, name) != call.outputs.end()) return false;
   for (size_t i = call.frames.size(); i-- > 0;) {
     if (call.frames[i] == kNoStatement) continue;
     const std::vector<std::string>& targets = program_.source.At(call.frames[i]).targets;
