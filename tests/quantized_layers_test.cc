@@ -140,6 +140,7 @@ TEST_CASE("the bias of a packed layer is cast when it first runs") {
     const int casts = kind == Quantization::kNf4 ? 1 : 0;  // x is in fp32 here
     CHECK(CountOf(text, "+fc.bias.data:128") == casts);
     CHECK(CountOf(text, "-fc.bias") == 1 + casts);
+    CHECK((text.find("+fc.bias.data:128 -fc.bias ") != text.npos) == (casts == 1));
   }
 }
 
