@@ -245,11 +245,15 @@ struct NeededFlag {
   std::string_view needs;
 };
 
-constexpr NeededFlag kNeeded[] = {
-    {"--lora-dropout", "--lora"},     {"--checkpoint-reentrant", "--checkpoint"},
-    {"--world", "--strategy"},        {"--ddp-views", "--strategy"},
-    {"--fsdp-modules", "--strategy"}, {"--fsdp-keep", "--strategy"},
-    {"--fsdp-policy", "--strategy"},  {"--reduce-bucket", "--strategy"}};
+constexpr NeededFlag kNeeded[] = {{"--lora-dropout", "--lora"},
+                                  {"--dora", "--lora"},
+                                  {"--checkpoint-reentrant", "--checkpoint"},
+                                  {"--world", "--strategy"},
+                                  {"--ddp-views", "--strategy"},
+                                  {"--fsdp-modules", "--strategy"},
+                                  {"--fsdp-keep", "--strategy"},
+                                  {"--fsdp-policy", "--strategy"},
+                                  {"--reduce-bucket", "--strategy"}};
 
 void RefuseAlone(const std::vector<std::string>& given) {
   const auto is_given = [&](std::string_view flag) {

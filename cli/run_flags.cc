@@ -153,12 +153,12 @@ void SetLora(const Typed& typed, Options& options) {
   lora.targets = NamesBehindColon(typed, "a rank and names of layers: 8:q_proj,v_proj");
 }
 
-// "nf4", "nf4:q_proj,v_proj".
+// "nf4", "int8:q_proj,v_proj".
 void SetQuantize(const Typed& typed, Options& options) {
   QuantizeSettings& quantize = options.request.settings.quantize;
   const Typed kind = {.place = typed.place, .text = typed.text.substr(0, typed.text.find(':'))};
   quantize.kind = ParseChoice(kind, kQuantizations);
-  quantize.targets = NamesBehindColon(typed, "nf4 and names of layers: nf4:q_proj,v_proj");
+  quantize.targets = NamesBehindColon(typed, "a kind and names of layers: nf4:q_proj,v_proj");
 }
 
 void SetLoraDropout(const Typed& typed, Options& options) {
@@ -310,6 +310,8 @@ std::vector<Flag> RunFlags() {
        "all-linear), or peft's for the type of model",
        "", SetLora},
       {"--lora-dropout", "", "P", kGroup, "of what the adapters are given", "0", SetLoraDropout},
+      {"--dora", "", "", kGroup, "DoRA: adapters with magnitudes of their own (use_dora=True)", "",
+       [](const Typed& t, Options& o) { o.request.settings.lora.dora = ParseSwitch(t); }},
       {"--quantize", "", "Q[:NAMES]", kGroup,
        Choices(kQuantizations) +
            ": frozen linear layers as bitsandbytes keeps them: those of such names, or all but the "

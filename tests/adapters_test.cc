@@ -31,6 +31,27 @@ std::vector<std::string> NamesOf(const Program& program, const std::vector<NameI
   return names;
 }
 
+int64_t TrainedIn(const Program& program) {
+  int64_t trained = 0;
+  for (const NameId name : program.parameters) {
+    trained += Numel(program.values[Index(name)].type.dims);
+  }
+  return trained;
+}
+
+// One line a call of the module, with what dies behind it.
+std::string CallsIn(const Program& program, std::string_view module) {
+  std::string text;
+  for (const AtenCall& call : program.calls) {
+    const std::string& path = program.modules.PathOf(call.module);
+    if (!path.starts_with(module)) continue;
+    text += std::string(call.op) + " " + path;
+    for (const std::string& name : NamesOf(program, call.dies)) text += " -" + name;
+    text += "\n";
+  }
+  return text;
+}
+
 // What is trained of kTwoBlocks.
 std::vector<std::string> TrainedOf(const std::vector<std::string>& targets) {
   const Program program = Build(kTwoBlocks, WithLora({.rank = 4, .targets = targets})).program;
@@ -102,19 +123,44 @@ TEST_CASE("an adapter has rank times inputs and outputs, which alone are trained
                           "h.0.fc: 2048 parameters; all others are frozen") != told.end());
 }
 
+// A matrix [rank, in] and one [out, rank] beside each layer; DoRA has a magnitude for each output.
+TEST_CASE("what is trained, and its optimizer's states, have closed forms") {
+  struct Row {
+    const char* model;
+    std::vector<std::string> targets;
+    int64_t inputs;   // of all picked layers
+    int64_t outputs;  // the same
+  };
+  const Row rows[] = {
+      {"gpt2.dynamo.onnx", {}, 12 * 768, 12 * 3 * 768},
+      {"gpt2.dynamo.onnx", {"c_fc", "mlp.c_proj"}, 12 * 5 * 768, 12 * 5 * 768},
+      {"gpt2.dynamo.onnx", {"attn.c_proj"}, 12 * 768, 12 * 768},
+      {"t5_small.script.onnx", {"q", "v"}, 18 * 2 * 512, 18 * 2 * 512},
+      {"vgg16.script.onnx", {"all-linear"}, 25088 + 4096 + 4096, 4096 + 4096 + 1000},
+      {"resnet50.train.onnx", {"fc"}, 2048, 1000},
+  };
+  for (const Row& row : rows) {
+    const Graph graph = LoadModel(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + row.model);
+    for (const int64_t rank : {1, 8}) {
+      for (const bool dora : {false, true}) {
+        CAPTURE(row.model);
+        CAPTURE(rank);
+        CAPTURE(dora);
+        EstimateRequest request = {.binding = {.batch = 1}};
+        request.settings = WithLora({.rank = rank, .targets = row.targets, .dora = dora});
+        const int64_t trained = rank * (row.inputs + row.outputs) + (dora ? row.outputs : 0);
+        CHECK(TrainedIn(Build(graph, request.settings, request.binding).program) == trained);
+        CHECK(MakeEstimate(graph, request).optimizer_state_bytes == 2 * 4 * trained);
+      }
+    }
+  }
+}
+
 // result = result + lora_B(lora_A(dropout(x))) * scaling
 TEST_CASE("the adapted layer's calls, and what lives as long as its frame") {
   const Program program =
       Build(kTwoBlocks, WithLora({.rank = 4, .targets = {"h.0.out"}, .dropout = 0.1})).program;
-  std::string text;
-  for (const AtenCall& call : program.calls) {
-    const std::string& path = program.modules.PathOf(call.module);
-    if (!path.starts_with("h.0.out")) continue;
-    text += std::string(call.op) + " " + path;
-    for (const std::string& name : NamesOf(program, call.dies)) text += " -" + name;
-    text += "\n";
-  }
-  CHECK(text ==
+  CHECK(CallsIn(program, "h.0.out") ==
         "matmul h.0.out\n"
         "to h.0.out\n"
         "dropout h.0.out.lora_dropout.default\n"
@@ -123,6 +169,57 @@ TEST_CASE("the adapted layer's calls, and what lives as long as its frame") {
         "mul.Scalar h.0.out -b.to.lora_dropout.lora_A.lora_B\n"
         "add h.0.out -b.to.lora_dropout.lora_A.lora_B.mul -c.base_layer\n"
         "type_as h.0.out -c.base_layer.add -b.to -x -b\n");
+}
+
+// The base weight lies [in, out], as transformers' Conv1D has it.
+TEST_CASE("a layer with magnitudes computes the norm of its weight and the adapter's") {
+  const Program program =
+      Build(kTwoBlocks, WithLora({.rank = 4, .targets = {"h.0.out"}, .dora = true})).program;
+  CHECK(NamesOf(program, program.parameters) ==
+        std::vector<std::string>{"h.0.out.lora_A.default.weight", "h.0.out.lora_B.default.weight",
+                                 "h.0.out.lora_magnitude_vector.default.weight"});
+  std::string ops;
+  for (const AtenCall& call : program.calls) {
+    const bool is_adapted = program.modules.PathOf(call.module).starts_with("h.0.out");
+    if (is_adapted) ops += std::string(call.op) + (call.leaves_autograd ? "*\n" : "\n");
+  }
+  CHECK(ops ==
+        "matmul\n"                                  // the base layer
+        "to\n"                                      // x
+        "constant\nlinear\nlinear\npermute\nto\n"   // lora_B(lora_A(eye)).T
+        "to\n"                                      // weight
+        "mul.Scalar*\nadd*\nlinalg_vector_norm*\n"  // |weight + scaling * that|
+        "div\nview\n"                               // magnitude / norm
+        "linear\nlinear\n"                          // lora_B(lora_A(x))
+        "add.Scalar\nmul\nmul\nmul.Scalar\nadd\n"   // of both results
+        "add\ntype_as\n");
+}
+
+TEST_CASE("what is not counted of Conv1D's magnitudes is said") {
+  const std::string gpt2 = std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx";
+  const auto said = [&](LoraSettings lora) {
+    const std::vector<std::string> told =
+        Build(LoadModel(gpt2), WithLora(std::move(lora))).program.assumptions;
+    return std::ranges::count(
+        told, std::string("gradients that peft makes of the transposed weights of 12 adapted "
+                          "layers behind a dropout (transformers' Conv1D), and nobody reads, are "
+                          "not counted"));
+  };
+  CHECK(said({.rank = 8, .dropout = 0.1, .dora = true}) == 1);
+  CHECK(said({.rank = 8, .dora = true}) == 0);
+  CHECK(said({.rank = 8, .dropout = 0.1}) == 0);
+}
+
+TEST_CASE("magnitudes beside packed or sharded weights are refused") {
+  TrainingSettings settings = WithLora({.rank = 4, .targets = {"fc"}, .dora = true});
+  settings.quantize.kind = Quantization::kNf4;
+  CHECK_THROWS_WITH_AS(Build(kTwoBlocks, settings),
+                       "<text>: --dora: expected layers that are not packed, found --quantize",
+                       Error);
+  settings.quantize = {};
+  settings.ranks.strategy = Strategy::kFsdp;
+  CHECK_THROWS_WITH_AS(Train(Build(kTwoBlocks, settings).program, settings),
+                       "--strategy: expected no --dora with fsdp", Error);
 }
 
 // PyTorch 2.11.0's own statistics of GPT-2 (512 tokens) with adapters of rank 8 and dropout 0.05 by
@@ -137,6 +234,15 @@ TEST_CASE("peaks are PyTorch's, to the byte") {
   };
   CHECK(peak_of(4, Precision::kFp32) == Peak{3548386312, 3559017472, 3636461568});
   CHECK(peak_of(8, Precision::kAmpBf16) == Peak{5729520428, 5737254400, 6329204736});
+}
+
+// The same with use_dora=True and no dropout.
+TEST_CASE("DoRA's peak is PyTorch's, to the byte") {
+  EstimateRequest request = {.binding = {.batch = 8}};
+  request.settings = WithLora({.rank = 8, .dora = true});
+  request.settings.precision = Precision::kAmpBf16;
+  const std::string gpt2 = std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx";
+  CHECK(MakeEstimate(LoadModel(gpt2), request).peak == Peak{6375049004, 6383045120, 7027556352});
 }
 
 TEST_CASE("of an export with adapters in it, they alone are trained") {

@@ -145,6 +145,24 @@ TEST_CASE("what attention allocates beside its operands") {
   }
 }
 
+TEST_CASE("kernels make the gradients of q, k and v, whichever are wanted") {
+  const Case rows[] = {
+      {"memory-efficient", kFp32, 4, 4, 197, 64, false, false, kNone, "403456 7168 ",
+       "403456 403456 403456 403456 6304 6304 524800 "},
+      {"flash", kBf16, 4, 4, 197, 64, false, false, kNone, "201728 6304 16 8 ",
+       "201728 201728 201728 8192 524288 "},
+  };
+  const TrainingSettings settings = {.optimizer = Optimizer::kNone, .steps = 1};
+  for (const Case& row : rows) {
+    CAPTURE(row.name);
+    Program program = AttentionProgram(row);
+    program.frozen = {program.parameters[1]};
+    program.parameters.erase(program.parameters.begin() + 1);
+    const Trace trace = RunTraining(Dispatch(std::move(program), settings), settings);
+    CHECK(Sizes(trace, Phase::kBackward) == row.backward);
+  }
+}
+
 // Keys of 192 take the kernel for heads of any size (recorded events of youtu).
 TEST_CASE("values whose keys do not stay in registers are summed up in fp32") {
   const Case row = {"larger keys", kBf16, 4, 4, 197, 192, false, false, kNone, "", ""};

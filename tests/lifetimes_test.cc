@@ -101,6 +101,27 @@ TEST_CASE("a list that a name holds keeps what is in it") {
   for (const Row& row : rows) CHECK(deaths(row.joins, row.appends) == row.deaths);
 }
 
+// The last call of a forward: its statement binds "h" anew, then the frame lets go of "k".
+TEST_CASE("what a statement binds anew goes before what the frame holds") {
+  Program program;
+  program.values.resize(4);
+  program.inputs = {0};
+  const ModuleId module = program.modules.Enter({"m"});
+  const auto add = [&](int64_t line, const char* text, NameId input, NameId output) {
+    program.calls.push_back({.op = "relu",
+                             .where = {},
+                             .inputs = {input},
+                             .outputs = {output},
+                             .module = module,
+                             .frames = {program.source.Read(line, text)}});
+  };
+  add(1, "k = relu(x)", 0, 1);
+  add(2, "h = relu(x)", 0, 2);
+  add(3, "h = self.drop(h)", 2, 3);
+  program.outputs = {3};
+  CHECK(Deaths(std::move(program), /*hold_outputs=*/false) == "0:2 2:2 1:2 3:2 ");
+}
+
 // Calls of the modules m.stages.0 to m.stages.2, of two turns of `reads` and of `last`, in that
 // order: what those make dies there.  The turns read what the first two stages made.
 std::string DeathsOfStages(const char* stage, const char* reads, const char* last) {

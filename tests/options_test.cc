@@ -109,6 +109,7 @@ TEST_CASE("every flag reaches its place") {
                                  "--lora",
                                  "8:q_proj,*.fc?",
                                  "--lora-dropout=0.05",
+                                 "--dora",
                                  "--quantize",
                                  "nf4:fc",
                                  "--loop=accelerate",
@@ -164,6 +165,7 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.lora.rank == 8);
   CHECK(options.request.settings.lora.targets == std::vector<std::string>{"q_proj", "*.fc?"});
   CHECK(options.request.settings.lora.dropout == 0.05);
+  CHECK(options.request.settings.lora.dora);
   CHECK(options.request.settings.quantize.kind == Quantization::kNf4);
   CHECK(options.request.settings.quantize.targets == std::vector<std::string>{"fc"});
 }
@@ -184,6 +186,7 @@ TEST_CASE("a flag about another one is not taken alone") {
   };
   refused({"m", "--lora-dropout", "0.1"},
           "--lora-dropout: expected beside --lora, which is missing");
+  refused({"m", "--dora"}, "--dora: expected beside --lora, which is missing");
   refused({"m", "--checkpoint-reentrant"},
           "--checkpoint-reentrant: expected beside --checkpoint, which is missing");
   refused({"m", "--world", "4"}, "--world: expected beside --strategy, which is missing");

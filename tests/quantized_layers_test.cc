@@ -4,8 +4,10 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/estimate.h"
@@ -23,6 +25,41 @@ TrainingSettings WithQuantized(std::vector<std::string> targets = {}, int64_t ra
   if (rank > 0) settings.lora = {.rank = rank, .targets = {"all-linear"}};
   return settings;
 }
+
+TrainingSettings In8Bits(std::vector<std::string> targets, int64_t rank = 0) {
+  TrainingSettings settings = WithQuantized(std::move(targets), rank);
+  settings.quantize.kind = Quantization::kInt8;
+  return settings;
+}
+
+int CountOf(std::string_view text, std::string_view word) {
+  int count = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if (end == text.size() || text[end] == ' ' || text[end] == '\n') ++count;
+  }
+  return count;
+}
+
+constexpr char kWithBias[] = R"(
+  net (float[256, 64] x) => (float[256, 2] y)
+  < float[64, 64] "fc.weight" = ["location": "none"], float[64] "fc.bias" = ["location": "none"],
+    float[64, 2] "head.weight" = ["location": "none"] > {
+    ["/fc/Gemm"] h = Gemm <transB = 1> (x, "fc.weight", "fc.bias")
+    ["/head/MatMul"] y = MatMul (h, "head.weight")
+  })";
+
+constexpr char kOneLayer[] = R"(
+  net (float[256, 64] x) => (float[256, 2] y)
+  < float[64, 2] "fc.weight" = ["location": "none"] > {
+    ["/fc/MatMul"] y = MatMul (x, "fc.weight")
+  })";
+
+constexpr char kFourDims[] = R"(
+  net (float[2, 3, 4, 8] x) => (float[2, 3, 4, 8] y)
+  < float[8, 8] "fc.weight" = ["location": "none"] > {
+    ["/fc/MatMul"] y = MatMul (x, "fc.weight")
+  })";
 
 int64_t BytesOf(const Program& program, NameId name) {
   return onnxfit::BytesOf(program.values[Index(name)].type);
@@ -89,6 +126,106 @@ TEST_CASE("what a packed layer keeps until backward") {
   CHECK(saved == 4 * kWeight - (kWeight / 2 + kBeside) - kSharedCode);
 }
 
+// prepare_model_for_kbit_training casts it to fp32, as all that is not packed; what runs first
+// casts it to the type of the product, which the layer keeps.
+TEST_CASE("the bias of a packed layer is cast when it first runs") {
+  for (const Quantization kind : {Quantization::kNf4, Quantization::kInt8}) {
+    TrainingSettings settings = WithQuantized({"fc"}, 4);
+    settings.quantize.kind = kind;
+    settings.precision = Precision::kAmpBf16;
+    const std::string text = TraceText(kWithBias, settings);
+    CAPTURE(text);
+    CHECK(CountOf(text, "+fc.bias:128") == 1);             // of a checkpoint in 16 bits
+    CHECK(CountOf(text, "+fc.bias:256") == 1);             // in fp32
+    const int casts = kind == Quantization::kNf4 ? 1 : 0;  // x is in fp32 here
+    CHECK(CountOf(text, "+fc.bias.data:128") == casts);
+    CHECK(CountOf(text, "-fc.bias") == 1 + casts);
+    CHECK((text.find("+fc.bias.data:128 -fc.bias ") != text.npos) == (casts == 1));
+  }
+}
+
+TEST_CASE("adapters beside weights of 4 bits come in 16 bits, beside 8 bits in 32") {
+  TrainingSettings settings = WithQuantized({"fc"}, 4);
+  CHECK(CountOf(TraceText(kWithBias, settings), "+fc.lora_A.default.weight:512") == 1);
+  settings.quantize.kind = Quantization::kInt8;
+  CHECK(CountOf(TraceText(kWithBias, settings), "+fc.lora_A.default.weight:512") == 0);
+}
+
+// Between the model and its adapters: both ways of playing a trace do it.
+TEST_CASE("the cache is emptied when a packed model is prepared") {
+  const Trace packed = Train(Build(kTwoBlocks, WithQuantized({}, 4)).program, WithQuantized({}, 4));
+  CHECK(packed.cache_emptied_at > 0);
+  CHECK(Replay(packed).peak.reserved_bytes == RunOnCard(packed, kGiB).peak_reserved_bytes);
+  CHECK(Train(Build(kTwoBlocks, WithQuantized()).program, WithQuantized()).cache_emptied_at ==
+        Trace::kNever);
+  Trace trace = {.events = {{.type = Event::Type::kAlloc, .id = 0},
+                            {.type = Event::Type::kFree, .id = 0},
+                            {.type = Event::Type::kAlloc, .id = 1}},
+                 .buffers = {{.bytes = 30 * kMiB}, {.bytes = 40 * kMiB}},
+                 .labels = {"a"}};
+  CHECK(Replay(trace).peak.reserved_bytes == 70 * kMiB);
+  trace.cache_emptied_at = 2;
+  CHECK(Replay(trace).peak.reserved_bytes == 40 * kMiB);
+  CHECK(RunOnCard(trace, kGiB).peak_reserved_bytes == 40 * kMiB);
+}
+
+// A row for each output: as many bytes as values, a scale of fp32 for each row.
+TEST_CASE("a weight in 8 bits has a scale for each row") {
+  const Program program = Build(kTwoBlocks, In8Bits({"head"})).program;
+  REQUIRE(program.quantized.size() == 1);
+  const QuantizedWeight& weight = program.quantized[0];
+  CHECK(weight.full == TensorType{DType::kFloat16, {2, 64}});
+  CHECK(program.values[Index(weight.packed)].type.dims == Dims{2, 64});
+  CHECK(BytesOf(program, weight.packed) == 2 * 64);
+  CHECK(BytesOf(program, weight.scales.scales) == 2 * 4);
+  CHECK(program.values[Index(weight.scales.scales)].name == "head.SCB");
+}
+
+TEST_CASE("a layer in 8 bits quantizes what it is given; an adapter beside it adds to its result") {
+  using Calls = std::vector<std::string>;
+  const Calls layer = {"view", "to", "int8_row_stats", "int8_vectorwise_quant", "linear_8bit"};
+  CHECK(CallsOf(Build(kTwoBlocks, In8Bits({"h.0.fc"})).program, "h.0.fc") == layer);
+  Calls adapted = layer;
+  adapted.insert(adapted.end(), {"to", "mul.Scalar", "type_as", "add"});
+  CHECK(CallsOf(Build(kTwoBlocks, In8Bits({"h.0.fc"}, 4)).program, "h.0.fc") == adapted);
+}
+
+// MatMul8bitLt keeps its input in an attribute: until the loss is bound anew, and not until
+// backward has run, as torch.nn.functional.linear does.
+TEST_CASE("what a layer in 8 bits was given lives as long as the graph") {
+  const auto kept = [](TrainingSettings settings) {
+    settings.optimizer = Optimizer::kSgd;
+    settings.freeze = {"h.*.out*", "head*"};
+    const Trace trace = Train(Build(kTwoBlocks, settings).program, settings);
+    return Replay(trace).steps[1].after_backward.requested_bytes;
+  };
+  constexpr int64_t kWeight = 64 * 64;
+  constexpr int64_t kPacked = kWeight + 64 * 4;
+  constexpr int64_t kInput = 256 * 64 * 4;
+  const int64_t more = kept(In8Bits({"h.1.out"})) - kept({});
+  CHECK(more == kPacked - 4 * kWeight + kInput);
+}
+
+// 256 rows of 64: x in fp16, a scale for each row, what is in 8 bits, |x|, what reaches 6, whether
+// any does, the 0 for its columns; products in 32 bits, then in fp16.
+TEST_CASE("what a layer in 8 bits makes on the way") {
+  TrainingSettings settings = In8Bits({"fc"});
+  settings.mode = Mode::kEval;
+  settings.loss = Loss::kNone;
+  settings.steps = 1;
+  CHECK(TraceText(kOneLayer, settings) == R"(
+setup     +fc.weight:256 +fc.SCB:8 +fc.weight:128 -fc.weight
+forward   +x:65536 +y.half:32768 +y.SCA:1024 +y.CA:16384 +/fc/MatMul.scratch:32768 +/fc/MatMul.scratch:16384 -/fc/MatMul.scratch +/fc/MatMul.scratch:1 -/fc/MatMul.scratch +/fc/MatMul.scratch:1 -/fc/MatMul.scratch -/fc/MatMul.scratch -y.half +/fc/MatMul.scratch:2048 +/fc/MatMul.scratch:1024 +y:2048 -/fc/MatMul.scratch -/fc/MatMul.scratch -y.CA -y.SCA
+)");
+}
+
+TEST_CASE("layers in 8 bits take inputs of two or three dimensions") {
+  CHECK_THROWS_WITH_AS(Build(kFourDims, In8Bits({"fc"})),
+                       "<text>: --quantize: expected inputs of two or three dimensions, as "
+                       "bitsandbytes takes in 8 bits, found 4 of 'fc' (try: --quantize nf4)",
+                       Error);
+}
+
 // PyTorch 2.11.0's own statistics of GPT-2 (512 tokens), batch 4, loaded in bf16 by
 // bitsandbytes 0.50.2 and prepared by peft 0.21.2: rank 8, dropout 0.05; AdamW, three steps.
 TEST_CASE("QLoRA's peak is PyTorch's, to the byte") {
@@ -97,6 +234,16 @@ TEST_CASE("QLoRA's peak is PyTorch's, to the byte") {
   request.settings.quantize.kind = Quantization::kNf4;
   request.settings.lora = {.rank = 8, .dropout = 0.05};
   CHECK(MakeEstimate(graph, request).peak.exact_bytes == 3252350408);
+}
+
+// The same in 8 bits, batch 8 under autocast in bf16.
+TEST_CASE("the peak of adapters beside layers in 8 bits is PyTorch's, to the byte") {
+  const Graph graph = LoadModel(std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx");
+  EstimateRequest request = {.binding = {.batch = 8}};
+  request.settings.precision = Precision::kAmpBf16;
+  request.settings.quantize.kind = Quantization::kInt8;
+  request.settings.lora = {.rank = 8, .dropout = 0.05};
+  CHECK(MakeEstimate(graph, request).peak.exact_bytes == 7060218668);
 }
 
 }  // namespace onnxfit::quantized_layers_test

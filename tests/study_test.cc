@@ -97,6 +97,8 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.lora = {.rank = 8, .targets = {"c_fc"}}; }},
     {"lora.dropout", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.lora = {.rank = 8, .dropout = 0.1}; }},
+    {"lora.dora", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.lora = {.rank = 8, .dora = true}; }},
     {"quantize.kind", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.quantize.kind = Quantization::kNf4; }},
     {"quantize.targets", "gpt2.dynamo.onnx",
@@ -148,7 +150,7 @@ TEST_CASE("every field has a row above") {
                attention, loop, freeze, checkpoint, reentrant, lora, quantize, ranks, steps] =
       settings;
   const auto& [quantization, quantized_layers] = quantize;
-  const auto& [rank, targets, lora_dropout] = lora;
+  const auto& [rank, targets, lora_dropout, dora] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [library, zero_grad, hold_outputs, prefetch, accumulate] = loop;
   const auto& [strategy, world, views, sharded, keep, policy, bucket] = ranks;
@@ -157,6 +159,7 @@ TEST_CASE("every field has a row above") {
   CHECK(bucket > world);
   CHECK_FALSE(conv_bias);
   CHECK(rank == 0);
+  CHECK_FALSE(dora);
   CHECK_FALSE(reentrant);
   CHECK(quantization == Quantization::kNone);
   CHECK(library == LoopLibrary::kPlain);

@@ -70,8 +70,9 @@ enum class ZeroGrad : uint8_t { kBeforeForward, kBeforeBackward, kKeep };
 // (transformers' attn_implementation="eager").
 enum class AttentionUse : uint8_t { kSdpa, kEager };
 
-// How bitsandbytes keeps the weights of frozen layers.
-enum class Quantization : uint8_t { kNone, kNf4 };
+// How bitsandbytes keeps the weights of frozen layers: in 4 bits, or in 8 (LLM.int8(), threshold
+// 6).
+enum class Quantization : uint8_t { kNone, kNf4, kInt8 };
 
 // How ranks share the work: gradients are added up in DistributedDataParallel's buckets; zero1 has
 // ZeroRedundancyOptimizer beside it, of which each rank steps a share; zero2 is DeepSpeed's, whose
@@ -146,8 +147,8 @@ inline constexpr Spelling<ZeroGrad> kZeroGrads[] = {{"before-forward", ZeroGrad:
                                                     {"before-backward", ZeroGrad::kBeforeBackward},
                                                     {"keep", ZeroGrad::kKeep}};
 
-inline constexpr Spelling<Quantization> kQuantizations[] = {{"none", Quantization::kNone},
-                                                            {"nf4", Quantization::kNf4}};
+inline constexpr Spelling<Quantization> kQuantizations[] = {
+    {"none", Quantization::kNone}, {"nf4", Quantization::kNf4}, {"int8", Quantization::kInt8}};
 
 inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUse::kSdpa},
                                                             {"eager", AttentionUse::kEager}};
@@ -220,6 +221,7 @@ struct LoraSettings {
   int64_t rank = 0;                       // 0: none
   std::vector<std::string> targets = {};  // globs of layers; none: peft's for the type of model
   double dropout = 0;                     // of what the adapters are given
+  bool dora = false;                      // weights of their own for magnitudes (use_dora=True)
 };
 
 struct QuantizeSettings {

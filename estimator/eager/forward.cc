@@ -235,19 +235,28 @@ void Forward::Record(int32_t index, const Frame& frame) {
     return id != kNoTensor && HasGradients(machine_.tensor(id).dtype);
   });
   if (!wanted || output == frame.outputs.end()) return;
-  const std::vector<Saved> kept = Save(index, next, frame);
-  const GradNodeId node = Pack(index,
-                               {.call = index,
-                                .outputs = static_cast<int32_t>(frame.outputs.size()),
-                                .next = std::move(next),
-                                .saved = {},
-                                .over_view = WroteOverView(index, frame)},
-                               kept);
+  std::vector<Saved> kept = Save(index, next, frame);
+  GradNode made = {.call = index,
+                   .outputs = static_cast<int32_t>(frame.outputs.size()),
+                   .next = std::move(next),
+                   .saved = {},
+                   .over_view = WroteOverView(index, frame)};
+  if (calls_.rule(index).keeps_in_node) KeepInNode(kept, made);
+  const GradNodeId node = Pack(index, std::move(made), kept);
   for (size_t i = 0; i < frame.outputs.size(); ++i) {
     const TensorId result = frame.outputs[i];
     if (result == kNoTensor || !HasGradients(machine_.tensor(result).dtype)) continue;
     machine_.SetGradFn(result, {node, static_cast<int32_t>(i)});
   }
+}
+
+// No hook of a checkpoint sees it.
+void Forward::KeepInNode(std::vector<Saved>& kept, GradNode& node) {
+  for (const auto& [tensor, slot] : kept) {
+    if (machine_.kind(tensor) == Kind::kTemporary) machine_.SetKind(tensor, Kind::kActivation);
+    node.kept.push_back(tensor);
+  }
+  kept.clear();
 }
 
 // A node with what it saves, which under a checkpoint it leaves.

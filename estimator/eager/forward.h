@@ -96,6 +96,7 @@ class Forward {
   void PlacePacked();
   void PlaceAndCast(std::span<const NameId> names);
   void Pack(const QuantizedWeight& weight);
+  void PackRows(const QuantizedWeight& weight);
   void Run(int32_t index, bool grad);
   void Unbind(NameId name);
   Frame Enter(int32_t index) const;
@@ -134,6 +135,7 @@ class Forward {
                                     const std::vector<TensorId>& incoming);
   void EnterSpan(int32_t span);
   void LeaveSpan();
+  void KeepInNode(std::vector<Saved>& kept, GradNode& node);
   GradNodeId Pack(int32_t index, GradNode node, const std::vector<Saved>& kept);
   bool Waits(GradNodeId node, int32_t index) const;
   void GiveBack(int32_t index, const std::vector<Saved>& kept);

@@ -38,6 +38,7 @@ void CheckFullySharded(const Program& program, const TrainingSettings& settings)
     refuse("--checkpoint-reentrant");
   }
   if (!program.quantized.empty()) refuse("--quantize");
+  if (settings.lora.dora) refuse("--dora");
 }
 
 FullySharded::FullySharded(CallTable& calls, Forward& forward, ParameterGradients& gradients)

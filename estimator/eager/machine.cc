@@ -214,6 +214,7 @@ void Machine::SweepNode() {
   unused_nodes_.push_back(id);
   NoteRelease(Holder::Type::kSaved, id);
   for (const TensorId argument : node.arguments) DropTensor(argument);
+  for (const TensorId tensor : node.kept) DropTensor(tensor);
   for (size_t i = node.saved.size(); i-- > 0;) DropTensor(node.saved[i]);
   for (const Edge& edge : node.next) {
     if (edge.node != kNoGradNode) DropNode(edge.node);

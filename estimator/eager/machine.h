@@ -53,6 +53,7 @@ struct GradNode {
   bool over_view = false;                 // the call wrote over its first input, a view
   int32_t activation = -1;                // whose recomputation gives `saved`, or is run
   std::vector<TensorId> arguments = {};   // of that, one reference each
+  std::vector<TensorId> kept = {};        // as long as the node, one reference each
   std::vector<int32_t> returned_by = {};  // modules that returned what it made
   std::vector<TensorType> passes = {};    // of an arrival: what it passes on
   int32_t references = 0;                 // by tensors and by the nodes before it
@@ -67,6 +68,8 @@ class Machine {
   // Marks in the trace: a step's phase begins; from now on the operator `label` runs.
   void EnterPhase(int32_t step, Phase phase);
   void EnterOperator(LabelId label);
+  // torch.cuda.empty_cache(), once, in setup.
+  void EmptyCache() { trace_.cache_emptied_at = static_cast<int64_t>(trace_.events.size()); }
 
   // A new tensor with one reference, which the caller owns: as it lies, or contiguous.
   TensorId NewStrided(StridedType type, LabelId label, Kind kind = Kind::kTemporary);

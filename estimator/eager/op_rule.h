@@ -258,6 +258,9 @@ struct OpRule {
   bool variadic = false;          // every input is as input 0: its gradient, its reads
   bool asks_cudnn = false;        // for a workspace whose size is known where it was measured
   bool keeps_everything = false;  // saves all inputs and outputs: an operator we do not know
+  // Of a function of Python's (torch.autograd.Function) that keeps what it saves in attributes of
+  // its context: as long as its node, whatever runs.
+  bool keeps_in_node = false;
   std::array<Gradient, 5> gradients = {};
   // Whether one kernel makes all gradients: those that nobody wants die when it has run.  Of
   // calls with one output.
@@ -306,6 +309,7 @@ std::span<const OpRule> LinearRules();         // ops_linear.cc
 std::span<const OpRule> LossRules();           // ops_losses.cc
 std::span<const OpRule> MathRules();           // ops_math.cc
 std::span<const OpRule> NormalizationRules();  // ops_normalization.cc
+std::span<const OpRule> PackedRules();         // ops_packed.cc
 std::span<const OpRule> PoolRules();           // ops_pools.cc
 std::span<const OpRule> RecurrentRules();      // ops_recurrent.cc
 std::span<const OpRule> NormRules();           // ops_norms.cc

@@ -109,13 +109,21 @@ TensorType CopyUnlessRowsFirst(const StridedType& type) {
   return IsContiguous(HeadsSwapped(type)) ? kNoTensorType : type;
 }
 
+// Kernels make those of q, k and v, also where nobody wants one: _flash_attention_backward and
+// _efficient_attention_backward, aten/src/ATen/native/transformers/cuda/attention_backward.cu,
+// pytorch v2.11.0; torch 2.11 events.
+void MakeGradOf(Kernel& kernel, int input, Dims strides) {
+  if (!kernel.IsWanted(input)) return kernel.MakeGradAnyway(input);
+  kernel.MakeGrad(input, std::move(strides));
+}
+
 void FlashBackward(Kernel& kernel) {
   const Attention a = Read(kernel.types());
   kernel.Take(CopyUnlessRowsFirst(kernel.types().incoming_gradient()));
   kernel.Take(CopyUnlessRowsFirst(kernel.types().out(0)));
   for (int i = 0; i < 3; ++i) {
-    kernel.MakeGrad(
-        i, SwapHeadsAndRows(StridesLike(HeadsSwapped(kernel.types().in(static_cast<size_t>(i))))));
+    const StridedType& input = kernel.types().in(static_cast<size_t>(i));
+    MakeGradOf(kernel, i, SwapHeadsAndRows(StridesLike(HeadsSwapped(input))));
   }
   const int64_t rows = RoundUp(a.rows(), 128);
   kernel.Take({DType::kFloat32, {a.batch(), a.heads(), rows}});  // sums of the softmax's gradient
@@ -207,7 +215,7 @@ void EfficientBackward(Kernel& kernel) {
   const Attention a = Read(kernel.types());
   const int copy = kernel.Take(CopyUnlessRowsFirst(kernel.types().incoming_gradient()));
   for (int i = 0; i < 3; ++i) {
-    kernel.MakeGrad(i, RowsFirst(kernel.types().in(static_cast<size_t>(i)).dims));
+    MakeGradOf(kernel, i, RowsFirst(kernel.types().in(static_cast<size_t>(i)).dims));
   }
   MakeMaskGradient(kernel, a);
   TakeExpandedGradients(kernel, a);

@@ -152,16 +152,6 @@ constexpr BackwardSteps kFirstFirst = {MakeGrad(1),
                                        Uses(Workspace::kCublas),
                                        MakeGrad(0)};
 
-// --- bitsandbytes 0.50.2: weights of 4 bits ---
-
-// Scales of blocks of 64 in fp32, and the whole matrix: ints are outputs and inputs.
-TensorType ScalesIn32Bits(const CallTypes& call) {
-  return {DType::kFloat32, {(call.ints()[0] * call.ints()[1] + 63) / 64}};
-}
-TensorType Dequantized(const CallTypes& call) {
-  return {call.out(0).dtype, {call.ints()[0], call.ints()[1]}};
-}
-
 constexpr OpRule kLinearRules[] = {
     {.name = "linear", .take_apart = TakeLinearApart, .autocast = AutocastPolicy::kLower},
     {.name = "matmul", .take_apart = TakeMatMulApart, .autocast = AutocastPolicy::kLower},
@@ -235,23 +225,6 @@ constexpr OpRule kLinearRules[] = {
      .backward = {MakeGrad(1), MakeGrad(0)}},
     {.name = "linalg_vecdot", .take_apart = TakeVecdotApart, .autocast = AutocastPolicy::kLower},
     {.name = "add_", .in_place = InPlace::kAlways, .gradients = {PassThrough(), PassThrough()}},
-    // x [.., K], the packed weight; behind a bias where the layer has one.  Scales are dequantized,
-    // moved by their mean, then the weight is dequantized for one product (_ops.py,
-    // _dequant_linear_fallback; few rows, for which some cards have kernels without a copy, are
-    // taken to be many); backward does it again (autograd/_functions.py, MatMul4Bit), and keeps
-    // nothing.
-    {.name = "linear_4bit",
-     .gradients = {Reads({})},
-     .forward = {Scratch(ScalesIn32Bits), Scratch(ScalesIn32Bits), Scratch(Dequantized), MakeOut(0),
-                 Uses(Workspace::kCublas)},
-     .backward = {ScratchWith(0, ScalesIn32Bits), ScratchWith(0, Dequantized), DropScratch(0, 1),
-                  MakeGrad(0), Uses(Workspace::kCublas)}},
-    {.name = "addmm_4bit",
-     .gradients = {kNoGradient, Reads({})},
-     .forward = {Scratch(ScalesIn32Bits), Scratch(ScalesIn32Bits), Scratch(Dequantized), MakeOut(0),
-                 Uses(Workspace::kCublasLt)},
-     .backward = {ScratchWith(1, ScalesIn32Bits), ScratchWith(1, Dequantized), DropScratch(0, 1),
-                  MakeGrad(1), Uses(Workspace::kCublas)}},
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // How a model comes to the device: as it is, or its weights packed on the way.
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -45,32 +46,51 @@ void Forward::BindOfModel(NameId name, TensorId tensor) {
 // --- Packed ---------------------------------------------------------------------------------
 
 // As from_pretrained(quantization_config=…) does it with a checkpoint of 16 bits, then peft's
-// prepare_model_for_kbit_training (0.21.2, utils/other.py), which casts what is not packed to fp32,
-// and get_peft_model, which puts adapters beside in the type of the products, and casts them, too.
+// prepare_model_for_kbit_training (0.21.2, utils/other.py), which casts what is not packed to fp32
+// and empties the cache (auto_clear_cache), and get_peft_model, which puts adapters beside weights
+// of 4 bits in the type of the products, and casts them, too.
 void Forward::PlacePacked() {
   const Program& program = calls_.program();
   const std::span<const NameId> names = program.placement;
   const size_t adapters = program.adapters.size();  // the last (program/adapters.h)
   PlaceAndCast(names.first(names.size() - adapters));
+  if (adapters > 0) machine_.EmptyCache();
   PlaceAndCast(names.last(adapters));
 }
+
+namespace {
+
+// Those that come in fp32: all but what stands beside weights of 4 bits, whose layers say in which
+// type they compute (peft 0.21.2, tuners/tuners_utils.py, _move_adapter_to_device_of_base_layer).
+std::set<NameId> WideAdapters(const Program& program) {
+  std::set<NameId> wide(program.adapters.begin(), program.adapters.end());
+  for (const QuantizedWeight& weight : program.quantized) {
+    for (const NameId name : weight.adapters) {
+      if (weight.is_in_4_bits()) wide.erase(name);
+    }
+  }
+  return wide;
+}
+
+}  // namespace
 
 // All of 16 bits first, then one after the other in its own type.
 void Forward::PlaceAndCast(std::span<const NameId> names) {
   const Program& program = calls_.program();
-  const DType narrow = program.quantized[0].full.dtype;
+  const DType narrow = QuantizedComputeType(calls_.settings().precision);
   std::unordered_map<NameId, const QuantizedWeight*> packed;
   for (const QuantizedWeight& weight : program.quantized) packed[weight.packed] = &weight;
+  const std::set<NameId> wide = WideAdapters(program);
   std::vector<std::pair<NameId, TensorId>> to_cast;
   for (const NameId name : names) {
     const auto found = packed.find(name);
     if (found != packed.end()) {
-      Pack(*found->second);
+      found->second->is_in_4_bits() ? Pack(*found->second) : PackRows(*found->second);
       continue;
     }
     const TensorType type = calls_.TypeOf(name);
-    const bool is_cast =
-        type.dtype == DType::kFloat32 && !program.adapters.empty() && !is_buffer_[Index(name)];
+    const bool is_cast = type.dtype == DType::kFloat32 && !program.adapters.empty() &&
+                         !is_buffer_[Index(name)] && !wide.contains(name);
     const TensorId tensor = NewOfModel(name, is_cast ? TensorType{narrow, type.dims} : type);
     if (is_cast) {
       to_cast.emplace_back(name, tensor);
@@ -82,6 +102,16 @@ void Forward::PlaceAndCast(std::span<const NameId> names) {
     BindOfModel(name, NewOfModel(name, calls_.TypeOf(name)));
     machine_.Release(tensor);
   }
+}
+
+// bitsandbytes 0.50.2, nn/modules.py (Int8Params._quantize), backends/cuda/ops.py
+// (int8_vectorwise_quant).
+void Forward::PackRows(const QuantizedWeight& weight) {
+  const TensorId full = NewOfModel(weight.packed, weight.full);
+  for (const NameId name : {weight.scales.scales, weight.packed}) {
+    BindOfModel(name, NewOfModel(name, calls_.TypeOf(name)));
+  }
+  machine_.Release(full);
 }
 
 // bitsandbytes 0.50.2, nn/modules.py (Params4bit._quantize) and functional.py (quantize_4bit): the

@@ -103,6 +103,7 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.lora.rank);
        key.Add(s.lora.targets);
        key.Add(s.lora.dropout);
+       key.Add(s.lora.dora);
      }},
     {ReadBy::kBoth,
      [](const TrainingSettings& s, Key& key) {

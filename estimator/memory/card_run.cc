@@ -37,6 +37,7 @@ class LoopPlayer {
  private:
   void Play(int step) {
     for (const Loop::Call& call : loop_.CallsOf(Index(loop_.TracedStepOf(step)))) {
+      if (loop_.EmptiesCacheBefore(call)) allocator_->EmptyCache();
       const BufferId buffer = loop_.BufferIn(step, call);
       if (call.frees) {
         allocator_->Free(buffer);

@@ -68,7 +68,10 @@ class CurveReader {
   }
 
   Curve Read() {
-    for (const Event& event : trace_.events) Follow(event);
+    for (size_t i = 0; i < trace_.events.size(); ++i) {
+      if (trace_.EmptiesCacheAt(i)) card_.EmptyCache();
+      Follow(trace_.events[i]);
+    }
     JoinPoints(most_, curve_.points);
     const auto peak = std::ranges::max_element(curve_.points, {}, &CurvePoint::allocated_bytes);
     curve_.peak = static_cast<size_t>(peak - curve_.points.begin());

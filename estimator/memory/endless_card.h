@@ -19,6 +19,7 @@ class EndlessCard {
   // Throws Error where the sum of what is held needs more than 63 bits.
   void Alloc(BufferId id, const Buffer& buffer);
   void Free(BufferId buffer) { allocator_->Free(buffer); }
+  void EmptyCache() { allocator_->EmptyCache(); }
   AllocatorStats stats() const { return allocator_->stats(); }
   // As Allocator::PlaceOf.
   std::optional<Layout::Place> PlaceOf(BufferId buffer) const {

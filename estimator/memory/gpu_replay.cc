@@ -55,6 +55,7 @@ class Replayer {
     for (const Loop::Call& call : loop_.CallsOf(Index(loop_.TracedStepOf(step)))) {
       Enter(step, phase_of_event_[Index(call.event)]);
       const BufferId buffer = loop_.BufferIn(step, call);
+      if (loop_.EmptiesCacheBefore(call)) allocator_->EmptyCache();
       if (watch_.is_stopped && watch_.is_stopped()) {
         replay_.was_stopped = true;
       } else if (call.frees) {

@@ -16,8 +16,9 @@ class Reader {
   }
 
   Lives Read() {
-    for (const Event& event : trace_.events) {
-      Follow(event);
+    for (size_t i = 0; i < trace_.events.size(); ++i) {
+      if (trace_.EmptiesCacheAt(i)) card_.EmptyCache();
+      Follow(trace_.events[i]);
       lives_.of_event.push_back(now_);
     }
     return std::move(lives_);

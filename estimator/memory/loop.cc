@@ -112,6 +112,7 @@ Loop ReadLoop(const Trace& trace) {
     if (event.type == Event::Type::kPhase && event.id == static_cast<int32_t>(loop.steps.size())) {
       loop.steps.push_back(loop.calls.size());
     }
+    if (trace.EmptiesCacheAt(i)) loop.cache_emptied_at = static_cast<int64_t>(loop.calls.size());
     const bool frees = event.type == Event::Type::kFree;
     if (!frees && event.type != Event::Type::kAlloc) continue;
     loop.calls.push_back({.buffer = event.id,

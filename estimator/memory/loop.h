@@ -23,6 +23,8 @@ struct Loop {
   };
   std::vector<Call> calls;
   std::vector<size_t> steps;  // where each begins in `calls`; steps[0] is setup
+  // torch.cuda.empty_cache() runs before the call of this index, of setup; Trace::kNever.
+  int64_t cache_emptied_at = Trace::kNever;
 
   // Where the last step repeats: for each buffer that is born in it, its twin of the step
   // before, and the other way round; for all others, themselves.  With its buffers' names
@@ -32,6 +34,10 @@ struct Loop {
   bool repeats() const { return !twins.empty(); }
   int traced_steps() const { return static_cast<int>(steps.size()) - 1; }
   std::span<const Call> CallsOf(size_t step) const;  // of setup (0) or a traced step
+  // REQUIRES: `call` is one of `calls`.
+  bool EmptiesCacheBefore(const Call& call) const {
+    return cache_emptied_at == &call - calls.data();
+  }
 
   // A step of any number: that of the trace which it repeats, and which buffer a call of that
   // one is about then.  REQUIRES: step <= traced_steps(), or repeats().

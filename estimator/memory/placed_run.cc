@@ -20,7 +20,10 @@ class PlacedReplay {
       : trace_(trace), conf_(conf), card_(conf), blocks_(trace.buffers.size()) {}
 
   PlacedRun Run() {
-    for (const Event& event : trace_.events) Follow(event);
+    for (size_t i = 0; i < trace_.events.size(); ++i) {
+      if (trace_.EmptiesCacheAt(i)) card_.EmptyCache();
+      Follow(trace_.events[i]);
+    }
     return std::move(run_);
   }
 

@@ -35,8 +35,9 @@ struct PlacedSegment {
 };
 
 struct PlacedRun {
-  std::vector<PlacedEvent> events;      // in order; what has no bytes has none
-  std::vector<PlacedSegment> segments;  // in order of their addresses
+  std::vector<PlacedEvent> events;  // in order; what has no bytes has none
+  // In order of their addresses, with those that torch.cuda.empty_cache() gave back.
+  std::vector<PlacedSegment> segments;
 };
 
 // On a card that is never full and gives each segment addresses behind those before, with room to

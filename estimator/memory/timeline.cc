@@ -30,6 +30,7 @@ class Measure {
   // events lead up to the peak.
   size_t Run(Timeline& timeline) {
     for (size_t i = 0; i < trace_.events.size(); ++i) {
+      if (trace_.EmptiesCacheAt(i)) card_.EmptyCache();
       Apply(trace_.events[i], timeline);
       if (card_.stats().allocated_bytes <= timeline.allocated_at_peak) continue;
       NotePeak(timeline);

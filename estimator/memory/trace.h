@@ -59,6 +59,13 @@ struct Trace {
   std::vector<Event> events;
   std::vector<Buffer> buffers;
   std::vector<std::string> labels;
+  // torch.cuda.empty_cache() runs before the event of this index; kNever.
+  int64_t cache_emptied_at = kNever;
+
+  static constexpr int64_t kNever = -1;
+  bool EmptiesCacheAt(size_t event) const {
+    return cache_emptied_at == static_cast<int64_t>(event);
+  }
 };
 
 // The label at `label`, "" where that is negative: none.

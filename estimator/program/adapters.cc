@@ -13,6 +13,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
+#include "estimator/program/adapter_calls.h"
 #include "estimator/program/libraries.h"
 #include "estimator/program/linear_layers.h"
 #include "estimator/program/program_writer.h"
@@ -73,12 +74,6 @@ std::vector<bool> PickAdapted(const std::vector<LinearLayer>& layers, const Lora
 
 // --- What is put there ----------------------------------------------------------------------
 
-struct Adapter {
-  NameId a = kNoName;  // [rank, in]
-  NameId b = kNoName;  // [out, rank]
-  bool is_quantized = false;
-};
-
 // peft casts adapters of 16 bits to fp32 (autocast_adapter_dtype).
 DType AdapterType(Precision precision) {
   return precision == Precision::kFp64 ? DType::kFloat64 : DType::kFloat32;
@@ -99,15 +94,21 @@ void Insert(const std::map<NameId, std::vector<NameId>>& more, std::vector<NameI
 class AdapterWriter {
  public:
   AdapterWriter(Program& program, const TrainingSettings& settings)
-      : program_(program), settings_(settings), arguments_(program) {
-    for (const QuantizedWeight& weight : program.quantized) quantized_.insert(weight.packed);
+      : program_(program), settings_(settings), calls_(program, settings) {
+    for (QuantizedWeight& weight : program.quantized) quantized_[weight.packed] = &weight;
   }
 
   void Add(const LinearLayer& layer) {
     const int64_t rank = settings_.lora.rank;
-    const Adapter adapter = {.a = NewWeight(layer, ".lora_A", {rank, layer.in_features}),
-                             .b = NewWeight(layer, ".lora_B", {layer.out_features, rank}),
-                             .is_quantized = quantized_.contains(layer.weight)};
+    Adapter adapter = {.a = NewWeight(layer, ".lora_A", {rank, layer.in_features}),
+                       .b = NewWeight(layer, ".lora_B", {layer.out_features, rank}),
+                       .weight = layer.weight,
+                       .bias = layer.bias,
+                       .packed = quantized_.contains(layer.weight) ? settings_.quantize.kind
+                                                                   : Quantization::kNone};
+    if (settings_.lora.dora) {
+      adapter.magnitude = NewWeight(layer, ".lora_magnitude_vector", {layer.out_features});
+    }
     for (const LinearRun& run : layer.runs) runs_.emplace(run.last, std::pair(run, adapter));
   }
 
@@ -132,6 +133,8 @@ class AdapterWriter {
     const NameId made = AddValue(program_, path, weight);
     program_.parameters.push_back(made);
     program_.adapters.push_back(made);
+    const auto packed = quantized_.find(layer.weight);
+    if (packed != quantized_.end()) packed->second->adapters.push_back(made);
     behind_[layer.behind].push_back(made);
     tensors_.push_back({.name = path, .type = weight});
     return made;
@@ -142,135 +145,70 @@ class AdapterWriter {
     for (size_t i = 0; i < before.size(); ++i) {
       program_.calls.push_back(std::move(before[i]));
       const auto found = runs_.find(static_cast<int64_t>(i));
-      if (found != runs_.end()) WriteForward(found->second.first, found->second.second);
+      if (found != runs_.end()) calls_.Write(found->second.first, found->second.second);
     }
-  }
-
-  const TensorType& TypeOf(NameId name) const { return program_.values[Index(name)].type; }
-
-  // `child`: the module's that makes the call, or what a result of the layer's own is called.
-  NameId Emit(std::string_view op, std::vector<NameId> inputs, std::string_view child, DType dtype,
-              int64_t features) {
-    const std::string& base = program_.values[Index(inputs[0])].name;
-    TensorType type = {dtype, TypeOf(inputs[0]).dims};
-    type.dims.back() = features;
-    const NameId made = AddValue(program_, fmt::format("{}.{}", base, child), type);
-    AtenCall call = CallAt(place_, op, std::move(inputs), {made});
-    if (child.starts_with("lora_")) {
-      call.module = program_.modules.Enter(place_.module, fmt::format("{}.default", child));
-    }
-    program_.calls.push_back(std::move(call));
-    return made;
-  }
-
-  void Drop(NameId name) { program_.calls.back().dies.push_back(name); }
-  // `name` is bound to `next`, and lets go of what it held.
-  void Rebind(NameId& name, NameId next) {
-    Drop(name);
-    name = next;
-  }
-
-  // What the base layer returned, a name of the adapted layer's from now on.
-  NameId TakeBase(const LinearRun& run) {
-    AtenCall& last = program_.calls.back();
-    const std::string name = program_.values[Index(run.result)].name + ".base_layer";
-    const NameId base = AddValue(program_, name, TensorType(TypeOf(run.result)));
-    last.outputs[0] = base;
-    place_ = CallAt(last, "", {}, {});
-    place_.dies.clear();
-    place_.last_reads.clear();
-    place_.held.clear();
-    place_.written_in_place = false;
-    return base;
-  }
-
-  void WriteForward(const LinearRun& run, const Adapter& adapter) {
-    const size_t count = Index(run.last - run.first) + 1;
-    const std::vector<NameId> deaths =
-        arguments_.TakeDeaths(run, std::span(program_.calls).last(count));
-    const NameId base = TakeBase(run);
-    adapter.is_quantized ? WriteBesideQuantized(run, adapter, base)
-                         : WriteBeside(run, adapter, base);
-    auto& dies = program_.calls.back().dies;
-    dies.insert(dies.end(), deaths.begin(), deaths.end());
-  }
-
-  // lora_B(lora_A(dropout(x))) * scaling
-  NameId WriteAdapter(NameId x, const Adapter& adapter) {
-    const DType type = TypeOf(adapter.a).dtype;
-    const int64_t in = TypeOf(x).dims.back();
-    const int64_t out = TypeOf(adapter.b).dims[0];
-    const bool drops = settings_.mode == Mode::kTrain && settings_.lora.dropout > 0;
-    const NameId dropped = drops ? Emit("dropout", {x}, "lora_dropout", type, in) : x;
-    const NameId down = Emit("linear", {dropped, adapter.a}, "lora_A", type, settings_.lora.rank);
-    if (dropped != x) Drop(dropped);
-    const NameId up = Emit("linear", {down, adapter.b}, "lora_B", type, out);
-    Drop(down);
-    const NameId scaled = Emit("mul.Scalar", {up}, "mul", type, out);
-    Drop(up);
-    return scaled;
-  }
-
-  // x = x.to(lora_A.weight.dtype); result = result + adapter(x); return result.to(its type before)
-  void WriteBeside(const LinearRun& run, const Adapter& adapter, NameId base) {
-    const DType type = TypeOf(adapter.a).dtype;
-    const NameId x = Emit("to", {run.input}, "to", type, TypeOf(run.input).dims.back());
-    const NameId scaled = WriteAdapter(x, adapter);
-    const NameId sum = Emit("add", {base, scaled}, "add", type, TypeOf(base).dims.back());
-    Drop(scaled);
-    Drop(base);
-    program_.calls.push_back(CallAt(place_, "type_as", {sum, base}, {run.result}));
-    Drop(sum);
-    Drop(x);
-  }
-
-  // peft 0.21.2, tuners/lora/bnb.py, Linear4bit.forward: result = result.clone(); without autocast
-  // x = x.to(lora_A.weight.dtype); output = adapter(x); without it output.to(result.dtype);
-  // return result + output
-  void WriteBesideQuantized(const LinearRun& run, const Adapter& adapter, NameId base) {
-    const bool converts = AutocastType(settings_.precision) == DType::kUndefined;
-    const DType type = TypeOf(base).dtype;
-    const int64_t out = TypeOf(base).dims.back();
-    NameId result = Emit("clone", {base}, "clone", type, out);
-    Drop(base);
-    NameId x = run.input;
-    if (converts) {
-      x = Emit("to", {x}, "to", TypeOf(adapter.a).dtype, TypeOf(x).dims.back());
-    }
-    NameId output = WriteAdapter(x, adapter);
-    if (converts) Rebind(output, Emit("type_as", {output, result}, "to", type, out));
-    program_.calls.push_back(CallAt(place_, "add", {result, output}, {run.result}));
-    Drop(result);
-    Drop(output);
-    if (x != run.input) Drop(x);
   }
 
   Program& program_;
   const TrainingSettings& settings_;
-  const FrameArguments arguments_;
-  std::set<NameId> quantized_;                             // packed weights
+  AdapterCalls calls_;
+  std::map<NameId, QuantizedWeight*> quantized_;           // by the packed weight
   std::map<int64_t, std::pair<LinearRun, Adapter>> runs_;  // by their last call
   std::map<NameId, std::vector<NameId>> behind_;           // by the last tensor of a layer
   std::vector<ModuleTensor> tensors_;
-  AtenCall place_;
 };
+
+// Magnitudes beside packed weights dequantize these.
+void CheckAdapted(const Program& program, const LoraSettings& lora, const std::string& path) {
+  if (!lora.dora || program.quantized.empty()) return;
+  throw Error({.file = path,
+               .where = "--dora",
+               .text = "expected layers that are not packed, found --quantize"});
+}
+
+int64_t TrainedBeside(const LinearLayer& layer, const LoraSettings& lora) {
+  const int64_t matrices = CheckedMul(lora.rank, CheckedAdd(layer.in_features, layer.out_features));
+  return lora.dora ? CheckedAdd(matrices, layer.out_features) : matrices;
+}
 
 // As the first thing that is decided.
 void SayAdapted(Program& program, const std::vector<LinearLayer>& layers,
-                const std::vector<bool>& picked, int64_t rank) {
+                const std::vector<bool>& picked, const LoraSettings& lora) {
   int64_t trained = 0;
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (!picked[i]) continue;
-    trained = CheckedAdd(
-        trained, CheckedMul(rank, CheckedAdd(layers[i].in_features, layers[i].out_features)));
+    if (picked[i]) trained = CheckedAdd(trained, TrainedBeside(layers[i], lora));
   }
   const auto first = Index(std::ranges::find(picked, true) - picked.begin());
   program.assumptions.insert(
       program.assumptions.begin(),
-      fmt::format("adapters of rank {} are trained beside {} of {} linear layers, the first {}: {} "
-                  "parameters; all others are frozen",
-                  rank, std::ranges::count(picked, true), layers.size(), layers[first].path,
-                  trained));
+      fmt::format("adapters of rank {}{} are trained beside {} of {} linear layers, the first {}: "
+                  "{} parameters; all others are frozen",
+                  lora.rank, lora.dora ? " and magnitudes" : "", std::ranges::count(picked, true),
+                  layers.size(), layers[first].path, trained));
+}
+
+// transformers' Conv1D, whose weight lies the other way than nn.Linear's.
+bool IsConv1d(const Program& program, const LinearLayer& layer) {
+  const AtenCall& product = program.calls[Index(layer.runs.front().product)];
+  const Dims& dims = program.values[Index(layer.weight)].type.dims;
+  return product.op == "addmm" && dims == Dims{layer.in_features, layer.out_features};
+}
+
+// Behind a dropout, DoRA multiplies by nn.Parameter(weight.T), which asks for a gradient, as nobody
+// meant it to (peft 0.21.2, utils/other.py, transpose).
+void SayUncounted(Program& program, const std::vector<LinearLayer>& layers,
+                  const std::vector<bool>& picked, const TrainingSettings& settings) {
+  const LoraSettings& lora = settings.lora;
+  if (!lora.dora || lora.dropout == 0 || settings.mode == Mode::kEval) return;
+  int64_t count = 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (picked[i] && IsConv1d(program, layers[i])) ++count;
+  }
+  if (count == 0) return;
+  program.assumptions.push_back(fmt::format(
+      "gradients that peft makes of the transposed weights of {} adapted layers behind a "
+      "dropout (transformers' Conv1D), and nobody reads, are not counted",
+      count));
 }
 
 }  // namespace
@@ -297,9 +235,11 @@ std::vector<bool> FrozenBesideAdapters(const Program& program,
 
 std::vector<ModuleTensor> AddAdapters(Program& program, const TrainingSettings& settings,
                                       std::string_view model_type, const std::string& path) {
+  CheckAdapted(program, settings.lora, path);
   const std::vector<LinearLayer> layers = FindLinearLayers(program);
   const std::vector<bool> picked = PickAdapted(layers, settings.lora, model_type, path);
-  SayAdapted(program, layers, picked, settings.lora.rank);
+  SayAdapted(program, layers, picked, settings.lora);
+  SayUncounted(program, layers, picked, settings);
   AdapterWriter writer(program, settings);
   for (size_t i = 0; i < layers.size(); ++i) {
     if (picked[i]) writer.Add(layers[i]);

@@ -1,6 +1,7 @@
 #include "estimator/program/linear_layers.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <string_view>
@@ -23,13 +24,14 @@ struct ProductRow {
   size_t bias;
 };
 
-constexpr ProductRow kProducts[] = {{"linear", 0, 1, 2},      {"addmm", 1, 2, 0},
-                                    {"matmul", 0, 1, 2},      {"mm", 0, 1, 2},
-                                    {"linear_4bit", 0, 1, 2}, {"addmm_4bit", 1, 2, 0}};
+constexpr ProductRow kProducts[] = {
+    {"linear", 0, 1, 2},      {"addmm", 1, 2, 0},      {"matmul", 0, 1, 2},     {"mm", 0, 1, 2},
+    {"linear_4bit", 0, 1, 2}, {"addmm_4bit", 1, 2, 0}, {"linear_8bit", 0, 1, 5}};
 
 // What such a layer does beside it: views, and the casts of a quantized one.
-constexpr std::string_view kBeside[] = {"view",    "reshape", "t",      "transpose",
-                                        "permute", "to",      "type_as"};
+constexpr std::string_view kBeside[] = {"view",      "reshape",        "t",
+                                        "transpose", "permute",        "to",
+                                        "type_as",   "int8_row_stats", "int8_vectorwise_quant"};
 
 const ProductRow* ProductOf(std::string_view op) {
   const auto* const row = std::ranges::find(kProducts, op, &ProductRow::op);
@@ -91,6 +93,16 @@ class Finder {
     return found;
   }
 
+  // What `name` is a cast of, itself where the run makes none.
+  NameId CastOf(const ModuleRun& run, NameId name) const {
+    for (int64_t i = run.first; i <= run.last; ++i) {
+      const AtenCall& call = program_.calls[Index(i)];
+      const bool casts = call.op == "to" || call.op == "type_as";
+      if (casts && name != kNoName && call.outputs[0] == name) return call.inputs[0];
+    }
+    return name;
+  }
+
   // What the run reads from outside, but for the tensors of the layer's own.
   NameId InputOf(const ModuleRun& run, const LinearLayer& layer) const {
     std::unordered_set<NameId> known = {kNoName, layer.weight, layer.bias};
@@ -111,18 +123,24 @@ class Finder {
     const ProductRow& row = *ProductOf(call.op);
     LinearLayer layer = {.path = program_.modules.PathOf(run.module),
                          .weight = call.inputs[row.weight]};
-    if (row.bias < call.inputs.size()) layer.bias = call.inputs[row.bias];
+    if (row.bias < call.inputs.size()) layer.bias = CastOf(run, call.inputs[row.bias]);
     const NameId input = InputOf(run, layer);
     const NameId result = program_.calls[Index(run.last)].outputs[0];
     if (input == kNoName || result == kNoName || DimsOf(input).empty() || DimsOf(result).empty()) {
       return;
     }
-    layer.in_features = DimsOf(input).back();
     layer.out_features = DimsOf(result).back();
+    layer.in_features = InputsOf(call, layer);
     layer.is_output = tables_.contains({layer.out_features, layer.in_features});
     layer.behind = BehindWhich(layer);
     const auto known = found_.try_emplace(layer.path, std::move(layer)).first;
     known->second.runs.push_back({run.first, run.last, product, input, result});
+  }
+
+  // What is given may lie otherwise: modules make rows of it.
+  int64_t InputsOf(const AtenCall& product, const LinearLayer& layer) const {
+    if (product.ints.size() == 2) return product.ints[1];  // of a packed matrix
+    return Numel(DimsOf(layer.weight)) / std::max<int64_t>(layer.out_features, 1);
   }
 
   // A layer that has its matrix from another one, tied, has none in its place: it is taken to be
@@ -189,12 +207,19 @@ std::vector<bool> PickLayers(const std::vector<LinearLayer>& layers,
 
 // --- Their frames ---------------------------------------------------------------------------
 
+namespace {
+
+constexpr int64_t kOfModule = std::numeric_limits<int64_t>::max();  // a tensor of the module's own
+
+}  // namespace
+
 FrameArguments::FrameArguments(const Program& program) : made_at_(program.values.size(), -1) {
   for (size_t i = 0; i < program.calls.size(); ++i) {
     for (const NameId name : program.calls[i].outputs) {
       if (name != kNoName) made_at_[Index(name)] = static_cast<int64_t>(i);
     }
   }
+  for (const NameId name : program.placement) made_at_[Index(name)] = kOfModule;
 }
 
 std::vector<NameId> FrameArguments::TakeDeaths(const LinearRun& run,

@@ -55,7 +55,7 @@ class FrameArguments {
   std::vector<NameId> TakeDeaths(const LinearRun& run, std::span<AtenCall> calls) const;
 
  private:
-  std::vector<int64_t> made_at_;  // by name: the call, -1 where none makes it
+  std::vector<int64_t> made_at_;  // by name: the call, -1 where none makes it, kOfModule
 };
 
 }  // namespace onnxfit

@@ -74,15 +74,19 @@ struct Rebinding {
 // A weight that is packed when it comes to the device.
 struct QuantizedWeight {
   NameId packed = kNoName;
-  TensorType full = {};  // as it was
-  // What stays beside it (quantize_4bit, bitsandbytes' functional.py).
+  TensorType full = {};  // what is packed
+  // What stays beside it, of 4 bits (quantize_4bit, bitsandbytes' functional.py), of 8 the scales
+  // alone.
   struct Scales {
     NameId code = kNoName;              // what 4 bits stand for
     NameId offset = kNoName;            // the mean of the scales
     NameId scales_of_scales = kNoName;  // in fp32
-    NameId scales = kNoName;            // of blocks, in 8 bits
+    NameId scales = kNoName;            // of blocks, in 8 bits; of rows, in fp32
     NameId code_of_scales = kNoName;    // what 8 bits stand for
   } scales = {};
+  std::vector<NameId> adapters = {};  // of Program::adapters, what stands beside it
+
+  bool is_in_4_bits() const { return scales.code != kNoName; }
 };
 
 // How many labels there are, which a library's loop counts before the forward pass.

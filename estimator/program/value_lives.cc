@@ -79,6 +79,19 @@ bool ValueLives::IsBound(NameId name) const {
   return program_.keepers[Index(name)].by == NameKeeper::By::kStatement;
 }
 
+// Whether the innermost statement that binds what the call makes binds it to the keeper's name: the
+// name lets go of what it held before the frame returns.
+bool ValueLives::IsBoundAnewAt(const AtenCall& call, NameId name) const {
+  if (std::ranges::find(call.outputs, name) != call.outputs.end()) return false;
+  for (size_t i = call.frames.size(); i-- > 0;) {
+    if (call.frames[i] == kNoStatement) continue;
+    const std::vector<std::string>& targets = program_.source.At(call.frames[i]).targets;
+    if (targets.empty()) continue;
+    return std::ranges::find(targets, program_.keepers[Index(name)].target) != targets.end();
+  }
+  return false;
+}
+
 // What the keeper's name is may be bound anew before.
 int64_t ValueLives::Until(NameId name, int64_t to, const NameKeeper& keeper) const {
   const auto [first, last] = rebindings_.equal_range(name);
@@ -115,8 +128,10 @@ void ValueLives::Place(const std::vector<bool>& held) {
     }
   }
   for (AtenCall& call : program_.calls) {
-    std::stable_partition(call.dies.begin(), call.dies.end(),
-                          [&](NameId name) { return !IsBound(name); });
+    const auto bound = std::stable_partition(call.dies.begin(), call.dies.end(),
+                                             [&](NameId name) { return !IsBound(name); });
+    std::stable_partition(bound, call.dies.end(),
+                          [&](NameId name) { return IsBoundAnewAt(call, name); });
   }
 }
 

@@ -54,6 +54,7 @@ class ValueLives {
   void Follow(int64_t i);
   void ExtendToModuleThatTook(NameId name, int64_t i);
   bool IsBound(NameId name) const;
+  bool IsBoundAnewAt(const AtenCall& call, NameId name) const;
   int64_t Until(NameId name, int64_t to, const NameKeeper& keeper) const;
 
   Program& program_;

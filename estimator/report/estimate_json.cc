@@ -25,6 +25,7 @@ void PutLora(Json& object, const LoraSettings& lora) {
   json["rank"] = lora.rank;
   if (!lora.targets.empty()) json["targets"] = lora.targets;
   if (lora.dropout > 0) json["dropout"] = lora.dropout;
+  if (lora.dora) json["dora"] = true;
 }
 
 void PutQuantize(Json& object, const QuantizeSettings& quantize) {

@@ -46,6 +46,7 @@ void AddLora(const LoraSettings& lora, Items& items) {
   if (lora.rank == 0) return;
   items.push_back(fmt::format("lora {}{}", lora.rank, TargetsText(lora.targets)));
   if (lora.dropout > 0) items.push_back(fmt::format("lora-dropout {}", lora.dropout));
+  if (lora.dora) items.emplace_back("dora");
 }
 
 void AddRanks(const RankSettings& ranks, Items& items) {

@@ -51,7 +51,8 @@ class RunFlags(TypedDict, total=False):
     checkpoint_reentrant: bool
     lora: Union[None, int, str]  # a rank, or "8:q_proj,v_proj"
     lora_dropout: Optional[float]
-    quantize: Optional[str]  # nf4, or "nf4:q_proj,v_proj"
+    dora: bool
+    quantize: Optional[str]  # nf4 or int8, or "nf4:q_proj,v_proj"
     framework: Optional[str]  # pytorch-2.6 to pytorch-2.15
     alloc_conf: Optional[str]
     overhead: Optional[Size]
@@ -156,7 +157,7 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("batch", "precision", "optimizer"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only"), _several),
-    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_views", "ema", "fsdp_keep",
+    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_views", "dora", "ema", "fsdp_keep",
                      "hold_outputs", "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
                      "update"), _switch),
     "dims": _dims,

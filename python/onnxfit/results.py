@@ -28,13 +28,14 @@ class Lora:
     rank: int
     targets: Tuple[str, ...] = ()
     dropout: float = 0.0
+    dora: bool = False
 
 
 @dataclass(frozen=True)
 class Quantize:
     """Frozen layers whose weights are packed: those of such names, or all but the last."""
 
-    kind: str  # nf4
+    kind: str  # nf4 or int8
     targets: Tuple[str, ...] = ()
 
 
