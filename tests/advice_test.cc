@@ -381,6 +381,20 @@ TEST_CASE("what is known of a change's time is said with its source") {
   CHECK(half < auto_);  // where neither is enough, what takes less time comes first
 }
 
+TEST_CASE("an optimizer in backward waits for no further part of the batch") {
+  const Graph file = ParseGraph(kLong);
+  const std::string asked = "-b 16 --dim S=512 --optimizer-in-backward";
+  const auto all = AtBatch(file, RequestFor(asked), Memory(200 * kMiB));
+  CHECK(!all.empty());
+  for (const Advice& advice : all) {
+    CAPTURE(advice.flags);
+    CHECK(advice.flags.find("--accumulate") == std::string::npos);
+  }
+  for (const Advice& advice : ToRaise(file, RequestFor(asked), Memory(500 * kMiB))) {
+    CHECK(advice.accumulate == 1);
+  }
+}
+
 // transformers' Trainer takes adamw_torch_fused.
 TEST_CASE("a loop that fuses its optimizer is not told to") {
   const Graph file = ParseGraph(kHeavy);

@@ -49,7 +49,7 @@ std::vector<Advice> AdviseAtBatch(const Study& study, const EstimateRequest& req
   const LoopedPrediction asked = PredictLoop(study, own);
   const AdviceCase c = {study, own, judged.target, asked, programs};
   std::vector<Change> changes = ChangesFor(c);
-  if (c.batch() > 1) changes.push_back(AnySmallerBatch());
+  if (c.batch() > 1 && TakesParts(c)) changes.push_back(AnySmallerBatch());
   const std::vector<Trial> singles = TryEach(c, before, changes);
   std::vector<Advice> all;
   for (const Trial& trial : singles) all.push_back(AdviceOfTrial(c, before, trial));

@@ -80,6 +80,11 @@ struct Change {
   std::string source = {};  // the same
 };
 
+// Whether the batch can be taken in parts: an optimizer in backward steps after each of them.
+inline bool TakesParts(const AdviceCase& c) {
+  return !c.is_training() || !c.request.settings.optimizer_in_backward;
+}
+
 // Those that apply, cheapest first.  A smaller batch is not among them: whoever knows the batch
 // makes it.
 std::vector<Change> ChangesFor(const AdviceCase& c);

@@ -164,7 +164,7 @@ int64_t LargestOfPasses(const Question& q, int64_t count) {
 
 // Several batches a step: as few as make it larger.
 void AddAccumulation(const Question& q, std::vector<Advice>& all) {
-  if (!q.c.is_training()) return;
+  if (!q.c.is_training() || !TakesParts(q.c)) return;
   const int64_t now = q.c.request.settings.loop.accumulate;
   int64_t count = 2 * now;
   int64_t batch = LargestOfPasses(q, count);

@@ -1,0 +1,70 @@
+"""What PyTorch's allocator counts under DeepSpeed's ZeRO stage 2: the figures of
+tests/zero_partition_test.cc.
+
+    deepspeed_zero2.py BUCKET WORLD OPTIMIZER    # 5000000 8 adamw
+
+Runs on "cuda", as truths.py does; torch 2.11.0, deepspeed 0.19.8 (its source folder on PYTHONPATH is
+enough: no operator of its own is built).  PyTorch's fake process group stands for NCCL.  The net is
+that of the test: four residual blocks and a head, in bf16, 4 samples.
+"""
+
+import os
+import sys
+
+import torch
+
+BUCKET, WORLD, OPTIMIZER = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+OPTIMIZERS = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(
+            torch.nn.Sequential(torch.nn.Linear(1024, 4096), torch.nn.ReLU(),
+                                torch.nn.Linear(4096, 1024)) for _ in range(4))
+        self.head = torch.nn.Linear(1024, 10)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.head(x)
+
+
+def engine_of(model):
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+    os.environ.update(LOCAL_RANK="0", RANK="0", WORLD_SIZE=str(WORLD), MASTER_ADDR="127.0.0.1",
+                      MASTER_PORT="29511")
+    dist.init_process_group("fake", rank=0, world_size=WORLD, store=FakeStore())
+    import deepspeed
+    # Where nothing is computed, gradients may be no numbers: their steps are not to be skipped.
+    config = {"train_micro_batch_size_per_gpu": 4,
+              "bf16": {"enabled": True, "check_grad_overflow": False},
+              "zero_allow_untested_optimizer": True,
+              "zero_optimization": {"stage": 2, "reduce_bucket_size": BUCKET,
+                                    "overlap_comm": False}}
+    optimizer = OPTIMIZERS[OPTIMIZER](model.parameters(), lr=1e-3)
+    return deepspeed.initialize(model=model, config=config, optimizer=optimizer)[0]
+
+
+def step(engine):
+    """The largest sum of what was asked for, and of what was reserved, meanwhile."""
+    torch.cuda.reset_peak_memory_stats()
+    x = torch.randn(4, 1024).to("cuda", torch.bfloat16)
+    labels = torch.zeros(4, dtype=torch.long, device="cuda")
+    engine.backward(torch.nn.functional.cross_entropy(engine(x), labels))
+    engine.step()
+    stats = torch.cuda.memory_stats()
+    return stats["requested_bytes.all.peak"], stats["reserved_bytes.all.peak"]
+
+
+def main():
+    engine = engine_of(Net())
+    for number in (1, 2, 3):
+        exact, reserved = step(engine)
+        print(f"step {number}: exact {exact}, reserved {reserved}")
+
+
+if __name__ == "__main__":
+    main()
