@@ -36,6 +36,7 @@ struct Lines {
   const char* called = "x = layer(";
   const char* own = "a = self.attention(x)";
   bool attention_lives = false;
+  bool made_once = false;
 };
 
 class Net {
@@ -48,6 +49,7 @@ class Net {
     Add(0, {"m"}, {Line(7, lines.positions)});
     Add(0, {"m", "m.layers.0"}, {call, Line(21, lines.own)});
     Add(2, {"m", "m.layers.0"}, {call, Line(22, "return self.mlp(a)")});
+    program_.calls[1].made_once = lines.made_once;
     if (!lines.attention_lives) program_.calls[2].dies = {2};
   }
 
@@ -96,6 +98,7 @@ TEST_CASE("what attributes hold is not returned") {
   CHECK(kept.Returned() == " y");
   CHECK(kept.Attributes() == " a");
   CHECK(Net({.own = "self.weights = self.attention(x)"}).Attributes().empty());
+  CHECK(Net({.attention_lives = true, .made_once = true}).Attributes() == " a");
 }
 
 }  // namespace

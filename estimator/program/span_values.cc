@@ -58,7 +58,7 @@ class ValueReader {
         if (name != kNoName && known.insert(name).second) values.given.push_back(name);
       }
       for (const NameId name : call.outputs) {
-        if (name != kNoName && known.insert(name).second) AddMade(name, span, values);
+        if (name != kNoName && known.insert(name).second) AddMade(name, call, span, values);
       }
     }
     const Passed passed = PassedTo(span);
@@ -83,8 +83,8 @@ class ValueReader {
     return span.first <= run.first && run.last <= span.last;
   }
 
-  void AddMade(NameId name, const CallSpan& span, SpanValues& values) const {
-    if (attributes_.contains(name)) {
+  void AddMade(NameId name, const AtenCall& call, const CallSpan& span, SpanValues& values) const {
+    if (call.made_once || attributes_.contains(name)) {
       values.attributes.push_back(name);
     } else if (deaths_[Index(name)] > span.last) {
       values.returned.push_back(name);
