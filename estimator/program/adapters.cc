@@ -189,6 +189,7 @@ void SayAdapted(Program& program, const std::vector<LinearLayer>& layers,
 
 // transformers' Conv1D, whose weight lies the other way than nn.Linear's.
 bool IsConv1d(const Program& program, const LinearLayer& layer) {
+  if (layer.runs.empty()) return false;
   const AtenCall& product = program.calls[Index(layer.runs.front().product)];
   const Dims& dims = program.values[Index(layer.weight)].type.dims;
   return product.op == "addmm" && dims == Dims{layer.in_features, layer.out_features};

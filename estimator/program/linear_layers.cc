@@ -33,6 +33,8 @@ constexpr std::string_view kBeside[] = {"view",      "reshape",        "t",
                                         "transpose", "permute",        "to",
                                         "type_as",   "int8_row_stats", "int8_vectorwise_quant"};
 
+constexpr std::string_view kWeight = ".weight";
+
 const ProductRow* ProductOf(std::string_view op) {
   const auto* const row = std::ranges::find(kProducts, op, &ProductRow::op);
   return row == std::end(kProducts) ? nullptr : row;
@@ -54,6 +56,7 @@ class Finder {
     for (size_t i = 0; i < runs_.all().size(); ++i) {
       if (!callers_.contains(static_cast<int32_t>(i))) Look(runs_.all()[i]);
     }
+    AddIdle();
     std::vector<LinearLayer> layers;
     for (auto& [path, layer] : found_) layers.push_back(std::move(layer));
     std::ranges::stable_sort(layers, {},
@@ -86,18 +89,19 @@ class Finder {
       const bool is_beside = std::ranges::find(kBeside, call.op) != std::end(kBeside);
       if (row == nullptr && is_beside) continue;
       if (row == nullptr || row->weight >= call.inputs.size() || found >= 0) return -1;
-      const NameId weight = call.inputs[row->weight];
+      const NameId weight = CastOf(run, call.inputs[row->weight]);
       if (weight == kNoName || !IsTensorOfModule(weight) || DimsOf(weight).size() != 2) return -1;
       found = i;
     }
     return found;
   }
 
-  // What `name` is a cast of, itself where the run makes none.
+  // What `name` is a cast of, or a matrix that a layer of the model's own turns round ("x @
+  // self.weight.T"); itself where the run makes none.
   NameId CastOf(const ModuleRun& run, NameId name) const {
     for (int64_t i = run.first; i <= run.last; ++i) {
       const AtenCall& call = program_.calls[Index(i)];
-      const bool casts = call.op == "to" || call.op == "type_as";
+      const bool casts = call.op == "to" || call.op == "type_as" || call.op == "permute";
       if (casts && name != kNoName && call.outputs[0] == name) return call.inputs[0];
     }
     return name;
@@ -122,7 +126,7 @@ class Finder {
     const AtenCall& call = program_.calls[Index(product)];
     const ProductRow& row = *ProductOf(call.op);
     LinearLayer layer = {.path = program_.modules.PathOf(run.module),
-                         .weight = call.inputs[row.weight]};
+                         .weight = CastOf(run, call.inputs[row.weight])};
     if (row.bias < call.inputs.size()) layer.bias = CastOf(run, call.inputs[row.bias]);
     const NameId input = InputOf(run, layer);
     const NameId result = program_.calls[Index(run.last)].outputs[0];
@@ -135,6 +139,41 @@ class Finder {
     layer.behind = BehindWhich(layer);
     const auto known = found_.try_emplace(layer.path, std::move(layer)).first;
     known->second.runs.push_back({run.first, run.last, product, input, result});
+  }
+
+  // Matrices that nobody reads, as of a vision tower in a run on text: layers that never run.
+  void AddIdle() {
+    std::unordered_set<NameId> read;
+    for (const AtenCall& call : program_.calls) read.insert(call.inputs.begin(), call.inputs.end());
+    std::unordered_map<std::string_view, NameId> by_name;
+    for (const NameId name : program_.placement) by_name.emplace(NameTextOf(name), name);
+    for (const NameId name : program_.placement) {
+      const std::string& text = NameTextOf(name);
+      const Dims dims = UnpackedDims(name);
+      const bool is_layer = dims.size() == 2 && text.ends_with(kWeight) && !IsTable(text);
+      if (!is_layer || read.contains(name)) continue;
+      LinearLayer layer = {.path = text.substr(0, text.size() - kWeight.size()), .weight = name};
+      const auto bias = by_name.find(layer.path + ".bias");
+      if (bias != by_name.end()) layer.bias = bias->second;
+      layer.out_features = dims[0];
+      layer.in_features = dims[1];
+      layer.is_output = tables_.contains(dims);
+      layer.behind = BehindWhich(layer);
+      found_.try_emplace(layer.path, std::move(layer));
+    }
+  }
+
+  Dims UnpackedDims(NameId weight) const {
+    const auto packed = std::ranges::find(program_.quantized, weight, &QuantizedWeight::packed);
+    return packed == program_.quantized.end() ? DimsOf(weight) : packed->full.dims;
+  }
+
+  // "embed_tokens.weight", "relative_attention_bias.weight": of nn.Embedding, by how they are
+  // called.
+  static bool IsTable(std::string_view tensor) {
+    const std::string_view module = tensor.substr(0, tensor.size() - kWeight.size());
+    const std::string_view name = module.substr(module.rfind('.') + 1);
+    return name.find("embed") != name.npos || name.ends_with("_bias");
   }
 
   // What is given may lie otherwise: modules make rows of it.

@@ -1,0 +1,78 @@
+#include "estimator/program/linear_layers.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/checkpointed_net.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::linear_layers_test {
+namespace {
+
+NameId Add(Program& program, const std::string& name, Dims dims) {
+  const auto id = static_cast<NameId>(program.values.size());
+  program.values.push_back({.name = name, .type = {DType::kFloat32, std::move(dims)}});
+  return id;
+}
+
+void AddParameter(Program& program, const std::string& name, Dims dims) {
+  program.parameters.push_back(Add(program, name, std::move(dims)));
+  program.placement.push_back(program.parameters.back());
+}
+
+// "path out×in, 2 runs" of each.
+std::string LayersOf(const Program& program) {
+  std::string text;
+  for (const LinearLayer& layer : FindLinearLayers(program)) {
+    text += layer.path + " " + std::to_string(layer.out_features) + "x" +
+            std::to_string(layer.in_features) + " " + std::to_string(layer.runs.size()) + "\n";
+  }
+  return text;
+}
+
+// Modules of one product by a matrix of their own; "head" has nothing around it.
+constexpr char kLayers[] = "h.0.fc 64x64 1\nh.0.out 64x64 1\nh.1.fc 64x64 1\nh.1.out 64x64 1\n";
+
+TEST_CASE("layers are modules that multiply by a matrix of their own") {
+  const Program program = Build(kTwoBlocks, {}).program;
+  CHECK(LayersOf(program) == std::string(kLayers) + "head 2x64 1\n");
+}
+
+// A vision tower in a run on text; its tables are nn.Embedding's.
+TEST_CASE("matrices that nobody reads are of layers that never run") {
+  Program program = Build(kTwoBlocks, {}).program;
+  AddParameter(program, "visual.blocks.0.qkv.weight", {192, 64});
+  AddParameter(program, "visual.blocks.0.qkv.bias", {192});
+  AddParameter(program, "visual.pos_embed.weight", {100, 64});
+  AddParameter(program, "visual.relative_attention_bias.weight", {32, 8});
+  AddParameter(program, "visual.kernel.weight", {64, 3, 4, 4});
+  CHECK(LayersOf(program) == std::string(kLayers) + "head 2x64 1\nvisual.blocks.0.qkv 192x64 0\n");
+  CHECK(program.values[Index(FindLinearLayers(program).back().bias)].name ==
+        "visual.blocks.0.qkv.bias");
+}
+
+TEST_CASE("packed matrices have the sizes of what they unpack to") {
+  Program program = Build(kTwoBlocks, {}).program;
+  AddParameter(program, "idle.weight", {6144, 1});
+  program.quantized.push_back(
+      {.packed = program.parameters.back(), .full = {DType::kBFloat16, {192, 64}}});
+  CHECK(LayersOf(program).ends_with("idle 192x64 0\n"));
+}
+
+// "x @ self.weight.T", of transformers' FalconLinear.
+TEST_CASE("a layer of the model's own may turn its matrix round") {
+  Program program = Build(kTwoBlocks, {}).program;
+  AtenCall& product = program.calls[0];
+  AtenCall turned = product;
+  turned.op = "permute";
+  turned.inputs = {product.inputs[1]};
+  turned.outputs = {Add(program, "turned", {64, 64})};
+  turned.dies.clear();
+  product.inputs[1] = turned.outputs[0];
+  program.calls.insert(program.calls.begin(), turned);
+  CHECK(LayersOf(program) == std::string(kLayers) + "head 2x64 1\n");
+}
+
+}  // namespace
+}  // namespace onnxfit::linear_layers_test
