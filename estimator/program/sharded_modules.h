@@ -17,10 +17,10 @@ struct ShardedModule {
 };
 
 // The whole model, then those modules in it that `globs` name, in the order of named_modules()
-// (checkpointed_spans.h has what "auto" names; of blocks that never run it takes those whose tensors
-// say that they repeat).  A tensor is of the module in whose path its name
-// lies, else of the one whose runs alone read it, else of the whole model.  Throws Error where a
-// glob names no module that runs.  O(calls × depth × globs + tensors × modules).
+// (checkpointed_spans.h has what "auto" names; of blocks that never run it takes those whose
+// tensors say that they repeat).  A tensor is of the module in whose path its name lies, else of
+// the one whose runs alone read it, else of the whole model.  Throws Error where a glob names no
+// module that runs.  O(calls × depth × globs + tensors × modules).
 std::vector<ShardedModule> ShardedModules(const Program& program,
                                           const std::vector<std::string>& globs);
 
