@@ -12,7 +12,7 @@ namespace {
 
 NameId Add(Program& program, const std::string& name, Dims dims) {
   const auto id = static_cast<NameId>(program.values.size());
-  program.values.push_back({.name = name, .type = {DType::kFloat32, std::move(dims)}});
+  program.values.push_back({.name = name, .type = {{DType::kFloat32, std::move(dims)}, {}}});
   return id;
 }
 

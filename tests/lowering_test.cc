@@ -282,13 +282,29 @@ TEST_CASE("results that a node leaves out are no results") {
   }
 }
 
+constexpr char kTwoHeads[] = R"(net (float[8, 4] x) => (float[8, 2] y, float[8, 3] z)
+  < float[4, 2] a = ["location": "none"], float[4, 3] b = ["location": "none"] > {
+    y = MatMul (x, a)
+    z = MatMul (x, b)
+  })";
+
+TEST_CASE("DDP waits for gradients that do not come") {
+  const auto raises = [](Strategy strategy) {
+    EstimateRequest request;
+    request.settings.ranks.strategy = strategy;
+    const Warnings warnings = MakeEstimate(ParseGraph(kTwoHeads), request).warnings;
+    return std::ranges::any_of(warnings, [](const Warning& warning) {
+      return warning.text.find("find_unused_parameters=True") != std::string::npos;
+    });
+  };
+  CHECK(raises(Strategy::kDdp));
+  CHECK(raises(Strategy::kZero1));
+  CHECK_FALSE(raises(Strategy::kNone));
+  CHECK_FALSE(raises(Strategy::kFsdp));
+}
+
 TEST_CASE("what the loss does not reach is said, and has neither gradient nor state") {
-  const Program program = Lowered(
-      R"(net (float[N, 4] x) => (float[N, 2] y, float[N, 3] z)
-         < float[4, 2] a = ["location": "none"], float[4, 3] b = ["location": "none"] > {
-           y = MatMul (x, a)
-           z = MatMul (x, b)
-         })");
+  const Program program = Lowered(kTwoHeads);
   REQUIRE(program.warnings.size() == 1);
   CHECK(program.warnings[0].code == "OF108");
   CHECK(program.warnings[0].text.starts_with("1 of 2 parameters are not on the way"));

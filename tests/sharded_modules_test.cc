@@ -42,7 +42,7 @@ TEST_CASE("blocks that repeat and never run are modules of their own") {
   const auto add = [&](const char* name) {
     program.parameters.push_back(static_cast<NameId>(program.values.size()));
     program.placement.push_back(program.parameters.back());
-    program.values.push_back({.name = name, .type = {DType::kFloat32, {64, 64}}});
+    program.values.push_back({.name = name, .type = {{DType::kFloat32, {64, 64}}, {}}});
   };
   add("visual.blocks.0.fc.weight");
   add("visual.blocks.1.fc.weight");

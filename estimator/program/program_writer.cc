@@ -180,11 +180,17 @@ void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
   if (settings.mode == Mode::kEval || program.loss == kNoName) return;
   const size_t unreached = UnreachedParameters(program).size();
   if (unreached == 0) return;
+  // Reducer::ensure_prior_reduction_finished, torch/csrc/distributed/c10d/reducer.cpp, v2.11.0.
+  const Strategy strategy = settings.ranks.strategy;
+  const bool waits = strategy == Strategy::kDdp || strategy == Strategy::kZero1;
   program.warnings.push_back(
       {warning::kNotTrainable,
        fmt::format("{} of {} parameters are not on the way to the loss: they get no gradient and "
-                   "no optimizer state (--loss-output names another output)",
-                   unreached, program.parameters.size())});
+                   "no optimizer state (--loss-output names another output){}",
+                   unreached, program.parameters.size(),
+                   waits ? "; without find_unused_parameters=True DistributedDataParallel waits "
+                           "for them, and raises in the second step"
+                         : "")});
 }
 
 // Whether a line on the way to it calls a function that is.
