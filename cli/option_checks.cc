@@ -176,7 +176,7 @@ void CheckWorld(const Options& options) {
       options.targets.cards.size() * std::max<size_t>(1, options.targets.sizes.size());
   const size_t targets = options.targets.cards.empty() ? options.targets.sizes.size() : cards;
   if (targets != 1 || options.targets.lists_all) {
-    refuse("auto: expected one kind of card", "--gpu a100");
+    refuse("auto: expected one kind of card", "--gpu a100-80gb");
   }
 }
 

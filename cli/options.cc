@@ -15,6 +15,7 @@
 #include "cli/values.h"
 #include "estimator/base/error.h"
 #include "estimator/base/warnings.h"
+#include "estimator/program/checkpointed_spans.h"
 
 namespace onnxfit {
 namespace {
@@ -245,6 +246,8 @@ struct NeededFlag {
   std::string_view needs;
 };
 
+constexpr std::string_view kCheckpointFlag = "--checkpoint";
+
 constexpr NeededFlag kNeeded[] = {{"--lora-dropout", "--lora"},
                                   {"--dora", "--lora"},
                                   {"--checkpoint-reentrant", "--checkpoint"},
@@ -267,6 +270,15 @@ void RefuseAlone(const std::vector<std::string>& given) {
 }
 
 // What only sharded models have.
+// Which modules every=N counts is clear where it stands alone.
+void CheckCheckpoints(const std::vector<std::string>& globs) {
+  const bool counts = std::ranges::any_of(
+      globs, [](const std::string& glob) { return glob.starts_with(kEveryCheckpoint); });
+  if (!counts || globs.size() == 1) return;
+  throw Error({.where = std::string(kCheckpointFlag),
+               .text = fmt::format("expected every=N alone, found {} more", globs.size() - 1)});
+}
+
 void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given) {
   const bool is_bucket_said = std::ranges::find(given, "--reduce-bucket") != given.end();
   if (is_bucket_said && ranks.strategy != Strategy::kZero2) {
@@ -324,11 +336,15 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
     if (declared[i]->count() > 0) KeepTyped(flag, *declared[i], options);
     const std::vector<Typed> values = ValuesOf(flag, *declared[i], config);
     if (!values.empty()) options.given.emplace_back(flag.name);
+    // What is typed wins over what --training-args has set before.
+    if (!values.empty() && flag.name == kCheckpointFlag)
+      options.request.settings.checkpoint.clear();
     Apply(flag, values, options);
     const bool is_default = GivenOf(flag, *declared[i]).empty();
     if (is_default) options.request.binding.optional.merge(SizesSet(flag, options));
   }
   RefuseAlone(options.given);
+  CheckCheckpoints(options.request.settings.checkpoint);
   CheckRanks(options.request.settings.ranks, options.given);
   ApplyPolicy(options.request.settings);
 }

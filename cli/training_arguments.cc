@@ -68,17 +68,46 @@ void CheckCheckpointing(const std::string& path, std::map<std::string, std::stri
   if (arguments["gradient_checkpointing"] != "true") {
     std::erase_if(arguments, [&](const auto& item) { return item.first.starts_with(kTold); });
   }
-  const auto expect = [&](const std::string& name, const std::string& value, const std::string& why,
+  const auto refuse = [&](const std::string& where, const std::string& expected,
                           const std::string& hint) {
-    const auto found = arguments.find(std::string(kTold) + name);
-    if (found == arguments.end() || found->second == value) return;
     throw Error({.file = path,
-                 .where = found->first,
-                 .text = "expected " + value + why + ", found " + found->second,
+                 .where = where,
+                 .text = "expected " + expected + ", found " + arguments.at(where),
                  .hint = hint});
   };
-  expect("every_n_layers", "1", "", "--checkpoint 'GLOB' with the names of those layers");
-  expect("offload", "false", " (what is kept on the host is not known here)", "");
+  const auto is_other = [&](const std::string& name, std::string_view value) {
+    const auto found = arguments.find(name);
+    return found != arguments.end() && found->second != value;
+  };
+  if (is_other("gradient_checkpointing_kwargs", "")) {
+    refuse("gradient_checkpointing_kwargs", "an object", "");
+  }
+  const std::string reentrant = std::string(kTold) + "use_reentrant";
+  if (is_other(reentrant, "false") && is_other(reentrant, "true")) {
+    refuse(reentrant, "true or false", "");
+  }
+  const std::string every = std::string(kTold) + "every_n_layers";
+  if (is_other(every, "1")) {
+    refuse(every, "1", "--checkpoint 'GLOB' with the names of those layers");
+  }
+  const std::string offload = std::string(kTold) + "offload";
+  if (is_other(offload, "false")) {
+    refuse(offload, "false (what is kept on the host is not known here)", "");
+  }
+}
+
+// Whose ranks share the model, which is for flags to say.
+void RefuseRanks(const std::string& path, const std::map<std::string, std::string>& arguments) {
+  for (const auto& [name, value] : arguments) {
+    const bool is_set = !value.empty() && value != "false";
+    const bool is_of_ranks = name == "deepspeed" || name.starts_with("deepspeed.") ||
+                             name == "fsdp" || name.starts_with("fsdp.");
+    if (!is_set || !is_of_ranks) continue;
+    throw Error({.file = path,
+                 .where = name,
+                 .text = "expected a run on one card, found " + Quoted(value),
+                 .hint = "leave it out, and type --strategy fsdp --world N or zero2"});
+  }
 }
 
 void SetFlag(std::string_view name, const std::string& place, std::string_view text,
@@ -103,6 +132,7 @@ void RefuseOptim(const std::string& path, const std::string& value) {
 void SetTrainingArguments(const Typed& typed, Options& options) {
   std::map<std::string, std::string> arguments = ReadArguments(typed.text);
   CheckCheckpointing(typed.text, arguments);
+  RefuseRanks(typed.text, arguments);
   SetFlag("--loop", typed.place, "trainer", options);
   const auto optim = arguments.find(std::string(kOptim));
   if (optim != arguments.end()) RefuseOptim(typed.text, optim->second);

@@ -44,6 +44,8 @@ TEST_CASE("what recomputation is told is read where it is asked for") {
   CHECK_THROWS_WITH_AS(told("true", R"({"every_n_layers": 2})"),
                        doctest::Contains("gradient_checkpointing_kwargs.every_n_layers"), Error);
   CHECK_THROWS_AS(told("true", R"({"offload": true})"), Error);
+  CHECK_THROWS_AS(told("true", R"({"use_reentrant": "yes"})"), Error);
+  CHECK_THROWS_AS(told("true", "[1]"), Error);
 }
 
 TEST_CASE("flags win over arguments of the Trainer") {
@@ -51,6 +53,19 @@ TEST_CASE("flags win over arguments of the Trainer") {
       Parse(R"({"per_device_train_batch_size": 8, "max_grad_norm": 0})", {"-b", "2"});
   CHECK(options.request.binding.batch == 2);
   CHECK_FALSE(options.request.settings.clip_grad);
+}
+
+TEST_CASE("typed modules win over recomputation of the Trainer") {
+  const Options options = Parse(R"({"gradient_checkpointing": true})", {"--checkpoint", "h.*"});
+  CHECK(options.request.settings.checkpoint == std::vector<std::string>{"h.*"});
+}
+
+TEST_CASE("ranks of the Trainer are for flags to say") {
+  CHECK_THROWS_WITH_AS(Parse(R"({"deepspeed": "ds.json"})"), doctest::Contains("--strategy"),
+                       Error);
+  CHECK_THROWS_AS(Parse(R"({"deepspeed": {"zero_optimization": 2, "stage": 3}})"), Error);
+  CHECK_THROWS_AS(Parse(R"({"fsdp": ["full_shard"]})"), Error);
+  CHECK_NOTHROW(Parse(R"({"fsdp": [], "deepspeed": null, "fsdp_config": {"min_num_params": 0}})"));
 }
 
 TEST_CASE("an optimizer that no flag is, is refused") {

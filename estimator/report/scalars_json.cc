@@ -11,7 +11,7 @@ void AddScalars(const Json& object, const std::string& before,
   for (const auto& item : object.items()) {
     const Json& value = item.value();
     if (value.is_object() && before.empty()) AddScalars(value, item.key() + ".", scalars);
-    if (value.is_null() || value.is_structured()) continue;
+    if (value.is_null() || value.is_object() || (value.is_array() && value.empty())) continue;
     scalars[before + item.key()] = value.is_string() ? value.get<std::string>() : value.dump();
   }
 }

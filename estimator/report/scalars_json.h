@@ -7,9 +7,9 @@
 
 namespace onnxfit {
 
-// By name, as text: "8", "true", "adamw_torch"; those of an object in it as "object.name".  What is
-// null, a list or deeper is left out.
-// Throws Error, without a file, for what is no JSON object.
+// By name, as text: "8", "true", "adamw_torch"; a list that has items as JSON; those of an object
+// in it as "object.name".  What is null or deeper is left out. Throws Error, without a file, for
+// what is no JSON object.
 std::map<std::string, std::string> ReadScalars(std::string_view text);
 
 }  // namespace onnxfit
