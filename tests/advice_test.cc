@@ -381,6 +381,27 @@ TEST_CASE("what is known of a change's time is said with its source") {
   CHECK(half < auto_);  // where neither is enough, what takes less time comes first
 }
 
+// Moments of 285 MiB, all of which every step moves.
+TEST_CASE("nobody's figure is quoted for moments that the card has no room for") {
+  const auto all = AtBatch(ParseGraph(kHeavy), RequestFor("-b 8"), Memory(500 * kMiB));
+  const Advice* paged = FindAdvice(all, "-o paged-adamw-32bit");
+  REQUIRE(paged != nullptr);
+  CHECK(paged->slower_percent == 0);
+  CHECK(paged->cost.ends_with("; much more time"));
+  CHECK(paged->cost_class == CostClass::kTuning);
+}
+
+// Batch 1 is TIGHT: none below it is played.
+TEST_CASE("a card that the least batch fills gets advice") {
+  const Graph file = FileOf("gpt2.dynamo.onnx");
+  CHECK_FALSE(ToRaise(file, RequestFor("-o adafactor"), Memory(2 * kGiB)).empty());
+}
+
+TEST_CASE("DeepSpeed's batches are not taken in parts") {
+  const auto all = ToRaise(ParseGraph(kHeavy), RequestFor("--strategy zero2"), Memory(3 * kGiB));
+  for (const Advice& advice : all) CHECK(advice.accumulate == 1);
+}
+
 TEST_CASE("an optimizer in backward waits for no further part of the batch") {
   const Graph file = ParseGraph(kLong);
   const std::string asked = "-b 16 --dim S=512 --optimizer-in-backward";

@@ -193,6 +193,14 @@ TEST_CASE("a reentrant checkpoint trains nothing without an argument that asks f
   CHECK(warnings("stages.0.patch_embeddings").starts_with("4 of 4"));
 }
 
+TEST_CASE("inference trains nothing, and is not warned of it") {
+  EstimateRequest request;
+  request.settings.mode = Mode::kEval;
+  request.settings.checkpoint = {"auto"};
+  request.settings.checkpoint_reentrant = true;
+  CHECK(Predict(ParseGraph(kTwoBlocks), request).warnings.empty());
+}
+
 TEST_CASE("a library that puts checkpoints itself asks for gradients of tokens") {
   const auto after_backward = [](const std::string& embedding, const std::string& checkpoint) {
     const Trace trace = Adapted(embedding, checkpoint, false).trace;

@@ -78,11 +78,15 @@ struct Change {
   std::function<void(EstimateRequest&)> apply = {};
   int slower_percent = 0;   // as Advice has it
   std::string source = {};  // the same
+  bool moves_much = false;  // so that nobody's figure tells the time, here or beside others
 };
 
-// Whether the batch can be taken in parts: an optimizer in backward steps after each of them.
+// Whether the batch can be taken in parts: an optimizer in backward steps after each of them, and
+// DeepSpeed's own way is not known here.
 inline bool TakesParts(const AdviceCase& c) {
-  return !c.is_training() || !c.request.settings.optimizer_in_backward;
+  const TrainingSettings& settings = c.request.settings;
+  return !c.is_training() ||
+         (!settings.optimizer_in_backward && settings.ranks.strategy != Strategy::kZero2);
 }
 
 // Those that apply, cheapest first.  A smaller batch is not among them: whoever knows the batch

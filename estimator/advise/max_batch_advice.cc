@@ -54,7 +54,9 @@ BatchOutcome LargestOutcome(const Question& q, ReadingLoops& loops, const Target
 
 // Whether at the asked batch as many bytes are saved as some more samples take.
 bool MayRaise(const Question& q, const Change& change, BatchLoops& changed) {
-  if (change.part == ChangedPart::kAllocator) return true;  // it saves no tensor's bytes
+  // The one saves no tensor's bytes, the other takes fewer for each sample.
+  if (change.part == ChangedPart::kAllocator || change.part == ChangedPart::kRecomputed)
+    return true;
   const int64_t saved = PeakBytes(q.c.asked.playable()) - PeakBytes(changed.At(q.c.batch()));
   const bool is_free = change.cost_class == CostClass::kFree;
   return saved > (is_free ? 0 : q.answer.per_sample_bytes * q.WorthBatches());
@@ -129,6 +131,7 @@ void AddRaises(const Question& q, const std::vector<Raise>& raises, std::vector<
       Advice advice = AdviceOfRaise(q, {raise.changes, q.batch});
       const EstimateRequest request = Changed(q.c.request, raise.changes);
       SayWhyMixedFails(q.c, ToString(request.settings.precision), advice);
+      advice.max_batch.reset();
       if (advice.effect == Effect::kNone) all.push_back(std::move(advice));
     }
   }
@@ -213,6 +216,15 @@ void AddCard(const Question& q, std::vector<Advice>& all) {
   if (*advice.max_batch > q.batch) all.push_back(std::move(advice));
 }
 
+// Advice that does not apply leaves the answer as it is.
+void IfItApplies(const std::function<void()>& add) {
+  try {
+    add();
+  } catch (const Error&) {
+    return;
+  }
+}
+
 }  // namespace
 
 std::vector<Advice> AdviseMaxBatch(const Study& study, const EstimateRequest& request,
@@ -231,9 +243,8 @@ std::vector<Advice> AdviseMaxBatch(const Study& study, const EstimateRequest& re
   const std::vector<Raise> raises = RaiseByEach(q, ChangesFor(c));
   std::vector<Advice> all;
   AddRaises(q, raises, all);
-  if (batch > 0) AddAccumulation(q, all);
-  if (batch == 0) AddCombinedRaise(q, raises, all);
-  AddCard(q, all);
+  IfItApplies([&] { batch > 0 ? AddAccumulation(q, all) : AddCombinedRaise(q, raises, all); });
+  IfItApplies([&] { AddCard(q, all); });
   Rank(all);
   return all;
 }

@@ -105,13 +105,27 @@ std::optional<OptimizerImpl> ImplFor(Optimizer optimizer, const TrainingSettings
 // PCI-SIG: 16 lanes of PCIe 4.0 have 31.5 GB/s each way.
 constexpr double kPcieBytesPerSecond = 31.5e9;
 
-// What a step brings in and out where the card has no room: all moments, in 32 bits.
-std::string PagingText(const SmallOptimizer& row, const AdviceCase& c) {
+// What a step brings in and out where the card has no room: all moments, in 32 bits; 0 where they
+// are few.
+int64_t PagedBytes(const SmallOptimizer& row, const AdviceCase& c) {
   const TrainingSettings& settings = c.request.settings;
   if (row.cost_class != CostClass::kTime || !settings.freeze.empty() || settings.lora.rank > 0)
-    return "";
+    return 0;
   const int64_t moments = row.instead == Instead::kOfAdam ? 2 : 1;
   const int64_t bytes = 4 * moments * c.asked.prediction->roles().ParameterCount();
+  const Strategy strategy = settings.ranks.strategy;
+  const bool is_whole = strategy == Strategy::kNone || strategy == Strategy::kDdp;
+  return is_whole ? bytes : bytes / settings.ranks.world;
+}
+
+// That much is moved in every step, which no paper's figure is of.
+bool IsMovedEachStep(const SmallOptimizer& row, const AdviceCase& c) {
+  return PagedBytes(row, c) > c.target.total_bytes / 4;
+}
+
+std::string PagingText(const SmallOptimizer& row, const AdviceCase& c) {
+  const int64_t bytes = PagedBytes(row, c);
+  if (bytes == 0) return "";
   const double milliseconds = 1000 * static_cast<double>(bytes) / kPcieBytesPerSecond;
   return fmt::format(
       "; {} that a full card moves each way in {:.0f} ms a step (31.5 GB/s, PCIe 4.0 x16)",
@@ -133,13 +147,15 @@ Changes SmallerStates(const AdviceCase& c) {
     if (impl != settings.optimizer_impl) {
       flags += fmt::format(" --optimizer-impl {}", ToString(*impl));
     }
-    changes.push_back({ChangedPart::kOptimizer, row.cost_class, "an optimizer with less state",
-                       flags, std::string(row.cost) + PagingText(row, c),
+    const bool is_moved = IsMovedEachStep(row, c);
+    const CostClass cost_class = is_moved ? CostClass::kTuning : row.cost_class;
+    changes.push_back({ChangedPart::kOptimizer, cost_class, "an optimizer with less state", flags,
+                       std::string(row.cost) + PagingText(row, c),
                        [o = row.optimizer, impl](EstimateRequest& r) {
                          r.settings.optimizer = o;
                          r.settings.optimizer_impl = impl;
                        },
-                       row.slower_percent, std::string(row.source)});
+                       row.slower_percent, std::string(row.source), is_moved});
   }
   return changes;
 }

@@ -163,7 +163,11 @@ Advice AdviceOf(const AdviceCase& c, std::span<const Change> changes) {
     }
   }
   advice.slower_percent = static_cast<int>(std::lround(100 * (time - 1)));
-  if (!advice.source.empty()) {
+  if (std::ranges::any_of(changes, &Change::moves_much)) {
+    advice.slower_percent = 0;
+    advice.source.clear();
+    AddPart("; ", "much more time", advice.cost);
+  } else if (!advice.source.empty()) {
     AddPart("; ", fmt::format("{} ({})", TimeText(advice.slower_percent), advice.source),
             advice.cost);
   }

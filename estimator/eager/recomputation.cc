@@ -190,7 +190,7 @@ void Forward::FindInputEmbedding() {
   const Program& program = calls_.program();
   if (program.adapters.empty()) return;
   std::set<NameId> own(program.frozen.begin(), program.frozen.end());
-  const auto is_own = [&](NameId name) { return own.contains(name); };
+  const auto is_own = [&](NameId name) { return name != kNoName && own.contains(name); };
   for (size_t i = 0; i < program.calls.size() && input_embedding_ < 0; ++i) {
     const AtenCall& call = calls_.call(static_cast<int32_t>(i));
     if (!call.inputs.empty() && std::ranges::all_of(call.inputs, is_own)) {
@@ -208,7 +208,9 @@ void Forward::FindInputEmbedding() {
 void Forward::AskForGradients(int32_t index) {
   const bool is_asked = !is_asked_.empty() && is_asked_[Index(index)];
   if (!is_asked && !EndsEmbedding(index)) return;
-  const TensorId result = names_[Index(calls_.call(index).outputs[0])];
+  const AtenCall& call = calls_.call(index);
+  if (call.outputs.empty() || call.outputs[0] == kNoName) return;
+  const TensorId result = names_[Index(call.outputs[0])];
   if (result == kNoTensor || machine_.tensor(result).grad_fn.node != kNoGradNode) return;
   const TensorId held = machine_.Detach(result);
   const GradNodeId leaf =

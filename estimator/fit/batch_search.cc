@@ -167,7 +167,7 @@ int64_t BatchSearch::LastRunning() {
   int64_t runs = Runs(first_tried_) ? first_tried_ : 0;
   int64_t fails = FirstTooLarge();
   if (runs >= fails) return fails;
-  if (Runs(fails - 1)) return fails - 1;
+  if (fails > 1 && Runs(fails - 1)) return fails - 1;
   while (fails - runs > 1 + fails / kNear) {
     const int64_t middle = runs + (fails - runs) / 2;
     (Runs(middle) ? runs : fails) = middle;

@@ -245,7 +245,7 @@ Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateReq
                                    p.shapes().warnings, p.roles().warnings, p.program.warnings}) {
     p.warnings.insert(p.warnings.end(), warnings.begin(), warnings.end());
   }
-  if (request.settings.checkpoint_reentrant) {
+  if (request.settings.checkpoint_reentrant && !p.is_inference) {
     const Warnings untrained = WarnOfUntrained(p);
     p.warnings.insert(p.warnings.end(), untrained.begin(), untrained.end());
   }

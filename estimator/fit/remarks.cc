@@ -247,6 +247,8 @@ std::string PagedStates(const Program& program, const TrainingSettings& settings
       if (is_paged) bytes = CheckedAdd(bytes, BytesOf(state.type(parameter)));
     }
   }
+  if (settings.ranks.strategy != Strategy::kNone && settings.ranks.strategy != Strategy::kDdp)
+    bytes = (bytes + settings.ranks.world - 1) / settings.ranks.world;  // of a rank, about
   return bytes == 0 ? ""
                     : fmt::format(
                           "{} of optimizer state are in managed memory, which is not "

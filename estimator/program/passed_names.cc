@@ -11,7 +11,8 @@ namespace {
 
 // Whether the line of `call` passes what `bound` binds to one name.
 bool PassesOn(const Program& program, const Statement& call, const Statement& bound) {
-  if (bound.source == kNoStatement || bound.targets.size() != 1) return false;
+  const bool binds_one = bound.source != kNoStatement && bound.targets.size() == 1;
+  if (!binds_one || program.calls[Index(bound.last)].outputs.empty()) return false;
   const SourceStatement& line = program.source.At(call.source);
   return line.Mentions(bound.targets[0]) ||
          (line.is_open && IsPassedToLayers(program.source.At(bound.source).text));
