@@ -42,7 +42,7 @@ struct Lines {
 class Net {
  public:
   explicit Net(const Lines& lines) {
-    program_.values = {{.name = "x"}, {.name = "p"}, {.name = "a"}, {.name = "y"}};
+    for (const char* name : {"x", "p", "a", "y"}) program_.values.emplace_back().name = name;
     program_.inputs = {0};
     program_.outputs = {3};
     const StatementId call = Line(8, lines.called);
