@@ -149,13 +149,19 @@ def qlora(model):
     return adapted(model, r=8, lora_dropout=0.05, target_modules=targets).train()
 
 
-def qlora_checkpoint(model):
-    """As prepare_model_for_kbit_training does it when it is not told."""
+def qlora_checkpoint(model, use_reentrant=False):
+    """As prepare_model_for_kbit_training does it, told which."""
     if not checkpoints.is_by_library(model):
         raise NotForThis("no gradient_checkpointing_enable")
     targets = targets_of(model)
-    model = prepared(quantized(model, in_4_bits))
+    model = prepared(quantized(model, in_4_bits),
+                     gradient_checkpointing_kwargs={"use_reentrant": use_reentrant})
     return adapted(model, r=8, lora_dropout=0.05, target_modules=targets).train()
+
+
+def qlora_checkpoint_reentrant(model):
+    """As it does it when it is not told."""
+    return qlora_checkpoint(model, use_reentrant=True)
 
 
 def without_outliers():

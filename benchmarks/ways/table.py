@@ -53,8 +53,11 @@ WAYS = {
     "dora": Way("--lora 8{layers} --dora", "adapters:dora", settings=[AMP]),
     "qlora": Way("--quantize nf4 --lora 8{layers} --lora-dropout 0.05", "adapters:qlora"),
     "qlora-checkpoint": Way(
+        "--quantize nf4 --lora 8{layers} --lora-dropout 0.05 --checkpoint auto",
+        "adapters:qlora_checkpoint", settings=[AMP]),
+    "qlora-checkpoint-reentrant": Way(
         "--quantize nf4 --lora 8{layers} --lora-dropout 0.05 --checkpoint auto "
-        "--checkpoint-reentrant", "adapters:qlora_checkpoint", settings=[AMP]),
+        "--checkpoint-reentrant", "adapters:qlora_checkpoint_reentrant", settings=[AMP]),
     "int8": Way("--quantize int8 --lora 8{layers} --lora-dropout 0.05", "adapters:int8",
                 settings=[AMP]),
     "adamw-8bit": Way(optimizer="optimizers:of_bitsandbytes:AdamW8bit",
