@@ -286,6 +286,12 @@ void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given
                  .text = fmt::format("expected with --strategy zero2, found {}",
                                      ToString(ranks.strategy))});
   }
+  const bool is_of_ddp = ranks.strategy == Strategy::kDdp || ranks.strategy == Strategy::kZero1;
+  if (ranks.gradients_as_views && !is_of_ddp) {
+    throw Error({.where = "--ddp-views",
+                 .text = fmt::format("expected with --strategy ddp or zero1, found {}",
+                                     ToString(ranks.strategy))});
+  }
   if (ranks.strategy == Strategy::kFsdp) return;
   const std::string_view flag = !ranks.fsdp_modules.empty() ? "--fsdp-modules"
                                 : ranks.fsdp_keep           ? "--fsdp-keep"

@@ -85,9 +85,10 @@ TEST_CASE("--world auto is for one estimate and one card") {
   CHECK(error({"max-batch", model, "--gpu", "t4"}) ==
         "error: --world: auto: expected with an estimate of a MODEL file, whose batch each rank "
         "takes (try: onnxfit estimate MODEL.onnx -b N --strategy fsdp --world auto)\n");
-  CHECK(error({model}) == "error: --world: auto: expected one kind of card (try: --gpu a100)\n");
+  CHECK(error({model}) ==
+        "error: --world: auto: expected one kind of card (try: --gpu a100-80gb)\n");
   CHECK(error({model, "--gpu", "t4", "--gpu", "l4"}) ==
-        "error: --world: auto: expected one kind of card (try: --gpu a100)\n");
+        "error: --world: auto: expected one kind of card (try: --gpu a100-80gb)\n");
   CHECK(error({model, "--gpu", "t4", "-b", "1,2"}) ==
         "error: --world: auto: expected one run, found a list\n");
   const CommandResult single =
@@ -135,6 +136,7 @@ TEST_CASE("what another rank has more than the first is said") {
   CHECK(json("zero1").find("another rank has the states of 40 more elements than the first") !=
         std::string::npos);
   CHECK(json("zero1").find("none has more") == std::string::npos);
+  CHECK(json("zero2").find("another may keep") != std::string::npos);
   CHECK(json("fsdp").find("the first of 2 ranks, and none has more") != std::string::npos);
 }
 

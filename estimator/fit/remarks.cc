@@ -168,8 +168,11 @@ std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest&
 
 // ZeroRedundancyOptimizer gives whole parameters away; DeepSpeed's parts begin within parameters,
 // whose gradients are kept whole.
-bool HasEqualShares(Strategy strategy) {
-  return strategy != Strategy::kZero1 && strategy != Strategy::kZero2;
+// What other ranks have beside the first: of zero1 LargerShare says more.
+std::string_view SharesText(Strategy strategy) {
+  if (strategy == Strategy::kZero1) return "";
+  return strategy == Strategy::kZero2 ? ", and another may keep the rest of a parameter more"
+                                      : ", and none has more";
 }
 
 // Of a run of any file.
@@ -199,9 +202,8 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   if (ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.push_back(
         fmt::format("the figures are those of the first of {} ranks{}; what NCCL allocates is not "
-                    "PyTorch's and "
-                    "not among them (--strategy)",
-                    ranks.world, HasEqualShares(ranks.strategy) ? ", and none has more" : ""));
+                    "PyTorch's and not among them (--strategy)",
+                    ranks.world, SharesText(ranks.strategy)));
   }
   return assumptions;
 }
