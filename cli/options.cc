@@ -269,7 +269,6 @@ void RefuseAlone(const std::vector<std::string>& given) {
   }
 }
 
-// What only sharded models have.
 // Which modules every=N counts is clear where it stands alone.
 void CheckCheckpoints(const std::vector<std::string>& globs) {
   const bool counts = std::ranges::any_of(
@@ -279,6 +278,7 @@ void CheckCheckpoints(const std::vector<std::string>& globs) {
                .text = fmt::format("expected every=N alone, found {} more", globs.size() - 1)});
 }
 
+// What only ranks of one kind have.
 void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given) {
   const bool is_bucket_said = std::ranges::find(given, "--reduce-bucket") != given.end();
   if (is_bucket_said && ranks.strategy != Strategy::kZero2) {

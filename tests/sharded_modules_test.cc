@@ -11,19 +11,13 @@
 namespace onnxfit::sharded_modules_test {
 namespace {
 
-std::string NamesOf(const Program& program, const std::vector<NameId>& names) {
-  std::string text;
-  for (const NameId name : names) text += " " + program.values[Index(name)].name;
-  return text;
-}
-
 TEST_CASE("a block has its own tensors, the model what is left") {
   const Program program = Build(kTwoBlocks, {}).program;
   const std::vector<ShardedModule> modules = ShardedModules(program, {kAutoCheckpoint});
   REQUIRE(modules.size() == 3);
-  CHECK(NamesOf(program, modules[0].parameters) == " head.weight");
+  CHECK(NamesText(program, modules[0].parameters) == " head.weight");
   CHECK(modules[1].path == "h.0");
-  CHECK(NamesOf(program, modules[1].parameters) == " h.0.fc.weight h.0.out.weight");
+  CHECK(NamesText(program, modules[1].parameters) == " h.0.fc.weight h.0.out.weight");
   CHECK(modules[2].runs == std::vector<CallSpan>{{3, 5}});
 }
 
@@ -52,7 +46,7 @@ TEST_CASE("blocks that repeat and never run are modules of their own") {
   REQUIRE(modules.size() == 5);
   CHECK(modules[3].path == "visual.blocks.0");
   CHECK(modules[4].runs.empty());
-  CHECK(NamesOf(program, modules[4].parameters) == " visual.blocks.1.fc.weight");
+  CHECK(NamesText(program, modules[4].parameters) == " visual.blocks.1.fc.weight");
   CHECK(ShardedModules(program, {"h.*"}).size() == 3);
 }
 

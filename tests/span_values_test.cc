@@ -13,20 +13,14 @@
 namespace onnxfit::span_values_test {
 namespace {
 
-std::string NamesOf(const Program& program, const std::vector<NameId>& names) {
-  std::string text;
-  for (const NameId name : names) text += " " + program.values[Index(name)].name;
-  return text;
-}
-
 TEST_CASE("a span is given what it reads, and returns what is held behind it") {
   const Program program = Build(kTwoBlocks, {}).program;
   const CallSpan spans[] = {{0, 2}, {3, 5}};
   const std::vector<SpanValues> values = ValuesAcross(program, spans);
-  CHECK(NamesOf(program, values[0].given) == " x");
-  CHECK(NamesOf(program, values[0].returned) == " c");
-  CHECK(NamesOf(program, values[1].given) == " c");
-  CHECK(NamesOf(program, values[1].returned) == " f");
+  CHECK(NamesText(program, values[0].given) == " x");
+  CHECK(NamesText(program, values[0].returned) == " c");
+  CHECK(NamesText(program, values[1].given) == " c");
+  CHECK(NamesText(program, values[1].returned) == " f");
 }
 
 // The forward of "m" makes p in `positions`, then calls a layer in `called`; the layer makes a of x
@@ -58,9 +52,9 @@ class Net {
     return ValuesAcross(program_, {&layer, 1})[0];
   }
   bool ByPosition() const { return Values().by_position; }
-  std::string Given() const { return NamesOf(program_, Values().given); }
-  std::string Returned() const { return NamesOf(program_, Values().returned); }
-  std::string Attributes() const { return NamesOf(program_, Values().attributes); }
+  std::string Given() const { return NamesText(program_, Values().given); }
+  std::string Returned() const { return NamesText(program_, Values().returned); }
+  std::string Attributes() const { return NamesText(program_, Values().attributes); }
 
  private:
   StatementId Line(int64_t number, const char* text) { return program_.source.Read(number, text); }

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/base/settings.h"
 #include "estimator/fit/predict.h"
 #include "estimator/memory/card_run.h"
@@ -54,6 +56,13 @@ inline CardRun RunOnCard(const Trace& trace, int64_t capacity_bytes, const Alloc
 // The trace of `text`, as text.
 inline std::string TraceText(std::string_view text, const TrainingSettings& settings) {
   return ToString(Train(Build(text, settings).program, settings));
+}
+
+// " a b": of each a blank and its name.
+inline std::string NamesText(const Program& program, const std::vector<NameId>& names) {
+  std::string text;
+  for (const NameId name : names) text += " " + program.values[Index(name)].name;
+  return text;
 }
 
 }  // namespace onnxfit

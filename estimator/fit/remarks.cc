@@ -166,9 +166,8 @@ std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest&
   return asks ? "convolutions ask cuDNN for no workspace" : "";
 }
 
-// ZeroRedundancyOptimizer gives whole parameters away; DeepSpeed's parts begin within parameters,
-// whose gradients are kept whole.
-// What other ranks have beside the first: of zero1 LargerShare says more.
+// What other ranks have beside the first: of zero1 LargerShare says more; DeepSpeed's parts begin
+// within parameters, whose gradients are kept whole.
 std::string_view SharesText(Strategy strategy) {
   if (strategy == Strategy::kZero1) return "";
   return strategy == Strategy::kZero2 ? ", and another may keep the rest of a parameter more"

@@ -87,11 +87,12 @@ NameId AdapterCalls::WriteDropout(NameId x, const Adapter& adapter) {
   return drops ? EmitRows("dropout", {x}, "lora_dropout", type, TypeOf(x).dims.back()) : x;
 }
 
-// lora_B(lora_A(x))
-NameId AdapterCalls::WriteProducts(NameId x, const Adapter& adapter) {
+// lora_B(lora_A(x)), whose x nobody needs behind lora_A where it `drops_x`.
+NameId AdapterCalls::WriteProducts(NameId x, const Adapter& adapter, bool drops_x) {
   const DType type = TypeOf(adapter.a).dtype;
   const int64_t out = TypeOf(adapter.b).dims[0];
   const NameId down = EmitRows("linear", {x, adapter.a}, "lora_A", type, settings_.lora.rank);
+  if (drops_x) Drop(x);
   const NameId up = EmitRows("linear", {down, adapter.b}, "lora_B", type, out);
   Drop(down);
   return up;
@@ -99,14 +100,10 @@ NameId AdapterCalls::WriteProducts(NameId x, const Adapter& adapter) {
 
 // lora_B(lora_A(dropout(x))) * scaling
 NameId AdapterCalls::WriteAdapter(NameId x, const Adapter& adapter) {
-  const DType type = TypeOf(adapter.a).dtype;
-  const int64_t out = TypeOf(adapter.b).dims[0];
   const NameId dropped = WriteDropout(x, adapter);
-  const NameId down = EmitRows("linear", {dropped, adapter.a}, "lora_A", type, settings_.lora.rank);
-  if (dropped != x) Drop(dropped);
-  const NameId up = EmitRows("linear", {down, adapter.b}, "lora_B", type, out);
-  Drop(down);
-  const NameId scaled = EmitRows("mul.Scalar", {up}, "mul", type, out);
+  const NameId up = WriteProducts(dropped, adapter, /*drops_x=*/dropped != x);
+  const NameId scaled =
+      EmitRows("mul.Scalar", {up}, "mul", TypeOf(adapter.a).dtype, TypeOf(adapter.b).dims[0]);
   Drop(up);
   return scaled;
 }
@@ -160,7 +157,7 @@ NameId AdapterCalls::WriteLoraWeight(const Adapter& adapter) {
   const int64_t in = TypeOf(adapter.a).dims[1];
   const int64_t out = TypeOf(adapter.b).dims[0];
   const NameId eye = Emit("constant", {}, "eye", {type, {in, in}});
-  const NameId up = WriteProducts(eye, adapter);
+  const NameId up = WriteProducts(eye, adapter, /*drops_x=*/false);
   const NameId transposed = Emit("permute", {up}, "T", {type, {out, in}}, {1, 0});
   Drop(up);
   Drop(eye);
@@ -213,7 +210,7 @@ NameId AdapterCalls::WriteDora(NameId x, const Adapter& adapter, NameId base) {
   const NameId ratio = Emit("div", {adapter.magnitude, norm}, "div", TypeOf(norm));
   const NameId scale = Emit("view", {ratio}, "view", {type, row});
   Drop(ratio);
-  const NameId lora_result = WriteProducts(dropped, adapter);
+  const NameId lora_result = WriteProducts(dropped, adapter, /*drops_x=*/false);
   NameId base_result = base;
   if (dropped != x) {
     base_result = EmitRows("linear", {dropped, weight}, "linear", type, row[1]);

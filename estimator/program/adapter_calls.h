@@ -41,7 +41,7 @@ class AdapterCalls {
   NameId TakeBase(const LinearRun& run);
   NameId TakeInput(const LinearRun& run, const Adapter& adapter);
   NameId WriteDropout(NameId x, const Adapter& adapter);
-  NameId WriteProducts(NameId x, const Adapter& adapter);
+  NameId WriteProducts(NameId x, const Adapter& adapter, bool drops_x);
   NameId WriteAdapter(NameId x, const Adapter& adapter);
   void WriteBeside(const LinearRun& run, const Adapter& adapter, NameId base);
   void WriteBesidePacked(const LinearRun& run, const Adapter& adapter, NameId base);
