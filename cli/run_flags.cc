@@ -110,6 +110,8 @@ void SetLoop(const Typed& typed, Options& options) {
   TrainingSettings& settings = options.request.settings;
   settings.loop.library = ParseChoice(typed, kLoopLibraries);
   settings.clip_grad = DoesLoop(settings.loop.library, LoopFact::kClips);
+  if (DoesLoop(settings.loop.library, LoopFact::kZeroesInClosure))
+    settings.loop.zero_grad = ZeroGrad::kBeforeBackward;
 }
 
 constexpr int64_t kMostRank = 1 << 20;

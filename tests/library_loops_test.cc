@@ -78,6 +78,29 @@ TEST_CASE("all micro-batches of the Trainer's step are there first") {
       text);
 }
 
+TEST_CASE("Lightning reports a copy of the loss, whose mean is the loss") {
+  const std::string text = TraceText(kTwoLayers, By(LoopLibrary::kLightning));
+  CHECK_MESSAGE(PhaseOf(text, "forward")
+                    .ends_with("+loss / micro-batches:4 +copy of the loss:4 "
+                               "-loss"),
+                text);
+  CHECK_MESSAGE(PhaseOf(text, "optimizer").ends_with("-loss / micro-batches"), text);
+}
+
+TEST_CASE("Lightning lets the batch go before it takes the next") {
+  TrainingSettings settings = By(LoopLibrary::kLightning);
+  settings.steps = 2;
+  const std::string text = TraceText(kTwoLayers, settings);
+  const std::string second = text.substr(text.rfind("\nforward"));
+  CHECK_MESSAGE(second.starts_with("\nforward   -copy of the loss -x -labels +x:256 +labels:128"),
+                text);
+}
+
+TEST_CASE("Lightning's autocast casts a weight for each call") {
+  const std::string text = TraceText(kTwoLayers, By(LoopLibrary::kLightning, Precision::kAmpBf16));
+  CHECK_MESSAGE(PhaseOf(text, "forward").find("-w1.cast +w2.cast") != std::string::npos, text);
+}
+
 TEST_CASE("losses of models go by the ends of their classes' names") {
   const auto does = [](const char* name) { return LossOfModel(name).does; };
   CHECK(does("transformers.models.llama.modeling_llama.LlamaForCausalLM") ==

@@ -55,6 +55,11 @@ TEST_CASE("a library's loop has its defaults, unless flags say otherwise") {
   CHECK_FALSE(Parse({"m.onnx", "--loop", "accelerate"}).request.settings.clip_grad);
   CHECK(Parse({"m.onnx", "--loop", "trainer"}).request.settings.clip_grad);
   CHECK_FALSE(Parse({"m.onnx", "--clip-grad=no", "--loop", "trainer"}).request.settings.clip_grad);
+  const auto zeroes = [](const std::vector<std::string>& arguments) {
+    return Parse(arguments).request.settings.loop.zero_grad;
+  };
+  CHECK(zeroes({"m.onnx", "--loop", "lightning"}) == ZeroGrad::kBeforeBackward);
+  CHECK(zeroes({"m.onnx", "--zero-grad", "keep", "--loop", "lightning"}) == ZeroGrad::kKeep);
 }
 
 TEST_CASE("every flag reaches its place") {

@@ -5,7 +5,7 @@ from typing import NamedTuple
 # What each was run with, beside torch 2.11.0, transformers 5.17.0, torchvision, timm and diffusers
 # as in ../zoo.
 VERSIONS = {"peft": "0.21.2", "bitsandbytes": "0.50.2", "accelerate": "1.15.0",
-            "schedulefree": "1.4.1", "lion-pytorch": "0.2.5"}
+            "schedulefree": "1.4.1", "lion-pytorch": "0.2.5", "lightning": "2.6.6"}
 
 FP32, AMP = (4, "fp32"), (8, "amp-bf16")  # batch, precision
 BOTH, ONE = [FP32, AMP], [FP32]
@@ -85,6 +85,7 @@ WAYS = {
     "fsdp2-lora": Way(f"{RANKS} fsdp --lora 8{{layers}} --lora-dropout 0.05", "ranks:fsdp_lora",
                       settings=[AMP]),
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),
+    "lightning": Way("--loop lightning", loop="trainers:lightning", settings=LARGER),
     "accelerate": Way("--loop accelerate", loop="trainers:Accelerated", settings=LARGER),
 }
 

@@ -2,7 +2,10 @@
 
 import tempfile
 
-from networks import NotForThis, inner, is_of_transformers
+from networks import NotForThis, inner, is_of_transformers  # which says where zoo's files are
+from optimizers import of_torch
+
+from family import LOSSES
 
 STEPS = 3
 
@@ -83,4 +86,56 @@ def trainer(family, model, target, batch, precision):
             save_strategy="no", bf16=precision == "amp-bf16", disable_tqdm=True)
         transformers.Trainer(inner(model), arguments, callbacks=[Asked()],
                              train_dataset=dataset(*sample_of(family, model, target))).train()
+    return steps
+
+
+class Batches:
+    """As a loader's workers would give them, on the host."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __len__(self):
+        return 1000
+
+    def __iter__(self):
+        return (self.make() for _ in range(len(self)))
+
+
+def lightning(family, model, target, batch, precision):
+    """lightning.pytorch.Trainer, of which each step is asked when it ends."""
+    import torch
+    from lightning import pytorch as lit
+    from measure_transformers import peak
+    (_, *shape), is_whole = target
+    kind = torch.long if is_whole else torch.float32
+    steps = []
+
+    class Module(lit.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def training_step(self, batch, _):
+            *given, y = batch.values()
+            return LOSSES[family.loss](self.model(*given), y)
+
+        def configure_optimizers(self):
+            return of_torch("AdamW")(self.model)
+
+    class Asked(lit.Callback):
+        def on_train_start(self, *_):
+            torch.cuda.reset_peak_memory_stats()
+
+        def on_train_batch_end(self, *_):
+            steps.append({"after_step": torch.cuda.memory_allocated(), "peak": peak()})
+            torch.cuda.reset_peak_memory_stats()
+
+    def make():
+        return {**family.inputs(batch, "cpu", torch.float32),
+                "y": torch.zeros(batch, *shape, dtype=kind)}
+    lit.Trainer(accelerator="cuda", devices=1, max_steps=STEPS, logger=False, callbacks=[Asked()],
+                enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+                precision="bf16-mixed" if precision == "amp-bf16" else "32-true",
+                ).fit(Module(), Batches(make))
     return steps

@@ -82,7 +82,7 @@ enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp };
 
 // Whose loop trains: the plain one of eager/training.h, or that of a library
 // (program/library_loops.cc).
-enum class LoopLibrary : uint8_t { kPlain, kAccelerate, kTrainer };
+enum class LoopLibrary : uint8_t { kPlain, kAccelerate, kTrainer, kLightning };
 
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
@@ -161,7 +161,8 @@ inline constexpr Spelling<Strategy> kStrategies[] = {{"single", Strategy::kNone}
 
 inline constexpr Spelling<LoopLibrary> kLoopLibraries[] = {{"plain", LoopLibrary::kPlain},
                                                            {"accelerate", LoopLibrary::kAccelerate},
-                                                           {"trainer", LoopLibrary::kTrainer}};
+                                                           {"trainer", LoopLibrary::kTrainer},
+                                                           {"lightning", LoopLibrary::kLightning}};
 
 // The name of `value` in its table.  REQUIRES: it has a row.
 template <typename Enum>

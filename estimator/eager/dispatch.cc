@@ -7,6 +7,7 @@
 
 #include "estimator/eager/dispatcher.h"
 #include "estimator/eager/strides.h"
+#include "estimator/program/libraries.h"
 
 namespace onnxfit {
 namespace {
@@ -122,10 +123,12 @@ DType Dispatcher::CastType(const AtenCall& call, AutocastPolicy policy, DType lo
   return std::ranges::any_of(call.inputs, is_wide) ? DType::kFloat32 : lower;
 }
 
-// Parameters are cast once; what else is an argument each time.  What is kept has a gradient and
-// asks for one, also where torch.no_grad() is around the call (recorded events, torch 2.11).
+// Parameters are cast once, where autocast keeps them; what else is an argument each time.  What is
+// kept has a gradient and asks for one, also where torch.no_grad() is around the call (recorded
+// events, torch 2.11).
 NameId Dispatcher::CastOf(NameId name, DType to) {
-  const bool is_cached = is_parameter_[Index(name)] && to != DType::kFloat32;
+  const bool is_cached = is_parameter_[Index(name)] && to != DType::kFloat32 &&
+                         !DoesLoop(settings_.loop.library, LoopFact::kCastsEachTime);
   const auto cached = cached_casts_.find(name);
   if (is_cached && cached != cached_casts_.end()) return cached->second;
   const NameId cast = NewName(program_.values[Index(name)].name + ".cast", {to, TypeOf(name).dims});

@@ -128,6 +128,7 @@ class Training {
   void TrainingStep(int32_t step) {
     for (int64_t i = 0; i < settings_.loop.accumulate; ++i) {
       machine_.EnterPhase(step, Phase::kForward);
+      if (Does(LoopFact::kDropsBatch)) DropBatch();
       if (Does(LoopFact::kTakesBatchesAtOnce)) {
         if (i == 0) TakeBatches();
         Bind(step_batches_[Index(i)]);
@@ -145,6 +146,7 @@ class Training {
     if (zero_) zero_->BeginStep();
     optimizer_.Run();
     if (zero_) zero_->EndStep();
+    if (Does(LoopFact::kDropsLoss)) ReleaseIf(loss_);
     if (Does(LoopFact::kDropsGradients)) gradients_.Clear(machine_);
   }
 
@@ -172,6 +174,20 @@ class Training {
     if (label_count_ == kNoTensor) return;
     machine_.Retain(label_count_);
     forward_.Bind(program_.label_count.count, label_count_);
+  }
+
+  // What the turn of a loop whose body is a function held.
+  void DropBatch() {
+    ReleaseIf(loss_copy_);
+    for (const NameId name : program_.inputs) {
+      const TensorId old = forward_.Take(name);
+      if (old != kNoTensor) machine_.Release(old);
+    }
+    for (const TensorId old : std::exchange(batch_, {})) machine_.Release(old);
+  }
+
+  void ReleaseIf(TensorId& tensor) {
+    if (tensor != kNoTensor) machine_.Release(std::exchange(tensor, kNoTensor));
   }
 
   // batches, count = [next(batches) for _ in range(accumulate)], how many labels they have
@@ -278,6 +294,7 @@ class Training {
       machine_.Release(std::exchange(loss, same));
     } else if (DividesLoss()) {
       const TensorId mean = Multiple(loss, "loss / micro-batches");
+      if (Does(LoopFact::kCopiesLoss)) CopyLoss(mean);
       machine_.Release(std::exchange(loss, mean));
     }
     const TensorId old = std::exchange(loss_, loss);
@@ -288,9 +305,14 @@ class Training {
     }
   }
 
+  // loss.detach().clone()
+  void CopyLoss(TensorId loss) {
+    loss_copy_ = NewScalar(machine_.tensor(loss).dtype, "copy of the loss");
+  }
+
   // The loop itself, beside what a library does when it goes backward.
   bool DividesLoss() const {
-    if (Does(LoopFact::kModelTakesLabels)) return true;
+    if (Does(LoopFact::kModelTakesLabels) || Does(LoopFact::kNamesMean)) return true;
     return settings_.loop.accumulate > 1 && !Does(LoopFact::kDividesLoss);
   }
 
@@ -377,6 +399,7 @@ class Training {
   TensorId label_count_ = kNoTensor;  // of the step
   TensorId loss_ = kNoTensor;         // what its loss holds
   TensorId last_loss_ = kNoTensor;    // and held, until backward has returned
+  TensorId loss_copy_ = kNoTensor;    // for reports, where a library makes one
 };
 
 }  // namespace

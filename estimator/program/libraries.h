@@ -320,6 +320,7 @@ bool IsInputEmbedding(std::string_view module);
 // What a library's loop does otherwise than the plain one of eager/training.h.
 enum class LoopFact : uint8_t {
   kCastsOutputs,        // autocast is around the model alone, whose outputs become fp32
+  kCastsEachTime,       // autocast keeps no cast of a weight for the next call
   kDividesLoss,         // by the number of micro-batches, be it 1, when it goes backward
   kModelTakesLabels,    // and computes the loss in its forward
   kTakesBatchesAtOnce,  // those of a whole step, before the first runs
@@ -330,6 +331,11 @@ enum class LoopFact : uint8_t {
   kDecaysSome,          // the optimizer has two groups: parameters that decay, then others
   kClips,               // gradients, unless it is told otherwise
   kFusesAdamW,          // the same
+  kNamesMean,           // the loss divided by the number of micro-batches, be it 1, is the loss
+  kCopiesLoss,          // which is reported, until the next batch comes
+  kDropsLoss,           // behind the step
+  kDropsBatch,          // before the next is taken
+  kZeroesInClosure,     // between forward and backward, unless it is told otherwise
 };
 bool DoesLoop(LoopLibrary library, LoopFact fact);
 

@@ -15,6 +15,7 @@ inline constexpr std::string_view kTimm = "timm 1.0.31";
 inline constexpr std::string_view kDiffusers = "diffusers 0.42.1";
 inline constexpr std::string_view kAccelerate = "accelerate 1.15.0";
 inline constexpr std::string_view kPeft = "peft 0.21.2";
+inline constexpr std::string_view kLightning = "lightning 2.6.6";
 
 struct NameFact {
   std::string_view name;

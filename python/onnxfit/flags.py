@@ -22,7 +22,7 @@ class RunFlags(TypedDict, total=False):
     shapes: Mapping[str, Sequence[int]]  # of inputs, by name
     optimizer_impl: Optional[str]  # foreach, for-loop or fused
     training_args: Optional[str]  # the path of a JSON file
-    loop: Optional[str]  # plain, accelerate or trainer
+    loop: Optional[str]  # plain, accelerate, trainer or lightning
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool
