@@ -15,6 +15,7 @@
 #include "cli/values.h"
 #include "estimator/base/error.h"
 #include "estimator/base/warnings.h"
+#include "estimator/eager/optimizer_rule.h"
 #include "estimator/program/checkpointed_spans.h"
 
 namespace onnxfit {
@@ -278,6 +279,22 @@ void CheckCheckpoints(const std::vector<std::string>& globs) {
                .text = fmt::format("expected every=N alone, found {} more", globs.size() - 1)});
 }
 
+// Each of a table's optimizers takes the arguments that are told.
+void CheckOptimizers(const Options& options) {
+  const TrainingSettings& settings = options.request.settings;
+  std::vector<Optimizer> optimizers = options.sweep.optimizers;
+  if (optimizers.empty()) optimizers.push_back(settings.optimizer);
+  for (const Optimizer optimizer : optimizers) {
+    const uint8_t taken = ArgsTaken(optimizer, settings.optimizer_args);
+    const uint8_t others = settings.optimizer_args & static_cast<uint8_t>(~taken);
+    if (others == 0) continue;
+    throw Error({.where = "--optimizer-args",
+                 .text = fmt::format("expected what {} takes, found {}", ToString(optimizer),
+                                     OptimizerArgsText(others)),
+                 .hint = (others & kAmsgrad) != 0 ? "-o adam or adamw" : "-o sgdm"});
+  }
+}
+
 // What only ranks of one kind have.
 void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given) {
   const bool is_bucket_said = std::ranges::find(given, "--reduce-bucket") != given.end();
@@ -352,12 +369,14 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   RefuseAlone(options.given);
   CheckCheckpoints(options.request.settings.checkpoint);
   CheckRanks(options.request.settings.ranks, options.given);
+  CheckOptimizers(options);
   ApplyPolicy(options.request.settings);
 }
 
 // What only training has.
 constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--optimizer-impl",
+                                            "--optimizer-args",
                                             "--training-args",
                                             "--loop",
                                             "--clip-grad",

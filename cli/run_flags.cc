@@ -39,6 +39,13 @@ void SetOptimizer(const Typed& typed, Options& options) {
           options.sweep.optimizers);
 }
 
+void SetOptimizerArgs(const Typed& typed, Options& options) {
+  uint8_t& args = options.request.settings.optimizer_args;
+  args = 0;
+  if (typed.text == "none") return;
+  for (const OptimizerArg arg : ParseChoices(typed, kOptimizerArgs)) args |= arg;
+}
+
 void SetDim(const Typed& typed, Options& options) {
   const auto [name, sizes] = ParseDim(typed);
   for (const SweptDim& swept : options.sweep.dims) {
@@ -217,6 +224,10 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.optimizer_impl = ParseChoice(t, kOptimizerImpls);
        }},
+      {"--optimizer-args", "", "A", kGroup,
+       "a list of those that the optimizer is given: weight_decay (not 0; adamw's takes nothing), "
+       "nesterov, amsgrad; or none",
+       "none", SetOptimizerArgs},
       // Before those whose defaults it decides.
       {"--loop", "", "L", kGroup,
        Choices(kLoopLibraries) +

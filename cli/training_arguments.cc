@@ -2,6 +2,7 @@
 #include "cli/training_arguments.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <string>
@@ -15,6 +16,7 @@ namespace onnxfit {
 namespace {
 
 constexpr std::string_view kOptim = "optim";
+constexpr std::string_view kNotZero = "!= 0";
 
 // An argument of that value is the flag with `text`; "" is any value, and the same text.
 struct ArgumentRow {
@@ -33,6 +35,7 @@ constexpr ArgumentRow kArguments[] = {
     {"gradient_checkpointing_kwargs.use_reentrant", "true", "--checkpoint-reentrant", ""},
     {"max_grad_norm", "0", "--clip-grad", "no"},
     {"max_grad_norm", "0.0", "--clip-grad", "no"},
+    {"weight_decay", kNotZero, "--optimizer-args", "weight_decay"},
     {kOptim, "adamw_torch_fused", "--optimizer", "adamw"},
     {kOptim, "adamw_torch", "--optimizer", "adamw"},
     {kOptim, "adamw_torch", "--optimizer-impl", "foreach"},
@@ -117,6 +120,12 @@ void SetFlag(std::string_view name, const std::string& place, std::string_view t
   if (IsOf(*flag, options.command)) flag->set({.place = place, .text = std::string(text)}, options);
 }
 
+// Whether an argument is what a row asks for.
+bool IsValue(const std::string& found, std::string_view asked) {
+  if (asked.empty()) return true;
+  return asked == kNotZero ? std::strtod(found.c_str(), nullptr) != 0 : found == asked;
+}
+
 void RefuseOptim(const std::string& path, const std::string& value) {
   const bool is_known = std::ranges::any_of(kArguments, [&](const ArgumentRow& row) {
     return row.argument == kOptim && row.value == value;
@@ -139,7 +148,7 @@ void SetTrainingArguments(const Typed& typed, Options& options) {
   for (const ArgumentRow& row : kArguments) {
     const auto argument = arguments.find(std::string(row.argument));
     if (argument == arguments.end()) continue;
-    if (!row.value.empty() && argument->second != row.value) continue;
+    if (!IsValue(argument->second, row.value)) continue;
     SetFlag(row.flag, argument->first, row.text.empty() ? argument->second : row.text, options);
   }
 }

@@ -94,6 +94,73 @@ TEST_CASE("each implementation holds its own temporaries") {
   }
 }
 
+// By the statements of torch/optim/*.py, and peaks of eight networks each (benchmarks/ways).
+TEST_CASE("what weight decay, Nesterov's momentum and amsgrad take") {
+  struct Row {
+    Optimizer optimizer;
+    OptimizerImpl impl;
+    uint8_t args;
+    std::string_view first;
+    std::string_view second;
+  };
+  constexpr auto kForeach = OptimizerImpl::kForeach;
+  constexpr auto kForLoop = OptimizerImpl::kForLoop;
+  constexpr uint8_t kBoth = kWeightDecay | kNesterov;
+  const Row rows[] = {
+      {Optimizer::kSgd, kForeach, kWeightDecay, "+192 +16 -16 -192", "+192 +16 -16 -192"},
+      {Optimizer::kSgd, kForLoop, kWeightDecay, "+192 -192 +16 -16", "+192 -192 +16 -16"},
+      {Optimizer::kSgd, OptimizerImpl::kFused, kWeightDecay, "", ""},
+      {Optimizer::kSgdMomentum, kForeach, kNesterov, "+192 +16", ""},
+      {Optimizer::kSgdMomentum, kForeach, kWeightDecay, "+192 +16 +192 +16 -16 -192",
+       "+192 +16 -16 -192"},
+      {Optimizer::kSgdMomentum, kForeach, kBoth, "+192 +16 +192 +16 -16 -192", "+192 +16 -16 -192"},
+      {Optimizer::kSgdMomentum, kForLoop, kNesterov, "+192 +192 -192 +16 +16 -16",
+       "+192 -192 +16 -16"},
+      {Optimizer::kSgdMomentum, kForLoop, kWeightDecay, "+192 +192 -192 +16 +16 -16",
+       "+192 -192 +16 -16"},
+      {Optimizer::kSgdMomentum, kForLoop, kBoth, "+192 +192 +192 -192 -192 +16 +16 +16 -16 -16",
+       "+192 +192 -192 -192 +16 +16 -16 -16"},
+      {Optimizer::kAdam, kForeach, kWeightDecay,
+       "+192 +192 +16 +16 +192 +16 -16 -192 +192 +16 "
+       "-16 -192",
+       "+192 +16 -16 -192 +192 +16 -16 -192"},
+      {Optimizer::kAdamW, kForeach, kWeightDecay, "+192 +192 +16 +16 +192 +16 -16 -192",
+       "+192 +16 -16 -192"},
+      {Optimizer::kAdamW, kForeach, kAmsgrad, "+192 +192 +192 +16 +16 +16 +192 +16 -16 -192",
+       "+192 +16 -16 -192"},
+      {Optimizer::kAdamW, OptimizerImpl::kFused, kAmsgrad, "+4 +192 +192 +192 +4 +16 +16 +16", ""},
+      {Optimizer::kRmsprop, kForeach, kWeightDecay, "+192 +16 +192 +16 +192 +16 -16 -192 -16 -192",
+       "+192 +16 +192 +16 -16 -192 -16 -192"},
+      {Optimizer::kAdagrad, kForeach, kWeightDecay, "+192 +16 +192 +16 -16 -192 -16 -192",
+       "+192 +16 +192 +16 -16 -192 -16 -192"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(ToString(row.optimizer));
+    CAPTURE(ToString(row.impl));
+    CAPTURE(OptimizerArgsText(row.args));
+    const TrainingSettings settings = {.optimizer = row.optimizer,
+                                       .optimizer_impl = row.impl,
+                                       .optimizer_args = row.args,
+                                       .loss = Loss::kMse,
+                                       .steps = 2};
+    CHECK(BytesOf(settings, 1, Phase::kOptimizer) == row.first);
+    CHECK(BytesOf(settings, 2, Phase::kOptimizer) == row.second);
+  }
+}
+
+TEST_CASE("which optimizers copy gradients to decay, and what others take") {
+  const auto copies = [](Optimizer optimizer) {
+    return CopiesGradientsToDecay(optimizer, {}, DefaultFramework());
+  };
+  CHECK(copies(Optimizer::kSgdMomentum));
+  CHECK(copies(Optimizer::kRmsprop));
+  CHECK_FALSE(copies(Optimizer::kAdam));
+  CHECK_FALSE(copies(Optimizer::kAdamW));
+  CHECK(ArgsTaken(Optimizer::kSgd, kNesterov | kWeightDecay) == kWeightDecay);
+  CHECK(ArgsTaken(Optimizer::kLion, kAmsgrad | kWeightDecay) == kWeightDecay);
+  CHECK(ArgsTaken(Optimizer::kAdamW, kAmsgrad) == kAmsgrad);
+}
+
 // min_8bit_size is 4096: that many elements are in 8 bits, with a scale for 256 of them.
 // The states that `optimizer` makes of a matrix [64, columns].
 std::string StatesOf(int64_t columns, Optimizer optimizer) {

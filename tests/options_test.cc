@@ -119,6 +119,7 @@ TEST_CASE("every flag reaches its place") {
                                  "nf4:fc",
                                  "--loop=accelerate",
                                  "--optimizer-impl=fused",
+                                 "--optimizer-args=weight_decay",
                                  "--clip-grad",
                                  "--ema",
                                  "--optimizer-in-backward",
@@ -136,6 +137,7 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.precision == Precision::kBf16);
   CHECK(options.request.settings.optimizer == Optimizer::kSgd);
   CHECK(options.request.settings.optimizer_impl == OptimizerImpl::kFused);
+  CHECK(options.request.settings.optimizer_args == kWeightDecay);
   CHECK(options.request.settings.loop.library == LoopLibrary::kAccelerate);
   CHECK(options.request.settings.clip_grad);
   CHECK(options.request.settings.ema);
@@ -405,6 +407,10 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "adafactor-transformers, lion, adamw-8bit, paged-adamw-8bit, paged-adamw-32bit, lion-8bit, "
        "paged-lion-8bit, lion-32bit, paged-lion-32bit, schedule-free-adamw or muon, found 'adamv' "
        "(did you mean 'adam'?)"},
+      {{"m", "--optimizer-args", "dampening"},
+       "--optimizer-args: expected weight_decay, nesterov or amsgrad, found 'dampening'"},
+      {{"m", "-o", "adam,sgd", "--optimizer-args", "amsgrad"},
+       "--optimizer-args: expected what sgd takes, found amsgrad (try: -o adam or adamw)"},
       {{"m", "--optimizer-impl", "loop"},
        "--optimizer-impl: expected foreach, for-loop or fused, found 'loop'"},
       {{"m", "--clip-grad=1.0"}, "--clip-grad: expected yes or no, found '1.0'"},

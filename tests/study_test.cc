@@ -51,6 +51,7 @@ const Row kRows[] = {
     {"optimizer", "lenet.onnxtxt", [](TrainingSettings& s) { s.optimizer = Optimizer::kSgd; }},
     {"optimizer_impl", "lenet.onnxtxt",
      [](TrainingSettings& s) { s.optimizer_impl = OptimizerImpl::kFused; }},
+    {"optimizer_args", "lenet.onnxtxt", [](TrainingSettings& s) { s.optimizer_args = kAmsgrad; }},
     {"clip_grad", "lenet.onnxtxt", [](TrainingSettings& s) { s.clip_grad = true; }},
     {"ema", "lenet.onnxtxt", [](TrainingSettings& s) { s.ema = true; }},
     {"ranks.strategy", "lenet.onnxtxt",
@@ -145,8 +146,8 @@ TEST_CASE("whatever was asked before, another setting gets the answer of a fresh
 TEST_CASE("every field has a row above") {
   const TrainingSettings settings;
   // A field more does not compile: give it a row here, and one in study.cc.
-  const auto& [framework, device, precision, optimizer, impl, clip, ema, in_backward, mode, loss,
-               output, labels, in_place, out_of_place, batch_norm, dropout, placed, assumed,
+  const auto& [framework, device, precision, optimizer, impl, args, clip, ema, in_backward, mode,
+               loss, output, labels, in_place, out_of_place, batch_norm, dropout, placed, assumed,
                attention, loop, freeze, checkpoint, reentrant, lora, quantize, ranks, steps] =
       settings;
   const auto& [quantization, quantized_layers] = quantize;

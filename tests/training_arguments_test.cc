@@ -48,6 +48,15 @@ TEST_CASE("what recomputation is told is read where it is asked for") {
   CHECK_THROWS_AS(told("true", "[1]"), Error);
 }
 
+TEST_CASE("weight decay matters where it is not zero") {
+  const auto args = [](const std::string& decay) {
+    return Parse(R"({"optim": "sgd", "weight_decay": )" + decay + "}")
+        .request.settings.optimizer_args;
+  };
+  CHECK(args("0.01") == kWeightDecay);
+  CHECK(args("0.0") == 0);
+}
+
 TEST_CASE("flags win over arguments of the Trainer") {
   const Options options =
       Parse(R"({"per_device_train_batch_size": 8, "max_grad_norm": 0})", {"-b", "2"});

@@ -12,11 +12,20 @@ def of_bitsandbytes(name):
     return make
 
 
-def of_torch(name):
+GIVEN = {"momentum": 0.9, "weight_decay": 0.01, "nesterov": True, "amsgrad": True}
+
+
+def of_torch(name, *given, **kwargs):
+    """`given`: what else its constructor is given, by name."""
     def make(model):
         import torch
-        return getattr(torch.optim, name)(trainable(model), lr=1e-3)
+        kwargs.update({argument: GIVEN[argument] for argument in given})
+        return getattr(torch.optim, name)(trainable(model), lr=1e-3, **kwargs)
     return make
+
+
+def in_loop(name, *given):
+    return of_torch(name, *given, foreach=False)
 
 
 def adafactor_of_transformers(model):

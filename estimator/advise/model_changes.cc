@@ -147,13 +147,18 @@ Changes SmallerStates(const AdviceCase& c) {
     if (impl != settings.optimizer_impl) {
       flags += fmt::format(" --optimizer-impl {}", ToString(*impl));
     }
+    const uint8_t args = ArgsTaken(row.optimizer, settings.optimizer_args);
+    if (args != settings.optimizer_args) {
+      flags += fmt::format(" --optimizer-args {}", args == 0 ? "none" : OptimizerArgsText(args));
+    }
     const bool is_moved = IsMovedEachStep(row, c);
     const CostClass cost_class = is_moved ? CostClass::kTuning : row.cost_class;
     changes.push_back({ChangedPart::kOptimizer, cost_class, "an optimizer with less state", flags,
                        std::string(row.cost) + PagingText(row, c),
-                       [o = row.optimizer, impl](EstimateRequest& r) {
+                       [o = row.optimizer, impl, args](EstimateRequest& r) {
                          r.settings.optimizer = o;
                          r.settings.optimizer_impl = impl;
+                         r.settings.optimizer_args = args;
                        },
                        row.slower_percent, std::string(row.source), is_moved});
   }

@@ -80,6 +80,9 @@ enum class Quantization : uint8_t { kNone, kNf4, kInt8 };
 // (torch.distributed.fsdp.fully_shard).
 enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp };
 
+// Arguments of torch.optim's optimizers that take memory, as bits.
+enum OptimizerArg : uint8_t { kWeightDecay = 1, kNesterov = 2, kAmsgrad = 4 };
+
 // Whose loop trains: the plain one of eager/training.h, or that of a library
 // (program/library_loops.cc).
 enum class LoopLibrary : uint8_t { kPlain, kAccelerate, kTrainer, kLightning };
@@ -124,6 +127,9 @@ inline constexpr Spelling<OptimizerImpl> kOptimizerImpls[] = {
     {"for-loop", OptimizerImpl::kForLoop},
     {"fused", OptimizerImpl::kFused},
 };
+
+inline constexpr Spelling<OptimizerArg> kOptimizerArgs[] = {
+    {"weight_decay", kWeightDecay}, {"nesterov", kNesterov}, {"amsgrad", kAmsgrad}};
 
 inline constexpr Spelling<Mode> kModes[] = {{"train", Mode::kTrain}, {"eval", Mode::kEval}};
 
@@ -177,6 +183,16 @@ constexpr std::string_view ToString(Precision v) { return NameOf<Precision>(kPre
 constexpr std::string_view ToString(Optimizer v) { return NameOf<Optimizer>(kOptimizers, v); }
 constexpr std::string_view ToString(OptimizerImpl v) {
   return NameOf<OptimizerImpl>(kOptimizerImpls, v);
+}
+// "weight_decay,nesterov".
+inline std::string OptimizerArgsText(uint8_t args) {
+  std::string text;
+  for (const Spelling<OptimizerArg>& row : kOptimizerArgs) {
+    if ((args & row.value) == 0) continue;
+    if (!text.empty()) text += ',';
+    text += row.name;
+  }
+  return text;
 }
 constexpr std::string_view ToString(Mode v) { return NameOf<Mode>(kModes, v); }
 constexpr std::string_view ToString(Quantization v) {
@@ -279,8 +295,9 @@ struct TrainingSettings {
   Precision precision = Precision::kFp32;
   Optimizer optimizer = Optimizer::kAdamW;
   std::optional<OptimizerImpl> optimizer_impl = {};  // what PyTorch takes when it is not told
-  bool clip_grad = false;              // torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-  bool ema = false;                    // an AveragedModel beside the model, updated after each step
+  uint8_t optimizer_args = 0;  // OptimizerArg bits: those that are given, and neither 0 nor False
+  bool clip_grad = false;      // torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+  bool ema = false;            // an AveragedModel beside the model, updated after each step
   bool optimizer_in_backward = false;  // each parameter's own, in a hook of its gradient
   Mode mode = Mode::kTrain;
   Loss loss = Loss::kCrossEntropy;

@@ -111,6 +111,9 @@ constexpr OptimizerRule OfBitsandbytes(Optimizer optimizer, OptimizerStates stat
 }
 
 using States = OptimizerStates;
+constexpr States kMoments3 = {{{"exp_avg", Same}, {"exp_avg_sq", Same}, {"max_exp_avg_sq", Same}}};
+constexpr States kMoments3OnDevice = {
+    {{"step", StepCount}, {"exp_avg", Same}, {"exp_avg_sq", Same}, {"max_exp_avg_sq", Same}}};
 constexpr States kMomentum = {{{"momentum_buffer", Same}}};
 constexpr States kMoments = {{{"exp_avg", Same}, {"exp_avg_sq", Same}}};
 constexpr States kMomentsOnDevice = {
@@ -205,59 +208,139 @@ constexpr OptimizerSteps MuonSteps() {
   return steps;
 }
 
+// grad = grad.add(param, alpha=weight_decay); a list's is a new list.
+constexpr UpdateStep kDecay = Bind(Local::kGradient, {Same});
+// grad = grads[i], where the last turn has decayed its own
+constexpr UpdateStep kNextGradient = Delete(Local::kGradient);
+// grad = momentum_buffer
+constexpr UpdateStep kTakeMomentum = Delete(Local::kGradient);
+// grad = grad.add(momentum_buffer, alpha=momentum)
+constexpr UpdateStep kAddMomentum = Bind(Local::kGradient, {Same});
+
+constexpr OptimizerRule OfMomentum(OptimizerImpl impl, uint8_t args, OptimizerSteps steps) {
+  return {.optimizer = Optimizer::kSgdMomentum,
+          .impl = impl,
+          .args = args,
+          .states = kMomentum,
+          .states_made = StatesMade::kByStatement,
+          .steps = steps};
+}
+
+constexpr OptimizerRule OfAdam(Optimizer optimizer, OptimizerImpl impl, uint8_t args) {
+  const bool decays = (args & kWeightDecay) != 0;
+  const bool is_loop = impl == OptimizerImpl::kForLoop;
+  OptimizerSteps steps = {};
+  size_t at = 0;
+  if (decays && is_loop) steps[at++] = kNextGradient;
+  if (decays) steps[at++] = kDecay;
+  if (decays && !is_loop) steps[at++] = Delete(Local::kGradient);
+  if (is_loop) steps[at++] = Bind(Local::kRoot, {Same});
+  steps[at++] = Bind(Local::kDenominator, {Same});
+  if (is_loop) steps[at++] = Delete(Local::kRoot);
+  return {.optimizer = optimizer,
+          .impl = impl,
+          .args = args,
+          .states = (args & kAmsgrad) != 0 ? kMoments3 : kMoments,
+          .steps = steps};
+}
+
+constexpr OptimizerRule OfFusedAdam(Optimizer optimizer, uint8_t args) {
+  return {.optimizer = optimizer,
+          .impl = OptimizerImpl::kFused,
+          .args = args,
+          .states = (args & kAmsgrad) != 0 ? kMoments3OnDevice : kMomentsOnDevice};
+}
+
 // The first of an optimizer is the implementation taken by default.
 constexpr OptimizerRule kOptimizerRules[] = {
     {.optimizer = Optimizer::kNone, .impl = OptimizerImpl::kForeach},
 
     {.optimizer = Optimizer::kSgd, .impl = OptimizerImpl::kForeach},
+    {.optimizer = Optimizer::kSgd,
+     .impl = OptimizerImpl::kForeach,
+     .args = kWeightDecay,
+     .steps = {kDecay}},
     {.optimizer = Optimizer::kSgd, .impl = OptimizerImpl::kForLoop},
+    {.optimizer = Optimizer::kSgd,
+     .impl = OptimizerImpl::kForLoop,
+     .args = kWeightDecay,
+     .steps = {kNextGradient, kDecay}},
     {.optimizer = Optimizer::kSgd, .impl = OptimizerImpl::kFused},
 
-    {.optimizer = Optimizer::kSgdMomentum, .impl = OptimizerImpl::kForeach, .states = kMomentum},
-    {.optimizer = Optimizer::kSgdMomentum, .impl = OptimizerImpl::kForLoop, .states = kMomentum},
+    // Foreach adds the momentum to the gradients, or to their copies, in place.
+    OfMomentum(OptimizerImpl::kForeach, 0, {kMakeStates}),
+    OfMomentum(OptimizerImpl::kForeach, kNesterov, {kMakeStates}),
+    OfMomentum(OptimizerImpl::kForeach, kWeightDecay, {kDecay, kMakeStates, kTakeMomentum}),
+    OfMomentum(OptimizerImpl::kForeach, kWeightDecay | kNesterov, {kDecay, kMakeStates}),
+    OfMomentum(OptimizerImpl::kForLoop, 0, {kMakeStates}),
+    OfMomentum(OptimizerImpl::kForLoop, kNesterov, {kNextGradient, kMakeStates, kAddMomentum}),
+    OfMomentum(OptimizerImpl::kForLoop, kWeightDecay,
+               {kNextGradient, kDecay, kMakeStates, kTakeMomentum}),
+    OfMomentum(OptimizerImpl::kForLoop, kWeightDecay | kNesterov,
+               {kNextGradient, kDecay, kMakeStates, kAddMomentum}),
     {.optimizer = Optimizer::kSgdMomentum, .impl = OptimizerImpl::kFused, .states = kMomentum},
 
-    {.optimizer = Optimizer::kAdam,
-     .impl = OptimizerImpl::kForeach,
-     .states = kMoments,
-     .steps = {Bind(Local::kDenominator, {Same})}},
-    {.optimizer = Optimizer::kAdam,
-     .impl = OptimizerImpl::kForLoop,
-     .states = kMoments,
-     .steps = {Bind(Local::kRoot, {Same}), Bind(Local::kDenominator, {Same}),
-               Delete(Local::kRoot)}},
-    {.optimizer = Optimizer::kAdam, .impl = OptimizerImpl::kFused, .states = kMomentsOnDevice},
+    OfAdam(Optimizer::kAdam, OptimizerImpl::kForeach, 0),
+    OfAdam(Optimizer::kAdam, OptimizerImpl::kForeach, kWeightDecay),
+    OfAdam(Optimizer::kAdam, OptimizerImpl::kForeach, kAmsgrad),
+    OfAdam(Optimizer::kAdam, OptimizerImpl::kForeach, kWeightDecay | kAmsgrad),
+    OfAdam(Optimizer::kAdam, OptimizerImpl::kForLoop, 0),
+    OfAdam(Optimizer::kAdam, OptimizerImpl::kForLoop, kWeightDecay),
+    OfAdam(Optimizer::kAdam, OptimizerImpl::kForLoop, kAmsgrad),
+    OfAdam(Optimizer::kAdam, OptimizerImpl::kForLoop, kWeightDecay | kAmsgrad),
+    OfFusedAdam(Optimizer::kAdam, 0),
+    OfFusedAdam(Optimizer::kAdam, kAmsgrad),
 
-    {.optimizer = Optimizer::kAdamW,
-     .impl = OptimizerImpl::kForeach,
-     .states = kMoments,
-     .steps = {Bind(Local::kDenominator, {Same})}},
-    {.optimizer = Optimizer::kAdamW,
-     .impl = OptimizerImpl::kForLoop,
-     .states = kMoments,
-     .steps = {Bind(Local::kRoot, {Same}), Bind(Local::kDenominator, {Same}),
-               Delete(Local::kRoot)}},
-    {.optimizer = Optimizer::kAdamW, .impl = OptimizerImpl::kFused, .states = kMomentsOnDevice},
+    // Its decay scales parameters in place.
+    OfAdam(Optimizer::kAdamW, OptimizerImpl::kForeach, 0),
+    OfAdam(Optimizer::kAdamW, OptimizerImpl::kForeach, kAmsgrad),
+    OfAdam(Optimizer::kAdamW, OptimizerImpl::kForLoop, 0),
+    OfAdam(Optimizer::kAdamW, OptimizerImpl::kForLoop, kAmsgrad),
+    OfFusedAdam(Optimizer::kAdamW, 0),
+    OfFusedAdam(Optimizer::kAdamW, kAmsgrad),
 
     {.optimizer = Optimizer::kRmsprop,
      .impl = OptimizerImpl::kForeach,
      .states = kSquareAverage,
      .steps = {Bind(Local::kDenominator, {Same})}},
     {.optimizer = Optimizer::kRmsprop,
+     .impl = OptimizerImpl::kForeach,
+     .args = kWeightDecay,
+     .states = kSquareAverage,
+     .steps = {kDecay, Bind(Local::kDenominator, {Same})}},
+    {.optimizer = Optimizer::kRmsprop,
      .impl = OptimizerImpl::kForLoop,
      .states = kSquareAverage,
      .steps = {Bind(Local::kDenominator, {Same})}},
+    {.optimizer = Optimizer::kRmsprop,
+     .impl = OptimizerImpl::kForLoop,
+     .args = kWeightDecay,
+     .states = kSquareAverage,
+     .steps = {kNextGradient, kDecay, Bind(Local::kDenominator, {Same})}},
 
     {.optimizer = Optimizer::kAdagrad,
      .impl = OptimizerImpl::kForeach,
      .states = kSum,
      .states_made = StatesMade::kConstruction,
      .steps = {Bind(Local::kDenominator, {Same}), Bind(Local::kNumerator, {Same})}},
+    // What has decayed becomes the numerator.
+    {.optimizer = Optimizer::kAdagrad,
+     .impl = OptimizerImpl::kForeach,
+     .args = kWeightDecay,
+     .states = kSum,
+     .states_made = StatesMade::kConstruction,
+     .steps = {kDecay, Bind(Local::kDenominator, {Same})}},
     {.optimizer = Optimizer::kAdagrad,
      .impl = OptimizerImpl::kForLoop,
      .states = kSum,
      .states_made = StatesMade::kConstruction,
      .steps = {Bind(Local::kDenominator, {Same})}},
+    {.optimizer = Optimizer::kAdagrad,
+     .impl = OptimizerImpl::kForLoop,
+     .args = kWeightDecay,
+     .states = kSum,
+     .states_made = StatesMade::kConstruction,
+     .steps = {kNextGradient, kDecay, Bind(Local::kDenominator, {Same})}},
     {.optimizer = Optimizer::kAdagrad,
      .impl = OptimizerImpl::kFused,
      .only_where = &FrameworkProfile::fused_adagrad,
@@ -329,13 +412,46 @@ bool IsIn(const FrameworkProfile& framework, const OptimizerRule& rule) {
 std::string ImplsOf(Optimizer optimizer, const FrameworkProfile& framework) {
   std::string text;
   for (const OptimizerRule& rule : kOptimizerRules) {
-    if (rule.optimizer != optimizer || !IsIn(framework, rule)) continue;
+    if (rule.optimizer != optimizer || rule.args != 0 || !IsIn(framework, rule)) continue;
     text += fmt::format("{}{}", text.empty() ? "" : " or ", ToString(rule.impl));
   }
   return text;
 }
 
+// The row beside `plain` that has those of `args` that rows of its implementation tell.
+const OptimizerRule& WithArgs(const OptimizerRule& plain, uint8_t args) {
+  const auto is_of_impl = [&](const OptimizerRule& rule) {
+    return rule.optimizer == plain.optimizer && rule.impl == plain.impl;
+  };
+  unsigned told = 0;
+  for (const OptimizerRule& rule : kOptimizerRules) {
+    if (is_of_impl(rule)) told |= rule.args;
+  }
+  return *std::ranges::find_if(kOptimizerRules, [&](const OptimizerRule& rule) {
+    return is_of_impl(rule) && rule.args == (args & told);
+  });
+}
+
 }  // namespace
+
+bool CopiesGradientsToDecay(Optimizer optimizer, std::optional<OptimizerImpl> impl,
+                            const FrameworkProfile& framework) {
+  const OptimizerRule& rule = FindOptimizerRule(optimizer, impl, framework, kWeightDecay);
+  const auto is_gradient = [](const UpdateStep& step, UpdateStep::Type type) {
+    return step.type == type && step.local == Local::kGradient;
+  };
+  return rule.impl == OptimizerImpl::kForeach && (rule.args & kWeightDecay) != 0 &&
+         is_gradient(rule.steps[0], UpdateStep::Type::kBind) &&
+         !is_gradient(rule.steps[1], UpdateStep::Type::kDelete);
+}
+
+uint8_t ArgsTaken(Optimizer optimizer, uint8_t args) {
+  unsigned taken = kWeightDecay;
+  for (const OptimizerRule& rule : kOptimizerRules) {
+    if (rule.optimizer == optimizer) taken |= rule.args;
+  }
+  return static_cast<uint8_t>(args & taken);
+}
 
 TensorType StateType(const StateTensor& state, const TensorType& parameter) {
   const bool is_paged = state.paged && Numel(parameter.dims) >= kPagedElements;
@@ -343,7 +459,7 @@ TensorType StateType(const StateTensor& state, const TensorType& parameter) {
 }
 
 const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl,
-                                       const FrameworkProfile& framework) {
+                                       const FrameworkProfile& framework, uint8_t args) {
   if (optimizer == Optimizer::kNone && impl) {
     throw Error({.where = "--optimizer-impl",
                  .text = fmt::format("expected an optimizer, found none that could be '{}'",
@@ -352,7 +468,7 @@ const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<Optimi
   }
   for (const OptimizerRule& rule : kOptimizerRules) {
     const bool fits = rule.optimizer == optimizer && rule.impl == impl.value_or(rule.impl);
-    if (fits && IsIn(framework, rule)) return rule;
+    if (fits && IsIn(framework, rule)) return WithArgs(rule, args);
   }
   const std::string impls = ImplsOf(optimizer, framework);
   if (impls.empty()) {

@@ -27,6 +27,7 @@ struct StateTensor {
 enum class StatesMade : uint8_t {
   kFirstStep,     // all, before the first update
   kWithUpdate,    // each just before the first update of its parameter
+  kByStatement,   // where a statement of the step says so
   kConstruction,  // with the optimizer, for all parameters
 };
 
@@ -72,6 +73,7 @@ struct UpdateStep {
     kDelete,  // del local
     kPass,    // a tensor that one expression makes and drops
     kKeep,    // optimizer.state[p][…] = a new tensor; what it held goes after that
+    kStates,  // the states that are not there yet
   };
   Type type = Type::kEnd;
   Local local = Local::kRoot;
@@ -96,12 +98,16 @@ constexpr UpdateStep Keep(Making making) {
   return {.type = UpdateStep::Type::kKeep, .making = making};
 }
 
+inline constexpr UpdateStep kMakeStates = {.type = UpdateStep::Type::kStates};
+
 using OptimizerSteps = std::array<UpdateStep, 32>;
 using OptimizerStates = std::array<StateTensor, 6>;
 
 struct OptimizerRule {
   Optimizer optimizer = Optimizer::kNone;
   OptimizerImpl impl = OptimizerImpl::kForeach;
+  uint8_t args =
+      0;  // OptimizerArg bits: the row with them, of those that its optimizer's rows tell
   bool FrameworkProfile::*only_where = nullptr;  // there in some versions alone
   OptimizerStates states = {};
   StatesMade states_made = StatesMade::kFirstStep;
@@ -112,10 +118,18 @@ struct OptimizerRule {
 };
 
 // The row of `optimizer` in the implementation `impl`, or the one that PyTorch takes when it
-// is not told.
+// is not told, with those of `args` (OptimizerArg bits) that take memory there.
 // Throws Error where the optimizer has no such implementation in `framework`.
 const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl,
-                                       const FrameworkProfile& framework);
+                                       const FrameworkProfile& framework, uint8_t args = 0);
+
+// Whether weight decay makes copies of all gradients that the rest of the step holds.  Throws as
+// FindOptimizerRule does.
+bool CopiesGradientsToDecay(Optimizer optimizer, std::optional<OptimizerImpl> impl,
+                            const FrameworkProfile& framework);
+
+// Of `args`, those that the optimizer's constructor takes.
+uint8_t ArgsTaken(Optimizer optimizer, uint8_t args);
 
 // What the device's allocator has of the state for that parameter; dtype kUndefined where it has
 // none, or where the state is in managed memory, which the card takes in while it has room.

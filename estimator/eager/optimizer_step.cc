@@ -184,28 +184,32 @@ OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
 std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
                                                         const TrainingSettings& settings) {
   if (settings.optimizer_in_backward) CheckInBackward(settings);
-  const auto find = [&](Optimizer optimizer) -> const OptimizerRule& {
-    return FindOptimizerRule(optimizer, AskedImpl(settings), settings.framework);
+  const auto find = [&](Optimizer optimizer, uint8_t args) {
+    return &FindOptimizerRule(optimizer, AskedImpl(settings), settings.framework,
+                              ArgsTaken(optimizer, args));
   };
-  const OptimizerRule& first = find(settings.optimizer);
-  const bool takes_all = first.of_others == Optimizer::kNone;
+  const OptimizerRule* first = find(settings.optimizer, settings.optimizer_args);
+  const bool takes_all = first->of_others == Optimizer::kNone;
   if (takes_all && DoesLoop(settings.loop.library, LoopFact::kDecaysSome)) {
-    return {{first, ByDecay(program)}};
+    const uint8_t others = settings.optimizer_args & ~kWeightDecay;
+    std::vector<Parameters> groups = ByDecay(program);
+    return {
+        {{first, std::move(groups[0])}, {find(settings.optimizer, others), std::move(groups[1])}}};
   }
-  std::vector<Part> parts = {{first, {{}}}};
-  if (!takes_all) parts.push_back({find(first.of_others), {{}}});
+  std::vector<Part> parts = {{{first, {}}}};
+  if (!takes_all) parts.push_back({{find(first->of_others, settings.optimizer_args), {}}});
   const std::vector<bool> hidden = takes_all ? std::vector<bool>() : AreHiddenMatrices(program);
   for (size_t i = 0; i < program.parameters.size(); ++i) {
-    parts[takes_all || hidden[i] ? 0 : 1].groups[0].push_back(i);
+    parts[takes_all || hidden[i] ? 0 : 1][0].parameters.push_back(i);
   }
   return parts;
 }
 
 void OptimizerStep::StepOnly(const std::vector<size_t>& parameters) {
   for (Part& part : parts_) {
-    for (Parameters& group : part.groups) {
-      const Parameters had = std::exchange(group, {});
-      std::ranges::copy_if(parameters, std::back_inserter(group), [&](size_t parameter) {
+    for (Group& group : part) {
+      const Parameters had = std::exchange(group.parameters, {});
+      std::ranges::copy_if(parameters, std::back_inserter(group.parameters), [&](size_t parameter) {
         return std::ranges::find(had, parameter) != had.end();
       });
     }
@@ -214,9 +218,9 @@ void OptimizerStep::StepOnly(const std::vector<size_t>& parameters) {
 
 void OptimizerStep::Construct() {
   for (const Part& part : parts_) {
-    if (part.rule.states_made != StatesMade::kConstruction) continue;
-    for (const Parameters& group : part.groups) {
-      for (const size_t i : group) MakeStates(part.rule, i);
+    for (const Group& group : part) {
+      if (group.rule->states_made != StatesMade::kConstruction) continue;
+      for (const size_t i : group.parameters) MakeStates(*group.rule, i);
     }
   }
   if (settings_.ema) averaged_.Construct();
@@ -224,8 +228,9 @@ void OptimizerStep::Construct() {
 
 void OptimizerStep::RunOf(size_t parameter) {
   for (const Part& part : parts_) {
-    for (const Parameters& group : part.groups) {
-      if (std::ranges::find(group, parameter) != group.end()) StepGroup(part.rule, {parameter});
+    for (const Group& group : part) {
+      const bool has = std::ranges::find(group.parameters, parameter) != group.parameters.end();
+      if (has) StepGroup({group.rule, {parameter}});
     }
   }
 }
@@ -237,8 +242,8 @@ void OptimizerStep::Run() {
   }
   Clip();
   for (size_t i = 0; i < parts_.size(); ++i) {
-    scaler_.BeforeStep(parts_[i].rule.impl == OptimizerImpl::kFused, i);
-    Step(parts_[i]);
+    scaler_.BeforeStep(parts_[i][0].rule->impl == OptimizerImpl::kFused, i);
+    for (const Group& group : parts_[i]) StepGroup(group);
   }
   scaler_.AfterStep();
   if (settings_.ema) averaged_.Update();
@@ -258,15 +263,12 @@ void OptimizerStep::Clip() {
   }
 }
 
-void OptimizerStep::Step(const Part& part) {
-  for (const Parameters& group : part.groups) StepGroup(part.rule, group);
-}
-
-void OptimizerStep::StepGroup(const OptimizerRule& rule, const Parameters& group) {
-  if (rule.states_made == StatesMade::kFirstStep) MakeAllStates(rule, group);
-  for (const Parameters& together : RunTogether(rule, group)) {
+void OptimizerStep::StepGroup(const Group& group) {
+  const OptimizerRule& rule = *group.rule;
+  if (rule.states_made == StatesMade::kFirstStep) MakeAllStates(rule, group.parameters);
+  for (const Parameters& together : RunTogether(rule, group.parameters)) {
     if (rule.states_made == StatesMade::kWithUpdate) MakeStates(rule, together[0]);
-    for (const UpdateStep& step : rule.steps) Take(step, together);
+    for (const UpdateStep& step : rule.steps) Take(rule, step, together);
   }
   for (size_t local = 0; local < kLocals; ++local) BindLocal(static_cast<Local>(local), {});
 }
@@ -310,7 +312,8 @@ void OptimizerStep::MakeState(size_t parameter, const StateTensor& state) {
   machine_.New(type, label, Kind::kOptimizerState);
 }
 
-void OptimizerStep::Take(const UpdateStep& step, std::span<const size_t> group) {
+void OptimizerStep::Take(const OptimizerRule& rule, const UpdateStep& step,
+                         std::span<const size_t> group) {
   switch (step.type) {
     case UpdateStep::Type::kBind: {
       std::vector<TensorId> made;
@@ -336,6 +339,9 @@ void OptimizerStep::Take(const UpdateStep& step, std::span<const size_t> group) 
       return;
     case UpdateStep::Type::kKeep:
       for (const size_t parameter : group) Keep(step.making, parameter);
+      return;
+    case UpdateStep::Type::kStates:
+      for (const size_t parameter : group) MakeStates(rule, parameter);
       return;
     case UpdateStep::Type::kEnd:
       return;

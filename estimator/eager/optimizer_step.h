@@ -126,22 +126,22 @@ class OptimizerStep {
  private:
   using Parameters = std::vector<size_t>;
 
-  // An optimizer and what it steps, one group after the other.
-  struct Part {
-    const OptimizerRule& rule;
-    std::vector<Parameters> groups;
+  // Parameters that are stepped alike.
+  struct Group {
+    const OptimizerRule* rule;
+    Parameters parameters;
   };
+  using Part = std::vector<Group>;  // an optimizer, which steps one group after the other
 
   static std::vector<Part> PartsOf(const Program& program, const TrainingSettings& settings);
   void Clip();
-  void Step(const Part& part);
-  void StepGroup(const OptimizerRule& rule, const Parameters& group);
+  void StepGroup(const Group& group);
   std::vector<Parameters> RunTogether(const OptimizerRule& rule, const Parameters& group) const;
   void MakeAllStates(const OptimizerRule& rule, const Parameters& group);
   void MakeStates(const OptimizerRule& rule, size_t parameter);
   void MakeState(size_t parameter, const StateTensor& state);
   void Keep(const Making& making, size_t parameter);
-  void Take(const UpdateStep& step, std::span<const size_t> group);
+  void Take(const OptimizerRule& rule, const UpdateStep& step, std::span<const size_t> group);
   void BindLocal(Local local, std::vector<TensorId> tensors);
   TensorId Make(const Making& making, size_t parameter);
   const TensorType& TypeOf(size_t parameter) const;

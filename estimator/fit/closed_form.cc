@@ -143,8 +143,8 @@ class FormMaker {
   void AddStates(DType type) {
     const TrainingSettings& settings = form_.settings;
     const TensorType matrix = {type, {form_.numbers.hidden, form_.numbers.hidden}};
-    const OptimizerRule& rule =
-        FindOptimizerRule(settings.optimizer, settings.optimizer_impl, settings.framework);
+    const OptimizerRule& rule = FindOptimizerRule(settings.optimizer, settings.optimizer_impl,
+                                                  settings.framework, settings.optimizer_args);
     int64_t bytes = 0;
     for (const StateTensor& state : rule.states) {
       if (state.shared) continue;

@@ -223,6 +223,17 @@ std::string OptimizerAssumption(const Program& program, const TrainingSettings& 
       count, hidden.size());
 }
 
+// "" where weight decay takes nothing more, or is told.
+std::string DecayAssumption(const TrainingSettings& settings) {
+  if (settings.mode != Mode::kTrain || (settings.optimizer_args & kWeightDecay) != 0) return "";
+  if (!CopiesGradientsToDecay(settings.optimizer, settings.optimizer_impl, settings.framework))
+    return "";
+  return fmt::format(
+      "{} is given no weight decay, which would copy all gradients in each step (--optimizer-args "
+      "weight_decay)",
+      ToString(settings.optimizer));
+}
+
 // Of shares that differ.
 std::string LargerShare(const Program& program, const TrainingSettings& settings) {
   const RankSettings& ranks = settings.ranks;
@@ -265,6 +276,8 @@ std::vector<std::string> FileAssumptions(const PreparedRun& run, const Program& 
   if (!batch.empty()) assumptions.push_back(batch);
   const std::string optimizer = OptimizerAssumption(program, settings);
   if (!optimizer.empty()) assumptions.push_back(optimizer);
+  const std::string decay = DecayAssumption(settings);
+  if (!decay.empty()) assumptions.push_back(decay);
   const std::string larger = LargerShare(program, settings);
   if (!larger.empty()) assumptions.push_back(larger);
   const std::string paged = PagedStates(program, settings);

@@ -117,6 +117,7 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.device); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_impl); }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_args); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.clip_grad); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.ema); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_in_backward); }},

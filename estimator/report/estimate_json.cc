@@ -113,6 +113,9 @@ Json SettingsJson(const TrainingSettings& settings, std::optional<int64_t> batch
   if (settings.device.name != DefaultDevice().name) json["gpu"] = settings.device.name;
   PutCalibration(json, settings.device.calibration);
   if (settings.optimizer_impl) json["optimizer_impl"] = ToString(*settings.optimizer_impl);
+  if (settings.optimizer_args != 0) {
+    json["optimizer_args"] = OptimizerArgsText(settings.optimizer_args);
+  }
   if (settings.clip_grad) json["clip_grad"] = true;
   if (settings.ema) json["ema"] = true;
   if (settings.optimizer_in_backward) json["optimizer_in_backward"] = true;

@@ -26,6 +26,9 @@ void AddUpdate(const TrainingSettings& settings, Items& items) {
   if (settings.optimizer_impl) {
     items.push_back(fmt::format("optimizer-impl {}", ToString(*settings.optimizer_impl)));
   }
+  if (settings.optimizer_args != 0) {
+    items.push_back(fmt::format("optimizer-args {}", OptimizerArgsText(settings.optimizer_args)));
+  }
   if (settings.clip_grad) items.emplace_back("clip-grad");
   if (settings.ema) items.emplace_back("ema");
   if (settings.optimizer_in_backward) items.emplace_back("optimizer-in-backward");

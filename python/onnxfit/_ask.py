@@ -35,7 +35,8 @@ def _optimizer_keywords(optimizer: object, model: object) -> Dict[str, object]:
         return {"optimizer": optimizer}
     module = model if callable(getattr(model, "named_parameters", None)) else None
     found = optimizers.flags_of(optimizer, module)  # type: ignore[arg-type]
-    return {"optimizer": found.optimizer, "optimizer_impl": found.impl}
+    return {"optimizer": found.optimizer, "optimizer_impl": found.impl,
+            "optimizer_args": found.args}
 
 
 @contextmanager
@@ -44,8 +45,9 @@ def _prepared(model: ModelLike, inputs: object, dynamic_shapes: Any, keywords: M
     """The file of `model`, and all keywords: what they leave open, the model says."""
     told = {**keywords, **_optimizer_keywords(keywords["optimizer"], model),
             "loss": losses.flag_of(keywords["loss"])}
-    if keywords.get("optimizer_impl") is not None:  # goes before that of an object
-        told["optimizer_impl"] = keywords["optimizer_impl"]
+    for name in ("optimizer_impl", "optimizer_args"):  # go before those of an object
+        if keywords.get(name) is not None:
+            told[name] = keywords[name]
     given = {name: value for name, value in told.items() if value is not None}
     batch = given.get("batch")
     with model_file(model, inputs, mode=given.get("mode"), dynamic_shapes=dynamic_shapes,

@@ -21,6 +21,7 @@ class RunFlags(TypedDict, total=False):
     dims: Mapping[str, Axis]  # sizes of free dimensions, by name
     shapes: Mapping[str, Sequence[int]]  # of inputs, by name
     optimizer_impl: Optional[str]  # foreach, for-loop or fused
+    optimizer_args: Names  # weight_decay, nesterov, amsgrad; or "none"
     training_args: Optional[str]  # the path of a JSON file
     loop: Optional[str]  # plain, accelerate, trainer or lightning
     clip_grad: bool
@@ -154,7 +155,7 @@ def _assume(flag: str, value: object) -> List[str]:
 
 
 _WRITERS: Dict[str, Write] = {
-    **dict.fromkeys(("batch", "precision", "optimizer"), _list),
+    **dict.fromkeys(("batch", "precision", "optimizer", "optimizer_args"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only"), _several),
     **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_views", "dora", "ema", "fsdp_keep",

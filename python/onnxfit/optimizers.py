@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from onnxfit.errors import OnnxfitError, warn
 
@@ -33,16 +33,25 @@ _CLASSES: Dict[Tuple[str, str], str] = {
     ("schedulefree", "AdamWScheduleFree"): "schedule-free-adamw",
 }
 
-# Settings of a group that take memory which the command does not count, and what they are where
-# they do not.  Adam's weight decay adds to the gradients, AdamW's scales parameters in place.
+# Settings of a group that the command knows by name (--optimizer-args), where they are not zero.
+# AdamW's weight decay scales parameters in place.
+_COUNTED: Mapping[str, Sequence[str]] = {
+    "sgd": ("weight_decay",),
+    "sgdm": ("weight_decay", "nesterov"),
+    "adam": ("weight_decay", "amsgrad"),
+    "adamw": ("amsgrad",),
+    "rmsprop": ("weight_decay",),
+    "adagrad": ("weight_decay",),
+}
+
+# Those that take memory which it does not count, and what they are where they do not.
 _UNCOUNTED: Mapping[str, Mapping[str, object]] = {
-    "sgd": {"weight_decay": 0, "maximize": False, "differentiable": False},
-    "sgdm": {"weight_decay": 0, "maximize": False, "differentiable": False},
-    "adam": {"amsgrad": False, "weight_decay": 0, "maximize": False, "differentiable": False},
-    "adamw": {"amsgrad": False, "maximize": False, "differentiable": False},
-    "rmsprop": {"centered": False, "momentum": 0, "weight_decay": 0, "maximize": False,
-                "differentiable": False},
-    "adagrad": {"weight_decay": 0, "maximize": False, "differentiable": False},
+    "sgd": {"maximize": False, "differentiable": False},
+    "sgdm": {"maximize": False, "differentiable": False},
+    "adam": {"maximize": False, "differentiable": False},
+    "adamw": {"maximize": False, "differentiable": False},
+    "rmsprop": {"centered": False, "momentum": 0, "maximize": False, "differentiable": False},
+    "adagrad": {"maximize": False, "differentiable": False},
     "adafactor": {"maximize": False},
     "adafactor-transformers": {"beta1": None, "scale_parameter": False},
 }
@@ -55,6 +64,7 @@ _SIZELESS = frozenset(("params", "lr", "initial_lr", "betas", "eps", "param_name
 class OptimizerFlags(NamedTuple):
     optimizer: str
     impl: Optional[str] = None  # PyTorch's choice
+    args: Optional[List[str]] = None  # --optimizer-args
 
 
 def _name_of(optimizer: object) -> str:
@@ -74,6 +84,12 @@ def _impl_of(group: Mapping[str, Any]) -> Optional[str]:
     if group.get("foreach") is None:
         return None
     return "foreach" if group["foreach"] else "for-loop"
+
+
+def _args_of(name: str, groups: Iterable[Mapping[str, Any]]) -> Optional[List[str]]:
+    """Those of any group: a setting of one is taken for all."""
+    given = [key for key in _COUNTED.get(name, ()) if any(group.get(key) for group in groups)]
+    return given or None
 
 
 def _say_uncounted(name: str, groups: Iterable[Mapping[str, Any]]) -> None:
@@ -118,4 +134,4 @@ def flags_of(optimizer: object, model: Optional[torch.nn.Module] = None) -> Opti
     _say_groups(groups)
     if model is not None:
         _say_missing(groups, model)
-    return OptimizerFlags(name, _impl_of(groups[0]))
+    return OptimizerFlags(name, _impl_of(groups[0]), _args_of(name, groups))

@@ -48,6 +48,7 @@ class Settings:
     precision: str = "fp32"
     optimizer: str = "adamw"
     optimizer_impl: Optional[str] = None  # PyTorch's choice
+    optimizer_args: Optional[str] = None  # "weight_decay,nesterov"
     mode: str = "train"
     loss: str = "cross-entropy"
     framework: str = ""

@@ -151,8 +151,15 @@ class Optimizers(unittest.TestCase):
             self.assertEqual(self.settings(make), (expected, []))
 
     def test_what_is_not_counted_is_said(self):
-        _, said = self.settings(lambda m: torch.optim.AdamW(m.parameters(), amsgrad=True))
-        self.assertEqual(said, ["optimizer: what amsgrad=True takes is not in the figures"])
+        _, said = self.settings(lambda m: torch.optim.AdamW(m.parameters(), maximize=True))
+        self.assertEqual(said, ["optimizer: what maximize=True takes is not in the figures"])
+
+    def test_arguments_that_take_memory_are_counted(self):
+        model = resnet18()
+        for arguments, expected in [({"amsgrad": True}, "amsgrad"), ({"weight_decay": 0.1}, None)]:
+            optimizer = torch.optim.AdamW(model.parameters(), **arguments)
+            settings = onnxfit.estimate(model, IMAGES, optimizer=optimizer).settings
+            self.assertEqual(settings.optimizer_args, expected)
 
     def test_groups_that_differ_are_said(self):
         _, said = self.settings(lambda m: torch.optim.AdamW(
