@@ -17,6 +17,7 @@
 #include "estimator/base/warnings.h"
 #include "estimator/eager/optimizer_rule.h"
 #include "estimator/program/checkpointed_spans.h"
+#include "estimator/program/libraries.h"
 
 namespace onnxfit {
 namespace {
@@ -295,6 +296,25 @@ void CheckOptimizers(const Options& options) {
   }
 }
 
+// Labels that are smoothed are the plain loss's, of classes.
+void CheckSmoothing(const TrainingSettings& settings) {
+  if (!settings.label_smoothing) return;
+  const bool is_of_classes =
+      settings.loss == Loss::kCrossEntropy || settings.loss == Loss::kCausalLm;
+  if (!is_of_classes) {
+    throw Error(
+        {.where = "--label-smoothing",
+         .text = fmt::format("expected a loss of classes, found {}", ToString(settings.loss)),
+         .hint = "--loss cross-entropy"});
+  }
+  if (DoesLoop(settings.loop.library, LoopFact::kModelTakesLabels)) {
+    throw Error({.where = "--label-smoothing",
+                 .text = fmt::format("expected a loop that computes the loss, found --loop {}, "
+                                     "whose LabelSmoother is not known here",
+                                     ToString(settings.loop.library))});
+  }
+}
+
 // What only ranks of one kind have.
 void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given) {
   const bool is_bucket_said = std::ranges::find(given, "--reduce-bucket") != given.end();
@@ -370,6 +390,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   CheckCheckpoints(options.request.settings.checkpoint);
   CheckRanks(options.request.settings.ranks, options.given);
   CheckOptimizers(options);
+  CheckSmoothing(options.request.settings);
   ApplyPolicy(options.request.settings);
 }
 
@@ -384,6 +405,7 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--optimizer-in-backward",
                                             "--loss",
                                             "--loss-output",
+                                            "--label-smoothing",
                                             "--labels",
                                             "--zero-grad",
                                             "--freeze",

@@ -250,6 +250,9 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) { o.request.settings.mode = ParseChoice(t, kModes); }},
       {"--loss", "", "L", kGroup, Choices(kLosses), ToString(settings.loss),
        [](const Typed& t, Options& o) { o.request.settings.loss = ParseChoice(t, kLosses); }},
+      {"--label-smoothing", "", "", kGroup,
+       "the loss of classes smooths its labels (label_smoothing=0.1)", "",
+       [](const Typed& t, Options& o) { o.request.settings.label_smoothing = ParseSwitch(t); }},
       {"--loss-output", "", "NAME", kGroup, "the output that the loss takes", "the first of floats",
        [](const Typed& t, Options& o) {
          SetText(t, "the name of an output", o.request.settings.loss_output);

@@ -407,6 +407,8 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "adafactor-transformers, lion, adamw-8bit, paged-adamw-8bit, paged-adamw-32bit, lion-8bit, "
        "paged-lion-8bit, lion-32bit, paged-lion-32bit, schedule-free-adamw or muon, found 'adamv' "
        "(did you mean 'adam'?)"},
+      {{"m", "--label-smoothing", "--loss", "mse"},
+       "--label-smoothing: expected a loss of classes, found mse (try: --loss cross-entropy)"},
       {{"m", "--optimizer-args", "dampening"},
        "--optimizer-args: expected weight_decay, nesterov or amsgrad, found 'dampening'"},
       {{"m", "-o", "adam,sgd", "--optimizer-args", "amsgrad"},

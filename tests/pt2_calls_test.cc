@@ -167,7 +167,11 @@ TEST_CASE("calls of ATen are rows of the operator table") {
       {"cross_entropy_loss.default",
        {{"self", Ref("x")}, {"target", Ref("x")}},
        {8, 6, 6},
-       "cross_entropy_loss(x,x)"},
+       "cross_entropy_loss(x,x;0)"},
+      {"cross_entropy_loss.default",
+       {{"self", Ref("x")}, {"target", Ref("x")}, {"label_smoothing", Real(0.1)}},
+       {8, 6, 6},
+       "?(x,x)"},
       {"softshrink.default", {{"self", Ref("x")}}, {8, 6, 6}, "softshrink(x)"},
       {"relu_.default", {{"self", Ref("x")}}, {8, 6, 6}, "relu!(x)"},
       {"mul_.Scalar", {{"self", Ref("x")}, {"other", Real(2)}}, {8, 6, 6}, "mul.Scalar!(x)"},
@@ -786,6 +790,15 @@ TEST_CASE("several dimensions of labels are one") {
                     {{"self", Ref("x")}, {"target", Ref("t")}}, {});
   CHECK(CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program) ==
         "_log_softmax(x) view(y.log_softmax) view(t) nll_loss2d(y.view,y.view)");
+}
+
+TEST_CASE("labels that are smoothed are of classes") {
+  ExportedBuilder builder;
+  builder.Input("x", {8, 6}).Input("t", {8}, DType::kInt64);
+  builder.MakeFixed("torch.ops.aten.cross_entropy_loss.default", "y",
+                    {{"self", Ref("x")}, {"target", Ref("t")}, {"label_smoothing", Real(0.1)}}, {});
+  CHECK(CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program) ==
+        "cross_entropy_loss(x,t;1)");
 }
 
 TEST_CASE("products of each element with each are of views") {

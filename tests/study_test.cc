@@ -60,6 +60,7 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.optimizer_in_backward = true; }},
     {"mode", "lenet.onnxtxt", [](TrainingSettings& s) { s.mode = Mode::kEval; }},
     {"loss", "lenet.onnxtxt", [](TrainingSettings& s) { s.loss = Loss::kMse; }},
+    {"label_smoothing", "lenet.onnxtxt", [](TrainingSettings& s) { s.label_smoothing = true; }},
     {"loss_output", kTwoOutputs, [](TrainingSettings& s) { s.loss_output = "b"; }},
     {"labels", kTwoOutputs, [](TrainingSettings& s) { s.labels = "y"; }},
     {"in_place", "vgg_small.onnxtxt", [](TrainingSettings& s) { s.in_place = InPlaceUse::kNever; }},
@@ -147,9 +148,9 @@ TEST_CASE("every field has a row above") {
   const TrainingSettings settings;
   // A field more does not compile: give it a row here, and one in study.cc.
   const auto& [framework, device, precision, optimizer, impl, args, clip, ema, in_backward, mode,
-               loss, output, labels, in_place, out_of_place, batch_norm, dropout, placed, assumed,
-               attention, loop, freeze, checkpoint, reentrant, lora, quantize, ranks, steps] =
-      settings;
+               loss, smoothing, output, labels, in_place, out_of_place, batch_norm, dropout, placed,
+               assumed, attention, loop, freeze, checkpoint, reentrant, lora, quantize, ranks,
+               steps] = settings;
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [rank, targets, lora_dropout, dora] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;

@@ -57,6 +57,12 @@ TEST_CASE("weight decay matters where it is not zero") {
   CHECK(args("0.0") == 0);
 }
 
+TEST_CASE("the Trainer's own smoothing is not known") {
+  CHECK_THROWS_WITH_AS(Parse(R"({"label_smoothing_factor": 0.1})"),
+                       doctest::Contains("LabelSmoother"), Error);
+  CHECK_FALSE(Parse(R"({"label_smoothing_factor": 0.0})").request.settings.label_smoothing);
+}
+
 TEST_CASE("flags win over arguments of the Trainer") {
   const Options options =
       Parse(R"({"per_device_train_batch_size": 8, "max_grad_norm": 0})", {"-b", "2"});

@@ -90,7 +90,16 @@ def figures(family, way, target, batch, precision):
         return {**family.inputs(batch, "cuda", dtype),
                 "y": torch.zeros(batch, *shape, device="cuda",
                                  dtype=torch.long if is_whole else dtype)}
-    return list(reference.train(zoo.Loop(family), model, make_batch, autocast, optimizer, scaler))
+    loop = zoo.Loop(family)
+    if way.loss:
+        loop.loss = named_loss(way, family)
+    return list(reference.train(loop, model, make_batch, autocast, optimizer, scaler))
+
+
+def named_loss(way, family):
+    if family.loss != "ce":
+        raise NotForThis("its loss is not of classes")
+    return importlib.import_module(way.loss.split(":")[0]).__dict__[way.loss.split(":")[1]]
 
 
 def facts(family, way):

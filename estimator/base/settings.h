@@ -301,6 +301,7 @@ struct TrainingSettings {
   bool optimizer_in_backward = false;  // each parameter's own, in a hook of its gradient
   Mode mode = Mode::kTrain;
   Loss loss = Loss::kCrossEntropy;
+  bool label_smoothing = false;  // of classes
   std::string loss_output = {};  // which output the loss takes; "" is the first of floats
   std::string labels = {};       // the input that serves as labels; "" is none: they are apart
   InPlaceUse in_place = InPlaceUse::kAuto;

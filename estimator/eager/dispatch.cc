@@ -184,6 +184,13 @@ NameId Dispatcher::Make(std::string_view op, std::vector<NameId> inputs, const T
   return local;
 }
 
+NameId Dispatcher::MakeInAutocast(std::string_view op, std::vector<NameId> inputs,
+                                  const TensorType& type) {
+  AtenCall call = PartOfRunning(op, std::move(inputs), kNoName, {});
+  CastArguments(call, FindOpRule(op));
+  return Make(op, std::move(call.inputs), type);
+}
+
 void Dispatcher::MakeResult(std::string_view op, std::vector<NameId> inputs,
                             std::vector<int64_t> ints) {
   Append(PartOfRunning(op, std::move(inputs), running_->outputs[0], std::move(ints)));

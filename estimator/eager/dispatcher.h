@@ -44,6 +44,8 @@ class Dispatcher {
   // call returns.  Of `type` the dtype counts only where it does not follow from the inputs.
   NameId Make(std::string_view op, std::vector<NameId> inputs, const TensorType& type,
               std::vector<int64_t> ints = {});
+  // The same of an `op` that autocast, where it is on, casts the arguments of.
+  NameId MakeInAutocast(std::string_view op, std::vector<NameId> inputs, const TensorType& type);
   // Runs `op`; the result is that of the call that is taken apart.
   void MakeResult(std::string_view op, std::vector<NameId> inputs, std::vector<int64_t> ints = {});
   // The result that MakeResult makes next is of another type than the program says.

@@ -339,6 +339,7 @@ constexpr OpRule kElementwiseRules[] = {
      .backward = OnTheWay(2)},
     // x, mask: of a contiguous clone (aten/src/ATen/native/cuda/Indexing.cu)
     {.name = "masked_fill", .in_place = InPlace::kIfNamed, .gradients = {Reads(In(1))}},
+    {.name = "masked_fill_", .in_place = InPlace::kAlways, .gradients = {Reads(In(1))}},
     {.name = "bernoulli.self", .gradients = {ReadsElementwise({})}},
     {.name = "prelu", .take_apart = TakePreluApart, .autocast = AutocastPolicy::kLower},
     {.name = "_prelu_kernel",

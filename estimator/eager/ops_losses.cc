@@ -153,6 +153,45 @@ void TakeSoftTargetsApart(Dispatcher& d, const AtenCall& call) {
   d.MakeResult("mul.Scalar", {d.Make("neg", {sum}, {errors.dtype, {}})});
 }
 
+// The mean of -log_softmax (x) over the classes, where labels are to be followed, in float.
+NameId MakeSmoothLoss(Dispatcher& d, NameId log, NameId labels) {
+  TensorType type = d.TypeOf(log);
+  type.dims.erase(type.dims.begin() + (type.dims.size() > 1 ? 1 : 0));
+  const NameId sum = d.Make("sum", {log}, type);
+  const NameId smooth = d.Make("neg", {sum}, type);
+  d.Drop(sum);
+  const TensorType mask = {DType::kBool, d.TypeOf(labels).dims};
+  const NameId is_ignored = d.Make("eq", {labels}, mask);
+  const NameId filled = d.Make("masked_fill_", {smooth, is_ignored}, type);
+  const NameId is_told = d.Make("logical_not", {is_ignored}, mask);
+  const NameId count = d.Make("sum", {is_told}, {DType::kInt64, {}});
+  const NameId total = d.Make("sum", {filled}, {type.dtype, {}});
+  const NameId mean = d.Make("div", {total, count}, {type.dtype, {}});
+  for (const NameId local : {total, count, is_told}) d.Drop(local);
+  return mean;
+}
+
+// (1 - s) * nll_loss (log_softmax (x), labels) + s / classes * the mean of -log_softmax (x), whose
+// products are made from the right (cross_entropy_loss_label_smoothing; recorded events).
+void TakeSmoothedApart(Dispatcher& d, const AtenCall& call) {
+  const NameId labels = call.inputs[1];
+  const NameId log = d.Make("_log_softmax", {call.inputs[0]}, d.TypeOf(call.inputs[0]));
+  const bool is_spatial = d.TypeOf(log).dims.size() > 2;
+  const NameId loss = d.MakeInAutocast(is_spatial ? "nll_loss2d" : "nll_loss", {log, labels},
+                                       {d.TypeOf(log).dtype, {}});
+  const TensorType number = d.TypeOf(loss);
+  const NameId mean = MakeSmoothLoss(d, log, labels);
+  const NameId second = d.Make("mul.Scalar", {mean}, number);
+  const NameId first = d.Make("mul.Scalar", {loss}, number);
+  d.MakeResult("add", {first, second});
+}
+
+// ints: 1 where labels are smoothed.
+void TakeCrossEntropyApart(Dispatcher& d, const AtenCall& call) {
+  const bool smooths = !call.ints.empty() && call.ints[0] != 0;
+  smooths ? TakeSmoothedApart(d, call) : TakeSoftTargetsApart(d, call);
+}
+
 // --- Kernels -------------------------------------------------------------------------------------
 
 TensorType TotalWeight(const CallTypes& call) { return {call.in(0).dtype, {}}; }
@@ -260,7 +299,7 @@ constexpr OpRule kLossRules[] = {
      .gradients = {Reads(In(0) | Out(0))},
      .backward = {MakeGrad(0), Scratch(DistanceSummands)}},
 
-    {.name = "cross_entropy_loss", .take_apart = TakeSoftTargetsApart},
+    {.name = "cross_entropy_loss", .take_apart = TakeCrossEntropyApart},
     {.name = "l1_loss", .take_apart = TakeL1Apart, .autocast = AutocastPolicy::kFp32},
     {.name = "kl_div", .take_apart = TakeDivergenceApart, .autocast = AutocastPolicy::kFp32},
     {.name = "margin_ranking_loss",

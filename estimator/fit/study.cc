@@ -95,6 +95,7 @@ constexpr SettingRow kSettingRows[] = {
     // The loss is a part of the program, as are the tensors that need no gradient, and the names
     // that outlive it.
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.loss); }},
+    {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.label_smoothing); }},
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.loss_output); }},
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.labels); }},
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.freeze); }},

@@ -40,10 +40,17 @@ NameId FlattenTokens(ProgramWriter& writer, const CallPlace& place, NameId logit
   return view;
 }
 
+void AppendSmoothed(ProgramWriter& writer, const CallPlace& place, NameId logits, NameId labels) {
+  const NameId loss = writer.NewName("loss", {TypeOf(writer, logits).dtype, {}});
+  writer.Emit(place, "cross_entropy_loss", {logits, labels}, {loss}, {1});
+  writer.program().loss = loss;
+}
+
 void AppendCrossEntropy(ProgramWriter& writer, const CallPlace& place, NameId output,
                         NameId labels) {
   const NameId logits = FlattenTokens(writer, place, output);
   const TensorType type = TypeOf(writer, logits);
+  if (writer.settings().label_smoothing) return AppendSmoothed(writer, place, logits, labels);
   const NameId log_probabilities = writer.NewName("log_probabilities", type);
   writer.Emit(place, "_log_softmax", {logits}, {log_probabilities});
   const NameId loss = writer.NewName("loss", {type.dtype, {}});

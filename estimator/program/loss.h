@@ -31,7 +31,8 @@ std::optional<size_t> FindLossOutput(const std::string& path,
 NameId AddLabels(ProgramWriter& writer, NameId output, Loss loss, std::string_view given);
 
 // Appends the loss of `output` to the program, at `place`.  Cross entropy takes [N, C] as it is,
-// [N, S, V] as [N·S, V], [N, C, H, W …] with the classes in dimension 1.
+// [N, S, V] as [N·S, V], [N, C, H, W …] with the classes in dimension 1; with the writer's
+// settings.label_smoothing it smooths the labels.
 void AppendLoss(ProgramWriter& writer, const CallPlace& place, NameId output, NameId labels,
                 Loss loss);
 

@@ -75,20 +75,21 @@ void WriteNllLoss(CallWriter& writer, const Call& call, std::string_view) {
   WriteNll(writer, call, scores, labels);
 }
 
-// A logarithm of softmax, then a loss of its result.  Smoothed labels, and what weighs or does not
-// average probabilities, are unknown calls.
+// A logarithm of softmax, then a loss of its result.  What weighs or does not average smoothed
+// labels or probabilities is an unknown call.
 // Source: cross_entropy_loss of aten/src/ATen/native/LossNLL.cpp, pytorch v2.11.0.
 void WriteCrossEntropy(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId x = writer.TensorAt(call, "self");
   const NameId target = writer.TensorAt(call, "target");
-  if (x == kNoName || target == kNoName || writer.RealAt(call, "label_smoothing", 0) > 0) {
-    return writer.WriteUnknown(call);
-  }
+  if (x == kNoName || target == kNoName) return writer.WriteUnknown(call);
+  const bool smooths = writer.RealAt(call, "label_smoothing", 0) > 0;
   const bool is_soft = IsFloat(writer.program().values[Index(target)].type.dtype);
   const bool is_plain =
       writer.TensorAt(call, "weight") == kNoName && ReductionOf(writer, call) == kMean;
-  if (is_soft && !is_plain) return writer.WriteUnknown(call);
-  if (is_soft) return writer.Emit(op, {x, target}, {writer.Result(call)});
+  if ((is_soft && smooths) || ((is_soft || smooths) && !is_plain)) return writer.WriteUnknown(call);
+  if (is_soft || smooths) {
+    return writer.Emit(op, {x, target}, {writer.Result(call)}, {smooths ? 1 : 0});
+  }
   const TensorType type = writer.program().values[Index(x)].type;
   const NameId log = writer.NewName(std::string(call.name) + ".log_softmax", type);
   writer.Emit("_log_softmax", {x}, {log});

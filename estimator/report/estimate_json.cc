@@ -53,6 +53,7 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
 
 // What of the way a file is read is not the default.
 void PutReading(Json& object, const TrainingSettings& settings) {
+  if (settings.label_smoothing) object["label_smoothing"] = true;
   PutIfKnown(object, "loss_output", settings.loss_output);
   PutIfKnown(object, "labels", settings.labels);
   if (settings.batch_norm != BatchNormUse::kAuto)

@@ -87,6 +87,7 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
   }
   AddQuantize(settings.quantize, items);
   AddLora(settings.lora, items);
+  if (settings.label_smoothing) items.emplace_back("label-smoothing");
   if (!settings.loss_output.empty()) items.push_back("loss-output " + settings.loss_output);
   if (!settings.labels.empty()) items.push_back("labels " + settings.labels);
   if (settings.dropout.has_value()) items.push_back(fmt::format("dropout {}", *settings.dropout));

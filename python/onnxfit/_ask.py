@@ -45,6 +45,8 @@ def _prepared(model: ModelLike, inputs: object, dynamic_shapes: Any, keywords: M
     """The file of `model`, and all keywords: what they leave open, the model says."""
     told = {**keywords, **_optimizer_keywords(keywords["optimizer"], model),
             "loss": losses.flag_of(keywords["loss"])}
+    if losses.smooths(keywords["loss"]):
+        told["label_smoothing"] = True
     for name in ("optimizer_impl", "optimizer_args"):  # go before those of an object
         if keywords.get(name) is not None:
             told[name] = keywords[name]

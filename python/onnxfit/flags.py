@@ -36,6 +36,7 @@ class RunFlags(TypedDict, total=False):
     reduce_bucket: Optional[int]  # elements of DeepSpeed's, with zero2
     mode: Optional[str]  # train or eval
     loss_output: Optional[str]
+    label_smoothing: bool
     labels: Optional[str]
     batch_norm: Optional[str]  # auto, restore or keep
     dropout: Union[None, str, float, Mapping[str, float]]  # p everywhere, or by names of modules
@@ -159,7 +160,7 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only"), _several),
     **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_views", "dora", "ema", "fsdp_keep",
-                     "hold_outputs", "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
+                     "hold_outputs", "label_smoothing", "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
                      "update"), _switch),
     "dims": _dims,
     "shapes": _shapes,

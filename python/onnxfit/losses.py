@@ -16,13 +16,18 @@ _NAMES: Dict[str, str] = {
 }
 
 # What else a loss may be told, and what it is where it is told nothing.
-_DEFAULTS: Dict[str, object] = {"label_smoothing": 0.0, "weight": None, "reduction": "mean"}
+_DEFAULTS: Dict[str, object] = {"weight": None, "reduction": "mean"}
 
 
 def _unread(loss: object) -> List[str]:
     return [f"{name}={getattr(loss, name)}" if name != "weight" else "weight"
             for name, usual in _DEFAULTS.items()
             if getattr(loss, name, usual) is not usual and getattr(loss, name) != usual]
+
+
+def smooths(loss: object) -> Optional[bool]:
+    """Whether its labels are smoothed; None where nobody says."""
+    return True if getattr(loss, "label_smoothing", 0) else None
 
 
 def flag_of(loss: object) -> Optional[str]:

@@ -51,6 +51,7 @@ class Settings:
     optimizer_args: Optional[str] = None  # "weight_decay,nesterov"
     mode: str = "train"
     loss: str = "cross-entropy"
+    label_smoothing: bool = False
     framework: str = ""
     gpu: Optional[str] = None
     alloc_conf: str = ""

@@ -182,8 +182,11 @@ class Optimizers(unittest.TestCase):
         def adam(model):
             return torch.optim.Adam(model.parameters())
         self.assertEqual(self.settings(adam, loss=torch.nn.CrossEntropyLoss())[1], [])
-        _, said = self.settings(adam, loss=torch.nn.CrossEntropyLoss(label_smoothing=0.1))
-        self.assertEqual(said, ["CrossEntropyLoss: label_smoothing=0.1 is not in the figures"])
+        _, said = self.settings(adam, loss=torch.nn.CrossEntropyLoss(reduction="sum"))
+        self.assertEqual(said, ["CrossEntropyLoss: reduction=sum is not in the figures"])
+        smoothed = onnxfit.estimate(resnet18(), IMAGES,
+                                    loss=torch.nn.CrossEntropyLoss(label_smoothing=0.1))
+        self.assertTrue(smoothed.settings.label_smoothing)
 
 
 if __name__ == "__main__":
