@@ -11,6 +11,7 @@
 #include "estimator/base/calibration.h"
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
+#include "estimator/base/nccl.h"
 #include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/eager/data_parallel.h"
 #include "estimator/eager/in_place.h"
@@ -201,8 +202,10 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   if (ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.push_back(
         fmt::format("the figures are those of the first of {} ranks{}; what NCCL allocates is not "
-                    "PyTorch's and not among them (--strategy)",
-                    ranks.world, SharesText(ranks.strategy)));
+                    "PyTorch's and not among them: {} to {} a communicator within a node, by its "
+                    "channels (--reserve leaves room)",
+                    ranks.world, SharesText(ranks.strategy), FormatBytes(NcclLeastBytes()),
+                    FormatBytes(NcclMuchBytes())));
   }
   return assumptions;
 }
