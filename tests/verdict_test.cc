@@ -5,6 +5,7 @@
 #include <string>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/nccl.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/onnx/loader.h"
 #include "tests/trace_writer.h"
@@ -223,6 +224,26 @@ TEST_CASE("what cuDNN may ask for turns what fits into tight, never into out of 
   CHECK(Text(judge(total + 12 * kMiB, 16 * kMiB, {12 * kMiB, 12 * kMiB, 22 * kMiB, {}})) ==
         "tight: context and others may take 10.0 MiB more, cuDNN may ask for up to 16.0 MiB: "
         "then 2.00 MiB are missing");
+}
+
+TEST_CASE("what NCCL may ask for is told beside it") {
+  const Played played(OneBuffer);
+  PlayableRun run = played.run({}, 16 * kMiB);
+  run.nccl_bytes = 8 * kMiB;
+  CHECK(Text(Judge(run, CardOf(kOneBuffer + 24 * kMiB, {}))) == "fits");
+  CHECK(Text(Judge(run, CardOf(kOneBuffer + 22 * kMiB, {}))) ==
+        "tight: cuDNN may ask for up to 16.0 MiB, NCCL may ask for up to 8.00 MiB: then 2.00 MiB "
+        "are missing");
+}
+
+TEST_CASE("what NCCL may ask for is of ranks that train, unless the context is told") {
+  TrainingSettings settings;
+  CHECK(MostNcclBytes(settings, false) == 0);
+  settings.ranks.strategy = Strategy::kDdp;
+  CHECK(MostNcclBytes(settings, false) == NcclMuchBytes());
+  CHECK(MostNcclBytes(settings, true) == 0);
+  settings.ranks.world = 1;
+  CHECK(MostNcclBytes(settings, false) == 0);
 }
 
 TEST_CASE("what a file names without sizes makes what fits tight, and nothing else") {

@@ -21,14 +21,14 @@ std::vector<WorldOutcome> WorldsOf(const std::string& typed, const Target& card)
 
 TEST_CASE("ranks are doubled until each fits, and no more") {
   const Target card = Memory(2 * kGiB);
-  const auto worlds = WorldsOf("-b 1 --strategy fsdp", card);
+  const auto worlds = WorldsOf("-b 1 --strategy fsdp --overhead 0", card);
   REQUIRE(worlds.size() >= 2);
   const Graph file = FileOf("gpt2.dynamo.onnx");
   for (size_t i = 0; i < worlds.size(); ++i) {
     CHECK(worlds[i].world == int64_t{1} << i);
     CHECK((worlds[i].judgement.verdict == Verdict::kFits) == (i + 1 == worlds.size()));
     const EstimateRequest typed =
-        RequestFor("-b 1 --strategy fsdp --world " + std::to_string(worlds[i].world));
+        RequestFor("-b 1 --strategy fsdp --overhead 0 --world " + std::to_string(worlds[i].world));
     const Judgement judgement = Judged(file, typed, card).judgement;
     CHECK(judgement.verdict == worlds[i].judgement.verdict);
     CHECK(judgement.used_bytes == worlds[i].judgement.used_bytes);

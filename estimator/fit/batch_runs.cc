@@ -249,6 +249,7 @@ PlayableRun BatchLoops::Playable(const SharedBatchRun& anchor, std::vector<int64
           .conf = request_.alloc_conf.conf,
           .unmodelled_bytes = unmodelled_bytes,
           .is_inference = request_.settings.mode == Mode::kEval,
+          .nccl_bytes = MostNcclBytes(request_.settings, request_.overhead_bytes.has_value()),
           .uncounted = anchor->uncounted,
           .owner = anchor};
 }

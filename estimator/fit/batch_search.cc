@@ -36,7 +36,7 @@ BatchSearch::BatchPeak BatchSearch::PeakAt(int64_t batch) {
   // What FITS leaves room for all that libraries may ask for.
   if (is_strict_ && !run.uncounted.empty()) return {batch, kNoPeak};
   const bool leaves_room = is_strict_ && !loops_[0]->has_measured();
-  return {batch, bytes + (leaves_room ? std::min(run.unmodelled_bytes, kNoPeak - bytes) : 0)};
+  return {batch, bytes + (leaves_room ? std::min(run.beside_bytes(), kNoPeak - bytes) : 0)};
 }
 
 int64_t BatchSearch::RoomBytes() const {

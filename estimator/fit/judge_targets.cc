@@ -8,21 +8,29 @@
 namespace onnxfit {
 namespace {
 
-PlayableRun RunOf(const Prediction& prediction, const Loop& loop, int64_t unmodelled_bytes) {
+PlayableRun RunOf(const Prediction& prediction, const Loop& loop, int64_t unmodelled_bytes,
+                  int64_t nccl_bytes) {
   return {.trace = &prediction.trace,
           .loop = &loop,
           .bytes = BytesOf(prediction.trace),
           .conf = prediction.alloc_conf,
           .unmodelled_bytes = unmodelled_bytes,
           .is_inference = prediction.is_inference,
+          .nccl_bytes = nccl_bytes,
           .uncounted = UncountedText(prediction.program.warnings)};
 }
 
-LoopedPrediction WithLoop(SharedPrediction prediction, const DeviceProfile& device) {
+int64_t NcclBytesOf(const EstimateRequest& request) {
+  return MostNcclBytes(request.settings, request.overhead_bytes.has_value());
+}
+
+LoopedPrediction WithLoop(SharedPrediction prediction, const EstimateRequest& request) {
   LoopedPrediction looped;
   looped.prediction = std::move(prediction);
   looped.loop = ReadLoop(looped.prediction->trace);
-  looped.unmodelled_bytes = MostCudnnWorkspaceBytes(looped.prediction->program, device);
+  looped.unmodelled_bytes =
+      MostCudnnWorkspaceBytes(looped.prediction->program, request.settings.device);
+  looped.nccl_bytes = NcclBytesOf(request);
   return looped;
 }
 
@@ -34,7 +42,8 @@ class CardJudge {
       : study_(study), own_(request), loop_(ReadLoop(first.trace)), serves_(loop_.repeats()) {
     own_.details = false;
     own_.why.clear();
-    run_ = RunOf(first, loop_, MostCudnnWorkspaceBytes(first.program, request.settings.device));
+    run_ = RunOf(first, loop_, MostCudnnWorkspaceBytes(first.program, request.settings.device),
+                 NcclBytesOf(request));
   }
 
   // Predicts anew where kernels are not those of the card before.
@@ -60,15 +69,15 @@ class CardJudge {
 }  // namespace
 
 PlayableRun LoopedPrediction::playable() const {
-  return RunOf(*prediction, loop, unmodelled_bytes);
+  return RunOf(*prediction, loop, unmodelled_bytes, nccl_bytes);
 }
 
 LoopedPrediction PredictLoop(const Study& study, const EstimateRequest& request) {
-  LoopedPrediction looped = WithLoop(study.Predicted(request), request.settings.device);
+  LoopedPrediction looped = WithLoop(study.Predicted(request), request);
   if (looped.loop.repeats()) return looped;
   EstimateRequest longer = request;
   longer.settings.steps = kVerdictSteps;
-  return WithLoop(study.Predicted(longer), longer.settings.device);
+  return WithLoop(study.Predicted(longer), longer);
 }
 
 std::vector<JudgedTarget> JudgeTargets(const Study& study, const EstimateRequest& request,

@@ -19,6 +19,7 @@ struct LoopedPrediction {
   SharedPrediction prediction;
   Loop loop;
   int64_t unmodelled_bytes = 0;
+  int64_t nccl_bytes = 0;
 
   PlayableRun playable() const;
 };

@@ -203,7 +203,7 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
     assumptions.push_back(
         fmt::format("the figures are those of the first of {} ranks{}; what NCCL allocates is not "
                     "PyTorch's and not among them: {} to {} a communicator within a node, by its "
-                    "channels (--reserve leaves room)",
+                    "channels; verdicts leave room for it (--overhead tells a context with it)",
                     ranks.world, SharesText(ranks.strategy), FormatBytes(NcclLeastBytes()),
                     FormatBytes(NcclMuchBytes())));
   }

@@ -11,6 +11,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
+#include "estimator/base/nccl.h"
 #include "estimator/base/warnings.h"
 #include "estimator/memory/allocator.h"
 #include "estimator/memory/card_run.h"
@@ -196,15 +197,17 @@ std::string NearbyReason(const PlayableRun& run, const Target& target, int64_t r
 // What may come on top, and what that leaves short.
 std::string UncertaintyReason(const PlayableRun& run, const Target& target, int64_t reserved) {
   const int64_t more = target.capacity_bytes() - target.least_capacity_bytes();
-  const int64_t workspaces = run.unmodelled_bytes;
-  const int64_t missing = reserved + workspaces - target.least_capacity_bytes();
+  const int64_t missing = reserved + run.beside_bytes() - target.least_capacity_bytes();
   if (missing <= 0) return "";
   std::string causes;
   if (more > 0) causes = fmt::format("context and others may take {} more", FormatBytes(more));
-  if (workspaces > 0) {
-    causes += fmt::format("{}cuDNN may ask for up to {}", causes.empty() ? "" : ", ",
-                          FormatBytes(workspaces));
-  }
+  const auto add = [&](std::string_view who, int64_t bytes) {
+    if (bytes <= 0) return;
+    causes += fmt::format("{}{} may ask for up to {}", causes.empty() ? "" : ", ", who,
+                          FormatBytes(bytes));
+  };
+  add("cuDNN", run.unmodelled_bytes);
+  add("NCCL", run.nccl_bytes);
   return fmt::format("{}: then {} are missing", causes, FormatBytes(missing));
 }
 
@@ -214,7 +217,7 @@ void SetUsed(const PlayableRun& run, const Target& target, int64_t reserved, Jud
   j.usable_bytes = std::min(target.usable_bytes(), CheckedAdd(limit, context.bytes));
   j.used_bytes = CheckedAdd(reserved, context.bytes);
   j.low_bytes = CheckedAdd(reserved, context.low);
-  j.high_bytes = CheckedAdd(CheckedAdd(reserved, context.high), run.unmodelled_bytes);
+  j.high_bytes = CheckedAdd(CheckedAdd(reserved, context.high), run.beside_bytes());
 }
 
 std::vector<std::string> TightReasons(const PlayableRun& run, const Target& target,
@@ -256,6 +259,11 @@ double Judgement::share() const {
   return static_cast<double>(used_bytes) / usable;
 }
 
+int64_t MostNcclBytes(const TrainingSettings& settings, bool is_context_told) {
+  const bool has_ranks = settings.ranks.strategy != Strategy::kNone && settings.ranks.world > 1;
+  return has_ranks && settings.mode == Mode::kTrain && !is_context_told ? NcclMuchBytes() : 0;
+}
+
 bool RunsOn(const PlayableRun& run, const Target& target) {
   return PlayOn(run, target, target.capacity_bytes()).fits;
 }
@@ -263,7 +271,7 @@ bool RunsOn(const PlayableRun& run, const Target& target) {
 bool FitsOn(const PlayableRun& run, const Target& target) {
   if (!run.uncounted.empty()) return false;
   if (IsPlain(run.conf)) {
-    const int64_t workspaces = run.unmodelled_bytes;
+    const int64_t workspaces = run.beside_bytes();
     const int64_t nearby = std::max<int64_t>(0, target.capacity_bytes() - 8 * kMiB);
     const int64_t least = std::min(nearby, target.least_capacity_bytes() - workspaces);
     return least >= 0 && EndlessReservedBytes(run) <= least;
