@@ -77,6 +77,8 @@ const Row kRows[] = {
     {kHeavy, "-b 8 --strategy ddp", "--ddp-views", "-b 8"},
     {kHeavy, "-b 8 --strategy ddp --world 4", "--strategy zero1", "-b 8 --strategy ddp --world 1"},
     {"gpt2.dynamo.onnx", "-b 1 --strategy zero1 --world 4", "--strategy fsdp", "-b 1"},
+    {"gpt2.dynamo.onnx", "-b 1 --strategy zero2 -p bf16", "--reduce-bucket 50000000",
+     "-b 1 --strategy zero2 -p bf16 --reduce-bucket 10000000"},
     {kLong, "-b 16 --dim S=512 --prefetch 40", "--prefetch 0", "-b 16 --dim S=512"},
     {kWide, "-b 4096 --hold-outputs", "without --hold-outputs", "-b 4096"},
     {kHeavy, "-b 8 --ema", "without --ema", "-b 8"},
