@@ -8,6 +8,7 @@ too.  So the program has them all as results.  What a card does, its kernels apa
 """
 
 import argparse
+import contextlib
 import io
 import re
 import sys
@@ -30,6 +31,14 @@ OPT_350M = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads":
             "ffn_dim": 4096, "word_embed_proj_dim": 512, "do_layer_norm_before": False,
             "attention_dropout": 0.0}
 T5_BASE = {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}
+DEEPSEEK = {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
+            "num_attention_heads": 12, "num_key_value_heads": 2}
+QWEN3_4B = {"hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36,
+            "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+            "tie_word_embeddings": True}
+LLAMA_3B = {"vocab_size": 128256, "hidden_size": 3072, "intermediate_size": 8192,
+            "num_hidden_layers": 28, "num_attention_heads": 24, "num_key_value_heads": 8,
+            "head_dim": 128, "max_position_embeddings": 131072, "tie_word_embeddings": True}
 
 # The configurations of the models' pages.
 MODELS = {
@@ -40,6 +49,10 @@ MODELS = {
     "opt125m": ("OPTForCausalLM", {"attention_dropout": 0.0}),
     "opt350m": ("OPTForCausalLM", OPT_350M),
     "t5small": ("T5ForConditionalGeneration", {"decoder_start_token_id": 0}),
+    "deepseek_qwen15b": ("Qwen2ForCausalLM", DEEPSEEK),
+    "gemma2_2b": ("Gemma2ForCausalLM", {}),
+    "llama32_3b": ("LlamaForCausalLM", LLAMA_3B),
+    "qwen3_4b": ("Qwen3ForCausalLM", QWEN3_4B),
     "t5base": ("T5ForConditionalGeneration", {**T5_BASE, "decoder_start_token_id": 0}),
 }
 
@@ -106,6 +119,11 @@ def no_layer_is_dropped(*_args, **_kwargs) -> float:
     return 1.0
 
 
+def no_autocast(*_args, **_kwargs) -> contextlib.AbstractContextManager:
+    """Rotary embeddings turn it off, which the meta device does not know."""
+    return contextlib.nullcontext()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -114,6 +132,7 @@ def main() -> int:
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     torch.rand = no_layer_is_dropped
+    torch.autocast = no_autocast
     for name in args.names:
         save(program_of(name), args.folder / f"llm_{name}.pt2")
     return 0

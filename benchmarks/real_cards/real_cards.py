@@ -34,12 +34,9 @@ import committed  # noqa: E402
 
 UNITS = {"B": 1, "MiB": 2**20, "GB": 10**9}
 FLOAT_BYTES = 4
-# A metric's figure of `peak`, in an answer's JSON.
-MEASURED = {
-    "nvml_delta": "reserved_bytes",  # NVML's peak less what the process had before
-    "nvidia-smi": "device_bytes",
-    "allocated+ddp": "allocated_bytes",  # with DDP's buckets, which hold all gradients
-}
+# nvml_delta: NVML's peak less what the process had before, its context.  allocated+ddp: with DDP's
+# buckets, which hold all gradients.
+MEASURED = ("nvml_delta", "nvidia-smi", "allocated+ddp")
 TELLS_VERDICT = ("nvml_delta", "oom")  # the run was let have the whole card
 BOUNDS = (0.01, 0.03, 0.05, 0.10)
 
@@ -112,14 +109,23 @@ def largest_batch(run: Row, said: dict) -> Answer:
     return Answer(run, str(most), off)
 
 
+def reserved_on_card(said: dict) -> int:
+    """Where a card is full, cached memory goes back before more is reserved."""
+    target, peak = said["targets"][0], said["peak"]
+    if target["verdict"] == "oom":
+        return peak["reserved_bytes"]
+    return target["used_bytes"] - (peak["device_bytes"] - peak["reserved_bytes"])
+
+
 def peak_of(run: Row, said: dict) -> int:
-    found = said["peak"][MEASURED[run["metric"]]]
+    if run["metric"] == "nvidia-smi":
+        return said["peak"]["device_bytes"]
     if run["metric"] == "allocated+ddp":
-        found += FLOAT_BYTES * said["model"]["parameters"]
-    return found
+        return said["peak"]["allocated_bytes"] + FLOAT_BYTES * said["model"]["parameters"]
+    return reserved_on_card(said)
 
 
-def peak(run: Row, said: dict) -> Answer:
+def judge(run: Row, said: dict) -> Answer:
     verdict = said["targets"][0]["verdict"] if run["metric"] in TELLS_VERDICT else ""
     if ran_out(run):
         return Answer(run, verdict=verdict)
@@ -132,7 +138,7 @@ def estimate(binary: str, folder: str, flags: list[str], run: Row) -> Answer:
     said, refused = ask(binary, "max-batch" if searches else "estimate", run, folder, flags)
     if refused:
         return Answer(run, refused=refused)
-    return largest_batch(run, said) if searches else peak(run, said)
+    return largest_batch(run, said) if searches else judge(run, said)
 
 
 def measure(binary: str, runs: list[Row], flags: list[str]) -> list[Answer]:
@@ -173,8 +179,8 @@ def is_perfect(row: Row) -> bool:
     return not row["refused"] and right and not float(row["off"] or 0)
 
 
-TABLE = committed.Table(HERE / "answers.csv", KEY, ["metric", "answer", "off", "verdict", "refused"],
-                        worse, is_perfect)
+FIGURES = ["metric", "answer", "off", "verdict", "refused"]
+TABLE = committed.Table(HERE / "answers.csv", KEY, FIGURES, worse, is_perfect)
 
 
 def answer_of(row: Row, run: Row) -> Answer:
@@ -280,6 +286,28 @@ def print_batches(answers: list[Answer]) -> None:
               f"{100 * max(offs, key=abs):+.1f} % |")
 
 
+def spread(errors: list[float]) -> str:
+    """Median, median of absolute errors, 90th percentile and worst."""
+    return " | ".join(cells(errors).split(" | ")[5:])
+
+
+def others_in_short(answers: list[Answer]) -> str:
+    found = {name: beside(answers, name)[0] for name in names_of_others(answers)}
+    return ", ".join(f"{name} {100 * statistics.median(map(abs, errors)):.1f} %"
+                     for name, errors in found.items() if errors)
+
+
+def print_short(answers: list[Answer]) -> None:
+    """One line for each source and kind, as the README has it."""
+    print("| source, models | runs | median | of absolute | 90 % | worst | others: of absolute |\n"
+          "|---|---|---|---|---|---|---|")
+    some = [answer for answer in answers
+            if answer.off is not None and answer.run["metric"] in MEASURED]
+    for name, group in groups_of(some, source_of).items():
+        errors = [answer.off for answer in group]
+        print(f"| {name} | {len(group)} | {spread(errors)} | {others_in_short(group)} |")
+
+
 def print_summary(answers: list[Answer]) -> None:
     print_peaks(answers)
     print_others(answers)
@@ -293,8 +321,8 @@ def print_runs(answers: list[Answer]) -> None:
         run = answer.run
         off = "" if answer.off is None else f"{100 * answer.off:+.2f} %"
         print(f"{run['source'].split('/')[1][:14]:14} {run['model'][:32]:32} {run['batch']:>5} "
-              f"{run['optimizer'][:9]:9} {card_of(answer)[:14]:14} {run['real']:>12} {run['unit']:3}"
-              f" {answer.answer:>12} {off:>9} {answer.verdict} {answer.refused}")
+              f"{run['optimizer'][:9]:9} {card_of(answer)[:14]:14} {run['real']:>12} "
+              f"{run['unit']:3} {answer.answer:>12} {off:>9} {answer.verdict} {answer.refused}")
 
 
 def answers_of(args: argparse.Namespace) -> list[Answer]:
@@ -311,6 +339,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT")
     parser.add_argument("--flags", default="", help="further flags of every estimate")
     parser.add_argument("--committed", action="store_true", help="what answers.csv says")
+    parser.add_argument("--short", action="store_true", help="the README's table")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="one run in N")
     parser.add_argument("-v", "--verbose", action="store_true", help="each run")
     committed.add_arguments(parser)
@@ -319,7 +348,8 @@ def main() -> int:
     keys = [TABLE.key_of(run) for run in jobs_of(read_runs(), "")]
     status = committed.settle(args, TABLE, [row_of(answer) for answer in answers], keys)
     if status is None:
-        (print_runs if args.verbose else print_summary)(answers)
+        shown = print_runs if args.verbose else print_short if args.short else print_summary
+        shown(answers)
     return status or 0
 
 
