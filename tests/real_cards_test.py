@@ -14,9 +14,9 @@ RUN = {"source": "someone/runs", "kind": "MLPs", "card": "A100, 40 GB", "metric"
 PEAK = {"allocated_bytes": 50, "reserved_bytes": 90, "device_bytes": 95}
 
 
-def said(verdict, used):
-    return {"peak": PEAK, "targets": [{"verdict": verdict, "used_bytes": used}],
-            "model": {"parameters": 5}}
+def said(verdict, used, retries=0):
+    target = {"verdict": verdict, "used_bytes": used, "retries": retries}
+    return {"peak": PEAK, "targets": [target], "model": {"parameters": 5}}
 
 
 def row(**changed):
@@ -25,11 +25,13 @@ def row(**changed):
 
 class TestRealCards(unittest.TestCase):
     def test_a_card_that_is_full_gives_cached_memory_back(self):
-        self.assertEqual(real_cards.reserved_on_card(said("tight", 85)), 80)
-        self.assertEqual(real_cards.reserved_on_card(said("fits", 95)), 90)
+        self.assertEqual(real_cards.reserved_on_card(said("tight", 85, 1)), 80)
+
+    def test_where_it_is_not_full_the_estimate_counts(self):
+        self.assertEqual(real_cards.reserved_on_card(said("fits", 99)), 90)
 
     def test_of_what_is_out_of_memory_all_counts(self):
-        self.assertEqual(real_cards.reserved_on_card(said("oom", 120)), 90)
+        self.assertEqual(real_cards.reserved_on_card(said("oom", 120, 3)), 90)
 
     def test_each_metric_has_its_figure(self):
         for metric, figure in (("nvml_delta", 90), ("nvidia-smi", 95), ("allocated+ddp", 70)):
