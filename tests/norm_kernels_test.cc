@@ -87,5 +87,17 @@ TEST_CASE("what norms of many rows take in backward") {
   }
 }
 
+TEST_CASE("norms of many rows take no partial sums before torch 2.8") {
+  const Row row = {"layer_norm", DType::kFloat32, 88200, 96, 108, "33868800 33868800 384 384 "};
+  for (const FrameworkProfile& framework : Frameworks().first(3)) {
+    CAPTURE(framework.name);
+    TrainingSettings settings = {.optimizer = Optimizer::kNone, .steps = 1};
+    settings.framework = framework;
+    settings.device.multiprocessors = row.multiprocessors;
+    const bool is_old = framework.name != "pytorch-2.8";
+    CHECK((BackwardSizes(Train(NormProgram(row), settings)) == row.backward) == is_old);
+  }
+}
+
 }  // namespace
 }  // namespace onnxfit::norm_kernels_test

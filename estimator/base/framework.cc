@@ -5,7 +5,8 @@
 // 2.10 to 2.13) 7.5, 8.6, 8.9, 10.3 and 12.1; options: what setting each one answers; Muon: what
 // torch.optim has; the lowest compute capability: torch.cuda.get_arch_list(); attention: what
 // torch._fused_sdp_choice answers with the cuDNN that the wheel brings, on cards of 8.0, 9.0, 10.0
-// and 12.0; sorts: events on the same cards (both 2.9 to 2.15; 2.6 to 2.8 are taken to be as 2.9).
+// and 12.0; norms in parts: which kernels the libraries of 2.6.0, 2.7.1, 2.8.0 and 2.11.0 have;
+// sorts: events on the same cards (both 2.9 to 2.15; 2.6 to 2.8 are taken to be as 2.9).
 // Of the rest of the allocator nothing differs in what these versions were run with, but that
 // 2.12 takes another one of free blocks of equal size: its reserved bytes can be off by a segment.
 #include "estimator/base/framework.h"
@@ -43,6 +44,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .large_workspaces = kHopper,
      .flash_seeds = false,
      .cudnn = 90100,
+     .norms_in_parts = false,
      .missing_alloc_options = Youngest(10),
      .min_compute_capability = 50},
     {.name = "pytorch-2.7",
@@ -50,6 +52,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .cublas_in_lt = CublasInLt::kSecond,
      .large_workspaces = kHopper,
      .cudnn = 90501,
+     .norms_in_parts = false,
      .missing_alloc_options = Youngest(10),
      .min_compute_capability = 50},
     {.name = "pytorch-2.8",

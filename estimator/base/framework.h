@@ -54,6 +54,9 @@ struct FrameworkProfile {
   bool sorts_by_rows = false;  // embedding's backward sorts only the bits that row numbers have
   Cub cub = Cub::kTo210;
 
+  // Gradients of a norm's weight and bias over many rows are sums of partial ones.
+  bool norms_in_parts = true;
+
   bool norms_with_offsets = false;  // _foreach_norm keeps where each tensor's chunks begin
   bool fused_adagrad = false;       // torch.optim.Adagrad(fused=True) runs on CUDA
   bool has_muon = false;            // torch.optim.Muon

@@ -65,13 +65,15 @@ TensorType NormsOfWeight(const CallTypes& call) {
 }
 
 // Partial sums of the gradients of weight and bias: rows of them, 0 where one kernel does.
-// GammaBetaBackwardSimple of aten/src/ATen/native/cuda/layer_norm_kernel.cu, pytorch v2.6.0; torch
-// 2.11 and 2.15 events on cards with 108 and 132 multiprocessors.
-int64_t PartialRows(int64_t rows, int64_t columns, const DeviceProfile& device) {
+// LaunchGammaBetaBackwardCUDAKernel of aten/src/ATen/native/cuda/layer_norm_kernel.cu since
+// pytorch v2.8.0; torch 2.6, 2.11 and 2.15 events on cards with 108 and 132 multiprocessors.
+int64_t PartialRows(int64_t rows, int64_t columns, const CallTypes& call) {
+  const DeviceProfile& device = call.device();
   constexpr int64_t kMostRows = 64 * 1024;
   constexpr int64_t kBlock = 32;  // rows and columns that a block sums up
   constexpr int64_t kMostBlocks = 32768;
-  if (rows <= kMostRows || columns / kBlock >= device.multiprocessors / 2) return 0;
+  if (!call.framework().norms_in_parts || rows <= kMostRows) return 0;
+  if (columns / kBlock >= device.multiprocessors / 2) return 0;
   const auto blocks = [](int64_t n) { return (n + kBlock - 1) / kBlock; };
   return std::min(blocks(rows), kMostBlocks / blocks(columns));
 }
@@ -122,7 +124,7 @@ void BackwardByRows(Kernel& kernel) {
   kernel.MakeGrad(0);
   const int64_t columns = NormalizedNumel(call);
   const int64_t rows = columns == 0 ? 0 : Numel(call.in(0).dims) / columns;
-  const int64_t partial = PartialRows(rows, columns, call.device());
+  const int64_t partial = PartialRows(rows, columns, call);
   if (partial > 0) {
     SumUpRows(kernel, partial);
   } else {

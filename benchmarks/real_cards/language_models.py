@@ -1,0 +1,142 @@
+"""Exports of the language models in runs.csv, as the loop that was measured runs them.
+
+    language_models.py FOLDER [NAME...]    # with torch 2.11.0 and transformers 4.51.3; no weights
+
+The loop calls `outputs = model(**batch)` with labels and keeps `outputs` until the next forward is
+through: the loss, the logits and the cache of keys and values, which the libraries make in training
+too.  So the program has them all as results.  What a card does, its kernels apart, it shows.
+"""
+
+import argparse
+import contextlib
+import io
+import re
+import sys
+import zipfile
+from pathlib import Path
+from typing import Iterator
+
+import torch
+import transformers
+from transformers import cache_utils
+
+TOKENS = 128  # where the loop cuts its texts; nearly every batch has one that long
+INPUTS = ("input_ids", "attention_mask", "labels")
+GPT_NEO = {"hidden_size": 768, "num_layers": 12, "num_heads": 12, "attention_dropout": 0.0,
+           "attention_types": [[["global", "local"], 6]], "embed_dropout": 0.0,
+           "resid_dropout": 0.0}
+CEREBRAS = {"n_layer": 10, "n_inner": 3072, "n_positions": 2048, "activation_function": "gelu",
+            "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0}
+OPT_350M = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+            "ffn_dim": 4096, "word_embed_proj_dim": 512, "do_layer_norm_before": False,
+            "attention_dropout": 0.0}
+T5_BASE = {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}
+DEEPSEEK = {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
+            "num_attention_heads": 12, "num_key_value_heads": 2}
+QWEN3_4B = {"hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36,
+            "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+            "tie_word_embeddings": True}
+LLAMA_3B = {"vocab_size": 128256, "hidden_size": 3072, "intermediate_size": 8192,
+            "num_hidden_layers": 28, "num_attention_heads": 24, "num_key_value_heads": 8,
+            "head_dim": 128, "max_position_embeddings": 131072, "tie_word_embeddings": True}
+
+# The configurations of the models' pages.
+MODELS = {
+    "distilgpt2": ("GPT2LMHeadModel", {"n_layer": 6}),
+    "gpt2": ("GPT2LMHeadModel", {}),
+    "cerebras111m": ("GPT2LMHeadModel", CEREBRAS),
+    "gptneo125m": ("GPTNeoForCausalLM", GPT_NEO),
+    "opt125m": ("OPTForCausalLM", {"attention_dropout": 0.0}),
+    "opt350m": ("OPTForCausalLM", OPT_350M),
+    "t5small": ("T5ForConditionalGeneration", {"decoder_start_token_id": 0}),
+    "deepseek_qwen15b": ("Qwen2ForCausalLM", DEEPSEEK),
+    "gemma2_2b": ("Gemma2ForCausalLM", {}),
+    "llama32_3b": ("LlamaForCausalLM", LLAMA_3B),
+    "qwen3_4b": ("Qwen3ForCausalLM", QWEN3_4B),
+    "t5base": ("T5ForConditionalGeneration", {**T5_BASE, "decoder_start_token_id": 0}),
+}
+
+
+def build(name: str) -> torch.nn.Module:
+    class_name, config = MODELS[name]
+    kind = getattr(transformers, class_name)
+    with torch.device("meta"):
+        model = kind._from_config(kind.config_class(**config))  # attention as from_config chooses
+    model.tie_weights()
+    return model.train()
+
+
+def tensors_of(value: object) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, cache_utils.EncoderDecoderCache):
+        yield from tensors_of((value.self_attention_cache, value.cross_attention_cache))
+    elif isinstance(value, cache_utils.DynamicCache):
+        yield from tensors_of((value.key_cache, value.value_cache))
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from tensors_of(part)
+
+
+class Step(torch.nn.Module):
+    """All that `outputs` keeps."""
+
+    def __init__(self, model: torch.nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, attention_mask, labels):
+        outputs = self.model(input_ids=input_ids, attention_mask=attention_mask, labels=labels)
+        return tuple(tensors_of(tuple(outputs.values())))
+
+
+def program_of(name: str) -> torch.export.ExportedProgram:
+    inputs = tuple(torch.zeros(3, TOKENS, dtype=torch.long, device="meta") for _ in INPUTS)
+    batch = torch.export.Dim("batch")
+    return torch.export.export(Step(build(name)), inputs, strict=False,
+                               dynamic_shapes=tuple({0: batch} for _ in INPUTS))
+
+
+def without_folders(text: str) -> str:
+    """Source lines name files below site-packages, or files alone."""
+    text = re.sub(r'File \\"[^"\\]*?site-packages/', r'File \\"', text)
+    return re.sub(r'File \\"/[^"\\]*/', r'File \\"', text)
+
+
+def save(program: torch.export.ExportedProgram, path: Path) -> None:
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    with zipfile.ZipFile(buffer) as source, zipfile.ZipFile(path, "w") as target:
+        for member in source.namelist():
+            data = source.read(member)
+            if member.endswith(".json"):
+                data = without_folders(data.decode()).encode()
+            target.writestr(zipfile.ZipInfo(member), data)
+
+
+def no_layer_is_dropped(*_args, **_kwargs) -> float:
+    """OPT asks the host's generator whether to skip a layer (layerdrop 0: never)."""
+    return 1.0
+
+
+def no_autocast(*_args, **_kwargs) -> contextlib.AbstractContextManager:
+    """Rotary embeddings turn it off, which the meta device does not know."""
+    return contextlib.nullcontext()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*", default=list(MODELS), metavar="NAME")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    torch.rand = no_layer_is_dropped
+    torch.autocast = no_autocast
+    for name in args.names:
+        save(program_of(name), args.folder / f"llm_{name}.pt2")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

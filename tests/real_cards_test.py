@@ -1,0 +1,70 @@
+"""How real_cards.py compares: what of an answer stands beside what was measured, what counts as
+worse, and what it sums up."""
+
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks/real_cards"))
+import real_cards  # noqa: E402
+
+RUN = {"source": "someone/runs", "kind": "MLPs", "card": "A100, 40 GB", "metric": "nvml_delta",
+       "real": "100", "unit": "B", "others": '{"other": [110, false], "none": [null, true]}'}
+PEAK = {"allocated_bytes": 50, "reserved_bytes": 90, "device_bytes": 95}
+
+
+def said(verdict, used, retries=0):
+    target = {"verdict": verdict, "used_bytes": used, "retries": retries}
+    return {"peak": PEAK, "targets": [target], "model": {"parameters": 5}}
+
+
+def row(**changed):
+    return {"metric": "nvml_delta", "off": "1.00", "verdict": "fits", "refused": "", **changed}
+
+
+class TestRealCards(unittest.TestCase):
+    def test_a_card_that_is_full_gives_cached_memory_back(self):
+        self.assertEqual(real_cards.reserved_on_card(said("tight", 85, 1)), 80)
+
+    def test_where_it_is_not_full_the_estimate_counts(self):
+        self.assertEqual(real_cards.reserved_on_card(said("fits", 99)), 90)
+
+    def test_of_what_is_out_of_memory_all_counts(self):
+        self.assertEqual(real_cards.reserved_on_card(said("oom", 120, 3)), 90)
+
+    def test_each_metric_has_its_figure(self):
+        for metric, figure in (("nvml_delta", 90), ("nvidia-smi", 95), ("allocated+ddp", 70)):
+            self.assertEqual(real_cards.peak_of({**RUN, "metric": metric}, said("fits", 95)),
+                             figure)
+
+    def test_a_batch_is_off_by_its_distance_to_the_interval(self):
+        for most, off in ((64, 0), (95, 0), (32, -0.5), (190, 1)):
+            self.assertEqual(real_cards.beside_interval(most, 64, 96), off)
+
+    def test_worse_is_further_off_or_a_wrong_verdict(self):
+        self.assertFalse(real_cards.worse(row(), row(off="-1.00")))
+        self.assertTrue(real_cards.worse(row(), row(off="-1.01")))
+        self.assertTrue(real_cards.worse(row(), row(verdict="oom")))
+        self.assertFalse(real_cards.worse(row(verdict="oom"), row()))
+        self.assertTrue(real_cards.worse(row(), row(refused="why")))
+
+    def test_others_are_compared_where_they_name_bytes(self):
+        answers = [real_cards.Answer(RUN, "90", -0.1, "fits")]
+        theirs, ours = real_cards.beside(answers, "other")
+        self.assertAlmostEqual(theirs[0], 0.1)
+        self.assertEqual(ours, [-0.1])
+        self.assertEqual(real_cards.beside(answers, "none"), ([], []))
+
+    def test_what_is_summed_up(self):
+        self.assertEqual(real_cards.cells([0.005, -0.02, 0.2]),
+                         "3 | 33 % | 67 % | 67 % | 67 % | +0.50 % | 2.00 % | 20.0 % | +20.0 %")
+
+    def test_a_committed_row_is_read_back(self):
+        run = {**RUN, **dict.fromkeys(real_cards.KEY, "x")}
+        answer = real_cards.Answer(run, "90", -0.1, "fits")
+        self.assertEqual(real_cards.answer_of(real_cards.row_of(answer), run), answer)
+
+
+if __name__ == "__main__":
+    unittest.main()
