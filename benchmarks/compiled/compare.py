@@ -114,7 +114,7 @@ def show_estimates(args, found):
             third = answers["guess"]["steps"][2]
             print(f"{row['network']:32} {row['precision']:9} guess {peaks['guess'] / truth:.3f} "
                   f"as eager {peaks['as-eager'] / truth:.3f}  after forward "
-                  f"{third['after_forward']['allocated_bytes'] / row['after_forward_3']:.3f} "
+                  f"{third['after_forward'] / row['after_forward_3']:.3f} "
                   f"eager {row['after_forward_3'] / eager['after_forward_3']:.3f}")
     for name, ratios in errors.items():
         quantiles(f"estimate to truth, {name}", ratios)

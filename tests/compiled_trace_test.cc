@@ -1,0 +1,116 @@
+// torch.compile: what the forward pass keeps, by the calls that compute it.
+#include "estimator/eager/compiled_trace.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+
+#include "estimator/base/cards.h"
+#include "estimator/fit/estimate.h"
+#include "estimator/fit/predict.h"
+#include "estimator/memory/lives.h"
+#include "estimator/memory/timeline.h"
+#include "tests/checkpointed_net.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::compiled_trace_test {
+namespace {
+
+constexpr int64_t kValue = 256 * 64 * 4;  // of kMiddle's values
+
+// Two layers of 64 × 64, and what is between them: from "a" to "b".
+std::string NetWith(std::string_view between) {
+  return std::string(R"(
+  net (float[256, 64] x) => (float[256, 64] y)
+  < float[64, 64] w1 = ["location": "none"], float[64, 64] w2 = ["location": "none"] > {
+    a = MatMul (x, w1)
+    )") + std::string(between) +
+         R"(
+    y = MatMul (b, w2)
+  })";
+}
+
+TrainingSettings With(Compiling compile) {
+  TrainingSettings settings;
+  settings.optimizer = Optimizer::kSgd;
+  settings.loss = Loss::kMse;
+  settings.compile = compile;
+  return settings;
+}
+
+Timeline Trained(const std::string& text, Compiling compile) {
+  const TrainingSettings settings = With(compile);
+  return Replay(Train(Build(text, settings).program, settings));
+}
+
+// By how much less the forward pass leaves than eager's.
+int64_t Spared(std::string_view between) {
+  const auto left = [&](Compiling compile) {
+    return Trained(NetWith(between), compile).steps[1].after_forward.requested_bytes;
+  };
+  return left(Compiling::kNone) - left(Compiling::kInductor);
+}
+
+TEST_CASE(
+    "a product's operand is kept, all else between it and the last product is computed anew") {
+  CHECK(Spared("b = Sigmoid (a)") == 0);  // a in the place of nothing, b for the product
+  // Of four results the product's own and what the next one reads.
+  CHECK(Spared("s = Sigmoid (a) t = Tanh (s) u = Sigmoid (t) b = Tanh (u)") == 2 * kValue);
+}
+
+}  // namespace
+
+TEST_CASE("the plan as eager's is eager's") {
+  const std::string text = kTwoBlocks;
+  CHECK(Trained(text, Compiling::kAsEager).peak == Trained(text, Compiling::kNone).peak);
+}
+
+TEST_CASE("every tensor goes once, and no later than the loop's last ones") {
+  const TrainingSettings settings = With(Compiling::kInductor);
+  const Trace trace =
+      Train(Build(NetWith("s = Sigmoid (a) b = Tanh (s)"), settings).program, settings);
+  std::vector<int> frees(trace.buffers.size());
+  std::vector<bool> is_alive(trace.buffers.size());
+  for (const Event& event : trace.events) {
+    if (event.type == Event::Type::kAlloc) is_alive[Index(event.id)] = true;
+    if (event.type != Event::Type::kFree) continue;
+    CHECK(is_alive[Index(event.id)]);
+    is_alive[Index(event.id)] = false;
+    CHECK(++frees[Index(event.id)] == 1);
+  }
+  const Timeline timeline = Replay(trace);
+  CHECK(timeline.steps[1].after_step.requested_bytes ==
+        timeline.steps[2].after_step.requested_bytes);
+}
+
+TEST_CASE("verdicts take eager's plan, which stands beside the guess") {
+  const std::string text = NetWith("s = Sigmoid (a) t = Tanh (s) u = Sigmoid (t) b = Tanh (u)");
+  const auto estimate = [&](Compiling compile) {
+    return MakeEstimate(
+        ParseGraph(text),
+        {.binding = {.batch = 1 << 16}, .settings = With(compile), .targets = {FindTarget("t4")}});
+  };
+  const Estimate guess = estimate(Compiling::kInductor);
+  const Estimate most = estimate(Compiling::kAsEager);
+  CHECK(guess.device_bytes < most.device_bytes);
+  REQUIRE(guess.range.has_value());
+  CHECK(guess.range->high.device_bytes == most.device_bytes);
+  CHECK(guess.range->high.flags == "--compile as-eager");
+  CHECK(guess.targets[0].judgement.used_bytes == most.targets[0].judgement.used_bytes);
+}
+
+TEST_CASE("beside checkpoints and ranks, and without gradients, nothing is known") {
+  TrainingSettings settings = With(Compiling::kInductor);
+  CHECK(IsCompiled(settings));
+  settings.checkpoint = {"auto"};
+  CHECK_FALSE(IsCompiled(settings));
+  settings = With(Compiling::kInductor);
+  settings.ranks.strategy = Strategy::kDdp;
+  CHECK_FALSE(IsCompiled(settings));
+  settings = With(Compiling::kInductor);
+  settings.mode = Mode::kEval;
+  CHECK_FALSE(IsCompiled(settings));
+}
+
+}  // namespace onnxfit::compiled_trace_test
