@@ -8,8 +8,6 @@
 
 #include "estimator/base/cards.h"
 #include "estimator/fit/estimate.h"
-#include "estimator/fit/predict.h"
-#include "estimator/memory/lives.h"
 #include "estimator/memory/timeline.h"
 #include "tests/checkpointed_net.h"
 #include "tests/trace_helpers.h"
@@ -54,7 +52,8 @@ int64_t Spared(std::string_view between) {
 
 TEST_CASE(
     "a product's operand is kept, all else between it and the last product is computed anew") {
-  CHECK(Spared("b = Sigmoid (a)") == 0);  // a in the place of nothing, b for the product
+  CHECK(Spared("b = Sigmoid (a)") == 0);
+  // a stays for the sigmoid's backward, where its result goes: the same bytes.
   // Of four results the product's own and what the next one reads.
   CHECK(Spared("s = Sigmoid (a) t = Tanh (s) u = Sigmoid (t) b = Tanh (u)") == 2 * kValue);
 }
@@ -87,9 +86,9 @@ TEST_CASE("every tensor goes once, and no later than the loop's last ones") {
 TEST_CASE("verdicts take eager's plan, which stands beside the guess") {
   const std::string text = NetWith("s = Sigmoid (a) t = Tanh (s) u = Sigmoid (t) b = Tanh (u)");
   const auto estimate = [&](Compiling compile) {
-    return MakeEstimate(
-        ParseGraph(text),
-        {.binding = {.batch = 1 << 16}, .settings = With(compile), .targets = {FindTarget("t4")}});
+    return MakeEstimate(ParseGraph(text), {.binding = {.batch = 1 << 16},
+                                           .settings = With(compile),
+                                           .targets = {MakeTarget({.card = FindCard("t4")})}});
   };
   const Estimate guess = estimate(Compiling::kInductor);
   const Estimate most = estimate(Compiling::kAsEager);

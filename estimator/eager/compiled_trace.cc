@@ -135,7 +135,7 @@ class Compiler {
     fresh_.insert(buffer);
     if (value->is_kept) eager_.buffers[Index(buffer)].bytes = value->bytes;
     const bool is_output = outputs_.contains(value_of_[Index(buffer)]);
-    if (!value->is_kept && !is_output && value->last_read >= 0)
+    if (value->is_stored && !value->is_kept && !is_output && value->last_read >= 0)
       passing_.emplace(value->last_read, buffer);
   }
 
