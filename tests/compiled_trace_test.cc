@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -96,6 +97,11 @@ TEST_CASE("verdicts take eager's plan, which stands beside the guess") {
   REQUIRE(guess.range.has_value());
   CHECK(guess.range->high.device_bytes == most.device_bytes);
   CHECK(guess.range->high.flags == "--compile as-eager");
+  const auto tells = [](const std::string& text) {
+    return text.starts_with("torch.compile keeps");
+  };
+  CHECK(std::ranges::any_of(guess.assumptions, tells));
+  CHECK(std::ranges::none_of(most.assumptions, tells));
   CHECK(guess.targets[0].judgement.used_bytes == most.targets[0].judgement.used_bytes);
 }
 
