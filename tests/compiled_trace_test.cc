@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <regex>
 #include <string>
 #include <string_view>
 
@@ -57,6 +58,39 @@ TEST_CASE(
   // a stays for the sigmoid's backward, where its result goes: the same bytes.
   // Of four results the product's own and what the next one reads.
   CHECK(Spared("s = Sigmoid (a) t = Tanh (s) u = Sigmoid (t) b = Tanh (u)") == 2 * kValue);
+}
+
+// [4, 64, 64], which products see as [256, 64].
+std::string InThree(const std::string& text) {
+  return std::regex_replace(text, std::regex(R"(float\[256, 64\])"), "float[4, 64, 64]");
+}
+
+TEST_CASE("signs are kept beside a result of which a product reads a view") {
+  const auto left = [&](const std::string& text, Compiling compile) {
+    return Trained(text, compile).steps[1].after_forward.requested_bytes;
+  };
+  const std::string text = NetWith("b = Relu (a)");
+  CHECK(left(text, Compiling::kInductor) == left(text, Compiling::kNone));
+  CHECK(left(InThree(text), Compiling::kInductor) ==
+        left(InThree(text), Compiling::kNone) + kValue / 4);
+}
+
+TEST_CASE("where nothing reads a result but a gate, its signs are all that is kept") {
+  CHECK(Spared("r = Relu (a) b = Add (r, x)") == kValue - kValue / 4);
+}
+
+TEST_CASE("two casts of one tensor are one") {
+  const auto casts = [](Compiling compile) {
+    TrainingSettings settings = With(compile);
+    settings.precision = Precision::kAmpBf16;
+    const std::string text = NetWith(
+        "s = Sigmoid (a) n = Exp (s) c = MatMul (n, w2) "
+        "d = MatMul (n, w1) b = Add (c, d)");
+    return Replay(Train(Build(text, settings).program, settings))
+        .steps[1]
+        .after_forward.requested_bytes;
+  };
+  CHECK(casts(Compiling::kInductor) < casts(Compiling::kNone));
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ class Compiler {
     for (size_t i = call_; i < call_labels_.size(); ++i) {
       if (call_labels_[i] != label) continue;
       call_ = i;
-      CopyFor(static_cast<int32_t>(i), events);
+      MakeExtras(static_cast<int32_t>(i), events);
       break;
     }
     while (!passing_.empty() && Index(passing_.begin()->first) < call_) {
@@ -170,17 +170,15 @@ class Compiler {
     }
   }
 
-  // What a convolution reads in another format; what is not kept goes behind it.
-  void CopyFor(int32_t call, std::vector<Event>& events) {
-    const auto [first, last] = partition_.copies.equal_range(call);
-    if (first == last || !copied_.insert(call).second) return;
+  // What is not kept goes behind the call.
+  void MakeExtras(int32_t call, std::vector<Event>& events) {
+    const auto [first, last] = partition_.extras.equal_range(call);
+    if (first == last || !has_extras_.insert(call).second) return;
     for (auto at = first; at != last; ++at) {
-      const ProgramValue& value = program_.values[Index(at->second.of)];
+      const TensorType& type = at->second.type;
       const auto buffer = static_cast<BufferId>(eager_.buffers.size());
-      eager_.buffers.push_back({.bytes = BytesOf(value.type),
-                                .label = LabelOf(call),
-                                .dtype = value.type.dtype,
-                                .dims = value.type.dims});
+      eager_.buffers.push_back(
+          {.bytes = BytesOf(type), .label = LabelOf(call), .dtype = type.dtype, .dims = type.dims});
       events.push_back({.type = Event::Type::kAlloc, .kind = Kind::kActivation, .id = buffer});
       if (at->second.is_kept) {
         waiting_.emplace(LabelOf(call), buffer);
@@ -197,7 +195,7 @@ class Compiler {
     }
     passing_.clear();
     fresh_.clear();
-    copied_.clear();
+    has_extras_.clear();
     phase_ = event.phase;
     call_ = 0;
   }
@@ -211,7 +209,7 @@ class Compiler {
   std::vector<bool> is_scratch_;  // by label
   std::set<int32_t> outputs_;     // values
   std::set<BufferId> fresh_;      // of the forward pass that runs
-  std::set<int32_t> copied_;      // calls of the same
+  std::set<int32_t> has_extras_;  // calls of the same
   std::set<BufferId> freed_;
   std::multimap<int32_t, BufferId> waiting_;        // by label: freed in backward
   std::set<std::pair<int32_t, BufferId>> passing_;  // by the call behind which it goes

@@ -62,6 +62,7 @@ struct Need {
   int32_t call = 0;
   int32_t value = -1;
   bool is_own_result = false;
+  bool is_view = false;  // what is read is a view of the value
 };
 
 class Partitioner {
@@ -113,6 +114,7 @@ class Partitioner {
     }
     for (const NameId name : call.outputs) {
       if (name == kNoName) continue;
+      if (is_view) views_.insert(name);
       made_.value_of[Index(name)] =
           is_view          ? ValueOf(call.inputs[0])
           : call.made_once ? NewValue(-1, 0)  // a module keeps it
@@ -143,6 +145,8 @@ class Partitioner {
     return at->second;
   }
 
+  bool IsView(NameId name) const { return views_.contains(name); }
+
   // As eager's autograd has it, which keeps what the same formulas read.
   void FindNeeds(const Holders& holders) {
     std::set<std::pair<int32_t, uint32_t>> seen;
@@ -156,7 +160,7 @@ class Partitioner {
     const AtenCall& call = program_.calls[Index(index)];
     for (size_t i = 0; i < call.inputs.size() && i < kMaxInputSlots; ++i) {
       if (slot == In(static_cast<int>(i)) && call.inputs[i] != kNoName)
-        needs_.push_back({index, ValueOf(call.inputs[i])});
+        needs_.push_back({index, ValueOf(call.inputs[i]), false, IsView(call.inputs[i])});
     }
     for (size_t i = 0; i < call.outputs.size() && i < kMaxOutputSlots; ++i) {
       if (slot == Out(static_cast<int>(i)) && call.outputs[i] != kNoName)
@@ -176,18 +180,28 @@ class Partitioner {
     return IsAmong(kInBytes, rule.name) ? Numel(type.dims) : BytesOf(type);
   }
 
+  void Store(NameId name) {
+    const int32_t value = ValueOf(name);
+    is_materialized_.resize(made_.values.size());
+    At(value).is_stored = true;
+    if (!IsView(name)) is_materialized_[Index(value)] = true;
+  }
+
   // Kernels that are not fused write and read memory; what the model returns is there, too.
   void MarkStored() {
+    is_materialized_.resize(made_.values.size());
     for (size_t i = 0; i < end_; ++i) {
       if (IsFusible(*rules_[i])) continue;
       for (const NameId name : program_.calls[i].inputs) {
-        if (name != kNoName) At(ValueOf(name)).is_stored = true;
+        if (name != kNoName) Store(name);
       }
     }
-    for (ForwardValue& value : made_.values) {
-      if (value.maker >= 0 && !IsFusible(*rules_[Index(value.maker)])) value.is_stored = true;
+    for (size_t i = 0; i < made_.values.size(); ++i) {
+      ForwardValue& value = made_.values[i];
+      if (value.maker < 0 || IsFusible(*rules_[Index(value.maker)])) continue;
+      value.is_stored = is_materialized_[i] = true;
     }
-    for (const NameId name : program_.outputs) At(ValueOf(name)).is_stored = true;
+    for (const NameId name : program_.outputs) Store(name);
   }
 
   // By value: the calls that read it, in their order.
@@ -287,7 +301,8 @@ class Partitioner {
           return Index(need.call) == i && need.value == ValueOf(name);
         });
         if (copied.insert(name).second)
-          made_.copies.emplace(static_cast<int32_t>(i), FormatCopy{name, is_needed});
+          made_.extras.emplace(static_cast<int32_t>(i),
+                               ExtraTensor{program_.values[Index(name)].type, is_needed});
       }
     }
   }
@@ -303,22 +318,32 @@ class Partitioner {
     for (size_t i = 0; i < made_.values.size(); ++i) {
       ForwardValue& value = made_.values[i];
       const bool is_cut = !reaches[Index(InOf(i))] && reaches[Index(OutOf(i))];
-      value.is_kept = value.maker >= 0 && value.bytes > 0 && is_cut;
+      const auto view = node_of_view_.find(static_cast<int32_t>(i));
+      const bool is_seen = view != node_of_view_.end() && !reaches[Index(view->second)];
+      value.is_kept = value.maker >= 0 && value.bytes > 0 && (is_cut || is_seen);
     }
     for (const auto& [gate, value] : gates_) {
-      if (!reaches[Index(gate)] && !At(value).is_kept) ShrinkToGate(value);
+      if (!reaches[Index(gate)]) KeepSigns(value);
     }
   }
 
-  void ShrinkToGate(int32_t value) {
-    At(value).is_kept = true;
-    At(value).bytes = gate_bytes_[value];
+  // Instead of the value, or beside it where a kernel that is not fused reads a view of that.
+  void KeepSigns(int32_t index) {
+    ForwardValue& value = At(index);
+    const TensorType& type = program_.values[Index(gate_names_[index])].type;
+    if (value.is_kept) {
+      made_.extras.emplace(value.maker, ExtraTensor{{DType::kBool, type.dims}, true});
+    } else {
+      value.is_kept = true;
+      value.bytes = Numel(type.dims);
+    }
   }
 
   // get_node_weight: what is written to memory anyway costs half of what is written for backward.
   void Connect(size_t index) {
     const ForwardValue& value = made_.values[index];
-    cut_.AddEdge(InOf(index), OutOf(index), value.is_stored ? value.bytes : 2 * value.bytes);
+    cut_.AddEdge(InOf(index), OutOf(index),
+                 is_materialized_[index] ? value.bytes : 2 * value.bytes);
     if (value.maker < 0) return cut_.AddEdge(MinCut::kSource, InOf(index), MinCut::kUncuttable);
     const OpRule& rule = *rules_[Index(value.maker)];
     const bool is_aux = IsAux(index, value.maker);
@@ -351,10 +376,20 @@ class Partitioner {
     const size_t value = Index(need.value);
     if (!IsFusible(rule)) {
       cut_.AddEdge(MinCut::kSource, InOf(value), MinCut::kUncuttable);
+      if (need.is_view && !is_materialized_[value]) return ConnectView(need.value);
     } else if (need.is_own_result && IsAmong(kSignReaders, rule.name)) {
       return ConnectGate(need);
     }
     cut_.AddEdge(OutOf(value), MinCut::kSink, MinCut::kUncuttable);
+  }
+
+  // The view, which such a kernel reads, costs half of the value, which only fused ones do.
+  void ConnectView(int32_t value) {
+    const auto [at, added] = node_of_view_.try_emplace(value, -1);
+    if (!added) return;
+    at->second = cut_.AddNode();
+    cut_.AddEdge(OutOf(Index(value)), at->second, MinCut::kUncuttable);
+    cut_.AddEdge(at->second, MinCut::kSink, At(value).bytes);
   }
 
   void ConnectGate(const Need& need) {
@@ -364,7 +399,7 @@ class Partitioner {
     cut_.AddEdge(OutOf(Index(need.value)), gate, MinCut::kUncuttable);
     cut_.AddEdge(gate, MinCut::kSink, 2 * bytes);
     gates_.emplace_back(gate, need.value);
-    gate_bytes_[need.value] = bytes;
+    gate_names_[need.value] = name;
   }
 
   const Program& program_;
@@ -375,7 +410,10 @@ class Partitioner {
   std::map<std::tuple<int32_t, DType, Dims>, int32_t> casts_;  // of values
   std::vector<bool> is_banned_;                                // by call: from being computed again
   std::vector<std::pair<int32_t, int32_t>> gates_;             // node and value
-  std::map<int32_t, int64_t> gate_bytes_;                      // by value
+  std::map<int32_t, NameId> gate_names_;                       // by value
+  std::set<NameId> views_;
+  std::vector<bool> is_materialized_;        // by value, as partitioners.py has it
+  std::map<int32_t, int32_t> node_of_view_;  // by value
   MinCut cut_;
   Partition made_;
 };

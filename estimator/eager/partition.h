@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/tensor_type.h"
 #include "estimator/eager/holders.h"
 #include "estimator/program/program.h"
 
@@ -26,11 +27,11 @@ struct ForwardValue {
   int32_t last_read = -1;  // call that reads it as it is
 };
 
-// A tensor that is given and that a convolution reads in another memory format: copied for it, and
-// kept where its backward reads it, too.
-struct FormatCopy {
-  NameId of = kNoName;
-  bool is_kept = false;
+// What a call has made beside its results: a given tensor in the memory format in which a
+// convolution reads it, the signs of a result.
+struct ExtraTensor {
+  TensorType type;
+  bool is_kept = false;  // for backward
 };
 
 struct Partition {
@@ -38,7 +39,7 @@ struct Partition {
   std::map<std::pair<int32_t, int>, int32_t> value_of_aux;  // by call and its auxiliary tensor
   std::vector<ForwardValue> values;
   std::vector<bool> is_again;  // by name: what another call has made before, which is not made
-  std::multimap<int32_t, FormatCopy> copies;  // by call
+  std::multimap<int32_t, ExtraTensor> extras;  // by call
 };
 
 // By call: whether Inductor has it in kernels with its neighbours, in backward too.  Those from
