@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "estimator/advise/advice.h"
 #include "estimator/base/cards.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/memory/timeline.h"
@@ -157,6 +158,25 @@ TEST_CASE("beside checkpoints and ranks, and without gradients, nothing is known
   settings = With(Compiling::kInductor);
   settings.mode = Mode::kEval;
   CHECK_FALSE(IsCompiled(settings));
+}
+
+TEST_CASE("no advice is what the command refuses beside --compile") {
+  const auto flags = [](Compiling compile) {
+    const EstimateRequest request = {.binding = {.batch = 64},
+                                     .settings = {.compile = compile},
+                                     .targets = {MakeTarget({.card = FindCard("t4")})}};
+    const Graph graph = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx");
+    Estimate estimate = MakeEstimate(graph, request);
+    AddAdvice(graph, request, estimate);
+    std::string all;
+    for (const Advice& advice : estimate.targets[0].advice) all += advice.flags + "\n";
+    return all;
+  };
+  CHECK(flags(Compiling::kNone).find("--checkpoint") != std::string::npos);
+  const std::string compiled = flags(Compiling::kInductor);
+  CHECK(compiled.find("--checkpoint") == std::string::npos);
+  CHECK(compiled.find("--quantize") == std::string::npos);
+  CHECK(compiled.find("--strategy") == std::string::npos);
 }
 
 }  // namespace onnxfit::compiled_trace_test

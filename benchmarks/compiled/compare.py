@@ -102,7 +102,7 @@ def show_eager(found):
 
 
 def show_estimates(args, found):
-    errors, above = {"guess": [], "as-eager": []}, []
+    errors, above = {"guess": [], "as-eager": [], "guess, after forward": []}, []
     for row, eager in found:
         answers = {"guess": estimate(args, row, "inductor"),
                    "as-eager": estimate(args, row, "as-eager")}
@@ -112,8 +112,9 @@ def show_estimates(args, found):
             errors[name].append(peak / truth)
         if truth > max(peaks.values()):
             above.append(truth / max(peaks.values()) - 1)
+        third = answers["guess"]["steps"][2]
+        errors["guess, after forward"].append(third["after_forward"] / row["after_forward_3"])
         if args.verbose:
-            third = answers["guess"]["steps"][2]
             print(f"{row['network']:32} {row['precision']:9} guess {peaks['guess'] / truth:.3f} "
                   f"as eager {peaks['as-eager'] / truth:.3f}  after forward "
                   f"{third['after_forward'] / row['after_forward_3']:.3f} "
