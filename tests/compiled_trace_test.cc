@@ -87,6 +87,25 @@ TEST_CASE("where nothing reads a result but a gate, its signs are all that is ke
   CHECK(Spared("r = Relu (a) b = Add (r, x)") == kValue - kValue / 4);
 }
 
+// linear (x, w, bias) of three dimensions and a transposed x is a product, of which bias is added
+// to a view: one buffer has both, and is kept for the sum.
+TEST_CASE("what writes over a view is in the buffer that is seen") {
+  const char* const text = R"(
+  net (float[4, 64, 64] x) => (float[4, 64, 64] y)
+  < float[64, 64] w1 = ["location": "none"], float[64, 64] w2 = ["location": "none"],
+    float[64] "fc.bias" = ["location": "none"] > {
+    t = Transpose <perm = [0, 2, 1]> (x)
+    m = MatMul (t, w1)
+    a = Add ("fc.bias", m)
+    b = Gelu (a)
+    y = MatMul (b, w2)
+  })";
+  const auto left = [&](Compiling compile) {
+    return Trained(text, compile).steps[1].after_forward.requested_bytes;
+  };
+  CHECK(left(Compiling::kInductor) == left(Compiling::kNone));
+}
+
 // Eager keeps s, n in fp32 and two casts of it where a, in the place of s, and one cast will do.
 TEST_CASE("two casts of one tensor are one") {
   const auto left = [](Compiling compile) {

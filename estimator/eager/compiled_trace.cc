@@ -38,7 +38,7 @@ std::vector<int32_t> ValuesOfBuffers(const Partition& partition, const Trace& tr
     const bool is_name = holder.type == Holder::Type::kName || holder.type == Holder::Type::kCache;
     if (is_name && !holder.is_view && partition.is_again[Index(holder.id)]) {
       values[Index(holder.buffer)] = kNotMade;
-    } else if (is_name && !holder.is_view) {
+    } else if (is_name) {
       hold(holder.buffer, partition.value_of[Index(holder.id)]);
     }
     for (int aux = 0; aux < 3 && holder.type == Holder::Type::kSaved; ++aux) {
