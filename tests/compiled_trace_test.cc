@@ -106,6 +106,24 @@ TEST_CASE("what writes over a view is in the buffer that is seen") {
   CHECK(left(Compiling::kInductor) == left(Compiling::kNone));
 }
 
+// Copies of the image and of the weight, in the place of nothing; few channels are left as they
+// are.
+TEST_CASE("given tensors are copied for convolutions in channels_last") {
+  const auto more = [](const std::string& channels) {
+    const std::string text = "net (float[2, 3, 8, 8] x) => (float[2, " + channels +
+                             ", 8, 8] y) < float[" + channels +
+                             R"(, 3, 3, 3] w = ["location": "none"] > {
+    y = Conv <pads = [1, 1, 1, 1]> (x, w)
+  })";
+    const auto left = [&](Compiling compile) {
+      return Trained(text, compile).steps[1].after_forward.requested_bytes;
+    };
+    return left(Compiling::kInductor) - left(Compiling::kNone);
+  };
+  CHECK(more("128") == (2 * 3 * 8 * 8 + 128 * 3 * 3 * 3) * 4);  // convolution_backward reads both
+  CHECK(more("64") == 0);
+}
+
 // Eager keeps s, n in fp32 and two casts of it where a, in the place of s, and one cast will do.
 TEST_CASE("two casts of one tensor are one") {
   const auto left = [](Compiling compile) {

@@ -8,6 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/min_cut.h"
+#include "estimator/eager/channels_last.h"
 #include "estimator/eager/op_rule.h"
 
 namespace onnxfit {
@@ -33,8 +34,6 @@ constexpr std::array<std::string_view, 26> kNotAgain = {"cumsum",        "nonzer
 constexpr std::array<std::string_view, 3> kSignReaders = {"relu", "leaky_relu", "hardtanh"};
 // Places within a window are kept in a byte (prims._low_memory_max_pool_with_offsets).
 constexpr std::array<std::string_view, 1> kInBytes = {"max_pool2d"};
-
-constexpr size_t kMostCallsAConvolution = 300;
 
 template <size_t kCount>
 bool IsAmong(const std::array<std::string_view, kCount>& names, std::string_view name) {
@@ -82,7 +81,7 @@ class Partitioner {
     FindReaders();
     for (size_t i = 0; i < made_.values.size(); ++i) BanUsedFarApart(i);
     Cut();
-    if (PrefersChannelsLast()) CopyForConvolutions();
+    CopyForConvolutions();
     return std::move(made_);
   }
 
@@ -264,46 +263,16 @@ class Partitioner {
     return 4 * bytes < read;
   }
 
-  // Output channels, input channels of a group, then the kernel's.
-  const Dims& WeightOf(size_t convolution) const {
-    return program_.values[Index(program_.calls[convolution].inputs[1])].type.dims;
-  }
-
-  // decide_layout_opt (torch/_inductor/graph.py, pytorch v2.11.0), of the calls in the place of the
-  // nodes that they are decomposed into.
-  bool PrefersChannelsLast() const {
-    size_t convolutions = 0;
-    bool are_small = true;
-    for (size_t i = 0; i < end_; ++i) {
-      if (rules_[i]->name != "convolution") continue;
-      ++convolutions;
-      const AtenCall& call = program_.calls[i];
-      const Dims& weight = WeightOf(i);
-      const Dims& x = program_.values[Index(call.inputs[0])].type.dims;
-      const bool is_grouped = x.size() > 1 && weight[1] > 1 && x[1] != weight[1];
-      const bool narrows = weight.size() > 2 && 2 * weight[0] <= weight[1] && weight[2] > 1;
-      if (is_grouped || narrows) return false;
-      are_small = are_small && weight[0] <= 64 && weight[1] <= 64;
-    }
-    return convolutions > 0 && !are_small && end_ < kMostCallsAConvolution * convolutions;
-  }
-
-  // Those of images; the order of one channel, or of one element a channel, is the same.
+  // Given tensors that convolutions read in channels_last: what calls make is made so.
   void CopyForConvolutions() {
     std::set<NameId> copied;
-    for (size_t i = 0; i < end_; ++i) {
-      if (rules_[i]->name != "convolution") continue;
-      for (const NameId name : {program_.calls[i].inputs[0], program_.calls[i].inputs[1]}) {
-        const Dims& dims = program_.values[Index(name)].type.dims;
-        const bool is_given = At(ValueOf(name)).maker < 0 && dims.size() == 4;
-        if (!is_given || dims[1] == 1 || dims[2] * dims[3] == 1) continue;
-        const bool is_needed = std::ranges::any_of(needs_, [&](const Need& need) {
-          return Index(need.call) == i && need.value == ValueOf(name);
-        });
-        if (copied.insert(name).second)
-          made_.extras.emplace(static_cast<int32_t>(i),
-                               ExtraTensor{program_.values[Index(name)].type, is_needed});
-      }
+    for (const auto& [call, name] : ReadInChannelsLast(program_, end_)) {
+      const int32_t value = ValueOf(name);
+      if (At(value).maker >= 0 || !copied.insert(name).second) continue;
+      bool is_needed = false;
+      for (const Need& need : needs_)
+        is_needed = is_needed || (need.call == call && need.value == value);
+      made_.extras.emplace(call, ExtraTensor{program_.values[Index(name)].type, is_needed});
     }
   }
 
