@@ -340,6 +340,17 @@ void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given
        .text = fmt::format("expected with --strategy fsdp, found {}", ToString(ranks.strategy))});
 }
 
+// What compiled models do beside these is not known.
+void CheckCompiled(const TrainingSettings& settings) {
+  if (settings.compile == Compiling::kNone) return;
+  const std::string_view flag = !settings.checkpoint.empty()                    ? kCheckpointFlag
+                                : settings.ranks.strategy != Strategy::kNone    ? "--strategy"
+                                : settings.quantize.kind != Quantization::kNone ? "--quantize"
+                                                                                : "";
+  if (flag.empty()) return;
+  throw Error({.where = "--compile", .text = fmt::format("expected without {}", flag)});
+}
+
 // Modules compute in the policy's type.
 void ApplyPolicy(TrainingSettings& settings) {
   if (!settings.ranks.fsdp_policy) return;
@@ -391,6 +402,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   CheckRanks(options.request.settings.ranks, options.given);
   CheckOptimizers(options);
   CheckSmoothing(options.request.settings);
+  CheckCompiled(options.request.settings);
   ApplyPolicy(options.request.settings);
 }
 
@@ -418,7 +430,8 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--fsdp-keep",
                                             "--fsdp-policy",
                                             "--reduce-bucket",
-                                            "--checkpoint-reentrant"};
+                                            "--checkpoint-reentrant",
+                                            "--compile"};
 
 // Whether it says what inference does anyway.
 bool SaysNone(std::string_view flag, const TrainingSettings& settings) {

@@ -342,6 +342,14 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.checkpoint_reentrant = ParseSwitch(t);
        }},
+      {"--compile", "", "C", kGroup,
+       Choices(kCompilings) + ": the model under torch.compile, of which inductor guesses what it "
+                              "keeps, and takes the "
+                              "worse where it matters: eager's plan",
+       ToString(settings.compile),
+       [](const Typed& t, Options& o) {
+         o.request.settings.compile = ParseChoice(t, kCompilings);
+       }},
       {"--strategy", "", "S", kGroup,
        Choices(kStrategies) +
            ": what the first of --world ranks has under DistributedDataParallel, with "

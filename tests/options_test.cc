@@ -177,6 +177,17 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.quantize.targets == std::vector<std::string>{"fc"});
 }
 
+TEST_CASE("a compiled model has neither checkpoints nor ranks nor packed weights") {
+  CHECK(Parse({"m.onnx", "--compile=inductor"}).request.settings.compile == Compiling::kInductor);
+  CHECK(Parse({"m.onnx", "--compile=as-eager"}).request.settings.compile == Compiling::kAsEager);
+  CHECK(ErrorOf({"m.onnx", "--compile=inductor", "--checkpoint=auto"}) ==
+        "--compile: expected without --checkpoint");
+  CHECK(ErrorOf({"m.onnx", "--compile=inductor", "--strategy=ddp"}) ==
+        "--compile: expected without --strategy");
+  CHECK(ErrorOf({"m.onnx", "--compile=as-eager", "--quantize=nf4"}) ==
+        "--compile: expected without --quantize");
+}
+
 TEST_CASE("FSDP's flags reach their places, and its policy casts the model") {
   const TrainingSettings settings = Parse({"m.onnx", "--strategy=fsdp", "--fsdp-modules=h.*",
                                            "--fsdp-keep", "--fsdp-policy=bf16"})

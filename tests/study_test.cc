@@ -94,6 +94,7 @@ const Row kRows[] = {
        s.checkpoint = {"auto"};
        s.checkpoint_reentrant = true;
      }},
+    {"compile", "gpt2.dynamo.onnx", [](TrainingSettings& s) { s.compile = Compiling::kInductor; }},
     {"lora.rank", "gpt2.dynamo.onnx", [](TrainingSettings& s) { s.lora.rank = 8; }},
     {"lora.targets", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.lora = {.rank = 8, .targets = {"c_fc"}}; }},
@@ -149,8 +150,8 @@ TEST_CASE("every field has a row above") {
   // A field more does not compile: give it a row here, and one in study.cc.
   const auto& [framework, device, precision, optimizer, impl, args, clip, ema, in_backward, mode,
                loss, smoothing, output, labels, in_place, out_of_place, batch_norm, dropout, placed,
-               assumed, attention, loop, freeze, checkpoint, reentrant, lora, quantize, ranks,
-               steps] = settings;
+               assumed, attention, loop, freeze, checkpoint, reentrant, compile, lora, quantize,
+               ranks, steps] = settings;
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [rank, targets, lora_dropout, dora] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
@@ -163,6 +164,7 @@ TEST_CASE("every field has a row above") {
   CHECK(rank == 0);
   CHECK_FALSE(dora);
   CHECK_FALSE(reentrant);
+  CHECK(compile == Compiling::kNone);
   CHECK(quantization == Quantization::kNone);
   CHECK(library == LoopLibrary::kPlain);
 }

@@ -49,9 +49,14 @@ bool CanLoop(const AdviceCase& c) {
          Has(c, OptimizerImpl::kForLoop);
 }
 
+// What compiled models do under checkpoints, with packed weights and among ranks is not known.
+bool IsEager(const AdviceCase& c) {
+  return !IsTraining(c) || c.request.settings.compile == Compiling::kNone;
+}
+
 // Whether blocks repeat that a checkpoint can be put around.
 bool HasBlocks(const AdviceCase& c) {
-  return IsTraining(c) && c.request.settings.checkpoint.empty() &&
+  return IsTraining(c) && IsEager(c) && c.request.settings.checkpoint.empty() &&
          HasRepeatedBlocks(*c.asked.prediction);
 }
 
@@ -66,7 +71,7 @@ bool CanBeAdapted(const AdviceCase& c) {
 bool CanBeQuantized(const AdviceCase& c) {
   const TrainingSettings& s = c.request.settings;
   const bool is_frozen = !IsTraining(c) || s.lora.rank > 0;
-  return is_frozen && s.quantize.kind == Quantization::kNone &&
+  return is_frozen && IsEager(c) && s.quantize.kind == Quantization::kNone &&
          HasRepeatedBlocks(*c.asked.prediction);
 }
 
@@ -228,7 +233,8 @@ constexpr AdviceRow kAdviceRows[] = {
      "low-rank adapters (LoRA, peft) beside frozen layers", CanBeAdapted, Adapt, -15, kTorchtune},
     {ChangedPart::kTrained, CostClass::kTrainsLess, "adapters on weights of 4 bits",
      "--lora 8 --quantize nf4",
-     "QLoRA (peft, bitsandbytes): frozen layers are unpacked where they are used", CanBeAdapted,
+     "QLoRA (peft, bitsandbytes): frozen layers are unpacked where they are used",
+     [](const AdviceCase& c) { return CanBeAdapted(c) && IsEager(c); },
      [](EstimateRequest& r) {
        Adapt(r);
        Quantize(r);

@@ -227,7 +227,9 @@ Advice AdviceOf(const LargerCard& card) {
 }
 
 std::optional<Trial> FindShardedRun(const AdviceCase& c, const Judgement& before) {
-  if (!c.is_training() || c.request.settings.ranks.strategy != Strategy::kNone) return std::nullopt;
+  const TrainingSettings& settings = c.request.settings;
+  const bool is_alone = settings.ranks.strategy == Strategy::kNone;
+  if (!c.is_training() || !is_alone || settings.compile != Compiling::kNone) return std::nullopt;
   const auto over = [&](int64_t world) {
     const Change change = ShardedOver(world);
     std::optional<Trial> trial = Try(c, before, {&change, 1});

@@ -62,6 +62,14 @@ enum class InPlaceUse : uint8_t {
 // as it is, or put back behind every convolution that has a bias.
 enum class BatchNormUse : uint8_t { kAuto, kKeep, kRestore };
 
+// torch.compile of the model: what Inductor's code likely takes, or the plan of eager, which it
+// seldom exceeds.
+enum class Compiling : uint8_t {
+  kNone,
+  kInductor,  // which is left open: verdicts take kAsEager where that is worse
+  kAsEager,
+};
+
 // When optimizer.zero_grad() runs, and what it does: drops the gradients before the forward
 // pass or between it and backward, or keeps them as zeros (set_to_none=False).
 enum class ZeroGrad : uint8_t { kBeforeForward, kBeforeBackward, kKeep };
@@ -145,6 +153,10 @@ inline constexpr Spelling<InPlaceUse> kInPlaceUses[] = {{"auto", InPlaceUse::kAu
                                                         {"known", InPlaceUse::kKnown},
                                                         {"never", InPlaceUse::kNever}};
 
+inline constexpr Spelling<Compiling> kCompilings[] = {{"none", Compiling::kNone},
+                                                      {"inductor", Compiling::kInductor},
+                                                      {"as-eager", Compiling::kAsEager}};
+
 inline constexpr Spelling<BatchNormUse> kBatchNormUses[] = {{"auto", BatchNormUse::kAuto},
                                                             {"keep", BatchNormUse::kKeep},
                                                             {"restore", BatchNormUse::kRestore}};
@@ -203,6 +215,7 @@ constexpr std::string_view ToString(BatchNormUse v) {
   return NameOf<BatchNormUse>(kBatchNormUses, v);
 }
 constexpr std::string_view ToString(InPlaceUse v) { return NameOf<InPlaceUse>(kInPlaceUses, v); }
+constexpr std::string_view ToString(Compiling v) { return NameOf<Compiling>(kCompilings, v); }
 constexpr std::string_view ToString(Strategy v) { return NameOf<Strategy>(kStrategies, v); }
 constexpr std::string_view ToString(LoopLibrary v) {
   return NameOf<LoopLibrary>(kLoopLibraries, v);
@@ -318,6 +331,7 @@ struct TrainingSettings {
   // Globs of modules under torch.utils.checkpoint; "auto": repeated blocks; "every=N": each N-th.
   std::vector<std::string> checkpoint = {};
   bool checkpoint_reentrant = false;  // use_reentrant=True
+  Compiling compile = Compiling::kNone;
   LoraSettings lora = {};
   QuantizeSettings quantize = {};
   RankSettings ranks = {};
@@ -330,6 +344,7 @@ enum class Doubt : uint8_t {
   kTiedHead,   // whether a head's weight is that of the embedding (--assume tied-head)
   kBatchNorm,  // whether batch norms were folded into convolutions with a bias (--batch-norm)
   kInPlace,    // whether activations and sums write over their input (--in-place)
+  kCompiled,   // how much less than eager compiled code takes (--compile)
 };
 
 }  // namespace onnxfit

@@ -10,6 +10,7 @@
 #include "estimator/base/index.h"
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
+#include "estimator/eager/compiled_trace.h"
 #include "estimator/eager/data_parallel.h"
 #include "estimator/eager/forward.h"
 #include "estimator/eager/fully_sharded.h"
@@ -402,14 +403,40 @@ class Training {
   TensorId loss_copy_ = kNoTensor;    // for reports, where a library makes one
 };
 
-}  // namespace
+// Calls from `model_end` on are the loss.
+size_t ModelEnd(const Program& program) {
+  size_t end = 0;
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    for (const NameId name : program.calls[i].outputs) {
+      if (std::ranges::find(program.outputs, name) != program.outputs.end()) end = i + 1;
+    }
+  }
+  return end;
+}
 
-Trace RunTraining(const Program& program, const TrainingSettings& settings, Holders* holders) {
+Trace RunEager(const Program& program, const TrainingSettings& settings, Holders* holders) {
   Trace trace;
   std::optional<HolderLog> log;
   if (holders != nullptr) log.emplace(trace, *holders);
   Training(program, settings, trace, log ? &*log : nullptr).Run();
   return trace;
+}
+
+// A program that is traced has no operator that writes over its input.
+Trace RunCompiled(const Program& program, TrainingSettings settings, Holders* holders) {
+  settings.in_place = InPlaceUse::kNever;
+  Holders own;
+  Trace eager = RunEager(program, settings, &own);
+  Trace compiled = CompileTrace(program, ModelEnd(program), std::move(eager), own);
+  if (holders != nullptr) *holders = std::move(own);
+  return compiled;
+}
+
+}  // namespace
+
+Trace RunTraining(const Program& program, const TrainingSettings& settings, Holders* holders) {
+  return IsCompiled(settings) ? RunCompiled(program, settings, holders)
+                              : RunEager(program, settings, holders);
 }
 
 }  // namespace onnxfit

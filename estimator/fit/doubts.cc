@@ -11,6 +11,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/warnings.h"
+#include "estimator/eager/compiled_trace.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/fit/predict.h"
 #include "estimator/memory/timeline.h"
@@ -39,6 +40,10 @@ constexpr DoubtRow kDoubtRows[] = {
     {Doubt::kInPlace, "--in-place always", "--in-place known", true,
      [](TrainingSettings& settings, bool by_more) {
        settings.in_place = by_more ? InPlaceUse::kKnown : InPlaceUse::kAlways;
+     }},
+    {Doubt::kCompiled, "--compile inductor", "--compile as-eager", true,
+     [](TrainingSettings& settings, bool by_more) {
+       settings.compile = by_more ? Compiling::kAsEager : Compiling::kInductor;
      }},
 };
 
@@ -118,6 +123,7 @@ std::string EndText(const DeviceRange::End& end, int64_t guessed_bytes) {
 std::vector<Doubt> DoubtsOf(const Program& program, const TrainingSettings& settings) {
   std::vector<Doubt> doubts = program.doubts;
   if (LeavesInPlaceOpen(program, settings)) doubts.push_back(Doubt::kInPlace);
+  if (IsCompiled(settings)) doubts.push_back(Doubt::kCompiled);
   return doubts;
 }
 

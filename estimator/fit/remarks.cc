@@ -12,6 +12,7 @@
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/base/nccl.h"
+#include "estimator/eager/compiled_trace.h"
 #include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/eager/data_parallel.h"
 #include "estimator/eager/in_place.h"
@@ -197,6 +198,11 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   if (request.settings.ema && request.settings.mode == Mode::kTrain) {
     assumptions.emplace_back(
         "the average is made before the first step, of parameters and buffers (--ema)");
+  }
+  if (IsCompiled(request.settings)) {
+    assumptions.emplace_back(
+        "torch.compile keeps what its partitioner likely chooses, without graph breaks and CUDA "
+        "graphs; where kernels are tuned, the first step takes the card's L2 cache once more");
   }
   const RankSettings& ranks = request.settings.ranks;
   if (ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {

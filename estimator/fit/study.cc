@@ -128,6 +128,7 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.accumulate); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.checkpoint); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.checkpoint_reentrant); }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.compile); }},
     {ReadBy::kRun,
      [](const TrainingSettings& s, Key& key) {
        key.Add(s.ranks.strategy);

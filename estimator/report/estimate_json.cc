@@ -47,6 +47,7 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
   if (!settings.freeze.empty()) object["freeze"] = settings.freeze;
   if (!settings.checkpoint.empty()) object["checkpoint"] = settings.checkpoint;
   if (settings.checkpoint_reentrant) object["checkpoint_reentrant"] = true;
+  if (settings.compile != Compiling::kNone) object["compile"] = ToString(settings.compile);
   PutLora(object, settings.lora);
   PutQuantize(object, settings.quantize);
 }

@@ -81,6 +81,9 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
   AddAll("freeze", settings.freeze, items);
   AddAll("checkpoint", settings.checkpoint, items);
   if (settings.checkpoint_reentrant) items.emplace_back("checkpoint-reentrant");
+  if (settings.compile != Compiling::kNone) {
+    items.push_back(fmt::format("compile {}", ToString(settings.compile)));
+  }
   AddRanks(settings.ranks, items);
   if (settings.loss != standard_settings.loss) {
     items.push_back(fmt::format("loss {}", ToString(settings.loss)));

@@ -51,6 +51,7 @@ class RunFlags(TypedDict, total=False):
     freeze: Names
     checkpoint: Names  # "auto", "every=N", or modules
     checkpoint_reentrant: bool
+    compile: Optional[str]  # none, inductor or as-eager
     lora: Union[None, int, str]  # a rank, or "8:q_proj,v_proj"
     lora_dropout: Optional[float]
     dora: bool

@@ -61,6 +61,7 @@ class Settings:
     freeze: Tuple[str, ...] = ()
     checkpoint: Tuple[str, ...] = ()
     checkpoint_reentrant: bool = False
+    compile: str = "none"
     lora: Optional[Lora] = None
     quantize: Optional[Quantize] = None
 

@@ -57,6 +57,7 @@ class Flags(unittest.TestCase):
             ({"lora": 8, "dora": True}, ["--lora", "8", "--dora"]),
             ({"checkpoint": "every=2", "checkpoint_reentrant": True},
              ["--checkpoint", "every=2", "--checkpoint-reentrant"]),
+            ({"compile": "inductor"}, ["--compile", "inductor"]),
             ({"quantize": "nf4"}, ["--quantize", "nf4"]),
             ({"quantize": "int8:fc"}, ["--quantize", "int8:fc"]),
             ({"lora": "8:q_proj,v_proj"}, ["--lora", "8:q_proj,v_proj"]),

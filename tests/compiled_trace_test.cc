@@ -1,0 +1,219 @@
+// torch.compile: what the forward pass keeps, by the calls that compute it.
+#include "estimator/eager/compiled_trace.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <regex>
+#include <string>
+#include <string_view>
+
+#include "estimator/advise/advice.h"
+#include "estimator/base/cards.h"
+#include "estimator/fit/estimate.h"
+#include "estimator/memory/timeline.h"
+#include "tests/checkpointed_net.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::compiled_trace_test {
+namespace {
+
+constexpr int64_t kValue = 256 * 64 * 4;  // of kMiddle's values
+
+// Two layers of 64 × 64, and what is between them: from "a" to "b".
+std::string NetWith(std::string_view between) {
+  return std::string(R"(
+  net (float[256, 64] x) => (float[256, 64] y)
+  < float[64, 64] w1 = ["location": "none"], float[64, 64] w2 = ["location": "none"],
+    float[64, 1] w3 = ["location": "none"] > {
+    a = MatMul (x, w1)
+    )") + std::string(between) +
+         R"(
+    y = MatMul (b, w2)
+  })";
+}
+
+TrainingSettings With(Compiling compile) {
+  TrainingSettings settings;
+  settings.optimizer = Optimizer::kSgd;
+  settings.loss = Loss::kMse;
+  settings.compile = compile;
+  return settings;
+}
+
+Timeline Trained(const std::string& text, Compiling compile) {
+  const TrainingSettings settings = With(compile);
+  return Replay(Train(Build(text, settings).program, settings));
+}
+
+// By how much less the forward pass leaves than eager's.
+int64_t Spared(std::string_view between) {
+  const auto left = [&](Compiling compile) {
+    return Trained(NetWith(between), compile).steps[1].after_forward.requested_bytes;
+  };
+  return left(Compiling::kNone) - left(Compiling::kInductor);
+}
+
+TEST_CASE(
+    "a product's operand is kept, all else between it and the last product is computed anew") {
+  CHECK(Spared("b = Sigmoid (a)") == 0);
+  // a stays for the sigmoid's backward, where its result goes: the same bytes.
+  // Of four results the product's own and what the next one reads.
+  CHECK(Spared("s = Sigmoid (a) t = Tanh (s) u = Sigmoid (t) b = Tanh (u)") == 2 * kValue);
+}
+
+// Else q would be made again of a and p, a column.
+TEST_CASE("what reads a value far behind its other readers is kept as it is") {
+  CHECK(Spared("s = Sigmoid (a) u = Sigmoid (s) p = MatMul (u, w3) q = Add (s, p) "
+               "r = Sigmoid (q) b = Tanh (r)") == 0);
+}
+
+// [4, 64, 64], which products see as [256, 64].
+std::string InThree(const std::string& text) {
+  return std::regex_replace(text, std::regex(R"(float\[256, 64\])"), "float[4, 64, 64]");
+}
+
+TEST_CASE("signs are kept beside a result of which a product reads a view") {
+  const auto left = [&](const std::string& text, Compiling compile) {
+    return Trained(text, compile).steps[1].after_forward.requested_bytes;
+  };
+  const std::string text = NetWith("b = Relu (a)");
+  CHECK(left(text, Compiling::kInductor) == left(text, Compiling::kNone));
+  CHECK(left(InThree(text), Compiling::kInductor) ==
+        left(InThree(text), Compiling::kNone) + kValue / 4);
+}
+
+TEST_CASE("where nothing reads a result but a gate, its signs are all that is kept") {
+  CHECK(Spared("r = Relu (a) b = Add (r, x)") == kValue - kValue / 4);
+}
+
+// linear (x, w, bias) of three dimensions and a transposed x is a product, of which bias is added
+// to a view: one buffer has both, and is kept for the sum.
+TEST_CASE("what writes over a view is in the buffer that is seen") {
+  const char* const text = R"(
+  net (float[4, 64, 64] x) => (float[4, 64, 64] y)
+  < float[64, 64] w1 = ["location": "none"], float[64, 64] w2 = ["location": "none"],
+    float[64] "fc.bias" = ["location": "none"] > {
+    t = Transpose <perm = [0, 2, 1]> (x)
+    m = MatMul (t, w1)
+    a = Add ("fc.bias", m)
+    b = Gelu (a)
+    y = MatMul (b, w2)
+  })";
+  const auto left = [&](Compiling compile) {
+    return Trained(text, compile).steps[1].after_forward.requested_bytes;
+  };
+  CHECK(left(Compiling::kInductor) == left(Compiling::kNone));
+}
+
+// Copies of the image and of the weight, in the place of nothing; few channels are left as they
+// are.
+TEST_CASE("given tensors are copied for convolutions in channels_last") {
+  const auto more = [](const std::string& channels) {
+    const std::string text = "net (float[2, 3, 8, 8] x) => (float[2, " + channels +
+                             ", 8, 8] y) < float[" + channels +
+                             R"(, 3, 3, 3] w = ["location": "none"] > {
+    y = Conv <pads = [1, 1, 1, 1]> (x, w)
+  })";
+    const auto left = [&](Compiling compile) {
+      return Trained(text, compile).steps[1].after_forward.requested_bytes;
+    };
+    return left(Compiling::kInductor) - left(Compiling::kNone);
+  };
+  CHECK(more("128") == (2 * 3 * 8 * 8 + 128 * 3 * 3 * 3) * 4);  // convolution_backward reads both
+  CHECK(more("64") == 0);
+}
+
+// Eager keeps s, n in fp32 and two casts of it where a, in the place of s, and one cast will do.
+TEST_CASE("two casts of one tensor are one") {
+  const auto left = [](Compiling compile) {
+    TrainingSettings settings = With(compile);
+    settings.precision = Precision::kAmpBf16;
+    const std::string text =
+        NetWith("s = Sigmoid (a) n = Exp (s) c = MatMul (n, w2) d = MatMul (n, w1) b = Add (c, d)");
+    return Replay(Train(Build(text, settings).program, settings))
+        .steps[1]
+        .after_forward.requested_bytes;
+  };
+  CHECK(left(Compiling::kNone) - left(Compiling::kInductor) == kValue + kValue / 2);
+}
+
+}  // namespace
+
+TEST_CASE("the plan as eager's is eager's") {
+  const std::string text = kTwoBlocks;
+  CHECK(Trained(text, Compiling::kAsEager).peak == Trained(text, Compiling::kNone).peak);
+}
+
+TEST_CASE("every tensor goes once, and no later than the loop's last ones") {
+  const TrainingSettings settings = With(Compiling::kInductor);
+  const Trace trace =
+      Train(Build(NetWith("s = Sigmoid (a) b = Tanh (s)"), settings).program, settings);
+  std::vector<int> frees(trace.buffers.size());
+  std::vector<bool> is_alive(trace.buffers.size());
+  for (const Event& event : trace.events) {
+    if (event.type == Event::Type::kAlloc) is_alive[Index(event.id)] = true;
+    if (event.type != Event::Type::kFree) continue;
+    CHECK(is_alive[Index(event.id)]);
+    is_alive[Index(event.id)] = false;
+    CHECK(++frees[Index(event.id)] == 1);
+  }
+  const Timeline timeline = Replay(trace);
+  CHECK(timeline.steps[1].after_step.requested_bytes ==
+        timeline.steps[2].after_step.requested_bytes);
+}
+
+TEST_CASE("verdicts take eager's plan, which stands beside the guess") {
+  const std::string text = NetWith("s = Sigmoid (a) t = Tanh (s) u = Sigmoid (t) b = Tanh (u)");
+  const auto estimate = [&](Compiling compile) {
+    return MakeEstimate(ParseGraph(text), {.binding = {.batch = 1 << 16},
+                                           .settings = With(compile),
+                                           .targets = {MakeTarget({.card = FindCard("t4")})}});
+  };
+  const Estimate guess = estimate(Compiling::kInductor);
+  const Estimate most = estimate(Compiling::kAsEager);
+  CHECK(guess.device_bytes < most.device_bytes);
+  REQUIRE(guess.range.has_value());
+  CHECK(guess.range->high.device_bytes == most.device_bytes);
+  CHECK(guess.range->high.flags == "--compile as-eager");
+  const auto tells = [](const std::string& text) {
+    return text.starts_with("torch.compile keeps");
+  };
+  CHECK(std::ranges::any_of(guess.assumptions, tells));
+  CHECK(std::ranges::none_of(most.assumptions, tells));
+  CHECK(guess.targets[0].judgement.used_bytes == most.targets[0].judgement.used_bytes);
+}
+
+TEST_CASE("beside checkpoints and ranks, and without gradients, nothing is known") {
+  TrainingSettings settings = With(Compiling::kInductor);
+  CHECK(IsCompiled(settings));
+  settings.checkpoint = {"auto"};
+  CHECK_FALSE(IsCompiled(settings));
+  settings = With(Compiling::kInductor);
+  settings.ranks.strategy = Strategy::kDdp;
+  CHECK_FALSE(IsCompiled(settings));
+  settings = With(Compiling::kInductor);
+  settings.mode = Mode::kEval;
+  CHECK_FALSE(IsCompiled(settings));
+}
+
+TEST_CASE("no advice is what the command refuses beside --compile") {
+  const auto flags = [](Compiling compile) {
+    const EstimateRequest request = {.binding = {.batch = 64},
+                                     .settings = {.compile = compile},
+                                     .targets = {MakeTarget({.card = FindCard("t4")})}};
+    const Graph graph = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx");
+    Estimate estimate = MakeEstimate(graph, request);
+    AddAdvice(graph, request, estimate);
+    std::string all;
+    for (const Advice& advice : estimate.targets[0].advice) all += advice.flags + "\n";
+    return all;
+  };
+  CHECK(flags(Compiling::kNone).find("--checkpoint") != std::string::npos);
+  const std::string compiled = flags(Compiling::kInductor);
+  CHECK(compiled.find("--checkpoint") == std::string::npos);
+  CHECK(compiled.find("--quantize") == std::string::npos);
+  CHECK(compiled.find("--strategy") == std::string::npos);
+}
+
+}  // namespace onnxfit::compiled_trace_test
