@@ -343,9 +343,9 @@ std::vector<Flag> RunFlags() {
          o.request.settings.checkpoint_reentrant = ParseSwitch(t);
        }},
       {"--compile", "", "C", kGroup,
-       Choices(kCompilings) + ": the model under torch.compile, of which inductor guesses what it "
-                              "keeps, and takes the "
-                              "worse where it matters: eager's plan",
+       Choices(kCompilings) +
+           ": the model under torch.compile: what Inductor keeps is modelled, and verdicts take "
+           "eager's plan where that is worse; as-eager: that plan",
        ToString(settings.compile),
        [](const Typed& t, Options& o) {
          o.request.settings.compile = ParseChoice(t, kCompilings);

@@ -1,23 +1,34 @@
 """Compiled training steps: how their memory differs from eager's, and from --compile's estimates.
 
-    compare.py                         # what compiled.csv says of eager, by network
-    compare.py --binary BIN --exports FOLDER    # and how far estimates are from it
+    compare.py                  # how far estimates are from compiled.csv; -v each run
+    compare.py --check          # exit 1 where an estimate is not as estimates.csv has it
+    compare.py --update         # writes estimates.csv
+    compare.py --eager          # what compiled.csv says of eager, by network
     compare.py --take FILE.jsonl...    # writes compiled.csv of what truths.py wrote
 
-Ratios are of compiled to eager; "kept" is what the forward pass leaves, beyond what there was
-before it, "step" the peak until the optimizer steps, "peak" that of the whole step, each of the
-third step.
+Errors are percent of the larger peak of the first and the third step, in allocated bytes; "kept" is
+what the forward pass of the third leaves, "step" its peak until the optimizer steps.  Exports are
+those of ../zoo and ../accuracy.
 """
 
 import argparse
 import csv
 import json
+import os
 import subprocess
 import sys
+import tarfile
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-TABLE = HERE / "compiled.csv"
+sys.path[:0] = [str(HERE.parent / "accuracy"), str(HERE.parent / "zoo")]
+import committed  # noqa: E402
+import compare as zoo  # noqa: E402  (../zoo's)
+
+TRUTHS = HERE / "compiled.csv"
+OTHERS = HERE.parent / "accuracy/data/models_pt2.tar.xz"
 KEY = ["network", "batch", "precision", "way"]
 FIGURES = ["after_forward", "after_backward", "after_step", "before_step", "allocated", "reserved"]
 COLUMNS = [*KEY, "loss", *(f"{figure}_{step}" for step in (1, 3) for figure in FIGURES),
@@ -40,14 +51,14 @@ def row_of(truth):
 def take(paths):
     rows = [row_of(json.loads(line)) for path in paths for line in path.read_text().splitlines()]
     rows.sort(key=lambda row: [str(row[name]) for name in KEY])
-    with TABLE.open("w", newline="") as file:
+    with TRUTHS.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
 
 def read():
-    with TABLE.open(newline="") as file:
+    with TRUTHS.open(newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
         row.update({name: int(row[name]) for name in row
@@ -67,8 +78,22 @@ def kept(row):
     return row["after_forward_3"] - row["after_step_3"]
 
 
-def estimate(args, row, compiling):
-    path = args.exports / f"{row['network']}.train.pt2"
+# --- Estimates -------------------------------------------------------------------------------
+
+ERRORS = ["inductor", "kept", "as-eager"]
+
+
+def worse(before, row):
+    return [f"{name} was {before[name]} %, is {row[name]} %" for name in ERRORS
+            if abs(float(row[name])) > abs(float(before[name]))]
+
+
+TABLE = committed.Table(HERE / "estimates.csv", KEY[:3], ERRORS, worse,
+                        lambda row: not any(float(row[name]) for name in ERRORS))
+
+
+def ask(args, row, folder, compiling):
+    path = Path(folder) / f"{row['network']}.train.pt2"
     command = [args.binary, path, "-b", str(row["batch"]), "-p", row["precision"], "--framework",
                "pytorch-2.11", "--format", "json", "-n", "0", "--compile", compiling]
     command += ["--loss", row["loss"]] if row["loss"] else []
@@ -77,6 +102,38 @@ def estimate(args, row, compiling):
         raise SystemExit(answer.stderr)
     return json.loads(answer.stdout)
 
+
+def percent(estimate, truth):
+    return f"{100 * (estimate / truth - 1):+.2f}"
+
+
+def estimate(args, row, folder):
+    guess, eager = (ask(args, row, folder, way) for way in ("inductor", "as-eager"))
+    truth = max(row["allocated_1"], row["allocated_3"])
+    return {**{name: row[name] for name in TABLE.key},
+            "inductor": percent(guess["peak"]["allocated_bytes"], truth),
+            "kept": percent(guess["steps"][2]["after_forward"], row["after_forward_3"]),
+            "as-eager": percent(eager["peak"]["allocated_bytes"], truth)}
+
+
+def unpack(folder, names):
+    zoo.unpack(folder)
+    with tarfile.open(OTHERS) as archive:
+        for name in names & {member.removesuffix(".train.pt2") for member in archive.getnames()}:
+            archive.extract(f"{name}.train.pt2", folder)
+
+
+def measure(args):
+    rows = [row for row, _ in pairs(read())]
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
+        if not args.exports:
+            unpack(scratch, {row["network"] for row in rows})
+        folder = args.exports or scratch
+        made = list(pool.map(lambda row: estimate(args, row, folder), rows[::args.every]))
+    return made, [TABLE.key_of(row) for row in rows]
+
+
+# --- What is printed -------------------------------------------------------------------------
 
 def quantiles(name, values):
     values = sorted(values)
@@ -101,44 +158,48 @@ def show_eager(found):
                                               if row["precision"] == precision])
 
 
-def show_estimates(args, found):
-    errors, above = {"guess": [], "as-eager": [], "guess, after forward": []}, []
-    for row, eager in found:
-        answers = {"guess": estimate(args, row, "inductor"),
-                   "as-eager": estimate(args, row, "as-eager")}
-        peaks = {name: answer["peak"]["allocated_bytes"] for name, answer in answers.items()}
-        truth = max(row["allocated_1"], row["allocated_3"])
-        for name, peak in peaks.items():
-            errors[name].append(peak / truth)
-        if truth > max(peaks.values()):
-            above.append(truth / max(peaks.values()) - 1)
-        third = answers["guess"]["steps"][2]
-        errors["guess, after forward"].append(third["after_forward"] / row["after_forward_3"])
-        if args.verbose:
-            print(f"{row['network']:32} {row['precision']:9} guess {peaks['guess'] / truth:.3f} "
-                  f"as eager {peaks['as-eager'] / truth:.3f}  after forward "
-                  f"{third['after_forward'] / row['after_forward_3']:.3f} "
-                  f"eager {row['after_forward_3'] / eager['after_forward_3']:.3f}")
-    for name, ratios in errors.items():
-        quantiles(f"estimate to truth, {name}", ratios)
-    print(f"truth is above both in {len(above)} of {len(found)} runs, by more than 1 % in "
-          f"{sum(more > .01 for more in above)}, by {100 * max(above, default=0):.1f} % at most")
+WHAT = {"inductor": "peak, `--compile inductor`", "kept": "after forward, the same",
+        "as-eager": "peak, `--compile as-eager`"}
+
+
+def print_summary(rows):
+    print("| | runs | within 1 % | within 5 % | least | 5 % | half | 95 % | most |\n"
+          "|---|---|---|---|---|---|---|---|---|")
+    for name, what in WHAT.items():
+        errors = sorted(float(row[name]) for row in rows)
+        close = [f"{100 * sum(abs(error) <= off for error in errors) / len(errors):.0f} %"
+                 for off in (1, 5)]
+        at = [errors[min(len(errors) - 1, int(share * len(errors)))] for share in (0, .05, .5, .95, 1)]
+        print(f"| {what} | {len(errors)} | " + " | ".join(close) + " | "
+              + " | ".join(f"{error:+.1f} %" for error in at) + " |")
+    ends = [max(float(row["inductor"]), float(row["as-eager"])) for row in rows]
+    print(f"\nCompiled steps take more than both in {sum(end < 0 for end in ends)} of {len(ends)} "
+          f"runs, by more than 1 % in {sum(end < -1 for end in ends)}, {-min(ends):.1f} % at most.")
+
+
+def print_each(rows):
+    for row in sorted(rows, key=lambda row: -abs(float(row["inductor"]))):
+        print(f"{row['network']:32} {row['precision']:9} "
+              + " ".join(f"{name} {row[name]} %" for name in ERRORS))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary")
-    parser.add_argument("--exports", type=Path)
+    parser.add_argument("--binary", default=str(HERE.parent.parent / "build/release/onnxfit"))
+    parser.add_argument("--committed", action="store_true", help="what estimates.csv says")
+    parser.add_argument("--exports", type=Path, metavar="FOLDER")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth run alone")
+    parser.add_argument("--eager", action="store_true")
     parser.add_argument("--take", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("-v", "--verbose", action="store_true")
+    committed.add_arguments(parser)
     args = parser.parse_args()
     if args.take:
         return take(args.take)
-    found = list(pairs(read()))
-    if not args.binary:
-        return show_eager(found)
-    show_estimates(args, found)
+    if args.eager:
+        return show_eager(list(pairs(read())))
+    return committed.answer(args, TABLE, lambda: measure(args), print_each, print_summary)
 
 
 if __name__ == "__main__":
