@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <queue>
 #include <utility>
 #include <vector>
 
@@ -15,17 +14,14 @@
 #include "estimator/eager/forward.h"
 #include "estimator/eager/fully_sharded.h"
 #include "estimator/eager/in_place.h"
-#include "estimator/eager/kernel_scratch.h"
+#include "estimator/eager/loop_batches.h"
 #include "estimator/eager/optimizer_step.h"
-#include "estimator/eager/strides.h"
 #include "estimator/eager/zero_partition.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/libraries.h"
 
 namespace onnxfit {
 namespace {
-
-using Batch = std::vector<TensorId>;  // by index into Program::inputs
 
 class Training {
  public:
@@ -35,6 +31,7 @@ class Training {
         machine_(trace),
         calls_(program, machine_, settings),
         forward_(calls_, settings),
+        batches_(calls_, forward_, settings),
         gradients_(program.parameters.size()),
         optimizer_(calls_, settings, gradients_) {
     if (log != nullptr) machine_.RecordInto(*log);
@@ -57,7 +54,7 @@ class Training {
     has_backward() && settings_.ranks.strategy == Strategy::kFsdp ? Shard() : Place();
     if (has_backward()) optimizer_.Construct();
     if (has_backward() && Does(LoopFact::kSumsLosses)) NewScalar(DType::kFloat32, "sum of losses");
-    for (int64_t i = 0; i < settings_.loop.prefetch; ++i) ahead_.push(NewBatch());
+    batches_.Prefetch();
     for (int32_t step = 1; step <= settings_.steps; ++step) {
       has_backward() ? TrainingStep(step) : InferenceStep(step);
     }
@@ -78,6 +75,7 @@ class Training {
     CheckFullySharded(program_, settings_);
     fsdp_.emplace(calls_, forward_, gradients_);
     fsdp_->Construct();
+    batches_.HandOver([this](const TensorType& type) { return fsdp_->InputType(type); });
     optimizer_.StepShards(fsdp_->ShardTypes());
   }
 
@@ -131,10 +129,10 @@ class Training {
       machine_.EnterPhase(step, Phase::kForward);
       if (Does(LoopFact::kDropsBatch)) DropBatch();
       if (Does(LoopFact::kTakesBatchesAtOnce)) {
-        if (i == 0) TakeBatches();
-        Bind(step_batches_[Index(i)]);
+        if (i == 0) batches_.TakeStep();
+        batches_.BindOfStep(i);
       } else {
-        NextBatch();
+        batches_.Next();
       }
       if (i == 0) ZeroGradIf(ZeroGrad::kBeforeForward);
       if (ddp_) ddp_->BeforeForward();
@@ -153,99 +151,18 @@ class Training {
 
   void InferenceStep(int32_t step) {
     machine_.EnterPhase(step, Phase::kForward);
-    NextBatch();
+    batches_.Next();
     RunForward(/*grad=*/false);
-  }
-
-  // All of the new batch is there before the names of the old one are bound again.
-  void NextBatch() {
-    ahead_.push(NewBatch());
-    const Batch batch = std::move(ahead_.front());
-    ahead_.pop();
-    Bind(batch);
-    for (const TensorId tensor : batch) machine_.Release(tensor);
-  }
-
-  void Bind(const Batch& batch) {
-    for (size_t i = 0; i < batch.size(); ++i) {
-      for (int references = 0; references < 2; ++references) machine_.Retain(batch[i]);
-      forward_.Bind(program_.inputs[i], batch[i]);
-    }
-    for (const TensorId old : std::exchange(batch_, batch)) machine_.Release(old);
-    if (label_count_ == kNoTensor) return;
-    machine_.Retain(label_count_);
-    forward_.Bind(program_.label_count.count, label_count_);
   }
 
   // What the turn of a loop whose body is a function held.
   void DropBatch() {
     ReleaseIf(loss_copy_);
-    for (const NameId name : program_.inputs) {
-      const TensorId old = forward_.Take(name);
-      if (old != kNoTensor) machine_.Release(old);
-    }
-    for (const TensorId old : std::exchange(batch_, {})) machine_.Release(old);
+    batches_.Drop();
   }
 
   void ReleaseIf(TensorId& tensor) {
     if (tensor != kNoTensor) machine_.Release(std::exchange(tensor, kNoTensor));
-  }
-
-  // batches, count = [next(batches) for _ in range(accumulate)], how many labels they have
-  void TakeBatches() {
-    std::vector<Batch> batches;
-    for (int64_t i = 0; i < settings_.loop.accumulate; ++i) {
-      ahead_.push(NewBatch());
-      batches.push_back(std::move(ahead_.front()));
-      ahead_.pop();
-    }
-    const TensorId count = CountLabels();
-    for (const Batch& old : std::exchange(step_batches_, std::move(batches))) {
-      for (const TensorId tensor : old) machine_.Release(tensor);
-    }
-    const TensorId old = std::exchange(label_count_, count);
-    if (old != kNoTensor) machine_.Release(old);
-  }
-
-  // sum((labels != -100).sum() for labels in batches)
-  TensorId CountLabels() {
-    const LabelCount& counted = program_.label_count;
-    if (counted.count == kNoName) return kNoTensor;
-    TensorType labels = calls_.TypeOf(counted.labels);
-    if (counted.is_shifted && !labels.dims.empty() && labels.dims.back() > 0) --labels.dims.back();
-    TensorId sum = kNoTensor;
-    for (int64_t i = 0; i < settings_.loop.accumulate; ++i) {
-      const TensorId of_batch = CountNonZero(labels.dims);
-      const TensorId old = std::exchange(sum, NewScalar(DType::kInt64, "number of labels"));
-      for (const TensorId term : {old, of_batch}) {
-        if (term != kNoTensor) machine_.Release(term);
-      }
-    }
-    return sum;
-  }
-
-  // Integers are added up as such: booleans are cast first (make_reduction of
-  // aten/src/ATen/native/ReduceOpsUtils.h, pytorch v2.11.0).
-  TensorId CountNonZero(const Dims& dims) {
-    const LabelId label = machine_.AddLabel("number of labels");
-    const TensorId mask = machine_.New({DType::kBool, dims}, label);
-    const TensorId count = NewScalar(DType::kInt64, "number of labels");
-    const TensorId cast = machine_.New({DType::kInt64, dims}, label);
-    PassScratch(machine_, SumOver(DType::kInt64, dims, ContiguousStrides(dims), /*kept=*/0),
-                settings_.device, label);
-    machine_.Release(cast);
-    machine_.Release(mask);
-    return count;
-  }
-
-  Batch NewBatch() {
-    Batch batch;
-    for (const NameId name : program_.inputs) {
-      const TensorType& asked = calls_.TypeOf(name);
-      const TensorType type = fsdp_ ? fsdp_->InputType(asked) : asked;
-      batch.push_back(machine_.New(type, calls_.NameLabel(name), Kind::kInput));
-    }
-    return batch;
   }
 
   // With set_to_none=False the gradients stay, wherever the loop zeroes them.
@@ -288,7 +205,7 @@ class Training {
     TensorId loss = forward_.Lookup(program_.loss);
     machine_.Retain(loss);
     if (!IsHeldOutput(program_.loss)) machine_.Release(forward_.Take(program_.loss));
-    if (Does(LoopFact::kModelTakesLabels) && label_count_ != kNoTensor) {
+    if (Does(LoopFact::kModelTakesLabels) && batches_.has_label_count()) {
       // loss *= 1, the number of ranks: in place, and yet one more node.
       const TensorId same = machine_.View(loss, {}, {});
       FollowFrom(loss, same);
@@ -376,6 +293,7 @@ class Training {
   Machine machine_;
   CallTable calls_;
   Forward forward_;
+  LoopBatches batches_;
   ParameterGradients gradients_;
   OptimizerStep optimizer_;
   const BackwardHooks hooks_ = {.unpack = [this](GradNodeId node) { forward_.Unpack(node); },
@@ -393,14 +311,10 @@ class Training {
   std::optional<ZeroPartition> zero_;
   std::optional<FullySharded> fsdp_;  // the same, where each has a part of it
   std::vector<NameId> outputs_;
-  size_t model_end_ = 0;              // the loss's calls begin here
-  std::queue<Batch> ahead_;           // on the device before the loop takes them
-  Batch batch_;                       // what the loop's x and y hold
-  std::vector<Batch> step_batches_;   // of the step, where a library takes all at once
-  TensorId label_count_ = kNoTensor;  // of the step
-  TensorId loss_ = kNoTensor;         // what its loss holds
-  TensorId last_loss_ = kNoTensor;    // and held, until backward has returned
-  TensorId loss_copy_ = kNoTensor;    // for reports, where a library makes one
+  size_t model_end_ = 0;            // the loss's calls begin here
+  TensorId loss_ = kNoTensor;       // what the loop's loss holds
+  TensorId last_loss_ = kNoTensor;  // and held, until backward has returned
+  TensorId loss_copy_ = kNoTensor;  // for reports, where a library makes one
 };
 
 // Calls from `model_end` on are the loss.

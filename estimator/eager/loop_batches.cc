@@ -1,0 +1,107 @@
+#include "estimator/eager/loop_batches.h"
+
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/eager/kernel_scratch.h"
+#include "estimator/eager/strides.h"
+
+namespace onnxfit {
+
+void LoopBatches::Prefetch() {
+  for (int64_t i = 0; i < settings_.loop.prefetch; ++i) ahead_.push(New());
+}
+
+void LoopBatches::Next() {
+  const Batch batch = TakeFirst();
+  Bind(batch);
+  for (const TensorId tensor : batch) machine_.Release(tensor);
+}
+
+void LoopBatches::TakeStep() {
+  std::vector<Batch> batches;
+  for (int64_t i = 0; i < settings_.loop.accumulate; ++i) batches.push_back(TakeFirst());
+  const TensorId count = CountLabels();
+  for (const Batch& old : std::exchange(step_batches_, std::move(batches))) {
+    for (const TensorId tensor : old) machine_.Release(tensor);
+  }
+  const TensorId old = std::exchange(label_count_, count);
+  if (old != kNoTensor) machine_.Release(old);
+}
+
+void LoopBatches::BindOfStep(int64_t micro) { Bind(step_batches_[Index(micro)]); }
+
+void LoopBatches::Drop() {
+  for (const NameId name : program().inputs) {
+    const TensorId old = forward_.Take(name);
+    if (old != kNoTensor) machine_.Release(old);
+  }
+  for (const TensorId old : std::exchange(batch_, {})) machine_.Release(old);
+}
+
+LoopBatches::Batch LoopBatches::New() {
+  Batch batch;
+  for (const NameId name : program().inputs) {
+    const TensorType& asked = calls_.TypeOf(name);
+    const TensorType type = type_ ? type_(asked) : asked;
+    batch.push_back(machine_.New(type, calls_.NameLabel(name), Kind::kInput));
+  }
+  return batch;
+}
+
+// A new one is there before the first of those ahead is taken.
+LoopBatches::Batch LoopBatches::TakeFirst() {
+  ahead_.push(New());
+  Batch batch = std::move(ahead_.front());
+  ahead_.pop();
+  return batch;
+}
+
+void LoopBatches::Bind(const Batch& batch) {
+  for (size_t i = 0; i < batch.size(); ++i) {
+    for (int references = 0; references < 2; ++references) machine_.Retain(batch[i]);
+    forward_.Bind(program().inputs[i], batch[i]);
+  }
+  for (const TensorId old : std::exchange(batch_, batch)) machine_.Release(old);
+  if (label_count_ == kNoTensor) return;
+  machine_.Retain(label_count_);
+  forward_.Bind(program().label_count.count, label_count_);
+}
+
+// sum((labels != -100).sum() for labels in batches)
+TensorId LoopBatches::CountLabels() {
+  const LabelCount& counted = program().label_count;
+  if (counted.count == kNoName) return kNoTensor;
+  TensorType labels = calls_.TypeOf(counted.labels);
+  if (counted.is_shifted && !labels.dims.empty() && labels.dims.back() > 0) --labels.dims.back();
+  TensorId sum = kNoTensor;
+  for (int64_t i = 0; i < settings_.loop.accumulate; ++i) {
+    const TensorId of_batch = CountNonZero(labels.dims);
+    const TensorId old = std::exchange(sum, NewCount());
+    for (const TensorId term : {old, of_batch}) {
+      if (term != kNoTensor) machine_.Release(term);
+    }
+  }
+  return sum;
+}
+
+// Integers are added up as such: booleans are cast first (make_reduction of
+// aten/src/ATen/native/ReduceOpsUtils.h, pytorch v2.11.0).
+TensorId LoopBatches::CountNonZero(const Dims& dims) {
+  const LabelId label = machine_.AddLabel("number of labels");
+  const TensorId mask = machine_.New({DType::kBool, dims}, label);
+  const TensorId count = NewCount();
+  const TensorId cast = machine_.New({DType::kInt64, dims}, label);
+  PassScratch(machine_, SumOver(DType::kInt64, dims, ContiguousStrides(dims), /*kept=*/0),
+              settings_.device, label);
+  machine_.Release(cast);
+  machine_.Release(mask);
+  return count;
+}
+
+TensorId LoopBatches::NewCount() {
+  return machine_.New({DType::kInt64, {}}, machine_.AddLabel("number of labels"),
+                      Kind::kActivation);
+}
+
+}  // namespace onnxfit

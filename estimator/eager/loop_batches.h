@@ -1,0 +1,64 @@
+// The batches that a loop has on the device, and the names that hold them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <vector>
+
+#include "estimator/base/settings.h"
+#include "estimator/eager/call_table.h"
+#include "estimator/eager/forward.h"
+
+namespace onnxfit {
+
+class LoopBatches {
+ public:
+  // All must outlive it.
+  LoopBatches(CallTable& calls, Forward& forward, const TrainingSettings& settings)
+      : calls_(calls), machine_(calls.machine()), forward_(forward), settings_(settings) {}
+
+  // What the loop hands to the model is of another type than the program asks for.
+  void HandOver(std::function<TensorType(const TensorType&)> type) { type_ = std::move(type); }
+
+  // ahead = [loop.prefetch batches]
+  void Prefetch();
+
+  // x, y = next(batches): all of the new batch is there before the names of the old one are bound
+  // again.
+  void Next();
+
+  // Those of a whole step, before the first of its micro-batches runs (LoopFact):
+  //   batches, count = [next(batches) for _ in range(accumulate)], how many labels they have
+  void TakeStep();
+  // x, y = batches[micro]
+  void BindOfStep(int64_t micro);
+  // Whether labels were counted.
+  bool has_label_count() const { return label_count_ != kNoTensor; }
+
+  // del x, y
+  void Drop();
+
+ private:
+  using Batch = std::vector<TensorId>;  // by index into Program::inputs
+
+  const Program& program() const { return calls_.program(); }
+  Batch New();
+  Batch TakeFirst();
+  void Bind(const Batch& batch);
+  TensorId CountLabels();
+  TensorId CountNonZero(const Dims& dims);
+  TensorId NewCount();
+
+  CallTable& calls_;
+  Machine& machine_;
+  Forward& forward_;
+  const TrainingSettings& settings_;
+  std::function<TensorType(const TensorType&)> type_;  // null: as the program asks
+  std::queue<Batch> ahead_;                            // on the device before the loop takes them
+  Batch batch_;                                        // what the loop's x and y hold
+  std::vector<Batch> step_batches_;   // of the step, where a library takes all at once
+  TensorId label_count_ = kNoTensor;  // of the step
+};
+
+}  // namespace onnxfit
