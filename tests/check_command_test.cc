@@ -56,18 +56,18 @@ bool Has(const std::string& text, const std::string& part) {
 class GatedFolder : public WorkingFolder {
  public:
   explicit GatedFolder(const std::string& config = kConfig) {
-    Write("net.onnxtxt", Layer(20'000));
+    Write("net.onnxtxt", OneLayer(20'000));
     Write("onnxfit.toml", config);
     REQUIRE(Check({"--update"}).code == 0);
   }
-  void Grow() const { Write("net.onnxtxt", Layer(40'000)); }
+  void Grow() const { Write("net.onnxtxt", OneLayer(40'000)); }
 };
 
 }  // namespace
 
 TEST_CASE("a check without a lock is NEW, then passes, then fails where it grew") {
   const WorkingFolder folder;
-  folder.Write("net.onnxtxt", Layer(20'000));
+  folder.Write("net.onnxtxt", OneLayer(20'000));
   folder.Write("onnxfit.toml", kConfig);
   const CommandResult first = Check();
   CHECK(first.code == 0);
@@ -86,7 +86,7 @@ TEST_CASE("a check without a lock is NEW, then passes, then fails where it grew"
   CHECK(ContentsOf(kLock) == lock);
   CHECK(Lines(Check().out, "PASS") == 1);
 
-  folder.Write("net.onnxtxt", Layer(40'000));
+  folder.Write("net.onnxtxt", OneLayer(40'000));
   const CommandResult grown = Check();
   CHECK(grown.code == 1);
   CHECK(grown.out.starts_with("FAIL: 1 fail\nFAIL  net: grew by "));
@@ -102,7 +102,7 @@ TEST_CASE("a check without a lock is NEW, then passes, then fails where it grew"
 
 TEST_CASE("what shrank passes") {
   const GatedFolder folder;
-  folder.Write("net.onnxtxt", Layer(10'000));
+  folder.Write("net.onnxtxt", OneLayer(10'000));
   const CommandResult result = Check();
   CHECK(result.code == 0);
   CHECK(Has(result.out, "shrank by "));
@@ -308,10 +308,10 @@ TEST_CASE("a lock that is a link stays one, and keeps its mode") {
 
 TEST_CASE("a model of another name serves where all checks are of one") {
   const GatedFolder folder;
-  folder.Write("old.onnxtxt", Layer(20'000));
+  folder.Write("old.onnxtxt", OneLayer(20'000));
   folder.Write("old.json", RunCommand({"old.onnxtxt", "-f", "json"}).out);
   folder.Write("onnxfit.toml", std::string(kConfig) + "[[check]]\nmodel = \"second.onnxtxt\"\n");
-  folder.Write("second.onnxtxt", Layer(40'000));
+  folder.Write("second.onnxtxt", OneLayer(40'000));
   for (const char* against : {"old.onnxtxt", "old.json"}) {
     CAPTURE(against);
     CHECK(Lines(Check({"--against", against}).out, "NEW") == 2);
@@ -351,7 +351,7 @@ TEST_CASE("git, a report, a model and another lock are compared with") {
   folder.Commit("one");
   folder.Write("old.json", RunCommand({"net.onnxtxt", "-f", "json"}).out);
   folder.Write("table.json", RunCommand({"net.onnxtxt", "-b", "1,2", "-f", "json"}).out);
-  folder.Write("old.onnxtxt", Layer(20'000));
+  folder.Write("old.onnxtxt", OneLayer(20'000));
   fs::copy(kLock, "old.lock.json");
   fs::remove(kLock);
   folder.Grow();
@@ -381,7 +381,7 @@ TEST_CASE("a model that a ref does not have is new") {
   const GatedFolder folder;
   folder.MakeRepository();
   folder.Commit("one");
-  folder.Write("second.onnxtxt", Layer(10));
+  folder.Write("second.onnxtxt", OneLayer(10));
   folder.Write("onnxfit.toml", std::string(kConfig) + "[[check]]\nmodel = \"second.onnxtxt\"\n");
   const CommandResult result = Check({"--against", "git:main"});
   CHECK(result.code == 0);
@@ -412,7 +412,7 @@ TEST_CASE("several formats are written at once") {
 
 TEST_CASE("a config elsewhere has its lock beside it and its models below it") {
   const WorkingFolder folder;
-  folder.Write("ci/models/net.onnxtxt", Layer(10));
+  folder.Write("ci/models/net.onnxtxt", OneLayer(10));
   folder.Write("ci/memory.toml", "[[check]]\nmodel = \"models/*.onnxtxt\"\nname = \"all\"\n");
   CHECK(Check({"ci/memory.toml", "--update"}).code == 0);
   CHECK(fs::exists("ci/memory.lock.json"));
@@ -438,7 +438,7 @@ TEST_CASE("trouble with all of the config is the one row of every format") {
 
 TEST_CASE("an empty --against is the lock, any other is named") {
   const GatedFolder folder;
-  folder.Write("old.onnxtxt", Layer(20'000));
+  folder.Write("old.onnxtxt", OneLayer(20'000));
   CHECK(Check({"--against", ""}).out.starts_with("PASS: 1 pass\n"));
   CHECK(Check({"--against="}).out.starts_with("PASS: 1 pass\n"));
   CHECK(Check({"--against=old.onnxtxt"})

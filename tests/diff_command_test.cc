@@ -13,8 +13,8 @@ namespace {
 
 // Two layers, the second twice as large: a weight, its gradient and AdamW's states.
 WorkingFolder& TwoLayers(WorkingFolder& folder) {
-  folder.Write("old.onnxtxt", Layer(20'000));
-  folder.Write("new.onnxtxt", Layer(40'000));
+  folder.Write("old.onnxtxt", OneLayer(20'000));
+  folder.Write("new.onnxtxt", OneLayer(40'000));
   return folder;
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("a side may be a report, or what git has") {
   TwoLayers(folder);
   folder.MakeRepository();
   folder.Commit("one");
-  folder.Write("old.onnxtxt", Layer(40'000));
+  folder.Write("old.onnxtxt", OneLayer(40'000));
   folder.Write("old.json", RunCommand({"new.onnxtxt", "-f", "json"}).out);
   folder.Write("table.json", RunCommand({"new.onnxtxt", "-f", "json", "-b", "1,2"}).out);
   const std::string grown =
@@ -144,7 +144,7 @@ TEST_CASE("a dimension or an input that one side has need not be the other's") {
 TEST_CASE("--fail-above decides the exit code") {
   WorkingFolder folder;
   TwoLayers(folder);
-  folder.Write("large.onnxtxt", Layer(200'000));
+  folder.Write("large.onnxtxt", OneLayer(200'000));
   struct Row {
     std::vector<std::string> flags;
     int code;
@@ -167,8 +167,8 @@ TEST_CASE("--fail-above decides the exit code") {
 
 TEST_CASE("a card that no longer holds is told and counts") {
   WorkingFolder folder;
-  folder.Write("old.onnxtxt", Layer(100));
-  folder.Write("large.onnxtxt", Layer(4'000'000));
+  folder.Write("old.onnxtxt", OneLayer(100));
+  folder.Write("large.onnxtxt", OneLayer(4'000'000));
   const CommandResult result = RunCommand({"diff", "old.onnxtxt", "large.onnxtxt", "--gpu", "t4"});
   CHECK(result.code == 0);
   CHECK(result.out.find("FITS on t4") != std::string::npos);

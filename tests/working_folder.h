@@ -50,7 +50,7 @@ class WorkingFolder {
 };
 
 // A network of one layer of `width` units, at 512 bytes a row.
-inline std::string Layer(int width) {
+inline std::string OneLayer(int width) {
   const std::string n = std::to_string(width);
   return R"(<ir_version: 8, opset_import: ["" : 17]> net (float[N, 128] x) => (float[N, )" + n +
          R"(] y) <float[)" + n + R"(, 128] fc_weight = ["location": "none"]> {
