@@ -311,7 +311,8 @@ void CheckSmoothing(const TrainingSettings& settings) {
     throw Error({.where = "--label-smoothing",
                  .text = fmt::format("expected a loop that computes the loss, found --loop {}, "
                                      "whose LabelSmoother is not known here",
-                                     ToString(settings.loop.library))});
+                                     ToString(settings.loop.library)),
+                 .hint = "--label-smoothing=no, or --loop plain"});
   }
 }
 
@@ -348,7 +349,10 @@ void CheckCompiled(const TrainingSettings& settings) {
                                 : settings.quantize.kind != Quantization::kNone ? "--quantize"
                                                                                 : "";
   if (flag.empty()) return;
-  throw Error({.where = "--compile", .text = fmt::format("expected without {}", flag)});
+  throw Error({.where = "--compile",
+               .text = fmt::format(
+                   "expected without {}, beside which compiled code is not known here", flag),
+               .hint = "--compile none"});
 }
 
 // Modules compute in the policy's type.

@@ -245,6 +245,8 @@ TEST_CASE("missing or bad numbers are errors with what to try") {
       {Gpt3({"--lora", "8"}), "--lora: expected a MODEL file, whose layers have names"},
       {Gpt3({"--loop", "trainer"}), "--loop: expected a MODEL file, whose layers have names"},
       {Gpt3({"--quantize", "nf4"}), "--quantize: expected a MODEL file, whose layers have names"},
+      {Gpt3({"--compile", "inductor"}),
+       "--compile: expected a MODEL file, whose layers have names"},
       {Gpt3({"--checkpoint", "auto"}), "--checkpoint: expected a MODEL file, whose layers have"},
       {Gpt3({"--why", "a"}), "--why: expected a MODEL file, found --params"},
       {Gpt3({"--tree"}), "--tree: expected a MODEL file, found --params"},

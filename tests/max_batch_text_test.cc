@@ -168,8 +168,8 @@ TEST_CASE("what the file leaves open is said beside the batch and the verdict") 
   answer.rows[0].found.guessed_batch = 120;
   answer.rows[0].found.reading = "--in-place known";
   CHECK(Report(answer).find(R"(
-  - up to 120 run if the file means what is likely; it leaves open what
-    --in-place known says, and the worse is taken
+  - up to 120 run if what is likely is so; what --in-place known says is left
+    open, and the worse is taken
 )") != std::string::npos);
   CHECK(Json(answer).find("\"guessed\": {\n        \"max_batch\": 120,\n        \"reading\": "
                           "\"--in-place known\"") != std::string::npos);
@@ -177,13 +177,13 @@ TEST_CASE("what the file leaves open is said beside the batch and the verdict") 
   judgement.reading = "--in-place known";
   judgement.guessed = GuessedUse{Verdict::kFits, 14 * kGiB};
   CHECK(Head(EstimateOn(judgement)).find(R"(
-  - the file leaves open what --in-place known says, the worse, which is taken:
-    1.00 GiB more than is likely (14.0 GiB, FITS)
+  - what --in-place known says is left open, and the worse is taken: 1.00 GiB
+    more than is likely (14.0 GiB, FITS)
 )") != std::string::npos);
   judgement.guessed->used_bytes = 16 * kGiB;  // TIGHT is worse than FITS, whatever it takes
   CHECK(Head(EstimateOn(judgement)).find(R"(
-  - the file leaves open what --in-place known says, the worse, which is taken:
-    not what is likely (16.0 GiB, FITS)
+  - what --in-place known says is left open, and the worse is taken: not what is
+    likely (16.0 GiB, FITS)
 )") != std::string::npos);
 }
 

@@ -181,11 +181,17 @@ TEST_CASE("a compiled model has neither checkpoints nor ranks nor packed weights
   CHECK(Parse({"m.onnx", "--compile=inductor"}).request.settings.compile == Compiling::kInductor);
   CHECK(Parse({"m.onnx", "--compile=as-eager"}).request.settings.compile == Compiling::kAsEager);
   CHECK(ErrorOf({"m.onnx", "--compile=inductor", "--checkpoint=auto"}) ==
-        "--compile: expected without --checkpoint");
-  CHECK(ErrorOf({"m.onnx", "--compile=inductor", "--strategy=ddp"}) ==
-        "--compile: expected without --strategy");
-  CHECK(ErrorOf({"m.onnx", "--compile=as-eager", "--quantize=nf4"}) ==
-        "--compile: expected without --quantize");
+        "--compile: expected without --checkpoint, beside which compiled code is not known here "
+        "(try: "
+        "--compile none)");
+  CHECK(
+      ErrorOf({"m.onnx", "--compile=inductor", "--strategy=ddp"}) ==
+      "--compile: expected without --strategy, beside which compiled code is not known here (try: "
+      "--compile none)");
+  CHECK(
+      ErrorOf({"m.onnx", "--compile=as-eager", "--quantize=nf4"}) ==
+      "--compile: expected without --quantize, beside which compiled code is not known here (try: "
+      "--compile none)");
 }
 
 TEST_CASE("FSDP's flags reach their places, and its policy casts the model") {

@@ -42,9 +42,8 @@ constexpr WarningText kTexts[] = {
      "by -v."},
     {warning::kLostAnswers, "the file leaves open what decides",
      "Whether nn.ReLU writes in place, whether a dropout had p = 0, whether a head is tied: "
-     "exports "
-     "do not say it. Estimates take the likeliest and show the range; verdicts and max-batch take "
-     "the worse.",
+     "exports do not say it, nor what torch.compile keeps. Estimates take the likeliest and show "
+     "the range; verdicts and max-batch take the worse.",
      "Type the flag that the warning names."},
     {warning::kUpperBound, "layers that are bounded",
      "What these layers keep is decided in a library, by versions and sizes. What is said is an "

@@ -13,11 +13,14 @@ const Dims& DimsOf(const Program& program, const AtenCall& call, size_t input) {
   return program.values[Index(call.inputs[input])].type.dims;
 }
 
-// Weights: output channels, input channels of a group, then the kernel's.
+// Weights: output channels, input channels of a group, then the kernel's; of transposed ones input
+// channels, output channels of a group.
 bool IsSlower(const Program& program, const AtenCall& call) {
   const Dims& x = DimsOf(program, call, 0);
+  const Dims& y = program.values[Index(call.outputs[0])].type.dims;
   const Dims& weight = DimsOf(program, call, 1);
-  const bool is_grouped = x.size() > 1 && weight[1] > 1 && x[1] != weight[1];
+  const int64_t of_all_groups = y[1] == weight[0] ? x[1] : y[1];
+  const bool is_grouped = weight[1] > 1 && of_all_groups != weight[1];
   return is_grouped || (weight.size() > 2 && 2 * weight[0] <= weight[1] && weight[2] > 1);
 }
 

@@ -106,8 +106,7 @@ using OptimizerStates = std::array<StateTensor, 6>;
 struct OptimizerRule {
   Optimizer optimizer = Optimizer::kNone;
   OptimizerImpl impl = OptimizerImpl::kForeach;
-  uint8_t args =
-      0;  // OptimizerArg bits: the row with them, of those that its optimizer's rows tell
+  uint8_t args = 0;  // OptimizerArg bits: those with which the row is taken
   bool FrameworkProfile::*only_where = nullptr;  // there in some versions alone
   OptimizerStates states = {};
   StatesMade states_made = StatesMade::kFirstStep;

@@ -78,7 +78,8 @@ void CheckRequest(const EstimateRequest& request) {
       {"--freeze", !settings.freeze.empty()},
       {"--lora", settings.lora.rank > 0},
       {"--quantize", settings.quantize.kind != Quantization::kNone},
-      {"--checkpoint", !settings.checkpoint.empty()}};
+      {"--checkpoint", !settings.checkpoint.empty()},
+      {"--compile", settings.compile == Compiling::kInductor}};
   for (const auto& [flag, is_given] : by_name) {
     if (!is_given) continue;
     RefuseForm(std::string(flag), "expected a MODEL file, whose layers have names, found --params",

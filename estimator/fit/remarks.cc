@@ -17,6 +17,7 @@
 #include "estimator/eager/data_parallel.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/eager/optimizer_rule.h"
+#include "estimator/fit/verdict.h"
 #include "estimator/memory/lives.h"
 #include "estimator/program/hidden_matrices.h"
 
@@ -176,6 +177,20 @@ std::string_view SharesText(Strategy strategy) {
                                       : ", and none has more";
 }
 
+std::string RanksAssumption(const EstimateRequest& request) {
+  const RankSettings& ranks = request.settings.ranks;
+  const std::string whose = fmt::format(
+      "the figures are those of the first of {} ranks{}; what NCCL allocates is not "
+      "PyTorch's and not among them",
+      ranks.world, SharesText(ranks.strategy));
+  const bool is_left_room = MostNcclBytes(request.settings, request.overhead_bytes.has_value()) > 0;
+  if (!is_left_room) return whose;
+  return whose + fmt::format(
+                     ": {} to {} a communicator within a node, by its channels; verdicts "
+                     "leave room for it (--overhead tells a context with it)",
+                     FormatBytes(NcclLeastBytes()), FormatBytes(NcclMuchBytes()));
+}
+
 // Of a run of any file.
 std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_view in_place,
                                         const EstimateRequest& request) {
@@ -204,14 +219,8 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
         "torch.compile keeps what its partitioner likely chooses, without graph breaks and CUDA "
         "graphs; where kernels are tuned, the first step takes the card's L2 cache once more");
   }
-  const RankSettings& ranks = request.settings.ranks;
-  if (ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
-    assumptions.push_back(
-        fmt::format("the figures are those of the first of {} ranks{}; what NCCL allocates is not "
-                    "PyTorch's and not among them: {} to {} a communicator within a node, by its "
-                    "channels; verdicts leave room for it (--overhead tells a context with it)",
-                    ranks.world, SharesText(ranks.strategy), FormatBytes(NcclLeastBytes()),
-                    FormatBytes(NcclMuchBytes())));
+  if (request.settings.ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
+    assumptions.push_back(RanksAssumption(request));
   }
   return assumptions;
 }

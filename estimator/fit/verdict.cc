@@ -271,9 +271,9 @@ bool RunsOn(const PlayableRun& run, const Target& target) {
 bool FitsOn(const PlayableRun& run, const Target& target) {
   if (!run.uncounted.empty()) return false;
   if (IsPlain(run.conf)) {
-    const int64_t workspaces = run.beside_bytes();
+    const int64_t beside = run.beside_bytes();
     const int64_t nearby = std::max<int64_t>(0, target.capacity_bytes() - 8 * kMiB);
-    const int64_t least = std::min(nearby, target.least_capacity_bytes() - workspaces);
+    const int64_t least = std::min(nearby, target.least_capacity_bytes() - beside);
     return least >= 0 && EndlessReservedBytes(run) <= least;
   }
   const CardRun played = PlayOn(run, target, target.capacity_bytes());

@@ -77,7 +77,7 @@ struct PlayableRun {
   AllocatorConf conf = {};
   int64_t unmodelled_bytes = 0;  // what cuDNN may ask for beyond the trace, at most
   bool is_inference = false;
-  int64_t nccl_bytes = 0;      // what NCCL may ask for, at most, of ranks
+  int64_t nccl_bytes = 0;      // what NCCL may ask for, of ranks
   std::string uncounted = {};  // what is not in the trace though it takes memory; "" for nothing
   std::shared_ptr<const void> owner = {};  // of trace and loop, where nobody else keeps them
   std::shared_ptr<KnownPlays> known = {};  // of this very run; null: nothing is kept
@@ -85,8 +85,8 @@ struct PlayableRun {
   int64_t beside_bytes() const { return unmodelled_bytes + nccl_bytes; }
 };
 
-// What NCCL's buffers take, at most (base/nccl.h): nothing without ranks, nor where the context is
-// told (--overhead), which is then taken to have them.
+// The room that verdicts leave for NCCL's buffers, those of many channels (base/nccl.h): nothing
+// without ranks, nor where the context is told (--overhead), which is then taken to have them.
 int64_t MostNcclBytes(const TrainingSettings& settings, bool is_context_told);
 
 // "parameters whose sizes the file does not say are not counted (OF115)", where `warnings` have

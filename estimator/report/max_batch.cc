@@ -91,8 +91,7 @@ std::string TightText(const MaxBatch& answer) {
 // How much the worse reading takes away.
 std::string GuessText(const MaxBatch& answer) {
   return fmt::format(
-      "up to {} run if the file means what is likely; it leaves open what {} says, and the worse "
-      "is taken",
+      "up to {} run if what is likely is so; what {} says is left open, and the worse is taken",
       *answer.guessed_batch, answer.reading);
 }
 

@@ -175,7 +175,7 @@ std::string ShareText(const Share& share) {
 std::string ReadingText(const Judgement& judgement) {
   const GuessedUse& guessed = *judgement.guessed;
   const int64_t more = judgement.used_bytes - guessed.used_bytes;
-  return fmt::format("the file leaves open what {} says, the worse, which is taken: {}({}, {})",
+  return fmt::format("what {} says is left open, and the worse is taken: {}({}, {})",
                      judgement.reading,
                      more > 0 ? FormatBytes(more) + " more than is likely " : "not what is likely ",
                      FormatBytes(guessed.used_bytes), VerdictWord(guessed.verdict));

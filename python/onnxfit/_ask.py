@@ -47,7 +47,8 @@ def _prepared(model: ModelLike, inputs: object, dynamic_shapes: Any, keywords: M
             "loss": losses.flag_of(keywords["loss"])}
     if losses.smooths(keywords["loss"]):
         told["label_smoothing"] = True
-    for name in ("optimizer_impl", "optimizer_args"):  # go before those of an object
+    # Go before those of an object.
+    for name in ("optimizer_impl", "optimizer_args", "label_smoothing"):
         if keywords.get(name) is not None:
             told[name] = keywords[name]
     given = {name: value for name, value in told.items() if value is not None}

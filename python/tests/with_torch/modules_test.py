@@ -187,6 +187,9 @@ class Optimizers(unittest.TestCase):
         smoothed = onnxfit.estimate(resnet18(), IMAGES,
                                     loss=torch.nn.CrossEntropyLoss(label_smoothing=0.1))
         self.assertTrue(smoothed.settings.label_smoothing)
+        told = onnxfit.estimate(resnet18(), IMAGES, label_smoothing=False,
+                                loss=torch.nn.CrossEntropyLoss(label_smoothing=0.1))
+        self.assertFalse(told.settings.label_smoothing)
 
 
 if __name__ == "__main__":
