@@ -35,6 +35,7 @@ constexpr ArgumentRow kArguments[] = {
     {"gradient_checkpointing_kwargs.use_reentrant", "true", "--checkpoint-reentrant", ""},
     {"max_grad_norm", "0", "--clip-grad", "no"},
     {"max_grad_norm", "0.0", "--clip-grad", "no"},
+    {"torch_compile", "true", "--compile", "inductor"},
     {"label_smoothing_factor", kNotZero, "--label-smoothing", "yes"},
     {"weight_decay", kNotZero, "--optimizer-args", "weight_decay"},
     {kOptim, "adamw_torch_fused", "--optimizer", "adamw"},

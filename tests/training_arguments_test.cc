@@ -57,6 +57,11 @@ TEST_CASE("weight decay matters where it is not zero") {
   CHECK(args("0.0") == 0);
 }
 
+TEST_CASE("a Trainer may compile the model") {
+  CHECK(Parse(R"({"torch_compile": true})").request.settings.compile == Compiling::kInductor);
+  CHECK(Parse(R"({"torch_compile": false})").request.settings.compile == Compiling::kNone);
+}
+
 TEST_CASE("the Trainer's own smoothing is not known") {
   CHECK_THROWS_WITH_AS(Parse(R"({"label_smoothing_factor": 0.1})"),
                        doctest::Contains("LabelSmoother"), Error);

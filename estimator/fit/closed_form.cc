@@ -74,6 +74,7 @@ void CheckRequest(const EstimateRequest& request) {
                fmt::format("--optimizer {}, which keeps more", ToString(rule.of_others)));
   }
   const std::pair<std::string_view, bool> by_name[] = {
+      {"--label-smoothing", settings.label_smoothing},
       {"--loop", settings.loop.library != LoopLibrary::kPlain},
       {"--freeze", !settings.freeze.empty()},
       {"--lora", settings.lora.rank > 0},

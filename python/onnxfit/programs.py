@@ -389,4 +389,7 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
         path = os.path.join(folder, type(module).__name__ + ".pt2")
         program = export(module, inputs, mode=mode, batch=batch, dynamic_shapes=dynamic_shapes)
         _save_for_command(program, path)
-        yield ModelFile(path, folder, Inputs.of(inputs).apart().batch(), _flags_of(module, mode))
+        flags = _flags_of(module, mode)
+        if module is not model and flags["mode"] == "train":
+            flags["compile"] = "inductor"
+        yield ModelFile(path, folder, Inputs.of(inputs).apart().batch(), flags)

@@ -103,7 +103,9 @@ class Inputs(unittest.TestCase):
 
     def test_compiled_modules(self):
         answer = onnxfit.estimate(torch.compile(Net()), IDS)
-        self.assertEqual((answer.peak.allocated_bytes, answer.model.path), (self.plain, "Net.pt2"))
+        self.assertEqual((answer.settings.compile, answer.model.path), ("inductor", "Net.pt2"))
+        eager = onnxfit.estimate(torch.compile(Net()), IDS, compile="none")
+        self.assertEqual(eager.peak.allocated_bytes, self.plain)
 
     def test_what_forward_does_not_take(self):
         rows = [(ByName(), {"tokens": IDS},
