@@ -434,8 +434,7 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--fsdp-keep",
                                             "--fsdp-policy",
                                             "--reduce-bucket",
-                                            "--checkpoint-reentrant",
-                                            "--compile"};
+                                            "--checkpoint-reentrant"};
 
 // Whether it says what inference does anyway.
 bool SaysNone(std::string_view flag, const TrainingSettings& settings) {

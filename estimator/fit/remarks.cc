@@ -217,7 +217,11 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   if (IsCompiled(request.settings)) {
     assumptions.emplace_back(
         "torch.compile keeps what its partitioner likely chooses, without graph breaks and CUDA "
-        "graphs; where kernels are tuned, the first step takes the card's L2 cache once more");
+        "graphs; while kernels are tuned, the first step has a buffer of the size of the card's L2 "
+        "cache, too");
+  }
+  if (request.settings.compile == Compiling::kInductor && request.settings.mode == Mode::kEval) {
+    assumptions.emplace_back("compiled inference takes what eager's does (--compile)");
   }
   if (request.settings.ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.push_back(RanksAssumption(request));
