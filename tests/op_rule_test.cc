@@ -239,6 +239,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"log", In(0), In(0)},
       {"log_softmax", In(0), Out(0)},
       {"masked_fill", In(0), In(1)},
+      {"masked_fill_", In(0), In(1)},
       {"max_pool2d", In(0), In(0) | Aux(0)},
       {"max_pool3d", In(0), In(0) | Aux(0)},
       {"max_pool3d_with_indices", In(0), In(0) | Out(1)},
