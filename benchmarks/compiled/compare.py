@@ -17,7 +17,6 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,7 +27,6 @@ import committed  # noqa: E402
 import compare as zoo  # noqa: E402  (../zoo's)
 
 TRUTHS = HERE / "compiled.csv"
-OTHERS = HERE.parent / "accuracy/data/models_pt2.tar.xz"
 KEY = ["network", "batch", "precision", "way"]
 FIGURES = ["after_forward", "after_backward", "after_step", "before_step", "allocated", "reserved"]
 COLUMNS = [*KEY, "loss", *(f"{figure}_{step}" for step in (1, 3) for figure in FIGURES),
@@ -116,18 +114,11 @@ def estimate(args, row, folder):
             "as-eager": percent(eager["peak"]["allocated_bytes"], truth)}
 
 
-def unpack(folder, names):
-    zoo.unpack(folder)
-    with tarfile.open(OTHERS) as archive:
-        for name in names & {member.removesuffix(".train.pt2") for member in archive.getnames()}:
-            archive.extract(f"{name}.train.pt2", folder)
-
-
 def measure(args):
     rows = [row for row, _ in pairs(read())]
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
         if not args.exports:
-            unpack(scratch, {row["network"] for row in rows})
+            zoo.unpack(scratch, {row["network"] for row in rows})
         folder = args.exports or scratch
         made = list(pool.map(lambda row: estimate(args, row, folder), rows[::args.every]))
     return made, [TABLE.key_of(row) for row in rows]

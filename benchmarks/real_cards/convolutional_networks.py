@@ -6,16 +6,14 @@ torchvision's constructors with 1000 classes, but 10 of MNASNet and MobileNetV3,
 perf_estimator/models.py has them; images of CIFAR-10 resized to 86 x 86.
 """
 
-import argparse
 import sys
-from pathlib import Path
 from typing import Callable
 
 import torch
 from torchvision import models
 from torchvision.models import mobilenetv3
 
-from language_models import save
+from language_models import write_all
 
 SIZE = 86
 
@@ -49,17 +47,5 @@ def program_of(name: str) -> torch.export.ExportedProgram:
     return torch.export.export(model, (images,), dynamic_shapes=({0: batch},), strict=False)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("names", nargs="*", default=list(MODELS), metavar="NAME")
-    args = parser.parse_args()
-    args.folder.mkdir(parents=True, exist_ok=True)
-    for name in args.names:
-        save(program_of(name), args.folder / f"xmem_{name}.pt2")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_all(__doc__, MODELS, "xmem", program_of))

@@ -14,7 +14,7 @@ import re
 import sys
 import zipfile
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator
 
 import torch
 import transformers
@@ -124,18 +124,24 @@ def no_autocast(*_args, **_kwargs) -> contextlib.AbstractContextManager:
     return contextlib.nullcontext()
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__,
+def write_all(description: str | None, models: dict, prefix: str,
+              program_of: Callable[[str], torch.export.ExportedProgram]) -> int:
+    """What the command line asks for: a folder, and the names of some of `models`."""
+    parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("names", nargs="*", default=list(MODELS), metavar="NAME")
+    parser.add_argument("names", nargs="*", default=list(models), metavar="NAME")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
+    for name in args.names:
+        save(program_of(name), args.folder / f"{prefix}_{name}.pt2")
+    return 0
+
+
+def main() -> int:
     torch.rand = no_layer_is_dropped
     torch.autocast = no_autocast
-    for name in args.names:
-        save(program_of(name), args.folder / f"llm_{name}.pt2")
-    return 0
+    return write_all(__doc__, MODELS, "llm", program_of)
 
 
 if __name__ == "__main__":

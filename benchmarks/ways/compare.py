@@ -14,7 +14,6 @@ whose flags are not known is not answered.
 import argparse
 import os
 import sys
-import tarfile
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,19 +27,10 @@ from table import WAYS, flags_of  # noqa: E402
 TABLE = zoo.TABLE._replace(path=HERE / "ways.csv", key=["family", "way", "run"])
 KIND = "pt2-train"
 ENDING = zoo.FILES[KIND]
-OTHERS = HERE.parent / "accuracy/data/models_pt2.tar.xz"
 
 
 def with_flags(truth):
     return {**truth, "optimizer": WAYS[truth["way"]].optimizer_flag, "flags": flags_of(truth)}
-
-
-def unpack(folder, names):
-    zoo.unpack(folder)
-    with tarfile.open(OTHERS) as archive:
-        for name in names:
-            if f"{name}.{ENDING}" in archive.getnames():
-                archive.extract(f"{name}.{ENDING}", folder)
 
 
 def key_of(truth):
@@ -64,7 +54,7 @@ def measure(args):
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
         folder = args.exports or scratch
         if not args.exports:
-            unpack(scratch, {truth["model"] for truth in truths})
+            zoo.unpack(scratch, {truth["model"] for truth in truths})
         jobs = jobs_of(truths, folder, args)
         return (list(pool.map(lambda job: estimate(args.binary, *job), jobs)),
                 [key_of(truth) for truth in truths])

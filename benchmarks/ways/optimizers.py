@@ -17,10 +17,11 @@ GIVEN = {"momentum": 0.9, "weight_decay": 0.01, "nesterov": True, "amsgrad": Tru
 
 def of_torch(name, *given, **kwargs):
     """`given`: what else its constructor is given, by name."""
+    arguments = {**{argument: GIVEN[argument] for argument in given}, **kwargs}
+
     def make(model):
         import torch
-        kwargs.update({argument: GIVEN[argument] for argument in given})
-        return getattr(torch.optim, name)(trainable(model), lr=1e-3, **kwargs)
+        return getattr(torch.optim, name)(trainable(model), lr=1e-3, **arguments)
     return make
 
 

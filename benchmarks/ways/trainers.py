@@ -37,6 +37,14 @@ class Backward:
         self.accelerator.backward(self.loss)
 
 
+def note(steps):
+    """What a step has taken that ends."""
+    import torch
+    from measure_transformers import peak
+    steps.append({"after_step": torch.cuda.memory_allocated(), "peak": peak()})
+    torch.cuda.reset_peak_memory_stats()
+
+
 def dataset(inputs, labels):
     """Samples on the host, as a tokenizer or a processor makes them."""
     import torch
@@ -65,7 +73,6 @@ def trainer(family, model, target, batch, precision):
     """transformers.Trainer, of which each step is asked when it ends."""
     import torch
     import transformers
-    from measure_transformers import peak
     if not is_of_transformers(model) or not target[1]:
         raise NotForThis("no labels that the model takes")
     config = inner(model).config
@@ -78,8 +85,7 @@ def trainer(family, model, target, batch, precision):
             torch.cuda.reset_peak_memory_stats()
 
         def on_step_end(self, *_, **__):
-            steps.append({"after_step": torch.cuda.memory_allocated(), "peak": peak()})
-            torch.cuda.reset_peak_memory_stats()
+            note(steps)
     with tempfile.TemporaryDirectory() as folder:
         arguments = transformers.TrainingArguments(
             folder, per_device_train_batch_size=batch, max_steps=STEPS, report_to=[],
@@ -106,7 +112,6 @@ def lightning(family, model, target, batch, precision):
     """lightning.pytorch.Trainer, of which each step is asked when it ends."""
     import torch
     from lightning import pytorch as lit
-    from measure_transformers import peak
     (_, *shape), is_whole = target
     kind = torch.long if is_whole else torch.float32
     steps = []
@@ -128,8 +133,7 @@ def lightning(family, model, target, batch, precision):
             torch.cuda.reset_peak_memory_stats()
 
         def on_train_batch_end(self, *_):
-            steps.append({"after_step": torch.cuda.memory_allocated(), "peak": peak()})
-            torch.cuda.reset_peak_memory_stats()
+            note(steps)
 
     def make():
         return {**family.inputs(batch, "cpu", torch.float32),

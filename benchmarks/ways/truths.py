@@ -92,14 +92,10 @@ def figures(family, way, target, batch, precision):
                                  dtype=torch.long if is_whole else dtype)}
     loop = zoo.Loop(family)
     if way.loss:
-        loop.loss = named_loss(way, family)
+        if family.loss != "ce":
+            raise NotForThis("its loss is not of classes")
+        loop.loss = named(way.loss)
     return list(reference.train(loop, model, make_batch, autocast, optimizer, scaler))
-
-
-def named_loss(way, family):
-    if family.loss != "ce":
-        raise NotForThis("its loss is not of classes")
-    return importlib.import_module(way.loss.split(":")[0]).__dict__[way.loss.split(":")[1]]
 
 
 def facts(family, way):

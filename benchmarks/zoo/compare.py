@@ -55,10 +55,16 @@ def read_truths(paths):
     return truths
 
 
-def unpack(folder):
+def unpack(folder, others=()):
+    """The zoo's exports, and the .pt2 in training mode of ../accuracy of these names."""
     for path in sorted((HERE / "data").glob("models*.tar.xz")):
         with tarfile.open(path) as archive:
             archive.extractall(folder)
+    if not others:
+        return
+    with tarfile.open(HERE.parent / "accuracy/data/models_pt2.tar.xz") as archive:
+        for member in {f"{name}.{FILES['pt2-train']}" for name in others} & set(archive.getnames()):
+            archive.extract(member, folder)
 
 
 def jobs_of(truths, folder, families):

@@ -43,11 +43,11 @@ def without_weights(family):
         return family.build().to("meta")
 
 
-def cross_entropy(logits, target):
+def cross_entropy(logits, target, label_smoothing=0.0):
     """Tokens come last, as language models have them; pixels behind the classes."""
     if logits.dim() == 3:
-        return F.cross_entropy(logits.view(-1, logits.size(-1)), target.view(-1))
-    return F.cross_entropy(logits, target)
+        logits, target = logits.view(-1, logits.size(-1)), target.view(-1)
+    return F.cross_entropy(logits, target, label_smoothing=label_smoothing)
 
 
 LOSSES = {"ce": cross_entropy, "mse": F.mse_loss}
