@@ -299,9 +299,7 @@ void CheckOptimizers(const Options& options) {
 // Labels that are smoothed are the plain loss's, of classes.
 void CheckSmoothing(const TrainingSettings& settings) {
   if (!settings.label_smoothing) return;
-  const bool is_of_classes =
-      settings.loss == Loss::kCrossEntropy || settings.loss == Loss::kCausalLm;
-  if (!is_of_classes) {
+  if (!IsOfClasses(settings.loss)) {
     throw Error(
         {.where = "--label-smoothing",
          .text = fmt::format("expected a loss of classes, found {}", ToString(settings.loss)),

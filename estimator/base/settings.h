@@ -49,6 +49,11 @@ enum class Mode : uint8_t { kTrain, kEval };
 // causal-lm is Hugging Face's: logits shifted by one and taken in fp32.
 enum class Loss : uint8_t { kCrossEntropy, kCausalLm, kMse, kNone };
 
+// Whether it is of logits and classes.
+constexpr bool IsOfClasses(Loss loss) {
+  return loss == Loss::kCrossEntropy || loss == Loss::kCausalLm;
+}
+
 // Activations and residual sums: written over their input (nn.ReLU(inplace=True), out += x)
 // wherever PyTorch allows it, where the file or a library says so, or never.  Few files say.
 enum class InPlaceUse : uint8_t {

@@ -27,6 +27,8 @@ class Forward {
   TensorId Lookup(NameId name) const { return names_[Index(name)]; }
   // What `name` holds, with the reference to it: kNoTensor, from now on too.
   TensorId Take(NameId name);
+  // del name
+  void Unbind(NameId name);
 
   // model.to("cuda").  Those parameters that are trained become leaves that accumulate
   // their gradients.  In placement.cc.
@@ -98,7 +100,6 @@ class Forward {
   void Pack(const QuantizedWeight& weight);
   void PackRows(const QuantizedWeight& weight);
   void Run(int32_t index, bool grad);
-  void Unbind(NameId name);
   Frame Enter(int32_t index) const;
   void Leave(int32_t index, Frame& frame);
   void Allocate(int32_t index, Frame& frame);

@@ -32,10 +32,7 @@ void LoopBatches::TakeStep() {
 void LoopBatches::BindOfStep(int64_t micro) { Bind(step_batches_[Index(micro)]); }
 
 void LoopBatches::Drop() {
-  for (const NameId name : program().inputs) {
-    const TensorId old = forward_.Take(name);
-    if (old != kNoTensor) machine_.Release(old);
-  }
+  for (const NameId name : program().inputs) forward_.Unbind(name);
   for (const TensorId old : std::exchange(batch_, {})) machine_.Release(old);
 }
 

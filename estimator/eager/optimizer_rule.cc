@@ -107,7 +107,8 @@ constexpr OptimizerRule OfBitsandbytes(Optimizer optimizer, OptimizerStates stat
   return {.optimizer = optimizer,
           .impl = OptimizerImpl::kForLoop,
           .states = states,
-          .states_made = StatesMade::kWithUpdate};
+          .states_made = StatesMade::kByStatement,
+          .steps = {kMakeStates}};
 }
 
 using States = OptimizerStates;
@@ -147,6 +148,7 @@ constexpr Making kFp32Norm = {.type = Fp32Scalar, .summed = InFp32};
 
 // Statements of step(), with those of _rms and _approx_sq_grad.
 constexpr OptimizerSteps kAdafactorOfTransformers = {
+    kMakeStates,
     // grad = p.grad.float(); p_data_fp32 = p.float()
     Delete(Local::kGradient), Bind(Local::kGradient, {CopyInFp32}), Delete(Local::kParameter),
     Bind(Local::kParameter, {CopyInFp32}),
@@ -368,8 +370,8 @@ constexpr OptimizerRule kOptimizerRules[] = {
     {.optimizer = Optimizer::kLion,
      .impl = OptimizerImpl::kForLoop,
      .states = {{{"exp_avg", Same}}},
-     .states_made = StatesMade::kWithUpdate,
-     .steps = {Bind(Local::kEstimate, {Same}), Bind(Local::kUpdate, {Same}),
+     .states_made = StatesMade::kByStatement,
+     .steps = {kMakeStates, Bind(Local::kEstimate, {Same}), Bind(Local::kUpdate, {Same}),
                Delete(Local::kEstimate), Delete(Local::kUpdate)}},
 
     OfBitsandbytes(Optimizer::kAdamW8bit, WithMoments8bit(false)),
@@ -384,7 +386,7 @@ constexpr OptimizerRule kOptimizerRules[] = {
     {.optimizer = Optimizer::kAdafactorTransformers,
      .impl = OptimizerImpl::kForLoop,
      .states = kFactoredInFp32,
-     .states_made = StatesMade::kWithUpdate,
+     .states_made = StatesMade::kByStatement,
      .steps = kAdafactorOfTransformers},
 
     {.optimizer = Optimizer::kScheduleFreeAdamW,

@@ -26,7 +26,6 @@ struct StateTensor {
 // When the states come to be.
 enum class StatesMade : uint8_t {
   kFirstStep,     // all, before the first update
-  kWithUpdate,    // each just before the first update of its parameter
   kByStatement,   // where a statement of the step says so
   kConstruction,  // with the optimizer, for all parameters
 };
@@ -73,7 +72,7 @@ struct UpdateStep {
     kDelete,  // del local
     kPass,    // a tensor that one expression makes and drops
     kKeep,    // optimizer.state[p][…] = a new tensor; what it held goes after that
-    kStates,  // the states that are not there yet
+    kStates,  // the states that are not there yet: in a loop those of one parameter
   };
   Type type = Type::kEnd;
   Local local = Local::kRoot;

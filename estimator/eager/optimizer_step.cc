@@ -267,7 +267,6 @@ void OptimizerStep::StepGroup(const Group& group) {
   const OptimizerRule& rule = *group.rule;
   if (rule.states_made == StatesMade::kFirstStep) MakeAllStates(rule, group.parameters);
   for (const Parameters& together : RunTogether(rule, group.parameters)) {
-    if (rule.states_made == StatesMade::kWithUpdate) MakeStates(rule, together[0]);
     for (const UpdateStep& step : rule.steps) Take(rule, step, together);
   }
   for (size_t local = 0; local < kLocals; ++local) BindLocal(static_cast<Local>(local), {});

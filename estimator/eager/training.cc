@@ -23,6 +23,25 @@
 namespace onnxfit {
 namespace {
 
+// Those of the model's outputs that a call makes, and where the model's calls end: no call that
+// leads to none of them is in the program.
+struct MadeOutputs {
+  std::vector<NameId> names;
+  size_t model_end = 0;  // the loss's calls begin here
+};
+
+MadeOutputs FindOutputs(const Program& program) {
+  MadeOutputs made;
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    for (const NameId name : program.calls[i].outputs) {
+      if (std::ranges::find(program.outputs, name) == program.outputs.end()) continue;
+      made.names.push_back(name);
+      made.model_end = i + 1;
+    }
+  }
+  return made;
+}
+
 class Training {
  public:
   Training(const Program& program, const TrainingSettings& settings, Trace& trace, HolderLog* log)
@@ -36,7 +55,6 @@ class Training {
         optimizer_(calls_, settings, gradients_) {
     if (log != nullptr) machine_.RecordInto(*log);
     if (settings.optimizer_in_backward) StepInBackward();
-    FindOutputs();
     const bool trains = settings.mode == Mode::kTrain;
     const auto spans = CheckpointedSpans(program, settings.checkpoint);
     settings.checkpoint_reentrant ? forward_.CheckpointReentrant(spans)
@@ -111,19 +129,6 @@ class Training {
     });
   }
 
-  // Those of the model's outputs that a call makes, and where the model's calls end: no
-  // call that leads to none of them is in the program.
-  void FindOutputs() {
-    const std::vector<NameId>& outputs = program_.outputs;
-    for (size_t i = 0; i < program_.calls.size(); ++i) {
-      for (const NameId name : program_.calls[i].outputs) {
-        if (std::find(outputs.begin(), outputs.end(), name) == outputs.end()) continue;
-        outputs_.push_back(name);
-        model_end_ = i + 1;
-      }
-    }
-  }
-
   void TrainingStep(int32_t step) {
     for (int64_t i = 0; i < settings_.loop.accumulate; ++i) {
       machine_.EnterPhase(step, Phase::kForward);
@@ -174,12 +179,12 @@ class Training {
   // model has returned.
   void RunForward(bool grad) {
     std::vector<TensorId> old;
-    for (const NameId name : outputs_) old.push_back(forward_.Take(name));
-    fsdp_ ? RunSharded(grad) : forward_.Run(0, model_end_, grad);
+    for (const NameId name : outputs_.names) old.push_back(forward_.Take(name));
+    fsdp_ ? RunSharded(grad) : forward_.Run(0, outputs_.model_end, grad);
     for (const TensorId tensor : old) {
       if (tensor != kNoTensor) machine_.Release(tensor);
     }
-    forward_.Run(model_end_, program_.calls.size(), grad);
+    forward_.Run(outputs_.model_end, program_.calls.size(), grad);
     if (grad) BindLoss();
     forward_.ExitAutocast();
   }
@@ -189,14 +194,14 @@ class Training {
     size_t done = 0;
     fsdp_->BeforeModel();
     for (const FullySharded::Run& run : fsdp_->runs()) {
-      if (Index(run.span.last) >= model_end_) break;
+      if (Index(run.span.last) >= outputs_.model_end) break;
       forward_.Run(done, Index(run.span.first), grad);
       fsdp_->Before(run);
       done = Index(run.span.last) + 1;
       forward_.Run(Index(run.span.first), done, grad);
       fsdp_->After(run);
     }
-    forward_.Run(done, model_end_, grad);
+    forward_.Run(done, outputs_.model_end, grad);
     fsdp_->AfterModel();
   }
 
@@ -243,7 +248,7 @@ class Training {
 
   bool IsHeldOutput(NameId name) const {
     return settings_.loop.hold_outputs &&
-           std::find(outputs_.begin(), outputs_.end(), name) != outputs_.end();
+           std::find(outputs_.names.begin(), outputs_.names.end(), name) != outputs_.names.end();
   }
 
   TensorId NewScalar(DType dtype, const char* name) {
@@ -310,23 +315,11 @@ class Training {
   std::optional<DataParallel> ddp_;  // around the model, where ranks train together
   std::optional<ZeroPartition> zero_;
   std::optional<FullySharded> fsdp_;  // the same, where each has a part of it
-  std::vector<NameId> outputs_;
-  size_t model_end_ = 0;            // the loss's calls begin here
+  const MadeOutputs outputs_ = FindOutputs(program_);
   TensorId loss_ = kNoTensor;       // what the loop's loss holds
   TensorId last_loss_ = kNoTensor;  // and held, until backward has returned
   TensorId loss_copy_ = kNoTensor;  // for reports, where a library makes one
 };
-
-// Calls from `model_end` on are the loss.
-size_t ModelEnd(const Program& program) {
-  size_t end = 0;
-  for (size_t i = 0; i < program.calls.size(); ++i) {
-    for (const NameId name : program.calls[i].outputs) {
-      if (std::ranges::find(program.outputs, name) != program.outputs.end()) end = i + 1;
-    }
-  }
-  return end;
-}
 
 Trace RunEager(const Program& program, const TrainingSettings& settings, Holders* holders) {
   Trace trace;
@@ -341,7 +334,7 @@ Trace RunCompiled(const Program& program, TrainingSettings settings, Holders* ho
   settings.in_place = InPlaceUse::kNever;
   Holders own;
   Trace eager = RunEager(program, settings, &own);
-  Trace compiled = CompileTrace(program, ModelEnd(program), std::move(eager), own);
+  Trace compiled = CompileTrace(program, FindOutputs(program).model_end, std::move(eager), own);
   if (holders != nullptr) *holders = std::move(own);
   return compiled;
 }

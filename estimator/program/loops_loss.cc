@@ -171,9 +171,7 @@ class LossInModel {
 
 // The loss that was asked for where it is none of logits and classes.
 bool IsTheModels(const TrainingSettings& settings) {
-  const bool is_of_classes =
-      settings.loss == Loss::kCrossEntropy || settings.loss == Loss::kCausalLm;
-  return is_of_classes && DoesLoop(settings.loop.library, LoopFact::kModelTakesLabels);
+  return IsOfClasses(settings.loss) && DoesLoop(settings.loop.library, LoopFact::kModelTakesLabels);
 }
 
 }  // namespace
