@@ -1,12 +1,17 @@
 """How real_cards.py compares: what of an answer stands beside what was measured, what counts as
 worse, and what it sums up."""
 
+import base64
+import json
+import lzma
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks/real_cards"))
+import contributions  # noqa: E402
 import real_cards  # noqa: E402
 
 RUN = {"source": "someone/runs", "kind": "MLPs", "card": "A100, 40 GB", "metric": "nvml_delta",
@@ -34,7 +39,8 @@ class TestRealCards(unittest.TestCase):
         self.assertEqual(real_cards.reserved_on_card(said("oom", 120, 3)), 90)
 
     def test_each_metric_has_its_figure(self):
-        for metric, figure in (("nvml_delta", 90), ("nvidia-smi", 95), ("allocated+ddp", 70)):
+        for metric, figure in (("nvml_delta", 90), ("nvidia-smi", 95), ("allocated+ddp", 70),
+                               ("reserved", 90), ("device", 95)):
             self.assertEqual(real_cards.peak_of({**RUN, "metric": metric}, said("fits", 95)),
                              figure)
 
@@ -64,6 +70,53 @@ class TestRealCards(unittest.TestCase):
         run = {**RUN, **dict.fromkeys(real_cards.KEY, "x")}
         answer = real_cards.Answer(run, "90", -0.1, "fits")
         self.assertEqual(real_cards.answer_of(real_cards.row_of(answer), run), answer)
+
+
+PROGRAM = b"a program"
+MEASURED = {"exact_bytes": 1, "allocated_bytes": 2, "reserved_bytes": 300, "outside_bytes": 40}
+
+
+def contribution():
+    """A file of `onnxfit measure`: one run ended well, one was too large."""
+    run = {"network": "gpt2", "batch": 4, "precision": "fp32", "flags": ["-b", "4"]}
+    return {"measured": 1,
+            "card": {"name": "A card", "driver": "580", "outside_bytes": 20,
+                     "versions": {"torch": "2.9.1+cu130"}},
+            "programs": {"gpt2": base64.b85encode(lzma.compress(PROGRAM)).decode()},
+            "runs": [{**run, "measured": MEASURED},
+                     {**run, "measured": {"out_of_memory": "no room"}}]}
+
+
+class TestContributions(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = Path(self.folder.name, "a-card.json.xz")
+        self.path.write_bytes(lzma.compress(json.dumps(contribution()).encode()))
+
+    def test_a_run_is_a_row_of_what_was_reserved_and_one_of_the_device(self):
+        reserved, device = contributions.rows(Path(self.folder.name))
+        self.assertEqual((reserved["metric"], reserved["real"]), ("reserved", "300"))
+        self.assertEqual((device["metric"], device["real"]), ("device", "340"))
+        self.assertEqual(reserved["flags"], "-b 4 --framework pytorch-2.9")
+        self.assertEqual(device["flags"], "-b 4 --framework pytorch-2.9 --overhead 20")
+        self.assertEqual(device["card"], "A card, driver 580")
+
+    def test_rows_have_the_columns_of_the_others(self):
+        columns = set(real_cards.read_runs()[0])
+        for row in contributions.rows(Path(self.folder.name)):
+            self.assertEqual(set(row), columns)
+
+    def test_programs_lie_where_rows_say(self):
+        folder = Path(self.folder.name)
+        contributions.unpack(self.folder.name, folder)
+        export = contributions.rows(folder)[0]["export"]
+        self.assertEqual((folder / export).read_bytes(), PROGRAM)
+
+    def test_another_file_is_refused(self):
+        self.path.write_bytes(lzma.compress(b"{}"))
+        with self.assertRaisesRegex(ValueError, "expected a file of `python -m onnxfit measure`"):
+            contributions.rows(Path(self.folder.name))
 
 
 if __name__ == "__main__":

@@ -31,12 +31,14 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "accuracy"))
 import committed  # noqa: E402
+import contributions  # noqa: E402
 
 UNITS = {"B": 1, "MiB": 2**20, "GB": 10**9}
 FLOAT_BYTES = 4
 # nvml_delta: NVML's peak less what the process had before, its context.  allocated+ddp: with DDP's
-# buckets, which hold all gradients.
-MEASURED = ("nvml_delta", "nvidia-smi", "allocated+ddp")
+# buckets, which hold all gradients.  reserved, device: torch.cuda's and cudaMemGetInfo's own counts.
+MEASURED = ("nvml_delta", "nvidia-smi", "allocated+ddp", "reserved",
+            "device")
 TELLS_VERDICT = ("nvml_delta", "oom")  # the run was let have the whole card
 BOUNDS = (0.01, 0.03, 0.05, 0.10)
 
@@ -57,12 +59,13 @@ class Answer(NamedTuple):
 
 def read_runs() -> list[Row]:
     with (HERE / "runs.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+        return list(csv.DictReader(file)) + contributions.rows()
 
 
 def unpack(folder: str) -> None:
     with tarfile.open(HERE / "data/models.tar.xz") as archive:
         archive.extractall(folder)
+    contributions.unpack(folder)
 
 
 def jobs_of(runs: Iterable[Row], only: str) -> list[Row]:
@@ -118,7 +121,9 @@ def reserved_on_card(said: dict) -> int:
 
 
 def peak_of(run: Row, said: dict) -> int:
-    if run["metric"] == "nvidia-smi":
+    if run["metric"] == "reserved":
+        return said["peak"]["reserved_bytes"]
+    if run["metric"] in ("nvidia-smi", "device"):
         return said["peak"]["device_bytes"]
     if run["metric"] == "allocated+ddp":
         return said["peak"]["allocated_bytes"] + FLOAT_BYTES * said["model"]["parameters"]

@@ -1,5 +1,5 @@
-"""python -m onnxfit export TARGET [FILE]; anything else is the command's: python -m onnxfit
-model.pt2 -b 32."""
+"""python -m onnxfit export TARGET [FILE] and measure [FILE]; anything else is the command's:
+python -m onnxfit model.pt2 -b 32."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ def main(words: List[str]) -> int:
         if words[:1] == ["export"]:
             from onnxfit import _export
             _export.main(words[1:])
+            return 0
+        if words[:1] == ["measure"]:
+            from onnxfit import _measure
+            _measure.main(words[1:])
             return 0
         command = _command.binary()
         os.execv(command, [command, *words])

@@ -379,8 +379,8 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
         if kind == "program":
             path = os.path.join(folder, "program.pt2")
             _save_for_command(model, path)  # type: ignore[arg-type]
-            flags = {"framework": _framework()}
-            yield ModelFile(path, folder, flags={k: v for k, v in flags.items() if v})
+            framework = _framework()
+            yield ModelFile(path, folder, flags={"framework": framework} if framework else {})
             return
         module: Any = getattr(model, "_orig_mod", model)  # within torch.compile's
         if inputs is None:

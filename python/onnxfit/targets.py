@@ -56,7 +56,7 @@ def library(name: str) -> Any:
                            f"pip install {name}") from error
 
 
-def _on_meta(build: Callable[[], torch.nn.Module]) -> torch.nn.Module:
+def on_meta(build: Callable[[], torch.nn.Module]) -> torch.nn.Module:
     """Some constructors read values, which meta has not; those build for real first."""
     import torch
     try:
@@ -90,7 +90,7 @@ def _torchvision(name: str) -> Target:
                            "one of torchvision.models.list_models()")
     known = inspect.signature(models.get_model_builder(name)).parameters
     without = {"weights": None, "weights_backbone": None}
-    module = _on_meta(lambda: models.get_model(
+    module = on_meta(lambda: models.get_model(
         name, **{key: value for key, value in without.items() if key in known}))
     size = _torchvision_size(models, name)
     return Target(name, module, _image(_first_parameter(module), (3, size, size)))
@@ -101,7 +101,7 @@ def _timm(name: str) -> Target:
     if not timm.is_model(name.split(".")[0]):
         raise OnnxfitError(f"timm:{name}: expected a model of timm, found none",
                            "one of timm.list_models()")
-    module = _on_meta(lambda: timm.create_model(name, pretrained=False))
+    module = on_meta(lambda: timm.create_model(name, pretrained=False))
     size = getattr(module, "pretrained_cfg", {}).get("input_size", (3, 224, 224))
     return Target(name, module, _image(_first_parameter(module), tuple(size)))
 
@@ -170,7 +170,7 @@ def _hf(place: str) -> Target:
         config.pad_token_id = end if isinstance(end, int) else 0
     kind = _class_of(transformers, config, place)
     make = getattr(kind, "from_config", None) or kind._from_config
-    module = _on_meta(lambda: make(config))
+    module = on_meta(lambda: make(config))
     name = os.path.basename(place.rstrip("/").replace("/config.json", ""))
     return Target(name, module, _hf_inputs(module), by_name=True)
 
@@ -186,7 +186,7 @@ def _function(target: str) -> Target:
     except (ImportError, AttributeError) as error:
         raise OnnxfitError(f"{target}: expected torchvision:NAME, timm:NAME, hf:PATH-OR-ID or "
                            f"MODULE:FUNCTION, found {error}") from error
-    return Target(function, _on_meta(build), _image("x", (3, 224, 224)))
+    return Target(function, on_meta(build), _image("x", (3, 224, 224)))
 
 
 _LIBRARIES: Dict[str, Callable[[str], Target]] = {
