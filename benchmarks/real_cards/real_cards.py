@@ -35,10 +35,10 @@ import contributions  # noqa: E402
 
 UNITS = {"B": 1, "MiB": 2**20, "GB": 10**9}
 FLOAT_BYTES = 4
-# nvml_delta: NVML's peak less what the process had before, its context.  allocated+ddp: with DDP's
-# buckets, which hold all gradients.  reserved, device: torch.cuda's and cudaMemGetInfo's own counts.
-MEASURED = ("nvml_delta", "nvidia-smi", "allocated+ddp", "reserved",
-            "device")
+# nvml_delta: NVML's peak less what the process had before, its context.  allocated, reserved:
+# PyTorch's peaks.  allocated+ddp: with DDP's buckets, which hold all gradients.  device:
+# cudaMemGetInfo's count.
+MEASURED = ("nvml_delta", "nvidia-smi", "allocated", "allocated+ddp", "reserved", "device")
 TELLS_VERDICT = ("nvml_delta", "oom")  # the run was let have the whole card
 BOUNDS = (0.01, 0.03, 0.05, 0.10)
 
@@ -125,6 +125,8 @@ def peak_of(run: Row, said: dict) -> int:
         return said["peak"]["reserved_bytes"]
     if run["metric"] in ("nvidia-smi", "device"):
         return said["peak"]["device_bytes"]
+    if run["metric"] == "allocated":
+        return said["peak"]["allocated_bytes"]
     if run["metric"] == "allocated+ddp":
         return said["peak"]["allocated_bytes"] + FLOAT_BYTES * said["model"]["parameters"]
     return reserved_on_card(said)
