@@ -35,7 +35,9 @@ std::string Ask(const std::string& name, const char* kind, bool warns) {
       {"rope.inv_freq", kNoValue, {half.dtype, {8}}},
       {"bert.wpe.weight", kNoValue, {half.dtype, {16, 4}}},
       {"bert.norm.weight", kNoValue, {half.dtype, {4}}},
-      {"other.norm.weight", kNoValue, {half.dtype, {7}}}};
+      {"other.norm.weight", kNoValue, {half.dtype, {7}}},
+      {"conv.parametrizations.weight.original", kNoValue, {half.dtype, {6, 4, 3, 3}}},
+      {"conv.parametrizations.weight.0._v", kNoValue, {half.dtype, {36}}}};
   if (warns) return FindUnsized(model.bound, known).value_or(Warning()).text;
   std::string text;
   for (const LostTensor& lost : SizeUnreadTensors(model.bound, known)) {
@@ -74,6 +76,19 @@ TEST_CASE("or as its library makes it of the width that its module has") {
   CHECK(Size("bert.mask_token") == "float32 1x4");
   CHECK(Size("mask_token").empty());  // norms of several widths
   CHECK(Size("bert.bias", "BUFFER") == "bool 16x16");
+  CHECK(Size("layoutlmv3.patch_embed.proj.weight").empty());
+  CHECK(Size("bert.layoutlmv3.pos_embed") == "float32 1x197x4");
+}
+
+TEST_CASE("integers are as many as their library makes by default") {
+  CHECK(Size("net.layoutlmv3.visual_bbox", "BUFFER") == "int64 197x4");
+  CHECK(Size("net.summary_idxs", "BUFFER") == "int64 2");
+  CHECK(Size("net.summary_idxs").empty());
+}
+
+TEST_CASE("a spectral norm's first vector is a row where the second is the rest") {
+  CHECK(Size("conv.parametrizations.weight.0._u", "BUFFER") == "float32 6");
+  CHECK(Size("other.parametrizations.weight.0._u", "BUFFER").empty());
 }
 
 }  // namespace

@@ -152,11 +152,28 @@ std::span<const PositionBuffer> PositionBuffers();
 struct UnreadTensorRow {
   std::string_view tail;  // of its path, below a module: "pooler.dense.weight"
   // Its sizes: multiples of the module's width, or, below zero, numbers as they are.
-  std::array<int8_t, 3> sizes;
+  std::array<int16_t, 4> sizes;
   std::string_view like;  // another tensor of that module, whose sizes come behind those; "": none
   SeenIn seen;
 };
 std::span<const UnreadTensorRow> UnreadTensorRows();
+// The same of a buffer of integers, as large as a library makes it by default.
+struct UnreadIntegersRow {
+  std::string_view tail;
+  std::array<int16_t, 2> sizes;  // 0: no further
+  SeenIn seen;
+};
+std::span<const UnreadIntegersRow> UnreadIntegers();
+// The two vectors of a spectral norm, by their names in its module, and the weight [n, …] beside it
+// that they are of: together they have as many numbers as a row and a column.  Training replaces
+// the first, so that a file has its name alone.
+struct NormedVectors {
+  std::string_view replaced;
+  std::string_view kept;
+  std::string_view weight;
+  SeenIn seen;
+};
+const NormedVectors& VectorsOfSpectralNorm();
 // A mask [n, n] that no call reads, of n positions of a table beside it.
 struct UnreadMask {
   std::string_view buffer;

@@ -64,6 +64,8 @@ constexpr PositionBuffer kPositionBuffers[] = {
 constexpr std::string_view kBertFile = "models/bert/modeling_bert.py";
 constexpr std::string_view kSiglip = "models/siglip/modeling_siglip.py";
 constexpr std::string_view kXlnet = "models/xlnet/modeling_xlnet.py";
+constexpr std::string_view kFuyu = "models/fuyu/modeling_fuyu.py";
+constexpr std::string_view kLayout = "models/layoutlmv3/modeling_layoutlmv3.py";
 constexpr std::string_view kActivationFile = "nn/modules/activation.py";
 constexpr UnreadTensorRow kUnreadTensors[] = {
     // Poolers, whose result the model returns and its head does not read.
@@ -138,7 +140,45 @@ constexpr UnreadTensorRow kUnreadTensors[] = {
      {},
      "self.query.bias",
      {kTransformers, "models/mra/modeling_mra.py", "self.value = nn.Linear("}},
+    // What makes embeddings of images, of which there are none: of 30 x 30 x 3 numbers a patch, and
+    // of images of 224 x 224 in patches of 16 x 16.
+    {"vision_embed_tokens.weight",
+     {-2700},
+     "language_model.final_layernorm.weight",
+     {kTransformers, kFuyu, "self.vision_embed_tokens = nn.Linear("}},
+    {"vision_embed_tokens.bias",
+     {},
+     "language_model.final_layernorm.weight",
+     {kTransformers, kFuyu, "self.vision_embed_tokens = nn.Linear("}},
+    {"layoutlmv3.cls_token", {-1, -1, 1}, "", {kTransformers, kLayout, "self.cls_token ="}},
+    {"layoutlmv3.pos_embed", {-1, -197, 1}, "", {kTransformers, kLayout, "self.pos_embed ="}},
+    {"layoutlmv3.patch_embed.proj.weight",
+     {1, -3, -16, -16},
+     "",
+     {kTransformers, kLayout, "self.patch_embed = LayoutLMv3PatchEmbeddings("}},
+    {"layoutlmv3.patch_embed.proj.bias",
+     {1},
+     "",
+     {kTransformers, kLayout, "self.patch_embed = LayoutLMv3PatchEmbeddings("}},
+    {"layoutlmv3.LayerNorm.weight", {1}, "", {kTransformers, kLayout, "self.LayerNorm ="}},
+    {"layoutlmv3.LayerNorm.bias", {1}, "", {kTransformers, kLayout, "self.LayerNorm ="}},
+    {"layoutlmv3.norm.weight", {1}, "", {kTransformers, kLayout, "self.norm = nn.LayerNorm("}},
+    {"layoutlmv3.norm.bias", {1}, "", {kTransformers, kLayout, "self.norm = nn.LayerNorm("}},
 };
+
+constexpr SeenIn kNomicPositions = {kTransformers, "models/nomic_bert/configuration_nomic_bert.py",
+                                    "max_position_embeddings: int = 2048"};
+constexpr UnreadIntegersRow kUnreadIntegers[] = {
+    {"nomic_bert.embeddings.position_ids", {1, 2048}, kNomicPositions},
+    {"nomic_bert.embeddings.token_type_ids", {1, 2048}, kNomicPositions},
+    {"layoutlmv3.visual_bbox", {197, 4}, {kTransformers, kLayout, "self.visual_bbox = nn.Buffer("}},
+    {"summary_idxs",
+     {2},
+     {kTransformers, "models/radio/configuration_radio.py", "self.summary_idxs = [0, 1]"}},
+};
+
+constexpr NormedVectors kSpectralNorm = {
+    "_u", "_v", "original", {kTorch, "nn/utils/parametrizations.py", "class _SpectralNorm("}};
 
 constexpr UnreadMask kUnreadMasks[] = {
     {"bias",
@@ -213,6 +253,8 @@ std::span<const UnreadChild> UnreadChildren() { return kUnreadChildren; }
 std::span<const UnreadParameter> UnreadParameters() { return kUnreadParameters; }
 std::span<const PositionBuffer> PositionBuffers() { return kPositionBuffers; }
 std::span<const UnreadTensorRow> UnreadTensorRows() { return kUnreadTensors; }
+std::span<const UnreadIntegersRow> UnreadIntegers() { return kUnreadIntegers; }
+const NormedVectors& VectorsOfSpectralNorm() { return kSpectralNorm; }
 std::span<const UnreadMask> UnreadMasks() { return kUnreadMasks; }
 std::string_view ChildWithTiedBias() { return kTiedBiases[0].name; }
 bool IsRotaryEmbedding(std::string_view module) { return module == kRotaryEmbeddings[0].name; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -127,6 +128,8 @@ class UnreadSizes {
       type = TypeOfAll([&](std::string_view other) { return EndAlike(name, other); });
     }
     if (!type && is_buffer) type = TypeOfMask(name);
+    if (!type && is_buffer) type = TypeOfVector(name);
+    if (!type && is_buffer) type = TypeOfIntegers(name);
     if (!type && is_buffer) {
       type = TypeOfAll([&](std::string_view other) { return ChildOf(name) == ChildOf(other); });
       if (type && !IsFloat(type->dtype)) type.reset();  // position ids are as long as a table
@@ -163,6 +166,30 @@ class UnreadSizes {
     return std::nullopt;
   }
 
+  // "weight.0._u" of "weight.0._v" and "weight.original".
+  std::optional<TensorType> TypeOfVector(std::string_view name) const {
+    const NormedVectors& row = VectorsOfSpectralNorm();
+    if (ChildOf(name) != row.replaced) return std::nullopt;
+    const std::string_view norm = ParentOf(name);
+    const ModuleTensor* kept = Find(fmt::format("{}.{}", norm, row.kept));
+    const ModuleTensor* weight = Find(fmt::format("{}.{}", ParentOf(norm), row.weight));
+    if (kept == nullptr || weight == nullptr) return std::nullopt;
+    const int64_t others = Numel(kept->type.dims);
+    if (others == 0) return std::nullopt;
+    return TensorType{kept->type.dtype, {Numel(weight->type.dims) / others}};
+  }
+
+  static std::optional<TensorType> TypeOfIntegers(std::string_view name) {
+    for (const UnreadIntegersRow& row : UnreadIntegers()) {
+      if (!name.ends_with("." + std::string(row.tail))) continue;
+      TensorType type = {DType::kInt64, {}};
+      std::ranges::copy_if(row.sizes, std::back_inserter(type.dims),
+                           [](int16_t size) { return size > 0; });
+      return type;
+    }
+    return std::nullopt;
+  }
+
   std::optional<TensorType> TypeByRow(std::string_view name) const {
     for (const UnreadTensorRow& row : UnreadTensorRows()) {
       if (!name.ends_with("." + std::string(row.tail))) continue;
@@ -171,7 +198,7 @@ class UnreadSizes {
       if (!row.like.empty() && like == nullptr) continue;
       const std::optional<int64_t> width = WidthAround(name);
       TensorType type = {DType::kFloat32, {}};
-      for (const int8_t size : row.sizes) {
+      for (const int16_t size : row.sizes) {
         if (size > 0 && !width.has_value()) return std::nullopt;
         if (size != 0) type.dims.push_back(size < 0 ? -size : size * *width);
       }
