@@ -8,7 +8,7 @@
     real_cards.py --flags "--cudnn /usr/lib"    # further flags of every estimate
 
 runs.csv has a run per row: where it is published, what ran, what was measured.  `export` is a file
-of data/models.tar.xz that fits it, empty where none is made yet; `flags` are what is known of its
+of data/models*.tar.xz that fits it, empty where none is made yet; `flags` are what is known of its
 loop; `others` what other estimators answered for the same run: [bytes, whether out of memory].
 """
 
@@ -63,8 +63,9 @@ def read_runs() -> list[Row]:
 
 
 def unpack(folder: str) -> None:
-    with tarfile.open(HERE / "data/models.tar.xz") as archive:
-        archive.extractall(folder)
+    for path in (HERE / "data").glob("models*.tar.xz"):
+        with tarfile.open(path) as archive:
+            archive.extractall(folder)
     contributions.unpack(folder)
 
 
