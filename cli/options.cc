@@ -296,21 +296,16 @@ void CheckOptimizers(const Options& options) {
   }
 }
 
-// Labels that are smoothed are the plain loss's, of classes.
-void CheckSmoothing(const TrainingSettings& settings) {
+// Labels that are smoothed are of classes; what a library does by itself ends where they are not.
+void CheckSmoothing(TrainingSettings& settings, const std::vector<std::string>& given) {
   if (!settings.label_smoothing) return;
-  if (!IsOfClasses(settings.loss)) {
+  const bool is_said = std::ranges::find(given, "--label-smoothing") != given.end();
+  if (!is_said && !IsOfClasses(settings.loss)) settings.label_smoothing = false;
+  if (settings.label_smoothing && !IsOfClasses(settings.loss)) {
     throw Error(
         {.where = "--label-smoothing",
          .text = fmt::format("expected a loss of classes, found {}", ToString(settings.loss)),
          .hint = "--loss cross-entropy"});
-  }
-  if (DoesLoop(settings.loop.library, LoopFact::kModelTakesLabels)) {
-    throw Error({.where = "--label-smoothing",
-                 .text = fmt::format("expected a loop that computes the loss, found --loop {}, "
-                                     "whose LabelSmoother is not known here",
-                                     ToString(settings.loop.library)),
-                 .hint = "--label-smoothing=no, or --loop plain"});
   }
 }
 
@@ -403,7 +398,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   CheckCheckpoints(options.request.settings.checkpoint);
   CheckRanks(options.request.settings.ranks, options.given);
   CheckOptimizers(options);
-  CheckSmoothing(options.request.settings);
+  CheckSmoothing(options.request.settings, options.given);
   CheckCompiled(options.request.settings);
   ApplyPolicy(options.request.settings);
 }

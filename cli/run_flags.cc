@@ -119,6 +119,9 @@ void SetLoop(const Typed& typed, Options& options) {
   settings.clip_grad = DoesLoop(settings.loop.library, LoopFact::kClips);
   if (DoesLoop(settings.loop.library, LoopFact::kZeroesInClosure))
     settings.loop.zero_grad = ZeroGrad::kBeforeBackward;
+  settings.label_smoothing = DoesLoop(settings.loop.library, LoopFact::kSmoothsLabels);
+  settings.loop.hold_outputs = DoesLoop(settings.loop.library, LoopFact::kHoldsResult);
+  settings.loop.prefetch = DoesLoop(settings.loop.library, LoopFact::kLoadsImages) ? 1 : 0;
 }
 
 constexpr int64_t kMostRank = 1 << 20;
@@ -232,7 +235,8 @@ std::vector<Flag> RunFlags() {
       {"--loop", "", "L", kGroup,
        Choices(kLoopLibraries) +
            ": who runs the training loop; a library's has its own order of things and its defaults "
-           "(trainer: transformers' Trainer, whose model computes the loss of labels)",
+           "(trainer: transformers' Trainer, whose model computes the loss of labels; timm: its "
+           "train.py, which smooths labels and loads images ahead)",
        ToString(settings.loop.library), SetLoop},
       {"--clip-grad", "", "", kGroup, "clip_grad_norm_ before each optimizer step", "",
        [](const Typed& t, Options& o) { o.request.settings.clip_grad = ParseSwitch(t); }},

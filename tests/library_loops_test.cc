@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 
+#include "estimator/base/error.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/program/libraries.h"
 #include "tests/pt2_helpers.h"
@@ -9,6 +11,17 @@
 
 namespace onnxfit::library_loops_test {
 namespace {
+
+// Two images of 4 by 4, in two classes; four tokens of a batch of two.
+constexpr char kImages[] = R"(
+  net (float[2, 3, 4, 4] x) => (float[2, 2] y)
+  < float[2, 3, 4, 4] w = ["location": "none"] > {
+    c = Conv (x, w)
+    y = Flatten (c)
+  })";
+constexpr char kTokens[] = R"(
+  net (float[2, 4, 8] x) => (float[2, 4, 3] y)
+  < float[8, 3] w = ["location": "none"] > { y = MatMul (x, w) })";
 
 std::string PhaseOf(const std::string& text, const std::string& name) {
   const size_t begin = text.find("\n" + name);
@@ -101,10 +114,96 @@ TEST_CASE("Lightning's autocast casts a weight for each call") {
   CHECK_MESSAGE(PhaseOf(text, "forward").find("-w1.cast +w2.cast") != std::string::npos, text);
 }
 
+// Two layers and 16 images; timm's command line sets the defaults that are set here.
+TrainingSettings ByTimm() {
+  TrainingSettings settings = By(LoopLibrary::kTimm);
+  settings.label_smoothing = true;
+  settings.loop.hold_outputs = true;
+  settings.loop.prefetch = 1;
+  return settings;
+}
+
+TEST_CASE("timm smooths labels by statements of Python's") {
+  const std::string text = TraceText(kTwoLayers, ByTimm());
+  CHECK_MESSAGE(
+      text.find("+logprobs:128 +picked:64 +nll_loss:64 -picked +mean:64 +smooth_loss:64 -mean "
+                "+0.9 * nll_loss:64 +0.1 * smooth_loss:64 +losses:64 -0.9 * nll_loss "
+                "-0.1 * smooth_loss +loss:4") != std::string::npos,
+      text);
+}
+
+TEST_CASE("timm's logits are of two dimensions") {
+  CHECK_THROWS_WITH_AS(TraceText(kTokens, ByTimm()), doctest::Contains("found 3 dimensions"),
+                       Error);
+}
+
+TEST_CASE("timm holds the outputs until the next loss is there, and drops gradients") {
+  TrainingSettings settings = ByTimm();
+  settings.steps = 2;
+  const std::string text = TraceText(kTwoLayers, settings);
+  const std::string second = text.substr(text.rfind("\nforward"));
+  CHECK_MESSAGE(
+      PhaseOf(second, "forward").ends_with("+loss:4 -nll_loss -smooth_loss -losses -loss -y"),
+      second);
+  CHECK_MESSAGE(PhaseOf(text, "optimizer").ends_with("-w1.grad -w2.grad"), text);
+}
+
+TEST_CASE("timm divides the loss of micro-batches in place") {
+  TrainingSettings settings = ByTimm();
+  settings.loop.accumulate = 2;
+  const std::string text = TraceText(kTwoLayers, settings);
+  CHECK_MESSAGE(text.find("loss / micro-batches") == std::string::npos, text);
+}
+
+TEST_CASE("timm's images come as bytes, on a stream of their own") {
+  const Trace trace = Train(Build(kImages, ByTimm()).program, ByTimm());
+  std::string text;
+  for (const Buffer& buffer : trace.buffers) {
+    const std::string& label = trace.labels[static_cast<size_t>(buffer.label)];
+    if (label != "x" && label != "labels" && !label.starts_with("loader")) continue;
+    text += fmt::format("{}:{}@{} ", label, buffer.bytes, buffer.stream);
+  }
+  CHECK(
+      text.starts_with("loader.mean:12@0 loader.std:12@0 loader.mean:12@0 loader.std:12@0 "
+                       "x:96@3 labels:16@3 x:384@3 x:96@3 labels:16@3 x:384@3 "));
+}
+
+TEST_CASE("timm steps what does not decay first") {
+  constexpr char kBias[] = R"(
+    net (float[16, 4] x) => (float[16, 2] y)
+    < float[4, 2] w = ["location": "none"], float[2] b = ["location": "none"] > {
+      h = MatMul (x, w)
+      y = Add (h, b)
+    })";
+  TrainingSettings settings = ByTimm();
+  settings.optimizer = Optimizer::kSgdMomentum;
+  settings.optimizer_args = kWeightDecay;
+  const std::string text = TraceText(kBias, settings);
+  CHECK_MESSAGE(PhaseOf(text, "optimizer")
+                    .starts_with("optimizer +b.momentum_buffer:8 +optimizer temporary:32 "
+                                 "+w.momentum_buffer:32"),
+                text);
+}
+
+TEST_CASE("timm lets vectors, biases and some embeddings not decay") {
+  CHECK(IsUndecayedByTimm("blocks.pos_embed"));
+  CHECK(IsUndecayedByTimm("pos_embed"));
+  CHECK_FALSE(IsUndecayedByTimm("my_pos_embed"));
+}
+
+TEST_CASE("the Trainer's LabelSmoother takes logits that the model has returned") {
+  TrainingSettings settings = By(LoopLibrary::kTrainer);
+  settings.label_smoothing = true;
+  const std::string text = TraceText(kTwoLayers, settings);
+  CHECK_MESSAGE(text.find("+log_softmax:128 +log_probs:128 +padding_mask:16 +labels:128 "
+                          "+nll_loss:64 +smoothed_loss:64") != std::string::npos,
+                text);
+}
+
 TEST_CASE("losses of models go by the ends of their classes' names") {
   const auto does = [](const char* name) { return LossOfModel(name).does; };
   CHECK(does("transformers.models.llama.modeling_llama.LlamaForCausalLM") ==
-        (ModelLoss::kShiftsLabels | ModelLoss::kDivides));
+        (ModelLoss::kShiftsLabels | ModelLoss::kDivides | ModelLoss::kIsCausalLm));
   CHECK(does("m.modeling_vit.ViTForImageClassification") == ModelLoss::kDivides);
   CHECK(does("m.modeling_mobilevit.MobileViTForImageClassification") == 0);
   CHECK(does("m.ConvNextV2ForImageClassification") == ModelLoss::kTakesNoCount);

@@ -62,6 +62,19 @@ TEST_CASE("a library's loop has its defaults, unless flags say otherwise") {
   CHECK(zeroes({"m.onnx", "--zero-grad", "keep", "--loop", "lightning"}) == ZeroGrad::kKeep);
 }
 
+TEST_CASE("timm's loop smooths labels of classes, holds outputs and loads ahead") {
+  const TrainingSettings timm = Parse({"m.onnx", "--loop", "timm"}).request.settings;
+  CHECK(timm.label_smoothing);
+  CHECK(timm.loop.hold_outputs);
+  CHECK(timm.loop.prefetch == 1);
+  const auto smooths = [](const std::vector<std::string>& arguments) {
+    return Parse(arguments).request.settings.label_smoothing;
+  };
+  CHECK_FALSE(smooths({"m.onnx", "--loop", "timm", "--label-smoothing=no"}));
+  CHECK_FALSE(smooths({"m.onnx", "--loop", "timm", "--loss", "mse"}));
+  CHECK(smooths({"m.onnx", "--loop", "trainer", "--label-smoothing"}));
+}
+
 TEST_CASE("every flag reaches its place") {
   const Options options = Parse({"estimate",
                                  "-b",

@@ -105,6 +105,11 @@ WAYS = {
                       settings=[AMP]),
     "label-smoothing": Way("--label-smoothing", loss="losses:smoothed", settings=LARGER),
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),
+    "trainer-smoothing": Way("--loop trainer --label-smoothing",
+                             loop="trainers:trainer_smoothing", settings=LARGER),
+    "timm": Way("--loop timm --optimizer-args weight_decay,nesterov", optimizer_flag="sgdm",
+                loop="trainers:timm", settings=LARGER),
+    "timm-adamw": Way("--loop timm", loop="trainers:timm_adamw", settings=LARGER),
     "lightning": Way("--loop lightning", loop="trainers:lightning", settings=LARGER),
     "accelerate": Way("--loop accelerate", loop="trainers:Accelerated", settings=LARGER),
 }

@@ -69,7 +69,7 @@ def sample_of(family, model, target):
     return inputs, torch.zeros(shape, dtype=torch.long if is_whole else torch.float32)
 
 
-def trainer(family, model, target, batch, precision):
+def trainer(family, model, target, batch, precision, **arguments):
     """transformers.Trainer, of which each step is asked when it ends."""
     import torch
     import transformers
@@ -87,12 +87,16 @@ def trainer(family, model, target, batch, precision):
         def on_step_end(self, *_, **__):
             note(steps)
     with tempfile.TemporaryDirectory() as folder:
-        arguments = transformers.TrainingArguments(
+        told = transformers.TrainingArguments(
             folder, per_device_train_batch_size=batch, max_steps=STEPS, report_to=[],
-            save_strategy="no", bf16=precision == "amp-bf16", disable_tqdm=True)
-        transformers.Trainer(inner(model), arguments, callbacks=[Asked()],
+            save_strategy="no", bf16=precision == "amp-bf16", disable_tqdm=True, **arguments)
+        transformers.Trainer(inner(model), told, callbacks=[Asked()],
                              train_dataset=dataset(*sample_of(family, model, target))).train()
     return steps
+
+
+def trainer_smoothing(*what):
+    return trainer(*what, label_smoothing_factor=0.1)
 
 
 class Batches:
@@ -143,3 +147,73 @@ def lightning(family, model, target, batch, precision):
                 precision="bf16-mixed" if precision == "amp-bf16" else "32-true",
                 ).fit(Module(), Batches(make))
     return steps
+
+
+# --- timm ------------------------------------------------------------------------------------
+
+def on_host(family, batch):
+    """Images and classes, as fast_collate makes them."""
+    import torch
+    (image,) = family.inputs(batch, "cpu", torch.float32).values()
+    return torch.zeros(image.shape, dtype=torch.uint8), torch.zeros(batch, dtype=torch.long)
+
+
+def loaders(family, batch):
+    """Of training and of validation: both are made before the first step."""
+    from timm.data.loader import PrefetchLoader
+    (image, _) = on_host(family, 1)
+    batches = Batches(lambda: on_host(family, batch))
+    return [PrefetchLoader(batches, channels=image.shape[1]) for _ in range(2)]
+
+
+def train_one_epoch(model, criterion, loader, optimizer, autocast):
+    """That of timm's train.py, which its wheel does not have: its statements that take memory, in
+    their order (huggingface/pytorch-image-models, a6da4da1740cd57eaf864803f9dd65683cbcf6d7)."""
+    def task(input, target):  # ClassificationTask.forward
+        output = model(input)
+        return {"loss": criterion(output, target), "output": output}
+    optimizer.zero_grad()
+    for batch_idx, (input, target) in enumerate(loader):
+        def _forward():
+            with autocast():
+                result = task(input, target)
+                _loss = result["loss"]
+            return _loss, result
+
+        def _backward(_loss):
+            _loss.backward()
+            optimizer.step()
+        loss, result = _forward()
+        _backward(loss)
+        loss.item()
+        optimizer.zero_grad()
+        yield
+        if batch_idx + 1 == STEPS:
+            return
+
+
+def timm(family, model, target, batch, precision, **optimizer):
+    """train.py as it is, --amp --amp-dtype bfloat16 for that precision."""
+    import torch
+    from timm.loss import LabelSmoothingCrossEntropy
+    from timm.optim import create_optimizer_v2
+    (_, *shape), is_whole = target
+    given = family.inputs(1, "meta", torch.float32)
+    if family.loss != "ce" or shape or len(given) != 1 or next(iter(given.values())).dim() != 4:
+        raise NotForThis("it does not tell classes of images")
+    model.to("cuda").train()
+    loader, _of_validation = loaders(family, batch)
+    optimizer = create_optimizer_v2(model, **{"opt": "sgd", "weight_decay": 2e-5, "momentum": 0.9,
+                                              **optimizer})
+
+    def autocast():
+        return torch.autocast("cuda", torch.bfloat16, enabled=precision == "amp-bf16")
+    torch.cuda.reset_peak_memory_stats()
+    steps = []
+    for _ in train_one_epoch(model, LabelSmoothingCrossEntropy(0.1), loader, optimizer, autocast):
+        note(steps)
+    return steps
+
+
+def timm_adamw(*what):
+    return timm(*what, opt="adamw", weight_decay=0.05)

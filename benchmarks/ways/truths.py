@@ -100,11 +100,12 @@ def figures(family, way, target, batch, precision):
 
 def facts(family, way):
     """What flags depend on: whether peft has layers for the type, which loss the model takes."""
-    if "{layers}" not in way.flags and way.loop != "trainers:trainer":
+    is_trainers = "--loop trainer" in way.flags
+    if "{layers}" not in way.flags and not is_trainers:
         return {}
     with torch.device("meta"):
         model = family.build()
-    if way.loop:
+    if is_trainers:
         return {"loss": "causal-lm" if "CausalLM" in type(inner(model)).__name__ else ""}
     return {"layers_by_name": not adapters.is_known(model)}
 

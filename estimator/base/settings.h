@@ -98,7 +98,7 @@ enum OptimizerArg : uint8_t { kWeightDecay = 1, kNesterov = 2, kAmsgrad = 4 };
 
 // Whose loop trains: the plain one of eager/training.h, or that of a library
 // (program/library_loops.cc).
-enum class LoopLibrary : uint8_t { kPlain, kAccelerate, kTrainer, kLightning };
+enum class LoopLibrary : uint8_t { kPlain, kAccelerate, kTrainer, kLightning, kTimm };
 
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
@@ -185,7 +185,8 @@ inline constexpr Spelling<Strategy> kStrategies[] = {{"single", Strategy::kNone}
 inline constexpr Spelling<LoopLibrary> kLoopLibraries[] = {{"plain", LoopLibrary::kPlain},
                                                            {"accelerate", LoopLibrary::kAccelerate},
                                                            {"trainer", LoopLibrary::kTrainer},
-                                                           {"lightning", LoopLibrary::kLightning}};
+                                                           {"lightning", LoopLibrary::kLightning},
+                                                           {"timm", LoopLibrary::kTimm}};
 
 // The name of `value` in its table.  REQUIRES: it has a row.
 template <typename Enum>

@@ -5,8 +5,32 @@
 #include "estimator/base/index.h"
 #include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/strides.h"
+#include "estimator/program/libraries.h"
 
 namespace onnxfit {
+namespace {
+
+constexpr StreamId kLoaderStream = 3;  // beside those of FSDP
+
+bool IsImage(const TensorType& type) { return IsFloat(type.dtype) && type.dims.size() == 4; }
+
+}  // namespace
+
+// Without --prefetch its batches come as those of other loops do (--no-prefetcher).
+bool LoopBatches::LoadsImages() const {
+  return settings_.loop.prefetch > 0 && DoesLoop(settings_.loop.library, LoopFact::kLoadsImages);
+}
+
+// One for training, one for validation.
+void LoopBatches::Construct() {
+  if (!LoadsImages()) return;
+  for (const NameId name : program().inputs) {
+    const TensorType type = TypeOf(name);
+    if (!IsImage(type)) continue;
+    for (const char* const label : {"loader.mean", "loader.std", "loader.mean", "loader.std"})
+      machine_.New({type.dtype, {type.dims[1]}}, machine_.AddLabel(label), Kind::kBuffer);
+  }
+}
 
 void LoopBatches::Prefetch() {
   for (int64_t i = 0; i < settings_.loop.prefetch; ++i) ahead_.push(New());
@@ -36,13 +60,36 @@ void LoopBatches::Drop() {
   for (const TensorId old : std::exchange(batch_, {})) machine_.Release(old);
 }
 
+TensorType LoopBatches::TypeOf(NameId input) const {
+  const TensorType& asked = calls_.TypeOf(input);
+  return type_ ? type_(asked) : asked;
+}
+
 LoopBatches::Batch LoopBatches::New() {
+  if (LoadsImages()) return NewFromBytes();
+  Batch batch;
+  for (const NameId name : program().inputs)
+    batch.push_back(machine_.New(TypeOf(name), calls_.NameLabel(name), Kind::kInput));
+  return batch;
+}
+
+// with torch.cuda.stream(loader's): x = x.to(device), …; x = x.to(torch.float32)
+LoopBatches::Batch LoopBatches::NewFromBytes() {
+  machine_.UseStream(kLoaderStream);
   Batch batch;
   for (const NameId name : program().inputs) {
-    const TensorType& asked = calls_.TypeOf(name);
-    const TensorType type = type_ ? type_(asked) : asked;
+    TensorType type = TypeOf(name);
+    if (IsImage(type)) type.dtype = DType::kUint8;
     batch.push_back(machine_.New(type, calls_.NameLabel(name), Kind::kInput));
   }
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const NameId name = program().inputs[i];
+    if (!IsImage(TypeOf(name))) continue;
+    const TensorId bytes =
+        std::exchange(batch[i], machine_.New(TypeOf(name), calls_.NameLabel(name), Kind::kInput));
+    machine_.Release(bytes);
+  }
+  machine_.UseStream(kMainStream);
   return batch;
 }
 

@@ -21,6 +21,9 @@ class LoopBatches {
   // What the loop hands to the model is of another type than the program asks for.
   void HandOver(std::function<TensorType(const TensorType&)> type) { type_ = std::move(type); }
 
+  // The loop's loaders, which have a mean and a deviation of each color on the device (LoopFact).
+  void Construct();
+
   // ahead = [loop.prefetch batches]
   void Prefetch();
 
@@ -43,7 +46,10 @@ class LoopBatches {
   using Batch = std::vector<TensorId>;  // by index into Program::inputs
 
   const Program& program() const { return calls_.program(); }
+  bool LoadsImages() const;
   Batch New();
+  Batch NewFromBytes();
+  TensorType TypeOf(NameId input) const;
   Batch TakeFirst();
   void Bind(const Batch& batch);
   TensorId CountLabels();

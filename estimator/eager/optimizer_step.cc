@@ -133,15 +133,26 @@ std::vector<bool> AreOfLayerNorm(const Program& program) {
   return are;
 }
 
-// Those that decay, then the others.
-std::vector<std::vector<size_t>> ByDecay(const Program& program) {
+// Which parameters decay, by index, where a library tells them apart.
+std::vector<bool> AreDecayed(const Program& program, LoopLibrary library) {
+  const bool is_by_matrix = DoesLoop(library, LoopFact::kDecaysMatrices);
   const std::vector<bool> of_norms = AreOfLayerNorm(program);
-  std::vector<std::vector<size_t>> groups(2);
+  std::vector<bool> are;
   for (size_t i = 0; i < program.parameters.size(); ++i) {
-    const std::string& name = program.values[Index(program.parameters[i])].name;
-    groups[of_norms[i] || IsUndecayed(name) ? 1 : 0].push_back(i);
+    const auto& [name, type] = program.values[Index(program.parameters[i])];
+    const bool is_matrix = type.dims.size() > 1 && !name.ends_with(".bias");
+    are.push_back(is_by_matrix ? is_matrix && !IsUndecayedByTimm(name)
+                               : !of_norms[i] && !IsUndecayed(name));
   }
-  return groups;
+  return are;
+}
+
+std::vector<size_t> IndicesOf(const std::vector<bool>& marked, bool value) {
+  std::vector<size_t> indices;
+  for (size_t i = 0; i < marked.size(); ++i) {
+    if (marked[i] == value) indices.push_back(i);
+  }
+  return indices;
 }
 
 void CheckInBackward(const TrainingSettings& settings) {
@@ -190,11 +201,15 @@ std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
   };
   const OptimizerRule* first = find(settings.optimizer, settings.optimizer_args);
   const bool takes_all = first->of_others == Optimizer::kNone;
-  if (takes_all && DoesLoop(settings.loop.library, LoopFact::kDecaysSome)) {
+  const LoopLibrary library = settings.loop.library;
+  const bool others_first = DoesLoop(library, LoopFact::kDecaysMatrices);
+  if (takes_all && (others_first || DoesLoop(library, LoopFact::kDecaysSome))) {
+    const std::vector<bool> decayed = AreDecayed(program, library);
     const uint8_t others = settings.optimizer_args & ~kWeightDecay;
-    std::vector<Parameters> groups = ByDecay(program);
-    return {
-        {{first, std::move(groups[0])}, {find(settings.optimizer, others), std::move(groups[1])}}};
+    Part groups = {{first, IndicesOf(decayed, true)},
+                   {find(settings.optimizer, others), IndicesOf(decayed, false)}};
+    if (others_first) std::swap(groups[0], groups[1]);
+    return {groups};
   }
   std::vector<Part> parts = {{{first, {}}}};
   if (!takes_all) parts.push_back({{find(first->of_others, settings.optimizer_args), {}}});

@@ -70,6 +70,7 @@ class Training {
   void Run() {
     machine_.EnterPhase(0, Phase::kSetup);
     has_backward() && settings_.ranks.strategy == Strategy::kFsdp ? Shard() : Place();
+    batches_.Construct();
     if (has_backward()) optimizer_.Construct();
     if (has_backward() && Does(LoopFact::kSumsLosses)) NewScalar(DType::kFloat32, "sum of losses");
     batches_.Prefetch();
@@ -176,17 +177,23 @@ class Training {
   }
 
   // out = model(x); loss = loss_function(out, y).  What `out` held before lives until the
-  // model has returned.
+  // model has returned, or until both have.
   void RunForward(bool grad) {
     std::vector<TensorId> old;
     for (const NameId name : outputs_.names) old.push_back(forward_.Take(name));
+    const bool holds_result = Does(LoopFact::kHoldsResult);
     fsdp_ ? RunSharded(grad) : forward_.Run(0, outputs_.model_end, grad);
-    for (const TensorId tensor : old) {
-      if (tensor != kNoTensor) machine_.Release(tensor);
-    }
+    if (!holds_result) ReleaseAll(old);
     forward_.Run(outputs_.model_end, program_.calls.size(), grad);
     if (grad) BindLoss();
     forward_.ExitAutocast();
+    if (holds_result) ReleaseAll(old);
+  }
+
+  void ReleaseAll(const std::vector<TensorId>& tensors) {
+    for (const TensorId tensor : tensors) {
+      if (tensor != kNoTensor) machine_.Release(tensor);
+    }
   }
 
   // The hooks of sharded modules are between the calls.
@@ -210,8 +217,8 @@ class Training {
     TensorId loss = forward_.Lookup(program_.loss);
     machine_.Retain(loss);
     if (!IsHeldOutput(program_.loss)) machine_.Release(forward_.Take(program_.loss));
-    if (Does(LoopFact::kModelTakesLabels) && batches_.has_label_count()) {
-      // loss *= 1, the number of ranks: in place, and yet one more node.
+    if (DividesInPlace()) {
+      // loss *= 1, the number of ranks; loss /= micro-batches: in place, and yet one more node.
       const TensorId same = machine_.View(loss, {}, {});
       FollowFrom(loss, same);
       machine_.Release(std::exchange(loss, same));
@@ -231,6 +238,11 @@ class Training {
   // loss.detach().clone()
   void CopyLoss(TensorId loss) {
     loss_copy_ = NewScalar(machine_.tensor(loss).dtype, "copy of the loss");
+  }
+
+  bool DividesInPlace() const {
+    if (Does(LoopFact::kDividesInPlace)) return settings_.loop.accumulate > 1;
+    return Does(LoopFact::kModelTakesLabels) && batches_.has_label_count();
   }
 
   // The loop itself, beside what a library does when it goes backward.

@@ -353,11 +353,19 @@ enum class LoopFact : uint8_t {
   kDropsLoss,           // behind the step
   kDropsBatch,          // before the next is taken
   kZeroesInClosure,     // between forward and backward, unless it is told otherwise
+  kLoadsImages,         // batches come ahead as bytes, on a stream of their own
+  kHoldsResult,         // outputs, until the next loss is there, unless it is told otherwise
+  kDividesInPlace,      // the loss by the number of micro-batches
+  kDecaysMatrices,      // the optimizer has two groups: parameters that do not decay, then others
+  kSmoothsLabels,       // by a formula of its own, unless it is told otherwise
 };
 bool DoesLoop(LoopLibrary library, LoopFact fact);
 
 // Whether transformers' Trainer lets a parameter of that path not decay, beside those of LayerNorm.
 bool IsUndecayed(std::string_view parameter);
+
+// Whether a model of timm lets a parameter of that path not decay, beside vectors and biases.
+bool IsUndecayedByTimm(std::string_view parameter);
 
 // How a model of transformers computes its loss: cross entropy of its logits, and
 struct ModelLoss {
@@ -366,6 +374,7 @@ struct ModelLoss {
     kDivides = 2,       // a sum by the number of labels, instead of a mean
     kTakesNoCount = 4,  // its forward, which the Trainer therefore does not count labels for
     kShiftsInputs = 8,  // labels become "decoder_input_ids"
+    kIsCausalLm = 16,   // its labels are shifted for the LabelSmoother, too
   };
   std::string_view classes;  // how their names end
   uint8_t does;

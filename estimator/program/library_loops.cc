@@ -76,6 +76,34 @@ constexpr LoopRow kLoopRows[] = {
     {LoopLibrary::kLightning,
      LoopFact::kZeroesInClosure,
      {kLightning, "pytorch/loops/optimization/automatic.py", "self._zero_grad_fn()"}},
+
+    {LoopLibrary::kTimm,
+     LoopFact::kLoadsImages,
+     {kTimm, "data/loader.py", "next_input.to(self.img_dtype).sub_(self.mean).div_(self.std)"}},
+    {LoopLibrary::kTimm,
+     LoopFact::kHoldsResult,
+     {kTimmScript, "train.py", "loss, result = _forward()"}},
+    {LoopLibrary::kTimm,
+     LoopFact::kDividesInPlace,
+     {kTimmScript, "train.py", "_loss /= accum_steps"}},
+    {LoopLibrary::kTimm,
+     LoopFact::kDropsGradients,
+     {kTimmScript, "train.py", "optimizer.zero_grad()"}},
+    {LoopLibrary::kTimm,
+     LoopFact::kDecaysMatrices,
+     {kTimm, "optim/_param_groups.py", "param.ndim <= 1 or name.endswith(\".bias\")"}},
+    {LoopLibrary::kTimm,
+     LoopFact::kSmoothsLabels,
+     {kTimmScript, "train.py", "LabelSmoothingCrossEntropy(smoothing=args.smoothing)"}},
+};
+
+// The names that no_weight_decay() of timm's models has.
+constexpr NameFact kUndecayedByTimm[] = {
+    {"pos_embed", {kTimm, "models/vision_transformer.py", "def no_weight_decay"}},
+    {"cls_token", {kTimm, "models/vision_transformer.py", "def no_weight_decay"}},
+    {"reg_token", {kTimm, "models/vision_transformer.py", "def no_weight_decay"}},
+    {"dist_token", {kTimm, "models/vision_transformer.py", "def no_weight_decay"}},
+    {"relative_position_bias_table", {kTimm, "models/swin_transformer.py", "def no_weight_decay"}},
 };
 
 // What a class name's end tells of a parameter that weight decay leaves out, in small letters;
@@ -92,6 +120,7 @@ constexpr NameFact kUndecayed[] = {
 
 constexpr std::string_view kMapping = "loss/loss_utils.py";
 constexpr uint8_t kShifted = ModelLoss::kShiftsLabels | ModelLoss::kDivides;
+constexpr uint8_t kCausal = kShifted | ModelLoss::kIsCausalLm;
 constexpr uint8_t kUncounted = ModelLoss::kTakesNoCount;
 
 // Earlier rows win.
@@ -113,9 +142,9 @@ constexpr ModelLoss kModelLosses[] = {
     {"ForConditionalGeneration",
      kShifted,
      {kTransformers, kMapping, "\"ForConditionalGeneration\": ForCausalLMLoss"}},
-    {"ForCausalLM", kShifted, {kTransformers, kMapping, "\"ForCausalLM\": ForCausalLMLoss"}},
+    {"ForCausalLM", kCausal, {kTransformers, kMapping, "\"ForCausalLM\": ForCausalLMLoss"}},
     {"LMHeadModel",
-     kShifted,
+     kCausal,
      {kTransformers, "models/gpt2/modeling_gpt2.py", "loss = self.loss_function("}},
     {".ViTForImageClassification",
      ModelLoss::kDivides,
@@ -181,6 +210,11 @@ bool IsUndecayed(std::string_view parameter) {
   name += '.';
   return std::ranges::any_of(
       kUndecayed, [&](const NameFact& row) { return name.find(row.name) != std::string::npos; });
+}
+
+bool IsUndecayedByTimm(std::string_view parameter) {
+  return std::ranges::any_of(
+      kUndecayedByTimm, [&](const NameFact& row) { return EndsWithName(parameter, row.name); });
 }
 
 const ModelLoss& LossOfModel(std::string_view class_name) {

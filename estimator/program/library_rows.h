@@ -12,6 +12,9 @@ inline constexpr std::string_view kTorch = "torch 2.11.0";
 inline constexpr std::string_view kTorchvision = "torchvision 0.26.0";
 inline constexpr std::string_view kTransformers = "transformers 5.17.0";
 inline constexpr std::string_view kTimm = "timm 1.0.31";
+// Its wheel has no train.py.
+inline constexpr std::string_view kTimmScript =
+    "huggingface/pytorch-image-models a6da4da1740cd57eaf864803f9dd65683cbcf6d7";
 inline constexpr std::string_view kDiffusers = "diffusers 0.42.1";
 inline constexpr std::string_view kAccelerate = "accelerate 1.15.0";
 inline constexpr std::string_view kPeft = "peft 0.21.2";

@@ -7,6 +7,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/libraries.h"
 #include "estimator/program/loss.h"
+#include "estimator/program/smoothed_losses.h"
 
 namespace onnxfit {
 namespace {
@@ -16,14 +17,6 @@ constexpr std::string_view kDecoderInputs = "decoder_input_ids";
 
 TensorType TypeIn(ProgramWriter& writer, NameId name) {
   return writer.program().values[Index(name)].type;
-}
-
-// `held` live until the last call that was written has returned.
-void HoldUntilLast(Program& program, const std::vector<NameId>& held) {
-  if (program.calls.empty()) return;
-  AtenCall& last = program.calls.back();
-  const size_t level = program.modules.DepthOf(last.module);
-  for (const NameId name : held) last.held.push_back({name, level});
 }
 
 // convert_outputs_to_fp32(model.forward): what autocast has left in 16 bits, of `further`, too,
@@ -54,6 +47,15 @@ bool CastsOutputs(const TrainingSettings& settings) {
          DoesLoop(settings.loop.library, LoopFact::kCastsOutputs);
 }
 
+// Where the model takes their number.
+void CountLabels(ProgramWriter& writer, NameId labels, uint8_t does) {
+  if ((does & ModelLoss::kTakesNoCount) != 0) return;
+  LabelCount& counted = writer.program().label_count;
+  counted.count = writer.NewName("num_items_in_batch", {DType::kInt64, {}});
+  counted.labels = labels;
+  counted.is_shifted = (does & ModelLoss::kShiftsLabels) != 0;
+}
+
 // --- In the model's forward -----------------------------------------------------------------
 
 class LossInModel {
@@ -66,7 +68,7 @@ class LossInModel {
         place_({.where = kLoss, .module = InForwardOf(model)}) {}
 
   void Append(NameId output, NameId labels) {
-    if ((does_ & ModelLoss::kTakesNoCount) == 0) Count(labels);
+    CountLabels(writer_, labels, does_);
     if ((does_ & ModelLoss::kShiftsInputs) != 0) MakeDecoderInputs();
     if ((does_ & ModelLoss::kShiftsLabels) != 0) {
       output = InFp32(output);
@@ -100,13 +102,6 @@ class LossInModel {
         return program_.modules.AtLevel(module, model.level);
     }
     return kOutside;
-  }
-
-  void Count(NameId labels) {
-    LabelCount& counted = program_.label_count;
-    counted.count = writer_.NewName("num_items_in_batch", {DType::kInt64, {}});
-    counted.labels = labels;
-    counted.is_shifted = (does_ & ModelLoss::kShiftsLabels) != 0;
   }
 
   // decoder_input_ids = self._shift_right(labels), when the decoder is about to read them: a new
@@ -171,7 +166,27 @@ class LossInModel {
 
 // The loss that was asked for where it is none of logits and classes.
 bool IsTheModels(const TrainingSettings& settings) {
-  return IsOfClasses(settings.loss) && DoesLoop(settings.loop.library, LoopFact::kModelTakesLabels);
+  return IsOfClasses(settings.loss) && !settings.label_smoothing &&
+         DoesLoop(settings.loop.library, LoopFact::kModelTakesLabels);
+}
+
+// A loss behind the model: smoothed labels are the library's own to take, where it has a formula.
+void AppendBehind(ProgramWriter& writer, bool casts, NameId output, NameId labels,
+                  const LibraryModel& model) {
+  const TrainingSettings& settings = writer.settings();
+  const CallPlace place = {.where = kLoss, .behind_autocast = casts};
+  const LoopLibrary library = settings.loop.library;
+  if (settings.label_smoothing && DoesLoop(library, LoopFact::kModelTakesLabels)) {
+    const uint8_t does = LossOfModel(model.class_name).does;
+    CountLabels(writer, labels, does);
+    return AppendTrainerSmoothing(writer, place, output, labels,
+                                  {.shifts = (does & ModelLoss::kIsCausalLm) != 0,
+                                   .count = writer.program().label_count.count,
+                                   .outputs = writer.program().outputs});
+  }
+  if (settings.label_smoothing && DoesLoop(library, LoopFact::kSmoothsLabels))
+    return AppendTimmSmoothing(writer, place, output, labels);
+  AppendLoss(writer, place, output, labels, settings.loss);
 }
 
 }  // namespace
@@ -191,7 +206,7 @@ void AppendLoopsLoss(ProgramWriter& writer, NameId output, const LibraryModel& m
   const bool casts = CastsOutputs(settings);
   if (casts) output = CastOutputs(writer, output, state);
   if (!has_loss || in_model || settings.mode == Mode::kEval) return;
-  AppendLoss(writer, {.where = kLoss, .behind_autocast = casts}, output, labels, settings.loss);
+  AppendBehind(writer, casts, output, labels, model);
 }
 
 }  // namespace onnxfit

@@ -23,7 +23,7 @@ class RunFlags(TypedDict, total=False):
     optimizer_impl: Optional[str]  # foreach, for-loop or fused
     optimizer_args: Names  # weight_decay, nesterov, amsgrad; or "none"
     training_args: Optional[str]  # the path of a JSON file
-    loop: Optional[str]  # plain, accelerate, trainer or lightning
+    loop: Optional[str]  # plain, accelerate, trainer, lightning or timm
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool
