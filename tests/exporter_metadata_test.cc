@@ -43,6 +43,30 @@ TEST_CASE("modules from the outermost in, as either exporter writes them") {
   CHECK(metadata.modules.CallerOf(metadata.ModuleOf(0)) == metadata.ModuleOf(2));
 }
 
+// The modules around a node below a line of the encoder's forward.
+std::vector<std::string> ModulesBelow(const std::string& line) {
+  Graph graph = ParseGraph("n (float[N] x) => (float[N] y) { y = Neg (x) }");
+  graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.name_scopes",
+                                       "['', 'encoder', 'encoder.layers.0.attention', 'neg']");
+  const std::string trace =
+      "File \"a.py\", line 3, in forward\n  x = self.encoder(x)\n"
+      "File \"a.py\", line 9, in forward\n  " +
+      line +
+      "\nFile \"a.py\", line 12, in forward\n  x = self.attention(x)\n"
+      "File \"a.py\", line 15, in forward\n  return -x\n";
+  graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.stack_trace", trace);
+  const ExporterMetadata metadata = ReadExporterMetadata(graph);
+  return metadata.modules.NamesOf(metadata.ModuleOf(0));
+}
+
+TEST_CASE("a module whose forward is called by its name is around what that calls") {
+  using Names = std::vector<std::string>;
+  CHECK(ModulesBelow("x = layer.forward(x)") ==
+        Names{"", "encoder", "encoder.layers.0", "encoder.layers.0.attention"});
+  CHECK(ModulesBelow("x = super().forward(x)") ==
+        Names{"", "encoder", "encoder.layers.0.attention"});
+}
+
 TEST_CASE("frames with their lines, the innermost last") {
   Graph graph;
   graph.nodes.emplace_back();

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "estimator/program/forward_calls.h"
 #include "estimator/pt2/read_program.h"
 #include "estimator/pt2/schema.h"
 
@@ -110,33 +111,16 @@ std::string_view WithoutComment(std::string_view line) {
   return line;
 }
 
-// "y = layer.forward(x)", but not that of the module's own base class.
-bool CallsForward(std::string_view line) {
-  return line.find(".forward(") != line.npos && line.find("super()") == line.npos &&
-         line.find(".forward(self,") == line.npos;
-}
-
-// "m.layers.0" of "m.layers.0.attn" and "m.layers.0.blocks.1".
-std::string_view ParentPath(std::string_view path) {
-  const auto without_last = [&] { return path.substr(0, std::min(path.rfind('.'), path.size())); };
-  const std::string_view last = path.substr(path.rfind('.') + 1);
-  const bool is_numbered = !last.empty() && last.find_first_not_of("0123456789") == last.npos;
-  path = without_last();
-  return is_numbered ? without_last() : path;
-}
-
 }  // namespace
 
 void AddForwardsOfNoStack(std::vector<ModuleFrame>& modules, const std::vector<SourceLine>& lines,
                           TextPool& pool) {
   for (size_t i = 0; i + 1 < modules.size() && modules.size() < lines.size(); ++i) {
-    if (!CallsForward(lines[i].text)) continue;
-    const std::string_view path = modules[i].path;
-    const std::string_view parent = ParentPath(modules[i + 1].path);
-    const bool is_between = parent.size() > path.size() && parent.starts_with(path);
-    if (!is_between) continue;
+    const std::string_view called =
+        ModuleCalledByForward(modules[i].path, modules[i + 1].path, lines[i].text);
+    if (called.empty()) continue;
     modules.insert(modules.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                   {.path = pool.Keep(std::string(parent)), .type = ""});
+                   {.path = pool.Keep(std::string(called)), .type = ""});
   }
 }
 

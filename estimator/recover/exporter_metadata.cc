@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/program/forward_calls.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {
@@ -127,21 +130,30 @@ class ModuleReader {
  public:
   explicit ModuleReader(ModuleTree& modules) : modules_(modules) {}
 
-  ModuleId Read(const Graph& graph, const Node& node) {
+  ModuleId Read(const Graph& graph, const Node& node, const NodeLines& lines) {
     const std::string_view scopes = FindMetadata(node.metadata, kScopesKey);
-    if (scopes.find('\'') != std::string_view::npos) return ReadList(scopes);
+    if (scopes.find('\'') != std::string_view::npos) return ReadList(scopes, lines);
     const ModuleId module = ReadName(node.name);
     if (module != kOutside || node.outputs.empty() || node.outputs[0] == kNoValue) return module;
     return ReadName(graph.values[Index(node.outputs[0])].name);
   }
 
  private:
-  ModuleId ReadList(std::string_view text) {
-    const auto [found, is_new] = known_.try_emplace(text, kOutside);
+  ModuleId ReadList(std::string_view text, const NodeLines& lines) {
+    const auto [found, is_new] = in_lists_.try_emplace({text, lines.text}, kOutside);
     if (!is_new) return found->second;
-    const std::vector<std::string> items = OuterItems(text);
+    std::vector<std::string> items = OuterItems(text);
+    AddForwards(items, lines.lines);
     if (items.size() < kMostModuleDepth) found->second = modules_.Enter(items);
     return found->second;
+  }
+
+  // Those that a line calls by their forward, which the list leaves out.
+  static void AddForwards(std::vector<std::string>& items, const std::vector<FileLine>& lines) {
+    for (size_t i = 0; i + 1 < items.size() && items.size() < lines.size(); ++i) {
+      const std::string called(ModuleCalledByForward(items[i], items[i + 1], lines[i].text));
+      if (!called.empty()) items.insert(items.begin() + static_cast<std::ptrdiff_t>(i) + 1, called);
+    }
   }
 
   ModuleId ReadName(std::string_view name) {
@@ -152,6 +164,7 @@ class ModuleReader {
 
   ModuleTree& modules_;
   std::unordered_map<std::string_view, ModuleId> known_;
+  std::map<std::pair<std::string_view, std::string_view>, ModuleId> in_lists_;  // and lines
 };
 
 // One node after the other.  Texts that nodes share are read once.
@@ -162,10 +175,12 @@ class MetadataReader {
 
   void Read(NodeId id) {
     const Node& node = graph_.nodes[Index(id)];
-    metadata_.origins.push_back({.module = modules_.Read(graph_, node),
-                                 .group = ReadCall(node),
-                                 .classes = ReadClasses(node),
-                                 .lines = ReadLines(node)});
+    const int32_t lines = ReadLines(node);
+    metadata_.origins.push_back(
+        {.module = modules_.Read(graph_, node, metadata_.lines[Index(lines)]),
+         .group = ReadCall(node),
+         .classes = ReadClasses(node),
+         .lines = lines});
     const int32_t group = metadata_.origins.back().group;
     if (group >= 0) metadata_.groups[Index(group)].nodes.push_back(id);
   }
