@@ -48,7 +48,7 @@ std::string Casts(const std::string& file, const std::string& line) {
 TEST_CASE("what a library casts in lines that the file does not show is cast") {
   const std::string line = "attn_output, attn_weights = self._attn(query, key, value, mask)";
   CHECK(Casts("transformers/models/gptj/modeling_gptj.py", line) ==
-        "to.inline q before s; to.inline k before s; type_as.inline w q behind w; ");
+        "to.inline q before s; to.inline k before s; type_as.inline w k before m; ");
   CHECK(Casts("mine/modeling_gptj.py", line).empty());
   CHECK(Casts("transformers/models/gptj/modeling_gptj.py", "x = attend(x)").empty());
 }
