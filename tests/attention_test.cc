@@ -284,6 +284,22 @@ TEST_CASE("attention has the mask and the dropout that its call says") {
   CHECK(program("%q, %k, %v, %m").find("%v, %m; 0, 0)") != std::string::npos);
 }
 
+TEST_CASE("one head of keys and values is broadcast unless its call repeats it") {
+  const auto program = [](const std::string& named) {
+    Graph graph = ParseGraph(R"(
+        net (float[1, 2, 3, 4] q, float[1, 1, 3, 4] k, float[1, 1, 3, 4] v)
+        => (float[1, 2, 3, 4] y) {
+        t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul (q, t) w = Softmax (s)
+        y = MatMul (w, v) })");
+    const std::string says =
+        FxText("y", "scaled_dot_product_attention.default", "%q, %k, %v, None, 0.0, False" + named);
+    for (NodeId node = 0; node < 4; ++node) Say(graph, node, says);
+    return ToString(Build(graph, {.mode = Mode::kEval}).program);
+  };
+  CHECK(program("").find("%v, none; 0, 0, 1)") != std::string::npos);
+  CHECK(program(", None, True").find("%v, none; 0, 0)") != std::string::npos);
+}
+
 // Libraries leave out a causal mask that they make, but while torch.export traces them.
 TEST_CASE("a causal mask that the model's own lines make stays a tensor") {
   const auto has_mask = [](const std::string& line) {

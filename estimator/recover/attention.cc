@@ -258,6 +258,7 @@ struct SaidAttention {
   bool has_mask = false;
   bool drops_out = false;  // of which the exporter writes no node
   bool is_causal = false;
+  bool is_grouped = false;  // it repeats the heads of keys and values
 };
 
 std::optional<SaidAttention> SaidOf(const BoundGraph& bound, NodeId last) {
@@ -267,7 +268,8 @@ std::optional<SaidAttention> SaidOf(const BoundGraph& bound, NodeId last) {
   const std::string_view p = ArgumentText(*call, 4, "dropout_p");
   return SaidAttention{.has_mask = !mask.empty() && mask != "None",
                        .drops_out = p.find_first_of("123456789") != std::string_view::npos,
-                       .is_causal = ArgumentText(*call, 5, "is_causal") == "True"};
+                       .is_causal = ArgumentText(*call, 5, "is_causal") == "True",
+                       .is_grouped = ArgumentText(*call, 7, "enable_gqa") == "True"};
 }
 
 // The bool mask that the call `last` ends was given, where the model's own lines make it: no run
@@ -289,6 +291,14 @@ AttentionMask MaskOfCall(const BoundGraph& bound, const std::optional<SaidAttent
   return mask == kNoValue ? AttentionMask() : ReadMask(bound, mask);
 }
 
+// Whether one head of values is for all of q, as products broadcast it: no copies of it are made.
+bool BroadcastsHeads(const BoundGraph& bound, const SaidAttention& said, ValueId q, ValueId value) {
+  const Dims& of_q = bound.DimsOf(q);
+  const Dims& of_value = bound.DimsOf(value);
+  const bool have_heads = of_q.size() == 4 && of_value.size() == 4;
+  return have_heads && !said.is_grouped && of_value[1] == 1 && of_q[1] > 1;
+}
+
 Rewritten MakeCall(const BoundGraph& bound, NodeId last, const Dims& scores, AttentionParts parts) {
   const std::optional<SaidAttention> said = SaidOf(bound, last);
   const AttentionMask mask = MaskOfCall(bound, said, last, parts.mask);
@@ -301,6 +311,9 @@ Rewritten MakeCall(const BoundGraph& bound, NodeId last, const Dims& scores, Att
                     .nodes = parts.nodes,
                     .ints = {0, mask.causal && mask.tensor == kNoValue ? 1 : 0},
                     .dropout = parts.dropout};
+  const bool broadcasts =
+      said.has_value() && BroadcastsHeads(bound, *said, call.inputs[0], call.inputs[2]);
+  if (broadcasts) call.ints.push_back(1);
   if (!parts.key_perm.empty()) call.before.push_back(KeyTranspose(bound, parts));
   if (!parts.key_view.empty()) call.before.push_back(KeyView(bound, parts));
   if (!said.has_value() && IsNamedByTorchScript(bound.At(last))) {
