@@ -30,6 +30,7 @@ TEST_CASE("whether a line of source writes over an operand") {
       {"File \"a.py\", line 3, in forward", "", std::nullopt},
       {"File \"a.py\", line 3, in forward\n  x = F.relu(x)", "x = F.relu(x)", false},
       {"File \"a.py\", line 3, in forward\n  x = F.relu_(x)", "x = F.relu_(x)", true},
+      {"File \"a.py\", line 3, in forward\n  x.masked_fill_(m, 0)", "x.masked_fill_(m, 0)", true},
       {"File \"a.py\", line 3, in forward\n  x = F.relu(x, True)", "x = F.relu(x, True)",
        std::nullopt},
       {"File \"a.py\", line 3, in forward\n  x = F.relu(x, inplace=True)",

@@ -22,9 +22,9 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kInPlaceMarks[] = {"+=",      "*=",           ".add_(",    ".mul_(",
-                                              "relu_(",  "relu6_(",      "sigmoid_(", "tanh_(",
-                                              "clamp_(", "inplace=True", "silu_(",    "hardtanh_("};
+constexpr std::string_view kInPlaceMarks[] = {
+    "+=",     "*=",      ".add_(",       ".mul_(", "relu_(",     "relu6_(",      "sigmoid_(",
+    "tanh_(", "clamp_(", "inplace=True", "silu_(", "hardtanh_(", "masked_fill_("};
 
 // What is known of the class that holds a torch.nn activation, past Sequentials and their like, or
 // of a library's own.  A layer of timm's, "Mlp", is told its activation by the block that makes it.
