@@ -8,6 +8,7 @@
 #include "estimator/eager/op_rule.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/program/like.h"
+#include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::lowering_test {
@@ -83,6 +84,20 @@ TEST_CASE("a cast to a type that nothing else in the model has is the code's own
               "{ d = Cast <to = 11> (x) e = Exp (d) y = Cast <to = 1> (e) }") == "to exp to ");
   CHECK(calls("n (float[4] x) => (float16[4] y) { y = Cast <to = 10> (x) }").empty());
   CHECK(calls("n (float[4] x, double[4] z) => (double[4] y) { y = Cast <to = 11> (x) }").empty());
+}
+
+// A cat of it with an empty tensor, as torch.export writes it.
+TEST_CASE("what a cache begins with is made in the line that shows it") {
+  Graph graph = ParseGraph("n (float[2, 4] x) => (float[2, 4] y) { k = Identity (x) y = Neg (k) }");
+  const std::string says = FxText("k", "cat.default", "[%e, %x], 1");
+  const std::string trace =
+      "File \"a.py\", line 3, in forward\n  k, v = past_key_values.update(k, v)\n";
+  Say(graph, 0, says);
+  graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.stack_trace", trace);
+  const Program program = Build(graph, {.mode = Mode::kEval}).program;
+  REQUIRE(program.calls[0].op == "cat");
+  REQUIRE(program.calls[0].frames.size() == 1);
+  CHECK(program.source.At(program.calls[0].frames[0]).Mentions("past_key_values.update("));
 }
 
 TEST_CASE("a loss of pixels is another kernel") {
@@ -179,7 +194,7 @@ TEST_CASE("what a parameter of one element feeds is computed") {
                                   {.loss = Loss::kNone});
   std::string ops;
   for (const AtenCall& call : program.calls) ops += std::string(call.op) + " ";
-  CHECK(ops == "matmul view prelu exp mul ");
+  CHECK(ops == "matmul prelu exp mul ");
   CHECK(program.parameters.size() == 3);
 }
 

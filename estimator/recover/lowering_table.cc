@@ -29,6 +29,18 @@ void LowerAll(UnitWriter& unit, const Node& node, std::string_view aten) {
   unit.Emit(aten, std::move(inputs), {unit.NewResult(node.outputs[0])});
 }
 
+// Exporters write the slopes in the rank of the input: PyTorch is given the parameter.
+void LowerPRelu(UnitWriter& unit, const Node& node, std::string_view aten) {
+  ValueId slopes = node.inputs[1];
+  for (const std::string_view op : {"Reshape", "Unsqueeze"}) {
+    const NodeId shaped = unit.bound().Maker(slopes, op);
+    const ValueId given = shaped == kNoNode ? kNoValue : unit.bound().At(shaped).inputs[0];
+    if (given != kNoValue && unit.bound().IsStored(given, 1)) slopes = given;
+  }
+  const NameId x = unit.TensorOf(node.inputs[0]);
+  unit.Emit(aten, {x, unit.TensorOf(slopes)}, {unit.NewResult(node.outputs[0])});
+}
+
 void EmitBatchNorm(UnitWriter& unit, NameId input, const std::string& module, ValueId result) {
   const auto tensor = [&](const char* name) { return unit.values().LostTensor(module + name); };
   unit.Emit(
@@ -85,23 +97,10 @@ void LowerWhere(UnitWriter& unit, const Node& node, std::string_view aten) {
   unit.Emit("masked_fill", {x, mask}, {unit.NewResult(node.outputs[0])});
 }
 
-// That of the first reader's forward: the call is held as long as it needs it.
-CallPlace PlaceOfReader(const UnitWriter& unit, ValueId value) {
-  CallPlace place = unit.place();
-  const std::span<const NodeId> readers = unit.bound().AllReadersOf(value);
-  if (readers.empty()) return place;
-  place.module = unit.bound().ModuleAround(readers[0]);
-  place.frames.clear();
-  return place;
-}
-
 // What torch.export writes for a cat of one tensor with an empty one, as a cache begins, is a copy;
 // the cache holds it until another takes its place.
 void LowerIdentity(UnitWriter& unit, const Node& node, std::string_view) {
-  if (unit.TargetOf(node) == "aten.cat.default") {
-    UnitWriter at_reader = unit.At(PlaceOfReader(unit, node.outputs[0]));
-    return LowerUnary(at_reader, node, "cat");
-  }
+  if (unit.TargetOf(node) == "aten.cat.default") return LowerUnary(unit, node, "cat");
   const bool detaches = unit.TargetOf(node) == "aten.detach.default";
   if (!detaches || !unit.values().FollowsParameter(node.inputs[0])) {
     return unit.Alias(node.outputs[0], node.inputs[0]);
@@ -368,7 +367,7 @@ constexpr LoweringRow kLoweringRows[] = {
     // Activations.
     {"Relu", "relu", LowerUnary},
     {"LeakyRelu", "leaky_relu", LowerUnary},
-    {"PRelu", "prelu", LowerAll},
+    {"PRelu", "prelu", LowerPRelu},
     {"Elu", "elu", LowerUnary},
     {"Celu", "celu", LowerUnary},
     {"Selu", "selu", LowerUnary},
