@@ -37,8 +37,9 @@ UNITS = {"B": 1, "MiB": 2**20, "GB": 10**9}
 FLOAT_BYTES = 4
 # nvml_delta: NVML's peak less what the process had before, its context.  allocated, reserved:
 # PyTorch's peaks.  allocated+ddp: with DDP's buckets, which hold all gradients.  device:
-# cudaMemGetInfo's count.
-MEASURED = ("nvml_delta", "nvidia-smi", "allocated", "allocated+ddp", "reserved", "device")
+# cudaMemGetInfo's count.  forward: what a first forward leaves beyond what was there.
+MEASURED = ("nvml_delta", "nvidia-smi", "allocated", "allocated+ddp", "reserved", "device",
+            "forward")
 TELLS_VERDICT = ("nvml_delta", "oom")  # the run was let have the whole card
 BOUNDS = (0.01, 0.03, 0.05, 0.10)
 
@@ -121,6 +122,14 @@ def reserved_on_card(said: dict) -> int:
     return target["used_bytes"] - (peak["device_bytes"] - peak["reserved_bytes"])
 
 
+def forward_of(said: dict) -> int:
+    """What a first forward leaves, less what was there before it."""
+    model = said["model"]
+    inputs = sum(part["bytes"] for part in said["breakdown"] if part["kind"] == "inputs")
+    return (said["steps"][0]["after_forward"] - model["parameter_bytes"] - model["buffer_bytes"]
+            - inputs)
+
+
 def peak_of(run: Row, said: dict) -> int:
     if run["metric"] == "reserved":
         return said["peak"]["reserved_bytes"]
@@ -128,6 +137,8 @@ def peak_of(run: Row, said: dict) -> int:
         return said["peak"]["device_bytes"]
     if run["metric"] == "allocated":
         return said["peak"]["allocated_bytes"]
+    if run["metric"] == "forward":
+        return forward_of(said)
     if run["metric"] == "allocated+ddp":
         return said["peak"]["allocated_bytes"] + FLOAT_BYTES * said["model"]["parameters"]
     return reserved_on_card(said)

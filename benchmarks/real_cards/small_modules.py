@@ -77,6 +77,24 @@ def divergence(x, p):
     return F.kl_div(x.log_softmax(-1), p, reduction="batchmean")
 
 
+class RmsNorm(nn.Module):
+    """Its weight of bf16, too; the loss is the sum of the result, which the loop holds."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width, dtype=BF16))
+
+    def forward(self, x):
+        y = F.rms_norm(x, self.weight.shape, self.weight, 1e-6)
+        return y.sum(), y
+
+
+def swiglu(x):
+    gate, up = torch.chunk(x, 2, -1)
+    y = F.silu(gate) * up
+    return y.sum(), y
+
+
 Case = tuple[Callable[[], nn.Module], tuple]  # what makes the module, what it is called with
 
 
@@ -124,7 +142,21 @@ def attentions() -> dict[str, Case]:
     return found
 
 
-MODELS = {**losses(), **norms(), **attentions()}
+def of_megatron() -> dict[str, Case]:
+    """As Megatron calls them: bf16, the batch behind the sequence."""
+    found: dict[str, Case] = {}
+    for width in (2**power for power in range(10, 15)):
+        found[f"summed_rms_norm_{width}"] = (
+            lambda width=width: OfLeaf(RmsNorm(width), 4096, 1, width, dtype=BF16, takes=False),
+            NOTHING)
+    for width in (2**power for power in range(10, 16)):
+        found[f"swiglu_{width}"] = (
+            lambda width=width: OfLeaf(swiglu, 2048, 4, 2 * width, dtype=BF16, takes=False),
+            NOTHING)
+    return found
+
+
+MODELS = {**losses(), **norms(), **attentions(), **of_megatron()}
 
 
 def program_of(name: str) -> torch.export.ExportedProgram:

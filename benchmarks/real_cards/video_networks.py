@@ -1,6 +1,6 @@
-"""Exports of MMAction2's recognizers in runs.csv, written anew from their configurations; no weights.
+"""Exports of MMAction2's recognizers in runs.csv, written anew from their configurations.
 
-    video_networks.py FOLDER [NAME...]    # with torch 2.11.0
+    video_networks.py FOLDER [NAME...]    # with torch 2.11.0; no weights
 
 A name has the network, its depth, frames and classes: tsn_50_8x400.  Flow has ten channels.
 """
@@ -160,8 +160,8 @@ MODELS: dict[str, Case] = {
        for frames, classes in ((3, 400), (8, 400), (8, 200))},
     "tsn_101_5x313": of_frames(101, 5, 313, False),
     **{f"tsm_50_{frames}x{classes}": of_frames(50, frames, classes, True)
-       for frames, classes in ((8, 48), (8, 51), (8, 101), (8, 174), (8, 400), (16, 174),
-                               (16, 400))},
+       for frames, classes in ((8, 48), (8, 51), (8, 101), (8, 174), (8, 400), (16, 51),
+                               (16, 101), (16, 174), (16, 400))},
     "tsm_101_8x174": of_frames(101, 8, 174, True),
     **{f"slowonly_{frames}": of_clips(False, frames, 400) for frames in (4, 8)},
     "i3d_32": of_clips(True, 32, 400),
