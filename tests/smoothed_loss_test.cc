@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
+#include "estimator/program/program_writer.h"
+#include "estimator/program/smoothed_losses.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::smoothed_loss_test {
@@ -36,6 +39,47 @@ TEST_CASE("autocast casts what the loss reads, not what is summed") {
   CHECK(LossOf(settings, "forward", "+loss._log_softmax")
             .starts_with("+loss._log_softmax:64 +loss._log_softmax.cast:128 +loss.nll_loss:4 "
                          "+loss.nll_loss.total_weight:4 +loss.sum:64 +loss.neg:64"));
+}
+
+// Two sequences of four tokens, in three classes.
+Program OfLabelSmoother(const SmoothedBy& by) {
+  const TrainingSettings settings;
+  ProgramWriter writer(settings, "net.pt2");
+  const NameId logits = writer.NewName("out", {DType::kFloat32, {2, 4, 3}});
+  const NameId labels = writer.NewName("given", {DType::kInt64, {2, 4}});
+  AppendTrainerSmoothing(writer, {.where = "loss"}, logits, labels, by);
+  return writer.TakeProgram();
+}
+
+std::string OpsOf(const Program& program, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) text += std::string(program.calls[i].op) + " ";
+  return text;
+}
+
+TEST_CASE("the LabelSmoother shifts what a causal model returns") {
+  const Program program = OfLabelSmoother({.shifts = true});
+  CHECK(OpsOf(program, 5) == "slice contiguous slice contiguous view ");
+  CHECK(program.values[Index(program.calls[1].outputs[0])].type.dims == Dims{2, 3, 3});
+  CHECK(program.values[Index(program.calls[3].outputs[0])].type.dims == Dims{2, 3});
+}
+
+TEST_CASE("the name of the labels is bound anew, that of the logits is not") {
+  const Program program = OfLabelSmoother({.shifts = true});
+  const auto is_held = [&](NameId name) {
+    const auto& held = program.calls.back().held;
+    return std::ranges::find(held, name, &HeldValue::value) != held.end();
+  };
+  CHECK(is_held(program.calls[1].outputs[0]));
+  CHECK_FALSE(is_held(program.calls[3].outputs[0]));
+}
+
+TEST_CASE("the LabelSmoother counts labels where nobody has") {
+  const Program counting = OfLabelSmoother({});
+  CHECK(OpsOf(counting, 10) ==
+        "view log_softmax neg eq clamp gather sum masked_fill_ masked_fill_ to ");
+  constexpr NameId kCounted = 1;
+  CHECK(OfLabelSmoother({.count = kCounted}).calls.size() == counting.calls.size() - 3);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ NameId Shortened(LossFunction& f, NameId x, size_t from_last, const char* name) 
   if (type.dims.size() < from_last + 1) return x;
   --type.dims[type.dims.size() - 1 - from_last];
   const NameId part = f.Make("slice", {x}, name, type);
-  return f.Hold("contiguous", {part}, name, type);
+  return f.Make("contiguous", {part}, name, type);
 }
 
 // labels.numel() - mask.long().sum()
@@ -126,7 +126,8 @@ void AppendTrainerSmoothing(ProgramWriter& writer, const CallPlace& place, NameI
   f.Hold(by.outputs);
   if (by.shifts) {
     logits = Shortened(f, logits, 1, "logits");
-    labels = Shortened(f, labels, 0, "labels");
+    f.Hold({logits});
+    labels = Shortened(f, labels, 0, "labels");  // until that name is bound again
   }
   const TensorType type = f.TypeOf(logits);
   const TensorType number = {type.dtype, {}};
