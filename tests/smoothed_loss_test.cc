@@ -74,6 +74,17 @@ TEST_CASE("the name of the labels is bound anew, that of the logits is not") {
   CHECK_FALSE(is_held(program.calls[3].outputs[0]));
 }
 
+TEST_CASE("what is summed lives until its name is bound to the quotient") {
+  const Program program = OfLabelSmoother({});
+  std::string held;
+  for (const AtenCall& call : program.calls) {
+    if (call.op != "div" || call.held.empty()) continue;
+    held += program.values[Index(call.held[0].value)].name + " of " +
+            program.values[Index(call.outputs[0])].name + " ";
+  }
+  CHECK(held == "nll_loss of nll_loss smoothed_loss of smoothed_loss ");
+}
+
 TEST_CASE("the LabelSmoother counts labels where nobody has") {
   const Program counting = OfLabelSmoother({});
   CHECK(OpsOf(counting, 10) ==

@@ -36,6 +36,8 @@ class LossFunction {
   void Hold(const std::vector<NameId>& names) {
     held_.insert(held_.end(), names.begin(), names.end());
   }
+  // The name of `value` is bound to what the last call has made.
+  void Rebind(NameId value) { HoldUntilLast(writer_.program(), {value}); }
 
   void Return(NameId loss) {
     writer_.program().loss = loss;
@@ -146,9 +148,11 @@ void AppendTrainerSmoothing(ProgramWriter& writer, const CallPlace& place, NameI
   const NameId count = by.count == kNoName ? CountActive(f, mask) : by.count;
   const NameId total = f.Make("sum", {nll}, "nll_loss.sum", number);
   const NameId first = f.Hold("div", {total, count}, "nll_loss", number);
+  f.Rebind(nll);
   const NameId smooth_total = f.Make("sum", {smooth}, "smoothed_loss.sum", number);
   const NameId numbers = f.Make("mul.Scalar", {count}, "labels * classes", {DType::kInt64, {}});
   const NameId second = f.Hold("div", {smooth_total, numbers}, "smoothed_loss", number);
+  f.Rebind(smooth);
   const NameId likely = f.Make("mul.Scalar", {first}, "0.9 * nll_loss", number);
   const NameId spread = f.Make("mul.Scalar", {second}, "0.1 * smoothed_loss", number);
   f.Return(f.Make("add", {likely, spread}, "loss", number));
