@@ -15,6 +15,7 @@
 #include "cli/values.h"
 #include "estimator/base/error.h"
 #include "estimator/base/warnings.h"
+#include "estimator/eager/evaluation.h"
 #include "estimator/eager/optimizer_rule.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/libraries.h"
@@ -348,6 +349,17 @@ void CheckCompiled(const TrainingSettings& settings) {
                .hint = "--compile none"});
 }
 
+// Predictions are of an evaluation, which not every run has.
+void CheckEvaluated(const TrainingSettings& settings) {
+  const EvaluationSettings& evaluation = settings.evaluation;
+  if (settings.mode == Mode::kEval) return;
+  if (evaluation.batch > 0) return CheckEvaluation(settings);
+  if (evaluation.keep == 0) return;
+  throw Error({.where = "--eval-keep",
+               .text = "expected a batch of evaluation beside it",
+               .hint = "--eval-batch N"});
+}
+
 // Modules compute in the policy's type.
 void ApplyPolicy(TrainingSettings& settings) {
   if (!settings.ranks.fsdp_policy) return;
@@ -400,6 +412,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   CheckOptimizers(options);
   CheckSmoothing(options.request.settings, options.given);
   CheckCompiled(options.request.settings);
+  CheckEvaluated(options.request.settings);
   ApplyPolicy(options.request.settings);
 }
 
@@ -419,6 +432,8 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--zero-grad",
                                             "--freeze",
                                             "--accumulate",
+                                            "--eval-batch",
+                                            "--eval-keep",
                                             "--checkpoint",
                                             "--strategy",
                                             "--world",

@@ -125,6 +125,7 @@ void SetLoop(const Typed& typed, Options& options) {
 }
 
 constexpr int64_t kMostRank = 1 << 20;
+constexpr int64_t kMostEvaluated = 1 << 30;
 
 void AddModules(const Typed& typed, std::vector<std::string>& globs) {
   constexpr std::string_view kEvery = "every=";
@@ -317,6 +318,16 @@ std::vector<Flag> RunFlags() {
       {"--accumulate", "", "N", kGroup, "micro-batches of --batch for one optimizer step", "1",
        [](const Typed& t, Options& o) {
          o.request.settings.loop.accumulate = ParseWhole(t, 1, kMostBatches);
+       }},
+      {"--eval-batch", "", "N", kGroup,
+       "samples that the loop evaluates at once behind each step, without gradients", "",
+       [](const Typed& t, Options& o) {
+         o.request.settings.evaluation.batch = ParseWhole(t, 1, kMostEvaluated);
+       }},
+      {"--eval-keep", "", "N", kGroup,
+       "batches of evaluation whose predictions stay on the device (eval_accumulation_steps)", "0",
+       [](const Typed& t, Options& o) {
+         o.request.settings.evaluation.keep = ParseWhole(t, 0, kMostBatches);
        }},
       {"--freeze", "", "GLOB", kGroup, "parameters without gradient, such as layer1.*; repeatable",
        "",

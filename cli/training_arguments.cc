@@ -29,6 +29,8 @@ struct ArgumentRow {
 constexpr ArgumentRow kArguments[] = {
     {"per_device_train_batch_size", "", "--batch", ""},
     {"gradient_accumulation_steps", "", "--accumulate", ""},
+    {"per_device_eval_batch_size", "", "--eval-batch", ""},
+    {"eval_accumulation_steps", "", "--eval-keep", ""},
     {"bf16", "true", "--precision", "amp-bf16"},
     {"fp16", "true", "--precision", "amp-fp16"},
     {"gradient_checkpointing", "true", "--checkpoint", "auto"},
@@ -122,6 +124,18 @@ void SetFlag(std::string_view name, const std::string& place, std::string_view t
   if (IsOf(*flag, options.command)) flag->set({.place = place, .text = std::string(text)}, options);
 }
 
+// Evaluation of losses alone, or none at all: its other arguments say nothing then.
+void DropIdleEvaluation(std::map<std::string, std::string>& arguments) {
+  constexpr std::string_view kBatch = "per_device_eval_batch_size";
+  constexpr std::string_view kKept = "eval_accumulation_steps";
+  const auto strategy = arguments.find("eval_strategy");
+  const bool evaluates = strategy != arguments.end() && strategy->second != "no";
+  if (!evaluates) arguments.erase(std::string(kBatch));
+  if (!evaluates || arguments["prediction_loss_only"] == "true")
+    arguments.erase(std::string(kKept));
+  if (evaluates) arguments.try_emplace(std::string(kBatch), "8");
+}
+
 // Whether an argument is what a row asks for.
 bool IsValue(const std::string& found, std::string_view asked) {
   if (asked.empty()) return true;
@@ -144,6 +158,7 @@ void SetTrainingArguments(const Typed& typed, Options& options) {
   std::map<std::string, std::string> arguments = ReadArguments(typed.text);
   CheckCheckpointing(typed.text, arguments);
   RefuseRanks(typed.text, arguments);
+  DropIdleEvaluation(arguments);
   SetFlag("--loop", typed.place, "trainer", options);
   const auto optim = arguments.find(std::string(kOptim));
   if (optim != arguments.end()) RefuseOptim(typed.text, optim->second);

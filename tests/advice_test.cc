@@ -80,6 +80,8 @@ const Row kRows[] = {
     {"gpt2.dynamo.onnx", "-b 1 --strategy zero2 -p bf16", "--reduce-bucket 50000000",
      "-b 1 --strategy zero2 -p bf16 --reduce-bucket 10000000"},
     {kLong, "-b 16 --dim S=512 --prefetch 40", "--prefetch 0", "-b 16 --dim S=512"},
+    {kWide, "-b 4096 --eval-batch 4096 --eval-keep 8", "--eval-keep 1",
+     "-b 4096 --eval-batch 4096"},
     {kWide, "-b 4096 --hold-outputs", "without --hold-outputs", "-b 4096"},
     {kHeavy, "-b 8 --ema", "without --ema", "-b 8"},
     {kHeavy, "-b 8", "-o adamw-8bit", "-b 8 -o adamw-8bit"},

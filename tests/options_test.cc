@@ -114,6 +114,9 @@ TEST_CASE("every flag reaches its place") {
                                  "2",
                                  "--accumulate",
                                  "4",
+                                 "--eval-batch=6",
+                                 "--eval-keep",
+                                 "5",
                                  "--attention",
                                  "eager",
                                  "--out-of-place",
@@ -179,6 +182,8 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.loop.hold_outputs);
   CHECK(options.request.settings.loop.prefetch == 2);
   CHECK(options.request.settings.loop.accumulate == 4);
+  CHECK(options.request.settings.evaluation.batch == 6);
+  CHECK(options.request.settings.evaluation.keep == 5);
   CHECK(options.request.settings.freeze == std::vector<std::string>{"layer1.*", "*.bias"});
   CHECK(options.request.settings.checkpoint == std::vector<std::string>{"auto"});
   CHECK(options.request.settings.checkpoint_reentrant);
@@ -428,6 +433,10 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "--prefetch: expected a whole number from 0 to 1024, found '99999999999999999999'"},
       {{"m", "--accumulate", "0"},
        "--accumulate: expected a whole number from 1 to 1024, found '0'"},
+      {{"m", "--eval-keep", "2"},
+       "--eval-keep: expected a batch of evaluation beside it (try: --eval-batch N)"},
+      {{"m", "--eval-batch", "2", "--strategy", "fsdp"},
+       "--eval-batch: expected no --strategy fsdp"},
       {{"m", "--accumulate", "1025"},
        "--accumulate: expected a whole number from 1 to 1024, found '1025'"},
       {{"m", "--freeze"}, "--freeze: expected names of parameters such as layer1.*, found nothing"},

@@ -118,6 +118,14 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kZero2, .reduce_bucket = 1000}; }},
     {"ranks.fsdp_policy", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdp, .fsdp_policy = true}; }},
+    {"evaluation.batch", "lenet.onnxtxt", [](TrainingSettings& s) { s.evaluation.batch = 2; }},
+    {"evaluation.keep", "lenet.onnxtxt",
+     [](TrainingSettings& s) { s.evaluation = {.batch = 2, .keep = 2}; }},
+    {"is_evaluation", "lenet.onnxtxt",
+     [](TrainingSettings& s) {
+       s.mode = Mode::kEval;
+       s.is_evaluation = true;
+     }},
     {"steps", "lenet.onnxtxt", [](TrainingSettings& s) { s.steps = 5; }},
 };
 
@@ -151,12 +159,15 @@ TEST_CASE("every field has a row above") {
   const auto& [framework, device, precision, optimizer, impl, args, clip, ema, in_backward, mode,
                loss, smoothing, output, labels, in_place, out_of_place, batch_norm, dropout, placed,
                assumed, attention, loop, freeze, checkpoint, reentrant, compile, lora, quantize,
-               ranks, steps] = settings;
+               ranks, evaluation, is_evaluation, steps] = settings;
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [rank, targets, lora_dropout, dora] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [library, zero_grad, hold_outputs, prefetch, accumulate] = loop;
   const auto& [strategy, world, views, sharded, keep, policy, bucket] = ranks;
+  const auto& [evaluated, kept] = evaluation;
+  CHECK(evaluated == kept);
+  CHECK_FALSE(is_evaluation);
   CHECK(steps > accumulate);
   CHECK(world > steps);
   CHECK(bucket > world);

@@ -57,6 +57,19 @@ TEST_CASE("weight decay matters where it is not zero") {
   CHECK(args("0.0") == 0);
 }
 
+TEST_CASE("a Trainer that evaluates has batches for it, and keeps what metrics are of") {
+  const auto told = [](const std::string& strategy, const std::string& others) {
+    return Parse(R"({"eval_strategy": ")" + strategy + "\"" + others + "}")
+        .request.settings.evaluation;
+  };
+  CHECK(told("steps", R"(, "per_device_eval_batch_size": 16)").batch == 16);
+  CHECK(told("epoch", "").batch == 8);
+  CHECK(told("no", R"(, "per_device_eval_batch_size": 16)").batch == 0);
+  CHECK(told("epoch", "").keep == 0);
+  CHECK(told("epoch", R"(, "eval_accumulation_steps": 4)").keep == 4);
+  CHECK(told("epoch", R"(, "eval_accumulation_steps": 4, "prediction_loss_only": true)").keep == 0);
+}
+
 TEST_CASE("a Trainer may compile the model") {
   CHECK(Parse(R"({"torch_compile": true})").request.settings.compile == Compiling::kInductor);
   CHECK(Parse(R"({"torch_compile": false})").request.settings.compile == Compiling::kNone);

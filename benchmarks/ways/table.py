@@ -24,6 +24,8 @@ class Way(NamedTuple):
     optimizer_flag: str = "adamw"
     loss: str = ""  # FILE:FUNCTION(output, target), in place of the network's cross entropy
     loop: str = ""  # FILE:FUNCTION that runs its own, or a class that is asked to go backward
+    evaluates: str = ""  # FILE:FUNCTION(...) that evaluates when a step of the loop has ended
+    eval_times: int = 1  # so many times the batch of training is that of evaluation
     settings: list = BOTH
     networks: list = []  # all
 
@@ -36,6 +38,8 @@ def of_optimizer(flag, optimizer, flags="", networks=FOR_OPTIMIZERS):
 # LoRA's layers are peft's own for the type, or LINEAR where peft has none for it.
 LINEAR = ":*"
 RANKS = "--world 8 --strategy"
+EVALUATES = "--eval-batch {eval_batch}"
+KEEPS = f"{EVALUATES} --eval-keep 3"
 
 WAYS = {
     "plain": Way(settings=[FP32, AMP, *LARGER]),
@@ -107,6 +111,17 @@ WAYS = {
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),
     "trainer-smoothing": Way("--loop trainer --label-smoothing",
                              loop="trainers:trainer_smoothing", settings=LARGER),
+    "evaluation": Way(EVALUATES, evaluates="evaluations:Evaluation"),
+    "evaluation-twice": Way(EVALUATES, evaluates="evaluations:Evaluation", eval_times=2),
+    "evaluation-kept": Way(KEEPS, evaluates="evaluations:Keeping"),
+    "evaluation-kept-twice": Way(KEEPS, evaluates="evaluations:Keeping", eval_times=2,
+                                 settings=ONE),
+    "trainer-evaluation": Way(f"--loop trainer {EVALUATES}", loop="trainers:trainer_evaluation"),
+    "trainer-evaluation-twice": Way(f"--loop trainer {EVALUATES}", eval_times=2,
+                                    loop="trainers:trainer_evaluation_twice"),
+    "trainer-evaluation-kept": Way(f"--loop trainer {KEEPS}", loop="trainers:trainer_keeping"),
+    "trainer-evaluation-kept-twice": Way(f"--loop trainer {KEEPS}", eval_times=2,
+                                         loop="trainers:trainer_keeping_twice", settings=ONE),
     "timm": Way("--loop timm --optimizer-args weight_decay,nesterov", optimizer_flag="sgdm",
                 loop="trainers:timm", settings=LARGER),
     "timm-adamw": Way("--loop timm", loop="trainers:timm_adamw", settings=LARGER),
@@ -115,8 +130,13 @@ WAYS = {
 }
 
 
+def eval_batch_of(way, batch):
+    return way.eval_times * batch
+
+
 def flags_of(truth):
     """Of onnxfit, that ask for a run."""
+    way = WAYS[truth["way"]]
     layers = LINEAR if truth.get("layers_by_name") else ""
-    flags = WAYS[truth["way"]].flags.format(layers=layers)
+    flags = way.flags.format(layers=layers, eval_batch=eval_batch_of(way, truth["batch"]))
     return f"{flags} --loss {truth['loss']}" if truth["loss"] else flags

@@ -2,6 +2,7 @@
 
 import tempfile
 
+from evaluations import BATCHES
 from networks import NotForThis, inner, is_of_transformers  # which says where zoo's files are
 from optimizers import of_torch
 
@@ -69,8 +70,8 @@ def sample_of(family, model, target):
     return inputs, torch.zeros(shape, dtype=torch.long if is_whole else torch.float32)
 
 
-def trainer(family, model, target, batch, precision, **arguments):
-    """transformers.Trainer, of which each step is asked when it ends."""
+def trainer(family, model, target, batch, precision, metrics=None, **arguments):
+    """transformers.Trainer, of which each step is asked when it ends, or its evaluation has."""
     import torch
     import transformers
     if not is_of_transformers(model) or not target[1]:
@@ -79,20 +80,46 @@ def trainer(family, model, target, batch, precision, **arguments):
     if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
         config.decoder_start_token_id = 0  # as those of trained models have it
     steps = []
+    is_evaluated = "eval_strategy" in arguments
 
     class Asked(transformers.TrainerCallback):
         def on_train_begin(self, *_, **__):
             torch.cuda.reset_peak_memory_stats()
 
         def on_step_end(self, *_, **__):
+            if not is_evaluated:
+                note(steps)
+
+        def on_evaluate(self, *_, **__):
             note(steps)
     with tempfile.TemporaryDirectory() as folder:
         told = transformers.TrainingArguments(
             folder, per_device_train_batch_size=batch, max_steps=STEPS, report_to=[],
             save_strategy="no", bf16=precision == "amp-bf16", disable_tqdm=True, **arguments)
-        transformers.Trainer(inner(model), told, callbacks=[Asked()],
-                             train_dataset=dataset(*sample_of(family, model, target))).train()
+        data = dataset(*sample_of(family, model, target))
+        evaluated = torch.utils.data.Subset(data, range(BATCHES * told.per_device_eval_batch_size))
+        transformers.Trainer(inner(model), told, callbacks=[Asked()], train_dataset=data,
+                             eval_dataset=evaluated, compute_metrics=metrics).train()
     return steps
+
+
+def trainer_evaluation(*what, times=1, metrics=None):
+    """Which computes a loss alone where nobody asks for metrics."""
+    _, _, _, batch, _ = what
+    return trainer(*what, metrics, eval_strategy="steps", eval_steps=1,
+                   per_device_eval_batch_size=times * batch)
+
+
+def trainer_evaluation_twice(*what):
+    return trainer_evaluation(*what, times=2)
+
+
+def trainer_keeping(*what):
+    return trainer_evaluation(*what, metrics=lambda _: {"metric": 0.0})
+
+
+def trainer_keeping_twice(*what):
+    return trainer_evaluation(*what, times=2, metrics=lambda _: {"metric": 0.0})
 
 
 def trainer_smoothing(*what):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import adapters
 from networks import NotForThis, inner, networks
-from table import WAYS
+from table import WAYS, eval_batch_of
 
 import torch
 
@@ -86,16 +86,24 @@ def figures(family, way, target, batch, precision):
     def autocast():
         return torch.autocast("cuda", torch.bfloat16, enabled=autocasts)
 
-    def make_batch():
-        return {**family.inputs(batch, "cuda", dtype),
-                "y": torch.zeros(batch, *shape, device="cuda",
+    def make_batch(size=batch):
+        return {**family.inputs(size, "cuda", dtype),
+                "y": torch.zeros(size, *shape, device="cuda",
                                  dtype=torch.long if is_whole else dtype)}
     loop = zoo.Loop(family)
     if way.loss:
         if family.loss != "ce":
             raise NotForThis("its loss is not of classes")
         loop.loss = named(way.loss)
-    return list(reference.train(loop, model, make_batch, autocast, optimizer, scaler))
+    evaluate = named(way.evaluates)(loop, model, lambda: make_batch(eval_batch_of(way, batch)),
+                                    autocast) if way.evaluates else None
+    steps = []
+    for step in reference.train(loop, model, make_batch, autocast, optimizer, scaler):
+        if evaluate:
+            evaluate()
+            step["peak"] = reference.peak()
+        steps.append(step)
+    return steps
 
 
 def facts(family, way):

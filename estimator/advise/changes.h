@@ -42,6 +42,7 @@ enum class ChangedPart : uint8_t {
   kSize,
   kRanks,
   kBuckets,
+  kPredictions,
 };
 
 // Whether PyTorch runs the same program all the same.
@@ -51,7 +52,7 @@ constexpr bool KeepsProgram(ChangedPart part) {
          part == ChangedPart::kRecomputed || part == ChangedPart::kPrefetch ||
          part == ChangedPart::kAverage || part == ChangedPart::kBatch ||
          part == ChangedPart::kOptimizer || part == ChangedPart::kRanks ||
-         part == ChangedPart::kBuckets;
+         part == ChangedPart::kBuckets || part == ChangedPart::kPredictions;
 }
 
 // A run that needs too much, and the card.

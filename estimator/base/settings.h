@@ -307,6 +307,12 @@ struct RankSettings {
   int64_t reduce_bucket = 500'000'000;  // elements: DeepSpeed's reduce_bucket_size
 };
 
+// Evaluation behind each step of training, with the model in eval mode.
+struct EvaluationSettings {
+  int64_t batch = 0;  // samples; 0: none
+  int64_t keep = 0;   // batches whose predictions lie on the device together
+};
+
 // One training (or inference) run to be estimated.
 struct TrainingSettings {
   FrameworkProfile framework = DefaultFramework();
@@ -341,8 +347,26 @@ struct TrainingSettings {
   LoraSettings lora = {};
   QuantizeSettings quantize = {};
   RankSettings ranks = {};
-  int steps = 3;  // peaks settle with the third step
+  EvaluationSettings evaluation = {};
+  bool is_evaluation = false;  // the run of kEval behind a step of training, with its loss
+  int steps = 3;               // peaks settle with the third step
 };
+
+constexpr bool TakesLoss(const TrainingSettings& settings) {
+  return settings.mode == Mode::kTrain || settings.is_evaluation;
+}
+
+// What evaluation runs, behind steps of `settings`.
+inline TrainingSettings EvaluationOf(TrainingSettings settings) {
+  settings.mode = Mode::kEval;
+  settings.is_evaluation = true;
+  settings.evaluation.batch = 0;
+  settings.checkpoint.clear();
+  settings.checkpoint_reentrant = false;
+  settings.loop.prefetch = 0;
+  settings.loop.accumulate = 1;
+  return settings;
+}
 
 // What a file leaves open, so that recovery guesses; a flag each says how it is.
 enum class Doubt : uint8_t {

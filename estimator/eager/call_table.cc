@@ -19,7 +19,8 @@ CallTable::CallTable(const Program& program, Machine& machine, const TrainingSet
     : program_(program),
       machine_(machine),
       settings_(settings),
-      gradient_labels_(program.values.size(), -1) {
+      gradient_labels_(program.values.size(), -1),
+      workspaces_(std::make_shared<Held>()) {
   for (const ProgramValue& value : program.values) {
     name_labels_.push_back(machine.AddLabel(value.name));
   }
@@ -27,7 +28,7 @@ CallTable::CallTable(const Program& program, Machine& machine, const TrainingSet
     rules_.push_back(&FindOpRule(call.op));
     labels_.push_back({.at = machine.AddLabel(call.where)});
   }
-  for (auto& thread : workspaces_) thread.fill(kNoTensor);
+  for (auto& thread : *workspaces_) thread.fill(kNoTensor);
   workspace_labels_.fill(-1);
 }
 
@@ -111,7 +112,7 @@ void CallTable::TakeCublasWorkspace(Thread thread) {
 
 void CallTable::Hold(Workspace workspace, Thread thread, int64_t bytes) {
   const auto library = static_cast<size_t>(workspace);
-  TensorId& held = workspaces_[static_cast<size_t>(thread)][library];
+  TensorId& held = (*workspaces_)[static_cast<size_t>(thread)][library];
   if (held != kNoTensor) return;
   held = machine_.New({DType::kUint8, {bytes}}, WorkspaceLabel(library), Kind::kWorkspace);
 }
@@ -123,7 +124,7 @@ LabelId CallTable::WorkspaceLabel(size_t library) {
 }
 
 void CallTable::LetGo(Workspace workspace, Thread thread) {
-  auto& held = workspaces_[static_cast<size_t>(thread)];
+  auto& held = (*workspaces_)[static_cast<size_t>(thread)];
   machine_.Release(std::exchange(held[static_cast<size_t>(workspace)], kNoTensor));
 }
 

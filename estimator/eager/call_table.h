@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ class CallTable {
   // gone at once.
   // REQUIRES: `step` is one of its row, of type kWorkspace.
   void TakeWorkspace(int32_t call, const Step& step, Thread thread);
+  // From now on both have one set of handles.
+  void ShareWorkspaces(const CallTable& other) { workspaces_ = other.workspaces_; }
   // Of cuBLAS alone, for products that are no call.
   void TakeCublasWorkspace(Thread thread);
 
@@ -65,12 +68,13 @@ class CallTable {
   const Program& program_;
   Machine& machine_;
   const TrainingSettings& settings_;
-  std::vector<const OpRule*> rules_;                   // by call
-  std::vector<CallLabels> labels_;                     // by call
-  std::vector<LabelId> name_labels_;                   // by name
-  std::vector<LabelId> gradient_labels_;               // by name, made when first needed
-  std::array<std::array<TensorId, 2>, 2> workspaces_;  // by thread and library: those held
-  std::array<LabelId, 4> workspace_labels_;            // by library, made when first needed
+  std::vector<const OpRule*> rules_;                    // by call
+  std::vector<CallLabels> labels_;                      // by call
+  std::vector<LabelId> name_labels_;                    // by name
+  std::vector<LabelId> gradient_labels_;                // by name, made when first needed
+  using Held = std::array<std::array<TensorId, 2>, 2>;  // by thread and library
+  std::shared_ptr<Held> workspaces_;
+  std::array<LabelId, 4> workspace_labels_;  // by library, made when first needed
 };
 
 }  // namespace onnxfit

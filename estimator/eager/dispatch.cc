@@ -344,6 +344,10 @@ void Dispatcher::Rename(std::vector<NameId>& names) const {
 }
 
 Program Dispatch(Program program, const TrainingSettings& settings) {
+  if (program.evaluation != nullptr) {
+    program.evaluation =
+        std::make_shared<const Program>(Dispatch(*program.evaluation, EvaluationOf(settings)));
+  }
   return Dispatcher(std::move(program), settings).Run();
 }
 

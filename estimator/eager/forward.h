@@ -36,6 +36,8 @@ class Forward {
   // The same by hand: first this, then each tensor of the model, with the reference to it.
   void BeginPlacement();
   void BindOfModel(NameId name, TensorId tensor);
+  // The model of `other`, whose program has it under the same names.
+  void ShareModel(const Forward& other);
 
   // Runs the calls from `first` to before `last`, in the order of the program.  With `grad`,
   // a node is made where a gradient is wanted.

@@ -55,6 +55,21 @@ void LoopBatches::TakeStep() {
 
 void LoopBatches::BindOfStep(int64_t micro) { Bind(step_batches_[Index(micro)]); }
 
+void LoopBatches::BindCount() {
+  label_count_ = CountLabels();
+  if (label_count_ == kNoTensor) return;
+  machine_.Retain(label_count_);
+  forward_.Bind(program().label_count.count, label_count_);
+}
+
+void LoopBatches::DropCount() {
+  if (label_count_ == kNoTensor) return;
+  forward_.Unbind(program().label_count.count);
+  machine_.Release(std::exchange(label_count_, kNoTensor));
+}
+
+TensorId LoopBatches::labels() const { return batch_.empty() ? kNoTensor : batch_.back(); }
+
 void LoopBatches::Drop() {
   for (const NameId name : program().inputs) forward_.Unbind(name);
   for (const TensorId old : std::exchange(batch_, {})) machine_.Release(old);

@@ -39,8 +39,14 @@ class LoopBatches {
   // Whether labels were counted.
   bool has_label_count() const { return label_count_ != kNoTensor; }
 
+  // How many labels the batch has that x, y hold, where the model takes that; and no longer.
+  void BindCount();
+  void DropCount();
+
   // del x, y
   void Drop();
+  // Of the batch that x, y hold: its labels, kNoTensor where it has none.
+  TensorId labels() const;
 
  private:
   using Batch = std::vector<TensorId>;  // by index into Program::inputs

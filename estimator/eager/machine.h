@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
@@ -110,6 +111,8 @@ class Machine {
 
   // Who holds what from now on goes into `log`, which must outlive the machine.
   void RecordInto(HolderLog& log) { log_ = &log; }
+  // No longer; that log, or null.
+  HolderLog* StopRecording() { return std::exchange(log_, nullptr); }
   // What goes there: `holder` (its type, id and slot) takes `tensor`, `key` lets go.  What
   // nodes saved ends by itself, its key is the node.  Nothing where nobody records.
   void NoteHolder(int32_t key, Holder holder, TensorId tensor);

@@ -1,6 +1,7 @@
 // How a model comes to the device: as it is, or its weights packed on the way.
 #include <set>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -41,6 +42,42 @@ void Forward::BindOfModel(NameId name, TensorId tensor) {
   machine_.SetGradFn(tensor, {leaf, 0});
   machine_.NoteHolder(name, {.type = Holder::Type::kName, .id = name}, tensor);
   names_[Index(name)] = tensor;
+}
+
+namespace {
+
+// By name, all that the model has.
+std::unordered_map<std::string_view, NameId> NamesOfModel(const Program& program) {
+  std::unordered_map<std::string_view, NameId> names;
+  const auto add = [&](NameId name) {
+    if (name != kNoName) names.emplace(program.values[Index(name)].name, name);
+  };
+  for (const NameId name : program.placement) add(name);
+  for (const QuantizedWeight& weight : program.quantized) {
+    const QuantizedWeight::Scales& scales = weight.scales;
+    for (const NameId name : {weight.packed, scales.code, scales.offset, scales.scales_of_scales,
+                              scales.scales, scales.code_of_scales})
+      add(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+// What the other has not is new.
+void Forward::ShareModel(const Forward& other) {
+  BeginPlacement();
+  const auto others = NamesOfModel(other.calls_.program());
+  for (const auto& [text, name] : NamesOfModel(calls_.program())) {
+    const auto found = others.find(text);
+    const TensorId shared = found == others.end() ? kNoTensor : other.Lookup(found->second);
+    if (shared == kNoTensor) {
+      BindOfModel(name, NewOfModel(name, calls_.TypeOf(name)));
+      continue;
+    }
+    machine_.Retain(shared);
+    names_[Index(name)] = shared;
+  }
 }
 
 // --- Packed ---------------------------------------------------------------------------------

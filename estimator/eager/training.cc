@@ -11,10 +11,12 @@
 #include "estimator/eager/call_table.h"
 #include "estimator/eager/compiled_trace.h"
 #include "estimator/eager/data_parallel.h"
+#include "estimator/eager/evaluation.h"
 #include "estimator/eager/forward.h"
 #include "estimator/eager/fully_sharded.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/eager/loop_batches.h"
+#include "estimator/eager/model_outputs.h"
 #include "estimator/eager/optimizer_step.h"
 #include "estimator/eager/zero_partition.h"
 #include "estimator/program/checkpointed_spans.h"
@@ -22,25 +24,6 @@
 
 namespace onnxfit {
 namespace {
-
-// Those of the model's outputs that a call makes, and where the model's calls end: no call that
-// leads to none of them is in the program.
-struct MadeOutputs {
-  std::vector<NameId> names;
-  size_t model_end = 0;  // the loss's calls begin here
-};
-
-MadeOutputs FindOutputs(const Program& program) {
-  MadeOutputs made;
-  for (size_t i = 0; i < program.calls.size(); ++i) {
-    for (const NameId name : program.calls[i].outputs) {
-      if (std::ranges::find(program.outputs, name) == program.outputs.end()) continue;
-      made.names.push_back(name);
-      made.model_end = i + 1;
-    }
-  }
-  return made;
-}
 
 class Training {
  public:
@@ -74,8 +57,11 @@ class Training {
     if (has_backward()) optimizer_.Construct();
     if (has_backward() && Does(LoopFact::kSumsLosses)) NewScalar(DType::kFloat32, "sum of losses");
     batches_.Prefetch();
+    if (has_backward() && program_.evaluation != nullptr)
+      evaluation_.emplace(*program_.evaluation, calls_, forward_, settings_);
     for (int32_t step = 1; step <= settings_.steps; ++step) {
       has_backward() ? TrainingStep(step) : InferenceStep(step);
+      if (evaluation_) evaluation_->Run(step);
     }
   }
 
@@ -326,7 +312,8 @@ class Training {
                                     }};
   std::optional<DataParallel> ddp_;  // around the model, where ranks train together
   std::optional<ZeroPartition> zero_;
-  std::optional<FullySharded> fsdp_;  // the same, where each has a part of it
+  std::optional<FullySharded> fsdp_;      // the same, where each has a part of it
+  std::optional<Evaluation> evaluation_;  // behind each step
   const MadeOutputs outputs_ = FindOutputs(program_);
   TensorId loss_ = kNoTensor;       // what the loop's loss holds
   TensorId last_loss_ = kNoTensor;  // and held, until backward has returned

@@ -75,6 +75,7 @@ void CheckRequest(const EstimateRequest& request) {
   }
   const std::pair<std::string_view, bool> by_name[] = {
       {"--label-smoothing", settings.label_smoothing},
+      {"--eval-batch", settings.evaluation.batch > 0},
       {"--loop", settings.loop.library != LoopLibrary::kPlain},
       {"--freeze", !settings.freeze.empty()},
       {"--lora", settings.lora.rank > 0},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "estimator/base/error.h"
+#include "estimator/eager/evaluation.h"
 #include "estimator/fit/batch_runs.h"
 #include "estimator/fit/predict.h"
 #include "estimator/onnx/shapes.h"
@@ -139,6 +140,13 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.ranks.reduce_bucket);
      }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.fsdp_policy); }},
+    // Evaluation has a program of its own.
+    {ReadBy::kProgram,
+     [](const TrainingSettings& s, Key& key) {
+       key.Add(s.evaluation.batch);
+       key.Add(s.is_evaluation);
+     }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.evaluation.keep); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.steps); }},
 };
 
@@ -283,6 +291,20 @@ struct Study::Kept {
 Study::Study(const Graph& file) : file_(file), kept_(std::make_unique<Kept>()) {}
 Study::~Study() = default;
 
+namespace {
+
+// What runs behind the steps of `request`; null where nothing does.
+std::shared_ptr<const Program> EvaluationProgram(const Study& study, EstimateRequest request) {
+  const int64_t batch = request.settings.evaluation.batch;
+  if (batch == 0 || request.settings.mode == Mode::kEval) return nullptr;
+  CheckEvaluation(request.settings);
+  request.settings = EvaluationOf(std::move(request.settings));
+  const auto run = study.Prepared(RequestAt(study, request, batch));
+  return {run, &run->program};
+}
+
+}  // namespace
+
 std::shared_ptr<const PreparedRun> Study::Prepared(const EstimateRequest& request) const {
   return kept_->prepared.Get(TextOf(Stage::kProgram, request), [&] {
     PreparedRun run = file_.embedded != nullptr ? kept_->MakeOfEmbedded(file_, request)
@@ -290,6 +312,7 @@ std::shared_ptr<const PreparedRun> Study::Prepared(const EstimateRequest& reques
     if (file_.exported == nullptr) {
       run.warnings.insert(run.warnings.begin(), file_.warnings.begin(), file_.warnings.end());
     }
+    run.program.evaluation = EvaluationProgram(*this, request);
     return std::make_shared<const PreparedRun>(std::move(run));
   });
 }

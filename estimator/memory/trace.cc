@@ -12,7 +12,8 @@ constexpr std::string_view kKindNames[kKinds] = {
     "inputs",     "activations", "temporaries", "workspaces",
 };
 
-constexpr std::string_view kPhaseNames[] = {"setup", "forward", "backward", "optimizer"};
+constexpr std::string_view kPhaseNames[] = {"setup", "forward", "backward", "optimizer",
+                                            "evaluation"};
 
 // One event as a word, "" for those that are not about memory.
 std::string Word(const Trace& trace, const Event& event) {

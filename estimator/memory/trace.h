@@ -28,10 +28,11 @@ enum class Kind : uint8_t {
 };
 inline constexpr int kKinds = 8;
 
-enum class Phase : uint8_t { kSetup, kForward, kBackward, kOptimizer };
+enum class Phase : uint8_t { kSetup, kForward, kBackward, kOptimizer, kEvaluation };
+inline constexpr int kPhases = 5;
 
 std::string_view ToString(Kind kind);    // "parameters", "optimizer_state": the JSON's words
-std::string_view ToString(Phase phase);  // "setup", "forward", "backward", "optimizer"
+std::string_view ToString(Phase phase);  // "setup", "forward", "evaluation"
 
 struct Buffer {
   int64_t bytes = 0;  // as requested, before any rounding

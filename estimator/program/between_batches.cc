@@ -27,11 +27,17 @@ bool SameValue(const ProgramValue& a, const ProgramValue& b) {
          a.type.dims.size() == b.type.dims.size();
 }
 
+bool SameEvaluation(const Program& a, const Program& b) {
+  if (a.evaluation == b.evaluation) return true;
+  return a.evaluation != nullptr && b.evaluation != nullptr &&
+         SameProgram(*a.evaluation, *b.evaluation);
+}
+
 bool SameRecovery(const Program& a, const Program& b) {
   return a.modules == b.modules && a.parameters == b.parameters && a.frozen == b.frozen &&
          a.buffers == b.buffers && a.placement == b.placement && a.inputs == b.inputs &&
          a.outputs == b.outputs && a.loss == b.loss && a.label_count == b.label_count &&
-         a.copy_order == b.copy_order &&
+         a.copy_order == b.copy_order && SameEvaluation(a, b) &&
          std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(), b.calls.end(), SameCall) &&
          std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(), SameValue);
 }

@@ -343,6 +343,7 @@ enum class LoopFact : uint8_t {
   kTakesBatchesAtOnce,  // those of a whole step, before the first runs
   kSumsLosses,          // in a number on the device
   kTestsLoss,           // whether it is a number, behind backward
+  kRepeatsLosses,       // of evaluation, for each sample, and adds them up with what it keeps
   kHoldsNorm,           // of the gradients, until the next is computed
   kDropsGradients,      // behind the step
   kDecaysSome,          // the optimizer has two groups: parameters that decay, then others

@@ -194,7 +194,7 @@ void AppendBehind(ProgramWriter& writer, bool casts, NameId output, NameId label
 void AppendLoopsLoss(ProgramWriter& writer, NameId output, const LibraryModel& model) {
   const TrainingSettings& settings = writer.settings();
   const bool has_loss = output != kNoName;
-  const bool in_model = has_loss && IsTheModels(settings) && settings.mode == Mode::kTrain;
+  const bool in_model = has_loss && IsTheModels(settings) && TakesLoss(settings);
   const NameId labels =
       has_loss ? AddLabels(writer, output, settings.loss, settings.labels) : kNoName;
   NameId state = kNoName;
@@ -202,10 +202,13 @@ void AppendLoopsLoss(ProgramWriter& writer, NameId output, const LibraryModel& m
     LossInModel loss(writer, model);
     state = loss.StateOfEncoder();
     loss.Append(output, labels);
+    // Evaluation keeps all that the model returns.
+    if (settings.is_evaluation && state != kNoName)
+      writer.program().outputs.push_back(std::exchange(state, kNoName));
   }
   const bool casts = CastsOutputs(settings);
   if (casts) output = CastOutputs(writer, output, state);
-  if (!has_loss || in_model || settings.mode == Mode::kEval) return;
+  if (!has_loss || in_model || !TakesLoss(settings)) return;
   AppendBehind(writer, casts, output, labels, model);
 }
 

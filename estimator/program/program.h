@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -112,9 +113,10 @@ struct Program {
   std::vector<NameId> inputs;      // a new batch each step, labels last
   std::vector<AtenCall> calls;     // forward, then the loss
   std::vector<Rebinding> rebindings;
-  std::vector<NameId> outputs;       // of the model; the loop may hold them
-  NameId loss = kNoName;             // kNoName: nothing to train
-  LabelCount label_count;            // bound anew each step
+  std::vector<NameId> outputs;                     // of the model; the loop may hold them
+  NameId loss = kNoName;                           // kNoName: nothing to train
+  LabelCount label_count;                          // bound anew each step
+  std::shared_ptr<const Program> evaluation = {};  // what runs behind a step; null: nothing
   std::vector<NameId> cached_casts;  // let go when autocast exits; Dispatch lists them
   std::vector<std::string> assumptions;
   std::vector<Doubt> doubts;       // what recovery guessed and no flag said

@@ -44,6 +44,8 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
   if (loop.hold_outputs) object["hold_outputs"] = true;
   if (loop.prefetch != standard.prefetch) object["prefetch"] = loop.prefetch;
   if (loop.accumulate != standard.accumulate) object["accumulate"] = loop.accumulate;
+  if (settings.evaluation.batch > 0) object["eval_batch"] = settings.evaluation.batch;
+  if (settings.evaluation.keep > 0) object["eval_keep"] = settings.evaluation.keep;
   if (!settings.freeze.empty()) object["freeze"] = settings.freeze;
   if (!settings.checkpoint.empty()) object["checkpoint"] = settings.checkpoint;
   if (settings.checkpoint_reentrant) object["checkpoint_reentrant"] = true;

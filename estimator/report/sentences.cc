@@ -78,6 +78,11 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
   if (settings.loop.accumulate != standard.accumulate) {
     items.push_back(fmt::format("accumulate {}", settings.loop.accumulate));
   }
+  if (settings.evaluation.batch > 0) {
+    items.push_back(fmt::format("eval-batch {}", settings.evaluation.batch));
+    if (settings.evaluation.keep > 0)
+      items.push_back(fmt::format("eval-keep {}", settings.evaluation.keep));
+  }
   AddAll("freeze", settings.freeze, items);
   AddAll("checkpoint", settings.checkpoint, items);
   if (settings.checkpoint_reentrant) items.emplace_back("checkpoint-reentrant");

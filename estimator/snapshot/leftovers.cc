@@ -83,8 +83,6 @@ int64_t MomentMostLike(const RunStory& story, const std::vector<size_t>& live,
 
 // --- Which allocation is which ------------------------------------------------------------------
 
-constexpr int kPhases = 4;
-
 // In which phase a recorded block was asked for, as far as its lines tell.
 class PhaseReader {
  public:

@@ -48,6 +48,8 @@ class RunFlags(TypedDict, total=False):
     hold_outputs: bool
     prefetch: Optional[int]
     accumulate: Optional[int]
+    eval_batch: Optional[int]  # samples evaluated at once behind each step
+    eval_keep: Optional[int]  # batches whose predictions stay on the device
     freeze: Names
     checkpoint: Names  # "auto", "every=N", or modules
     checkpoint_reentrant: bool

@@ -57,6 +57,8 @@ class Settings:
     alloc_conf: str = ""
     loop: str = "plain"
     accumulate: int = 1
+    eval_batch: int = 0
+    eval_keep: int = 0
     prefetch: int = 0
     freeze: Tuple[str, ...] = ()
     checkpoint: Tuple[str, ...] = ()

@@ -1,0 +1,205 @@
+#include "estimator/eager/evaluation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/error.h"
+#include "estimator/base/index.h"
+#include "estimator/eager/compiled_trace.h"
+#include "estimator/eager/in_place.h"
+#include "estimator/program/libraries.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int64_t kBatches = 3;  // peaks settle with the third
+
+int64_t RowsOf(const TensorType& type) { return type.dims.empty() ? 1 : type.dims[0]; }
+
+// In the order in which the model returns them.
+MadeOutputs OutputsAsReturned(const Program& program) {
+  MadeOutputs made = FindOutputs(program);
+  const auto place = [&](NameId name) { return std::ranges::find(program.outputs, name); };
+  std::ranges::sort(made.names, {}, place);
+  return made;
+}
+
+}  // namespace
+
+void CheckEvaluation(const TrainingSettings& settings) {
+  const auto refuse = [](const std::string& what) {
+    throw Error({.where = "--eval-batch", .text = "expected no " + what});
+  };
+  const Strategy strategy = settings.ranks.strategy;
+  if (strategy == Strategy::kFsdp || strategy == Strategy::kZero2)
+    refuse("--strategy " + std::string(ToString(strategy)));
+  if (IsCompiled(settings)) refuse("--compile");
+  const LoopLibrary library = settings.loop.library;
+  if (library == LoopLibrary::kLightning || library == LoopLibrary::kTimm)
+    refuse("--loop " + std::string(ToString(library)));
+}
+
+Evaluation::Evaluation(const Program& program, CallTable& calls, const Forward& trained,
+                       const TrainingSettings& settings)
+    : program_(program),
+      settings_(EvaluationOf(settings)),
+      is_trainers_(DoesLoop(settings.loop.library, LoopFact::kRepeatsLosses)),
+      machine_(calls.machine()),
+      calls_(program, machine_, settings_),
+      forward_(calls_, settings_),
+      batches_(calls_, forward_, settings_),
+      outputs_(OutputsAsReturned(program)),
+      losses_{machine_.AddLabel("losses")},
+      predictions_{machine_.AddLabel("predictions")},
+      labels_{machine_.AddLabel("labels of predictions")} {
+  CheckEvaluation(settings);
+  calls_.ShareWorkspaces(calls);
+  forward_.ShareModel(trained);
+  if (LeavesInPlaceOpen(program, settings_))
+    forward_.PlanInPlace(FindInPlaceCalls(program, settings_));
+}
+
+int64_t Evaluation::Batches() const { return std::max(kBatches, settings_.evaluation.keep); }
+
+void Evaluation::Run(int32_t step) {
+  HolderLog* const log = machine_.StopRecording();
+  machine_.EnterPhase(step, Phase::kEvaluation);
+  for (int64_t i = 0; i < Batches(); ++i) {
+    const bool is_played = i < kBatches || i + kBatches >= Batches();
+    if (!is_played) {
+      KeepAsMuch();
+    } else {
+      is_trainers_ ? PredictionStep() : RunBatch();
+    }
+    if (Keeps() && (i + 1) % settings_.evaluation.keep == 0) MoveToHost();
+  }
+  End();
+  if (log != nullptr) machine_.RecordInto(*log);
+}
+
+// out = model(x); loss_function(out, y)
+void Evaluation::RunModel() {
+  std::vector<TensorId> old;
+  for (const NameId name : outputs_.names) old.push_back(forward_.Take(name));
+  forward_.Run(0, outputs_.model_end, /*grad=*/false);
+  Release(old);
+  forward_.Run(outputs_.model_end, program_.calls.size(), /*grad=*/false);
+  forward_.ExitAutocast();
+}
+
+void Evaluation::RunBatch() {
+  batches_.Next();
+  RunModel();
+  if (program_.loss != kNoName) forward_.Unbind(program_.loss);
+  if (!Keeps()) return;
+  for (const NameId name : outputs_.names) {
+    kept_.push_back(forward_.Lookup(name));
+    machine_.Retain(kept_.back());
+  }
+}
+
+// losses, logits, labels = self.prediction_step(model, inputs), and what the loop does with them
+// (Trainer.evaluation_loop).
+void Evaluation::PredictionStep() {
+  batches_.Next();
+  batches_.BindCount();
+  RunModel();
+  TensorId mean = kNoTensor;
+  if (program_.loss != kNoName) {
+    const DType dtype = machine_.tensor(forward_.Lookup(program_.loss)).dtype;
+    mean = machine_.New({dtype, {}}, machine_.AddLabel("loss.mean"), Kind::kActivation);
+    forward_.Unbind(program_.loss);
+  }
+  batches_.DropCount();
+  TakePredictions();
+  if (mean != kNoTensor) TakeLosses(mean);
+  if (!Keeps()) return;
+  for (const Gathered* gathered : {&labels_, &predictions_}) {
+    for (const TensorId tensor : gathered->last) AskSize(tensor);
+  }
+  Add(predictions_);
+  Add(labels_);
+}
+
+// losses = losses.repeat(batch_size)
+void Evaluation::TakeLosses(TensorId mean) {
+  const int64_t samples = RowsOf(machine_.tensor(batches_.labels()));
+  Release(losses_.last);
+  losses_.last = {
+      machine_.New({machine_.tensor(mean).dtype, {samples}}, losses_.label, Kind::kActivation)};
+  machine_.Release(mean);
+  Add(losses_);
+}
+
+// What the names are bound to when the function has returned; without metrics to nothing.
+void Evaluation::TakePredictions() {
+  std::vector<TensorId> predictions;
+  for (const NameId name : outputs_.names) predictions.push_back(forward_.Take(name));
+  if (!Keeps()) return Release(predictions);
+  std::vector<TensorId> labels;
+  if (batches_.labels() != kNoTensor) {
+    labels.push_back(batches_.labels());
+    machine_.Retain(labels.back());
+  }
+  std::swap(predictions_.last, predictions);
+  std::swap(labels_.last, labels);
+  Release(predictions);
+  Release(labels);
+}
+
+// pad_across_processes(tensor, dim=1): size = torch.tensor(tensor.shape, device=…)
+void Evaluation::AskSize(TensorId tensor) {
+  const auto rank = static_cast<int64_t>(machine_.tensor(tensor).dims.size());
+  if (rank < 2) return;
+  machine_.Release(machine_.New({DType::kInt64, {rank}}, machine_.AddLabel("size")));
+}
+
+// EvalLoopContainer.add: torch.cat((all, last))
+void Evaluation::Add(Gathered& gathered) {
+  if (gathered.all.empty()) {
+    gathered.all = gathered.last;
+    for (const TensorId tensor : gathered.last) machine_.Retain(tensor);
+    return;
+  }
+  for (size_t i = 0; i < gathered.last.size(); ++i) {
+    TensorType sum = machine_.tensor(gathered.all[i]);
+    if (sum.dims.empty()) sum.dims = {1};
+    sum.dims[0] += RowsOf(machine_.tensor(gathered.last[i]));
+    const TensorId made = machine_.New(sum, gathered.label, Kind::kActivation);
+    machine_.Release(std::exchange(gathered.all[i], made));
+  }
+}
+
+// What another batch leaves on the device, without the way to it.
+void Evaluation::KeepAsMuch() {
+  for (Gathered* gathered : {&losses_, &predictions_, &labels_}) Add(*gathered);
+  for (size_t i = 0; i < outputs_.names.size() && !is_trainers_; ++i) {
+    const TensorType type = machine_.tensor(forward_.Lookup(outputs_.names[i]));
+    kept_.push_back(machine_.New(type, calls_.NameLabel(outputs_.names[i]), Kind::kActivation));
+  }
+}
+
+// The Trainer deletes its names of the last batch, too.
+void Evaluation::MoveToHost() {
+  Release(kept_);
+  for (Gathered* gathered : {&losses_, &predictions_, &labels_}) {
+    Release(gathered->all);
+    Release(gathered->last);
+  }
+  if (is_trainers_) batches_.Drop();
+}
+
+void Evaluation::Release(std::vector<TensorId>& tensors) {
+  for (const TensorId tensor : std::exchange(tensors, {})) {
+    if (tensor != kNoTensor) machine_.Release(tensor);
+  }
+}
+
+// The function's names go when it returns.
+void Evaluation::End() {
+  MoveToHost();
+  for (const NameId name : outputs_.names) forward_.Unbind(name);
+  batches_.Drop();
+}
+
+}  // namespace onnxfit
