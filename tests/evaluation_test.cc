@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
 #include <sstream>
 #include <string>
 
@@ -102,6 +103,26 @@ TEST_CASE("with metrics the Trainer adds up predictions and labels") {
                                "+labels of predictions:192 -labels of predictions -losses -losses "
                                "-predictions -y -labels of predictions -x -labels\n"),
                 text);
+}
+
+// The weights of attention stay in a name of the module: calls that none of them die of.
+TEST_CASE("what modules keep of training goes with evaluation, and the other way round") {
+  TrainingSettings settings = {.optimizer = Optimizer::kSgd, .evaluation = {.batch = 8}};
+  settings.steps = 2;
+  PreparedRun run = Build(kNet, settings, {.batch = 16});
+  const auto keep = [](const Program& program) {
+    Program kept = program;
+    for (AtenCall& call : kept.calls) std::erase(call.dies, kept.calls[0].outputs[0]);
+    kept.outputs.clear();
+    return kept;
+  };
+  run.program.evaluation = std::make_shared<const Program>(keep(*run.program.evaluation));
+  const std::string text = ToString(Train(keep(run.program), settings));
+  const size_t first = text.find("\nevaluation");
+  const size_t second = text.find("\nforward", first);
+  CHECK(text.substr(first, text.find("+x:128 +labels:64 -x", first) - first).ends_with("-y "));
+  CHECK(text.substr(second, text.find("+log_probabilities", second) - second)
+            .ends_with("-y +y:128 "));
 }
 
 TEST_CASE("what evaluation is not known of is refused") {

@@ -1,6 +1,7 @@
 #include "estimator/eager/evaluation.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "estimator/base/error.h"
@@ -13,6 +14,26 @@ namespace onnxfit {
 namespace {
 
 constexpr int64_t kBatches = 3;  // peaks settle with the third
+
+// What no call lets go of, beside what the loop has: modules keep it until they run again.
+std::vector<NameId> AttributesOf(const Program& program) {
+  std::vector<bool> is_kept(program.values.size());
+  for (const AtenCall& call : program.calls) {
+    for (const NameId name : call.outputs) {
+      if (name != kNoName) is_kept[Index(name)] = !call.made_once;
+    }
+    for (const NameId name : call.dies) is_kept[Index(name)] = false;
+  }
+  if (program.loss != kNoName) is_kept[Index(program.loss)] = false;
+  for (const auto* names : {&program.outputs, &program.cached_casts, &program.placement}) {
+    for (const NameId name : *names) is_kept[Index(name)] = false;
+  }
+  std::vector<NameId> kept;
+  for (size_t i = 0; i < is_kept.size(); ++i) {
+    if (is_kept[i]) kept.push_back(static_cast<NameId>(i));
+  }
+  return kept;
+}
 
 int64_t RowsOf(const TensorType& type) { return type.dims.empty() ? 1 : type.dims[0]; }
 
@@ -39,7 +60,7 @@ void CheckEvaluation(const TrainingSettings& settings) {
     refuse("--loop " + std::string(ToString(library)));
 }
 
-Evaluation::Evaluation(const Program& program, CallTable& calls, const Forward& trained,
+Evaluation::Evaluation(const Program& program, CallTable& calls, Forward& trained,
                        const TrainingSettings& settings)
     : program_(program),
       settings_(EvaluationOf(settings)),
@@ -47,8 +68,11 @@ Evaluation::Evaluation(const Program& program, CallTable& calls, const Forward& 
       machine_(calls.machine()),
       calls_(program, machine_, settings_),
       forward_(calls_, settings_),
+      trained_(trained),
       batches_(calls_, forward_, settings_),
       outputs_(OutputsAsReturned(program)),
+      attributes_(AttributesOf(program)),
+      trained_attributes_(AttributesOf(calls.program())),
       losses_{machine_.AddLabel("losses")},
       predictions_{machine_.AddLabel("predictions")},
       labels_{machine_.AddLabel("labels of predictions")} {
@@ -71,9 +95,25 @@ void Evaluation::Run(int32_t step) {
     } else {
       is_trainers_ ? PredictionStep() : RunBatch();
     }
+    if (i == 0) {
+      if (log != nullptr) machine_.RecordInto(*log);
+      TakeAttributes();
+      (void)machine_.StopRecording();
+    }
     if (Keeps() && (i + 1) % settings_.evaluation.keep == 0) MoveToHost();
   }
   End();
+  if (log != nullptr) machine_.RecordInto(*log);
+}
+
+// Modules let go of what they kept in training.
+void Evaluation::TakeAttributes() {
+  for (const NameId name : trained_attributes_) trained_.Unbind(name);
+}
+
+void Evaluation::DropAttributes() {
+  HolderLog* const log = machine_.StopRecording();
+  for (const NameId name : attributes_) forward_.Unbind(name);
   if (log != nullptr) machine_.RecordInto(*log);
 }
 

@@ -32,11 +32,14 @@ class Evaluation {
  public:
   // `program` is of EvaluationOf(settings); `calls` and `trained` run the model that is trained.
   // All must outlive it.
-  Evaluation(const Program& program, CallTable& calls, const Forward& trained,
+  Evaluation(const Program& program, CallTable& calls, Forward& trained,
              const TrainingSettings& settings);
 
   // Behind step `step`.  Nobody is told who holds what of it (Machine::RecordInto).  O(calls).
   void Run(int32_t step);
+
+  // What modules keep of it (self.attn = …) goes when the model has run in training again.
+  void DropAttributes();
 
  private:
   // What the Trainer has of each batch: by output, of the last one and of all.
@@ -60,15 +63,19 @@ class Evaluation {
   void Release(std::vector<TensorId>& tensors);
   void End();
 
+  void TakeAttributes();
+
   const Program& program_;
   const TrainingSettings settings_;
   const bool is_trainers_;
   Machine& machine_;
   CallTable calls_;
   Forward forward_;
+  Forward& trained_;
   LoopBatches batches_;
   const MadeOutputs outputs_;
-  std::vector<TensorId> kept_;  // the plain loop's list of predictions
+  std::vector<NameId> attributes_, trained_attributes_;  // names that modules keep
+  std::vector<TensorId> kept_;                           // the plain loop's list of predictions
   Gathered losses_, predictions_, labels_;
 };
 

@@ -169,6 +169,7 @@ class Training {
     for (const NameId name : outputs_.names) old.push_back(forward_.Take(name));
     const bool holds_result = Does(LoopFact::kHoldsResult);
     fsdp_ ? RunSharded(grad) : forward_.Run(0, outputs_.model_end, grad);
+    if (evaluation_) evaluation_->DropAttributes();
     if (!holds_result) ReleaseAll(old);
     forward_.Run(outputs_.model_end, program_.calls.size(), grad);
     if (grad) BindLoss();
