@@ -66,7 +66,7 @@ TEST_CASE("modules of libraries are known by their children") {
   CHECK(Known(R"(["/m/o/dense/Neg"] a = Neg (x) ["/m/o/Add"] s = Add (a, x)
                  ["/m/o/LayerNorm/Neg"] n = Neg (s) ["/m/Abs"] y = Abs (n))") ==
         "a until /m/o/LayerNorm/Neg as hidden_states; ");
-  CHECK(Known(R"(["/m/b/embeddings/Neg"] e = Neg (x) ["/m/b/encoder/Abs"] h = Abs (e)
+  CHECK(Known(R"(["/m/b/embeddings/Neg"] e = Neg (x) ["/m/b/encoder/a/Abs"] h = Abs (e)
                  ["/m/b/Tanh"] p = Tanh (h) ["/m/Abs"] y = Abs (p))") ==
         "e until /m/b/Tanh as embedding_output; h until /m/Abs as encoder_outputs; "
         "e until /m/b/Tanh as x; ");
@@ -130,10 +130,38 @@ TEST_CASE("timm's forward holds what it gives forward_head") {
 TEST_CASE("blocks of libraries hold what they pass on in one line") {
   CHECK(Known(R"(["/m/fc1/Neg"] a = Neg (x) ["/m/conv/Abs"] b = Abs (a)
                  ["/m/fc2/Neg"] c = Neg (b) ["/m/Abs"] y = Abs (c))") ==
-        "a until /m/fc2/Neg as x; ");
+        "a until /m/fc2/Neg as x; b until /m/Abs as c; ");
   CHECK(Known(R"(["/m/conv1/Neg"] a = Neg (x) ["/m/downsample/Abs"] b = Abs (x)
                  ["/m/Add"] c = Add (a, b) ["/m/act/Neg"] y = Neg (c))")
             .find("b until /m/act/Neg as shortcut; ") != std::string::npos);
+}
+
+TEST_CASE("a list's modules bind one name anew, the last one until the forward ends") {
+  CHECK(Known(R"(["/m/short_conv/Neg"] s = Neg (x) ["/m/main_conv/Abs"] m = Abs (x)
+                 ["/m/blocks.0/Neg"] a = Neg (m) ["/m/blocks.1/Neg"] b = Neg (a)
+                 ["/m/Add"] c = Add (b, s) ["/m/final_conv/Neg"] y = Neg (c))") ==
+        "a until /m/blocks.1/Neg as main; b until /m/final_conv/Neg as main; "
+        "s until /m/final_conv/Neg as short; s until /m/final_conv/Neg as what is read later; ");
+}
+
+TEST_CASE("a layer that is called encoder returns no object with tensors in it") {
+  const auto known = [](const std::string& encoder) {
+    return Known("[\"/m/" + encoder + R"("] e = Neg (x) ["/m/decoder/Abs"] d = Abs (e)
+                 ["/Exp"] y = Exp (d))");
+  };
+  CHECK(known("encoder/layer/Neg") == "e until /Exp as encoder_outputs; ");
+  CHECK(known("encoder/Neg").empty());
+}
+
+TEST_CASE("lists that a loop goes through together share no local") {
+  const auto known = [](const std::string& second) {
+    return Known(R"(["/m/first/Neg"] a = Neg (x) ["/m/block.0/Abs"] b = Abs (a) ["/m/)" + second +
+                 R"(/Exp"] c = Exp (a) ["/m/Add"] d = Add (b, c) ["/m/Neg"] y = Neg (d))");
+  };
+  CHECK(known("res.0").empty());
+  CHECK(known("res.1") ==
+        "a until /m/Neg as what the layers share; "
+        "a until /m/Neg as what is read later; ");
 }
 
 TEST_CASE("timm's squeeze and excitation holds what its gate reads") {

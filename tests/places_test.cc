@@ -118,6 +118,32 @@ TEST_CASE("torchvision's ResNet is known by its children") {
   CHECK(KnownInPlace(other) == "\n");
 }
 
+TEST_CASE("heads and blocks of libraries write in place or not, as their children tell") {
+  struct Row {
+    const char* body;
+    const char* known;
+  };
+  const Row rows[] = {
+      {R"(["/m/backbone/Neg"] a = Neg (x) ["/m/classifier/classifier.1/Relu"] y = Relu (a))",
+       "\n/m/classifier/classifier.1/Relu: no\n"},
+      {R"(["/m/backbone/Neg"] a = Neg (x) ["/m/classifier/cbr/cbr.2/Relu"] y = Relu (a))",
+       "\n/m/classifier/cbr/cbr.2/Relu: yes\n"},
+      {R"(["/pos_block.0/proj/proj.0/Neg"] a = Neg (x) ["/pos_block.0/Add"] y = Add (a, x))",
+       "\n/pos_block.0/Add: yes\n"},
+      {R"(["/m/f1/Neg"] a = Neg (x) ["/m/f2/Neg"] b = Neg (x) ["/m/act/Relu"] c = Relu (a)
+          ["/m/dwconv2/Add"] y = Add (b, c))",
+       "\n/m/act/Relu: no\n"},
+      {R"(["/m/primary_conv/Neg"] a = Neg (x) ["/m/cheap_operation/Neg"] b = Neg (a)
+          ["/m/fusion_bn.0/Neg"] c = Neg (a) ["/m/Add"] y = Add (b, c))",
+       "\n/m/Add: no\n"},
+      {R"(["/stages.0/blocks.0/mhca/Neg"] a = Neg (x) ["/stem/act/Relu"] y = Relu (a))",
+       "\n/stem/act/Relu: yes\n"},
+      {R"(["/norm/Neg"] a = Neg (x) ["/norm/activation/Relu"] y = Relu (a))",
+       "\n/norm/activation/Relu: no\n"},
+  };
+  for (const Row& row : rows) CHECK(KnownInPlace(row.body) == row.known);
+}
+
 TEST_CASE("torchvision's Sequentials of activations are known by what is beside them") {
   CHECK(KnownInPlace(R"(["/m/features/features.0/Neg"] a = Neg (x)
                         ["/m/features/features.1/Relu"] b = Relu (a)

@@ -10,14 +10,12 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/program/attention_names.h"
 #include "estimator/program/libraries.h"
-#include "estimator/program/like.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {
-
-// --- Of forwards ----------------------------------------------------------------------------
 
 // One run of a module's forward; `level` modules are around its own calls.
 struct Forward {
@@ -50,6 +48,8 @@ class KnownNameFinder {
     }
     return std::move(names_);
   }
+
+  bool shows_lines() const { return shows_lines_; }
 
  private:
   const AtenCall& At(int64_t call) const { return calls_[Index(call)]; }
@@ -87,11 +87,28 @@ class KnownNameFinder {
     }
   }
 
+  // Whether a row's `name` is that step: "blocks.*" any module of the list.
+  static bool Is(const Step& step, std::string_view name) {
+    if (!name.ends_with(".*")) return step.key == name;
+    name.remove_suffix(2);
+    return step.is_child && IsListed(step.key) && ParentOf(step.key) == name;
+  }
+
+  // A layer has no "encoder_outputs", but a tensor.
+  bool IsLeafCalledOutputs(const KnownNameRow& row, const Forward& forward,
+                           const Step& step) const {
+    const size_t depth = forward.level + 1;
+    return row.name.ends_with("outputs") && runs_.DepthAt(step.first) == depth &&
+           runs_.DepthAt(step.last) == depth && step.is_child;
+  }
+
   void FindByRows(const Forward& forward, const std::vector<Step>& steps) {
     for (const KnownNameRow& row : KnownNameRows()) {
       if (!HasChildren(row, steps)) continue;
       for (size_t i = 0; i < steps.size(); ++i) {
-        if (steps[i].key == row.made_by) Bind(steps[i], EndOf(row, forward, steps, i), row.name);
+        const bool is_held =
+            Is(steps[i], row.made_by) && !IsLeafCalledOutputs(row, forward, steps[i]);
+        if (is_held) Bind(steps[i], EndOf(row, forward, steps, i), row.name);
       }
     }
   }
@@ -100,7 +117,7 @@ class KnownNameFinder {
   int64_t EndOf(const KnownNameRow& row, const Forward& forward, const std::vector<Step>& steps,
                 size_t i) const {
     const auto binds_anew = [&](const Step& step) {
-      return !row.until[0].empty() && (step.key == row.until[0] || step.key == row.until[1]);
+      return !row.until[0].empty() && (Is(step, row.until[0]) || Is(step, row.until[1]));
     };
     const auto next =
         std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(), binds_anew);
@@ -178,8 +195,16 @@ class KnownNameFinder {
       made.insert(own.begin(), own.end());
     }
     for (const auto& [value, layers] : readers) {
-      if (layers.size() > 1) names_.push_back({value, forward.last, "what the layers share"});
+      if (AreTurns(layers)) names_.push_back({value, forward.last, "what the layers share"});
     }
+  }
+
+  // Whether they are of more than one turn: of "for block, res in zip(self.blocks, self.res)" those
+  // of one turn have one number.
+  static bool AreTurns(const std::set<std::string_view>& layers) {
+    const auto number = [](std::string_view layer) { return layer.substr(layer.rfind('.') + 1); };
+    return std::ranges::any_of(
+        layers, [&](std::string_view layer) { return number(layer) != number(*layers.begin()); });
   }
 
   // "x = F.relu(self.conv(x))": an activation of a forward's own, of what a child has just made, is
@@ -213,12 +238,15 @@ class KnownNameFinder {
   // x1 = self.stem(x): what is read after another child has run has a name of its own, unless a sum
   // or product of it takes the name, "x = x + y".  Names in loops are bound anew.
   void FindReadLater(const Forward& forward, const std::vector<Step>& steps) {
-    std::map<NameId, size_t> makers;   // of what children make: the step
-    std::map<NameId, size_t> readers;  // the last step
+    std::map<NameId, size_t> makers;                     // of what children make: the step
+    std::map<NameId, size_t> readers;                    // the last step
+    std::map<NameId, std::set<std::string_view>> turns;  // layers of loops that read it
     for (size_t i = 0; i < steps.size(); ++i) {
       for (int64_t call = steps[i].first; call <= steps[i].last; ++call) {
         for (const NameId value : At(call).inputs) {
-          if (makers.contains(value)) readers[value] = i;
+          if (!makers.contains(value)) continue;
+          readers[value] = i;
+          if (steps[i].is_child && IsListed(steps[i].key)) turns[value].insert(steps[i].key);
         }
       }
       if (!steps[i].is_child || IsListed(steps[i].key)) continue;
@@ -230,7 +258,8 @@ class KnownNameFinder {
       const std::span between =
           std::span(steps).subspan(makers[value] + 1, last - makers[value] - 1);
       const bool is_later = std::ranges::any_of(between, &Step::is_child);
-      if (!is_later || TakesName(steps[last], value)) continue;
+      const bool is_of_loop = turns[value].contains(steps[last].key) && !AreTurns(turns[value]);
+      if (!is_later || is_of_loop || TakesName(steps[last], value)) continue;
       names_.push_back({value, forward.last, "what is read later"});
     }
   }
@@ -272,110 +301,21 @@ class KnownNameFinder {
   std::vector<KnownName> names_;
 };
 
-// --- Of helpers -----------------------------------------------------------------------------
-
-bool Calls(const Program& program, const Statement& statement, std::string_view helper) {
-  return statement.source != kNoStatement && program.source.At(statement.source).Mentions(helper);
-}
-
-// How many calls of the statement read `name`; of operator `op` alone, if it is given.
-int64_t ReadsOf(const std::vector<AtenCall>& calls, const Statement& statement, NameId name,
-                std::string_view op = {}) {
-  int64_t reads = 0;
-  for (int64_t i = statement.first; i <= statement.last; ++i) {
-    const AtenCall& call = calls[Index(i)];
-    const bool counts = op.empty() || call.op == op;
-    if (counts && std::ranges::find(call.inputs, name) != call.inputs.end()) ++reads;
-  }
-  return reads;
-}
-
-bool Names(const HelperLocal& local, const Program& program, const Statement& statement,
-           int64_t maker, NameId name) {
-  if (!Calls(program, statement, local.helper)) return false;
-  return (local.is_result && local.op == RuleNameOf(program.calls[Index(maker)].op)) ||
-         (local.are_operands && ReadsOf(program.calls, statement, name, local.op) > 0);
-}
-
-// The last call of the helper that binds `local`.
-int64_t EndOf(const HelperLocal& local, const std::vector<AtenCall>& calls,
-              const Statement& statement, int64_t maker) {
-  for (int64_t i = maker + 1; i <= statement.last && !local.before.empty(); ++i) {
-    if (calls[Index(i)].op == local.before) return i - 1;
-  }
-  return statement.last;
-}
-
-// The last call of the step that begins with call `i`: it, or the module that the method calls.
-int64_t StepEnd(const ModuleRuns& runs, const Statement& statement, int64_t i) {
-  return runs.DepthAt(i) > statement.level ? runs.EndOf(i, statement.level) : i;
-}
-
-// How many steps of the method behind call `maker` read `name`, and the last call of the last one.
-struct StepReads {
-  int64_t steps = 0;
-  int64_t last = 0;
-};
-
-StepReads ReadsBehind(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
-                      const Statement& statement, int64_t maker, NameId name) {
-  const auto reads = [&](const AtenCall& call) {
-    return std::ranges::find(call.inputs, name) != call.inputs.end();
-  };
-  StepReads found = {.last = maker};
-  for (int64_t i = maker + 1; i <= statement.last;) {
-    const int64_t last = StepEnd(runs, statement, i);
-    const bool is_read = std::any_of(calls.begin() + i, calls.begin() + last + 1, reads);
-    if (is_read) found = {found.steps + 1, last};
-    i = last + 1;
-  }
-  return found;
-}
-
-// Whether call `i` ends the run of a module of a list, and the next one of the list comes then.
-bool EndsTurn(const Program& program, const Statement& statement, int64_t i) {
-  if (i >= statement.last) return false;
-  const ModuleTree& modules = program.modules;
-  const ModuleId ended = program.calls[Index(i)].module;
-  const ModuleId begun = program.calls[Index(i + 1)].module;
-  const size_t level = statement.level;
-  if (std::min(modules.DepthOf(ended), modules.DepthOf(begun)) <= level) return false;
-  const std::string& module = modules.NameAt(ended, level);
-  const std::string& next = modules.NameAt(begun, level);
-  return IsListed(module) && IsListed(next) && ParentOf(module) == ParentOf(next);
-}
-
-// The last call at which a method whose lines are unknown has `name`, a result of its step that
-// ends with call `maker`: more than one step reads it.  What a loop over modules reads in one turn
-// and no more is bound anew by it: x = block(x).  `maker` where no name is known.
-int64_t HeldByMethod(const Program& program, const ModuleRuns& runs, const Statement& statement,
-                     int64_t maker, NameId name) {
-  if (StepEnd(runs, statement, maker) != maker) return maker;
-  const StepReads reads = ReadsBehind(program.calls, runs, statement, maker, name);
-  if (reads.steps < 2) return maker;
-  return EndsTurn(program, statement, reads.last) ? reads.last : statement.last;
-}
-
 }  // namespace
 
 std::vector<KnownName> FindKnownNames(const Program& program, const ModuleRuns& runs,
                                       int64_t last) {
-  return KnownNameFinder(program, runs).Find(last);
+  KnownNameFinder finder(program, runs);
+  std::vector<KnownName> names = finder.Find(last);
+  if (finder.shows_lines()) return names;
+  std::ranges::move(FindAttentionNames(program, runs, last), std::back_inserter(names));
+  return names;
 }
 
 bool ReplacesOperand(const Program& program, const AtenCall& call) {
   const bool is_known = !call.frames.empty() && call.frames.back() != kNoStatement;
   if (call.op != "cat" || !is_known) return false;
   return ReplacesWhatItHolds(program.source.At(call.frames.back()).text);
-}
-
-int64_t HeldInHelper(const Program& program, const ModuleRuns& runs, const Statement& statement,
-                     int64_t maker, NameId name) {
-  for (const HelperLocal& local : HelperLocals()) {
-    if (!Names(local, program, statement, maker, name)) continue;
-    return EndOf(local, program.calls, statement, maker);
-  }
-  return statement.in_helper ? HeldByMethod(program, runs, statement, maker, name) : maker;
 }
 
 }  // namespace onnxfit

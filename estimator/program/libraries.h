@@ -204,7 +204,7 @@ std::string_view CloneOfBuffer();
 // What a forward binds to a name, told by the children of its module: of files without lines.
 struct KnownNameRow {
   std::string_view children[4];  // those that it has, and, with "!", has not
-  std::string_view made_by;      // one of them, or an operator
+  std::string_view made_by;      // one of them, "blocks.*" of a list, or an operator
   std::string_view name;         // Python's
   // What makes what is bound next, whichever comes first; "": the forward's end.
   std::string_view until[2];
@@ -212,6 +212,14 @@ struct KnownNameRow {
   SeenIn seen;
 };
 std::span<const KnownNameRow> KnownNameRows();
+
+// Attention whose scores have a name beside that of the weights, told by the children of its module.
+struct NamedScores {
+  std::string_view children[3];
+  bool are_weights_returned;  // and held until the caller's forward returns
+  SeenIn seen;
+};
+std::span<const NamedScores> NamedScoresOfAttention();
 
 // Whether a method that the outermost forward calls begins with a child of that name, which itself
 // has children: that forward's name holds what it is given.

@@ -62,6 +62,9 @@ constexpr SeenIn kMobileNetV2 = {kTorchvision, "models/mobilenetv2.py", "return 
 
 constexpr SeenIn kTimmStages = {kTimm, "models/cspnet.py", "+ shortcut"};
 
+constexpr SeenIn kLraspp = {kTorchvision, "models/segmentation/lraspp.py", "nn.ReLU(inplace=True)"};
+constexpr SeenIn kDeepLab = {kTorchvision, "models/segmentation/deeplabv3.py", "nn.ReLU(),"};
+
 // "*" is a child of any name.
 constexpr InPlaceChildren kInPlaceModules[] = {
     // ResNet; BasicBlock and Bottleneck, with "out += identity".
@@ -80,6 +83,42 @@ constexpr InPlaceChildren kInPlaceModules[] = {
      kActivations,
      true,
      {kTorchvision, "models/densenet.py", "out = F.relu(features, inplace=True)"}},
+    // LRASPPHead's cbr; DeepLabHead, ASPP and FCNHead.
+    {{"backbone", "classifier"}, "classifier.cbr.*", true, kActivations, true, kLraspp},
+    {{"backbone", "classifier"}, "classifier.*", true, kActivations, false, kDeepLab},
+    // NextViT, which partial() tells so; ACT2FN of transformers.
+    {{"stages.*.blocks.*.mhca"},
+     "*",
+     false,
+     kActivations,
+     true,
+     {kTimm, "models/nextvit.py", "act_layer = partial(nn.ReLU, inplace=True)"}},
+    {{"activation"},
+     "activation",
+     false,
+     kActivations,
+     false,
+     {kTransformers, "activations.py", "\"relu\": nn.ReLU,"}},
+    // PosConv of Twins; StarNet's "x = self.act(x1) * x2".
+    {{"pos_block.*.proj.0"},
+     "pos_block.*",
+     false,
+     kSums,
+     true,
+     {kTimm, "models/twins.py", "x += cnn_feat_token"}},
+    {{"f1", "f2", "dwconv2"},
+     "act",
+     false,
+     kActivations,
+     false,
+     {kTimm, "models/starnet.py", "x = self.act(x1) * x2"}},
+    // RepGhostModule.
+    {{"primary_conv", "cheap_operation", "fusion_bn.0"},
+     "",
+     false,
+     kSums,
+     false,
+     {kTimm, "models/repghost.py", "x2 = x2 + bn(conv(x1))"}},
     // ResBottleneck of timm's CspNet, whose act3 is made without arguments.
     {{"stages.*.blocks.*.act3", "head.global_pool"},
      "stages.*.act3",

@@ -1,0 +1,107 @@
+// What the names of methods and functions hold that no line shows.
+#include <algorithm>
+#include <string_view>
+
+#include "estimator/base/index.h"
+#include "estimator/program/forward_locals.h"
+#include "estimator/program/libraries.h"
+#include "estimator/program/like.h"
+#include "estimator/program/modules.h"
+
+namespace onnxfit {
+namespace {
+
+bool Calls(const Program& program, const Statement& statement, std::string_view helper) {
+  return statement.source != kNoStatement && program.source.At(statement.source).Mentions(helper);
+}
+
+// How many calls of the statement read `name`; of operator `op` alone, if it is given.
+int64_t ReadsOf(const std::vector<AtenCall>& calls, const Statement& statement, NameId name,
+                std::string_view op = {}) {
+  int64_t reads = 0;
+  for (int64_t i = statement.first; i <= statement.last; ++i) {
+    const AtenCall& call = calls[Index(i)];
+    const bool counts = op.empty() || call.op == op;
+    if (counts && std::ranges::find(call.inputs, name) != call.inputs.end()) ++reads;
+  }
+  return reads;
+}
+
+bool Names(const HelperLocal& local, const Program& program, const Statement& statement,
+           int64_t maker, NameId name) {
+  if (!Calls(program, statement, local.helper)) return false;
+  return (local.is_result && local.op == RuleNameOf(program.calls[Index(maker)].op)) ||
+         (local.are_operands && ReadsOf(program.calls, statement, name, local.op) > 0);
+}
+
+// The last call of the helper that binds `local`.
+int64_t EndOf(const HelperLocal& local, const std::vector<AtenCall>& calls,
+              const Statement& statement, int64_t maker) {
+  for (int64_t i = maker + 1; i <= statement.last && !local.before.empty(); ++i) {
+    if (calls[Index(i)].op == local.before) return i - 1;
+  }
+  return statement.last;
+}
+
+// The last call of the step that begins with call `i`: it, or the module that the method calls.
+int64_t StepEnd(const ModuleRuns& runs, const Statement& statement, int64_t i) {
+  return runs.DepthAt(i) > statement.level ? runs.EndOf(i, statement.level) : i;
+}
+
+// How many steps of the method behind call `maker` read `name`, and the last call of the last one.
+struct StepReads {
+  int64_t steps = 0;
+  int64_t last = 0;
+};
+
+StepReads ReadsBehind(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+                      const Statement& statement, int64_t maker, NameId name) {
+  const auto reads = [&](const AtenCall& call) {
+    return std::ranges::find(call.inputs, name) != call.inputs.end();
+  };
+  StepReads found = {.last = maker};
+  for (int64_t i = maker + 1; i <= statement.last;) {
+    const int64_t last = StepEnd(runs, statement, i);
+    const bool is_read = std::any_of(calls.begin() + i, calls.begin() + last + 1, reads);
+    if (is_read) found = {found.steps + 1, last};
+    i = last + 1;
+  }
+  return found;
+}
+
+// Whether call `i` ends the run of a module of a list, and the next one of the list comes then.
+bool EndsTurn(const Program& program, const Statement& statement, int64_t i) {
+  if (i >= statement.last) return false;
+  const ModuleTree& modules = program.modules;
+  const ModuleId ended = program.calls[Index(i)].module;
+  const ModuleId begun = program.calls[Index(i + 1)].module;
+  const size_t level = statement.level;
+  if (std::min(modules.DepthOf(ended), modules.DepthOf(begun)) <= level) return false;
+  const std::string& module = modules.NameAt(ended, level);
+  const std::string& next = modules.NameAt(begun, level);
+  return IsListed(module) && IsListed(next) && ParentOf(module) == ParentOf(next);
+}
+
+// The last call at which a method whose lines are unknown has `name`, a result of its step that
+// ends with call `maker`: more than one step reads it.  What a loop over modules reads in one turn
+// and no more is bound anew by it: x = block(x).  `maker` where no name is known.
+int64_t HeldByMethod(const Program& program, const ModuleRuns& runs, const Statement& statement,
+                     int64_t maker, NameId name) {
+  if (StepEnd(runs, statement, maker) != maker) return maker;
+  const StepReads reads = ReadsBehind(program.calls, runs, statement, maker, name);
+  if (reads.steps < 2) return maker;
+  return EndsTurn(program, statement, reads.last) ? reads.last : statement.last;
+}
+
+}  // namespace
+
+int64_t HeldInHelper(const Program& program, const ModuleRuns& runs, const Statement& statement,
+                     int64_t maker, NameId name) {
+  for (const HelperLocal& local : HelperLocals()) {
+    if (!Names(local, program, statement, maker, name)) continue;
+    return EndOf(local, program.calls, statement, maker);
+  }
+  return statement.in_helper ? HeldByMethod(program, runs, statement, maker, name) : maker;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,77 @@
+#include "estimator/program/attention_names.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "estimator/base/index.h"
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::attention_names_test {
+namespace {
+
+// "q until /m/out/Neg as q": which value is held until which call has returned, and by which name.
+std::string NamesIn(const std::string& body) {
+  const Program program =
+      Build("net (float[2, 3, 8] x) => (float[2, 3, 8] y) { " + body + " }", {.mode = Mode::kEval})
+          .program;
+  const auto last = static_cast<int64_t>(program.calls.size()) - 1;
+  std::string found;
+  for (const KnownName& known : FindAttentionNames(program, ModuleRuns(program), last)) {
+    found += program.values[Index(known.value)].name + " until " +
+             program.calls[Index(known.until)].where + " as " + known.name + "; ";
+  }
+  return found;
+}
+
+// Attention in module `m`, whose projections are called so.
+std::string Attends(const std::string& q, const std::string& k, const std::string& v) {
+  return "[\"/m/" + q + "/Neg\"] q = Neg (x) [\"/m/" + k + "/Abs\"] k = Abs (x) [\"/m/" + v +
+         R"(/Tanh"] v = Tanh (x)
+            ["/m/Transpose"] kt = Transpose <perm = [0, 2, 1]> (k) ["/m/MatMul"] s = MatMul (q, kt)
+            ["/m/Softmax"] p = Softmax (s) ["/m/MatMul_1"] c = MatMul (p, v)
+            ["/m/out/Neg"] o = Neg (c) ["/Exp"] y = Exp (o))";
+}
+
+TEST_CASE("a forward that attends holds q, k, v and the weights until it returns") {
+  CHECK(NamesIn(Attends("q", "k", "v")) ==
+        "q until /m/out/Neg as q; kt until /m/out/Neg as k; v until /m/out/Neg as v; "
+        "p until /m/out/Neg as attn; ");
+}
+
+TEST_CASE("transformers names scores apart, and returns the weights") {
+  CHECK(NamesIn(Attends("query", "key", "value")) ==
+        "q until /m/out/Neg as q; kt until /m/out/Neg as k; v until /m/out/Neg as v; "
+        "p until /Exp as attn; s until /m/out/Neg as scores; ");
+  CHECK(NamesIn(Attends("q_lin", "k_lin", "v_lin")).find("p until /m/out/Neg as attn; s until ") !=
+        std::string::npos);
+}
+
+TEST_CASE("what attends in the outermost forward is a method that ends with a projection") {
+  CHECK(NamesIn(R"(["/q/Neg"] q = Neg (x) ["/Transpose"] k = Transpose <perm = [0, 2, 1]> (x)
+                   ["/MatMul"] s = MatMul (q, k) ["/Softmax"] p = Softmax (s)
+                   ["/MatMul_1"] c = MatMul (p, q) ["/Abs"] a = Abs (c) ["/out/Neg"] o = Neg (a)
+                   ["/ff/Tanh"] y = Tanh (o))") ==
+        "q until /out/Neg as q; k until /out/Neg as k; q until /out/Neg as v; "
+        "p until /out/Neg as attn; ");
+}
+
+TEST_CASE("a second attention of a forward takes the names of the first") {
+  CHECK(NamesIn(R"(["/m/Transpose"] t = Transpose <perm = [0, 2, 1]> (x)
+                   ["/m/MatMul"] s = MatMul (x, t) ["/m/Softmax"] p = Softmax (s)
+                   ["/m/MatMul_1"] a = MatMul (p, x) ["/m/Neg"] n = Neg (a)
+                   ["/m/MatMul_2"] r = MatMul (n, t) ["/m/Softmax_1"] w = Softmax (r)
+                   ["/m/MatMul_3"] b = MatMul (w, a) ["/Exp"] y = Exp (b))") ==
+        "t until /m/MatMul_3 as k; p until /m/Softmax_1 as attn; n until /m/MatMul_3 as q; t until "
+        "/m/MatMul_3 as k; "
+        "a until /m/MatMul_3 as v; w until /m/MatMul_3 as attn; ");
+}
+
+TEST_CASE("softmax that no product reads is none") {
+  CHECK(NamesIn(R"(["/m/a/Neg"] a = Neg (x) ["/m/Softmax"] p = Softmax (a)
+                   ["/m/Abs"] y = Abs (p))")
+            .empty());
+}
+
+}  // namespace
+}  // namespace onnxfit::attention_names_test
