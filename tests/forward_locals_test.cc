@@ -131,6 +131,15 @@ TEST_CASE("blocks of libraries hold what they pass on in one line") {
   CHECK(Known(R"(["/m/fc1/Neg"] a = Neg (x) ["/m/conv/Abs"] b = Abs (a)
                  ["/m/fc2/Neg"] c = Neg (b) ["/m/Abs"] y = Abs (c))") ==
         "a until /m/fc2/Neg as x; b until /m/Abs as c; ");
+  CHECK(Known(R"(["/m/norm1/Neg"] a = Neg (x) ["/m/conv1/Abs"] b = Abs (a)
+                 ["/m/conv2/Neg"] c = Neg (b) ["/m/Abs"] y = Abs (c))") ==
+        "b until /m/Abs as bottleneck_output; ");
+  CHECK(Known(R"(["/m/attn/qkv/Neg"] a = Neg (x) ["/m/attn/Abs"] b = Abs (a)
+                 ["/m/attn/proj/Neg"] c = Neg (b) ["/Abs"] y = Abs (c))") ==
+        "a until /m/attn/proj/Neg as qkv; ");
+  CHECK(Known(R"(["/m/final_layer_norm/Neg"] a = Neg (x) ["/m/fc1/Abs"] b = Abs (a)
+                 ["/m/activation_fn/Tanh"] c = Tanh (b) ["/m/fc2/Neg"] y = Neg (c))") ==
+        "a until /m/activation_fn/Tanh as hidden_states; ");
   CHECK(Known(R"(["/m/conv1/Neg"] a = Neg (x) ["/m/downsample/Abs"] b = Abs (x)
                  ["/m/Add"] c = Add (a, b) ["/m/act/Neg"] y = Neg (c))")
             .find("b until /m/act/Neg as shortcut; ") != std::string::npos);
@@ -162,6 +171,32 @@ TEST_CASE("lists that a loop goes through together share no local") {
   CHECK(known("res.1") ==
         "a until /m/Neg as what the layers share; "
         "a until /m/Neg as what is read later; ");
+}
+
+TEST_CASE("a list holds what its layers make for one concatenation") {
+  const auto known = [](const std::string& second) {
+    return Known(R"(["/m/convs.0/Neg"] a = Neg (x) ["/m/)" + second +
+                 R"(/Abs"] b = Abs (x) ["/m/Concat"] c = Concat <axis = 1> (a, b)
+                 ["/m/Slice"] d, e = Split <axis = 1> (c) ["/m/out/Neg"] y = Neg (d))");
+  };
+  CHECK(known("convs.1") ==
+        "a until /m/out/Neg as what a list gathers; "
+        "b until /m/out/Neg as what a list gathers; ");
+  CHECK(known("pool").find("gathers") == std::string::npos);
+}
+
+TEST_CASE("a name holds all that the child has returned to it") {
+  CHECK(Known(R"(["/m/backbone/a/Neg"] a = Neg (x) ["/m/backbone/b/Abs"] b = Abs (a)
+                 ["/m/backbone/c/Neg"] c = Neg (b) ["/m/classifier/d/Add"] d = Add (a, c)
+                 ["/m/Abs"] y = Abs (d))") ==
+        "c until /m/Abs as features; a until /m/Abs as features; ");
+}
+
+TEST_CASE("a global response norm holds its norms") {
+  CHECK(Known(R"(eps = Constant <value = float {0.1}> () last = Constant <value = int64[1] {2}> ()
+                 ["/g/ReduceL2"] n = ReduceL2 (x, last) ["/g/ReduceMean"] m = ReduceMean (n, last)
+                 ["/g/Add"] e = Add (m, eps) ["/g/Div"] d = Div (n, e) ["/g/Mul"] y = Mul (x, d))") ==
+        "n until /g/Mul as x_g; d until /g/Mul as x_n; ");
 }
 
 TEST_CASE("timm's squeeze and excitation holds what its gate reads") {

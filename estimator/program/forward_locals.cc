@@ -12,6 +12,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/attention_names.h"
 #include "estimator/program/libraries.h"
+#include "estimator/program/like.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {
@@ -35,7 +36,17 @@ struct Step {
 class KnownNameFinder {
  public:
   KnownNameFinder(const Program& program, const ModuleRuns& runs)
-      : modules_(program.modules), calls_(program.calls), source_(program.source), runs_(runs) {}
+      : modules_(program.modules),
+        calls_(program.calls),
+        source_(program.source),
+        runs_(runs),
+        last_reads_(program.values.size()) {
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      for (const NameId value : calls_[i].inputs) {
+        if (value != kNoName) last_reads_[Index(value)] = static_cast<int64_t>(i);
+      }
+    }
+  }
 
   std::vector<KnownName> Find(int64_t last) {
     const auto shows_lines = [](const AtenCall& call) { return !call.frames.empty(); };
@@ -63,10 +74,12 @@ class KnownNameFinder {
     FindNested(steps);
     FindReadLater(forward, steps);
     FindFeatures(forward, steps);
+    FindGathered(forward, steps);
     for (const Step& step : steps) {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
     }
     FindVariance(forward, steps);
+    FindResponse(forward, steps);
   }
 
   std::vector<Step> StepsOf(const Forward& forward) const {
@@ -84,6 +97,17 @@ class KnownNameFinder {
   void Bind(const Step& step, int64_t until, std::string_view name) {
     for (const NameId value : At(step.last).outputs) {
       if (value != kNoName) names_.push_back({value, until, std::string(name)});
+    }
+  }
+
+  // What the step returns: what it makes last, and of a child, what is read behind it.
+  void BindAll(const Step& step, int64_t until, std::string_view name) {
+    Bind(step, until, name);
+    for (int64_t i = step.first; i < step.last; ++i) {
+      for (const NameId value : At(i).outputs) {
+        if (value == kNoName || last_reads_[Index(value)] <= step.last) continue;
+        names_.push_back({value, until, std::string(name)});
+      }
     }
   }
 
@@ -108,7 +132,7 @@ class KnownNameFinder {
       for (size_t i = 0; i < steps.size(); ++i) {
         const bool is_held =
             Is(steps[i], row.made_by) && !IsLeafCalledOutputs(row, forward, steps[i]);
-        if (is_held) Bind(steps[i], EndOf(row, forward, steps, i), row.name);
+        if (is_held) BindAll(steps[i], EndOf(row, forward, steps, i), row.name);
       }
     }
   }
@@ -282,6 +306,27 @@ class KnownNameFinder {
     }
   }
 
+  // xs = [conv(x) for conv in self.convs]; x = torch.cat(xs, dim=1)
+  void FindGathered(const Forward& forward, const std::vector<Step>& steps) {
+    std::map<NameId, const Step*> makers;  // of what layers of lists make
+    for (const Step& step : steps) {
+      if (step.is_child && IsListed(step.key)) {
+        for (const NameId value : At(step.last).outputs) makers[value] = &step;
+      }
+      if (step.is_child || step.key != "cat") continue;
+      std::set<std::string_view> layers;
+      for (const NameId value : At(step.first).inputs) {
+        if (makers.contains(value)) layers.insert(makers[value]->key);
+      }
+      const std::string_view list = layers.empty() ? "" : ParentOf(*layers.begin());
+      const auto is_of_list = [&](std::string_view layer) { return ParentOf(layer) == list; };
+      if (layers.size() < 2 || !std::ranges::all_of(layers, is_of_list)) continue;
+      for (const NameId value : At(step.first).inputs) {
+        if (makers.contains(value)) names_.push_back({value, forward.last, "what a list gathers"});
+      }
+    }
+  }
+
   // variance = hidden_states.pow(2).mean(-1, keepdim=True), of an RMS norm.
   void FindVariance(const Forward& forward, const std::vector<Step>& steps) {
     const auto is = [](std::string_view op) {
@@ -292,11 +337,24 @@ class KnownNameFinder {
     if (mean != steps.end()) Bind(*mean, forward.last, "variance");
   }
 
+  // x_n = x_g / (x_g.mean(…) + eps), of a global response norm, where x_g is a norm.
+  void FindResponse(const Forward& forward, const std::vector<Step>& steps) {
+    for (size_t i = 0; i + 3 < steps.size(); ++i) {
+      const auto is = [&](size_t step, std::string_view op) {
+        return !steps[step].is_child && RuleNameOf(steps[step].key) == op;
+      };
+      if (!is(i, "norm") || !is(i + 1, "mean") || !is(i + 3, "div")) continue;
+      Bind(steps[i], forward.last, "x_g");
+      Bind(steps[i + 3], forward.last, "x_n");
+    }
+  }
+
   const ModuleTree& modules_;
   const std::vector<AtenCall>& calls_;
   const SourceLines& source_;
   const ModuleRuns& runs_;
-  int64_t last_ = 0;  // the model's last call
+  std::vector<int64_t> last_reads_;  // by value: the call
+  int64_t last_ = 0;                 // the model's last call
   bool shows_lines_ = false;
   std::vector<KnownName> names_;
 };

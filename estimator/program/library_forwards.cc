@@ -29,6 +29,8 @@ constexpr SeenIn kStar = {kTimm, "models/starnet.py", "x = self.dwconv2(self.g(x
 constexpr SeenIn kDinov2 = {kTransformers, "models/dinov2/modeling_dinov2.py",
                             "hidden_states_norm = self.norm1(hidden_states)"};
 
+constexpr SeenIn kDistilled = {kTimm, "models/levit.py",
+                               "x, x_dist = self.head(x), self.head_dist(x)"};
 constexpr SeenIn kDense = {kTimm, "models/densenet.py",
                            "bottleneck_output = self.conv1(self.norm1(concated_features))"};
 constexpr SeenIn kSelective = {kTimm, "layers/selective_kernel.py",
@@ -73,7 +75,7 @@ constexpr KnownNameRow kKnownNameRows[] = {
      false,
      kAlbert},
     // BertModel, ViTModel, and those that are built like them.
-    {{"embeddings", "!embeddings_project"},
+    {{"embeddings", "!embeddings_project", "!pre_layrnorm"},
      "embeddings",
      "embedding_output",
      {},
@@ -91,6 +93,29 @@ constexpr KnownNameRow kKnownNameRows[] = {
      {},
      true,
      {kTransformers, "models/vit/modeling_vit.py", "sequence_output = self.layernorm("}},
+    // DistilBertForMaskedLM.
+    {{"distilbert", "vocab_transform"},
+     "distilbert",
+     "dlbrt_output",
+     {},
+     false,
+     {kTransformers, "models/distilbert/modeling_distilbert.py",
+      "dlbrt_output = self.distilbert("}},
+    // CLIPVisionEmbeddings.
+    {{"patch_embedding", "position_embedding"},
+     "patch_embedding",
+     "patch_embeds",
+     {},
+     false,
+     {kTransformers, "models/clip/modeling_clip.py", "patch_embeds = self.patch_embedding("}},
+    // BlenderbotEncoderLayer and those like it: "self.activation_fn(self.fc1(hidden_states))".
+    {{"fc1", "fc2", "final_layer_norm"},
+     "final_layer_norm",
+     "hidden_states",
+     {"activation_fn", "gelu"},
+     false,
+     {kTransformers, "models/blenderbot/modeling_blenderbot.py",
+      "hidden_states = self.activation_fn(self.fc1(hidden_states))"}},
     // T5LayerSelfAttention, T5LayerCrossAttention, T5LayerFF, T5DenseGatedActDense.
     {{"SelfAttention", "layer_norm"}, "layer_norm", "normed_hidden_states", {}, false, kT5Layers},
     {{"SelfAttention", "layer_norm"}, "SelfAttention", "attention_output", {}, false, kT5Layers},
@@ -168,6 +193,29 @@ constexpr KnownNameRow kKnownNameRows[] = {
      {},
      false,
      {kTimm, "models/repghost.py", "x1 = self.primary_conv(x)"}},
+    // LocallyGroupedAttn of Twins: "x = F.pad(x, …)", of which windows are views.
+    {{"qkv", "proj"},
+     "pad",
+     "x",
+     {"scaled_dot_product_attention"},
+     false,
+     {kTimm, "models/twins.py", "x = F.pad(x, (0, 0, pad_l, pad_r, pad_t, pad_b))"}},
+    // Distilled classifiers.
+    {{"head", "head_dist"}, "head", "x", {}, false, kDistilled},
+    {{"head", "head_dist"}, "head_dist", "x_dist", {}, false, kDistilled},
+    {{"head", "head_dist"},
+     "stages.*",
+     "x",
+     {"stages.*"},
+     false,
+     {kTimm, "models/levit.py", "x = self.forward_head(x)"}},
+    // SplitAttn.
+    {{"fc1", "fc2", "rsoftmax"},
+     "act1",
+     "x_gap",
+     {},
+     false,
+     {kTimm, "layers/split_attn.py", "x_gap = self.act1(x_gap)"}},
     // SelectiveKernel: "x_paths = [op(x) for op in self.paths]".
     {{"paths.0", "paths.1", "attn"}, "paths.0", "x_paths", {}, false, kSelective},
     {{"paths.0", "paths.1", "attn"}, "paths.1", "x_paths", {}, false, kSelective},
