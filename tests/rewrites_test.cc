@@ -232,6 +232,22 @@ TEST_CASE("what TorchScript's exporter writes at places that it counts is copied
         "%y = abs(%s)  # y\n");
 }
 
+TEST_CASE("a scaled product of batches beside another scaled tensor is their sum") {
+  const auto text = [](const char* type, const char* scaled) {
+    const std::string x = type;
+    return ToString(Build("n (" + x + " a, " + x + " b, " + x + " x) => (" + x + R"( y) {
+        two = Constant <value = float {2.0}> () three = Constant <value = float {3.0}> ()
+        [m] m = MatMul (a, b) [p] p = Mul (m, two) [q] q = Mul ()" +
+                              scaled + R"()
+        [y] y = Add (p, q) })",
+                          {.mode = Mode::kEval})
+                        .program);
+  };
+  CHECK(text("float[2, 4, 4]", "x, three") == "\n%y = baddbmm(%x, %a, %b)  # y\n");
+  CHECK(text("float[2, 4, 4]", "x, x").find("baddbmm") == std::string::npos);
+  CHECK(text("float[4, 4]", "x, three").find("baddbmm") == std::string::npos);
+}
+
 TEST_CASE("the zeros in the place of a norm's bias are no buffer") {
   const std::string zeros = "{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}";
   const auto built = Build(R"(net (float[2, 20] x) => (float[2, 20] y)

@@ -75,6 +75,7 @@ class KnownNameFinder {
     FindReadLater(forward, steps);
     FindFeatures(forward, steps);
     FindGathered(forward, steps);
+    FindAppended(forward, steps);
     for (const Step& step : steps) {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
     }
@@ -324,6 +325,29 @@ class KnownNameFinder {
       for (const NameId value : At(step.first).inputs) {
         if (makers.contains(value)) names_.push_back({value, forward.last, "what a list gathers"});
       }
+    }
+  }
+
+  // "for stage in self.stages: x = stage(x); xs.append(x)", of which the file shows that some are
+  // read behind the loop and others are not, so that nothing takes them out of the list.
+  void FindAppended(const Forward& forward, const std::vector<Step>& steps) {
+    std::map<std::string_view, std::vector<const Step*>> lists;
+    for (const Step& step : steps) {
+      if (step.is_child && IsListed(step.key)) lists[ParentOf(step.key)].push_back(&step);
+    }
+    for (const auto& [list, turns] : lists) {
+      if (turns.size() < 3 || turns.back()->key == turns.front()->key) continue;
+      const int64_t end = turns.back()->last;
+      const auto is_read_behind = [&](const Step* turn) {
+        const std::vector<NameId>& made = At(turn->last).outputs;
+        if (made.size() != 1 || made[0] == kNoName) return false;
+        const int64_t read = last_reads_[Index(made[0])];
+        return read > end && read <= forward.last;
+      };
+      const auto behind = std::count_if(turns.begin(), turns.end() - 1, is_read_behind);
+      const auto most = static_cast<std::ptrdiff_t>(turns.size()) - 1;
+      if (behind < 1 || behind == most) continue;
+      for (const Step* turn : turns) Bind(*turn, forward.last, "what a list holds");
     }
   }
 

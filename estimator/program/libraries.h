@@ -213,7 +213,8 @@ struct KnownNameRow {
 };
 std::span<const KnownNameRow> KnownNameRows();
 
-// Attention whose scores have a name beside that of the weights, told by the children of its module.
+// Attention whose scores have a name beside that of the weights, told by the children of its
+// module.
 struct NamedScores {
   std::string_view children[3];
   bool are_weights_returned;  // and held until the caller's forward returns

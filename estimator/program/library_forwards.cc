@@ -116,6 +116,13 @@ constexpr KnownNameRow kKnownNameRows[] = {
      false,
      {kTransformers, "models/blenderbot/modeling_blenderbot.py",
       "hidden_states = self.activation_fn(self.fc1(hidden_states))"}},
+    // BloomAttention, whose "attn_weights" are these and the mask.
+    {{"query_key_value", "dense"},
+     "baddbmm",
+     "attention_scores",
+     {},
+     false,
+     {kTransformers, "models/bloom/modeling_bloom.py", "attention_scores = alibi.baddbmm("}},
     // T5LayerSelfAttention, T5LayerCrossAttention, T5LayerFF, T5DenseGatedActDense.
     {{"SelfAttention", "layer_norm"}, "layer_norm", "normed_hidden_states", {}, false, kT5Layers},
     {{"SelfAttention", "layer_norm"}, "SelfAttention", "attention_output", {}, false, kT5Layers},

@@ -138,6 +138,31 @@ ValueId Unrepeated(const BoundGraph& bound, ValueId value, std::vector<NodeId>& 
   return value;
 }
 
+// --- Sums of products -----------------------------------------------------------------------
+
+// What `mul` scales by a number; kNoValue where it does not.
+ValueId Scaled(const BoundGraph& bound, NodeId mul) {
+  const std::vector<ValueId>& inputs = bound.At(mul).inputs;
+  return bound.IsNumber(inputs[1]) ? inputs[0] : kNoValue;
+}
+
+// beta * x + alpha * (a @ b) of matrices in batches, as TorchScript writes x.baddbmm(a, b).
+std::optional<Rewritten> FindBatchedSum(const BoundGraph& bound, NodeId last) {
+  const std::vector<ValueId>& summands = bound.At(last).inputs;
+  const NodeId scaled = bound.Inner(summands[0], "Mul");
+  const NodeId added = bound.Inner(summands[1], "Mul");
+  if (scaled == kNoNode || added == kNoNode) return std::nullopt;
+  const ValueId product = Scaled(bound, scaled);
+  const ValueId x = Scaled(bound, added);
+  const NodeId matmul = product == kNoValue ? kNoNode : bound.Inner(product, "MatMul");
+  if (matmul == kNoNode || x == kNoValue) return std::nullopt;
+  const std::vector<ValueId>& factors = bound.At(matmul).inputs;
+  if (bound.TypeOf(factors[0]).dims.size() != 3 || bound.TypeOf(factors[1]).dims.size() != 3) {
+    return std::nullopt;
+  }
+  return Rewritten{"baddbmm", {x, factors[0], factors[1]}, last, {matmul, scaled, added, last}};
+}
+
 // --- The list -------------------------------------------------------------------------------
 
 struct RewriteRow {
@@ -158,6 +183,7 @@ constexpr RewriteRow kRewrites[] = {
     {"Expand", FindZeroBias},           // as torch.export writes torch.zeros
     {"Squeeze", FindPackedProjection},  //
     {"Add", FindUnmasked},              //
+    {"Add", FindBatchedSum},            //
     {"ScatterND", FindSliceWrite},
     {"Not", FindNotEqual},
     {"Cast", FindWideSoftmax},
