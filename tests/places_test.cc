@@ -138,8 +138,9 @@ TEST_CASE("heads and blocks of libraries write in place or not, as their childre
        "\n/m/Add: no\n"},
       {R"(["/stages.0/blocks.0/mhca/Neg"] a = Neg (x) ["/stem/act/Relu"] y = Relu (a))",
        "\n/stem/act/Relu: yes\n"},
-      {R"(["/norm/Neg"] a = Neg (x) ["/norm/activation/Relu"] y = Relu (a))",
-       "\n/norm/activation/Relu: no\n"},
+      {R"(["/m/norm1/Neg"] a = Neg (x) ["/m/norm1/activation/Relu"] b = Relu (a)
+          ["/m/norm3/Neg"] c = Neg (b) ["/m/conv3/Neg"] y = Neg (c))",
+       "\n/m/norm1/activation/Relu: no\n"},
   };
   for (const Row& row : rows) CHECK(KnownInPlace(row.body) == row.known);
 }

@@ -86,19 +86,19 @@ constexpr InPlaceChildren kInPlaceModules[] = {
     // LRASPPHead's cbr; DeepLabHead, ASPP and FCNHead.
     {{"backbone", "classifier"}, "classifier.cbr.*", true, kActivations, true, kLraspp},
     {{"backbone", "classifier"}, "classifier.*", true, kActivations, false, kDeepLab},
-    // NextViT, which partial() tells so; ACT2FN of transformers.
+    // NextViT, which partial() tells so; BitGroupNormActivation.
     {{"stages.*.blocks.*.mhca"},
      "*",
      false,
      kActivations,
      true,
      {kTimm, "models/nextvit.py", "act_layer = partial(nn.ReLU, inplace=True)"}},
-    {{"activation"},
-     "activation",
+    {{"norm1", "norm3", "conv3"},
+     "norm*.activation",
      false,
      kActivations,
      false,
-     {kTransformers, "activations.py", "\"relu\": nn.ReLU,"}},
+     {kTransformers, "models/bit/modeling_bit.py", "self.activation = ACT2FN[config.hidden_act]"}},
     // PosConv of Twins; StarNet's "x = self.act(x1) * x2".
     {{"pos_block.*.proj.0"},
      "pos_block.*",
