@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/contexts.h"
 #include "estimator/base/device.h"
 #include "estimator/fit/target.h"
 
@@ -22,6 +23,12 @@ DetectedGpu Gpu(const std::string& name) {
           .total_bytes = 10 * kGiB,
           .free_bytes = 10 * kGiB - kOwn,
           .process_bytes = kOwn};
+}
+
+// The rule's, of a card of that many threads.
+ContextBytes ContextOfUnknown() {
+  return ContextByRule(
+      {.compute_capability = 80, .multiprocessors = 100, .threads_per_multiprocessor = 2048});
 }
 
 Target TargetOf(const DetectedGpu& gpu) { return MakeTarget({.detected = &gpu}); }
@@ -60,7 +67,7 @@ TEST_CASE("a card that the table lacks has its own name, and the context of the 
   }
   CHECK(target.name == "A100-SXM4-40GB MIG 3g.20gb, in a very long name");
   CHECK(target.device.name == target.name);
-  CHECK(target.device.context == ContextByRule(100));
+  CHECK(target.device.context == ContextOfUnknown());
 }
 
 TEST_CASE("what others hold comes off, measured where the driver tells what is ours") {
@@ -94,7 +101,7 @@ TEST_CASE("what others hold comes off, measured where the driver tells what is o
 }
 
 TEST_CASE("where nobody tells what is ours, others hold what no context explains") {
-  const ContextBytes context = ContextByRule(100);
+  const ContextBytes context = ContextOfUnknown();
   DetectedGpu gpu = Busy(kGiB, {});
   gpu.process_bytes.reset();
   const int64_t used = kOwn + kGiB;

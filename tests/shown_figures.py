@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 2 ** 20
-CONTEXT = {"a100": 503 * MIB, "rtx3060": 287 * MIB}  # as reports of their owners have it
+CONTEXT = {"a100": 503 * MIB, "rtx3060": 119 * MIB}  # as reports of their owners have it
 BYTES = {"fp32": 4, "amp-bf16": 4, "bf16": 2}
 SIZE = r"\d+(?:\.\d+)? (?:B|[KMGT]iB)"
 BLOCK = re.compile(r"^\$ onnxfit (.*)\n((?:(?!```).*\n)*)", re.MULTILINE)

@@ -6,6 +6,7 @@
 #include "estimator/base/cards.h"
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/contexts.h"
 #include "estimator/base/device.h"
 
 namespace onnxfit {
@@ -217,8 +218,6 @@ Card CardOf(const Row& row) {
           .slow_bytes = row.slow_mib * kMiB,
           .shares_memory = SharesMemory(row),
           .device = {.name = std::string(row.name),
-                     .context = SharesMemory(row) ? SharedRuntime()
-                                                  : ContextOf(row.alias, row.multiprocessors),
                      .compute_capability = row.compute_capability,
                      .multiprocessors = row.multiprocessors,
                      .threads_per_multiprocessor = ThreadsOf(row.compute_capability)}};
@@ -227,6 +226,7 @@ Card CardOf(const Row& row) {
 std::vector<Card> AllCards() {
   std::vector<Card> cards;
   for (const Row& row : kRows) cards.push_back(CardOf(row));
+  for (Card& card : cards) card.device.context = ContextOf(card, cards);
   return cards;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/contexts.h"
 #include "estimator/base/device.h"
 #include "estimator/base/warnings.h"
 
@@ -87,13 +88,12 @@ Target TargetOf(const DetectedGpu& gpu) {
   const std::string own(WithoutMaker(gpu.name));
   Target target = {.name = own,
                    .device = {.name = own,
-                              .context = gpu.shares_memory ? SharedRuntime()
-                                                           : ContextByRule(gpu.multiprocessors),
                               .compute_capability = gpu.compute_capability,
                               .multiprocessors = gpu.multiprocessors,
                               .threads_per_multiprocessor = gpu.threads_per_multiprocessor},
                    .total_bytes = gpu.total_bytes,
                    .shares_memory = gpu.shares_memory};
+  target.device.context = gpu.shares_memory ? SharedRuntime() : ContextByRule(target.device);
   if (const Card* row = FindCard(gpu.name)) {
     target.name = row->alias;
     target.device.name = row->device.name;

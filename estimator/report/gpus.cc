@@ -7,6 +7,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/cloud_instances.h"
+#include "estimator/base/contexts.h"
 #include "estimator/base/device.h"
 #include "estimator/report/json_parts.h"
 #include "estimator/report/layout.h"
@@ -202,7 +203,7 @@ Json ContextJson(const Card& card) {
                {"low", context.low},
                {"high", context.high},
                {"basis", ToString(context.basis)}};
-  if (const SeenContext* seen = FindSeenContext(card.alias)) json["evidence"] = seen->evidence;
+  if (context.basis == Basis::kMeasured) json["evidence"] = ContextEvidence(card);
   return json;
 }
 

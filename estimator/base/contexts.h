@@ -1,0 +1,44 @@
+// What CUDA takes of a card for a process: the figures that people published, a row each in
+// contexts.cc, and the range that follows from them for any card.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "estimator/base/cards.h"
+#include "estimator/base/device.h"
+
+namespace onnxfit {
+
+// What a process held of a card beside PyTorch's own memory.
+struct ContextReport {
+  std::string_view alias;          // of the card
+  int64_t mib;                     // known to 10 MiB: sums of figures of 0.01 GiB
+  bool has_kernels;                // false: of a process that had run nothing
+  std::string_view source;         // "owner/repository#issue" or "…:file" on GitHub, or a page
+  std::string_view versions = {};  // "torch 2.10.0+cu130", "" where nobody tells
+};
+
+// In the order of the cards' table.
+std::span<const ContextReport> ContextReports();
+
+// Of one of `cards`.  Of its chip (the same compute capability and multiprocessors) what was seen
+// (measured): the middle of the processes that had run something, from the least to the most of
+// all; of a chip with one such report the range has that of the rule, too.  Else the rule.
+ContextBytes ContextOf(const Card& card, std::span<const Card> cards);
+
+// The sources of what was seen on a card's chip, "" where nothing was: "a/b#1, c/d#2".
+std::string ContextEvidence(const Card& card);
+
+// The rule (assumed).  CUDA allots a stack (and more) for every thread that a card runs at once,
+// so reports are scaled by these threads: the middle of those of the same compute capability, from
+// the least to the most of those of cards with half to twice as many.  Cards smaller or larger
+// than all that were seen are taken as the smallest or largest of these.
+ContextBytes ContextByRule(const DeviceProfile& device, std::span<const Card> cards = Cards());
+
+// Of boards whose memory is the CPU's, too: libraries and kernels lie there beside the context.
+ContextBytes SharedRuntime();
+
+}  // namespace onnxfit
