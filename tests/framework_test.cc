@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <string>
+#include <string_view>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
@@ -53,11 +55,24 @@ std::string Linear(int rows, int summed, int columns) {
                      rows, summed, columns);
 }
 
+// How many buffers of 256 KiB live where the first backward begins.
+int LiveAtBackward(const Trace& trace) {
+  int live = 0;
+  for (const Event& event : trace.events) {
+    if (event.type == Event::Type::kPhase && event.phase == Phase::kBackward) break;
+    const bool made = event.type == Event::Type::kAlloc;
+    if (!made && event.type != Event::Type::kFree) continue;
+    if (trace.buffers[Index(event.id)].bytes == 256 * kKiB) live += made ? 1 : -1;
+  }
+  return live;
+}
+
 }  // namespace
 
 // Events of nn.Linear(64, 48), forward and backward, recorded with each version.
 TEST_CASE("each version holds the workspaces of its libraries in its own way") {
   constexpr std::pair<std::string_view, std::string_view> kRows[] = {
+      {"pytorch-1.10", "+L +C -L / +C | +L -L /"},
       {"pytorch-2.6", "+L +C -L / +C | +L -L /"},
       {"pytorch-2.7", "+L +C -L / +C | +L -L /"},
       {"pytorch-2.8", "+L +C -L / +C | +L -L /"},
@@ -219,6 +234,27 @@ TEST_CASE("a card without kernels is told apart") {
   }
 }
 
+// Its own and that of the loss.
+TEST_CASE("before 1.11 softmax and log_softmax keep their inputs, too") {
+  constexpr std::string_view kText = R"(
+    net (float[256, 256] x) => (float[256, 256] y)
+    < float[256, 256] w = ["location": "none"] > {
+      product = MatMul (x, w)
+      probabilities = OPERATOR <axis = -1> (product)
+      y = MatMul (probabilities, w)
+    })";
+  const auto live = [&](const char* name, std::string_view framework) {
+    std::string text(kText);
+    text.replace(text.find("OPERATOR"), 8, name);
+    const TrainingSettings settings = {
+        .framework = Framework(framework), .optimizer = Optimizer::kSgd, .steps = 1};
+    return LiveAtBackward(Train(Build(text, settings).program, settings));
+  };
+  for (const char* name : {"Softmax", "LogSoftmax"}) {
+    CHECK(live(name, "pytorch-1.10") == live(name, "pytorch-2.6") + 2);
+  }
+}
+
 TEST_CASE("names are known, and the default is one of them") {
   std::set<std::string_view> names;
   for (const FrameworkProfile& framework : Frameworks()) {
@@ -230,7 +266,7 @@ TEST_CASE("names are known, and the default is one of them") {
   }
   CHECK(DefaultFramework().name == "pytorch-2.11");
   CHECK(ErrorOf({"m.onnx", "--framework", "pytorch-2.51"})
-            .starts_with("--framework: expected pytorch-2.6, pytorch-2."));
+            .starts_with("--framework: expected pytorch-1.10, pytorch-2."));
   CHECK(ErrorOf({"m.onnx", "--framework", "pytorch-2.51"})
             .ends_with("found 'pytorch-2.51' (did you mean 'pytorch-2.11'?)"));
 }
@@ -242,7 +278,7 @@ TEST_CASE("an option that a version does not have is refused") {
     std::string_view first;  // the version that has it, oldest first
   };
   constexpr Row kRows[] = {
-      {"max_split_size_mb:64", "pytorch-2.6"},
+      {"max_split_size_mb:64", "pytorch-1.10"},
       {"per_process_memory_fraction:0.5", "pytorch-2.10"},
       {"graph_capture_record_stream_reuse:True", "pytorch-2.9"},
       {"pinned_reserve_segment_size_mb:2", "pytorch-2.10"},

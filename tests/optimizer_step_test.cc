@@ -394,8 +394,8 @@ TEST_CASE("Muon is there from 2.9 on") {
   const auto find = [](size_t version) {
     FindOptimizerRule(Optimizer::kMuon, {}, Frameworks()[version]);
   };
-  CHECK_NOTHROW(find(3));
-  CHECK_THROWS_WITH_AS(find(2),
+  CHECK_NOTHROW(find(4));
+  CHECK_THROWS_WITH_AS(find(3),
                        "--optimizer: expected one of pytorch-2.8's, found 'muon' (try: a later "
                        "version, --framework)",
                        Error);

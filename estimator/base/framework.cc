@@ -7,6 +7,10 @@
 // torch._fused_sdp_choice answers with the cuDNN that the wheel brings, on cards of 8.0, 9.0, 10.0
 // and 12.0; norms in parts: which kernels the libraries of 2.6.0, 2.7.1, 2.8.0 and 2.11.0 have;
 // sorts: events on the same cards (both 2.9 to 2.15; 2.6 to 2.8 are taken to be as 2.9).
+// Of 1.10, which stands for all before 1.11, nothing was run.  It is as 2.6 but for what a source
+// shows: softmax's backward takes the input before 1.11, and its type since (softmax_backward_data
+// of src/transformers/pytorch_utils.py, transformers 4.17); its build for CUDA 11.3 is for cards of
+// 3.7 and more.  cuBLAS took its workspaces from CUDA then: as many, outside of the allocator.
 // Of the rest of the allocator nothing differs in what these versions were run with, but that
 // 2.12 takes another one of free blocks of equal size: its reserved bytes can be off by a segment.
 #include "estimator/base/framework.h"
@@ -38,6 +42,14 @@ constexpr std::span<const std::string_view> Youngest(size_t count) {
 }
 
 constexpr FrameworkProfile kFrameworks[] = {
+    {.name = "pytorch-1.10",
+     .cublaslt = WorkspaceLife::kPerCall,
+     .cublas_in_lt = CublasInLt::kSecond,
+     .flash_seeds = false,
+     .softmax_reads_input = true,
+     .norms_in_parts = false,
+     .missing_alloc_options = Youngest(10),
+     .min_compute_capability = 37},
     {.name = "pytorch-2.6",
      .cublaslt = WorkspaceLife::kPerCall,
      .cublas_in_lt = CublasInLt::kSecond,
@@ -137,7 +149,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .has_muon = true,
      .min_compute_capability = 75},
 };
-constexpr const FrameworkProfile& kDefault = kFrameworks[5];
+constexpr const FrameworkProfile& kDefault = kFrameworks[6];
 static_assert(kDefault.name == "pytorch-2.11");
 
 constexpr int64_t kCublasBytes = 2 * 4096 * kKiB + 8 * 16 * kKiB;  // ":4096:2:16:8"

@@ -54,6 +54,8 @@ struct FrameworkProfile {
   bool sorts_by_rows = false;  // embedding's backward sorts only the bits that row numbers have
   Cub cub = Cub::kTo210;
 
+  bool softmax_reads_input = false;  // backward of softmax and log_softmax: kept beside the result
+
   // Gradients of a norm's weight and bias over many rows are sums of partial ones.
   bool norms_in_parts = true;
 

@@ -305,12 +305,14 @@ std::vector<Edge> Forward::NextEdges(int32_t index, const Frame& frame) const {
 }
 
 // What the gradients that are asked for read.
-Slots Forward::SavedSlots(const OpRule& rule, const std::vector<Edge>& next) {
+Slots Forward::SavedSlots(const OpRule& rule, const std::vector<Edge>& next) const {
   Slots wanted;
   for (size_t i = 0; i < next.size() && i < kMaxInputSlots; ++i) {
     if (next[i].node != kNoGradNode) wanted = wanted | In(static_cast<int>(i));
   }
-  return SavedForBackward(rule, wanted);
+  const bool reads_input = rule.reads_input != nullptr && wanted.Has(In(0)) &&
+                           calls_.settings().framework.*rule.reads_input;
+  return reads_input ? SavedForBackward(rule, wanted) | In(0) : SavedForBackward(rule, wanted);
 }
 
 std::vector<Forward::Saved> Forward::Save(int32_t index, const std::vector<Edge>& next,

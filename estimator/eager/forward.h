@@ -117,7 +117,7 @@ class Forward {
   TensorId Overwrite(int32_t index, Frame& frame);
   void Record(int32_t index, const Frame& frame);
   void KeepHistory(int32_t index, const Frame& frame);
-  static Slots SavedSlots(const OpRule& rule, const std::vector<Edge>& next);
+  Slots SavedSlots(const OpRule& rule, const std::vector<Edge>& next) const;
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
   std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
   std::vector<TensorId> SwapNames(const Activation& activation);

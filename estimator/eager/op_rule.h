@@ -262,6 +262,7 @@ struct OpRule {
   // its context: as long as its node, whatever runs.
   bool keeps_in_node = false;
   std::array<Gradient, 5> gradients = {};
+  bool FrameworkProfile::*reads_input = nullptr;  // versions whose backward reads input 0, too
   // Whether one kernel makes all gradients: those that nobody wants die when it has run.  Of
   // calls with one output.
   TypePredicate makes_all_gradients = nullptr;

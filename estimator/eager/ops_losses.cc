@@ -237,6 +237,7 @@ constexpr OpRule kLossRules[] = {
     // Inside of cross_entropy autocast leaves it in 16 bits (torch 2.11 events).
     {.name = "_log_softmax",
      .gradients = {Reads(Out(0))},
+     .reads_input = &FrameworkProfile::softmax_reads_input,
      .forward = {MakeOut(0), Scratch(DenseInput<0>)},
      .backward = {MakeGrad(0), Scratch(DenseGradient)}},
     // log-probabilities, labels, weights of classes

@@ -330,12 +330,14 @@ constexpr OpRule kNormalizationRules[] = {
     {.name = "softmax",
      .autocast = AutocastPolicy::kFp32FromHalf,
      .gradients = {Reads(Out(0))},
+     .reads_input = &FrameworkProfile::softmax_reads_input,
      .forward = {MakeOut(0), Scratch(DenseInput<0>)},
      // grad * result, which lies as the gradient does
      .backward = {MakeGrad(0), Scratch(LikeOutput), Scratch(DenseGradient)}},
     {.name = "log_softmax",
      .autocast = AutocastPolicy::kFp32FromHalf,
      .gradients = {Reads(Out(0))},
+     .reads_input = &FrameworkProfile::softmax_reads_input,
      .forward = {MakeOut(0), Scratch(DenseInput<0>)},
      .backward = {MakeGrad(0), Scratch(DenseGradient)}},
 };
