@@ -62,6 +62,10 @@ TEST_CASE("a gap in a Sequential is a dropout that the export has lost") {
        ""},
       {"numbers of a ModuleList are no Sequential",
        R"(["/net/blocks.3/Relu"] h = Relu (x) ["/net/blocks.7/Neg"] y = Neg (h))", ""},
+      {"what a writer has kept as an Identity is one by its name",
+       R"([a] "p2o.pd_op.dropout.0.0" = Identity (x) [b] h = Identity ("p2o.pd_op.dropout.0.0")
+          [c] y = Neg (h))",
+       "p2o.pd_op.dropout.0.0>a "},
       {"a file exported in training mode has its dropouts",
        R"(["/net/head/head.1/Relu"] h = Relu (x) ["/net/head/head.3/Dropout"] y = Dropout (h))",
        ""},

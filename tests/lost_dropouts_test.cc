@@ -260,6 +260,14 @@ TEST_CASE("without attention to words nothing drops out unless it is told to") {
         "e in m/dropout/ f in m/l/dropout/ ");
 }
 
+TEST_CASE("where a writer names its dropouts, no other is guessed") {
+  const char* const words = R"(["/m/Add"] h = Add (e, "m.wpe") )";
+  CHECK(Dropped(std::string(words) + R"(["/m/Neg"] y = Neg (h))", {.dropout = 0.1}) == "h in m/ ");
+  CHECK(Dropped(std::string(words) + R"("p2o.pd_op.dropout.0.0" = Identity (b)
+                                        y = Add (h, "p2o.pd_op.dropout.0.0"))",
+                {.dropout = 0.1}) == "b in ");
+}
+
 // Two dropouts of a network without attention, whose modules are of `classes`.
 Program DroppedIn(const std::string& classes, const TrainingSettings& settings = {}) {
   static const std::string says[] = {FxText("h", "relu.default", "%x"),

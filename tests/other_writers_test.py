@@ -6,7 +6,8 @@ the codes of its warnings, or the sentence why it is refused.
 
 Made with torch 2.11 (TorchScript, opset 9, 11 and 13), ONNX Runtime 1.32 (its optimizer's levels,
 its transformer optimizer, its quantization as QDQ and QOperator), onnx 1.23's version_converter
-(opset 7 and 8), onnxsim 0.8, tf2onnx, skl2onnx 1.20; zoo_* by hand, in the style of the ONNX model
+(opset 7 and 8), onnxsim 0.8, tf2onnx, skl2onnx 1.20, PaddlePaddle 3.3.1 by paddle2onnx 2.1.0 (pd_*);
+zoo_* by hand, in the style of the ONNX model
 zoo's files.
 """
 

@@ -102,6 +102,15 @@ TEST_CASE("what an initializer is to training") {
        "parameters net.conv.weight net.conv_batch_norm.weight net.conv_batch_norm.bias buffers "
        "net.conv_batch_norm.running_mean net.conv_batch_norm.running_var "
        "net.conv_batch_norm.num_batches_tracked "},
+      {"what a writer says of an attribute is a constant, and what it has reshaped is none",
+       R"(net (float[N, 4] x) => (float[N, 4] y)
+          < float "helper.constant.0" = {0.5}, float[1] "auto.cast.1" = {2.0},
+            float[4] "helper.reshape.0" = ["location": "none"] > {
+            h = Mul (x, "helper.constant.0")
+            i = Mul (h, "auto.cast.1")
+            y = Mul (i, "helper.reshape.0")
+          })",
+       "parameters helper.reshape.0 buffers "},
       {"one of equal values that the exporter kept is not used first where it is copied",
        R"(net (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)
           < float[2, 2, 1, 1] "onnx::Conv_7" = ["location": "none"], float[2] "b.bias" = {0, 0},

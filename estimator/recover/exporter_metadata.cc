@@ -264,4 +264,9 @@ bool IsNamedByTorchScript(const Node& node) { return node.name.starts_with('/');
 
 bool IsLifted(std::string_view name) { return ChildOf(name).starts_with("lifted_tensor_"); }
 
+bool IsOfAttribute(std::string_view name) {
+  constexpr std::string_view kNames[] = {"helper.constant.", "auto.cast."};  // paddle2onnx 2.1.0
+  return std::ranges::any_of(kNames, [&](std::string_view it) { return name.starts_with(it); });
+}
+
 }  // namespace onnxfit

@@ -136,4 +136,7 @@ bool IsNamedByTorchScript(const Node& node);
 // The name that torch.export gives to a number that the model's code makes: torch.tensor(2.0).
 bool IsLifted(std::string_view name);
 
+// The name that a writer gives to what an attribute of the model's operator says: a scale, a bound.
+bool IsOfAttribute(std::string_view name);
+
 }  // namespace onnxfit

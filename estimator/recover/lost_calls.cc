@@ -349,6 +349,30 @@ class GapFinder {
   std::vector<LostCall> lost_;
 };
 
+// How writers begin the name of what a dropout made, which they keep as an Identity.
+constexpr std::string_view kDroppedOut[] = {
+    "p2o.pd_op.dropout.",  // paddle2onnx 2.1.0
+};
+
+bool IsNamedDropout(const Graph& graph, const Node& node) {
+  const auto has = [](const std::vector<ValueId>& values) {
+    return !values.empty() && values[0] != kNoValue;
+  };
+  if (node.op_type != "Identity" || !has(node.inputs) || !has(node.outputs)) return false;
+  const std::string_view name = graph.values[Index(node.outputs[0])].name;
+  return std::ranges::any_of(kDroppedOut,
+                             [&](std::string_view it) { return name.starts_with(it); });
+}
+
+void AddNamedDropouts(const Graph& graph, std::vector<LostCall>& calls) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (!IsNamedDropout(graph, node)) continue;
+    const std::string_view name = graph.values[Index(node.outputs[0])].name;
+    calls.push_back({static_cast<NodeId>(i), node.inputs[0], std::string(name), "dropout"});
+  }
+}
+
 }  // namespace
 
 LostOperands FindLostOperands(const Graph& graph, const ExporterMetadata& metadata) {
@@ -363,8 +387,14 @@ std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& 
   for (LostCall& gap : GapFinder(graph, metadata, operands.drops, folded).Find()) {
     calls.push_back(std::move(gap));
   }
+  AddNamedDropouts(graph, calls);
   std::ranges::stable_sort(calls, {}, &LostCall::before);
   return calls;
+}
+
+bool NamesDropouts(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes,
+                             [&](const Node& node) { return IsNamedDropout(graph, node); });
 }
 
 bool IsTrainingExport(const Graph& graph) {

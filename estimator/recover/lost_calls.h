@@ -50,11 +50,15 @@ LostOperands FindLostOperands(const Graph& graph, const ExporterMetadata& metada
 
 // These, and dropouts of files exported for inference that left a gap in the indices of a
 // Sequential: "classifier.0" missing before "classifier.1", which neither such a clone nor a folded
-// batch norm explains.  A dropout at the end of a Sequential, or outside of one, is not seen.  In
-// the order of nodes.  O(nodes).
+// batch norm explains.  A dropout at the end of a Sequential, or outside of one, is not seen.  And
+// those that a writer has kept as an Identity, by the name of its result.  In the order of nodes.
+// O(nodes).
 std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
                                     const LostOperands& operands,
                                     const std::vector<FoldedBatchNorm>& folded);
+
+// Whether there are such, which are then all that the model has.  O(nodes).
+bool NamesDropouts(const Graph& graph);
 
 // --- Casts (lost_casts.cc) ------------------------------------------------------------------
 

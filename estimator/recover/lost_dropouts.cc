@@ -297,7 +297,7 @@ class LostDropoutFinder {
 }  // namespace
 
 LostDropouts FindLostDropouts(const BoundGraph& bound, const std::vector<Rewritten>& rewrites) {
-  if (IsTrainingExport(bound.graph())) return {};
+  if (IsTrainingExport(bound.graph()) || NamesDropouts(bound.graph())) return {};
   return LostDropoutFinder(bound, rewrites).Find(HasMetadata(bound.graph()));
 }
 

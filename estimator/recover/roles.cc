@@ -175,6 +175,8 @@ class RoleFinder {
       return trained ? Role::kParameter : Role::kBuffer;
     }
     if (IsLifted(name)) return Role::kConstant;  // torch.tensor(2.0)
+    const bool is_number = Numel(initializer.type.dims) <= 1;
+    if (is_number && IsOfAttribute(name)) return Role::kConstant;
     const bool is_rows =
         roles_.table_rows.has_value() && roles_.table_rows->first == initializer.value;
     if (is_rows) return Role::kConstant;
