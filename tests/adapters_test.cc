@@ -14,6 +14,7 @@
 #include "estimator/program/libraries.h"
 #include "estimator/program/linear_layers.h"
 #include "tests/checkpointed_net.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::adapters_test {
@@ -140,7 +141,7 @@ TEST_CASE("what is trained, and its optimizer's states, have closed forms") {
       {"resnet50.train.onnx", {"fc"}, 2048, 1000},
   };
   for (const Row& row : rows) {
-    const Graph graph = LoadModel(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + row.model);
+    const Graph graph = LoadModel(std::string(kSourceDir) + "/models/" + row.model);
     for (const int64_t rank : {1, 8}) {
       for (const bool dora : {false, true}) {
         CAPTURE(row.model);
@@ -196,7 +197,7 @@ TEST_CASE("a layer with magnitudes computes the norm of its weight and the adapt
 }
 
 TEST_CASE("what is not counted of Conv1D's magnitudes is said") {
-  const std::string gpt2 = std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx";
+  const std::string gpt2 = std::string(kSourceDir) + "/models/gpt2.dynamo.onnx";
   const auto said = [&](LoraSettings lora) {
     const std::vector<std::string> told =
         Build(LoadModel(gpt2), WithLora(std::move(lora))).program.assumptions;
@@ -225,7 +226,7 @@ TEST_CASE("magnitudes beside packed or sharded weights are refused") {
 // PyTorch 2.11.0's own statistics of GPT-2 (512 tokens) with adapters of rank 8 and dropout 0.05 by
 // peft 0.21.2: AdamW, three steps.
 TEST_CASE("peaks are PyTorch's, to the byte") {
-  const std::string gpt2 = std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx";
+  const std::string gpt2 = std::string(kSourceDir) + "/models/gpt2.dynamo.onnx";
   const auto peak_of = [&](int64_t batch, Precision precision) {
     EstimateRequest request = {.binding = {.batch = batch}};
     request.settings = WithLora({.rank = 8, .dropout = 0.05});
@@ -241,7 +242,7 @@ TEST_CASE("DoRA's peak is PyTorch's, to the byte") {
   EstimateRequest request = {.binding = {.batch = 8}};
   request.settings = WithLora({.rank = 8, .dora = true});
   request.settings.precision = Precision::kAmpBf16;
-  const std::string gpt2 = std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx";
+  const std::string gpt2 = std::string(kSourceDir) + "/models/gpt2.dynamo.onnx";
   CHECK(MakeEstimate(LoadModel(gpt2), request).peak == Peak{6375049004, 6383045120, 7027556352});
 }
 
@@ -254,7 +255,7 @@ TEST_CASE("of an export with adapters in it, they alone are trained") {
 }
 
 TEST_CASE("without names, peft's own for the type of model, else those of most types") {
-  const std::string gpt2 = std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx";
+  const std::string gpt2 = std::string(kSourceDir) + "/models/gpt2.dynamo.onnx";
   const Program program = Build(LoadModel(gpt2), WithLora({.rank = 8})).program;
   const std::vector<std::string> names = NamesOf(program, program.parameters);
   REQUIRE(names.size() == 24);

@@ -14,6 +14,7 @@
 #include "estimator/base/cards.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/onnx/loader.h"
+#include "tests/paths.h"
 
 namespace onnxfit {
 
@@ -47,7 +48,7 @@ inline constexpr char kLong[] = R"(
   })";
 
 inline Graph FileOf(const std::string& name) {
-  return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name);
+  return LoadGraph(std::string(kSourceDir) + "/models/" + name);
 }
 
 // Without a context: tensors and cache have all of it.

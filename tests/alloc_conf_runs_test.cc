@@ -11,12 +11,13 @@
 #include "cli/values.h"
 #include "estimator/memory/card_run.h"
 #include "estimator/memory/timeline.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::alloc_conf_runs_test {
 namespace {
 
-const std::string kRoot = ONNXFIT_SOURCE_DIR;
+const std::string kRoot = kSourceDir;
 
 const Graph& Model(const std::string& name) {
   static std::map<std::string, Graph> graphs;

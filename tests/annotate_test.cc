@@ -9,13 +9,14 @@
 #include "estimator/onnx/annotated_copy.h"
 #include "estimator/onnx/loader.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit::annotate_test {
 namespace {
 
-std::string Model(const char* name) { return std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name; }
+std::string Model(const char* name) { return std::string(kSourceDir) + "/models/" + name; }
 
 // What `node` of the copy has under `key`, "" where it has none.
 std::string NoteOf(const Graph& graph, const std::string& node, const std::string& key) {

@@ -6,12 +6,13 @@
 #include "estimator/fit/batch_runs.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/onnx/loader.h"
+#include "tests/paths.h"
 
 namespace onnxfit::batch_loops_test {
 namespace {
 
 Graph Model(const std::string& name) {
-  return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name);
+  return LoadGraph(std::string(kSourceDir) + "/models/" + name);
 }
 
 void CheckSame(const PlayableRun& run, const PlayableRun& predicted) {

@@ -9,6 +9,7 @@
 
 #include "estimator/fit/estimate.h"
 #include "estimator/recover/roles.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::batch_norms_test {
@@ -315,7 +316,7 @@ TEST_CASE("networks with biases of their own stay as they are") {
   for (const char* model : {"vgg16.script", "unet.train"}) {
     CAPTURE(model);
     const Estimate estimate =
-        MakeEstimate(LoadGraph(fmt::format("{}/models/{}.onnx", ONNXFIT_SOURCE_DIR, model)), {});
+        MakeEstimate(LoadGraph(fmt::format("{}/models/{}.onnx", kSourceDir, model)), {});
     CHECK(std::ranges::none_of(estimate.assumptions, [](const std::string& assumption) {
       return assumption.find("norm") != std::string::npos;
     }));

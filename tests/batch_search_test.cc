@@ -12,13 +12,14 @@
 #include "estimator/fit/judge_targets.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/onnx/loader.h"
+#include "tests/paths.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit::batch_search_test {
 namespace {
 
 Graph Model(const std::string& name) {
-  return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name);
+  return LoadGraph(std::string(kSourceDir) + "/models/" + name);
 }
 
 Target CardOf(int64_t bytes) {

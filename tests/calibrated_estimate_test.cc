@@ -13,12 +13,13 @@
 #include "estimator/fit/max_batch.h"
 #include "estimator/onnx/loader.h"
 #include "tests/measured_card.h"
+#include "tests/paths.h"
 
 namespace onnxfit::calibrated_estimate_test {
 namespace {
 
 Graph Model(const std::string& name) {
-  return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name);
+  return LoadGraph(std::string(kSourceDir) + "/models/" + name);
 }
 
 const BreakdownRow& RowOf(const Estimate& estimate, const std::string& kind) {

@@ -12,6 +12,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/memory/timeline.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 #include "tests/trace_writer.h"
 
@@ -31,7 +32,7 @@ std::string AllOf(const CardRun& run) {
 
 // Ten steps of PyTorch on a card of 8 GiB, at batches around the largest that trained.
 TEST_CASE("a card of 8 GiB runs and dies where PyTorch did, with as many retries") {
-  const std::string root = ONNXFIT_SOURCE_DIR;
+  const std::string root = kSourceDir;
   const TrainingSettings settings = {.steps = 3};
   std::ifstream file(root + "/tests/data/card_of_8_gib.txt");
   std::map<std::string, Graph> graphs;
@@ -57,7 +58,7 @@ TEST_CASE("a card of 8 GiB runs and dies where PyTorch did, with as many retries
 // What a repeated step does is what traced ones would do: on cards around those that are too
 // small, with loops that carry more than one batch from step to step.
 TEST_CASE("three traced steps stand for ten") {
-  const std::string root = ONNXFIT_SOURCE_DIR;
+  const std::string root = kSourceDir;
   const LoopSettings loops[] = {{},
                                 {.hold_outputs = true},
                                 {.accumulate = 3},
@@ -169,7 +170,7 @@ TEST_CASE("where it fails is said") {
 
 }  // namespace
 TEST_CASE("pools apart reserve what they do together, on a card that is never full") {
-  const std::string root = ONNXFIT_SOURCE_DIR;
+  const std::string root = kSourceDir;
   AllocatorConf rounded;
   rounded.roundup_divisions.fill(4);
   for (const char* model : {"lenet.onnxtxt", "vgg_small.onnxtxt", "resnet18.train.onnx"}) {

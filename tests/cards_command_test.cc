@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
@@ -11,9 +12,7 @@ namespace {
 
 using Args = std::vector<std::string>;
 
-std::string Model(const std::string& name) {
-  return std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name;
-}
+std::string Model(const std::string& name) { return std::string(kSourceDir) + "/models/" + name; }
 
 // LeNet on a card without context; it reserves 24 MiB at batch 1.
 CommandResult Lenet(Args more) {

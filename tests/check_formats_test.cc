@@ -12,6 +12,7 @@
 
 #include "estimator/report/check.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 #include "tests/sample_check.h"
 
 namespace onnxfit::check_formats_test {
@@ -37,7 +38,7 @@ TEST_CASE("the formats of a check are as they were") {
   const Sample samples[] = {
       {"sample", SampleCheck()}, {"empty", EmptyCheck()}, {"many", ManyChecks(22, 12)}};
   const bool update = std::getenv("ONNXFIT_UPDATE_GOLDEN") != nullptr;
-  const fs::path folder = fs::path(ONNXFIT_SOURCE_DIR) / "tests/golden/check";
+  const fs::path folder = fs::path(kSourceDir) / "tests/golden/check";
   for (const Sample& sample : samples) {
     for (const Format& format : kFormats) {
       const std::string file = std::string(sample.name) + "." + format.file;

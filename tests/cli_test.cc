@@ -10,6 +10,7 @@
 
 #include "estimator/base/error.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
@@ -50,7 +51,7 @@ std::vector<std::string> RecipeIn(const std::string& report) {
 }
 
 TEST_CASE("where not even one sample runs, a command that does is there to be copied") {
-  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx";
+  const std::string model = std::string(kSourceDir) + "/models/gpt2.dynamo.onnx";
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{}, {"-p", "bf16", "--optimizer-impl", "foreach"}}) {
     std::vector<std::string> args = {"max-batch",  model, "--memory",      "1000MiB",

@@ -4,6 +4,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/onnx/loader.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 
 namespace onnxfit::closed_form_test {
@@ -139,7 +140,7 @@ TEST_CASE("all rows add up, and twice the batch takes twice the activations") {
 TEST_CASE("the form is near the replay of the same network") {
   // GPT-2 small, exported with 12 layers of width 768 and 12 heads; in fp32, attention in one
   // kernel.
-  const Graph graph = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx");
+  const Graph graph = LoadGraph(std::string(kSourceDir) + "/models/gpt2.dynamo.onnx");
   EstimateRequest request;
   request.binding.batch = 4;
   request.settings.loss = Loss::kNone;

@@ -9,6 +9,7 @@
 #include "estimator/onnx/loader.h"
 #include "estimator/report/snapshot_json.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 
 namespace onnxfit::compare_test {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Snapshot SnapshotAt(const std::string& model, int64_t batch) {
-  const Graph graph = LoadGraph((fs::path(ONNXFIT_SOURCE_DIR) / "models" / model).string());
+  const Graph graph = LoadGraph((fs::path(kSourceDir) / "models" / model).string());
   return SnapshotOf(MakeEstimate(graph, {.binding = {.batch = batch}, .wants_range = false}),
                     "0.1.0");
 }

@@ -4,13 +4,14 @@
 
 #include <string>
 
+#include "tests/paths.h"
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit::comparison_page_test {
 namespace {
 
-std::string Model(const char* name) { return std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name; }
+std::string Model(const char* name) { return std::string(kSourceDir) + "/models/" + name; }
 
 bool Has(const std::string& page, const std::string& text) {
   return page.find(text) != std::string::npos;

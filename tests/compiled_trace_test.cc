@@ -14,6 +14,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/memory/timeline.h"
 #include "tests/checkpointed_net.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::compiled_trace_test {
@@ -217,7 +218,7 @@ TEST_CASE("no advice is what the command refuses beside --compile") {
     const EstimateRequest request = {.binding = {.batch = 1},
                                      .settings = {.compile = compile},
                                      .targets = {MakeTarget({.memory_bytes = 2 * kGiB})}};
-    const Graph graph = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx");
+    const Graph graph = LoadGraph(std::string(kSourceDir) + "/models/gpt2.dynamo.onnx");
     Estimate estimate = MakeEstimate(graph, request);
     AddAdvice(graph, request, estimate);
     std::string all;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "estimator/cuda/libraries.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
@@ -14,7 +15,7 @@ namespace {
 using Args = std::vector<std::string>;
 
 CommandResult Resnet(Args more) {
-  Args args = {std::string(ONNXFIT_SOURCE_DIR) + "/models/resnet18.train.onnx", "-b", "8"};
+  Args args = {std::string(kSourceDir) + "/models/resnet18.train.onnx", "-b", "8"};
   args.insert(args.end(), more.begin(), more.end());
   return RunCommand(args);
 }

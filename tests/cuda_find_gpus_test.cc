@@ -6,6 +6,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/cuda/find_gpus.h"
 #include "tests/nvml_library.h"
+#include "tests/paths.h"
 
 namespace onnxfit::cuda_find_gpus_test {
 namespace {
@@ -28,7 +29,7 @@ HostCuda& RuntimeWith(size_t count) {
 // Loaded under the driver's name, under which FindGpus opens it: this process has 10 GiB, another
 // 20.
 NvmlLibrary Driver() {
-  NvmlLibrary library(COUNTING_NVML);
+  NvmlLibrary library(kCountingNvml);
   library->total_bytes = 102 * kGiB;
   library->compute = {{static_cast<unsigned int>(getpid()), 10 * kGiB}, {7, 20 * kGiB}};
   return library;

@@ -11,6 +11,7 @@
 #include "estimator/fit/verify.h"
 #include "estimator/memory/gpu_replay.h"
 #include "estimator/onnx/loader.h"
+#include "tests/paths.h"
 
 namespace onnxfit::cuda_gpu_test {
 namespace {
@@ -26,7 +27,7 @@ Verification LenetOn(SegmentMemory memory, const AllocatorConf& conf = {}) {
   EstimateRequest request;
   request.binding.batch = 64;
   request.alloc_conf.conf = conf;
-  const Graph graph = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/lenet.onnxtxt");
+  const Graph graph = LoadGraph(std::string(kSourceDir) + "/models/lenet.onnxtxt");
   const DetectedGpu gpu = FindGpus().gpus.at(0);
   const auto card = OpenGpu(0, memory);
   return Verify(graph, request, gpu, *card, {.steps = 4});

@@ -6,6 +6,7 @@
 
 #include "benchmarks/cuda/on_host/host_cuda.h"
 #include "estimator/base/bytes.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 
 namespace onnxfit::cuda_verify_command_test {
@@ -21,7 +22,7 @@ class VerifyTest {
 };
 
 CommandResult Lenet(Args more) {
-  Args args = {"verify", std::string(ONNXFIT_SOURCE_DIR) + "/models/lenet.onnxtxt"};
+  Args args = {"verify", std::string(kSourceDir) + "/models/lenet.onnxtxt"};
   args.insert(args.end(), more.begin(), more.end());
   return RunCommand(args);
 }
@@ -44,7 +45,7 @@ TEST_CASE_FIXTURE(VerifyTest, "what was predicted stands beside what the card di
   const CommandResult result = Lenet({"-b", "64", "--ascii"});
   CHECK(result.code == 0);
   CHECK(result.err == "");
-  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/lenet.onnxtxt";
+  const std::string model = std::string(kSourceDir) + "/models/lenet.onnxtxt";
   CHECK(FirstLine(result.out) ==
         "PASS on NVIDIA GeForce RTX 3060: 26.0 MiB at the peak of 10 steps, to the byte\n");
   CHECK(Has(result.out, R"(

@@ -11,6 +11,7 @@
 
 #include "estimator/base/framework.h"
 #include "estimator/eager/attention_kernels.h"
+#include "tests/paths.h"
 
 namespace onnxfit::cudnn_attention_test {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using Row = std::vector<std::string>;
 
 std::vector<Row> ReadCsv(const std::string& file) {
-  std::ifstream in(ONNXFIT_SOURCE_DIR "/tests/data/" + file);
+  std::ifstream in(std::string(kSourceDir) + "/tests/data/" + file);
   std::vector<Row> rows;
   for (std::string line; std::getline(in, line);) {
     std::istringstream cells(line);

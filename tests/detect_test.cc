@@ -11,6 +11,7 @@
 #include "estimator/report/gpus.h"
 #include "tests/lines.h"
 #include "tests/parsed_options.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 
 namespace onnxfit::detect_test {
@@ -284,7 +285,7 @@ TEST_CASE("without a card there is one sentence and an exit code of its own") {
     MESSAGE("skipped: there is a card");
     return;
   }
-  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/linear.onnxtxt";
+  const std::string model = std::string(kSourceDir) + "/models/linear.onnxtxt";
   for (const Args& args : {Args{"gpus", "--detect"}, Args{model, "--gpu", "auto"},
                            Args{"max-batch", model, "-g", "t4", "-g", "auto"}}) {
     const CommandResult result = RunCommand(args);

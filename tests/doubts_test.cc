@@ -10,12 +10,13 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/onnx/loader.h"
+#include "tests/paths.h"
 
 namespace onnxfit::doubts_test {
 namespace {
 
 Estimate OfT5(const TrainingSettings& settings) {
-  const std::string path = std::string(ONNXFIT_SOURCE_DIR) + "/models/t5_small.script.onnx";
+  const std::string path = std::string(kSourceDir) + "/models/t5_small.script.onnx";
   return MakeEstimate(LoadGraph(path), {.binding = {.batch = 2}, .settings = settings});
 }
 
@@ -77,7 +78,7 @@ TEST_CASE("the warning says by how much each reading differs from the guess") {
 
 // What is reserved need not grow with what tensors take: the worse reading may be the low end.
 TEST_CASE("each end of a range has its own flags, whichever is higher") {
-  const Graph file = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/branch_concat.onnxtxt");
+  const Graph file = LoadGraph(std::string(kSourceDir) + "/models/branch_concat.onnxtxt");
   const auto estimate = [&](InPlaceUse in_place) {
     return MakeEstimate(file,
                         {.binding = {.batch = 32},
@@ -94,7 +95,7 @@ TEST_CASE("each end of a range has its own flags, whichever is higher") {
 }
 
 TEST_CASE("flags that change nothing are not told") {
-  const Graph file = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/vgg_small.onnxtxt");
+  const Graph file = LoadGraph(std::string(kSourceDir) + "/models/vgg_small.onnxtxt");
   const auto at = [&](const TrainingSettings& settings) {
     return MakeEstimate(file, {.binding = {.batch = 2}, .settings = settings});
   };
@@ -107,13 +108,13 @@ TEST_CASE("flags that change nothing are not told") {
 }
 
 TEST_CASE("files that lose nothing leave nothing open") {
-  const std::string path = std::string(ONNXFIT_SOURCE_DIR) + "/models/resnet18.train.onnx";
+  const std::string path = std::string(kSourceDir) + "/models/resnet18.train.onnx";
   CHECK_FALSE(MakeEstimate(LoadGraph(path), {.binding = {.batch = 2}}).range.has_value());
 }
 
 // --- The worse reading -----------------------------------------------------------------------
 
-Graph Mlp() { return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt"); }
+Graph Mlp() { return LoadGraph(std::string(kSourceDir) + "/models/mlp_2000.onnxtxt"); }
 
 EstimateRequest MlpAt(int64_t batch, InPlaceUse in_place, const char* card) {
   return {.binding = {.batch = batch},
@@ -144,7 +145,7 @@ TEST_CASE("a verdict takes the worse of what the file leaves open") {
 
 TEST_CASE("the estimate keeps the likeliest and shows the range") {
   const auto estimate = [](InPlaceUse in_place) {
-    const std::string path = std::string(ONNXFIT_SOURCE_DIR) + "/models/branch_concat.onnxtxt";
+    const std::string path = std::string(kSourceDir) + "/models/branch_concat.onnxtxt";
     return MakeEstimate(LoadGraph(path),
                         {.binding = {.batch = 16},
                          .settings = {.in_place = in_place, .batch_norm = BatchNormUse::kKeep}});

@@ -8,6 +8,7 @@
 
 #include "estimator/report/layout.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
@@ -100,7 +101,7 @@ The message (line 2, PyTorch 1.4 to 1.9, GPU 0)
 TEST_CASE("a model in eval gets no advice for training") {
   const TempFolder folder;
   const std::string log = folder.Write("train.log", kP100);
-  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt";
+  const std::string model = std::string(kSourceDir) + "/models/mlp_2000.onnxtxt";
   const auto told = [&](const char* mode) {
     return RunArgs({log, "--model", model, "-b", "8", "--mode", mode}).out;
   };
@@ -255,7 +256,7 @@ TEST_CASE("Markdown holds the same, with the message as code") {
         std::string::npos);
   CHECK(markdown.find("\n```text\nRuntimeError: CUDA out of memory. Tried ") != std::string::npos);
   CHECK(RunArgs({path, "-f", "markdown", "-q"}).out == FirstLine(markdown));
-  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt";
+  const std::string model = std::string(kSourceDir) + "/models/mlp_2000.onnxtxt";
   CHECK(RunArgs({path, "-f", "markdown", "--model", model}).out.find("\n### The model: `") !=
         std::string::npos);
 }
@@ -264,7 +265,7 @@ TEST_CASE("CSV has a record for each process") {
   const TempFolder folder;
   const std::string path = folder.Write(
       "ranks.log", std::string("[rank0]: ") + kMessage + "\n[rank1]: " + kMessage + "\n");
-  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt";
+  const std::string model = std::string(kSourceDir) + "/models/mlp_2000.onnxtxt";
   const std::string csv = RunArgs({path, "-f", "csv", "--model", model, "-b", "2"}).out;
   CHECK(FirstLine(csv) ==
         "log,process,line,framework,format,gpu,verdict,tried_bytes,total_bytes,free_bytes,"
@@ -281,7 +282,7 @@ TEST_CASE("CSV has a record for each process") {
 
 TEST_CASE("a model names who asked, and the largest batch") {
   const TempFolder folder;
-  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt";
+  const std::string model = std::string(kSourceDir) + "/models/mlp_2000.onnxtxt";
   const std::string path = folder.Write("train.log", kP100);
   const std::string out = RunArgs({path, "--model", model, "-b", "1173063", "-o", "adam"}).out;
   CHECK(out.find("\nThe model: ") != std::string::npos);
@@ -296,7 +297,7 @@ TEST_CASE("a model names who asked, and the largest batch") {
 
 TEST_CASE("a card may be named beside a model, one and not without") {
   const TempFolder folder;
-  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt";
+  const std::string model = std::string(kSourceDir) + "/models/mlp_2000.onnxtxt";
   const std::string bare = folder.Write("bare.log", "RuntimeError: CUDA error: out of memory\n");
   const std::string out =
       Unwrapped(RunArgs({bare, "--model", model, "-b", "64", "--gpu", "t4"}).out);
@@ -339,7 +340,7 @@ TEST_CASE("numbers of a message keep its digits, sums have our own") {
 // h is of 1.1945 GiB, which PyTorch asks for as 612 segments of 2 MiB, 1.1953 GiB: "1.20 GiB".
 TEST_CASE("what a message says is found by what PyTorch prints, and printed so") {
   const TempFolder folder;
-  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/mlp_2000.onnxtxt";
+  const std::string model = std::string(kSourceDir) + "/models/mlp_2000.onnxtxt";
   const auto told = [&](const std::string& tried) {
     const std::string log = "CUDA out of memory. Tried to allocate " + tried +
                             " (GPU 0; 2.00 GiB total capacity; 0.70 GiB already allocated; 0.30 "

@@ -4,6 +4,7 @@
 
 #include "estimator/base/warning_texts.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 
 namespace onnxfit::explain_test {
@@ -36,8 +37,7 @@ TEST_CASE("a code that no warning has is an error that says where they are") {
 
 // The codes that warnings.h has, between quotes.
 TEST_CASE("every warning has its text") {
-  const std::string header =
-      ContentsOf(std::string(ONNXFIT_SOURCE_DIR) + "/estimator/base/warnings.h");
+  const std::string header = ContentsOf(std::string(kSourceDir) + "/estimator/base/warnings.h");
   size_t count = 0;
   for (size_t at = header.find("\"OF"); at != std::string::npos; at = header.find("\"OF", at + 1)) {
     const std::string code = header.substr(at + 1, 5);

@@ -7,6 +7,7 @@
 
 #include "estimator/onnx/loader.h"
 #include "tests/fx_text.h"
+#include "tests/paths.h"
 
 namespace onnxfit::exporter_metadata_test {
 namespace {
@@ -89,7 +90,7 @@ TEST_CASE("frames with their lines, the innermost last") {
 // 633 nodes, of which 12 Splits say nothing; 148 parameters and a tied one.
 TEST_CASE("the calls of a real export") {
   const Graph graph =
-      LoadGraph((std::filesystem::path(ONNXFIT_SOURCE_DIR) / "models/gpt2.dynamo.onnx").string());
+      LoadGraph((std::filesystem::path(kSourceDir) / "models/gpt2.dynamo.onnx").string());
   const ExporterMetadata metadata = ReadExporterMetadata(graph);
   CHECK(metadata.groups.size() == 410);
   CHECK(metadata.signature.size() == 149);

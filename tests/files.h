@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
+
 namespace onnxfit {
 
 inline std::string ContentsOf(const std::filesystem::path& path) {
@@ -18,7 +20,7 @@ inline std::string ContentsOf(const std::filesystem::path& path) {
 // The models that are ONNX text, by name.
 inline std::vector<std::filesystem::path> TextModels() {
   std::vector<std::filesystem::path> paths;
-  const std::filesystem::path models = std::filesystem::path(ONNXFIT_SOURCE_DIR) / "models";
+  const std::filesystem::path models = std::filesystem::path(kSourceDir) / "models";
   for (const auto& entry : std::filesystem::directory_iterator(models)) {
     if (entry.path().extension() == ".onnxtxt") paths.push_back(entry.path());
   }

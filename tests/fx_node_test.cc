@@ -5,6 +5,7 @@
 
 #include "estimator/onnx/loader.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "tests/paths.h"
 
 namespace onnxfit::fx_node_test {
 namespace {
@@ -83,7 +84,7 @@ TEST_CASE("whole numbers are read, references are found in lists") {
 
 TEST_CASE("every node of a real export that says its call can be read") {
   const Graph graph =
-      LoadGraph((std::filesystem::path(ONNXFIT_SOURCE_DIR) / "models/gpt2.dynamo.onnx").string());
+      LoadGraph((std::filesystem::path(kSourceDir) / "models/gpt2.dynamo.onnx").string());
   int read = 0;
   for (const Node& node : graph.nodes) {
     const std::string_view text = FindMetadata(node.metadata, "pkg.torch.onnx.fx_node");

@@ -14,13 +14,14 @@
 #include "estimator/onnx/loader.h"
 #include "estimator/report/estimate.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 
 namespace onnxfit::golden_test {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRoot = ONNXFIT_SOURCE_DIR;
+const fs::path kRoot = kSourceDir;
 
 // The report of a model at batch 16, with the model called by its name alone.
 std::string Report(const fs::path& path) {

@@ -7,6 +7,7 @@
 
 #include "estimator/memory/segments.h"
 #include "tests/fake_gpus.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::gpu_replay_test {
@@ -77,7 +78,7 @@ TEST_CASE("blocks hold what was written until they are freed") {
 
 // The same allocator on another source: the counting one of estimates.
 TEST_CASE("a replay reserves what an estimate predicts, to the byte, in every step") {
-  const std::string root = ONNXFIT_SOURCE_DIR;
+  const std::string root = kSourceDir;
   struct Row {
     const char* model;
     TrainingSettings settings;
@@ -109,7 +110,7 @@ TEST_CASE("a replay reserves what an estimate predicts, to the byte, in every st
 }
 
 TEST_CASE("at whichever segment the card is full, the replay says so and leaves it clean") {
-  const std::string root = ONNXFIT_SOURCE_DIR;
+  const std::string root = kSourceDir;
   const Run run = RunOf(LoadGraph(root + "/models/lenet.onnxtxt"), {}, {.batch = 512});
   for (const bool pages : {false, true}) {
     const AllocatorConf conf = {.expandable_segments = pages};

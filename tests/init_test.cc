@@ -11,6 +11,7 @@
 #include "estimator/onnx/shapes.h"
 #include "tests/files.h"
 #include "tests/onnx_bytes.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
@@ -52,7 +53,7 @@ std::string ChecksIn(const std::string& folder) {
 
 TEST_CASE("every check that init writes for the models here has an answer") {
   const TempFolder folder;
-  fs::copy(ONNXFIT_SOURCE_DIR "/models", folder.Path("models"));
+  fs::copy(std::string(kSourceDir) + "/models", folder.Path("models"));
   const CommandResult outcome = RunCommand({"init", folder.Path("")});
   CHECK(outcome.code == 0);
   CHECK(outcome.err.empty());

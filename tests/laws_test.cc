@@ -20,6 +20,7 @@
 #include "estimator/fit/predict.h"
 #include "estimator/report/estimate.h"
 #include "tests/measured_card.h"
+#include "tests/paths.h"
 #include "tests/slow_allocator.h"
 #include "tests/trace_walk.h"
 
@@ -45,7 +46,7 @@ void AddModels(const fs::path& folder, size_t floor, std::vector<std::string>& p
 
 std::vector<std::string> AllModels() {
   std::vector<std::string> paths;
-  const fs::path root = ONNXFIT_SOURCE_DIR;
+  const fs::path root = kSourceDir;
   AddModels(root / "models", 23, paths);
   AddModels(root / "tests/data/pt2", 3, paths);
   if (const char* more = std::getenv("ONNXFIT_MODELS")) AddModels(more, 1, paths);

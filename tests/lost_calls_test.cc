@@ -9,6 +9,7 @@
 
 #include "estimator/recover/exporter_metadata.h"
 #include "tests/fx_text.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::lost_calls_test {
@@ -320,7 +321,7 @@ TEST_CASE("one value in two places is not told apart") {
 }
 
 TEST_CASE("in eval torch.export leaves a dropout's result as an operand that no node makes") {
-  const Graph graph = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx");
+  const Graph graph = LoadGraph(std::string(kSourceDir) + "/models/gpt2.dynamo.onnx");
   std::set<std::string> dropouts;  // one has two readers
   for (const LostCall& lost : CallsOf(graph, ReadExporterMetadata(graph))) {
     if (lost.op == "dropout") dropouts.insert(lost.name);

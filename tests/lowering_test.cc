@@ -9,6 +9,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/program/like.h"
 #include "tests/fx_text.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::lowering_test {
@@ -356,7 +357,7 @@ TEST_CASE("names with thousands of parts are no module paths") {
 
 // 4 × 1280 numbers: a mask of a byte and the result of four, or of two under autocast.
 TEST_CASE("what is put back says how much it keeps") {
-  const std::string path = std::string(ONNXFIT_SOURCE_DIR) + "/models/";
+  const std::string path = std::string(kSourceDir) + "/models/";
   const auto assumed = [&](const TrainingSettings& settings, std::string_view text) {
     const Estimate estimate = MakeEstimate(LoadGraph(path + "mobilenet_v2.script.onnx"),
                                            {.binding = {.batch = 4}, .settings = settings});
@@ -371,7 +372,7 @@ TEST_CASE("what is put back says how much it keeps") {
 }
 
 TEST_CASE("-v says what was taken as one call and what was put back") {
-  const std::string models = std::string(ONNXFIT_SOURCE_DIR) + "/models/";
+  const std::string models = std::string(kSourceDir) + "/models/";
   const Estimate mobilenet = MakeEstimate(LoadGraph(models + "mobilenet_v2.script.onnx"), {});
   const auto has = [](const Estimate& estimate, const std::string& note) {
     return std::find(estimate.notes.begin(), estimate.notes.end(), note) != estimate.notes.end();

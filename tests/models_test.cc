@@ -15,6 +15,7 @@
 
 #include "estimator/fit/estimate.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::models_test {
@@ -142,7 +143,7 @@ struct PyTorchStep {
 };
 
 std::vector<PyTorchStep> ReadPyTorchSteps() {
-  std::ifstream file(fs::path(ONNXFIT_SOURCE_DIR) / "benchmarks/accuracy/data/shown_runs.csv");
+  std::ifstream file(fs::path(kSourceDir) / "benchmarks/accuracy/data/shown_runs.csv");
   std::vector<PyTorchStep> steps;
   for (std::string line; std::getline(file, line);) {
     std::istringstream fields(line);
@@ -177,7 +178,7 @@ TEST_CASE("text models take what PyTorch takes, step by step") {
   for (const PyTorchStep& step : steps) {
     CAPTURE(step.model);
     auto [at, is_new] = estimates.try_emplace(step.model);
-    const fs::path path = fs::path(ONNXFIT_SOURCE_DIR) / "models" / (step.model + ".onnxtxt");
+    const fs::path path = fs::path(kSourceDir) / "models" / (step.model + ".onnxtxt");
     if (is_new) at->second = MakeEstimate(LoadGraph(path), {.binding = {.batch = kBatch}});
     CHECK(FiguresOf(at->second, static_cast<size_t>(step.figures.at(2) - 1)) == step.figures);
   }

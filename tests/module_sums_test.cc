@@ -7,12 +7,13 @@
 #include "estimator/onnx/loader.h"
 #include "estimator/picture/module_lines.h"
 #include "estimator/program/modules.h"
+#include "tests/paths.h"
 
 namespace onnxfit::module_sums_test {
 namespace {
 
 std::string ModelPath(const std::string& name) {
-  return std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name;
+  return std::string(kSourceDir) + "/models/" + name;
 }
 
 std::vector<ModuleSum> SumsOf(const std::string& model) {

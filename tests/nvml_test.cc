@@ -7,6 +7,7 @@
 
 #include "estimator/base/bytes.h"
 #include "tests/nvml_library.h"
+#include "tests/paths.h"
 
 namespace onnxfit::nvml_test {
 namespace {
@@ -27,10 +28,10 @@ std::string Text(const std::vector<GpuProcess>& processes) {
 }
 
 TEST_CASE("a library is open for as long as it is asked") {
-  const NvmlLibrary library(COUNTING_NVML);
+  const NvmlLibrary library(kCountingNvml);
   library->total_bytes = 8 * kGiB;
   {
-    const Nvml nvml(COUNTING_NVML);
+    const Nvml nvml(kCountingNvml);
     CHECK(library->open == 1);
     CHECK(nvml.DriverVersion() == "580.65.06");
     CHECK(nvml.TotalBytes(kBusId) == 8 * kGiB);
@@ -41,10 +42,10 @@ TEST_CASE("a library is open for as long as it is asked") {
 }
 
 TEST_CASE("processes have names, but for this one, the largest first") {
-  const NvmlLibrary library(COUNTING_NVML);
+  const NvmlLibrary library(kCountingNvml);
   library->compute = {{7, 5}, {OwnPid(), 300}, {9, 20}};
   library->graphics = {{9, 20}, {8, 10}};
-  const Nvml nvml(COUNTING_NVML);
+  const Nvml nvml(kCountingNvml);
   const NvmlProcesses found = nvml.Processes(kBusId);
   CHECK(found.has_this_process);
   CHECK(found.own_bytes == 300);
@@ -58,20 +59,20 @@ TEST_CASE("processes have names, but for this one, the largest first") {
 TEST_CASE("entries are read in either length that drivers write") {
   for (const bool is_long : {false, true}) {
     CAPTURE(is_long);
-    const NvmlLibrary library(COUNTING_NVML);
+    const NvmlLibrary library(kCountingNvml);
     library->long_entries = is_long;
     library->compute = {{7, 5}, {9, 20}, {OwnPid(), 300}};
-    const NvmlProcesses found = Nvml(COUNTING_NVML).Processes(kBusId);
+    const NvmlProcesses found = Nvml(kCountingNvml).Processes(kBusId);
     CHECK(found.own_bytes == 300);
     CHECK(Text(found.others) == "p9:20 p7:5");
   }
 }
 
 TEST_CASE("a list that grows while it is asked for is asked for again") {
-  const NvmlLibrary library(COUNTING_NVML);
+  const NvmlLibrary library(kCountingNvml);
   library->compute = {{OwnPid(), 300}};
   library->growing = 2;
-  const Nvml nvml(COUNTING_NVML);
+  const Nvml nvml(kCountingNvml);
   CHECK(nvml.Processes(kBusId).others.size() == 200);
   library->compute = {{OwnPid(), 300}};
   library->growing = 1000;  // without end
@@ -79,8 +80,8 @@ TEST_CASE("a list that grows while it is asked for is asked for again") {
 }
 
 TEST_CASE("what a driver does not tell is not told") {
-  const NvmlLibrary library(COUNTING_NVML);
-  const Nvml nvml(COUNTING_NVML);
+  const NvmlLibrary library(kCountingNvml);
+  const Nvml nvml(kCountingNvml);
   SUBCASE("sizes, under WDDM") {
     library->compute = {{OwnPid(), kNotAvailable}, {7, kNotAvailable}};
     const NvmlProcesses found = nvml.Processes(kBusId);
@@ -113,9 +114,9 @@ TEST_CASE("what a driver does not tell is not told") {
 }
 
 TEST_CASE("of a slice (MIG) the others are those of the slice") {
-  const NvmlLibrary library(COUNTING_NVML);
+  const NvmlLibrary library(kCountingNvml);
   library->compute = {{7, 5, 1}, {OwnPid(), 300, 2}, {9, 20, 2}};
-  CHECK(Text(Nvml(COUNTING_NVML).Processes(kBusId).others) == "p9:20");
+  CHECK(Text(Nvml(kCountingNvml).Processes(kBusId).others) == "p9:20");
 }
 
 TEST_CASE("a library without the calls, one that does not start, or none at all says nothing") {
@@ -125,17 +126,17 @@ TEST_CASE("a library without the calls, one that does not start, or none at all 
     return !found.has_this_process && !found.own_bytes && found.others.empty() &&
            !nvml.OwnBytes(kBusId);
   };
-  const NvmlLibrary old(OLD_NVML);
+  const NvmlLibrary old(kOldNvml);
   old->compute = {{OwnPid(), 300}};
   old->total_bytes = kGiB;
-  CHECK(says_nothing(OLD_NVML));
-  CHECK(Nvml(OLD_NVML).TotalBytes(kBusId) == kGiB);
+  CHECK(says_nothing(kOldNvml));
+  CHECK(Nvml(kOldNvml).TotalBytes(kBusId) == kGiB);
 
-  const NvmlLibrary broken(COUNTING_NVML);
+  const NvmlLibrary broken(kCountingNvml);
   broken->compute = {{OwnPid(), 300}};
   broken->init_status = 9;
-  CHECK(says_nothing(COUNTING_NVML));
-  CHECK(Nvml(COUNTING_NVML).DriverVersion() == "");
+  CHECK(says_nothing(kCountingNvml));
+  CHECK(Nvml(kCountingNvml).DriverVersion() == "");
   CHECK(broken->open == 0);
 
   CHECK(says_nothing("no-such-library.so"));

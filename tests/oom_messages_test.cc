@@ -13,6 +13,7 @@
 #include "estimator/oom/explanation.h"
 #include "estimator/oom/formats.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 
 namespace onnxfit::oom_messages_test {
 namespace {
@@ -23,7 +24,7 @@ struct Example {
 };
 
 std::vector<Example> Examples() {
-  const auto path = std::filesystem::path(ONNXFIT_SOURCE_DIR) / "tests/data/oom_messages.txt";
+  const auto path = std::filesystem::path(kSourceDir) / "tests/data/oom_messages.txt";
   std::istringstream lines(ContentsOf(path));
   std::vector<Example> examples;
   for (std::string line; std::getline(lines, line);) {

@@ -11,6 +11,7 @@
 #include "estimator/oom/formats.h"
 #include "estimator/report/oom.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 
 namespace onnxfit::oom_numbers_test {
 namespace {
@@ -35,7 +36,7 @@ std::string Unescaped(const std::string& line) {
 }
 
 std::vector<OddLog> OddLogs() {
-  const auto path = std::filesystem::path(ONNXFIT_SOURCE_DIR) / "tests/data/oom_odd_numbers.txt";
+  const auto path = std::filesystem::path(kSourceDir) / "tests/data/oom_odd_numbers.txt";
   std::istringstream lines(ContentsOf(path));
   std::vector<OddLog> logs;
   for (std::string line; std::getline(lines, line);) {

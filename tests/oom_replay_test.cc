@@ -10,6 +10,7 @@
 #include "estimator/onnx/loader.h"
 #include "estimator/oom/replay.h"
 #include "estimator/report/oom.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::oom_replay_test {
@@ -20,7 +21,7 @@ OomExplanation Explain(const std::string& text) {
 }
 
 Graph FileOf(const std::string& name) {
-  return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name);
+  return LoadGraph(std::string(kSourceDir) + "/models/" + name);
 }
 
 EstimateRequest Request(int64_t batch, Precision precision = Precision::kFp32,

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "tests/files.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit::page_test {
 namespace {
 
-std::string Model(const char* name) { return std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name; }
+std::string Model(const char* name) { return std::string(kSourceDir) + "/models/" + name; }
 
 std::string PageOf(std::vector<std::string> args) {
   args.insert(args.begin(), "report");

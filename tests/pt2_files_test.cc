@@ -8,13 +8,14 @@
 
 #include "estimator/pt2/expression.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 #include "tests/pt2_archive.h"
 
 namespace onnxfit::pt2_files_test {
 namespace {
 
 std::string PathOf(const std::string& name) {
-  return std::filesystem::path(ONNXFIT_SOURCE_DIR) / "tests/data/pt2" / (name + ".train.pt2");
+  return std::filesystem::path(kSourceDir) / "tests/data/pt2" / (name + ".train.pt2");
 }
 
 pt2::ExportedProgram Load(const std::string& name) {

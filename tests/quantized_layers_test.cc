@@ -14,6 +14,7 @@
 #include "estimator/fit/predict.h"
 #include "estimator/program/libraries.h"
 #include "tests/checkpointed_net.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::quantized_layers_test {
@@ -229,7 +230,7 @@ TEST_CASE("layers in 8 bits take inputs of two or three dimensions") {
 // PyTorch 2.11.0's own statistics of GPT-2 (512 tokens), batch 4, loaded in bf16 by
 // bitsandbytes 0.50.2 and prepared by peft 0.21.2: rank 8, dropout 0.05; AdamW, three steps.
 TEST_CASE("QLoRA's peak is PyTorch's, to the byte") {
-  const Graph graph = LoadModel(std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx");
+  const Graph graph = LoadModel(std::string(kSourceDir) + "/models/gpt2.dynamo.onnx");
   EstimateRequest request = {.binding = {.batch = 4}};
   request.settings.quantize.kind = Quantization::kNf4;
   request.settings.lora = {.rank = 8, .dropout = 0.05};
@@ -238,7 +239,7 @@ TEST_CASE("QLoRA's peak is PyTorch's, to the byte") {
 
 // The same in 8 bits, batch 8 under autocast in bf16.
 TEST_CASE("the peak of adapters beside layers in 8 bits is PyTorch's, to the byte") {
-  const Graph graph = LoadModel(std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx");
+  const Graph graph = LoadModel(std::string(kSourceDir) + "/models/gpt2.dynamo.onnx");
   EstimateRequest request = {.binding = {.batch = 8}};
   request.settings.precision = Precision::kAmpBf16;
   request.settings.quantize.kind = Quantization::kInt8;

@@ -12,6 +12,7 @@
 #include "estimator/memory/timeline.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "tests/checkpointed_net.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::recomputation_test {
@@ -295,7 +296,7 @@ const Run kRuns[] = {
 TEST_CASE("peaks are PyTorch's, to the byte") {
   for (const Run& run : kRuns) {
     CAPTURE(run.model);
-    const Graph graph = LoadModel(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + run.model);
+    const Graph graph = LoadModel(std::string(kSourceDir) + "/models/" + run.model);
     EstimateRequest request = {.binding = {.batch = 4}};
     request.settings.precision = run.precision;
     request.settings.checkpoint = {"auto"};

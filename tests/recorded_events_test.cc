@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "estimator/memory/allocator.h"
+#include "tests/paths.h"
 
 namespace onnxfit::recorded_events_test {
 namespace {
@@ -47,7 +48,7 @@ void Play(std::istream& recording) {
 
 TEST_CASE("the caching allocator does what PyTorch's did, event by event") {
   int files = 0;
-  for (const auto& entry : fs::directory_iterator(fs::path(ONNXFIT_SOURCE_DIR) / "tests/data")) {
+  for (const auto& entry : fs::directory_iterator(fs::path(kSourceDir) / "tests/data")) {
     if (entry.path().extension() != ".events") continue;
     CAPTURE(entry.path().filename().string());
     std::ifstream recording(entry.path());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/fx_text.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::roles_test {
@@ -340,7 +341,7 @@ TEST_CASE("a file of 16 bits that is counted in fp32 is told") {
 
 // Exports of one network: what PyTorch's module has, whatever the file has lost.
 TEST_CASE("the signature of a real export names what was folded away") {
-  const std::string models = std::string(ONNXFIT_SOURCE_DIR) + "/models/";
+  const std::string models = std::string(kSourceDir) + "/models/";
   const Roles dynamo = Build(LoadGraph(models + "resnet50.dynamo.onnx"), {}).roles;
   const Roles train = Build(LoadGraph(models + "resnet50.train.onnx"), {}).roles;
   CHECK(dynamo.ParameterCount() == 25557032);  // torchvision's resnet50

@@ -10,6 +10,7 @@
 #include "estimator/pt2/zip_archive.h"
 #include "estimator/report/layout.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 #include "tests/working_folder.h"
 
@@ -19,7 +20,7 @@ namespace {
 // A working folder with all of data/snapshots.zip.
 struct Snapshots {
   Snapshots() {
-    const std::filesystem::path data = std::filesystem::path(ONNXFIT_SOURCE_DIR) / "tests/data";
+    const std::filesystem::path data = std::filesystem::path(kSourceDir) / "tests/data";
     const std::string bytes = ContentsOf(data / "snapshots.zip");
     const pt2::ZipArchive archive(bytes);
     for (const auto& member : archive.members()) {
@@ -149,7 +150,7 @@ net.pt2 is most like it in step 2, backward, at linear_7: 65.6 MiB, its peak
 }
 
 TEST_CASE("the program of README.md") {
-  const std::string folder = std::string(ONNXFIT_SOURCE_DIR) + "/tests/data/leak/";
+  const std::string folder = std::string(kSourceDir) + "/tests/data/leak/";
   const CommandResult result = RunCommand(
       {"diff", folder + "snapshot.pickle", folder + "net.pt2", "-b", "256", "-f", "csv"});
   CHECK(result.out.ends_with("\nkept,train.py:27 (train),4,4096000,3072000,3,\n"));

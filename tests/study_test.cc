@@ -10,6 +10,7 @@
 #include "estimator/fit/batch_runs.h"
 #include "estimator/fit/predict.h"
 #include "estimator/onnx/loader.h"
+#include "tests/paths.h"
 
 namespace onnxfit::study_test {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 // A model's file, or its text.
 Graph Model(const std::string& name) {
   if (name.front() == '\n') return ParseGraph(name);
-  return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name);
+  return LoadGraph(std::string(kSourceDir) + "/models/" + name);
 }
 
 // Two outputs that a loss could take, and an input that may be the labels.

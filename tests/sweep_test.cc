@@ -6,6 +6,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/onnx/loader.h"
+#include "tests/paths.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit::sweep_test {
@@ -70,7 +71,7 @@ TEST_CASE("combinations are counted until 63 bits do not hold them") {
 }
 
 TEST_CASE("every row is what one estimate says") {
-  const Graph graph = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/lenet.onnxtxt");
+  const Graph graph = LoadGraph(std::string(kSourceDir) + "/models/lenet.onnxtxt");
   const Sweep sweep = {.batches = {1, 64, 32, 8},
                        .precisions = {Precision::kFp32, Precision::kAmpBf16},
                        .optimizers = {Optimizer::kSgd, Optimizer::kAdamW}};

@@ -5,7 +5,14 @@
 
 #include <iostream>
 
+#include "tests/paths.h"
+
 namespace onnxfit {
+
+const char* const kSourceDir = ONNXFIT_SOURCE_DIR;
+const char* const kCountingNvml = COUNTING_NVML;
+const char* const kOldNvml = OLD_NVML;
+
 namespace {
 
 unsigned picked = 0;

@@ -11,6 +11,7 @@
 #include "estimator/onnx/loader.h"
 #include "estimator/recover/findings.h"
 #include "tests/bound_model.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::units_test {
@@ -61,7 +62,7 @@ TEST_CASE("nodes that are one call are a unit, others one each") {
 TEST_CASE("every node of every model is in exactly one unit") {
   int models = 0;
   for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(ONNXFIT_SOURCE_DIR) + "/models")) {
+       std::filesystem::directory_iterator(std::string(kSourceDir) + "/models")) {
     if (!entry.path().extension().string().starts_with(".onnx")) continue;
     CAPTURE(entry.path().string());
     const PreparedRun run = PrepareRun(LoadModel(entry.path()), {.binding = {.batch = 2}});

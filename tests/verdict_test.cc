@@ -8,6 +8,7 @@
 #include "estimator/base/nccl.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/onnx/loader.h"
+#include "tests/paths.h"
 #include "tests/trace_writer.h"
 
 namespace onnxfit::verdict_test {
@@ -68,7 +69,7 @@ std::string Text(const Judgement& judgement) {
 }
 
 Judgement JudgeLoop(const char* model, int64_t batch, const Target& target) {
-  const Graph graph = LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + model);
+  const Graph graph = LoadGraph(std::string(kSourceDir) + "/models/" + model);
   EstimateRequest request;
   request.binding.batch = batch;
   return Judge(PredictLoop(graph, request).playable(), target);

@@ -10,6 +10,7 @@
 #include "estimator/fit/target.h"
 #include "estimator/fit/verify.h"
 #include "estimator/onnx/loader.h"
+#include "tests/paths.h"
 #include "tests/skip_without_gpu.h"
 
 namespace onnxfit::verify_gpu_test {
@@ -22,7 +23,7 @@ EstimateRequest RequestFor(const DetectedGpu& gpu) {
 }
 
 Graph Model(const std::string& name) {
-  return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name);
+  return LoadGraph(std::string(kSourceDir) + "/models/" + name);
 }
 
 TEST_CASE("reserved memory is as predicted, to the byte, in every phase") {

@@ -6,11 +6,12 @@
 #include "estimator/fit/verify.h"
 #include "estimator/onnx/loader.h"
 #include "tests/fake_gpus.h"
+#include "tests/paths.h"
 
 namespace onnxfit::verify_max_batch_test {
 namespace {
 
-const std::string kRoot = ONNXFIT_SOURCE_DIR;
+const std::string kRoot = kSourceDir;
 
 VerifiedMaxBatch LenetOn(Gpu& card, const ReplayWatch& watch = {}) {
   return FindMaxBatchOn(LoadGraph(kRoot + "/models/lenet.onnxtxt"), {}, {.name = "a card"}, card,

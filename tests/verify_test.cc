@@ -7,11 +7,12 @@
 
 #include "estimator/onnx/loader.h"
 #include "tests/fake_gpus.h"
+#include "tests/paths.h"
 
 namespace onnxfit::verify_test {
 namespace {
 
-const std::string kRoot = ONNXFIT_SOURCE_DIR;
+const std::string kRoot = kSourceDir;
 
 std::string TextOf(const Verification& verification) {
   std::string text(ToString(verification.proof));

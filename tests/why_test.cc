@@ -11,6 +11,7 @@
 #include "estimator/onnx/loader.h"
 #include "estimator/report/estimate.h"
 #include "tests/files.h"
+#include "tests/paths.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::why_test {
@@ -34,7 +35,7 @@ WhyAnswer Answer(const char* text, const std::string& name) {
 }
 
 Graph FileOf(const char* name) {
-  return LoadGraph((std::filesystem::path(ONNXFIT_SOURCE_DIR) / "models" / name).string());
+  return LoadGraph((std::filesystem::path(kSourceDir) / "models" / name).string());
 }
 
 // A model whose values are seen in every way.

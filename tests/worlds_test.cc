@@ -7,12 +7,13 @@
 #include "estimator/base/error.h"
 #include "estimator/fit/max_batch.h"
 #include "tests/advice_helpers.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 
 namespace onnxfit::worlds_test {
 namespace {
 
-std::string ModelPath() { return std::string(ONNXFIT_SOURCE_DIR) + "/models/gpt2.dynamo.onnx"; }
+std::string ModelPath() { return std::string(kSourceDir) + "/models/gpt2.dynamo.onnx"; }
 
 std::vector<WorldOutcome> WorldsOf(const std::string& typed, const Target& card) {
   const Graph file = FileOf("gpt2.dynamo.onnx");
@@ -129,7 +130,7 @@ TEST_CASE("the largest batch of ranks is each one's, and their sum is said") {
 }
 
 TEST_CASE("what another rank has more than the first is said") {
-  const std::string model = std::string(ONNXFIT_SOURCE_DIR) + "/models/resnet18.train.onnx";
+  const std::string model = std::string(kSourceDir) + "/models/resnet18.train.onnx";
   const auto json = [&](const char* strategy) {
     return RunCommand({model, "--strategy", strategy, "--world", "2", "-f", "json"}).out;
   };

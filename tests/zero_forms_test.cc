@@ -13,6 +13,7 @@
 #include "estimator/fit/predict.h"
 #include "estimator/fit/study.h"
 #include "estimator/onnx/loader.h"
+#include "tests/paths.h"
 
 namespace onnxfit::zero_forms_test {
 namespace {
@@ -97,7 +98,7 @@ Ranked RunOf(const Graph& file, const Form& form, const RankSettings& ranks) {
 }
 
 Graph FileOf(const std::string& name) {
-  return LoadGraph(std::string(ONNXFIT_SOURCE_DIR) + "/models/" + name);
+  return LoadGraph(std::string(kSourceDir) + "/models/" + name);
 }
 
 template <typename Check>
