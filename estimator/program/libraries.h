@@ -308,6 +308,8 @@ bool RunsOutsideAutocast(std::string_view file, std::string_view line);
 // others: its calls keep nothing, the last one is that operator of the Function's first operand and
 // its own;
 std::string_view FunctionOf(std::string_view file, std::string_view line);
+// the same of what a module of that name calls, in a file without lines.
+std::string_view FunctionOfModule(std::string_view name);
 // Whether attention without a mask is passed grouped heads of so many numbers as they are, instead
 // of repeating them.
 bool PassesGroupedHeads(int64_t key_width, int64_t value_width);
