@@ -131,6 +131,10 @@ struct UnreadChild {
 };
 std::span<const UnreadChild> UnreadChildren();
 
+// Whether a module without a bias is a library's own linear layer, "x @ self.weight.T": autocast
+// keeps no cast of a view.
+bool MultipliesTransposed(std::string_view path);
+
 // The same of a parameter beside others, by paths in the module that has all of them.
 struct UnreadParameter {
   std::string_view shows;
