@@ -222,6 +222,7 @@ std::span<const KnownNameRow> KnownNameRows();
 struct NamedScores {
   std::string_view children[3];
   bool are_weights_returned;  // and held until the caller's forward returns
+  bool are_in_float;          // softmax runs in fp32, and its result goes back to the scores' type
   SeenIn seen;
 };
 std::span<const NamedScores> NamedScoresOfAttention();
@@ -317,6 +318,18 @@ std::string_view FunctionOfModule(std::string_view name);
 // Whether attention without a mask is passed grouped heads of so many numbers as they are, instead
 // of repeating them.
 bool PassesGroupedHeads(int64_t key_width, int64_t value_width);
+
+// Casts to fp32 that a file without lines does not show, in the forward of a module that has a
+// parameter "A_log" and a child `child`, by nodes in their order.
+struct ScanCast {
+  std::string_view child;
+  std::string_view op_type;
+  int16_t rank;     // of the result; -1: any
+  int16_t nth;      // of those of the forward; -1: each
+  int16_t operand;  // -1: all
+  SeenIn seen;
+};
+std::span<const ScanCast> ScanCasts();
 
 // Casts that do nothing in an fp32 model, of which an export of it has lost the lines, too
 // (library_casts.cc): those around a call that is made on the way through a line.
