@@ -127,13 +127,13 @@ TEST_CASE("weights are cast to the type of what their line names") {
 }
 
 TEST_CASE("TorchScript's softmax runs in fp32 where the children of its module are known to") {
-  const auto casts = [](const char* query) {
+  const auto casts = [](const char* query, const char* module = "attentions.0") {
     const Graph graph = ParseGraph(fmt::format(
         R"(n (float[2, 4] x) => (float[2, 4] y) {{
-          ["/attention/{0}/Neg"] q = Neg (x) ["/attention/k_lin/Neg"] k = Neg (x)
-          ["/attention/v_lin/Neg"] v = Neg (x) ["/attention/Add"] s = Add (q, k)
-          ["/attention/Softmax"] w = Softmax (s) ["/attention/Mul"] y = Mul (w, v) }})",
-        query));
+          ["/{1}/{0}/Neg"] q = Neg (x) ["/{1}/k_lin/Neg"] k = Neg (x)
+          ["/{1}/v_lin/Neg"] v = Neg (x) ["/{1}/Add"] s = Add (q, k)
+          ["/{1}/Softmax"] w = Softmax (s) ["/{1}/Mul"] y = Mul (w, v) }})",
+        query, module));
     const BoundModel model(graph);
     std::string text;
     for (const LostCall& call : FindLostCasts(model.bound)) {
@@ -143,6 +143,7 @@ TEST_CASE("TorchScript's softmax runs in fp32 where the children of its module a
   };
   CHECK(casts("q_lin") == "to.inline s type_as.inline w ");
   CHECK(casts("query").empty());
+  CHECK(casts("q_lin", "layer.0.attention").empty());
 }
 
 TEST_CASE("a table that the exporter has cast takes the type of what it is added to") {

@@ -222,7 +222,7 @@ std::span<const KnownNameRow> KnownNameRows();
 struct NamedScores {
   std::string_view children[3];
   bool are_weights_returned;  // and held until the caller's forward returns
-  bool are_in_float;          // softmax runs in fp32, and its result goes back to the scores' type
+  std::string_view in_float;  // glob of the modules whose softmax runs in fp32, and is cast back
   SeenIn seen;
 };
 std::span<const NamedScores> NamedScoresOfAttention();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/base/text.h"
 #include "estimator/program/libraries.h"
 #include "estimator/program/modules.h"
 #include "estimator/recover/bound_graph.h"
@@ -215,7 +216,7 @@ class LostCastFinder {
       const auto is_there = [&](std::string_view child) {
         return child.empty() || children.contains(child);
       };
-      return row.are_in_float && std::ranges::all_of(row.children, is_there);
+      return MatchesGlob(path, row.in_float) && std::ranges::all_of(row.children, is_there);
     });
   }
 
