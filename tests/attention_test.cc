@@ -300,6 +300,22 @@ TEST_CASE("one head of keys and values is broadcast unless its call repeats it")
   CHECK(program(", None, True").find("%v, none; 0, 0)") != std::string::npos);
 }
 
+TEST_CASE("TorchScript's exporter writes no attention that repeats heads") {
+  const auto program = [](const char* name) {
+    const std::string text = fmt::format(
+        R"(net (float[1, 2, 3, 4] q, float[1, 1, 3, 4] k, float[1, 1, 3, 4] v)
+        => (float[1, 2, 3, 4] y) < float c = {{0.7071}} > {{
+        ["{0}/Transpose"] t = Transpose <perm = [0, 1, 3, 2]> (k)
+        ["{0}/Mul"] a = Mul (q, c) ["{0}/Mul_1"] b = Mul (t, c)
+        ["{0}/MatMul"] s = MatMul (a, b) ["{0}/Softmax"] w = Softmax <axis = -1> (s)
+        ["{0}/MatMul_1"] y = MatMul (w, v) }})",
+        name);
+    return ToString(Build(ParseGraph(text), {.mode = Mode::kEval}).program);
+  };
+  CHECK(program("/attention").find("; 0, 0, 1)") != std::string::npos);
+  CHECK(program("attention").find("; 0, 0)") != std::string::npos);
+}
+
 // Libraries leave out a causal mask that they make, but while torch.export traces them.
 TEST_CASE("a causal mask that the model's own lines make stays a tensor") {
   const auto has_mask = [](const std::string& line) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/eager/in_place.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/recover/roles.h"
 #include "tests/paths.h"
@@ -39,6 +40,25 @@ std::string Net(const std::vector<std::string>& weights, const std::vector<std::
   for (const std::string& name : numbers) add("float[8]", name);
   return fmt::format("net (float[N, 8, 4, 4] x) => (float[N, 8, 4, 4] y) < {} > {{ {} }}", tensors,
                      nodes);
+}
+
+// Which calls work in place, of a convolution, an operator and a ReLU.
+std::string InPlaceBehind(const std::string& between) {
+  const PreparedRun built =
+      Build(Net({"w"}, {"g", "b"}, "c = Conv (x, w) " + between + " y = Relu (n)"),
+            {.loss = Loss::kNone});
+  std::string text;
+  const std::vector<bool> in_place = FindInPlaceCalls(built.program, {});
+  for (size_t i = 0; i < in_place.size(); ++i) {
+    if (in_place[i]) text += std::string(built.program.calls[i].op) + " ";
+  }
+  return text;
+}
+
+TEST_CASE("an activation behind an instance norm writes over it as behind any norm") {
+  CHECK(InPlaceBehind("n = InstanceNormalization (c, g, b)") == "relu ");
+  // A view that the model's code makes.
+  CHECK(InPlaceBehind("n = Transpose <perm = [0, 1, 3, 2]> (c)").empty());
 }
 
 TEST_CASE("names that tools give to what they folded are known") {

@@ -34,5 +34,33 @@ TEST_CASE("a body of torch.no_grad() is one that autocast would not change") {
   CHECK(Leaves("embedding.default", "y = self.f(x)").empty());
 }
 
+// Calls of a training step, those without a history marked.
+std::string Calls(const Graph& graph) {
+  const PreparedRun built = Build(graph, {.loss = Loss::kNone});
+  std::string text;
+  for (const AtenCall& call : built.program.calls) {
+    text += std::string(call.op) + (call.leaves_autograd ? "* " : " ");
+  }
+  return text;
+}
+
+constexpr char kFunction[] = R"(n (float[4] x) => (float[4] y) {
+    ["/h/gelu_impl/Tanh"] t = Tanh (x) ["/h/gelu_impl/Mul"] y = Mul (x, t)
+  })";
+
+TEST_CASE("the forward of an autograd function keeps nothing but what its backward reads") {
+  CHECK(Calls(ParseGraph(kFunction)) == "tanh* bloom_gelu ");
+  Graph graph = ParseGraph(kFunction);
+  const std::string lines =
+      "File \"transformers/models/bloom/modeling_bloom.py\", line 5, in "
+      "forward\n  return bloom_gelu_forward(input)\n";
+  for (Node& node : graph.nodes) {
+    node.name = "";
+    node.metadata.emplace_back("pkg.torch.onnx.stack_trace", lines);
+    node.metadata.emplace_back("pkg.torch.onnx.name_scopes", "['', 'h', 'h.gelu', 'y']");
+  }
+  CHECK(Calls(graph) == "tanh* bloom_gelu ");
+}
+
 }  // namespace
 }  // namespace onnxfit::generated_bodies_test

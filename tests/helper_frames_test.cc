@@ -156,4 +156,20 @@ TEST_CASE("of another function, or where calls of the text are missing, nothing 
   CHECK(Names("return experts_forward(self)", {"sort", "index", "sum"}).empty());
 }
 
+TEST_CASE("a cast that did nothing, and zeros that are a number, are found without their calls") {
+  const std::string names =
+      Names("return self.processor(self, hidden_states)",
+            {"linear", "linear", "linear", "cat", "convolution", "convolution", "cat", "relu",
+             "relu", "pad", "matmul", "matmul", "div", "linear"});
+  CHECK(names.find("value: linear until 6; ") != std::string::npos);
+  CHECK(names.find("value: cat until 13; ") != std::string::npos);
+  CHECK(names.find("scaled: matmul until 12; ") != std::string::npos);
+  CHECK(Names("x, w = self._attn(query, key, value, attention_mask)",
+              {"constant", "baddbmm", "add", "softmax", "matmul"})
+            .find("attn_scores: constant until 4; ") != std::string::npos);
+  CHECK(Names("x, w = self._attn(query, key, value, attention_mask)",
+              {"constant", "baddbmm", "softmax", "matmul"})
+            .empty());
+}
+
 }  // namespace onnxfit::helper_frames_test

@@ -53,6 +53,47 @@ TEST_CASE("what a library casts in lines that the file does not show is cast") {
   CHECK(Casts("transformers/models/gptj/modeling_gptj.py", "x = attend(x)").empty());
 }
 
+TEST_CASE("weights go to the type of the values where the library casts them so") {
+  CHECK(Casts("transformers/models/gpt_neox_japanese/modeling_gpt_neox_japanese.py",
+              "attn_output, attn_weights = self._attn(query, key, value, attention_mask)") ==
+        "type_as.inline q k before s; type_as.inline w k before m; ");
+}
+
+TEST_CASE("linear attention in fp32 casts its states, and its result back") {
+  Graph graph = ParseGraph(R"(n (float[2, 4] x) => (float[2, 4] y) {
+      q = Transpose <perm = [1, 0]> (x) v = Neg (q) s = Abs (v) d = Div (s, s)
+      y = Transpose <perm = [1, 0]> (d)
+    })");
+  const std::string calls[] = {
+      FxText("q", "permute.default", "%x, [1, 0]"), FxText("v", "view.default", "%q, [4, 2]"),
+      FxText("s", "slice.Tensor", "%v,"), FxText("d", "div.Tensor", "%s, %s"),
+      FxText("y", "permute.default", "%d, [1, 0]")};
+  const std::string trace =
+      "File \"diffusers/models/attention_processor.py\", line 7, in forward\n  return "
+      "self.processor(self, hidden_states)\n";
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Say(graph, static_cast<NodeId>(i), calls[i]);
+    graph.nodes[i].metadata.emplace_back("pkg.torch.onnx.stack_trace", trace);
+  }
+  CHECK(Told(graph) == "to.inline q before v; to.inline v before s; type_as.inline d x behind d; ");
+}
+
+TEST_CASE("a scan is in fp32 in a file without lines, too, known by its parameter") {
+  const auto casts = [](const char* child) {
+    return Told(ParseGraph(fmt::format(
+        R"(n (float[2, 3] x) => (float[2, 1, 1, 3] y)
+        < float[2, 3] "m.A_log" = ["location": "none"], int64[2] axes = {{1, 2}} > {{
+          ["/m/{}/Neg"] b = Neg (x) ["/m/Exp"] a = Exp ("m.A_log")
+          ["/m/Unsqueeze"] u = Unsqueeze (x, axes) ["/m/Unsqueeze_1"] v = Unsqueeze (a, axes)
+          ["/m/Unsqueeze_2"] w = Unsqueeze (b, axes)
+          ["/m/Mul"] p = Mul (u, v) ["/m/Mul_1"] q = Mul (p, w) ["/m/Mul_2"] y = Mul (q, u) }})",
+        child)));
+  };
+  CHECK(casts("x_proj") ==
+        "to.inline m.A_log before a; to.inline w before q; to.inline u before y; ");
+  CHECK(casts("in_proj").empty());
+}
+
 TEST_CASE("a cast at the end of a line is of what the line's call makes") {
   CHECK(Casts("transformers/models/mamba/modeling_mamba.py",
               "logits = self.lm_head(x.to(self.lm_head.weight.dtype)).float()") ==

@@ -355,6 +355,11 @@ TEST_CASE("what is detached has no history, whether a node says so or its operan
   // Without a history there is nothing to leave.
   CHECK(
       calls("detach = Identity (x) y = Mul (a, detach)", {a, b, of_x, y}).starts_with("mul mul "));
+  // Straight-through estimators.
+  CHECK(calls("d = Sub (b, a) y = Add (a, d)", {}) == "mul relu sub no_grad view add mse_loss ");
+  CHECK(calls("d = Sub (a, b) y = Add (a, d)", {}) == "mul relu sub add mse_loss ");
+  CHECK(calls("d = Sub (b, a) e = Add (a, d) y = Mul (e, d)", {}) ==
+        "mul relu sub add mul mse_loss ");
 }
 
 }  // namespace

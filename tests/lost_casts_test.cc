@@ -112,6 +112,58 @@ TEST_CASE("a softmax in fp32 is cast back in its own line") {
   CHECK(casts("w = F.softmax(s, dim=-1).to(q.dtype)").empty());
 }
 
+TEST_CASE("weights are cast to the type of what their line names") {
+  const auto like = [](const std::string& line) {
+    Graph graph = ParseGraph(R"(n (float[2, 2] x, float[2, 2] v) => (float[2, 2] y) {
+        s = Neg (x) w = Softmax (s) y = MatMul (w, v) })");
+    const std::string trace = Frame(line);
+    graph.nodes[1].metadata.emplace_back(kLinesKey, trace);
+    const BoundModel model(graph);
+    return std::string(model.bound.NameOf(FindLostCasts(model.bound).back().like));
+  };
+  CHECK(like("w = F.softmax(s.float(), dim=-1).type_as(s)") == "s");
+  CHECK(like("w = F.softmax(s.float(), dim=-1).to(s.dtype)") == "s");
+  CHECK(like("w = F.softmax(s.float(), dim=-1).to(value_states.dtype)") == "v");
+}
+
+TEST_CASE("TorchScript's softmax runs in fp32 where the children of its module are known to") {
+  const auto casts = [](const char* query, const char* module = "attentions.0") {
+    const Graph graph = ParseGraph(fmt::format(
+        R"(n (float[2, 4] x) => (float[2, 4] y) {{
+          ["/{1}/{0}/Neg"] q = Neg (x) ["/{1}/k_lin/Neg"] k = Neg (x)
+          ["/{1}/v_lin/Neg"] v = Neg (x) ["/{1}/Add"] s = Add (q, k)
+          ["/{1}/Softmax"] w = Softmax (s) ["/{1}/Mul"] y = Mul (w, v) }})",
+        query, module));
+    const BoundModel model(graph);
+    std::string text;
+    for (const LostCall& call : FindLostCasts(model.bound)) {
+      text += fmt::format("{} {} ", call.op, model.bound.NameOf(call.input));
+    }
+    return text;
+  };
+  CHECK(casts("q_lin") == "to.inline s type_as.inline w ");
+  CHECK(casts("query").empty());
+  CHECK(casts("q_lin", "layer.0.attention").empty());
+}
+
+TEST_CASE("a table that the exporter has cast takes the type of what it is added to") {
+  const auto casts = [](const std::string& line) {
+    Graph graph = ParseGraph(R"(n (float[2, 4] x) => (float[2, 4] y)
+        < float[4] _to_copy = ["location": "none"] > { h = Neg (x) y = Add (h, _to_copy) })");
+    const std::string trace = Frame(line);
+    graph.nodes[1].metadata.emplace_back(kLinesKey, trace);
+    const BoundModel model(graph);
+    std::string text;
+    for (const LostCall& call : FindLostCasts(model.bound)) {
+      text += fmt::format("{} {} {} ", call.op, model.bound.NameOf(call.input),
+                          model.bound.NameOf(call.like));
+    }
+    return text;
+  };
+  CHECK(casts("x = x + self.table.detach().type_as(x).to(") == "type_as.inline _to_copy h ");
+  CHECK(casts("x = x + self.table.to(x.device)").empty());
+}
+
 TEST_CASE("a norm without a weight may cast within its line, too") {
   constexpr char kPlain[] = R"(net (float[2, 4] x) => (float[2, 4] y) {
       two = Constant <value = float {2.0}> () eps = Constant <value = float {0.00001}> ()

@@ -55,6 +55,16 @@ TEST_CASE("what an initializer is to training") {
             y = Mul (x, "layer.scale")
           })",
        "parameters layer.scale buffers "},
+      {"a batch norm that is a product and a sum is frozen, and has no parameters",
+       R"(net (float[N, 4] x) => (float[N, 4] y)
+          < float[4] "bn.weight" = ["location": "none"], float[4] "bn.bias" = ["location": "none"],
+            float[4] "bn.running_mean" = ["location": "none"],
+            float[4] "bn.running_var" = ["location": "none"], float one = {1} > {
+            r = Sqrt ("bn.running_var") i = Div (one, r) s = Mul ("bn.weight", i)
+            m = Mul ("bn.running_mean", s) b = Sub ("bn.bias", m)
+            h = Mul (x, s) y = Add (h, b)
+          })",
+       "parameters buffers bn.weight bn.bias bn.running_mean bn.running_var "},
       {"what is only compared is a buffer, as is a tutorial's pe",
        R"(net (float[N, 4] x) => (float[N, 4] y)
           < float[4] "head.tril" = ["location": "none"], float[1, 4] "pos.pe" = ["location": "none"],

@@ -67,6 +67,12 @@ mask float32[2, 3]
 )");
 }
 
+TEST_CASE("a permutation that counts from the back is one all the same") {
+  CHECK(TypesText("g (float[2, 3, 4, 5] x) => (float[a, b, c, d] y) "
+                  "{ y = Transpose <perm = [0, -2, -1, 1]> (x) }",
+                  {}) == "\ny float32[2, 4, 5, 3]\n");
+}
+
 TEST_CASE("the batch is the dimension that is free first") {
   CHECK(TypesText(kMlp, {}) == R"(
 h float32[1, 2000]

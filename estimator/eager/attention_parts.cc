@@ -113,6 +113,11 @@ NameId RepeatHeads(Dispatcher& d, NameId name, const Attention& a) {
   return d.Make("view", {copy}, {type.dtype, {dims[0], a.heads(), dims[3], dims[4]}});
 }
 
+// Whether one head of keys and values is for all of q, without enable_gqa: the fused kernels take
+// none such.
+// Source: check_batch_size_and_num_heads_dense, sdp_utils_cpp.h, pytorch v2.11.0.
+bool BroadcastsHeads(const AtenCall& call) { return call.ints.size() > 2 && call.ints[2] != 0; }
+
 // _scaled_dot_product_attention_math: in fp32 where inputs have 16 bits; it returns the
 // probabilities too, and makes them last in the result's type before the product.
 void RunMath(Dispatcher& d, const AtenCall& call, NameId mask, const Attention& a, bool is_causal) {
@@ -122,7 +127,7 @@ void RunMath(Dispatcher& d, const AtenCall& call, NameId mask, const Attention& 
   NameId v = Cast(d, call.inputs[2], dtype);
   const NameId scaled_q = d.Make("mul.Scalar", {q}, {dtype, a.q.dims});
   if (is_causal) mask = CausalMask(d, a);
-  const bool broadcasts = call.ints.size() > 2 && call.ints[2] != 0;
+  const bool broadcasts = BroadcastsHeads(call);
   if (!broadcasts) k = RepeatHeads(d, k, a);
   if (!broadcasts) v = RepeatHeads(d, v, a);
   std::vector<int64_t> order(d.TypeOf(k).dims.size());
@@ -162,7 +167,9 @@ void TakeAttentionApart(Dispatcher& d, const AtenCall& call) {
       .needs_grad = NeedsGrad(d, call),
       .mask_needs_grad = has_mask && d.NeedsGrad(given),
   };
-  const AttentionKernel kernel = ChooseAttention(a, terms, d.framework(), d.device());
+  const AttentionKernel kernel = BroadcastsHeads(call)
+                                     ? AttentionKernel::kMath
+                                     : ChooseAttention(a, terms, d.framework(), d.device());
   const NameId mask = AdditiveMask(d, given, a.q.dtype);
   switch (kernel) {
     case AttentionKernel::kCudnn:

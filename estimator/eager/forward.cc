@@ -188,6 +188,17 @@ bool Forward::IsOverFirst(int32_t index) const {
          HaveSameType(calls_.TypeOf(call.inputs[0]), calls_.TypeOf(call.outputs[0]));
 }
 
+// Whether input 0 is the view in which an instance norm returns what batch_norm made: to code
+// around it a norm's result like any other.
+bool Forward::ReadsNormsView(int32_t index) const {
+  if (index < 2) return false;
+  const AtenCall& view = calls_.call(index - 1);
+  const AtenCall& norm = calls_.call(index - 2);
+  return calls_.rule(index - 1).alias != Alias::kNone &&
+         view.outputs[0] == calls_.call(index).inputs[0] && view.inputs[0] == norm.outputs[0] &&
+         view.where == norm.where && norm.op == "batch_norm";
+}
+
 // Nobody reads input 0 later, nobody saved it, and nobody else holds its storage.
 bool Forward::MayOverwrite(int32_t index, const Frame& frame) const {
   const AtenCall& call = calls_.call(index);
@@ -201,7 +212,8 @@ bool Forward::MayOverwrite(int32_t index, const Frame& frame) const {
   if (!IsOverFirst(index)) return false;
   const NameId name = call.inputs[0];
   // Modules do over what a linear layer of three dimensions returns, a view, if they are told to.
-  if (machine_.tensor(frame.inputs[0]).is_view && call.written_in_place != true) return false;
+  const bool is_view = machine_.tensor(frame.inputs[0]).is_view && !ReadsNormsView(index);
+  if (is_view && call.written_in_place != true) return false;
   const auto& last = call.last_reads;
   return std::find(last.begin(), last.end(), name) != last.end() &&
          machine_.tensor(frame.inputs[0]).references == 1 &&

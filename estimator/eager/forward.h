@@ -112,6 +112,7 @@ class Forward {
   TensorId MakeOutput(int32_t index, size_t output, Frame& frame);
   TensorId MakePart(int32_t index, NameId name);
   bool IsOverFirst(int32_t index) const;
+  bool ReadsNormsView(int32_t index) const;
   bool MayOverwrite(int32_t index, const Frame& frame) const;
   bool WroteOverView(int32_t index, const Frame& frame) const;
   TensorId Overwrite(int32_t index, Frame& frame);

@@ -266,6 +266,7 @@ Graph Finish(ReadFile read, const std::string& path, const std::string& name,
              const LoadOptions& options) {
   if (read.model.has_graph()) {
     InlineFunctions(read.model, read.notes);
+    CountPermutationsFromFront(read.model);
     DeclareMissingInitializers(read.model, read.notes);
     ReadSmallExternalTensors(*read.model.mutable_graph(), path, options, read.notes);
   }

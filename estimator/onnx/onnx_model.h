@@ -92,6 +92,10 @@ Error DanglingName(std::string where, std::string_view what, std::string_view na
 // that the file has.
 void InlineFunctions(onnx::ModelProto& model, std::vector<std::string>& notes);
 
+// TorchScript's exporter writes the axes of x.permute(0, -2, -1, 1) as they are, which ONNX counts
+// from the front.  O(nodes).
+void CountPermutationsFromFront(onnx::ModelProto& model);
+
 // For files that name their weights and do not hold them (torch.onnx's include_initializers=False):
 // each name that nodes read and nothing makes becomes an initializer without contents, of the
 // type that the graph's value_info gives it; a note for -v tells how many.  Throws Error

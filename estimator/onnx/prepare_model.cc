@@ -1,5 +1,5 @@
 // What is done to a parsed model before a Graph is built of it: calls of its own functions are
-// inlined, initializers declared that it only names.
+// inlined, axes counted from the front, initializers declared that it only names.
 #include <fmt/format.h>
 #include <onnx/inliner/inliner.h>
 
@@ -158,6 +158,21 @@ void InlineFunctions(onnx::ModelProto& model, std::vector<std::string>& notes) {
                     Quote(function.name())));
   }
   model.clear_functions();
+}
+
+// --- What exporters write otherwise than ONNX has it ---------------------------
+
+void CountPermutationsFromFront(onnx::ModelProto& model) {
+  for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
+    if (node.op_type() != "Transpose") continue;
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.name() != "perm") continue;
+      const int rank = attribute.ints_size();
+      for (int64_t& axis : *attribute.mutable_ints()) {
+        if (axis < 0) axis += rank;
+      }
+    }
+  }
 }
 
 // --- Initializers that the file only names -------------------------------------

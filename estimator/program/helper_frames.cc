@@ -54,9 +54,14 @@ std::vector<HelperLine> LinesOf(const HelperFrame& frame) {
   return lines;
 }
 
+constexpr std::string_view kCast = "to";
+
 // How texts call it: a cast to the type of another tensor is one, too.
-std::string_view NameOf(const AtenCall& call) {
-  return call.op == "type_as" ? std::string_view("to") : call.op;
+std::string_view NameOf(const AtenCall& call) { return call.op == "type_as" ? kCast : call.op; }
+
+// torch.zeros and torch.ones are a number to ONNX, which their text in a .pt2 calls "bernoulli".
+bool IsCalled(std::string_view name, std::string_view op) {
+  return name == op || (name == "bernoulli" && op == "constant");
 }
 
 class HelperRun {
@@ -71,6 +76,7 @@ class HelperRun {
       Follow(NameOf(program_.calls[Index(i)]), i);
       if (const std::string module = ModuleEndingAt(i); !module.empty()) Follow(module, i);
     }
+    SkipCasts(AfterCasts());
     if (!OpOf(next_).empty()) return {};
     if (next_ < lines_.size()) Return(lines_[next_]);
     while (!bound_.empty()) Drop(bound_.begin()->first, statement_.last);
@@ -80,8 +86,25 @@ class HelperRun {
  private:
   void Follow(std::string_view op, int64_t call) {
     const size_t line = LineAt(op);
-    if (line < lines_.size()) Bind(lines_[line], call);
-    if (line < lines_.size()) next_ = line + 1;
+    if (line >= lines_.size()) return;
+    SkipCasts(line);
+    Bind(lines_[line], call);
+    last_ = call;
+    next_ = line + 1;
+  }
+
+  // ONNX has no casts that do nothing, which return what they are given: as texts have them, what
+  // the line before has made.
+  void SkipCasts(size_t end) {
+    for (; next_ < end && OpOf(next_) == kCast; ++next_) {
+      if (last_ >= 0) Bind(lines_[next_], last_);
+    }
+  }
+
+  size_t AfterCasts() const {
+    size_t line = next_;
+    while (OpOf(line) == kCast) ++line;
+    return line;
   }
 
   // "self.blocks.3" of the module that the function calls, where the call is the last of its run.
@@ -100,11 +123,12 @@ class HelperRun {
   // The next line, if it is `op`, or the first of the loop that ends before it; behind all where
   // neither is.
   size_t LineAt(std::string_view op) const {
-    if (OpOf(next_) == op) return next_;
+    if (IsCalled(OpOf(next_), op)) return next_;
+    if (IsCalled(OpOf(AfterCasts()), op)) return AfterCasts();
     const bool goes_on = next_ < lines_.size() && lines_[next_].in_loop;
     size_t line = next_;
     while (!goes_on && line > 0 && lines_[line - 1].in_loop) --line;
-    return OpOf(line) == op ? line : lines_.size();
+    return IsCalled(OpOf(line), op) ? line : lines_.size();
   }
 
   void Bind(const HelperLine& line, int64_t call) {
@@ -143,6 +167,7 @@ class HelperRun {
   const Statement& statement_;
   const std::vector<HelperLine>& lines_;
   size_t next_ = 0;
+  int64_t last_ = -1;  // the call that a line was found for
   std::map<std::string_view, std::vector<NameId>> bound_;
   HelperNames names_;
 };

@@ -131,6 +131,10 @@ struct UnreadChild {
 };
 std::span<const UnreadChild> UnreadChildren();
 
+// Whether a module without a bias is a library's own linear layer, "x @ self.weight.T": autocast
+// keeps no cast of a view.
+bool MultipliesTransposed(std::string_view path);
+
 // The same of a parameter beside others, by paths in the module that has all of them.
 struct UnreadParameter {
   std::string_view shows;
@@ -218,6 +222,7 @@ std::span<const KnownNameRow> KnownNameRows();
 struct NamedScores {
   std::string_view children[3];
   bool are_weights_returned;  // and held until the caller's forward returns
+  std::string_view in_float;  // glob of the modules whose softmax runs in fp32, and is cast back
   SeenIn seen;
 };
 std::span<const NamedScores> NamedScoresOfAttention();
@@ -308,9 +313,23 @@ bool RunsOutsideAutocast(std::string_view file, std::string_view line);
 // others: its calls keep nothing, the last one is that operator of the Function's first operand and
 // its own;
 std::string_view FunctionOf(std::string_view file, std::string_view line);
+// the same of what a module of that name calls, in a file without lines.
+std::string_view FunctionOfModule(std::string_view name);
 // Whether attention without a mask is passed grouped heads of so many numbers as they are, instead
 // of repeating them.
 bool PassesGroupedHeads(int64_t key_width, int64_t value_width);
+
+// Casts to fp32 that a file without lines does not show, in the forward of a module that has a
+// parameter "A_log" and a child `child`, by nodes in their order.
+struct ScanCast {
+  std::string_view child;
+  std::string_view op_type;
+  int16_t rank;     // of the result; -1: any
+  int16_t nth;      // of those of the forward; -1: each
+  int16_t operand;  // -1: all
+  SeenIn seen;
+};
+std::span<const ScanCast> ScanCasts();
 
 // Casts that do nothing in an fp32 model, of which an export of it has lost the lines, too
 // (library_casts.cc): those around a call that is made on the way through a line.

@@ -27,6 +27,9 @@ constexpr std::string_view kNormed = "normed_output = ";
 constexpr std::string_view kScan = "scan_result = mamba_selective_scan(";
 constexpr std::string_view kChunkScan = "scan_result = mamba2_chunk_scan(";
 
+constexpr std::string_view kAttentionProcessor = "models/attention_processor.py";
+constexpr std::string_view kSana = "return self.processor(self, hidden_states)";
+
 constexpr std::string_view kDelta = "last_recurrent_state = chunk_kimi_delta_attention(";
 
 constexpr CastRow kCasts[] = {
@@ -59,6 +62,14 @@ constexpr CastRow kCasts[] = {
      To::kOther,
      1,
      {kTransformers, kCodegen, "attn_weights = attn_weights.to(value.dtype)"}},
+    {"models/gpt_neox_japanese/",
+     "self._attn(query, key, value, attention_mask)",
+     "matmul",
+     Of::kFirst,
+     To::kOther,
+     -1,
+     {kTransformers, "models/gpt_neox_japanese/modeling_gpt_neox_japanese.py",
+      "attn_weights = attn_weights.to(value.dtype)"}},
     // eager_attention_forward, where it is the only one.
     {"models/granite_swa/",
      kInterface,
@@ -247,6 +258,35 @@ constexpr CastRow kCasts[] = {
      -1,
      {kTransformers, kGlm,
       ".contiguous().to(torch.float32) for x in (query, key, value, beta, g)"}},
+    // SanaMultiscaleAttnProcessor2_0, whose result goes back to the type of what was permuted.
+    {kAttentionProcessor,
+     kSana,
+     "permute",
+     Of::kParameters,
+     To::kFloat,
+     0,
+     {kDiffusers, kAttentionProcessor, "original_dtype = hidden_states.dtype"}},
+    {kAttentionProcessor,
+     kSana,
+     "view",
+     Of::kFirst,
+     To::kFloat,
+     0,
+     {kDiffusers, kAttentionProcessor, "for linear attention upcast hidden_states to float32"}},
+    {kAttentionProcessor,
+     kSana,
+     "slice",
+     Of::kFirst,
+     To::kFloat,
+     -1,
+     {kDiffusers, kAttentionProcessor, "hidden_states = hidden_states.to(dtype=torch.float32)"}},
+    {kAttentionProcessor,
+     kSana,
+     "div",
+     Of::kResult,
+     To::kRead,
+     -1,
+     {kDiffusers, kAttentionProcessor, "hidden_states = hidden_states.to(dtype=original_dtype)"}},
     {"models/",
      "contextualized_states = self.out_proj(scan_output",
      "linear",
@@ -263,7 +303,29 @@ constexpr CastRow kCasts[] = {
      {kTransformers, kMamba, ".to(self.lm_head.weight.dtype)).float()"}},
 };
 
+// Mamba's scan, and Mamba 2's, whose operands are all in fp32.
+constexpr ScanCast kScanCasts[] = {
+    {"x_proj", "Exp", -1, 0, 0, {kTransformers, kMamba, "torch.exp(self.A_log.float())"}},
+    {"x_proj", "Mul", 4, 1, 1, {kTransformers, kMamba, "* B[:, None, :, :].float()"}},
+    {"x_proj",
+     "Mul",
+     4,
+     2,
+     1,
+     {kTransformers, kMamba, "discrete_B * hidden_states[:, :, :, None].float()"}},
+    {"norm", "Exp", -1, 0, 0, {kTransformers, kMamba, "torch.exp(self.A_log.float())"}},
+    {"norm", "Pad", -1, -1, 0, {kTransformers, kFalconH1, "hidden_states = hidden_states.float()"}},
+    {"norm",
+     "Mul",
+     -1,
+     -1,
+     -1,
+     {kTransformers, kFalconH1, "hidden_states * dt[..., None].float()"}},
+};
+
 }  // namespace
+
+std::span<const ScanCast> ScanCasts() { return kScanCasts; }
 
 std::span<const CastRow> CastRows() { return kCasts; }
 

@@ -309,16 +309,20 @@ constexpr KnownNameRow kKnownNameRows[] = {
 constexpr NamedScores kNamedScores[] = {
     {{"query", "key", "value"},
      true,
+     "",
      {kTransformers, "models/git/modeling_git.py", "return context_layer, attention_probs"}},
     {{"query_proj", "key_proj", "value_proj"},
      true,
+     "",
      {kTransformers, "models/deberta_v2/modeling_deberta_v2.py",
       "return (context_layer, attention_probs)"}},
     {{"query_key_value", "dense"},
      true,
+     "*",
      {kTransformers, "models/bloom/modeling_bloom.py", "return output_tensor, attention_probs"}},
-    {{"q_lin", "k_lin", "v_lin"},
+    {{"q_lin", "k_lin", "v_lin"},  // DistilBERT's are called so, too, in "layer.0.attention"
      false,
+     "*attentions.*",
      {kTransformers, "models/flaubert/modeling_flaubert.py", "weights = nn.functional.softmax("}},
 };
 

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <iterator>
+#include <string>
 
+#include "estimator/base/text.h"
 #include "estimator/program/libraries.h"
 #include "estimator/program/library_rows.h"
 
@@ -44,6 +46,16 @@ constexpr UnreadParameter kUnreadParameters[] = {
      "embeddings.mask_token",
      "embeddings.cls_token",
      {kTransformers, "models/dinov2/modeling_dinov2.py", "self.mask_token = nn.Parameter("}},
+};
+
+// FalconLinear, in FalconDecoderLayer; GPT-NeoX's and BLOOM's layers of these names have biases.
+constexpr SeenIn kFalconLinear = {kTransformers, "models/falcon/modeling_falcon.py",
+                                  "hidden_states = input @ self.weight.T"};
+constexpr NameFact kTransposing[] = {
+    {"h.*.self_attention.query_key_value", kFalconLinear},
+    {"h.*.self_attention.dense", kFalconLinear},
+    {"h.*.mlp.dense_h_to_4h", kFalconLinear},
+    {"h.*.mlp.dense_4h_to_h", kFalconLinear},
 };
 
 constexpr PositionBuffer kPositionBuffers[] = {
@@ -237,6 +249,12 @@ bool HasOwnHead(std::string_view path) {
 
 bool IsFloatBuffer(std::string_view name) {
   return std::ranges::find(kFloatBuffers, name, &NameFact::name) != std::end(kFloatBuffers);
+}
+
+bool MultipliesTransposed(std::string_view path) {
+  return std::ranges::any_of(kTransposing, [&](const NameFact& row) {
+    return MatchesGlob(path, std::string("*.") + std::string(row.name));
+  });
 }
 
 bool IsIndexedOnce(std::string_view parameter) {

@@ -133,6 +133,18 @@ constexpr TracedFunction kFunctions[] = {
      "bloom_gelu"},
 };
 
+// Modules that call such a Function alone, by their names.
+struct FunctionModule {
+  std::string_view name;
+  std::string_view op;
+  SeenIn seen;
+};
+constexpr FunctionModule kFunctionModules[] = {
+    {"gelu_impl",
+     "bloom_gelu",
+     {kTransformers, "models/bloom/modeling_bloom.py", "self.gelu_impl = BloomGelu()"}},
+};
+
 bool IsFrom(std::string_view file, const TracedStatement& row) {
   return file.find(row.file) != std::string_view::npos;
 }
@@ -169,6 +181,11 @@ std::string_view FunctionOf(std::string_view file, std::string_view line) {
     return IsFrom(file, row.statement) && line == row.statement.text;
   });
   return found == std::end(kFunctions) ? std::string_view() : found->op;
+}
+
+std::string_view FunctionOfModule(std::string_view name) {
+  const auto* found = std::ranges::find(kFunctionModules, name, &FunctionModule::name);
+  return found == std::end(kFunctionModules) ? std::string_view() : found->op;
 }
 
 bool PassesGroupedHeads(int64_t key_width, int64_t value_width) {

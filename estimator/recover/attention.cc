@@ -292,11 +292,15 @@ AttentionMask MaskOfCall(const BoundGraph& bound, const std::optional<SaidAttent
 }
 
 // Whether one head of values is for all of q, as products broadcast it: no copies of it are made.
-bool BroadcastsHeads(const BoundGraph& bound, const SaidAttention& said, ValueId q, ValueId value) {
+// TorchScript's exporter refuses enable_gqa.
+// Source: symbolic_opset14.py, "not implemented if enable_gqa is True", pytorch v2.11.0.
+bool BroadcastsHeads(const BoundGraph& bound, NodeId last, ValueId q, ValueId value) {
+  const std::optional<SaidAttention> said = SaidOf(bound, last);
+  if (said.has_value() ? said->is_grouped : !IsNamedByTorchScript(bound.At(last))) return false;
   const Dims& of_q = bound.DimsOf(q);
   const Dims& of_value = bound.DimsOf(value);
   const bool have_heads = of_q.size() == 4 && of_value.size() == 4;
-  return have_heads && !said.is_grouped && of_value[1] == 1 && of_q[1] > 1;
+  return have_heads && of_value[1] == 1 && of_q[1] > 1;
 }
 
 Rewritten MakeCall(const BoundGraph& bound, NodeId last, const Dims& scores, AttentionParts parts) {
@@ -311,9 +315,7 @@ Rewritten MakeCall(const BoundGraph& bound, NodeId last, const Dims& scores, Att
                     .nodes = parts.nodes,
                     .ints = {0, mask.causal && mask.tensor == kNoValue ? 1 : 0},
                     .dropout = parts.dropout};
-  const bool broadcasts =
-      said.has_value() && BroadcastsHeads(bound, *said, call.inputs[0], call.inputs[2]);
-  if (broadcasts) call.ints.push_back(1);
+  if (BroadcastsHeads(bound, last, call.inputs[0], call.inputs[2])) call.ints.push_back(1);
   if (!parts.key_perm.empty()) call.before.push_back(KeyTranspose(bound, parts));
   if (!parts.key_view.empty()) call.before.push_back(KeyView(bound, parts));
   if (!said.has_value() && IsNamedByTorchScript(bound.At(last))) {

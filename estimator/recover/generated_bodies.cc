@@ -7,6 +7,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/libraries.h"
 #include "estimator/program/modules.h"
+#include "estimator/recover/autograd_functions.h"
 #include "estimator/recover/call_parts.h"
 
 namespace onnxfit {
@@ -65,6 +66,9 @@ GeneratedBodies FindGeneratedBodies(const BoundGraph& bound) {
   for (size_t i = 0; i < found.size(); ++i) {
     found[i] =
         found[i] && !bodies.outside_autocast.contains(metadata.PathOf(static_cast<NodeId>(i)));
+  }
+  for (const FunctionBody& body : FindFunctionBodies(bound)) {
+    for (const NodeId node : body.nodes) found[Index(node)] = node != body.nodes.back();
   }
   AddRotaryEmbeddings(metadata, bodies.outside_autocast);
   return bodies;

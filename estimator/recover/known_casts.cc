@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -199,10 +200,78 @@ class KnownCastFinder {
   std::map<std::pair<ValueId, ModuleId>, std::string> names_;
 };
 
+// Of scans in files without lines.
+class ScanCastFinder {
+ public:
+  explicit ScanCastFinder(const BoundGraph& bound) : bound_(bound) {
+    for (const Initializer& stored : bound.graph().initializers) {
+      const std::string_view name = bound.NameOf(stored.value);
+      if (ChildOf(name) == "A_log") scans_.insert(ParentOf(name));
+    }
+    for (const NodeOrigin& origin : bound.metadata().origins) {
+      const std::string& path = bound.metadata().modules.PathOf(origin.module);
+      if (scans_.contains(ParentOf(path))) children_[ParentOf(path)].insert(ChildOf(path));
+    }
+  }
+
+  std::vector<LostCall> Find() {
+    const bool has_lines = bound_.metadata().lines.size() > 1;
+    for (NodeId node = 0; !has_lines && node < static_cast<NodeId>(bound_.graph().nodes.size());
+         ++node) {
+      const std::string& path = ScanOf(node);
+      if (path.empty()) continue;
+      for (const ScanCast& row : ScanCasts()) Apply(row, node, path);
+    }
+    return std::move(calls_);
+  }
+
+ private:
+  // The module whose forward runs `node`, if it scans, else "".
+  const std::string& ScanOf(NodeId node) const {
+    static const std::string kNone;
+    const std::string& path = bound_.metadata().PathOf(node);
+    return scans_.contains(path) ? path : kNone;
+  }
+
+  void Apply(const ScanCast& row, NodeId id, const std::string& path) {
+    const Node& node = bound_.At(id);
+    const auto children = children_.find(path);
+    if (node.op_type != row.op_type || children == children_.end() ||
+        !children->second.contains(row.child)) {
+      return;
+    }
+    const auto rank = static_cast<int16_t>(bound_.DimsOf(node.outputs[0]).size());
+    if (row.rank >= 0 && rank != row.rank) return;
+    const int count = counts_[{&row, path}]++;
+    if (row.nth >= 0 && count != row.nth) return;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (row.operand < 0 || static_cast<size_t>(row.operand) == i) AddBefore(id, node.inputs[i]);
+    }
+  }
+
+  void AddBefore(NodeId node, ValueId value) {
+    const bool is_tensor =
+        value != kNoValue && IsFloat(bound_.TypeOf(value).dtype) && Numel(bound_.DimsOf(value)) > 1;
+    if (!is_tensor) return;
+    calls_.push_back({.before = node,
+                      .input = value,
+                      .name = fmt::format("{}.float", bound_.NameOf(value)),
+                      .op = "to.inline"});
+  }
+
+  const BoundGraph& bound_;
+  std::set<std::string_view> scans_;
+  std::map<std::string_view, std::set<std::string_view>> children_;
+  std::map<std::pair<const ScanCast*, std::string>, int> counts_;
+  std::vector<LostCall> calls_;
+};
+
 }  // namespace
 
 std::vector<LostCall> FindKnownCasts(const BoundGraph& bound) {
-  return KnownCastFinder(bound).Find();
+  std::vector<LostCall> calls = KnownCastFinder(bound).Find();
+  for (LostCall& call : ScanCastFinder(bound).Find()) calls.push_back(std::move(call));
+  return calls;
 }
 
 }  // namespace onnxfit

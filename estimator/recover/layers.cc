@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/program/libraries.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/rewrites.h"
@@ -248,6 +249,12 @@ std::optional<Rewritten> FindLinear(const BoundGraph& bound, NodeId add) {
   return linear;
 }
 
+// A layer of a library's own, whose forward is "x @ self.weight.T", in a file without lines.
+bool IsProductOf(const BoundGraph& bound, NodeId product) {
+  const bool has_lines = bound.metadata().lines.size() > 1;
+  return !has_lines && MultipliesTransposed(bound.metadata().PathOf(product));
+}
+
 // The same without a bias; the weight's transpose may have been computed by the exporter.
 std::optional<Rewritten> FindProduct(const BoundGraph& bound, NodeId product) {
   const std::vector<ValueId>& factors = bound.At(product).inputs;
@@ -255,7 +262,8 @@ std::optional<Rewritten> FindProduct(const BoundGraph& bound, NodeId product) {
     return Rewritten{"linear", {factors[0], factors[1]}, product, {product}};
   }
   const NodeId transpose = bound.Inner(factors[1], "Transpose");
-  if (transpose == kNoNode || IsSpelledProduct(bound, product)) return std::nullopt;
+  const bool is_spelled = IsSpelledProduct(bound, product) || IsProductOf(bound, product);
+  if (transpose == kNoNode || is_spelled) return std::nullopt;
   const ValueId weight = bound.At(transpose).inputs[0];
   const bool is_weight = bound.IsStored(weight, 2) &&
                          IntsAttribute(bound.At(transpose), "perm") == std::vector<int64_t>{1, 0};

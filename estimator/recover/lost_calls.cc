@@ -379,10 +379,41 @@ LostOperands FindLostOperands(const Graph& graph, const ExporterMetadata& metada
   return LostOperandFinder(graph, metadata).Find();
 }
 
+namespace {
+
+// "x + (q - x).detach()" of a straight-through estimator, whose detach() leaves no node: without it
+// the sum would be q, which nobody writes so.
+std::vector<LostCall> FindStraightThrough(const Graph& graph) {
+  std::vector<int> reads(graph.values.size());
+  for (const Node& node : graph.nodes) {
+    for (const ValueId value : node.inputs) {
+      if (value != kNoValue) ++reads[Index(value)];
+    }
+  }
+  std::vector<LostCall> calls;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& add = graph.nodes[i];
+    if (add.op_type != "Add" || add.inputs[0] == kNoValue) continue;
+    const Value& difference = graph.values[Index(add.inputs[1])];
+    if (difference.producer == kNoNode) continue;
+    const Node& sub = graph.nodes[Index(difference.producer)];
+    const bool is_only_read = reads[Index(add.inputs[1])] == 1 && !difference.is_output;
+    if (sub.op_type != "Sub" || sub.inputs[1] != add.inputs[0] || !is_only_read) continue;
+    calls.push_back({.before = static_cast<NodeId>(i),
+                     .input = add.inputs[1],
+                     .name = std::string(difference.name) + ".detach",
+                     .op = "detach"});
+  }
+  return calls;
+}
+
+}  // namespace
+
 std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
                                     const LostOperands& operands,
                                     const std::vector<FoldedBatchNorm>& folded) {
-  std::vector<LostCall> calls = operands.calls;
+  std::vector<LostCall> calls =
+      metadata.groups.empty() ? FindStraightThrough(graph) : operands.calls;
   if (IsTrainingExport(graph)) return calls;
   for (LostCall& gap : GapFinder(graph, metadata, operands.drops, folded).Find()) {
     calls.push_back(std::move(gap));

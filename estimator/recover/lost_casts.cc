@@ -1,13 +1,18 @@
 // Casts that an fp32 export has left out.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/base/text.h"
+#include "estimator/program/libraries.h"
+#include "estimator/program/modules.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/lost_calls.h"
 
@@ -93,13 +98,32 @@ class LostCastFinder {
       : bound_(bound), calls_(calls) {}
 
   void AddSoftmax(NodeId softmax) {
+    const ValueId x = bound_.At(softmax).inputs[0];
+    if (RunsInFloat(softmax)) {
+      AddInLine(softmax, x, ResultOf(softmax));
+      return AddBackInLine(softmax, ValuesOf(softmax, x));
+    }
     const auto [arguments, behind] = ReadSoftmax(LineOf(bound_, softmax));
     const bool casts = Has(arguments, ".float()") || Has(arguments, "dtype=torch.float32");
     const bool returns_cast = behind.starts_with(".to(") || behind.starts_with(".type_as(");
     if (!casts || !returns_cast || Has(behind, "float32")) return;
-    const ValueId x = bound_.At(softmax).inputs[0];
     AddInLine(softmax, x, ResultOf(softmax));
-    AddBackInLine(softmax, x);
+    AddBackInLine(softmax, NamesOther(arguments, behind) ? ValuesOf(softmax, x) : x);
+  }
+
+  // "x + table.type_as(x)" of a table that is no tensor of the module's: a copy in fp32 remains.
+  void AddTable(NodeId node) {
+    if (!Has(LineOf(bound_, node), ".type_as(")) return;
+    const std::vector<ValueId>& terms = bound_.At(node).inputs;
+    for (size_t i = 0; i < terms.size(); ++i) {
+      const Value& term = bound_.graph().values[Index(terms[i])];
+      if (!term.name.starts_with("_to_copy") || terms.size() != 2) continue;
+      calls_.push_back({.before = node,
+                        .input = terms[i],
+                        .name = NameOf(terms[i], ".cast"),
+                        .op = "type_as.inline",
+                        .like = terms[1 - i]});
+    }
   }
 
   // "return self._norm(x.float()).type_as(x)", a norm without a weight.
@@ -140,6 +164,62 @@ class LostCastFinder {
   }
 
  private:
+  // Whether "softmax(scores.float()).to(values.dtype)" casts to the type of another tensor.
+  static bool NamesOther(std::string_view arguments, std::string_view behind) {
+    constexpr std::string_view kCast = ".to(";
+    const size_t end = behind.find(".dtype");
+    if (!behind.starts_with(kCast) || end == std::string_view::npos) return false;
+    return !Has(arguments, behind.substr(kCast.size(), end - kCast.size()));
+  }
+
+  // What the weights of `softmax` multiply, which has the type of queries and keys, too;
+  // `otherwise` where no product reads them.
+  ValueId ValuesOf(NodeId softmax, ValueId otherwise) const {
+    constexpr std::string_view kPassing[] = {"Dropout", "Reshape", "Cast", "Expand", "Identity"};
+    NodeId node = softmax;
+    while (true) {
+      const ValueId made = ResultOf(node);
+      node = OnlyReader(bound_, made);
+      if (node == kNoNode) return otherwise;
+      const Node& reader = bound_.At(node);
+      if (reader.op_type == "MatMul") {
+        return MadeBefore(softmax, reader.inputs[reader.inputs[0] == made ? 1 : 0], otherwise);
+      }
+      if (std::ranges::find(kPassing, reader.op_type) == std::end(kPassing)) return otherwise;
+    }
+  }
+
+  // `value`, or what it is a view of, which node `reader` could ask.
+  ValueId MadeBefore(NodeId reader, ValueId value, ValueId otherwise) const {
+    constexpr int kMostViews = 8;
+    for (int view = 0; view < kMostViews && value != kNoValue; ++view) {
+      const NodeId maker = bound_.graph().values[Index(value)].producer;
+      if (maker < reader) return value;
+      if (bound_.At(maker).inputs.empty()) break;
+      value = bound_.At(maker).inputs[0];
+    }
+    return otherwise;
+  }
+
+  // Of a file without lines, by the children of the module that attends.
+  bool RunsInFloat(NodeId softmax) {
+    const std::string& path = bound_.metadata().PathOf(softmax);
+    if (bound_.metadata().lines.size() > 1 || path.empty()) return false;
+    if (children_.empty()) {
+      for (const NodeOrigin& origin : bound_.metadata().origins) {
+        const std::string& module = bound_.metadata().modules.PathOf(origin.module);
+        children_[ParentOf(module)].insert(ChildOf(module));
+      }
+    }
+    const std::set<std::string_view>& children = children_[path];
+    return std::ranges::any_of(NamedScoresOfAttention(), [&](const NamedScores& row) {
+      const auto is_there = [&](std::string_view child) {
+        return child.empty() || children.contains(child);
+      };
+      return MatchesGlob(path, row.in_float) && std::ranges::all_of(row.children, is_there);
+    });
+  }
+
   ValueId ResultOf(NodeId node) const { return bound_.At(node).outputs[0]; }
 
   ValueId WeightOf(const Norm& norm) const {
@@ -207,6 +287,7 @@ class LostCastFinder {
   const BoundGraph& bound_;
   std::vector<LostCall>& calls_;
   std::string name_;
+  std::map<std::string_view, std::set<std::string_view>> children_;  // by module
   std::map<ValueId, ValueId> cast_to_;  // what was cast within its line, and to the type of what
 };
 
@@ -220,6 +301,7 @@ std::vector<LostCall> FindLostCasts(const BoundGraph& bound) {
     const Node& node = graph.nodes[i];
     const auto id = static_cast<NodeId>(i);
     if (node.op_type == "Softmax") finder.AddSoftmax(id);
+    if (node.op_type == "Add") finder.AddTable(id);
     if (node.op_type != "Pow" || LinesOf(bound, id).empty()) continue;
     const auto norm = FindNorm(bound, id);
     if (norm.has_value()) finder.Add(*norm);

@@ -13,6 +13,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/libraries.h"
+#include "estimator/recover/autograd_functions.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exported_groups.h"
 #include "estimator/recover/exporter_metadata.h"
@@ -354,6 +355,7 @@ void TakeBackRepeatedHeads(const BoundGraph& bound, std::vector<Rewritten>& rewr
 std::vector<Rewritten> FindRewrites(const BoundGraph& bound) {
   Search search(bound.graph(), bound);
   search.TakeAll(kByLine);
+  for (Rewritten& call : FindFunctionCalls(bound)) search.Take(std::move(call));
   for (Rewritten& call : FindRecurrentCalls(bound)) search.Take(std::move(call));
   if (!bound.metadata().groups.empty()) {
     const ExportedGroups groups(bound);

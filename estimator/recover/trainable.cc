@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -236,6 +237,27 @@ std::string WhyNotTrainable(const Graph& graph, const Program& program) {
 
 }  // namespace
 
+namespace {
+
+// Modules that compute a batch norm as a product and a sum have fixed statistics and no parameter:
+// FrozenBatchNorm2d of torchvision, detectron2 and DETR's kin.
+std::set<std::string_view> FindFrozenNorms(const Graph& graph, const Readers& readers) {
+  std::set<std::string_view> modules;
+  for (const Initializer& initializer : graph.initializers) {
+    const std::string_view name = graph.values[Index(initializer.value)].name;
+    if (ChildOf(name) != "running_var") continue;
+    const auto found = readers.find(initializer.value);
+    if (found == readers.end()) continue;
+    const bool is_norm = std::ranges::any_of(found->second, [&](NodeId reader) {
+      return graph.nodes[Index(reader)].op_type == "BatchNormalization";
+    });
+    if (!is_norm) modules.insert(ParentOf(name));
+  }
+  return modules;
+}
+
+}  // namespace
+
 std::unordered_set<ValueId> FindFloatBuffers(const Graph& graph) {
   Readers readers;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -244,11 +266,13 @@ std::unordered_set<ValueId> FindFloatBuffers(const Graph& graph) {
       if (value != kNoValue) readers[value].push_back(static_cast<NodeId>(i));
     }
   }
+  const std::set<std::string_view> frozen_norms = FindFrozenNorms(graph, readers);
   std::unordered_set<ValueId> buffers;
   for (const Initializer& initializer : graph.initializers) {
     if (!IsFloat(initializer.type.dtype) || Numel(initializer.type.dims) <= 1) continue;
-    const std::string_view name = ChildOf(graph.values[Index(initializer.value)].name);
-    const bool is_buffer = IsFloatBuffer(name) ||
+    const std::string_view path = graph.values[Index(initializer.value)].name;
+    const std::string_view name = ChildOf(path);
+    const bool is_buffer = IsFloatBuffer(name) || frozen_norms.contains(ParentOf(path)) ||
                            IsOnlyCompared(graph, readers, initializer.value) ||
                            IsAddedToLogits(graph, readers, initializer);
     if (is_buffer) buffers.insert(initializer.value);

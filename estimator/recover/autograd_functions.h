@@ -1,0 +1,27 @@
+// torch.autograd.Functions, whose forward exporters write call by call, as if each had a backward
+// of its own.  Internal to the room recover/.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "estimator/recover/bound_graph.h"
+#include "estimator/recover/rewrites.h"
+
+namespace onnxfit {
+
+// The nodes of one call of a Function.
+struct FunctionBody {
+  std::string_view op;        // which has its backward (libraries.h)
+  std::vector<NodeId> nodes;  // in the graph's order; the last one makes the result
+};
+
+// By the lines of their forwards; in files without lines, by the names of the modules that call
+// them.  O(nodes × log).
+std::vector<FunctionBody> FindFunctionBodies(const BoundGraph& bound);
+
+// The last node of each as the operator that has the backward, of the Function's operand and its
+// own.  O(nodes × log).
+std::vector<Rewritten> FindFunctionCalls(const BoundGraph& bound);
+
+}  // namespace onnxfit
