@@ -81,6 +81,10 @@ std::vector<Rewritten> FindRegeneratedParts(const ExportedGroups& groups);
 // is copied into x, which nobody reads behind it.  Last ones first.  O(groups).  (slice_writes.cc)
 std::vector<Rewritten> FindSliceWrites(const ExportedGroups& groups);
 
+// ATen calls that TorchScript's exporter has taken apart, by a table of patterns: atan2, remainder,
+// cosine_similarity and the like.  Larger ones first.  O(nodes × rows).  (scripted_calls.cc)
+std::vector<Rewritten> FindScriptedCalls(const BoundGraph& bound);
+
 // The calls "lstm", "gru" and "rnn", which run one layer in all its directions: x, the first
 // hidden and cell state (kNoValue where there is none), then the module's own tensors.  ints: what
 // the gates, hidden states and cells are that a layer keeps, and those that its backward makes, in
