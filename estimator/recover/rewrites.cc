@@ -103,7 +103,7 @@ bool EndsWithData(const BoundGraph& bound, const Node& slice) {
   int64_t axis = bound.Known(slice.inputs[kAxes])->elements()[0];
   if (axis < 0) axis += static_cast<int64_t>(dims.size());
   return bound.Maker(slice.inputs[kEnds], "Mul") != kNoNode &&
-         NumberOf(bound, slice, kEnds) == dims[Index(axis)];
+         NumberOf(bound, slice, kEnds) >= dims[Index(axis)];
 }
 
 bool IsReadBefore(const BoundGraph& bound, NodeId slice, NodeId last) {
@@ -191,6 +191,11 @@ constexpr RewriteRow kRewrites[] = {
     {"Log", FindLog1p},
     {"Mul", FindTokenPositions},
     {"Slice", FindChunk},         //
+    {"Concat", FindRoll},         //
+    {"Concat", FindCircularPad},  //
+    {"Concat", FindUnfold},       //
+    {"Squeeze", FindUnbind},      //
+    {"Gather", FindAsStrided},    //
     {"Mul", FindSilu},            //
     {"Mul", FindHardSwish},       //
     {"Mul", FindMish},            //

@@ -100,7 +100,7 @@ std::span<const ScriptedCall> ScriptedCalls() {
       {"norm.power", "x", "Pow(ReduceSum(Pow(Abs(x), #)), Div(1, #))"},
       {"cdist",
        "xy",
-       "Pow(ReduceSum(Pow(Sub(Unsqueeze(x), Unsqueeze(y)), p)), Div(1, Add(p, #)))",
+       "Pow(ReduceSum(Pow(Sub(Unsqueeze(x), Unsqueeze(y)), p)), Div(1, Add(#, #)))",
        {},
        {},
        SayHowDistancesAreMade},
