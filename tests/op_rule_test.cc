@@ -458,6 +458,7 @@ TEST_CASE("what works in place is what torch.nn has in place") {
       {"index_add.alpha", InPlace::kResult},
       {"index_copy", InPlace::kResult},
       {"index_fill", InPlace::kResult},
+      {"index_fill.Tensor", InPlace::kResult},
       {"index_put", InPlace::kResult},
       {"index_put.accumulate", InPlace::kResult},
       {"copy_slice", InPlace::kAlways},

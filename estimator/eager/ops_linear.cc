@@ -252,7 +252,7 @@ constexpr OpRule kLinearRules[] = {
                  Scratch(PointersOfMatrices), Uses(Workspace::kCublas), DropScratch(3, 1),
                  Scratch(PointersOfMatrices), Scratch(PointersOfMatrices), DropScratch(1, 5),
                  Passing(OneBool)},
-     .backward = {Scratch(LikeInput), Uses(Workspace::kCublas), Scratch(LikeInput), MakeGrad(0)}},
+     .backward = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0), Uses(Workspace::kCublas)}},
     // A, B: of B's gradient A's is the negative product with the result, and its triangle.
     {.name = "linalg_solve_triangular",
      .gradients = {Reads(In(0) | Out(0)), Reads(In(0) | Out(0))},
