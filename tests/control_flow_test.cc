@@ -183,6 +183,63 @@ all = Concat(all/each, all/all/each, all/all/each_2) float32[3, 2, 4]
 )");
 }
 
+TEST_CASE("a Scan becomes its body, once for each part of its inputs") {
+  CHECK(FlatText(R"(
+    g (float[N, 2, 4] x, float[N, 4] h) => (float[A, B] last, float[C, D, E] all) {
+      [s] last, all = Scan<
+        num_scan_inputs = 1, scan_input_axes = [1],
+        body = step (float v, float part) => (float v2, float item) {
+          v2 = Add(v, part)
+          item = Relu(v2)
+        }>(h, x)
+    })",
+                 3) == R"(
+s/shape = Shape(x) int64[3]
+s/axis = Constant() int64[]
+s/trips = Gather(s/shape, s/axis) int64[]
+s/trip = Constant() int64[]
+s/goes_on = Constant() bool[]
+part = Gather(x, s/trip) float32[3, 4]
+v2 = Add(h, part) float32[3, 4]
+item = Relu(v2) float32[3, 4]
+s/s/trip = Constant() int64[]
+s/s/goes_on = Constant() bool[]
+s/part = Gather(x, s/s/trip) float32[3, 4]
+last = Add(v2, s/part) float32[3, 4]
+s/item = Relu(last) float32[3, 4]
+all/each/axes = Constant() int64[1]
+all/each = Unsqueeze(item, all/each/axes) float32[1, 3, 4]
+all/all/each/axes = Constant() int64[1]
+all/all/each = Unsqueeze(s/item, all/all/each/axes) float32[1, 3, 4]
+all = Concat(all/each, all/all/each) float32[2, 3, 4]
+)");
+}
+
+TEST_CASE("what a Loop puts into a list, a ConcatFromSequence joins or stacks") {
+  const auto text = [](const std::string& join) {
+    return FlatText(R"(
+    g (float[N, 4] x) => (float[A, B, C] y) <int64 trips = {2}, bool go = {1}> {
+      none = SequenceEmpty()
+      [repeat] last, list = Loop<
+        body = step (int64 i, bool c, float v, seq(float) l) => (bool c, float v2, seq(float) l2) {
+          v2 = Relu(v)
+          l2 = SequenceInsert(l, v2)
+        }>(trips, go, x, none)
+      [join] y = ConcatFromSequence<)" +
+                        join + R"(>(list)
+    })",
+                    3);
+  };
+  CHECK(text("axis = 0").ends_with("y = Concat(v2, last) float32[6, 4]\n"));
+  CHECK(text("axis = 1, new_axis = 1").ends_with(R"(
+y/each/axes = Constant() int64[1]
+y/each = Unsqueeze(v2, y/each/axes) float32[3, 1, 4]
+y/y/each/axes = Constant() int64[1]
+y/y/each = Unsqueeze(last, y/y/each/axes) float32[3, 1, 4]
+y = Concat(y/each, y/y/each) float32[3, 2, 4]
+)"));
+}
+
 // Nothing ends it that is known.
 constexpr std::string_view kWhile = R"(
     g (float[N, 4] x, bool go) => (float[A, B] last) {

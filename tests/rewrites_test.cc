@@ -211,6 +211,8 @@ TEST_CASE("a variance is one call, and its root") {
         "\n%r = std(%x)  # /v/Sqrt\n%y = add(%x, %r)  # y\n");
   CHECK(program("x", "[y] y = Add (x, v)").find("var") == std::string::npos);
   CHECK(program("d", "e = Add (x, v) [y] y = Add (e, d)").find("var") == std::string::npos);
+  CHECK(program("d", "e = Add (x, v) [y] y = Add (e, k)") ==
+        "\n%v, %k = var_mean(%x)  # /v/Div\n%e = add(%x, %v)  # Add #12\n%y = add(%e, %k)  # y\n");
 }
 
 // The exporter counts places in nodes without a module; those of the model's own Range have one.

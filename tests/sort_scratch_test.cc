@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "estimator/eager/kernel_scratch.h"
 
 namespace onnxfit::sort_scratch_test {
@@ -43,6 +45,19 @@ TEST_CASE("bits of indices") {
   CHECK(BitsOfIndices(256) == 8);
   CHECK(BitsOfIndices(257) == 9);
   CHECK(BitsOfIndices(30523) == 15);
+}
+
+// What torch.nonzero allocates of so many elements.
+TEST_CASE("what counting and selecting elements takes") {
+  for (const int64_t count : {1, 1000, 4096}) CHECK(CountBytes(count, DefaultDevice()) == 1);
+  for (const int64_t count : {5000, 10'000'000}) CHECK(CountBytes(count, DefaultDevice()) == 17663);
+  const std::pair<int64_t, int64_t> rows[] = {
+      {1, 1023},       {50'000, 1023},    {100'000, 1279},    {200'000, 1535},
+      {500'000, 2559}, {1'000'000, 4351}, {3'000'000, 11263}, {10'000'000, 35583}};
+  for (const auto& [count, bytes] : rows) {
+    CAPTURE(count);
+    CHECK(SelectBytes(count) == bytes);
+  }
 }
 
 struct Scan {

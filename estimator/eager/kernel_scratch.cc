@@ -204,6 +204,22 @@ int64_t UniqueBytes(int64_t count, Cub cub, const DeviceProfile& device) {
 
 int64_t ScanBytes(int64_t count, Cub cub) { return StateBytes(DivideUp(count, kScanTile), cub); }
 
+// A sum for each block of as many as a card runs five times over.
+int64_t CountBytes(int64_t count, const DeviceProfile& device) {
+  constexpr int64_t kSingleTile = 4096;
+  constexpr int64_t kThreads = 256;
+  if (count <= kSingleTile) return 1;
+  const int64_t blocks =
+      5 * device.multiprocessors * (device.threads_per_multiprocessor / kThreads);
+  return kAlignment / 2 + Aligned(4 * blocks);
+}
+
+int64_t SelectBytes(int64_t count) {
+  constexpr int64_t kSelectTile = 4608;
+  constexpr int64_t kBefore = 32;
+  return kAlignment / 2 + Aligned(16 * (DivideUp(count, kSelectTile) + kBefore));
+}
+
 int64_t BitsOfIndices(int64_t count) {
   return static_cast<int64_t>(
       std::bit_width(static_cast<uint64_t>(std::max<int64_t>(count - 1, 1))));

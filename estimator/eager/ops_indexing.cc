@@ -171,6 +171,24 @@ constexpr Slots kReduced = In(0) | In(1) | In(2) | Out(0);
 
 // --- Masks ---------------------------------------------------------------------
 
+// A value that is a tensor has the sum of those elements of the gradient that were filled: nonzero
+// counts, then selects; _unique sorts indices.  How many those are depends on data: their places and
+// elements are not counted.
+TensorType CountOfChosen(const CallTypes&) { return {DType::kInt32, {}}; }
+TensorType CountOfUnique(const CallTypes&) { return {DType::kInt64, {}}; }
+TensorType SumToCount(const CallTypes& call) {
+  return {DType::kUint8, {CountBytes(Numel(call.out(0).dims), call.device())}};
+}
+TensorType SelectChosen(const CallTypes& call) {
+  return {DType::kUint8, {SelectBytes(Numel(call.out(0).dims))}};
+}
+TensorType SortOfIndices(const CallTypes& call) {
+  return {DType::kUint8, {SortBytes(Numel(call.in(1).dims), 64, call.device())}};
+}
+TensorType SelectUnique(const CallTypes& call) {
+  return {DType::kUint8, {SelectBytes(Numel(call.in(1).dims))}};
+}
+
 // masked_scatter counts the mask's elements that are true before each.
 TensorType MaskPlaces(const CallTypes& call) { return {DType::kInt64, {Numel(call.out(0).dims)}}; }
 TensorType MaskScan(const CallTypes& call) {
@@ -221,6 +239,20 @@ constexpr OpRule kIndexingRules[] = {
      .strides = AsInput,
      .in_place = InPlace::kResult,
      .gradients = {ReadsElementwise(In(1))}},
+    // x, indices, value
+    {.name = "index_fill.Tensor",
+     .strides = AsInput,
+     .in_place = InPlace::kResult,
+     .gradients = {ReadsElementwise(In(1)), kNoGradient, Reads(In(1))},
+     .backward = {MakeGrad(0), ScratchWith(2, AsSecond), PassingWith(2, SortOfIndices),
+                  ScratchWith(2, AsSecond), ScratchWith(2, CountOfUnique),
+                  PassingWith(2, SelectUnique), DropScratch(), MakeGrad(2)}},
+    // x, mask, value
+    {.name = "masked_fill.Tensor",
+     .in_place = InPlace::kIfNamed,
+     .gradients = {Reads(In(1)), kNoGradient, Reads(In(1))},
+     .backward = {MakeGrad(0), ScratchWith(2, CountOfChosen), PassingWith(2, SumToCount),
+                  PassingWith(2, SelectChosen), DropScratch(), MakeGrad(2)}},
     {.name = "put",
      .strides = AsInput,
      .gradients = {ReadsElementwise(In(1)), kNoGradient, Reads(In(1) | In(2))},

@@ -63,6 +63,26 @@ void TakeVecdotApart(Dispatcher& dispatcher, const AtenCall& call) {
 
 Dims BatchOf(const StridedType& type) { return {type.dims.begin(), type.dims.end() - 2}; }
 
+// --- Systems of linear equations ---
+// Sources: aten/src/ATen/native/cuda/linalg/BatchLinearAlgebra.cpp and
+// BatchLinearAlgebraLib.cpp, pytorch v2.11.0; torch 2.11 events of 1 to 64 matrices of 3 to 600
+// rows.
+
+TensorType InfoOfMatrices(const CallTypes& call) { return {DType::kInt32, BatchOf(call.in(0))}; }
+TensorType PivotsOfMatrices(const CallTypes& call) {
+  return {DType::kInt32, {call.in(0).dims.begin(), call.in(0).dims.end() - 1}};
+}
+TensorType PointersOfMatrices(const CallTypes& call) {
+  return {DType::kInt64, BatchOf(call.in(0))};
+}
+TensorType OneBool(const CallTypes&) { return {DType::kBool, {}}; }
+
+// Of up to eight matrices of 64 rows or more each is solved alone.
+TensorType PointersToSolve(const CallTypes& call) {
+  const bool is_each_alone = Numel(BatchOf(call.in(0))) <= 8 && call.in(0).dims.back() >= 64;
+  return is_each_alone ? TensorType() : PointersOfMatrices(call);
+}
+
 Dims Broadcast(Dims a, Dims b) {
   if (a.size() < b.size()) std::swap(a, b);
   for (size_t i = 0; i < b.size(); ++i) {
@@ -224,6 +244,23 @@ constexpr OpRule kLinearRules[] = {
      .forward = {MakeOut(0), Uses(Workspace::kCublas)},
      .backward = {MakeGrad(1), MakeGrad(0)}},
     {.name = "linalg_vecdot", .take_apart = TakeVecdotApart, .autocast = AutocastPolicy::kLower},
+    // Several matrices of at most 16 rows, by cuBLAS: info, LU and its pivots, pointers to
+    // matrices; a bool says whether all went well.  -result^H (grad result^H)
+    {.name = "linalg_inv",
+     .gradients = {Reads(Out(0))},
+     .forward = {MakeOut(0), Scratch(InfoOfMatrices), Scratch(LikeInput), Scratch(PivotsOfMatrices),
+                 Scratch(PointersOfMatrices), Uses(Workspace::kCublas), DropScratch(3, 1),
+                 Scratch(PointersOfMatrices), Scratch(PointersOfMatrices), DropScratch(1, 5),
+                 Passing(OneBool)},
+     .backward = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0), Uses(Workspace::kCublas)}},
+    // A, B: of B's gradient A's is the negative product with the result, and its triangle.
+    {.name = "linalg_solve_triangular",
+     .gradients = {Reads(In(0) | Out(0)), Reads(In(0) | Out(0))},
+     .forward = {MakeOut(0), Scratch(PointersToSolve), Scratch(PointersToSolve),
+                 Uses(Workspace::kCublas)},
+     .backward = {MakeGrad(1), Scratch(PointersToSolve), Scratch(PointersToSolve),
+                  Uses(Workspace::kCublas), DropScratch(0, 2), ScratchWith(0, LikeInput),
+                  ScratchWith(0, LikeInput), DropScratch(2, 1), MakeGrad(0)}},
     {.name = "add_", .in_place = InPlace::kAlways, .gradients = {PassThrough(), PassThrough()}},
 };
 

@@ -33,7 +33,29 @@ constexpr BackwardSteps kBoundedByTensor = {
     ScratchWith(1, ScalarLikeOutput), ScratchWith(1, BoolsLikeOutput), MakeGrad(1), DropScratch(),
     ScratchWith(0, ScalarLikeOutput), ScratchWith(0, BoolsLikeOutput), MakeGrad(0)};
 
+// --- Fourier transforms ---
+// ints: the dimension.  cuFFT transforms the last one: others are copied there.  Its own workspace
+// is counted as the 256 bytes that it asks for where no card is.
+// Source: _fft_c2r_cufft and _exec_fft of aten/src/ATen/native/cuda/SpectralOps.cpp, pytorch
+// v2.11.0.
+
+TensorType MovedBehind(const CallTypes& call, const StridedType& type) {
+  const bool is_last = call.ints().empty() || call.ints()[0] + 1 == std::ssize(type.dims);
+  return is_last ? TensorType() : TensorType{type.dtype, type.dims};
+}
+TensorType InputMovedBehind(const CallTypes& call) { return MovedBehind(call, call.in(0)); }
+TensorType GradientMovedBehind(const CallTypes& call) {
+  return MovedBehind(call, call.incoming_gradient());
+}
+TensorType FourierWorkspace(const CallTypes&) { return {DType::kUint8, {256}}; }
+
 constexpr OpRule kMathRules[] = {
+    // A clone of x, which is written over.
+    {.name = "_fft_c2r",
+     .gradients = {Reads({})},
+     .forward = {MakeOut(0), Scratch(LikeInput), Scratch(InputMovedBehind),
+                 Passing(FourierWorkspace)},
+     .backward = {MakeGrad(0), Scratch(GradientMovedBehind), Passing(FourierWorkspace)}},
     // GeLUFunction of transformers 5.17.0, models/bloom/modeling_bloom.py, which keeps x alone: the
     // last product of bloom_gelu_forward, behind x; bloom_gelu_back makes tanh_out, then at most
     // four more beside it for ff, then ff * g.

@@ -278,11 +278,14 @@ class FlowInliner {
 }  // namespace
 
 Graph InlineControlFlow(Graph graph, DimBinding& binding, Warnings& warnings) {
-  graph = UnrollSequences(std::move(graph));
+  graph = LoopsForScans(UnrollSequences(std::move(graph)));
   if (!HasFlow(graph)) return graph;
   graph = JoinEmbeddingBags(std::move(graph));
   FlowInliner inliner(graph.model->proto.graph(), binding);
-  while (HasFlow(graph)) graph = inliner.Inline(PartialInferrer(graph, binding), warnings);
+  while (HasFlow(graph)) {
+    graph = inliner.Inline(PartialInferrer(graph, binding), warnings);
+    graph = LoopsForScans(UnrollSequences(std::move(graph)));
+  }
   return graph;
 }
 

@@ -30,9 +30,14 @@ namespace onnxfit {
 // O(nodes), bodies and trips included.
 Graph InlineControlFlow(Graph graph, DimBinding& binding, Warnings& warnings);
 
-// Of lists that SequenceConstruct makes, nodes read the elements: SequenceMap is its body for each,
-// SequenceAt one of them, ConcatFromSequence a Concat.  Returns `graph` itself where it has none.
-// O(nodes), bodies and elements included.
+// Scans become Loops.  Returns `graph` itself where it has none.  O(nodes), bodies included.
+// (scan_loops.cc)
+Graph LoopsForScans(Graph graph);
+
+// Of lists that SequenceConstruct makes, or SequenceInsert of an empty one, nodes read the
+// elements: SequenceMap is its body for each, SequenceAt one of them, ConcatFromSequence a Concat,
+// of elements with one dimension more where it stacks them.  Returns `graph` itself where it has
+// none. O(nodes), bodies and elements included.
 Graph UnrollSequences(Graph graph);
 
 // --- Bodies written out; internal to the room onnx/ ----------------------------
@@ -63,6 +68,9 @@ class BodyInliner {
   void InlineMap(const onnx::NodeProto& node, const onnx::GraphProto& body,
                  const std::vector<std::vector<std::string>>& elements);
 
+  // A ConcatFromSequence of these elements with a new axis.
+  void InlineStack(const onnx::NodeProto& node, const std::vector<std::string>& elements);
+
   static constexpr int64_t kMaxTrips = 1024;
   static constexpr int64_t kMaxCopies = 1 << 17;  // of all lists together
 
@@ -76,8 +84,10 @@ class BodyInliner {
   void AppendList(const std::vector<std::string>& parts, const std::string& to);
   void AppendIteration(const onnx::GraphProto& body, const std::string& prefix, int64_t trip,
                        Names& names);
+  onnx::NodeProto& AppendConcat(const std::vector<std::string>& parts, const std::string& to,
+                                int64_t axis);
   std::string AppendConstant(const std::string& name, onnx::TensorProto value);
-  std::string AppendUnsqueezed(const std::string& from, const std::string& to);
+  std::string AppendUnsqueezed(const std::string& from, const std::string& to, int64_t axis = 0);
 
   onnx::GraphProto& graph_;
   std::unordered_set<std::string> taken_;

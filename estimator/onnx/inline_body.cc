@@ -139,18 +139,19 @@ std::string BodyInliner::AppendConstant(const std::string& name, onnx::TensorPro
 }
 
 // Axes are an input from opset 13 on.
-std::string BodyInliner::AppendUnsqueezed(const std::string& from, const std::string& to) {
+std::string BodyInliner::AppendUnsqueezed(const std::string& from, const std::string& to,
+                                          int64_t axis) {
   std::string axes;
   if (opset_ >= 13) {
-    onnx::TensorProto zero = Scalar(onnx::TensorProto::INT64, 0);
-    zero.add_dims(1);
-    axes = AppendConstant(Unique(to + "/axes", to), std::move(zero));
+    onnx::TensorProto place = Scalar(onnx::TensorProto::INT64, axis);
+    place.add_dims(1);
+    axes = AppendConstant(Unique(to + "/axes", to), std::move(place));
   }
   onnx::NodeProto& unsqueeze = *graph_.add_node();
   unsqueeze.set_op_type("Unsqueeze");
   unsqueeze.add_input(from);
   if (!axes.empty()) unsqueeze.add_input(axes);
-  if (axes.empty()) AddInts(unsqueeze, "axes", 0);
+  if (axes.empty()) AddInts(unsqueeze, "axes", axis);
   unsqueeze.add_output(to);
   return to;
 }
@@ -175,14 +176,37 @@ void BodyInliner::AppendList(const std::vector<std::string>& parts, const std::s
     unsqueezed.push_back(is_new ? AppendUnsqueezed(parts[i], Unique(to + "/each", to))
                                 : unsqueezed.back());
   }
+  AppendConcat(unsqueezed, to, 0);
+}
+
+onnx::NodeProto& BodyInliner::AppendConcat(const std::vector<std::string>& parts,
+                                           const std::string& to, int64_t axis) {
   onnx::NodeProto& concat = *graph_.add_node();
   concat.set_op_type("Concat");
-  for (const std::string& part : unsqueezed) concat.add_input(part);
+  for (const std::string& part : parts) concat.add_input(part);
   concat.add_output(to);
-  onnx::AttributeProto& axis = *concat.add_attribute();
-  axis.set_name("axis");
-  axis.set_type(onnx::AttributeProto::INT);
-  axis.set_i(0);
+  onnx::AttributeProto& along = *concat.add_attribute();
+  along.set_name("axis");
+  along.set_type(onnx::AttributeProto::INT);
+  along.set_i(axis);
+  return concat;
+}
+
+void BodyInliner::InlineStack(const onnx::NodeProto& node,
+                              const std::vector<std::string>& elements) {
+  const onnx::AttributeProto* given = nullptr;
+  for (const auto& attribute : node.attribute()) {
+    if (attribute.name() == "axis") given = &attribute;
+  }
+  const int64_t axis = given == nullptr ? 0 : given->i();
+  const std::string& to = node.output(0);
+  std::vector<std::string> parts;
+  for (const std::string& element : elements) {
+    parts.push_back(AppendUnsqueezed(element, Unique(to + "/each", to), axis));
+  }
+  onnx::NodeProto& concat = AppendConcat(parts, to, axis);
+  concat.set_name(node.name());
+  *concat.mutable_metadata_props() = node.metadata_props();
 }
 
 void BodyInliner::InlineBranch(const onnx::NodeProto& node, const onnx::GraphProto& body) {

@@ -95,7 +95,7 @@ NameId FindInput(ProgramWriter& writer, std::string_view name) {
 // --- Gradients ------------------------------------------------------------------------------
 
 bool HoldsFloats(const Program& program, NameId name) {
-  return name != kNoName && IsFloat(program.values[Index(name)].type.dtype);
+  return name != kNoName && HasGradients(program.values[Index(name)].type.dtype);
 }
 
 // Under torch.no_grad() no gradient passes, but what returns its operand: a cast to the type that
@@ -107,7 +107,8 @@ bool StopsGradients(const Program& program, const AtenCall& call) {
   return !is_same;
 }
 
-// Which names a gradient reaches: those of floats that lead to the loss through floats.
+// Which names a gradient reaches: those of floats, or of complex numbers, that lead to the loss
+// through such.
 std::vector<bool> ReachedByGradients(const Program& program) {
   std::vector<bool> reached(program.values.size());
   reached[Index(program.loss)] = true;

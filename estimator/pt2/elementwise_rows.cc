@@ -181,6 +181,29 @@ void WriteMatrixNorm(CallWriter& writer, const Call& call, std::string_view op) 
   is_plain ? WriteUnary(writer, call, op) : writer.WriteUnknown(call);
 }
 
+// Of as many frequencies as there are; of real ones, as complex numbers.
+// Source: fft_c2r of aten/src/ATen/native/SpectralOps.cpp, pytorch v2.11.0.
+void WriteInverseTransform(CallWriter& writer, const Call& call, std::string_view op) {
+  NameId x = writer.TensorAt(call, "self");
+  const Dims dims = writer.DimsOf(x);
+  const Dims made = writer.TypeOfResult(call).dims;
+  const int64_t axis = writer.AxisAt(call, "dim", x, std::ssize(dims) - 1);
+  const bool is_whole = axis >= 0 && axis < std::ssize(dims) && made.size() == dims.size() &&
+                        made[Index(axis)] / 2 + 1 == dims[Index(axis)];
+  const DType dtype =
+      x == kNoName ? DType::kUndefined : writer.program().values[Index(x)].type.dtype;
+  if (!is_whole || (dtype != DType::kFloat32 && dtype != DType::kComplex64)) {
+    return writer.WriteUnknown(call);
+  }
+  if (dtype == DType::kFloat32) {
+    const NameId complex =
+        writer.NewName(std::string(call.name) + ".complex", {DType::kComplex64, dims});
+    writer.Emit("_to_copy", {x}, {complex});
+    x = complex;
+  }
+  writer.Emit(op, {x}, {writer.Result(call)}, {axis});
+}
+
 // Other powers than 2 have gradients of their own.
 void WriteDistance(CallWriter& writer, const Call& call, std::string_view op) {
   writer.RealAt(call, "p", 2) == 2 ? WriteAll(writer, call, op) : writer.WriteUnknown(call);
@@ -281,6 +304,7 @@ constexpr CallRow kElementwiseRows[] = {
     {"addcmul.default", "addcmul", WriteAll},
     {"addcdiv.default", "addcdiv", WriteAll},
     {"lerp.Scalar", "lerp", WriteAll},
+    {"fft_irfft.default", "_fft_c2r", WriteInverseTransform},
     {"lerp.Tensor", "lerp.Tensor", WriteAll},
     {"pow.Tensor_Tensor", "pow", WriteBinary<kPowScalar>},
     {"pow.Scalar", "pow.Scalar", WriteUnary},

@@ -39,20 +39,23 @@ void WriteIndexAdd(CallWriter& writer, const Call& call, std::string_view op) {
   WriteAllOver(writer, call, has_factor ? "index_add.alpha" : op);
 }
 
-// The gradient of a value is summed up over places that depend on data.
-void WriteWithValue(CallWriter& writer, const Call& call, std::string_view op) {
+// A value without a gradient is as a number; the gradient of one is summed up over places.
+void WriteIndexFill(CallWriter& writer, const Call& call, std::string_view op) {
   std::vector<NameId> operands = writer.Tensors(call);
   const NameId value = writer.TensorAt(call, "value");
-  if (value != kNoName && writer.IsTracked(value)) return writer.WriteUnknown(call);
+  if (value != kNoName && writer.IsTracked(value)) {
+    return WriteOver(writer, call, "index_fill.Tensor", std::move(operands));
+  }
   std::erase(operands, value);
   WriteOver(writer, call, op, std::move(operands));
 }
 
 void WriteMaskedFill(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId value = writer.TensorAt(call, "value");
-  if (value != kNoName && writer.IsTracked(value)) return writer.WriteUnknown(call);
-  writer.Emit(op, {writer.TensorAt(call, "self"), writer.TensorAt(call, "mask")},
-              {writer.Result(call)});
+  const bool is_tracked = value != kNoName && writer.IsTracked(value);
+  std::vector<NameId> operands = {writer.TensorAt(call, "self"), writer.TensorAt(call, "mask")};
+  if (is_tracked) operands.push_back(value);
+  writer.Emit(is_tracked ? "masked_fill.Tensor" : op, std::move(operands), {writer.Result(call)});
 }
 
 void WritePut(CallWriter& writer, const Call& call, std::string_view op) {
@@ -156,7 +159,7 @@ constexpr CallRow kIndexingRows[] = {
     {"index_add.default", "index_add", WriteIndexAdd},
     {"index_copy.default", "index_copy", WriteAllOver},
     {"index_fill.int_Scalar", "index_fill", WriteAllOver},
-    {"index_fill.int_Tensor", "index_fill", WriteWithValue},
+    {"index_fill.int_Tensor", "index_fill", WriteIndexFill},
     {"index_put.default", "index_put", WriteIndexPut},
     {"_unsafe_index_put.default", "index_put", WriteIndexPut},
     {"index_reduce.default", "index_reduce", WriteReduced},

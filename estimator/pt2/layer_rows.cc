@@ -156,6 +156,24 @@ void WriteTripletLoss(CallWriter& writer, const Call& call, std::string_view op)
   is_plain ? WriteAll(writer, call, op) : writer.WriteUnknown(call);
 }
 
+// Of other sizes PyTorch asks cuSOLVER, or solves otherwise.
+void WriteInverse(CallWriter& writer, const Call& call, std::string_view op) {
+  constexpr int64_t kMostRows = 16;
+  const Dims dims = writer.DimsOf(writer.TensorAt(call, "A"));
+  const bool is_known =
+      dims.size() > 2 && dims.back() <= kMostRows && Numel({dims.begin(), dims.end() - 2}) > 1;
+  is_known ? WriteAll(writer, call, op) : writer.WriteUnknown(call);
+}
+
+void WriteSolve(CallWriter& writer, const Call& call, std::string_view op) {
+  const Dims matrices = writer.DimsOf(writer.TensorAt(call, "self"));
+  const Dims sides = writer.DimsOf(writer.TensorAt(call, "B"));
+  const bool is_known = writer.IntAt(call, "left", 1) != 0 && matrices.size() > 1 &&
+                        matrices.size() == sides.size() &&
+                        std::equal(matrices.begin(), matrices.end() - 1, sides.begin());
+  is_known ? WriteAll(writer, call, op) : writer.WriteUnknown(call);
+}
+
 void WriteLinear(CallWriter& writer, const Call& call, std::string_view op) {
   std::vector<NameId> operands = writer.Tensors(call);
   if (operands.size() > 1 && CastsArgumentFirst(call)) {
@@ -276,6 +294,8 @@ constexpr CallRow kLayerRows[] = {
     {"dot.default", "dot", WriteAll},
     {"vdot.default", "vdot", WriteAll},
     {"linalg_vecdot.default", "linalg_vecdot", WriteAll},
+    {"linalg_inv.default", "linalg_inv", WriteInverse},
+    {"linalg_solve_triangular.default", "linalg_solve_triangular", WriteSolve},
     {"addmv.default", "addmv", WriteAll},
     {"addr.default", "addr", WriteAll},
     {"addbmm.default", "addbmm", WriteAll},

@@ -125,17 +125,45 @@ std::vector<NameId> ConvolutionInputs(UnitWriter& unit, const Node& node) {
   return inputs;
 }
 
-std::vector<int64_t> ConvolutionInts(const UnitWriter& unit, const Node& node) {
-  return ToInts(
-      ReadArguments(node, {unit.TypeOf(node.inputs[0]).dims, unit.TypeOf(node.inputs[1]).dims,
-                           unit.TypeOf(node.outputs[0]).dims}));
+// Where padding "same" is an odd number, the input is padded by one more behind it before.
+// Source: _convolution_same of aten/src/ATen/native/Convolution.cpp, pytorch v2.11.0.
+Dims PaddedBefore(const UnitWriter& unit, const Node& node) {
+  Dims dims = unit.TypeOf(node.inputs[0]).dims;
+  const Dims& weight = unit.TypeOf(node.inputs[1]).dims;
+  const Dims& output = unit.TypeOf(node.outputs[0]).dims;
+  const bool is_same = AutoPadOf(node) == "SAME_UPPER" && node.op_type == "Conv";
+  if (!is_same || dims.size() != weight.size() || dims.size() != output.size()) return dims;
+  const size_t count = dims.size() < 2 ? 0 : dims.size() - 2;
+  const std::vector<int64_t> strides = IntsAttribute(node, "strides", count, 1);
+  const std::vector<int64_t> dilations = IntsAttribute(node, "dilations", count, 1);
+  if (strides.size() != count || dilations.size() != count) return dims;
+  const ConvolutionDims given = {dims, weight, output};
+  const ConvolutionArguments arguments = {.stride = strides, .padding = {}, .dilation = dilations};
+  Dims padded = dims;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t together = PaddedTogether(arguments, given, i);
+    if (together > 0 && together % 2 == 1) ++padded[i + 2];
+  }
+  return padded;
+}
+
+std::vector<int64_t> ConvolutionInts(const UnitWriter& unit, const Node& node, const Dims& input) {
+  return ToInts(ReadArguments(
+      node, {input, unit.TypeOf(node.inputs[1]).dims, unit.TypeOf(node.outputs[0]).dims}));
 }
 
 }  // namespace
 
 void LowerConvolution(UnitWriter& unit, const Node& node, std::string_view aten) {
   std::vector<NameId> inputs = ConvolutionInputs(unit, node);
-  std::vector<int64_t> ints = ConvolutionInts(unit, node);
+  const TensorType given = unit.TypeOf(node.inputs[0]);
+  const Dims padded = PaddedBefore(unit, node);
+  if (padded != given.dims) {
+    inputs[0] =
+        unit.Make("pad", {inputs[0]}, std::string(unit.bound().NameOf(node.inputs[0])) + ".pad",
+                  unit.WithPrecision({given.dtype, padded}));
+  }
+  std::vector<int64_t> ints = ConvolutionInts(unit, node, padded);
   const FoldedBatchNorm* folded = unit.FoldedInto(node);
   if (folded == nullptr) {
     unit.Emit(aten, std::move(inputs), {unit.NewResult(node.outputs[0])}, std::move(ints));

@@ -227,6 +227,20 @@ void LowerReduceMax(UnitWriter& unit, const Node& node, std::string_view aten) {
   LowerUnary(unit, node, node.op_type == "ReduceMin" ? "amin" : "amax");
 }
 
+// x.prod () or, of one dimension, x.prod (dim).
+void LowerReduceProd(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const KnownTensor* given = unit.bound().Known(InputOf(node, 1));
+  std::vector<int64_t> axes =
+      given == nullptr ? IntsAttribute(node, "axes")
+                       : std::vector<int64_t>(given->elements().begin(), given->elements().end());
+  if (axes.size() > 1) return unit.LowerUnknown(node);
+  for (int64_t& axis : axes) {
+    if (axis < 0) axis += std::ssize(unit.TypeOf(node.inputs[0]).dims);
+  }
+  unit.Emit(aten, {unit.TensorOf(node.inputs[0])}, {unit.NewResult(node.outputs[0])},
+            std::move(axes));
+}
+
 // Its upper triangle is kept unless `upper` is 0.
 void LowerTrilu(UnitWriter& unit, const Node& node, std::string_view) {
   LowerUnary(unit, node, IntAttribute(node, "upper", 1) != 0 ? "triu" : "tril");
@@ -283,15 +297,27 @@ void LowerGridSample(UnitWriter& unit, const Node& node, std::string_view aten) 
             {unit.NewResult(node.outputs[0])}, {is_known ? 1 : 0});
 }
 
+bool IsNarrow(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+
+// x.half () of a model in fp32, to TorchScript's exporter: under autocast it would have cast
+// weights, too.
+bool SpellsNarrowType(const UnitWriter& unit, const Node& cast) {
+  if (!IsNamedByTorchScript(cast)) return false;
+  return std::ranges::none_of(unit.graph().nodes, [&](const Node& node) {
+    const bool casts_weight = node.op_type == "Cast" && unit.bound().IsStored(node.inputs[0], 2);
+    return casts_weight && IsNarrow(unit.TypeOf(node.outputs[0]).dtype);
+  });
+}
+
 // The type of `value` in this run: as the file says it where nothing that goes into the model has
 // it (x.double() of a model in float32), for float64 alone where nobody names the call, since what
 // exports under autocast casts to 16 bits everywhere.
-TensorType TypeInRun(const UnitWriter& unit, ValueId value, std::string_view target) {
+TensorType TypeInRun(const UnitWriter& unit, ValueId value, const Node& cast) {
   const TensorType& type = unit.TypeOf(value);
-  const bool is_named = target == "aten._to_copy.default";
   const bool is_wide = type.dtype == DType::kFloat64;
-  const bool is_narrow = type.dtype == DType::kFloat16 || type.dtype == DType::kBFloat16;
-  if (!is_wide && !(is_named && is_narrow)) return unit.WithPrecision(type);
+  const bool is_spelled = IsNarrow(type.dtype) && (unit.TargetOf(cast) == "aten._to_copy.default" ||
+                                                   SpellsNarrowType(unit, cast));
+  if (!is_wide && !is_spelled) return unit.WithPrecision(type);
   const Graph& graph = unit.graph();
   const bool is_given =
       std::ranges::any_of(graph.initializers,
@@ -306,8 +332,8 @@ TensorType TypeInRun(const UnitWriter& unit, ValueId value, std::string_view tar
 void LowerCast(UnitWriter& unit, const Node& node, std::string_view aten) {
   if (unit.values().IsNumber(node.inputs[0])) return LowerIdentity(unit, node, aten);
   const std::string_view target = unit.TargetOf(node);
-  const TensorType from = TypeInRun(unit, node.inputs[0], target);
-  const TensorType to = TypeInRun(unit, node.outputs[0], target);
+  const TensorType from = TypeInRun(unit, node.inputs[0], node);
+  const TensorType to = TypeInRun(unit, node.outputs[0], node);
   const bool is_exporters = target == "prims.convert_element_type.default";
   if (from.dtype == to.dtype || is_exporters) {
     return unit.Alias(node.outputs[0], node.inputs[0]);
@@ -447,6 +473,7 @@ constexpr LoweringRow kLoweringRows[] = {
     {"ReduceMin", "min.dim", LowerReduceMax},
     {"ReduceL2", "linalg_vector_norm", LowerUnary},
     {"ReduceLogSumExp", "logsumexp", LowerUnary},
+    {"ReduceProd", "prod", LowerReduceProd},
     {"NegativeLogLikelihoodLoss", "nll_loss", LowerNll},
     {"TopK", "topk", LowerTopK},
     {"ArgMax", "argmax", LowerUnary},
@@ -512,6 +539,7 @@ constexpr LoweringRow kLoweringRows[] = {
     {"Constant", "", LowerConstant},
     {"ConstantOfShape", "constant", LowerFill},
     {"Range", "constant", LowerFill},
+    {"Bernoulli", "bernoulli.self", LowerUnary},
     {"RandomUniformLike", "constant", LowerFill},
     {"RandomNormalLike", "constant", LowerFill},
 };

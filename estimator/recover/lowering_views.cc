@@ -118,6 +118,11 @@ void LowerGather(UnitWriter& unit, const Node& node, std::string_view) {
                        {axis < 0 ? axis + rank : axis});
     }
   }
+  // x[[1, 2]]: to TorchScript's exporter a list is a constant.
+  const bool is_list = IsNamedByTorchScript(node) && IntAttribute(node, "axis", 0) == 0 &&
+                       unit.bound().Maker(indices, "Constant") != kNoNode &&
+                       unit.TypeOf(indices).dims.size() == 1;
+  if (is_list && !unit.values().IsParameter(data)) return LowerAll(unit, node, "index");
   const bool is_table = unit.values().IsParameter(data) && unit.TypeOf(data).dims.size() == 2;
   LowerAll(unit, node, is_table ? "embedding" : "index_select");
 }

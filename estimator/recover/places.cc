@@ -43,8 +43,8 @@ ActivationUse KnownUse(const std::vector<std::string>& classes) {
 }
 
 constexpr std::string_view kActivations[] = {
-    "Relu",      "Clip",        "LeakyRelu", "Elu",
-    "HardSwish", "HardSigmoid", "Mul"};  // the last of SiLU's two
+    "Relu", "Clip",      "LeakyRelu",   "Elu", "Celu",
+    "Selu", "HardSwish", "HardSigmoid", "Mul"};  // the last of SiLU's two
 
 // Every module that a node is in.
 std::set<std::string, std::less<>> ModulesOf(const std::vector<std::string>& paths) {
@@ -175,7 +175,7 @@ std::vector<bool> FindFunctionalActivations(const Graph& graph, const ExporterMe
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     const std::string& path = metadata.PathOf(static_cast<NodeId>(i));
-    names_modules |= !path.empty();
+    names_modules |= !path.empty() || IsNamedByTorchScript(node);
     if (!IsActivation(node) && node.op_type != "Constant") forwards.insert(path);
   }
   std::vector<bool> found(graph.nodes.size());

@@ -104,7 +104,7 @@ bool EndsWithData(const BoundGraph& bound, const Node& slice) {
   int64_t axis = bound.Known(slice.inputs[kAxes])->elements()[0];
   if (axis < 0) axis += static_cast<int64_t>(dims.size());
   return bound.Maker(slice.inputs[kEnds], "Mul") != kNoNode &&
-         NumberOf(bound, slice, kEnds) == dims[Index(axis)];
+         NumberOf(bound, slice, kEnds) >= dims[Index(axis)];
 }
 
 bool IsReadBefore(const BoundGraph& bound, NodeId slice, NodeId last) {
@@ -192,6 +192,11 @@ constexpr RewriteRow kRewrites[] = {
     {"Log", FindLog1p},
     {"Mul", FindTokenPositions},
     {"Slice", FindChunk},         //
+    {"Concat", FindRoll},         //
+    {"Concat", FindCircularPad},  //
+    {"Concat", FindUnfold},       //
+    {"Squeeze", FindUnbind},      //
+    {"Gather", FindAsStrided},    //
     {"Mul", FindSilu},            //
     {"Mul", FindHardSwish},       //
     {"Mul", FindMish},            //
@@ -364,6 +369,7 @@ std::vector<Rewritten> FindRewrites(const BoundGraph& bound) {
     for (Rewritten& call : FindDecomposedCalls(groups)) search.Take(std::move(call));
     for (Rewritten& call : FindExportedCalls(groups)) search.Take(std::move(call));
   }
+  for (Rewritten& call : FindScriptedCalls(bound)) search.Take(std::move(call));
   search.TakeAll(kRewrites);
   std::vector<Rewritten> rewrites = std::move(search).Rewrites();
   TakeBackRepeatedHeads(bound, rewrites);

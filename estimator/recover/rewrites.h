@@ -81,6 +81,10 @@ std::vector<Rewritten> FindRegeneratedParts(const ExportedGroups& groups);
 // is copied into x, which nobody reads behind it.  Last ones first.  O(groups).  (slice_writes.cc)
 std::vector<Rewritten> FindSliceWrites(const ExportedGroups& groups);
 
+// ATen calls that TorchScript's exporter has taken apart, by a table of patterns: atan2, remainder,
+// cosine_similarity and the like.  Larger ones first.  O(nodes × rows).  (scripted_calls.cc)
+std::vector<Rewritten> FindScriptedCalls(const BoundGraph& bound);
+
 // The calls "lstm", "gru" and "rnn", which run one layer in all its directions: x, the first
 // hidden and cell state (kNoValue where there is none), then the module's own tensors.  ints: what
 // the gates, hidden states and cells are that a layer keeps, and those that its backward makes, in
@@ -197,11 +201,22 @@ std::optional<Rewritten> FindChunk(const BoundGraph& bound, NodeId last);
 // torch/csrc/jit/passes/onnx/remove_inplace_ops_for_onnx.cpp, pytorch v2.11.0.
 std::optional<Rewritten> FindSliceWrite(const BoundGraph& bound, NodeId last);
 
+// What TorchScript's exporter writes as parts (scripted_views.cc): x.roll (…) as two slices of each
+// dimension that are joined, F.pad (…, mode="circular") as parts beside x, x.unfold (…) as a slice
+// for each window, x.unbind (…) as a Split and a Squeeze of each part, x.as_strided (…) as a Gather
+// of places that it has counted.  `last` is the Concat, the last Squeeze, or the Gather.
+std::optional<Rewritten> FindRoll(const BoundGraph& bound, NodeId last);
+std::optional<Rewritten> FindCircularPad(const BoundGraph& bound, NodeId last);
+std::optional<Rewritten> FindUnfold(const BoundGraph& bound, NodeId last);
+std::optional<Rewritten> FindUnbind(const BoundGraph& bound, NodeId last);
+std::optional<Rewritten> FindAsStrided(const BoundGraph& bound, NodeId last);
+
 // x != y, which ONNX has no operator for: not (x == y).  `last` is the Not.
 std::optional<Rewritten> FindNotEqual(const BoundGraph& bound, NodeId last);
 
 // x.var(dim) and x.std(dim), which TorchScript's exporter writes as the mean of (x - mean (x))²,
-// with a correction times n / (n - 1), and its root.  `last` is the ReduceMean, Div or Sqrt.
+// with a correction times n / (n - 1), and its root; where mean (x) is read, too, x.var_mean () and
+// x.std_mean ().  `last` is the ReduceMean, Div or Sqrt.
 // Source: _var_mean_helper of torch/onnx/_internal/torchscript_exporter/symbolic_helper.py, v2.11.
 // (variances.cc)
 std::optional<Rewritten> FindVariance(const BoundGraph& bound, NodeId last);

@@ -1,4 +1,5 @@
 // x.var(dim) and x.std(dim), as TorchScript's exporter writes them.
+#include <algorithm>
 #include <vector>
 
 #include "estimator/base/index.h"
@@ -35,6 +36,13 @@ NodeId Centred(const BoundGraph& bound, NodeId square) {
   return sub == kNoNode || bound.AllReadersOf(factors[0]).size() != 2 ? kNoNode : sub;
 }
 
+// Whether what else reads `mean` than `sub` stands behind `last`: x.var_mean () has two results.
+bool IsReadBehind(const BoundGraph& bound, ValueId mean, NodeId sub, NodeId last) {
+  return std::ranges::all_of(bound.AllReadersOf(mean), [&](NodeId reader) {
+    return reader == sub || reader > last;
+  });
+}
+
 }  // namespace
 
 std::optional<Rewritten> FindVariance(const BoundGraph& bound, NodeId last) {
@@ -53,10 +61,16 @@ std::optional<Rewritten> FindVariance(const BoundGraph& bound, NodeId last) {
   const NodeId sub = square == kNoNode ? kNoNode : Centred(bound, square);
   if (sub == kNoNode) return std::nullopt;
   const ValueId x = bound.At(sub).inputs[0];
-  const NodeId inner = bound.Inner(bound.At(sub).inputs[1], "ReduceMean");
+  const NodeId inner = bound.Maker(bound.At(sub).inputs[1], "ReduceMean");
   if (inner == kNoNode || bound.At(inner).inputs[0] != x) return std::nullopt;
   nodes.insert(nodes.end(), {outer, square, sub, inner});
-  return Rewritten{is_root ? "std" : "var", {x}, last, {nodes.rbegin(), nodes.rend()}};
+  Rewritten call = {is_root ? "std" : "var", {x}, last, {nodes.rbegin(), nodes.rend()}};
+  const ValueId inner_mean = bound.At(inner).outputs[0];
+  if (bound.Inner(inner_mean, "ReduceMean") != kNoNode) return call;
+  if (!IsReadBehind(bound, inner_mean, sub, last)) return std::nullopt;
+  call.aten = is_root ? "std_mean" : "var_mean";
+  call.results = {end.outputs[0], inner_mean};
+  return call;
 }
 
 }  // namespace onnxfit

@@ -1,0 +1,176 @@
+// What TorchScript's exporter takes apart is one call again.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/trace_helpers.h"
+
+namespace onnxfit::scripted_calls_test {
+namespace {
+
+// The call that ends a graph of x [2, 8], y = -x, m = x > 0 and i, two places, and those before it
+// that its nodes have become.
+std::string CallsOf(const std::string& body) {
+  const Program program = Build(R"(net (float[2, 8] x, int64[2] i) => (float r) {
+        zero = Constant <value = float {0}> () one = Constant <value = float {1}> ()
+        half = Constant <value = float {0.5}> () two = Constant <value = float {2}> ()
+        tiny = Constant <value = float {0.000001}> () pi = Constant <value = float {3.14159274}> ()
+        front = Constant <value = int64[1] {0}> () last = Constant <value = int64[1] {-1}> ()
+        ones = Constant <value = int64[1] {1}> () most = Constant <value = int64[1] {9223372036854775807}> ()
+        three = Constant <value = int64[1] {3}> () five = Constant <value = int64[1] {5}> ()
+        size = Shape (x) y = Neg (x) m = Greater (x, zero) )" +
+                                    body + " }",
+                                {.mode = Mode::kEval})
+                              .program;
+  std::string text;
+  for (const AtenCall& call : program.calls) {
+    const std::string& made = program.values[static_cast<size_t>(call.outputs[0])].name;
+    if (made == "y" || made == "m") continue;
+    text += (text.empty() ? "" : " ") + std::string(call.op) + "(";
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      const NameId name = call.inputs[i];
+      text += i == 0 ? "" : ",";
+      text += name == kNoName ? "-" : program.values[static_cast<size_t>(name)].name;
+    }
+    text += ")";
+    for (const int64_t number : call.ints) text += " " + std::to_string(number);
+  }
+  return text;
+}
+
+TEST_CASE("what TorchScript's exporter writes as several nodes is one call") {
+  struct Row {
+    const char* calls;
+    const char* body;
+  };
+  const Row rows[] = {
+      {"atan2(x,y)",
+       R"(d = Div (x, y) a = Atan (d) g = Greater (x, zero) p = Add (a, pi) q = Sub (a, pi)
+          w = Where (g, p, q) l = Less (y, zero) ["/Where"] r = Where (l, w, a))"},
+      {"remainder(x,y)", R"(d = Div (x, y) f = Floor (d) p = Mul (f, y) ["/Sub"] r = Sub (x, p))"},
+      {"div.Tensor_mode(x,y)", R"(d = Div (x, y) ["/Floor"] r = Floor (d))"},
+      {"div.Tensor_mode(x,y)",
+       R"(d = Div (x, y) w = Cast <to = 7> (d) ["/C"] r = Cast <to = 1> (w))"},
+      {"clamp_min.Tensor(x,y)", R"(c = Cast <to = 1> (y) ["/Max"] r = Max (x, c))"},
+      {"clamp_max.Tensor(x,y)", R"(c = Cast <to = 1> (y) ["/Min"] r = Min (x, c))"},
+      {"clamp.Tensor(x,y,y)",
+       R"(c = Cast <to = 1> (y) e = Cast <to = 1> (c) d = Cast <to = 1> (y) ["/Max"] a = Max (x, e)
+          ["/Min"] r = Min (a, d))"},
+      {"lerp.Tensor(x,y,x)",
+       R"(d = Sub (y, x) l = Less (x, half) p = Mul (x, d) a = Add (x, p) u = Sub (one, x)
+          q = Mul (d, u) s = Sub (y, q) ["/Where"] r = Where (l, a, s))"},
+      {"logit(x)", R"(s = Sub (one, x) d = Div (x, s) ["/Log"] r = Log (d))"},
+      {"nan_to_num(x)",
+       R"(n = IsNaN (x) a = Where (n, zero, x) c = Cast <to = 11> (a) s = IsInf (c)
+          g = Greater (a, zero) t = And (s, g) b = Where (t, two, a) d = Cast <to = 11> (b)
+          u = IsInf (d) l = Less (b, zero) v = And (u, l) ["/Where"] r = Where (v, two, b))"},
+      {"hardshrink(x)",
+       R"(g = Greater (x, half) l = Less (x, half) p = Cast <to = 9> (g) q = Cast <to = 9> (l)
+          o = Or (p, q) ["/Where"] r = Where (o, x, zero))"},
+      {"softshrink(x)",
+       R"(g = Greater (x, half) s = Sub (x, half) v = Where (g, s, zero) l = Less (x, half)
+          a = Add (x, half) w = Where (l, a, zero) ["/Add"] r = Add (v, w))"},
+      {"rrelu(x)", R"(n = RandomUniformLike (x) ["/PRelu"] r = PRelu (x, n))"},
+      {"norm.largest(x)",
+       R"(f = Reshape (x, last) a = Abs (f) ["/ReduceMax"] r = ReduceMax <keepdims = 0> (a))"},
+      {"norm.power(x)",
+       R"(f = Reshape (x, last) a = Abs (f) p = Pow (a, half) s = ReduceSum <keepdims = 0> (p)
+          d = Div (one, half) ["/Pow"] r = Pow (s, d))"},
+      {"cdist(x,y) 0",
+       R"(a = Unsqueeze (x, ones) b = Unsqueeze (y, front) e = Add (two, tiny) q = Div (one, e)
+          d = Sub (a, b) p = Pow (d, two) s = ReduceSum <keepdims = 0> (p, last)
+          ["/Pow"] r = Pow (s, q))"},
+      {"cosine_similarity(x,y) 1",
+       R"(p = Mul (x, y) s = ReduceSum <keepdims = 0> (p, ones) q = Mul (x, x)
+          t = ReduceSum <keepdims = 0> (q, ones) u = Mul (y, y) v = ReduceSum <keepdims = 0> (u, ones)
+          w = Mul (t, v) z = Sqrt (w) n = Max (z, tiny) ["/Div"] r = Div (s, n))"},
+      // at::norm (x1 - x2 + eps, p, -1)
+      {"sub(x,y) add.Scalar(r.sub) norm(r.add.Scalar)",
+       R"(e = Add (two, tiny) q = Div (one, e) d = Sub (x, y) p = Pow (d, two)
+          s = ReduceSum <keepdims = 0> (p, last) ["/Pow"] r = Pow (s, q))"},
+      {"binary_cross_entropy_with_logits(x,y) 1",
+       R"(s = Sigmoid (x) l = Log (s) n = Sub (one, s) o = Sub (one, y) k = Log (n) a = Mul (y, l)
+          b = Mul (o, k) c = Add (a, b) d = Neg (c) ["/ReduceMean"] r = ReduceMean <keepdims = 0> (d))"},
+      {"expand(x) expand(y) mse_loss(r.expand,r.expand) 1",
+       R"(z = ConstantOfShape (size) a = Add (z, x) b = Add (a, y) u = Shape (b) p = Expand (x, u)
+          v = Shape (b) q = Expand (y, v) s = Sub (p, q) t = Sub (p, q) w = Mul (s, t)
+          ["/ReduceMean"] r = ReduceMean <keepdims = 0> (w))"},
+      {"index_put.accumulate(x,y,i)",
+       R"(z = ConstantOfShape (size) u = Unsqueeze (i, last) v = Reshape (y, size)
+          s = ScatterND (z, u, v) ["/Add"] r = Add (x, s))"},
+      {"index_put(x,y,i)",
+       R"(n = Shape (i) t = Slice (size, ones, most, front) c = Concat <axis = 0> (n, t)
+          u = Unsqueeze (i, last) v = Reshape (y, c) ["/ScatterND"] r = ScatterND (x, u, v))"},
+      {"masked_scatter(x,m,y)",
+       R"(e = Expand (m, size) n = NonZero (e) t = Transpose <perm = [1, 0]> (n)
+          f = Reshape (y, last) s = Slice (f, front, three, front)
+          ["/ScatterND"] r = ScatterND (x, t, s))"},
+      // Views and moves.
+      {"roll(x) 1",
+       R"(a = Slice (x, three, most, ones) b = Slice (x, front, three, ones)
+          ["/Concat"] r = Concat <axis = 1> (a, b))"},
+      {"roll(x) 2",
+       R"(a = Slice (x, three, most, ones) b = Slice (x, front, three, ones)
+          ["/C"] c = Concat <axis = 1> (a, b) d = Slice (c, ones, most, front)
+          e = Slice (c, front, ones, front) ["/D"] r = Concat <axis = 0> (d, e))"},
+      {"view(x) view(v) pad.circular(w) 0 3 1 0",
+       R"(v = Unsqueeze (x, front) w = Unsqueeze (v, front)
+          two_ = Constant <value = int64[1] {2}> () a = Slice (w, last, most, two_)
+          ["/C"] b = Concat <axis = 2> (a, w) c = Slice (b, front, three, three)
+          ["/D"] r = Concat <axis = 3> (b, c))"},
+      {"constant() index(x,n)",
+       R"(n = Constant <value = int64[2] {1, 0}> () ["/Gather"] r = Gather (x, n))"},
+      {"unfold(x) 1 3 2",
+       R"(two_ = Constant <value = int64[1] {2}> () a = Slice (x, front, three, ones)
+          b = Transpose <perm = [0, 1]> (a) c = Unsqueeze (b, ones) d = Slice (x, two_, five, ones)
+          e = Transpose <perm = [0, 1]> (d) f = Unsqueeze (e, ones)
+          ["/Concat"] r = Concat <axis = 1> (c, f))"},
+      {"as_strided(x) 1 2",
+       R"(p = Constant <value = int64[2, 2] {0, 2, 1, 3}> () f = Reshape (x, last)
+          ["/Gather"] r = Gather (f, p))"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.calls);
+    CHECK(CallsOf(row.body) == std::string(row.calls));
+  }
+}
+
+TEST_CASE("what the code spells itself stays so") {
+  const char* rows[] = {
+      // what is read elsewhere
+      R"(d = Div (x, y) f = Floor (d) p = Mul (f, y) s = Sub (x, p) ["/Add"] r = Add (s, p))",
+      // a number is no tensor
+      R"(d = Div (x, half) ["/Floor"] r = Floor (d))",
+      // no cast
+      R"(["/Max"] r = Max (x, y))",
+      // another exporter
+      R"(d = Div (x, y) [n] r = Floor (d))",
+      // parts that overlap
+      R"(a = Slice (x, front, most, ones) b = Slice (x, front, three, ones)
+         ["/Concat"] r = Concat <axis = 1> (a, b))",
+      // places that do not lie in a row
+      R"(p = Constant <value = int64[2, 2] {0, 2, 1, 4}> () f = Reshape (x, last)
+         ["/Gather"] r = Gather (f, p))",
+  };
+  for (const char* row : rows) {
+    CAPTURE(row);
+    const std::string calls = CallsOf(row);
+    for (const char* op : {"remainder", "Tensor_mode", "clamp", "roll", "as_strided"}) {
+      CHECK(calls.find(op) == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("parts of size one that are squeezed are an unbind") {
+  const Program program = Build(R"(net (float[2, 8] x) => (float r) {
+        zero = Constant <value = int64[1] {0}> () sizes = Constant <value = int64[2] {1, 1}> ()
+        a, b = Split <axis = 0> (x, sizes) ["/Squeeze"] c = Squeeze (a, zero)
+        ["/Squeeze_1"] d = Squeeze (b, zero) r = Add (c, d) })",
+                                {.mode = Mode::kEval})
+                              .program;
+  CHECK(ToString(program) ==
+        "\n%c, %d = unbind(%x; 0)  # /Squeeze_1\n%r = add(%c, %d)  # Add #5\n");
+}
+
+}  // namespace
+}  // namespace onnxfit::scripted_calls_test
