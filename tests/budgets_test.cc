@@ -271,9 +271,9 @@ std::string FirstCall(int parts, int steps) {
   return std::string(built.program.calls.at(0).op);
 }
 
-TEST_CASE("a recurrent layer has at most 12 inputs, and is followed through 8 nodes") {
-  CHECK(FirstCall(9, 0) == "rnn");
-  CHECK(FirstCall(10, 0) == "cat");
+TEST_CASE("a recurrent layer's weight has at most 16 parts, and is followed through 8 nodes") {
+  CHECK(FirstCall(16, 0) == "rnn");
+  CHECK(FirstCall(17, 0) == "cat");
   CHECK(FirstCall(2, 7) == "rnn");
   CHECK(FirstCall(2, 8) == "cat");
 }

@@ -392,24 +392,30 @@ TEST_CASE("calls of ATen are rows of the operator table") {
   }
 }
 
-// Two layers, of which the second reads what the first makes; between them p is above 0.
-TEST_CASE("recurrent layers run one after the other") {
-  const auto calls = [](Mode mode) {
+// ints as RecurrentInts makes them: gates, input, hidden and projected numbers, layers, directions,
+// whether there are biases, the batch comes first and something drops out, then of packed steps.
+TEST_CASE("a recurrent module is one call") {
+  const auto call = [](const char* target, std::vector<std::pair<std::string_view, Argument>> more,
+                       const Dims& x) {
     ExportedBuilder builder;
-    for (const char* name : {"a", "b", "c", "d"}) builder.Parameter(name, name, {12, 4});
-    builder.Input("x", {5, 4}).Input("h", {4});
-    builder.Make("torch.ops.aten.gru.input", "y",
-                 {{"input", Ref("x")},
-                  {"hx", Ref("h")},
-                  {"params", List({Ref("a"), Ref("b"), Ref("c"), Ref("d")})},
-                  {"num_layers", Number(2)},
-                  {"dropout", Real(0.5)}},
-                 {5, 4});
-    return CallsOf(Made(builder.Return("y"), {.mode = mode, .loss = Loss::kMse}).program);
+    builder.Parameter("a", "a", {12, 5}).Parameter("b", "b", {12, 4});
+    builder.Parameter("c", "c", {12, 4}).Parameter("d", "d", {12, 4});
+    builder.Input("x", x).Input("h", {3, 4}).Input("n", {});
+    std::vector<std::pair<std::string_view, Argument>> arguments = {
+        {"hx", Ref("h")}, {"params", List({Ref("a"), Ref("b"), Ref("c"), Ref("d")})}};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    builder.Make(target, "y", arguments, {7, 4});
+    return CallsOf(Made(builder.Return("y"), {.loss = Loss::kMse}).program);
   };
-  CHECK(calls(Mode::kTrain) == "gru(x,h,a,b;1120;240) gru(y.layer0,h,c,d;960;240)");
-  CHECK(calls(Mode::kEval) ==
-        "gru_inference(x,h,a,b;960;240) gru_inference(y.layer0,h,c,d;960;240)");
+  CHECK(call("torch.ops.aten.gru.input",
+             {{"input", Ref("x")},
+              {"has_biases", Bool(false)},
+              {"num_layers", Number(2)},
+              {"dropout", Real(0.5)}},
+             {7, 5}) == "gru(x,h,none,a,b,c,d;3;5;4;0;2;1;0;0;1;0;0;0)");
+  CHECK(call("torch.ops.aten.gru.data",
+             {{"data", Ref("x")}, {"batch_sizes", Ref("n")}, {"num_layers", Number(1)}},
+             {5}) == "gru(x,h,none,a,b,c,d;3;5;4;0;1;1;1;0;0;0;4;3)");
 }
 
 TEST_CASE("asserts and sizes run on the host") {

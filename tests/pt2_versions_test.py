@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ARCHIVES = ROOT / "tests/data/pt2_versions.tar.xz"
 FLAGS = ["-b", "8", "--format", "json", "--framework", "pytorch-2.11"]
 # Allocated bytes at the peak of the third step, by PyTorch 2.11's own operators and allocator.
-# The others are answered as the file of 2.11: lstm with an upper bound, cast with torch.autocast
+# The others are answered as the file of 2.11: lstm as cuDNN runs it, cast with torch.autocast
 # off, as the exports saw no GPU.
 PEAKS = {"cnn": 20707840, "cnn_decomposed": 20707840, "tokens": 22004736, "dicts": 18146816}
 

@@ -73,6 +73,19 @@ class Formulas : public Kernel {
     scratch_.push_back(machine_.NewStrided(NewType(i), calls_.GradientLabel(call_.inputs[i])));
   }
 
+  void MakeGradsInOne(int first, const Dims& dims) override {
+    const auto from = static_cast<size_t>(first);
+    const LabelId label = calls_.GradientLabel(call_.inputs[from]);
+    const TensorId whole = machine_.New({NewType(from).dtype, dims}, label);
+    for (size_t i = from; i < gradients_.size(); ++i) {
+      const StridedType type = NewType(i);
+      if (IsWanted(static_cast<int>(i))) {
+        gradients_[i] = machine_.View(whole, type.dims, type.strides);
+      }
+    }
+    machine_.Release(whole);
+  }
+
   int Take(const TensorType& type) override {
     scratch_.push_back(type.dtype == DType::kUndefined
                            ? kNoTensor

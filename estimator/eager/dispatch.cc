@@ -1,7 +1,10 @@
 #include "estimator/eager/dispatch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -177,8 +180,10 @@ AtenCall Dispatcher::PartOfRunning(std::string_view op, std::vector<NameId> inpu
 
 NameId Dispatcher::Make(std::string_view op, std::vector<NameId> inputs, const TensorType& type,
                         std::vector<int64_t> ints) {
-  const std::string& result = program_.values[Index(running_->outputs[0])].name;
-  const NameId local = NewName(result + "." + std::string(op), type);
+  const auto result = std::ranges::find_if(running_->outputs, [](NameId id) { return id != kNoName; });
+  const std::string name =
+      result == running_->outputs.end() ? running_->where : program_.values[Index(*result)].name;
+  const NameId local = NewName(name + "." + std::string(op), type);
   locals_.push_back(local);
   Append(PartOfRunning(op, std::move(inputs), local, std::move(ints)));
   return local;
@@ -194,6 +199,57 @@ NameId Dispatcher::MakeInAutocast(std::string_view op, std::vector<NameId> input
 void Dispatcher::MakeResult(std::string_view op, std::vector<NameId> inputs,
                             std::vector<int64_t> ints) {
   Append(PartOfRunning(op, std::move(inputs), running_->outputs[0], std::move(ints)));
+}
+
+NameId Dispatcher::MakeResults(std::string_view op, std::vector<NameId> inputs,
+                               const std::vector<TensorType>& types, std::vector<int64_t> ints,
+                               bool keeps_first) {
+  AtenCall call = PartOfRunning(op, std::move(inputs), kNoName, std::move(ints));
+  call.outputs.clear();
+  for (size_t i = 0; i < types.size(); ++i) {
+    const bool is_named =
+        i < running_->outputs.size() && running_->outputs[i] != kNoName && (i > 0 || !keeps_first);
+    const NameId result = is_named ? running_->outputs[i]
+                                   : NewName(fmt::format("{}.{}", running_->where, i), types[i]);
+    if (!is_named) locals_.push_back(result);
+    call.outputs.push_back(result);
+  }
+  const NameId first = call.outputs[0];
+  Append(std::move(call));
+  return first;
+}
+
+NameId Dispatcher::CastArgument(NameId name, DType to) {
+  const DType from = TypeOf(name).dtype;
+  const bool is_cast = from != to && IsFloat(from) && from != DType::kFloat64;
+  return is_cast ? CastOf(name, to) : name;
+}
+
+void Dispatcher::KeepFlat(const std::vector<NameId>& names, int64_t numel) {
+  const std::set<NameId> model(program_.placement.begin(), program_.placement.end());
+  for (const NameId name : names) {
+    if (!model.contains(name) || !flat_.insert(name).second) return;
+  }
+  program_.flat_weights.push_back({names, numel});
+}
+
+void Dispatcher::TypeOwnConstant(NameId name, DType dtype) {
+  const auto maker =
+      std::find_if(program_.calls.rbegin(), program_.calls.rend(), [&](const AtenCall& call) {
+        return std::ranges::find(call.outputs, name) != call.outputs.end();
+      });
+  const bool is_own = maker != program_.calls.rend() && maker->op == "constant" &&
+                      maker->inputs.empty() && maker->module == running_->module;
+  if (is_own) program_.values[Index(name)].type.dtype = dtype;
+}
+
+void Dispatcher::MakeOnce(std::string_view op, const TensorType& type) {
+  const bool is_there =
+      std::ranges::any_of(program_.calls, [&](const AtenCall& call) { return call.op == op; });
+  if (is_there) return;
+  AtenCall call = PartOfRunning(op, {}, NewName(std::string(op), type), {});
+  call.made_once = true;
+  Append(std::move(call));
 }
 
 void Dispatcher::SetResultType(DType dtype) {

@@ -2,6 +2,7 @@
 // them take apart.  Internal to the room eager/.
 #pragma once
 
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -48,6 +49,22 @@ class Dispatcher {
   NameId MakeInAutocast(std::string_view op, std::vector<NameId> inputs, const TensorType& type);
   // Runs `op`; the result is that of the call that is taken apart.
   void MakeResult(std::string_view op, std::vector<NameId> inputs, std::vector<int64_t> ints = {});
+  // The same of a call with several results, of these types: those of the call that is taken
+  // apart, or locals where it has none.  With `keeps_first` the first is a local, which it returns.
+  NameId MakeResults(std::string_view op, std::vector<NameId> inputs,
+                     const std::vector<TensorType>& types, std::vector<int64_t> ints,
+                     bool keeps_first);
+  // What torch.autocast casts the running call to; kUndefined: nothing.
+  DType autocast_type() const { return AutocastTypeOf(*running_); }
+  // `name` as autocast casts it, for as long as the call runs; itself where it has that type.
+  NameId CastArgument(NameId name, DType to);
+  // These parameters, a whole module's, are parts of one tensor of `numel`.
+  void KeepFlat(const std::vector<NameId>& names, int64_t numel);
+  // torch.zeros (…, dtype=input.dtype) of the running call's module: `name` has that type where the
+  // module made it so.
+  void TypeOwnConstant(NameId name, DType dtype);
+  // What stays once `op` has made it, of which the program has one; `inputs` there are none.
+  void MakeOnce(std::string_view op, const TensorType& type);
   // The result that MakeResult makes next is of another type than the program says.
   void SetResultType(DType dtype);
   // The call returns `name` itself.
@@ -91,6 +108,7 @@ class Dispatcher {
   std::vector<NameId> locals_;                       // of the running call
   std::vector<NameId> casts_;                        // that autocast made for the running call
   std::unordered_map<NameId, NameId> cached_casts_;  // of parameters
+  std::set<NameId> flat_;                            // parameters that KeepFlat was given
   std::vector<bool> is_parameter_;  // by NameId: trained, so that autocast keeps its cast
   std::vector<bool> needs_grad_;    // by NameId
   std::vector<bool> is_own_;        // by NameId: a parameter, its kept cast, or a view of one

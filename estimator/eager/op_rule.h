@@ -129,6 +129,8 @@ class Kernel {
   virtual void MakeGrad(int i, Dims strides = {}, const Dims& storage = {}) = 0;
   // The same also if nobody wants it, for as long as the call runs.
   virtual void MakeGradAnyway(int i) = 0;
+  // Those of all inputs from `first` on that are wanted: parts of one new tensor of `dims`.
+  virtual void MakeGradsInOne(int first, const Dims& dims) = 0;
   // A tensor that lives until it is freed, or until the call returns.
   virtual int Take(const TensorType& type) = 0;
   virtual void Free(int taken) = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -92,10 +93,21 @@ void GradScaler::AfterStep() {
 void AveragedModel::Construct() {
   const Program& program = calls_.program();
   const std::set<NameId> buffers(program.buffers.begin(), program.buffers.end());
+  std::map<NameId, int64_t> flat;  // of parts of one tensor: its size with the first, then 0
+  for (const FlatWeights& weights : program.flat_weights) {
+    for (const NameId name : weights.names) flat[name] = 0;
+    const auto first = std::ranges::find_first_of(program.copy_order, weights.names);
+    if (first != program.copy_order.end()) flat[*first] = weights.numel;
+  }
   for (const NameId name : program.copy_order) {
     const ProgramValue& value = program.values[Index(name)];
     const LabelId label = machine_.AddLabel(value.name + ".ema");
-    machine_.New(value.type, label, Kind::kBuffer);
+    const auto part = flat.find(name);
+    if (part == flat.end()) {
+      machine_.New(value.type, label, Kind::kBuffer);
+    } else if (part->second > 0) {
+      machine_.New({value.type.dtype, {part->second}}, label, Kind::kBuffer);
+    }
     if (buffers.contains(name)) machine_.Release(machine_.New({value.type.dtype, {}}, label));
   }
 }

@@ -1,4 +1,6 @@
 // How a model comes to the device: as it is, or its weights packed on the way.
+#include <algorithm>
+#include <map>
 #include <set>
 #include <span>
 #include <string_view>
@@ -23,9 +25,34 @@ void Forward::PlaceModel() {
   const Program& program = calls_.program();
   BeginPlacement();
   if (!program.quantized.empty()) return PlacePacked();
+  std::map<NameId, const FlatWeights*> flat;  // by the last of them
+  for (const FlatWeights& weights : program.flat_weights) {
+    const std::set<NameId> names(weights.names.begin(), weights.names.end());
+    const auto last = std::find_if(program.placement.rbegin(), program.placement.rend(),
+                                   [&](NameId name) { return names.contains(name); });
+    if (last != program.placement.rend()) flat[*last] = &weights;
+  }
   for (const NameId name : program.placement) {
     BindOfModel(name, NewOfModel(name, calls_.TypeOf(name)));
+    if (const auto found = flat.find(name); found != flat.end()) Flatten(*found->second);
   }
+}
+
+// _cudnn_rnn_flatten_weight (native/cudnn/RNN.cpp, pytorch v2.11.0): they are copied into one
+// tensor, then seen there one after the other.
+void Forward::Flatten(const FlatWeights& weights) {
+  const NameId first = weights.names[0];
+  const TensorId whole = NewOfModel(first, {calls_.TypeOf(first).dtype, {weights.numel}});
+  for (const NameId name : weights.names) {
+    const TensorId apart = Lookup(name);
+    if (apart == kNoTensor) continue;
+    const StridedType& type = machine_.tensor(apart);
+    const TensorId part = machine_.View(whole, type.dims, type.strides);
+    machine_.NoteRelease(Holder::Type::kName, name);
+    BindOfModel(name, part);
+    machine_.Release(apart);
+  }
+  machine_.Release(whole);
 }
 
 TensorId Forward::NewOfModel(NameId name, const TensorType& type) {

@@ -90,6 +90,15 @@ struct QuantizedWeight {
   bool is_in_4_bits() const { return scales.code != kNoName; }
 };
 
+// Parameters that are parts of one tensor: RNNBase.flatten_parameters (torch/nn/modules/rnn.py,
+// pytorch v2.11.0).
+struct FlatWeights {
+  std::vector<NameId> names;
+  int64_t numel = 0;  // of the whole
+
+  bool operator==(const FlatWeights&) const = default;
+};
+
 // How many labels there are, which a library's loop counts before the forward pass.
 struct LabelCount {
   NameId count = kNoName;   // kNoName: it does not
@@ -109,6 +118,7 @@ struct Program {
   std::vector<NameId> buffers;
   std::vector<NameId> placement;  // all three, in the order of model.to("cuda")
   std::vector<QuantizedWeight> quantized;
+  std::vector<FlatWeights> flat_weights;  // Dispatch lists them
   std::vector<NameId> copy_order;  // all three, in the order of copy.deepcopy(model)
   std::vector<NameId> inputs;      // a new batch each step, labels last
   std::vector<AtenCall> calls;     // forward, then the loss

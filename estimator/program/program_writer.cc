@@ -17,7 +17,6 @@
 #include "estimator/program/loops_loss.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/module_tensors.h"
-#include "estimator/program/recurrent_layers.h"
 
 namespace onnxfit {
 
@@ -232,7 +231,6 @@ void FinishProgram(ProgramWriter& writer, NameId loss_output, const LibraryModel
   FindMadeOnce(program, settings);
   PlaceDeaths(program, settings.mode == Mode::kEval || settings.loop.hold_outputs);
   SayFrozen(program, settings);
-  WarnOfRecurrent(program);
   WarnOfUnreached(program, settings);
 }
 

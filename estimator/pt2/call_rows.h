@@ -85,8 +85,7 @@ void WriteTensordot(CallWriter& writer, const Call& call, std::string_view op);
 // Source: bilinear of the same file.
 void WriteBilinear(CallWriter& writer, const Call& call, std::string_view op);
 
-// One call of `op` ("lstm", "gru", "rnn") for each layer, in all its directions: an upper bound of
-// what it keeps (program/recurrent_layers.h), which a warning says.
+// One call of `op` ("lstm", "gru", "rnn") for all layers of a module (program/recurrent_layers.h).
 void WriteRecurrent(CallWriter& writer, const Call& call, std::string_view op);
 
 }  // namespace onnxfit::pt2

@@ -39,17 +39,6 @@ void WriteEinsum(CallWriter& writer, const Call& call, std::string_view) {
 
 namespace {
 
-// lstm.input (x, states, parameters, has_biases, layers, p, train, bidirectional, batch_first), as
-// native_functions.yaml of pytorch v2.11.0 has it; gru.input, rnn_tanh.input and rnn_relu.input
-// with one state that is no list.
-struct Stack {
-  NameId x = kNoName;
-  std::vector<NameId> states;
-  std::vector<NameId> parameters;
-  int64_t layers = 1;
-  bool drops_out = false;
-};
-
 std::vector<NameId> TensorsAt(CallWriter& writer, const Call& call, std::string_view name) {
   std::vector<NameId> tensors;
   const Argument* argument = FindArgument(call, name);
@@ -59,45 +48,69 @@ std::vector<NameId> TensorsAt(CallWriter& writer, const Call& call, std::string_
   return tensors;
 }
 
-Stack StackOf(CallWriter& writer, const Call& call) {
-  return {.x = writer.TensorAt(call, "input"),
-          .states = TensorsAt(writer, call, "hx"),
-          .parameters = TensorsAt(writer, call, "params"),
-          .layers = writer.IntAt(call, "num_layers", 1),
-          .drops_out = writer.trains() && writer.RealAt(call, "dropout", 0) > 0};
+// The call's operands: x, two states, the second of LSTM alone, then the parameters.
+struct Operands {
+  std::vector<NameId> all;
+  std::vector<NameId> parameters;
+  bool is_packed = false;
+};
+
+// lstm.input (input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+// batch_first) and lstm.data (data, batch_sizes, hx, …), as native_functions.yaml of pytorch
+// v2.11.0 has them; gru, rnn_tanh and rnn_relu with one state that is no list.
+Operands OperandsOf(CallWriter& writer, const Call& call) {
+  Operands operands;
+  operands.is_packed = FindArgument(call, "batch_sizes") != nullptr;
+  std::vector<NameId> states = TensorsAt(writer, call, "hx");
+  states.resize(2, kNoName);
+  operands.parameters = TensorsAt(writer, call, "params");
+  operands.all = {writer.TensorAt(call, operands.is_packed ? "data" : "input"), states[0],
+                  states[1]};
+  operands.all.insert(operands.all.end(), operands.parameters.begin(), operands.parameters.end());
+  return operands;
 }
 
-bool FitsLayers(const CallWriter& writer, const Stack& stack) {
-  const auto count = static_cast<int64_t>(stack.parameters.size());
-  return stack.x != kNoName && writer.DimsOf(stack.x).size() == 3 && stack.layers > 0 &&
-         count > 0 && count % stack.layers == 0;
+// The first two parameters are [gates * hidden, input] and [gates * hidden, state].
+std::optional<RecurrentLayers> LayersOf(CallWriter& writer, const Call& call,
+                                        const Operands& operands, int64_t gates) {
+  const auto count = static_cast<int64_t>(operands.parameters.size());
+  const NameId x = operands.all[0];
+  const NameId state = operands.all[1];
+  if (count < 2 || x == kNoName || state == kNoName) return std::nullopt;
+  const Dims& weight = writer.DimsOf(operands.parameters[0]);
+  const Dims& recurrent = writer.DimsOf(operands.parameters[1]);
+  const Dims& first = writer.DimsOf(state);
+  const bool has_ranks = weight.size() == 2 && recurrent.size() == 2 && first.size() == 3;
+  if (!has_ranks || writer.DimsOf(x).size() != (operands.is_packed ? 2 : 3)) return std::nullopt;
+  RecurrentLayers layers = {
+      .gates = gates,
+      .input = weight[1],
+      .hidden = weight[0] / gates,
+      .layers = writer.IntAt(call, "num_layers", 1),
+      .directions = writer.IntAt(call, "bidirectional", 0) != 0 ? 2 : 1,
+      .has_biases = writer.IntAt(call, "has_biases", 1) != 0,
+      .batch_first = writer.IntAt(call, "batch_first", 0) != 0,
+      .drops_out = writer.RealAt(call, "dropout", 0) > 0,
+  };
+  if (recurrent[1] != layers.hidden) layers.projected = recurrent[1];
+  if (operands.is_packed) {
+    const Argument* sizes = FindArgument(call, "batch_sizes");
+    layers.packed_steps = std::max<int64_t>(writer.NumelOf(*sizes), 1);
+    layers.packed_batch = first[1];
+  }
+  return layers.layers > 0 ? std::optional(layers) : std::nullopt;
 }
+
+constexpr std::pair<std::string_view, int64_t> kGates[] = {{"lstm", 4}, {"gru", 3}, {"rnn", 1}};
 
 }  // namespace
 
 void WriteRecurrent(CallWriter& writer, const Call& call, std::string_view op) {
-  const Stack stack = StackOf(writer, call);
-  if (!FitsLayers(writer, stack)) return writer.WriteUnknown(call);
-  const TensorType result = writer.TypeOfResult(call);  // [T, N, D * H], or [N, T, D * H]
-  const auto width = static_cast<int64_t>(stack.parameters.size()) / stack.layers;
-  NameId x = stack.x;
-  for (int64_t layer = 0; layer < stack.layers; ++layer) {
-    const bool is_last = layer + 1 == stack.layers;
-    std::vector<NameId> inputs = {x};
-    inputs.insert(inputs.end(), stack.states.begin(), stack.states.end());
-    const auto first = stack.parameters.begin() + layer * width;
-    inputs.insert(inputs.end(), first, first + width);
-    std::vector<NameId> outputs;
-    if (is_last) {
-      outputs = writer.Results(call);
-    } else {
-      x = writer.NewName(fmt::format("{}.layer{}", call.name, layer), result);
-      outputs = {x};
-    }
-    writer.Emit(writer.trains() ? op : RecurrentInference(op), std::move(inputs),
-                std::move(outputs),
-                RecurrentInts(op, Numel(result.dims), stack.drops_out && !is_last));
-  }
+  const auto* gates = std::ranges::find(kGates, op, &std::pair<std::string_view, int64_t>::first);
+  const Operands operands = OperandsOf(writer, call);
+  const auto layers = LayersOf(writer, call, operands, gates->second);
+  if (!layers) return writer.WriteUnknown(call);
+  writer.Emit(op, operands.all, writer.Results(call), RecurrentInts(*layers));
 }
 
 }  // namespace onnxfit::pt2

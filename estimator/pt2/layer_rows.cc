@@ -361,6 +361,10 @@ constexpr CallRow kLayerRows[] = {
     {"gru.input", "gru", WriteRecurrent},
     {"rnn_tanh.input", "rnn", WriteRecurrent},
     {"rnn_relu.input", "rnn", WriteRecurrent},
+    {"lstm.data", "lstm", WriteRecurrent},
+    {"gru.data", "gru", WriteRecurrent},
+    {"rnn_tanh.data", "rnn", WriteRecurrent},
+    {"rnn_relu.data", "rnn", WriteRecurrent},
 
     // Pooling.
     {"max_pool1d.default", "max_pool1d", WriteUnary},

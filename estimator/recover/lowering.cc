@@ -130,6 +130,7 @@ NameId MakeConstant(UnitWriter unit, ValueId value) {
 
 // The calls in front of one that several nodes are; their results.
 std::vector<NameId> EmitHidden(UnitWriter& unit, const Rewritten& call) {
+  if (call.before.empty()) return {};
   const ValueId first =
       call.results.empty() ? unit.bound().At(call.last).outputs[0] : call.results[0];
   const std::string_view result = unit.bound().NameOf(first);
@@ -177,7 +178,9 @@ void LowerCall(UnitWriter& unit, const Rewritten& call) {
   std::vector<int64_t> ints = call.ints;
   if (call.dropout != kNoNode) ints[0] = unit.DropsOut(unit.bound().At(call.dropout)) ? 1 : 0;
   std::vector<NameId> results;
-  for (const ValueId result : call.results) results.push_back(unit.NewResult(result));
+  for (const ValueId result : call.results) {
+    results.push_back(result == kNoValue ? kNoName : unit.NewResult(result));
+  }
   if (results.empty()) results.push_back(unit.NewResult(output));
   if (call.in_compute_type) {
     unit.program().values[Index(results[0])].type.dtype = ComputeType(unit.settings().precision);

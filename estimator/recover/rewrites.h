@@ -85,12 +85,11 @@ std::vector<Rewritten> FindSliceWrites(const ExportedGroups& groups);
 // cosine_similarity and the like.  Larger ones first.  O(nodes × rows).  (scripted_calls.cc)
 std::vector<Rewritten> FindScriptedCalls(const BoundGraph& bound);
 
-// The calls "lstm", "gru" and "rnn", which run one layer in all its directions: x, the first
-// hidden and cell state (kNoValue where there is none), then the module's own tensors.  ints: what
-// the gates, hidden states and cells are that a layer keeps, and those that its backward makes, in
-// elements of all steps, samples and directions.
-// Parameters stand behind Slice, Concat and Unsqueeze, since ONNX orders gates otherwise; where
-// torch.export has computed biases together, those of the weights' names.
+// The calls "lstm", "gru" and "rnn" (program/recurrent_layers.h), of all layers of a module: its
+// nodes stand one behind the other, and only the next one reads what one makes.  States that the
+// module makes itself are kNoValue.  Parameters stand behind Slice, Concat and Unsqueeze, since
+// ONNX orders gates otherwise, or are packed as ONNX has them, where an exporter has folded these;
+// where torch.export has computed biases together, those of the weights' names.
 // O(nodes).
 std::vector<Rewritten> FindRecurrentCalls(const BoundGraph& bound);
 
