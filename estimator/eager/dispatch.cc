@@ -180,7 +180,8 @@ AtenCall Dispatcher::PartOfRunning(std::string_view op, std::vector<NameId> inpu
 
 NameId Dispatcher::Make(std::string_view op, std::vector<NameId> inputs, const TensorType& type,
                         std::vector<int64_t> ints) {
-  const auto result = std::ranges::find_if(running_->outputs, [](NameId id) { return id != kNoName; });
+  const auto result =
+      std::ranges::find_if(running_->outputs, [](NameId id) { return id != kNoName; });
   const std::string name =
       result == running_->outputs.end() ? running_->where : program_.values[Index(*result)].name;
   const NameId local = NewName(name + "." + std::string(op), type);

@@ -172,8 +172,8 @@ constexpr Slots kReduced = In(0) | In(1) | In(2) | Out(0);
 // --- Masks ---------------------------------------------------------------------
 
 // A value that is a tensor has the sum of those elements of the gradient that were filled: nonzero
-// counts, then selects; _unique sorts indices.  How many those are depends on data: their places and
-// elements are not counted.
+// counts, then selects; _unique sorts indices.  How many those are depends on data: their places
+// and elements are not counted.
 TensorType CountOfChosen(const CallTypes&) { return {DType::kInt32, {}}; }
 TensorType CountOfUnique(const CallTypes&) { return {DType::kInt64, {}}; }
 TensorType SumToCount(const CallTypes& call) {

@@ -213,10 +213,8 @@ void TakeRecurrentApart(Dispatcher& dispatcher, const AtenCall& call) {
 }
 
 constexpr OpRule LayersRow(std::string_view name) {
-  return {.name = name,
-          .take_apart = TakeRecurrentApart,
-          .variadic = true,
-          .gradients = {Reads({})}};
+  return {
+      .name = name, .take_apart = TakeRecurrentApart, .variadic = true, .gradients = {Reads({})}};
 }
 
 constexpr OpRule kRecurrentRules[] = {

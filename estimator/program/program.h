@@ -119,9 +119,9 @@ struct Program {
   std::vector<NameId> placement;  // all three, in the order of model.to("cuda")
   std::vector<QuantizedWeight> quantized;
   std::vector<FlatWeights> flat_weights;  // Dispatch lists them
-  std::vector<NameId> copy_order;  // all three, in the order of copy.deepcopy(model)
-  std::vector<NameId> inputs;      // a new batch each step, labels last
-  std::vector<AtenCall> calls;     // forward, then the loss
+  std::vector<NameId> copy_order;         // all three, in the order of copy.deepcopy(model)
+  std::vector<NameId> inputs;             // a new batch each step, labels last
+  std::vector<AtenCall> calls;            // forward, then the loss
   std::vector<Rebinding> rebindings;
   std::vector<NameId> outputs;                     // of the model; the loop may hold them
   NameId loss = kNoName;                           // kNoName: nothing to train

@@ -51,8 +51,8 @@ LostOperands FindLostOperands(const Graph& graph, const ExporterMetadata& metada
 // These; in files that name no calls, the detach() of a straight-through estimator, x + (q - x);
 // dropouts of files exported for inference that left a gap in the indices of a Sequential:
 // "classifier.0" missing before "classifier.1", which neither such a clone nor a folded batch norm
-// explains (one at the end of a Sequential, or outside of one, is not seen); and those that a writer
-// has kept as an Identity, by the name of its result.  In the order of nodes.  O(nodes).
+// explains (one at the end of a Sequential, or outside of one, is not seen); and those that a
+// writer has kept as an Identity, by the name of its result.  In the order of nodes.  O(nodes).
 std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
                                     const LostOperands& operands,
                                     const std::vector<FoldedBatchNorm>& folded);

@@ -38,7 +38,7 @@ constexpr size_t kSequence = 0;
 constexpr size_t kLastState = 1;
 constexpr size_t kLastCell = 2;
 
-constexpr int kDeepest = 8;         // of the nodes that order a weight anew
+constexpr int kDeepest = 8;        // of the nodes that order a weight anew
 constexpr size_t kMostParts = 16;  // of those that a weight is made of
 
 const RecurrentRow* FindRow(std::string_view op_type) {

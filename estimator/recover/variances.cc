@@ -38,9 +38,8 @@ NodeId Centred(const BoundGraph& bound, NodeId square) {
 
 // Whether what else reads `mean` than `sub` stands behind `last`: x.var_mean () has two results.
 bool IsReadBehind(const BoundGraph& bound, ValueId mean, NodeId sub, NodeId last) {
-  return std::ranges::all_of(bound.AllReadersOf(mean), [&](NodeId reader) {
-    return reader == sub || reader > last;
-  });
+  return std::ranges::all_of(bound.AllReadersOf(mean),
+                             [&](NodeId reader) { return reader == sub || reader > last; });
 }
 
 }  // namespace
