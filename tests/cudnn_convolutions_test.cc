@@ -87,8 +87,9 @@ TEST_CASE("what a convolution is, by its node") {
        "1x4x5x5 4x3x2x2 1x3x10x10 stride 2x2 padding 0x0 dilation 1x1 groups 1 transposed"},
       {"as large as before", "Conv <auto_pad = \"SAME_UPPER\"> (x, w)", "4, 3, 5, 3", "1, 3, 8, 8",
        "1, 4, 8, 8", "1x3x8x8 4x3x5x3 1x4x8x8 stride 1x1 padding 2x1 dilation 1x1 groups 1"},
-      {"the same, one side padded more", "Conv <auto_pad = \"SAME_UPPER\"> (x, w)", "4, 3, 2, 2",
-       "1, 3, 8, 8", "1, 4, 8, 8", ""},
+      {"the same, padded before by one more behind it", "Conv <auto_pad = \"SAME_UPPER\"> (x, w)",
+       "4, 3, 2, 2", "1, 3, 8, 8", "1, 4, 8, 8",
+       "1x3x9x9 4x3x2x2 1x4x8x8 stride 1x1 padding 0x0 dilation 1x1 groups 1"},
       {"one side padded more", "Conv <pads = [0, 0, 1, 1]> (x, w)", "4, 3, 2, 2", "1, 3, 8, 8",
        "1, 4, 8, 8", ""},
   };

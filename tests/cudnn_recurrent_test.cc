@@ -8,14 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
+
 namespace onnxfit::cudnn_recurrent_test {
 namespace {
 
 using Row = std::map<std::string, std::string>;
 
-// What cuDNN 9.19.0 answered, written by benchmarks/recurrent/ask_cudnn.py.
+// What cuDNN 9.19.0 answered: benchmarks/recurrent/README.md.
 std::vector<Row> Answers() {
-  std::ifstream file(ONNXFIT_SOURCE_DIR "/tests/data/cudnn_recurrent.csv");
+  std::ifstream file(std::string(kSourceDir) + "/tests/data/cudnn_recurrent.csv");
   std::vector<std::string> names;
   std::vector<Row> rows;
   for (std::string line; std::getline(file, line);) {
@@ -46,17 +48,17 @@ RecurrentRun RunOf(const Row& row) {
       {"lstm", 4}, {"gru", 3}, {"rnn_tanh", 1}, {"rnn_relu", 1}};
   const std::map<std::string, DType> types = {
       {"fp32", DType::kFloat32}, {"fp16", DType::kFloat16}, {"bf16", DType::kBFloat16}};
-  RecurrentRun run = {.steps = At(row, "steps"),
+  RecurrentRun run = {.layers = {.gates = gates.at(row.at("mode")),
+                                 .input = At(row, "input"),
+                                 .hidden = At(row, "hidden"),
+                                 .projected = At(row, "projected"),
+                                 .layers = At(row, "layers"),
+                                 .directions = At(row, "directions"),
+                                 .drops_out = At(row, "dropout") != 0},
+                      .steps = At(row, "steps"),
                       .batch = At(row, "batch"),
                       .rows = At(row, "rows"),
                       .dtype = types.at(row.at("dtype"))};
-  run.layers = {.gates = gates.at(row.at("mode")),
-                .input = At(row, "input"),
-                .hidden = At(row, "hidden"),
-                .projected = At(row, "projected"),
-                .layers = At(row, "layers"),
-                .directions = At(row, "directions"),
-                .drops_out = At(row, "dropout") != 0};
   if (At(row, "packed") != 0) run.layers.packed_steps = run.steps;
   return run;
 }
