@@ -82,6 +82,16 @@ TEST_CASE("weights are parts of one tensor, and so are their gradients") {
   CHECK(trace.find("+R.grad:") == std::string::npos);
 }
 
+TEST_CASE("frozen weights come to the device as trained ones do") {
+  const auto setup = [](const std::vector<std::string>& freeze) {
+    const TrainingSettings settings = {.loss = Loss::kMse, .freeze = freeze};
+    const std::string trace = ToString(Train(Build(kTwo, settings, kSizes).program, settings));
+    return trace.substr(0, trace.find("\nforward"));
+  };
+  CHECK(setup({"W*", "R*"}) == setup({}));
+  CHECK(setup({}).find("-W") != std::string::npos);
+}
+
 TEST_CASE("its weights and both of its biases are parameters") {
   const PreparedRun built = Build(Layer("LSTM", 4, 2), {.loss = Loss::kMse}, kSizes);
   CHECK(built.roles.ParameterCount() == 2 * (32 * 4 + 32 * 8 + 64));

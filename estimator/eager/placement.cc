@@ -47,10 +47,7 @@ void Forward::Flatten(const FlatWeights& weights) {
     const TensorId apart = Lookup(name);
     if (apart == kNoTensor) continue;
     const StridedType& type = machine_.tensor(apart);
-    const TensorId part = machine_.View(whole, type.dims, type.strides);
-    machine_.NoteRelease(Holder::Type::kName, name);
-    BindOfModel(name, part);
-    machine_.Release(apart);
+    BindOfModel(name, machine_.View(whole, type.dims, type.strides));
   }
   machine_.Release(whole);
 }
@@ -67,8 +64,10 @@ void Forward::BindOfModel(NameId name, TensorId tensor) {
   const GradNodeId leaf =
       machine_.NewNode({.call = GradNode::kLeaf, .parameter = parameter, .next = {}, .saved = {}});
   machine_.SetGradFn(tensor, {leaf, 0});
+  const TensorId before = std::exchange(names_[Index(name)], tensor);
+  if (before != kNoTensor) machine_.NoteRelease(Holder::Type::kName, name);
   machine_.NoteHolder(name, {.type = Holder::Type::kName, .id = name}, tensor);
-  names_[Index(name)] = tensor;
+  if (before != kNoTensor) machine_.Release(before);
 }
 
 namespace {

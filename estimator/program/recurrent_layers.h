@@ -2,6 +2,7 @@
 // such a module in all their directions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

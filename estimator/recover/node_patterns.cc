@@ -33,8 +33,8 @@ class Matcher {
   std::optional<NodePattern::Match> Find(NodeId last) {
     if (!Matches(expression_, bound_.At(last).outputs[0])) return std::nullopt;
     std::ranges::sort(found_.nodes);
-    const auto repeated = std::ranges::unique(found_.nodes);
-    found_.nodes.erase(repeated.begin(), repeated.end());
+    const auto repeated = std::unique(found_.nodes.begin(), found_.nodes.end());
+    found_.nodes.erase(repeated, found_.nodes.end());
     return IsPrivate(last) ? std::optional(std::move(found_)) : std::nullopt;
   }
 
