@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <utility>
-
 #include "estimator/eager/kernel_scratch.h"
 
 namespace onnxfit::sort_scratch_test {
@@ -51,12 +49,15 @@ TEST_CASE("bits of indices") {
 TEST_CASE("what counting and selecting elements takes") {
   for (const int64_t count : {1, 1000, 4096}) CHECK(CountBytes(count, DefaultDevice()) == 1);
   for (const int64_t count : {5000, 10'000'000}) CHECK(CountBytes(count, DefaultDevice()) == 17663);
-  const std::pair<int64_t, int64_t> rows[] = {
-      {1, 1023},       {50'000, 1023},    {100'000, 1279},    {200'000, 1535},
-      {500'000, 2559}, {1'000'000, 4351}, {3'000'000, 11263}, {10'000'000, 35583}};
-  for (const auto& [count, bytes] : rows) {
-    CAPTURE(count);
-    CHECK(SelectBytes(count) == bytes);
+  struct Row {
+    int64_t count;
+    int64_t bytes;
+  };
+  const Row rows[] = {{1, 1023},       {50'000, 1023},    {100'000, 1279},    {200'000, 1535},
+                      {500'000, 2559}, {1'000'000, 4351}, {3'000'000, 11263}, {10'000'000, 35583}};
+  for (const Row& row : rows) {
+    CAPTURE(row.count);
+    CHECK(SelectBytes(row.count) == row.bytes);
   }
 }
 
