@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "estimator/base/index.h"
+#include "estimator/onnx/constants.h"
 #include "estimator/onnx/control_flow.h"
 
 namespace onnxfit {
@@ -194,11 +195,7 @@ onnx::NodeProto& BodyInliner::AppendConcat(const std::vector<std::string>& parts
 
 void BodyInliner::InlineStack(const onnx::NodeProto& node,
                               const std::vector<std::string>& elements) {
-  const onnx::AttributeProto* given = nullptr;
-  for (const auto& attribute : node.attribute()) {
-    if (attribute.name() == "axis") given = &attribute;
-  }
-  const int64_t axis = given == nullptr ? 0 : given->i();
+  const int64_t axis = IntAttribute(node, "axis", 0);
   const std::string& to = node.output(0);
   std::vector<std::string> parts;
   for (const std::string& element : elements) {
