@@ -197,14 +197,15 @@ TEST_CASE("torch.export names the class that holds an activation") {
 // Its ReLU could write over its input, and does not.
 TEST_CASE("what is known not to work in place does not") {
   const auto trace = [](const std::string& module) {
-    return TraceText(R"(n (float[8, 4] x) => (float[8, 4] y) {
-                          ["/se/fc/Neg"] a = Neg (x) ["/se/)" +
+    return TraceText(R"(n (float[8, 4, 9] x) => (float[8, 4, 9] y)
+                        < float[4, 4, 1] w = ["location": "none"] > {
+                          ["/se/fc/Conv"] a = Conv (x, w) ["/se/)" +
                          module + R"("] b = Relu (a)
                           ["/se/scale_activation/Sigmoid"] y = Sigmoid (b) })",
                      {.mode = Mode::kEval, .steps = 1});
   };
-  CHECK(trace("activation/Relu").find("+b:128") != std::string::npos);
-  CHECK(trace("other/Relu").find("+b:128") == std::string::npos);
+  CHECK(trace("activation/Relu").find("+b:1152") != std::string::npos);
+  CHECK(trace("other/Relu").find("+b:1152") == std::string::npos);
 }
 
 TEST_CASE("a sum of what two gathers picked is written in place") {
@@ -238,34 +239,34 @@ TEST_CASE("a flag says that such a sum is not written in place") {
 // F.relu (h) in a forward; nn.ReLU may be told to work in place.
 TEST_CASE("activations that are functions work out of place") {
   const auto trace = [](const std::string& node) {
-    return TraceText(R"(n (float[8, 4] x) => (float[8, 4] y)
-                        < float[4, 4] w = ["location": "none"] > {
-                          ["/fc/MatMul"] h = MatMul (x, w)
+    return TraceText(R"(n (float[8, 4, 9] x) => (float[8, 4, 9] y)
+                        < float[4, 4, 1] w = ["location": "none"] > {
+                          ["/fc/Conv"] h = Conv (x, w)
                           [")" +
                          node + R"("] r = Relu (h) ["/Neg"] y = Neg (r) })",
                      {.mode = Mode::kEval, .steps = 1});
   };
-  CHECK(trace("/Relu").find("+r:128") != std::string::npos);
-  CHECK(trace("/act/Relu").find("+r:128") == std::string::npos);
+  CHECK(trace("/Relu").find("+r:1152") != std::string::npos);
+  CHECK(trace("/act/Relu").find("+r:1152") == std::string::npos);
 }
 
 TEST_CASE("sums of products are made anew, and so is what begins a module") {
   const auto trace = [](const std::string& body) {
-    return TraceText(R"(n (float[8, 4] x) => (float[8, 4] y)
-                        < float[4, 4] w = ["location": "none"] > {
+    return TraceText(R"(n (float[8, 4, 9] x) => (float[8, 4, 9] y)
+                        < float[4, 4, 1] w = ["location": "none"] > {
                           two = Constant <value = float {2.0}> ()
-                          ["/fc/MatMul"] h = MatMul (x, w) )" +
+                          ["/fc/Conv"] h = Conv (x, w) )" +
                          body + " }",
                      {.mode = Mode::kEval, .steps = 1});
   };
   CHECK(trace(R"(["/Mul"] r = Mul (h, two) ["/Add"] s = Add (r, x) ["/Neg"] y = Neg (s))")
-            .find("+s:128") != std::string::npos);
+            .find("+s:1152") != std::string::npos);
   CHECK(trace(R"(["/n/Neg"] r = Neg (h) ["/Add"] s = Add (r, x) ["/Neg"] y = Neg (s))")
-            .find("+s:128") == std::string::npos);
-  CHECK(trace(R"(["/m/act/Relu"] r = Relu (h) ["/m/n/Neg"] y = Neg (r))").find("+r:128") !=
+            .find("+s:1152") == std::string::npos);
+  CHECK(trace(R"(["/m/act/Relu"] r = Relu (h) ["/m/n/Neg"] y = Neg (r))").find("+r:1152") !=
         std::string::npos);
   CHECK(trace(R"(["/m/n/Neg"] n = Neg (h) ["/m/act/Relu"] r = Relu (n) ["/m/n_1/Neg"] y = Neg (r))")
-            .find("+r:128") == std::string::npos);
+            .find("+r:1152") == std::string::npos);
 }
 
 TEST_CASE("timm's stages of blocks and torchvision's DenseNet are known by their children") {
@@ -294,14 +295,26 @@ TEST_CASE("timm's ResBottleneck makes its last activation anew") {
 
 TEST_CASE("inference writes over what training can, and nothing else") {
   const auto trace = [](const std::string& op) {
-    return TraceText(R"(n (float[8, 4] x) => (float[8, 4] y)
-                        < float[4, 4] w = ["location": "none"] > {
-                          h = MatMul (x, w) s = )" +
+    return TraceText(R"(n (float[8, 4, 9] x) => (float[8, 4, 9] y)
+                        < float[4, 4, 1] w = ["location": "none"] > {
+                          h = Conv (x, w) s = )" +
                          op + R"( (h) y = Relu (s) })",
                      {.mode = Mode::kEval, .steps = 1});
   };
-  CHECK(trace("Sigmoid").find("+y:128") != std::string::npos);
-  CHECK(trace("Neg").find("+y:128") == std::string::npos);
+  CHECK(trace("Sigmoid").find("+y:1152") != std::string::npos);
+  CHECK(trace("Neg").find("+y:1152") == std::string::npos);
+}
+
+TEST_CASE("perceptrons' activations work out of place, beside convolutions they need not") {
+  const auto trace = [](const std::string& first) {
+    return TraceText(R"(n (float[8, 4, 9] x) => (float[8, 4, 9] y)
+                        < float[4, 4, 1] w = ["location": "none"] > {
+                          h = )" +
+                         first + R"( s = Neg (h) y = Relu (s) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(trace("Neg (x)").find("+y:1152") != std::string::npos);
+  CHECK(trace("Conv (x, w)").find("+y:1152") == std::string::npos);
 }
 
 // Autocast keeps a cast of it, in place of `h`; "h += f(h)" would still be refused in fp32.

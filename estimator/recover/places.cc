@@ -246,6 +246,7 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
   const std::map<NodeId, bool> known = FindKnownInPlace(graph, metadata);
   const std::vector<std::optional<bool>> by_source = FindWrittenInPlace(metadata);
   const bool has_attention = HasAttention(graph, rewrites);
+  const bool has_convolution = HasConvolution(graph);
   const std::vector<bool> is_function = FindFunctionalActivations(graph, metadata);
   const std::vector<bool> is_of_norm = FindActivationsOfNorms(graph, metadata);
   InPlaceNodes in_place(graph.nodes.size());
@@ -261,7 +262,8 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
     const bool is_known = in_place[i].has_value() || !is_float;
     if (is_known) continue;
     const bool adds = AddsToWhatWasRead(bound, node) || AddsToProduct(bound, node);
-    const bool is_kept = is_function[i] || adds || BeginsModule(bound, node);
+    const bool is_perceptrons = !has_convolution && IsActivation(graph.nodes[i]);
+    const bool is_kept = is_function[i] || is_perceptrons || adds || BeginsModule(bound, node);
     if (has_attention || is_kept) in_place[i] = false;
   }
   for (const NodeId node : FindOutOfPlaceActivations(graph, metadata))
@@ -349,6 +351,12 @@ std::set<NodeId> FindOutOfPlaceActivations(const Graph& graph, const ExporterMet
     if (excitations.contains(module)) found.insert(node);
   }
   return found;
+}
+
+bool HasConvolution(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Node& node) {
+    return node.op_type == "Conv" || node.op_type == "ConvTranspose";
+  });
 }
 
 bool HasAttention(const Graph& graph, const std::vector<Rewritten>& rewrites) {

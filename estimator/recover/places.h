@@ -44,9 +44,9 @@ StatementId FrameAt(const ModuleTree& modules, const CallPlace& place, size_t le
 // --- In place: which calls write over their input -------------------------------------------
 
 // What the source says, then what is known of a library; models with attention write over nothing,
-// but for what such models do all the same; and no code does over what an earlier node has read, a
-// product that it adds to, or the argument of a module that an activation begins.
-// O(nodes × log).
+// but for what such models do all the same, and so do activations of models without convolutions;
+// and no code does over what an earlier node has read, a product that it adds to, or the argument
+// of a module that an activation begins. O(nodes × log).
 InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& rewrites);
 
 // Whether a line of source writes over an operand: "out += x", "x.relu_()"; not "F.relu(x)".  An
@@ -74,5 +74,10 @@ std::set<NodeId> FindInPlaceSums(const Graph& graph);
 // Whether the model has attention.  Those of torch.nn, transformers and torchvision that do
 // write x + y and relu(x), never over an operand.  O(nodes).
 bool HasAttention(const Graph& graph, const std::vector<Rewritten>& rewrites);
+
+// Whether the model has a convolution.  Activations that write over their input are a habit of such
+// networks (torchvision 0.26 and timm 1.0.31 have nn.ReLU(inplace=True) in no other); perceptrons'
+// code writes nn.ReLU(): the MLPs of GPUMemNet's runs, and PyTorch's tutorials.  O(nodes).
+bool HasConvolution(const Graph& graph);
 
 }  // namespace onnxfit
