@@ -232,6 +232,27 @@ TEST_CASE("free dimensions are listed with the flags that bind them") {
                           .inputs = {{"past", {3, 4}}}}) == "\ny int64[2, 16]\n");
 }
 
+TEST_CASE("first dimensions whose names nobody chose are the batch, and it is said") {
+  const auto text = [](const std::string& dim) {
+    return fmt::format(
+        "g (int64[s77, 4] ids, float[{}, 3] image) => (float[M, 3] y) "
+        "{{ y = Relu(image) }}",
+        dim);
+  };
+  for (const std::string_view made_up : {"s72", "image_dynamic_axes_1", "unk__9", "?"}) {
+    CAPTURE(made_up);
+    CHECK(TypesText(text(std::string(made_up)), Batch(6)) == "\ny float32[6, 3]\n");
+  }
+  CHECK(WarningsText(text("s72"), Batch(6)) ==
+        "\nOF116 first dimensions that are free beside 's77', the batch, are taken to be as large: "
+        "'s72' of 'image' (--dim s72=6 says so, or another size)\n");
+  CHECK(WarningsText(text("s72"), {.batch = 6, .dims = {{"s72", 5}}}) == "\n");
+  CHECK(ErrorText(text("patches"), Batch(6)) ==
+        "<text>: input 'image': dimension 'patches' is free (try: --dim patches=512)");
+  CHECK(ErrorText("g (int64[N, s5] ids) => (int64[N, M] y) { y = Identity(ids) }", {}) ==
+        "<text>: input 'ids': dimension 's5' is free (try: --dim s5=512)");
+}
+
 TEST_CASE("flags that fit nothing are refused") {
   constexpr std::string_view kText =
       "g (int64[N, seq] ids, int64[7] m) => (int64[N, seq] y) { y = Identity(ids) }";

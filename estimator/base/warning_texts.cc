@@ -73,6 +73,11 @@ constexpr WarningText kTexts[] = {
      "device, and are not counted, so that the answer is too little by them.",
      "Export a .pt2 (torch.export.save), which has their sizes; or export with inputs that all of "
      "the model reads, images beside the words."},
+    {warning::kSharedBatch, "other inputs have the batch too",
+     "The file leaves the first dimension of several inputs free, under symbols that an exporter "
+     "made up: torch.export does not say that two are one where no operator compares them. Nearly "
+     "all models are given as many of one input as of the other.",
+     "--dim NAME=N with the symbol that the warning names, where there are more or fewer."},
     {warning::kUnsupportedCard, "PyTorch has no kernels for the card",
      "The binaries of this release of PyTorch were not built for the card's compute capability: "
      "the run would fail before it takes memory.",

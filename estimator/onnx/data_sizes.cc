@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
-#include "estimator/onnx/named_sizes.h"
 #include "estimator/onnx/onnx_model.h"
 
 namespace onnxfit {
@@ -154,39 +152,10 @@ constexpr RankRow kRankRows[] = {
     {"CenterCropPad", OfFirst},
 };
 
-// --- Names ----------------------------------------------------------------------
-
-bool NamesDim(const onnx::ValueInfoProto& info, std::string_view name) {
-  if (!info.type().has_tensor_type()) return false;
-  const auto& dims = info.type().tensor_type().shape().dim();
-  return std::ranges::any_of(dims, [&](const auto& dim) { return dim.dim_param() == name; });
-}
-
-// "mask" of "mask.1".
-std::string_view WithoutAxis(std::string_view name) {
-  const size_t dot = name.rfind('.');
-  if (dot == name.npos || dot + 1 == name.size()) return name;
-  const bool is_axis = name.find_first_not_of("0123456789", dot + 1) == name.npos;
-  return is_axis ? name.substr(0, dot) : name;
-}
-
 }  // namespace
 
 std::string NameOfSize(std::string_view value, int axis, int open) {
   return open == 1 ? std::string(value) : fmt::format("{}.{}", value, axis);
-}
-
-bool MayNameSize(const Graph& graph, std::string_view name) {
-  const std::pair<std::string_view, std::string_view> entry = {kSizeOfData, name};
-  if (std::ranges::find(graph.metadata, entry) != graph.metadata.end()) return true;
-  const std::string_view value = WithoutAxis(name);
-  const auto is_made = [&](const Value& made) {
-    return made.producer != kNoNode && (made.name == name || made.name == value);
-  };
-  if (std::ranges::any_of(graph.values, is_made)) return true;
-  const onnx::GraphProto& file = graph.model->proto.graph();
-  const auto names = [&](const onnx::ValueInfoProto& info) { return NamesDim(info, name); };
-  return std::ranges::any_of(file.value_info(), names) || std::ranges::any_of(file.output(), names);
 }
 
 std::optional<TensorType> OpenTypeOf(const Call& call, size_t output) {

@@ -26,7 +26,8 @@ struct DeclaredInput {
 struct FreeDim {
   std::string name;
   std::string input;
-  int axis = 0;  // of the input
+  int axis = 0;             // of the input
+  bool is_made_up = false;  // nobody chose the name
 };
 
 // The tensor inside a sequence or an optional.
@@ -246,7 +247,9 @@ class InputBinder {
         const auto& dim = ShapeOf(input).dim(axis);
         if (dim.has_dim_value()) continue;
         std::string name = NameOf(dim, input.name, axis);
-        if (listed.insert(name).second) free_.push_back({std::move(name), input.name, axis});
+        const bool is_made_up = IsMadeUp(dim.dim_param());
+        if (listed.insert(name).second)
+          free_.push_back({std::move(name), input.name, axis, is_made_up});
       }
     }
   }
@@ -406,6 +409,27 @@ class InputBinder {
       BindSymbol(name, *binding_.batch, fmt::format("--batch {}", *binding_.batch));
     }
     bound_.batch = bound_.symbols.emplace(name, 1).first->second;
+    ShareBatch();
+  }
+
+  // The first dimensions of other inputs whose names nobody chose: as make_program.h has it of a
+  // .pt2, which knows the sizes of the export.
+  void ShareBatch() {
+    if (free_.front().axis > 0) return;
+    std::vector<std::string> places;
+    std::vector<std::string> flags;
+    for (const FreeDim* free : Left()) {
+      if (free->axis > 0 || !free->is_made_up) continue;
+      bound_.symbols.emplace(free->name, bound_.batch);
+      places.push_back(fmt::format("{} of {}", Quote(free->name), Quote(free->input)));
+      flags.push_back(DimFlag(free->name, bound_.batch));
+    }
+    if (places.empty()) return;
+    bound_.warnings.push_back(
+        {warning::kSharedBatch,
+         fmt::format("first dimensions that are free beside {}, the batch, are taken to be as "
+                     "large: {} ({} says so, or another size)",
+                     Quote(free_.front().name), fmt::join(places, ", "), fmt::join(flags, " "))});
   }
 
   // Dimension 0 of the first input is the batch, or which a recurrent layer reads so, and that of

@@ -1,4 +1,5 @@
-// Which names --dim and --shape take beyond the inputs and their free dimensions.
+// Names of sizes: which --dim and --shape take beyond the inputs and their free dimensions, and
+// which nobody chose.
 #pragma once
 
 #include <string_view>
@@ -10,6 +11,11 @@ namespace onnxfit {
 // Whether --dim `name` may be a size in the graph that data decide: of a value, one of its
 // dimensions, or a dimension that the file names; and --shape `name` such a value.  O(values).
 bool MayNameSize(const Graph& graph, std::string_view name);
+
+// Whether nobody chose the dimension's name: "", or one that an exporter made up: "s72"
+// (torch.export 2.11), "x_dynamic_axes_1" (TorchScript, whose dynamic_axes had no name), "unk__7"
+// (tf2onnx 1.16). O(name).
+bool IsMadeUp(std::string_view dimension);
 
 // Under this key of a Graph's metadata are the names of such sizes of a .pt2.
 inline constexpr std::string_view kSizeOfData = "onnxfit.size_of_data";
